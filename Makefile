@@ -1,0 +1,166 @@
+# Builds libzc.so, its tests, the simulated GPU and the sample programs; `make help` lists the targets.
+# Settings, on the command line or in the environment: CC, CFLAGS, CUDA_HOME, PREFIX, LIBDIR, DESTDIR,
+# V=1 (show commands), DEBUG=1, SAN=address|thread|undefined, WERROR=1.
+
+CUDA_HOME ?= /usr/local/cuda
+PREFIX    ?= /usr/local
+LIBDIR    ?= $(PREFIX)/lib
+DATADIR   ?= $(PREFIX)/share/libzc
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SUFFIXES:
+SHELL := /bin/sh
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+ifeq ($(origin CXX),default)
+CXX := g++
+endif
+
+# Builds with other code generation keep to folders of their own, so that their objects never mix.
+B := build$(if $(SAN),/san-$(SAN))$(if $(filter 1,$(DEBUG)),/debug)
+
+CFLAGS ?= $(if $(filter 1,$(DEBUG)),-O0 -g3,-O2 -g)
+CXXFLAGS ?= $(CFLAGS)
+ifneq ($(SAN),)
+override CFLAGS += -fsanitize=$(SAN) -fno-omit-frame-pointer
+override LDFLAGS += -fsanitize=$(SAN)
+endif
+ifneq ($(V),1)
+Q := @
+say = @printf '  %-6s %s\n' $(1) $(2:$(CURDIR)/%=%)
+endif
+
+# NVIDIA's wheels, unpacked by `make deps`, stand in for a toolkit that is not there.
+DEPS ?= $(CURDIR)/build/deps
+CUDA_ASKED := $(CUDA_HOME)
+ifeq ($(wildcard $(CUDA_HOME)/include/cuda.h),)
+override CUDA_HOME := $(DEPS)/cuda
+endif
+NVCC ?= $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc 2>/dev/null) \
+                    $(wildcard $(DEPS)/cuda/bin/nvcc))
+
+WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla \
+            $(if $(filter 1,$(WERROR)),-Werror)
+# The internal API version makes cuda.h declare every ABI version under its own name.
+ZC_CPPFLAGS := -D_GNU_SOURCE -D__CUDA_API_VERSION_INTERNAL -Ishim -I. -isystem $(CUDA_HOME)/include
+ZC_CFLAGS := -std=gnu11 -fPIC -fvisibility=hidden -fno-semantic-interposition \
+             -ftls-model=initial-exec -pthread
+ZC_LDFLAGS := -shared -static-libgcc -Wl,-soname,libzc.so -Wl,--version-script=shim/exports.map \
+              -Wl,-Bsymbolic-functions -Wl,-z,now,-z,relro,-z,nodelete,-z,noexecstack \
+              $(if $(SAN),,-Wl,-z,defs)
+COMPILE = $(CC) $(CPPFLAGS) $(ZC_CPPFLAGS) $(CFLAGS) $(ZC_CFLAGS) $(WARNINGS)
+
+ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
+SRC := $(sort $(wildcard shim/*.c shim/*/*.c policy/*.c shim/catch/dlsym_$(ARCH).S))
+# Files that end in _x86_64.c or _aarch64.c belong to that processor alone.
+SRC := $(filter-out $(foreach a,$(filter-out $(ARCH),x86_64 aarch64),%_$(a).c),$(SRC))
+OBJ := $(addprefix $(B)/,$(addsuffix .o,$(basename $(SRC))))
+
+# Builds that one goal starts use all processors, unless the caller chose a number by -j.
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+SUBMAKE = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
+HEADER_VERSIONS ?= 12.0 12.4 12.8 13.0
+
+# `check` and `demo` get what is missing before they build; these goals build nothing themselves.
+NO_BUILD := clean deps help uninstall check check-headers demo
+ifneq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
+ifeq ($(shell command -v $(firstword $(CC))),)
+$(error no C compiler '$(CC)': install gcc or clang, or run 'make deps')
+endif
+ifeq ($(wildcard $(CUDA_HOME)/include/cuda.h),)
+$(error no cuda.h in $(CUDA_ASKED)/include: set CUDA_HOME to a CUDA toolkit, or run 'make deps')
+endif
+ifeq ($(shell echo '#include <uthash.h>' | $(CC) $(CPPFLAGS) $(CFLAGS) -E -x c - >/dev/null 2>&1 && echo 1),)
+$(error no uthash.h: install the Debian package uthash-dev, or run 'make deps')
+endif
+endif
+
+.PHONY: all
+all: $(B)/libzc.so   ## the library, build/libzc.so
+
+-include tests/sim/driver.mk tests/sim/runtime.mk kernels/kernels.mk
+include tests/tests.mk
+
+# The command in this file is part of every object's recipe: another compiler or flag rebuilds all.
+$(B)/command: FORCE
+	@mkdir -p $(@D)
+	@echo '$(filter-out -Werror,$(COMPILE))' | cmp -s - $@ || \
+	    echo '$(filter-out -Werror,$(COMPILE))' > $@
+
+$(B)/%.o: %.c $(B)/command
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(COMPILE) -MMD -MP -c -o $@ $<
+
+$(B)/%.o: %.S $(B)/command
+	$(call say,AS,$@)
+	@mkdir -p $(@D)
+	$(Q)$(COMPILE) -MMD -MP -c -o $@ $<
+
+$(B)/libzc.so: $(OBJ) shim/exports.map
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(ZC_LDFLAGS) $(LDFLAGS) -o $@ $(OBJ)
+
+$(B)/libzc.a: $(OBJ)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $(OBJ)
+
+-include $(OBJ:.o=.d)
+
+.PHONY: deps check check-gpu check-headers demo bench-overhead fuzz install uninstall clean help FORCE
+deps:           ## get the compilers, libraries and test tools that are missing
+	@CC='$(CC)' CUDA_HOME='$(CUDA_ASKED)' DEPS='$(DEPS)' scripts/deps.sh
+
+check: deps     ## build everything and run every test that needs no GPU
+	@$(SUBMAKE) WERROR=1 tests
+	@ZC_BUILD='$(B)' tests/run.sh $(if $(SAN),$(UNIT_TESTS) $(STRESS_TESTS) $(FUZZ_REPLAYS))
+
+check-gpu: all tests    ## the tests on a real GPU; exit status 77 where there is none
+	@ZC_BUILD='$(B)' CUDA_HOME='$(CUDA_HOME)' tests/gpu/run.sh
+
+check-headers:  ## build against the headers of other CUDA versions (downloads them)
+	$(Q)for v in $(HEADER_VERSIONS); do \
+	    { [ -e $(DEPS)/cuda-$$v ] || DEPS='$(DEPS)' scripts/deps.sh headers $$v; } && \
+	    $(SUBMAKE) B=$(B)/cuda-$$v CUDA_HOME=$(DEPS)/cuda-$$v WERROR=1 all \
+	        || exit 1; \
+	done
+
+demo: deps      ## an unmodified program, bare and under two policies, and what it moved
+	@$(SUBMAKE) all sim kernels
+	@ZC_BUILD='$(B)' scripts/demo.sh
+
+bench-overhead: all sim bench   ## what libzc costs a call, a launch, a process
+	@ZC_BUILD='$(B)' tests/bench/overhead.sh
+
+fuzz: $(FUZZERS)    ## fuzz the parsers, FUZZ_SECONDS each (clang)
+	$(Q)for f in $(patsubst $(B)/tests/fuzz/%_fuzz,%,$(FUZZERS)); do \
+	    mkdir -p $(B)/tests/fuzz/$$f.found && \
+	    $(B)/tests/fuzz/$${f}_fuzz -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
+	        -artifact_prefix=$(B)/tests/fuzz/$$f. $(B)/tests/fuzz/$$f.found tests/fuzz/corpus/$$f \
+	        || exit 1; \
+	done
+
+# One table for install and uninstall: folder, mode, files.
+INSTALLED := $(LIBDIR):755:$(B)/libzc.so \
+             $(patsubst %,$(DATADIR):644:%,$(wildcard policy/policy.conf)) \
+             $(patsubst %,$(DATADIR)/presets:644:%,$(wildcard policy/presets/*.conf))
+field = $(word $(1),$(subst :, ,$(2)))
+
+install: all    ## install below $(DESTDIR)$(PREFIX)
+	$(Q)$(foreach i,$(INSTALLED),install -D -m $(call field,2,$(i)) $(call field,3,$(i)) \
+	    '$(DESTDIR)$(call field,1,$(i))/$(notdir $(call field,3,$(i)))' &&) true
+
+uninstall:      ## remove what install put there
+	$(Q)$(foreach i,$(INSTALLED),rm -f \
+	    '$(DESTDIR)$(call field,1,$(i))/$(notdir $(call field,3,$(i)))' &&) true
+	$(Q)rmdir '$(DESTDIR)$(DATADIR)/presets' '$(DESTDIR)$(DATADIR)' 2>/dev/null || true
+
+clean:          ## remove what was built; what `make deps` fetched stays
+	$(Q)find build -mindepth 1 -maxdepth 1 ! -name deps -exec rm -rf {} + 2>/dev/null || true
+
+help:           ## this list
+	@sed -n '3,4s/^# //p' Makefile
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile tests/tests.mk | expand -t 24

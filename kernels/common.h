@@ -1,0 +1,124 @@
+/*
+ * What every program of this folder shares and CUDA has no part in: the command line, the clock,
+ * the checksum and the one JSON line of the result.  Plain C, so that the driver-API program and
+ * the CUDA C++ programs include the same file.
+ */
+#ifndef KERNELS_COMMON_H
+#define KERNELS_COMMON_H
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Exit codes; 0 is success. */
+#define EXIT_WRONG 1 /* the results differ from what the CPU computed */
+#define EXIT_USAGE 2 /* a bad command line; nothing was allocated */
+#define EXIT_CUDA 3  /* a CUDA call or an allocation of host memory failed */
+
+/*
+ * Reads argv[index] as a whole number in min..max, or gives `fallback` when the command line is
+ * shorter.  Anything else than decimal digits is refused (strtoull alone takes blanks and signs).
+ */
+static inline size_t size_argument(int argc, char **argv, int index, const char *what,
+                                   size_t fallback, size_t min, size_t max)
+{
+    const char *text;
+    unsigned long long value;
+
+    if (index >= argc)
+        return fallback;
+    text = argv[index];
+    if (*text == '\0' || text[strspn(text, "0123456789")] != '\0') {
+        fprintf(stderr, "%s: %s is not a whole number: '%s'\n", argv[0], what, text);
+        exit(EXIT_USAGE);
+    }
+    errno = 0;
+    value = strtoull(text, NULL, 10);
+    if (errno == ERANGE || value > max) {
+        fprintf(stderr, "%s: %s is too large: %s (at most %zu)\n", argv[0], what, text, max);
+        exit(EXIT_USAGE);
+    }
+    if (value < min) {
+        fprintf(stderr, "%s: %s is too small: %s (at least %zu)\n", argv[0], what, text, min);
+        exit(EXIT_USAGE);
+    }
+    return (size_t)value;
+}
+
+/* Refuses more than `count` arguments; `usage` names them. */
+static inline void at_most_arguments(int argc, char **argv, int count, const char *usage)
+{
+    if (argc - 1 > count) {
+        fprintf(stderr, "usage: %s %s\n", argv[0], usage);
+        exit(EXIT_USAGE);
+    }
+}
+
+/* malloc that never returns NULL. */
+static inline void *host_alloc(size_t bytes)
+{
+    void *p = malloc(bytes);
+
+    if (p == NULL) {
+        fprintf(stderr, "malloc(%zu): out of memory\n", bytes);
+        exit(EXIT_CUDA);
+    }
+    return p;
+}
+
+/* Milliseconds of the monotonic clock. */
+static inline double now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/* FNV-1a, 64 bits, of `bytes` bytes; start with FNV_START and chain the results. */
+#define FNV_START 14695981039346656037ull
+
+static inline uint64_t fnv1a(uint64_t hash, const void *data, size_t bytes)
+{
+    const unsigned char *p = (const unsigned char *)data;
+
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ p[i]) * 1099511628211ull;
+    return hash;
+}
+
+/* The fields of the result line, gathered until report_print writes it whole. */
+struct report {
+    char text[1024]; /* ,"name":value pairs, NUL-terminated */
+    size_t length;   /* characters used in text */
+};
+
+static inline void report_size(struct report *r, const char *name, size_t value)
+{
+    r->length += (size_t)snprintf(r->text + r->length, sizeof(r->text) - r->length,
+                                  ",\"%s\":%zu", name, value);
+}
+
+static inline void report_ms(struct report *r, const char *name, double ms)
+{
+    r->length += (size_t)snprintf(r->text + r->length, sizeof(r->text) - r->length,
+                                  ",\"%s_ms\":%.3f", name, ms);
+}
+
+/* Writes the line and gives main's exit code. */
+static inline int report_print(const struct report *r, const char *program, uint64_t checksum,
+                               int verified)
+{
+    printf("{\"program\":\"%s\"%s,\"checksum\":\"%016llx\",\"verified\":%s}\n", program, r->text,
+           (unsigned long long)checksum, verified ? "true" : "false");
+    if (fflush(stdout) != 0) {
+        fprintf(stderr, "%s: standard output: %s\n", program, strerror(errno));
+        return EXIT_WRONG;
+    }
+    return verified ? 0 : EXIT_WRONG;
+}
+
+#endif

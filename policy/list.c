@@ -1,0 +1,192 @@
+/*
+ * Readers for values that are comma lists of words: requests, places, globs, advice.
+ */
+#include <limits.h>
+
+#include "internal.h"
+
+static bool fault_empty_item(struct zc_parser *parser, const struct zc_key *key,
+                             struct zc_slice item)
+{
+    return zc_fault(parser, item, "%s: empty item in the list", key->name);
+}
+
+bool zc_value_api(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
+                  void *field)
+{
+    uint64_t *apis = field;
+    struct zc_slice item;
+
+    while (zc_slice_next_item(&value, &item)) {
+        const char *complaint = zc_glob_fault(item);
+
+        if (item.n == 0)
+            return fault_empty_item(parser, key, item);
+        if (complaint != NULL)
+            return zc_fault(parser, item, "%s: %s in %w", key->name, complaint, &item);
+        uint64_t selected = zc_api_select(item);
+        if (selected == 0 && zc_glob_has_wildcard(item))
+            return zc_fault(parser, item, "%s: %w matches the name of no request", key->name,
+                            &item);
+        if (selected == 0)
+            return zc_fault(parser, item, "unknown %s %w%h", key->name, &item,
+                            zc_api_nearest(item));
+        *apis |= selected;
+    }
+    return true;
+}
+
+/* Patterns longer than a file name may be (NAME_MAX) fit nothing and would only cost time. */
+bool zc_value_globs(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
+                    void *field)
+{
+    struct zc_globs *globs = field;
+    struct zc_slice item;
+    const char **patterns =
+        zc_parser_take(parser, zc_slice_item_count(value) * sizeof(const char *));
+
+    if (patterns == NULL)
+        return false;
+    globs->item = patterns;
+    while (zc_slice_next_item(&value, &item)) {
+        const char *complaint = zc_glob_fault(item);
+
+        if (item.n == 0)
+            return fault_empty_item(parser, key, item);
+        if (item.n > NAME_MAX)
+            complaint = "more bytes than a file name can have";
+        if (complaint != NULL)
+            return zc_fault(parser, item, "%s: %s in %w", key->name, complaint, &item);
+        patterns[globs->count] = zc_parser_copy(parser, item);
+        if (patterns[globs->count] == NULL)
+            return false;
+        globs->count++;
+    }
+    return true;
+}
+
+/* Words whose bits are put together; a word without bits ("none") stands alone. */
+bool zc_value_word_set(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
+                       void *field)
+{
+    unsigned *set = field;
+    struct zc_slice list = value, item;
+    bool none = false;
+
+    while (zc_slice_next_item(&list, &item)) {
+        unsigned bits;
+
+        if (item.n == 0)
+            return fault_empty_item(parser, key, item);
+        if (!zc_value_word(parser, key, item, &bits))
+            return false;
+        *set |= bits;
+        none |= bits == 0;
+    }
+    if (none && zc_slice_item_count(value) > 1)
+        return zc_fault(parser, value, "%s: 'none' stands alone", key->name);
+    return true;
+}
+
+bool zc_value_places(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
+                     void *field)
+{
+    struct zc_place_list *places = field;
+    struct zc_slice item;
+    unsigned seen = 0;
+
+    while (zc_slice_next_item(&value, &item)) {
+        unsigned place;
+
+        if (item.n == 0)
+            return fault_empty_item(parser, key, item);
+        if (!zc_value_word(parser, key, item, &place))
+            return false;
+        if ((seen & ZC_FIT_BIT(place)) != 0)
+            return zc_fault(parser, item, "%s: %w is named twice", key->name, &item);
+        seen |= ZC_FIT_BIT(place);
+        places->item[places->count++] = (enum zc_place_id)place;
+    }
+    return true;
+}
+
+/* "device", "host" or "numa:N", as far as cuMemAdvise takes them for that kind of advice. */
+static bool read_where(struct zc_parser *parser, const struct zc_key *key, struct zc_slice text,
+                       struct zc_advice *advice)
+{
+    static const struct zc_word places[] = {
+        {"device", ZC_WHERE_DEVICE}, {"host", ZC_WHERE_HOST}, {"numa", ZC_WHERE_NUMA}, {NULL, 0}};
+    struct zc_slice name, number;
+    bool numbered = zc_slice_split(text, ':', &name, &number);
+    const struct zc_word *word = zc_word_find(places, name);
+    uint64_t node = 0;
+
+    if (word == NULL)
+        return zc_fault(parser, text, "%s: unknown location %w%h", key->name, &text,
+                        zc_nearest_word(name, places));
+    advice->where = (enum zc_where)word->value;
+    if (advice->where == ZC_WHERE_NUMA && advice->kind != ZC_ADVICE_PREFERRED)
+        return zc_fault(parser, text, "%s: a NUMA node can be preferred only", key->name);
+    if (numbered != (advice->where == ZC_WHERE_NUMA) ||
+        (numbered && (zc_number_decimal(number, &node) != NULL || node > INT_MAX)))
+        return zc_fault(parser, text, "%s: %w is not 'device', 'host' or 'numa:N'", key->name,
+                        &text);
+    advice->numa = (unsigned)node;
+    return true;
+}
+
+static bool read_advice(struct zc_parser *parser, const struct zc_key *key, struct zc_slice text,
+                        struct zc_advice *advice)
+{
+    static const struct zc_word kinds[] = {{"read_mostly", ZC_ADVICE_READ_MOSTLY},
+                                           {"preferred", ZC_ADVICE_PREFERRED},
+                                           {"accessed_by", ZC_ADVICE_ACCESSED_BY},
+                                           {NULL, 0}};
+    struct zc_slice name, where;
+    bool has_where = zc_slice_split(text, ':', &name, &where);
+    const struct zc_word *word = zc_word_find(kinds, name);
+
+    if (word == NULL)
+        return zc_fault(parser, name, "unknown value %w for '%s'%h", &name, key->name,
+                        zc_nearest_word(name, kinds));
+    advice->kind = (enum zc_advice_kind)word->value;
+    if (advice->kind == ZC_ADVICE_READ_MOSTLY)
+        return !has_where || zc_fault(parser, text, "%s: 'read_mostly' names no location",
+                                      key->name);
+    if (!has_where)
+        return zc_fault(parser, text, "%s: %w needs a location, as in '%s:device'", key->name,
+                        &text, word->name);
+    return read_where(parser, key, where, advice);
+}
+
+/* Whether the driver would take b for a repetition or a replacement of a: there is one preferred
+ * location, and one of each other advice for each location. */
+static bool same_advice(const struct zc_advice *a, const struct zc_advice *b)
+{
+    return a->kind == b->kind && (a->kind != ZC_ADVICE_ACCESSED_BY || a->where == b->where);
+}
+
+bool zc_value_advise(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
+                     void *field)
+{
+    struct zc_advice_list *list = field;
+    struct zc_slice item;
+
+    if (zc_slice_is(value, "none"))
+        return true;
+    while (zc_slice_next_item(&value, &item)) {
+        struct zc_advice advice = {ZC_ADVICE_READ_MOSTLY, ZC_WHERE_DEVICE, 0};
+
+        if (item.n == 0)
+            return fault_empty_item(parser, key, item);
+        if (!read_advice(parser, key, item, &advice))
+            return false;
+        for (unsigned i = 0; i < list->count; i++) {
+            if (same_advice(&list->item[i], &advice))
+                return zc_fault(parser, item, "%s: %w repeats or contradicts the list", key->name,
+                                &item);
+        }
+        list->item[list->count++] = advice;
+    }
+    return true;
+}

@@ -1,0 +1,406 @@
+/*
+ * policy.conf: what a program's owner wants done with its allocations. This header is the whole
+ * interface: parse a text once into a struct zc_policy, then match requests against it.
+ *
+ * Nothing here allocates, locks, formats through stdio, reads the environment or depends on a
+ * locale, because all of it runs inside a preloaded library, partly below malloc. A parsed policy
+ * is read-only; only the rules' counters change, atomically. Matching is safe in any thread and
+ * in signal handlers.
+ */
+#ifndef ZC_POLICY_H
+#define ZC_POLICY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Largest policy file, in bytes: more is refused by zc_policy_open() and zc_policy_parse(). */
+#define ZC_POLICY_MAX_BYTES ((size_t)1 << 20)
+
+/* Longest line, in bytes without its line end: a longer one is a fault. */
+#define ZC_POLICY_MAX_LINE 4096
+
+/* Most rules of one file: every request may visit all of them. */
+#define ZC_POLICY_MAX_RULES 1024
+
+/* Faults that are reported one by one; zc_policy_parse() counts the rest without describing it. */
+#define ZC_POLICY_MAX_REPORTS 100
+
+/* The file for all users, read when neither $ZC_POLICY nor ./policy.conf gives a policy. */
+#ifndef ZC_POLICY_SYSTEM_PATH
+#define ZC_POLICY_SYSTEM_PATH "/etc/zc/policy.conf"
+#endif
+
+/* Where a block's pages are and how they are mapped. */
+enum zc_place_id {
+    ZC_PLACE_DEVICE,   /* cuMemAlloc, or whatever device memory the program asked for */
+    ZC_PLACE_MAPPED,   /* pinned host memory at one address for CPU and GPU */
+    ZC_PLACE_MANAGED,  /* cuMemAllocManaged or a managed pool */
+    ZC_PLACE_VMM,      /* reserved addresses with device handles mapped in chunks */
+    ZC_PLACE_SHARED,   /* one block for the host side and the device side of a copy */
+    ZC_PLACE_PAGEABLE, /* host memory as libc gives it */
+    ZC_PLACE_PINNED,   /* huge host pages, touched in parallel and registered */
+    ZC_PLACE_COUNT
+};
+
+/* Sets of places, as bit masks. */
+#define ZC_FIT_BIT(place) (1u << (place))
+#define ZC_FIT(name) ZC_FIT_BIT(ZC_PLACE_##name)
+#define ZC_FIT_DEVICE_REQUEST                                                                      \
+    (ZC_FIT(DEVICE) | ZC_FIT(MAPPED) | ZC_FIT(MANAGED) | ZC_FIT(VMM) | ZC_FIT(SHARED))
+#define ZC_FIT_HOST_REQUEST                                                                        \
+    (ZC_FIT(PAGEABLE) | ZC_FIT(PINNED) | ZC_FIT(MANAGED) | ZC_FIT(SHARED))
+
+/* Requests that libzc sees: ZC_API_cuMemAlloc ... ZC_API_new, one for each row of api.def. */
+enum zc_api {
+#define ZC_API(id, ...) ZC_API_##id,
+#include "api.def"
+#undef ZC_API
+    ZC_API_COUNT
+};
+
+/* Keys of policy.conf: ZC_KEY_API ... ZC_KEY_PAGEABLE_COPY, one for each row of keys.def. */
+enum zc_key_id {
+#define ZC_KEY(id, ...) ZC_KEY_##id,
+#include "keys.def"
+#undef ZC_KEY
+    ZC_KEY_COUNT
+};
+
+/* The match keys are the first rows of keys.def; they index zc_rule.wanted. */
+#define ZC_MATCH_KEY_COUNT ((size_t)ZC_KEY_NTH + 1)
+
+/* Bit of a key in zc_rule.given and zc_policy.given. */
+#define ZC_KEY_BIT(id) (UINT64_C(1) << (id))
+
+/* Stream argument of a request (CUDA Driver API, "Stream synchronization behavior"). */
+enum zc_stream_kind {
+    ZC_STREAM_NONE,       /* the request has no stream argument */
+    ZC_STREAM_DEFAULT,    /* the NULL stream */
+    ZC_STREAM_LEGACY,     /* CU_STREAM_LEGACY */
+    ZC_STREAM_PER_THREAD, /* CU_STREAM_PER_THREAD, or NULL of a per-thread (_ptsz) variant */
+    ZC_STREAM_CREATED,    /* a stream that the program created */
+};
+
+/* One allocation call, as the program made it. A string is NULL where zc_policy.needs does not ask
+ * for it or it is not known; a NULL string fits no glob. The caller owns all strings. */
+struct zc_request {
+    enum zc_api api;
+    size_t size;                /* bytes asked for, before any rounding */
+    const char *module;         /* file name of the caller's object, without folders */
+    uint32_t site;              /* call-path id; 0 where not known */
+    const char *exe;            /* file name of the program, without folders */
+    const char *thread;         /* name of the calling thread */
+    int device;                 /* CUDA ordinal; negative where there is none */
+    enum zc_stream_kind stream;
+};
+
+/* Facts that some rule asks for; zc_policy.needs is a mask of them. The others need not be found
+ * out before matching. `size` and `api` are always there. */
+#define ZC_NEED_SITE (1u << 0)
+#define ZC_NEED_MODULE (1u << 1)
+#define ZC_NEED_THREAD (1u << 2)
+#define ZC_NEED_EXE (1u << 3)
+#define ZC_NEED_STREAM (1u << 4)
+#define ZC_NEED_NTH (1u << 5)
+#define ZC_NEED_DEVICE (1u << 6)
+
+/* In all enumerations below 0 is what holds where the key is not given. */
+
+/* What kernels do to a block. */
+enum zc_access { ZC_ACCESS_READWRITE, ZC_ACCESS_READ, ZC_ACCESS_WRITE };
+
+/* When the CPU touches a shared block that kernels may have written. */
+enum zc_conflict { ZC_CONFLICT_STOP, ZC_CONFLICT_REVEAL };
+
+/* What cudaMemcpyAsync means for a block that the program believes to be pageable: staged keeps
+ * CUDA's rules for pageable memory (CUDA Runtime API, "API synchronization behavior"). */
+enum zc_async { ZC_ASYNC_STAGED, ZC_ASYNC_OVERLAP };
+
+/* When a vmm block gets its physical memory. */
+enum zc_commit { ZC_COMMIT_EAGER, ZC_COMMIT_LAZY };
+
+/* Which peer devices reach a vmm block: those with cudaDeviceEnablePeerAccess, all, or none. */
+enum zc_peers { ZC_PEERS_ENABLED, ZC_PEERS_ALL, ZC_PEERS_NONE };
+
+/* Who copies pageable memory. */
+enum zc_pageable_copy { ZC_PAGEABLE_COPY_DRIVER, ZC_PAGEABLE_COPY_PARALLEL };
+
+/* How much the log holds. */
+enum zc_policy_log_level { ZC_LOG_LEVEL_SUMMARY, ZC_LOG_LEVEL_ALLOCS, ZC_LOG_LEVEL_EVENTS };
+
+/* Bits of zc_rule.prefetch. */
+#define ZC_PREFETCH_ALLOC (1u << 0)
+#define ZC_PREFETCH_COPY (1u << 1)
+#define ZC_PREFETCH_LAUNCH (1u << 2)
+
+/* Advice for managed memory (CUDA Driver API, cuMemAdvise). */
+enum zc_advice_kind { ZC_ADVICE_READ_MOSTLY, ZC_ADVICE_PREFERRED, ZC_ADVICE_ACCESSED_BY };
+
+/* Whom a piece of advice names. ZC_WHERE_DEVICE is the device of the request. */
+enum zc_where { ZC_WHERE_DEVICE, ZC_WHERE_HOST, ZC_WHERE_NUMA };
+
+struct zc_advice {
+    enum zc_advice_kind kind;
+    enum zc_where where; /* without meaning for ZC_ADVICE_READ_MOSTLY */
+    unsigned numa;       /* node, for ZC_WHERE_NUMA */
+};
+
+/* Most pieces of advice of one rule: read_mostly, preferred, accessed_by device and host. */
+#define ZC_RULE_MAX_ADVICE 4
+
+/* `advise`: an empty list with the key given means that the program's owner wants no advice. */
+struct zc_advice_list {
+    struct zc_advice item[ZC_RULE_MAX_ADVICE]; /* in the order of the file */
+    unsigned count;
+};
+
+/* `place`: the ladder of a rule, without repetition. */
+struct zc_place_list {
+    enum zc_place_id item[ZC_PLACE_COUNT]; /* in the order of the file */
+    unsigned count;                        /* at least 1 in a rule of a parsed policy */
+};
+
+/* `pair`: how a shared device block finds its host block. */
+struct zc_pair {
+    bool by_site;  /* false: the oldest unpaired block of the same size */
+    uint32_t site; /* call-path id of the host block, for by_site */
+    uint64_t nth;  /* which block of that site, from 1; 0: the oldest unpaired one */
+};
+
+/* `numa`. */
+struct zc_numa {
+    bool local;    /* the node next to the device */
+    unsigned node; /* for !local and the key given */
+};
+
+enum zc_limit_kind { ZC_LIMIT_NONE, ZC_LIMIT_BYTES, ZC_LIMIT_PERCENT };
+
+/* An upper bound of bytes; zc_limit_bytes() resolves it. */
+struct zc_limit {
+    enum zc_limit_kind kind;
+    uint64_t value; /* bytes, or percent from 0 to 100 */
+};
+
+/* Numbers from low to high, both included. A single number has low == high. */
+struct zc_range {
+    uint64_t low;
+    uint64_t high; /* UINT64_MAX where the range is open */
+};
+
+/* A list of numbers; empty where the key is not given. */
+struct zc_ranges {
+    const struct zc_range *item;
+    size_t count;
+};
+
+/* A list of glob patterns; empty where the key is not given. */
+struct zc_globs {
+    const char *const *item;
+    size_t count;
+};
+
+/* What changes in a rule after parsing. */
+struct zc_rule_counters {
+    _Atomic uint64_t fits;  /* requests that reached the rule and fit all keys but `nth`; counted
+                             * for rules with `nth` only */
+    _Atomic uint64_t taken; /* requests that zc_policy_match() gave to the rule */
+};
+
+/* A section of policy.conf. All pointers lead into the policy's memory. */
+struct zc_rule {
+    const char *name;                          /* of "[rule NAME]" */
+    unsigned line;                             /* of the section's head, from 1 */
+    uint64_t given;                            /* ZC_KEY_BIT of every key in the section */
+    const char *wanted[ZC_MATCH_KEY_COUNT];    /* text of each match key's value, or NULL */
+
+    uint64_t apis_named;                       /* bit 1 << enum zc_api: requests that `api` names */
+    uint64_t apis;                             /* those of them that a place of the rule fits;
+                                                * without `api` see zc_rule.place */
+    struct zc_ranges size;                     /* bytes */
+    struct zc_globs module;
+    struct zc_ranges site;                     /* call-path ids, single numbers */
+    struct zc_globs exe;
+    struct zc_globs thread;
+    struct zc_ranges device;                   /* CUDA ordinals */
+    unsigned streams;                          /* bit 1 << enum zc_stream_kind */
+    struct zc_ranges nth;                      /* from 1 */
+
+    struct zc_place_list place;                /* without `api` a rule takes the plain device
+                                                * requests if one of its places is a device
+                                                * place, else the host requests */
+    enum zc_access access;
+    enum zc_conflict conflict;
+    struct zc_pair pair;
+    enum zc_async async;
+    struct zc_advice_list advise;
+    unsigned prefetch;                         /* ZC_PREFETCH_* */
+    uint64_t chunk;                            /* bytes; 0: the place decides */
+    enum zc_commit commit;
+    unsigned grow;                             /* 1: yes */
+    enum zc_peers peers;
+    unsigned write_combined;                   /* 1: yes */
+    struct zc_numa numa;
+    struct zc_limit budget;
+    enum zc_pageable_copy pageable_copy;       /* given in the rule, else the policy's */
+
+    struct zc_rule_counters *counters;         /* never NULL in a parsed policy */
+};
+
+/* A parsed policy: [defaults] and the rules in the order of the file. */
+struct zc_policy {
+    const char *file;               /* as passed to zc_policy_parse(), which the caller owns */
+    uint64_t given;                 /* ZC_KEY_BIT of every key of [defaults] in the file */
+    const char *log;                /* path pattern, "off", or NULL where not given */
+    enum zc_policy_log_level log_level;
+    struct zc_limit max_pinned;     /* of MemAvailable; 50 % where not given */
+    struct zc_limit max_managed;    /* of the device's free memory; NONE where not given */
+    struct zc_limit max_device;     /* of the device's total memory; NONE where not given */
+    enum zc_pageable_copy pageable_copy;
+
+    struct zc_rule *rules;
+    size_t rule_count;
+    uint64_t apis;                  /* union of the rules' apis: no other request can match */
+    unsigned needs;                 /* ZC_NEED_* */
+    uint64_t hash;                  /* FNV-1a, 64 bits, of the file's bytes */
+};
+
+/* The memory of one policy: a block that the caller provides, zeroed or not, aligned for any type,
+ * and keeps for as long as the policy is used. */
+struct zc_policy_memory {
+    void *base;
+    size_t size; /* bytes */
+    size_t used; /* bytes taken by zc_policy_parse(); 0 at first */
+};
+
+enum zc_policy_severity { ZC_SEVERITY_ERROR, ZC_SEVERITY_WARNING };
+
+/*
+ * Receives one fault. Line and column count from 1, the column in bytes; column 1 where a whole
+ * line or rule is meant. The message is one line of printable ASCII that ends with '\0', without
+ * file name, valid during the call only.
+ */
+typedef void (*zc_policy_report_fn)(void *ctx, enum zc_policy_severity severity, unsigned line,
+                                    unsigned column, const char *message);
+
+/* Bytes of memory that are always enough to parse a text of n bytes. */
+size_t zc_policy_memory_for(size_t n);
+
+/*
+ * Parses text[0..n) into *out. A faulty rule is left out whole, a faulty key of [defaults] alone;
+ * everything else stays. Accepts CRLF, a UTF-8 byte order mark and a last line without line end.
+ * The text is not needed afterwards. `file` is only kept in out->file; NULL is allowed.
+ * Returns the number of errors (warnings are reported, not counted). *out is always usable; after
+ * an error it holds what was right, and a caller that wants all or nothing drops it.
+ */
+int zc_policy_parse(const char *file, const char *text, size_t n, struct zc_policy_memory *mem,
+                    zc_policy_report_fn report, void *ctx, struct zc_policy *out);
+
+/*
+ * The first rule that takes the request, or NULL. Counts the request in each rule with `nth` that
+ * it reaches and in the rule that takes it.
+ */
+const struct zc_rule *zc_policy_match(const struct zc_policy *policy,
+                                      const struct zc_request *request);
+
+enum zc_policy_outcome {
+    ZC_OUTCOME_TAKES,  /* the rule takes the request */
+    ZC_OUTCOME_FAILS,  /* a key does not fit */
+    ZC_OUTCOME_BEHIND, /* it would, but an earlier rule takes the request */
+};
+
+/* What one rule says to a request. */
+struct zc_verdict {
+    const struct zc_rule *rule;
+    enum zc_policy_outcome outcome;
+    const struct zc_key *key; /* the first key that fails, or NULL */
+    const char *wanted;       /* the key's value in the file, or NULL */
+    const char *got;          /* what the request has there, or NULL; valid during the call */
+};
+
+typedef void (*zc_policy_emit_fn)(void *ctx, const struct zc_verdict *verdict);
+
+/*
+ * Calls emit once for each rule, in order. Returns the rule that takes the request, or NULL.
+ * Counts nothing: a rule with `nth` is judged as if the request were the next one to reach it.
+ */
+const struct zc_rule *zc_policy_explain(const struct zc_policy *policy,
+                                        const struct zc_request *request, zc_policy_emit_fn emit,
+                                        void *ctx);
+
+enum zc_policy_find_result {
+    ZC_POLICY_NONE,    /* there is no policy; nothing was opened */
+    ZC_POLICY_FOUND,   /* *fd_out is open */
+    ZC_POLICY_REFUSED, /* there is one that must not or cannot be used; why_out says why */
+};
+
+/*
+ * Opens the policy file for reading: env_path ($ZC_POLICY; NULL or empty where not set, "off" for
+ * no policy at all), else ./policy.conf, else ZC_POLICY_SYSTEM_PATH. The first one that exists
+ * decides: one that is refused is not replaced by a later one. Only a regular file of at most
+ * ZC_POLICY_MAX_BYTES is opened; the last two must belong to the effective user or root and be
+ * writable by nobody else. The caller closes *fd_out (O_CLOEXEC). path_out gets the path, also of
+ * a refused file, cut to cap bytes; why_out a message without path, "" if not refused. Keeps errno.
+ */
+enum zc_policy_find_result zc_policy_open(const char *env_path, int *fd_out, char *path_out,
+                                          size_t cap, char *why_out, size_t why_cap);
+
+/* A word that a key accepts. Tables end with a NULL name. */
+struct zc_word {
+    const char *name;
+    unsigned value;
+};
+
+#define ZC_SCOPE_MATCH (1u << 0)    /* in a rule: which requests */
+#define ZC_SCOPE_PLACE (1u << 1)    /* in a rule: what is done with them */
+#define ZC_SCOPE_DEFAULTS (1u << 2) /* in [defaults] */
+
+struct zc_parser;
+struct zc_slice;
+struct zc_key;
+
+/* Reads a value into *field; reports a fault and returns false, or returns true. */
+typedef bool (*zc_value_fn)(struct zc_parser *parser, const struct zc_key *key,
+                            struct zc_slice value, void *field);
+
+/* A row of keys.def. */
+struct zc_key {
+    const char *name;
+    unsigned scope;              /* ZC_SCOPE_* */
+    unsigned places;             /* ZC_FIT_* of the places it has a meaning for; 0: any */
+    zc_value_fn parse;
+    size_t offset;               /* of the field in struct zc_rule or struct zc_policy */
+    const struct zc_word *words; /* accepted words, or NULL */
+    const char *values;          /* accepted form, for the manual */
+    const char *help;            /* one line for the manual */
+};
+
+/* All keys, indexed by enum zc_key_id; ZC_KEY_COUNT of them. */
+const struct zc_key *zc_policy_keys(void);
+
+/* Names for people. All return "?" for a value out of range. */
+const char *zc_place_name(enum zc_place_id place);
+const char *zc_api_name(enum zc_api api);
+const char *zc_stream_name(enum zc_stream_kind stream);
+
+/* The spellings of a request, NULL at the end; the canonical one first. */
+const char *const *zc_api_names(enum zc_api api);
+
+/* ZC_FIT_* mask of the places that a request of this kind can be given. */
+unsigned zc_api_places(enum zc_api api);
+
+/* The request that a name of runtime, driver or libc stands for, with or without ABI suffix.
+ * False for any other name. */
+bool zc_api_from_name(const char *name, enum zc_api *out);
+
+/* "summary", "allocs" or "events". False for any other text. */
+bool zc_log_level_from_name(const char *name, enum zc_policy_log_level *out);
+
+/* A size as policy.conf writes it ("64M"), of n bytes. False if it is none or overflows. */
+bool zc_size_from_text(const char *text, size_t n, uint64_t *out);
+
+/* Bytes that a limit allows, `whole` being what a percentage is of; UINT64_MAX without limit. */
+uint64_t zc_limit_bytes(struct zc_limit limit, uint64_t whole);
+
+#endif

@@ -1,0 +1,224 @@
+/*
+ * Readers for the values of single keys: numbers, ranges, limits, single words.
+ */
+#include <limits.h>
+#include <string.h>
+
+#include "internal.h"
+
+typedef const char *(*number_fn)(struct zc_slice text, uint64_t *out);
+
+/* Reads one number; reports what is wrong with it. */
+static bool read_number(struct zc_parser *parser, const struct zc_key *key, struct zc_slice text,
+                        number_fn number, uint64_t *out)
+{
+    const char *complaint = number(text, out);
+
+    return complaint == NULL || zc_fault(parser, text, "%s: %w %s", key->name, &text, complaint);
+}
+
+/* The two sides of "low..high"; false if there are no dots. */
+static bool split_range(struct zc_slice text, struct zc_slice *low, struct zc_slice *high)
+{
+    for (size_t i = 0; i + 1 < text.n; i++) {
+        if (text.at[i] == '.' && text.at[i + 1] == '.') {
+            *low = zc_slice_trim((struct zc_slice){text.at, i});
+            *high = zc_slice_trim((struct zc_slice){text.at + i + 2, text.n - i - 2});
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_range(struct zc_parser *parser, const struct zc_key *key, struct zc_slice text,
+                       number_fn number, struct zc_range *out)
+{
+    struct zc_slice low, high;
+
+    if (!split_range(text, &low, &high)) {
+        if (!read_number(parser, key, text, number, &out->low))
+            return false;
+        out->high = out->low;
+        return true;
+    }
+    if (low.n == 0 && high.n == 0)
+        return zc_fault(parser, text, "%s: range %w has no ends", key->name, &text);
+    out->low = 0;
+    out->high = UINT64_MAX;
+    if (low.n > 0 && !read_number(parser, key, low, number, &out->low))
+        return false;
+    if (high.n > 0 && !read_number(parser, key, high, number, &out->high))
+        return false;
+    if (out->low > out->high)
+        return zc_fault(parser, text, "%s: range %w is reversed", key->name, &text);
+    return true;
+}
+
+/* A comma list of numbers or ranges from `least` to `most`. */
+static bool read_ranges(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
+                        number_fn number, struct zc_range bounds, struct zc_ranges *out)
+{
+    struct zc_slice item;
+    struct zc_range *ranges =
+        zc_parser_take(parser, zc_slice_item_count(value) * sizeof(struct zc_range));
+
+    if (ranges == NULL)
+        return false;
+    out->item = ranges;
+    while (zc_slice_next_item(&value, &item)) {
+        struct zc_range *range = &ranges[out->count];
+
+        if (item.n == 0)
+            return zc_fault(parser, item, "%s: empty item in the list", key->name);
+        if (!read_range(parser, key, item, number, range))
+            return false;
+        if (range->high < bounds.low)
+            return zc_fault(parser, item, "%s: %w holds nothing: the least is %u", key->name, &item,
+                            bounds.low);
+        if (range->low > bounds.high || (range->high > bounds.high && range->high != UINT64_MAX))
+            return zc_fault(parser, item, "%s: %w is too large", key->name, &item);
+        out->count++;
+    }
+    return true;
+}
+
+bool zc_value_sizes(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
+                    void *field)
+{
+    return read_ranges(parser, key, value, zc_number_size, (struct zc_range){1, UINT64_MAX}, field);
+}
+
+bool zc_value_ordinals(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
+                       void *field)
+{
+    return read_ranges(parser, key, value, zc_number_decimal, (struct zc_range){1, UINT64_MAX},
+                       field);
+}
+
+bool zc_value_numbers(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
+                      void *field)
+{
+    return read_ranges(parser, key, value, zc_number_decimal, (struct zc_range){0, INT_MAX}, field);
+}
+
+bool zc_value_sites(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
+                    void *field)
+{
+    return read_ranges(parser, key, value, zc_number_site, (struct zc_range){0, UINT32_MAX}, field);
+}
+
+bool zc_value_word(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
+                   void *field)
+{
+    const struct zc_word *word = zc_word_find(key->words, value);
+
+    if (word == NULL)
+        return zc_fault(parser, value, "unknown value %w for '%s'%h", &value, key->name,
+                        zc_nearest_word(value, key->words));
+    memcpy(field, &word->value, sizeof word->value);
+    return true;
+}
+
+bool zc_value_size(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
+                   void *field)
+{
+    uint64_t *size = field;
+
+    if (!read_number(parser, key, value, zc_number_size, size))
+        return false;
+    return *size > 0 || zc_fault(parser, value, "%s: must be more than 0", key->name);
+}
+
+bool zc_value_limit(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
+                    void *field)
+{
+    struct zc_limit *limit = field, read = {ZC_LIMIT_BYTES, 0};
+    struct zc_slice digits = value;
+
+    if (value.at[value.n - 1] == '%') {
+        digits.n--;
+        read.kind = ZC_LIMIT_PERCENT;
+    }
+    if (!read_number(parser, key, digits,
+                     read.kind == ZC_LIMIT_PERCENT ? zc_number_decimal : zc_number_size,
+                     &read.value))
+        return false;
+    if (read.kind == ZC_LIMIT_PERCENT && read.value > 100)
+        return zc_fault(parser, value, "%s: %w is more than 100%%", key->name, &value);
+    *limit = read;
+    return true;
+}
+
+/* A rule with nothing to spend could never use its first place. */
+bool zc_value_budget(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
+                     void *field)
+{
+    struct zc_limit *limit = field;
+
+    if (!zc_value_limit(parser, key, value, field))
+        return false;
+    return limit->value > 0 || zc_fault(parser, value, "%s: must be more than 0", key->name);
+}
+
+bool zc_value_numa(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
+                   void *field)
+{
+    struct zc_numa *numa = field;
+    uint64_t node;
+
+    if (zc_slice_is(value, "local")) {
+        numa->local = true;
+        return true;
+    }
+    if (zc_number_decimal(value, &node) != NULL || node > INT_MAX)
+        return zc_fault(parser, value, "%s: %w is neither 'local' nor the number of a node",
+                        key->name, &value);
+    numa->node = (unsigned)node;
+    return true;
+}
+
+bool zc_value_pair(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
+                   void *field)
+{
+    struct zc_pair *pair = field;
+    struct zc_slice kind, rest, id, nth;
+    uint64_t site;
+
+    if (zc_slice_is(value, "size"))
+        return true;
+    if (!zc_slice_split(value, ':', &kind, &rest) || !zc_slice_is(kind, "site"))
+        return zc_fault(parser, value, "%s: %w is neither 'size' nor 'site:ID'", key->name, &value);
+    bool has_nth = zc_slice_split(rest, ':', &id, &nth);
+    if (!read_number(parser, key, id, zc_number_site, &site))
+        return false;
+    if (has_nth) {
+        if (!read_number(parser, key, nth, zc_number_decimal, &pair->nth))
+            return false;
+        if (pair->nth == 0)
+            return zc_fault(parser, nth, "%s: the first block of a site is number 1", key->name);
+    }
+    pair->by_site = true;
+    pair->site = (uint32_t)site;
+    return true;
+}
+
+/* The letters are those that log patterns of other tools use; an unknown one is a fault, because
+ * the log would land in a file that nobody expects. */
+bool zc_value_log_pattern(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
+                          void *field)
+{
+    const char **log = field;
+
+    for (size_t i = 0; i < value.n; i++) {
+        struct zc_slice letter = {value.at + i, i + 1 < value.n ? 2 : 1};
+
+        if (value.at[i] != '%')
+            continue;
+        if (letter.n < 2 || strchr("ephrt%", letter.at[1]) == NULL)
+            return zc_fault(parser, letter, "%s: unknown pattern %w (known: %%e %%p %%h %%r %%t "
+                            "%%%%)", key->name, &letter);
+        i++;
+    }
+    *log = zc_parser_copy(parser, value);
+    return *log != NULL;
+}

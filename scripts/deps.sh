@@ -1,0 +1,143 @@
+#!/bin/bash
+# Gets what building and testing libzc needs and this machine lacks: Debian packages, and NVIDIA's
+# wheels from PyPI where there is no CUDA toolkit.  What is there already is left alone.
+#
+#   scripts/deps.sh                    everything that is missing; `make deps` runs this
+#   scripts/deps.sh headers VERSION    the headers of one more CUDA version (12.4, 13.0, 12.8.90)
+#                                      in build/deps/cuda-VERSION, for make CUDA_HOME=...
+#
+# CC, CUDA_HOME  as for make
+# DEPS           where downloads are kept (build/deps)
+set -eu
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+deps=${DEPS:-build/deps}
+cc=${CC:-gcc}
+cuda_home=${CUDA_HOME:-/usr/local/cuda}
+
+# The toolkit that the wheels give: 13.0 is what libzc was measured with.
+cuda_version=13.0
+wheels=(nvidia-cuda-runtime nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-cccl)
+
+has_command() { command -v "${1%% *}" >/dev/null 2>&1; }
+has_header() { echo "#include <$1>" | "${cc%% *}" -E -x c "${@:2}" - >/dev/null 2>&1; }
+has_uthash() { has_header uthash.h; }
+has_cmocka() { has_header cmocka.h -include stdarg.h -include stddef.h -include setjmp.h; }
+has_pip() { python3 -m pip --version >/dev/null 2>&1; }
+has_toolkit() { [[ -e $cuda_home/include/cuda.h || -e $deps/cuda/include/cuda.h ]]; }
+has_nvcc() { [[ -x $cuda_home/bin/nvcc || -x $deps/cuda/bin/nvcc ]] || has_command nvcc; }
+
+missing_packages() {
+    has_command "$cc" || echo "${cc%% *}"
+    has_command g++ || echo g++
+    has_command make || echo make
+    [[ -e /usr/include/stdio.h ]] || echo libc6-dev
+    has_uthash || echo uthash-dev
+    has_cmocka || echo libcmocka-dev
+    has_command bats || echo bats
+    has_command prove || echo perl
+    has_command python3 || echo python3
+    { has_toolkit && has_nvcc; } || has_pip || echo python3-pip
+}
+
+install_packages() {
+    if ! has_command apt-get; then
+        echo "deps: missing: $*; install your distribution's packages of these Debian names" >&2
+        return 2
+    fi
+    if ((EUID != 0)); then
+        echo "deps: missing: run  sudo apt-get install $*" >&2
+        return 2
+    fi
+    echo "deps: apt-get install $*"
+    local -a install=(apt-get install -y -q --no-install-recommends "$@")
+    if ! DEBIAN_FRONTEND=noninteractive "${install[@]}" >"$deps/apt.log" 2>&1; then
+        apt-get update -q >"$deps/apt.log" 2>&1 || true
+        DEBIAN_FRONTEND=noninteractive "${install[@]}" >>"$deps/apt.log" 2>&1 || {
+            tail -n 5 "$deps/apt.log" >&2
+            echo "deps: apt-get could not install: $*" >&2
+            return 2
+        }
+    fi
+}
+
+# Downloads wheels and unpacks what they hold of nvidia/*/ into one folder, laid out as a toolkit.
+# $1 the folder, $2... requirements.
+unpack_wheels() {
+    local to=$1 scratch
+    shift
+    scratch=$(mktemp -d "$deps/wheels.XXXXXX")
+    echo "deps: pip download $*"
+    if ! python3 -m pip download --no-deps --only-binary :all: -q -d "$scratch" "$@"; then
+        rm -rf "$scratch"
+        echo "deps: pip could not download NVIDIA's wheels; install the CUDA toolkit instead" >&2
+        return 2
+    fi
+    rm -rf "$to.part"
+    mkdir -p "$to.part" "$scratch/tree"
+    local wheel
+    for wheel in "$scratch"/*.whl; do
+        python3 -m zipfile -e "$wheel" "$scratch/tree"
+    done
+    # CUDA 13's wheels share nvidia/cu13; those of CUDA 12 have a folder each.
+    local part
+    for part in "$scratch"/tree/nvidia/*/; do
+        cp -a "$part." "$to.part/"
+    done
+    rm -rf "$scratch" "$to"
+    mv "$to.part" "$to"
+}
+
+# Zip files carry neither permissions nor links, and the wheels hold no stub of the driver.
+finish_toolkit() {
+    local home=$1
+    chmod +x "$home"/bin/* "$home"/nvvm/bin/*
+    ln -sfn lib "$home/lib64"
+    ln -sfn "$(basename "$(ls "$home"/lib/libcudart.so.*)")" "$home/lib/libcudart.so"
+    make_driver_stub "$home"
+}
+
+# A library to link against: every function that cuda.h declares, answering
+# CUDA_ERROR_STUB_LIBRARY (34).
+make_driver_stub() {
+    local home=$1
+    mkdir -p "$home/lib/stubs"
+    echo '#include <cuda.h>' |
+        "${cc%% *}" -E -x c -I"$home/include" -D__CUDA_API_VERSION_INTERNAL - |
+        grep -oE '\bcu[A-Z][A-Za-z0-9_]*\(' | sort -u |
+        sed -E 's/(.*)\(/int \1(void) { return 34; }/' |
+        "${cc%% *}" -w -shared -fPIC -fno-builtin -Wl,-soname,libcuda.so.1 -x c - \
+            -o "$home/lib/stubs/libcuda.so"
+}
+
+get_toolkit() {
+    unpack_wheels "$deps/cuda" "${wheels[@]/%/==$cuda_version.*}"
+    finish_toolkit "$deps/cuda"
+}
+
+get_headers() {
+    local version=$1 name=nvidia-cuda-runtime
+    [[ $version == 12.* ]] && name=nvidia-cuda-runtime-cu12
+    [[ $version == *.*.* ]] || version+=.'*'
+    unpack_wheels "$deps/cuda-$1" "$name==$version"
+    rm -f "$deps/cuda-$1/__init__.py"
+    ln -sfn lib "$deps/cuda-$1/lib64"
+    make_driver_stub "$deps/cuda-$1"
+    echo "deps: make CUDA_HOME=$deps/cuda-$1"
+}
+
+mkdir -p "$deps"
+if [[ ${1:-} == headers && -n ${2:-} ]]; then
+    get_headers "$2"
+    exit
+elif (($# > 0)); then
+    sed -n '/^#   /s/^# //p' "$0" >&2
+    exit 2
+fi
+
+mapfile -t packages < <(missing_packages)
+if ((${#packages[@]} > 0)); then
+    install_packages "${packages[@]}"
+fi
+if ! has_toolkit || ! has_nvcc; then
+    get_toolkit
+fi

@@ -1,0 +1,286 @@
+/* The arena: size classes over chunks from mmap(2), under one lock. */
+#include "base/arena.h"
+
+#include "base/lock.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define LINE 64u                  /* Alignment of mappings' contents and of larger objects. */
+#define RUN 4096u                 /* What a class of small objects takes from a chunk at once. */
+#define RUN_OBJECT 1024u          /* Largest object that comes out of a run. */
+#define CHUNK ((size_t)256 << 10) /* Smallest chunk. */
+#define CHUNK_MAX ((size_t)8 << 20)
+#define LARGE ((size_t)32 << 10)  /* From here on an object has a mapping of its own. */
+#define BITS_MAX 46               /* Requests above 2^46 bytes are refused. */
+#define CLASSES (16 + 4 * (BITS_MAX - 8))
+
+/* A free object.  Its other bytes are zero. */
+struct hole {
+    struct hole *next;
+    size_t bytes; /* Only in the orphans' list: what was asked for. */
+};
+
+/* The first line of every mapping. */
+struct mapping {
+    struct mapping *next; /* All mappings, newest first. */
+    struct mapping *spare; /* Chunks that nothing was carved from yet. */
+    size_t bytes;         /* Size of the mapping. */
+    unsigned size_class;  /* Class of the one object in it; CLASSES for a chunk. */
+};
+_Static_assert(sizeof(struct mapping) <= LINE, "objects start one line into a mapping");
+
+struct run {
+    char *at, *end; /* What is left of the class's run. */
+};
+
+static struct zc_lock zc_arena;
+static struct mapping *mappings;
+static struct mapping *spares;
+static struct run chunk;              /* What is left of the current chunk. */
+static struct run runs[16 + 4 * 2];   /* By class, for objects up to RUN_OBJECT. */
+static struct hole *holes[CLASSES];
+static struct hole *orphans;          /* Put back in a signal handler inside the arena; atomic. */
+static size_t mapped;                 /* Atomic. */
+
+/* 16-byte steps to 256 B, then four steps from each power of two to the next. */
+static unsigned class_of(size_t bytes)
+{
+    unsigned bits;
+
+    if (bytes <= 256)
+        return bytes ? (unsigned)((bytes - 1) / 16) : 0;
+    bits = 63u - (unsigned)__builtin_clzl(bytes - 1);
+    return 16 + 4 * (bits - 8) + (unsigned)(((bytes - 1) >> (bits - 2)) & 3);
+}
+
+static size_t class_bytes(unsigned size_class)
+{
+    unsigned step = size_class - 16;
+
+    if (size_class < 16)
+        return 16 * ((size_t)size_class + 1);
+    return ((size_t)256 << (step / 4)) / 4 * (5 + step % 4);
+}
+
+/* Lock-free readers may look at a freed object by atomic loads, hence atomic stores. */
+static void clear(void *memory, size_t bytes)
+{
+    uint64_t *word = memory;
+
+    for (size_t i = 0; i < bytes / sizeof(*word); i++)
+        __atomic_store_n(&word[i], 0, __ATOMIC_RELAXED);
+}
+
+static struct mapping *map(size_t bytes, unsigned size_class)
+{
+    int saved = errno;
+    long address = syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
+    struct mapping *m = (struct mapping *)address;
+
+    errno = saved;
+    if (address == -1)
+        return NULL;
+    *m = (struct mapping){.next = mappings, .bytes = bytes, .size_class = size_class};
+    /* A child of fork(2) walks the list, whatever another thread was doing here. */
+    __atomic_store_n(&mappings, m, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&mapped, bytes, __ATOMIC_RELAXED);
+    return m;
+}
+
+/* Zeroes whole pages.  The kernel drops them where it may (not under mlockall(2)). */
+static void clear_pages(void *memory, size_t bytes)
+{
+    int saved = errno;
+
+    if (syscall(SYS_madvise, memory, bytes, MADV_DONTNEED) != 0)
+        clear(memory, bytes);
+    errno = saved;
+}
+
+static struct mapping *new_chunk(void)
+{
+    struct mapping *m = spares;
+    size_t bytes = __atomic_load_n(&mapped, __ATOMIC_RELAXED) / 16 / CHUNK * CHUNK;
+
+    if (m != NULL) {
+        spares = m->spare;
+        return m;
+    }
+    if (bytes < CHUNK)
+        bytes = CHUNK;
+    return map(bytes < CHUNK_MAX ? bytes : CHUNK_MAX, CLASSES);
+}
+
+/* Takes `bytes`, a multiple of LINE, from the current chunk or a new one. */
+static char *carve(size_t bytes)
+{
+    char *memory;
+
+    if ((size_t)(chunk.end - chunk.at) < bytes) {
+        struct mapping *m = new_chunk();
+
+        if (m == NULL)
+            return NULL;
+        chunk.at = (char *)m + LINE;
+        chunk.end = (char *)m + m->bytes;
+    }
+    memory = chunk.at;
+    chunk.at += bytes;
+    return memory;
+}
+
+static void *from_run(unsigned size_class, size_t bytes)
+{
+    struct run *run = &runs[size_class];
+    void *memory;
+
+    if ((size_t)(run->end - run->at) < bytes) {
+        char *start = carve(RUN);
+
+        if (start == NULL)
+            return NULL;
+        run->at = start;
+        run->end = start + RUN;
+    }
+    memory = run->at;
+    run->at += bytes;
+    return memory;
+}
+
+static void *from_mapping(unsigned size_class, size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    struct mapping *m = map((bytes + LINE + page - 1) / page * page, size_class);
+
+    return m != NULL ? (char *)m + LINE : NULL;
+}
+
+static void push(void *memory, unsigned size_class)
+{
+    struct hole *hole = memory;
+
+    __atomic_store_n(&hole->next, holes[size_class], __ATOMIC_RELAXED);
+    holes[size_class] = hole;
+}
+
+static void adopt_orphans(void)
+{
+    struct hole *orphan = __atomic_exchange_n(&orphans, NULL, __ATOMIC_ACQUIRE);
+
+    while (orphan != NULL) {
+        struct hole *next = orphan->next;
+        unsigned size_class = class_of(orphan->bytes);
+
+        clear(orphan, sizeof(*orphan));
+        push(orphan, size_class);
+        orphan = next;
+    }
+}
+
+void *zc_arena_get(size_t bytes)
+{
+    unsigned size_class;
+    struct hole *hole;
+    void *memory;
+    size_t whole;
+
+    if (bytes > (size_t)1 << BITS_MAX || !zc_lock_take(&zc_arena))
+        return NULL;
+    size_class = class_of(bytes);
+    whole = class_bytes(size_class);
+    if (__atomic_load_n(&orphans, __ATOMIC_RELAXED) != NULL)
+        adopt_orphans();
+    hole = holes[size_class];
+    if (hole != NULL) {
+        holes[size_class] = hole->next;
+        clear(hole, sizeof(*hole));
+        memory = hole;
+    } else if (whole <= RUN_OBJECT) {
+        memory = from_run(size_class, whole);
+    } else if (whole < LARGE) {
+        memory = carve(whole);
+    } else {
+        memory = from_mapping(size_class, whole);
+    }
+    zc_lock_drop(&zc_arena);
+    return memory;
+}
+
+/* The pages of a large object behind its first, which holds the mapping's own line too. */
+static void clear_large(char *memory, size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t first = page - LINE;
+
+    if (first > bytes)
+        first = bytes;
+    clear(memory, first);
+    if (bytes > first)
+        clear_pages(memory + first, (bytes - first + page - 1) / page * page);
+}
+
+/* For a thread that was interrupted inside the arena: the next zc_arena_get() adopts the object. */
+static void put_orphan(struct hole *hole, size_t bytes)
+{
+    struct hole *head = __atomic_load_n(&orphans, __ATOMIC_RELAXED);
+
+    __atomic_store_n(&hole->bytes, bytes, __ATOMIC_RELAXED);
+    do
+        __atomic_store_n(&hole->next, head, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&orphans, &head, hole, true, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED));
+}
+
+void zc_arena_put(void *memory, size_t bytes)
+{
+    unsigned size_class = class_of(bytes);
+    size_t whole = class_bytes(size_class);
+
+    if (memory == NULL)
+        return;
+    if (whole < LARGE)
+        clear(memory, whole);
+    else
+        clear_large(memory, whole);
+    if (!zc_lock_take(&zc_arena)) {
+        put_orphan(memory, bytes);
+        return;
+    }
+    push(memory, size_class);
+    zc_lock_drop(&zc_arena);
+}
+
+size_t zc_arena_mapped_bytes(void)
+{
+    return __atomic_load_n(&mapped, __ATOMIC_RELAXED);
+}
+
+void zc_arena_reset(void)
+{
+    zc_lock_reset(&zc_arena);
+    orphans = NULL;
+    spares = NULL;
+    chunk = (struct run){NULL, NULL};
+    for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++)
+        runs[i] = (struct run){NULL, NULL};
+    for (unsigned i = 0; i < CLASSES; i++)
+        holes[i] = NULL;
+    for (struct mapping *m = mappings; m != NULL; m = m->next) {
+        struct mapping kept = *m;
+
+        clear_pages(m, kept.bytes);
+        *m = kept;
+        if (kept.size_class < CLASSES) {
+            push((char *)m + LINE, kept.size_class);
+        } else {
+            m->spare = spares;
+            spares = m;
+        }
+    }
+}

@@ -1,0 +1,165 @@
+/* The CPU's counter where its rate is constant, and its rate against CLOCK_MONOTONIC. */
+#include "base/clock.h"
+
+#include <stdbool.h>
+#include <time.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <x86intrin.h>
+#endif
+
+#define NS_PER_S 1000000000ull
+#define SPAN_NS 100000ull /* Shortest span that a rate is computed from. */
+#define TRIES 5
+
+enum source { UNKNOWN, COUNTER, MONOTONIC };
+
+/* Ticks and nanoseconds read at one moment. */
+struct pair {
+    uint64_t ticks; /* 0 before the first reading. */
+    uint64_t ns;    /* CLOCK_MONOTONIC. */
+};
+
+static enum source source; /* Atomic; every thread would find the same. */
+static struct pair mark;
+static uint64_t mult;      /* Atomic. */
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec t;
+
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+#if defined(__x86_64__)
+static inline uint64_t counter(void)
+{
+    return __rdtsc();
+}
+
+/* Invariant TSC: CPUID Fn8000_0007 EDX bit 8 (Intel SDM volume 3, "Time-Stamp Counter"). */
+static bool counter_is_constant(void)
+{
+    unsigned a, b, c, d;
+
+    return __get_cpuid(0x80000007u, &a, &b, &c, &d) != 0 && (d & (1u << 8)) != 0;
+}
+#elif defined(__aarch64__)
+/* The generic timer's virtual count is constant by its architecture (Arm ARM, D12). */
+static inline uint64_t counter(void)
+{
+    uint64_t value;
+
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(value));
+    return value;
+}
+
+static bool counter_is_constant(void)
+{
+    return true;
+}
+#else
+static inline uint64_t counter(void)
+{
+    return 0;
+}
+
+static bool counter_is_constant(void)
+{
+    return false;
+}
+#endif
+
+static enum source find_source(void)
+{
+    enum source found = counter_is_constant() ? COUNTER : MONOTONIC;
+
+    __atomic_store_n(&source, found, __ATOMIC_RELAXED);
+    return found;
+}
+
+uint64_t zc_ticks(void)
+{
+    enum source s = __atomic_load_n(&source, __ATOMIC_RELAXED);
+
+    if (__builtin_expect(s == UNKNOWN, 0))
+        s = find_source();
+    return __builtin_expect(s == COUNTER, 1) ? counter() : clock_ns(CLOCK_MONOTONIC);
+}
+
+/* The best of a few readings: a thread that is preempted between the two clocks reads a false pair. */
+static struct pair read_pair(void)
+{
+    struct pair best = {0, 0};
+    uint64_t best_gap = UINT64_MAX;
+
+    for (int i = 0; i < TRIES; i++) {
+        uint64_t before = zc_ticks();
+        uint64_t ns = clock_ns(CLOCK_MONOTONIC);
+        uint64_t gap = zc_ticks() - before;
+
+        if (gap < best_gap) {
+            best_gap = gap;
+            best = (struct pair){before + gap / 2, ns};
+        }
+    }
+    return best;
+}
+
+void zc_clock_mark(void)
+{
+    mark = read_pair();
+}
+
+static void set_mult(uint64_t value)
+{
+    __atomic_store_n(&mult, value, __ATOMIC_RELAXED);
+}
+
+static void measure(void)
+{
+    struct pair now;
+
+    if (mark.ticks == 0)
+        zc_clock_mark();
+    while (clock_ns(CLOCK_MONOTONIC) - mark.ns < SPAN_NS) {
+    }
+    now = read_pair();
+    if (now.ticks > mark.ticks)
+        set_mult((uint64_t)(((unsigned __int128)(now.ns - mark.ns) << 32) /
+                            (now.ticks - mark.ticks)));
+}
+
+void zc_clock_calibrate(void)
+{
+    if (find_source() == MONOTONIC) {
+        set_mult((uint64_t)1 << 32);
+        return;
+    }
+#if defined(__aarch64__)
+    uint64_t rate;
+
+    __asm__("mrs %0, cntfrq_el0" : "=r"(rate));
+    if (rate != 0) {
+        set_mult((NS_PER_S << 32) / rate);
+        return;
+    }
+#endif
+    measure();
+}
+
+uint64_t zc_clock_mult(void)
+{
+    return __atomic_load_n(&mult, __ATOMIC_RELAXED);
+}
+
+uint64_t zc_ticks_to_ns(uint64_t ticks)
+{
+    return (uint64_t)(((unsigned __int128)ticks * zc_clock_mult()) >> 32);
+}
+
+uint64_t zc_wall_ns(void)
+{
+    return clock_ns(CLOCK_REALTIME);
+}

@@ -1,0 +1,95 @@
+/* The lock: a futex word that holds its owner's thread id, so that re-entry shows. */
+#include "base/lock.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Thread ids are below 2^22 (PID_MAX_LIMIT in proc(5)); the top bit says that somebody sleeps. */
+#define WAITERS 0x80000000u
+#define SPINS 64
+
+static __thread uint32_t cached_id;
+
+uint32_t zc_thread_id(void)
+{
+    if (cached_id == 0)
+        cached_id = (uint32_t)syscall(SYS_gettid);
+    return cached_id;
+}
+
+void zc_thread_id_reset(void)
+{
+    cached_id = 0;
+}
+
+static inline void pause_cpu(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void futex(struct zc_lock *lock, int operation, uint32_t value)
+{
+    int saved = errno;
+
+    syscall(SYS_futex, &lock->owner, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
+    errno = saved;
+}
+
+static bool grab(struct zc_lock *lock, uint32_t wanted)
+{
+    uint32_t free_word = 0;
+
+    return __atomic_compare_exchange_n(&lock->owner, &free_word, wanted, false, __ATOMIC_ACQUIRE,
+                                       __ATOMIC_RELAXED);
+}
+
+/* Whoever slept takes the lock with the bit set: others may sleep on it still. */
+static void sleep_for(struct zc_lock *lock, uint32_t me)
+{
+    while (!grab(lock, me | WAITERS)) {
+        uint32_t seen = __atomic_load_n(&lock->owner, __ATOMIC_RELAXED);
+
+        if (seen == 0)
+            continue;
+        if (!(seen & WAITERS) &&
+            !__atomic_compare_exchange_n(&lock->owner, &seen, seen | WAITERS, false,
+                                         __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            continue;
+        futex(lock, FUTEX_WAIT, seen | WAITERS);
+    }
+}
+
+bool zc_lock_take(struct zc_lock *lock)
+{
+    uint32_t me = zc_thread_id();
+
+    if (grab(lock, me))
+        return true;
+    if ((__atomic_load_n(&lock->owner, __ATOMIC_RELAXED) & ~WAITERS) == me)
+        return false;
+    for (int i = 0; i < SPINS; i++) {
+        pause_cpu();
+        if (__atomic_load_n(&lock->owner, __ATOMIC_RELAXED) == 0 && grab(lock, me))
+            return true;
+    }
+    sleep_for(lock, me);
+    return true;
+}
+
+void zc_lock_drop(struct zc_lock *lock)
+{
+    if (__atomic_exchange_n(&lock->owner, 0, __ATOMIC_RELEASE) & WAITERS)
+        futex(lock, FUTEX_WAKE, 1);
+}
+
+void zc_lock_reset(struct zc_lock *lock)
+{
+    __atomic_store_n(&lock->owner, 0, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,35 @@
+/* A small lock that a signal handler may meet. */
+#ifndef ZC_BASE_LOCK_H
+#define ZC_BASE_LOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Lock order: zc_lifecycle < zc_ledger < zc_site < zc_log < zc_arena.  A thread takes them only in
+ * this direction and holds none of them while it calls the driver, the loader or a libc function
+ * that may allocate.
+ */
+struct zc_lock {
+    uint32_t owner; /* Thread id of the holder, 0 when free.  Only accessed atomically. */
+};
+
+/*
+ * Takes the lock, waiting for other threads.  Returns false, without taking it, when the calling
+ * thread holds it already: then we are in a signal handler that interrupted the critical section,
+ * and waiting would never end.  The caller passes through without recording.
+ */
+bool zc_lock_take(struct zc_lock *lock);
+
+/* Gives the lock back.  Only the holder may call it. */
+void zc_lock_drop(struct zc_lock *lock);
+
+/* Forgets any holder.  For the child of fork(2), whose other threads no longer exist. */
+void zc_lock_reset(struct zc_lock *lock);
+
+/* The calling thread's kernel id, cached per thread; right in the child of fork(2) too, once
+ * zc_thread_id_reset() ran there. */
+uint32_t zc_thread_id(void);
+void zc_thread_id_reset(void);
+
+#endif

@@ -1,0 +1,205 @@
+/* One line on stderr and one in the log, as often as is useful. */
+#include "base/message.h"
+
+#include "base/options.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CODES 64      /* Different codes; further ones share the last entry. */
+#define PRINTED_MAX 16
+#define LINE_MAX_BYTES 1024
+#define EARLY 16
+
+struct code {
+    const char *name;  /* NULL in a free entry; set once by compare-and-swap. */
+    uint32_t messages; /* Messages of the code so far. */
+    bool said;         /* zc_message_first() was true for it. */
+};
+
+/* A message that was said before the log was open. */
+struct early {
+    enum zc_severity severity;
+    const char *code;          /* NULL until the entry is whole. */
+    char text[256];            /* Terminated; cut where it was longer. */
+};
+
+enum stderr_state { UNKNOWN, OPEN, CLOSED };
+
+static struct code codes[CODES];
+static zc_message_sink sink; /* Atomic. */
+static struct early early[EARLY];
+static uint32_t early_count; /* Messages said without a sink. */
+static enum stderr_state state;
+static dev_t stderr_device; /* What descriptor 2 was when libzc was loaded. */
+static ino_t stderr_inode;
+
+static struct code *code_entry(const char *name)
+{
+    for (int i = 0; i < CODES - 1; i++) {
+        const char *there = __atomic_load_n(&codes[i].name, __ATOMIC_ACQUIRE);
+
+        if (there == NULL && __atomic_compare_exchange_n(&codes[i].name, &there, name, false,
+                                                         __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            return &codes[i];
+        if (strcmp(there, name) == 0)
+            return &codes[i];
+    }
+    return &codes[CODES - 1];
+}
+
+void zc_message_init(void)
+{
+    struct stat s;
+    int saved = errno;
+
+    if (fstat(STDERR_FILENO, &s) == 0) {
+        stderr_device = s.st_dev;
+        stderr_inode = s.st_ino;
+        state = OPEN;
+    } else {
+        state = CLOSED;
+    }
+    errno = saved;
+}
+
+/* A program that closed descriptor 2 may have got it back for a file or a socket of its own. */
+static bool stderr_is_ours(void)
+{
+    struct stat s;
+
+    if (state == UNKNOWN)
+        zc_message_init();
+    if (state == CLOSED || fstat(STDERR_FILENO, &s) != 0)
+        return false;
+    return (s.st_dev == stderr_device && s.st_ino == stderr_inode) || S_ISCHR(s.st_mode) ||
+           S_ISFIFO(s.st_mode);
+}
+
+/* A pipe without a reader or a file at RLIMIT_FSIZE would kill the program by a signal.  Both are
+ * sent to the calling thread (POSIX, write()), so that they can be blocked and taken back. */
+static void write_without_signals(const char *bytes, size_t n)
+{
+    sigset_t ours, old, pending;
+    struct timespec now = {0, 0};
+    ssize_t written;
+
+    sigemptyset(&ours);
+    sigpending(&pending);
+    if (!sigismember(&pending, SIGPIPE))
+        sigaddset(&ours, SIGPIPE);
+    if (!sigismember(&pending, SIGXFSZ))
+        sigaddset(&ours, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &ours, &old);
+    do {
+        written = write(STDERR_FILENO, bytes, n);
+        if (written > 0) {
+            bytes += written;
+            n -= (size_t)written;
+        }
+    } while ((written > 0 && n > 0) || (written < 0 && errno == EINTR));
+    if (written < 0 && (errno == EPIPE || errno == EFBIG))
+        while (sigtimedwait(&ours, NULL, &now) < 0 && errno == EINTR) {
+        }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+void zc_message_raw(const char *bytes, unsigned long n)
+{
+    int saved = errno;
+
+    if (n > 0 && stderr_is_ours())
+        write_without_signals(bytes, n);
+    errno = saved;
+}
+
+/* Terminal escapes in a name from a file must not reach the terminal. */
+static void clean(char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
+            text[i] = '?';
+}
+
+static void print(const char *text, bool last, bool logged)
+{
+    char buf[LINE_MAX_BYTES + 80];
+    struct zc_text line = zc_text_on(buf, sizeof(buf));
+
+    zc_text_fmt(&line, "libzc: %s", text);
+    if (last)
+        zc_text_str(&line, logged ? " (more of this kind follow only in the log)"
+                                  : " (more of this kind are not printed)");
+    zc_text_raw(&line, "\n", 1);
+    zc_message_raw(buf, line.len);
+}
+
+static void keep_early(enum zc_severity severity, const char *code, const char *text)
+{
+    uint32_t i = __atomic_fetch_add(&early_count, 1, __ATOMIC_RELAXED);
+    struct zc_text kept;
+
+    if (i >= EARLY)
+        return;
+    early[i].severity = severity;
+    kept = zc_text_on(early[i].text, sizeof(early[i].text));
+    zc_text_str(&kept, text);
+    zc_text_cstr(&kept);
+    __atomic_store_n(&early[i].code, code, __ATOMIC_RELEASE);
+}
+
+void zc_message(enum zc_severity severity, const char *code, const char *fmt, ...)
+{
+    zc_message_sink log = __atomic_load_n(&sink, __ATOMIC_ACQUIRE);
+    char buf[LINE_MAX_BYTES];
+    struct zc_text text = zc_text_on(buf, sizeof(buf));
+    uint32_t count;
+    va_list ap;
+
+    if (severity == ZC_DEBUG && !zc_option_on(zc_options()->debug))
+        return;
+    va_start(ap, fmt);
+    zc_text_vfmt(&text, fmt, ap);
+    va_end(ap);
+    zc_text_cstr(&text);
+    clean(buf, text.len);
+    count = __atomic_add_fetch(&code_entry(code)->messages, 1, __ATOMIC_RELAXED);
+    if (count <= PRINTED_MAX)
+        print(buf, count == PRINTED_MAX, log != NULL);
+    if (log != NULL)
+        log(severity, code, buf);
+    else
+        keep_early(severity, code, buf);
+}
+
+bool zc_message_first(const char *code)
+{
+    return !__atomic_exchange_n(&code_entry(code)->said, true, __ATOMIC_RELAXED);
+}
+
+void zc_message_set_sink(zc_message_sink new_sink)
+{
+    __atomic_store_n(&sink, new_sink, __ATOMIC_RELEASE);
+    for (int i = 0; i < EARLY && new_sink != NULL; i++) {
+        const char *code = __atomic_exchange_n(&early[i].code, NULL, __ATOMIC_ACQUIRE);
+
+        if (code != NULL)
+            new_sink(early[i].severity, code, early[i].text);
+    }
+}
+
+void zc_message_reset(void)
+{
+    sink = NULL;
+    early_count = 0;
+    memset(early, 0, sizeof(early));
+    memset(codes, 0, sizeof(codes));
+}

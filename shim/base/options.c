@@ -1,0 +1,101 @@
+/* Reading the environment variables into the options' table. */
+#include "base/options.h"
+
+#include "base/message.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+/* Bytes for the copies of all values; a path is at most PATH_MAX, 4096. */
+#define STORE 16384
+
+struct option {
+    size_t offset;        /* Of the field in struct zc_options. */
+    const char *variable; /* Environment variable. */
+    const char *fallback; /* Value where the variable is not set. */
+};
+
+static const struct option table[] = {
+#define ROW(field, variable, def, help) {offsetof(struct zc_options, field), variable, def},
+    ZC_OPTIONS(ROW)
+#undef ROW
+};
+#define TABLE_SIZE (sizeof(table) / sizeof(table[0]))
+
+static struct zc_options options = {
+#define DEFAULT(field, variable, def, help) .field = def,
+    ZC_OPTIONS(DEFAULT)
+#undef DEFAULT
+};
+static char store[STORE];
+static size_t stored;
+
+/* A launcher's variable holds the rank of this process; the first one set counts. */
+static const char *const rank_variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                             "MV2_COMM_WORLD_RANK", "SLURM_PROCID"};
+#define RANK_DIGITS 10
+static char rank[RANK_DIGITS + 1] = "0";
+
+static const char *keep(const struct option *option, const char *value)
+{
+    size_t n = strlen(value) + 1;
+    char *copy = store + stored;
+
+    if (n > STORE - stored) {
+        zc_message(ZC_WARN, "options", "%s is too long and was ignored", option->variable);
+        return option->fallback;
+    }
+    memcpy(copy, value, n);
+    stored += n;
+    return copy;
+}
+
+static void read_rank(void)
+{
+    strcpy(rank, "0");
+    for (size_t i = 0; i < sizeof(rank_variables) / sizeof(rank_variables[0]); i++) {
+        const char *value = options.secure ? NULL : secure_getenv(rank_variables[i]);
+        size_t n = value != NULL ? strspn(value, "0123456789") : 0;
+
+        if (n > 0 && n <= RANK_DIGITS && value[n] == 0) {
+            memcpy(rank, value, n + 1);
+            return;
+        }
+    }
+}
+
+const struct zc_options *zc_options_read(void)
+{
+    stored = 0;
+    options.secure = getauxval(AT_SECURE) != 0;
+    for (size_t i = 0; i < TABLE_SIZE; i++) {
+        const char *value = options.secure ? NULL : secure_getenv(table[i].variable);
+
+        *(const char **)((char *)&options + table[i].offset) =
+            value != NULL ? keep(&table[i], value) : table[i].fallback;
+    }
+    read_rank();
+    return &options;
+}
+
+const char *zc_option_rank(void)
+{
+    return rank;
+}
+
+const struct zc_options *zc_options(void)
+{
+    return &options;
+}
+
+bool zc_option_on(const char *value)
+{
+    static const char *const on[] = {"1", "yes", "on", "true"};
+
+    for (size_t i = 0; i < sizeof(on) / sizeof(on[0]); i++)
+        if (strcmp(value, on[i]) == 0)
+            return true;
+    return false;
+}

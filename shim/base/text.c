@@ -1,0 +1,182 @@
+/* Numbers, sizes and formats into a fixed buffer. */
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+struct zc_text zc_text_on(char *buf, size_t cap)
+{
+    return (struct zc_text){.buf = buf, .cap = cap};
+}
+
+const char *zc_text_cstr(struct zc_text *t)
+{
+    t->buf[t->len] = 0;
+    return t->buf;
+}
+
+/* One byte stays free for zc_text_cstr()'s terminator. */
+static size_t room(const struct zc_text *t)
+{
+    return t->truncated || t->len + 1 >= t->cap ? 0 : t->cap - 1 - t->len;
+}
+
+void zc_text_raw(struct zc_text *t, const char *s, size_t n)
+{
+    size_t fits = n <= room(t) ? n : room(t);
+
+    memcpy(t->buf + t->len, s, fits);
+    t->len += fits;
+    if (fits < n)
+        t->truncated = true;
+}
+
+/* For what must not be cut: half a number would be a wrong one. */
+static void whole(struct zc_text *t, const char *s, size_t n)
+{
+    if (n <= room(t))
+        zc_text_raw(t, s, n);
+    else
+        t->truncated = true;
+}
+
+void zc_text_str(struct zc_text *t, const char *s)
+{
+    if (s == NULL)
+        s = "(null)";
+    zc_text_raw(t, s, strlen(s));
+}
+
+/* Writes v's digits at the end of digits[20] and returns where they start. */
+static char *decimal(char digits[20], uint64_t v)
+{
+    char *p = digits + 20;
+
+    do
+        *--p = (char)('0' + v % 10);
+    while ((v /= 10) != 0);
+    return p;
+}
+
+void zc_text_u64(struct zc_text *t, uint64_t v)
+{
+    char digits[20];
+    char *p = decimal(digits, v);
+
+    whole(t, p, (size_t)(digits + 20 - p));
+}
+
+void zc_text_i64(struct zc_text *t, int64_t v)
+{
+    char signed_digits[21];
+    char *p = decimal(signed_digits + 1, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
+
+    if (v < 0)
+        *--p = '-';
+    whole(t, p, (size_t)(signed_digits + 21 - p));
+}
+
+void zc_text_hex(struct zc_text *t, uint64_t v, unsigned digits)
+{
+    char out[16];
+    unsigned n = 0;
+
+    do {
+        out[15 - n++] = "0123456789abcdef"[v & 15];
+        v >>= 4;
+    } while (n < 16 && (v != 0 || n < digits));
+    whole(t, out + 16 - n, n);
+}
+
+/* bytes / 1024^unit * scale, rounded to the nearest whole number. */
+static uint64_t in_units(uint64_t bytes, unsigned unit, unsigned scale)
+{
+    unsigned shift = 10 * unit;
+
+    return (uint64_t)(((unsigned __int128)bytes * scale + (((uint64_t)1 << shift) >> 1)) >> shift);
+}
+
+void zc_text_bytes(struct zc_text *t, uint64_t bytes)
+{
+    static const char *const names[] = {" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"};
+    char out[32];
+    struct zc_text number = zc_text_on(out, sizeof(out));
+    unsigned unit = 0;
+    uint64_t tenths;
+
+    while (unit < 6 && in_units(bytes, unit, 1) >= 1024)
+        unit++;
+    tenths = in_units(bytes, unit, 10);
+    if (unit > 0 && tenths < 1000 && (bytes & (((uint64_t)1 << (10 * unit)) - 1)) != 0) {
+        zc_text_u64(&number, tenths / 10);
+        zc_text_raw(&number, ".", 1);
+        zc_text_u64(&number, tenths % 10);
+    } else {
+        zc_text_u64(&number, in_units(bytes, unit, 1));
+    }
+    zc_text_str(&number, names[unit]);
+    whole(t, out, number.len);
+}
+
+void zc_text_pad(struct zc_text *t, size_t start, size_t width)
+{
+    size_t columns = 0;
+
+    for (size_t i = start; i < t->len; i++)
+        columns += ((unsigned char)t->buf[i] & 0xc0) != 0x80;
+    for (; columns < width && !t->truncated; columns++)
+        zc_text_raw(t, " ", 1);
+}
+
+static void error(struct zc_text *t, int value)
+{
+    const char *words = zc_error_text(value);
+
+    if (words != NULL) {
+        zc_text_str(t, words);
+    } else {
+        zc_text_str(t, "error ");
+        zc_text_i64(t, value);
+    }
+}
+
+void zc_text_fmt(struct zc_text *t, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    zc_text_vfmt(t, fmt, ap);
+    va_end(ap);
+}
+
+void zc_text_vfmt(struct zc_text *t, const char *fmt, va_list args)
+{
+    va_list ap;
+
+    va_copy(ap, args);
+    for (const char *p = fmt; *p != 0; p++) {
+        size_t plain = strcspn(p, "%");
+
+        zc_text_raw(t, p, plain);
+        p += plain;
+        if (*p == 0 || *++p == 0)
+            break;
+        switch (*p) {
+        case 's': zc_text_str(t, va_arg(ap, const char *)); break;
+        case 'u': zc_text_u64(t, va_arg(ap, unsigned)); break;
+        case 'd': zc_text_i64(t, va_arg(ap, int)); break;
+        case 'U': zc_text_u64(t, va_arg(ap, uint64_t)); break;
+        case 'D': zc_text_i64(t, va_arg(ap, int64_t)); break;
+        case 'x': zc_text_hex(t, va_arg(ap, uint64_t), 0); break;
+        case 'p':
+            zc_text_raw(t, "0x", 2);
+            zc_text_hex(t, (uintptr_t)va_arg(ap, void *), 0);
+            break;
+        case 'B': zc_text_bytes(t, va_arg(ap, uint64_t)); break;
+        case 'e': error(t, va_arg(ap, int)); break;
+        case 'c': zc_text_raw(t, &(char){(char)va_arg(ap, int)}, 1); break;
+        default: zc_text_raw(t, p, 1); break;
+        }
+    }
+    va_end(ap);
+}

@@ -1,0 +1,195 @@
+/* Batches of copies, sets and prefetches: each element is a transfer of its own. */
+#include "base/clock.h"
+#include "catch/call.h"
+#include "catch/describe.h"
+#include "catch/life.h"
+#include "catch/request.h"
+
+#if CUDA_VERSION >= 12080
+
+/* Records the elements of a batch that the driver took whole.  The call's time is shared evenly. */
+static void begin_element(struct zc_copy *c, const struct zc_entry *entry, uint64_t start,
+                          uint64_t share, CUstream stream)
+{
+    zc_copy_init(c, entry->fn, entry->flavour);
+    c->start = start ? zc_ticks() - share : 0;
+    c->async = true;
+    c->stream = stream;
+}
+
+static void record_lines(const struct zc_entry *entry, uint64_t start, const CUdeviceptr *dsts,
+                         const CUdeviceptr *srcs, const size_t *sizes, size_t count,
+                         CUstream stream)
+{
+    if (!start)
+        return;
+    uint64_t share = count ? (zc_ticks() - start) / count : 0;
+    for (size_t i = 0; i < count; i++) {
+        struct zc_copy c;
+        begin_element(&c, entry, start, share, stream);
+        zc_describe_line_async(&c, ZC_SIDE_ANY, dsts[i], ZC_SIDE_ANY, srcs[i], sizes[i], stream);
+        zc_copy_resolve(&c);
+        zc_copy_end(&c);
+    }
+}
+
+/* The address of an operand; arrays have none. */
+static void operand(const CUmemcpy3DOperand *o, const CUextent3D *extent, struct zc_box *out)
+{
+    if (o->type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
+        *out = (struct zc_box){.side = ZC_SIDE_ARRAY};
+        return;
+    }
+    *out = (struct zc_box){.side = ZC_SIDE_ANY, .address = o->op.ptr.ptr,
+                           .span = extent->width};
+}
+
+static void record_boxes(const struct zc_entry *entry, uint64_t start,
+                         const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, CUstream stream)
+{
+    if (!start)
+        return;
+    uint64_t share = count ? (zc_ticks() - start) / count : 0;
+    for (size_t i = 0; i < count; i++) {
+        const CUextent3D *e = &ops[i].extent;
+        struct zc_copy c;
+        begin_element(&c, entry, start, share, stream);
+        operand(&ops[i].dst, e, &c.dst);
+        operand(&ops[i].src, e, &c.src);
+        c.bytes = e->width * e->height * e->depth;
+        zc_copy_resolve(&c);
+        zc_copy_end(&c);
+    }
+}
+
+/* When the call started, 0 when libzc is off. */
+static uint64_t started(void)
+{
+    return zc_life_on() ? zc_ticks() : 0;
+}
+
+/* A refused batch names the first converted block in it. */
+static CUresult refused(const struct zc_entry *entry, const CUdeviceptr *a, const CUdeviceptr *b,
+                        size_t count, CUresult result)
+{
+    for (size_t i = 0; zc_life_on() && i < count; i++) {
+        CUdeviceptr address = a && zc_converted_at(a[i])   ? a[i]
+                              : b && zc_converted_at(b[i]) ? b[i]
+                                                           : 0;
+        if (address)
+            return zc_blame(entry->fn, address, result);
+    }
+    return result;
+}
+
+ZC_BODY(cuMemcpyBatchAsync,
+        (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+         CUmemcpyAttributes *attrs, size_t *attr_indices, size_t attr_count, size_t *fail_index,
+         CUstream stream))
+{
+    uint64_t start = started();
+    CUresult result = real(dsts, srcs, sizes, count, attrs, attr_indices, attr_count, fail_index,
+                           stream);
+    if (result != CUDA_SUCCESS)
+        return refused(entry, dsts, srcs, dsts && srcs ? count : 0, result);
+    record_lines(entry, start, dsts, srcs, sizes, count, stream);
+    return result;
+}
+
+ZC_BODY(cuMemcpy3DBatchAsync, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail_index,
+                               unsigned long long flags, CUstream stream))
+{
+    uint64_t start = started();
+    CUresult result = real(count, ops, fail_index, flags, stream);
+    if (result == CUDA_SUCCESS)
+        record_boxes(entry, start, ops, count, stream);
+    return result;
+}
+
+#endif
+
+#if CUDA_VERSION >= 13000
+
+ZC_BODY(cuMemcpyBatchAsync_v2,
+        (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+         CUmemcpyAttributes *attrs, size_t *attr_indices, size_t attr_count, CUstream stream))
+{
+    uint64_t start = started();
+    CUresult result = real(dsts, srcs, sizes, count, attrs, attr_indices, attr_count, stream);
+    if (result != CUDA_SUCCESS)
+        return refused(entry, dsts, srcs, dsts && srcs ? count : 0, result);
+    record_lines(entry, start, dsts, srcs, sizes, count, stream);
+    return result;
+}
+
+ZC_BODY(cuMemcpy3DBatchAsync_v2, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops,
+                                  unsigned long long flags, CUstream stream))
+{
+    uint64_t start = started();
+    CUresult result = real(count, ops, flags, stream);
+    if (result == CUDA_SUCCESS)
+        record_boxes(entry, start, ops, count, stream);
+    return result;
+}
+
+/* Prefetching and discarding are for managed memory; in a block that the program asked for on the
+ * device they are refused as the driver would. */
+static bool any_converted(const CUdeviceptr *ptrs, size_t count)
+{
+    for (size_t i = 0; ptrs && zc_life_on() && i < count; i++)
+        if (zc_converted_at(ptrs[i]))
+            return true;
+    return false;
+}
+
+static void record_prefetches(const struct zc_entry *entry, uint64_t start,
+                              const CUdeviceptr *ptrs, const size_t *sizes, size_t count,
+                              CUstream stream)
+{
+    if (!start)
+        return;
+    uint64_t share = count ? (zc_ticks() - start) / count : 0;
+    for (size_t i = 0; i < count; i++) {
+        struct zc_copy c;
+        begin_element(&c, entry, start, share, stream);
+        zc_describe_prefetch(&c, ptrs[i], sizes[i], stream);
+        zc_copy_resolve(&c);
+        zc_copy_end(&c);
+    }
+}
+
+ZC_BODY(cuMemPrefetchBatchAsync,
+        (CUdeviceptr * ptrs, size_t *sizes, size_t count, CUmemLocation *locations,
+         size_t *indices, size_t location_count, unsigned long long flags, CUstream stream))
+{
+    if (any_converted(ptrs, count))
+        return CUDA_ERROR_INVALID_VALUE;
+    uint64_t start = started();
+    CUresult result = real(ptrs, sizes, count, locations, indices, location_count, flags, stream);
+    if (result == CUDA_SUCCESS)
+        record_prefetches(entry, start, ptrs, sizes, count, stream);
+    return result;
+}
+
+ZC_BODY(cuMemDiscardBatchAsync, (CUdeviceptr * ptrs, size_t *sizes, size_t count,
+                                 unsigned long long flags, CUstream stream))
+{
+    (void)entry;
+    return any_converted(ptrs, count) ? CUDA_ERROR_INVALID_VALUE
+                                      : real(ptrs, sizes, count, flags, stream);
+}
+
+ZC_BODY(cuMemDiscardAndPrefetchBatchAsync,
+        (CUdeviceptr * ptrs, size_t *sizes, size_t count, CUmemLocation *locations,
+         size_t *indices, size_t location_count, unsigned long long flags, CUstream stream))
+{
+    if (any_converted(ptrs, count))
+        return CUDA_ERROR_INVALID_VALUE;
+    uint64_t start = started();
+    CUresult result = real(ptrs, sizes, count, locations, indices, location_count, flags, stream);
+    if (result == CUDA_SUCCESS)
+        record_prefetches(entry, start, ptrs, sizes, count, stream);
+    return result;
+}
+
+#endif

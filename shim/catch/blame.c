@@ -1,0 +1,36 @@
+/* Refusals that a place caused are named by their rule. */
+#include "base/message.h"
+#include "catch/call.h"
+#include "catch/life.h"
+#include "catch/request.h"
+
+CUresult zc_blame(enum zc_fn fn, CUdeviceptr address, CUresult code)
+{
+    const struct zc_block *b = zc_life_on() ? zc_converted_at(address) : NULL;
+    /* After the driver is gone every call is refused; that is nobody's fault. */
+    if (!b || code == CUDA_ERROR_DEINITIALIZED || b->rule < 0)
+        return code;
+    const struct zc_policy *policy = zc_life_policy();
+    const struct zc_rule *rule = &policy->rules[b->rule];
+    zc_message(ZC_ERROR, "refused",
+               "%s returned %u for block %U (%B at %x): it lies in '%s' by rule %s (%s:%u); give that "
+               "rule a narrower match or 'place = device'",
+               zc_fn_name(fn), (unsigned)code, b->id, b->size, b->base,
+               zc_place_name((enum zc_place_id)b->place), rule->name, policy->file, rule->line);
+    return code;
+}
+
+CUdeviceptr zc_batch_op_address(unsigned int count, const CUstreamBatchMemOpParams *ops)
+{
+    for (unsigned i = 0; ops && i < count; i++) {
+        /* Waits and writes begin with the same fields: operation, then address. */
+        CUdeviceptr address = ops[i].waitValue.address;
+        bool named = ops[i].operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
+                     ops[i].operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 ||
+                     ops[i].operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 ||
+                     ops[i].operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+        if (named && zc_converted_at(address))
+            return address;
+    }
+    return 0;
+}

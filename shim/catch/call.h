@@ -1,0 +1,32 @@
+/* The hand-written bodies: their common first arguments, and their prototypes made from the table. */
+#ifndef ZC_CATCH_CALL_H
+#define ZC_CATCH_CALL_H
+
+#include "catch/real.h"
+
+/* How a wrapper was entered. */
+struct zc_entry {
+    enum zc_fn fn;           /* Which entry point. */
+    enum zc_flavour flavour; /* What the NULL stream means. */
+    void *frame;             /* The wrapper's frame address, for zc_site_here(). */
+    void *pc;                /* The wrapper's return address. */
+};
+
+#define ZC_UNPAREN(...) __VA_ARGS__
+#define ZC_BODY(base, params)                                                                      \
+    CUresult zc_do_##base(__typeof__(base) *real, const struct zc_entry *entry, ZC_UNPAREN params)
+
+/* Both flavours share a body, so the declaration of it may come twice. */
+#define ZC_CALL(name, base, flavour, params, args) ZC_BODY(base, params);
+#include "driver.def"
+
+/* The first device address that a batch of stream memory operations names, 0 for none. */
+CUdeviceptr zc_batch_op_address(unsigned int count, const CUstreamBatchMemOpParams *ops);
+
+/*
+ * Says why the driver refused a call: when `address` lies in a block that libzc placed elsewhere, one
+ * message names the rule, its line and the block.  Returns the driver's code unchanged.
+ */
+CUresult zc_blame(enum zc_fn fn, CUdeviceptr address, CUresult code);
+
+#endif

@@ -1,0 +1,17 @@
+/* Stream capture: what may not happen while one is under way. */
+#ifndef ZC_CATCH_CAPTURE_H
+#define ZC_CATCH_CAPTURE_H
+
+#include "catch/real.h"
+
+/* True while any stream of the process is being captured.  Then nothing is converted, and libzc makes
+ * no call that a capture in global mode forbids (cuStreamQuery, cuEventQuery and kin would
+ * invalidate it: CUDA Driver API, cuThreadExchangeStreamCaptureMode). */
+bool zc_capture_any(void);
+
+/* True when calls on this stream are being captured instead of run. */
+bool zc_capture_holds(CUstream stream, enum zc_flavour flavour);
+
+void zc_capture_reset(void); /* For the child of fork(2). */
+
+#endif

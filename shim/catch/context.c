@@ -1,0 +1,104 @@
+/* Contexts take their memory with them. */
+#include "catch/life.h"
+#include "catch/request.h"
+#include "place/park.h"
+
+#define BATCH 64 /* Blocks collected per walk of the ledger, whose lock covers no driver call. */
+
+struct collect {
+    CUcontext context;
+    struct zc_block *block[BATCH];
+    unsigned count;
+};
+
+static bool collect(struct zc_block *block, void *arg)
+{
+    struct collect *c = arg;
+    bool ghost = block->flags & ZC_BLOCK_GHOST;
+    if (block->context == c->context && !ghost && zc_block_claim(block))
+        c->block[c->count++] = block;
+    return c->count < BATCH;
+}
+
+/* The driver has freed what was its own; the ledger forgets it, and what is libzc's is given back. */
+static void forget(CUcontext context)
+{
+    struct collect c = {.context = context};
+    do {
+        c.count = 0;
+        zc_block_each(collect, &c);
+        for (unsigned i = 0; i < c.count; i++) {
+            struct zc_backing *backing = c.block[i]->backing;
+            zc_block_remove(c.block[i]);
+            if (backing)
+                zc_place_release(backing, true);
+        }
+    } while (c.count == BATCH);
+    zc_park_drop_context(context);
+    zc_ask_forget_contexts();
+}
+
+ZC_BODY(cuCtxDestroy, (CUcontext context))
+{
+    (void)entry;
+    CUresult result = real(context);
+    if (result == CUDA_SUCCESS && zc_life_on())
+        forget(context);
+    return result;
+}
+
+ZC_BODY(cuCtxDestroy_v2, (CUcontext context))
+{
+    return zc_do_cuCtxDestroy(real, entry, context);
+}
+
+static bool primary_active(CUdevice device)
+{
+    unsigned flags;
+    int active = 0;
+    return zc_real.cuDevicePrimaryCtxGetState &&
+           zc_real.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active;
+}
+
+/* The handle of an active primary context: retained for a moment, because nothing else tells it. */
+static CUcontext primary_of(CUdevice device)
+{
+    CUcontext context = NULL;
+    if (!zc_life_on() || !primary_active(device) || !zc_real.cuDevicePrimaryCtxRetain ||
+        !zc_real.cuDevicePrimaryCtxRelease_v2 ||
+        zc_real.cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS)
+        return NULL;
+    zc_real.cuDevicePrimaryCtxRelease_v2(device);
+    return context;
+}
+
+ZC_BODY(cuDevicePrimaryCtxReset, (CUdevice device))
+{
+    (void)entry;
+    CUcontext context = primary_of(device);
+    CUresult result = real(device);
+    if (result == CUDA_SUCCESS && context)
+        forget(context);
+    return result;
+}
+
+ZC_BODY(cuDevicePrimaryCtxReset_v2, (CUdevice device))
+{
+    return zc_do_cuDevicePrimaryCtxReset(real, entry, device);
+}
+
+/* Only the last release destroys the context. */
+ZC_BODY(cuDevicePrimaryCtxRelease, (CUdevice device))
+{
+    (void)entry;
+    CUcontext context = primary_of(device);
+    CUresult result = real(device);
+    if (result == CUDA_SUCCESS && context && !primary_active(device))
+        forget(context);
+    return result;
+}
+
+ZC_BODY(cuDevicePrimaryCtxRelease_v2, (CUdevice device))
+{
+    return zc_do_cuDevicePrimaryCtxRelease(real, entry, device);
+}

@@ -1,0 +1,177 @@
+/* From the parameters of a copy, set or prefetch to its description. */
+#include "catch/describe.h"
+
+#include "base/clock.h"
+#include "catch/life.h"
+
+void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavour flavour)
+{
+    *c = (struct zc_copy){.fn = fn, .flavour = flavour, .on = zc_life_on(), .outcome = ZC_MOVED};
+    if (c->on)
+        c->start = zc_ticks();
+}
+
+static struct zc_box box(enum zc_side side, CUdeviceptr address, size_t span)
+{
+    return (struct zc_box){.side = side, .address = side == ZC_SIDE_ARRAY ? 0 : address,
+                           .span = span};
+}
+
+void zc_describe_line(struct zc_copy *c, enum zc_side ds, CUdeviceptr dst, enum zc_side ss,
+                      CUdeviceptr src, size_t n)
+{
+    c->dst = box(ds, dst, n);
+    c->src = box(ss, src, n);
+    c->bytes = n;
+    c->linear = true;
+}
+
+void zc_describe_line_async(struct zc_copy *c, enum zc_side ds, CUdeviceptr dst, enum zc_side ss,
+                            CUdeviceptr src, size_t n, CUstream stream)
+{
+    zc_describe_line(c, ds, dst, ss, src, n);
+    c->async = true;
+    c->stream = stream;
+}
+
+void zc_describe_peer(struct zc_copy *c, CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,
+                      CUcontext src_context, size_t n)
+{
+    zc_describe_line(c, ZC_SIDE_DEVICE, dst, ZC_SIDE_DEVICE, src, n);
+    c->peer = dst_context != src_context;
+}
+
+void zc_describe_peer_async(struct zc_copy *c, CUdeviceptr dst, CUcontext dst_context,
+                            CUdeviceptr src, CUcontext src_context, size_t n, CUstream stream)
+{
+    zc_describe_peer(c, dst, dst_context, src, src_context, n);
+    c->async = true;
+    c->stream = stream;
+}
+
+/* The side that a CUmemorytype names, and which of the two address fields then counts. */
+static enum zc_side side_of(CUmemorytype type)
+{
+    switch (type) {
+    case CU_MEMORYTYPE_HOST:
+        return ZC_SIDE_HOST;
+    case CU_MEMORYTYPE_DEVICE:
+        return ZC_SIDE_DEVICE;
+    case CU_MEMORYTYPE_ARRAY:
+        return ZC_SIDE_ARRAY;
+    default:
+        return ZC_SIDE_ANY;
+    }
+}
+
+/* One side of a rectangle or box.  Pitch and slice height of 0 mean "tightly packed", as the driver
+ * takes them for copies of one row or one slice. */
+static struct zc_box region(CUmemorytype type, const void *host, CUdeviceptr device, size_t pitch,
+                            size_t slice_height, const size_t at[3], const size_t extent[3])
+{
+    enum zc_side side = side_of(type);
+    size_t slice = pitch * (slice_height ? slice_height : extent[1]);
+    CUdeviceptr base = side == ZC_SIDE_HOST ? (CUdeviceptr)host : device;
+    if (!extent[0] || !extent[1] || !extent[2])
+        return box(side, base, 0);
+    size_t span = (extent[2] - 1) * slice + (extent[1] - 1) * pitch + extent[0];
+    return box(side, base + at[2] * slice + at[1] * pitch + at[0], span);
+}
+
+void zc_describe_2d(struct zc_copy *c, const CUDA_MEMCPY2D *p)
+{
+    if (!p)
+        return;
+    const size_t extent[3] = {p->WidthInBytes, p->Height, 1};
+    c->dst = region(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstPitch, 0,
+                    (const size_t[3]){p->dstXInBytes, p->dstY, 0}, extent);
+    c->src = region(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcPitch, 0,
+                    (const size_t[3]){p->srcXInBytes, p->srcY, 0}, extent);
+    c->bytes = extent[0] * extent[1];
+}
+
+void zc_describe_2d_async(struct zc_copy *c, const CUDA_MEMCPY2D *p, CUstream stream)
+{
+    zc_describe_2d(c, p);
+    c->async = true;
+    c->stream = stream;
+}
+
+/* CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER share the fields that count here by name. */
+#define DESCRIBE_3D(c, p)                                                                          \
+    do {                                                                                           \
+        const size_t extent[3] = {(p)->WidthInBytes, (p)->Height, (p)->Depth};                     \
+        (c)->dst = region((p)->dstMemoryType, (p)->dstHost, (p)->dstDevice, (p)->dstPitch,         \
+                          (p)->dstHeight,                                                          \
+                          (const size_t[3]){(p)->dstXInBytes, (p)->dstY, (p)->dstZ}, extent);      \
+        (c)->src = region((p)->srcMemoryType, (p)->srcHost, (p)->srcDevice, (p)->srcPitch,         \
+                          (p)->srcHeight,                                                          \
+                          (const size_t[3]){(p)->srcXInBytes, (p)->srcY, (p)->srcZ}, extent);      \
+        (c)->bytes = extent[0] * extent[1] * extent[2];                                            \
+    } while (0)
+
+void zc_describe_3d(struct zc_copy *c, const CUDA_MEMCPY3D *p)
+{
+    if (p)
+        DESCRIBE_3D(c, p);
+}
+
+void zc_describe_3d_async(struct zc_copy *c, const CUDA_MEMCPY3D *p, CUstream stream)
+{
+    zc_describe_3d(c, p);
+    c->async = true;
+    c->stream = stream;
+}
+
+void zc_describe_3d_peer(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p)
+{
+    if (!p)
+        return;
+    DESCRIBE_3D(c, p);
+    c->peer = p->dstContext != p->srcContext;
+}
+
+void zc_describe_3d_peer_async(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p, CUstream stream)
+{
+    zc_describe_3d_peer(c, p);
+    c->async = true;
+    c->stream = stream;
+}
+
+void zc_describe_set(struct zc_copy *c, CUdeviceptr dst, size_t n)
+{
+    c->dst = box(ZC_SIDE_DEVICE, dst, n);
+    c->bytes = n;
+    c->set = true;
+}
+
+void zc_describe_set_async(struct zc_copy *c, CUdeviceptr dst, size_t n, CUstream stream)
+{
+    zc_describe_set(c, dst, n);
+    c->async = true;
+    c->stream = stream;
+}
+
+void zc_describe_set_2d(struct zc_copy *c, CUdeviceptr dst, size_t pitch, size_t width,
+                        size_t height)
+{
+    zc_describe_set(c, dst, width && height ? (height - 1) * pitch + width : 0);
+    c->bytes = width * height;
+}
+
+void zc_describe_set_2d_async(struct zc_copy *c, CUdeviceptr dst, size_t pitch, size_t width,
+                              size_t height, CUstream stream)
+{
+    zc_describe_set_2d(c, dst, pitch, width, height);
+    c->async = true;
+    c->stream = stream;
+}
+
+void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n, CUstream stream)
+{
+    c->dst = box(ZC_SIDE_DEVICE, ptr, n);
+    c->bytes = n;
+    c->prefetch = true;
+    c->async = true;
+    c->stream = stream;
+}

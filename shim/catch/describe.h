@@ -1,0 +1,89 @@
+/* Copies, sets and prefetches: one description for all their shapes. */
+#ifndef ZC_CATCH_DESCRIBE_H
+#define ZC_CATCH_DESCRIBE_H
+
+#include <stdint.h>
+
+#include "catch/real.h"
+#include "ledger/block.h"
+#include "ledger/traffic.h"
+
+/* What a call says about one side of a copy. */
+enum zc_side {
+    ZC_SIDE_NONE,   /* No such side: the source of a set. */
+    ZC_SIDE_HOST,   /* A host address. */
+    ZC_SIDE_DEVICE, /* A device address. */
+    ZC_SIDE_ARRAY,  /* An array; it has no address. */
+    ZC_SIDE_ANY,    /* Any address: unified addressing tells (CUDA Driver API, cuMemcpy). */
+};
+
+/* One side: a box of `height` rows (all slices' rows together) that begin `pitch` bytes apart. */
+struct zc_box {
+    enum zc_side side;      /* What the call says. */
+    enum zc_kind asked;     /* Kind that the program believes in. */
+    enum zc_kind real;      /* Kind of the pages. */
+    CUdeviceptr address;    /* First byte touched, 0 for arrays. */
+    size_t span;            /* Bytes from the first to behind the last one touched. */
+    struct zc_block *block; /* The block it begins in, or NULL. */
+};
+
+/* A transfer on its way through a wrapper; lives on the wrapper's stack. */
+struct zc_copy {
+    enum zc_fn fn;           /* Entry point. */
+    enum zc_flavour flavour; /* What the NULL stream means. */
+    bool on;                 /* libzc records this call. */
+    bool async;              /* The call has a stream and need not wait. */
+    bool linear;             /* One line of bytes: the CPU can do it. */
+    bool set;                /* A memset. */
+    bool prefetch;           /* A prefetch: bytes asked for; what moves is not known. */
+    bool peer;               /* The call names two contexts. */
+    enum zc_outcome outcome; /* What became of it. */
+    CUstream stream;         /* As the program gave it; NULL for calls without one. */
+    struct zc_box dst, src;
+    uint64_t bytes;          /* Bytes that the call asks to move or set. */
+    uint64_t start;          /* zc_ticks() at entry. */
+    CUresult result;         /* What the wrapper returns. */
+};
+
+void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavour flavour);
+
+/* Fill a description from the parameters of each shape.  Null descriptors leave 0 bytes. */
+void zc_describe_line(struct zc_copy *c, enum zc_side ds, CUdeviceptr dst, enum zc_side ss,
+                      CUdeviceptr src, size_t n);
+void zc_describe_line_async(struct zc_copy *c, enum zc_side ds, CUdeviceptr dst, enum zc_side ss,
+                            CUdeviceptr src, size_t n, CUstream stream);
+void zc_describe_peer(struct zc_copy *c, CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,
+                      CUcontext src_context, size_t n);
+void zc_describe_peer_async(struct zc_copy *c, CUdeviceptr dst, CUcontext dst_context,
+                            CUdeviceptr src, CUcontext src_context, size_t n, CUstream stream);
+void zc_describe_2d(struct zc_copy *c, const CUDA_MEMCPY2D *p);
+void zc_describe_2d_async(struct zc_copy *c, const CUDA_MEMCPY2D *p, CUstream stream);
+void zc_describe_3d(struct zc_copy *c, const CUDA_MEMCPY3D *p);
+void zc_describe_3d_async(struct zc_copy *c, const CUDA_MEMCPY3D *p, CUstream stream);
+void zc_describe_3d_peer(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p);
+void zc_describe_3d_peer_async(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p, CUstream stream);
+void zc_describe_set(struct zc_copy *c, CUdeviceptr dst, size_t n);
+void zc_describe_set_async(struct zc_copy *c, CUdeviceptr dst, size_t n, CUstream stream);
+void zc_describe_set_2d(struct zc_copy *c, CUdeviceptr dst, size_t pitch, size_t width,
+                        size_t height);
+void zc_describe_set_2d_async(struct zc_copy *c, CUdeviceptr dst, size_t pitch, size_t width,
+                              size_t height, CUstream stream);
+void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n, CUstream stream);
+
+/*
+ * Looks both sides up and decides.  True when the call is answered: c->result holds the answer and
+ * nothing is to be forwarded.  False: the wrapper forwards the call as the program made it.
+ */
+bool zc_copy_begin(struct zc_copy *c);
+
+/* Records a transfer that succeeded; names the rule of a converted block when it was refused.
+ * Returns c->result. */
+CUresult zc_copy_end(struct zc_copy *c);
+
+/* Looks both sides up in the ledger, and asks the driver about addresses that the call leaves open. */
+void zc_copy_resolve(struct zc_copy *c);
+
+/* The transfer's flow by what the program asked for and by the real kinds. */
+void zc_copy_flows(const struct zc_copy *c, unsigned *asked, unsigned *real);
+
+#endif

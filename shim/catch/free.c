@@ -1,0 +1,103 @@
+/* Freeing device memory. */
+#include "catch/capture.h"
+#include "catch/life.h"
+#include "catch/pool.h"
+#include "catch/request.h"
+#include "ledger/site.h"
+#include "log/log.h"
+#include "place/park.h"
+#include "place/stream.h"
+
+static void note_free(struct zc_block *block)
+{
+    if (zc_log_level() >= ZC_LOG_ALLOCS)
+        zc_log_free(block);
+    zc_site_note_free(block->site);
+    zc_pool_note_free(block);
+}
+
+/* Waits for the context that the block was made in, as cuMemFree does. */
+static CUresult wait_for_context(CUcontext context)
+{
+    CUcontext current = NULL, popped;
+    zc_real.cuCtxGetCurrent(&current);
+    if (current == context)
+        return zc_real.cuCtxSynchronize();
+    CUresult result = zc_real.cuCtxPushCurrent_v2(context);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = zc_real.cuCtxSynchronize();
+    zc_real.cuCtxPopCurrent_v2(&popped);
+    return result;
+}
+
+/* cuMemFree of a converted block.  A block from cuMemAlloc is free when all work of the device is
+ * done; one from a pool is free at once, because there the program answers for it. */
+static CUresult free_converted(struct zc_block *block)
+{
+    struct zc_backing *backing = block->backing;
+    if (!zc_block_claim(block))
+        return CUDA_ERROR_INVALID_VALUE;
+    note_free(block);
+    if ((block->flags & ZC_BLOCK_STREAM) && zc_place_of(backing->place)->waits) {
+        zc_park(block, NULL, NULL, ZC_LEGACY);
+        return CUDA_SUCCESS;
+    }
+    CUresult waited = CUDA_SUCCESS;
+    if (!(block->flags & ZC_BLOCK_STREAM))
+        waited = wait_for_context(backing->context);
+    zc_block_remove(block);
+    CUresult released = zc_place_release(backing, false);
+    zc_park_reap_all();
+    return waited != CUDA_SUCCESS ? waited : released;
+}
+
+ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
+{
+    (void)entry;
+    struct zc_block *block = dptr && zc_life_on() ? zc_converted_at(dptr) : NULL;
+    if (block) {
+        /* Refused during a capture as any cuMemFree is; freeing nothing asks the driver so. */
+        CUresult captured = zc_capture_any() ? real(0) : CUDA_SUCCESS;
+        if (captured != CUDA_SUCCESS)
+            return captured;
+        if (block->base != dptr || (block->flags & ZC_BLOCK_GHOST))
+            return CUDA_ERROR_INVALID_VALUE;
+        return free_converted(block);
+    }
+    struct zc_untracked untracked;
+    zc_untrack(dptr, &untracked);
+    CUresult result = real(dptr);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED)
+        zc_retrack(&untracked);
+    else if (untracked.taken && !(untracked.copy.flags & ZC_BLOCK_STREAM))
+        zc_park_reap_all();
+    return result;
+}
+
+/* The block is the program's until the stream comes to the free; then its pages may go. */
+ZC_BODY(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream))
+{
+    struct zc_block *block = dptr && zc_life_on() ? zc_converted_at(dptr) : NULL;
+    if (block && !zc_capture_holds(stream, entry->flavour)) {
+        if (block->base != dptr || (block->flags & ZC_BLOCK_GHOST))
+            return CUDA_ERROR_INVALID_VALUE;
+        CUevent event = zc_stream_mark(stream, entry->flavour);
+        if (!event)
+            return zc_blame(entry->fn, dptr, real(dptr, stream));
+        if (!zc_block_claim(block)) {
+            zc_real.cuEventDestroy_v2(event);
+            return CUDA_ERROR_INVALID_VALUE;
+        }
+        note_free(block);
+        zc_park_reap(ZC_PLACE_COUNT);
+        zc_park(block, event, stream, entry->flavour);
+        return CUDA_SUCCESS;
+    }
+    struct zc_untracked untracked;
+    zc_untrack(dptr, &untracked);
+    CUresult result = real(dptr, stream);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED)
+        zc_retrack(&untracked);
+    return result;
+}

@@ -1,0 +1,198 @@
+/* Starting at the first CUDA call, ending with the process, starting anew in a forked child. */
+#include "catch/life.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/lock.h"
+#include "base/message.h"
+#include "base/options.h"
+#include "base/text.h"
+#include "catch/capture.h"
+#include "catch/coverage.h"
+#include "catch/graph.h"
+#include "catch/pool.h"
+#include "catch/real.h"
+#include "ledger/block.h"
+#include "ledger/site.h"
+#include "ledger/traffic.h"
+#include "log/counters.h"
+#include "log/log.h"
+#include "place/place.h"
+
+int zc_life_state = ZC_LIFE_OFF;
+static uint32_t starter; /* Thread that is starting libzc. */
+static struct zc_policy policy;
+static char policy_path[4096];
+
+const struct zc_policy *zc_life_policy(void)
+{
+    return &policy;
+}
+
+static void report(void *ctx, enum zc_policy_severity severity, unsigned line, unsigned column,
+                   const char *message)
+{
+    (void)ctx;
+    zc_message(severity == ZC_SEVERITY_ERROR ? ZC_ERROR : ZC_WARN, "policy", "%s:%u:%u: %s",
+               policy_path, line, column, message);
+}
+
+/* Parses an open policy file.  Its text and its rules stay mapped for the life of the process. */
+static bool parse(int fd)
+{
+    char *text = mmap(NULL, ZC_POLICY_MAX_BYTES + 1, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (text == MAP_FAILED)
+        return false;
+    size_t n = 0;
+    for (ssize_t got; n <= ZC_POLICY_MAX_BYTES; n += (size_t)got) {
+        got = read(fd, text + n, ZC_POLICY_MAX_BYTES + 1 - n);
+        if (got <= 0)
+            break;
+    }
+    struct zc_policy_memory memory = {.size = zc_policy_memory_for(n)};
+    memory.base = mmap(NULL, memory.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    bool usable = memory.base != MAP_FAILED;
+    int errors = usable ? zc_policy_parse(policy_path, text, n, &memory, report, NULL, &policy) : 0;
+    munmap(text, ZC_POLICY_MAX_BYTES + 1);
+    if (errors && zc_option_on(zc_options()->strict)) {
+        zc_message(ZC_ERROR, "policy", "%s: refused whole because of %d errors (ZC_STRICT)",
+                   policy_path, errors);
+        memset(&policy, 0, sizeof(policy));
+    }
+    return usable;
+}
+
+static void read_policy(void)
+{
+    char why[256];
+    int fd = -1;
+    memset(&policy, 0, sizeof(policy));
+    switch (zc_policy_open(zc_options()->policy, &fd, policy_path, sizeof(policy_path), why,
+                           sizeof(why))) {
+    case ZC_POLICY_NONE:
+        policy_path[0] = '\0';
+        return;
+    case ZC_POLICY_REFUSED:
+        zc_message(ZC_ERROR, "policy", "%s: %s; going on without a policy", policy_path, why);
+        policy_path[0] = '\0';
+        return;
+    case ZC_POLICY_FOUND:
+        parse(fd);
+        close(fd);
+        zc_place_check_policy(&policy);
+        return;
+    }
+}
+
+static void open_log(void)
+{
+    const struct zc_options *options = zc_options();
+    const char *pattern = *options->log ? options->log : policy.log;
+    enum zc_policy_log_level wanted = policy.log_level;
+    if (*options->log_level && !zc_log_level_from_name(options->log_level, &wanted))
+        zc_message(ZC_WARN, "options", "ZC_LOG_LEVEL=%s is not summary, allocs or events",
+                   options->log_level);
+    static const enum zc_log_level levels[] = {ZC_LOG_SUMMARY, ZC_LOG_ALLOCS, ZC_LOG_EVENTS};
+    zc_log_open(pattern ? pattern : "zc.%e.%p.jsonl", levels[wanted]);
+}
+
+/* Asks the driver who it is; before cuInit it says nothing, and the fields stay unknown. */
+static void write_meta(void)
+{
+    char gpu[256] = "";
+    struct zc_log_meta meta = {.policy_file = policy_path[0] ? policy_path : NULL,
+                               .policy_hash = policy.hash,
+                               .devices = -1};
+    int count;
+    if (zc_real.cuDriverGetVersion && zc_real.cuDriverGetVersion(&meta.driver) != CUDA_SUCCESS)
+        meta.driver = 0;
+    if (zc_real.cuDeviceGetCount && zc_real.cuDeviceGetCount(&count) == CUDA_SUCCESS)
+        meta.devices = count;
+    if (meta.devices > 0 && zc_real.cuDeviceGetName &&
+        zc_real.cuDeviceGetName(gpu, sizeof(gpu), 0) == CUDA_SUCCESS)
+        meta.gpu = gpu;
+    zc_log_meta(&meta);
+}
+
+/* POSIX allows only async-signal-safe functions in the child of a threaded process; everything here
+ * is plain stores, system calls and mmap(2). */
+static void child(void)
+{
+    zc_thread_id_reset();
+    zc_message_reset();
+    zc_log_reset();
+    zc_arena_reset();
+    zc_counters_reset();
+    zc_block_reset();
+    zc_site_reset();
+    zc_traffic_reset();
+    zc_place_reset();
+    zc_capture_reset();
+    zc_graph_reset();
+    zc_pool_reset();
+    starter = 0;
+    if (__atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) != ZC_LIFE_PASS)
+        __atomic_store_n(&zc_life_state, ZC_LIFE_OFF, __ATOMIC_RELEASE);
+}
+
+static void start(void)
+{
+    static bool watching_forks;
+    const struct zc_options *options = zc_options_read();
+    if (options->secure) {
+        __atomic_store_n(&zc_life_state, ZC_LIFE_PASS, __ATOMIC_RELEASE);
+        return;
+    }
+    zc_clock_calibrate();
+    if (!watching_forks) {
+        pthread_atfork(NULL, NULL, child);
+        watching_forks = true;
+    }
+    read_policy();
+    open_log();
+    zc_place_start(&policy);
+    write_meta();
+    __atomic_store_n(&zc_life_state, zc_counters() ? ZC_LIFE_ON : ZC_LIFE_PASS, __ATOMIC_RELEASE);
+}
+
+bool zc_life_start(void)
+{
+    int state = ZC_LIFE_OFF;
+    if (__atomic_compare_exchange_n(&zc_life_state, &state, ZC_LIFE_STARTING, false,
+                                    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        __atomic_store_n(&starter, zc_thread_id(), __ATOMIC_RELEASE);
+        start();
+        __atomic_store_n(&starter, 0, __ATOMIC_RELEASE);
+    }
+    while (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_STARTING) {
+        if (__atomic_load_n(&starter, __ATOMIC_ACQUIRE) == zc_thread_id())
+            return false;
+        sched_yield();
+    }
+    return __atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON;
+}
+
+/* Loading costs two clock readings and one look at descriptor 2; nothing of CUDA is touched. */
+__attribute__((constructor)) static void load(void)
+{
+    zc_clock_mark();
+    zc_message_init();
+}
+
+/* The driver may be gone by now: only memory and the log are touched.  Calls that come later still
+ * count in memory, and pass through. */
+__attribute__((destructor)) static void unload(void)
+{
+    if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) != ZC_LIFE_ON)
+        return;
+    zc_coverage_report();
+    zc_log_summary();
+    zc_counters_close();
+}

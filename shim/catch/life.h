@@ -1,0 +1,31 @@
+/* libzc's life in a process: off until the first CUDA call, fresh in a forked child. */
+#ifndef ZC_CATCH_LIFE_H
+#define ZC_CATCH_LIFE_H
+
+#include <stdbool.h>
+
+#include "policy/policy.h"
+
+enum zc_life {
+    ZC_LIFE_OFF,      /* No CUDA call yet: nothing is recorded, no file exists. */
+    ZC_LIFE_STARTING, /* One thread reads the policy and opens the log. */
+    ZC_LIFE_ON,       /* Catching and recording. */
+    ZC_LIFE_PASS,     /* AT_SECURE, or no memory for the counters: pure pass-through for good. */
+};
+
+extern int zc_life_state; /* enum zc_life; read with relaxed loads on hot paths. */
+
+/* True when calls are to be recorded and placed.  The first call in a process starts libzc: other
+ * threads wait for it, a signal handler of the same thread passes through. */
+bool zc_life_start(void);
+
+static inline bool zc_life_on(void)
+{
+    return __builtin_expect(__atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) == ZC_LIFE_ON, 1) ||
+           zc_life_start();
+}
+
+/* The policy in force; one without rules where there is no file.  Constant once libzc is on. */
+const struct zc_policy *zc_life_policy(void);
+
+#endif

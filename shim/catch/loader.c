@@ -1,0 +1,70 @@
+/* The C half of the hooks on dlsym, dlopen and dlmopen: decides, never calls on the caller's behalf
+ * where the caller's identity matters. */
+#include "catch/loader.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include "base/message.h"
+#include "catch/real.h"
+
+/* A driver name: "cu" and a capital letter.  cuBLAS, cuDNN and curl also start with "cu", and only
+ * the address tells them apart, see below. */
+static bool driver_name(const char *name)
+{
+    return name && name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z';
+}
+
+static struct zc_choice go_on(void *real)
+{
+    return (struct zc_choice){real, NULL};
+}
+
+/* Instrumented builds call dlsym before their run time is set up, so this path carries none. */
+__attribute__((no_sanitize("address", "thread", "undefined"))) struct zc_choice
+zc_dlsym_choose(void *handle, const char *name)
+{
+    if (__builtin_expect(zc_real_dlsym == NULL, 0))
+        zc_libc_find();
+    /* RTLD_NEXT is answered by the real function for the real caller: an interposer in front of
+     * libzc finds libzc's wrapper that way, one behind it finds libcuda's own. */
+    if (!driver_name(name) || handle == RTLD_NEXT)
+        return go_on((void *)zc_real_dlsym);
+    void *address = zc_real_dlsym(handle, name);
+    if (address && zc_is_wrapper(address)) {
+        /* Found through the global scope.  Without a driver in the process there is nothing behind
+         * the wrapper, and the program must get the answer that it would get without libzc. */
+        if (!zc_real_find(NULL))
+            address = zc_real_dlsym(RTLD_NEXT, name);
+    } else if (address && zc_real_find(address)) {
+        address = zc_wrapper_of(address);
+    }
+    return (struct zc_choice){address, (void *)1};
+}
+
+/* RTLD_DEEPBIND puts the opened object's own scope before every preload: its calls pass libzc by. */
+struct zc_choice zc_dlopen_choose(const char *file, int mode)
+{
+    zc_libc_find();
+    if ((mode & RTLD_DEEPBIND) && file && zc_message_first("deepbind"))
+        zc_message(ZC_WARN, "deepbind",
+                   "%s is opened with RTLD_DEEPBIND: CUDA calls that it binds by itself pass by "
+                   "libzc (calls through libcudart are still seen)",
+                   file);
+    return go_on((void *)zc_real_dlopen);
+}
+
+struct zc_choice zc_dlmopen_choose(long namespace_id, const char *file, int mode)
+{
+    (void)mode;
+    zc_libc_find();
+    if (namespace_id != LM_ID_BASE && file && zc_message_first("dlmopen"))
+        zc_message(ZC_WARN, "dlmopen",
+                   "%s is opened in a namespace of its own, where libzc is not: its CUDA calls are "
+                   "not seen",
+                   file);
+    static void *real;
+    if (!__atomic_load_n(&real, __ATOMIC_ACQUIRE))
+        __atomic_store_n(&real, zc_real_dlsym(RTLD_NEXT, "dlmopen"), __ATOMIC_RELEASE);
+    return go_on(real);
+}

@@ -1,0 +1,188 @@
+/* Memory pools: exportable ones, and the bytes that converted blocks add to a pool's figures. */
+#include "catch/pool.h"
+
+#include "base/arena.h"
+#include "base/lock.h"
+#include "catch/life.h"
+#include "catch/request.h"
+
+/* The driver reserves pool memory in these steps (measured on driver 580). */
+#define RESERVE_STEP ((cuuint64_t)32 << 20)
+
+struct pool {
+    struct pool *next;
+    CUmemoryPool handle;
+    bool exportable;
+    cuuint64_t used, used_high; /* Bytes of converted blocks: now, and the most since the last reset. */
+};
+
+static struct zc_lock lock;
+static struct pool *pools;
+
+/* Under the lock.  `make` adds a record for a pool that has none. */
+static struct pool *find(CUmemoryPool handle, bool make)
+{
+    struct pool *p = pools;
+    while (p && p->handle != handle)
+        p = p->next;
+    if (!p && make && (p = zc_arena_get(sizeof(*p))) != NULL) {
+        p->handle = handle;
+        p->next = pools;
+        pools = p;
+    }
+    return p;
+}
+
+CUmemoryPool zc_pool_current(void)
+{
+    CUdevice device;
+    CUmemoryPool pool = NULL;
+    if (!zc_life_policy()->rule_count || !zc_real.cuDeviceGetMemPool ||
+        zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
+        zc_real.cuDeviceGetMemPool(&pool, device) != CUDA_SUCCESS)
+        return NULL;
+    return pool;
+}
+
+bool zc_pool_exportable(CUmemoryPool pool)
+{
+    bool exportable = false;
+    if (!pool || !__atomic_load_n(&pools, __ATOMIC_RELAXED) || !zc_lock_take(&lock))
+        return false;
+    struct pool *p = find(pool, false);
+    exportable = p && p->exportable;
+    zc_lock_drop(&lock);
+    return exportable;
+}
+
+static void add(const struct zc_block *block, bool freed)
+{
+    if (!(block->flags & ZC_BLOCK_CONVERTED) || !block->pool || !zc_lock_take(&lock))
+        return;
+    struct pool *p = find(block->pool, true);
+    if (p && freed) {
+        p->used -= block->size;
+    } else if (p) {
+        p->used += block->size;
+        p->used_high = p->used > p->used_high ? p->used : p->used_high;
+    }
+    zc_lock_drop(&lock);
+}
+
+void zc_pool_note_alloc(const struct zc_block *block)
+{
+    add(block, false);
+}
+
+void zc_pool_note_free(const struct zc_block *block)
+{
+    add(block, true);
+}
+
+void zc_pool_reset(void)
+{
+    zc_lock_reset(&lock);
+    pools = NULL;
+}
+
+static void remember_exportable(CUmemoryPool handle)
+{
+    if (!zc_lock_take(&lock))
+        return;
+    struct pool *p = find(handle, true);
+    if (p)
+        p->exportable = true;
+    zc_lock_drop(&lock);
+}
+
+ZC_BODY(cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps *props))
+{
+    (void)entry;
+    CUresult result = real(pool, props);
+    if (result == CUDA_SUCCESS && zc_life_on() && props->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+        remember_exportable(*pool);
+    return result;
+}
+
+ZC_BODY(cuMemPoolImportFromShareableHandle,
+        (CUmemoryPool * pool, void *handle, CUmemAllocationHandleType type,
+         unsigned long long flags))
+{
+    (void)entry;
+    CUresult result = real(pool, handle, type, flags);
+    if (result == CUDA_SUCCESS && zc_life_on())
+        remember_exportable(*pool);
+    return result;
+}
+
+ZC_BODY(cuMemPoolDestroy, (CUmemoryPool pool))
+{
+    (void)entry;
+    CUresult result = real(pool);
+    if (result != CUDA_SUCCESS || !zc_life_on() || !zc_lock_take(&lock))
+        return result;
+    for (struct pool **at = &pools; *at; at = &(*at)->next) {
+        struct pool *p = *at;
+        if (p->handle != pool)
+            continue;
+        *at = p->next;
+        zc_arena_put(p, sizeof(*p));
+        break;
+    }
+    zc_lock_drop(&lock);
+    return result;
+}
+
+/* A pool's figures as if its converted blocks were its own. */
+ZC_BODY(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
+{
+    (void)entry;
+    CUresult result = real(pool, attribute, value);
+    if (result != CUDA_SUCCESS || !zc_life_on() || !pools || !zc_lock_take(&lock))
+        return result;
+    const struct pool *p = find(pool, false);
+    cuuint64_t used = p ? p->used : 0, high = p ? p->used_high : 0;
+    zc_lock_drop(&lock);
+    cuuint64_t *figure = value;
+    switch (attribute) {
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+        *figure += used;
+        break;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+        *figure += high;
+        break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+        *figure += (used + RESERVE_STEP - 1) / RESERVE_STEP * RESERVE_STEP;
+        break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+        *figure += (high + RESERVE_STEP - 1) / RESERVE_STEP * RESERVE_STEP;
+        break;
+    default:
+        break;
+    }
+    return result;
+}
+
+/* Setting a high-water mark, which only 0 is allowed for, starts it anew. */
+ZC_BODY(cuMemPoolSetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
+{
+    (void)entry;
+    CUresult result = real(pool, attribute, value);
+    if (result != CUDA_SUCCESS || attribute != CU_MEMPOOL_ATTR_USED_MEM_HIGH || !zc_life_on() ||
+        !pools || !zc_lock_take(&lock))
+        return result;
+    struct pool *p = find(pool, false);
+    if (p)
+        p->used_high = p->used;
+    zc_lock_drop(&lock);
+    return result;
+}
+
+ZC_BODY(cuMemPoolImportPointer,
+        (CUdeviceptr * ptr, CUmemoryPool pool, CUmemPoolPtrExportData *data))
+{
+    CUresult result = real(ptr, pool, data);
+    if (result == CUDA_SUCCESS)
+        zc_track_foreign(entry, ZC_API_cuMemAllocFromPoolAsync, *ptr, 0, ZC_KIND_DEVICE);
+    return result;
+}

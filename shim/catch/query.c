@@ -1,0 +1,208 @@
+/* What a program can ask about a block, answered as for what it requested. */
+#include <stdint.h>
+#include <string.h>
+
+#include "catch/life.h"
+#include "catch/request.h"
+#include "place/limits.h"
+
+#define HUGE_PAGE ((CUdeviceptr)2 << 20) /* The driver maps device memory in pages of this size. */
+
+static struct zc_block *asked_about(CUdeviceptr ptr)
+{
+    return zc_life_on() ? zc_converted_at(ptr) : NULL;
+}
+
+static CUresult put_int(void *data, int value)
+{
+    *(int *)data = value;
+    return CUDA_SUCCESS;
+}
+
+static CUresult put_word(void *data, uint64_t value)
+{
+    *(uint64_t *)data = value;
+    return CUDA_SUCCESS;
+}
+
+/*
+ * One attribute of a converted block, as the driver answers it for device memory of cuMemAlloc or of a
+ * pool.  The two that name what the block can do for other processes and other bus devices tell the
+ * truth, because a program that asks takes another way if it can't; and so does the number that only
+ * has to be unique.
+ */
+static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_block *b,
+                       void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+    bool pool = b->flags & ZC_BLOCK_STREAM;
+    if (!data || (b->flags & ZC_BLOCK_GHOST))
+        return CUDA_ERROR_INVALID_VALUE;
+    switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+        return put_word(data, pool ? 0 : (uint64_t)b->context);
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        return put_int(data, CU_MEMORYTYPE_DEVICE);
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+        return put_word(data, ptr);
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+        return CUDA_ERROR_INVALID_VALUE;
+    case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+        memset(data, 0, sizeof(CUDA_POINTER_ATTRIBUTE_P2P_TOKENS));
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+        return put_int(data, !!(__atomic_load_n(&b->flags, __ATOMIC_RELAXED) & ZC_BLOCK_SYNC_MEMOPS));
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+        return put_int(data, 0);
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        return put_int(data, b->device);
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+        return put_word(data, b->base);
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        return put_word(data, b->size);
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+        return put_int(data, 1);
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+        return put_word(data, 0);
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+        return put_int(data, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+        return put_word(data, pool ? (uint64_t)b->pool : 0);
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+        return put_word(data, ((b->base + b->size + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1)) -
+                                  (b->base & ~(HUGE_PAGE - 1)));
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+        return put_word(data, b->base & ~(HUGE_PAGE - 1));
+    default:
+        return real(data, attribute, ptr);
+    }
+}
+
+ZC_BODY(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdeviceptr ptr))
+{
+    (void)entry;
+    const struct zc_block *b = asked_about(ptr);
+    return b ? answer(real, b, data, attribute, ptr) : real(data, attribute, ptr);
+}
+
+/* Of many attributes the ones that do not apply are 0, and the call succeeds: CUDA Driver API,
+ * cuPointerGetAttributes. */
+ZC_BODY(cuPointerGetAttributes,
+        (unsigned int count, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr))
+{
+    (void)entry;
+    const struct zc_block *b = asked_about(ptr);
+    CUresult result = real(count, attributes, data, ptr);
+    if (!b || result != CUDA_SUCCESS || !zc_real.cuPointerGetAttribute)
+        return result;
+    for (unsigned i = 0; i < count; i++) {
+        if (answer(zc_real.cuPointerGetAttribute, b, data[i], attributes[i], ptr) == CUDA_SUCCESS)
+            continue;
+        if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER)
+            put_word(data[i], 0);
+        if (b->flags & ZC_BLOCK_GHOST && attributes[i] == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
+            put_int(data[i], 0);
+        if (b->flags & ZC_BLOCK_GHOST && attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_POINTER)
+            put_word(data[i], 0);
+        if (b->flags & ZC_BLOCK_GHOST && attributes[i] == CU_POINTER_ATTRIBUTE_IS_MANAGED)
+            put_int(data[i], 0);
+        if (b->flags & ZC_BLOCK_GHOST && attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+            put_int(data[i], CU_DEVICE_INVALID);
+    }
+    return result;
+}
+
+/* Converted blocks keep the flag themselves: libzc's copies of them are no more asynchronous than it
+ * allows, and the driver refuses it for some kinds of memory. */
+ZC_BODY(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute, CUdeviceptr ptr))
+{
+    (void)entry;
+    struct zc_block *b = asked_about(ptr);
+    if (!b || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+        return real(value, attribute, ptr);
+    if (!value || (b->flags & ZC_BLOCK_GHOST))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (*(const int *)value)
+        __atomic_fetch_or(&b->flags, ZC_BLOCK_SYNC_MEMOPS, __ATOMIC_RELAXED);
+    else
+        __atomic_fetch_and(&b->flags, ~ZC_BLOCK_SYNC_MEMOPS, __ATOMIC_RELAXED);
+    return CUDA_SUCCESS;
+}
+
+ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr ptr))
+{
+    (void)entry;
+    const struct zc_block *b = asked_about(ptr);
+    if (!b)
+        return real(base, bytes, ptr);
+    if (b->flags & ZC_BLOCK_GHOST)
+        return CUDA_ERROR_NOT_FOUND;
+    if (base)
+        *base = b->base;
+    if (bytes)
+        *bytes = b->size;
+    return CUDA_SUCCESS;
+}
+
+/* Free device memory as if the converted blocks lay there.  What vmm holds is missing already.  Managed
+ * pages are missing only once they moved to the device, so they may be counted twice: then the answer is
+ * too small, which makes a program careful, and never too large. */
+ZC_BODY(cuMemGetInfo_v2, (size_t *free, size_t *total))
+{
+    (void)entry;
+    CUresult result = real(free, total);
+    if (result != CUDA_SUCCESS || !free || !zc_life_on())
+        return result;
+    uint64_t elsewhere = zc_limits_used(ZC_PLACE_MAPPED) + zc_limits_used(ZC_PLACE_MANAGED);
+    *free = *free > elsewhere ? *free - elsewhere : 0;
+    return result;
+}
+
+/* Advice, prefetching and attachment are for managed memory, and the program has none here. */
+ZC_BODY(cuMemRangeGetAttribute,
+        (void *data, size_t size, CUmem_range_attribute attribute, CUdeviceptr ptr, size_t bytes))
+{
+    (void)entry;
+    return asked_about(ptr) ? CUDA_ERROR_INVALID_VALUE : real(data, size, attribute, ptr, bytes);
+}
+
+ZC_BODY(cuMemRangeGetAttributes, (void **data, size_t *sizes, CUmem_range_attribute *attributes,
+                                  size_t count, CUdeviceptr ptr, size_t bytes))
+{
+    (void)entry;
+    return asked_about(ptr) ? CUDA_ERROR_INVALID_VALUE
+                            : real(data, sizes, attributes, count, ptr, bytes);
+}
+
+ZC_BODY(cuMemAdvise, (CUdeviceptr ptr, size_t bytes, CUmem_advise advice, CUdevice device))
+{
+    (void)entry;
+    return asked_about(ptr) ? CUDA_ERROR_INVALID_VALUE : real(ptr, bytes, advice, device);
+}
+
+#if CUDA_VERSION >= 12020
+ZC_BODY(cuMemAdvise_v2,
+        (CUdeviceptr ptr, size_t bytes, CUmem_advise advice, CUmemLocation location))
+{
+    (void)entry;
+    return asked_about(ptr) ? CUDA_ERROR_INVALID_VALUE : real(ptr, bytes, advice, location);
+}
+#endif
+
+ZC_BODY(cuStreamAttachMemAsync,
+        (CUstream stream, CUdeviceptr ptr, size_t bytes, unsigned int flags))
+{
+    (void)entry;
+    return asked_about(ptr) ? CUDA_ERROR_INVALID_VALUE : real(stream, ptr, bytes, flags);
+}
+
+/* A dma-buf of host memory would be another thing than the program asked for. */
+ZC_BODY(cuMemGetHandleForAddressRange, (void *handle, CUdeviceptr ptr, size_t bytes,
+                                        CUmemRangeHandleType type, unsigned long long flags))
+{
+    const struct zc_block *b = asked_about(ptr);
+    if (b && b->place != ZC_PLACE_VMM)
+        return zc_blame(entry->fn, ptr, CUDA_ERROR_NOT_SUPPORTED);
+    return real(handle, ptr, bytes, type, flags);
+}

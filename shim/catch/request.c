@@ -1,0 +1,185 @@
+/* A request on its way: who asks for what, which rule has it, and how it enters the ledger. */
+#include "catch/request.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "base/message.h"
+#include "catch/life.h"
+#include "catch/pool.h"
+#include "ledger/site.h"
+#include "log/log.h"
+
+static uint32_t generation = 1; /* Counts destroyed contexts: their handles may come back. */
+
+/* The device of the context that this thread used last; asking the driver costs a call. */
+static __thread struct {
+    CUcontext context;
+    int device;
+    uint32_t generation;
+} last;
+
+void zc_ask_forget_contexts(void)
+{
+    __atomic_fetch_add(&generation, 1, __ATOMIC_RELEASE);
+}
+
+static void find_context(struct zc_ask *ask)
+{
+    CUdevice device;
+    uint32_t now = __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
+    ask->context = NULL;
+    ask->device = -1;
+    if (!zc_real.cuCtxGetCurrent || zc_real.cuCtxGetCurrent(&ask->context) != CUDA_SUCCESS ||
+        !ask->context)
+        return;
+    if (last.context != ask->context || last.generation != now) {
+        if (!zc_real.cuCtxGetDevice || zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS)
+            return;
+        last.context = ask->context;
+        last.device = device;
+        last.generation = now;
+    }
+    ask->device = last.device;
+}
+
+bool zc_ask_begin(struct zc_ask *ask)
+{
+    if (!zc_life_on())
+        return false;
+    ask->site = zc_site_here(ask->entry->frame, ask->entry->pc);
+    find_context(ask);
+    return true;
+}
+
+enum zc_stream_kind zc_stream_kind_of(CUstream stream, enum zc_flavour flavour)
+{
+    if (stream == CU_STREAM_LEGACY)
+        return ZC_STREAM_LEGACY;
+    if (stream == CU_STREAM_PER_THREAD || (!stream && flavour == ZC_PER_THREAD))
+        return ZC_STREAM_PER_THREAD;
+    return stream ? ZC_STREAM_CREATED : ZC_STREAM_DEFAULT;
+}
+
+const struct zc_rule *zc_ask_rule(const struct zc_ask *ask)
+{
+    const struct zc_policy *policy = zc_life_policy();
+    if (__builtin_expect(!(policy->apis & (UINT64_C(1) << ask->api)), 1))
+        return NULL;
+    char thread[16] = ""; /* prctl(2): at most 16 bytes with the 0. */
+    struct zc_request request = {.api = ask->api, .size = ask->size, .device = ask->device,
+                                 .stream = ask->stream};
+    if (policy->needs & ZC_NEED_SITE)
+        request.site = zc_site_id(ask->site);
+    if (policy->needs & ZC_NEED_MODULE)
+        request.module = zc_site_module(ask->site);
+    if (policy->needs & ZC_NEED_EXE)
+        request.exe = program_invocation_short_name;
+    if ((policy->needs & ZC_NEED_THREAD) && prctl(PR_GET_NAME, thread) == 0)
+        request.thread = thread;
+    return zc_policy_match(policy, &request);
+}
+
+static void log_alloc(const struct zc_block *block, const struct zc_rule *rule, const char *why)
+{
+    if (zc_log_level() < ZC_LOG_ALLOCS)
+        return;
+    if (zc_site_is_new(block->site))
+        zc_log_site(block->site);
+    zc_log_alloc(block, rule ? rule->name : NULL, rule ? (int)rule->line : 0,
+                 why && *why ? why : NULL);
+}
+
+bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backing *backing,
+                  const struct zc_rule *rule, const char *why)
+{
+    const struct zc_place *place = backing ? zc_place_of(backing->place) : NULL;
+    struct zc_block *b = zc_block_new();
+    if (!b)
+        return false;
+    b->base = address;
+    b->size = ask->size;
+    b->context = ask->context;
+    b->pool = ask->pool;
+    b->backing = backing;
+    b->site = ask->site;
+    b->flags = ask->flags | (backing ? ZC_BLOCK_CONVERTED : 0);
+    b->device = (int16_t)ask->device;
+    b->rule = rule ? (int16_t)(rule - zc_life_policy()->rules) : -1;
+    b->api = (uint8_t)ask->api;
+    b->place = (uint8_t)(backing ? backing->place : ask->home);
+    b->asked = (uint8_t)ask->asked;
+    b->real = (uint8_t)(place ? place->real : ask->asked);
+    if (!zc_block_add(b)) {
+        zc_block_drop(b);
+        return false;
+    }
+    zc_site_note_request(ask->site, ask->size);
+    zc_pool_note_alloc(b);
+    log_alloc(b, rule, why);
+    return true;
+}
+
+void zc_track_foreign(const struct zc_entry *entry, enum zc_api api, CUdeviceptr address,
+                      size_t bytes, enum zc_kind kind)
+{
+    struct zc_ask ask = {.entry = entry, .api = api, .size = bytes, .asked = kind,
+                         .flags = ZC_BLOCK_FOREIGN, .home = ZC_PLACE_DEVICE};
+    CUdeviceptr base = address;
+    if (!zc_ask_begin(&ask))
+        return;
+    const struct zc_block *known = zc_block_at(address);
+    if (known && known->size == bytes)
+        return; /* Asking twice for a module's global gives the same block. */
+    if (!bytes && (!zc_real.cuMemGetAddressRange_v2 ||
+                   zc_real.cuMemGetAddressRange_v2(&base, &ask.size, address) != CUDA_SUCCESS))
+        return;
+    if (ask.size)
+        zc_ask_track(&ask, address, NULL, NULL, NULL);
+}
+
+void zc_untrack_foreign(CUdeviceptr address)
+{
+    struct zc_untracked gone;
+    const struct zc_block *block = zc_life_on() ? zc_block_at(address) : NULL;
+    if (block && (block->flags & ZC_BLOCK_FOREIGN))
+        zc_untrack(address, &gone);
+}
+
+struct zc_block *zc_block_at(CUdeviceptr address)
+{
+    struct zc_block *b = address ? zc_block_find(address) : NULL;
+    return b && b->base == address && !(b->flags & ZC_BLOCK_GHOST) ? b : NULL;
+}
+
+struct zc_block *zc_converted_at(CUdeviceptr address)
+{
+    struct zc_block *b = address ? zc_block_find(address) : NULL;
+    return b && (b->flags & ZC_BLOCK_CONVERTED) ? b : NULL;
+}
+
+void zc_untrack(CUdeviceptr address, struct zc_untracked *out)
+{
+    struct zc_block *b = zc_life_on() ? zc_block_at(address) : NULL;
+    out->taken = b && !(b->flags & ZC_BLOCK_CONVERTED) && zc_block_claim(b);
+    if (!out->taken)
+        return;
+    out->copy = *b;
+    if (zc_log_level() >= ZC_LOG_ALLOCS)
+        zc_log_free(b);
+    zc_site_note_free(b->site);
+    zc_block_remove(b);
+}
+
+void zc_retrack(const struct zc_untracked *block)
+{
+    struct zc_block *b = block->taken ? zc_block_new() : NULL;
+    if (!b)
+        return;
+    *b = block->copy;
+    memset(b->cell, 0, sizeof(b->cell));
+    b->next_dead = NULL;
+    if (!zc_block_add(b))
+        zc_block_drop(b);
+}

@@ -1,0 +1,44 @@
+/* The exported wrappers, all made from the table. */
+#include "catch/call.h"
+#include "catch/describe.h"
+
+#define ZC_EXPORT __attribute__((visibility("default")))
+#define ZC_ENTRY(name, flavour)                                                                    \
+    {                                                                                              \
+        ZC_FN_##name, flavour, __builtin_frame_address(0), __builtin_return_address(0)             \
+    }
+
+#define ZC_COPY(name, base, flavour, params, args, describe)                                       \
+    ZC_EXPORT CUresult name params                                                                 \
+    {                                                                                              \
+        __typeof__(base) *real = ZC_REAL(name);                                                    \
+        if (!real)                                                                                 \
+            return CUDA_ERROR_NOT_SUPPORTED;                                                       \
+        struct zc_copy c;                                                                          \
+        zc_copy_init(&c, ZC_FN_##name, flavour);                                                   \
+        describe;                                                                                  \
+        if (!zc_copy_begin(&c))                                                                    \
+            c.result = real args;                                                                  \
+        return zc_copy_end(&c);                                                                    \
+    }
+#define ZC_CALL(name, base, flavour, params, args)                                                 \
+    ZC_EXPORT CUresult name params                                                                 \
+    {                                                                                              \
+        __typeof__(base) *real = ZC_REAL(name);                                                    \
+        if (!real)                                                                                 \
+            return CUDA_ERROR_NOT_SUPPORTED;                                                       \
+        const struct zc_entry entry = ZC_ENTRY(name, flavour);                                     \
+        return zc_do_##base(real, &entry, ZC_UNPAREN args);                                        \
+    }
+#define ZC_WATCH(name, base, flavour, params, args, address)                                       \
+    ZC_EXPORT CUresult name params                                                                 \
+    {                                                                                              \
+        __typeof__(base) *real = ZC_REAL(name);                                                    \
+        if (!real)                                                                                 \
+            return CUDA_ERROR_NOT_SUPPORTED;                                                       \
+        CUresult result = real args;                                                               \
+        if (__builtin_expect(result != CUDA_SUCCESS, 0))                                           \
+            zc_blame(ZC_FN_##name, (CUdeviceptr)(address), result);                                \
+        return result;                                                                             \
+    }
+#include "driver.def"

@@ -1,0 +1,261 @@
+/* Blocks: the life of a live allocation in the ledger, and its gauges. */
+#include "ledger/block.h"
+
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/lock.h"
+#include "ledger/cell.h"
+#include "ledger/gate.h"
+#include "ledger/index.h"
+#include "log/counters.h"
+
+/*
+ * Removed blocks rest until this many more were removed.  A program that frees a block twice from
+ * two threads then claims a block at rest, which fails, and not another live one.
+ */
+#define RESTING 64u
+
+_Static_assert(sizeof(struct zc_block) <= 144, "memory for each live block is bounded");
+
+__thread uint8_t zc_gate_inside __attribute__((tls_model("initial-exec")));
+
+static struct zc_lock zc_ledger;
+static uint64_t serial;                         /* Id given last. */
+static struct zc_block *dead;                   /* Left by signal handlers; atomic. */
+static struct zc_block *rest_first, *rest_last; /* Blocks at rest, oldest first. */
+static uint32_t resting;                        /* Number of them. */
+static uint64_t untracked, overlapped;          /* Atomic. */
+
+static uint64_t end_of(const struct zc_block *block)
+{
+    uint64_t size = block->size != 0 ? block->size : 1;
+
+    return size < UINT64_MAX - block->base ? block->base + size : UINT64_MAX;
+}
+
+/* Gauges have one writer, the lock's holder, but readers in any process. */
+static void gauge_change(const struct zc_block *block, int sign)
+{
+    struct zc_gauge *gauge;
+    uint64_t blocks, bytes;
+
+    if (block->place >= ZC_COUNTERS_PLACES)
+        return;
+    gauge = &zc_counters()->place[block->place];
+    blocks = gauge->blocks + (uint64_t)(int64_t)sign;
+    bytes = sign > 0 ? gauge->bytes + block->size : gauge->bytes - block->size;
+    __atomic_store_n(&gauge->blocks, blocks, __ATOMIC_RELAXED);
+    __atomic_store_n(&gauge->bytes, bytes, __ATOMIC_RELAXED);
+    if (bytes > gauge->peak_bytes)
+        __atomic_store_n(&gauge->peak_bytes, bytes, __ATOMIC_RELAXED);
+}
+
+static void rest(struct zc_block *block)
+{
+    block->next_dead = NULL;
+    if (rest_last != NULL)
+        rest_last->next_dead = block;
+    else
+        rest_first = block;
+    rest_last = block;
+    resting++;
+}
+
+/* Takes a claimed block, whose cells are folded, out.  One that a newer block has replaced is not
+ * in the index any more. */
+static void remove_locked(struct zc_block *block)
+{
+    if (zc_index_remove(block->base, block))
+        gauge_change(block, -1);
+    rest(block);
+}
+
+static void bury_dead(void)
+{
+    struct zc_block *block;
+
+    if (__atomic_load_n(&dead, __ATOMIC_RELAXED) == NULL)
+        return;
+    block = __atomic_exchange_n(&dead, NULL, __ATOMIC_ACQUIRE);
+    while (block != NULL) {
+        struct zc_block *next = block->next_dead;
+
+        remove_locked(block);
+        block = next;
+    }
+}
+
+/* Goes into the ledger to change it; false for a signal handler that interrupted it. */
+static bool change_enter(void)
+{
+    if (!zc_gate_enter())
+        return false;
+    if (!zc_lock_take(&zc_ledger)) {
+        zc_gate_leave();
+        return false;
+    }
+    bury_dead();
+    return true;
+}
+
+static void change_leave(void)
+{
+    zc_lock_drop(&zc_ledger);
+    zc_gate_leave();
+}
+
+struct zc_block *zc_block_new(void)
+{
+    struct zc_block *block = NULL;
+
+    if (change_enter()) {
+        if (resting > RESTING) {
+            block = rest_first;
+            rest_first = block->next_dead;
+            resting--;
+        }
+        change_leave();
+    }
+    if (block != NULL)
+        memset(block, 0, sizeof(*block));
+    else
+        block = zc_arena_get(sizeof(*block));
+    if (block == NULL)
+        __atomic_fetch_add(&untracked, 1, __ATOMIC_RELAXED);
+    return block;
+}
+
+void zc_block_drop(struct zc_block *block)
+{
+    zc_arena_put(block, sizeof(*block));
+}
+
+/* Takes a block out whose addresses the driver has given to a newer one. */
+static void displace(struct zc_block *old)
+{
+    zc_index_remove(old->base, old);
+    gauge_change(old, -1);
+    /* A claimed one is on its way out: whoever claimed it will remove it. */
+    if (!zc_block_claim(old))
+        return;
+    __atomic_fetch_add(&overlapped, 1, __ATOMIC_RELAXED);
+    zc_cell_fold_all(old);
+    rest(old);
+}
+
+bool zc_block_add(struct zc_block *block)
+{
+    uint64_t end = end_of(block);
+    struct zc_block *old;
+    bool added;
+
+    if (!change_enter()) {
+        __atomic_fetch_add(&untracked, 1, __ATOMIC_RELAXED);
+        return false;
+    }
+    block->id = serial + 1;
+    __atomic_store_n(&block->state, ZC_BLOCK_LIVE, __ATOMIC_RELAXED);
+    while (!(added = zc_index_insert(block->base, end, block, &old)) && old != NULL)
+        displace(old);
+    if (added) {
+        serial++;
+        gauge_change(block, 1);
+    }
+    change_leave();
+    if (!added)
+        __atomic_fetch_add(&untracked, 1, __ATOMIC_RELAXED);
+    return added;
+}
+
+struct zc_block *zc_block_find(uint64_t address)
+{
+    struct zc_block *block;
+
+    if (zc_index_find(address, &block))
+        return block;
+    if (!change_enter())
+        return NULL;
+    zc_index_find(address, &block);
+    change_leave();
+    return block;
+}
+
+bool zc_block_claim(struct zc_block *block)
+{
+    uint8_t live = ZC_BLOCK_LIVE;
+
+    return __atomic_compare_exchange_n(&block->state, &live, ZC_BLOCK_FREEING, false,
+                                       __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+void zc_block_unclaim(struct zc_block *block)
+{
+    __atomic_store_n(&block->state, ZC_BLOCK_LIVE, __ATOMIC_RELEASE);
+}
+
+void zc_block_remove(struct zc_block *block)
+{
+    struct zc_block *head;
+
+    zc_cell_fold_all(block);
+    if (change_enter()) {
+        remove_locked(block);
+        change_leave();
+        return;
+    }
+    head = __atomic_load_n(&dead, __ATOMIC_RELAXED);
+    do
+        block->next_dead = head;
+    while (!__atomic_compare_exchange_n(&dead, &head, block, true, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED));
+}
+
+void zc_block_each(bool (*visit)(struct zc_block *block, void *arg), void *arg)
+{
+    struct zc_block *block;
+    uint64_t from = 0;
+
+    if (!change_enter())
+        return;
+    while ((block = zc_index_next(from)) != NULL && visit(block, arg) && block->base < UINT64_MAX)
+        from = block->base + 1;
+    change_leave();
+}
+
+void zc_block_gauge(unsigned place, struct zc_block_gauge *out)
+{
+    const struct zc_gauge *gauge;
+
+    memset(out, 0, sizeof(*out));
+    if (place >= ZC_COUNTERS_PLACES)
+        return;
+    gauge = &zc_counters()->place[place];
+    out->blocks = __atomic_load_n(&gauge->blocks, __ATOMIC_RELAXED);
+    out->bytes = __atomic_load_n(&gauge->bytes, __ATOMIC_RELAXED);
+    out->peak_bytes = __atomic_load_n(&gauge->peak_bytes, __ATOMIC_RELAXED);
+}
+
+uint64_t zc_block_untracked(void)
+{
+    return __atomic_load_n(&untracked, __ATOMIC_RELAXED);
+}
+
+uint64_t zc_block_overlapped(void)
+{
+    return __atomic_load_n(&overlapped, __ATOMIC_RELAXED);
+}
+
+void zc_block_reset(void)
+{
+    zc_lock_reset(&zc_ledger);
+    zc_gate_inside = 0;
+    zc_index_reset();
+    serial = 0;
+    dead = NULL;
+    rest_first = NULL;
+    rest_last = NULL;
+    resting = 0;
+    untracked = 0;
+    overlapped = 0;
+}

@@ -1,0 +1,97 @@
+/* Blocks: the live allocations, found by any address inside them. */
+#ifndef ZC_LEDGER_BLOCK_H
+#define ZC_LEDGER_BLOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ledger/traffic.h"
+
+enum zc_block_state { ZC_BLOCK_LIVE = 1, ZC_BLOCK_FREEING = 2 };
+
+/*
+ * One live allocation.  Fields are written before the block is published by zc_block_add() and
+ * constant afterwards, except `state`, `cells` and `flags` (atomics).  At most 144 bytes.
+ */
+struct zc_block {
+    uint64_t base;   /* First address, the one the program holds. */
+    uint64_t size;   /* Bytes that the program asked for, at least 1. */
+    uint64_t id;     /* Serial number from 1, as in the log. */
+    void *context;   /* CUcontext the request was made in; NULL for host memory before CUDA. */
+    void *pool;      /* CUmemoryPool of a stream-ordered request, else NULL. */
+    void *backing;   /* The place's own record (place/), NULL for blocks left where asked. */
+    struct zc_cell *cell[4]; /* Traffic by direction, first come first served; NULL when unused. */
+    struct zc_block *next_dead;   /* Link of the ledger's list of blocks to remove; ledger's own. */
+    uint32_t site;   /* Index into the site table. */
+    uint32_t flags;  /* ZC_BLOCK_* below. */
+    int16_t device;  /* Device ordinal; -1 for none. */
+    int16_t rule;    /* Index of the rule that decided, -1 for none. */
+    uint8_t api;     /* enum zc_api of policy.h. */
+    uint8_t place;   /* enum zc_place_id: where it really is. */
+    uint8_t asked;   /* enum zc_kind that the program asked for. */
+    uint8_t real;    /* enum zc_kind of the pages. */
+    uint8_t state;   /* enum zc_block_state. */
+};
+
+#define ZC_BLOCK_CONVERTED 1u   /* The place is not the one the program asked for. */
+#define ZC_BLOCK_STREAM 2u      /* Stream-ordered request (cuMemAllocAsync and kin). */
+#define ZC_BLOCK_FOREIGN 4u     /* Not allocated here: imported, a module's global, registered. */
+#define ZC_BLOCK_GHOST 16u     /* Freed by the program; its pages wait for the stream. */
+#define ZC_BLOCK_SYNC_MEMOPS 8u /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set by the program. */
+
+/* A zeroed block, or NULL (then the request is not tracked, and counted as such). */
+struct zc_block *zc_block_new(void);
+
+/* Gives back a block that was not added. */
+void zc_block_drop(struct zc_block *block);
+
+/*
+ * Gives the block its id and makes it findable.  Returns false when the calling thread was
+ * interrupted inside the ledger or memory ran out; the block is then still the caller's (see
+ * zc_block_drop()), and the request is counted as untracked.  A block that overlaps an older one
+ * replaces it: the driver has reused addresses whose free was not seen.  Requests and frees at the
+ * block's site are not counted here but by the caller (zc_site_note_request()).
+ */
+bool zc_block_add(struct zc_block *block);
+
+/*
+ * The block that [address, address] lies in, or NULL.  Lock-free, no allocation, signal-safe.  The
+ * pointer stays readable after another thread frees the block (arena memory is never unmapped),
+ * but then describes nothing.
+ */
+struct zc_block *zc_block_find(uint64_t address);
+
+/*
+ * Claims a block for freeing: true for exactly one caller.  A free that the driver then refuses
+ * gives the claim back by zc_block_unclaim().
+ */
+bool zc_block_claim(struct zc_block *block);
+void zc_block_unclaim(struct zc_block *block);
+
+/* Removes a claimed block, folds its cells into its site and frees it.  In a signal handler that
+ * interrupted the ledger the removal is left to the next thread that changes the ledger. */
+void zc_block_remove(struct zc_block *block);
+
+/* Visits live blocks, claimed ones among them, in address order, under the ledger's lock: visit() must not call the driver,
+ * the loader, libc's allocator or the ledger.  Stops when it returns false. */
+void zc_block_each(bool (*visit)(struct zc_block *block, void *arg), void *arg);
+
+struct zc_block_gauge {
+    uint64_t blocks; /* Live blocks. */
+    uint64_t bytes;  /* Bytes of them. */
+    uint64_t peak_bytes; /* Highest value of bytes. */
+};
+/* Live blocks by real place (enum zc_place_id), kept by add and remove. */
+void zc_block_gauge(unsigned place, struct zc_block_gauge *out);
+
+/* Requests that could not be recorded (arena or ledger not available). */
+uint64_t zc_block_untracked(void);
+
+/* Live blocks that newer ones replaced: frees that were not seen. */
+uint64_t zc_block_overlapped(void);
+
+/* For the child of fork(2): the ledger is empty. */
+void zc_block_reset(void);
+
+#endif

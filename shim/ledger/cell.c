@@ -1,0 +1,147 @@
+/*
+ * Cells: the per-block counters.  They are taken from a lock-free list, because a transfer may be
+ * recorded in a signal handler.
+ */
+#include "ledger/cell.h"
+
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "ledger/block.h"
+#include "ledger/site.h"
+#include "log/counters.h"
+
+#define BLOCK_CELLS (sizeof(((struct zc_block *)0)->cell) / sizeof(struct zc_cell *))
+
+/* Free cells of the counters file, as indices + 1.  The links are kept out of the file, whose readers
+ * see counters only.  The head's upper half counts changes, so that a head which was taken and came
+ * back in between is not mistaken for an unchanged one. */
+static uint32_t next_free[ZC_COUNTERS_CELLS];
+static uint64_t free_head;
+static uint32_t fresh; /* Cells from here on were never in use. */
+
+static void list_push(uint32_t index)
+{
+    uint64_t head = __atomic_load_n(&free_head, __ATOMIC_RELAXED), wanted;
+
+    do {
+        __atomic_store_n(&next_free[index], (uint32_t)head, __ATOMIC_RELAXED);
+        wanted = ((head >> 32) + 1) << 32 | (index + 1);
+    } while (!__atomic_compare_exchange_n(&free_head, &head, wanted, true, __ATOMIC_RELEASE,
+                                          __ATOMIC_RELAXED));
+}
+
+/* Returns a cell's index, or ZC_COUNTERS_CELLS when all are in use. */
+static uint32_t list_pop(void)
+{
+    uint64_t head = __atomic_load_n(&free_head, __ATOMIC_ACQUIRE), wanted;
+    uint32_t index;
+
+    while ((uint32_t)head != 0) {
+        index = (uint32_t)head - 1;
+        wanted = ((head >> 32) + 1) << 32 | __atomic_load_n(&next_free[index], __ATOMIC_RELAXED);
+        if (__atomic_compare_exchange_n(&free_head, &head, wanted, true, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_ACQUIRE))
+            return index;
+    }
+    index = __atomic_load_n(&fresh, __ATOMIC_RELAXED);
+    while (index < ZC_COUNTERS_CELLS)
+        if (__atomic_compare_exchange_n(&fresh, &index, index + 1, true, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
+            return index;
+    return ZC_COUNTERS_CELLS;
+}
+
+static struct zc_cell *cell_get(const struct zc_block *block, enum zc_dir dir)
+{
+    uint32_t index = list_pop();
+    struct zc_cell *cell = index < ZC_COUNTERS_CELLS ? &zc_counters()->cell[index]
+                                                     : zc_arena_get(sizeof(*cell));
+
+    if (cell == NULL)
+        return NULL;
+    __atomic_store_n(&cell->site, (uint16_t)block->site, __ATOMIC_RELAXED);
+    __atomic_store_n(&cell->dir, (uint8_t)dir, __ATOMIC_RELAXED);
+    /* Last: a reader of the file takes a cell with a block in it for one in use. */
+    __atomic_store_n(&cell->block, (uint32_t)block->id, __ATOMIC_RELEASE);
+    return cell;
+}
+
+static void cell_put(struct zc_cell *cell)
+{
+    uintptr_t first = (uintptr_t)&zc_counters()->cell[0];
+    uintptr_t index = ((uintptr_t)cell - first) / sizeof(*cell);
+
+    if ((uintptr_t)cell < first || index >= ZC_COUNTERS_CELLS) {
+        zc_arena_put(cell, sizeof(*cell));
+        return;
+    }
+    __atomic_store_n(&cell->block, 0, __ATOMIC_RELAXED);
+    for (int i = 0; i < ZC_OUTCOME_COUNT; i++) {
+        __atomic_store_n(&cell->by[i].calls, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&cell->by[i].bytes, 0, __ATOMIC_RELAXED);
+    }
+    __atomic_store_n(&cell->ticks, 0, __ATOMIC_RELAXED);
+    list_push((uint32_t)index);
+}
+
+void zc_cell_add(struct zc_cell *cell, enum zc_outcome outcome, uint64_t bytes, uint64_t ticks)
+{
+    __atomic_fetch_add(&cell->by[outcome].calls, 1, __ATOMIC_RELAXED);
+    if (bytes != 0)
+        __atomic_fetch_add(&cell->by[outcome].bytes, bytes, __ATOMIC_RELAXED);
+    if (ticks != 0)
+        __atomic_fetch_add(&cell->ticks, ticks, __ATOMIC_RELAXED);
+}
+
+/* The block's cell of a direction, taken where it is the first transfer; NULL where there is none. */
+static struct zc_cell *cell_of(struct zc_block *block, enum zc_dir dir)
+{
+    struct zc_cell *taken = NULL, *cell;
+
+    for (size_t i = 0; i < BLOCK_CELLS; i++) {
+        cell = __atomic_load_n(&block->cell[i], __ATOMIC_ACQUIRE);
+        if (cell == NULL) {
+            if (taken == NULL && (taken = cell_get(block, dir)) == NULL)
+                return NULL;
+            if (__atomic_compare_exchange_n(&block->cell[i], &cell, taken, false, __ATOMIC_ACQ_REL,
+                                            __ATOMIC_ACQUIRE))
+                return taken;
+        }
+        if (__atomic_load_n(&cell->dir, __ATOMIC_RELAXED) == (uint8_t)dir)
+            break;
+        cell = NULL;
+    }
+    if (taken != NULL)
+        cell_put(taken);
+    return cell;
+}
+
+void zc_cell_count(struct zc_block *block, enum zc_dir dir, enum zc_outcome outcome,
+                   uint64_t bytes, uint64_t ticks)
+{
+    struct zc_cell *cell = cell_of(block, dir);
+
+    if (cell == NULL)
+        cell = zc_site_total(block->site, dir);
+    zc_cell_add(cell, outcome, bytes, ticks);
+}
+
+void zc_cell_fold_all(struct zc_block *block)
+{
+    for (size_t i = 0; i < BLOCK_CELLS; i++) {
+        struct zc_cell *cell = __atomic_load_n(&block->cell[i], __ATOMIC_ACQUIRE);
+
+        if (cell == NULL)
+            break;
+        __atomic_store_n(&block->cell[i], NULL, __ATOMIC_RELAXED);
+        zc_site_fold(block->site, cell);
+        cell_put(cell);
+    }
+}
+
+void zc_cell_reset(void)
+{
+    free_head = 0;
+    fresh = 0;
+}

@@ -1,0 +1,77 @@
+/*
+ * Call-frame information: how a function's frame is left, read from .eh_frame (Linux Standard Base,
+ * "Exception Frames"; DWARF 5, section 6.4).  Of the registers only the stack pointer, the frame
+ * pointer and the return address are followed: nearly all functions need no other.
+ */
+#ifndef ZC_LEDGER_CFI_H
+#define ZC_LEDGER_CFI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ledger/object.h"
+
+/* DWARF numbers of the registers that are followed (the ABI supplements of x86-64 and AArch64). */
+#if defined(__x86_64__)
+#define ZC_CFI_FP 6u
+#define ZC_CFI_SP 7u
+#define ZC_CFI_RA 16u
+#elif defined(__aarch64__)
+#define ZC_CFI_FP 29u
+#define ZC_CFI_RA 30u
+#define ZC_CFI_SP 31u
+#endif
+
+/* A DWARF expression inside .eh_frame. */
+struct zc_cfi_expr {
+    const uint8_t *code; /* Its operations. */
+    size_t bytes;        /* Bytes of them. */
+};
+
+/* Where the caller's value of a register is. */
+enum zc_cfi_how {
+    ZC_CFI_SAME,       /* Unchanged. */
+    ZC_CFI_UNDEFINED,  /* Lost; for the return address: the outermost frame. */
+    ZC_CFI_AT,         /* In memory at CFA + offset. */
+    ZC_CFI_IS,         /* CFA + offset itself. */
+    ZC_CFI_AT_EXPR,    /* In memory at the value of an expression. */
+    ZC_CFI_IS_EXPR,    /* The value of an expression. */
+    ZC_CFI_UNSUPPORTED /* In another register. */
+};
+
+struct zc_cfi_rule {
+    enum zc_cfi_how how;     /* Which of the fields below counts. */
+    int64_t offset;          /* Bytes from the CFA. */
+    struct zc_cfi_expr expr; /* Evaluated with the CFA on the stack. */
+};
+
+/* The row of the table that holds at one address. */
+struct zc_cfi_row {
+    uint64_t cfa_reg;            /* CFA = this register + cfa_offset, */
+    int64_t cfa_offset;          /* bytes, */
+    struct zc_cfi_expr cfa_expr; /* or, where it has code, the value of this expression. */
+    struct zc_cfi_rule fp, ra;   /* The caller's frame pointer and the return address. */
+    bool signal;                 /* The frame of a signal trampoline. */
+    bool ra_signed;              /* The return address carries a pointer authentication code. */
+};
+
+/* The program of one function: its instructions and what they are read with. */
+struct zc_cfi_program {
+    const uint8_t *init, *init_end; /* The CIE's instructions. */
+    const uint8_t *code, *code_end; /* The FDE's. */
+    uint64_t start, end;            /* Addresses of the function, [start, end). */
+    uint64_t code_align;            /* Unit of address advances. */
+    int64_t data_align;             /* Unit of offsets. */
+    uint8_t encoding;               /* DW_EH_PE_* of addresses. */
+    bool signal;                    /* Augmentation "S". */
+};
+
+/* Finds the program of the function that `pc` lies in.  False where there is none, or none of a
+ * known format. */
+bool zc_cfi_find(const struct zc_object *object, uint64_t pc, struct zc_cfi_program *out);
+
+/* Runs it up to `pc`.  False at an instruction that is not known or makes no sense. */
+bool zc_cfi_run(const struct zc_cfi_program *program, uint64_t pc, struct zc_cfi_row *out);
+
+#endif

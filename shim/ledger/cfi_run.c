@@ -1,0 +1,240 @@
+/* Running the instructions of call-frame information (DWARF 5, section 6.4.2). */
+#include "ledger/cfi.h"
+#include "ledger/cfi_read.h"
+
+#define REMEMBERED 8 /* Depth of DW_CFA_remember_state; compilers use 1. */
+
+enum {
+    DW_CFA_nop = 0x00,
+    DW_CFA_set_loc = 0x01,
+    DW_CFA_advance_loc1 = 0x02,
+    DW_CFA_advance_loc2 = 0x03,
+    DW_CFA_advance_loc4 = 0x04,
+    DW_CFA_offset_extended = 0x05,
+    DW_CFA_restore_extended = 0x06,
+    DW_CFA_undefined = 0x07,
+    DW_CFA_same_value = 0x08,
+    DW_CFA_register = 0x09,
+    DW_CFA_remember_state = 0x0a,
+    DW_CFA_restore_state = 0x0b,
+    DW_CFA_def_cfa = 0x0c,
+    DW_CFA_def_cfa_register = 0x0d,
+    DW_CFA_def_cfa_offset = 0x0e,
+    DW_CFA_def_cfa_expression = 0x0f,
+    DW_CFA_expression = 0x10,
+    DW_CFA_offset_extended_sf = 0x11,
+    DW_CFA_def_cfa_sf = 0x12,
+    DW_CFA_def_cfa_offset_sf = 0x13,
+    DW_CFA_val_offset = 0x14,
+    DW_CFA_val_offset_sf = 0x15,
+    DW_CFA_val_expression = 0x16,
+    DW_CFA_AARCH64_negate_ra_state = 0x2d,
+    DW_CFA_GNU_args_size = 0x2e,
+    DW_CFA_GNU_negative_offset_extended = 0x2f,
+    DW_CFA_advance_loc = 0x40, /* From here on the low six bits are an operand. */
+    DW_CFA_offset = 0x80,
+    DW_CFA_restore = 0xc0
+};
+
+struct machine {
+    const struct zc_cfi_program *program; /* What is run. */
+    struct zc_cursor c;                   /* Next instruction. */
+    uint64_t loc;                         /* Address that the row holds from. */
+    struct zc_cfi_row row;                /* The row so far. */
+    struct zc_cfi_row initial;            /* The row after the CIE's instructions. */
+    struct zc_cfi_row stack[REMEMBERED];  /* DW_CFA_remember_state's. */
+    unsigned depth;                       /* Rows on the stack. */
+};
+
+static struct zc_cfi_expr expression(struct machine *m)
+{
+    uint64_t bytes = zc_cursor_uleb(&m->c);
+
+    return (struct zc_cfi_expr){zc_cursor_take(&m->c, bytes), bytes};
+}
+
+static void rule_set(struct zc_cfi_row *row, uint64_t reg, struct zc_cfi_rule rule)
+{
+    if (reg == ZC_CFI_RA)
+        row->ra = rule;
+    else if (reg == ZC_CFI_FP)
+        row->fp = rule;
+}
+
+/* An offset in bytes from one in units of data_align. */
+static int64_t unfactor(struct machine *m, int64_t factored)
+{
+    int64_t offset;
+
+    m->c.bad |= __builtin_mul_overflow(factored, m->program->data_align, &offset);
+    return offset;
+}
+
+static void rule_offset(struct machine *m, uint64_t reg, enum zc_cfi_how how, int64_t factored)
+{
+    rule_set(&m->row, reg, (struct zc_cfi_rule){.how = how, .offset = unfactor(m, factored)});
+}
+
+static void rule_restore(struct machine *m, uint64_t reg)
+{
+    rule_set(&m->row, reg, reg == ZC_CFI_RA ? m->initial.ra : m->initial.fp);
+}
+
+/* Instructions that set the rule of one register, which comes first. */
+static void run_register(struct machine *m, uint8_t op)
+{
+    uint64_t reg = zc_cursor_uleb(&m->c);
+
+    switch (op) {
+    case DW_CFA_offset_extended:
+        rule_offset(m, reg, ZC_CFI_AT, (int64_t)zc_cursor_uleb(&m->c));
+        break;
+    case DW_CFA_offset_extended_sf:
+        rule_offset(m, reg, ZC_CFI_AT, zc_cursor_sleb(&m->c));
+        break;
+    case DW_CFA_GNU_negative_offset_extended:
+        rule_offset(m, reg, ZC_CFI_AT, -(int64_t)(zc_cursor_uleb(&m->c) & INT64_MAX));
+        break;
+    case DW_CFA_val_offset:
+        rule_offset(m, reg, ZC_CFI_IS, (int64_t)zc_cursor_uleb(&m->c));
+        break;
+    case DW_CFA_val_offset_sf:
+        rule_offset(m, reg, ZC_CFI_IS, zc_cursor_sleb(&m->c));
+        break;
+    case DW_CFA_expression:
+        rule_set(&m->row, reg, (struct zc_cfi_rule){.how = ZC_CFI_AT_EXPR, .expr = expression(m)});
+        break;
+    case DW_CFA_val_expression:
+        rule_set(&m->row, reg, (struct zc_cfi_rule){.how = ZC_CFI_IS_EXPR, .expr = expression(m)});
+        break;
+    case DW_CFA_restore_extended:
+        rule_restore(m, reg);
+        break;
+    case DW_CFA_undefined:
+        rule_set(&m->row, reg, (struct zc_cfi_rule){.how = ZC_CFI_UNDEFINED});
+        break;
+    case DW_CFA_same_value:
+        rule_set(&m->row, reg, (struct zc_cfi_rule){.how = ZC_CFI_SAME});
+        break;
+    case DW_CFA_register:
+        zc_cursor_uleb(&m->c);
+        rule_set(&m->row, reg, (struct zc_cfi_rule){.how = ZC_CFI_UNSUPPORTED});
+        break;
+    default:
+        m->c.bad = true;
+    }
+}
+
+static void cfa_set(struct machine *m, uint64_t reg, int64_t offset)
+{
+    m->row.cfa_reg = reg;
+    m->row.cfa_offset = offset;
+    m->row.cfa_expr = (struct zc_cfi_expr){NULL, 0};
+}
+
+/* Instructions that set the CFA, and the stack of rows. */
+static bool run_cfa(struct machine *m, uint8_t op)
+{
+    uint64_t reg = m->row.cfa_reg;
+
+    switch (op) {
+    case DW_CFA_def_cfa:
+        reg = zc_cursor_uleb(&m->c);
+        cfa_set(m, reg, (int64_t)zc_cursor_uleb(&m->c));
+        return true;
+    case DW_CFA_def_cfa_sf:
+        reg = zc_cursor_uleb(&m->c);
+        cfa_set(m, reg, unfactor(m, zc_cursor_sleb(&m->c)));
+        return true;
+    case DW_CFA_def_cfa_register:
+        cfa_set(m, zc_cursor_uleb(&m->c), m->row.cfa_offset);
+        return true;
+    case DW_CFA_def_cfa_offset:
+        cfa_set(m, reg, (int64_t)zc_cursor_uleb(&m->c));
+        return true;
+    case DW_CFA_def_cfa_offset_sf:
+        cfa_set(m, reg, unfactor(m, zc_cursor_sleb(&m->c)));
+        return true;
+    case DW_CFA_def_cfa_expression:
+        m->row.cfa_expr = expression(m);
+        return true;
+    case DW_CFA_remember_state:
+        if (m->depth == REMEMBERED)
+            m->c.bad = true;
+        else
+            m->stack[m->depth++] = m->row;
+        return true;
+    case DW_CFA_restore_state:
+        if (m->depth == 0)
+            m->c.bad = true;
+        else
+            m->row = m->stack[--m->depth];
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Instructions that advance the address; false for others. */
+static bool run_advance(struct machine *m, uint8_t op)
+{
+    switch (op) {
+    case DW_CFA_set_loc:
+        m->loc = zc_cursor_address(&m->c, m->program->encoding);
+        return true;
+    case DW_CFA_advance_loc1:
+        m->loc += zc_cursor_fixed(&m->c, 1) * m->program->code_align;
+        return true;
+    case DW_CFA_advance_loc2:
+        m->loc += zc_cursor_fixed(&m->c, 2) * m->program->code_align;
+        return true;
+    case DW_CFA_advance_loc4:
+        m->loc += zc_cursor_fixed(&m->c, 4) * m->program->code_align;
+        return true;
+    default:
+        if ((op & 0xc0) != DW_CFA_advance_loc)
+            return false;
+        m->loc += (op & 0x3f) * m->program->code_align;
+        return true;
+    }
+}
+
+/* Runs instructions until they end or hold only behind `pc`. */
+static void run(struct machine *m, uint64_t pc)
+{
+    while (m->c.at < m->c.end && !m->c.bad) {
+        uint8_t op = (uint8_t)zc_cursor_fixed(&m->c, 1);
+
+        if (run_advance(m, op)) {
+            if (m->loc > pc)
+                return;
+        } else if ((op & 0xc0) == DW_CFA_offset) {
+            rule_offset(m, op & 0x3f, ZC_CFI_AT, (int64_t)zc_cursor_uleb(&m->c));
+        } else if ((op & 0xc0) == DW_CFA_restore) {
+            rule_restore(m, op & 0x3f);
+        } else if (op == DW_CFA_GNU_args_size) {
+            zc_cursor_uleb(&m->c);
+        } else if (op == DW_CFA_AARCH64_negate_ra_state) {
+            m->row.ra_signed = !m->row.ra_signed;
+        } else if (op != DW_CFA_nop && !run_cfa(m, op)) {
+            run_register(m, op);
+        }
+    }
+}
+
+bool zc_cfi_run(const struct zc_cfi_program *program, uint64_t pc, struct zc_cfi_row *out)
+{
+    struct machine m = {.program = program, .loc = program->start};
+
+    m.c = (struct zc_cursor){program->init, program->init_end, false};
+    run(&m, UINT64_MAX);
+    m.initial = m.row;
+    m.loc = program->start;
+    if (!m.c.bad) {
+        m.c = (struct zc_cursor){program->code, program->code_end, false};
+        run(&m, pc);
+    }
+    *out = m.row;
+    out->signal = program->signal;
+    return !m.c.bad;
+}

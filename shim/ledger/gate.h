@@ -1,0 +1,30 @@
+/*
+ * The gate: whether the calling thread is inside the ledger already, so that a signal handler that
+ * interrupted it passes through.  The locks alone do not do: a handler that interrupted the holder
+ * of one lock must not wait for another whose holder may be waiting for the first.
+ */
+#ifndef ZC_LEDGER_GATE_H
+#define ZC_LEDGER_GATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+extern __thread uint8_t zc_gate_inside __attribute__((tls_model("initial-exec")));
+
+/* Goes in; false when the calling thread is inside. */
+static inline bool zc_gate_enter(void)
+{
+    if (zc_gate_inside)
+        return false;
+    zc_gate_inside = 1;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return true;
+}
+
+static inline void zc_gate_leave(void)
+{
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    zc_gate_inside = 0;
+}
+
+#endif

@@ -1,0 +1,361 @@
+/*
+ * The ordered index of blocks: a sorted array of chunks of sorted entries, which many threads read
+ * while one writes.  A sequence counter, odd during a change, tells readers to look again.
+ *
+ * Every word that readers see is stored with release and loaded with acquire order.  A reader that
+ * saw a word of a change therefore also sees the odd counter that was stored before it, and no fence
+ * is needed, which ThreadSanitizer would not understand.  Chunks and arrays are never given back to
+ * the arena: a reader that is late may still look into them, and finds numbers that it throws away.
+ */
+#include "ledger/index.h"
+
+#include "base/arena.h"
+
+#define FANOUT 63u     /* Entries of a chunk: with them it just fits the arena's class of 1536 B. */
+#define FIRST_TOP 64u  /* Chunks that the first top array has room for; it doubles. */
+#define MERGE_BELOW 24u /* A chunk with fewer entries looks for a neighbour to join. */
+#define MERGE_FILL 48u /* Entries of a joined chunk at most, so that it does not split at once. */
+#define TRIES 64       /* Lock-free attempts of a lookup. */
+
+struct chunk {
+    uint64_t count;                 /* Entries in use. */
+    uint64_t base[FANOUT];          /* First address of each block, ascending. */
+    uint64_t end[FANOUT];           /* First address after it. */
+    struct zc_block *block[FANOUT]; /* The block; [0] links chunks of the spare list. */
+};
+_Static_assert(sizeof(struct chunk) <= 1536, "a chunk fits the arena's class");
+
+struct slot {
+    uint64_t first;      /* Lowest base in the chunk; 0 in slot 0, which so matches everything. */
+    struct chunk *chunk; /* Never NULL in a slot in use, and empty only where it is the only one. */
+};
+
+static uint64_t sequence;    /* Odd while a change is under way. */
+static struct slot *top;     /* The array of chunks, `top_capacity` slots. */
+static uint64_t top_count;   /* Slots in use. */
+static uint64_t top_capacity;
+static struct chunk *spare;  /* Chunks not in use. */
+static size_t taken;         /* Bytes from the arena. */
+
+#define GET(word) __atomic_load_n(&(word), __ATOMIC_ACQUIRE)
+#define SET(word, value) __atomic_store_n(&(word), (value), __ATOMIC_RELEASE)
+
+static void change_begin(void)
+{
+    SET(sequence, sequence + 1);
+}
+
+static void change_end(void)
+{
+    SET(sequence, sequence + 1);
+}
+
+/* How many of n ascending keys, `step` words apart, are at most `key`.  The loop has no branch on a
+ * key, because the outcome of a binary search can't be predicted. */
+static inline size_t rank(const uint64_t *keys, size_t step, size_t n, uint64_t key)
+{
+    size_t low = 0;
+
+    if (n == 0)
+        return 0;
+    while (n > 1) {
+        size_t half = n / 2;
+
+        low += __atomic_load_n(&keys[(low + half - 1) * step], __ATOMIC_ACQUIRE) <= key ? half : 0;
+        n -= half;
+    }
+    return low + (__atomic_load_n(&keys[low * step], __ATOMIC_ACQUIRE) <= key);
+}
+
+static inline size_t top_rank(const struct slot *array, size_t n, uint64_t key)
+{
+    return rank(&array->first, sizeof(*array) / sizeof(uint64_t), n, key);
+}
+
+/* One attempt of a lookup; false when a change came in between. */
+static bool find_once(uint64_t address, struct zc_block **block_out)
+{
+    uint64_t before = GET(sequence), n, entries, end;
+    struct slot *array = GET(top);
+    struct chunk *chunk;
+    size_t s, at;
+
+    n = GET(top_count);
+    *block_out = NULL;
+    if ((before & 1) != 0 || GET(sequence) != before)
+        return false;
+    if (n == 0)
+        return true;
+    s = top_rank(array, n, address);
+    if (s == 0)
+        return false; /* Only in the middle of a change is slot 0's key above 0. */
+    chunk = GET(array[s - 1].chunk);
+    if (GET(sequence) != before)
+        return false;
+    entries = GET(chunk->count);
+    at = rank(chunk->base, 1, entries < FANOUT ? entries : FANOUT, address);
+    if (at > 0) {
+        end = GET(chunk->end[at - 1]);
+        *block_out = address < end ? GET(chunk->block[at - 1]) : NULL;
+    }
+    return GET(sequence) == before;
+}
+
+bool zc_index_find(uint64_t address, struct zc_block **block_out)
+{
+    for (int i = 0; i < TRIES; i++)
+        if (find_once(address, block_out))
+            return true;
+    *block_out = NULL;
+    return false;
+}
+
+static struct chunk *chunk_new(void)
+{
+    struct chunk *chunk = spare;
+
+    if (chunk != NULL) {
+        spare = (struct chunk *)chunk->block[0];
+        SET(chunk->count, 0);
+        return chunk;
+    }
+    chunk = zc_arena_get(sizeof(*chunk));
+    if (chunk != NULL)
+        taken += sizeof(*chunk);
+    return chunk;
+}
+
+static void chunk_spare(struct chunk *chunk)
+{
+    SET(chunk->block[0], (struct zc_block *)spare);
+    spare = chunk;
+}
+
+static void entry_set(struct chunk *chunk, size_t at, uint64_t base, uint64_t end,
+                      struct zc_block *block)
+{
+    SET(chunk->base[at], base);
+    SET(chunk->end[at], end);
+    SET(chunk->block[at], block);
+}
+
+static void entry_copy(struct chunk *to, size_t at, const struct chunk *from, size_t from_at)
+{
+    entry_set(to, at, from->base[from_at], from->end[from_at], from->block[from_at]);
+}
+
+static void entry_insert(struct chunk *chunk, size_t at, uint64_t base, uint64_t end,
+                         struct zc_block *block)
+{
+    for (size_t i = chunk->count; i > at; i--)
+        entry_copy(chunk, i, chunk, i - 1);
+    entry_set(chunk, at, base, end, block);
+    SET(chunk->count, chunk->count + 1);
+}
+
+static void entry_remove(struct chunk *chunk, size_t at)
+{
+    SET(chunk->count, chunk->count - 1);
+    for (size_t i = at; i < chunk->count; i++)
+        entry_copy(chunk, i, chunk, i + 1);
+}
+
+/* Moves the entries from `at` on to the end of another chunk, which lies behind or is empty. */
+static void entries_move(struct chunk *to, struct chunk *from, size_t at)
+{
+    for (size_t i = at; i < from->count; i++)
+        entry_copy(to, to->count + i - at, from, i);
+    SET(to->count, to->count + from->count - at);
+    SET(from->count, at);
+}
+
+/* Makes room for one more slot.  The old array stays as it is for late readers: all old arrays
+ * together are smaller than the one in use. */
+static bool top_reserve(void)
+{
+    uint64_t capacity = top_capacity == 0 ? FIRST_TOP : 2 * top_capacity;
+    struct slot *array;
+
+    if (top_count < top_capacity)
+        return true;
+    array = zc_arena_get(capacity * sizeof(*array));
+    if (array == NULL)
+        return false;
+    for (size_t i = 0; i < top_count; i++) {
+        SET(array[i].first, top[i].first);
+        SET(array[i].chunk, top[i].chunk);
+    }
+    taken += capacity * sizeof(*array);
+    top_capacity = capacity;
+    change_begin();
+    SET(top, array);
+    change_end();
+    return true;
+}
+
+static void top_insert(size_t at, uint64_t first, struct chunk *chunk)
+{
+    for (size_t i = top_count; i > at; i--) {
+        SET(top[i].first, top[i - 1].first);
+        SET(top[i].chunk, top[i - 1].chunk);
+    }
+    SET(top[at].first, first);
+    SET(top[at].chunk, chunk);
+    SET(top_count, top_count + 1);
+}
+
+static void top_remove(size_t at)
+{
+    chunk_spare(top[at].chunk);
+    SET(top_count, top_count - 1);
+    for (size_t i = at; i < top_count; i++) {
+        SET(top[i].first, top[i + 1].first);
+        SET(top[i].chunk, top[i + 1].chunk);
+    }
+    SET(top[0].first, 0);
+}
+
+/*
+ * Splits the full chunk of slot s for an entry that belongs at `at`.  At either end nothing moves
+ * but the entry: programs mostly get ascending or descending addresses, and halves would stay half
+ * empty then.
+ */
+static bool insert_split(size_t s, size_t at, uint64_t base, uint64_t end, struct zc_block *block)
+{
+    struct chunk *full = top[s].chunk, *fresh;
+    size_t keep = at == FANOUT ? FANOUT : at == 0 ? 0 : FANOUT / 2;
+
+    if (at == FANOUT && s + 1 < top_count && top[s + 1].chunk->count < FANOUT) {
+        change_begin();
+        entry_insert(top[s + 1].chunk, 0, base, end, block);
+        SET(top[s + 1].first, base);
+        change_end();
+        return true;
+    }
+    if (!top_reserve())
+        return false;
+    fresh = chunk_new();
+    if (fresh == NULL)
+        return false;
+    change_begin();
+    entries_move(fresh, full, keep);
+    if (at == FANOUT)
+        entry_insert(fresh, 0, base, end, block);
+    else if (at <= keep)
+        entry_insert(full, at, base, end, block);
+    else
+        entry_insert(fresh, at - keep, base, end, block);
+    top_insert(s + 1, fresh->base[0], fresh);
+    change_end();
+    return true;
+}
+
+/* The entry that overlaps [base, end), where an entry at base would be at `at` of slot s; or NULL. */
+static struct zc_block *overlap(size_t s, size_t at, uint64_t base, uint64_t end)
+{
+    const struct chunk *chunk = top[s].chunk;
+
+    if (at > 0 && base < chunk->end[at - 1])
+        return chunk->block[at - 1];
+    if (at == chunk->count) {
+        if (s + 1 >= top_count)
+            return NULL;
+        chunk = top[s + 1].chunk;
+        at = 0;
+    }
+    return chunk->base[at] < end ? chunk->block[at] : NULL;
+}
+
+bool zc_index_insert(uint64_t base, uint64_t end, struct zc_block *block,
+                     struct zc_block **overlap_out)
+{
+    struct chunk *chunk;
+    size_t s, at;
+
+    *overlap_out = NULL;
+    if (top_count == 0) {
+        if (!top_reserve() || (chunk = chunk_new()) == NULL)
+            return false;
+        change_begin();
+        top_insert(0, 0, chunk);
+        change_end();
+    }
+    s = top_rank(top, top_count, base) - 1;
+    chunk = top[s].chunk;
+    at = rank(chunk->base, 1, chunk->count, base);
+    *overlap_out = overlap(s, at, base, end);
+    if (*overlap_out != NULL)
+        return false;
+    if (chunk->count == FANOUT)
+        return insert_split(s, at, base, end, block);
+    change_begin();
+    entry_insert(chunk, at, base, end, block);
+    change_end();
+    return true;
+}
+
+/* Joins the chunk of slot s + 1 to that of slot s if they fit into one. */
+static bool merge(size_t s)
+{
+    if (s + 1 >= top_count || top[s].chunk->count + top[s + 1].chunk->count > MERGE_FILL)
+        return false;
+    entries_move(top[s].chunk, top[s + 1].chunk, 0);
+    top_remove(s + 1);
+    return true;
+}
+
+bool zc_index_remove(uint64_t base, const struct zc_block *block)
+{
+    struct chunk *chunk;
+    size_t s, at;
+
+    if (top_count == 0)
+        return false;
+    s = top_rank(top, top_count, base) - 1;
+    chunk = top[s].chunk;
+    at = rank(chunk->base, 1, chunk->count, base);
+    if (at == 0 || chunk->base[at - 1] != base || chunk->block[at - 1] != block)
+        return false;
+    change_begin();
+    entry_remove(chunk, at - 1);
+    if (chunk->count == 0 && top_count > 1) {
+        top_remove(s);
+    } else if (chunk->count > 0) {
+        if (at == 1 && s > 0)
+            SET(top[s].first, chunk->base[0]);
+        if (chunk->count < MERGE_BELOW && !merge(s) && s > 0)
+            merge(s - 1);
+    }
+    change_end();
+    return true;
+}
+
+struct zc_block *zc_index_next(uint64_t from)
+{
+    struct chunk *chunk;
+    size_t s, at;
+
+    if (top_count == 0)
+        return NULL;
+    s = from == 0 ? 0 : top_rank(top, top_count, from - 1) - 1;
+    chunk = top[s].chunk;
+    at = from == 0 ? 0 : rank(chunk->base, 1, chunk->count, from - 1);
+    if (at < chunk->count)
+        return chunk->block[at];
+    return s + 1 < top_count ? top[s + 1].chunk->block[0] : NULL;
+}
+
+size_t zc_index_bytes(void)
+{
+    return taken;
+}
+
+void zc_index_reset(void)
+{
+    SET(top_count, 0);
+    SET(top, NULL);
+    SET(sequence, 0);
+    top_capacity = 0;
+    spare = NULL;
+    taken = 0;
+}

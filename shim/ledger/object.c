@@ -1,0 +1,81 @@
+/* The loaded object that an address lies in. */
+#include "ledger/object.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <string.h>
+
+#if defined(__GLIBC_PREREQ) && __GLIBC_PREREQ(2, 35)
+/* Weak: a libzc that was built against glibc 2.35 still loads under an older one. */
+extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
+
+static bool find_fast(uint64_t address, struct zc_object *out, bool *known_out)
+{
+    struct dl_find_object found;
+
+    *known_out = _dl_find_object != NULL;
+    if (!*known_out || _dl_find_object((void *)(uintptr_t)address, &found) != 0)
+        return false;
+    out->start = (uint64_t)(uintptr_t)found.dlfo_map_start;
+    out->end = (uint64_t)(uintptr_t)found.dlfo_map_end;
+    out->load = found.dlfo_link_map->l_addr;
+    out->name = found.dlfo_link_map->l_name;
+    out->hdr = found.dlfo_eh_frame;
+    return true;
+}
+#else
+static bool find_fast(uint64_t address, struct zc_object *out, bool *known_out)
+{
+    (void)address;
+    (void)out;
+    *known_out = false;
+    return false;
+}
+#endif
+
+struct search {
+    uint64_t address;      /* What is looked for. */
+    struct zc_object *out; /* Where the object goes. */
+};
+
+static int look(struct dl_phdr_info *info, size_t bytes, void *arg)
+{
+    struct search *search = arg;
+    struct zc_object object = {.start = UINT64_MAX, .load = info->dlpi_addr, .name = info->dlpi_name};
+
+    (void)bytes;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        uint64_t start = info->dlpi_addr + segment->p_vaddr;
+
+        if (segment->p_type == PT_GNU_EH_FRAME)
+            object.hdr = (const uint8_t *)(uintptr_t)start;
+        if (segment->p_type != PT_LOAD)
+            continue;
+        if (start < object.start)
+            object.start = start;
+        if (start + segment->p_memsz > object.end)
+            object.end = start + segment->p_memsz;
+    }
+    if (search->address < object.start || search->address >= object.end)
+        return 0;
+    *search->out = object;
+    return 1;
+}
+
+bool zc_object_find(uint64_t address, struct zc_object *out)
+{
+    struct search search = {address, out};
+    bool known, found;
+    int saved;
+
+    memset(out, 0, sizeof(*out));
+    found = find_fast(address, out, &known);
+    if (known)
+        return found;
+    saved = errno;
+    found = dl_iterate_phdr(look, &search) == 1;
+    errno = saved;
+    return found;
+}

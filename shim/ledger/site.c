@@ -1,0 +1,176 @@
+/* The table of sites in the counters file, and the sites' counts. */
+#include "ledger/site.h"
+
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/lock.h"
+#include "ledger/cell.h"
+#include "ledger/site_path.h"
+#include "log/counters.h"
+
+#define uthash_malloc(bytes) zc_arena_get(bytes)
+#define uthash_free(memory, bytes) zc_arena_put(memory, bytes)
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+/* Where a site's id leads. */
+struct entry {
+    uint32_t id;       /* The key. */
+    uint32_t index;    /* Index into the table. */
+    UT_hash_handle hh; /* uthash's. */
+};
+
+static struct zc_lock zc_site;
+static struct entry *entries; /* By id; under the lock. */
+static uint64_t asked_for[(ZC_COUNTERS_SITES + 63) / 64]; /* Bits for zc_site_is_new(); atomic. */
+
+static uint32_t fnv(uint32_t hash, const void *bytes, size_t n)
+{
+    const uint8_t *byte = bytes;
+
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ byte[i]) * 16777619u;
+    return hash;
+}
+
+/* FNV-1a over each frame's module, '+' and offset (eight bytes, lowest first); 0 is left for "none". */
+static uint32_t id_of(const struct zc_frame *frames, unsigned n)
+{
+    uint32_t hash = 2166136261u;
+
+    for (unsigned i = 0; i < n; i++) {
+        hash = fnv(hash, frames[i].module, strlen(frames[i].module));
+        hash = fnv(hash, "+", 1);
+        hash = fnv(hash, &frames[i].offset, sizeof(frames[i].offset));
+    }
+    return hash != 0 ? hash : 1;
+}
+
+uint32_t zc_site_count(void)
+{
+    uint32_t count = __atomic_load_n(&zc_counters()->next_site, __ATOMIC_ACQUIRE);
+
+    return count > 0 ? count : 1;
+}
+
+/* Appends a site; 0 when the table is full or there is no memory for its entry. */
+static uint32_t site_new(uint32_t id, const struct zc_frame *frames, unsigned n)
+{
+    uint32_t index = zc_site_count();
+    struct zc_site *site;
+    struct entry *entry;
+
+    if (index >= ZC_COUNTERS_SITES)
+        return 0;
+    entry = zc_arena_get(sizeof(*entry));
+    if (entry == NULL)
+        return 0;
+    entry->id = id;
+    entry->index = index;
+    HASH_ADD(hh, entries, id, sizeof(entry->id), entry);
+    if (entry->hh.tbl == NULL) {
+        zc_arena_put(entry, sizeof(*entry));
+        return 0;
+    }
+    site = &zc_counters()->site[index];
+    memcpy(site->frame, frames, n * sizeof(*frames));
+    for (unsigned dir = 0; dir < ZC_DIR_COUNT; dir++) {
+        site->total[dir].site = (uint16_t)index;
+        site->total[dir].dir = (uint8_t)dir;
+    }
+    site->nframes = n;
+    site->id = id;
+    __atomic_store_n(&zc_counters()->next_site, index + 1, __ATOMIC_RELEASE);
+    return index;
+}
+
+uint32_t zc_site_intern(const struct zc_frame *frames, unsigned n)
+{
+    uint32_t id = id_of(frames, n), index;
+    struct entry *entry;
+
+    if (n == 0 || !zc_lock_take(&zc_site))
+        return 0;
+    HASH_FIND(hh, entries, &id, sizeof(id), entry);
+    index = entry != NULL ? entry->index : site_new(id, frames, n);
+    zc_lock_drop(&zc_site);
+    return index;
+}
+
+const struct zc_site *zc_site_get(uint32_t index)
+{
+    return &zc_counters()->site[index < zc_site_count() ? index : 0];
+}
+
+uint32_t zc_site_id(uint32_t index)
+{
+    return zc_site_get(index)->id;
+}
+
+const char *zc_site_module(uint32_t index)
+{
+    const struct zc_site *site = zc_site_get(index);
+
+    return site->nframes > 0 ? site->frame[0].module : "?";
+}
+
+static struct zc_site *site_at(uint32_t index)
+{
+    return &zc_counters()->site[index < ZC_COUNTERS_SITES ? index : 0];
+}
+
+void zc_site_note_request(uint32_t index, uint64_t bytes)
+{
+    struct zc_site *site = site_at(index);
+
+    __atomic_fetch_add(&site->requests, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&site->requested_bytes, bytes, __ATOMIC_RELAXED);
+}
+
+void zc_site_note_free(uint32_t index)
+{
+    __atomic_fetch_add(&site_at(index)->frees, 1, __ATOMIC_RELAXED);
+}
+
+struct zc_cell *zc_site_total(uint32_t index, enum zc_dir dir)
+{
+    return &site_at(index)->total[dir];
+}
+
+void zc_site_fold(uint32_t index, const struct zc_cell *cell)
+{
+    struct zc_cell *total = zc_site_total(index, (enum zc_dir)cell->dir);
+
+    for (int i = 0; i < ZC_OUTCOME_COUNT; i++) {
+        uint64_t calls = __atomic_load_n(&cell->by[i].calls, __ATOMIC_RELAXED);
+
+        if (calls == 0)
+            continue;
+        __atomic_fetch_add(&total->by[i].calls, calls, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&total->by[i].bytes,
+                           __atomic_load_n(&cell->by[i].bytes, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+    }
+    __atomic_fetch_add(&total->ticks, __atomic_load_n(&cell->ticks, __ATOMIC_RELAXED),
+                       __ATOMIC_RELAXED);
+}
+
+bool zc_site_is_new(uint32_t index)
+{
+    uint64_t bit = 1ull << index % 64;
+
+    if (index == 0 || index >= ZC_COUNTERS_SITES)
+        return false;
+    /* Looked at first: a site is asked for at each of its requests. */
+    if (__atomic_load_n(&asked_for[index / 64], __ATOMIC_RELAXED) & bit)
+        return false;
+    return !(__atomic_fetch_or(&asked_for[index / 64], bit, __ATOMIC_RELAXED) & bit);
+}
+
+void zc_site_reset(void)
+{
+    zc_lock_reset(&zc_site);
+    entries = NULL;
+    memset(asked_for, 0, sizeof(asked_for));
+    zc_site_path_reset();
+}

@@ -1,0 +1,64 @@
+/* Sites: the call paths of requests, as module+offset frames that are the same from run to run. */
+#ifndef ZC_LEDGER_SITE_H
+#define ZC_LEDGER_SITE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ledger/traffic.h"
+
+#define ZC_SITE_FRAMES 8     /* Frames kept, innermost first. */
+#define ZC_SITE_MODULE 40    /* Bytes of a module's basename kept in a frame, with the 0. */
+
+struct zc_frame {
+    char module[ZC_SITE_MODULE]; /* Basename of the object, terminated; "?" where there is none. */
+    uint64_t offset;             /* Return address minus the object's load address. */
+};
+
+/* One site, in the counters file, so that it survives SIGKILL.  Index 0 is "all other sites" for
+ * when the table is full or the path could not be read. */
+struct zc_site {
+    uint32_t id;         /* FNV-1a of all frames, never 0; printed as eight hex digits. */
+    uint32_t nframes;    /* Frames used. */
+    uint64_t requests;   /* Allocations made here. */
+    uint64_t requested_bytes; /* Bytes of them. */
+    uint64_t frees;      /* Blocks of this site freed. */
+    struct zc_frame frame[ZC_SITE_FRAMES]; /* Innermost first; frames of libzc, libcuda and libcudart left out. */
+    struct zc_cell total[ZC_DIR_COUNT];    /* Folded from freed blocks; live blocks' cells come on top. */
+};
+
+/*
+ * The index of the site of the current call: walks the caller's stack from the frame of the wrapper
+ * that calls it, leaving out the leading frames of libzc, libcuda and libcudart.  A per-thread cache,
+ * keyed by the innermost return address and the stack pointer and verified against the return
+ * addresses still on the stack, makes a repeated path cost some 10 ns.  Must be inlined or called
+ * directly in the wrapper: `frame` is __builtin_frame_address(0) of the exported wrapper and `pc` its
+ * return address.  No malloc, no lock on the cached path, no loader call that takes the loader's lock
+ * where glibc offers _dl_find_object.
+ */
+uint32_t zc_site_here(void *frame, void *pc);
+
+/* The site's public id, its module (basename of the innermost frame that is the program's), by index. */
+uint32_t zc_site_id(uint32_t index);
+const char *zc_site_module(uint32_t index);
+const struct zc_site *zc_site_get(uint32_t index);
+uint32_t zc_site_count(void); /* Sites in use, index 0 included. */
+
+/* Bookkeeping of requests and frees at a site; relaxed atomics. */
+void zc_site_note_request(uint32_t index, uint64_t bytes);
+void zc_site_note_free(uint32_t index);
+
+/* Adds a cell's counts to the site's total (a block of the site goes away). */
+void zc_site_fold(uint32_t index, const struct zc_cell *cell);
+
+/* The site's total of a direction, for counts that no cell takes. */
+struct zc_cell *zc_site_total(uint32_t index, enum zc_dir dir);
+
+/* True for the first caller that asks for this index, so that a site's frames are logged once.  Never
+ * for index 0, which has none. */
+bool zc_site_is_new(uint32_t index);
+
+void zc_site_reset(void); /* For the child of fork(2). */
+
+#endif

@@ -1,0 +1,195 @@
+/* From the stack to a site: the walk, the frames' modules, and the cache of paths seen before. */
+#include "ledger/site_path.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ledger/gate.h"
+#include "ledger/unwind.h"
+
+#define PATHS 32 /* Cached paths of a thread; a power of two. */
+
+/*
+ * A path seen before: where it starts, and the words that the walk read with what they were.  The
+ * words lie above a frame that is live, on the same stack, and are safe to read as long as nothing
+ * but that frame is given: an offset reaches 512 KiB, and frames beyond are not cached.
+ */
+struct path {
+    uint64_t frame;              /* Frame address of the wrapper; 0 in an unused path. */
+    uint64_t pc;                 /* Its return address. */
+    uint64_t sum;                /* weigh() over the words' values. */
+    uint16_t site;               /* Index of the site. */
+    uint16_t words;              /* Words. */
+    uint16_t at[ZC_WALK_WORDS];  /* Where they are, in words above frame. */
+};
+_Static_assert(sizeof(struct path) * PATHS <= 4096, "the cache is a small part of a thread's TLS");
+
+static __thread struct path paths[PATHS] __attribute__((tls_model("initial-exec")));
+
+/* Objects whose frames are left out at the start of a path: what lies between the program and us. */
+static const char *const between[] = {"libzc.so", "libcuda.so", "libcudart.so"};
+
+/* The frames of a walk as it goes. */
+struct frames {
+    struct zc_frame frame[ZC_SITE_FRAMES]; /* Frames of the path. */
+    unsigned n;                            /* How many. */
+    uint64_t pc;                           /* The first frame visited; the wrapper's caller. */
+};
+
+/* Basename of the program, from /proc/self/exe because its argv[0] may differ from run to run. */
+static char program[ZC_SITE_MODULE];
+static uint32_t program_known; /* 1 once it is there; atomic. */
+
+static void basename_copy(char *out, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash != NULL ? slash + 1 : path;
+    size_t n = strnlen(name, ZC_SITE_MODULE - 1);
+
+    memcpy(out, name, n);
+    out[n] = 0;
+}
+
+/* Not inlined: a path's worth of stack is needed once, and a signal's stack may be small. */
+__attribute__((noinline)) static void program_name(char *out)
+{
+    char path[4096];
+    int saved = errno;
+    ssize_t n;
+
+    if (__atomic_load_n(&program_known, __ATOMIC_ACQUIRE) == 1) {
+        memcpy(out, program, ZC_SITE_MODULE);
+        return;
+    }
+    n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    path[n > 0 ? n : 0] = 0;
+    basename_copy(out, n > 0 ? path : program_invocation_name);
+    errno = saved;
+}
+
+/* Keeps the name for later walks.  Several threads may find it at once; one writes it. */
+static void program_keep(const char *name)
+{
+    static uint32_t writer;
+
+    if (__atomic_load_n(&program_known, __ATOMIC_RELAXED) == 1 ||
+        __atomic_exchange_n(&writer, 1, __ATOMIC_RELAXED) != 0)
+        return;
+    memcpy(program, name, strlen(name) + 1);
+    __atomic_store_n(&program_known, 1, __ATOMIC_RELEASE);
+}
+
+static bool is_between(const char *module)
+{
+    for (size_t i = 0; i < sizeof(between) / sizeof(between[0]); i++)
+        if (strncmp(module, between[i], strlen(between[i])) == 0)
+            return true;
+    return false;
+}
+
+static bool add_frame(uint64_t pc, const struct zc_object *object, void *arg)
+{
+    struct frames *frames = arg;
+    struct zc_frame *frame = &frames->frame[frames->n];
+
+    if (frames->pc == 0)
+        frames->pc = pc;
+    memset(frame, 0, sizeof(*frame));
+    if (object == NULL) {
+        /* Code made at run time: its addresses differ from run to run. */
+        frame->module[0] = '?';
+    } else if (object->name == NULL || object->name[0] == 0) {
+        program_name(frame->module);
+        program_keep(frame->module);
+    } else {
+        basename_copy(frame->module, object->name);
+    }
+    if (object != NULL)
+        frame->offset = pc - object->load;
+    if (frames->n == 0 && is_between(frame->module))
+        return true;
+    return ++frames->n < ZC_SITE_FRAMES;
+}
+
+/* Each word has an odd weight of its own, so that two words that change places change the sum. */
+static inline uint64_t weigh(uint64_t value, unsigned i)
+{
+    return value * (0x9e3779b97f4a7c15ull * (2 * i + 1));
+}
+
+static inline struct path *path_slot(uint64_t frame, uint64_t pc)
+{
+    return &paths[(((frame >> 4) ^ pc) * 0x9e3779b97f4a7c15ull) >> 32 & (PATHS - 1)];
+}
+
+#if defined(__clang__)
+__attribute__((no_sanitize("address", "thread", "memory")))
+#else
+__attribute__((no_sanitize("address"), no_sanitize("thread")))
+#endif
+static bool path_holds(const struct path *path, uint64_t frame, uint64_t pc)
+{
+    const volatile uint64_t *stack = (const volatile uint64_t *)(uintptr_t)frame;
+    uint64_t sum = 0;
+
+    if (path->frame != frame || path->pc != pc)
+        return false;
+    for (unsigned i = 0; i < path->words; i++)
+        sum += weigh(stack[path->at[i]], i);
+    return sum == path->sum;
+}
+
+static void path_keep(struct path *path, const struct zc_walk *walk, uint64_t pc, uint32_t site)
+{
+    uint64_t sum = 0;
+
+    if (walk->words > ZC_WALK_WORDS)
+        return;
+    for (unsigned i = 0; i < walk->words; i++)
+        if ((walk->at[i] - walk->from) / sizeof(uint64_t) > UINT16_MAX)
+            return;
+    for (unsigned i = 0; i < walk->words; i++) {
+        path->at[i] = (uint16_t)((walk->at[i] - walk->from) / sizeof(uint64_t));
+        sum += weigh(walk->value[i], i);
+    }
+    path->frame = walk->from;
+    path->pc = pc;
+    path->sum = sum;
+    path->words = (uint16_t)walk->words;
+    path->site = (uint16_t)site;
+}
+
+__attribute__((noinline)) static uint32_t walk_path(uint64_t frame, uint64_t pc)
+{
+    struct frames frames = {.n = 0};
+    struct zc_walk walk;
+    uint32_t site;
+
+    zc_unwind(&walk, frame, add_frame, &frames);
+    if (frames.pc != pc)
+        return 0;
+    site = zc_site_intern(frames.frame, frames.n);
+    path_keep(path_slot(frame, pc), &walk, pc, site);
+    return site;
+}
+
+uint32_t zc_site_here(void *frame, void *pc)
+{
+    uint64_t at = (uint64_t)(uintptr_t)frame, from = (uint64_t)(uintptr_t)pc;
+    const struct path *path = path_slot(at, from);
+    uint32_t site;
+
+    if (!zc_gate_enter())
+        return 0;
+    site = path_holds(path, at, from) ? path->site : walk_path(at, from);
+    zc_gate_leave();
+    return site;
+}
+
+void zc_site_path_reset(void)
+{
+    memset(paths, 0, sizeof(paths));
+    zc_gate_inside = 0;
+}

@@ -1,0 +1,145 @@
+/* Traffic: totals by flow, in one slot a thread, and the way of a transfer into all counters. */
+#include "ledger/traffic.h"
+
+#include <string.h>
+
+#include "ledger/cell.h"
+#include "log/counters.h"
+
+#define SLOT_UNKNOWN 0u /* The thread has not asked for a slot. */
+
+/* Slot of the calling thread, plus one.  A slot is handed out once and not given back by threads that
+ * end, so that a count never has two writers. */
+static __thread uint32_t my_slot __attribute__((tls_model("initial-exec")));
+
+/* Set while the thread writes its own slot.  A signal handler in between must not: between the load
+ * and the store its own count would be lost. */
+static __thread uint8_t writing __attribute__((tls_model("initial-exec")));
+
+const char *zc_kind_name(enum zc_kind kind)
+{
+    static const char *const names[] = {
+#define KIND_TEXT(name, text) text,
+        ZC_KINDS(KIND_TEXT)
+#undef KIND_TEXT
+    };
+
+    return (unsigned)kind < ZC_KIND_COUNT ? names[kind] : "?";
+}
+
+const char *zc_dir_name(enum zc_dir dir)
+{
+    static const char *const names[] = {
+#define DIR_TEXT(name, text) text,
+        ZC_DIRS(DIR_TEXT)
+#undef DIR_TEXT
+    };
+
+    return (unsigned)dir < ZC_DIR_COUNT ? names[dir] : "?";
+}
+
+enum zc_dir zc_dir_of(enum zc_kind src, enum zc_kind dst)
+{
+    /* CUPTI counts managed memory to the device's side, as its CUpti_ActivityMemcpyKind does where
+     * the pages are not known. */
+    enum side { HOST, DEVICE, ARRAY };
+    static const uint8_t side_of[ZC_KIND_COUNT] = {
+        [ZC_KIND_PAGEABLE] = HOST, [ZC_KIND_PINNED] = HOST,    [ZC_KIND_DEVICE] = DEVICE,
+        [ZC_KIND_ARRAY] = ARRAY,   [ZC_KIND_MANAGED] = DEVICE,
+    };
+    static const uint8_t dirs[3][3] = {
+        [HOST] = {ZC_DIR_HTOH, ZC_DIR_HTOD, ZC_DIR_HTOA},
+        [DEVICE] = {ZC_DIR_DTOH, ZC_DIR_DTOD, ZC_DIR_DTOA},
+        [ARRAY] = {ZC_DIR_ATOH, ZC_DIR_ATOD, ZC_DIR_ATOA},
+    };
+
+    return (enum zc_dir)dirs[side_of[src]][side_of[dst]];
+}
+
+/* Hands out slots 1 to the last; threads beyond share slot 0. */
+static uint32_t slot_take(void)
+{
+    uint32_t *next = &zc_counters()->next_slot;
+    uint32_t used = __atomic_load_n(next, __ATOMIC_RELAXED);
+
+    while (used < ZC_COUNTERS_SLOTS - 1)
+        if (__atomic_compare_exchange_n(next, &used, used + 1, true, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
+            return used + 1;
+    return 0;
+}
+
+static inline void own_add(uint64_t *count, uint64_t n)
+{
+    if (n != 0)
+        __atomic_store_n(count, __atomic_load_n(count, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
+}
+
+static inline void shared_add(uint64_t *count, uint64_t n)
+{
+    if (n != 0)
+        __atomic_fetch_add(count, n, __ATOMIC_RELAXED);
+}
+
+__attribute__((always_inline)) static inline void
+totals_add(struct zc_totals *totals, const struct zc_transfer *t,
+           void (*add)(uint64_t *count, uint64_t n))
+{
+    struct zc_count *asked = &totals->asked[t->asked][t->outcome];
+    struct zc_count *moved = &totals->moved[t->real];
+
+    add(&asked->calls, 1);
+    add(&asked->bytes, t->bytes);
+    add(&totals->ticks[t->asked], t->ticks);
+    if (t->outcome == ZC_MOVED) {
+        add(&moved->calls, 1);
+        add(&moved->bytes, t->bytes);
+    }
+}
+
+void zc_traffic_record(const struct zc_transfer *t)
+{
+    enum zc_dir dir = (enum zc_dir)(t->asked / (ZC_KIND_COUNT * ZC_KIND_COUNT));
+    struct zc_counters *counters = zc_counters();
+    uint32_t slot = 0;
+
+    if (!writing) {
+        writing = 1;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        if (my_slot == SLOT_UNKNOWN)
+            my_slot = slot_take() + 1;
+        slot = my_slot - 1;
+        if (slot != 0)
+            totals_add(&counters->slot[slot], t, own_add);
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        writing = 0;
+    }
+    if (slot == 0)
+        totals_add(&counters->slot[0], t, shared_add);
+    if (t->dst != NULL)
+        zc_cell_count(t->dst, dir, t->outcome, t->bytes, t->ticks);
+    if (t->src != NULL && t->src != t->dst)
+        zc_cell_count(t->src, dir, t->outcome, t->bytes, t->ticks);
+}
+
+void zc_traffic_totals(struct zc_totals *out)
+{
+    const struct zc_counters *counters = zc_counters();
+    uint64_t *sum = (uint64_t *)out;
+
+    /* All of struct zc_totals is 64-bit counts, so that it is summed as an array of them. */
+    memset(out, 0, sizeof(*out));
+    for (unsigned i = 0; i < ZC_COUNTERS_SLOTS; i++) {
+        const uint64_t *count = (const uint64_t *)&counters->slot[i];
+
+        for (size_t j = 0; j < sizeof(*out) / sizeof(*sum); j++)
+            sum[j] += __atomic_load_n(&count[j], __ATOMIC_RELAXED);
+    }
+}
+
+void zc_traffic_reset(void)
+{
+    my_slot = SLOT_UNKNOWN;
+    writing = 0;
+    zc_cell_reset();
+}

@@ -1,0 +1,99 @@
+/* What was asked to move, what moved, and what did not have to: the counters. */
+#ifndef ZC_LEDGER_TRAFFIC_H
+#define ZC_LEDGER_TRAFFIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Memory kinds, named as CUPTI's CUpti_ActivityMemoryKind names them. */
+#define ZC_KINDS(X) X(PAGEABLE, "Pageable") X(PINNED, "Pinned") X(DEVICE, "Device") X(ARRAY, "Array") X(MANAGED, "Managed")
+
+enum zc_kind {
+#define ZC_KIND_ENUM(name, text) ZC_KIND_##name,
+    ZC_KINDS(ZC_KIND_ENUM)
+#undef ZC_KIND_ENUM
+    ZC_KIND_COUNT
+};
+
+/* Directions, named as Nsight Systems and CUPTI's CUpti_ActivityMemcpyKind name them; Memset and
+ * Prefetch beside them.  A = array, P = peer (two devices). */
+#define ZC_DIRS(X)                                                                                 \
+    X(HTOD, "HtoD") X(DTOH, "DtoH") X(DTOD, "DtoD") X(HTOH, "HtoH") X(PTOP, "PtoP")                \
+    X(HTOA, "HtoA") X(ATOH, "AtoH") X(ATOD, "AtoD") X(DTOA, "DtoA") X(ATOA, "AtoA")                \
+    X(MEMSET, "Memset") X(PREFETCH, "Prefetch")
+
+enum zc_dir {
+#define ZC_DIR_ENUM(name, text) ZC_DIR_##name,
+    ZC_DIRS(ZC_DIR_ENUM)
+#undef ZC_DIR_ENUM
+    ZC_DIR_COUNT
+};
+
+const char *zc_kind_name(enum zc_kind kind);
+const char *zc_dir_name(enum zc_dir dir);
+
+/* A flow is a direction with the memory kinds of both sides (both equal for Memset, Prefetch). */
+#define ZC_FLOWS (ZC_DIR_COUNT * ZC_KIND_COUNT * ZC_KIND_COUNT)
+static inline unsigned zc_flow(enum zc_dir dir, enum zc_kind src, enum zc_kind dst)
+{
+    return ((unsigned)dir * ZC_KIND_COUNT + (unsigned)src) * ZC_KIND_COUNT + (unsigned)dst;
+}
+/* The direction of a copy between two memory kinds on one device. */
+enum zc_dir zc_dir_of(enum zc_kind src, enum zc_kind dst);
+
+/* What became of a transfer. */
+enum zc_outcome {
+    ZC_MOVED,  /* The driver did it. */
+    ZC_CPU,    /* libzc did it with the CPU; nothing crossed the link. */
+    ZC_ELIDED, /* Nothing had to be done: both sides are one. */
+    ZC_OUTCOME_COUNT
+};
+
+/* Counts of one kind; all fields only grow.  Written with relaxed atomics. */
+struct zc_count {
+    uint64_t calls; /* Transfers. */
+    uint64_t bytes; /* Bytes of them. */
+};
+
+/* One line of 64 bytes: what one block (or site) saw in one direction. */
+struct zc_cell {
+    uint32_t block;                           /* Low 32 bits of the block's id; 0 in a free cell. */
+    uint16_t site;                            /* Index of the block's site. */
+    uint8_t dir;                              /* enum zc_dir. */
+    uint8_t reserved;                         /* 0. */
+    struct zc_count by[ZC_OUTCOME_COUNT];     /* Asked = moved + CPU-copied + elided. */
+    uint64_t ticks;                           /* Time that callers were blocked, in ticks. */
+};
+_Static_assert(sizeof(struct zc_cell) == 64, "a cell is one cache line");
+
+/* Totals of the threads that share a slot. */
+struct zc_totals {
+    struct zc_count asked[ZC_FLOWS][ZC_OUTCOME_COUNT]; /* By the flow that the program asked for. */
+    struct zc_count moved[ZC_FLOWS]; /* What the driver moved, by the real kinds: CUPTI's view. */
+    uint64_t ticks[ZC_FLOWS];        /* Blocked time by asked flow, in ticks. */
+};
+
+struct zc_block;
+
+struct zc_transfer {
+    unsigned asked;          /* Flow as the program sees it. */
+    unsigned real;           /* Flow by the places' real kinds. */
+    enum zc_outcome outcome; /* What became of it. */
+    uint64_t bytes;          /* Bytes copied or set. */
+    uint64_t ticks;          /* Ticks that the call took. */
+    struct zc_block *dst;    /* Destination's block, or NULL when it is not in the ledger. */
+    struct zc_block *src;    /* Source's block, or NULL; NULL for sets. */
+};
+
+/* Adds a transfer to the calling thread's totals and to both blocks' cells.  No lock, no allocation
+ * but a block's first cell of a direction; safe in signal handlers. */
+void zc_traffic_record(const struct zc_transfer *t);
+
+/* Sums all slots of totals (in the counters file) into *out. */
+void zc_traffic_totals(struct zc_totals *out);
+
+/* For the child of fork(2), after zc_counters_reset(): the calling thread takes a slot of the fresh
+ * counters, and all cells of them are free. */
+void zc_traffic_reset(void);
+
+#endif

@@ -1,0 +1,198 @@
+/* Walking the calling thread's stack by call-frame information. */
+#include "ledger/unwind.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define PAGE 4096ull                 /* The smallest page of both architectures. */
+#define FRAME_MAX ((uint64_t)1 << 26) /* Bytes of a frame; no walk goes on beyond a larger one. */
+#define FRAMES_MAX 64                /* Frames of a walk, those inside libzc included. */
+
+/*
+ * Whether a word can be read.  rt_sigprocmask(2) copies the new mask from user space before it looks
+ * at `how`, so that an impossible `how` makes it a test: EFAULT for an address that is not readable,
+ * EINVAL otherwise.  No filter of system calls can do without it, because glibc can't.
+ */
+static bool readable(uint64_t address)
+{
+    int saved = errno;
+    bool ok;
+
+    ok = syscall(SYS_rt_sigprocmask, -1, address, NULL, 8) != -1 || errno == EINVAL;
+    errno = saved;
+    return ok;
+}
+
+/* Return addresses and saved registers lie in frames of other functions, where AddressSanitizer and
+ * ThreadSanitizer would have us not look. */
+#if defined(__clang__)
+__attribute__((no_sanitize("address", "thread", "memory")))
+#else
+__attribute__((no_sanitize("address"), no_sanitize("thread")))
+#endif
+static uint64_t load(uint64_t address)
+{
+    return *(const volatile uint64_t *)(uintptr_t)address;
+}
+
+static bool look(struct zc_walk *walk, uint64_t address, uint64_t *value_out)
+{
+    if (address % sizeof(uint64_t) != 0 || address < PAGE)
+        return false;
+    if (address / PAGE != walk->page) {
+        if (!readable(address))
+            return false;
+        walk->page = address / PAGE;
+    }
+    *value_out = load(address);
+    return true;
+}
+
+static void remember(struct zc_walk *walk, uint64_t address, uint64_t value)
+{
+    if (address < walk->from)
+        return;
+    if (walk->words < ZC_WALK_WORDS) {
+        walk->at[walk->words] = address;
+        walk->value[walk->words] = value;
+    }
+    walk->words++;
+}
+
+bool zc_walk_read(struct zc_walk *walk, uint64_t address, uint64_t *value_out)
+{
+    if (!look(walk, address, value_out))
+        return false;
+    remember(walk, address, *value_out);
+    return true;
+}
+
+uint64_t zc_walk_fp(struct zc_walk *walk)
+{
+    if (walk->fp_at != 0)
+        remember(walk, walk->fp_at, walk->fp);
+    walk->fp_at = 0;
+    return walk->fp;
+}
+
+static bool rule_value(struct zc_walk *walk, const struct zc_cfi_rule *rule, uint64_t cfa,
+                       uint64_t *value)
+{
+    uint64_t address;
+
+    switch (rule->how) {
+    case ZC_CFI_SAME:
+        return true;
+    case ZC_CFI_AT:
+        return zc_walk_read(walk, cfa + (uint64_t)rule->offset, value);
+    case ZC_CFI_IS:
+        *value = cfa + (uint64_t)rule->offset;
+        return true;
+    case ZC_CFI_AT_EXPR:
+        return zc_expr_value(&rule->expr, walk, &cfa, &address) &&
+               zc_walk_read(walk, address, value);
+    case ZC_CFI_IS_EXPR:
+        return zc_expr_value(&rule->expr, walk, &cfa, value);
+    default:
+        return false;
+    }
+}
+
+/* Removes the pointer authentication code of AArch64; the instruction is a no-op on CPUs without. */
+static uint64_t strip(uint64_t pc, bool is_signed)
+{
+#if defined(__aarch64__)
+    if (is_signed) {
+        register uint64_t x30 __asm__("x30") = pc;
+
+        __asm__("hint 7" : "+r"(x30)); /* xpaclri */
+        return x30;
+    }
+#endif
+    (void)is_signed;
+    return pc;
+}
+
+static bool cfa_value(struct zc_walk *walk, const struct zc_cfi_row *row, uint64_t *cfa_out)
+{
+    if (row->cfa_expr.code != NULL)
+        return zc_expr_value(&row->cfa_expr, walk, NULL, cfa_out);
+    if (row->cfa_reg != ZC_CFI_SP && row->cfa_reg != ZC_CFI_FP)
+        return false;
+    *cfa_out = (row->cfa_reg == ZC_CFI_SP ? walk->sp : zc_walk_fp(walk)) + (uint64_t)row->cfa_offset;
+    return true;
+}
+
+/* Sets the frame pointer register to the caller's. */
+static bool leave_fp(struct zc_walk *walk, const struct zc_cfi_rule *rule, uint64_t cfa)
+{
+    switch (rule->how) {
+    case ZC_CFI_SAME:
+        return true;
+    case ZC_CFI_AT:
+        walk->fp_at = cfa + (uint64_t)rule->offset;
+        return look(walk, walk->fp_at, &walk->fp);
+    case ZC_CFI_UNDEFINED:
+    case ZC_CFI_UNSUPPORTED:
+        /* A lost value does not matter unless a frame further out needs it; 0 leads nowhere. */
+        walk->fp_at = 0;
+        walk->fp = 0;
+        return true;
+    default:
+        walk->fp_at = 0;
+        return rule_value(walk, rule, cfa, &walk->fp);
+    }
+}
+
+/* Leaves the current frame.  False at the outermost one and where something is strange. */
+static bool step(struct zc_walk *walk, const struct zc_object *object)
+{
+    struct zc_cfi_program program;
+    struct zc_cfi_row row;
+    uint64_t cfa = 0, pc = 0;
+
+    /* A call may be a function's last instruction: the address before belongs to the caller for sure. */
+    if (!zc_cfi_find(object, walk->pc - 1, &program) ||
+        !zc_cfi_run(&program, walk->pc - 1, &row) || row.signal)
+        return false;
+    if (!cfa_value(walk, &row, &cfa) || cfa <= walk->sp || cfa - walk->sp > FRAME_MAX ||
+        cfa % sizeof(uint64_t) != 0)
+        return false;
+    if (row.ra.how == ZC_CFI_SAME || !rule_value(walk, &row.ra, cfa, &pc))
+        return false;
+    if (!leave_fp(walk, &row.fp, cfa))
+        return false;
+    walk->pc = strip(pc, row.ra_signed);
+    walk->sp = cfa;
+    return walk->pc > PAGE;
+}
+
+/* Not inlined: the registers that are taken are this function's, which its own information describes. */
+__attribute__((noinline)) void
+zc_unwind(struct zc_walk *walk, uint64_t from,
+          bool (*visit)(uint64_t pc, const struct zc_object *object, void *arg), void *arg)
+{
+    struct zc_object object;
+
+    walk->from = from;
+    walk->fp_at = 0;
+    walk->page = 0;
+    walk->words = 0;
+#if defined(__x86_64__)
+    __asm__ volatile("lea 0(%%rip), %0\n\tmov %%rsp, %1\n\tmov %%rbp, %2"
+                     : "=&r"(walk->pc), "=&r"(walk->sp), "=&r"(walk->fp));
+#else
+    __asm__ volatile("adr %0, .\n\tadd %0, %0, 4\n\tmov %1, sp\n\tmov %2, x29"
+                     : "=&r"(walk->pc), "=&r"(walk->sp), "=&r"(walk->fp));
+#endif
+    for (int i = 0; i < FRAMES_MAX; i++) {
+        bool known = zc_object_find(walk->pc - 1, &object);
+
+        if (walk->sp > from && !visit(walk->pc, known ? &object : NULL, arg))
+            return;
+        if (!known || !step(walk, &object))
+            return;
+    }
+}

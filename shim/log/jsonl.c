@@ -1,0 +1,214 @@
+/* Opening the log and writing whole lines to it. */
+#include "log/jsonl.h"
+
+#include "base/lock.h"
+#include "base/options.h"
+#include "log/counters.h"
+#include "log/log.h"
+#include "log/path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define EXTRA_NAMES 9      /* NAME.1 to NAME.9. */
+#define FIRST_DESCRIPTOR 200 /* Above those that programs expect in an order. */
+
+static struct zc_lock zc_log;
+static enum zc_log_level level; /* Atomic; not OFF only while fd is the log. */
+static int fd = -1;             /* Under zc_log, as the following two. */
+static dev_t device;            /* Of the file: a program may close and reuse our descriptor. */
+static ino_t inode;
+static char path[PATH_MAX];     /* Empty where there was no file. */
+static int ended_by;            /* errno value that ended the log. */
+static uint64_t lost;           /* Atomic. */
+
+enum zc_log_level zc_log_level(void)
+{
+    return __atomic_load_n(&level, __ATOMIC_RELAXED);
+}
+
+const char *zc_log_path(void)
+{
+    return path[0] != 0 ? path : NULL;
+}
+
+uint64_t zc_log_lost(void)
+{
+    return __atomic_load_n(&lost, __ATOMIC_RELAXED);
+}
+
+int zc_log_error(void)
+{
+    return ended_by;
+}
+
+/* Writes the bytes or nothing of them.  Returns 0 or the errno value. */
+static int append(const char *bytes, size_t n)
+{
+    struct stat file;
+    ssize_t written;
+
+    if (fstat(fd, &file) != 0 || file.st_dev != device || file.st_ino != inode)
+        return EBADF;
+    if (!zc_log_size_allowed((uint64_t)file.st_size + n))
+        return EFBIG;
+    do
+        written = write(fd, bytes, n);
+    while (written < 0 && errno == EINTR);
+    if (written == (ssize_t)n)
+        return 0;
+    if (written < 0)
+        return errno;
+    /* The file system took a part: it is full.  Half a line would spoil the file for its readers. */
+    return ftruncate(fd, file.st_size) == 0 ? ENOSPC : errno;
+}
+
+static void end_log(int error)
+{
+    ended_by = error;
+    __atomic_store_n(&level, ZC_LOG_OFF, __ATOMIC_RELAXED);
+    if (error != EBADF)
+        close(fd);
+    fd = -1;
+}
+
+void zc_log_write(struct zc_line *line)
+{
+    int saved = errno;
+    int error = 0;
+
+    zc_line_end(line);
+    if (!zc_lock_take(&zc_log)) {
+        __atomic_fetch_add(&lost, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    if (fd >= 0)
+        error = append(line->text.buf, line->text.len);
+    if (error != 0)
+        end_log(error);
+    zc_lock_drop(&zc_log);
+    if (error != 0)
+        zc_message(ZC_WARN, "log", "the log '%s' ends here: %e", path, error);
+    errno = saved;
+}
+
+/* A log for a device node would be created beside it, in /dev. */
+static bool is_device(const char *name)
+{
+    struct stat s;
+
+    return stat(name, &s) == 0 && (S_ISCHR(s.st_mode) || S_ISBLK(s.st_mode));
+}
+
+/* Creates the file under its name or a numbered one, which `path` then holds. */
+static int create_file(void)
+{
+    size_t n = strlen(path);
+    int created;
+
+    created = zc_log_create(path);
+    for (unsigned i = 1; created == -EEXIST && i <= EXTRA_NAMES; i++) {
+        struct zc_text name = zc_text_on(path, sizeof(path));
+
+        name.len = n;
+        zc_text_fmt(&name, ".%u", i);
+        zc_text_cstr(&name);
+        created = name.truncated ? -ENAMETOOLONG : zc_log_create(path);
+    }
+    if (created == -EEXIST)
+        path[n] = 0;
+    return created;
+}
+
+/* Programs and shells count on the lowest descriptor being free. */
+static int move_up(int low)
+{
+    int high = fcntl(low, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
+
+    if (high < 0)
+        return low;
+    close(low);
+    return high;
+}
+
+static bool open_file(const char *pattern)
+{
+    struct zc_text name = zc_text_on(path, sizeof(path));
+    struct stat file;
+    int created;
+
+    if (!zc_log_expand(&name, pattern)) {
+        path[0] = 0;
+        zc_message(ZC_WARN, "log", "the log's path is longer than %d bytes: no log", PATH_MAX - 1);
+        return false;
+    }
+    if (is_device(zc_text_cstr(&name))) {
+        zc_message(ZC_WARN, "log", "'%s' is a device: no log (ZC_LOG=off asks for none)", path);
+        path[0] = 0;
+        return false;
+    }
+    created = create_file();
+    if (created < 0) {
+        zc_message(ZC_WARN, "log", "the log '%s' could not be created: %e", path, -created);
+        path[0] = 0;
+        return false;
+    }
+    created = move_up(created);
+    fstat(created, &file);
+    device = file.st_dev;
+    inode = file.st_ino;
+    fd = created;
+    return true;
+}
+
+/* The counters' name is made from the log's: another file, so that readers tell them apart. */
+static void open_counters(void)
+{
+    static const char ending[] = ".jsonl";
+    char name[PATH_MAX];
+    struct zc_text t = zc_text_on(name, sizeof(name));
+
+    zc_text_str(&t, path);
+    if (t.len > strlen(ending) && strcmp(path + t.len - strlen(ending), ending) == 0)
+        t.len -= strlen(ending);
+    zc_text_str(&t, ".counters");
+    zc_counters_open(t.truncated ? NULL : zc_text_cstr(&t));
+}
+
+void zc_log_open(const char *pattern, enum zc_log_level wanted)
+{
+    int saved = errno;
+
+    if (getauxval(AT_SECURE) != 0)
+        return;
+    if (pattern == NULL || *pattern == 0 || strcmp(pattern, "off") == 0 || wanted == ZC_LOG_OFF) {
+        zc_counters_open(NULL);
+    } else if (open_file(pattern)) {
+        open_counters();
+        __atomic_store_n(&level, wanted, __ATOMIC_RELAXED);
+    } else {
+        zc_counters_open(NULL);
+    }
+    errno = saved;
+}
+
+void zc_log_reset(void)
+{
+    struct stat file;
+    int saved = errno;
+
+    zc_lock_reset(&zc_log);
+    if (fd >= 0 && fstat(fd, &file) == 0 && file.st_dev == device && file.st_ino == inode)
+        close(fd);
+    fd = -1;
+    level = ZC_LOG_OFF;
+    path[0] = 0;
+    ended_by = 0;
+    lost = 0;
+    errno = saved;
+}

@@ -1,0 +1,179 @@
+/* JSON fields into a line, whole or not at all. */
+#include "log/line.h"
+
+#include "base/clock.h"
+
+#include <string.h>
+
+/* For the brackets of four levels, "truncated":true and the newline. */
+#define RESERVE 64
+
+static const char *const outcome_names[ZC_OUTCOME_COUNT] = {
+    [ZC_MOVED] = "moved",
+    [ZC_CPU] = "cpu_copied",
+    [ZC_ELIDED] = "elided",
+};
+
+const char *zc_outcome_name(enum zc_outcome outcome)
+{
+    return outcome_names[outcome];
+}
+
+/* Where a field began, to take it back when it does not fit. */
+static size_t begin_field(struct zc_line *line, const char *name)
+{
+    struct zc_text *t = &line->text;
+    size_t start = t->len;
+    char before = start > 0 ? t->buf[start - 1] : '{';
+
+    if (before != '{' && before != '[')
+        zc_text_raw(t, ",", 1);
+    if (name != NULL)
+        zc_text_fmt(t, "\"%s\":", name);
+    return start;
+}
+
+static void end_field(struct zc_line *line, size_t start)
+{
+    struct zc_text *t = &line->text;
+
+    if (!t->truncated)
+        return;
+    t->len = start;
+    t->truncated = false;
+    line->cut = true;
+}
+
+void zc_line_begin(struct zc_line *line, char *buf, size_t cap, const char *type)
+{
+    *line = (struct zc_line){.text = zc_text_on(buf, cap - RESERVE), .cap = cap};
+    zc_text_raw(&line->text, "{", 1);
+    zc_line_str(line, "type", type);
+    zc_line_u64(line, "time_ns", zc_wall_ns());
+}
+
+/* One field of a value that is whole or not there; `write` is the statement that writes it. */
+#define FIELD(line, name, write)                                                                   \
+    do {                                                                                           \
+        if (!(line)->cut) {                                                                        \
+            size_t start = begin_field(line, name);                                                \
+                                                                                                   \
+            write;                                                                                 \
+            end_field(line, start);                                                                \
+        }                                                                                          \
+    } while (0)
+
+void zc_line_u64(struct zc_line *line, const char *name, uint64_t v)
+{
+    FIELD(line, name, zc_text_u64(&line->text, v));
+}
+
+void zc_line_i64(struct zc_line *line, const char *name, int64_t v)
+{
+    FIELD(line, name, zc_text_i64(&line->text, v));
+}
+
+void zc_line_bool(struct zc_line *line, const char *name, bool v)
+{
+    FIELD(line, name, zc_text_str(&line->text, v ? "true" : "false"));
+}
+
+void zc_line_null(struct zc_line *line, const char *name)
+{
+    FIELD(line, name, zc_text_str(&line->text, "null"));
+}
+
+static void quoted_hex(struct zc_text *t, const char *prefix, uint64_t v, unsigned digits)
+{
+    zc_text_fmt(t, "\"%s", prefix);
+    zc_text_hex(t, v, digits);
+    zc_text_raw(t, "\"", 1);
+}
+
+void zc_line_hex(struct zc_line *line, const char *name, uint64_t v, unsigned digits)
+{
+    FIELD(line, name, quoted_hex(&line->text, "", v, digits));
+}
+
+void zc_line_address(struct zc_line *line, const char *name, uint64_t v)
+{
+    FIELD(line, name, quoted_hex(&line->text, "0x", v, 0));
+}
+
+/* Brackets and quotes that close something always fit: they come out of the reserve. */
+static void close_with(struct zc_line *line, const char *s)
+{
+    size_t n = strlen(s);
+
+    memcpy(line->text.buf + line->text.len, s, n);
+    line->text.len += n;
+}
+
+void zc_line_str(struct zc_line *line, const char *name, const char *s)
+{
+    if (s == NULL) {
+        zc_line_null(line, name);
+        return;
+    }
+    FIELD(line, name, zc_text_raw(&line->text, "\"", 1));
+    if (line->cut)
+        return;
+    zc_text_json(&line->text, s);
+    line->cut = line->text.truncated;
+    line->text.truncated = false;
+    close_with(line, "\"");
+}
+
+void zc_line_open(struct zc_line *line, const char *name, char bracket)
+{
+    FIELD(line, name, zc_text_raw(&line->text, &bracket, 1));
+    if (line->cut)
+        line->skipped++;
+}
+
+void zc_line_close(struct zc_line *line, char bracket)
+{
+    if (line->skipped > 0)
+        line->skipped--;
+    else
+        close_with(line, (const char[]){bracket, 0});
+}
+
+struct zc_count zc_count_asked(const struct zc_count by[ZC_OUTCOME_COUNT])
+{
+    struct zc_count sum = {0, 0};
+
+    for (int i = 0; i < ZC_OUTCOME_COUNT; i++) {
+        sum.calls += by[i].calls;
+        sum.bytes += by[i].bytes;
+    }
+    return sum;
+}
+
+static void count_fields(struct zc_line *line, const char *outcome, struct zc_count count)
+{
+    char name[32];
+    struct zc_text calls = zc_text_on(name, sizeof(name));
+    struct zc_text bytes = zc_text_on(name, sizeof(name));
+
+    zc_text_fmt(&calls, "%s_calls", outcome);
+    zc_line_u64(line, zc_text_cstr(&calls), count.calls);
+    zc_text_fmt(&bytes, "%s_bytes", outcome);
+    zc_line_u64(line, zc_text_cstr(&bytes), count.bytes);
+}
+
+void zc_line_counts(struct zc_line *line, const struct zc_count by[ZC_OUTCOME_COUNT],
+                    uint64_t ticks)
+{
+    count_fields(line, "asked", zc_count_asked(by));
+    for (int i = 0; i < ZC_OUTCOME_COUNT; i++)
+        count_fields(line, outcome_names[i], by[i]);
+    zc_line_u64(line, "blocked_ns", zc_ticks_to_ns(ticks));
+}
+
+void zc_line_end(struct zc_line *line)
+{
+    if (line->cut)
+        close_with(line, ",\"truncated\":true");
+    close_with(line, "}\n");
+}

@@ -1,0 +1,191 @@
+/* The lines about one block, one transfer, one site, one warning. */
+#include "log/lines.h"
+
+#include "base/clock.h"
+#include "ledger/site.h"
+#include "log/jsonl.h"
+#include "log/log.h"
+#include "policy/policy.h"
+
+#include <stddef.h>
+
+/* What names a block in every line about it. */
+static void block_fields(struct zc_line *line, const struct zc_block *block)
+{
+    zc_line_u64(line, "block", block->id);
+    zc_line_hex(line, "site", zc_site_id(block->site), 8);
+    zc_line_str(line, "api", zc_api_name((enum zc_api)block->api));
+    zc_line_u64(line, "size_bytes", block->size);
+    zc_line_str(line, "place", zc_place_name((enum zc_place_id)block->place));
+    zc_line_address(line, "address", block->base);
+    zc_line_i64(line, "device", block->device);
+}
+
+void zc_cell_read(struct zc_cell *copy, const struct zc_cell *cell)
+{
+    *copy = (struct zc_cell){.block = cell->block, .site = cell->site, .dir = cell->dir};
+    for (int i = 0; i < ZC_OUTCOME_COUNT; i++) {
+        copy->by[i].calls = __atomic_load_n(&cell->by[i].calls, __ATOMIC_RELAXED);
+        copy->by[i].bytes = __atomic_load_n(&cell->by[i].bytes, __ATOMIC_RELAXED);
+    }
+    copy->ticks = __atomic_load_n(&cell->ticks, __ATOMIC_RELAXED);
+}
+
+static void prefixed(struct zc_line *line, const char *prefix, const char *name, const char *value)
+{
+    char buf[32];
+    struct zc_text t = zc_text_on(buf, sizeof(buf));
+
+    zc_text_fmt(&t, "%s%s", prefix, name);
+    zc_line_str(line, zc_text_cstr(&t), value);
+}
+
+void zc_line_flow(struct zc_line *line, const char *prefix, unsigned flow)
+{
+    struct zc_sides sides = zc_flow_sides(flow);
+
+    prefixed(line, prefix, "dir", zc_dir_name(sides.dir));
+    prefixed(line, prefix, "src_kind", zc_kind_name(sides.src));
+    prefixed(line, prefix, "dst_kind", zc_kind_name(sides.dst));
+}
+
+void zc_line_traffic(struct zc_line *line, enum zc_dir dir,
+                     const struct zc_count by[ZC_OUTCOME_COUNT], uint64_t ticks)
+{
+    zc_line_open(line, NULL, '{');
+    zc_line_str(line, "dir", zc_dir_name(dir));
+    zc_line_counts(line, by, ticks);
+    zc_line_close(line, '}');
+}
+
+static void block_traffic(struct zc_line *line, const struct zc_block *block)
+{
+    zc_line_open(line, "traffic", '[');
+    for (size_t i = 0; i < sizeof(block->cell) / sizeof(block->cell[0]); i++) {
+        const struct zc_cell *cell = __atomic_load_n(&block->cell[i], __ATOMIC_ACQUIRE);
+        struct zc_cell copy;
+
+        if (cell == NULL)
+            continue;
+        zc_cell_read(&copy, cell);
+        zc_line_traffic(line, (enum zc_dir)copy.dir, copy.by, copy.ticks);
+    }
+    zc_line_close(line, ']');
+}
+
+void zc_log_alloc(const struct zc_block *block, const char *rule_name, int rule_line,
+                  const char *why)
+{
+    char buf[ZC_LINE_MAX];
+    struct zc_line line;
+
+    if (zc_log_level() < ZC_LOG_ALLOCS)
+        return;
+    zc_line_begin(&line, buf, sizeof(buf), "alloc");
+    block_fields(&line, block);
+    zc_line_str(&line, "asked_kind", zc_kind_name((enum zc_kind)block->asked));
+    zc_line_str(&line, "real_kind", zc_kind_name((enum zc_kind)block->real));
+    zc_line_bool(&line, "converted", (block->flags & ZC_BLOCK_CONVERTED) != 0);
+    zc_line_bool(&line, "stream_ordered", (block->flags & ZC_BLOCK_STREAM) != 0);
+    zc_line_bool(&line, "foreign", (block->flags & ZC_BLOCK_FOREIGN) != 0);
+    zc_line_str(&line, "rule", rule_name);
+    if (rule_name != NULL)
+        zc_line_i64(&line, "line", rule_line);
+    else
+        zc_line_null(&line, "line");
+    zc_line_str(&line, "why", why);
+    zc_log_write(&line);
+}
+
+static void with_traffic(const char *type, const struct zc_block *block, bool live)
+{
+    char buf[ZC_LINE_MAX];
+    struct zc_line line;
+
+    if (zc_log_level() < ZC_LOG_ALLOCS)
+        return;
+    zc_line_begin(&line, buf, sizeof(buf), type);
+    block_fields(&line, block);
+    if (live)
+        zc_line_bool(&line, "live", true);
+    block_traffic(&line, block);
+    zc_log_write(&line);
+}
+
+void zc_log_free(const struct zc_block *block)
+{
+    with_traffic("free", block, false);
+}
+
+void zc_log_live_block(const struct zc_block *block)
+{
+    with_traffic("block", block, true);
+}
+
+static void block_id(struct zc_line *line, const char *name, const struct zc_block *block)
+{
+    if (block != NULL)
+        zc_line_u64(line, name, block->id);
+    else
+        zc_line_null(line, name);
+}
+
+void zc_log_transfer(const struct zc_transfer *t, const char *function)
+{
+    char buf[ZC_LINE_MAX];
+    struct zc_line line;
+
+    if (zc_log_level() < ZC_LOG_EVENTS)
+        return;
+    zc_line_begin(&line, buf, sizeof(buf), "transfer");
+    zc_line_str(&line, "function", function);
+    zc_line_flow(&line, "", t->asked);
+    zc_line_flow(&line, "real_", t->real);
+    zc_line_u64(&line, "bytes", t->bytes);
+    zc_line_str(&line, "outcome", zc_outcome_name(t->outcome));
+    zc_line_u64(&line, "blocked_ns", zc_ticks_to_ns(t->ticks));
+    block_id(&line, "src_block", t->src);
+    block_id(&line, "dst_block", t->dst);
+    zc_log_write(&line);
+}
+
+static void frame(struct zc_line *line, const struct zc_frame *f)
+{
+    char buf[ZC_SITE_MODULE + 20];
+    struct zc_text t = zc_text_on(buf, sizeof(buf));
+
+    zc_text_fmt(&t, "%s+0x%x", f->module, f->offset);
+    zc_line_str(line, NULL, zc_text_cstr(&t));
+}
+
+void zc_log_site(uint32_t site_index)
+{
+    const struct zc_site *site = zc_site_get(site_index);
+    char buf[ZC_LINE_MAX];
+    struct zc_line line;
+
+    if (zc_log_level() < ZC_LOG_ALLOCS || site == NULL)
+        return;
+    zc_line_begin(&line, buf, sizeof(buf), "site");
+    zc_line_hex(&line, "site", site->id, 8);
+    zc_line_open(&line, "frames", '[');
+    for (uint32_t i = 0; i < site->nframes && i < ZC_SITE_FRAMES; i++)
+        frame(&line, &site->frame[i]);
+    zc_line_close(&line, ']');
+    zc_log_write(&line);
+}
+
+void zc_log_warn(enum zc_severity severity, const char *code, const char *text)
+{
+    static const char *const names[] = {"debug", "note", "warning", "error"};
+    char buf[ZC_LINE_MAX];
+    struct zc_line line;
+
+    if (zc_log_level() < ZC_LOG_SUMMARY)
+        return;
+    zc_line_begin(&line, buf, sizeof(buf), "warn");
+    zc_line_str(&line, "severity", names[severity]);
+    zc_line_str(&line, "code", code);
+    zc_line_str(&line, "text", text);
+    zc_log_write(&line);
+}

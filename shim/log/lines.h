@@ -1,0 +1,36 @@
+/* The parts that lines about blocks have in common. */
+#ifndef ZC_LOG_LINES_H
+#define ZC_LOG_LINES_H
+
+#include "ledger/block.h"
+#include "ledger/traffic.h"
+#include "log/line.h"
+
+/* What a flow's number stands for; the inverse of zc_flow(). */
+struct zc_sides {
+    enum zc_dir dir;       /* Direction. */
+    enum zc_kind src, dst; /* Memory kinds of the source and the destination. */
+};
+static inline struct zc_sides zc_flow_sides(unsigned flow)
+{
+    return (struct zc_sides){
+        .dir = (enum zc_dir)(flow / (ZC_KIND_COUNT * ZC_KIND_COUNT)),
+        .src = (enum zc_kind)(flow / ZC_KIND_COUNT % ZC_KIND_COUNT),
+        .dst = (enum zc_kind)(flow % ZC_KIND_COUNT),
+    };
+}
+
+/* Appends the fields dir, src_kind and dst_kind; their names begin with `prefix`. */
+void zc_line_flow(struct zc_line *line, const char *prefix, unsigned flow);
+
+/* Appends {"dir":…, counts} to an array. */
+void zc_line_traffic(struct zc_line *line, enum zc_dir dir,
+                     const struct zc_count by[ZC_OUTCOME_COUNT], uint64_t ticks);
+
+/* Reads a cell that other threads may be adding to, field by field, by relaxed loads. */
+void zc_cell_read(struct zc_cell *copy, const struct zc_cell *cell);
+
+/* Writes a `block` line for a block that is still live: the traffic it has seen so far. */
+void zc_log_live_block(const struct zc_block *block);
+
+#endif

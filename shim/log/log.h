@@ -1,0 +1,72 @@
+/* The log: JSON Lines, one object a line, each written by one write(2). */
+#ifndef ZC_LOG_LOG_H
+#define ZC_LOG_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ledger/block.h"
+#include "ledger/traffic.h"
+
+enum zc_log_level { ZC_LOG_OFF, ZC_LOG_SUMMARY, ZC_LOG_ALLOCS, ZC_LOG_EVENTS };
+
+/* What `meta` tells about the run.  Strings may be NULL where unknown (then the field is null); the
+ * caller's, needed during the call only. */
+struct zc_log_meta {
+    const char *policy_file; /* Path of the policy in force, NULL for none. */
+    uint64_t policy_hash;    /* FNV-1a of its text. */
+    const char *gpu;         /* Name of device 0. */
+    int driver;              /* cuDriverGetVersion's number, 0 unknown. */
+    int devices;             /* Device count, -1 unknown. */
+};
+
+/*
+ * Opens the log by a path pattern (%e program, %p pid, %h host, %r rank from the MPI and Slurm
+ * variables or 0, %t start time, %% percent), "off" for none.  The file is created
+ * O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC|O_APPEND, 0600; an existing name, a link, a directory or a FIFO
+ * is never opened: it tries NAME.1 to NAME.9, then says so once and goes on without a log.  A device
+ * is refused at once: names beside it would be in /dev.  Opens the counters beside it (log path with
+ * ".jsonl" replaced by ".counters", or that appended); without a log they are private memory.  Refuses
+ * under AT_SECURE, see getauxval(3).  Called once, and once more after zc_log_reset().
+ */
+void zc_log_open(const char *pattern, enum zc_log_level level);
+
+enum zc_log_level zc_log_level(void); /* Cheap; OFF when there is no file. */
+
+/* The first line.  Messages said so far follow it as `warn` lines. */
+void zc_log_meta(const struct zc_log_meta *meta);
+
+/*
+ * At ALLOCS and EVENTS.  rule_name is NULL where no rule took the request.  `why` tells why a place of
+ * the rule's list was not taken, NULL if the first was.
+ */
+void zc_log_alloc(const struct zc_block *block, const char *rule_name, int rule_line,
+                  const char *why);
+
+/* At ALLOCS and EVENTS: the block's traffic by direction.  Before zc_block_remove(). */
+void zc_log_free(const struct zc_block *block);
+
+/* At EVENTS.  `function` is the driver entry point that the program called. */
+void zc_log_transfer(const struct zc_transfer *t, const char *function);
+
+/* First sight of a site: its frames (at ALLOCS and EVENTS). */
+void zc_log_site(uint32_t site_index);
+
+/*
+ * The last line, and the table on stderr (ZC_SUMMARY): totals of all copies, by flow, by site and by
+ * place, untracked requests.  At ALLOCS and EVENTS one `block` line for each live block comes before
+ * it.  A copy counts in the sites of both its blocks.  Takes the locks of the ledger and the log.
+ */
+void zc_log_summary(void);
+
+/*
+ * A write that fails (disk full, RLIMIT_FSIZE, descriptor closed by the program) takes back what it
+ * left of its line and ends the log with one message; the program goes on and gets no SIGXFSZ.
+ */
+
+const char *zc_log_path(void); /* Path in use, also after the log ended; NULL if none. */
+
+/* For the child of fork(2): closes the inherited descriptor; nothing is open afterwards. */
+void zc_log_reset(void);
+
+#endif

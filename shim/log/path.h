@@ -1,0 +1,32 @@
+/* Names of the files that libzc writes, and their creation. */
+#ifndef ZC_LOG_PATH_H
+#define ZC_LOG_PATH_H
+
+#include <stdbool.h>
+
+#include "base/text.h"
+
+/* The executable's file name without folders, from /proc/self/exe (proc(5)); "?" where that can't be
+ * read.  Found out once. */
+const char *zc_log_program(void);
+
+/* The host's name, from uname(2); "?" where it has none.  Slashes became '_'. */
+const char *zc_log_host(void);
+
+/*
+ * Appends the path that a pattern stands for (letters: see zc_log_open).  A letter without meaning
+ * stays as it is and is said once.  Returns false when the path does not fit.
+ */
+bool zc_log_expand(struct zc_text *path, const char *pattern);
+
+/*
+ * Creates a file for this process alone: never opens what is there, follows no link, and no other
+ * user may read it.  Returns the descriptor, or the negative errno value.
+ */
+int zc_log_create(const char *path);
+
+/* True when a file of `bytes` is within RLIMIT_FSIZE, so that writing raises no SIGXFSZ (see
+ * setrlimit(2)). */
+bool zc_log_size_allowed(uint64_t bytes);
+
+#endif

@@ -1,0 +1,188 @@
+/* The summary: collecting the counters, and the log's last line. */
+#include "log/summary.h"
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/options.h"
+#include "ledger/site.h"
+#include "log/jsonl.h"
+#include "log/lines.h"
+#include "log/log.h"
+#include "policy/policy.h"
+
+#include <errno.h>
+
+/* Room for every site in every direction; pages that are not written to cost nothing. */
+#define LINE_BYTES ((size_t)4 << 20)
+
+static void add_cell(struct zc_summary *s, uint32_t site, const struct zc_cell *cell)
+{
+    struct zc_site_traffic *t;
+    struct zc_cell copy;
+
+    zc_cell_read(&copy, cell);
+    if (site >= ZC_COUNTERS_SITES || copy.dir >= ZC_DIR_COUNT)
+        return;
+    t = &s->site[site][copy.dir];
+    for (int i = 0; i < ZC_OUTCOME_COUNT; i++) {
+        t->by[i].calls += copy.by[i].calls;
+        t->by[i].bytes += copy.by[i].bytes;
+    }
+    t->ticks += copy.ticks;
+}
+
+static bool add_live_block(struct zc_block *block, void *arg)
+{
+    for (size_t i = 0; i < sizeof(block->cell) / sizeof(block->cell[0]); i++) {
+        const struct zc_cell *cell = __atomic_load_n(&block->cell[i], __ATOMIC_ACQUIRE);
+
+        if (cell != NULL)
+            add_cell(arg, block->site, cell);
+    }
+    zc_log_live_block(block);
+    return true;
+}
+
+/* A folded total is indexed by direction; its dir field may be unset. */
+static void add_folded(struct zc_summary *s, uint32_t index)
+{
+    const struct zc_site *site = zc_site_get(index);
+
+    for (int dir = 0; site != NULL && dir < ZC_DIR_COUNT; dir++) {
+        struct zc_cell copy;
+
+        zc_cell_read(&copy, &site->total[dir]);
+        copy.dir = (uint8_t)dir;
+        add_cell(s, index, &copy);
+    }
+}
+
+static void add_copies(struct zc_summary *s)
+{
+    for (unsigned flow = 0; flow < ZC_FLOWS; flow++) {
+        if (zc_flow_sides(flow).dir >= ZC_DIR_MEMSET)
+            continue;
+        for (int i = 0; i < ZC_OUTCOME_COUNT; i++) {
+            s->copies[i].calls += s->totals.asked[flow][i].calls;
+            s->copies[i].bytes += s->totals.asked[flow][i].bytes;
+        }
+        s->copy_ticks += s->totals.ticks[flow];
+    }
+}
+
+static void collect(struct zc_summary *s)
+{
+    s->sites = zc_site_count();
+    if (s->sites > ZC_COUNTERS_SITES)
+        s->sites = ZC_COUNTERS_SITES;
+    for (uint32_t i = 0; i < s->sites; i++)
+        add_folded(s, i);
+    zc_block_each(add_live_block, s);
+    zc_traffic_totals(&s->totals);
+    add_copies(s);
+    for (unsigned i = 0; i < ZC_PLACE_COUNT; i++)
+        zc_block_gauge(i, &s->place[i]);
+    s->untracked = zc_block_untracked();
+    s->wall_ns = zc_wall_ns() - zc_counters()->header.start_wall_ns;
+}
+
+static void flows(struct zc_line *line, const struct zc_totals *totals)
+{
+    zc_line_open(line, "flows", '[');
+    for (unsigned flow = 0; flow < ZC_FLOWS; flow++) {
+        if (zc_count_asked(totals->asked[flow]).calls == 0)
+            continue;
+        zc_line_open(line, NULL, '{');
+        zc_line_flow(line, "", flow);
+        zc_line_counts(line, totals->asked[flow], totals->ticks[flow]);
+        zc_line_close(line, '}');
+    }
+    zc_line_close(line, ']');
+    zc_line_open(line, "moved_by_kind", '[');
+    for (unsigned flow = 0; flow < ZC_FLOWS; flow++) {
+        if (totals->moved[flow].calls == 0)
+            continue;
+        zc_line_open(line, NULL, '{');
+        zc_line_flow(line, "", flow);
+        zc_line_u64(line, "calls", totals->moved[flow].calls);
+        zc_line_u64(line, "bytes", totals->moved[flow].bytes);
+        zc_line_close(line, '}');
+    }
+    zc_line_close(line, ']');
+}
+
+static void sites(struct zc_line *line, const struct zc_summary *s)
+{
+    zc_line_open(line, "sites", '[');
+    for (uint32_t i = 0; i < s->sites; i++) {
+        const struct zc_site *site = zc_site_get(i);
+
+        if (site == NULL || site->requests == 0)
+            continue;
+        zc_line_open(line, NULL, '{');
+        zc_line_hex(line, "site", zc_site_id(i), 8);
+        zc_line_u64(line, "requests", site->requests);
+        zc_line_u64(line, "requested_bytes", site->requested_bytes);
+        zc_line_u64(line, "frees", site->frees);
+        zc_line_open(line, "traffic", '[');
+        for (unsigned dir = 0; dir < ZC_DIR_COUNT; dir++)
+            if (zc_count_asked(s->site[i][dir].by).calls > 0)
+                zc_line_traffic(line, (enum zc_dir)dir, s->site[i][dir].by, s->site[i][dir].ticks);
+        zc_line_close(line, ']');
+        zc_line_close(line, '}');
+    }
+    zc_line_close(line, ']');
+}
+
+static void places(struct zc_line *line, const struct zc_summary *s)
+{
+    zc_line_open(line, "places", '[');
+    for (unsigned i = 0; i < ZC_PLACE_COUNT; i++) {
+        if (s->place[i].peak_bytes == 0)
+            continue;
+        zc_line_open(line, NULL, '{');
+        zc_line_str(line, "place", zc_place_name((enum zc_place_id)i));
+        zc_line_u64(line, "blocks", s->place[i].blocks);
+        zc_line_u64(line, "bytes", s->place[i].bytes);
+        zc_line_u64(line, "peak_bytes", s->place[i].peak_bytes);
+        zc_line_close(line, '}');
+    }
+    zc_line_close(line, ']');
+}
+
+static void write_line(const struct zc_summary *s)
+{
+    char small[ZC_LINE_MAX];
+    char *large = zc_arena_get(LINE_BYTES);
+    struct zc_line line;
+
+    if (large != NULL)
+        zc_line_begin(&line, large, LINE_BYTES, "summary");
+    else
+        zc_line_begin(&line, small, sizeof(small), "summary");
+    zc_line_u64(&line, "wall_ns", s->wall_ns);
+    zc_line_counts(&line, s->copies, s->copy_ticks);
+    zc_line_u64(&line, "untracked", s->untracked);
+    zc_line_u64(&line, "lost_lines", zc_log_lost());
+    places(&line, s);
+    flows(&line, &s->totals);
+    sites(&line, s);
+    zc_log_write(&line);
+    zc_arena_put(large, LINE_BYTES);
+}
+
+void zc_log_summary(void)
+{
+    struct zc_summary *s = zc_arena_get(sizeof(*s));
+    int saved = errno;
+
+    if (s == NULL)
+        return;
+    collect(s);
+    if (zc_log_level() != ZC_LOG_OFF)
+        write_line(s);
+    if (zc_option_on(zc_options()->summary))
+        zc_summary_print(s);
+    zc_arena_put(s, sizeof(*s));
+    errno = saved;
+}

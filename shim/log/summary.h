@@ -1,0 +1,32 @@
+/* What the end of a run is told from: all counters, read once. */
+#ifndef ZC_LOG_SUMMARY_H
+#define ZC_LOG_SUMMARY_H
+
+#include <stdint.h>
+
+#include "ledger/block.h"
+#include "ledger/traffic.h"
+#include "log/counters.h"
+
+/* What blocks of one site saw in one direction. */
+struct zc_site_traffic {
+    struct zc_count by[ZC_OUTCOME_COUNT]; /* Asked = moved + CPU-copied + elided. */
+    uint64_t ticks;                       /* Blocked time. */
+};
+
+struct zc_summary {
+    struct zc_totals totals; /* By flow. */
+    struct zc_site_traffic site[ZC_COUNTERS_SITES][ZC_DIR_COUNT]; /* Freed and live blocks. */
+    uint32_t sites;          /* Sites in use. */
+    struct zc_block_gauge place[ZC_COUNTERS_PLACES]; /* By enum zc_place_id. */
+    uint64_t untracked;      /* Requests that could not be recorded. */
+    uint64_t wall_ns;        /* Since the counters were made. */
+    /* Sums over all copies: sets and prefetches move nothing between two blocks of the program. */
+    struct zc_count copies[ZC_OUTCOME_COUNT];
+    uint64_t copy_ticks;     /* Blocked time of the copies. */
+};
+
+/* Prints the table for people on stderr. */
+void zc_summary_print(const struct zc_summary *summary);
+
+#endif

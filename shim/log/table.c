@@ -1,0 +1,308 @@
+/* The summary for people: about twenty lines of at most 80 columns on stderr. */
+#include "log/summary.h"
+
+#include "base/clock.h"
+#include "base/message.h"
+#include "base/text.h"
+#include "ledger/site.h"
+#include "log/jsonl.h"
+#include "log/lines.h"
+#include "log/log.h"
+#include "log/path.h"
+#include "policy/policy.h"
+
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BYTES (4096 + PATH_MAX)
+#define FLOW_ROWS 8
+#define SITE_ROWS 3
+
+/* Widths of columns, the space between them included; together at most 80. */
+#define OPERATION 10
+#define NAME 9
+#define COUNT 7
+#define SIZE 9
+#define FRAME 26
+
+static void left(struct zc_text *t, const char *s, size_t width)
+{
+    size_t start = t->len;
+
+    zc_text_str(t, s);
+    zc_text_pad(t, start, width);
+}
+
+static void right(struct zc_text *t, struct zc_text *cell, size_t width)
+{
+    size_t start = t->len;
+
+    zc_text_pad(t, start, cell->len < width ? width - cell->len : 1);
+    zc_text_raw(t, cell->buf, cell->len);
+}
+
+static void heading(struct zc_text *t, const char *s, size_t width)
+{
+    char buf[32];
+    struct zc_text cell = zc_text_on(buf, sizeof(buf));
+
+    zc_text_str(&cell, s);
+    right(t, &cell, width);
+}
+
+static void size(struct zc_text *t, uint64_t bytes)
+{
+    char buf[32];
+    struct zc_text cell = zc_text_on(buf, sizeof(buf));
+
+    zc_text_bytes(&cell, bytes);
+    right(t, &cell, SIZE);
+}
+
+/* A number of at most six columns: above 999,999 in thousands, millions and so on. */
+static void count(struct zc_text *t, uint64_t v)
+{
+    static const char *const suffixes[] = {"", "k", "M", "G", "T", "P"};
+    char buf[32];
+    struct zc_text cell = zc_text_on(buf, sizeof(buf));
+    unsigned i = 0;
+
+    while (v >= (i == 0 ? 1000000u : 100000u) && i < 5) {
+        v = (v + 500) / 1000;
+        i++;
+    }
+    zc_text_fmt(&cell, "%U%s", v, suffixes[i]);
+    right(t, &cell, COUNT);
+}
+
+/* A time of at most eight columns. */
+static void append_time(struct zc_text *t, uint64_t ns)
+{
+    static const char *const names[] = {"ns", "us", "ms", "s"};
+    uint64_t unit = 1;
+    unsigned i = 0;
+
+    while (i < 3 && ns / unit >= 1000) {
+        unit *= 1000;
+        i++;
+    }
+    zc_text_u64(t, ns / unit);
+    if (i > 0 && ns / unit < 100)
+        zc_text_fmt(t, ".%U", ns % unit * 10 / unit);
+    zc_text_fmt(t, " %s", names[i]);
+}
+
+static void duration(struct zc_text *t, uint64_t ticks)
+{
+    char buf[32];
+    struct zc_text cell = zc_text_on(buf, sizeof(buf));
+
+    append_time(&cell, zc_ticks_to_ns(ticks));
+    right(t, &cell, SIZE);
+}
+
+static void title(struct zc_text *t, const struct zc_summary *s)
+{
+    struct zc_count asked = zc_count_asked(s->copies);
+    char name[33];
+    struct zc_text program = zc_text_on(name, sizeof(name));
+
+    zc_text_str(&program, zc_log_program());
+    zc_text_fmt(t, "libzc: %s (pid %d) %B asked in %U %s:\n", zc_text_cstr(&program), (int)getpid(),
+                asked.bytes, asked.calls, asked.calls == 1 ? "transfer" : "transfers");
+    zc_text_fmt(t, "       %B moved, %B copied by the CPU, %B elided, ", s->copies[ZC_MOVED].bytes,
+                s->copies[ZC_CPU].bytes, s->copies[ZC_ELIDED].bytes);
+    append_time(t, zc_ticks_to_ns(s->copy_ticks));
+    zc_text_str(t, " blocked\n");
+}
+
+static void traffic_columns(struct zc_text *t, const struct zc_count by[ZC_OUTCOME_COUNT])
+{
+    size(t, zc_count_asked(by).bytes);
+    for (int i = 0; i < ZC_OUTCOME_COUNT; i++)
+        size(t, by[i].bytes);
+}
+
+static void traffic_headings(struct zc_text *t)
+{
+    heading(t, "Asked", SIZE);
+    heading(t, "Moved", SIZE);
+    heading(t, "CPU", SIZE);
+    heading(t, "Elided", SIZE);
+}
+
+static void flow_row(struct zc_text *t, unsigned flow, const struct zc_totals *totals)
+{
+    struct zc_sides sides = zc_flow_sides(flow);
+    bool copy = sides.dir < ZC_DIR_MEMSET;
+
+    left(t, zc_dir_name(sides.dir), OPERATION);
+    left(t, copy ? zc_kind_name(sides.src) : "", NAME);
+    left(t, zc_kind_name(sides.dst), NAME);
+    count(t, zc_count_asked(totals->asked[flow]).calls);
+    traffic_columns(t, totals->asked[flow]);
+    duration(t, totals->ticks[flow]);
+    zc_text_str(t, "\n");
+}
+
+/* Rows in the order of the directions; where there are too many, the last line counts the rest. */
+static void flow_table(struct zc_text *t, const struct zc_totals *totals)
+{
+    unsigned rows = 0;
+
+    for (unsigned flow = 0; flow < ZC_FLOWS; flow++) {
+        if (zc_count_asked(totals->asked[flow]).calls == 0)
+            continue;
+        if (rows == 0) {
+            left(t, "Operation", OPERATION);
+            left(t, "From", NAME);
+            left(t, "To", NAME);
+            heading(t, "Count", COUNT);
+            traffic_headings(t);
+            heading(t, "Blocked", SIZE);
+            zc_text_str(t, "\n");
+        }
+        if (++rows <= FLOW_ROWS)
+            flow_row(t, flow, totals);
+    }
+    if (rows > FLOW_ROWS)
+        zc_text_fmt(t, "and %u more kinds of operation\n", rows - FLOW_ROWS);
+}
+
+static void place_table(struct zc_text *t, const struct zc_summary *s)
+{
+    bool first = true;
+
+    for (unsigned i = 0; i < ZC_PLACE_COUNT; i++) {
+        if (s->place[i].peak_bytes == 0)
+            continue;
+        if (first) {
+            left(t, "Place", OPERATION + 2 * NAME);
+            heading(t, "Blocks", COUNT);
+            heading(t, "Bytes", SIZE);
+            heading(t, "Peak", SIZE);
+            zc_text_str(t, "\n");
+        }
+        first = false;
+        left(t, zc_place_name((enum zc_place_id)i), OPERATION + 2 * NAME);
+        count(t, s->place[i].blocks);
+        size(t, s->place[i].bytes);
+        size(t, s->place[i].peak_bytes);
+        zc_text_str(t, "\n");
+    }
+}
+
+/* Sums a site's directions into by[]; returns the bytes asked, by which sites are ranked. */
+static uint64_t site_sum(const struct zc_summary *s, uint32_t site,
+                         struct zc_count by[ZC_OUTCOME_COUNT])
+{
+    for (int i = 0; i < ZC_OUTCOME_COUNT; i++)
+        by[i] = (struct zc_count){0, 0};
+    for (int dir = 0; dir < ZC_DIR_MEMSET; dir++) {
+        for (int i = 0; i < ZC_OUTCOME_COUNT; i++) {
+            by[i].calls += s->site[site][dir].by[i].calls;
+            by[i].bytes += s->site[site][dir].by[i].bytes;
+        }
+    }
+    return zc_count_asked(by).bytes;
+}
+
+/* The best ranked sites first; returns how many have traffic, at most SITE_ROWS. */
+static unsigned rank_sites(const struct zc_summary *s, uint32_t top[SITE_ROWS])
+{
+    uint64_t bytes[SITE_ROWS] = {0};
+    unsigned n = 0;
+
+    for (uint32_t site = 0; site < s->sites; site++) {
+        struct zc_count by[ZC_OUTCOME_COUNT];
+        uint64_t asked = site_sum(s, site, by);
+        unsigned at = n;
+
+        while (at > 0 && bytes[at - 1] < asked)
+            at--;
+        if (asked == 0 || at == SITE_ROWS)
+            continue;
+        n += n < SITE_ROWS;
+        for (unsigned i = n - 1; i > at; i--) {
+            bytes[i] = bytes[i - 1];
+            top[i] = top[i - 1];
+        }
+        bytes[at] = asked;
+        top[at] = site;
+    }
+    return n;
+}
+
+/* module+0xoffset in FRAME columns, the last of them blank; a long module's name is cut. */
+static void frame(struct zc_text *t, const struct zc_frame *f)
+{
+    char buf[32];
+    struct zc_text offset = zc_text_on(buf, sizeof(buf));
+    size_t module = strlen(f->module);
+    size_t fits;
+
+    zc_text_fmt(&offset, "+0x%x", f->offset);
+    fits = FRAME - 1 - offset.len;
+    zc_text_raw(t, f->module, module < fits ? module : fits);
+    zc_text_raw(t, offset.buf, offset.len);
+}
+
+static void site_row(struct zc_text *t, const struct zc_summary *s, uint32_t index)
+{
+    const struct zc_site *site = zc_site_get(index);
+    struct zc_count by[ZC_OUTCOME_COUNT];
+    size_t start = t->len;
+
+    zc_text_hex(t, zc_site_id(index), 8);
+    zc_text_pad(t, start, OPERATION);
+    start = t->len;
+    if (site != NULL && site->nframes > 0)
+        frame(t, &site->frame[0]);
+    zc_text_pad(t, start, FRAME);
+    count(t, site != NULL ? site->requests : 0);
+    site_sum(s, index, by);
+    traffic_columns(t, by);
+    zc_text_str(t, "\n");
+}
+
+static void site_table(struct zc_text *t, const struct zc_summary *s)
+{
+    uint32_t top[SITE_ROWS];
+    unsigned n = rank_sites(s, top);
+
+    if (n == 0)
+        return;
+    left(t, "Top sites", OPERATION);
+    left(t, "Caller", FRAME);
+    heading(t, "Blocks", COUNT);
+    traffic_headings(t);
+    zc_text_str(t, "\n");
+    for (unsigned i = 0; i < n; i++)
+        site_row(t, s, top[i]);
+}
+
+static void last_lines(struct zc_text *t, const struct zc_summary *s)
+{
+    if (s->untracked > 0)
+        zc_text_fmt(t, "%U requests were not recorded\n", s->untracked);
+    if (zc_log_path() == NULL)
+        return;
+    zc_text_fmt(t, "log: %s", zc_log_path());
+    if (zc_log_error() != 0)
+        zc_text_fmt(t, " (not whole: %e)", zc_log_error());
+    zc_text_str(t, "\n");
+}
+
+void zc_summary_print(const struct zc_summary *summary)
+{
+    char buf[BYTES];
+    struct zc_text t = zc_text_on(buf, sizeof(buf));
+
+    title(&t, summary);
+    flow_table(&t, &summary->totals);
+    place_table(&t, summary);
+    site_table(&t, summary);
+    last_lines(&t, summary);
+    zc_message_raw(buf, t.len);
+}

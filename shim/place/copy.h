@@ -1,0 +1,14 @@
+/* Transfers with a converted block on at least one side. */
+#ifndef ZC_PLACE_COPY_H
+#define ZC_PLACE_COPY_H
+
+#include "catch/describe.h"
+
+/*
+ * Does a transfer that the driver would do more slowly, or with another meaning than the program
+ * knows, for a block placed elsewhere.  True when it is done or refused (c->result, c->outcome); false
+ * when the driver does it exactly as asked.
+ */
+bool zc_place_copy(struct zc_copy *c);
+
+#endif

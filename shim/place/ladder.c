@@ -1,0 +1,114 @@
+/* The ladder: a rule's places in order, and where they end. */
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/message.h"
+#include "base/text.h"
+#include "place/limits.h"
+#include "place/park.h"
+#include "place/place.h"
+
+static const struct zc_place *const places[ZC_PLACE_COUNT] = {
+    [ZC_PLACE_MAPPED] = &zc_place_mapped,
+    [ZC_PLACE_MANAGED] = &zc_place_managed,
+    [ZC_PLACE_VMM] = &zc_place_vmm,
+};
+
+const struct zc_place *zc_place_of(enum zc_place_id id)
+{
+    return id < ZC_PLACE_COUNT ? places[id] : NULL;
+}
+
+/* Keys that shape a place and that this version carries out. */
+#define KEYS_BUILT (ZC_KEY_BIT(ZC_KEY_PLACE) | ZC_KEY_BIT(ZC_KEY_WRITE_COMBINED) | ZC_KEY_BIT(ZC_KEY_NUMA))
+
+static void check_rule(const struct zc_policy *policy, const struct zc_rule *rule)
+{
+    const struct zc_key *keys = zc_policy_keys();
+    for (unsigned i = 0; i < rule->place.count; i++)
+        if (rule->place.item[i] != ZC_PLACE_DEVICE && !zc_place_of(rule->place.item[i]))
+            zc_message(ZC_WARN, "policy",
+                       "%s:%u: rule %s: place '%s' is not built into this version; its requests take "
+                       "the next place of the list",
+                       policy->file, rule->line, rule->name, zc_place_name(rule->place.item[i]));
+    for (unsigned k = 0; k < ZC_KEY_COUNT; k++)
+        if ((rule->given & ZC_KEY_BIT(k)) && (keys[k].scope & ZC_SCOPE_PLACE) &&
+            !(KEYS_BUILT & ZC_KEY_BIT(k)))
+            zc_message(ZC_WARN, "policy",
+                       "%s:%u: rule %s: key '%s' is not built into this version and changes nothing",
+                       policy->file, rule->line, rule->name, keys[k].name);
+}
+
+void zc_place_check_policy(const struct zc_policy *policy)
+{
+    for (size_t i = 0; i < policy->rule_count; i++)
+        check_rule(policy, &policy->rules[i]);
+}
+
+void zc_place_start(const struct zc_policy *policy)
+{
+    zc_limits_start(policy);
+}
+
+void zc_place_reset(void)
+{
+    zc_limits_reset();
+    zc_park_reset();
+}
+
+/* One rung.  A limit that is reached may be so because of parked memory, which nobody uses any more:
+ * give that back and try once more. */
+static bool try_place(const struct zc_place *place, const struct zc_want *want,
+                      struct zc_backing *out, const char **why)
+{
+    size_t span = want->size;
+    *out = (struct zc_backing){.size = want->size,
+        .place = place->id, .device = want->device, .context = want->context};
+    if (!zc_limits_take(place->id, want->device, span, why) &&
+        !(zc_park_reap(place->id) && zc_limits_take(place->id, want->device, span, why)))
+        return false;
+    if (place->make(want, out, why) == CUDA_SUCCESS)
+        return true;
+    zc_limits_give(place->id, span);
+    return false;
+}
+
+struct zc_backing *zc_place_climb(const struct zc_want *want, unsigned first, unsigned *rung_out,
+                                  char *why, size_t why_cap)
+{
+    const struct zc_place_list *list = &want->rule->place;
+    struct zc_backing made, *kept;
+    struct zc_text text = zc_text_on(why, why_cap);
+    const char *reason = "";
+    for (unsigned i = first; i < list->count; i++) {
+        const struct zc_place *place = zc_place_of(list->item[i]);
+        *rung_out = i;
+        if (list->item[i] == ZC_PLACE_DEVICE && zc_limits_device_room(want->device, want->size))
+            break;
+        reason = list->item[i] == ZC_PLACE_DEVICE ? "over max_device" : "not built into this version";
+        if (place && try_place(place, want, &made, &reason)) {
+            kept = zc_arena_get(sizeof(*kept));
+            if (kept) {
+                *kept = made;
+                zc_text_cstr(&text);
+                return kept;
+            }
+            place->unmake(&made, false);
+            zc_limits_give(place->id, want->size);
+            reason = "libzc has no memory for its record";
+        }
+        zc_text_fmt(&text, "%s%s: %s", text.len ? "; " : "", zc_place_name(list->item[i]), reason);
+        *rung_out = i + 1;
+    }
+    zc_text_cstr(&text);
+    return NULL;
+}
+
+CUresult zc_place_release(struct zc_backing *backing, bool gone)
+{
+    const struct zc_place *place = zc_place_of(backing->place);
+    CUresult result = place->unmake(backing, gone);
+    zc_limits_give(backing->place, backing->size);
+    zc_arena_put(backing, sizeof(*backing));
+    return result;
+}

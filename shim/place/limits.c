@@ -1,0 +1,124 @@
+/* How much memory the places may take. */
+#include "place/limits.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+/* One registration of 512 GiB or more fails on driver 580. */
+#define REGISTRATION_MAX ((uint64_t)512 << 30)
+
+static struct zc_limit max_managed, max_device;
+static uint64_t pinned_bytes;         /* Resolved max_pinned. */
+static uint64_t used[ZC_PLACE_COUNT]; /* Bytes by place. */
+
+/* MemAvailable of /proc/meminfo in bytes, 0 where it can't be read. */
+static uint64_t memory_available(void)
+{
+    char text[512];
+    int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t n = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *p = strstr(text, "MemAvailable:");
+    uint64_t kib = 0;
+    for (p = p ? p + 13 : ""; *p == ' ' || (*p >= '0' && *p <= '9'); p++)
+        if (*p != ' ')
+            kib = kib * 10 + (uint64_t)(*p - '0');
+    return kib << 10;
+}
+
+void zc_limits_start(const struct zc_policy *policy)
+{
+    struct zc_limit pinned = policy->max_pinned;
+    if (pinned.kind == ZC_LIMIT_NONE)
+        pinned = (struct zc_limit){ZC_LIMIT_PERCENT, 50};
+    pinned_bytes = zc_limit_bytes(pinned, memory_available());
+    max_managed = policy->max_managed;
+    max_device = policy->max_device;
+}
+
+void zc_limits_reset(void)
+{
+    memset(used, 0, sizeof(used));
+}
+
+/* Managed memory beyond what the device has free can hang the GPU for everyone, so what is free is the
+ * hard limit.  Pages that no kernel touched yet are not missing from `free`: all of libzc's managed
+ * bytes together must fit into it. */
+static uint64_t managed_limit(void)
+{
+    size_t available = 0, total = 0;
+    if (!zc_real.cuMemGetInfo_v2 || zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
+        return 0;
+    uint64_t limit = zc_limit_bytes(max_managed, available);
+    return limit < available ? limit : available;
+}
+
+static uint64_t device_limit(int device)
+{
+    size_t total = 0;
+    if (max_device.kind == ZC_LIMIT_NONE)
+        return UINT64_MAX;
+    if (zc_real.cuDeviceTotalMem_v2)
+        zc_real.cuDeviceTotalMem_v2(&total, device);
+    return zc_limit_bytes(max_device, total);
+}
+
+/* Bytes of the program's own device blocks. */
+static uint64_t live_on_device(void)
+{
+    struct zc_block_gauge gauge;
+    zc_block_gauge(ZC_PLACE_DEVICE, &gauge);
+    return gauge.bytes;
+}
+
+bool zc_limits_device_room(int device, size_t bytes)
+{
+    uint64_t limit = device_limit(device);
+    uint64_t held = limit == UINT64_MAX ? 0 : live_on_device() + zc_limits_used(ZC_PLACE_VMM);
+    return bytes <= limit && held <= limit - bytes;
+}
+
+bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char **why)
+{
+    uint64_t limit = UINT64_MAX;
+    switch (place) {
+    case ZC_PLACE_MAPPED:
+        limit = pinned_bytes;
+        *why = "over max_pinned";
+        if (bytes >= REGISTRATION_MAX)
+            return false;
+        break;
+    case ZC_PLACE_MANAGED:
+        limit = managed_limit();
+        *why = "over max_managed, or over what is free on the device";
+        break;
+    case ZC_PLACE_VMM:
+        limit = device_limit(device);
+        *why = "over max_device";
+        break;
+    default:
+        break;
+    }
+    uint64_t before = __atomic_load_n(&used[place], __ATOMIC_RELAXED);
+    uint64_t beside = place == ZC_PLACE_VMM ? live_on_device() : 0;
+    do {
+        if (bytes > limit || before + beside > limit - bytes)
+            return false;
+    } while (!__atomic_compare_exchange_n(&used[place], &before, before + bytes, true,
+                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return true;
+}
+
+void zc_limits_give(enum zc_place_id place, size_t bytes)
+{
+    __atomic_fetch_sub(&used[place], bytes, __ATOMIC_RELAXED);
+}
+
+uint64_t zc_limits_used(enum zc_place_id place)
+{
+    return __atomic_load_n(&used[place], __ATOMIC_RELAXED);
+}

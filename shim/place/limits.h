@@ -1,0 +1,21 @@
+/* How much memory the places may take: max_pinned, max_managed, max_device. */
+#ifndef ZC_PLACE_LIMITS_H
+#define ZC_PLACE_LIMITS_H
+
+#include "place/place.h"
+
+void zc_limits_start(const struct zc_policy *policy);
+void zc_limits_reset(void);
+
+/* Counts `bytes` against a place's limit.  False, and nothing counted, when it would pass the limit. */
+bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char **why);
+void zc_limits_give(enum zc_place_id place, size_t bytes);
+
+/* True if a request of `bytes` left on the device would keep max_device: the bytes of all blocks on
+ * devices, the program's and vmm's, together. */
+bool zc_limits_device_room(int device, size_t bytes);
+
+/* Bytes that a place holds now. */
+uint64_t zc_limits_used(enum zc_place_id place);
+
+#endif

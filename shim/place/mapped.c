@@ -1,0 +1,90 @@
+/* The place `mapped`: pinned host memory at one address for the CPU and every GPU. */
+#include "place/pages.h"
+#include "place/place.h"
+
+/* From here on libzc makes the pages: the driver needs about ten times as long.  Below, the driver
+ * packs many small blocks into one mapping, which pages of 2 MiB could not. */
+#define OWN_PAGES_FROM ((size_t)1 << 20)
+
+/* cuMemHostGetDevicePointer would give another address where this is not supported, and a program
+ * holds one address for a block. */
+static bool one_address(int device)
+{
+    int unified = 0, registered = 0;
+    return zc_real.cuDeviceGetAttribute &&
+           zc_real.cuDeviceGetAttribute(&unified, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, device) ==
+               CUDA_SUCCESS &&
+           zc_real.cuDeviceGetAttribute(
+               &registered, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, device) ==
+               CUDA_SUCCESS &&
+           unified && registered;
+}
+
+static CUresult make_pages(const struct zc_want *want, struct zc_backing *out, const char **why)
+{
+    const struct zc_rule *rule = want->rule;
+    bool bound = (rule->given & ZC_KEY_BIT(ZC_KEY_NUMA)) && !rule->numa.local;
+    void *pages = zc_pages_make(want->size, bound ? (int)rule->numa.node : -1);
+    if (!pages) {
+        *why = "the kernel gives no pages";
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    size_t span = zc_pages_span(want->size);
+    CUresult result = zc_real.cuMemHostRegister_v2(
+        pages, span, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    if (result != CUDA_SUCCESS) {
+        *why = "cuMemHostRegister refuses";
+        zc_pages_unmake(pages, want->size);
+        return result;
+    }
+    out->base = (CUdeviceptr)pages;
+    out->pages = pages;
+    out->span = span;
+    return CUDA_SUCCESS;
+}
+
+static CUresult make_by_driver(const struct zc_want *want, struct zc_backing *out, const char **why)
+{
+    unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+    if (want->rule->write_combined)
+        flags |= CU_MEMHOSTALLOC_WRITECOMBINED;
+    void *memory = NULL;
+    CUresult result = zc_real.cuMemHostAlloc(&memory, want->size, flags);
+    if (result != CUDA_SUCCESS) {
+        *why = "cuMemHostAlloc refuses";
+        return result;
+    }
+    if ((CUdeviceptr)memory % 256) { /* CUDA C++ Programming Guide: cudaMalloc aligns to 256 bytes. */
+        zc_real.cuMemFreeHost(memory);
+        *why = "cuMemHostAlloc aligns to less than 256 bytes";
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    out->base = (CUdeviceptr)memory;
+    out->span = want->size;
+    return CUDA_SUCCESS;
+}
+
+static CUresult make(const struct zc_want *want, struct zc_backing *out, const char **why)
+{
+    if (!one_address(want->device)) {
+        *why = "the device can't use host addresses";
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    /* Write-combining is a property that only the driver can give. */
+    return want->size < OWN_PAGES_FROM || want->rule->write_combined
+               ? make_by_driver(want, out, why)
+               : make_pages(want, out, why);
+}
+
+static CUresult unmake(struct zc_backing *backing, bool gone)
+{
+    CUresult result = CUDA_SUCCESS;
+    if (!backing->pages)
+        return gone ? CUDA_SUCCESS : zc_real.cuMemFreeHost((void *)backing->base);
+    if (!gone)
+        result = zc_real.cuMemHostUnregister(backing->pages);
+    zc_pages_unmake(backing->pages, backing->span);
+    return result;
+}
+
+const struct zc_place zc_place_mapped = {ZC_PLACE_MAPPED, ZC_KIND_PINNED, true, make, unmake};

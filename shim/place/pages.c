@@ -1,0 +1,41 @@
+/* Host pages: 2 MiB pages by MADV_HUGEPAGE, first touched by several threads. */
+#include "place/pages.h"
+
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "place/workers.h"
+
+#define MPOL_BIND 2 /* <linux/mempolicy.h>, which needs kernel headers. */
+
+void *zc_pages_make(size_t bytes, int node)
+{
+    size_t span = zc_pages_span(bytes);
+    if (span < bytes)
+        return NULL;
+    char *map = mmap(NULL, span + ZC_HUGE_PAGE, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (map == MAP_FAILED)
+        return NULL;
+    char *pages = (char *)(((uintptr_t)map + ZC_HUGE_PAGE - 1) & ~(uintptr_t)(ZC_HUGE_PAGE - 1));
+    if (pages > map)
+        munmap(map, (size_t)(pages - map));
+    munmap(pages + span, (size_t)(map + ZC_HUGE_PAGE - pages));
+    madvise(pages, span, MADV_HUGEPAGE); /* Without huge pages everything works, only slower. */
+    if (node >= 0 && node < 64) {
+        unsigned long mask = 1ul << node;
+        if (syscall(SYS_mbind, pages, span, MPOL_BIND, &mask, 65ul, 0u) != 0) {
+            munmap(pages, span);
+            return NULL;
+        }
+    }
+    zc_workers_touch(pages, span);
+    return pages;
+}
+
+void zc_pages_unmake(void *pages, size_t bytes)
+{
+    munmap(pages, zc_pages_span(bytes));
+}

@@ -1,0 +1,22 @@
+/* Host pages made faster than the driver makes them: huge, touched in parallel. */
+#ifndef ZC_PLACE_PAGES_H
+#define ZC_PLACE_PAGES_H
+
+#include <stddef.h>
+
+#define ZC_HUGE_PAGE ((size_t)2 << 20)
+
+/* `bytes` rounded up to huge pages, aligned to one, every page present; on NUMA node `node` if that is
+ * not negative.  NULL when the kernel refuses. */
+void *zc_pages_make(size_t bytes, int node);
+
+/* Gives them back; `bytes` as asked for. */
+void zc_pages_unmake(void *pages, size_t bytes);
+
+/* What zc_pages_make() really takes. */
+static inline size_t zc_pages_span(size_t bytes)
+{
+    return (bytes + ZC_HUGE_PAGE - 1) & ~(ZC_HUGE_PAGE - 1);
+}
+
+#endif

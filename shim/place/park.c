@@ -1,0 +1,151 @@
+/* Parked memory: freed by the program in stream order, its pages still in use until the stream passes. */
+#include "place/park.h"
+
+#include "base/arena.h"
+#include "base/lock.h"
+#include "catch/capture.h"
+
+struct parked {
+    struct parked *next;
+    struct zc_block *ghost;
+    CUevent event;
+    CUstream stream;
+    enum zc_flavour flavour;
+};
+
+static struct zc_lock lock;
+static struct parked *head;
+
+void zc_park(struct zc_block *block, CUevent event, CUstream stream, enum zc_flavour flavour)
+{
+    struct parked *p = zc_arena_get(sizeof(*p));
+    __atomic_fetch_or(&block->flags, ZC_BLOCK_GHOST, __ATOMIC_RELEASE);
+    /* Without memory for the record the block stays a ghost for good: lost, never reused too early. */
+    if (!p)
+        return;
+    *p = (struct parked){.ghost = block, .event = event, .stream = stream, .flavour = flavour};
+    if (!zc_lock_take(&lock)) {
+        zc_arena_put(p, sizeof(*p));
+        return;
+    }
+    p->next = head;
+    head = p;
+    zc_lock_drop(&lock);
+}
+
+/* Takes the whole list, so that the driver is asked about its events without the lock held. */
+static struct parked *take_all(void)
+{
+    if (!zc_lock_take(&lock))
+        return NULL;
+    struct parked *all = head;
+    head = NULL;
+    zc_lock_drop(&lock);
+    return all;
+}
+
+static void put_back(struct parked *list)
+{
+    while (list) {
+        struct parked *next = list->next;
+        if (!zc_lock_take(&lock))
+            return;
+        list->next = head;
+        head = list;
+        zc_lock_drop(&lock);
+        list = next;
+    }
+}
+
+/* An event of a destroyed context gives an error, and then nothing uses the memory either. */
+static bool passed(const struct parked *p)
+{
+    return !p->event || zc_real.cuEventQuery(p->event) != CUDA_ERROR_NOT_READY;
+}
+
+/* Ends a parking; the backing is the caller's. */
+static struct zc_backing *finish(struct parked *p)
+{
+    struct zc_backing *backing = p->ghost->backing;
+    if (p->event)
+        zc_real.cuEventDestroy_v2(p->event);
+    zc_block_remove(p->ghost);
+    zc_arena_put(p, sizeof(*p));
+    return backing;
+}
+
+struct zc_backing *zc_park_take(enum zc_place_id place, const struct zc_want *want, CUstream stream,
+                                enum zc_flavour flavour)
+{
+    struct zc_backing *taken = NULL;
+    struct parked *kept = NULL, *next;
+    for (struct parked *p = take_all(); p; p = next) {
+        const struct zc_backing *b = p->ghost->backing;
+        next = p->next;
+        bool fits = !taken && b->place == place && b->size == want->size &&
+                    b->device == want->device && b->context == want->context;
+        if (fits && ((p->event && p->stream == stream && p->flavour == flavour) || passed(p))) {
+            taken = finish(p);
+            continue;
+        }
+        p->next = kept;
+        kept = p;
+    }
+    put_back(kept);
+    return taken;
+}
+
+static unsigned reap(bool waiting_places, enum zc_place_id place)
+{
+    unsigned count = 0;
+    struct parked *kept = NULL, *next;
+    if (!__atomic_load_n(&head, __ATOMIC_RELAXED) || zc_capture_any())
+        return 0;
+    for (struct parked *p = take_all(); p; p = next) {
+        const struct zc_backing *b = p->ghost->backing;
+        next = p->next;
+        bool may = waiting_places || b->place == place || !zc_place_of(b->place)->waits;
+        if (may && passed(p)) {
+            zc_place_release(finish(p), false);
+            count++;
+            continue;
+        }
+        p->next = kept;
+        kept = p;
+    }
+    put_back(kept);
+    return count;
+}
+
+unsigned zc_park_reap(enum zc_place_id place)
+{
+    return reap(false, place);
+}
+
+unsigned zc_park_reap_all(void)
+{
+    return reap(true, ZC_PLACE_COUNT);
+}
+
+void zc_park_drop_context(CUcontext context)
+{
+    struct parked *kept = NULL, *next;
+    for (struct parked *p = take_all(); p; p = next) {
+        struct zc_backing *b = p->ghost->backing;
+        next = p->next;
+        if (b->context == context) {
+            p->event = NULL; /* Destroyed with its context. */
+            zc_place_release(finish(p), true);
+            continue;
+        }
+        p->next = kept;
+        kept = p;
+    }
+    put_back(kept);
+}
+
+void zc_park_reset(void)
+{
+    zc_lock_reset(&lock);
+    head = NULL;
+}

@@ -1,0 +1,71 @@
+/* Places: where a block's pages are.  One table row a place; the ladder walks a rule's list. */
+#ifndef ZC_PLACE_PLACE_H
+#define ZC_PLACE_PLACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "catch/real.h"
+#include "ledger/block.h"
+#include "policy/policy.h"
+
+/* The memory behind a converted block.  Made by a place, owned by the block until it is unmade. */
+struct zc_backing {
+    enum zc_place_id place;
+    CUdeviceptr base;  /* Address for CPU and GPU, at least 512-byte aligned as cuMemAlloc's is. */
+    size_t size;       /* Bytes of the request, as counted against the limits. */
+    size_t span;       /* Bytes really taken. */
+    int device;        /* Ordinal of the device of the request. */
+    CUcontext context; /* Context of the request. */
+    CUmemGenericAllocationHandle handle; /* vmm: the physical memory. */
+    void *pages;       /* mapped: libzc's own pages, registered; NULL where the driver made them. */
+};
+
+/* What a place is asked for. */
+struct zc_want {
+    size_t size;                 /* Bytes, at least 1. */
+    int device;                  /* Ordinal of the current device. */
+    CUcontext context;           /* Current context. */
+    const struct zc_rule *rule;  /* The rule that decided. */
+};
+
+struct zc_place {
+    enum zc_place_id id;
+    enum zc_kind real; /* What its pages are to CUPTI. */
+    bool waits;        /* Unmaking waits for the whole device (cuMemHostUnregister, cuMemFree). */
+    /* Fills *out (span included).  On failure returns the driver's code and says in *why what was
+     * not possible; nothing is left behind. */
+    CUresult (*make)(const struct zc_want *want, struct zc_backing *out, const char **why);
+    /* Gives everything back.  `gone`: the context was destroyed and took the driver's part along. */
+    CUresult (*unmake)(struct zc_backing *backing, bool gone);
+};
+
+/* The row of a place, NULL for one that this version of libzc does not build. */
+const struct zc_place *zc_place_of(enum zc_place_id id);
+
+/* Says once per rule which of its places and keys this version does not build, and so passes over. */
+void zc_place_check_policy(const struct zc_policy *policy);
+
+/* Resolves the policy's limits.  Called once, as libzc starts. */
+void zc_place_start(const struct zc_policy *policy);
+
+/* For the child of fork(2): nothing is parked, nothing is counted against the limits. */
+void zc_place_reset(void);
+
+/*
+ * Tries the places of want->rule in order, as long as each is possible and within its limits.  On
+ * success returns a backing (from the arena) and the index of the place taken in *rung_out.  Returns
+ * NULL when the ladder reached `device` or its end: then the request goes where the program put it,
+ * and *rung_out is the index of `device`, or the length of the list.  `why` collects the reasons of the
+ * places passed over, as text ("mapped: over max_pinned"), empty if the first one was taken.
+ */
+struct zc_backing *zc_place_climb(const struct zc_want *want, unsigned first, unsigned *rung_out,
+                                  char *why, size_t why_cap);
+
+/* Unmakes a backing and returns its memory to the arena and the limits. */
+CUresult zc_place_release(struct zc_backing *backing, bool gone);
+
+extern const struct zc_place zc_place_mapped, zc_place_managed, zc_place_vmm;
+
+#endif

@@ -1,0 +1,57 @@
+/* What a stream still has to do. */
+#include "place/stream.h"
+
+/* The legacy stream: NULL in a legacy call, or named. */
+static bool is_legacy(CUstream stream, enum zc_flavour flavour)
+{
+    return stream == CU_STREAM_LEGACY || (!stream && flavour == ZC_LEGACY);
+}
+
+/* Streams made with CU_STREAM_NON_BLOCKING have no implicit order with the legacy stream. */
+static bool independent(CUstream stream, enum zc_flavour flavour)
+{
+    unsigned flags = 0;
+    if (!stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
+        return false;
+    return ZC_FLAVOURED(flavour, cuStreamGetFlags)(stream, &flags) == CUDA_SUCCESS &&
+           (flags & CU_STREAM_NON_BLOCKING);
+}
+
+/* Asking the legacy stream covers all streams that synchronise with it: it reports them as its own
+ * pending work.  The other way round a stream does not report the legacy stream's. */
+bool zc_stream_idle(CUstream stream, enum zc_flavour flavour)
+{
+    if (!independent(stream, flavour))
+        stream = CU_STREAM_LEGACY;
+    return ZC_FLAVOURED(flavour, cuStreamQuery)(stream) == CUDA_SUCCESS;
+}
+
+CUevent zc_stream_mark(CUstream stream, enum zc_flavour flavour)
+{
+    CUevent event = NULL;
+    if (zc_real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        return NULL;
+    if (ZC_FLAVOURED(flavour, cuEventRecord)(event, stream) == CUDA_SUCCESS)
+        return event;
+    zc_real.cuEventDestroy_v2(event);
+    return NULL;
+}
+
+/* The legacy stream and independent ones can be waited for as they are.  In between, a recorded event
+ * takes part in the implicit order as a copy would, and waits for no other stream's sake. */
+CUresult zc_stream_drain(CUstream stream, enum zc_flavour flavour)
+{
+    if (is_legacy(stream, flavour) || independent(stream, flavour))
+        return ZC_FLAVOURED(flavour, cuStreamSynchronize)(stream);
+    CUevent event = zc_stream_mark(stream, flavour);
+    if (!event)
+        return ZC_FLAVOURED(flavour, cuStreamSynchronize)(stream);
+    CUresult result = zc_real.cuEventSynchronize(event);
+    zc_real.cuEventDestroy_v2(event);
+    return result;
+}
+
+CUresult zc_stream_call(CUstream stream, enum zc_flavour flavour, CUhostFn fn, void *data)
+{
+    return ZC_FLAVOURED(flavour, cuLaunchHostFunc)(stream, fn, data);
+}

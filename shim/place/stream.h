@@ -1,0 +1,26 @@
+/* What a stream still has to do. */
+#ifndef ZC_PLACE_STREAM_H
+#define ZC_PLACE_STREAM_H
+
+#include "catch/real.h"
+
+/*
+ * True when a call put into the stream now would run at once: nothing before it is pending, in the
+ * stream itself or, for streams that synchronise with the legacy stream, there.  Errs towards false.
+ * Must not be called while a capture is under way anywhere: cuStreamQuery would invalidate it.
+ */
+bool zc_stream_idle(CUstream stream, enum zc_flavour flavour);
+
+/*
+ * Waits until a call put into the stream now would run: what CUDA's synchronous copies do.  Returns
+ * the driver's code, which is that of any sticky error.  Not during captures.
+ */
+CUresult zc_stream_drain(CUstream stream, enum zc_flavour flavour);
+
+/* An event recorded on the stream now, to be destroyed by the caller; NULL if the driver refuses. */
+CUevent zc_stream_mark(CUstream stream, enum zc_flavour flavour);
+
+/* Runs `fn` in stream order (cuLaunchHostFunc); fn must not call CUDA. */
+CUresult zc_stream_call(CUstream stream, enum zc_flavour flavour, CUhostFn fn, void *data);
+
+#endif

@@ -1,0 +1,156 @@
+#!/usr/bin/env bats
+# The rules of form that every source file keeps, checked by machine.
+
+bats_require_minimum_version 1.5.0
+
+# Prints the source files of the given extensions, one a line.
+sources() {
+    local -a names=()
+    local extension
+    for extension in "$@"; do
+        names+=(-o -name "*.$extension")
+    done
+    find shim policy kernels tests scripts .ci -type f \( "${names[@]:1}" \) \
+        ! -path '*/corpus/*' ! -name '.*' | sort
+}
+
+code() { sources c h S def cu cuh cpp; }
+all_text() {
+    sources c h S def cu cuh cpp bats bash sh py awk mk map conf md
+    ls Makefile README.md .ci/run 2>/dev/null
+}
+
+# Fails with the lines on standard input as findings, if there are any.
+no_findings() {
+    local findings
+    findings=$(cat)
+    [[ -z $findings ]] || { printf '%s\n%s\n' "$1" "$findings"; return 1; }
+}
+
+# Compiles the headers and sources given on standard input for their diagnostics alone, with the
+# library's own flags.  $1 compiler, $2... further flags
+diagnose() {
+    local -a command
+    read -r -a command <"${ZC_BUILD:-build}/command"
+    xargs -P 2 -n 1 "$1" "${command[@]:1}" -Werror "${@:2}" -fsyntax-only 2>&1
+}
+
+@test "no source file is longer than 500 lines" {
+    sources c h S def cu cuh cpp bats bash sh py awk mk | xargs wc -l |
+        awk '$1 > 500 && $2 != "total"' | no_findings "longer than 500 lines:"
+}
+
+@test "no function is longer than 60 lines" {
+    sources c | xargs awk '
+        FNR == 1 { start = 0 }
+        /^\{/ { start = FNR }
+        /^\}/ { if (start && FNR - start - 1 > 60) print FILENAME ":" start ": " FNR - start - 1
+                start = 0 }' | no_findings "functions longer than 60 lines:"
+}
+
+@test "no line is wider than 100 columns" {
+    { code | grep -v '\.def$'; sources bats bash sh py awk; } | xargs env LC_ALL=C.UTF-8 awk '
+        length($0) > 100 { print FILENAME ":" FNR ": " length($0) }' |
+        no_findings "wider than 100 columns:"
+}
+
+@test "nothing is left to be done later" {
+    all_text | xargs grep -nwE 'TO[D]O|FI[X]ME|X[X]X|HA[C]K' | no_findings "unfinished:"
+}
+
+@test "C sources hold no tabs" {
+    code | xargs grep -nP '\t' | no_findings "tabs:"
+}
+
+@test "no line ends in blanks" {
+    all_text | xargs grep -nE '[[:blank:]]+$' | no_findings "trailing blanks:"
+}
+
+@test "every text file ends in a newline" {
+    all_text | while read -r file; do
+        [[ -z $(tail -c 1 "$file") ]] || echo "$file"
+    done | no_findings "no newline at the end:"
+}
+
+@test "no file names a path of somebody's machine" {
+    all_text | xargs grep -nE '(^|[^A-Za-z0-9._$}/-])/(home|root|work|Users)/' |
+        no_findings "private paths:"
+}
+
+@test "every source file opens with a comment on what it holds" {
+    {
+        code | while read -r file; do
+            head -n 1 "$file" | grep -qE '^(/\*|//)' || echo "$file"
+        done
+        { sources mk; ls Makefile; } | while read -r file; do
+            head -n 1 "$file" | grep -q '^# ' || echo "$file"
+        done
+        { sources bats bash sh py awk; ls .ci/run; } | while read -r file; do
+            head -n 2 "$file" | grep -qE '^(# |""")' || echo "$file"
+        done
+    } | no_findings "no opening comment:"
+}
+
+@test "every header compiles by itself" {
+    find shim policy -name '*.h' | diagnose "${CC:-gcc}" -x c -Wno-unused-function |
+        no_findings "headers:"
+}
+
+@test "clang finds nothing to warn about in the library" {
+    command -v clang >/dev/null || skip "no clang"
+    find shim policy -name '*.c' ! -name '*_aarch64.c' ! -name '*_x86_64.c' |
+        diagnose clang | no_findings "clang:"
+}
+
+@test "the library does not rest on the sign of plain char" {
+    find shim policy -name '*.c' ! -name '*_aarch64.c' ! -name '*_x86_64.c' |
+        diagnose "${CC:-gcc}" -funsigned-char -Wtype-limits | no_findings "unsigned char:"
+}
+
+@test "the library's sources include no header of the standard's input and output" {
+    find shim policy -name '*.[ch]' | xargs grep -nE '#include <(stdio|locale|wchar|iconv)\.h>' |
+        no_findings "headers that the preloaded library must not use:"
+}
+
+@test "policy/ knows nothing of CUDA" {
+    find policy -name '*.[ch]' | xargs grep -nE '#include [<"](cuda|shim/|catch/|place/|ledger/)' |
+        no_findings "includes in policy/:"
+}
+
+@test "sample programs know nothing of libzc" {
+    find kernels -name '*.c' -o -name '*.h' -o -name '*.cu*' | xargs grep -niE 'libzc|\bzc_' |
+        no_findings "libzc in kernels/:"
+}
+
+@test "shellcheck finds nothing in the shell scripts" {
+    command -v shellcheck >/dev/null || skip "no shellcheck"
+    { sources sh; ls .ci/run; } | xargs shellcheck
+}
+
+@test "Python scripts need the standard library alone" {
+    command -v python3 >/dev/null || skip "no python3"
+    for script in $(find scripts tests -name '*.py'); do
+        python3 - "$script" <<'PYTHON'
+import ast, sys
+tree = ast.parse(open(sys.argv[1]).read(), sys.argv[1])
+names = set()
+for node in ast.walk(tree):
+    if isinstance(node, ast.Import):
+        names.update(alias.name.split(".")[0] for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.level == 0:
+        names.add(node.module.split(".")[0])
+foreign = names - set(sys.stdlib_module_names)
+sys.exit(f"{sys.argv[1]}: {sorted(foreign)}" if foreign else 0)
+PYTHON
+    done
+}
+
+@test "cppcheck finds nothing in the library" {
+    command -v cppcheck >/dev/null || skip "no cppcheck"
+    # ctuPointerArith takes a pointer just past an array, which C allows, for an overflow; the shift
+    # of a negative number is an arithmetic one in gcc and clang.
+    cppcheck --quiet --inline-suppr --error-exitcode=1 --enable=warning,portability \
+        --std=c11 --max-configs=2 -D__GNUC__=12 -D__x86_64__=1 -D__linux__=1 -D_GNU_SOURCE=1 \
+        --suppress=missingIncludeSystem --suppress=ctuPointerArith \
+        --suppress=shiftTooManyBitsSigned -Ishim -I. shim policy
+}

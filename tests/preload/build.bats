@@ -1,0 +1,133 @@
+#!/usr/bin/env bats
+# The Makefile and scripts/deps.sh: what `make` says, installs, removes and asks for.
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+    # A build of its own, in a folder of its own, by the compiler that the rest is not tested with.
+    unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
+    export OWN=$BATS_FILE_TMPDIR/build
+    OWN_CC=$(command -v clang || command -v gcc)
+    export OWN_CC
+    make -s B="$OWN" CC="$OWN_CC" CFLAGS=-O1 WERROR=1 "$OWN/libzc.so"
+}
+
+own_make() { make B="$OWN" CC="$OWN_CC" CFLAGS=-O1 WERROR=1 "$@"; }
+
+@test "clang builds the library, and it needs libc alone" {
+    [ -f "$OWN/libzc.so" ]
+    run -0 readelf -d "$OWN/libzc.so"
+    [ "$(grep NEEDED <<<"$output" | grep -vcE '\[(libc\.so\.6|ld-linux[^]]*)\]')" -eq 0 ]
+}
+
+@test "a second make compiles nothing" {
+    run -0 own_make
+    ! grep -qE '^ +(CC|LD|AS|AR) ' <<<"$output"
+}
+
+@test "another flag compiles everything again" {
+    run -0 own_make -n CFLAGS=-O0
+    objects=$(find "$OWN/shim" "$OWN/policy" -name '*.o' | wc -l)
+    [ "$(grep -c ' -c -o ' <<<"$output")" -eq "$objects" ]
+}
+
+@test "install puts library, sample policy and presets below DESTDIR and PREFIX" {
+    run -0 own_make install DESTDIR="$BATS_TEST_TMPDIR/root" PREFIX=/opt/zc
+    cmp "$OWN/libzc.so" "$BATS_TEST_TMPDIR/root/opt/zc/lib/libzc.so"
+    for file in policy/policy.conf policy/presets/*.conf; do
+        cmp "$file" "$BATS_TEST_TMPDIR/root/opt/zc/share/libzc/${file#policy/}"
+    done
+    [ -z "$(find "$BATS_TEST_TMPDIR/root" -type f ! -path '*/opt/zc/*')" ]
+}
+
+@test "uninstall removes what install put there and nothing else" {
+    local root=$BATS_TEST_TMPDIR/root
+    mkdir -p "$root/usr/local/lib"
+    echo other >"$root/usr/local/lib/libother.so"
+    run -0 own_make install DESTDIR="$root"
+    [ -f "$root/usr/local/lib/libzc.so" ]
+    run -0 own_make uninstall DESTDIR="$root"
+    [ "$(find "$root" -type f)" = "$root/usr/local/lib/libother.so" ]
+    [ ! -d "$root/usr/local/share/libzc" ]
+}
+
+# Runs make for a thing that is missing: one line that names it and the way to get it, status 2.
+one_line_about() {
+    local what=$1
+    shift
+    run -2 make -s "$@"
+    [ "${#lines[@]}" -eq 1 ]
+    [[ $output == *"$what"* ]]
+    [[ $output == *"make deps"* ]]
+}
+
+@test "a missing toolkit takes one line that says how to get it" {
+    one_line_about "no cuda.h in /nonexistent/include" CUDA_HOME=/nonexistent DEPS=/nonexistent
+}
+
+@test "a missing uthash.h takes one line that says how to get it" {
+    one_line_about "uthash-dev" CPPFLAGS=-nostdinc
+}
+
+@test "a missing compiler takes one line that says how to get it" {
+    one_line_about "no C compiler 'no-such-cc'" CC=no-such-cc
+}
+
+@test "help lists every target that users call" {
+    run -0 make -s help
+    for target in all deps check check-gpu demo bench-overhead fuzz install uninstall clean; do
+        grep -q "make $target " <<<"$output"
+    done
+}
+
+@test "the toolkit from the wheels is taken where CUDA_HOME has none" {
+    mkdir -p "$BATS_TEST_TMPDIR/deps/cuda/include"
+    touch "$BATS_TEST_TMPDIR/deps/cuda/include/cuda.h"
+    run -0 make -n B="$BATS_TEST_TMPDIR/b" CUDA_HOME=/nonexistent DEPS="$BATS_TEST_TMPDIR/deps"
+    [[ $output == *"-isystem $BATS_TEST_TMPDIR/deps/cuda/include"* ]]
+}
+
+# A PATH with only the tools that scripts/deps.sh itself needs, and an apt-get that takes notes.
+bare_path() {
+    mkdir -p "$BATS_TEST_TMPDIR/bin"
+    local tool
+    for tool in bash env dirname mkdir gcc make grep tail id; do
+        ln -sf "$(command -v "$tool")" "$BATS_TEST_TMPDIR/bin/$tool"
+    done
+    printf '#!/bin/bash\necho "$*" >>"%s"\n' "$BATS_TEST_TMPDIR/asked" \
+        >"$BATS_TEST_TMPDIR/bin/apt-get"
+    chmod +x "$BATS_TEST_TMPDIR/bin/apt-get"
+}
+
+@test "deps asks for the Debian package of each missing tool, as root or in words" {
+    bare_path
+    mkdir -p "$BATS_TEST_TMPDIR/cuda/include" "$BATS_TEST_TMPDIR/cuda/bin"
+    touch "$BATS_TEST_TMPDIR/cuda/include/cuda.h"
+    printf '#!/bin/sh\n' >"$BATS_TEST_TMPDIR/cuda/bin/nvcc"
+    chmod +x "$BATS_TEST_TMPDIR/cuda/bin/nvcc"
+    run env PATH="$BATS_TEST_TMPDIR/bin" CC=gcc CUDA_HOME="$BATS_TEST_TMPDIR/cuda" \
+        DEPS="$BATS_TEST_TMPDIR/deps" bash scripts/deps.sh
+    [[ $output == *"apt-get install"*"g++"*"bats"*"perl"*"python3"* ]]
+    [[ $output != *uthash* ]]
+    [[ $EUID -ne 0 ]] || grep -q 'install.* bats perl' "$BATS_TEST_TMPDIR/asked"
+}
+
+@test "deps says nothing and fetches nothing where everything is there" {
+    run -0 env DEPS="$BATS_TEST_TMPDIR/deps" scripts/deps.sh
+    [ -z "$output" ] || skip "something is missing here: $output"
+    [ -z "$(find "$BATS_TEST_TMPDIR/deps" -type f)" ]
+}
+
+@test "deps explains itself when called in a way it does not know" {
+    run -2 scripts/deps.sh headers
+    [[ $output == *"headers VERSION"* ]]
+}
+
+@test "the demo runs a program bare and under two policies, and its results stay the same" {
+    [ -x "$ZC_BUILD/kernels/gather-shared" ] || skip "no nvcc, so no sample programs"
+    run -0 scripts/demo.sh
+    [[ $output == *"GPU"* ]]
+    [[ $output == *Asked*Moved*"CPU copied"*Elided* ]]
+    [ "$(grep -cE '^(bare|watch-only|read-mostly-table) ' <<<"$output")" -eq 3 ]
+    [ -e /dev/nvidiactl ] || [[ $output == *simulated* ]]
+}

@@ -1,0 +1,44 @@
+# Helpers of the end-to-end tests: the simulated GPU, policies, and running programs under both.
+# Tests run in the top folder of the source tree; ZC_BUILD is the build folder.
+
+bats_require_minimum_version 1.5.0
+
+ZC_BUILD=${ZC_BUILD:-build}
+LIBZC=$PWD/$ZC_BUILD/libzc.so
+SIM=$PWD/$ZC_BUILD/sim
+
+# Gives the simulated GPU to every program that the test starts.  $1: program of kernels/ whose
+# kernels it runs.
+sim_env() {
+    export LD_LIBRARY_PATH=$SIM${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export SIM_KERNELS=$SIM/kernels/$1.so
+}
+
+# Skips the test where a file was not built, as without nvcc.
+need_built() {
+    local file
+    for file in "$@"; do
+        [[ -e $file ]] || skip "$file was not built"
+    done
+}
+
+# Writes a policy with one rule of the given lines, unless they bring sections of their own, to
+# $BATS_TEST_TMPDIR/policy.conf.
+write_policy() {
+    {
+        [[ $1 == \[* ]] || echo "[rule all]"
+        printf '%s\n' "$1"
+    } >"$BATS_TEST_TMPDIR/policy.conf"
+}
+
+# Runs a program under libzc with a policy: under_policy 'place = mapped' CMD [ARGUMENT...]
+under_policy() {
+    write_policy "$1"
+    shift
+    env ZC_POLICY="$BATS_TEST_TMPDIR/policy.conf" ZC_LOG="${ZC_LOG:-off}" LD_PRELOAD="$LIBZC" "$@"
+}
+
+# Prints one field of a program's JSON line on standard input, without quotes: json_field checksum
+json_field() {
+    sed -nE 's/.*"'"$1"'":("([^"]*)"|([^,}]*)).*/\2\3/p'
+}

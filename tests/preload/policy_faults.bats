@@ -1,0 +1,133 @@
+#!/usr/bin/env bats
+# A policy that is faulty, missing or unsafe: the program goes on with the same result, what was
+# right in the file holds, and standard error says what was wrong.
+
+load common.bash
+
+setup() {
+    need_built "$LIBZC" "$ZC_BUILD/kernels/vecadd-shared" "$SIM/kernels/vecadd.so"
+    sim_env vecadd
+    top=$PWD
+    vecadd=$top/$ZC_BUILD/kernels/vecadd-shared
+    export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl ZC_LOG_LEVEL=allocs
+    unset ZC_POLICY ZC_STRICT
+    cd "$BATS_TEST_TMPDIR" || return
+}
+
+# Runs vecadd under libzc with the given variables; it must succeed with its own output alone.
+under_libzc() {
+    run --separate-stderr timeout 60 env LD_PRELOAD="$LIBZC" "$@" "$vecadd"
+    [ "$status" -eq 0 ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ $output == *'"verified":true'* ]]
+}
+
+says() {
+    grep -qF -- "libzc: $1" <<<"$stderr"
+}
+
+# Rules that took requests, by the log.
+rules_used() {
+    sed -nE '/"type": ?"alloc"/s/.*"rule": ?"([^"]*)".*/\1/p' "$ZC_LOG" | sort -u | tr '\n' ' '
+}
+
+@test "an unknown key is reported with file, line and the nearest key, and only its rule is lost" {
+    printf '%s\n' '[rule bad]' 'plcae = mapped' '[rule good]' 'place = mapped' >p.conf
+    under_libzc ZC_POLICY=p.conf
+    says "p.conf:2:1: unknown key 'plcae' (did you mean 'place'?)"
+    [ "$(rules_used)" = "good " ]
+}
+
+@test "an impossible size is reported and only its rule is lost" {
+    printf '%s\n' '[rule bad]' 'size = 2G..1M' 'place = vmm' '[rule good]' 'place = mapped' >p.conf
+    under_libzc ZC_POLICY=p.conf
+    says "p.conf:2:8: size: range '2G..1M' is reversed"
+    [ "$(rules_used)" = "good " ]
+}
+
+@test "a rule that can never match is warned of" {
+    printf '%s\n' '[rule first]' 'place = mapped' '[rule hidden]' 'size = 1M..' 'place = vmm' \
+        >p.conf
+    under_libzc ZC_POLICY=p.conf
+    says "p.conf:3:1: rule 'hidden' never matches: rule 'first' in line 1 takes all its requests"
+    [ "$(rules_used)" = "first " ]
+}
+
+@test "with ZC_STRICT=1 a faulty file is refused whole" {
+    printf '%s\n' '[rule bad]' 'plcae = mapped' '[rule good]' 'place = mapped' >p.conf
+    under_libzc ZC_POLICY=p.conf ZC_STRICT=1
+    says "p.conf:2:1: unknown key 'plcae' (did you mean 'place'?)"
+    [ "$(rules_used)" = "" ]
+}
+
+@test "with ZC_STRICT=1 a file with warnings alone is used" {
+    printf '%s\n' '[rule good]' 'place = mapped' 'chunk = 2M' >p.conf
+    under_libzc ZC_POLICY=p.conf ZC_STRICT=1
+    says "p.conf:3:9: chunk: has no effect, it goes with place vmm"
+    [ "$(rules_used)" = "good " ]
+}
+
+@test "a named policy that is missing is reported and not replaced by ./policy.conf" {
+    printf '%s\n' '[rule good]' 'place = mapped' >policy.conf
+    chmod 644 policy.conf
+    under_libzc ZC_POLICY=nowhere.conf
+    says "nowhere.conf: there is no such file"
+    [ "$(rules_used)" = "" ]
+}
+
+@test "a FIFO, a folder and an endless file in place of the policy are refused at once" {
+    mkfifo fifo.conf
+    mkdir folder.conf
+    for path in fifo.conf folder.conf /dev/zero; do
+        rm -f "$ZC_LOG"
+        under_libzc ZC_POLICY=$path
+        says "$path: not a regular file"
+    done
+}
+
+@test "./policy.conf is used" {
+    printf '%s\n' '[rule good]' 'place = mapped' >policy.conf
+    chmod 644 policy.conf
+    under_libzc
+    [ "$(rules_used)" = "good " ]
+}
+
+@test "./policy.conf that others may write to is refused" {
+    printf '%s\n' '[rule good]' 'place = mapped' >policy.conf
+    chmod 666 policy.conf
+    under_libzc
+    says "./policy.conf: others may write to it"
+    [ "$(rules_used)" = "" ]
+}
+
+@test "ZC_POLICY=off uses no policy" {
+    printf '%s\n' '[rule good]' 'place = mapped' >policy.conf
+    chmod 644 policy.conf
+    under_libzc ZC_POLICY=off
+    [ "$(rules_used)" = "" ]
+}
+
+@test "binary garbage as a policy costs messages, not the program" {
+    head -c 100000 /dev/urandom >p.conf
+    under_libzc ZC_POLICY=p.conf
+    says "p.conf:1:"
+    [ "$(rules_used)" = "" ]
+    [ "$(LC_ALL=C grep -c '[^[:print:][:space:]]' <<<"$stderr")" -eq 0 ]
+}
+
+@test "a program that never calls CUDA hears nothing of a faulty policy" {
+    printf '%s\n' '[rule bad]' 'plcae = mapped' >p.conf
+    run --separate-stderr env LD_PRELOAD="$LIBZC" ZC_POLICY=p.conf /bin/echo hello
+    [ "$status" -eq 0 ]
+    [ "$output" = hello ]
+    [ -z "$stderr" ]
+    [ ! -e "$ZC_LOG" ]
+}
+
+@test "every preset runs vecadd without a fault in the file" {
+    for preset in "$top"/policy/presets/*.conf; do
+        rm -f "$ZC_LOG"
+        under_libzc ZC_POLICY="$preset"
+        [ "$(grep -cE 'unknown|expected|never matches|no effect' <<<"$stderr")" -eq 0 ]
+    done
+}

@@ -1,0 +1,111 @@
+#!/bin/bash
+# Runs test files through prove, and ends with the line `N passed, N failed, N skipped`, in which
+# every test case counts once.  Exit status 0 only if none failed.
+#
+#   tests/run.sh [FILE...]     FILE: a built test program or a .bats file; all of them by default
+#
+# ZC_BUILD    the build folder (build)
+# ZC_JOBS     test files run at a time (2)
+# ZC_TIMEOUT  seconds a test file may take (120)
+set -u
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
+export ZC_BUILD=${ZC_BUILD:-build}
+tap=$ZC_BUILD/tests/tap
+
+# Runs one test file, for prove: its TAP goes to prove and, for the count, to a file.
+run_one() {
+    local file=$1 out status
+    out=$tap/${file//\//_}.tap
+    local -a command=("$file")
+    [[ $file == *.bats ]] && command=(bats --tap "$file")
+    [[ $file != */* ]] && command=("./$file")
+    timeout -k 5 "${ZC_TIMEOUT:-120}" "${command[@]}" </dev/null >"$out.raw" 2>&1
+    status=$?
+    # cmocka 1.1 prints a skipped case as "not ok N # SKIP", which TAP reads as a failure.
+    sed -E 's/^not (ok [0-9]+.*# SKIP)/\1/' "$out.raw" >"$out"
+    rm -f "$out.raw"
+    if ((status == 124 || status == 137)); then
+        echo "# $file ran past ${ZC_TIMEOUT:-120} s or was killed" >>"$out"
+    elif ((status > 128)); then
+        echo "# $file was ended by signal $((status - 128))" >>"$out"
+    fi
+    if ! grep -q '^1\.\.[0-9]' "$out"; then
+        plain_result "$file" "$status" "$out"
+    fi
+    cat "$out"
+    return "$status"
+}
+
+# A program without TAP counts as one case: exit status 0 passes, 77 skips, all else fails.
+plain_result() {
+    sed -i 's/^/# /' "$3"
+    case $2 in
+    0) echo "ok 1 - $1" ;;
+    77) echo "ok 1 - $1 # SKIP" ;;
+    *) echo "not ok 1 - $1 (exit status $2)" ;;
+    esac >>"$3"
+    echo "1..1" >>"$3"
+}
+
+# Prints "passed failed skipped" of one file's TAP.  Planned cases that never reported, and a file
+# that stopped with an error though no case failed, count as failures.
+count_one() {
+    awk -v status="$2" '
+        /^ok / { if (/# [Ss][Kk][Ii][Pp]/) skipped++; else passed++ }
+        /^not ok / { failed++ }
+        /^1\.\.[0-9]/ { split($1, plan, /\.\./); planned += plan[2] }
+        END {
+            missing = planned - passed - failed - skipped
+            if (missing > 0) failed += missing
+            if (status != 0 && failed == 0) failed = 1
+            print passed + 0, failed + 0, skipped + 0
+        }' "$1"
+}
+
+if [[ ${1:-} == --one ]]; then
+    run_one "$2"
+    status=$?
+    ((status == 77)) && status=0
+    echo "$status" >"$tap/${2//\//_}.status"
+    exit "$status"
+fi
+
+# The tests' own settings must not come from the caller's environment.
+unset LD_PRELOAD "${!SIM_@}" ZC_POLICY ZC_LOG ZC_LOG_LEVEL ZC_STRICT ZC_DEBUG
+export LC_ALL=C
+ulimit -c 0
+
+files=("$@")
+if ((${#files[@]} == 0)); then
+    shopt -s nullglob
+    for source in tests/unit/*.c tests/stress/*.c; do
+        files+=("$ZC_BUILD/${source%.c}")
+    done
+    for source in tests/fuzz/*_fuzz.c; do
+        files+=("$ZC_BUILD/${source%.c}-replay")
+    done
+    files+=(tests/preload/*.bats tests/check/*.bats)
+    shopt -u nullglob
+fi
+
+rm -rf "$tap"
+mkdir -p "$tap"
+prove -j "${ZC_JOBS:-2}" --exec 'tests/run.sh --one' "${files[@]}"
+proved=$?
+
+passed=0 failed=0 skipped=0
+failing=()
+for file in "${files[@]}"; do
+    name=$tap/${file//\//_}
+    read -r p f s < <(count_one "$name.tap" "$(cat "$name.status" 2>/dev/null || echo 1)" 2>&1)
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+    ((f == 0)) || failing+=("$file")
+done
+for file in "${failing[@]}"; do
+    printf '\n--- %s failed:\n' "$file"
+    cat "$tap/${file//\//_}.tap" 2>/dev/null
+done
+# What prove alone noticed (cases out of order, a plan that does not fit) is a failure as well.
+((proved == 0 || failed > 0)) || failed=1
+printf '\n%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
+((failed == 0))

@@ -1,0 +1,176 @@
+/* The ordered table of blocks, and what a copy or a kernel may do at an address. */
+#include "memory.h"
+#include "../sim.h"
+#include <stdlib.h>
+#include <string.h>
+
+static struct sim_block **blocks; /* sorted by address */
+static size_t block_count, block_capacity;
+__thread int sim_kernel_device = -1;
+
+/* Index of the first block that starts after `va`. */
+static size_t block_after(CUdeviceptr va)
+{
+    size_t low = 0, high = block_count;
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+        if (blocks[mid]->va <= va)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+struct sim_block *sim_block_find(CUdeviceptr va)
+{
+    size_t at = block_after(va);
+    if (at == 0 || va - blocks[at - 1]->va >= blocks[at - 1]->size)
+        return NULL;
+    return blocks[at - 1];
+}
+
+struct sim_block *sim_block_overlap(CUdeviceptr va, size_t size)
+{
+    struct sim_block *b = sim_block_find(va);
+    size_t at = block_after(va);
+    if (b)
+        return b;
+    return at < block_count && blocks[at]->va - va < size ? blocks[at] : NULL;
+}
+
+struct sim_block *sim_block_at(size_t i)
+{
+    return i < block_count ? blocks[i] : NULL;
+}
+
+struct sim_block *sim_block_add(CUdeviceptr va, size_t size, enum sim_kind kind, int device, struct sim_context *ctx)
+{
+    struct sim_block *b = calloc(1, sizeof *b);
+    size_t at = block_after(va);
+    if (block_count == block_capacity) {
+        block_capacity = block_capacity ? 2 * block_capacity : 1024;
+        blocks = realloc(blocks, block_capacity * sizeof *blocks);
+    }
+    memmove(blocks + at + 1, blocks + at, (block_count - at) * sizeof *blocks);
+    blocks[at] = b;
+    block_count++;
+    b->va = va;
+    b->size = size;
+    b->kind = kind;
+    b->device = device;
+    b->ctx = ctx;
+    b->id = sim_next_id();
+    return b;
+}
+
+void sim_block_remove(struct sim_block *block)
+{
+    size_t at = block_after(block->va) - 1;
+    block_count--;
+    memmove(blocks + at, blocks + at + 1, (block_count - at) * sizeof *blocks);
+    free(block);
+}
+
+/* The end of the run of blocks of one kind of storage that starts in `b`: mappings side by side are one range. */
+static bool run_holds(const struct sim_block *b, CUdeviceptr va, size_t size, int user, bool write)
+{
+    CUdeviceptr end = va + size;
+    if (end < va)
+        return false;
+    while (b->kind == SIM_VMM) {
+        if (b->access[user] < (write ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ))
+            return false;
+        if (end <= b->va + b->size)
+            return true;
+        b = sim_block_find(b->va + b->size);
+        if (!b)
+            return false;
+    }
+    return end <= b->va + b->size;
+}
+
+static enum sim_traffic_kind traffic_kind(const struct sim_block *b, bool on_host)
+{
+    switch (b->kind) {
+    case SIM_HOST:
+    case SIM_REGISTERED:
+        return SIM_PINNED;
+    case SIM_MANAGED:
+        return SIM_UNIFIED;
+    default:
+        return on_host ? SIM_PINNED : SIM_ON_DEVICE;
+    }
+}
+
+/* A mapping that the device may not touch but the CPU may is pageable memory to the copy engine. */
+static CUresult resolve_cpu_only(const struct sim_block *b, CUdeviceptr va, size_t size, bool write, struct sim_place *out)
+{
+    if (b->kind != SIM_VMM || !run_holds(b, va, size, SIM_CPU, write))
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = (struct sim_place){(char *)(uintptr_t)va, SIM_PAGEABLE, -1};
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_resolve(CUdeviceptr va, size_t size, int device, bool write, bool pageable, struct sim_place *out)
+{
+    struct sim_block *b = sim_block_find(va);
+    if (!b) {
+        if (!pageable || va == 0 || sim_va_reserved(va))
+            return CUDA_ERROR_INVALID_VALUE;
+        *out = (struct sim_place){(char *)(uintptr_t)va, SIM_PAGEABLE, -1};
+        return CUDA_SUCCESS;
+    }
+    if (write && b->kind == SIM_REGISTERED && (b->flags & CU_MEMHOSTREGISTER_READ_ONLY))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!run_holds(b, va, size, device, write))
+        return pageable ? resolve_cpu_only(b, va, size, write, out) : CUDA_ERROR_INVALID_VALUE;
+    bool on_host = b->kind == SIM_VMM && b->device < 0;
+    out->kind = traffic_kind(b, on_host);
+    out->device = out->kind == SIM_ON_DEVICE ? b->device : -1;
+    out->pointer = b->kind == SIM_VMM ? sim_alias(va, device) : b->storage + (va - b->va);
+    return CUDA_SUCCESS;
+}
+
+/* What the kernel of `device` finds behind an address; NULL is a page fault. */
+static void *gpu_view(CUdeviceptr va, int device, bool write)
+{
+    struct sim_block *b = sim_block_find(va);
+    if (!b || (b->kind == SIM_VMM && b->access[device] < (write ? 3 : 1)))
+        return NULL;
+    if (write && b->kind == SIM_REGISTERED && (b->flags & CU_MEMHOSTREGISTER_READ_ONLY))
+        return NULL;
+    bool on_device = b->kind == SIM_DEVICE || b->kind == SIM_GLOBAL;
+    if (on_device && b->device != device) {
+        bool peer = false;
+        for (struct sim_context *ctx = sim_contexts; ctx; ctx = ctx->next)
+            peer = peer || (ctx->alive && ctx->device == device && ctx->peer[b->device]);
+        if (!peer)
+            return NULL;
+    }
+    if (b->kind == SIM_POOLED && b->device != device && !b->access[device])
+        return NULL;
+    return b->kind == SIM_VMM ? sim_alias(va, device) : b->storage + (va - b->va);
+}
+
+static void *gpu_pointer(CUdeviceptr va, bool write)
+{
+    struct sim_context *ctx;
+    sim_relock();
+    int device = sim_kernel_device;
+    if (device < 0)
+        device = sim_current(&ctx) == CUDA_SUCCESS ? ctx->device : 0;
+    void *p = gpu_view(va, device, write);
+    sim_unlock();
+    return p;
+}
+
+SIM_EXPORT void *sim_gpu_pointer(CUdeviceptr va)
+{
+    return gpu_pointer(va, false);
+}
+
+SIM_EXPORT void *sim_gpu_pointer_write(CUdeviceptr va)
+{
+    return gpu_pointer(va, true);
+}

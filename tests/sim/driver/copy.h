@@ -1,0 +1,34 @@
+/* The copy engine: every copy is a CUDA_MEMCPY3D, every set a CUDA_MEMSET_NODE_PARAMS. */
+#ifndef SIM_COPY_H
+#define SIM_COPY_H
+
+#include "memory.h"
+#include "stream.h"
+
+/* How a copy call behaves towards its caller. */
+enum sim_copy_mode {
+    SIM_COPY_SYNC, /* returns when the bytes are there; between devices, when it is queued */
+    SIM_COPY_ASYNC /* returns when queued, or as CUDA's rules for pageable memory want it */
+};
+
+/* The shape of a linear copy. memory types: of the host (any address), of the device, or CU_MEMORYTYPE_UNIFIED. */
+CUDA_MEMCPY3D sim_copy_linear(CUmemorytype dst_type, CUdeviceptr dst, CUmemorytype src_type, CUdeviceptr src, size_t n);
+
+/* Checks a copy and does or queues it on the stream of `handle`. */
+CUresult sim_copy(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_copy_mode mode);
+
+/* CUDA_ERROR_INVALID_VALUE where the copy could not run on `device`. */
+CUresult sim_copy_check(const CUDA_MEMCPY3D *shape, int device);
+
+/* Moves the bytes. Called without sim_lock. */
+CUresult sim_copy_run(struct sim_work *work);
+
+/* The same for sets. */
+CUresult sim_set_check(const CUDA_MEMSET_NODE_PARAMS *shape, int device);
+CUresult sim_set_run(struct sim_work *work);
+
+/* Counts one executed copy or set (`set` ignores the source) for SIM_COPIES. Called with sim_lock. */
+void sim_traffic_copy(const struct sim_place *src, const struct sim_place *dst, uint64_t bytes);
+void sim_traffic_set(const struct sim_place *dst, uint64_t bytes);
+
+#endif

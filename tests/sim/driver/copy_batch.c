@@ -1,0 +1,164 @@
+/* Batches of copies, in the forms of CUDA 12.8 (with failIdx) and 13.0. They run on a stream of the program's own, never on
+ * the legacy default stream, and can't be captured. */
+#include "array.h"
+#include "copy.h"
+
+#if CUDA_VERSION >= 12080
+
+static CUresult batch_stream(CUstream handle)
+{
+    struct sim_stream *s;
+    CUresult r = sim_stream_find(handle, &s);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (s->capture)
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    return s == s->ctx->legacy ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+/* Each attribute must apply to a run of copies that starts after the run before it. */
+static bool attributes_valid(const CUmemcpyAttributes *attrs, const size_t *starts, size_t n, size_t count)
+{
+    if (!attrs || !starts || n == 0 || n > count || starts[0] != 0)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        if (attrs[i].srcAccessOrder < CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ||
+            attrs[i].srcAccessOrder > CU_MEMCPY_SRC_ACCESS_ORDER_ANY)
+            return false;
+        if (i > 0 && (starts[i] <= starts[i - 1] || starts[i] >= count))
+            return false;
+    }
+    return true;
+}
+
+/* All copies are checked before the first is queued. */
+static CUresult batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs,
+                      size_t *starts, size_t n, size_t *fail, CUstream stream)
+{
+    CUDA_MEMCPY3D shape;
+    struct sim_context *ctx;
+    CUresult r = batch_stream(stream);
+    if (fail)
+        *fail = SIZE_MAX;
+    if (r == CUDA_SUCCESS)
+        r = sim_current(&ctx);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!dsts || !srcs || !sizes || count == 0 || !attributes_valid(attrs, starts, n, count))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count; i++) {
+        shape = sim_copy_linear(CU_MEMORYTYPE_UNIFIED, dsts[i], CU_MEMORYTYPE_UNIFIED, srcs[i], sizes[i]);
+        if (sizes[i] == 0 || sim_copy_check(&shape, ctx->device) != CUDA_SUCCESS) {
+            if (fail)
+                *fail = i;
+            return CUDA_ERROR_INVALID_VALUE;
+        }
+    }
+    for (size_t i = 0; i < count && r == CUDA_SUCCESS; i++) {
+        shape = sim_copy_linear(CU_MEMORYTYPE_UNIFIED, dsts[i], CU_MEMORYTYPE_UNIFIED, srcs[i], sizes[i]);
+        r = sim_copy(&shape, stream, SIM_COPY_ASYNC);
+    }
+    return r;
+}
+
+static size_t element_of(const CUmemcpy3DOperand *o)
+{
+    struct sim_array *a = o->type == CU_MEMCPY_OPERAND_TYPE_ARRAY ? sim_array_of(o->op.array.array) : NULL;
+    return a && a->desc.Width ? a->row / a->desc.Width : 0;
+}
+
+/* Extents and rows are in elements: of the array where one side is an array, else of one byte. */
+static CUresult shape_of(const CUDA_MEMCPY3D_BATCH_OP *op, CUDA_MEMCPY3D *c)
+{
+    size_t element = element_of(&op->src) ? element_of(&op->src) : element_of(&op->dst);
+    size_t unit = element ? element : 1;
+    if (op->extent.width == 0 || op->extent.height == 0 || op->extent.depth == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    *c = (CUDA_MEMCPY3D){.WidthInBytes = op->extent.width * unit, .Height = op->extent.height, .Depth = op->extent.depth};
+    if (op->src.type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
+        c->srcMemoryType = CU_MEMORYTYPE_ARRAY;
+        c->srcArray = op->src.op.array.array;
+        c->srcXInBytes = op->src.op.array.offset.x * unit;
+        c->srcY = op->src.op.array.offset.y;
+        c->srcZ = op->src.op.array.offset.z;
+    } else {
+        c->srcMemoryType = CU_MEMORYTYPE_UNIFIED;
+        c->srcDevice = op->src.op.ptr.ptr;
+        c->srcPitch = op->src.op.ptr.rowLength * unit;
+        c->srcHeight = op->src.op.ptr.layerHeight;
+    }
+    if (op->dst.type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
+        c->dstMemoryType = CU_MEMORYTYPE_ARRAY;
+        c->dstArray = op->dst.op.array.array;
+        c->dstXInBytes = op->dst.op.array.offset.x * unit;
+        c->dstY = op->dst.op.array.offset.y;
+        c->dstZ = op->dst.op.array.offset.z;
+    } else {
+        c->dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+        c->dstDevice = op->dst.op.ptr.ptr;
+        c->dstPitch = op->dst.op.ptr.rowLength * unit;
+        c->dstHeight = op->dst.op.ptr.layerHeight;
+    }
+    return CUDA_SUCCESS;
+}
+
+static CUresult batch_3d(size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail, unsigned long long flags,
+                         CUstream stream)
+{
+    CUDA_MEMCPY3D shape;
+    struct sim_context *ctx;
+    CUresult r = batch_stream(stream);
+    if (fail)
+        *fail = SIZE_MAX;
+    if (r == CUDA_SUCCESS)
+        r = sim_current(&ctx);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ops || count == 0 || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count; i++)
+        if (shape_of(&ops[i], &shape) != CUDA_SUCCESS || sim_copy_check(&shape, ctx->device) != CUDA_SUCCESS) {
+            if (fail)
+                *fail = i;
+            return CUDA_ERROR_INVALID_VALUE;
+        }
+    for (size_t i = 0; i < count && r == CUDA_SUCCESS; i++) {
+        shape_of(&ops[i], &shape);
+        r = sim_copy(&shape, stream, SIM_COPY_ASYNC);
+    }
+    return r;
+}
+
+SIM_API_PTSZ(cuMemcpyBatchAsync,
+             (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs,
+              size_t *starts, size_t n, size_t *fail, CUstream stream),
+             (dsts, srcs, sizes, count, attrs, starts, n, fail, stream))
+{
+    return batch(dsts, srcs, sizes, count, attrs, starts, n, fail, stream);
+}
+
+SIM_API_PTSZ(cuMemcpy3DBatchAsync,
+             (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail, unsigned long long flags, CUstream stream),
+             (count, ops, fail, flags, stream))
+{
+    return batch_3d(count, ops, fail, flags, stream);
+}
+
+#if CUDA_VERSION >= 13000
+SIM_API_PTSZ(cuMemcpyBatchAsync_v2,
+             (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs,
+              size_t *starts, size_t n, CUstream stream),
+             (dsts, srcs, sizes, count, attrs, starts, n, stream))
+{
+    return batch(dsts, srcs, sizes, count, attrs, starts, n, NULL, stream);
+}
+
+SIM_API_PTSZ(cuMemcpy3DBatchAsync_v2,
+             (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags, CUstream stream),
+             (count, ops, flags, stream))
+{
+    return batch_3d(count, ops, NULL, flags, stream);
+}
+#endif
+
+#endif

@@ -1,0 +1,62 @@
+/* Graphs: nodes of work with dependencies, and their executable copies. */
+#ifndef SIM_GRAPH_H
+#define SIM_GRAPH_H
+
+#include "stream.h"
+
+/* One node. CUgraphNode points to it. Guarded by sim_lock. */
+struct sim_node {
+    struct sim_graph *graph; /* owner */
+    struct sim_node *origin; /* node that it is a clone of, or NULL */
+    struct sim_work work;    /* what it does, owned */
+    struct sim_node **deps;  /* owned: nodes that go first */
+    size_t dep_count;        /* how many */
+    bool enabled;            /* false: does nothing (cuGraphNodeSetEnabled) */
+};
+
+/* One graph. CUgraph points to it. Nodes are in the order of their making, which is an order of execution. */
+struct sim_graph {
+    struct sim_graph *next;  /* all graphs of the program's */
+    bool listed;             /* in that list: a handle of the program's, not part of an executable graph or a node */
+    struct sim_node **nodes; /* owned */
+    size_t count;            /* how many */
+};
+
+/* One executable graph. CUgraphExec points to it. */
+struct sim_graph_exec {
+    struct sim_graph_exec *next; /* all executable graphs */
+    struct sim_graph *graph;     /* owned copy of the nodes */
+    unsigned refs;               /* the program's and those of queued launches */
+    bool destroyed;              /* no handle any more */
+    bool auto_free;              /* CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH */
+    cuuint64_t flags;            /* of instantiation */
+};
+
+struct sim_graph *sim_graph_new(bool listed);
+struct sim_graph *sim_graph_of(CUgraph handle);
+struct sim_graph *sim_graph_clone(const struct sim_graph *graph);
+void sim_graph_free(struct sim_graph *graph);
+
+/* The node of a handle, or NULL. */
+struct sim_node *sim_node_of(CUgraphNode handle);
+
+/* Adds a node after `deps` and takes over what the work owns, also on failure, which is CUDA_ERROR_INVALID_VALUE for
+ * dependencies that are not of this graph. */
+CUresult sim_node_add(struct sim_graph *graph, struct sim_node *const *deps, size_t count, struct sim_work *work,
+                      struct sim_node **out);
+
+/* True where `node` depends on `on`, directly or not. */
+bool sim_node_depends(const struct sim_node *node, const struct sim_node *on);
+
+/* Runs the nodes of a graph, or of an executable graph, in order. Called without sim_lock. */
+CUresult sim_graph_run(struct sim_graph *graph, struct sim_context *ctx);
+CUresult sim_graph_exec_run(struct sim_graph_exec *exec, struct sim_context *ctx);
+void sim_graph_exec_unref(struct sim_graph_exec *exec);
+
+/* A launch reaches an allocation node: its block, which keeps its address, begins to live. Called without sim_lock. */
+CUresult sim_graph_alloc_run(struct sim_work *work);
+
+/* Live graphs and executable graphs of the program's. */
+size_t sim_graphs_count(void);
+
+#endif

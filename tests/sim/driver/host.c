@@ -1,0 +1,132 @@
+/* Pinned host memory: allocated by the driver, or registered by the program. CPU and GPU use one address, as with
+ * CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM. */
+#define _GNU_SOURCE
+#include "memory.h"
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define ALLOC_FLAGS (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
+#define REGISTER_FLAGS                                                                                 \
+    (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY |        \
+     CU_MEMHOSTREGISTER_READ_ONLY)
+
+static CUresult host_alloc(void **out, size_t size, unsigned flags)
+{
+    struct sim_context *ctx;
+    CUresult r = sim_current_unsafe(&ctx);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!out || size == 0 || (flags & ~(unsigned)ALLOC_FLAGS))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (size > (size_t)1 << 46)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t bytes = (size + page - 1) / page * page;
+    char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    struct sim_block *b = sim_block_add((CUdeviceptr)(uintptr_t)p, size, SIM_HOST, ctx->device, ctx);
+    b->storage = p;
+    b->footprint = bytes;
+    b->flags = flags;
+    *out = p;
+    return CUDA_SUCCESS;
+}
+
+SIM_API(cuMemHostAlloc, (void **out, size_t size, unsigned int flags), (out, size, flags))
+{
+    return host_alloc(out, size, flags);
+}
+
+SIM_API(cuMemAllocHost_v2, (void **out, size_t size), (out, size))
+{
+    return host_alloc(out, size, 0);
+}
+
+SIM_API(cuMemFreeHost, (void *p), (p))
+{
+    struct sim_context *ctx;
+    CUdeviceptr va = (CUdeviceptr)(uintptr_t)p;
+    CUresult r = sim_current_unsafe(&ctx);
+    if (r != CUDA_SUCCESS)
+        return r;
+    struct sim_block *b = sim_block_find(va);
+    if (!p || !b || b->kind != SIM_HOST || b->va != va)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_device_wait(-1);
+    b = sim_block_find(va);
+    if (!b || b->kind != SIM_HOST || b->va != va)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_block_free(b);
+    return CUDA_SUCCESS;
+}
+
+/* Only memory of the CPU's own can be registered: not managed, not VMM (measured: 1), not device addresses. */
+SIM_API(cuMemHostRegister_v2, (void *p, size_t size, unsigned int flags), (p, size, flags))
+{
+    struct sim_context *ctx;
+    CUdeviceptr va = (CUdeviceptr)(uintptr_t)p;
+    CUresult r = sim_current_unsafe(&ctx);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!p || size == 0 || va + size < va || (flags & ~(unsigned)REGISTER_FLAGS) || sim_va_reserved(va))
+        return CUDA_ERROR_INVALID_VALUE;
+    struct sim_block *b = sim_block_overlap(va, size);
+    if (b)
+        return b->kind == SIM_HOST || b->kind == SIM_REGISTERED ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
+                                                                : CUDA_ERROR_INVALID_VALUE;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = (uintptr_t)p & ~(page - 1);
+    if (msync((void *)first, (uintptr_t)p + size - first, MS_ASYNC) != 0)
+        return CUDA_ERROR_INVALID_VALUE; /* a part of the range is not mapped */
+    b = sim_block_add(va, size, SIM_REGISTERED, ctx->device, ctx);
+    b->storage = p;
+    b->flags = flags;
+    return CUDA_SUCCESS;
+}
+
+SIM_API(cuMemHostUnregister, (void *p), (p))
+{
+    struct sim_context *ctx;
+    CUdeviceptr va = (CUdeviceptr)(uintptr_t)p;
+    CUresult r = sim_current_unsafe(&ctx);
+    if (r != CUDA_SUCCESS)
+        return r;
+    struct sim_block *b = p ? sim_block_find(va) : NULL;
+    if (!b || b->kind != SIM_REGISTERED || b->va != va)
+        return p ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : CUDA_ERROR_INVALID_VALUE;
+    sim_device_wait(-1);
+    b = sim_block_find(va);
+    if (!b || b->kind != SIM_REGISTERED || b->va != va)
+        return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    sim_block_free(b);
+    return CUDA_SUCCESS;
+}
+
+SIM_API(cuMemHostGetDevicePointer_v2, (CUdeviceptr * out, void *p, unsigned int flags), (out, p, flags))
+{
+    struct sim_context *ctx;
+    CUresult r = sim_current(&ctx);
+    if (r != CUDA_SUCCESS)
+        return r;
+    struct sim_block *b = sim_block_find((CUdeviceptr)(uintptr_t)p);
+    if (!out || !p || flags || !b || (b->kind != SIM_HOST && b->kind != SIM_REGISTERED))
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = (CUdeviceptr)(uintptr_t)p;
+    return CUDA_SUCCESS;
+}
+
+/* Memory is mapped and portable in any case with unified addressing, and says so. */
+SIM_API(cuMemHostGetFlags, (unsigned int *flags, void *p), (flags, p))
+{
+    struct sim_context *ctx;
+    CUresult r = sim_current(&ctx);
+    if (r != CUDA_SUCCESS)
+        return r;
+    struct sim_block *b = sim_block_find((CUdeviceptr)(uintptr_t)p);
+    if (!flags || !b || (b->kind != SIM_HOST && b->kind != SIM_REGISTERED))
+        return CUDA_ERROR_INVALID_VALUE;
+    *flags = b->flags | CU_MEMHOSTALLOC_DEVICEMAP;
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,185 @@
+/* What a program asks about an address: cuPointerGetAttribute and friends (CUDA driver API, "Unified Addressing"). */
+#include "memory.h"
+#include "pool.h"
+#include "vmm.h"
+#include <string.h>
+
+static bool is_host(const struct sim_block *b)
+{
+    return b->kind == SIM_HOST || b->kind == SIM_REGISTERED;
+}
+
+static bool on_host(const struct sim_block *b)
+{
+    return is_host(b) || (b->kind == SIM_VMM && b->device < 0);
+}
+
+static unsigned access_flags(const struct sim_block *b, int device)
+{
+    if (b->kind == SIM_VMM || b->kind == SIM_POOLED)
+        return b->access[device];
+    bool read_only = b->kind == SIM_REGISTERED && (b->flags & CU_MEMHOSTREGISTER_READ_ONLY);
+    return read_only ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+}
+
+/* Size of each attribute's result, so that an unknown pointer's can be zeroed; 0 for an unknown attribute. */
+static size_t attribute_size(CUpointer_attribute a)
+{
+    switch (a) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+        return 8;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+        return 4;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* Address that the CPU may use, or 0. */
+static CUdeviceptr host_address(const struct sim_block *b, CUdeviceptr ptr)
+{
+    if (is_host(b) || b->kind == SIM_MANAGED || (b->kind == SIM_VMM && b->access[SIM_CPU]))
+        return ptr;
+    return 0;
+}
+
+static uint64_t handle_types(const struct sim_block *b)
+{
+    if (b->kind == SIM_VMM)
+        return sim_handle_props(b->handle)->requestedHandleTypes;
+    return b->kind == SIM_POOLED ? b->pool->props.handleTypes : 0;
+}
+
+/* The value of an attribute of 8 bytes. */
+static uint64_t wide_value(const struct sim_block *b, CUpointer_attribute a, CUdeviceptr ptr)
+{
+    switch (a) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+        return (uint64_t)(uintptr_t)b->ctx;
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+        return ptr;
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+        return host_address(b, ptr);
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+        return b->id;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+        return b->va;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+        return b->size;
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+        return handle_types(b);
+    default:
+        return b->kind == SIM_POOLED ? (uint64_t)(uintptr_t)b->pool : 0;
+    }
+}
+
+/* The value of a smaller attribute. */
+static uint32_t narrow_value(const struct sim_block *b, CUpointer_attribute a, int device)
+{
+    switch (a) {
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        return on_host(b) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+        return (uint32_t)b->sync_memops;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        return (uint32_t)b->device;
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+        return access_flags(b, device);
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+        return b->kind == SIM_MANAGED;
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        return b->kind == SIM_DEVICE;
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+        return 1;
+    default: /* CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE */
+        return b->kind == SIM_DEVICE;
+    }
+}
+
+static CUresult get(void *data, CUpointer_attribute a, const struct sim_block *b, CUdeviceptr ptr, int device)
+{
+    size_t size = attribute_size(a);
+    if (size == 8) {
+        uint64_t wide = wide_value(b, a, ptr);
+        memcpy(data, &wide, 8);
+        return a == CU_POINTER_ATTRIBUTE_HOST_POINTER && wide == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    }
+    uint32_t narrow = narrow_value(b, a, device);
+    memcpy(data, &narrow, size);
+    return CUDA_SUCCESS;
+}
+
+SIM_API(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdeviceptr ptr), (data, attribute, ptr))
+{
+    struct sim_context *ctx;
+    CUresult r = sim_current(&ctx);
+    if (r != CUDA_SUCCESS)
+        return r;
+    struct sim_block *b = sim_block_find(ptr);
+    if (!data || attribute_size(attribute) == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!b && attribute == CU_POINTER_ATTRIBUTE_MAPPED && sim_va_reserved(ptr)) {
+        *(char *)data = 0;
+        return CUDA_SUCCESS;
+    }
+    return b ? get(data, attribute, b, ptr, ctx->device) : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* An unknown pointer is no error here: its attributes are 0, its ordinal CU_DEVICE_INVALID (-2). */
+SIM_API(cuPointerGetAttributes, (unsigned int count, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr),
+        (count, attributes, data, ptr))
+{
+    struct sim_context *ctx;
+    CUresult r = sim_current(&ctx);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!attributes || !data)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct sim_block *b = sim_block_find(ptr);
+    for (unsigned i = 0; i < count; i++) {
+        size_t size = attribute_size(attributes[i]);
+        int none = CU_DEVICE_INVALID;
+        if (size == 0)
+            return CUDA_ERROR_INVALID_VALUE;
+        if (b)
+            get(data[i], attributes[i], b, ptr, ctx->device);
+        else if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
+            memcpy(data[i], &none, sizeof none);
+        else
+            memset(data[i], 0, size);
+    }
+    return CUDA_SUCCESS;
+}
+
+SIM_API(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute, CUdeviceptr ptr),
+        (value, attribute, ptr))
+{
+    struct sim_block *b = sim_block_find(ptr);
+    if (!value || !b || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (b->kind == SIM_MANAGED)
+        return CUDA_ERROR_INVALID_VALUE;
+    b->sync_memops = *(const unsigned *)value != 0;
+    return CUDA_SUCCESS;
+}

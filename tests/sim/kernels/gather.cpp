@@ -1,0 +1,5 @@
+/* Host build of the kernels of gather. */
+#include "../device.h"
+#include "gather.cuh"
+
+SIM_KERNEL(gather)

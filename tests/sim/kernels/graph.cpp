@@ -1,0 +1,6 @@
+/* Host build of the kernels of graph. */
+#include "../device.h"
+#include "graph.cuh"
+
+SIM_KERNEL(accumulate)
+SIM_KERNEL(fold)

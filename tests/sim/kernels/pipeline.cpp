@@ -1,0 +1,5 @@
+/* Host build of the kernels of pipeline. */
+#include "../device.h"
+#include "pipeline.cuh"
+
+SIM_KERNEL(mix)

@@ -1,0 +1,5 @@
+/* Host build of the kernels of pooled. */
+#include "../device.h"
+#include "pooled.cuh"
+
+SIM_KERNEL(add_ramp)

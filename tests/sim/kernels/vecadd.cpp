@@ -1,0 +1,5 @@
+/* Host build of the kernels of vecadd. */
+#include "../device.h"
+#include "vecadd.cuh"
+
+SIM_KERNEL(vecadd)

@@ -1,0 +1,172 @@
+/* The lock: exclusion, re-entry, waiting, fork; and the clock that shares its callers. */
+#include "base_test.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/lock.h"
+
+enum { THREADS = 8, ROUNDS = 100000 };
+
+static struct zc_lock lock;
+static long shared_count;
+
+static void *count_up(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < ROUNDS; i++) {
+        zc_lock_take(&lock);
+        shared_count++;
+        zc_lock_drop(&lock);
+    }
+    return NULL;
+}
+
+static void only_one_thread_is_inside(void **state)
+{
+    pthread_t thread[THREADS];
+
+    (void)state;
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&thread[i], NULL, count_up, NULL);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    assert_int_equal(shared_count, (long)THREADS * ROUNDS);
+    assert_int_equal(lock.owner, 0);
+}
+
+static int in_handler = -1;
+
+static void take_in_handler(int signal)
+{
+    (void)signal;
+    in_handler = zc_lock_take(&lock);
+}
+
+static void a_holder_that_is_interrupted_is_refused(void **state)
+{
+    (void)state;
+    signal(SIGUSR1, take_in_handler);
+    assert_true(zc_lock_take(&lock));
+    raise(SIGUSR1);
+    assert_int_equal(in_handler, 0);
+    zc_lock_drop(&lock);
+    assert_true(zc_lock_take(&lock));
+    zc_lock_drop(&lock);
+}
+
+static void *take_and_drop(void *arg)
+{
+    (void)arg;
+    zc_lock_take(&lock);
+    zc_lock_drop(&lock);
+    return NULL;
+}
+
+/* The holder sleeps long enough for the others to sleep in the kernel, and must wake them all. */
+static void a_refused_holder_still_wakes_those_who_wait(void **state)
+{
+    pthread_t thread[THREADS];
+
+    (void)state;
+    assert_true(zc_lock_take(&lock));
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&thread[i], NULL, take_and_drop, NULL);
+    usleep(20000);
+    assert_false(zc_lock_take(&lock));
+    errno = 4711;
+    zc_lock_drop(&lock);
+    assert_int_equal(errno, 4711);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    assert_int_equal(lock.owner, 0);
+}
+
+static int child_of_a_holder(void)
+{
+    zc_thread_id_reset();
+    zc_lock_reset(&lock);
+    if (zc_thread_id() != (uint32_t)syscall(SYS_gettid))
+        return 1;
+    return zc_lock_take(&lock) ? 0 : 2;
+}
+
+static void a_forked_child_takes_a_lock_that_was_held(void **state)
+{
+    int status;
+    pid_t child;
+
+    (void)state;
+    assert_int_equal(zc_thread_id(), syscall(SYS_gettid));
+    assert_true(zc_lock_take(&lock));
+    child = fork();
+    if (child == 0)
+        _exit(child_of_a_holder());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    zc_lock_drop(&lock);
+}
+
+static uint64_t monotonic_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* The span in ticks lies between two spans of the other clock, however long the thread waits. */
+static void ticks_convert_to_what_the_monotonic_clock_says(void **state)
+{
+    uint64_t outer, ticks, inner, measured;
+
+    (void)state;
+    assert_int_equal(zc_ticks_to_ns(1000000), 0);
+    zc_clock_mark();
+    zc_clock_calibrate();
+    assert_true(zc_clock_mult() > 0);
+    outer = monotonic_ns();
+    ticks = zc_ticks();
+    inner = monotonic_ns();
+    usleep(50000);
+    inner = monotonic_ns() - inner;
+    measured = zc_ticks_to_ns(zc_ticks() - ticks);
+    outer = monotonic_ns() - outer;
+    assert_in_range(measured, inner - inner / 50, outer + outer / 50);
+}
+
+static void large_spans_do_not_overflow(void **state)
+{
+    uint64_t year = (uint64_t)365 * 86400 * 1000000000u;
+    uint64_t ticks = (uint64_t)(((unsigned __int128)year << 32) / zc_clock_mult());
+
+    (void)state;
+    assert_true(zc_ticks_to_ns(ticks) > year - 1000 && zc_ticks_to_ns(ticks) <= year);
+}
+
+static void wall_time_is_unix_time(void **state)
+{
+    (void)state;
+    assert_in_range(zc_wall_ns() / 1000000000u, (uint64_t)time(NULL) - 2, (uint64_t)time(NULL) + 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_one_thread_is_inside),
+        cmocka_unit_test(a_holder_that_is_interrupted_is_refused),
+        cmocka_unit_test(a_refused_holder_still_wakes_those_who_wait),
+        cmocka_unit_test(a_forked_child_takes_a_lock_that_was_held),
+        cmocka_unit_test(ticks_convert_to_what_the_monotonic_clock_says),
+        cmocka_unit_test(large_spans_do_not_overflow),
+        cmocka_unit_test(wall_time_is_unix_time),
+    };
+
+    return RUN_TESTS(tests);
+}

@@ -1,0 +1,169 @@
+/* Formatting: every formatter against snprintf, and what happens at the end of the buffer. */
+#include "base_test.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+
+static const uint64_t numbers[] = {0, 1, 9, 10, 99, 100, 4095, 4096, UINT32_MAX, (uint64_t)1 << 32,
+                                   INT64_MAX, (uint64_t)1 << 63, UINT64_MAX};
+#define NUMBERS (sizeof(numbers) / sizeof(numbers[0]))
+
+static char buf[256];
+static struct zc_text t;
+
+static int fresh(void **state)
+{
+    (void)state;
+    memset(buf, '#', sizeof(buf));
+    t = zc_text_on(buf, sizeof(buf));
+    return 0;
+}
+
+static void assert_text(const char *wanted)
+{
+    assert_string_equal(zc_text_cstr(&t), wanted);
+    assert_false(t.truncated);
+    t.len = 0;
+}
+
+static void numbers_read_as_printf_writes_them(void **state)
+{
+    char wanted[64];
+
+    (void)state;
+    for (size_t i = 0; i < NUMBERS; i++) {
+        snprintf(wanted, sizeof(wanted), "%" PRIu64, numbers[i]);
+        zc_text_u64(&t, numbers[i]);
+        assert_text(wanted);
+        snprintf(wanted, sizeof(wanted), "%" PRId64, (int64_t)numbers[i]);
+        zc_text_i64(&t, (int64_t)numbers[i]);
+        assert_text(wanted);
+        for (unsigned digits = 0; digits <= 16; digits += 4) {
+            snprintf(wanted, sizeof(wanted), "%0*" PRIx64, (int)digits, numbers[i]);
+            zc_text_hex(&t, numbers[i], digits);
+            assert_text(wanted);
+        }
+    }
+}
+
+static void formats_read_as_printf_writes_them(void **state)
+{
+    char wanted[256];
+
+    (void)state;
+    snprintf(wanted, sizeof(wanted), "%s|%u|%d|%" PRIu64 "|%" PRId64 "|%" PRIx64 "|%p|%c|%%", "text",
+             UINT32_MAX, INT32_MIN, UINT64_MAX, INT64_MIN, (uint64_t)0xfeed, (void *)buf, 'z');
+    zc_text_fmt(&t, "%s|%u|%d|%U|%D|%x|%p|%c|%%", "text", UINT32_MAX, INT32_MIN, UINT64_MAX,
+                INT64_MIN, (uint64_t)0xfeed, (void *)buf, 'z');
+    assert_text(wanted);
+    zc_text_fmt(&t, "%s %B end%", NULL, (uint64_t)4096);
+    assert_text("(null) 4 KiB end");
+}
+
+static void errors_are_told_in_words_or_by_number(void **state)
+{
+    (void)state;
+    zc_text_fmt(&t, "%e, %e", ENOSPC, 4711);
+    assert_text("no space left on device, error 4711");
+}
+
+static void sizes_have_one_decimal_only_where_it_says_something(void **state)
+{
+    static const struct {
+        uint64_t bytes;
+        const char *text;
+    } cases[] = {
+        {0, "0 B"}, {1, "1 B"}, {1023, "1023 B"}, {1024, "1 KiB"}, {1536, "1.5 KiB"},
+        {1025, "1.0 KiB"}, {4096, "4 KiB"}, {(1 << 20) - 1, "1.0 MiB"}, {1 << 20, "1 MiB"},
+        {100 << 10, "100 KiB"}, {(100 << 10) + 600, "101 KiB"}, {(100 << 10) - 1, "100 KiB"},
+        {1023 << 20, "1023 MiB"}, {((uint64_t)1024 << 20) - 1, "1.0 GiB"},
+        {(uint64_t)3 << 29, "1.5 GiB"}, {(uint64_t)5 << 40, "5 TiB"}, {(uint64_t)1 << 63, "8 EiB"},
+        {UINT64_MAX, "16.0 EiB"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        zc_text_bytes(&t, cases[i].bytes);
+        assert_text(cases[i].text);
+    }
+}
+
+static void no_size_is_wider_than_eight_columns(void **state)
+{
+    (void)state;
+    for (unsigned bit = 0; bit < 64; bit++) {
+        for (uint64_t delta = 0; delta < 5; delta++) {
+            zc_text_bytes(&t, ((uint64_t)1 << bit) / 100 * 97 + delta);
+            assert_true(t.len <= 8);
+            t.len = 0;
+        }
+    }
+}
+
+static void padding_fills_up_to_the_column_and_counts_characters(void **state)
+{
+    (void)state;
+    zc_text_str(&t, "ab");
+    zc_text_pad(&t, 0, 5);
+    zc_text_str(&t, "|");
+    zc_text_pad(&t, 0, 3);
+    assert_text("ab   |");
+    zc_text_str(&t, "\xc3\xa9");
+    zc_text_pad(&t, 0, 3);
+    assert_text("\xc3\xa9  ");
+}
+
+static void a_full_buffer_keeps_whole_numbers_and_one_byte_for_the_terminator(void **state)
+{
+    (void)state;
+    t = zc_text_on(buf, 8);
+    zc_text_str(&t, "size ");
+    zc_text_u64(&t, 1234);
+    assert_true(t.truncated);
+    assert_string_equal(zc_text_cstr(&t), "size ");
+    zc_text_str(&t, "x");
+    assert_string_equal(zc_text_cstr(&t), "size ");
+    assert_int_equal(buf[8], '#');
+}
+
+static void plain_text_is_cut_where_the_buffer_ends(void **state)
+{
+    (void)state;
+    t = zc_text_on(buf, 8);
+    zc_text_fmt(&t, "%s %d", "0123456789", 7);
+    assert_true(t.truncated);
+    assert_string_equal(zc_text_cstr(&t), "0123456");
+    assert_int_equal(buf[8], '#');
+}
+
+static void a_buffer_of_one_byte_holds_the_empty_text(void **state)
+{
+    (void)state;
+    t = zc_text_on(buf, 1);
+    zc_text_str(&t, "x");
+    zc_text_json(&t, "x");
+    assert_string_equal(zc_text_cstr(&t), "");
+    assert_int_equal(buf[1], '#');
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(numbers_read_as_printf_writes_them, fresh),
+        cmocka_unit_test_setup(formats_read_as_printf_writes_them, fresh),
+        cmocka_unit_test_setup(errors_are_told_in_words_or_by_number, fresh),
+        cmocka_unit_test_setup(sizes_have_one_decimal_only_where_it_says_something, fresh),
+        cmocka_unit_test_setup(no_size_is_wider_than_eight_columns, fresh),
+        cmocka_unit_test_setup(padding_fills_up_to_the_column_and_counts_characters, fresh),
+        cmocka_unit_test_setup(a_full_buffer_keeps_whole_numbers_and_one_byte_for_the_terminator,
+                               fresh),
+        cmocka_unit_test_setup(plain_text_is_cut_where_the_buffer_ends, fresh),
+        cmocka_unit_test_setup(a_buffer_of_one_byte_holds_the_empty_text, fresh),
+    };
+
+    return RUN_TESTS(tests);
+}

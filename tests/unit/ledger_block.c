@@ -1,0 +1,287 @@
+/* Blocks: found by any address inside them, claimed once, replaced by newer ones. */
+#include "ledger_test.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/time.h>
+
+#define RACERS 16
+#define ROUNDS 2000
+
+static void test_boundaries(void **state)
+{
+    struct zc_block *block = ledger_add(0x1000, 0x100), *top;
+
+    (void)state;
+    assert_null(zc_block_find(0xfff));
+    assert_ptr_equal(zc_block_find(0x1000), block);
+    assert_ptr_equal(zc_block_find(0x10ff), block);
+    assert_null(zc_block_find(0x1100));
+    assert_null(zc_block_find(0));
+    top = ledger_add(UINT64_MAX - 16, 100);
+    assert_ptr_equal(zc_block_find(UINT64_MAX - 1), top);
+    ledger_free(block);
+    assert_null(zc_block_find(0x1000));
+}
+
+static void test_replaces(void **state)
+{
+    struct zc_block *first = ledger_add(0x1000, 0x100), *newer;
+    struct zc_block_gauge gauge;
+
+    (void)state;
+    ledger_add(0x1100, 0x100);
+    ledger_add(0x1300, 0x100);
+    newer = ledger_add(0x10ff, 0x200);
+    assert_int_equal(zc_block_overlapped(), 2);
+    assert_null(zc_block_find(0x1000));
+    assert_ptr_equal(zc_block_find(0x1100), newer);
+    assert_ptr_not_equal(zc_block_find(0x1300), newer);
+    assert_false(zc_block_claim(first));
+    zc_block_gauge(0, &gauge);
+    assert_int_equal(gauge.blocks, 2);
+    assert_int_equal(gauge.bytes, 0x300);
+}
+
+/* The driver may give an address out again before the thread that freed it has told the ledger. */
+static void test_replaces_claimed(void **state)
+{
+    struct zc_block *old = ledger_add(0x1000, 0x100), *newer;
+    struct zc_block_gauge gauge;
+
+    (void)state;
+    assert_true(zc_block_claim(old));
+    newer = ledger_add(0x1000, 0x100);
+    zc_block_remove(old);
+    assert_ptr_equal(zc_block_find(0x1000), newer);
+    assert_int_equal(zc_block_overlapped(), 0);
+    zc_block_gauge(0, &gauge);
+    assert_int_equal(gauge.blocks, 1);
+}
+
+static void test_unclaim(void **state)
+{
+    struct zc_block *block = ledger_add(0x1000, 0x100);
+
+    (void)state;
+    assert_true(zc_block_claim(block));
+    assert_false(zc_block_claim(block));
+    zc_block_unclaim(block);
+    assert_true(zc_block_claim(block));
+}
+
+/* A thread that still holds the pointer of a freed block must not claim the block made next. */
+static void test_stale_claim(void **state)
+{
+    struct zc_block *stale = ledger_add(0x1000, 0x100);
+
+    (void)state;
+    ledger_free(stale);
+    for (int i = 0; i < 32; i++) {
+        struct zc_block *block = ledger_add(0x1000, 0x100);
+
+        assert_false(zc_block_claim(stale));
+        ledger_free(block);
+    }
+}
+
+static bool collect(struct zc_block *block, void *arg)
+{
+    uint64_t **next = arg;
+
+    *(*next)++ = block->base;
+    return true;
+}
+
+static void test_each(void **state)
+{
+    uint64_t seen[300], *next = seen;
+
+    (void)state;
+    for (uint64_t i = 0; i < 300; i++)
+        ledger_add((i * 7 % 300 + 1) * 0x1000, 0x10);
+    zc_block_each(collect, &next);
+    assert_int_equal(next - seen, 300);
+    for (uint64_t i = 0; i < 300; i++)
+        assert_int_equal(seen[i], (i + 1) * 0x1000);
+}
+
+static void test_gauges(void **state)
+{
+    struct zc_block *a = zc_block_new(), *b;
+    struct zc_block_gauge gauge;
+
+    (void)state;
+    *a = (struct zc_block){.base = 0x1000, .size = 300, .place = 2};
+    assert_true(zc_block_add(a));
+    b = ledger_add(0x2000, 50);
+    assert_int_equal(a->id, 1);
+    assert_int_equal(b->id, 2);
+    ledger_free(a);
+    zc_block_gauge(2, &gauge);
+    assert_int_equal(gauge.blocks, 0);
+    assert_int_equal(gauge.bytes, 0);
+    assert_int_equal(gauge.peak_bytes, 300);
+    zc_block_gauge(0, &gauge);
+    assert_int_equal(gauge.bytes, 50);
+    zc_block_gauge(ZC_COUNTERS_PLACES, &gauge);
+    assert_int_equal(gauge.blocks, 0);
+}
+
+static void test_reset(void **state)
+{
+    (void)state;
+    ledger_add(0x1000, 0x100);
+    zc_block_reset();
+    zc_counters_reset();
+    zc_arena_reset();
+    assert_null(zc_block_find(0x1000));
+    assert_int_equal(ledger_add(0x1000, 0x100)->id, 1);
+    assert_int_equal(zc_block_overlapped(), 0);
+}
+
+static pthread_barrier_t barrier;
+static struct zc_block *contested;
+static unsigned winners;
+
+static void *race(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < ROUNDS; i++) {
+        pthread_barrier_wait(&barrier);
+        if (zc_block_claim(contested))
+            __atomic_fetch_add(&winners, 1, __ATOMIC_RELAXED);
+        if (pthread_barrier_wait(&barrier) == PTHREAD_BARRIER_SERIAL_THREAD)
+            zc_block_unclaim(contested);
+    }
+    return NULL;
+}
+
+static void test_claim_race(void **state)
+{
+    pthread_t thread[RACERS];
+
+    (void)state;
+    winners = 0;
+    contested = ledger_add(0x1000, 0x100);
+    pthread_barrier_init(&barrier, NULL, RACERS);
+    for (int i = 0; i < RACERS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, race, NULL), 0);
+    for (int i = 0; i < RACERS; i++)
+        pthread_join(thread[i], NULL);
+    assert_int_equal(winners, ROUNDS);
+}
+
+static volatile sig_atomic_t in_handler_added, in_handler_missed;
+
+/* What a hooked call inside a signal handler does: a request, a transfer, a free. */
+static void on_signal(int number)
+{
+    struct zc_block *block = zc_block_new();
+
+    (void)number;
+    if (block == NULL) {
+        in_handler_missed++;
+        return;
+    }
+    block->base = 0xabc000;
+    block->size = 0x100;
+    if (!zc_block_add(block)) {
+        zc_block_drop(block);
+        in_handler_missed++;
+        return;
+    }
+    in_handler_added++;
+    if (zc_block_claim(block))
+        zc_block_remove(block);
+}
+
+static void test_signal_storm(void **state)
+{
+    struct itimerval often = {{0, 50}, {0, 50}}, never = {{0, 0}, {0, 0}};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct zc_block *live[64] = {NULL};
+    struct zc_block_gauge gauge;
+    uint64_t random = 11, held = 0;
+
+    (void)state;
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    for (int i = 0; i < 2000000; i++) {
+        size_t j = ledger_draw(&random) % 64;
+
+        if (live[j] == NULL) {
+            live[j] = ledger_add((j + 1) * 0x1000, 0x100);
+        } else {
+            assert_ptr_equal(zc_block_find(live[j]->base + 5), live[j]);
+            ledger_free(live[j]);
+            live[j] = NULL;
+        }
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    signal(SIGALRM, SIG_IGN);
+    ledger_free(ledger_add(0xdef000, 1));
+    for (size_t j = 0; j < 64; j++)
+        held += live[j] != NULL;
+    zc_block_gauge(0, &gauge);
+    assert_int_equal(gauge.blocks, held);
+    assert_int_equal(gauge.bytes, held * 0x100);
+    assert_null(zc_block_find(0xabc000));
+    assert_int_equal(zc_block_untracked(), in_handler_missed);
+    assert_true(in_handler_added > 0);
+}
+
+/* The handler runs while the ledger's lock is held. */
+static bool interrupt(struct zc_block *block, void *arg)
+{
+    (void)arg;
+    (void)block;
+    assert_ptr_equal(zc_block_find(block->base), block);
+    raise(SIGUSR1);
+    return false;
+}
+
+static void free_contested(int number)
+{
+    (void)number;
+    assert_true(zc_block_claim(contested));
+    zc_block_remove(contested);
+}
+
+static void test_remove_in_handler(void **state)
+{
+    struct zc_block_gauge gauge;
+
+    (void)state;
+    signal(SIGUSR1, free_contested);
+    contested = ledger_add(0x1000, 0x100);
+    zc_block_each(interrupt, NULL);
+    assert_ptr_equal(zc_block_find(0x1000), contested);
+    ledger_add(0x5000, 1);
+    assert_null(zc_block_find(0x1000));
+    zc_block_gauge(0, &gauge);
+    assert_int_equal(gauge.blocks, 1);
+}
+
+#define TEST(name, function) {name, function, ledger_setup, NULL, NULL}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST("a block is found by its first and last address and no other", test_boundaries),
+        TEST("a newer block replaces those it overlaps", test_replaces),
+        TEST("a block being freed may be replaced and is removed once", test_replaces_claimed),
+        TEST("a claim can be given back", test_unclaim),
+        TEST("a freed block can't be claimed by a late thread", test_stale_claim),
+        TEST("blocks are visited in address order", test_each),
+        TEST("gauges follow blocks by place", test_gauges),
+        TEST("a reset ledger is empty and counts from one", test_reset),
+        TEST("of sixteen threads that claim a block exactly one gets it", test_claim_race),
+        TEST("signal handlers may use the ledger at any time", test_signal_storm),
+        TEST("a removal in an interrupting handler is done later", test_remove_in_handler),
+    };
+
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,156 @@
+/* The index of blocks: finds what a sorted array would, in bounded memory. */
+#include "ledger_test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ledger/index.h"
+
+#define PLACES 4096u   /* Places of the oracle, one of which is at most one block. */
+#define PLACE 256u     /* Addresses of a place. */
+#define OPERATIONS 1000000u
+#define LIVE 10000u    /* Blocks of the tests of memory. */
+#define PAIRS 10000000u
+
+static struct zc_block *oracle[PLACES]; /* The block in each place, or NULL. */
+
+static uint64_t base_of(size_t place)
+{
+    return 0x7f0000000000ull + place * PLACE;
+}
+
+static void check_address(uint64_t address)
+{
+    struct zc_block *expected = oracle[(address - base_of(0)) / PLACE];
+
+    if (expected != NULL &&
+        (address < expected->base || address >= expected->base + expected->size))
+        expected = NULL;
+    assert_ptr_equal(zc_block_find(address), expected);
+}
+
+static void test_random_operations(void **state)
+{
+    uint64_t random = 42;
+
+    (void)state;
+    memset(oracle, 0, sizeof(oracle));
+    for (unsigned i = 0; i < OPERATIONS; i++) {
+        /* How many places are filled goes up and down, so that chunks split and join. */
+        size_t places = PLACES >> (i / 100000 % 4);
+        size_t place = ledger_draw(&random) % places;
+        uint64_t offset = ledger_draw(&random) % (PLACE / 2);
+
+        if (ledger_draw(&random) % 2 == 0) {
+            check_address(base_of(place) + ledger_draw(&random) % PLACE);
+        } else if (oracle[place] == NULL) {
+            oracle[place] = ledger_add(base_of(place) + offset,
+                                       1 + ledger_draw(&random) % (PLACE - offset));
+        } else {
+            ledger_free(oracle[place]);
+            oracle[place] = NULL;
+        }
+    }
+    for (uint64_t address = base_of(0); address < base_of(PLACES); address++)
+        check_address(address);
+}
+
+static void fill(const char *order, size_t *bytes_out)
+{
+    static uint64_t base[LIVE];
+    uint64_t random = 7;
+
+    for (size_t i = 0; i < LIVE; i++)
+        base[i] = base_of(order[0] == 'd' ? LIVE - i : i + 1);
+    for (size_t i = LIVE - 1; order[0] == 'r' && i > 0; i--) {
+        size_t j = ledger_draw(&random) % (i + 1);
+        uint64_t swap = base[i];
+
+        base[i] = base[j];
+        base[j] = swap;
+    }
+    for (size_t i = 0; i < LIVE; i++)
+        ledger_add(base[i], PLACE);
+    for (size_t i = 0; i < LIVE; i++)
+        assert_int_equal(zc_block_find(base[i] + PLACE - 1)->base, base[i]);
+    *bytes_out = zc_index_bytes();
+}
+
+static void test_memory(void **state)
+{
+    static const char *const orders[] = {"ascending", "descending", "random"};
+    size_t bytes;
+
+    for (size_t i = 0; i < 3; i++) {
+        ledger_setup(state);
+        fill(orders[i], &bytes);
+        assert_true(bytes <= 40 * LIVE);
+        assert_true(bytes + sizeof(struct zc_block) * LIVE <= 200 * LIVE);
+    }
+}
+
+static void test_no_growth(void **state)
+{
+    static struct zc_block *live[LIVE];
+    uint64_t random = 3;
+    size_t settled = 0;
+
+    (void)state;
+    memset(live, 0, sizeof(live));
+    for (unsigned i = 0; i < PAIRS; i++) {
+        size_t j = ledger_draw(&random) % LIVE;
+
+        if (live[j] != NULL)
+            ledger_free(live[j]);
+        live[j] = ledger_add(base_of(j), PLACE);
+        if (i == PAIRS / 10)
+            settled = zc_arena_mapped_bytes();
+    }
+    assert_int_equal(zc_arena_mapped_bytes(), settled);
+    assert_true(zc_index_bytes() <= 40 * LIVE);
+}
+
+static struct zc_block *overlap(uint64_t base, uint64_t end)
+{
+    struct zc_block block = {.base = base}, *found;
+
+    if (zc_index_insert(base, end, &block, &found))
+        assert_true(zc_index_remove(base, &block));
+    return found;
+}
+
+static void test_next_and_overlap(void **state)
+{
+    struct zc_block *a, *b;
+
+    (void)state;
+    assert_null(zc_index_next(0));
+    assert_null(overlap(0, UINT64_MAX));
+    a = ledger_add(1000, 100);
+    b = ledger_add(2000, 100);
+    assert_ptr_equal(zc_index_next(0), a);
+    assert_ptr_equal(zc_index_next(1000), a);
+    assert_ptr_equal(zc_index_next(1001), b);
+    assert_null(zc_index_next(2001));
+    assert_null(overlap(1100, 2000));
+    assert_ptr_equal(overlap(1099, 2000), a);
+    assert_ptr_equal(overlap(1100, 2001), b);
+    assert_ptr_equal(overlap(0, UINT64_MAX), a);
+    assert_false(zc_index_remove(1000, b));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        {"the index finds what a sorted array finds", test_random_operations, ledger_setup, NULL,
+         NULL},
+        {"the index takes at most 40 bytes a block", test_memory, ledger_setup, NULL, NULL},
+        {"ten million additions and removals take no more memory", test_no_growth, ledger_setup,
+         NULL, NULL},
+        {"the next and the overlapping entry are found", test_next_and_overlap, ledger_setup, NULL,
+         NULL},
+    };
+
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,213 @@
+/* Traffic: each transfer is counted once in the totals and once for each of its blocks. */
+#include "ledger_test.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/time.h>
+
+#define THREADS 40 /* More than there are slots. */
+#define RECORDS 20000
+
+static const unsigned flow_up = (ZC_DIR_HTOD * ZC_KIND_COUNT + ZC_KIND_PAGEABLE) * ZC_KIND_COUNT +
+                                ZC_KIND_DEVICE;
+static struct zc_totals totals;
+
+static struct zc_transfer upload(struct zc_block *dst, uint64_t bytes)
+{
+    return (struct zc_transfer){.asked = flow_up,
+                                .real = zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE),
+                                .outcome = ZC_MOVED, .bytes = bytes, .ticks = 5, .dst = dst};
+}
+
+static void record(struct zc_block *dst, struct zc_block *src, enum zc_dir dir,
+                   enum zc_outcome outcome, uint64_t bytes)
+{
+    struct zc_transfer t = {.asked = zc_flow(dir, ZC_KIND_DEVICE, ZC_KIND_DEVICE),
+                            .real = zc_flow(dir, ZC_KIND_DEVICE, ZC_KIND_DEVICE),
+                            .outcome = outcome, .bytes = bytes, .dst = dst, .src = src};
+
+    zc_traffic_record(&t);
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    assert_string_equal(zc_kind_name(ZC_KIND_MANAGED), "Managed");
+    assert_string_equal(zc_dir_name(ZC_DIR_HTOD), "HtoD");
+    assert_string_equal(zc_dir_name(ZC_DIR_PREFETCH), "Prefetch");
+    assert_string_equal(zc_dir_name(ZC_DIR_COUNT), "?");
+    assert_string_equal(zc_kind_name(ZC_KIND_COUNT), "?");
+}
+
+static void test_directions(void **state)
+{
+    (void)state;
+    assert_int_equal(zc_dir_of(ZC_KIND_PAGEABLE, ZC_KIND_DEVICE), ZC_DIR_HTOD);
+    assert_int_equal(zc_dir_of(ZC_KIND_MANAGED, ZC_KIND_PINNED), ZC_DIR_DTOH);
+    assert_int_equal(zc_dir_of(ZC_KIND_PINNED, ZC_KIND_PAGEABLE), ZC_DIR_HTOH);
+    assert_int_equal(zc_dir_of(ZC_KIND_DEVICE, ZC_KIND_MANAGED), ZC_DIR_DTOD);
+    assert_int_equal(zc_dir_of(ZC_KIND_PINNED, ZC_KIND_ARRAY), ZC_DIR_HTOA);
+    assert_int_equal(zc_dir_of(ZC_KIND_ARRAY, ZC_KIND_PAGEABLE), ZC_DIR_ATOH);
+    assert_int_equal(zc_dir_of(ZC_KIND_ARRAY, ZC_KIND_ARRAY), ZC_DIR_ATOA);
+}
+
+static void test_totals(void **state)
+{
+    struct zc_transfer t = upload(NULL, 100);
+
+    (void)state;
+    zc_traffic_record(&t);
+    zc_traffic_record(&t);
+    t.outcome = ZC_ELIDED;
+    zc_traffic_record(&t);
+    zc_traffic_totals(&totals);
+    assert_int_equal(totals.asked[t.asked][ZC_MOVED].calls, 2);
+    assert_int_equal(totals.asked[t.asked][ZC_MOVED].bytes, 200);
+    assert_int_equal(totals.asked[t.asked][ZC_ELIDED].bytes, 100);
+    assert_int_equal(totals.asked[t.asked][ZC_CPU].calls, 0);
+    assert_int_equal(totals.moved[t.real].calls, 2);
+    assert_int_equal(totals.moved[t.asked].calls, 0);
+    assert_int_equal(totals.ticks[t.asked], 15);
+}
+
+static void test_cells(void **state)
+{
+    struct zc_block *block = zc_block_new(), *other = ledger_add(0x9000, 1);
+
+    (void)state;
+    *block = (struct zc_block){.base = 0x1000, .size = 16, .site = 3};
+    assert_true(zc_block_add(block));
+    record(block, other, ZC_DIR_DTOD, ZC_MOVED, 10);
+    record(block, block, ZC_DIR_DTOD, ZC_CPU, 3);
+    assert_int_equal(block->cell[0]->dir, ZC_DIR_DTOD);
+    assert_int_equal(block->cell[0]->block, block->id);
+    assert_int_equal(block->cell[0]->site, 3);
+    assert_int_equal(block->cell[0]->by[ZC_MOVED].bytes, 10);
+    assert_int_equal(block->cell[0]->by[ZC_CPU].calls, 1);
+    assert_null(block->cell[1]);
+    assert_int_equal(other->cell[0]->by[ZC_MOVED].bytes, 10);
+    ledger_free(block);
+    assert_int_equal(zc_counters()->site[3].total[ZC_DIR_DTOD].by[ZC_MOVED].bytes, 10);
+    assert_int_equal(zc_counters()->site[3].total[ZC_DIR_DTOD].by[ZC_CPU].bytes, 3);
+}
+
+static void test_fifth_direction(void **state)
+{
+    struct zc_block *block = ledger_add(0x1000, 16);
+    const struct zc_site *site = zc_site_get(0);
+
+    (void)state;
+    for (unsigned dir = 0; dir < 6; dir++)
+        record(block, NULL, (enum zc_dir)dir, ZC_MOVED, dir + 1);
+    assert_int_equal(site->total[3].by[ZC_MOVED].bytes, 0);
+    assert_int_equal(site->total[4].by[ZC_MOVED].bytes, 5);
+    assert_int_equal(site->total[5].by[ZC_MOVED].bytes, 6);
+    ledger_free(block);
+    for (unsigned dir = 0; dir < 6; dir++)
+        assert_int_equal(site->total[dir].by[ZC_MOVED].bytes, dir + 1);
+}
+
+/* More blocks with traffic than the counters file has cells; then again, from freed cells. */
+static void test_cells_beyond_the_file(void **state)
+{
+    enum { BLOCKS = ZC_COUNTERS_CELLS + 100 };
+    static struct zc_block *block[BLOCKS];
+    const struct zc_cell *file = zc_counters()->cell;
+    unsigned outside = 0;
+
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        for (uint64_t i = 0; i < BLOCKS; i++) {
+            block[i] = ledger_add((i + 1) * 64, 64);
+            record(block[i], NULL, ZC_DIR_MEMSET, ZC_MOVED, 7);
+            outside += block[i]->cell[0] < file || block[i]->cell[0] >= file + ZC_COUNTERS_CELLS;
+        }
+        for (uint64_t i = 0; i < BLOCKS; i++)
+            ledger_free(block[i]);
+    }
+    assert_int_equal(outside, 200);
+    assert_int_equal(zc_site_get(0)->total[ZC_DIR_MEMSET].by[ZC_MOVED].calls, 2 * BLOCKS);
+    for (unsigned i = 0; i < ZC_COUNTERS_CELLS; i++)
+        assert_int_equal(file[i].block, 0);
+}
+
+static void *record_many(void *arg)
+{
+    struct zc_transfer t = upload(arg, 3);
+
+    for (int i = 0; i < RECORDS; i++)
+        zc_traffic_record(&t);
+    return NULL;
+}
+
+static void test_threads(void **state)
+{
+    struct zc_block *block = ledger_add(0x1000, 16);
+    pthread_t thread[THREADS];
+
+    (void)state;
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, record_many, block), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    zc_traffic_totals(&totals);
+    assert_int_equal(totals.asked[flow_up][ZC_MOVED].calls, THREADS * RECORDS);
+    assert_int_equal(totals.asked[flow_up][ZC_MOVED].bytes, 3 * THREADS * RECORDS);
+    assert_int_equal(block->cell[0]->by[ZC_MOVED].calls, THREADS * RECORDS);
+    assert_int_equal(zc_counters()->next_slot, ZC_COUNTERS_SLOTS - 1);
+    assert_true(zc_counters()->slot[0].asked[flow_up][ZC_MOVED].calls > 0);
+}
+
+static volatile sig_atomic_t handled;
+
+static void on_signal(int number)
+{
+    struct zc_transfer t = upload(NULL, 1);
+
+    (void)number;
+    zc_traffic_record(&t);
+    handled++;
+}
+
+static void test_signals(void **state)
+{
+    struct itimerval often = {{0, 40}, {0, 40}}, never = {{0, 0}, {0, 0}};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    uint64_t mine = 0;
+
+    (void)state;
+    handled = 0;
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    while (handled < 2000) {
+        record_many(NULL);
+        mine += RECORDS;
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    signal(SIGALRM, SIG_IGN);
+    zc_traffic_totals(&totals);
+    assert_int_equal(totals.asked[flow_up][ZC_MOVED].calls, mine + (uint64_t)handled);
+    assert_int_equal(totals.moved[zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE)].bytes,
+                     3 * mine + (uint64_t)handled);
+}
+
+#define TEST(name, function) {name, function, ledger_setup, NULL, NULL}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST("kinds and directions have CUPTI's names", test_names),
+        TEST("a copy's direction follows from its sides", test_directions),
+        TEST("totals tell asked from moved", test_totals),
+        TEST("a block's cells go to its site when it is freed", test_cells),
+        TEST("a fifth direction of a block is counted at its site", test_fifth_direction),
+        TEST("cells beyond the file's are counted too and freed ones are used again",
+             test_cells_beyond_the_file),
+        TEST("no transfer of forty threads is lost", test_threads),
+        TEST("no transfer recorded in a signal handler is lost", test_signals),
+    };
+
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

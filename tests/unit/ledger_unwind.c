@@ -1,0 +1,195 @@
+/* The walk up the stack: as far as libgcc's unwinder goes, and never into memory that is not there. */
+#include "ledger_test.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unwind.h>
+
+#include "ledger/cfi.h"
+#include "ledger/unwind.h"
+
+#define FRAMES 64
+#define PROGRAMS 300000
+
+struct trace {
+    uint64_t pc[FRAMES]; /* Return addresses, innermost first. */
+    unsigned n;          /* How many. */
+};
+
+static bool keep(uint64_t pc, const struct zc_object *object, void *arg)
+{
+    struct trace *trace = arg;
+
+    (void)object;
+    trace->pc[trace->n++] = pc;
+    return trace->n < FRAMES;
+}
+
+static _Unwind_Reason_Code keep_libgcc(struct _Unwind_Context *context, void *arg)
+{
+    struct trace *trace = arg;
+
+    trace->pc[trace->n++] = _Unwind_GetIP(context);
+    return trace->n < FRAMES ? _URC_NO_REASON : _URC_END_OF_STACK;
+}
+
+static unsigned compared;
+
+/* Both start at this function's caller; libgcc's first frame is this function itself. */
+__attribute__((noinline)) static void compare_traces(void)
+{
+    struct trace ours = {.n = 0}, theirs = {.n = 0};
+    struct zc_walk walk;
+
+    zc_unwind(&walk, (uint64_t)(uintptr_t)__builtin_frame_address(0), keep, &ours);
+    _Unwind_Backtrace(keep_libgcc, &theirs);
+    while (theirs.n > 0 && theirs.pc[theirs.n - 1] == 0)
+        theirs.n--;
+    assert_int_equal(ours.n, theirs.n - 1);
+    for (unsigned i = 0; i < ours.n; i++)
+        assert_int_equal(ours.pc[i], theirs.pc[i + 1]);
+    compared = ours.n;
+}
+
+static int in_qsort(const void *a, const void *b)
+{
+    (void)a;
+    (void)b;
+    compare_traces();
+    return 0;
+}
+
+__attribute__((noinline)) static void on_realigned_stack(size_t bytes)
+{
+    volatile char aligned[64] __attribute__((aligned(512)));
+    volatile char *sized = __builtin_alloca(bytes);
+    int pair[2] = {2, 1};
+
+    aligned[bytes % 64] = 1;
+    sized[bytes - 1] = 1;
+    qsort(pair, 2, sizeof(pair[0]), in_qsort);
+    (void)aligned[0];
+}
+
+static void test_like_libgcc(void **state)
+{
+    (void)state;
+    compare_traces();
+    assert_true(compared > 3);
+    on_realigned_stack(100);
+    assert_true(compared > 6);
+    on_realigned_stack(100000);
+}
+
+#if defined(__x86_64__)
+/* Functions that call their argument and whose call-frame information lies. */
+#define LIAR(name, directives)                                                                     \
+    __asm__(".text\n.type " #name ",@function\n" #name ":\n.cfi_startproc\npush %rbp\n"            \
+            ".cfi_def_cfa_offset 16\n.cfi_offset %rbp, -16\nmov $0x123456789abcd8, %rbp\n"         \
+            directives "\ncall *%rdi\npop %rbp\nret\n.cfi_endproc\n.size " #name ", .-" #name "\n"); \
+    void name(void (*call)(void))
+
+LIAR(liar_offset, ".cfi_def_cfa_offset 0x3000000");
+LIAR(liar_negative, ".cfi_def_cfa_offset -4096");
+LIAR(liar_odd, ".cfi_def_cfa_offset 19");
+LIAR(liar_register, ".cfi_def_cfa %rbp, 16");
+LIAR(liar_unknown, ".cfi_def_cfa %rbx, 16");
+LIAR(liar_return, ".cfi_offset 16, -1048576");
+LIAR(liar_same, ".cfi_same_value 16");
+LIAR(liar_in_register, ".cfi_register 16, 3");
+/* Expressions that read address 0, are unknown, or lack operands; a row restored that was not
+ * remembered.  An instruction that ld does not know would make it leave out .eh_frame_hdr. */
+LIAR(liar_null, ".cfi_escape 0x0f, 2, 0x30, 0x06");
+LIAR(liar_operation, ".cfi_escape 0x0f, 1, 0xff");
+LIAR(liar_depth, ".cfi_escape 0x0f, 3, 0x22, 0x22, 0x22");
+LIAR(liar_stack, ".cfi_escape 0x0b");
+
+static unsigned visited;
+
+__attribute__((noinline)) static void count_frames(void)
+{
+    struct trace trace = {.n = 0};
+    struct zc_walk walk;
+
+    errno = 77;
+    zc_unwind(&walk, (uint64_t)(uintptr_t)__builtin_frame_address(0), keep, &trace);
+    assert_int_equal(errno, 77);
+    visited = trace.n;
+}
+
+static void test_liars(void **state)
+{
+    static void (*const liars[])(void (*call)(void)) = {
+        liar_offset,   liar_negative, liar_odd,         liar_register,  liar_unknown,
+        liar_return,   liar_same,     liar_in_register, liar_null,      liar_operation,
+        liar_depth,    liar_stack,
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(liars) / sizeof(liars[0]); i++) {
+        liars[i](count_frames);
+        assert_int_equal(visited, 1);
+    }
+}
+#else
+static void test_liars(void **state)
+{
+    (void)state;
+    skip();
+}
+#endif
+
+static void test_random_programs(void **state)
+{
+    uint64_t random = 5, value;
+    unsigned understood = 0;
+
+    (void)state;
+    for (int i = 0; i < PROGRAMS; i++) {
+        size_t n = 1 + ledger_draw(&random) % 24;
+        uint8_t *exact = malloc(n); /* Of the exact size, so that AddressSanitizer sees overruns. */
+        struct zc_cfi_program program = {.code_align = 1, .data_align = -8, .end = UINT64_MAX};
+        struct zc_walk walk = {.sp = (uint64_t)(uintptr_t)&random, .fp = 8};
+        struct zc_cfi_row row;
+
+        assert_non_null(exact);
+        for (size_t j = 0; j < n; j++)
+            exact[j] = (uint8_t)ledger_draw(&random);
+        program.init = program.init_end = program.code = exact;
+        program.code_end = exact + n;
+        understood += zc_cfi_run(&program, 100, &row);
+        understood += zc_expr_value(&(struct zc_cfi_expr){exact, n}, &walk, &random, &value);
+        free(exact);
+    }
+    assert_true(understood > 0);
+}
+
+static void test_unreadable(void **state)
+{
+    struct zc_walk walk = {.words = 0};
+    uint64_t value, word = 42;
+
+    (void)state;
+    assert_false(zc_walk_read(&walk, 0, &value));
+    assert_false(zc_walk_read(&walk, 8, &value));
+    assert_false(zc_walk_read(&walk, 0x8000, &value));
+    assert_false(zc_walk_read(&walk, UINT64_MAX - 7, &value));
+    assert_false(zc_walk_read(&walk, (uint64_t)(uintptr_t)&word + 1, &value));
+    assert_true(zc_walk_read(&walk, (uint64_t)(uintptr_t)&word, &value));
+    assert_int_equal(value, 42);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        {"the walk finds the frames that libgcc's unwinder finds", test_like_libgcc, NULL, NULL,
+         NULL},
+        {"the walk ends where call-frame information makes no sense", test_liars, NULL, NULL, NULL},
+        {"random instructions and expressions do no harm", test_random_programs, NULL, NULL, NULL},
+        {"memory that is not there is not read", test_unreadable, NULL, NULL, NULL},
+    };
+
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,162 @@
+/* The counters: the file's form, what survives SIGKILL, what happens where no file can be. */
+#include "log_test.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+/* Maps a counters file as a reader does. */
+static const struct zc_counters *map_file(const char *name)
+{
+    int fd = open(name, O_RDONLY);
+    void *memory;
+
+    assert_true(fd >= 0);
+    memory = mmap(NULL, sizeof(struct zc_counters), PROT_READ, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    close(fd);
+    return memory;
+}
+
+static void a_reader_finds_the_dimensions_in_the_header(void **state)
+{
+    const struct zc_counters *c;
+    struct stat s;
+
+    (void)state;
+    assert_true(zc_counters_open("a.counters"));
+    c = map_file("a.counters");
+    assert_memory_equal(c->header.magic, ZC_COUNTERS_MAGIC, 8);
+    assert_int_equal(c->header.schema, ZC_COUNTERS_SCHEMA);
+    assert_int_equal(c->header.pid, getpid());
+    assert_int_equal(c->header.bytes, sizeof(*c));
+    assert_int_equal(c->header.slots, ZC_COUNTERS_SLOTS);
+    assert_int_equal(c->header.cells, ZC_COUNTERS_CELLS);
+    assert_int_equal(c->header.kinds, ZC_KIND_COUNT);
+    assert_int_equal(c->header.closed, 0);
+    assert_string_equal(c->header.exe, program_invocation_short_name);
+    assert_int_equal(stat("a.counters", &s), 0);
+    assert_int_equal(s.st_size, sizeof(*c));
+    assert_true((uint64_t)s.st_blocks * 512 >= sizeof(*c));
+}
+
+static void a_clean_exit_marks_and_removes_the_file(void **state)
+{
+    const struct zc_counters *c;
+
+    (void)state;
+    zc_counters_open("a.counters");
+    c = map_file("a.counters");
+    zc_counters_close();
+    assert_int_equal(c->header.closed, 1);
+    assert_false(exists("a.counters"));
+    zc_counters()->next_site++;
+}
+
+/* Another file of that name, in the folder that the program went to. */
+static void only_the_own_file_is_removed(void **state)
+{
+    (void)state;
+    zc_counters_open("a.counters");
+    assert_int_equal(mkdir("other", 0700), 0);
+    assert_int_equal(chdir("other"), 0);
+    close(open("a.counters", O_CREAT | O_WRONLY, 0600));
+    zc_counters_close();
+    assert_true(exists("a.counters"));
+    assert_true(exists("../a.counters"));
+}
+
+static void count_until_killed(void)
+{
+    zc_counters_open("a.counters");
+    for (;;)
+        __atomic_fetch_add(&zc_counters()->slot[1].asked[3][ZC_MOVED].bytes, 1, __ATOMIC_RELAXED);
+}
+
+static void counts_survive_sigkill(void **state)
+{
+    const struct zc_counters *c;
+    pid_t child = fork();
+
+    (void)state;
+    if (child == 0)
+        count_until_killed();
+    while (!exists("a.counters") || access("a.counters", R_OK) != 0)
+        usleep(100);
+    do {
+        struct stat s;
+
+        usleep(1000);
+        assert_int_equal(stat("a.counters", &s), 0);
+        c = s.st_size == sizeof(*c) ? map_file("a.counters") : NULL;
+    } while (c == NULL || c->slot[1].asked[3][ZC_MOVED].bytes < 1000);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    assert_true(c->slot[1].asked[3][ZC_MOVED].bytes >= 1000);
+    assert_int_equal(c->header.closed, 0);
+    assert_int_equal(c->header.pid, child);
+}
+
+static void an_existing_file_is_left_and_private_memory_counts(void **state)
+{
+    (void)state;
+    assert_int_equal(symlink("victim", "a.counters"), 0);
+    assert_true(zc_counters_open("a.counters"));
+    assert_false(exists("victim"));
+    zc_counters()->slot[0].ticks[0]++;
+    zc_counters_close();
+    assert_true(exists("a.counters"));
+}
+
+static void open_limited(void)
+{
+    struct rlimit limit = {4096, 4096};
+
+    setrlimit(RLIMIT_FSIZE, &limit);
+    if (!zc_counters_open("a.counters"))
+        _exit(1);
+    zc_counters()->cell[ZC_COUNTERS_CELLS - 1].ticks = 1;
+    _exit(exists("a.counters") ? 2 : 0);
+}
+
+static void a_file_size_limit_leads_to_private_memory_without_a_signal(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(open_limited), 0);
+}
+
+static void count_as_child(void)
+{
+    struct zc_counters *parents = zc_counters();
+
+    if (!zc_counters_reset() || zc_counters() == parents || zc_counters()->next_site != 0)
+        _exit(1);
+    zc_counters()->next_site = 99;
+    zc_counters_close();
+    _exit(exists("a.counters") ? 0 : 2);
+}
+
+static void a_forked_child_counts_from_zero_and_leaves_the_parents_file(void **state)
+{
+    (void)state;
+    zc_counters_open("a.counters");
+    zc_counters()->next_site = 5;
+    assert_int_equal(in_child(count_as_child), 0);
+    assert_int_equal(map_file("a.counters")->next_site, 5);
+    assert_int_equal(map_file("a.counters")->header.closed, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FOLDER_TEST(a_reader_finds_the_dimensions_in_the_header),
+        FOLDER_TEST(a_clean_exit_marks_and_removes_the_file),
+        FOLDER_TEST(only_the_own_file_is_removed),
+        FOLDER_TEST(counts_survive_sigkill),
+        FOLDER_TEST(an_existing_file_is_left_and_private_memory_counts),
+        FOLDER_TEST(a_file_size_limit_leads_to_private_memory_without_a_signal),
+        FOLDER_TEST(a_forked_child_counts_from_zero_and_leaves_the_parents_file),
+    };
+
+    return RUN_TESTS(tests);
+}

@@ -1,0 +1,266 @@
+/* The log's lines: their fields, their form, and that a long one is cut and stays JSON. */
+#include "log_test.h"
+
+#include "ledger/block.h"
+#include "ledger/site.h"
+#include "log/lines.h"
+#include "policy/policy.h"
+
+static struct zc_log_meta meta;
+
+static int open_log(void **state)
+{
+    int result = new_folder(state);
+
+    zc_log_open("a.jsonl", ZC_LOG_EVENTS);
+    return result;
+}
+
+#define LOG_TEST(f) cmocka_unit_test_setup_teardown(f, open_log, remove_folder)
+
+/* The log's text, which is `wanted` lines of JSON. */
+static const char *log_text(int wanted)
+{
+    const char *text = text_of("a.jsonl");
+
+    assert_int_equal(json_lines(text), wanted);
+    return text;
+}
+
+static void meta_tells_the_run(void **state)
+{
+    struct zc_log_meta full = {.policy_file = "a \"b\".conf", .policy_hash = 0xabc, .gpu = "GPU 1",
+                               .driver = 13000, .devices = 2};
+    char wanted[128];
+    const char *text;
+
+    (void)state;
+    zc_log_meta(&full);
+    text = log_text(1);
+    assert_true(strncmp(text, "{\"type\":\"meta\",\"time_ns\":", 25) == 0);
+    assert_holds(text, "\"schema\":1,\"libzc\":\"");
+    snprintf(wanted, sizeof(wanted), "\"pid\":%d,\"ppid\":%d,", (int)getpid(), (int)getppid());
+    assert_holds(text, wanted);
+    snprintf(wanted, sizeof(wanted), "\"exe\":\"%s\",\"rank\":0,", program_invocation_short_name);
+    assert_holds(text, wanted);
+    assert_holds(text, "\"driver\":13000,\"gpu\":\"GPU 1\",\"devices\":2,"
+                       "\"policy\":{\"file\":\"a \\\"b\\\".conf\",\"hash\":\"0000000000000abc\"},"
+                       "\"argv\":[\"");
+}
+
+static void unknown_facts_are_null(void **state)
+{
+    struct zc_log_meta unknown = {.devices = -1};
+
+    (void)state;
+    zc_log_meta(&unknown);
+    assert_holds(log_text(1), "\"driver\":null,\"gpu\":null,\"devices\":null,\"policy\":null,");
+}
+
+static void messages_said_before_the_log_follow_its_first_line(void **state)
+{
+    const char *text;
+
+    (void)state;
+    zc_message(ZC_WARN, "policy", "unknown key '%s'", "x\"y");
+    zc_log_meta(&meta);
+    zc_message(ZC_ERROR, "later", "after");
+    text = log_text(3);
+    assert_holds(text, "\"severity\":\"warning\",\"code\":\"policy\",\"text\":\"unknown key 'x\\\"y'\"}"
+                       "\n");
+    assert_holds(text, "\"severity\":\"error\",\"code\":\"later\",\"text\":\"after\"}\n");
+}
+
+static struct zc_cell cells[2] = {
+    {.block = 9, .dir = ZC_DIR_HTOD, .by = {{3, 300}, {2, 20}, {1, 1}}},
+    {.block = 9, .dir = ZC_DIR_MEMSET, .by = {{1, 7}, {0, 0}, {0, 0}}},
+};
+
+static struct zc_block block = {
+    .base = 0x7f0000001000, .size = 4096, .id = 9, .cell = {&cells[0], NULL, &cells[1]},
+    .flags = ZC_BLOCK_CONVERTED, .device = 1, .api = ZC_API_cuMemAllocAsync,
+    .place = ZC_PLACE_MAPPED, .asked = ZC_KIND_DEVICE, .real = ZC_KIND_PINNED,
+};
+
+static void an_allocation_tells_request_place_and_rule(void **state)
+{
+    const char *text;
+
+    (void)state;
+    zc_log_alloc(&block, "tables", 12, "vmm: no room");
+    text = log_text(1);
+    assert_holds(text, "{\"type\":\"alloc\",");
+    assert_holds(text, "\"block\":9,\"site\":\"");
+    assert_holds(text, "\"api\":\"cuMemAllocAsync\",\"size_bytes\":4096,\"place\":\"mapped\","
+                       "\"address\":\"0x7f0000001000\",\"device\":1,\"asked_kind\":\"Device\","
+                       "\"real_kind\":\"Pinned\",\"converted\":true,\"stream_ordered\":false,"
+                       "\"foreign\":false,\"rule\":\"tables\",\"line\":12,"
+                       "\"why\":\"vmm: no room\"}\n");
+}
+
+static void an_allocation_without_rule_has_null_fields(void **state)
+{
+    (void)state;
+    zc_log_alloc(&block, NULL, -1, NULL);
+    assert_holds(log_text(1), "\"rule\":null,\"line\":null,\"why\":null}\n");
+}
+
+#define TRAFFIC                                                                                    \
+    "\"traffic\":[{\"dir\":\"HtoD\",\"asked_calls\":6,\"asked_bytes\":321,\"moved_calls\":3,"     \
+    "\"moved_bytes\":300,\"cpu_copied_calls\":2,\"cpu_copied_bytes\":20,\"elided_calls\":1,"       \
+    "\"elided_bytes\":1,\"blocked_ns\":0},{\"dir\":\"Memset\",\"asked_calls\":1,"                  \
+    "\"asked_bytes\":7,\"moved_calls\":1,\"moved_bytes\":7,\"cpu_copied_calls\":0,"                \
+    "\"cpu_copied_bytes\":0,\"elided_calls\":0,\"elided_bytes\":0,\"blocked_ns\":0}]}\n"
+
+static void a_free_carries_the_blocks_traffic_by_direction(void **state)
+{
+    (void)state;
+    zc_log_free(&block);
+    zc_log_live_block(&block);
+    assert_holds(log_text(2), TRAFFIC);
+    assert_holds(log_text(2), "\"device\":1,\"live\":true," TRAFFIC);
+}
+
+static void a_transfer_tells_both_sides_as_asked_and_as_they_are(void **state)
+{
+    struct zc_transfer t = {
+        .asked = zc_flow(ZC_DIR_HTOD, ZC_KIND_PAGEABLE, ZC_KIND_DEVICE),
+        .real = zc_flow(ZC_DIR_HTOH, ZC_KIND_PAGEABLE, ZC_KIND_PINNED),
+        .outcome = ZC_CPU, .bytes = 77, .dst = &block,
+    };
+
+    (void)state;
+    zc_log_transfer(&t, "cuMemcpyHtoD_v2");
+    assert_holds(log_text(1), "\"function\":\"cuMemcpyHtoD_v2\",\"dir\":\"HtoD\","
+                              "\"src_kind\":\"Pageable\",\"dst_kind\":\"Device\","
+                              "\"real_dir\":\"HtoH\",\"real_src_kind\":\"Pageable\","
+                              "\"real_dst_kind\":\"Pinned\",\"bytes\":77,"
+                              "\"outcome\":\"cpu_copied\",\"blocked_ns\":0,\"src_block\":null,"
+                              "\"dst_block\":9}\n");
+}
+
+static void every_flow_has_its_own_names(void **state)
+{
+    (void)state;
+    for (int dir = 0; dir < ZC_DIR_COUNT; dir++) {
+        for (int src = 0; src < ZC_KIND_COUNT; src++) {
+            for (int dst = 0; dst < ZC_KIND_COUNT; dst++) {
+                struct zc_sides s = zc_flow_sides(
+                    zc_flow((enum zc_dir)dir, (enum zc_kind)src, (enum zc_kind)dst));
+
+                assert_int_equal(s.dir, dir);
+                assert_int_equal(s.src, src);
+                assert_int_equal(s.dst, dst);
+            }
+        }
+    }
+}
+
+static void a_site_tells_its_frames(void **state)
+{
+    struct zc_site *site = &zc_counters()->site[0];
+
+    (void)state;
+    site->id = 0xbeef;
+    site->nframes = 2;
+    strcpy(site->frame[0].module, "vecadd");
+    site->frame[0].offset = 0x1f2a;
+    strcpy(site->frame[1].module, "libc.so.6");
+    zc_log_site(0);
+    assert_holds(log_text(1), "\"site\":\"0000beef\",\"frames\":[\"vecadd+0x1f2a\","
+                              "\"libc.so.6+0x0\"]}\n");
+}
+
+static void levels_leave_lines_out(void **state)
+{
+    struct zc_transfer t = {.bytes = 1};
+
+    (void)state;
+    zc_log_reset();
+    zc_log_open("b.jsonl", ZC_LOG_ALLOCS);
+    zc_log_transfer(&t, "f");
+    assert_int_equal(json_lines(text_of("b.jsonl")), 0);
+    zc_log_alloc(&block, NULL, -1, NULL);
+    assert_int_equal(json_lines(text_of("b.jsonl")), 1);
+    zc_log_reset();
+    zc_log_open("c.jsonl", ZC_LOG_SUMMARY);
+    zc_log_alloc(&block, NULL, -1, NULL);
+    zc_log_free(&block);
+    zc_log_site(0);
+    assert_int_equal(json_lines(text_of("c.jsonl")), 0);
+}
+
+/* The rule's name takes every length around what a line holds. */
+static void a_line_that_is_too_long_is_cut_and_says_so(void **state)
+{
+    char name[5000];
+    int lines = 0;
+
+    (void)state;
+    for (size_t n = 3500; n < 4300; n++) {
+        memset(name, n % 2 ? '"' : 'x', n);
+        name[n] = 0;
+        zc_log_alloc(&block, name, 1, "why");
+        lines++;
+    }
+    for (const char *p = log_text(lines), *end; *p != 0; p = end + 1) {
+        size_t length;
+
+        end = strchr(p, '\n');
+        length = (size_t)(end - p) + 1;
+        assert_true(length <= ZC_LINE_MAX);
+        if (length < 3600)
+            assert_non_null(memmem(p, length, "\"why\":\"why\"}", 12));
+        else if (memmem(p, length, "\"why\":\"why\"}", 12) == NULL)
+            assert_non_null(memmem(p, length, ",\"truncated\":true}\n", 19));
+    }
+}
+
+static void nested_fields_that_do_not_fit_leave_valid_json(void **state)
+{
+    char text[600], buf[700];
+
+    (void)state;
+    for (size_t cap = 256; cap < 700; cap++) {
+        struct zc_line line;
+
+        memset(buf, 0x7e, sizeof(buf));
+        zc_line_begin(&line, buf, cap, "test");
+        for (int i = 0; i < 4; i++) {
+            zc_line_open(&line, "outer", '[');
+            zc_line_open(&line, NULL, '{');
+            zc_line_u64(&line, "number", UINT64_MAX);
+            zc_line_str(&line, "text", "\xe2\x82\xac\n");
+            zc_line_bool(&line, "flag", false);
+            zc_line_close(&line, '}');
+            zc_line_close(&line, ']');
+        }
+        zc_line_end(&line);
+        assert_true(line.text.len <= cap);
+        if (cap < sizeof(buf))
+            assert_int_equal(buf[cap], 0x7e);
+        memcpy(text, buf, line.text.len < sizeof(text) - 1 ? line.text.len : sizeof(text) - 1);
+        text[line.text.len < sizeof(text) - 1 ? line.text.len : sizeof(text) - 1] = 0;
+        assert_int_equal(json_lines(text), 1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LOG_TEST(meta_tells_the_run),
+        LOG_TEST(unknown_facts_are_null),
+        LOG_TEST(messages_said_before_the_log_follow_its_first_line),
+        LOG_TEST(an_allocation_tells_request_place_and_rule),
+        LOG_TEST(an_allocation_without_rule_has_null_fields),
+        LOG_TEST(a_free_carries_the_blocks_traffic_by_direction),
+        LOG_TEST(a_transfer_tells_both_sides_as_asked_and_as_they_are),
+        LOG_TEST(every_flow_has_its_own_names),
+        LOG_TEST(a_site_tells_its_frames),
+        LOG_TEST(levels_leave_lines_out),
+        LOG_TEST(a_line_that_is_too_long_is_cut_and_says_so),
+        LOG_TEST(nested_fields_that_do_not_fit_leave_valid_json),
+    };
+
+    return RUN_TESTS(tests);
+}

@@ -1,0 +1,246 @@
+/* The summary: the sums in the log's last line, and the table on stderr. */
+#include "log_test.h"
+
+#include "base/clock.h"
+#include "base/options.h"
+#include "ledger/block.h"
+#include "ledger/site.h"
+#include "policy/policy.h"
+
+static char table[65536];
+
+#define H2D ZC_DIR_HTOD, ZC_KIND_PAGEABLE, ZC_KIND_DEVICE
+
+static void transfer(unsigned flow, enum zc_outcome outcome, uint64_t bytes, struct zc_block *dst)
+{
+    struct zc_transfer t = {.asked = flow, .real = flow, .outcome = outcome, .bytes = bytes,
+                            .ticks = 1000, .dst = dst};
+
+    zc_traffic_record(&t);
+}
+
+static struct zc_block *add_block(uint64_t base, uint32_t site, enum zc_place_id place)
+{
+    struct zc_block *b = zc_block_new();
+
+    b->base = base;
+    b->size = 1 << 20;
+    b->site = site;
+    b->place = (uint8_t)place;
+    b->asked = ZC_KIND_DEVICE;
+    b->real = ZC_KIND_DEVICE;
+    assert_true(zc_block_add(b));
+    zc_site_note_request(site, b->size);
+    return b;
+}
+
+/* Two blocks of one site: one freed after a moved and an elided copy, one live with a CPU copy. */
+static void some_traffic(void)
+{
+    uint32_t site = zc_site_here(__builtin_frame_address(0), __builtin_return_address(0));
+    struct zc_block *freed = add_block(0x10000000, site, ZC_PLACE_DEVICE);
+    struct zc_block *live = add_block(0x20000000, site, ZC_PLACE_MAPPED);
+
+    transfer(zc_flow(H2D), ZC_MOVED, 4 << 20, freed);
+    transfer(zc_flow(H2D), ZC_ELIDED, 2 << 20, freed);
+    assert_true(zc_block_claim(freed));
+    zc_log_free(freed);
+    zc_block_remove(freed);
+    zc_site_note_free(site);
+    transfer(zc_flow(H2D), ZC_CPU, 8 << 20, live);
+    transfer(zc_flow(ZC_DIR_MEMSET, ZC_KIND_DEVICE, ZC_KIND_DEVICE), ZC_MOVED, 100, live);
+}
+
+/* Calls zc_log_summary() with stderr in a file, whose text `table` then holds. */
+static void summarize(void)
+{
+    int saved = dup(STDERR_FILENO);
+    int fd = open("stderr", O_CREAT | O_RDWR | O_TRUNC, 0600);
+
+    fflush(stderr);
+    dup2(fd, STDERR_FILENO);
+    zc_message_init();
+    zc_log_summary();
+    dup2(saved, STDERR_FILENO);
+    zc_message_init();
+    close(fd);
+    close(saved);
+    strncpy(table, text_of("stderr"), sizeof(table) - 1);
+}
+
+static int begin(void **state)
+{
+    int result = new_folder(state);
+
+    unsetenv("ZC_SUMMARY");
+    zc_options_read();
+    zc_counters_reset();
+    zc_block_reset();
+    zc_site_reset();
+    zc_traffic_reset();
+    return result;
+}
+
+#define SUMMARY_TEST(f) cmocka_unit_test_setup_teardown(f, begin, remove_folder)
+
+static const char *last_line(void)
+{
+    char *text = text_of("a.jsonl");
+
+    json_lines(text);
+    return strstr(text, "{\"type\":\"summary\"");
+}
+
+static void the_last_line_sums_copies_by_outcome(void **state)
+{
+    (void)state;
+    zc_log_open("a.jsonl", ZC_LOG_SUMMARY);
+    some_traffic();
+    summarize();
+    assert_holds(last_line(), "\"asked_calls\":3,\"asked_bytes\":14680064,\"moved_calls\":1,"
+                              "\"moved_bytes\":4194304,\"cpu_copied_calls\":1,"
+                              "\"cpu_copied_bytes\":8388608,\"elided_calls\":1,"
+                              "\"elided_bytes\":2097152,\"blocked_ns\":");
+    assert_holds(last_line(), "\"untracked\":0,\"lost_lines\":0,");
+}
+
+static void the_last_line_has_flows_and_what_was_moved_by_real_kinds(void **state)
+{
+    struct zc_transfer t = {.asked = zc_flow(H2D), .outcome = ZC_MOVED, .bytes = 5,
+                            .real = zc_flow(ZC_DIR_HTOH, ZC_KIND_PAGEABLE, ZC_KIND_PINNED)};
+
+    (void)state;
+    zc_log_open("a.jsonl", ZC_LOG_SUMMARY);
+    zc_traffic_record(&t);
+    summarize();
+    assert_holds(last_line(), "\"flows\":[{\"dir\":\"HtoD\",\"src_kind\":\"Pageable\","
+                              "\"dst_kind\":\"Device\",\"asked_calls\":1,\"asked_bytes\":5,");
+    assert_holds(last_line(), "\"moved_by_kind\":[{\"dir\":\"HtoH\",\"src_kind\":\"Pageable\","
+                              "\"dst_kind\":\"Pinned\",\"calls\":1,\"bytes\":5}]");
+}
+
+static void a_site_sums_freed_and_live_blocks(void **state)
+{
+    const char *sites;
+
+    (void)state;
+    zc_log_open("a.jsonl", ZC_LOG_SUMMARY);
+    some_traffic();
+    summarize();
+    sites = strstr(last_line(), "\"sites\":[");
+    assert_holds(sites, "\"requests\":2,\"requested_bytes\":2097152,\"frees\":1,"
+                        "\"traffic\":[{\"dir\":\"HtoD\",\"asked_calls\":3,"
+                        "\"asked_bytes\":14680064,");
+    assert_holds(sites, "{\"dir\":\"Memset\",\"asked_calls\":1,\"asked_bytes\":100,");
+}
+
+static void places_tell_what_lives_and_the_peak(void **state)
+{
+    (void)state;
+    zc_log_open("a.jsonl", ZC_LOG_SUMMARY);
+    some_traffic();
+    summarize();
+    assert_holds(last_line(), "\"places\":[{\"place\":\"device\",\"blocks\":0,\"bytes\":0,"
+                              "\"peak_bytes\":1048576},{\"place\":\"mapped\",\"blocks\":1,"
+                              "\"bytes\":1048576,\"peak_bytes\":1048576}]");
+}
+
+static void live_blocks_have_their_lines_before_the_last(void **state)
+{
+    (void)state;
+    zc_log_open("a.jsonl", ZC_LOG_ALLOCS);
+    some_traffic();
+    summarize();
+    assert_int_equal(json_lines(text_of("a.jsonl")), 3);
+    assert_holds(text_of("a.jsonl"), "{\"type\":\"free\"");
+    assert_holds(text_of("a.jsonl"), "\"live\":true,\"traffic\":[{\"dir\":\"HtoD\","
+                                     "\"asked_calls\":1,\"asked_bytes\":8388608,");
+}
+
+static void the_table_shows_all_parts_on_eighty_columns(void **state)
+{
+    int lines = 0;
+
+    (void)state;
+    zc_log_open("a.jsonl", ZC_LOG_SUMMARY);
+    some_traffic();
+    for (unsigned flow = 0; flow < ZC_FLOWS; flow++)
+        transfer(flow, (enum zc_outcome)(flow % 3), (uint64_t)1023999 << (flow % 40), NULL);
+    summarize();
+    assert_holds(table, " asked in ");
+    assert_holds(table, " copied by the CPU, ");
+    assert_holds(table, "Operation From     To         Count    Asked    Moved      CPU   Elided");
+    assert_holds(table, "\nPlace ");
+    assert_holds(table, "\nmapped ");
+    assert_holds(table, "\nTop sites ");
+    assert_holds(table, "log_summary");
+    assert_holds(table, "\nlog: a.jsonl\n");
+    for (char *line = strtok(table, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        assert_true(strlen(line) <= 80);
+        lines++;
+    }
+    assert_in_range(lines, 15, 24);
+}
+
+static void the_table_without_a_log_names_none(void **state)
+{
+    (void)state;
+    zc_log_open("off", ZC_LOG_SUMMARY);
+    some_traffic();
+    summarize();
+    assert_holds(table, "14 MiB asked in 3 transfers:\n       4 MiB moved, 8 MiB copied by the CPU, "
+                        "2 MiB elided, ");
+    assert_null(strstr(table, "log:"));
+}
+
+static void the_table_can_be_switched_off(void **state)
+{
+    (void)state;
+    setenv("ZC_SUMMARY", "0", 1);
+    zc_options_read();
+    zc_log_open("a.jsonl", ZC_LOG_SUMMARY);
+    some_traffic();
+    summarize();
+    assert_string_equal(table, "");
+    assert_non_null(last_line());
+}
+
+static void sites_beyond_a_short_line_are_all_there(void **state)
+{
+    struct zc_counters *c;
+    int found = 0;
+
+    (void)state;
+    zc_log_open("a.jsonl", ZC_LOG_SUMMARY);
+    c = zc_counters();
+    c->next_site = ZC_COUNTERS_SITES;
+    for (uint32_t i = 0; i < ZC_COUNTERS_SITES; i++) {
+        c->site[i].requests = 1;
+        for (int dir = 0; dir < ZC_DIR_COUNT; dir++)
+            c->site[i].total[dir].by[ZC_MOVED] = (struct zc_count){UINT64_MAX / 4, UINT64_MAX / 4};
+    }
+    summarize();
+    for (const char *p = last_line(); (p = strstr(p, "\"requests\":1,")) != NULL; p++)
+        found++;
+    assert_int_equal(found, ZC_COUNTERS_SITES);
+    assert_null(strstr(last_line(), "truncated"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SUMMARY_TEST(the_last_line_sums_copies_by_outcome),
+        SUMMARY_TEST(the_last_line_has_flows_and_what_was_moved_by_real_kinds),
+        SUMMARY_TEST(a_site_sums_freed_and_live_blocks),
+        SUMMARY_TEST(places_tell_what_lives_and_the_peak),
+        SUMMARY_TEST(live_blocks_have_their_lines_before_the_last),
+        SUMMARY_TEST(the_table_shows_all_parts_on_eighty_columns),
+        SUMMARY_TEST(the_table_without_a_log_names_none),
+        SUMMARY_TEST(the_table_can_be_switched_off),
+        SUMMARY_TEST(sites_beyond_a_short_line_are_all_there),
+    };
+
+    zc_clock_mark();
+    zc_clock_calibrate();
+    return RUN_TESTS(tests);
+}

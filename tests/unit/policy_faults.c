@@ -1,0 +1,249 @@
+/*
+ * Every fault that a policy can have, where it is reported and in which words; and that only the
+ * faulty rule is lost. One row of the table is one test.
+ */
+#include "policy_test.h"
+
+struct row {
+    const char *name;
+    const char *text;
+    unsigned line, column; /* of the first fault */
+    const char *message;   /* of the first fault; a warning begins with "warning: " */
+    int errors;
+    size_t rules;          /* that stay */
+};
+
+#define GOOD "[rule good]\nplace = vmm\n"
+#define RULE "[rule r]\nplace = mapped\n"
+#define HOST "[rule r]\nplace = pinned\napi = malloc\n"
+
+static const struct row rows[] = {
+    {"an unknown key names the nearest one", GOOD "[rule r]\nplcae = mapped\n", 4, 1,
+     "unknown key 'plcae' (did you mean 'place'?)", 1, 1},
+    {"an unknown key that is near to nothing stands alone", GOOD "[rule r]\nxyzzy = 1\n", 4, 1,
+     "unknown key 'xyzzy'", 1, 1},
+    {"an unknown section names the nearest one", "[rul a]\nplace = mapped\n" GOOD, 1, 2,
+     "unknown section 'rul' (did you mean 'rule'?)", 1, 1},
+    {"the lines of an unknown section are not looked at", "[foo]\nbar\nbaz = 1\n" GOOD, 1, 2,
+     "unknown section 'foo'", 1, 1},
+    {"a section without closing bracket is a fault", "[rule a\nplace = mapped\n" GOOD, 1, 1,
+     "section '[rule a' does not end with ']'", 1, 1},
+    {"an empty section name is a fault", "[]\n" GOOD, 1, 2, "unknown section ''", 1, 1},
+    {"a lone bracket is a fault", "[\n" GOOD, 1, 1, "section '[' does not end with ']'", 1, 1},
+    {"a rule without name is a fault", "[rule]\nplace = mapped\n" GOOD, 1, 1,
+     "a rule needs a name, as in [rule tables]", 1, 1},
+    {"a rule name with other letters is a fault", "[rule a/b]\nplace = mapped\n" GOOD, 1, 7,
+     "rule name 'a/b' may hold letters, digits, '_', '-' and '.' only", 1, 1},
+    {"[defaults] has no name", "[defaults x]\n" GOOD, 1, 11,
+     "section 'defaults' has no name, found 'x'", 1, 1},
+    {"a key before the first section is a fault", "place = mapped\n" GOOD, 1, 1,
+     "key 'place' stands before the first section", 1, 1},
+    {"a line without '=' is a fault", GOOD "[rule r]\nplace mapped\n", 4, 1,
+     "expected 'key = value', found 'place mapped'", 1, 1},
+    {"a value without key is a fault", GOOD "[rule r]\n = mapped\n", 4, 2,
+     "expected 'key = value', found '= mapped'", 1, 1},
+    {"a key without value is a fault", GOOD RULE "size =   # none\n", 5, 1,
+     "key 'size' has no value (4K, 1M.., ..64K, 64K..2G)", 1, 1},
+    {"a key that is given twice is a fault", GOOD RULE "\nplace = vmm\n", 6, 1,
+     "key 'place' is already given in line 4", 1, 1},
+    {"a default that is given twice is a fault",
+     "[defaults]\nlog = a\n" GOOD "[defaults]\nlog = b\n", 6, 1,
+     "key 'log' is already given in line 2", 1, 1},
+    {"a key of [defaults] in a rule is a fault", GOOD "[rule r]\nlog = x\n", 4, 1,
+     "key 'log' belongs into [defaults]", 1, 1},
+    {"a key of rules in [defaults] is a fault", "[defaults]\nsize = 1M\n" GOOD, 2, 1,
+     "key 'size' belongs into a rule", 1, 1},
+    {"a rule without place is a fault", GOOD "\n[rule r]\nsize = 1M\n", 4, 1,
+     "rule 'r' has no place", 1, 1},
+    {"a place that is named twice is a fault", GOOD "[rule r]\nplace = vmm, device, vmm\n", 4, 22,
+     "place: 'vmm' is named twice", 1, 1},
+    {"an unknown place names the nearest one", GOOD "[rule r]\nplace = vmm, managd\n", 4, 14,
+     "unknown value 'managd' for 'place' (did you mean 'managed'?)", 1, 1},
+    {"an empty item in a list of places is a fault", GOOD "[rule r]\nplace = vmm,\n", 4, 13,
+     "place: empty item in the list", 1, 1},
+    {"a host place is not possible for a device request",
+     GOOD "[rule r]\napi = cudaMalloc\nplace = pinned\n", 5, 9,
+     "no place of the rule is possible for 'cudaMalloc' (possible: device, mapped, managed, vmm, "
+     "shared)", 1, 1},
+    {"a device place is not possible for a host request",
+     GOOD "[rule r]\napi = malloc\nplace = pinned, mapped\n", 5, 9,
+     "place 'mapped' is not possible for the requests of the rule: it is for device requests such "
+     "as cudaMalloc", 1, 1},
+    {"a host place behind a device place needs an api", GOOD "[rule r]\nplace = mapped, pinned\n",
+     4, 9, "place 'pinned' is not possible for the requests of the rule: it is for host requests "
+     "such as malloc", 1, 1},
+    {"arrays stay in device memory", GOOD "[rule r]\napi = cudaMallocArray\nplace = mapped\n", 5, 9,
+     "no place of the rule is possible for 'cudaMallocArray' (possible: device)", 1, 1},
+    {"a glob whose requests fit no place is a fault",
+     GOOD "[rule r]\napi = cudaMalloc?rray\nplace = mapped\n", 5, 9,
+     "place 'mapped' is not possible for the requests of the rule: it is for device requests such "
+     "as cudaMalloc", 1, 1},
+    {"an unknown request names the nearest one", GOOD RULE "api = cudaMalloc, cudaMaloc\n", 5, 19,
+     "unknown api 'cudaMaloc' (did you mean 'cudaMalloc'?)", 1, 1},
+    {"a request glob that matches nothing is a fault", GOOD RULE "api = hip*\n", 5, 7,
+     "api: 'hip*' matches the name of no request", 1, 1},
+    {"a broken request glob is a fault", GOOD RULE "api = cuda[M\n", 5, 7,
+     "api: '[' without ']' in 'cuda[M'", 1, 1},
+    {"an empty request is a fault", GOOD RULE "api = , cudaMalloc\n", 5, 7,
+     "api: empty item in the list", 1, 1},
+    {"a size of words is a fault", GOOD RULE "size = big\n", 5, 8,
+     "size: 'big' is not a size: digits, then K, M, G, T or nothing", 1, 1},
+    {"a fractional size is a fault", GOOD RULE "size = 1.5G\n", 5, 8,
+     "size: '1.5G' is not a size: digits, then K, M, G, T or nothing", 1, 1},
+    {"a negative size is a fault", GOOD RULE "size = -1\n", 5, 8,
+     "size: '-1' is not a size: digits, then K, M, G, T or nothing", 1, 1},
+    {"an unknown unit is a fault", GOOD RULE "size = 64m\n", 5, 8,
+     "size: '64m' is not a size: the units are K, M, G and T", 1, 1},
+    {"a size past 64 bits is a fault", GOOD RULE "size = 18446744073709551616\n", 5, 8,
+     "size: '18446744073709551616' is too large", 1, 1},
+    {"a size that its unit takes past 64 bits is a fault", GOOD RULE "size = 16777216T\n", 5, 8,
+     "size: '16777216T' is too large", 1, 1},
+    {"a size of 0 is a fault", GOOD RULE "size = 0\n", 5, 8,
+     "size: '0' holds nothing: the least is 1", 1, 1},
+    {"a range up to 0 is a fault", GOOD RULE "size = ..0\n", 5, 8,
+     "size: '..0' holds nothing: the least is 1", 1, 1},
+    {"a reversed range is a fault", GOOD RULE "size = 1K, 2G..1M\n", 5, 12,
+     "size: range '2G..1M' is reversed", 1, 1},
+    {"a range without ends is a fault", GOOD RULE "size = ..\n", 5, 8,
+     "size: range '..' has no ends", 1, 1},
+    {"the low end of a range is judged", GOOD RULE "size = x..1M\n", 5, 8,
+     "size: 'x' is not a size: digits, then K, M, G, T or nothing", 1, 1},
+    {"the high end of a range is judged", GOOD RULE "size = 1..y\n", 5, 11,
+     "size: 'y' is not a size: digits, then K, M, G, T or nothing", 1, 1},
+    {"an empty size in a list is a fault", GOOD RULE "size = 1M,,2M\n", 5, 11,
+     "size: empty item in the list", 1, 1},
+    {"nth counts from 1", GOOD RULE "nth = 0\n", 5, 7, "nth: '0' holds nothing: the least is 1", 1,
+     1},
+    {"nth is a number", GOOD RULE "nth = first\n", 5, 7, "nth: 'first' is not a number", 1, 1},
+    {"a device past any ordinal is a fault", GOOD RULE "device = 4294967296\n", 5, 10,
+     "device: '4294967296' is too large", 1, 1},
+    {"a range of devices past any ordinal is a fault", GOOD RULE "device = 0..4294967296\n", 5, 10,
+     "device: '0..4294967296' is too large", 1, 1},
+    {"a site is hexadecimal", GOOD RULE "site = load_table\n", 5, 8,
+     "site: 'load_table' is not a site id: up to 8 hexadecimal digits", 1, 1},
+    {"a site has 8 digits at most", GOOD RULE "site = 123456789\n", 5, 8,
+     "site: '123456789' is not a site id: up to 8 hexadecimal digits", 1, 1},
+    {"a broken module glob is a fault", GOOD RULE "module = lib*, lib[a\n", 5, 16,
+     "module: '[' without ']' in 'lib[a'", 1, 1},
+    {"a reversed class in a glob is a fault", GOOD RULE "exe = x[!z-a]\n", 5, 7,
+     "exe: reversed range between '[' and ']' in 'x[!z-a]'", 1, 1},
+    {"an empty pattern is a fault", GOOD RULE "thread = a,\n", 5, 12,
+     "thread: empty item in the list", 1, 1},
+    {"an unknown stream names the nearest one", GOOD RULE "stream = per_thread\n", 5, 10,
+     "unknown value 'per_thread' for 'stream' (did you mean 'per-thread'?)", 1, 1},
+    {"an empty stream is a fault", GOOD RULE "stream = ,legacy\n", 5, 10,
+     "stream: empty item in the list", 1, 1},
+    {"an unknown word of a key names the nearest one", GOOD RULE "access = raed\n", 5, 10,
+     "unknown value 'raed' for 'access' (did you mean 'read'?)", 1, 1},
+    {"a prefetch of none stands alone",
+     GOOD "[rule r]\nplace = managed\nprefetch = none, copy\n", 5, 12,
+     "prefetch: 'none' stands alone", 1, 1},
+    {"an unknown advice names the nearest one",
+     GOOD "[rule r]\nplace = managed\nadvise = read_mosly\n", 5, 10,
+     "unknown value 'read_mosly' for 'advise' (did you mean 'read_mostly'?)", 1, 1},
+    {"preferred needs a location", GOOD "[rule r]\nplace = managed\nadvise = preferred\n", 5, 10,
+     "advise: 'preferred' needs a location, as in 'preferred:device'", 1, 1},
+    {"read_mostly names no location",
+     GOOD "[rule r]\nplace = managed\nadvise = read_mostly:device\n", 5, 10,
+     "advise: 'read_mostly' names no location", 1, 1},
+    {"an unknown location names the nearest one",
+     GOOD "[rule r]\nplace = managed\nadvise = preferred:hots\n", 5, 20,
+     "advise: unknown location 'hots' (did you mean 'host'?)", 1, 1},
+    {"a location without number takes none",
+     GOOD "[rule r]\nplace = managed\nadvise = preferred:host:1\n", 5, 20,
+     "advise: 'host:1' is not 'device', 'host' or 'numa:N'", 1, 1},
+    {"a NUMA node needs a number", GOOD "[rule r]\nplace = managed\nadvise = preferred:numa:x\n", 5,
+     20, "advise: 'numa:x' is not 'device', 'host' or 'numa:N'", 1, 1},
+    {"a NUMA node cannot be accessed_by",
+     GOOD "[rule r]\nplace = managed\nadvise = accessed_by:numa:0\n", 5, 22,
+     "advise: a NUMA node can be preferred only", 1, 1},
+    {"two preferred locations are a fault",
+     GOOD "[rule r]\nplace = managed\nadvise = preferred:host, preferred:device\n", 5, 26,
+     "advise: 'preferred:device' repeats or contradicts the list", 1, 1},
+    {"an empty advice is a fault", GOOD "[rule r]\nplace = managed\nadvise = read_mostly,\n", 5, 22,
+     "advise: empty item in the list", 1, 1},
+    {"a chunk of 0 is a fault", GOOD "[rule r]\nplace = vmm\nchunk = 0\n", 5, 9,
+     "chunk: must be more than 0", 1, 1},
+    {"a chunk is a size", GOOD "[rule r]\nplace = vmm\nchunk = 2X\n", 5, 9,
+     "chunk: '2X' is not a size: the units are K, M, G and T", 1, 1},
+    {"a NUMA node is a number", GOOD RULE "numa = near\n", 5, 8,
+     "numa: 'near' is neither 'local' nor the number of a node", 1, 1},
+    {"a budget of 0 is a fault", GOOD RULE "budget = 0%\n", 5, 10, "budget: must be more than 0", 1,
+     1},
+    {"a budget is a size or a percentage", GOOD RULE "budget = much\n", 5, 10,
+     "budget: 'much' is not a size: digits, then K, M, G, T or nothing", 1, 1},
+    {"more than 100 % is a fault", "[defaults]\nmax_pinned = 101%\n" GOOD, 2, 14,
+     "max_pinned: '101%' is more than 100%", 1, 1},
+    {"a percent sign alone is a fault", "[defaults]\nmax_pinned = %\n" GOOD, 2, 14,
+     "max_pinned: '' is not a number", 1, 1},
+    {"a pair is by size or by site", GOOD "[rule r]\nplace = shared\npair = sites\n", 5, 8,
+     "pair: 'sites' is neither 'size' nor 'site:ID'", 1, 1},
+    {"a pair's site is hexadecimal", GOOD "[rule r]\nplace = shared\npair = site:xyz\n", 5, 13,
+     "pair: 'xyz' is not a site id: up to 8 hexadecimal digits", 1, 1},
+    {"a pair's ordinal counts from 1", GOOD "[rule r]\nplace = shared\npair = site:1:0\n", 5, 15,
+     "pair: the first block of a site is number 1", 1, 1},
+    {"a pair's ordinal is a number", GOOD "[rule r]\nplace = shared\npair = site:1:x\n", 5, 15,
+     "pair: 'x' is not a number", 1, 1},
+    {"an unknown letter in the log pattern is a fault", "[defaults]\nlog = zc.%q.jsonl\n" GOOD, 2,
+     10, "log: unknown pattern '%q' (known: %e %p %h %r %t %%)", 1, 1},
+    {"a percent sign at the end of the log pattern is a fault", "[defaults]\nlog = zc%\n" GOOD, 2,
+     9, "log: unknown pattern '%' (known: %e %p %h %r %t %%)", 1, 1},
+    {"a control byte is a fault", GOOD RULE "size = 1M\x01\n", 5, 10, "control byte '\\x01'", 1, 1},
+    {"a lone carriage return is a fault", GOOD RULE "size = 1M\rx\n", 5, 10,
+     "control byte '\\x0d'", 1, 1},
+    {"a message shows foreign bytes escaped", GOOD "[rule r]\npl\xc3\xa4z = 1\n", 4, 1,
+     "unknown key 'pl\\xc3\\xa4z'", 1, 1},
+    {"a message cuts a long word",
+     GOOD "[rule r]\n0123456789012345678901234567890123456789012345678901234567890 = 1\n", 4, 1,
+     "unknown key '012345678901234567890123456789012345678901234567...'", 1, 1},
+    {"a key of another place is a warning", RULE "advise = read_mostly\n", 3, 10,
+     "warning: advise: has no effect, it goes with place managed", 0, 1},
+    {"a key of several other places lists them", "[rule r]\nplace = vmm\nnuma = local\n", 3, 8,
+     "warning: numa: has no effect, it goes with place mapped, shared, pinned", 0, 1},
+    {"a stream for requests without stream is a warning",
+     RULE "api = cudaMalloc\nstream = legacy\n", 4, 10,
+     "warning: stream: the rule never matches: only cudaMallocAsync and cudaMallocFromPoolAsync "
+     "have a stream", 0, 1},
+    {"no stream for requests with stream is a warning",
+     RULE "api = cudaMallocAsync\nstream = none\n", 4, 10,
+     "warning: stream: the rule never matches: all its requests have a stream", 0, 1},
+    {"a device for requests of libc is a warning", HOST "device = 0\n", 4, 10,
+     "warning: device: the rule never matches: requests of libc have no device", 0, 1},
+    {"a module with folders is a warning", RULE "module = /usr/lib/libfoo.so\n", 3, 10,
+     "warning: module: the rule never matches: file names are compared without folders", 0, 1},
+    {"a program with folders is a warning", RULE "exe = bin/*\n", 3, 7,
+     "warning: exe: the rule never matches: file names are compared without folders", 0, 1},
+    {"a thread name of 16 bytes is a warning", RULE "thread = 0123456789abcdef\n", 3, 10,
+     "warning: thread: the rule never matches: thread names have at most 15 bytes", 0, 1},
+};
+
+static void reports_the_fault(void **state)
+{
+    const struct row *row = *state;
+    struct parsed *parsed = parse_text(row->text);
+    const struct fault *fault = &parsed->fault[0];
+    bool warning = strncmp(row->message, "warning: ", 9) == 0;
+
+    assert_int_equal(parsed->faults, 1);
+    assert_string_equal(fault->message, row->message + (warning ? 9 : 0));
+    assert_int_equal(fault->severity, warning ? ZC_SEVERITY_WARNING : ZC_SEVERITY_ERROR);
+    assert_int_equal(fault->line, row->line);
+    assert_int_equal(fault->column, row->column);
+    assert_int_equal(parsed->errors, row->errors);
+    assert_int_equal(parsed->policy.rule_count, row->rules);
+    parsed_free(parsed);
+}
+
+int main(void)
+{
+    enum { count = sizeof rows / sizeof rows[0] };
+    static struct CMUnitTest tests[count];
+
+    for (size_t i = 0; i < count; i++) {
+        tests[i].name = rows[i].name;
+        tests[i].test_func = reports_the_fault;
+        tests[i].initial_state = (void *)(uintptr_t)&rows[i];
+    }
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return _cmocka_run_group_tests("policy_faults", tests, count, NULL, NULL);
+}
