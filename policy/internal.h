@@ -11,27 +11,27 @@
 
 /* A piece of the policy's text; not terminated. */
 struct zc_slice {
-    const char *at;
-    size_t n; /* bytes */
+    const char *at; /* first byte; NULL only at the end of a list */
+    size_t n;       /* bytes */
 };
 
 /* A message under construction; always terminated, cut where it does not fit. */
 struct zc_note {
-    char text[320];
-    size_t used; /* bytes without the terminator */
+    char text[320]; /* one line of printable ASCII */
+    size_t used;    /* bytes without the terminator */
 };
 
 /* A word and the nearest of the words offered so far. */
 struct zc_nearest {
-    struct zc_slice word;
-    const char *best;  /* NULL where nothing is near */
-    unsigned distance; /* of best */
+    struct zc_slice word; /* the misspelt one */
+    const char *best;     /* NULL where nothing is near */
+    unsigned distance;    /* of best */
 };
 
 /* Where each key of a section was given; line 0: not given. */
 struct zc_seen {
-    unsigned line[ZC_KEY_COUNT];
-    unsigned column[ZC_KEY_COUNT];
+    unsigned line[ZC_KEY_COUNT];   /* of the key */
+    unsigned column[ZC_KEY_COUNT]; /* of the value, in bytes from 1 */
 };
 
 enum zc_section {
@@ -43,22 +43,21 @@ enum zc_section {
 
 /* The state of one zc_policy_parse(). */
 struct zc_parser {
-    struct zc_policy *out;
-    struct zc_policy_memory *mem;
-    zc_policy_report_fn report; /* may be NULL */
-    void *ctx;                  /* of report */
-    int errors;
-    unsigned reports;           /* faults passed to report */
-    unsigned line;              /* number of the line at hand, from 1 */
-    struct zc_slice text;        /* the line at hand, for columns */
-    enum zc_section section;
-    struct zc_seen defaults;    /* keys of all [defaults] sections */
-    struct zc_seen rule_keys;   /* keys of the rule at hand */
-    struct zc_rule *rule;       /* the rule at hand, NULL outside of rules */
-    size_t rule_capacity;       /* elements of out->rules */
+    struct zc_policy *out;             /* of the caller */
+    struct zc_policy_memory *mem;      /* of the caller */
+    zc_policy_report_fn report;        /* may be NULL */
+    void *ctx;                         /* of report */
+    int errors;                        /* so far */
+    unsigned reports;                  /* faults passed to report */
+    unsigned line;                     /* number of the line at hand, from 1 */
+    struct zc_slice text;              /* the line at hand, for columns */
+    enum zc_section section;           /* that the line at hand belongs to */
+    struct zc_seen defaults;           /* keys of all [defaults] sections */
+    struct zc_seen rule_keys;          /* keys of the rule at hand */
+    struct zc_rule *rule;              /* the rule at hand, NULL outside of rules */
+    size_t rule_capacity;              /* elements of out->rules */
     struct zc_rule_counters *counters; /* one for each element of out->rules */
-    size_t mark;                /* mem->used when the rule at hand began */
-    bool rule_faulty;           /* the rule at hand will be left out */
+    bool rule_faulty;                  /* the rule at hand will be left out */
 };
 
 /* lex.c: lines and pieces of lines */

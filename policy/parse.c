@@ -94,7 +94,7 @@ void zc_fault_at(struct zc_parser *parser, enum zc_policy_severity severity, uns
     va_end(args);
 }
 
-/* Ends the rule at hand: kept if nothing is wrong with it, else its memory is used again. */
+/* Ends the rule at hand, which stays if nothing is wrong with it. */
 static void finish_rule(struct zc_parser *parser)
 {
     struct zc_rule *rule = parser->rule;
@@ -103,9 +103,7 @@ static void finish_rule(struct zc_parser *parser)
         return;
     if (!parser->rule_faulty)
         zc_rule_check(parser, rule);
-    if (parser->rule_faulty)
-        parser->mem->used = parser->mark;
-    else
+    if (!parser->rule_faulty)
         parser->out->rule_count++;
     parser->rule = NULL;
 }
@@ -135,7 +133,6 @@ static void begin_rule(struct zc_parser *parser, struct zc_slice head, struct zc
         return;
     }
     parser->section = ZC_SECTION_RULE;
-    parser->mark = parser->mem->used;
     parser->rule_faulty = false;
     parser->rule = &out->rules[out->rule_count];
     memset(parser->rule, 0, sizeof *parser->rule);

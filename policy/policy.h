@@ -86,14 +86,14 @@ enum zc_stream_kind {
 /* One allocation call, as the program made it. A string is NULL where zc_policy.needs does not ask
  * for it or it is not known; a NULL string fits no glob. The caller owns all strings. */
 struct zc_request {
-    enum zc_api api;
+    enum zc_api api;            /* the entry point that saw it */
     size_t size;                /* bytes asked for, before any rounding */
     const char *module;         /* file name of the caller's object, without folders */
     uint32_t site;              /* call-path id; 0 where not known */
     const char *exe;            /* file name of the program, without folders */
     const char *thread;         /* name of the calling thread */
     int device;                 /* CUDA ordinal; negative where there is none */
-    enum zc_stream_kind stream;
+    enum zc_stream_kind stream; /* of its stream argument */
 };
 
 /* Facts that some rule asks for; zc_policy.needs is a mask of them. The others need not be found
@@ -142,9 +142,9 @@ enum zc_advice_kind { ZC_ADVICE_READ_MOSTLY, ZC_ADVICE_PREFERRED, ZC_ADVICE_ACCE
 enum zc_where { ZC_WHERE_DEVICE, ZC_WHERE_HOST, ZC_WHERE_NUMA };
 
 struct zc_advice {
-    enum zc_advice_kind kind;
-    enum zc_where where; /* without meaning for ZC_ADVICE_READ_MOSTLY */
-    unsigned numa;       /* node, for ZC_WHERE_NUMA */
+    enum zc_advice_kind kind; /* what cuMemAdvise is told */
+    enum zc_where where;      /* without meaning for ZC_ADVICE_READ_MOSTLY */
+    unsigned numa;            /* node, for ZC_WHERE_NUMA */
 };
 
 /* Most pieces of advice of one rule: read_mostly, preferred, accessed_by device and host. */
@@ -153,7 +153,7 @@ struct zc_advice {
 /* `advise`: an empty list with the key given means that the program's owner wants no advice. */
 struct zc_advice_list {
     struct zc_advice item[ZC_RULE_MAX_ADVICE]; /* in the order of the file */
-    unsigned count;
+    unsigned count;                            /* elements of item */
 };
 
 /* `place`: the ladder of a rule, without repetition. */
@@ -179,26 +179,26 @@ enum zc_limit_kind { ZC_LIMIT_NONE, ZC_LIMIT_BYTES, ZC_LIMIT_PERCENT };
 
 /* An upper bound of bytes; zc_limit_bytes() resolves it. */
 struct zc_limit {
-    enum zc_limit_kind kind;
-    uint64_t value; /* bytes, or percent from 0 to 100 */
+    enum zc_limit_kind kind; /* unit of value */
+    uint64_t value;          /* bytes, or percent from 0 to 100 */
 };
 
 /* Numbers from low to high, both included. A single number has low == high. */
 struct zc_range {
-    uint64_t low;
-    uint64_t high; /* UINT64_MAX where the range is open */
+    uint64_t low;  /* least number */
+    uint64_t high; /* greatest number; UINT64_MAX where the range is open */
 };
 
 /* A list of numbers; empty where the key is not given. */
 struct zc_ranges {
-    const struct zc_range *item;
-    size_t count;
+    const struct zc_range *item; /* in the order of the file; may overlap */
+    size_t count;                /* elements of item */
 };
 
 /* A list of glob patterns; empty where the key is not given. */
 struct zc_globs {
-    const char *const *item;
-    size_t count;
+    const char *const *item; /* patterns of at most NAME_MAX bytes */
+    size_t count;            /* elements of item */
 };
 
 /* What changes in a rule after parsing. */
@@ -218,32 +218,33 @@ struct zc_rule {
     uint64_t apis_named;                       /* bit 1 << enum zc_api: requests that `api` names */
     uint64_t apis;                             /* those of them that a place of the rule fits;
                                                 * without `api` see zc_rule.place */
-    struct zc_ranges size;                     /* bytes */
-    struct zc_globs module;
-    struct zc_ranges site;                     /* call-path ids, single numbers */
-    struct zc_globs exe;
-    struct zc_globs thread;
+    struct zc_ranges size;                     /* bytes asked for */
+    struct zc_globs module;                    /* file names of the calling object */
+    struct zc_ranges site;                     /* call-path ids */
+    struct zc_globs exe;                       /* file names of the program */
+    struct zc_globs thread;                    /* names of the calling thread */
     struct zc_ranges device;                   /* CUDA ordinals */
     unsigned streams;                          /* bit 1 << enum zc_stream_kind */
-    struct zc_ranges nth;                      /* from 1 */
+    struct zc_ranges nth;                      /* ordinals of fitting requests, from 1 */
 
     struct zc_place_list place;                /* without `api` a rule takes the plain device
                                                 * requests if one of its places is a device
                                                 * place, else the host requests */
-    enum zc_access access;
-    enum zc_conflict conflict;
-    struct zc_pair pair;
-    enum zc_async async;
-    struct zc_advice_list advise;
-    unsigned prefetch;                         /* ZC_PREFETCH_* */
-    uint64_t chunk;                            /* bytes; 0: the place decides */
-    enum zc_commit commit;
-    unsigned grow;                             /* 1: yes */
-    enum zc_peers peers;
-    unsigned write_combined;                   /* 1: yes */
-    struct zc_numa numa;
-    struct zc_limit budget;
-    enum zc_pageable_copy pageable_copy;       /* given in the rule, else the policy's */
+    enum zc_access access;                     /* what kernels do to the block */
+    enum zc_conflict conflict;                 /* shared: the CPU meets what kernels wrote */
+    struct zc_pair pair;                       /* shared: which host block */
+    enum zc_async async;                       /* pinned, shared: asynchronous copies */
+    struct zc_advice_list advise;              /* managed: hints; see zc_rule.given */
+    unsigned prefetch;                         /* managed: ZC_PREFETCH_* */
+    uint64_t chunk;                            /* vmm: bytes; 0: the place decides */
+    enum zc_commit commit;                     /* vmm: when memory is attached */
+    unsigned grow;                             /* vmm, 1: growth copies become remaps */
+    enum zc_peers peers;                       /* vmm: devices with access */
+    unsigned write_combined;                   /* mapped, 1: write-combining pages */
+    struct zc_numa numa;                       /* node of host pages, if the key is given */
+    struct zc_limit budget;                    /* bytes alive in place.item[0]; a percentage is
+                                                * of the device's total memory */
+    enum zc_pageable_copy pageable_copy;       /* pageable; without the key the policy's */
 
     struct zc_rule_counters *counters;         /* never NULL in a parsed policy */
 };
@@ -253,14 +254,14 @@ struct zc_policy {
     const char *file;               /* as passed to zc_policy_parse(), which the caller owns */
     uint64_t given;                 /* ZC_KEY_BIT of every key of [defaults] in the file */
     const char *log;                /* path pattern, "off", or NULL where not given */
-    enum zc_policy_log_level log_level;
+    enum zc_policy_log_level log_level; /* SUMMARY where not given */
     struct zc_limit max_pinned;     /* of MemAvailable; 50 % where not given */
     struct zc_limit max_managed;    /* of the device's free memory; NONE where not given */
     struct zc_limit max_device;     /* of the device's total memory; NONE where not given */
-    enum zc_pageable_copy pageable_copy;
+    enum zc_pageable_copy pageable_copy; /* of memory that no rule placed */
 
-    struct zc_rule *rules;
-    size_t rule_count;
+    struct zc_rule *rules;          /* in the order of the file */
+    size_t rule_count;              /* elements of rules */
     uint64_t apis;                  /* union of the rules' apis: no other request can match */
     unsigned needs;                 /* ZC_NEED_* */
     uint64_t hash;                  /* FNV-1a, 64 bits, of the file's bytes */
@@ -269,7 +270,7 @@ struct zc_policy {
 /* The memory of one policy: a block that the caller provides, zeroed or not, aligned for any type,
  * and keeps for as long as the policy is used. */
 struct zc_policy_memory {
-    void *base;
+    void *base;  /* the block */
     size_t size; /* bytes */
     size_t used; /* bytes taken by zc_policy_parse(); 0 at first */
 };
@@ -312,7 +313,7 @@ enum zc_policy_outcome {
 
 /* What one rule says to a request. */
 struct zc_verdict {
-    const struct zc_rule *rule;
+    const struct zc_rule *rule; /* the rule that is judged */
     enum zc_policy_outcome outcome;
     const struct zc_key *key; /* the first key that fails, or NULL */
     const char *wanted;       /* the key's value in the file, or NULL */
@@ -348,8 +349,8 @@ enum zc_policy_find_result zc_policy_open(const char *env_path, int *fd_out, cha
 
 /* A word that a key accepts. Tables end with a NULL name. */
 struct zc_word {
-    const char *name;
-    unsigned value;
+    const char *name; /* as written in the file */
+    unsigned value;   /* an enumerator, or bits of a set */
 };
 
 #define ZC_SCOPE_MATCH (1u << 0)    /* in a rule: which requests */
@@ -366,10 +367,10 @@ typedef bool (*zc_value_fn)(struct zc_parser *parser, const struct zc_key *key,
 
 /* A row of keys.def. */
 struct zc_key {
-    const char *name;
+    const char *name;            /* as written in the file */
     unsigned scope;              /* ZC_SCOPE_* */
     unsigned places;             /* ZC_FIT_* of the places it has a meaning for; 0: any */
-    zc_value_fn parse;
+    zc_value_fn parse;           /* reads the value */
     size_t offset;               /* of the field in struct zc_rule or struct zc_policy */
     const struct zc_word *words; /* accepted words, or NULL */
     const char *values;          /* accepted form, for the manual */

@@ -6,11 +6,12 @@
 
 /*
  * Returns `bytes` of zeroed memory, or NULL when the kernel gives none or when the calling thread
- * was interrupted inside the arena (see zc_lock_take).  The memory is aligned to 16, and to 64 where
- * `bytes` is a multiple of 64 or above 256.  It comes from mmap(2) in chunks, by size classes
- * (16-byte steps to 256 B, then four steps from each power of two to the next: at most 25 % above
- * what was asked).  It is never given back to the kernel: a lock-free reader may still hold a pointer
- * into a freed object and must find mapped memory there; it finds zeroes behind the first 16 bytes.
+ * was interrupted inside the arena (see zc_lock_take).  The memory is aligned to 16, and to 64
+ * where `bytes` is a multiple of 64 or above 256.  It comes from mmap(2) in chunks, by size
+ * classes (16-byte steps to 256 B, then four steps from each power of two to the next: at most
+ * a quarter above what was asked).  It is never given back to the kernel: a lock-free reader may
+ * still hold a pointer into a freed object and must find mapped memory there; it finds zeroes
+ * behind the first 16 bytes.
  */
 void *zc_arena_get(size_t bytes);
 

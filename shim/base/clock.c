@@ -88,7 +88,8 @@ uint64_t zc_ticks(void)
     return __builtin_expect(s == COUNTER, 1) ? counter() : clock_ns(CLOCK_MONOTONIC);
 }
 
-/* The best of a few readings: a thread that is preempted between the two clocks reads a false pair. */
+/* The best of a few readings: a thread that is preempted between the two clocks reads a false
+ * pair. */
 static struct pair read_pair(void)
 {
     struct pair best = {0, 0};

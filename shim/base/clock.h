@@ -14,8 +14,8 @@ uint64_t zc_ticks(void);
  * costs a few clock readings. */
 void zc_clock_mark(void);
 
-/* Computes the rate from the mark to now; spins until at least 100 us have passed since the mark, so
- * that the rate is good to 0.1 %.  Called once, at the first CUDA call.  May be called again to
+/* Computes the rate from the mark to now; spins until at least 100 us have passed since the mark,
+ * so that the rate is good to 0.1 %.  Called once, at the first CUDA call.  May be called again to
  * refine it. */
 void zc_clock_calibrate(void);
 

@@ -23,9 +23,9 @@ void zc_text_u64(struct zc_text *t, uint64_t v);
 void zc_text_i64(struct zc_text *t, int64_t v);
 void zc_text_hex(struct zc_text *t, uint64_t v, unsigned digits); /* digits 0: as many as needed. */
 /*
- * A size as people write it in policy.conf and read it in reports: 512 B, 4 KiB, 1.5 GiB, 123 MiB; at
- * most 8 columns.  One decimal below 100 where the size is not a whole number of units ("1.0 MiB" is
- * nearly one), rounded to a whole number from there on.
+ * A size as people write it in policy.conf and read it in reports: 512 B, 4 KiB, 1.5 GiB, 123 MiB;
+ * at most 8 columns.  One decimal below 100 where the size is not a whole number of units ("1.0
+ * MiB" is nearly one), rounded to a whole number from there on.
  */
 void zc_text_bytes(struct zc_text *t, uint64_t bytes);
 /* Appends s as the inside of a JSON string: quotes, backslashes, control bytes escaped; bytes that
@@ -35,8 +35,8 @@ void zc_text_json(struct zc_text *t, const char *s);
 void zc_text_pad(struct zc_text *t, size_t start, size_t width);
 
 /* printf's small brother: %s %u (unsigned) %d (int) %U (uint64_t) %D (int64_t) %x (uint64_t, hex)
- * %p (pointer) %B (uint64_t as bytes for people) %e (int, an errno value in words) %c %%.  No flags,
- * no widths. */
+ * %p (pointer) %B (uint64_t as bytes for people) %e (int, an errno value in words) %c %%.  No
+ * flags, no widths. */
 void zc_text_fmt(struct zc_text *t, const char *fmt, ...);
 void zc_text_vfmt(struct zc_text *t, const char *fmt, __builtin_va_list ap);
 

@@ -73,8 +73,11 @@ void zc_block_unclaim(struct zc_block *block);
  * interrupted the ledger the removal is left to the next thread that changes the ledger. */
 void zc_block_remove(struct zc_block *block);
 
-/* Visits live blocks, claimed ones among them, in address order, under the ledger's lock: visit() must not call the driver,
- * the loader, libc's allocator or the ledger.  Stops when it returns false. */
+/*
+ * Visits live blocks, claimed ones among them, in address order, under the ledger's lock: visit()
+ * must not call the driver, the loader, libc's allocator or the ledger.  Stops when it returns
+ * false.
+ */
 void zc_block_each(bool (*visit)(struct zc_block *block, void *arg), void *arg);
 
 struct zc_block_gauge {

@@ -13,9 +13,9 @@
 
 #define BLOCK_CELLS (sizeof(((struct zc_block *)0)->cell) / sizeof(struct zc_cell *))
 
-/* Free cells of the counters file, as indices + 1.  The links are kept out of the file, whose readers
- * see counters only.  The head's upper half counts changes, so that a head which was taken and came
- * back in between is not mistaken for an unchanged one. */
+/* Free cells of the counters file, as indices + 1.  The links are kept out of the file, whose
+ * readers see counters only.  The head's upper half counts changes, so that a head which was taken
+ * and came back in between is not mistaken for an unchanged one. */
 static uint32_t next_free[ZC_COUNTERS_CELLS];
 static uint64_t free_head;
 static uint32_t fresh; /* Cells from here on were never in use. */
@@ -94,7 +94,7 @@ void zc_cell_add(struct zc_cell *cell, enum zc_outcome outcome, uint64_t bytes, 
         __atomic_fetch_add(&cell->ticks, ticks, __ATOMIC_RELAXED);
 }
 
-/* The block's cell of a direction, taken where it is the first transfer; NULL where there is none. */
+/* The block's cell of a direction, taken at its first transfer; NULL where there is none. */
 static struct zc_cell *cell_of(struct zc_block *block, enum zc_dir dir)
 {
     struct zc_cell *taken = NULL, *cell;

@@ -19,7 +19,7 @@ void zc_cell_add(struct zc_cell *cell, enum zc_outcome outcome, uint64_t bytes, 
 void zc_cell_count(struct zc_block *block, enum zc_dir dir, enum zc_outcome outcome,
                    uint64_t bytes, uint64_t ticks);
 
-/* Adds the block's cells to its site's totals and gives them back.  The caller has claimed block. */
+/* Adds the block's cells to its site's totals and gives them back.  The caller has claimed it. */
 void zc_cell_fold_all(struct zc_block *block);
 
 /* For the child of fork(2): all cells of the (fresh) counters are free. */

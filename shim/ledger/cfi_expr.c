@@ -11,7 +11,7 @@
 enum {
     DW_OP_addr = 0x03,
     DW_OP_deref = 0x06,
-    DW_OP_const1u = 0x08, /* The constants up to 0x0f: 1, 2, 4, 8 bytes, each unsigned and signed. */
+    DW_OP_const1u = 0x08, /* To 0x0f: constants of 1, 2, 4, 8 bytes, unsigned and signed. */
     DW_OP_const8s = 0x0f,
     DW_OP_dup = 0x12,
     DW_OP_drop = 0x13,

@@ -13,8 +13,8 @@ static bool inside(const struct zc_object *object, uint64_t address, uint64_t by
     return address >= object->start && address < object->end && bytes <= object->end - address;
 }
 
-/* The address of the FDE with the highest start at or below pc, 0 for none.  Linkers write the table
- * in one format only, with 32-bit offsets from the header. */
+/* The address of the FDE with the highest start at or below pc, 0 for none.  Linkers write the
+ * table in one format only, with 32-bit offsets from the header. */
 static uint64_t fde_address(const struct zc_object *object, uint64_t pc)
 {
     const uint8_t *hdr = object->hdr;

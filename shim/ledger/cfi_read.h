@@ -31,7 +31,7 @@ static inline const uint8_t *zc_cursor_take(struct zc_cursor *c, uint64_t bytes)
     return at;
 }
 
-/* An unsigned number of 1, 2, 4 or 8 bytes, in the machine's byte order (both are little-endian). */
+/* An unsigned number of 1, 2, 4 or 8 bytes, in the machine's byte order (little-endian). */
 static inline uint64_t zc_cursor_fixed(struct zc_cursor *c, size_t bytes)
 {
     const uint8_t *at = zc_cursor_take(c, bytes);

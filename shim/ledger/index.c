@@ -3,9 +3,10 @@
  * while one writes.  A sequence counter, odd during a change, tells readers to look again.
  *
  * Every word that readers see is stored with release and loaded with acquire order.  A reader that
- * saw a word of a change therefore also sees the odd counter that was stored before it, and no fence
- * is needed, which ThreadSanitizer would not understand.  Chunks and arrays are never given back to
- * the arena: a reader that is late may still look into them, and finds numbers that it throws away.
+ * saw a word of a change therefore also sees the odd counter that was stored before it, and no
+ * fence is needed, which ThreadSanitizer would not understand.  Chunks and arrays are never given
+ * back to the arena: a reader that is late may still look into them, and finds numbers that it
+ * throws away.
  */
 #include "ledger/index.h"
 
@@ -250,7 +251,7 @@ static bool insert_split(size_t s, size_t at, uint64_t base, uint64_t end, struc
     return true;
 }
 
-/* The entry that overlaps [base, end), where an entry at base would be at `at` of slot s; or NULL. */
+/* The entry that overlaps [base, end), which would be entered at `at` of slot s; or NULL. */
 static struct zc_block *overlap(size_t s, size_t at, uint64_t base, uint64_t end)
 {
     const struct chunk *chunk = top[s].chunk;

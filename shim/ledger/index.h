@@ -9,16 +9,17 @@
 struct zc_block;
 
 /*
- * Looks an address up without a lock.  Returns true with the block, or NULL, in *block_out.  Returns
- * false when writers were in the way each of a bounded number of times, or when the caller is a
- * signal handler that interrupted a writer: then only a lookup under the ledger's lock can tell.
+ * Looks an address up without a lock.  Returns true with the block, or NULL, in *block_out.
+ * Returns false when writers were in the way each of a bounded number of times, or when the caller
+ * is a signal handler that interrupted a writer: then only a lookup under the ledger's lock can
+ * tell.
  */
 bool zc_index_find(uint64_t address, struct zc_block **block_out);
 
 /* The functions below are called with the ledger's lock held. */
 
-/* Enters block under [base, end).  False, and nothing entered, when an entry overlaps, which goes to
- * *overlap_out, or when memory ran out; then that is NULL. */
+/* Enters block under [base, end).  False, and nothing entered, when an entry overlaps, which goes
+ * to *overlap_out, or when memory ran out; then that is NULL. */
 bool zc_index_insert(uint64_t base, uint64_t end, struct zc_block *block,
                      struct zc_block **overlap_out);
 

@@ -4,18 +4,14 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
-#include <string.h>
 
-#if defined(__GLIBC_PREREQ) && __GLIBC_PREREQ(2, 35)
-/* Weak: a libzc that was built against glibc 2.35 still loads under an older one. */
-extern __typeof__(_dl_find_object) _dl_find_object __attribute__((weak));
+#if __GLIBC_PREREQ(2, 35)
 
-static bool find_fast(uint64_t address, struct zc_object *out, bool *known_out)
+bool zc_object_find(uint64_t address, struct zc_object *out)
 {
     struct dl_find_object found;
 
-    *known_out = _dl_find_object != NULL;
-    if (!*known_out || _dl_find_object((void *)(uintptr_t)address, &found) != 0)
+    if (_dl_find_object((void *)(uintptr_t)address, &found) != 0)
         return false;
     out->start = (uint64_t)(uintptr_t)found.dlfo_map_start;
     out->end = (uint64_t)(uintptr_t)found.dlfo_map_end;
@@ -24,15 +20,8 @@ static bool find_fast(uint64_t address, struct zc_object *out, bool *known_out)
     out->hdr = found.dlfo_eh_frame;
     return true;
 }
+
 #else
-static bool find_fast(uint64_t address, struct zc_object *out, bool *known_out)
-{
-    (void)address;
-    (void)out;
-    *known_out = false;
-    return false;
-}
-#endif
 
 struct search {
     uint64_t address;      /* What is looked for. */
@@ -42,7 +31,8 @@ struct search {
 static int look(struct dl_phdr_info *info, size_t bytes, void *arg)
 {
     struct search *search = arg;
-    struct zc_object object = {.start = UINT64_MAX, .load = info->dlpi_addr, .name = info->dlpi_name};
+    struct zc_object object = {.start = UINT64_MAX, .load = info->dlpi_addr,
+                               .name = info->dlpi_name};
 
     (void)bytes;
     for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -67,15 +57,11 @@ static int look(struct dl_phdr_info *info, size_t bytes, void *arg)
 bool zc_object_find(uint64_t address, struct zc_object *out)
 {
     struct search search = {address, out};
-    bool known, found;
-    int saved;
+    int saved = errno;
+    bool found = dl_iterate_phdr(look, &search) == 1;
 
-    memset(out, 0, sizeof(*out));
-    found = find_fast(address, out, &known);
-    if (known)
-        return found;
-    saved = errno;
-    found = dl_iterate_phdr(look, &search) == 1;
     errno = saved;
     return found;
 }
+
+#endif

@@ -15,8 +15,8 @@ struct zc_object {
 
 /*
  * False when the address is in no object that the loader knows.  Without a lock and signal-safe by
- * _dl_find_object(3) of glibc 2.35; under older ones by dl_iterate_phdr(3), which takes the loader's
- * lock.  Keeps errno.
+ * _dl_find_object (glibc manual, "Dynamic Linker Introspection") where libzc is built with glibc
+ * 2.35 or later; else by dl_iterate_phdr(3), which takes the loader's lock.  Keeps errno.
  */
 bool zc_object_find(uint64_t address, struct zc_object *out);
 

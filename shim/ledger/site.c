@@ -34,7 +34,7 @@ static uint32_t fnv(uint32_t hash, const void *bytes, size_t n)
     return hash;
 }
 
-/* FNV-1a over each frame's module, '+' and offset (eight bytes, lowest first); 0 is left for "none". */
+/* FNV-1a over each frame's module, '+' and offset (eight bytes, lowest first); 0 means none. */
 static uint32_t id_of(const struct zc_frame *frames, unsigned n)
 {
     uint32_t hash = 2166136261u;

@@ -24,22 +24,25 @@ struct zc_site {
     uint64_t requests;   /* Allocations made here. */
     uint64_t requested_bytes; /* Bytes of them. */
     uint64_t frees;      /* Blocks of this site freed. */
-    struct zc_frame frame[ZC_SITE_FRAMES]; /* Innermost first; frames of libzc, libcuda and libcudart left out. */
-    struct zc_cell total[ZC_DIR_COUNT];    /* Folded from freed blocks; live blocks' cells come on top. */
+    /* Innermost first; leading frames of libzc, libcuda and libcudart are left out. */
+    struct zc_frame frame[ZC_SITE_FRAMES];
+    struct zc_cell total[ZC_DIR_COUNT]; /* From freed blocks; live blocks' cells come on top. */
 };
 
 /*
- * The index of the site of the current call: walks the caller's stack from the frame of the wrapper
- * that calls it, leaving out the leading frames of libzc, libcuda and libcudart.  A per-thread cache,
- * keyed by the innermost return address and the stack pointer and verified against the return
- * addresses still on the stack, makes a repeated path cost some 10 ns.  Must be inlined or called
- * directly in the wrapper: `frame` is __builtin_frame_address(0) of the exported wrapper and `pc` its
- * return address.  No malloc, no lock on the cached path, no loader call that takes the loader's lock
- * where glibc offers _dl_find_object.
+ * The index of the site of the current call: walks the caller's stack by call-frame information,
+ * leaving out the leading frames of libzc, libcuda and libcudart, up to ZC_SITE_FRAMES frames, a
+ * signal trampoline, code of no object (module "?", offset 0) or anything strange.  A per-thread
+ * cache, keyed by both arguments and verified against the return addresses still on the stack,
+ * makes a repeated path cost some 10 ns.  Called directly in the exported wrapper: `frame` is
+ * __builtin_frame_address(0) there, and `pc` its return address.  0 in a signal handler that
+ * interrupted the ledger.  No malloc, no lock on the cached path, no loader call that takes the
+ * loader's lock where glibc offers _dl_find_object.  Keeps errno.
  */
 uint32_t zc_site_here(void *frame, void *pc);
 
-/* The site's public id, its module (basename of the innermost frame that is the program's), by index. */
+/* The site's public id, its module (basename of the innermost frame that is the program's), all of
+ * it, by index. */
 uint32_t zc_site_id(uint32_t index);
 const char *zc_site_module(uint32_t index);
 const struct zc_site *zc_site_get(uint32_t index);
@@ -55,8 +58,8 @@ void zc_site_fold(uint32_t index, const struct zc_cell *cell);
 /* The site's total of a direction, for counts that no cell takes. */
 struct zc_cell *zc_site_total(uint32_t index, enum zc_dir dir);
 
-/* True for the first caller that asks for this index, so that a site's frames are logged once.  Never
- * for index 0, which has none. */
+/* True for the first caller that asks for this index, so that a site's frames are logged once.
+ * Never for index 0, which has none. */
 bool zc_site_is_new(uint32_t index);
 
 void zc_site_reset(void); /* For the child of fork(2). */

@@ -8,8 +8,8 @@
 
 #define SLOT_UNKNOWN 0u /* The thread has not asked for a slot. */
 
-/* Slot of the calling thread, plus one.  A slot is handed out once and not given back by threads that
- * end, so that a count never has two writers. */
+/* Slot of the calling thread, plus one.  A slot is handed out once and not given back by threads
+ * that end, so that a count never has two writers. */
 static __thread uint32_t my_slot __attribute__((tls_model("initial-exec")));
 
 /* Set while the thread writes its own slot.  A signal handler in between must not: between the load

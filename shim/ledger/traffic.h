@@ -6,7 +6,9 @@
 #include <stdint.h>
 
 /* Memory kinds, named as CUPTI's CUpti_ActivityMemoryKind names them. */
-#define ZC_KINDS(X) X(PAGEABLE, "Pageable") X(PINNED, "Pinned") X(DEVICE, "Device") X(ARRAY, "Array") X(MANAGED, "Managed")
+#define ZC_KINDS(X)                                                                                \
+    X(PAGEABLE, "Pageable") X(PINNED, "Pinned") X(DEVICE, "Device") X(ARRAY, "Array")              \
+    X(MANAGED, "Managed")
 
 enum zc_kind {
 #define ZC_KIND_ENUM(name, text) ZC_KIND_##name,

@@ -11,9 +11,9 @@
 #define FRAMES_MAX 64                /* Frames of a walk, those inside libzc included. */
 
 /*
- * Whether a word can be read.  rt_sigprocmask(2) copies the new mask from user space before it looks
- * at `how`, so that an impossible `how` makes it a test: EFAULT for an address that is not readable,
- * EINVAL otherwise.  No filter of system calls can do without it, because glibc can't.
+ * Whether a word can be read.  rt_sigprocmask(2) copies the new mask from user space before it
+ * looks at `how`, so that an impossible `how` makes it a test: EFAULT for an address that is not
+ * readable, EINVAL otherwise.  No filter of system calls can do without it, because glibc can't.
  */
 static bool readable(uint64_t address)
 {
@@ -100,7 +100,7 @@ static bool rule_value(struct zc_walk *walk, const struct zc_cfi_rule *rule, uin
     }
 }
 
-/* Removes the pointer authentication code of AArch64; the instruction is a no-op on CPUs without. */
+/* Removes AArch64's pointer authentication code; the instruction is a no-op on CPUs without. */
 static uint64_t strip(uint64_t pc, bool is_signed)
 {
 #if defined(__aarch64__)
@@ -121,7 +121,8 @@ static bool cfa_value(struct zc_walk *walk, const struct zc_cfi_row *row, uint64
         return zc_expr_value(&row->cfa_expr, walk, NULL, cfa_out);
     if (row->cfa_reg != ZC_CFI_SP && row->cfa_reg != ZC_CFI_FP)
         return false;
-    *cfa_out = (row->cfa_reg == ZC_CFI_SP ? walk->sp : zc_walk_fp(walk)) + (uint64_t)row->cfa_offset;
+    *cfa_out = row->cfa_reg == ZC_CFI_SP ? walk->sp : zc_walk_fp(walk);
+    *cfa_out += (uint64_t)row->cfa_offset;
     return true;
 }
 
@@ -153,7 +154,7 @@ static bool step(struct zc_walk *walk, const struct zc_object *object)
     struct zc_cfi_row row;
     uint64_t cfa = 0, pc = 0;
 
-    /* A call may be a function's last instruction: the address before belongs to the caller for sure. */
+    /* A call may be a function's last instruction; the address before is surely inside. */
     if (!zc_cfi_find(object, walk->pc - 1, &program) ||
         !zc_cfi_run(&program, walk->pc - 1, &row) || row.signal)
         return false;
@@ -169,7 +170,7 @@ static bool step(struct zc_walk *walk, const struct zc_object *object)
     return walk->pc > PAGE;
 }
 
-/* Not inlined: the registers that are taken are this function's, which its own information describes. */
+/* Not inlined: the registers taken are this function's, whose own information describes them. */
 __attribute__((noinline)) void
 zc_unwind(struct zc_walk *walk, uint64_t from,
           bool (*visit)(uint64_t pc, const struct zc_object *object, void *arg), void *arg)

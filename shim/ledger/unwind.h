@@ -28,10 +28,10 @@ struct zc_walk {
 
 /*
  * Visits the frames above the one whose frame address is `from`, innermost first, until visit()
- * returns false or the stack ends.  `object` is NULL, and the walk ends there, for a frame in code of
- * no object.  The walk also ends behind a signal trampoline, because what a signal interrupted is not
- * a call path, and at anything that makes no sense: it reads no address that is not mapped.
- * Takes no lock where glibc has _dl_find_object (2.35), else the loader's.  Keeps errno.
+ * returns false or the stack ends.  `object` is NULL, and the walk ends there, for a frame in code
+ * of no object.  The walk also ends behind a signal trampoline, because what a signal interrupted
+ * is not a call path, and at anything that makes no sense: it reads no address that is not mapped.
+ * Takes no lock but, with a glibc older than 2.35, the loader's.  Keeps errno.
  */
 void zc_unwind(struct zc_walk *walk, uint64_t from,
                bool (*visit)(uint64_t pc, const struct zc_object *object, void *arg), void *arg);

@@ -14,7 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-_Static_assert(sizeof(ZC_COUNTERS_MAGIC) == 9, "the magic fills its field, without a terminator");
+/* The magic as one word, so that it appears at once. */
+typedef uint64_t __attribute__((may_alias)) word;
+_Static_assert(sizeof(ZC_COUNTERS_MAGIC) - 1 == sizeof(word), "the magic is one word");
 
 /* What counts before zc_counters_open() and where the kernel gives no memory.  It takes no page
  * until it is written to. */
@@ -87,7 +89,8 @@ static struct zc_counters *map_file(const char *path)
         error = made != NULL ? 0 : errno;
     }
     if (error != 0) {
-        zc_message(ZC_WARN, "counters", "the counters file '%s' could not be made: %e", path, error);
+        zc_message(ZC_WARN, "counters", "the counters file '%s' could not be made: %e", path,
+                   error);
         if (fd >= 0)
             unlink(path);
     } else {
@@ -105,6 +108,7 @@ static struct zc_counters *map_file(const char *path)
 static void fill_header(struct zc_counters_header *h)
 {
     struct zc_text exe = zc_text_on(h->exe, sizeof(h->exe));
+    word magic;
 
     h->schema = ZC_COUNTERS_SCHEMA;
     h->pid = (uint32_t)getpid();
@@ -122,8 +126,8 @@ static void fill_header(struct zc_counters_header *h)
     h->closed = 0;
     zc_text_str(&exe, zc_log_program());
     zc_text_cstr(&exe);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
-    memcpy(h->magic, ZC_COUNTERS_MAGIC, sizeof(h->magic));
+    memcpy(&magic, ZC_COUNTERS_MAGIC, sizeof(magic));
+    __atomic_store_n((word *)h->magic, magic, __ATOMIC_RELEASE);
 }
 
 bool zc_counters_open(const char *path)

@@ -1,7 +1,7 @@
 /*
  * The counters file: a MAP_SHARED page set that holds every counter, so that what was counted
- * outlives SIGKILL and `zc top` can watch a running process.  Its layout is an interface: fields are
- * only added at the end, and the schema number says which.
+ * outlives SIGKILL and `zc top` can watch a running process.  Its layout is an interface: fields
+ * are only added at the end, and the schema number says which.
  */
 #ifndef ZC_LOG_COUNTERS_H
 #define ZC_LOG_COUNTERS_H
@@ -33,7 +33,9 @@ struct zc_counters_header {
 };
 
 struct zc_gauge {
-    uint64_t blocks, bytes, peak_bytes; /* Live blocks of a place, their bytes, the highest bytes. */
+    uint64_t blocks;     /* Live blocks of a place. */
+    uint64_t bytes;      /* Bytes of them. */
+    uint64_t peak_bytes; /* Highest value of bytes. */
 };
 
 struct zc_counters {
@@ -46,16 +48,16 @@ struct zc_counters {
     struct zc_cell cell[ZC_COUNTERS_CELLS] __attribute__((aligned(64)));
 };
 
-/* The counters in use.  Never NULL: before zc_counters_open() they are static memory whose counts are
- * not taken over. */
+/* The counters in use.  Never NULL: before zc_counters_open() they are static memory whose counts
+ * are not taken over. */
 struct zc_counters *zc_counters(void);
 
 /*
  * Creates the counters: in a file `path` (O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC, 0600, its blocks
- * allocated by posix_fallocate(3) so that a full disk is an error here and not SIGBUS later), or in
- * private memory when path is NULL or the file can't be made (one message says why).  Where the file
- * system knows no fallocate(2) zeroes are written.  Returns false when not even private memory is
- * there: the static memory goes on counting then.
+ * allocated by fallocate(2) so that a full disk is an error here and not SIGBUS later), or
+ * in private memory when path is NULL or the file can't be made (one message says why).  Where the
+ * file system has no fallocate(2), zeroes are written.  Returns false when not even private
+ * memory is there: the static memory goes on counting then.
  */
 bool zc_counters_open(const char *path);
 

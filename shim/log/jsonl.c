@@ -64,7 +64,7 @@ static int append(const char *bytes, size_t n)
         return 0;
     if (written < 0)
         return errno;
-    /* The file system took a part: it is full.  Half a line would spoil the file for its readers. */
+    /* The file system took a part: it is full.  Half a line would spoil the file for readers. */
     return ftruncate(fd, file.st_size) == 0 ? ENOSPC : errno;
 }
 

@@ -8,8 +8,8 @@
 #include "base/message.h"
 #include "log/line.h"
 
-/* Ends the line and appends it to the file by one write(2), under the lock zc_log; a line that could
- * not be written whole is taken back.  Keeps errno.  Does nothing without a file. */
+/* Ends the line and appends it to the file by one write(2), under the lock zc_log; a line that
+ * could not be written whole is taken back.  Keeps errno.  Does nothing without a file. */
 void zc_log_write(struct zc_line *line);
 
 /* Lines dropped because a signal handler met its own thread inside zc_log_write(). */

@@ -22,9 +22,9 @@ struct zc_line {
 void zc_line_begin(struct zc_line *line, char *buf, size_t cap, const char *type);
 
 /*
- * Fields.  `name` is NULL inside an array.  A string may be NULL, which gives null; one that does not
- * fit is cut at a character.  The id forms write what a person searches for as a string: eight hex
- * digits, or 0x and the address.
+ * Fields.  `name` is NULL inside an array.  A string may be NULL, which gives null; one that does
+ * not fit is cut at a character.  The id forms write what a person searches for as a string: eight
+ * hex digits, or 0x and the address.
  */
 void zc_line_u64(struct zc_line *line, const char *name, uint64_t v);
 void zc_line_i64(struct zc_line *line, const char *name, int64_t v);

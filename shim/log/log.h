@@ -23,11 +23,12 @@ struct zc_log_meta {
 /*
  * Opens the log by a path pattern (%e program, %p pid, %h host, %r rank from the MPI and Slurm
  * variables or 0, %t start time, %% percent), "off" for none.  The file is created
- * O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC|O_APPEND, 0600; an existing name, a link, a directory or a FIFO
- * is never opened: it tries NAME.1 to NAME.9, then says so once and goes on without a log.  A device
- * is refused at once: names beside it would be in /dev.  Opens the counters beside it (log path with
- * ".jsonl" replaced by ".counters", or that appended); without a log they are private memory.  Refuses
- * under AT_SECURE, see getauxval(3).  Called once, and once more after zc_log_reset().
+ * O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC|O_APPEND, 0600; an existing name, a link, a directory or a
+ * FIFO is never opened: it tries NAME.1 to NAME.9, then says so once and goes on without a log.  A
+ * device is refused at once: names beside it would be in /dev.  Opens the counters beside it (log
+ * path with ".jsonl" replaced by ".counters", or that appended); without a log they are private
+ * memory.  Refuses under AT_SECURE, see getauxval(3).  Called once, and once more after
+ * zc_log_reset().
  */
 void zc_log_open(const char *pattern, enum zc_log_level level);
 
@@ -37,8 +38,8 @@ enum zc_log_level zc_log_level(void); /* Cheap; OFF when there is no file. */
 void zc_log_meta(const struct zc_log_meta *meta);
 
 /*
- * At ALLOCS and EVENTS.  rule_name is NULL where no rule took the request.  `why` tells why a place of
- * the rule's list was not taken, NULL if the first was.
+ * At ALLOCS and EVENTS.  rule_name is NULL where no rule took the request.  `why` tells why a
+ * place of the rule's list was not taken, NULL if the first was.
  */
 void zc_log_alloc(const struct zc_block *block, const char *rule_name, int rule_line,
                   const char *why);
@@ -53,9 +54,10 @@ void zc_log_transfer(const struct zc_transfer *t, const char *function);
 void zc_log_site(uint32_t site_index);
 
 /*
- * The last line, and the table on stderr (ZC_SUMMARY): totals of all copies, by flow, by site and by
- * place, untracked requests.  At ALLOCS and EVENTS one `block` line for each live block comes before
- * it.  A copy counts in the sites of both its blocks.  Takes the locks of the ledger and the log.
+ * The last line, and the table on stderr (ZC_SUMMARY): totals of all copies, by flow, by site and
+ * by place, untracked requests.  At ALLOCS and EVENTS one `block` line for each live block comes
+ * before it.  A copy counts in the sites of both its blocks.  Takes the locks of the ledger and
+ * the log.
  */
 void zc_log_summary(void);
 

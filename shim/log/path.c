@@ -60,9 +60,9 @@ static void two_digits(struct zc_text *t, unsigned v)
     zc_text_u64(t, v);
 }
 
-/* UTC as 20261120T214530Z.  localtime(3) reads the time zone's file and may allocate; the days are
+/* localtime(3) reads the time zone's file and may allocate; the days are
  * split by the proleptic Gregorian calendar, counted from 1 March so that the leap day is last. */
-static void utc(struct zc_text *t, uint64_t seconds)
+void zc_log_utc(struct zc_text *t, uint64_t seconds)
 {
     uint64_t days = seconds / 86400 + 719468; /* Since 1 March of the year 0. */
     unsigned second = (unsigned)(seconds % 86400);
@@ -89,7 +89,7 @@ static void expand_letter(struct zc_text *path, char letter)
     case 'p': zc_text_i64(path, getpid()); break;
     case 'h': zc_text_str(path, zc_log_host()); break;
     case 'r': zc_text_str(path, zc_option_rank()); break;
-    case 't': utc(path, zc_wall_ns() / 1000000000u); break;
+    case 't': zc_log_utc(path, zc_wall_ns() / 1000000000u); break;
     case '%': zc_text_raw(path, "%", 1); break;
     default:
         zc_text_raw(path, "%", 1);

@@ -6,12 +6,15 @@
 
 #include "base/text.h"
 
-/* The executable's file name without folders, from /proc/self/exe (proc(5)); "?" where that can't be
- * read.  Found out once. */
+/* The executable's file name without folders, from /proc/self/exe (proc(5)); "?" where that can't
+ * be read.  Found out once. */
 const char *zc_log_program(void);
 
 /* The host's name, from uname(2); "?" where it has none.  Slashes became '_'. */
 const char *zc_log_host(void);
+
+/* Appends a Unix time in UTC as 20261120T214530Z; valid from 1970 on. */
+void zc_log_utc(struct zc_text *t, uint64_t seconds);
 
 /*
  * Appends the path that a pattern stands for (letters: see zc_log_open).  A letter without meaning

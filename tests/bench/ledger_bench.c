@@ -1,4 +1,4 @@
-/* Measures the ledger's calls and its memory, and prints a table.  Not a test: it judges nothing. */
+/* Measures the ledger's calls and its memory, and prints a table.  It judges nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

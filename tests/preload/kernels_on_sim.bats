@@ -10,9 +10,9 @@ declare -A checksum=(
     [gather]=8279ad58ec61ad0d
     [driver_saxpy]=67644eb07900fba6
     [pipeline]=809e8bcf3ed90305
-    [pooled]=@pooled@
-    [pitched]=@pitched@
-    [graph]=@graph@
+    [pooled]=ecd5d3c4fcede23d
+    [pitched]=46aca15ba3c4d451
+    [graph]=7b9a4143750c09f2
 )
 
 # The builds that the simulation can run: the static runtime needs private tables of the driver.

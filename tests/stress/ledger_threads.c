@@ -1,6 +1,6 @@
 /*
  * Stress: sixteen threads add, find, free, record and take sites at once, for ZC_STRESS_SECONDS
- * (2).  Meant for ThreadSanitizer as well: it must have nothing to report.
+ * (2), and are interrupted by signals whose handlers do so too.  Meant for ThreadSanitizer as well: it must have nothing to report.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,9 @@
 
 #include <cmocka.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/time.h>
 #include <time.h>
 
 #include "ledger/block.h"
@@ -107,11 +109,27 @@ static void operate(struct worker *w)
     }
 }
 
+static __thread struct worker *self;
+
+/* Works on addresses of its own, in the thread's range.  What fails passes through. */
+static void on_signal(int number)
+{
+    struct zc_block *block;
+
+    (void)number;
+    if (self == NULL)
+        return;
+    block = add(self->first + (OWN + 2) * PLACE, PLACE, wrapper());
+    if (block != NULL && zc_block_claim(block))
+        zc_block_remove(block);
+}
+
 static void *work(void *arg)
 {
     struct worker *w = arg;
     struct timespec now;
 
+    self = w;
     do {
         for (unsigned i = 0; i < ROUND; i++)
             operate(w);
@@ -132,6 +150,9 @@ static bool add_up(struct zc_block *block, void *arg)
 static void test_threads(void **state)
 {
     const char *seconds = getenv("ZC_STRESS_SECONDS");
+    struct itimerval often = {{0, 100}, {0, 100}}, never = {{0, 0}, {0, 0}};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigset_t alarms;
     uint64_t records = 0, calls = 0, total = 0;
     static struct zc_totals totals;
 
@@ -145,11 +166,17 @@ static void test_threads(void **state)
         workers[i] = (struct worker){.random = i + 1, .first = (i * 60 + 1) << 22};
         assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
     }
+    sigaction(SIGALRM, &action, NULL);
+    sigemptyset(&alarms);
+    sigaddset(&alarms, SIGALRM);
+    pthread_sigmask(SIG_BLOCK, &alarms, NULL); /* So that the workers get it. */
+    setitimer(ITIMER_REAL, &often, NULL);
     for (int i = 0; i < THREADS; i++) {
         pthread_join(workers[i].thread, NULL);
         assert_int_equal(workers[i].faults, 0);
         records += workers[i].records;
     }
+    setitimer(ITIMER_REAL, &never, NULL);
     assert_int_equal(zc_block_overlapped(), 0);
     zc_traffic_totals(&totals);
     for (unsigned flow = 0; flow < ZC_FLOWS; flow++)

@@ -55,8 +55,9 @@ static void formats_read_as_printf_writes_them(void **state)
     char wanted[256];
 
     (void)state;
-    snprintf(wanted, sizeof(wanted), "%s|%u|%d|%" PRIu64 "|%" PRId64 "|%" PRIx64 "|%p|%c|%%", "text",
-             UINT32_MAX, INT32_MIN, UINT64_MAX, INT64_MIN, (uint64_t)0xfeed, (void *)buf, 'z');
+    snprintf(wanted, sizeof(wanted), "%s|%u|%d|%" PRIu64 "|%" PRId64 "|%" PRIx64 "|%p|%c|%%",
+             "text", UINT32_MAX, INT32_MIN, UINT64_MAX, INT64_MIN, (uint64_t)0xfeed,
+             (void *)buf, 'z');
     zc_text_fmt(&t, "%s|%u|%d|%U|%D|%x|%p|%c|%%", "text", UINT32_MAX, INT32_MIN, UINT64_MAX,
                 INT64_MIN, (uint64_t)0xfeed, (void *)buf, 'z');
     assert_text(wanted);

@@ -245,6 +245,7 @@ static bool interrupt(struct zc_block *block, void *arg)
 static void free_contested(int number)
 {
     (void)number;
+    assert_int_equal(zc_site_here(__builtin_frame_address(0), __builtin_return_address(0)), 0);
     assert_true(zc_block_claim(contested));
     zc_block_remove(contested);
 }

@@ -258,7 +258,8 @@ static void test_dlopened(void **state)
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof(path), "%s/module.so", folder);
     snprintf(command, sizeof(command),
-             "echo 'unsigned through(unsigned (*f)(void)) { volatile unsigned r = f(); return r; }' | "
+             "echo 'unsigned through(unsigned (*f)(void)) { volatile unsigned r = f(); return r; }'"
+             " | "
              "${CC:-cc} -O2 -shared -fPIC -x c - -o %s 2>/dev/null", path);
     if (system(command) != 0) {
         rmdir(folder);
@@ -281,7 +282,8 @@ static void test_made_code(void **state)
     /* call *%rdi behind sub $8,%rsp; add $8,%rsp; ret: code without call-frame information. */
     static const unsigned char code[] = {0x48, 0x83, 0xec, 0x08, 0xff, 0xd7,
                                          0x48, 0x83, 0xc4, 0x08, 0xc3};
-    unsigned char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                               -1, 0);
     uint32_t (*jit)(uint32_t (*call)(void));
     const struct zc_site *site;
 

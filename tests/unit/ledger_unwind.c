@@ -1,4 +1,4 @@
-/* The walk up the stack: as far as libgcc's unwinder goes, and never into memory that is not there. */
+/* The walk up the stack: as far as libgcc's unwinder goes, and never into unmapped memory. */
 #include "ledger_test.h"
 
 #include <errno.h>
@@ -87,7 +87,8 @@ static void test_like_libgcc(void **state)
 #define LIAR(name, directives)                                                                     \
     __asm__(".text\n.type " #name ",@function\n" #name ":\n.cfi_startproc\npush %rbp\n"            \
             ".cfi_def_cfa_offset 16\n.cfi_offset %rbp, -16\nmov $0x123456789abcd8, %rbp\n"         \
-            directives "\ncall *%rdi\npop %rbp\nret\n.cfi_endproc\n.size " #name ", .-" #name "\n"); \
+            directives "\ncall *%rdi\npop %rbp\nret\n.cfi_endproc\n.size " #name ", .-" #name      \
+            "\n");                                                                                 \
     void name(void (*call)(void))
 
 LIAR(liar_offset, ".cfi_def_cfa_offset 0x3000000");

@@ -66,8 +66,8 @@ static void messages_said_before_the_log_follow_its_first_line(void **state)
     zc_log_meta(&meta);
     zc_message(ZC_ERROR, "later", "after");
     text = log_text(3);
-    assert_holds(text, "\"severity\":\"warning\",\"code\":\"policy\",\"text\":\"unknown key 'x\\\"y'\"}"
-                       "\n");
+    assert_holds(text, "\"severity\":\"warning\",\"code\":\"policy\","
+                       "\"text\":\"unknown key 'x\\\"y'\"}\n");
     assert_holds(text, "\"severity\":\"error\",\"code\":\"later\",\"text\":\"after\"}\n");
 }
 
@@ -193,7 +193,7 @@ static void levels_leave_lines_out(void **state)
 /* The rule's name takes every length around what a line holds. */
 static void a_line_that_is_too_long_is_cut_and_says_so(void **state)
 {
-    char name[5000];
+    char name[5000], line[ZC_LINE_MAX + 1];
     int lines = 0;
 
     (void)state;
@@ -203,16 +203,16 @@ static void a_line_that_is_too_long_is_cut_and_says_so(void **state)
         zc_log_alloc(&block, name, 1, "why");
         lines++;
     }
-    for (const char *p = log_text(lines), *end; *p != 0; p = end + 1) {
-        size_t length;
+    for (const char *p = log_text(lines); *p != 0; p += strlen(line)) {
+        size_t length = strcspn(p, "\n") + 1;
 
-        end = strchr(p, '\n');
-        length = (size_t)(end - p) + 1;
         assert_true(length <= ZC_LINE_MAX);
-        if (length < 3600)
-            assert_non_null(memmem(p, length, "\"why\":\"why\"}", 12));
-        else if (memmem(p, length, "\"why\":\"why\"}", 12) == NULL)
-            assert_non_null(memmem(p, length, ",\"truncated\":true}\n", 19));
+        memcpy(line, p, length);
+        line[length] = 0;
+        if (length < 3600 || strstr(line, "\"truncated\"") == NULL)
+            assert_holds(line, "\"why\":\"why\"}\n");
+        else
+            assert_holds(line, ",\"truncated\":true}\n");
     }
 }
 

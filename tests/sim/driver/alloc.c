@@ -215,13 +215,13 @@ SIM_API(cuMemFree_v2, (CUdeviceptr dptr), (dptr))
     if (dptr == 0)
         return CUDA_SUCCESS;
     struct sim_block *b = sim_block_find(dptr);
-    if (!b || b->va != dptr || b->freeing)
+    if (!b || b->va != dptr || b->freeing || b->dormant)
         return CUDA_ERROR_INVALID_VALUE;
     if (b->kind != SIM_DEVICE && b->kind != SIM_POOLED && b->kind != SIM_MANAGED)
         return CUDA_ERROR_INVALID_VALUE;
     sim_device_wait(b->device);
     b = sim_block_find(dptr); /* another thread may have freed it during the wait */
-    if (!b || b->va != dptr || b->freeing)
+    if (!b || b->va != dptr || b->freeing || b->dormant)
         return CUDA_ERROR_INVALID_VALUE;
     sim_block_free(b);
     return ctx->sticky;

@@ -121,6 +121,8 @@ CUresult sim_resolve(CUdeviceptr va, size_t size, int device, bool write, bool p
         *out = (struct sim_place){(char *)(uintptr_t)va, SIM_PAGEABLE, -1};
         return CUDA_SUCCESS;
     }
+    if (b->dormant)
+        return CUDA_ERROR_INVALID_VALUE;
     if (write && b->kind == SIM_REGISTERED && (b->flags & CU_MEMHOSTREGISTER_READ_ONLY))
         return CUDA_ERROR_INVALID_VALUE;
     if (!run_holds(b, va, size, device, write))
@@ -136,7 +138,7 @@ CUresult sim_resolve(CUdeviceptr va, size_t size, int device, bool write, bool p
 static void *gpu_view(CUdeviceptr va, int device, bool write)
 {
     struct sim_block *b = sim_block_find(va);
-    if (!b || (b->kind == SIM_VMM && b->access[device] < (write ? 3 : 1)))
+    if (!b || b->dormant || (b->kind == SIM_VMM && b->access[device] < (write ? 3 : 1)))
         return NULL;
     if (write && b->kind == SIM_REGISTERED && (b->flags & CU_MEMHOSTREGISTER_READ_ONLY))
         return NULL;

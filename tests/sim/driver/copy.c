@@ -165,6 +165,13 @@ static bool caller_waits(enum sim_copy_mode mode, const struct side *src, const 
     return dst->place.kind == SIM_PAGEABLE || (on_host(src) && on_host(dst));
 }
 
+/* Memory of a graph allocation node can be named in a capture before a launch allocates it. */
+static bool touches_dormant(CUdeviceptr va)
+{
+    const struct sim_block *b = sim_block_find(va);
+    return b && b->dormant;
+}
+
 CUresult sim_copy(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_copy_mode mode)
 {
     struct sim_stream *stream;
@@ -178,6 +185,8 @@ CUresult sim_copy(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_copy_mod
     if (r != CUDA_SUCCESS || is_empty(shape))
         return r;
     work.u.copy.device = stream->ctx->device;
+    if (stream->capture && (touches_dormant(shape->srcDevice) || touches_dormant(shape->dstDevice)))
+        return sim_submit(stream, &work);
     r = find_sides(shape, work.u.copy.device, &src, &dst);
     if (r != CUDA_SUCCESS)
         return r == CUDA_ERROR_INVALID_HANDLE ? r : CUDA_ERROR_INVALID_VALUE;

@@ -57,6 +57,15 @@ void sim_events_context_end(struct sim_context *ctx)
     }
 }
 
+void sim_events_capture_end(const struct sim_capture *capture)
+{
+    for (struct sim_event *e = events; e; e = e->next)
+        if (e->capture == capture) {
+            e->capture = NULL;
+            e->tip_count = 0;
+        }
+}
+
 void sim_event_reached(struct sim_event *event)
 {
     struct timespec t;

@@ -34,6 +34,9 @@ void sim_event_reached(struct sim_event *event);
 /* Waits on the calling thread for the latest record. Called without sim_lock. */
 void sim_event_wait(struct sim_event *event);
 
+/* A capture ends: events recorded in it are as good as never recorded. */
+void sim_events_capture_end(const struct sim_capture *capture);
+
 /* Number of live events. */
 size_t sim_events_count(void);
 

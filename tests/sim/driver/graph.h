@@ -27,8 +27,6 @@ struct sim_graph_exec {
     struct sim_graph_exec *next; /* all executable graphs */
     struct sim_graph *graph;     /* owned copy of the nodes */
     unsigned refs;               /* the program's and those of queued launches */
-    bool destroyed;              /* no handle any more */
-    bool auto_free;              /* CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH */
     cuuint64_t flags;            /* of instantiation */
 };
 
@@ -36,6 +34,9 @@ struct sim_graph *sim_graph_new(bool listed);
 struct sim_graph *sim_graph_of(CUgraph handle);
 struct sim_graph *sim_graph_clone(const struct sim_graph *graph);
 void sim_graph_free(struct sim_graph *graph);
+
+/* Makes a graph one of the program's. */
+void sim_graph_list(struct sim_graph *graph);
 
 /* The node of a handle, or NULL. */
 struct sim_node *sim_node_of(CUgraphNode handle);
@@ -45,6 +46,19 @@ struct sim_node *sim_node_of(CUgraphNode handle);
 CUresult sim_node_add(struct sim_graph *graph, struct sim_node *const *deps, size_t count, struct sim_work *work,
                       struct sim_node **out);
 
+/* Adds or removes one dependency. */
+void sim_node_link(struct sim_node *node, struct sim_node *dep);
+bool sim_node_unlink(struct sim_node *node, const struct sim_node *dep);
+
+/* Takes a node out of its graph and frees it. */
+void sim_node_remove(struct sim_node *node);
+
+/* The clone of a node in a cloned graph, or NULL. */
+struct sim_node *sim_node_clone_in(struct sim_graph *clone, const struct sim_node *origin);
+
+/* The executable graph of a handle, or NULL. */
+struct sim_graph_exec *sim_graph_exec_of(CUgraphExec handle);
+
 /* True where `node` depends on `on`, directly or not. */
 bool sim_node_depends(const struct sim_node *node, const struct sim_node *on);
 
@@ -53,8 +67,15 @@ CUresult sim_graph_run(struct sim_graph *graph, struct sim_context *ctx);
 CUresult sim_graph_exec_run(struct sim_graph_exec *exec, struct sim_context *ctx);
 void sim_graph_exec_unref(struct sim_graph_exec *exec);
 
-/* A launch reaches an allocation node: its block, which keeps its address, begins to live. Called without sim_lock. */
+/* An allocation node's block keeps its address for the life of the node and its clones; it is dormant, which means that
+ * nothing may touch it, except between the launch that reaches the node and the free. */
+CUresult sim_graph_alloc_work(struct sim_work *out, struct sim_pool *pool, size_t size);
 CUresult sim_graph_alloc_run(struct sim_work *work);
+void sim_graph_alloc_ref(CUdeviceptr dptr);
+void sim_graph_alloc_unref(CUdeviceptr dptr);
+
+/* Live graphs of the program's. */
+size_t sim_graphs_listed(void);
 
 /* Live graphs and executable graphs of the program's. */
 size_t sim_graphs_count(void);

@@ -15,7 +15,7 @@ static size_t blocks(enum sim_kind kind)
     struct sim_block *b;
     size_t n = 0;
     for (size_t i = 0; (b = sim_block_at(i)) != NULL; i++)
-        n += b->kind == kind;
+        n += b->kind == kind && !b->dormant;
     return n;
 }
 

@@ -35,6 +35,8 @@ struct sim_block {
     struct sim_chunk *chunk;      /* small device blocks: where they lie */
     struct sim_pool *pool;        /* pooled blocks: where they came from */
     bool freeing;                 /* pooled blocks: freed by a call, not yet by the stream */
+    unsigned graph_refs;          /* blocks of graph allocation nodes: nodes that have this address */
+    bool dormant;                 /* blocks of graph allocation nodes: not allocated at present */
     struct sim_handle *handle;    /* mappings: the memory */
     unsigned char access[SIM_MAX_DEVICES + 1]; /* mappings: CUmemAccess_flags of each device and of SIM_CPU */
     bool read_mostly;             /* managed: advice */

@@ -22,6 +22,11 @@ CUresult sim_pool_alloc(struct sim_pool *pool, size_t size, struct sim_block **o
 void sim_pool_free(struct sim_block *block)
 {
     struct sim_pool *pool = block->pool;
+    if (block->graph_refs) {
+        block->dormant = true; /* a later launch allocates it again, at the same address */
+        block->freeing = false;
+        return;
+    }
     pool->blocks--;
     pool->used -= block->size;
     sim_device_free(block);
@@ -71,7 +76,7 @@ SIM_API_PTSZ(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream), (dptr, stream)
     if (s->capture)
         return sim_capture_free(s, dptr);
     struct sim_block *b = sim_block_find(dptr);
-    if (!b || b->va != dptr || b->freeing || (b->kind != SIM_POOLED && b->kind != SIM_DEVICE))
+    if (!b || b->va != dptr || b->freeing || b->dormant || (b->kind != SIM_POOLED && b->kind != SIM_DEVICE))
         return CUDA_ERROR_INVALID_VALUE;
     r = sim_capture_implicit(s);
     if (r != CUDA_SUCCESS)

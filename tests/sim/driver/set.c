@@ -85,6 +85,9 @@ static CUresult set(CUdeviceptr dst, size_t pitch, unsigned value, unsigned elem
     work.u.set.device = stream->ctx->device;
     if (is_empty(&work.u.set.shape))
         return CUDA_SUCCESS;
+    const struct sim_block *block = sim_block_find(dst);
+    if (stream->capture && block && block->dormant)
+        return sim_submit(stream, &work); /* allocated by a node of the graph */
     r = find_target(&work.u.set.shape, work.u.set.device, &place);
     if (r != CUDA_SUCCESS)
         return r;

@@ -61,7 +61,6 @@ struct sim_work {
         struct sim_event *event;      /* to record or to wait for */
         struct {
             CUDA_MEM_ALLOC_NODE_PARAMS params; /* request and, in dptr, the address that all launches get */
-            bool by_graph;                     /* free at the next launch or at destruction if the graph does not */
         } alloc;
         CUdeviceptr free;             /* block to give back */
         struct {

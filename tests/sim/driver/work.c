@@ -13,7 +13,7 @@ static CUresult free_run(CUdeviceptr dptr)
     CUresult r = CUDA_SUCCESS;
     sim_relock();
     struct sim_block *b = sim_block_find(dptr);
-    if (b && b->va == dptr)
+    if (b && b->va == dptr && !b->dormant)
         sim_block_free(b);
     else
         r = CUDA_ERROR_INVALID_VALUE;
@@ -78,6 +78,9 @@ void sim_work_free(struct sim_work *w)
     case SIM_WORK_CHILD:
         sim_graph_free(w->u.child);
         break;
+    case SIM_WORK_ALLOC:
+        sim_graph_alloc_unref(w->u.alloc.params.dptr);
+        break;
     default:
         break;
     }
@@ -101,6 +104,9 @@ struct sim_work sim_work_clone(const struct sim_work *w)
         break;
     case SIM_WORK_CHILD:
         c.u.child = sim_graph_clone(w->u.child);
+        break;
+    case SIM_WORK_ALLOC:
+        sim_graph_alloc_ref(w->u.alloc.params.dptr);
         break;
     default:
         break;

@@ -3,51 +3,41 @@
 
 #include <pthread.h>
 
-#define MAX_DEVICES 64
-
 /* One device's primary context, as this runtime holds it. */
 struct primary {
     CUcontext context;   /* NULL while not retained */
     unsigned generation; /* counts cudaDeviceReset, which makes bindings of threads stale */
 };
 
-static struct primary primaries[MAX_DEVICES];
+static struct primary primaries[RT_MAX_DEVICES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards primaries */
 
 static __thread int thread_device;
 static __thread bool thread_bound;          /* this runtime has set the thread's context */
 static __thread unsigned thread_generation; /* of primaries[thread_device] when it did */
 
-cudaError_t rt_primary_context(int device, CUcontext *context_out)
+/* A device that an error has broken cannot be had again; the runtime's word for that is another. */
+static cudaError_t retain_error(CUresult result)
 {
-    CUresult result = CUDA_SUCCESS;
-    CUdevice handle;
-
-    if (device < 0 || device >= MAX_DEVICES)
-        return cudaErrorInvalidDevice;
-    pthread_mutex_lock(&lock);
-    if (primaries[device].context == NULL) {
-        result = rt_driver.cuDeviceGet(&handle, device);
-        if (result == CUDA_SUCCESS)
-            result = rt_driver.cuDevicePrimaryCtxRetain(&primaries[device].context, handle);
-    }
-    *context_out = primaries[device].context;
-    pthread_mutex_unlock(&lock);
-    return (cudaError_t)result;
+    return result >= CUDA_ERROR_ILLEGAL_ADDRESS && result < CUDA_ERROR_NOT_PERMITTED
+               ? cudaErrorDevicesUnavailable
+               : (cudaError_t)result;
 }
 
-void rt_release_contexts(void)
+cudaError_t rt_primary_context(int device, CUcontext *context_out)
 {
     CUdevice handle;
+    cudaError_t error = rt_device(device, &handle);
 
+    if (error != cudaSuccess)
+        return error;
     pthread_mutex_lock(&lock);
-    for (int device = 0; device < MAX_DEVICES; device++) {
-        if (primaries[device].context != NULL &&
-            rt_driver.cuDeviceGet(&handle, device) == CUDA_SUCCESS)
-            rt_driver.cuDevicePrimaryCtxRelease(handle);
-        primaries[device].context = NULL;
-    }
+    if (primaries[device].context == NULL)
+        error = retain_error(
+            rt_driver.cuDevicePrimaryCtxRetain(&primaries[device].context, handle));
+    *context_out = primaries[device].context;
     pthread_mutex_unlock(&lock);
+    return error;
 }
 
 static cudaError_t bind_thread(int device)
@@ -88,12 +78,7 @@ cudaError_t rt_enter(void)
 cudaError_t cudaSetDevice(int device)
 {
     cudaError_t error = rt_load();
-    int count = 0;
 
-    if (error == cudaSuccess)
-        error = (cudaError_t)rt_driver.cuDeviceGetCount(&count);
-    if (error == cudaSuccess && (device < 0 || device >= count))
-        error = cudaErrorInvalidDevice;
     if (error == cudaSuccess)
         error = bind_thread(device);
     return error == cudaSuccess ? cudaSuccess : rt_fail(error);
@@ -124,7 +109,7 @@ cudaError_t cudaGetDevice(int *device)
         return rt_fail(error);
     *device = thread_device;
     /* A context that the program made itself counts, whatever cudaSetDevice said before. */
-    return current == NULL ? cudaSuccess : rt_return(rt_driver.cuCtxGetDevice(device));
+    return current == NULL ? cudaSuccess : rt_return(rt_driver.cuCtxGetDevice(device, current));
 }
 
 cudaError_t cudaSetDeviceFlags(unsigned int flags)
@@ -132,13 +117,12 @@ cudaError_t cudaSetDeviceFlags(unsigned int flags)
     cudaError_t error = rt_load();
     CUdevice handle;
 
-    if (error != cudaSuccess)
-        return rt_fail(error);
-    if ((flags & ~(unsigned)cudaDeviceMask) != 0)
-        return rt_fail(cudaErrorInvalidValue);
-    error = rt_return(rt_driver.cuDeviceGet(&handle, thread_device));
+    if (error == cudaSuccess && (flags & ~(unsigned)cudaDeviceMask) != 0)
+        error = cudaErrorInvalidValue;
+    if (error == cudaSuccess)
+        error = rt_device(thread_device, &handle);
     return error != cudaSuccess
-               ? error
+               ? rt_fail(error)
                : rt_return(rt_driver.cuDevicePrimaryCtxSetFlags(handle, flags));
 }
 
@@ -148,37 +132,39 @@ cudaError_t cudaGetDeviceFlags(unsigned int *flags)
     cudaError_t error = rt_enter();
     int active;
 
-    if (error == cudaSuccess && flags == NULL)
-        return rt_fail(cudaErrorInvalidValue);
-    if (error == cudaSuccess)
-        error = rt_return(rt_driver.cuDeviceGet(&handle, thread_device));
+    if (error != cudaSuccess)
+        return error;
+    error = flags == NULL ? cudaErrorInvalidValue : rt_device(thread_device, &handle);
     return error != cudaSuccess
-               ? error
+               ? rt_fail(error)
                : rt_return(rt_driver.cuDevicePrimaryCtxGetState(handle, flags, &active));
 }
 
 cudaError_t cudaDeviceSynchronize(void)
 {
-    return RT_CALL(cuCtxSynchronize);
+    CUcontext current = NULL;
+    cudaError_t error = RT_CALL(cuCtxGetCurrent, &current);
+
+    return error != cudaSuccess ? error : rt_return(rt_driver.cuCtxSynchronize(current));
 }
 
 /* Destroys all of the device's memory, streams and events; the next call starts a new context. */
 cudaError_t cudaDeviceReset(void)
 {
     cudaError_t error = rt_load();
+    CUresult result = CUDA_SUCCESS;
     CUdevice handle;
-    CUresult result;
 
+    if (error == cudaSuccess)
+        error = rt_device(thread_device, &handle);
     if (error != cudaSuccess)
         return rt_fail(error);
     pthread_mutex_lock(&lock);
-    result = rt_driver.cuDeviceGet(&handle, thread_device);
-    if (result == CUDA_SUCCESS && primaries[thread_device].context != NULL)
+    if (primaries[thread_device].context != NULL)
         result = rt_driver.cuDevicePrimaryCtxReset(handle);
     if (result == CUDA_SUCCESS) {
         primaries[thread_device].context = NULL;
         __atomic_add_fetch(&primaries[thread_device].generation, 1, __ATOMIC_RELEASE);
-        rt_driver.cuCtxSetCurrent(NULL);
     }
     pthread_mutex_unlock(&lock);
     return rt_return(result);

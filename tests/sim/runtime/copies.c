@@ -104,16 +104,14 @@ cudaError_t rt_copy_of_parms(const struct cudaMemcpy3DParms *p, CUDA_MEMCPY3D *c
     struct rt_side source, target;
     size_t source_unit, target_unit;
     cudaError_t error;
+    bool empty;
 
     if (p == NULL)
         return cudaErrorInvalidValue;
-    /* An empty copy succeeds whatever else it says. */
-    if (p->extent.width == 0 || p->extent.height == 0 || p->extent.depth == 0) {
-        *copy = (CUDA_MEMCPY3D){ 0 };
-        return cudaSuccess;
-    }
-    if ((p->srcArray != NULL) == (p->srcPtr.ptr != NULL) ||
-        (p->dstArray != NULL) == (p->dstPtr.ptr != NULL))
+    /* Each side is memory or an array; an empty copy may do without both. */
+    empty = p->extent.width == 0 || p->extent.height == 0 || p->extent.depth == 0;
+    if (!empty && ((p->srcArray != NULL) == (p->srcPtr.ptr != NULL) ||
+                   (p->dstArray != NULL) == (p->dstPtr.ptr != NULL)))
         return cudaErrorInvalidValue;
     if (!rt_sides_of(p->kind, &source_type, &target_type))
         return cudaErrorInvalidMemcpyDirection;

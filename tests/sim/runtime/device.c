@@ -40,11 +40,10 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     cudaError_t error = rt_load();
     CUdevice handle;
 
-    if (error != cudaSuccess)
-        return rt_fail(error);
-    error = rt_return(rt_driver.cuDeviceGet(&handle, device));
+    if (error == cudaSuccess)
+        error = rt_device(device, &handle);
     return error != cudaSuccess
-               ? error
+               ? rt_fail(error)
                : rt_return(rt_driver.cuDeviceGetAttribute(value, (CUdevice_attribute)attribute,
                                                           handle));
 }
@@ -151,7 +150,6 @@ static CUresult read_properties(CUdevice device, struct cudaDeviceProp *p)
     return result;
 }
 
-/* CUDA 12 headers rename the function, as the structure had grown. */
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties_out, int device)
 {
     cudaError_t error = rt_load();
@@ -159,9 +157,10 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties_out, int d
 
     if (error == cudaSuccess && properties_out == NULL)
         error = cudaErrorInvalidValue;
+    if (error == cudaSuccess)
+        error = rt_device(device, &handle);
     if (error != cudaSuccess)
         return rt_fail(error);
     memset(properties_out, 0, sizeof(*properties_out));
-    error = rt_return(rt_driver.cuDeviceGet(&handle, device));
-    return error != cudaSuccess ? error : rt_return(read_properties(handle, properties_out));
+    return rt_return(read_properties(handle, properties_out));
 }

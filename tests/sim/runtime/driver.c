@@ -30,6 +30,8 @@ static const struct request requests[] = {
 #include "driver.def"
 };
 
+static CUdevice devices[RT_MAX_DEVICES];
+static int device_count; /* set once, before any rt_load succeeds */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static cudaError_t load_error = cudaErrorInsufficientDriver;
 
@@ -64,26 +66,45 @@ static void load(void)
     load_error = cudaSuccess;
 }
 
+static CUresult find_devices(void)
+{
+    int count = 0;
+    CUresult result = rt_driver.cuDeviceGetCount(&count);
+
+    for (int i = 0; i < count && i < RT_MAX_DEVICES && result == CUDA_SUCCESS; i++)
+        result = rt_driver.cuDeviceGet(&devices[i], i);
+    if (result == CUDA_SUCCESS)
+        device_count = count < RT_MAX_DEVICES ? count : RT_MAX_DEVICES;
+    return result == CUDA_SUCCESS && count == 0 ? CUDA_ERROR_NO_DEVICE : result;
+}
+
+/* A start that failed is tried again at the next call; threads that come together may both try. */
 cudaError_t rt_load(void)
 {
     static _Atomic bool ready;
     CUresult result;
-    int version = 0, count = 0;
+    int version = 0;
 
     pthread_once(&once, load);
     if (load_error != cudaSuccess || ready)
         return load_error;
-    result = rt_driver.cuInit(0);
-    if (result == CUDA_SUCCESS)
-        result = rt_driver.cuDriverGetVersion(&version);
+    result = rt_driver.cuDriverGetVersion(&version);
     if (result != CUDA_SUCCESS)
         return (cudaError_t)result;
     /* A driver of the same major release is enough ("CUDA Minor Version Compatibility"). */
     if (version / 1000 < CUDART_VERSION / 1000)
         return cudaErrorInsufficientDriver;
-    result = rt_driver.cuDeviceGetCount(&count);
-    if (result == CUDA_SUCCESS && count == 0)
-        result = CUDA_ERROR_NO_DEVICE;
+    result = rt_driver.cuInit(0);
+    if (result == CUDA_SUCCESS)
+        result = find_devices();
     ready = result == CUDA_SUCCESS;
     return (cudaError_t)result;
+}
+
+cudaError_t rt_device(int ordinal, CUdevice *device_out)
+{
+    if (ordinal < 0 || ordinal >= device_count)
+        return cudaErrorInvalidDevice;
+    *device_out = devices[ordinal];
+    return cudaSuccess;
 }

@@ -68,7 +68,12 @@ cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *stub)
 
 cudaError_t cudaGetFuncBySymbol(cudaFunction_t *function, const void *stub)
 {
-    return rt_enter_function(stub, (CUfunction *)function);
+    CUfunction kernel;
+    cudaError_t error = rt_enter_function(stub, &kernel);
+
+    return error != cudaSuccess
+               ? error
+               : rt_return(rt_driver.cuKernelGetFunction((CUfunction *)function, (CUkernel)kernel));
 }
 
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *stub)
@@ -91,17 +96,24 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
         { CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, &a.preferredShmemCarveout, NULL },
     };
     CUfunction function;
+    CUcontext current;
+    CUdevice device;
     cudaError_t error = rt_enter_function(stub, &function);
 
     if (error == cudaSuccess && attributes == NULL)
         error = rt_fail(cudaErrorInvalidValue);
+    if (error == cudaSuccess)
+        error = rt_return(rt_driver.cuCtxGetCurrent(&current));
+    if (error == cudaSuccess)
+        error = rt_return(rt_driver.cuCtxGetDevice(&device, current));
     if (error != cudaSuccess)
         return error;
     memset(&a, 0, sizeof(a));
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         int value = 0;
 
-        error = rt_return(rt_driver.cuFuncGetAttribute(&value, rows[i].attribute, function));
+        error = rt_return(rt_driver.cuKernelGetAttribute(&value, rows[i].attribute,
+                                                         (CUkernel)function, device));
         if (error != cudaSuccess)
             return error;
         if (rows[i].number != NULL)

@@ -23,29 +23,23 @@ cudaError_t cudaMalloc(void **pointer, size_t bytes)
     return error;
 }
 
-/* cudaFree(NULL) does nothing but create the context; programs use it for that. */
+/* The driver too takes NULL for nothing to free; programs use that to create the context. */
 cudaError_t cudaFree(void *pointer)
 {
-    cudaError_t error = rt_enter();
-
-    if (error != cudaSuccess || pointer == NULL)
-        return error;
-    return rt_return(rt_driver.cuMemFree(rt_address(pointer)));
+    return RT_CALL(cuMemFree, rt_address(pointer));
 }
 
 cudaError_t cudaHostAlloc(void **pointer, size_t bytes, unsigned int flags)
 {
     cudaError_t error = rt_enter();
 
-    if (error != cudaSuccess)
-        return error;
+    if (error != cudaSuccess || bytes > 0)
+        return error != cudaSuccess ? error
+                                    : rt_return(rt_driver.cuMemHostAlloc(pointer, bytes, flags));
     if (pointer == NULL)
         return rt_fail(cudaErrorInvalidValue);
-    if (bytes == 0) {
-        *pointer = NULL;
-        return cudaSuccess;
-    }
-    return rt_return(rt_driver.cuMemHostAlloc(pointer, bytes, flags));
+    *pointer = NULL;
+    return cudaSuccess;
 }
 
 cudaError_t cudaMallocHost(void **pointer, size_t bytes)
@@ -55,11 +49,7 @@ cudaError_t cudaMallocHost(void **pointer, size_t bytes)
 
 cudaError_t cudaFreeHost(void *pointer)
 {
-    cudaError_t error = rt_enter();
-
-    if (error != cudaSuccess || pointer == NULL)
-        return error;
-    return rt_return(rt_driver.cuMemFreeHost(pointer));
+    return RT_CALL(cuMemFreeHost, pointer);
 }
 
 cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned int flags)
@@ -90,11 +80,14 @@ cudaError_t cudaHostGetFlags(unsigned int *flags, void *host)
 cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned int flags)
 {
     CUdeviceptr address = 0;
-    cudaError_t error;
+    cudaError_t error = rt_enter();
 
+    if (error != cudaSuccess)
+        return error;
     if (pointer == NULL)
         return rt_fail(cudaErrorInvalidValue);
-    error = RT_CALL(cuMemAllocManaged, &address, bytes, flags);
+    if (bytes > 0)
+        error = rt_return(rt_driver.cuMemAllocManaged(&address, bytes, flags));
     if (error == cudaSuccess)
         *pointer = (void *)(uintptr_t)address;
     return error;
@@ -141,7 +134,6 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
     return RT_CALL(cuMemGetInfo, free, total);
 }
 
-#if CUDART_VERSION >= 13000
 cudaError_t cudaMemAdvise(const void *pointer, size_t bytes, enum cudaMemoryAdvise advice,
                           struct cudaMemLocation location)
 {
@@ -149,7 +141,6 @@ cudaError_t cudaMemAdvise(const void *pointer, size_t bytes, enum cudaMemoryAdvi
 
     return RT_CALL(cuMemAdvise, rt_address(pointer), bytes, (CUmem_advise)advice, where);
 }
-#endif
 
 cudaError_t cudaMemRangeGetAttribute(void *data, size_t data_size,
                                      enum cudaMemRangeAttribute attribute, const void *pointer,

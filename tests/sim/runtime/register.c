@@ -151,13 +151,12 @@ static void drop_symbols_of(const struct binary *binary)
 }
 
 /*
- * Called by the program's exit handlers and when a plugin is unloaded.  The driver may be gone by
- * then; it says so by itself (CUDA_ERROR_DEINITIALIZED), and there is no one to tell.
+ * Called by the program's exit handlers, when the driver may be gone already, and where a plugin is
+ * unloaded.  It makes no driver call, as NVIDIA's runtime makes none here.
  */
 void __cudaUnregisterFatBinary(void **handle)
 {
     struct binary *binary = (struct binary *)handle;
-    bool last;
 
     if (binary == NULL)
         return;
@@ -169,13 +168,8 @@ void __cudaUnregisterFatBinary(void **handle)
             break;
         }
     }
-    last = binaries == NULL;
     pthread_mutex_unlock(&lock);
-    if (binary->library != NULL)
-        (void)rt_driver.cuLibraryUnload(binary->library);
     free(binary);
-    if (last)
-        rt_release_contexts();
 }
 
 /* With the lock held. */
@@ -188,13 +182,13 @@ static struct symbol *find_symbol(const void *host, bool kernel)
     return s;
 }
 
-cudaError_t rt_kernel(const void *host_function, CUkernel *kernel_out)
+cudaError_t rt_kernel(const void *stub, CUkernel *kernel_out)
 {
     CUresult result = CUDA_SUCCESS;
     struct symbol *symbol;
 
     pthread_mutex_lock(&lock);
-    symbol = find_symbol(host_function, true);
+    symbol = find_symbol(stub, true);
     if (symbol != NULL && symbol->kernel == NULL) {
         result = load_binary(symbol->binary);
         if (result == CUDA_SUCCESS)
@@ -209,16 +203,19 @@ cudaError_t rt_kernel(const void *host_function, CUkernel *kernel_out)
     return (cudaError_t)result;
 }
 
-cudaError_t rt_enter_function(const void *host_function, CUfunction *function_out)
+/* A CUkernel serves as a CUfunction (CUDA Driver API, cuLaunchKernel). */
+cudaError_t rt_enter_function(const void *stub, CUfunction *function_out)
 {
     cudaError_t error = rt_enter();
     CUkernel kernel;
 
     if (error != cudaSuccess)
         return error;
-    error = rt_kernel(host_function, &kernel);
-    if (error == cudaSuccess)
-        error = (cudaError_t)rt_driver.cuKernelGetFunction(function_out, kernel);
+    error = rt_kernel(stub, &kernel);
+    *function_out =
+        error == cudaSuccess ? (CUfunction)kernel : (CUfunction)(uintptr_t)stub;
+    if (error == cudaErrorInvalidDeviceFunction)
+        error = cudaSuccess;
     return error == cudaSuccess ? cudaSuccess : rt_fail(error);
 }
 

@@ -20,14 +20,19 @@
 #define CUDA_API_PER_THREAD_DEFAULT_STREAM 1
 #endif
 #include <cuda_runtime_api.h>
+#if CUDART_VERSION < 13000 || CUDART_VERSION >= 14000
+#error "libcudart.so.13 has the functions of CUDA 13: set CUDA_HOME to a toolkit of that release"
+#endif
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* The same prototype, which cudaTypedefs.h names after the later ABI version only. */
-typedef PFN_cuDevicePrimaryCtxRelease_v11000 PFN_cuDevicePrimaryCtxRelease_v7000;
 typedef PFN_cuDevicePrimaryCtxReset_v11000 PFN_cuDevicePrimaryCtxReset_v7000;
+
+/* Devices that the runtime can tell apart; the driver's own limit is far below. */
+#define RT_MAX_DEVICES 64
 
 /* Entry points without a default stream; NULL is never stored (see rt_load). */
 struct rt_driver {
@@ -48,6 +53,9 @@ extern struct rt_streams rt_streams[2]; /* 0: legacy default stream, 1: per-thre
 /* Makes the driver ready (dlopen, entry points, cuInit). Unlike rt_enter it records no error. */
 cudaError_t rt_load(void);
 
+/* The driver's handle of a device; cudaErrorInvalidDevice for no device. After rt_load. */
+cudaError_t rt_device(int ordinal, CUdevice *device_out);
+
 /*
  * Every API function that touches a device starts here: loads the driver and makes sure that a
  * context is current, the primary one of the thread's device where the program set none itself
@@ -57,9 +65,6 @@ cudaError_t rt_enter(void);
 
 /* The primary context of a device, retained once for the life of the process. */
 cudaError_t rt_primary_context(int device, CUcontext *context_out);
-
-/* Ends what rt_primary_context keeps; part of the process's exit. */
-void rt_release_contexts(void);
 
 /*
  * Records an error as the thread's last one and hands it through. Codes of the driver and the
@@ -89,10 +94,13 @@ static inline CUdeviceptr rt_address(const void *p)
  * The kernel behind a host stub's address; cudaErrorInvalidDeviceFunction for an unknown one. Needs
  * a current context; the error is not recorded.
  */
-cudaError_t rt_kernel(const void *host_function, CUkernel *kernel_out);
+cudaError_t rt_kernel(const void *stub, CUkernel *kernel_out);
 
-/* Enters, and gives the same as a function of the current context. The error is recorded. */
-cudaError_t rt_enter_function(const void *host_function, CUfunction *function_out);
+/*
+ * Enters, and gives what the driver takes for a function: the kernel behind a stub, or the argument
+ * itself, which may be a kernel's handle; the driver knows. The error is recorded.
+ */
+cudaError_t rt_enter_function(const void *stub, CUfunction *function_out);
 
 /* Address and size of the variable behind a host shadow; cudaErrorInvalidSymbol if unknown. */
 cudaError_t rt_symbol(const void *symbol, CUdeviceptr *address_out, size_t *bytes_out);

@@ -24,7 +24,6 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureSta
     return error;
 }
 
-#if CUDART_VERSION >= 13000
 _Static_assert(sizeof(cudaGraphEdgeData) == sizeof(CUgraphEdgeData), "one layout, two names");
 
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus *status,
@@ -48,7 +47,6 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCapture
     }
     return error;
 }
-#endif
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream)
 {

@@ -1,15 +1,30 @@
 /* Linear copies, copies of symbols, and sets. */
 #include "../runtime.h"
 
+/* NVIDIA's runtime copies from host to host as one row. */
+static CUDA_MEMCPY2D host_row(void *dst, const void *src, size_t count)
+{
+    struct rt_side target = { .type = CU_MEMORYTYPE_HOST, .pointer = dst, .pitch = count };
+    struct rt_side source = { .type = CU_MEMORYTYPE_HOST, .pointer = src, .pitch = count };
+    CUDA_MEMCPY2D copy;
+
+    rt_copy_2d(&copy, &target, &source, count, 1);
+    return copy;
+}
+
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind)
 {
     CUmemorytype source, target;
+    CUDA_MEMCPY2D row;
 
     if (!rt_sides_of(kind, &source, &target))
         return rt_fail(cudaErrorInvalidMemcpyDirection);
     if (count == 0)
         return rt_enter();
     switch (kind) {
+    case cudaMemcpyHostToHost:
+        row = host_row(dst, src, count);
+        return RT_STREAM_CALL(cuMemcpy2DUnaligned, &row);
     case cudaMemcpyHostToDevice:
         return RT_STREAM_CALL(cuMemcpyHtoD, rt_address(dst), src, count);
     case cudaMemcpyDeviceToHost:
@@ -25,12 +40,16 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t count, enum cudaM
                             cudaStream_t stream)
 {
     CUmemorytype source, target;
+    CUDA_MEMCPY2D row;
 
     if (!rt_sides_of(kind, &source, &target))
         return rt_fail(cudaErrorInvalidMemcpyDirection);
     if (count == 0)
         return rt_enter();
     switch (kind) {
+    case cudaMemcpyHostToHost:
+        row = host_row(dst, src, count);
+        return RT_STREAM_CALL(cuMemcpy2DAsync, &row, stream);
     case cudaMemcpyHostToDevice:
         return RT_STREAM_CALL(cuMemcpyHtoDAsync, rt_address(dst), src, count, stream);
     case cudaMemcpyDeviceToHost:

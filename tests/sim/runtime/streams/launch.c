@@ -20,15 +20,10 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void 
                                size_t shared_bytes, cudaStream_t stream)
 {
     cudaError_t error = rt_enter();
-    CUfunction function;
 
-    if (error != cudaSuccess)
-        return error;
-    if (kernel == NULL)
-        return rt_fail(cudaErrorInvalidDeviceFunction);
-    error = rt_return(rt_driver.cuKernelGetFunction(&function, (CUkernel)kernel));
-    return error != cudaSuccess ? error
-                                : launch(function, grid, block, args, shared_bytes, stream);
+    return error != cudaSuccess
+               ? error
+               : launch((CUfunction)kernel, grid, block, args, shared_bytes, stream);
 }
 
 cudaError_t cudaLaunchKernel(const void *stub, dim3 grid, dim3 block, void **args,

@@ -10,8 +10,7 @@ cudaError_t cudaMallocAsync(void **pointer, size_t bytes, cudaStream_t stream)
         return error;
     if (pointer == NULL)
         return rt_fail(cudaErrorInvalidValue);
-    if (bytes > 0)
-        error = RT_STREAM_CALL(cuMemAllocAsync, &address, bytes, stream);
+    error = RT_STREAM_CALL(cuMemAllocAsync, &address, bytes, stream);
     if (error == cudaSuccess)
         *pointer = (void *)(uintptr_t)address;
     return error;
@@ -27,8 +26,7 @@ cudaError_t cudaMallocFromPoolAsync(void **pointer, size_t bytes, cudaMemPool_t 
         return error;
     if (pointer == NULL)
         return rt_fail(cudaErrorInvalidValue);
-    if (bytes > 0)
-        error = RT_STREAM_CALL(cuMemAllocFromPoolAsync, &address, bytes, pool, stream);
+    error = RT_STREAM_CALL(cuMemAllocFromPoolAsync, &address, bytes, pool, stream);
     if (error == cudaSuccess)
         *pointer = (void *)(uintptr_t)address;
     return error;
@@ -36,12 +34,9 @@ cudaError_t cudaMallocFromPoolAsync(void **pointer, size_t bytes, cudaMemPool_t 
 
 cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream)
 {
-    if (pointer == NULL)
-        return rt_enter();
     return RT_STREAM_CALL(cuMemFreeAsync, rt_address(pointer), stream);
 }
 
-#if CUDART_VERSION >= 13000
 cudaError_t cudaMemPrefetchAsync(const void *pointer, size_t bytes, struct cudaMemLocation location,
                                  unsigned int flags, cudaStream_t stream)
 {
@@ -49,7 +44,6 @@ cudaError_t cudaMemPrefetchAsync(const void *pointer, size_t bytes, struct cudaM
 
     return RT_STREAM_CALL(cuMemPrefetchAsync, rt_address(pointer), bytes, where, flags, stream);
 }
-#endif
 
 cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void *pointer, size_t bytes,
                                      unsigned int flags)

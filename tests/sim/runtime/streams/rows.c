@@ -2,11 +2,11 @@
 #include "../runtime.h"
 
 /*
- * Checks and describes a 2D copy between `dst` and `src`, whose types the kind sets unless they are
- * arrays.  Nothing to copy gives *empty_out.  The error is recorded.
+ * Gives the two sides of a 2D copy their types, which the kind sets unless they are arrays, and
+ * checks them.  Nothing to copy gives *empty_out.  The error is recorded.
  */
-static cudaError_t describe(CUDA_MEMCPY2D *copy, struct rt_side *dst, struct rt_side *src,
-                            size_t width, size_t height, enum cudaMemcpyKind kind, bool *empty_out)
+static cudaError_t prepare(struct rt_side *dst, struct rt_side *src, size_t width, size_t height,
+                           enum cudaMemcpyKind kind, bool *empty_out)
 {
     CUmemorytype source, target;
 
@@ -17,28 +17,46 @@ static cudaError_t describe(CUDA_MEMCPY2D *copy, struct rt_side *dst, struct rt_
         return rt_fail(cudaErrorInvalidPitchValue);
     dst->type = dst->array != NULL ? CU_MEMORYTYPE_ARRAY : target;
     src->type = src->array != NULL ? CU_MEMORYTYPE_ARRAY : source;
-    rt_copy_2d(copy, dst, src, width, height);
+    dst->height = height;
+    src->height = height;
     return rt_enter();
 }
 
+/* With an array NVIDIA's runtime makes a copy of one slice of it. */
 static cudaError_t copy_now(struct rt_side dst, struct rt_side src, size_t width, size_t height,
                             enum cudaMemcpyKind kind)
 {
     CUDA_MEMCPY2D copy;
+    CUDA_MEMCPY3D slice;
     bool empty;
-    cudaError_t error = describe(&copy, &dst, &src, width, height, kind, &empty);
+    cudaError_t error = prepare(&dst, &src, width, height, kind, &empty);
 
-    return error != cudaSuccess || empty ? error : RT_STREAM_CALL(cuMemcpy2DUnaligned, &copy);
+    if (error != cudaSuccess || empty)
+        return error;
+    if (dst.array != NULL || src.array != NULL) {
+        rt_copy_3d(&slice, &dst, &src, width, height, 1);
+        return RT_STREAM_CALL(cuMemcpy3D, &slice);
+    }
+    rt_copy_2d(&copy, &dst, &src, width, height);
+    return RT_STREAM_CALL(cuMemcpy2DUnaligned, &copy);
 }
 
 static cudaError_t copy_async(struct rt_side dst, struct rt_side src, size_t width, size_t height,
                               enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     CUDA_MEMCPY2D copy;
+    CUDA_MEMCPY3D slice;
     bool empty;
-    cudaError_t error = describe(&copy, &dst, &src, width, height, kind, &empty);
+    cudaError_t error = prepare(&dst, &src, width, height, kind, &empty);
 
-    return error != cudaSuccess || empty ? error : RT_STREAM_CALL(cuMemcpy2DAsync, &copy, stream);
+    if (error != cudaSuccess || empty)
+        return error;
+    if (dst.array != NULL || src.array != NULL) {
+        rt_copy_3d(&slice, &dst, &src, width, height, 1);
+        return RT_STREAM_CALL(cuMemcpy3DAsync, &slice, stream);
+    }
+    rt_copy_2d(&copy, &dst, &src, width, height);
+    return RT_STREAM_CALL(cuMemcpy2DAsync, &copy, stream);
 }
 
 static struct rt_side in_memory(const void *pointer, size_t pitch)
@@ -98,36 +116,30 @@ cudaError_t cudaMemcpy2DArrayToArray(cudaArray_t dst, size_t dst_x, size_t dst_y
 }
 
 /* With an array the elements' size is asked of the driver, so the context comes first. */
-static cudaError_t describe_3d(const struct cudaMemcpy3DParms *p, CUDA_MEMCPY3D *copy,
-                               bool *empty_out)
+static cudaError_t describe_3d(const struct cudaMemcpy3DParms *p, CUDA_MEMCPY3D *copy)
 {
     cudaError_t error = rt_enter();
 
     if (error != cudaSuccess)
         return error;
     error = rt_copy_of_parms(p, copy);
-    if (error != cudaSuccess)
-        return rt_fail(error);
-    *empty_out = copy->WidthInBytes == 0 || copy->Height == 0 || copy->Depth == 0;
-    return cudaSuccess;
+    return error == cudaSuccess ? cudaSuccess : rt_fail(error);
 }
 
 cudaError_t cudaMemcpy3D(const struct cudaMemcpy3DParms *p)
 {
     CUDA_MEMCPY3D copy;
-    bool empty = false;
-    cudaError_t error = describe_3d(p, &copy, &empty);
+    cudaError_t error = describe_3d(p, &copy);
 
-    return error != cudaSuccess || empty ? error : RT_STREAM_CALL(cuMemcpy3D, &copy);
+    return error != cudaSuccess ? error : RT_STREAM_CALL(cuMemcpy3D, &copy);
 }
 
 cudaError_t cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *p, cudaStream_t stream)
 {
     CUDA_MEMCPY3D copy;
-    bool empty = false;
-    cudaError_t error = describe_3d(p, &copy, &empty);
+    cudaError_t error = describe_3d(p, &copy);
 
-    return error != cudaSuccess || empty ? error : RT_STREAM_CALL(cuMemcpy3DAsync, &copy, stream);
+    return error != cudaSuccess ? error : RT_STREAM_CALL(cuMemcpy3DAsync, &copy, stream);
 }
 
 cudaError_t cudaMemcpy3DPeer(const struct cudaMemcpy3DPeerParms *p)

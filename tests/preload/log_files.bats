@@ -1,0 +1,117 @@
+#!/usr/bin/env bats
+# The log as a whole program writes it: its lines, and what happens where it can't be written.
+
+load common
+
+setup() {
+    need_built "$LIBZC" "$ZC_BUILD/kernels/vecadd-shared" "$SIM/kernels/vecadd.so"
+    sim_env vecadd
+    program=$PWD/$ZC_BUILD/kernels/vecadd-shared
+    export ZC_SUMMARY=0 ZC_LOG_LEVEL=events
+    unset ZC_POLICY
+    mkdir "$BATS_TEST_TMPDIR/run"
+    cd "$BATS_TEST_TMPDIR/run" || return 1
+}
+
+# Runs the program with a log; its result must be right and its exit status 0.
+logged() {
+    ZC_LOG=$1 LD_PRELOAD=$LIBZC run --separate-stderr -0 "$program" 1000
+    [[ $(json_field verified <<<"$output") == true ]]
+}
+
+# Prints the types of a log's lines, one a line; fails where a line is not JSON.
+types() {
+    python3 -c 'import json, sys
+for line in open(sys.argv[1]): print(json.loads(line)["type"])' "$1"
+}
+
+@test "every line is a JSON object, the first is meta and the last is summary" {
+    logged a.jsonl
+    run -0 types a.jsonl
+    [[ ${lines[0]} == meta && ${lines[-1]} == summary ]]
+    for type in alloc site transfer free; do
+        [[ $output == *"$type"* ]]
+    done
+}
+
+@test "a pattern names the log after program and process" {
+    logged 'zc.%e.%p.jsonl'
+    files=(zc.vecadd-shared.*.jsonl)
+    [[ -s ${files[0]} && ${#files[@]} == 1 ]]
+}
+
+@test "a clean exit leaves no counters file" {
+    logged a.jsonl
+    [[ ! -e a.counters ]]
+}
+
+@test "ZC_LOG=off leaves no file" {
+    logged off
+    [[ -z $(ls) ]]
+}
+
+@test "an existing log, a link, a folder and a FIFO are left alone" {
+    echo old >file.jsonl
+    ln -s victim link.jsonl
+    mkdir folder.jsonl
+    mkfifo fifo.jsonl
+    for name in file link folder fifo; do
+        logged "$name.jsonl"
+        [[ -z $stderr ]]
+        run -0 types "$name.jsonl.1"
+    done
+    [[ $(<file.jsonl) == old && ! -e victim ]]
+}
+
+@test "a log that can't be created is said once and the program goes on" {
+    logged missing/a.jsonl
+    [[ $stderr == "libzc: the log 'missing/a.jsonl' could not be created: "* ]]
+    [[ $stderr == *"no such file or directory" && $(wc -l <<<"$stderr") == 1 ]]
+}
+
+@test "a file size limit ends the log with one message and no signal" {
+    ZC_LOG=a.jsonl LD_PRELOAD=$LIBZC run --separate-stderr -0 \
+        bash -c 'ulimit -f 1; exec "$@"' bash "$program" 1000
+    [[ $stderr == *"the log 'a.jsonl' ends here: file size limit reached"* ]]
+    run -0 types a.jsonl
+    [[ ${lines[-1]} != summary ]]
+}
+
+@test "with stderr closed the program's own file on descriptor 2 stays clean" {
+    ZC_SUMMARY=1 ZC_LOG=a.jsonl LD_PRELOAD=$LIBZC run -0 bash -c '"$@" 2>&-' bash "$program" 1000
+    [[ $(json_field verified <<<"$output") == true && $output != *libzc:* ]]
+    run -0 types a.jsonl
+    [[ ${lines[-1]} == summary ]]
+}
+
+@test "a summary on a stderr that nobody reads does not kill the program" {
+    ZC_SUMMARY=1 ZC_LOG=a.jsonl LD_PRELOAD=$LIBZC run -0 \
+        bash -c 'set -o pipefail; "$@" 2>&1 >out | true' bash "$program" 1000000
+    [[ $(json_field verified <out) == true ]]
+}
+
+@test "the summary on stderr is at most eighty columns wide" {
+    ZC_SUMMARY=1 logged a.jsonl
+    [[ $stderr == *"libzc: vecadd-shared (pid "*" asked in 3 transfers:"* ]]
+    [[ $stderr == *"log: a.jsonl" ]]
+    run -1 grep -E '.{81}' <<<"$stderr"
+}
+
+@test "a process that makes no CUDA call writes nothing" {
+    ZC_SUMMARY=1 ZC_LOG=a.jsonl LD_PRELOAD=$LIBZC run --separate-stderr -0 /bin/true
+    [[ -z $output && -z $stderr && ! -e a.jsonl ]]
+}
+
+@test "a killed process leaves whole lines and its counters" {
+    ZC_LOG=a.jsonl LD_PRELOAD=$LIBZC "$program" 50000000 >/dev/null 3>&- &
+    pid=$!
+    for ((i = 0; i < 500; i++)); do
+        grep -qs '"type":"alloc"' a.jsonl && break
+        sleep 0.02
+    done
+    kill -9 $pid
+    wait $pid || true
+    run -0 types a.jsonl
+    [[ ${lines[0]} == meta && ${lines[-1]} != summary ]]
+    [[ $(head -c 8 a.counters) == zc-count ]]
+}
