@@ -1,9 +1,11 @@
 /* Batches of copies, sets and prefetches: each element is a transfer of its own. */
 #include "base/clock.h"
 #include "catch/call.h"
+#include "catch/capture.h"
 #include "catch/describe.h"
 #include "catch/life.h"
 #include "catch/request.h"
+#include "place/staged.h"
 
 #if CUDA_VERSION >= 12080
 
@@ -17,20 +19,32 @@ static void begin_element(struct zc_copy *c, const struct zc_entry *entry, uint6
     c->stream = stream;
 }
 
-static void record_lines(const struct zc_entry *entry, uint64_t start, const CUdeviceptr *dsts,
+/* A batch in which a block of the host heap stands is complete when the call returns. */
+static CUresult complete(const struct zc_copy *staged)
+{
+    return staged->async && !zc_capture_holds(staged->stream, staged->flavour)
+               ? zc_staged_wait(staged)
+               : CUDA_SUCCESS;
+}
+
+static CUresult record_lines(const struct zc_entry *entry, uint64_t start, const CUdeviceptr *dsts,
                          const CUdeviceptr *srcs, const size_t *sizes, size_t count,
                          CUstream stream)
 {
+    struct zc_copy staged = {.async = false};
     if (!start)
-        return;
+        return CUDA_SUCCESS;
     uint64_t share = count ? (zc_ticks() - start) / count : 0;
     for (size_t i = 0; i < count; i++) {
         struct zc_copy c;
         begin_element(&c, entry, start, share, stream);
         zc_describe_line_async(&c, ZC_SIDE_ANY, dsts[i], ZC_SIDE_ANY, srcs[i], sizes[i], stream);
         zc_copy_resolve(&c);
+        if (zc_copy_staged(&c))
+            staged = c;
         zc_copy_end(&c);
     }
+    return complete(&staged);
 }
 
 /* The address of an operand; arrays have none. */
@@ -44,11 +58,12 @@ static void operand(const CUmemcpy3DOperand *o, const CUextent3D *extent, struct
                            .span = extent->width};
 }
 
-static void record_boxes(const struct zc_entry *entry, uint64_t start,
+static CUresult record_boxes(const struct zc_entry *entry, uint64_t start,
                          const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, CUstream stream)
 {
+    struct zc_copy staged = {.async = false};
     if (!start)
-        return;
+        return CUDA_SUCCESS;
     uint64_t share = count ? (zc_ticks() - start) / count : 0;
     for (size_t i = 0; i < count; i++) {
         const CUextent3D *e = &ops[i].extent;
@@ -58,8 +73,11 @@ static void record_boxes(const struct zc_entry *entry, uint64_t start,
         operand(&ops[i].src, e, &c.src);
         c.bytes = e->width * e->height * e->depth;
         zc_copy_resolve(&c);
+        if (zc_copy_staged(&c))
+            staged = c;
         zc_copy_end(&c);
     }
+    return complete(&staged);
 }
 
 /* When the call started, 0 when libzc is off. */
@@ -92,8 +110,7 @@ ZC_BODY(cuMemcpyBatchAsync,
                            stream);
     if (result != CUDA_SUCCESS)
         return refused(entry, dsts, srcs, dsts && srcs ? count : 0, result);
-    record_lines(entry, start, dsts, srcs, sizes, count, stream);
-    return result;
+    return record_lines(entry, start, dsts, srcs, sizes, count, stream);
 }
 
 ZC_BODY(cuMemcpy3DBatchAsync, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail_index,
@@ -101,9 +118,7 @@ ZC_BODY(cuMemcpy3DBatchAsync, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t
 {
     uint64_t start = started();
     CUresult result = real(count, ops, fail_index, flags, stream);
-    if (result == CUDA_SUCCESS)
-        record_boxes(entry, start, ops, count, stream);
-    return result;
+    return result == CUDA_SUCCESS ? record_boxes(entry, start, ops, count, stream) : result;
 }
 
 #endif
@@ -118,8 +133,7 @@ ZC_BODY(cuMemcpyBatchAsync_v2,
     CUresult result = real(dsts, srcs, sizes, count, attrs, attr_indices, attr_count, stream);
     if (result != CUDA_SUCCESS)
         return refused(entry, dsts, srcs, dsts && srcs ? count : 0, result);
-    record_lines(entry, start, dsts, srcs, sizes, count, stream);
-    return result;
+    return record_lines(entry, start, dsts, srcs, sizes, count, stream);
 }
 
 ZC_BODY(cuMemcpy3DBatchAsync_v2, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops,
@@ -127,9 +141,7 @@ ZC_BODY(cuMemcpy3DBatchAsync_v2, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops,
 {
     uint64_t start = started();
     CUresult result = real(count, ops, flags, stream);
-    if (result == CUDA_SUCCESS)
-        record_boxes(entry, start, ops, count, stream);
-    return result;
+    return result == CUDA_SUCCESS ? record_boxes(entry, start, ops, count, stream) : result;
 }
 
 /* Prefetching and discarding are for managed memory; in a block that the program asked for on the

@@ -4,8 +4,12 @@
 #include "catch/call.h"
 #include "catch/capture.h"
 #include "catch/describe.h"
+#include "catch/hostmem.h"
+#include "catch/life.h"
 #include "log/log.h"
 #include "place/copy.h"
+#include "place/pinned.h"
+#include "place/staged.h"
 
 /* The kind of an address that is in no block.  Only calls that leave it open need the driver. */
 static enum zc_kind unknown_kind(const struct zc_box *b)
@@ -27,13 +31,26 @@ static enum zc_kind unknown_kind(const struct zc_box *b)
     }
 }
 
+/* A block of the host heap may be older than the ledger, and is entered by its first transfer. */
+static void resolve_host(struct zc_box *b)
+{
+    if (!zc_pinned_hides(b->address))
+        return;
+    b->block = zc_hostmem_block(b->address);
+    if (b->block && (b->block->flags & ZC_BLOCK_HOST))
+        b->extent = zc_hostheap_extent(b->address);
+}
+
 static void resolve_box(struct zc_box *b)
 {
     if (b->side == ZC_SIDE_NONE)
         return;
     b->block = b->address ? zc_block_find(b->address) : NULL;
+    if (zc_hostheap_owns(b->address))
+        resolve_host(b);
     b->asked = b->block ? (enum zc_kind)b->block->asked : unknown_kind(b);
-    b->real = b->block ? (enum zc_kind)b->block->real : b->asked;
+    b->real = b->block ? (enum zc_kind)__atomic_load_n(&b->block->real, __ATOMIC_RELAXED)
+                       : b->asked;
 }
 
 void zc_copy_resolve(struct zc_copy *c)
@@ -80,28 +97,80 @@ static bool leaves_block(const struct zc_box *b)
                             b->span > b->block->base + b->block->size - b->address);
 }
 
+/* Devices that reach all of the host's memory take pageable addresses for their own. */
+static bool reaches_pageable(void)
+{
+    static int reaches = -1;
+    int value = 0;
+    CUdevice device;
+    if (reaches < 0 && zc_real.cuCtxGetDevice && zc_real.cuDeviceGetAttribute &&
+        zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS &&
+        zc_real.cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, device) ==
+            CUDA_SUCCESS)
+        reaches = value != 0;
+    return reaches > 0;
+}
+
+/* The driver refuses pageable memory where a call names it as the device's. */
+static bool refuses_host(const struct zc_box *b)
+{
+    return b->extent && b->side == ZC_SIDE_DEVICE && !reaches_pageable();
+}
+
+/* Pageable memory keeps its meaning by itself as long as the driver takes it for that. */
+static bool keeps_meaning(const struct zc_box *b)
+{
+    return b->extent && zc_life_policy()->rules[b->block->rule].async == ZC_ASYNC_STAGED &&
+           __atomic_load_n(&b->extent->pin, __ATOMIC_ACQUIRE) != ZC_PIN_NONE;
+}
+
+bool zc_copy_staged(const struct zc_copy *c)
+{
+    return keeps_meaning(&c->dst) || keeps_meaning(&c->src);
+}
+
+/* What the driver knows of a block of the host heap decides what must be done for its meaning. */
+static void use_host(struct zc_box *b, uint64_t bytes)
+{
+    if (!b->extent)
+        return;
+    b->real = zc_pinned_use(b->extent, bytes) ? ZC_KIND_PINNED : ZC_KIND_PAGEABLE;
+    __atomic_store_n(&b->block->real, (uint8_t)b->real, __ATOMIC_RELAXED);
+    b->staged = keeps_meaning(b);
+}
+
+static bool special(const struct zc_box *b)
+{
+    return converted(b) || b->extent;
+}
+
 bool zc_copy_begin(struct zc_copy *c)
 {
     if (!c->on)
         return false;
     zc_copy_resolve(c);
-    if (__builtin_expect(!converted(&c->dst) && !converted(&c->src), 1) || !c->bytes)
+    if (__builtin_expect(!special(&c->dst) && !special(&c->src), 1) || !c->bytes)
         return false;
-    if (leaves_block(&c->dst) || leaves_block(&c->src)) {
+    if (leaves_block(&c->dst) || leaves_block(&c->src) || refuses_host(&c->dst) ||
+        refuses_host(&c->src)) {
         c->result = CUDA_ERROR_INVALID_VALUE;
         return true;
     }
-    if (c->prefetch) { /* Only managed memory can be prefetched, and the program has none here. */
+    use_host(&c->dst, c->bytes);
+    use_host(&c->src, c->bytes);
+    if (c->prefetch && !c->dst.extent) { /* Only managed memory can be prefetched, and the program has none here. */
         c->result = CUDA_ERROR_INVALID_VALUE;
         return true;
     }
-    return zc_place_copy(c);
+    return zc_place_copy(c) || zc_staged_copy(c);
 }
 
 CUresult zc_copy_end(struct zc_copy *c)
 {
     if (!c->on)
         return c->result;
+    if (c->wait && c->result == CUDA_SUCCESS)
+        c->result = zc_staged_wait(c);
     if (__builtin_expect(c->result != CUDA_SUCCESS, 0)) {
         struct zc_box *b = converted(&c->dst) ? &c->dst : &c->src;
         return converted(b) && !leaves_block(b) && !c->prefetch

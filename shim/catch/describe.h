@@ -7,6 +7,7 @@
 #include "catch/real.h"
 #include "ledger/block.h"
 #include "ledger/traffic.h"
+#include "place/hostheap.h"
 
 /* What a call says about one side of a copy. */
 enum zc_side {
@@ -25,6 +26,8 @@ struct zc_box {
     CUdeviceptr address;    /* First byte touched, 0 for arrays. */
     size_t span;            /* Bytes from the first to behind the last one touched. */
     struct zc_block *block; /* The block it begins in, or NULL. */
+    struct zc_extent *extent; /* Of a block of the host heap that libzc answers for, else NULL. */
+    bool staged;            /* Such a block, and copies keep their meaning for pageable memory. */
 };
 
 /* A transfer on its way through a wrapper; lives on the wrapper's stack. */
@@ -37,6 +40,7 @@ struct zc_copy {
     bool set;                /* A memset. */
     bool prefetch;           /* A prefetch: bytes asked for; what moves is not known. */
     bool peer;               /* The call names two contexts. */
+    bool wait;               /* Once forwarded, the call waits for its stream to come to it. */
     enum zc_outcome outcome; /* What became of it. */
     CUstream stream;         /* As the program gave it; NULL for calls without one. */
     struct zc_box dst, src;
@@ -79,6 +83,9 @@ bool zc_copy_begin(struct zc_copy *c);
 /* Records a transfer that succeeded; names the rule of a converted block when it was refused.
  * Returns c->result. */
 CUresult zc_copy_end(struct zc_copy *c);
+
+/* True when a side is a block of the host heap whose asynchronous copies libzc must complete. */
+bool zc_copy_staged(const struct zc_copy *c);
 
 /* Looks both sides up in the ledger, and asks the driver about addresses that the call leaves open. */
 void zc_copy_resolve(struct zc_copy *c);

@@ -1,7 +1,9 @@
 /* Host memory that the driver pins: counted, and left as the program asked for it. */
+#include "catch/hostmem.h"
 #include "catch/life.h"
 #include "catch/request.h"
 #include "place/park.h"
+#include "place/pinned.h"
 
 static void track(const struct zc_entry *entry, enum zc_api api, void *memory, size_t bytes,
                   uint32_t flags)
@@ -51,11 +53,24 @@ ZC_BODY(cuMemFreeHost, (void *p))
     return result;
 }
 
+static bool in_heap(const void *p)
+{
+    return zc_hostheap_owns((uint64_t)(uintptr_t)p);
+}
+
+/* Memory of the host heap that the program registers itself is its own from there on: libzc takes its
+ * registration back, so that the driver answers. */
 ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
 {
     if (is_converted(p))
         return CUDA_ERROR_INVALID_VALUE;
+    if (in_heap(p) && bytes) {
+        zc_hostmem_forget((CUdeviceptr)p);
+        zc_pinned_yield((CUdeviceptr)p, bytes);
+    }
     CUresult result = real(p, bytes, flags);
+    if (result != CUDA_SUCCESS && in_heap(p) && bytes)
+        zc_pinned_return((CUdeviceptr)p, bytes);
     if (result == CUDA_SUCCESS)
         track(entry, ZC_API_cuMemHostRegister, p, bytes, ZC_BLOCK_FOREIGN);
     return result;
@@ -71,24 +86,35 @@ ZC_BODY(cuMemHostUnregister, (void *p))
     (void)entry;
     if (is_converted(p))
         return CUDA_ERROR_INVALID_VALUE;
+    if (zc_pinned_hides((CUdeviceptr)p))
+        return real((void *)zc_pinned_disguise((CUdeviceptr)p));
     struct zc_untracked untracked;
     zc_untrack((CUdeviceptr)p, &untracked);
     CUresult result = real(p);
-    if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED)
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED) {
         zc_retrack(&untracked);
-    else if (untracked.taken)
+        return result;
+    }
+    if (in_heap(p))
+        zc_pinned_return((CUdeviceptr)p, untracked.taken ? untracked.copy.size : 1);
+    if (untracked.taken)
         zc_park_reap_all();
     return result;
+}
+
+static void *disguised(void *p)
+{
+    return (void *)zc_pinned_disguise((CUdeviceptr)p);
 }
 
 ZC_BODY(cuMemHostGetDevicePointer_v2, (CUdeviceptr * dptr, void *p, unsigned int flags))
 {
     (void)entry;
-    return is_converted(p) ? CUDA_ERROR_INVALID_VALUE : real(dptr, p, flags);
+    return is_converted(p) ? CUDA_ERROR_INVALID_VALUE : real(dptr, disguised(p), flags);
 }
 
 ZC_BODY(cuMemHostGetFlags, (unsigned int *flags, void *p))
 {
     (void)entry;
-    return is_converted(p) ? CUDA_ERROR_INVALID_VALUE : real(flags, p);
+    return is_converted(p) ? CUDA_ERROR_INVALID_VALUE : real(flags, disguised(p));
 }

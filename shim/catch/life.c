@@ -3,9 +3,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/clock.h"
@@ -16,8 +13,10 @@
 #include "catch/capture.h"
 #include "catch/coverage.h"
 #include "catch/graph.h"
+#include "catch/hostmem.h"
 #include "catch/pool.h"
 #include "catch/real.h"
+#include "catch/rules.h"
 #include "ledger/block.h"
 #include "ledger/site.h"
 #include "ledger/traffic.h"
@@ -27,75 +26,17 @@
 
 int zc_life_state = ZC_LIFE_OFF;
 static uint32_t starter; /* Thread that is starting libzc. */
-static struct zc_policy policy;
-static char policy_path[4096];
 
 const struct zc_policy *zc_life_policy(void)
 {
-    return &policy;
-}
-
-static void report(void *ctx, enum zc_policy_severity severity, unsigned line, unsigned column,
-                   const char *message)
-{
-    (void)ctx;
-    zc_message(severity == ZC_SEVERITY_ERROR ? ZC_ERROR : ZC_WARN, "policy", "%s:%u:%u: %s",
-               policy_path, line, column, message);
-}
-
-/* Parses an open policy file.  Its text and its rules stay mapped for the life of the process. */
-static bool parse(int fd)
-{
-    char *text = mmap(NULL, ZC_POLICY_MAX_BYTES + 1, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (text == MAP_FAILED)
-        return false;
-    size_t n = 0;
-    for (ssize_t got; n <= ZC_POLICY_MAX_BYTES; n += (size_t)got) {
-        got = read(fd, text + n, ZC_POLICY_MAX_BYTES + 1 - n);
-        if (got <= 0)
-            break;
-    }
-    struct zc_policy_memory memory = {.size = zc_policy_memory_for(n)};
-    memory.base = mmap(NULL, memory.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    bool usable = memory.base != MAP_FAILED;
-    int errors = usable ? zc_policy_parse(policy_path, text, n, &memory, report, NULL, &policy) : 0;
-    munmap(text, ZC_POLICY_MAX_BYTES + 1);
-    if (errors && zc_option_on(zc_options()->strict)) {
-        zc_message(ZC_ERROR, "policy", "%s: refused whole because of %d errors (ZC_STRICT)",
-                   policy_path, errors);
-        memset(&policy, 0, sizeof(policy));
-    }
-    return usable;
-}
-
-static void read_policy(void)
-{
-    char why[256];
-    int fd = -1;
-    memset(&policy, 0, sizeof(policy));
-    switch (zc_policy_open(zc_options()->policy, &fd, policy_path, sizeof(policy_path), why,
-                           sizeof(why))) {
-    case ZC_POLICY_NONE:
-        policy_path[0] = '\0';
-        return;
-    case ZC_POLICY_REFUSED:
-        zc_message(ZC_ERROR, "policy", "%s: %s; going on without a policy", policy_path, why);
-        policy_path[0] = '\0';
-        return;
-    case ZC_POLICY_FOUND:
-        parse(fd);
-        close(fd);
-        zc_place_check_policy(&policy);
-        return;
-    }
+    return zc_rules();
 }
 
 static void open_log(void)
 {
     const struct zc_options *options = zc_options();
-    const char *pattern = *options->log ? options->log : policy.log;
-    enum zc_policy_log_level wanted = policy.log_level;
+    const char *pattern = *options->log ? options->log : zc_rules()->log;
+    enum zc_policy_log_level wanted = zc_rules()->log_level;
     if (*options->log_level && !zc_log_level_from_name(options->log_level, &wanted))
         zc_message(ZC_WARN, "options", "ZC_LOG_LEVEL=%s is not summary, allocs or events",
                    options->log_level);
@@ -107,8 +48,8 @@ static void open_log(void)
 static void write_meta(void)
 {
     char gpu[256] = "";
-    struct zc_log_meta meta = {.policy_file = policy_path[0] ? policy_path : NULL,
-                               .policy_hash = policy.hash,
+    struct zc_log_meta meta = {.policy_file = zc_rules_path(),
+                               .policy_hash = zc_rules()->hash,
                                .devices = -1};
     int count;
     if (zc_real.cuDriverGetVersion && zc_real.cuDriverGetVersion(&meta.driver) != CUDA_SUCCESS)
@@ -137,6 +78,7 @@ static void child(void)
     zc_capture_reset();
     zc_graph_reset();
     zc_pool_reset();
+    zc_rules_reset();
     starter = 0;
     if (__atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) != ZC_LIFE_PASS)
         __atomic_store_n(&zc_life_state, ZC_LIFE_OFF, __ATOMIC_RELEASE);
@@ -145,8 +87,9 @@ static void child(void)
 static void start(void)
 {
     static bool watching_forks;
-    const struct zc_options *options = zc_options_read();
-    if (options->secure) {
+    zc_rules_announce();
+    /* Once more: a program may set variables for libzc after its first large request. */
+    if (zc_options_read()->secure) {
         __atomic_store_n(&zc_life_state, ZC_LIFE_PASS, __ATOMIC_RELEASE);
         return;
     }
@@ -155,10 +98,10 @@ static void start(void)
         pthread_atfork(NULL, NULL, child);
         watching_forks = true;
     }
-    read_policy();
     open_log();
-    zc_place_start(&policy);
+    zc_place_start(zc_rules());
     write_meta();
+    zc_hostmem_announce();
     __atomic_store_n(&zc_life_state, zc_counters() ? ZC_LIFE_ON : ZC_LIFE_PASS, __ATOMIC_RELEASE);
 }
 

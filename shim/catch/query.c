@@ -5,6 +5,7 @@
 #include "catch/life.h"
 #include "catch/request.h"
 #include "place/limits.h"
+#include "place/pinned.h"
 
 #define HUGE_PAGE ((CUdeviceptr)2 << 20) /* The driver maps device memory in pages of this size. */
 
@@ -83,7 +84,8 @@ ZC_BODY(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdev
 {
     (void)entry;
     const struct zc_block *b = asked_about(ptr);
-    return b ? answer(real, b, data, attribute, ptr) : real(data, attribute, ptr);
+    return b ? answer(real, b, data, attribute, ptr)
+             : real(data, attribute, zc_pinned_disguise(ptr));
 }
 
 /* Of many attributes the ones that do not apply are 0, and the call succeeds: CUDA Driver API,
@@ -93,7 +95,7 @@ ZC_BODY(cuPointerGetAttributes,
 {
     (void)entry;
     const struct zc_block *b = asked_about(ptr);
-    CUresult result = real(count, attributes, data, ptr);
+    CUresult result = real(count, attributes, data, zc_pinned_disguise(ptr));
     if (!b || result != CUDA_SUCCESS || !zc_real.cuPointerGetAttribute)
         return result;
     for (unsigned i = 0; i < count; i++) {
@@ -120,7 +122,7 @@ ZC_BODY(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute
     (void)entry;
     struct zc_block *b = asked_about(ptr);
     if (!b || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
-        return real(value, attribute, ptr);
+        return real(value, attribute, zc_pinned_disguise(ptr));
     if (!value || (b->flags & ZC_BLOCK_GHOST))
         return CUDA_ERROR_INVALID_VALUE;
     if (*(const int *)value)
@@ -135,7 +137,7 @@ ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr
     (void)entry;
     const struct zc_block *b = asked_about(ptr);
     if (!b)
-        return real(base, bytes, ptr);
+        return real(base, bytes, zc_pinned_disguise(ptr));
     if (b->flags & ZC_BLOCK_GHOST)
         return CUDA_ERROR_NOT_FOUND;
     if (base)

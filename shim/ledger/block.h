@@ -12,7 +12,8 @@ enum zc_block_state { ZC_BLOCK_LIVE = 1, ZC_BLOCK_FREEING = 2 };
 
 /*
  * One live allocation.  Fields are written before the block is published by zc_block_add() and
- * constant afterwards, except `state`, `cells` and `flags` (atomics).  At most 144 bytes.
+ * constant afterwards, except `state`, `cells`, `flags` and, for host blocks, `real` (atomics).  At
+ * most 144 bytes.
  */
 struct zc_block {
     uint64_t base;   /* First address, the one the program holds. */
@@ -38,6 +39,7 @@ struct zc_block {
 #define ZC_BLOCK_STREAM 2u      /* Stream-ordered request (cuMemAllocAsync and kin). */
 #define ZC_BLOCK_FOREIGN 4u     /* Not allocated here: imported, a module's global, registered. */
 #define ZC_BLOCK_GHOST 16u     /* Freed by the program; its pages wait for the stream. */
+#define ZC_BLOCK_HOST 32u      /* Of the host heap: libc memory to the program, pinned once used. */
 #define ZC_BLOCK_SYNC_MEMOPS 8u /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set by the program. */
 
 /* A zeroed block, or NULL (then the request is not tracked, and counted as such). */

@@ -24,14 +24,14 @@ struct zc_site {
     uint64_t requests;   /* Allocations made here. */
     uint64_t requested_bytes; /* Bytes of them. */
     uint64_t frees;      /* Blocks of this site freed. */
-    /* Innermost first; leading frames of libzc, libcuda and libcudart are left out. */
+    /* Innermost first; leading frames of libzc, CUDA and libc are left out. */
     struct zc_frame frame[ZC_SITE_FRAMES];
     struct zc_cell total[ZC_DIR_COUNT]; /* From freed blocks; live blocks' cells come on top. */
 };
 
 /*
  * The index of the site of the current call: walks the caller's stack by call-frame information,
- * leaving out the leading frames of libzc, libcuda and libcudart, up to ZC_SITE_FRAMES frames, a
+ * leaving out the leading frames of libzc, CUDA, libc and libstdc++, up to ZC_SITE_FRAMES frames, a
  * signal trampoline, code of no object (module "?", offset 0) or anything strange.  A per-thread
  * cache, keyed by both arguments and verified against the return addresses still on the stack,
  * makes a repeated path cost some 10 ns.  Called directly in the exported wrapper: `frame` is

@@ -29,7 +29,8 @@ _Static_assert(sizeof(struct path) * PATHS <= 4096, "the cache is a small part o
 static __thread struct path paths[PATHS] __attribute__((tls_model("initial-exec")));
 
 /* Objects whose frames are left out at the start of a path: they lie between the program and us. */
-static const char *const between[] = {"libzc.so", "libcuda.so", "libcudart.so"};
+static const char *const between[] = {"libzc.so", "libcuda.so", "libcudart.so", "libstdc++.so",
+                                      "libc++.so", "libc.so"};
 
 /* The frames of a walk as it goes. */
 struct frames {

@@ -130,7 +130,18 @@ static void fill_header(struct zc_counters_header *h)
     __atomic_store_n((word *)h->magic, magic, __ATOMIC_RELEASE);
 }
 
-bool zc_counters_open(const char *path)
+/* Sites that were seen before keep their indices. */
+static void take_over(struct zc_counters *made, const struct zc_counters *before)
+{
+    uint32_t sites = __atomic_load_n(&before->next_site, __ATOMIC_ACQUIRE);
+
+    if (made == before || sites == 0 || sites > ZC_COUNTERS_SITES)
+        return;
+    memcpy(made->site, before->site, sites * sizeof(before->site[0]));
+    made->next_site = sites;
+}
+
+static bool open_counters(const char *path, bool anew)
 {
     int saved = errno;
     struct zc_counters *made = NULL;
@@ -143,9 +154,16 @@ bool zc_counters_open(const char *path)
     errno = saved;
     if (made == NULL)
         made = &last_resort;
+    if (!anew)
+        take_over(made, zc_counters());
     fill_header(&made->header);
     __atomic_store_n(&current, made, __ATOMIC_RELEASE);
     return made != &last_resort;
+}
+
+bool zc_counters_open(const char *path)
+{
+    return open_counters(path, false);
 }
 
 void zc_counters_close(void)
@@ -166,5 +184,5 @@ void zc_counters_close(void)
 
 bool zc_counters_reset(void)
 {
-    return zc_counters_open(NULL);
+    return open_counters(NULL, true);
 }

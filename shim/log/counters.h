@@ -48,8 +48,8 @@ struct zc_counters {
     struct zc_cell cell[ZC_COUNTERS_CELLS] __attribute__((aligned(64)));
 };
 
-/* The counters in use.  Never NULL: before zc_counters_open() they are static memory whose counts
- * are not taken over. */
+/* The counters in use.  Never NULL: before zc_counters_open() they are static memory, of which only
+ * the sites are taken over. */
 struct zc_counters *zc_counters(void);
 
 /*

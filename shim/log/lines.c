@@ -85,7 +85,7 @@ void zc_log_alloc(const struct zc_block *block, const char *rule_name, int rule_
     block_fields(&line, block);
     zc_line_str(&line, "asked_kind", zc_kind_name((enum zc_kind)block->asked));
     zc_line_str(&line, "real_kind", zc_kind_name((enum zc_kind)block->real));
-    zc_line_bool(&line, "converted", (block->flags & ZC_BLOCK_CONVERTED) != 0);
+    zc_line_bool(&line, "converted", (block->flags & (ZC_BLOCK_CONVERTED | ZC_BLOCK_HOST)) != 0);
     zc_line_bool(&line, "stream_ordered", (block->flags & ZC_BLOCK_STREAM) != 0);
     zc_line_bool(&line, "foreign", (block->flags & ZC_BLOCK_FOREIGN) != 0);
     zc_line_str(&line, "rule", rule_name);

@@ -37,11 +37,16 @@ static bool cpu_side(const struct zc_box *b)
     if (mapped(b))
         return true;
     if (b->block)
-        return b->real == ZC_KIND_PINNED;
+        return b->real == ZC_KIND_PINNED || b->extent;
     if (b->real != ZC_KIND_PAGEABLE || !b->address)
         return false;
     return zc_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, b->address) !=
            CUDA_SUCCESS;
+}
+
+static bool pageable(const struct zc_box *b)
+{
+    return b->real == ZC_KIND_PAGEABLE || b->staged;
 }
 
 static void CUDA_CB run_pending(void *data)
@@ -99,9 +104,9 @@ bool zc_place_copy(struct zc_copy *c)
         return copy_now(c);
     /* The meaning of pageable memory: a copy to it has arrived when the call returns, and one from it
      * has left (CUDA Driver API, "API synchronization behavior"). */
-    if (c->dst.real == ZC_KIND_PAGEABLE)
+    if (pageable(&c->dst))
         return copy_drained(c);
-    if (c->src.real != ZC_KIND_PAGEABLE)
+    if (!pageable(&c->src))
         return copy_in_order(c, false);
     return c->bytes <= STAGE_MAX ? copy_in_order(c, true) : copy_drained(c);
 }

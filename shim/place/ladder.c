@@ -4,9 +4,12 @@
 #include "base/arena.h"
 #include "base/message.h"
 #include "base/text.h"
+#include "place/hostheap.h"
 #include "place/limits.h"
 #include "place/park.h"
+#include "place/pinned.h"
 #include "place/place.h"
+#include "place/staged.h"
 
 static const struct zc_place *const places[ZC_PLACE_COUNT] = {
     [ZC_PLACE_MAPPED] = &zc_place_mapped,
@@ -20,13 +23,38 @@ const struct zc_place *zc_place_of(enum zc_place_id id)
 }
 
 /* Keys that shape a place and that this version carries out. */
-#define KEYS_BUILT (ZC_KEY_BIT(ZC_KEY_PLACE) | ZC_KEY_BIT(ZC_KEY_WRITE_COMBINED) | ZC_KEY_BIT(ZC_KEY_NUMA))
+#define KEYS_BUILT                                                                                 \
+    (ZC_KEY_BIT(ZC_KEY_PLACE) | ZC_KEY_BIT(ZC_KEY_WRITE_COMBINED) | ZC_KEY_BIT(ZC_KEY_NUMA) |      \
+     ZC_KEY_BIT(ZC_KEY_ASYNC))
+
+/* Requests for host memory are the last rows of api.def, libc's the last of them. */
+#define HOST_REQUESTS (~((UINT64_C(1) << ZC_API_cuMemHostAlloc) - 1))
+#define LIBC_REQUESTS (~((UINT64_C(1) << ZC_API_malloc) - 1))
+
+static bool built(const struct zc_rule *rule, enum zc_place_id place)
+{
+    if (place == ZC_PLACE_DEVICE || place == ZC_PLACE_PAGEABLE || place == ZC_PLACE_PINNED)
+        return true;
+    return zc_place_of(place) && (rule->apis & ~HOST_REQUESTS);
+}
+
+static void check_sizes(const struct zc_policy *policy, const struct zc_rule *rule)
+{
+    uint64_t high = rule->size.count ? 0 : UINT64_MAX;
+    for (size_t i = 0; i < rule->size.count; i++)
+        if (rule->size.item[i].high > high)
+            high = rule->size.item[i].high;
+    if (rule->apis && !(rule->apis & ~LIBC_REQUESTS) && high < ZC_HOST_MIN)
+        zc_message(ZC_WARN, "policy",
+                   "%s:%u: rule %s: requests of libc below %B are never converted",
+                   policy->file, rule->line, rule->name, (uint64_t)ZC_HOST_MIN);
+}
 
 static void check_rule(const struct zc_policy *policy, const struct zc_rule *rule)
 {
     const struct zc_key *keys = zc_policy_keys();
     for (unsigned i = 0; i < rule->place.count; i++)
-        if (rule->place.item[i] != ZC_PLACE_DEVICE && !zc_place_of(rule->place.item[i]))
+        if (!built(rule, rule->place.item[i]))
             zc_message(ZC_WARN, "policy",
                        "%s:%u: rule %s: place '%s' is not built into this version; its requests take "
                        "the next place of the list",
@@ -37,6 +65,7 @@ static void check_rule(const struct zc_policy *policy, const struct zc_rule *rul
             zc_message(ZC_WARN, "policy",
                        "%s:%u: rule %s: key '%s' is not built into this version and changes nothing",
                        policy->file, rule->line, rule->name, keys[k].name);
+    check_sizes(policy, rule);
 }
 
 void zc_place_check_policy(const struct zc_policy *policy)
@@ -54,6 +83,8 @@ void zc_place_reset(void)
 {
     zc_limits_reset();
     zc_park_reset();
+    zc_pinned_reset();
+    zc_staged_reset();
 }
 
 /* One rung.  A limit that is reached may be so because of parked memory, which nobody uses any more:

@@ -1,6 +1,7 @@
 /* How much memory the places may take. */
 #include "place/limits.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,41 +9,80 @@
 /* One registration of 512 GiB or more fails on driver 580. */
 #define REGISTRATION_MAX ((uint64_t)512 << 30)
 
+/* Freed pinned memory that is kept for the next request, as a part of max_pinned. */
+#define POOL_PART 4
+
 static struct zc_limit max_managed, max_device;
+static bool started;                  /* The limits below are resolved. */
 static uint64_t pinned_bytes;         /* Resolved max_pinned. */
 static uint64_t used[ZC_PLACE_COUNT]; /* Bytes by place. */
 
-/* MemAvailable of /proc/meminfo in bytes, 0 where it can't be read. */
-static uint64_t memory_available(void)
+/* The number behind `label` in a small file of the kernel's; false where it can't be read, or is no
+ * number. */
+static bool read_number(const char *path, const char *label, uint64_t *out)
 {
     char text[512];
-    int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return 0;
+        return false;
     ssize_t n = read(fd, text, sizeof(text) - 1);
     close(fd);
     text[n > 0 ? n : 0] = '\0';
-    const char *p = strstr(text, "MemAvailable:");
-    uint64_t kib = 0;
-    for (p = p ? p + 13 : ""; *p == ' ' || (*p >= '0' && *p <= '9'); p++)
-        if (*p != ' ')
-            kib = kib * 10 + (uint64_t)(*p - '0');
-    return kib << 10;
+    const char *p = strstr(text, label);
+    if (!p)
+        return false;
+    for (p += strlen(label); *p == ' '; p++)
+        ;
+    if (*p < '0' || *p > '9')
+        return false;
+    for (*out = 0; *p >= '0' && *p <= '9'; p++)
+        *out = *out * 10 + (uint64_t)(*p - '0');
+    return true;
+}
+
+/* MemAvailable of proc_meminfo(5) in bytes, or what a container's control group leaves of it (the
+ * kernel's cgroup-v2 documentation, memory.max); 0 where neither can be read. */
+static uint64_t memory_available(void)
+{
+    uint64_t kib = 0, most, held;
+    if (!read_number("/proc/meminfo", "MemAvailable:", &kib))
+        kib = 0;
+    if (!read_number("/sys/fs/cgroup/memory.max", "", &most) ||
+        !read_number("/sys/fs/cgroup/memory.current", "", &held))
+        return kib << 10;
+    uint64_t left = most > held ? most - held : 0;
+    return left < kib << 10 ? left : kib << 10;
+}
+
+uint64_t zc_limits_maps(void)
+{
+    uint64_t maps;
+    return read_number("/proc/sys/vm/max_map_count", "", &maps) ? maps : 65530;
 }
 
 void zc_limits_start(const struct zc_policy *policy)
 {
     struct zc_limit pinned = policy->max_pinned;
+    int saved = errno;
+    if (__atomic_exchange_n(&started, true, __ATOMIC_ACQ_REL))
+        return;
     if (pinned.kind == ZC_LIMIT_NONE)
         pinned = (struct zc_limit){ZC_LIMIT_PERCENT, 50};
     pinned_bytes = zc_limit_bytes(pinned, memory_available());
     max_managed = policy->max_managed;
     max_device = policy->max_device;
+    errno = saved;
 }
 
 void zc_limits_reset(void)
 {
     memset(used, 0, sizeof(used));
+    started = false;
+}
+
+uint64_t zc_limits_pool(void)
+{
+    return pinned_bytes / POOL_PART;
 }
 
 /* Managed memory beyond what the device has free can hang the GPU for everyone, so what is free is the
@@ -67,6 +107,12 @@ static uint64_t device_limit(int device)
     return zc_limit_bytes(max_device, total);
 }
 
+/* Both places are pinned memory of the host. */
+static uint64_t other_pinned(enum zc_place_id place)
+{
+    return zc_limits_used(place == ZC_PLACE_MAPPED ? ZC_PLACE_PINNED : ZC_PLACE_MAPPED);
+}
+
 /* Bytes of the program's own device blocks. */
 static uint64_t live_on_device(void)
 {
@@ -87,6 +133,7 @@ bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char
     uint64_t limit = UINT64_MAX;
     switch (place) {
     case ZC_PLACE_MAPPED:
+    case ZC_PLACE_PINNED:
         limit = pinned_bytes;
         *why = "over max_pinned";
         if (bytes >= REGISTRATION_MAX)
@@ -104,7 +151,9 @@ bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char
         break;
     }
     uint64_t before = __atomic_load_n(&used[place], __ATOMIC_RELAXED);
-    uint64_t beside = place == ZC_PLACE_VMM ? live_on_device() : 0;
+    uint64_t beside = place == ZC_PLACE_VMM                                   ? live_on_device()
+                      : place == ZC_PLACE_MAPPED || place == ZC_PLACE_PINNED ? other_pinned(place)
+                                                                             : 0;
     do {
         if (bytes > limit || before + beside > limit - bytes)
             return false;

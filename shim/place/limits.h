@@ -4,8 +4,16 @@
 
 #include "place/place.h"
 
+/* Resolves the limits of a policy, at the first large request of libc's or the first CUDA call,
+ * whichever comes first; later calls do nothing.  Opens files of /proc and /sys; keeps errno. */
 void zc_limits_start(const struct zc_policy *policy);
 void zc_limits_reset(void);
+
+/* Bytes of freed pinned host memory that may wait for the next request. */
+uint64_t zc_limits_pool(void);
+
+/* Most mappings that the kernel gives a process (vm.max_map_count). */
+uint64_t zc_limits_maps(void);
 
 /* Counts `bytes` against a place's limit.  False, and nothing counted, when it would pass the limit. */
 bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char **why);

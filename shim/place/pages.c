@@ -10,6 +10,15 @@
 
 #define MPOL_BIND 2 /* <linux/mempolicy.h>, which needs kernel headers. */
 
+bool zc_pages_bind(void *pages, size_t bytes, int node)
+{
+    unsigned long mask;
+    if (node < 0 || node >= 64)
+        return true;
+    mask = 1ul << node;
+    return syscall(SYS_mbind, pages, bytes, MPOL_BIND, &mask, 65ul, 0u) == 0;
+}
+
 void *zc_pages_make(size_t bytes, int node)
 {
     size_t span = zc_pages_span(bytes);
@@ -24,12 +33,9 @@ void *zc_pages_make(size_t bytes, int node)
         munmap(map, (size_t)(pages - map));
     munmap(pages + span, (size_t)(map + ZC_HUGE_PAGE - pages));
     madvise(pages, span, MADV_HUGEPAGE); /* Without huge pages everything works, only slower. */
-    if (node >= 0 && node < 64) {
-        unsigned long mask = 1ul << node;
-        if (syscall(SYS_mbind, pages, span, MPOL_BIND, &mask, 65ul, 0u) != 0) {
-            munmap(pages, span);
-            return NULL;
-        }
+    if (!zc_pages_bind(pages, span, node)) {
+        munmap(pages, span);
+        return NULL;
     }
     zc_workers_touch(pages, span);
     return pages;

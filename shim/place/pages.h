@@ -2,6 +2,7 @@
 #ifndef ZC_PLACE_PAGES_H
 #define ZC_PLACE_PAGES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define ZC_HUGE_PAGE ((size_t)2 << 20)
@@ -12,6 +13,10 @@ void *zc_pages_make(size_t bytes, int node);
 
 /* Gives them back; `bytes` as asked for. */
 void zc_pages_unmake(void *pages, size_t bytes);
+
+/* Binds pages that were not touched yet to a NUMA node (mbind(2)); nothing to do for a negative one.
+ * False when the kernel refuses. */
+bool zc_pages_bind(void *pages, size_t bytes, int node);
 
 /* What zc_pages_make() really takes. */
 static inline size_t zc_pages_span(size_t bytes)

@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/lock.h"
 #include "catch/capture.h"
+#include "place/pinned.h"
 
 struct parked {
     struct parked *next;
@@ -124,6 +125,7 @@ unsigned zc_park_reap(enum zc_place_id place)
 
 unsigned zc_park_reap_all(void)
 {
+    zc_pinned_trim();
     return reap(true, ZC_PLACE_COUNT);
 }
 

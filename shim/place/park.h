@@ -25,7 +25,8 @@ struct zc_backing *zc_park_take(enum zc_place_id place, const struct zc_want *wa
  */
 unsigned zc_park_reap(enum zc_place_id place);
 
-/* As zc_park_reap() for all places: for calls in which the program itself waits for the device. */
+/* As zc_park_reap() for all places, and host blocks that were freed: for calls in which the program
+ * itself waits for the device. */
 unsigned zc_park_reap_all(void);
 
 /* Forgets what belongs to a destroyed context, giving back what is not the driver's. */

@@ -9,21 +9,30 @@
 #define WORKERS_MAX 16
 #define WORTH_A_THREAD ((size_t)4 << 20) /* Starting a thread costs about what copying 128 KiB does. */
 
+enum job { COPY, TOUCH, ZERO };
+
 struct share {
+    enum job job;
     char *dst;
-    const char *src; /* NULL: touch. */
+    const char *src; /* COPY only. */
     size_t n;
     pthread_t thread;
 };
 
 static void work(const struct share *share)
 {
-    if (share->src) {
+    switch (share->job) {
+    case COPY:
         memcpy(share->dst, share->src, share->n);
-        return;
+        break;
+    case ZERO:
+        memset(share->dst, 0, share->n);
+        break;
+    case TOUCH:
+        for (size_t i = 0; i < share->n; i += 4096)
+            ((volatile char *)share->dst)[i] = 0;
+        break;
     }
-    for (size_t i = 0; i < share->n; i += 4096)
-        ((volatile char *)share->dst)[i] = 0;
 }
 
 static void *thread_main(void *arg)
@@ -43,7 +52,7 @@ static size_t cpus(void)
 
 /* The caller works too, and does what no thread could be started for.  Signals are blocked while
  * threads start, because a program's handlers must not run in a thread that it does not know. */
-static void split(char *dst, const char *src, size_t n)
+static void split(enum job job, char *dst, const char *src, size_t n)
 {
     struct share shares[WORKERS_MAX];
     size_t count = n / WORTH_A_THREAD, most = cpus(), started = 0;
@@ -53,7 +62,7 @@ static void split(char *dst, const char *src, size_t n)
     if (count > WORKERS_MAX)
         count = WORKERS_MAX;
     if (count < 2) {
-        work(&(struct share){.dst = dst, .src = src, .n = n});
+        work(&(struct share){.job = job, .dst = dst, .src = src, .n = n});
         return;
     }
     size_t step = (n / count + 4095) & ~(size_t)4095;
@@ -61,26 +70,32 @@ static void split(char *dst, const char *src, size_t n)
     pthread_sigmask(SIG_BLOCK, &all, &old);
     for (size_t at = step; at < n; at += step) {
         struct share *s = &shares[started];
-        *s = (struct share){.dst = dst + at, .src = src ? src + at : NULL,
+        *s = (struct share){.job = job, .dst = dst + at, .src = src ? src + at : NULL,
                             .n = n - at < step ? n - at : step};
         if (pthread_create(&s->thread, NULL, thread_main, s) != 0) {
-            work(&(struct share){.dst = dst + at, .src = src ? src + at : NULL, .n = n - at});
+            s->n = n - at;
+            work(s);
             break;
         }
         started++;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    work(&(struct share){.dst = dst, .src = src, .n = step});
+    work(&(struct share){.job = job, .dst = dst, .src = src, .n = step});
     for (size_t i = 0; i < started; i++)
         pthread_join(shares[i].thread, NULL);
 }
 
 void zc_workers_copy(void *dst, const void *src, size_t n)
 {
-    split(dst, src, n);
+    split(COPY, dst, src, n);
 }
 
 void zc_workers_touch(void *memory, size_t n)
 {
-    split(memory, NULL, n);
+    split(TOUCH, memory, NULL, n);
+}
+
+void zc_workers_zero(void *memory, size_t n)
+{
+    split(ZERO, memory, NULL, n);
 }

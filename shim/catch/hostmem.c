@@ -1,0 +1,319 @@
+/* Requests of libc's malloc family: which rule has them, and the life of the blocks. */
+#include "catch/hostmem.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "base/message.h"
+#include "catch/life.h"
+#include "catch/request.h"
+#include "catch/rules.h"
+#include "ledger/object.h"
+#include "ledger/site.h"
+#include "log/log.h"
+#include "place/hostheap.h"
+#include "place/limits.h"
+#include "place/workers.h"
+
+#define CAUSES 8 /* Different reasons why requests stay pageable; a reason is a string constant. */
+
+size_t zc_hostmem_threshold = ZC_HOST_MIN;
+
+static uint32_t ready;                 /* 1: the threshold is the policy's; atomic. */
+static const char *causes[CAUSES];     /* Reasons met, each once; atomic. */
+static const struct zc_rule *blamed[CAUSES]; /* Rule of the first request with that reason. */
+
+static const uint64_t host_apis =
+    UINT64_C(1) << ZC_API_malloc | UINT64_C(1) << ZC_API_calloc | UINT64_C(1) << ZC_API_realloc |
+    UINT64_C(1) << ZC_API_reallocarray | UINT64_C(1) << ZC_API_aligned_alloc |
+    UINT64_C(1) << ZC_API_posix_memalign | UINT64_C(1) << ZC_API_memalign |
+    UINT64_C(1) << ZC_API_valloc | UINT64_C(1) << ZC_API_pvalloc;
+
+static bool on(void)
+{
+    return __atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON;
+}
+
+static bool has_place(const struct zc_rule *rule, enum zc_place_id place)
+{
+    for (unsigned i = 0; i < rule->place.count; i++)
+        if (rule->place.item[i] == place)
+            return true;
+    return false;
+}
+
+/* The smallest size that some rule would convert. */
+static size_t smallest(const struct zc_policy *policy)
+{
+    uint64_t least = SIZE_MAX;
+    for (size_t i = 0; i < policy->rule_count; i++) {
+        const struct zc_rule *rule = &policy->rules[i];
+        uint64_t low = rule->size.count ? SIZE_MAX : 0;
+        if (!(rule->apis & host_apis) || !has_place(rule, ZC_PLACE_PINNED))
+            continue;
+        for (size_t r = 0; r < rule->size.count; r++)
+            if (rule->size.item[r].low < low && rule->size.item[r].high >= ZC_HOST_MIN)
+                low = rule->size.item[r].low;
+        if (low < least)
+            least = low;
+    }
+    return least == SIZE_MAX || least > ZC_HOST_MIN ? least : ZC_HOST_MIN;
+}
+
+static void note_cause(const char *why, const struct zc_rule *rule)
+{
+    for (unsigned i = 0; i < CAUSES; i++) {
+        const char *there = NULL;
+        if (__atomic_compare_exchange_n(&causes[i], &there, why, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE)) {
+            __atomic_store_n(&blamed[i], rule, __ATOMIC_RELEASE);
+            if (on())
+                zc_hostmem_announce();
+            return;
+        }
+        if (there == why)
+            return;
+    }
+}
+
+void zc_hostmem_announce(void)
+{
+    for (unsigned i = 0; i < CAUSES; i++) {
+        const char *why = __atomic_load_n(&causes[i], __ATOMIC_ACQUIRE);
+        const struct zc_rule *rule = __atomic_exchange_n(&blamed[i], NULL, __ATOMIC_ACQ_REL);
+        if (why && rule)
+            zc_message(ZC_WARN, "fallback",
+                       "requests of rule %s (%s:%u) stay pageable because of a limit: pinned: %s",
+                       rule->name, zc_rules()->file, rule->line, why);
+    }
+}
+
+/* The first large request of the process reads the policy. */
+static bool prepare(void)
+{
+    const char *why = "";
+    if (__builtin_expect(__atomic_load_n(&ready, __ATOMIC_ACQUIRE), 1))
+        return true;
+    if (!zc_rules_load())
+        return false; /* Another thread is at it, or this one in a signal handler. */
+    static uint32_t opening;
+    if (__atomic_exchange_n(&opening, 1, __ATOMIC_ACQ_REL))
+        return false;
+    size_t threshold = smallest(zc_rules());
+    if (threshold != SIZE_MAX) {
+        zc_limits_start(zc_rules());
+        if (!zc_hostheap_open(&why)) {
+            note_cause(why, &zc_rules()->rules[0]);
+            threshold = SIZE_MAX;
+        }
+    }
+    __atomic_store_n(&zc_hostmem_threshold, threshold, __ATOMIC_RELAXED);
+    __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
+    return true;
+}
+
+static const struct zc_rule *match(const struct zc_hostmem_ask *ask, uint32_t *site)
+{
+    const struct zc_policy *policy = zc_rules();
+    char thread[16] = ""; /* prctl(2): at most 16 bytes with the 0. */
+    struct zc_request request = {.api = ask->api, .size = ask->size, .device = -1};
+    if (!(policy->apis & (UINT64_C(1) << ask->api)))
+        return NULL;
+    if (policy->needs & (ZC_NEED_SITE | ZC_NEED_MODULE)) {
+        *site = zc_site_here(ask->frame, ask->pc);
+        request.site = zc_site_id(*site);
+        request.module = zc_site_module(*site);
+    }
+    if (policy->needs & ZC_NEED_EXE)
+        request.exe = program_invocation_short_name;
+    if ((policy->needs & ZC_NEED_THREAD) && prctl(PR_GET_NAME, thread) == 0)
+        request.thread = thread;
+    const struct zc_rule *rule = zc_policy_match(policy, &request);
+    if (rule && !*site)
+        *site = zc_site_here(ask->frame, ask->pc);
+    return rule;
+}
+
+/* The driver's own memory stays what the driver knows it to be. */
+static bool from_driver(const void *pc)
+{
+    struct zc_object object;
+    if (!zc_object_find((uint64_t)(uintptr_t)pc, &object) || !object.name)
+        return false;
+    const char *slash = strrchr(object.name, '/');
+    return strncmp(slash ? slash + 1 : object.name, "libcuda.so", 10) == 0;
+}
+
+static struct zc_block *enter(uintptr_t base, const struct zc_slot *slot,
+                              const struct zc_extent *extent)
+{
+    bool mine = zc_hostheap_mine(extent);
+    bool pinned = mine && __atomic_load_n(&extent->pin, __ATOMIC_ACQUIRE) == ZC_PIN_DONE;
+    struct zc_block *b = zc_block_new();
+    if (!b)
+        return NULL;
+    b->base = base;
+    b->size = slot->size;
+    b->site = mine ? slot->site : 0; /* A child has a table of sites of its own. */
+    b->flags = ZC_BLOCK_HOST;
+    b->device = -1;
+    b->rule = slot->rule;
+    b->api = slot->api;
+    b->place = ZC_PLACE_PINNED;
+    b->asked = ZC_KIND_PAGEABLE;
+    b->real = pinned ? ZC_KIND_PINNED : ZC_KIND_PAGEABLE;
+    if (!zc_block_add(b)) {
+        zc_block_drop(b);
+        return NULL;
+    }
+    zc_site_note_request(b->site, b->size);
+    if (zc_log_level() >= ZC_LOG_ALLOCS) {
+        const struct zc_rule *rule = &zc_rules()->rules[slot->rule];
+        if (zc_site_is_new(b->site))
+            zc_log_site(b->site);
+        zc_log_alloc(b, rule->name, (int)rule->line, NULL);
+    }
+    return b;
+}
+
+static struct zc_block *known(uint64_t address)
+{
+    struct zc_block *b = zc_block_find(address);
+    return b && (b->flags & ZC_BLOCK_HOST) ? b : NULL;
+}
+
+struct zc_block *zc_hostmem_block(uint64_t address)
+{
+    struct zc_block *b = zc_block_find(address);
+    uintptr_t base = b ? 0 : zc_hostheap_block(address);
+    return b || !base ? b : enter(base, zc_hostheap_slot((void *)base), zc_hostheap_extent(base));
+}
+
+static void unlist(uint64_t address, bool say)
+{
+    struct zc_block *b = on() ? known(address) : NULL;
+    if (!b || !zc_block_claim(b))
+        return;
+    if (say && zc_log_level() >= ZC_LOG_ALLOCS)
+        zc_log_free(b);
+    zc_site_note_free(b->site);
+    zc_block_remove(b);
+}
+
+void zc_hostmem_forget(uint64_t address)
+{
+    unlist(address, false);
+}
+
+static void fill(struct zc_slot *slot, const struct zc_hostmem_ask *ask, uint32_t site,
+                 const struct zc_rule *rule)
+{
+    slot->size = ask->size;
+    slot->site = site;
+    slot->rule = (int16_t)(rule - zc_rules()->rules);
+    slot->api = (uint8_t)ask->api;
+}
+
+static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct zc_rule *rule)
+{
+    bool bound = (rule->given & ZC_KEY_BIT(ZC_KEY_NUMA)) && !rule->numa.local;
+    const struct zc_host_want want = {ask->size, ask->alignment,
+                                      bound ? (int)rule->numa.node : -1, ask->zero};
+    struct zc_slot *slot = NULL;
+    const char *why = "";
+    void *p = zc_hostheap_get(&want, &slot, &why);
+    if (!p) {
+        note_cause(why, rule);
+        return NULL;
+    }
+    fill(slot, ask, site, rule);
+    if (on())
+        enter((uintptr_t)p, slot, zc_hostheap_extent((uintptr_t)p));
+    return p;
+}
+
+/* Whether the request goes to the host heap: the first place of its rule's list that can be had. */
+static const struct zc_rule *choose(const struct zc_hostmem_ask *ask, uint32_t *site)
+{
+    const struct zc_rule *rule = match(ask, site);
+    if (!rule || from_driver(ask->pc))
+        return NULL;
+    for (unsigned i = 0; i < rule->place.count; i++) {
+        if (rule->place.item[i] == ZC_PLACE_PINNED)
+            return rule;
+        if (rule->place.item[i] == ZC_PLACE_PAGEABLE)
+            return NULL;
+    }
+    return NULL;
+}
+
+void *zc_hostmem_get(const struct zc_hostmem_ask *ask)
+{
+    uint32_t site = 0;
+    int saved = errno;
+    void *p = NULL;
+    if (prepare() && ask->size >= zc_hostmem_threshold && ask->alignment <= ZC_HOST_UNIT) {
+        const struct zc_rule *rule = choose(ask, &site);
+        if (rule)
+            p = place(ask, site, rule);
+    }
+    errno = saved;
+    return p;
+}
+
+void zc_hostmem_put(void *p)
+{
+    int saved = errno;
+    if (!zc_hostheap_slot(p)) {
+        zc_message(ZC_ERROR, "free", "free(): %p is no block of the host heap", p);
+        abort();
+    }
+    unlist((uint64_t)(uintptr_t)p, true);
+    zc_hostheap_put(p);
+    errno = saved;
+}
+
+size_t zc_hostmem_size(const void *p)
+{
+    const struct zc_slot *slot = zc_hostheap_slot(p);
+    return slot ? slot->size : 0;
+}
+
+/* Far below its room a block moves, so that shrinking gives memory back. */
+static bool fits_in_place(void *p, const struct zc_hostmem_ask *ask)
+{
+    size_t room = zc_hostheap_room(p);
+    return ask->size <= room && ask->size >= room / 2;
+}
+
+static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *ask)
+{
+    uint32_t site = 0;
+    const struct zc_rule *rule = choose(ask, &site);
+    if (!rule)
+        return NULL;
+    if (fits_in_place(p, ask)) {
+        unlist((uint64_t)(uintptr_t)p, true);
+        fill(slot, ask, site, rule);
+        if (on())
+            enter((uintptr_t)p, slot, zc_hostheap_extent((uintptr_t)p));
+        return p;
+    }
+    void *moved = place(ask, site, rule);
+    if (moved) {
+        zc_workers_copy(moved, p, slot->size < ask->size ? slot->size : ask->size);
+        zc_hostmem_put(p);
+    }
+    return moved;
+}
+
+void *zc_hostmem_resize(void *p, const struct zc_hostmem_ask *ask)
+{
+    struct zc_slot *slot = zc_hostheap_slot(p);
+    int saved = errno;
+    void *out = slot && ask->size >= zc_hostmem_threshold ? resize(p, slot, ask) : NULL;
+    errno = saved;
+    return out;
+}

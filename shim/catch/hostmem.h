@@ -1,0 +1,51 @@
+/* Requests of libc's malloc family that a rule may place in pinned memory. */
+#ifndef ZC_CATCH_HOSTMEM_H
+#define ZC_CATCH_HOSTMEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ledger/block.h"
+#include "policy/policy.h"
+
+/* Requests below this many bytes go to libc: 64 KiB until the policy is known, then what the smallest
+ * rule for host requests asks for, SIZE_MAX without such a rule.  Read relaxed, without a lock. */
+extern size_t zc_hostmem_threshold;
+
+/* One request. */
+struct zc_hostmem_ask {
+    enum zc_api api;  /* Which function was called. */
+    size_t size;      /* Bytes, at least zc_hostmem_threshold. */
+    size_t alignment; /* Power of two; 1 where the function gives none. */
+    bool zero;        /* calloc(3). */
+    void *frame;      /* Frame address of the exported function, and its return address. */
+    void *pc;
+};
+
+/* The block, or NULL for a request that stays with libc: no rule, a limit, no memory.  Never calls the
+ * driver or the loader.  Keeps errno. */
+void *zc_hostmem_get(const struct zc_hostmem_ask *ask);
+
+/* Frees a block of the host heap.  A pointer into the heap that is no block ends the process as
+ * glibc's free does, by SIGABRT.  Keeps errno. */
+void zc_hostmem_put(void *p);
+
+/* Bytes that the program asked for; 0 for a pointer that is no block. */
+size_t zc_hostmem_size(const void *p);
+
+/* Makes a block another size, where it lies or elsewhere in the heap, its content kept; the rule is
+ * chosen anew.  NULL, and the block as it was, when the new size belongs to libc.  Keeps errno. */
+void *zc_hostmem_resize(void *p, const struct zc_hostmem_ask *ask);
+
+/* The ledger's block for an address in the heap, entered at its first use where it was asked for
+ * before CUDA was up.  NULL when there is no live block or no memory for it. */
+struct zc_block *zc_hostmem_block(uint64_t address);
+
+/* Takes the ledger's block at the address out, without a line in the log. */
+void zc_hostmem_forget(uint64_t address);
+
+/* Says why requests stayed pageable before CUDA was up. */
+void zc_hostmem_announce(void);
+
+#endif

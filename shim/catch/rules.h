@@ -1,0 +1,28 @@
+/* The policy in force: read once, by libc's first large request or the first CUDA call. */
+#ifndef ZC_CATCH_RULES_H
+#define ZC_CATCH_RULES_H
+
+#include <stdbool.h>
+
+#include "policy/policy.h"
+
+/*
+ * Reads the environment variables and the policy file, unless that was done.  Says nothing, creates
+ * nothing, starts nothing, and allocates by mmap(2) alone: it runs inside malloc.  False in a second
+ * caller while the first is at it; then there are no rules yet.
+ */
+bool zc_rules_load(void);
+
+/* As zc_rules_load(), waiting for another thread at it; then says what is wrong with the policy, once. */
+void zc_rules_announce(void);
+
+/* The policy; one without rules where there is no file.  Constant once zc_rules_load() was true. */
+const struct zc_policy *zc_rules(void);
+
+/* Path of the policy file, NULL where there is none. */
+const char *zc_rules_path(void);
+
+/* For the child of fork(2): the rules stay, their counters start anew. */
+void zc_rules_reset(void);
+
+#endif

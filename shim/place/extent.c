@@ -1,0 +1,233 @@
+/* The reserved range, and the extents that are carved out of it. */
+#include "place/extent.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "ledger/block.h"
+#include "place/limits.h"
+#include "place/pages.h"
+
+_Static_assert(ZC_HOST_UNIT == ZC_HUGE_PAGE, "a unit is one huge page");
+
+#define RANGE_MAX ((size_t)1 << 40) /* Addresses are free; 1 TiB is more memory than hosts have. */
+#define RANGE_MIN ((size_t)64 << 20)
+
+uintptr_t zc_hostheap_base;
+size_t zc_hostheap_bytes;
+uint32_t zc_extent_era = 1;
+size_t zc_extent_pooled_bytes;
+
+static struct zc_extent *extents; /* One record a unit; only those of first units are used. */
+static uint32_t *heads;           /* Index of the first unit, for every unit that was carved. */
+static uint32_t carved;           /* Units below were carved at least once; atomic. */
+static struct zc_extent *holes, *pool;
+
+static void *map(size_t bytes, int protection)
+{
+    void *p = mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p != MAP_FAILED ? p : NULL;
+}
+
+/* Under RLIMIT_AS reserved addresses are taken from what the program may map, so libzc keeps to a
+ * quarter of it. */
+static size_t range_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+        limit.rlim_cur / 4 > RANGE_MAX)
+        return RANGE_MAX;
+    return (size_t)limit.rlim_cur / 4;
+}
+
+static bool reserve_records(size_t units)
+{
+    heads = map(units * sizeof(*heads), PROT_READ | PROT_WRITE);
+    extents = map(units * sizeof(*extents), PROT_READ | PROT_WRITE);
+    if (heads && extents)
+        return true;
+    if (heads)
+        munmap(heads, units * sizeof(*heads));
+    return false;
+}
+
+bool zc_extent_reserve(const char **why)
+{
+    size_t most = range_limit();
+    for (size_t bytes = RANGE_MAX; bytes >= RANGE_MIN; bytes /= 2) {
+        char *p = bytes <= most ? map(bytes + ZC_HOST_UNIT, PROT_NONE) : NULL;
+        if (!p)
+            continue;
+        if (!reserve_records(bytes >> ZC_HOST_UNIT_SHIFT)) {
+            munmap(p, bytes + ZC_HOST_UNIT);
+            continue;
+        }
+        zc_hostheap_base = ((uintptr_t)p + ZC_HOST_UNIT - 1) & ~(uintptr_t)(ZC_HOST_UNIT - 1);
+        /* Without huge pages everything works, only slower. */
+        madvise((void *)zc_hostheap_base, bytes, MADV_HUGEPAGE);
+        __atomic_store_n(&zc_hostheap_bytes, bytes, __ATOMIC_RELEASE);
+        return true;
+    }
+    *why = "the kernel reserves no addresses (RLIMIT_AS)";
+    return false;
+}
+
+uintptr_t zc_extent_base(const struct zc_extent *extent)
+{
+    return zc_hostheap_base + ((uintptr_t)(extent - extents) << ZC_HOST_UNIT_SHIFT);
+}
+
+struct zc_extent *zc_hostheap_extent(uint64_t address)
+{
+    uint64_t unit = (address - zc_hostheap_base) >> ZC_HOST_UNIT_SHIFT;
+    if (!zc_hostheap_owns(address) || unit >= __atomic_load_n(&carved, __ATOMIC_ACQUIRE))
+        return NULL;
+    return &extents[__atomic_load_n(&heads[unit], __ATOMIC_RELAXED)];
+}
+
+void zc_extent_link(struct zc_extent **list, struct zc_extent *extent)
+{
+    extent->prev = NULL;
+    extent->next = *list;
+    if (*list)
+        (*list)->prev = extent;
+    *list = extent;
+}
+
+void zc_extent_unlink(struct zc_extent **list, struct zc_extent *extent)
+{
+    if (extent->prev)
+        extent->prev->next = extent->next;
+    else
+        *list = extent->next;
+    if (extent->next)
+        extent->next->prev = extent->prev;
+    extent->next = extent->prev = NULL;
+}
+
+/* Makes units [first, first + units) one extent.  Every unit leads to the first. */
+static struct zc_extent *settle(uint32_t first, uint32_t units, uint8_t use)
+{
+    struct zc_extent *e = &extents[first];
+    e->units = units;
+    e->use = use;
+    for (uint32_t i = first; i < first + units; i++)
+        __atomic_store_n(&heads[i], first, __ATOMIC_RELAXED);
+    return e;
+}
+
+struct zc_extent *zc_extent_carve(uint32_t units)
+{
+    uint32_t top = carved; /* Changes under the lock only. */
+    for (struct zc_extent *hole = holes; hole; hole = hole->next) {
+        uint32_t first = (uint32_t)(hole - extents), rest = hole->units - units;
+        if (hole->units < units)
+            continue;
+        zc_extent_unlink(&holes, hole);
+        if (rest)
+            zc_extent_link(&holes, settle(first + units, rest, ZC_EXTENT_HOLE));
+        return settle(first, units, ZC_EXTENT_NONE);
+    }
+    if (units > (zc_hostheap_bytes >> ZC_HOST_UNIT_SHIFT) - top)
+        return NULL;
+    struct zc_extent *e = settle(top, units, ZC_EXTENT_NONE);
+    __atomic_store_n(&carved, top + units, __ATOMIC_RELEASE);
+    return e;
+}
+
+void zc_extent_bury(struct zc_extent *extent)
+{
+    uint32_t first = (uint32_t)(extent - extents), end = first + extent->units;
+    struct zc_extent *after = end < carved ? &extents[end] : NULL;
+    struct zc_extent *before = first ? &extents[heads[first - 1]] : NULL;
+    extent->use = ZC_EXTENT_NONE;
+    if (after && after->use == ZC_EXTENT_HOLE) {
+        zc_extent_unlink(&holes, after);
+        after->use = ZC_EXTENT_NONE;
+        end += after->units;
+    }
+    if (before && before->use == ZC_EXTENT_HOLE) {
+        zc_extent_unlink(&holes, before);
+        first = (uint32_t)(before - extents);
+    }
+    zc_extent_link(&holes, settle(first, end - first, ZC_EXTENT_HOLE));
+}
+
+/* A block gets a whole extent, so one that is much too large is left for others. */
+static bool fits(const struct zc_extent *e, uint32_t units, int node)
+{
+    return e->units >= units && e->units - units <= units / 4 && e->node == node;
+}
+
+struct zc_extent *zc_extent_reuse(uint32_t units, int node)
+{
+    struct zc_extent *best = NULL;
+    for (struct zc_extent *e = pool; e && !(best && best->units == units); e = e->next)
+        if (fits(e, units, node) && (!best || e->units < best->units))
+            best = e;
+    if (best)
+        zc_extent_unpool(best);
+    return best;
+}
+
+void zc_extent_pool(struct zc_extent *extent)
+{
+    extent->use = ZC_EXTENT_FREE;
+    zc_extent_link(&pool, extent);
+    zc_extent_pooled_bytes += zc_extent_span(extent);
+}
+
+void zc_extent_unpool(struct zc_extent *extent)
+{
+    zc_extent_unlink(&pool, extent);
+    zc_extent_pooled_bytes -= zc_extent_span(extent);
+    extent->use = ZC_EXTENT_NONE;
+}
+
+struct zc_extent *zc_extent_oldest(bool pinned)
+{
+    struct zc_extent *found = NULL;
+    for (struct zc_extent *e = pool; e; e = e->next) {
+        bool registered = __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_DONE &&
+                          zc_hostheap_mine(e);
+        if (registered == pinned)
+            found = e;
+    }
+    return found;
+}
+
+bool zc_extent_back(const struct zc_extent *extent, int node)
+{
+    void *base = (void *)zc_extent_base(extent);
+    size_t span = zc_extent_span(extent);
+    if (mprotect(base, span, PROT_READ | PROT_WRITE) != 0)
+        return false;
+    if (zc_pages_bind(base, span, node))
+        return true;
+    mprotect(base, span, PROT_NONE);
+    return false;
+}
+
+/* A fresh mapping takes the pages and a binding to a node away.  It cannot be refused for want of
+ * memory where the old one is replaced whole; if it is, the pages at least go. */
+void zc_extent_unback(const struct zc_extent *extent)
+{
+    void *base = (void *)zc_extent_base(extent);
+    size_t span = zc_extent_span(extent);
+    if (mmap(base, span, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+        madvise(base, span, MADV_DONTNEED);
+    else
+        madvise(base, span, MADV_HUGEPAGE);
+}
+
+void zc_extent_each(void (*visit)(struct zc_extent *extent, void *arg), void *arg)
+{
+    for (uint32_t unit = 0; unit < carved;) {
+        struct zc_extent *e = &extents[unit];
+        uint32_t units = e->units;
+        if (e->use != ZC_EXTENT_HOLE && e->use != ZC_EXTENT_NONE)
+            visit(e, arg);
+        unit += units ? units : 1;
+    }
+}

@@ -1,0 +1,383 @@
+/* Blocks of the host heap: slots of slabs, and extents of their own. */
+#include "place/hostheap.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/lock.h"
+#include "ledger/block.h"
+#include "place/extent.h"
+#include "place/limits.h"
+#include "place/workers.h"
+
+#define SLAB_MIN 16u                             /* log2 of the smallest slot, ZC_HOST_MIN. */
+#define SLAB_MAX 20u                             /* Above 1 MiB a block is an extent of its own. */
+#define TOUCH_FROM ((size_t)8 << 20)             /* Where threads are worth starting. */
+
+/* A freed block that could not be put back at once.  The link lies in the block. */
+struct orphan {
+    struct orphan *next;
+};
+
+static struct zc_lock zc_heap;
+static struct zc_extent *slabs[SLAB_MAX - SLAB_MIN + 1]; /* Slabs with room, by class. */
+static struct orphan *orphans; /* Freed in a signal handler inside the heap; atomic. */
+static bool held_for_fork;
+
+static void put_locked(void *p);
+
+/* Takes the lock; false in a signal handler that interrupted the heap. */
+static bool enter(void)
+{
+    if (!zc_lock_take(&zc_heap))
+        return false;
+    struct orphan *o = __atomic_exchange_n(&orphans, NULL, __ATOMIC_ACQUIRE);
+    while (o) {
+        struct orphan *next = o->next;
+        put_locked(o);
+        o = next;
+    }
+    return true;
+}
+
+static void leave(void)
+{
+    zc_lock_drop(&zc_heap);
+}
+
+/* The heap's records are whole in the child because no other thread is inside while fork(2) copies
+ * them. */
+static void before_fork(void)
+{
+    held_for_fork = zc_lock_take(&zc_heap);
+}
+
+static void after_fork(void)
+{
+    if (held_for_fork)
+        zc_lock_drop(&zc_heap);
+}
+
+static void in_child(void)
+{
+    zc_thread_id_reset();
+    zc_lock_reset(&zc_heap);
+    zc_limits_reset();
+    zc_extent_era++;
+}
+
+bool zc_hostheap_open(const char **why)
+{
+    static bool tried;
+    if (tried)
+        return zc_hostheap_bytes != 0;
+    tried = true;
+    if (!zc_extent_reserve(why))
+        return false;
+    pthread_atfork(before_fork, after_fork, in_child);
+    return true;
+}
+
+bool zc_hostheap_mine(const struct zc_extent *extent)
+{
+    return extent->era == zc_extent_era;
+}
+
+/* Makes an extent from the pool this process's own, whatever it was before. */
+static bool adopt(struct zc_extent *e, const char **why)
+{
+    if (zc_hostheap_mine(e))
+        return true;
+    if (!zc_limits_take(ZC_PLACE_PINNED, -1, zc_extent_span(e), why))
+        return false;
+    e->era = zc_extent_era;
+    __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
+    e->copied = 0;
+    return true;
+}
+
+static struct zc_extent *from_pool(uint32_t units, int node, const char **why)
+{
+    if (!enter())
+        return NULL;
+    struct zc_extent *e = zc_extent_reuse(units, node);
+    if (e && !adopt(e, why)) {
+        zc_extent_pool(e);
+        e = NULL;
+    }
+    leave();
+    return e;
+}
+
+/* Memory that waits for nobody may stand in the way of a request that would fit. */
+static bool take_limit(size_t span, const char **why)
+{
+    struct zc_extent *e;
+    if (zc_limits_take(ZC_PLACE_PINNED, -1, span, why))
+        return true;
+    while ((e = zc_hostheap_surplus(false, true)))
+        zc_hostheap_drop(e);
+    return zc_limits_take(ZC_PLACE_PINNED, -1, span, why);
+}
+
+static void bury(struct zc_extent *e)
+{
+    if (!enter())
+        return; /* The addresses are lost, and nothing else. */
+    zc_extent_bury(e);
+    leave();
+}
+
+static struct zc_extent *fresh(uint32_t units, int node, const char **why)
+{
+    size_t span = (size_t)units << ZC_HOST_UNIT_SHIFT;
+    struct zc_extent *e = NULL;
+    if (!take_limit(span, why))
+        return NULL;
+    *why = "the range of the host heap is full";
+    if (enter()) {
+        e = zc_extent_carve(units);
+        leave();
+    }
+    if (e && !zc_extent_back(e, node)) {
+        *why = "the kernel gives no memory";
+        bury(e);
+        e = NULL;
+    }
+    if (!e) {
+        zc_limits_give(ZC_PLACE_PINNED, span);
+        return NULL;
+    }
+    e->era = zc_extent_era;
+    e->copied = 0;
+    e->program = 0;
+    e->node = (int16_t)node;
+    __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
+    memset(e->slot, 0, sizeof(e->slot));
+    return e;
+}
+
+static struct zc_extent *extent_for(uint32_t units, int node, const char **why)
+{
+    struct zc_extent *e = from_pool(units, node, why);
+    return e ? e : fresh(units, node, why);
+}
+
+static struct zc_extent *slab_with_room(unsigned shift, int node)
+{
+    struct zc_extent *e = slabs[shift - SLAB_MIN];
+    while (e && e->node != node)
+        e = e->next;
+    return e;
+}
+
+static void make_slab(struct zc_extent *e, unsigned shift)
+{
+    unsigned slots = 1u << (ZC_HOST_UNIT_SHIFT - shift);
+    e->use = ZC_EXTENT_SLAB;
+    e->shift = (uint8_t)shift;
+    e->live = 0;
+    e->room = slots < 32 ? (1u << slots) - 1 : UINT32_MAX;
+    zc_extent_link(&slabs[shift - SLAB_MIN], e);
+}
+
+/* The first free slot of a slab, filled. */
+static void *take_slot(struct zc_extent *e, size_t size, struct zc_slot **slot_out)
+{
+    unsigned i = (unsigned)__builtin_ctz(e->room);
+    e->room &= e->room - 1;
+    e->live++;
+    if (!e->room)
+        zc_extent_unlink(&slabs[e->shift - SLAB_MIN], e);
+    *slot_out = &e->slot[i];
+    e->slot[i].size = size;
+    return (void *)(zc_extent_base(e) + ((uintptr_t)i << e->shift));
+}
+
+static void *get_small(const struct zc_host_want *want, unsigned shift, struct zc_slot **slot_out,
+                       const char **why)
+{
+    *why = "inside a signal handler";
+    if (!enter())
+        return NULL;
+    struct zc_extent *e = slab_with_room(shift, want->node);
+    if (!e) {
+        leave();
+        e = extent_for(1, want->node, why);
+        if (!e || !enter())
+            return NULL;
+        make_slab(e, shift);
+    }
+    void *p = take_slot(e, want->size, slot_out);
+    leave();
+    return p;
+}
+
+static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_out, const char **why)
+{
+    uint64_t units = ((uint64_t)want->size + ZC_HOST_UNIT - 1) >> ZC_HOST_UNIT_SHIFT;
+    *why = "it is too large";
+    if (units > zc_hostheap_bytes >> ZC_HOST_UNIT_SHIFT)
+        return NULL;
+    struct zc_extent *e = extent_for((uint32_t)units, want->node, why);
+    if (!e)
+        return NULL;
+    e->use = ZC_EXTENT_BLOCK;
+    e->live = 1;
+    e->slot[0].size = want->size;
+    *slot_out = &e->slot[0];
+    void *p = (void *)zc_extent_base(e);
+    if (!e->slot[0].dirty && want->size >= TOUCH_FROM)
+        zc_workers_touch(p, want->size);
+    return p;
+}
+
+void *zc_hostheap_get(const struct zc_host_want *want, struct zc_slot **slot_out, const char **why)
+{
+    size_t least = want->size > want->alignment ? want->size : want->alignment;
+    unsigned shift = least > ZC_HOST_MIN ? 64u - (unsigned)__builtin_clzl(least - 1) : SLAB_MIN;
+    void *p = shift <= SLAB_MAX ? get_small(want, shift, slot_out, why)
+                                : get_large(want, slot_out, why);
+    if (p && want->zero && (*slot_out)->dirty)
+        zc_workers_zero(p, want->size);
+    return p;
+}
+
+static struct zc_slot *slot_at(struct zc_extent *e, uintptr_t offset)
+{
+    if (e && e->use == ZC_EXTENT_BLOCK)
+        return &e->slot[0];
+    return e && e->use == ZC_EXTENT_SLAB ? &e->slot[offset >> e->shift] : NULL;
+}
+
+uintptr_t zc_hostheap_block(uint64_t address)
+{
+    struct zc_extent *e = zc_hostheap_extent(address);
+    uintptr_t base = e ? zc_extent_base(e) : 0;
+    const struct zc_slot *slot = slot_at(e, address - base);
+    if (!slot || !slot->size)
+        return 0;
+    return e->use == ZC_EXTENT_BLOCK ? base : base + ((address - base) >> e->shift << e->shift);
+}
+
+struct zc_slot *zc_hostheap_slot(const void *p)
+{
+    uintptr_t address = (uintptr_t)p;
+    if (!address || zc_hostheap_block(address) != address)
+        return NULL;
+    struct zc_extent *e = zc_hostheap_extent(address);
+    return slot_at(e, address - zc_extent_base(e));
+}
+
+size_t zc_hostheap_room(const void *p)
+{
+    const struct zc_extent *e = zc_hostheap_extent((uintptr_t)p);
+    return e->use == ZC_EXTENT_SLAB ? (size_t)1 << e->shift : zc_extent_span(e);
+}
+
+/* The program's own registration outlives the block: nobody else may get these addresses before. */
+static void retire(struct zc_extent *e)
+{
+    e->live = 0;
+    for (unsigned i = 0; i < ZC_HOST_SLOTS; i++)
+        e->slot[i].dirty = true;
+    if (__atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_PROGRAM && zc_hostheap_mine(e))
+        e->use = ZC_EXTENT_LIMBO;
+    else
+        zc_extent_pool(e);
+}
+
+static void put_locked(void *p)
+{
+    struct zc_extent *e = zc_hostheap_extent((uintptr_t)p);
+    struct zc_slot *slot = zc_hostheap_slot(p);
+    if (!slot)
+        return;
+    slot->size = 0;
+    slot->dirty = true;
+    if (e->use == ZC_EXTENT_BLOCK) {
+        retire(e);
+        return;
+    }
+    struct zc_extent **list = &slabs[e->shift - SLAB_MIN];
+    if (!e->room)
+        zc_extent_link(list, e);
+    e->room |= 1u << (slot - e->slot);
+    if (--e->live == 0) {
+        zc_extent_unlink(list, e);
+        retire(e);
+    }
+}
+
+void zc_hostheap_put(void *p)
+{
+    struct zc_extent *e;
+    if (!enter()) {
+        struct orphan *o = p;
+        o->next = __atomic_load_n(&orphans, __ATOMIC_RELAXED);
+        while (!__atomic_compare_exchange_n(&orphans, &o->next, o, true, __ATOMIC_RELEASE,
+                                            __ATOMIC_RELAXED))
+            ;
+        return;
+    }
+    put_locked(p);
+    leave();
+    while ((e = zc_hostheap_surplus(false, false)))
+        zc_hostheap_drop(e);
+}
+
+void zc_hostheap_revive(struct zc_extent *extent)
+{
+    if (!enter())
+        return;
+    if (extent->use == ZC_EXTENT_LIMBO)
+        zc_extent_pool(extent);
+    leave();
+}
+
+struct zc_extent *zc_hostheap_surplus(bool pinned, bool all)
+{
+    struct zc_extent *e = NULL;
+    if (!enter())
+        return NULL;
+    if (all || zc_extent_pooled_bytes > zc_limits_pool())
+        e = zc_extent_oldest(pinned);
+    if (e)
+        zc_extent_unpool(e);
+    leave();
+    return e;
+}
+
+void zc_hostheap_drop(struct zc_extent *extent)
+{
+    zc_extent_unback(extent);
+    if (zc_hostheap_mine(extent))
+        zc_limits_give(ZC_PLACE_PINNED, zc_extent_span(extent));
+    bury(extent);
+}
+
+void zc_hostheap_keep(struct zc_extent *extent)
+{
+    if (!enter())
+        return;
+    zc_extent_pool(extent);
+    leave();
+}
+
+void zc_hostheap_each(void (*visit)(struct zc_extent *extent, void *arg), void *arg)
+{
+    if (!enter())
+        return;
+    zc_extent_each(visit, arg);
+    leave();
+}
+
+size_t zc_hostheap_pooled(void)
+{
+    size_t bytes = 0;
+    if (enter()) {
+        bytes = zc_extent_pooled_bytes;
+        leave();
+    }
+    return bytes;
+}

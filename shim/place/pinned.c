@@ -1,0 +1,192 @@
+/* Registering extents of the host heap, and taking it back. */
+#include "place/pinned.h"
+
+#include <sched.h>
+
+#include "base/message.h"
+#include "catch/capture.h"
+#include "ledger/block.h"
+#include "place/limits.h"
+
+/* A block is registered once a part of it as large as this was copied: registering costs about a third
+ * of what copying it as pageable memory does. */
+#define WORTH_PART 16
+
+/* Registrations take mappings of the process, of which the kernel has a limit; the program needs some
+ * too. */
+#define MAPS_PERCENT 75
+
+static uint64_t registrations; /* Atomic. */
+static uint64_t most;          /* Resolved MAPS_PERCENT of vm.max_map_count; 0 before the first. */
+
+static bool room_for_one(void)
+{
+    uint64_t limit = __atomic_load_n(&most, __ATOMIC_RELAXED);
+    if (!limit) {
+        limit = zc_limits_maps() / 100 * MAPS_PERCENT;
+        __atomic_store_n(&most, limit, __ATOMIC_RELAXED);
+    }
+    if (__atomic_add_fetch(&registrations, 1, __ATOMIC_RELAXED) <= limit)
+        return true;
+    __atomic_fetch_sub(&registrations, 1, __ATOMIC_RELAXED);
+    if (zc_message_first("registrations"))
+        zc_message(ZC_WARN, "fallback",
+                   "host blocks stay pageable: %U registrations are %u %% of vm.max_map_count", limit,
+                   (unsigned)MAPS_PERCENT);
+    return false;
+}
+
+static void refused(const struct zc_extent *e, CUresult result)
+{
+    if (result != CUDA_ERROR_DEINITIALIZED && zc_message_first("register"))
+        zc_message(ZC_WARN, "fallback",
+                   "host blocks stay pageable: cuMemHostRegister of %B returned %u",
+                   (uint64_t)zc_extent_span(e), (unsigned)result);
+}
+
+static void mark(struct zc_extent *e, enum zc_extent_pin pin)
+{
+    __atomic_store_n(&e->pin, pin, __ATOMIC_RELEASE);
+}
+
+static enum zc_extent_pin pin_of(const struct zc_extent *e)
+{
+    return (enum zc_extent_pin)__atomic_load_n(&e->pin, __ATOMIC_ACQUIRE);
+}
+
+/* The caller has moved `pin` to MAKING. */
+static bool make(struct zc_extent *e)
+{
+    CUcontext context = NULL;
+    if (!zc_real.cuCtxGetCurrent || zc_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context) {
+        mark(e, ZC_PIN_NONE);
+        return false;
+    }
+    if (!zc_real.cuMemHostRegister_v2 || !room_for_one()) {
+        mark(e, ZC_PIN_REFUSED);
+        return false;
+    }
+    CUresult result = zc_real.cuMemHostRegister_v2(
+        (void *)zc_extent_base(e), zc_extent_span(e),
+        CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    if (result != CUDA_SUCCESS) {
+        __atomic_fetch_sub(&registrations, 1, __ATOMIC_RELAXED);
+        refused(e, result);
+        mark(e, ZC_PIN_REFUSED);
+        return false;
+    }
+    e->context = context;
+    mark(e, ZC_PIN_DONE);
+    return true;
+}
+
+/* Whether another thread's registering of the same slab went well. */
+static enum zc_extent_pin settled(const struct zc_extent *e)
+{
+    enum zc_extent_pin pin;
+    while ((pin = pin_of(e)) == ZC_PIN_MAKING)
+        sched_yield();
+    return pin;
+}
+
+bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
+{
+    enum zc_extent_pin pin = settled(e);
+    uint32_t none = ZC_PIN_NONE;
+    if (pin != ZC_PIN_NONE || !zc_hostheap_mine(e))
+        return pin == ZC_PIN_DONE && zc_hostheap_mine(e);
+    uint64_t copied = __atomic_add_fetch(&e->copied, bytes, __ATOMIC_RELAXED);
+    if (copied < zc_extent_span(e) / WORTH_PART || zc_capture_any())
+        return false;
+    if (__atomic_compare_exchange_n(&e->pin, &none, ZC_PIN_MAKING, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE))
+        return make(e);
+    return settled(e) == ZC_PIN_DONE;
+}
+
+bool zc_pinned_hides(uint64_t address)
+{
+    const struct zc_extent *e = zc_hostheap_owns(address) ? zc_hostheap_extent(address) : NULL;
+    return e && pin_of(e) != ZC_PIN_PROGRAM;
+}
+
+CUdeviceptr zc_pinned_disguise(CUdeviceptr address)
+{
+    static char pageable[64];
+    return zc_pinned_hides(address) ? (CUdeviceptr)(uintptr_t)pageable : address;
+}
+
+/* Unregisters; false when the driver keeps it registered. */
+static bool unmake(struct zc_extent *e)
+{
+    CUresult result = zc_real.cuMemHostUnregister((void *)zc_extent_base(e));
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
+        return false;
+    __atomic_fetch_sub(&registrations, 1, __ATOMIC_RELAXED);
+    return true;
+}
+
+static struct zc_extent *next_in(uint64_t *at, uint64_t end)
+{
+    struct zc_extent *e = *at < end ? zc_hostheap_extent(*at) : NULL;
+    if (e)
+        *at = zc_extent_base(e) + zc_extent_span(e);
+    return e;
+}
+
+void zc_pinned_yield(uint64_t address, size_t bytes)
+{
+    uint64_t at = address, end = address + bytes;
+    for (struct zc_extent *e; (e = next_in(&at, end));) {
+        __atomic_fetch_add(&e->program, 1, __ATOMIC_ACQ_REL);
+        if (settled(e) == ZC_PIN_DONE && zc_hostheap_mine(e) && !unmake(e))
+            continue;
+        mark(e, ZC_PIN_PROGRAM);
+    }
+}
+
+void zc_pinned_return(uint64_t address, size_t bytes)
+{
+    uint64_t at = address, end = address + bytes;
+    for (struct zc_extent *e; (e = next_in(&at, end));) {
+        if (__atomic_sub_fetch(&e->program, 1, __ATOMIC_ACQ_REL) != 0 ||
+            pin_of(e) != ZC_PIN_PROGRAM)
+            continue;
+        mark(e, ZC_PIN_NONE);
+        zc_hostheap_revive(e);
+    }
+}
+
+void zc_pinned_trim(void)
+{
+    struct zc_extent *e;
+    if (!zc_hostheap_bytes || zc_capture_any())
+        return;
+    while ((e = zc_hostheap_surplus(true, false))) {
+        if (!unmake(e)) {
+            zc_hostheap_keep(e);
+            return;
+        }
+        mark(e, ZC_PIN_NONE);
+        zc_hostheap_drop(e);
+    }
+}
+
+static void forget(struct zc_extent *e, void *context)
+{
+    if (pin_of(e) != ZC_PIN_DONE || e->context != context || !zc_hostheap_mine(e))
+        return;
+    __atomic_fetch_sub(&registrations, 1, __ATOMIC_RELAXED);
+    mark(e, ZC_PIN_NONE);
+}
+
+void zc_pinned_forget(CUcontext context)
+{
+    if (zc_hostheap_bytes)
+        zc_hostheap_each(forget, context);
+}
+
+void zc_pinned_reset(void)
+{
+    registrations = 0;
+}

@@ -1,0 +1,432 @@
+/* A program that copies from and to malloc'd memory through the driver API, one scene a run:
+ * host_copies SCENE.  It prints what it finds; the tests compare that with and without libzc. */
+#include <cuda.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MIB ((size_t)1 << 20)
+#define BLOCK (4 * MIB)
+
+/* The driver functions that the scenes call, found as libcudart finds them. */
+#define DRIVER(X)                                                                                  \
+    X(cuInit) X(cuDeviceGet) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxReset_v2)             \
+    X(cuCtxSetCurrent) X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2)      \
+    X(cuMemcpyHtoDAsync_v2) X(cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoD_v2) X(cuMemsetD8_v2)            \
+    X(cuMemcpy) X(cuStreamCreate) X(cuStreamSynchronize) X(cuLaunchHostFunc)                       \
+    X(cuPointerGetAttribute) X(cuPointerGetAttributes) X(cuMemGetAddressRange_v2)                  \
+    X(cuMemHostGetDevicePointer_v2) X(cuMemHostGetFlags) X(cuMemHostRegister_v2)                   \
+    X(cuMemHostUnregister) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuStreamBeginCapture_v2)           \
+    X(cuStreamEndCapture) X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuMemcpy2DAsync_v2)
+
+static struct {
+#define FIELD(name) __typeof__(name) *name;
+    DRIVER(FIELD)
+#undef FIELD
+    unsigned long long (*sim_calls)(const char *name);
+} cu;
+
+static CUcontext context;
+static CUdeviceptr device;
+
+static void check(const char *what, CUresult result)
+{
+    if (result == CUDA_SUCCESS)
+        return;
+    printf("%s returned %d\n", what, (int)result);
+    exit(1);
+}
+#define CHECK(name, ...) check(#name, cu.name(__VA_ARGS__))
+
+static void start(void)
+{
+    CUdevice d;
+    void *handle = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!handle)
+        exit(77);
+#define FIND(name) cu.name = (__typeof__(name) *)dlsym(handle, #name);
+    DRIVER(FIND)
+    cu.sim_calls = (unsigned long long (*)(const char *))dlsym(handle, "sim_calls");
+    CHECK(cuInit, 0);
+    CHECK(cuDeviceGet, &d, 0);
+    CHECK(cuDevicePrimaryCtxRetain, &context, d);
+    CHECK(cuCtxSetCurrent, context);
+    CHECK(cuMemAlloc_v2, &device, 16 * BLOCK);
+}
+
+static unsigned registrations(void)
+{
+    return cu.sim_calls ? (unsigned)cu.sim_calls("cuMemHostRegister_v2") : 0;
+}
+
+static unsigned char *filled(unsigned char *p, size_t n, unsigned seed)
+{
+    for (size_t i = 0; i < n; i++)
+        p[i] = (unsigned char)((i >> 12) * 31 + i + seed);
+    return p;
+}
+
+static bool holds(const unsigned char *p, size_t n, unsigned seed)
+{
+    for (size_t i = 0; i < n; i++)
+        if (p[i] != (unsigned char)((i >> 12) * 31 + i + seed))
+            return false;
+    return true;
+}
+
+/* Copies there and back through memory of libc's own. */
+static bool device_holds(size_t n, unsigned seed)
+{
+    static unsigned char seen[8 * BLOCK];
+    CHECK(cuMemcpyDtoH_v2, seen, device, n);
+    return holds(seen, n, seed);
+}
+
+static void CUDA_CB sleep_a_little(void *arg)
+{
+    struct timespec t = {0, 80000000};
+    (void)arg;
+    nanosleep(&t, NULL);
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* A block from before the driver was there, and one from after. */
+static int scene_roundtrip(void)
+{
+    unsigned char *before = filled(malloc(BLOCK), BLOCK, 1);
+    start();
+    unsigned char *after = filled(malloc(BLOCK), BLOCK, 2);
+    CHECK(cuMemcpyHtoD_v2, device, before, BLOCK);
+    CHECK(cuMemcpyHtoD_v2, device + BLOCK, after, BLOCK);
+    memset(before, 0, BLOCK);
+    CHECK(cuMemcpyDtoH_v2, before, device, BLOCK);
+    CHECK(cuMemcpyDtoH_v2, after, device + BLOCK, BLOCK);
+    printf("content %d %d\n", holds(before, BLOCK, 1), holds(after, BLOCK, 2));
+    fprintf(stderr, "registrations %u\n", registrations());
+    free(before);
+    free(after);
+    return 0;
+}
+
+/* What every program may do with pageable memory: overwrite the source once the call returned. */
+static int scene_overwrite(void)
+{
+    CUstream stream;
+    start();
+    unsigned char *p = filled(malloc(BLOCK), BLOCK, 3);
+    CHECK(cuMemcpyHtoD_v2, device, p, BLOCK);
+    CHECK(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+    CHECK(cuLaunchHostFunc, stream, sleep_a_little, NULL);
+    filled(p, BLOCK, 4);
+    double began = now();
+    CHECK(cuMemcpyHtoDAsync_v2, device, p, BLOCK, stream);
+    bool returned = now() - began < 0.04;
+    filled(p, BLOCK, 5);
+    CHECK(cuStreamSynchronize, stream);
+    printf("first content %d\n", device_holds(BLOCK, 4));
+    fprintf(stderr, "returned before the stream %d\n", returned);
+    free(p);
+    return 0;
+}
+
+/* And read the target once the call returned. */
+static int scene_arrived(void)
+{
+    CUstream stream;
+    start();
+    unsigned char *p = filled(malloc(BLOCK), BLOCK, 6);
+    CHECK(cuMemcpyHtoD_v2, device, p, BLOCK);
+    CHECK(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+    CHECK(cuLaunchHostFunc, stream, sleep_a_little, NULL);
+    memset(p, 0, BLOCK);
+    CHECK(cuMemcpyDtoHAsync_v2, p, device, BLOCK, stream);
+    printf("arrived %d\n", holds(p, BLOCK, 6));
+    CHECK(cuStreamSynchronize, stream);
+    free(p);
+    return 0;
+}
+
+/* More than the ring of staging memory holds, in many copies behind one another. */
+static int scene_many(void)
+{
+    CUstream stream;
+    bool right = true;
+    start();
+    unsigned char *p = filled(malloc(8 * BLOCK), 8 * BLOCK, 7);
+    CHECK(cuMemcpyHtoD_v2, device, p, 8 * BLOCK);
+    CHECK(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+    for (unsigned round = 0; round < 4; round++) {
+        CHECK(cuLaunchHostFunc, stream, sleep_a_little, NULL);
+        for (unsigned i = 0; i < 3; i++) {
+            filled(p, 8 * BLOCK, 8 + i);
+            CHECK(cuMemcpyHtoDAsync_v2, device, p, 8 * BLOCK, stream);
+        }
+        memset(p, 0, 8 * BLOCK);
+        CHECK(cuStreamSynchronize, stream);
+        right = right && device_holds(8 * BLOCK, 10);
+    }
+    printf("last content %d\n", right);
+    free(p);
+    return 0;
+}
+
+/* All that the driver can be asked about an address. */
+static void ask_about(const char *name, void *p)
+{
+    printf("%s:", name);
+    for (int a = 1; a <= 21; a++) {
+        char data[64] = {0};
+        printf(" %d", (int)cu.cuPointerGetAttribute(data, (CUpointer_attribute)a, (CUdeviceptr)p));
+    }
+    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                   CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                                   CU_POINTER_ATTRIBUTE_HOST_POINTER,
+                                   CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+    unsigned type = 9, managed = 9;
+    CUdeviceptr dptr = 9, base = 0;
+    void *host = NULL, *data[] = {&type, &dptr, &host, &managed, &(int){9}};
+    size_t bytes = 0;
+    unsigned flags = 0;
+    printf(" all %d", (int)cu.cuPointerGetAttributes(5, which, data, (CUdeviceptr)p));
+    printf(" type %u pointer %d host %d managed %u ordinal %d", type, dptr != 0, host != NULL, managed,
+           *(int *)data[4]);
+    printf(" range %d", (int)cu.cuMemGetAddressRange_v2(&base, &bytes, (CUdeviceptr)p));
+    printf(" device %d", (int)cu.cuMemHostGetDevicePointer_v2(&dptr, p, 0));
+    printf(" flags %d", (int)cu.cuMemHostGetFlags(&flags, p));
+    printf(" freehost %d", (int)cu.cuMemFreeHost(p));
+    printf(" free %d\n", (int)cu.cuMemFree_v2((CUdeviceptr)p));
+}
+
+static int scene_attributes(void)
+{
+    start();
+    unsigned char *p = filled(malloc(BLOCK), BLOCK, 1);
+    CHECK(cuMemcpyHtoD_v2, device, p, BLOCK);
+    ask_about("begin", p);
+    ask_about("inside", p + 100);
+    printf("unregister %d %d\n", (int)cu.cuMemHostUnregister(p), (int)cu.cuMemHostUnregister(p + 1));
+    printf("as device memory %d %d %d\n", (int)cu.cuMemcpyDtoD_v2(device, (CUdeviceptr)p, 16),
+           (int)cu.cuMemcpyHtoD_v2((CUdeviceptr)p, p + 64, 16),
+           (int)cu.cuMemsetD8_v2((CUdeviceptr)p, 1, 16));
+    printf("unified %d %d\n", (int)cu.cuMemcpy(device, (CUdeviceptr)p, 16),
+           (int)cu.cuMemcpy((CUdeviceptr)p, (CUdeviceptr)p + 64, 16));
+    printf("content %d\n", holds(p + 64, BLOCK - 64, 65));
+    free(p);
+    return 0;
+}
+
+/* The program pins its own malloc'd memory, before or after it was copied from. */
+static void pin_oneself(bool copied)
+{
+    CUdeviceptr dptr = 0;
+    unsigned char *p = filled(malloc(BLOCK), BLOCK, 1);
+    if (copied)
+        CHECK(cuMemcpyHtoD_v2, device, p, BLOCK);
+    printf("register %d\n", (int)cu.cuMemHostRegister_v2(p + 4096, MIB, 0));
+    printf("again %d\n", (int)cu.cuMemHostRegister_v2(p + 4096, MIB, 0));
+    printf("whole %d\n", (int)cu.cuMemHostRegister_v2(p, BLOCK, 0));
+    printf("device %d", (int)cu.cuMemHostGetDevicePointer_v2(&dptr, p + 4096, 0));
+    printf(" same %d\n", dptr == (CUdeviceptr)(p + 4096));
+    ask_about("registered", p + 5000);
+    ask_about("beside", p);
+    CHECK(cuMemcpyHtoD_v2, device, p + 4096, MIB);
+    printf("unregister %d", (int)cu.cuMemHostUnregister(p));
+    printf(" %d", (int)cu.cuMemHostUnregister(p + 4096));
+    printf(" %d\n", (int)cu.cuMemHostUnregister(p + 4096));
+    CHECK(cuMemcpyHtoD_v2, device, p, BLOCK);
+    ask_about("afterwards", p + 5000);
+    printf("content %d\n", device_holds(BLOCK, 1));
+    free(p);
+}
+
+static int scene_register(void)
+{
+    start();
+    pin_oneself(false);
+    pin_oneself(true);
+    return 0;
+}
+
+/* A captured copy reads what is there when the graph runs. */
+static int scene_capture(void)
+{
+    CUstream stream;
+    CUgraph graph;
+    CUgraphExec exec;
+    start();
+    unsigned char *p = filled(malloc(BLOCK), BLOCK, 1);
+    unsigned char *q = filled(malloc(BLOCK), BLOCK, 1);
+    CHECK(cuMemcpyHtoD_v2, device, p, BLOCK);
+    CHECK(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+    CHECK(cuStreamBeginCapture_v2, stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    CHECK(cuMemcpyHtoDAsync_v2, device, p, BLOCK, stream);
+    CHECK(cuMemcpyDtoHAsync_v2, q, device, BLOCK, stream);
+    CHECK(cuStreamEndCapture, stream, &graph);
+    CHECK(cuGraphInstantiateWithFlags, &exec, graph, 0);
+    filled(p, BLOCK, 9);
+    CHECK(cuGraphLaunch, exec, stream);
+    CHECK(cuStreamSynchronize, stream);
+    printf("content %d\n", holds(q, BLOCK, 9));
+    free(p);
+    free(q);
+    return 0;
+}
+
+/* The child has the parent's memory, and no CUDA. */
+static int scene_fork(void)
+{
+    int status;
+    start();
+    unsigned char *p = filled(malloc(BLOCK), BLOCK, 1);
+    CHECK(cuMemcpyHtoD_v2, device, p, BLOCK);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        unsigned char *q = filled(malloc(BLOCK), BLOCK, 2);
+        bool right = holds(p, BLOCK, 1) && holds(q, BLOCK, 2);
+        p = realloc(p, 2 * BLOCK);
+        right = right && p && holds(p, BLOCK, 1);
+        free(p);
+        free(q);
+        for (int i = 0; i < 20; i++)
+            free(filled(malloc(BLOCK), BLOCK, 3));
+        _exit(right ? 0 : 1);
+    }
+    waitpid(child, &status, 0);
+    CHECK(cuMemcpyDtoH_v2, p, device, BLOCK);
+    printf("child %d content %d\n", status, holds(p, BLOCK, 1));
+    free(p);
+    return 0;
+}
+
+/* Registered memory goes with the context, the block does not. */
+static int scene_reset(void)
+{
+    CUdevice d;
+    start();
+    unsigned char *p = filled(malloc(BLOCK), BLOCK, 1);
+    CHECK(cuMemcpyHtoD_v2, device, p, BLOCK);
+    CHECK(cuDeviceGet, &d, 0);
+    CHECK(cuDevicePrimaryCtxReset_v2, d);
+    printf("content %d\n", holds(p, BLOCK, 1));
+    CHECK(cuDevicePrimaryCtxRetain, &context, d);
+    CHECK(cuCtxSetCurrent, context);
+    CHECK(cuMemAlloc_v2, &device, BLOCK);
+    CHECK(cuMemcpyHtoD_v2, device, p, BLOCK);
+    printf("device %d\n", device_holds(BLOCK, 1));
+    fprintf(stderr, "registrations %u\n", registrations());
+    free(p);
+    return 0;
+}
+
+/* A freed block's memory comes back, registered, and calloc's is zero. */
+static int scene_pool(void)
+{
+    bool zero = true;
+    start();
+    for (unsigned i = 0; i < 10; i++) {
+        unsigned char *p = calloc(BLOCK / 4, 4);
+        for (size_t at = 0; at < BLOCK; at++)
+            zero = zero && p[at] == 0;
+        CHECK(cuMemcpyHtoD_v2, device, filled(p, BLOCK, i), BLOCK);
+        zero = zero && device_holds(BLOCK, i);
+        free(p);
+    }
+    printf("zero %d\n", zero);
+    fprintf(stderr, "registrations %u\n", registrations());
+    return 0;
+}
+
+/* Many blocks at a time, freed; then a call that waits for the device anyway. */
+static int scene_trim(void)
+{
+    enum { BLOCKS = 16 };
+    unsigned char *p[BLOCKS];
+    CUdeviceptr other;
+    start();
+    for (unsigned i = 0; i < BLOCKS; i++)
+        CHECK(cuMemcpyHtoD_v2, device, p[i] = filled(malloc(BLOCK), BLOCK, i), BLOCK);
+    for (unsigned i = 0; i < BLOCKS; i++)
+        free(p[i]);
+    CHECK(cuMemAlloc_v2, &other, 1024);
+    CHECK(cuMemFree_v2, other);
+    printf("content %d\n", device_holds(BLOCK, BLOCKS - 1));
+    fprintf(stderr, "registrations %u unregistrations %u\n", registrations(),
+            cu.sim_calls ? (unsigned)cu.sim_calls("cuMemHostUnregister") : 0);
+    return 0;
+}
+
+/* Small blocks share what is registered. */
+static int scene_small(void)
+{
+    enum { BLOCKS = 64, BYTES = 100000 };
+    unsigned char *p[BLOCKS];
+    bool right = true;
+    start();
+    for (unsigned i = 0; i < BLOCKS; i++)
+        p[i] = filled(malloc(BYTES), BYTES, i);
+    for (unsigned round = 0; round < 3; round++)
+        for (unsigned i = 0; i < BLOCKS; i++) {
+            CHECK(cuMemcpyHtoD_v2, device, p[i], BYTES);
+            right = right && device_holds(BYTES, i);
+        }
+    for (unsigned i = 0; i < BLOCKS; i++)
+        free(p[i]);
+    printf("content %d\n", right);
+    fprintf(stderr, "registrations %u\n", registrations());
+    return 0;
+}
+
+/* A rectangle out of a busy stream's way. */
+static int scene_rectangle(void)
+{
+    CUstream stream;
+    start();
+    unsigned char *p = filled(malloc(BLOCK), BLOCK, 1);
+    CHECK(cuMemcpyHtoD_v2, device, p, BLOCK);
+    CHECK(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+    CHECK(cuLaunchHostFunc, stream, sleep_a_little, NULL);
+    filled(p, BLOCK, 2);
+    CUDA_MEMCPY2D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = p, .srcPitch = 4096,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = device,
+                          .dstPitch = 4096, .WidthInBytes = 4096, .Height = BLOCK / 4096};
+    CHECK(cuMemcpy2DAsync_v2, &copy, stream);
+    filled(p, BLOCK, 3);
+    CHECK(cuStreamSynchronize, stream);
+    printf("first content %d\n", device_holds(BLOCK, 2));
+    free(p);
+    return 0;
+}
+
+static const struct {
+    const char *name;
+    int (*run)(void);
+} scenes[] = {
+    {"roundtrip", scene_roundtrip}, {"overwrite", scene_overwrite}, {"arrived", scene_arrived},
+    {"many", scene_many},           {"attributes", scene_attributes}, {"register", scene_register},
+    {"capture", scene_capture},     {"fork", scene_fork},           {"reset", scene_reset},
+    {"pool", scene_pool},           {"trim", scene_trim},           {"small", scene_small},
+    {"rectangle", scene_rectangle},
+};
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++)
+        if (argc > 1 && strcmp(argv[1], scenes[i].name) == 0)
+            return scenes[i].run();
+    fprintf(stderr, "usage: %s SCENE\n", argv[0]);
+    return 2;
+}
