@@ -223,7 +223,7 @@ static int scene_attributes(void)
            (int)cu.cuMemsetD8_v2((CUdeviceptr)p, 1, 16));
     printf("unified %d %d\n", (int)cu.cuMemcpy(device, (CUdeviceptr)p, 16),
            (int)cu.cuMemcpy((CUdeviceptr)p, (CUdeviceptr)p + 64, 16));
-    printf("content %d\n", holds(p + 64, BLOCK - 64, 65));
+    printf("content %d\n", holds(p, 16, 65));
     free(p);
     return 0;
 }
