@@ -19,6 +19,9 @@ endif
 PRELOAD_LIBS := $(patsubst %.c,$(B)/%.so,$(wildcard tests/preload/lib*.c))
 PRELOAD_PROGRAMS := $(patsubst %.c,$(B)/%,$(filter-out tests/preload/lib%,\
                       $(wildcard tests/preload/*.c)))
+# Programs on the simulated GPU, unaware of libzc; they link with the simulation as with the driver.
+SIM_PROGRAMS := $(patsubst %.c,$(B)/%,$(filter-out tests/preload/programs/lib%,\
+                  $(wildcard tests/preload/programs/*.c)))
 BENCHES := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/*.c))
 FUZZERS := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/*_fuzz.c))
 FUZZ_REPLAYS := $(FUZZERS:%=%-replay)
@@ -27,7 +30,7 @@ FUZZ_SECONDS ?= 60
 .PHONY: tests sim bench
 tests: all $(UNIT_TESTS) $(STRESS_TESTS) $(FUZZ_REPLAYS)   ## the tests, without running them
 ifeq ($(SAN),)
-tests: sim bench $(PRELOAD_PROGRAMS) $(PRELOAD_LIBS) $(if $(wildcard kernels/kernels.mk),kernels)
+tests: sim bench $(PRELOAD_PROGRAMS) $(PRELOAD_LIBS) $(SIM_PROGRAMS) $(if $(wildcard kernels/kernels.mk),kernels)
 endif
 sim: $(SIM_LIBS) $(SIM_KERNEL_LIBS)     ## the simulated GPU, build/sim
 bench: $(BENCHES)
@@ -57,6 +60,12 @@ $(PRELOAD_LIBS): $(B)/%.so: %.c $(B)/command
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_CFLAGS) -MMD -MP -MT $@ -MF $@.d -fPIC -shared $(LDFLAGS) -o $@ $< -ldl
 
+$(SIM_PROGRAMS): $(B)/%: %.c $(SIM_LIBS) $(B)/command
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TEST_CFLAGS) -MMD -MP -MT $@ -MF $@.d $(LDFLAGS) -o $@ $< \
+	    -Wl,--as-needed $(SIM_LIBS) -ldl
+
 # The replay feeds files to the same harness without libFuzzer, so any compiler can build it.
 $(B)/tests/fuzz/%_fuzz-replay: tests/fuzz/%_fuzz.c tests/fuzz/replay.c $(B)/libzc.a
 	$(call say,CC,$@)
@@ -69,4 +78,4 @@ $(B)/tests/fuzz/%_fuzz: tests/fuzz/%_fuzz.c $(wildcard policy/*.c policy/*.h pol
 	$(Q)clang $(TEST_CFLAGS) -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -o $@ $< \
 	    $(wildcard policy/*.c)
 
--include $(wildcard $(B)/tests/*/*.d)
+-include $(wildcard $(B)/tests/*/*.d $(B)/tests/*/*/*.d)

@@ -1,37 +1,10 @@
 /* From the parameters of a copy, set or prefetch to its description. */
 #include "catch/describe.h"
 
-#include "base/clock.h"
-#include "catch/life.h"
-
-void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavour flavour)
-{
-    *c = (struct zc_copy){.fn = fn, .flavour = flavour, .on = zc_life_on(), .outcome = ZC_MOVED};
-    if (c->on)
-        c->start = zc_ticks();
-}
-
 static struct zc_box box(enum zc_side side, CUdeviceptr address, size_t span)
 {
     return (struct zc_box){.side = side, .address = side == ZC_SIDE_ARRAY ? 0 : address,
                            .span = span};
-}
-
-void zc_describe_line(struct zc_copy *c, enum zc_side ds, CUdeviceptr dst, enum zc_side ss,
-                      CUdeviceptr src, size_t n)
-{
-    c->dst = box(ds, dst, n);
-    c->src = box(ss, src, n);
-    c->bytes = n;
-    c->linear = true;
-}
-
-void zc_describe_line_async(struct zc_copy *c, enum zc_side ds, CUdeviceptr dst, enum zc_side ss,
-                            CUdeviceptr src, size_t n, CUstream stream)
-{
-    zc_describe_line(c, ds, dst, ss, src, n);
-    c->async = true;
-    c->stream = stream;
 }
 
 void zc_describe_peer(struct zc_copy *c, CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,
@@ -134,20 +107,6 @@ void zc_describe_3d_peer(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p)
 void zc_describe_3d_peer_async(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p, CUstream stream)
 {
     zc_describe_3d_peer(c, p);
-    c->async = true;
-    c->stream = stream;
-}
-
-void zc_describe_set(struct zc_copy *c, CUdeviceptr dst, size_t n)
-{
-    c->dst = box(ZC_SIDE_DEVICE, dst, n);
-    c->bytes = n;
-    c->set = true;
-}
-
-void zc_describe_set_async(struct zc_copy *c, CUdeviceptr dst, size_t n, CUstream stream)
-{
-    zc_describe_set(c, dst, n);
     c->async = true;
     c->stream = stream;
 }

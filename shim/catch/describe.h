@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "base/clock.h"
+#include "catch/life.h"
 #include "catch/real.h"
 #include "ledger/block.h"
 #include "ledger/traffic.h"
@@ -45,13 +47,38 @@ struct zc_copy {
     CUresult result;         /* What the wrapper returns. */
 };
 
-void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavour flavour);
+/* Begins a description: all fields are set, and the clock starts.  Inline, as are the shapes that
+ * programs use most, because a caught call may cost little. */
+static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavour flavour)
+{
+    *c = (struct zc_copy){.fn = fn, .flavour = flavour, .on = zc_life_on(), .outcome = ZC_MOVED};
+    if (c->on)
+        c->start = zc_ticks();
+}
 
 /* Fill a description from the parameters of each shape.  Null descriptors leave 0 bytes. */
-void zc_describe_line(struct zc_copy *c, enum zc_side ds, CUdeviceptr dst, enum zc_side ss,
-                      CUdeviceptr src, size_t n);
-void zc_describe_line_async(struct zc_copy *c, enum zc_side ds, CUdeviceptr dst, enum zc_side ss,
-                            CUdeviceptr src, size_t n, CUstream stream);
+static inline void zc_describe_line(struct zc_copy *c, enum zc_side ds, CUdeviceptr dst,
+                                    enum zc_side ss, CUdeviceptr src, size_t n)
+{
+    c->dst.side = ds;
+    c->dst.address = dst;
+    c->dst.span = n;
+    c->src.side = ss;
+    c->src.address = src;
+    c->src.span = n;
+    c->bytes = n;
+    c->linear = true;
+}
+
+static inline void zc_describe_line_async(struct zc_copy *c, enum zc_side ds, CUdeviceptr dst,
+                                          enum zc_side ss, CUdeviceptr src, size_t n,
+                                          CUstream stream)
+{
+    zc_describe_line(c, ds, dst, ss, src, n);
+    c->async = true;
+    c->stream = stream;
+}
+
 void zc_describe_peer(struct zc_copy *c, CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,
                       CUcontext src_context, size_t n);
 void zc_describe_peer_async(struct zc_copy *c, CUdeviceptr dst, CUcontext dst_context,
@@ -62,8 +89,23 @@ void zc_describe_3d(struct zc_copy *c, const CUDA_MEMCPY3D *p);
 void zc_describe_3d_async(struct zc_copy *c, const CUDA_MEMCPY3D *p, CUstream stream);
 void zc_describe_3d_peer(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p);
 void zc_describe_3d_peer_async(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p, CUstream stream);
-void zc_describe_set(struct zc_copy *c, CUdeviceptr dst, size_t n);
-void zc_describe_set_async(struct zc_copy *c, CUdeviceptr dst, size_t n, CUstream stream);
+static inline void zc_describe_set(struct zc_copy *c, CUdeviceptr dst, size_t n)
+{
+    c->dst.side = ZC_SIDE_DEVICE;
+    c->dst.address = dst;
+    c->dst.span = n;
+    c->bytes = n;
+    c->set = true;
+}
+
+static inline void zc_describe_set_async(struct zc_copy *c, CUdeviceptr dst, size_t n,
+                                         CUstream stream)
+{
+    zc_describe_set(c, dst, n);
+    c->async = true;
+    c->stream = stream;
+}
+
 void zc_describe_set_2d(struct zc_copy *c, CUdeviceptr dst, size_t pitch, size_t width,
                         size_t height);
 void zc_describe_set_2d_async(struct zc_copy *c, CUdeviceptr dst, size_t pitch, size_t width,

@@ -114,13 +114,12 @@ struct zc_block *zc_block_new(void)
             block = rest_first;
             rest_first = block->next_dead;
             resting--;
+            memset(block, 0, sizeof(*block));
+        } else {
+            block = zc_arena_get(sizeof(*block));
         }
         change_leave();
     }
-    if (block != NULL)
-        memset(block, 0, sizeof(*block));
-    else
-        block = zc_arena_get(sizeof(*block));
     if (block == NULL)
         __atomic_fetch_add(&untracked, 1, __ATOMIC_RELAXED);
     return block;
@@ -128,7 +127,7 @@ struct zc_block *zc_block_new(void)
 
 void zc_block_drop(struct zc_block *block)
 {
-    zc_arena_put(block, sizeof(*block));
+    zc_gate_arena_put(block, sizeof(*block));
 }
 
 /* Takes a block out whose addresses the driver has given to a newer one. */

@@ -6,8 +6,8 @@
 
 #include <stddef.h>
 
-#include "base/arena.h"
 #include "ledger/block.h"
+#include "ledger/gate.h"
 #include "ledger/site.h"
 #include "log/counters.h"
 
@@ -56,7 +56,7 @@ static struct zc_cell *cell_get(const struct zc_block *block, enum zc_dir dir)
 {
     uint32_t index = list_pop();
     struct zc_cell *cell = index < ZC_COUNTERS_CELLS ? &zc_counters()->cell[index]
-                                                     : zc_arena_get(sizeof(*cell));
+                                                     : zc_gate_arena_get(sizeof(*cell));
 
     if (cell == NULL)
         return NULL;
@@ -73,7 +73,7 @@ static void cell_put(struct zc_cell *cell)
     uintptr_t index = ((uintptr_t)cell - first) / sizeof(*cell);
 
     if ((uintptr_t)cell < first || index >= ZC_COUNTERS_CELLS) {
-        zc_arena_put(cell, sizeof(*cell));
+        zc_gate_arena_put(cell, sizeof(*cell));
         return;
     }
     __atomic_store_n(&cell->block, 0, __ATOMIC_RELAXED);

@@ -22,9 +22,21 @@ const struct zc_place *zc_place_of(enum zc_place_id id)
 /* Keys that shape a place and that this version carries out. */
 #define KEYS_BUILT (ZC_KEY_BIT(ZC_KEY_PLACE) | ZC_KEY_BIT(ZC_KEY_WRITE_COMBINED) | ZC_KEY_BIT(ZC_KEY_NUMA))
 
+/* Requests that this version places; the others are counted where the program put them. */
+#define API_BIT(api) (UINT64_C(1) << ZC_API_##api)
+#define APIS_BUILT                                                                                 \
+    (API_BIT(cuMemAlloc) | API_BIT(cuMemAllocPitch) | API_BIT(cuMemAllocAsync) |                   \
+     API_BIT(cuMemAllocFromPoolAsync))
+
 static void check_rule(const struct zc_policy *policy, const struct zc_rule *rule)
 {
     const struct zc_key *keys = zc_policy_keys();
+    for (unsigned a = 0; a < ZC_API_COUNT; a++)
+        if ((rule->apis & ~APIS_BUILT & (UINT64_C(1) << a)) && rule->place.count)
+            zc_message(ZC_WARN, "policy",
+                       "%s:%u: rule %s: requests by %s are not placed by this version; they stay "
+                       "where the program put them",
+                       policy->file, rule->line, rule->name, zc_api_name((enum zc_api)a));
     for (unsigned i = 0; i < rule->place.count; i++)
         if (rule->place.item[i] != ZC_PLACE_DEVICE && !zc_place_of(rule->place.item[i]))
             zc_message(ZC_WARN, "policy",

@@ -1,6 +1,7 @@
 /*
- * Stress: sixteen threads add, find, free, record and take sites at once, for ZC_STRESS_SECONDS
- * (2), and are interrupted by signals whose handlers do so too.  Meant for ThreadSanitizer as well: it must have nothing to report.
+ * Stress: for ZC_STRESS_SECONDS (2) sixteen threads add, find, free, record and take sites at once,
+ * and are interrupted by signals whose handlers do so too.  Meant for ThreadSanitizer as well,
+ * which must have nothing to report.
  */
 #include <setjmp.h>
 #include <stdarg.h>

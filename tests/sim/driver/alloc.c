@@ -1,5 +1,5 @@
-/* Device memory: cuMemAlloc, cuMemAllocPitch, cuMemFree, cuMemGetInfo, cuMemGetAddressRange. Blocks of up to 1 MiB share
- * 2 MiB chunks in units of 512 bytes; larger ones have pages of their own. */
+/* Device memory: cuMemAlloc, cuMemAllocPitch, cuMemFree, cuMemGetInfo, cuMemGetAddressRange. Blocks
+ * of up to 1 MiB share 2 MiB chunks in units of 512 bytes; larger ones have pages of their own. */
 #include "graph.h"
 #include "memory.h"
 #include "pool.h"
@@ -11,11 +11,11 @@
 
 /* 2 MiB of device memory, shared by small blocks of one kind and one pool. */
 struct sim_chunk {
-    struct sim_chunk *next;        /* of the device */
-    CUdeviceptr va;                /* first address */
-    const void *owner;             /* pool of all its blocks; NULL for cuMemAlloc */
-    unsigned used;                 /* units in use */
-    unsigned char taken[UNITS];    /* one byte a unit */
+    struct sim_chunk *next;     /* of the device */
+    CUdeviceptr va;             /* first address */
+    const void *owner;          /* pool of all its blocks; NULL for cuMemAlloc */
+    unsigned used;              /* units in use */
+    unsigned char taken[UNITS]; /* one byte a unit */
 };
 
 bool sim_device_take(int device, size_t bytes)
@@ -105,8 +105,8 @@ static struct sim_chunk *chunk_of(int device, struct sim_pool *pool, unsigned un
     return c;
 }
 
-static CUresult small_alloc(size_t size, enum sim_kind kind, struct sim_context *ctx, int device, struct sim_pool *pool,
-                            struct sim_block **out)
+static CUresult small_alloc(size_t size, enum sim_kind kind, struct sim_context *ctx, int device,
+                            struct sim_pool *pool, struct sim_block **out)
 {
     unsigned units = (unsigned)(round_up(size, UNIT) / UNIT);
     int at;
@@ -125,8 +125,8 @@ static CUresult small_alloc(size_t size, enum sim_kind kind, struct sim_context 
     return CUDA_SUCCESS;
 }
 
-CUresult sim_device_alloc(size_t size, enum sim_kind kind, struct sim_context *ctx, int device, struct sim_pool *pool,
-                          struct sim_block **out)
+CUresult sim_device_alloc(size_t size, enum sim_kind kind, struct sim_context *ctx, int device,
+                          struct sim_pool *pool, struct sim_block **out)
 {
     if (size <= SIM_PAGE / 2)
         return small_alloc(size, kind, ctx, device, pool, out);
@@ -182,7 +182,8 @@ SIM_API(cuMemAlloc_v2, (CUdeviceptr * dptr, size_t size), (dptr, size))
     return r;
 }
 
-SIM_API(cuMemAllocPitch_v2, (CUdeviceptr * dptr, size_t *pitch, size_t width, size_t height, unsigned int element),
+SIM_API(cuMemAllocPitch_v2,
+        (CUdeviceptr * dptr, size_t *pitch, size_t width, size_t height, unsigned int element),
         (dptr, pitch, width, height, element))
 {
     struct sim_context *ctx;
@@ -204,8 +205,8 @@ SIM_API(cuMemAllocPitch_v2, (CUdeviceptr * dptr, size_t *pitch, size_t width, si
     return CUDA_SUCCESS;
 }
 
-/* cuMemFree of a stream-ordered block is allowed; the free then waits for the device as any other (CUDA driver API,
- * cuMemFreeAsync). */
+/* cuMemFree of a stream-ordered block is allowed; the free then waits for the device as any other
+ * (CUDA driver API, cuMemFreeAsync). */
 SIM_API(cuMemFree_v2, (CUdeviceptr dptr), (dptr))
 {
     struct sim_context *ctx;
@@ -241,7 +242,8 @@ SIM_API(cuMemGetInfo_v2, (size_t * free_bytes, size_t *total), (free_bytes, tota
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *size, CUdeviceptr dptr), (base, size, dptr))
+SIM_API(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *size, CUdeviceptr dptr),
+        (base, size, dptr))
 {
     struct sim_context *ctx;
     CUresult r = sim_current(&ctx);

@@ -3,8 +3,8 @@
 #include "graph.h"
 #include <stdlib.h>
 
-static CUresult begin(CUstream handle, struct sim_graph *graph, const CUgraphNode *deps, size_t count,
-                      CUstreamCaptureMode mode)
+static CUresult begin(CUstream handle, struct sim_graph *graph, const CUgraphNode *deps,
+                      size_t count, CUstreamCaptureMode mode)
 {
     struct sim_stream *s;
     CUresult r = sim_stream_find(handle, &s);
@@ -32,8 +32,8 @@ SIM_API_PTSZ(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode
 }
 
 SIM_API_PTSZ(cuStreamBeginCaptureToGraph,
-             (CUstream stream, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *edges, size_t count,
-              CUstreamCaptureMode mode),
+             (CUstream stream, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *edges,
+              size_t count, CUstreamCaptureMode mode),
              (stream, graph, deps, edges, count, mode))
 {
     struct sim_graph *g = sim_graph_of(graph);
@@ -93,28 +93,29 @@ static CUresult info(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t 
     return CUDA_SUCCESS;
 }
 
-SIM_API_PTSZ(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus *status), (stream, status))
+SIM_API_PTSZ(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus *status),
+             (stream, status))
 {
     return info(stream, status, NULL, NULL, NULL, NULL);
 }
 
-SIM_API_PTSZ(cuStreamGetCaptureInfo, (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id),
-             (stream, status, id))
+SIM_API_PTSZ(cuStreamGetCaptureInfo,
+             (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id), (stream, status, id))
 {
     return info(stream, status, id, NULL, NULL, NULL);
 }
 
 SIM_API_PTSZ(cuStreamGetCaptureInfo_v2,
-             (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **deps,
-              size_t *count),
+             (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+              const CUgraphNode **deps, size_t *count),
              (stream, status, id, graph, deps, count))
 {
     return info(stream, status, id, graph, deps, count);
 }
 
 SIM_API_PTSZ(cuStreamGetCaptureInfo_v3,
-             (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **deps,
-              const CUgraphEdgeData **edges, size_t *count),
+             (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+              const CUgraphNode **deps, const CUgraphEdgeData **edges, size_t *count),
              (stream, status, id, graph, deps, edges, count))
 {
     if (edges)
@@ -142,13 +143,15 @@ static CUresult update(CUstream handle, CUgraphNode *deps, size_t count, unsigne
 }
 
 SIM_API_PTSZ(cuStreamUpdateCaptureDependencies,
-             (CUstream stream, CUgraphNode *deps, size_t count, unsigned int flags), (stream, deps, count, flags))
+             (CUstream stream, CUgraphNode *deps, size_t count, unsigned int flags),
+             (stream, deps, count, flags))
 {
     return update(stream, deps, count, flags);
 }
 
 SIM_API_PTSZ(cuStreamUpdateCaptureDependencies_v2,
-             (CUstream stream, CUgraphNode *deps, const CUgraphEdgeData *edges, size_t count, unsigned int flags),
+             (CUstream stream, CUgraphNode *deps, const CUgraphEdgeData *edges, size_t count,
+              unsigned int flags),
              (stream, deps, edges, count, flags))
 {
     (void)edges;

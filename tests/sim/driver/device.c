@@ -9,7 +9,8 @@
 struct sim_device sim_devices[SIM_MAX_DEVICES];
 int sim_device_count;
 
-/* Attributes that are not 0; those of one H200, as far as policies read them, and none that HMM would need. */
+/* Attributes that are not 0; those of one H200, as far as policies read them, and none that HMM
+ * would need. */
 static const struct {
     int attribute; /* CUdevice_attribute */
     int value;     /* what cuDeviceGetAttribute gives */
@@ -152,7 +153,8 @@ SIM_API(cuDeviceGet, (CUdevice * dev, int ordinal), (dev, ordinal))
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuDeviceGetAttribute, (int *value, CUdevice_attribute attribute, CUdevice dev), (value, attribute, dev))
+SIM_API(cuDeviceGetAttribute, (int *value, CUdevice_attribute attribute, CUdevice dev),
+        (value, attribute, dev))
 {
     if (!value)
         return CUDA_ERROR_INVALID_VALUE;

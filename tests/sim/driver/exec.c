@@ -1,7 +1,8 @@
 /* The queues: one worker thread a stream, first in first out, and the waits between streams.
  *
- * The legacy default stream waits for all blocking streams of its context and they wait for it (CUDA Programming Guide,
- * "Legacy default stream"). The per-thread default streams are blocking streams. */
+ * The legacy default stream waits for all blocking streams of its context and they wait for it
+ * (CUDA Programming Guide, "Legacy default stream"). The per-thread default streams are blocking
+ * streams. */
 #include "capture.h"
 #include "stream.h"
 #include <stdlib.h>
@@ -96,8 +97,8 @@ static void op_free(struct sim_op *op)
     free(op);
 }
 
-/* Runs the operation at its turn. sim_lock is held on entry and on return, not in between. An error that no caller
- * waits for sticks to the context. */
+/* Runs the operation at its turn. sim_lock is held on entry and on return, not in between. An error
+ * that no caller waits for sticks to the context. */
 static void op_run(struct sim_stream *stream, struct sim_op *op)
 {
     for (size_t i = 0; i < op->after_count; i++)

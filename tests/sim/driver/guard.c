@@ -1,5 +1,5 @@
-/* Faults of kernels and of copies: SIGSEGV and SIGBUS inside guarded code become CUDA_ERROR_ILLEGAL_ADDRESS. Faults
- * anywhere else go to the handler that was there before. */
+/* Faults of kernels and of copies: SIGSEGV and SIGBUS inside guarded code become
+ * CUDA_ERROR_ILLEGAL_ADDRESS. Faults anywhere else go to the handler that was there before. */
 #define _GNU_SOURCE
 #include "stream.h"
 #include <setjmp.h>
@@ -18,13 +18,15 @@ static void fault(int signal, siginfo_t *info, void *context)
     } else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN) {
         old->sa_handler(signal);
     } else {
-        sigaction(signal, old, NULL); /* the instruction faults again, and the default action follows */
+        sigaction(signal, old,
+                  NULL); /* the instruction faults again, and the default action follows */
     }
 }
 
 void sim_guard_start(void)
 {
-    struct sigaction action = {.sa_sigaction = fault, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
+    struct sigaction action = {.sa_sigaction = fault,
+                               .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
     sigemptyset(&action.sa_mask);
     sigaction(SIGSEGV, &action, &old_segv);
     sigaction(SIGBUS, &action, &old_bus);

@@ -1,4 +1,5 @@
-/* What is still live, by class: sim_leaks, and SIM_LEAKS, the file that gets "class count" lines at exit. */
+/* What is still live, by class: sim_leaks, and SIM_LEAKS, the file that gets "class count" lines at
+ * exit. */
 #include "../sim.h"
 #include "array.h"
 #include "event.h"

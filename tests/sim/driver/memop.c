@@ -1,4 +1,5 @@
-/* Values that a stream writes to memory or waits for: cuStreamWriteValue32/64, cuStreamWaitValue32/64, in both ABIs. */
+/* Values that a stream writes to memory or waits for: cuStreamWriteValue32/64,
+ * cuStreamWaitValue32/64, in both ABIs. */
 #include "capture.h"
 #include "launch.h"
 #include <time.h>
@@ -7,7 +8,8 @@ static bool satisfied(uint64_t now, uint64_t wanted, unsigned how, bool wide)
 {
     switch (how & 3) {
     case CU_STREAM_WAIT_VALUE_GEQ:
-        return wide ? (int64_t)(now - wanted) >= 0 : (int32_t)((uint32_t)now - (uint32_t)wanted) >= 0;
+        return wide ? (int64_t)(now - wanted) >= 0
+                    : (int32_t)((uint32_t)now - (uint32_t)wanted) >= 0;
     case CU_STREAM_WAIT_VALUE_EQ:
         return now == wanted;
     case CU_STREAM_WAIT_VALUE_AND:
@@ -44,7 +46,8 @@ CUresult sim_value_run(struct sim_work *work, int device)
     }
 }
 
-static CUresult value(CUstream handle, CUdeviceptr address, uint64_t wanted, unsigned flags, bool wide, bool write)
+static CUresult value(CUstream handle, CUdeviceptr address, uint64_t wanted, unsigned flags,
+                      bool wide, bool write)
 {
     struct sim_stream *s;
     struct sim_place place;
@@ -65,11 +68,11 @@ static CUresult value(CUstream handle, CUdeviceptr address, uint64_t wanted, uns
     return r == CUDA_SUCCESS ? sim_submit(s, &work) : r;
 }
 
-#define VALUE(name, type, wide, write)                                                                 \
-    SIM_API_PTSZ(name, (CUstream s, CUdeviceptr address, type wanted, unsigned int flags),             \
-                 (s, address, wanted, flags))                                                          \
-    {                                                                                                  \
-        return value(s, address, wanted, flags, wide, write);                                          \
+#define VALUE(name, type, wide, write)                                                             \
+    SIM_API_PTSZ(name, (CUstream s, CUdeviceptr address, type wanted, unsigned int flags),         \
+                 (s, address, wanted, flags))                                                      \
+    {                                                                                              \
+        return value(s, address, wanted, flags, wide, write);                                      \
     }
 
 VALUE(cuStreamWriteValue32, cuuint32_t, false, true)

@@ -134,7 +134,8 @@ SIM_API(cuMemPoolTrimTo, (CUmemoryPool handle, size_t keep), (handle, keep))
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuMemPoolGetAttribute, (CUmemoryPool handle, CUmemPool_attribute attr, void *value), (handle, attr, value))
+SIM_API(cuMemPoolGetAttribute, (CUmemoryPool handle, CUmemPool_attribute attr, void *value),
+        (handle, attr, value))
 {
     struct sim_pool *p = sim_pool_of(handle);
     if (!p || !value)
@@ -166,7 +167,8 @@ SIM_API(cuMemPoolGetAttribute, (CUmemoryPool handle, CUmemPool_attribute attr, v
 }
 
 /* The high-water marks can be set to 0 alone. */
-SIM_API(cuMemPoolSetAttribute, (CUmemoryPool handle, CUmemPool_attribute attr, void *value), (handle, attr, value))
+SIM_API(cuMemPoolSetAttribute, (CUmemoryPool handle, CUmemPool_attribute attr, void *value),
+        (handle, attr, value))
 {
     struct sim_pool *p = sim_pool_of(handle);
     if (!p || !value)
@@ -192,7 +194,8 @@ SIM_API(cuMemPoolSetAttribute, (CUmemoryPool handle, CUmemPool_attribute attr, v
     }
 }
 
-SIM_API(cuMemPoolSetAccess, (CUmemoryPool handle, const CUmemAccessDesc *map, size_t count), (handle, map, count))
+SIM_API(cuMemPoolSetAccess, (CUmemoryPool handle, const CUmemAccessDesc *map, size_t count),
+        (handle, map, count))
 {
     struct sim_pool *p = sim_pool_of(handle);
     if (!p || !map)
@@ -210,7 +213,8 @@ SIM_API(cuMemPoolSetAccess, (CUmemoryPool handle, const CUmemAccessDesc *map, si
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuMemPoolGetAccess, (CUmemAccess_flags * flags, CUmemoryPool handle, CUmemLocation *location),
+SIM_API(cuMemPoolGetAccess,
+        (CUmemAccess_flags * flags, CUmemoryPool handle, CUmemLocation *location),
         (flags, handle, location))
 {
     struct sim_pool *p = sim_pool_of(handle);

@@ -49,7 +49,8 @@ struct sim_variable *sim_variable_find(const char *name)
     return v;
 }
 
-SIM_EXPORT void sim_kernel_register(const char *name, sim_thunk fn, size_t nparams, const size_t *sizes)
+SIM_EXPORT void sim_kernel_register(const char *name, sim_thunk fn, size_t nparams,
+                                    const size_t *sizes)
 {
     struct sim_function *f = sim_function_find(name);
     if (!f)

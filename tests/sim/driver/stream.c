@@ -14,7 +14,8 @@ struct thread_stream {
 static pthread_key_t thread_key;
 static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
 
-struct sim_stream *sim_stream_new(struct sim_context *ctx, CUstream builtin, unsigned flags, int priority)
+struct sim_stream *sim_stream_new(struct sim_context *ctx, CUstream builtin, unsigned flags,
+                                  int priority)
 {
     struct sim_stream *s = calloc(1, sizeof *s);
     s->ctx = ctx;
@@ -120,7 +121,8 @@ SIM_API(cuStreamCreate, (CUstream * out, unsigned int flags), (out, flags))
     return create(out, flags, 0);
 }
 
-SIM_API(cuStreamCreateWithPriority, (CUstream * out, unsigned int flags, int priority), (out, flags, priority))
+SIM_API(cuStreamCreateWithPriority, (CUstream * out, unsigned int flags, int priority),
+        (out, flags, priority))
 {
     return create(out, flags, priority);
 }
