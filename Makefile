@@ -30,7 +30,9 @@ override LDFLAGS += -fsanitize=$(SAN)
 endif
 ifneq ($(V),1)
 Q := @
+ifeq ($(findstring s,$(firstword -$(MAKEFLAGS))),)
 say = @printf '  %-6s %s\n' $(1) $(2:$(CURDIR)/%=%)
+endif
 endif
 
 # NVIDIA's wheels, unpacked by `make deps`, stand in for a toolkit that is not there.

@@ -1,6 +1,7 @@
 # Builds the test programs of tests/ into $(B)/tests.  A program's name says what it links with:
 # sim_* the simulated driver, runtime_* the simulated runtime as well, everything else the library's
-# own objects (libzc.a) except under tests/preload, whose programs are bare victims for LD_PRELOAD.
+# own objects (libzc.a).  The programs of tests/preload/programs are unaware of libzc and get it by
+# LD_PRELOAD; lib*.c there are shared objects for them to open.
 
 TEST_CFLAGS = -D_GNU_SOURCE -Ishim -Itests -I. -isystem $(CUDA_HOME)/include $(CFLAGS) -std=gnu11 \
               -pthread $(WARNINGS)
@@ -16,12 +17,9 @@ STRESS_TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/stress/*.c))
 ifneq ($(SAN),)
 UNIT_TESTS := $(filter-out $(B)/tests/unit/sim_% $(B)/tests/unit/runtime_%,$(UNIT_TESTS))
 endif
-PRELOAD_LIBS := $(patsubst %.c,$(B)/%.so,$(wildcard tests/preload/lib*.c))
-PRELOAD_PROGRAMS := $(patsubst %.c,$(B)/%,$(filter-out tests/preload/lib%,\
-                      $(wildcard tests/preload/*.c)))
-# Programs on the simulated GPU, unaware of libzc; they link with the simulation as with the driver.
-SIM_PROGRAMS := $(patsubst %.c,$(B)/%,$(filter-out tests/preload/programs/lib%,\
-                  $(wildcard tests/preload/programs/*.c)))
+PRELOAD_LIBS := $(patsubst %.c,$(B)/%.so,$(wildcard tests/preload/programs/lib*.c))
+PRELOAD_PROGRAMS := $(patsubst %.c,$(B)/%,$(filter-out tests/preload/programs/lib%,\
+                      $(wildcard tests/preload/programs/*.c)))
 BENCHES := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/*.c))
 FUZZERS := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/*_fuzz.c))
 FUZZ_REPLAYS := $(FUZZERS:%=%-replay)
@@ -30,7 +28,7 @@ FUZZ_SECONDS ?= 60
 .PHONY: tests sim bench
 tests: all $(UNIT_TESTS) $(STRESS_TESTS) $(FUZZ_REPLAYS)   ## the tests, without running them
 ifeq ($(SAN),)
-tests: sim bench $(PRELOAD_PROGRAMS) $(PRELOAD_LIBS) $(SIM_PROGRAMS) $(if $(wildcard kernels/kernels.mk),kernels)
+tests: sim bench $(PRELOAD_PROGRAMS) $(PRELOAD_LIBS) $(if $(wildcard kernels/kernels.mk),kernels)
 endif
 sim: $(SIM_LIBS) $(SIM_KERNEL_LIBS)     ## the simulated GPU, build/sim
 bench: $(BENCHES)
@@ -52,15 +50,14 @@ endef
 $(foreach t,$(wildcard tests/unit/*.c),$(eval $(call TEST_PROGRAM,$(t),-lcmocka,$(B)/libzc.a)))
 $(foreach t,$(wildcard tests/stress/*.c),$(eval $(call TEST_PROGRAM,$(t),-lcmocka,$(B)/libzc.a)))
 $(foreach t,$(wildcard tests/bench/*.c),$(eval $(call TEST_PROGRAM,$(t),,$(B)/libzc.a)))
-$(foreach t,$(filter-out tests/preload/lib%,$(wildcard tests/preload/*.c)),\
-  $(eval $(call TEST_PROGRAM,$(t),,)))
 
 $(PRELOAD_LIBS): $(B)/%.so: %.c $(B)/command
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_CFLAGS) -MMD -MP -MT $@ -MF $@.d -fPIC -shared $(LDFLAGS) -o $@ $< -ldl
 
-$(SIM_PROGRAMS): $(B)/%: %.c $(SIM_LIBS) $(B)/command
+# They link with the simulation as others do with the driver's and the runtime's libraries.
+$(PRELOAD_PROGRAMS): $(B)/%: %.c $(SIM_LIBS) $(B)/command
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_CFLAGS) -MMD -MP -MT $@ -MF $@.d $(LDFLAGS) -o $@ $< \

@@ -104,9 +104,9 @@ CUresult zc_copy_end(struct zc_copy *c)
         return c->result;
     if (__builtin_expect(c->result != CUDA_SUCCESS, 0)) {
         struct zc_box *b = converted(&c->dst) ? &c->dst : &c->src;
-        return converted(b) && !leaves_block(b) && !c->prefetch
-                   ? zc_blame(c->fn, b->address, c->result)
-                   : c->result;
+        bool outside = leaves_block(&c->dst) || leaves_block(&c->src);
+        return converted(b) && !outside && !c->prefetch ? zc_blame(c->fn, b->address, c->result)
+                                                        : c->result;
     }
     /* A captured copy has not happened yet; the graph's launches count it. */
     if (!c->bytes || (c->async && zc_capture_holds(c->stream, c->flavour)))

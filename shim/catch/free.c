@@ -55,8 +55,8 @@ static CUresult free_converted(struct zc_block *block)
 ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
 {
     (void)entry;
-    struct zc_block *block = dptr && zc_life_on() ? zc_converted_at(dptr) : NULL;
-    if (block) {
+    struct zc_block *block = dptr && zc_life_on() ? zc_block_find(dptr) : NULL;
+    if (block && (block->flags & ZC_BLOCK_CONVERTED)) {
         /* Refused during a capture as any cuMemFree is; freeing nothing asks the driver so. */
         CUresult captured = zc_capture_any() ? real(0) : CUDA_SUCCESS;
         if (captured != CUDA_SUCCESS)
@@ -66,7 +66,7 @@ ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
         return free_converted(block);
     }
     struct zc_untracked untracked;
-    zc_untrack(dptr, &untracked);
+    zc_untrack_block(block && block->base == dptr ? block : NULL, &untracked);
     CUresult result = real(dptr);
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED)
         zc_retrack(&untracked);

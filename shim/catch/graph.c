@@ -35,7 +35,7 @@ struct exec {
     UT_hash_handle hh;
 };
 
-static struct zc_lock lock;
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
 static struct exec *execs;
 
 void zc_graph_reset(void)

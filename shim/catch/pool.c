@@ -16,7 +16,7 @@ struct pool {
     cuuint64_t used, used_high; /* Bytes of converted blocks: now, and the most since the last reset. */
 };
 
-static struct zc_lock lock;
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
 static struct pool *pools;
 
 /* Under the lock.  `make` adds a record for a pool that has none. */

@@ -87,29 +87,22 @@ ZC_BODY(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdev
 }
 
 /* Of many attributes the ones that do not apply are 0, and the call succeeds: CUDA Driver API,
- * cuPointerGetAttributes. */
+ * cuPointerGetAttributes.  A freed block is asked about as memory that the driver does not know. */
 ZC_BODY(cuPointerGetAttributes,
         (unsigned int count, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr))
 {
     (void)entry;
+    static const char unknown;
     const struct zc_block *b = asked_about(ptr);
+    if (b && (b->flags & ZC_BLOCK_GHOST))
+        return real(count, attributes, data, (CUdeviceptr)&unknown);
     CUresult result = real(count, attributes, data, ptr);
     if (!b || result != CUDA_SUCCESS || !zc_real.cuPointerGetAttribute)
         return result;
-    for (unsigned i = 0; i < count; i++) {
-        if (answer(zc_real.cuPointerGetAttribute, b, data[i], attributes[i], ptr) == CUDA_SUCCESS)
-            continue;
-        if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER)
+    for (unsigned i = 0; i < count; i++)
+        if (answer(zc_real.cuPointerGetAttribute, b, data[i], attributes[i], ptr) != CUDA_SUCCESS &&
+            attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER)
             put_word(data[i], 0);
-        if (b->flags & ZC_BLOCK_GHOST && attributes[i] == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
-            put_int(data[i], 0);
-        if (b->flags & ZC_BLOCK_GHOST && attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_POINTER)
-            put_word(data[i], 0);
-        if (b->flags & ZC_BLOCK_GHOST && attributes[i] == CU_POINTER_ATTRIBUTE_IS_MANAGED)
-            put_int(data[i], 0);
-        if (b->flags & ZC_BLOCK_GHOST && attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
-            put_int(data[i], CU_DEVICE_INVALID);
-    }
     return result;
 }
 

@@ -61,6 +61,7 @@ struct zc_untracked {
     bool taken;           /* It was in the ledger. */
 };
 void zc_untrack(CUdeviceptr address, struct zc_untracked *out);
+void zc_untrack_block(struct zc_block *block, struct zc_untracked *out); /* NULL takes nothing. */
 void zc_retrack(const struct zc_untracked *block);
 
 /* Forgets the current device that threads remember; for calls that destroy contexts. */

@@ -19,7 +19,7 @@
 #define EXTRA_NAMES 9      /* NAME.1 to NAME.9. */
 #define FIRST_DESCRIPTOR 200 /* Above those that programs expect in an order. */
 
-static struct zc_lock zc_log;
+static struct zc_lock zc_log = ZC_LOCK(ZC_RANK_LOG);
 static enum zc_log_level level; /* Atomic; not OFF only while fd is the log. */
 static int fd = -1;             /* Under zc_log, as the following two. */
 static dev_t device;            /* Of the file: a program may close and reuse our descriptor. */

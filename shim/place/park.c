@@ -13,7 +13,7 @@ struct parked {
     enum zc_flavour flavour;
 };
 
-static struct zc_lock lock;
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
 static struct parked *head;
 
 void zc_park(struct zc_block *block, CUevent event, CUstream stream, enum zc_flavour flavour)

@@ -49,8 +49,9 @@ diagnose() {
 }
 
 @test "no line is wider than 100 columns" {
-    { code | grep -v '\.def$'; sources bats bash sh py awk; } | xargs env LC_ALL=C.UTF-8 awk '
-        length($0) > 100 { print FILENAME ":" FNR ": " length($0) }' |
+    # The tables of .def files have one row a line, however long.
+    { code | grep -v '\.def$'; sources bats bash sh py awk mk; } |
+        LC_ALL=C.UTF-8 xargs grep -nE '^.{101,}$' | cut -d : -f 1,2 |
         no_findings "wider than 100 columns:"
 }
 

@@ -42,3 +42,20 @@ under_policy() {
 json_field() {
     sed -nE 's/.*"'"$1"'":("([^"]*)"|([^,}]*)).*/\2\3/p'
 }
+
+# Runs a command bare and under libzc in every place; each run must succeed and leave nothing live in
+# the simulated driver: in_every_place CMD [ARGUMENT...]
+in_every_place() {
+    local place
+    export SIM_LEAKS=$BATS_TEST_TMPDIR/leaks
+    for place in bare device mapped managed vmm; do
+        echo "in $place memory: $*"
+        rm -f "$SIM_LEAKS"
+        if [[ $place == bare ]]; then
+            run -0 timeout 30 "$@"
+        else
+            run -0 under_policy "place = $place" timeout 30 "$@"
+        fi
+        [[ -e $SIM_LEAKS && ! -s $SIM_LEAKS ]] || { cat "$SIM_LEAKS"; return 1; }
+    done
+}

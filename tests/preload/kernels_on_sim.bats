@@ -115,6 +115,16 @@ under_every_place() {
     [[ $stderr == *"cudaMalloc(&device_c, bytes)"*cudaErrorMemoryAllocation* ]]
 }
 
+@test "the shared runtime gives its library and its context back at exit" {
+    need_built "$ZC_BUILD/kernels/vecadd-shared" "$SIM/kernels/vecadd.so"
+    sim_env vecadd
+    SIM_TRACE=$BATS_TEST_TMPDIR/trace run "$ZC_BUILD/kernels/vecadd-shared"
+    expect_result vecadd
+    run tail -n 2 "$BATS_TEST_TMPDIR/trace"
+    [[ ${lines[0]} == cuLibraryUnload* ]]
+    [[ ${lines[1]} == cuDevicePrimaryCtxRelease* ]]
+}
+
 @test "wrong bytes from the GPU end a program with exit status 1" {
     need_built "$ZC_BUILD/kernels/vecadd-shared" "$SIM/kernels/wrong_vecadd.so"
     sim_env wrong_vecadd

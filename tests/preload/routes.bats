@@ -103,7 +103,7 @@ expect_routes() {
 }
 
 @test "an entry point that the driver withholds stays withheld" {
-    export SIM_WITHOUT=cuMemAlloc_v2,cuMemcpyHtoDAsync_v2_ptsz
+    export SIM_WITHOUT=cuMemAlloc,cuMemcpyHtoDAsync
     for request in 'cuMemAlloc 3020 0' 'cuMemcpyHtoDAsync 7000 2'; do
         run -0 "$programs/routes" ask $request
         bare=$output

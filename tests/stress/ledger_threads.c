@@ -48,17 +48,9 @@ static uint64_t draw(struct worker *w)
 
 static struct zc_block *add(uint64_t base, uint64_t size, uint32_t site)
 {
-    struct zc_block *block = zc_block_new();
+    const struct zc_block like = {.base = base, .size = size, .site = site};
 
-    if (block == NULL)
-        return NULL;
-    block->base = base;
-    block->size = size;
-    block->site = site;
-    if (zc_block_add(block))
-        return block;
-    zc_block_drop(block);
-    return NULL;
+    return zc_block_add(&like);
 }
 
 __attribute__((noinline)) static uint32_t wrapper(void)

@@ -1,5 +1,5 @@
-/* Streams of the simulated driver: order within and between streams, the two default streams, what a call waits for.
- * SIM_DELAY_US makes each operation take 20 ms, so that a missing wait shows. */
+/* Streams of the simulated driver: order within and between streams, the two default streams, what
+ * a call waits for. SIM_DELAY_US makes each operation take 20 ms, so that a missing wait shows. */
 #include "sim_test.h"
 #include <stdatomic.h>
 

@@ -40,7 +40,6 @@ static inline int sim_test_clean(void **state)
 
 #define sim_test(f) cmocka_unit_test_setup_teardown(f, NULL, sim_test_clean)
 #define sim_main(tests)                                                                            \
-    (cmocka_set_message_output(CM_OUTPUT_TAP),                                                     \
-     cmocka_run_group_tests(tests, sim_test_start, NULL))
+    (cmocka_set_message_output(CM_OUTPUT_TAP), cmocka_run_group_tests(tests, sim_test_start, NULL))
 
 #endif

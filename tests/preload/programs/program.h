@@ -5,6 +5,7 @@
 
 #include <cuda.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +114,7 @@ static inline void fill(CUdeviceptr to, int value, size_t bytes, CUstream stream
 {
     static CUfunction kernel;
     if (!kernel) {
-        const size_t sizes[] = {sizeof(to), sizeof(value), sizeof(bytes)};
+        static const size_t sizes[] = {sizeof(to), sizeof(value), sizeof(bytes)};
         CUmodule module;
         sim_kernel_register("fill", fill_grid, 3, sizes);
         CHECK(cuModuleLoadData(&module, ""));

@@ -88,16 +88,44 @@ static int chunk_fit(const struct sim_chunk *c, unsigned units)
     return -1;
 }
 
+/* An empty chunk, in no list: the spare one if there is one. */
+static struct sim_chunk *chunk_new(int device, struct sim_pool *pool)
+{
+    struct sim_chunk *c = sim_devices[device].spare;
+    if (c) {
+        if (!pages_take(device, pool, SIM_PAGE))
+            return NULL;
+        sim_devices[device].spare = NULL;
+        return c;
+    }
+    CUdeviceptr va = pages_alloc(SIM_PAGE, device, pool);
+    if (!va)
+        return NULL;
+    c = calloc(1, sizeof *c);
+    c->va = va;
+    return c;
+}
+
+/* Without a spare, a program that allocates and frees one small block would map 2 MiB each time. */
+static void chunk_free(struct sim_chunk *c, int device, struct sim_pool *pool)
+{
+    if (!sim_devices[device].spare) {
+        sim_devices[device].spare = c;
+        pages_give(device, pool, SIM_PAGE);
+        return;
+    }
+    pages_free(c->va, SIM_PAGE, device, pool);
+    free(c);
+}
+
 static struct sim_chunk *chunk_of(int device, struct sim_pool *pool, unsigned units, int *at)
 {
     for (struct sim_chunk *c = sim_devices[device].chunks; c; c = c->next)
         if (c->owner == pool && (*at = chunk_fit(c, units)) >= 0)
             return c;
-    CUdeviceptr va = pages_alloc(SIM_PAGE, device, pool);
-    if (!va)
+    struct sim_chunk *c = chunk_new(device, pool);
+    if (!c)
         return NULL;
-    struct sim_chunk *c = calloc(1, sizeof *c);
-    c->va = va;
     c->owner = pool;
     c->next = sim_devices[device].chunks;
     sim_devices[device].chunks = c;
@@ -161,8 +189,7 @@ void sim_device_free(struct sim_block *b)
         while (*p != c)
             p = &(*p)->next;
         *p = c->next;
-        pages_free(c->va, SIM_PAGE, device, b->pool);
-        free(c);
+        chunk_free(c, device, b->pool);
     }
     sim_block_remove(b);
 }

@@ -2,6 +2,7 @@
 #include "capture.h"
 #include "context.h"
 #include "memory.h"
+#include "pool.h"
 #include "stream.h"
 #include <stdlib.h>
 
@@ -93,6 +94,7 @@ CUresult sim_context_wait(struct sim_context *ctx)
         sim_stream_wait(s);
         s = ctx->streams;
     }
+    sim_pools_settle();
     return ctx->sticky;
 }
 

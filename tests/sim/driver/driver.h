@@ -19,6 +19,7 @@ struct sim_device {
     struct sim_context *primary;   /* its primary context, made at the first retain */
     struct sim_pool *default_pool; /* made at start */
     struct sim_pool *current_pool; /* what cuMemAllocAsync uses */
+    struct sim_chunk *spare;       /* an empty chunk, counted as free, to save its mapping */
     struct sim_chunk *chunks;      /* 2 MiB chunks for small blocks */
 };
 

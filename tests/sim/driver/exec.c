@@ -27,20 +27,6 @@ static void delay(void)
     }
 }
 
-void sim_stream_ref(struct sim_stream *stream)
-{
-    stream->refs++;
-}
-
-void sim_stream_unref(struct sim_stream *stream)
-{
-    if (--stream->refs > 0)
-        return;
-    pthread_cond_destroy(&stream->arrived);
-    free(stream->tips);
-    free(stream);
-}
-
 struct sim_point sim_stream_point(struct sim_stream *stream)
 {
     sim_stream_ref(stream);

@@ -25,7 +25,7 @@ static size_t streams(void)
     size_t n = 0;
     for (struct sim_context *c = sim_contexts; c; c = c->next)
         for (struct sim_stream *s = c->streams; s; s = s->next)
-            n += !s->builtin;
+            n += !s->builtin && !s->destroyed;
     return n;
 }
 

@@ -30,13 +30,37 @@ struct sim_stream *sim_stream_new(struct sim_context *ctx, CUstream builtin, uns
     return s;
 }
 
-void sim_stream_end(struct sim_stream *stream)
+/* Idempotent. */
+static void list_remove(struct sim_stream *stream)
 {
     struct sim_stream **p = &stream->ctx->streams;
     while (*p && *p != stream)
         p = &(*p)->next;
     if (*p)
         *p = stream->next;
+}
+
+void sim_stream_ref(struct sim_stream *stream)
+{
+    stream->refs++;
+}
+
+void sim_stream_unref(struct sim_stream *stream)
+{
+    if (--stream->refs > 0)
+        return;
+    list_remove(stream);
+    pthread_cond_destroy(&stream->arrived);
+    free(stream->tips);
+    free(stream);
+}
+
+/* A stream with work left stays in the list, so that a wait for the context waits for it too. */
+void sim_stream_end(struct sim_stream *stream)
+{
+    bool idle = stream->completed == stream->submitted;
+    if (idle)
+        list_remove(stream);
     if (stream->destroyed)
         return;
     stream->destroyed = true;
@@ -97,7 +121,7 @@ CUresult sim_stream_find(CUstream handle, struct sim_stream **out)
     }
     for (ctx = sim_contexts; ctx; ctx = ctx->next)
         for (struct sim_stream *s = ctx->streams; s; s = s->next)
-            if ((CUstream)s == handle && !s->builtin) {
+            if ((CUstream)s == handle && !s->builtin && !s->destroyed) {
                 *out = s;
                 return ctx->sticky;
             }

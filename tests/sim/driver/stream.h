@@ -42,7 +42,7 @@ struct sim_work {
         } kernel;
         struct {
             CUDA_MEMCPY3D
-                shape;     /* source, destination, extent; a linear copy has Height and Depth 1 */
+            shape;         /* source, destination, extent; a linear copy has Height and Depth 1 */
             void *staging; /* owned: the packed bytes of a pageable source, or NULL */
             int device;    /* of the stream's context */
         } copy;
@@ -63,7 +63,7 @@ struct sim_work {
         struct sim_event *event; /* to record or to wait for */
         struct {
             CUDA_MEM_ALLOC_NODE_PARAMS
-                params; /* request and, in dptr, the address that all launches get */
+            params; /* request and, in dptr, the address that all launches get */
         } alloc;
         CUdeviceptr free; /* block to give back */
         struct {
