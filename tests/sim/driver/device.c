@@ -76,10 +76,12 @@ static const struct {
 #endif
 };
 
+static const char *attribute_text; /* SIM_ATTR, read by cuInit */
+
 /* SIM_ATTR is a list "<number>=<value>,...". */
 static bool attribute_override(int attribute, int *value)
 {
-    const char *text = getenv("SIM_ATTR");
+    const char *text = attribute_text;
     int number, wanted, used;
     while (text && sscanf(text, "%d=%d%n", &number, &wanted, &used) == 2) {
         if (number == attribute) {
@@ -102,6 +104,7 @@ static int environment(const char *name, int fallback, int low, int high)
 
 CUresult sim_devices_start(void)
 {
+    attribute_text = getenv("SIM_ATTR");
     sim_device_count = environment("SIM_DEVICES", 1, 0, SIM_MAX_DEVICES);
     if (sim_device_count == 0)
         return CUDA_ERROR_NO_DEVICE;
@@ -133,6 +136,14 @@ CUresult sim_device_attribute(int *value, int attribute, int device)
         if (attributes[i].attribute == attribute)
             *value = attributes[i].value;
     return CUDA_SUCCESS;
+}
+
+bool sim_supports(int device, CUdevice_attribute attribute)
+{
+    int value;
+    if (!attribute_text)
+        return true;
+    return sim_device_attribute(&value, (int)attribute, device) == CUDA_SUCCESS && value != 0;
 }
 
 SIM_API(cuDeviceGetCount, (int *count), (count))

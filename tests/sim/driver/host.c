@@ -126,7 +126,8 @@ SIM_API(cuMemHostGetDevicePointer_v2, (CUdeviceptr * out, void *p, unsigned int 
     return CUDA_SUCCESS;
 }
 
-/* Memory is mapped and portable in any case with unified addressing, and says so. */
+/* Of memory from the driver alone (CUDA driver API, cuMemHostGetFlags). With unified addressing it
+ * is mapped in any case, and says so. */
 SIM_API(cuMemHostGetFlags, (unsigned int *flags, void *p), (flags, p))
 {
     struct sim_context *ctx;
@@ -134,7 +135,7 @@ SIM_API(cuMemHostGetFlags, (unsigned int *flags, void *p), (flags, p))
     if (r != CUDA_SUCCESS)
         return r;
     struct sim_block *b = sim_block_find((CUdeviceptr)(uintptr_t)p);
-    if (!flags || !b || (b->kind != SIM_HOST && b->kind != SIM_REGISTERED))
+    if (!flags || !b || b->kind != SIM_HOST)
         return CUDA_ERROR_INVALID_VALUE;
     *flags = b->flags | CU_MEMHOSTALLOC_DEVICEMAP;
     return CUDA_SUCCESS;

@@ -16,6 +16,8 @@ SIM_API(cuMemAllocManaged, (CUdeviceptr * dptr, size_t size, unsigned int flags)
         return r;
     if (!dptr || size == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
         return CUDA_ERROR_INVALID_VALUE;
+    if (!sim_supports(ctx->device, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY))
+        return CUDA_ERROR_NOT_SUPPORTED;
     size_t bytes = (size + 4095) / 4096 * 4096;
     if (bytes < size || !sim_device_take(ctx->device, bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;

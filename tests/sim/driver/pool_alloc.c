@@ -42,6 +42,8 @@ static CUresult alloc_async(CUdeviceptr *dptr, size_t size, CUmemoryPool handle,
         return r;
     struct sim_pool *pool =
         current ? sim_devices[s->ctx->device].current_pool : sim_pool_of(handle);
+    if (!sim_supports(s->ctx->device, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED))
+        return CUDA_ERROR_NOT_SUPPORTED;
     if (!dptr || !pool || size == 0)
         return CUDA_ERROR_INVALID_VALUE;
     if (s->capture)

@@ -11,6 +11,13 @@ static CUresult props_check(const CUmemAllocationProp *p)
         return CUDA_ERROR_INVALID_VALUE;
     if (p->requestedHandleTypes & ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         return CUDA_ERROR_NOT_SUPPORTED;
+    if (!sim_supports(0, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED))
+        return CUDA_ERROR_NOT_SUPPORTED;
+#if CUDA_VERSION >= 13000
+    if (p->location.type != CU_MEM_LOCATION_TYPE_DEVICE &&
+        !sim_supports(0, CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED))
+        return CUDA_ERROR_NOT_SUPPORTED;
+#endif
     switch (p->location.type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
         return sim_device_valid(p->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
