@@ -97,6 +97,10 @@ void zc_describe_peer_async(struct zc_copy *c, CUdeviceptr dst, CUcontext dst_co
                             CUdeviceptr src, CUcontext src_context, size_t n, CUstream stream);
 void zc_describe_2d(struct zc_copy *c, const CUDA_MEMCPY2D *p);
 void zc_describe_2d_async(struct zc_copy *c, const CUDA_MEMCPY2D *p, CUstream stream);
+void zc_describe_2d_v1(struct zc_copy *c, const CUDA_MEMCPY2D_v1 *p);
+void zc_describe_2d_v1_async(struct zc_copy *c, const CUDA_MEMCPY2D_v1 *p, CUstream stream);
+void zc_describe_3d_v1(struct zc_copy *c, const CUDA_MEMCPY3D_v1 *p);
+void zc_describe_3d_v1_async(struct zc_copy *c, const CUDA_MEMCPY3D_v1 *p, CUstream stream);
 void zc_describe_3d(struct zc_copy *c, const CUDA_MEMCPY3D *p);
 void zc_describe_3d_async(struct zc_copy *c, const CUDA_MEMCPY3D *p, CUstream stream);
 void zc_describe_3d_peer(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p);

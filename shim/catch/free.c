@@ -52,6 +52,17 @@ static CUresult free_converted(struct zc_block *block)
     return waited != CUDA_SUCCESS ? waited : released;
 }
 
+/* A free while the process exits: the memory goes with the process, and the driver's answer to freeing
+ * nothing says whether it is still there. */
+static CUresult leave_to_exit(struct zc_block *block, CUresult answer)
+{
+    if (!zc_block_claim(block))
+        return CUDA_ERROR_INVALID_VALUE;
+    note_free(block);
+    zc_block_remove(block);
+    return answer;
+}
+
 ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
 {
     (void)entry;
@@ -63,6 +74,8 @@ ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
             return captured;
         if (block->base != dptr || (block->flags & ZC_BLOCK_GHOST))
             return CUDA_ERROR_INVALID_VALUE;
+        if (zc_life_closing())
+            return leave_to_exit(block, real(0));
         return free_converted(block);
     }
     struct zc_untracked untracked;
@@ -82,6 +95,8 @@ ZC_BODY(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream))
     if (block && !zc_capture_holds(stream, entry->flavour)) {
         if (block->base != dptr || (block->flags & ZC_BLOCK_GHOST))
             return CUDA_ERROR_INVALID_VALUE;
+        if (zc_life_closing())
+            return leave_to_exit(block, real(0, stream));
         CUevent event = zc_stream_mark(stream, entry->flavour);
         if (!event)
             return zc_blame(entry->fn, dptr, real(dptr, stream));

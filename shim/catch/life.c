@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -27,12 +28,25 @@
 
 int zc_life_state = ZC_LIFE_OFF;
 static uint32_t starter; /* Thread that is starting libzc. */
+static bool closing;     /* exit(3) has begun. */
 static struct zc_policy policy;
 static char policy_path[4096];
 
 const struct zc_policy *zc_life_policy(void)
 {
     return &policy;
+}
+
+bool zc_life_closing(void)
+{
+    return __atomic_load_n(&closing, __ATOMIC_ACQUIRE);
+}
+
+/* Handlers run in the reverse order of their registration.  This one is registered at the first
+ * cuInit, after the runtime's own, and so runs before the runtime lets go of the driver. */
+static void begin_exit(void)
+{
+    __atomic_store_n(&closing, true, __ATOMIC_RELEASE);
 }
 
 static void report(void *ctx, enum zc_policy_severity severity, unsigned line, unsigned column,
@@ -144,16 +158,17 @@ static void child(void)
 
 static void start(void)
 {
-    static bool watching_forks;
+    static bool registered;
     const struct zc_options *options = zc_options_read();
     if (options->secure) {
         __atomic_store_n(&zc_life_state, ZC_LIFE_PASS, __ATOMIC_RELEASE);
         return;
     }
     zc_clock_calibrate();
-    if (!watching_forks) {
+    if (!registered) {
         pthread_atfork(NULL, NULL, child);
-        watching_forks = true;
+        atexit(begin_exit);
+        registered = true;
     }
     read_policy();
     open_log();

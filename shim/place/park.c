@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/lock.h"
 #include "catch/capture.h"
+#include "catch/life.h"
 
 struct parked {
     struct parked *next;
@@ -99,7 +100,7 @@ static unsigned reap(bool waiting_places, enum zc_place_id place)
 {
     unsigned count = 0;
     struct parked *kept = NULL, *next;
-    if (!__atomic_load_n(&head, __ATOMIC_RELAXED) || zc_capture_any())
+    if (!__atomic_load_n(&head, __ATOMIC_RELAXED) || zc_capture_any() || zc_life_closing())
         return 0;
     for (struct parked *p = take_all(); p; p = next) {
         const struct zc_backing *b = p->ghost->backing;

@@ -59,3 +59,27 @@ in_every_place() {
         [[ -e $SIM_LEAKS && ! -s $SIM_LEAKS ]] || { cat "$SIM_LEAKS"; return 1; }
     done
 }
+
+# Prints what a log's summary says was moved, as the simulated driver writes it: "copyKind srcKind
+# dstKind count bytes" a line, sorted.
+moved_by_kind() {
+    python3 -c '
+import json, sys
+summary = [json.loads(line) for line in open(sys.argv[1])][-1]
+for row in summary["moved_by_kind"]:
+    src = "-" if row["dir"] == "Memset" else row["src_kind"]
+    print(row["dir"], src, row["dst_kind"], row["calls"], row["bytes"])' "$1" | sort
+}
+
+# Runs a command under libzc with a policy and compares the log's totals with the simulated driver's
+# own count of what it did: referee POLICY CMD [ARGUMENT...]
+referee() {
+    local log=$BATS_TEST_TMPDIR/referee.jsonl copies=$BATS_TEST_TMPDIR/referee.copies
+    rm -f "$log" "$copies"
+    write_policy "$1"
+    shift
+    run -0 --separate-stderr env SIM_COPIES="$copies" ZC_LOG="$log" LD_PRELOAD="$LIBZC" \
+        ZC_POLICY="$BATS_TEST_TMPDIR/policy.conf" ZC_SUMMARY=0 timeout 60 "$@"
+    [[ -s $copies && -s $log ]]
+    diff <(sort "$copies") <(moved_by_kind "$log")
+}

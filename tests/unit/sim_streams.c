@@ -28,23 +28,34 @@ static void work_of_one_stream_runs_in_order(void **state)
     ok(cuStreamDestroy_v2(s));
 }
 
+static void CUDA_CB wait_for_gate(void *gate)
+{
+    while (!atomic_load((atomic_int *)gate))
+        usleep(1000);
+}
+
 static void the_legacy_stream_waits_for_blocking_streams_alone(void **state)
 {
     CUstream blocking, free_running;
-    int a = 0, b = 0, c = 0;
+    atomic_int gate = 0;
+    int before = 0, legacy = 0, after = 0;
     (void)state;
     step = 0;
     ok(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
     ok(cuStreamCreate(&free_running, CU_STREAM_NON_BLOCKING));
+    ok(cuLaunchHostFunc(free_running, wait_for_gate, &gate));
     for (int i = 0; i < 3; i++)
-        ok(cuLaunchHostFunc(free_running, take_step, &c));
-    ok(cuLaunchHostFunc(blocking, take_step, &a));
-    ok(cuLaunchHostFunc(NULL, take_step, &b));
-    ok(cuLaunchHostFunc(blocking, take_step, &a));
+        ok(cuLaunchHostFunc(blocking, take_step, &before));
+    ok(cuLaunchHostFunc(NULL, take_step, &legacy));
+    ok(cuLaunchHostFunc(blocking, take_step, &after));
     ok(cuStreamSynchronize(blocking));
-    assert_true(a > b);
+    assert_int_equal(3, before);
+    assert_int_equal(4, legacy);
+    assert_int_equal(5, after);
+    refused(CUDA_ERROR_NOT_READY, cuStreamQuery(free_running));
+    atomic_store(&gate, 1);
     ok(cuCtxSynchronize());
-    assert_int_equal(6, step);
+    ok(cuStreamQuery(free_running));
     ok(cuStreamDestroy_v2(blocking));
     ok(cuStreamDestroy_v2(free_running));
 }

@@ -31,6 +31,7 @@ SIM_API_PTSZ(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode
     return begin(stream, NULL, NULL, 0, mode);
 }
 
+#if CUDA_VERSION >= 12030
 SIM_API_PTSZ(cuStreamBeginCaptureToGraph,
              (CUstream stream, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *edges,
               size_t count, CUstreamCaptureMode mode),
@@ -40,6 +41,7 @@ SIM_API_PTSZ(cuStreamBeginCaptureToGraph,
     (void)edges;
     return g ? begin(stream, g, deps, count, mode) : CUDA_ERROR_INVALID_VALUE;
 }
+#endif
 
 SIM_API_PTSZ(cuStreamEndCapture, (CUstream stream, CUgraph *out), (stream, out))
 {
@@ -113,6 +115,7 @@ SIM_API_PTSZ(cuStreamGetCaptureInfo_v2,
     return info(stream, status, id, graph, deps, count);
 }
 
+#if CUDA_VERSION >= 12030
 SIM_API_PTSZ(cuStreamGetCaptureInfo_v3,
              (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
               const CUgraphNode **deps, const CUgraphEdgeData **edges, size_t *count),
@@ -122,6 +125,7 @@ SIM_API_PTSZ(cuStreamGetCaptureInfo_v3,
         *edges = NULL;
     return info(stream, status, id, graph, deps, count);
 }
+#endif
 
 static CUresult update(CUstream handle, CUgraphNode *deps, size_t count, unsigned flags)
 {
@@ -149,6 +153,7 @@ SIM_API_PTSZ(cuStreamUpdateCaptureDependencies,
     return update(stream, deps, count, flags);
 }
 
+#if CUDA_VERSION >= 12030
 SIM_API_PTSZ(cuStreamUpdateCaptureDependencies_v2,
              (CUstream stream, CUgraphNode *deps, const CUgraphEdgeData *edges, size_t count,
               unsigned int flags),
@@ -157,6 +162,7 @@ SIM_API_PTSZ(cuStreamUpdateCaptureDependencies_v2,
     (void)edges;
     return update(stream, deps, count, flags);
 }
+#endif
 
 SIM_API(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode * mode), (mode))
 {

@@ -46,7 +46,7 @@ static struct sim_block *managed(CUdeviceptr va, size_t count)
 /* Index of a location in an access table, or -1. */
 static int user_of(CUmemLocation at)
 {
-    switch (at.type) {
+    switch ((int)at.type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
         return sim_device_valid(at.id) ? at.id : -1;
     case CU_MEM_LOCATION_TYPE_HOST:
@@ -64,7 +64,7 @@ static CUmemLocation location_of(CUdevice dev)
 {
     CUmemLocation at = {CU_MEM_LOCATION_TYPE_DEVICE, dev};
     if (dev == CU_DEVICE_CPU)
-        at = (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST, 0};
+        at = (CUmemLocation){(CUmemLocationType)CU_MEM_LOCATION_TYPE_HOST, 0};
     return at;
 }
 

@@ -83,3 +83,42 @@ VALUE(cuStreamWaitValue32, cuuint32_t, false, false)
 VALUE(cuStreamWaitValue32_v2, cuuint32_t, false, false)
 VALUE(cuStreamWaitValue64, cuuint64_t, true, false)
 VALUE(cuStreamWaitValue64_v2, cuuint64_t, true, false)
+
+/* Barriers and flushes order nothing more here than the stream does. */
+static CUresult batch(CUstream stream, unsigned count, CUstreamBatchMemOpParams *ops,
+                      unsigned flags)
+{
+    CUresult r = count && ops && !flags ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < count && r == CUDA_SUCCESS; i++) {
+        int type = (int)ops[i].operation;
+        bool write =
+            type == CU_STREAM_MEM_OP_WRITE_VALUE_32 || type == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+        bool wide =
+            type == CU_STREAM_MEM_OP_WAIT_VALUE_64 || type == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+        if (write)
+            r = value(stream, ops[i].writeValue.address,
+                      wide ? ops[i].writeValue.value64 : ops[i].writeValue.value,
+                      ops[i].writeValue.flags, wide, true);
+        else if (wide || type == CU_STREAM_MEM_OP_WAIT_VALUE_32)
+            r = value(stream, ops[i].waitValue.address,
+                      wide ? ops[i].waitValue.value64 : ops[i].waitValue.value,
+                      ops[i].waitValue.flags, wide, false);
+        else if (type != CU_STREAM_MEM_OP_BARRIER && type != CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES)
+            r = CUDA_ERROR_INVALID_VALUE;
+    }
+    return r;
+}
+
+SIM_API_PTSZ(cuStreamBatchMemOp,
+             (CUstream s, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags),
+             (s, count, ops, flags))
+{
+    return batch(s, count, ops, flags);
+}
+
+SIM_API_PTSZ(cuStreamBatchMemOp_v2,
+             (CUstream s, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags),
+             (s, count, ops, flags))
+{
+    return batch(s, count, ops, flags);
+}

@@ -111,11 +111,17 @@ static bool whole_mappings(CUdeviceptr va, size_t size)
 
 static int location_index(CUmemLocation at)
 {
-    if (at.type == CU_MEM_LOCATION_TYPE_DEVICE)
+    switch ((int)at.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
         return sim_device_valid(at.id) ? at.id : -1;
-    if (at.type == CU_MEM_LOCATION_TYPE_HOST || at.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
+    case CU_MEM_LOCATION_TYPE_HOST:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
         return SIM_CPU;
-    return at.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && at.id == 0 ? SIM_CPU : -1;
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+        return at.id == 0 ? SIM_CPU : -1;
+    default:
+        return -1;
+    }
 }
 
 SIM_API(cuMemUnmap, (CUdeviceptr va, size_t size), (va, size))
