@@ -20,7 +20,8 @@ static bool collect(struct zc_block *block, void *arg)
     return c->count < BATCH;
 }
 
-/* The driver has freed what was its own; the ledger forgets it, and what is libzc's is given back. */
+/* The driver has freed what was its own; the ledger forgets it, and what is libzc's is given back.
+ */
 static void forget(CUcontext context)
 {
     struct collect c = {.context = context};
@@ -65,8 +66,8 @@ static bool primary_active(CUdevice device)
 static CUcontext primary_of(CUdevice device)
 {
     CUcontext context = NULL;
-    if (!zc_life_on() || zc_life_closing() || !primary_active(device) || !zc_real.cuDevicePrimaryCtxRetain ||
-        !zc_real.cuDevicePrimaryCtxRelease_v2 ||
+    if (!zc_life_on() || zc_life_closing() || !primary_active(device) ||
+        !zc_real.cuDevicePrimaryCtxRetain || !zc_real.cuDevicePrimaryCtxRelease_v2 ||
         zc_real.cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS)
         return NULL;
     zc_real.cuDevicePrimaryCtxRelease_v2(device);

@@ -71,9 +71,9 @@ static bool converted(const struct zc_box *b)
     return b->block && (b->block->flags & ZC_BLOCK_CONVERTED);
 }
 
-/* The driver refuses a range that leaves the allocation it begins in, to the byte.  The pages behind a
- * converted block are rounded up, and stay for a while after a free in stream order, so the check is
- * libzc's. */
+/* The driver refuses a range that leaves the allocation it begins in, to the byte.  The pages
+ * behind a converted block are rounded up, and stay for a while after a free in stream order, so
+ * the check is libzc's. */
 static bool leaves_block(const struct zc_box *b)
 {
     return converted(b) && ((b->block->flags & ZC_BLOCK_GHOST) ||

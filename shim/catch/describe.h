@@ -138,7 +138,8 @@ bool zc_copy_begin(struct zc_copy *c);
  * Returns c->result. */
 CUresult zc_copy_end(struct zc_copy *c);
 
-/* Looks both sides up in the ledger, and asks the driver about addresses that the call leaves open. */
+/* Looks both sides up in the ledger, and asks the driver about addresses that the call leaves open.
+ */
 void zc_copy_resolve(struct zc_copy *c);
 
 /* The transfer's flow by what the program asked for and by the real kinds. */

@@ -52,8 +52,8 @@ static CUresult free_converted(struct zc_block *block)
     return waited != CUDA_SUCCESS ? waited : released;
 }
 
-/* A free while the process exits: the memory goes with the process, and the driver's answer to freeing
- * nothing says whether it is still there. */
+/* A free while the process exits: the memory goes with the process, and the driver's answer to
+ * freeing nothing says whether it is still there. */
 static CUresult leave_to_exit(struct zc_block *block, CUresult answer)
 {
     if (!zc_block_claim(block))

@@ -2,8 +2,8 @@
 #include "catch/life.h"
 #include "catch/request.h"
 
-/* Only cuMemAlloc's own memory can be exported this way.  A converted block is refused with the code
- * that the driver gives for memory that can't be, and the message says whose doing that is. */
+/* Only cuMemAlloc's own memory can be exported this way.  A converted block is refused with the
+ * code that the driver gives for memory that can't be, and the message says whose doing that is. */
 ZC_BODY(cuIpcGetMemHandle, (CUipcMemHandle * handle, CUdeviceptr ptr))
 {
     if (zc_life_on() && zc_converted_at(ptr))

@@ -71,7 +71,8 @@ static bool parse(int fd)
             break;
     }
     struct zc_policy_memory memory = {.size = zc_policy_memory_for(n)};
-    memory.base = mmap(NULL, memory.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memory.base =
+        mmap(NULL, memory.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     bool usable = memory.base != MAP_FAILED;
     int errors = usable ? zc_policy_parse(policy_path, text, n, &memory, report, NULL, &policy) : 0;
     munmap(text, ZC_POLICY_MAX_BYTES + 1);

@@ -25,8 +25,8 @@ static inline bool zc_life_on(void)
            zc_life_start();
 }
 
-/* True once exit(3) has begun.  From then on libzc makes no driver call of its own, because the driver
- * may be gone at any moment; the program's own calls are still passed on. */
+/* True once exit(3) has begun.  From then on libzc makes no driver call of its own, because the
+ * driver may be gone at any moment; the program's own calls are still passed on. */
 bool zc_life_closing(void);
 
 /* The policy in force; one without rules where there is no file.  Constant once libzc is on. */

@@ -42,7 +42,8 @@ zc_dlsym_choose(void *handle, const char *name)
     return (struct zc_choice){address, (void *)1};
 }
 
-/* RTLD_DEEPBIND puts the opened object's own scope before every preload: its calls pass libzc by. */
+/* RTLD_DEEPBIND puts the opened object's own scope before every preload: its calls pass libzc by.
+ */
 struct zc_choice zc_dlopen_choose(const char *file, int mode)
 {
     zc_libc_find();

@@ -13,7 +13,8 @@ struct pool {
     struct pool *next;
     CUmemoryPool handle;
     bool exportable;
-    cuuint64_t used, used_high; /* Bytes of converted blocks: now, and the most since the last reset. */
+    cuuint64_t used,
+        used_high; /* Bytes of converted blocks: now, and the most since the last reset. */
 };
 
 static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);

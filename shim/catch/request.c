@@ -95,7 +95,8 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
                   const struct zc_rule *rule, const char *why)
 {
     const struct zc_place *place = backing ? zc_place_of(backing->place) : NULL;
-    struct zc_block like; /* Set field by field: clearing it first takes longer than all the rest. */
+    struct zc_block
+        like; /* Set field by field: clearing it first takes longer than all the rest. */
     like.base = address;
     like.size = ask->size;
     like.context = ask->context;

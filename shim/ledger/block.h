@@ -41,10 +41,10 @@ struct zc_block {
 #define ZC_BLOCK_SYNC_MEMOPS 8u /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set by the program. */
 
 /*
- * Enters a copy of `like`, gives it its id and makes it findable.  `like` has no id, state or cells.
- * Returns NULL when the calling thread was interrupted inside the ledger or memory ran out; the
- * request is then not tracked, and counted as such.  A block that overlaps an older one replaces it:
- * the driver has reused addresses whose free was not seen.
+ * Enters a copy of `like`, gives it its id and makes it findable.  `like` has no id, state or
+ * cells. Returns NULL when the calling thread was interrupted inside the ledger or memory ran out;
+ * the request is then not tracked, and counted as such.  A block that overlaps an older one
+ * replaces it: the driver has reused addresses whose free was not seen.
  */
 struct zc_block *zc_block_add(const struct zc_block *like);
 

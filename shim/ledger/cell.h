@@ -15,7 +15,8 @@ void zc_cell_add(struct zc_cell *cell, enum zc_outcome outcome, uint64_t bytes, 
  * Counts one transfer for a block.  `slot` is the thread's slot of totals, 0 if it shares one.  The
  * first thread that transfers in a direction writes a cell of its own, by plain stores; all others
  * share a second one.  A cell is of the counters file while there is one and from the arena
- * then.  Where there is none to be had, and when a block has four, the transfer goes to the total of the block's site at once.
+ * then.  Where there is none to be had, and when a block has four, the transfer goes to the total
+ * of the block's site at once.
  */
 void zc_cell_count(struct zc_block *block, enum zc_dir dir, enum zc_outcome outcome,
                    uint64_t bytes, uint64_t ticks, uint32_t slot);

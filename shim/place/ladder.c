@@ -20,7 +20,8 @@ const struct zc_place *zc_place_of(enum zc_place_id id)
 }
 
 /* Keys that shape a place and that this version carries out. */
-#define KEYS_BUILT (ZC_KEY_BIT(ZC_KEY_PLACE) | ZC_KEY_BIT(ZC_KEY_WRITE_COMBINED) | ZC_KEY_BIT(ZC_KEY_NUMA))
+#define KEYS_BUILT                                                                                 \
+    (ZC_KEY_BIT(ZC_KEY_PLACE) | ZC_KEY_BIT(ZC_KEY_WRITE_COMBINED) | ZC_KEY_BIT(ZC_KEY_NUMA))
 
 /* Requests that this version places; the others are counted where the program put them. */
 #define API_BIT(api) (UINT64_C(1) << ZC_API_##api)
@@ -39,16 +40,18 @@ static void check_rule(const struct zc_policy *policy, const struct zc_rule *rul
                        policy->file, rule->line, rule->name, zc_api_name((enum zc_api)a));
     for (unsigned i = 0; i < rule->place.count; i++)
         if (rule->place.item[i] != ZC_PLACE_DEVICE && !zc_place_of(rule->place.item[i]))
-            zc_message(ZC_WARN, "policy",
-                       "%s:%u: rule %s: place '%s' is not built into this version; its requests take "
-                       "the next place of the list",
-                       policy->file, rule->line, rule->name, zc_place_name(rule->place.item[i]));
+            zc_message(
+                ZC_WARN, "policy",
+                "%s:%u: rule %s: place '%s' is not built into this version; its requests take "
+                "the next place of the list",
+                policy->file, rule->line, rule->name, zc_place_name(rule->place.item[i]));
     for (unsigned k = 0; k < ZC_KEY_COUNT; k++)
         if ((rule->given & ZC_KEY_BIT(k)) && (keys[k].scope & ZC_SCOPE_PLACE) &&
             !(KEYS_BUILT & ZC_KEY_BIT(k)))
-            zc_message(ZC_WARN, "policy",
-                       "%s:%u: rule %s: key '%s' is not built into this version and changes nothing",
-                       policy->file, rule->line, rule->name, keys[k].name);
+            zc_message(
+                ZC_WARN, "policy",
+                "%s:%u: rule %s: key '%s' is not built into this version and changes nothing",
+                policy->file, rule->line, rule->name, keys[k].name);
 }
 
 void zc_place_check_policy(const struct zc_policy *policy)
@@ -68,8 +71,8 @@ void zc_place_reset(void)
     zc_park_reset();
 }
 
-/* One rung.  A limit that is reached may be so because of parked memory, which nobody uses any more:
- * give that back and try once more. */
+/* One rung.  A limit that is reached may be so because of parked memory, which nobody uses any
+ * more: give that back and try once more. */
 static bool try_place(const struct zc_place *place, const struct zc_want *want,
                       struct zc_backing *out, const char **why)
 {
@@ -97,7 +100,8 @@ struct zc_backing *zc_place_climb(const struct zc_want *want, unsigned first, un
         *rung_out = i;
         if (list->item[i] == ZC_PLACE_DEVICE && zc_limits_device_room(want->device, want->size))
             break;
-        reason = list->item[i] == ZC_PLACE_DEVICE ? "over max_device" : "not built into this version";
+        reason =
+            list->item[i] == ZC_PLACE_DEVICE ? "over max_device" : "not built into this version";
         if (place && try_place(place, want, &made, &reason)) {
             kept = zc_arena_get(sizeof(*kept));
             if (kept) {

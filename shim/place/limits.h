@@ -7,7 +7,8 @@
 void zc_limits_start(const struct zc_policy *policy);
 void zc_limits_reset(void);
 
-/* Counts `bytes` against a place's limit.  False, and nothing counted, when it would pass the limit. */
+/* Counts `bytes` against a place's limit.  False, and nothing counted, when it would pass the
+ * limit. */
 bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char **why);
 void zc_limits_give(enum zc_place_id place, size_t bytes);
 

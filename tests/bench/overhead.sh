@@ -50,8 +50,10 @@ cut -f2 bare.calls | awk '!seen[$0]++' | while IFS= read -r name; do
     column() { awk -F'\t' -v n="$name" -v c="$2" '$2 == n {print $c}' "$1" | median; }
     goal="50 / 200"
     [ "$name" = cuLaunchKernel ] && goal="10"
-    echo "| $name | $(column bare.calls 3) | $(($(column watched.calls 3) - $(column bare.calls 3)))" \
-         "| $(($(column watched.calls 4) - $(column bare.calls 4))) | $goal |"
+    bare=$(column bare.calls 3)
+    more=$(($(column watched.calls 3) - bare))
+    tail=$(($(column watched.calls 4) - $(column bare.calls 4)))
+    echo "| $name | $bare | $more | $tail | $goal |"
 done
 echo
 echo "| what | bare | under libzc | goal |"
@@ -71,7 +73,8 @@ for kind in true start; do
 done
 blocks=200000
 bare=$("$bench" memory $blocks | cut -f3) with=$(watched "$bench" memory $blocks | cut -f3)
-echo "| memory of libzc a live block, $blocks blocks | | $(((with - bare) * 1024 / blocks)) B | 200 B |"
+each=$(((with - bare) * 1024 / blocks))
+echo "| memory of libzc a live block, $blocks blocks | | $each B | 200 B |"
 pairs=10000000
 bare=$("$bench" growth $pairs | cut -f3) with=$(watched "$bench" growth $pairs | cut -f3)
 echo "| growth over $pairs allocate/free pairs | $bare KiB | $with KiB | none more |"

@@ -1,7 +1,7 @@
 /*
- * What libzc costs a caught call: times driver calls one by one, through the pointers that a program
- * gets, and prints the nanoseconds of each as text, one line a call: name, median, p99.
- * Run bare and under LD_PRELOAD by overhead.sh, which compares.  Times on the simulated driver.
+ * What libzc costs a caught call: times driver calls one by one, through the pointers that a
+ * program gets, and prints the nanoseconds of each as text, one line a call: name, median, p99. Run
+ * bare and under LD_PRELOAD by overhead.sh, which compares.  Times on the simulated driver.
  */
 #include <cuda.h>
 #include <pthread.h>
@@ -192,7 +192,8 @@ int main(int argc, char **argv)
     if (!strcmp(mode, "start"))
         return 0;
     require(cuDeviceGet(&first, 0), "cuDeviceGet");
-    require(cuCtxCreate_v2(&context, 0, first), "cuCtxCreate");
+    require(cuDevicePrimaryCtxRetain(&context, first), "cuDevicePrimaryCtxRetain");
+    require(cuCtxSetCurrent(context), "cuCtxSetCurrent");
     require(cuMemAlloc(&device, 4096), "cuMemAlloc");
     require(cuMemAllocHost(&pinned, 4096), "cuMemAllocHost");
     if (cuModuleLoadData(&module, "") == CUDA_SUCCESS)

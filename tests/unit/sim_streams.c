@@ -162,6 +162,38 @@ static void values_in_memory_hold_a_stream_back(void **state)
     ok(cuMemFreeHost((void *)(uintptr_t)host));
 }
 
+static void a_batch_is_checked_whole_before_it_runs(void **state)
+{
+    CUstream s;
+    CUdeviceptr d, dsts[2], srcs[2];
+    int in[2] = {3, 4}, out[2];
+    size_t sizes[] = {4, 4}, starts[] = {0}, bad;
+    CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    (void)state;
+    ok(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    ok(cuMemAlloc_v2(&d, 8));
+    ok(cuMemsetD32_v2(d, 1, 2));
+    for (int i = 0; i < 2; i++) {
+        dsts[i] = d + (CUdeviceptr)(4 * i);
+        srcs[i] = (CUdeviceptr)(uintptr_t)&in[i];
+    }
+    sizes[1] = 400;
+    refused(CUDA_ERROR_INVALID_VALUE,
+            cuMemcpyBatchAsync(dsts, srcs, sizes, 2, &attributes, starts, 1, &bad, s));
+    assert_int_equal(1, bad);
+    ok(cuMemcpyDtoH_v2(out, d, 8));
+    assert_int_equal(1, out[0]);
+    sizes[1] = 4;
+    ok(cuMemcpyBatchAsync(dsts, srcs, sizes, 2, &attributes, starts, 1, &bad, s));
+    refused(CUDA_ERROR_INVALID_VALUE,
+            cuMemcpyBatchAsync(dsts, srcs, sizes, 2, &attributes, starts, 1, &bad, NULL));
+    ok(cuStreamSynchronize(s));
+    ok(cuMemcpyDtoH_v2(out, d, 8));
+    assert_memory_equal(in, out, 8);
+    ok(cuMemFree_v2(d));
+    ok(cuStreamDestroy_v2(s));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +204,7 @@ int main(void)
         sim_test(async_copies_stage_pageable_sources_but_not_pinned_ones),
         sim_test(frees_wait_for_the_device),
         sim_test(values_in_memory_hold_a_stream_back),
+        sim_test(a_batch_is_checked_whole_before_it_runs),
     };
     setenv("SIM_DELAY_US", "20000", 1);
     return sim_main(tests);

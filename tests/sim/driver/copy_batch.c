@@ -72,6 +72,38 @@ static size_t element_of(const CUmemcpy3DOperand *o)
     return a && a->desc.Width ? a->row / a->desc.Width : 0;
 }
 
+static void source_of(const CUmemcpy3DOperand *o, size_t unit, CUDA_MEMCPY3D *c)
+{
+    if (o->type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
+        c->srcMemoryType = CU_MEMORYTYPE_ARRAY;
+        c->srcArray = o->op.array.array;
+        c->srcXInBytes = o->op.array.offset.x * unit;
+        c->srcY = o->op.array.offset.y;
+        c->srcZ = o->op.array.offset.z;
+        return;
+    }
+    c->srcMemoryType = CU_MEMORYTYPE_UNIFIED;
+    c->srcDevice = o->op.ptr.ptr;
+    c->srcPitch = o->op.ptr.rowLength * unit;
+    c->srcHeight = o->op.ptr.layerHeight;
+}
+
+static void target_of(const CUmemcpy3DOperand *o, size_t unit, CUDA_MEMCPY3D *c)
+{
+    if (o->type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
+        c->dstMemoryType = CU_MEMORYTYPE_ARRAY;
+        c->dstArray = o->op.array.array;
+        c->dstXInBytes = o->op.array.offset.x * unit;
+        c->dstY = o->op.array.offset.y;
+        c->dstZ = o->op.array.offset.z;
+        return;
+    }
+    c->dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+    c->dstDevice = o->op.ptr.ptr;
+    c->dstPitch = o->op.ptr.rowLength * unit;
+    c->dstHeight = o->op.ptr.layerHeight;
+}
+
 /* Extents and rows are in elements: of the array where one side is an array, else of one byte. */
 static CUresult shape_of(const CUDA_MEMCPY3D_BATCH_OP *op, CUDA_MEMCPY3D *c)
 {
@@ -82,30 +114,8 @@ static CUresult shape_of(const CUDA_MEMCPY3D_BATCH_OP *op, CUDA_MEMCPY3D *c)
     *c = (CUDA_MEMCPY3D){.WidthInBytes = op->extent.width * unit,
                          .Height = op->extent.height,
                          .Depth = op->extent.depth};
-    if (op->src.type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
-        c->srcMemoryType = CU_MEMORYTYPE_ARRAY;
-        c->srcArray = op->src.op.array.array;
-        c->srcXInBytes = op->src.op.array.offset.x * unit;
-        c->srcY = op->src.op.array.offset.y;
-        c->srcZ = op->src.op.array.offset.z;
-    } else {
-        c->srcMemoryType = CU_MEMORYTYPE_UNIFIED;
-        c->srcDevice = op->src.op.ptr.ptr;
-        c->srcPitch = op->src.op.ptr.rowLength * unit;
-        c->srcHeight = op->src.op.ptr.layerHeight;
-    }
-    if (op->dst.type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
-        c->dstMemoryType = CU_MEMORYTYPE_ARRAY;
-        c->dstArray = op->dst.op.array.array;
-        c->dstXInBytes = op->dst.op.array.offset.x * unit;
-        c->dstY = op->dst.op.array.offset.y;
-        c->dstZ = op->dst.op.array.offset.z;
-    } else {
-        c->dstMemoryType = CU_MEMORYTYPE_UNIFIED;
-        c->dstDevice = op->dst.op.ptr.ptr;
-        c->dstPitch = op->dst.op.ptr.rowLength * unit;
-        c->dstHeight = op->dst.op.ptr.layerHeight;
-    }
+    source_of(&op->src, unit, c);
+    target_of(&op->dst, unit, c);
     return CUDA_SUCCESS;
 }
 

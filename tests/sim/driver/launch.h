@@ -32,9 +32,6 @@ struct sim_variable *sim_variable_find(const char *name);
 /* The kernel of a CUfunction or CUkernel, or NULL. */
 struct sim_function *sim_function_of(const void *handle);
 
-/* The i-th kernel, or NULL. */
-struct sim_function *sim_function_at(size_t i);
-
 /* Public address of a variable on a device; 0 where no addresses are left. */
 CUdeviceptr sim_variable_address(struct sim_variable *variable, int device);
 

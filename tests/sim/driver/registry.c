@@ -29,16 +29,6 @@ struct sim_function *sim_function_of(const void *handle)
     return f;
 }
 
-struct sim_function *sim_function_at(size_t i)
-{
-    pthread_mutex_lock(&registry_lock);
-    struct sim_function *f = functions;
-    while (f && i--)
-        f = f->next;
-    pthread_mutex_unlock(&registry_lock);
-    return f;
-}
-
 struct sim_variable *sim_variable_find(const char *name)
 {
     pthread_mutex_lock(&registry_lock);
