@@ -69,9 +69,12 @@ static inline CUcontext start_gpu(int device)
     return context;
 }
 
+static CUfunction fill_kernel; /* Of fill(), once loaded; it goes with its context. */
+
 /* Destroys the context with all its memory, so that what is live afterwards is a leak. */
 static inline void end_gpu(int device)
 {
+    fill_kernel = NULL;
     CHECK(cuDevicePrimaryCtxReset(device));
 }
 
@@ -112,16 +115,15 @@ static inline int fill_grid(void *const *args, const struct sim_launch *launch)
 
 static inline void fill(CUdeviceptr to, int value, size_t bytes, CUstream stream)
 {
-    static CUfunction kernel;
-    if (!kernel) {
+    if (!fill_kernel) {
         static const size_t sizes[] = {sizeof(to), sizeof(value), sizeof(bytes)};
         CUmodule module;
         sim_kernel_register("fill", fill_grid, 3, sizes);
         CHECK(cuModuleLoadData(&module, ""));
-        CHECK(cuModuleGetFunction(&kernel, module, "fill"));
+        CHECK(cuModuleGetFunction(&fill_kernel, module, "fill"));
     }
     void *args[] = {&to, &value, &bytes};
-    CHECK(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, args, NULL));
+    CHECK(cuLaunchKernel(fill_kernel, 1, 1, 1, 1, 1, 1, 0, stream, args, NULL));
 }
 
 /* True if all bytes of host memory have one value. */
