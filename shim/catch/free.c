@@ -88,6 +88,13 @@ ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
     return result;
 }
 
+/* For a free in stream order that no event can mark.  Waiting is forbidden during a capture; then the
+ * block stays the program's. */
+static CUresult wait_for_stream(CUstream stream, enum zc_flavour flavour)
+{
+    return zc_capture_any() ? CUDA_ERROR_OUT_OF_MEMORY : zc_stream_drain(stream, flavour);
+}
+
 /* The block is the program's until the stream comes to the free; then its pages may go. */
 ZC_BODY(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream))
 {
@@ -98,10 +105,12 @@ ZC_BODY(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream))
         if (zc_life_closing())
             return leave_to_exit(block, real(0, stream));
         CUevent event = zc_stream_mark(stream, entry->flavour);
-        if (!event)
-            return zc_blame(entry->fn, dptr, real(dptr, stream));
+        CUresult waited = event ? CUDA_SUCCESS : wait_for_stream(stream, entry->flavour);
+        if (waited != CUDA_SUCCESS)
+            return waited;
         if (!zc_block_claim(block)) {
-            zc_real.cuEventDestroy_v2(event);
+            if (event)
+                zc_real.cuEventDestroy_v2(event);
             return CUDA_ERROR_INVALID_VALUE;
         }
         note_free(block);

@@ -17,6 +17,7 @@
 #include "catch/capture.h"
 #include "catch/coverage.h"
 #include "catch/graph.h"
+#include "catch/loader.h"
 #include "catch/pool.h"
 #include "catch/real.h"
 #include "ledger/block.h"
@@ -29,6 +30,7 @@
 int zc_life_state = ZC_LIFE_OFF;
 static uint32_t starter; /* Thread that is starting libzc. */
 static bool closing;     /* exit(3) has begun. */
+static bool inherited;   /* A forked child whose own cuInit has not succeeded. */
 static struct zc_policy policy;
 static char policy_path[4096];
 
@@ -153,6 +155,7 @@ static void child(void)
     zc_graph_reset();
     zc_pool_reset();
     starter = 0;
+    inherited = true;
     if (__atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) != ZC_LIFE_PASS)
         __atomic_store_n(&zc_life_state, ZC_LIFE_OFF, __ATOMIC_RELEASE);
 }
@@ -173,14 +176,23 @@ static void start(void)
     }
     read_policy();
     open_log();
+    zc_loader_report();
     zc_place_start(&policy);
     write_meta();
     __atomic_store_n(&zc_life_state, zc_counters() ? ZC_LIFE_ON : ZC_LIFE_PASS, __ATOMIC_RELEASE);
 }
 
+void zc_life_init(void)
+{
+    inherited = false;
+    zc_life_on();
+}
+
 bool zc_life_start(void)
 {
     int state = ZC_LIFE_OFF;
+    if (inherited)
+        return false;
     if (__atomic_compare_exchange_n(&zc_life_state, &state, ZC_LIFE_STARTING, false,
                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         __atomic_store_n(&starter, zc_thread_id(), __ATOMIC_RELEASE);

@@ -9,6 +9,10 @@ struct zc_choice {
     void *answered;
 };
 
+/* Says what was opened out of libzc's reach before libzc was on: a process without CUDA hears
+ * nothing of it. */
+void zc_loader_report(void);
+
 struct zc_choice zc_dlsym_choose(void *handle, const char *name);
 struct zc_choice zc_dlopen_choose(const char *file, int mode);
 struct zc_choice zc_dlmopen_choose(long namespace_id, const char *file, int mode);

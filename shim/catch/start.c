@@ -9,7 +9,7 @@ ZC_BODY(cuInit, (unsigned int flags))
     (void)entry;
     CUresult result = real(flags);
     if (result == CUDA_SUCCESS)
-        zc_life_on();
+        zc_life_init();
     return result;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "catch/capture.h"
+#include "catch/life.h"
 #include "place/place.h"
 #include "place/stream.h"
 #include "place/workers.h"
@@ -44,6 +45,14 @@ static bool cpu_side(const struct zc_box *b)
         return false;
     return zc_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, b->address) !=
            CUDA_SUCCESS;
+}
+
+/* Reading write-combined memory by the CPU is many times slower than by DMA: CUDA C++ Programming
+ * Guide, "Write-Combining Memory". */
+static bool slow_to_read(const struct zc_box *b)
+{
+    return mapped(b) && b->block->rule >= 0 &&
+           zc_life_policy()->rules[b->block->rule].write_combined;
 }
 
 static void CUDA_CB run_pending(void *data)
@@ -94,7 +103,7 @@ bool zc_place_copy(struct zc_copy *c)
         return false;
     /* Waiting and asking are forbidden calls during a capture; the driver captures or copies
      * itself. */
-    if (zc_capture_any() || !cpu_side(&c->dst) || !cpu_side(&c->src))
+    if (zc_capture_any() || !cpu_side(&c->dst) || !cpu_side(&c->src) || slow_to_read(&c->src))
         return false;
     if (!c->async)
         return copy_drained(c);
