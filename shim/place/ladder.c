@@ -29,11 +29,26 @@ const struct zc_place *zc_place_of(enum zc_place_id id)
     (API_BIT(cuMemAlloc) | API_BIT(cuMemAllocPitch) | API_BIT(cuMemAllocAsync) |                   \
      API_BIT(cuMemAllocFromPoolAsync))
 
+/* True if the rule's `api` has one of the request's names as a word of its own; a glob that happens
+ * to cover it does not count. */
+static bool names_api(const struct zc_rule *rule, enum zc_api api)
+{
+    const char *list = rule->wanted[ZC_KEY_API];
+    for (const char *const *name = zc_api_names(api); list && *name; name++) {
+        size_t n = strlen(*name);
+        for (const char *at = strstr(list, *name); at; at = strstr(at + 1, *name))
+            if ((at == list || at[-1] == ' ' || at[-1] == ',') &&
+                (!at[n] || at[n] == ' ' || at[n] == ','))
+                return true;
+    }
+    return false;
+}
+
 static void check_rule(const struct zc_policy *policy, const struct zc_rule *rule)
 {
     const struct zc_key *keys = zc_policy_keys();
     for (unsigned a = 0; a < ZC_API_COUNT; a++)
-        if ((rule->apis & ~APIS_BUILT & (UINT64_C(1) << a)) && rule->place.count)
+        if ((rule->apis & ~APIS_BUILT & (UINT64_C(1) << a)) && names_api(rule, (enum zc_api)a))
             zc_message(ZC_WARN, "policy",
                        "%s:%u: rule %s: requests by %s are not placed by this version; they stay "
                        "where the program put them",
