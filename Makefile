@@ -85,6 +85,7 @@ all: $(B)/libzc.so   ## the library, build/libzc.so
 
 -include tests/sim/driver.mk tests/sim/runtime.mk kernels/kernels.mk
 include tests/tests.mk
+-include tests/gpu/gpu.mk
 
 # The commands in this file, to compile and to link, are part of every recipe: another compiler or
 # flag rebuilds all.

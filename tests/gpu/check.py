@@ -91,8 +91,7 @@ def chosen(words):
     sections = [word for word in words if word in SECTIONS] or SECTIONS
     here = os.path.dirname(os.path.abspath(__file__))
     found = programs.apps(here, quick)
-    found += programs.samples(os.path.abspath(os.environ["ZC_SAMPLES"])
-                              if os.environ.get("ZC_SAMPLES") else None, libraries)
+    found += programs.samples(os.environ.get("ZC_SAMPLES"), libraries)
     found += programs.kernels(build, libraries, quick)
     only = [word[len("only="):] for word in words if word.startswith("only=")]
     return [program for program in found if program.section in sections

@@ -1,6 +1,6 @@
 /*
  * The referee of the byte counts: a library that the CUDA driver loads into a program and that adds
- * up, from CUPTI's activity records, what the driver copied and set, apart from anything libzc says.
+ * up from CUPTI's activity records what the driver copied and set, whatever libzc says.
  *
  * The driver loads the library named by CUDA_INJECTION64_PATH in cuInit and calls its
  * InitializeInjection ("CUPTI: Injection" in the CUPTI manual), so that the program stays as it is.

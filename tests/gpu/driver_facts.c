@@ -1,7 +1,7 @@
 /*
- * Asks the CUDA driver what the simulated GPU has to imitate: error codes, pointer attributes, which
- * calls wait for what, and what a stream capture allows.  Prints one line a fact, without addresses
- * and times, so that two drivers can be compared by comparing their output.
+ * Asks the CUDA driver what the simulated GPU has to imitate: error codes, pointer attributes,
+ * which calls wait for what, and what a stream capture allows.  Prints one line a fact, without
+ * addresses and times, so that two drivers can be compared by comparing their output.
  *
  *   driver_facts      ends with status 77 where no driver answers
  *
@@ -26,7 +26,7 @@
 
 #define MIB ((size_t)1 << 20)
 #define HOST_BYTES (16 * MIB)
-#define WAIT_NS 300000000L /* How long pending work lasts when a call waits for it. */
+#define WAIT_NS 200000000L /* How long pending work lasts when a call waits for it. */
 
 /* Device 0 and what the rows allocate on it. */
 static CUdevice device;
@@ -182,8 +182,8 @@ static void pitch_fact(const char *name, size_t width, unsigned element)
     printf("%s: %s, pitch %zu, size %zu\n", name, code(result), pitch, size);
 }
 
-/* Pending work that ends when the call under test has returned, or else after WAIT_NS: then the call
- * was waiting for it.  So a call that does not wait may take its time on a busy machine. */
+/* Pending work that ends when the call under test has returned, or else after WAIT_NS: then the
+ * call was waiting for it.  So a call that does not wait may take its time on a busy machine. */
 static struct {
     sem_t returned; /* Posted once the call has returned. */
     int waited;     /* Whether the time was up first. */
@@ -282,7 +282,8 @@ static void print_facts(void)
 
 static char *host_memory(void)
 {
-    char *memory = mmap(NULL, HOST_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *memory =
+        mmap(NULL, HOST_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (memory == MAP_FAILED) {
         perror("mmap");

@@ -24,6 +24,8 @@ build=$(realpath "${ZC_BUILD:-build}")
 export ZC_BUILD=$build
 export OUT_DIR=${OUT_DIR:-$build/tests/gpu/out}
 mkdir -p "$OUT_DIR" || exit 2
+OUT_DIR=$(realpath "$OUT_DIR")
+[[ -z ${ZC_SAMPLES:-} ]] || ZC_SAMPLES=$(realpath "$ZC_SAMPLES")
 
 if ! python3 -c '
 import ctypes
@@ -54,4 +56,4 @@ export ZC_CUDA_LIBRARIES
 
 "$build/tests/gpu/driver_facts" >"$OUT_DIR/driver_facts.txt" ||
     echo "tests/gpu: driver_facts failed, exit status $?" >&2
-cd tests && exec python3 -m gpu.check "$@"
+cd tests && exec python3 -B -m gpu.check "$@"

@@ -1,6 +1,7 @@
 """Computes with Numba's CUDA target and prints digests of the results, bit by bit.
 
-Covers: kernels, shared memory, device, pinned and mapped arrays, streams and the deallocation queue.
+Covers: kernels, shared memory, device, pinned and mapped arrays, streams, and the queue of blocks
+that Numba frees later.
 """
 
 import hashlib

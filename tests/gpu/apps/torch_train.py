@@ -60,7 +60,7 @@ def operations():
     show("sort", *torch.sort(signal, dim=1))
     show("matmul", matrix @ matrix, torch.linalg.inv(matrix + 600 * torch.eye(512, device=DEVICE)))
     show("half", (matrix.half() @ matrix.half()).float())
-    show("cumsum", torch.cumsum(signal.double(), dim=0))
+    show("cumsum", torch.cumsum((signal * 1000).long(), dim=0))
     show("index", signal[:, ::7][torch.arange(63, -1, -1, device=DEVICE)])
 
 
