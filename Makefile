@@ -30,7 +30,9 @@ override LDFLAGS += -fsanitize=$(SAN)
 endif
 ifneq ($(V),1)
 Q := @
+ifeq ($(findstring s,$(firstword -$(MAKEFLAGS))),)
 say = @printf '  %-6s %s\n' $(1) $(2:$(CURDIR)/%=%)
+endif
 endif
 
 # NVIDIA's wheels, unpacked by `make deps`, stand in for a toolkit that is not there.
@@ -83,12 +85,14 @@ all: $(B)/libzc.so   ## the library, build/libzc.so
 
 -include tests/sim/driver.mk tests/sim/runtime.mk kernels/kernels.mk
 include tests/tests.mk
+-include tests/gpu/gpu.mk
 
-# The command in this file is part of every object's recipe: another compiler or flag rebuilds all.
+# The commands in this file, to compile and to link, are part of every recipe: another compiler or
+# flag rebuilds all.
+COMMAND = '$(filter-out -Werror,$(COMPILE))' '$(CC) $(CFLAGS) $(ZC_LDFLAGS) $(LDFLAGS)'
 $(B)/command: FORCE
 	@mkdir -p $(@D)
-	@echo '$(filter-out -Werror,$(COMPILE))' | cmp -s - $@ || \
-	    echo '$(filter-out -Werror,$(COMPILE))' > $@
+	@printf '%s\n' $(COMMAND) | cmp -s - $@ || printf '%s\n' $(COMMAND) > $@
 
 $(B)/%.o: %.c $(B)/command
 	$(call say,CC,$@)

@@ -6,7 +6,7 @@
 
 #include "common.h"
 
-/* driver_saxpy.cuh as PTX, by nvcc -ptx and bin2c; NUL-terminated, as cuModuleLoadData wants. */
+/* driver_saxpy.cuh as PTX, by nvcc -ptx: a C string, as cuModuleLoadData wants. */
 #include "driver_saxpy_ptx.h"
 
 #define CHECK(call) check_cuda((call), #call)

@@ -79,8 +79,8 @@ int main(int argc, char **argv)
     CHECK(cudaMalloc(&b.device_in, bytes));
     CHECK(cudaMalloc(&b.state, bytes));
     CHECK(cudaMalloc(&b.device_out, bytes));
-    CHECK(cudaMemset(b.state, 0, bytes));
     CHECK(cudaStreamCreate(&stream));
+    CHECK(cudaMemsetAsync(b.state, 0, bytes, stream));
     cudaGraphExec_t step = capture_step(&b, stream);
     report_ms(&report, "setup", now_ms() - start);
 

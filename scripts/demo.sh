@@ -30,7 +30,7 @@ if real_gpu; then
     echo "On this machine's GPU."
     libraries=${CUDA_HOME:-/usr/local/cuda}/lib64
 else
-    echo "On a simulated GPU, because there is no real one here: bytes are exact, times mean nothing."
+    echo "On a simulated GPU, for want of a real one: its bytes are exact, its times mean nothing."
     libraries=$build/sim
     export SIM_KERNELS=$build/sim/kernels/gather.so
 fi

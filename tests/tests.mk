@@ -1,6 +1,7 @@
 # Builds the test programs of tests/ into $(B)/tests.  A program's name says what it links with:
 # sim_* the simulated driver, runtime_* the simulated runtime as well, everything else the library's
-# own objects (libzc.a) except under tests/preload, whose programs are bare victims for LD_PRELOAD.
+# own objects (libzc.a).  The programs of tests/preload/programs are unaware of libzc and get it by
+# LD_PRELOAD; lib*.c there are shared objects for them to open.
 
 TEST_CFLAGS = -D_GNU_SOURCE -Ishim -Itests -I. -isystem $(CUDA_HOME)/include $(CFLAGS) -std=gnu11 \
               -pthread $(WARNINGS)
@@ -16,9 +17,9 @@ STRESS_TESTS := $(patsubst %.c,$(B)/%,$(wildcard tests/stress/*.c))
 ifneq ($(SAN),)
 UNIT_TESTS := $(filter-out $(B)/tests/unit/sim_% $(B)/tests/unit/runtime_%,$(UNIT_TESTS))
 endif
-PRELOAD_LIBS := $(patsubst %.c,$(B)/%.so,$(wildcard tests/preload/lib*.c))
-PRELOAD_PROGRAMS := $(patsubst %.c,$(B)/%,$(filter-out tests/preload/lib%,\
-                      $(wildcard tests/preload/*.c)))
+PRELOAD_LIBS := $(patsubst %.c,$(B)/%.so,$(wildcard tests/preload/programs/lib*.c))
+PRELOAD_PROGRAMS := $(patsubst %.c,$(B)/%,$(filter-out tests/preload/programs/lib%,\
+                      $(wildcard tests/preload/programs/*.c)))
 BENCHES := $(patsubst %.c,$(B)/%,$(wildcard tests/bench/*.c))
 FUZZERS := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/*_fuzz.c))
 FUZZ_REPLAYS := $(FUZZERS:%=%-replay)
@@ -49,13 +50,18 @@ endef
 $(foreach t,$(wildcard tests/unit/*.c),$(eval $(call TEST_PROGRAM,$(t),-lcmocka,$(B)/libzc.a)))
 $(foreach t,$(wildcard tests/stress/*.c),$(eval $(call TEST_PROGRAM,$(t),-lcmocka,$(B)/libzc.a)))
 $(foreach t,$(wildcard tests/bench/*.c),$(eval $(call TEST_PROGRAM,$(t),,$(B)/libzc.a)))
-$(foreach t,$(filter-out tests/preload/lib%,$(wildcard tests/preload/*.c)),\
-  $(eval $(call TEST_PROGRAM,$(t),,)))
 
 $(PRELOAD_LIBS): $(B)/%.so: %.c $(B)/command
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TEST_CFLAGS) -MMD -MP -MT $@ -MF $@.d -fPIC -shared $(LDFLAGS) -o $@ $< -ldl
+
+# They link with the simulation as others do with the driver's and the runtime's libraries.
+$(PRELOAD_PROGRAMS): $(B)/%: %.c $(SIM_LIBS) $(B)/command
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TEST_CFLAGS) -MMD -MP -MT $@ -MF $@.d $(LDFLAGS) -o $@ $< \
+	    -Wl,--as-needed $(SIM_LIBS) -ldl
 
 # The replay feeds files to the same harness without libFuzzer, so any compiler can build it.
 $(B)/tests/fuzz/%_fuzz-replay: tests/fuzz/%_fuzz.c tests/fuzz/replay.c $(B)/libzc.a
@@ -69,4 +75,4 @@ $(B)/tests/fuzz/%_fuzz: tests/fuzz/%_fuzz.c $(wildcard policy/*.c policy/*.h pol
 	$(Q)clang $(TEST_CFLAGS) -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -o $@ $< \
 	    $(wildcard policy/*.c)
 
--include $(wildcard $(B)/tests/*/*.d)
+-include $(wildcard $(B)/tests/*/*.d $(B)/tests/*/*/*.d)

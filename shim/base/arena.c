@@ -38,7 +38,7 @@ struct run {
     char *at, *end; /* What is left of the class's run. */
 };
 
-static struct zc_lock zc_arena;
+static struct zc_lock zc_arena = ZC_LOCK(ZC_RANK_ARENA);
 static struct mapping *mappings;
 static struct mapping *spares;
 static struct run chunk;              /* What is left of the current chunk. */

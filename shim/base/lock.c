@@ -13,6 +13,10 @@
 
 static __thread uint32_t cached_id;
 
+/* One bit for the rank of each lock that the thread holds or is taking.  Set before the lock is
+ * taken, so that a handler in between sees it. */
+static __thread uint32_t held;
+
 uint32_t zc_thread_id(void)
 {
     if (cached_id == 0)
@@ -70,10 +74,12 @@ bool zc_lock_take(struct zc_lock *lock)
 {
     uint32_t me = zc_thread_id();
 
+    if (held >> lock->rank)
+        return false;
+    held |= 1u << lock->rank;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (grab(lock, me))
         return true;
-    if ((__atomic_load_n(&lock->owner, __ATOMIC_RELAXED) & ~WAITERS) == me)
-        return false;
     for (int i = 0; i < SPINS; i++) {
         pause_cpu();
         if (__atomic_load_n(&lock->owner, __ATOMIC_RELAXED) == 0 && grab(lock, me))
@@ -87,9 +93,12 @@ void zc_lock_drop(struct zc_lock *lock)
 {
     if (__atomic_exchange_n(&lock->owner, 0, __ATOMIC_RELEASE) & WAITERS)
         futex(lock, FUTEX_WAKE, 1);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    held &= ~(1u << lock->rank);
 }
 
 void zc_lock_reset(struct zc_lock *lock)
 {
     __atomic_store_n(&lock->owner, 0, __ATOMIC_RELAXED);
+    held &= ~(1u << lock->rank);
 }

@@ -5,19 +5,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/*
- * Lock order: zc_lifecycle < zc_ledger < zc_site < zc_log < zc_arena.  A thread takes them only in
- * this direction and holds none of them while it calls the driver, the loader or a libc function
- * that may allocate.
- */
+/* The order in which a thread may take locks: only ever a later one than those it holds. */
+enum zc_lock_rank {
+    ZC_RANK_CATCH,  /* Tables of catch/ and place/. */
+    ZC_RANK_LEDGER, /* Blocks. */
+    ZC_RANK_SITE,   /* Sites. */
+    ZC_RANK_LOG,    /* The log's lines. */
+    ZC_RANK_ARENA,  /* libzc's own memory. */
+};
+
+/* No lock is held while libzc calls the driver, the loader or a libc function that may allocate. */
 struct zc_lock {
     uint32_t owner; /* Thread id of the holder, 0 when free.  Only accessed atomically. */
+    uint32_t rank;  /* enum zc_lock_rank; constant. */
 };
+
+#define ZC_LOCK(rank) {0, (rank)}
 
 /*
  * Takes the lock, waiting for other threads.  Returns false, without taking it, when the calling
- * thread holds it already: then we are in a signal handler that interrupted the critical section,
- * and waiting would never end.  The caller passes through without recording.
+ * thread holds this lock or a later one already: then we are in a signal handler that interrupted a
+ * critical section, and waiting might never end.  The caller passes through without recording.
  */
 bool zc_lock_take(struct zc_lock *lock);
 

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -85,12 +86,13 @@ static bool stderr_is_ours(void)
 }
 
 /* A pipe without a reader or a file at RLIMIT_FSIZE would kill the program by a signal.  Both are
- * sent to the calling thread (POSIX, write()), so that they can be blocked and taken back. */
+ * sent to the calling thread (POSIX, write()), so that they can be blocked and taken back.  libc's
+ * write(2) is a cancellation point, which could leave them blocked. */
 static void write_without_signals(const char *bytes, size_t n)
 {
     sigset_t ours, old, pending;
     struct timespec now = {0, 0};
-    ssize_t written;
+    long written;
 
     sigemptyset(&ours);
     sigpending(&pending);
@@ -100,7 +102,7 @@ static void write_without_signals(const char *bytes, size_t n)
         sigaddset(&ours, SIGXFSZ);
     pthread_sigmask(SIG_BLOCK, &ours, &old);
     do {
-        written = write(STDERR_FILENO, bytes, n);
+        written = syscall(SYS_write, STDERR_FILENO, bytes, n);
         if (written > 0) {
             bytes += written;
             n -= (size_t)written;

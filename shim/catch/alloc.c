@@ -30,8 +30,8 @@ static struct zc_backing *take_parked(const struct zc_ask *ask, const struct zc_
 }
 
 /*
- * Walks the rule's list; where it says `device`, or ends, the program's own call is made.  If the driver
- * has no memory for that, the walk goes on below it.
+ * Walks the rule's list; where it says `device`, or ends, the program's own call is made.  If the
+ * driver has no memory for that, the walk goes on below it.
  */
 static CUresult climb(const struct zc_ask *ask, const struct zc_rule *rule, const struct forward *f)
 {
@@ -67,7 +67,8 @@ static CUresult request(struct zc_ask *ask, const struct forward *f, bool conver
         return f->call(f);
     const struct zc_rule *rule = NULL;
     const char *why = NULL;
-    /* Zero sizes and null results have error codes of the driver's, and so has a missing context. */
+    /* Zero sizes and null results have error codes of the driver's, and so has a missing
+     * context. */
     if (f->dptr && ask->size && ask->device >= 0)
         rule = zc_ask_rule(ask);
     if (rule && zc_capture_any())

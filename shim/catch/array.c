@@ -1,9 +1,11 @@
 /* Arrays: opaque to programs and never moved; their requests are counted at their sites. */
 #include "catch/life.h"
 #include "catch/request.h"
+#include "ledger/block.h"
 #include "ledger/site.h"
 
-/* Bytes of an element of a format; 0 for compressed and planar ones, whose size has no simple rule. */
+/* Bytes of an element of a format; 0 for compressed and planar ones, whose size has no simple rule.
+ */
 static size_t element_bytes(CUarray_format format)
 {
     switch (format) {
@@ -28,9 +30,9 @@ static void note(const struct zc_entry *entry, CUarray_format format, unsigned c
                  size_t width, size_t height, size_t depth)
 {
     if (zc_life_on())
-        zc_site_note_request(zc_site_here(entry->frame, entry->pc),
-                             element_bytes(format) * channels * width * (height ? height : 1) *
-                                 (depth ? depth : 1));
+        zc_block_note_request(zc_site_here(entry->frame, entry->pc),
+                              element_bytes(format) * channels * width * (height ? height : 1) *
+                                  (depth ? depth : 1));
 }
 
 ZC_BODY(cuArrayCreate_v2, (CUarray * array, const CUDA_ARRAY_DESCRIPTOR *desc))

@@ -12,11 +12,12 @@ CUresult zc_blame(enum zc_fn fn, CUdeviceptr address, CUresult code)
         return code;
     const struct zc_policy *policy = zc_life_policy();
     const struct zc_rule *rule = &policy->rules[b->rule];
-    zc_message(ZC_ERROR, "refused",
-               "%s returned %u for block %U (%B at %x): it lies in '%s' by rule %s (%s:%u); give that "
-               "rule a narrower match or 'place = device'",
-               zc_fn_name(fn), (unsigned)code, b->id, b->size, b->base,
-               zc_place_name((enum zc_place_id)b->place), rule->name, policy->file, rule->line);
+    zc_message(
+        ZC_ERROR, "refused",
+        "%s returned %u for block %U (%B at %x): it lies in '%s' by rule %s (%s:%u); give that "
+        "rule a narrower match or 'place = device'",
+        zc_fn_name(fn), (unsigned)code, b->id, b->size, b->base,
+        zc_place_name((enum zc_place_id)b->place), rule->name, policy->file, rule->line);
     return code;
 }
 

@@ -1,4 +1,5 @@
-/* The hand-written bodies: their common first arguments, and their prototypes made from the table. */
+/* The hand-written bodies: their common first arguments, and their prototypes made from the table.
+ */
 #ifndef ZC_CATCH_CALL_H
 #define ZC_CATCH_CALL_H
 
@@ -24,8 +25,8 @@ struct zc_entry {
 CUdeviceptr zc_batch_op_address(unsigned int count, const CUstreamBatchMemOpParams *ops);
 
 /*
- * Says why the driver refused a call: when `address` lies in a block that libzc placed elsewhere, one
- * message names the rule, its line and the block.  Returns the driver's code unchanged.
+ * Says why the driver refused a call: when `address` lies in a block that libzc placed elsewhere,
+ * one message names the rule, its line and the block.  Returns the driver's code unchanged.
  */
 CUresult zc_blame(enum zc_fn fn, CUdeviceptr address, CUresult code);
 

@@ -55,8 +55,8 @@ ZC_BODY(cuStreamBeginCaptureToGraph,
 }
 #endif
 
-/* A capture ends whatever the result says, unless this stream had none: an invalidated capture gives
- * CUDA_ERROR_STREAM_CAPTURE_INVALIDATED and is over. */
+/* A capture ends whatever the result says, unless this stream had none: an invalidated capture
+ * gives CUDA_ERROR_STREAM_CAPTURE_INVALIDATED and is over. */
 ZC_BODY(cuStreamEndCapture, (CUstream stream, CUgraph *graph))
 {
     bool held = zc_capture_holds(stream, entry->flavour);

@@ -4,8 +4,8 @@
 
 #include "catch/real.h"
 
-/* True while any stream of the process is being captured.  Then nothing is converted, and libzc makes
- * no call that a capture in global mode forbids (cuStreamQuery, cuEventQuery and kin would
+/* True while any stream of the process is being captured.  Then nothing is converted, and libzc
+ * makes no call that a capture in global mode forbids (cuStreamQuery, cuEventQuery and kin would
  * invalidate it: CUDA Driver API, cuThreadExchangeStreamCaptureMode). */
 bool zc_capture_any(void);
 

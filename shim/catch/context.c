@@ -22,7 +22,8 @@ static bool collect(struct zc_block *block, void *arg)
     return c->count < BATCH;
 }
 
-/* The driver has freed what was its own; the ledger forgets it, and what is libzc's is given back. */
+/* The driver has freed what was its own; the ledger forgets it, and what is libzc's is given back.
+ */
 static void forget(CUcontext context)
 {
     struct collect c = {.context = context};
@@ -64,12 +65,13 @@ static bool primary_active(CUdevice device)
            zc_real.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active;
 }
 
-/* The handle of an active primary context: retained for a moment, because nothing else tells it. */
+/* The handle of an active primary context: retained for a moment, because nothing else tells it.
+ * NULL while the process exits: then the kernel takes back what is libzc's. */
 static CUcontext primary_of(CUdevice device)
 {
     CUcontext context = NULL;
-    if (!zc_life_on() || !primary_active(device) || !zc_real.cuDevicePrimaryCtxRetain ||
-        !zc_real.cuDevicePrimaryCtxRelease_v2 ||
+    if (!zc_life_on() || zc_life_closing() || !primary_active(device) ||
+        !zc_real.cuDevicePrimaryCtxRetain || !zc_real.cuDevicePrimaryCtxRelease_v2 ||
         zc_real.cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS)
         return NULL;
     zc_real.cuDevicePrimaryCtxRelease_v2(device);

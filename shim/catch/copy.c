@@ -88,9 +88,9 @@ static bool converted(const struct zc_box *b)
     return b->block && (b->block->flags & ZC_BLOCK_CONVERTED);
 }
 
-/* The driver refuses a range that leaves the allocation it begins in, to the byte.  The pages behind a
- * converted block are rounded up, and stay for a while after a free in stream order, so the check is
- * libzc's. */
+/* The driver refuses a range that leaves the allocation it begins in, to the byte.  The pages
+ * behind a converted block are rounded up, and stay for a while after a free in stream order, so
+ * the check is libzc's. */
 static bool leaves_block(const struct zc_box *b)
 {
     return converted(b) && ((b->block->flags & ZC_BLOCK_GHOST) ||
@@ -173,9 +173,9 @@ CUresult zc_copy_end(struct zc_copy *c)
         c->result = zc_staged_wait(c);
     if (__builtin_expect(c->result != CUDA_SUCCESS, 0)) {
         struct zc_box *b = converted(&c->dst) ? &c->dst : &c->src;
-        return converted(b) && !leaves_block(b) && !c->prefetch
-                   ? zc_blame(c->fn, b->address, c->result)
-                   : c->result;
+        bool outside = leaves_block(&c->dst) || leaves_block(&c->src);
+        return converted(b) && !outside && !c->prefetch ? zc_blame(c->fn, b->address, c->result)
+                                                        : c->result;
     }
     /* A captured copy has not happened yet; the graph's launches count it. */
     if (!c->bytes || (c->async && zc_capture_holds(c->stream, c->flavour)))

@@ -50,9 +50,10 @@ const char *zc_coverage_alone(const char *symbol)
 
 bool zc_coverage_is_memory(const char *symbol)
 {
-    static const char *const starts[] = {"cuArray",           "cuMipmappedArray",   "cuPointer",
-                                         "cuModuleGetGlobal", "cuLibraryGetGlobal", "cuIpcGetMem",
-                                         "cuIpcOpenMem",      "cuIpcCloseMem",      "cuTexRefSetAddress"};
+    static const char *const starts[] = {
+        "cuArray",           "cuMipmappedArray",   "cuPointer",
+        "cuModuleGetGlobal", "cuLibraryGetGlobal", "cuIpcGetMem",
+        "cuIpcOpenMem",      "cuIpcCloseMem",      "cuTexRefSetAddress"};
     if (strstr(symbol, "Mem") || strstr(symbol, "StreamWriteValue"))
         return true;
     for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)

@@ -1,37 +1,10 @@
 /* From the parameters of a copy, set or prefetch to its description. */
 #include "catch/describe.h"
 
-#include "base/clock.h"
-#include "catch/life.h"
-
-void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavour flavour)
-{
-    *c = (struct zc_copy){.fn = fn, .flavour = flavour, .on = zc_life_on(), .outcome = ZC_MOVED};
-    if (c->on)
-        c->start = zc_ticks();
-}
-
 static struct zc_box box(enum zc_side side, CUdeviceptr address, size_t span)
 {
     return (struct zc_box){.side = side, .address = side == ZC_SIDE_ARRAY ? 0 : address,
                            .span = span};
-}
-
-void zc_describe_line(struct zc_copy *c, enum zc_side ds, CUdeviceptr dst, enum zc_side ss,
-                      CUdeviceptr src, size_t n)
-{
-    c->dst = box(ds, dst, n);
-    c->src = box(ss, src, n);
-    c->bytes = n;
-    c->linear = true;
-}
-
-void zc_describe_line_async(struct zc_copy *c, enum zc_side ds, CUdeviceptr dst, enum zc_side ss,
-                            CUdeviceptr src, size_t n, CUstream stream)
-{
-    zc_describe_line(c, ds, dst, ss, src, n);
-    c->async = true;
-    c->stream = stream;
 }
 
 void zc_describe_peer(struct zc_copy *c, CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,
@@ -78,26 +51,48 @@ static struct zc_box region(CUmemorytype type, const void *host, CUdeviceptr dev
     return box(side, base + at[2] * slice + at[1] * pitch + at[0], span);
 }
 
+/* The versions of CUDA_MEMCPY2D, and those of CUDA_MEMCPY3D, share the names of the fields that
+ * count here. */
+#define DESCRIBE_2D(c, p)                                                                          \
+    do {                                                                                           \
+        const size_t extent[3] = {(p)->WidthInBytes, (p)->Height, 1};                              \
+        (c)->dst = region((p)->dstMemoryType, (p)->dstHost, (p)->dstDevice, (p)->dstPitch, 0,      \
+                          (const size_t[3]){(p)->dstXInBytes, (p)->dstY, 0}, extent);              \
+        (c)->src = region((p)->srcMemoryType, (p)->srcHost, (p)->srcDevice, (p)->srcPitch, 0,      \
+                          (const size_t[3]){(p)->srcXInBytes, (p)->srcY, 0}, extent);              \
+        (c)->bytes = extent[0] * extent[1];                                                        \
+    } while (0)
+
+static void on_stream(struct zc_copy *c, CUstream stream)
+{
+    c->async = true;
+    c->stream = stream;
+}
+
 void zc_describe_2d(struct zc_copy *c, const CUDA_MEMCPY2D *p)
 {
-    if (!p)
-        return;
-    const size_t extent[3] = {p->WidthInBytes, p->Height, 1};
-    c->dst = region(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstPitch, 0,
-                    (const size_t[3]){p->dstXInBytes, p->dstY, 0}, extent);
-    c->src = region(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcPitch, 0,
-                    (const size_t[3]){p->srcXInBytes, p->srcY, 0}, extent);
-    c->bytes = extent[0] * extent[1];
+    if (p)
+        DESCRIBE_2D(c, p);
 }
 
 void zc_describe_2d_async(struct zc_copy *c, const CUDA_MEMCPY2D *p, CUstream stream)
 {
     zc_describe_2d(c, p);
-    c->async = true;
-    c->stream = stream;
+    on_stream(c, stream);
 }
 
-/* CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER share the fields that count here by name. */
+void zc_describe_2d_v1(struct zc_copy *c, const CUDA_MEMCPY2D_v1 *p)
+{
+    if (p)
+        DESCRIBE_2D(c, p);
+}
+
+void zc_describe_2d_v1_async(struct zc_copy *c, const CUDA_MEMCPY2D_v1 *p, CUstream stream)
+{
+    zc_describe_2d_v1(c, p);
+    on_stream(c, stream);
+}
+
 #define DESCRIBE_3D(c, p)                                                                          \
     do {                                                                                           \
         const size_t extent[3] = {(p)->WidthInBytes, (p)->Height, (p)->Depth};                     \
@@ -119,8 +114,19 @@ void zc_describe_3d(struct zc_copy *c, const CUDA_MEMCPY3D *p)
 void zc_describe_3d_async(struct zc_copy *c, const CUDA_MEMCPY3D *p, CUstream stream)
 {
     zc_describe_3d(c, p);
-    c->async = true;
-    c->stream = stream;
+    on_stream(c, stream);
+}
+
+void zc_describe_3d_v1(struct zc_copy *c, const CUDA_MEMCPY3D_v1 *p)
+{
+    if (p)
+        DESCRIBE_3D(c, p);
+}
+
+void zc_describe_3d_v1_async(struct zc_copy *c, const CUDA_MEMCPY3D_v1 *p, CUstream stream)
+{
+    zc_describe_3d_v1(c, p);
+    on_stream(c, stream);
 }
 
 void zc_describe_3d_peer(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p)
@@ -134,22 +140,7 @@ void zc_describe_3d_peer(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p)
 void zc_describe_3d_peer_async(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p, CUstream stream)
 {
     zc_describe_3d_peer(c, p);
-    c->async = true;
-    c->stream = stream;
-}
-
-void zc_describe_set(struct zc_copy *c, CUdeviceptr dst, size_t n)
-{
-    c->dst = box(ZC_SIDE_DEVICE, dst, n);
-    c->bytes = n;
-    c->set = true;
-}
-
-void zc_describe_set_async(struct zc_copy *c, CUdeviceptr dst, size_t n, CUstream stream)
-{
-    zc_describe_set(c, dst, n);
-    c->async = true;
-    c->stream = stream;
+    on_stream(c, stream);
 }
 
 void zc_describe_set_2d(struct zc_copy *c, CUdeviceptr dst, size_t pitch, size_t width,
@@ -163,8 +154,7 @@ void zc_describe_set_2d_async(struct zc_copy *c, CUdeviceptr dst, size_t pitch, 
                               size_t height, CUstream stream)
 {
     zc_describe_set_2d(c, dst, pitch, width, height);
-    c->async = true;
-    c->stream = stream;
+    on_stream(c, stream);
 }
 
 void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n, CUstream stream)
@@ -172,6 +162,5 @@ void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n, CUstream
     c->dst = box(ZC_SIDE_DEVICE, ptr, n);
     c->bytes = n;
     c->prefetch = true;
-    c->async = true;
-    c->stream = stream;
+    on_stream(c, stream);
 }

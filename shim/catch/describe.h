@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "base/clock.h"
+#include "catch/life.h"
 #include "catch/real.h"
 #include "ledger/block.h"
 #include "ledger/traffic.h"
@@ -49,25 +51,81 @@ struct zc_copy {
     CUresult result;         /* What the wrapper returns. */
 };
 
-void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavour flavour);
+/* Begins a description: every field is set, and the clock starts.  Inline, as are the shapes that
+ * programs use most, because a caught call may cost little; and field by field, because compilers
+ * clear a struct of this size with a string instruction that takes longer than all the rest. */
+static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavour flavour)
+{
+    c->fn = fn;
+    c->flavour = flavour;
+    c->on = zc_life_on();
+    c->async = c->linear = c->set = c->prefetch = c->peer = false;
+    c->outcome = ZC_MOVED;
+    c->stream = NULL;
+    c->dst.side = c->src.side = ZC_SIDE_NONE;
+    c->dst.asked = c->src.asked = c->dst.real = c->src.real = ZC_KIND_PAGEABLE;
+    c->dst.address = c->src.address = 0;
+    c->dst.span = c->src.span = 0;
+    c->dst.block = c->src.block = NULL;
+    c->bytes = 0;
+    c->result = CUDA_SUCCESS;
+    c->start = c->on ? zc_ticks() : 0;
+}
 
 /* Fill a description from the parameters of each shape.  Null descriptors leave 0 bytes. */
-void zc_describe_line(struct zc_copy *c, enum zc_side ds, CUdeviceptr dst, enum zc_side ss,
-                      CUdeviceptr src, size_t n);
-void zc_describe_line_async(struct zc_copy *c, enum zc_side ds, CUdeviceptr dst, enum zc_side ss,
-                            CUdeviceptr src, size_t n, CUstream stream);
+static inline void zc_describe_line(struct zc_copy *c, enum zc_side ds, CUdeviceptr dst,
+                                    enum zc_side ss, CUdeviceptr src, size_t n)
+{
+    c->dst.side = ds;
+    c->dst.address = dst;
+    c->dst.span = n;
+    c->src.side = ss;
+    c->src.address = src;
+    c->src.span = n;
+    c->bytes = n;
+    c->linear = true;
+}
+
+static inline void zc_describe_line_async(struct zc_copy *c, enum zc_side ds, CUdeviceptr dst,
+                                          enum zc_side ss, CUdeviceptr src, size_t n,
+                                          CUstream stream)
+{
+    zc_describe_line(c, ds, dst, ss, src, n);
+    c->async = true;
+    c->stream = stream;
+}
+
 void zc_describe_peer(struct zc_copy *c, CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,
                       CUcontext src_context, size_t n);
 void zc_describe_peer_async(struct zc_copy *c, CUdeviceptr dst, CUcontext dst_context,
                             CUdeviceptr src, CUcontext src_context, size_t n, CUstream stream);
 void zc_describe_2d(struct zc_copy *c, const CUDA_MEMCPY2D *p);
 void zc_describe_2d_async(struct zc_copy *c, const CUDA_MEMCPY2D *p, CUstream stream);
+void zc_describe_2d_v1(struct zc_copy *c, const CUDA_MEMCPY2D_v1 *p);
+void zc_describe_2d_v1_async(struct zc_copy *c, const CUDA_MEMCPY2D_v1 *p, CUstream stream);
+void zc_describe_3d_v1(struct zc_copy *c, const CUDA_MEMCPY3D_v1 *p);
+void zc_describe_3d_v1_async(struct zc_copy *c, const CUDA_MEMCPY3D_v1 *p, CUstream stream);
 void zc_describe_3d(struct zc_copy *c, const CUDA_MEMCPY3D *p);
 void zc_describe_3d_async(struct zc_copy *c, const CUDA_MEMCPY3D *p, CUstream stream);
 void zc_describe_3d_peer(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p);
 void zc_describe_3d_peer_async(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p, CUstream stream);
-void zc_describe_set(struct zc_copy *c, CUdeviceptr dst, size_t n);
-void zc_describe_set_async(struct zc_copy *c, CUdeviceptr dst, size_t n, CUstream stream);
+static inline void zc_describe_set(struct zc_copy *c, CUdeviceptr dst, size_t n)
+{
+    c->dst.side = ZC_SIDE_DEVICE;
+    c->dst.address = dst;
+    c->dst.span = n;
+    c->bytes = n;
+    c->set = true;
+}
+
+static inline void zc_describe_set_async(struct zc_copy *c, CUdeviceptr dst, size_t n,
+                                         CUstream stream)
+{
+    zc_describe_set(c, dst, n);
+    c->async = true;
+    c->stream = stream;
+}
+
 void zc_describe_set_2d(struct zc_copy *c, CUdeviceptr dst, size_t pitch, size_t width,
                         size_t height);
 void zc_describe_set_2d_async(struct zc_copy *c, CUdeviceptr dst, size_t pitch, size_t width,
@@ -87,7 +145,8 @@ CUresult zc_copy_end(struct zc_copy *c);
 /* True when a side is a block of the host heap whose asynchronous copies libzc must complete. */
 bool zc_copy_staged(const struct zc_copy *c);
 
-/* Looks both sides up in the ledger, and asks the driver about addresses that the call leaves open. */
+/* Looks both sides up in the ledger, and asks the driver about addresses that the call leaves open.
+ */
 void zc_copy_resolve(struct zc_copy *c);
 
 /* The transfer's flow by what the program asked for and by the real kinds. */

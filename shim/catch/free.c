@@ -52,27 +52,47 @@ static CUresult free_converted(struct zc_block *block)
     return waited != CUDA_SUCCESS ? waited : released;
 }
 
+/* A free while the process exits: the memory goes with the process, and the driver's answer to
+ * freeing nothing says whether it is still there. */
+static CUresult leave_to_exit(struct zc_block *block, CUresult answer)
+{
+    if (!zc_block_claim(block))
+        return CUDA_ERROR_INVALID_VALUE;
+    note_free(block);
+    zc_block_remove(block);
+    return answer;
+}
+
 ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
 {
     (void)entry;
-    struct zc_block *block = dptr && zc_life_on() ? zc_converted_at(dptr) : NULL;
-    if (block) {
+    struct zc_block *block = dptr && zc_life_on() ? zc_block_find(dptr) : NULL;
+    if (block && (block->flags & ZC_BLOCK_CONVERTED)) {
         /* Refused during a capture as any cuMemFree is; freeing nothing asks the driver so. */
         CUresult captured = zc_capture_any() ? real(0) : CUDA_SUCCESS;
         if (captured != CUDA_SUCCESS)
             return captured;
         if (block->base != dptr || (block->flags & ZC_BLOCK_GHOST))
             return CUDA_ERROR_INVALID_VALUE;
+        if (zc_life_closing())
+            return leave_to_exit(block, real(0));
         return free_converted(block);
     }
     struct zc_untracked untracked;
-    zc_untrack(dptr, &untracked);
+    zc_untrack_block(block && block->base == dptr ? block : NULL, &untracked);
     CUresult result = real(dptr);
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED)
         zc_retrack(&untracked);
     else if (untracked.taken && !(untracked.copy.flags & ZC_BLOCK_STREAM))
         zc_park_reap_all();
     return result;
+}
+
+/* For a free in stream order that no event can mark.  Waiting is forbidden during a capture; then the
+ * block stays the program's. */
+static CUresult wait_for_stream(CUstream stream, enum zc_flavour flavour)
+{
+    return zc_capture_any() ? CUDA_ERROR_OUT_OF_MEMORY : zc_stream_drain(stream, flavour);
 }
 
 /* The block is the program's until the stream comes to the free; then its pages may go. */
@@ -82,11 +102,15 @@ ZC_BODY(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream))
     if (block && !zc_capture_holds(stream, entry->flavour)) {
         if (block->base != dptr || (block->flags & ZC_BLOCK_GHOST))
             return CUDA_ERROR_INVALID_VALUE;
+        if (zc_life_closing())
+            return leave_to_exit(block, real(0, stream));
         CUevent event = zc_stream_mark(stream, entry->flavour);
-        if (!event)
-            return zc_blame(entry->fn, dptr, real(dptr, stream));
+        CUresult waited = event ? CUDA_SUCCESS : wait_for_stream(stream, entry->flavour);
+        if (waited != CUDA_SUCCESS)
+            return waited;
         if (!zc_block_claim(block)) {
-            zc_real.cuEventDestroy_v2(event);
+            if (event)
+                zc_real.cuEventDestroy_v2(event);
             return CUDA_ERROR_INVALID_VALUE;
         }
         note_free(block);

@@ -13,7 +13,8 @@
 #include "catch/request.h"
 #include "log/log.h"
 
-/* uthash keeps its tables on libzc's arena, and an add without memory leaves the table as it was. */
+/* uthash keeps its tables on libzc's arena, and an add without memory leaves the table as it was.
+ */
 #define uthash_malloc(n) zc_arena_get(n)
 #define uthash_free(p, n) zc_arena_put(p, n)
 #define HASH_NONFATAL_OOM 1
@@ -23,9 +24,10 @@
 
 /* One copy or set of an executable graph. */
 struct node {
-    CUgraphNode id; /* The node of the graph it was made from, which updates name. */
-    unsigned asked, real;
-    uint64_t bytes;
+    CUgraphNode id;       /* The node of the graph it was made from, which updates name. */
+    CUdeviceptr dst, src; /* Where it begins; 0 for arrays, and for the source of a set. */
+    unsigned asked, real; /* Flows, as in struct zc_transfer. */
+    uint64_t bytes;       /* Bytes that each launch moves or sets. */
 };
 
 struct exec {
@@ -35,7 +37,7 @@ struct exec {
     UT_hash_handle hh;
 };
 
-static struct zc_lock lock;
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
 static struct exec *execs;
 
 void zc_graph_reset(void)
@@ -61,15 +63,22 @@ static bool push(struct exec *x, const struct node *n)
     return true;
 }
 
+static void fill_in(struct node *n, struct zc_copy *c)
+{
+    zc_copy_resolve(c);
+    zc_copy_flows(c, &n->asked, &n->real);
+    n->dst = c->dst.address;
+    n->src = c->src.address;
+    n->bytes = c->bytes;
+}
+
 static struct node describe_copy(CUgraphNode id, const CUDA_MEMCPY3D *params)
 {
     struct zc_copy c;
     struct node n = {.id = id};
     zc_copy_init(&c, ZC_FN_cuGraphLaunch, ZC_LEGACY);
     zc_describe_3d(&c, params);
-    zc_copy_resolve(&c);
-    zc_copy_flows(&c, &n.asked, &n.real);
-    n.bytes = c.bytes;
+    fill_in(&n, &c);
     return n;
 }
 
@@ -80,9 +89,7 @@ static struct node describe_set(CUgraphNode id, const CUDA_MEMSET_NODE_PARAMS *p
     zc_copy_init(&c, ZC_FN_cuGraphLaunch, ZC_LEGACY);
     zc_describe_set_2d(&c, params->dst, params->pitch, params->width * params->elementSize,
                        params->height);
-    zc_copy_resolve(&c);
-    zc_copy_flows(&c, &n.asked, &n.real);
-    n.bytes = c.bytes;
+    fill_in(&n, &c);
     return n;
 }
 
@@ -270,10 +277,13 @@ ZC_BODY(cuGraphAddMemAllocNode,
     return result;
 }
 
+/* The blocks are looked up at each launch, because they may be freed before the graph is. */
 static void record(const struct node *n, uint64_t ticks)
 {
     const struct zc_transfer t = {.asked = n->asked, .real = n->real, .outcome = ZC_MOVED,
-                                  .bytes = n->bytes, .ticks = ticks};
+                                  .bytes = n->bytes, .ticks = ticks,
+                                  .dst = n->dst ? zc_block_find(n->dst) : NULL,
+                                  .src = n->src ? zc_block_find(n->src) : NULL};
     zc_traffic_record(&t);
     if (zc_log_level() == ZC_LOG_EVENTS)
         zc_log_transfer(&t, zc_fn_name(ZC_FN_cuGraphLaunch));

@@ -36,8 +36,8 @@ static bool is_converted(const void *p)
     return zc_life_on() && zc_converted_at((CUdeviceptr)p);
 }
 
-/* Device memory and host memory are freed by calls of their own; each waits for the device, so what is
- * parked can go with it. */
+/* Device memory and host memory are freed by calls of their own; each waits for the device, so what
+ * is parked can go with it. */
 ZC_BODY(cuMemFreeHost, (void *p))
 {
     (void)entry;

@@ -139,7 +139,7 @@ static const struct zc_rule *match(const struct zc_hostmem_ask *ask, uint32_t *s
 /* The driver's own memory stays what the driver knows it to be. */
 static bool from_driver(const void *pc)
 {
-    struct zc_object object;
+    struct zc_object object = {.name = NULL};
     if (!zc_object_find((uint64_t)(uintptr_t)pc, &object) || !object.name)
         return false;
     const char *slash = strrchr(object.name, '/');
@@ -151,24 +151,21 @@ static struct zc_block *enter(uintptr_t base, const struct zc_slot *slot,
 {
     bool mine = zc_hostheap_mine(extent);
     bool pinned = mine && __atomic_load_n(&extent->pin, __ATOMIC_ACQUIRE) == ZC_PIN_DONE;
-    struct zc_block *b = zc_block_new();
+    const struct zc_block like = {
+        .base = base,
+        .size = slot->size,
+        .site = mine ? slot->site : 0, /* A child has a table of sites of its own. */
+        .flags = ZC_BLOCK_HOST,
+        .device = -1,
+        .rule = slot->rule,
+        .api = slot->api,
+        .place = ZC_PLACE_PINNED,
+        .asked = ZC_KIND_PAGEABLE,
+        .real = pinned ? ZC_KIND_PINNED : ZC_KIND_PAGEABLE,
+    };
+    struct zc_block *b = zc_block_add(&like);
     if (!b)
         return NULL;
-    b->base = base;
-    b->size = slot->size;
-    b->site = mine ? slot->site : 0; /* A child has a table of sites of its own. */
-    b->flags = ZC_BLOCK_HOST;
-    b->device = -1;
-    b->rule = slot->rule;
-    b->api = slot->api;
-    b->place = ZC_PLACE_PINNED;
-    b->asked = ZC_KIND_PAGEABLE;
-    b->real = pinned ? ZC_KIND_PINNED : ZC_KIND_PAGEABLE;
-    if (!zc_block_add(b)) {
-        zc_block_drop(b);
-        return NULL;
-    }
-    zc_site_note_request(b->site, b->size);
     if (zc_log_level() >= ZC_LOG_ALLOCS) {
         const struct zc_rule *rule = &zc_rules()->rules[slot->rule];
         if (zc_site_is_new(b->site))

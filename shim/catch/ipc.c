@@ -1,9 +1,9 @@
-/* Memory shared between processes. */
+/* Memory shared between processes, or with graphics APIs. */
 #include "catch/life.h"
 #include "catch/request.h"
 
-/* Only cuMemAlloc's own memory can be exported this way.  A converted block is refused with the code
- * that the driver gives for memory that can't be, and the message says whose doing that is. */
+/* Only cuMemAlloc's own memory can be exported this way.  A converted block is refused with the
+ * code that the driver gives for memory that can't be, and the message says whose doing that is. */
 ZC_BODY(cuIpcGetMemHandle, (CUipcMemHandle * handle, CUdeviceptr ptr))
 {
     if (zc_life_on() && zc_converted_at(ptr))
@@ -37,5 +37,14 @@ ZC_BODY(cuExternalMemoryGetMappedBuffer, (CUdeviceptr * ptr, CUexternalMemory me
     CUresult result = real(ptr, memory, desc);
     if (result == CUDA_SUCCESS)
         zc_track_foreign(entry, ZC_API_cuMemAlloc, *ptr, desc->size, ZC_KIND_DEVICE);
+    return result;
+}
+
+ZC_BODY(cuGraphicsResourceGetMappedPointer_v2,
+        (CUdeviceptr * ptr, size_t *bytes, CUgraphicsResource resource))
+{
+    CUresult result = real(ptr, bytes, resource);
+    if (result == CUDA_SUCCESS && ptr && bytes)
+        zc_track_foreign(entry, ZC_API_cuMemAlloc, *ptr, *bytes, ZC_KIND_DEVICE);
     return result;
 }

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 
 #include "base/arena.h"
 #include "base/clock.h"
@@ -14,6 +15,7 @@
 #include "catch/coverage.h"
 #include "catch/graph.h"
 #include "catch/hostmem.h"
+#include "catch/loader.h"
 #include "catch/pool.h"
 #include "catch/real.h"
 #include "catch/rules.h"
@@ -26,10 +28,24 @@
 
 int zc_life_state = ZC_LIFE_OFF;
 static uint32_t starter; /* Thread that is starting libzc. */
+static bool closing;     /* exit(3) has begun. */
+static bool inherited;   /* A forked child whose own cuInit has not succeeded. */
 
 const struct zc_policy *zc_life_policy(void)
 {
     return zc_rules();
+}
+
+bool zc_life_closing(void)
+{
+    return __atomic_load_n(&closing, __ATOMIC_ACQUIRE);
+}
+
+/* Handlers run in the reverse order of their registration.  This one is registered at the first
+ * cuInit, after the runtime's own, and so runs before the runtime lets go of the driver. */
+static void begin_exit(void)
+{
+    __atomic_store_n(&closing, true, __ATOMIC_RELEASE);
 }
 
 static void open_log(void)
@@ -80,13 +96,14 @@ static void child(void)
     zc_pool_reset();
     zc_rules_reset();
     starter = 0;
+    inherited = true;
     if (__atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) != ZC_LIFE_PASS)
         __atomic_store_n(&zc_life_state, ZC_LIFE_OFF, __ATOMIC_RELEASE);
 }
 
 static void start(void)
 {
-    static bool watching_forks;
+    static bool registered;
     zc_rules_announce();
     /* Once more: a program may set variables for libzc after its first large request. */
     if (zc_options_read()->secure) {
@@ -94,20 +111,30 @@ static void start(void)
         return;
     }
     zc_clock_calibrate();
-    if (!watching_forks) {
+    if (!registered) {
         pthread_atfork(NULL, NULL, child);
-        watching_forks = true;
+        atexit(begin_exit);
+        registered = true;
     }
     open_log();
+    zc_loader_report();
     zc_place_start(zc_rules());
     write_meta();
     zc_hostmem_announce();
     __atomic_store_n(&zc_life_state, zc_counters() ? ZC_LIFE_ON : ZC_LIFE_PASS, __ATOMIC_RELEASE);
 }
 
+void zc_life_init(void)
+{
+    inherited = false;
+    zc_life_on();
+}
+
 bool zc_life_start(void)
 {
     int state = ZC_LIFE_OFF;
+    if (inherited)
+        return false;
     if (__atomic_compare_exchange_n(&zc_life_state, &state, ZC_LIFE_STARTING, false,
                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         __atomic_store_n(&starter, zc_thread_id(), __ATOMIC_RELEASE);

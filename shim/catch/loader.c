@@ -3,9 +3,11 @@
 #include "catch/loader.h"
 
 #include <dlfcn.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "base/message.h"
+#include "catch/life.h"
 #include "catch/real.h"
 
 /* A driver name: "cu" and a capital letter.  cuBLAS, cuDNN and curl also start with "cu", and only
@@ -42,28 +44,64 @@ zc_dlsym_choose(void *handle, const char *name)
     return (struct zc_choice){address, (void *)1};
 }
 
+/* The first object of each kind that was opened out of libzc's reach. */
+struct unreached {
+    const char *code;   /* Of the message. */
+    const char *reason; /* Its end. */
+    uint32_t state;     /* 0 none, 1 being noted, 2 noted, 3 said. */
+    char file[256];
+};
+
 /* RTLD_DEEPBIND puts the opened object's own scope before every preload: its calls pass libzc by. */
+static struct unreached deepbind = {
+    .code = "deepbind",
+    .reason = "is opened with RTLD_DEEPBIND: CUDA calls that it binds by itself pass by libzc (calls "
+              "through libcudart are still seen)"};
+static struct unreached dlmopened = {
+    .code = "dlmopen",
+    .reason = "is opened in a namespace of its own, where libzc is not: its CUDA calls are not seen"};
+
+static void say(struct unreached *u)
+{
+    uint32_t noted = 2;
+    if (__atomic_compare_exchange_n(&u->state, &noted, 3, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_RELAXED))
+        zc_message(ZC_WARN, u->code, "%s %s", u->file, u->reason);
+}
+
+static void note(struct unreached *u, const char *file)
+{
+    uint32_t none = 0;
+    if (!file || !__atomic_compare_exchange_n(&u->state, &none, 1, false, __ATOMIC_ACQ_REL,
+                                              __ATOMIC_RELAXED))
+        return;
+    strncpy(u->file, file, sizeof(u->file) - 1);
+    __atomic_store_n(&u->state, 2, __ATOMIC_RELEASE);
+    if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON)
+        say(u);
+}
+
+void zc_loader_report(void)
+{
+    say(&deepbind);
+    say(&dlmopened);
+}
+
 struct zc_choice zc_dlopen_choose(const char *file, int mode)
 {
     zc_libc_find();
-    if ((mode & RTLD_DEEPBIND) && file && zc_message_first("deepbind"))
-        zc_message(ZC_WARN, "deepbind",
-                   "%s is opened with RTLD_DEEPBIND: CUDA calls that it binds by itself pass by "
-                   "libzc (calls through libcudart are still seen)",
-                   file);
+    if (mode & RTLD_DEEPBIND)
+        note(&deepbind, file);
     return go_on((void *)zc_real_dlopen);
 }
 
 struct zc_choice zc_dlmopen_choose(long namespace_id, const char *file, int mode)
 {
+    static void *real;
     (void)mode;
     zc_libc_find();
-    if (namespace_id != LM_ID_BASE && file && zc_message_first("dlmopen"))
-        zc_message(ZC_WARN, "dlmopen",
-                   "%s is opened in a namespace of its own, where libzc is not: its CUDA calls are "
-                   "not seen",
-                   file);
-    static void *real;
+    if (namespace_id != LM_ID_BASE)
+        note(&dlmopened, file);
     if (!__atomic_load_n(&real, __ATOMIC_ACQUIRE))
         __atomic_store_n(&real, zc_real_dlsym(RTLD_NEXT, "dlmopen"), __ATOMIC_RELEASE);
     return go_on(real);

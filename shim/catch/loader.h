@@ -2,11 +2,16 @@
 #ifndef ZC_CATCH_LOADER_H
 #define ZC_CATCH_LOADER_H
 
-/* Returned in two registers: where to continue, or the answer itself when `answered` is not NULL. */
+/* Returned in two registers: where to continue, or the answer itself when `answered` is not NULL.
+ */
 struct zc_choice {
     void *address;
     void *answered;
 };
+
+/* Says what was opened out of libzc's reach before libzc was on: a process without CUDA hears
+ * nothing of it. */
+void zc_loader_report(void);
 
 struct zc_choice zc_dlsym_choose(void *handle, const char *name);
 struct zc_choice zc_dlopen_choose(const char *file, int mode);

@@ -13,10 +13,11 @@ struct pool {
     struct pool *next;
     CUmemoryPool handle;
     bool exportable;
-    cuuint64_t used, used_high; /* Bytes of converted blocks: now, and the most since the last reset. */
+    cuuint64_t used,
+        used_high; /* Bytes of converted blocks: now, and the most since the last reset. */
 };
 
-static struct zc_lock lock;
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
 static struct pool *pools;
 
 /* Under the lock.  `make` adds a record for a pool that has none. */

@@ -27,10 +27,10 @@ static CUresult put_word(void *data, uint64_t value)
 }
 
 /*
- * One attribute of a converted block, as the driver answers it for device memory of cuMemAlloc or of a
- * pool.  The two that name what the block can do for other processes and other bus devices tell the
- * truth, because a program that asks takes another way if it can't; and so does the number that only
- * has to be unique.
+ * One attribute of a converted block, as the driver answers it for device memory of cuMemAlloc or
+ * of a pool.  The two that name what the block can do for other processes and other bus devices
+ * tell the truth, because a program that asks takes another way if it can't; and so does the number
+ * that only has to be unique.
  */
 static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_block *b,
                        void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
@@ -51,7 +51,8 @@ static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_
         memset(data, 0, sizeof(CUDA_POINTER_ATTRIBUTE_P2P_TOKENS));
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-        return put_int(data, !!(__atomic_load_n(&b->flags, __ATOMIC_RELAXED) & ZC_BLOCK_SYNC_MEMOPS));
+        return put_int(data,
+                       !!(__atomic_load_n(&b->flags, __ATOMIC_RELAXED) & ZC_BLOCK_SYNC_MEMOPS));
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
@@ -89,34 +90,27 @@ ZC_BODY(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdev
 }
 
 /* Of many attributes the ones that do not apply are 0, and the call succeeds: CUDA Driver API,
- * cuPointerGetAttributes. */
+ * cuPointerGetAttributes.  A freed block is asked about as memory that the driver does not know. */
 ZC_BODY(cuPointerGetAttributes,
         (unsigned int count, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr))
 {
     (void)entry;
+    static const char unknown;
     const struct zc_block *b = asked_about(ptr);
+    if (b && (b->flags & ZC_BLOCK_GHOST))
+        return real(count, attributes, data, (CUdeviceptr)&unknown);
     CUresult result = real(count, attributes, data, zc_pinned_disguise(ptr));
     if (!b || result != CUDA_SUCCESS || !zc_real.cuPointerGetAttribute)
         return result;
-    for (unsigned i = 0; i < count; i++) {
-        if (answer(zc_real.cuPointerGetAttribute, b, data[i], attributes[i], ptr) == CUDA_SUCCESS)
-            continue;
-        if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER)
+    for (unsigned i = 0; i < count; i++)
+        if (answer(zc_real.cuPointerGetAttribute, b, data[i], attributes[i], ptr) != CUDA_SUCCESS &&
+            attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER)
             put_word(data[i], 0);
-        if (b->flags & ZC_BLOCK_GHOST && attributes[i] == CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
-            put_int(data[i], 0);
-        if (b->flags & ZC_BLOCK_GHOST && attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_POINTER)
-            put_word(data[i], 0);
-        if (b->flags & ZC_BLOCK_GHOST && attributes[i] == CU_POINTER_ATTRIBUTE_IS_MANAGED)
-            put_int(data[i], 0);
-        if (b->flags & ZC_BLOCK_GHOST && attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
-            put_int(data[i], CU_DEVICE_INVALID);
-    }
     return result;
 }
 
-/* Converted blocks keep the flag themselves: libzc's copies of them are no more asynchronous than it
- * allows, and the driver refuses it for some kinds of memory. */
+/* Converted blocks keep the flag themselves: libzc's copies of them are no more asynchronous than
+ * it allows, and the driver refuses it for some kinds of memory. */
 ZC_BODY(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute, CUdeviceptr ptr))
 {
     (void)entry;
@@ -147,9 +141,9 @@ ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr
     return CUDA_SUCCESS;
 }
 
-/* Free device memory as if the converted blocks lay there.  What vmm holds is missing already.  Managed
- * pages are missing only once they moved to the device, so they may be counted twice: then the answer is
- * too small, which makes a program careful, and never too large. */
+/* Free device memory as if the converted blocks lay there.  What vmm holds is missing already.
+ * Managed pages are missing only once they moved to the device, so they may be counted twice: then
+ * the answer is too small, which makes a program careful, and never too large. */
 ZC_BODY(cuMemGetInfo_v2, (size_t *free, size_t *total))
 {
     (void)entry;

@@ -30,7 +30,8 @@ enum zc_fn {
 
 /*
  * The real functions, one correctly typed pointer a row, in the order of enum zc_fn; NULL where the
- * driver has none.  Written once by zc_real_find(), read with plain loads: the pointers never change.
+ * driver has none.  Written once by zc_real_find(), read with plain loads: the pointers never
+ * change.
  */
 struct zc_real {
 #define ZC_COPY(name, base, flavour, params, args, describe) __typeof__(base) *name;
@@ -49,7 +50,8 @@ extern struct zc_real zc_real;
  */
 bool zc_real_find(void *near);
 
-/* The real function of a row, looking for the driver first where that was not done; NULL if none. */
+/* The real function of a row, looking for the driver first where that was not done; NULL if none.
+ */
 #define ZC_REAL(name)                                                                              \
     (__builtin_expect(zc_real.name != NULL, 1) || zc_real_find(NULL) ? zc_real.name : NULL)
 
@@ -66,7 +68,8 @@ void *zc_wrapper_of(void *real);
 /* True if the address is one of libzc's wrappers. */
 bool zc_is_wrapper(const void *address);
 
-/* The libc functions behind libzc's hooks, found by dlvsym(3): `dlsym` from here never is the hook. */
+/* The libc functions behind libzc's hooks, found by dlvsym(3): `dlsym` from here never is the hook.
+ */
 extern void *(*zc_real_dlsym)(void *handle, const char *name);
 extern void *(*zc_real_dlopen)(const char *file, int mode);
 void zc_libc_find(void);

@@ -95,27 +95,27 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
                   const struct zc_rule *rule, const char *why)
 {
     const struct zc_place *place = backing ? zc_place_of(backing->place) : NULL;
-    struct zc_block *b = zc_block_new();
+    struct zc_block
+        like; /* Set field by field: clearing it first takes longer than all the rest. */
+    like.base = address;
+    like.size = ask->size;
+    like.context = ask->context;
+    like.pool = ask->pool;
+    like.backing = backing;
+    for (unsigned i = 0; i < sizeof(like.cell) / sizeof(like.cell[0]); i++)
+        like.cell[i] = NULL;
+    like.next_dead = NULL;
+    like.site = ask->site;
+    like.flags = ask->flags | (backing ? ZC_BLOCK_CONVERTED : 0);
+    like.device = (int16_t)ask->device;
+    like.rule = rule ? (int16_t)(rule - zc_life_policy()->rules) : -1;
+    like.api = (uint8_t)ask->api;
+    like.place = (uint8_t)(backing ? backing->place : ask->home);
+    like.asked = (uint8_t)ask->asked;
+    like.real = (uint8_t)(place ? place->real : ask->asked);
+    struct zc_block *b = zc_block_add(&like);
     if (!b)
         return false;
-    b->base = address;
-    b->size = ask->size;
-    b->context = ask->context;
-    b->pool = ask->pool;
-    b->backing = backing;
-    b->site = ask->site;
-    b->flags = ask->flags | (backing ? ZC_BLOCK_CONVERTED : 0);
-    b->device = (int16_t)ask->device;
-    b->rule = rule ? (int16_t)(rule - zc_life_policy()->rules) : -1;
-    b->api = (uint8_t)ask->api;
-    b->place = (uint8_t)(backing ? backing->place : ask->home);
-    b->asked = (uint8_t)ask->asked;
-    b->real = (uint8_t)(place ? place->real : ask->asked);
-    if (!zc_block_add(b)) {
-        zc_block_drop(b);
-        return false;
-    }
-    zc_site_note_request(ask->site, ask->size);
     zc_pool_note_alloc(b);
     log_alloc(b, rule, why);
     return true;
@@ -161,7 +161,11 @@ struct zc_block *zc_converted_at(CUdeviceptr address)
 
 void zc_untrack(CUdeviceptr address, struct zc_untracked *out)
 {
-    struct zc_block *b = zc_life_on() ? zc_block_at(address) : NULL;
+    zc_untrack_block(zc_life_on() ? zc_block_at(address) : NULL, out);
+}
+
+void zc_untrack_block(struct zc_block *b, struct zc_untracked *out)
+{
     out->taken = b && !(b->flags & ZC_BLOCK_CONVERTED) && zc_block_claim(b);
     if (!out->taken)
         return;
@@ -174,12 +178,10 @@ void zc_untrack(CUdeviceptr address, struct zc_untracked *out)
 
 void zc_retrack(const struct zc_untracked *block)
 {
-    struct zc_block *b = block->taken ? zc_block_new() : NULL;
-    if (!b)
+    if (!block->taken)
         return;
-    *b = block->copy;
-    memset(b->cell, 0, sizeof(b->cell));
-    b->next_dead = NULL;
-    if (!zc_block_add(b))
-        zc_block_drop(b);
+    struct zc_block like = block->copy;
+    memset(like.cell, 0, sizeof(like.cell));
+    like.next_dead = NULL;
+    zc_block_add(&like);
 }

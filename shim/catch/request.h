@@ -31,9 +31,10 @@ const struct zc_rule *zc_ask_rule(const struct zc_ask *ask);
 enum zc_stream_kind zc_stream_kind_of(CUstream stream, enum zc_flavour flavour);
 
 /*
- * Enters a block into the ledger and the log.  `backing` is NULL for a block that is where the program
- * asked for it.  `why` says which places of the rule were passed over, NULL or "" for none.  Returns
- * false when there is no memory for it; a block left where asked is then simply not tracked.
+ * Enters a block into the ledger and the log.  `backing` is NULL for a block that is where the
+ * program asked for it.  `why` says which places of the rule were passed over, NULL or "" for none.
+ * Returns false when there is no memory for it; a block left where asked is then simply not
+ * tracked.
  */
 bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backing *backing,
                   const struct zc_rule *rule, const char *why);
@@ -62,6 +63,7 @@ struct zc_untracked {
     bool taken;           /* It was in the ledger. */
 };
 void zc_untrack(CUdeviceptr address, struct zc_untracked *out);
+void zc_untrack_block(struct zc_block *block, struct zc_untracked *out); /* NULL takes nothing. */
 void zc_retrack(const struct zc_untracked *block);
 
 /* Forgets the current device that threads remember; for calls that destroy contexts. */

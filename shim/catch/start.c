@@ -9,14 +9,14 @@ ZC_BODY(cuInit, (unsigned int flags))
     (void)entry;
     CUresult result = real(flags);
     if (result == CUDA_SUCCESS)
-        zc_life_on();
+        zc_life_init();
     return result;
 }
 
 /* The driver answers first, with the program's own arguments; then the address that it returned is
- * mapped to its wrapper.  The name alone would be ambiguous: one name stands for several functions by
- * version and flags.  cuGetProcAddress itself is a row too, so a program that asks for it gets the
- * wrapper again. */
+ * mapped to its wrapper.  The name alone would be ambiguous: one name stands for several functions
+ * by version and flags.  cuGetProcAddress itself is a row too, so a program that asks for it gets
+ * the wrapper again. */
 static void substitute(const char *symbol, void **pfn, int version)
 {
     if (!symbol || !*symbol || !pfn || !*pfn)

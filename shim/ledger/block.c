@@ -8,6 +8,7 @@
 #include "ledger/cell.h"
 #include "ledger/gate.h"
 #include "ledger/index.h"
+#include "ledger/site.h"
 #include "log/counters.h"
 
 /*
@@ -20,7 +21,7 @@ _Static_assert(sizeof(struct zc_block) <= 144, "memory for each live block is bo
 
 __thread uint8_t zc_gate_inside __attribute__((tls_model("initial-exec")));
 
-static struct zc_lock zc_ledger;
+static struct zc_lock zc_ledger = ZC_LOCK(ZC_RANK_LEDGER);
 static uint64_t serial;                         /* Id given last. */
 static struct zc_block *dead;                   /* Left by signal handlers; atomic. */
 static struct zc_block *rest_first, *rest_last; /* Blocks at rest, oldest first. */
@@ -105,30 +106,16 @@ static void change_leave(void)
     zc_gate_leave();
 }
 
-struct zc_block *zc_block_new(void)
+/* A block that has rested, or fresh memory; under the lock. */
+static struct zc_block *block_new(void)
 {
-    struct zc_block *block = NULL;
+    struct zc_block *block = rest_first;
 
-    if (change_enter()) {
-        if (resting > RESTING) {
-            block = rest_first;
-            rest_first = block->next_dead;
-            resting--;
-        }
-        change_leave();
-    }
-    if (block != NULL)
-        memset(block, 0, sizeof(*block));
-    else
-        block = zc_arena_get(sizeof(*block));
-    if (block == NULL)
-        __atomic_fetch_add(&untracked, 1, __ATOMIC_RELAXED);
+    if (resting <= RESTING)
+        return zc_arena_get(sizeof(*block));
+    rest_first = block->next_dead;
+    resting--;
     return block;
-}
-
-void zc_block_drop(struct zc_block *block)
-{
-    zc_arena_put(block, sizeof(*block));
 }
 
 /* Takes a block out whose addresses the driver has given to a newer one. */
@@ -144,28 +131,43 @@ static void displace(struct zc_block *old)
     rest(old);
 }
 
-bool zc_block_add(struct zc_block *block)
+struct zc_block *zc_block_add(const struct zc_block *like)
 {
-    uint64_t end = end_of(block);
-    struct zc_block *old;
-    bool added;
+    uint64_t end = end_of(like);
+    struct zc_block *block = NULL, *old;
 
-    if (!change_enter()) {
+    if (change_enter()) {
+        block = block_new();
+        if (block != NULL) {
+            bool added;
+
+            *block = *like;
+            block->id = serial + 1;
+            __atomic_store_n(&block->state, ZC_BLOCK_LIVE, __ATOMIC_RELAXED);
+            while (!(added = zc_index_insert(block->base, end, block, &old)) && old != NULL)
+                displace(old);
+            if (added) {
+                serial++;
+                gauge_change(block, 1);
+                zc_site_note_request(block->site, block->size);
+            } else {
+                rest(block);
+                block = NULL;
+            }
+        }
+        change_leave();
+    }
+    if (block == NULL)
         __atomic_fetch_add(&untracked, 1, __ATOMIC_RELAXED);
-        return false;
-    }
-    block->id = serial + 1;
-    __atomic_store_n(&block->state, ZC_BLOCK_LIVE, __ATOMIC_RELAXED);
-    while (!(added = zc_index_insert(block->base, end, block, &old)) && old != NULL)
-        displace(old);
-    if (added) {
-        serial++;
-        gauge_change(block, 1);
-    }
+    return block;
+}
+
+void zc_block_note_request(uint32_t site, uint64_t bytes)
+{
+    if (!change_enter())
+        return;
+    zc_site_note_request(site, bytes);
     change_leave();
-    if (!added)
-        __atomic_fetch_add(&untracked, 1, __ATOMIC_RELAXED);
-    return added;
 }
 
 struct zc_block *zc_block_find(uint64_t address)

@@ -11,7 +11,7 @@
 enum zc_block_state { ZC_BLOCK_LIVE = 1, ZC_BLOCK_FREEING = 2 };
 
 /*
- * One live allocation.  Fields are written before the block is published by zc_block_add() and
+ * One live allocation.  Fields are set as zc_block_add() publishes the block and
  * constant afterwards, except `state`, `cells`, `flags` and, for host blocks, `real` (atomics).  At
  * most 144 bytes.
  */
@@ -42,20 +42,16 @@ struct zc_block {
 #define ZC_BLOCK_HOST 32u      /* Of the host heap: libc memory to the program, pinned once used. */
 #define ZC_BLOCK_SYNC_MEMOPS 8u /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set by the program. */
 
-/* A zeroed block, or NULL (then the request is not tracked, and counted as such). */
-struct zc_block *zc_block_new(void);
-
-/* Gives back a block that was not added. */
-void zc_block_drop(struct zc_block *block);
-
 /*
- * Gives the block its id and makes it findable.  Returns false when the calling thread was
- * interrupted inside the ledger or memory ran out; the block is then still the caller's (see
- * zc_block_drop()), and the request is counted as untracked.  A block that overlaps an older one
- * replaces it: the driver has reused addresses whose free was not seen.  Requests and frees at the
- * block's site are not counted here but by the caller (zc_site_note_request()).
+ * Enters a copy of `like`, gives it its id and makes it findable.  `like` has no id, state or
+ * cells. Returns NULL when the calling thread was interrupted inside the ledger or memory ran out;
+ * the request is then not tracked, and counted as such.  A block that overlaps an older one
+ * replaces it: the driver has reused addresses whose free was not seen.
  */
-bool zc_block_add(struct zc_block *block);
+struct zc_block *zc_block_add(const struct zc_block *like);
+
+/* Counts a request that makes no block (an array) at its site. */
+void zc_block_note_request(uint32_t site, uint64_t bytes);
 
 /*
  * The block that [address, address] lies in, or NULL.  Lock-free, no allocation, signal-safe.  The

@@ -6,8 +6,8 @@
 
 #include <stddef.h>
 
-#include "base/arena.h"
 #include "ledger/block.h"
+#include "ledger/gate.h"
 #include "ledger/site.h"
 #include "log/counters.h"
 
@@ -52,16 +52,17 @@ static uint32_t list_pop(void)
     return ZC_COUNTERS_CELLS;
 }
 
-static struct zc_cell *cell_get(const struct zc_block *block, enum zc_dir dir)
+static struct zc_cell *cell_get(const struct zc_block *block, enum zc_dir dir, uint32_t writer)
 {
     uint32_t index = list_pop();
     struct zc_cell *cell = index < ZC_COUNTERS_CELLS ? &zc_counters()->cell[index]
-                                                     : zc_arena_get(sizeof(*cell));
+                                                     : zc_gate_arena_get(sizeof(*cell));
 
     if (cell == NULL)
         return NULL;
     __atomic_store_n(&cell->site, (uint16_t)block->site, __ATOMIC_RELAXED);
     __atomic_store_n(&cell->dir, (uint8_t)dir, __ATOMIC_RELAXED);
+    __atomic_store_n(&cell->writer, (uint8_t)writer, __ATOMIC_RELAXED);
     /* Last: a reader of the file takes a cell with a block in it for one in use. */
     __atomic_store_n(&cell->block, (uint32_t)block->id, __ATOMIC_RELEASE);
     return cell;
@@ -73,7 +74,7 @@ static void cell_put(struct zc_cell *cell)
     uintptr_t index = ((uintptr_t)cell - first) / sizeof(*cell);
 
     if ((uintptr_t)cell < first || index >= ZC_COUNTERS_CELLS) {
-        zc_arena_put(cell, sizeof(*cell));
+        zc_gate_arena_put(cell, sizeof(*cell));
         return;
     }
     __atomic_store_n(&cell->block, 0, __ATOMIC_RELAXED);
@@ -94,22 +95,41 @@ void zc_cell_add(struct zc_cell *cell, enum zc_outcome outcome, uint64_t bytes, 
         __atomic_fetch_add(&cell->ticks, ticks, __ATOMIC_RELAXED);
 }
 
-/* The block's cell of a direction, taken at its first transfer; NULL where there is none. */
-static struct zc_cell *cell_of(struct zc_block *block, enum zc_dir dir)
+/* As zc_cell_add(), for the cell's only writer. */
+static void cell_add_own(struct zc_cell *cell, enum zc_outcome outcome, uint64_t bytes,
+                         uint64_t ticks)
 {
-    struct zc_cell *taken = NULL, *cell;
+    struct zc_count *count = &cell->by[outcome];
+
+    __atomic_store_n(&count->calls, count->calls + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&count->bytes, count->bytes + bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&cell->ticks, cell->ticks + ticks, __ATOMIC_RELAXED);
+}
+
+/* The cell of a direction that a thread may write, taken at its first transfer; NULL where there is
+ * none. */
+static struct zc_cell *cell_of(struct zc_block *block, enum zc_dir dir, uint32_t slot)
+{
+    struct zc_cell *taken = NULL, *cell = NULL;
+    uint32_t writer = slot;
 
     for (size_t i = 0; i < BLOCK_CELLS; i++) {
         cell = __atomic_load_n(&block->cell[i], __ATOMIC_ACQUIRE);
         if (cell == NULL) {
-            if (taken == NULL && (taken = cell_get(block, dir)) == NULL)
+            if (taken == NULL && (taken = cell_get(block, dir, writer)) == NULL)
                 return NULL;
+            __atomic_store_n(&taken->writer, (uint8_t)writer, __ATOMIC_RELAXED);
             if (__atomic_compare_exchange_n(&block->cell[i], &cell, taken, false, __ATOMIC_ACQ_REL,
                                             __ATOMIC_ACQUIRE))
                 return taken;
         }
-        if (__atomic_load_n(&cell->dir, __ATOMIC_RELAXED) == (uint8_t)dir)
-            break;
+        if (__atomic_load_n(&cell->dir, __ATOMIC_RELAXED) == (uint8_t)dir) {
+            uint32_t theirs = __atomic_load_n(&cell->writer, __ATOMIC_RELAXED);
+
+            if (theirs == slot || theirs == 0)
+                break;
+            writer = 0; /* Somebody has a cell of its own; the next one is for all the others. */
+        }
         cell = NULL;
     }
     if (taken != NULL)
@@ -118,13 +138,16 @@ static struct zc_cell *cell_of(struct zc_block *block, enum zc_dir dir)
 }
 
 void zc_cell_count(struct zc_block *block, enum zc_dir dir, enum zc_outcome outcome,
-                   uint64_t bytes, uint64_t ticks)
+                   uint64_t bytes, uint64_t ticks, uint32_t slot)
 {
-    struct zc_cell *cell = cell_of(block, dir);
+    struct zc_cell *cell = cell_of(block, dir, slot);
 
     if (cell == NULL)
-        cell = zc_site_total(block->site, dir);
-    zc_cell_add(cell, outcome, bytes, ticks);
+        zc_cell_add(zc_site_total(block->site, dir), outcome, bytes, ticks);
+    else if (cell->writer != 0)
+        cell_add_own(cell, outcome, bytes, ticks);
+    else
+        zc_cell_add(cell, outcome, bytes, ticks);
 }
 
 void zc_cell_fold_all(struct zc_block *block)

@@ -8,16 +8,18 @@
 
 struct zc_block;
 
-/* Adds counts to a cell; fields that get nothing are not touched.  Relaxed atomics. */
+/* Adds counts to a cell that any thread may write; fields that get nothing are not touched. */
 void zc_cell_add(struct zc_cell *cell, enum zc_outcome outcome, uint64_t bytes, uint64_t ticks);
 
 /*
- * Counts one transfer for a block.  Its first transfer in a direction takes a cell, of the counters
- * file while there is one and from the arena then.  Where there is no cell to be had, and from a
- * block's fifth direction on, the transfer goes to the total of the block's site at once.
+ * Counts one transfer for a block.  `slot` is the thread's slot of totals, 0 if it shares one.  The
+ * first thread that transfers in a direction writes a cell of its own, by plain stores; all others
+ * share a second one.  A cell is of the counters file while there is one and from the arena
+ * then.  Where there is none to be had, and when a block has four, the transfer goes to the total
+ * of the block's site at once.
  */
 void zc_cell_count(struct zc_block *block, enum zc_dir dir, enum zc_outcome outcome,
-                   uint64_t bytes, uint64_t ticks);
+                   uint64_t bytes, uint64_t ticks, uint32_t slot);
 
 /* Adds the block's cells to its site's totals and gives them back.  The caller has claimed it. */
 void zc_cell_fold_all(struct zc_block *block);

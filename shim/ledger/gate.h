@@ -7,7 +7,10 @@
 #define ZC_LEDGER_GATE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "base/arena.h"
 
 extern __thread uint8_t zc_gate_inside __attribute__((tls_model("initial-exec")));
 
@@ -25,6 +28,28 @@ static inline void zc_gate_leave(void)
 {
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     zc_gate_inside = 0;
+}
+
+/* The arena for code outside: a handler that interrupts the arena finds the gate closed as well.
+ * zc_gate_arena_get() returns NULL in a handler that interrupted the ledger. */
+static inline void *zc_gate_arena_get(size_t bytes)
+{
+    void *memory;
+
+    if (!zc_gate_enter())
+        return NULL;
+    memory = zc_arena_get(bytes);
+    zc_gate_leave();
+    return memory;
+}
+
+static inline void zc_gate_arena_put(void *memory, size_t bytes)
+{
+    bool entered = zc_gate_enter();
+
+    zc_arena_put(memory, bytes);
+    if (entered)
+        zc_gate_leave();
 }
 
 #endif

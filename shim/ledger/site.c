@@ -21,7 +21,7 @@ struct entry {
     UT_hash_handle hh; /* uthash's. */
 };
 
-static struct zc_lock zc_site;
+static struct zc_lock zc_site = ZC_LOCK(ZC_RANK_SITE);
 static struct entry *entries; /* By id; under the lock. */
 static uint64_t asked_for[(ZC_COUNTERS_SITES + 63) / 64]; /* Bits for zc_site_is_new(); atomic. */
 
@@ -124,8 +124,8 @@ void zc_site_note_request(uint32_t index, uint64_t bytes)
 {
     struct zc_site *site = site_at(index);
 
-    __atomic_fetch_add(&site->requests, 1, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&site->requested_bytes, bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&site->requests, site->requests + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&site->requested_bytes, site->requested_bytes + bytes, __ATOMIC_RELAXED);
 }
 
 void zc_site_note_free(uint32_t index)

@@ -48,8 +48,11 @@ const char *zc_site_module(uint32_t index);
 const struct zc_site *zc_site_get(uint32_t index);
 uint32_t zc_site_count(void); /* Sites in use, index 0 included. */
 
-/* Bookkeeping of requests and frees at a site; relaxed atomics. */
+/* Counts a request at a site.  The caller holds the ledger's lock: block.c counts every block that
+ * it enters, and zc_block_note_request() what is no block. */
 void zc_site_note_request(uint32_t index, uint64_t bytes);
+
+/* Counts a free at a site; any thread. */
 void zc_site_note_free(uint32_t index);
 
 /* Adds a cell's counts to the site's total (a block of the site goes away). */

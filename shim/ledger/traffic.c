@@ -97,29 +97,38 @@ totals_add(struct zc_totals *totals, const struct zc_transfer *t,
     }
 }
 
-void zc_traffic_record(const struct zc_transfer *t)
+/* The blocks' part.  In a handler that interrupted the thread's own writing, slot is 0. */
+static void count_blocks(const struct zc_transfer *t, uint32_t slot)
 {
     enum zc_dir dir = (enum zc_dir)(t->asked / (ZC_KIND_COUNT * ZC_KIND_COUNT));
-    struct zc_counters *counters = zc_counters();
-    uint32_t slot = 0;
 
-    if (!writing) {
-        writing = 1;
-        __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        if (my_slot == SLOT_UNKNOWN)
-            my_slot = slot_take() + 1;
-        slot = my_slot - 1;
-        if (slot != 0)
-            totals_add(&counters->slot[slot], t, own_add);
-        __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        writing = 0;
-    }
-    if (slot == 0)
-        totals_add(&counters->slot[0], t, shared_add);
     if (t->dst != NULL)
-        zc_cell_count(t->dst, dir, t->outcome, t->bytes, t->ticks);
+        zc_cell_count(t->dst, dir, t->outcome, t->bytes, t->ticks, slot);
     if (t->src != NULL && t->src != t->dst)
-        zc_cell_count(t->src, dir, t->outcome, t->bytes, t->ticks);
+        zc_cell_count(t->src, dir, t->outcome, t->bytes, t->ticks, slot);
+}
+
+void zc_traffic_record(const struct zc_transfer *t)
+{
+    struct zc_counters *counters = zc_counters();
+
+    if (writing) {
+        totals_add(&counters->slot[0], t, shared_add);
+        count_blocks(t, 0);
+        return;
+    }
+    writing = 1;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (my_slot == SLOT_UNKNOWN)
+        my_slot = slot_take() + 1;
+    uint32_t slot = my_slot - 1;
+    if (slot != 0)
+        totals_add(&counters->slot[slot], t, own_add);
+    else
+        totals_add(&counters->slot[0], t, shared_add);
+    count_blocks(t, slot);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    writing = 0;
 }
 
 void zc_traffic_totals(struct zc_totals *out)

@@ -62,7 +62,7 @@ struct zc_cell {
     uint32_t block;                           /* Low 32 bits of the block's id; 0 in a free cell. */
     uint16_t site;                            /* Index of the block's site. */
     uint8_t dir;                              /* enum zc_dir. */
-    uint8_t reserved;                         /* 0. */
+    uint8_t writer;                           /* Slot of the only thread that writes it; 0: any. */
     struct zc_count by[ZC_OUTCOME_COUNT];     /* Asked = moved + CPU-copied + elided. */
     uint64_t ticks;                           /* Time that callers were blocked, in ticks. */
 };

@@ -13,12 +13,13 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define EXTRA_NAMES 9      /* NAME.1 to NAME.9. */
 #define FIRST_DESCRIPTOR 200 /* Above those that programs expect in an order. */
 
-static struct zc_lock zc_log;
+static struct zc_lock zc_log = ZC_LOCK(ZC_RANK_LOG);
 static enum zc_log_level level; /* Atomic; not OFF only while fd is the log. */
 static int fd = -1;             /* Under zc_log, as the following two. */
 static dev_t device;            /* Of the file: a program may close and reuse our descriptor. */
@@ -51,16 +52,17 @@ int zc_log_error(void)
 static int append(const char *bytes, size_t n)
 {
     struct stat file;
-    ssize_t written;
+    long written;
 
     if (fstat(fd, &file) != 0 || file.st_dev != device || file.st_ino != inode)
         return EBADF;
     if (!zc_log_size_allowed((uint64_t)file.st_size + n))
         return EFBIG;
+    /* Not write(2) of libc: as a cancellation point it could end the thread with the lock held. */
     do
-        written = write(fd, bytes, n);
+        written = syscall(SYS_write, fd, bytes, n);
     while (written < 0 && errno == EINTR);
-    if (written == (ssize_t)n)
+    if (written == (long)n)
         return 0;
     if (written < 0)
         return errno;
@@ -73,7 +75,7 @@ static void end_log(int error)
     ended_by = error;
     __atomic_store_n(&level, ZC_LOG_OFF, __ATOMIC_RELAXED);
     if (error != EBADF)
-        close(fd);
+        syscall(SYS_close, fd);
     fd = -1;
 }
 

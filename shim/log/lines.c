@@ -58,9 +58,12 @@ void zc_line_traffic(struct zc_line *line, enum zc_dir dir,
     zc_line_close(line, '}');
 }
 
+/* A direction may have two cells, one of them with a single writer. */
 static void block_traffic(struct zc_line *line, const struct zc_block *block)
 {
-    zc_line_open(line, "traffic", '[');
+    struct zc_cell sum[ZC_DIR_COUNT] = {0};
+    bool seen[ZC_DIR_COUNT] = {false};
+
     for (size_t i = 0; i < sizeof(block->cell) / sizeof(block->cell[0]); i++) {
         const struct zc_cell *cell = __atomic_load_n(&block->cell[i], __ATOMIC_ACQUIRE);
         struct zc_cell copy;
@@ -68,8 +71,17 @@ static void block_traffic(struct zc_line *line, const struct zc_block *block)
         if (cell == NULL)
             continue;
         zc_cell_read(&copy, cell);
-        zc_line_traffic(line, (enum zc_dir)copy.dir, copy.by, copy.ticks);
+        seen[copy.dir] = true;
+        for (int o = 0; o < ZC_OUTCOME_COUNT; o++) {
+            sum[copy.dir].by[o].calls += copy.by[o].calls;
+            sum[copy.dir].by[o].bytes += copy.by[o].bytes;
+        }
+        sum[copy.dir].ticks += copy.ticks;
     }
+    zc_line_open(line, "traffic", '[');
+    for (int dir = 0; dir < ZC_DIR_COUNT; dir++)
+        if (seen[dir])
+            zc_line_traffic(line, (enum zc_dir)dir, sum[dir].by, sum[dir].ticks);
     zc_line_close(line, ']');
 }
 

@@ -1,4 +1,8 @@
-/* The log: JSON Lines, one object a line, each written by one write(2). */
+/*
+ * The log: JSON Lines, one object a line, each written by one write(2).  A line that ends in its
+ * newline is whole.  Only SIGKILL can cut one, the last, where it crosses a page of the file: Linux
+ * looks for a fatal signal between the pages of a write.  Readers leave such an end out.
+ */
 #ifndef ZC_LOG_LOG_H
 #define ZC_LOG_LOG_H
 

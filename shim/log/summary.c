@@ -171,6 +171,20 @@ static void write_line(const struct zc_summary *s)
     zc_arena_put(large, LINE_BYTES);
 }
 
+/* A program that only looked whether there is a GPU has nothing to tell. */
+static bool has_content(const struct zc_summary *s)
+{
+    uint64_t seen = s->untracked;
+
+    for (int outcome = 0; outcome < ZC_OUTCOME_COUNT; outcome++)
+        seen += s->copies[outcome].calls;
+    for (unsigned place = 0; place < ZC_COUNTERS_PLACES; place++)
+        seen += s->place[place].peak_bytes;
+    for (unsigned flow = 0; flow < ZC_FLOWS; flow++)
+        seen += s->totals.asked[flow][ZC_MOVED].calls;
+    return seen != 0;
+}
+
 void zc_log_summary(void)
 {
     struct zc_summary *s = zc_arena_get(sizeof(*s));
@@ -181,7 +195,7 @@ void zc_log_summary(void)
     collect(s);
     if (zc_log_level() != ZC_LOG_OFF)
         write_line(s);
-    if (zc_option_on(zc_options()->summary))
+    if (zc_option_on(zc_options()->summary) && has_content(s))
         zc_summary_print(s);
     zc_arena_put(s, sizeof(*s));
     errno = saved;

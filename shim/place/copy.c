@@ -1,17 +1,19 @@
-/* Transfers with a mapped block on at least one side: the CPU does them where both sides are its own
- * memory, because there is no device memory to move anything to. */
+/* Transfers with a mapped block on at least one side: the CPU does them where both sides are its
+ * own memory, because there is no device memory to move anything to. */
 #include "place/copy.h"
 
 #include <string.h>
 
 #include "base/arena.h"
 #include "catch/capture.h"
+#include "catch/life.h"
 #include "place/place.h"
 #include "place/stream.h"
 #include "place/workers.h"
 
-/* Up to here a copy from pageable memory that must wait for its stream is staged, so that the call need
- * not wait.  Above, the call waits: CUDA Driver API, "API synchronization behavior", allows both. */
+/* Up to here a copy from pageable memory that must wait for its stream is staged, so that the call
+ * need not wait.  Above, the call waits: CUDA Driver API, "API synchronization behavior", allows
+ * both. */
 #define STAGE_MAX ((uint64_t)1 << 20)
 
 /* A copy that waits for its stream. */
@@ -30,7 +32,8 @@ static bool mapped(const struct zc_box *b)
 }
 
 /* Memory that the CPU may copy from or to.  An address outside the ledger that a call names as host
- * memory may still be device memory that libzc never saw: unified addressing lets a program do that. */
+ * memory may still be device memory that libzc never saw: unified addressing lets a program do
+ * that. */
 static bool cpu_side(const struct zc_box *b)
 {
     unsigned type;
@@ -47,6 +50,14 @@ static bool cpu_side(const struct zc_box *b)
 static bool pageable(const struct zc_box *b)
 {
     return b->real == ZC_KIND_PAGEABLE || b->staged;
+}
+
+/* Reading write-combined memory by the CPU is many times slower than by DMA: CUDA C++ Programming
+ * Guide, "Write-Combining Memory". */
+static bool slow_to_read(const struct zc_box *b)
+{
+    return mapped(b) && b->block->rule >= 0 &&
+           zc_life_policy()->rules[b->block->rule].write_combined;
 }
 
 static void CUDA_CB run_pending(void *data)
@@ -95,15 +106,16 @@ bool zc_place_copy(struct zc_copy *c)
 {
     if (c->set || !c->linear || !(mapped(&c->dst) || mapped(&c->src)))
         return false;
-    /* Waiting and asking are forbidden calls during a capture; the driver captures or copies itself. */
-    if (zc_capture_any() || !cpu_side(&c->dst) || !cpu_side(&c->src))
+    /* Waiting and asking are forbidden calls during a capture; the driver captures or copies
+     * itself. */
+    if (zc_capture_any() || !cpu_side(&c->dst) || !cpu_side(&c->src) || slow_to_read(&c->src))
         return false;
     if (!c->async)
         return copy_drained(c);
     if (zc_stream_idle(c->stream, c->flavour))
         return copy_now(c);
-    /* The meaning of pageable memory: a copy to it has arrived when the call returns, and one from it
-     * has left (CUDA Driver API, "API synchronization behavior"). */
+    /* The meaning of pageable memory: a copy to it has arrived when the call returns, and one from
+     * it has left (CUDA Driver API, "API synchronization behavior"). */
     if (pageable(&c->dst))
         return copy_drained(c);
     if (!pageable(&c->src))

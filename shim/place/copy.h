@@ -6,8 +6,8 @@
 
 /*
  * Does a transfer that the driver would do more slowly, or with another meaning than the program
- * knows, for a block placed elsewhere.  True when it is done or refused (c->result, c->outcome); false
- * when the driver does it exactly as asked.
+ * knows, for a block placed elsewhere.  True when it is done or refused (c->result, c->outcome);
+ * false when the driver does it exactly as asked.
  */
 bool zc_place_copy(struct zc_copy *c);
 

@@ -27,15 +27,36 @@ const struct zc_place *zc_place_of(enum zc_place_id id)
     (ZC_KEY_BIT(ZC_KEY_PLACE) | ZC_KEY_BIT(ZC_KEY_WRITE_COMBINED) | ZC_KEY_BIT(ZC_KEY_NUMA) |      \
      ZC_KEY_BIT(ZC_KEY_ASYNC))
 
-/* Requests for host memory are the last rows of api.def, libc's the last of them. */
-#define HOST_REQUESTS (~((UINT64_C(1) << ZC_API_cuMemHostAlloc) - 1))
-#define LIBC_REQUESTS (~((UINT64_C(1) << ZC_API_malloc) - 1))
+/* Requests that this version places; the others are counted where the program put them. */
+#define API_BIT(api) (UINT64_C(1) << ZC_API_##api)
+#define LIBC_REQUESTS (~(API_BIT(malloc) - 1))
+#define APIS_BUILT                                                                                 \
+    (API_BIT(cuMemAlloc) | API_BIT(cuMemAllocPitch) | API_BIT(cuMemAllocAsync) |                   \
+     API_BIT(cuMemAllocFromPoolAsync) | LIBC_REQUESTS)
 
+/* True if the rule's `api` has one of the request's names as a word of its own; a glob that happens
+ * to cover it does not count. */
+static bool names_api(const struct zc_rule *rule, enum zc_api api)
+{
+    const char *list = rule->wanted[ZC_KEY_API];
+    for (const char *const *name = zc_api_names(api); list && *name; name++) {
+        size_t n = strlen(*name);
+        for (const char *at = strstr(list, *name); at; at = strstr(at + 1, *name))
+            if ((at == list || at[-1] == ' ' || at[-1] == ',') &&
+                (!at[n] || at[n] == ' ' || at[n] == ','))
+                return true;
+    }
+    return false;
+}
+
+/* Whether some request of the rule can be given the place. */
 static bool built(const struct zc_rule *rule, enum zc_place_id place)
 {
-    if (place == ZC_PLACE_DEVICE || place == ZC_PLACE_PAGEABLE || place == ZC_PLACE_PINNED)
+    if (place == ZC_PLACE_DEVICE || place == ZC_PLACE_PAGEABLE)
         return true;
-    return zc_place_of(place) && (rule->apis & ~HOST_REQUESTS);
+    if (place == ZC_PLACE_PINNED)
+        return rule->apis & LIBC_REQUESTS;
+    return zc_place_of(place) && (rule->apis & APIS_BUILT & ~LIBC_REQUESTS);
 }
 
 static void check_sizes(const struct zc_policy *policy, const struct zc_rule *rule)
@@ -53,18 +74,26 @@ static void check_sizes(const struct zc_policy *policy, const struct zc_rule *ru
 static void check_rule(const struct zc_policy *policy, const struct zc_rule *rule)
 {
     const struct zc_key *keys = zc_policy_keys();
+    for (unsigned a = 0; a < ZC_API_COUNT; a++)
+        if ((rule->apis & ~APIS_BUILT & (UINT64_C(1) << a)) && names_api(rule, (enum zc_api)a))
+            zc_message(ZC_WARN, "policy",
+                       "%s:%u: rule %s: requests by %s are not placed by this version; they stay "
+                       "where the program put them",
+                       policy->file, rule->line, rule->name, zc_api_name((enum zc_api)a));
     for (unsigned i = 0; i < rule->place.count; i++)
         if (!built(rule, rule->place.item[i]))
-            zc_message(ZC_WARN, "policy",
-                       "%s:%u: rule %s: place '%s' is not built into this version; its requests take "
-                       "the next place of the list",
-                       policy->file, rule->line, rule->name, zc_place_name(rule->place.item[i]));
+            zc_message(
+                ZC_WARN, "policy",
+                "%s:%u: rule %s: place '%s' is not built into this version; its requests take "
+                "the next place of the list",
+                policy->file, rule->line, rule->name, zc_place_name(rule->place.item[i]));
     for (unsigned k = 0; k < ZC_KEY_COUNT; k++)
         if ((rule->given & ZC_KEY_BIT(k)) && (keys[k].scope & ZC_SCOPE_PLACE) &&
             !(KEYS_BUILT & ZC_KEY_BIT(k)))
-            zc_message(ZC_WARN, "policy",
-                       "%s:%u: rule %s: key '%s' is not built into this version and changes nothing",
-                       policy->file, rule->line, rule->name, keys[k].name);
+            zc_message(
+                ZC_WARN, "policy",
+                "%s:%u: rule %s: key '%s' is not built into this version and changes nothing",
+                policy->file, rule->line, rule->name, keys[k].name);
     check_sizes(policy, rule);
 }
 
@@ -87,8 +116,8 @@ void zc_place_reset(void)
     zc_staged_reset();
 }
 
-/* One rung.  A limit that is reached may be so because of parked memory, which nobody uses any more:
- * give that back and try once more. */
+/* One rung.  A limit that is reached may be so because of parked memory, which nobody uses any
+ * more: give that back and try once more. */
 static bool try_place(const struct zc_place *place, const struct zc_want *want,
                       struct zc_backing *out, const char **why)
 {
@@ -116,7 +145,8 @@ struct zc_backing *zc_place_climb(const struct zc_want *want, unsigned first, un
         *rung_out = i;
         if (list->item[i] == ZC_PLACE_DEVICE && zc_limits_device_room(want->device, want->size))
             break;
-        reason = list->item[i] == ZC_PLACE_DEVICE ? "over max_device" : "not built into this version";
+        reason =
+            list->item[i] == ZC_PLACE_DEVICE ? "over max_device" : "not built into this version";
         if (place && try_place(place, want, &made, &reason)) {
             kept = zc_arena_get(sizeof(*kept));
             if (kept) {

@@ -85,9 +85,9 @@ uint64_t zc_limits_pool(void)
     return pinned_bytes / POOL_PART;
 }
 
-/* Managed memory beyond what the device has free can hang the GPU for everyone, so what is free is the
- * hard limit.  Pages that no kernel touched yet are not missing from `free`: all of libzc's managed
- * bytes together must fit into it. */
+/* Managed memory beyond what the device has free can hang the GPU for everyone, so what is free is
+ * the hard limit.  Pages that no kernel touched yet are not missing from `free`: all of libzc's
+ * managed bytes together must fit into it. */
 static uint64_t managed_limit(void)
 {
     size_t available = 0, total = 0;

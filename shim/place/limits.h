@@ -15,7 +15,8 @@ uint64_t zc_limits_pool(void);
 /* Most mappings that the kernel gives a process (vm.max_map_count). */
 uint64_t zc_limits_maps(void);
 
-/* Counts `bytes` against a place's limit.  False, and nothing counted, when it would pass the limit. */
+/* Counts `bytes` against a place's limit.  False, and nothing counted, when it would pass the
+ * limit. */
 bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char **why);
 void zc_limits_give(enum zc_place_id place, size_t bytes);
 

@@ -1,8 +1,9 @@
 /* The place `managed`: one address whose pages the driver moves to where they are used. */
 #include "place/place.h"
 
-/* Without concurrent access the driver wants the CPU to keep away while kernels run, and moves whole
- * blocks at each launch: no place for a block that the program believes to be on the device. */
+/* Without concurrent access the driver wants the CPU to keep away while kernels run, and moves
+ * whole blocks at each launch: no place for a block that the program believes to be on the device.
+ */
 static bool possible(int device)
 {
     int managed = 0, concurrent = 0;

@@ -54,7 +54,8 @@ static CUresult make_by_driver(const struct zc_want *want, struct zc_backing *ou
         *why = "cuMemHostAlloc refuses";
         return result;
     }
-    if ((CUdeviceptr)memory % 256) { /* CUDA C++ Programming Guide: cudaMalloc aligns to 256 bytes. */
+    if ((CUdeviceptr)memory %
+        256) { /* CUDA C++ Programming Guide: cudaMalloc aligns to 256 bytes. */
         zc_real.cuMemFreeHost(memory);
         *why = "cuMemHostAlloc aligns to less than 256 bytes";
         return CUDA_ERROR_NOT_SUPPORTED;

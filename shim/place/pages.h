@@ -7,8 +7,8 @@
 
 #define ZC_HUGE_PAGE ((size_t)2 << 20)
 
-/* `bytes` rounded up to huge pages, aligned to one, every page present; on NUMA node `node` if that is
- * not negative.  NULL when the kernel refuses. */
+/* `bytes` rounded up to huge pages, aligned to one, every page present; on NUMA node `node` if that
+ * is not negative.  NULL when the kernel refuses. */
 void *zc_pages_make(size_t bytes, int node);
 
 /* Gives them back; `bytes` as asked for. */

@@ -1,9 +1,11 @@
-/* Parked memory: freed by the program in stream order, its pages still in use until the stream passes. */
+/* Parked memory: freed by the program in stream order, its pages still in use until the stream
+ * passes. */
 #include "place/park.h"
 
 #include "base/arena.h"
 #include "base/lock.h"
 #include "catch/capture.h"
+#include "catch/life.h"
 #include "place/pinned.h"
 
 struct parked {
@@ -14,14 +16,15 @@ struct parked {
     enum zc_flavour flavour;
 };
 
-static struct zc_lock lock;
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
 static struct parked *head;
 
 void zc_park(struct zc_block *block, CUevent event, CUstream stream, enum zc_flavour flavour)
 {
     struct parked *p = zc_arena_get(sizeof(*p));
     __atomic_fetch_or(&block->flags, ZC_BLOCK_GHOST, __ATOMIC_RELEASE);
-    /* Without memory for the record the block stays a ghost for good: lost, never reused too early. */
+    /* Without memory for the record the block stays a ghost for good: lost, never reused too early.
+     */
     if (!p)
         return;
     *p = (struct parked){.ghost = block, .event = event, .stream = stream, .flavour = flavour};
@@ -100,7 +103,7 @@ static unsigned reap(bool waiting_places, enum zc_place_id place)
 {
     unsigned count = 0;
     struct parked *kept = NULL, *next;
-    if (!__atomic_load_n(&head, __ATOMIC_RELAXED) || zc_capture_any())
+    if (!__atomic_load_n(&head, __ATOMIC_RELAXED) || zc_capture_any() || zc_life_closing())
         return 0;
     for (struct parked *p = take_all(); p; p = next) {
         const struct zc_backing *b = p->ghost->backing;

@@ -5,23 +5,24 @@
 #include "place/place.h"
 
 /*
- * Takes over a block that the program freed in stream order.  The block stays in the ledger as a ghost,
- * so that its addresses answer as freed.  `event` was recorded on the stream at the free and belongs to
- * the parking from here; NULL when the program itself guarantees that nothing uses the block.
+ * Takes over a block that the program freed in stream order.  The block stays in the ledger as a
+ * ghost, so that its addresses answer as freed.  `event` was recorded on the stream at the free and
+ * belongs to the parking from here; NULL when the program itself guarantees that nothing uses the
+ * block.
  */
 void zc_park(struct zc_block *block, CUevent event, CUstream stream, enum zc_flavour flavour);
 
 /*
- * Memory for a new request of the same place, device and size from what is parked: what the stream has
- * passed, or what the same stream freed before.  NULL if there is none.  The ghost is removed.
+ * Memory for a new request of the same place, device and size from what is parked: what the stream
+ * has passed, or what the same stream freed before.  NULL if there is none.  The ghost is removed.
  */
 struct zc_backing *zc_park_take(enum zc_place_id place, const struct zc_want *want, CUstream stream,
                                 enum zc_flavour flavour);
 
 /*
- * Unmakes what the streams have passed.  Places that wait for the device are only unmade when `place`
- * names them, because their calls must not come where the program's own call would not wait; give
- * ZC_PLACE_COUNT for those that never wait.  Returns how many were unmade.
+ * Unmakes what the streams have passed.  Places that wait for the device are only unmade when
+ * `place` names them, because their calls must not come where the program's own call would not
+ * wait; give ZC_PLACE_COUNT for those that never wait.  Returns how many were unmade.
  */
 unsigned zc_park_reap(enum zc_place_id place);
 

@@ -5,6 +5,7 @@
 
 #include "base/message.h"
 #include "catch/capture.h"
+#include "catch/life.h"
 #include "ledger/block.h"
 #include "place/limits.h"
 
@@ -96,7 +97,7 @@ bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
     if (pin != ZC_PIN_NONE || !zc_hostheap_mine(e))
         return pin == ZC_PIN_DONE && zc_hostheap_mine(e);
     uint64_t copied = __atomic_add_fetch(&e->copied, bytes, __ATOMIC_RELAXED);
-    if (copied < zc_extent_span(e) / WORTH_PART || zc_capture_any())
+    if (copied < zc_extent_span(e) / WORTH_PART || zc_capture_any() || zc_life_closing())
         return false;
     if (__atomic_compare_exchange_n(&e->pin, &none, ZC_PIN_MAKING, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE))
@@ -160,7 +161,7 @@ void zc_pinned_return(uint64_t address, size_t bytes)
 void zc_pinned_trim(void)
 {
     struct zc_extent *e;
-    if (!zc_hostheap_bytes || zc_capture_any())
+    if (!zc_hostheap_bytes || zc_capture_any() || zc_life_closing())
         return;
     while ((e = zc_hostheap_surplus(true, false))) {
         if (!unmake(e)) {

@@ -37,8 +37,8 @@ CUevent zc_stream_mark(CUstream stream, enum zc_flavour flavour)
     return NULL;
 }
 
-/* The legacy stream and independent ones can be waited for as they are.  In between, a recorded event
- * takes part in the implicit order as a copy would, and waits for no other stream's sake. */
+/* The legacy stream and independent ones can be waited for as they are.  In between, a recorded
+ * event takes part in the implicit order as a copy would, and waits for no other stream's sake. */
 CUresult zc_stream_drain(CUstream stream, enum zc_flavour flavour)
 {
     if (is_legacy(stream, flavour) || independent(stream, flavour))

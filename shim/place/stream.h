@@ -6,8 +6,9 @@
 
 /*
  * True when a call put into the stream now would run at once: nothing before it is pending, in the
- * stream itself or, for streams that synchronise with the legacy stream, there.  Errs towards false.
- * Must not be called while a capture is under way anywhere: cuStreamQuery would invalidate it.
+ * stream itself or, for streams that synchronise with the legacy stream, there.  Errs towards
+ * false. Must not be called while a capture is under way anywhere: cuStreamQuery would invalidate
+ * it.
  */
 bool zc_stream_idle(CUstream stream, enum zc_flavour flavour);
 
@@ -17,7 +18,8 @@ bool zc_stream_idle(CUstream stream, enum zc_flavour flavour);
  */
 CUresult zc_stream_drain(CUstream stream, enum zc_flavour flavour);
 
-/* An event recorded on the stream now, to be destroyed by the caller; NULL if the driver refuses. */
+/* An event recorded on the stream now, to be destroyed by the caller; NULL if the driver refuses.
+ */
 CUevent zc_stream_mark(CUstream stream, enum zc_flavour flavour);
 
 /* Runs `fn` in stream order (cuLaunchHostFunc); fn must not call CUDA. */

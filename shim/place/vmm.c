@@ -10,8 +10,8 @@ static bool attribute(int device, CUdevice_attribute which)
            zc_real.cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS && value;
 }
 
-/* Exportable and usable by other bus devices where the device can, so that a program which asks for a
- * file descriptor of its block is not refused for where it lies. */
+/* Exportable and usable by other bus devices where the device can, so that a program which asks for
+ * a file descriptor of its block is not refused for where it lies. */
 static CUmemAllocationProp properties(int device)
 {
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -86,8 +86,8 @@ out_free_address:
     return result;
 }
 
-/* Handles and addresses belong to the process, not to a context, so they are given back also when the
- * context is gone. */
+/* Handles and addresses belong to the process, not to a context, so they are given back also when
+ * the context is gone. */
 static CUresult unmake(struct zc_backing *backing, bool gone)
 {
     (void)gone;

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #define WORKERS_MAX 16
-#define WORTH_A_THREAD ((size_t)4 << 20) /* Starting a thread costs about what copying 128 KiB does. */
+#define WORTH_A_THREAD                                                                             \
+    ((size_t)4 << 20) /* Starting a thread costs about what copying 128 KiB does. */
 
 enum job { COPY, TOUCH, ZERO };
 

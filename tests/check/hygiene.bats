@@ -49,8 +49,9 @@ diagnose() {
 }
 
 @test "no line is wider than 100 columns" {
-    { code | grep -v '\.def$'; sources bats bash sh py awk; } | xargs env LC_ALL=C.UTF-8 awk '
-        length($0) > 100 { print FILENAME ":" FNR ": " length($0) }' |
+    # The tables of .def files have one row a line, however long.
+    { code | grep -v '\.def$'; sources bats bash sh py awk mk; } |
+        LC_ALL=C.UTF-8 xargs grep -nE '^.{101,}$' | cut -d : -f 1,2 |
         no_findings "wider than 100 columns:"
 }
 
@@ -129,7 +130,8 @@ diagnose() {
 
 @test "Python scripts need the standard library alone" {
     command -v python3 >/dev/null || skip "no python3"
-    for script in $(find scripts tests -name '*.py'); do
+    # Programs under tests/gpu/apps stand for users' own, with the frameworks that users have.
+    for script in $(find scripts tests -name '*.py' -not -path 'tests/gpu/apps/*'); do
         python3 - "$script" <<'PYTHON'
 import ast, sys
 tree = ast.parse(open(sys.argv[1]).read(), sys.argv[1])
@@ -148,9 +150,10 @@ PYTHON
 @test "cppcheck finds nothing in the library" {
     command -v cppcheck >/dev/null || skip "no cppcheck"
     # ctuPointerArith takes a pointer just past an array, which C allows, for an overflow; the shift
-    # of a negative number is an arithmetic one in gcc and clang.
+    # of a negative number is an arithmetic one in gcc and clang; ctuuninitvar does not see a struct
+    # that is filled field by field.
     cppcheck --quiet --inline-suppr --error-exitcode=1 --enable=warning,portability \
         --std=c11 --max-configs=2 -D__GNUC__=12 -D__x86_64__=1 -D__linux__=1 -D_GNU_SOURCE=1 \
         --suppress=missingIncludeSystem --suppress=ctuPointerArith \
-        --suppress=shiftTooManyBitsSigned -Ishim -I. shim policy
+        --suppress=shiftTooManyBitsSigned --suppress=ctuuninitvar -Ishim -I. shim policy
 }

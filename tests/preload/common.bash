@@ -42,3 +42,44 @@ under_policy() {
 json_field() {
     sed -nE 's/.*"'"$1"'":("([^"]*)"|([^,}]*)).*/\2\3/p'
 }
+
+# Runs a command bare and under libzc in every place; each run must succeed and leave nothing live in
+# the simulated driver: in_every_place CMD [ARGUMENT...]
+in_every_place() {
+    local place
+    export SIM_LEAKS=$BATS_TEST_TMPDIR/leaks
+    for place in bare device mapped managed vmm; do
+        echo "in $place memory: $*"
+        rm -f "$SIM_LEAKS"
+        if [[ $place == bare ]]; then
+            run -0 timeout 30 "$@"
+        else
+            run -0 under_policy "place = $place" timeout 30 "$@"
+        fi
+        [[ -e $SIM_LEAKS && ! -s $SIM_LEAKS ]] || { cat "$SIM_LEAKS"; return 1; }
+    done
+}
+
+# Prints what a log's summary says was moved, as the simulated driver writes it: "copyKind srcKind
+# dstKind count bytes" a line, sorted.
+moved_by_kind() {
+    python3 -c '
+import json, sys
+summary = [json.loads(line) for line in open(sys.argv[1])][-1]
+for row in summary["moved_by_kind"]:
+    src = "-" if row["dir"] == "Memset" else row["src_kind"]
+    print(row["dir"], src, row["dst_kind"], row["calls"], row["bytes"])' "$1" | sort
+}
+
+# Runs a command under libzc with a policy and compares the log's totals with the simulated driver's
+# own count of what it did: referee POLICY CMD [ARGUMENT...]
+referee() {
+    local log=$BATS_TEST_TMPDIR/referee.jsonl copies=$BATS_TEST_TMPDIR/referee.copies
+    rm -f "$log" "$copies"
+    write_policy "$1"
+    shift
+    run -0 --separate-stderr env SIM_COPIES="$copies" ZC_LOG="$log" LD_PRELOAD="$LIBZC" \
+        ZC_POLICY="$BATS_TEST_TMPDIR/policy.conf" ZC_SUMMARY=0 timeout 60 "$@"
+    [[ -e $copies && -s $log ]]
+    diff <(sort "$copies") <(moved_by_kind "$log")
+}

@@ -5,7 +5,7 @@
 load common.bash
 
 # The programs' own checksums: their results depend on the default sizes alone.
-declare -A checksum=(
+declare -gA checksum=(
     [vecadd]=9d0e67017e137fbd
     [gather]=8279ad58ec61ad0d
     [driver_saxpy]=67644eb07900fba6
@@ -49,8 +49,11 @@ under_every_place() {
     for program in $(builds "$1"); do
         for place in device mapped managed vmm; do
             echo "$program in $place memory"
-            run --separate-stderr under_policy "place = $place, device" "$program"
+            run --separate-stderr under_policy "place = $place" "$program"
             expect_result "$1"
+            [[ $stderr != *policy.conf:* ]]
+            # The summary has a row for every place with blocks; a pool's blocks cannot be mapped.
+            [[ $1 == pooled ]] || grep -q "^$place " <<<"$stderr"
         done
     done
 }
@@ -110,6 +113,16 @@ under_every_place() {
     SIM_FAIL=cuMemAlloc_v2:2:3 run --separate-stderr "$ZC_BUILD/kernels/vecadd-shared"
     [[ $status -eq 3 ]]
     [[ $stderr == *"cudaMalloc(&device_c, bytes)"*cudaErrorMemoryAllocation* ]]
+}
+
+@test "the shared runtime gives its library and its context back at exit" {
+    need_built "$ZC_BUILD/kernels/vecadd-shared" "$SIM/kernels/vecadd.so"
+    sim_env vecadd
+    SIM_TRACE=$BATS_TEST_TMPDIR/trace run "$ZC_BUILD/kernels/vecadd-shared"
+    expect_result vecadd
+    run tail -n 2 "$BATS_TEST_TMPDIR/trace"
+    [[ ${lines[0]} == cuLibraryUnload* ]]
+    [[ ${lines[1]} == cuDevicePrimaryCtxRelease* ]]
 }
 
 @test "wrong bytes from the GPU end a program with exit status 1" {

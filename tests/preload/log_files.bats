@@ -19,10 +19,11 @@ logged() {
     [[ $(json_field verified <<<"$output") == true ]]
 }
 
-# Prints the types of a log's lines, one a line; fails where a line is not JSON.
+# Prints the types of a log's lines, one a line; fails where a line is not JSON.  An end without
+# newline is no line: SIGKILL may leave one.
 types() {
     python3 -c 'import json, sys
-for line in open(sys.argv[1]): print(json.loads(line)["type"])' "$1"
+for line in open(sys.argv[1]).read().split("\n")[:-1]: print(json.loads(line)["type"])' "$1"
 }
 
 @test "every line is a JSON object, the first is meta and the last is summary" {

@@ -1,26 +1,35 @@
-# Builds the simulated GPU's driver, $(B)/sim/libcuda.so.1. Included by the top Makefile, which sets CC, CFLAGS, CUDA_HOME
-# and B.
+# Builds the simulated GPU's driver, $(B)/sim/libcuda.so.1.
+
 SIM_DRIVER_DIR := tests/sim/driver
-SIM_DRIVER_SOURCES := $(sort $(wildcard $(SIM_DRIVER_DIR)/*.c))
-SIM_DRIVER_OBJECTS := $(patsubst $(SIM_DRIVER_DIR)/%.c,$(B)/sim/driver/%.o,$(SIM_DRIVER_SOURCES)) $(B)/sim/driver/stubs.o
-SIM_DRIVER_FLAGS := -std=gnu11 -O2 -g -fPIC -fvisibility=hidden -pthread -Wall -Wextra -Wshadow -Wstrict-prototypes \
-    -Wmissing-prototypes -Wpointer-arith -Wvla -Werror -MMD -MP -I$(SIM_DRIVER_DIR) -isystem $(CUDA_HOME)/include
+SIM_DRIVER_SRC := $(sort $(wildcard $(SIM_DRIVER_DIR)/*.c))
+SIM_DRIVER_OBJ := $(SIM_DRIVER_SRC:%.c=$(B)/%.o) $(B)/sim/driver-stubs.o
+
+# Every ABI version has to be itself, so call.h turns off cuda.h's renaming of the newest ones.
+SIM_DRIVER_COMPILE = $(CC) -isystem $(CUDA_HOME)/include -I$(SIM_DRIVER_DIR) $(CFLAGS) -std=gnu11 \
+                     -fPIC -fvisibility=hidden -pthread $(WARNINGS) -MMD -MP
 
 .PHONY: sim-driver
 sim-driver: $(B)/sim/libcuda.so.1
 
-$(B)/sim/libcuda.so.1: $(SIM_DRIVER_OBJECTS)
-	$(CC) $(CFLAGS) -shared -pthread -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic-functions -Wl,-z,defs -o $@ $^ -ldl
-
-$(B)/sim/driver/%.o: $(SIM_DRIVER_DIR)/%.c
+$(B)/sim/libcuda.so.1: $(SIM_DRIVER_OBJ)
+	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(SIM_DRIVER_FLAGS) -c -o $@ $<
+	$(Q)$(CC) $(CFLAGS) -shared -pthread -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic-functions \
+	    -Wl,-z,defs $(LDFLAGS) -o $@ $^ -ldl
 
-$(B)/sim/driver/stubs.c: tests/sim/stubs.awk $(SIM_DRIVER_DIR)/versions.def tests/preload/driver-requests.tsv
+$(B)/$(SIM_DRIVER_DIR)/%.o: $(SIM_DRIVER_DIR)/%.c
+	$(call say,CC,$@)
 	@mkdir -p $(@D)
-	awk -f $^ > $@
+	$(Q)$(SIM_DRIVER_COMPILE) -c -o $@ $<
 
-$(B)/sim/driver/stubs.o: $(B)/sim/driver/stubs.c
-	$(CC) $(CFLAGS) $(SIM_DRIVER_FLAGS) -c -o $@ $<
+# What programs ask for and the simulation does not have answers CUDA_ERROR_NOT_SUPPORTED.
+$(B)/sim/driver-stubs.c: tests/sim/stubs.awk $(SIM_DRIVER_DIR)/versions.def \
+                         tests/preload/driver-requests.tsv
+	@mkdir -p $(@D)
+	$(Q)awk -f $^ > $@
 
--include $(SIM_DRIVER_OBJECTS:.o=.d)
+$(B)/sim/driver-stubs.o: $(B)/sim/driver-stubs.c
+	$(call say,CC,$@)
+	$(Q)$(SIM_DRIVER_COMPILE) -c -o $@ $<
+
+-include $(SIM_DRIVER_OBJ:.o=.d)

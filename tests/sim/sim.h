@@ -1,8 +1,10 @@
-/* Control interface of the simulated GPU: what tests and host-built kernels may call in its libcuda.so.1.
+/* Control interface of the simulated GPU: what tests and host-built kernels may call in its
+ * libcuda.so.1.
  *
- * Nothing here exists in a real driver. All functions may be called from any thread; none of them needs cuInit.
- * The environment gives the same controls to unmodified programs: SIM_DEVICES, SIM_MEMORY_MIB, SIM_DELAY_US,
- * SIM_ATTR, SIM_FAIL, SIM_WITHOUT, SIM_KERNELS, SIM_TRACE, SIM_COPIES and SIM_LEAKS.
+ * Nothing here exists in a real driver. All functions may be called from any thread; none of them
+ * needs cuInit. The environment gives the same controls to unmodified programs: SIM_DEVICES,
+ * SIM_MEMORY_MIB, SIM_DELAY_US, SIM_ATTR, SIM_FAIL, SIM_WITHOUT, SIM_KERNELS, SIM_TRACE, SIM_COPIES
+ * and SIM_LEAKS.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -21,32 +23,39 @@ struct sim_launch {
     unsigned sharedBytes; /* dynamic shared memory of a block, bytes */
 };
 
-/* Runs one whole grid on the calling thread. args[i] points to a private copy of argument i. Returns 0 or the CUresult
- * that the grid ends with, such as CUDA_ERROR_ILLEGAL_ADDRESS. A SIGSEGV inside means CUDA_ERROR_ILLEGAL_ADDRESS. */
+/* Runs one whole grid on the calling thread. args[i] points to a private copy of argument i.
+ * Returns 0 or the CUresult that the grid ends with, such as CUDA_ERROR_ILLEGAL_ADDRESS. A SIGSEGV
+ * inside means CUDA_ERROR_ILLEGAL_ADDRESS. */
 typedef int (*sim_thunk)(void *const *args, const struct sim_launch *launch);
 
-/* Makes a kernel known to every module and library under `name` (the mangled name). sizes[i] is the size of argument i
- * in bytes; name and sizes are borrowed for the life of the process. A second registration of a name replaces the first. */
+/* Makes a kernel known to every module and library under `name` (the mangled name). sizes[i] is the
+ * size of argument i in bytes; name and sizes are borrowed for the life of the process. A second
+ * registration of a name replaces the first. */
 void sim_kernel_register(const char *name, sim_thunk fn, size_t nparams, const size_t *sizes);
 
-/* Makes a __device__ or __constant__ variable known. `address` is its storage in the host build, borrowed for ever. */
+/* Makes a __device__ or __constant__ variable known. `address` is its storage in the host build,
+ * borrowed for ever. */
 void sim_global_register(const char *name, void *address, size_t bytes);
 
-/* The address at which the calling kernel may touch the memory behind a device pointer, or NULL where the GPU that runs
- * it has no mapping (a real GPU would fault). Outside kernels the device of the current context asks, else device 0. */
+/* The address at which the calling kernel may touch the memory behind a device pointer, or NULL
+ * where the GPU that runs it has no mapping (a real GPU would fault). Outside kernels the device of
+ * the current context asks, else device 0. */
 void *sim_gpu_pointer(CUdeviceptr va);
 
-/* The same for writing: NULL also for memory registered with CU_MEMHOSTREGISTER_READ_ONLY or mapped read-only. */
+/* The same for writing: NULL also for memory registered with CU_MEMHOSTREGISTER_READ_ONLY or mapped
+ * read-only. */
 void *sim_gpu_pointer_write(CUdeviceptr va);
 
-/* Number of calls of an entry point by its exported name, such as "cuMemAlloc_v2"; 0 for an unknown name. */
+/* Number of calls of an entry point by its exported name, such as "cuMemAlloc_v2"; 0 for an unknown
+ * name. */
 unsigned long long sim_calls(const char *name);
 
 /* Sets every call count to 0. */
 void sim_reset_counts(void);
 
-/* Makes calls of `name` return `result` without doing anything: the nth call from here on (1 is the next one), or every
- * one with nth 0. CUDA_SUCCESS takes the orders for that name back; a NULL name takes all orders back. */
+/* Makes calls of `name` return `result` without doing anything: the nth call from here on (1 is the
+ * next one), or every one with nth 0. CUDA_SUCCESS takes the orders for that name back; a NULL name
+ * takes all orders back. */
 void sim_fail(const char *name, CUresult result, unsigned nth);
 
 /* Classes of what a program can leak. */

@@ -1,6 +1,7 @@
 /*
- * Stress: sixteen threads add, find, free, record and take sites at once, for ZC_STRESS_SECONDS
- * (2), and are interrupted by signals whose handlers do so too.  Meant for ThreadSanitizer as well: it must have nothing to report.
+ * Stress: for ZC_STRESS_SECONDS (2) sixteen threads add, find, free, record and take sites at once,
+ * and are interrupted by signals whose handlers do so too.  Meant for ThreadSanitizer as well,
+ * which must have nothing to report.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,17 +48,9 @@ static uint64_t draw(struct worker *w)
 
 static struct zc_block *add(uint64_t base, uint64_t size, uint32_t site)
 {
-    struct zc_block *block = zc_block_new();
+    const struct zc_block like = {.base = base, .size = size, .site = site};
 
-    if (block == NULL)
-        return NULL;
-    block->base = base;
-    block->size = size;
-    block->site = site;
-    if (zc_block_add(block))
-        return block;
-    zc_block_drop(block);
-    return NULL;
+    return zc_block_add(&like);
 }
 
 __attribute__((noinline)) static uint32_t wrapper(void)

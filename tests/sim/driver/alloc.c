@@ -1,5 +1,5 @@
-/* Device memory: cuMemAlloc, cuMemAllocPitch, cuMemFree, cuMemGetInfo, cuMemGetAddressRange. Blocks of up to 1 MiB share
- * 2 MiB chunks in units of 512 bytes; larger ones have pages of their own. */
+/* Device memory: cuMemAlloc, cuMemAllocPitch, cuMemFree, cuMemGetInfo, cuMemGetAddressRange. Blocks
+ * of up to 1 MiB share 2 MiB chunks in units of 512 bytes; larger ones have pages of their own. */
 #include "graph.h"
 #include "memory.h"
 #include "pool.h"
@@ -11,11 +11,11 @@
 
 /* 2 MiB of device memory, shared by small blocks of one kind and one pool. */
 struct sim_chunk {
-    struct sim_chunk *next;        /* of the device */
-    CUdeviceptr va;                /* first address */
-    const void *owner;             /* pool of all its blocks; NULL for cuMemAlloc */
-    unsigned used;                 /* units in use */
-    unsigned char taken[UNITS];    /* one byte a unit */
+    struct sim_chunk *next;     /* of the device */
+    CUdeviceptr va;             /* first address */
+    const void *owner;          /* pool of all its blocks; NULL for cuMemAlloc */
+    unsigned used;              /* units in use */
+    unsigned char taken[UNITS]; /* one byte a unit */
 };
 
 bool sim_device_take(int device, size_t bytes)
@@ -88,16 +88,44 @@ static int chunk_fit(const struct sim_chunk *c, unsigned units)
     return -1;
 }
 
+/* An empty chunk, in no list: the spare one if there is one. */
+static struct sim_chunk *chunk_new(int device, struct sim_pool *pool)
+{
+    struct sim_chunk *c = sim_devices[device].spare;
+    if (c) {
+        if (!pages_take(device, pool, SIM_PAGE))
+            return NULL;
+        sim_devices[device].spare = NULL;
+        return c;
+    }
+    CUdeviceptr va = pages_alloc(SIM_PAGE, device, pool);
+    if (!va)
+        return NULL;
+    c = calloc(1, sizeof *c);
+    c->va = va;
+    return c;
+}
+
+/* Without a spare, a program that allocates and frees one small block would map 2 MiB each time. */
+static void chunk_free(struct sim_chunk *c, int device, struct sim_pool *pool)
+{
+    if (!sim_devices[device].spare) {
+        sim_devices[device].spare = c;
+        pages_give(device, pool, SIM_PAGE);
+        return;
+    }
+    pages_free(c->va, SIM_PAGE, device, pool);
+    free(c);
+}
+
 static struct sim_chunk *chunk_of(int device, struct sim_pool *pool, unsigned units, int *at)
 {
     for (struct sim_chunk *c = sim_devices[device].chunks; c; c = c->next)
         if (c->owner == pool && (*at = chunk_fit(c, units)) >= 0)
             return c;
-    CUdeviceptr va = pages_alloc(SIM_PAGE, device, pool);
-    if (!va)
+    struct sim_chunk *c = chunk_new(device, pool);
+    if (!c)
         return NULL;
-    struct sim_chunk *c = calloc(1, sizeof *c);
-    c->va = va;
     c->owner = pool;
     c->next = sim_devices[device].chunks;
     sim_devices[device].chunks = c;
@@ -105,8 +133,8 @@ static struct sim_chunk *chunk_of(int device, struct sim_pool *pool, unsigned un
     return c;
 }
 
-static CUresult small_alloc(size_t size, enum sim_kind kind, struct sim_context *ctx, int device, struct sim_pool *pool,
-                            struct sim_block **out)
+static CUresult small_alloc(size_t size, enum sim_kind kind, struct sim_context *ctx, int device,
+                            struct sim_pool *pool, struct sim_block **out)
 {
     unsigned units = (unsigned)(round_up(size, UNIT) / UNIT);
     int at;
@@ -125,8 +153,8 @@ static CUresult small_alloc(size_t size, enum sim_kind kind, struct sim_context 
     return CUDA_SUCCESS;
 }
 
-CUresult sim_device_alloc(size_t size, enum sim_kind kind, struct sim_context *ctx, int device, struct sim_pool *pool,
-                          struct sim_block **out)
+CUresult sim_device_alloc(size_t size, enum sim_kind kind, struct sim_context *ctx, int device,
+                          struct sim_pool *pool, struct sim_block **out)
 {
     if (size <= SIM_PAGE / 2)
         return small_alloc(size, kind, ctx, device, pool, out);
@@ -161,8 +189,7 @@ void sim_device_free(struct sim_block *b)
         while (*p != c)
             p = &(*p)->next;
         *p = c->next;
-        pages_free(c->va, SIM_PAGE, device, b->pool);
-        free(c);
+        chunk_free(c, device, b->pool);
     }
     sim_block_remove(b);
 }
@@ -182,7 +209,8 @@ SIM_API(cuMemAlloc_v2, (CUdeviceptr * dptr, size_t size), (dptr, size))
     return r;
 }
 
-SIM_API(cuMemAllocPitch_v2, (CUdeviceptr * dptr, size_t *pitch, size_t width, size_t height, unsigned int element),
+SIM_API(cuMemAllocPitch_v2,
+        (CUdeviceptr * dptr, size_t *pitch, size_t width, size_t height, unsigned int element),
         (dptr, pitch, width, height, element))
 {
     struct sim_context *ctx;
@@ -204,8 +232,8 @@ SIM_API(cuMemAllocPitch_v2, (CUdeviceptr * dptr, size_t *pitch, size_t width, si
     return CUDA_SUCCESS;
 }
 
-/* cuMemFree of a stream-ordered block is allowed; the free then waits for the device as any other (CUDA driver API,
- * cuMemFreeAsync). */
+/* cuMemFree of a stream-ordered block is allowed; the free then waits for the device as any other
+ * (CUDA driver API, cuMemFreeAsync). */
 SIM_API(cuMemFree_v2, (CUdeviceptr dptr), (dptr))
 {
     struct sim_context *ctx;
@@ -241,7 +269,8 @@ SIM_API(cuMemGetInfo_v2, (size_t * free_bytes, size_t *total), (free_bytes, tota
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *size, CUdeviceptr dptr), (base, size, dptr))
+SIM_API(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *size, CUdeviceptr dptr),
+        (base, size, dptr))
 {
     struct sim_context *ctx;
     CUresult r = sim_current(&ctx);

@@ -1,4 +1,5 @@
-/* Arrays and mipmapped arrays: create, describe, destroy. Their contents are reached by copies alone. */
+/* Arrays and mipmapped arrays: create, describe, destroy. Their contents are reached by copies
+ * alone. */
 #include "array.h"
 #include "memory.h"
 #include <stdlib.h>
@@ -8,10 +9,10 @@
 
 /* One mipmapped array. */
 struct sim_mipmap {
-    struct sim_mipmap *next;              /* all live ones */
-    struct sim_context *ctx;              /* dies with it */
-    unsigned levels;                      /* how many */
-    struct sim_array *level[MAX_LEVELS];  /* owned */
+    struct sim_mipmap *next;             /* all live ones */
+    struct sim_context *ctx;             /* dies with it */
+    unsigned levels;                     /* how many */
+    struct sim_array *level[MAX_LEVELS]; /* owned */
 };
 
 static struct sim_array *arrays;
@@ -65,11 +66,13 @@ static void array_free(struct sim_array *array)
     free(array);
 }
 
-static CUresult array_new(const CUDA_ARRAY3D_DESCRIPTOR *desc, struct sim_context *ctx, struct sim_array **out)
+static CUresult array_new(const CUDA_ARRAY3D_DESCRIPTOR *desc, struct sim_context *ctx,
+                          struct sim_array **out)
 {
     size_t element = format_bytes(desc->Format) * desc->NumChannels;
     bool channels = desc->NumChannels == 1 || desc->NumChannels == 2 || desc->NumChannels == 4;
-    if (!element || !channels || desc->Width == 0 || (desc->Height == 0 && desc->Depth > 0 && !(desc->Flags & 1)))
+    if (!element || !channels || desc->Width == 0 ||
+        (desc->Height == 0 && desc->Depth > 0 && !(desc->Flags & 1)))
         return CUDA_ERROR_INVALID_VALUE;
     if (desc->Width > 131072 || desc->Height > 131072 || desc->Depth > 16384)
         return CUDA_ERROR_INVALID_VALUE;
@@ -79,7 +82,8 @@ static CUresult array_new(const CUDA_ARRAY3D_DESCRIPTOR *desc, struct sim_contex
     if (!sim_device_take(ctx->device, footprint))
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct sim_array *a = calloc(1, sizeof *a);
-    *a = (struct sim_array){arrays, ctx, ctx->device, *desc, row, rows, slices, footprint, malloc(footprint), NULL};
+    *a = (struct sim_array){arrays, ctx,       ctx->device,       *desc, row, rows,
+                            slices, footprint, malloc(footprint), NULL};
     memset(a->bytes, 0xA5, footprint);
     arrays = a;
     *out = a;
@@ -102,7 +106,9 @@ SIM_API(cuArrayCreate_v2, (CUarray * out, const CUDA_ARRAY_DESCRIPTOR *desc), (o
 {
     if (!out || !desc)
         return CUDA_ERROR_INVALID_VALUE;
-    CUDA_ARRAY3D_DESCRIPTOR d = {.Width = desc->Width, .Height = desc->Height, .Format = desc->Format,
+    CUDA_ARRAY3D_DESCRIPTOR d = {.Width = desc->Width,
+                                 .Height = desc->Height,
+                                 .Format = desc->Format,
                                  .NumChannels = desc->NumChannels};
     return create(out, &d);
 }
@@ -117,7 +123,9 @@ SIM_API(cuArrayGetDescriptor_v2, (CUDA_ARRAY_DESCRIPTOR * out, CUarray handle), 
     struct sim_array *a = sim_array_of(handle);
     if (!a || !out)
         return a ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
-    *out = (CUDA_ARRAY_DESCRIPTOR){.Width = a->desc.Width, .Height = a->desc.Height, .Format = a->desc.Format,
+    *out = (CUDA_ARRAY_DESCRIPTOR){.Width = a->desc.Width,
+                                   .Height = a->desc.Height,
+                                   .Format = a->desc.Format,
                                    .NumChannels = a->desc.NumChannels};
     return CUDA_SUCCESS;
 }
@@ -131,8 +139,8 @@ SIM_API(cuArray3DGetDescriptor_v2, (CUDA_ARRAY3D_DESCRIPTOR * out, CUarray handl
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuArrayGetMemoryRequirements, (CUDA_ARRAY_MEMORY_REQUIREMENTS * out, CUarray handle, CUdevice dev),
-        (out, handle, dev))
+SIM_API(cuArrayGetMemoryRequirements,
+        (CUDA_ARRAY_MEMORY_REQUIREMENTS * out, CUarray handle, CUdevice dev), (out, handle, dev))
 {
     struct sim_array *a = sim_array_of(handle);
     if (!a || !out || !sim_device_valid(dev))
@@ -182,7 +190,8 @@ static size_t halved(size_t n, unsigned times)
     return n && n >> times == 0 ? 1 : n >> times;
 }
 
-SIM_API(cuMipmappedArrayCreate, (CUmipmappedArray * out, const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned int levels),
+SIM_API(cuMipmappedArrayCreate,
+        (CUmipmappedArray * out, const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned int levels),
         (out, desc, levels))
 {
     struct sim_context *ctx;
@@ -212,7 +221,8 @@ SIM_API(cuMipmappedArrayCreate, (CUmipmappedArray * out, const CUDA_ARRAY3D_DESC
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuMipmappedArrayGetLevel, (CUarray * out, CUmipmappedArray handle, unsigned int level), (out, handle, level))
+SIM_API(cuMipmappedArrayGetLevel, (CUarray * out, CUmipmappedArray handle, unsigned int level),
+        (out, handle, level))
 {
     struct sim_mipmap *m = mipmap_of(handle);
     if (!m)

@@ -44,7 +44,8 @@ struct sim_block *sim_block_at(size_t i)
     return i < block_count ? blocks[i] : NULL;
 }
 
-struct sim_block *sim_block_add(CUdeviceptr va, size_t size, enum sim_kind kind, int device, struct sim_context *ctx)
+struct sim_block *sim_block_add(CUdeviceptr va, size_t size, enum sim_kind kind, int device,
+                                struct sim_context *ctx)
 {
     struct sim_block *b = calloc(1, sizeof *b);
     size_t at = block_after(va);
@@ -72,14 +73,16 @@ void sim_block_remove(struct sim_block *block)
     free(block);
 }
 
-/* The end of the run of blocks of one kind of storage that starts in `b`: mappings side by side are one range. */
+/* The end of the run of blocks of one kind of storage that starts in `b`: mappings side by side are
+ * one range. */
 static bool run_holds(const struct sim_block *b, CUdeviceptr va, size_t size, int user, bool write)
 {
     CUdeviceptr end = va + size;
     if (end < va)
         return false;
     while (b->kind == SIM_VMM) {
-        if (b->access[user] < (write ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ))
+        if (b->access[user] <
+            (write ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ))
             return false;
         if (end <= b->va + b->size)
             return true;
@@ -104,7 +107,8 @@ static enum sim_traffic_kind traffic_kind(const struct sim_block *b, bool on_hos
 }
 
 /* A mapping that the device may not touch but the CPU may is pageable memory to the copy engine. */
-static CUresult resolve_cpu_only(const struct sim_block *b, CUdeviceptr va, size_t size, bool write, struct sim_place *out)
+static CUresult resolve_cpu_only(const struct sim_block *b, CUdeviceptr va, size_t size, bool write,
+                                 struct sim_place *out)
 {
     if (b->kind != SIM_VMM || !run_holds(b, va, size, SIM_CPU, write))
         return CUDA_ERROR_INVALID_VALUE;
@@ -112,7 +116,8 @@ static CUresult resolve_cpu_only(const struct sim_block *b, CUdeviceptr va, size
     return CUDA_SUCCESS;
 }
 
-CUresult sim_resolve(CUdeviceptr va, size_t size, int device, bool write, bool pageable, struct sim_place *out)
+CUresult sim_resolve(CUdeviceptr va, size_t size, int device, bool write, bool pageable,
+                     struct sim_place *out)
 {
     struct sim_block *b = sim_block_find(va);
     if (!b) {

@@ -82,7 +82,8 @@ CUresult sim_capture_add(struct sim_stream *stream, struct sim_work *work)
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     }
     if (work->kind == SIM_WORK_GRAPH) { /* a launch of a graph becomes a child graph */
-        struct sim_work child = {.kind = SIM_WORK_CHILD, .u.child = sim_graph_clone(work->u.exec->graph)};
+        struct sim_work child = {.kind = SIM_WORK_CHILD,
+                                 .u.child = sim_graph_clone(work->u.exec->graph)};
         sim_work_free(work);
         *work = child;
     } else if (work->kind >= SIM_WORK_CALLBACK) {
@@ -96,7 +97,8 @@ CUresult sim_capture_add(struct sim_stream *stream, struct sim_work *work)
     return r;
 }
 
-CUresult sim_capture_alloc(struct sim_stream *stream, struct sim_pool *pool, size_t size, CUdeviceptr *dptr)
+CUresult sim_capture_alloc(struct sim_stream *stream, struct sim_pool *pool, size_t size,
+                           CUdeviceptr *dptr)
 {
     struct sim_work work;
     if (stream->capture->status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
@@ -184,7 +186,8 @@ void sim_capture_stream_end(struct sim_stream *stream)
         sim_capture_close(c);
 }
 
-struct sim_capture *sim_capture_open(struct sim_stream *stream, CUstreamCaptureMode mode, struct sim_graph *graph)
+struct sim_capture *sim_capture_open(struct sim_stream *stream, CUstreamCaptureMode mode,
+                                     struct sim_graph *graph)
 {
     struct sim_capture *c = calloc(1, sizeof *c);
     c->own_graph = graph == NULL;

@@ -3,8 +3,8 @@
 #include "graph.h"
 #include <stdlib.h>
 
-static CUresult begin(CUstream handle, struct sim_graph *graph, const CUgraphNode *deps, size_t count,
-                      CUstreamCaptureMode mode)
+static CUresult begin(CUstream handle, struct sim_graph *graph, const CUgraphNode *deps,
+                      size_t count, CUstreamCaptureMode mode)
 {
     struct sim_stream *s;
     CUresult r = sim_stream_find(handle, &s);
@@ -31,15 +31,17 @@ SIM_API_PTSZ(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode
     return begin(stream, NULL, NULL, 0, mode);
 }
 
+#if CUDA_VERSION >= 12030
 SIM_API_PTSZ(cuStreamBeginCaptureToGraph,
-             (CUstream stream, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *edges, size_t count,
-              CUstreamCaptureMode mode),
+             (CUstream stream, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *edges,
+              size_t count, CUstreamCaptureMode mode),
              (stream, graph, deps, edges, count, mode))
 {
     struct sim_graph *g = sim_graph_of(graph);
     (void)edges;
     return g ? begin(stream, g, deps, count, mode) : CUDA_ERROR_INVALID_VALUE;
 }
+#endif
 
 SIM_API_PTSZ(cuStreamEndCapture, (CUstream stream, CUgraph *out), (stream, out))
 {
@@ -93,34 +95,37 @@ static CUresult info(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t 
     return CUDA_SUCCESS;
 }
 
-SIM_API_PTSZ(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus *status), (stream, status))
+SIM_API_PTSZ(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus *status),
+             (stream, status))
 {
     return info(stream, status, NULL, NULL, NULL, NULL);
 }
 
-SIM_API_PTSZ(cuStreamGetCaptureInfo, (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id),
-             (stream, status, id))
+SIM_API_PTSZ(cuStreamGetCaptureInfo,
+             (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id), (stream, status, id))
 {
     return info(stream, status, id, NULL, NULL, NULL);
 }
 
 SIM_API_PTSZ(cuStreamGetCaptureInfo_v2,
-             (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **deps,
-              size_t *count),
+             (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+              const CUgraphNode **deps, size_t *count),
              (stream, status, id, graph, deps, count))
 {
     return info(stream, status, id, graph, deps, count);
 }
 
+#if CUDA_VERSION >= 12030
 SIM_API_PTSZ(cuStreamGetCaptureInfo_v3,
-             (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph, const CUgraphNode **deps,
-              const CUgraphEdgeData **edges, size_t *count),
+             (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+              const CUgraphNode **deps, const CUgraphEdgeData **edges, size_t *count),
              (stream, status, id, graph, deps, edges, count))
 {
     if (edges)
         *edges = NULL;
     return info(stream, status, id, graph, deps, count);
 }
+#endif
 
 static CUresult update(CUstream handle, CUgraphNode *deps, size_t count, unsigned flags)
 {
@@ -142,18 +147,22 @@ static CUresult update(CUstream handle, CUgraphNode *deps, size_t count, unsigne
 }
 
 SIM_API_PTSZ(cuStreamUpdateCaptureDependencies,
-             (CUstream stream, CUgraphNode *deps, size_t count, unsigned int flags), (stream, deps, count, flags))
+             (CUstream stream, CUgraphNode *deps, size_t count, unsigned int flags),
+             (stream, deps, count, flags))
 {
     return update(stream, deps, count, flags);
 }
 
+#if CUDA_VERSION >= 12030
 SIM_API_PTSZ(cuStreamUpdateCaptureDependencies_v2,
-             (CUstream stream, CUgraphNode *deps, const CUgraphEdgeData *edges, size_t count, unsigned int flags),
+             (CUstream stream, CUgraphNode *deps, const CUgraphEdgeData *edges, size_t count,
+              unsigned int flags),
              (stream, deps, edges, count, flags))
 {
     (void)edges;
     return update(stream, deps, count, flags);
 }
+#endif
 
 SIM_API(cuThreadExchangeStreamCaptureMode, (CUstreamCaptureMode * mode), (mode))
 {

@@ -2,6 +2,7 @@
 #include "capture.h"
 #include "context.h"
 #include "memory.h"
+#include "pool.h"
 #include "stream.h"
 #include <stdlib.h>
 
@@ -93,6 +94,7 @@ CUresult sim_context_wait(struct sim_context *ctx)
         sim_stream_wait(s);
         s = ctx->streams;
     }
+    sim_pools_settle();
     return ctx->sticky;
 }
 
@@ -126,14 +128,17 @@ SIM_API(cuCtxCreate_v2, (CUcontext * out, unsigned int flags, CUdevice dev), (ou
     return create(out, flags, dev, 3020);
 }
 
-SIM_API(cuCtxCreate_v3, (CUcontext * out, CUexecAffinityParam *affinity, int count, unsigned int flags, CUdevice dev),
+SIM_API(cuCtxCreate_v3,
+        (CUcontext * out, CUexecAffinityParam *affinity, int count, unsigned int flags,
+         CUdevice dev),
         (out, affinity, count, flags, dev))
 {
     return affinity || count ? CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY : create(out, flags, dev, 3020);
 }
 
 #if CUDA_VERSION >= 12050
-SIM_API(cuCtxCreate_v4, (CUcontext * out, CUctxCreateParams *params, unsigned int flags, CUdevice dev),
+SIM_API(cuCtxCreate_v4,
+        (CUcontext * out, CUctxCreateParams *params, unsigned int flags, CUdevice dev),
         (out, params, flags, dev))
 {
     if (params && (params->execAffinityParams || params->cigParams))

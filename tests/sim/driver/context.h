@@ -10,7 +10,8 @@ struct sim_context *sim_context_new(int device, unsigned flags, unsigned version
 /* Brings a context (back) to life, empty. */
 void sim_context_begin(struct sim_context *ctx, unsigned flags);
 
-/* Waits for its work, then frees its streams, events and memory; its handle stays known as destroyed. */
+/* Waits for its work, then frees its streams, events and memory; its handle stays known as
+ * destroyed. */
 void sim_context_end(struct sim_context *ctx);
 
 /* Takes the events of a context from the program. */

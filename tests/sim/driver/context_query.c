@@ -135,7 +135,8 @@ SIM_API(cuDeviceCanAccessPeer, (int *can, CUdevice dev, CUdevice peer), (can, de
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuDeviceGetP2PAttribute, (int *value, CUdevice_P2PAttribute attr, CUdevice src, CUdevice dst),
+SIM_API(cuDeviceGetP2PAttribute,
+        (int *value, CUdevice_P2PAttribute attr, CUdevice src, CUdevice dst),
         (value, attr, src, dst))
 {
     if (!sim_device_valid(src) || !sim_device_valid(dst))

@@ -1,4 +1,5 @@
-/* Control of the simulation: counts, ordered failures, the trace, and the prologue and epilogue of each entry point. */
+/* Control of the simulation: counts, ordered failures, the trace, and the prologue and epilogue of
+ * each entry point. */
 #define _GNU_SOURCE
 #include "life.h"
 #include "../sim.h"

@@ -14,29 +14,38 @@ struct side {
 
 /* The fields of one side of CUDA_MEMCPY3D. */
 struct end {
-    CUmemorytype type;  /* host, device, array or unified */
-    CUdeviceptr base;   /* address, for all but arrays */
-    CUarray array;      /* for arrays */
-    size_t x, y, z;     /* offset: bytes, rows, slices */
-    size_t pitch;       /* as given, 0 for packed */
-    size_t height;      /* as given, 0 for the extent's */
+    CUmemorytype type; /* host, device, array or unified */
+    CUdeviceptr base;  /* address, for all but arrays */
+    CUarray array;     /* for arrays */
+    size_t x, y, z;    /* offset: bytes, rows, slices */
+    size_t pitch;      /* as given, 0 for packed */
+    size_t height;     /* as given, 0 for the extent's */
 };
 
 static struct end source_end(const CUDA_MEMCPY3D *c)
 {
-    CUdeviceptr base = c->srcMemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)(uintptr_t)c->srcHost : c->srcDevice;
-    return (struct end){c->srcMemoryType, base, c->srcArray, c->srcXInBytes, c->srcY, c->srcZ, c->srcPitch, c->srcHeight};
+    CUdeviceptr base =
+        c->srcMemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)(uintptr_t)c->srcHost : c->srcDevice;
+    return (struct end){c->srcMemoryType, base,    c->srcArray, c->srcXInBytes,
+                        c->srcY,          c->srcZ, c->srcPitch, c->srcHeight};
 }
 
 static struct end target_end(const CUDA_MEMCPY3D *c)
 {
-    CUdeviceptr base = c->dstMemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)(uintptr_t)c->dstHost : c->dstDevice;
-    return (struct end){c->dstMemoryType, base, c->dstArray, c->dstXInBytes, c->dstY, c->dstZ, c->dstPitch, c->dstHeight};
+    CUdeviceptr base =
+        c->dstMemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)(uintptr_t)c->dstHost : c->dstDevice;
+    return (struct end){c->dstMemoryType, base,    c->dstArray, c->dstXInBytes,
+                        c->dstY,          c->dstZ, c->dstPitch, c->dstHeight};
 }
 
-CUDA_MEMCPY3D sim_copy_linear(CUmemorytype dst_type, CUdeviceptr dst, CUmemorytype src_type, CUdeviceptr src, size_t n)
+CUDA_MEMCPY3D sim_copy_linear(CUmemorytype dst_type, CUdeviceptr dst, CUmemorytype src_type,
+                              CUdeviceptr src, size_t n)
 {
-    CUDA_MEMCPY3D c = {.srcMemoryType = src_type, .dstMemoryType = dst_type, .WidthInBytes = n, .Height = 1, .Depth = 1};
+    CUDA_MEMCPY3D c = {.srcMemoryType = src_type,
+                       .dstMemoryType = dst_type,
+                       .WidthInBytes = n,
+                       .Height = 1,
+                       .Depth = 1};
     c.srcHost = (const void *)(uintptr_t)src;
     c.dstHost = (void *)(uintptr_t)dst;
     c.srcDevice = src;
@@ -49,15 +58,18 @@ static CUresult array_side(const struct end *e, const CUDA_MEMCPY3D *c, struct s
     struct sim_array *a = sim_array_of(e->array);
     if (!a)
         return CUDA_ERROR_INVALID_HANDLE;
-    if (e->x + c->WidthInBytes > a->row || e->y + c->Height > a->rows || e->z + c->Depth > a->slices)
+    if (e->x + c->WidthInBytes > a->row || e->y + c->Height > a->rows ||
+        e->z + c->Depth > a->slices)
         return CUDA_ERROR_INVALID_VALUE;
     out->pitch = a->row;
     out->slice = a->row * a->rows;
-    out->place = (struct sim_place){a->bytes + e->z * out->slice + e->y * out->pitch + e->x, SIM_IN_ARRAY, a->device};
+    out->place = (struct sim_place){a->bytes + e->z * out->slice + e->y * out->pitch + e->x,
+                                    SIM_IN_ARRAY, a->device};
     return CUDA_SUCCESS;
 }
 
-static CUresult find_side(const struct end *e, const CUDA_MEMCPY3D *c, int device, bool write, struct side *out)
+static CUresult find_side(const struct end *e, const CUDA_MEMCPY3D *c, int device, bool write,
+                          struct side *out)
 {
     if (e->type == CU_MEMORYTYPE_ARRAY)
         return array_side(e, c, out);
@@ -94,9 +106,9 @@ CUresult sim_copy_check(const CUDA_MEMCPY3D *c, int device)
 
 /* Rows to move, for a guarded call. */
 struct move {
-    char *dst;               /* first byte of the target */
-    const char *src;         /* first byte of the source */
-    struct side to, from;    /* steps */
+    char *dst;                   /* first byte of the target */
+    const char *src;             /* first byte of the source */
+    struct side to, from;        /* steps */
     size_t width, height, depth; /* bytes, rows, slices */
 };
 
@@ -109,18 +121,25 @@ static CUresult move_rows(void *data)
     }
     for (size_t z = 0; z < m->depth; z++)
         for (size_t y = 0; y < m->height; y++)
-            memmove(m->dst + z * m->to.slice + y * m->to.pitch, m->src + z * m->from.slice + y * m->from.pitch, m->width);
+            memmove(m->dst + z * m->to.slice + y * m->to.pitch,
+                    m->src + z * m->from.slice + y * m->from.pitch, m->width);
     return CUDA_SUCCESS;
 }
 
-/* Packs a pageable source into memory of the driver's own. CUDA_ERROR_INVALID_VALUE where the CPU can't read it. */
+/* Packs a pageable source into memory of the driver's own. CUDA_ERROR_INVALID_VALUE where the CPU
+ * can't read it. */
 static CUresult stage(const CUDA_MEMCPY3D *c, const struct side *src, struct sim_work *work)
 {
     char *packed = malloc(c->WidthInBytes * c->Height * c->Depth);
     if (!packed)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    struct move m = {packed, src->place.pointer, {.pitch = c->WidthInBytes, .slice = c->WidthInBytes * c->Height}, *src,
-                     c->WidthInBytes, c->Height, c->Depth};
+    struct move m = {packed,
+                     src->place.pointer,
+                     {.pitch = c->WidthInBytes, .slice = c->WidthInBytes * c->Height},
+                     *src,
+                     c->WidthInBytes,
+                     c->Height,
+                     c->Depth};
     if (sim_guarded(move_rows, &m) != CUDA_SUCCESS) {
         free(packed);
         return CUDA_ERROR_INVALID_VALUE;
@@ -142,7 +161,8 @@ CUresult sim_copy_run(struct sim_work *work)
     sim_unlock();
     if (r != CUDA_SUCCESS)
         return CUDA_ERROR_ILLEGAL_ADDRESS; /* it was right when it was queued: freed since then */
-    struct move m = {dst.place.pointer, src.place.pointer, dst, src, c->WidthInBytes, c->Height, c->Depth};
+    struct move m = {dst.place.pointer, src.place.pointer, dst,     src,
+                     c->WidthInBytes,   c->Height,         c->Depth};
     if (work->u.copy.staging) {
         m.src = work->u.copy.staging;
         m.from.pitch = c->WidthInBytes;
@@ -156,12 +176,14 @@ static bool on_host(const struct side *s)
     return s->place.kind == SIM_PAGEABLE || s->place.kind == SIM_PINNED;
 }
 
-/* Whether the caller waits (CUDA driver API, "API synchronization behavior"): synchronous copies wait unless both sides are
- * on devices; asynchronous ones wait between host and host, and from anything to pageable memory. */
+/* Whether the caller waits (CUDA driver API, "API synchronization behavior"): synchronous copies
+ * wait unless both sides are on devices; asynchronous ones wait between host and host, and from
+ * anything to pageable memory. */
 static bool caller_waits(enum sim_copy_mode mode, const struct side *src, const struct side *dst)
 {
     if (mode == SIM_COPY_SYNC)
-        return on_host(src) || on_host(dst) || src->place.kind == SIM_UNIFIED || dst->place.kind == SIM_UNIFIED;
+        return on_host(src) || on_host(dst) || src->place.kind == SIM_UNIFIED ||
+               dst->place.kind == SIM_UNIFIED;
     return dst->place.kind == SIM_PAGEABLE || (on_host(src) && on_host(dst));
 }
 
@@ -194,7 +216,9 @@ CUresult sim_copy(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_copy_mod
         return sim_submit(stream, &work);
     if (caller_waits(mode, &src, &dst)) {
         r = sim_run(stream, &work);
-        return r == CUDA_ERROR_ILLEGAL_ADDRESS && stream->ctx->sticky == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : r;
+        return r == CUDA_ERROR_ILLEGAL_ADDRESS && stream->ctx->sticky == CUDA_SUCCESS
+                   ? CUDA_ERROR_INVALID_VALUE
+                   : r;
     }
     if (src.place.kind == SIM_PAGEABLE)
         r = stage(shape, &src, &work);

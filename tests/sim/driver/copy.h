@@ -11,8 +11,10 @@ enum sim_copy_mode {
     SIM_COPY_ASYNC /* returns when queued, or as CUDA's rules for pageable memory want it */
 };
 
-/* The shape of a linear copy. memory types: of the host (any address), of the device, or CU_MEMORYTYPE_UNIFIED. */
-CUDA_MEMCPY3D sim_copy_linear(CUmemorytype dst_type, CUdeviceptr dst, CUmemorytype src_type, CUdeviceptr src, size_t n);
+/* The shape of a linear copy. memory types: of the host (any address), of the device, or
+ * CU_MEMORYTYPE_UNIFIED. */
+CUDA_MEMCPY3D sim_copy_linear(CUmemorytype dst_type, CUdeviceptr dst, CUmemorytype src_type,
+                              CUdeviceptr src, size_t n);
 
 /* Checks a copy and does or queues it on the stream of `handle`. */
 CUresult sim_copy(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_copy_mode mode);
@@ -27,7 +29,8 @@ CUresult sim_copy_run(struct sim_work *work);
 CUresult sim_set_check(const CUDA_MEMSET_NODE_PARAMS *shape, int device);
 CUresult sim_set_run(struct sim_work *work);
 
-/* Counts one executed copy or set (`set` ignores the source) for SIM_COPIES. Called with sim_lock. */
+/* Counts one executed copy or set (`set` ignores the source) for SIM_COPIES. Called with sim_lock.
+ */
 void sim_traffic_copy(const struct sim_place *src, const struct sim_place *dst, uint64_t bytes);
 void sim_traffic_set(const struct sim_place *dst, uint64_t bytes);
 

@@ -1,5 +1,5 @@
-/* Batches of copies, in the forms of CUDA 12.8 (with failIdx) and 13.0. They run on a stream of the program's own, never on
- * the legacy default stream, and can't be captured. */
+/* Batches of copies, in the forms of CUDA 12.8 (with failIdx) and 13.0. They run on a stream of the
+ * program's own, never on the legacy default stream, and can't be captured. */
 #include "array.h"
 #include "copy.h"
 
@@ -17,7 +17,8 @@ static CUresult batch_stream(CUstream handle)
 }
 
 /* Each attribute must apply to a run of copies that starts after the run before it. */
-static bool attributes_valid(const CUmemcpyAttributes *attrs, const size_t *starts, size_t n, size_t count)
+static bool attributes_valid(const CUmemcpyAttributes *attrs, const size_t *starts, size_t n,
+                             size_t count)
 {
     if (!attrs || !starts || n == 0 || n > count || starts[0] != 0)
         return false;
@@ -32,8 +33,9 @@ static bool attributes_valid(const CUmemcpyAttributes *attrs, const size_t *star
 }
 
 /* All copies are checked before the first is queued. */
-static CUresult batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs,
-                      size_t *starts, size_t n, size_t *fail, CUstream stream)
+static CUresult batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+                      CUmemcpyAttributes *attrs, size_t *starts, size_t n, size_t *fail,
+                      CUstream stream)
 {
     CUDA_MEMCPY3D shape;
     struct sim_context *ctx;
@@ -47,7 +49,8 @@ static CUresult batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_
     if (!dsts || !srcs || !sizes || count == 0 || !attributes_valid(attrs, starts, n, count))
         return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < count; i++) {
-        shape = sim_copy_linear(CU_MEMORYTYPE_UNIFIED, dsts[i], CU_MEMORYTYPE_UNIFIED, srcs[i], sizes[i]);
+        shape = sim_copy_linear(CU_MEMORYTYPE_UNIFIED, dsts[i], CU_MEMORYTYPE_UNIFIED, srcs[i],
+                                sizes[i]);
         if (sizes[i] == 0 || sim_copy_check(&shape, ctx->device) != CUDA_SUCCESS) {
             if (fail)
                 *fail = i;
@@ -55,7 +58,8 @@ static CUresult batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_
         }
     }
     for (size_t i = 0; i < count && r == CUDA_SUCCESS; i++) {
-        shape = sim_copy_linear(CU_MEMORYTYPE_UNIFIED, dsts[i], CU_MEMORYTYPE_UNIFIED, srcs[i], sizes[i]);
+        shape = sim_copy_linear(CU_MEMORYTYPE_UNIFIED, dsts[i], CU_MEMORYTYPE_UNIFIED, srcs[i],
+                                sizes[i]);
         r = sim_copy(&shape, stream, SIM_COPY_ASYNC);
     }
     return r;
@@ -63,8 +67,41 @@ static CUresult batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_
 
 static size_t element_of(const CUmemcpy3DOperand *o)
 {
-    struct sim_array *a = o->type == CU_MEMCPY_OPERAND_TYPE_ARRAY ? sim_array_of(o->op.array.array) : NULL;
+    struct sim_array *a =
+        o->type == CU_MEMCPY_OPERAND_TYPE_ARRAY ? sim_array_of(o->op.array.array) : NULL;
     return a && a->desc.Width ? a->row / a->desc.Width : 0;
+}
+
+static void source_of(const CUmemcpy3DOperand *o, size_t unit, CUDA_MEMCPY3D *c)
+{
+    if (o->type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
+        c->srcMemoryType = CU_MEMORYTYPE_ARRAY;
+        c->srcArray = o->op.array.array;
+        c->srcXInBytes = o->op.array.offset.x * unit;
+        c->srcY = o->op.array.offset.y;
+        c->srcZ = o->op.array.offset.z;
+        return;
+    }
+    c->srcMemoryType = CU_MEMORYTYPE_UNIFIED;
+    c->srcDevice = o->op.ptr.ptr;
+    c->srcPitch = o->op.ptr.rowLength * unit;
+    c->srcHeight = o->op.ptr.layerHeight;
+}
+
+static void target_of(const CUmemcpy3DOperand *o, size_t unit, CUDA_MEMCPY3D *c)
+{
+    if (o->type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
+        c->dstMemoryType = CU_MEMORYTYPE_ARRAY;
+        c->dstArray = o->op.array.array;
+        c->dstXInBytes = o->op.array.offset.x * unit;
+        c->dstY = o->op.array.offset.y;
+        c->dstZ = o->op.array.offset.z;
+        return;
+    }
+    c->dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+    c->dstDevice = o->op.ptr.ptr;
+    c->dstPitch = o->op.ptr.rowLength * unit;
+    c->dstHeight = o->op.ptr.layerHeight;
 }
 
 /* Extents and rows are in elements: of the array where one side is an array, else of one byte. */
@@ -74,36 +111,16 @@ static CUresult shape_of(const CUDA_MEMCPY3D_BATCH_OP *op, CUDA_MEMCPY3D *c)
     size_t unit = element ? element : 1;
     if (op->extent.width == 0 || op->extent.height == 0 || op->extent.depth == 0)
         return CUDA_ERROR_INVALID_VALUE;
-    *c = (CUDA_MEMCPY3D){.WidthInBytes = op->extent.width * unit, .Height = op->extent.height, .Depth = op->extent.depth};
-    if (op->src.type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
-        c->srcMemoryType = CU_MEMORYTYPE_ARRAY;
-        c->srcArray = op->src.op.array.array;
-        c->srcXInBytes = op->src.op.array.offset.x * unit;
-        c->srcY = op->src.op.array.offset.y;
-        c->srcZ = op->src.op.array.offset.z;
-    } else {
-        c->srcMemoryType = CU_MEMORYTYPE_UNIFIED;
-        c->srcDevice = op->src.op.ptr.ptr;
-        c->srcPitch = op->src.op.ptr.rowLength * unit;
-        c->srcHeight = op->src.op.ptr.layerHeight;
-    }
-    if (op->dst.type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
-        c->dstMemoryType = CU_MEMORYTYPE_ARRAY;
-        c->dstArray = op->dst.op.array.array;
-        c->dstXInBytes = op->dst.op.array.offset.x * unit;
-        c->dstY = op->dst.op.array.offset.y;
-        c->dstZ = op->dst.op.array.offset.z;
-    } else {
-        c->dstMemoryType = CU_MEMORYTYPE_UNIFIED;
-        c->dstDevice = op->dst.op.ptr.ptr;
-        c->dstPitch = op->dst.op.ptr.rowLength * unit;
-        c->dstHeight = op->dst.op.ptr.layerHeight;
-    }
+    *c = (CUDA_MEMCPY3D){.WidthInBytes = op->extent.width * unit,
+                         .Height = op->extent.height,
+                         .Depth = op->extent.depth};
+    source_of(&op->src, unit, c);
+    target_of(&op->dst, unit, c);
     return CUDA_SUCCESS;
 }
 
-static CUresult batch_3d(size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail, unsigned long long flags,
-                         CUstream stream)
+static CUresult batch_3d(size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail,
+                         unsigned long long flags, CUstream stream)
 {
     CUDA_MEMCPY3D shape;
     struct sim_context *ctx;
@@ -117,7 +134,8 @@ static CUresult batch_3d(size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail
     if (!ops || count == 0 || flags)
         return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < count; i++)
-        if (shape_of(&ops[i], &shape) != CUDA_SUCCESS || sim_copy_check(&shape, ctx->device) != CUDA_SUCCESS) {
+        if (shape_of(&ops[i], &shape) != CUDA_SUCCESS ||
+            sim_copy_check(&shape, ctx->device) != CUDA_SUCCESS) {
             if (fail)
                 *fail = i;
             return CUDA_ERROR_INVALID_VALUE;
@@ -130,15 +148,16 @@ static CUresult batch_3d(size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail
 }
 
 SIM_API_PTSZ(cuMemcpyBatchAsync,
-             (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs,
-              size_t *starts, size_t n, size_t *fail, CUstream stream),
+             (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+              CUmemcpyAttributes *attrs, size_t *starts, size_t n, size_t *fail, CUstream stream),
              (dsts, srcs, sizes, count, attrs, starts, n, fail, stream))
 {
     return batch(dsts, srcs, sizes, count, attrs, starts, n, fail, stream);
 }
 
 SIM_API_PTSZ(cuMemcpy3DBatchAsync,
-             (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail, unsigned long long flags, CUstream stream),
+             (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail, unsigned long long flags,
+              CUstream stream),
              (count, ops, fail, flags, stream))
 {
     return batch_3d(count, ops, fail, flags, stream);
@@ -146,8 +165,8 @@ SIM_API_PTSZ(cuMemcpy3DBatchAsync,
 
 #if CUDA_VERSION >= 13000
 SIM_API_PTSZ(cuMemcpyBatchAsync_v2,
-             (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs,
-              size_t *starts, size_t n, CUstream stream),
+             (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+              CUmemcpyAttributes *attrs, size_t *starts, size_t n, CUstream stream),
              (dsts, srcs, sizes, count, attrs, starts, n, stream))
 {
     return batch(dsts, srcs, sizes, count, attrs, starts, n, NULL, stream);

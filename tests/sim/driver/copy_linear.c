@@ -1,5 +1,6 @@
-/* Linear copies: cuMemcpy and its typed, peer and array forms. The typed forms take any address that the driver can place,
- * as unified addressing lets the real one do; but a device parameter must be memory that the GPU can reach. */
+/* Linear copies: cuMemcpy and its typed, peer and array forms. The typed forms take any address
+ * that the driver can place, as unified addressing lets the real one do; but a device parameter
+ * must be memory that the GPU can reach. */
 #include "array.h"
 #include "copy.h"
 
@@ -7,8 +8,8 @@
 #define DEVICE CU_MEMORYTYPE_DEVICE
 #define ANY CU_MEMORYTYPE_UNIFIED
 
-static CUresult linear(CUmemorytype dst_type, CUdeviceptr dst, CUmemorytype src_type, CUdeviceptr src, size_t n,
-                       CUstream stream, enum sim_copy_mode mode)
+static CUresult linear(CUmemorytype dst_type, CUdeviceptr dst, CUmemorytype src_type,
+                       CUdeviceptr src, size_t n, CUstream stream, enum sim_copy_mode mode)
 {
     CUDA_MEMCPY3D shape = sim_copy_linear(dst_type, dst, src_type, src, n);
     return sim_copy(&shape, stream, mode);
@@ -24,7 +25,8 @@ SIM_API_PTDS(cuMemcpy, (CUdeviceptr dst, CUdeviceptr src, size_t n), (dst, src, 
     return linear(ANY, dst, ANY, src, n, NULL, SIM_COPY_SYNC);
 }
 
-SIM_API_PTSZ(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream), (dst, src, n, stream))
+SIM_API_PTSZ(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream),
+             (dst, src, n, stream))
 {
     return linear(ANY, dst, ANY, src, n, stream, SIM_COPY_ASYNC);
 }
@@ -34,7 +36,8 @@ SIM_API_PTDS(cuMemcpyHtoD_v2, (CUdeviceptr dst, const void *src, size_t n), (dst
     return linear(DEVICE, dst, HOST, address(src), n, NULL, SIM_COPY_SYNC);
 }
 
-SIM_API_PTSZ(cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t n, CUstream stream), (dst, src, n, stream))
+SIM_API_PTSZ(cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t n, CUstream stream),
+             (dst, src, n, stream))
 {
     return linear(DEVICE, dst, HOST, address(src), n, stream, SIM_COPY_ASYNC);
 }
@@ -44,7 +47,8 @@ SIM_API_PTDS(cuMemcpyDtoH_v2, (void *dst, CUdeviceptr src, size_t n), (dst, src,
     return linear(HOST, address(dst), DEVICE, src, n, NULL, SIM_COPY_SYNC);
 }
 
-SIM_API_PTSZ(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t n, CUstream stream), (dst, src, n, stream))
+SIM_API_PTSZ(cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t n, CUstream stream),
+             (dst, src, n, stream))
 {
     return linear(HOST, address(dst), DEVICE, src, n, stream, SIM_COPY_ASYNC);
 }
@@ -54,14 +58,15 @@ SIM_API_PTDS(cuMemcpyDtoD_v2, (CUdeviceptr dst, CUdeviceptr src, size_t n), (dst
     return linear(DEVICE, dst, DEVICE, src, n, NULL, SIM_COPY_SYNC);
 }
 
-SIM_API_PTSZ(cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream), (dst, src, n, stream))
+SIM_API_PTSZ(cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream stream),
+             (dst, src, n, stream))
 {
     return linear(DEVICE, dst, DEVICE, src, n, stream, SIM_COPY_ASYNC);
 }
 
 /* Both contexts must exist; with unified addressing the addresses alone say where the bytes are. */
-static CUresult peer(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t n, CUstream stream,
-                     enum sim_copy_mode mode)
+static CUresult peer(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx,
+                     size_t n, CUstream stream, enum sim_copy_mode mode)
 {
     struct sim_context *a = sim_context_of(dst_ctx), *b = sim_context_of(src_ctx);
     if (!a || !b || !a->alive || !b->alive)
@@ -69,20 +74,23 @@ static CUresult peer(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcont
     return linear(DEVICE, dst, DEVICE, src, n, stream, mode);
 }
 
-SIM_API_PTDS(cuMemcpyPeer, (CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t n),
+SIM_API_PTDS(cuMemcpyPeer,
+             (CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t n),
              (dst, dst_ctx, src, src_ctx, n))
 {
     return peer(dst, dst_ctx, src, src_ctx, n, NULL, SIM_COPY_SYNC);
 }
 
 SIM_API_PTSZ(cuMemcpyPeerAsync,
-             (CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t n, CUstream stream),
+             (CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx, size_t n,
+              CUstream stream),
              (dst, dst_ctx, src, src_ctx, n, stream))
 {
     return peer(dst, dst_ctx, src, src_ctx, n, stream, SIM_COPY_ASYNC);
 }
 
-/* Linear copies of arrays have offsets in bytes into one-dimensional arrays, or into rows of two-dimensional ones. */
+/* Linear copies of arrays have offsets in bytes into one-dimensional arrays, or into rows of
+ * two-dimensional ones. */
 static CUresult array_end(CUarray array, size_t offset, size_t n, size_t *x, size_t *y)
 {
     struct sim_array *a = sim_array_of(array);
@@ -93,8 +101,8 @@ static CUresult array_end(CUarray array, size_t offset, size_t n, size_t *x, siz
     return *x + n > a->row || *y >= a->rows ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-static CUresult with_arrays(CUarray dst_array, CUdeviceptr dst, CUarray src_array, CUdeviceptr src, size_t n,
-                            bool device_side, CUstream stream, enum sim_copy_mode mode)
+static CUresult with_arrays(CUarray dst_array, CUdeviceptr dst, CUarray src_array, CUdeviceptr src,
+                            size_t n, bool device_side, CUstream stream, enum sim_copy_mode mode)
 {
     CUmemorytype type = device_side ? DEVICE : HOST;
     CUDA_MEMCPY3D c = sim_copy_linear(type, dst, type, src, n);
@@ -112,39 +120,46 @@ static CUresult with_arrays(CUarray dst_array, CUdeviceptr dst, CUarray src_arra
     return r == CUDA_SUCCESS ? sim_copy(&c, stream, mode) : r;
 }
 
-SIM_API_PTDS(cuMemcpyDtoA_v2, (CUarray dst, size_t offset, CUdeviceptr src, size_t n), (dst, offset, src, n))
+SIM_API_PTDS(cuMemcpyDtoA_v2, (CUarray dst, size_t offset, CUdeviceptr src, size_t n),
+             (dst, offset, src, n))
 {
     return with_arrays(dst, offset, NULL, src, n, true, NULL, SIM_COPY_SYNC);
 }
 
-SIM_API_PTDS(cuMemcpyAtoD_v2, (CUdeviceptr dst, CUarray src, size_t offset, size_t n), (dst, src, offset, n))
+SIM_API_PTDS(cuMemcpyAtoD_v2, (CUdeviceptr dst, CUarray src, size_t offset, size_t n),
+             (dst, src, offset, n))
 {
     return with_arrays(NULL, dst, src, offset, n, true, NULL, SIM_COPY_SYNC);
 }
 
-SIM_API_PTDS(cuMemcpyHtoA_v2, (CUarray dst, size_t offset, const void *src, size_t n), (dst, offset, src, n))
+SIM_API_PTDS(cuMemcpyHtoA_v2, (CUarray dst, size_t offset, const void *src, size_t n),
+             (dst, offset, src, n))
 {
     return with_arrays(dst, offset, NULL, address(src), n, false, NULL, SIM_COPY_SYNC);
 }
 
-SIM_API_PTSZ(cuMemcpyHtoAAsync_v2, (CUarray dst, size_t offset, const void *src, size_t n, CUstream stream),
+SIM_API_PTSZ(cuMemcpyHtoAAsync_v2,
+             (CUarray dst, size_t offset, const void *src, size_t n, CUstream stream),
              (dst, offset, src, n, stream))
 {
     return with_arrays(dst, offset, NULL, address(src), n, false, stream, SIM_COPY_ASYNC);
 }
 
-SIM_API_PTDS(cuMemcpyAtoH_v2, (void *dst, CUarray src, size_t offset, size_t n), (dst, src, offset, n))
+SIM_API_PTDS(cuMemcpyAtoH_v2, (void *dst, CUarray src, size_t offset, size_t n),
+             (dst, src, offset, n))
 {
     return with_arrays(NULL, address(dst), src, offset, n, false, NULL, SIM_COPY_SYNC);
 }
 
-SIM_API_PTSZ(cuMemcpyAtoHAsync_v2, (void *dst, CUarray src, size_t offset, size_t n, CUstream stream),
+SIM_API_PTSZ(cuMemcpyAtoHAsync_v2,
+             (void *dst, CUarray src, size_t offset, size_t n, CUstream stream),
              (dst, src, offset, n, stream))
 {
     return with_arrays(NULL, address(dst), src, offset, n, false, stream, SIM_COPY_ASYNC);
 }
 
-SIM_API_PTDS(cuMemcpyAtoA_v2, (CUarray dst, size_t dst_offset, CUarray src, size_t src_offset, size_t n),
+SIM_API_PTDS(cuMemcpyAtoA_v2,
+             (CUarray dst, size_t dst_offset, CUarray src, size_t src_offset, size_t n),
              (dst, dst_offset, src, src_offset, n))
 {
     return with_arrays(dst, dst_offset, src, src_offset, n, true, NULL, SIM_COPY_SYNC);

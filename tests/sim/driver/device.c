@@ -9,7 +9,8 @@
 struct sim_device sim_devices[SIM_MAX_DEVICES];
 int sim_device_count;
 
-/* Attributes that are not 0; those of one H200, as far as policies read them, and none that HMM would need. */
+/* Attributes that are not 0; those of one H200, as far as policies read them, and none that HMM
+ * would need. */
 static const struct {
     int attribute; /* CUdevice_attribute */
     int value;     /* what cuDeviceGetAttribute gives */
@@ -67,18 +68,18 @@ static const struct {
 #if CUDA_VERSION >= 12030
     {CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, 0},
 #endif
-#if CUDA_VERSION >= 12080
-    {CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
-#endif
 #if CUDA_VERSION >= 13000
+    {CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
 #endif
 };
 
+static const char *attribute_text; /* SIM_ATTR, read by cuInit */
+
 /* SIM_ATTR is a list "<number>=<value>,...". */
 static bool attribute_override(int attribute, int *value)
 {
-    const char *text = getenv("SIM_ATTR");
+    const char *text = attribute_text;
     int number, wanted, used;
     while (text && sscanf(text, "%d=%d%n", &number, &wanted, &used) == 2) {
         if (number == attribute) {
@@ -101,6 +102,7 @@ static int environment(const char *name, int fallback, int low, int high)
 
 CUresult sim_devices_start(void)
 {
+    attribute_text = getenv("SIM_ATTR");
     sim_device_count = environment("SIM_DEVICES", 1, 0, SIM_MAX_DEVICES);
     if (sim_device_count == 0)
         return CUDA_ERROR_NO_DEVICE;
@@ -134,6 +136,14 @@ CUresult sim_device_attribute(int *value, int attribute, int device)
     return CUDA_SUCCESS;
 }
 
+bool sim_supports(int device, CUdevice_attribute attribute)
+{
+    int value;
+    if (!attribute_text)
+        return true;
+    return sim_device_attribute(&value, (int)attribute, device) == CUDA_SUCCESS && value != 0;
+}
+
 SIM_API(cuDeviceGetCount, (int *count), (count))
 {
     if (!count)
@@ -152,7 +162,8 @@ SIM_API(cuDeviceGet, (CUdevice * dev, int ordinal), (dev, ordinal))
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuDeviceGetAttribute, (int *value, CUdevice_attribute attribute, CUdevice dev), (value, attribute, dev))
+SIM_API(cuDeviceGetAttribute, (int *value, CUdevice_attribute attribute, CUdevice dev),
+        (value, attribute, dev))
 {
     if (!value)
         return CUDA_ERROR_INVALID_VALUE;

@@ -14,36 +14,38 @@ struct sim_pool;
 
 /* One simulated GPU. */
 struct sim_device {
-    size_t total;                 /* memory, bytes */
-    size_t used;                  /* bytes in blocks, chunks, handles, arrays and managed memory */
-    struct sim_context *primary;  /* its primary context, made at the first retain */
+    size_t total;                  /* memory, bytes */
+    size_t used;                   /* bytes in blocks, chunks, handles, arrays and managed memory */
+    struct sim_context *primary;   /* its primary context, made at the first retain */
     struct sim_pool *default_pool; /* made at start */
     struct sim_pool *current_pool; /* what cuMemAllocAsync uses */
-    struct sim_chunk *chunks;     /* 2 MiB chunks for small blocks */
+    struct sim_chunk *spare;       /* an empty chunk, counted as free, to save its mapping */
+    struct sim_chunk *chunks;      /* 2 MiB chunks for small blocks */
 };
 
 /* One context. Never freed, so that a stale handle is still recognised. */
 struct sim_context {
-    struct sim_context *next;     /* all contexts ever made */
-    int device;                   /* ordinal */
-    bool alive;                   /* false after destroy, reset or the last release */
-    bool primary;                 /* the device's primary context */
-    unsigned retained;            /* primary: references */
-    unsigned flags;               /* CU_CTX_* */
-    unsigned version;             /* cuCtxGetApiVersion */
-    unsigned long long id;        /* cuCtxGetId */
-    CUresult sticky;              /* error that every later call returns, or CUDA_SUCCESS */
-    struct sim_stream *streams;   /* live streams, the default ones among them */
-    struct sim_stream *legacy;    /* the legacy default stream */
-    bool peer[SIM_MAX_DEVICES];   /* kernels may touch that device's memory */
-    size_t limits[CU_LIMIT_MAX];  /* cuCtxSetLimit */
-    CUfunc_cache cache;           /* cuCtxSetCacheConfig */
+    struct sim_context *next;    /* all contexts ever made */
+    int device;                  /* ordinal */
+    bool alive;                  /* false after destroy, reset or the last release */
+    bool primary;                /* the device's primary context */
+    unsigned retained;           /* primary: references */
+    unsigned flags;              /* CU_CTX_* */
+    unsigned version;            /* cuCtxGetApiVersion */
+    unsigned long long id;       /* cuCtxGetId */
+    CUresult sticky;             /* error that every later call returns, or CUDA_SUCCESS */
+    struct sim_stream *streams;  /* live streams, the default ones among them */
+    struct sim_stream *legacy;   /* the legacy default stream */
+    bool peer[SIM_MAX_DEVICES];  /* kernels may touch that device's memory */
+    size_t limits[CU_LIMIT_MAX]; /* cuCtxSetLimit */
+    CUfunc_cache cache;          /* cuCtxSetCacheConfig */
 };
 
-extern pthread_mutex_t sim_lock;     /* guards every table of the driver; the only lock order is sim_lock alone */
-extern pthread_cond_t sim_progress;  /* broadcast when an operation completes */
+extern pthread_mutex_t
+    sim_lock; /* guards every table of the driver; the only lock order is sim_lock alone */
+extern pthread_cond_t sim_progress; /* broadcast when an operation completes */
 extern struct sim_device sim_devices[SIM_MAX_DEVICES];
-extern int sim_device_count;         /* 1 to SIM_MAX_DEVICES after sim_devices_start */
+extern int sim_device_count;             /* 1 to SIM_MAX_DEVICES after sim_devices_start */
 extern struct sim_context *sim_contexts; /* all contexts ever made */
 
 void sim_relock(void);
@@ -52,21 +54,27 @@ void sim_unlock(void);
 /* A fresh number for a context, stream, event, capture or buffer. */
 unsigned long long sim_next_id(void);
 
-/* Called once by cuInit with sim_lock held. Reads SIM_DEVICES and SIM_MEMORY_MIB and reserves the address ranges. */
+/* Called once by cuInit with sim_lock held. Reads SIM_DEVICES and SIM_MEMORY_MIB and reserves the
+ * address ranges. */
 CUresult sim_devices_start(void);
 
 /* True for an ordinal that exists. */
 bool sim_device_valid(CUdevice dev);
 
-/* Takes `bytes` of a device's memory; false where it has not so much, even after trimming the pools. */
+/* Takes `bytes` of a device's memory; false where it has not so much, even after trimming the
+ * pools. */
 bool sim_device_take(int device, size_t bytes);
 void sim_device_give(int device, size_t bytes);
 
 /* Value of a device attribute (SIM_ATTR first); CUDA_ERROR_INVALID_VALUE for an unknown one. */
 CUresult sim_device_attribute(int *value, int attribute, int device);
 
-/* The calling thread's context: CUDA_ERROR_INVALID_CONTEXT without one, CUDA_ERROR_CONTEXT_IS_DESTROYED for a dead one,
- * or its sticky error. *ctx is set on success alone. */
+/* Whether SIM_ATTR left the device a capability that it has by default. */
+bool sim_supports(int device, CUdevice_attribute attribute);
+
+/* The calling thread's context: CUDA_ERROR_INVALID_CONTEXT without one,
+ * CUDA_ERROR_CONTEXT_IS_DESTROYED for a dead one, or its sticky error. *ctx is set on success
+ * alone. */
 CUresult sim_current(struct sim_context **ctx);
 
 /* The context of a handle (NULL means the current one), or NULL where it is none. */
@@ -81,8 +89,9 @@ CUresult sim_context_wait(struct sim_context *ctx);
 /* Makes the first error of a context stick. */
 void sim_context_fail(struct sim_context *ctx, CUresult error);
 
-/* sim_current for a call that is not allowed while a capture forbids it: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and the
- * capture is invalidated (CUDA Programming Guide, "Prohibited and Unhandled Operations"). */
+/* sim_current for a call that is not allowed while a capture forbids it:
+ * CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and the capture is invalidated (CUDA Programming Guide,
+ * "Prohibited and Unhandled Operations"). */
 CUresult sim_current_unsafe(struct sim_context **ctx);
 
 /* Opens the libraries of SIM_KERNELS, whose constructors register kernels. */

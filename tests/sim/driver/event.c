@@ -106,7 +106,8 @@ SIM_API(cuEventCreate, (CUevent * out, unsigned int flags), (out, flags))
     CUresult r = sim_current(&ctx);
     if (r != CUDA_SUCCESS)
         return r;
-    bool interprocess_timing = (flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING);
+    bool interprocess_timing =
+        (flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING);
     if (!out || (flags & ~7u) || interprocess_timing)
         return CUDA_ERROR_INVALID_VALUE;
     struct sim_event *e = calloc(1, sizeof *e);
@@ -139,7 +140,8 @@ static CUresult record(CUevent handle, CUstream stream, unsigned flags)
     if (!e)
         return CUDA_ERROR_INVALID_HANDLE;
     if (e->ctx != s->ctx)
-        return CUDA_ERROR_INVALID_HANDLE; /* event and stream must be of one context (cuEventRecord) */
+        return CUDA_ERROR_INVALID_HANDLE; /* event and stream must be of one context (cuEventRecord)
+                                           */
     if (s->capture) {
         if (flags != CU_EVENT_RECORD_EXTERNAL)
             return sim_capture_record(s, e);
@@ -158,12 +160,14 @@ SIM_API_PTSZ(cuEventRecord, (CUevent handle, CUstream stream), (handle, stream))
     return record(handle, stream, 0);
 }
 
-SIM_API_PTSZ(cuEventRecordWithFlags, (CUevent handle, CUstream stream, unsigned int flags), (handle, stream, flags))
+SIM_API_PTSZ(cuEventRecordWithFlags, (CUevent handle, CUstream stream, unsigned int flags),
+             (handle, stream, flags))
 {
     return flags > 1 ? CUDA_ERROR_INVALID_VALUE : record(handle, stream, flags);
 }
 
-SIM_API_PTSZ(cuStreamWaitEvent, (CUstream stream, CUevent handle, unsigned int flags), (stream, handle, flags))
+SIM_API_PTSZ(cuStreamWaitEvent, (CUstream stream, CUevent handle, unsigned int flags),
+             (stream, handle, flags))
 {
     struct sim_stream *s;
     struct sim_event *e = sim_event_of(handle);
@@ -234,4 +238,5 @@ SIM_API(cuEventElapsedTime, (float *ms, CUevent start, CUevent end), (ms, start,
     *ms = (float)((double)(int64_t)(b->time_ns - a->time_ns) / 1e6);
     return CUDA_SUCCESS;
 }
-SIM_ALIAS(cuEventElapsedTime_v2, body_cuEventElapsedTime, (float *ms, CUevent start, CUevent end), (ms, start, end))
+SIM_ALIAS(cuEventElapsedTime_v2, body_cuEventElapsedTime, (float *ms, CUevent start, CUevent end),
+          (ms, start, end))

@@ -1,7 +1,8 @@
 /* The queues: one worker thread a stream, first in first out, and the waits between streams.
  *
- * The legacy default stream waits for all blocking streams of its context and they wait for it (CUDA Programming Guide,
- * "Legacy default stream"). The per-thread default streams are blocking streams. */
+ * The legacy default stream waits for all blocking streams of its context and they wait for it
+ * (CUDA Programming Guide, "Legacy default stream"). The per-thread default streams are blocking
+ * streams. */
 #include "capture.h"
 #include "stream.h"
 #include <stdlib.h>
@@ -24,20 +25,6 @@ static void delay(void)
         struct timespec t = {us / 1000000, (long)(us % 1000000) * 1000};
         nanosleep(&t, NULL);
     }
-}
-
-void sim_stream_ref(struct sim_stream *stream)
-{
-    stream->refs++;
-}
-
-void sim_stream_unref(struct sim_stream *stream)
-{
-    if (--stream->refs > 0)
-        return;
-    pthread_cond_destroy(&stream->arrived);
-    free(stream->tips);
-    free(stream);
 }
 
 struct sim_point sim_stream_point(struct sim_stream *stream)
@@ -96,8 +83,8 @@ static void op_free(struct sim_op *op)
     free(op);
 }
 
-/* Runs the operation at its turn. sim_lock is held on entry and on return, not in between. An error that no caller
- * waits for sticks to the context. */
+/* Runs the operation at its turn. sim_lock is held on entry and on return, not in between. An error
+ * that no caller waits for sticks to the context. */
 static void op_run(struct sim_stream *stream, struct sim_op *op)
 {
     for (size_t i = 0; i < op->after_count; i++)

@@ -46,12 +46,14 @@ SIM_API(cuFuncSetAttribute, (CUfunction f, CUfunction_attribute attr, int value)
     return set_attribute(f, attr, value);
 }
 
-SIM_API(cuKernelGetAttribute, (int *value, CUfunction_attribute attr, CUkernel k, CUdevice dev), (value, attr, k, dev))
+SIM_API(cuKernelGetAttribute, (int *value, CUfunction_attribute attr, CUkernel k, CUdevice dev),
+        (value, attr, k, dev))
 {
     return sim_device_valid(dev) ? attribute(value, attr, k) : CUDA_ERROR_INVALID_DEVICE;
 }
 
-SIM_API(cuKernelSetAttribute, (CUfunction_attribute attr, int value, CUkernel k, CUdevice dev), (attr, value, k, dev))
+SIM_API(cuKernelSetAttribute, (CUfunction_attribute attr, int value, CUkernel k, CUdevice dev),
+        (attr, value, k, dev))
 {
     return sim_device_valid(dev) ? set_attribute(k, attr, value) : CUDA_ERROR_INVALID_DEVICE;
 }
@@ -106,12 +108,14 @@ static CUresult param_info(const void *handle, size_t index, size_t *offset, siz
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuFuncGetParamInfo, (CUfunction f, size_t index, size_t *offset, size_t *size), (f, index, offset, size))
+SIM_API(cuFuncGetParamInfo, (CUfunction f, size_t index, size_t *offset, size_t *size),
+        (f, index, offset, size))
 {
     return param_info(f, index, offset, size);
 }
 
-SIM_API(cuKernelGetParamInfo, (CUkernel k, size_t index, size_t *offset, size_t *size), (k, index, offset, size))
+SIM_API(cuKernelGetParamInfo, (CUkernel k, size_t index, size_t *offset, size_t *size),
+        (k, index, offset, size))
 {
     return param_info(k, index, offset, size);
 }
@@ -126,8 +130,8 @@ static CUresult occupancy(int *blocks, CUfunction f, int block_size)
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *blocks, CUfunction f, int block_size, size_t shared),
-        (blocks, f, block_size, shared))
+SIM_API(cuOccupancyMaxActiveBlocksPerMultiprocessor,
+        (int *blocks, CUfunction f, int block_size, size_t shared), (blocks, f, block_size, shared))
 {
     (void)shared;
     return occupancy(blocks, f, block_size);
@@ -153,7 +157,8 @@ static CUresult potential(int *grid, int *block, CUfunction f, int limit)
 }
 
 SIM_API(cuOccupancyMaxPotentialBlockSize,
-        (int *grid, int *block, CUfunction f, CUoccupancyB2DSize shared_of, size_t shared, int limit),
+        (int *grid, int *block, CUfunction f, CUoccupancyB2DSize shared_of, size_t shared,
+         int limit),
         (grid, block, f, shared_of, shared, limit))
 {
     (void)shared_of, (void)shared;
@@ -161,7 +166,8 @@ SIM_API(cuOccupancyMaxPotentialBlockSize,
 }
 
 SIM_API(cuOccupancyMaxPotentialBlockSizeWithFlags,
-        (int *grid, int *block, CUfunction f, CUoccupancyB2DSize shared_of, size_t shared, int limit, unsigned int flags),
+        (int *grid, int *block, CUfunction f, CUoccupancyB2DSize shared_of, size_t shared,
+         int limit, unsigned int flags),
         (grid, block, f, shared_of, shared, limit, flags))
 {
     (void)shared_of, (void)shared, (void)flags;

@@ -27,7 +27,8 @@ struct sim_graph *sim_graph_of(CUgraph handle)
         if ((CUgraph)g == handle)
             return g;
         for (size_t i = 0; i < g->count; i++)
-            if (g->nodes[i]->work.kind == SIM_WORK_CHILD && (CUgraph)g->nodes[i]->work.u.child == handle)
+            if (g->nodes[i]->work.kind == SIM_WORK_CHILD &&
+                (CUgraph)g->nodes[i]->work.u.child == handle)
                 return g->nodes[i]->work.u.child;
     }
     return NULL;
@@ -84,8 +85,8 @@ void sim_graph_free(struct sim_graph *g)
     free(g);
 }
 
-CUresult sim_node_add(struct sim_graph *g, struct sim_node *const *deps, size_t count, struct sim_work *work,
-                      struct sim_node **out)
+CUresult sim_node_add(struct sim_graph *g, struct sim_node *const *deps, size_t count,
+                      struct sim_work *work, struct sim_node **out)
 {
     for (size_t i = 0; i < count; i++) {
         bool known = false;

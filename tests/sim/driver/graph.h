@@ -14,10 +14,12 @@ struct sim_node {
     bool enabled;            /* false: does nothing (cuGraphNodeSetEnabled) */
 };
 
-/* One graph. CUgraph points to it. Nodes are in the order of their making, which is an order of execution. */
+/* One graph. CUgraph points to it. Nodes are in the order of their making, which is an order of
+ * execution. */
 struct sim_graph {
-    struct sim_graph *next;  /* all graphs of the program's */
-    bool listed;             /* in that list: a handle of the program's, not part of an executable graph or a node */
+    struct sim_graph *next; /* all graphs of the program's */
+    bool listed; /* in that list: a handle of the program's, not part of an executable graph or a
+                    node */
     struct sim_node **nodes; /* owned */
     size_t count;            /* how many */
 };
@@ -41,10 +43,10 @@ void sim_graph_list(struct sim_graph *graph);
 /* The node of a handle, or NULL. */
 struct sim_node *sim_node_of(CUgraphNode handle);
 
-/* Adds a node after `deps` and takes over what the work owns, also on failure, which is CUDA_ERROR_INVALID_VALUE for
- * dependencies that are not of this graph. */
-CUresult sim_node_add(struct sim_graph *graph, struct sim_node *const *deps, size_t count, struct sim_work *work,
-                      struct sim_node **out);
+/* Adds a node after `deps` and takes over what the work owns, also on failure, which is
+ * CUDA_ERROR_INVALID_VALUE for dependencies that are not of this graph. */
+CUresult sim_node_add(struct sim_graph *graph, struct sim_node *const *deps, size_t count,
+                      struct sim_work *work, struct sim_node **out);
 
 /* Adds or removes one dependency. */
 void sim_node_link(struct sim_node *node, struct sim_node *dep);
@@ -67,8 +69,9 @@ CUresult sim_graph_run(struct sim_graph *graph, struct sim_context *ctx);
 CUresult sim_graph_exec_run(struct sim_graph_exec *exec, struct sim_context *ctx);
 void sim_graph_exec_unref(struct sim_graph_exec *exec);
 
-/* An allocation node's block keeps its address for the life of the node and its clones; it is dormant, which means that
- * nothing may touch it, except between the launch that reaches the node and the free. */
+/* An allocation node's block keeps its address for the life of the node and its clones; it is
+ * dormant, which means that nothing may touch it, except between the launch that reaches the node
+ * and the free. */
 CUresult sim_graph_alloc_work(struct sim_work *out, struct sim_pool *pool, size_t size);
 CUresult sim_graph_alloc_run(struct sim_work *work);
 void sim_graph_alloc_ref(CUdeviceptr dptr);

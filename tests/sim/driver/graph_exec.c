@@ -1,4 +1,5 @@
-/* Executable graphs: instantiate, launch, update, destroy. A launch runs the nodes in one order, on the stream's thread. */
+/* Executable graphs: instantiate, launch, update, destroy. A launch runs the nodes in one order, on
+ * the stream's thread. */
 #include "capture.h"
 #include "graph_work.h"
 #include "pool.h"
@@ -66,19 +67,22 @@ SIM_ALIAS(cuGraphInstantiate_v2, body_cuGraphInstantiate,
           (CUgraphExec * out, CUgraph graph, CUgraphNode *error_node, char *log, size_t size),
           (out, graph, error_node, log, size))
 
-SIM_API(cuGraphInstantiateWithFlags, (CUgraphExec * out, CUgraph graph, unsigned long long flags), (out, graph, flags))
+SIM_API(cuGraphInstantiateWithFlags, (CUgraphExec * out, CUgraph graph, unsigned long long flags),
+        (out, graph, flags))
 {
     return instantiate(out, graph, flags);
 }
 
-SIM_API_PTSZ(cuGraphInstantiateWithParams, (CUgraphExec * out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params),
+SIM_API_PTSZ(cuGraphInstantiateWithParams,
+             (CUgraphExec * out, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params),
              (out, graph, params))
 {
     if (!params)
         return CUDA_ERROR_INVALID_VALUE;
     CUresult r = instantiate(out, graph, params->flags);
     params->hErrNode_out = NULL;
-    params->result_out = r == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
+    params->result_out =
+        r == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
     return r;
 }
 
@@ -140,7 +144,8 @@ static struct sim_node *difference(struct sim_graph *exec, struct sim_graph *g)
 }
 
 /* Waits for running launches, which use the nodes that are replaced. */
-static CUresult update(CUgraphExec exec, CUgraph graph, CUgraphNode *error_node, CUgraphExecUpdateResult *result)
+static CUresult update(CUgraphExec exec, CUgraph graph, CUgraphNode *error_node,
+                       CUgraphExecUpdateResult *result)
 {
     struct sim_graph_exec *e = sim_graph_exec_of(exec);
     struct sim_graph *g = sim_graph_of(graph);
@@ -169,7 +174,8 @@ SIM_API(cuGraphExecUpdate,
     return update(exec, graph, error_node ? error_node : &node, result ? result : &outcome);
 }
 
-SIM_API(cuGraphExecUpdate_v2, (CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info), (exec, graph, info))
+SIM_API(cuGraphExecUpdate_v2, (CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info),
+        (exec, graph, info))
 {
     CUgraphExecUpdateResultInfo local;
     if (!info)
@@ -206,7 +212,8 @@ SIM_API(cuGraphExecKernelNodeSetParams,
 }
 
 SIM_API(cuGraphExecMemcpyNodeSetParams,
-        (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *shape, CUcontext ctx), (exec, node, shape, ctx))
+        (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *shape, CUcontext ctx),
+        (exec, node, shape, ctx))
 {
     struct sim_work work;
     return set(sim_work_of_copy(&work, shape, ctx), &work, exec, node);
@@ -220,14 +227,16 @@ SIM_API(cuGraphExecMemsetNodeSetParams,
     return set(sim_work_of_set(&work, shape, ctx), &work, exec, node);
 }
 
-SIM_API(cuGraphExecHostNodeSetParams, (CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *p),
-        (exec, node, p))
+SIM_API(cuGraphExecHostNodeSetParams,
+        (CUgraphExec exec, CUgraphNode node, const CUDA_HOST_NODE_PARAMS *p), (exec, node, p))
 {
     struct sim_work work;
-    return set(p ? sim_work_of_host(&work, p->fn, p->userData) : CUDA_ERROR_INVALID_VALUE, &work, exec, node);
+    return set(p ? sim_work_of_host(&work, p->fn, p->userData) : CUDA_ERROR_INVALID_VALUE, &work,
+               exec, node);
 }
 
-SIM_API(cuGraphNodeSetEnabled, (CUgraphExec exec, CUgraphNode node, unsigned int enabled), (exec, node, enabled))
+SIM_API(cuGraphNodeSetEnabled, (CUgraphExec exec, CUgraphNode node, unsigned int enabled),
+        (exec, node, enabled))
 {
     struct sim_graph_exec *e = sim_graph_exec_of(exec);
     struct sim_node *n = e ? sim_node_clone_in(e->graph, (struct sim_node *)node) : NULL;
@@ -237,7 +246,8 @@ SIM_API(cuGraphNodeSetEnabled, (CUgraphExec exec, CUgraphNode node, unsigned int
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuGraphNodeGetEnabled, (CUgraphExec exec, CUgraphNode node, unsigned int *enabled), (exec, node, enabled))
+SIM_API(cuGraphNodeGetEnabled, (CUgraphExec exec, CUgraphNode node, unsigned int *enabled),
+        (exec, node, enabled))
 {
     struct sim_graph_exec *e = sim_graph_exec_of(exec);
     struct sim_node *n = e ? sim_node_clone_in(e->graph, (struct sim_node *)node) : NULL;

@@ -1,4 +1,5 @@
-/* Nodes of any type through one structure: cuGraphAddNode and cuGraphNodeSetParams (CUDA 12.2 and later). */
+/* Nodes of any type through one structure: cuGraphAddNode and cuGraphNodeSetParams (CUDA 12.2 and
+ * later). */
 #include "event.h"
 #include "graph_work.h"
 #include "pool.h"
@@ -8,18 +9,29 @@
 
 static CUresult kernel_work(struct sim_work *out, const CUDA_KERNEL_NODE_PARAMS_v3 *p)
 {
-    CUDA_KERNEL_NODE_PARAMS_v2 params = {
-        .func = p->func, .gridDimX = p->gridDimX, .gridDimY = p->gridDimY, .gridDimZ = p->gridDimZ,
-        .blockDimX = p->blockDimX, .blockDimY = p->blockDimY, .blockDimZ = p->blockDimZ,
-        .sharedMemBytes = p->sharedMemBytes, .kernelParams = p->kernelParams, .extra = p->extra, .kern = p->kern,
-        .ctx = p->ctx};
+    CUDA_KERNEL_NODE_PARAMS_v2 params = {.func = p->func,
+                                         .gridDimX = p->gridDimX,
+                                         .gridDimY = p->gridDimY,
+                                         .gridDimZ = p->gridDimZ,
+                                         .blockDimX = p->blockDimX,
+                                         .blockDimY = p->blockDimY,
+                                         .blockDimZ = p->blockDimZ,
+                                         .sharedMemBytes = p->sharedMemBytes,
+                                         .kernelParams = p->kernelParams,
+                                         .extra = p->extra,
+                                         .kern = p->kern,
+                                         .ctx = p->ctx};
     return sim_work_of_kernel(out, &params);
 }
 
 static CUresult set_work(struct sim_work *out, const CUDA_MEMSET_NODE_PARAMS_v2 *p)
 {
-    CUDA_MEMSET_NODE_PARAMS shape = {.dst = p->dst, .pitch = p->pitch, .value = p->value,
-                                     .elementSize = p->elementSize, .width = p->width, .height = p->height};
+    CUDA_MEMSET_NODE_PARAMS shape = {.dst = p->dst,
+                                     .pitch = p->pitch,
+                                     .value = p->value,
+                                     .elementSize = p->elementSize,
+                                     .width = p->width,
+                                     .height = p->height};
     return sim_work_of_set(out, &shape, p->ctx);
 }
 
@@ -29,7 +41,8 @@ static CUresult alloc_work(struct sim_work *out, CUDA_MEM_ALLOC_NODE_PARAMS_v2 *
         return CUDA_ERROR_INVALID_VALUE;
     if (!sim_device_valid(p->poolProps.location.id))
         return CUDA_ERROR_INVALID_DEVICE;
-    CUresult r = sim_graph_alloc_work(out, sim_devices[p->poolProps.location.id].default_pool, p->bytesize);
+    CUresult r =
+        sim_graph_alloc_work(out, sim_devices[p->poolProps.location.id].default_pool, p->bytesize);
     if (r == CUDA_SUCCESS)
         p->dptr = out->u.alloc.params.dptr;
     return r;
@@ -75,18 +88,22 @@ static CUresult work_of(struct sim_work *out, CUgraphNodeParams *p)
     }
 }
 
-static CUresult add(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t count, CUgraphNodeParams *p)
+static CUresult add(CUgraphNode *out, CUgraph graph, const CUgraphNode *deps, size_t count,
+                    CUgraphNodeParams *p)
 {
     struct sim_graph *g = sim_graph_of(graph);
     struct sim_work work;
     if (!out || !g || (count && !deps))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult r = work_of(&work, p);
-    return r == CUDA_SUCCESS ? sim_node_add(g, (struct sim_node *const *)deps, count, &work, (struct sim_node **)out) : r;
+    return r == CUDA_SUCCESS ? sim_node_add(g, (struct sim_node *const *)deps, count, &work,
+                                            (struct sim_node **)out)
+                             : r;
 }
 
 SIM_API(cuGraphAddNode,
-        (CUgraphNode * out, CUgraph graph, const CUgraphNode *deps, size_t count, CUgraphNodeParams *p),
+        (CUgraphNode * out, CUgraph graph, const CUgraphNode *deps, size_t count,
+         CUgraphNodeParams *p),
         (out, graph, deps, count, p))
 {
     return add(out, graph, deps, count, p);
@@ -94,8 +111,8 @@ SIM_API(cuGraphAddNode,
 
 #if CUDA_VERSION >= 12030
 SIM_API(cuGraphAddNode_v2,
-        (CUgraphNode * out, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *edges, size_t count,
-         CUgraphNodeParams *p),
+        (CUgraphNode * out, CUgraph graph, const CUgraphNode *deps, const CUgraphEdgeData *edges,
+         size_t count, CUgraphNodeParams *p),
         (out, graph, deps, edges, count, p))
 {
     (void)edges;
@@ -113,7 +130,8 @@ SIM_API(cuGraphNodeSetParams, (CUgraphNode node, CUgraphNodeParams *p), (node, p
     return r == CUDA_SUCCESS ? sim_node_set_work(n, &work) : r;
 }
 
-SIM_API(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *p), (exec, node, p))
+SIM_API(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *p),
+        (exec, node, p))
 {
     struct sim_graph_exec *e = sim_graph_exec_of(exec);
     struct sim_node *n = e ? sim_node_clone_in(e->graph, (struct sim_node *)node) : NULL;

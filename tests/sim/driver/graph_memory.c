@@ -1,4 +1,5 @@
-/* Allocation and free nodes, and the memory that graphs hold (CUDA Programming Guide, "Graph Memory Nodes"). */
+/* Allocation and free nodes, and the memory that graphs hold (CUDA Programming Guide, "Graph Memory
+ * Nodes"). */
 #include "graph.h"
 #include "pool.h"
 #include <string.h>
@@ -72,7 +73,8 @@ CUresult sim_graph_alloc_run(struct sim_work *work)
 }
 
 SIM_API(cuGraphAddMemAllocNode,
-        (CUgraphNode * out, CUgraph graph, const CUgraphNode *deps, size_t count, CUDA_MEM_ALLOC_NODE_PARAMS *params),
+        (CUgraphNode * out, CUgraph graph, const CUgraphNode *deps, size_t count,
+         CUDA_MEM_ALLOC_NODE_PARAMS *params),
         (out, graph, deps, count, params))
 {
     struct sim_graph *g = sim_graph_of(graph);
@@ -81,14 +83,16 @@ SIM_API(cuGraphAddMemAllocNode,
         return CUDA_ERROR_INVALID_VALUE;
     if (!sim_device_valid(params->poolProps.location.id))
         return CUDA_ERROR_INVALID_DEVICE;
-    CUresult r = sim_graph_alloc_work(&work, sim_devices[params->poolProps.location.id].default_pool, params->bytesize);
+    CUresult r = sim_graph_alloc_work(
+        &work, sim_devices[params->poolProps.location.id].default_pool, params->bytesize);
     if (r != CUDA_SUCCESS)
         return r;
     params->dptr = work.u.alloc.params.dptr;
     return sim_node_add(g, (struct sim_node *const *)deps, count, &work, (struct sim_node **)out);
 }
 
-SIM_API(cuGraphMemAllocNodeGetParams, (CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS *out), (node, out))
+SIM_API(cuGraphMemAllocNodeGetParams, (CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS *out),
+        (node, out))
 {
     struct sim_node *n = sim_node_of(node);
     if (!n || !out || n->work.kind != SIM_WORK_ALLOC)
@@ -145,7 +149,8 @@ SIM_API(cuDeviceSetGraphMemAttribute, (CUdevice dev, CUgraphMem_attribute attrib
 {
     if (!sim_device_valid(dev))
         return CUDA_ERROR_INVALID_DEVICE;
-    bool high = attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
+    bool high = attribute == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH ||
+                attribute == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
     if (!value || !high || *(cuuint64_t *)value != 0)
         return CUDA_ERROR_INVALID_VALUE;
     used_high[dev] = 0;

@@ -4,8 +4,8 @@
 #include "launch.h"
 
 /* Adds a node with work that was built with result `r`. */
-static CUresult add(CUresult r, struct sim_work *work, CUgraphNode *out, CUgraph graph, const CUgraphNode *deps,
-                    size_t count)
+static CUresult add(CUresult r, struct sim_work *work, CUgraphNode *out, CUgraph graph,
+                    const CUgraphNode *deps, size_t count)
 {
     struct sim_graph *g = sim_graph_of(graph);
     if (r != CUDA_SUCCESS)
@@ -31,7 +31,8 @@ static struct sim_node *node_of(CUgraphNode handle, enum sim_work_kind kind)
 }
 
 SIM_API(cuGraphAddKernelNode_v2,
-        (CUgraphNode * out, CUgraph graph, const CUgraphNode *deps, size_t count, const CUDA_KERNEL_NODE_PARAMS_v2 *p),
+        (CUgraphNode * out, CUgraph graph, const CUgraphNode *deps, size_t count,
+         const CUDA_KERNEL_NODE_PARAMS_v2 *p),
         (out, graph, deps, count, p))
 {
     struct sim_work work;
@@ -39,7 +40,8 @@ SIM_API(cuGraphAddKernelNode_v2,
 }
 
 SIM_API(cuGraphAddKernelNode,
-        (CUgraphNode * out, CUgraph graph, const CUgraphNode *deps, size_t count, const CUDA_KERNEL_NODE_PARAMS_v1 *p),
+        (CUgraphNode * out, CUgraph graph, const CUgraphNode *deps, size_t count,
+         const CUDA_KERNEL_NODE_PARAMS_v1 *p),
         (out, graph, deps, count, p))
 {
     CUDA_KERNEL_NODE_PARAMS_v2 params = {0};
@@ -48,39 +50,54 @@ SIM_API(cuGraphAddKernelNode,
     return body_cuGraphAddKernelNode_v2(out, graph, deps, count, p ? &params : NULL);
 }
 
-SIM_API(cuGraphKernelNodeGetParams_v2, (CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v2 *out), (node, out))
+SIM_API(cuGraphKernelNodeGetParams_v2, (CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v2 *out),
+        (node, out))
 {
     struct sim_node *n = node_of(node, SIM_WORK_KERNEL);
     if (!n || !out)
         return CUDA_ERROR_INVALID_VALUE;
     const struct sim_launch *s = &n->work.u.kernel.shape;
-    *out = (CUDA_KERNEL_NODE_PARAMS_v2){
-        .func = (CUfunction)n->work.u.kernel.function, .gridDimX = s->gridDim[0], .gridDimY = s->gridDim[1],
-        .gridDimZ = s->gridDim[2], .blockDimX = s->blockDim[0], .blockDimY = s->blockDim[1],
-        .blockDimZ = s->blockDim[2], .sharedMemBytes = s->sharedBytes, .kernelParams = n->work.u.kernel.args};
+    *out = (CUDA_KERNEL_NODE_PARAMS_v2){.func = (CUfunction)n->work.u.kernel.function,
+                                        .gridDimX = s->gridDim[0],
+                                        .gridDimY = s->gridDim[1],
+                                        .gridDimZ = s->gridDim[2],
+                                        .blockDimX = s->blockDim[0],
+                                        .blockDimY = s->blockDim[1],
+                                        .blockDimZ = s->blockDim[2],
+                                        .sharedMemBytes = s->sharedBytes,
+                                        .kernelParams = n->work.u.kernel.args};
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuGraphKernelNodeGetParams, (CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v1 *out), (node, out))
+SIM_API(cuGraphKernelNodeGetParams, (CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v1 *out),
+        (node, out))
 {
     CUDA_KERNEL_NODE_PARAMS_v2 p;
     CUresult r = out ? body_cuGraphKernelNodeGetParams_v2(node, &p) : CUDA_ERROR_INVALID_VALUE;
     if (r != CUDA_SUCCESS)
         return r;
-    *out = (CUDA_KERNEL_NODE_PARAMS_v1){.func = p.func, .gridDimX = p.gridDimX, .gridDimY = p.gridDimY,
-                                        .gridDimZ = p.gridDimZ, .blockDimX = p.blockDimX, .blockDimY = p.blockDimY,
-                                        .blockDimZ = p.blockDimZ, .sharedMemBytes = p.sharedMemBytes,
-                                        .kernelParams = p.kernelParams, .extra = p.extra};
+    *out = (CUDA_KERNEL_NODE_PARAMS_v1){.func = p.func,
+                                        .gridDimX = p.gridDimX,
+                                        .gridDimY = p.gridDimY,
+                                        .gridDimZ = p.gridDimZ,
+                                        .blockDimX = p.blockDimX,
+                                        .blockDimY = p.blockDimY,
+                                        .blockDimZ = p.blockDimZ,
+                                        .sharedMemBytes = p.sharedMemBytes,
+                                        .kernelParams = p.kernelParams,
+                                        .extra = p.extra};
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuGraphKernelNodeSetParams_v2, (CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *p), (node, p))
+SIM_API(cuGraphKernelNodeSetParams_v2, (CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v2 *p),
+        (node, p))
 {
     struct sim_work work;
     return set(sim_work_of_kernel(&work, p), &work, node);
 }
 
-SIM_API(cuGraphKernelNodeSetParams, (CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *p), (node, p))
+SIM_API(cuGraphKernelNodeSetParams, (CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS_v1 *p),
+        (node, p))
 {
     struct sim_work work;
     CUDA_KERNEL_NODE_PARAMS_v2 params = {0};
@@ -90,8 +107,8 @@ SIM_API(cuGraphKernelNodeSetParams, (CUgraphNode node, const CUDA_KERNEL_NODE_PA
 }
 
 SIM_API(cuGraphAddMemcpyNode,
-        (CUgraphNode * out, CUgraph graph, const CUgraphNode *deps, size_t count, const CUDA_MEMCPY3D *shape,
-         CUcontext ctx),
+        (CUgraphNode * out, CUgraph graph, const CUgraphNode *deps, size_t count,
+         const CUDA_MEMCPY3D *shape, CUcontext ctx),
         (out, graph, deps, count, shape, ctx))
 {
     struct sim_work work;
@@ -119,8 +136,8 @@ SIM_API(cuGraphMemcpyNodeSetParams, (CUgraphNode node, const CUDA_MEMCPY3D *shap
 }
 
 SIM_API(cuGraphAddMemsetNode,
-        (CUgraphNode * out, CUgraph graph, const CUgraphNode *deps, size_t count, const CUDA_MEMSET_NODE_PARAMS *shape,
-         CUcontext ctx),
+        (CUgraphNode * out, CUgraph graph, const CUgraphNode *deps, size_t count,
+         const CUDA_MEMSET_NODE_PARAMS *shape, CUcontext ctx),
         (out, graph, deps, count, shape, ctx))
 {
     struct sim_work work;
@@ -136,7 +153,8 @@ SIM_API(cuGraphMemsetNodeGetParams, (CUgraphNode node, CUDA_MEMSET_NODE_PARAMS *
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuGraphMemsetNodeSetParams, (CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *shape), (node, shape))
+SIM_API(cuGraphMemsetNodeSetParams, (CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS *shape),
+        (node, shape))
 {
     struct sim_work work;
     struct sim_node *n = node_of(node, SIM_WORK_SET);
@@ -147,7 +165,8 @@ SIM_API(cuGraphMemsetNodeSetParams, (CUgraphNode node, const CUDA_MEMSET_NODE_PA
 }
 
 SIM_API(cuGraphAddHostNode,
-        (CUgraphNode * out, CUgraph graph, const CUgraphNode *deps, size_t count, const CUDA_HOST_NODE_PARAMS *p),
+        (CUgraphNode * out, CUgraph graph, const CUgraphNode *deps, size_t count,
+         const CUDA_HOST_NODE_PARAMS *p),
         (out, graph, deps, count, p))
 {
     struct sim_work work;
@@ -167,7 +186,8 @@ SIM_API(cuGraphHostNodeGetParams, (CUgraphNode node, CUDA_HOST_NODE_PARAMS *out)
 SIM_API(cuGraphHostNodeSetParams, (CUgraphNode node, const CUDA_HOST_NODE_PARAMS *p), (node, p))
 {
     struct sim_work work;
-    return set(p ? sim_work_of_host(&work, p->fn, p->userData) : CUDA_ERROR_INVALID_VALUE, &work, node);
+    return set(p ? sim_work_of_host(&work, p->fn, p->userData) : CUDA_ERROR_INVALID_VALUE, &work,
+               node);
 }
 
 SIM_API(cuGraphAddChildGraphNode,
@@ -187,7 +207,8 @@ SIM_API(cuGraphChildGraphNodeGetGraph, (CUgraphNode node, CUgraph *out), (node, 
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuGraphAddEmptyNode, (CUgraphNode * out, CUgraph graph, const CUgraphNode *deps, size_t count),
+SIM_API(cuGraphAddEmptyNode,
+        (CUgraphNode * out, CUgraph graph, const CUgraphNode *deps, size_t count),
         (out, graph, deps, count))
 {
     struct sim_work work = {.kind = SIM_WORK_EMPTY};
@@ -199,7 +220,8 @@ SIM_API(cuGraphAddEventRecordNode,
         (out, graph, deps, count, event))
 {
     struct sim_work work;
-    return add(sim_work_of_event(&work, event, SIM_WORK_EVENT_RECORD), &work, out, graph, deps, count);
+    return add(sim_work_of_event(&work, event, SIM_WORK_EVENT_RECORD), &work, out, graph, deps,
+               count);
 }
 
 SIM_API(cuGraphAddEventWaitNode,
@@ -207,7 +229,8 @@ SIM_API(cuGraphAddEventWaitNode,
         (out, graph, deps, count, event))
 {
     struct sim_work work;
-    return add(sim_work_of_event(&work, event, SIM_WORK_EVENT_WAIT), &work, out, graph, deps, count);
+    return add(sim_work_of_event(&work, event, SIM_WORK_EVENT_WAIT), &work, out, graph, deps,
+               count);
 }
 
 static CUresult get_event(CUgraphNode node, enum sim_work_kind kind, CUevent *out)

@@ -38,7 +38,8 @@ SIM_API(cuGraphDestroyNode, (CUgraphNode node), (node))
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuGraphNodeFindInClone, (CUgraphNode * out, CUgraphNode node, CUgraph clone), (out, node, clone))
+SIM_API(cuGraphNodeFindInClone, (CUgraphNode * out, CUgraphNode node, CUgraph clone),
+        (out, node, clone))
 {
     struct sim_graph *g = sim_graph_of(clone);
     struct sim_node *n = g ? sim_node_clone_in(g, (struct sim_node *)node) : NULL;
@@ -57,7 +58,8 @@ SIM_API(cuGraphNodeGetType, (CUgraphNode node, CUgraphNodeType *out), (node, out
     return CUDA_SUCCESS;
 }
 
-/* A list that the caller asks for in two steps: first its length, with NULL, then the items; room beyond is cleared. */
+/* A list that the caller asks for in two steps: first its length, with NULL, then the items; room
+ * beyond is cleared. */
 struct list {
     CUgraphNode *items; /* where to put them, or NULL */
     size_t room;        /* items that fit */
@@ -133,7 +135,8 @@ static CUresult neighbours(CUgraphNode node, CUgraphNode *out, size_t *count, bo
     return CUDA_SUCCESS;
 }
 
-static CUresult link_all(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count, bool add)
+static CUresult link_all(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                         size_t count, bool add)
 {
     struct sim_graph *g = sim_graph_of(graph);
     if (!g || (count && (!from || !to)))
@@ -150,28 +153,33 @@ static CUresult link_all(CUgraph graph, const CUgraphNode *from, const CUgraphNo
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuGraphGetEdges, (CUgraph graph, CUgraphNode *from, CUgraphNode *to, size_t *count), (graph, from, to, count))
+SIM_API(cuGraphGetEdges, (CUgraph graph, CUgraphNode *from, CUgraphNode *to, size_t *count),
+        (graph, from, to, count))
 {
     return edges(graph, from, to, count);
 }
 
-SIM_API(cuGraphNodeGetDependencies, (CUgraphNode node, CUgraphNode *out, size_t *count), (node, out, count))
+SIM_API(cuGraphNodeGetDependencies, (CUgraphNode node, CUgraphNode *out, size_t *count),
+        (node, out, count))
 {
     return neighbours(node, out, count, true);
 }
 
-SIM_API(cuGraphNodeGetDependentNodes, (CUgraphNode node, CUgraphNode *out, size_t *count), (node, out, count))
+SIM_API(cuGraphNodeGetDependentNodes, (CUgraphNode node, CUgraphNode *out, size_t *count),
+        (node, out, count))
 {
     return neighbours(node, out, count, false);
 }
 
-SIM_API(cuGraphAddDependencies, (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count),
+SIM_API(cuGraphAddDependencies,
+        (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count),
         (graph, from, to, count))
 {
     return link_all(graph, from, to, count, true);
 }
 
-SIM_API(cuGraphRemoveDependencies, (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count),
+SIM_API(cuGraphRemoveDependencies,
+        (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count),
         (graph, from, to, count))
 {
     return link_all(graph, from, to, count, false);
@@ -194,7 +202,8 @@ SIM_API(cuGraphGetEdges_v2,
     return r;
 }
 
-SIM_API(cuGraphNodeGetDependencies_v2, (CUgraphNode node, CUgraphNode *out, CUgraphEdgeData *data, size_t *count),
+SIM_API(cuGraphNodeGetDependencies_v2,
+        (CUgraphNode node, CUgraphNode *out, CUgraphEdgeData *data, size_t *count),
         (node, out, data, count))
 {
     CUresult r = neighbours(node, out, count, true);
@@ -202,7 +211,8 @@ SIM_API(cuGraphNodeGetDependencies_v2, (CUgraphNode node, CUgraphNode *out, CUgr
     return r;
 }
 
-SIM_API(cuGraphNodeGetDependentNodes_v2, (CUgraphNode node, CUgraphNode *out, CUgraphEdgeData *data, size_t *count),
+SIM_API(cuGraphNodeGetDependentNodes_v2,
+        (CUgraphNode node, CUgraphNode *out, CUgraphEdgeData *data, size_t *count),
         (node, out, data, count))
 {
     CUresult r = neighbours(node, out, count, false);
@@ -211,7 +221,8 @@ SIM_API(cuGraphNodeGetDependentNodes_v2, (CUgraphNode node, CUgraphNode *out, CU
 }
 
 SIM_API(cuGraphAddDependencies_v2,
-        (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *data, size_t count),
+        (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *data,
+         size_t count),
         (graph, from, to, data, count))
 {
     (void)data;
@@ -219,7 +230,8 @@ SIM_API(cuGraphAddDependencies_v2,
 }
 
 SIM_API(cuGraphRemoveDependencies_v2,
-        (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *data, size_t count),
+        (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *data,
+         size_t count),
         (graph, from, to, data, count))
 {
     (void)data;

@@ -1,4 +1,5 @@
-/* From the parameters of a node to its work and back: what is checked when a node is made or changed. */
+/* From the parameters of a node to its work and back: what is checked when a node is made or
+ * changed. */
 #include "graph_work.h"
 #include "copy.h"
 #include "event.h"
@@ -26,8 +27,8 @@ CUresult sim_work_of_kernel(struct sim_work *out, const CUDA_KERNEL_NODE_PARAMS_
         return CUDA_ERROR_INVALID_VALUE;
     CUfunction f = p->func ? p->func : (CUfunction)p->kern;
     return sim_kernel_work(out, f, (unsigned[]){p->gridDimX, p->gridDimY, p->gridDimZ},
-                           (unsigned[]){p->blockDimX, p->blockDimY, p->blockDimZ}, p->sharedMemBytes, p->kernelParams,
-                           p->extra);
+                           (unsigned[]){p->blockDimX, p->blockDimY, p->blockDimZ},
+                           p->sharedMemBytes, p->kernelParams, p->extra);
 }
 
 static CUresult device_of(CUcontext handle, int *device)

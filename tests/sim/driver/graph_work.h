@@ -4,7 +4,8 @@
 
 #include "graph.h"
 
-/* Each builds the work of a node, or returns CUDA_ERROR_INVALID_VALUE and the like; `out` is set on success alone. */
+/* Each builds the work of a node, or returns CUDA_ERROR_INVALID_VALUE and the like; `out` is set on
+ * success alone. */
 CUresult sim_work_of_kernel(struct sim_work *out, const CUDA_KERNEL_NODE_PARAMS_v2 *params);
 CUresult sim_work_of_copy(struct sim_work *out, const CUDA_MEMCPY3D *shape, CUcontext ctx);
 CUresult sim_work_of_set(struct sim_work *out, const CUDA_MEMSET_NODE_PARAMS *shape, CUcontext ctx);
@@ -15,7 +16,8 @@ CUresult sim_work_of_event(struct sim_work *out, CUevent event, enum sim_work_ki
 /* The old parameters in the form of the new. */
 CUDA_KERNEL_NODE_PARAMS_v2 sim_kernel_params_v2(const CUDA_KERNEL_NODE_PARAMS_v1 *old);
 
-/* Replaces the work of a node by one of the same kind; frees `work` and fails where the kinds differ. */
+/* Replaces the work of a node by one of the same kind; frees `work` and fails where the kinds
+ * differ. */
 CUresult sim_node_set_work(struct sim_node *node, struct sim_work *work);
 
 #endif

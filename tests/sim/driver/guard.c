@@ -1,33 +1,63 @@
-/* Faults of kernels and of copies: SIGSEGV and SIGBUS inside guarded code become CUDA_ERROR_ILLEGAL_ADDRESS. Faults
- * anywhere else go to the handler that was there before. */
+/* Faults of kernels and of copies: SIGSEGV and SIGBUS inside guarded code become
+ * CUDA_ERROR_ILLEGAL_ADDRESS. Faults anywhere else go to the handler that the program has. */
 #define _GNU_SOURCE
 #include "stream.h"
 #include <setjmp.h>
 #include <signal.h>
 
+/* The handlers below ours: those of the program's start, and those that it installed later. */
+struct handlers {
+    struct sigaction segv; /* of SIGSEGV */
+    struct sigaction bus;  /* of SIGBUS */
+};
+
+static struct handlers first, latest;
+static pthread_mutex_t handlers_lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread sigjmp_buf *guard;
-static struct sigaction old_segv, old_bus;
+static __thread bool passing_on;
+
+static void pass_on(const struct sigaction *to, int signal, siginfo_t *info, void *context)
+{
+    if (to->sa_flags & SA_SIGINFO)
+        to->sa_sigaction(signal, info, context);
+    else if (to->sa_handler != SIG_DFL && to->sa_handler != SIG_IGN)
+        to->sa_handler(signal);
+    else
+        sigaction(signal, to, NULL); /* the instruction faults again: the default action follows */
+}
 
 static void fault(int signal, siginfo_t *info, void *context)
 {
     if (guard)
         siglongjmp(*guard, 1);
-    const struct sigaction *old = signal == SIGSEGV ? &old_segv : &old_bus;
-    if (old->sa_flags & SA_SIGINFO) {
-        old->sa_sigaction(signal, info, context);
-    } else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN) {
-        old->sa_handler(signal);
-    } else {
-        sigaction(signal, old, NULL); /* the instruction faults again, and the default action follows */
-    }
+    /* A later handler may pass the fault on to us, whom it found below itself. */
+    const struct handlers *to = passing_on ? &first : &latest;
+    bool outer = passing_on;
+    passing_on = true;
+    pass_on(signal == SIGSEGV ? &to->segv : &to->bus, signal, info, context);
+    passing_on = outer;
+}
+
+static bool handler_in_place(void)
+{
+    struct sigaction now;
+    sigaction(SIGSEGV, NULL, &now);
+    return (now.sa_flags & SA_SIGINFO) && now.sa_sigaction == fault;
+}
+
+static void install(struct handlers *below)
+{
+    struct sigaction action = {.sa_sigaction = fault,
+                               .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGSEGV, &action, &below->segv);
+    sigaction(SIGBUS, &action, &below->bus);
 }
 
 void sim_guard_start(void)
 {
-    struct sigaction action = {.sa_sigaction = fault, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGSEGV, &action, &old_segv);
-    sigaction(SIGBUS, &action, &old_bus);
+    install(&first);
+    latest = first;
 }
 
 CUresult sim_guarded(CUresult (*fn)(void *), void *data)
@@ -35,6 +65,10 @@ CUresult sim_guarded(CUresult (*fn)(void *), void *data)
     sigjmp_buf here;
     sigjmp_buf *volatile outer = guard;
     CUresult r;
+    pthread_mutex_lock(&handlers_lock);
+    if (!handler_in_place()) /* the program put its own over ours */
+        install(&latest);
+    pthread_mutex_unlock(&handlers_lock);
     if (sigsetjmp(here, 0) == 0) {
         guard = &here;
         r = fn(data);

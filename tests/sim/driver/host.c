@@ -1,14 +1,15 @@
-/* Pinned host memory: allocated by the driver, or registered by the program. CPU and GPU use one address, as with
- * CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM. */
+/* Pinned host memory: allocated by the driver, or registered by the program. CPU and GPU use one
+ * address, as with CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM. */
 #define _GNU_SOURCE
 #include "memory.h"
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define ALLOC_FLAGS (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
-#define REGISTER_FLAGS                                                                                 \
-    (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY |        \
+#define ALLOC_FLAGS                                                                                \
+    (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
+#define REGISTER_FLAGS                                                                             \
+    (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY |    \
      CU_MEMHOSTREGISTER_READ_ONLY)
 
 static CUresult host_alloc(void **out, size_t size, unsigned flags)
@@ -26,7 +27,8 @@ static CUresult host_alloc(void **out, size_t size, unsigned flags)
     char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    struct sim_block *b = sim_block_add((CUdeviceptr)(uintptr_t)p, size, SIM_HOST, ctx->device, ctx);
+    struct sim_block *b =
+        sim_block_add((CUdeviceptr)(uintptr_t)p, size, SIM_HOST, ctx->device, ctx);
     b->storage = p;
     b->footprint = bytes;
     b->flags = flags;
@@ -62,7 +64,8 @@ SIM_API(cuMemFreeHost, (void *p), (p))
     return CUDA_SUCCESS;
 }
 
-/* Only memory of the CPU's own can be registered: not managed, not VMM (measured: 1), not device addresses. */
+/* Only memory of the CPU's own can be registered: not managed, not VMM (measured: 1), not device
+ * addresses. */
 SIM_API(cuMemHostRegister_v2, (void *p, size_t size, unsigned int flags), (p, size, flags))
 {
     struct sim_context *ctx;
@@ -70,12 +73,14 @@ SIM_API(cuMemHostRegister_v2, (void *p, size_t size, unsigned int flags), (p, si
     CUresult r = sim_current_unsafe(&ctx);
     if (r != CUDA_SUCCESS)
         return r;
-    if (!p || size == 0 || va + size < va || (flags & ~(unsigned)REGISTER_FLAGS) || sim_va_reserved(va))
+    if (!p || size == 0 || va + size < va || (flags & ~(unsigned)REGISTER_FLAGS) ||
+        sim_va_reserved(va))
         return CUDA_ERROR_INVALID_VALUE;
     struct sim_block *b = sim_block_overlap(va, size);
     if (b)
-        return b->kind == SIM_HOST || b->kind == SIM_REGISTERED ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
-                                                                : CUDA_ERROR_INVALID_VALUE;
+        return b->kind == SIM_HOST || b->kind == SIM_REGISTERED
+                   ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
+                   : CUDA_ERROR_INVALID_VALUE;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uintptr_t first = (uintptr_t)p & ~(page - 1);
     if (msync((void *)first, (uintptr_t)p + size - first, MS_ASYNC) != 0)
@@ -85,6 +90,9 @@ SIM_API(cuMemHostRegister_v2, (void *p, size_t size, unsigned int flags), (p, si
     b->flags = flags;
     return CUDA_SUCCESS;
 }
+
+SIM_ALIAS(cuMemHostRegister, body_cuMemHostRegister_v2, (void *p, size_t size, unsigned int flags),
+          (p, size, flags))
 
 SIM_API(cuMemHostUnregister, (void *p), (p))
 {
@@ -104,7 +112,8 @@ SIM_API(cuMemHostUnregister, (void *p), (p))
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuMemHostGetDevicePointer_v2, (CUdeviceptr * out, void *p, unsigned int flags), (out, p, flags))
+SIM_API(cuMemHostGetDevicePointer_v2, (CUdeviceptr * out, void *p, unsigned int flags),
+        (out, p, flags))
 {
     struct sim_context *ctx;
     CUresult r = sim_current(&ctx);
@@ -117,7 +126,8 @@ SIM_API(cuMemHostGetDevicePointer_v2, (CUdeviceptr * out, void *p, unsigned int 
     return CUDA_SUCCESS;
 }
 
-/* Memory is mapped and portable in any case with unified addressing, and says so. */
+/* Of memory from the driver alone (CUDA driver API, cuMemHostGetFlags). With unified addressing it
+ * is mapped in any case, and says so. */
 SIM_API(cuMemHostGetFlags, (unsigned int *flags, void *p), (flags, p))
 {
     struct sim_context *ctx;
@@ -125,7 +135,7 @@ SIM_API(cuMemHostGetFlags, (unsigned int *flags, void *p), (flags, p))
     if (r != CUDA_SUCCESS)
         return r;
     struct sim_block *b = sim_block_find((CUdeviceptr)(uintptr_t)p);
-    if (!flags || !b || (b->kind != SIM_HOST && b->kind != SIM_REGISTERED))
+    if (!flags || !b || b->kind != SIM_HOST)
         return CUDA_ERROR_INVALID_VALUE;
     *flags = b->flags | CU_MEMHOSTALLOC_DEVICEMAP;
     return CUDA_SUCCESS;

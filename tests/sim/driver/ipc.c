@@ -1,15 +1,15 @@
-/* Sharing with other processes by cuIpc*. Only cuMemAlloc memory has handles; to open one in the process that made it is an
- * error, and the memory of another process is not simulated. */
+/* Sharing with other processes by cuIpc*. Only cuMemAlloc memory has handles; to open one in the
+ * process that made it is an error, and the memory of another process is not simulated. */
 #include "memory.h"
 #include <string.h>
 #include <unistd.h>
 
 /* What a handle holds. */
 struct ipc {
-    char mark[16]; /* "simulated GPU" */
-    long pid;      /* process that made it */
+    char mark[16];  /* "simulated GPU" */
+    long pid;       /* process that made it */
     CUdeviceptr va; /* block */
-    size_t size;   /* of the block */
+    size_t size;    /* of the block */
 };
 
 _Static_assert(sizeof(struct ipc) <= CU_IPC_HANDLE_SIZE, "an IPC handle has 64 bytes");
@@ -29,7 +29,8 @@ SIM_API(cuIpcGetMemHandle, (CUipcMemHandle * out, CUdeviceptr dptr), (out, dptr)
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuIpcOpenMemHandle_v2, (CUdeviceptr * out, CUipcMemHandle handle, unsigned int flags), (out, handle, flags))
+SIM_API(cuIpcOpenMemHandle_v2, (CUdeviceptr * out, CUipcMemHandle handle, unsigned int flags),
+        (out, handle, flags))
 {
     struct ipc h;
     struct sim_context *ctx;

@@ -19,7 +19,8 @@ void **sim_kernel_args(const struct sim_function *f, void **args)
     return copy;
 }
 
-/* The arguments packed in one buffer (CU_LAUNCH_PARAM_BUFFER_POINTER), each at its natural alignment. */
+/* The arguments packed in one buffer (CU_LAUNCH_PARAM_BUFFER_POINTER), each at its natural
+ * alignment. */
 static CUresult unpack(const struct sim_function *f, void **extra, void **params)
 {
     char *buffer = NULL;
@@ -43,15 +44,16 @@ static CUresult unpack(const struct sim_function *f, void **extra, void **params
     return CUDA_SUCCESS;
 }
 
-CUresult sim_kernel_work(struct sim_work *out, CUfunction handle, const unsigned grid[3], const unsigned block[3],
-                         unsigned shared, void **params, void **extra)
+CUresult sim_kernel_work(struct sim_work *out, CUfunction handle, const unsigned grid[3],
+                         const unsigned block[3], unsigned shared, void **params, void **extra)
 {
     struct sim_function *f = sim_function_of(handle);
     void *unpacked[64];
     if (!f)
         return CUDA_ERROR_INVALID_HANDLE;
     uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
-    if (!grid[0] || !grid[1] || !grid[2] || grid[0] > 0x7fffffffu || grid[1] > 65535 || grid[2] > 65535)
+    if (!grid[0] || !grid[1] || !grid[2] || grid[0] > 0x7fffffffu || grid[1] > 65535 ||
+        grid[2] > 65535)
         return CUDA_ERROR_INVALID_VALUE;
     if (threads == 0 || threads > 1024 || block[2] > 64 || shared > 232448)
         return CUDA_ERROR_INVALID_VALUE;
@@ -76,7 +78,8 @@ CUresult sim_kernel_work(struct sim_work *out, CUfunction handle, const unsigned
 static CUresult grid_run(void *data)
 {
     const struct sim_work *w = data;
-    return (CUresult)w->u.kernel.function->thunk((void *const *)w->u.kernel.args, &w->u.kernel.shape);
+    return (CUresult)w->u.kernel.function->thunk((void *const *)w->u.kernel.args,
+                                                 &w->u.kernel.shape);
 }
 
 CUresult sim_kernel_run(struct sim_work *work, int device)
@@ -88,8 +91,8 @@ CUresult sim_kernel_run(struct sim_work *work, int device)
     return r;
 }
 
-static CUresult launch(CUfunction f, const unsigned grid[3], const unsigned block[3], unsigned shared, CUstream handle,
-                       void **params, void **extra)
+static CUresult launch(CUfunction f, const unsigned grid[3], const unsigned block[3],
+                       unsigned shared, CUstream handle, void **params, void **extra)
 {
     struct sim_stream *stream;
     struct sim_work work;
@@ -102,19 +105,23 @@ static CUresult launch(CUfunction f, const unsigned grid[3], const unsigned bloc
 }
 
 SIM_API_PTSZ(cuLaunchKernel,
-             (CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
-              unsigned int bz, unsigned int shared, CUstream stream, void **params, void **extra),
+             (CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+              unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void **params,
+              void **extra),
              (f, gx, gy, gz, bx, by, bz, shared, stream, params, extra))
 {
-    return launch(f, (unsigned[]){gx, gy, gz}, (unsigned[]){bx, by, bz}, shared, stream, params, extra);
+    return launch(f, (unsigned[]){gx, gy, gz}, (unsigned[]){bx, by, bz}, shared, stream, params,
+                  extra);
 }
 
 SIM_API_PTSZ(cuLaunchCooperativeKernel,
-             (CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx, unsigned int by,
-              unsigned int bz, unsigned int shared, CUstream stream, void **params),
+             (CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+              unsigned int by, unsigned int bz, unsigned int shared, CUstream stream,
+              void **params),
              (f, gx, gy, gz, bx, by, bz, shared, stream, params))
 {
-    return launch(f, (unsigned[]){gx, gy, gz}, (unsigned[]){bx, by, bz}, shared, stream, params, NULL);
+    return launch(f, (unsigned[]){gx, gy, gz}, (unsigned[]){bx, by, bz}, shared, stream, params,
+                  NULL);
 }
 
 SIM_API_PTSZ(cuLaunchKernelEx, (const CUlaunchConfig *c, CUfunction f, void **params, void **extra),
@@ -123,7 +130,8 @@ SIM_API_PTSZ(cuLaunchKernelEx, (const CUlaunchConfig *c, CUfunction f, void **pa
     if (!c)
         return CUDA_ERROR_INVALID_VALUE;
     return launch(f, (unsigned[]){c->gridDimX, c->gridDimY, c->gridDimZ},
-                  (unsigned[]){c->blockDimX, c->blockDimY, c->blockDimZ}, c->sharedMemBytes, c->hStream, params, extra);
+                  (unsigned[]){c->blockDimX, c->blockDimY, c->blockDimZ}, c->sharedMemBytes,
+                  c->hStream, params, extra);
 }
 
 static CUresult host_call(CUstream handle, struct sim_work *work)
@@ -141,7 +149,8 @@ SIM_API_PTSZ(cuLaunchHostFunc, (CUstream stream, CUhostFn fn, void *data), (stre
     return fn ? host_call(stream, &work) : CUDA_ERROR_INVALID_VALUE;
 }
 
-SIM_API_PTSZ(cuStreamAddCallback, (CUstream stream, CUstreamCallback fn, void *data, unsigned int flags),
+SIM_API_PTSZ(cuStreamAddCallback,
+             (CUstream stream, CUstreamCallback fn, void *data, unsigned int flags),
              (stream, fn, data, flags))
 {
     struct sim_work work = {.kind = SIM_WORK_CALLBACK, .u.callback = {fn, stream, data}};

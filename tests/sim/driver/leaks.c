@@ -1,4 +1,5 @@
-/* What is still live, by class: sim_leaks, and SIM_LEAKS, the file that gets "class count" lines at exit. */
+/* What is still live, by class: sim_leaks, and SIM_LEAKS, the file that gets "class count" lines at
+ * exit. */
 #include "../sim.h"
 #include "array.h"
 #include "event.h"
@@ -24,7 +25,7 @@ static size_t streams(void)
     size_t n = 0;
     for (struct sim_context *c = sim_contexts; c; c = c->next)
         for (struct sim_stream *s = c->streams; s; s = s->next)
-            n += !s->builtin;
+            n += !s->builtin && !s->destroyed;
     return n;
 }
 

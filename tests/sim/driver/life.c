@@ -1,7 +1,8 @@
 /* cuInit, the driver's version, fork and the end of the process. */
 #include "life.h"
 
-/* States of the driver. A forked child of an initialised process can't use CUDA at all (CUDA Programming Guide). */
+/* States of the driver. A forked child of an initialised process can't use CUDA at all (CUDA
+ * Programming Guide). */
 enum life { LIFE_NEW, LIFE_RUNNING, LIFE_FORKED, LIFE_OVER };
 
 static _Atomic int life = LIFE_NEW;
@@ -38,7 +39,8 @@ CUresult sim_life_check(enum sim_when when)
 
 static void fork_child(void)
 {
-    /* The parent's workers and condition variables do not exist here; only the lock is put right. */
+    /* The parent's workers and condition variables do not exist here; only the lock is put right.
+     */
     pthread_mutex_init(&sim_lock, NULL);
     life = LIFE_FORKED;
 }

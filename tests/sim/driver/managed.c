@@ -1,12 +1,14 @@
-/* Managed memory: one address for CPU and GPU. Its pages are the CPU's, but its bytes count against the device, and there is
- * never more of it than the device has free: on real hardware that much can hang the GPU for everyone. */
+/* Managed memory: one address for CPU and GPU. Its pages are the CPU's, but its bytes count against
+ * the device, and there is never more of it than the device has free: on real hardware that much
+ * can hang the GPU for everyone. */
 #define _GNU_SOURCE
 #include "capture.h"
 #include "memory.h"
 #include "stream.h"
 #include <sys/mman.h>
 
-SIM_API(cuMemAllocManaged, (CUdeviceptr * dptr, size_t size, unsigned int flags), (dptr, size, flags))
+SIM_API(cuMemAllocManaged, (CUdeviceptr * dptr, size_t size, unsigned int flags),
+        (dptr, size, flags))
 {
     struct sim_context *ctx;
     CUresult r = sim_current_unsafe(&ctx);
@@ -14,6 +16,8 @@ SIM_API(cuMemAllocManaged, (CUdeviceptr * dptr, size_t size, unsigned int flags)
         return r;
     if (!dptr || size == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
         return CUDA_ERROR_INVALID_VALUE;
+    if (!sim_supports(ctx->device, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY))
+        return CUDA_ERROR_NOT_SUPPORTED;
     size_t bytes = (size + 4095) / 4096 * 4096;
     if (bytes < size || !sim_device_take(ctx->device, bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -22,7 +26,8 @@ SIM_API(cuMemAllocManaged, (CUdeviceptr * dptr, size_t size, unsigned int flags)
         sim_device_give(ctx->device, bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    struct sim_block *b = sim_block_add((CUdeviceptr)(uintptr_t)p, size, SIM_MANAGED, ctx->device, ctx);
+    struct sim_block *b =
+        sim_block_add((CUdeviceptr)(uintptr_t)p, size, SIM_MANAGED, ctx->device, ctx);
     b->storage = p;
     b->footprint = bytes;
     b->flags = flags;
@@ -41,7 +46,7 @@ static struct sim_block *managed(CUdeviceptr va, size_t count)
 /* Index of a location in an access table, or -1. */
 static int user_of(CUmemLocation at)
 {
-    switch (at.type) {
+    switch ((int)at.type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
         return sim_device_valid(at.id) ? at.id : -1;
     case CU_MEM_LOCATION_TYPE_HOST:
@@ -59,11 +64,12 @@ static CUmemLocation location_of(CUdevice dev)
 {
     CUmemLocation at = {CU_MEM_LOCATION_TYPE_DEVICE, dev};
     if (dev == CU_DEVICE_CPU)
-        at = (CUmemLocation){CU_MEM_LOCATION_TYPE_HOST, 0};
+        at = (CUmemLocation){(CUmemLocationType)CU_MEM_LOCATION_TYPE_HOST, 0};
     return at;
 }
 
-/* The location counts for advice that names one; the others ignore it (CUDA driver API, cuMemAdvise). */
+/* The location counts for advice that names one; the others ignore it (CUDA driver API,
+ * cuMemAdvise). */
 static CUresult advise(CUdeviceptr va, size_t count, CUmem_advise advice, CUmemLocation at)
 {
     struct sim_context *ctx;
@@ -72,12 +78,14 @@ static CUresult advise(CUdeviceptr va, size_t count, CUmem_advise advice, CUmemL
         return r;
     struct sim_block *b = managed(va, count);
     int user = user_of(at);
-    bool needs_user = advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION || advice == CU_MEM_ADVISE_SET_ACCESSED_BY ||
+    bool needs_user = advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION ||
+                      advice == CU_MEM_ADVISE_SET_ACCESSED_BY ||
                       advice == CU_MEM_ADVISE_UNSET_ACCESSED_BY;
     if (!b)
         return CUDA_ERROR_INVALID_VALUE;
     if (needs_user && user < 0)
-        return at.type == CU_MEM_LOCATION_TYPE_DEVICE ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE;
+        return at.type == CU_MEM_LOCATION_TYPE_DEVICE ? CUDA_ERROR_INVALID_DEVICE
+                                                      : CUDA_ERROR_INVALID_VALUE;
     switch (advice) {
     case CU_MEM_ADVISE_SET_READ_MOSTLY:
     case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
@@ -98,18 +106,21 @@ static CUresult advise(CUdeviceptr va, size_t count, CUmem_advise advice, CUmemL
     }
 }
 
-SIM_API(cuMemAdvise, (CUdeviceptr va, size_t count, CUmem_advise advice, CUdevice dev), (va, count, advice, dev))
+SIM_API(cuMemAdvise, (CUdeviceptr va, size_t count, CUmem_advise advice, CUdevice dev),
+        (va, count, advice, dev))
 {
     return advise(va, count, advice, location_of(dev));
 }
 
-SIM_API(cuMemAdvise_v2, (CUdeviceptr va, size_t count, CUmem_advise advice, CUmemLocation at), (va, count, advice, at))
+SIM_API(cuMemAdvise_v2, (CUdeviceptr va, size_t count, CUmem_advise advice, CUmemLocation at),
+        (va, count, advice, at))
 {
     return advise(va, count, advice, at);
 }
 
 /* Nothing moves in the simulation; the call takes its place in the stream. */
-static CUresult prefetch(CUdeviceptr va, size_t count, CUmemLocation at, unsigned flags, CUstream handle)
+static CUresult prefetch(CUdeviceptr va, size_t count, CUmemLocation at, unsigned flags,
+                         CUstream handle)
 {
     struct sim_stream *s;
     struct sim_work nothing = {.kind = SIM_WORK_EMPTY};
@@ -120,7 +131,8 @@ static CUresult prefetch(CUdeviceptr va, size_t count, CUmemLocation at, unsigne
     if (!b || flags)
         return CUDA_ERROR_INVALID_VALUE;
     if (user_of(at) < 0)
-        return at.type == CU_MEM_LOCATION_TYPE_DEVICE ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE;
+        return at.type == CU_MEM_LOCATION_TYPE_DEVICE ? CUDA_ERROR_INVALID_DEVICE
+                                                      : CUDA_ERROR_INVALID_VALUE;
     if (s->capture)
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     r = sim_capture_implicit(s);
@@ -130,7 +142,8 @@ static CUresult prefetch(CUdeviceptr va, size_t count, CUmemLocation at, unsigne
     return sim_submit(s, &nothing);
 }
 
-SIM_API_PTSZ(cuMemPrefetchAsync, (CUdeviceptr va, size_t count, CUdevice dev, CUstream stream), (va, count, dev, stream))
+SIM_API_PTSZ(cuMemPrefetchAsync, (CUdeviceptr va, size_t count, CUdevice dev, CUstream stream),
+             (va, count, dev, stream))
 {
     return prefetch(va, count, location_of(dev), 0, stream);
 }
@@ -144,7 +157,8 @@ SIM_API_PTSZ(cuMemPrefetchAsync_v2,
 
 #if CUDA_VERSION >= 13000
 /* Checks all ranges of a batch. */
-static bool ranges_managed(const CUdeviceptr *ptrs, const size_t *sizes, size_t count, unsigned long long flags)
+static bool ranges_managed(const CUdeviceptr *ptrs, const size_t *sizes, size_t count,
+                           unsigned long long flags)
 {
     bool valid = ptrs && sizes && count && !flags;
     for (size_t i = 0; valid && i < count; i++)
@@ -152,11 +166,13 @@ static bool ranges_managed(const CUdeviceptr *ptrs, const size_t *sizes, size_t 
     return valid;
 }
 
-static CUresult prefetch_batch(CUdeviceptr *ptrs, size_t *sizes, size_t count, CUmemLocation *locations, size_t *starts,
-                               size_t n, unsigned long long flags, CUstream stream)
+static CUresult prefetch_batch(CUdeviceptr *ptrs, size_t *sizes, size_t count,
+                               CUmemLocation *locations, size_t *starts, size_t n,
+                               unsigned long long flags, CUstream stream)
 {
     CUresult r = CUDA_SUCCESS;
-    if (!ranges_managed(ptrs, sizes, count, flags) || !locations || !starts || n == 0 || n > count || starts[0] != 0)
+    if (!ranges_managed(ptrs, sizes, count, flags) || !locations || !starts || n == 0 ||
+        n > count || starts[0] != 0)
         return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0, k = 0; i < count && r == CUDA_SUCCESS; i++) {
         k += k + 1 < n && starts[k + 1] == i;
@@ -166,23 +182,24 @@ static CUresult prefetch_batch(CUdeviceptr *ptrs, size_t *sizes, size_t count, C
 }
 
 SIM_API_PTSZ(cuMemPrefetchBatchAsync,
-             (CUdeviceptr * ptrs, size_t *sizes, size_t count, CUmemLocation *locations, size_t *starts, size_t n,
-              unsigned long long flags, CUstream stream),
+             (CUdeviceptr * ptrs, size_t *sizes, size_t count, CUmemLocation *locations,
+              size_t *starts, size_t n, unsigned long long flags, CUstream stream),
              (ptrs, sizes, count, locations, starts, n, flags, stream))
 {
     return prefetch_batch(ptrs, sizes, count, locations, starts, n, flags, stream);
 }
 
 SIM_API_PTSZ(cuMemDiscardAndPrefetchBatchAsync,
-             (CUdeviceptr * ptrs, size_t *sizes, size_t count, CUmemLocation *locations, size_t *starts, size_t n,
-              unsigned long long flags, CUstream stream),
+             (CUdeviceptr * ptrs, size_t *sizes, size_t count, CUmemLocation *locations,
+              size_t *starts, size_t n, unsigned long long flags, CUstream stream),
              (ptrs, sizes, count, locations, starts, n, flags, stream))
 {
     return prefetch_batch(ptrs, sizes, count, locations, starts, n, flags, stream);
 }
 
 SIM_API_PTSZ(cuMemDiscardBatchAsync,
-             (CUdeviceptr * ptrs, size_t *sizes, size_t count, unsigned long long flags, CUstream stream),
+             (CUdeviceptr * ptrs, size_t *sizes, size_t count, unsigned long long flags,
+              CUstream stream),
              (ptrs, sizes, count, flags, stream))
 {
     struct sim_stream *s;
@@ -193,7 +210,8 @@ SIM_API_PTSZ(cuMemDiscardBatchAsync,
 }
 #endif
 
-SIM_API_PTSZ(cuStreamAttachMemAsync, (CUstream stream, CUdeviceptr va, size_t length, unsigned int flags),
+SIM_API_PTSZ(cuStreamAttachMemAsync,
+             (CUstream stream, CUdeviceptr va, size_t length, unsigned int flags),
              (stream, va, length, flags))
 {
     struct sim_stream *s;
@@ -204,7 +222,8 @@ SIM_API_PTSZ(cuStreamAttachMemAsync, (CUstream stream, CUdeviceptr va, size_t le
     struct sim_block *b = sim_block_find(va);
     bool single = flags == CU_MEM_ATTACH_SINGLE;
     bool known = single || flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST;
-    if (!b || b->kind != SIM_MANAGED || !known || (length != 0 && (va != b->va || length != b->size)))
+    if (!b || b->kind != SIM_MANAGED || !known ||
+        (length != 0 && (va != b->va || length != b->size)))
         return CUDA_ERROR_INVALID_VALUE;
     if (single && s->builtin)
         return CUDA_ERROR_INVALID_VALUE; /* no single association with a default stream */

@@ -1,4 +1,5 @@
-/* Values that a stream writes to memory or waits for: cuStreamWriteValue32/64, cuStreamWaitValue32/64, in both ABIs. */
+/* Values that a stream writes to memory or waits for: cuStreamWriteValue32/64,
+ * cuStreamWaitValue32/64, in both ABIs. */
 #include "capture.h"
 #include "launch.h"
 #include <time.h>
@@ -7,7 +8,8 @@ static bool satisfied(uint64_t now, uint64_t wanted, unsigned how, bool wide)
 {
     switch (how & 3) {
     case CU_STREAM_WAIT_VALUE_GEQ:
-        return wide ? (int64_t)(now - wanted) >= 0 : (int32_t)((uint32_t)now - (uint32_t)wanted) >= 0;
+        return wide ? (int64_t)(now - wanted) >= 0
+                    : (int32_t)((uint32_t)now - (uint32_t)wanted) >= 0;
     case CU_STREAM_WAIT_VALUE_EQ:
         return now == wanted;
     case CU_STREAM_WAIT_VALUE_AND:
@@ -44,7 +46,8 @@ CUresult sim_value_run(struct sim_work *work, int device)
     }
 }
 
-static CUresult value(CUstream handle, CUdeviceptr address, uint64_t wanted, unsigned flags, bool wide, bool write)
+static CUresult value(CUstream handle, CUdeviceptr address, uint64_t wanted, unsigned flags,
+                      bool wide, bool write)
 {
     struct sim_stream *s;
     struct sim_place place;
@@ -65,11 +68,11 @@ static CUresult value(CUstream handle, CUdeviceptr address, uint64_t wanted, uns
     return r == CUDA_SUCCESS ? sim_submit(s, &work) : r;
 }
 
-#define VALUE(name, type, wide, write)                                                                 \
-    SIM_API_PTSZ(name, (CUstream s, CUdeviceptr address, type wanted, unsigned int flags),             \
-                 (s, address, wanted, flags))                                                          \
-    {                                                                                                  \
-        return value(s, address, wanted, flags, wide, write);                                          \
+#define VALUE(name, type, wide, write)                                                             \
+    SIM_API_PTSZ(name, (CUstream s, CUdeviceptr address, type wanted, unsigned int flags),         \
+                 (s, address, wanted, flags))                                                      \
+    {                                                                                              \
+        return value(s, address, wanted, flags, wide, write);                                      \
     }
 
 VALUE(cuStreamWriteValue32, cuuint32_t, false, true)
@@ -80,3 +83,42 @@ VALUE(cuStreamWaitValue32, cuuint32_t, false, false)
 VALUE(cuStreamWaitValue32_v2, cuuint32_t, false, false)
 VALUE(cuStreamWaitValue64, cuuint64_t, true, false)
 VALUE(cuStreamWaitValue64_v2, cuuint64_t, true, false)
+
+/* Barriers and flushes order nothing more here than the stream does. */
+static CUresult batch(CUstream stream, unsigned count, CUstreamBatchMemOpParams *ops,
+                      unsigned flags)
+{
+    CUresult r = count && ops && !flags ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < count && r == CUDA_SUCCESS; i++) {
+        int type = (int)ops[i].operation;
+        bool write =
+            type == CU_STREAM_MEM_OP_WRITE_VALUE_32 || type == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+        bool wide =
+            type == CU_STREAM_MEM_OP_WAIT_VALUE_64 || type == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+        if (write)
+            r = value(stream, ops[i].writeValue.address,
+                      wide ? ops[i].writeValue.value64 : ops[i].writeValue.value,
+                      ops[i].writeValue.flags, wide, true);
+        else if (wide || type == CU_STREAM_MEM_OP_WAIT_VALUE_32)
+            r = value(stream, ops[i].waitValue.address,
+                      wide ? ops[i].waitValue.value64 : ops[i].waitValue.value,
+                      ops[i].waitValue.flags, wide, false);
+        else if (type != CU_STREAM_MEM_OP_BARRIER && type != CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES)
+            r = CUDA_ERROR_INVALID_VALUE;
+    }
+    return r;
+}
+
+SIM_API_PTSZ(cuStreamBatchMemOp,
+             (CUstream s, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags),
+             (s, count, ops, flags))
+{
+    return batch(s, count, ops, flags);
+}
+
+SIM_API_PTSZ(cuStreamBatchMemOp_v2,
+             (CUstream s, unsigned int count, CUstreamBatchMemOpParams *ops, unsigned int flags),
+             (s, count, ops, flags))
+{
+    return batch(s, count, ops, flags);
+}

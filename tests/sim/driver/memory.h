@@ -1,4 +1,5 @@
-/* The memory map: every range of addresses that the simulated driver knows, and what may touch it. */
+/* The memory map: every range of addresses that the simulated driver knows, and what may touch it.
+ */
 #ifndef SIM_MEMORY_H
 #define SIM_MEMORY_H
 
@@ -16,39 +17,50 @@ enum sim_kind {
 };
 
 /* Memory kinds as CUPTI's activity records name them. */
-enum sim_traffic_kind { SIM_PAGEABLE, SIM_PINNED, SIM_ON_DEVICE, SIM_IN_ARRAY, SIM_UNIFIED, SIM_TRAFFIC_KINDS };
+enum sim_traffic_kind {
+    SIM_PAGEABLE,
+    SIM_PINNED,
+    SIM_ON_DEVICE,
+    SIM_IN_ARRAY,
+    SIM_UNIFIED,
+    SIM_TRAFFIC_KINDS
+};
 
 #define SIM_CPU SIM_MAX_DEVICES /* the CPU's place in an access table */
 
 /* A run of addresses with one meaning. Blocks never overlap. Guarded by sim_lock. */
 struct sim_block {
-    CUdeviceptr va;               /* first address, as the program knows it */
-    size_t size;                  /* bytes asked for */
-    enum sim_kind kind;           /* what it is */
-    int device;                   /* owner's ordinal */
-    struct sim_context *ctx;      /* dies with it; NULL where the block belongs to no context */
-    unsigned flags;               /* flags of the request */
-    unsigned long long id;        /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
-    int sync_memops;              /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
-    char *storage;                /* where the bytes are; NULL for SIM_VMM, whose bytes are at the alias of its address */
-    size_t footprint;             /* bytes that it takes of the device, or of the host; 0 for parts of chunks */
-    struct sim_chunk *chunk;      /* small device blocks: where they lie */
-    struct sim_pool *pool;        /* pooled blocks: where they came from */
-    bool freeing;                 /* pooled blocks: freed by a call, not yet by the stream */
-    unsigned graph_refs;          /* blocks of graph allocation nodes: nodes that have this address */
-    bool dormant;                 /* blocks of graph allocation nodes: not allocated at present */
-    struct sim_handle *handle;    /* mappings: the memory */
-    unsigned char access[SIM_MAX_DEVICES + 1]; /* mappings: CUmemAccess_flags of each device and of SIM_CPU */
-    bool read_mostly;             /* managed: advice */
+    CUdeviceptr va;          /* first address, as the program knows it */
+    size_t size;             /* bytes asked for */
+    enum sim_kind kind;      /* what it is */
+    int device;              /* owner's ordinal */
+    struct sim_context *ctx; /* dies with it; NULL where the block belongs to no context */
+    unsigned flags;          /* flags of the request */
+    unsigned long long id;   /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
+    int sync_memops;         /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
+    char *storage;    /* where the bytes are; NULL for SIM_VMM, whose bytes are at the alias of its
+                         address */
+    size_t footprint; /* bytes that it takes of the device, or of the host; 0 for parts of chunks */
+    struct sim_chunk *chunk;   /* small device blocks: where they lie */
+    struct sim_pool *pool;     /* pooled blocks: where they came from */
+    bool freeing;              /* pooled blocks: freed by a call, not yet by the stream */
+    unsigned graph_refs;       /* blocks of graph allocation nodes: nodes that have this address */
+    bool dormant;              /* blocks of graph allocation nodes: not allocated at present */
+    struct sim_handle *handle; /* mappings: the memory */
+    unsigned char
+        access[SIM_MAX_DEVICES + 1]; /* mappings: CUmemAccess_flags of each device and of SIM_CPU */
+    bool read_mostly;                /* managed: advice */
     bool accessed_by[SIM_MAX_DEVICES + 1]; /* managed: advice; SIM_CPU is the host */
-    CUmemLocation preferred;      /* managed: advice; type CU_MEM_LOCATION_TYPE_INVALID for none */
-    CUmemLocation prefetched;     /* managed: last prefetch; type CU_MEM_LOCATION_TYPE_INVALID for none */
+    CUmemLocation preferred; /* managed: advice; type CU_MEM_LOCATION_TYPE_INVALID for none */
+    CUmemLocation
+        prefetched; /* managed: last prefetch; type CU_MEM_LOCATION_TYPE_INVALID for none */
 };
 
 /* Reserves the public range and the alias ranges of sim_device_count devices. */
 CUresult sim_memory_start(void);
 
-/* True where an address lies in the range that device addresses come from: the CPU can't touch it. */
+/* True where an address lies in the range that device addresses come from: the CPU can't touch it.
+ */
 bool sim_va_reserved(CUdeviceptr va);
 
 /* Address at which device `device` (simulated by the CPU) sees a public address. */
@@ -59,7 +71,8 @@ CUdeviceptr sim_va_take(size_t size, size_t alignment);
 bool sim_va_take_at(CUdeviceptr va, size_t size);
 void sim_va_give(CUdeviceptr va, size_t size);
 
-/* Puts anonymous memory behind [va, va+size) on one device and fills it with 0xA5; or takes it away. */
+/* Puts anonymous memory behind [va, va+size) on one device and fills it with 0xA5; or takes it
+ * away. */
 bool sim_alias_back(CUdeviceptr va, size_t size, int device);
 void sim_alias_drop(CUdeviceptr va, size_t size, int device);
 
@@ -68,7 +81,8 @@ struct sim_block *sim_block_find(CUdeviceptr va);
 struct sim_block *sim_block_overlap(CUdeviceptr va, size_t size);
 
 /* A zeroed block in the map, with its own id. The range must be free. */
-struct sim_block *sim_block_add(CUdeviceptr va, size_t size, enum sim_kind kind, int device, struct sim_context *ctx);
+struct sim_block *sim_block_add(CUdeviceptr va, size_t size, enum sim_kind kind, int device,
+                                struct sim_context *ctx);
 
 /* Takes a block out of the map and frees the struct, not the memory. */
 void sim_block_remove(struct sim_block *block);
@@ -76,10 +90,11 @@ void sim_block_remove(struct sim_block *block);
 /* Walks the map in address order: the i-th block, or NULL. */
 struct sim_block *sim_block_at(size_t i);
 
-/* Allocates device memory of any size >= 1 at a multiple of 512 bytes; CUDA_ERROR_OUT_OF_MEMORY where it does not fit.
- * kind is SIM_DEVICE or, with a pool, SIM_POOLED; the pages of pooled blocks come from the pool's reserve. */
-CUresult sim_device_alloc(size_t size, enum sim_kind kind, struct sim_context *ctx, int device, struct sim_pool *pool,
-                          struct sim_block **out);
+/* Allocates device memory of any size >= 1 at a multiple of 512 bytes; CUDA_ERROR_OUT_OF_MEMORY
+ * where it does not fit. kind is SIM_DEVICE or, with a pool, SIM_POOLED; the pages of pooled blocks
+ * come from the pool's reserve. */
+CUresult sim_device_alloc(size_t size, enum sim_kind kind, struct sim_context *ctx, int device,
+                          struct sim_pool *pool, struct sim_block **out);
 
 /* Frees what sim_device_alloc gave. */
 void sim_device_free(struct sim_block *block);
@@ -97,10 +112,11 @@ struct sim_place {
     int device;                 /* owner of device memory, else -1 */
 };
 
-/* Finds the bytes [va, va+size) for a copy of `device`'s, or CUDA_ERROR_INVALID_VALUE: addresses that were freed, that run
- * past their block, that the device may not touch in this way. An address that nobody registered is the CPU's own memory
- * if `pageable` allows it. */
-CUresult sim_resolve(CUdeviceptr va, size_t size, int device, bool write, bool pageable, struct sim_place *out);
+/* Finds the bytes [va, va+size) for a copy of `device`'s, or CUDA_ERROR_INVALID_VALUE: addresses
+ * that were freed, that run past their block, that the device may not touch in this way. An address
+ * that nobody registered is the CPU's own memory if `pageable` allows it. */
+CUresult sim_resolve(CUdeviceptr va, size_t size, int device, bool write, bool pageable,
+                     struct sim_place *out);
 
 /* Ordinal of the device whose kernel the calling thread runs, or -1. */
 extern __thread int sim_kernel_device;

@@ -1,9 +1,11 @@
-/* Calls that programs make in passing: stream attributes, shared memory configuration, the profiler's switches. */
+/* Calls that programs make in passing: stream attributes, shared memory configuration, the
+ * profiler's switches. */
 #include "stream.h"
 #include <cudaProfiler.h>
 #include <string.h>
 
-SIM_API_PTSZ(cuStreamGetAttribute, (CUstream stream, CUstreamAttrID id, CUstreamAttrValue *value), (stream, id, value))
+SIM_API_PTSZ(cuStreamGetAttribute, (CUstream stream, CUstreamAttrID id, CUstreamAttrValue *value),
+             (stream, id, value))
 {
     struct sim_stream *s;
     CUresult r = sim_stream_find(stream, &s);
@@ -19,7 +21,8 @@ SIM_API_PTSZ(cuStreamGetAttribute, (CUstream stream, CUstreamAttrID id, CUstream
     return CUDA_SUCCESS;
 }
 
-SIM_API_PTSZ(cuStreamSetAttribute, (CUstream stream, CUstreamAttrID id, const CUstreamAttrValue *value),
+SIM_API_PTSZ(cuStreamSetAttribute,
+             (CUstream stream, CUstreamAttrID id, const CUstreamAttrValue *value),
              (stream, id, value))
 {
     struct sim_stream *s;

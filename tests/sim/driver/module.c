@@ -1,13 +1,14 @@
-/* Modules and libraries: any image loads, and names are found among the kernels and variables of the host build. */
+/* Modules and libraries: any image loads, and names are found among the kernels and variables of
+ * the host build. */
 #include "launch.h"
 #include "stream.h"
 #include <stdlib.h>
 
 /* One loaded module or library. */
 struct image {
-    struct image *next; /* all loaded images */
-    bool library;       /* a CUlibrary, not a CUmodule */
-    bool borrowed;      /* the module of a library: not to be unloaded by itself */
+    struct image *next;   /* all loaded images */
+    bool library;         /* a CUlibrary, not a CUmodule */
+    bool borrowed;        /* the module of a library: not to be unloaded by itself */
     struct image *module; /* of a library: what cuLibraryGetModule gave */
 };
 
@@ -62,7 +63,8 @@ SIM_API(cuModuleLoadData, (CUmodule * out, const void *image), (out, image))
 }
 
 SIM_API(cuModuleLoadDataEx,
-        (CUmodule * out, const void *image, unsigned int count, CUjit_option *options, void **values),
+        (CUmodule * out, const void *image, unsigned int count, CUjit_option *options,
+         void **values),
         (out, image, count, options, values))
 {
     (void)count, (void)options, (void)values;
@@ -94,7 +96,8 @@ static CUresult function_by_name(void **out, const char *name)
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuModuleGetFunction, (CUfunction * out, CUmodule module, const char *name), (out, module, name))
+SIM_API(cuModuleGetFunction, (CUfunction * out, CUmodule module, const char *name),
+        (out, module, name))
 {
     if (!image_of(module, false))
         return CUDA_ERROR_INVALID_HANDLE;
@@ -128,15 +131,16 @@ static CUresult global_by_name(CUdeviceptr *dptr, size_t *bytes, const char *nam
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuModuleGetGlobal_v2, (CUdeviceptr * dptr, size_t *bytes, CUmodule module, const char *name),
+SIM_API(cuModuleGetGlobal_v2,
+        (CUdeviceptr * dptr, size_t *bytes, CUmodule module, const char *name),
         (dptr, bytes, module, name))
 {
     return image_of(module, false) ? global_by_name(dptr, bytes, name) : CUDA_ERROR_INVALID_HANDLE;
 }
 
 SIM_API(cuLibraryLoadData,
-        (CUlibrary * out, const void *code, CUjit_option *jit, void **jit_values, unsigned int jit_count,
-         CUlibraryOption *options, void **values, unsigned int count),
+        (CUlibrary * out, const void *code, CUjit_option *jit, void **jit_values,
+         unsigned int jit_count, CUlibraryOption *options, void **values, unsigned int count),
         (out, code, jit, jit_values, jit_count, options, values, count))
 {
     (void)jit, (void)jit_values, (void)jit_count, (void)options, (void)values, (void)count;
@@ -147,8 +151,8 @@ SIM_API(cuLibraryLoadData,
 }
 
 SIM_API(cuLibraryLoadFromFile,
-        (CUlibrary * out, const char *file, CUjit_option *jit, void **jit_values, unsigned int jit_count,
-         CUlibraryOption *options, void **values, unsigned int count),
+        (CUlibrary * out, const char *file, CUjit_option *jit, void **jit_values,
+         unsigned int jit_count, CUlibraryOption *options, void **values, unsigned int count),
         (out, file, jit, jit_values, jit_count, options, values, count))
 {
     return body_cuLibraryLoadData(out, file, jit, jit_values, jit_count, options, values, count);
@@ -165,7 +169,8 @@ SIM_API(cuLibraryUnload, (CUlibrary library), (library))
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuLibraryGetKernel, (CUkernel * out, CUlibrary library, const char *name), (out, library, name))
+SIM_API(cuLibraryGetKernel, (CUkernel * out, CUlibrary library, const char *name),
+        (out, library, name))
 {
     if (!image_of(library, true))
         return CUDA_ERROR_INVALID_HANDLE;
@@ -189,7 +194,8 @@ SIM_API(cuLibraryGetModule, (CUmodule * out, CUlibrary library), (out, library))
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuLibraryGetGlobal, (CUdeviceptr * dptr, size_t *bytes, CUlibrary library, const char *name),
+SIM_API(cuLibraryGetGlobal,
+        (CUdeviceptr * dptr, size_t *bytes, CUlibrary library, const char *name),
         (dptr, bytes, library, name))
 {
     return image_of(library, true) ? global_by_name(dptr, bytes, name) : CUDA_ERROR_INVALID_HANDLE;

@@ -1,4 +1,5 @@
-/* What a program asks about an address: cuPointerGetAttribute and friends (CUDA driver API, "Unified Addressing"). */
+/* What a program asks about an address: cuPointerGetAttribute and friends (CUDA driver API,
+ * "Unified Addressing"). */
 #include "memory.h"
 #include "pool.h"
 #include "vmm.h"
@@ -19,10 +20,12 @@ static unsigned access_flags(const struct sim_block *b, int device)
     if (b->kind == SIM_VMM || b->kind == SIM_POOLED)
         return b->access[device];
     bool read_only = b->kind == SIM_REGISTERED && (b->flags & CU_MEMHOSTREGISTER_READ_ONLY);
-    return read_only ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+    return read_only ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ
+                     : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
 }
 
-/* Size of each attribute's result, so that an unknown pointer's can be zeroed; 0 for an unknown attribute. */
+/* Size of each attribute's result, so that an unknown pointer's can be zeroed; 0 for an unknown
+ * attribute. */
 static size_t attribute_size(CUpointer_attribute a)
 {
     switch (a) {
@@ -117,20 +120,23 @@ static uint32_t narrow_value(const struct sim_block *b, CUpointer_attribute a, i
     }
 }
 
-static CUresult get(void *data, CUpointer_attribute a, const struct sim_block *b, CUdeviceptr ptr, int device)
+static CUresult get(void *data, CUpointer_attribute a, const struct sim_block *b, CUdeviceptr ptr,
+                    int device)
 {
     size_t size = attribute_size(a);
     if (size == 8) {
         uint64_t wide = wide_value(b, a, ptr);
         memcpy(data, &wide, 8);
-        return a == CU_POINTER_ATTRIBUTE_HOST_POINTER && wide == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+        return a == CU_POINTER_ATTRIBUTE_HOST_POINTER && wide == 0 ? CUDA_ERROR_INVALID_VALUE
+                                                                   : CUDA_SUCCESS;
     }
     uint32_t narrow = narrow_value(b, a, device);
     memcpy(data, &narrow, size);
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdeviceptr ptr), (data, attribute, ptr))
+SIM_API(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdeviceptr ptr),
+        (data, attribute, ptr))
 {
     struct sim_context *ctx;
     CUresult r = sim_current(&ctx);
@@ -147,7 +153,8 @@ SIM_API(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdev
 }
 
 /* An unknown pointer is no error here: its attributes are 0, its ordinal CU_DEVICE_INVALID (-2). */
-SIM_API(cuPointerGetAttributes, (unsigned int count, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr),
+SIM_API(cuPointerGetAttributes,
+        (unsigned int count, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr),
         (count, attributes, data, ptr))
 {
     struct sim_context *ctx;

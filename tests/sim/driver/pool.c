@@ -56,8 +56,10 @@ static void trim(struct sim_pool *p, uint64_t keep)
 bool sim_pool_take(struct sim_pool *p, size_t bytes)
 {
     uint64_t spare = p->reserved - p->paged;
+#if CUDA_VERSION >= 12030
     if (p->props.maxSize && p->paged + bytes > p->props.maxSize)
         return false;
+#endif
     if (spare < bytes) {
         p->paged += spare; /* hold the spare pages while the others are taken, for that may trim */
         bool taken = sim_device_take(p->device, bytes - spare);
@@ -134,7 +136,8 @@ SIM_API(cuMemPoolTrimTo, (CUmemoryPool handle, size_t keep), (handle, keep))
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuMemPoolGetAttribute, (CUmemoryPool handle, CUmemPool_attribute attr, void *value), (handle, attr, value))
+SIM_API(cuMemPoolGetAttribute, (CUmemoryPool handle, CUmemPool_attribute attr, void *value),
+        (handle, attr, value))
 {
     struct sim_pool *p = sim_pool_of(handle);
     if (!p || !value)
@@ -166,7 +169,8 @@ SIM_API(cuMemPoolGetAttribute, (CUmemoryPool handle, CUmemPool_attribute attr, v
 }
 
 /* The high-water marks can be set to 0 alone. */
-SIM_API(cuMemPoolSetAttribute, (CUmemoryPool handle, CUmemPool_attribute attr, void *value), (handle, attr, value))
+SIM_API(cuMemPoolSetAttribute, (CUmemoryPool handle, CUmemPool_attribute attr, void *value),
+        (handle, attr, value))
 {
     struct sim_pool *p = sim_pool_of(handle);
     if (!p || !value)
@@ -192,7 +196,8 @@ SIM_API(cuMemPoolSetAttribute, (CUmemoryPool handle, CUmemPool_attribute attr, v
     }
 }
 
-SIM_API(cuMemPoolSetAccess, (CUmemoryPool handle, const CUmemAccessDesc *map, size_t count), (handle, map, count))
+SIM_API(cuMemPoolSetAccess, (CUmemoryPool handle, const CUmemAccessDesc *map, size_t count),
+        (handle, map, count))
 {
     struct sim_pool *p = sim_pool_of(handle);
     if (!p || !map)
@@ -210,7 +215,8 @@ SIM_API(cuMemPoolSetAccess, (CUmemoryPool handle, const CUmemAccessDesc *map, si
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuMemPoolGetAccess, (CUmemAccess_flags * flags, CUmemoryPool handle, CUmemLocation *location),
+SIM_API(cuMemPoolGetAccess,
+        (CUmemAccess_flags * flags, CUmemoryPool handle, CUmemLocation *location),
         (flags, handle, location))
 {
     struct sim_pool *p = sim_pool_of(handle);

@@ -6,17 +6,17 @@
 
 /* One pool. */
 struct sim_pool {
-    struct sim_pool *next;         /* all live pools */
-    int device;                    /* where its memory is */
-    bool builtin;                  /* a device's default pool, which can't be destroyed */
-    bool destroyed;                /* gone for the program; freed with its last block */
-    CUmemPoolProps props;          /* as created */
-    int reuse[3];                  /* CU_MEMPOOL_ATTR_REUSE_*: follow event dependencies, opportunistic, internal */
-    uint64_t threshold;            /* CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, bytes */
+    struct sim_pool *next; /* all live pools */
+    int device;            /* where its memory is */
+    bool builtin;          /* a device's default pool, which can't be destroyed */
+    bool destroyed;        /* gone for the program; freed with its last block */
+    CUmemPoolProps props;  /* as created */
+    int reuse[3]; /* CU_MEMPOOL_ATTR_REUSE_*: follow event dependencies, opportunistic, internal */
+    uint64_t threshold;               /* CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, bytes */
     uint64_t reserved, reserved_high; /* pages held, bytes */
-    uint64_t paged;                /* pages with blocks in them, bytes; the rest of `reserved` waits for reuse */
-    uint64_t used, used_high;      /* bytes in live blocks */
-    size_t blocks;                 /* live blocks */
+    uint64_t paged; /* pages with blocks in them, bytes; the rest of `reserved` waits for reuse */
+    uint64_t used, used_high;              /* bytes in live blocks */
+    size_t blocks;                         /* live blocks */
     unsigned char access[SIM_MAX_DEVICES]; /* CUmemAccess_flags of each device */
 };
 

@@ -1,5 +1,5 @@
-/* Stream-ordered blocks: they exist from the call that allocates them until their stream reaches the call that frees them.
- * Also the export of pools, and the 13.0 names of the current pools. */
+/* Stream-ordered blocks: they exist from the call that allocates them until their stream reaches
+ * the call that frees them. Also the export of pools, and the 13.0 names of the current pools. */
 #include "capture.h"
 #include "graph.h"
 #include "pool.h"
@@ -32,14 +32,18 @@ void sim_pool_free(struct sim_block *block)
     sim_device_free(block);
 }
 
-static CUresult alloc_async(CUdeviceptr *dptr, size_t size, CUmemoryPool handle, bool current, CUstream stream)
+static CUresult alloc_async(CUdeviceptr *dptr, size_t size, CUmemoryPool handle, bool current,
+                            CUstream stream)
 {
     struct sim_stream *s;
     struct sim_block *b;
     CUresult r = sim_stream_find(stream, &s);
     if (r != CUDA_SUCCESS)
         return r;
-    struct sim_pool *pool = current ? sim_devices[s->ctx->device].current_pool : sim_pool_of(handle);
+    struct sim_pool *pool =
+        current ? sim_devices[s->ctx->device].current_pool : sim_pool_of(handle);
+    if (!sim_supports(s->ctx->device, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED))
+        return CUDA_ERROR_NOT_SUPPORTED;
     if (!dptr || !pool || size == 0)
         return CUDA_ERROR_INVALID_VALUE;
     if (s->capture)
@@ -52,12 +56,14 @@ static CUresult alloc_async(CUdeviceptr *dptr, size_t size, CUmemoryPool handle,
     return r;
 }
 
-SIM_API_PTSZ(cuMemAllocAsync, (CUdeviceptr * dptr, size_t size, CUstream stream), (dptr, size, stream))
+SIM_API_PTSZ(cuMemAllocAsync, (CUdeviceptr * dptr, size_t size, CUstream stream),
+             (dptr, size, stream))
 {
     return alloc_async(dptr, size, NULL, true, stream);
 }
 
-SIM_API_PTSZ(cuMemAllocFromPoolAsync, (CUdeviceptr * dptr, size_t size, CUmemoryPool pool, CUstream stream),
+SIM_API_PTSZ(cuMemAllocFromPoolAsync,
+             (CUdeviceptr * dptr, size_t size, CUmemoryPool pool, CUstream stream),
              (dptr, size, pool, stream))
 {
     return alloc_async(dptr, size, pool, false, stream);
@@ -76,7 +82,8 @@ SIM_API_PTSZ(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream), (dptr, stream)
     if (s->capture)
         return sim_capture_free(s, dptr);
     struct sim_block *b = sim_block_find(dptr);
-    if (!b || b->va != dptr || b->freeing || b->dormant || (b->kind != SIM_POOLED && b->kind != SIM_DEVICE))
+    if (!b || b->va != dptr || b->freeing || b->dormant ||
+        (b->kind != SIM_POOLED && b->kind != SIM_DEVICE))
         return CUDA_ERROR_INVALID_VALUE;
     r = sim_capture_implicit(s);
     if (r != CUDA_SUCCESS)
@@ -85,7 +92,8 @@ SIM_API_PTSZ(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream), (dptr, stream)
     return sim_submit(s, &work);
 }
 
-/* Pools can be shared with other processes only if their properties ask for it; sharing itself is not simulated. */
+/* Pools can be shared with other processes only if their properties ask for it; sharing itself is
+ * not simulated. */
 SIM_API(cuMemPoolExportToShareableHandle,
         (void *out, CUmemoryPool handle, CUmemAllocationHandleType type, unsigned long long flags),
         (out, handle, type, flags))
@@ -99,13 +107,15 @@ SIM_API(cuMemPoolExportToShareableHandle,
 SIM_API(cuMemPoolExportPointer, (CUmemPoolPtrExportData * out, CUdeviceptr ptr), (out, ptr))
 {
     struct sim_block *b = sim_block_find(ptr);
-    if (!out || !b || b->kind != SIM_POOLED || b->pool->props.handleTypes == CU_MEM_HANDLE_TYPE_NONE)
+    if (!out || !b || b->kind != SIM_POOLED ||
+        b->pool->props.handleTypes == CU_MEM_HANDLE_TYPE_NONE)
         return CUDA_ERROR_INVALID_VALUE;
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 #if CUDA_VERSION >= 13000
-static CUresult device_of(const CUmemLocation *location, CUmemAllocationType type, struct sim_device **out)
+static CUresult device_of(const CUmemLocation *location, CUmemAllocationType type,
+                          struct sim_device **out)
 {
     if (!location)
         return CUDA_ERROR_INVALID_VALUE;
@@ -117,7 +127,8 @@ static CUresult device_of(const CUmemLocation *location, CUmemAllocationType typ
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuMemGetDefaultMemPool, (CUmemoryPool * out, CUmemLocation *location, CUmemAllocationType type),
+SIM_API(cuMemGetDefaultMemPool,
+        (CUmemoryPool * out, CUmemLocation *location, CUmemAllocationType type),
         (out, location, type))
 {
     struct sim_device *d;
@@ -127,7 +138,8 @@ SIM_API(cuMemGetDefaultMemPool, (CUmemoryPool * out, CUmemLocation *location, CU
     return r;
 }
 
-SIM_API(cuMemGetMemPool, (CUmemoryPool * out, CUmemLocation *location, CUmemAllocationType type), (out, location, type))
+SIM_API(cuMemGetMemPool, (CUmemoryPool * out, CUmemLocation *location, CUmemAllocationType type),
+        (out, location, type))
 {
     struct sim_device *d;
     CUresult r = out ? device_of(location, type, &d) : CUDA_ERROR_INVALID_VALUE;

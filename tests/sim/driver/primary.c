@@ -44,7 +44,8 @@ SIM_API(cuDevicePrimaryCtxReset_v2, (CUdevice dev), (dev))
 }
 SIM_ALIAS(cuDevicePrimaryCtxReset, body_cuDevicePrimaryCtxReset_v2, (CUdevice dev), (dev))
 
-SIM_API(cuDevicePrimaryCtxGetState, (CUdevice dev, unsigned int *flags, int *active), (dev, flags, active))
+SIM_API(cuDevicePrimaryCtxGetState, (CUdevice dev, unsigned int *flags, int *active),
+        (dev, flags, active))
 {
     if (!sim_device_valid(dev))
         return CUDA_ERROR_INVALID_DEVICE;
@@ -71,4 +72,5 @@ SIM_API(cuDevicePrimaryCtxSetFlags_v2, (CUdevice dev, unsigned int flags), (dev,
     d->primary->flags = flags;
     return CUDA_SUCCESS;
 }
-SIM_ALIAS(cuDevicePrimaryCtxSetFlags, body_cuDevicePrimaryCtxSetFlags_v2, (CUdevice dev, unsigned int flags), (dev, flags))
+SIM_ALIAS(cuDevicePrimaryCtxSetFlags, body_cuDevicePrimaryCtxSetFlags_v2,
+          (CUdevice dev, unsigned int flags), (dev, flags))

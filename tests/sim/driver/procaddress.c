@@ -1,4 +1,5 @@
-/* cuGetProcAddress: the address of the exported symbol for a name, a version and a stream flavour. */
+/* cuGetProcAddress: the address of the exported symbol for a name, a version and a stream flavour.
+ */
 #include "procaddress.h"
 #include "call.h"
 #include <stdio.h>
@@ -26,7 +27,8 @@ static bool withheld(const char *name)
     return false;
 }
 
-/* The newest ABI that a program of `version` may know: NULL, with *known saying whether there is a newer one. */
+/* The newest ABI that a program of `version` may know: NULL, with *known saying whether there is a
+ * newer one. */
 static const char *symbol_of(const char *name, int version, bool *known)
 {
     const char *symbol = NULL;
@@ -62,7 +64,8 @@ static void *address_of(const char *symbol, cuuint64_t flags)
     return call ? call->address : NULL;
 }
 
-static CUresult find(const char *name, void **out, int version, cuuint64_t flags, CUdriverProcAddressQueryResult *status)
+static CUresult find(const char *name, void **out, int version, cuuint64_t flags,
+                     CUdriverProcAddressQueryResult *status)
 {
     bool known = false;
     if (!name || !out || flags > 3)
@@ -77,7 +80,8 @@ static CUresult find(const char *name, void **out, int version, cuuint64_t flags
 }
 
 SIM_API_ALWAYS(cuGetProcAddress_v2,
-               (const char *name, void **out, int version, cuuint64_t flags, CUdriverProcAddressQueryResult *status),
+               (const char *name, void **out, int version, cuuint64_t flags,
+                CUdriverProcAddressQueryResult *status),
                (name, out, version, flags, status))
 {
     return find(name, out, version, flags, status);

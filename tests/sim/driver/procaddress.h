@@ -12,7 +12,8 @@ struct sim_version {
 /* Names with several ABI versions, from versions.def; ends with a NULL base. */
 extern const struct sim_version sim_versions[];
 
-/* The names recorded from real programs with the lowest version asked for, generated; ends with a NULL base. */
+/* The names recorded from real programs with the lowest version asked for, generated; ends with a
+ * NULL base. */
 extern const struct sim_version sim_recorded[];
 
 #endif

@@ -1,4 +1,5 @@
-/* First-fit allocator of ranges. Low addresses are reused at once, as the real driver reuses them. */
+/* First-fit allocator of ranges. Low addresses are reused at once, as the real driver reuses them.
+ */
 #include "range.h"
 #include <stdlib.h>
 #include <string.h>

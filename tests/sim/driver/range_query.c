@@ -23,7 +23,8 @@ static CUresult accessors(const struct sim_block *b, int *out, size_t size)
     return CUDA_SUCCESS;
 }
 
-static CUresult get(void *data, size_t size, CUmem_range_attribute attribute, CUdeviceptr va, size_t count)
+static CUresult get(void *data, size_t size, CUmem_range_attribute attribute, CUdeviceptr va,
+                    size_t count)
 {
     struct sim_block *b = sim_block_find(va);
     if (!data || !b || b->kind != SIM_MANAGED || count == 0 || count > b->footprint - (va - b->va))
@@ -71,7 +72,8 @@ SIM_API(cuMemRangeGetAttribute,
 }
 
 SIM_API(cuMemRangeGetAttributes,
-        (void **data, size_t *sizes, CUmem_range_attribute *attributes, size_t n, CUdeviceptr va, size_t count),
+        (void **data, size_t *sizes, CUmem_range_attribute *attributes, size_t n, CUdeviceptr va,
+         size_t count),
         (data, sizes, attributes, n, va, count))
 {
     struct sim_context *ctx;

@@ -29,16 +29,6 @@ struct sim_function *sim_function_of(const void *handle)
     return f;
 }
 
-struct sim_function *sim_function_at(size_t i)
-{
-    pthread_mutex_lock(&registry_lock);
-    struct sim_function *f = functions;
-    while (f && i--)
-        f = f->next;
-    pthread_mutex_unlock(&registry_lock);
-    return f;
-}
-
 struct sim_variable *sim_variable_find(const char *name)
 {
     pthread_mutex_lock(&registry_lock);
@@ -49,7 +39,8 @@ struct sim_variable *sim_variable_find(const char *name)
     return v;
 }
 
-SIM_EXPORT void sim_kernel_register(const char *name, sim_thunk fn, size_t nparams, const size_t *sizes)
+SIM_EXPORT void sim_kernel_register(const char *name, sim_thunk fn, size_t nparams,
+                                    const size_t *sizes)
 {
     struct sim_function *f = sim_function_find(name);
     if (!f)

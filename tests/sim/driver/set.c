@@ -65,10 +65,10 @@ CUresult sim_set_run(struct sim_work *work)
     return sim_guarded(fill_rows, &f);
 }
 
-/* Sets of device memory do not wait, also the synchronous ones; those of pinned and managed memory do (CUDA driver API,
- * "API synchronization behavior"). */
-static CUresult set(CUdeviceptr dst, size_t pitch, unsigned value, unsigned element, size_t width, size_t height,
-                    CUstream handle, bool sync)
+/* Sets of device memory do not wait, also the synchronous ones; those of pinned and managed memory
+ * do (CUDA driver API, "API synchronization behavior"). */
+static CUresult set(CUdeviceptr dst, size_t pitch, unsigned value, unsigned element, size_t width,
+                    size_t height, CUstream handle, bool sync)
 {
     struct sim_stream *stream;
     struct sim_place place;
@@ -80,8 +80,12 @@ static CUresult set(CUdeviceptr dst, size_t pitch, unsigned value, unsigned elem
         r = sim_capture_implicit(stream);
     if (r != CUDA_SUCCESS)
         return r;
-    work.u.set.shape = (CUDA_MEMSET_NODE_PARAMS){.dst = dst, .pitch = pitch, .value = value, .elementSize = element,
-                                                 .width = width, .height = height};
+    work.u.set.shape = (CUDA_MEMSET_NODE_PARAMS){.dst = dst,
+                                                 .pitch = pitch,
+                                                 .value = value,
+                                                 .elementSize = element,
+                                                 .width = width,
+                                                 .height = height};
     work.u.set.device = stream->ctx->device;
     if (is_empty(&work.u.set.shape))
         return CUDA_SUCCESS;
@@ -96,27 +100,30 @@ static CUresult set(CUdeviceptr dst, size_t pitch, unsigned value, unsigned elem
     return sim_submit(stream, &work);
 }
 
-#define LINEAR(name, type, bytes)                                                                      \
-    SIM_API_PTDS(name##_v2, (CUdeviceptr dst, type value, size_t n), (dst, value, n))                  \
-    {                                                                                                  \
-        return set(dst, 0, value, bytes, n, 1, NULL, true);                                            \
-    }                                                                                                  \
-    SIM_API_PTSZ(name##Async, (CUdeviceptr dst, type value, size_t n, CUstream s), (dst, value, n, s)) \
-    {                                                                                                  \
-        return set(dst, 0, value, bytes, n, 1, s, false);                                              \
+#define LINEAR(name, type, bytes)                                                                  \
+    SIM_API_PTDS(name##_v2, (CUdeviceptr dst, type value, size_t n), (dst, value, n))              \
+    {                                                                                              \
+        return set(dst, 0, value, bytes, n, 1, NULL, true);                                        \
+    }                                                                                              \
+    SIM_API_PTSZ(name##Async, (CUdeviceptr dst, type value, size_t n, CUstream s),                 \
+                 (dst, value, n, s))                                                               \
+    {                                                                                              \
+        return set(dst, 0, value, bytes, n, 1, s, false);                                          \
     }
 
-#define PITCHED(name, type, bytes)                                                                     \
-    SIM_API_PTDS(name##_v2, (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height),  \
-                 (dst, pitch, value, width, height))                                                   \
-    {                                                                                                  \
-        return set(dst, pitch, value, bytes, width, height, NULL, true);                               \
-    }                                                                                                  \
-    SIM_API_PTSZ(name##Async,                                                                          \
-                 (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height, CUstream s), \
-                 (dst, pitch, value, width, height, s))                                                \
-    {                                                                                                  \
-        return set(dst, pitch, value, bytes, width, height, s, false);                                 \
+#define PITCHED(name, type, bytes)                                                                 \
+    SIM_API_PTDS(name##_v2,                                                                        \
+                 (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height),         \
+                 (dst, pitch, value, width, height))                                               \
+    {                                                                                              \
+        return set(dst, pitch, value, bytes, width, height, NULL, true);                           \
+    }                                                                                              \
+    SIM_API_PTSZ(                                                                                  \
+        name##Async,                                                                               \
+        (CUdeviceptr dst, size_t pitch, type value, size_t width, size_t height, CUstream s),      \
+        (dst, pitch, value, width, height, s))                                                     \
+    {                                                                                              \
+        return set(dst, pitch, value, bytes, width, height, s, false);                             \
     }
 
 LINEAR(cuMemsetD8, unsigned char, 1)

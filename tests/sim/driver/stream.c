@@ -14,7 +14,8 @@ struct thread_stream {
 static pthread_key_t thread_key;
 static pthread_once_t thread_once = PTHREAD_ONCE_INIT;
 
-struct sim_stream *sim_stream_new(struct sim_context *ctx, CUstream builtin, unsigned flags, int priority)
+struct sim_stream *sim_stream_new(struct sim_context *ctx, CUstream builtin, unsigned flags,
+                                  int priority)
 {
     struct sim_stream *s = calloc(1, sizeof *s);
     s->ctx = ctx;
@@ -29,13 +30,37 @@ struct sim_stream *sim_stream_new(struct sim_context *ctx, CUstream builtin, uns
     return s;
 }
 
-void sim_stream_end(struct sim_stream *stream)
+/* Idempotent. */
+static void list_remove(struct sim_stream *stream)
 {
     struct sim_stream **p = &stream->ctx->streams;
     while (*p && *p != stream)
         p = &(*p)->next;
     if (*p)
         *p = stream->next;
+}
+
+void sim_stream_ref(struct sim_stream *stream)
+{
+    stream->refs++;
+}
+
+void sim_stream_unref(struct sim_stream *stream)
+{
+    if (--stream->refs > 0)
+        return;
+    list_remove(stream);
+    pthread_cond_destroy(&stream->arrived);
+    free(stream->tips);
+    free(stream);
+}
+
+/* A stream with work left stays in the list, so that a wait for the context waits for it too. */
+void sim_stream_end(struct sim_stream *stream)
+{
+    bool idle = stream->completed == stream->submitted;
+    if (idle)
+        list_remove(stream);
     if (stream->destroyed)
         return;
     stream->destroyed = true;
@@ -96,7 +121,7 @@ CUresult sim_stream_find(CUstream handle, struct sim_stream **out)
     }
     for (ctx = sim_contexts; ctx; ctx = ctx->next)
         for (struct sim_stream *s = ctx->streams; s; s = s->next)
-            if ((CUstream)s == handle && !s->builtin) {
+            if ((CUstream)s == handle && !s->builtin && !s->destroyed) {
                 *out = s;
                 return ctx->sticky;
             }
@@ -120,7 +145,8 @@ SIM_API(cuStreamCreate, (CUstream * out, unsigned int flags), (out, flags))
     return create(out, flags, 0);
 }
 
-SIM_API(cuStreamCreateWithPriority, (CUstream * out, unsigned int flags, int priority), (out, flags, priority))
+SIM_API(cuStreamCreateWithPriority, (CUstream * out, unsigned int flags, int priority),
+        (out, flags, priority))
 {
     return create(out, flags, priority);
 }
@@ -228,5 +254,20 @@ SIM_API_PTSZ(cuStreamGetDevice, (CUstream handle, CUdevice *dev), (handle, dev))
     if (r == CUDA_SUCCESS)
         *dev = s->ctx->device;
     return r;
+}
+#endif
+
+#if CUDA_VERSION >= 12050
+/* No stream belongs to a green context here. */
+SIM_API_PTSZ(cuStreamGetCtx_v2, (CUstream handle, CUcontext *ctx, CUgreenCtx *green),
+             (handle, ctx, green))
+{
+    struct sim_stream *s;
+    CUresult r = sim_stream_find(handle, &s);
+    if (r != CUDA_SUCCESS)
+        return r;
+    *ctx = (CUcontext)s->ctx;
+    *green = NULL;
+    return CUDA_SUCCESS;
 }
 #endif

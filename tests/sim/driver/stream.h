@@ -12,7 +12,8 @@ struct sim_graph_exec;
 struct sim_capture;
 struct sim_node;
 
-/* What one operation does. The first values equal CUgraphNodeType, because captured work becomes nodes. */
+/* What one operation does. The first values equal CUgraphNodeType, because captured work becomes
+ * nodes. */
 enum sim_work_kind {
     SIM_WORK_KERNEL = CU_GRAPH_NODE_TYPE_KERNEL,
     SIM_WORK_COPY = CU_GRAPH_NODE_TYPE_MEMCPY,
@@ -40,9 +41,10 @@ struct sim_work {
             void **args;                   /* owned: pointers and, behind them, the copied values */
         } kernel;
         struct {
-            CUDA_MEMCPY3D shape; /* source, destination, extent; a linear copy has Height and Depth 1 */
-            void *staging;       /* owned: the packed bytes of a pageable source, or NULL */
-            int device;          /* of the stream's context */
+            CUDA_MEMCPY3D
+            shape;         /* source, destination, extent; a linear copy has Height and Depth 1 */
+            void *staging; /* owned: the packed bytes of a pageable source, or NULL */
+            int device;    /* of the stream's context */
         } copy;
         struct {
             CUDA_MEMSET_NODE_PARAMS shape; /* destination, value, extent */
@@ -57,19 +59,20 @@ struct sim_work {
             CUstream stream;     /* its first argument */
             void *data;          /* its last argument, the program's */
         } callback;
-        struct sim_graph *child;      /* owned: nodes of a child graph */
-        struct sim_event *event;      /* to record or to wait for */
+        struct sim_graph *child; /* owned: nodes of a child graph */
+        struct sim_event *event; /* to record or to wait for */
         struct {
-            CUDA_MEM_ALLOC_NODE_PARAMS params; /* request and, in dptr, the address that all launches get */
+            CUDA_MEM_ALLOC_NODE_PARAMS
+            params; /* request and, in dptr, the address that all launches get */
         } alloc;
-        CUdeviceptr free;             /* block to give back */
+        CUdeviceptr free; /* block to give back */
         struct {
             CUdeviceptr address; /* where */
             uint64_t value;      /* what */
             unsigned flags;      /* CU_STREAM_WAIT_VALUE_* */
             bool wide;           /* 64 bits */
         } value;
-        struct sim_graph_exec *exec;  /* graph to launch, referenced */
+        struct sim_graph_exec *exec; /* graph to launch, referenced */
     } u;
 };
 
@@ -81,41 +84,43 @@ struct sim_point {
 
 /* One queued operation. */
 struct sim_op {
-    struct sim_op *next;      /* later in the stream */
-    struct sim_work work;     /* what to do, owned */
-    struct sim_point *after;  /* owned: other streams' work that must be done first */
-    size_t after_count;       /* how many */
-    CUresult *result;         /* where a waiting caller takes the result, or NULL */
+    struct sim_op *next;     /* later in the stream */
+    struct sim_work work;    /* what to do, owned */
+    struct sim_point *after; /* owned: other streams' work that must be done first */
+    size_t after_count;      /* how many */
+    CUresult *result;        /* where a waiting caller takes the result, or NULL */
 };
 
 /* One stream. Guarded by sim_lock. */
 struct sim_stream {
-    struct sim_stream *next;    /* of the context */
-    struct sim_context *ctx;    /* where it runs */
-    unsigned flags;             /* CU_STREAM_NON_BLOCKING or 0 */
-    int priority;               /* as asked, clamped */
-    CUstream builtin;           /* CU_STREAM_LEGACY, CU_STREAM_PER_THREAD or NULL for a created one */
-    unsigned long long id;      /* cuStreamGetId */
-    unsigned refs;              /* the program's, the worker's and those of points */
-    bool destroyed;             /* no handle any more */
-    bool busy;                  /* an operation is running */
-    bool worker;                /* a thread serves it */
-    struct sim_op *head, *tail; /* queue */
-    uint64_t submitted;         /* operations given so far */
-    uint64_t completed;         /* operations done so far */
-    pthread_cond_t arrived;     /* signalled for the worker */
-    struct sim_capture *capture; /* capture that it takes part in, or NULL */
-    struct sim_node **tips;     /* owned: nodes that the next captured operation depends on */
-    size_t tip_count;           /* how many */
+    struct sim_stream *next; /* of the context */
+    struct sim_context *ctx; /* where it runs */
+    unsigned flags;          /* CU_STREAM_NON_BLOCKING or 0 */
+    int priority;            /* as asked, clamped */
+    CUstream builtin;        /* CU_STREAM_LEGACY, CU_STREAM_PER_THREAD or NULL for a created one */
+    unsigned long long id;   /* cuStreamGetId */
+    unsigned refs;           /* the program's, the worker's and those of points */
+    bool destroyed;          /* no handle any more */
+    bool busy;               /* an operation is running */
+    bool worker;             /* a thread serves it */
+    struct sim_op *head, *tail;     /* queue */
+    uint64_t submitted;             /* operations given so far */
+    uint64_t completed;             /* operations done so far */
+    pthread_cond_t arrived;         /* signalled for the worker */
+    struct sim_capture *capture;    /* capture that it takes part in, or NULL */
+    struct sim_node **tips;         /* owned: nodes that the next captured operation depends on */
+    size_t tip_count;               /* how many */
     CUsynchronizationPolicy policy; /* CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY */
 };
 
-/* The stream of a handle in a flavour-aware call (NULL, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD or a created one):
- * CUDA_ERROR_INVALID_HANDLE (or INVALID_CONTEXT) where there is none. *out is set on success alone. */
+/* The stream of a handle in a flavour-aware call (NULL, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD or a
+ * created one): CUDA_ERROR_INVALID_HANDLE (or INVALID_CONTEXT) where there is none. *out is set on
+ * success alone. */
 CUresult sim_stream_find(CUstream handle, struct sim_stream **out);
 
 /* A new stream of a context with one reference, the program's. */
-struct sim_stream *sim_stream_new(struct sim_context *ctx, CUstream builtin, unsigned flags, int priority);
+struct sim_stream *sim_stream_new(struct sim_context *ctx, CUstream builtin, unsigned flags,
+                                  int priority);
 
 /* Takes a stream from its context; it is freed once its work is done. */
 void sim_stream_end(struct sim_stream *stream);
@@ -123,10 +128,12 @@ void sim_stream_end(struct sim_stream *stream);
 void sim_stream_ref(struct sim_stream *stream);
 void sim_stream_unref(struct sim_stream *stream);
 
-/* Queues `work`, or adds it to the capture that the stream is in, and takes over what the work owns, also on failure. */
+/* Queues `work`, or adds it to the capture that the stream is in, and takes over what the work
+ * owns, also on failure. */
 CUresult sim_submit(struct sim_stream *stream, struct sim_work *work);
 
-/* Runs `work` in the order of the stream and returns its result; on the calling thread where the stream is idle. */
+/* Runs `work` in the order of the stream and returns its result; on the calling thread where the
+ * stream is idle. */
 CUresult sim_run(struct sim_stream *stream, struct sim_work *work);
 
 /* The point behind everything submitted so far; holds a reference. */

@@ -1,5 +1,6 @@
-/* Counts of executed copies and sets, by kind as CUPTI's activity records name them. SIM_COPIES names the file that gets,
- * at exit, a line "copyKind srcKind dstKind count bytes" each; sets have copyKind Memset and srcKind "-". */
+/* Counts of executed copies and sets, by kind as CUPTI's activity records name them. SIM_COPIES
+ * names the file that gets, at exit, a line "copyKind srcKind dstKind count bytes" each; sets have
+ * copyKind Memset and srcKind "-". */
 #include "copy.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +11,11 @@ struct tally {
     uint64_t bytes; /* bytes moved or set */
 };
 
-static const char *const names[SIM_TRAFFIC_KINDS] = {"Pageable", "Pinned", "Device", "Array", "Managed"};
+static const char *const names[SIM_TRAFFIC_KINDS] = {"Pageable", "Pinned", "Device", "Array",
+                                                     "Managed"};
 static const char letters[SIM_TRAFFIC_KINDS] = {'H', 'H', 'D', 'A', 'D'};
-static struct tally copies[2][SIM_TRAFFIC_KINDS][SIM_TRAFFIC_KINDS]; /* [between devices][source][target] */
+static struct tally copies[2][SIM_TRAFFIC_KINDS]
+                          [SIM_TRAFFIC_KINDS]; /* [between devices][source][target] */
 static struct tally sets[SIM_TRAFFIC_KINDS];
 
 static void add(struct tally *t, uint64_t bytes)
@@ -23,7 +26,8 @@ static void add(struct tally *t, uint64_t bytes)
 
 void sim_traffic_copy(const struct sim_place *src, const struct sim_place *dst, uint64_t bytes)
 {
-    bool peer = src->kind == SIM_ON_DEVICE && dst->kind == SIM_ON_DEVICE && src->device != dst->device;
+    bool peer =
+        src->kind == SIM_ON_DEVICE && dst->kind == SIM_ON_DEVICE && src->device != dst->device;
     add(&copies[peer][src->kind][dst->kind], bytes);
 }
 

@@ -1,5 +1,6 @@
-/* Addresses: a reserved public range that the CPU can't touch, and for each device an alias range of the same layout, at
- * which the CPU, playing that device, finds the bytes. Access rights are the rights of the alias pages. */
+/* Addresses: a reserved public range that the CPU can't touch, and for each device an alias range
+ * of the same layout, at which the CPU, playing that device, finds the bytes. Access rights are the
+ * rights of the alias pages. */
 #define _GNU_SOURCE
 #include "memory.h"
 #include "range.h"
@@ -14,7 +15,8 @@ static char *alias_base[SIM_MAX_DEVICES];
 
 static char *reserve(void)
 {
-    char *p = mmap(NULL, VA_SIZE + SIM_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *p = mmap(NULL, VA_SIZE + SIM_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
     if (p == MAP_FAILED)
         return NULL;
     madvise(p, VA_SIZE + SIM_PAGE, MADV_DONTDUMP);
@@ -66,14 +68,17 @@ void sim_va_give(CUdeviceptr va, size_t size)
 
 bool sim_alias_back(CUdeviceptr va, size_t size, int device)
 {
-    char *p = mmap(sim_alias(va, device), size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    char *p = mmap(sim_alias(va, device), size, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     if (p == MAP_FAILED)
         return false;
-    memset(p, 0xA5, size); /* fresh device memory holds garbage: a program that relies on zeros must fail */
+    memset(p, 0xA5,
+           size); /* fresh device memory holds garbage: a program that relies on zeros must fail */
     return true;
 }
 
 void sim_alias_drop(CUdeviceptr va, size_t size, int device)
 {
-    mmap(sim_alias(va, device), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    mmap(sim_alias(va, device), size, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }

@@ -1,5 +1,6 @@
-/* Reservations, mappings and access rights. A mapping is a block whose pages appear in the alias range of each device that
- * may touch it, with that device's rights, and at the public address for the CPU if the handle is host memory. */
+/* Reservations, mappings and access rights. A mapping is a block whose pages appear in the alias
+ * range of each device that may touch it, with that device's rights, and at the public address for
+ * the CPU if the handle is host memory. */
 #define _GNU_SOURCE
 #include "vmm.h"
 #include <stdlib.h>
@@ -28,7 +29,8 @@ static bool aligned(uint64_t a)
 }
 
 SIM_API(cuMemAddressReserve,
-        (CUdeviceptr * out, size_t size, size_t alignment, CUdeviceptr hint, unsigned long long flags),
+        (CUdeviceptr * out, size_t size, size_t alignment, CUdeviceptr hint,
+         unsigned long long flags),
         (out, size, alignment, hint, flags))
 {
     bool power = (alignment & (alignment - 1)) == 0;
@@ -71,7 +73,8 @@ static bool reserved(CUdeviceptr va, size_t size)
 
 /* A part of a handle can't be mapped (measured: 801). */
 SIM_API(cuMemMap,
-        (CUdeviceptr va, size_t size, size_t offset, CUmemGenericAllocationHandle value, unsigned long long flags),
+        (CUdeviceptr va, size_t size, size_t offset, CUmemGenericAllocationHandle value,
+         unsigned long long flags),
         (va, size, offset, value, flags))
 {
     struct sim_handle *h = sim_handle_of(value);
@@ -87,7 +90,8 @@ SIM_API(cuMemMap,
     return CUDA_SUCCESS;
 }
 
-/* Walks the mappings of [va, va+size), which must start and end at their borders; NULL at the end or at a gap. */
+/* Walks the mappings of [va, va+size), which must start and end at their borders; NULL at the end
+ * or at a gap. */
 static struct sim_block *mapping_at(CUdeviceptr va, CUdeviceptr end)
 {
     struct sim_block *b = va < end ? sim_block_find(va) : NULL;
@@ -107,11 +111,17 @@ static bool whole_mappings(CUdeviceptr va, size_t size)
 
 static int location_index(CUmemLocation at)
 {
-    if (at.type == CU_MEM_LOCATION_TYPE_DEVICE)
+    switch ((int)at.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
         return sim_device_valid(at.id) ? at.id : -1;
-    if (at.type == CU_MEM_LOCATION_TYPE_HOST || at.type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
+    case CU_MEM_LOCATION_TYPE_HOST:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
         return SIM_CPU;
-    return at.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && at.id == 0 ? SIM_CPU : -1;
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+        return at.id == 0 ? SIM_CPU : -1;
+    default:
+        return -1;
+    }
 }
 
 SIM_API(cuMemUnmap, (CUdeviceptr va, size_t size), (va, size))
@@ -136,10 +146,12 @@ SIM_API(cuMemUnmap, (CUdeviceptr va, size_t size), (va, size))
 static CUresult access_check(CUdeviceptr va, CUdeviceptr end, const CUmemAccessDesc *d)
 {
     int user = location_index(d->location);
-    bool flags = d->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE || d->flags == CU_MEM_ACCESS_FLAGS_PROT_READ ||
+    bool flags = d->flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ||
+                 d->flags == CU_MEM_ACCESS_FLAGS_PROT_READ ||
                  d->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     if (user < 0)
-        return d->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? CUDA_ERROR_INVALID_DEVICE : CUDA_ERROR_INVALID_VALUE;
+        return d->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? CUDA_ERROR_INVALID_DEVICE
+                                                               : CUDA_ERROR_INVALID_VALUE;
     if (!flags)
         return CUDA_ERROR_INVALID_VALUE;
     for (struct sim_block *b; (b = mapping_at(va, end)) != NULL; va += b->size)
@@ -162,7 +174,8 @@ SIM_API(cuMemSetAccess, (CUdeviceptr va, size_t size, const CUmemAccessDesc *des
     }
     for (; (b = mapping_at(va, end)) != NULL; va += b->size)
         for (size_t i = 0; i < count; i++) {
-            CUresult r = sim_mapping_protect(b, location_index(desc[i].location), (unsigned char)desc[i].flags);
+            CUresult r = sim_mapping_protect(b, location_index(desc[i].location),
+                                             (unsigned char)desc[i].flags);
             if (r != CUDA_SUCCESS)
                 return r;
         }

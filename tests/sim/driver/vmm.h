@@ -1,4 +1,5 @@
-/* Virtual memory management: handles of physical memory, reservations of addresses, mappings with rights. */
+/* Virtual memory management: handles of physical memory, reservations of addresses, mappings with
+ * rights. */
 #ifndef SIM_VMM_H
 #define SIM_VMM_H
 
@@ -10,18 +11,20 @@ struct sim_handle {
     CUmemAllocationProp props; /* as created */
     size_t size;               /* bytes */
     int device;                /* ordinal, -1 for host memory */
-    unsigned refs;             /* cuMemCreate, cuMemRetainAllocationHandle, cuMemImportFromShareableHandle */
-    unsigned mappings;         /* cuMemMap */
-    int fd;                    /* file with its bytes: the common one, or its own where it may be shared */
-    bool own_fd;               /* fd is closed with the handle */
-    uint64_t offset;           /* of its bytes in the file */
+    unsigned refs; /* cuMemCreate, cuMemRetainAllocationHandle, cuMemImportFromShareableHandle */
+    unsigned mappings; /* cuMemMap */
+    int fd;            /* file with its bytes: the common one, or its own where it may be shared */
+    bool own_fd;       /* fd is closed with the handle */
+    uint64_t offset;   /* of its bytes in the file */
 };
 
 /* Properties of a handle. */
 const CUmemAllocationProp *sim_handle_props(const struct sim_handle *handle);
 
-/* Allocates a handle; CUDA_ERROR_OUT_OF_MEMORY where the device has not so much. `fd` >= 0 is a file to take over. */
-CUresult sim_handle_new(const CUmemAllocationProp *props, size_t size, int fd, struct sim_handle **out);
+/* Allocates a handle; CUDA_ERROR_OUT_OF_MEMORY where the device has not so much. `fd` >= 0 is a
+ * file to take over. */
+CUresult sim_handle_new(const CUmemAllocationProp *props, size_t size, int fd,
+                        struct sim_handle **out);
 
 /* The handle of the program's value with at least one reference, or NULL. */
 struct sim_handle *sim_handle_of(CUmemGenericAllocationHandle value);

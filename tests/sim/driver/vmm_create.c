@@ -1,4 +1,5 @@
-/* The calls about handles: cuMemCreate, its properties, references and sharing by file descriptor. */
+/* The calls about handles: cuMemCreate, its properties, references and sharing by file descriptor.
+ */
 #define _GNU_SOURCE
 #include "vmm.h"
 #include <fcntl.h>
@@ -10,7 +11,14 @@ static CUresult props_check(const CUmemAllocationProp *p)
         return CUDA_ERROR_INVALID_VALUE;
     if (p->requestedHandleTypes & ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         return CUDA_ERROR_NOT_SUPPORTED;
-    switch (p->location.type) {
+    if (!sim_supports(0, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED))
+        return CUDA_ERROR_NOT_SUPPORTED;
+#if CUDA_VERSION >= 13000
+    if (p->location.type != CU_MEM_LOCATION_TYPE_DEVICE &&
+        !sim_supports(0, CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED))
+        return CUDA_ERROR_NOT_SUPPORTED;
+#endif
+    switch ((int)p->location.type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
         return sim_device_valid(p->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
     case CU_MEM_LOCATION_TYPE_HOST_NUMA:
@@ -24,10 +32,12 @@ static CUresult props_check(const CUmemAllocationProp *p)
 }
 
 SIM_API(cuMemGetAllocationGranularity,
-        (size_t * out, const CUmemAllocationProp *props, CUmemAllocationGranularity_flags option), (out, props, option))
+        (size_t * out, const CUmemAllocationProp *props, CUmemAllocationGranularity_flags option),
+        (out, props, option))
 {
     CUresult r = props_check(props);
-    if (!out || (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM && option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
+    if (!out || (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM &&
+                 option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
         return CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS)
         *out = SIM_PAGE;
@@ -35,7 +45,8 @@ SIM_API(cuMemGetAllocationGranularity,
 }
 
 SIM_API(cuMemCreate,
-        (CUmemGenericAllocationHandle * out, size_t size, const CUmemAllocationProp *props, unsigned long long flags),
+        (CUmemGenericAllocationHandle * out, size_t size, const CUmemAllocationProp *props,
+         unsigned long long flags),
         (out, size, props, flags))
 {
     struct sim_handle *h;
@@ -60,7 +71,8 @@ SIM_API(cuMemRelease, (CUmemGenericAllocationHandle value), (value))
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * out, void *address), (out, address))
+SIM_API(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * out, void *address),
+        (out, address))
 {
     struct sim_block *b = sim_block_find((CUdeviceptr)(uintptr_t)address);
     if (!out || !b || b->kind != SIM_VMM)
@@ -70,8 +82,8 @@ SIM_API(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * out, void *
     return CUDA_SUCCESS;
 }
 
-SIM_API(cuMemGetAllocationPropertiesFromHandle, (CUmemAllocationProp * out, CUmemGenericAllocationHandle value),
-        (out, value))
+SIM_API(cuMemGetAllocationPropertiesFromHandle,
+        (CUmemAllocationProp * out, CUmemGenericAllocationHandle value), (out, value))
 {
     struct sim_handle *h = sim_handle_of(value);
     if (!out || !h)
@@ -81,7 +93,8 @@ SIM_API(cuMemGetAllocationPropertiesFromHandle, (CUmemAllocationProp * out, CUme
 }
 
 SIM_API(cuMemExportToShareableHandle,
-        (void *out, CUmemGenericAllocationHandle value, CUmemAllocationHandleType type, unsigned long long flags),
+        (void *out, CUmemGenericAllocationHandle value, CUmemAllocationHandleType type,
+         unsigned long long flags),
         (out, value, type, flags))
 {
     struct sim_handle *h = sim_handle_of(value);
@@ -94,9 +107,11 @@ SIM_API(cuMemExportToShareableHandle,
     return CUDA_SUCCESS;
 }
 
-/* A file of this process is its handle again; one of another process becomes a handle of device 0. */
+/* A file of this process is its handle again; one of another process becomes a handle of device 0.
+ */
 SIM_API(cuMemImportFromShareableHandle,
-        (CUmemGenericAllocationHandle * out, void *os_handle, CUmemAllocationHandleType type), (out, os_handle, type))
+        (CUmemGenericAllocationHandle * out, void *os_handle, CUmemAllocationHandleType type),
+        (out, os_handle, type))
 {
     int fd = (int)(uintptr_t)os_handle;
     struct stat s;
@@ -106,9 +121,11 @@ SIM_API(cuMemImportFromShareableHandle,
     if (h) {
         h->refs++;
     } else {
-        CUmemAllocationProp props = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .requestedHandleTypes = type,
+        CUmemAllocationProp props = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                     .requestedHandleTypes = type,
                                      .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
-        if (!S_ISREG(s.st_mode) || s.st_size == 0 || (size_t)s.st_size % SIM_PAGE || !sim_device_take(0, (size_t)s.st_size))
+        if (!S_ISREG(s.st_mode) || s.st_size == 0 || (size_t)s.st_size % SIM_PAGE ||
+            !sim_device_take(0, (size_t)s.st_size))
             return CUDA_ERROR_INVALID_VALUE;
         CUresult r = sim_handle_new(&props, (size_t)s.st_size, fcntl(fd, F_DUPFD_CLOEXEC, 0), &h);
         if (r != CUDA_SUCCESS)

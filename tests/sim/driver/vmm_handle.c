@@ -1,5 +1,5 @@
-/* Handles of physical memory: create, share, release. The bytes lie in one sparse file, or in a file of their own where the
- * handle may be shared with other processes. */
+/* Handles of physical memory: create, share, release. The bytes lie in one sparse file, or in a
+ * file of their own where the handle may be shared with other processes. */
 #define _GNU_SOURCE
 #include "range.h"
 #include "vmm.h"
@@ -43,7 +43,8 @@ struct sim_handle *sim_handle_by_file(int fd)
     if (fstat(fd, &wanted) != 0)
         return NULL;
     for (struct sim_handle *h = handles; h; h = h->next)
-        if (h->own_fd && fstat(h->fd, &s) == 0 && s.st_ino == wanted.st_ino && s.st_dev == wanted.st_dev)
+        if (h->own_fd && fstat(h->fd, &s) == 0 && s.st_ino == wanted.st_ino &&
+            s.st_dev == wanted.st_dev)
             return h;
     return NULL;
 }
@@ -86,13 +87,15 @@ static void file_give(struct sim_handle *h)
     sim_ranges_give(&file_free, h->offset, h->size);
 }
 
-CUresult sim_handle_new(const CUmemAllocationProp *props, size_t size, int fd, struct sim_handle **out)
+CUresult sim_handle_new(const CUmemAllocationProp *props, size_t size, int fd,
+                        struct sim_handle **out)
 {
     int device = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE ? props->location.id : -1;
     if (device >= 0 && fd < 0 && !sim_device_take(device, size))
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct sim_handle *h = calloc(1, sizeof *h);
-    *h = (struct sim_handle){.next = handles, .props = *props, .size = size, .device = device, .refs = 1};
+    *h = (struct sim_handle){
+        .next = handles, .props = *props, .size = size, .device = device, .refs = 1};
     h->fd = fd;
     h->own_fd = fd >= 0;
     if (fd < 0 && !file_take(h)) {
@@ -131,7 +134,8 @@ CUresult sim_mapping_protect(struct sim_block *b, int user, unsigned char access
     void *at = user == SIM_CPU ? (void *)(uintptr_t)b->va : (void *)sim_alias(b->va, user);
     void *p;
     if (access == CU_MEM_ACCESS_FLAGS_PROT_NONE)
-        p = mmap(at, b->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        p = mmap(at, b->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+                 -1, 0);
     else
         p = mmap(at, b->size, rights[access], MAP_SHARED | MAP_FIXED, h->fd, (off_t)h->offset);
     if (p == MAP_FAILED)

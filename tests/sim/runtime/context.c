@@ -40,6 +40,19 @@ cudaError_t rt_primary_context(int device, CUcontext *context_out)
     return error;
 }
 
+void rt_release_contexts(void)
+{
+    CUdevice handle;
+
+    pthread_mutex_lock(&lock);
+    for (int device = 0; device < rt_device_count(); device++) {
+        if (primaries[device].context != NULL && rt_device(device, &handle) == cudaSuccess)
+            (void)rt_driver.cuDevicePrimaryCtxRelease(handle);
+        primaries[device].context = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 static cudaError_t bind_thread(int device)
 {
     CUcontext context;

@@ -30,8 +30,8 @@ cudaError_t cudaGetDeviceCount(int *count)
 
     if (count == NULL)
         return rt_fail(cudaErrorInvalidValue);
-    *count = 0;
-    return error != cudaSuccess ? rt_fail(error) : rt_return(rt_driver.cuDeviceGetCount(count));
+    *count = error == cudaSuccess ? rt_device_count() : 0;
+    return error == cudaSuccess ? cudaSuccess : rt_fail(error);
 }
 
 /* The runtime's and the driver's device attributes have the same numbers. */

@@ -101,6 +101,11 @@ cudaError_t rt_load(void)
     return (cudaError_t)result;
 }
 
+int rt_device_count(void)
+{
+    return device_count;
+}
+
 cudaError_t rt_device(int ordinal, CUdevice *device_out)
 {
     if (ordinal < 0 || ordinal >= device_count)

@@ -94,6 +94,14 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
         { CU_FUNC_ATTRIBUTE_CACHE_MODE_CA, &a.cacheModeCA, NULL },
         { CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &a.maxDynamicSharedSizeBytes, NULL },
         { CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, &a.preferredShmemCarveout, NULL },
+        { CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET, &a.clusterDimMustBeSet, NULL },
+        { CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, &a.requiredClusterWidth, NULL },
+        { CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT, &a.requiredClusterHeight, NULL },
+        { CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH, &a.requiredClusterDepth, NULL },
+        { CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, &a.nonPortableClusterSizeAllowed,
+          NULL },
+        { CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE,
+          &a.clusterSchedulingPolicyPreference, NULL },
     };
     CUfunction function;
     CUcontext current;

@@ -151,25 +151,32 @@ static void drop_symbols_of(const struct binary *binary)
 }
 
 /*
- * Called by the program's exit handlers, when the driver may be gone already, and where a plugin is
- * unloaded.  It makes no driver call, as NVIDIA's runtime makes none here.
+ * Called by the program's exit handlers, and where a plugin is unloaded.  As in NVIDIA's runtime
+ * the driver hears of it in close_runtime only.
  */
 void __cudaUnregisterFatBinary(void **handle)
 {
-    struct binary *binary = (struct binary *)handle;
-
-    if (binary == NULL)
-        return;
     pthread_mutex_lock(&lock);
-    drop_symbols_of(binary);
-    for (struct binary **link = &binaries; *link != NULL; link = &(*link)->next) {
-        if (*link == binary) {
-            *link = binary->next;
-            break;
-        }
-    }
+    drop_symbols_of((struct binary *)handle);
     pthread_mutex_unlock(&lock);
-    free(binary);
+}
+
+/*
+ * The runtime's own end, after the program's exit handlers.  The driver may be gone by then; it
+ * says so by itself (CUDA_ERROR_DEINITIALIZED), and there is no one to tell.
+ */
+static void __attribute__((destructor)) close_runtime(void)
+{
+    while (binaries != NULL) {
+        struct binary *binary = binaries;
+
+        binaries = binary->next;
+        if (binary->library != NULL)
+            (void)rt_driver.cuLibraryUnload(binary->library);
+        drop_symbols_of(binary);
+        free(binary);
+    }
+    rt_release_contexts();
 }
 
 /* With the lock held. */

@@ -29,6 +29,7 @@
 #include <stdint.h>
 
 /* The same prototype, which cudaTypedefs.h names after the later ABI version only. */
+typedef PFN_cuDevicePrimaryCtxRelease_v11000 PFN_cuDevicePrimaryCtxRelease_v7000;
 typedef PFN_cuDevicePrimaryCtxReset_v11000 PFN_cuDevicePrimaryCtxReset_v7000;
 
 /* Devices that the runtime can tell apart; the driver's own limit is far below. */
@@ -53,6 +54,9 @@ extern struct rt_streams rt_streams[2]; /* 0: legacy default stream, 1: per-thre
 /* Makes the driver ready (dlopen, entry points, cuInit). Unlike rt_enter it records no error. */
 cudaError_t rt_load(void);
 
+/* Number of devices, at most RT_MAX_DEVICES. After rt_load. */
+int rt_device_count(void);
+
 /* The driver's handle of a device; cudaErrorInvalidDevice for no device. After rt_load. */
 cudaError_t rt_device(int ordinal, CUdevice *device_out);
 
@@ -65,6 +69,9 @@ cudaError_t rt_enter(void);
 
 /* The primary context of a device, retained once for the life of the process. */
 cudaError_t rt_primary_context(int device, CUcontext *context_out);
+
+/* Gives the retained contexts back; part of the process's exit. */
+void rt_release_contexts(void);
 
 /*
  * Records an error as the thread's last one and hands it through. Codes of the driver and the

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# What watching costs: runs the benchmark bare and under libzc in turn, on the simulated driver, and
+# prints a Markdown table of medians with the goal of each row.  Judges nothing.
+set -euo pipefail
+build=$(cd "${ZC_BUILD:-build}" && pwd)
+rounds=${ROUNDS:-9}
+bench=$build/tests/bench/sim_overhead
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+export LD_LIBRARY_PATH=$build/sim SIM_KERNELS=$build/sim/kernels/driver_saxpy.so ZC_POLICY=off
+
+watched() {
+    ZC_SUMMARY=0 LD_PRELOAD=$build/libzc.so "$@"
+    rm -f zc.*
+}
+
+# Nanoseconds that a command takes, by the shell's clock.
+took() {
+    local start end
+    start=$(date +%s%N)
+    "$@" >/dev/null
+    end=$(date +%s%N)
+    echo $((end - start))
+}
+
+median() {
+    sort -n | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'
+}
+
+for _ in $(seq "$rounds"); do
+    "$bench" calls >>bare.calls
+    watched "$bench" calls >>watched.calls
+    for threads in 1 16; do
+        "$bench" threads "$threads" >>bare.threads
+        watched "$bench" threads "$threads" >>watched.threads
+    done
+done
+for _ in $(seq $((rounds * 10))); do
+    took /bin/true >>bare.true
+    took watched /bin/true >>watched.true
+    took rm -f zc.none >>bare.rm # What `watched` itself adds to a command.
+    took "$bench" start >>bare.start
+    took watched "$bench" start >>watched.start
+done
+
+echo "| caught call | bare ns | more, median ns | more, p99 ns | goal |"
+echo "|---|---|---|---|---|"
+cut -f2 bare.calls | awk '!seen[$0]++' | while IFS= read -r name; do
+    column() { awk -F'\t' -v n="$name" -v c="$2" '$2 == n {print $c}' "$1" | median; }
+    goal="50 / 200"
+    [ "$name" = cuLaunchKernel ] && goal="10"
+    bare=$(column bare.calls 3)
+    more=$(($(column watched.calls 3) - bare))
+    tail=$(($(column watched.calls 4) - $(column bare.calls 4)))
+    echo "| $name | $bare | $more | $tail | $goal |"
+done
+echo
+echo "| what | bare | under libzc | goal |"
+echo "|---|---|---|---|"
+for threads in 1 16; do
+    rate() { awk -F'\t' -v t="$threads" '$2 == t {print $3}' "$1" | median; }
+    bare=$(rate bare.threads) with=$(rate watched.threads)
+    echo "| copies of 64 B a second, $threads threads | $bare | $with" \
+         "($(awk -v a="$with" -v b="$bare" 'BEGIN {printf "%.2f", a / b}')) | 0.9 at 16 |"
+done
+us() { awk -v ns="$1" 'BEGIN {printf "%.0f us", ns / 1000}'; }
+for kind in true start; do
+    extra=$(($(median <"watched.$kind") - $(median <"bare.$kind") - $(median <bare.rm)))
+    [ "$kind" = true ] && what="start of a process without CUDA" goal="500 us more"
+    [ "$kind" = start ] && what="start of a process that calls cuInit" goal="5000 us more"
+    echo "| $what | $(us "$(median <"bare.$kind")") | $(us "$extra") more | $goal |"
+done
+blocks=200000
+bare=$("$bench" memory $blocks | cut -f3) with=$(watched "$bench" memory $blocks | cut -f3)
+each=$(((with - bare) * 1024 / blocks))
+echo "| memory of libzc a live block, $blocks blocks | | $each B | 200 B |"
+pairs=10000000
+bare=$("$bench" growth $pairs | cut -f3) with=$(watched "$bench" growth $pairs | cut -f3)
+echo "| growth over $pairs allocate/free pairs | $bare KiB | $with KiB | none more |"

@@ -1,0 +1,211 @@
+/*
+ * What libzc costs a caught call: times driver calls one by one, through the pointers that a
+ * program gets, and prints the nanoseconds of each as text, one line a call: name, median, p99. Run
+ * bare and under LD_PRELOAD by overhead.sh, which compares.  Times on the simulated driver.
+ */
+#include <cuda.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define ROUNDS 20000
+#define THREADS_MAX 16
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void require(CUresult result, const char *what)
+{
+    if (result == CUDA_SUCCESS)
+        return;
+    fprintf(stderr, "overhead: %s returned %d\n", what, (int)result);
+    exit(3);
+}
+
+static CUdeviceptr device, spare;
+static char host[4096];
+static CUfunction kernel;
+
+static void call_copy_pageable(void)
+{
+    require(cuMemcpyHtoD(device, host, 64), "cuMemcpyHtoD");
+}
+
+static void *pinned;
+static void call_copy_pinned(void)
+{
+    require(cuMemcpyHtoD(device, pinned, 64), "cuMemcpyHtoD");
+}
+
+static void call_set(void)
+{
+    require(cuMemsetD8(device, 1, 64), "cuMemsetD8");
+}
+
+static void call_attribute(void)
+{
+    unsigned type;
+    require(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, device),
+            "cuPointerGetAttribute");
+}
+
+static void call_alloc(void)
+{
+    require(cuMemAlloc(&spare, 4096), "cuMemAlloc");
+}
+
+static void call_free(void)
+{
+    require(cuMemFree(spare), "cuMemFree");
+}
+
+static void call_launch(void)
+{
+    require(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&device, &device, &device,
+                                                                         &(int){0}}, NULL),
+            "cuLaunchKernel");
+}
+
+static void call_nothing(void)
+{
+}
+
+/* What is timed, and what must run before each timed call of it. */
+static const struct {
+    const char *name;
+    void (*before)(void);
+    void (*timed)(void);
+    void (*after)(void);
+} calls[] = {
+    {"cuMemcpyHtoD pageable 64 B", call_nothing, call_copy_pageable, call_nothing},
+    {"cuMemcpyHtoD pinned 64 B", call_nothing, call_copy_pinned, call_nothing},
+    {"cuMemsetD8 64 B", call_nothing, call_set, call_nothing},
+    {"cuPointerGetAttribute", call_nothing, call_attribute, call_nothing},
+    {"cuMemAlloc 4 KiB", call_nothing, call_alloc, call_free},
+    {"cuMemFree 4 KiB", call_alloc, call_free, call_nothing},
+    {"cuLaunchKernel", call_nothing, call_launch, call_nothing},
+};
+
+static void time_calls(void)
+{
+    static uint32_t ns[ROUNDS];
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        if (calls[i].timed == call_launch && !kernel)
+            continue;
+        for (int r = 0; r < ROUNDS; r++) {
+            calls[i].before();
+            uint64_t start = now_ns();
+            calls[i].timed();
+            ns[r] = (uint32_t)(now_ns() - start);
+            calls[i].after();
+        }
+        qsort(ns, ROUNDS, sizeof(ns[0]), by_value);
+        printf("call\t%s\t%u\t%u\n", calls[i].name, ns[ROUNDS / 2], ns[ROUNDS * 99 / 100]);
+    }
+}
+
+static CUcontext context;
+
+static void *copy_loop(void *arg)
+{
+    CUdeviceptr mine;
+    char bytes[64] = {0};
+    require(cuCtxSetCurrent(context), "cuCtxSetCurrent");
+    require(cuMemAlloc(&mine, 4096), "cuMemAlloc");
+    for (int i = 0; i < *(const int *)arg; i++)
+        require(cuMemcpyHtoD(mine, bytes, sizeof(bytes)), "cuMemcpyHtoD");
+    require(cuMemFree(mine), "cuMemFree");
+    return NULL;
+}
+
+/* Copies per second of all threads together. */
+static void time_threads(int count, int rounds)
+{
+    pthread_t threads[THREADS_MAX];
+    uint64_t start = now_ns();
+    for (int i = 0; i < count; i++)
+        pthread_create(&threads[i], NULL, copy_loop, &rounds);
+    for (int i = 0; i < count; i++)
+        pthread_join(threads[i], NULL);
+    double seconds = (double)(now_ns() - start) / 1e9;
+    printf("threads\t%d\t%.0f\n", count, count * (double)rounds / seconds);
+}
+
+/* Resident KiB, as /proc/self/statm counts pages. */
+static long resident_kib(void)
+{
+    long pages = 0, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f || fscanf(f, "%ld %ld", &pages, &resident) != 2)
+        exit(3);
+    fclose(f);
+    return resident * 4;
+}
+
+/* Memory of many live blocks; overhead.sh subtracts the bare run. */
+static void measure_memory(int blocks)
+{
+    CUdeviceptr *all = calloc((size_t)blocks, sizeof(*all));
+    long before = resident_kib();
+    for (int i = 0; i < blocks; i++)
+        require(cuMemAlloc(&all[i], 512), "cuMemAlloc");
+    printf("blocks\t%d\t%ld\n", blocks, resident_kib() - before);
+    for (int i = 0; i < blocks; i++)
+        require(cuMemFree(all[i]), "cuMemFree");
+    free(all);
+}
+
+/* The first hundred thousand pairs bring every table to its working size. */
+static void measure_growth(long pairs)
+{
+    for (int i = 0; i < 100000; i++) {
+        call_alloc();
+        call_free();
+    }
+    long before = resident_kib();
+    for (long i = 0; i < pairs; i++) {
+        call_alloc();
+        call_free();
+    }
+    printf("growth\t%ld\t%ld\n", pairs, resident_kib() - before);
+}
+
+int main(int argc, char **argv)
+{
+    CUdevice first;
+    CUmodule module;
+    const char *mode = argc > 1 ? argv[1] : "calls";
+    long count = argc > 2 ? atol(argv[2]) : 0;
+    require(cuInit(0), "cuInit");
+    if (!strcmp(mode, "start"))
+        return 0;
+    require(cuDeviceGet(&first, 0), "cuDeviceGet");
+    require(cuDevicePrimaryCtxRetain(&context, first), "cuDevicePrimaryCtxRetain");
+    require(cuCtxSetCurrent(context), "cuCtxSetCurrent");
+    require(cuMemAlloc(&device, 4096), "cuMemAlloc");
+    require(cuMemAllocHost(&pinned, 4096), "cuMemAllocHost");
+    if (cuModuleLoadData(&module, "") == CUDA_SUCCESS)
+        (void)(cuModuleGetFunction(&kernel, module, "saxpy") == CUDA_SUCCESS ||
+               cuModuleGetFunction(&kernel, module, "_Z6vecaddPKfS0_Pfi") == CUDA_SUCCESS);
+    if (!strcmp(mode, "threads"))
+        time_threads((int)count, 20000);
+    else if (!strcmp(mode, "memory"))
+        measure_memory((int)count);
+    else if (!strcmp(mode, "growth"))
+        measure_growth(count);
+    else
+        time_calls();
+    return 0;
+}

@@ -1,0 +1,307 @@
+/*
+ * Asks the CUDA driver what the simulated GPU has to imitate: error codes, pointer attributes,
+ * which calls wait for what, and what a stream capture allows.  Prints one line a fact, without
+ * addresses and times, so that two drivers can be compared by comparing their output.
+ *
+ *   driver_facts      ends with status 77 where no driver answers
+ *
+ * The facts themselves are the rows of driver_facts.def.
+ */
+#define _GNU_SOURCE
+#include <cuda.h>
+#include <errno.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#if CUDA_VERSION < 13000
+#define cuMemPrefetchAsync cuMemPrefetchAsync_v2
+#define cuMemAdvise cuMemAdvise_v2
+#endif
+
+#define MIB ((size_t)1 << 20)
+#define HOST_BYTES (16 * MIB)
+#define WAIT_NS 200000000L /* How long pending work lasts when a call waits for it. */
+
+/* Device 0 and what the rows allocate on it. */
+static CUdevice device;
+static CUcontext context;
+static CUstream stream, second, apart; /* Two blocking streams and a non-blocking one. */
+static CUevent event;
+static CUmemoryPool pool;
+static CUdeviceptr a, b, m, p, q, v, y, z;
+static void *h, *other, *nothing;
+static char *pages, *spare; /* Pageable memory, HOST_BYTES each, page-aligned. */
+static size_t pitch, bytes;
+static unsigned flags;
+static int number;
+static CUipcMemHandle ipc;
+static CUmemGenericAllocationHandle handle;
+static const CUmemLocation on_device = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
+static const CUmemAllocationProp properties = {
+    .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+    .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+    .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
+    .allocFlags = {.gpuDirectRDMACapable = 1},
+};
+static const CUmemAccessDesc access_of_device = {
+    .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
+    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+};
+
+static const char *code(long long result)
+{
+    const char *name = NULL;
+
+    return cuGetErrorName((CUresult)result, &name) == CUDA_SUCCESS ? name : "unknown code";
+}
+
+/* Bytes of device memory that went since the first call. */
+static long long free_bytes_taken(void)
+{
+    static size_t first;
+    size_t left = 0, total;
+
+    cuMemGetInfo(&left, &total);
+    if (first == 0)
+        first = left;
+    return (long long)(first - left);
+}
+
+static long long pool_bytes(CUmemPool_attribute attribute)
+{
+    cuuint64_t value = 0;
+
+    return cuMemPoolGetAttribute(pool, attribute, &value) == CUDA_SUCCESS ? (long long)value : -1;
+}
+
+static CUresult set_sync_memops(CUdeviceptr pointer)
+{
+    int on = 1;
+
+    return cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, pointer);
+}
+
+static CUresult record_and_wait(CUstream where)
+{
+    CUresult result = cuEventRecord(event, where);
+
+    return result == CUDA_SUCCESS ? cuEventSynchronize(event) : result;
+}
+
+/* How an attribute's value is made the same in every run. */
+enum form {
+    NUMBER_32, /* printed as it is */
+    NUMBER_64, /* printed as it is */
+    ADDRESS,   /* printed relative to the pointer that was asked about */
+    IDENTITY,  /* printed as 0 or "set" */
+};
+
+static const struct {
+    CUpointer_attribute attribute; /* What is asked for. */
+    const char *name;              /* Its name in cuda.h, without the prefix. */
+    enum form form;                /* How its value is printed. */
+} pointer_attributes[] = {
+    {CU_POINTER_ATTRIBUTE_CONTEXT, "CONTEXT", IDENTITY},
+    {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, "MEMORY_TYPE", NUMBER_32},
+    {CU_POINTER_ATTRIBUTE_DEVICE_POINTER, "DEVICE_POINTER", ADDRESS},
+    {CU_POINTER_ATTRIBUTE_HOST_POINTER, "HOST_POINTER", ADDRESS},
+    {CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, "SYNC_MEMOPS", NUMBER_32},
+    {CU_POINTER_ATTRIBUTE_BUFFER_ID, "BUFFER_ID", IDENTITY},
+    {CU_POINTER_ATTRIBUTE_IS_MANAGED, "IS_MANAGED", NUMBER_32},
+    {CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, "DEVICE_ORDINAL", NUMBER_32},
+    {CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, "IS_LEGACY_CUDA_IPC_CAPABLE", NUMBER_32},
+    {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, "RANGE_START_ADDR", ADDRESS},
+    {CU_POINTER_ATTRIBUTE_RANGE_SIZE, "RANGE_SIZE", NUMBER_64},
+    {CU_POINTER_ATTRIBUTE_MAPPED, "MAPPED", NUMBER_32},
+    {CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, "ALLOWED_HANDLE_TYPES", NUMBER_64},
+    {CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, "IS_GPU_DIRECT_RDMA_CAPABLE", NUMBER_32},
+    {CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, "ACCESS_FLAGS", NUMBER_32},
+    {CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, "MEMPOOL_HANDLE", IDENTITY},
+    {CU_POINTER_ATTRIBUTE_MAPPING_SIZE, "MAPPING_SIZE", NUMBER_64},
+    {CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, "MAPPING_BASE_ADDR", ADDRESS},
+    {CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID, "MEMORY_BLOCK_ID", IDENTITY},
+};
+
+static void print_value(enum form form, unsigned long long value, CUdeviceptr pointer)
+{
+    if (form == NUMBER_32)
+        printf("%d\n", (int)value);
+    else if (form == NUMBER_64 || value == 0)
+        printf("%llu\n", value);
+    else if (form == IDENTITY)
+        printf("set\n");
+    else
+        printf("pointer%+lld\n", (long long)(value - pointer));
+}
+
+/* Prints every attribute, then what the call for several of them and the range query say. */
+static void show(const char *name, CUdeviceptr pointer)
+{
+    CUpointer_attribute asked[] = {
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+        CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+    int type = -9, managed = -9, ordinal = -9;
+    CUdeviceptr address = 9, base = 0;
+    void *results[] = {&type, &address, &managed, &ordinal};
+    size_t size = 0;
+    CUresult result;
+
+    for (size_t i = 0; i < sizeof(pointer_attributes) / sizeof(pointer_attributes[0]); i++) {
+        unsigned long long value = 0;
+
+        result = cuPointerGetAttribute(&value, pointer_attributes[i].attribute, pointer);
+        printf("%s %s: ", name, pointer_attributes[i].name);
+        if (result == CUDA_SUCCESS)
+            print_value(pointer_attributes[i].form, value, pointer);
+        else
+            printf("%s\n", code(result));
+    }
+    result = cuPointerGetAttributes(4, asked, results, pointer);
+    printf("%s several attributes: %s, type %d, managed %d, ordinal %d, address ", name,
+           code(result), type, managed, ordinal);
+    print_value(ADDRESS, address, pointer);
+    result = cuMemGetAddressRange(&base, &size, pointer);
+    printf("%s address range: %s, size %zu, base ", name, code(result), size);
+    print_value(ADDRESS, base, pointer);
+}
+
+static void pitch_fact(const char *name, size_t width, unsigned element)
+{
+    CUdeviceptr block, base = 0;
+    size_t size = 0;
+    CUresult result = cuMemAllocPitch(&block, &pitch, width, 7, element);
+
+    if (result == CUDA_SUCCESS && cuMemGetAddressRange(&base, &size, block) == CUDA_SUCCESS)
+        cuMemFree(block);
+    printf("%s: %s, pitch %zu, size %zu\n", name, code(result), pitch, size);
+}
+
+/* Pending work that ends when the call under test has returned, or else after WAIT_NS: then the
+ * call was waiting for it.  So a call that does not wait may take its time on a busy machine. */
+static struct {
+    sem_t returned; /* Posted once the call has returned. */
+    int waited;     /* Whether the time was up first. */
+} pending;
+
+static void CUDA_CB pending_work(void *unused)
+{
+    struct timespec end;
+
+    (void)unused;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_nsec += WAIT_NS;
+    end.tv_sec += end.tv_nsec / 1000000000L;
+    end.tv_nsec %= 1000000000L;
+    while (sem_timedwait(&pending.returned, &end) != 0)
+        if (errno == ETIMEDOUT) {
+            pending.waited = 1;
+            return;
+        }
+}
+
+static void wait_fact(const char *name, CUstream busy, long long (*call)(void))
+{
+    long long result;
+
+    cuCtxSynchronize();
+    sem_init(&pending.returned, 0, 0);
+    pending.waited = 0;
+    cuLaunchHostFunc(busy, pending_work, NULL);
+    result = call();
+    sem_post(&pending.returned);
+    cuCtxSynchronize();
+    printf("%s: %s, %s\n", name, pending.waited ? "waits" : "does not wait", code(result));
+}
+
+static void capture_fact(const char *name, int mode, long long (*call)(void))
+{
+    CUgraph graph = NULL;
+    long long result;
+
+    cuStreamBeginCapture(apart, (CUstreamCaptureMode)mode);
+    result = call();
+    printf("%s: %s, ", name, code(result));
+    printf("end of capture: %s\n", code(cuStreamEndCapture(apart, &graph)));
+    if (graph != NULL)
+        cuGraphDestroy(graph);
+}
+
+static void child_fact(const char *name, long long (*call)(void))
+{
+    pid_t child;
+
+    fflush(stdout);
+    child = fork();
+    if (child == 0) {
+        printf("%s: %s\n", name, code(call()));
+        fflush(stdout);
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+}
+
+/* Every row's call as a function, then every row's line in the order of the table. */
+#define ROW(name, expression)                                                                      \
+    static long long call_##name(void)                                                             \
+    {                                                                                              \
+        return (long long)(expression);                                                            \
+    }
+#define FACT(name, call) ROW(name, call)
+#define NUMBER(name, expression) ROW(number_##name, expression)
+#define SHOW(name, pointer) ROW(show_##name, pointer)
+#define PITCH(name, width, element)
+#define WAIT(name, busy, call) ROW(name, call)
+#define CAPTURE(name, mode, call) ROW(name, call)
+#define CHILD(name, call) ROW(name, call)
+#include "driver_facts.def"
+#undef FACT
+#undef NUMBER
+#undef SHOW
+#undef PITCH
+#undef WAIT
+#undef CAPTURE
+#undef CHILD
+
+static void print_facts(void)
+{
+#define FACT(name, call) printf("%s: %s\n", #name, code(call_##name()));
+#define NUMBER(name, expression) printf("%s: %lld\n", #name, call_number_##name());
+#define SHOW(name, pointer) show(#name, (CUdeviceptr)call_show_##name());
+#define PITCH(name, width, element) pitch_fact(#name, width, element);
+#define WAIT(name, busy, call) wait_fact(#name, busy, call_##name);
+#define CAPTURE(name, mode, call) capture_fact(#name, mode, call_##name);
+#define CHILD(name, call) child_fact(#name, call_##name);
+#include "driver_facts.def"
+}
+
+static char *host_memory(void)
+{
+    char *memory =
+        mmap(NULL, HOST_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (memory == MAP_FAILED) {
+        perror("mmap");
+        exit(1);
+    }
+    return memset(memory, 1, HOST_BYTES);
+}
+
+int main(void)
+{
+    int count = 0;
+
+    pages = host_memory();
+    spare = host_memory();
+    if (cuInit(0) != CUDA_SUCCESS || cuDeviceGetCount(&count) != CUDA_SUCCESS || count == 0) {
+        fputs("driver_facts: no GPU answers\n", stderr);
+        return 77;
+    }
+    print_facts();
+    return fflush(stdout) == 0 ? 0 : 1;
+}

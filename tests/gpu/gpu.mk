@@ -1,0 +1,29 @@
+# Builds what the tests on a real GPU need beside the library and the programs of kernels/: the
+# referee, and the program that writes down what a driver answers.  Included by the top Makefile,
+# which sets CC, CFLAGS, CUDA_HOME, WARNINGS and B.
+
+GPU_TEST_FLAGS = -std=gnu11 -pthread $(CFLAGS) $(WARNINGS) -isystem $(CUDA_HOME)/include \
+                 -isystem $(CUDA_HOME)/extras/CUPTI/include
+# Toolkits carry CUPTI's headers in one of these folders; the wheels have none.
+CUPTI_HEADER := $(firstword $(wildcard $(CUDA_HOME)/include/cupti.h \
+                                       $(CUDA_HOME)/extras/CUPTI/include/cupti.h))
+# The toolkit's stub stands in for the driver at link time only; its SONAME is libcuda.so.1.
+DRIVER_STUB := $(or $(wildcard $(CUDA_HOME)/lib64/stubs/libcuda.so),$(B)/sim/libcuda.so.1)
+
+.PHONY: gpu-tests
+gpu-tests: $(B)/tests/gpu/driver_facts \
+           $(if $(CUPTI_HEADER),$(B)/tests/gpu/libcupti_referee.so)   ## what tests/gpu needs
+ifeq ($(SAN),)
+tests: gpu-tests
+endif
+
+$(B)/tests/gpu/driver_facts: tests/gpu/driver_facts.c tests/gpu/driver_facts.def $(DRIVER_STUB)
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(GPU_TEST_FLAGS) -o $@ $< $(DRIVER_STUB)
+
+# CUPTI itself is loaded at run time, so that the referee can use the copy that a program has.
+$(B)/tests/gpu/libcupti_referee.so: tests/gpu/cupti_referee.c
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(GPU_TEST_FLAGS) -fPIC -shared -fvisibility=hidden -o $@ $< -ldl

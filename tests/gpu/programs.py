@@ -1,0 +1,97 @@
+"""The programs that the check runs: the tables of names, commands and settings."""
+
+import glob
+import os
+import re
+
+BUILDS = ("static", "shared", "ptds")
+PLACES = ("none", "device", "mapped", "managed", "vmm")
+QUICK_PLACES = ("none", "mapped", "vmm")
+
+# Applications: name, script, further environment, whether a quick check runs it.
+APPS = (
+    ("torch_train", "torch_train", {}, True),
+    ("torch_train, expandable segments", "torch_train",
+     {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, False),
+    ("torch_train, cudaMallocAsync", "torch_train",
+     {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}, False),
+    ("torch_graph", "torch_graph", {}, True),
+    ("cupy_ops", "cupy_ops", {}, True),
+    ("jax_ops", "jax_ops", {}, True),
+    ("jax_ops, platform allocator", "jax_ops", {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}, False),
+    ("numba_ops", "numba_ops", {}, True),
+)
+# What makes the libraries choose the same algorithms in every run.
+DETERMINISTIC = {
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    "XLA_FLAGS": "--xla_gpu_autotune_level=0",
+    "NVIDIA_TF32_OVERRIDE": "0",
+    "PYTHONHASHSEED": "0",
+}
+# What a sample prints as its verdict, where its line of samples.tsv gives nothing else.
+VERDICT = r"(?i)\b(?:test (?:passed|failed)|result\s*=\s*\w+|passed|failed|pass|success\w*)\b"
+
+
+class Program:
+    """One program and how it is run and judged."""
+
+    def __init__(self, section, name, command, verdict, environment=None, folder=None):
+        self.section = section                 # "kernels", "apps" or "samples"
+        self.name = name                       # in the table of results
+        self.command = command                 # list of arguments
+        self.verdict = verdict                 # output text -> what must be equal to bare's
+        self.environment = environment or {}   # settings beside those of the place
+        self.folder = folder                   # working directory; None: the run's own
+
+
+def checksum(text):
+    found = re.findall(r'"checksum":"([0-9a-f]+)"', text)
+    return found[-1] if found else None
+
+
+def whole(text):
+    return text.strip() or None
+
+
+def verdict_of(pattern):
+    def verdict(text):
+        found = [match.group(0) for match in re.finditer(pattern or VERDICT, text, re.MULTILINE)]
+        return "; ".join(found) or None
+    return verdict
+
+
+def kernels(build, libraries, quick):
+    """The programs of kernels/, in every build that is there."""
+    paths = []
+    for path in sorted(glob.glob(os.path.join(build, "kernels", "*"))):
+        kind = path.rpartition("-")[2]
+        if os.access(path, os.X_OK) and not os.path.isdir(path):
+            if "-" not in os.path.basename(path) or kind in (BUILDS[:1] if quick else BUILDS):
+                paths.append(path)
+    environment = {"LD_LIBRARY_PATH": libraries}
+    return [Program("kernels", os.path.basename(path), [path], checksum, environment)
+            for path in paths]
+
+
+def apps(folder, quick):
+    """The Python applications, with settings that make them deterministic."""
+    return [Program("apps", name, ["python3", os.path.join(folder, "apps", script + ".py")], whole,
+                    {**DETERMINISTIC, **environment})
+            for name, script, environment, in_quick in APPS if in_quick or not quick]
+
+
+def samples(folder, libraries):
+    """The CUDA samples that samples.tsv in the given folder names; none without a folder."""
+    found = []
+    if not folder:
+        return found
+    with open(os.path.join(folder, "samples.tsv"), encoding="utf-8") as lines:
+        for line in lines:
+            if not line.strip() or line.startswith("#"):
+                continue
+            name, arguments, pattern = (line.rstrip("\n").split("\t") + ["", ""])[:3]
+            home = os.path.join(folder, name)
+            found.append(Program("samples", name, ["./" + name, *arguments.split()],
+                                 verdict_of(pattern), {"LD_LIBRARY_PATH": libraries}, home))
+    return found

@@ -1,0 +1,59 @@
+#!/bin/bash
+# Checks libzc on a real GPU: unmodified programs give the same results in every place of memory,
+# and the log's counts equal CUPTI's.  Exit status 77 where no driver answers, 1 if a row failed.
+#
+#   tests/gpu/run.sh [quick] [referee] [kernels] [apps] [samples] [only=NAME]
+#
+# quick     fewer builds, programs and places, in less than two minutes
+# referee   compare with CUPTI also where it is not done by default (samples)
+# kernels, apps, samples   only these programs; all of them by default
+# only=NAME only programs whose name contains NAME
+#
+# ZC_BUILD    the build folder (build)
+# ZC_SAMPLES  folder of CUDA samples: samples.tsv (name, arguments, verdict as a regular
+#             expression; tabs between) and for each of them NAME/NAME, run inside NAME/
+# ZC_COMMIT   what the table of results calls this version of libzc
+# ZC_JOBS     programs run at a time (6)
+# OUT_DIR     folder for RESULTS.part.md, facts and the output of rows that failed
+# CUDA_HOME   the toolkit whose shared runtime the programs load
+set -u
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
+unset LD_PRELOAD ZC_POLICY ZC_LOG ZC_LOG_LEVEL ZC_STRICT ZC_DEBUG ZC_SUMMARY
+
+build=$(realpath "${ZC_BUILD:-build}")
+export ZC_BUILD=$build
+export OUT_DIR=${OUT_DIR:-$build/tests/gpu/out}
+mkdir -p "$OUT_DIR" || exit 2
+OUT_DIR=$(realpath "$OUT_DIR")
+[[ -z ${ZC_SAMPLES:-} ]] || ZC_SAMPLES=$(realpath "$ZC_SAMPLES")
+
+if ! python3 -c '
+import ctypes
+driver, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
+works = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
+raise SystemExit(not (works and count.value > 0))' 2>/dev/null; then
+    echo "tests/gpu: skipped: no GPU answers here"
+    exit 77
+fi
+for file in libzc.so tests/gpu/driver_facts; do
+    if [[ ! -e $build/$file ]]; then
+        echo "tests/gpu: no $build/$file: run 'make all tests'" >&2
+        exit 2
+    fi
+done
+
+# Shared runtimes and CUPTI of the toolkit; Python packages bring their own.
+ZC_CUDA_LIBRARIES=
+for folder in "${CUDA_HOME:-/usr/local/cuda}" /usr/local/cuda-13.0; do
+    for library in "$folder/lib64" "$folder/targets/x86_64-linux/lib"; do
+        if [[ -e $library/libcudart.so.13 ]]; then
+            ZC_CUDA_LIBRARIES=$library
+            break 2
+        fi
+    done
+done
+export ZC_CUDA_LIBRARIES
+
+"$build/tests/gpu/driver_facts" >"$OUT_DIR/driver_facts.txt" ||
+    echo "tests/gpu: driver_facts failed, exit status $?" >&2
+cd tests && exec python3 -B -m gpu.check "$@"

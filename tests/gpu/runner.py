@@ -1,0 +1,196 @@
+"""Runs one program bare and in every place, and judges what it did."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+from . import compare
+
+TIMEOUT = 120  # seconds for one run
+KEPT_BYTES = 65536  # of the output of a run that failed
+
+# The messages of libzc that decide: a place that a call could not work with, and its coverage.
+REFUSED = re.compile(r"^libzc: (\S+ returned \d+ for block .*)$", re.MULTILINE)
+MISSED = re.compile(r"^libzc: coverage: .* (\d+) missed(.*)$", re.MULTILINE)
+
+REQUESTS = "cudaMalloc, cudaMallocPitch, cudaMallocAsync, cudaMallocFromPoolAsync"
+
+
+class Run:
+    """What one run of a program did."""
+
+    def __init__(self, folder, status, seconds):
+        self.folder = folder    # holds out, err, *.jsonl and referee.*
+        self.status = status    # exit status; negative: ended by that signal; None: timed out
+        self.seconds = seconds  # wall time
+        self.out = self._read("out")
+        self.err = self._read("err")
+
+    def _read(self, name):
+        with open(os.path.join(self.folder, name), encoding="utf-8", errors="replace") as text:
+            return text.read()
+
+
+class Row:
+    """One line of the table of results."""
+
+    def __init__(self, program, place):
+        self.program, self.place = program, place
+        self.result = "same"     # "same", "refused: ...", "fails bare: ..." or "FAILED: ..."
+        self.seconds = 0.0       # of the run without the referee, where there is one
+        self.counts = None       # bytes: asked, moved, cpu_copied, elided
+        self.referee = "-"       # "0", "not measured: ..." or what differs
+
+    @property
+    def failed(self):
+        return self.result.startswith("FAILED") or self.referee.startswith("DIFFERS")
+
+
+def execute(command, environment, folder, working):
+    """Runs a command with its output in files of `folder`."""
+    started = time.monotonic()
+    with open(os.path.join(folder, "out"), "wb") as out, \
+            open(os.path.join(folder, "err"), "wb") as err:
+        process = subprocess.Popen(command, cwd=working, stdin=subprocess.DEVNULL, stdout=out,
+                                   stderr=err, env=environment, start_new_session=True)
+        try:
+            status = process.wait(TIMEOUT)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            status = None
+    return Run(folder, status, time.monotonic() - started)
+
+
+def judge(program, bare, run):
+    """The text of a row's result."""
+    if run.status is None:
+        problem = f"ran past {TIMEOUT} s"
+    elif run.status != bare.status:
+        problem = f"exit status {run.status}, bare {bare.status}"
+    elif program.verdict(run.out) != program.verdict(bare.out):
+        problem = f"{program.verdict(run.out)!r}, bare {program.verdict(bare.out)!r}"[:300]
+    else:
+        problem = None
+    refused = REFUSED.search(run.err)
+    missed = MISSED.findall(run.err)
+    if refused and (problem or program.section != "samples"):
+        loud = f"refused: {refused.group(1)[:200]}"
+        return loud if program.section == "samples" else "FAILED: " + loud
+    if problem:
+        return "FAILED: " + problem
+    if not missed:
+        return "FAILED: libzc printed no coverage line"
+    if any(count != "0" for count, _ in missed):
+        return "FAILED: missed" + "".join(names for _, names in missed)
+    return "same"
+
+
+class Runner:
+    """Runs programs with libzc of one build; `top` is a folder for the files of the runs."""
+
+    def __init__(self, build, libraries, top, kept):
+        self.library = os.path.join(build, "libzc.so")
+        self.referee_library = os.path.join(build, "tests", "gpu", "libcupti_referee.so")
+        self.cupti = os.path.join(libraries, "libcupti.so.13")
+        self.top, self.kept = top, kept
+        self.base = {name: value for name, value in os.environ.items()
+                     if not name.startswith(("ZC_", "CUDA_INJECTION"))}
+        self.base["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(top, "inductor")
+        self.base["TRITON_CACHE_DIR"] = os.path.join(top, "triton")
+
+    def environment(self, program, place, folder, referee):
+        """The settings of a run; place None is bare."""
+        settings = {**self.base, **program.environment}
+        for name in ("LD_LIBRARY_PATH",):
+            if program.environment.get(name) and self.base.get(name):
+                settings[name] = self.base[name] + ":" + program.environment[name]
+        if place is not None:
+            settings.update(LD_PRELOAD=self.library, ZC_DEBUG="1", ZC_LOG_LEVEL="summary",
+                            ZC_LOG=os.path.join(folder, "zc.%e.%p.jsonl"), ZC_POLICY="off")
+            if place != "none":
+                settings["ZC_POLICY"] = os.path.join(folder, "policy.conf")
+                with open(settings["ZC_POLICY"], "w", encoding="utf-8") as policy:
+                    policy.write(f"[rule all]\napi = {REQUESTS}\nplace = {place}\n")
+        if referee:
+            settings.update(CUDA_INJECTION64_PATH=self.referee_library,
+                            ZC_REFEREE_OUT=os.path.join(folder, "referee"),
+                            ZC_REFEREE_CUPTI=self.cupti)
+        return settings
+
+    def run(self, program, place, referee=False):
+        name = f"{program.section}.{program.name}.{place or 'bare'}{'.referee' if referee else ''}"
+        folder = os.path.join(self.top, re.sub(r"[^A-Za-z0-9.]+", "_", name))
+        os.makedirs(folder)
+        return execute(program.command, self.environment(program, place, folder, referee), folder,
+                       program.folder or folder)
+
+    def keep(self, run):
+        """Saves the end of what a failed run printed."""
+        for name, text in (("out", run.out), ("err", run.err)):
+            path = os.path.join(self.kept, f"{os.path.basename(run.folder)}.{name}")
+            with open(path, "w", encoding="utf-8") as saved:
+                saved.write(text[-KEPT_BYTES:])
+
+    def bare(self, program):
+        """The bare run and its row."""
+        row = Row(program, "bare")
+        run = self.run(program, None)
+        row.seconds = run.seconds
+        works = run.status == 0 and (program.verdict(run.out) or program.section == "samples")
+        if not works:
+            self.keep(run)
+            why = f"exit status {run.status}" if run.status is not None else "timed out"
+            row.result = ("fails bare: " if program.section == "samples" else "FAILED: ") + why
+        return run, row
+
+    def placed(self, program, place, bare, referee):
+        """The row of one place.  referee: "no", "apart" (in a run of its own) or "with"."""
+        row = Row(program, place)
+        run = self.run(program, place, referee == "with")
+        row.seconds = run.seconds
+        row.result = judge(program, bare, run)
+        row.counts = self.counts(row, run)
+        if referee == "apart":
+            measured = self.run(program, place, True)
+            ended = judge(program, bare, measured)
+            row.referee = self.measure(measured) if ended == row.result else \
+                f"not measured: with CUPTI the program ends otherwise: {ended[:200]}"
+            if row.failed:
+                self.keep(measured)
+        elif referee == "with":
+            row.referee = self.measure(run)
+        if row.failed:
+            self.keep(run)
+        return row
+
+    @staticmethod
+    def counts(row, run):
+        try:
+            records = compare.summaries(run.folder)
+        except ValueError as error:
+            row.result = f"FAILED: {error}"
+            return None
+        return [sum(record[name + "_bytes"] for record in records)
+                for name in ("asked", "moved", "cpu_copied", "elided")]
+
+    def measure(self, run):
+        if not os.path.exists(self.referee_library):
+            return "not measured: libcupti_referee.so was not built"
+        try:
+            status, text = compare.compare(run.folder)
+        except ValueError as error:
+            return f"not measured: {error}"
+        return "DIFFERS: " + text if status == "differs" else text
+
+    def rows(self, program, places, referee):
+        """All rows of a program, bare first; nothing more where it fails bare."""
+        bare, row = self.bare(program)
+        found = [row]
+        if row.result == "same":
+            found += [self.placed(program, place, bare, referee) for place in places]
+        shutil.rmtree(bare.folder, ignore_errors=True)
+        return found

@@ -1,0 +1,112 @@
+#!/usr/bin/env bats
+# The log's totals are what was really done: to the byte what the simulated driver counted, the same
+# in total, by site and by transfer, and still there when the process is killed.
+
+load common.bash
+
+setup() {
+    programs=$PWD/$ZC_BUILD/tests/preload/programs
+    need_built "$LIBZC"
+    export ZC_SUMMARY=0
+}
+
+# Compares log and driver for every build and place of a program of kernels/.
+every_build_and_place() {
+    local build place
+    local -a builds=("$ZC_BUILD/kernels/$1-shared" "$ZC_BUILD/kernels/$1-ptds")
+    [[ $1 == driver_saxpy ]] && builds=("$ZC_BUILD/kernels/$1")
+    need_built "${builds[@]}" "$SIM/kernels/$1.so"
+    sim_env "$1"
+    for build in "${builds[@]}"; do
+        for place in device mapped managed vmm; do
+            echo "$build in $place memory"
+            ZC_LOG_LEVEL=events referee "place = $place" "$build"
+            add_up "$BATS_TEST_TMPDIR/referee.jsonl" "${2:-two}"
+        done
+    done
+}
+
+# Checks a log's sums by direction: its transfer lines give the totals, and so do its sites where
+# copies have one side in a block; $2 says `one` then.  With two sides each counts at its own site.
+add_up() {
+    python3 - "$@" <<-'END'
+	import collections, json, sys
+	totals, lines, sites = (collections.Counter() for _ in range(3))
+	for line in map(json.loads, open(sys.argv[1])):
+	    if line["type"] == "transfer":
+	        lines[line["dir"], "calls"] += 1
+	        lines[line["dir"], "bytes"] += line["bytes"]
+	for what, into in (("flows", totals), ("sites", sites)):
+	    for row in line[what]:
+	        for t in row.get("traffic", [row]):
+	            if "dir" in t:
+	                into[t["dir"], "calls"] += t["asked_calls"]
+	                into[t["dir"], "bytes"] += t["asked_bytes"]
+	assert line["lost_lines"] == 0 and line["untracked"] == 0, line
+	assert totals and totals == lines, (totals, lines)
+	copies = sum(n for (d, k), n in totals.items() if k == "calls" and d not in ("Memset", "Prefetch"))
+	assert copies == line["asked_calls"], (copies, line["asked_calls"])
+	for flow in line["flows"]:
+	    for what in ("calls", "bytes"):
+	        parts = (flow[p + "_" + what] for p in ("moved", "cpu_copied", "elided"))
+	        assert sum(parts) == flow["asked_" + what], flow
+	if sys.argv[2] == "one":
+	    assert sites == totals, (sites, totals)
+	else:
+	    assert all(n <= sites[k] <= 2 * n for k, n in totals.items()), (sites, totals)
+	END
+}
+
+@test "vecadd: log and driver agree to the byte" { every_build_and_place vecadd one; }
+@test "gather: log and driver agree to the byte" { every_build_and_place gather one; }
+@test "driver_saxpy: log and driver agree to the byte" { every_build_and_place driver_saxpy one; }
+@test "pipeline: log and driver agree to the byte" { every_build_and_place pipeline; }
+@test "pooled: log and driver agree to the byte" { every_build_and_place pooled; }
+@test "pitched: log and driver agree to the byte" { every_build_and_place pitched; }
+@test "graph: log and driver agree to the byte" { every_build_and_place graph; }
+
+@test "orders, shapes and per-thread streams: log and driver agree to the byte" {
+    need_built "$programs/placing"
+    export LD_LIBRARY_PATH=$SIM
+    for place in device mapped managed vmm; do
+        for scenario in sync_order no_hang rectangles boxes mixed per_thread; do
+            echo "$scenario in $place memory"
+            referee "place = $place" "$programs/placing" "$scenario"
+        done
+    done
+}
+
+# The counters that a process of 4 threads left: killed_by HOW PLACE
+killed_by() {
+    rm -f "$BATS_TEST_TMPDIR"/killed.*
+    write_policy "place = $2"
+    run env ZC_LOG="$BATS_TEST_TMPDIR/killed.jsonl" ZC_POLICY="$BATS_TEST_TMPDIR/policy.conf" \
+        LD_PRELOAD="$LIBZC" "$programs/killed" 4 "$1"
+    run -0 "$programs/read_counters" "$BATS_TEST_TMPDIR/killed.counters"
+    echo "$1, $2: $output"
+}
+
+@test "a killed process leaves counters with everything that it did" {
+    need_built "$programs/killed" "$programs/read_counters"
+    export LD_LIBRARY_PATH=$SIM
+    for how in kill abort _exit; do
+        for place in device mapped vmm; do
+            killed_by "$how" "$place"
+            did=moved
+            [[ $place == mapped ]] && did=cpu
+            [[ ${lines[0]} == 'schema 1 closed 0 exe killed' ]]
+            [[ ${lines[1]} == "HtoD 400 1200000 $did" && ${lines[2]} == "DtoH 400 400000 $did" ]]
+            [[ ${lines[3]} == 'cells HtoD 400 1200000' && ${lines[4]} == 'cells DtoH 400 400000' ]]
+            [[ ${#lines[@]} == 5 ]]
+        done
+    done
+}
+
+@test "every line of a killed process's log is whole" {
+    need_built "$programs/killed"
+    export LD_LIBRARY_PATH=$SIM ZC_LOG_LEVEL=events
+    killed_by kill device
+    python3 -c 'import json, sys
+types = [json.loads(line)["type"] for line in open(sys.argv[1])]
+assert types.count("transfer") == 800, types.count("transfer")' "$BATS_TEST_TMPDIR/killed.jsonl"
+}

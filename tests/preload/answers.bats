@@ -1,0 +1,74 @@
+#!/usr/bin/env bats
+# What a program can ask about its memory is answered as for the memory that it asked for: in every
+# place the same output as without libzc, to the character.
+
+load common.bash
+
+setup() {
+    program=$PWD/$ZC_BUILD/tests/preload/programs/answers
+    need_built "$LIBZC" "$program"
+    export LD_LIBRARY_PATH=$SIM ZC_LOG=off ZC_SUMMARY=0
+    bare=$BATS_TEST_TMPDIR/bare
+    "$program" >"$bare"
+    [[ $(wc -l <"$bare") -gt 1000 ]]
+}
+
+# Takes out what a converted block must answer by where it is.  A program that asks whether its
+# memory can be exported by IPC (attribute 10) or reached by another bus device (15) takes another way
+# if not; claiming it would make the export fail later.  The export itself is refused.
+same_for_all_places() {
+    grep -vE '^  attribute (10|15):|^ipc export'
+}
+
+# Compares the program's output in a place with the bare output: answers_in PLACE [FILTER]
+answers_in() {
+    local filter=${2:-same_for_all_places}
+    under_policy "place = $1" "$program" >"$BATS_TEST_TMPDIR/placed" 2>"$BATS_TEST_TMPDIR/said"
+    diff <("$filter" <"$bare") <("$filter" <"$BATS_TEST_TMPDIR/placed")
+}
+
+# Fails unless converted blocks admitted that they can't be exported, and the message named the rule.
+refused_by_rule() {
+    run -0 grep -c '^ipc export -> 1' "$BATS_TEST_TMPDIR/placed"
+    [[ $output == 6 ]]
+    run -0 grep -F 'cuIpcGetMemHandle returned 1' "$BATS_TEST_TMPDIR/said"
+    [[ $output == *"'$1' by rule all ($BATS_TEST_TMPDIR/policy.conf:1)"* ]]
+    run -1 grep -E '^  attribute 1[05]: code 0 01' "$BATS_TEST_TMPDIR/placed"
+}
+
+@test "watching changes no answer" {
+    env LD_PRELOAD="$LIBZC" "$program" >"$BATS_TEST_TMPDIR/placed" 2>"$BATS_TEST_TMPDIR/said"
+    diff "$bare" "$BATS_TEST_TMPDIR/placed"
+    [[ ! -s $BATS_TEST_TMPDIR/said ]]
+}
+
+@test "blocks in device memory answer as without libzc" {
+    answers_in device cat
+    [[ ! -s $BATS_TEST_TMPDIR/said ]]
+}
+
+@test "mapped blocks answer as the device memory that was asked for" {
+    answers_in mapped
+    refused_by_rule mapped
+}
+
+# Managed pages count as used once they are on the device, and against the limit before: the figure of
+# free memory may be too small, never too large.
+without_figure_of_free_memory() {
+    same_for_all_places | grep -v '^taken '
+}
+
+@test "managed blocks answer as the device memory that was asked for" {
+    answers_in managed without_figure_of_free_memory
+    refused_by_rule managed
+}
+
+@test "vmm blocks answer as the device memory that was asked for" {
+    answers_in vmm
+    refused_by_rule vmm
+}
+
+@test "a refusal that no place caused blames no rule" {
+    answers_in mapped
+    run -1 grep -E 'cuMemcpyDtoD|cuMemset|cuMemAdvise|cuMemcpy2D' "$BATS_TEST_TMPDIR/said"
+}

@@ -1,0 +1,63 @@
+#!/usr/bin/env bats
+# Memory that is freed in stream order stays what it is until the stream has passed the free, and
+# nothing of it stays afterwards.
+
+load common.bash
+
+setup() {
+    program=$PWD/$ZC_BUILD/tests/preload/programs/async_free
+    need_built "$LIBZC" "$program"
+    export LD_LIBRARY_PATH=$SIM ZC_LOG=off ZC_SUMMARY=0
+}
+
+@test "another stream gets no memory that its stream has not passed" {
+    in_every_place "$program" other_stream
+    SIM_DELAY_US=300 in_every_place "$program" other_stream
+}
+
+@test "the same stream may reuse at once what it freed" {
+    in_every_place "$program" same_stream
+    for place in mapped managed vmm; do
+        run -0 under_policy "place = $place" "$program" same_stream
+        [[ $output == reused ]]
+    done
+}
+
+@test "memory that its stream has passed is used again, not hoarded" {
+    for place in mapped managed vmm; do
+        run -0 under_policy "place = $place" "$program" passed
+        [[ $output == *': 1' ]]
+    done
+}
+
+@test "a freed block is refused by every call, whether its stream has passed or not" {
+    for place in mapped managed vmm; do
+        run -0 --separate-stderr under_policy "place = $place" timeout 30 "$program" misuse
+        [[ ${#lines[@]} == 18 ]]
+        # Codes as measured on a real driver: invalid value, and "not found" for the address range.
+        run -0 sed -E 's/.* -> //' <<<"$output"
+        [[ $(tr '\n' ' ' <<<"$output") == '1 0 1 1 1 1 1 500 0 1 0 1 1 1 1 1 500 0 ' ]]
+    done
+}
+
+@test "blocks are freed by the call of the other kind as the driver allows it" {
+    for place in bare device mapped managed vmm; do
+        if [[ $place == bare ]]; then
+            run -0 "$program" crossed
+        else
+            run -0 under_policy "place = $place" "$program" crossed
+        fi
+        run -0 sed -E 's/.* -> //' <<<"$output"
+        [[ $(tr '\n' ' ' <<<"$output") == '0 1 0 1 0 ' ]]
+    done
+}
+
+@test "blocks that are freed in another stream than their own keep their bytes until then" {
+    in_every_place "$program" many
+    SIM_DELAY_US=100 in_every_place "$program" many
+}
+
+@test "a destroyed context takes its live and parked blocks with it" {
+    in_every_place "$program" destroyed
+    in_every_place "$program" left_behind
+}

@@ -1,0 +1,73 @@
+#!/usr/bin/env bats
+# Stream capture: nothing is converted while one is under way, libzc's own calls never end one, and
+# what a graph copies is counted when it is launched.
+
+load common.bash
+
+setup() {
+    program=$PWD/$ZC_BUILD/tests/preload/programs/capture
+    need_built "$LIBZC" "$program"
+    export LD_LIBRARY_PATH=$SIM ZC_LOG=off ZC_SUMMARY=0
+}
+
+# A scenario must print in every place what it prints bare.
+same_in_every_place() {
+    local place bare
+    run -0 --separate-stderr timeout 30 "$program" "$1"
+    bare=$output
+    for place in device mapped managed vmm; do
+        run -0 --separate-stderr under_policy "place = $place" timeout 30 "$program" "$1"
+        echo "in $place memory: $output"
+        [[ $output == "$bare" ]]
+    done
+}
+
+@test "requests of another thread during a thread-local capture stay device memory" {
+    same_in_every_place thread_local
+}
+
+@test "requests during a relaxed capture stay device memory" {
+    same_in_every_place relaxed
+}
+
+@test "requests in a captured stream become nodes of the graph" {
+    same_in_every_place inside
+    [[ $output == $'4 nodes\n4 nodes\n4 nodes' ]]
+}
+
+@test "calls that a capture forbids are refused and end it as without libzc" {
+    same_in_every_place forbidden
+    [[ $output == *'-> 900'*'-> 901'* ]]
+}
+
+@test "calls that a capture allows do not end it" {
+    same_in_every_place allowed
+    [[ $output == *'cuStreamEndCapture(stream, &graph) -> 0' ]]
+}
+
+@test "the log says that a capture kept a request on the device" {
+    write_policy 'place = mapped'
+    run -0 --separate-stderr env ZC_POLICY="$BATS_TEST_TMPDIR/policy.conf" LD_PRELOAD="$LIBZC" \
+        ZC_LOG="$BATS_TEST_TMPDIR/log.jsonl" ZC_LOG_LEVEL=allocs "$program" thread_local
+    run -0 grep -c '"converted":false.*"why":"a stream is being captured"' \
+        "$BATS_TEST_TMPDIR/log.jsonl"
+    [[ $output == 2 ]]
+}
+
+@test "a captured copy counts at each launch, and not before" {
+    for place in device mapped managed vmm; do
+        referee "place = $place" "$program" launches
+        # Five launches of four copies and sets, beside nothing else.
+        run -0 python3 -c 'import json, sys
+summary = [json.loads(line) for line in open(sys.argv[1])][-1]
+print(*(f["dir"] + " " + str(f["asked_calls"]) for f in summary["flows"]), sep=",")' \
+            "$BATS_TEST_TMPDIR/referee.jsonl"
+        [[ $output == 'HtoD 5,DtoH 5,DtoD 5,Memset 5' ]]
+    done
+}
+
+@test "an updated executable graph counts what it copies from then on" {
+    for place in device mapped managed vmm; do
+        referee "place = $place" "$program" updates
+    done
+}

@@ -1,0 +1,80 @@
+#!/usr/bin/env bats
+# Every driver call that a block's life needs is made to fail in turn: the request goes to the next
+# place or the program gets the driver's code, no byte is wrong, and nothing is lost.
+
+load common.bash
+
+setup() {
+    program=$PWD/$ZC_BUILD/tests/preload/programs/faults
+    need_built "$LIBZC" "$program"
+    export LD_LIBRARY_PATH=$SIM ZC_LOG=off ZC_SUMMARY=0
+}
+
+# The driver calls that the program and libzc make in a place, but for those that start the process.
+calls_in() {
+    rm -f "$BATS_TEST_TMPDIR/trace"
+    SIM_TRACE=$BATS_TEST_TMPDIR/trace under_policy "$1" "$program"
+    cut -d ' ' -f 1 "$BATS_TEST_TMPDIR/trace" | sort -u |
+        grep -vE '^cu(Init|DevicePrimaryCtx|CtxSetCurrent|GetProcAddress|StreamCreate)'
+}
+
+# Fails each call in a place; $2 calls must be among them, or the test would test nothing.
+fail_each_call() {
+    local -a calls
+    local needed
+    mapfile -t calls < <(calls_in "$1")
+    for needed in $2; do
+        [[ " ${calls[*]} " == *" $needed "* ]] || { echo "not called: $needed"; return 1; }
+    done
+    run -0 --separate-stderr under_policy "$1" timeout 100 "$program" "${calls[@]}"
+    [[ -z $output ]]
+    [[ $stderr != *'Segmentation'* ]]
+}
+
+@test "in device memory" {
+    fail_each_call 'place = device' 'cuMemAlloc_v2 cuMemFree_v2 cuMemAllocAsync cuMemFreeAsync'
+}
+
+@test "in mapped memory, whose end of the ladder is the device" {
+    fail_each_call 'place = mapped' \
+        'cuMemHostRegister_v2 cuMemHostUnregister cuMemHostAlloc cuMemFreeHost cuEventRecord'
+}
+
+@test "in managed memory, then vmm" {
+    fail_each_call 'place = managed, vmm' 'cuMemAllocManaged cuMemFree_v2 cuEventCreate'
+}
+
+@test "in vmm memory, then mapped" {
+    fail_each_call 'place = vmm, mapped' 'cuMemAddressReserve cuMemCreate cuMemMap cuMemSetAccess
+        cuMemUnmap cuMemRelease cuMemAddressFree cuMemGetAllocationGranularity'
+}
+
+@test "a rung that fails is named in the log, whatever the code" {
+    need_built "$ZC_BUILD/tests/preload/programs/requests"
+    export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl ZC_LOG_LEVEL=allocs
+    while read -r place call; do
+        for code in 1 2 801 999; do
+            rm -f "$ZC_LOG"
+            SIM_FAIL=$call:$code:1 run -0 under_policy "place = $place, device" \
+                "$ZC_BUILD/tests/preload/programs/requests" 3
+            grep -q '"place":"device".*"why":"'"$place: ${call%_v2} refuses"'"' "$ZC_LOG"
+        done
+    done <<-END
+	mapped cuMemHostRegister_v2
+	managed cuMemAllocManaged
+	vmm cuMemAddressReserve
+	vmm cuMemCreate
+	vmm cuMemMap
+	vmm cuMemSetAccess
+	END
+}
+
+@test "an error that all calls give, as after a fault of the GPU, reaches the program" {
+    need_built "$ZC_BUILD/tests/preload/programs/placing"
+    for place in device mapped managed vmm; do
+        SIM_FAIL=cuStreamSynchronize:700:0,cuEventSynchronize:700:0,cuMemcpyDtoH_v2:700:0 \
+            run -1 under_policy "place = $place" timeout 30 \
+            "$ZC_BUILD/tests/preload/programs/placing" sync_order
+        [[ $output == *'gave 700'* ]]
+    done
+}

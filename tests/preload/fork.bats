@@ -1,0 +1,68 @@
+#!/usr/bin/env bats
+# fork(2), vfork(2), exec and daemons: a child is a process of its own, and its parent's counts are the
+# parent's alone.
+
+load common.bash
+
+setup() {
+    program=$PWD/$ZC_BUILD/tests/preload/programs/fork
+    need_built "$LIBZC" "$program"
+    export LD_LIBRARY_PATH=$SIM ZC_SUMMARY=0 ZC_LOG_LEVEL=allocs
+    export ZC_LOG="$BATS_TEST_TMPDIR/log.%p.jsonl"
+}
+
+# Runs a scenario in a place and prints "asked bytes" of each process's log, sorted by size.
+asked_by_process() {
+    rm -f "$BATS_TEST_TMPDIR"/log.*
+    run -0 --separate-stderr under_policy "place = $2" timeout 60 "$program" "$1"
+    [[ -z $(find "$BATS_TEST_TMPDIR" -name '*.counters') ]]
+    for log in "$BATS_TEST_TMPDIR"/log.*.jsonl; do
+        python3 -c 'import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+assert [l["type"] for l in lines].count("meta") == 1 and lines[-1]["type"] == "summary"
+assert [l["type"] for l in lines].count("alloc") == [l["type"] for l in lines].count("free")
+print(lines[-1]["asked_bytes"])' "$log" || return 1
+    done | sort -n | tr '\n' ' '
+}
+
+@test "a child made before the first CUDA call has a log of its own" {
+    for scenario in before_init from_thread; do
+        for place in device mapped vmm; do
+            [[ $(asked_by_process "$scenario" "$place") == '1000 6000 ' ]]
+        done
+    done
+}
+
+@test "a child of a process that uses CUDA gets the driver's own codes" {
+    run -0 --separate-stderr "$program" after_init
+    bare=$output
+    [[ $bare == *'cuMemAlloc(&q, 1000) -> 3'* ]]
+    for place in device mapped managed vmm; do
+        run -0 --separate-stderr under_policy "place = $place" timeout 30 "$program" after_init
+        [[ $output == "$bare" ]]
+    done
+}
+
+@test "such a child writes no log, and its parent's counts stay" {
+    for place in device mapped vmm; do
+        # 3000 up and down, and 16 down after the fork.
+        [[ $(asked_by_process after_init "$place") == '6016 ' ]]
+    done
+}
+
+@test "a program that is started by fork or vfork and exec has a log of its own" {
+    for scenario in with_exec with_vfork; do
+        [[ $(asked_by_process "$scenario" mapped) == '1000 6000 ' ]]
+    done
+}
+
+@test "a daemon is seen" {
+    [[ $(asked_by_process as_daemon mapped) == '1000 ' ]]
+}
+
+@test "200 forks beside 8 allocating threads end, and the parent's log is whole" {
+    for place in device mapped; do
+        asked=$(asked_by_process storm "$place")
+        [[ $asked -gt 0 && $((asked % 1000)) == 0 ]]
+    done
+}

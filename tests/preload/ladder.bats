@@ -1,0 +1,136 @@
+#!/usr/bin/env bats
+# A rule's list of places is a ladder: a request takes the first place that is possible and within its
+# limits, at last where the program put it, and the log says why the others were passed over.
+
+load common.bash
+
+setup() {
+    program=$PWD/$ZC_BUILD/tests/preload/programs/requests
+    need_built "$LIBZC" "$program"
+    export LD_LIBRARY_PATH=$SIM ZC_SUMMARY=0 ZC_LOG_LEVEL=allocs
+    export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl SIM_LEAKS=$BATS_TEST_TMPDIR/leaks
+}
+
+# Runs requests under a policy; prints "place: why" of each block, and fails where something leaks.
+# places_of POLICY SIZE...
+places_of() {
+    rm -f "$ZC_LOG"
+    run -0 --separate-stderr under_policy "$1" timeout 30 "$program" "${@:2}"
+    [[ ! -s $SIM_LEAKS ]] || { cat "$SIM_LEAKS"; return 1; }
+    codes=$output
+    places=$(python3 -c 'import json, sys
+for line in open(sys.argv[1]):
+    line = json.loads(line)
+    if line["type"] == "alloc": print(line["place"] + ": " + (line["why"] or "-"))' "$ZC_LOG")
+    echo "$places"
+}
+
+@test "a request takes the first place of the list" {
+    for place in mapped managed vmm device; do
+        places_of "place = $place, device" 1
+        [[ $places == "$place: -" ]]
+    done
+}
+
+@test "a place that is not built is passed over, and the log says so" {
+    places_of 'place = shared, vmm' 1
+    [[ $places == 'vmm: shared: not built into this version' ]]
+}
+
+@test "at the end of the list a request goes where the program put it" {
+    SIM_FAIL=cuMemAllocManaged:2:0 places_of 'place = managed' 1
+    [[ $places == 'device: managed: cuMemAllocManaged refuses' && $codes == 0 ]]
+}
+
+@test "what is full on the device goes down the ladder" {
+    export SIM_MEMORY_MIB=16
+    places_of 'place = device, mapped' 8 8 8
+    [[ $places == $'device: -\ndevice: -\nmapped: device: out of memory' ]]
+    places_of 'place = device, mapped' -a 12 12
+    [[ $places == $'device: -\nmapped: device: out of memory' ]]
+}
+
+@test "what no place takes gives the driver's own error" {
+    export SIM_MEMORY_MIB=16
+    places_of 'place = device' 12 12
+    [[ $codes == $'0\n2' ]]
+    places_of 'place = vmm' 12 12 2
+    [[ $codes == $'0\n2\n0' ]]
+    places_of 'place = device, vmm, managed' 12 12
+    [[ $codes == $'0\n2' ]]
+}
+
+@test "max_pinned bounds mapped memory" {
+    places_of $'[defaults]\nmax_pinned = 6M\n[rule all]\nplace = mapped, vmm' 4 4 0.5 4
+    [[ $places == $'mapped: -\nvmm: mapped: over max_pinned\nmapped: -\nvmm: mapped: over max_pinned' ]]
+}
+
+@test "max_managed bounds managed memory, and so does what the device has free" {
+    places_of $'[defaults]\nmax_managed = 6M\n[rule all]\nplace = managed, device' 4 4 1
+    [[ ${places//over max_managed*/over} == $'managed: -\ndevice: managed: over' ]]
+    [[ $places == *$'\nmanaged: -' ]]
+    SIM_MEMORY_MIB=16 places_of 'place = managed, mapped' 12 12
+    [[ $places == $'managed: -\nmapped: managed: over max_managed, or over what is free on the device' ]]
+}
+
+@test "max_device bounds device and vmm memory together" {
+    places_of $'[defaults]\nmax_device = 10M\n[rule all]\nplace = vmm, device, mapped' 4 4 4
+    [[ $places == $'vmm: -\nvmm: -\nmapped: vmm: over max_device; device: over max_device' ]]
+    places_of $'[defaults]\nmax_device = 10M\n[rule a]\nsize = 6M..\nplace = device
+[rule b]\nplace = vmm, mapped' 8 4 1
+    [[ $places == $'device: -\nmapped: vmm: over max_device\nvmm: -' ]]
+}
+
+@test "freed memory counts no longer against a limit, parked memory neither" {
+    places_of $'[defaults]\nmax_pinned = 6M\n[rule all]\nplace = mapped' 4 4
+    [[ $places == $'mapped: -\ndevice: mapped: over max_pinned' ]]
+    for order in '' -a; do
+        places_of $'[defaults]\nmax_pinned = 6M\n[rule all]\nplace = mapped' -f $order 4 5 3
+        [[ $places == $'mapped: -\nmapped: -\nmapped: -' ]]
+        places_of $'[defaults]\nmax_managed = 6M\n[rule all]\nplace = managed' -f $order 4 5 3
+        [[ $places == $'managed: -\nmanaged: -\nmanaged: -' ]]
+        places_of $'[defaults]\nmax_device = 6M\n[rule all]\nplace = vmm' -f $order 4 5 3
+        [[ $places == $'vmm: -\nvmm: -\nvmm: -' ]]
+    done
+}
+
+# A device without a property, by its attribute's number in cuda.h: the place is passed over.
+@test "a device without a property passes its place over" {
+    # CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, _CONCURRENT_MANAGED_ACCESS
+    for attribute in 83 89; do
+        SIM_ATTR=$attribute=0 places_of 'place = managed, vmm' 1
+        [[ $places == 'vmm: managed: the device has no concurrent managed access' ]]
+    done
+    # CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+    SIM_ATTR=102=0 places_of 'place = vmm, mapped' 1
+    [[ $places == 'mapped: vmm: the device has no virtual memory management' ]]
+    # CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, _CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM
+    for attribute in 41 91; do
+        SIM_ATTR=$attribute=0 places_of 'place = mapped, managed' 1
+        [[ $places == "managed: mapped: the device can't use host addresses" ]]
+    done
+}
+
+@test "write_combined memory comes from the driver, which alone can give it" {
+    export SIM_TRACE=$BATS_TEST_TMPDIR/trace
+    places_of $'place = mapped\nwrite_combined = yes' 4
+    [[ $places == 'mapped: -' ]]
+    grep -q '^cuMemHostAlloc 0' "$SIM_TRACE"
+    run ! grep '^cuMemHostRegister' "$SIM_TRACE"
+    rm "$SIM_TRACE"
+    places_of 'place = mapped' 4
+    grep -q '^cuMemHostRegister_v2 0' "$SIM_TRACE"
+}
+
+@test "memory of a NUMA node that is not there is passed over, of node 0 it is given" {
+    places_of $'place = mapped, vmm\nnuma = 63' 4
+    [[ $places == 'vmm: mapped: the kernel gives no pages' ]]
+    [[ -d /sys/devices/system/node/node0 ]] || skip "this kernel has no NUMA nodes"
+    places_of $'place = mapped, vmm\nnuma = 0' 4
+    [[ $places == 'mapped: -' ]]
+}
+
+@test "the first rule that matches decides, by size" {
+    places_of $'[rule small]\nsize = ..1M\nplace = mapped\n[rule large]\nplace = vmm' 0.5 4 1 2
+    [[ $(sort <<<"$places" | uniq -c | tr -s ' ' | tr '\n' ,) == ' 2 mapped: -, 2 vmm: -,' ]]
+}

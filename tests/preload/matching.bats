@@ -1,0 +1,90 @@
+#!/usr/bin/env bats
+# Every match key of a rule chooses the requests that it names, and no others.
+
+load common.bash
+
+setup() {
+    program=$PWD/$ZC_BUILD/tests/preload/programs/matching
+    need_built "$LIBZC" "$program"
+    export LD_LIBRARY_PATH=$SIM ZC_SUMMARY=0 ZC_LOG_LEVEL=allocs SIM_DEVICES=2
+    export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl
+}
+
+# Prints a field of the log's alloc lines that a rule took, by default their sizes, on one line.
+taken() {
+    python3 -c 'import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+print(*[line[sys.argv[2]] for line in lines if line["type"] == "alloc" and line["rule"]])' \
+        "$ZC_LOG" "${1:-size_bytes}"
+}
+
+# Runs the program under a rule with a key, and checks which sizes the rule took: rule KEY SIZES
+rule() {
+    rm -f "$ZC_LOG"
+    run -0 --separate-stderr under_policy "$1
+place = mapped" timeout 30 "$program"
+    [[ -z $stderr ]] || { echo "$stderr"; return 1; }
+    echo "$1: $(taken), expected $2"
+    [[ $(taken) == "$2" ]]
+}
+
+@test "api takes runtime, driver and glob names for the same request" {
+    rule 'api = cudaMalloc' '1000 2000 3000 8000'
+    rule 'api = cuMemAlloc_v2' '1000 2000 3000 8000'
+    rule 'api = cudaMallocAsync' '4000 5000 6000 7000'
+    rule 'api = cuMemAlloc*' '1000 2000 3000 4000 5000 6000 7000 8000'
+}
+
+@test "size takes ranges, both ends included" {
+    rule 'size = 2000..4000' '2000 3000 4000'
+    rule 'size = 7000..' '7000 8000'
+    rule 'size = 1000, 8000' '1000 8000'
+}
+
+@test "module takes the caller's object" {
+    rule 'module = matching' '1000 2000 3000 4000 5000 6000 7000 8000'
+    rule 'module = libfoo.so*' ''
+}
+
+@test "exe takes the program's file name" {
+    rule 'exe = match*' '1000 2000 3000 4000 5000 6000 7000 8000'
+    rule 'exe = python3*' ''
+}
+
+@test "thread takes the name of the calling thread" {
+    rule 'thread = loader-*' '3000'
+}
+
+@test "device takes the current device" {
+    rule 'device = 1' '8000'
+}
+
+@test "stream takes what a stream-ordered request names" {
+    rule 'stream = default' '4000'
+    rule 'stream = legacy' '5000'
+    rule 'stream = per-thread' '6000'
+    rule 'stream = created' '7000'
+}
+
+@test "nth takes the n-th request that fits the rest" {
+    rule 'api = cudaMalloc
+nth = 2' '2000'
+    rule 'api = cudaMallocAsync
+nth = 1, 3..' '4000 6000 7000'
+}
+
+@test "site takes one call path, by the id that the log prints" {
+    rule 'size = 2000' '2000'
+    site=$(taken site)
+    rule "site = $site" '2000'
+}
+
+@test "the first rule that fits wins" {
+    rm -f "$ZC_LOG"
+    run -0 under_policy '[rule big]
+size = 7000..
+place = vmm
+[rule all]
+place = mapped' timeout 30 "$program"
+    [[ $(taken place) == 'mapped mapped mapped mapped mapped mapped vmm vmm' ]]
+}

@@ -1,0 +1,83 @@
+#!/usr/bin/env bats
+# Each place is what its name says, and copies, sets and kernels keep the order and the meaning that
+# they have in device memory.
+
+load common.bash
+
+setup() {
+    program=$PWD/$ZC_BUILD/tests/preload/programs/placing
+    need_built "$LIBZC" "$program"
+    export LD_LIBRARY_PATH=$SIM ZC_LOG=off ZC_SUMMARY=0
+}
+
+# What the simulated driver holds for the five requests of `kinds`, in a place.
+held_in() {
+    run -0 under_policy "place = $1" "$program" kinds
+    echo "$output"
+}
+
+@test "without a rule the driver makes what was asked for" {
+    run -0 env LD_PRELOAD="$LIBZC" "$program" kinds
+    [[ $output == $'device 3\npooled 2' ]]
+}
+
+@test "device memory is the driver's own" {
+    [[ $(held_in device) == $'device 3\npooled 2' ]]
+}
+
+@test "mapped memory is pinned host memory, and nothing lies on the device" {
+    [[ $(held_in mapped) == $'host 3\nregistered 2' ]]
+}
+
+@test "managed memory is the driver's managed memory" {
+    [[ $(held_in managed) == 'managed 5' ]]
+}
+
+@test "vmm memory has one reservation, handle and mapping a block" {
+    [[ $(held_in vmm) == $'reservation 5\nmapping 5\nhandle 5' ]]
+}
+
+@test "a converted block is reached by a kernel on another device" {
+    SIM_DEVICES=2 in_every_place "$program" peer
+}
+
+@test "synchronous copies come after the pending work of their stream" {
+    in_every_place "$program" sync_order
+}
+
+@test "asynchronous calls do not wait for a stream that waits for the program" {
+    in_every_place "$program" no_hang
+}
+
+@test "a copy to pageable memory has arrived when the call returns" {
+    in_every_place "$program" arrived
+}
+
+@test "a large pageable source can be used again when the call returns" {
+    in_every_place "$program" large_source
+}
+
+@test "rectangles, boxes and arrays keep every byte in its place" {
+    in_every_place "$program" rectangles
+    in_every_place "$program" boxes
+}
+
+@test "threads with default streams of their own do not wait for each other" {
+    in_every_place "$program" per_thread
+}
+
+@test "copies between a converted and an unconverted block keep their order" {
+    local place
+    for place in mapped managed vmm; do
+        for size in 'size = ..64K' 'size = 1M..'; do
+            run -0 under_policy "$size"$'\n'"place = $place" timeout 30 "$program" mixed
+        done
+    done
+}
+
+@test "streams that run late show no wrong order in any place" {
+    export SIM_DELAY_US=400
+    for scenario in no_hang arrived mixed rectangles boxes; do
+        in_every_place "$program" "$scenario"
+    done
+}

@@ -1,0 +1,300 @@
+/* Asks everything that a program can ask about blocks of each kind of device request, and prints the
+ * answers with addresses made relative: the output must not depend on where the blocks really are. */
+#include <cuda_runtime_api.h>
+
+#include "program.h"
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+
+static CUcontext context;
+static CUmemoryPool pool;
+static CUstream stream;
+static char host[4 * MIB];
+
+/* Prints an address as what it is to the block. */
+static void relative(const char *what, CUdeviceptr address, CUdeviceptr base, int code)
+{
+    if (code != 0)
+        printf("  %s: code %d\n", what, code);
+    else if (!address)
+        printf("  %s: 0\n", what);
+    else
+        printf("  %s: base%+lld\n", what, (long long)(address - base));
+}
+
+/* Attributes whose values are addresses, handles or numbers that only have to be unique. */
+static bool names_something(int attribute)
+{
+    switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void show_attributes(CUdeviceptr at)
+{
+    for (int a = 1; a <= 23; a++) {
+        unsigned char value[16] = {0};
+        CUresult result = cuPointerGetAttribute(value, (CUpointer_attribute)a, at);
+        printf("  attribute %d: code %d", a, (int)result);
+        for (int i = 0; result == CUDA_SUCCESS && !names_something(a) && i < 16; i++)
+            printf(" %02x", value[i]);
+        printf("\n");
+    }
+}
+
+static void show_pointer_attributes(CUdeviceptr at, CUdeviceptr base)
+{
+    CUcontext owner = NULL;
+    CUmemoryPool from = NULL;
+    CUdeviceptr p = 0;
+    int code = (int)cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, at);
+    printf("  context: code %d %s\n", code, owner == context ? "current" : owner ? "other" : "none");
+    code = (int)cuPointerGetAttribute(&from, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, at);
+    printf("  pool: code %d %s\n", code, from == pool ? "mine" : from ? "default" : "none");
+    code = (int)cuPointerGetAttribute(&p, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, at);
+    relative("device pointer", p, base, code);
+    code = (int)cuPointerGetAttribute(&p, CU_POINTER_ATTRIBUTE_HOST_POINTER, at);
+    relative("host pointer", p, base, code);
+    code = (int)cuPointerGetAttribute(&p, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, at);
+    relative("range start", p, base, code);
+    code = (int)cuPointerGetAttribute(&p, CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR, at);
+    printf("  mapping begins before: code %d %d\n", code, code == 0 && p <= at);
+}
+
+static void show_many_attributes(CUdeviceptr at, CUdeviceptr base)
+{
+    CUpointer_attribute names[] = {
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+        CU_POINTER_ATTRIBUTE_HOST_POINTER,   CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    unsigned type = 77;
+    CUdeviceptr device = 77, on_host = 77;
+    int managed = 77, ordinal = 77;
+    size_t size = 77;
+    void *data[] = {&type, &device, &on_host, &managed, &ordinal, &size};
+    printf("  all at once: code %d\n", (int)cuPointerGetAttributes(6, names, data, at));
+    printf("  type %u managed %d ordinal %d size %zu\n", type, managed, ordinal, size);
+    relative("device", device, base, 0);
+    relative("host", on_host, base, 0);
+    struct cudaPointerAttributes runtime = {.type = cudaMemoryTypeHost};
+    int code = (int)cudaPointerGetAttributes(&runtime, (void *)at);
+    printf("  runtime: code %d type %d device %d\n", code, (int)runtime.type, runtime.device);
+    relative("runtime's device pointer", (CUdeviceptr)runtime.devicePointer, base, code);
+    relative("runtime's host pointer", (CUdeviceptr)runtime.hostPointer, base, code);
+    (void)cudaGetLastError();
+}
+
+static void show_range(CUdeviceptr at, CUdeviceptr base)
+{
+    CUdeviceptr start = 0;
+    size_t size = 0;
+    int code = (int)cuMemGetAddressRange(&start, &size, at);
+    relative("address range", start, base, code);
+    printf("  its size: %zu\n", size);
+    SHOW(cuMemGetAddressRange(NULL, &size, at));
+    SHOW(cuMemGetAddressRange(&start, NULL, at));
+}
+
+static void show_refusals(CUdeviceptr at, size_t bytes)
+{
+    CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
+    CUmemGenericAllocationHandle handle;
+    CUmemPoolPtrExportData export;
+    CUdeviceptr p;
+    unsigned flags;
+    int value = 0;
+    SHOW(cuMemAdvise(at, bytes, CU_MEM_ADVISE_SET_READ_MOSTLY, location));
+    SHOW(cuMemPrefetchAsync(at, bytes, location, 0, stream));
+    SHOW(cuMemRangeGetAttribute(&value, 4, CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, at, bytes));
+    SHOW(cuStreamAttachMemAsync(stream, at, 0, CU_MEM_ATTACH_SINGLE));
+    SHOW(cuMemHostGetDevicePointer(&p, (void *)at, 0));
+    SHOW(cuMemHostGetFlags(&flags, (void *)at));
+    SHOW(cuMemHostRegister((void *)at, bytes, 0));
+    SHOW(cuMemHostUnregister((void *)at));
+    SHOW(cuMemFreeHost((void *)at));
+    SHOW(cuMemRetainAllocationHandle(&handle, (void *)at));
+    SHOW(cuMemPoolExportPointer(&export, at));
+    SHOW(cuPointerSetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, at));
+    SHOW(cuPointerSetAttribute(NULL, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, at));
+    CUipcMemHandle ipc;
+    printf("ipc export -> %d\n", (int)cuIpcGetMemHandle(&ipc, at));
+}
+
+/* Copies and sets that end at the block's end, and one byte behind it. */
+static void show_bounds(CUdeviceptr at, size_t bytes)
+{
+    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = host, .srcPitch = bytes / 2,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = at,
+                          .dstPitch = bytes / 2, .WidthInBytes = bytes / 2, .Height = 2};
+    memset(host, 5, sizeof(host));
+    SHOW(cuMemcpyHtoD(at, host, bytes));
+    SHOW(cuMemcpyHtoD(at, host, bytes + 1));
+    SHOW(cuMemcpyHtoD(at + 1, host, bytes));
+    SHOW(cuMemcpyHtoDAsync(at, host, bytes + 1, stream));
+    SHOW(cuMemcpyDtoH(host, at, bytes + 1));
+    SHOW(cuMemcpyDtoHAsync(host, at, bytes + 1, stream));
+    SHOW(cuMemcpy(at, (CUdeviceptr)host, bytes + 1));
+    SHOW(cuMemcpyDtoD(at, at + bytes / 2, bytes / 2 + 1));
+    SHOW(cuMemsetD8(at, 7, bytes));
+    SHOW(cuMemsetD8(at, 7, bytes + 1));
+    SHOW(cuMemsetD8Async(at + bytes - 1, 7, 2, stream));
+    SHOW(cuMemsetD32(at, 7, bytes / 4 + 1));
+    SHOW(cuMemcpy2D(&rows));
+    rows.Height = 3;
+    SHOW(cuMemcpy2D(&rows));
+    SHOW(cuMemcpyHtoD(at, host, 0));
+    SHOW(cuMemcpyHtoD(at, NULL, 10));
+    SHOW(cuMemcpyDtoH(NULL, at, 10));
+    SHOW(cuStreamSynchronize(stream));
+    SHOW(cuMemcpyDtoH(host, at, bytes));
+    printf("first %d last %d\n", host[0], host[bytes - 1]);
+}
+
+static void show_after_free(CUdeviceptr at)
+{
+    CUdeviceptr base;
+    size_t size;
+    unsigned type = 0;
+    SHOW(cuMemFree(at));
+    SHOW(cuMemFreeAsync(at, stream));
+    SHOW(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at));
+    SHOW(cuMemGetAddressRange(&base, &size, at));
+    SHOW(cuMemcpyHtoD(at, host, 16));
+    SHOW(cuMemsetD8(at, 0, 16));
+    show_many_attributes(at, at);
+}
+
+static void show_block(const char *name, CUdeviceptr at, size_t bytes, bool async)
+{
+    printf("== %s of %zu bytes, aligned %d\n", name, bytes, at % 256 == 0);
+    const CUdeviceptr places[] = {at, at + bytes / 3, at + bytes - 1};
+    for (int i = 0; i < 3; i++) {
+        printf("at %+lld\n", (long long)(places[i] - at));
+        show_attributes(places[i]);
+        show_pointer_attributes(places[i], at);
+        show_many_attributes(places[i], at);
+        show_range(places[i], at);
+    }
+    show_refusals(at, bytes);
+    show_bounds(at, bytes);
+    SHOW(cuMemFree(at + 1));
+    SHOW(cuMemFree(at + bytes / 2));
+    SHOW(cuMemFreeAsync(at + 256, stream));
+    if (async)
+        SHOW(cuMemFreeAsync(at, stream));
+    else
+        SHOW(cuMemFree(at));
+    SHOW(cuStreamSynchronize(stream));
+    show_after_free(at);
+}
+
+static void show_odd_requests(void)
+{
+    CUdeviceptr p = 0;
+    size_t pitch = 0;
+    void *zero = host;
+    printf("== odd requests\n");
+    SHOW(cuMemAlloc(&p, 0));
+    SHOW(cuMemAlloc(NULL, 16));
+    SHOW(cuMemAlloc(&p, (size_t)1 << 41));
+    SHOW(cuMemAlloc(&p, SIZE_MAX));
+    SHOW(cuMemAllocAsync(&p, 0, stream));
+    SHOW(cuMemAllocAsync(&p, (size_t)1 << 41, stream));
+    SHOW(cuMemAllocPitch(&p, &pitch, 0, 4, 4));
+    SHOW(cuMemAllocPitch(&p, &pitch, 4, 0, 4));
+    SHOW(cuMemAllocPitch(&p, &pitch, 4, 4, 3));
+    SHOW(cuMemAllocPitch(&p, &pitch, SIZE_MAX / 2, 4, 4));
+    SHOW(cuMemFree(0));
+    SHOW(cuMemFreeAsync(0, stream));
+    SHOW(cuMemFree((CUdeviceptr)host));
+    SHOW(cuMemFree(0x1234560000));
+    SHOW(cudaMalloc(&zero, 0));
+    printf("of zero bytes: %s\n", zero ? "an address" : "NULL");
+    SHOW(cudaMalloc(&zero, (size_t)1 << 41));
+    SHOW(cudaGetLastError());
+    SHOW(cudaFree(NULL));
+    SHOW(cudaFree(host));
+    SHOW(cudaGetLastError());
+}
+
+static void show_pitches(void)
+{
+    static const size_t widths[] = {1, 364, 1093, 9841};
+    printf("== pitch\n");
+    for (int i = 0; i < 4; i++) {
+        CUdeviceptr p, base;
+        size_t pitch = 0, size = 0;
+        CHECK(cuMemAllocPitch(&p, &pitch, widths[i], 7, 4));
+        CHECK(cuMemGetAddressRange(&base, &size, p));
+        printf("width %zu: pitch %zu size %zu\n", widths[i], pitch, size);
+        SHOW(cuMemFree(p));
+    }
+}
+
+/* How much a block of 8 MiB takes of the free memory, in MiB rounded up, and what a pool counts. */
+static void show_figures(void)
+{
+    size_t before = 0, after = 0, total = 0, again = 0;
+    CUdeviceptr p, q;
+    cuuint64_t used = 0, high = 0, reserved = 0;
+    printf("== figures\n");
+    SHOW(cuMemGetInfo(NULL, &total));
+    SHOW(cuMemGetInfo(&before, &total));
+    CHECK(cuMemAlloc(&p, 8 * MIB));
+    SHOW(cuMemGetInfo(&after, &again));
+    printf("taken %zu MiB, total %s\n", (before - after) / MIB, total == again ? "kept" : "changed");
+    CHECK(cuMemFree(p));
+    SHOW(cuMemGetInfo(&after, NULL));
+    CHECK(cuMemGetInfo(&after, &total));
+    printf("not given back %zu\n", before - after);
+    CHECK(cuMemAllocFromPoolAsync(&p, 5000, pool, stream));
+    CHECK(cuMemAllocFromPoolAsync(&q, 3 * MIB, pool, stream));
+    CHECK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
+    CHECK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved));
+    printf("pool: used %zu reserved enough %d\n", (size_t)used, reserved >= used);
+    CHECK(cuMemFreeAsync(p, stream));
+    CHECK(cuMemFreeAsync(q, stream));
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
+    CHECK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &high));
+    printf("pool: used %zu high %zu\n", (size_t)used, (size_t)high);
+}
+
+int main(void)
+{
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUdeviceptr p;
+    size_t pitch;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    context = start_gpu(0);
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemPoolCreate(&pool, &props));
+    CHECK(cuMemAlloc(&p, 1000));
+    show_block("cuMemAlloc", p, 1000, false);
+    CHECK(cuMemAlloc(&p, 3 * MIB));
+    show_block("cuMemAlloc", p, 3 * MIB, false);
+    CHECK(cudaMalloc((void **)&p, 64 * KIB));
+    show_block("cudaMalloc", p, 64 * KIB, true);
+    CHECK(cuMemAllocPitch(&p, &pitch, 100, 10, 4));
+    show_block("cuMemAllocPitch", p, pitch * 10, false);
+    CHECK(cuMemAllocAsync(&p, 1000, stream));
+    show_block("cuMemAllocAsync", p, 1000, true);
+    CHECK(cuMemAllocFromPoolAsync(&p, 2 * MIB, pool, stream));
+    show_block("cuMemAllocFromPoolAsync", p, 2 * MIB, false);
+    show_odd_requests();
+    show_pitches();
+    show_figures();
+    return 0;
+}

@@ -1,0 +1,211 @@
+/* Frees memory in stream order, with the stream held so that the order shows. */
+#include <stdbool.h>
+
+#include "program.h"
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+#define SIZE (2 * MIB)
+
+static char host[SIZE];
+
+static CUstream stream(void)
+{
+    CUstream s;
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    return s;
+}
+
+static CUdeviceptr block(size_t bytes, CUstream s)
+{
+    CUdeviceptr p;
+    CHECK(cuMemAllocAsync(&p, bytes, s));
+    return p;
+}
+
+static CUdeviceptr take(CUdeviceptr p, size_t bytes, CUstream s, int value)
+{
+    fill(p, value, bytes, s);
+    CHECK(cuMemcpyDtoHAsync(host, p, bytes, s));
+    EXPECT(all_are(host, value, bytes));
+    return p;
+}
+
+/* While a stream still uses a freed block, no other stream gets its pages. */
+static void other_stream(void)
+{
+    struct gate gate;
+    CUstream first = stream(), second = stream();
+    CUdeviceptr p = block(SIZE, first), q[8], copy = block(SIZE, first);
+    CHECK(cuStreamSynchronize(first));
+    gate_close(&gate, first);
+    fill(p, 7, SIZE, first);
+    CHECK(cuMemcpyDtoDAsync(copy, p, SIZE, first));
+    CHECK(cuMemFreeAsync(p, first));
+    for (int i = 0; i < 8; i++) {
+        q[i] = block(SIZE, second);
+        EXPECT(q[i] + SIZE <= p || q[i] >= p + SIZE);
+        take(q[i], SIZE, second, 9);
+    }
+    gate_open(&gate);
+    CHECK(cuStreamSynchronize(first));
+    CHECK(cuMemcpyDtoH(host, copy, SIZE));
+    EXPECT(all_are(host, 7, SIZE));
+    for (int i = 0; i < 8; i++) {
+        CHECK(cuMemcpyDtoH(host, q[i], SIZE));
+        EXPECT(all_are(host, 9, SIZE));
+        CHECK(cuMemFreeAsync(q[i], second));
+    }
+    CHECK(cuMemFreeAsync(copy, first));
+}
+
+/* A stream may get what it freed itself at once, and what it does with it stays in order. */
+static void same_stream(void)
+{
+    struct gate gate;
+    CUstream s = stream();
+    CUdeviceptr p = block(SIZE, s), q, copy = block(SIZE, s);
+    gate_close(&gate, s);
+    fill(p, 3, SIZE, s);
+    CHECK(cuMemcpyDtoDAsync(copy, p, SIZE, s));
+    CHECK(cuMemFreeAsync(p, s));
+    q = block(SIZE, s);
+    fill(q, 5, SIZE, s);
+    gate_open(&gate);
+    CHECK(cuMemcpyDtoHAsync(host, copy, SIZE, s));
+    EXPECT(all_are(host, 3, SIZE));
+    CHECK(cuMemcpyDtoHAsync(host, q, SIZE, s));
+    EXPECT(all_are(host, 5, SIZE));
+    printf("%s\n", q == p ? "reused" : "fresh");
+    CHECK(cuMemFreeAsync(q, s));
+    CHECK(cuMemFreeAsync(copy, s));
+}
+
+/* Once the stream has passed the free, another stream may get the memory. */
+static void passed(void)
+{
+    CUstream first = stream(), second = stream();
+    for (int i = 0; i < 20; i++) {
+        CUdeviceptr p = block(SIZE, first);
+        take(p, SIZE, first, i);
+        CHECK(cuMemFreeAsync(p, first));
+        CHECK(cuStreamSynchronize(first));
+        p = block(SIZE, second);
+        take(p, SIZE, second, i + 1);
+        CHECK(cuMemFreeAsync(p, second));
+        CHECK(cuStreamSynchronize(second));
+    }
+    printf("host+registered+managed+mappings: %zu\n",
+           sim_leaks(SIM_LEAK_HOST) + sim_leaks(SIM_LEAK_REGISTERED) + sim_leaks(SIM_LEAK_MANAGED) +
+               sim_leaks(SIM_LEAK_MAPPING));
+}
+
+/* What is freed is gone for every call, whether its stream has passed or not. */
+static void misuse(void)
+{
+    struct gate gate;
+    CUdeviceptr base;
+    size_t size;
+    unsigned type;
+    CUstream s = stream();
+    for (int held = 0; held < 2; held++) {
+        CUdeviceptr p = block(64 * KIB, s);
+        CHECK(cuStreamSynchronize(s));
+        if (held)
+            gate_close(&gate, s);
+        SHOW(cuMemFreeAsync(p + 256, s));
+        SHOW(cuMemFreeAsync(p, s));
+        SHOW(cuMemFreeAsync(p, s));
+        SHOW(cuMemFree(p));
+        SHOW(cuMemsetD8Async(p, 1, 16, s));
+        SHOW(cuMemcpyHtoDAsync(p, host, 16, s));
+        SHOW(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p));
+        SHOW(cuMemGetAddressRange(&base, &size, p));
+        if (held)
+            gate_open(&gate);
+        SHOW(cuStreamSynchronize(s));
+    }
+}
+
+/* Blocks of one kind of request freed by the call of the other kind. */
+static void crossed(void)
+{
+    CUstream s = stream();
+    CUdeviceptr p = block(64 * KIB, s);
+    take(p, 64 * KIB, s, 1);
+    SHOW(cuMemFree(p));
+    SHOW(cuMemFree(p));
+    CHECK(cuMemAlloc(&p, 64 * KIB));
+    take(p, 64 * KIB, s, 2);
+    SHOW(cuMemFreeAsync(p, s));
+    SHOW(cuMemFreeAsync(p, s));
+    SHOW(cuStreamSynchronize(s));
+}
+
+/* Many blocks of four streams, freed in the stream of another with an event between. */
+static void many(void)
+{
+    CUstream s[4];
+    CUevent event;
+    CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    for (int i = 0; i < 4; i++)
+        s[i] = stream();
+    for (int i = 0; i < 200; i++) {
+        size_t bytes = (size_t)(1 + i % 7) * 100 * KIB;
+        CUstream owner = s[i % 4], other = s[(i + 1) % 4];
+        CUdeviceptr p = block(bytes, owner);
+        fill(p, i, bytes, owner);
+        CHECK(cuEventRecord(event, owner));
+        CHECK(cuStreamWaitEvent(other, event, 0));
+        CHECK(cuMemcpyDtoHAsync(host, p, bytes, other));
+        EXPECT(all_are(host, i, bytes));
+        CHECK(cuMemFreeAsync(p, other));
+    }
+    CHECK(cuCtxSynchronize());
+    CHECK(cuEventDestroy(event));
+}
+
+/* Leaves everything to the end of the context: live, parked and waiting blocks. */
+static void left_behind(void)
+{
+    CUdeviceptr p;
+    CUstream s = stream();
+    CHECK(cuMemAlloc(&p, 3 * MIB));
+    CHECK(cuMemAlloc(&p, 4 * KIB));
+    for (int i = 0; i < 10; i++) {
+        p = block((size_t)(i + 1) * 300 * KIB, s);
+        take(p, 4 * KIB, s, i);
+        CHECK(cuMemFreeAsync(p, s));
+    }
+}
+
+/* Destroys a context while it has live and parked blocks; nothing of them may stay. */
+static void destroyed(void)
+{
+    struct gate gate;
+    CUcontext context;
+    CUdeviceptr p;
+    CHECK(cuCtxCreate(&context, NULL, 0, 0));
+    CUstream s = stream();
+    CHECK(cuMemAlloc(&p, 3 * MIB));
+    CHECK(cuMemAlloc(&p, 4 * KIB));
+    p = block(SIZE, s);
+    take(p, SIZE, s, 4);
+    gate_close(&gate, s);
+    CHECK(cuMemFreeAsync(p, s));
+    gate_open(&gate);
+    CHECK(cuCtxDestroy(context));
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario all[] = {
+        {"other_stream", other_stream}, {"same_stream", same_stream}, {"passed", passed},
+        {"misuse", misuse},             {"crossed", crossed},         {"many", many},
+        {"destroyed", destroyed},       {"left_behind", left_behind}};
+    CUcontext context = start_gpu(0);
+    int status = RUN_SCENARIO(all, argc, argv);
+    CHECK(cuCtxSetCurrent(context));
+    end_gpu(0);
+    return status;
+}

@@ -1,0 +1,238 @@
+/* Captures streams into graphs, with memory made before, inside and beside the capture. */
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "program.h"
+
+#define KIB ((size_t)1 << 10)
+#define SIZE (64 * KIB)
+
+static CUcontext context;
+static CUstream stream;
+static CUdeviceptr a, b; /* Made before any capture. */
+static char *in, *out;   /* Pinned. */
+
+static void make_blocks(void)
+{
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemAlloc(&a, SIZE));
+    CHECK(cuMemAlloc(&b, SIZE));
+    CHECK(cuMemAllocHost((void **)&in, SIZE));
+    CHECK(cuMemAllocHost((void **)&out, SIZE));
+    memset(in, 1, SIZE);
+    fill(a, 0, SIZE, stream); /* Loads the kernel, which a capture could not. */
+    CHECK(cuStreamSynchronize(stream));
+}
+
+/* in -> a, the second half of a set to 2, a -> b -> out. */
+static void steps(void)
+{
+    CHECK(cuMemcpyHtoDAsync(a, in, SIZE, stream));
+    CHECK(cuMemsetD8Async(a + SIZE / 2, 2, SIZE / 2, stream));
+    CHECK(cuMemcpyDtoDAsync(b, a, SIZE, stream));
+    fill(b, 3, 16, stream);
+    CHECK(cuMemcpyDtoHAsync(out, b, SIZE, stream));
+}
+
+static void expect_steps(int value)
+{
+    EXPECT(all_are(out, 3, 16) && all_are(out + 16, value, SIZE / 2 - 16));
+    EXPECT(all_are(out + SIZE / 2, 2, SIZE / 2));
+}
+
+static CUgraphExec instantiate(CUgraph graph)
+{
+    CUgraphExec exec;
+    CHECK(cuGraphInstantiate(&exec, graph, 0));
+    return exec;
+}
+
+static void launch(CUgraphExec exec, int times)
+{
+    for (int i = 0; i < times; i++) {
+        memset(in, 10 + i, SIZE);
+        memset(out, 0, SIZE);
+        CHECK(cuGraphLaunch(exec, stream));
+        CHECK(cuStreamSynchronize(stream));
+        expect_steps(10 + i);
+    }
+}
+
+static CUgraph captured(CUstreamCaptureMode mode)
+{
+    CUgraph graph;
+    memset(out, 0, SIZE);
+    CHECK(cuStreamBeginCapture(stream, mode));
+    steps();
+    CHECK(cuStreamEndCapture(stream, &graph));
+    EXPECT(all_are(out, 0, SIZE));
+    return graph;
+}
+
+/* Requests while a capture is under way must not be converted: they stay device memory. */
+static void *request_beside(void *unused)
+{
+    size_t before = sim_leaks(SIM_LEAK_DEVICE), pooled = sim_leaks(SIM_LEAK_POOLED);
+    CUdeviceptr p, q;
+    CUstream other;
+    (void)unused;
+    CHECK(cuCtxSetCurrent(context));
+    SHOW(cuMemAlloc(&p, SIZE));
+    CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    SHOW(cuMemAllocAsync(&q, SIZE, other));
+    EXPECT(sim_leaks(SIM_LEAK_DEVICE) == before + 1);
+    EXPECT(sim_leaks(SIM_LEAK_POOLED) == pooled + 1);
+    SHOW(cuMemFreeAsync(q, other));
+    return NULL;
+}
+
+static void beside(CUstreamCaptureMode mode, bool own_thread)
+{
+    CUgraph graph;
+    pthread_t thread;
+    CHECK(cuStreamBeginCapture(stream, mode));
+    steps();
+    if (own_thread) {
+        request_beside(NULL);
+    } else {
+        CHECK(pthread_create(&thread, NULL, request_beside, NULL));
+        CHECK(pthread_join(thread, NULL));
+    }
+    SHOW(cuStreamEndCapture(stream, &graph));
+    launch(instantiate(graph), 2);
+}
+
+static void thread_local_mode(void)
+{
+    make_blocks();
+    beside(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, false);
+}
+
+static void relaxed_mode(void)
+{
+    make_blocks();
+    beside(CU_STREAM_CAPTURE_MODE_RELAXED, true);
+    beside(CU_STREAM_CAPTURE_MODE_RELAXED, false);
+}
+
+/* Requests inside the captured stream become nodes of the graph. */
+static void inside(void)
+{
+    for (int mode = 0; mode <= CU_STREAM_CAPTURE_MODE_RELAXED; mode++) {
+        CUgraph graph;
+        CUdeviceptr p;
+        if (!mode)
+            make_blocks();
+        size_t nodes = 0;
+        CHECK(cuStreamBeginCapture(stream, (CUstreamCaptureMode)mode));
+        CHECK(cuMemAllocAsync(&p, SIZE, stream));
+        CHECK(cuMemcpyHtoDAsync(p, in, SIZE, stream));
+        CHECK(cuMemcpyDtoHAsync(out, p, SIZE, stream));
+        CHECK(cuMemFreeAsync(p, stream));
+        CHECK(cuStreamEndCapture(stream, &graph));
+        CHECK(cuGraphGetNodes(graph, NULL, &nodes));
+        printf("%zu nodes\n", nodes);
+        CUgraphExec exec = instantiate(graph);
+        memset(in, 40 + mode, SIZE);
+        CHECK(cuGraphLaunch(exec, stream));
+        CHECK(cuStreamSynchronize(stream));
+        EXPECT(all_are(out, 40 + mode, SIZE));
+    }
+}
+
+/* Calls that a capture in global mode forbids are refused with the driver's codes, and end it. */
+static void forbidden(void)
+{
+    CUdeviceptr p = 0;
+    CUgraph graph = NULL;
+    make_blocks();
+    for (int call = 0; call < 3; call++) {
+        CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        steps();
+        if (call == 0)
+            SHOW(cuMemAlloc(&p, SIZE));
+        else if (call == 1)
+            SHOW(cuMemFree(a));
+        else
+            SHOW(cuMemAlloc(&p, 0));
+        SHOW(cuStreamEndCapture(stream, &graph));
+    }
+    launch(instantiate(captured(CU_STREAM_CAPTURE_MODE_GLOBAL)), 1);
+}
+
+/* Calls that a capture in global mode allows do not end it, whatever libzc does for them. */
+static void allowed(void)
+{
+    size_t bytes, total;
+    unsigned type;
+    CUdeviceptr base, p, q;
+    CUstream other;
+    CUgraph graph;
+    make_blocks();
+    CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemAllocAsync(&p, SIZE, other));
+    CHECK(cuMemAllocAsync(&q, SIZE, other));
+    CHECK(cuMemFreeAsync(q, other));
+    CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    steps();
+    SHOW(cuMemGetInfo(&bytes, &total));
+    SHOW(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, a));
+    SHOW(cuMemGetAddressRange(&base, &bytes, a));
+    SHOW(cuMemcpyHtoDAsync(p, in, SIZE, other));
+    SHOW(cuMemcpyDtoHAsync(out, p, 16, other));
+    SHOW(cuMemsetD8Async(p, 1, SIZE, other));
+    SHOW(cuMemFreeAsync(p, other));
+    SHOW(cuStreamEndCapture(stream, &graph));
+    CHECK(cuStreamSynchronize(other));
+    launch(instantiate(graph), 2);
+}
+
+/* Only launches move anything: one graph never launched, one launched five times. */
+static void launches(void)
+{
+    make_blocks();
+    instantiate(captured(CU_STREAM_CAPTURE_MODE_GLOBAL));
+    launch(instantiate(captured(CU_STREAM_CAPTURE_MODE_RELAXED)), 5);
+}
+
+/* Changes an executable graph: one node's parameters, then all from another graph. */
+static void updates(void)
+{
+    CUgraphNode nodes[8];
+    CUgraphExecUpdateResultInfo info;
+    size_t count = 8;
+    make_blocks();
+    CUgraph graph = captured(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    CUgraphExec exec = instantiate(graph);
+    launch(exec, 1);
+    CHECK(cuGraphGetNodes(graph, nodes, &count));
+    for (size_t i = 0; i < count; i++) {
+        CUgraphNodeType type;
+        CUDA_MEMCPY3D copy;
+        CUDA_MEMSET_NODE_PARAMS set;
+        CHECK(cuGraphNodeGetType(nodes[i], &type));
+        if (type == CU_GRAPH_NODE_TYPE_MEMSET) {
+            CHECK(cuGraphMemsetNodeGetParams(nodes[i], &set));
+            set.width /= 2;
+            CHECK(cuGraphExecMemsetNodeSetParams(exec, nodes[i], &set, context));
+        } else if (type == CU_GRAPH_NODE_TYPE_MEMCPY) {
+            CHECK(cuGraphMemcpyNodeGetParams(nodes[i], &copy));
+            copy.WidthInBytes /= 4;
+            CHECK(cuGraphExecMemcpyNodeSetParams(exec, nodes[i], &copy, context));
+        }
+    }
+    CHECK(cuGraphLaunch(exec, stream));
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuGraphExecUpdate(exec, captured(CU_STREAM_CAPTURE_MODE_GLOBAL), &info));
+    launch(exec, 2);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario all[] = {
+        {"thread_local", thread_local_mode}, {"relaxed", relaxed_mode}, {"inside", inside},
+        {"forbidden", forbidden},            {"allowed", allowed},      {"launches", launches},
+        {"updates", updates}};
+    context = start_gpu(0);
+    return RUN_SCENARIO(all, argc, argv);
+}

@@ -1,0 +1,194 @@
+/* Forks in the ways that programs fork, with CUDA in the parent, the child, or both.  A parent copies
+ * PARENT bytes, a child CHILD bytes, so that their counts can be told apart. */
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/wait.h>
+
+#include "program.h"
+
+#define PARENT ((size_t)3000)
+#define CHILD ((size_t)500)
+#define FORKS 200
+#define THREADS 8
+
+static const char *self; /* Path of this program. */
+
+/* One block, one copy up, one down. */
+static void use_gpu(size_t bytes)
+{
+    char host[PARENT];
+    CUdeviceptr p;
+    start_gpu(0);
+    CHECK(cuMemAlloc(&p, bytes));
+    memset(host, 7, bytes);
+    CHECK(cuMemcpyHtoD(p, host, bytes));
+    memset(host, 0, bytes);
+    CHECK(cuMemcpyDtoH(host, p, bytes));
+    EXPECT(all_are(host, 7, bytes));
+    CHECK(cuMemFree(p));
+}
+
+/* Ends as well as the child did. */
+static void expect_child(pid_t child)
+{
+    int status = 0;
+    EXPECT(child > 0);
+    EXPECT(waitpid(child, &status, 0) == child);
+    EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void before_init(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        use_gpu(CHILD);
+        exit(0);
+    }
+    expect_child(child);
+    use_gpu(PARENT);
+}
+
+/* What a child gets whose parent has used CUDA: the driver's own codes, for blocks of the parent too. */
+static void ask_in_child(CUdeviceptr p)
+{
+    CUdeviceptr q;
+    char host[16] = "";
+    size_t size;
+    unsigned type;
+    SHOW(cuInit(0));
+    SHOW(cuMemAlloc(&q, 1000));
+    SHOW(cuMemcpyHtoD(p, host, sizeof(host)));
+    SHOW(cuMemcpyHtoDAsync(p, host, sizeof(host), NULL));
+    SHOW(cuMemsetD8(p, 0, 16));
+    SHOW(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p));
+    SHOW(cuMemGetAddressRange(&q, &size, p));
+    SHOW(cuMemGetInfo(&size, &size));
+    SHOW(cuMemFreeAsync(p, NULL));
+    SHOW(cuMemFree(p));
+    fflush(stdout);
+}
+
+static void after_init(void)
+{
+    CUdeviceptr p;
+    char host[16];
+    use_gpu(PARENT);
+    CHECK(cuMemAlloc(&p, 4096));
+    CHECK(cuMemsetD8(p, 5, 4096));
+    pid_t child = fork();
+    if (child == 0) {
+        ask_in_child(p);
+        exit(0);
+    }
+    expect_child(child);
+    CHECK(cuMemcpyDtoH(host, p, sizeof(host)));
+    EXPECT(all_are(host, 5, sizeof(host)));
+    CHECK(cuMemFree(p));
+}
+
+static void *fork_in_thread(void *unused)
+{
+    before_init();
+    return unused;
+}
+
+static void from_thread(void)
+{
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, fork_in_thread, NULL));
+    CHECK(pthread_join(thread, NULL));
+}
+
+static void use(void)
+{
+    use_gpu(CHILD);
+}
+
+static void with_exec(void)
+{
+    use_gpu(PARENT);
+    pid_t child = fork();
+    if (child == 0) {
+        execl(self, self, "use", (char *)NULL);
+        _exit(127);
+    }
+    expect_child(child);
+}
+
+static void with_vfork(void)
+{
+    use_gpu(PARENT);
+    pid_t child = vfork();
+    if (child == 0) {
+        execl(self, self, "use", (char *)NULL);
+        _exit(127);
+    }
+    expect_child(child);
+}
+
+/* Becomes a daemon first and uses CUDA then, as services do. */
+static void as_daemon(void)
+{
+    int done[2];
+    char byte = 0;
+    EXPECT(pipe(done) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        EXPECT(daemon(1, 1) == 0);
+        use_gpu(CHILD);
+        EXPECT(write(done[1], "y", 1) == 1);
+        exit(0);
+    }
+    expect_child(child);
+    close(done[1]);
+    EXPECT(read(done[0], &byte, 1) == 1 && byte == 'y');
+    EXPECT(read(done[0], &byte, 1) == 0); /* The daemon has ended. */
+}
+
+static atomic_bool stop;
+static CUcontext context;
+
+static void *allocate(void *unused)
+{
+    char host[1000] = "";
+    CHECK(cuCtxSetCurrent(context));
+    while (!atomic_load(&stop)) {
+        CUdeviceptr p;
+        CHECK(cuMemAlloc(&p, sizeof(host)));
+        CHECK(cuMemcpyHtoD(p, host, sizeof(host)));
+        CHECK(cuMemFree(p));
+        free(malloc(100));
+    }
+    return unused;
+}
+
+static void storm(void)
+{
+    pthread_t threads[THREADS];
+    CUdeviceptr p;
+    context = start_gpu(0);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, allocate, NULL));
+    for (int i = 0; i < FORKS; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            EXPECT(cuMemAlloc(&p, 100) == CUDA_ERROR_NOT_INITIALIZED);
+            EXPECT(cuMemFree(4096) == CUDA_ERROR_NOT_INITIALIZED);
+            i % 2 ? exit(0) : _exit(0);
+        }
+        expect_child(child);
+    }
+    atomic_store(&stop, true);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_join(threads[i], NULL));
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario all[] = {
+        {"before_init", before_init}, {"after_init", after_init}, {"from_thread", from_thread},
+        {"with_exec", with_exec},     {"with_vfork", with_vfork}, {"as_daemon", as_daemon},
+        {"storm", storm},             {"use", use}};
+    self = argv[0];
+    return RUN_SCENARIO(all, argc, argv);
+}

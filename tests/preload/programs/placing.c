@@ -1,0 +1,305 @@
+/* Uses device memory in the ways whose order or meaning a place could change, and checks every byte. */
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "program.h"
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+
+static char host[8 * MIB];
+
+static CUdeviceptr block(size_t bytes)
+{
+    CUdeviceptr p;
+    CHECK(cuMemAlloc(&p, bytes));
+    return p;
+}
+
+static CUstream stream(unsigned flags)
+{
+    CUstream s;
+    CHECK(cuStreamCreate(&s, flags));
+    return s;
+}
+
+/* Prints what the simulated driver holds when one block of each request lives: "class count". */
+static void kinds(void)
+{
+    static const char *const names[] = {"device", "pooled",      "host",    "registered",
+                                        "managed", "reservation", "mapping", "handle"};
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUmemoryPool pool;
+    CUdeviceptr p[5];
+    size_t pitch;
+    CHECK(cuMemPoolCreate(&pool, &props));
+    p[0] = block(4 * KIB);
+    p[1] = block(4 * MIB);
+    CHECK(cuMemAllocPitch(&p[2], &pitch, 100, 10, 4));
+    CHECK(cuMemAllocAsync(&p[3], 64 * KIB, NULL));
+    CHECK(cuMemAllocFromPoolAsync(&p[4], 2 * MIB, pool, NULL));
+    for (int i = SIM_LEAK_DEVICE; i <= SIM_LEAK_HANDLE; i++)
+        if (sim_leaks((enum sim_leak_class)i))
+            printf("%s %zu\n", names[i], sim_leaks((enum sim_leak_class)i));
+    for (int i = 0; i < 3; i++)
+        CHECK(cuMemFree(p[i]));
+    for (int i = 3; i < 5; i++)
+        CHECK(cuMemFreeAsync(p[i], NULL));
+    CHECK(cuMemPoolDestroy(pool));
+}
+
+/* A kernel on device 1 writes a block of device 0, and a copy between the devices reads it. */
+static void peer(void)
+{
+    CUcontext first, second;
+    CHECK(cuInit(0));
+    first = start_gpu(0);
+    CUdeviceptr p = block(64 * KIB), big = block(3 * MIB);
+    second = start_gpu(1);
+    CHECK(cuCtxEnablePeerAccess(first, 0));
+    fill(p, 7, 64 * KIB, NULL);
+    fill(big, 8, 3 * MIB, NULL);
+    CUdeviceptr q = block(64 * KIB);
+    CHECK(cuMemcpyPeer(q, second, p, first, 64 * KIB));
+    CHECK(cuMemcpyDtoH(host, q, 64 * KIB));
+    EXPECT(all_are(host, 7, 64 * KIB));
+    CHECK(cuMemcpyDtoH(host, big, 3 * MIB));
+    EXPECT(all_are(host, 8, 3 * MIB));
+    CHECK(cuCtxSetCurrent(first));
+    CHECK(cuMemFree(p));
+    CHECK(cuMemFree(big));
+    CHECK(cuCtxSetCurrent(second));
+    CHECK(cuMemFree(q));
+    end_gpu(1);
+}
+
+static void *open_late(void *gate)
+{
+    usleep(40000);
+    gate_open(gate);
+    return NULL;
+}
+
+/* Synchronous copies in the legacy stream wait for what blocking streams were given before. */
+static void sync_order(void)
+{
+    struct gate gate;
+    pthread_t opener;
+    CUdeviceptr p = block(2 * MIB), q = block(2 * MIB);
+    CUstream s = stream(CU_STREAM_DEFAULT);
+    CHECK(cuMemsetD8(p, 1, 2 * MIB));
+    gate_close(&gate, s);
+    fill(p, 9, 2 * MIB, s);
+    CHECK(pthread_create(&opener, NULL, open_late, &gate));
+    CHECK(cuMemcpyDtoH(host, p, 2 * MIB));
+    EXPECT(all_are(host, 9, 2 * MIB));
+    CHECK(pthread_join(opener, NULL));
+    gate_close(&gate, s);
+    fill(p, 3, 2 * MIB, s);
+    CHECK(pthread_create(&opener, NULL, open_late, &gate));
+    CHECK(cuMemcpyDtoD(q, p, 2 * MIB));
+    CHECK(cuMemcpyDtoH(host, q, 2 * MIB));
+    EXPECT(all_are(host, 3, 2 * MIB));
+    CHECK(pthread_join(opener, NULL));
+    gate_close(&gate, s);
+    fill(p, 4, 2 * MIB, s);
+    CHECK(pthread_create(&opener, NULL, open_late, &gate));
+    memset(host, 5, 2 * MIB);
+    CHECK(cuMemcpyHtoD(p, host, 2 * MIB));
+    CHECK(cuMemcpyDtoH(host, p, 2 * MIB));
+    EXPECT(all_are(host, 5, 2 * MIB));
+    CHECK(pthread_join(opener, NULL));
+}
+
+/* Asynchronous calls return while their stream waits for something that the program does later. */
+static void no_hang(void)
+{
+    struct gate gate;
+    void *pinned;
+    CUdeviceptr p = block(256 * KIB), q = block(256 * KIB);
+    CUstream s = stream(CU_STREAM_NON_BLOCKING);
+    CHECK(cuMemAllocHost(&pinned, 256 * KIB));
+    memset(pinned, 1, 256 * KIB);
+    memset(host, 2, 256 * KIB);
+    gate_close(&gate, s);
+    CHECK(cuMemcpyHtoDAsync(p, pinned, 128 * KIB, s));
+    CHECK(cuMemcpyHtoDAsync(p + 128 * KIB, host, 128 * KIB, s));
+    memset(host, 9, 256 * KIB); /* The source was pageable: the program may use it again. */
+    CHECK(cuMemcpyDtoDAsync(q, p, 256 * KIB, s));
+    CHECK(cuMemsetD8Async(p, 6, 256 * KIB, s));
+    CHECK(cuMemcpyDtoHAsync(pinned, q, 256 * KIB, s));
+    EXPECT(cuStreamQuery(s) == CUDA_ERROR_NOT_READY);
+    EXPECT(all_are(pinned, 1, 256 * KIB));
+    gate_open(&gate);
+    CHECK(cuStreamSynchronize(s));
+    EXPECT(all_are(pinned, 1, 128 * KIB));
+    EXPECT(all_are((char *)pinned + 128 * KIB, 2, 128 * KIB));
+    CHECK(cuMemcpyDtoH(host, p, 256 * KIB));
+    EXPECT(all_are(host, 6, 256 * KIB));
+}
+
+/* A copy to pageable memory has arrived when the call returns. */
+static void arrived(void)
+{
+    struct gate gate;
+    pthread_t opener;
+    CUdeviceptr p = block(64 * KIB);
+    CUstream s = stream(CU_STREAM_NON_BLOCKING);
+    gate_close(&gate, s);
+    fill(p, 3, 64 * KIB, s);
+    CHECK(pthread_create(&opener, NULL, open_late, &gate));
+    CHECK(cuMemcpyDtoHAsync(host, p, 64 * KIB, s));
+    EXPECT(all_are(host, 3, 64 * KIB));
+    CHECK(pthread_join(opener, NULL));
+}
+
+/* Large pageable sources, for which the call may wait, can be used again as well. */
+static void large_source(void)
+{
+    struct gate gate;
+    pthread_t opener;
+    CUdeviceptr p = block(4 * MIB);
+    CUstream s = stream(CU_STREAM_NON_BLOCKING);
+    memset(host, 4, 4 * MIB);
+    gate_close(&gate, s);
+    CHECK(pthread_create(&opener, NULL, open_late, &gate));
+    CHECK(cuMemcpyHtoDAsync(p, host, 4 * MIB, s));
+    memset(host, 8, 4 * MIB);
+    CHECK(cuStreamSynchronize(s));
+    CHECK(cuMemcpyDtoH(host, p, 4 * MIB));
+    EXPECT(all_are(host, 4, 4 * MIB));
+    CHECK(pthread_join(opener, NULL));
+}
+
+/* Writes 1, 2, 3... and reads them back through a pitched block and an array. */
+static void rectangles(void)
+{
+    static unsigned char in[40][60], out[40][60];
+    CUdeviceptr p;
+    size_t pitch;
+    CUarray array;
+    CUDA_ARRAY_DESCRIPTOR desc = {60, 40, CU_AD_FORMAT_UNSIGNED_INT8, 1};
+    for (int i = 0; i < 2400; i++)
+        in[i / 60][i % 60] = (unsigned char)(i * 7);
+    CHECK(cuMemAllocPitch(&p, &pitch, 60, 40, 4));
+    CHECK(cuArrayCreate(&array, &desc));
+    CHECK(cuMemsetD2D8(p, pitch, 0xEE, 60, 40));
+    CUDA_MEMCPY2D up = {.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = in, .srcPitch = 60,
+                        .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = p, .dstPitch = pitch,
+                        .WidthInBytes = 60, .Height = 40};
+    CUDA_MEMCPY2D over = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = p, .srcPitch = pitch,
+                          .dstMemoryType = CU_MEMORYTYPE_ARRAY, .dstArray = array,
+                          .WidthInBytes = 60, .Height = 40};
+    CUDA_MEMCPY2D back = {.srcMemoryType = CU_MEMORYTYPE_ARRAY, .srcArray = array,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = p, .dstPitch = pitch,
+                          .WidthInBytes = 60, .Height = 40};
+    CUDA_MEMCPY2D down = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = p, .srcPitch = pitch,
+                          .srcXInBytes = 5, .srcY = 3, .dstMemoryType = CU_MEMORYTYPE_HOST,
+                          .dstHost = out, .dstPitch = 60, .dstXInBytes = 5, .dstY = 3,
+                          .WidthInBytes = 50, .Height = 30};
+    CHECK(cuMemcpy2D(&up));
+    CHECK(cuMemcpy2DAsync(&over, NULL));
+    CHECK(cuMemsetD2D32(p, pitch, 0, 15, 40));
+    CHECK(cuMemcpy2D(&back));
+    CHECK(cuMemcpy2DUnaligned(&down));
+    for (int y = 0; y < 40; y++)
+        for (int x = 0; x < 60; x++)
+            EXPECT(out[y][x] == (y >= 3 && y < 33 && x >= 5 && x < 55 ? in[y][x] : 0));
+    CHECK(cuMemcpyDtoA(array, 0, p, 60));
+    CHECK(cuMemcpyAtoD(p + pitch, array, 0, 60));
+    CHECK(cuMemcpyDtoH(out, p + pitch, 60));
+    EXPECT(!memcmp(out, in, 60));
+    CHECK(cuArrayDestroy(array));
+    CHECK(cuMemFree(p));
+}
+
+/* A box of 8 x 6 x 4 bytes out of one of 16 x 10 x 6. */
+static void boxes(void)
+{
+    static unsigned char in[6][10][16], out[4][6][8];
+    for (int i = 0; i < 960; i++)
+        (&in[0][0][0])[i] = (unsigned char)(i * 3);
+    CUdeviceptr p = block(sizeof(in)), q = block(sizeof(out));
+    CHECK(cuMemcpyHtoD(p, in, sizeof(in)));
+    CUDA_MEMCPY3D cut = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = p, .srcPitch = 16,
+                         .srcHeight = 10, .srcXInBytes = 2, .srcY = 1, .srcZ = 1,
+                         .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = q, .dstPitch = 8,
+                         .dstHeight = 6, .WidthInBytes = 8, .Height = 6, .Depth = 4};
+    CHECK(cuMemcpy3D(&cut));
+    CHECK(cuMemcpyDtoH(out, q, sizeof(out)));
+    for (int z = 0; z < 4; z++)
+        for (int y = 0; y < 6; y++)
+            EXPECT(!memcmp(out[z][y], &in[z + 1][y + 1][2], 8));
+    cut.dstMemoryType = CU_MEMORYTYPE_HOST;
+    cut.dstHost = out;
+    memset(out, 0, sizeof(out));
+    CHECK(cuMemcpy3DAsync(&cut, NULL));
+    CHECK(cuStreamSynchronize(NULL));
+    for (int z = 0; z < 4; z++)
+        for (int y = 0; y < 6; y++)
+            EXPECT(!memcmp(out[z][y], &in[z + 1][y + 1][2], 8));
+}
+
+/* Copies between a small and a large block, of which a policy may convert one. */
+static void mixed(void)
+{
+    CUdeviceptr small = block(4 * KIB), large = block(2 * MIB);
+    CUstream s = stream(CU_STREAM_DEFAULT);
+    for (int i = 1; i <= 50; i++) {
+        fill(small, i, 4 * KIB, s);
+        CHECK(cuMemcpyDtoDAsync(large + MIB, small, 4 * KIB, s));
+        CHECK(cuMemcpyDtoDAsync(small, large + MIB, 2 * KIB, s));
+        CHECK(cuMemcpyDtoHAsync(host, large + MIB, 4 * KIB, s));
+        EXPECT(all_are(host, i, 4 * KIB));
+        CHECK(cuMemcpy((CUdeviceptr)host, small, 4 * KIB));
+        EXPECT(all_are(host, i, 4 * KIB));
+    }
+}
+
+static atomic_int held; /* The first thread's stream waits. */
+static struct gate per_thread_gate;
+
+static void *hold_own_stream(void *context)
+{
+    CHECK(cuCtxSetCurrent(context));
+    gate_close(&per_thread_gate, CU_STREAM_PER_THREAD);
+    atomic_store(&held, 1);
+    CHECK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    return NULL;
+}
+
+/* The default stream of one thread does not wait for that of another. */
+static void per_thread(void)
+{
+    CUcontext context;
+    pthread_t holder;
+    CUdeviceptr p = block(64 * KIB);
+    CHECK(cuCtxGetCurrent(&context));
+    CHECK(pthread_create(&holder, NULL, hold_own_stream, context));
+    while (!atomic_load(&held))
+        usleep(1000);
+    memset(host, 1, 64 * KIB);
+    CHECK(cuMemcpyHtoDAsync(p, host, 64 * KIB, CU_STREAM_PER_THREAD));
+    CHECK(cuMemcpyDtoHAsync(host + MIB, p, 64 * KIB, CU_STREAM_PER_THREAD));
+    EXPECT(all_are(host + MIB, 1, 64 * KIB));
+    fill(p, 2, 64 * KIB, CU_STREAM_PER_THREAD);
+    CHECK(cuMemcpyDtoHAsync(host, p, 64 * KIB, CU_STREAM_PER_THREAD));
+    EXPECT(all_are(host, 2, 64 * KIB));
+    gate_open(&per_thread_gate);
+    CHECK(pthread_join(holder, NULL));
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario all[] = {
+        {"kinds", kinds},     {"peer", peer},         {"sync_order", sync_order},
+        {"no_hang", no_hang}, {"arrived", arrived},   {"large_source", large_source},
+        {"boxes", boxes},     {"mixed", mixed},       {"rectangles", rectangles},
+        {"per_thread", per_thread}};
+    CUcontext context = start_gpu(0);
+    int status = RUN_SCENARIO(all, argc, argv);
+    CHECK(cuCtxSetCurrent(context));
+    end_gpu(0);
+    return status;
+}

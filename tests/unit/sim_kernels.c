@@ -1,0 +1,152 @@
+/* Kernels of the simulated driver: arguments, faults, variables, arrays. */
+#include "sim_test.h"
+
+static int variable = 5;
+static CUmodule module;
+
+/* out[0] = add + blocks */
+static int store(void *const *args, const struct sim_launch *l)
+{
+    int *out = sim_gpu_pointer_write(*(CUdeviceptr *)args[0]);
+    if (!out)
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    usleep(20000);
+    *out = *(int *)args[1] + (int)l->gridDim[0];
+    return CUDA_SUCCESS;
+}
+
+/* Writes where no device has memory. */
+static int stray(void *const *args, const struct sim_launch *l)
+{
+    (void)l;
+    **(volatile int **)args[0] = 1;
+    return CUDA_SUCCESS;
+}
+
+static CUfunction function(const char *name)
+{
+    CUfunction f;
+    ok(cuModuleGetFunction(&f, module, name));
+    return f;
+}
+
+static void start(void)
+{
+    static const size_t sizes[] = {8, 4};
+    CUcontext ctx;
+    ok(cuInit(0));
+    ok(cuCtxCreate_v2(&ctx, 0, 0));
+    sim_kernel_register("store", store, 2, sizes);
+    sim_kernel_register("stray", stray, 1, sizes);
+    sim_global_register("variable", &variable, sizeof variable);
+    ok(cuModuleLoadData(&module, "image"));
+}
+
+static void arguments_are_copied_at_the_launch(void **state)
+{
+    CUdeviceptr d;
+    CUstream s;
+    int add = 10, got;
+    void *args[] = {&d, &add};
+    (void)state;
+    start();
+    ok(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    ok(cuMemAlloc_v2(&d, 4));
+    ok(cuLaunchKernel(function("store"), 3, 1, 1, 32, 1, 1, 0, s, args, NULL));
+    add = 100;
+    ok(cuStreamSynchronize(s));
+    ok(cuMemcpyDtoH_v2(&got, d, 4));
+    assert_int_equal(13, got);
+    refused(CUDA_ERROR_INVALID_VALUE,
+            cuLaunchKernel(function("store"), 0, 1, 1, 1, 1, 1, 0, s, args, NULL));
+    refused(CUDA_ERROR_INVALID_VALUE,
+            cuLaunchKernel(function("store"), 1, 1, 1, 2048, 1, 1, 0, s, args, NULL));
+    ok(cuMemFree_v2(d));
+    ok(cuStreamDestroy_v2(s));
+}
+
+static void variables_have_device_addresses(void **state)
+{
+    CUdeviceptr d;
+    size_t size;
+    int value = 6;
+    (void)state;
+    ok(cuModuleGetGlobal_v2(&d, &size, module, "variable"));
+    assert_int_equal(sizeof variable, size);
+    ok(cuMemcpyHtoD_v2(d, &value, 4));
+    assert_int_equal(6, variable);
+    refused(CUDA_ERROR_NOT_FOUND, cuModuleGetGlobal_v2(&d, &size, module, "other"));
+}
+
+static void arrays_take_copies_within_their_extent(void **state)
+{
+    CUDA_ARRAY_DESCRIPTOR desc = {8, 4, CU_AD_FORMAT_UNSIGNED_INT8, 1};
+    CUarray a;
+    char in[32], out[32] = {0};
+    CUDA_MEMCPY2D c = {.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = in, .srcPitch = 8};
+    (void)state;
+    for (int i = 0; i < 32; i++)
+        in[i] = (char)i;
+    ok(cuArrayCreate_v2(&a, &desc));
+    c.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+    c.dstArray = a;
+    c.WidthInBytes = 8;
+    c.Height = 4;
+    ok(cuMemcpy2D_v2(&c));
+    ok(cuMemcpyAtoH_v2(out, a, 8, 8)); /* the second row */
+    assert_memory_equal(in + 8, out, 8);
+    c.dstXInBytes = 1;
+    refused(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D_v2(&c));
+    ok(cuArrayDestroy(a));
+    refused(CUDA_ERROR_INVALID_HANDLE, cuArrayDestroy(a));
+}
+
+static void a_stray_write_is_a_sticky_error_and_not_the_end_of_the_process(void **state)
+{
+    CUdeviceptr d, other;
+    CUcontext bad, good;
+    void *args[] = {&d};
+    (void)state;
+    ok(cuCtxGetCurrent(&bad));
+    ok(cuMemAlloc_v2(&d, 4));
+    ok(cuLaunchKernel(function("stray"), 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
+    refused(CUDA_ERROR_ILLEGAL_ADDRESS, cuCtxSynchronize());
+    refused(CUDA_ERROR_ILLEGAL_ADDRESS, cuMemAlloc_v2(&other, 4));
+    ok(cuCtxCreate_v2(&good, 0, 0));
+    ok(cuMemAlloc_v2(&other, 4));
+    ok(cuMemFree_v2(other));
+    ok(cuCtxDestroy_v2(good));
+    ok(cuCtxDestroy_v2(bad));
+}
+
+static void a_kernel_on_freed_memory_fails_with_700(void **state)
+{
+    CUdeviceptr d;
+    CUstream s, t;
+    CUcontext ctx;
+    int add = 1;
+    void *args[] = {&d, &add};
+    (void)state;
+    ok(cuCtxCreate_v2(&ctx, 0, 0));
+    ok(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    ok(cuStreamCreate(&t, CU_STREAM_NON_BLOCKING));
+    ok(cuMemAllocAsync(&d, 4, s));
+    ok(cuMemFreeAsync(d, s));
+    ok(cuStreamSynchronize(s));
+    ok(cuLaunchKernel(function("store"), 1, 1, 1, 1, 1, 1, 0, t, args, NULL));
+    refused(CUDA_ERROR_ILLEGAL_ADDRESS, cuStreamSynchronize(t));
+    ok(cuCtxDestroy_v2(ctx));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        sim_test(arguments_are_copied_at_the_launch),
+        sim_test(variables_have_device_addresses),
+        sim_test(arrays_take_copies_within_their_extent),
+        sim_test(a_stray_write_is_a_sticky_error_and_not_the_end_of_the_process),
+        sim_test(a_kernel_on_freed_memory_fails_with_700),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,45 @@
+/* What the tests of the simulated driver share: cmocka, a context, expectations of CUDA codes. */
+#ifndef SIM_TEST_H
+#define SIM_TEST_H
+
+#define __CUDA_API_VERSION_INTERNAL /* each ABI version under its own name */
+#include <cuda.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "sim/sim.h"
+
+#define ok(call) assert_int_equal(CUDA_SUCCESS, (call))
+#define refused(code, call) assert_int_equal((code), (call))
+#define MIB ((size_t)1 << 20)
+
+/* A group's setup: cuInit and the primary context of device 0, current. */
+static inline int sim_test_start(void **state)
+{
+    CUcontext ctx;
+    (void)state;
+    ok(cuInit(0));
+    ok(cuDevicePrimaryCtxRetain(&ctx, 0));
+    ok(cuCtxSetCurrent(ctx));
+    return 0;
+}
+
+/* After each test: nothing may be left. */
+static inline int sim_test_clean(void **state)
+{
+    (void)state;
+    sim_fail(NULL, CUDA_SUCCESS, 0);
+    return sim_leaks(SIM_LEAK_CLASSES) == 0 ? 0 : -1;
+}
+
+#define sim_test(f) cmocka_unit_test_setup_teardown(f, NULL, sim_test_clean)
+#define sim_main(tests)                                                                            \
+    (cmocka_set_message_output(CM_OUTPUT_TAP), cmocka_run_group_tests(tests, sim_test_start, NULL))
+
+#endif
