@@ -49,8 +49,8 @@ static void resolve_box(struct zc_box *b)
     if (zc_hostheap_owns(b->address))
         resolve_host(b);
     b->asked = b->block ? (enum zc_kind)b->block->asked : unknown_kind(b);
-    b->real = b->block ? (enum zc_kind)__atomic_load_n(&b->block->real, __ATOMIC_RELAXED)
-                       : b->asked;
+    b->real =
+        b->block ? (enum zc_kind)__atomic_load_n(&b->block->real, __ATOMIC_RELAXED) : b->asked;
 }
 
 void zc_copy_resolve(struct zc_copy *c)
@@ -158,7 +158,9 @@ bool zc_copy_begin(struct zc_copy *c)
     }
     use_host(&c->dst, c->bytes);
     use_host(&c->src, c->bytes);
-    if (c->prefetch && !c->dst.extent) { /* Only managed memory can be prefetched, and the program has none here. */
+    if (c->prefetch &&
+        !c->dst
+             .extent) { /* Only managed memory can be prefetched, and the program has none here. */
         c->result = CUDA_ERROR_INVALID_VALUE;
         return true;
     }

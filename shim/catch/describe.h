@@ -59,7 +59,7 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
     c->fn = fn;
     c->flavour = flavour;
     c->on = zc_life_on();
-    c->async = c->linear = c->set = c->prefetch = c->peer = false;
+    c->async = c->linear = c->set = c->prefetch = c->peer = c->wait = false;
     c->outcome = ZC_MOVED;
     c->stream = NULL;
     c->dst.side = c->src.side = ZC_SIDE_NONE;
@@ -67,6 +67,8 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
     c->dst.address = c->src.address = 0;
     c->dst.span = c->src.span = 0;
     c->dst.block = c->src.block = NULL;
+    c->dst.extent = c->src.extent = NULL;
+    c->dst.staged = c->src.staged = false;
     c->bytes = 0;
     c->result = CUDA_SUCCESS;
     c->start = c->on ? zc_ticks() : 0;

@@ -8,8 +8,12 @@
 static void track(const struct zc_entry *entry, enum zc_api api, void *memory, size_t bytes,
                   uint32_t flags)
 {
-    struct zc_ask ask = {.entry = entry, .api = api, .size = bytes, .asked = ZC_KIND_PINNED,
-                         .flags = flags, .home = ZC_PLACE_PINNED};
+    struct zc_ask ask = {.entry = entry,
+                         .api = api,
+                         .size = bytes,
+                         .asked = ZC_KIND_PINNED,
+                         .flags = flags,
+                         .home = ZC_PLACE_PINNED};
     if (memory && bytes && zc_ask_begin(&ask))
         zc_ask_track(&ask, (CUdeviceptr)memory, NULL, NULL, NULL);
 }
@@ -58,8 +62,8 @@ static bool in_heap(const void *p)
     return zc_hostheap_owns((uint64_t)(uintptr_t)p);
 }
 
-/* Memory of the host heap that the program registers itself is its own from there on: libzc takes its
- * registration back, so that the driver answers. */
+/* Memory of the host heap that the program registers itself is its own from there on: libzc takes
+ * its registration back, so that the driver answers. */
 ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
 {
     if (is_converted(p))

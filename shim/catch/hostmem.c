@@ -17,12 +17,13 @@
 #include "place/limits.h"
 #include "place/workers.h"
 
-#define CAUSES 8 /* Different reasons why requests stay pageable; a reason is a string constant. */
+#define CAUSES 8 /* Different reasons why requests stay pageable; a reason is a string constant.   \
+                  */
 
 size_t zc_hostmem_threshold = ZC_HOST_MIN;
 
-static uint32_t ready;                 /* 1: the threshold is the policy's; atomic. */
-static const char *causes[CAUSES];     /* Reasons met, each once; atomic. */
+static uint32_t ready;                       /* 1: the threshold is the policy's; atomic. */
+static const char *causes[CAUSES];           /* Reasons met, each once; atomic. */
 static const struct zc_rule *blamed[CAUSES]; /* Rule of the first request with that reason. */
 
 static const uint64_t host_apis =
@@ -216,8 +217,8 @@ static void fill(struct zc_slot *slot, const struct zc_hostmem_ask *ask, uint32_
 static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct zc_rule *rule)
 {
     bool bound = (rule->given & ZC_KEY_BIT(ZC_KEY_NUMA)) && !rule->numa.local;
-    const struct zc_host_want want = {ask->size, ask->alignment,
-                                      bound ? (int)rule->numa.node : -1, ask->zero};
+    const struct zc_host_want want = {ask->size, ask->alignment, bound ? (int)rule->numa.node : -1,
+                                      ask->zero};
     struct zc_slot *slot = NULL;
     const char *why = "";
     void *p = zc_hostheap_get(&want, &slot, &why);

@@ -9,8 +9,9 @@
 #include "ledger/block.h"
 #include "policy/policy.h"
 
-/* Requests below this many bytes go to libc: 64 KiB until the policy is known, then what the smallest
- * rule for host requests asks for, SIZE_MAX without such a rule.  Read relaxed, without a lock. */
+/* Requests below this many bytes go to libc: 64 KiB until the policy is known, then what the
+ * smallest rule for host requests asks for, SIZE_MAX without such a rule.  Read relaxed, without a
+ * lock. */
 extern size_t zc_hostmem_threshold;
 
 /* One request. */
@@ -23,8 +24,8 @@ struct zc_hostmem_ask {
     void *pc;
 };
 
-/* The block, or NULL for a request that stays with libc: no rule, a limit, no memory.  Never calls the
- * driver or the loader.  Keeps errno. */
+/* The block, or NULL for a request that stays with libc: no rule, a limit, no memory.  Never calls
+ * the driver or the loader.  Keeps errno. */
 void *zc_hostmem_get(const struct zc_hostmem_ask *ask);
 
 /* Frees a block of the host heap.  A pointer into the heap that is no block ends the process as

@@ -1,6 +1,6 @@
 /*
- * libc's malloc family (glibc manual, "Replacing malloc").  Every call goes on to the next allocator in
- * line, unless it is large enough for a rule, or names a block of the host heap.
+ * libc's malloc family (glibc manual, "Replacing malloc").  Every call goes on to the next
+ * allocator in line, unless it is large enough for a rule, or names a block of the host heap.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -45,11 +45,11 @@ static struct {
 };
 
 /*
- * dlsym(3) of some glibc versions calls calloc.  What it gets while the functions are being looked for
- * comes from here, is zero, and is never given back.  The size stands in front.
+ * dlsym(3) of some glibc versions calls calloc.  What it gets while the functions are being looked
+ * for comes from here, is zero, and is never given back.  The size stands in front.
  */
 static char boot[16384] __attribute__((aligned(16)));
-static size_t boot_used;               /* Atomic. */
+static size_t boot_used; /* Atomic. */
 static __thread bool finding __attribute__((tls_model("initial-exec")));
 
 static bool is_boot(const void *p)
@@ -60,8 +60,8 @@ static bool is_boot(const void *p)
 static void *boot_get(size_t n)
 {
     size_t step = ((n + 15) & ~(size_t)15) + 16;
-    size_t at = n < sizeof(boot) ? __atomic_fetch_add(&boot_used, step, __ATOMIC_RELAXED)
-                                 : sizeof(boot);
+    size_t at =
+        n < sizeof(boot) ? __atomic_fetch_add(&boot_used, step, __ATOMIC_RELAXED) : sizeof(boot);
     if (at + step > sizeof(boot)) {
         errno = ENOMEM;
         return NULL;
@@ -122,7 +122,8 @@ static void find(void)
         found_malloc_usable_size = boot_usable;
     }
     __atomic_store_n(&next.free, found_free, __ATOMIC_RELEASE);
-#define KEEP(name, result, params, args) __atomic_store_n(&next.name, found_##name, __ATOMIC_RELEASE);
+#define KEEP(name, result, params, args)                                                           \
+    __atomic_store_n(&next.name, found_##name, __ATOMIC_RELEASE);
     FAMILY(KEEP)
 }
 
@@ -159,8 +160,8 @@ static void first_free(void *p)
     next.free(p);
 }
 
-/* The slow halves are functions of their own that the exported ones end in, so that those need no frame,
- * and the frame and return address seen here are the caller's. */
+/* The slow halves are functions of their own that the exported ones end in, so that those need no
+ * frame, and the frame and return address seen here are the caller's. */
 #define ASK(which, bytes, boundary, zeroed)                                                        \
     {                                                                                              \
         .api = ZC_API_##which, .size = (bytes), .alignment = (boundary), .zero = (zeroed),         \

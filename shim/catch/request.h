@@ -50,8 +50,8 @@ void zc_untrack_foreign(CUdeviceptr address);
 /* The block that begins at an address, ghosts left out, or NULL. */
 struct zc_block *zc_block_at(CUdeviceptr address);
 
-/* The converted block, ghosts included, that an address lies in, or NULL.  A block of the host heap is
- * none: to the program it is libc's. */
+/* The converted block, ghosts included, that an address lies in, or NULL.  A block of the host heap
+ * is none: to the program it is libc's. */
 struct zc_block *zc_converted_at(CUdeviceptr address);
 
 /*

@@ -70,8 +70,8 @@ static void drop_text(void)
     text = NULL;
 }
 
-/* The rules stay mapped for the life of the process.  A file with faults is parsed again when there is
- * somebody to tell them to. */
+/* The rules stay mapped for the life of the process.  A file with faults is parsed again when there
+ * is somebody to tell them to. */
 static void parse(void)
 {
     struct zc_policy_memory memory = {.size = zc_policy_memory_for(text_bytes)};
@@ -91,8 +91,8 @@ static void load(void)
     int fd = -1;
     if (zc_options_read()->secure)
         return;
-    switch (zc_policy_open(zc_options()->policy, &fd, path, sizeof(path), refusal,
-                           sizeof(refusal))) {
+    switch (
+        zc_policy_open(zc_options()->policy, &fd, path, sizeof(path), refusal, sizeof(refusal))) {
     case ZC_POLICY_NONE:
         path[0] = '\0';
         return;

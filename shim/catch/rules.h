@@ -8,12 +8,13 @@
 
 /*
  * Reads the environment variables and the policy file, unless that was done.  Says nothing, creates
- * nothing, starts nothing, and allocates by mmap(2) alone: it runs inside malloc.  False in a second
- * caller while the first is at it; then there are no rules yet.
+ * nothing, starts nothing, and allocates by mmap(2) alone: it runs inside malloc.  False in a
+ * second caller while the first is at it; then there are no rules yet.
  */
 bool zc_rules_load(void);
 
-/* As zc_rules_load(), waiting for another thread at it; then says what is wrong with the policy, once. */
+/* As zc_rules_load(), waiting for another thread at it; then says what is wrong with the policy,
+ * once. */
 void zc_rules_announce(void);
 
 /* The policy; one without rules where there is no file.  Constant once zc_rules_load() was true. */

@@ -27,8 +27,7 @@ struct pending {
 
 static bool mapped(const struct zc_box *b)
 {
-    return b->block && b->block->place == ZC_PLACE_MAPPED &&
-           (b->block->flags & ZC_BLOCK_CONVERTED);
+    return b->block && b->block->place == ZC_PLACE_MAPPED && (b->block->flags & ZC_BLOCK_CONVERTED);
 }
 
 /* Memory that the CPU may copy from or to.  An address outside the ledger that a call names as host
@@ -89,8 +88,10 @@ static bool copy_in_order(struct zc_copy *c, bool stage)
     struct pending *p = zc_arena_get(record);
     if (!p)
         return copy_drained(c);
-    *p = (struct pending){.dst = (void *)c->dst.address, .src = (const void *)c->src.address,
-                          .n = c->bytes, .record = record};
+    *p = (struct pending){.dst = (void *)c->dst.address,
+                          .src = (const void *)c->src.address,
+                          .n = c->bytes,
+                          .record = record};
     if (stage) {
         memcpy(p->staged, p->src, p->n);
         p->src = p->staged;

@@ -10,7 +10,8 @@
 
 _Static_assert(ZC_HOST_UNIT == ZC_HUGE_PAGE, "a unit is one huge page");
 
-#define RANGE_MAX ((size_t)1 << 40) /* Addresses are free; 1 TiB is more memory than hosts have. */
+#define RANGE_MAX ((size_t)1 << 40) /* Addresses are free; 1 TiB is more memory than hosts have.   \
+                                     */
 #define RANGE_MIN ((size_t)64 << 20)
 
 uintptr_t zc_hostheap_base;
@@ -188,8 +189,8 @@ struct zc_extent *zc_extent_oldest(bool pinned)
 {
     struct zc_extent *found = NULL;
     for (struct zc_extent *e = pool; e; e = e->next) {
-        bool registered = __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_DONE &&
-                          zc_hostheap_mine(e);
+        bool registered =
+            __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_DONE && zc_hostheap_mine(e);
         if (registered == pinned)
             found = e;
     }
@@ -214,8 +215,8 @@ void zc_extent_unback(const struct zc_extent *extent)
 {
     void *base = (void *)zc_extent_base(extent);
     size_t span = zc_extent_span(extent);
-    if (mmap(base, span, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+    if (mmap(base, span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+             0) == MAP_FAILED)
         madvise(base, span, MADV_DONTNEED);
     else
         madvise(base, span, MADV_HUGEPAGE);

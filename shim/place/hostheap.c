@@ -10,9 +10,9 @@
 #include "place/limits.h"
 #include "place/workers.h"
 
-#define SLAB_MIN 16u                             /* log2 of the smallest slot, ZC_HOST_MIN. */
-#define SLAB_MAX 20u                             /* Above 1 MiB a block is an extent of its own. */
-#define TOUCH_FROM ((size_t)8 << 20)             /* Where threads are worth starting. */
+#define SLAB_MIN 16u                 /* log2 of the smallest slot, ZC_HOST_MIN. */
+#define SLAB_MAX 20u                 /* Above 1 MiB a block is an extent of its own. */
+#define TOUCH_FROM ((size_t)8 << 20) /* Where threads are worth starting. */
 
 /* A freed block that could not be put back at once.  The link lies in the block. */
 struct orphan {
@@ -236,8 +236,8 @@ void *zc_hostheap_get(const struct zc_host_want *want, struct zc_slot **slot_out
 {
     size_t least = want->size > want->alignment ? want->size : want->alignment;
     unsigned shift = least > ZC_HOST_MIN ? 64u - (unsigned)__builtin_clzl(least - 1) : SLAB_MIN;
-    void *p = shift <= SLAB_MAX ? get_small(want, shift, slot_out, why)
-                                : get_large(want, slot_out, why);
+    void *p =
+        shift <= SLAB_MAX ? get_small(want, shift, slot_out, why) : get_large(want, slot_out, why);
     if (p && want->zero && (*slot_out)->dirty)
         zc_workers_zero(p, want->size);
     return p;

@@ -7,10 +7,10 @@
 #include <stdint.h>
 
 /*
- * One reserved range of addresses, cut into units of one huge page.  An extent is a run of units: one
- * large block, or a slab of equal small ones.  Extents are what is registered with the driver, as a
- * whole, and what is pooled.  All records lie beside the range, in private memory, so that the child of
- * fork(2) finds in them what it inherited, and no block can be overrun into them.
+ * One reserved range of addresses, cut into units of one huge page.  An extent is a run of units:
+ * one large block, or a slab of equal small ones.  Extents are what is registered with the driver,
+ * as a whole, and what is pooled.  All records lie beside the range, in private memory, so that the
+ * child of fork(2) finds in them what it inherited, and no block can be overrun into them.
  */
 #define ZC_HOST_UNIT_SHIFT 21
 #define ZC_HOST_UNIT ((size_t)1 << ZC_HOST_UNIT_SHIFT)
@@ -49,17 +49,17 @@ struct zc_slot {
  * `program` (atomics), and the slot of a live block, which is its owner's. */
 struct zc_extent {
     struct zc_extent *next, *prev; /* In the list of its use: holes, pool, slabs with room. */
-    void *context;     /* CUcontext that registered it; written before pin is DONE. */
-    uint64_t copied;   /* Bytes that transfers moved from or to it before it was registered. */
-    uint32_t units;    /* Length. */
-    uint32_t live;     /* Blocks in it. */
-    uint32_t room;     /* SLAB: bit per free slot. */
-    uint32_t pin;      /* enum zc_extent_pin. */
-    uint32_t program;  /* Registrations of the program's own in it. */
-    uint32_t era;      /* Process generation that made it, see zc_hostheap_mine(). */
-    int16_t node;      /* NUMA node that its pages are bound to, -1 for none. */
-    uint8_t use;       /* enum zc_extent_use. */
-    uint8_t shift;     /* SLAB: log2 of the slots' bytes. */
+    void *context;                 /* CUcontext that registered it; written before pin is DONE. */
+    uint64_t copied;  /* Bytes that transfers moved from or to it before it was registered. */
+    uint32_t units;   /* Length. */
+    uint32_t live;    /* Blocks in it. */
+    uint32_t room;    /* SLAB: bit per free slot. */
+    uint32_t pin;     /* enum zc_extent_pin. */
+    uint32_t program; /* Registrations of the program's own in it. */
+    uint32_t era;     /* Process generation that made it, see zc_hostheap_mine(). */
+    int16_t node;     /* NUMA node that its pages are bound to, -1 for none. */
+    uint8_t use;      /* enum zc_extent_use. */
+    uint8_t shift;    /* SLAB: log2 of the slots' bytes. */
     struct zc_slot slot[ZC_HOST_SLOTS];
 };
 
@@ -80,13 +80,13 @@ struct zc_host_want {
     bool zero;        /* calloc(3). */
 };
 
-/* Reserves the range.  False, with the reason in *why, where the kernel or RLIMIT_AS refuses; then the
- * heap stays closed for good.  One caller at a time; later calls return what the first did. */
+/* Reserves the range.  False, with the reason in *why, where the kernel or RLIMIT_AS refuses; then
+ * the heap stays closed for good.  One caller at a time; later calls return what the first did. */
 bool zc_hostheap_open(const char **why);
 
 /*
- * A block, its slot filled by the caller from *slot_out on.  NULL with the reason in *why when a limit
- * is reached, the kernel refuses, or the calling thread was interrupted inside the heap.
+ * A block, its slot filled by the caller from *slot_out on.  NULL with the reason in *why when a
+ * limit is reached, the kernel refuses, or the calling thread was interrupted inside the heap.
  */
 void *zc_hostheap_get(const struct zc_host_want *want, struct zc_slot **slot_out, const char **why);
 
@@ -119,9 +119,10 @@ bool zc_hostheap_mine(const struct zc_extent *extent);
 void zc_hostheap_revive(struct zc_extent *extent);
 
 /*
- * Takes one extent out of the pool that is too much in it: of those that libzc registered when `pinned`,
- * else of the others.  NULL when the pool is within its limit, or with `all` when none is left.  The
- * caller unregisters it and then calls zc_hostheap_drop(), or zc_hostheap_keep() to put it back.
+ * Takes one extent out of the pool that is too much in it: of those that libzc registered when
+ * `pinned`, else of the others.  NULL when the pool is within its limit, or with `all` when none is
+ * left.  The caller unregisters it and then calls zc_hostheap_drop(), or zc_hostheap_keep() to put
+ * it back.
  */
 struct zc_extent *zc_hostheap_surplus(bool pinned, bool all);
 void zc_hostheap_drop(struct zc_extent *extent);

@@ -67,8 +67,8 @@ static void check_sizes(const struct zc_policy *policy, const struct zc_rule *ru
             high = rule->size.item[i].high;
     if (rule->apis && !(rule->apis & ~LIBC_REQUESTS) && high < ZC_HOST_MIN)
         zc_message(ZC_WARN, "policy",
-                   "%s:%u: rule %s: requests of libc below %B are never converted",
-                   policy->file, rule->line, rule->name, (uint64_t)ZC_HOST_MIN);
+                   "%s:%u: rule %s: requests of libc below %B are never converted", policy->file,
+                   rule->line, rule->name, (uint64_t)ZC_HOST_MIN);
 }
 
 static void check_rule(const struct zc_policy *policy, const struct zc_rule *rule)
@@ -122,8 +122,8 @@ static bool try_place(const struct zc_place *place, const struct zc_want *want,
                       struct zc_backing *out, const char **why)
 {
     size_t span = want->size;
-    *out = (struct zc_backing){.size = want->size,
-        .place = place->id, .device = want->device, .context = want->context};
+    *out = (struct zc_backing){
+        .size = want->size, .place = place->id, .device = want->device, .context = want->context};
     if (!zc_limits_take(place->id, want->device, span, why) &&
         !(zc_park_reap(place->id) && zc_limits_take(place->id, want->device, span, why)))
         return false;

@@ -151,7 +151,7 @@ bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char
         break;
     }
     uint64_t before = __atomic_load_n(&used[place], __ATOMIC_RELAXED);
-    uint64_t beside = place == ZC_PLACE_VMM                                   ? live_on_device()
+    uint64_t beside = place == ZC_PLACE_VMM                                  ? live_on_device()
                       : place == ZC_PLACE_MAPPED || place == ZC_PLACE_PINNED ? other_pinned(place)
                                                                              : 0;
     do {

@@ -14,8 +14,8 @@ void *zc_pages_make(size_t bytes, int node);
 /* Gives them back; `bytes` as asked for. */
 void zc_pages_unmake(void *pages, size_t bytes);
 
-/* Binds pages that were not touched yet to a NUMA node (mbind(2)); nothing to do for a negative one.
- * False when the kernel refuses. */
+/* Binds pages that were not touched yet to a NUMA node (mbind(2)); nothing to do for a negative
+ * one. False when the kernel refuses. */
 bool zc_pages_bind(void *pages, size_t bytes, int node);
 
 /* What zc_pages_make() really takes. */

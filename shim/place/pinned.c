@@ -9,12 +9,12 @@
 #include "ledger/block.h"
 #include "place/limits.h"
 
-/* A block is registered once a part of it as large as this was copied: registering costs about a third
- * of what copying it as pageable memory does. */
+/* A block is registered once a part of it as large as this was copied: registering costs about a
+ * third of what copying it as pageable memory does. */
 #define WORTH_PART 16
 
-/* Registrations take mappings of the process, of which the kernel has a limit; the program needs some
- * too. */
+/* Registrations take mappings of the process, of which the kernel has a limit; the program needs
+ * some too. */
 #define MAPS_PERCENT 75
 
 static uint64_t registrations; /* Atomic. */
@@ -32,8 +32,8 @@ static bool room_for_one(void)
     __atomic_fetch_sub(&registrations, 1, __ATOMIC_RELAXED);
     if (zc_message_first("registrations"))
         zc_message(ZC_WARN, "fallback",
-                   "host blocks stay pageable: %U registrations are %u %% of vm.max_map_count", limit,
-                   (unsigned)MAPS_PERCENT);
+                   "host blocks stay pageable: %U registrations are %u %% of vm.max_map_count",
+                   limit, (unsigned)MAPS_PERCENT);
     return false;
 }
 
@@ -67,9 +67,9 @@ static bool make(struct zc_extent *e)
         mark(e, ZC_PIN_REFUSED);
         return false;
     }
-    CUresult result = zc_real.cuMemHostRegister_v2(
-        (void *)zc_extent_base(e), zc_extent_span(e),
-        CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    CUresult result =
+        zc_real.cuMemHostRegister_v2((void *)zc_extent_base(e), zc_extent_span(e),
+                                     CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
     if (result != CUDA_SUCCESS) {
         __atomic_fetch_sub(&registrations, 1, __ATOMIC_RELAXED);
         refused(e, result);

@@ -9,31 +9,32 @@
 #include "place/hostheap.h"
 
 /*
- * libzc registers an extent at its first use in a transfer, and nowhere else: malloc may be called from
- * everywhere, also from inside the driver and from its callbacks, where no CUDA call may be made.
+ * libzc registers an extent at its first use in a transfer, and nowhere else: malloc may be called
+ * from everywhere, also from inside the driver and from its callbacks, where no CUDA call may be
+ * made.
  */
 
-/* True when [address, ...) of `bytes` lies in memory that libzc registered; tries to register it where
- * that is worth it.  Called with a current context, in a call of the program's.  Not while a stream is
- * being captured: the driver refuses it then, and the memory stays pageable. */
+/* True when [address, ...) of `bytes` lies in memory that libzc registered; tries to register it
+ * where that is worth it.  Called with a current context, in a call of the program's.  Not while a
+ * stream is being captured: the driver refuses it then, and the memory stays pageable. */
 bool zc_pinned_use(struct zc_extent *extent, uint64_t bytes);
 
 /* True for a live block of the host heap that the driver must answer for as for pageable memory. */
 bool zc_pinned_hides(uint64_t address);
 
-/* An address to ask the driver about: the one given, or that of a byte of libzc's that is pageable, where
- * the answer must be the one for pageable memory. */
+/* An address to ask the driver about: the one given, or that of a byte of libzc's that is pageable,
+ * where the answer must be the one for pageable memory. */
 CUdeviceptr zc_pinned_disguise(CUdeviceptr address);
 
-/* Before the program registers memory of its own accord: takes libzc's registration of the extents in
- * [address, address + bytes) back, and leaves them to the program. */
+/* Before the program registers memory of its own accord: takes libzc's registration of the extents
+ * in [address, address + bytes) back, and leaves them to the program. */
 void zc_pinned_yield(uint64_t address, size_t bytes);
 
 /* After the program's unregistering, or after the driver refused it to register. */
 void zc_pinned_return(uint64_t address, size_t bytes);
 
-/* Gives back what is too much in the pool.  For calls in which the program itself waits for the device,
- * because unregistering does. */
+/* Gives back what is too much in the pool.  For calls in which the program itself waits for the
+ * device, because unregistering does. */
 void zc_pinned_trim(void);
 
 /* A context is gone, and with it what was registered in it. */

@@ -1,5 +1,5 @@
-/* Asynchronous copies from and to blocks of the host heap, through a ring of pinned memory where the
- * call must not wait for its stream. */
+/* Asynchronous copies from and to blocks of the host heap, through a ring of pinned memory where
+ * the call must not wait for its stream. */
 #include "place/staged.h"
 
 #include <sched.h>
@@ -31,7 +31,8 @@ static struct {
 
 static uint64_t departures; /* Atomic. */
 
-/* Memory for a slot, made at its first use, and registered again where a context took that along. */
+/* Memory for a slot, made at its first use, and registered again where a context took that along.
+ */
 static bool prepare(unsigned i)
 {
     const char *why;
@@ -75,7 +76,8 @@ static void release(unsigned i, uint32_t state)
     __atomic_store_n(&slots[i].state, state, __ATOMIC_RELEASE);
 }
 
-/* A free slot; else one whose copy has passed; else the one that left first, after waiting for it. */
+/* A free slot; else one whose copy has passed; else the one that left first, after waiting for it.
+ */
 static unsigned take_slot(void)
 {
     for (;; sched_yield()) {
@@ -114,9 +116,10 @@ static CUresult send(const struct zc_copy *c, size_t at, size_t n)
         zc_workers_copy(slots[i].memory, from, n);
         from = slots[i].memory;
     }
-    CUresult result = ZC_FLAVOURED(c->flavour, cuMemcpyHtoDAsync_v2)(c->dst.address + at, from, n,
-                                                                     c->stream);
-    slots[i].event = staged && result == CUDA_SUCCESS ? zc_stream_mark(c->stream, c->flavour) : NULL;
+    CUresult result =
+        ZC_FLAVOURED(c->flavour, cuMemcpyHtoDAsync_v2)(c->dst.address + at, from, n, c->stream);
+    slots[i].event =
+        staged && result == CUDA_SUCCESS ? zc_stream_mark(c->stream, c->flavour) : NULL;
     if (result == CUDA_SUCCESS && !slots[i].event)
         result = zc_staged_wait(c);
     slots[i].serial = __atomic_fetch_add(&departures, 1, __ATOMIC_RELAXED);
@@ -128,9 +131,9 @@ static CUresult send(const struct zc_copy *c, size_t at, size_t n)
 static bool splittable(const struct zc_copy *c)
 {
     const struct zc_block *b = c->dst.block;
-    return c->linear && c->bytes <= RING && b && b->asked == ZC_KIND_DEVICE && b->real == ZC_KIND_DEVICE &&
-           c->bytes <= b->base + b->size - c->dst.address && zc_hostheap_block(c->src.address) &&
-           zc_real.cuMemcpyHtoDAsync_v2;
+    return c->linear && c->bytes <= RING && b && b->asked == ZC_KIND_DEVICE &&
+           b->real == ZC_KIND_DEVICE && c->bytes <= b->base + b->size - c->dst.address &&
+           zc_hostheap_block(c->src.address) && zc_real.cuMemcpyHtoDAsync_v2;
 }
 
 static bool through_ring(struct zc_copy *c)
@@ -148,7 +151,8 @@ bool zc_staged_copy(struct zc_copy *c)
     if (!c->async || !(c->dst.staged || c->src.staged))
         return false;
     if (zc_capture_holds(c->stream, c->flavour))
-        return false; /* What a graph copies is read and written at its launches, from any memory. */
+        return false; /* What a graph copies is read and written at its launches, from any memory.
+                       */
     if (!c->dst.staged && !zc_capture_any() && !zc_stream_idle(c->stream, c->flavour) &&
         through_ring(c))
         return true;
@@ -156,16 +160,16 @@ bool zc_staged_copy(struct zc_copy *c)
     return false;
 }
 
-/* While another thread captures, waiting is allowed only to a thread in relaxed mode (CUDA Driver API,
- * cuThreadExchangeStreamCaptureMode). */
+/* While another thread captures, waiting is allowed only to a thread in relaxed mode (CUDA Driver
+ * API, cuThreadExchangeStreamCaptureMode). */
 CUresult zc_staged_wait(const struct zc_copy *c)
 {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     bool relaxed = zc_capture_any() && zc_real.cuThreadExchangeStreamCaptureMode &&
                    zc_real.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
     CUevent event = zc_stream_mark(c->stream, c->flavour);
-    CUresult result = event ? zc_real.cuEventSynchronize(event)
-                            : zc_stream_drain(c->stream, c->flavour);
+    CUresult result =
+        event ? zc_real.cuEventSynchronize(event) : zc_stream_drain(c->stream, c->flavour);
     if (event)
         zc_real.cuEventDestroy_v2(event);
     if (relaxed)

@@ -6,13 +6,14 @@
 
 /*
  * Keeps the meaning that an asynchronous copy has for pageable memory (CUDA Runtime API, "API
- * synchronization behavior"): what goes to such memory has arrived when the call returns, what comes
- * from it may be overwritten then.  True when the copy is on its way (c->result); false when the driver
- * does it as asked, after which the caller waits for the stream if c->wait was set.
+ * synchronization behavior"): what goes to such memory has arrived when the call returns, what
+ * comes from it may be overwritten then.  True when the copy is on its way (c->result); false when
+ * the driver does it as asked, after which the caller waits for the stream if c->wait was set.
  */
 bool zc_staged_copy(struct zc_copy *c);
 
-/* Waits for what the calling thread just put into the stream, and for nothing that comes after it. */
+/* Waits for what the calling thread just put into the stream, and for nothing that comes after it.
+ */
 CUresult zc_staged_wait(const struct zc_copy *c);
 
 /* A context is gone: the staging memory that was registered in it must be registered again. */

@@ -71,7 +71,9 @@ static void split(enum job job, char *dst, const char *src, size_t n)
     pthread_sigmask(SIG_BLOCK, &all, &old);
     for (size_t at = step; at < n; at += step) {
         struct share *s = &shares[started];
-        *s = (struct share){.job = job, .dst = dst + at, .src = src ? src + at : NULL,
+        *s = (struct share){.job = job,
+                            .dst = dst + at,
+                            .src = src ? src + at : NULL,
                             .n = n - at < step ? n - at : step};
         if (pthread_create(&s->thread, NULL, thread_main, s) != 0) {
             s->n = n - at;

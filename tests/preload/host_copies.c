@@ -16,14 +16,17 @@
 
 /* The driver functions that the scenes call, found as libcudart finds them. */
 #define DRIVER(X)                                                                                  \
-    X(cuInit) X(cuDeviceGet) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxReset_v2)             \
-    X(cuCtxSetCurrent) X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2)      \
-    X(cuMemcpyHtoDAsync_v2) X(cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoD_v2) X(cuMemsetD8_v2)            \
-    X(cuMemcpy) X(cuStreamCreate) X(cuStreamSynchronize) X(cuLaunchHostFunc)                       \
-    X(cuPointerGetAttribute) X(cuPointerGetAttributes) X(cuMemGetAddressRange_v2)                  \
-    X(cuMemHostGetDevicePointer_v2) X(cuMemHostGetFlags) X(cuMemHostRegister_v2)                   \
-    X(cuMemHostUnregister) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuStreamBeginCapture_v2)           \
-    X(cuStreamEndCapture) X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuMemcpy2DAsync_v2)
+    X(cuInit)                                                                                      \
+    X(cuDeviceGet) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxReset_v2) X(cuCtxSetCurrent)    \
+        X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2)                     \
+            X(cuMemcpyHtoDAsync_v2) X(cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoD_v2) X(cuMemsetD8_v2)    \
+                X(cuMemcpy) X(cuStreamCreate) X(cuStreamSynchronize) X(cuLaunchHostFunc)           \
+                    X(cuPointerGetAttribute) X(cuPointerGetAttributes) X(cuMemGetAddressRange_v2)  \
+                        X(cuMemHostGetDevicePointer_v2) X(cuMemHostGetFlags)                       \
+                            X(cuMemHostRegister_v2) X(cuMemHostUnregister) X(cuMemHostAlloc)       \
+                                X(cuMemFreeHost) X(cuStreamBeginCapture_v2) X(cuStreamEndCapture)  \
+                                    X(cuGraphInstantiateWithFlags) X(cuGraphLaunch)                \
+                                        X(cuMemcpy2DAsync_v2)
 
 static struct {
 #define FIELD(name) __typeof__(name) *name;
@@ -190,19 +193,18 @@ static void ask_about(const char *name, void *p)
         char data[64] = {0};
         printf(" %d", (int)cu.cuPointerGetAttribute(data, (CUpointer_attribute)a, (CUdeviceptr)p));
     }
-    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                   CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
-                                   CU_POINTER_ATTRIBUTE_HOST_POINTER,
-                                   CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+    CUpointer_attribute which[] = {
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+        CU_POINTER_ATTRIBUTE_HOST_POINTER, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
     unsigned type = 9, managed = 9;
     CUdeviceptr dptr = 9, base = 0;
     void *host = NULL, *data[] = {&type, &dptr, &host, &managed, &(int){9}};
     size_t bytes = 0;
     unsigned flags = 0;
     printf(" all %d", (int)cu.cuPointerGetAttributes(5, which, data, (CUdeviceptr)p));
-    printf(" type %u pointer %d host %d managed %u ordinal %d", type, dptr != 0, host != NULL, managed,
-           *(int *)data[4]);
+    printf(" type %u pointer %d host %d managed %u ordinal %d", type, dptr != 0, host != NULL,
+           managed, *(int *)data[4]);
     printf(" range %d", (int)cu.cuMemGetAddressRange_v2(&base, &bytes, (CUdeviceptr)p));
     printf(" device %d", (int)cu.cuMemHostGetDevicePointer_v2(&dptr, p, 0));
     printf(" flags %d", (int)cu.cuMemHostGetFlags(&flags, p));
@@ -217,7 +219,8 @@ static int scene_attributes(void)
     CHECK(cuMemcpyHtoD_v2, device, p, BLOCK);
     ask_about("begin", p);
     ask_about("inside", p + 100);
-    printf("unregister %d %d\n", (int)cu.cuMemHostUnregister(p), (int)cu.cuMemHostUnregister(p + 1));
+    printf("unregister %d %d\n", (int)cu.cuMemHostUnregister(p),
+           (int)cu.cuMemHostUnregister(p + 1));
     printf("as device memory %d %d %d\n", (int)cu.cuMemcpyDtoD_v2(device, (CUdeviceptr)p, 16),
            (int)cu.cuMemcpyHtoD_v2((CUdeviceptr)p, p + 64, 16),
            (int)cu.cuMemsetD8_v2((CUdeviceptr)p, 1, 16));
@@ -400,9 +403,14 @@ static int scene_rectangle(void)
     CHECK(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
     CHECK(cuLaunchHostFunc, stream, sleep_a_little, NULL);
     filled(p, BLOCK, 2);
-    CUDA_MEMCPY2D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = p, .srcPitch = 4096,
-                          .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = device,
-                          .dstPitch = 4096, .WidthInBytes = 4096, .Height = BLOCK / 4096};
+    CUDA_MEMCPY2D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                          .srcHost = p,
+                          .srcPitch = 4096,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = device,
+                          .dstPitch = 4096,
+                          .WidthInBytes = 4096,
+                          .Height = BLOCK / 4096};
     CHECK(cuMemcpy2DAsync_v2, &copy, stream);
     filled(p, BLOCK, 3);
     CHECK(cuStreamSynchronize, stream);
@@ -415,10 +423,18 @@ static const struct {
     const char *name;
     int (*run)(void);
 } scenes[] = {
-    {"roundtrip", scene_roundtrip}, {"overwrite", scene_overwrite}, {"arrived", scene_arrived},
-    {"many", scene_many},           {"attributes", scene_attributes}, {"register", scene_register},
-    {"capture", scene_capture},     {"fork", scene_fork},           {"reset", scene_reset},
-    {"pool", scene_pool},           {"trim", scene_trim},           {"small", scene_small},
+    {"roundtrip", scene_roundtrip},
+    {"overwrite", scene_overwrite},
+    {"arrived", scene_arrived},
+    {"many", scene_many},
+    {"attributes", scene_attributes},
+    {"register", scene_register},
+    {"capture", scene_capture},
+    {"fork", scene_fork},
+    {"reset", scene_reset},
+    {"pool", scene_pool},
+    {"trim", scene_trim},
+    {"small", scene_small},
     {"rectangle", scene_rectangle},
 };
 
