@@ -26,6 +26,8 @@ static uint32_t ready;                       /* 1: the threshold is the policy's
 static const char *causes[CAUSES];           /* Reasons met, each once; atomic. */
 static const struct zc_rule *blamed[CAUSES]; /* Rule of the first request with that reason. */
 
+static const char *disabled; /* Why nothing is converted in this process, or NULL. */
+
 static const uint64_t host_apis =
     UINT64_C(1) << ZC_API_malloc | UINT64_C(1) << ZC_API_calloc | UINT64_C(1) << ZC_API_realloc |
     UINT64_C(1) << ZC_API_reallocarray | UINT64_C(1) << ZC_API_aligned_alloc |
@@ -45,6 +47,19 @@ static bool has_place(const struct zc_rule *rule, enum zc_place_id place)
     return false;
 }
 
+static bool converts(const struct zc_rule *rule)
+{
+    return (rule->apis & host_apis) && has_place(rule, ZC_PLACE_PINNED);
+}
+
+static const struct zc_rule *first_rule(const struct zc_policy *policy)
+{
+    const struct zc_rule *rule = policy->rules;
+    while (!converts(rule))
+        rule++;
+    return rule;
+}
+
 /* The smallest size that some rule would convert. */
 static size_t smallest(const struct zc_policy *policy)
 {
@@ -52,7 +67,7 @@ static size_t smallest(const struct zc_policy *policy)
     for (size_t i = 0; i < policy->rule_count; i++) {
         const struct zc_rule *rule = &policy->rules[i];
         uint64_t low = rule->size.count ? SIZE_MAX : 0;
-        if (!(rule->apis & host_apis) || !has_place(rule, ZC_PLACE_PINNED))
+        if (!converts(rule))
             continue;
         for (size_t r = 0; r < rule->size.count; r++)
             if (rule->size.item[r].low < low && rule->size.item[r].high >= ZC_HOST_MIN)
@@ -86,9 +101,14 @@ void zc_hostmem_announce(void)
         const struct zc_rule *rule = __atomic_exchange_n(&blamed[i], NULL, __ATOMIC_ACQ_REL);
         if (why && rule)
             zc_message(ZC_WARN, "fallback",
-                       "requests of rule %s (%s:%u) stay pageable because of a limit: pinned: %s",
+                       "requests of rule %s (%s:%u) stay pageable: %s",
                        rule->name, zc_rules()->file, rule->line, why);
     }
+}
+
+void zc_hostmem_disable(const char *why)
+{
+    disabled = why;
 }
 
 /* The first large request of the process reads the policy. */
@@ -105,8 +125,8 @@ static bool prepare(void)
     size_t threshold = smallest(zc_rules());
     if (threshold != SIZE_MAX) {
         zc_limits_start(zc_rules());
-        if (!zc_hostheap_open(&why)) {
-            note_cause(why, &zc_rules()->rules[0]);
+        if (disabled || !zc_hostheap_open(&why)) {
+            note_cause(disabled ? disabled : why, first_rule(zc_rules()));
             threshold = SIZE_MAX;
         }
     }

@@ -46,6 +46,9 @@ struct zc_block *zc_hostmem_block(uint64_t address);
 /* Takes the ledger's block at the address out, without a line in the log. */
 void zc_hostmem_forget(uint64_t address);
 
+/* Converts nothing in this process; `why` is a string constant.  Before the first request. */
+void zc_hostmem_disable(const char *why);
+
 /* Says why requests stayed pageable before CUDA was up. */
 void zc_hostmem_announce(void);
 
