@@ -1,0 +1,228 @@
+#!/usr/bin/env bats
+# libc's memory in the place `pinned`: the program computes, asks and frees as without libzc.
+
+load common.bash
+
+FAMILY='malloc, calloc, realloc, reallocarray, aligned_alloc, posix_memalign, memalign, valloc, pvalloc'
+PINNED="api = $FAMILY
+place = pinned"
+PROGRAMS=$PWD/$ZC_BUILD/tests/preload/programs
+
+setup() {
+    need_built "$LIBZC" "$PROGRAMS/host_copies" "$PROGRAMS/host_family" "$PROGRAMS/host_stress"
+    sim_env vecadd
+    export ZC_SUMMARY=0
+}
+
+# Runs a scene bare and under a policy: what it prints must be the same.  The rest of the output of
+# the second run is in $stderr.
+scene() {
+    run -0 --separate-stderr timeout 60 "$PROGRAMS/host_copies" "$1"
+    local bare=$output
+    run -0 --separate-stderr under_policy "$2" timeout 60 "$PROGRAMS/host_copies" "$1"
+    diff <(echo "$bare") <(echo "$output")
+}
+
+@test "the malloc family keeps its contract, bare" {
+    run -0 "$PROGRAMS/host_family"
+}
+
+@test "the malloc family keeps its contract when everything large is placed" {
+    run -0 under_policy "$PINNED" "$PROGRAMS/host_family"
+}
+
+@test "the malloc family keeps its contract when libzc watches only" {
+    run -0 env ZC_POLICY=off LD_PRELOAD="$LIBZC" "$PROGRAMS/host_family"
+}
+
+@test "the malloc family keeps its contract at a limit that is soon reached" {
+    run -0 under_policy "[defaults]
+max_pinned = 8M
+[rule all]
+$PINNED" "$PROGRAMS/host_family"
+}
+
+@test "the malloc family keeps its contract where few addresses can be reserved" {
+    run -0 bash -c "ulimit -v 2000000; exec env ZC_POLICY=$BATS_TEST_TMPDIR/none LD_PRELOAD=$LIBZC \
+        $PROGRAMS/host_family"
+    write_policy "$PINNED"
+    run -0 bash -c "ulimit -v 2000000; exec env ZC_POLICY=$BATS_TEST_TMPDIR/policy.conf \
+        LD_PRELOAD=$LIBZC $PROGRAMS/host_family"
+    run -0 bash -c "ulimit -v 200000; exec env ZC_POLICY=$BATS_TEST_TMPDIR/policy.conf \
+        LD_PRELOAD=$LIBZC $PROGRAMS/host_family"
+}
+
+@test "sixteen threads and their forked children keep their bytes" {
+    run -0 under_policy "$PINNED" timeout 100 "$PROGRAMS/host_stress"
+}
+
+@test "another allocator behind libzc gets what libzc leaves" {
+    jemalloc=$(ldconfig -p | awk '/libjemalloc\.so\.2/ { print $NF; exit }')
+    [[ -n $jemalloc ]] || skip "no jemalloc"
+    write_policy "$PINNED"
+    export ZC_POLICY=$BATS_TEST_TMPDIR/policy.conf ZC_LOG=off
+    run -0 env LD_PRELOAD="$LIBZC $jemalloc" "$PROGRAMS/host_copies" roundtrip
+    [[ $output == *"content 1 1"*"registrations 2"* ]]
+    run -0 env LD_PRELOAD="$jemalloc $LIBZC" "$PROGRAMS/host_copies" roundtrip
+    [[ $output == *"content 1 1"*"registrations 0"* ]]
+}
+
+@test "blocks from before and after the driver was up are registered by their first copy" {
+    scene roundtrip "$PINNED"
+    [[ $stderr == *"registrations 2"* ]]
+}
+
+@test "a source may be overwritten when the asynchronous copy has returned" {
+    scene overwrite "$PINNED"
+    [[ $output == *"first content 1"* && $stderr == *"returned before the stream 1"* ]]
+    scene rectangle "$PINNED"
+}
+
+@test "a target holds its bytes when the asynchronous copy has returned" {
+    scene arrived "$PINNED"
+    [[ $output == *"arrived 1"* ]]
+}
+
+@test "async = overlap gives up both, which such a program does not survive" {
+    run -0 under_policy "$PINNED
+async = overlap" "$PROGRAMS/host_copies" overwrite
+    [[ $output == *"first content 0"* ]]
+    run -0 under_policy "$PINNED
+async = overlap" "$PROGRAMS/host_copies" arrived
+    [[ $output == *"arrived 0"* ]]
+}
+
+@test "more than the staging memory holds keeps its order" {
+    scene many "$PINNED"
+}
+
+@test "the driver is asked about such memory as about pageable memory" {
+    scene attributes "$PINNED"
+}
+
+@test "the program may register its memory itself" {
+    scene register "$PINNED"
+}
+
+@test "a captured copy reads what is there when the graph runs" {
+    scene capture "$PINNED"
+}
+
+@test "a forked child has the parent's blocks" {
+    scene fork "$PINNED"
+}
+
+@test "a context that goes takes the registration along, not the block" {
+    scene reset "$PINNED"
+    [[ $stderr == *"registrations 2"* ]]
+}
+
+@test "freed memory comes back registered, and zero for calloc" {
+    scene pool "$PINNED"
+    [[ $stderr == *"registrations 1"* ]]
+}
+
+@test "small blocks share registrations" {
+    scene small "$PINNED"
+    registrations=${stderr##*registrations }
+    ((${registrations%%[!0-9]*} <= 8))
+}
+
+@test "what is too much in the pool goes in a call that waits anyway" {
+    scene trim "[defaults]
+max_pinned = 64M
+[rule all]
+$PINNED"
+    [[ $stderr == *"unregistrations 12"* ]]
+}
+
+@test "what max_pinned leaves no room for stays pageable, and is said once" {
+    scene trim "[defaults]
+max_pinned = 20M
+[rule all]
+$PINNED"
+    [[ $(grep -c "stay pageable: over max_pinned" <<<"$stderr") -eq 1 ]]
+    [[ $stderr == *"registrations 5 "* ]]
+}
+
+@test "a driver call that fails costs speed, never bytes" {
+    for call in cuMemHostRegister_v2:2:0 cuMemHostRegister_v2:2:1 cuMemHostRegister_v2:2:2 \
+        cuMemHostUnregister:1:0 cuEventCreate:2:0 cuEventRecord:2:0 cuCtxGetCurrent:4:0; do
+        for s in roundtrip overwrite arrived many rectangle pool trim small reset capture; do
+            echo "$call in $s"
+            run -0 --separate-stderr "$PROGRAMS/host_copies" "$s"
+            bare=$output
+            SIM_FAIL=$call run -0 --separate-stderr under_policy "[defaults]
+max_pinned = 96M
+[rule all]
+$PINNED" timeout 60 "$PROGRAMS/host_copies" "$s"
+            diff <(echo "$bare") <(echo "$output")
+        done
+    done
+}
+
+@test "a block that cannot be registered is named once" {
+    SIM_FAIL=cuMemHostRegister_v2:2:0 scene small "$PINNED"
+    [[ $(grep -c "stay pageable: cuMemHostRegister" <<<"$stderr") -eq 1 ]]
+}
+
+@test "only blocks that a rule names are placed" {
+    scene roundtrip "api = malloc
+size = 5M..
+place = pinned"
+    [[ $stderr == *"registrations 0"* ]]
+    scene roundtrip "api = malloc
+module = libnobody.so
+place = pinned"
+    [[ $stderr == *"registrations 0"* ]]
+    scene roundtrip "api = malloc
+module = host_copies
+size = 4M
+nth = 2
+place = pinned"
+    [[ $stderr == *"registrations 1"* ]]
+    scene roundtrip "api = malloc
+place = pageable, pinned"
+    [[ $stderr == *"registrations 0"* ]]
+}
+
+@test "a rule that libc's small requests alone could fit is warned of" {
+    run -0 --separate-stderr under_policy "api = malloc
+size = ..32K
+place = pinned" "$PROGRAMS/host_copies" roundtrip
+    [[ $stderr == *"requests of libc below 64 KiB are never converted"* ]]
+}
+
+@test "the log shows the block, its rule and what its transfers cost" {
+    ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl ZC_LOG_LEVEL=allocs scene roundtrip "$PINNED"
+    python3 - "$BATS_TEST_TMPDIR/log.jsonl" <<'PY'
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+blocks = [l for l in lines if l["type"] == "alloc" and l["api"] == "malloc"]
+assert len(blocks) == 2, blocks
+for block in blocks:
+    assert block["place"] == "pinned" and block["asked_kind"] == "Pageable", block
+    assert block["converted"] and block["rule"] == "all" and block["size_bytes"] == 4 << 20, block
+ids = {block["block"] for block in blocks}
+frees = [l for l in lines if l["type"] == "free" and l["block"] in ids]
+assert len(frees) == 2, frees
+for free in frees:
+    moved = {t["dir"]: t["moved_bytes"] for t in free["traffic"]}
+    assert moved == {"HtoD": 4 << 20, "DtoH": 4 << 20}, free
+summary = lines[-1]
+asked = {(f["dir"], f["src_kind"], f["dst_kind"]): f["asked_bytes"] for f in summary["flows"]}
+assert asked[("HtoD", "Pageable", "Device")] == 8 << 20, asked
+real = {(f["dir"], f["src_kind"], f["dst_kind"]): f["bytes"] for f in summary["moved_by_kind"]}
+assert real[("HtoD", "Pinned", "Device")] == 8 << 20, real
+PY
+}
+
+@test "a process without CUDA that allocates much sees nothing" {
+    write_policy "$PINNED"
+    mkdir "$BATS_TEST_TMPDIR/empty"
+    cd "$BATS_TEST_TMPDIR/empty"
+    run -0 --separate-stderr env LD_PRELOAD="$LIBZC" ZC_POLICY="$BATS_TEST_TMPDIR/policy.conf" \
+        python3 -c 'print(len(bytearray(10 ** 8)))'
+    [[ $output == 100000000 && -z $stderr ]]
+    [[ -z $(ls -A) ]]
+}

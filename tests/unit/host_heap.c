@@ -1,0 +1,148 @@
+/* The host heap without a driver: which requests it takes, its limits and its pool. */
+#include "host_test.h"
+
+#include <errno.h>
+
+static int setup(void **state)
+{
+    (void)state;
+    host_policy("[defaults]\nmax_pinned = 64M\n"
+                "[rule not]\napi = malloc\nsize = 5M..6M\nplace = pageable\n"
+                "[rule second]\napi = malloc\nsize = 7M\nnth = 2\nplace = pinned\n"
+                "[rule large]\napi = malloc, calloc, realloc\nsize = 128K..4M, 8M..64M\n"
+                "place = pinned\n");
+    return 0;
+}
+
+static void only_what_a_rule_names_is_placed(void **state)
+{
+    (void)state;
+    assert_null(host_get(100000));
+    assert_int_equal(zc_hostmem_threshold, 128 << 10);
+    void *p = host_get(128 << 10);
+    assert_non_null(p);
+    assert_true(zc_hostheap_owns((uintptr_t)p));
+    assert_null(host_get(5 * MIB));
+    assert_null(host_get(65 * MIB));
+    const struct zc_hostmem_ask valloc_ask = {.api = ZC_API_valloc, .size = MIB, .alignment = 4096};
+    assert_null(zc_hostmem_get(&valloc_ask));
+    zc_hostmem_put(p);
+}
+
+static void nth_counts_fitting_requests(void **state)
+{
+    (void)state;
+    assert_null(host_get(7 * MIB));
+    void *p = host_get(7 * MIB);
+    assert_non_null(p);
+    assert_null(host_get(7 * MIB));
+    zc_hostmem_put(p);
+}
+
+static void alignment_is_kept(void **state)
+{
+    (void)state;
+    for (size_t a = 16; a <= ZC_HOST_UNIT; a *= 2) {
+        const struct zc_hostmem_ask ask = {.api = ZC_API_malloc, .size = 200000, .alignment = a};
+        void *p = zc_hostmem_get(&ask);
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p % a, 0);
+        zc_hostmem_put(p);
+    }
+    const struct zc_hostmem_ask far = {.api = ZC_API_malloc, .size = 200000,
+                                       .alignment = 2 * ZC_HOST_UNIT};
+    assert_null(zc_hostmem_get(&far));
+}
+
+static void the_size_is_what_was_asked_for(void **state)
+{
+    (void)state;
+    char *p = host_get(200001);
+    assert_int_equal(zc_hostmem_size(p), 200001);
+    assert_int_equal(zc_hostmem_size(p + 1), 0);
+    assert_int_equal(zc_hostheap_block((uintptr_t)p + 200000), (uintptr_t)p);
+    zc_hostmem_put(p);
+    assert_int_equal(zc_hostheap_block((uintptr_t)p), 0);
+}
+
+static void calloc_of_used_memory_is_zero(void **state)
+{
+    (void)state;
+    const struct zc_hostmem_ask ask = {.api = ZC_API_calloc, .size = 9 * MIB, .alignment = 1,
+                                       .zero = true};
+    char *p = host_get(9 * MIB);
+    memset(p, 1, 9 * MIB);
+    zc_hostmem_put(p);
+    char *q = zc_hostmem_get(&ask);
+    assert_ptr_equal(p, q);
+    for (size_t i = 0; i < 9 * MIB; i++)
+        if (q[i])
+            fail_msg("byte %zu is not zero", i);
+    zc_hostmem_put(q);
+}
+
+static void realloc_keeps_what_fits(void **state)
+{
+    (void)state;
+    const struct zc_hostmem_ask grow = {.api = ZC_API_realloc, .size = 12 * MIB, .alignment = 1};
+    const struct zc_hostmem_ask stay = {.api = ZC_API_realloc, .size = 11 * MIB, .alignment = 1};
+    const struct zc_hostmem_ask small = {.api = ZC_API_realloc, .size = 1000, .alignment = 1};
+    char *p = host_get(9 * MIB), *q, *r;
+    memset(p, 7, 9 * MIB);
+    q = zc_hostmem_resize(p, &grow);
+    assert_non_null(q);
+    assert_true(q[0] == 7 && q[9 * MIB - 1] == 7);
+    r = zc_hostmem_resize(q, &stay);
+    assert_ptr_equal(q, r);
+    assert_int_equal(zc_hostmem_size(r), 11 * MIB);
+    assert_null(zc_hostmem_resize(r, &small));
+    assert_int_equal(zc_hostmem_size(r), 11 * MIB);
+    zc_hostmem_put(r);
+}
+
+static void max_pinned_bounds_what_is_placed(void **state)
+{
+    (void)state;
+    void *p[64];
+    unsigned n = 0;
+    while (n < 64 && (p[n] = host_get(8 * MIB)))
+        n++;
+    assert_int_equal(n, 8);
+    errno = 17;
+    assert_null(host_get(8 * MIB));
+    assert_int_equal(errno, 17);
+    zc_hostmem_put(p[--n]);
+    assert_non_null(p[n] = host_get(8 * MIB));
+    for (n++; n; n--)
+        zc_hostmem_put(p[n - 1]);
+}
+
+static void the_pool_keeps_a_quarter(void **state)
+{
+    (void)state;
+    void *p[7];
+    for (int i = 0; i < 7; i++)
+        assert_non_null(p[i] = host_get(8 * MIB));
+    for (int i = 0; i < 7; i++)
+        zc_hostmem_put(p[i]);
+    assert_int_equal(zc_hostheap_pooled(), 16 * MIB);
+    void *q = host_get(60 * MIB);
+    assert_non_null(q); /* Pooled memory of the wrong size stood in its way. */
+    zc_hostmem_put(q);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_what_a_rule_names_is_placed),
+        cmocka_unit_test(nth_counts_fitting_requests),
+        cmocka_unit_test(alignment_is_kept),
+        cmocka_unit_test(the_size_is_what_was_asked_for),
+        cmocka_unit_test(calloc_of_used_memory_is_zero),
+        cmocka_unit_test(realloc_keeps_what_fits),
+        cmocka_unit_test(max_pinned_bounds_what_is_placed),
+        cmocka_unit_test(the_pool_keeps_a_quarter),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, setup, NULL);
+}

@@ -1,0 +1,221 @@
+/* Registering the host heap: when, what the limits stop, and what a refusal leaves. */
+#include "host_test.h"
+
+#define GIB ((size_t)1 << 30)
+
+static unsigned registered, unregistered; /* Calls that succeeded. */
+static CUresult answer;                   /* What registering returns. */
+static CUcontext current = (CUcontext)0x1000;
+
+static CUresult CUDAAPI get_current(CUcontext *context)
+{
+    *context = current;
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI do_register(void *p, size_t bytes, unsigned flags)
+{
+    assert_int_equal((uintptr_t)p % ZC_HOST_UNIT, 0);
+    assert_int_equal(bytes % ZC_HOST_UNIT, 0);
+    assert_int_equal(flags, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    registered += answer == CUDA_SUCCESS;
+    return answer;
+}
+
+static CUresult CUDAAPI do_unregister(void *p)
+{
+    assert_non_null(p);
+    unregistered++;
+    return CUDA_SUCCESS;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    host_policy("[defaults]\nmax_pinned = 700G\n"
+                "[rule all]\napi = malloc\nsize = 64K..\nplace = pinned\n");
+    zc_real.cuCtxGetCurrent = get_current;
+    zc_real.cuMemHostRegister_v2 = do_register;
+    zc_real.cuMemHostUnregister = do_unregister;
+    return 0;
+}
+
+static int fresh(void **state)
+{
+    (void)state;
+    registered = unregistered = 0;
+    answer = CUDA_SUCCESS;
+    return 0;
+}
+
+static struct zc_extent *extent_of(void *p)
+{
+    return zc_hostheap_extent((uintptr_t)p);
+}
+
+static void the_first_large_transfer_registers(void **state)
+{
+    (void)state;
+    void *p = host_get(64 * MIB);
+    assert_non_null(p);
+    assert_false(zc_pinned_use(extent_of(p), MIB));
+    assert_int_equal(registered, 0);
+    assert_true(zc_pinned_use(extent_of(p), 4 * MIB));
+    assert_true(zc_pinned_use(extent_of(p), 1));
+    assert_int_equal(registered, 1);
+    zc_hostmem_put(p);
+}
+
+static void many_small_transfers_register_too(void **state)
+{
+    (void)state;
+    void *p = host_get(80 * MIB);
+    unsigned calls = 1;
+    while (!zc_pinned_use(extent_of(p), MIB))
+        calls++;
+    assert_int_equal(calls, 5);
+    zc_hostmem_put(p);
+}
+
+static void a_freed_block_is_found_again_registered(void **state)
+{
+    (void)state;
+    void *p = host_get(90 * MIB);
+    zc_pinned_use(extent_of(p), 90 * MIB);
+    zc_hostmem_put(p);
+    void *q = host_get(90 * MIB - 5);
+    assert_ptr_equal(p, q);
+    assert_true(zc_pinned_use(extent_of(q), 1));
+    assert_int_equal(registered, 1);
+    zc_hostmem_put(q);
+}
+
+static void a_refused_block_stays_pageable_for_good(void **state)
+{
+    (void)state;
+    void *p = host_get(100 * MIB);
+    answer = CUDA_ERROR_OUT_OF_MEMORY;
+    assert_false(zc_pinned_use(extent_of(p), 100 * MIB));
+    answer = CUDA_SUCCESS;
+    assert_false(zc_pinned_use(extent_of(p), 100 * MIB));
+    assert_int_equal(registered, 0);
+    zc_hostmem_put(p);
+}
+
+static void without_a_context_it_waits_for_one(void **state)
+{
+    (void)state;
+    void *p = host_get(110 * MIB);
+    CUcontext there = current;
+    current = NULL;
+    assert_false(zc_pinned_use(extent_of(p), 110 * MIB));
+    current = there;
+    assert_true(zc_pinned_use(extent_of(p), 110 * MIB));
+    zc_hostmem_put(p);
+}
+
+static void a_destroyed_context_takes_the_registration_along(void **state)
+{
+    (void)state;
+    void *p = host_get(120 * MIB), *q = host_get(120 * MIB);
+    zc_pinned_use(extent_of(p), 120 * MIB);
+    current = (CUcontext)0x2000;
+    zc_pinned_use(extent_of(q), 120 * MIB);
+    zc_pinned_forget((CUcontext)0x1000);
+    assert_int_equal(registered, 2);
+    assert_true(zc_pinned_use(extent_of(p), 120 * MIB));
+    assert_true(zc_pinned_use(extent_of(q), 120 * MIB));
+    assert_int_equal(registered, 3);
+    current = (CUcontext)0x1000;
+    zc_hostmem_put(p);
+    zc_hostmem_put(q);
+}
+
+static void what_the_program_registers_is_left_to_it(void **state)
+{
+    (void)state;
+    char *p = host_get(130 * MIB);
+    uint64_t at = (uintptr_t)p + 4096;
+    zc_pinned_use(extent_of(p), 130 * MIB);
+    assert_true(zc_pinned_hides((uintptr_t)p));
+    assert_true(zc_pinned_disguise((uintptr_t)p) != (uintptr_t)p);
+    zc_pinned_yield(at, MIB);
+    zc_pinned_yield(at + 2 * MIB, MIB);
+    assert_int_equal(unregistered, 1);
+    assert_false(zc_pinned_hides((uintptr_t)p));
+    assert_true(zc_pinned_disguise((uintptr_t)p) == (uintptr_t)p);
+    assert_false(zc_pinned_use(extent_of(p), 130 * MIB));
+    zc_hostmem_put(p);
+    char *q = host_get(130 * MIB);
+    assert_true(q != p);
+    zc_pinned_return(at, MIB);
+    assert_false(zc_pinned_hides((uintptr_t)p));
+    zc_pinned_return(at + 2 * MIB, MIB);
+    char *r = host_get(130 * MIB);
+    assert_ptr_equal(p, r);
+    assert_true(zc_pinned_use(extent_of(r), 130 * MIB));
+    zc_hostmem_put(q);
+    zc_hostmem_put(r);
+}
+
+static void nothing_of_512_gib_is_placed(void **state)
+{
+    (void)state;
+    assert_null(host_get(512 * GIB));
+}
+
+static void slots_of_a_slab_share_one_registration(void **state)
+{
+    (void)state;
+    void *p[16];
+    for (int i = 0; i < 16; i++)
+        p[i] = host_get(100000);
+    for (int i = 0; i < 16; i++)
+        for (int j = 0; j < i; j++)
+            assert_true(p[i] != p[j]);
+    for (int i = 0; i < 16; i++)
+        zc_pinned_use(extent_of(p[i]), 200000);
+    assert_int_equal(registered, 1);
+    for (int i = 0; i < 16; i++)
+        zc_hostmem_put(p[i]);
+}
+
+/* Of vm.max_map_count mappings (65,530 by default) three quarters may be registrations. */
+static void registrations_stop_before_the_kernel_runs_out_of_mappings(void **state)
+{
+    (void)state;
+    FILE *file = fopen("/proc/sys/vm/max_map_count", "r");
+    unsigned long maps = 0, made = 0;
+    static void *p[100000];
+    if (!file || fscanf(file, "%lu", &maps) != 1 || maps > 100000)
+        skip();
+    fclose(file);
+    for (; made < maps; made++) {
+        p[made] = host_get(3 * MIB / 2);
+        if (!p[made] || !zc_pinned_use(extent_of(p[made]), 2 * MIB))
+            break;
+    }
+    assert_true(made > 0 && made <= maps / 100 * 75);
+    assert_true(made > maps / 2);
+    for (unsigned long i = 0; i <= made; i++)
+        if (p[i])
+            zc_hostmem_put(p[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(the_first_large_transfer_registers, fresh),
+        cmocka_unit_test_setup(many_small_transfers_register_too, fresh),
+        cmocka_unit_test_setup(a_freed_block_is_found_again_registered, fresh),
+        cmocka_unit_test_setup(a_refused_block_stays_pageable_for_good, fresh),
+        cmocka_unit_test_setup(without_a_context_it_waits_for_one, fresh),
+        cmocka_unit_test_setup(a_destroyed_context_takes_the_registration_along, fresh),
+        cmocka_unit_test_setup(what_the_program_registers_is_left_to_it, fresh),
+        cmocka_unit_test_setup(nothing_of_512_gib_is_placed, fresh),
+        cmocka_unit_test_setup(slots_of_a_slab_share_one_registration, fresh),
+        cmocka_unit_test_setup(registrations_stop_before_the_kernel_runs_out_of_mappings, fresh),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
