@@ -222,9 +222,12 @@ static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_ou
     struct zc_extent *e = extent_for((uint32_t)units, want->node, why);
     if (!e)
         return NULL;
+    bool inside = enter();
     e->use = ZC_EXTENT_BLOCK;
     e->live = 1;
     e->slot[0].size = want->size;
+    if (inside)
+        leave();
     *slot_out = &e->slot[0];
     void *p = (void *)zc_extent_base(e);
     if (!e->slot[0].dirty && want->size >= TOUCH_FROM)
