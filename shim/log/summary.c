@@ -60,8 +60,14 @@ static void add_folded(struct zc_summary *s, uint32_t index)
 static void add_copies(struct zc_summary *s)
 {
     for (unsigned flow = 0; flow < ZC_FLOWS; flow++) {
-        if (zc_flow_sides(flow).dir >= ZC_DIR_MEMSET)
+        struct zc_sides sides = zc_flow_sides(flow);
+
+        if (sides.dir >= ZC_DIR_MEMSET)
             continue;
+        if (sides.src == ZC_KIND_PAGEABLE || sides.dst == ZC_KIND_PAGEABLE) {
+            s->pageable_asked += zc_count_asked(s->totals.asked[flow]).bytes;
+            s->pageable_moved += s->totals.moved[flow].bytes;
+        }
         for (int i = 0; i < ZC_OUTCOME_COUNT; i++) {
             s->copies[i].calls += s->totals.asked[flow][i].calls;
             s->copies[i].bytes += s->totals.asked[flow][i].bytes;
@@ -162,6 +168,8 @@ static void write_line(const struct zc_summary *s)
         zc_line_begin(&line, small, sizeof(small), "summary");
     zc_line_u64(&line, "wall_ns", s->wall_ns);
     zc_line_counts(&line, s->copies, s->copy_ticks);
+    zc_line_u64(&line, "pageable_asked_bytes", s->pageable_asked);
+    zc_line_u64(&line, "pageable_moved_bytes", s->pageable_moved);
     zc_line_u64(&line, "untracked", s->untracked);
     zc_line_u64(&line, "lost_lines", zc_log_lost());
     places(&line, s);

@@ -24,6 +24,8 @@ struct zc_summary {
     /* Sums over all copies: sets and prefetches move nothing between two blocks of the program. */
     struct zc_count copies[ZC_OUTCOME_COUNT];
     uint64_t copy_ticks;     /* Blocked time of the copies. */
+    uint64_t pageable_asked; /* Bytes of the copies that were to go from or to pageable memory. */
+    uint64_t pageable_moved; /* Bytes that the driver moved from or to it. */
 };
 
 /* Prints the table for people on stderr. */

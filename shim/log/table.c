@@ -284,6 +284,9 @@ static void site_table(struct zc_text *t, const struct zc_summary *s)
 
 static void last_lines(struct zc_text *t, const struct zc_summary *s)
 {
+    if (s->pageable_asked > 0)
+        zc_text_fmt(t, "%B from or to pageable memory, of which %B moved as such\n",
+                    s->pageable_asked, s->pageable_moved);
     if (s->untracked > 0)
         zc_text_fmt(t, "%U requests were not recorded\n", s->untracked);
     if (zc_log_path() == NULL)
