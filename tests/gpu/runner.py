@@ -10,6 +10,7 @@ import time
 
 from . import compare
 
+SKIPPED = 77       # exit status of a program that this machine can't run
 TIMEOUT = 120  # seconds for one run
 KEPT_BYTES = 65536  # of each file of a run that failed
 
@@ -40,7 +41,8 @@ class Row:
 
     def __init__(self, program, place):
         self.program, self.place = program, place
-        self.result = "same"     # "same", "refused: ...", "fails bare: ..." or "FAILED: ..."
+        self.result = "same"     # "same", "refused: ...", "fails bare: ...", "skipped: ..." or
+                                 # "FAILED: ..."
         self.seconds = 0.0       # of the run without the referee, where there is one
         self.counts = None       # bytes: asked, moved, cpu_copied, elided
         self.referee = "-"       # "0", "not measured: ..." or what differs
@@ -154,6 +156,8 @@ class Runner:
                 why = lacks.group(0)
             row.result = ("fails bare: " if program.section == "samples" or lacks
                           else "FAILED: ") + why
+        if run.status == SKIPPED:
+            row.result = "skipped: " + (run.err.strip().splitlines() or ["says not why"])[-1]
         return run, row
 
     def placed(self, program, place, bare, referee):
