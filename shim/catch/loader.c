@@ -57,11 +57,12 @@ struct unreached {
  * by. */
 static struct unreached deepbind = {
     .code = "deepbind",
-    .reason = "is opened with RTLD_DEEPBIND: CUDA calls that it binds by itself pass by libzc (calls "
-              "through libcudart are still seen)"};
+    .reason = "is opened with RTLD_DEEPBIND: CUDA calls that it binds by itself pass by libzc "
+              "(calls through libcudart are still seen)"};
 static struct unreached dlmopened = {
     .code = "dlmopen",
-    .reason = "is opened in a namespace of its own, where libzc is not: its CUDA calls are not seen"};
+    .reason = "is opened in a namespace of its own, where libzc is not: its CUDA calls are not "
+              "seen"};
 
 static void say(struct unreached *u)
 {
