@@ -124,7 +124,7 @@ check: deps     ## build everything and run every test that needs no GPU
 	@$(SUBMAKE) WERROR=1 tests
 	@ZC_BUILD='$(B)' ZC_TIMEOUT=$${ZC_TIMEOUT:-$(if $(SAN),600,120)} tests/run.sh $(if $(SAN),$(UNIT_TESTS) $(STRESS_TESTS) $(FUZZ_REPLAYS))
 
-check-gpu: all tests    ## the tests on a real GPU; exit status 77 where there is none
+check-gpu: all tests    ## the tests on a real GPU (tests/gpu/run.sh: status 77 where there is none)
 	@ZC_BUILD='$(B)' CUDA_HOME='$(CUDA_HOME)' tests/gpu/run.sh
 
 check-headers:  ## build against the headers of other CUDA versions (downloads them)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The main job in one minute: an unmodified program bare, watched, and under a policy, ending in a
+# The main job in one minute: an unmodified program bare, watched, and under two policies, ending in a
 # table of what it asked to move, what moved, and what no longer had to.  Uses the real GPU where a
 # driver answers, else the simulated one, and says which.
 #
@@ -41,7 +41,7 @@ run() {
     local name=$1
     shift
     echo
-    echo "\$ ${*//$PWD\//} ${program#"$PWD"/}"
+    echo "\$" "${@//$PWD\//}" "${program#"$PWD"/}"
     env "$@" "$program" >"$runs/$name.out" || {
         echo "demo: the program failed, exit status $?" >&2
         exit 1
@@ -58,5 +58,6 @@ run_under() {
 run bare
 run_under watch-only
 run_under read-mostly-table
+run_under managed-hot-part
 echo
-python3 scripts/transfers.py "$runs" bare watch-only read-mostly-table
+python3 scripts/transfers.py "$runs" bare watch-only read-mostly-table managed-hot-part

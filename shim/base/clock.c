@@ -21,6 +21,7 @@ struct pair {
 };
 
 static enum source source; /* Atomic; every thread would find the same. */
+bool zc_clock_counter;
 static struct pair mark;
 static uint64_t mult;      /* Atomic. */
 
@@ -76,10 +77,11 @@ static enum source find_source(void)
     enum source found = counter_is_constant() ? COUNTER : MONOTONIC;
 
     __atomic_store_n(&source, found, __ATOMIC_RELAXED);
+    __atomic_store_n(&zc_clock_counter, found == COUNTER, __ATOMIC_RELAXED);
     return found;
 }
 
-uint64_t zc_ticks(void)
+uint64_t zc_ticks_slow(void)
 {
     enum source s = __atomic_load_n(&source, __ATOMIC_RELAXED);
 

@@ -2,13 +2,25 @@
 #ifndef ZC_BASE_CLOCK_H
 #define ZC_BASE_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
  * Ticks of an arbitrary but constant rate.  x86-64 with an invariant TSC and aarch64 read the CPU's
  * counter (about 9 ns); elsewhere one tick is one nanosecond of CLOCK_MONOTONIC.
  */
-uint64_t zc_ticks(void);
+uint64_t zc_ticks_slow(void);
+
+extern bool zc_clock_counter; /* The CPU's counter is in use; constant after the first reading. */
+
+static inline uint64_t zc_ticks(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_expect(__atomic_load_n(&zc_clock_counter, __ATOMIC_RELAXED), 1))
+        return __builtin_ia32_rdtsc();
+#endif
+    return zc_ticks_slow();
+}
 
 /* Takes the first of the two readings that the rate is computed from.  Called when libzc is loaded;
  * costs a few clock readings. */

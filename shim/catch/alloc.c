@@ -148,7 +148,7 @@ static CUresult call_async(const struct forward *f)
 ZC_BODY(cuMemAllocAsync, (CUdeviceptr * dptr, size_t bytes, CUstream stream))
 {
     struct zc_ask ask = {.entry = entry, .api = ZC_API_cuMemAllocAsync, .size = bytes,
-                         .asked = ZC_KIND_DEVICE, .flags = ZC_BLOCK_STREAM,
+                         .asked = ZC_KIND_DEVICE, .flags = ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS,
                          .home = ZC_PLACE_DEVICE,
                          .stream = zc_stream_kind_of(stream, entry->flavour)};
     const struct forward f = {.call = call_async, .real = (void *)real, .dptr = dptr,
@@ -166,7 +166,7 @@ ZC_BODY(cuMemAllocFromPoolAsync,
         (CUdeviceptr * dptr, size_t bytes, CUmemoryPool pool, CUstream stream))
 {
     struct zc_ask ask = {.entry = entry, .api = ZC_API_cuMemAllocFromPoolAsync, .size = bytes,
-                         .asked = ZC_KIND_DEVICE, .flags = ZC_BLOCK_STREAM,
+                         .asked = ZC_KIND_DEVICE, .flags = ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS,
                          .home = ZC_PLACE_DEVICE, .pool = pool,
                          .stream = zc_stream_kind_of(stream, entry->flavour)};
     const struct forward f = {.call = call_from_pool, .real = (void *)real, .dptr = dptr,

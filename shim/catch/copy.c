@@ -80,7 +80,9 @@ void zc_copy_flows(const struct zc_copy *c, unsigned *asked, unsigned *real)
     bool one = c->set || c->prefetch;
     enum zc_kind as = one ? c->dst.asked : c->src.asked, rs = one ? c->dst.real : c->src.real;
     *asked = zc_flow(direction(c, as, c->dst.asked), as, c->dst.asked);
-    *real = zc_flow(direction(c, rs, c->dst.real), rs, c->dst.real);
+    *real = *asked; /* Mostly nothing was placed elsewhere. */
+    if (rs != as || c->dst.real != c->dst.asked)
+        *real = zc_flow(direction(c, rs, c->dst.real), rs, c->dst.real);
 }
 
 static bool converted(const struct zc_box *b)

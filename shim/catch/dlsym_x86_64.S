@@ -5,8 +5,8 @@
  */
     .text
 
-/* tail name, chooser: calls chooser(argument registers), which returns the address to jump to, or an
- * answer.  rax = address to continue at; rdx = 1 when rax is the answer itself. */
+/* tail name, chooser: calls chooser(argument registers), which returns the address to jump to, or
+ * an answer.  rax = address to continue at; rdx = 1 when rax is the answer itself. */
 .macro tail name, chooser
     .globl \name
     .type \name, @function

@@ -88,8 +88,8 @@ ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
     return result;
 }
 
-/* For a free in stream order that no event can mark.  Waiting is forbidden during a capture; then the
- * block stays the program's. */
+/* For a free in stream order that no event can mark. Waiting is forbidden during a capture; then
+ * the block stays the program's. */
 static CUresult wait_for_stream(CUstream stream, enum zc_flavour flavour)
 {
     return zc_capture_any() ? CUDA_ERROR_OUT_OF_MEMORY : zc_stream_drain(stream, flavour);

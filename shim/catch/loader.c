@@ -34,9 +34,10 @@ zc_dlsym_choose(void *handle, const char *name)
         return go_on((void *)zc_real_dlsym);
     void *address = zc_real_dlsym(handle, name);
     if (address && zc_is_wrapper(address)) {
-        /* Found through the global scope.  Without a driver in the process there is nothing behind
-         * the wrapper, and the program must get the answer that it would get without libzc. */
-        if (!zc_real_find(NULL))
+        /* Found through the global scope. Without a driver in the process, or with one that lacks
+         * the function, there is nothing behind the wrapper, and the program must get the answer
+         * that it would get without libzc. */
+        if (!zc_real_find(NULL) || !zc_driver_has(address))
             address = zc_real_dlsym(RTLD_NEXT, name);
     } else if (address && zc_real_find(address)) {
         address = zc_wrapper_of(address);
@@ -52,14 +53,16 @@ struct unreached {
     char file[256];
 };
 
-/* RTLD_DEEPBIND puts the opened object's own scope before every preload: its calls pass libzc by. */
+/* RTLD_DEEPBIND puts the opened object's own scope before every preload: its calls pass libzc
+ * by. */
 static struct unreached deepbind = {
     .code = "deepbind",
-    .reason = "is opened with RTLD_DEEPBIND: CUDA calls that it binds by itself pass by libzc (calls "
-              "through libcudart are still seen)"};
+    .reason = "is opened with RTLD_DEEPBIND: CUDA calls that it binds by itself pass by libzc "
+              "(calls through libcudart are still seen)"};
 static struct unreached dlmopened = {
     .code = "dlmopen",
-    .reason = "is opened in a namespace of its own, where libzc is not: its CUDA calls are not seen"};
+    .reason = "is opened in a namespace of its own, where libzc is not: its CUDA calls are not "
+              "seen"};
 
 static void say(struct unreached *u)
 {

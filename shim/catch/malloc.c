@@ -103,8 +103,8 @@ static size_t boot_usable(void *p)
     return is_boot(p) ? boot_size(p) : behind_usable(p);
 }
 
-/* Whether the program's calls come here.  An allocator in front of libzc that leaves out some of the
- * family would get our blocks to free. */
+/* Whether the program's calls come here.  An allocator in front of libzc that leaves out some of
+ * the family would get our blocks to free. */
 static bool in_front(void)
 {
     return zc_real_dlsym(RTLD_DEFAULT, "malloc") == (void *)malloc &&

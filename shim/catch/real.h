@@ -29,9 +29,9 @@ enum zc_fn {
 };
 
 /*
- * The real functions, one correctly typed pointer a row, in the order of enum zc_fn; NULL where the
- * driver has none.  Written once by zc_real_find(), read with plain loads: the pointers never
- * change.
+ * * The real functions, one correctly typed pointer a row, in the order of enum zc_fn; NULL before
+ * the driver was found, a function that gives CUDA_ERROR_NOT_SUPPORTED where it has none. Written
+ * once by zc_real_find(), read with plain loads: the pointers never change.
  */
 struct zc_real {
 #define ZC_COPY(name, base, flavour, params, args, describe) __typeof__(base) *name;
@@ -67,6 +67,9 @@ void *zc_wrapper_of(void *real);
 
 /* True if the address is one of libzc's wrappers. */
 bool zc_is_wrapper(const void *address);
+
+/* True if the driver, once found, has the function of a wrapper. */
+bool zc_driver_has(const void *wrapper);
 
 /* The libc functions behind libzc's hooks, found by dlvsym(3): `dlsym` from here never is the hook.
  */

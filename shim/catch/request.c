@@ -1,7 +1,6 @@
 /* A request on its way: who asks for what, which rule has it, and how it enters the ledger. */
 #include "catch/request.h"
 
-#include <errno.h>
 #include <string.h>
 #include <sys/prctl.h>
 
@@ -10,6 +9,7 @@
 #include "catch/pool.h"
 #include "ledger/site.h"
 #include "log/log.h"
+#include "log/path.h"
 
 static uint32_t generation = 1; /* Counts destroyed contexts: their handles may come back. */
 
@@ -75,7 +75,7 @@ const struct zc_rule *zc_ask_rule(const struct zc_ask *ask)
     if (policy->needs & ZC_NEED_MODULE)
         request.module = zc_site_module(ask->site);
     if (policy->needs & ZC_NEED_EXE)
-        request.exe = program_invocation_short_name;
+        request.exe = zc_log_program();
     if ((policy->needs & ZC_NEED_THREAD) && prctl(PR_GET_NAME, thread) == 0)
         request.thread = thread;
     return zc_policy_match(policy, &request);

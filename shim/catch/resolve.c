@@ -95,6 +95,23 @@ static void *driver_handle(void *near)
     return handle;
 }
 
+/* Stands in for what the driver lacks, so that libzc's own calls need not ask for each one: all of
+ * the driver's functions return a CUresult, and the callers of one that is not there clean up
+ * after it. */
+static CUresult missing(void)
+{
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+bool zc_driver_has(const void *wrapper)
+{
+    void *const *slots = (void *const *)&zc_real;
+    for (uint32_t i = 0; i < ZC_FN_CAUGHT; i++)
+        if (rows[i].wrapper == wrapper)
+            return __atomic_load_n(&slots[i], __ATOMIC_ACQUIRE) != (void *)missing;
+    return false;
+}
+
 bool zc_real_find(void *near)
 {
     if (__atomic_load_n(&found, __ATOMIC_ACQUIRE))
@@ -109,8 +126,9 @@ bool zc_real_find(void *near)
     for (uint32_t i = 0; i < ZC_FN_COUNT; i++) {
         void *real = zc_real_dlsym(handle, rows[i].name);
         if (!real || zc_is_wrapper(real))
-            continue;
-        remember(real, i);
+            real = (void *)missing;
+        else
+            remember(real, i);
         __atomic_store_n(&slots[i], real, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&found, true, __ATOMIC_RELEASE);

@@ -20,18 +20,13 @@
 #define FIRST_DESCRIPTOR 200 /* Above those that programs expect in an order. */
 
 static struct zc_lock zc_log = ZC_LOCK(ZC_RANK_LOG);
-static enum zc_log_level level; /* Atomic; not OFF only while fd is the log. */
+int zc_log_level_now = ZC_LOG_OFF; /* Not OFF only while fd is the log. */
 static int fd = -1;             /* Under zc_log, as the following two. */
 static dev_t device;            /* Of the file: a program may close and reuse our descriptor. */
 static ino_t inode;
 static char path[PATH_MAX];     /* Empty where there was no file. */
 static int ended_by;            /* errno value that ended the log. */
 static uint64_t lost;           /* Atomic. */
-
-enum zc_log_level zc_log_level(void)
-{
-    return __atomic_load_n(&level, __ATOMIC_RELAXED);
-}
 
 const char *zc_log_path(void)
 {
@@ -73,7 +68,7 @@ static int append(const char *bytes, size_t n)
 static void end_log(int error)
 {
     ended_by = error;
-    __atomic_store_n(&level, ZC_LOG_OFF, __ATOMIC_RELAXED);
+    __atomic_store_n(&zc_log_level_now, ZC_LOG_OFF, __ATOMIC_RELAXED);
     if (error != EBADF)
         syscall(SYS_close, fd);
     fd = -1;
@@ -192,7 +187,7 @@ void zc_log_open(const char *pattern, enum zc_log_level wanted)
         zc_counters_open(NULL);
     } else if (open_file(pattern)) {
         open_counters();
-        __atomic_store_n(&level, wanted, __ATOMIC_RELAXED);
+        __atomic_store_n(&zc_log_level_now, (int)wanted, __ATOMIC_RELAXED);
     } else {
         zc_counters_open(NULL);
     }
@@ -208,7 +203,7 @@ void zc_log_reset(void)
     if (fd >= 0 && fstat(fd, &file) == 0 && file.st_dev == device && file.st_ino == inode)
         close(fd);
     fd = -1;
-    level = ZC_LOG_OFF;
+    zc_log_level_now = ZC_LOG_OFF;
     path[0] = 0;
     ended_by = 0;
     lost = 0;

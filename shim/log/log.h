@@ -36,7 +36,13 @@ struct zc_log_meta {
  */
 void zc_log_open(const char *pattern, enum zc_log_level level);
 
-enum zc_log_level zc_log_level(void); /* Cheap; OFF when there is no file. */
+extern int zc_log_level_now; /* enum zc_log_level; atomic, written by the log alone. */
+
+/* The level in force; OFF when there is no file. */
+static inline enum zc_log_level zc_log_level(void)
+{
+    return (enum zc_log_level)__atomic_load_n(&zc_log_level_now, __ATOMIC_RELAXED);
+}
 
 /* The first line.  Messages said so far follow it as `warn` lines. */
 void zc_log_meta(const struct zc_log_meta *meta);

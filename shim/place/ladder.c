@@ -74,7 +74,8 @@ static void check_sizes(const struct zc_policy *policy, const struct zc_rule *ru
 static void check_rule(const struct zc_policy *policy, const struct zc_rule *rule)
 {
     const struct zc_key *keys = zc_policy_keys();
-    for (unsigned a = 0; a < ZC_API_COUNT; a++)
+    /* Every name of `new` selects malloc too, so one of them speaks for both. */
+    for (unsigned a = 0; a < ZC_API_new; a++)
         if ((rule->apis & ~APIS_BUILT & (UINT64_C(1) << a)) && names_api(rule, (enum zc_api)a))
             zc_message(ZC_WARN, "policy",
                        "%s:%u: rule %s: requests by %s are not placed by this version; they stay "
@@ -95,10 +96,20 @@ static void check_rule(const struct zc_policy *policy, const struct zc_rule *rul
                 "%s:%u: rule %s: key '%s' is not built into this version and changes nothing",
                 policy->file, rule->line, rule->name, keys[k].name);
     check_sizes(policy, rule);
+    if ((rule->given & ZC_KEY_BIT(ZC_KEY_NUMA)) && rule->write_combined)
+        zc_message(ZC_WARN, "policy",
+                   "%s:%u: rule %s: 'numa' changes nothing beside 'write_combined': the driver "
+                   "chooses the node of such memory",
+                   policy->file, rule->line, rule->name);
 }
 
 void zc_place_check_policy(const struct zc_policy *policy)
 {
+    if (policy->pageable_copy != ZC_PAGEABLE_COPY_DRIVER)
+        zc_message(ZC_WARN, "policy",
+                   "%s: [defaults]: key 'pageable_copy' is not built into this version and changes "
+                   "nothing",
+                   policy->file);
     for (size_t i = 0; i < policy->rule_count; i++)
         check_rule(policy, &policy->rules[i]);
 }

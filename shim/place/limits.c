@@ -136,8 +136,10 @@ bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char
     case ZC_PLACE_PINNED:
         limit = pinned_bytes;
         *why = "over max_pinned";
-        if (bytes >= REGISTRATION_MAX)
+        if (bytes >= REGISTRATION_MAX) {
+            *why = "the driver pins less than 512 GiB in one piece";
             return false;
+        }
         break;
     case ZC_PLACE_MANAGED:
         limit = managed_limit();

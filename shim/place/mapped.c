@@ -14,17 +14,36 @@ static bool one_address(int device)
     return zc_real.cuDeviceGetAttribute &&
            zc_real.cuDeviceGetAttribute(&unified, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, device) ==
                CUDA_SUCCESS &&
-           zc_real.cuDeviceGetAttribute(
-               &registered, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, device) ==
-               CUDA_SUCCESS &&
+           zc_real.cuDeviceGetAttribute(&registered,
+                                        CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
+                                        device) == CUDA_SUCCESS &&
            unified && registered;
+}
+
+static bool names_node(const struct zc_rule *rule)
+{
+    return rule->given & ZC_KEY_BIT(ZC_KEY_NUMA);
+}
+
+/* The NUMA node that the rule names, or that the device is next to; -1 for any. */
+static int wanted_node(const struct zc_want *want)
+{
+    int node = -1;
+    if (!names_node(want->rule))
+        return -1;
+    if (!want->rule->numa.local)
+        return (int)want->rule->numa.node;
+#if CUDA_VERSION >= 12020
+    if (zc_real.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, want->device) !=
+        CUDA_SUCCESS)
+        return -1;
+#endif
+    return node;
 }
 
 static CUresult make_pages(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
-    const struct zc_rule *rule = want->rule;
-    bool bound = (rule->given & ZC_KEY_BIT(ZC_KEY_NUMA)) && !rule->numa.local;
-    void *pages = zc_pages_make(want->size, bound ? (int)rule->numa.node : -1);
+    void *pages = zc_pages_make(want->size, wanted_node(want));
     if (!pages) {
         *why = "the kernel gives no pages";
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -71,10 +90,11 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
         *why = "the device can't use host addresses";
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    /* Write-combining is a property that only the driver can give. */
-    return want->size < OWN_PAGES_FROM || want->rule->write_combined
-               ? make_by_driver(want, out, why)
-               : make_pages(want, out, why);
+    /* Write-combining is a property that only the driver can give, a node one that only libzc can.
+     */
+    bool by_driver =
+        want->rule->write_combined || (want->size < OWN_PAGES_FROM && !names_node(want->rule));
+    return by_driver ? make_by_driver(want, out, why) : make_pages(want, out, why);
 }
 
 static CUresult unmake(struct zc_backing *backing, bool gone)

@@ -59,14 +59,15 @@ def write_table(path, rows, quick):
 
 def totals(rows):
     """The numbers of rows by outcome, as text."""
-    counts = {"same": 0, "refused": 0, "fails bare": 0, "FAILED": 0}
+    counts = {"same": 0, "refused": 0, "fails bare": 0, "skipped": 0, "FAILED": 0}
     for row in rows:
         outcome = "FAILED" if row.failed else row.result.split(":")[0]
         counts[outcome] += row.place != "bare" or outcome != "same"
     agree = sum(row.referee == "0" for row in rows)
     unmeasured = sum(row.referee.startswith("not measured") for row in rows)
     return (f"{counts['same']} rows the same as bare, {counts['FAILED']} failed, "
-            f"{counts['refused']} refused, {counts['fails bare']} programs fail bare; "
+            f"{counts['refused']} refused, {counts['fails bare']} programs fail bare, "
+            f"{counts['skipped']} skipped; "
             f"referee: {agree} rows agree, {unmeasured} not measured")
 
 

@@ -15,6 +15,8 @@ import sys
 
 # CUPTI keeps variables of a module apart from allocated memory of the same kind; libzc does not.
 SAME_KIND = {"DeviceStatic": "Device", "ManagedStatic": "Managed"}
+# CUPTI does not know the memory kind of a set in a graph, so then all sets are compared together.
+SETS_OF_GRAPHS = ("Memset", "Unknown", "Unknown")
 # CUPTI has no copy records for prefetches.
 NO_RECORD = {"Prefetch"}
 
@@ -60,6 +62,16 @@ def referee(folder):
     return dict(total)
 
 
+def sets_together(total):
+    """The same counts with the sets of all memory kinds in one."""
+    merged = collections.defaultdict(lambda: [0, 0])
+    for flow, (calls, size) in total.items():
+        count = merged[("Memset", "any kind", "any kind") if flow[0] == "Memset" else flow]
+        count[0] += calls
+        count[1] += size
+    return dict(merged)
+
+
 def compare(folder):
     """(status, text): status is "same", "differs" or "not measured"; text explains it."""
     theirs = referee(folder)
@@ -68,6 +80,8 @@ def compare(folder):
     ours = collections.defaultdict(lambda: [0, 0])
     for record in summaries(folder):
         add(ours, record["moved_by_kind"])
+    if SETS_OF_GRAPHS in theirs:
+        ours, theirs = sets_together(ours), sets_together(theirs)
     if dict(ours) == theirs:
         return "same", "0"
     lines = []

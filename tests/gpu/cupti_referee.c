@@ -101,7 +101,9 @@ static void add_record(const CUpti_Activity *record)
         add(r->copyKind, r->srcKind, r->dstKind, 1, r->bytes);
     } else if (record->kind == CUPTI_ACTIVITY_KIND_MEMSET) {
         const CUpti_ActivityMemset4 *r = (const void *)record;
-        add(DIR_MEMSET, r->memoryKind, r->memoryKind, 1, r->bytes);
+        /* CUPTI 13.0 gives the sets of a graph the memory kind of whatever set came before them. */
+        unsigned kind = r->graphId ? CUPTI_ACTIVITY_MEMORY_KIND_UNKNOWN : r->memoryKind;
+        add(DIR_MEMSET, kind, kind, 1, r->bytes);
     }
 }
 

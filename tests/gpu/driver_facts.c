@@ -111,6 +111,7 @@ static const struct {
     {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, "MEMORY_TYPE", NUMBER_32},
     {CU_POINTER_ATTRIBUTE_DEVICE_POINTER, "DEVICE_POINTER", ADDRESS},
     {CU_POINTER_ATTRIBUTE_HOST_POINTER, "HOST_POINTER", ADDRESS},
+    {CU_POINTER_ATTRIBUTE_P2P_TOKENS, "P2P_TOKENS", NUMBER_64},
     {CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, "SYNC_MEMOPS", NUMBER_32},
     {CU_POINTER_ATTRIBUTE_BUFFER_ID, "BUFFER_ID", IDENTITY},
     {CU_POINTER_ATTRIBUTE_IS_MANAGED, "IS_MANAGED", NUMBER_32},
@@ -153,12 +154,12 @@ static void show(const char *name, CUdeviceptr pointer)
     CUresult result;
 
     for (size_t i = 0; i < sizeof(pointer_attributes) / sizeof(pointer_attributes[0]); i++) {
-        unsigned long long value = 0;
+        unsigned long long value[2] = {0, 0}; /* Room for the tokens, which are the widest. */
 
-        result = cuPointerGetAttribute(&value, pointer_attributes[i].attribute, pointer);
+        result = cuPointerGetAttribute(value, pointer_attributes[i].attribute, pointer);
         printf("%s %s: ", name, pointer_attributes[i].name);
         if (result == CUDA_SUCCESS)
-            print_value(pointer_attributes[i].form, value, pointer);
+            print_value(pointer_attributes[i].form, value[0], pointer);
         else
             printf("%s\n", code(result));
     }

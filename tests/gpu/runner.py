@@ -1,5 +1,6 @@
 """Runs one program bare and in every place, and judges what it did."""
 
+import glob
 import os
 import re
 import shutil
@@ -9,8 +10,9 @@ import time
 
 from . import compare
 
+SKIPPED = 77       # exit status of a program that this machine can't run
 TIMEOUT = 120  # seconds for one run
-KEPT_BYTES = 65536  # of the output of a run that failed
+KEPT_BYTES = 65536  # of each file of a run that failed
 
 # The messages of libzc that decide: a place that a call could not work with, and its coverage.
 REFUSED = re.compile(r"^libzc: (\S+ returned \d+ for block .*)$", re.MULTILINE)
@@ -39,7 +41,8 @@ class Row:
 
     def __init__(self, program, place):
         self.program, self.place = program, place
-        self.result = "same"     # "same", "refused: ...", "fails bare: ..." or "FAILED: ..."
+        self.result = "same"     # "same", "refused: ...", "fails bare: ...", "skipped: ..." or
+                                 # "FAILED: ..."
         self.seconds = 0.0       # of the run without the referee, where there is one
         self.counts = None       # bytes: asked, moved, cpu_copied, elided
         self.referee = "-"       # "0", "not measured: ..." or what differs
@@ -105,9 +108,9 @@ class Runner:
     def environment(self, program, place, folder, referee):
         """The settings of a run; place None is bare."""
         settings = {**self.base, **program.environment}
-        for name in ("LD_LIBRARY_PATH",):
-            if program.environment.get(name) and self.base.get(name):
-                settings[name] = self.base[name] + ":" + program.environment[name]
+        if "LD_LIBRARY_PATH" in program.environment and self.base.get("LD_LIBRARY_PATH"):
+            settings["LD_LIBRARY_PATH"] = \
+                self.base["LD_LIBRARY_PATH"] + ":" + program.environment["LD_LIBRARY_PATH"]
         if place is not None:
             settings.update(LD_PRELOAD=self.library, ZC_DEBUG="1", ZC_LOG_LEVEL="summary",
                             ZC_LOG=os.path.join(folder, "zc.%e.%p.jsonl"), ZC_POLICY="off")
@@ -129,11 +132,15 @@ class Runner:
                        program.folder or folder)
 
     def keep(self, run):
-        """Saves the end of what a failed run printed."""
-        for name, text in (("out", run.out), ("err", run.err)):
-            path = os.path.join(self.kept, f"{os.path.basename(run.folder)}.{name}")
-            with open(path, "w", encoding="utf-8") as saved:
+        """Saves the end of what a failed run printed, its log and the referee's counts."""
+        name = os.path.join(self.kept, os.path.basename(run.folder))
+        for suffix, text in (("out", run.out), ("err", run.err)):
+            with open(f"{name}.{suffix}", "w", encoding="utf-8") as saved:
                 saved.write(text[-KEPT_BYTES:])
+        for path in glob.glob(os.path.join(run.folder, "*.jsonl")) + \
+                glob.glob(os.path.join(run.folder, "referee.*")):
+            if os.path.getsize(path) <= KEPT_BYTES:
+                shutil.copy(path, f"{name}.{os.path.basename(path)}")
 
     def bare(self, program):
         """The bare run and its row."""
@@ -144,7 +151,13 @@ class Runner:
         if not works:
             self.keep(run)
             why = f"exit status {run.status}" if run.status is not None else "timed out"
-            row.result = ("fails bare: " if program.section == "samples" else "FAILED: ") + why
+            lacks = re.search(r"^ModuleNotFoundError: .*", run.err, re.MULTILINE)
+            if lacks:
+                why = lacks.group(0)
+            row.result = ("fails bare: " if program.section == "samples" or lacks
+                          else "FAILED: ") + why
+        if run.status == SKIPPED:
+            row.result = "skipped: " + (run.err.strip().splitlines() or ["says not why"])[-1]
         return run, row
 
     def placed(self, program, place, bare, referee):
@@ -172,7 +185,8 @@ class Runner:
         try:
             records = compare.summaries(run.folder)
         except ValueError as error:
-            row.result = f"FAILED: {error}"
+            if row.result == "same":
+                row.result = f"FAILED: {error}"
             return None
         return [sum(record[name + "_bytes"] for record in records)
                 for name in ("asked", "moved", "cpu_copied", "elided")]

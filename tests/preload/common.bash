@@ -43,8 +43,8 @@ json_field() {
     sed -nE 's/.*"'"$1"'":("([^"]*)"|([^,}]*)).*/\2\3/p'
 }
 
-# Runs a command bare and under libzc in every place; each run must succeed and leave nothing live in
-# the simulated driver: in_every_place CMD [ARGUMENT...]
+# Runs a command bare and under libzc in every place; each run must succeed and leave nothing live
+# in the simulated driver: in_every_place CMD [ARGUMENT...]
 in_every_place() {
     local place
     export SIM_LEAKS=$BATS_TEST_TMPDIR/leaks

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# fork(2), vfork(2), exec and daemons: a child is a process of its own, and its parent's counts are the
-# parent's alone.
+# fork(2), vfork(2), exec and daemons: a child is a process of its own, and its parent's counts
+# are the parent's alone.
 
 load common.bash
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# A rule's list of places is a ladder: a request takes the first place that is possible and within its
-# limits, at last where the program put it, and the log says why the others were passed over.
+# A rule's list of places is a ladder: a request takes the first place that is possible and within
+# its limits, at last where the program put it, and the log says why the others were passed over.
 
 load common.bash
 

@@ -1,7 +1,7 @@
 /*
- * Stress: for ZC_STRESS_SECONDS (2) sixteen threads take, use, resize and free blocks of the host heap
- * while others trim its pool and contexts go.  Meant for ThreadSanitizer and helgrind as well, which
- * must have nothing to report.
+ * Stress: for ZC_STRESS_SECONDS (2) sixteen threads take, use, resize and free blocks of the host
+ * heap while others trim its pool and contexts go.  Meant for ThreadSanitizer and helgrind as well,
+ * which must have nothing to report.
  */
 #include "../unit/host_test.h"
 
@@ -70,8 +70,7 @@ static size_t draw_size(struct worker *w)
 
 static void resize(struct worker *w, unsigned i)
 {
-    const struct zc_hostmem_ask ask = {
-        .api = ZC_API_realloc, .size = draw_size(w), .alignment = 1};
+    const struct zc_hostmem_ask ask = {.api = ZC_API_realloc, .size = draw_size(w), .alignment = 1};
     char *p = zc_hostmem_resize(w->block[i], &ask);
     if (!p)
         return;
@@ -106,8 +105,8 @@ static void step(struct worker *w)
     case 3:
     case 4:
         zc_pinned_use(zc_hostheap_extent((uintptr_t)w->block[i]), w->size[i]);
-        w->faults += zc_hostheap_block((uintptr_t)w->block[i] + w->size[i] - 1) !=
-                     (uintptr_t)w->block[i];
+        w->faults +=
+            zc_hostheap_block((uintptr_t)w->block[i] + w->size[i] - 1) != (uintptr_t)w->block[i];
         break;
     default:
         zc_hostmem_put(w->block[i]);

@@ -49,8 +49,8 @@ static void alignment_is_kept(void **state)
         assert_int_equal((uintptr_t)p % a, 0);
         zc_hostmem_put(p);
     }
-    const struct zc_hostmem_ask far = {.api = ZC_API_malloc, .size = 200000,
-                                       .alignment = 2 * ZC_HOST_UNIT};
+    const struct zc_hostmem_ask far = {
+        .api = ZC_API_malloc, .size = 200000, .alignment = 2 * ZC_HOST_UNIT};
     assert_null(zc_hostmem_get(&far));
 }
 
@@ -68,8 +68,8 @@ static void the_size_is_what_was_asked_for(void **state)
 static void calloc_of_used_memory_is_zero(void **state)
 {
     (void)state;
-    const struct zc_hostmem_ask ask = {.api = ZC_API_calloc, .size = 9 * MIB, .alignment = 1,
-                                       .zero = true};
+    const struct zc_hostmem_ask ask = {
+        .api = ZC_API_calloc, .size = 9 * MIB, .alignment = 1, .zero = true};
     char *p = host_get(9 * MIB);
     memset(p, 1, 9 * MIB);
     zc_hostmem_put(p);

@@ -2,7 +2,8 @@
 #ifndef TESTS_UNIT_HOST_TEST_H
 #define TESTS_UNIT_HOST_TEST_H
 
-#define __CUDA_API_VERSION_INTERNAL /* As the library is built: every ABI version by its own name. */
+#define __CUDA_API_VERSION_INTERNAL /* As the library is built: every ABI version by its own name. \
+                                     */
 
 #include <setjmp.h>
 #include <stdarg.h>

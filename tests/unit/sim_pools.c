@@ -91,6 +91,15 @@ static void memory_in_reserve_goes_to_whoever_needs_it(void **state)
     ok(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &zero));
 }
 
+static void a_block_of_nothing_is_the_null_pointer(void **state)
+{
+    CUdeviceptr d = 1;
+    (void)state;
+    ok(cuMemAllocAsync(&d, 0, NULL));
+    assert_int_equal(0, d);
+    ok(cuMemFreeAsync(d, NULL));
+}
+
 static void what_a_pool_can_not_do_is_refused(void **state)
 {
     CUmemoryPool pool;
@@ -102,7 +111,6 @@ static void what_a_pool_can_not_do_is_refused(void **state)
     refused(CUDA_ERROR_INVALID_VALUE, cuMemPoolDestroy(pool));
     refused(CUDA_ERROR_INVALID_VALUE, cuMemPoolExportToShareableHandle(
                                           &fd, pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-    refused(CUDA_ERROR_INVALID_VALUE, cuMemAllocAsync(&d, 0, NULL));
     ok(cuMemAllocAsync(&d, 64, NULL));
     refused(CUDA_ERROR_INVALID_VALUE, cuMemPoolExportPointer(&data, d));
     ok(cuMemFreeAsync(d, NULL));
@@ -116,6 +124,7 @@ int main(void)
         sim_test(each_free_takes_memory_of_the_other_kind),
         sim_test(a_pool_holds_its_reserve_up_to_the_threshold),
         sim_test(memory_in_reserve_goes_to_whoever_needs_it),
+        sim_test(a_block_of_nothing_is_the_null_pointer),
         sim_test(what_a_pool_can_not_do_is_refused),
     };
     return sim_main(tests);

@@ -47,7 +47,7 @@ def training_graph():
         data.copy_(torch.randn(128, 256, generator=torch.Generator().manual_seed(number)))
         wanted.fill_(number / 20)
         graph.replay()
-        losses.append(loss.clone())
+        losses.append(loss.detach().clone())
     print("training graph", digest(torch.stack(losses)),
           *(digest(weights) for weights in model.parameters()), flush=True)
 

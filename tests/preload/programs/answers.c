@@ -1,5 +1,6 @@
-/* Asks everything that a program can ask about blocks of each kind of device request, and prints the
- * answers with addresses made relative: the output must not depend on where the blocks really are. */
+/* Asks everything that a program can ask about blocks of each kind of device request, and prints
+ * the answers with addresses made relative: the output must not depend on where the blocks really
+ * are. */
 #include <cuda_runtime_api.h>
 
 #include "program.h"

@@ -1,6 +1,7 @@
-/* faults NAME...: lets each of these driver calls fail in turn, with several codes, while blocks are made,
- * used and freed.  Every call of the program must then succeed or give that code, what succeeded must
- * have happened, and nothing may stay live but what the driver itself refused to take back. */
+/* faults NAME...: lets each of these driver calls fail in turn, with several codes, while blocks
+ * are made, used and freed. Every call of the program must then succeed or give that code, what
+ * succeeded must have happened, and nothing may stay live but what the driver itself refused to
+ * take back. */
 #include <stdbool.h>
 
 #include "program.h"

@@ -1,5 +1,5 @@
-/* Forks in the ways that programs fork, with CUDA in the parent, the child, or both.  A parent copies
- * PARENT bytes, a child CHILD bytes, so that their counts can be told apart. */
+/* Forks in the ways that programs fork, with CUDA in the parent, the child, or both. A parent
+ * copies PARENT bytes, a child CHILD bytes, so that their counts can be told apart. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/wait.h>
@@ -48,7 +48,8 @@ static void before_init(void)
     use_gpu(PARENT);
 }
 
-/* What a child gets whose parent has used CUDA: the driver's own codes, for blocks of the parent too. */
+/* What a child gets whose parent has used CUDA: the driver's own codes, for blocks of the parent
+ * too. */
 static void ask_in_child(CUdeviceptr p)
 {
     CUdeviceptr q;

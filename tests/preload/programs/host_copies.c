@@ -17,10 +17,11 @@
 /* The driver functions that the scenes call, found as libcudart finds them. */
 #define DRIVER(X)                                                                                  \
     X(cuInit)                                                                                      \
-    X(cuDeviceGet) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxReset_v2) X(cuCtxSetCurrent)    \
-        X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2)                     \
-            X(cuMemcpyHtoDAsync_v2) X(cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoD_v2) X(cuMemsetD8_v2)    \
-                X(cuMemcpy) X(cuStreamCreate) X(cuStreamSynchronize) X(cuLaunchHostFunc)           \
+    X(cuDeviceGet)                                                                                 \
+    X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxReset_v2) X(cuCtxSetCurrent) X(cuMemAlloc_v2)  \
+        X(cuMemFree_v2) X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2) X(cuMemcpyHtoDAsync_v2)              \
+            X(cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoD_v2) X(cuMemsetD8_v2) X(cuMemcpy)                \
+                X(cuStreamCreate) X(cuStreamSynchronize) X(cuLaunchHostFunc)                       \
                     X(cuPointerGetAttribute) X(cuPointerGetAttributes) X(cuMemGetAddressRange_v2)  \
                         X(cuMemHostGetDevicePointer_v2) X(cuMemHostGetFlags)                       \
                             X(cuMemHostRegister_v2) X(cuMemHostUnregister) X(cuMemHostAlloc)       \

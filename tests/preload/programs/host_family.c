@@ -24,11 +24,11 @@ static unsigned checks, failures;
         }                                                                                          \
     } while (0)
 
-static const size_t sizes[] = {0,       1,       1000,    65535,   65536,   65537,    100000,
-                               131072,  1 << 20, 1048577, 2 << 20, 3 << 20, 20 << 20, 9999999};
+static const size_t sizes[] = {0,      1,       1000,    65535,   65536,   65537,    100000,
+                               131072, 1 << 20, 1048577, 2 << 20, 3 << 20, 20 << 20, 9999999};
 #define EACH_SIZE(n)                                                                               \
-    for (size_t at_##n = 0, n; at_##n < sizeof(sizes) / sizeof(sizes[0]) && (n = sizes[at_##n], 1); \
-         at_##n++)
+    for (size_t at_##n = 0, n;                                                                     \
+         at_##n < sizeof(sizes) / sizeof(sizes[0]) && (n = sizes[at_##n], 1); at_##n++)
 
 static void *volatile launder; /* Keeps the compiler from reasoning about blocks. */
 

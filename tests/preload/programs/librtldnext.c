@@ -1,5 +1,5 @@
-/* A library that asks for the next definition of a symbol behind itself, as interposers do.  NAME is
- * its name and marker(), of which every library of the test has one, returns that. */
+/* A library that asks for the next definition of a symbol behind itself, as interposers do. NAME
+ * is its name and marker(), of which every library of the test has one, returns that. */
 #include <dlfcn.h>
 
 #define JOIN(a, b) a##b

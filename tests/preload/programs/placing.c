@@ -1,4 +1,5 @@
-/* Uses device memory in the ways whose order or meaning a place could change, and checks every byte. */
+/* Uses device memory in the ways whose order or meaning a place could change, and checks every
+ * byte. */
 #include <pthread.h>
 #include <stdbool.h>
 

@@ -1,5 +1,6 @@
-/* requests [-a] [-f] MIB...: asks for device blocks of so many MiB each, in stream order with -a, writes
- * and reads each, prints the code of each request, and frees them at the end, with -f each at once. */
+/* requests [-a] [-f] MIB...: asks for device blocks of so many MiB each, in stream order with -a,
+ * writes and reads each, prints the code of each request, and frees them at the end, with -f each
+ * at once. */
 #include "program.h"
 
 #define BLOCKS_MAX 32

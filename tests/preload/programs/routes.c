@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Object and symbol of an address, "object symbol", or "-" for NULL.  The buffer is the caller's. */
+/* Object and symbol of an address, "object symbol", or "-" for NULL. The buffer is the caller's. */
 static const char *who(void *address, char *text, size_t cap)
 {
     Dl_info info;
@@ -24,7 +24,8 @@ static void print(const char *route, void *address)
     printf("%s: %s\n", route, who(address, text, sizeof(text)));
 }
 
-/* The four routes to one name, given as argument; the version is 13000 for the ones that ask one. */
+/* The four routes to one name, given as argument; the version is 13000 for the ones that ask
+ * one. */
 static void routes_to(const char *name, const char *symbol)
 {
     CUdriverProcAddressQueryResult status;

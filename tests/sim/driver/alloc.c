@@ -232,22 +232,24 @@ SIM_API(cuMemAllocPitch_v2,
     return CUDA_SUCCESS;
 }
 
-/* cuMemFree of a stream-ordered block is allowed; the free then waits for the device as any other
- * (CUDA driver API, cuMemFreeAsync). */
+/* cuMemFree of a stream-ordered block is allowed, but unlike any other free it waits for nothing:
+ * the driver takes all use of the block to be over (CUDA Programming Guide, "Stream Ordered Memory
+ * Allocator").  A pointer that is none of the driver's is told before a missing context. */
 SIM_API(cuMemFree_v2, (CUdeviceptr dptr), (dptr))
 {
     struct sim_context *ctx;
     CUresult r = sim_current_unsafe(&ctx);
-    if (r != CUDA_SUCCESS)
+    if (dptr == 0 && r == CUDA_SUCCESS)
         return r;
-    if (dptr == 0)
-        return CUDA_SUCCESS;
     struct sim_block *b = sim_block_find(dptr);
+    if (r != CUDA_SUCCESS)
+        return r == CUDA_ERROR_INVALID_CONTEXT && dptr && !b ? CUDA_ERROR_INVALID_VALUE : r;
     if (!b || b->va != dptr || b->freeing || b->dormant)
         return CUDA_ERROR_INVALID_VALUE;
     if (b->kind != SIM_DEVICE && b->kind != SIM_POOLED && b->kind != SIM_MANAGED)
         return CUDA_ERROR_INVALID_VALUE;
-    sim_device_wait(b->device);
+    if (b->kind != SIM_POOLED)
+        sim_device_wait(b->device);
     b = sim_block_find(dptr); /* another thread may have freed it during the wait */
     if (!b || b->va != dptr || b->freeing || b->dormant)
         return CUDA_ERROR_INVALID_VALUE;
@@ -277,7 +279,7 @@ SIM_API(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *size, CUdeviceptr 
     if (r != CUDA_SUCCESS)
         return r;
     struct sim_block *b = sim_block_find(dptr);
-    if (!b)
+    if (!b || (b->kind == SIM_VMM && !b->access[ctx->device]))
         return CUDA_ERROR_NOT_FOUND;
     if (base)
         *base = b->va;

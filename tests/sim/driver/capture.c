@@ -44,8 +44,10 @@ CUresult sim_capture_unsafe_call(void)
 
 CUresult sim_capture_unsafe_stream(struct sim_stream *stream)
 {
-    if (!stream->capture)
-        return sim_capture_implicit(stream);
+    if (!stream->capture) {
+        CUresult r = sim_capture_unsafe_call();
+        return r == CUDA_SUCCESS ? sim_capture_implicit(stream) : r;
+    }
     invalidate(stream->capture);
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }

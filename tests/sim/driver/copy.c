@@ -200,8 +200,6 @@ CUresult sim_copy(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_copy_mod
     struct side src, dst;
     struct sim_work work = {.kind = SIM_WORK_COPY, .u.copy = {.shape = *shape}};
     CUresult r = sim_stream_find(handle, &stream);
-    if (r == CUDA_SUCCESS && mode == SIM_COPY_SYNC)
-        r = sim_capture_unsafe_call();
     if (r == CUDA_SUCCESS && !stream->capture)
         r = sim_capture_implicit(stream);
     if (r != CUDA_SUCCESS || is_empty(shape))

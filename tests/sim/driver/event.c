@@ -202,6 +202,9 @@ SIM_API(cuEventQuery, (CUevent handle), (handle))
         return CUDA_ERROR_INVALID_HANDLE;
     if (e->capture)
         return CUDA_ERROR_CAPTURED_EVENT;
+    CUresult r = sim_capture_unsafe_call();
+    if (r != CUDA_SUCCESS)
+        return r;
     if (e->ctx->sticky != CUDA_SUCCESS)
         return e->ctx->sticky;
     return sim_point_reached(&e->point) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -214,6 +217,9 @@ SIM_API(cuEventSynchronize, (CUevent handle), (handle))
         return CUDA_ERROR_INVALID_HANDLE;
     if (e->capture)
         return CUDA_ERROR_CAPTURED_EVENT;
+    CUresult r = sim_capture_unsafe_call();
+    if (r != CUDA_SUCCESS)
+        return r;
     struct sim_point p = e->point;
     struct sim_context *ctx = e->ctx;
     if (p.stream)

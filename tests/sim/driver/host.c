@@ -18,8 +18,12 @@ static CUresult host_alloc(void **out, size_t size, unsigned flags)
     CUresult r = sim_current_unsafe(&ctx);
     if (r != CUDA_SUCCESS)
         return r;
-    if (!out || size == 0 || (flags & ~(unsigned)ALLOC_FLAGS))
+    if (!out || (flags & ~(unsigned)ALLOC_FLAGS))
         return CUDA_ERROR_INVALID_VALUE;
+    if (size == 0) {
+        *out = NULL;
+        return CUDA_SUCCESS;
+    }
     if (size > (size_t)1 << 46)
         return CUDA_ERROR_OUT_OF_MEMORY;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -51,9 +55,9 @@ SIM_API(cuMemFreeHost, (void *p), (p))
     struct sim_context *ctx;
     CUdeviceptr va = (CUdeviceptr)(uintptr_t)p;
     CUresult r = sim_current_unsafe(&ctx);
-    if (r != CUDA_SUCCESS)
-        return r;
     struct sim_block *b = sim_block_find(va);
+    if (r != CUDA_SUCCESS)
+        return r == CUDA_ERROR_INVALID_CONTEXT && !b ? CUDA_ERROR_INVALID_VALUE : r;
     if (!p || !b || b->kind != SIM_HOST || b->va != va)
         return CUDA_ERROR_INVALID_VALUE;
     sim_device_wait(-1);
@@ -103,7 +107,8 @@ SIM_API(cuMemHostUnregister, (void *p), (p))
         return r;
     struct sim_block *b = p ? sim_block_find(va) : NULL;
     if (!b || b->kind != SIM_REGISTERED || b->va != va)
-        return p ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED : CUDA_ERROR_INVALID_VALUE;
+        return p && !sim_va_reserved(va) ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED
+                                         : CUDA_ERROR_INVALID_VALUE;
     sim_device_wait(-1);
     b = sim_block_find(va);
     if (!b || b->kind != SIM_REGISTERED || b->va != va)

@@ -65,6 +65,8 @@ static CUresult value(CUstream handle, CUdeviceptr address, uint64_t wanted, uns
     if (address % size || (flags & ~(write ? 1u : 3u | CU_STREAM_WAIT_VALUE_FLUSH)))
         return CUDA_ERROR_INVALID_VALUE;
     r = sim_resolve(address, size, s->ctx->device, write, false, &place);
+    if (r == CUDA_SUCCESS && place.kind == SIM_UNIFIED)
+        return CUDA_ERROR_INVALID_VALUE;
     return r == CUDA_SUCCESS ? sim_submit(s, &work) : r;
 }
 

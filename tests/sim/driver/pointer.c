@@ -4,6 +4,9 @@
 #include "pool.h"
 #include "vmm.h"
 #include <string.h>
+#include <unistd.h>
+
+#define TOKEN_BYTES 12 /* what a driver writes of CUDA_POINTER_ATTRIBUTE_P2P_TOKENS */
 
 static bool is_host(const struct sim_block *b)
 {
@@ -41,16 +44,18 @@ static size_t attribute_size(CUpointer_attribute a)
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
         return 8;
+    /* cuda.h calls some of these boolean; a driver writes 4 bytes of each. */
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-        return 4;
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_MAPPED:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-        return 1;
+        return 4;
+    case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+        return TOKEN_BYTES;
     default:
         return 0;
     }
@@ -71,25 +76,40 @@ static uint64_t handle_types(const struct sim_block *b)
     return b->kind == SIM_POOLED ? b->pool->props.handleTypes : 0;
 }
 
+/* The pages behind a block: registered ranges have those of the CPU, all else has 2 MiB pages. */
+static struct mapping {
+    CUdeviceptr base; /* first address */
+    size_t size;      /* bytes */
+} mapping_of(const struct sim_block *b)
+{
+    size_t page = b->kind == SIM_REGISTERED ? (size_t)sysconf(_SC_PAGESIZE) : SIM_PAGE;
+    bool shared = b->kind == SIM_REGISTERED || b->chunk;
+    CUdeviceptr base = shared ? b->va / page * page : b->va;
+    return (struct mapping){base, (b->va + b->size - base + page - 1) / page * page};
+}
+
 /* The value of an attribute of 8 bytes. */
-static uint64_t wide_value(const struct sim_block *b, CUpointer_attribute a, CUdeviceptr ptr)
+static uint64_t wide_value(const struct sim_block *b, CUpointer_attribute a, CUdeviceptr ptr,
+                           int device)
 {
     switch (a) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
         return (uint64_t)(uintptr_t)b->ctx;
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-        return ptr;
+        return b->kind == SIM_VMM && !b->access[device] ? 0 : ptr;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
         return host_address(b, ptr);
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
         return b->id;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
         return b->va;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
         return b->size;
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+        return mapping_of(b).base;
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+        return mapping_of(b).size;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
         return handle_types(b);
     default:
@@ -116,7 +136,8 @@ static uint32_t narrow_value(const struct sim_block *b, CUpointer_attribute a, i
     case CU_POINTER_ATTRIBUTE_MAPPED:
         return 1;
     default: /* CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE */
-        return b->kind == SIM_DEVICE;
+        return b->kind == SIM_VMM ? sim_handle_props(b->handle)->allocFlags.gpuDirectRDMACapable
+                                  : b->kind == SIM_DEVICE;
     }
 }
 
@@ -125,10 +146,16 @@ static CUresult get(void *data, CUpointer_attribute a, const struct sim_block *b
 {
     size_t size = attribute_size(a);
     if (size == 8) {
-        uint64_t wide = wide_value(b, a, ptr);
+        uint64_t wide = wide_value(b, a, ptr, device);
+        bool address =
+            a == CU_POINTER_ATTRIBUTE_HOST_POINTER || a == CU_POINTER_ATTRIBUTE_DEVICE_POINTER;
         memcpy(data, &wide, 8);
-        return a == CU_POINTER_ATTRIBUTE_HOST_POINTER && wide == 0 ? CUDA_ERROR_INVALID_VALUE
-                                                                   : CUDA_SUCCESS;
+        return address && wide == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    }
+    if (size == TOKEN_BYTES) { /* of device memory alone; 0 without a driver that shares it */
+        if (!on_host(b))
+            memset(data, 0, size);
+        return on_host(b) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     }
     uint32_t narrow = narrow_value(b, a, device);
     memcpy(data, &narrow, size);
@@ -145,10 +172,6 @@ SIM_API(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdev
     struct sim_block *b = sim_block_find(ptr);
     if (!data || attribute_size(attribute) == 0)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!b && attribute == CU_POINTER_ATTRIBUTE_MAPPED && sim_va_reserved(ptr)) {
-        *(char *)data = 0;
-        return CUDA_SUCCESS;
-    }
     return b ? get(data, attribute, b, ptr, ctx->device) : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -185,8 +208,8 @@ SIM_API(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute
     struct sim_block *b = sim_block_find(ptr);
     if (!value || !b || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
         return CUDA_ERROR_INVALID_VALUE;
-    if (b->kind == SIM_MANAGED)
-        return CUDA_ERROR_INVALID_VALUE;
+    if (b->kind == SIM_VMM)
+        return CUDA_ERROR_NOT_SUPPORTED;
     b->sync_memops = *(const unsigned *)value != 0;
     return CUDA_SUCCESS;
 }

@@ -44,11 +44,17 @@ static CUresult alloc_async(CUdeviceptr *dptr, size_t size, CUmemoryPool handle,
         current ? sim_devices[s->ctx->device].current_pool : sim_pool_of(handle);
     if (!sim_supports(s->ctx->device, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED))
         return CUDA_ERROR_NOT_SUPPORTED;
-    if (!dptr || !pool || size == 0)
+    if (!dptr || !pool)
         return CUDA_ERROR_INVALID_VALUE;
+    if (size == 0) {
+        *dptr = 0;
+        return CUDA_SUCCESS;
+    }
     if (s->capture)
         return sim_capture_alloc(s, pool, size, dptr);
-    r = sim_capture_implicit(s);
+    r = sim_capture_unsafe_call();
+    if (r == CUDA_SUCCESS)
+        r = sim_capture_implicit(s);
     if (r == CUDA_SUCCESS)
         r = sim_pool_alloc(pool, size, &b);
     if (r == CUDA_SUCCESS)
@@ -78,7 +84,7 @@ SIM_API_PTSZ(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream), (dptr, stream)
     if (r != CUDA_SUCCESS)
         return r;
     if (dptr == 0)
-        return CUDA_ERROR_INVALID_VALUE;
+        return CUDA_SUCCESS;
     if (s->capture)
         return sim_capture_free(s, dptr);
     struct sim_block *b = sim_block_find(dptr);

@@ -1,0 +1,87 @@
+#!/usr/bin/env bats
+# libzc beside another preload, in both orders where that is allowed: jemalloc, and the address
+# sanitizer, which wants to be first.
+
+load common.bash
+
+setup() {
+    program=$PWD/$ZC_BUILD/tests/preload/programs/async_free
+    vecadd=$PWD/$ZC_BUILD/kernels/vecadd-shared
+    need_built "$LIBZC" "$program" "$vecadd" "$SIM/kernels/vecadd.so"
+    sim_env vecadd
+    export ZC_LOG=off ZC_SUMMARY=0
+}
+
+# Runs programs with an LD_PRELOAD in every place; nothing may be printed but their own lines.
+run_beside() {
+    local place
+    for place in device mapped managed vmm; do
+        write_policy "place = $place"
+        export ZC_POLICY=$BATS_TEST_TMPDIR/policy.conf
+        echo "$1 in $place memory"
+        run -0 --separate-stderr env LD_PRELOAD="$1" timeout 60 "$vecadd"
+        [[ $(json_field verified <<<"$output") == true && -z $stderr ]]
+        run -0 --separate-stderr env LD_PRELOAD="$1" timeout 60 "$program" many
+        [[ -z $output && -z $stderr ]]
+    done
+}
+
+# The file that the loader finds for a library, or nothing.
+library() {
+    local found
+    found=$(PATH=$PATH:/usr/sbin ldconfig -p | sed -nE "s/.*\b$1 .*=> (.*)/\1/p" | head -n 1)
+    [[ -e $found ]] && echo "$found"
+}
+
+@test "jemalloc, before libzc and behind it" {
+    jemalloc=$(library libjemalloc.so.2) || skip 'libjemalloc2 is not installed'
+    run_beside "$jemalloc $LIBZC"
+    run_beside "$LIBZC $jemalloc"
+}
+
+@test "the address sanitizer first, under a program that is built with it" {
+    asan=$("${CC:-gcc}" -print-file-name=libasan.so)
+    [[ -e $asan ]] || skip 'the compiler has no address sanitizer'
+    headers=$(sed -E 's/.*-isystem ([^ ]+).*/\1/' "$ZC_BUILD/command")
+    "${CC:-gcc}" -D_GNU_SOURCE -fsanitize=address -O1 -g -Itests -isystem "$headers" -o \
+        "$BATS_TEST_TMPDIR/program" tests/preload/programs/async_free.c "$SIM/libcuda.so.1" -pthread
+    # As CUDA needs it: its addresses lie where the sanitizer guards its own.
+    export ASAN_OPTIONS=protect_shadow_gap=0:detect_leaks=0
+    program=$BATS_TEST_TMPDIR/program
+    run_beside "$(realpath "$asan") $LIBZC"
+    # Behind libzc the sanitizer refuses to start by itself, with or without CUDA.
+    run env LD_PRELOAD="$LIBZC" "$program" many
+    [[ $status -ne 0 && $output == *ASan*'does not come first'* ]]
+}
+
+@test "libzc twice is libzc once" {
+    run_beside "$LIBZC $LIBZC"
+}
+
+@test "another interposer of a driver call, before libzc and behind it" {
+    headers=$(sed -E 's/.*-isystem ([^ ]+).*/\1/' "$ZC_BUILD/command")
+    cat >"$BATS_TEST_TMPDIR/other.c" <<-'END'
+	#include <dlfcn.h>
+	#include <stdlib.h>
+	#include <unistd.h>
+	int cuMemFree_v2(unsigned long long p)
+	{
+	    int (*next)(unsigned long long);
+	    *(void **)&next = dlsym(RTLD_NEXT, "cuMemFree_v2");
+	    if (getenv("SAY_FREE") && write(1, "free\n", 5) != 5)
+	        return 999;
+	    return next(p);
+	}
+	END
+    "${CC:-gcc}" -D_GNU_SOURCE -shared -fPIC -isystem "$headers" -o "$BATS_TEST_TMPDIR/libother.so" \
+        "$BATS_TEST_TMPDIR/other.c"
+    requests=$ZC_BUILD/tests/preload/programs/requests
+    for preload in "$BATS_TEST_TMPDIR/libother.so $LIBZC" "$LIBZC $BATS_TEST_TMPDIR/libother.so"; do
+        run_beside "$preload"
+    done
+    # In front it sees the program's own call, whatever libzc makes of it.
+    write_policy 'place = vmm'
+    run -0 env SAY_FREE=1 ZC_POLICY="$BATS_TEST_TMPDIR/policy.conf" \
+        LD_PRELOAD="$BATS_TEST_TMPDIR/libother.so $LIBZC" "$requests" 1 2
+    [[ $(grep -c '^free$' <<<"$output") == 2 && $(grep -c '^0$' <<<"$output") == 2 ]]
+}
