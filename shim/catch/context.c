@@ -3,7 +3,7 @@
 #include "catch/request.h"
 #include "place/park.h"
 #include "place/pinned.h"
-#include "place/staged.h"
+#include "place/ring.h"
 
 #define BATCH 64 /* Blocks collected per walk of the ledger, whose lock covers no driver call. */
 
@@ -39,7 +39,7 @@ static void forget(CUcontext context)
     } while (c.count == BATCH);
     zc_park_drop_context(context);
     zc_pinned_forget(context);
-    zc_staged_forget(context);
+    zc_ring_forget(context);
     zc_ask_forget_contexts();
 }
 

@@ -8,6 +8,7 @@
 #include "catch/life.h"
 #include "log/log.h"
 #include "place/copy.h"
+#include "place/parallel.h"
 #include "place/pinned.h"
 #include "place/staged.h"
 
@@ -152,7 +153,7 @@ bool zc_copy_begin(struct zc_copy *c)
         return false;
     zc_copy_resolve(c);
     if (__builtin_expect(!special(&c->dst) && !special(&c->src), 1) || !c->bytes)
-        return false;
+        return zc_parallel_copy(c);
     if (leaves_block(&c->dst) || leaves_block(&c->src) || refuses_host(&c->dst) ||
         refuses_host(&c->src)) {
         c->result = CUDA_ERROR_INVALID_VALUE;
@@ -166,7 +167,7 @@ bool zc_copy_begin(struct zc_copy *c)
         c->result = CUDA_ERROR_INVALID_VALUE;
         return true;
     }
-    return zc_place_copy(c) || zc_staged_copy(c);
+    return zc_place_copy(c) || zc_staged_copy(c) || (!c->wait && zc_parallel_copy(c));
 }
 
 CUresult zc_copy_end(struct zc_copy *c)

@@ -9,7 +9,7 @@
 #include "place/park.h"
 #include "place/pinned.h"
 #include "place/place.h"
-#include "place/staged.h"
+#include "place/ring.h"
 
 static const struct zc_place *const places[ZC_PLACE_COUNT] = {
     [ZC_PLACE_MAPPED] = &zc_place_mapped,
@@ -105,11 +105,6 @@ static void check_rule(const struct zc_policy *policy, const struct zc_rule *rul
 
 void zc_place_check_policy(const struct zc_policy *policy)
 {
-    if (policy->pageable_copy != ZC_PAGEABLE_COPY_DRIVER)
-        zc_message(ZC_WARN, "policy",
-                   "%s: [defaults]: key 'pageable_copy' is not built into this version and changes "
-                   "nothing",
-                   policy->file);
     for (size_t i = 0; i < policy->rule_count; i++)
         check_rule(policy, &policy->rules[i]);
 }
@@ -124,7 +119,7 @@ void zc_place_reset(void)
     zc_limits_reset();
     zc_park_reset();
     zc_pinned_reset();
-    zc_staged_reset();
+    zc_ring_reset();
 }
 
 /* One rung.  A limit that is reached may be so because of parked memory, which nobody uses any

@@ -16,9 +16,4 @@ bool zc_staged_copy(struct zc_copy *c);
  */
 CUresult zc_staged_wait(const struct zc_copy *c);
 
-/* A context is gone: the staging memory that was registered in it must be registered again. */
-void zc_staged_forget(CUcontext context);
-
-void zc_staged_reset(void); /* For the child of fork(2). */
-
 #endif

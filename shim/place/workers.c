@@ -4,18 +4,26 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define WORKERS_MAX 16
 #define WORTH_A_THREAD                                                                             \
     ((size_t)4 << 20) /* Starting a thread costs about what copying 128 KiB does. */
 
-enum job { COPY, TOUCH, ZERO };
+/* <linux/mman.h> of Linux 5.14. */
+#define POPULATE_READ 22
+#define POPULATE_WRITE 23
+
+enum job { COPY, TOUCH, ZERO, REACH_READ, REACH_WRITE };
 
 struct share {
     enum job job;
     char *dst;
     const char *src; /* COPY only. */
+    bool *failed;    /* REACH_* only: set where a page cannot be had; atomic. */
     size_t n;
     pthread_t thread;
 };
@@ -28,6 +36,12 @@ static void work(const struct share *share)
         break;
     case ZERO:
         memset(share->dst, 0, share->n);
+        break;
+    case REACH_READ:
+    case REACH_WRITE:
+        if (madvise(share->dst, share->n,
+                    share->job == REACH_READ ? POPULATE_READ : POPULATE_WRITE) != 0)
+            __atomic_store_n(share->failed, true, __ATOMIC_RELAXED);
         break;
     case TOUCH:
         for (size_t i = 0; i < share->n; i += 4096)
@@ -43,7 +57,7 @@ static void *thread_main(void *arg)
 }
 
 /* Threads that this process may run on, so that a container's CPU set is kept. */
-static size_t cpus(void)
+size_t zc_workers_cpus(void)
 {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof(set), &set) != 0)
@@ -53,17 +67,17 @@ static size_t cpus(void)
 
 /* The caller works too, and does what no thread could be started for.  Signals are blocked while
  * threads start, because a program's handlers must not run in a thread that it does not know. */
-static void split(enum job job, char *dst, const char *src, size_t n)
+static void split(enum job job, char *dst, const char *src, size_t n, bool *failed)
 {
     struct share shares[WORKERS_MAX];
-    size_t count = n / WORTH_A_THREAD, most = cpus(), started = 0;
+    size_t count = n / WORTH_A_THREAD, most = zc_workers_cpus(), started = 0;
     sigset_t all, old;
     if (count > most)
         count = most;
     if (count > WORKERS_MAX)
         count = WORKERS_MAX;
     if (count < 2) {
-        work(&(struct share){.job = job, .dst = dst, .src = src, .n = n});
+        work(&(struct share){.job = job, .dst = dst, .src = src, .n = n, .failed = failed});
         return;
     }
     size_t step = (n / count + 4095) & ~(size_t)4095;
@@ -74,7 +88,8 @@ static void split(enum job job, char *dst, const char *src, size_t n)
         *s = (struct share){.job = job,
                             .dst = dst + at,
                             .src = src ? src + at : NULL,
-                            .n = n - at < step ? n - at : step};
+                            .n = n - at < step ? n - at : step,
+                            .failed = failed};
         if (pthread_create(&s->thread, NULL, thread_main, s) != 0) {
             s->n = n - at;
             work(s);
@@ -83,22 +98,32 @@ static void split(enum job job, char *dst, const char *src, size_t n)
         started++;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    work(&(struct share){.job = job, .dst = dst, .src = src, .n = step});
+    work(&(struct share){.job = job, .dst = dst, .src = src, .n = step, .failed = failed});
     for (size_t i = 0; i < started; i++)
         pthread_join(shares[i].thread, NULL);
 }
 
 void zc_workers_copy(void *dst, const void *src, size_t n)
 {
-    split(COPY, dst, src, n);
+    split(COPY, dst, src, n, NULL);
 }
 
 void zc_workers_touch(void *memory, size_t n)
 {
-    split(TOUCH, memory, NULL, n);
+    split(TOUCH, memory, NULL, n, NULL);
 }
 
 void zc_workers_zero(void *memory, size_t n)
 {
-    split(ZERO, memory, NULL, n);
+    split(ZERO, memory, NULL, n, NULL);
+}
+
+bool zc_workers_reach(void *memory, size_t n, bool write)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = (uintptr_t)memory & ~(page - 1);
+    uintptr_t end = ((uintptr_t)memory + n + page - 1) & ~(page - 1);
+    bool failed = false;
+    split(write ? REACH_WRITE : REACH_READ, (char *)first, NULL, end - first, &failed);
+    return !failed;
 }

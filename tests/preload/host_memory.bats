@@ -225,3 +225,45 @@ PY
     [[ $output == 100000000 && -z $stderr ]]
     [[ -z $(ls -A) ]]
 }
+
+PARALLEL="[defaults]
+pageable_copy = parallel"
+
+@test "pageable_copy = parallel copies what no malloc gave, in parts" {
+    scene others "$PARALLEL"
+    parts=${stderr##*parts }
+    ((${parts%%[!0-9]*} >= 16))
+    ! grep -q "not built" <<<"$stderr"
+}
+
+@test "pageable_copy = parallel keeps the order of the stream and the meaning of each copy" {
+    for s in order roundtrip overwrite arrived many capture rectangle attributes; do
+        scene "$s" "$PARALLEL"
+    done
+}
+
+@test "pageable_copy = parallel goes with placed blocks" {
+    for s in others order roundtrip overwrite arrived many register fork; do
+        scene "$s" "$PARALLEL
+[rule some]
+api = malloc
+place = pinned"
+    done
+}
+
+@test "pageable_copy = parallel without pinned memory leaves the copies to the driver" {
+    scene others "$PARALLEL
+max_pinned = 1M"
+    [[ $stderr == *"parts 0"* ]]
+    for call in cuMemHostRegister_v2:2:0 cuEventCreate:2:0; do
+        SIM_FAIL=$call scene others "$PARALLEL"
+        [[ $stderr == *"parts 0"* ]]
+    done
+}
+
+@test "pageable_copy = parallel gives the error of a copy that fails on the way" {
+    SIM_FAIL=cuMemcpyHtoDAsync_v2:719:3 run under_policy "$PARALLEL" "$PROGRAMS/host_copies" others
+    [[ $status -eq 1 && $output == *"cuMemcpyHtoD_v2 returned 719"* ]]
+    SIM_FAIL=cuMemcpyDtoHAsync_v2:719:5 run under_policy "$PARALLEL" "$PROGRAMS/host_copies" others
+    [[ $status -eq 1 && $output == *"cuMemcpyDtoH_v2 returned 719"* ]]
+}

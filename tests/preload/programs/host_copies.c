@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,11 +19,12 @@
 #define DRIVER(X)                                                                                  \
     X(cuInit)                                                                                      \
     X(cuDeviceGet)                                                                                 \
-    X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxReset_v2) X(cuCtxSetCurrent) X(cuMemAlloc_v2)  \
-        X(cuMemFree_v2) X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2) X(cuMemcpyHtoDAsync_v2)              \
-            X(cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoD_v2) X(cuMemsetD8_v2) X(cuMemcpy)                \
-                X(cuStreamCreate) X(cuStreamSynchronize) X(cuLaunchHostFunc)                       \
-                    X(cuPointerGetAttribute) X(cuPointerGetAttributes) X(cuMemGetAddressRange_v2)  \
+    X(cuDevicePrimaryCtxRetain)                                                                    \
+    X(cuDevicePrimaryCtxReset_v2) X(cuCtxSetCurrent) X(cuMemAlloc_v2) X(cuMemFree_v2)              \
+        X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2) X(cuMemcpyHtoDAsync_v2) X(cuMemcpyDtoHAsync_v2)      \
+            X(cuMemcpyDtoD_v2) X(cuMemsetD8_v2) X(cuMemcpy) X(cuStreamCreate)                      \
+                X(cuStreamSynchronize) X(cuLaunchHostFunc) X(cuPointerGetAttribute)                \
+                    X(cuPointerGetAttributes) X(cuMemGetAddressRange_v2)                           \
                         X(cuMemHostGetDevicePointer_v2) X(cuMemHostGetFlags)                       \
                             X(cuMemHostRegister_v2) X(cuMemHostUnregister) X(cuMemHostAlloc)       \
                                 X(cuMemFreeHost) X(cuStreamBeginCapture_v2) X(cuStreamEndCapture)  \
@@ -420,6 +422,64 @@ static int scene_rectangle(void)
     return 0;
 }
 
+/* Memory that no malloc gave: globals, the stack, a mapped file, and addresses that are not there.
+ */
+static int scene_others(void)
+{
+    static unsigned char global[24 * MIB + 77];
+    unsigned char local[3 * MIB];
+    char path[] = "/tmp/zc-host-file-XXXXXX";
+    int fd = mkstemp(path);
+    start();
+    CHECK(cuMemcpyHtoD_v2, device, filled(global, sizeof(global), 1) + 5, sizeof(global) - 5);
+    memset(global, 0, sizeof(global));
+    CHECK(cuMemcpyDtoH_v2, global + 5, device, sizeof(global) - 5);
+    global[0] = global[1] = global[2] = global[3] = global[4] = 0;
+    filled(global, 5, 1);
+    printf("global %d\n", holds(global, sizeof(global), 1));
+    CHECK(cuMemcpyHtoD_v2, device, filled(local, sizeof(local), 2), sizeof(local));
+    memset(local, 0, sizeof(local));
+    CHECK(cuMemcpyDtoH_v2, local, device, sizeof(local));
+    printf("local %d\n", holds(local, sizeof(local), 2));
+    unlink(path);
+    if (ftruncate(fd, 5 * MIB) != 0)
+        return 1;
+    unsigned char *file = mmap(NULL, 8 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(cuMemcpyHtoD_v2, device, filled(file, 5 * MIB, 3), 5 * MIB);
+    memset(file, 0, 5 * MIB);
+    CHECK(cuMemcpyDtoH_v2, file, device, 5 * MIB);
+    printf("file %d\n", holds(file, 5 * MIB, 3));
+    printf("behind its end %d\n", (int)cu.cuMemcpyHtoD_v2(device, file, 8 * MIB));
+    mprotect(file, 4 * MIB, PROT_READ);
+    printf("read-only %d", (int)cu.cuMemcpyHtoD_v2(device, file, 4 * MIB));
+    printf(" %d\n", (int)cu.cuMemcpyDtoH_v2(file, device, 4 * MIB));
+    munmap(file + 2 * MIB, MIB);
+    printf("unmapped %d\n", (int)cu.cuMemcpyHtoD_v2(device, file, 4 * MIB));
+    printf("too much %d\n", (int)cu.cuMemcpyHtoD_v2(device + 60 * MIB, global, 5 * MIB));
+    fprintf(stderr, "parts %u\n",
+            cu.sim_calls ? (unsigned)cu.sim_calls("cuMemcpyHtoDAsync_v2") : 0);
+    return 0;
+}
+
+/* A large copy keeps its place in the stream. */
+static int scene_order(void)
+{
+    static unsigned char a[20 * MIB], b[20 * MIB];
+    CUstream stream;
+    start();
+    filled(a, sizeof(a), 1);
+    CHECK(cuStreamCreate, &stream, CU_STREAM_DEFAULT);
+    CHECK(cuLaunchHostFunc, stream, sleep_a_little, NULL);
+    CHECK(cuMemcpyHtoDAsync_v2, device, a, sizeof(a), stream);
+    filled(a, sizeof(a), 2);
+    CHECK(cuMemcpyHtoD_v2, device + sizeof(a), a, sizeof(a));
+    CHECK(cuMemcpyDtoHAsync_v2, b, device, sizeof(b), stream);
+    printf("first %d\n", holds(b, sizeof(b), 1));
+    CHECK(cuMemcpyDtoH_v2, b, device + sizeof(a), sizeof(b));
+    printf("second %d\n", holds(b, sizeof(b), 2));
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*run)(void);
@@ -437,6 +497,8 @@ static const struct {
     {"trim", scene_trim},
     {"small", scene_small},
     {"rectangle", scene_rectangle},
+    {"others", scene_others},
+    {"order", scene_order},
 };
 
 int main(int argc, char **argv)
