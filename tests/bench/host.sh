@@ -1,0 +1,122 @@
+#!/bin/bash
+# Measures what the host heap promises, bare and under libzc in turn, and prints a table with medians
+# and goals; with OUT_DIR set it is written to $OUT_DIR/host.md as well.  Needs bash and what was built.
+#
+#   tests/bench/host.sh [gpu|small]     all that needs a GPU, what needs none; both by default
+#
+# ZC_BUILD   the build folder (build)
+# ROUNDS     runs of each measurement (5)
+set -u
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
+build=${ZC_BUILD:-build}
+libzc=$PWD/$build/libzc.so
+program=$build/tests/preload/programs/host_speed
+rounds=${ROUNDS:-5}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+bytes_of_malloc='api = malloc, calloc, realloc, aligned_alloc, posix_memalign, memalign
+size = 16M..
+place = pinned'
+printf '[rule host]\n%s\n' "$bytes_of_malloc" >"$work/pinned.conf"
+printf '[defaults]\npageable_copy = parallel\n' >"$work/parallel.conf"
+printf '[rule host]\napi = malloc\nsize = 1G..\nplace = pinned\n' >"$work/far.conf"
+
+# Runs a measurement once; every line "NAME VALUE" goes to a file of its own: run LABEL POLICY ARGS...
+run() {
+    local label=$1 policy=$2 name value
+    shift 2
+    local -a command=("$program" "$@")
+    [[ $policy == bare ]] ||
+        command=(env LD_PRELOAD="$libzc" ZC_POLICY="$work/$policy.conf" ZC_LOG=off ZC_SUMMARY=0
+            "${command[@]}")
+    "${command[@]}" >"$work/out" || return
+    while read -r name value; do
+        echo "$value" >>"$work/$label.$name"
+    done <"$work/out"
+}
+
+# The runs of one row bare and under libzc in turn, so that what else the machine does meets both.
+in_turn() {
+    local label=$1 policy=$2 i
+    shift 2
+    for ((i = 0; i < rounds; i++)); do
+        run "$label.bare" bare "$@" || return
+        run "$label.zc" "$policy" "$@" || return
+    done
+}
+
+median() { sort -g "$work/$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
+
+rows=()
+# row WHAT VALUE UNIT BASE UNIT FORM GOAL: FORM is "ratio>=" and so on; prints whether the goal is met.
+row() {
+    local what=$1 value=$2 base=$3 unit=$4 form=$5 goal=$6
+    rows+=("$(awk -v w="$what" -v v="$value" -v b="$base" -v u="$unit" -v f="$form" -v g="$goal" '
+        BEGIN {
+            if (v == "" || b == "") {
+                printf "| %s | | | | | not measured |", w
+                exit
+            }
+            r = f ~ /^difference/ ? v - b : v / b
+            met = f ~ />=/ ? r >= g : r <= g
+            printf "| %s | %s %s | %s %s | %.3f | %s %s | %s |", w, v, u, b, u, r,
+                   f ~ />=/ ? "≥" : "≤", g, met ? "yes" : "**no**"
+        }')")
+}
+
+gpu() {
+    local way mib
+    in_turn copy pinned copy 256 || return
+    for way in htod dtoh; do
+        row "256 MiB $way, malloc'd / cuMemHostAlloc'd" "$(median copy.zc.malloc_$way)" \
+            "$(median copy.zc.hostalloc_$way)" GB/s "ratio>=" 0.97
+        row "256 MiB $way, libzc / bare" "$(median copy.zc.malloc_$way)" \
+            "$(median copy.bare.malloc_$way)" GB/s "ratio>=" 5
+    done
+    in_turn fill pinned fill 1024
+    row "malloc and first fill of 1 GiB, libzc / bare" "$(median fill.zc.fill)" \
+        "$(median fill.bare.fill)" ms "ratio<=" 0.5
+    in_turn allocate pinned allocate 1024
+    row "1 GiB of pinned memory, cold / cuMemHostAlloc" "$(median allocate.zc.cold)" \
+        "$(median allocate.zc.hostalloc)" ms "ratio<=" 0.2
+    row "1 GiB of pinned memory, pool / cuMemHostAlloc" "$(median allocate.zc.pool)" \
+        "$(median allocate.zc.hostalloc)" ms "ratio<=" 0.02
+    for mib in 16 64 256 1024 4096; do
+        in_turn "once$mib" pinned once "$mib"
+        row "allocate, fill, copy once, free $mib MiB, libzc / bare" "$(median "once$mib.zc.once")" \
+            "$(median "once$mib.bare.once")" ms "ratio<=" "$( ((mib < 64)) && echo 1.03 || echo 0.6)"
+    done
+    for mib in 256 1024; do
+        in_turn "pageable$mib" parallel pageable "$mib"
+        for way in htod dtoh; do
+            row "$mib MiB $way of pageable memory, parallel / driver" \
+                "$(median "pageable$mib.zc.pageable_$way")" \
+                "$(median "pageable$mib.bare.pageable_$way")" GB/s "ratio>=" 3
+        done
+    done
+}
+
+small() {
+    in_turn small far small
+    row "malloc and free of 64 B, libzc less bare" "$(median small.zc.pair)" \
+        "$(median small.bare.pair)" ns "difference<=" 4
+    row "16 threads with blocks of 16 B to 4 KiB, rounds a second, libzc / bare" \
+        "$(awk -v t="$(median small.zc.sixteen)" 'BEGIN { printf "%.4f", 1 / t }')" \
+        "$(awk -v t="$(median small.bare.sixteen)" 'BEGIN { printf "%.4f", 1 / t }')" 1/ns \
+        "ratio>=" 0.97
+}
+
+[[ ${1:-small} == small ]] && small
+if [[ ${1:-gpu} == gpu ]] && ! gpu; then
+    [[ ${1:-} == gpu ]] && exit 77
+    echo "no GPU: only what needs none was measured" >&2
+fi
+table() {
+    echo "| what | libzc, or first | bare, or second | ratio or difference | goal | met |"
+    echo "|---|---|---|---|---|---|"
+    printf '%s\n' "${rows[@]}"
+}
+table
+if [[ -n ${OUT_DIR:-} ]]; then
+    mkdir -p "$OUT_DIR" && table >"$OUT_DIR/host.md"
+fi

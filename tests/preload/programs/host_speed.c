@@ -1,0 +1,218 @@
+/* Times what the host heap is for, one measurement a run, through the driver API:
+ * host_speed WHAT [MIB].  Prints lines "NAME VALUE"; milliseconds, GB/s or nanoseconds. */
+#include <cuda.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define MIB ((size_t)1 << 20)
+#define REPEATS 5
+
+#define DRIVER(X)                                                                                  \
+    X(cuInit)                                                                                      \
+    X(cuDeviceGet)                                                                                 \
+    X(cuDevicePrimaryCtxRetain)                                                                    \
+    X(cuCtxSetCurrent)                                                                             \
+    X(cuMemAlloc_v2)                                                                               \
+    X(cuMemcpyHtoD_v2)                                                                             \
+    X(cuMemcpyDtoH_v2)                                                                             \
+    X(cuMemHostAlloc)                                                                              \
+    X(cuMemFreeHost)
+
+static struct {
+#define FIELD(name) __typeof__(name) *name;
+    DRIVER(FIELD)
+#undef FIELD
+} cu;
+
+static CUdeviceptr device;
+static size_t bytes;
+
+static void check(const char *what, CUresult result)
+{
+    if (result == CUDA_SUCCESS)
+        return;
+    fprintf(stderr, "%s returned %d\n", what, (int)result);
+    exit(1);
+}
+#define CHECK(name, ...) check(#name, cu.name(__VA_ARGS__))
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static void start(void)
+{
+    CUdevice d;
+    CUcontext context;
+    void *handle = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!handle)
+        exit(77);
+#define FIND(name) cu.name = (__typeof__(name) *)dlsym(handle, #name);
+    DRIVER(FIND)
+    if (!cu.cuInit || cu.cuInit(0) != CUDA_SUCCESS)
+        exit(77);
+    CHECK(cuDeviceGet, &d, 0);
+    CHECK(cuDevicePrimaryCtxRetain, &context, d);
+    CHECK(cuCtxSetCurrent, context);
+    CHECK(cuMemAlloc_v2, &device, bytes);
+    /* The driver makes its own staging memory at the first copy of pageable memory. */
+    static char warm[65536];
+    CHECK(cuMemcpyHtoD_v2, device, warm, sizeof(warm));
+    CHECK(cuMemcpyDtoH_v2, warm, device, sizeof(warm));
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double speed(double *ms)
+{
+    qsort(ms, REPEATS, sizeof(*ms), by_value);
+    return (double)bytes / 1e6 / ms[REPEATS / 2];
+}
+
+static void copy_both_ways(const char *name, void *host)
+{
+    double in[REPEATS], out[REPEATS];
+    CHECK(cuMemcpyHtoD_v2, device, host, bytes);
+    for (int i = 0; i < REPEATS; i++) {
+        double t = now();
+        CHECK(cuMemcpyHtoD_v2, device, host, bytes);
+        in[i] = now() - t;
+        t = now();
+        CHECK(cuMemcpyDtoH_v2, host, device, bytes);
+        out[i] = now() - t;
+    }
+    printf("%s_htod %.2f\n%s_dtoh %.2f\n", name, speed(in), name, speed(out));
+}
+
+/* GB/s of a malloc'd buffer, and of cuMemHostAlloc's in the same process. */
+static void copy(void)
+{
+    void *ours = malloc(bytes), *theirs = NULL;
+    start();
+    memset(ours, 1, bytes);
+    CHECK(cuMemHostAlloc, &theirs, bytes, 0);
+    memset(theirs, 1, bytes);
+    copy_both_ways("malloc", ours);
+    copy_both_ways("hostalloc", theirs);
+}
+
+/* GB/s of memory that no malloc gave. */
+static void pageable(void)
+{
+    void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    start();
+    memset(map, 1, bytes);
+    copy_both_ways("pageable", map);
+}
+
+/* ms of malloc and the first fill, with CUDA not up yet. */
+static void fill(void)
+{
+    double t = now();
+    volatile char *p = memset(malloc(bytes), 1, bytes);
+    printf("fill %.2f\n", now() - t + (p[bytes / 2] == 1 ? 0 : 1e9));
+}
+
+/* ms until pinned memory is there: cuMemHostAlloc; malloc with what its first copy takes longer
+ * than its second; the same again from what was freed. */
+static void allocate(void)
+{
+    void *theirs = NULL;
+    start();
+    double t = now();
+    CHECK(cuMemHostAlloc, &theirs, bytes, 0);
+    printf("hostalloc %.3f\n", now() - t);
+    CHECK(cuMemFreeHost, theirs);
+    for (int round = 0; round < 2; round++) {
+        t = now();
+        void *p = malloc(bytes);
+        double made = now();
+        CHECK(cuMemcpyHtoD_v2, device, p, bytes);
+        double first = now();
+        CHECK(cuMemcpyHtoD_v2, device, p, bytes);
+        double second = now() - first, pin = first - made - second;
+        printf("%s %.3f\n", round ? "pool" : "cold", made - t + (pin > 0 ? pin : 0));
+        free(p);
+    }
+}
+
+/* ms of a program that allocates, fills, copies once and frees. */
+static void once(void)
+{
+    start();
+    double t = now();
+    void *p = memset(malloc(bytes), 1, bytes);
+    CHECK(cuMemcpyHtoD_v2, device, p, bytes);
+    free(p);
+    printf("once %.2f\n", now() - t);
+}
+
+/* Blocks of 16 B to 4 KiB come and go in no order, and are written to: what programs do. */
+static void *churn(void *arg)
+{
+    enum { LIVE = 512 };
+    char *live[LIVE] = {NULL};
+    size_t n = *(const size_t *)arg;
+    uint64_t random = (uintptr_t)live | 1;
+    for (size_t i = 0; i < n; i++) {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        size_t size = 16 + (random >> 20) % 4080;
+        free(live[random % LIVE]);
+        live[random % LIVE] = memset(malloc(size), 1, size);
+    }
+    for (size_t i = 0; i < LIVE; i++)
+        free(live[i]);
+    return NULL;
+}
+
+/* ns of malloc and free of 64 B, and of what sixteen threads do with blocks of several sizes. */
+static void small(void)
+{
+    size_t n = 30000000, share = 500000;
+    pthread_t threads[16];
+    double t = now();
+    for (size_t i = 0; i < n; i++) {
+        void *volatile p = malloc(64);
+        free(p);
+    }
+    printf("pair %.3f\n", (now() - t) * 1e6 / (double)n);
+    t = now();
+    for (int i = 0; i < 16; i++)
+        pthread_create(&threads[i], NULL, churn, &share);
+    for (int i = 0; i < 16; i++)
+        pthread_join(threads[i], NULL);
+    printf("sixteen %.3f\n", (now() - t) * 1e6 / (double)share);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} all[] = {{"copy", copy},         {"pageable", pageable}, {"fill", fill},
+           {"allocate", allocate}, {"once", once},         {"small", small}};
+
+int main(int argc, char **argv)
+{
+    bytes = (argc > 2 ? strtoul(argv[2], NULL, 0) : 256) * MIB;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (argc > 1 && strcmp(argv[1], all[i].name) == 0) {
+            all[i].run();
+            return 0;
+        }
+    fprintf(stderr, "usage: %s WHAT [MIB]\n", argv[0]);
+    return 2;
+}
