@@ -35,7 +35,7 @@
 FAMILY(FIRST)
 static void first_free(void *p);
 
-static struct {
+static struct __attribute__((aligned(64))) {
 #define NEXT(name, result, params, args) result(*name) params;
     FAMILY(NEXT)
     void (*free)(void *p);

@@ -10,12 +10,12 @@
 
 _Static_assert(ZC_HOST_UNIT == ZC_HUGE_PAGE, "a unit is one huge page");
 
-#define RANGE_MAX ((size_t)1 << 40) /* Addresses are free; 1 TiB is more memory than hosts have.   \
-                                     */
+#define RANGE_MAX                                                                                  \
+    ((size_t)1 << 40) /* Addresses are free; 1 TiB is more memory than hosts have.                 \
+                       */
 #define RANGE_MIN ((size_t)64 << 20)
 
-uintptr_t zc_hostheap_base;
-size_t zc_hostheap_bytes;
+struct zc_hostheap_range zc_hostheap;
 uint32_t zc_extent_era = 1;
 size_t zc_extent_pooled_bytes;
 
@@ -63,10 +63,10 @@ bool zc_extent_reserve(const char **why)
             munmap(p, bytes + ZC_HOST_UNIT);
             continue;
         }
-        zc_hostheap_base = ((uintptr_t)p + ZC_HOST_UNIT - 1) & ~(uintptr_t)(ZC_HOST_UNIT - 1);
+        zc_hostheap.base = ((uintptr_t)p + ZC_HOST_UNIT - 1) & ~(uintptr_t)(ZC_HOST_UNIT - 1);
         /* Without huge pages everything works, only slower. */
-        madvise((void *)zc_hostheap_base, bytes, MADV_HUGEPAGE);
-        __atomic_store_n(&zc_hostheap_bytes, bytes, __ATOMIC_RELEASE);
+        madvise((void *)zc_hostheap.base, bytes, MADV_HUGEPAGE);
+        __atomic_store_n(&zc_hostheap.bytes, bytes, __ATOMIC_RELEASE);
         return true;
     }
     *why = "the kernel reserves no addresses (RLIMIT_AS)";
@@ -75,12 +75,12 @@ bool zc_extent_reserve(const char **why)
 
 uintptr_t zc_extent_base(const struct zc_extent *extent)
 {
-    return zc_hostheap_base + ((uintptr_t)(extent - extents) << ZC_HOST_UNIT_SHIFT);
+    return zc_hostheap.base + ((uintptr_t)(extent - extents) << ZC_HOST_UNIT_SHIFT);
 }
 
 struct zc_extent *zc_hostheap_extent(uint64_t address)
 {
-    uint64_t unit = (address - zc_hostheap_base) >> ZC_HOST_UNIT_SHIFT;
+    uint64_t unit = (address - zc_hostheap.base) >> ZC_HOST_UNIT_SHIFT;
     if (!zc_hostheap_owns(address) || unit >= __atomic_load_n(&carved, __ATOMIC_ACQUIRE))
         return NULL;
     return &extents[__atomic_load_n(&heads[unit], __ATOMIC_RELAXED)];
@@ -129,7 +129,7 @@ struct zc_extent *zc_extent_carve(uint32_t units)
             zc_extent_link(&holes, settle(first + units, rest, ZC_EXTENT_HOLE));
         return settle(first, units, ZC_EXTENT_NONE);
     }
-    if (units > (zc_hostheap_bytes >> ZC_HOST_UNIT_SHIFT) - top)
+    if (units > (zc_hostheap.bytes >> ZC_HOST_UNIT_SHIFT) - top)
         return NULL;
     struct zc_extent *e = settle(top, units, ZC_EXTENT_NONE);
     __atomic_store_n(&carved, top + units, __ATOMIC_RELEASE);

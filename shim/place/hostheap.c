@@ -70,7 +70,7 @@ bool zc_hostheap_open(const char **why)
 {
     static bool tried;
     if (tried)
-        return zc_hostheap_bytes != 0;
+        return zc_hostheap.bytes != 0;
     tried = true;
     if (!zc_extent_reserve(why))
         return false;
@@ -217,7 +217,7 @@ static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_ou
 {
     uint64_t units = ((uint64_t)want->size + ZC_HOST_UNIT - 1) >> ZC_HOST_UNIT_SHIFT;
     *why = "it is too large";
-    if (units > zc_hostheap_bytes >> ZC_HOST_UNIT_SHIFT)
+    if (units > zc_hostheap.bytes >> ZC_HOST_UNIT_SHIFT)
         return NULL;
     struct zc_extent *e = extent_for((uint32_t)units, want->node, why);
     if (!e)

@@ -63,13 +63,17 @@ struct zc_extent {
     struct zc_slot slot[ZC_HOST_SLOTS];
 };
 
-/* The range: [base, base + bytes); 0 bytes before zc_hostheap_open().  Read without a lock. */
-extern uintptr_t zc_hostheap_base;
-extern size_t zc_hostheap_bytes;
+/* The range: [base, base + bytes); 0 bytes before zc_hostheap_open().  Read without a lock by every
+ * free(3), so it has a cache line that nothing else is written to. */
+struct zc_hostheap_range {
+    uintptr_t base;
+    size_t bytes;
+} __attribute__((aligned(64)));
+extern struct zc_hostheap_range zc_hostheap;
 
 static inline bool zc_hostheap_owns(uint64_t address)
 {
-    return __builtin_expect(address - zc_hostheap_base < zc_hostheap_bytes, 0);
+    return __builtin_expect(address - zc_hostheap.base < zc_hostheap.bytes, 0);
 }
 
 /* What a block must be. */

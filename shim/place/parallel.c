@@ -7,6 +7,7 @@
 #include <signal.h>
 
 #include "catch/capture.h"
+#include "catch/life.h"
 #include "catch/rules.h"
 #include "place/ring.h"
 #include "place/staged.h"
@@ -221,7 +222,7 @@ bool zc_parallel_copy(struct zc_copy *c)
 {
     struct job job = {.c = c};
     if (c->bytes < WORTH_IT || zc_rules()->pageable_copy != ZC_PAGEABLE_COPY_PARALLEL ||
-        !c->linear || c->set || c->peer || zc_capture_any())
+        !c->linear || c->set || c->peer || zc_capture_any() || zc_life_closing())
         return false;
     job.in = pageable(&c->src) && on_device(&c->dst, c->bytes);
     if (!job.in && !(pageable(&c->dst) && on_device(&c->src, c->bytes)))

@@ -161,7 +161,7 @@ void zc_pinned_return(uint64_t address, size_t bytes)
 void zc_pinned_trim(void)
 {
     struct zc_extent *e;
-    if (!zc_hostheap_bytes || zc_capture_any() || zc_life_closing())
+    if (!zc_hostheap.bytes || zc_capture_any() || zc_life_closing())
         return;
     while ((e = zc_hostheap_surplus(true, false))) {
         if (!unmake(e)) {
@@ -183,7 +183,7 @@ static void forget(struct zc_extent *e, void *context)
 
 void zc_pinned_forget(CUcontext context)
 {
-    if (zc_hostheap_bytes)
+    if (zc_hostheap.bytes)
         zc_hostheap_each(forget, context);
 }
 

@@ -3,6 +3,7 @@
 #include "place/staged.h"
 
 #include "catch/capture.h"
+#include "catch/life.h"
 #include "place/ring.h"
 #include "place/stream.h"
 #include "place/workers.h"
@@ -39,7 +40,7 @@ static bool splittable(const struct zc_copy *c)
 
 static bool through_ring(struct zc_copy *c)
 {
-    if (!splittable(c))
+    if (!splittable(c) || zc_life_closing())
         return false;
     c->result = CUDA_SUCCESS;
     for (size_t at = 0; at < c->bytes && c->result == CUDA_SUCCESS; at += ZC_RING_SLOT)

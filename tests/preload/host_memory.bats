@@ -236,6 +236,10 @@ pageable_copy = parallel"
     ! grep -q "not built" <<<"$stderr"
 }
 
+@test "pageable_copy = parallel leaves what the CPU cannot touch to the driver" {
+    scene unreachable "$PARALLEL"
+}
+
 @test "pageable_copy = parallel keeps the order of the stream and the meaning of each copy" {
     for s in order roundtrip overwrite arrived many capture rectangle attributes; do
         scene "$s" "$PARALLEL"

@@ -20,16 +20,16 @@
     X(cuInit)                                                                                      \
     X(cuDeviceGet)                                                                                 \
     X(cuDevicePrimaryCtxRetain)                                                                    \
-    X(cuDevicePrimaryCtxReset_v2) X(cuCtxSetCurrent) X(cuMemAlloc_v2) X(cuMemFree_v2)              \
-        X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2) X(cuMemcpyHtoDAsync_v2) X(cuMemcpyDtoHAsync_v2)      \
-            X(cuMemcpyDtoD_v2) X(cuMemsetD8_v2) X(cuMemcpy) X(cuStreamCreate)                      \
-                X(cuStreamSynchronize) X(cuLaunchHostFunc) X(cuPointerGetAttribute)                \
-                    X(cuPointerGetAttributes) X(cuMemGetAddressRange_v2)                           \
-                        X(cuMemHostGetDevicePointer_v2) X(cuMemHostGetFlags)                       \
-                            X(cuMemHostRegister_v2) X(cuMemHostUnregister) X(cuMemHostAlloc)       \
-                                X(cuMemFreeHost) X(cuStreamBeginCapture_v2) X(cuStreamEndCapture)  \
-                                    X(cuGraphInstantiateWithFlags) X(cuGraphLaunch)                \
-                                        X(cuMemcpy2DAsync_v2)
+    X(cuDevicePrimaryCtxReset_v2)                                                                  \
+    X(cuCtxSetCurrent) X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2)      \
+        X(cuMemcpyHtoDAsync_v2) X(cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoD_v2) X(cuMemsetD8_v2)        \
+            X(cuMemcpy) X(cuStreamCreate) X(cuStreamSynchronize) X(cuLaunchHostFunc)               \
+                X(cuPointerGetAttribute) X(cuPointerGetAttributes) X(cuMemGetAddressRange_v2)      \
+                    X(cuMemHostGetDevicePointer_v2) X(cuMemHostGetFlags) X(cuMemHostRegister_v2)   \
+                        X(cuMemHostUnregister) X(cuMemHostAlloc) X(cuMemFreeHost)                  \
+                            X(cuStreamBeginCapture_v2) X(cuStreamEndCapture)                       \
+                                X(cuGraphInstantiateWithFlags) X(cuGraphLaunch)                    \
+                                    X(cuMemcpy2DAsync_v2)
 
 static struct {
 #define FIELD(name) __typeof__(name) *name;
@@ -422,7 +422,7 @@ static int scene_rectangle(void)
     return 0;
 }
 
-/* Memory that no malloc gave: globals, the stack, a mapped file, and addresses that are not there.
+/* Memory that no malloc gave: globals, the stack, a mapped file.
  */
 static int scene_others(void)
 {
@@ -449,15 +449,28 @@ static int scene_others(void)
     memset(file, 0, 5 * MIB);
     CHECK(cuMemcpyDtoH_v2, file, device, 5 * MIB);
     printf("file %d\n", holds(file, 5 * MIB, 3));
+    printf("too much %d\n", (int)cu.cuMemcpyHtoD_v2(device + 60 * MIB, global, 5 * MIB));
+    fprintf(stderr, "parts %u\n",
+            cu.sim_calls ? (unsigned)cu.sim_calls("cuMemcpyHtoDAsync_v2") : 0);
+    return 0;
+}
+
+/* Memory that the CPU cannot touch: the simulated driver answers, a real one may die of it. */
+static int scene_unreachable(void)
+{
+    char path[] = "/tmp/zc-host-file-XXXXXX";
+    int fd = mkstemp(path);
+    start();
+    unlink(path);
+    if (ftruncate(fd, 5 * MIB) != 0)
+        return 1;
+    unsigned char *file = mmap(NULL, 8 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     printf("behind its end %d\n", (int)cu.cuMemcpyHtoD_v2(device, file, 8 * MIB));
     mprotect(file, 4 * MIB, PROT_READ);
     printf("read-only %d", (int)cu.cuMemcpyHtoD_v2(device, file, 4 * MIB));
     printf(" %d\n", (int)cu.cuMemcpyDtoH_v2(file, device, 4 * MIB));
     munmap(file + 2 * MIB, MIB);
     printf("unmapped %d\n", (int)cu.cuMemcpyHtoD_v2(device, file, 4 * MIB));
-    printf("too much %d\n", (int)cu.cuMemcpyHtoD_v2(device + 60 * MIB, global, 5 * MIB));
-    fprintf(stderr, "parts %u\n",
-            cu.sim_calls ? (unsigned)cu.sim_calls("cuMemcpyHtoDAsync_v2") : 0);
     return 0;
 }
 
@@ -498,6 +511,7 @@ static const struct {
     {"small", scene_small},
     {"rectangle", scene_rectangle},
     {"others", scene_others},
+    {"unreachable", scene_unreachable},
     {"order", scene_order},
 };
 
