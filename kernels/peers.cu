@@ -18,7 +18,7 @@ static float *vector_on(int device, size_t bytes)
 }
 
 /* Skips the program where the machine can't run it. */
-static void need_two_gpus(const char *program)
+static void need_two_gpus(void)
 {
     int devices, can = 0;
 
@@ -26,7 +26,7 @@ static void need_two_gpus(const char *program)
     if (devices >= 2)
         CHECK(cudaDeviceCanAccessPeer(&can, 1, 0));
     if (!can) {
-        fprintf(stderr, "%s: skipped: needs two GPUs that reach each other\n", program);
+        fprintf(stderr, "peers: needs two GPUs that reach each other\n");
         exit(EXIT_SKIPPED);
     }
 }
@@ -41,7 +41,7 @@ int main(int argc, char **argv)
     size_t n = size_argument(argc, argv, 1, "elements", 1 << 18, 1, (size_t)1 << 30);
     size_t bytes = n * sizeof(float);
     report_size(&report, "elements", n);
-    need_two_gpus(argv[0]);
+    need_two_gpus();
 
     float *host = (float *)host_alloc(bytes);
     for (size_t i = 0; i < n; i++)

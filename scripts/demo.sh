@@ -1,7 +1,7 @@
 #!/bin/bash
-# The main job in one minute: an unmodified program bare, watched, and under two policies, ending in a
-# table of what it asked to move, what moved, and what no longer had to.  Uses the real GPU where a
-# driver answers, else the simulated one, and says which.
+# The main job in one minute: an unmodified program bare, watched, and under two policies, ending in
+# a table of what it asked to move, what moved, and what no longer had to.  Uses the real GPU where
+# a driver answers, else the simulated one, and says which.
 #
 # ZC_BUILD   the build folder (build)
 # CUDA_HOME  the toolkit whose shared runtime the program loads on a real GPU

@@ -23,7 +23,7 @@ has_header() { echo "#include <$1>" | "${cc%% *}" -E -x c "${@:2}" - >/dev/null 
 has_uthash() { has_header uthash.h; }
 has_cmocka() { has_header cmocka.h -include stdarg.h -include stddef.h -include setjmp.h; }
 # For the test that libzc works beside another allocator; ldconfig is not in everybody's PATH.
-has_jemalloc() { PATH=$PATH:/usr/sbin:/sbin ldconfig -p 2>/dev/null | grep -q 'libjemalloc\.so\.2'; }
+has_jemalloc() { PATH=$PATH:/usr/sbin ldconfig -p 2>/dev/null | grep -q 'libjemalloc\.so\.2'; }
 has_pip() { python3 -m pip --version >/dev/null 2>&1; }
 has_toolkit() { [[ -e $cuda_home/include/cuda.h || -e $deps/cuda/include/cuda.h ]]; }
 has_nvcc() { [[ -x $cuda_home/bin/nvcc || -x $deps/cuda/bin/nvcc ]] || has_command nvcc; }

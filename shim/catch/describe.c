@@ -48,7 +48,18 @@ static struct zc_box region(CUmemorytype type, const void *host, CUdeviceptr dev
     if (!extent[0] || !extent[1] || !extent[2])
         return box(side, base, 0);
     size_t span = (extent[2] - 1) * slice + (extent[1] - 1) * pitch + extent[0];
-    return box(side, base + at[2] * slice + at[1] * pitch + at[0], span);
+    struct zc_box b = box(side, base + at[2] * slice + at[1] * pitch + at[0], span);
+    b.pitch = pitch;
+    b.slice = slice;
+    return b;
+}
+
+static void remember_extent(struct zc_copy *c, const size_t extent[3])
+{
+    for (int i = 0; i < 3; i++)
+        c->extent[i] = extent[i];
+    c->bytes = extent[0] * extent[1] * extent[2];
+    c->boxed = true;
 }
 
 /* The versions of CUDA_MEMCPY2D, and those of CUDA_MEMCPY3D, share the names of the fields that
@@ -60,7 +71,7 @@ static struct zc_box region(CUmemorytype type, const void *host, CUdeviceptr dev
                           (const size_t[3]){(p)->dstXInBytes, (p)->dstY, 0}, extent);              \
         (c)->src = region((p)->srcMemoryType, (p)->srcHost, (p)->srcDevice, (p)->srcPitch, 0,      \
                           (const size_t[3]){(p)->srcXInBytes, (p)->srcY, 0}, extent);              \
-        (c)->bytes = extent[0] * extent[1];                                                        \
+        remember_extent(c, extent);                                                                \
     } while (0)
 
 static void on_stream(struct zc_copy *c, CUstream stream)
@@ -102,7 +113,7 @@ void zc_describe_2d_v1_async(struct zc_copy *c, const CUDA_MEMCPY2D_v1 *p, CUstr
         (c)->src = region((p)->srcMemoryType, (p)->srcHost, (p)->srcDevice, (p)->srcPitch,         \
                           (p)->srcHeight,                                                          \
                           (const size_t[3]){(p)->srcXInBytes, (p)->srcY, (p)->srcZ}, extent);      \
-        (c)->bytes = extent[0] * extent[1] * extent[2];                                            \
+        remember_extent(c, extent);                                                                \
     } while (0)
 
 void zc_describe_3d(struct zc_copy *c, const CUDA_MEMCPY3D *p)

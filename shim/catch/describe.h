@@ -20,13 +20,15 @@ enum zc_side {
     ZC_SIDE_ANY,    /* Any address: unified addressing tells (CUDA Driver API, cuMemcpy). */
 };
 
-/* One side: a box of `height` rows (all slices' rows together) that begin `pitch` bytes apart. */
+/* One side of a transfer. */
 struct zc_box {
     enum zc_side side;      /* What the call says. */
     enum zc_kind asked;     /* Kind that the program believes in. */
     enum zc_kind real;      /* Kind of the pages. */
     CUdeviceptr address;    /* First byte touched, 0 for arrays. */
     size_t span;            /* Bytes from the first to behind the last one touched. */
+    size_t pitch;           /* Bytes between the beginnings of rows; for boxes only. */
+    size_t slice;           /* Bytes between the beginnings of slices; for boxes only. */
     struct zc_block *block; /* The block it begins in, or NULL. */
     struct zc_extent *extent; /* Of a block of the host heap that libzc answers for, else NULL. */
     bool staged;            /* Such a block, and copies keep their meaning for pageable memory. */
@@ -38,7 +40,8 @@ struct zc_copy {
     enum zc_flavour flavour; /* What the NULL stream means. */
     bool on;                 /* libzc records this call. */
     bool async;              /* The call has a stream and need not wait. */
-    bool linear;             /* One line of bytes: the CPU can do it. */
+    bool linear;             /* One line of bytes. */
+    bool boxed;              /* Rows and slices: `extent` and the sides' pitches count. */
     bool set;                /* A memset. */
     bool prefetch;           /* A prefetch: bytes asked for; what moves is not known. */
     bool peer;               /* The call names two contexts. */
@@ -46,6 +49,7 @@ struct zc_copy {
     enum zc_outcome outcome; /* What became of it. */
     CUstream stream;         /* As the program gave it; NULL for calls without one. */
     struct zc_box dst, src;
+    size_t extent[3];        /* Of a box: bytes of a row, rows of a slice, slices. */
     uint64_t bytes;          /* Bytes that the call asks to move or set. */
     uint64_t start;          /* zc_ticks() at entry. */
     CUresult result;         /* What the wrapper returns. */
@@ -59,7 +63,7 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
     c->fn = fn;
     c->flavour = flavour;
     c->on = zc_life_on();
-    c->async = c->linear = c->set = c->prefetch = c->peer = c->wait = false;
+    c->async = c->linear = c->boxed = c->set = c->prefetch = c->peer = c->wait = false;
     c->outcome = ZC_MOVED;
     c->stream = NULL;
     c->dst.side = c->src.side = ZC_SIDE_NONE;

@@ -83,8 +83,6 @@ const struct zc_rule *zc_ask_rule(const struct zc_ask *ask)
 
 static void log_alloc(const struct zc_block *block, const struct zc_rule *rule, const char *why)
 {
-    if (zc_log_level() < ZC_LOG_ALLOCS)
-        return;
     if (zc_site_is_new(block->site))
         zc_log_site(block->site);
     zc_log_alloc(block, rule ? rule->name : NULL, rule ? (int)rule->line : 0,
@@ -116,8 +114,10 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
     struct zc_block *b = zc_block_add(&like);
     if (!b)
         return false;
-    zc_pool_note_alloc(b);
-    log_alloc(b, rule, why);
+    if (backing)
+        zc_pool_note_alloc(b);
+    if (__builtin_expect(zc_log_level() >= ZC_LOG_ALLOCS, 0))
+        log_alloc(b, rule, why);
     return true;
 }
 

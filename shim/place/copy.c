@@ -2,6 +2,7 @@
  * own memory, because there is no device memory to move anything to. */
 #include "place/copy.h"
 
+#include <stdint.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -11,16 +12,23 @@
 #include "place/stream.h"
 #include "place/workers.h"
 
-/* Up to here a copy from pageable memory that must wait for its stream is staged, so that the call
+/* Up to here a line from pageable memory that must wait for its stream is staged, so that the call
  * need not wait.  Above, the call waits: CUDA Driver API, "API synchronization behavior", allows
  * both. */
 #define STAGE_MAX ((uint64_t)1 << 20)
 
-/* A copy that waits for its stream. */
+/* A copy between two ranges of host memory. */
+struct job {
+    char *dst;
+    const char *src;
+    size_t extent[3];   /* Bytes of a row, rows of a slice, slices. */
+    size_t dst_step[3]; /* Bytes from row to row [1] and from slice to slice [2]. */
+    size_t src_step[3];
+};
+
+/* A job that waits for its stream. */
 struct pending {
-    void *dst;
-    const void *src;
-    size_t n;
+    struct job job;
     size_t record; /* Bytes of this record with its staged bytes. */
     char staged[];
 };
@@ -59,16 +67,52 @@ static bool slow_to_read(const struct zc_box *b)
            zc_life_policy()->rules[b->block->rule].write_combined;
 }
 
+/* True for a shape that the driver takes; the others it refuses with codes of its own: CUDA Driver
+ * API, cuMemcpy2D ("the pitches must be greater than or equal to WidthInBytes"). */
+static bool valid_shape(const struct zc_copy *c)
+{
+    const size_t *e = c->extent, most = INT32_MAX; /* CU_DEVICE_ATTRIBUTE_MAX_PITCH. */
+    if (!c->boxed)
+        return true;
+    bool rows = e[1] < 2 || (c->dst.pitch >= e[0] && c->src.pitch >= e[0]);
+    bool slices =
+        e[2] < 2 || (c->dst.slice >= e[1] * c->dst.pitch && c->src.slice >= e[1] * c->src.pitch);
+    return rows && slices && c->dst.pitch <= most && c->src.pitch <= most;
+}
+
+static struct job job_of(const struct zc_copy *c)
+{
+    struct job job = {.dst = (char *)c->dst.address,
+                      .src = (const char *)c->src.address,
+                      .extent = {c->bytes, 1, 1}};
+    for (int i = 0; i < 3 && c->boxed; i++)
+        job.extent[i] = c->extent[i];
+    job.dst_step[1] = c->dst.pitch;
+    job.dst_step[2] = c->dst.slice;
+    job.src_step[1] = c->src.pitch;
+    job.src_step[2] = c->src.slice;
+    return job;
+}
+
+static void run(const struct job *job)
+{
+    for (size_t z = 0; z < job->extent[2]; z++)
+        for (size_t y = 0; y < job->extent[1]; y++)
+            zc_workers_copy(job->dst + z * job->dst_step[2] + y * job->dst_step[1],
+                            job->src + z * job->src_step[2] + y * job->src_step[1], job->extent[0]);
+}
+
 static void CUDA_CB run_pending(void *data)
 {
     struct pending *p = data;
-    zc_workers_copy(p->dst, p->src, p->n);
+    run(&p->job);
     zc_arena_put(p, p->record);
 }
 
 static bool copy_now(struct zc_copy *c)
 {
-    zc_workers_copy((void *)c->dst.address, (const void *)c->src.address, c->bytes);
+    struct job job = job_of(c);
+    run(&job);
     c->outcome = ZC_CPU;
     return true;
 }
@@ -88,13 +132,11 @@ static bool copy_in_order(struct zc_copy *c, bool stage)
     struct pending *p = zc_arena_get(record);
     if (!p)
         return copy_drained(c);
-    *p = (struct pending){.dst = (void *)c->dst.address,
-                          .src = (const void *)c->src.address,
-                          .n = c->bytes,
-                          .record = record};
+    p->job = job_of(c);
+    p->record = record;
     if (stage) {
-        memcpy(p->staged, p->src, p->n);
-        p->src = p->staged;
+        memcpy(p->staged, p->job.src, c->bytes);
+        p->job.src = p->staged;
     }
     c->outcome = ZC_CPU;
     c->result = zc_stream_call(c->stream, c->flavour, run_pending, p);
@@ -105,7 +147,9 @@ static bool copy_in_order(struct zc_copy *c, bool stage)
 
 bool zc_place_copy(struct zc_copy *c)
 {
-    if (c->set || !c->linear || !(mapped(&c->dst) || mapped(&c->src)))
+    if (!(c->linear || c->boxed) || !(mapped(&c->dst) || mapped(&c->src)))
+        return false;
+    if (!valid_shape(c))
         return false;
     /* Waiting and asking are forbidden calls during a capture; the driver captures or copies
      * itself. */
@@ -121,5 +165,5 @@ bool zc_place_copy(struct zc_copy *c)
         return copy_drained(c);
     if (!pageable(&c->src))
         return copy_in_order(c, false);
-    return c->bytes <= STAGE_MAX ? copy_in_order(c, true) : copy_drained(c);
+    return c->linear && c->bytes <= STAGE_MAX ? copy_in_order(c, true) : copy_drained(c);
 }

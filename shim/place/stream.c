@@ -17,16 +17,31 @@ static bool independent(CUstream stream, enum zc_flavour flavour)
            (flags & CU_STREAM_NON_BLOCKING);
 }
 
+/* The context of a created stream where that is not the current one, else NULL.  Programs may copy
+ * through a stream of another device (CUDA Runtime API, "Multi-Device System"). */
+static CUcontext other_context(CUstream stream, enum zc_flavour flavour)
+{
+    CUcontext mine = NULL, its = NULL;
+    if (!stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
+        return NULL;
+    if (ZC_FLAVOURED(flavour, cuStreamGetCtx)(stream, &its) != CUDA_SUCCESS ||
+        zc_real.cuCtxGetCurrent(&mine) != CUDA_SUCCESS)
+        return NULL;
+    return its == mine ? NULL : its;
+}
+
 /* Asking the legacy stream covers all streams that synchronise with it: it reports them as its own
  * pending work.  The other way round a stream does not report the legacy stream's. */
 bool zc_stream_idle(CUstream stream, enum zc_flavour flavour)
 {
+    if (other_context(stream, flavour))
+        return false; /* The legacy stream that it goes with is that context's. */
     if (!independent(stream, flavour))
         stream = CU_STREAM_LEGACY;
     return ZC_FLAVOURED(flavour, cuStreamQuery)(stream) == CUDA_SUCCESS;
 }
 
-CUevent zc_stream_mark(CUstream stream, enum zc_flavour flavour)
+static CUevent mark_in_context(CUstream stream, enum zc_flavour flavour)
 {
     CUevent event = NULL;
     if (zc_real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
@@ -35,6 +50,19 @@ CUevent zc_stream_mark(CUstream stream, enum zc_flavour flavour)
         return event;
     zc_real.cuEventDestroy_v2(event);
     return NULL;
+}
+
+/* An event belongs to the context of its stream. */
+CUevent zc_stream_mark(CUstream stream, enum zc_flavour flavour)
+{
+    CUcontext popped, other = other_context(stream, flavour);
+    if (!other)
+        return mark_in_context(stream, flavour);
+    if (zc_real.cuCtxPushCurrent_v2(other) != CUDA_SUCCESS)
+        return NULL;
+    CUevent event = mark_in_context(stream, flavour);
+    zc_real.cuCtxPopCurrent_v2(&popped);
+    return event;
 }
 
 /* The legacy stream and independent ones can be waited for as they are.  In between, a recorded

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Measures what the host heap promises, bare and under libzc in turn, and prints a table with medians
-# and goals; with OUT_DIR set it is written to $OUT_DIR/host.md as well.  Needs bash and what was built.
+# Measures what the host heap promises, bare and under libzc in turn, and prints a table with
+# medians and goals; with OUT_DIR set it is written to $OUT_DIR/host.md as well.  Needs bash and
+# what was built.
 #
 #   tests/bench/host.sh [gpu|small]     all that needs a GPU, what needs none; both by default
 #
@@ -21,7 +22,8 @@ printf '[rule host]\n%s\n' "$bytes_of_malloc" >"$work/pinned.conf"
 printf '[defaults]\npageable_copy = parallel\n' >"$work/parallel.conf"
 printf '[rule host]\napi = malloc\nsize = 1G..\nplace = pinned\n' >"$work/far.conf"
 
-# Runs a measurement once; every line "NAME VALUE" goes to a file of its own: run LABEL POLICY ARGS...
+# Runs a measurement once; every line "NAME VALUE" goes to a file of its own:
+# run LABEL POLICY ARGS...
 run() {
     local label=$1 policy=$2 name value
     shift 2
@@ -48,7 +50,8 @@ in_turn() {
 median() { sort -g "$work/$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 
 rows=()
-# row WHAT VALUE UNIT BASE UNIT FORM GOAL: FORM is "ratio>=" and so on; prints whether the goal is met.
+# Adds a row that says whether the goal is met: row WHAT VALUE BASE UNIT FORM GOAL, where FORM is
+# "ratio>=", "ratio<=" or "difference<=".
 row() {
     local what=$1 value=$2 base=$3 unit=$4 form=$5 goal=$6
     rows+=("$(awk -v w="$what" -v v="$value" -v b="$base" -v u="$unit" -v f="$form" -v g="$goal" '
@@ -83,8 +86,9 @@ gpu() {
         "$(median allocate.zc.hostalloc)" ms "ratio<=" 0.02
     for mib in 16 64 256 1024 4096; do
         in_turn "once$mib" pinned once "$mib"
-        row "allocate, fill, copy once, free $mib MiB, libzc / bare" "$(median "once$mib.zc.once")" \
-            "$(median "once$mib.bare.once")" ms "ratio<=" "$( ((mib < 64)) && echo 1.03 || echo 0.6)"
+        row "allocate, fill, copy once, free $mib MiB, libzc / bare" \
+            "$(median "once$mib.zc.once")" "$(median "once$mib.bare.once")" ms \
+            "ratio<=" "$( ((mib < 64)) && echo 1.03 || echo 0.6)"
     done
     for mib in 256 1024; do
         in_turn "pageable$mib" parallel pageable "$mib"

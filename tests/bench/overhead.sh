@@ -14,6 +14,8 @@ watched() {
     ZC_SUMMARY=0 LD_PRELOAD=$build/libzc.so "$@"
     rm -f zc.*
 }
+plain=(env ZC_SUMMARY=0)
+preloaded=("${plain[@]}" LD_PRELOAD="$build/libzc.so")
 
 # Nanoseconds that a command takes, by the shell's clock.
 took() {
@@ -37,11 +39,11 @@ for _ in $(seq "$rounds"); do
     done
 done
 for _ in $(seq $((rounds * 10))); do
-    took /bin/true >>bare.true
-    took watched /bin/true >>watched.true
-    took rm -f zc.none >>bare.rm # What `watched` itself adds to a command.
-    took "$bench" start >>bare.start
-    took watched "$bench" start >>watched.start
+    took "${plain[@]}" /bin/true >>bare.true
+    took "${preloaded[@]}" /bin/true >>watched.true
+    took "${plain[@]}" "$bench" start >>bare.start
+    took "${preloaded[@]}" "$bench" start >>watched.start
+    rm -f zc.*
 done
 
 echo "| caught call | bare ns | more, median ns | more, p99 ns | goal |"
@@ -66,7 +68,7 @@ for threads in 1 16; do
 done
 us() { awk -v ns="$1" 'BEGIN {printf "%.0f us", ns / 1000}'; }
 for kind in true start; do
-    extra=$(($(median <"watched.$kind") - $(median <"bare.$kind") - $(median <bare.rm)))
+    extra=$(($(median <"watched.$kind") - $(median <"bare.$kind")))
     [ "$kind" = true ] && what="start of a process without CUDA" goal="500 us more"
     [ "$kind" = start ] && what="start of a process that calls cuInit" goal="5000 us more"
     echo "| $what | $(us "$(median <"bare.$kind")") | $(us "$extra") more | $goal |"

@@ -27,7 +27,7 @@ every_build_and_place() {
 }
 
 # Checks a log's sums by direction: its transfer lines give the totals, and so do its sites where
-# copies have one side in a block; $2 says `one` then.  With two sides each counts at its own site.
+# copies have one side in a block ($2 says `one`) or `both`: each side counts at its own site.
 add_up() {
     python3 - "$@" <<-'END'
 	import collections, json, sys
@@ -52,6 +52,8 @@ add_up() {
 	        assert sum(parts) == flow["asked_" + what], flow
 	if sys.argv[2] == "one":
 	    assert sites == totals, (sites, totals)
+	elif sys.argv[2] == "both":
+	    assert all(sites[k] == n * (1 if k[0] == "Memset" else 2) for k, n in totals.items())
 	else:
 	    assert all(n <= sites[k] <= 2 * n for k, n in totals.items()), (sites, totals)
 	END
@@ -63,16 +65,25 @@ add_up() {
 @test "pipeline: log and driver agree to the byte" { every_build_and_place pipeline; }
 @test "pooled: log and driver agree to the byte" { every_build_and_place pooled; }
 @test "pitched: log and driver agree to the byte" { every_build_and_place pitched; }
-@test "graph: log and driver agree to the byte" { every_build_and_place graph; }
+@test "graph: log and driver agree to the byte" { every_build_and_place graph both; }
 
 @test "orders, shapes and per-thread streams: log and driver agree to the byte" {
     need_built "$programs/placing"
     export LD_LIBRARY_PATH=$SIM
     for place in device mapped managed vmm; do
-        for scenario in sync_order no_hang rectangles boxes mixed per_thread; do
+        for scenario in sync_order no_hang rectangles boxes mixed per_thread batches peer; do
             echo "$scenario in $place memory"
-            referee "place = $place" "$programs/placing" "$scenario"
+            SIM_DEVICES=2 referee "place = $place" "$programs/placing" "$scenario"
         done
+    done
+}
+
+@test "threads: log and driver agree to the byte" {
+    need_built "$programs/threads"
+    export LD_LIBRARY_PATH=$SIM
+    for place in device mapped managed vmm; do
+        ZC_LOG_LEVEL=events referee "place = $place" "$programs/threads"
+        add_up "$BATS_TEST_TMPDIR/referee.jsonl" two
     done
 }
 

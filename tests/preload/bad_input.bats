@@ -71,8 +71,8 @@ open(sys.argv[2], "wb").write(new)' "$SIM/libcuda.so.1" "$BATS_TEST_TMPDIR/drive
 
 @test "a driver without an entry point costs the places that need it, nothing else" {
     LD_LIBRARY_PATH=$BATS_TEST_TMPDIR/driver
-    for name in cuMemAllocManaged cuMemHostRegister_v2 cuMemHostAlloc cuMemAddressReserve cuMemCreate \
-        cuMemMap cuMemSetAccess cuMemGetAllocationGranularity cuDeviceCanAccessPeer \
+    for name in cuMemAllocManaged cuMemHostRegister_v2 cuMemHostAlloc cuMemAddressReserve \
+        cuMemCreate cuMemMap cuMemSetAccess cuMemGetAllocationGranularity cuDeviceCanAccessPeer \
         cuDeviceGetCount cuDeviceGetMemPool cuDeviceGetAttribute cuDeviceGetName \
         cuDriverGetVersion cuCtxGetCurrent cuCtxGetDevice cuEventCreate cuEventRecord \
         cuEventQuery cuEventSynchronize cuStreamQuery cuLaunchHostFunc cuMemGetInfo_v2 \

@@ -3,8 +3,8 @@
 
 load common.bash
 
-FAMILY='malloc, calloc, realloc, reallocarray, aligned_alloc, posix_memalign, memalign, valloc, pvalloc'
-PINNED="api = $FAMILY
+FAMILY='malloc, calloc, realloc, reallocarray, aligned_alloc, posix_memalign'
+PINNED="api = $FAMILY, memalign, valloc, pvalloc
 place = pinned"
 PROGRAMS=$PWD/$ZC_BUILD/tests/preload/programs
 

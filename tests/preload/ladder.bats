@@ -62,7 +62,8 @@ for line in open(sys.argv[1]):
 
 @test "max_pinned bounds mapped memory" {
     places_of $'[defaults]\nmax_pinned = 6M\n[rule all]\nplace = mapped, vmm' 4 4 0.5 4
-    [[ $places == $'mapped: -\nvmm: mapped: over max_pinned\nmapped: -\nvmm: mapped: over max_pinned' ]]
+    over='vmm: mapped: over max_pinned'
+    [[ $places == $'mapped: -\n'"$over"$'\nmapped: -\n'"$over" ]]
 }
 
 @test "max_managed bounds managed memory, and so does what the device has free" {
@@ -70,7 +71,7 @@ for line in open(sys.argv[1]):
     [[ ${places//over max_managed*/over} == $'managed: -\ndevice: managed: over' ]]
     [[ $places == *$'\nmanaged: -' ]]
     SIM_MEMORY_MIB=16 places_of 'place = managed, mapped' 12 12
-    [[ $places == $'managed: -\nmapped: managed: over max_managed, or over what is free on the device' ]]
+    [[ $places == $'managed: -\nmapped: managed: over max_managed, or over what is free'* ]]
 }
 
 @test "max_device bounds device and vmm memory together" {

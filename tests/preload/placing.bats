@@ -49,6 +49,10 @@ held_in() {
     in_every_place "$program" no_hang
 }
 
+@test "a free waits for the device, as cuMemFree does" {
+    in_every_place "$program" free_waits
+}
+
 @test "a copy to pageable memory has arrived when the call returns" {
     in_every_place "$program" arrived
 }
@@ -60,6 +64,10 @@ held_in() {
 @test "rectangles, boxes and arrays keep every byte in its place" {
     in_every_place "$program" rectangles
     in_every_place "$program" boxes
+}
+
+@test "batches of copies keep their order and their bytes" {
+    in_every_place "$program" batches
 }
 
 @test "threads with default streams of their own do not wait for each other" {
@@ -75,9 +83,14 @@ held_in() {
     done
 }
 
+@test "threads that make, use and free blocks at once keep their bytes apart" {
+    need_built "$ZC_BUILD/tests/preload/programs/threads"
+    in_every_place "$ZC_BUILD/tests/preload/programs/threads"
+}
+
 @test "streams that run late show no wrong order in any place" {
     export SIM_DELAY_US=400
-    for scenario in no_hang arrived mixed rectangles boxes; do
+    for scenario in no_hang arrived mixed rectangles boxes batches; do
         in_every_place "$program" "$scenario"
     done
 }

@@ -73,8 +73,8 @@ library() {
 	    return next(p);
 	}
 	END
-    "${CC:-gcc}" -D_GNU_SOURCE -shared -fPIC -isystem "$headers" -o "$BATS_TEST_TMPDIR/libother.so" \
-        "$BATS_TEST_TMPDIR/other.c"
+    "${CC:-gcc}" -D_GNU_SOURCE -shared -fPIC -isystem "$headers" \
+        -o "$BATS_TEST_TMPDIR/libother.so" "$BATS_TEST_TMPDIR/other.c"
     requests=$ZC_BUILD/tests/preload/programs/requests
     for preload in "$BATS_TEST_TMPDIR/libother.so $LIBZC" "$LIBZC $BATS_TEST_TMPDIR/libother.so"; do
         run_beside "$preload"

@@ -20,7 +20,8 @@ routes() {
 expect_routes() {
     local legacy="libzc.so $2" per_thread="libzc.so $3"
     run -0 routes to "$1" "$2"
-    for route in handle default v1 'v2 flags 0' 'v2 flags 1' runtime; do
+    for route in handle default v1 'v2 flags 0' 'v2 flags 1' runtime \
+        'runtime without version'; do
         echo "$1 by $route"
         grep -qxF "$route: $legacy" <<<"$output"
     done
@@ -100,6 +101,23 @@ expect_routes() {
     awk 'NR == FNR { got[$1, $2, $3] = $7; next }
         got[$1, $2, $3] != $4 { print $0 ": got " got[$1, $2, $3]; bad = 1 } END { exit bad }' \
         "$BATS_TEST_TMPDIR/caught" "$BATS_TEST_TMPDIR/recorded"
+}
+
+@test "every wrapper calls the driver's function of its own name, twins and versions apart" {
+    need_built "$programs/forwards"
+    # cuInit and the resolvers answer before cuInit, and are tested above.
+    entry_points() {
+        nm -D --defined-only "$1" | awk '$3 ~ /^cu[A-Z]/ { print $3 }' | sort |
+            grep -vE '^cu(Init|GetProcAddress)'
+    }
+    local -a names
+    mapfile -t names < <(comm -12 <(entry_points "$LIBZC") <(entry_points "$SIM/libcuda.so.1"))
+    [[ ${#names[@]} -gt 200 ]]
+    export SIM_TRACE=$BATS_TEST_TMPDIR/trace
+    run -0 env LD_PRELOAD="$LIBZC" "$programs/forwards" "${names[@]}"
+    # In this order, each once; libzc's own questions may stand between them.
+    run diff <(printf '%s\n' "${names[@]}") <(cut -d ' ' -f 1 "$SIM_TRACE")
+    [[ $output != *'< cu'* ]]
 }
 
 @test "an entry point that the driver withholds stays withheld" {

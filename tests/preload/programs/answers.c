@@ -60,7 +60,8 @@ static void show_pointer_attributes(CUdeviceptr at, CUdeviceptr base)
     CUmemoryPool from = NULL;
     CUdeviceptr p = 0;
     int code = (int)cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, at);
-    printf("  context: code %d %s\n", code, owner == context ? "current" : owner ? "other" : "none");
+    printf("  context: code %d %s\n", code,
+           owner == context ? "current" : owner ? "other" : "none");
     code = (int)cuPointerGetAttribute(&from, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, at);
     printf("  pool: code %d %s\n", code, from == pool ? "mine" : from ? "default" : "none");
     code = (int)cuPointerGetAttribute(&p, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, at);
@@ -107,16 +108,24 @@ static void show_range(CUdeviceptr at, CUdeviceptr base)
     SHOW(cuMemGetAddressRange(&start, NULL, at));
 }
 
+/* Where managed memory would be advised to be; cuda.h changed the type with version 13. */
+#if CUDA_VERSION >= 13000
+#define FIRST_DEVICE ((CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE})
+#define PREFETCH(at, bytes) cuMemPrefetchAsync(at, bytes, FIRST_DEVICE, 0, stream)
+#else
+#define FIRST_DEVICE ((CUdevice)0)
+#define PREFETCH(at, bytes) cuMemPrefetchAsync(at, bytes, FIRST_DEVICE, stream)
+#endif
+
 static void show_refusals(CUdeviceptr at, size_t bytes)
 {
-    CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
     CUmemGenericAllocationHandle handle;
     CUmemPoolPtrExportData export;
     CUdeviceptr p;
     unsigned flags;
     int value = 0;
-    SHOW(cuMemAdvise(at, bytes, CU_MEM_ADVISE_SET_READ_MOSTLY, location));
-    SHOW(cuMemPrefetchAsync(at, bytes, location, 0, stream));
+    SHOW(cuMemAdvise(at, bytes, CU_MEM_ADVISE_SET_READ_MOSTLY, FIRST_DEVICE));
+    SHOW(PREFETCH(at, bytes));
     SHOW(cuMemRangeGetAttribute(&value, 4, CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, at, bytes));
     SHOW(cuStreamAttachMemAsync(stream, at, 0, CU_MEM_ATTACH_SINGLE));
     SHOW(cuMemHostGetDevicePointer(&p, (void *)at, 0));
@@ -135,9 +144,10 @@ static void show_refusals(CUdeviceptr at, size_t bytes)
 /* Copies and sets that end at the block's end, and one byte behind it. */
 static void show_bounds(CUdeviceptr at, size_t bytes)
 {
-    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = host, .srcPitch = bytes / 2,
-                          .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = at,
-                          .dstPitch = bytes / 2, .WidthInBytes = bytes / 2, .Height = 2};
+    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = host,
+                          .srcPitch = bytes / 2, .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = at, .dstPitch = bytes / 2, .WidthInBytes = bytes / 2,
+                          .Height = 2};
     memset(host, 5, sizeof(host));
     SHOW(cuMemcpyHtoD(at, host, bytes));
     SHOW(cuMemcpyHtoD(at, host, bytes + 1));
@@ -254,7 +264,8 @@ static void show_figures(void)
     SHOW(cuMemGetInfo(&before, &total));
     CHECK(cuMemAlloc(&p, 8 * MIB));
     SHOW(cuMemGetInfo(&after, &again));
-    printf("taken %zu MiB, total %s\n", (before - after) / MIB, total == again ? "kept" : "changed");
+    printf("taken %zu MiB, total %s\n", (before - after) / MIB,
+           total == again ? "kept" : "changed");
     CHECK(cuMemFree(p));
     SHOW(cuMemGetInfo(&after, NULL));
     CHECK(cuMemGetInfo(&after, &total));
@@ -272,14 +283,18 @@ static void show_figures(void)
     printf("pool: used %zu high %zu\n", (size_t)used, (size_t)high);
 }
 
-int main(void)
+/* answers [DEVICE] */
+int main(int argc, char **argv)
 {
+    int device = argc > 1 ? atoi(argv[1]) : 0;
     CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
                             .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
     CUdeviceptr p;
     size_t pitch;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    context = start_gpu(0);
+    CHECK(cudaSetDevice(device));
+    context = start_gpu(device);
+    props.location.id = device;
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CHECK(cuMemPoolCreate(&pool, &props));
     CHECK(cuMemAlloc(&p, 1000));

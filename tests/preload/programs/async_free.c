@@ -185,7 +185,11 @@ static void destroyed(void)
     struct gate gate;
     CUcontext context;
     CUdeviceptr p;
+#if CUDA_VERSION >= 13000
     CHECK(cuCtxCreate(&context, NULL, 0, 0));
+#else
+    CHECK(cuCtxCreate(&context, 0, 0));
+#endif
     CUstream s = stream();
     CHECK(cuMemAlloc(&p, 3 * MIB));
     CHECK(cuMemAlloc(&p, 4 * KIB));

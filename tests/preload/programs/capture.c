@@ -100,6 +100,7 @@ static void beside(CUstreamCaptureMode mode, bool own_thread)
     }
     SHOW(cuStreamEndCapture(stream, &graph));
     launch(instantiate(graph), 2);
+    CHECK(cuCtxSynchronize()); /* The request beside it was freed in a stream of its own. */
 }
 
 static void thread_local_mode(void)

@@ -24,7 +24,9 @@ static CUstream stream(unsigned flags)
     return s;
 }
 
-/* Prints what the simulated driver holds when one block of each request lives: "class count". */
+/* Prints what the simulated driver holds when one block of each request lives: "class count".
+ * Freed, they leave nothing: the last calls wait for the device, so that nothing need stay for
+ * later. */
 static void kinds(void)
 {
     static const char *const names[] = {"device", "pooled",      "host",    "registered",
@@ -43,11 +45,14 @@ static void kinds(void)
     for (int i = SIM_LEAK_DEVICE; i <= SIM_LEAK_HANDLE; i++)
         if (sim_leaks((enum sim_leak_class)i))
             printf("%s %zu\n", names[i], sim_leaks((enum sim_leak_class)i));
-    for (int i = 0; i < 3; i++)
-        CHECK(cuMemFree(p[i]));
     for (int i = 3; i < 5; i++)
         CHECK(cuMemFreeAsync(p[i], NULL));
+    CHECK(cuStreamSynchronize(NULL));
+    for (int i = 0; i < 3; i++)
+        CHECK(cuMemFree(p[i]));
     CHECK(cuMemPoolDestroy(pool));
+    for (int i = SIM_LEAK_DEVICE; i <= SIM_LEAK_HANDLE; i++)
+        EXPECT(sim_leaks((enum sim_leak_class)i) == 0);
 }
 
 /* A kernel on device 1 writes a block of device 0, and a copy between the devices reads it. */
@@ -155,6 +160,24 @@ static void arrived(void)
     CHECK(pthread_join(opener, NULL));
 }
 
+/* cuMemFree waits for everything that the device has to do, in streams of all kinds. */
+static void free_waits(void)
+{
+    static const size_t sizes[] = {4 * KIB, 3 * MIB};
+    CUstream s = stream(CU_STREAM_NON_BLOCKING);
+    for (int i = 0; i < 2; i++) {
+        struct gate gate;
+        pthread_t opener;
+        CUdeviceptr p = block(sizes[i]);
+        gate_close(&gate, s);
+        fill(p, 3, sizes[i], s);
+        CHECK(pthread_create(&opener, NULL, open_late, &gate));
+        CHECK(cuMemFree(p));
+        CHECK(cuStreamQuery(s));
+        CHECK(pthread_join(opener, NULL));
+    }
+}
+
 /* Large pageable sources, for which the call may wait, can be used again as well. */
 static void large_source(void)
 {
@@ -242,6 +265,35 @@ static void boxes(void)
             EXPECT(!memcmp(out[z][y], &in[z + 1][y + 1][2], 8));
 }
 
+#if CUDA_VERSION >= 13000
+/* A batch: up, from block to block behind that, and down, each of 16 pieces. */
+static void batches(void)
+{
+    enum { PIECES = 16, BYTES = 2048 };
+    static char in[PIECES * BYTES], out[PIECES * BYTES];
+    CUdeviceptr p = block(sizeof(in)), q = block(sizeof(in)), to[3][PIECES], from[3][PIECES];
+    size_t sizes[PIECES], first = 0;
+    CUstream s = stream(CU_STREAM_NON_BLOCKING);
+    CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    for (int i = 0; i < PIECES; i++) {
+        sizes[i] = BYTES;
+        memset(in + i * BYTES, i + 1, BYTES);
+        from[0][i] = (CUdeviceptr)(in + i * BYTES);
+        to[0][i] = from[1][i] = p + (CUdeviceptr)i * BYTES;
+        to[1][i] = from[2][i] = q + (CUdeviceptr)(PIECES - 1 - i) * BYTES;
+        to[2][i] = (CUdeviceptr)(out + i * BYTES);
+    }
+    for (int i = 0; i < 3; i++)
+        CHECK(cuMemcpyBatchAsync(to[i], from[i], sizes, PIECES, &attributes, &first, 1, s));
+    CHECK(cuStreamSynchronize(s));
+    EXPECT(!memcmp(in, out, sizeof(in)));
+}
+#else
+static void batches(void)
+{
+}
+#endif
+
 /* Copies between a small and a large block, of which a policy may convert one. */
 static void mixed(void)
 {
@@ -297,7 +349,7 @@ int main(int argc, char **argv)
         {"kinds", kinds},     {"peer", peer},         {"sync_order", sync_order},
         {"no_hang", no_hang}, {"arrived", arrived},   {"large_source", large_source},
         {"boxes", boxes},     {"mixed", mixed},       {"rectangles", rectangles},
-        {"per_thread", per_thread}};
+        {"per_thread", per_thread}, {"free_waits", free_waits}, {"batches", batches}};
     CUcontext context = start_gpu(0);
     int status = RUN_SCENARIO(all, argc, argv);
     CHECK(cuCtxSetCurrent(context));

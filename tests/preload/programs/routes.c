@@ -29,9 +29,10 @@ static void print(const char *route, void *address)
 static void routes_to(const char *name, const char *symbol)
 {
     CUdriverProcAddressQueryResult status;
-    enum cudaDriverEntryPointQueryResult query;
+    int query; /* enum cudaDriverEntryPointQueryResult */
     char route[32];
     void *f = NULL, *driver = dlopen("libcuda.so.1", RTLD_LAZY);
+    void *runtime = dlopen("libcudart.so.13", RTLD_LAZY);
     print("handle", dlsym(driver, symbol));
     print("default", dlsym(RTLD_DEFAULT, symbol));
     __typeof__(&cuGetProcAddress) version1 = NULL;
@@ -46,12 +47,19 @@ static void routes_to(const char *name, const char *symbol)
         if (cuGetProcAddress(name, &f, 13000, flags, &status) == CUDA_SUCCESS)
             print(route, f);
     }
+    /* By name, because the headers of some versions lack the one and call the other deprecated. */
+    cudaError_t (*by_version)(const char *, void **, unsigned, unsigned long long, void *);
+    cudaError_t (*newest)(const char *, void **, unsigned long long, void *);
+    *(void **)&by_version = dlsym(runtime, "cudaGetDriverEntryPointByVersion");
+    *(void **)&newest = dlsym(runtime, "cudaGetDriverEntryPoint");
     f = NULL;
-    if (cudaGetDriverEntryPointByVersion(name, &f, 13000, cudaEnableDefault, &query) == 0)
+    if (by_version && by_version(name, &f, 13000, cudaEnableDefault, &query) == 0)
         print("runtime", f);
     f = NULL;
-    if (cudaGetDriverEntryPointByVersion(name, &f, 13000, cudaEnablePerThreadDefaultStream,
-                                         &query) == 0)
+    if (newest && newest(name, &f, cudaEnableDefault, &query) == 0)
+        print("runtime without version", f);
+    f = NULL;
+    if (by_version && by_version(name, &f, 13000, cudaEnablePerThreadDefaultStream, &query) == 0)
         print("runtime per thread", f);
 }
 
