@@ -271,3 +271,35 @@ max_pinned = 1M"
     SIM_FAIL=cuMemcpyDtoHAsync_v2:719:5 run under_policy "$PARALLEL" "$PROGRAMS/host_copies" others
     [[ $status -eq 1 && $output == *"cuMemcpyDtoH_v2 returned 719"* ]]
 }
+
+@test "the sample programs give the same bytes with placed host memory, whatever the device's place" {
+    for program in vecadd gather pipeline pooled pitched graph; do
+        for build in shared ptds; do
+            file=$PWD/$ZC_BUILD/kernels/$program-$build
+            need_built "$file" "$SIM/kernels/$program.so"
+            sim_env "$program"
+            run -0 --separate-stderr "$file"
+            expected=$(json_field checksum <<<"$output")
+            for place in device mapped managed; do
+                echo "$program-$build, device memory in $place"
+                run -0 --separate-stderr under_policy "$PARALLEL
+[rule host]
+$PINNED
+[rule device]
+api = cudaMalloc*
+place = $place, device" "$file"
+                [[ $(json_field verified <<<"$output") == true ]]
+                [[ $(json_field checksum <<<"$output") == "$expected" ]]
+            done
+        done
+    done
+}
+
+@test "log and driver agree to the byte on what was pinned" {
+    for program in vecadd gather; do
+        need_built "$ZC_BUILD/kernels/$program-shared" "$SIM/kernels/$program.so"
+        sim_env "$program"
+        referee "$PINNED" "$ZC_BUILD/kernels/$program-shared"
+        [[ $(moved_by_kind "$BATS_TEST_TMPDIR/referee.jsonl") == *"HtoD Pinned Device"* ]]
+    done
+}
