@@ -60,10 +60,15 @@ void zc_copy_resolve(struct zc_copy *c)
     resolve_box(&c->src);
 }
 
-/* Two device blocks of different devices make a peer copy, whatever the call is named. */
+static bool on_device(enum zc_kind kind)
+{
+    return kind == ZC_KIND_DEVICE || kind == ZC_KIND_MANAGED;
+}
+
+/* Blocks of two devices make a peer copy, whatever the call is named; so CUPTI counts them. */
 static bool crosses_devices(const struct zc_copy *c, enum zc_kind src, enum zc_kind dst)
 {
-    return src == ZC_KIND_DEVICE && dst == ZC_KIND_DEVICE && c->src.block && c->dst.block &&
+    return on_device(src) && on_device(dst) && c->src.block && c->dst.block &&
            c->src.block->device != c->dst.block->device;
 }
 

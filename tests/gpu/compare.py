@@ -21,13 +21,20 @@ SETS_OF_GRAPHS = ("Memset", "Unknown", "Unknown")
 NO_RECORD = {"Prefetch"}
 
 
+# CUPTI calls a copy between the host and memory that a program maps on another device than the
+# current one PtoP; the memory kinds tell what it was.
+OF_KINDS = {("Pageable", "Device"): "HtoD", ("Pinned", "Device"): "HtoD",
+            ("Device", "Pageable"): "DtoH", ("Device", "Pinned"): "DtoH"}
+
+
 def add(total, flows):
     """Adds records shaped as `moved_by_kind` to total[dir, source kind, destination kind]."""
     for flow in flows:
         if flow["dir"] in NO_RECORD:
             continue
-        kinds = (SAME_KIND.get(flow[side], flow[side]) for side in ("src_kind", "dst_kind"))
-        count = total[(flow["dir"], *kinds)]
+        kinds = tuple(SAME_KIND.get(flow[side], flow[side]) for side in ("src_kind", "dst_kind"))
+        direction = OF_KINDS.get(kinds, "PtoP") if flow["dir"] == "PtoP" else flow["dir"]
+        count = total[(direction, *kinds)]
         count[0] += flow["calls"]
         count[1] += flow["bytes"]
 

@@ -135,7 +135,7 @@ CUresult sim_resolve(CUdeviceptr va, size_t size, int device, bool write, bool p
         return pageable ? resolve_cpu_only(b, va, size, write, out) : CUDA_ERROR_INVALID_VALUE;
     bool on_host = b->kind == SIM_VMM && b->device < 0;
     out->kind = traffic_kind(b, on_host);
-    out->device = out->kind == SIM_ON_DEVICE ? b->device : -1;
+    out->device = out->kind == SIM_ON_DEVICE || b->kind == SIM_MANAGED ? b->device : -1;
     out->pointer = b->kind == SIM_VMM ? sim_alias(va, device) : b->storage + (va - b->va);
     return CUDA_SUCCESS;
 }

@@ -109,7 +109,7 @@ void sim_memory_context_end(struct sim_context *ctx);
 struct sim_place {
     char *pointer;              /* where the bytes are for the CPU */
     enum sim_traffic_kind kind; /* as CUPTI would say */
-    int device;                 /* owner of device memory, else -1 */
+    int device;                 /* owner of device or managed memory, else -1 */
 };
 
 /* Finds the bytes [va, va+size) for a copy of `device`'s, or CUDA_ERROR_INVALID_VALUE: addresses
