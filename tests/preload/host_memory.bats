@@ -272,7 +272,7 @@ max_pinned = 1M"
     [[ $status -eq 1 && $output == *"cuMemcpyDtoH_v2 returned 719"* ]]
 }
 
-@test "the sample programs give the same bytes with placed host memory, in every device place" {
+@test "the sample programs give the same bytes with placed host memory in every device place" {
     for program in vecadd gather pipeline pooled pitched graph; do
         for build in shared ptds; do
             file=$PWD/$ZC_BUILD/kernels/$program-$build
