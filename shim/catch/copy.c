@@ -166,9 +166,7 @@ bool zc_copy_begin(struct zc_copy *c)
     }
     use_host(&c->dst, c->bytes);
     use_host(&c->src, c->bytes);
-    if (c->prefetch &&
-        !c->dst
-             .extent) { /* Only managed memory can be prefetched, and the program has none here. */
+    if (c->prefetch && !c->dst.extent) { /* Only managed memory can be prefetched. */
         c->result = CUDA_ERROR_INVALID_VALUE;
         return true;
     }

@@ -218,12 +218,9 @@ static bool on_device(const struct zc_box *b, uint64_t bytes)
            bytes <= b->block->base + b->block->size - b->address;
 }
 
-bool zc_parallel_copy(struct zc_copy *c)
+static bool copy(struct zc_copy *c)
 {
     struct job job = {.c = c};
-    if (c->bytes < WORTH_IT || zc_rules()->pageable_copy != ZC_PAGEABLE_COPY_PARALLEL ||
-        !c->linear || c->set || c->peer || zc_capture_any() || zc_life_closing())
-        return false;
     job.in = pageable(&c->src) && on_device(&c->dst, c->bytes);
     if (!job.in && !(pageable(&c->dst) && on_device(&c->src, c->bytes)))
         return false;
@@ -238,4 +235,13 @@ bool zc_parallel_copy(struct zc_copy *c)
         return false;
     *(job.in ? &c->src.real : &c->dst.real) = ZC_KIND_PINNED;
     return true;
+}
+
+/* Every copy of the program comes by here, so what most of them are is asked first. */
+bool zc_parallel_copy(struct zc_copy *c)
+{
+    if (c->bytes < WORTH_IT || zc_rules()->pageable_copy != ZC_PAGEABLE_COPY_PARALLEL ||
+        !c->linear || c->set || c->peer || zc_capture_any() || zc_life_closing())
+        return false;
+    return copy(c);
 }
