@@ -195,13 +195,8 @@ ZC_BODY(cuMemDiscardAndPrefetchBatchAsync,
         (CUdeviceptr * ptrs, size_t *sizes, size_t count, CUmemLocation *locations,
          size_t *indices, size_t location_count, unsigned long long flags, CUstream stream))
 {
-    if (any_converted(ptrs, count))
-        return CUDA_ERROR_INVALID_VALUE;
-    uint64_t start = started();
-    CUresult result = real(ptrs, sizes, count, locations, indices, location_count, flags, stream);
-    if (result == CUDA_SUCCESS)
-        record_prefetches(entry, start, ptrs, sizes, count, stream);
-    return result;
+    return zc_do_cuMemPrefetchBatchAsync(real, entry, ptrs, sizes, count, locations, indices,
+                                         location_count, flags, stream);
 }
 
 #endif

@@ -2,30 +2,30 @@
 #include "catch/life.h"
 #include "catch/request.h"
 
+/* A caller may ask for the size alone, or for the address alone. */
+static CUresult found(const struct zc_entry *entry, CUresult result, const CUdeviceptr *ptr,
+                      const size_t *bytes, enum zc_kind kind)
+{
+    enum zc_api api = kind == ZC_KIND_MANAGED ? ZC_API_cuMemAllocManaged : ZC_API_cuMemAlloc;
+    if (result == CUDA_SUCCESS && ptr && *ptr)
+        zc_track_foreign(entry, api, *ptr, bytes ? *bytes : 0, kind);
+    return result;
+}
+
 ZC_BODY(cuModuleGetGlobal_v2,
         (CUdeviceptr * ptr, size_t *bytes, CUmodule module, const char *name))
 {
-    CUresult result = real(ptr, bytes, module, name);
-    if (result == CUDA_SUCCESS && ptr && *ptr)
-        zc_track_foreign(entry, ZC_API_cuMemAlloc, *ptr, bytes ? *bytes : 0, ZC_KIND_DEVICE);
-    return result;
+    return found(entry, real(ptr, bytes, module, name), ptr, bytes, ZC_KIND_DEVICE);
 }
 
 ZC_BODY(cuLibraryGetGlobal,
         (CUdeviceptr * ptr, size_t *bytes, CUlibrary library, const char *name))
 {
-    CUresult result = real(ptr, bytes, library, name);
-    if (result == CUDA_SUCCESS && ptr && *ptr)
-        zc_track_foreign(entry, ZC_API_cuMemAlloc, *ptr, bytes ? *bytes : 0, ZC_KIND_DEVICE);
-    return result;
+    return found(entry, real(ptr, bytes, library, name), ptr, bytes, ZC_KIND_DEVICE);
 }
 
 ZC_BODY(cuLibraryGetManaged,
         (CUdeviceptr * ptr, size_t *bytes, CUlibrary library, const char *name))
 {
-    CUresult result = real(ptr, bytes, library, name);
-    if (result == CUDA_SUCCESS && ptr && *ptr)
-        zc_track_foreign(entry, ZC_API_cuMemAllocManaged, *ptr, bytes ? *bytes : 0,
-                         ZC_KIND_MANAGED);
-    return result;
+    return found(entry, real(ptr, bytes, library, name), ptr, bytes, ZC_KIND_MANAGED);
 }
