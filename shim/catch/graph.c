@@ -257,6 +257,50 @@ ZC_BODY(cuGraphExecMemsetNodeSetParams, (CUgraphExec exec, CUgraphNode node,
     return result;
 }
 
+#if CUDA_VERSION >= 12030
+/* The calls that take nodes of any type. */
+static CUresult added(const struct zc_entry *entry, CUresult result, const CUgraphNodeParams *p)
+{
+    if (result == CUDA_SUCCESS && p && p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+        zc_track_foreign(entry, ZC_API_cuGraphAddMemAllocNode, p->alloc.dptr, p->alloc.bytesize,
+                         ZC_KIND_DEVICE);
+    return result;
+}
+
+ZC_BODY(cuGraphAddNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
+                         size_t count, CUgraphNodeParams *params))
+{
+    return added(entry, real(node, graph, dependencies, count, params), params);
+}
+
+ZC_BODY(cuGraphAddNode_v2,
+        (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
+         const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params))
+{
+    return added(entry, real(node, graph, dependencies, edges, count, params), params);
+}
+
+ZC_BODY(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params))
+{
+    (void)entry;
+    struct node n = {.id = NULL};
+    CUresult result = real(exec, node, params);
+    if (result != CUDA_SUCCESS || !zc_life_on())
+        return result;
+    if (params->type == CU_GRAPH_NODE_TYPE_MEMCPY) {
+        n = describe_copy(node, &params->memcpy.copyParams);
+    } else if (params->type == CU_GRAPH_NODE_TYPE_MEMSET) {
+        const CUDA_MEMSET_NODE_PARAMS_v2 *p = &params->memset;
+        const CUDA_MEMSET_NODE_PARAMS set = {p->dst,         p->pitch, p->value,
+                                             p->elementSize, p->width, p->height};
+        n = describe_set(node, &set);
+    }
+    if (n.id)
+        replace(exec, &n);
+    return result;
+}
+#endif
+
 ZC_BODY(cuGraphExecDestroy, (CUgraphExec exec))
 {
     (void)entry;

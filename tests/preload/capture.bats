@@ -69,5 +69,6 @@ print(*(f["dir"] + " " + str(f["asked_calls"]) for f in summary["flows"]), sep="
 @test "an updated executable graph counts what it copies from then on" {
     for place in device mapped managed vmm; do
         referee "place = $place" "$program" updates
+        referee "place = $place" "$program" generic_updates
     done
 }

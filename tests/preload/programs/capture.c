@@ -228,12 +228,51 @@ static void updates(void)
     launch(exec, 2);
 }
 
+/* The same by the call that takes nodes of any type. */
+static void generic_updates(void)
+{
+    CUgraphNode nodes[8];
+    size_t count = 8;
+    make_blocks();
+    CUgraph graph = captured(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    CUgraphExec exec = instantiate(graph);
+    CHECK(cuGraphGetNodes(graph, nodes, &count));
+    for (size_t i = 0; i < count; i++) {
+        CUgraphNodeParams params = {0};
+        CHECK(cuGraphNodeGetType(nodes[i], &params.type));
+        if (params.type == CU_GRAPH_NODE_TYPE_MEMSET) {
+            CUDA_MEMSET_NODE_PARAMS set;
+            CHECK(cuGraphMemsetNodeGetParams(nodes[i], &set));
+            params.memset = (CUDA_MEMSET_NODE_PARAMS_v2){.dst = set.dst,
+                                                         .pitch = set.pitch,
+                                                         .value = set.value,
+                                                         .width = set.width / 2,
+                                                         .height = set.height,
+                                                         .elementSize = set.elementSize,
+                                                         .ctx = context};
+        } else if (params.type == CU_GRAPH_NODE_TYPE_MEMCPY) {
+            params.memcpy.copyCtx = context;
+            CHECK(cuGraphMemcpyNodeGetParams(nodes[i], &params.memcpy.copyParams));
+            params.memcpy.copyParams.WidthInBytes /= 4;
+        } else {
+            continue;
+        }
+        CHECK(cuGraphExecNodeSetParams(exec, nodes[i], &params));
+    }
+    CHECK(cuGraphLaunch(exec, stream));
+    CHECK(cuStreamSynchronize(stream));
+}
+
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {
-        {"thread_local", thread_local_mode}, {"relaxed", relaxed_mode}, {"inside", inside},
-        {"forbidden", forbidden},            {"allowed", allowed},      {"launches", launches},
-        {"updates", updates}};
+    static const struct scenario all[] = {{"thread_local", thread_local_mode},
+                                          {"relaxed", relaxed_mode},
+                                          {"inside", inside},
+                                          {"forbidden", forbidden},
+                                          {"allowed", allowed},
+                                          {"launches", launches},
+                                          {"updates", updates},
+                                          {"generic_updates", generic_updates}};
     context = start_gpu(0);
     return RUN_SCENARIO(all, argc, argv);
 }
