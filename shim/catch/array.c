@@ -4,8 +4,8 @@
 #include "ledger/block.h"
 #include "ledger/site.h"
 
-/* Bytes of an element of a format; 0 for compressed and planar ones, whose size has no simple rule.
- */
+/* Bytes of an element of a format; 0 for compressed and planar ones, whose size has no simple
+ * rule. */
 static size_t element_bytes(CUarray_format format)
 {
     switch (format) {

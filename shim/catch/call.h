@@ -1,5 +1,5 @@
-/* The hand-written bodies: their common first arguments, and their prototypes made from the table.
- */
+/* The hand-written bodies: their common first arguments, and their prototypes made from the
+ * table. */
 #ifndef ZC_CATCH_CALL_H
 #define ZC_CATCH_CALL_H
 

@@ -22,8 +22,8 @@ static bool collect(struct zc_block *block, void *arg)
     return c->count < BATCH;
 }
 
-/* The driver has freed what was its own; the ledger forgets it, and what is libzc's is given back.
- */
+/* The driver has freed what was its own; the ledger forgets it, and what is libzc's is given
+ * back. */
 static void forget(CUcontext context)
 {
     struct collect c = {.context = context};

@@ -151,8 +151,8 @@ CUresult zc_copy_end(struct zc_copy *c);
 /* True when a side is a block of the host heap whose asynchronous copies libzc must complete. */
 bool zc_copy_staged(const struct zc_copy *c);
 
-/* Looks both sides up in the ledger, and asks the driver about addresses that the call leaves open.
- */
+/* Looks both sides up in the ledger, and asks the driver about addresses that the call leaves
+ * open. */
 void zc_copy_resolve(struct zc_copy *c);
 
 /* The transfer's flow by what the program asked for and by the real kinds. */

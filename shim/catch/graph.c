@@ -13,8 +13,8 @@
 #include "catch/request.h"
 #include "log/log.h"
 
-/* uthash keeps its tables on libzc's arena, and an add without memory leaves the table as it was.
- */
+/* uthash keeps its tables on libzc's arena, and an add without memory leaves the table as it
+ * was. */
 #define uthash_malloc(n) zc_arena_get(n)
 #define uthash_free(p, n) zc_arena_put(p, n)
 #define HASH_NONFATAL_OOM 1

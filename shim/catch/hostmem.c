@@ -17,8 +17,8 @@
 #include "place/limits.h"
 #include "place/workers.h"
 
-#define CAUSES 8 /* Different reasons why requests stay pageable; a reason is a string constant.   \
-                  */
+/* Different reasons why requests stay pageable; a reason is a string constant. */
+#define CAUSES 8
 
 size_t zc_hostmem_threshold = ZC_HOST_MIN;
 

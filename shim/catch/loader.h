@@ -2,8 +2,8 @@
 #ifndef ZC_CATCH_LOADER_H
 #define ZC_CATCH_LOADER_H
 
-/* Returned in two registers: where to continue, or the answer itself when `answered` is not NULL.
- */
+/* Returned in two registers: where to continue, or the answer itself when `answered` is not
+ * NULL. */
 struct zc_choice {
     void *address;
     void *answered;

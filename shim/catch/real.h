@@ -50,8 +50,8 @@ extern struct zc_real zc_real;
  */
 bool zc_real_find(void *near);
 
-/* The real function of a row, looking for the driver first where that was not done; NULL if none.
- */
+/* The real function of a row, looking for the driver first where that was not done; NULL if
+ * none. */
 #define ZC_REAL(name)                                                                              \
     (__builtin_expect(zc_real.name != NULL, 1) || zc_real_find(NULL) ? zc_real.name : NULL)
 
@@ -71,8 +71,8 @@ bool zc_is_wrapper(const void *address);
 /* True if the driver, once found, has the function of a wrapper. */
 bool zc_driver_has(const void *wrapper);
 
-/* The libc functions behind libzc's hooks, found by dlvsym(3): `dlsym` from here never is the hook.
- */
+/* The libc functions behind libzc's hooks, found by dlvsym(3): `dlsym` from here never is the
+ * hook. */
 extern void *(*zc_real_dlsym)(void *handle, const char *name);
 extern void *(*zc_real_dlopen)(const char *file, int mode);
 void zc_libc_find(void);

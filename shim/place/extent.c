@@ -10,9 +10,8 @@
 
 _Static_assert(ZC_HOST_UNIT == ZC_HUGE_PAGE, "a unit is one huge page");
 
-#define RANGE_MAX                                                                                  \
-    ((size_t)1 << 40) /* Addresses are free; 1 TiB is more memory than hosts have.                 \
-                       */
+/* Addresses are free; 1 TiB is more memory than hosts have. */
+#define RANGE_MAX ((size_t)1 << 40)
 #define RANGE_MIN ((size_t)64 << 20)
 
 struct zc_hostheap_range zc_hostheap;

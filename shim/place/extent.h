@@ -1,5 +1,5 @@
-/* Extents of the host heap: carved out of the reserved range, pooled, given back.  The heap's own.
- */
+/* Extents of the host heap: carved out of the reserved range, pooled, given back.  The heap's
+ * own. */
 #ifndef ZC_PLACE_EXTENT_H
 #define ZC_PLACE_EXTENT_H
 

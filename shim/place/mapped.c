@@ -90,8 +90,8 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
         *why = "the device can't use host addresses";
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    /* Write-combining is a property that only the driver can give, a node one that only libzc can.
-     */
+    /* Write-combining is a property that only the driver can give, a node one that only libzc
+     * can. */
     bool by_driver =
         want->rule->write_combined || (want->size < OWN_PAGES_FROM && !names_node(want->rule));
     return by_driver ? make_by_driver(want, out, why) : make_pages(want, out, why);

@@ -210,8 +210,8 @@ static bool pageable(const struct zc_box *b)
                CUDA_SUCCESS;
 }
 
-/* Device memory of which the whole range is inside a block: the driver would refuse it otherwise.
- */
+/* Device memory of which the whole range is inside a block: the driver would refuse it
+ * otherwise. */
 static bool on_device(const struct zc_box *b, uint64_t bytes)
 {
     return b->block && b->asked == ZC_KIND_DEVICE && b->real == ZC_KIND_DEVICE &&

@@ -23,8 +23,8 @@ void zc_park(struct zc_block *block, CUevent event, CUstream stream, enum zc_fla
 {
     struct parked *p = zc_arena_get(sizeof(*p));
     __atomic_fetch_or(&block->flags, ZC_BLOCK_GHOST, __ATOMIC_RELEASE);
-    /* Without memory for the record the block stays a ghost for good: lost, never reused too early.
-     */
+    /* Without memory for the record the block stays a ghost for good: lost, never reused too
+     * early. */
     if (!p)
         return;
     *p = (struct parked){.ghost = block, .event = event, .stream = stream, .flavour = flavour};

@@ -37,16 +37,16 @@ struct zc_place {
     /* Fills *out (span included).  On failure returns the driver's code and says in *why what was
      * not possible; nothing is left behind. */
     CUresult (*make)(const struct zc_want *want, struct zc_backing *out, const char **why);
-    /* Gives everything back.  `gone`: the context was destroyed and took the driver's part along.
-     */
+    /* Gives everything back.  `gone`: the context was destroyed and took the driver's part
+     * along. */
     CUresult (*unmake)(struct zc_backing *backing, bool gone);
 };
 
 /* The row of a place, NULL for one that this version of libzc does not build. */
 const struct zc_place *zc_place_of(enum zc_place_id id);
 
-/* Says once per rule which of its places and keys this version does not build, and so passes over.
- */
+/* Says once per rule which of its places and keys this version does not build, and so passes
+ * over. */
 void zc_place_check_policy(const struct zc_policy *policy);
 
 /* Resolves the policy's limits.  Called once, as libzc starts. */

@@ -24,8 +24,8 @@ static struct {
 
 static uint64_t departures; /* Atomic. */
 
-/* Memory for a slot, made at its first use, and registered again where a context took that along.
- */
+/* Memory for a slot, made at its first use, and registered again where a context took that
+ * along. */
 static bool prepare(unsigned i)
 {
     const char *why;
@@ -83,8 +83,8 @@ static unsigned earlier(unsigned a, unsigned b)
     return first;
 }
 
-/* The slot, or ZC_RING_SLOTS with the one that left first in *oldest, which is the caller's then.
- */
+/* The slot, or ZC_RING_SLOTS with the one that left first in *oldest, which is the caller's
+ * then. */
 static unsigned look(unsigned *oldest)
 {
     *oldest = ZC_RING_SLOTS;

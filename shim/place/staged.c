@@ -53,8 +53,7 @@ bool zc_staged_copy(struct zc_copy *c)
     if (!c->async || !(c->dst.staged || c->src.staged))
         return false;
     if (zc_capture_holds(c->stream, c->flavour))
-        return false; /* What a graph copies is read and written at its launches, from any memory.
-                       */
+        return false; /* What a graph copies is read and written at its launches. */
     if (!c->dst.staged && !zc_capture_any() && !zc_stream_idle(c->stream, c->flavour) &&
         through_ring(c))
         return true;

@@ -12,8 +12,8 @@
  */
 bool zc_staged_copy(struct zc_copy *c);
 
-/* Waits for what the calling thread just put into the stream, and for nothing that comes after it.
- */
+/* Waits for what the calling thread just put into the stream, and for nothing that comes after
+ * it. */
 CUresult zc_staged_wait(const struct zc_copy *c);
 
 #endif

@@ -18,8 +18,8 @@ bool zc_stream_idle(CUstream stream, enum zc_flavour flavour);
  */
 CUresult zc_stream_drain(CUstream stream, enum zc_flavour flavour);
 
-/* An event recorded on the stream now, to be destroyed by the caller; NULL if the driver refuses.
- */
+/* An event recorded on the stream now, to be destroyed by the caller; NULL if the driver
+ * refuses. */
 CUevent zc_stream_mark(CUstream stream, enum zc_flavour flavour);
 
 /* Runs `fn` in stream order (cuLaunchHostFunc); fn must not call CUDA. */
