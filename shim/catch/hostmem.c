@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 
 #include "base/message.h"
 #include "catch/life.h"
@@ -138,20 +137,12 @@ static bool prepare(void)
 static const struct zc_rule *match(const struct zc_hostmem_ask *ask, uint32_t *site)
 {
     const struct zc_policy *policy = zc_rules();
-    char thread[16] = ""; /* prctl(2): at most 16 bytes with the 0. */
     struct zc_request request = {.api = ask->api, .size = ask->size, .device = -1};
     if (!(policy->apis & (UINT64_C(1) << ask->api)))
         return NULL;
-    if (policy->needs & (ZC_NEED_SITE | ZC_NEED_MODULE)) {
+    if (policy->needs & (ZC_NEED_SITE | ZC_NEED_MODULE))
         *site = zc_site_here(ask->frame, ask->pc);
-        request.site = zc_site_id(*site);
-        request.module = zc_site_module(*site);
-    }
-    if (policy->needs & ZC_NEED_EXE)
-        request.exe = program_invocation_short_name;
-    if ((policy->needs & ZC_NEED_THREAD) && prctl(PR_GET_NAME, thread) == 0)
-        request.thread = thread;
-    const struct zc_rule *rule = zc_policy_match(policy, &request);
+    const struct zc_rule *rule = zc_rules_match(&request, *site);
     if (rule && !*site)
         *site = zc_site_here(ask->frame, ask->pc);
     return rule;

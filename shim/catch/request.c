@@ -2,14 +2,13 @@
 #include "catch/request.h"
 
 #include <string.h>
-#include <sys/prctl.h>
 
 #include "base/message.h"
 #include "catch/life.h"
 #include "catch/pool.h"
+#include "catch/rules.h"
 #include "ledger/site.h"
 #include "log/log.h"
-#include "log/path.h"
 
 static uint32_t generation = 1; /* Counts destroyed contexts: their handles may come back. */
 
@@ -67,18 +66,9 @@ const struct zc_rule *zc_ask_rule(const struct zc_ask *ask)
     const struct zc_policy *policy = zc_life_policy();
     if (__builtin_expect(!(policy->apis & (UINT64_C(1) << ask->api)), 1))
         return NULL;
-    char thread[16] = ""; /* prctl(2): at most 16 bytes with the 0. */
     struct zc_request request = {.api = ask->api, .size = ask->size, .device = ask->device,
                                  .stream = ask->stream};
-    if (policy->needs & ZC_NEED_SITE)
-        request.site = zc_site_id(ask->site);
-    if (policy->needs & ZC_NEED_MODULE)
-        request.module = zc_site_module(ask->site);
-    if (policy->needs & ZC_NEED_EXE)
-        request.exe = zc_log_program();
-    if ((policy->needs & ZC_NEED_THREAD) && prctl(PR_GET_NAME, thread) == 0)
-        request.thread = thread;
-    return zc_policy_match(policy, &request);
+    return zc_rules_match(&request, ask->site);
 }
 
 static void log_alloc(const struct zc_block *block, const struct zc_rule *rule, const char *why)

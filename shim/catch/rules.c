@@ -5,10 +5,13 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/message.h"
 #include "base/options.h"
+#include "ledger/site.h"
+#include "log/path.h"
 #include "place/place.h"
 
 enum load_state { UNREAD, READING, READ };
@@ -163,4 +166,20 @@ void zc_rules_reset(void)
         atomic_store_explicit(&policy.rules[i].counters->fits, 0, memory_order_relaxed);
         atomic_store_explicit(&policy.rules[i].counters->taken, 0, memory_order_relaxed);
     }
+}
+
+const struct zc_rule *zc_rules_match(struct zc_request *request, uint32_t site)
+{
+    char thread[16] = ""; /* prctl(2): at most 16 bytes with the 0. */
+    if (policy.needs & ZC_NEED_SITE)
+        request->site = zc_site_id(site);
+    if (policy.needs & ZC_NEED_MODULE)
+        request->module = zc_site_module(site);
+    if (policy.needs & ZC_NEED_EXE)
+        request->exe = zc_log_program();
+    if ((policy.needs & ZC_NEED_THREAD) && prctl(PR_GET_NAME, thread) == 0)
+        request->thread = thread;
+    const struct zc_rule *rule = zc_policy_match(&policy, request);
+    request->thread = NULL;
+    return rule;
 }

@@ -23,6 +23,10 @@ const struct zc_policy *zc_rules(void);
 /* Path of the policy file, NULL where there is none. */
 const char *zc_rules_path(void);
 
+/* The rule that takes a request, or NULL.  Finds out what the policy asks for beyond the request's
+ * own fields: module and id of the site (an index of ledger/site.h), program and thread. */
+const struct zc_rule *zc_rules_match(struct zc_request *request, uint32_t site);
+
 /* For the child of fork(2): the rules stay, their counters start anew. */
 void zc_rules_reset(void);
 

@@ -51,6 +51,22 @@ place = mapped" timeout 30 "$program"
     rule 'exe = python3*' ''
 }
 
+@test "exe looks through links, for requests of libc and of the driver alike" {
+    need_built "$ZC_BUILD/kernels/vecadd-shared" "$SIM/kernels/vecadd.so"
+    sim_env vecadd
+    ln -s "$PWD/$ZC_BUILD/kernels/vecadd-shared" "$BATS_TEST_TMPDIR/alias"
+    run -0 --separate-stderr under_policy '[rule host]
+api = malloc
+exe = vecadd-*
+size = 1M..
+place = pinned
+[rule device]
+api = cudaMalloc
+exe = vecadd-*
+place = mapped' timeout 30 "$BATS_TEST_TMPDIR/alias"
+    [[ " $(taken place) " == *' pinned '* && " $(taken place) " == *' mapped '* ]]
+}
+
 @test "thread takes the name of the calling thread" {
     rule 'thread = loader-*' '3000'
 }
