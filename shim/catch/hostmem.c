@@ -14,6 +14,7 @@
 #include "log/log.h"
 #include "place/hostheap.h"
 #include "place/limits.h"
+#include "place/node.h"
 #include "place/workers.h"
 
 /* Different reasons why requests stay pageable; a reason is a string constant. */
@@ -216,20 +217,28 @@ void zc_hostmem_forget(uint64_t address)
     unlist(address, false);
 }
 
-static void fill(struct zc_slot *slot, const struct zc_hostmem_ask *ask, uint32_t site,
-                 const struct zc_rule *rule)
+/* Writes down whose the memory at `p` is from here on. */
+static void settle(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *ask, uint32_t site,
+                   const struct zc_rule *rule)
 {
     slot->size = ask->size;
     slot->site = site;
     slot->rule = (int16_t)(rule - zc_rules()->rules);
     slot->api = (uint8_t)ask->api;
+    if (on())
+        enter((uintptr_t)p, slot, zc_hostheap_extent((uintptr_t)p));
+}
+
+static int node_of(const struct zc_rule *rule)
+{
+    if (!(rule->given & ZC_KEY_BIT(ZC_KEY_NUMA)))
+        return ZC_NODE_ANY;
+    return rule->numa.local ? ZC_NODE_LOCAL : (int)rule->numa.node;
 }
 
 static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct zc_rule *rule)
 {
-    bool bound = (rule->given & ZC_KEY_BIT(ZC_KEY_NUMA)) && !rule->numa.local;
-    const struct zc_host_want want = {ask->size, ask->alignment, bound ? (int)rule->numa.node : -1,
-                                      ask->zero};
+    const struct zc_host_want want = {ask->size, ask->alignment, node_of(rule), ask->zero};
     struct zc_slot *slot = NULL;
     const char *why = "";
     void *p = zc_hostheap_get(&want, &slot, &why);
@@ -237,9 +246,7 @@ static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct
         note_cause(why, rule);
         return NULL;
     }
-    fill(slot, ask, site, rule);
-    if (on())
-        enter((uintptr_t)p, slot, zc_hostheap_extent((uintptr_t)p));
+    settle(p, slot, ask, site, rule);
     return p;
 }
 
@@ -303,14 +310,17 @@ static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *
     const struct zc_rule *rule = choose(ask, &site);
     if (!rule)
         return NULL;
-    if (fits_in_place(p, ask)) {
-        unlist((uint64_t)(uintptr_t)p, true);
-        fill(slot, ask, site, rule);
-        if (on())
-            enter((uintptr_t)p, slot, zc_hostheap_extent((uintptr_t)p));
-        return p;
+    /* Before its addresses may be another block's.  If all fails, its next transfer enters it. */
+    unlist((uint64_t)(uintptr_t)p, true);
+    bool stays = zc_hostheap_extent((uintptr_t)p)->node == node_of(rule);
+    void *moved = fits_in_place(p, ask) ? p
+                  : stays               ? zc_hostheap_resize(p, ask->size, &slot)
+                                        : NULL;
+    if (moved) {
+        settle(moved, slot, ask, site, rule);
+        return moved;
     }
-    void *moved = place(ask, site, rule);
+    moved = place(ask, site, rule);
     if (moved) {
         zc_workers_copy(moved, p, slot->size < ask->size ? slot->size : ask->size);
         zc_hostmem_put(p);
