@@ -20,6 +20,8 @@ struct zc_hostmem_ask {
     size_t size;      /* Bytes, at least zc_hostmem_threshold. */
     size_t alignment; /* Power of two; 1 where the function gives none. */
     bool zero;        /* calloc(3). */
+    const struct zc_rule **stays; /* Set to the rule whose block stays with libc and whose key
+                                   * pageable_copy counts; untouched otherwise.  NULL: not asked. */
     void *frame;      /* Frame address of the exported function, and its return address. */
     void *pc;
 };

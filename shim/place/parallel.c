@@ -9,6 +9,7 @@
 #include "catch/capture.h"
 #include "catch/life.h"
 #include "catch/rules.h"
+#include "catch/stay.h"
 #include "place/ring.h"
 #include "place/staged.h"
 #include "place/stream.h"
@@ -218,11 +219,26 @@ static bool on_device(const struct zc_box *b, uint64_t bytes)
            bytes <= b->block->base + b->block->size - b->address;
 }
 
+/* Who copies it: as the rule of the block says, else as [defaults] does. */
+static bool by_threads(const struct zc_box *host)
+{
+    const struct zc_policy *policy = zc_rules();
+    const struct zc_rule *rule = host->extent ? &policy->rules[host->block->rule]
+                                 : policy->needs & ZC_NEED_PAGEABLE_COPY
+                                     ? zc_stay_rule(host->address)
+                                     : NULL;
+    return (rule && rule->given & ZC_KEY_BIT(ZC_KEY_RULE_PAGEABLE_COPY)
+                ? rule->pageable_copy
+                : policy->pageable_copy) == ZC_PAGEABLE_COPY_PARALLEL;
+}
+
 static bool copy(struct zc_copy *c)
 {
     struct job job = {.c = c};
     job.in = pageable(&c->src) && on_device(&c->dst, c->bytes);
     if (!job.in && !(pageable(&c->dst) && on_device(&c->src, c->bytes)))
+        return false;
+    if (!by_threads(job.in ? &c->src : &c->dst))
         return false;
     /* An asynchronous copy to the device need not wait for its stream; this one would. */
     if (job.in && c->async && !zc_stream_idle(c->stream, c->flavour))
@@ -241,7 +257,10 @@ static bool copy(struct zc_copy *c)
 /* Every copy of the program comes by here, so what most of them are is asked first. */
 bool zc_parallel_copy(struct zc_copy *c)
 {
-    if (c->bytes < WORTH_IT || zc_rules()->pageable_copy != ZC_PAGEABLE_COPY_PARALLEL ||
+    const struct zc_policy *policy = zc_rules();
+    if (c->bytes < WORTH_IT ||
+        (policy->pageable_copy != ZC_PAGEABLE_COPY_PARALLEL &&
+         !(policy->needs & ZC_NEED_PAGEABLE_COPY)) ||
         !c->linear || c->set || c->peer || zc_capture_any() || zc_life_closing())
         return false;
     return copy(c);
