@@ -21,8 +21,6 @@
 /* Different reasons why requests stay pageable; a reason is a string constant. */
 #define CAUSES 8
 
-size_t zc_hostmem_threshold = ZC_HOST_MIN;
-
 static uint32_t ready;                       /* 1: the threshold is the policy's; atomic. */
 static const char *causes[CAUSES];           /* Reasons met, each once; atomic. */
 static const struct zc_rule *blamed[CAUSES]; /* Rule of the first request with that reason. */
@@ -143,7 +141,7 @@ static bool prepare(void)
         told = ZC_STAY_MIN;
     if (!disabled && told < threshold)
         threshold = told;
-    __atomic_store_n(&zc_hostmem_threshold, threshold, __ATOMIC_RELAXED);
+    __atomic_store_n(&zc_hostheap.threshold, threshold, __ATOMIC_RELAXED);
     __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
     return true;
 }
@@ -294,7 +292,7 @@ void *zc_hostmem_get(const struct zc_hostmem_ask *ask)
     uint32_t site = 0;
     int saved = errno;
     void *p = NULL;
-    if (prepare() && ask->size >= zc_hostmem_threshold && ask->alignment <= ZC_HOST_UNIT) {
+    if (prepare() && ask->size >= zc_hostheap.threshold && ask->alignment <= ZC_HOST_UNIT) {
         const struct zc_rule *rule = choose(ask, &site);
         if (rule && to_heap(rule))
             p = place(ask, site, rule);
@@ -360,7 +358,7 @@ void *zc_hostmem_resize(void *p, const struct zc_hostmem_ask *ask)
 {
     struct zc_slot *slot = zc_hostheap_slot(p);
     int saved = errno;
-    void *out = slot && ask->size >= zc_hostmem_threshold ? resize(p, slot, ask) : NULL;
+    void *out = slot && ask->size >= zc_hostheap.threshold ? resize(p, slot, ask) : NULL;
     errno = saved;
     return out;
 }

@@ -230,7 +230,7 @@ static void *keep(const struct zc_hostmem_ask *ask, void *p)
 
 static bool small(size_t n)
 {
-    return LIKELY(n < __atomic_load_n(&zc_hostmem_threshold, __ATOMIC_RELAXED));
+    return LIKELY(n < __atomic_load_n(&zc_hostheap.threshold, __ATOMIC_RELAXED));
 }
 
 static bool ours(const void *p)

@@ -19,7 +19,7 @@ _Static_assert(ZC_HOST_UNIT == ZC_HUGE_PAGE, "a unit is one huge page");
 
 #define TOUCH_FROM ((size_t)8 << 20) /* Where threads are worth starting. */
 
-struct zc_hostheap_range zc_hostheap;
+struct zc_hostheap_range zc_hostheap = {.threshold = ZC_HOST_MIN};
 uint32_t zc_extent_era = 1;
 int zc_extent_local = ZC_NODE_ANY;
 size_t zc_extent_pooled_bytes;

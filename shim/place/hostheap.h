@@ -63,13 +63,17 @@ struct zc_extent {
     struct zc_slot slot[ZC_HOST_SLOTS];
 };
 
-/* The range: [base, base + bytes); 0 bytes before zc_hostheap_open().  Read without a lock by every
- * free(3), so it has a cache line that nothing else is written to. */
+/*
+ * What every malloc(3) and free(3) of the program reads, without a lock: so it has a cache line that
+ * nothing else is written to, and no table of addresses stands before it.  Fields are atomics.
+ */
 struct zc_hostheap_range {
-    uintptr_t base;
+    uintptr_t base;   /* The range: [base, base + bytes); 0 bytes before zc_hostheap_open(). */
     size_t bytes;
+    size_t threshold; /* Smaller requests go to libc: ZC_HOST_MIN until the policy is known, then what
+                       * the smallest rule asks for, SIZE_MAX where no rule asks. */
 } __attribute__((aligned(64)));
-extern struct zc_hostheap_range zc_hostheap;
+extern struct zc_hostheap_range zc_hostheap __attribute__((visibility("hidden")));
 
 static inline bool zc_hostheap_owns(uint64_t address)
 {
