@@ -16,6 +16,7 @@
 #include "place/workers.h"
 
 #define PART ((size_t)2 << 20)
+#define LOOK ((size_t)4 << 20) /* Bytes that a thread looks at in one go. */
 #define WORTH_IT ((uint64_t)1 << 20)
 #define BUFFERS_MAX (ZC_RING_BYTES / PART)
 #define THREADS_MAX 15
@@ -33,6 +34,9 @@ struct job {
     uint32_t moved[BUFFERS_MAX]; /* Parts that threads have moved with the buffer so far; atomic. */
     size_t next;                 /* Part that the next idle thread takes; atomic. */
     size_t open;                 /* Parts below may be moved by threads; atomic. */
+    size_t looked_at;            /* Bytes of the program's memory that were looked at; atomic. */
+    size_t ready;                /* Threads, the caller's too, that have nothing left to look at;
+                                  * atomic. */
     bool stop;                   /* Something failed: threads end; atomic. */
 };
 
@@ -47,11 +51,28 @@ static bool stopped(const struct job *job)
     return __atomic_load_n(&job->stop, __ATOMIC_RELAXED);
 }
 
+static void stop(struct job *job)
+{
+    __atomic_store_n(&job->stop, true, __ATOMIC_RELEASE);
+}
+
+/* What to do about memory that the CPU may not touch is the driver's to decide, before anything was
+ * copied.  Threads look at all of it first, and bring its pages in. */
+static void look(struct job *job)
+{
+    size_t at, bytes = job->c->bytes;
+    while ((at = __atomic_fetch_add(&job->looked_at, LOOK, __ATOMIC_RELAXED)) < bytes)
+        if (!zc_workers_reach(job->host + at, bytes - at < LOOK ? bytes - at : LOOK, !job->in))
+            stop(job);
+    __atomic_fetch_add(&job->ready, 1, __ATOMIC_RELEASE);
+}
+
 /* A thread's work: the parts as they come. */
 static void *move_parts(void *arg)
 {
     struct job *job = arg;
     size_t part;
+    look(job);
     while ((part = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED)) < job->parts) {
         char *host = job->host + part * PART, *buffer = job->buffer[part % job->buffers];
         while (__atomic_load_n(&job->open, __ATOMIC_ACQUIRE) <= part && !stopped(job))
@@ -145,21 +166,25 @@ static size_t start_threads(struct job *job, pthread_t *threads)
     return started;
 }
 
-/* False when no thread could be started, and nothing was done. */
+/* False when no thread could be started, or the CPU may not touch the memory, and nothing was
+ * done. */
 static bool drive(struct job *job)
 {
     pthread_t threads[THREADS_MAX];
     size_t started = start_threads(job, threads);
-    if (!started)
-        return false;
-    job->c->result = job->in ? drive_in(job) : drive_out(job);
-    if (job->c->result != CUDA_SUCCESS) {
-        __atomic_store_n(&job->stop, true, __ATOMIC_RELEASE);
+    look(job);
+    while (__atomic_load_n(&job->ready, __ATOMIC_ACQUIRE) <= started)
+        sched_yield();
+    bool able = started && !stopped(job);
+    if (able)
+        job->c->result = job->in ? drive_in(job) : drive_out(job);
+    if (able && job->c->result != CUDA_SUCCESS) {
+        stop(job);
         zc_stream_drain(job->c->stream, job->c->flavour);
     }
     for (size_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
-    return true;
+    return able;
 }
 
 static size_t take_slots(struct job *job, unsigned *slots)
@@ -246,8 +271,7 @@ static bool copy(struct zc_copy *c)
     job.host = (char *)(job.in ? c->src.address : c->dst.address);
     job.device = job.in ? c->dst.address : c->src.address;
     job.parts = (c->bytes + PART - 1) / PART;
-    /* What to do about memory that the CPU may not touch is the driver's to decide. */
-    if (!zc_workers_reach(job.host, c->bytes, !job.in) || !run(&job))
+    if (!run(&job))
         return false;
     *(job.in ? &c->src.real : &c->dst.real) = ZC_KIND_PINNED;
     c->copies = job.parts;
