@@ -68,7 +68,9 @@ struct zc_extent {
  * nothing else is written to, and no table of addresses stands before it.  Fields are atomics.
  */
 struct zc_hostheap_range {
-    uintptr_t base;   /* The range: [base, base + bytes); 0 bytes before zc_hostheap_open(). */
+    uintptr_t base;   /* The range: [base, base + bytes).  Before zc_hostheap_open() it is empty and
+                       * lies where no program's memory is, so that a thread that sees only one of
+                       * the two change takes no address for the heap's. */
     size_t bytes;
     size_t threshold; /* Smaller requests go to libc: ZC_HOST_MIN until the policy is known, then what
                        * the smallest rule asks for, SIZE_MAX where no rule asks. */
@@ -77,7 +79,9 @@ extern struct zc_hostheap_range zc_hostheap __attribute__((visibility("hidden"))
 
 static inline bool zc_hostheap_owns(uint64_t address)
 {
-    return __builtin_expect(address - zc_hostheap.base < zc_hostheap.bytes, 0);
+    uintptr_t base = __atomic_load_n(&zc_hostheap.base, __ATOMIC_RELAXED);
+    return __builtin_expect(
+        address - base < __atomic_load_n(&zc_hostheap.bytes, __ATOMIC_RELAXED), 0);
 }
 
 /* What a block must be. */

@@ -10,6 +10,7 @@
 #include "catch/life.h"
 #include "catch/rules.h"
 #include "catch/stay.h"
+#include "place/maps.h"
 #include "place/ring.h"
 #include "place/staged.h"
 #include "place/stream.h"
@@ -56,8 +57,8 @@ static void stop(struct job *job)
     __atomic_store_n(&job->stop, true, __ATOMIC_RELEASE);
 }
 
-/* What to do about memory that the CPU may not touch is the driver's to decide, before anything was
- * copied.  Threads look at all of it first, and bring its pages in. */
+/* What the kernel does not tell of the program's memory, threads find out by bringing its pages in,
+ * before anything is copied. */
 static void look(struct job *job)
 {
     size_t at, bytes = job->c->bytes;
@@ -271,7 +272,10 @@ static bool copy(struct zc_copy *c)
     job.host = (char *)(job.in ? c->src.address : c->dst.address);
     job.device = job.in ? c->dst.address : c->src.address;
     job.parts = (c->bytes + PART - 1) / PART;
-    if (!run(&job))
+    /* What to do about memory that the CPU may not touch is the driver's to decide. */
+    enum zc_maps_answer answer = zc_maps_ask(job.host, c->bytes, !job.in);
+    job.looked_at = answer == ZC_MAPS_YES ? c->bytes : 0;
+    if (answer == ZC_MAPS_NO || !run(&job))
         return false;
     *(job.in ? &c->src.real : &c->dst.real) = ZC_KIND_PINNED;
     c->copies = job.parts;
