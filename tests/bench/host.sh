@@ -63,7 +63,8 @@ paired() {
 
 rows=()
 # Adds a row that says whether the goal is met: row WHAT VALUE BASE UNIT FORM GOAL, where FORM is
-# "ratio>=", "ratio<=", "difference<=", or "bound" for a ratio without a goal; RESULT, where it is given, is the ratio or difference.
+# "ratio>=", "ratio<=", "difference<=", or "bound" for a ratio without a goal; RESULT, where it is
+# given, is the ratio or difference.
 # row WHAT VALUE BASE UNIT FORM GOAL [RESULT]
 row() {
     local what=$1 value=$2 base=$3 unit=$4 form=$5 goal=$6 result=${7:-}
