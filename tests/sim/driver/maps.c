@@ -19,8 +19,9 @@ struct buffer {
 static bool buffer_grow(struct buffer *b)
 {
     size_t more = b->capacity ? 2 * b->capacity : FIRST_BYTES;
-    void *p = b->bytes ? mremap(b->bytes, b->capacity, more, MREMAP_MAYMOVE)
-                       : mmap(NULL, more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *p = b->bytes
+                  ? mremap(b->bytes, b->capacity, more, MREMAP_MAYMOVE)
+                  : mmap(NULL, more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
         return false;
     b->bytes = p;
@@ -34,7 +35,7 @@ static void buffer_free(struct buffer *b)
         munmap(b->bytes, b->capacity);
 }
 
-/* The whole file at once and with an end mark: mappings may not change between two reads. */
+/* The whole text with an end mark, ahead of any change to what it tells. */
 static bool read_text(struct buffer *text)
 {
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);

@@ -8,13 +8,13 @@
 
 /* One mapping, or the part of it that lies in the range that was asked for. */
 struct sim_mapping {
-    uintptr_t start;  /* first address */
-    uintptr_t end;    /* behind the last */
-    int rights;       /* PROT_* of the CPU */
-    bool shared;      /* MAP_SHARED */
-    bool view;        /* pages of a view (view.h), by the name of its file */
-    uint64_t offset;  /* in its file, bytes */
-    uint64_t file;    /* inode; 0 for anonymous memory */
+    uintptr_t start; /* first address */
+    uintptr_t end;   /* behind the last */
+    int rights;      /* PROT_* of the CPU */
+    bool shared;     /* MAP_SHARED */
+    bool view;       /* pages of a view (view.h), by the name of its file */
+    uint64_t offset; /* in its file, bytes */
+    uint64_t file;   /* inode; 0 for anonymous memory */
 };
 
 /* A list of mappings in the order of their addresses. */

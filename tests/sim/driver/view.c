@@ -1,5 +1,5 @@
-/* Views: their pages lie in a file in memory (memfd_create), mapped once for the CPU and once for the
- * GPU. Memory that is shared already, such as another process's, is mapped a second time as it is. */
+/* Views: their pages lie in a file in memory (memfd_create), mapped once for the CPU and once for
+ * the GPU. Memory that is shared already is mapped a second time as it is. */
 #define _GNU_SOURCE
 #include "view.h"
 #include "maps.h"

@@ -23,9 +23,9 @@ void *sim_view_alloc(struct sim_view *view, size_t bytes);
 
 /* Gives the GPU a view of the CPU's pages [first, first+bytes), whose content, address and rights
  * stay. Private pages become pages of a shared file on the way; other threads that write to them
- * meanwhile wait, but a system call that does gets EFAULT. No other thread's stack may lie in
- * the range, as its signal frames could not be written. CUDA_ERROR_INVALID_VALUE where a part is not mapped or the
- * CPU itself has not the right to read or, but for `read_only`, to write it. */
+ * meanwhile wait, but a system call that does gets EFAULT. No other thread's stack may lie in the
+ * range, because signals could not be delivered there. CUDA_ERROR_INVALID_VALUE where a part is not
+ * mapped, or the CPU itself may not read it or, but for `read_only`, write it. */
 CUresult sim_view_open(struct sim_view *view, char *first, size_t bytes, bool read_only);
 
 /* Ends a view. What the CPU still has of its pages, at whatever address, becomes private memory
@@ -35,9 +35,9 @@ void sim_view_close(struct sim_view *view);
 /* Whether this process ever had a view. */
 extern bool sim_view_any;
 
-/* fork: a child of a real driver's process gets private copies of pinned pages. The parent waits
- * until the child has made them. The forking thread alone is held back: another one that writes
- * meanwhile may be seen by the child. */
+/* fork: a child of a real driver's process gets private copies of pinned pages. The forking
+ * thread waits until the child has made them; what other threads write meanwhile the child may
+ * see. */
 void sim_view_fork_prepare(void);
 void sim_view_fork_parent(void);
 void sim_view_fork_child(void);

@@ -1,5 +1,5 @@
-/* Swaps private pages for shared ones and back, under the eyes of running threads: the range is made
- * read-only, copied, and replaced in one system call. Writers get SIGSEGV and wait for the end. */
+/* Swaps private pages for shared ones and back while threads run: the range is made read-only,
+ * copied, and replaced in one system call. Writers get SIGSEGV and wait for the end. */
 #define _GNU_SOURCE
 #include "stream.h"
 #include "view.h"
@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-#define PAGE ((size_t)4096)         /* least step of a mapping */
-#define STEP ((size_t)256 << 20)    /* bytes swapped at a time, which bounds the memory in double */
+#define PAGE ((size_t)4096)      /* what is looked at and copied at a time */
+#define STEP ((size_t)256 << 20) /* what is replaced at a time: so much memory is there twice */
 #define STACK_BYTES ((size_t)64 << 10)
 
 static _Atomic uintptr_t busy_start; /* the range that is being swapped */
@@ -74,8 +74,8 @@ static void swap_steps(struct sim_swap *s)
     }
 }
 
-/* The caller's own stack may lie in the range, so the swap runs on another. One at a time: with
- * sim_lock. */
+/* Where the caller's own stack lies in the range, the swap runs on this one. Guarded by sim_lock.
+ */
 static struct sim_swap *job;
 static ucontext_t caller, worker;
 static char stack[STACK_BYTES] __attribute__((aligned(16)));
@@ -85,21 +85,39 @@ static void swap_main(void)
     swap_steps(job);
 }
 
-void sim_swap_run(struct sim_swap *s)
+static void swap_elsewhere(struct sim_swap *s)
 {
-    s->failed = getcontext(&worker) != 0;
-    if (s->failed)
+    if (getcontext(&worker) != 0) {
+        s->failed = true;
         return;
-    sim_guard_ensure();
+    }
     job = s;
     worker.uc_stack.ss_sp = stack;
     worker.uc_stack.ss_size = sizeof stack;
     worker.uc_link = &caller;
     makecontext(&worker, swap_main, 0);
+    if (swapcontext(&caller, &worker) != 0)
+        s->failed = true;
+}
+
+/* Whether the range holds stack that a swap on it would write to. */
+static bool holds_stack(const struct sim_swap *s)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    return here + STACK_BYTES > s->start && here - STACK_BYTES < s->start + s->bytes;
+}
+
+void sim_swap_run(struct sim_swap *s)
+{
+    s->failed = false;
+    sim_guard_ensure();
     swapping = true;
     busy_start = s->start;
     busy_bytes = s->bytes;
-    s->failed = swapcontext(&caller, &worker) != 0 || s->failed;
+    if (holds_stack(s))
+        swap_elsewhere(s);
+    else
+        swap_steps(s);
     done++;
     busy_bytes = 0;
     swapping = false;
@@ -107,11 +125,8 @@ void sim_swap_run(struct sim_swap *s)
 
 bool sim_swap_alone(uintptr_t start, size_t bytes, int rights)
 {
-    struct sim_swap s = {.start = start,
-                         .bytes = bytes,
-                         .rights = rights,
-                         .source = (const char *)start,
-                         .fd = -1};
+    struct sim_swap s = {
+        .start = start, .bytes = bytes, .rights = rights, .source = (const char *)start, .fd = -1};
     bool fine = mprotect((void *)start, bytes, PROT_READ) == 0;
     for (size_t at = 0; fine && at < bytes; at += STEP)
         fine = to_private(&s, at, bytes - at < STEP ? bytes - at : STEP);
