@@ -181,10 +181,11 @@ static int kept_fd(const struct sim_view *view)
     return same ? view->fd : -1;
 }
 
-static void give_back(const struct sim_view *view, int fd)
+static void give_back(const struct sim_view *view)
 {
     struct sim_maps maps;
     bool whole;
+    int fd = kept_fd(view);
     if (!find_pages(view, &maps, &whole))
         return;
     for (size_t i = 0; i < maps.count; i++) {
@@ -207,9 +208,14 @@ static void give_back(const struct sim_view *view, int fd)
 
 void sim_view_close(struct sim_view *view)
 {
-    int fd = kept_fd(view);
     if (view->alias && view->file)
-        give_back(view, fd);
+        give_back(view);
+    sim_view_drop(view);
+}
+
+void sim_view_drop(struct sim_view *view)
+{
+    int fd = kept_fd(view);
     if (view->alias)
         munmap(view->alias, view->bytes);
     if (fd >= 0)

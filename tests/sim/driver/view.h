@@ -35,6 +35,9 @@ CUresult sim_view_open(struct sim_view *view, char *first, size_t bytes, bool re
  * with the same content and rights, but for pages that another block shares. */
 void sim_view_close(struct sim_view *view);
 
+/* Ends a view and leaves the CPU's side as it is. */
+void sim_view_drop(struct sim_view *view);
+
 /* Whether this process ever had a view. */
 extern bool sim_view_any;
 
