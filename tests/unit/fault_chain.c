@@ -13,10 +13,10 @@
 static struct story {
     int length;
     long told[64];
-} *story;
+} * story;
 
-static bool handled;                 /* Whether fault handling is on in this run. */
-static enum { FIRST, LAST } order;   /* Whether it was on before the scene began. */
+static bool handled;               /* Whether fault handling is on in this run. */
+static enum { FIRST, LAST } order; /* Whether it was on before the scene began. */
 static sigjmp_buf way_out;
 
 static void tell(long what)
@@ -514,12 +514,13 @@ static void compare(void (*scene)(void))
 }
 
 #define SCENES(X)                                                                                  \
-    X(default_action) X(ignored_fault) X(ignored_kill) X(default_kill) X(handler_with_info)        \
-    X(handler_without_info) X(nodefer) X(fault_in_handler) X(reset_hand) X(jump_out)               \
-    X(jump_out_without_mask) X(unblock_in_handler) X(on_alternate_stack)                           \
-    X(not_on_alternate_stack) X(stack_overflow) X(sent_signals) X(blocked_send) X(blocked_fault)   \
-    X(blocked_and_back) X(blocked_and_jumped) X(read_back) X(older_functions) X(older_masks)       \
-    X(mask_of_another_handler) X(mask_by_ucontext)
+    X(default_action)                                                                              \
+    X(ignored_fault) X(ignored_kill) X(default_kill) X(handler_with_info) X(handler_without_info)  \
+        X(nodefer) X(fault_in_handler) X(reset_hand) X(jump_out) X(jump_out_without_mask)          \
+            X(unblock_in_handler) X(on_alternate_stack) X(not_on_alternate_stack)                  \
+                X(stack_overflow) X(sent_signals) X(blocked_send) X(blocked_fault)                 \
+                    X(blocked_and_back) X(blocked_and_jumped) X(read_back) X(older_functions)      \
+                        X(older_masks) X(mask_of_another_handler) X(mask_by_ucontext)
 
 #define TEST(scene)                                                                                \
     static void as_the_kernel_does__##scene(void **test)                                           \

@@ -1,4 +1,5 @@
-/* A place for tests that protects pages of its own, and children that tell what happened to them. */
+/* A place for tests that protects pages of its own, and children that tell what happened to them.
+ */
 #ifndef TESTS_UNIT_FAULT_TEST_H
 #define TESTS_UNIT_FAULT_TEST_H
 
