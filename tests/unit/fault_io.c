@@ -251,9 +251,9 @@ static void check_bad(const struct call *row, bool reader)
     if (reader)
         give(fd, row->kind);
     errno = 0;
-    assert_int_equal(row->call(fd[0], NULL, 0), 0);
-    assert_int_equal(errno, 0);
     if (row->kind != ON_STREAM) {
+        assert_int_equal(row->call(fd[0], NULL, 0), 0);
+        assert_int_equal(errno, 0);
         assert_int_equal(row->call(fd[0], foreign, 10), -1);
         assert_int_equal(errno, EFAULT);
         assert_int_equal(row->call(fd[0], (void *)~(uintptr_t)4095, 10), -1);
@@ -261,6 +261,7 @@ static void check_bad(const struct call *row, bool reader)
         assert_int_equal(row->call(-1, region, 10), -1);
         assert_int_equal(errno, EBADF);
     }
+    assert_int_equal(row->call(fd[0], region, 0), 0);
     close_pair(fd);
 }
 
