@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,11 @@
 #include <unistd.h>
 
 #include "place/fault.h"
+
+/* A sanitizer's library has some of the functions that libzc stands in front of, and comes before
+ * the archive: one that it lacks brings the rest. */
+static int (*const hooks_on_masks)(pthread_attr_t *attr, const sigset_t *mask)
+    __attribute__((used)) = pthread_attr_setsigmask_np;
 
 #define PAGE ((size_t)4096)
 #define PAGES ((size_t)64)
