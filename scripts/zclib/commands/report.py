@@ -10,7 +10,7 @@ from typing import Iterable
 
 from .. import logs, screen
 from ..progress import Progress
-from ..report import data, show
+from ..report import data, page, show, trace
 from ..report.symbols import Symbols
 from ..report.totals import Totals
 
@@ -21,15 +21,20 @@ MOST_PROBLEMS = 20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("logs", metavar="LOG", nargs="+",
                         help="a log, a counters file, or a folder of them")
-    parser.add_argument("--top", metavar="N", type=_positive, default=5,
+    parser.add_argument("--top", metavar="N", type=positive, default=5,
                         help="show N sites, blocks, repeated copies, findings, processes (5)")
     parser.add_argument("--sort", choices=data.SORTS, default="bytes",
                         help="what the first sites and blocks have most of (bytes)")
+    parser.add_argument("--html", metavar="FILE", help="write the report as a page, with charts, "
+                        "that opens without a network")
+    parser.add_argument("--trace", metavar="FILE", help="write the transfers of logs of the level "
+                        "events as a trace for Perfetto (ui.perfetto.dev) and chrome://tracing")
     parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
     parser.add_argument("--csv", action="store_true", help="print the report's tables as CSV")
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
+    """A count from the command line, for argparse."""
     value = int(text)
     if value < 1:
         raise ValueError
@@ -92,11 +97,40 @@ def _print_text(report: data.Data, sort: str, top: int) -> None:
         print(line)
 
 
+def _read_and_trace(paths: list[str], totals: Totals, name: str) -> None:
+    with open(name, "w", encoding="utf-8") as out:
+        writer = trace.Trace(out, trace.earliest(paths))
+        totals.watch(writer)
+        read(paths, totals)
+        writer.close()
+    if writer.events == 0:
+        screen.message(f"{name}: the trace is empty, because the logs have no transfers: run with "
+                       "ZC_LOG_LEVEL=events")
+
+
+def write_page(content: data.Data, title: str, name: str) -> None:
+    """Writes a page, and says so where it has to be without charts."""
+    library = page.chart_library()
+    if library is None:
+        screen.message(f"{name}: {page.HOW_TO_GET}")
+    with open(name, "w", encoding="utf-8") as out:
+        page.write(content, title, library, out)
+
+
 def run(args: argparse.Namespace) -> int:
     key = data.SORTS[args.sort].key
-    totals = Totals(args.top, key)
-    read(logs.discover(args.logs), totals)
-    report = data.build(totals, Symbols(totals.modules), args.top, key)
+    paths = logs.discover(args.logs)
+    totals = Totals(max(args.top, page.ROWS) if args.html else args.top, key)
+    if args.trace:
+        _read_and_trace(paths, totals, args.trace)
+    else:
+        read(paths, totals)
+    symbols = Symbols(totals.modules)
+    if args.html:
+        whole = data.build(totals, symbols, page.ROWS, key)
+        programs = show.few(whole["run"]["programs"], "unknown program")
+        write_page(whole, f"zc report: {programs}", args.html)
+    report = data.build(totals, symbols, args.top, key)
     if args.json:
         json.dump(report, sys.stdout, indent=1)
         print()

@@ -59,16 +59,16 @@ class Text:
     def _head(self) -> None:
         run, totals = self._data["run"], self._data["totals"]
         count = run["processes"]
-        programs = _few(run["programs"], "?")
+        programs = few(run["programs"], "?")
         where = f"{count} processes of {programs}" if count != 1 else f"1 process of {programs}"
         hosts = run["hosts"]
         if hosts:
-            where += f" on {_few(hosts, '?')}" if len(hosts) <= 3 else f" on {len(hosts)} hosts"
+            where += f" on {few(hosts, '?')}" if len(hosts) <= 3 else f" on {len(hosts)} hosts"
         if run["gpus"]:
-            where += f", {_few(run['gpus'], '?')}"
+            where += f", {few(run['gpus'], '?')}"
         wall = f", {units.duration(run['longest_wall_ns'])}" if run["longest_wall_ns"] else ""
         self._say(f"{where}{wall}; log level {self._data['level']}, "
-                  + (f"policy {_few(run['policies'], '')}" if run["policies"] else "no policy"))
+                  + (f"policy {few(run['policies'], '')}" if run["policies"] else "no policy"))
         share = units.percent(totals["blocked_ns"], run["wall_ns"])
         self._say(f"{units.size(totals['asked_bytes'])} asked in {totals['asked_calls']} "
                   f"{'copy' if totals['asked_calls'] == 1 else 'copies'}: "
@@ -89,18 +89,18 @@ class Text:
             table.text("Operation"), table.text("From"), table.text("To"), table.Column("Total"),
             table.Column("Count"), table.Column("Avg"), table.Column("Med" if exact else "~Med"),
             table.Column("Min", drop=1), table.Column("Max", drop=2), table.Column("Time"),
-        ], [[*_ends(row), units.size(row["asked_bytes"]), units.count(row["asked_calls"]),
+        ], [[*ends(row), units.size(row["asked_bytes"]), units.count(row["asked_calls"]),
              units.size(row["asked_bytes"] // max(row["asked_calls"], 1)),
              _size(row["median_bytes"]), _size(row["min_bytes"]), _size(row["max_bytes"]),
              units.duration(row["blocked_ns"])] for row in flows])
         if any(row["cpu_copied_calls"] or row["elided_calls"] for row in flows):
             self._section("What became of them", [
                 table.text("Operation"), table.text("From"), table.text("To"), *OUTCOME_COLUMNS,
-            ], [[*_ends(row), *_outcomes(row)] for row in flows])
+            ], [[*ends(row), *_outcomes(row)] for row in flows])
             self._section("What the driver moved, by the memory's real kind", [
                 table.text("Operation"), table.text("From"), table.text("To"),
                 table.Column("Total"), table.Column("Count"),
-            ], [[*_ends(row), units.size(row["bytes"]), units.count(row["calls"])]
+            ], [[*ends(row), units.size(row["bytes"]), units.count(row["calls"])]
                 for row in self._data["moved_by_kind"]])
 
     def _findings(self) -> None:
@@ -148,7 +148,7 @@ class Text:
             table.text("Operation"), table.text("From"), table.text("To"), table.Column("Size"),
             table.Column("Times"), table.text("Source", drop=2), table.text("Destination", drop=1),
             table.text("Caller"), table.Column("Moved"), table.Column("Time"),
-        ], [[*_ends(row), units.size(row["size_bytes"]), units.count(row["asked_calls"]),
+        ], [[*ends(row), units.size(row["size_bytes"]), units.count(row["asked_calls"]),
              row["src"], row["dst"], row["caller"], units.size(row["moved_bytes"]),
              units.duration(row["blocked_ns"])] for row in rows])
 
@@ -180,7 +180,7 @@ class Text:
             self._say(f"note: {note}", "      ")
 
 
-def _few(items: list[str], otherwise: str) -> str:
+def few(items: list[str], otherwise: str) -> str:
     """Up to three names, and how many more."""
     if not items:
         return otherwise
@@ -188,7 +188,7 @@ def _few(items: list[str], otherwise: str) -> str:
     return ", ".join(items[:3]) + more
 
 
-def _ends(row: Data) -> list[str]:
+def ends(row: Data) -> list[str]:
     """Operation, From, To; a set or prefetch has one side."""
     one = row["dir"] in NOT_COPIES
     return [row["dir"], "" if one else row["src_kind"], row["dst_kind"]]

@@ -34,8 +34,7 @@ class Totals:
     """Everything that reports tell, over all processes.  `most` blocks and repeated copies are
     kept, blocks by the attribute of Counts that `key` names."""
 
-    def __init__(self, most: int, key: str = "asked_bytes",
-                 watchers: Iterable[Watcher] = ()) -> None:
+    def __init__(self, most: int, key: str = "asked_bytes") -> None:
         self.processes: list[Process] = []
         self.counts = Counts()                     # All copies.
         self.waiting = Counts()                    # Asynchronous copies of pageable memory.
@@ -51,7 +50,11 @@ class Totals:
         self.odd = 0
         self.times = TransferTimes()
         self._key = key
-        self._watchers = [self.times, *watchers]
+        self._watchers: list[Watcher] = [self.times]
+
+    def watch(self, watcher: Watcher) -> None:
+        """Shows it every transfer that is read from here on."""
+        self._watchers.append(watcher)
 
     @property
     def level(self) -> str:
