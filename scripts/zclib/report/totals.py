@@ -1,0 +1,125 @@
+"""The sums over all logs, read one after another in one pass."""
+
+from __future__ import annotations
+
+from typing import Callable, Iterable
+
+from ..logs import Log, LogError, Problem, Record
+from .counts import Counts
+from .parts import Block, Flow, FlowSum, Pair, Process, Site
+from .process import ProcessLog, Watcher
+from .timeline import Timeline
+from .top import Top
+
+LEVELS = ("summary", "allocs", "events")
+
+# Call paths of all processes together; processes of one program share theirs.
+MOST_SITES = 20_000
+
+
+class TransferTimes:
+    """Bytes over time: what the driver moved by its real direction, and what it did not."""
+
+    NAMES = {"cpu_copied": "CPU copied", "elided": "Elided"}
+
+    def __init__(self) -> None:
+        self.timeline = Timeline()
+
+    def transfer(self, process: Process, record: Record, flow: Flow) -> None:
+        series = self.NAMES.get(record.get("outcome")) or record.get("real_dir") or flow.dir
+        self.timeline.add(int(record["time_ns"]), str(series), int(record["bytes"]))
+
+
+class Totals:
+    """Everything that reports tell, over all processes.  `most` blocks and repeated copies are
+    kept, blocks by the attribute of Counts that `key` names."""
+
+    def __init__(self, most: int, key: str = "asked_bytes",
+                 watchers: Iterable[Watcher] = ()) -> None:
+        self.processes: list[Process] = []
+        self.counts = Counts()                     # All copies.
+        self.waiting = Counts()                    # Asynchronous copies of pageable memory.
+        self.flows: dict[Flow, FlowSum] = {}
+        self.moved_by_kind: dict[Flow, list[int]] = {}  # Calls and bytes by the real kinds.
+        self.sites: dict[str, Site] = {}
+        self.sites_left_out = 0                    # Beyond MOST_SITES, those with the least traffic.
+        self.blocks: Top[Block] = Top(most)
+        self.pairs: Top[Pair] = Top(most)          # Repeated copies, by the bytes of the repeats.
+        self.modules: dict[str, tuple[str, str] | None] = {}
+        self.warns: dict[tuple[str, str], list] = {}
+        self.unreadable: list[str] = []            # Messages on files that could not be read.
+        self.odd = 0
+        self.times = TransferTimes()
+        self._key = key
+        self._watchers = [self.times, *watchers]
+
+    @property
+    def level(self) -> str:
+        """The level that most was logged at by any process."""
+        return max((process.level for process in self.processes), key=LEVELS.index,
+                   default="summary")
+
+    @property
+    def wall_ns(self) -> int:
+        """The sum of the processes' times."""
+        return sum(process.wall_ns for process in self.processes)
+
+    def peak(self, place: str) -> int:
+        """The most bytes that one process had in a place at a time."""
+        return max((process.peaks.get(place, 0) for process in self.processes), default=0)
+
+    def places(self) -> list[str]:
+        """All places that were used, in the order of first sight."""
+        return list(dict.fromkeys(place for process in self.processes for place in process.peaks))
+
+    def read(self, paths: Iterable[str], warn: Callable[[Problem], None],
+             progress: Callable[[int], None] | None = None) -> None:
+        """Reads logs.  A file that can't be read at all is noted in `unreadable`."""
+        for path in paths:
+            log = Log(path, warn, progress)
+            one = ProcessLog(len(self.processes), log, self._watchers, self._take_block)
+            try:
+                one.read()
+            except LogError as error:
+                self.unreadable.append(str(error))
+                continue
+            if log.meta or one.process.counts.asked_calls or one.sites:
+                self._add(one)
+
+    def _take_block(self, block: Block) -> None:
+        copies = block.copies()
+        if copies.asked_calls > 0:
+            self.blocks.offer(getattr(copies, self._key), block)
+
+    def _add(self, one: ProcessLog) -> None:
+        self.processes.append(one.process)
+        self.counts.add(one.process.counts)
+        self.waiting.add(one.waiting)
+        self.odd += one.odd
+        for flow, total in one.flows.items():
+            into = self.flows.setdefault(flow, FlowSum())
+            into.counts.add(total.counts)
+            into.sizes.merge(total.sizes)
+        for flow, moved in one.moved_by_kind.items():
+            both = self.moved_by_kind.setdefault(flow, [0, 0])
+            both[0] += moved[0]
+            both[1] += moved[1]
+        for key, (times, text) in one.warns.items():
+            self.warns.setdefault(key, [0, text])[0] += times
+        for name, module in one.modules.items():
+            # Two builds of one name: a frame does not tell which is meant.
+            self.modules[name] = module if self.modules.get(name, module) == module else None
+        for pair in one.pairs.values():
+            again = pair.counts.asked_calls - 1
+            if again > 0:
+                self.pairs.offer(again * pair.size, pair)
+        self._add_sites(one.sites)
+
+    def _add_sites(self, sites: dict[str, Site]) -> None:
+        for name, site in sites.items():
+            self.sites.setdefault(name, Site(name)).add(site)
+        if len(self.sites) <= MOST_SITES:
+            return
+        ranked = sorted(self.sites.values(), key=lambda site: -site.copies().asked_bytes)
+        self.sites_left_out += len(ranked) - MOST_SITES // 2
+        self.sites = {site.id: site for site in ranked[:MOST_SITES // 2]}
