@@ -104,6 +104,14 @@ def check(policy: str | None) -> int:
                           check=False).returncode
 
 
+def path(asked: str | None) -> str | None:
+    """The policy file that a program started here would get, absolute; None for none, after a
+    message where there is one that must not be used."""
+    done = subprocess.run([install.policy_tool(), "path", *([asked] if asked else [])],
+                          check=False, stdout=subprocess.PIPE)
+    return os.path.abspath(os.fsdecode(done.stdout)[:-1]) if done.returncode == 0 else None
+
+
 def get(policy: str, key: str) -> str | None:
     """The value of a key, named RULE.KEY or defaults.KEY; None where it is not given."""
     done = subprocess.run([install.policy_tool(), "get", policy, key], check=False,

@@ -44,6 +44,22 @@ static bool read_text(struct file *file, int fd)
     return file->text != NULL;
 }
 
+int tool_path(int argc, char **argv)
+{
+    char path[4096], why[256];
+    int fd = -1;
+    enum zc_policy_find_result found = zc_policy_open(argc > 0 ? argv[0] : getenv("ZC_POLICY"), &fd,
+                                                      path, sizeof path, why, sizeof why);
+
+    if (found == ZC_POLICY_FOUND) {
+        close(fd);
+        puts(path);
+    } else if (found == ZC_POLICY_REFUSED) {
+        fprintf(stderr, "zc: %s: %s\n", path, why);
+    }
+    return found == ZC_POLICY_FOUND ? TOOL_OK : TOOL_FAULTY;
+}
+
 bool file_read(struct file *file, const char *path, enum telling telling)
 {
     struct told told = {file, telling};

@@ -11,6 +11,7 @@ static const struct {
 } commands[] = {
     {"check", tool_check, "[FILE]  report faults as FILE:LINE:COLUMN: text; status 1 on errors"},
     {"explain", tool_explain, "FILE    judge the requests on stdin, a line each; see explain.c"},
+    {"path", tool_path, "[FILE]   print which file a program would get; status 1 for none"},
     {"get", tool_get, "FILE RULE.KEY  print the key's value; status 1 where it is not given"},
     {"set", tool_set, "FILE RULE.KEY=VALUE...  print the file with these values"},
 };

@@ -35,6 +35,7 @@ bool file_read(struct file *file, const char *path, enum telling telling);
 /* The commands of main.c's table: arguments after the command's name; an exit status. */
 int tool_check(int argc, char **argv);
 int tool_explain(int argc, char **argv);
+int tool_path(int argc, char **argv);
 int tool_get(int argc, char **argv);
 int tool_set(int argc, char **argv);
 
