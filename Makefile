@@ -81,7 +81,7 @@ endif
 endif
 
 .PHONY: all
-all: $(B)/libzc.so   ## the library, build/libzc.so
+all: $(B)/libzc.so $(B)/zc-policy   ## the library, build/libzc.so, and what the command zc needs
 
 -include tests/sim/driver.mk tests/sim/runtime.mk kernels/kernels.mk
 include tests/tests.mk
@@ -114,7 +114,13 @@ $(B)/libzc.a: $(filter-out %/catch/malloc.o $(if $(SAN),%/dlsym_$(ARCH).o),$(OBJ
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
--include $(OBJ:.o=.d)
+# What zc asks of policy files, by the library's own parser.
+ZC_POLICY_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tools/policy/*.c)))
+$(B)/zc-policy: $(ZC_POLICY_OBJ) $(B)/libzc.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) -pthread $(LDFLAGS) -o $@ $^ -ldl
+
+-include $(OBJ:.o=.d) $(ZC_POLICY_OBJ:.o=.d)
 
 .PHONY: deps check check-gpu check-headers demo bench-overhead bench-host fuzz install uninstall clean help FORCE
 deps:           ## get the compilers, libraries and test tools that are missing

@@ -105,7 +105,7 @@ def main(arguments: list[str]) -> int:
         status = _dispatch(arguments)
         sys.stdout.flush()
         return status
-    except logs.LogError as error:
+    except (logs.LogError, install.MissingPart) as error:
         screen.message(str(error))
         return FAILED
     except BrokenPipeError:

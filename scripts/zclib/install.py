@@ -1,6 +1,7 @@
 """Where the other parts of libzc are: the library, the policy reader, the version.
 
-They lie beside the installed script, or in the build folder of a source tree.
+They lie where `make install` put them and wrote down that it did, in share/libzc/installed; or in
+the build folder of a source tree.
 """
 
 from __future__ import annotations
@@ -23,10 +24,9 @@ def _installed() -> bool:
 
 def version() -> str:
     """The version that `make install` wrote down, or that the source tree has."""
+    for recorded in _recorded("version"):
+        return recorded
     try:
-        if _installed():
-            with open(os.path.join(ABOVE, "version"), encoding="utf-8") as file:
-                return file.read().strip()
         with open(os.path.join(ABOVE, "..", "shim", "base", "version.h"), encoding="utf-8") as file:
             for line in file:
                 if line.startswith("#define ZC_VERSION"):
@@ -45,34 +45,42 @@ def _build_folders() -> Iterator[str]:
 
 
 def _recorded(name: str) -> Iterator[str]:
-    """The folder that `make install` wrote down for a part, where it is not the usual one."""
+    """The folder that `make install` wrote down for a part."""
     try:
-        with open(os.path.join(ABOVE, "places"), encoding="utf-8") as file:
+        with open(os.path.join(ABOVE, "installed"), encoding="utf-8") as file:
             for line in file:
-                key, _, folder = line.rstrip("\n").partition("=")
+                key, _, value = line.rstrip("\n").partition("=")
                 if key == name:
-                    yield folder
+                    yield value
     except OSError:
         pass
 
 
-def _find(name: str, variable: str, folders: list[str]) -> str:
-    asked = os.environ.get(variable, "")
-    if asked:
-        if os.path.isfile(asked):
-            return os.path.abspath(asked)
-        raise MissingPart(f"{variable} names '{asked}', which is no file")
+def _find(name: str, folders: list[str]) -> str:
     for folder in folders:
         path = os.path.join(folder, name)
         if os.path.isfile(path):
             return os.path.abspath(path)
-    raise MissingPart(f"no {name} in {', '.join(folders)}: build it by `make`, or name it by "
-                      f"{variable}")
+    raise MissingPart(f"no {name} in {', '.join(folders)}: build it by `make`, or install it again")
 
 
 def library() -> str:
     """libzc.so: $ZC_LIB, the build folder of a source tree, or the installation's lib folder."""
+    asked = os.environ.get("ZC_LIB", "")
+    if asked and not os.path.isfile(asked):
+        raise MissingPart(f"ZC_LIB names '{asked}', which is no file")
+    if asked:
+        return os.path.abspath(asked)
     folders = [*_build_folders(), *_recorded("lib")]
     if _installed():
+        # Beside this package, wherever DESTDIR was unpacked.
         folders += [os.path.join(PREFIX, name) for name in ("lib", "lib64")]
-    return _find("libzc.so", "ZC_LIB", folders)
+    return _find("libzc.so", folders)
+
+
+def policy_tool() -> str:
+    """zc-policy, which reads policies by the library's own parser."""
+    folders = [*_build_folders(), *_recorded("libexec")]
+    if _installed():
+        folders.append(os.path.join(PREFIX, "libexec", "libzc"))
+    return _find("zc-policy", folders)
