@@ -71,8 +71,8 @@ def read(paths: list[str], totals: Totals) -> None:
     for message in totals.unreadable[:MOST_PROBLEMS]:
         screen.message(message)
     if totals.odd:
-        screen.message(f"{totals.odd} records have fields of a type that the log's reference does "
-                       "not know; left out")
+        screen.message("left out for fields that docs/log.md does not allow: "
+                       f"{totals.odd} {'record' if totals.odd == 1 else 'records'}")
     if not totals.processes:
         raise logs.LogError("there is nothing to report: no log could be read")
 

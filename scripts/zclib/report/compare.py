@@ -201,21 +201,22 @@ def _notes(a: Totals, b: Totals, pairing: Pairing) -> list[str]:
     return notes
 
 
-def _less(row: Data, what: str, show: Callable[[int], str]) -> str:
-    """`moves 64.0 MiB less (659 KiB instead of 64.6 MiB)`."""
+def _less(row: Data, verb: str, same: str, what: str, show: Callable[[int], str]) -> str:
+    """`moves 64.0 MiB less (659 KiB instead of 64.6 MiB)`; `same` is the word for no change."""
     if row["change"] == 0:
-        return f"{what} the same ({show(row['b'])})"
+        return f"{verb} {same}{what} ({show(row['b'])})"
     word = "less" if row["change"] < 0 else "more"
-    return (f"{what} {show(abs(row['change']))} {word} ({show(row['b'])} instead of "
+    return (f"{verb} {show(abs(row['change']))} {word}{what} ({show(row['b'])} instead of "
             f"{show(row['a'])})")
 
 
 def _verdict(rows: dict[str, Data]) -> str:
-    parts = [f"B {_less(rows['Moved'], 'moves', units.size)}"]
-    if rows["Time"]["a"] and rows["Time"]["b"]:
-        parts.append(_less(rows["Time"], "takes", units.duration))
-    if rows["Device memory peak"]["a"] or rows["Device memory peak"]["b"]:
-        parts.append(_less(rows["Device memory peak"], "has a device memory peak", units.size))
+    moved, time, peak = rows["Moved"], rows["Time"], rows["Device memory peak"]
+    parts = [f"B {_less(moved, 'moves', 'as much', '', units.size)}"]
+    if time["a"] and time["b"]:
+        parts.append(_less(time, "takes", "as long", "", units.duration))
+    if peak["a"] or peak["b"]:
+        parts.append(_less(peak, "holds", "as much", " device memory at its peak", units.size))
     verdict = ", ".join(parts[:-1]) + (" and " if len(parts) > 1 else "") + parts[-1]
     asked = rows["Asked"]
     if asked["change"]:

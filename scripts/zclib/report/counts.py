@@ -35,7 +35,7 @@ class Counts:
             setattr(self, name, getattr(self, name) + number(record, name))
 
     def add_transfer(self, outcome: str, size: int, blocked_ns: int) -> None:
-        """Adds one transfer; an outcome of a later version counts as moved, so that none is lost."""
+        """Adds one transfer; an outcome of a later version counts as moved, so none is lost."""
         if outcome == "cpu_copied":
             self.cpu_copied_calls += 1
             self.cpu_copied_bytes += size

@@ -50,7 +50,8 @@ def build(totals: Totals, symbols: Symbols, top: int, key: str) -> Data:
         "totals": {**totals.counts.as_dict(), **_pageable(totals)},
         "link": None,
         "findings": [_finding(finding) for finding in findings],
-        "flows": [_flow(flow, total) for flow, total in _in_order(totals.flows, key)],
+        "flows": [_flow(flow, total) for flow, total in _in_order(totals.flows, key)
+                  if total.counts.asked_calls],
         "moved_by_kind": [_moved(flow, *moved) for flow, moved in sorted(
             totals.moved_by_kind.items(), key=lambda item: -item[1][1])],
         "places": [{"place": place, "peak_bytes": totals.peak(place)}

@@ -8,7 +8,6 @@ from typing import Iterator, NamedTuple
 from .. import units
 from .counts import Counts
 from .parts import Flow, Site
-from .sizes import Sizes
 from .symbols import Symbols
 from .totals import Totals
 
@@ -128,8 +127,9 @@ class Finder:
     def _once(self, site: Site, counts: Counts) -> Finding:
         return Finding("once", counts.blocked_ns,
                        f"{self._name(site)}: {units.size(counts.moved_bytes)} copied in once"
-                       f"{_from(self._source(site))} and never back{self._share(counts)}; rule `place = mapped` "
-                       "would move 0 by copy, and pays if kernels read a small part of it",
+                       f"{_from(self._source(site))} and never back{self._share(counts)}; rule "
+                       "`place = mapped` would move 0 by copy, and pays if kernels read a small "
+                       "part of it",
                        f"[rule {self._rule_name(site)}]\nsite = {site.id}\n"
                        "place = mapped, device\n", site.id)
 
@@ -143,30 +143,44 @@ class Finder:
     # Findings about flows.
 
     def _flows(self) -> Iterator[Finding]:
-        pageable = Counts()
-        sizes = Sizes()
         for flow, total in self._totals.flows.items():
-            if flow.pageable:
-                pageable.add(total.counts)
-                sizes.merge(total.sizes)
             yield from self._small(flow, total.counts, total.sizes.median())
+        pageable = self._moved_pageable()
         if pageable.moved_bytes and self._matters(pageable):
-            yield self._pageable(pageable, sizes)
+            yield self._pageable(pageable)
         waiting = self._totals.waiting
         if waiting.moved_calls and self._matters(waiting):
             yield Finding("async-pageable", waiting.blocked_ns,
-                          f"{waiting.moved_calls} asynchronous copies from or to pageable memory "
-                          f"blocked for {units.duration(waiting.blocked_ns)}{self._share(waiting)}, "
-                          "as synchronous ones do; pinned memory lets them overlap", "", "")
+                          f"asynchronous copies from or to pageable memory "
+                          f"({units.count(waiting.moved_calls)}) blocked for "
+                          f"{units.duration(waiting.blocked_ns)}{self._share(waiting)}, as "
+                          "synchronous ones do; pinned memory lets them overlap", "", "")
 
-    def _pageable(self, counts: Counts, sizes: Sizes) -> Finding:
-        size = sizes.holding(90) or counts.asked_bytes // counts.asked_calls
+    def _moved_pageable(self) -> Counts:
+        """What the driver moved from or to pageable memory, with the time of just that: by the
+        transfers, or by the flows where nothing else became of them; else without time."""
+        flows = Counts()
+        for flow, total in self._totals.flows.items():
+            if flow.pageable:
+                flows.add(total.counts)
+        by_transfers = self._totals.pageable.counts
+        if by_transfers.moved_calls == flows.moved_calls:
+            return by_transfers
+        moved = Counts()
+        moved.moved_calls, moved.moved_bytes = flows.moved_calls, flows.moved_bytes
+        if flows.asked_calls == flows.moved_calls:
+            moved.blocked_ns = flows.blocked_ns
+        return moved
+
+    def _pageable(self, counts: Counts) -> Finding:
+        size = self._totals.pageable.sizes.holding(90) or counts.moved_bytes // counts.moved_calls
+        rate = f" at {units.rate(counts.moved_bytes, counts.blocked_ns)}" if counts.blocked_ns \
+            else ""
         return Finding("pageable", counts.blocked_ns,
                        f"{units.size(counts.moved_bytes)} copied from or to pageable memory in "
-                       f"{_times(counts.moved_calls, 'copy', 'copies')} at "
-                       f"{units.rate(counts.moved_bytes, counts.blocked_ns)}{self._share(counts)}; "
-                       "rule `place = pinned` for the program's buffers lets them run at the speed "
-                       "of the link",
+                       f"{_times(counts.moved_calls, 'copy', 'copies')}{rate}"
+                       f"{self._share(counts)}; rule `place = pinned` for the program's buffers "
+                       "lets them run at the speed of the link",
                        f"[rule host-buffers]\napi = {HOST_APIS}\nsize = {_at_least(size)}\n"
                        "place = pinned, pageable\n", "")
 

@@ -250,9 +250,11 @@ function report() {
 /* Comparison of two runs: columns come in threes, before, after and the change. */
 function diff() {
   const better = (row, key) => row[key] < 0 ? "better" : row[key] > 0 ? "worse" : "";
+  const judged = ["Moved", "Moved as pageable", "Blocked", "Time", "Device memory peak"];
   const three = (heading, key, show) => [
     number(`${heading} A`, `a_${key}`, show), number(`${heading} B`, `b_${key}`, show),
-    {...number("Change", `change_${key}`, show), mark: row => better(row, `change_${key}`)}];
+    {...number("Change", `change_${key}`, show),
+     mark: row => key === "asked_bytes" ? "" : better(row, `change_${key}`)}];
   main.append(make("p", {class: "verdict", id: "verdict"}, data.verdict));
   if (window.Chart) {
     const grid = make("div", {class: "charts"});
@@ -281,7 +283,7 @@ function diff() {
          show: (value, row) => row.unit === "ns" ? duration(value) : size(value)},
         {heading: "Change", numeric: true, value: row => row.change,
          show: (value, row) => row.unit === "ns" ? duration(value) : size(value),
-         mark: row => better(row, "change")}], data.totals);
+         mark: row => judged.includes(row.name) ? better(row, "change") : ""}], data.totals);
   table("sites", "Sites", [text("Site", "site"), text("Caller", "caller"), text("In", "side"),
         ...three("Asked", "asked_bytes", size), ...three("Moved", "moved_bytes", size),
         ...three("Time", "blocked_ns", duration)], data.sites, data.sites_in_all);
@@ -294,6 +296,12 @@ function diff() {
         data.processes_in_all);
 }
 
+function notes() {
+  if (data.notes.length)
+    main.append(make("h2", {}, "Notes"),
+                make("ul", {id: "notes"}, ...data.notes.map(note => make("li", {}, note))));
+}
+
 document.getElementById("theme").addEventListener("click", () => {
   const root = document.documentElement;
   const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
@@ -304,4 +312,5 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change",
                                                             () => window.Chart && drawCharts());
 main.replaceChildren();
 if (data.zc_diff) diff(); else report();
+notes();
 if (window.Chart) drawCharts();

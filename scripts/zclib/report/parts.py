@@ -32,7 +32,8 @@ class Flow(NamedTuple):
 
 def flow_of(record: Record) -> Flow:
     """The flow of a row or transfer; its strings are shared, because there are few."""
-    return Flow(*(sys.intern(string(record, name, "?")) for name in ("dir", "src_kind", "dst_kind")))
+    return Flow(sys.intern(string(record, "dir", "?")), sys.intern(string(record, "src_kind", "?")),
+                sys.intern(string(record, "dst_kind", "?")))
 
 
 class FlowSum:
@@ -43,6 +44,10 @@ class FlowSum:
     def __init__(self) -> None:
         self.counts = Counts()
         self.sizes = Sizes()
+
+    def add(self, other: FlowSum) -> None:
+        self.counts.add(other.counts)
+        self.sizes.merge(other.sizes)
 
 
 class Site:

@@ -29,7 +29,8 @@ class ProcessLog:
                  take_block: Callable[[Block], None]) -> None:
         self.process = Process(index, log.path)
         self.flows: dict[Flow, FlowSum] = {}
-        self.waiting = Counts()  # Asynchronous copies that pageable memory makes synchronous.
+        self.pageable = FlowSum()                      # Copies of pageable memory that were moved,
+        self.waiting = Counts()                        # and the asynchronous ones of them.
         self.moved_by_kind: dict[Flow, list[int]] = {}
         self.sites: dict[str, Site] = {}
         self.modules: dict[str, tuple[str, str]] = {}  # Name to path and build id.
@@ -104,8 +105,11 @@ class ProcessLog:
             total = self.flows[flow] = FlowSum()
         total.counts.add_transfer(outcome, size, blocked)
         total.sizes.add(size)
-        if flow.pageable and "Async" in string(record, "function"):
-            self.waiting.add_transfer(outcome, size, blocked)
+        if flow.pageable and outcome == "moved":
+            self.pageable.counts.add_transfer(outcome, size, blocked)
+            self.pageable.sizes.add(size)
+            if "Async" in string(record, "function"):
+                self.waiting.add_transfer(outcome, size, blocked)
         src = self._live.get(record.get("src_block"))
         dst = self._live.get(record.get("dst_block"))
         for block in (src, dst) if src is not dst else (src,):

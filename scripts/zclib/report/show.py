@@ -87,7 +87,8 @@ class Text:
         exact = all(row["median_is_exact"] for row in flows)
         self._section("Where the bytes went", [
             table.text("Operation"), table.text("From"), table.text("To"), table.Column("Total"),
-            table.Column("Count"), table.Column("Avg"), table.Column("Med" if exact else "~Med"),
+            table.Column("Count"), table.Column("Avg", drop=4),
+            table.Column("Med" if exact else "~Med", drop=3),
             table.Column("Min", drop=1), table.Column("Max", drop=2), table.Column("Time"),
         ], [[*ends(row), units.size(row["asked_bytes"]), units.count(row["asked_calls"]),
              units.size(row["asked_bytes"] // max(row["asked_calls"], 1)),
@@ -173,7 +174,7 @@ class Text:
                  units.size(row["moved_bytes"]), row["state"]] for row in rows])
         for state, count in run["states"].items():
             if state != "ended":
-                self._say(f"{count} {'process' if count == 1 else 'processes'} {STATES[state]}")
+                self._say(f"{count} {'process' if count == 1 else 'processes'}: {STATES[state]}")
 
     def _notes(self) -> None:
         for note in self._data["notes"][:5]:

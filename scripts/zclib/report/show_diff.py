@@ -75,5 +75,9 @@ def _change(before: int, after: int, unit: str) -> str:
     if before == after:
         return "="
     sign = "+" if after > before else ""
-    share = f" ({100 * (after - before) / before:+.0f} %)" if before else ""
+    share = ""
+    if before:
+        percent = round(100 * (after - before) / before)
+        # What is left of it is not nothing.
+        share = f" ({max(percent, -99) if after else percent:+d} %)"
     return f"{sign}{_value(after - before, unit)}{share}"

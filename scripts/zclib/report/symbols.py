@@ -24,11 +24,12 @@ UNKNOWN = Place("", "")
 
 
 class Symbols:
-    """Looks frames up, each once.  `modules` maps a frame's module to path and build id, or None."""
+    """Looks frames up, each once.  `modules` maps a module's name to path and build id, or None."""
 
     def __init__(self, modules: dict[str, tuple[str, str] | None]) -> None:
         self._modules = modules
         self._known: dict[str, Place] = {}
+        self._paths: dict[str, str | None] = {}  # Files that may be read, by module.
         self._tool = shutil.which("addr2line")
         self.notes: list[str] = []  # Why frames of a module could not be looked up.
         if self._tool is None:
@@ -43,7 +44,9 @@ class Symbols:
             if match and frame not in self._known and self._tool:
                 by_module.setdefault(match.group(1), []).append(frame)
         for module, wanted in by_module.items():
-            path = self._usable(module)
+            if module not in self._paths:
+                self._paths[module] = self._usable(module)
+            path = self._paths[module]
             if path:
                 self._known.update(zip(wanted, self._run(path, wanted)))
 

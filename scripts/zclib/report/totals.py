@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Callable, Iterable
 
-from ..logs import Log, LogError, Problem, Record
+from ..logs import Log, LogError, Problem, Record, number
 from .counts import Counts
 from .parts import Block, Flow, FlowSum, Pair, Process, Site
 from .process import ProcessLog, Watcher
@@ -27,7 +27,8 @@ class TransferTimes:
 
     def transfer(self, process: Process, record: Record, flow: Flow) -> None:
         series = self.NAMES.get(record.get("outcome")) or record.get("real_dir") or flow.dir
-        self.timeline.add(int(record["time_ns"]), str(series), int(record["bytes"]))
+        if number(record, "time_ns") > 0:
+            self.timeline.add(number(record, "time_ns"), str(series), number(record, "bytes"))
 
 
 class Totals:
@@ -37,11 +38,12 @@ class Totals:
     def __init__(self, most: int, key: str = "asked_bytes") -> None:
         self.processes: list[Process] = []
         self.counts = Counts()                     # All copies.
-        self.waiting = Counts()                    # Asynchronous copies of pageable memory.
+        self.pageable = FlowSum()                  # Copies of pageable memory that were moved,
+        self.waiting = Counts()                    # and the asynchronous ones of them; by events.
         self.flows: dict[Flow, FlowSum] = {}
         self.moved_by_kind: dict[Flow, list[int]] = {}  # Calls and bytes by the real kinds.
         self.sites: dict[str, Site] = {}
-        self.sites_left_out = 0                    # Beyond MOST_SITES, those with the least traffic.
+        self.sites_left_out = 0                    # Beyond MOST_SITES: those of least traffic.
         self.blocks: Top[Block] = Top(most)
         self.pairs: Top[Pair] = Top(most)          # Repeated copies, by the bytes of the repeats.
         self.modules: dict[str, tuple[str, str] | None] = {}
@@ -97,12 +99,11 @@ class Totals:
     def _add(self, one: ProcessLog) -> None:
         self.processes.append(one.process)
         self.counts.add(one.process.counts)
+        self.pageable.add(one.pageable)
         self.waiting.add(one.waiting)
         self.odd += one.odd
         for flow, total in one.flows.items():
-            into = self.flows.setdefault(flow, FlowSum())
-            into.counts.add(total.counts)
-            into.sizes.merge(total.sizes)
+            self.flows.setdefault(flow, FlowSum()).add(total)
         for flow, moved in one.moved_by_kind.items():
             both = self.moved_by_kind.setdefault(flow, [0, 0])
             both[0] += moved[0]

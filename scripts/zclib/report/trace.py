@@ -1,10 +1,10 @@
 """The transfers as a trace for Perfetto and chrome://tracing.
 
-The format is Chrome's "Trace Event Format", JSON object form.  Every process of the run is a process
-of the trace with one thread (track) a stream and calling thread, whose events (`ph` X) are the calls
-as the program was blocked in them.  One process more, "link", has a counter track (`ph` C) for each
-host: the bytes that copies moved over the link, a second.  Events are written as they are read, so
-memory does not grow with them.
+The format is Chrome's "Trace Event Format", JSON object form.  Every process of the run is a
+process of the trace with one thread (track) a stream and calling thread, whose events (`ph` X) are
+the calls as the program was blocked in them.  One process more, "link", has a counter track (`ph`
+C) for each host: the bytes that copies moved over the link, a second.  Events are written as they
+are read, so memory does not grow with them.
 """
 
 from __future__ import annotations
