@@ -19,7 +19,7 @@ class MissingPart(Exception):
 
 
 def _installed() -> bool:
-    return os.path.basename(ABOVE) == "libzc"
+    return os.path.exists(os.path.join(ABOVE, "installed"))
 
 
 def version() -> str:

@@ -7,6 +7,7 @@ system holds can be opened and printed back byte for byte.
 from __future__ import annotations
 
 import codecs
+import textwrap
 import unicodedata
 
 ERRORS = "zc-names"
@@ -76,3 +77,11 @@ def _take(text: str, room: int) -> str:
         if used > room:
             return text[:at]
     return text
+
+
+def wrap(head: str, text: str, width: int | None) -> list[str]:
+    """`head` and the text, broken at blanks to the width, further lines below the text's start."""
+    if width is None or columns(head) + 20 > width:
+        return [(head + text).rstrip()]
+    return textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * columns(head),
+                         break_long_words=False, break_on_hyphens=False) or [head.rstrip()]

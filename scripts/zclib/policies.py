@@ -104,6 +104,13 @@ def check(policy: str | None) -> int:
                           check=False).returncode
 
 
+def faults(policy: str) -> str:
+    """What check() prints, as text."""
+    return subprocess.run([install.policy_tool(), "check", policy], check=False,
+                          stdout=subprocess.PIPE, encoding="utf-8",
+                          errors="surrogateescape").stdout
+
+
 def path(asked: str | None) -> str | None:
     """The policy file that a program started here would get, absolute; None for none, after a
     message where there is one that must not be used."""

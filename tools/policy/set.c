@@ -98,34 +98,47 @@ static const char *nearest_rule(const struct zc_policy *policy, struct zc_slice 
     return nearest.best;
 }
 
-/* The text with the setting, in new memory; NULL after a message. */
+/* Tells that the file has no rule of the setting's name. */
+static void say_missing(const struct file *file, const struct setting *setting)
+{
+    const char *near = nearest_rule(&file->policy, setting->rule);
+
+    fprintf(stderr, "zc: %s has no rule '%.*s'%s%s%s\n", file->path, (int)setting->rule.n,
+            setting->rule.at, near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
+            near != NULL ? "'?)" : "");
+}
+
+/* The text with the setting, in new memory; NULL after a message. A [defaults] that is missing is
+ * added at the end, so that the rules keep their line numbers. */
 static char *apply(const struct file *file, struct zc_slice text, const struct setting *setting,
                    size_t *size_out)
 {
     struct spot spot = find(text, setting);
-    size_t room = text.n + setting->key.n + setting->value.n + 16;
+    bool defaults = zc_slice_is(setting->rule, "defaults"), missing = spot.head_end == 0;
+    size_t room = text.n + setting->key.n + setting->value.n + 32;
     size_t before, after;
-    char *out = malloc(room);
+    char *out;
     int n;
 
-    if (out == NULL || spot.head_end == 0) {
-        const char *near = nearest_rule(&file->policy, setting->rule);
-
-        fprintf(stderr, "zc: %s has no section for '%.*s'%s%s%s\n", file->path,
-                (int)setting->rule.n, setting->rule.at, near != NULL ? " (did you mean '" : "",
-                near != NULL ? near : "", near != NULL ? "'?)" : "");
-        free(out);
+    if (missing && !defaults) {
+        say_missing(file, setting);
         return NULL;
     }
-    before = spot.value.at != NULL ? (size_t)(spot.value.at - text.at) : spot.head_end;
+    out = malloc(room);
+    if (out == NULL)
+        return NULL;
+    before = spot.value.at != NULL ? (size_t)(spot.value.at - text.at)
+             : missing             ? text.n
+                                   : spot.head_end;
     after = before + (spot.value.at != NULL ? spot.value.n : 0);
     memcpy(out, text.at, before);
     if (spot.value.at != NULL)
         n = snprintf(out + before, room - before, "%.*s", (int)setting->value.n,
                      setting->value.at);
-    else /* A head in the last line may lack its line end. */
-        n = snprintf(out + before, room - before, "%s%.*s = %.*s\n",
-                     text.at[before - 1] == '\n' ? "" : "\n", (int)setting->key.n, setting->key.at,
+    else /* The line before may be the last one and lack its line end. */
+        n = snprintf(out + before, room - before, "%s%s%.*s = %.*s\n",
+                     before == 0 || text.at[before - 1] == '\n' ? "" : "\n",
+                     missing ? "\n[defaults]\n" : "", (int)setting->key.n, setting->key.at,
                      (int)setting->value.n, setting->value.at);
     memcpy(out + before + n, text.at + after, text.n - after);
     *size_out = text.n - (after - before) + (size_t)n;
