@@ -164,7 +164,7 @@ fuzz: $(FUZZERS)    ## fuzz the parsers, FUZZ_SECONDS each (clang)
 	done
 
 # One table for install and uninstall: folder, mode, files.
-ZCLIB := $(sort $(wildcard scripts/zclib/*.py scripts/zclib/*/*.py))
+ZCLIB := $(sort $(wildcard scripts/zclib/*.py $(addprefix scripts/zclib/*/*.,py html css js)))
 MAN := $(wildcard docs/man/*.[1-8])
 INSTALLED := $(LIBDIR):755:$(B)/libzc.so \
              $(BINDIR):755:$(B)/install/zc \
