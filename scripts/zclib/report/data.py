@@ -48,7 +48,7 @@ def build(totals: Totals, symbols: Symbols, top: int, key: str) -> Data:
         "level": totals.level,
         "run": _run(totals),
         "totals": {**totals.counts.as_dict(), **_pageable(totals)},
-        "link": None,
+        "link": totals.links.as_dict(totals.moved_by_kind),
         "findings": [_finding(finding) for finding in findings],
         "flows": [_flow(flow, total) for flow, total in _in_order(totals.flows, key)
                   if total.counts.asked_calls],

@@ -7,6 +7,7 @@ from typing import Callable, Protocol
 
 from ..logs import Log, Record, is_running, number, rows, string, strings
 from .counts import Counts
+from .links import LinkLog
 from .parts import Block, Flow, FlowSum, Pair, Process, Site, add_counts, flow_of
 
 # Live blocks and pairs of ends that are followed at a time; a process with more keeps its sums, and
@@ -20,6 +21,9 @@ class Watcher(Protocol):
 
     def transfer(self, process: Process, record: Record, flow: Flow) -> None:
         """The record is the log's; flow is what the program asked for."""
+
+    def link(self, host: str, record: Record, to_device: int, from_device: int) -> None:
+        """Bytes that went over the link of a device since the record before."""
 
 
 class ProcessLog:
@@ -36,6 +40,7 @@ class ProcessLog:
         self.modules: dict[str, tuple[str, str]] = {}  # Name to path and build id.
         self.warns: dict[tuple[str, str], list] = {}   # Severity and code to count, first text.
         self.pairs: dict[tuple, Pair] = {}
+        self.links = LinkLog()                         # Of a recording by zc run.
         self.odd = 0                                   # Records with fields of a wrong type.
         self._log = log
         self._watchers = watchers
@@ -45,7 +50,7 @@ class ProcessLog:
         self._handlers = {
             "meta": self._meta, "module": self._module, "site": self._site, "alloc": self._alloc,
             "free": self._gone, "block": self._gone, "transfer": self._transfer,
-            "warn": self._warn, "summary": self._take_summary,
+            "warn": self._warn, "link": self._link, "summary": self._take_summary,
         }
 
     def read(self) -> None:
@@ -152,6 +157,11 @@ class ProcessLog:
             self.warns[key] = [0, string(record, "text")]
         if key in self.warns:
             self.warns[key][0] += 1
+
+    def _link(self, record: Record) -> None:
+        deltas = self.links.take(record)
+        for watcher in self._watchers:
+            watcher.link(self.process.host, record, *deltas)
 
     def _take_summary(self, record: Record) -> None:
         self._summary = record

@@ -6,6 +6,7 @@ from typing import Callable, Iterable
 
 from ..logs import Log, LogError, Problem, Record, number
 from .counts import Counts
+from .links import Links
 from .parts import Block, Flow, FlowSum, Pair, Process, Site
 from .process import ProcessLog, Watcher
 from .timeline import Timeline
@@ -30,6 +31,9 @@ class TransferTimes:
         if number(record, "time_ns") > 0:
             self.timeline.add(number(record, "time_ns"), str(series), number(record, "bytes"))
 
+    def link(self, host: str, record: Record, to_device: int, from_device: int) -> None:
+        """The link is no series of its own, because it counts the copies once more."""
+
 
 class Totals:
     """Everything that reports tell, over all processes.  `most` blocks and repeated copies are
@@ -48,6 +52,7 @@ class Totals:
         self.pairs: Top[Pair] = Top(most)          # Repeated copies, by the bytes of the repeats.
         self.modules: dict[str, tuple[str, str] | None] = {}
         self.warns: dict[tuple[str, str], list] = {}
+        self.links = Links()
         self.unreadable: list[str] = []            # Messages on files that could not be read.
         self.odd = 0
         self.times = TransferTimes()
@@ -88,6 +93,9 @@ class Totals:
             except LogError as error:
                 self.unreadable.append(str(error))
                 continue
+            self.links.add(one.links)
+            if "recorder" in log.meta:
+                continue  # It is of no process of the run.
             if log.meta or one.process.counts.asked_calls or one.sites:
                 self._add(one)
 
