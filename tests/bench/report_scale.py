@@ -109,14 +109,29 @@ def make_logs(folder, files, total):
             os.link(os.path.join(folder, f"zc.r{rank % DIFFERENT}.jsonl"), path)
 
 
+def resident_kib(pid):
+    """Of a process and its children; pages that they share count once (proc(5), Pss)."""
+    total = 0
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+            total = sum(int(line.split()[1]) for line in file if line.startswith("Pss:"))
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            total += sum(resident_kib(child) for child in file.read().split())
+    except OSError:
+        pass  # It has ended.
+    return total
+
+
 def measure(name, *command):
-    """Runs zc in a child of its own, so that the greatest resident size is its alone."""
+    """Runs zc and prints the time it took and the most that was resident at a time."""
     start = time.monotonic()
     child = subprocess.Popen([sys.executable, ZC, *command], stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(child.pid, 0)
+    most = 0
+    while child.poll() is None:
+        most = max(most, resident_kib(child.pid))
+        time.sleep(0.05)
     print(json.dumps({"command": name, "seconds": round(time.monotonic() - start, 1),
-                      "resident_mib": usage.ru_maxrss >> 10, "status": os.WEXITSTATUS(status)}),
-          flush=True)
+                      "resident_mib": most >> 10, "status": child.returncode}), flush=True)
 
 
 def main(files, mib, wanted):

@@ -35,6 +35,7 @@ PYTHON
     python <<'PYTHON'
 import random
 from zclib.report.timeline import MOST_BUCKETS, Timeline
+whole, expected = Timeline(), {"a": 0, "b": 0}
 for seed, span in enumerate((10, 10**6, 10**9, 10**14)):
     rng = random.Random(seed)
     timeline, sums = Timeline(), {"a": 0, "b": 0}
@@ -42,6 +43,9 @@ for seed, span in enumerate((10, 10**6, 10**9, 10**14)):
         name, size = rng.choice("ab"), rng.randrange(1000)
         timeline.add(10**18 + rng.randrange(span), name, size)
         sums[name] += size
+    whole.merge(timeline)
+    for name in sums: expected[name] += sums[name]
+    assert {n: sum(b.get(n, 0) for _, b in whole.rows()) for n in "ab"} == expected
     rows = timeline.rows()
     assert len(rows) <= MOST_BUCKETS
     assert {n: sum(bucket.get(n, 0) for _, bucket in rows) for n in "ab"} == sums
@@ -61,6 +65,11 @@ for most in (0, 1, 7, 2000):
     for at, rank in enumerate(ranks): top.offer(rank, at)
     assert top.items() == sorted(range(1000), key=lambda at: (-ranks[at], at))[:most]
     assert top.offered == 1000
+    parts = [Top(most) for _ in range(10)]
+    for at, rank in enumerate(ranks): parts[at // 100].offer(rank, at)
+    whole = Top(most)
+    for part in parts: whole.merge(part)
+    assert whole.items() == top.items() and whole.offered == 1000
 PYTHON
 }
 
@@ -69,15 +78,15 @@ PYTHON
 from zclib.report.compare import pair
 from zclib.report.parts import Process
 def process(exe, rank, host, start):
-    one = Process(start, "")
+    one = Process(str(start))
     one.exe, one.rank, one.host, one.start_ns = exe, rank, host, start
     return one
 def shown(pairing):
-    return ([(a.index, b.index) for a, b in pairing.pairs],
-            [p.index for p in pairing.only_a], [p.index for p in pairing.only_b])
+    return ([(a.start_ns, b.start_ns) for a, b in pairing.pairs],
+            [p.start_ns for p in pairing.only_a], [p.start_ns for p in pairing.only_b])
 a = [process("x", 0, "n1", 3), process("x", 1, "n2", 1), process("y", 0, "n1", 2)]
 b = [process("x", 1, "n9", 11), process("x", 0, "n1", 12), process("z", 0, "n1", 13)]
-assert shown(pair(a, b)) == ([(1, 11), (3, 12)], [2], [13]), shown(pair(a, b))
+assert shown(pair(a, b)) == ([(3, 12), (1, 11)], [2], [13]), shown(pair(a, b))
 # The same program and rank several times: in the order in which they began.
 a = [process("x", 0, "n", 2), process("x", 0, "n", 1)]
 b = [process("x", 0, "n", 9), process("x", 0, "n", 8), process("x", 0, "n", 10)]
@@ -102,6 +111,25 @@ read = totals.Totals(5)
 read.read([path], print)
 assert (read.counts.moved_calls, read.counts.moved_bytes) == (100, 800)
 assert len(read.sites) <= 6 and len(read.sites) + read.sites_left_out == 20
+PYTHON
+}
+
+@test "logs that several processes read come to the same report as read one by one" {
+    run -0 python <<'PYTHON'
+import json, os
+from zclib.report import data, parallel
+from zclib.report.symbols import Symbols
+from zclib.report.totals import Totals
+logs = "tests/tools/logs/"
+paths = [logs + name for name in sorted(os.listdir(logs)) if name.endswith(".jsonl")] * 3
+def report(jobs):
+    parallel.jobs = lambda paths: jobs
+    totals, problems = Totals(50), []
+    totals.read([*paths, "missing.jsonl"], problems.append)
+    assert totals.unreadable == ["missing.jsonl: No such file or directory"]
+    whole = data.build(totals, Symbols(totals.modules), 50, "asked_bytes")
+    return json.dumps(whole), list(map(str, problems))
+assert report(1) == report(3)
 PYTHON
 }
 

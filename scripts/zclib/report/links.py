@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..logs import Record, number
-from .parts import Flow
+
+if TYPE_CHECKING:
+    from .parts import Flow
 
 # Real directions of copies that go over the link.
 TO_DEVICE = ("HtoD", "HtoA")

@@ -52,6 +52,7 @@ class Trace:
         self._start_ns = start_ns
         self._tracks: Tracks | None = None
         self._process: Process | None = None
+        self._processes = 0
         self._links: dict[str, Timeline] = {}
         self._measured: dict[str, Timeline] = {}
         self.events = 0
@@ -72,7 +73,8 @@ class Trace:
     def _begin(self, process: Process) -> Tracks:
         if self._tracks is None or self._process is not process:
             self._process = process
-            self._tracks = Tracks(process.index + 1)
+            self._processes += 1
+            self._tracks = Tracks(self._processes)
             self._name("process_name", self._tracks.pid, 0, f"{process.exe} ({process.name})")
         return self._tracks
 
