@@ -10,7 +10,7 @@ sources() {
     for extension in "$@"; do
         names+=(-o -name "*.$extension")
     done
-    find shim policy kernels tests scripts .ci -type f \( "${names[@]:1}" \) \
+    find shim policy tools kernels tests scripts .ci -type f \( "${names[@]:1}" \) \
         ! -path '*/corpus/*' ! -name '.*' | sort
 }
 
@@ -99,7 +99,7 @@ diagnose() {
 
 @test "clang finds nothing to warn about in the library" {
     command -v clang >/dev/null || skip "no clang"
-    find shim policy -name '*.c' ! -name '*_aarch64.c' ! -name '*_x86_64.c' |
+    find shim policy tools -name '*.c' ! -name '*_aarch64.c' ! -name '*_x86_64.c' |
         diagnose clang | no_findings "clang:"
 }
 
@@ -157,5 +157,5 @@ PYTHON
     cppcheck --quiet --inline-suppr --error-exitcode=1 --enable=warning,portability \
         --std=c11 --max-configs=2 -D__GNUC__=12 -D__x86_64__=1 -D__linux__=1 -D_GNU_SOURCE=1 \
         --suppress=missingIncludeSystem --suppress=ctuPointerArith \
-        --suppress=shiftTooManyBitsSigned --suppress=ctuuninitvar -Ishim -I. shim policy
+        --suppress=shiftTooManyBitsSigned --suppress=ctuuninitvar -Ishim -I. shim policy tools
 }

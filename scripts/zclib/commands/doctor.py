@@ -77,9 +77,9 @@ def _child(module: str, seconds: int) -> dict[str, Any]:
     try:
         done = subprocess.run([sys.executable, "-c", code], env=env, timeout=seconds, check=False,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        out, status = done.stdout, done.returncode
+        out, errors, status = done.stdout, done.stderr, done.returncode
     except subprocess.TimeoutExpired as error:
-        out, status = error.stdout or b"", None
+        out, errors, status = error.stdout or b"", b"", None
     facts = {}
     for line in out.decode("utf-8", "replace").splitlines():
         try:
@@ -89,8 +89,9 @@ def _child(module: str, seconds: int) -> dict[str, Any]:
             continue  # The driver's own output, or a line that a crash has cut.
     if not facts.pop("done", False) and "driver.error" not in facts:
         key = "driver.error" if module == "probe" else "measure.error"
+        last = errors.decode("utf-8", "replace").strip().splitlines()[-1:]
         facts[key] = f"the driver did not answer in {seconds} s" if status is None else \
-            f"the driver ended the process that asked it (status {status})"
+            ": ".join([f"the process that asked the driver ended with status {status}", *last])
     return facts
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import mmap
 from typing import Any
 
 # CUdevice_attribute of cuda.h.
@@ -40,6 +41,14 @@ PCIE_RX_BYTES = 198
 def emit(name: str, value: Any) -> None:
     """Prints a fact for the parent; at once, because the next call may be the last."""
     print(json.dumps({"name": name, "value": value}), flush=True)
+
+
+def huge_block(size: int) -> ctypes.Array:
+    """Host memory in huge pages where the kernel gives them, not yet touched.  It goes with its last
+    reference; a mapping can't be closed while an exception still refers to the block."""
+    memory = mmap.mmap(-1, size)
+    memory.madvise(mmap.MADV_HUGEPAGE)
+    return (ctypes.c_char * size).from_buffer(memory)
 
 
 class Error(Exception):

@@ -6,11 +6,10 @@ Each figure is the best of several runs, by the host's clock around calls that w
 from __future__ import annotations
 
 import ctypes
-import mmap
 import time
 from typing import Callable
 
-from .driver import PINNED_DEVICEMAP, Driver, Error, emit
+from .driver import PINNED_DEVICEMAP, Driver, Error, emit, huge_block
 
 MOST_BYTES = 256 << 20
 RUNS = 5
@@ -106,7 +105,8 @@ class Bench:
         self._register()
         ctypes.memset(self._pinned, 1, self.size)
         other = ctypes.create_string_buffer(self.size)
-        self._emit_rate("rate.cpu", lambda: ctypes.memmove(other, self._pageable, self.size) and None)
+        self._emit_rate("rate.cpu",
+                        lambda: ctypes.memmove(other, self._pageable, self.size) and None)
         for kind, host in (("pinned", self._pinned), ("pageable", self._pageable)):
             self._emit_rate(f"rate.to_device_{kind}",
                             lambda host=host: call("cuMemcpyHtoD_v2", self._device, host, size))
@@ -116,19 +116,15 @@ class Bench:
 
     def _register(self) -> None:
         """The cost of pinned memory as libzc makes it, but touched by one thread alone."""
-        with mmap.mmap(-1, self.size) as memory:
-            memory.madvise(mmap.MADV_HUGEPAGE)
-            base = (ctypes.c_char * self.size).from_buffer(memory)
-            try:
-                touch = _once(lambda: ctypes.memset(base, 0, self.size) and None)
-                pin = _once(lambda: self._driver.call(
-                    "cuMemHostRegister_v2", base, ctypes.c_size_t(self.size), PINNED_DEVICEMAP))
-                self._driver.call("cuMemHostUnregister", base)
-                emit("cost.register", [self.size, touch + pin])
-            except Error as error:
-                emit("cost.register", str(error))
-            finally:
-                del base
+        block = huge_block(self.size)
+        try:
+            touch = _once(lambda: ctypes.memset(block, 0, self.size) and None)
+            pin = _once(lambda: self._driver.call(
+                "cuMemHostRegister_v2", block, ctypes.c_size_t(self.size), PINNED_DEVICEMAP))
+            self._driver.call("cuMemHostUnregister", block)
+            emit("cost.register", [self.size, touch + pin])
+        except Error as error:
+            emit("cost.register", str(error))
 
     def _kernel(self) -> None:
         """How fast kernels read the pinned block over the link, and the device block."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import mmap
 
-from .driver import ATTRIBUTES, PINNED_DEVICEMAP, REGISTER_READ_ONLY, Driver, Error, Nvml, emit
+from .driver import (ATTRIBUTES, PINNED_DEVICEMAP, REGISTER_READ_ONLY, Driver, Error, Nvml, emit,
+                     huge_block)
 
 RUNTIMES = ("libcudart.so.13", "libcudart.so.12", "libcudart.so")
 TRIED_BYTES = 4 << 20
@@ -45,15 +45,10 @@ def _try(name: str, attempt) -> None:
 
 def _register(driver: Driver, flags: int) -> None:
     """Registers memory in huge pages, as libzc does, and gives it back."""
-    with mmap.mmap(-1, TRIED_BYTES) as memory:
-        memory.madvise(mmap.MADV_HUGEPAGE)
-        base = (ctypes.c_char * TRIED_BYTES).from_buffer(memory)
-        try:
-            ctypes.memset(base, 1, TRIED_BYTES)
-            driver.call("cuMemHostRegister_v2", base, ctypes.c_size_t(TRIED_BYTES), flags)
-            driver.call("cuMemHostUnregister", base)
-        finally:
-            del base  # A mapping with an exported buffer can't be closed.
+    block = huge_block(TRIED_BYTES)
+    ctypes.memset(block, 1, TRIED_BYTES)
+    driver.call("cuMemHostRegister_v2", block, ctypes.c_size_t(TRIED_BYTES), flags)
+    driver.call("cuMemHostUnregister", block)
 
 
 def _device(driver: Driver, device: int) -> None:
