@@ -19,6 +19,8 @@ SCHEMA = 1
 MOST_LINE_BYTES = 8 << 20
 MOST_DAMAGED_LINES_NAMED = 3
 TYPE_PREFIX = b'{"type":"'
+# As json.loads(), which guesses the encoding of bytes each time.
+PARSE = json.JSONDecoder().decode
 
 Record = dict[str, Any]
 
@@ -172,7 +174,7 @@ class Log:
                 self._records += 1
                 continue
             try:
-                record = json.loads(line)
+                record = PARSE(line.decode("utf-8"))
             except (ValueError, RecursionError):
                 self._damage(at, "this line is no JSON")
                 continue
