@@ -2,8 +2,8 @@
 
 NVML's fields of PCIe bytes count everything, reads of kernels included, for the GPU as a whole.
 They have 32 bits, which a fast link fills in 70 ms, so they are read every 20 ms, by a child
-process: a driver that crashes must not end the run.  The child writes a log of its own, with lines of the type
-`link` (docs/log.md).  Where there is no NVML, or no such counter, there is no file.
+process: a driver that crashes must not end the run.  The child writes a log of its own, with lines
+of the type `link` (docs/log.md).  Where there is no NVML, or no such counter, there is no file.
 """
 
 from __future__ import annotations

@@ -138,7 +138,8 @@ class Pair:
 
     __slots__ = ("process", "flow", "size", "src", "dst", "site", "counts")
 
-    def __init__(self, process: Process, flow: Flow, size: int, src: str, dst: str, site: str) -> None:
+    def __init__(self, process: Process, flow: Flow, size: int, src: str, dst: str,
+                 site: str) -> None:
         self.process = process
         self.flow = flow
         self.size = size
