@@ -47,6 +47,7 @@ missing_packages() {
     has_command chromium || echo chromium
     has_command chromedriver || echo chromium-driver
     has_selenium || echo python3-selenium
+    has_command valgrind || echo valgrind
     { has_toolkit && has_nvcc; } || has_pip || echo python3-pip
 }
 

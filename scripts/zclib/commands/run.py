@@ -9,7 +9,7 @@ import sys
 import tempfile
 from typing import Iterator
 
-from .. import compare, install, launch, logs, policies, screen
+from .. import compare, install, launch, link, logs, policies, screen
 from . import report
 
 LEVELS = ("summary", "allocs", "events")
@@ -131,7 +131,8 @@ def _run_once(args: argparse.Namespace, command: list[str], library: str, folder
     env = launch.environment(library, folder, policy, level_of(policy, args.level))
     before = set(os.listdir(folder))
     try:
-        ended = launch.run(command, env)
+        with link.Recording(folder):
+            ended = launch.run(command, env)
     except OSError as error:
         return not_started(command, error)
     if not args.quiet:
@@ -156,7 +157,7 @@ def _report(folder: str, before: set[str]) -> None:
     """Prints the report on stderr.  What goes wrong here does not change the program's status."""
     try:
         paths = new_logs(folder, before)
-        if not paths:
+        if all(link.is_recording(path) for path in paths):
             screen.message("no process used CUDA under libzc, so there is nothing to report")
             return
         with contextlib.redirect_stdout(sys.stderr):

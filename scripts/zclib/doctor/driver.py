@@ -139,6 +139,18 @@ class Nvml:
         self.call("nvmlDeviceGetHandleByPciBusId_v2", bus.encode(), ctypes.byref(handle))
         return handle
 
+    def count(self) -> int:
+        """Devices that NVML knows."""
+        number = ctypes.c_uint()
+        self.call("nvmlDeviceGetCount_v2", ctypes.byref(number))
+        return number.value
+
+    def at(self, index: int) -> ctypes.c_void_p:
+        """A device by NVML's own index."""
+        handle = ctypes.c_void_p()
+        self.call("nvmlDeviceGetHandleByIndex_v2", index, ctypes.byref(handle))
+        return handle
+
     def number(self, function: str, device: ctypes.c_void_p) -> int:
         value = ctypes.c_uint()
         self.call(function, device, ctypes.byref(value))

@@ -54,7 +54,8 @@ def pair(a: Iterable[Process], b: Iterable[Process]) -> Pairing:
             else:
                 unpaired.append(process)
         left_a, left_b = unpaired, [each for group in waiting.values() for each in group]
-    return Pairing(sorted(pairs, key=lambda both: both[0].index), left_a, left_b)
+    pairs.sort(key=lambda both: (both[0].rank, both[0].start_ns))
+    return Pairing(pairs, left_a, left_b)
 
 
 def build(a: Totals, b: Totals, symbols: tuple[Symbols, Symbols], top: int, key: str) -> Data:

@@ -48,7 +48,7 @@ def build(totals: Totals, symbols: Symbols, top: int, key: str) -> Data:
         "level": totals.level,
         "run": _run(totals),
         "totals": {**totals.counts.as_dict(), **_pageable(totals)},
-        "link": None,
+        "link": totals.links.as_dict(totals.moved_by_kind),
         "findings": [_finding(finding) for finding in findings],
         "flows": [_flow(flow, total) for flow, total in _in_order(totals.flows, key)
                   if total.counts.asked_calls],
@@ -145,7 +145,7 @@ def _of_site(name: str, totals: Totals, symbols: Symbols) -> Data:
 
 def _block(block: Block, totals: Totals, symbols: Symbols) -> Data:
     return {
-        "process": totals.processes[block.process].name if totals.processes else "",
+        "process": block.process.name,
         "block": block.id, **_of_site(block.site, totals, symbols), "api": block.api,
         "size_bytes": block.size, "place": block.place, "rule": block.rule or None,
         "live": block.live, **block.copies().as_dict(), "by_dir": _by_dir(block.by_dir),
@@ -154,14 +154,14 @@ def _block(block: Block, totals: Totals, symbols: Symbols) -> Data:
 
 def _pair(pair: Pair, totals: Totals, symbols: Symbols) -> Data:
     return {
-        "process": totals.processes[pair.process].name, **_kinds(pair.flow),
+        "process": pair.process.name, **_kinds(pair.flow),
         "size_bytes": pair.size, "src": pair.src, "dst": pair.dst,
         **_of_site(pair.site, totals, symbols), **pair.counts.as_dict(),
     }
 
 
 def _timeline(totals: Totals) -> Data:
-    timeline = totals.times.timeline
+    timeline = totals.times
     rows = timeline.rows()
     series = timeline.series()
     return {"start_ns": rows[0][0] if rows else None, "width_ns": timeline.width_ns,

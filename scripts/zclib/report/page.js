@@ -202,7 +202,10 @@ function report() {
   tiles([[size(totals.asked_bytes), `asked in ${totals.asked_calls} copies`],
          [size(totals.moved_bytes), "moved"], [size(totals.cpu_copied_bytes), "copied by the CPU"],
          [size(totals.elided_bytes), "elided"], [duration(totals.blocked_ns), "blocked"],
-         [size(totals.pageable_moved_bytes), "moved as pageable memory"]]);
+         [size(totals.pageable_moved_bytes), "moved as pageable memory"],
+         ...(data.link ? [[size(data.link.to_device_bytes), "to the device, by hardware counter"],
+                          [size(data.link.from_device_bytes), "from it, by hardware counter"]]
+                       : [["not measured", "link by hardware counter"]])]);
   main.append(make("h2", {}, "Findings"));
   main.append(data.findings.length
       ? make("ol", {class: "findings"}, ...data.findings.map(finding => make("li", {},

@@ -8,7 +8,10 @@ from typing import NamedTuple
 from ..counters import NOT_COPIES
 from ..logs import Record, number, string, strings
 from .counts import Counts
+from .links import LinkLog
 from .sizes import Sizes
+from .timeline import Timeline
+from .top import Top
 
 # Of names that a site or a flow may have many of, this many are kept.
 MOST_NAMES = 8
@@ -114,8 +117,8 @@ class Block:
     __slots__ = ("process", "id", "site", "api", "size", "place", "asked_kind", "rule", "live",
                  "by_dir")
 
-    def __init__(self, process: int, record: Record) -> None:
-        self.process = process                     # Index of its process.
+    def __init__(self, process: Process, record: Record) -> None:
+        self.process = process
         self.id = number(record, "block")
         self.site = sys.intern(string(record, "site"))
         self.api = sys.intern(string(record, "api"))
@@ -135,7 +138,8 @@ class Pair:
 
     __slots__ = ("process", "flow", "size", "src", "dst", "site", "counts")
 
-    def __init__(self, process: int, flow: Flow, size: int, src: str, dst: str, site: str) -> None:
+    def __init__(self, process: Process, flow: Flow, size: int, src: str, dst: str,
+                 site: str) -> None:
         self.process = process
         self.flow = flow
         self.size = size
@@ -148,12 +152,11 @@ class Pair:
 class Process:
     """What one log says of its process as a whole."""
 
-    __slots__ = ("index", "path", "host", "rank", "pid", "exe", "arguments", "policy", "gpu",
+    __slots__ = ("path", "host", "rank", "pid", "exe", "arguments", "policy", "gpu",
                  "start_ns", "wall_ns", "counts", "pageable_asked", "pageable_moved", "untracked",
                  "lost_lines", "peaks", "level", "state")
 
-    def __init__(self, index: int, path: str) -> None:
-        self.index = index
+    def __init__(self, path: str) -> None:
         self.path = path
         self.host = self.exe = self.arguments = self.policy = self.gpu = ""
         self.rank = self.pid = 0
@@ -180,6 +183,33 @@ class Process:
     def name(self) -> str:
         """Host, rank and process, as far as they are known."""
         return f"{self.host or '?'} rank {self.rank} pid {self.pid}"
+
+
+# Series of the timeline beside the real directions of what the driver moved.
+SERIES = {"cpu_copied": "CPU copied", "elided": "Elided"}
+
+
+class Sums:
+    """What one log comes to.  Of blocks and repeated copies it holds the first `most`."""
+
+    __slots__ = ("process", "is_process", "flows", "pageable", "waiting", "moved_by_kind", "sites",
+                 "modules", "warns", "blocks", "repeated", "times", "links", "odd")
+
+    def __init__(self, path: str, most: int) -> None:
+        self.process = Process(path)
+        self.is_process = False                        # Else it is empty, or a recording.
+        self.flows: dict[Flow, FlowSum] = {}
+        self.pageable = FlowSum()                      # Copies of pageable memory that were moved,
+        self.waiting = Counts()                        # and the asynchronous ones of them.
+        self.moved_by_kind: dict[Flow, list[int]] = {}  # Calls and bytes by the real kinds.
+        self.sites: dict[str, Site] = {}
+        self.modules: dict[str, tuple[str, str]] = {}  # Name to path and build id.
+        self.warns: dict[tuple[str, str], list] = {}   # Severity and code to count, first text.
+        self.blocks: Top[Block] = Top(most)            # Those that were copied.
+        self.repeated: Top[Pair] = Top(most)           # By the bytes of the repeats.
+        self.times = Timeline()                        # Bytes of transfers, see SERIES.
+        self.links = LinkLog()                         # Of a recording by zc run.
+        self.odd = 0                                   # Records with fields of a wrong type.
 
 
 # How a process's log ends.

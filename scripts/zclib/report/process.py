@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Callable, Protocol
+from typing import Protocol, Sequence
 
 from ..logs import Log, Record, is_running, number, rows, string, strings
 from .counts import Counts
-from .parts import Block, Flow, FlowSum, Pair, Process, Site, add_counts, flow_of
+from .parts import (SERIES, Block, Flow, FlowSum, Pair, Process, Site, Sums, add_counts,
+                    flow_of)
 
 # Live blocks and pairs of ends that are followed at a time; a process with more keeps its sums, and
 # only lists of single blocks and repeated copies may lack some.
@@ -21,34 +22,29 @@ class Watcher(Protocol):
     def transfer(self, process: Process, record: Record, flow: Flow) -> None:
         """The record is the log's; flow is what the program asked for."""
 
+    def link(self, host: str, record: Record, to_device: int, from_device: int) -> None:
+        """Bytes that went over the link of a device since the record before."""
+
 
 class ProcessLog:
-    """The sums of one log.  After read(): process, flows, moved_by_kind, sites, blocks, pairs."""
+    """Reads one log into its sums.  Blocks are ranked by the attribute of Counts that `key`
+    names."""
 
-    def __init__(self, index: int, log: Log, watchers: list[Watcher],
-                 take_block: Callable[[Block], None]) -> None:
-        self.process = Process(index, log.path)
-        self.flows: dict[Flow, FlowSum] = {}
-        self.pageable = FlowSum()                      # Copies of pageable memory that were moved,
-        self.waiting = Counts()                        # and the asynchronous ones of them.
-        self.moved_by_kind: dict[Flow, list[int]] = {}
-        self.sites: dict[str, Site] = {}
-        self.modules: dict[str, tuple[str, str]] = {}  # Name to path and build id.
-        self.warns: dict[tuple[str, str], list] = {}   # Severity and code to count, first text.
-        self.pairs: dict[tuple, Pair] = {}
-        self.odd = 0                                   # Records with fields of a wrong type.
+    def __init__(self, log: Log, watchers: Sequence[Watcher], most: int, key: str) -> None:
+        self.sums = Sums(log.path, most)
+        self._key = key
+        self._pairs: dict[tuple, Pair] = {}
         self._log = log
         self._watchers = watchers
-        self._take_block = take_block
         self._live: dict[int, Block] = {}
         self._summary: Record | None = None
         self._handlers = {
             "meta": self._meta, "module": self._module, "site": self._site, "alloc": self._alloc,
             "free": self._gone, "block": self._gone, "transfer": self._transfer,
-            "warn": self._warn, "summary": self._take_summary,
+            "warn": self._warn, "link": self._link, "summary": self._take_summary,
         }
 
-    def read(self) -> None:
+    def read(self) -> Sums:
         """Reads all of it.  Raises LogError where the file can't be read."""
         for record in self._log.records():
             handler = self._handlers.get(record["type"])
@@ -57,21 +53,22 @@ class ProcessLog:
             try:
                 handler(record)
             except (TypeError, ValueError, AttributeError):
-                self.odd += 1
+                self.sums.odd += 1
         self._finish()
+        return self.sums
 
     def _meta(self, record: Record) -> None:
-        self.process.take_meta(record)
+        self.sums.process.take_meta(record)
 
     def _module(self, record: Record) -> None:
         if string(record, "path"):
-            self.modules[string(record, "module")] = (string(record, "path"),
+            self.sums.modules[string(record, "module")] = (string(record, "path"),
                                                       string(record, "build_id"))
 
     def _site_of(self, name: str) -> Site:
-        site = self.sites.get(name)
+        site = self.sums.sites.get(name)
         if site is None:
-            site = self.sites[name] = Site(sys.intern(name))
+            site = self.sums.sites[name] = Site(sys.intern(name))
         return site
 
     def _site(self, record: Record) -> None:
@@ -79,47 +76,56 @@ class ProcessLog:
         self._site_of(string(record, "site")).frames = frames
 
     def _alloc(self, record: Record) -> None:
-        if self.process.level == "summary":
-            self.process.level = "allocs"
-        block = Block(self.process.index, record)
+        if self.sums.process.level == "summary":
+            self.sums.process.level = "allocs"
+        block = Block(self.sums.process, record)
         self._site_of(block.site).add_alloc(record)
         if len(self._live) < MOST_BLOCKS:
             self._live[block.id] = block
 
     def _gone(self, record: Record) -> None:
         """A block's traffic, which is told when it is freed, or at the end."""
-        block = self._live.pop(number(record, "block"), None) or Block(self.process.index, record)
+        block = self._live.pop(number(record, "block"), None) or Block(self.sums.process, record)
         block.live = record["type"] == "block"
         block.by_dir = {}
         for row in rows(record, "traffic"):
             block.by_dir.setdefault(string(row, "dir", "?"), Counts()).add_record(row)
         self._take_block(block)
 
+    def _take_block(self, block: Block) -> None:
+        copies = block.copies()
+        if copies.asked_calls > 0:
+            self.sums.blocks.offer(getattr(copies, self._key), block)
+
     def _transfer(self, record: Record) -> None:
-        self.process.level = "events"
+        self.sums.process.level = "events"
         flow = flow_of(record)
         size, blocked = number(record, "bytes"), number(record, "blocked_ns")
         outcome = string(record, "outcome")
-        total = self.flows.get(flow)
+        total = self.sums.flows.get(flow)
         if total is None:
-            total = self.flows[flow] = FlowSum()
+            total = self.sums.flows[flow] = FlowSum()
         total.counts.add_transfer(outcome, size, blocked)
         total.sizes.add(size)
         if flow.pageable and outcome == "moved":
-            self.pageable.counts.add_transfer(outcome, size, blocked)
-            self.pageable.sizes.add(size)
+            self.sums.pageable.counts.add_transfer(outcome, size, blocked)
+            self.sums.pageable.sizes.add(size)
             if "Async" in string(record, "function"):
-                self.waiting.add_transfer(outcome, size, blocked)
+                self.sums.waiting.add_transfer(outcome, size, blocked)
         src = self._live.get(record.get("src_block"))
         dst = self._live.get(record.get("dst_block"))
         for block in (src, dst) if src is not dst else (src,):
             if block is not None:
                 self._count_in(block.by_dir, flow.dir, outcome, size, blocked)
-                self._count_in(self.sites[block.site].flows, flow, outcome, size, blocked)
+                self._count_in(self.sums.sites[block.site].flows, flow, outcome, size, blocked)
         if flow.is_copy:
             self._count_pair(record, flow, size, src, dst).add_transfer(outcome, size, blocked)
+        at = number(record, "time_ns")
+        if at > 0:
+            series = SERIES.get(outcome) or string(record, "real_dir", flow.dir)
+            self.sums.times.add(at, series, size)
         for watcher in self._watchers:
-            watcher.transfer(self.process, record, flow)
+            watcher.transfer(self.sums.process, record, flow)
 
     @staticmethod
     def _count_in(sums: dict, key: object, outcome: str, size: int, blocked: int) -> None:
@@ -135,29 +141,34 @@ class ProcessLog:
         ends = (record.get("src_address") or record.get("src_block"),
                 record.get("dst_address") or record.get("dst_block"))
         key = (flow, size, *ends)
-        pair = self.pairs.get(key)
+        pair = self._pairs.get(key)
         if pair is None:
-            if len(self.pairs) >= MOST_PAIRS:
-                self.pairs = {k: p for k, p in self.pairs.items() if p.counts.asked_calls > 1}
+            if len(self._pairs) >= MOST_PAIRS:
+                self._pairs = {k: p for k, p in self._pairs.items() if p.counts.asked_calls > 1}
             near = dst if dst is not None and flow.dst != "Pinned" else src or dst
-            pair = Pair(self.process.index, flow, size, _end(src, ends[0]), _end(dst, ends[1]),
+            pair = Pair(self.sums.process, flow, size, _end(src, ends[0]), _end(dst, ends[1]),
                         near.site if near is not None else "")
-            if len(self.pairs) < MOST_PAIRS:
-                self.pairs[key] = pair
+            if len(self._pairs) < MOST_PAIRS:
+                self._pairs[key] = pair
         return pair.counts
 
     def _warn(self, record: Record) -> None:
         key = (string(record, "severity"), string(record, "code"))
-        if key not in self.warns and len(self.warns) < 100:
-            self.warns[key] = [0, string(record, "text")]
-        if key in self.warns:
-            self.warns[key][0] += 1
+        if key not in self.sums.warns and len(self.sums.warns) < 100:
+            self.sums.warns[key] = [0, string(record, "text")]
+        if key in self.sums.warns:
+            self.sums.warns[key][0] += 1
+
+    def _link(self, record: Record) -> None:
+        deltas = self.sums.links.take(record)
+        for watcher in self._watchers:
+            watcher.link(self.sums.process.host, record, *deltas)
 
     def _take_summary(self, record: Record) -> None:
         self._summary = record
 
     def _finish(self) -> None:
-        process = self.process
+        process = self.sums.process
         if self._summary is not None:
             self._use_summary(self._summary)
             local = not self._log.from_counters
@@ -169,15 +180,20 @@ class ProcessLog:
             for block in self._live.values():
                 block.live = True
                 self._take_block(block)
-        for key, pair in self.pairs.items():
+        for pair in self._pairs.values():
             again = pair.counts.asked_calls - 1
-            if again > 0 and pair.site in self.sites:
-                self.sites[pair.site].repeated_calls += again
-                self.sites[pair.site].repeated_bytes += again * pair.size
+            if again == 0:
+                continue
+            self.sums.repeated.offer(again * pair.size, pair)
+            if pair.site in self.sums.sites:
+                self.sums.sites[pair.site].repeated_calls += again
+                self.sums.sites[pair.site].repeated_bytes += again * pair.size
+        self.sums.is_process = "recorder" not in self._log.meta and bool(
+            self._log.meta or process.counts.asked_calls or self.sums.sites)
 
     def _use_summary(self, record: Record) -> None:
         """The summary's totals are whole; the lines may lack what was not logged."""
-        process = self.process
+        process = self.sums.process
         process.wall_ns = number(record, "wall_ns")
         process.counts.add_record(record)
         process.pageable_asked = number(record, "pageable_asked_bytes")
@@ -186,12 +202,12 @@ class ProcessLog:
         process.lost_lines = number(record, "lost_lines")
         for row in rows(record, "places"):
             process.peaks[string(row, "place", "?")] = number(row, "peak_bytes")
-        for total in self.flows.values():
+        for total in self.sums.flows.values():
             total.counts = Counts()
         for row in rows(record, "flows"):
-            self.flows.setdefault(flow_of(row), FlowSum()).counts.add_record(row)
+            self.sums.flows.setdefault(flow_of(row), FlowSum()).counts.add_record(row)
         for row in rows(record, "moved_by_kind"):
-            moved = self.moved_by_kind.setdefault(flow_of(row), [0, 0])
+            moved = self.sums.moved_by_kind.setdefault(flow_of(row), [0, 0])
             moved[0] += number(row, "calls")
             moved[1] += number(row, "bytes")
         for row in rows(record, "sites"):
@@ -205,13 +221,13 @@ class ProcessLog:
 
     def _use_lines(self) -> None:
         """Without a summary the transfers that were logged are all there is."""
-        for flow, total in self.flows.items():
+        for flow, total in self.sums.flows.items():
             if flow.is_copy:
-                self.process.counts.add(total.counts)
+                self.sums.process.counts.add(total.counts)
             if flow.pageable:
-                self.process.pageable_asked += total.counts.asked_bytes
-                self.process.pageable_moved += total.counts.moved_bytes
-        for site in self.sites.values():
+                self.sums.process.pageable_asked += total.counts.asked_bytes
+                self.sums.process.pageable_moved += total.counts.moved_bytes
+        for site in self.sums.sites.values():
             by_dir: dict[str, Counts] = {}
             for flow, counts in site.flows.items():
                 add_counts(by_dir, {flow.dir: counts})

@@ -207,5 +207,10 @@ def _size(value: int | None) -> str:
 def _link(link: Any) -> str:
     if link is None:
         return "link by hardware counter: not measured"
-    return (f"link by hardware counter: {units.size(link['rx_bytes'])} to the device, "
-            f"{units.size(link['tx_bytes'])} from it")
+    late = f" ({link['late_samples']} samples came late, so this may be too low)" \
+        if link["late_samples"] else ""
+    return (f"link by hardware counter: {units.size(link['to_device_bytes'])} to the device, of "
+            f"which copies {units.size(link['copied_to_device_bytes'])}, and "
+            f"{units.size(link['from_device_bytes'])} from it, of which copies "
+            f"{units.size(link['copied_from_device_bytes'])}{late}; the rest are kernels' own "
+            "reads and writes, packet headers and other programs")

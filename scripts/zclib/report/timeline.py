@@ -27,6 +27,14 @@ class Timeline:
         bucket = self._buckets.setdefault(at, {})
         bucket[series] = bucket.get(series, 0) + size
 
+    def merge(self, other: Timeline) -> None:
+        """Adds another timeline, whose buckets are at least this one's or become so."""
+        while self.width_ns < other.width_ns:
+            self._widen()
+        for at, bucket in other._buckets.items():
+            for series, size in bucket.items():
+                self.add(at * other.width_ns, series, size)
+
     def _widen(self) -> None:
         self.width_ns *= 2
         self._first //= 2

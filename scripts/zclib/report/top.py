@@ -14,15 +14,23 @@ class Top(Generic[Item]):
     def __init__(self, most: int) -> None:
         self._most = most
         self._heap: list[tuple[int, int, Item]] = []
+        self._order = 0
         self.offered = 0  # How many there were.
 
     def offer(self, rank: int, item: Item) -> None:
         self.offered += 1
-        entry = (rank, -self.offered, item)
+        self._order += 1
+        entry = (rank, -self._order, item)
         if len(self._heap) < self._most:
             heapq.heappush(self._heap, entry)
         elif self._heap and entry > self._heap[0]:
             heapq.heapreplace(self._heap, entry)
+
+    def merge(self, other: Top[Item]) -> None:
+        """Offers what another one holds."""
+        for rank, _, item in sorted(other._heap, reverse=True):
+            self.offer(rank, item)
+        self.offered += other.offered - len(other._heap)
 
     def items(self) -> list[Item]:
         """The highest rank first."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterable
+from typing import Callable, Sequence
 
-from ..logs import Log, LogError, Problem, Record, number
+from ..logs import Log, LogError, Problem
+from . import parallel
 from .counts import Counts
-from .parts import Block, Flow, FlowSum, Pair, Process, Site
+from .links import Links
+from .parts import Block, Flow, FlowSum, Pair, Process, Site, Sums
 from .process import ProcessLog, Watcher
 from .timeline import Timeline
 from .top import Top
@@ -15,20 +17,6 @@ LEVELS = ("summary", "allocs", "events")
 
 # Call paths of all processes together; processes of one program share theirs.
 MOST_SITES = 20_000
-
-
-class TransferTimes:
-    """Bytes over time: what the driver moved by its real direction, and what it did not."""
-
-    NAMES = {"cpu_copied": "CPU copied", "elided": "Elided"}
-
-    def __init__(self) -> None:
-        self.timeline = Timeline()
-
-    def transfer(self, process: Process, record: Record, flow: Flow) -> None:
-        series = self.NAMES.get(record.get("outcome")) or record.get("real_dir") or flow.dir
-        if number(record, "time_ns") > 0:
-            self.timeline.add(number(record, "time_ns"), str(series), number(record, "bytes"))
 
 
 class Totals:
@@ -48,11 +36,13 @@ class Totals:
         self.pairs: Top[Pair] = Top(most)          # Repeated copies, by the bytes of the repeats.
         self.modules: dict[str, tuple[str, str] | None] = {}
         self.warns: dict[tuple[str, str], list] = {}
+        self.links = Links()
         self.unreadable: list[str] = []            # Messages on files that could not be read.
         self.odd = 0
-        self.times = TransferTimes()
+        self.times = Timeline()
         self._key = key
-        self._watchers: list[Watcher] = [self.times]
+        self._most = most
+        self._watchers: list[Watcher] = []
 
     def watch(self, watcher: Watcher) -> None:
         """Shows it every transfer that is read from here on."""
@@ -77,26 +67,35 @@ class Totals:
         """All places that were used, in the order of first sight."""
         return list(dict.fromkeys(place for process in self.processes for place in process.peaks))
 
-    def read(self, paths: Iterable[str], warn: Callable[[Problem], None],
+    def read(self, paths: Sequence[str], warn: Callable[[Problem], None],
              progress: Callable[[int], None] | None = None) -> None:
-        """Reads logs.  A file that can't be read at all is noted in `unreadable`."""
+        """Reads logs: many of them by several processes, unless somebody watches.  A file that
+        can't be read at all is noted in `unreadable`."""
+        jobs = 1 if self._watchers else parallel.jobs(paths)
+        if jobs > 1:
+            for part in parallel.read_all(paths, self._most, self._key, jobs):
+                for problem in part.problems:
+                    warn(problem)
+                if progress:
+                    progress(part.size)
+                self._take(part.sums, part.error)
+            return
         for path in paths:
-            log = Log(path, warn, progress)
-            one = ProcessLog(len(self.processes), log, self._watchers, self._take_block)
             try:
-                one.read()
+                log = ProcessLog(Log(path, warn, progress), self._watchers, self._most, self._key)
+                self._take(log.read(), "")
             except LogError as error:
-                self.unreadable.append(str(error))
-                continue
-            if log.meta or one.process.counts.asked_calls or one.sites:
-                self._add(one)
+                self._take(None, str(error))
 
-    def _take_block(self, block: Block) -> None:
-        copies = block.copies()
-        if copies.asked_calls > 0:
-            self.blocks.offer(getattr(copies, self._key), block)
+    def _take(self, sums: Sums | None, error: str) -> None:
+        if sums is None:
+            self.unreadable.append(error)
+            return
+        self.links.add(sums.links)
+        if sums.is_process:
+            self._add(sums)
 
-    def _add(self, one: ProcessLog) -> None:
+    def _add(self, one: Sums) -> None:
         self.processes.append(one.process)
         self.counts.add(one.process.counts)
         self.pageable.add(one.pageable)
@@ -113,10 +112,9 @@ class Totals:
         for name, module in one.modules.items():
             # Two builds of one name: a frame does not tell which is meant.
             self.modules[name] = module if self.modules.get(name, module) == module else None
-        for pair in one.pairs.values():
-            again = pair.counts.asked_calls - 1
-            if again > 0:
-                self.pairs.offer(again * pair.size, pair)
+        self.blocks.merge(one.blocks)
+        self.pairs.merge(one.repeated)
+        self.times.merge(one.times)
         self._add_sites(one.sites)
 
     def _add_sites(self, sites: dict[str, Site]) -> None:

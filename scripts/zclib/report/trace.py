@@ -3,7 +3,8 @@
 The format is Chrome's "Trace Event Format", JSON object form.  Every process of the run is a
 process of the trace with one thread (track) a stream and calling thread, whose events (`ph` X) are
 the calls as the program was blocked in them.  One process more, "link", has a counter track (`ph`
-C) for each host: the bytes that copies moved over the link, a second.  Events are written as they
+C) for each host: the bytes that copies moved over the link, a second, and if it was measured what
+went over it by hardware counter.  Events are written as they
 are read, so memory does not grow with them.
 """
 
@@ -13,11 +14,11 @@ import json
 from typing import Any, Iterable, TextIO
 
 from ..logs import Record, number, string
+from .links import FROM_DEVICE, TO_DEVICE
 from .parts import Flow, Process
 from .timeline import Timeline
 
 LINK_PID = 0  # Of the trace; the processes of the run come after it.
-ACROSS = ("HtoD", "DtoH", "HtoA", "AtoH")  # Real directions that go over the link.
 
 # Tracks of a process; streams beyond share one, so that a program that makes a stream for each
 # copy does not fill the memory.
@@ -51,7 +52,9 @@ class Trace:
         self._start_ns = start_ns
         self._tracks: Tracks | None = None
         self._process: Process | None = None
+        self._processes = 0
         self._links: dict[str, Timeline] = {}
+        self._measured: dict[str, Timeline] = {}
         self.events = 0
         out.write('{"displayTimeUnit":"ns","traceEvents":[\n')
 
@@ -70,7 +73,8 @@ class Trace:
     def _begin(self, process: Process) -> Tracks:
         if self._tracks is None or self._process is not process:
             self._process = process
-            self._tracks = Tracks(process.index + 1)
+            self._processes += 1
+            self._tracks = Tracks(self._processes)
             self._name("process_name", self._tracks.pid, 0, f"{process.exe} ({process.name})")
         return self._tracks
 
@@ -95,15 +99,25 @@ class Trace:
                 "dst_block")},
         })
         real = string(record, "real_dir", flow.dir)
-        if string(record, "outcome") == "moved" and real in ACROSS:
+        if string(record, "outcome") == "moved" and real in (*TO_DEVICE, *FROM_DEVICE):
             self._links.setdefault(process.host, Timeline()).add(end, real, number(record, "bytes"))
+
+    def link(self, host: str, record: Record, to_device: int, from_device: int) -> None:
+        """Bytes by hardware counter, which zc run records."""
+        timeline = self._measured.setdefault(host, Timeline())
+        at = number(record, "time_ns")
+        if at > 0:
+            timeline.add(at, "to device", to_device)
+            timeline.add(at, "from device", from_device)
 
     def close(self) -> None:
         """Writes the link's counters and the end."""
-        if self._links:
-            self._name("process_name", LINK_PID, 0, "link: bytes moved by copies")
+        if self._links or self._measured:
+            self._name("process_name", LINK_PID, 0, "link")
         for host, timeline in sorted(self._links.items()):
-            self._link(f"{host or '?'} MB/s", timeline)
+            self._link(f"{host or '?'}: copies, MB/s", timeline)
+        for host, timeline in sorted(self._measured.items()):
+            self._link(f"{host or '?'}: by hardware counter, MB/s", timeline)
         self._out.write("\n]}\n")
 
     def _link(self, name: str, timeline: Timeline) -> None:
