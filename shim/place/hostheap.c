@@ -61,7 +61,7 @@ static void in_child(void)
     zc_thread_id_reset();
     zc_lock_reset(&zc_heap);
     zc_limits_reset();
-    zc_extent_era++;
+    __atomic_fetch_add(&zc_extent_era, 1, __ATOMIC_RELAXED);
 }
 
 bool zc_hostheap_open(const char **why)
@@ -78,7 +78,7 @@ bool zc_hostheap_open(const char **why)
 
 bool zc_hostheap_mine(const struct zc_extent *extent)
 {
-    return extent->era == zc_extent_era;
+    return extent->era == __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
 }
 
 /* Makes an extent from the pool this process's own, whatever it was before. */
@@ -88,7 +88,7 @@ static bool adopt(struct zc_extent *e, const char **why)
         return true;
     if (!zc_limits_take(ZC_PLACE_PINNED, -1, zc_extent_span(e), why))
         return false;
-    e->era = zc_extent_era;
+    e->era = __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
     __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
     e->copied = 0;
     return true;
@@ -145,7 +145,7 @@ static struct zc_extent *fresh(uint32_t units, int node, const char **why)
         zc_limits_give(ZC_PLACE_PINNED, span);
         return NULL;
     }
-    e->era = zc_extent_era;
+    e->era = __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
     e->copied = 0;
     e->program = 0;
     e->node = (int16_t)node;

@@ -64,8 +64,8 @@ struct zc_extent {
 };
 
 /*
- * What every malloc(3) and free(3) of the program reads, without a lock: so it has a cache line that
- * nothing else is written to, and no table of addresses stands before it.  Fields are atomics.
+ * What every malloc(3) and free(3) of the program reads, without a lock: so it has a cache line
+ * that nothing else is written to, and no table of addresses stands before it.  Fields are atomics.
  */
 struct zc_hostheap_range {
     uintptr_t base;   /* The range: [base, base + bytes).  Before zc_hostheap_open() it is empty and
