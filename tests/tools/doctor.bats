@@ -88,7 +88,7 @@ C
     run -0 zc doctor --measure
     [[ $output == *"Copy to the device, pinned "*"GB/s"* ]]
     [[ $output == *"Kernel reads host memory "*"not measured: "* ]]
-    [[ $output == *"register"*"ms/GiB"* ]]
+    [[ $output == *"huge pages, one thread "*"ms/GiB"* ]]
 }
 
 @test "--json has the facts and the verdicts" {

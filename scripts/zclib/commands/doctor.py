@@ -39,8 +39,8 @@ RATES = (
     ("rate.cpu", "Copy within host memory, one thread"),
 )
 COSTS = (
-    ("cost.host_alloc", "Allocate by cudaHostAlloc"),
-    ("cost.register", "Allocate, touch and register"),
+    ("cost.host_alloc", "cudaHostAlloc and its free"),
+    ("cost.register", "The same by huge pages, one thread"),
 )
 
 

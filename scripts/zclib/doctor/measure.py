@@ -70,12 +70,6 @@ def _best(work: Callable[[], None]) -> int:
     return max(min(times), 1)
 
 
-def _once(work: Callable[[], None]) -> int:
-    start = time.perf_counter_ns()
-    work()
-    return time.perf_counter_ns() - start
-
-
 class Bench:
     """Device 0 with a device block, a pinned host block and a pageable one, of one size."""
 
@@ -100,9 +94,9 @@ class Bench:
     def run(self) -> None:
         size = ctypes.c_size_t(self.size)
         call = self._driver.call
-        emit("cost.host_alloc", [self.size, _once(lambda: call(
-            "cuMemHostAlloc", ctypes.byref(self._pinned), size, PINNED_DEVICEMAP))])
-        self._register()
+        self._emit_rate("cost.host_alloc", self._host_alloc)
+        self._emit_rate("cost.register", self._register)
+        call("cuMemHostAlloc", ctypes.byref(self._pinned), size, PINNED_DEVICEMAP)
         ctypes.memset(self._pinned, 1, self.size)
         other = ctypes.create_string_buffer(self.size)
         self._emit_rate("rate.cpu",
@@ -114,17 +108,20 @@ class Bench:
                             lambda host=host: call("cuMemcpyDtoH_v2", host, self._device, size))
         self._kernel()
 
+    def _host_alloc(self) -> None:
+        """Pinned memory as the driver makes it, and its end."""
+        block = ctypes.c_void_p()
+        self._driver.call("cuMemHostAlloc", ctypes.byref(block), ctypes.c_size_t(self.size),
+                          PINNED_DEVICEMAP)
+        self._driver.call("cuMemFreeHost", block)
+
     def _register(self) -> None:
-        """The cost of pinned memory as libzc makes it, but touched by one thread alone."""
+        """Pinned memory as libzc makes it, but touched by one thread alone, and its end."""
         block = huge_block(self.size)
-        try:
-            touch = _once(lambda: ctypes.memset(block, 0, self.size) and None)
-            pin = _once(lambda: self._driver.call(
-                "cuMemHostRegister_v2", block, ctypes.c_size_t(self.size), PINNED_DEVICEMAP))
-            self._driver.call("cuMemHostUnregister", block)
-            emit("cost.register", [self.size, touch + pin])
-        except Error as error:
-            emit("cost.register", str(error))
+        ctypes.memset(block, 0, self.size)
+        self._driver.call("cuMemHostRegister_v2", block, ctypes.c_size_t(self.size),
+                          PINNED_DEVICEMAP)
+        self._driver.call("cuMemHostUnregister", block)
 
     def _kernel(self) -> None:
         """How fast kernels read the pinned block over the link, and the device block."""
