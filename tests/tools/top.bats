@@ -41,7 +41,7 @@ wait_ready() {
 @test "the counters of a killed process are shown, once without a terminal" {
     make_killed a
     run -0 "$ZC" top a.counters
-    sed -E 's/^ *[0-9]+  killed/PID  killed/; s/[0-9.]+ (ns|us|ms|s) /T /g; s/ +/ /g
+    sed -E 's/^ +//; s/^[0-9]+  killed/PID  killed/; s/[0-9.]+ (ns|us|ms|s) /T /g; s/ +/ /g
         s/[0-9a-f]{8} killed\+0x[0-9a-f]+/SITE killed+OFFSET/' <<<"$output" >out
     if [[ -n ${ZC_WRITE_GOLDEN:-} ]]; then
         cp out "$GOLDEN/top-killed.txt"
