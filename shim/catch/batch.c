@@ -3,6 +3,7 @@
 #include "catch/call.h"
 #include "catch/capture.h"
 #include "catch/describe.h"
+#include "catch/launch.h"
 #include "catch/life.h"
 #include "catch/request.h"
 #include "place/staged.h"
@@ -105,6 +106,9 @@ ZC_BODY(cuMemcpyBatchAsync,
          CUmemcpyAttributes *attrs, size_t *attr_indices, size_t attr_count, size_t *fail_index,
          CUstream stream))
 {
+    CUresult before = zc_launch_before(entry->fn, entry->flavour, stream, false);
+    if (before != CUDA_SUCCESS)
+        return before;
     uint64_t start = started();
     CUresult result = real(dsts, srcs, sizes, count, attrs, attr_indices, attr_count, fail_index,
                            stream);
@@ -116,6 +120,9 @@ ZC_BODY(cuMemcpyBatchAsync,
 ZC_BODY(cuMemcpy3DBatchAsync, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail_index,
                                unsigned long long flags, CUstream stream))
 {
+    CUresult before = zc_launch_before(entry->fn, entry->flavour, stream, false);
+    if (before != CUDA_SUCCESS)
+        return before;
     uint64_t start = started();
     CUresult result = real(count, ops, fail_index, flags, stream);
     return result == CUDA_SUCCESS ? record_boxes(entry, start, ops, count, stream) : result;
@@ -129,6 +136,9 @@ ZC_BODY(cuMemcpyBatchAsync_v2,
         (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
          CUmemcpyAttributes *attrs, size_t *attr_indices, size_t attr_count, CUstream stream))
 {
+    CUresult before = zc_launch_before(entry->fn, entry->flavour, stream, false);
+    if (before != CUDA_SUCCESS)
+        return before;
     uint64_t start = started();
     CUresult result = real(dsts, srcs, sizes, count, attrs, attr_indices, attr_count, stream);
     if (result != CUDA_SUCCESS)
@@ -139,6 +149,9 @@ ZC_BODY(cuMemcpyBatchAsync_v2,
 ZC_BODY(cuMemcpy3DBatchAsync_v2, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops,
                                   unsigned long long flags, CUstream stream))
 {
+    CUresult before = zc_launch_before(entry->fn, entry->flavour, stream, false);
+    if (before != CUDA_SUCCESS)
+        return before;
     uint64_t start = started();
     CUresult result = real(count, ops, flags, stream);
     return result == CUDA_SUCCESS ? record_boxes(entry, start, ops, count, stream) : result;

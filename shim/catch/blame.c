@@ -35,3 +35,12 @@ CUdeviceptr zc_batch_op_address(unsigned int count, const CUstreamBatchMemOpPara
     }
     return 0;
 }
+
+CUdeviceptr zc_resource_address(const CUDA_RESOURCE_DESC *resource)
+{
+    if (resource && resource->resType == CU_RESOURCE_TYPE_LINEAR)
+        return resource->res.linear.devPtr;
+    if (resource && resource->resType == CU_RESOURCE_TYPE_PITCH2D)
+        return resource->res.pitch2D.devPtr;
+    return 0;
+}

@@ -9,6 +9,7 @@
 #include "base/lock.h"
 #include "catch/call.h"
 #include "catch/describe.h"
+#include "catch/launch.h"
 #include "catch/life.h"
 #include "catch/request.h"
 #include "log/log.h"
@@ -19,6 +20,9 @@
 #define uthash_free(p, n) zc_arena_put(p, n)
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
+
+/* Nodes name addresses that the driver looks at when they are added or changed. */
+#define BEFORE_NODE(entry) zc_launch_before((entry)->fn, (entry)->flavour, NULL, false)
 
 #define DEPTH_MAX 8 /* Child graphs within child graphs. */
 
@@ -236,8 +240,9 @@ ZC_BODY(cuGraphExecUpdate_v2,
 ZC_BODY(cuGraphExecMemcpyNodeSetParams,
         (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *params, CUcontext context))
 {
-    (void)entry;
-    CUresult result = real(exec, node, params, context);
+    CUresult result = BEFORE_NODE(entry);
+    if (result == CUDA_SUCCESS)
+        result = real(exec, node, params, context);
     if (result == CUDA_SUCCESS && zc_life_on()) {
         struct node n = describe_copy(node, params);
         replace(exec, &n);
@@ -248,8 +253,9 @@ ZC_BODY(cuGraphExecMemcpyNodeSetParams,
 ZC_BODY(cuGraphExecMemsetNodeSetParams, (CUgraphExec exec, CUgraphNode node,
                                          const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context))
 {
-    (void)entry;
-    CUresult result = real(exec, node, params, context);
+    CUresult result = BEFORE_NODE(entry);
+    if (result == CUDA_SUCCESS)
+        result = real(exec, node, params, context);
     if (result == CUDA_SUCCESS && zc_life_on()) {
         struct node n = describe_set(node, params);
         replace(exec, &n);
@@ -270,21 +276,28 @@ static CUresult added(const struct zc_entry *entry, CUresult result, const CUgra
 ZC_BODY(cuGraphAddNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
                          size_t count, CUgraphNodeParams *params))
 {
-    return added(entry, real(node, graph, dependencies, count, params), params);
+    CUresult refused = BEFORE_NODE(entry);
+    return refused == CUDA_SUCCESS
+               ? added(entry, real(node, graph, dependencies, count, params), params)
+               : refused;
 }
 
 ZC_BODY(cuGraphAddNode_v2,
         (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
          const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params))
 {
-    return added(entry, real(node, graph, dependencies, edges, count, params), params);
+    CUresult refused = BEFORE_NODE(entry);
+    return refused == CUDA_SUCCESS
+               ? added(entry, real(node, graph, dependencies, edges, count, params), params)
+               : refused;
 }
 
 ZC_BODY(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params))
 {
-    (void)entry;
     struct node n = {.id = NULL};
-    CUresult result = real(exec, node, params);
+    CUresult result = BEFORE_NODE(entry);
+    if (result == CUDA_SUCCESS)
+        result = real(exec, node, params);
     if (result != CUDA_SUCCESS || !zc_life_on())
         return result;
     if (params->type == CU_GRAPH_NODE_TYPE_MEMCPY) {
@@ -354,7 +367,9 @@ static void record_launch(CUgraphExec handle, uint64_t ticks)
 
 ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
 {
-    (void)entry;
+    CUresult refused = zc_launch_before(entry->fn, entry->flavour, stream, true);
+    if (refused != CUDA_SUCCESS)
+        return refused;
     if (!zc_life_on() || !__atomic_load_n(&execs, __ATOMIC_RELAXED))
         return real(exec, stream);
     uint64_t start = zc_ticks();

@@ -15,6 +15,7 @@
 #include "catch/coverage.h"
 #include "catch/graph.h"
 #include "catch/hostmem.h"
+#include "catch/launch.h"
 #include "catch/loader.h"
 #include "catch/pool.h"
 #include "catch/real.h"
@@ -93,6 +94,7 @@ static void child(void)
     zc_place_reset();
     zc_capture_reset();
     zc_graph_reset();
+    zc_launch_reset();
     zc_pool_reset();
     zc_rules_reset();
     starter = 0;
