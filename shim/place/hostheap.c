@@ -22,6 +22,7 @@ struct orphan {
 static struct zc_lock zc_heap;
 static struct zc_extent *slabs[SLAB_MAX - SLAB_MIN + 1]; /* Slabs with room, by class. */
 static struct orphan *orphans; /* Freed in a signal handler inside the heap; atomic. */
+static uint64_t serial;        /* Extents that became blocks. */
 static bool held_for_fork;
 
 static void put_locked(void *p);
@@ -213,6 +214,14 @@ static void *get_small(const struct zc_host_want *want, unsigned shift, struct z
     return p;
 }
 
+static void occupy(struct zc_extent *e, size_t size)
+{
+    e->use = ZC_EXTENT_BLOCK;
+    e->live = 1;
+    e->serial = ++serial;
+    e->slot[0].size = size;
+}
+
 static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_out, const char **why)
 {
     uint64_t units = ((uint64_t)want->size + ZC_HOST_UNIT - 1) >> ZC_HOST_UNIT_SHIFT;
@@ -223,9 +232,7 @@ static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_ou
     if (!e)
         return NULL;
     bool inside = enter();
-    e->use = ZC_EXTENT_BLOCK;
-    e->live = 1;
-    e->slot[0].size = want->size;
+    occupy(e, want->size);
     if (inside)
         leave();
     *slot_out = &e->slot[0];
@@ -278,13 +285,16 @@ size_t zc_hostheap_room(const void *p)
     return e->use == ZC_EXTENT_SLAB ? (size_t)1 << e->shift : zc_extent_span(e);
 }
 
-/* The program's own registration outlives the block: nobody else may get these addresses before. */
+/* The program's own registration, or a device block, outlives the block: nobody else may get these
+ * addresses before. */
 static void retire(struct zc_extent *e)
 {
     e->live = 0;
     for (unsigned i = 0; i < ZC_HOST_SLOTS; i++)
         e->slot[i].dirty = true;
-    if (__atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_PROGRAM && zc_hostheap_mine(e))
+    bool known = __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_PROGRAM ||
+                 __atomic_load_n(&e->shared, __ATOMIC_ACQUIRE);
+    if (known && zc_hostheap_mine(e))
         e->use = ZC_EXTENT_LIMBO;
     else
         zc_extent_pool(e);
@@ -336,6 +346,54 @@ void zc_hostheap_revive(struct zc_extent *extent)
     if (extent->use == ZC_EXTENT_LIMBO)
         zc_extent_pool(extent);
     leave();
+}
+
+struct election {
+    bool (*wants)(const struct zc_extent *extent, void *arg);
+    void *arg;
+    struct zc_extent *winner;
+};
+
+static void vote(struct zc_extent *e, void *arg)
+{
+    struct election *v = arg;
+    if (e->use == ZC_EXTENT_BLOCK && e->live && zc_hostheap_mine(e) &&
+        !__atomic_load_n(&e->shared, __ATOMIC_RELAXED) &&
+        (!v->winner || e->serial < v->winner->serial) && v->wants(e, v->arg))
+        v->winner = e;
+}
+
+struct zc_extent *zc_hostheap_elect(bool (*wants)(const struct zc_extent *extent, void *arg),
+                                    void *arg, void *owner)
+{
+    struct election v = {wants, arg, NULL};
+    if (!enter())
+        return NULL;
+    zc_extent_each(vote, &v);
+    if (v.winner)
+        __atomic_store_n(&v.winner->shared, owner, __ATOMIC_RELEASE);
+    leave();
+    return v.winner;
+}
+
+void zc_hostheap_vacate(struct zc_extent *extent)
+{
+    bool inside = enter();
+    extent->slot[0].size = 0;
+    extent->slot[0].dirty = true;
+    extent->live = 0;
+    extent->use = ZC_EXTENT_LIMBO;
+    if (inside)
+        leave();
+}
+
+struct zc_slot *zc_hostheap_occupy(struct zc_extent *extent, size_t size)
+{
+    bool inside = enter();
+    occupy(extent, size);
+    if (inside)
+        leave();
+    return &extent->slot[0];
 }
 
 struct zc_extent *zc_hostheap_surplus(bool pinned, bool all)

@@ -15,6 +15,7 @@ static const struct zc_place *const places[ZC_PLACE_COUNT] = {
     [ZC_PLACE_MAPPED] = &zc_place_mapped,
     [ZC_PLACE_MANAGED] = &zc_place_managed,
     [ZC_PLACE_VMM] = &zc_place_vmm,
+    [ZC_PLACE_SHARED] = &zc_place_shared,
 };
 
 const struct zc_place *zc_place_of(enum zc_place_id id)
