@@ -11,6 +11,7 @@
 #include "place/parallel.h"
 #include "place/pinned.h"
 #include "place/staged.h"
+#include "shared/transfer.h"
 
 /* The kind of an address that is in no block.  Only calls that leave it open need the driver. */
 static enum zc_kind unknown_kind(const struct zc_box *b)
@@ -47,7 +48,7 @@ static void resolve_box(struct zc_box *b)
     if (b->side == ZC_SIDE_NONE)
         return;
     b->block = b->address ? zc_block_find(b->address) : NULL;
-    if (zc_hostheap_owns(b->address))
+    if (zc_hostheap_owns(b->address) && !zc_shared_resolve(b))
         resolve_host(b);
     b->asked = b->block ? (enum zc_kind)b->block->asked : unknown_kind(b);
     b->real =
@@ -149,7 +150,7 @@ static void use_host(struct zc_box *b, uint64_t bytes)
 
 static bool special(const struct zc_box *b)
 {
-    return converted(b) || b->extent;
+    return converted(b) || b->extent || b->pair;
 }
 
 bool zc_copy_begin(struct zc_copy *c)
@@ -170,7 +171,30 @@ bool zc_copy_begin(struct zc_copy *c)
         c->result = CUDA_ERROR_INVALID_VALUE;
         return true;
     }
+    if (c->dst.pair || c->src.pair)
+        return zc_shared_copy(c);
     return zc_place_copy(c) || zc_staged_copy(c) || (!c->wait && zc_parallel_copy(c));
+}
+
+static void record(const struct zc_copy *c, const struct zc_transfer *t)
+{
+    zc_traffic_record(t);
+    if (__builtin_expect(zc_log_level() == ZC_LOG_EVENTS, 0))
+        zc_log_transfer(t, zc_fn_name(c->fn));
+}
+
+/* One call of the program's, of which each part counts for what became of it. */
+static void record_parts(const struct zc_copy *c, struct zc_transfer *t)
+{
+    for (unsigned i = 0; i < ZC_OUTCOME_COUNT; i++) {
+        if (!c->part[i])
+            continue;
+        t->outcome = (enum zc_outcome)i;
+        t->bytes = c->part[i];
+        record(c, t);
+        t->continues = true;
+        t->ticks = 0;
+    }
 }
 
 CUresult zc_copy_end(struct zc_copy *c)
@@ -194,8 +218,9 @@ CUresult zc_copy_end(struct zc_copy *c)
                             .src = c->src.block,
                             .ticks = zc_ticks() - c->start};
     zc_copy_flows(c, &t.asked, &t.real);
-    zc_traffic_record(&t);
-    if (__builtin_expect(zc_log_level() == ZC_LOG_EVENTS, 0))
-        zc_log_transfer(&t, zc_fn_name(c->fn));
+    if (__builtin_expect(c->split, 0))
+        record_parts(c, &t);
+    else
+        record(c, &t);
     return c->result;
 }

@@ -91,8 +91,8 @@ static struct node describe_set(CUgraphNode id, const CUDA_MEMSET_NODE_PARAMS *p
     struct zc_copy c;
     struct node n = {.id = id};
     zc_copy_init(&c, ZC_FN_cuGraphLaunch, ZC_LEGACY);
-    zc_describe_set_2d(&c, params->dst, params->pitch, params->width * params->elementSize,
-                       params->height);
+    zc_describe_set_2d(&c, params->dst, params->pitch, params->value,
+                       (uint8_t)params->elementSize, params->width, params->height);
     fill_in(&n, &c);
     return n;
 }

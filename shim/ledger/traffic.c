@@ -88,11 +88,11 @@ totals_add(struct zc_totals *totals, const struct zc_transfer *t,
     struct zc_count *asked = &totals->asked[t->asked][t->outcome];
     struct zc_count *moved = &totals->moved[t->real];
 
-    add(&asked->calls, 1);
+    add(&asked->calls, !t->continues);
     add(&asked->bytes, t->bytes);
     add(&totals->ticks[t->asked], t->ticks);
     if (t->outcome == ZC_MOVED) {
-        add(&moved->calls, 1);
+        add(&moved->calls, !t->continues);
         add(&moved->bytes, t->bytes);
     }
 }

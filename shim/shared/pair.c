@@ -22,7 +22,7 @@ static struct zc_lock list = ZC_LOCK(ZC_RANK_CATCH);
 static struct zc_shared *pairs;   /* Live ones, in no order; under the lock. */
 static struct zc_shared *resting; /* Ended ones, for reuse; under the lock. */
 static uint32_t waiting;          /* Device blocks without a host block.  Atomic. */
-static struct zc_shared_totals past; /* Of ended pairs; under the lock. */
+static struct zc_pair_counts past; /* Of ended pairs; under the lock. */
 
 /* Raw: libzc's own hooks of the signal functions serve the program. */
 static void set_mask(uint64_t mask, uint64_t *old)
@@ -91,7 +91,6 @@ static void enlist(struct zc_shared *p)
         return;
     p->next = pairs;
     pairs = p;
-    past.pairs++;
     zc_lock_drop(&list);
 }
 
@@ -116,15 +115,27 @@ static void take_pages(struct zc_coherent *c)
     zc_arena_put(c->back, c->pages * sizeof(*c->back));
 }
 
-static void add_totals(struct zc_shared_totals *t, const struct zc_shared *p)
+struct zc_pair_counts zc_shared_counts(const struct zc_shared *p)
 {
-    t->elided_copies += p->elided_copies;
-    t->elided_bytes += p->elided_bytes;
-    t->parted += p->pages.parted;
-    t->merged += p->pages.merged;
-    t->faults += __atomic_load_n(&p->faults, __ATOMIC_RELAXED);
-    t->fault_ns += zc_ticks_to_ns(__atomic_load_n(&p->fault_ticks, __ATOMIC_RELAXED));
-    t->conflicts += __atomic_load_n(&p->conflicts, __ATOMIC_RELAXED);
+    return (struct zc_pair_counts){
+        .pairs = 1,
+        .elided_copies = p->elided_copies,
+        .elided_bytes = p->elided_bytes,
+        .parted_pages = p->pages.parted,
+        .merged_pages = p->pages.merged,
+        .faults = __atomic_load_n(&p->faults, __ATOMIC_RELAXED),
+        .fault_ns = zc_ticks_to_ns(__atomic_load_n(&p->fault_ticks, __ATOMIC_RELAXED)),
+        .conflicts = __atomic_load_n(&p->conflicts, __ATOMIC_RELAXED)};
+}
+
+/* All of struct zc_pair_counts is 64-bit counts, so that it is summed as an array of them. */
+static void add_totals(struct zc_pair_counts *t, const struct zc_shared *p)
+{
+    struct zc_pair_counts one = zc_shared_counts(p);
+    uint64_t *sum = (uint64_t *)t;
+    const uint64_t *count = (const uint64_t *)&one;
+    for (size_t i = 0; i < sizeof(one) / sizeof(*count); i++)
+        sum[i] += count[i];
 }
 
 /* Both sides are gone, or what remains needs no care.  The extent is the heap's alone again.  Once
@@ -344,7 +355,7 @@ void zc_shared_each(void (*visit)(struct zc_shared *pair, void *arg), void *arg)
     zc_lock_drop(&list);
 }
 
-void zc_shared_totals(struct zc_shared_totals *out)
+void zc_shared_totals(struct zc_pair_counts *out)
 {
     *out = past;
     if (!zc_lock_take(&list))

@@ -7,6 +7,7 @@
 
 #include "catch/real.h"
 #include "ledger/block.h"
+#include "log/pairs.h"
 #include "place/hostheap.h"
 #include "policy/policy.h"
 #include "shared/coherence.h"
@@ -89,11 +90,9 @@ void zc_shared_host_gone(struct zc_extent *extent);
  * else. */
 void zc_shared_each(void (*visit)(struct zc_shared *pair, void *arg), void *arg);
 
-/* Totals of all pairs that were, and are. */
-struct zc_shared_totals {
-    uint64_t pairs, elided_copies, elided_bytes, parted, merged, faults, fault_ns, conflicts;
-};
-void zc_shared_totals(struct zc_shared_totals *out);
+/* The counts of a pair; and of all pairs that were, and are. */
+struct zc_pair_counts zc_shared_counts(const struct zc_shared *pair);
+void zc_shared_totals(struct zc_pair_counts *out);
 
 void zc_shared_reset(void); /* For the child of fork(2). */
 
