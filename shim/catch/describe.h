@@ -60,6 +60,7 @@ struct zc_copy {
     unsigned value;          /* Of a set: what each element becomes. */
     uint8_t unit;            /* Of a set: bytes of an element. */
     uint64_t bytes;          /* Bytes that the call asks to move or set. */
+    uint64_t copies;         /* Copies that the driver makes of it. */
     uint64_t start;          /* zc_ticks() at entry. */
     CUresult result;         /* What the wrapper returns. */
 };
@@ -85,6 +86,7 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
     c->dst.staged = c->src.staged = false;
     c->dst.pair = c->src.pair = NULL;
     c->bytes = 0;
+    c->copies = 1;
     c->result = CUDA_SUCCESS;
     c->start = c->on ? zc_ticks() : 0;
 }

@@ -43,6 +43,12 @@ void *zc_hostmem_resize(void *p, const struct zc_hostmem_ask *ask);
  * before CUDA was up.  NULL when there is no live block or no memory for it. */
 struct zc_block *zc_hostmem_block(uint64_t address);
 
+/* A device block moves into the extent of a host block, or out of it: the ledger keeps the host
+ * block at its shadow's address meanwhile. */
+struct zc_shared;
+void zc_hostmem_hide(struct zc_shared *pair);
+void zc_hostmem_unhide(struct zc_shared *pair);
+
 /* Takes the ledger's block at the address out, without a line in the log. */
 void zc_hostmem_forget(uint64_t address);
 

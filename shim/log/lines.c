@@ -17,7 +17,7 @@ static void block_fields(struct zc_line *line, const struct zc_block *block)
     zc_line_str(line, "api", zc_api_name((enum zc_api)block->api));
     zc_line_u64(line, "size_bytes", block->size);
     zc_line_str(line, "place", zc_place_name((enum zc_place_id)block->place));
-    zc_line_address(line, "address", block->base);
+    zc_line_address(line, "address", zc_block_address(block));
     zc_line_i64(line, "device", block->device);
 }
 
@@ -155,6 +155,7 @@ void zc_log_transfer(const struct zc_transfer *t, const char *function)
     zc_line_flow(&line, "real_", t->real);
     zc_line_u64(&line, "bytes", t->bytes);
     zc_line_str(&line, "outcome", zc_outcome_name(t->outcome));
+    zc_line_u64(&line, "driver_copies", t->outcome == ZC_MOVED ? t->copies : 0);
     zc_line_u64(&line, "blocked_ns", zc_ticks_to_ns(t->ticks));
     block_id(&line, "src_block", t->src);
     block_id(&line, "dst_block", t->dst);

@@ -61,7 +61,7 @@ struct zc_extent {
     uint32_t pin;     /* enum zc_extent_pin. */
     uint32_t program; /* Registrations of the program's own in it. */
     uint32_t era;     /* Process generation that made it, see zc_hostheap_mine(). */
-    int16_t node;     /* NUMA node that its pages are bound to, -1 for none. */
+    int16_t node;     /* NUMA node that its pages are bound to, or ZC_NODE_*. */
     uint8_t use;      /* enum zc_extent_use. */
     uint8_t shift;    /* SLAB: log2 of the slots' bytes. */
     struct zc_slot slot[ZC_HOST_SLOTS];
@@ -84,7 +84,7 @@ static inline bool zc_hostheap_owns(uint64_t address)
 struct zc_host_want {
     size_t size;      /* Bytes, at least 1. */
     size_t alignment; /* Power of two, at most ZC_HOST_UNIT. */
-    int node;         /* NUMA node, -1 for any. */
+    int node;         /* NUMA node, or ZC_NODE_*. */
     bool zero;        /* calloc(3). */
 };
 
@@ -116,6 +116,14 @@ static inline size_t zc_extent_span(const struct zc_extent *extent)
 
 /* Bytes that a block of that size has room for in its place: realloc(3) may grow into them. */
 size_t zc_hostheap_room(const void *p);
+
+/*
+ * Makes a block that has an extent of its own another size, its content kept, without copying: in
+ * its place, or its pages move to other addresses.  NULL, and the block as it was, where it shares
+ * an extent, is registered or inherited, or where limit, addresses or kernel refuse.  The caller
+ * fills *slot_out.
+ */
+void *zc_hostheap_resize(void *p, size_t size, struct zc_slot **slot_out);
 
 /* Frees a block.  Its memory waits in the pool, registered or not. */
 void zc_hostheap_put(void *p);

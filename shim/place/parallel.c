@@ -234,6 +234,7 @@ static bool copy(struct zc_copy *c)
     if (!zc_workers_reach(job.host, c->bytes, !job.in) || !run(&job))
         return false;
     *(job.in ? &c->src.real : &c->dst.real) = ZC_KIND_PINNED;
+    c->copies = job.parts;
     return true;
 }
 

@@ -19,15 +19,15 @@ static bool owns(uintptr_t address)
     return zc_shared_at(address);
 }
 
-static enum zc_verdict serve(struct zc_shared *p, uint64_t offset, bool write)
+static enum zc_effect serve(struct zc_shared *p, uint64_t offset, bool write)
 {
     struct zc_shared_hold hold;
     if (p->era != zc_extent_era)
-        return zc_coherent_touch_inherited(&p->pages, offset) ? ZC_VERDICT_DONE
-                                                              : ZC_VERDICT_CONFLICT;
+        return zc_coherent_touch_inherited(&p->pages, offset) ? ZC_EFFECT_DONE
+                                                              : ZC_EFFECT_CONFLICT;
     if (!zc_shared_lock(p, &hold))
-        return ZC_VERDICT_DONE; /* The pair has just ended, and its pages are open. */
-    enum zc_verdict v = zc_coherent_touch(&p->pages, offset, write);
+        return ZC_EFFECT_DONE; /* The pair has just ended, and its pages are open. */
+    enum zc_effect v = zc_coherent_touch(&p->pages, offset, write);
     zc_shared_unlock(p, &hold);
     return v;
 }
@@ -48,12 +48,12 @@ static bool fault(uintptr_t address, bool write)
     struct zc_shared *p = zc_shared_at(address);
     if (!p)
         return zc_hostheap_block(address) != 0; /* A pair that has just ended. */
-    enum zc_verdict v = serve(p, address - p->pages.base, write);
-    if (v == ZC_VERDICT_REFUSED) {
+    enum zc_effect v = serve(p, address - p->pages.base, write);
+    if (v == ZC_EFFECT_REFUSED) {
         zc_shared_stuck(p);
         abort();
     }
-    if (v == ZC_VERDICT_CONFLICT)
+    if (v == ZC_EFFECT_CONFLICT)
         resolve(p, address - p->pages.base, write);
     __atomic_fetch_add(&p->faults, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&p->fault_ticks, zc_ticks() - start, __ATOMIC_RELAXED);
@@ -104,10 +104,10 @@ static void collect(struct zc_shared *p, void *arg)
         b->pair[b->count++] = p;
 }
 
-static enum zc_verdict close_pair(struct zc_shared *p)
+static enum zc_effect close_pair(struct zc_shared *p)
 {
     struct zc_shared_hold hold;
-    enum zc_verdict v = ZC_VERDICT_DONE;
+    enum zc_effect v = ZC_EFFECT_DONE;
     if (!zc_shared_lock(p, &hold))
         return v;
     p->written = true;
@@ -124,7 +124,7 @@ static CUresult before_launch(const struct zc_launch *launch)
         b.count = 0;
         zc_shared_each(collect, &b);
         for (unsigned i = 0; i < b.count; i++)
-            if (close_pair(b.pair[i]) != ZC_VERDICT_DONE) {
+            if (close_pair(b.pair[i]) != ZC_EFFECT_DONE) {
                 zc_shared_stuck(b.pair[i]);
                 return zc_shared_refused(b.pair[i], launch->fn, CUDA_ERROR_OUT_OF_MEMORY,
                                          "no memory to keep the host block apart");

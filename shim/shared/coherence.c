@@ -85,41 +85,41 @@ static void become(struct zc_coherent *c, const struct run *r, uint32_t pages, e
         memset(&c->back[r->first], 0, pages * sizeof(c->back[0]));
 }
 
-static enum zc_verdict settle(struct zc_coherent *c, const struct run *r, size_t done,
+static enum zc_effect settle(struct zc_coherent *c, const struct run *r, size_t done,
                               enum zc_page state)
 {
     become(c, r, (uint32_t)(done >> ZC_HOST_UNIT_SHIFT), state);
-    return done == span_of(r) ? ZC_VERDICT_DONE : ZC_VERDICT_REFUSED;
+    return done == span_of(r) ? ZC_EFFECT_DONE : ZC_EFFECT_REFUSED;
 }
 
-static enum zc_verdict part(struct zc_coherent *c, const struct run *r, bool copy)
+static enum zc_effect part(struct zc_coherent *c, const struct run *r, bool copy)
 {
     size_t done = zc_view_part(address_of(c, r->first), span_of(r), copy);
     c->parted += done >> ZC_HOST_UNIT_SHIFT;
     return settle(c, r, done, ZC_PAGE_APART);
 }
 
-static enum zc_verdict merge(struct zc_coherent *c, const struct run *r)
+static enum zc_effect merge(struct zc_coherent *c, const struct run *r)
 {
     size_t done = zc_view_merge(address_of(c, r->first), span_of(r));
     c->merged += done >> ZC_HOST_UNIT_SHIFT;
     return settle(c, r, done, ZC_PAGE_SAME);
 }
 
-static enum zc_verdict aside(struct zc_coherent *c, const struct run *r)
+static enum zc_effect aside(struct zc_coherent *c, const struct run *r)
 {
     struct zc_page_back kept[1];
     bool one = r->end - r->first == 1;
     if (one)
         kept[0] = c->back[r->first];
-    enum zc_verdict v =
+    enum zc_effect v =
         settle(c, r, zc_view_aside(address_of(c, r->first), span_of(r)), ZC_PAGE_AWAY);
     if (one)
         c->back[r->first] = kept[0];
     return v;
 }
 
-static enum zc_verdict protect(struct zc_coherent *c, const struct run *r, int protection,
+static enum zc_effect protect(struct zc_coherent *c, const struct run *r, int protection,
                                enum zc_page state)
 {
     bool done = zc_view_protect(address_of(c, r->first), span_of(r), protection);
@@ -137,43 +137,43 @@ static bool zeroes(const void *memory, size_t n)
 }
 
 /* Parts pages that the CPU may write, those of zeroes without a copy. */
-static enum zc_verdict part_open(struct zc_coherent *c, const struct run *all)
+static enum zc_effect part_open(struct zc_coherent *c, const struct run *all)
 {
     if (!zc_view_protect(address_of(c, all->first), span_of(all), PROT_READ))
-        return ZC_VERDICT_REFUSED;
+        return ZC_EFFECT_REFUSED;
     for (uint32_t page = all->first; page < all->end;) {
         struct run r = {page, page + 1, all->state, true};
         bool empty = zeroes((void *)address_of(c, page), ZC_HOST_UNIT);
         while (r.end < all->end &&
                zeroes((void *)address_of(c, r.end), ZC_HOST_UNIT) == empty)
             r.end++;
-        enum zc_verdict v = part(c, &r, !empty);
-        if (v != ZC_VERDICT_DONE)
+        enum zc_effect v = part(c, &r, !empty);
+        if (v != ZC_EFFECT_DONE)
             return v;
         page = r.end;
     }
-    return ZC_VERDICT_DONE;
+    return ZC_EFFECT_DONE;
 }
 
 /* Applies a step to the runs of a range. */
-static enum zc_verdict each(struct zc_coherent *c, uint64_t low, uint64_t high,
-                            enum zc_verdict (*step)(struct zc_coherent *c, struct run *r,
+static enum zc_effect each(struct zc_coherent *c, uint64_t low, uint64_t high,
+                            enum zc_effect (*step)(struct zc_coherent *c, struct run *r,
                                                     uint64_t low, uint64_t high, void *arg),
                             void *arg, uint64_t *at_out)
 {
     for (uint32_t page = page_of(low); page < c->pages && start_of(page) < high;) {
         struct run r = run_at(c, page, low, high);
-        enum zc_verdict v = step(c, &r, low, high, arg);
+        enum zc_effect v = step(c, &r, low, high, arg);
         if (at_out)
             *at_out = start_of(page);
-        if (v != ZC_VERDICT_DONE)
+        if (v != ZC_EFFECT_DONE)
             return v;
         page = r.end;
     }
-    return ZC_VERDICT_DONE;
+    return ZC_EFFECT_DONE;
 }
 
-static enum zc_verdict to_device(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
+static enum zc_effect to_device(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
                                  void *arg)
 {
     struct zc_moved *moved = arg;
@@ -183,13 +183,13 @@ static enum zc_verdict to_device(struct zc_coherent *c, struct run *r, uint64_t 
     case ZC_PAGE_SAME:
         moved->elided += n;
         c->elided += r->end - r->first;
-        return r->state == ZC_PAGE_SAME ? ZC_VERDICT_DONE : protect(c, r, PROT_READ, ZC_PAGE_SAME);
+        return r->state == ZC_PAGE_SAME ? ZC_EFFECT_DONE : protect(c, r, PROT_READ, ZC_PAGE_SAME);
     case ZC_PAGE_APART:
         zc_workers_copy((void *)(c->base + start + zc_view_shadow), (void *)(c->base + start), n);
         moved->copied += n;
-        return r->whole && !c->cold ? merge(c, r) : ZC_VERDICT_DONE;
+        return r->whole && !c->cold ? merge(c, r) : ZC_EFFECT_DONE;
     default:
-        return ZC_VERDICT_CONFLICT;
+        return ZC_EFFECT_CONFLICT;
     }
 }
 
@@ -211,7 +211,7 @@ static bool note_back(struct zc_coherent *c, uint32_t page, uint64_t low, uint64
     return b->low == 0 && b->high >= end - start;
 }
 
-static enum zc_verdict to_host(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
+static enum zc_effect to_host(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
                                void *arg)
 {
     struct zc_moved *moved = arg;
@@ -222,55 +222,55 @@ static enum zc_verdict to_host(struct zc_coherent *c, struct run *r, uint64_t lo
     if (r->state == ZC_PAGE_APART && (c->cold || !whole)) {
         zc_workers_copy((void *)(c->base + start), (void *)(c->base + start + zc_view_shadow), n);
         moved->copied += n;
-        return ZC_VERDICT_DONE;
+        return ZC_EFFECT_DONE;
     }
     moved->elided += n;
     c->elided += r->end - r->first;
     if (lost && !whole)
         whole = note_back(c, r->first, low, high);
     if (!whole || r->state == ZC_PAGE_ALONE || r->state == ZC_PAGE_SAME)
-        return ZC_VERDICT_DONE;
+        return ZC_EFFECT_DONE;
     return r->state == ZC_PAGE_AHEAD ? protect(c, r, PROT_READ, ZC_PAGE_SAME) : merge(c, r);
 }
 
-static enum zc_verdict host_read(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
+static enum zc_effect host_read(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
                                  void *arg)
 {
     (void)c, (void)low, (void)high, (void)arg;
     bool lost = r->state == ZC_PAGE_AHEAD || r->state == ZC_PAGE_AWAY;
-    return lost ? ZC_VERDICT_CONFLICT : ZC_VERDICT_DONE;
+    return lost ? ZC_EFFECT_CONFLICT : ZC_EFFECT_DONE;
 }
 
-static enum zc_verdict host_write(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
+static enum zc_effect host_write(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
                                   void *arg)
 {
     (void)low, (void)high, (void)arg;
     if (r->state == ZC_PAGE_SAME)
         return part(c, r, !r->whole);
     if (r->state == ZC_PAGE_ALONE || r->state == ZC_PAGE_APART)
-        return ZC_VERDICT_DONE;
+        return ZC_EFFECT_DONE;
     if (!r->whole)
-        return ZC_VERDICT_CONFLICT;
+        return ZC_EFFECT_CONFLICT;
     if (r->state == ZC_PAGE_AHEAD) {
-        enum zc_verdict v = aside(c, r);
-        if (v != ZC_VERDICT_DONE)
+        enum zc_effect v = aside(c, r);
+        if (v != ZC_EFFECT_DONE)
             return v;
         r->state = ZC_PAGE_AWAY;
     }
     return protect(c, r, ZC_VIEW_OPEN, ZC_PAGE_APART);
 }
 
-static enum zc_verdict device_read(struct zc_coherent *c, struct run *r, uint64_t low,
+static enum zc_effect device_read(struct zc_coherent *c, struct run *r, uint64_t low,
                                    uint64_t high, void *arg)
 {
     (void)low, (void)high, (void)arg;
     if (r->state != ZC_PAGE_AHEAD)
-        return ZC_VERDICT_DONE;
+        return ZC_EFFECT_DONE;
     r->end = r->first + 1; /* What was noted of each page is kept. */
     return aside(c, r);
 }
 
-static enum zc_verdict device_write(struct zc_coherent *c, struct run *r, uint64_t low,
+static enum zc_effect device_write(struct zc_coherent *c, struct run *r, uint64_t low,
                                     uint64_t high, void *arg)
 {
     if (r->state == ZC_PAGE_ALONE)
@@ -278,7 +278,7 @@ static enum zc_verdict device_write(struct zc_coherent *c, struct run *r, uint64
     return r->state == ZC_PAGE_SAME ? part(c, r, true) : device_read(c, r, low, high, arg);
 }
 
-static enum zc_verdict launch(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
+static enum zc_effect launch(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
                               void *arg)
 {
     (void)low, (void)high, (void)arg;
@@ -290,19 +290,19 @@ static enum zc_verdict launch(struct zc_coherent *c, struct run *r, uint64_t low
     case ZC_PAGE_AHEAD:
     case ZC_PAGE_AWAY:
         memset(&c->back[r->first], 0, (r->end - r->first) * sizeof(c->back[0]));
-        return ZC_VERDICT_DONE;
+        return ZC_EFFECT_DONE;
     default:
-        return ZC_VERDICT_DONE;
+        return ZC_EFFECT_DONE;
     }
 }
 
-static enum zc_verdict cool(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
+static enum zc_effect cool(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
                             void *arg)
 {
     (void)low, (void)high, (void)arg;
     if (r->state == ZC_PAGE_ALONE)
         return part_open(c, r);
-    return r->state == ZC_PAGE_SAME ? part(c, r, true) : ZC_VERDICT_DONE;
+    return r->state == ZC_PAGE_SAME ? part(c, r, true) : ZC_EFFECT_DONE;
 }
 
 static uint64_t whole(const struct zc_coherent *c)
@@ -310,39 +310,39 @@ static uint64_t whole(const struct zc_coherent *c)
     return start_of(c->pages);
 }
 
-enum zc_verdict zc_coherent_to_device(struct zc_coherent *c, uint64_t low, uint64_t high,
+enum zc_effect zc_coherent_to_device(struct zc_coherent *c, uint64_t low, uint64_t high,
                                       struct zc_moved *moved, uint64_t *at_out)
 {
     return each(c, low, high, to_device, moved, at_out);
 }
 
-enum zc_verdict zc_coherent_to_host(struct zc_coherent *c, uint64_t low, uint64_t high,
+enum zc_effect zc_coherent_to_host(struct zc_coherent *c, uint64_t low, uint64_t high,
                                     struct zc_moved *moved, uint64_t *at_out)
 {
     return each(c, low, high, to_host, moved, at_out);
 }
 
-enum zc_verdict zc_coherent_host(struct zc_coherent *c, uint64_t low, uint64_t high, bool write,
+enum zc_effect zc_coherent_host(struct zc_coherent *c, uint64_t low, uint64_t high, bool write,
                                  uint64_t *at_out)
 {
     return c->device ? each(c, low, high, write ? host_write : host_read, NULL, at_out)
-                     : ZC_VERDICT_DONE;
+                     : ZC_EFFECT_DONE;
 }
 
-enum zc_verdict zc_coherent_device(struct zc_coherent *c, uint64_t low, uint64_t high, bool write,
+enum zc_effect zc_coherent_device(struct zc_coherent *c, uint64_t low, uint64_t high, bool write,
                                    uint64_t *at_out)
 {
     return c->host ? each(c, low, high, write ? device_write : device_read, NULL, at_out)
-                   : ZC_VERDICT_DONE;
+                   : ZC_EFFECT_DONE;
 }
 
-enum zc_verdict zc_coherent_launch(struct zc_coherent *c)
+enum zc_effect zc_coherent_launch(struct zc_coherent *c)
 {
     __atomic_store_n(&c->noted, false, __ATOMIC_RELEASE);
-    return c->host && c->writable ? each(c, 0, whole(c), launch, NULL, NULL) : ZC_VERDICT_DONE;
+    return c->host && c->writable ? each(c, 0, whole(c), launch, NULL, NULL) : ZC_EFFECT_DONE;
 }
 
-enum zc_verdict zc_coherent_cool(struct zc_coherent *c)
+enum zc_effect zc_coherent_cool(struct zc_coherent *c)
 {
     c->cold = true;
     return each(c, 0, whole(c), cool, NULL, NULL);
@@ -391,61 +391,61 @@ static struct run window_at(struct zc_coherent *c, uint32_t page)
 }
 
 /* The CPU may fault where another thread has just made the access possible. */
-static enum zc_verdict again(struct zc_coherent *c, uint32_t page, int protection)
+static enum zc_effect again(struct zc_coherent *c, uint32_t page, int protection)
 {
-    return zc_view_protect(address_of(c, page), ZC_HOST_UNIT, protection) ? ZC_VERDICT_DONE
-                                                                          : ZC_VERDICT_REFUSED;
+    return zc_view_protect(address_of(c, page), ZC_HOST_UNIT, protection) ? ZC_EFFECT_DONE
+                                                                          : ZC_EFFECT_REFUSED;
 }
 
-enum zc_verdict zc_coherent_touch(struct zc_coherent *c, uint64_t offset, bool write)
+enum zc_effect zc_coherent_touch(struct zc_coherent *c, uint64_t offset, bool write)
 {
     uint32_t page = page_of(offset);
     switch ((enum zc_page)c->state[page]) {
     case ZC_PAGE_SAME:
         if (write) {
             struct run r = window_at(c, page);
-            enum zc_verdict v = part(c, &r, true);
-            return c->state[page] == ZC_PAGE_APART ? ZC_VERDICT_DONE : v;
+            enum zc_effect v = part(c, &r, true);
+            return c->state[page] == ZC_PAGE_APART ? ZC_EFFECT_DONE : v;
         }
         return again(c, page, PROT_READ);
     case ZC_PAGE_ALONE:
     case ZC_PAGE_APART:
         return again(c, page, ZC_VIEW_OPEN);
     default:
-        return ZC_VERDICT_CONFLICT;
+        return ZC_EFFECT_CONFLICT;
     }
 }
 
-enum zc_verdict zc_coherent_reveal(struct zc_coherent *c, uint64_t offset)
+enum zc_effect zc_coherent_reveal(struct zc_coherent *c, uint64_t offset)
 {
     struct run r = {page_of(offset), page_of(offset) + 1, (enum zc_page)c->state[page_of(offset)],
                     true};
     if (r.state == ZC_PAGE_AHEAD)
         return protect(c, &r, PROT_READ, ZC_PAGE_SAME);
-    return r.state == ZC_PAGE_AWAY ? merge(c, &r) : ZC_VERDICT_DONE;
+    return r.state == ZC_PAGE_AWAY ? merge(c, &r) : ZC_EFFECT_DONE;
 }
 
-enum zc_verdict zc_coherent_join(struct zc_coherent *c, bool written)
+enum zc_effect zc_coherent_join(struct zc_coherent *c, bool written)
 {
     struct run all = {0, c->pages, ZC_PAGE_ALONE, true};
     if (written) {
-        enum zc_verdict v = part(c, &all, false);
-        if (v != ZC_VERDICT_DONE)
+        enum zc_effect v = part(c, &all, false);
+        if (v != ZC_EFFECT_DONE)
             return v;
     }
     c->host = true;
-    return ZC_VERDICT_DONE;
+    return ZC_EFFECT_DONE;
 }
 
-static enum zc_verdict leave_to_device(struct zc_coherent *c, struct run *r, uint64_t low,
+static enum zc_effect leave_to_device(struct zc_coherent *c, struct run *r, uint64_t low,
                                        uint64_t high, void *arg)
 {
     (void)low, (void)high, (void)arg;
     bool there = r->state == ZC_PAGE_APART || r->state == ZC_PAGE_AWAY;
-    if (there && c->device && merge(c, r) == ZC_VERDICT_DONE)
+    if (there && c->device && merge(c, r) == ZC_EFFECT_DONE)
         r->state = ZC_PAGE_SAME;
     protect(c, r, ZC_VIEW_OPEN, ZC_PAGE_ALONE);
-    return ZC_VERDICT_DONE;
+    return ZC_EFFECT_DONE;
 }
 
 void zc_coherent_host_gone(struct zc_coherent *c)
@@ -454,17 +454,17 @@ void zc_coherent_host_gone(struct zc_coherent *c)
     c->host = false;
 }
 
-static enum zc_verdict leave_to_host(struct zc_coherent *c, struct run *r, uint64_t low,
+static enum zc_effect leave_to_host(struct zc_coherent *c, struct run *r, uint64_t low,
                                      uint64_t high, void *arg)
 {
     bool reveal = *(const bool *)arg;
     (void)low, (void)high;
-    if (r->state == ZC_PAGE_AWAY && reveal && merge(c, r) == ZC_VERDICT_DONE)
+    if (r->state == ZC_PAGE_AWAY && reveal && merge(c, r) == ZC_EFFECT_DONE)
         r->state = ZC_PAGE_SAME;
     if (r->state == ZC_PAGE_APART || r->state == ZC_PAGE_AWAY)
         zc_view_forget(address_of(c, r->first), span_of(r));
     bool lost = (r->state == ZC_PAGE_AHEAD && !reveal) || r->state == ZC_PAGE_AWAY;
-    return lost ? ZC_VERDICT_DONE : protect(c, r, ZC_VIEW_OPEN, ZC_PAGE_ALONE);
+    return lost ? ZC_EFFECT_DONE : protect(c, r, ZC_VIEW_OPEN, ZC_PAGE_ALONE);
 }
 
 void zc_coherent_device_gone(struct zc_coherent *c, bool reveal)

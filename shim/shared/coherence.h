@@ -50,10 +50,10 @@ enum zc_page { ZC_PAGE_ALONE, ZC_PAGE_SAME, ZC_PAGE_APART, ZC_PAGE_AHEAD, ZC_PAG
                ZC_PAGE_STATES };
 
 /* What an event comes to. */
-enum zc_verdict {
-    ZC_VERDICT_DONE,
-    ZC_VERDICT_CONFLICT, /* See above; nothing was changed on the page that has it. */
-    ZC_VERDICT_REFUSED,  /* The kernel gives no memory or no mappings for what must be done. */
+enum zc_effect {
+    ZC_EFFECT_DONE,
+    ZC_EFFECT_CONFLICT, /* See above; nothing was changed on the page that has it. */
+    ZC_EFFECT_REFUSED,  /* The kernel gives no memory or no mappings for what must be done. */
 };
 
 /* The part of an AHEAD or AWAY page that was copied back, in bytes from the page's beginning. */
@@ -90,18 +90,18 @@ struct zc_moved {
  * done; *at_out, where it is given, is that page's beginning. */
 
 /* The CPU faulted at an offset.  DONE: it may try again. */
-enum zc_verdict zc_coherent_touch(struct zc_coherent *c, uint64_t offset, bool write);
+enum zc_effect zc_coherent_touch(struct zc_coherent *c, uint64_t offset, bool write);
 
 /* cudaMemcpy from h to d and from d to h at the same offset. */
-enum zc_verdict zc_coherent_to_device(struct zc_coherent *c, uint64_t low, uint64_t high,
+enum zc_effect zc_coherent_to_device(struct zc_coherent *c, uint64_t low, uint64_t high,
                                       struct zc_moved *moved, uint64_t *at_out);
-enum zc_verdict zc_coherent_to_host(struct zc_coherent *c, uint64_t low, uint64_t high,
+enum zc_effect zc_coherent_to_host(struct zc_coherent *c, uint64_t low, uint64_t high,
                                     struct zc_moved *moved, uint64_t *at_out);
 
 /* Before something else reads or writes h at its address, or d at its alias. */
-enum zc_verdict zc_coherent_host(struct zc_coherent *c, uint64_t low, uint64_t high, bool write,
+enum zc_effect zc_coherent_host(struct zc_coherent *c, uint64_t low, uint64_t high, bool write,
                                  uint64_t *at_out);
-enum zc_verdict zc_coherent_device(struct zc_coherent *c, uint64_t low, uint64_t high, bool write,
+enum zc_effect zc_coherent_device(struct zc_coherent *c, uint64_t low, uint64_t high, bool write,
                                    uint64_t *at_out);
 
 /* Where the CPU reaches d at an offset, after zc_coherent_device(); and how far from there on in
@@ -113,16 +113,16 @@ uintptr_t zc_coherent_alias(const struct zc_coherent *c, uint64_t offset, uint64
 bool zc_coherent_one_view(const struct zc_coherent *c, uint64_t low, uint64_t high);
 
 /* A kernel that is launched next may write d anywhere. */
-enum zc_verdict zc_coherent_launch(struct zc_coherent *c);
+enum zc_effect zc_coherent_launch(struct zc_coherent *c);
 
 /* After a conflict: d's content becomes h's on the page at an offset. */
-enum zc_verdict zc_coherent_reveal(struct zc_coherent *c, uint64_t offset);
+enum zc_effect zc_coherent_reveal(struct zc_coherent *c, uint64_t offset);
 
 /* All pages that may be parted are, so that no access of the CPU's to h ever faults again. */
-enum zc_verdict zc_coherent_cool(struct zc_coherent *c);
+enum zc_effect zc_coherent_cool(struct zc_coherent *c);
 
 /* A host block joins a device block that had none; `written`: something was put into d. */
-enum zc_verdict zc_coherent_join(struct zc_coherent *c, bool written);
+enum zc_effect zc_coherent_join(struct zc_coherent *c, bool written);
 
 /* The program freed h; d's pages are at the address. */
 void zc_coherent_host_gone(struct zc_coherent *c);

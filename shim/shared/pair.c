@@ -238,10 +238,32 @@ struct zc_shared *zc_shared_make(const struct zc_shared_want *want, const char *
     return p;
 }
 
-void zc_shared_note_block(struct zc_shared *p, const struct zc_block *block)
+void zc_shared_note_device(struct zc_shared *p, const struct zc_block *block)
 {
     p->device_id = block->id;
     p->device_site = zc_site_id(block->site);
+}
+
+void zc_shared_note_host(struct zc_shared *p, struct zc_block *block)
+{
+    p->host_id = block->id;
+    p->host_site = zc_site_id(block->site);
+    __atomic_store_n(&p->host_block, block, __ATOMIC_RELEASE);
+}
+
+bool zc_shared_resize(struct zc_extent *e, size_t size)
+{
+    struct zc_shared *p = __atomic_load_n(&e->shared, __ATOMIC_ACQUIRE);
+    struct zc_shared_hold hold;
+    if (!p || !zc_hostheap_mine(e))
+        return true;
+    if (!zc_shared_lock(p, &hold))
+        return false;
+    bool fits = size <= p->device_size;
+    if (fits)
+        p->pages.bytes = size;
+    zc_shared_unlock(p, &hold);
+    return fits;
 }
 
 bool zc_shared_whole(const struct zc_shared *p)
@@ -332,13 +354,13 @@ void *zc_shared_join(size_t size, uint32_t site, uint32_t nth, bool zero, struct
         return NULL;
     struct zc_extent *e = p->extent;
     void *memory = (void *)p->pages.base;
-    enum zc_verdict v = p->pages.device ? zc_coherent_join(&p->pages, p->written)
-                                        : ZC_VERDICT_REFUSED;
+    enum zc_effect v = p->pages.device ? zc_coherent_join(&p->pages, p->written)
+                                        : ZC_EFFECT_REFUSED;
     p->pages.bytes = size;
     bool dirty = !p->written;
     zc_shared_unlock(p, &hold);
     __atomic_fetch_sub(&waiting, 1, __ATOMIC_RELEASE);
-    if (v != ZC_VERDICT_DONE)
+    if (v != ZC_EFFECT_DONE)
         return NULL;
     *slot_out = zc_hostheap_occupy(e, size);
     if (zero && dirty)

@@ -66,8 +66,9 @@ struct zc_shared_want {
  * registered yet.  NULL with the reason in *why. */
 struct zc_shared *zc_shared_make(const struct zc_shared_want *want, const char **why);
 
-/* The device block is entered in the ledger, as `block`. */
-void zc_shared_note_block(struct zc_shared *pair, const struct zc_block *block);
+/* The blocks are entered in the ledger. */
+void zc_shared_note_device(struct zc_shared *pair, const struct zc_block *block);
+void zc_shared_note_host(struct zc_shared *pair, struct zc_block *block);
 
 /* The program frees the device block.  The driver knows nothing of the extent any more, unless its
  * registration may stay as that of a pinned block. */
@@ -82,6 +83,10 @@ bool zc_shared_whole(const struct zc_shared *pair);
  */
 void *zc_shared_join(size_t size, uint32_t site, uint32_t nth, bool zero,
                      struct zc_slot **slot_out);
+
+/* The host block of an extent is to be `size` bytes long.  False where it lives in a pair that this
+ * does not fit into. */
+bool zc_shared_resize(struct zc_extent *extent, size_t size);
 
 /* The program frees the host block of an extent that has a pair.  Before zc_hostheap_put(). */
 void zc_shared_host_gone(struct zc_extent *extent);

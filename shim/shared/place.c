@@ -1,4 +1,6 @@
 /* The place `shared`: a device block that is the host block which is copied into it. */
+#include <sched.h>
+
 #include "catch/hostmem.h"
 #include "catch/life.h"
 #include "place/pages.h"
@@ -38,7 +40,12 @@ static CUresult register_pages(struct zc_shared *p)
 {
     struct zc_extent *e = p->extent;
     unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
-    bool known = __atomic_exchange_n(&e->pin, ZC_PIN_SHARED, __ATOMIC_ACQ_REL) == ZC_PIN_DONE;
+    uint32_t pin;
+    while ((pin = __atomic_load_n(&e->pin, __ATOMIC_SEQ_CST)) == ZC_PIN_MAKING ||
+           !__atomic_compare_exchange_n(&e->pin, &pin, ZC_PIN_SHARED, false, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_RELAXED))
+        sched_yield(); /* realloc(3) is about to see that the block must stay. */
+    bool known = pin == ZC_PIN_DONE;
     if (known && !p->read_only)
         return CUDA_SUCCESS;
     if (known && !zc_pinned_unregister(e))
@@ -90,7 +97,7 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
     __atomic_store_n(&e->pin, keep ? ZC_PIN_DONE : ZC_PIN_NONE, __ATOMIC_RELEASE);
     zc_shared_report(p);
     zc_shared_access_unwatch(p);
-    zc_hostmem_reveal(p);
+    zc_hostmem_unhide(p);
     zc_shared_device_gone(p);
     return result;
 }

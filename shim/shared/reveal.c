@@ -82,9 +82,9 @@ static bool show(struct zc_shared *p, uint64_t offset)
     struct zc_shared_hold hold;
     if (!zc_shared_lock(p, &hold))
         return true;
-    enum zc_verdict v = zc_coherent_reveal(&p->pages, offset);
+    enum zc_effect v = zc_coherent_reveal(&p->pages, offset);
     zc_shared_unlock(p, &hold);
-    return v == ZC_VERDICT_DONE;
+    return v == ZC_EFFECT_DONE;
 }
 
 bool zc_shared_reveal(struct zc_shared *p, uint64_t offset)

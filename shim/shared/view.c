@@ -14,7 +14,6 @@
 /* Threads are started from here on; below, and so in all signal handlers, the caller copies. */
 #define THREADS_FROM ((size_t)64 << 20)
 
-uintptr_t zc_view_shadow;
 static uintptr_t nursery; /* Distance from an address in the heap to where its own page is made. */
 
 /* Addresses that nobody else gets, without memory. */

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
+#include "ledger/block.h"
+
 /*
  * The GPU's page table holds a registered page by itself.  What the CPU finds at the page's address
  * can be protected, replaced and moved, and the GPU does not notice.  Every page of the host heap
@@ -22,7 +24,7 @@
 bool zc_view_open(const char **why);
 
 /* Distance from an address in the heap to its shadow; 0 before zc_view_open().  Modulo 2^64. */
-extern uintptr_t zc_view_shadow;
+#define zc_view_shadow zc_block_shadow
 
 /* Protection of pages that the CPU may read and write. */
 #define ZC_VIEW_OPEN (PROT_READ | PROT_WRITE)

@@ -303,3 +303,20 @@ place = $place, device" "$file"
         [[ $(moved_by_kind "$BATS_TEST_TMPDIR/referee.jsonl") == *"HtoD Pinned Device"* ]]
     done
 }
+
+@test "a transfer that libzc sends in parts is as many copies as the driver makes of it" {
+    for s in others order; do
+        referee "$PARALLEL" "$PROGRAMS/host_copies" "$s"
+    done
+    referee "$PINNED" "$PROGRAMS/host_copies" many
+    [[ $(moved_by_kind "$BATS_TEST_TMPDIR/referee.jsonl") == *"HtoD Pinned Device"* ]]
+    ZC_LOG_LEVEL=events referee "$PARALLEL" "$PROGRAMS/host_copies" others
+    python3 - "$BATS_TEST_TMPDIR/referee.jsonl" <<'PY'
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+moved = [l for l in lines if l["type"] == "transfer" and l["outcome"] == "moved"]
+assert max(l["driver_copies"] for l in moved) > 1, moved
+flows = lines[-1]["moved_by_kind"]
+assert sum(l["driver_copies"] for l in moved) == sum(f["calls"] for f in flows), flows
+PY
+}

@@ -1,0 +1,285 @@
+/* Copies and sets that meet a pair. */
+#include "shared/transfer.h"
+
+#include <string.h>
+
+#include "catch/capture.h"
+#include "catch/hostmem.h"
+#include "place/copy.h"
+#include "place/stream.h"
+#include "place/workers.h"
+#include "shared/pair.h"
+#include "shared/report.h"
+#include "shared/reveal.h"
+#include "shared/route.h"
+
+bool zc_shared_resolve(struct zc_box *b)
+{
+    struct zc_shared *p = zc_shared_at(b->address);
+    if (!p || (!b->block && !zc_shared_has_host(p)))
+        return false;
+    b->pair = p;
+    b->host = zc_shared_has_host(p) &&
+              (b->side == ZC_SIDE_HOST || !__atomic_load_n(&p->pages.device, __ATOMIC_ACQUIRE));
+    if (b->host)
+        b->block = zc_hostmem_block(b->address);
+    return true;
+}
+
+/* What the driver does by itself is only right where both sides' content is the same, or where the
+ * call can only mean the device block. */
+bool zc_shared_ambiguous(const struct zc_copy *c)
+{
+    const struct zc_box *side[2] = {&c->dst, &c->src};
+    for (int i = 0; i < 2; i++)
+        if (side[i]->pair && zc_shared_has_host(side[i]->pair) && side[i]->side != ZC_SIDE_DEVICE)
+            return true;
+    return false;
+}
+
+static bool refuse(struct zc_copy *c, const struct zc_shared *p, CUresult code, const char *why)
+{
+    c->result = zc_shared_refused(p, c->fn, code, why);
+    return true;
+}
+
+static uint64_t offset_of(const struct zc_shared *p, CUdeviceptr address)
+{
+    return address - p->pages.base;
+}
+
+static CUresult answer(struct zc_copy *c, struct zc_shared *p, enum zc_effect v, uint64_t at)
+{
+    if (v == ZC_EFFECT_DONE)
+        return CUDA_SUCCESS;
+    if (v == ZC_EFFECT_REFUSED) {
+        zc_shared_stuck(p);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    __atomic_fetch_add(&p->conflicts, 1, __ATOMIC_RELAXED);
+    (void)c;
+    if (p->rule->conflict == ZC_CONFLICT_REVEAL && zc_shared_reveal_in_call(p, at))
+        return CUDA_SUCCESS;
+    zc_shared_conflict(p, ZC_CULPRIT_COPY, at);
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+/* A step of the state machine under the lock; once more after each page that was revealed. */
+typedef enum zc_effect (*step_fn)(struct zc_coherent *pages, uint64_t low, uint64_t high,
+                                   void *arg, uint64_t *at_out);
+
+static CUresult apply(struct zc_copy *c, struct zc_shared *p, step_fn step, uint64_t low,
+                      uint64_t high, void *arg)
+{
+    for (;;) {
+        struct zc_shared_hold hold;
+        uint64_t at = low;
+        if (!zc_shared_lock(p, &hold))
+            return CUDA_ERROR_INVALID_VALUE;
+        enum zc_effect v = step(&p->pages, low, high, arg, &at);
+        zc_shared_unlock(p, &hold);
+        CUresult result = answer(c, p, v, at);
+        if (v == ZC_EFFECT_DONE || result != CUDA_SUCCESS)
+            return result;
+        low = at; /* What came before is done. */
+    }
+}
+
+static enum zc_effect step_in(struct zc_coherent *pages, uint64_t low, uint64_t high, void *arg,
+                               uint64_t *at_out)
+{
+    if (zc_coherent_cooling(pages)) {
+        enum zc_effect v = zc_coherent_cool(pages);
+        if (v != ZC_EFFECT_DONE)
+            return v;
+    }
+    return zc_coherent_to_device(pages, low, high, arg, at_out);
+}
+
+static enum zc_effect step_out(struct zc_coherent *pages, uint64_t low, uint64_t high, void *arg,
+                                uint64_t *at_out)
+{
+    return zc_coherent_to_host(pages, low, high, arg, at_out);
+}
+
+static enum zc_effect step_host(struct zc_coherent *pages, uint64_t low, uint64_t high, void *arg,
+                                 uint64_t *at_out)
+{
+    return zc_coherent_host(pages, low, high, *(const bool *)arg, at_out);
+}
+
+static enum zc_effect step_device(struct zc_coherent *pages, uint64_t low, uint64_t high,
+                                   void *arg, uint64_t *at_out)
+{
+    return zc_coherent_device(pages, low, high, *(const bool *)arg, at_out);
+}
+
+/* Between the two sides of one pair, at the same offset. */
+static CUresult between(struct zc_copy *c, CUdeviceptr address, size_t n)
+{
+    struct zc_shared *p = c->dst.pair;
+    struct zc_moved moved = {0, 0};
+    uint64_t low = offset_of(p, address);
+    CUresult result = apply(c, p, c->src.host ? step_in : step_out, low, low + n, &moved);
+    c->part[ZC_ELIDED] += moved.elided;
+    c->part[ZC_CPU] += moved.copied;
+    return result;
+}
+
+/* Makes a side's bytes accessible before something else reads or writes them. */
+static CUresult prepare(struct zc_copy *c, struct zc_box *b, CUdeviceptr address, size_t n,
+                        bool write)
+{
+    if (!b->pair)
+        return CUDA_SUCCESS;
+    uint64_t low = offset_of(b->pair, address);
+    if (write && !b->host)
+        b->pair->written = true;
+    return apply(c, b->pair, b->host ? step_host : step_device, low, low + n, &write);
+}
+
+static bool same_place(const struct zc_copy *c, CUdeviceptr dst, CUdeviceptr src)
+{
+    return c->dst.pair && c->dst.pair == c->src.pair && c->dst.host != c->src.host && dst == src;
+}
+
+static CUresult line(struct zc_copy *c, CUdeviceptr dst, CUdeviceptr src, size_t n)
+{
+    if (same_place(c, dst, src))
+        return between(c, dst, n);
+    if (c->dst.pair && !c->dst.host && zc_hostheap_block(src) && c->src.side == ZC_SIDE_HOST)
+        zc_shared_mismatch(c->dst.pair, (void *)src);
+    CUresult result = prepare(c, &c->src, src, n, false);
+    if (result == CUDA_SUCCESS)
+        result = prepare(c, &c->dst, dst, n, true);
+    return result == CUDA_SUCCESS ? zc_shared_route(c, dst, src, n) : result;
+}
+
+/* Rows that lie one behind the other on both sides are one line. */
+static bool dense(const struct zc_copy *c)
+{
+    const size_t *e = c->extent;
+    return (e[1] < 2 || (c->dst.pitch == e[0] && c->src.pitch == e[0])) &&
+           (e[2] < 2 || (c->dst.slice == e[0] * e[1] && c->src.slice == e[0] * e[1]));
+}
+
+static CUresult box(struct zc_copy *c)
+{
+    CUresult result = CUDA_SUCCESS;
+    if (!c->boxed || dense(c))
+        return line(c, c->dst.address, c->src.address, c->bytes);
+    for (size_t z = 0; z < c->extent[2]; z++)
+        for (size_t y = 0; y < c->extent[1] && result == CUDA_SUCCESS; y++)
+            result = line(c, c->dst.address + z * c->dst.slice + y * c->dst.pitch,
+                          c->src.address + z * c->src.slice + y * c->src.pitch, c->extent[0]);
+    return result;
+}
+
+static void fill(char *to, size_t n, unsigned value, uint8_t unit)
+{
+    if (unit == 1) {
+        memset(to, (int)value, n);
+        return;
+    }
+    for (size_t at = 0; at < n; at += unit)
+        memcpy(to + at, &value, unit); /* Little-endian, as all that CUDA runs on. */
+}
+
+/* The device block's bytes are set where the CPU finds them. */
+static CUresult set_line(struct zc_copy *c, CUdeviceptr dst, size_t n)
+{
+    struct zc_shared *p = c->dst.pair;
+    uint64_t low = offset_of(p, dst), high = low + n, end;
+    CUresult result = prepare(c, &c->dst, dst, n, true);
+    for (; result == CUDA_SUCCESS && low < high; low = end) {
+        uintptr_t at = zc_coherent_alias(&p->pages, low, high, &end);
+        fill((char *)at, end - low, c->value, c->unit);
+    }
+    c->part[ZC_CPU] += result == CUDA_SUCCESS ? n : 0;
+    return result;
+}
+
+static CUresult set(struct zc_copy *c)
+{
+    CUresult result = CUDA_SUCCESS;
+    if (!c->dst.pitch || c->extent[1] < 2)
+        return set_line(c, c->dst.address, c->bytes);
+    for (size_t y = 0; y < c->extent[1] && result == CUDA_SUCCESS; y++)
+        result = set_line(c, c->dst.address + y * c->dst.pitch, c->extent[0]);
+    return result;
+}
+
+/* A copy to the device of pages that are all one has nothing to wait for either: nothing that is
+ * still to run on the stream writes them. */
+static bool nothing_to_do(const struct zc_copy *c)
+{
+    const struct zc_shared *p = c->dst.pair;
+    return c->async && c->linear && same_place(c, c->dst.address, c->src.address) && c->src.host &&
+           __atomic_load_n(&p->pages.count[ZC_PAGE_SAME], __ATOMIC_ACQUIRE) == p->pages.pages;
+}
+
+static void note_elision(struct zc_copy *c)
+{
+    struct zc_shared *p = c->dst.pair ? c->dst.pair : c->src.pair;
+    __atomic_fetch_add(&p->elided_bytes, c->part[ZC_ELIDED], __ATOMIC_RELAXED);
+    if (c->part[ZC_ELIDED] == c->bytes)
+        __atomic_fetch_add(&p->elided_copies, 1, __ATOMIC_RELAXED);
+}
+
+/* While a stream is captured nothing happens that could be done here, and the driver may only be
+ * left alone with device blocks and other device memory. */
+static bool captured(struct zc_copy *c)
+{
+    const struct zc_shared *p = c->dst.pair ? c->dst.pair : c->src.pair;
+    bool host = (c->dst.pair && c->dst.host) || (c->src.pair && c->src.host);
+    bool other = !c->set && ((!c->dst.pair && zc_copy_cpu_side(&c->dst)) ||
+                             (!c->src.pair && zc_copy_cpu_side(&c->src)));
+    if (host || other || zc_shared_ambiguous(c))
+        return refuse(c, p, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                      "a stream is being captured, and the copy needs the host block or the CPU");
+    return false;
+}
+
+static bool unclear(const struct zc_box *b)
+{
+    return b->pair && b->side == ZC_SIDE_ANY && zc_shared_has_host(b->pair);
+}
+
+/* Arrays have no address: the driver does the copy, and sees what the GPU sees. */
+static bool by_driver(struct zc_copy *c)
+{
+    struct zc_box *b = c->dst.pair ? &c->dst : &c->src;
+    uint64_t low = offset_of(b->pair, b->address);
+    if (b->host && !zc_coherent_one_view(&b->pair->pages, low, low + b->span))
+        return refuse(c, b->pair, CUDA_ERROR_INVALID_VALUE,
+                      "the host block lies apart, and arrays are copied by the driver");
+    c->result = prepare(c, b, b->address, b->span, b == &c->dst);
+    return c->result != CUDA_SUCCESS;
+}
+
+bool zc_shared_copy(struct zc_copy *c)
+{
+    if (unclear(&c->dst) || unclear(&c->src))
+        return refuse(c, c->dst.pair ? c->dst.pair : c->src.pair, CUDA_ERROR_INVALID_VALUE,
+                      "the call leaves open which of the two it means (cudaMemcpyDefault)");
+    if (zc_capture_any())
+        return captured(c);
+    c->split = true;
+    c->part[ZC_MOVED] = c->part[ZC_CPU] = c->part[ZC_ELIDED] = 0;
+    if (nothing_to_do(c)) {
+        c->part[ZC_ELIDED] = c->bytes;
+        note_elision(c);
+        return true;
+    }
+    c->result = zc_stream_drain(c->stream, c->flavour);
+    if (c->result != CUDA_SUCCESS)
+        return true;
+    if (!c->set && !c->linear && !c->boxed) {
+        c->part[ZC_MOVED] = c->bytes;
+        return by_driver(c);
+    }
+    c->result = c->set ? set(c) : box(c);
+    if (c->result == CUDA_SUCCESS)
+        note_elision(c);
+    return true;
+}

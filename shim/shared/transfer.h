@@ -1,0 +1,24 @@
+/* Copies and sets that meet a pair. */
+#ifndef ZC_SHARED_TRANSFER_H
+#define ZC_SHARED_TRANSFER_H
+
+#include "catch/describe.h"
+
+/*
+ * Finds the pair that a side lies in.  Both blocks of a pair have one address, so what the call
+ * says of the side decides which one is meant.  False when there is no pair.
+ */
+bool zc_shared_resolve(struct zc_box *box);
+
+/* True when a copy of two sides may be meant to touch a host block that lives in a pair. */
+bool zc_shared_ambiguous(const struct zc_copy *c);
+
+/*
+ * Carries a transfer out that meets a pair: by the pages' states where it goes from one side to the
+ * other, by the CPU or the driver from and to where each side's content is otherwise.  In the order
+ * of its stream, and finished when the call returns.  False when the driver does it exactly as
+ * asked; else c->result.
+ */
+bool zc_shared_copy(struct zc_copy *c);
+
+#endif
