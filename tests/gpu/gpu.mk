@@ -1,6 +1,6 @@
 # Builds what the tests on a real GPU need beside the library and the programs of kernels/: the
-# referee, and the programs that write down what a driver answers and what hardware does.  Included by the top Makefile,
-# which sets CC, CFLAGS, CUDA_HOME, WARNINGS and B.
+# referee, and the programs that write down what a driver answers and what hardware does.
+# Included by the top Makefile, which sets CC, CFLAGS, CUDA_HOME, NVCC, WARNINGS and B.
 
 GPU_TEST_FLAGS = -std=gnu11 -pthread $(CFLAGS) $(WARNINGS) -isystem $(CUDA_HOME)/include \
                  -isystem $(CUDA_HOME)/extras/CUPTI/include

@@ -8,10 +8,10 @@
  *
  * Pinned host memory (registered, or from the driver) has two mappings, the CPU's and the GPU's, as
  * on hardware: copies, sets and kernels that ask sim_gpu_pointer take the GPU's, host functions the
- * CPU's. Not so on hardware: madvise(MADV_DONTNEED) by the CPU discards nothing while the memory is
+ * CPU's. Not as on hardware: madvise(MADV_DONTNEED) by the CPU discards nothing while the memory is
  * registered, a child that was made without fork's handlers (a bare clone) writes to its parent's
- * pages, and a system call that writes to private memory while another thread registers it, or takes
- * that back, can fail with EFAULT.
+ * pages, and a system call that writes to memory while another thread registers or unregisters it
+ * can fail with EFAULT.
  */
 #ifndef SIM_H
 #define SIM_H

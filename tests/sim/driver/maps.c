@@ -1,9 +1,12 @@
-/* Reads /proc/self/maps (proc(5)): "start-end rwxp offset device inode name" a line. */
+/* Reads /proc/self/maps (proc(5)): "start-end rwxp offset device inode name" a line, or one mapping
+ * by the ioctl PROCMAP_QUERY. */
 #define _GNU_SOURCE
 #include "maps.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -84,6 +87,13 @@ static bool list_add(struct buffer *list, struct sim_mapping m, uintptr_t from, 
     return true;
 }
 
+static void hand_over(struct sim_maps *out, const struct buffer *list)
+{
+    out->items = (void *)list->bytes;
+    out->count = list->used / sizeof(struct sim_mapping);
+    out->bytes = list->capacity;
+}
+
 bool sim_maps_read(struct sim_maps *out, uintptr_t from, uintptr_t to)
 {
     struct buffer text = {0}, list = {0};
@@ -100,9 +110,67 @@ bool sim_maps_read(struct sim_maps *out, uintptr_t from, uintptr_t to)
     buffer_free(&text);
     if (!fine)
         buffer_free(&list);
-    *out = (struct sim_maps){fine ? (void *)list.bytes : NULL,
-                             fine ? list.used / sizeof(struct sim_mapping) : 0, list.capacity};
+    hand_over(out, fine ? &list : &(struct buffer){0});
     return fine;
+}
+
+/* struct procmap_query of linux/fs.h, which older headers lack. */
+struct query {
+    uint64_t size;               /* of this struct */
+    uint64_t flags;              /* QUERY_NEXT */
+    uint64_t address;            /* asked for */
+    uint64_t start, end;         /* answer: the mapping, */
+    uint64_t rights;             /* QUERY_READ ... QUERY_SHARED, */
+    uint64_t page_size;          /* its pages, */
+    uint64_t offset;             /* its place in the file, */
+    uint64_t file;               /* the inode */
+    uint32_t major, minor;       /* and its device */
+    uint32_t name_size, id_size; /* 0: not asked for */
+    uint64_t name, id;           /* likewise */
+};
+
+#define QUERY _IOWR('f', 17, struct query)
+#define QUERY_READ 1
+#define QUERY_WRITE 2
+#define QUERY_EXEC 4
+#define QUERY_SHARED 8
+#define QUERY_NEXT 16 /* the mapping at the address, or the first behind it */
+
+static struct sim_mapping mapping_of(const struct query *q)
+{
+    struct sim_mapping m = {.start = q->start, .end = q->end, .file = q->file};
+    m.offset = q->offset;
+    m.rights = (q->rights & QUERY_READ ? PROT_READ : 0) |
+               (q->rights & QUERY_WRITE ? PROT_WRITE : 0) |
+               (q->rights & QUERY_EXEC ? PROT_EXEC : 0);
+    m.shared = (q->rights & QUERY_SHARED) != 0;
+    return m;
+}
+
+bool sim_maps_ask(struct sim_maps *out, uintptr_t from, uintptr_t to)
+{
+    struct buffer list = {0};
+    bool fine = true;
+    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    for (uintptr_t at = from; fine && at < to;) {
+        struct query q = {.size = sizeof q, .flags = QUERY_NEXT, .address = at};
+        if (ioctl(fd, QUERY, &q) != 0) {
+            fine = errno == ENOENT;
+            break;
+        }
+        if (q.start >= to)
+            break;
+        fine = list_add(&list, mapping_of(&q), from, to);
+        at = q.end;
+    }
+    if (fd >= 0)
+        close(fd);
+    if (fine) {
+        hand_over(out, &list);
+        return true;
+    }
+    buffer_free(&list);
+    return sim_maps_read(out, from, to);
 }
 
 void sim_maps_free(struct sim_maps *maps)

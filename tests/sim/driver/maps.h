@@ -27,9 +27,13 @@ struct sim_maps {
 /* The name that files of views have in /proc/self/maps behind "/memfd:". */
 #define SIM_VIEW_NAME "sim-registered"
 
-/* Lists the mappings in [from, to), cut to it. Uses no malloc, so that a forked child may call it.
- * False where the kernel has no memory or no /proc. */
+/* Lists the mappings in [from, to), cut to it. Costs as much as the process has mappings. Uses no
+ * malloc, so that a forked child may call it. False where the kernel has no memory or no /proc. */
 bool sim_maps_read(struct sim_maps *out, uintptr_t from, uintptr_t to);
+
+/* The same, but for `view`, at the cost of the mappings in the range, where the kernel can be asked
+ * for them (Linux 6.11). */
+bool sim_maps_ask(struct sim_maps *out, uintptr_t from, uintptr_t to);
 
 void sim_maps_free(struct sim_maps *maps);
 

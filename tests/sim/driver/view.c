@@ -8,6 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* From this size on a view keeps its file open, whose holes are cheaper to find than those of a
+ * mapping. */
+#define KEEP_FROM ((size_t)1 << 20)
+
 bool sim_view_any;
 
 static int file_new(struct sim_view *view, size_t bytes)
@@ -34,7 +38,7 @@ void *sim_view_alloc(struct sim_view *view, size_t bytes)
     gpu = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     if (cpu != MAP_FAILED && gpu != MAP_FAILED) {
-        *view = (struct sim_view){gpu, bytes, 0};
+        *view = (struct sim_view){.alias = gpu, .bytes = bytes, .fd = -1};
         return cpu;
     }
     if (cpu != MAP_FAILED)
@@ -73,8 +77,7 @@ static bool fill(struct sim_view *view, const struct sim_maps *maps, int fd, uin
         struct sim_swap swap = {.start = m->start,
                                 .bytes = bytes,
                                 .rights = m->rights,
-                                .source = (const char *)m->start,
-                                .target = alias,
+                                .share = true,
                                 .fd = fd,
                                 .offset = m->start - first};
         if (m->shared) {
@@ -105,17 +108,19 @@ CUresult sim_view_open(struct sim_view *view, char *first, size_t bytes, bool re
     struct sim_maps maps;
     bool own;
     int fd = -1;
-    if (!sim_maps_read(&maps, (uintptr_t)first, (uintptr_t)first + bytes))
+    if (!sim_maps_ask(&maps, (uintptr_t)first, (uintptr_t)first + bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (!may_pin(&maps, (uintptr_t)first, bytes, PROT_READ | (read_only ? 0 : PROT_WRITE), &own)) {
         sim_maps_free(&maps);
         return CUDA_ERROR_INVALID_VALUE;
     }
-    *view = (struct sim_view){0};
+    *view = (struct sim_view){.first = (uintptr_t)first, .fd = -1};
     bool fine = !own || (fd = file_new(view, bytes)) >= 0;
     fine = fine && place(view, bytes, fd) && fill(view, &maps, fd, (uintptr_t)first);
     fine = fine && (!read_only || mprotect(view->alias, bytes, PROT_READ) == 0);
-    if (fd >= 0)
+    if (bytes >= KEEP_FROM)
+        view->fd = fd;
+    else if (fd >= 0)
         close(fd);
     sim_maps_free(&maps);
     if (fine)
@@ -144,22 +149,57 @@ static bool is_alias(uintptr_t address)
     return false;
 }
 
+/* Whether the CPU has all pages of a view where they were. */
+static bool in_place(const struct sim_view *view, const struct sim_maps *maps)
+{
+    uintptr_t at = view->first;
+    for (size_t i = 0; i < maps->count; i++) {
+        const struct sim_mapping *m = &maps->items[i];
+        if (m->start != at || m->file != view->file || m->offset != at - view->first)
+            return false;
+        at = m->end;
+    }
+    return at == view->first + view->bytes;
+}
+
+/* The CPU's mappings of a view's pages, and perhaps others; *whole says that they are no others. */
+static bool find_pages(const struct sim_view *view, struct sim_maps *maps, bool *whole)
+{
+    *whole = sim_maps_ask(maps, view->first, view->first + view->bytes) && in_place(view, maps);
+    if (*whole)
+        return true;
+    sim_maps_free(maps);
+    return sim_maps_read(maps, 0, UINTPTR_MAX);
+}
+
+/* The kept descriptor, or -1 where the program closed it (closefrom(3)) and has another file there.
+ */
+static int kept_fd(const struct sim_view *view)
+{
+    struct stat s;
+    bool same = view->fd >= 0 && fstat(view->fd, &s) == 0 && s.st_ino == view->file;
+    return same ? view->fd : -1;
+}
+
 static void give_back(const struct sim_view *view)
 {
     struct sim_maps maps;
-    if (!sim_maps_read(&maps, 0, UINTPTR_MAX))
+    bool whole;
+    int fd = kept_fd(view);
+    if (!find_pages(view, &maps, &whole))
         return;
     for (size_t i = 0; i < maps.count; i++) {
         struct sim_mapping m = maps.items[i];
-        if (m.file != view->file || !m.view || m.start - (uintptr_t)view->alias < view->bytes ||
-            is_alias(m.start))
+        bool own = m.file == view->file && (whole || m.view);
+        if (!own || m.start - (uintptr_t)view->alias < view->bytes || is_alias(m.start))
             continue;
         leave_neighbours(&m);
         struct sim_swap swap = {.start = m.start,
                                 .bytes = m.end - m.start,
                                 .rights = m.rights,
-                                .source = view->alias + m.offset,
-                                .fd = -1};
+                                .fd = fd,
+                                .offset = m.offset,
+                                .source = view->alias + m.offset};
         if (swap.bytes)
             sim_swap_run(&swap);
     }
@@ -170,7 +210,15 @@ void sim_view_close(struct sim_view *view)
 {
     if (view->alias && view->file)
         give_back(view);
+    sim_view_drop(view);
+}
+
+void sim_view_drop(struct sim_view *view)
+{
+    int fd = kept_fd(view);
     if (view->alias)
         munmap(view->alias, view->bytes);
-    *view = (struct sim_view){0};
+    if (fd >= 0)
+        close(fd);
+    *view = (struct sim_view){.fd = -1};
 }

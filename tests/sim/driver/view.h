@@ -12,9 +12,12 @@
 
 /* One view. Guarded by sim_lock. */
 struct sim_view {
-    char *alias;   /* where the GPU, played by the CPU, finds the pages; NULL for no view */
-    size_t bytes;  /* whole pages */
-    uint64_t file; /* inode of the pages that were the program's own before; 0 for none */
+    char *alias;     /* where the GPU, played by the CPU, finds the pages; NULL for no view */
+    size_t bytes;    /* whole pages */
+    uintptr_t first; /* the CPU's address of the pages at the start */
+    uint64_t file;   /* inode of the pages that were the program's own before; 0 for none */
+    int fd; /* owned: that file, which the program may have closed; -1 where file is 0 or the
+               view small */
 };
 
 /* Fresh memory of `bytes` (whole pages), zeroed, for both sides; the CPU's address, or NULL where
@@ -32,6 +35,9 @@ CUresult sim_view_open(struct sim_view *view, char *first, size_t bytes, bool re
  * with the same content and rights, but for pages that another block shares. */
 void sim_view_close(struct sim_view *view);
 
+/* Ends a view and leaves the CPU's side as it is. */
+void sim_view_drop(struct sim_view *view);
+
 /* Whether this process ever had a view. */
 extern bool sim_view_any;
 
@@ -42,16 +48,16 @@ void sim_view_fork_prepare(void);
 void sim_view_fork_parent(void);
 void sim_view_fork_child(void);
 
-/* Pages that change from private to shared or back, and where their content is taken from. */
+/* Pages that change from private to shared or back, and where their content is. */
 struct sim_swap {
     uintptr_t start;    /* the CPU's first address */
     size_t bytes;       /* whole pages */
     int rights;         /* the CPU's, before and after */
-    const char *source; /* content to take; `start` itself where the pages are private */
-    char *target;       /* to private: unused. To shared: the alias, which gets the content */
-    int fd;             /* to shared: their file, else -1 */
-    uint64_t offset;    /* to shared: in the file */
-    bool failed;        /* result: the kernel refused, nothing has changed */
+    bool share;         /* to shared; else to private */
+    int fd;             /* the file; -1 to make pages private by copying from `source` */
+    uint64_t offset;    /* in the file */
+    const char *source; /* to private: another mapping of the content */
+    bool failed;        /* result: the kernel refused; what it refused is as before */
 };
 
 /* Swaps pages while other threads may use them. */

@@ -4,7 +4,6 @@
 #include "memory.h"
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 static int done[2] = {-1, -1}; /* a pipe of which the child holds one end until it is done */
@@ -27,21 +26,19 @@ void sim_view_fork_parent(void)
     close(done[0]);
 }
 
-/* Aliases serve a driver that is not there in a child. */
-static void drop_aliases(void)
+/* Views serve a driver that is not there in a child. */
+static void drop_views(void)
 {
     struct sim_block *b;
-    for (size_t i = 0; (b = sim_block_at(i)) != NULL; i++) {
+    for (size_t i = 0; (b = sim_block_at(i)) != NULL; i++)
         if (b->view.alias)
-            munmap(b->view.alias, b->view.bytes);
-        b->view.alias = NULL;
-    }
+            sim_view_drop(&b->view);
 }
 
 void sim_view_fork_child(void)
 {
     struct sim_maps maps;
-    drop_aliases();
+    drop_views();
     if (sim_view_any && sim_maps_read(&maps, 0, UINTPTR_MAX)) {
         for (size_t i = 0; i < maps.count; i++) {
             const struct sim_mapping *m = &maps.items[i];

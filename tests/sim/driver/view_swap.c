@@ -3,10 +3,12 @@
 #define _GNU_SOURCE
 #include "stream.h"
 #include "view.h"
+#include <errno.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #define PAGE ((size_t)4096)      /* what is looked at and copied at a time */
 #define STEP ((size_t)256 << 20) /* what is replaced at a time: so much memory is there twice */
@@ -33,28 +35,83 @@ bool sim_swap_fault(const siginfo_t *info)
     return true;
 }
 
-/* Copies pages to memory that is zero. Zero pages are left out, because they would take memory. */
-static void copy_pages(char *to, const char *from, size_t bytes)
+static bool is_zero(const char *page)
 {
-    for (size_t at = 0; at < bytes; at += PAGE)
-        if (from[at] != 0 || memcmp(from + at, from + at + 1, PAGE - 1) != 0)
-            memcpy(to + at, from + at, PAGE);
+    return page[0] == 0 && memcmp(page, page + 1, PAGE - 1) == 0;
+}
+
+/* The end of the run of pages from `at` on that are all zero, or all not. */
+static size_t run_end(const char *p, size_t at, size_t bytes, bool *zero)
+{
+    size_t end = at + PAGE;
+    *zero = is_zero(p + at);
+    while (end < bytes && is_zero(p + end) == *zero)
+        end += PAGE;
+    return end;
+}
+
+/* Writes pages to a file, or copies them to memory, that is zero so far. Zero pages are left out,
+ * because they would take memory. */
+static bool put_pages(int fd, uint64_t offset, char *to, const char *from, size_t bytes)
+{
+    bool zero = false, fine = true;
+    for (size_t at = 0, end; fine && at < bytes; at = end) {
+        end = run_end(from, at, bytes, &zero);
+        if (!zero && to)
+            memcpy(to + at, from + at, end - at);
+        else if (!zero)
+            fine = pwrite(fd, from + at, end - at, (off_t)(offset + at)) == (ssize_t)(end - at);
+    }
+    return fine;
+}
+
+/* Reads the parts of a file that hold data. */
+static bool get_pages(char *to, int fd, uint64_t offset, size_t bytes)
+{
+    off_t at = (off_t)offset, end = (off_t)(offset + bytes);
+    while (at < end && (at = lseek(fd, at, SEEK_DATA)) >= 0 && at < end) {
+        off_t hole = lseek(fd, at, SEEK_HOLE);
+        size_t n = (size_t)((hole < end ? hole : end) - at);
+        if (hole < 0 || pread(fd, to + (at - (off_t)offset), n, at) != (ssize_t)n)
+            return false;
+        at = hole;
+    }
+    return at >= 0 || errno == ENXIO; /* lseek(2): no data behind `at` */
 }
 
 static bool to_shared(const struct sim_swap *s, size_t at, size_t bytes)
 {
-    copy_pages(s->target + at, s->source + at, bytes);
-    return mmap((char *)s->start + at, bytes, s->rights, MAP_SHARED | MAP_FIXED, s->fd,
-                (off_t)(s->offset + at)) != MAP_FAILED;
+    char *here = (char *)s->start + at;
+    return put_pages(s->fd, s->offset + at, NULL, here, bytes) &&
+           mmap(here, bytes, s->rights, MAP_SHARED | MAP_FIXED, s->fd, (off_t)(s->offset + at)) !=
+               MAP_FAILED;
+}
+
+/* Memory to be moved to an address. Large memory is made of huge pages, which are moved whole where
+ * both addresses allow it. */
+static char *fresh_pages(size_t bytes, uintptr_t address)
+{
+    size_t room = bytes + SIM_PAGE;
+    char *p = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    size_t skip = (address - (uintptr_t)p) % SIM_PAGE;
+    if (skip)
+        munmap(p, skip);
+    munmap(p + skip + bytes, room - skip - bytes);
+    if (bytes >= SIM_PAGE)
+        madvise(p + skip, bytes, MADV_HUGEPAGE);
+    return p + skip;
 }
 
 static bool to_private(const struct sim_swap *s, size_t at, size_t bytes)
 {
-    char *fresh = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (fresh == MAP_FAILED)
+    char *fresh = fresh_pages(bytes, s->start + at);
+    if (!fresh)
         return false;
-    copy_pages(fresh, s->source + at, bytes);
-    if (mprotect(fresh, bytes, s->rights) == 0 &&
+    bool fine = s->fd >= 0 ? get_pages(fresh, s->fd, s->offset + at, bytes)
+                           : put_pages(-1, 0, fresh, s->source + at, bytes);
+    if (fine && mprotect(fresh, bytes, s->rights) == 0 &&
         mremap(fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, (char *)s->start + at) !=
             MAP_FAILED)
         return true;
@@ -68,7 +125,7 @@ static void swap_steps(struct sim_swap *s)
         size_t bytes = s->bytes - at < STEP ? s->bytes - at : STEP;
         char *step = (char *)s->start + at;
         s->failed = mprotect(step, bytes, s->rights & ~PROT_WRITE) != 0 ||
-                    !(s->fd >= 0 ? to_shared(s, at, bytes) : to_private(s, at, bytes));
+                    !(s->share ? to_shared(s, at, bytes) : to_private(s, at, bytes));
         if (s->failed)
             mprotect(step, bytes, s->rights);
     }
