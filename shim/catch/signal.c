@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "catch/io.h"
 #include "catch/real.h"
 #include "place/chain.h"
 #include "place/unblock.h"
@@ -37,9 +38,10 @@ struct zc_libc_signal zc_libc_signal = {
 static void find(void)
 {
     zc_libc_find();
+    zc_io_find();
 #define ZC_SIGNAL(name, result, params, args)                                                      \
-    __atomic_store_n(&zc_libc_signal.name,                                                         \
-                     (result(*) params)zc_real_dlsym(RTLD_NEXT, #name), __ATOMIC_RELEASE);
+    __atomic_store_n(&zc_libc_signal.name, (result(*) params)zc_real_dlsym(RTLD_NEXT, #name),      \
+                     __ATOMIC_RELEASE);
 #include "catch/signal.def"
 }
 

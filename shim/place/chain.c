@@ -30,9 +30,10 @@ static uint32_t guard; /* Held for a few instructions, with every signal blocked
 /* What one thread blocks in the program's view. */
 static __thread struct {
     bool blocked;
-    bool pending;     /* `info` waits. */
-    uint64_t witness; /* Signals whose bits in the kernel's mask confirm `blocked`; 0: none needed. */
-    siginfo_t info;   /* The first occurrence; further ones are dropped, as signal(7) says. */
+    bool pending; /* `info` waits. */
+    uint64_t
+        witness;    /* Signals whose bits in the kernel's mask confirm `blocked`; 0: none needed. */
+    siginfo_t info; /* The first occurrence; further ones are dropped, as signal(7) says. */
 } view __attribute__((tls_model("initial-exec")));
 
 static void set_mask(int how, uint64_t mask, uint64_t *old)
@@ -138,8 +139,8 @@ void zc_chain_block(uint64_t with)
     view.blocked = true;
 }
 
-/* Sends the occurrence to this thread again, as it was: the kernel lets a process say anything about
- * signals to itself (rt_sigqueueinfo(2)). */
+/* Sends the occurrence to this thread again, as it was: the kernel lets a process say anything
+ * about signals to itself (rt_sigqueueinfo(2)). */
 static void send_again(const siginfo_t *info)
 {
     syscall(SYS_rt_tgsigqueueinfo, getpid(), (pid_t)syscall(SYS_gettid), SIGSEGV, info);
@@ -170,8 +171,8 @@ static bool synchronous(const siginfo_t *info)
 }
 
 /*
- * Ends the process by the default action, with the core dump and the siginfo that it would have had:
- * a fault happens again when the handler returns, all else is sent again.
+ * Ends the process by the default action, with the core dump and the siginfo that it would have
+ * had: a fault happens again when the handler returns, all else is sent again.
  */
 static void die(const siginfo_t *info, uint64_t mask)
 {

@@ -13,7 +13,7 @@
  */
 
 /* The first word of a sigset_t, which is all that the kernel knows of it. */
-#define ZC_SIGBIT(sig) ((uint64_t)1 << ((sig) - 1))
+#define ZC_SIGBIT(sig) ((uint64_t)1 << ((sig)-1))
 static inline uint64_t zc_sigword(const sigset_t *set)
 {
     return *(const uint64_t *)(const void *)set;
@@ -29,8 +29,8 @@ extern bool zc_chain_on;
 /* Makes `handler` the kernel's action, and keeps the program's.  Once. */
 void zc_chain_start(void (*handler)(int sig, siginfo_t *info, void *context));
 
-/* sigaction(2) for SIGSEGV: returns in `old` what the program set last, and takes `act`.  Either may
- * be NULL.  Neither is touched while the record is locked. */
+/* sigaction(2) for SIGSEGV: returns in `old` what the program set last, and takes `act`.  Either
+ * may be NULL.  Neither is touched while the record is locked. */
 int zc_chain_action(const struct sigaction *act, struct sigaction *old);
 
 /* True for the action that zc_chain_start() gave to the kernel. */
@@ -41,9 +41,9 @@ bool zc_chain_ours(const struct sigaction *act);
 void zc_chain_deliver(siginfo_t *info, ucontext_t *context);
 
 /*
- * Whether the calling thread blocks SIGSEGV in the program's view; `mask` is its mask in the kernel.
- * The view is tied to a signal that was blocked together with it: where that is open again, the
- * program has left by siglongjmp(3) or from a handler, and both restored the mask.
+ * Whether the calling thread blocks SIGSEGV in the program's view; `mask` is its mask in the
+ * kernel. The view is tied to a signal that was blocked together with it: where that is open again,
+ * the program has left by siglongjmp(3) or from a handler, and both restored the mask.
  */
 bool zc_chain_blocked(uint64_t mask);
 

@@ -15,13 +15,12 @@
 
 const struct zc_fault_ops *zc_fault_ops;
 
-/* Where peek_bytes() reads, and where it goes on after a read that failed. */
+/* Where zc_fault_peek() reads, and where it goes on after a read that failed. */
 extern const char zc_peek_reads[] __attribute__((visibility("hidden")));
 extern const char zc_peek_ends[] __attribute__((visibility("hidden")));
 
-/* Bytes that could not be copied. */
-__attribute__((noinline, noclone)) static unsigned long peek_bytes(void *to, const void *from,
-                                                                   unsigned long n)
+/* The labels allow one copy of the code only. */
+__attribute__((noinline)) bool zc_fault_peek(void *to, const void *from, unsigned long n)
 {
 #if defined(__x86_64__)
     __asm__ volatile("zc_peek_reads: rep movsb\n"
@@ -41,12 +40,7 @@ __attribute__((noinline, noclone)) static unsigned long peek_bytes(void *to, con
                      :
                      : "w9", "memory");
 #endif
-    return n;
-}
-
-bool zc_fault_peek(void *to, const void *from, unsigned long n)
-{
-    return peek_bytes(to, from, n) == 0;
+    return n == 0;
 }
 
 #if defined(__x86_64__)

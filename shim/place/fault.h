@@ -18,8 +18,8 @@ struct zc_fault_ops {
     /* A thread faulted at an address of the region: true if the access may be tried again, false if
      * the fault is the program's own, whose handler then gets it. */
     bool (*fault)(uintptr_t address, bool write);
-    /* A system call is about to access [low, high), or has failed with EFAULT there: makes the pages
-     * of it that lie in the region accessible.  True if anything was changed. */
+    /* A system call is about to access [low, high), or has failed with EFAULT there: makes the
+     * pages of it that lie in the region accessible.  True if anything was changed. */
     bool (*open)(uintptr_t low, uintptr_t high, bool write);
 };
 

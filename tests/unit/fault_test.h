@@ -1,4 +1,5 @@
-/* A place for tests that protects pages of its own, and children that tell what happened to them. */
+/* A place for tests that protects pages of its own, and children that tell what happened to them.
+ */
 #ifndef TESTS_UNIT_FAULT_TEST_H
 #define TESTS_UNIT_FAULT_TEST_H
 
@@ -9,6 +10,7 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,11 @@
 #include <unistd.h>
 
 #include "place/fault.h"
+
+/* A sanitizer's library has some of the functions that libzc stands in front of, and comes before
+ * the archive: one that it lacks brings the rest. */
+static int (*const hooks_on_masks)(pthread_attr_t *attr, const sigset_t *mask)
+    __attribute__((used)) = pthread_attr_setsigmask_np;
 
 #define PAGE ((size_t)4096)
 #define PAGES ((size_t)64)
