@@ -204,6 +204,8 @@ CUresult zc_copy_end(struct zc_copy *c)
     if (c->wait && c->result == CUDA_SUCCESS)
         c->result = zc_staged_wait(c);
     if (__builtin_expect(c->result != CUDA_SUCCESS, 0)) {
+        if (c->dst.pair || c->src.pair || c->result == CUDA_ERROR_ILLEGAL_ADDRESS)
+            return zc_blame(c->fn, 0, c->result); /* The rest was said. */
         struct zc_box *b = converted(&c->dst) ? &c->dst : &c->src;
         bool outside = leaves_block(&c->dst) || leaves_block(&c->src);
         return converted(b) && !outside && !c->prefetch ? zc_blame(c->fn, b->address, c->result)

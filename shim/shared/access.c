@@ -1,6 +1,7 @@
 /* Faults, system calls and launches that meet pairs. */
 #include "shared/access.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -82,7 +83,11 @@ static bool open_range(uintptr_t low, uintptr_t high, bool write)
 bool zc_shared_access_open(const char **why)
 {
     static const struct zc_fault_ops ops = {owns, fault, open_range};
+    static uint32_t busy;
+    while (__atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE))
+        sched_yield();
     const char *reason = zc_fault_start(&ops);
+    __atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
     *why = reason ? reason : *why;
     return !reason;
 }

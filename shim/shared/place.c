@@ -9,6 +9,7 @@
 #include "shared/access.h"
 #include "shared/pair.h"
 #include "shared/report.h"
+#include "shared/reveal.h"
 #include "shared/view.h"
 
 static bool attribute(CUdevice_attribute which, int device)
@@ -32,7 +33,10 @@ static bool possible(const struct zc_want *want, const char **why)
     *why = "it is not larger than 1 MiB";
     if (want->size <= ZC_HOST_UNIT / 2)
         return false;
-    return zc_view_open(why) && zc_shared_access_open(why);
+    if (!zc_view_open(why) || !zc_shared_access_open(why))
+        return false;
+    *why = "no thread can be started for 'conflict = reveal'";
+    return want->rule->conflict != ZC_CONFLICT_REVEAL || zc_shared_reveal_start();
 }
 
 /* What was registered for a pinned block may be written to by kernels. */

@@ -76,12 +76,14 @@ static void blame_one(struct zc_shared *p, void *arg)
                p->rule->name, zc_life_policy()->file, p->rule->line);
 }
 
-void zc_shared_blame(enum zc_fn fn, CUresult code)
+void zc_shared_blame(void)
 {
+    static uint32_t said;
     bool found = false;
-    (void)fn;
-    if (code == CUDA_ERROR_ILLEGAL_ADDRESS && zc_life_on())
-        zc_shared_each(blame_one, &found);
+    if (__atomic_load_n(&said, __ATOMIC_RELAXED))
+        return;
+    zc_shared_each(blame_one, &found);
+    __atomic_store_n(&said, found, __ATOMIC_RELAXED);
 }
 
 void zc_shared_report(const struct zc_shared *p)

@@ -6,6 +6,7 @@
 #include "catch/capture.h"
 #include "catch/hostmem.h"
 #include "place/copy.h"
+#include "place/staged.h"
 #include "place/stream.h"
 #include "place/workers.h"
 #include "shared/pair.h"
@@ -26,17 +27,6 @@ bool zc_shared_resolve(struct zc_box *b)
     return true;
 }
 
-/* What the driver does by itself is only right where both sides' content is the same, or where the
- * call can only mean the device block. */
-bool zc_shared_ambiguous(const struct zc_copy *c)
-{
-    const struct zc_box *side[2] = {&c->dst, &c->src};
-    for (int i = 0; i < 2; i++)
-        if (side[i]->pair && zc_shared_has_host(side[i]->pair) && side[i]->side != ZC_SIDE_DEVICE)
-            return true;
-    return false;
-}
-
 static bool refuse(struct zc_copy *c, const struct zc_shared *p, CUresult code, const char *why)
 {
     c->result = zc_shared_refused(p, c->fn, code, why);
@@ -48,7 +38,7 @@ static uint64_t offset_of(const struct zc_shared *p, CUdeviceptr address)
     return address - p->pages.base;
 }
 
-static CUresult answer(struct zc_copy *c, struct zc_shared *p, enum zc_effect v, uint64_t at)
+static CUresult answer(struct zc_shared *p, enum zc_effect v, uint64_t at)
 {
     if (v == ZC_EFFECT_DONE)
         return CUDA_SUCCESS;
@@ -57,7 +47,6 @@ static CUresult answer(struct zc_copy *c, struct zc_shared *p, enum zc_effect v,
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     __atomic_fetch_add(&p->conflicts, 1, __ATOMIC_RELAXED);
-    (void)c;
     if (p->rule->conflict == ZC_CONFLICT_REVEAL && zc_shared_reveal_in_call(p, at))
         return CUDA_SUCCESS;
     zc_shared_conflict(p, ZC_CULPRIT_COPY, at);
@@ -68,8 +57,7 @@ static CUresult answer(struct zc_copy *c, struct zc_shared *p, enum zc_effect v,
 typedef enum zc_effect (*step_fn)(struct zc_coherent *pages, uint64_t low, uint64_t high,
                                    void *arg, uint64_t *at_out);
 
-static CUresult apply(struct zc_copy *c, struct zc_shared *p, step_fn step, uint64_t low,
-                      uint64_t high, void *arg)
+static CUresult apply(struct zc_shared *p, step_fn step, uint64_t low, uint64_t high, void *arg)
 {
     for (;;) {
         struct zc_shared_hold hold;
@@ -78,7 +66,7 @@ static CUresult apply(struct zc_copy *c, struct zc_shared *p, step_fn step, uint
             return CUDA_ERROR_INVALID_VALUE;
         enum zc_effect v = step(&p->pages, low, high, arg, &at);
         zc_shared_unlock(p, &hold);
-        CUresult result = answer(c, p, v, at);
+        CUresult result = answer(p, v, at);
         if (v == ZC_EFFECT_DONE || result != CUDA_SUCCESS)
             return result;
         low = at; /* What came before is done. */
@@ -120,22 +108,21 @@ static CUresult between(struct zc_copy *c, CUdeviceptr address, size_t n)
     struct zc_shared *p = c->dst.pair;
     struct zc_moved moved = {0, 0};
     uint64_t low = offset_of(p, address);
-    CUresult result = apply(c, p, c->src.host ? step_in : step_out, low, low + n, &moved);
+    CUresult result = apply(p, c->src.host ? step_in : step_out, low, low + n, &moved);
     c->part[ZC_ELIDED] += moved.elided;
     c->part[ZC_CPU] += moved.copied;
     return result;
 }
 
 /* Makes a side's bytes accessible before something else reads or writes them. */
-static CUresult prepare(struct zc_copy *c, struct zc_box *b, CUdeviceptr address, size_t n,
-                        bool write)
+static CUresult prepare(const struct zc_box *b, CUdeviceptr address, size_t n, bool write)
 {
     if (!b->pair)
         return CUDA_SUCCESS;
     uint64_t low = offset_of(b->pair, address);
     if (write && !b->host)
         b->pair->written = true;
-    return apply(c, b->pair, b->host ? step_host : step_device, low, low + n, &write);
+    return apply(b->pair, b->host ? step_host : step_device, low, low + n, &write);
 }
 
 static bool same_place(const struct zc_copy *c, CUdeviceptr dst, CUdeviceptr src)
@@ -149,9 +136,9 @@ static CUresult line(struct zc_copy *c, CUdeviceptr dst, CUdeviceptr src, size_t
         return between(c, dst, n);
     if (c->dst.pair && !c->dst.host && zc_hostheap_block(src) && c->src.side == ZC_SIDE_HOST)
         zc_shared_mismatch(c->dst.pair, (void *)src);
-    CUresult result = prepare(c, &c->src, src, n, false);
+    CUresult result = prepare(&c->src, src, n, false);
     if (result == CUDA_SUCCESS)
-        result = prepare(c, &c->dst, dst, n, true);
+        result = prepare(&c->dst, dst, n, true);
     return result == CUDA_SUCCESS ? zc_shared_route(c, dst, src, n) : result;
 }
 
@@ -190,7 +177,7 @@ static CUresult set_line(struct zc_copy *c, CUdeviceptr dst, size_t n)
 {
     struct zc_shared *p = c->dst.pair;
     uint64_t low = offset_of(p, dst), high = low + n, end;
-    CUresult result = prepare(c, &c->dst, dst, n, true);
+    CUresult result = prepare(&c->dst, dst, n, true);
     for (; result == CUDA_SUCCESS && low < high; low = end) {
         uintptr_t at = zc_coherent_alias(&p->pages, low, high, &end);
         fill((char *)at, end - low, c->value, c->unit);
@@ -226,18 +213,16 @@ static void note_elision(struct zc_copy *c)
         __atomic_fetch_add(&p->elided_copies, 1, __ATOMIC_RELAXED);
 }
 
-/* While a stream is captured nothing happens that could be done here, and the driver may only be
- * left alone with device blocks and other device memory. */
+/* What is captured is carried out by the driver alone, at each launch of the graph.  It can write to
+ * the device block, which the GPU's page table shows; but what it reads of little it may read with
+ * the CPU, which need not see the same. */
 static bool captured(struct zc_copy *c)
 {
-    const struct zc_shared *p = c->dst.pair ? c->dst.pair : c->src.pair;
-    bool host = (c->dst.pair && c->dst.host) || (c->src.pair && c->src.host);
-    bool other = !c->set && ((!c->dst.pair && zc_copy_cpu_side(&c->dst)) ||
-                             (!c->src.pair && zc_copy_cpu_side(&c->src)));
-    if (host || other || zc_shared_ambiguous(c))
-        return refuse(c, p, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
-                      "a stream is being captured, and the copy needs the host block or the CPU");
-    return false;
+    bool writes = c->dst.pair && !c->dst.host && c->dst.side == ZC_SIDE_DEVICE && !c->src.pair &&
+                  (c->set || !zc_copy_cpu_side(&c->src));
+    return !writes && refuse(c, c->src.pair ? c->src.pair : c->dst.pair,
+                             CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                             "its stream is being captured, and a graph can't do this copy");
 }
 
 static bool unclear(const struct zc_box *b)
@@ -245,16 +230,34 @@ static bool unclear(const struct zc_box *b)
     return b->pair && b->side == ZC_SIDE_ANY && zc_shared_has_host(b->pair);
 }
 
+/* Below this many bytes the driver may read pinned memory with the CPU. */
+#define READ_BY_GPU ((uint64_t)64 << 10)
+
 /* Arrays have no address: the driver does the copy, and sees what the GPU sees. */
 static bool by_driver(struct zc_copy *c)
 {
     struct zc_box *b = c->dst.pair ? &c->dst : &c->src;
     uint64_t low = offset_of(b->pair, b->address);
-    if (b->host && !zc_coherent_one_view(&b->pair->pages, low, low + b->span))
+    bool small = b == &c->src && c->bytes < READ_BY_GPU;
+    if ((b->host || small) && !zc_coherent_one_view(&b->pair->pages, low, low + b->span))
         return refuse(c, b->pair, CUDA_ERROR_INVALID_VALUE,
-                      "the host block lies apart, and arrays are copied by the driver");
-    c->result = prepare(c, b, b->address, b->span, b == &c->dst);
+                      "host and device block lie apart, and the driver itself copies arrays");
+    if (b == &c->dst)
+        c->result = prepare(b, b->address, b->span, true);
     return c->result != CUDA_SUCCESS;
+}
+
+/* While another thread captures only a thread in relaxed mode may wait. */
+static CUresult wait_for_stream(const struct zc_copy *c)
+{
+    return zc_capture_any() ? zc_staged_wait(c) : zc_stream_drain(c->stream, c->flavour);
+}
+
+static bool outside(const struct zc_box *b)
+{
+    return b->pair &&
+           b->span > ((uint64_t)b->pair->pages.pages << ZC_HOST_UNIT_SHIFT) -
+                         offset_of(b->pair, b->address);
 }
 
 bool zc_shared_copy(struct zc_copy *c)
@@ -262,7 +265,10 @@ bool zc_shared_copy(struct zc_copy *c)
     if (unclear(&c->dst) || unclear(&c->src))
         return refuse(c, c->dst.pair ? c->dst.pair : c->src.pair, CUDA_ERROR_INVALID_VALUE,
                       "the call leaves open which of the two it means (cudaMemcpyDefault)");
-    if (zc_capture_any())
+    if (outside(&c->dst) || outside(&c->src))
+        return refuse(c, c->dst.pair ? c->dst.pair : c->src.pair, CUDA_ERROR_INVALID_VALUE,
+                      "the copy leaves it");
+    if (zc_capture_holds(c->stream, c->flavour))
         return captured(c);
     c->split = true;
     c->part[ZC_MOVED] = c->part[ZC_CPU] = c->part[ZC_ELIDED] = 0;
@@ -271,7 +277,7 @@ bool zc_shared_copy(struct zc_copy *c)
         note_elision(c);
         return true;
     }
-    c->result = zc_stream_drain(c->stream, c->flavour);
+    c->result = wait_for_stream(c);
     if (c->result != CUDA_SUCCESS)
         return true;
     if (!c->set && !c->linear && !c->boxed) {
@@ -282,4 +288,13 @@ bool zc_shared_copy(struct zc_copy *c)
     if (c->result == CUDA_SUCCESS)
         note_elision(c);
     return true;
+}
+
+CUresult zc_shared_keep_out(enum zc_fn fn, CUdeviceptr address)
+{
+    const struct zc_shared *p = zc_shared_at(address);
+    if (!p || !zc_shared_has_host(p))
+        return CUDA_SUCCESS;
+    return zc_shared_refused(p, fn, CUDA_ERROR_NOT_SUPPORTED,
+                             "graphs and batches leave it to the driver which of the two they copy");
 }

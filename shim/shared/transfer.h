@@ -10,9 +10,6 @@
  */
 bool zc_shared_resolve(struct zc_box *box);
 
-/* True when a copy of two sides may be meant to touch a host block that lives in a pair. */
-bool zc_shared_ambiguous(const struct zc_copy *c);
-
 /*
  * Carries a transfer out that meets a pair: by the pages' states where it goes from one side to the
  * other, by the CPU or the driver from and to where each side's content is otherwise.  In the order
@@ -20,5 +17,9 @@ bool zc_shared_ambiguous(const struct zc_copy *c);
  * asked; else c->result.
  */
 bool zc_shared_copy(struct zc_copy *c);
+
+/* For calls that hand copies over to the driver: CUDA_SUCCESS, or why they may not name an address
+ * that two blocks have. */
+CUresult zc_shared_keep_out(enum zc_fn fn, CUdeviceptr address);
 
 #endif
