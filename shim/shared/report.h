@@ -25,8 +25,8 @@ CUresult zc_shared_refused(const struct zc_shared *pair, enum zc_fn fn, CUresult
  * would be right. */
 void zc_shared_mismatch(const struct zc_shared *pair, const void *source);
 
-/* A kernel failed with an address that it must not touch: names a block that kernels may only read,
- * if there is one.  Once. */
+/* A kernel failed with an address that it must not touch: names the blocks that kernels may only
+ * read.  Once. */
 void zc_shared_blame(void);
 
 /* The pair's line in the log. */
