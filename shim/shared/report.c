@@ -44,10 +44,13 @@ CUresult zc_shared_refused(const struct zc_shared *p, enum zc_fn fn, CUresult co
     return code;
 }
 
-void zc_shared_mismatch(const struct zc_shared *p, const void *source)
+void zc_shared_mismatch(const struct zc_shared *p, CUdeviceptr source)
 {
-    const struct zc_slot *slot = zc_hostheap_slot((void *)zc_hostheap_block((uint64_t)source));
-    if (!slot || !slot->site || !zc_message_first(p->rule->name))
+    uintptr_t base = zc_hostheap_block(source);
+    const struct zc_slot *slot = base ? zc_hostheap_slot((void *)base) : NULL;
+    if (!slot || !slot->site ||
+        __atomic_load_n(&zc_hostheap_extent(base)->pin, __ATOMIC_RELAXED) == ZC_PIN_PROGRAM ||
+        !zc_message_first(p->rule->name))
         return;
     zc_message(ZC_NOTE, "pair",
                "device block %U (%B, site %X) of rule %s (%s:%u) is copied from another host block "
