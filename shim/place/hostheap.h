@@ -12,7 +12,9 @@
  * as a whole, and what is pooled.  All records lie beside the range, in private memory, so that the
  * child of fork(2) finds in them what it inherited, and no block can be overrun into them.
  */
+#ifndef ZC_HOST_UNIT_SHIFT /* Tests of page states are quicker with small pages. */
 #define ZC_HOST_UNIT_SHIFT 21
+#endif
 #define ZC_HOST_UNIT ((size_t)1 << ZC_HOST_UNIT_SHIFT)
 #define ZC_HOST_MIN ((size_t)64 << 10) /* Smaller requests are never converted. */
 #define ZC_HOST_SLOTS 32               /* Blocks of 64 KiB in a unit. */

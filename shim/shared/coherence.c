@@ -165,7 +165,7 @@ static enum zc_effect each(struct zc_coherent *c, uint64_t low, uint64_t high,
         struct run r = run_at(c, page, low, high);
         enum zc_effect v = step(c, &r, low, high, arg);
         if (at_out)
-            *at_out = start_of(page);
+            *at_out = start_of(page) > low ? start_of(page) : low;
         if (v != ZC_EFFECT_DONE)
             return v;
         page = r.end;
@@ -275,7 +275,10 @@ static enum zc_effect device_write(struct zc_coherent *c, struct run *r, uint64_
 {
     if (r->state == ZC_PAGE_ALONE)
         return part_open(c, r);
-    return r->state == ZC_PAGE_SAME ? part(c, r, true) : device_read(c, r, low, high, arg);
+    if (r->state == ZC_PAGE_SAME)
+        return part(c, r, true);
+    memset(&c->back[r->first], 0, (r->end - r->first) * sizeof(c->back[0]));
+    return device_read(c, r, low, high, arg);
 }
 
 static enum zc_effect launch(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,

@@ -25,7 +25,8 @@
  *   other things write h   -              part         -                 APART       APART
  *                                                                        [conflict]  [conflict]
  *   other things read d    -              -            -                 aside       -
- *   other things write d   part           part         -                 aside       -
+ *   other things write d   part           part         -                 aside,      forget
+ *                                                                        forget      notes
  *   a kernel may write     part           close:       -                 forget      forget
  *                                         AHEAD                          notes       notes
  *
@@ -87,7 +88,7 @@ struct zc_moved {
 };
 
 /* Ranges below are [low, high) in bytes from the base.  They stop at the first page that is not
- * done; *at_out, where it is given, is that page's beginning. */
+ * done; *at_out, where it is given, is the first byte of the range in it. */
 
 /* The CPU faulted at an offset.  DONE: it may try again. */
 enum zc_effect zc_coherent_touch(struct zc_coherent *c, uint64_t offset, bool write);
