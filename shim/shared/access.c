@@ -123,10 +123,18 @@ static enum zc_effect close_pair(struct zc_shared *p)
     return v;
 }
 
+/* Calls that are no launches and write memory all the same: their rows follow each other. */
+static bool writes(enum zc_fn fn)
+{
+    return fn >= ZC_FN_cuStreamWriteValue32 && fn <= ZC_FN_cuStreamBatchMemOp_v2_ptsz;
+}
+
 /* What is captured runs when its graph is launched. */
 static CUresult before_launch(const struct zc_launch *launch)
 {
     struct batch b;
+    if (!launch->kernels && !writes(launch->fn))
+        return CUDA_SUCCESS;
     if (zc_capture_holds(launch->stream, launch->flavour))
         return CUDA_SUCCESS;
     do {

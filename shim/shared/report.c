@@ -36,11 +36,10 @@ void zc_shared_stuck(const struct zc_shared *p)
 CUresult zc_shared_refused(const struct zc_shared *p, enum zc_fn fn, CUresult code, const char *why)
 {
     zc_message(ZC_ERROR, "refused",
-               "%s returned %u for device block %U (%B at %x), which rule %s (%s:%u) shares with "
-               "host block %U: %s; give that rule a narrower match or 'place = mapped'",
+               "%s returned %u for device block %U (%B at %x), which rule %s (%s:%u) shares with a "
+               "host block: %s; give that rule a narrower match or 'place = mapped'",
                zc_fn_name(fn), (unsigned)code, p->device_id, p->device_size,
-               (uint64_t)p->pages.base, p->rule->name, zc_life_policy()->file, p->rule->line,
-               p->host_id, why);
+               (uint64_t)p->pages.base, p->rule->name, zc_life_policy()->file, p->rule->line, why);
     return code;
 }
 

@@ -3,49 +3,12 @@
 # and copies between both sides have nothing to move.
 
 load common.bash
+load pairs.bash
 
 PROGRAM=$PWD/$ZC_BUILD/tests/preload/programs/shared_pairs
 
 setup() {
-    need_built "$LIBZC" "$PROGRAM"
-    export LD_LIBRARY_PATH=$SIM ZC_SUMMARY=0 ZC_LOG_LEVEL=allocs
-    export ZC_LOG=$BATS_TEST_TMPDIR/log SIM_LEAKS=$BATS_TEST_TMPDIR/leaks
-}
-
-# Gives host blocks to pairs.
-host_rule='[rule host]
-api = malloc, calloc, realloc, posix_memalign
-size = 1M..
-place = shared'
-
-# Runs a scene bare and under rules; it must succeed and leave nothing with the driver.  The second
-# run's pairs are in $pairs, one a line: same SCENE 'LINES OF THE DEVICE RULE' [read]
-same() {
-    run -0 --separate-stderr timeout 60 "$PROGRAM" "$1" ${3:+"$3"}
-    rm -f "$ZC_LOG"* "$SIM_LEAKS"
-    run -0 --separate-stderr under_policy "$host_rule
-[rule device]
-api = cudaMalloc
-size = 1M..
-place = shared
-$2" timeout 60 "$PROGRAM" "$1" ${3:+"$3"}
-    echo "$stderr"
-    [[ -e $SIM_LEAKS && ! -s $SIM_LEAKS ]]
-    pairs=$(grep '^{"type":"pair"' "$ZC_LOG" || true)
-    echo "$pairs"
-}
-
-# The sum of a field over all pairs.
-sum() {
-    local value total=0
-    while read -r value; do total=$((total + value)); done < <(json_field "$1" <<<"$pairs")
-    echo "$total"
-}
-
-# A scene with all kinds of access, of kernels that write and of kernels that only read.
-both() {
-    same "$1" ''
-    same "$1" 'access = read' read
+    pairs_setup
 }
 
 @test "vector addition finds three pairs, copies nothing and takes no device memory" {

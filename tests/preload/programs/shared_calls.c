@@ -139,7 +139,8 @@ static void busy(void)
     CUstream s;
     CHECK(cuStreamCreate(&s, CU_STREAM_DEFAULT));
     gate_close(&gate, s);
-    CHECK(cuMemsetD8Async(p.d, 9, UNIT, s));
+    if (!kernels_read)
+        CHECK(cuMemsetD8Async(p.d, 9, UNIT, s));
     paint(p.h, SIZE, 2);
     CHECK(pthread_create(&opener, NULL, open_late, &gate));
     CHECK(cuMemcpyHtoDAsync(p.d, p.h, SIZE, s));
@@ -157,6 +158,42 @@ static void busy(void)
     CHECK(cuMemcpyHtoDAsync(p.d, p.h, SIZE, s));
     CHECK(cuMemcpyHtoDAsync(p.d, p.h, SIZE, s)); /* All is one: nothing to wait for. */
     CHECK(cuStreamDestroy(s));
+    give_back(p);
+}
+
+/* The gate is opened by the thread that sets: the set must not wait. */
+static void waiting_set(void)
+{
+    struct pair p = filled_pair(1);
+    struct gate gate;
+    CUstream s;
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    gate_close(&gate, s);
+    CHECK(cuMemsetD8Async(p.d, 9, UNIT, s));
+    EXPECT(shows(p.h, SIZE, 1));
+    gate_open(&gate);
+    CHECK(cuStreamSynchronize(s));
+    EXPECT(shows(p.h, SIZE, 1) && sees(p.d, UNIT, SIZE - UNIT, 1));
+    CHECK(cuMemcpyDtoH(p.h, p.d, SIZE));
+    EXPECT(all_are(p.h, 9, UNIT) && shows_part(p.h, UNIT, SIZE - UNIT, 1));
+    CHECK(cuStreamDestroy(s));
+    give_back(p);
+}
+
+/* Waiting for the device is no launch: what was copied back before stays the host block's. */
+static void waits_after(void)
+{
+    struct pair p = filled_pair(1);
+    CUevent event;
+    CHECK(cuEventCreate(&event, CU_EVENT_DEFAULT));
+    gpu_paint(p.d, 0, SIZE, 2);
+    CHECK(cuMemcpyDtoHAsync(p.h, p.d, SIZE, NULL));
+    CHECK(cuEventRecord(event, NULL));
+    CHECK(cuEventSynchronize(event));
+    CHECK(cuStreamSynchronize(NULL));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuEventDestroy(event));
+    EXPECT(shows(p.h, SIZE, 2));
     give_back(p);
 }
 
@@ -236,6 +273,7 @@ static void refused(void)
     size_t n = 4096, first = 0;
     CUmemcpyAttributes how = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
 #if CUDA_VERSION >= 13000
+    paint(plain, n, 1);
     SHOW(cuMemcpyBatchAsync(&dst, &src, &n, 1, &how, &first, 1, s));
 #else
     size_t failed;
@@ -285,7 +323,7 @@ static void answers(void)
            attribute(p.d, CU_POINTER_ATTRIBUTE_IS_MANAGED),
            attribute(p.d, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL),
            attribute(p.d, CU_POINTER_ATTRIBUTE_MAPPED));
-    CUmemLocation here = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+    CUmemLocation here = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
 #if CUDA_VERSION >= 13000
     SHOW(cuMemPrefetchAsync(p.d, SIZE, here, 0, NULL));
     SHOW(cuMemAdvise(p.d, SIZE, CU_MEM_ADVISE_SET_READ_MOSTLY, here));
@@ -363,6 +401,8 @@ int main(int argc, char **argv)
         {"rectangles", rectangles},
         {"either", either},
         {"busy", busy},
+        {"waiting_set", waiting_set},
+        {"waits_after", waits_after},
         {"captures", captures},
         {"joined_graph", joined_graph},
         {"refused", refused},
