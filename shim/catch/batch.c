@@ -133,9 +133,9 @@ ZC_BODY(cuMemcpyBatchAsync,
          CUmemcpyAttributes *attrs, size_t *attr_indices, size_t attr_count, size_t *fail_index,
          CUstream stream))
 {
-    CUresult before = zc_launch_before(entry->fn, entry->flavour, stream, false);
+    CUresult before = keep_out(entry, dsts, srcs, count);
     if (before == CUDA_SUCCESS)
-        before = keep_out(entry, dsts, srcs, count);
+        before = zc_launch_before(entry->fn, entry->flavour, stream, false);
     if (before != CUDA_SUCCESS)
         return before;
     uint64_t start = started();
@@ -149,9 +149,9 @@ ZC_BODY(cuMemcpyBatchAsync,
 ZC_BODY(cuMemcpy3DBatchAsync, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail_index,
                                unsigned long long flags, CUstream stream))
 {
-    CUresult before = zc_launch_before(entry->fn, entry->flavour, stream, false);
+    CUresult before = keep_boxes_out(entry, ops, count);
     if (before == CUDA_SUCCESS)
-        before = keep_boxes_out(entry, ops, count);
+        before = zc_launch_before(entry->fn, entry->flavour, stream, false);
     if (before != CUDA_SUCCESS)
         return before;
     uint64_t start = started();
@@ -167,9 +167,9 @@ ZC_BODY(cuMemcpyBatchAsync_v2,
         (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
          CUmemcpyAttributes *attrs, size_t *attr_indices, size_t attr_count, CUstream stream))
 {
-    CUresult before = zc_launch_before(entry->fn, entry->flavour, stream, false);
+    CUresult before = keep_out(entry, dsts, srcs, count);
     if (before == CUDA_SUCCESS)
-        before = keep_out(entry, dsts, srcs, count);
+        before = zc_launch_before(entry->fn, entry->flavour, stream, false);
     if (before != CUDA_SUCCESS)
         return before;
     uint64_t start = started();
@@ -182,9 +182,9 @@ ZC_BODY(cuMemcpyBatchAsync_v2,
 ZC_BODY(cuMemcpy3DBatchAsync_v2, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops,
                                   unsigned long long flags, CUstream stream))
 {
-    CUresult before = zc_launch_before(entry->fn, entry->flavour, stream, false);
+    CUresult before = keep_boxes_out(entry, ops, count);
     if (before == CUDA_SUCCESS)
-        before = keep_boxes_out(entry, ops, count);
+        before = zc_launch_before(entry->fn, entry->flavour, stream, false);
     if (before != CUDA_SUCCESS)
         return before;
     uint64_t start = started();

@@ -67,7 +67,7 @@ static bool in_heap(const void *p)
  * its registration back, so that the driver answers. */
 ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
 {
-    CUresult kept_out = zc_shared_keep_out(entry->fn, (CUdeviceptr)p);
+    CUresult kept_out = zc_shared_keep_registered(entry->fn, (CUdeviceptr)p);
     if (kept_out != CUDA_SUCCESS)
         return kept_out;
     if (is_converted(p))

@@ -150,6 +150,11 @@ static bool prepare(void)
     return true;
 }
 
+bool zc_hostmem_open(void)
+{
+    return prepare() && zc_hostheap.bytes;
+}
+
 static const struct zc_rule *match(const struct zc_hostmem_ask *ask, uint32_t *site)
 {
     const struct zc_policy *policy = zc_rules();

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "catch/capture.h"
 #include "catch/launch.h"
 #include "place/extent.h"
 #include "place/fault.h"
@@ -122,9 +123,20 @@ static enum zc_effect close_pair(struct zc_shared *p)
     return v;
 }
 
+/* Calls that are no launches and write memory all the same: their rows follow each other. */
+static bool writes(enum zc_fn fn)
+{
+    return fn >= ZC_FN_cuStreamWriteValue32 && fn <= ZC_FN_cuStreamBatchMemOp_v2_ptsz;
+}
+
+/* What is captured runs when its graph is launched. */
 static CUresult before_launch(const struct zc_launch *launch)
 {
     struct batch b;
+    if (!launch->kernels && !writes(launch->fn))
+        return CUDA_SUCCESS;
+    if (zc_capture_holds(launch->stream, launch->flavour))
+        return CUDA_SUCCESS;
     do {
         b.count = 0;
         zc_shared_each(collect, &b);

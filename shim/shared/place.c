@@ -28,7 +28,7 @@ static bool possible(const struct zc_want *want, const char **why)
         !attribute(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, want->device))
         return false;
     *why = "no rule gives host blocks 'shared' or 'pinned'";
-    if (!zc_hostheap.bytes)
+    if (!zc_hostmem_open())
         return false;
     *why = "it is not larger than 1 MiB";
     if (want->size <= ZC_HOST_UNIT / 2)

@@ -2,7 +2,6 @@
 #include "shared/report.h"
 
 #include "base/message.h"
-#include "base/text.h"
 #include "catch/life.h"
 #include "ledger/site.h"
 #include "log/pairs.h"
@@ -15,15 +14,14 @@ static const char *const culprits[] = {
 
 void zc_shared_conflict(struct zc_shared *p, enum zc_shared_culprit culprit, uint64_t offset)
 {
-    const char *state = p->pages.device ? "that were not copied back" : "before it was freed";
+    const char *since = p->pages.device ? "" : " before the program freed it";
     zc_message(ZC_ERROR, "conflict",
-               "%s byte %U of host block %U (site %x), whose content kernels may have overwritten "
-               "through device block %U (%B, site %x) %s; rule %s (%s:%u) shares both: declare "
-               "'access = read' there if kernels only read it, 'conflict = reveal' if the content "
-               "is not needed, or give it another place",
-               culprits[culprit], offset, p->host_id, (uint64_t)p->host_site, p->device_id,
-               p->device_size, (uint64_t)p->device_site, state, p->rule->name,
-               zc_life_policy()->file, p->rule->line);
+               "%s byte %U of host block %U (site %X), but its content is lost: kernels may have "
+               "written device block %U (%B, site %X), with which it is one by rule %s (%s:%u), and "
+               "that was not copied back%s; say 'access = read' there if kernels only read it, "
+               "'conflict = reveal' if what they wrote may be seen, or 'place = mapped'",
+               culprits[culprit], offset, p->host_id, p->host_site, p->device_id, p->device_size,
+               p->device_site, p->rule->name, zc_life_policy()->file, p->rule->line, since);
 }
 
 void zc_shared_stuck(const struct zc_shared *p)
@@ -38,41 +36,40 @@ void zc_shared_stuck(const struct zc_shared *p)
 CUresult zc_shared_refused(const struct zc_shared *p, enum zc_fn fn, CUresult code, const char *why)
 {
     zc_message(ZC_ERROR, "refused",
-               "%s returned %u for device block %U (%B at %x), which rule %s (%s:%u) shares with "
-               "host block %U: %s; give that rule a narrower match or 'place = mapped'",
+               "%s returned %u for device block %U (%B at %x), which rule %s (%s:%u) shares with a "
+               "host block: %s; give that rule a narrower match or 'place = mapped'",
                zc_fn_name(fn), (unsigned)code, p->device_id, p->device_size,
-               (uint64_t)p->pages.base, p->rule->name, zc_life_policy()->file, p->rule->line,
-               p->host_id, why);
+               (uint64_t)p->pages.base, p->rule->name, zc_life_policy()->file, p->rule->line, why);
     return code;
 }
 
-void zc_shared_mismatch(const struct zc_shared *p, const void *source)
+void zc_shared_mismatch(const struct zc_shared *p, CUdeviceptr source)
 {
-    const struct zc_slot *slot = zc_hostheap_slot((void *)zc_hostheap_block((uint64_t)source));
-    if (!slot || !slot->site || !zc_message_first(p->rule->name))
+    uintptr_t base = zc_hostheap_block(source);
+    const struct zc_slot *slot = base ? zc_hostheap_slot((void *)base) : NULL;
+    if (!slot || !slot->site ||
+        __atomic_load_n(&zc_hostheap_extent(base)->pin, __ATOMIC_RELAXED) == ZC_PIN_PROGRAM ||
+        !zc_message_first(p->rule->name))
         return;
-    char id[16];
-    struct zc_text t = zc_text_on(id, sizeof(id));
-    zc_text_hex(&t, zc_site_id(slot->site), 8);
     zc_message(ZC_NOTE, "pair",
-               "device block %U (%B, site %x) of rule %s (%s:%u) is copied from another host block "
-               "than the one it was paired with; 'pair = site:%s:%u' in that rule pairs them, and "
+               "device block %U (%B, site %X) of rule %s (%s:%u) is copied from another host block "
+               "than the one it was paired with; 'pair = site:%X:%u' in that rule pairs them, and "
                "spares the copy",
-               p->device_id, p->device_size, (uint64_t)p->device_site, p->rule->name,
-               zc_life_policy()->file, p->rule->line, zc_text_cstr(&t), slot->nth);
+               p->device_id, p->device_size, p->device_site, p->rule->name,
+               zc_life_policy()->file, p->rule->line, zc_site_id(slot->site), slot->nth);
 }
 
 static void blame_one(struct zc_shared *p, void *arg)
 {
     bool *found = arg;
-    if (!p->read_only || *found)
+    if (!p->read_only)
         return;
     *found = true;
     zc_message(ZC_ERROR, "refused",
-               "a kernel failed with an illegal address; kernels may only read device block %U "
-               "(%B at %x, site %x), because rule %s (%s:%u) says 'access = read': if they write "
-               "it, say 'access = readwrite'",
-               p->device_id, p->device_size, (uint64_t)p->pages.base, (uint64_t)p->device_site,
+               "a kernel failed with an illegal address, and a write to device block %U (%B at %x, "
+               "site %X) would do that: kernels may only read it, because rule %s (%s:%u) says "
+               "'access = read'; if they write it, say 'access = readwrite'",
+               p->device_id, p->device_size, (uint64_t)p->pages.base, p->device_site,
                p->rule->name, zc_life_policy()->file, p->rule->line);
 }
 

@@ -23,10 +23,10 @@ CUresult zc_shared_refused(const struct zc_shared *pair, enum zc_fn fn, CUresult
 
 /* The device block was copied from a host block that is not its own: says once a rule which `pair`
  * would be right. */
-void zc_shared_mismatch(const struct zc_shared *pair, const void *source);
+void zc_shared_mismatch(const struct zc_shared *pair, CUdeviceptr source);
 
-/* A kernel failed with an address that it must not touch: names a block that kernels may only read,
- * if there is one.  Once. */
+/* A kernel failed with an address that it must not touch: names the blocks that kernels may only
+ * read.  Once. */
 void zc_shared_blame(void);
 
 /* The pair's line in the log. */

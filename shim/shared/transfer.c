@@ -134,8 +134,8 @@ static CUresult line(struct zc_copy *c, CUdeviceptr dst, CUdeviceptr src, size_t
 {
     if (same_place(c, dst, src))
         return between(c, dst, n);
-    if (c->dst.pair && !c->dst.host && zc_hostheap_block(src) && c->src.side == ZC_SIDE_HOST)
-        zc_shared_mismatch(c->dst.pair, (void *)src);
+    if (c->dst.pair && !c->dst.host && c->src.side == ZC_SIDE_HOST && c->src.pair != c->dst.pair)
+        zc_shared_mismatch(c->dst.pair, src);
     CUresult result = prepare(&c->src, src, n, false);
     if (result == CUDA_SUCCESS)
         result = prepare(&c->dst, dst, n, true);
@@ -196,6 +196,15 @@ static CUresult set(struct zc_copy *c)
     return result;
 }
 
+/* The GPU's page table shows the device block: where it may write, the driver sets it, in the order
+ * of the stream, and the call need not wait. */
+static bool set_by_driver(struct zc_copy *c)
+{
+    c->part[ZC_MOVED] = c->bytes;
+    c->result = prepare(&c->dst, c->dst.address, c->dst.span, true);
+    return c->result != CUDA_SUCCESS;
+}
+
 /* A copy to the device of pages that are all one has nothing to wait for either: nothing that is
  * still to run on the stream writes them. */
 static bool nothing_to_do(const struct zc_copy *c)
@@ -213,21 +222,30 @@ static void note_elision(struct zc_copy *c)
         __atomic_fetch_add(&p->elided_copies, 1, __ATOMIC_RELAXED);
 }
 
+static bool two_views(const struct zc_box *b)
+{
+    return b->pair && zc_shared_has_host(b->pair);
+}
+
 /* What is captured is carried out by the driver alone, at each launch of the graph.  It can write to
  * the device block, which the GPU's page table shows; but what it reads of little it may read with
- * the CPU, which need not see the same. */
+ * the CPU, which need not see the same where there is a host block. */
 static bool captured(struct zc_copy *c)
 {
-    bool writes = c->dst.pair && !c->dst.host && c->dst.side == ZC_SIDE_DEVICE && !c->src.pair &&
+    bool writes = !c->dst.host && c->dst.side == ZC_SIDE_DEVICE && !c->src.pair &&
                   (c->set || !zc_copy_cpu_side(&c->src));
-    return !writes && refuse(c, c->src.pair ? c->src.pair : c->dst.pair,
-                             CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
-                             "its stream is being captured, and a graph can't do this copy");
+    bool exact = writes || (!two_views(&c->dst) && !two_views(&c->src));
+    if (exact && (!c->dst.pair || c->dst.pair->pages.writable))
+        return false;
+    return refuse(c, c->dst.pair ? c->dst.pair : c->src.pair, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                  exact ? "its stream is being captured, and a graph can't write what 'access = "
+                          "read' keeps from writing"
+                        : "its stream is being captured, and a graph can't do this copy");
 }
 
 static bool unclear(const struct zc_box *b)
 {
-    return b->pair && b->side == ZC_SIDE_ANY && zc_shared_has_host(b->pair);
+    return two_views(b) && b->side == ZC_SIDE_ANY;
 }
 
 /* Below this many bytes the driver may read pinned memory with the CPU. */
@@ -277,6 +295,8 @@ bool zc_shared_copy(struct zc_copy *c)
         note_elision(c);
         return true;
     }
+    if (c->set && c->dst.pair->pages.writable)
+        return set_by_driver(c);
     c->result = wait_for_stream(c);
     if (c->result != CUDA_SUCCESS)
         return true;
@@ -290,11 +310,21 @@ bool zc_shared_copy(struct zc_copy *c)
     return true;
 }
 
-CUresult zc_shared_keep_out(enum zc_fn fn, CUdeviceptr address)
+static CUresult keep_out(enum zc_fn fn, CUdeviceptr address, CUresult code, const char *why)
 {
     const struct zc_shared *p = zc_shared_at(address);
-    if (!p || !zc_shared_has_host(p))
-        return CUDA_SUCCESS;
-    return zc_shared_refused(p, fn, CUDA_ERROR_NOT_SUPPORTED,
-                             "graphs and batches leave it to the driver which of the two they copy");
+    return p && zc_shared_has_host(p) ? zc_shared_refused(p, fn, code, why) : CUDA_SUCCESS;
+}
+
+CUresult zc_shared_keep_out(enum zc_fn fn, CUdeviceptr address)
+{
+    return keep_out(fn, address, CUDA_ERROR_NOT_SUPPORTED,
+                    "graphs and batches leave it to the driver which of the two they copy");
+}
+
+CUresult zc_shared_keep_registered(enum zc_fn fn, CUdeviceptr address)
+{
+    return keep_out(fn, address, CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+                    "its pages are registered for the device block, and kernels reach the host "
+                    "block by no other pointer");
 }

@@ -22,4 +22,8 @@ bool zc_shared_copy(struct zc_copy *c);
  * that two blocks have. */
 CUresult zc_shared_keep_out(enum zc_fn fn, CUdeviceptr address);
 
+/* For calls that register a host block: CUDA_SUCCESS, or why it can't be, because it is one with a
+ * device block. */
+CUresult zc_shared_keep_registered(enum zc_fn fn, CUdeviceptr address);
+
 #endif
