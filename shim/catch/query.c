@@ -150,7 +150,8 @@ ZC_BODY(cuMemGetInfo_v2, (size_t *free, size_t *total))
     CUresult result = real(free, total);
     if (result != CUDA_SUCCESS || !free || !zc_life_on())
         return result;
-    uint64_t elsewhere = zc_limits_used(ZC_PLACE_MAPPED) + zc_limits_used(ZC_PLACE_MANAGED);
+    uint64_t elsewhere = zc_limits_used(ZC_PLACE_MAPPED) + zc_limits_used(ZC_PLACE_MANAGED) +
+                         zc_limits_used(ZC_PLACE_SHARED);
     *free = *free > elsewhere ? *free - elsewhere : 0;
     return result;
 }

@@ -21,6 +21,9 @@ static inline uint64_t zc_extent_units(uint64_t bytes)
 
 /* The functions below are called with the heap's lock held, unless they say otherwise. */
 
+/* Makes an extent one live block of `size` bytes. */
+void zc_heap_occupy(struct zc_extent *extent, size_t size);
+
 /* Addresses for `units` units, use NONE.  NULL when the range is full. */
 struct zc_extent *zc_extent_carve(uint32_t units);
 

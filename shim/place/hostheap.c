@@ -21,6 +21,7 @@ struct orphan {
 static struct zc_lock zc_heap;
 static struct zc_extent *slabs[SLAB_MAX - SLAB_MIN + 1]; /* Slabs with room, by class. */
 static struct orphan *orphans; /* Freed in a signal handler inside the heap; atomic. */
+static uint64_t serial;        /* Extents that became blocks. */
 static bool held_for_fork;
 
 static void put_locked(void *p);
@@ -210,6 +211,14 @@ static void *get_small(const struct zc_host_want *want, unsigned shift, struct z
     return p;
 }
 
+void zc_heap_occupy(struct zc_extent *e, size_t size)
+{
+    e->use = ZC_EXTENT_BLOCK;
+    e->live = 1;
+    e->serial = ++serial;
+    e->slot[0].size = size;
+}
+
 static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_out, const char **why)
 {
     uint64_t units = zc_extent_units(want->size);
@@ -220,9 +229,7 @@ static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_ou
     if (!e)
         return NULL;
     bool inside = zc_heap_enter();
-    e->use = ZC_EXTENT_BLOCK;
-    e->live = 1;
-    e->slot[0].size = want->size;
+    zc_heap_occupy(e, want->size);
     if (inside)
         zc_heap_leave();
     *slot_out = &e->slot[0];
@@ -275,13 +282,16 @@ size_t zc_hostheap_room(const void *p)
     return e->use == ZC_EXTENT_SLAB ? (size_t)1 << e->shift : zc_extent_span(e);
 }
 
-/* The program's own registration outlives the block: nobody else may get these addresses before. */
+/* The program's own registration, or a device block, outlives the block: nobody else may get these
+ * addresses before. */
 static void retire(struct zc_extent *e)
 {
     e->live = 0;
     for (unsigned i = 0; i < ZC_HOST_SLOTS; i++)
         e->slot[i].dirty = true;
-    if (__atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_PROGRAM && zc_hostheap_mine(e))
+    bool known = __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_PROGRAM ||
+                 __atomic_load_n(&e->shared, __ATOMIC_ACQUIRE);
+    if (known && zc_hostheap_mine(e))
         e->use = ZC_EXTENT_LIMBO;
     else
         zc_extent_pool(e);

@@ -20,6 +20,7 @@ struct zc_backing {
     CUcontext context; /* Context of the request. */
     CUmemGenericAllocationHandle handle; /* vmm: the physical memory. */
     void *pages;       /* mapped: libzc's own pages, registered; NULL where the driver made them. */
+    void *shared;      /* shared: its struct zc_shared. */
 };
 
 /* What a place is asked for. */
@@ -28,6 +29,7 @@ struct zc_want {
     int device;                  /* Ordinal of the current device. */
     CUcontext context;           /* Current context. */
     const struct zc_rule *rule;  /* The rule that decided. */
+    enum zc_api api;             /* The request. */
 };
 
 struct zc_place {
@@ -68,6 +70,6 @@ struct zc_backing *zc_place_climb(const struct zc_want *want, unsigned first, un
 /* Unmakes a backing and returns its memory to the arena and the limits. */
 CUresult zc_place_release(struct zc_backing *backing, bool gone);
 
-extern const struct zc_place zc_place_mapped, zc_place_managed, zc_place_vmm;
+extern const struct zc_place zc_place_mapped, zc_place_managed, zc_place_vmm, zc_place_shared;
 
 #endif
