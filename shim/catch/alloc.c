@@ -35,7 +35,8 @@ static struct zc_backing *take_parked(const struct zc_ask *ask, const struct zc_
  */
 static CUresult climb(const struct zc_ask *ask, const struct zc_rule *rule, const struct forward *f)
 {
-    const struct zc_want want = {ask->size, ask->device, ask->context, rule};
+    const struct zc_want want = {ask->size, ask->device, ask->context, rule,
+                                 ask->flags & ZC_BLOCK_STREAM};
     unsigned rung = 0;
     char why[256] = "";
     struct zc_backing *backing = take_parked(ask, &want, f->stream, &rung);

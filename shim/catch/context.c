@@ -1,6 +1,7 @@
 /* Contexts take their memory with them. */
 #include "catch/life.h"
 #include "catch/request.h"
+#include "catch/streams.h"
 #include "place/park.h"
 #include "place/pinned.h"
 #include "place/ring.h"
@@ -40,6 +41,7 @@ static void forget(CUcontext context)
     zc_park_drop_context(context);
     zc_pinned_forget(context);
     zc_ring_forget(context);
+    zc_streams_forget(context);
     zc_ask_forget_contexts();
 }
 

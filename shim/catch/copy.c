@@ -8,6 +8,7 @@
 #include "catch/life.h"
 #include "log/log.h"
 #include "place/copy.h"
+#include "place/grow.h"
 #include "place/parallel.h"
 #include "place/pinned.h"
 #include "place/staged.h"
@@ -170,6 +171,8 @@ bool zc_copy_begin(struct zc_copy *c)
         c->result = CUDA_ERROR_INVALID_VALUE;
         return true;
     }
+    if (zc_grow_copy(c))
+        return true;
     return zc_place_copy(c) || zc_staged_copy(c) || (!c->wait && zc_parallel_copy(c));
 }
 

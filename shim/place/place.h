@@ -18,7 +18,7 @@ struct zc_backing {
     size_t span;       /* Bytes really taken. */
     int device;        /* Ordinal of the device of the request. */
     CUcontext context; /* Context of the request. */
-    CUmemGenericAllocationHandle handle; /* vmm: the physical memory. */
+    struct zc_vmm *vmm; /* vmm: reservation and physical memory. */
     void *pages;       /* mapped: libzc's own pages, registered; NULL where the driver made them. */
 };
 
@@ -28,6 +28,7 @@ struct zc_want {
     int device;                  /* Ordinal of the current device. */
     CUcontext context;           /* Current context. */
     const struct zc_rule *rule;  /* The rule that decided. */
+    bool stream_ordered;         /* Allocated, and freed, in the order of a stream. */
 };
 
 struct zc_place {
