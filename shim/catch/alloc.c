@@ -6,6 +6,7 @@
 #include "catch/pool.h"
 #include "catch/request.h"
 #include "place/park.h"
+#include "place/warm.h"
 
 /* The program's own call, to be made where no place takes the request. */
 struct forward {
@@ -19,14 +20,25 @@ struct forward {
     unsigned element;
 };
 
-static struct zc_backing *take_parked(const struct zc_ask *ask, const struct zc_want *want,
+/* Memory that libzc keeps for later must not be what the program's own call lacks. */
+static CUresult forwarded(const struct forward *f)
+{
+    CUresult result = f->call(f);
+    return result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve() ? f->call(f) : result;
+}
+
+/* Memory that was freed before, of the place that comes first. */
+static struct zc_backing *take_freed(const struct zc_ask *ask, const struct zc_want *want,
                                       CUstream stream, unsigned *rung)
 {
     const struct zc_place_list *list = &want->rule->place;
-    if (list->item[0] == ZC_PLACE_DEVICE || !(ask->flags & ZC_BLOCK_STREAM))
+    struct zc_backing *backing = NULL;
+    if (list->item[0] == ZC_PLACE_DEVICE)
         return NULL;
     *rung = 0;
-    return zc_park_take(list->item[0], want, stream, ask->entry->flavour);
+    if (ask->flags & ZC_BLOCK_STREAM)
+        backing = zc_park_take(list->item[0], want, stream, ask->entry->flavour);
+    return backing || list->item[0] != ZC_PLACE_VMM ? backing : zc_warm_take(want);
 }
 
 /*
@@ -39,12 +51,12 @@ static CUresult climb(const struct zc_ask *ask, const struct zc_rule *rule, cons
                                  ask->flags & ZC_BLOCK_STREAM};
     unsigned rung = 0;
     char why[256] = "";
-    struct zc_backing *backing = take_parked(ask, &want, f->stream, &rung);
+    struct zc_backing *backing = take_freed(ask, &want, f->stream, &rung);
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
     if (!backing)
         backing = zc_place_climb(&want, 0, &rung, why, sizeof(why));
     if (!backing) {
-        result = f->call(f);
+        result = forwarded(f);
         if (result == CUDA_SUCCESS)
             zc_ask_track(ask, *f->dptr, NULL, rule, why);
         if (result != CUDA_ERROR_OUT_OF_MEMORY || rung >= rule->place.count)
@@ -56,7 +68,7 @@ static CUresult climb(const struct zc_ask *ask, const struct zc_rule *rule, cons
     }
     if (!zc_ask_track(ask, backing->base, backing, rule, why)) {
         zc_place_release(backing, false); /* What the ledger does not know could not be freed. */
-        return f->call(f);
+        return forwarded(f);
     }
     *f->dptr = backing->base;
     return CUDA_SUCCESS;
@@ -78,7 +90,7 @@ static CUresult request(struct zc_ask *ask, const struct forward *f, bool conver
         why = "the memory must stay exportable";
     else if (rule)
         return climb(ask, rule, f);
-    CUresult result = f->call(f);
+    CUresult result = forwarded(f);
     if (result == CUDA_SUCCESS && ask->size && f->dptr && *f->dptr)
         zc_ask_track(ask, *f->dptr, NULL, rule, why);
     return result;
@@ -181,6 +193,8 @@ ZC_BODY(cuMemAllocManaged, (CUdeviceptr * dptr, size_t bytes, unsigned int flags
     struct zc_ask ask = {.entry = entry, .api = ZC_API_cuMemAllocManaged, .size = bytes,
                          .asked = ZC_KIND_MANAGED, .home = ZC_PLACE_MANAGED};
     CUresult result = real(dptr, bytes, flags);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve())
+        result = real(dptr, bytes, flags);
     if (result == CUDA_SUCCESS && zc_ask_begin(&ask))
         zc_ask_track(&ask, *dptr, NULL, NULL, NULL);
     return result;

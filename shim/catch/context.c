@@ -5,6 +5,7 @@
 #include "place/park.h"
 #include "place/pinned.h"
 #include "place/ring.h"
+#include "place/warm.h"
 
 #define BATCH 64 /* Blocks collected per walk of the ledger, whose lock covers no driver call. */
 
@@ -39,6 +40,7 @@ static void forget(CUcontext context)
         }
     } while (c.count == BATCH);
     zc_park_drop_context(context);
+    zc_warm_trim();
     zc_pinned_forget(context);
     zc_ring_forget(context);
     zc_streams_forget(context);

@@ -8,6 +8,7 @@
 #include "place/grow.h"
 #include "place/park.h"
 #include "place/stream.h"
+#include "place/warm.h"
 
 static void note_free(struct zc_block *block)
 {
@@ -54,6 +55,10 @@ static CUresult free_converted(struct zc_block *block)
         return result;
     }
     note_free(block);
+    if (zc_warm_keep(block)) {
+        zc_park_reap_all();
+        return CUDA_SUCCESS;
+    }
     zc_block_remove(block);
     result = zc_place_release(backing, false);
     zc_park_reap_all();

@@ -7,6 +7,7 @@
 #include "place/grow.h"
 #include "place/limits.h"
 #include "place/pinned.h"
+#include "place/warm.h"
 
 #define HUGE_PAGE ((CUdeviceptr)2 << 20) /* The driver maps device memory in pages of this size. */
 
@@ -146,7 +147,7 @@ ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr
 }
 
 /* Free device memory as if the converted blocks lay there.  What vmm holds is missing already, but
- * not what it has promised.
+ * not what it has promised; and what it keeps for the next request is the program's to have.
  * Managed pages are missing only once they moved to the device, so they may be counted twice: then
  * the answer is too small, which makes a program careful, and never too large. */
 ZC_BODY(cuMemGetInfo_v2, (size_t *free, size_t *total))
@@ -157,6 +158,7 @@ ZC_BODY(cuMemGetInfo_v2, (size_t *free, size_t *total))
         return result;
     uint64_t elsewhere = zc_limits_used(ZC_PLACE_MAPPED) + zc_limits_used(ZC_PLACE_MANAGED) +
                          zc_grow_promised();
+    *free += zc_warm_bytes();
     *free = *free > elsewhere ? *free - elsewhere : 0;
     return result;
 }

@@ -4,12 +4,15 @@
 #include "base/arena.h"
 #include "base/message.h"
 #include "base/text.h"
+#include "catch/capture.h"
+#include "catch/life.h"
 #include "place/hostheap.h"
 #include "place/limits.h"
 #include "place/park.h"
 #include "place/pinned.h"
 #include "place/place.h"
 #include "place/ring.h"
+#include "place/warm.h"
 
 static const struct zc_place *const places[ZC_PLACE_COUNT] = {
     [ZC_PLACE_MAPPED] = &zc_place_mapped,
@@ -121,6 +124,7 @@ void zc_place_reset(void)
     zc_park_reset();
     zc_pinned_reset();
     zc_ring_reset();
+    zc_warm_reset();
 }
 
 /* One rung.  A limit that is reached may be so because of parked memory, which nobody uses any
@@ -170,6 +174,14 @@ struct zc_backing *zc_place_climb(const struct zc_want *want, unsigned first, un
     }
     zc_text_cstr(&text);
     return NULL;
+}
+
+bool zc_place_relieve(void)
+{
+    if (zc_capture_any() || zc_life_closing())
+        return false;
+    unsigned given = zc_park_reap(ZC_PLACE_COUNT);
+    return zc_warm_trim() + given > 0;
 }
 
 CUresult zc_place_release(struct zc_backing *backing, bool gone)

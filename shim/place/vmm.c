@@ -5,9 +5,16 @@
 
 #include "base/arena.h"
 #include "place/grow.h"
-#include "place/park.h"
 
 #define DEVICES_MAX 64
+
+/* What the driver says about a device's memory; it does not change. */
+struct facts {
+    bool known;              /* Atomic: the rest is set. */
+    size_t granularity;      /* Bytes that sizes are multiples of. */
+    CUmemAllocationProp prop; /* Of the handles. */
+};
+static struct facts facts[DEVICES_MAX];
 
 static bool attribute(int device, CUdevice_attribute which)
 {
@@ -28,6 +35,29 @@ static CUmemAllocationProp properties(int device)
     if (attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
         prop.allocFlags.gpuDirectRDMACapable = 1;
     return prop;
+}
+
+/* Two threads that ask first store the same.  NULL where the device can't map memory by hand. */
+static const struct facts *facts_of(int device)
+{
+    struct facts *f = &facts[device < DEVICES_MAX ? device : DEVICES_MAX - 1];
+    CUmemAllocationProp prop;
+    size_t granularity = 0;
+    if (__atomic_load_n(&f->known, __ATOMIC_ACQUIRE))
+        return f;
+    if (device >= DEVICES_MAX ||
+        !attribute(device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED))
+        return NULL;
+    prop = properties(device);
+    if (zc_real.cuMemGetAllocationGranularity(&granularity, &prop,
+                                              CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) !=
+            CUDA_SUCCESS ||
+        !granularity)
+        return NULL;
+    f->granularity = granularity;
+    f->prop = prop;
+    __atomic_store_n(&f->known, true, __ATOMIC_RELEASE);
+    return f;
 }
 
 /* cuMemAlloc's memory is reachable from every device that can be a peer; so is this. */
@@ -69,14 +99,13 @@ static bool push(struct zc_vmm *v, CUmemGenericAllocationHandle handle, size_t s
     return true;
 }
 
-/* Memory that streams have passed may be what is missing. */
-static CUresult create(const struct zc_vmm *v, size_t size, const CUmemAllocationProp *prop,
+/* Memory that nobody uses may be what is missing. */
+static CUresult create(size_t size, const CUmemAllocationProp *prop,
                        CUmemGenericAllocationHandle *out)
 {
     CUresult result = zc_real.cuMemCreate(out, size, prop, 0);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && zc_park_reap(ZC_PLACE_VMM))
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve())
         result = zc_real.cuMemCreate(out, size, prop, 0);
-    (void)v;
     return result;
 }
 
@@ -96,14 +125,12 @@ static CUresult drop_pieces(struct zc_vmm *v, unsigned count)
 static CUresult create_missing(struct zc_vmm *v)
 {
     CUmemGenericAllocationHandle handle;
-    CUmemAllocationProp prop;
+    const struct facts *f = facts_of(v->device);
     unsigned before = v->count;
-    if (v->held < v->span)
-        prop = properties(v->device);
     while (v->held < v->span) {
         size_t missing = v->span - v->held;
         size_t size = v->chunk && v->chunk < missing ? v->chunk : missing;
-        CUresult result = create(v, size, &prop, &handle);
+        CUresult result = create(size, &f->prop, &handle);
         if (result == CUDA_SUCCESS && !push(v, handle, size)) {
             zc_real.cuMemRelease(handle);
             result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -189,13 +216,8 @@ static CUresult fill(struct zc_vmm *v, size_t granularity, const char **why)
 
 static CUresult make(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
-    size_t granularity = 0;
-    CUmemAllocationProp prop = properties(want->device);
-    if (!attribute(want->device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) ||
-        zc_real.cuMemGetAllocationGranularity(&granularity, &prop,
-                                              CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) !=
-            CUDA_SUCCESS ||
-        !granularity) {
+    const struct facts *f = facts_of(want->device);
+    if (!f) {
         *why = "the device has no virtual memory management";
         return CUDA_ERROR_NOT_SUPPORTED;
     }
@@ -204,14 +226,14 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
         *why = "libzc has no memory for its record";
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    v->span = round_up(want->size, granularity);
-    v->chunk = round_up(want->rule->chunk, granularity);
+    v->span = round_up(want->size, f->granularity);
+    v->chunk = round_up(want->rule->chunk, f->granularity);
     v->device = want->device;
     v->context = want->context;
     /* Stream-ordered memory is not waited for: its growth has no moment at which nothing runs. */
     v->grows = want->rule->grow && !want->stream_ordered;
     v->late = v->grows || (want->rule->commit == ZC_COMMIT_LAZY && !want->stream_ordered);
-    CUresult result = fill(v, granularity, why);
+    CUresult result = fill(v, f->granularity, why);
     if (result != CUDA_SUCCESS) {
         drop(v);
         return result;
@@ -222,21 +244,26 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     return CUDA_SUCCESS;
 }
 
-/* Handles and addresses belong to the process, not to a context, so they are given back also when
- * the context is gone. */
-static CUresult unmake(struct zc_backing *backing, bool gone)
+CUresult zc_vmm_give_back(struct zc_vmm *v)
 {
-    (void)gone;
-    struct zc_vmm *v = backing->vmm;
     CUresult unmapped = CUDA_SUCCESS;
-    if (v->late)
-        zc_grow_forget(v);
     if (v->attached)
         unmapped = zc_real.cuMemUnmap(v->base, v->attached);
     CUresult released = drop_pieces(v, 0);
     CUresult freed = zc_real.cuMemAddressFree(v->base, v->span);
     drop(v);
     return unmapped != CUDA_SUCCESS ? unmapped : released != CUDA_SUCCESS ? released : freed;
+}
+
+/* Handles and addresses belong to the process, not to a context, so they are given back also when
+ * the context is gone. */
+static CUresult unmake(struct zc_backing *backing, bool gone)
+{
+    struct zc_vmm *v = backing->vmm;
+    (void)gone;
+    if (v->late)
+        zc_grow_forget(v);
+    return zc_vmm_give_back(v);
 }
 
 const struct zc_place zc_place_vmm = {ZC_PLACE_VMM, ZC_KIND_DEVICE, false, make, unmake};

@@ -29,7 +29,8 @@ struct zc_vmm {
     bool late;              /* Memory is attached when it is first needed (commit = lazy, grow). */
     bool grows;             /* The rule's `grow`: copies into it may become remaps. */
     bool open;              /* Something is not done yet: memory or a copy.  Atomic. */
-    struct zc_vmm *next;    /* Of all blocks attached late. */
+    struct zc_vmm *next;    /* Of all blocks attached late, or of those kept after their free. */
+    struct zc_block *ghost; /* Of a block kept after its free: what the ledger has of it. */
     struct zc_vmm *source;  /* The block that this one was copied from, the copy not made yet. */
     struct zc_vmm *sink;    /* The other way round. */
     CUcontext context;      /* Of the request. */
@@ -43,6 +44,10 @@ struct zc_vmm {
  * was held before is still held, and reachable as far as the driver allows.
  */
 CUresult zc_vmm_attach(struct zc_vmm *v, const char **why);
+
+/* Gives a block's memory and addresses back to the driver, and its record to the arena.  Returns
+ * the first refusal. */
+CUresult zc_vmm_give_back(struct zc_vmm *v);
 
 /* The vmm block of a ledger block, NULL for others. */
 struct zc_vmm *zc_vmm_of(const struct zc_block *block);

@@ -11,8 +11,8 @@ setup() {
     growing=$'place = vmm\ngrow = yes'
 }
 
-# Runs a scenario bare and under several policies; all must succeed, print the same, unless it counts
-# copies, and leave nothing live: everywhere SCENARIO
+# Runs a scenario bare and under several policies; all must succeed, print the same, unless it
+# counts copies, and leave nothing live: everywhere SCENARIO
 everywhere() {
     local policy bare
     rm -f "$SIM_LEAKS"

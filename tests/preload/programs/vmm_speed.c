@@ -154,7 +154,8 @@ static void by_hand(void)
     }
 }
 
-/* Largest size in MiB that an array reaches, growing by 1/32 of what is free each time, and that. */
+/* Largest size in MiB that an array reaches, growing by a 32nd of what was free each time, and what
+ * was free. */
 static void reach(void)
 {
     size_t available, total, ends[STEPS_MAX];
