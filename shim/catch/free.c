@@ -6,6 +6,7 @@
 #include "ledger/site.h"
 #include "log/log.h"
 #include "place/grow.h"
+#include "place/limits.h"
 #include "place/park.h"
 #include "place/stream.h"
 #include "place/warm.h"
@@ -46,16 +47,22 @@ static CUresult free_converted(struct zc_block *block)
         return CUDA_SUCCESS;
     }
     CUresult result = CUDA_SUCCESS;
+    bool kept = false;
     if (!(block->flags & ZC_BLOCK_STREAM))
         result = wait_for_context(backing->context);
     if (result == CUDA_SUCCESS)
-        result = zc_grow_freeing(block);
+        result = zc_grow_freeing(block, &kept);
     if (result != CUDA_SUCCESS) { /* Something may use it yet: it stays the program's. */
         zc_block_unclaim(block);
         return result;
     }
     note_free(block);
-    if (zc_warm_keep(block)) {
+    if (kept) {
+        zc_block_make_ghost(block);
+        zc_limits_give(ZC_PLACE_VMM, backing->size);
+        zc_grow_turn_drop();
+    }
+    if (kept || zc_warm_keep(block)) {
         zc_park_reap_all();
         return CUDA_SUCCESS;
     }

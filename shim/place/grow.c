@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/message.h"
@@ -58,6 +59,23 @@ static void note(struct zc_vmm *v)
     zc_launch_call(ZC_LAUNCH_GROW, open_blocks ? before_launch : NULL);
 }
 
+/* Unmaps what another block has in the addresses of one that did not grow from it. */
+static CUresult unalias(struct zc_vmm *v, const char **why)
+{
+    CUresult result = CUDA_SUCCESS;
+    if (!v->like)
+        return result;
+    *why = "cuMemUnmap refuses";
+    if (v->aliased)
+        result = zc_real.cuMemUnmap(v->base, v->aliased);
+    if (result != CUDA_SUCCESS)
+        return result;
+    v->like->echo = NULL;
+    v->like = NULL;
+    v->aliased = 0;
+    return result;
+}
+
 /* Driver calls that a capture in global mode forbids are allowed to a thread that says so: CUDA
  * Driver API, cuThreadExchangeStreamCaptureMode. */
 static CUresult attach(struct zc_vmm *v, const char **why)
@@ -66,7 +84,9 @@ static CUresult attach(struct zc_vmm *v, const char **why)
     size_t held = v->held;
     bool relaxed = zc_capture_any() &&
                    zc_real.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
-    CUresult result = zc_vmm_attach(v, why);
+    CUresult result = unalias(v, why);
+    if (result == CUDA_SUCCESS)
+        result = zc_vmm_attach(v, why);
     if (relaxed)
         zc_real.cuThreadExchangeStreamCaptureMode(&mode);
     __atomic_fetch_sub(&promised, v->held - held, __ATOMIC_RELAXED);
@@ -226,9 +246,12 @@ bool zc_grow_copy(struct zc_copy *c)
 {
     struct zc_vmm *to = open_block(&c->dst), *from = open_block(&c->src);
     CUresult result = CUDA_SUCCESS;
+    const char *why;
     if ((!is_open(to) && !is_open(from)) || !zc_grow_turn_take())
         return false;
     bool pending = grows(c, to, from);
+    if (pending && to->like != from)
+        pending = unalias(to, &why) == CUDA_SUCCESS;
     if (pending)
         leave_pending(c, to, from);
     if (!pending && is_open(to))
@@ -260,32 +283,70 @@ CUresult zc_grow_settle(const struct zc_block *block)
     return result;
 }
 
-/* The small block's memory becomes the large one's; mapping it waits until it is needed.  One that
- * got memory of its own for a copy that failed is copied again. */
-static CUresult hand_over(struct zc_vmm *from, const char **why)
+/* Takes a block out of those that launches look at. */
+static void take_out(struct zc_vmm *v)
+{
+    for (struct zc_vmm **at = &blocks; *at; at = &(*at)->next)
+        if (*at == v) {
+            *at = v->next;
+            break;
+        }
+    open_blocks -= v->open;
+    v->open = false;
+    if (!open_blocks)
+        zc_launch_call(ZC_LAUNCH_GROW, NULL);
+}
+
+/* Gives the addresses of a block that grew away back. */
+static CUresult drop_spare(struct zc_vmm *v)
+{
+    struct zc_vmm *spare = v->spare;
+    if (!spare)
+        return CUDA_SUCCESS;
+    struct zc_backing *backing = spare->ghost->backing;
+    v->spare = NULL;
+    zc_block_remove(spare->ghost);
+    zc_arena_put(backing, sizeof(*backing));
+    return zc_vmm_give_back(spare);
+}
+
+/*
+ * The small block's memory becomes the large one's, which maps what is not mapped there already when
+ * it is needed.  The small one's mapping stays, for the block that will grow from the large one.  A
+ * large block that got memory of its own for a copy that failed is copied again.
+ */
+static CUresult hand_over(struct zc_vmm *from, struct zc_block *block, bool *kept, const char **why)
 {
     struct zc_vmm *to = from->sink;
-    if (to->held || zc_real.cuMemUnmap(from->base, from->attached) != CUDA_SUCCESS)
+    if (to->held)
         return copy_now(to, why);
+    drop_spare(from);
     to->piece = from->piece;
     to->count = from->count;
     to->room = from->room;
     to->held = from->held;
+    to->attached = to->aliased;
+    to->aliased = 0;
+    to->like = from->echo = NULL;
     from->piece = NULL;
     from->count = from->room = 0;
-    from->held = from->attached = 0;
-    __atomic_fetch_add(&promised, from->span, __ATOMIC_RELAXED); /* Until it is forgotten. */
+    from->held = 0;
     __atomic_fetch_sub(&promised, to->held, __ATOMIC_RELAXED);
     record(to, ZC_ELIDED);
     unlink_pair(to);
+    take_out(from);
+    from->ghost = block;
+    to->spare = from;
+    *kept = true;
     return CUDA_SUCCESS;
 }
 
-CUresult zc_grow_freeing(const struct zc_block *block)
+CUresult zc_grow_freeing(struct zc_block *block, bool *kept_out)
 {
     struct zc_vmm *v = zc_vmm_of(block);
     const char *why = "";
     CUresult result = CUDA_SUCCESS;
+    *kept_out = false;
     if (!is_open(v) || !zc_grow_turn_take())
         return CUDA_SUCCESS;
     if (v->source) {
@@ -293,10 +354,11 @@ CUresult zc_grow_freeing(const struct zc_block *block)
         unlink_pair(v);
     }
     if (v->sink)
-        result = hand_over(v, &why);
+        result = hand_over(v, block, kept_out, &why);
     if (result != CUDA_SUCCESS)
         blame(v, ZC_FN_cuMemFree_v2, result, why);
-    zc_grow_turn_drop();
+    if (!*kept_out)
+        zc_grow_turn_drop();
     return result;
 }
 
@@ -309,6 +371,38 @@ static size_t largest(const struct zc_vmm *v)
             b->held > most)
             most = b->held;
     return most;
+}
+
+/* A block with addresses to spare that another can have. */
+static bool may_precede(const struct zc_vmm *b, const struct zc_vmm *v)
+{
+    return b->spare && b->device == v->device && b->context == v->context && b->span <= v->span &&
+           v->span <= b->spare->window && b->attached == b->span && !b->sink;
+}
+
+/* Takes the addresses that a block has to spare, in which the beginning of its memory is mapped: a
+ * program that grew an array is about to grow it again.  Of several it will be the largest, and of
+ * arrays that grow in turn the one that grew first. */
+static void adopt_spare(struct zc_vmm *v)
+{
+    struct zc_vmm *b = NULL;
+    for (struct zc_vmm *at = blocks; at && v->grows; at = at->next)
+        if (may_precede(at, v) && (!b || at->span >= b->span))
+            b = at;
+    if (!b)
+        return;
+    struct zc_vmm *spare = b->spare;
+    struct zc_backing *backing = spare->ghost->backing;
+    v->base = spare->base;
+    v->window = spare->window;
+    v->wide = spare->wide;
+    v->aliased = spare->attached;
+    v->like = b;
+    b->echo = v;
+    b->spare = NULL;
+    zc_block_remove(spare->ghost);
+    zc_arena_put(backing, sizeof(*backing));
+    zc_arena_put(spare, sizeof(*spare));
 }
 
 CUresult zc_grow_admit(struct zc_vmm *v, const char **why)
@@ -327,6 +421,7 @@ CUresult zc_grow_admit(struct zc_vmm *v, const char **why)
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     __atomic_fetch_add(&promised, v->span, __ATOMIC_RELAXED);
+    adopt_spare(v);
     v->next = blocks;
     blocks = v;
     note(v);
@@ -334,24 +429,25 @@ CUresult zc_grow_admit(struct zc_vmm *v, const char **why)
     return CUDA_SUCCESS;
 }
 
-/* Between forgetting and giving back nobody else can reach the block: the ledger has let it go. */
+/* Between forgetting and giving back nobody else can reach the block: the ledger has let it go.
+ * What is mapped in its addresses is the caller's to unmap. */
 void zc_grow_forget(struct zc_vmm *v)
 {
     bool mine = zc_grow_turn_take();
+    const char *why;
     if (v->source)
         unlink_pair(v);
     if (v->sink)
         unlink_pair(v->sink);
-    for (struct zc_vmm **at = &blocks; *at; at = &(*at)->next)
-        if (*at == v) {
-            *at = v->next;
-            break;
-        }
+    if (v->echo)
+        unalias(v->echo, &why);
+    if (v->like) {
+        v->like->echo = NULL;
+        v->attached = v->aliased;
+    }
+    drop_spare(v);
+    take_out(v);
     __atomic_fetch_sub(&promised, v->span - v->held, __ATOMIC_RELAXED);
-    open_blocks -= v->open;
-    v->open = false;
-    if (!open_blocks)
-        zc_launch_call(ZC_LAUNCH_GROW, NULL);
     if (mine)
         zc_grow_turn_drop();
 }

@@ -17,8 +17,11 @@
 bool zc_grow_turn_take(void);
 void zc_grow_turn_drop(void);
 
-/* Enters a block that is attached late.  Refuses what the device could not hold even if the block
- * took over the memory of the largest one that it might grow from. */
+/*
+ * Enters a block that is attached late.  Refuses what the device could not hold even if the block
+ * took over the memory of the largest one that it might grow from.  Gives it the addresses that a
+ * block which it might grow from has to spare; else its `base` is left 0.
+ */
 CUresult zc_grow_admit(struct zc_vmm *v, const char **why);
 
 /* Takes a block out, whatever is pending; its memory is the caller's to give back. */
@@ -34,10 +37,13 @@ bool zc_grow_copy(struct zc_copy *c);
 CUresult zc_grow_settle(const struct zc_block *block);
 
 /*
- * The program frees a block that nothing uses any more: one that is copied into another hands its
- * memory over.  On failure nothing has changed, and the code is the program's answer.
+ * The program frees a claimed block that nothing uses any more: one that is copied into another
+ * hands its memory over.  Then *kept_out is true: its addresses stay mapped for the next growth, so
+ * its record and the ledger's, which the caller makes a ghost, are not the caller's to remove; and
+ * the caller has the turn, to drop it when that is done.  On failure nothing has changed, and the
+ * code is the program's answer.
  */
-CUresult zc_grow_freeing(const struct zc_block *block);
+CUresult zc_grow_freeing(struct zc_block *block, bool *kept_out);
 
 /* Bytes that were given to the program and have no memory yet. */
 uint64_t zc_grow_promised(void);

@@ -7,6 +7,7 @@
 #include "place/grow.h"
 
 #define DEVICES_MAX 64
+#define WIDE_MAX 64 /* Blocks that get more addresses than they ask for. */
 
 /* What the driver says about a device's memory; it does not change. */
 struct facts {
@@ -15,6 +16,8 @@ struct facts {
     CUmemAllocationProp prop; /* Of the handles. */
 };
 static struct facts facts[DEVICES_MAX];
+
+static unsigned wide_blocks; /* Atomic. */
 
 static bool attribute(int device, CUdevice_attribute which)
 {
@@ -201,16 +204,44 @@ static void drop(struct zc_vmm *v)
     zc_arena_put(v, sizeof(*v));
 }
 
+/* Addresses for a block.  One that grows gets room for all that the device has, so that the block
+ * that grows from it can have them again; how many get that is bounded, because addresses are. */
+static CUresult reserve(struct zc_vmm *v, size_t granularity)
+{
+    size_t total = 0;
+    if (v->grows && __atomic_load_n(&wide_blocks, __ATOMIC_RELAXED) < WIDE_MAX &&
+        zc_real.cuDeviceTotalMem_v2(&total, v->device) == CUDA_SUCCESS && total > v->span) {
+        v->window = round_up(total, granularity);
+        v->wide = zc_real.cuMemAddressReserve(&v->base, v->window, granularity, 0, 0) ==
+                  CUDA_SUCCESS;
+    }
+    __atomic_fetch_add(&wide_blocks, v->wide, __ATOMIC_RELAXED);
+    if (v->wide)
+        return CUDA_SUCCESS;
+    v->window = v->span;
+    return zc_real.cuMemAddressReserve(&v->base, v->span, granularity, 0, 0);
+}
+
 /* Reserves the addresses and attaches the memory, unless that is to be done late. */
 static CUresult fill(struct zc_vmm *v, size_t granularity, const char **why)
 {
-    *why = "cuMemAddressReserve refuses";
-    CUresult result = zc_real.cuMemAddressReserve(&v->base, v->span, granularity, 0, 0);
-    if (result != CUDA_SUCCESS)
-        return result;
-    result = v->late ? zc_grow_admit(v, why) : zc_vmm_attach(v, why);
-    if (result != CUDA_SUCCESS)
-        zc_real.cuMemAddressFree(v->base, v->span);
+    CUresult result = CUDA_SUCCESS;
+    if (v->late) {
+        result = zc_grow_admit(v, why);
+        if (result != CUDA_SUCCESS)
+            return result;
+    }
+    if (!v->base) {
+        *why = "cuMemAddressReserve refuses";
+        result = reserve(v, granularity);
+    }
+    if (result == CUDA_SUCCESS && !v->late) {
+        result = zc_vmm_attach(v, why);
+        if (result != CUDA_SUCCESS)
+            zc_real.cuMemAddressFree(v->base, v->window);
+    }
+    if (result != CUDA_SUCCESS && v->late)
+        zc_grow_forget(v);
     return result;
 }
 
@@ -250,7 +281,8 @@ CUresult zc_vmm_give_back(struct zc_vmm *v)
     if (v->attached)
         unmapped = zc_real.cuMemUnmap(v->base, v->attached);
     CUresult released = drop_pieces(v, 0);
-    CUresult freed = zc_real.cuMemAddressFree(v->base, v->span);
+    CUresult freed = zc_real.cuMemAddressFree(v->base, v->window);
+    __atomic_fetch_sub(&wide_blocks, v->wide, __ATOMIC_RELAXED);
     drop(v);
     return unmapped != CUDA_SUCCESS ? unmapped : released != CUDA_SUCCESS ? released : freed;
 }

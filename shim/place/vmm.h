@@ -18,19 +18,27 @@ struct zc_piece {
  */
 struct zc_vmm {
     CUdeviceptr base;       /* First reserved address, the block's. */
-    size_t span;            /* Bytes reserved: the request, rounded up to the granularity. */
+    size_t span;            /* Bytes of the request, rounded up to the granularity. */
+    size_t window;          /* Bytes reserved, `span` or more. */
+    bool wide;              /* Much more, and counted as that. */
     size_t chunk;           /* Bytes of each piece to make; 0: one piece for all that is missing. */
     int device;             /* Ordinal of the device that has the memory. */
     struct zc_piece *piece; /* From the arena, in the order of their addresses. */
     unsigned count, room;   /* Pieces, and how many `piece` has room for. */
     size_t held;            /* Bytes of the pieces. */
-    size_t attached;        /* Bytes from `base` on that the device reaches. */
+    size_t attached;        /* Bytes from `base` on that the device reaches.  Of a spare: that are
+                             * mapped, behind them memory of the block that has it. */
 
     bool late;              /* Memory is attached when it is first needed (commit = lazy, grow). */
     bool grows;             /* The rule's `grow`: copies into it may become remaps. */
     bool open;              /* Something is not done yet: memory or a copy.  Atomic. */
     struct zc_vmm *next;    /* Of all blocks attached late, or of those kept after their free. */
     struct zc_block *ghost; /* Of a block kept after its free: what the ledger has of it. */
+    struct zc_vmm *spare;   /* The block that this one grew from: its addresses, still mapped. */
+    struct zc_vmm *like;    /* A block whose first pieces are mapped here too: it may grow into this
+                             * one, which has its spare's addresses. */
+    struct zc_vmm *echo;    /* The other way round. */
+    size_t aliased;         /* With `like`: bytes of these pieces. */
     struct zc_vmm *source;  /* The block that this one was copied from, the copy not made yet. */
     struct zc_vmm *sink;    /* The other way round. */
     CUcontext context;      /* Of the request. */

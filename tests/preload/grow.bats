@@ -39,6 +39,18 @@ copied() {
     copied doubling 0
 }
 
+@test "arrays that grow in turn, and other blocks between them, keep their bytes apart" {
+    everywhere in_turn
+}
+
+@test "an array that grows again maps no piece more than twice" {
+    export SIM_TRACE=$BATS_TEST_TMPDIR/trace
+    run -0 under_policy "$growing" "$program" doubling
+    [[ $(grep -c '^cuMemCreate ' "$SIM_TRACE") == 6 ]]
+    [[ $(grep -c '^cuMemMap ' "$SIM_TRACE") == 11 ]]
+    [[ $(grep -c '^cuMemSetAccess ' "$SIM_TRACE") == 6 ]]
+}
+
 @test "reading the old array leaves the copy pending, a launch makes it" {
     everywhere read_old
     copied read_old 0

@@ -54,6 +54,36 @@ static void doubling(void)
     end_gpu(0);
 }
 
+/* Two arrays that grow in turn by a quarter, and a third block of a size between theirs. */
+static void in_turn(void)
+{
+    CUdeviceptr array[2], more;
+    size_t bytes[2] = {4 * MIB, 8 * MIB};
+    start_gpu(0);
+    for (int i = 0; i < 2; i++) {
+        array[i] = make(bytes[i]);
+        fill(array[i], 1 + i, bytes[i], NULL);
+    }
+    for (int step = 0; step < 12; step++) {
+        int i = step % 2;
+        more = make(bytes[i] + 2 * MIB);
+        CHECK(cuMemcpyDtoD(more, array[i], bytes[i]));
+        CHECK(cuMemFree(array[i]));
+        EXPECT(cuMemsetD8(array[i], 7, 1) == CUDA_ERROR_INVALID_VALUE);
+        array[i] = more;
+        fill(array[i] + bytes[i], 1 + i, 2 * MIB, NULL);
+        bytes[i] += 2 * MIB;
+        CUdeviceptr other = make(bytes[i]);
+        fill(other, 3, bytes[i], NULL);
+        has(array[0], 1, bytes[0]);
+        has(array[1], 2, bytes[1]);
+        CHECK(cuMemFree(other));
+    }
+    for (int i = 0; i < 2; i++)
+        CHECK(cuMemFree(array[i]));
+    end_gpu(0);
+}
+
 /* A pair of blocks, the copy between them made by the program and the old one not freed. */
 static CUdeviceptr from, to;
 
@@ -380,7 +410,7 @@ static void threads(void)
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
-        {"doubling", doubling},           {"launch_between", launch_between},
+        {"doubling", doubling}, {"in_turn", in_turn},           {"launch_between", launch_between},
         {"set_old", set_old},             {"set_new", set_new},
         {"copy_into_both", copy_into_both}, {"read_old", read_old},
         {"word_write", word_write},       {"free_new_first", free_new_first},
