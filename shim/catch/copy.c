@@ -9,6 +9,7 @@
 #include "log/log.h"
 #include "place/copy.h"
 #include "place/grow.h"
+#include "place/hint.h"
 #include "place/parallel.h"
 #include "place/pinned.h"
 #include "place/staged.h"
@@ -173,6 +174,7 @@ bool zc_copy_begin(struct zc_copy *c)
     }
     if (zc_grow_copy(c))
         return true;
+    zc_hint_copy(c);
     return zc_place_copy(c) || zc_staged_copy(c) || (!c->wait && zc_parallel_copy(c));
 }
 

@@ -60,6 +60,10 @@ void zc_log_free(const struct zc_block *block);
 /* At EVENTS.  `function` is the driver entry point that the program called. */
 void zc_log_transfer(const struct zc_transfer *t, const char *function);
 
+/* At ALLOCS and EVENTS: the prefetches that libzc chose for a managed block whose rule names no
+ * hint, and why.  NULL for a block that is gone writes nothing. */
+void zc_log_hint(const struct zc_block *block, const char *prefetch, const char *why);
+
 /* First sight of a site: its frames (at ALLOCS and EVENTS). */
 void zc_log_site(uint32_t site_index);
 

@@ -311,9 +311,9 @@ static CUresult drop_spare(struct zc_vmm *v)
 }
 
 /*
- * The small block's memory becomes the large one's, which maps what is not mapped there already when
- * it is needed.  The small one's mapping stays, for the block that will grow from the large one.  A
- * large block that got memory of its own for a copy that failed is copied again.
+ * The small block's memory becomes the large one's, which maps what is not mapped there already
+ * when it is needed.  The small one's mapping stays, for the block that will grow from the large
+ * one.  A large block that got memory of its own for a copy that failed is copied again.
  */
 static CUresult hand_over(struct zc_vmm *from, struct zc_block *block, bool *kept, const char **why)
 {

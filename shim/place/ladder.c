@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "catch/capture.h"
 #include "catch/life.h"
+#include "place/hint.h"
 #include "place/hostheap.h"
 #include "place/limits.h"
 #include "place/park.h"
@@ -29,7 +30,7 @@ const struct zc_place *zc_place_of(enum zc_place_id id)
 #define KEYS_BUILT                                                                                 \
     (ZC_KEY_BIT(ZC_KEY_PLACE) | ZC_KEY_BIT(ZC_KEY_WRITE_COMBINED) | ZC_KEY_BIT(ZC_KEY_NUMA) |      \
      ZC_KEY_BIT(ZC_KEY_ASYNC) | ZC_KEY_BIT(ZC_KEY_CHUNK) | ZC_KEY_BIT(ZC_KEY_COMMIT) |            \
-     ZC_KEY_BIT(ZC_KEY_GROW))
+     ZC_KEY_BIT(ZC_KEY_GROW) | ZC_KEY_BIT(ZC_KEY_ADVISE) | ZC_KEY_BIT(ZC_KEY_PREFETCH))
 
 /* Requests that this version places; the others are counted where the program put them. */
 #define API_BIT(api) (UINT64_C(1) << ZC_API_##api)
@@ -125,6 +126,7 @@ void zc_place_reset(void)
     zc_pinned_reset();
     zc_ring_reset();
     zc_warm_reset();
+    zc_hint_reset();
 }
 
 /* One rung.  A limit that is reached may be so because of parked memory, which nobody uses any

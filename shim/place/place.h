@@ -19,6 +19,7 @@ struct zc_backing {
     int device;        /* Ordinal of the device of the request. */
     CUcontext context; /* Context of the request. */
     struct zc_vmm *vmm; /* vmm: reservation and physical memory. */
+    struct zc_hinted *hinted; /* managed: what was advised; NULL without memory for the record. */
     void *pages;       /* mapped: libzc's own pages, registered; NULL where the driver made them. */
 };
 
