@@ -5,6 +5,7 @@
 #include "catch/life.h"
 #include "catch/pool.h"
 #include "catch/request.h"
+#include "place/budget.h"
 #include "place/park.h"
 #include "place/warm.h"
 
@@ -33,19 +34,23 @@ static struct zc_backing *take_freed(const struct zc_ask *ask, const struct zc_w
 {
     const struct zc_place_list *list = &want->rule->place;
     struct zc_backing *backing = NULL;
-    if (list->item[0] == ZC_PLACE_DEVICE)
+    if (list->item[0] == ZC_PLACE_DEVICE || !zc_budget_take(want->rule, want->device, want->size))
         return NULL;
     *rung = 0;
     if (ask->flags & ZC_BLOCK_STREAM)
         backing = zc_park_take(list->item[0], want, stream, ask->entry->flavour);
-    return backing || list->item[0] != ZC_PLACE_VMM ? backing : zc_warm_take(want);
+    if (!backing && list->item[0] == ZC_PLACE_VMM)
+        backing = zc_warm_take(want);
+    if (!backing)
+        zc_budget_give(want->rule, want->size);
+    return backing;
 }
 
 /*
  * Walks the rule's list; where it says `device`, or ends, the program's own call is made.  If the
  * driver has no memory for that, the walk goes on below it.
  */
-static CUresult climb(const struct zc_ask *ask, const struct zc_rule *rule, const struct forward *f)
+static CUresult climb(struct zc_ask *ask, const struct zc_rule *rule, const struct forward *f)
 {
     const struct zc_want want = {ask->size, ask->device, ask->context, rule,
                                  ask->flags & ZC_BLOCK_STREAM};
@@ -55,10 +60,15 @@ static CUresult climb(const struct zc_ask *ask, const struct zc_rule *rule, cons
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
     if (!backing)
         backing = zc_place_climb(&want, 0, &rung, why, sizeof(why));
+    if (rung == 0)
+        ask->flags |= ZC_BLOCK_BUDGET;
     if (!backing) {
         result = forwarded(f);
-        if (result == CUDA_SUCCESS)
-            zc_ask_track(ask, *f->dptr, NULL, rule, why);
+        bool tracked =
+            result == CUDA_SUCCESS && zc_ask_track(ask, *f->dptr, NULL, rule, why);
+        if (!tracked && rung == 0)
+            zc_budget_give(rule, ask->size);
+        ask->flags &= ~ZC_BLOCK_BUDGET;
         if (result != CUDA_ERROR_OUT_OF_MEMORY || rung >= rule->place.count)
             return result;
         backing = zc_place_climb(&want, rung + 1, &rung, why, sizeof(why));
@@ -67,6 +77,8 @@ static CUresult climb(const struct zc_ask *ask, const struct zc_rule *rule, cons
         strncpy(why, "device: out of memory", sizeof(why) - 1);
     }
     if (!zc_ask_track(ask, backing->base, backing, rule, why)) {
+        if (ask->flags & ZC_BLOCK_BUDGET)
+            zc_budget_give(rule, ask->size);
         zc_place_release(backing, false); /* What the ledger does not know could not be freed. */
         return forwarded(f);
     }

@@ -2,6 +2,7 @@
 #include "catch/life.h"
 #include "catch/request.h"
 #include "catch/streams.h"
+#include "place/budget.h"
 #include "place/park.h"
 #include "place/pinned.h"
 #include "place/ring.h"
@@ -34,6 +35,7 @@ static void forget(CUcontext context)
         zc_block_each(collect, &c);
         for (unsigned i = 0; i < c.count; i++) {
             struct zc_backing *backing = c.block[i]->backing;
+            zc_budget_return(c.block[i]);
             zc_block_remove(c.block[i]);
             if (backing)
                 zc_place_release(backing, true);

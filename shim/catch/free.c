@@ -5,6 +5,7 @@
 #include "catch/request.h"
 #include "ledger/site.h"
 #include "log/log.h"
+#include "place/budget.h"
 #include "place/grow.h"
 #include "place/limits.h"
 #include "place/park.h"
@@ -17,6 +18,7 @@ static void note_free(struct zc_block *block)
         zc_log_free(block);
     zc_site_note_free(block->site);
     zc_pool_note_free(block);
+    zc_budget_return(block);
 }
 
 /* Waits for the context that the block was made in, as cuMemFree does. */

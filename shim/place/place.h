@@ -63,6 +63,7 @@ void zc_place_reset(void);
  * NULL when the ladder reached `device` or its end: then the request goes where the program put it,
  * and *rung_out is the index of `device`, or the length of the list.  `why` collects the reasons of
  * the places passed over, as text ("mapped: over max_pinned"), empty if the first one was taken.
+ * Where index 0 is given back, also for `device`, the request counts against the rule's budget.
  */
 struct zc_backing *zc_place_climb(const struct zc_want *want, unsigned first, unsigned *rung_out,
                                   char *why, size_t why_cap);
