@@ -155,7 +155,7 @@ for line in open(sys.argv[1]):
     done
 }
 
-@test "a budget in percent is of the device's memory, and at the end of the list nothing is refused" {
+@test "a budget in percent is of the device's memory; at the end of the list nothing is refused" {
     export SIM_MEMORY_MIB=64
     places_of $'place = vmm\nbudget = 25%' 12 4 1
     [[ $places == $'vmm: -\nvmm: -\ndevice: vmm: over its budget' && $codes == $'0\n0\n0' ]]
