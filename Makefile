@@ -127,7 +127,7 @@ $(B)/zc-policy: $(ZC_POLICY_OBJ) $(B)/libzc.a
 
 -include $(OBJ:.o=.d) $(ZC_POLICY_OBJ:.o=.d)
 
-.PHONY: deps check check-gpu check-headers demo bench-overhead bench-host fuzz install uninstall clean help FORCE
+.PHONY: deps check check-gpu check-headers demo bench-overhead bench-host bench-vmm bench-managed fuzz install uninstall clean help FORCE
 deps:           ## get the compilers, libraries and test tools that are missing
 	@CC='$(CC)' CUDA_HOME='$(CUDA_ASKED)' DEPS='$(DEPS)' scripts/deps.sh
 
@@ -154,6 +154,9 @@ bench-overhead: all sim bench   ## what libzc costs a call, a launch, a process
 
 bench-host: all $(PRELOAD_PROGRAMS)   ## host memory against its goals; without a GPU what needs none
 	@ZC_BUILD='$(B)' tests/bench/host.sh
+
+bench-vmm bench-managed: all $(PRELOAD_PROGRAMS)   ## vmm, or managed, against their goals on a GPU
+	@ZC_BUILD='$(B)' tests/bench/places.py $(@:bench-%=%)
 
 fuzz: $(FUZZERS)    ## fuzz the parsers, FUZZ_SECONDS each (clang)
 	$(Q)for f in $(patsubst $(B)/tests/fuzz/%_fuzz,%,$(FUZZERS)); do \

@@ -9,6 +9,8 @@
 #include "catch/request.h"
 #include "log/log.h"
 #include "place/copy.h"
+#include "place/grow.h"
+#include "place/hint.h"
 #include "place/parallel.h"
 #include "place/pinned.h"
 #include "place/staged.h"
@@ -172,6 +174,9 @@ bool zc_copy_begin(struct zc_copy *c)
         c->result = CUDA_ERROR_INVALID_VALUE;
         return true;
     }
+    if (zc_grow_copy(c))
+        return true;
+    zc_hint_copy(c);
     if (c->dst.pair || c->src.pair)
         return zc_shared_copy(c);
     return zc_place_copy(c) || zc_staged_copy(c) || (!c->wait && zc_parallel_copy(c));

@@ -37,13 +37,13 @@ static uint64_t end_of(const struct zc_block *block)
     return size < UINT64_MAX - block->base ? block->base + size : UINT64_MAX;
 }
 
-/* Gauges have one writer, the lock's holder, but readers in any process. */
+/* Ghosts count no more.  Gauges have one writer, the lock's holder, but readers in any process. */
 static void gauge_change(const struct zc_block *block, int sign)
 {
     struct zc_gauge *gauge;
     uint64_t blocks, bytes;
 
-    if (block->place >= ZC_COUNTERS_PLACES)
+    if (block->place >= ZC_COUNTERS_PLACES || (block->flags & ZC_BLOCK_GHOST))
         return;
     gauge = &zc_counters()->place[block->place];
     blocks = gauge->blocks + (uint64_t)(int64_t)sign;
@@ -196,6 +196,17 @@ bool zc_block_claim(struct zc_block *block)
 void zc_block_unclaim(struct zc_block *block)
 {
     __atomic_store_n(&block->state, ZC_BLOCK_LIVE, __ATOMIC_RELEASE);
+}
+
+void zc_block_make_ghost(struct zc_block *block)
+{
+    bool entered = change_enter();
+
+    if (entered)
+        gauge_change(block, -1);
+    __atomic_fetch_or(&block->flags, ZC_BLOCK_GHOST, __ATOMIC_RELEASE);
+    if (entered)
+        change_leave();
 }
 
 void zc_block_remove(struct zc_block *block)

@@ -38,9 +38,10 @@ struct zc_block {
 #define ZC_BLOCK_CONVERTED 1u   /* The place is not the one the program asked for. */
 #define ZC_BLOCK_STREAM 2u      /* Stream-ordered request (cuMemAllocAsync and kin). */
 #define ZC_BLOCK_FOREIGN 4u     /* Not allocated here: imported, a module's global, registered. */
-#define ZC_BLOCK_GHOST 16u     /* Freed by the program; its pages wait for the stream. */
+#define ZC_BLOCK_GHOST 16u     /* Freed by the program; its pages wait for a stream or a request. */
 #define ZC_BLOCK_HOST 32u      /* Of the host heap: libc memory to the program, pinned once used. */
-#define ZC_BLOCK_SHADOW 64u    /* Indexed at its shadow: a device block has its addresses. */
+#define ZC_BLOCK_BUDGET 64u     /* Counts against the budget of its rule. */
+#define ZC_BLOCK_SHADOW 128u    /* Indexed at its shadow: a device block has its addresses. */
 #define ZC_BLOCK_SYNC_MEMOPS 8u /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set by the program. */
 
 /*
@@ -81,6 +82,9 @@ static inline uint64_t zc_block_address(const struct zc_block *block)
 {
     return block->base - (block->flags & ZC_BLOCK_SHADOW ? zc_block_shadow : 0);
 }
+/* A claimed block that the program has freed, but whose addresses are kept: it is found as before,
+ * to answer as freed memory, and no longer counts as live. */
+void zc_block_make_ghost(struct zc_block *block);
 
 /* Removes a claimed block, folds its cells into its site and frees it.  In a signal handler that
  * interrupted the ledger the removal is left to the next thread that changes the ledger. */

@@ -111,6 +111,20 @@ void zc_log_alloc(const struct zc_block *block, const char *rule_name, int rule_
     zc_log_write(&line);
 }
 
+void zc_log_hint(const struct zc_block *block, const char *prefetch, const char *why)
+{
+    char buf[ZC_LINE_MAX];
+    struct zc_line line;
+
+    if (zc_log_level() < ZC_LOG_ALLOCS || block == NULL)
+        return;
+    zc_line_begin(&line, buf, sizeof(buf), "hint");
+    zc_line_u64(&line, "block", block->id);
+    zc_line_str(&line, "prefetch", prefetch);
+    zc_line_str(&line, "why", why);
+    zc_log_write(&line);
+}
+
 static void with_traffic(const char *type, const struct zc_block *block, bool live)
 {
     char buf[ZC_LINE_MAX];

@@ -40,7 +40,8 @@ static bool add_live_block(struct zc_block *block, void *arg)
         if (cell != NULL)
             add_cell(arg, block->site, cell);
     }
-    zc_log_live_block(block);
+    if (!(block->flags & ZC_BLOCK_GHOST))
+        zc_log_live_block(block);
     return true;
 }
 
