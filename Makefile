@@ -116,7 +116,7 @@ $(B)/libzc.a: $(filter-out %/catch/malloc.o $(if $(SAN),%/dlsym_$(ARCH).o),$(OBJ
 
 -include $(OBJ:.o=.d)
 
-.PHONY: deps check check-gpu check-headers demo bench-overhead bench-host fuzz install uninstall clean help FORCE
+.PHONY: deps check check-gpu check-headers demo bench-overhead bench-host bench-shared fuzz install uninstall clean help FORCE
 deps:           ## get the compilers, libraries and test tools that are missing
 	@CC='$(CC)' CUDA_HOME='$(CUDA_ASKED)' DEPS='$(DEPS)' scripts/deps.sh
 
@@ -138,11 +138,14 @@ demo: deps      ## an unmodified program, bare and under two policies, and what 
 	@$(SUBMAKE) all sim kernels
 	@ZC_BUILD='$(B)' scripts/demo.sh
 
-bench-overhead: all sim bench   ## what libzc costs a call, a launch, a process
+bench-overhead: all sim benches   ## what libzc costs a call, a launch, a process
 	@ZC_BUILD='$(B)' tests/bench/overhead.sh
 
 bench-host: all $(PRELOAD_PROGRAMS)   ## host memory against its goals; without a GPU what needs none
 	@ZC_BUILD='$(B)' tests/bench/host.sh
+
+bench-shared: all kernels $(if $(SIM),sim)     ## programs under `shared` against their goals; SIM=1: on the simulated GPU
+	@SIM='$(SIM)' ZC_BUILD='$(B)' tests/bench/run.sh shared
 
 fuzz: $(FUZZERS)    ## fuzz the parsers, FUZZ_SECONDS each (clang)
 	$(Q)for f in $(patsubst $(B)/tests/fuzz/%_fuzz,%,$(FUZZERS)); do \

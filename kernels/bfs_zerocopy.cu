@@ -1,7 +1,7 @@
 /*
  * bfs_zerocopy [scale [edges_a_vertex [seed]]]: bfs as an expert writes it for graphs larger than
- * the GPU: the list of neighbours is pinned host memory that the kernels read over the link; what is
- * small and read often lies on the device.
+ * the GPU: the list of neighbours is pinned host memory that the kernels read over the link; what
+ * is small and read often lies on the device.
  */
 #include "bfs.h"
 
@@ -52,5 +52,5 @@ int main(int argc, char **argv)
     free(offsets);
     free(levels);
     phase_end(&report, "free");
-    return report_print(&report, "bfs", checksum, verified);
+    return report_print(&report, "bfs_zerocopy", checksum, verified);
 }

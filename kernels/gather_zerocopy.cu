@@ -48,5 +48,5 @@ int main(int argc, char **argv)
     free(picks);
     free(out);
     phase_end(&report, "free");
-    return report_print(&report, "gather", checksum, verified);
+    return report_print(&report, "gather_zerocopy", checksum, verified);
 }

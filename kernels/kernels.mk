@@ -5,7 +5,8 @@
 KERNEL_PROGRAMS := $(basename $(notdir $(wildcard kernels/*.cu)))
 # Per-thread default streams take other entry points of the driver; a few programs reach them all.
 KERNEL_PTDS := gather graph peers pipeline pitched pooled vecadd
-KERNEL_BINARIES := $(foreach p,$(KERNEL_PROGRAMS),$(B)/kernels/$(p)-static $(B)/kernels/$(p)-shared) \
+KERNEL_BINARIES := $(KERNEL_PROGRAMS:%=$(B)/kernels/%-static) \
+                   $(KERNEL_PROGRAMS:%=$(B)/kernels/%-shared) \
                    $(KERNEL_PTDS:%=$(B)/kernels/%-ptds) $(B)/kernels/driver_saxpy
 
 # PTX for any card since compute capability 7.5, and machine code for 9.0.  Without fused

@@ -45,5 +45,5 @@ int main(int argc, char **argv)
     CHECK(cudaFreeHost(b));
     CHECK(cudaFreeHost(c));
     phase_end(&report, "free");
-    return report_print(&report, "vecadd", checksum, verified);
+    return report_print(&report, "vecadd_zerocopy", checksum, verified);
 }

@@ -1,0 +1,87 @@
+#!/usr/bin/env bats
+# The bench harness on the simulated GPU: its suites run, and a run that fails or gives other
+# results fails the bench.
+
+load common.bash
+
+setup() {
+    need_built "$LIBZC" "$ZC_BUILD/kernels/vecadd-shared" "$SIM/kernels/vecadd.so"
+    command -v python3 >/dev/null || skip "no python3"
+}
+
+bench() {
+    run --separate-stderr timeout 100 env SIM=1 ZC_BUILD="${BUILD:-$ZC_BUILD}" \
+        OUT_DIR="$BATS_TEST_TMPDIR/out" tests/bench/run.sh "$@"
+}
+
+# A build folder in which vecadd is another program, given on standard input.
+other_vecadd() {
+    BUILD=$BATS_TEST_TMPDIR/build
+    mkdir -p "$BUILD/kernels"
+    ln -s "$PWD/$ZC_BUILD/libzc.so" "$PWD/$ZC_BUILD/sim" "$BUILD"
+    ln -s "$PWD/$ZC_BUILD/kernels/"*-shared "$BUILD/kernels"
+    rm "$BUILD/kernels/vecadd-shared"
+    cat >"$BUILD/kernels/vecadd-shared"
+    chmod +x "$BUILD/kernels/vecadd-shared"
+}
+
+# Fails unless every row of a suite was measured and none of its goals is judged by simulated times.
+whole_suite() {
+    bench "$1" --rounds 1
+    [[ $status -eq 0 ]]
+    [[ $output == *"a simulated GPU, whose times mean nothing"* ]]
+    [[ $output != *"**no**"* && $output != *"| yes |"* ]]
+    [[ $stderr != *FAILED* ]]
+    diff "$BATS_TEST_TMPDIR/out/$1.md" - <<<"$output"
+    python3 - "$BATS_TEST_TMPDIR/out/$1.json" <<'PYTHON'
+import json, sys
+rows = json.load(open(sys.argv[1]))["rows"]
+assert rows and all(way["samples"] for row in rows for way in row["ways"])
+PYTHON
+}
+
+@test "the suite of the place shared runs on the simulated GPU" { whole_suite shared; }
+
+@test "wrong results fail the bench, and the other rows are measured all the same" {
+    other_vecadd <<<'#!/bin/sh
+echo "{\"program\":\"vecadd\",\"checksum\":\"0\",\"verified\":false}"; exit 1'
+    bench shared --rounds 1
+    [[ $status -eq 1 ]]
+    [[ $stderr == *"one pass over 3 x 256 MiB, bare: wrong results"*vecadd-shared* ]]
+    [[ $output == *"| graph search"* ]]
+}
+
+@test "results that differ from the bare program's fail the bench" {
+    other_vecadd <<<'#!/bin/sh
+echo "{\"program\":\"vecadd\",\"checksum\":\"0${LD_PRELOAD:+1}\",\"verified\":true}"
+echo "{\"type\":\"summary\",\"places\":[],\"asked_bytes\":0,\"moved_bytes\":0,
+\"cpu_copied_bytes\":0,\"elided_bytes\":0}" | tr -d "\n" >"${ZC_LOG:-/dev/null}"'
+    bench shared --rounds 1 --only 'one pass'
+    [[ $status -eq 1 ]]
+    [[ $stderr == *"one pass over 3 x 256 MiB, libzc: checksum 01, not 0 as the others"* ]]
+}
+
+@test "a program that cannot run fails the bench with its message" {
+    other_vecadd <<<'#!/bin/sh
+echo "cudaFree(0): no CUDA-capable device is detected" >&2; exit 3'
+    bench shared --rounds 1 --only 'one pass'
+    [[ $status -eq 1 ]]
+    [[ $stderr == *"exit status 3"*"no CUDA-capable device"* ]]
+}
+
+@test "unknown suites, rows and rounds are refused with status 2" {
+    bench nonsense
+    [[ $status -eq 2 && $stderr == *nonsense* ]]
+    bench shared --only nonsense
+    [[ $status -eq 2 && $stderr == *nonsense* ]]
+    bench shared --rounds 0
+    [[ $status -eq 2 && $stderr == *rounds* ]]
+    bench shared --rounds x
+    [[ $status -eq 2 && $stderr == *rounds* ]]
+}
+
+@test "without a GPU the bench is skipped with status 77" {
+    python3 -c 'import ctypes; ctypes.CDLL("libcuda.so.1")' 2>/dev/null && skip "there is a driver"
+    run -77 env ZC_BUILD="$ZC_BUILD" tests/bench/run.sh shared
+    [[ $output == *"no GPU answers here"* ]]
+}
