@@ -32,14 +32,18 @@ $(B)/kernels/obj/%.ptds.o: kernels/%.cu
 	@mkdir -p $(@D)
 	$(Q)$(KERNEL_COMPILE) -default-stream per-thread -c -o $@ $<
 
+# The toolkit's stub stands in for the driver at link time only; its SONAME is libcuda.so.1.
+KERNEL_DRIVER := -L$(CUDA_HOME)/lib64/stubs -L$(CUDA_HOME)/lib/stubs -lcuda
+$(B)/kernels/grow_vmm-static $(B)/kernels/grow_vmm-shared: KERNEL_LIBS := $(KERNEL_DRIVER)
+
 # One object serves both runtimes: which one is a matter of the link alone.
 $(B)/kernels/%-static: $(B)/kernels/obj/%.o
 	$(call say,LINK,$@)
-	$(Q)$(NVCC) -cudart static -o $@ $<
+	$(Q)$(NVCC) -cudart static -o $@ $< $(KERNEL_LIBS)
 
 $(B)/kernels/%-shared: $(B)/kernels/obj/%.o
 	$(call say,LINK,$@)
-	$(Q)$(NVCC) -cudart shared -o $@ $<
+	$(Q)$(NVCC) -cudart shared -o $@ $< $(KERNEL_LIBS)
 
 $(B)/kernels/%-ptds: $(B)/kernels/obj/%.ptds.o
 	$(call say,LINK,$@)
@@ -58,8 +62,7 @@ $(B)/kernels/driver_saxpy_ptx.h: $(B)/kernels/driver_saxpy.ptx
 	@{ echo 'static const char driver_saxpy_ptx[] ='; \
 	   sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/    "&\\n"/' $<; echo '    ;'; } > $@
 
-# The toolkit's stub stands in for the driver at link time only; its SONAME is libcuda.so.1.
 $(B)/kernels/driver_saxpy: kernels/driver_saxpy.c kernels/common.h $(B)/kernels/driver_saxpy_ptx.h
 	$(call say,CC,$@)
 	$(Q)$(CC) -O2 -std=gnu11 -Wall -Wextra -isystem $(CUDA_HOME)/include -I$(B)/kernels -o $@ $< \
-	    -L$(CUDA_HOME)/lib64/stubs -L$(CUDA_HOME)/lib/stubs -lcuda
+	    $(KERNEL_DRIVER)
