@@ -1,7 +1,7 @@
 /*
  * Kernels of bfs.  A warp looks at one vertex at a time; if the vertex was reached in the last
- * level, the warp reads its list of neighbours 32 at a time and gives the unseen ones their level.
- * Two warps may do so to one neighbour: both write the same value.
+ * level, the warp reads its list of neighbours 32 at a time and gives the unseen ones their
+ * level. Two warps may do so to one neighbour: both write the same value.
  */
 #define BFS_UNSEEN 0xffffffffu
 

@@ -1,6 +1,6 @@
 /*
- * bfs_managed [scale [edges_a_vertex [seed]]]: bfs with its graph in managed memory, whose pages move
- * to the GPU when a kernel first touches them.
+ * bfs_managed [scale [edges_a_vertex [seed]]]: bfs with its graph in managed memory, whose pages
+ * move to the GPU when a kernel first touches them.
  */
 #include "managed.cuh"
 #include "bfs.h"

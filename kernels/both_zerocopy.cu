@@ -1,6 +1,6 @@
 /*
- * both_zerocopy [bytes [stride]]: both as an expert writes it for a table of which little is read:
- * one table in pinned host memory that both GPUs read over their links.
+ * both_zerocopy [bytes [stride]]: both as an expert writes it for a table of which little is
+ * read: one table in pinned host memory that both GPUs read over their links.
  */
 #include "both.h"
 

@@ -1,6 +1,6 @@
 /*
  * coherence [elements [rounds]]: what mapped host memory guarantees between CPU and GPU.
- *   counter    kernels and CPU add to one counter in turn; at the same time as well where the device
+ *   counter    kernels and CPU add to one counter in turn; at the same time where the device
  *              says that its atomic operations reach the CPU's (hostNativeAtomicSupported)
  *   handshake  CPU and a kernel that runs on pass a flag to and fro and change the same words
  *   output     the CPU fills a write-combined buffer that a kernel reads, and reads what it wrote

@@ -1,7 +1,7 @@
 /*
- * Kernels of coherence.  Each rests on a guarantee of the CUDA C++ Programming Guide for mapped host
- * memory: what a kernel wrote is there for the CPU when it has ended, and before that what was
- * written ahead of a system-wide fence is there when what was written behind it is.
+ * Kernels of coherence.  Each rests on a guarantee of the CUDA C++ Programming Guide for mapped
+ * host memory: what a kernel wrote is there for the CPU when it has ended, and before that what
+ * was written ahead of a system-wide fence is there when what was written behind it is.
  */
 __global__ void count_up(unsigned *counter, unsigned each)
 {
@@ -9,7 +9,7 @@ __global__ void count_up(unsigned *counter, unsigned each)
         atomicAdd_system(counter, 1u);
 }
 
-/* Answers `rounds` times: waits for the CPU's turn, adds one to each word, and gives the turn back. */
+/* Answers `rounds` times: waits for its turn, adds one to each word, and gives the turn back. */
 __global__ void answer(volatile unsigned *turn, volatile unsigned *words, unsigned count,
                        unsigned rounds)
 {

@@ -1,6 +1,7 @@
 /*
- * cosine [targets [queries [dimensions [batches]]]]: finds the most similar of many target vectors for
- * each of a batch of queries.  The targets are copied to the GPU once and only read there.
+ * cosine [targets [queries [dimensions [batches]]]]: finds the most similar of many target
+ * vectors for each of a batch of queries.  The targets are copied to the GPU once and only read
+ * there.
  */
 #include "cosine.h"
 

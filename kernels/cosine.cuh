@@ -1,8 +1,8 @@
 /*
- * Kernel of cosine: the best target of each query by cosine similarity.  A block compares a tile of
- * targets with a tile of queries through shared memory, and each of its threads four pairs of a
- * column; the best pair of a query is kept by an atomic maximum.  Blocks that follow each other share
- * their targets, which so come from the cache for all but the first of them.
+ * Kernel of cosine: the best target of each query by cosine similarity.  A block compares a tile
+ * of targets with a tile of queries through shared memory, and each of its threads four pairs of
+ * a column; the best pair of a query is kept by an atomic maximum.  Blocks that follow each other
+ * share their targets, which so come from the cache for all but the first of them.
  */
 #define COSINE_TILE 32u  /* queries and targets a tile */
 #define COSINE_SLAB 32u  /* dimensions at a time */
@@ -10,8 +10,8 @@
 #define COSINE_EACH (COSINE_TILE / COSINE_ROWS)
 
 /*
- * A score and its target as one number, so that the greater is the better one, and of equal ones the
- * first.  Scores are not negative, so their bits are in the order of their values.
+ * A score and its target as one number, so that the greater is the better one, and of equal ones
+ * the first.  Scores are not negative, so their bits are in the order of their values.
  */
 union cosine_score {
     float value;

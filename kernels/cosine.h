@@ -1,6 +1,6 @@
 /*
- * What cosine and cosine_managed have in common: the sizes, the vectors, the launch, and the search
- * of the CPU.
+ * What cosine and cosine_managed have in common: the sizes, the vectors, the launch, and the
+ * search of the CPU.
  */
 #ifndef KERNELS_COSINE_H
 #define KERNELS_COSINE_H

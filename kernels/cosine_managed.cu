@@ -1,7 +1,7 @@
 /*
- * cosine_managed [targets [queries [dimensions [batches [how]]]]]: cosine with its arrays in managed
- * memory.  `how` says what CUDA is told of the targets: nothing, prefetch, or one of the kinds of
- * advice read_mostly, preferred (location: the GPU) and accessed_by (the GPU).
+ * cosine_managed [targets [queries [dimensions [batches [how]]]]]: cosine with its arrays in
+ * managed memory.  `how` says what CUDA is told of the targets: nothing, prefetch, or one of the
+ * kinds of advice read_mostly, preferred (location: the GPU) and accessed_by (the GPU).
  */
 #include "cosine.h"
 #include "managed.cuh"

@@ -1,6 +1,6 @@
 /*
- * What gather and gather_zerocopy have in common and CUDA has no part in: the sizes, what the table
- * holds, which rows are picked, and what must come out.
+ * What gather and gather_zerocopy have in common and CUDA has no part in: the sizes, what the
+ * table holds, which rows are picked, and what must come out.
  */
 #ifndef KERNELS_GATHER_H
 #define KERNELS_GATHER_H
@@ -74,8 +74,8 @@ static inline size_t common_divisor(size_t a, size_t b)
 }
 
 /*
- * Picks different rows, spread over the table and out of order: multiples of a step that shares no
- * divisor with the number of rows visit every row once before one comes again.
+ * Picks different rows, spread over the table and out of order: multiples of a step that shares
+ * no divisor with the number of rows visit every row once before one comes again.
  */
 static inline void pick_rows(unsigned *picks, const struct gather_sizes *s)
 {

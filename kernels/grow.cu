@@ -1,6 +1,6 @@
 /*
- * grow [chunks [chunk_bytes [step_chunks]]]: a vector that grows on the GPU as std::vector does: a
- * larger block is allocated, the old one copied into it and freed.
+ * grow [chunks [chunk_bytes [step_chunks]]]: a vector that grows on the GPU as std::vector does:
+ * a larger block is allocated, the old one copied into it and freed.
  */
 #include "grow.h"
 

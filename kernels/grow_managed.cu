@@ -1,6 +1,6 @@
 /*
- * grow_managed [chunks [chunk_bytes [step_chunks]]]: grow with managed memory of the full length from
- * the start, whose pages come when the kernel first writes them; the step plays no part.
+ * grow_managed [chunks [chunk_bytes [step_chunks]]]: grow with managed memory of the full length
+ * from the start, whose pages come when the kernel first writes them; the step plays no part.
  */
 #include "grow.h"
 #include "managed.cuh"

@@ -1,6 +1,6 @@
 /*
- * matmul [n [seed]]: multiplies two square matrices of n rows.  Every number is used n times, so it
- * is worth a copy to the GPU.
+ * matmul [n [seed]]: multiplies two square matrices of n rows.  Every number is used n times, so
+ * it is worth a copy to the GPU.
  */
 #include "common.cuh"
 #include "matmul.cuh"

@@ -1,6 +1,6 @@
 /*
- * overlap [elements [chunks]]: chunks of malloc'd memory on several streams, with asynchronous copies
- * that cannot be asynchronous, as the memory is pageable.
+ * overlap [elements [chunks]]: chunks of malloc'd memory on several streams, with asynchronous
+ * copies that cannot be asynchronous, as the memory is pageable.
  */
 #include "overlap.h"
 

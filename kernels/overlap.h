@@ -1,6 +1,6 @@
 /*
- * What overlap and overlap_pinned have in common: chunks go to the GPU, are mixed there by the kernel
- * of pipeline and come back, on several streams.  They differ in the host's memory.
+ * What overlap and overlap_pinned have in common: chunks go to the GPU, are mixed there by the
+ * kernel of pipeline and come back, on several streams.  They differ in the host's memory.
  */
 #ifndef KERNELS_OVERLAP_H
 #define KERNELS_OVERLAP_H

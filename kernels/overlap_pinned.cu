@@ -1,6 +1,6 @@
 /*
- * overlap_pinned [elements [chunks]]: overlap with page-locked host memory, so that copies in, kernels
- * and copies out of different streams overlap.
+ * overlap_pinned [elements [chunks]]: overlap with page-locked host memory, so that copies in,
+ * kernels and copies out of different streams overlap.
  */
 #include "overlap.h"
 

@@ -1,6 +1,6 @@
 /*
- * pagerank_managed [scale [edges_a_vertex [seed [iterations]]]]: pagerank with its graph in managed
- * memory, whose pages move to the GPU when a kernel first touches them.
+ * pagerank_managed [scale [edges_a_vertex [seed [iterations]]]]: pagerank with its graph in
+ * managed memory, whose pages move to the GPU when a kernel first touches them.
  */
 #include "managed.cuh"
 #include "pagerank.h"

@@ -1,6 +1,6 @@
 /*
- * pagerank_zerocopy [scale [edges_a_vertex [seed [iterations]]]]: pagerank with the lists of links in
- * pinned host memory that the kernels read over the link, in every iteration.
+ * pagerank_zerocopy [scale [edges_a_vertex [seed [iterations]]]]: pagerank with the lists of
+ * links in pinned host memory that the kernels read over the link, in every iteration.
  */
 #include "pagerank.h"
 

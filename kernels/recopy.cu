@@ -1,6 +1,6 @@
 /*
- * recopy [bytes [copies]]: copies the same unchanged buffer to the GPU again and again, as programs
- * do that don't keep track of what the GPU has.
+ * recopy [bytes [copies]]: copies the same unchanged buffer to the GPU again and again, as
+ * programs do that don't keep track of what the GPU has.
  */
 #include "sampled.h"
 

@@ -1,6 +1,6 @@
 /*
- * What recopy and rewrite have in common: a buffer that is copied again and again, of which the GPU
- * reads one word in SAMPLE_STRIDE after each copy, and what the sum of these words must be.
+ * What recopy and rewrite have in common: a buffer that is copied again and again, of which the
+ * GPU reads one word in SAMPLE_STRIDE after each copy, and what the sum of these words must be.
  */
 #ifndef KERNELS_SAMPLED_H
 #define KERNELS_SAMPLED_H

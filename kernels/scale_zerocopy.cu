@@ -1,6 +1,6 @@
 /*
- * scale_zerocopy [elements [repeats]]: scale without copies: the kernel reads and writes pinned host
- * memory over the link.
+ * scale_zerocopy [elements [repeats]]: scale without copies: the kernel reads and writes pinned
+ * host memory over the link.
  */
 #include "scale.h"
 

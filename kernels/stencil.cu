@@ -1,7 +1,7 @@
 /*
  * stencil [width [height [steps]]]: a five-point stencil over a plane of whole numbers, from one
- * buffer to the other and back, step after step.  The plane is read and written in every step, so it
- * is worth its place on the GPU.
+ * buffer to the other and back, step after step.  The plane is read and written in every step, so
+ * it is worth its place on the GPU.
  */
 #include "common.cuh"
 #include "stencil.cuh"

@@ -1,6 +1,6 @@
 /*
- * storm [copies [bytes]]: many small copies to the GPU, each to its own slot of a ring, and all of
- * the ring back at the end.
+ * storm [copies [bytes]]: many small copies to the GPU, each to its own slot of a ring, and all
+ * of the ring back at the end.
  */
 #include "common.cuh"
 

@@ -1,6 +1,6 @@
 /*
- * transfer [bytes [repeats]]: copies a buffer to the GPU, changes it there and copies it back, again
- * and again; the CPU never touches it in between.
+ * transfer [bytes [repeats]]: copies a buffer to the GPU, changes it there and copies it back,
+ * again and again; the CPU never touches it in between.
  */
 #include "transfer.h"
 

@@ -263,7 +263,7 @@ both 6
 LINES
 }
 
-@test "every program refuses sizes of zero, odd sizes and words with status 2, before it allocates" {
+@test "every program refuses zero, odd sizes and words with status 2, before it allocates" {
     local program arguments
     sim_env vecadd
     need_built "$ZC_BUILD/kernels/gather-shared" "$ZC_BUILD/kernels/both-shared"
