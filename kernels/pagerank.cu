@@ -1,5 +1,5 @@
 /*
- * pagerank [scale [edges_a_vertex [seed [iterations]]]]: ranks the pages of a generated graph. 
+ * pagerank [scale [edges_a_vertex [seed [iterations]]]]: ranks the pages of a generated graph.
  * The graph is copied to the GPU first and read whole in each iteration.
  */
 #include "pagerank.h"
