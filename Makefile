@@ -116,7 +116,8 @@ $(B)/libzc.a: $(filter-out %/catch/malloc.o $(if $(SAN),%/dlsym_$(ARCH).o),$(OBJ
 
 -include $(OBJ:.o=.d)
 
-.PHONY: deps check check-gpu check-headers demo bench-overhead bench-host bench-shared fuzz install uninstall clean help FORCE
+.PHONY: deps check check-gpu check-headers demo bench bench-overhead bench-host \
+        bench-shared fuzz install uninstall clean help FORCE
 deps:           ## get the compilers, libraries and test tools that are missing
 	@CC='$(CC)' CUDA_HOME='$(CUDA_ASKED)' DEPS='$(DEPS)' scripts/deps.sh
 
@@ -144,7 +145,10 @@ bench-overhead: all sim benches   ## what libzc costs a call, a launch, a proces
 bench-host: all $(PRELOAD_PROGRAMS)   ## host memory against its goals; without a GPU what needs none
 	@ZC_BUILD='$(B)' tests/bench/host.sh
 
-bench-shared: all kernels $(if $(SIM),sim)     ## programs under `shared` against their goals; SIM=1: on the simulated GPU
+bench: all kernels $(if $(SIM),sim)  ## the experiments of kernels/ on a GPU, side by side; SIM=1: simulated
+	@SIM='$(SIM)' ZC_BUILD='$(B)' tests/bench/run.sh classic
+
+bench-shared: all kernels $(if $(SIM),sim)   ## programs under `shared` against their goals
 	@SIM='$(SIM)' ZC_BUILD='$(B)' tests/bench/run.sh shared
 
 fuzz: $(FUZZERS)    ## fuzz the parsers, FUZZ_SECONDS each (clang)

@@ -3,7 +3,7 @@
 # writes by hand, in turn; prints tables.  Exit status 77 where no driver answers, 1 if a program
 # failed, gave wrong results or others than it does bare.
 #
-#   tests/bench/run.sh SUITE [--only TEXT] [--rounds N]     SUITE: shared
+#   tests/bench/run.sh SUITE [--only TEXT]... [--rounds N]     SUITE: classic, shared
 #
 # SIM        1: on the simulated GPU and with small sizes, to show that it all runs
 # ZC_BUILD   the build folder (build)

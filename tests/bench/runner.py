@@ -6,15 +6,15 @@ import json
 import os
 import re
 import subprocess
-from dataclasses import dataclass, field
+from typing import Callable
 
 from .link import Link
+from .result import COUNTS, Result
 from .row import Row, Way
 
 TIMEOUT = 300     # seconds for one run
 SMALLER = 64      # sizes of rules are divided by this on the simulated GPU, as the programs' are
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-COUNTS = ("asked", "moved", "cpu_copied", "elided")
 
 
 class BenchError(Exception):
@@ -25,32 +25,18 @@ class Skipped(Exception):
     """A row that this machine cannot run; the text says why."""
 
 
-@dataclass
-class Sample:
-    """What one run gave: numbers by name, and its checksum."""
-
-    values: dict[str, float]
-    checksum: str
+def with_sizes(text: str, change: Callable[[str], str]) -> str:
+    """A policy in which `change` was applied to the value of each `size =`."""
+    return re.sub(r"^size = (.*)$", lambda line: f"size = {change(line.group(1))}", text,
+                  flags=re.MULTILINE)
 
 
-@dataclass
-class Result:
-    """All runs of a row: samples by label, and the link's bytes of one more run of each way."""
-
-    row: Row
-    samples: dict[str, list[Sample]] = field(default_factory=dict)
-    link: dict[str, tuple[int, int]] = field(default_factory=dict)
-    logs: dict[str, dict] = field(default_factory=dict)  # summary line of a run under libzc
-
-
-def smaller_sizes(text: str) -> str:
-    """A policy with the sizes of its rules divided by SMALLER."""
+def smaller(sizes: str) -> str:
+    """Sizes divided by SMALLER."""
     def divide(match: re.Match) -> str:
         return str(max(1, int(match.group(1)) * UNITS[match.group(2)] // SMALLER))
 
-    return re.sub(r"^size = .*$",
-                  lambda line: re.sub(r"(\d+)([KMGT]?)", divide, line.group(0)), text,
-                  flags=re.MULTILINE)
+    return re.sub(r"(\d+)([KMGT]?)", divide, sizes)
 
 
 def last_summary(path: str) -> dict:
@@ -62,13 +48,12 @@ def last_summary(path: str) -> dict:
     raise BenchError(f"{path}: the log has no summary")
 
 
-def log_values(summary: dict) -> dict[str, float]:
-    """The log's totals and the peak of each place, as fields log.NAME."""
-    values = {f"log.{name}_bytes": summary[f"{name}_bytes"] for name in COUNTS}
-    values["log.device_peak_bytes"] = 0
+def log_bytes(summary: dict) -> dict[str, float]:
+    """Of a log's summary the totals, and the peak of each place that was used."""
+    found = {name: summary[f"{name}_bytes"] for name in COUNTS}
     for place in summary["places"]:
-        values[f"log.{place['place']}_peak_bytes"] = place["peak_bytes"]
-    return values
+        found[place["place"]] = place["peak_bytes"]
+    return found
 
 
 class Runner:
@@ -85,21 +70,27 @@ class Runner:
     def _policy(self, name: str) -> str:
         if name == "off":
             return name
-        path = os.path.join(self.work, name + ".conf")
+        preset, _, size = name.partition(":")
+        path = os.path.join(self.work, name.replace(":", "-") + ".conf")
         if not os.path.exists(path):
-            with open(os.path.join(self.top, "policy", "presets", name + ".conf"),
-                      encoding="utf-8") as preset:
-                text = preset.read()
-            with open(path, "w", encoding="utf-8") as policy:
-                policy.write(smaller_sizes(text) if self.simulated else text)
+            with open(os.path.join(self.top, "policy", "presets", preset + ".conf"),
+                      encoding="utf-8") as text:
+                policy = text.read()
+            if size:
+                policy = with_sizes(policy, lambda _: size + "..")
+            if self.simulated:
+                policy = with_sizes(policy, smaller)
+            with open(path, "w", encoding="utf-8") as text:
+                text.write(policy)
         return path
 
     def _environment(self, row: Row, way: Way, log: str) -> dict[str, str]:
         settings = dict(self.base)
         if self.simulated:
             sim = os.path.join(self.build, "sim")
-            settings.update(LD_LIBRARY_PATH=sim,
-                            SIM_KERNELS=os.path.join(sim, "kernels", row.kernels + ".so"))
+            settings.update(LD_LIBRARY_PATH=sim, SIM_DEVICES="2")
+            if row.kernels:
+                settings["SIM_KERNELS"] = os.path.join(sim, "kernels", row.kernels + ".so")
         if way.policy is not None:
             settings.update(LD_PRELOAD=os.path.join(self.build, "libzc.so"), ZC_LOG=log,
                             ZC_LOG_LEVEL="summary", ZC_POLICY=self._policy(way.policy))
@@ -110,10 +101,11 @@ class Runner:
         program = os.path.join(self.build, "kernels", f"{way.program}-{kind}")
         if not os.path.exists(program):
             program = os.path.join(self.build, "kernels", way.program)
-        return [program, *(row.small if self.simulated else row.arguments).split()]
+        arguments = row.small if self.simulated else row.arguments
+        return [program, *arguments.split(), *way.more.split()]
 
-    def run(self, row: Row, way: Way) -> tuple[Sample, dict]:
-        """One run of a way; with the log's summary line, empty for a bare one."""
+    def run(self, row: Row, way: Way) -> tuple[dict, dict[str, float]]:
+        """One run of a way: the program's line, and the log's bytes, empty for a bare run."""
         log = os.path.join(self.work, "log.jsonl")
         if os.path.exists(log):
             os.unlink(log)
@@ -136,11 +128,10 @@ class Runner:
                 f"exit status {ended.returncode}"
             raise BenchError("\n".join([f"{row.title}, {way.label}: {what}: {' '.join(command)}",
                                         *said[-20:]]))
-        values = {name: value for name, value in line.items() if isinstance(value, (int, float))}
-        summary = last_summary(log) if way.policy is not None else {}
-        if summary:
-            values.update(log_values(summary))
-        return Sample(values, line["checksum"]), summary
+        found = log_bytes(last_summary(log)) if way.policy is not None else {}
+        if found:
+            line["log.device_peak_bytes"] = found.get("device", 0)
+        return line, found
 
     def measure(self, row: Row, rounds: int) -> Result:
         """All ways of a row in turn: one round to warm up, then `rounds` that count."""
@@ -148,21 +139,22 @@ class Runner:
         checksum = None
         for turn in range(rounds + 1):
             for way in row.ways:
-                sample, summary = self.run(row, way)
-                if not way.own:
-                    checksum = checksum or sample.checksum
-                    if sample.checksum != checksum:
-                        raise BenchError(f"{row.title}, {way.label}: checksum {sample.checksum}, "
-                                         f"not {checksum} as the others")
+                line, found = self.run(row, way)
+                checksum = checksum or line["checksum"]
+                if line["checksum"] != checksum:
+                    raise BenchError(f"{row.title}, {way.label}: checksum {line['checksum']}, "
+                                     f"not {checksum} as the others")
                 if turn > 0:
-                    result.samples[way.label].append(sample)
-                if summary:
-                    result.logs[way.label] = summary
+                    result.samples[way.label].append(
+                        {name: value for name, value in line.items()
+                         if isinstance(value, (int, float)) and not isinstance(value, bool)})
+                if found:
+                    result.log[way.label] = found
         if self.link is not None and self.link.available:
             for way in row.ways:
                 self.link.start()
                 try:
                     self.run(row, way)
                 finally:
-                    result.link[way.label] = self.link.stop()
+                    result.link[way.label] = list(self.link.stop())
         return result

@@ -1,24 +1,23 @@
-"""What the runs amount to: medians with their spread, ratios, goals, as Markdown and as JSON."""
+"""What the runs amount to, as Markdown: medians with their spread, ratios, goals, the link."""
 
 from __future__ import annotations
 
 from statistics import median
 
+from .result import COUNTS, Result, Session
 from .row import Goal, Metric
-from .runner import COUNTS, Result, Sample
 
 SCALE = {"ms": 1.0, "us": 1e3, "MiB": 1 / 2**20}
 
 
-def value_of(metric: Metric, sample: Sample) -> float | None:
-    """The metric in one run, in its unit; None where the run has none of its fields."""
-    found = [sample.values[name] for name in metric.fields if name in sample.values]
-    return sum(found) * SCALE[metric.unit] if found else None
-
-
 def values_of(metric: Metric, result: Result, label: str) -> list[float]:
-    values = [value_of(metric, sample) for sample in result.samples.get(label, [])]
-    return [value for value in values if value is not None]
+    """The metric in the runs of a way, in its unit; runs that have none of its fields give none."""
+    values = []
+    for sample in result.samples.get(label, []):
+        found = [sample[name] for name in metric.fields if name in sample]
+        if found:
+            values.append(sum(found) * SCALE[metric.unit] / sample.get(metric.per, 1))
+    return values
 
 
 def number(value: float) -> str:
@@ -31,57 +30,58 @@ def number(value: float) -> str:
     return f"{value:.{digits}f}"
 
 
-def spread(values: list[float], unit: str) -> str:
+def spread(values: list[float]) -> str:
+    """The median and, in brackets, the least and the most."""
     if not values:
         return "-"
-    text = f"{number(median(values))} {unit}"
-    if len(values) > 1 and min(values) != max(values):
-        text += f" ({number(min(values))}-{number(max(values))})"
-    return text
+    text = number(median(values))
+    low, high = number(min(values)), number(max(values))
+    return text if low == high else f"{text} ({low}-{high})"
 
 
-def reached(metric: Metric, result: Result, label: str, goal: Goal) -> float | None:
-    """The figure that a goal is about, of the given way; None where it was not measured."""
+def ratio(metric: Metric, result: Result, label: str, against: str) -> float | None:
+    """Median of a way divided by that of another; `against` "" takes the value itself."""
     values = values_of(metric, result, label)
-    against = values_of(metric, result, goal.against) if goal.against else [1.0]
-    if not values or not against or median(against) == 0:
+    others = values_of(metric, result, against) if against else [1.0]
+    if not values or not others or median(others) == 0:
         return None
-    return median(values) / median(against)
+    return median(values) / median(others)
 
 
-def judged(metric: Metric, result: Result, simulated: bool) -> list[tuple[str, str, str]]:
-    """The goals of a metric, as the table shows them: goal, figure, whether it was reached."""
-    rows = []
-    for goal in metric.goals:
-        figure = reached(metric, result, "libzc", goal)
-        what = f"of {goal.against}" if goal.against else metric.unit
-        rows.append((f"≤ {number(goal.most)} {what}", "-" if figure is None else number(figure),
-                     "not measured" if figure is None else "not judged" if simulated
-                     else "yes" if figure <= goal.most * 1.0005 else "**no**"))
-    return rows
+def judged(metric: Metric, result: Result, goal: Goal, simulated: bool) -> str:
+    figure = ratio(metric, result, "libzc", goal.against)
+    what = f"of {goal.against}" if goal.against else metric.unit
+    if figure is None:
+        met = "not measured"
+    elif simulated:
+        met = "not judged"
+    else:
+        met = f"{number(figure)}: " + ("yes" if figure <= goal.most * 1.0005 else "**no**")
+    return f"≤ {number(goal.most)} {what}: {met}"
 
 
-def placed(result: Result) -> str:
-    """Where the blocks lay in the run under libzc, by the log: places with their peaks."""
-    summary = result.logs.get("libzc")
-    if summary is None:
-        return "-"
-    peaks = [(place["peak_bytes"], place["place"]) for place in summary["places"]]
-    return ", ".join(f"{name} {number(peak / 2**20)}" for peak, name in sorted(peaks, reverse=True)
-                     if peak > 0) or "-"
+def ratio_text(metric: Metric, result: Result, against: str) -> str:
+    figure = ratio(metric, result, "libzc", against)
+    return "-" if figure is None else number(figure)
 
 
-def goals_table(results: list[Result], simulated: bool) -> list[str]:
-    """One line a goal of each metric."""
-    lines = ["| job | what | bare | libzc | by hand | figure | goal | met |",
-             "|---|---|---|---|---|---|---|---|"]
+def times_table(results: list[Result], simulated: bool) -> list[str]:
+    """One line a metric of each row; the ways are the columns."""
+    labels = list(dict.fromkeys(way.label for result in results for way in result.row.ways))
+    ratios = [label for label in ("bare", "hand") if label in labels and "libzc" in labels]
+    goals = any(metric.goals for result in results for metric in result.row.metrics)
+    heads = ["job", "what", *labels, *(f"libzc / {label}" for label in ratios)]
+    heads += ["goals"] if goals else []
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     for result in results:
         for metric in result.row.metrics:
-            cells = [spread(values_of(metric, result, label), metric.unit)
-                     for label in ("bare", "libzc", "hand")]
-            for goal, figure, met in judged(metric, result, simulated) or [("-", "-", "-")]:
-                lines.append(f"| {result.row.name} | {metric.name} | {' | '.join(cells)} | "
-                             f"{figure} | {goal} | {met} |")
+            cells = [result.row.name, f"{metric.name}, {metric.unit}"]
+            cells += [spread(values_of(metric, result, label)) for label in labels]
+            cells += [ratio_text(metric, result, label) for label in ratios]
+            if goals:
+                cells.append("; ".join(judged(metric, result, goal, simulated)
+                                       for goal in metric.goals))
+            lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
@@ -91,29 +91,38 @@ def mib(count: float) -> str:
 
 def link_table(results: list[Result]) -> list[str]:
     """What crossed the link by its own counters, beside what the log says of the copies."""
-    lines = ["| job | way | link to GPU, MiB | from GPU | asked | moved | CPU | elided "
-             "| places, MiB at most |", "|---|---|---|---|---|---|---|---|---|"]
+    lines = ["| job | way | link to GPU | link from GPU | asked | moved | CPU | elided | places |",
+             "|" + "---|" * 9]
     for result in results:
         for way in result.row.ways:
-            link = result.link.get(way.label)
-            summary = result.logs.get(way.label)
+            link, log = result.link.get(way.label), result.log.get(way.label)
+            if not link and not log:
+                continue
             cells = [mib(count) for count in link] if link else ["-", "-"]
-            cells += [mib(summary[f"{name}_bytes"]) for name in COUNTS] if summary else ["-"] * 4
-            cells.append(placed(result) if way.label == "libzc" else "-")
+            cells += [mib(log[name]) for name in COUNTS] if log else ["-"] * 4
+            peaks = sorted((item for item in (log or {}).items() if item[0] not in COUNTS),
+                           key=lambda item: -item[1])
+            cells.append(", ".join(f"{name} {mib(peak)}" for name, peak in peaks) or "-")
             lines.append(f"| {result.row.name} | {way.label} | {' | '.join(cells)} |")
-    return lines
+    return lines if len(lines) > 2 else []
 
 
-def as_json(result: Result) -> dict:
-    """All of a result, for keeping: raw values, never medians."""
-    return {
-        "group": result.row.group,
-        "name": result.row.name,
-        "arguments": result.row.arguments,
-        "ways": [{"label": way.label, "program": way.program, "policy": way.policy,
-                  "link_bytes": result.link.get(way.label),
-                  "samples": [sample.values for sample in result.samples[way.label]]}
-                 for way in result.row.ways],
-        "metrics": [{"name": metric.name, "unit": metric.unit, "fields": metric.fields}
-                    for metric in result.row.metrics],
-    }
+def groups(session: Session) -> dict[str, list[Result]]:
+    """The results by their group, in the order in which the groups come."""
+    found: dict[str, list[Result]] = {}
+    for result in session.results:
+        found.setdefault(result.row.group, []).append(result)
+    return found
+
+
+def document(session: Session) -> list[str]:
+    """All tables of a session."""
+    lines = [session.machine, ""]
+    for group, results in groups(session).items():
+        lines += [f"### {group[0].upper()}{group[1:]}", "",
+                  *times_table(results, session.simulated), ""]
+        link = link_table(results)
+        if link:
+            lines += ["MiB over the link, by its own counters and by the log:", "", *link, ""]
+    lines += [f"Skipped: {what}." for what in session.skipped]
+    return lines if lines[-1] else lines[:-1]
