@@ -146,7 +146,8 @@ bench-host: all $(PRELOAD_PROGRAMS)   ## host memory against its goals; without 
 	@ZC_BUILD='$(B)' tests/bench/host.sh
 
 bench: all kernels $(if $(SIM),sim)  ## the experiments of kernels/ on a GPU, side by side; SIM=1: simulated
-	@SIM='$(SIM)' ZC_BUILD='$(B)' tests/bench/run.sh classic
+	@SIM='$(SIM)' ZC_BUILD='$(B)' OUT_DIR='$(B)/bench' tests/bench/run.sh classic
+	$(if $(SIM),,@tests/bench/run.sh keep '$(B)/bench/classic.json')
 
 bench-shared: all kernels $(if $(SIM),sim)   ## programs under `shared` against their goals
 	@SIM='$(SIM)' ZC_BUILD='$(B)' tests/bench/run.sh shared

@@ -1,6 +1,6 @@
 /*
- * What gather and gather_zerocopy have in common and CUDA has no part in: the sizes, what the
- * table holds, which rows are picked, and what must come out.
+ * What the programs of gather and of rowsum have in common and CUDA has no part in: the sizes, what
+ * the table holds, which rows are picked, and what must come out.
  */
 #ifndef KERNELS_GATHER_H
 #define KERNELS_GATHER_H
@@ -95,6 +95,19 @@ static inline int verify_rows(const unsigned *out, const unsigned *picks,
             if (out[i * s->words + w] != table_word(picks[i], w, s->seed))
                 return 0;
         }
+    }
+    return 1;
+}
+
+static inline int verify_sums(const unsigned *sums, const unsigned *picks,
+                              const struct gather_sizes *s)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        unsigned sum = 0;
+        for (size_t w = 0; w < s->words; w++)
+            sum += table_word(picks[i], w, s->seed);
+        if (sum != sums[i])
+            return 0;
     }
     return 1;
 }

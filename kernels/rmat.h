@@ -1,23 +1,30 @@
 /*
- * Directed graphs with the skewed degrees of social networks, by the recursive-matrix method of
- * Chakrabarti, Zhan and Faloutsos with Graph500's probabilities, in compressed sparse rows: the
- * neighbours of vertex v are columns[offsets[v]] to columns[offsets[v + 1] - 1].
+ * Directed graphs with the skewed degrees of social networks, with the distribution of the
+ * recursive-matrix method (R-MAT) of Chakrabarti, Zhan and Faloutsos and Graph500's probabilities,
+ * in compressed sparse rows: the neighbours of vertex v are columns[offsets[v]] to
+ * columns[offsets[v + 1] - 1].
  */
 #ifndef KERNELS_RMAT_H
 #define KERNELS_RMAT_H
 
 #include "common.h"
 
-/* Log2 of the vertices that one lookup decides; four bits of row and column a lookup. */
+/* Bits of a vertex that one lookup decides, and random bits that it takes. */
 #define RMAT_STEP 4
+#define RMAT_RANDOM 10
+
+/* Shares of the quarters of the matrix: 0.57 0.19 above, 0.19 0.05 below. */
+#define RMAT_UPPER 0.76            /* of the edges have 0 in a bit of their row */
+#define RMAT_LEFT (0.57 / 0.76)    /* of these have 0 in that bit of their column */
+#define RMAT_LEFT_LOW (0.19 / 0.24) /* and of the others */
 
 /* A graph's size, and the generator's table. */
 struct rmat {
-    size_t scale;                /* log2 of the vertices */
-    size_t vertices;             /* 1 << scale */
-    size_t edges;                /* vertices * edges a vertex; at most 2^32 - 1 */
-    size_t seed;                 /* another seed gives another graph */
-    unsigned char quad[1 << 16]; /* 16 random bits -> 4 bits of the row, 4 of the column */
+    size_t scale;    /* log2 of the vertices */
+    size_t vertices; /* 1 << scale */
+    size_t edges;    /* vertices * edges a vertex; at most 2^32 - 1 */
+    size_t seed;     /* another seed gives another graph */
+    unsigned char columns[1 << RMAT_STEP][1 << RMAT_RANDOM]; /* bits of row, random -> of column */
 };
 
 /* Reads [scale [edges_a_vertex [seed]]] from argv[first] on and writes the sizes to the report. */
@@ -48,28 +55,25 @@ static inline size_t rmat_column_bytes(const struct rmat *g)
     return g->edges * sizeof(unsigned);
 }
 
-/* Fills the table: the 256 cells of a 16 x 16 matrix get shares of 65536 by their probability. */
+/* Fills the table: each value of a column's bits gets its share of the random numbers. */
 static inline void rmat_prepare(struct rmat *g)
 {
-    static const double share[4] = { 0.57, 0.19, 0.19, 0.05 };
-    double sum = 0;
-    size_t done = 0;
+    const unsigned values = 1 << RMAT_STEP, numbers = 1 << RMAT_RANDOM;
 
-    for (unsigned cell = 0; cell < 256; cell++) {
-        double p = 1;
-        unsigned row = 0, column = 0;
-        for (unsigned bit = 0; bit < RMAT_STEP; bit++) {
-            unsigned quarter = cell >> 2 * bit & 3;
-            p *= share[quarter];
-            row |= (quarter >> 1) << bit;
-            column |= (quarter & 1) << bit;
+    for (unsigned row = 0; row < values; row++) {
+        double sum = 0;
+        unsigned done = 0;
+        for (unsigned column = 0; column < values; column++) {
+            double share = 1;
+            for (unsigned bit = 0; bit < RMAT_STEP; bit++) {
+                double left = row >> bit & 1 ? RMAT_LEFT_LOW : RMAT_LEFT;
+                share *= column >> bit & 1 ? 1 - left : left;
+            }
+            sum += share;
+            for (; done < (unsigned)(sum * numbers + 0.5); done++)
+                g->columns[row][done] = (unsigned char)column;
         }
-        sum += p;
-        for (; done < (size_t)(sum * 65536 + 0.5); done++)
-            g->quad[done] = (unsigned char)(row << RMAT_STEP | column);
     }
-    for (; done < 65536; done++)
-        g->quad[done] = 0;
 }
 
 /* Steele, Lea and Flood's SplitMix64: the output for the given state. */
@@ -81,48 +85,44 @@ static inline uint64_t splitmix(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* Edge number i; the same at every call, so that a graph needs no list of its edges. */
-static inline void rmat_edge(const struct rmat *g, size_t i, unsigned *row_out,
-                             unsigned *column_out)
+/* The column of edge number i, which is one of the given row. */
+static inline unsigned rmat_column(const struct rmat *g, unsigned row, size_t i)
 {
-    unsigned row = 0, column = 0, left = 0;
-    uint64_t state = ((uint64_t)g->seed << 34) + 2 * i, random = 0;
+    uint64_t state = ((uint64_t)g->seed << 34) + 2 * i, random = splitmix(state);
+    unsigned column = 0;
 
-    for (size_t bits = 0; bits < g->scale; bits += RMAT_STEP) {
-        if (left == 0) {
-            random = splitmix(state++);
-            left = 4;
-        }
-        unsigned char quad = g->quad[random & 0xffff];
-        random >>= 16;
-        left--;
-        row = row << RMAT_STEP | quad >> RMAT_STEP;
-        column = column << RMAT_STEP | (quad & 15);
+    for (size_t bit = 0; bit < g->scale; bit += RMAT_STEP) {
+        if (bit == 6 * RMAT_STEP)
+            random = splitmix(state + 1); /* six lookups use up the first number */
+        unsigned four = g->columns[row >> bit & 15][random & ((1 << RMAT_RANDOM) - 1)];
+        random >>= RMAT_RANDOM;
+        column |= four << bit;
     }
-    *row_out = row & (unsigned)(g->vertices - 1);
-    *column_out = column & (unsigned)(g->vertices - 1);
+    return column & (unsigned)(g->vertices - 1);
 }
 
-/* Writes the graph into arrays of rmat_offset_bytes and rmat_column_bytes. */
+/*
+ * Writes the graph into arrays of rmat_offset_bytes and rmat_column_bytes.  Every vertex has the
+ * number of neighbours that the method gives it on average, so that the lists can be written one
+ * after the other; which neighbours these are is random.
+ */
 static inline void rmat_fill(struct rmat *g, unsigned *offsets, unsigned *columns)
 {
-    unsigned row, column;
+    double sum = 0;
 
     rmat_prepare(g);
-    memset(offsets, 0, rmat_offset_bytes(g));
-    for (size_t i = 0; i < g->edges; i++) {
-        rmat_edge(g, i, &row, &column);
-        offsets[row + 1]++;
+    for (size_t v = 0; v < g->vertices; v++) {
+        double share = (double)g->edges;
+        for (size_t bit = 0; bit < g->scale; bit++)
+            share *= v >> bit & 1 ? 1 - RMAT_UPPER : RMAT_UPPER;
+        offsets[v] = (unsigned)sum;
+        sum += share;
     }
-    for (size_t v = 0; v < g->vertices; v++)
-        offsets[v + 1] += offsets[v];
-    /* offsets[v] runs through the list of v here, and ends where that of v + 1 began. */
-    for (size_t i = 0; i < g->edges; i++) {
-        rmat_edge(g, i, &row, &column);
-        columns[offsets[row]++] = column;
+    offsets[g->vertices] = (unsigned)g->edges;
+    for (size_t v = 0; v < g->vertices; v++) {
+        for (size_t i = offsets[v]; i < offsets[v + 1]; i++)
+            columns[i] = rmat_column(g, (unsigned)v, i);
     }
-    memmove(offsets + 1, offsets, g->vertices * sizeof(unsigned));
-    offsets[0] = 0;
 }
 
 /* The vertex with the most neighbours, the first of them: part of the graph's large component. */

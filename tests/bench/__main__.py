@@ -10,7 +10,7 @@ import time
 
 from . import suites
 from .machine import describe
-from .result import Session, save
+from .result import Session, plain
 from .runner import BenchError, Runner, Skipped
 from .tables import document
 
@@ -62,7 +62,8 @@ def write(chosen: argparse.Namespace, session: Session) -> None:
         base = os.path.join(chosen.out, chosen.suite)
         with open(base + ".md", "w", encoding="utf-8") as table:
             table.write(text)
-        save(base + ".json", session)
+        with open(base + ".json", "w", encoding="utf-8") as data:
+            data.write(plain(session) + "\n")
 
 
 def main() -> int:

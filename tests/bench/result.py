@@ -39,19 +39,16 @@ class Session:
     skipped: list[str] = field(default_factory=list)
 
 
-def save(path: str, session: Session) -> None:
-    with open(path, "w", encoding="utf-8") as data:
-        data.write(json.dumps({"machine": session.machine, "simulated": session.simulated,
-                               "skipped": session.skipped}, indent=None)[:-1])
-        data.write(',"rows":[\n')
-        data.write(",\n".join(json.dumps(result.keep()) for result in session.results))
-        data.write("\n]}\n")
+def plain(session: Session) -> str:
+    """A session as JSON text, one line a row."""
+    head = json.dumps({"machine": session.machine, "simulated": session.simulated,
+                       "skipped": session.skipped})
+    rows = ",\n".join(json.dumps(result.keep()) for result in session.results)
+    return f'{head[:-1]}, "rows": [\n{rows}\n]}}'
 
 
-def load(path: str, rows: Iterable[Row]) -> Session:
-    """A kept session; rows that the suites have no longer are left out."""
-    with open(path, encoding="utf-8") as data:
-        kept = json.load(data)
+def load(kept: dict, rows: Iterable[Row]) -> Session:
+    """A session from the JSON; rows that the suites have no longer are left out."""
     known = {row.title: row for row in rows}
     results = [Result(known[row["title"]], row["samples"], row["link"], row["log"])
                for row in kept["rows"] if row["title"] in known]

@@ -4,6 +4,7 @@
 # failed, gave wrong results or others than it does bare.
 #
 #   tests/bench/run.sh SUITE [--only TEXT]... [--rounds N]     SUITE: classic, shared
+#   tests/bench/run.sh keep PART.json...    files of OUT_DIR go into kernels/RESULTS.md
 #
 # SIM        1: on the simulated GPU and with small sizes, to show that it all runs
 # ZC_BUILD   the build folder (build)
@@ -11,6 +12,10 @@
 # OUT_DIR    folder for the tables and the figures of all runs
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
+if [[ ${1:-} == keep ]]; then
+    mapfile -t parts < <(realpath -m -- "${@:2}")
+    cd tests && exec python3 -B -m bench.keep "${parts[@]}"
+fi
 build=$(realpath "${ZC_BUILD:-build}")
 settings=(--build "$build")
 [[ -z ${OUT_DIR:-} ]] || settings+=(--out "$(realpath -m "$OUT_DIR")")

@@ -13,16 +13,17 @@ declare -gA checksum=(
     [pooled]=ecd5d3c4fcede23d
     [pitched]=46aca15ba3c4d451
     [graph]=7b9a4143750c09f2
-    [bfs]=0d80ce8c4ace32f4
+    [bfs]=9143ef9f758c2dd7
     [recopy]=be2864089e50733d
     [rewrite]=decf956d24135a5f
+    [rowsum]=950a5b910dd85f95
     [scale]=6cb9903fe6c63582
     [transfer]=7b6c77e13a0616ec
     [overlap]=05b79e1502a97c6f
     [storm]=5b0a5edad2f7c025
     [cosine]=a2f6b9f770f2b888
     [grow]=cfd9a84a2cd6a784
-    [pagerank]=9cac9fd970fd6536
+    [pagerank]=924111dedee2bec0
     [matmul]=b0f90c5b160c1bc5
     [stencil]=9ef51fbf23730fb8
     [saxpy]=67644eb07900fba6
@@ -30,9 +31,9 @@ declare -gA checksum=(
     [both]=693ff4b78ecd7f7f
 )
 # What an expert writes by hand gives the same bytes.
-by_hand=(gather_zerocopy vecadd_zerocopy bfs_zerocopy bfs_managed scale_pinned scale_zerocopy
-    transfer_managed overlap_pinned cosine_managed grow_managed grow_vmm pagerank_managed
-    pagerank_zerocopy both_zerocopy)
+by_hand=(gather_zerocopy rowsum_zerocopy vecadd_zerocopy bfs_zerocopy bfs_managed scale_pinned
+    scale_zerocopy transfer_managed overlap_pinned cosine_managed grow_managed grow_vmm
+    pagerank_managed pagerank_zerocopy both_zerocopy)
 for program in "${by_hand[@]}"; do
     checksum[$program]=${checksum[${program%_*}]}
 done
@@ -101,6 +102,7 @@ under_every_place() {
 @test "pitched keeps rows, slices, arrays and symbols apart on the simulated GPU" { bare pitched; }
 @test "graph replays its captured step on the simulated GPU" { bare graph; }
 
+@test "rowsum adds up the right rows on the simulated GPU" { bare rowsum; }
 @test "bfs finds the levels of all vertices on the simulated GPU" { bare bfs; }
 @test "recopy has its buffer on the GPU after each copy on the simulated GPU" { bare recopy; }
 @test "rewrite has each round's words on the GPU on the simulated GPU" { bare rewrite; }
@@ -158,6 +160,7 @@ under_every_place() {
 @test "pitched gives the same bytes in every place" { under_every_place pitched; }
 @test "graph gives the same bytes in every place" { under_every_place graph; }
 
+@test "rowsum gives the same bytes in every place" { under_every_place rowsum; }
 @test "bfs gives the same bytes in every place" { under_every_place bfs; }
 @test "recopy gives the same bytes in every place" { under_every_place recopy; }
 @test "rewrite gives the same bytes in every place" { under_every_place rewrite; }
