@@ -87,3 +87,42 @@ echo "cudaFree(0): no CUDA-capable device is detected" >&2; exit 3'
     run -77 env ZC_BUILD="$ZC_BUILD" tests/bench/run.sh shared
     [[ $output == *"no GPU answers here"* ]]
 }
+
+# A copy of the harness with a page of its own, and a session that counts as measured on a GPU.
+kept_tree() {
+    tree=$BATS_TEST_TMPDIR/tree
+    mkdir -p "$tree/tests" "$tree/kernels"
+    cp -r tests/bench "$tree/tests"
+    printf '# Page\n\n<!-- results: begin -->\n<!-- results: end -->\n\nTail.\n' \
+        >"$tree/kernels/RESULTS.md"
+    bench shared --rounds 2 --only 'one pass'
+    [[ $status -eq 0 ]]
+    sed 's/"simulated": true/"simulated": false/' "$BATS_TEST_TMPDIR/out/shared.json" \
+        >"$BATS_TEST_TMPDIR/first.json"
+}
+
+@test "results are kept in a page, and newer ones of a row replace it" {
+    kept_tree
+    sed 's/20[0-9-]* [0-9:]* UTC/a later day/' "$BATS_TEST_TMPDIR/first.json" \
+        >"$BATS_TEST_TMPDIR/second.json"
+    "$tree/tests/bench/run.sh" keep "$BATS_TEST_TMPDIR/first.json"
+    grep -q "UTC, libzc .* 1 rows\.$" "$tree/kernels/RESULTS.md"
+    "$tree/tests/bench/run.sh" keep "$BATS_TEST_TMPDIR/second.json"
+    grep -q "a later day" "$tree/kernels/RESULTS.md"
+    ! grep -q "UTC, libzc" "$tree/kernels/RESULTS.md"
+    [[ $(grep -c "one pass over 3 x 256 MiB | whole program" "$tree/kernels/RESULTS.md") -eq 1 ]]
+    [[ $(head -n 1 "$tree/kernels/RESULTS.md") == "# Page" ]]
+    [[ $(tail -n 1 "$tree/kernels/RESULTS.md") == "Tail." ]]
+    [[ $(sed -n '/elided/,$p' "$tree/kernels/RESULTS.md") == *"| one pass over 3 x 256 MiB | libzc |"* ]]
+}
+
+@test "simulated times and other files are not kept" {
+    kept_tree
+    run -2 "$tree/tests/bench/run.sh" keep "$BATS_TEST_TMPDIR/out/shared.json"
+    [[ $output == *"mean nothing and are not kept"* ]]
+    run -2 "$tree/tests/bench/run.sh" keep "$tree/kernels/RESULTS.md"
+    [[ $output == *"not a session of a suite"* ]]
+    run -2 "$tree/tests/bench/run.sh" keep "$BATS_TEST_TMPDIR/none.json"
+    [[ $output == *"none.json"* ]]
+    [[ ! -e $tree/kernels/results.json ]]
+}
