@@ -39,6 +39,7 @@ missing_packages() {
     has_command prove || echo perl
     has_command python3 || echo python3
     has_jemalloc || echo libjemalloc2
+    has_command valgrind || echo valgrind
     { has_toolkit && has_nvcc; } || has_pip || echo python3-pip
 }
 

@@ -190,6 +190,7 @@ CUresult zc_copy_end(struct zc_copy *c)
         return c->result;
     struct zc_transfer t = {.outcome = c->outcome,
                             .bytes = c->bytes,
+                            .copies = c->copies,
                             .dst = c->dst.block,
                             .src = c->src.block,
                             .ticks = zc_ticks() - c->start};

@@ -51,6 +51,7 @@ struct zc_copy {
     struct zc_box dst, src;
     size_t extent[3];        /* Of a box: bytes of a row, rows of a slice, slices. */
     uint64_t bytes;          /* Bytes that the call asks to move or set. */
+    uint64_t copies;         /* Copies that the driver makes of it. */
     uint64_t start;          /* zc_ticks() at entry. */
     CUresult result;         /* What the wrapper returns. */
 };
@@ -74,6 +75,7 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
     c->dst.extent = c->src.extent = NULL;
     c->dst.staged = c->src.staged = false;
     c->bytes = 0;
+    c->copies = 1;
     c->result = CUDA_SUCCESS;
     c->start = c->on ? zc_ticks() : 0;
 }

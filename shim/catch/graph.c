@@ -325,7 +325,7 @@ ZC_BODY(cuGraphAddMemAllocNode,
 static void record(const struct node *n, uint64_t ticks)
 {
     const struct zc_transfer t = {.asked = n->asked, .real = n->real, .outcome = ZC_MOVED,
-                                  .bytes = n->bytes, .ticks = ticks,
+                                  .bytes = n->bytes, .copies = 1, .ticks = ticks,
                                   .dst = n->dst ? zc_block_find(n->dst) : NULL,
                                   .src = n->src ? zc_block_find(n->src) : NULL};
     zc_traffic_record(&t);

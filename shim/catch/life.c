@@ -24,6 +24,7 @@
 #include "ledger/traffic.h"
 #include "log/counters.h"
 #include "log/log.h"
+#include "place/fault.h"
 #include "place/place.h"
 
 int zc_life_state = ZC_LIFE_OFF;
@@ -95,6 +96,7 @@ static void child(void)
     zc_graph_reset();
     zc_pool_reset();
     zc_rules_reset();
+    zc_fault_child();
     starter = 0;
     inherited = true;
     if (__atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) != ZC_LIFE_PASS)

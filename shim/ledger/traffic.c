@@ -92,7 +92,7 @@ totals_add(struct zc_totals *totals, const struct zc_transfer *t,
     add(&asked->bytes, t->bytes);
     add(&totals->ticks[t->asked], t->ticks);
     if (t->outcome == ZC_MOVED) {
-        add(&moved->calls, 1);
+        add(&moved->calls, t->copies);
         add(&moved->bytes, t->bytes);
     }
 }

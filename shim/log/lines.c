@@ -155,6 +155,7 @@ void zc_log_transfer(const struct zc_transfer *t, const char *function)
     zc_line_flow(&line, "real_", t->real);
     zc_line_u64(&line, "bytes", t->bytes);
     zc_line_str(&line, "outcome", zc_outcome_name(t->outcome));
+    zc_line_u64(&line, "driver_copies", t->outcome == ZC_MOVED ? t->copies : 0);
     zc_line_u64(&line, "blocked_ns", zc_ticks_to_ns(t->ticks));
     block_id(&line, "src_block", t->src);
     block_id(&line, "dst_block", t->dst);

@@ -57,30 +57,38 @@ struct zc_extent {
     uint32_t pin;     /* enum zc_extent_pin. */
     uint32_t program; /* Registrations of the program's own in it. */
     uint32_t era;     /* Process generation that made it, see zc_hostheap_mine(). */
-    int16_t node;     /* NUMA node that its pages are bound to, -1 for none. */
+    int16_t node;     /* NUMA node that its pages are bound to, or ZC_NODE_*. */
     uint8_t use;      /* enum zc_extent_use. */
     uint8_t shift;    /* SLAB: log2 of the slots' bytes. */
     struct zc_slot slot[ZC_HOST_SLOTS];
 };
 
-/* The range: [base, base + bytes); 0 bytes before zc_hostheap_open().  Read without a lock by every
- * free(3), so it has a cache line that nothing else is written to. */
+/*
+ * What every malloc(3) and free(3) of the program reads, without a lock: so it has a cache line that
+ * nothing else is written to, and no table of addresses stands before it.  Fields are atomics.
+ */
 struct zc_hostheap_range {
-    uintptr_t base;
+    uintptr_t base;   /* The range: [base, base + bytes).  Before zc_hostheap_open() it is empty and
+                       * lies where no program's memory is, so that a thread that sees only one of
+                       * the two change takes no address for the heap's. */
     size_t bytes;
+    size_t threshold; /* Smaller requests go to libc: ZC_HOST_MIN until the policy is known, then what
+                       * the smallest rule asks for, SIZE_MAX where no rule asks. */
 } __attribute__((aligned(64)));
-extern struct zc_hostheap_range zc_hostheap;
+extern struct zc_hostheap_range zc_hostheap __attribute__((visibility("hidden")));
 
 static inline bool zc_hostheap_owns(uint64_t address)
 {
-    return __builtin_expect(address - zc_hostheap.base < zc_hostheap.bytes, 0);
+    uintptr_t base = __atomic_load_n(&zc_hostheap.base, __ATOMIC_RELAXED);
+    return __builtin_expect(
+        address - base < __atomic_load_n(&zc_hostheap.bytes, __ATOMIC_RELAXED), 0);
 }
 
 /* What a block must be. */
 struct zc_host_want {
     size_t size;      /* Bytes, at least 1. */
     size_t alignment; /* Power of two, at most ZC_HOST_UNIT. */
-    int node;         /* NUMA node, -1 for any. */
+    int node;         /* NUMA node, or ZC_NODE_*. */
     bool zero;        /* calloc(3). */
 };
 
@@ -112,6 +120,14 @@ static inline size_t zc_extent_span(const struct zc_extent *extent)
 
 /* Bytes that a block of that size has room for in its place: realloc(3) may grow into them. */
 size_t zc_hostheap_room(const void *p);
+
+/*
+ * Makes a block that has an extent of its own another size, its content kept, without copying: in
+ * its place, or its pages move to other addresses.  NULL, and the block as it was, where it shares
+ * an extent, is registered or inherited, or where limit, addresses or kernel refuse.  The caller
+ * fills *slot_out.
+ */
+void *zc_hostheap_resize(void *p, size_t size, struct zc_slot **slot_out);
 
 /* Frees a block.  Its memory waits in the pool, registered or not. */
 void zc_hostheap_put(void *p);

@@ -7,7 +7,10 @@
 #include "catch/capture.h"
 #include "catch/life.h"
 #include "ledger/block.h"
+#include "place/extent.h"
 #include "place/limits.h"
+#include "place/node.h"
+#include "place/pages.h"
 
 /* A block is registered once a part of it as large as this was copied: registering costs about a
  * third of what copying it as pageable memory does. */
@@ -55,6 +58,23 @@ static enum zc_extent_pin pin_of(const struct zc_extent *e)
     return (enum zc_extent_pin)__atomic_load_n(&e->pin, __ATOMIC_ACQUIRE);
 }
 
+/* Pages that were to lie next to their device may have been touched before it was known. */
+static void bring_near(const struct zc_extent *e)
+{
+    CUdevice device;
+    if (e->node != ZC_NODE_LOCAL || !zc_real.cuCtxGetDevice ||
+        zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS)
+        return;
+    int node = zc_node_of_device(device);
+    if (zc_pages_move((void *)zc_extent_base(e), zc_extent_span(e), node))
+        __atomic_store_n(&zc_extent_local, node, __ATOMIC_RELAXED);
+    else if (zc_message_first("numa"))
+        zc_message(ZC_WARN, "fallback",
+                   "host blocks stay where they are: the kernel binds no pages to NUMA node %d, "
+                   "next to device %d",
+                   node, (int)device);
+}
+
 /* The caller has moved `pin` to MAKING. */
 static bool make(struct zc_extent *e)
 {
@@ -67,6 +87,7 @@ static bool make(struct zc_extent *e)
         mark(e, ZC_PIN_REFUSED);
         return false;
     }
+    bring_near(e);
     CUresult result =
         zc_real.cuMemHostRegister_v2((void *)zc_extent_base(e), zc_extent_span(e),
                                      CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);

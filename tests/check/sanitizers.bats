@@ -38,3 +38,15 @@ check_with() {
     need_sanitizer thread
     TSAN_OPTIONS=halt_on_error=1 check_with thread stress
 }
+
+# helgrind knows nothing of atomics but what tests/stress/helgrind.h tells it.
+@test "stress tests show helgrind no data race" {
+    command -v valgrind >/dev/null || skip "no valgrind"
+    folder=build/helgrind
+    for source in tests/stress/*.c; do
+        program=$folder/${source%.c}
+        make -s B="$folder" CFLAGS="-O1 -g -include $PWD/tests/stress/helgrind.h" "$program"
+        run -0 timeout 100 valgrind --tool=helgrind --error-exitcode=9 "$program"
+        [[ $output == *"ERROR SUMMARY: 0 errors from 0 contexts (suppressed: 0 from 0)"* ]]
+    done
+}

@@ -126,7 +126,7 @@ static void a_transfer_tells_both_sides_as_asked_and_as_they_are(void **state)
     struct zc_transfer t = {
         .asked = zc_flow(ZC_DIR_HTOD, ZC_KIND_PAGEABLE, ZC_KIND_DEVICE),
         .real = zc_flow(ZC_DIR_HTOH, ZC_KIND_PAGEABLE, ZC_KIND_PINNED),
-        .outcome = ZC_CPU, .bytes = 77, .dst = &block,
+        .outcome = ZC_CPU, .bytes = 77, .copies = 1, .dst = &block,
     };
 
     (void)state;
@@ -135,8 +135,12 @@ static void a_transfer_tells_both_sides_as_asked_and_as_they_are(void **state)
                               "\"src_kind\":\"Pageable\",\"dst_kind\":\"Device\","
                               "\"real_dir\":\"HtoH\",\"real_src_kind\":\"Pageable\","
                               "\"real_dst_kind\":\"Pinned\",\"bytes\":77,"
-                              "\"outcome\":\"cpu_copied\",\"blocked_ns\":0,\"src_block\":null,"
-                              "\"dst_block\":9}\n");
+                              "\"outcome\":\"cpu_copied\",\"driver_copies\":0,\"blocked_ns\":0,"
+                              "\"src_block\":null,\"dst_block\":9}\n");
+    t.outcome = ZC_MOVED;
+    t.copies = 32;
+    zc_log_transfer(&t, "cuMemcpyHtoD_v2");
+    assert_holds(log_text(2), "\"bytes\":77,\"outcome\":\"moved\",\"driver_copies\":32,");
 }
 
 static void every_flow_has_its_own_names(void **state)

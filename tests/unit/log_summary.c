@@ -14,7 +14,7 @@ static char table[65536];
 static void transfer(unsigned flow, enum zc_outcome outcome, uint64_t bytes, struct zc_block *dst)
 {
     struct zc_transfer t = {.asked = flow, .real = flow, .outcome = outcome, .bytes = bytes,
-                            .ticks = 1000, .dst = dst};
+                            .copies = 1, .ticks = 1000, .dst = dst};
 
     zc_traffic_record(&t);
 }
@@ -102,7 +102,7 @@ static void the_last_line_sums_copies_by_outcome(void **state)
 
 static void the_last_line_has_flows_and_what_was_moved_by_real_kinds(void **state)
 {
-    struct zc_transfer t = {.asked = zc_flow(H2D), .outcome = ZC_MOVED, .bytes = 5,
+    struct zc_transfer t = {.asked = zc_flow(H2D), .outcome = ZC_MOVED, .bytes = 5, .copies = 3,
                             .real = zc_flow(ZC_DIR_HTOH, ZC_KIND_PAGEABLE, ZC_KIND_PINNED)};
 
     (void)state;
@@ -112,7 +112,7 @@ static void the_last_line_has_flows_and_what_was_moved_by_real_kinds(void **stat
     assert_holds(last_line(), "\"flows\":[{\"dir\":\"HtoD\",\"src_kind\":\"Pageable\","
                               "\"dst_kind\":\"Device\",\"asked_calls\":1,\"asked_bytes\":5,");
     assert_holds(last_line(), "\"moved_by_kind\":[{\"dir\":\"HtoH\",\"src_kind\":\"Pageable\","
-                              "\"dst_kind\":\"Pinned\",\"calls\":1,\"bytes\":5}]");
+                              "\"dst_kind\":\"Pinned\",\"calls\":3,\"bytes\":5}]");
 }
 
 static void a_site_sums_freed_and_live_blocks(void **state)
