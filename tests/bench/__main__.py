@@ -21,27 +21,34 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", action="append", help="rows whose group or name contains this; "
                         "given several times: rows that contain one of them")
     parser.add_argument("--rounds", type=int, default=5, help="runs that count, of each way")
+    parser.add_argument("--warm", type=int, default=1, help="runs of each way before those")
+    parser.add_argument("--no-link", action="store_true", help="no runs for the link's counters")
+    parser.add_argument("--seconds", type=float, default=0, help="begin no row after this time")
     parser.add_argument("--simulated", action="store_true", help="on the simulated GPU, small")
     parser.add_argument("--build", required=True, help="the build folder")
     parser.add_argument("--out", help="folder for SUITE.md and SUITE.json")
     chosen = parser.parse_args()
-    if chosen.rounds < 1:
-        parser.error("--rounds: at least 1")
+    if chosen.rounds < 1 or chosen.warm < 0:
+        parser.error("--rounds: at least 1; --warm: at least 0")
     return chosen
 
 
 def measure(chosen: argparse.Namespace, work: str) -> tuple[Session, list[str]]:
     """What was measured, and what failed; the rows go on after one that failed."""
     top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    runner = Runner(top, chosen.build, work, chosen.simulated)
+    runner = Runner(top, chosen.build, work, chosen.simulated, not chosen.no_link)
     session = Session(describe(chosen.simulated, chosen.rounds), chosen.simulated, [])
     failed = []
+    begun = time.monotonic()
     for row in suites.SUITES[chosen.suite]:
         if chosen.only and not any(text in row.title for text in chosen.only):
             continue
         started = time.monotonic()
+        if chosen.seconds and started - begun > chosen.seconds:
+            print(f"{row.title}: left out, {chosen.seconds:.0f} s are over", file=sys.stderr)
+            continue
         try:
-            session.results.append(runner.measure(row, chosen.rounds))
+            session.results.append(runner.measure(row, chosen.warm, chosen.rounds))
             outcome = "measured"
         except Skipped as why:
             session.skipped.append(f"{row.title} ({why})")

@@ -3,7 +3,7 @@
 # writes by hand, in turn; prints tables.  Exit status 77 where no driver answers, 1 if a program
 # failed, gave wrong results or others than it does bare.
 #
-#   tests/bench/run.sh SUITE [--only TEXT]... [--rounds N]     SUITE: classic, shared
+#   tests/bench/run.sh SUITE [OPTION...]    SUITE: classic, shared; --help lists the options
 #   tests/bench/run.sh keep PART.json...    files of OUT_DIR go into kernels/RESULTS.md
 #
 # SIM        1: on the simulated GPU and with small sizes, to show that it all runs

@@ -59,9 +59,9 @@ def log_bytes(summary: dict) -> dict[str, float]:
 class Runner:
     """Runs programs of one build; `work` is a folder for policies, logs and output."""
 
-    def __init__(self, top: str, build: str, work: str, simulated: bool) -> None:
+    def __init__(self, top: str, build: str, work: str, simulated: bool, link: bool) -> None:
         self.top, self.build, self.work, self.simulated = top, build, work, simulated
-        self.link = Link() if not simulated else None
+        self.link = Link() if link and not simulated else None
         self.base = {name: value for name, value in os.environ.items()
                      if not name.startswith(("ZC_", "SIM_", "LD_PRELOAD"))}
         # Kernels are loaded when CUDA starts, not in the phase that first launches them.
@@ -133,18 +133,18 @@ class Runner:
             line["log.device_peak_bytes"] = found.get("device", 0)
         return line, found
 
-    def measure(self, row: Row, rounds: int) -> Result:
-        """All ways of a row in turn: one round to warm up, then `rounds` that count."""
+    def measure(self, row: Row, warm: int, rounds: int) -> Result:
+        """All ways of a row in turn: `warm` rounds to warm up, then `rounds` that count."""
         result = Result(row, {way.label: [] for way in row.ways})
         checksum = None
-        for turn in range(rounds + 1):
+        for turn in range(warm + rounds):
             for way in row.ways:
                 line, found = self.run(row, way)
                 checksum = checksum or line["checksum"]
                 if line["checksum"] != checksum:
                     raise BenchError(f"{row.title}, {way.label}: checksum {line['checksum']}, "
                                      f"not {checksum} as the others")
-                if turn > 0:
+                if turn >= warm:
                     result.samples[way.label].append(
                         {name: value for name, value in line.items()
                          if isinstance(value, (int, float)) and not isinstance(value, bool)})
