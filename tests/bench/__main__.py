@@ -44,7 +44,7 @@ def measure(chosen: argparse.Namespace, work: str) -> tuple[Session, list[str]]:
         if chosen.only and not any(text in row.title for text in chosen.only):
             continue
         started = time.monotonic()
-        if chosen.seconds and started - begun > chosen.seconds:
+        if 0 < chosen.seconds < started - begun and session.results:
             print(f"{row.title}: left out, {chosen.seconds:.0f} s are over", file=sys.stderr)
             continue
         try:
