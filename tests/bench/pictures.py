@@ -84,6 +84,7 @@ def overview(session: Session, folder: str, name: str) -> None:
     axes.barh(range(len(bars)), [value - 1 for _, value in bars], left=1,
               color=["#00798c" if value <= 1 else "#d1495b" for _, value in bars])
     axes.set_yticks(range(len(bars)), [text for text, _ in bars], fontsize=6)
+    axes.margins(y=0.01)
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set(xscale="log", xlabel="time under libzc / time of the unmodified program")
     axes.grid(alpha=0.3, axis="x")

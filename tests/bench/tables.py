@@ -60,24 +60,28 @@ def judged(metric: Metric, result: Result, goal: Goal, simulated: bool) -> str:
     return f"≤ {number(goal.most)} {what}: {met}"
 
 
-def ratio_text(metric: Metric, result: Result, against: str) -> str:
-    figure = ratio(metric, result, "libzc", against)
+# What is compared with what, where a table has both.
+RATIOS = (("libzc", "bare"), ("libzc", "hand"), ("watched", "bare"))
+
+
+def ratio_text(metric: Metric, result: Result, label: str, against: str) -> str:
+    figure = ratio(metric, result, label, against)
     return "-" if figure is None else number(figure)
 
 
 def times_table(results: list[Result], simulated: bool) -> list[str]:
     """One line a metric of each row; the ways are the columns."""
     labels = list(dict.fromkeys(way.label for result in results for way in result.row.ways))
-    ratios = [label for label in ("bare", "hand") if label in labels and "libzc" in labels]
+    ratios = [pair for pair in RATIOS if set(pair) <= set(labels)]
     goals = any(metric.goals for result in results for metric in result.row.metrics)
-    heads = ["job", "what", *labels, *(f"libzc / {label}" for label in ratios)]
+    heads = ["job", "what", *labels, *(f"{label} / {against}" for label, against in ratios)]
     heads += ["goals"] if goals else []
     lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     for result in results:
         for metric in result.row.metrics:
             cells = [result.row.name, f"{metric.name}, {metric.unit}"]
             cells += [spread(values_of(metric, result, label)) for label in labels]
-            cells += [ratio_text(metric, result, label) for label in ratios]
+            cells += [ratio_text(metric, result, *pair) for pair in ratios]
             if goals:
                 cells.append("; ".join(judged(metric, result, goal, simulated)
                                        for goal in metric.goals))
