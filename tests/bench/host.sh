@@ -63,7 +63,8 @@ paired() {
 
 rows=()
 # Adds a row that says whether the goal is met: row WHAT VALUE BASE UNIT FORM GOAL, where FORM is
-# "ratio>=", "ratio<=" or "difference<="; RESULT, where it is given, is the ratio or difference.
+# "ratio>=", "ratio<=", "difference<=", or "bound" for a ratio without a goal; RESULT, where it is
+# given, is the ratio or difference.
 # row WHAT VALUE BASE UNIT FORM GOAL [RESULT]
 row() {
     local what=$1 value=$2 base=$3 unit=$4 form=$5 goal=$6 result=${7:-}
@@ -75,6 +76,10 @@ row() {
                 exit
             }
             r = given != "" ? given : f ~ /^difference/ ? v - b : v / b
+            if (f == "bound") {
+                printf "| %s | %s %s | %s %s | %.3f | | |", w, v, u, b, u, r
+                exit
+            }
             met = f ~ />=/ ? r >= g : r <= g
             printf "| %s | %s %s | %s %s | %.3f | %s %s | %s |", w, v, u, b, u, r,
                    f ~ />=/ ? "≥" : "≤", g, met ? "yes" : "**no**"
@@ -89,6 +94,8 @@ gpu() {
             "$(median copy.zc.hostalloc_$way)" GB/s "ratio>=" 0.97
         row "256 MiB $way, libzc / bare" "$(median copy.zc.malloc_$way)" \
             "$(median copy.bare.malloc_$way)" GB/s "ratio>=" 5
+        row "256 MiB $way, both bare: the link / the driver's way for pageable memory" \
+            "$(median copy.bare.hostalloc_$way)" "$(median copy.bare.malloc_$way)" GB/s bound 0
     done
     in_turn fill pinned fill 1024
     row "malloc and first fill of 1 GiB, libzc / bare" "$(median fill.zc.fill)" \
