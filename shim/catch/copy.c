@@ -6,6 +6,7 @@
 #include "catch/describe.h"
 #include "catch/hostmem.h"
 #include "catch/life.h"
+#include "catch/request.h"
 #include "log/log.h"
 #include "place/copy.h"
 #include "place/parallel.h"
@@ -176,11 +177,25 @@ bool zc_copy_begin(struct zc_copy *c)
     return zc_place_copy(c) || zc_staged_copy(c) || (!c->wait && zc_parallel_copy(c));
 }
 
+/* Not inlined: only the level `events` comes here. */
+__attribute__((noinline)) static void log_transfer(const struct zc_copy *c,
+                                                   const struct zc_transfer *t)
+{
+    const struct zc_log_call call = {
+        .function = zc_fn_name(c->fn),
+        .dst = c->dst.address,
+        .src = c->src.address,
+        .stream = c->async ? zc_stream_kind_of(c->stream, c->flavour) : ZC_STREAM_NONE,
+        .handle = (uintptr_t)c->stream,
+    };
+    zc_log_transfer(t, &call);
+}
+
 static void record(const struct zc_copy *c, const struct zc_transfer *t)
 {
     zc_traffic_record(t);
     if (__builtin_expect(zc_log_level() == ZC_LOG_EVENTS, 0))
-        zc_log_transfer(t, zc_fn_name(c->fn));
+        log_transfer(c, t);
 }
 
 /* One call of the program's, of which each part counts for what became of it. */

@@ -339,15 +339,18 @@ ZC_BODY(cuGraphAddMemAllocNode,
 }
 
 /* The blocks are looked up at each launch, because they may be freed before the graph is. */
-static void record(const struct node *n, uint64_t ticks)
+static void record(const struct node *n, uint64_t ticks, struct zc_log_call *call)
 {
     const struct zc_transfer t = {.asked = n->asked, .real = n->real, .outcome = ZC_MOVED,
                                   .bytes = n->bytes, .copies = 1, .ticks = ticks,
                                   .dst = n->dst ? zc_block_find(n->dst) : NULL,
                                   .src = n->src ? zc_block_find(n->src) : NULL};
     zc_traffic_record(&t);
-    if (zc_log_level() == ZC_LOG_EVENTS)
-        zc_log_transfer(&t, zc_fn_name(ZC_FN_cuGraphLaunch));
+    if (zc_log_level() == ZC_LOG_EVENTS) {
+        call->dst = n->dst;
+        call->src = n->src;
+        zc_log_transfer(&t, call);
+    }
 }
 
 /* The nodes of one executable graph, copied out so that nothing is called under the lock; the
@@ -395,8 +398,11 @@ ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
     if (result == CUDA_SUCCESS)
         result = real(exec, stream);
     uint64_t ticks = zc_ticks() - start;
+    struct zc_log_call call = {.function = zc_fn_name(ZC_FN_cuGraphLaunch),
+                               .stream = zc_stream_kind_of(stream, entry->flavour),
+                               .handle = (uintptr_t)stream};
     for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
-        record(&nodes[i], i ? 0 : ticks);
+        record(&nodes[i], i ? 0 : ticks, &call);
     zc_arena_put(nodes, count * sizeof(*nodes));
     return result;
 }

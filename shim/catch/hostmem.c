@@ -9,6 +9,7 @@
 #include "catch/life.h"
 #include "catch/request.h"
 #include "catch/rules.h"
+#include "catch/stay.h"
 #include "ledger/object.h"
 #include "ledger/site.h"
 #include "log/counters.h"
@@ -22,8 +23,6 @@
 
 /* Different reasons why requests stay pageable; a reason is a string constant. */
 #define CAUSES 8
-
-size_t zc_hostmem_threshold = ZC_HOST_MIN;
 
 static uint32_t ready;                       /* 1: the threshold is the policy's; atomic. */
 static const char *causes[CAUSES];           /* Reasons met, each once; atomic. */
@@ -56,22 +55,30 @@ static bool converts(const struct zc_rule *rule)
            (has_place(rule, ZC_PLACE_PINNED) || has_place(rule, ZC_PLACE_SHARED));
 }
 
-static const struct zc_rule *first_rule(const struct zc_policy *policy)
+/* Whether blocks of the rule that stay with libc are to be known. */
+static bool tells_copies(const struct zc_rule *rule)
 {
-    const struct zc_rule *rule = policy->rules;
-    while (!converts(rule))
-        rule++;
-    return rule;
+    return (rule->apis & host_apis) && has_place(rule, ZC_PLACE_PAGEABLE) &&
+           (rule->given & ZC_KEY_BIT(ZC_KEY_RULE_PAGEABLE_COPY));
 }
 
-/* The smallest size that some rule would convert. */
-static size_t smallest(const struct zc_policy *policy)
+/* The first rule that converts, or NULL. */
+static const struct zc_rule *first_rule(const struct zc_policy *policy)
+{
+    for (size_t i = 0; i < policy->rule_count; i++)
+        if (converts(&policy->rules[i]))
+            return &policy->rules[i];
+    return NULL;
+}
+
+/* The smallest size of the rules of that kind. */
+static size_t smallest(const struct zc_policy *policy, bool (*kind)(const struct zc_rule *rule))
 {
     uint64_t least = SIZE_MAX;
     for (size_t i = 0; i < policy->rule_count; i++) {
         const struct zc_rule *rule = &policy->rules[i];
         uint64_t low = rule->size.count ? SIZE_MAX : 0;
-        if (!converts(rule))
+        if (!kind(rule))
             continue;
         for (size_t r = 0; r < rule->size.count; r++)
             if (rule->size.item[r].low < low && rule->size.item[r].high >= ZC_HOST_MIN)
@@ -126,7 +133,7 @@ static bool prepare(void)
     static uint32_t opening;
     if (__atomic_exchange_n(&opening, 1, __ATOMIC_ACQ_REL))
         return false;
-    size_t threshold = smallest(zc_rules());
+    size_t threshold = smallest(zc_rules(), converts), told = smallest(zc_rules(), tells_copies);
     if (threshold != SIZE_MAX) {
         zc_limits_start(zc_rules());
         if (disabled || !zc_hostheap_open(&why)) {
@@ -134,7 +141,11 @@ static bool prepare(void)
             threshold = SIZE_MAX;
         }
     }
-    __atomic_store_n(&zc_hostmem_threshold, threshold, __ATOMIC_RELAXED);
+    if (told < ZC_STAY_MIN)
+        told = ZC_STAY_MIN;
+    if (!disabled && told < threshold)
+        threshold = told;
+    __atomic_store_n(&zc_hostheap.threshold, threshold, __ATOMIC_RELAXED);
     __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
     return true;
 }
@@ -307,18 +318,29 @@ static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct
     return p;
 }
 
-/* Whether the request goes to the host heap: the first place of its rule's list that can be had. */
+/* The rule that takes the request, or NULL. */
 static const struct zc_rule *choose(const struct zc_hostmem_ask *ask, uint32_t *site)
 {
     const struct zc_rule *rule = match(ask, site);
-    if (!rule || from_driver(ask->pc))
-        return NULL;
-    for (unsigned i = 0; i < rule->place.count; i++) {
+    return rule && !from_driver(ask->pc) ? rule : NULL;
+}
+
+/* Whether its requests go to the host heap: the first place of the list that can be had. */
+static bool to_heap(const struct zc_rule *rule)
+{
+    for (unsigned i = 0; i < rule->place.count && zc_hostheap.bytes; i++) {
         if (rule->place.item[i] == ZC_PLACE_PINNED || rule->place.item[i] == ZC_PLACE_SHARED)
-            return rule;
+            return true;
         if (rule->place.item[i] == ZC_PLACE_PAGEABLE)
-            return NULL;
+            return false;
     }
+    return false;
+}
+
+static void *stay(const struct zc_hostmem_ask *ask, const struct zc_rule *rule)
+{
+    if (ask->stays && ask->size >= ZC_STAY_MIN && tells_copies(rule))
+        *ask->stays = rule;
     return NULL;
 }
 
@@ -327,10 +349,12 @@ void *zc_hostmem_get(const struct zc_hostmem_ask *ask)
     uint32_t site = 0;
     int saved = errno;
     void *p = NULL;
-    if (prepare() && ask->size >= zc_hostmem_threshold && ask->alignment <= ZC_HOST_UNIT) {
+    if (prepare() && ask->size >= zc_hostheap.threshold && ask->alignment <= ZC_HOST_UNIT) {
         const struct zc_rule *rule = choose(ask, &site);
-        if (rule)
+        if (rule && to_heap(rule))
             p = place(ask, site, rule);
+        if (rule && !p)
+            stay(ask, rule);
     }
     errno = saved;
     return p;
@@ -369,6 +393,8 @@ static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *
     const struct zc_rule *rule = choose(ask, &site);
     if (!rule)
         return NULL;
+    if (!to_heap(rule))
+        return stay(ask, rule);
     /* Before its addresses may be another block's.  If all fails, its next transfer enters it. */
     unlist((uint64_t)(uintptr_t)p, true);
     bool stays = zc_hostheap_extent((uintptr_t)p)->node == node_of(rule);
@@ -384,14 +410,14 @@ static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *
         zc_workers_copy(moved, p, slot->size < ask->size ? slot->size : ask->size);
         zc_hostmem_put(p);
     }
-    return moved;
+    return moved ? moved : stay(ask, rule);
 }
 
 void *zc_hostmem_resize(void *p, const struct zc_hostmem_ask *ask)
 {
     struct zc_slot *slot = zc_hostheap_slot(p);
     int saved = errno;
-    void *out = slot && ask->size >= zc_hostmem_threshold ? resize(p, slot, ask) : NULL;
+    void *out = slot && ask->size >= zc_hostheap.threshold ? resize(p, slot, ask) : NULL;
     errno = saved;
     return out;
 }

@@ -9,17 +9,14 @@
 #include "ledger/block.h"
 #include "policy/policy.h"
 
-/* Requests below this many bytes go to libc: 64 KiB until the policy is known, then what the
- * smallest rule for host requests asks for, SIZE_MAX without such a rule.  Read relaxed, without a
- * lock. */
-extern size_t zc_hostmem_threshold;
-
 /* One request. */
 struct zc_hostmem_ask {
     enum zc_api api;  /* Which function was called. */
-    size_t size;      /* Bytes, at least zc_hostmem_threshold. */
+    size_t size;      /* Bytes, at least zc_hostheap.threshold. */
     size_t alignment; /* Power of two; 1 where the function gives none. */
     bool zero;        /* calloc(3). */
+    const struct zc_rule **stays; /* Set to the rule whose block stays with libc and whose key
+                                   * pageable_copy counts; untouched otherwise.  NULL: not asked. */
     void *frame;      /* Frame address of the exported function, and its return address. */
     void *pc;
 };

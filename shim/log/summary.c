@@ -200,6 +200,14 @@ static bool has_content(const struct zc_summary *s)
     return seen != 0;
 }
 
+/* At the level `summary` no request has written its site. */
+static void log_sites(const struct zc_summary *s)
+{
+    for (uint32_t i = 0; i < s->sites; i++)
+        if (zc_site_get(i)->requests > 0 && zc_site_is_new(i))
+            zc_log_site(i);
+}
+
 void zc_log_summary(void)
 {
     struct zc_summary *s = zc_arena_get(sizeof(*s));
@@ -208,8 +216,10 @@ void zc_log_summary(void)
     if (s == NULL)
         return;
     collect(s);
-    if (zc_log_level() != ZC_LOG_OFF)
+    if (zc_log_level() != ZC_LOG_OFF) {
+        log_sites(s);
         write_line(s);
+    }
     if (zc_option_on(zc_options()->summary) && has_content(s))
         zc_summary_print(s);
     zc_arena_put(s, sizeof(*s));

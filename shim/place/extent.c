@@ -19,7 +19,7 @@ _Static_assert(ZC_HOST_UNIT == ZC_HUGE_PAGE, "a unit is one huge page");
 
 #define TOUCH_FROM ((size_t)8 << 20) /* Where threads are worth starting. */
 
-struct zc_hostheap_range zc_hostheap;
+struct zc_hostheap_range zc_hostheap = {.base = (uintptr_t)1 << 63, .threshold = ZC_HOST_MIN};
 uint32_t zc_extent_era = 1;
 int zc_extent_local = ZC_NODE_ANY;
 size_t zc_extent_pooled_bytes;
@@ -68,9 +68,10 @@ bool zc_extent_reserve(const char **why)
             munmap(p, bytes + ZC_HOST_UNIT);
             continue;
         }
-        zc_hostheap.base = ((uintptr_t)p + ZC_HOST_UNIT - 1) & ~(uintptr_t)(ZC_HOST_UNIT - 1);
+        uintptr_t base = ((uintptr_t)p + ZC_HOST_UNIT - 1) & ~(uintptr_t)(ZC_HOST_UNIT - 1);
         /* Without huge pages everything works, only slower. */
-        madvise((void *)zc_hostheap.base, bytes, MADV_HUGEPAGE);
+        madvise((void *)base, bytes, MADV_HUGEPAGE);
+        __atomic_store_n(&zc_hostheap.base, base, __ATOMIC_RELAXED);
         __atomic_store_n(&zc_hostheap.bytes, bytes, __ATOMIC_RELEASE);
         return true;
     }

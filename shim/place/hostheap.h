@@ -69,17 +69,25 @@ struct zc_extent {
     struct zc_slot slot[ZC_HOST_SLOTS];
 };
 
-/* The range: [base, base + bytes); 0 bytes before zc_hostheap_open().  Read without a lock by every
- * free(3), so it has a cache line that nothing else is written to. */
+/*
+ * What every malloc(3) and free(3) of the program reads, without a lock: so it has a cache line that
+ * nothing else is written to, and no table of addresses stands before it.  Fields are atomics.
+ */
 struct zc_hostheap_range {
-    uintptr_t base;
+    uintptr_t base;   /* The range: [base, base + bytes).  Before zc_hostheap_open() it is empty and
+                       * lies where no program's memory is, so that a thread that sees only one of
+                       * the two change takes no address for the heap's. */
     size_t bytes;
+    size_t threshold; /* Smaller requests go to libc: ZC_HOST_MIN until the policy is known, then what
+                       * the smallest rule asks for, SIZE_MAX where no rule asks. */
 } __attribute__((aligned(64)));
-extern struct zc_hostheap_range zc_hostheap;
+extern struct zc_hostheap_range zc_hostheap __attribute__((visibility("hidden")));
 
 static inline bool zc_hostheap_owns(uint64_t address)
 {
-    return __builtin_expect(address - zc_hostheap.base < zc_hostheap.bytes, 0);
+    uintptr_t base = __atomic_load_n(&zc_hostheap.base, __ATOMIC_RELAXED);
+    return __builtin_expect(
+        address - base < __atomic_load_n(&zc_hostheap.bytes, __ATOMIC_RELAXED), 0);
 }
 
 /* What a block must be. */

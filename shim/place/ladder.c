@@ -27,7 +27,7 @@ const struct zc_place *zc_place_of(enum zc_place_id id)
 #define KEYS_BUILT                                                                                 \
     (ZC_KEY_BIT(ZC_KEY_PLACE) | ZC_KEY_BIT(ZC_KEY_WRITE_COMBINED) | ZC_KEY_BIT(ZC_KEY_NUMA) |      \
      ZC_KEY_BIT(ZC_KEY_ASYNC) | ZC_KEY_BIT(ZC_KEY_ACCESS) | ZC_KEY_BIT(ZC_KEY_PAIR) |              \
-     ZC_KEY_BIT(ZC_KEY_CONFLICT))
+     ZC_KEY_BIT(ZC_KEY_CONFLICT) | ZC_KEY_BIT(ZC_KEY_RULE_PAGEABLE_COPY))
 
 /* Requests that this version places; the others are counted where the program put them. */
 #define API_BIT(api) (UINT64_C(1) << ZC_API_##api)

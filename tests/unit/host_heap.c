@@ -18,7 +18,7 @@ static void only_what_a_rule_names_is_placed(void **state)
 {
     (void)state;
     assert_null(host_get(100000));
-    assert_int_equal(zc_hostmem_threshold, 128 << 10);
+    assert_int_equal(zc_hostheap.threshold, 128 << 10);
     void *p = host_get(128 << 10);
     assert_non_null(p);
     assert_true(zc_hostheap_owns((uintptr_t)p));
