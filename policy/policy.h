@@ -105,6 +105,7 @@ struct zc_request {
 #define ZC_NEED_STREAM (1u << 4)
 #define ZC_NEED_NTH (1u << 5)
 #define ZC_NEED_DEVICE (1u << 6)
+#define ZC_NEED_PAGEABLE_COPY (1u << 7)
 
 /* In all enumerations below 0 is what holds where the key is not given. */
 

@@ -52,7 +52,7 @@ static struct zc_backing *take_freed(const struct zc_ask *ask, const struct zc_w
  */
 static CUresult climb(struct zc_ask *ask, const struct zc_rule *rule, const struct forward *f)
 {
-    const struct zc_want want = {ask->size, ask->device, ask->context, rule,
+    const struct zc_want want = {ask->size, ask->device, ask->context, rule, ask->api,
                                  ask->flags & ZC_BLOCK_STREAM};
     unsigned rung = 0;
     char why[256] = "";

@@ -3,9 +3,12 @@
 #include "catch/call.h"
 #include "catch/life.h"
 #include "catch/request.h"
+#include "shared/report.h"
 
 CUresult zc_blame(enum zc_fn fn, CUdeviceptr address, CUresult code)
 {
+    if (code == CUDA_ERROR_ILLEGAL_ADDRESS)
+        zc_shared_blame();
     const struct zc_block *b = zc_life_on() ? zc_converted_at(address) : NULL;
     /* After the driver is gone every call is refused; that is nobody's fault. */
     if (!b || code == CUDA_ERROR_DEINITIALIZED || b->rule < 0)

@@ -26,8 +26,11 @@
 #include "ledger/traffic.h"
 #include "log/counters.h"
 #include "log/log.h"
+#include "place/fault.h"
 #include "place/grow.h"
 #include "place/place.h"
+#include "shared/access.h"
+#include "shared/report.h"
 
 int zc_life_state = ZC_LIFE_OFF;
 static uint32_t starter; /* Thread that is starting libzc. */
@@ -94,6 +97,8 @@ static void child(void)
     zc_site_reset();
     zc_traffic_reset();
     zc_place_reset();
+    zc_shared_reset();
+    zc_shared_access_reset();
     zc_capture_reset();
     zc_graph_reset();
     zc_launch_reset();
@@ -101,6 +106,7 @@ static void child(void)
     zc_streams_reset();
     zc_pool_reset();
     zc_rules_reset();
+    zc_fault_child();
     starter = 0;
     inherited = true;
     if (__atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) != ZC_LIFE_PASS)
@@ -170,6 +176,7 @@ __attribute__((destructor)) static void unload(void)
         return;
     zc_coverage_report();
     zc_grow_finish();
+    zc_shared_report_all();
     zc_log_summary();
     zc_counters_close();
 }

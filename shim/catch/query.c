@@ -157,7 +157,7 @@ ZC_BODY(cuMemGetInfo_v2, (size_t *free, size_t *total))
     if (result != CUDA_SUCCESS || !free || !zc_life_on())
         return result;
     uint64_t elsewhere = zc_limits_used(ZC_PLACE_MAPPED) + zc_limits_used(ZC_PLACE_MANAGED) +
-                         zc_grow_promised();
+                         zc_limits_used(ZC_PLACE_SHARED) + zc_grow_promised();
     *free += zc_warm_bytes();
     *free = *free > elsewhere ? *free - elsewhere : 0;
     return result;

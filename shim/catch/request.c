@@ -10,6 +10,7 @@
 #include "ledger/site.h"
 #include "log/log.h"
 #include "place/budget.h"
+#include "shared/pair.h"
 
 static uint32_t generation = 1; /* Counts destroyed contexts: their handles may come back. */
 
@@ -107,6 +108,8 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
         return false;
     if (backing)
         zc_pool_note_alloc(b);
+    if (backing && backing->shared)
+        zc_shared_note_device(backing->shared, b);
     if (__builtin_expect(zc_log_level() >= ZC_LOG_ALLOCS, 0))
         log_alloc(b, rule, why);
     return true;

@@ -20,6 +20,7 @@ static const struct zc_place *const places[ZC_PLACE_COUNT] = {
     [ZC_PLACE_MAPPED] = &zc_place_mapped,
     [ZC_PLACE_MANAGED] = &zc_place_managed,
     [ZC_PLACE_VMM] = &zc_place_vmm,
+    [ZC_PLACE_SHARED] = &zc_place_shared,
 };
 
 const struct zc_place *zc_place_of(enum zc_place_id id)
@@ -30,9 +31,10 @@ const struct zc_place *zc_place_of(enum zc_place_id id)
 /* Keys that shape a place and that this version carries out. */
 #define KEYS_BUILT                                                                                 \
     (ZC_KEY_BIT(ZC_KEY_PLACE) | ZC_KEY_BIT(ZC_KEY_WRITE_COMBINED) | ZC_KEY_BIT(ZC_KEY_NUMA) |      \
-     ZC_KEY_BIT(ZC_KEY_ASYNC) | ZC_KEY_BIT(ZC_KEY_CHUNK) | ZC_KEY_BIT(ZC_KEY_COMMIT) |            \
-     ZC_KEY_BIT(ZC_KEY_GROW) | ZC_KEY_BIT(ZC_KEY_ADVISE) | ZC_KEY_BIT(ZC_KEY_PREFETCH) |    \
-     ZC_KEY_BIT(ZC_KEY_BUDGET))
+     ZC_KEY_BIT(ZC_KEY_ASYNC) | ZC_KEY_BIT(ZC_KEY_ACCESS) | ZC_KEY_BIT(ZC_KEY_PAIR) |              \
+     ZC_KEY_BIT(ZC_KEY_CONFLICT) | ZC_KEY_BIT(ZC_KEY_RULE_PAGEABLE_COPY) |                         \
+     ZC_KEY_BIT(ZC_KEY_CHUNK) | ZC_KEY_BIT(ZC_KEY_COMMIT) | ZC_KEY_BIT(ZC_KEY_GROW) |              \
+     ZC_KEY_BIT(ZC_KEY_ADVISE) | ZC_KEY_BIT(ZC_KEY_PREFETCH) | ZC_KEY_BIT(ZC_KEY_BUDGET))
 
 /* Requests that this version places; the others are counted where the program put them. */
 #define API_BIT(api) (UINT64_C(1) << ZC_API_##api)
@@ -63,6 +65,8 @@ static bool built(const struct zc_rule *rule, enum zc_place_id place)
         return true;
     if (place == ZC_PLACE_PINNED)
         return rule->apis & LIBC_REQUESTS;
+    if (place == ZC_PLACE_SHARED && (rule->apis & LIBC_REQUESTS))
+        return true;
     return zc_place_of(place) && (rule->apis & APIS_BUILT & ~LIBC_REQUESTS);
 }
 

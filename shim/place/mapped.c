@@ -1,4 +1,5 @@
 /* The place `mapped`: pinned host memory at one address for the CPU and every GPU. */
+#include "place/node.h"
 #include "place/pages.h"
 #include "place/place.h"
 
@@ -25,20 +26,12 @@ static bool names_node(const struct zc_rule *rule)
     return rule->given & ZC_KEY_BIT(ZC_KEY_NUMA);
 }
 
-/* The NUMA node that the rule names, or that the device is next to; -1 for any. */
+/* The NUMA node that the rule names, or that the device is next to. */
 static int wanted_node(const struct zc_want *want)
 {
-    int node = -1;
     if (!names_node(want->rule))
-        return -1;
-    if (!want->rule->numa.local)
-        return (int)want->rule->numa.node;
-#if CUDA_VERSION >= 12020
-    if (zc_real.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, want->device) !=
-        CUDA_SUCCESS)
-        return -1;
-#endif
-    return node;
+        return ZC_NODE_ANY;
+    return want->rule->numa.local ? zc_node_of_device(want->device) : (int)want->rule->numa.node;
 }
 
 static CUresult make_pages(const struct zc_want *want, struct zc_backing *out, const char **why)

@@ -21,6 +21,7 @@ struct zc_backing {
     struct zc_vmm *vmm; /* vmm: reservation and physical memory. */
     struct zc_hinted *hinted; /* managed: what was advised; NULL without memory for the record. */
     void *pages;       /* mapped: libzc's own pages, registered; NULL where the driver made them. */
+    void *shared;      /* shared: its struct zc_shared. */
 };
 
 /* What a place is asked for. */
@@ -29,6 +30,7 @@ struct zc_want {
     int device;                  /* Ordinal of the current device. */
     CUcontext context;           /* Current context. */
     const struct zc_rule *rule;  /* The rule that decided. */
+    enum zc_api api;             /* The request. */
     bool stream_ordered;         /* Allocated, and freed, in the order of a stream. */
 };
 
@@ -78,6 +80,6 @@ bool zc_place_relieve(void);
 /* Unmakes a backing and returns its memory to the arena and the limits. */
 CUresult zc_place_release(struct zc_backing *backing, bool gone);
 
-extern const struct zc_place zc_place_mapped, zc_place_managed, zc_place_vmm;
+extern const struct zc_place zc_place_mapped, zc_place_managed, zc_place_vmm, zc_place_shared;
 
 #endif
