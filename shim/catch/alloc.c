@@ -52,8 +52,9 @@ static struct zc_backing *take_freed(const struct zc_ask *ask, const struct zc_w
  */
 static CUresult climb(struct zc_ask *ask, const struct zc_rule *rule, const struct forward *f)
 {
-    const struct zc_want want = {ask->size, ask->device, ask->context, rule, ask->api,
-                                 ask->flags & ZC_BLOCK_STREAM};
+    const struct zc_want want = {.size = ask->size, .device = ask->device,
+                                 .context = ask->context, .rule = rule, .api = ask->api,
+                                 .stream_ordered = ask->flags & ZC_BLOCK_STREAM};
     unsigned rung = 0;
     char why[256] = "";
     struct zc_backing *backing = take_freed(ask, &want, f->stream, &rung);

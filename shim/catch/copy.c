@@ -174,11 +174,11 @@ bool zc_copy_begin(struct zc_copy *c)
         c->result = CUDA_ERROR_INVALID_VALUE;
         return true;
     }
-    if (c->dst.pair || c->src.pair)
-        return zc_shared_copy(c);
     if (zc_grow_copy(c))
         return true;
     zc_hint_copy(c);
+    if (c->dst.pair || c->src.pair)
+        return zc_shared_copy(c);
     return zc_place_copy(c) || zc_staged_copy(c) || (!c->wait && zc_parallel_copy(c));
 }
 

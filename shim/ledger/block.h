@@ -40,8 +40,8 @@ struct zc_block {
 #define ZC_BLOCK_FOREIGN 4u     /* Not allocated here: imported, a module's global, registered. */
 #define ZC_BLOCK_GHOST 16u     /* Freed by the program; its pages wait for a stream or a request. */
 #define ZC_BLOCK_HOST 32u      /* Of the host heap: libc memory to the program, pinned once used. */
-#define ZC_BLOCK_SHADOW 64u    /* Indexed at its shadow: a device block has its addresses. */
-#define ZC_BLOCK_BUDGET 128u   /* Counts against the budget of its rule. */
+#define ZC_BLOCK_BUDGET 64u     /* Counts against the budget of its rule. */
+#define ZC_BLOCK_SHADOW 128u    /* Indexed at its shadow: a device block has its addresses. */
 #define ZC_BLOCK_SYNC_MEMOPS 8u /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set by the program. */
 
 /*
