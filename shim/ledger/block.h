@@ -82,6 +82,7 @@ static inline uint64_t zc_block_address(const struct zc_block *block)
 {
     return block->base - (block->flags & ZC_BLOCK_SHADOW ? zc_block_shadow : 0);
 }
+
 /* A claimed block that the program has freed, but whose addresses are kept: it is found as before,
  * to answer as freed memory, and no longer counts as live. */
 void zc_block_make_ghost(struct zc_block *block);

@@ -10,6 +10,7 @@
 #include "catch/capture.h"
 #include "catch/launch.h"
 #include "catch/life.h"
+#include "catch/request.h"
 #include "catch/streams.h"
 #include "log/log.h"
 #include "place/stream.h"
@@ -97,12 +98,9 @@ static CUresult attach(struct zc_vmm *v, const char **why)
 static void record(struct zc_vmm *sink, enum zc_outcome outcome)
 {
     sink->copy.outcome = outcome;
-    const struct zc_log_call call = {.function = zc_fn_name(sink->copy_fn),
-                                     .dst = sink->base,
-                                     .src = sink->source ? sink->source->base : 0};
     zc_traffic_record(&sink->copy);
     if (zc_log_level() == ZC_LOG_EVENTS)
-        zc_log_transfer(&sink->copy, &call);
+        zc_log_transfer(&sink->copy, &sink->call);
 }
 
 static void unlink_pair(struct zc_vmm *sink)
@@ -157,12 +155,19 @@ static CUresult blame(const struct zc_vmm *v, enum zc_fn fn, CUresult code, cons
     return code;
 }
 
+/* Waiting looks at no memory. */
+static bool only_waits(enum zc_fn fn)
+{
+    return fn == ZC_FN_cuCtxSynchronize || fn == ZC_FN_cuStreamSynchronize ||
+           fn == ZC_FN_cuStreamSynchronize_ptsz || fn == ZC_FN_cuEventSynchronize;
+}
+
 /* A launch can touch every block. */
 static CUresult before_launch(const struct zc_launch *launch)
 {
     CUresult result = CUDA_SUCCESS;
     const char *why = "";
-    if (!zc_grow_turn_take())
+    if (only_waits(launch->fn) || !zc_grow_turn_take())
         return CUDA_SUCCESS;
     for (struct zc_vmm *v = blocks; v && result == CUDA_SUCCESS; v = v->next) {
         if (v->source)
@@ -202,10 +207,17 @@ static void leave_pending(struct zc_copy *c, struct zc_vmm *to, struct zc_vmm *f
 {
     to->source = from;
     from->sink = to;
-    to->copy = (struct zc_transfer){.bytes = c->bytes, .dst = c->dst.block, .src = c->src.block,
+    to->copy = (struct zc_transfer){.bytes = c->bytes, .copies = c->copies,
+                                    .dst = c->dst.block, .src = c->src.block,
                                     .ticks = zc_ticks() - c->start};
     zc_copy_flows(c, &to->copy.asked, &to->copy.real);
-    to->copy_fn = c->fn;
+    to->call = (struct zc_log_call){
+        .function = zc_fn_name(c->fn),
+        .dst = c->dst.address,
+        .src = c->src.address,
+        .stream = c->async ? zc_stream_kind_of(c->stream, c->flavour) : ZC_STREAM_NONE,
+        .handle = (uintptr_t)c->stream,
+    };
     c->on = false; /* Recorded once it is known what became of it. */
     c->result = CUDA_SUCCESS;
     note(from);

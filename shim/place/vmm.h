@@ -3,6 +3,7 @@
 #define ZC_PLACE_VMM_H
 
 #include "ledger/traffic.h"
+#include "log/log.h"
 #include "place/place.h"
 
 /* Physical memory behind a stretch of a block's addresses.  A handle can only be mapped whole
@@ -43,7 +44,7 @@ struct zc_vmm {
     struct zc_vmm *sink;    /* The other way round. */
     CUcontext context;      /* Of the request. */
     struct zc_transfer copy; /* With a source: recorded once it is known what became of it. */
-    enum zc_fn copy_fn;      /* Its entry point. */
+    struct zc_log_call call; /* What the log tells of its call. */
 };
 
 /*

@@ -58,6 +58,11 @@ copied() {
     copied launch_between 1
 }
 
+@test "waiting leaves the copy pending" {
+    everywhere waits
+    copied waits 0
+}
+
 @test "a set or a copy into either array after the copy is not seen in the other" {
     everywhere set_old
     everywhere set_new

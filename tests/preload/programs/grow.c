@@ -169,6 +169,23 @@ static void word_write(void)
     finish(to);
 }
 
+/* Programs wait for the copy before they free what it came from. */
+static void waits(void)
+{
+    CUevent event;
+    pair();
+    CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CHECK(cuEventRecord(event, NULL));
+    CHECK(cuEventSynchronize(event));
+    CHECK(cuStreamSynchronize(NULL));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuMemFree(from));
+    printf("copies %llu\n", copies());
+    has(to, 1, 4 * MIB);
+    CHECK(cuEventDestroy(event));
+    finish(to);
+}
+
 static void free_new_first(void)
 {
     pair();
@@ -413,7 +430,7 @@ int main(int argc, char **argv)
         {"doubling", doubling}, {"in_turn", in_turn},           {"launch_between", launch_between},
         {"set_old", set_old},             {"set_new", set_new},
         {"copy_into_both", copy_into_both}, {"read_old", read_old},
-        {"word_write", word_write},       {"free_new_first", free_new_first},
+        {"word_write", word_write}, {"waits", waits},       {"free_new_first", free_new_first},
         {"grow_twice", grow_twice},       {"two_copies", two_copies},
         {"never_freed", never_freed},     {"kernel_in_flight", kernel_in_flight},
         {"independent_stream", independent_stream},

@@ -1,7 +1,7 @@
 /* Times a transfer and the kernel behind it, through the driver API: managed_speed WHAT MIB, where
  * WHAT is `copy` (device memory, copied from pinned memory) or `by_hand` (managed memory that the
- * CPU wrote, prefetched).  Prints lines "NAME VALUE" in microseconds.  Exits with 77 where there is no
- * GPU that runs PTX. */
+ * CPU wrote, prefetched).  Prints lines "NAME VALUE" in microseconds.  Exits with 77 where there is
+ * no GPU that runs PTX. */
 #include <cuda.h>
 #include <dlfcn.h>
 #include <stdint.h>
