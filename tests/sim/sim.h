@@ -56,6 +56,10 @@ void *sim_gpu_pointer(CUdeviceptr va);
  * read-only. */
 void *sim_gpu_pointer_write(CUdeviceptr va);
 
+/* As cuMemRangeGetAttribute, for programs that libzc hides what is managed from. */
+CUresult sim_range_attribute(void *data, size_t size, CUmem_range_attribute attribute,
+                             CUdeviceptr va, size_t count);
+
 /* Number of calls of an entry point by its exported name, such as "cuMemAlloc_v2"; 0 for an unknown
  * name. */
 unsigned long long sim_calls(const char *name);
