@@ -116,11 +116,15 @@ wait_ready() {
 import random, struct, subprocess, sys
 data = open("a.counters", "rb").read()
 random.seed(1)
+SLOTS, KINDS = 24, 40  # Without slots, nothing else bounds the flows.
+changes = [{SLOTS: 0, KINDS: 0x7fffffff}]
 for _ in range(40):
+    changes.append({random.randrange(8, 120, 4): random.choice((0, 1, 7, 0xffff, 0xffffffff))
+                    for _ in range(random.randint(1, 4))})
+for change in changes:
     head = bytearray(data[:144])
-    for _ in range(random.randint(1, 4)):
-        at = random.randrange(8, 120, 4)
-        head[at:at + 4] = struct.pack("<I", random.choice((0, 1, 7, 0xffff, 0xffffffff)))
+    for at, value in change.items():
+        head[at:at + 4] = struct.pack("<I", value)
     with open("hostile.counters", "wb") as file:
         file.write(bytes(head) + data[144:])
     done = subprocess.run([sys.argv[1], "top", "hostile.counters"], capture_output=True, timeout=60)
