@@ -33,6 +33,18 @@ def arguments() -> argparse.Namespace:
     return chosen
 
 
+def keep(chosen: argparse.Namespace, session: Session) -> None:
+    """Writes what was measured so far, so that a bench that is ended early leaves it."""
+    if not chosen.out:
+        return
+    os.makedirs(chosen.out, exist_ok=True)
+    base = os.path.join(chosen.out, chosen.suite)
+    with open(base + ".md", "w", encoding="utf-8") as table:
+        table.write("\n".join(document(session)) + "\n")
+    with open(base + ".json", "w", encoding="utf-8") as data:
+        data.write(plain(session) + "\n")
+
+
 def measure(chosen: argparse.Namespace, work: str) -> tuple[Session, list[str]]:
     """What was measured, and what failed; the rows go on after one that failed."""
     top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -56,21 +68,10 @@ def measure(chosen: argparse.Namespace, work: str) -> tuple[Session, list[str]]:
         except BenchError as error:
             failed.append(str(error))
             outcome = "FAILED"
+        keep(chosen, session)
         print(f"{row.title}: {outcome}, {time.monotonic() - started:.1f} s", file=sys.stderr,
               flush=True)
     return session, failed
-
-
-def write(chosen: argparse.Namespace, session: Session) -> None:
-    text = "\n".join(document(session)) + "\n"
-    print(text, end="")
-    if chosen.out:
-        os.makedirs(chosen.out, exist_ok=True)
-        base = os.path.join(chosen.out, chosen.suite)
-        with open(base + ".md", "w", encoding="utf-8") as table:
-            table.write(text)
-        with open(base + ".json", "w", encoding="utf-8") as data:
-            data.write(plain(session) + "\n")
 
 
 def main() -> int:
@@ -78,7 +79,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as work:
         session, failed = measure(chosen, work)
     if session.results or session.skipped:
-        write(chosen, session)
+        print("\n".join(document(session)))
     elif not failed:
         print(f"bench: no row of suite {chosen.suite} contains {chosen.only}", file=sys.stderr)
         return 2

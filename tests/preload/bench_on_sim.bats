@@ -44,6 +44,19 @@ PYTHON
 
 @test "the suite of classic experiments runs on the simulated GPU" { whole_suite classic; }
 
+@test "a bench that is ended early leaves the rows that it has measured" {
+    SIM=1 ZC_BUILD=$ZC_BUILD OUT_DIR=$BATS_TEST_TMPDIR/out tests/bench/run.sh classic --rounds 1 2>"$BATS_TEST_TMPDIR/err" >/dev/null &
+    local bench=$!
+    until grep -q "4 KiB: measured" "$BATS_TEST_TMPDIR/err" 2>/dev/null; do
+        kill -0 "$bench"
+        sleep 0.05
+    done
+    kill -KILL "$bench"
+    wait "$bench" || true
+    grep -q "^| 4 KiB |" "$BATS_TEST_TMPDIR/out/classic.md"
+    python3 -m json.tool "$BATS_TEST_TMPDIR/out/classic.json" >/dev/null
+}
+
 @test "wrong results fail the bench, and the other rows are measured all the same" {
     other_vecadd <<<'#!/bin/sh
 echo "{\"program\":\"vecadd\",\"checksum\":\"0\",\"verified\":false}"; exit 1'
