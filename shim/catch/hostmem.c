@@ -12,6 +12,7 @@
 #include "ledger/object.h"
 #include "ledger/site.h"
 #include "log/log.h"
+#include "place/ability.h"
 #include "place/hostheap.h"
 #include "place/limits.h"
 #include "place/workers.h"
@@ -24,6 +25,8 @@ size_t zc_hostmem_threshold = ZC_HOST_MIN;
 static uint32_t ready;                       /* 1: the threshold is the policy's; atomic. */
 static const char *causes[CAUSES];           /* Reasons met, each once; atomic. */
 static const struct zc_rule *blamed[CAUSES]; /* Rule of the first request with that reason. */
+
+static bool reachable; /* Every GPU reaches libc's memory; false before CUDA is up.  Atomic. */
 
 static const char *disabled; /* Why nothing is converted in this process, or NULL. */
 
@@ -158,6 +161,15 @@ static bool from_driver(const void *pc)
     return strncmp(slash ? slash + 1 : object.name, "libcuda.so", 10) == 0;
 }
 
+/* What the rule names before `pinned`, and why libc's memory cannot be that. */
+static const char *passed_over(const struct zc_rule *rule)
+{
+    for (unsigned i = 0; rule->place.item[i] != ZC_PLACE_PINNED; i++)
+        if (rule->place.item[i] == ZC_PLACE_MANAGED)
+            return "managed: requests of libc make no CUDA call";
+    return NULL;
+}
+
 static struct zc_block *enter(uintptr_t base, const struct zc_slot *slot,
                               const struct zc_extent *extent)
 {
@@ -182,9 +194,17 @@ static struct zc_block *enter(uintptr_t base, const struct zc_slot *slot,
         const struct zc_rule *rule = &zc_rules()->rules[slot->rule];
         if (zc_site_is_new(b->site))
             zc_log_site(b->site);
-        zc_log_alloc(b, rule->name, (int)rule->line, NULL);
+        zc_log_alloc(b, rule->name, (int)rule->line, passed_over(rule));
     }
     return b;
+}
+
+/* The slot of a live block of libc's.  Pinned memory that the program asked the driver for lies in
+ * the heap too, and is nothing to libc. */
+static struct zc_slot *libc_slot(const void *p)
+{
+    struct zc_slot *slot = zc_hostheap_slot(p);
+    return slot && !zc_hostheap_extent((uintptr_t)p)->owner ? slot : NULL;
 }
 
 static struct zc_block *known(uint64_t address)
@@ -196,7 +216,8 @@ static struct zc_block *known(uint64_t address)
 struct zc_block *zc_hostmem_block(uint64_t address)
 {
     struct zc_block *b = zc_block_find(address);
-    uintptr_t base = b ? 0 : zc_hostheap_block(address);
+    const struct zc_slot *slot = b ? NULL : libc_slot((void *)zc_hostheap_block(address));
+    uintptr_t base = slot ? zc_hostheap_block(address) : 0;
     return b || !base ? b : enter(base, zc_hostheap_slot((void *)base), zc_hostheap_extent(base));
 }
 
@@ -228,8 +249,10 @@ static void fill(struct zc_slot *slot, const struct zc_hostmem_ask *ask, uint32_
 static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct zc_rule *rule)
 {
     bool bound = (rule->given & ZC_KEY_BIT(ZC_KEY_NUMA)) && !rule->numa.local;
-    const struct zc_host_want want = {ask->size, ask->alignment, bound ? (int)rule->numa.node : -1,
-                                      ask->zero};
+    const struct zc_host_want want = {.size = ask->size,
+                                      .alignment = ask->alignment,
+                                      .node = bound ? (int)rule->numa.node : -1,
+                                      .zero = ask->zero};
     struct zc_slot *slot = NULL;
     const char *why = "";
     void *p = zc_hostheap_get(&want, &slot, &why);
@@ -243,6 +266,33 @@ static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct
     return p;
 }
 
+/* Where every GPU reaches all host memory, libc's own is what `managed` asks for (CUDA C++
+ * Programming Guide, "Unified Memory"). */
+static bool reached(void)
+{
+    return __atomic_load_n(&reachable, __ATOMIC_RELAXED);
+}
+
+/* Whether some rule makes a difference between devices. */
+static bool asks_for_managed(const struct zc_policy *policy)
+{
+    for (size_t i = 0; i < policy->rule_count; i++)
+        if ((policy->rules[i].apis & host_apis) && has_place(&policy->rules[i], ZC_PLACE_MANAGED))
+            return true;
+    return false;
+}
+
+void zc_hostmem_ask_devices(void)
+{
+    int devices = 0;
+    if (!asks_for_managed(zc_rules()))
+        return;
+    bool all = zc_real.cuDeviceGetCount && zc_real.cuDeviceGetCount(&devices) == CUDA_SUCCESS;
+    for (int d = 0; d < devices; d++)
+        all = all && zc_device_has(d, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
+    __atomic_store_n(&reachable, all && devices > 0, __ATOMIC_RELAXED);
+}
+
 /* Whether the request goes to the host heap: the first place of its rule's list that can be had. */
 static const struct zc_rule *choose(const struct zc_hostmem_ask *ask, uint32_t *site)
 {
@@ -250,9 +300,10 @@ static const struct zc_rule *choose(const struct zc_hostmem_ask *ask, uint32_t *
     if (!rule || from_driver(ask->pc))
         return NULL;
     for (unsigned i = 0; i < rule->place.count; i++) {
-        if (rule->place.item[i] == ZC_PLACE_PINNED)
+        enum zc_place_id place = rule->place.item[i];
+        if (place == ZC_PLACE_PINNED)
             return rule;
-        if (rule->place.item[i] == ZC_PLACE_PAGEABLE)
+        if (place == ZC_PLACE_PAGEABLE || (place == ZC_PLACE_MANAGED && reached()))
             return NULL;
     }
     return NULL;
@@ -275,8 +326,8 @@ void *zc_hostmem_get(const struct zc_hostmem_ask *ask)
 void zc_hostmem_put(void *p)
 {
     int saved = errno;
-    if (!zc_hostheap_slot(p)) {
-        zc_message(ZC_ERROR, "free", "free(): %p is no block of the host heap", p);
+    if (!libc_slot(p)) {
+        zc_message(ZC_ERROR, "free", "free(): %p is no block of libc's", p);
         abort();
     }
     unlist((uint64_t)(uintptr_t)p, true);
@@ -286,7 +337,7 @@ void zc_hostmem_put(void *p)
 
 size_t zc_hostmem_size(const void *p)
 {
-    const struct zc_slot *slot = zc_hostheap_slot(p);
+    const struct zc_slot *slot = libc_slot(p);
     return slot ? slot->size : 0;
 }
 
@@ -320,7 +371,7 @@ static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *
 
 void *zc_hostmem_resize(void *p, const struct zc_hostmem_ask *ask)
 {
-    struct zc_slot *slot = zc_hostheap_slot(p);
+    struct zc_slot *slot = libc_slot(p);
     int saved = errno;
     void *out = slot && ask->size >= zc_hostmem_threshold ? resize(p, slot, ask) : NULL;
     errno = saved;

@@ -13,8 +13,9 @@ struct zc_extent *zc_extent_carve(uint32_t units);
 /* Takes addresses back that have no memory. */
 void zc_extent_bury(struct zc_extent *extent);
 
-/* The pool's best fit of at least `units` units bound to `node`, taken out of it, or NULL. */
-struct zc_extent *zc_extent_reuse(uint32_t units, int node);
+/* The pool's best fit of at least `units` units bound to `node`, taken out of it, or NULL.  For an
+ * `owner` none that another context registered. */
+struct zc_extent *zc_extent_reuse(uint32_t units, int node, const void *owner);
 
 /* Puts memory into the pool, and takes it out. */
 void zc_extent_pool(struct zc_extent *extent);

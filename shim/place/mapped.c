@@ -1,4 +1,5 @@
 /* The place `mapped`: pinned host memory at one address for the CPU and every GPU. */
+#include "place/ability.h"
 #include "place/pages.h"
 #include "place/place.h"
 
@@ -6,44 +7,14 @@
  * packs many small blocks into one mapping, which pages of 2 MiB could not. */
 #define OWN_PAGES_FROM ((size_t)1 << 20)
 
-/* cuMemHostGetDevicePointer would give another address where this is not supported, and a program
- * holds one address for a block. */
-static bool one_address(int device)
-{
-    int unified = 0, registered = 0;
-    return zc_real.cuDeviceGetAttribute &&
-           zc_real.cuDeviceGetAttribute(&unified, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, device) ==
-               CUDA_SUCCESS &&
-           zc_real.cuDeviceGetAttribute(&registered,
-                                        CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
-                                        device) == CUDA_SUCCESS &&
-           unified && registered;
-}
-
 static bool names_node(const struct zc_rule *rule)
 {
     return rule->given & ZC_KEY_BIT(ZC_KEY_NUMA);
 }
 
-/* The NUMA node that the rule names, or that the device is next to; -1 for any. */
-static int wanted_node(const struct zc_want *want)
-{
-    int node = -1;
-    if (!names_node(want->rule))
-        return -1;
-    if (!want->rule->numa.local)
-        return (int)want->rule->numa.node;
-#if CUDA_VERSION >= 12020
-    if (zc_real.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, want->device) !=
-        CUDA_SUCCESS)
-        return -1;
-#endif
-    return node;
-}
-
 static CUresult make_pages(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
-    void *pages = zc_pages_make(want->size, wanted_node(want));
+    void *pages = zc_pages_make(want->size, zc_device_node(want->device, want->rule));
     if (!pages) {
         *why = "the kernel gives no pages";
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -86,7 +57,7 @@ static CUresult make_by_driver(const struct zc_want *want, struct zc_backing *ou
 
 static CUresult make(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
-    if (!one_address(want->device)) {
+    if (!zc_device_one_address(want->device)) {
         *why = "the device can't use host addresses";
         return CUDA_ERROR_NOT_SUPPORTED;
     }
@@ -108,4 +79,5 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
     return result;
 }
 
-const struct zc_place zc_place_mapped = {ZC_PLACE_MAPPED, ZC_KIND_PINNED, true, make, unmake};
+const struct zc_place zc_place_mapped = {
+    .id = ZC_PLACE_MAPPED, .real = ZC_KIND_PINNED, .waits = true, .make = make, .unmake = unmake};

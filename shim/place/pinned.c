@@ -17,6 +17,9 @@
  * some too. */
 #define MAPS_PERCENT 75
 
+/* What room_for_one() stands for: no code that registering returns. */
+#define FULL CUDA_ERROR_MAP_FAILED
+
 static uint64_t registrations; /* Atomic. */
 static uint64_t most;          /* Resolved MAPS_PERCENT of vm.max_map_count; 0 before the first. */
 
@@ -30,16 +33,16 @@ static bool room_for_one(void)
     if (__atomic_add_fetch(&registrations, 1, __ATOMIC_RELAXED) <= limit)
         return true;
     __atomic_fetch_sub(&registrations, 1, __ATOMIC_RELAXED);
-    if (zc_message_first("registrations"))
-        zc_message(ZC_WARN, "fallback",
-                   "host blocks stay pageable: %U registrations are %u %% of vm.max_map_count",
-                   limit, (unsigned)MAPS_PERCENT);
     return false;
 }
 
 static void refused(const struct zc_extent *e, CUresult result)
 {
-    if (result != CUDA_ERROR_DEINITIALIZED && zc_message_first("register"))
+    if (result == FULL && zc_message_first("registrations"))
+        zc_message(ZC_WARN, "fallback",
+                   "host blocks stay pageable: %U registrations are %u %% of vm.max_map_count",
+                   most, (unsigned)MAPS_PERCENT);
+    else if (result != FULL && result != CUDA_ERROR_DEINITIALIZED && zc_message_first("register"))
         zc_message(ZC_WARN, "fallback",
                    "host blocks stay pageable: cuMemHostRegister of %B returned %u",
                    (uint64_t)zc_extent_span(e), (unsigned)result);
@@ -55,30 +58,26 @@ static enum zc_extent_pin pin_of(const struct zc_extent *e)
     return (enum zc_extent_pin)__atomic_load_n(&e->pin, __ATOMIC_ACQUIRE);
 }
 
-/* The caller has moved `pin` to MAKING. */
-static bool make(struct zc_extent *e)
+/* The caller has moved `pin` to MAKING, and settles it.  FULL where there is no room. */
+static CUresult make(struct zc_extent *e)
 {
     CUcontext context = NULL;
-    if (!zc_real.cuCtxGetCurrent || zc_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context) {
-        mark(e, ZC_PIN_NONE);
-        return false;
-    }
-    if (!zc_real.cuMemHostRegister_v2 || !room_for_one()) {
-        mark(e, ZC_PIN_REFUSED);
-        return false;
-    }
+    if (!zc_real.cuCtxGetCurrent || zc_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (!zc_real.cuMemHostRegister_v2)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (!room_for_one())
+        return FULL;
     CUresult result =
         zc_real.cuMemHostRegister_v2((void *)zc_extent_base(e), zc_extent_span(e),
                                      CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
     if (result != CUDA_SUCCESS) {
         __atomic_fetch_sub(&registrations, 1, __ATOMIC_RELAXED);
-        refused(e, result);
-        mark(e, ZC_PIN_REFUSED);
-        return false;
+        return result;
     }
     e->context = context;
     mark(e, ZC_PIN_DONE);
-    return true;
+    return CUDA_SUCCESS;
 }
 
 /* Whether another thread's registering of the same slab went well. */
@@ -88,6 +87,21 @@ static enum zc_extent_pin settled(const struct zc_extent *e)
     while ((pin = pin_of(e)) == ZC_PIN_MAKING)
         sched_yield();
     return pin;
+}
+
+/* For a block of libc's: what cannot be registered stays pageable. */
+static bool make_or_refuse(struct zc_extent *e)
+{
+    CUresult result = make(e);
+    if (result == CUDA_SUCCESS)
+        return true;
+    if (result == CUDA_ERROR_INVALID_CONTEXT) {
+        mark(e, ZC_PIN_NONE);
+        return false;
+    }
+    refused(e, result);
+    mark(e, ZC_PIN_REFUSED);
+    return false;
 }
 
 bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
@@ -101,8 +115,27 @@ bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
         return false;
     if (__atomic_compare_exchange_n(&e->pin, &none, ZC_PIN_MAKING, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE))
-        return make(e);
+        return make_or_refuse(e);
     return settled(e) == ZC_PIN_DONE;
+}
+
+CUresult zc_pinned_now(struct zc_extent *e, const char **why)
+{
+    uint32_t pin = settled(e);
+    /* What registering refused before may be possible now. */
+    while (pin != ZC_PIN_DONE &&
+           !__atomic_compare_exchange_n(&e->pin, &pin, ZC_PIN_MAKING, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE))
+        pin = settled(e);
+    if (pin == ZC_PIN_DONE)
+        return CUDA_SUCCESS;
+    CUresult result = make(e);
+    if (result == CUDA_SUCCESS)
+        return result;
+    mark(e, (enum zc_extent_pin)pin);
+    *why = result == FULL ? "registrations are 75 % of vm.max_map_count"
+                          : "cuMemHostRegister refuses";
+    return result;
 }
 
 bool zc_pinned_hides(uint64_t address)
@@ -139,6 +172,8 @@ void zc_pinned_yield(uint64_t address, size_t bytes)
 {
     uint64_t at = address, end = address + bytes;
     for (struct zc_extent *e; (e = next_in(&at, end));) {
+        if (e->owner)
+            continue; /* Pinned memory to the program: the driver refuses the second time. */
         __atomic_fetch_add(&e->program, 1, __ATOMIC_ACQ_REL);
         if (settled(e) == ZC_PIN_DONE && zc_hostheap_mine(e) && !unmake(e))
             continue;
@@ -150,7 +185,7 @@ void zc_pinned_return(uint64_t address, size_t bytes)
 {
     uint64_t at = address, end = address + bytes;
     for (struct zc_extent *e; (e = next_in(&at, end));) {
-        if (__atomic_sub_fetch(&e->program, 1, __ATOMIC_ACQ_REL) != 0 ||
+        if (e->owner || __atomic_sub_fetch(&e->program, 1, __ATOMIC_ACQ_REL) != 0 ||
             pin_of(e) != ZC_PIN_PROGRAM)
             continue;
         mark(e, ZC_PIN_NONE);

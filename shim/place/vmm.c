@@ -1,14 +1,8 @@
 /* The place `vmm`: reserved addresses with device memory of one handle mapped behind them. */
+#include "place/ability.h"
 #include "place/place.h"
 
 #define DEVICES_MAX 64
-
-static bool attribute(int device, CUdevice_attribute which)
-{
-    int value = 0;
-    return zc_real.cuDeviceGetAttribute &&
-           zc_real.cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS && value;
-}
 
 /* Exportable and usable by other bus devices where the device can, so that a program which asks for
  * a file descriptor of its block is not refused for where it lies. */
@@ -17,9 +11,9 @@ static CUmemAllocationProp properties(int device)
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                 .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
     prop.location.id = device;
-    if (attribute(device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))
+    if (zc_device_has(device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))
         prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-    if (attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
+    if (zc_device_has(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
         prop.allocFlags.gpuDirectRDMACapable = 1;
     return prop;
 }
@@ -49,7 +43,7 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
 {
     size_t granularity = 0;
     CUmemAllocationProp prop = properties(want->device);
-    if (!attribute(want->device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) ||
+    if (!zc_device_has(want->device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) ||
         zc_real.cuMemGetAllocationGranularity(&granularity, &prop,
                                               CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) !=
             CUDA_SUCCESS ||
@@ -97,4 +91,5 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
     return unmapped != CUDA_SUCCESS ? unmapped : released != CUDA_SUCCESS ? released : freed;
 }
 
-const struct zc_place zc_place_vmm = {ZC_PLACE_VMM, ZC_KIND_DEVICE, false, make, unmake};
+const struct zc_place zc_place_vmm = {
+    .id = ZC_PLACE_VMM, .real = ZC_KIND_DEVICE, .make = make, .unmake = unmake};

@@ -1,0 +1,38 @@
+/* What a device can do. */
+#include "place/ability.h"
+
+bool zc_device_has(int device, CUdevice_attribute attribute)
+{
+    int value = 0;
+    return zc_real.cuDeviceGetAttribute &&
+           zc_real.cuDeviceGetAttribute(&value, attribute, device) == CUDA_SUCCESS && value;
+}
+
+bool zc_device_one_address(int device)
+{
+    return zc_device_has(device, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING) &&
+           zc_device_has(device, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM);
+}
+
+bool zc_device_concurrent(int device)
+{
+    return zc_device_has(device, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY) &&
+           zc_device_has(device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
+}
+
+int zc_device_node(int device, const struct zc_rule *rule)
+{
+    int node = -1;
+    if (!(rule->given & ZC_KEY_BIT(ZC_KEY_NUMA)))
+        return -1;
+    if (!rule->numa.local)
+        return (int)rule->numa.node;
+#if CUDA_VERSION >= 12020
+    if (zc_real.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device) !=
+        CUDA_SUCCESS)
+        return -1;
+#else
+    (void)device;
+#endif
+    return node;
+}
