@@ -39,7 +39,8 @@ CUresult zc_free_placed(struct zc_block *block)
     if (!zc_block_claim(block))
         return CUDA_ERROR_INVALID_VALUE;
     note_free(block);
-    if ((block->flags & ZC_BLOCK_STREAM) && zc_place_of(backing->place)->waits) {
+    bool apart = zc_block_hosted(block) && zc_capture_any();
+    if (apart || ((block->flags & ZC_BLOCK_STREAM) && zc_place_of(backing->place)->waits)) {
         zc_park(block, NULL, NULL, ZC_LEGACY);
         return CUDA_SUCCESS;
     }

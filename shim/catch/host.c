@@ -10,6 +10,10 @@
 #define FLAGS_KNOWN                                                                                \
     (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
 
+#define REGISTER_KNOWN                                                                             \
+    (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY |    \
+     CU_MEMHOSTREGISTER_READ_ONLY)
+
 static CUresult call_alloc_host(const struct zc_forward *f)
 {
     void *p = NULL;
@@ -80,9 +84,12 @@ static bool is_converted(const void *p)
     return zc_life_on() && zc_converted_at((CUdeviceptr)p);
 }
 
+/* The live block of libzc's making that an address lies in. */
 static struct zc_block *hosted(const void *p)
 {
-    return zc_life_on() ? zc_hosted_at((CUdeviceptr)p) : NULL;
+    struct zc_block *block = zc_life_on() ? zc_hosted_at((CUdeviceptr)p) : NULL;
+    return block && !(__atomic_load_n(&block->flags, __ATOMIC_RELAXED) & ZC_BLOCK_GHOST) ? block
+                                                                                         : NULL;
 }
 
 /* What the driver would say to the block's owner before it looks at the address: a missing context,
@@ -148,7 +155,7 @@ ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
     if (is_converted(p))
         return CUDA_ERROR_INVALID_VALUE;
     /* The driver knows pinned blocks as registered already; managed ones it refuses otherwise. */
-    if (block && block->place == ZC_PLACE_MANAGED && bytes)
+    if (block && block->place == ZC_PLACE_MANAGED && bytes && !(flags & ~(unsigned)REGISTER_KNOWN))
         return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
     if (in_heap(p) && bytes) {
         zc_hostmem_forget((CUdeviceptr)p);

@@ -2,6 +2,7 @@
 #include "place/hostheap.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 
 #include "base/lock.h"
@@ -13,6 +14,8 @@
 #define SLAB_MIN 16u                 /* log2 of the smallest slot, ZC_HOST_MIN. */
 #define SLAB_MAX 20u                 /* Above 1 MiB a block is an extent of its own. */
 #define TOUCH_FROM ((size_t)8 << 20) /* Where threads are worth starting. */
+
+#define OPEN_TRIES 10000             /* Others' turns while another thread opens the heap. */
 
 /* A freed block that could not be put back at once.  The link lies in the block. */
 struct orphan {
@@ -68,14 +71,18 @@ static void in_child(void)
 
 bool zc_hostheap_open(const char **why)
 {
-    static uint32_t tried;
+    static uint32_t tried, settled;
+    if (!__atomic_exchange_n(&tried, 1, __ATOMIC_ACQ_REL)) {
+        bool open = zc_extent_reserve(why);
+        if (open)
+            pthread_atfork(before_fork, after_fork, in_child);
+        __atomic_store_n(&settled, 1, __ATOMIC_RELEASE);
+        return open;
+    }
+    for (int i = 0; i < OPEN_TRIES && !__atomic_load_n(&settled, __ATOMIC_ACQUIRE); i++)
+        sched_yield();
     *why = "no addresses are reserved for the host heap";
-    if (__atomic_exchange_n(&tried, 1, __ATOMIC_ACQ_REL))
-        return __atomic_load_n(&zc_hostheap.bytes, __ATOMIC_ACQUIRE) != 0;
-    if (!zc_extent_reserve(why))
-        return false;
-    pthread_atfork(before_fork, after_fork, in_child);
-    return true;
+    return __atomic_load_n(&zc_hostheap.bytes, __ATOMIC_ACQUIRE) != 0;
 }
 
 bool zc_hostheap_mine(const struct zc_extent *extent)

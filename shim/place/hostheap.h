@@ -90,7 +90,8 @@ struct zc_host_want {
 
 /* Reserves the range.  False, with the reason in *why, where the kernel or RLIMIT_AS refuses; then
  * the heap stays closed for good, and later calls return what the first did.  A caller that comes
- * while another is at it gets false as well. */
+ * while another is at it waits a moment, and gets false where that does not end: the other may be
+ * what its signal handler interrupted. */
 bool zc_hostheap_open(const char **why);
 
 /*

@@ -143,6 +143,7 @@ void zc_place_start(const struct zc_policy *policy)
 void zc_place_reset(void)
 {
     zc_limits_reset();
+    zc_place_managed_reset();
     zc_park_reset();
     zc_pinned_reset();
     zc_ring_reset();

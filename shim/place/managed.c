@@ -9,6 +9,11 @@ uint64_t zc_place_managed_for_host(void)
     return __atomic_load_n(&for_host, __ATOMIC_RELAXED);
 }
 
+void zc_place_managed_reset(void)
+{
+    for_host = 0;
+}
+
 /* What the program asked for as pinned host memory stays on the host, and the device reads it over
  * the link, until a limit of the hardware moves a page (CUDA Driver API, cuMemAdvise). */
 static CUresult keep_on_host(CUdeviceptr base, size_t size, int device)

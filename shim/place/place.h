@@ -81,6 +81,7 @@ CUresult zc_place_release(struct zc_backing *backing, bool gone);
 
 /* Bytes that requests for host memory hold in `managed`. */
 uint64_t zc_place_managed_for_host(void);
+void zc_place_managed_reset(void); /* For the child of fork(2). */
 
 extern const struct zc_place zc_place_mapped, zc_place_managed, zc_place_vmm, zc_place_pinned;
 

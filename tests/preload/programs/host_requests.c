@@ -252,9 +252,32 @@ static void captured(const char *what, void *p)
     printf("copied at the launch %d\n", all_are(p, 6, 4 * MIB));
 }
 
+/* In relaxed mode a thread may ask and free, and the capture goes on. */
+static void captured_relaxed(void)
+{
+    CUgraph graph = NULL;
+    char *p = pinned(4 * MIB, 0);
+    void *q = NULL;
+    printf("== relaxed\n");
+    memset(p, 1, 4 * MIB);
+    CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    SHOW(cuMemHostAlloc(&q, 4 * MIB, 0));
+    SHOW(cuMemFreeHost(p));
+    SHOW(cuMemFreeHost(p));
+    SHOW(cuMemHostGetFlags(&(unsigned){0}, p));
+    SHOW(cuMemcpyHtoDAsync(device, q, MIB, stream));
+    SHOW(cuStreamEndCapture(stream, &graph));
+    printf("captured %d\n", graph != NULL);
+    SHOW(cuMemFreeHost(q));
+    q = pinned(4 * MIB, 0);
+    printf("zero %d\n", all_are(q, 0, 4 * MIB));
+    SHOW(cuMemFreeHost(q));
+}
+
 static void capture(void)
 {
     start();
+    captured_relaxed();
     void *p = pinned(4 * MIB, 0);
     captured("ask", p);
     captured("free", p);
