@@ -10,10 +10,6 @@
 #define FLAGS_KNOWN                                                                                \
     (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
 
-#define REGISTER_KNOWN                                                                             \
-    (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY |    \
-     CU_MEMHOSTREGISTER_READ_ONLY)
-
 static CUresult call_alloc_host(const struct zc_forward *f)
 {
     void *p = NULL;
@@ -78,13 +74,7 @@ static void track(const struct zc_entry *entry, void *memory, size_t bytes)
                  first ? NULL : "the pages are the program's own");
 }
 
-/* What a program asked for as device memory is not host memory to it, whatever lies behind. */
-static bool is_converted(const void *p)
-{
-    return zc_life_on() && zc_converted_at((CUdeviceptr)p);
-}
-
-/* The live block of libzc's making that an address lies in. */
+/* The live block of libzc's making that an address lies in, if it is host memory to the program. */
 static struct zc_block *hosted(const void *p)
 {
     struct zc_block *block = zc_life_on() ? zc_hosted_at((CUdeviceptr)p) : NULL;
@@ -92,11 +82,27 @@ static struct zc_block *hosted(const void *p)
                                                                                          : NULL;
 }
 
-/* What the driver would say to the block's owner before it looks at the address: a missing context,
- * an error that sticks, a capture under way.  Freeing nothing asks it so. */
-static CUresult state_of_driver(void)
+/* What a program asked for as device memory is not host memory to it, whatever lies behind; what it
+ * has freed is nothing to it. */
+static bool is_converted(const void *p)
 {
-    return zc_real.cuMemFree_v2 ? zc_real.cuMemFree_v2(0) : CUDA_SUCCESS;
+    return zc_life_on() && zc_placed_at((CUdeviceptr)p) && !hosted(p);
+}
+
+/* Memory of the driver's cannot be registered or unregistered by the program: the driver gives
+ * CUDA_ERROR_INVALID_VALUE for both (measured), and so does libzc for what is the driver's to it. */
+static bool is_drivers(const void *p)
+{
+    return is_converted(p) || hosted(p);
+}
+
+/* What the driver would say before it looks at the address: an error that sticks, a capture under
+ * way.  Freeing nothing asks it so.  Host memory can be freed without a context (measured). */
+static CUresult state_of_driver(bool *no_context)
+{
+    CUresult state = zc_real.cuMemFree_v2 ? zc_real.cuMemFree_v2(0) : CUDA_SUCCESS;
+    *no_context = state == CUDA_ERROR_INVALID_CONTEXT;
+    return *no_context ? CUDA_SUCCESS : state;
 }
 
 /* The memory goes to the pool as it came.  A slab's other blocks may want what this one wanted. */
@@ -109,9 +115,20 @@ static void forget_sync_memops(const struct zc_block *block)
         zc_real.cuPointerSetAttribute(&none, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block->base);
 }
 
+static CUresult free_in(CUcontext context, struct zc_block *block)
+{
+    CUcontext popped;
+    if (zc_real.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = zc_free_placed(block);
+    zc_real.cuCtxPopCurrent_v2(&popped);
+    return result;
+}
+
 static CUresult free_hosted(struct zc_block *block, const void *p)
 {
-    CUresult state = state_of_driver();
+    bool no_context;
+    CUresult state = state_of_driver(&no_context);
     if (state != CUDA_SUCCESS && !zc_life_closing())
         return state;
     if (block->base != (CUdeviceptr)p)
@@ -119,7 +136,7 @@ static CUresult free_hosted(struct zc_block *block, const void *p)
     if (zc_life_closing())
         return zc_free_at_exit(block, state);
     forget_sync_memops(block);
-    return zc_free_placed(block);
+    return no_context ? free_in(block->context, block) : zc_free_placed(block);
 }
 
 /* Device memory and host memory are freed by calls of their own; each waits for the device, so what
@@ -151,12 +168,8 @@ static bool in_heap(const void *p)
  * its registration back, so that the driver answers. */
 ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
 {
-    const struct zc_block *block = hosted(p);
-    if (is_converted(p))
+    if (is_drivers(p))
         return CUDA_ERROR_INVALID_VALUE;
-    /* The driver knows pinned blocks as registered already; managed ones it refuses otherwise. */
-    if (block && block->place == ZC_PLACE_MANAGED && bytes && !(flags & ~(unsigned)REGISTER_KNOWN))
-        return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
     if (in_heap(p) && bytes) {
         zc_hostmem_forget((CUdeviceptr)p);
         zc_pinned_yield((CUdeviceptr)p, bytes);
@@ -177,10 +190,8 @@ ZC_BODY(cuMemHostRegister_v2, (void *p, size_t bytes, unsigned int flags))
 ZC_BODY(cuMemHostUnregister, (void *p))
 {
     (void)entry;
-    if (is_converted(p))
+    if (is_drivers(p))
         return CUDA_ERROR_INVALID_VALUE;
-    if (hosted(p))
-        return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
     if (zc_pinned_hides((CUdeviceptr)p))
         return real((void *)zc_pinned_disguise((CUdeviceptr)p));
     struct zc_untracked untracked;

@@ -120,6 +120,22 @@ ZC_BODY(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdev
              : real(data, attribute, zc_pinned_disguise(ptr));
 }
 
+/* Asks about another address in the place of `ptr`.  Of memory that the driver does not know it gives
+ * the address back as the host's (measured): the program gets its own. */
+static CUresult ask_instead(__typeof__(cuPointerGetAttributes) *real, unsigned count,
+                            CUpointer_attribute *attributes, void **data, CUdeviceptr instead,
+                            CUdeviceptr ptr)
+{
+    CUresult result = real(count, attributes, data, instead);
+    if (result != CUDA_SUCCESS || instead == ptr)
+        return result;
+    for (unsigned i = 0; i < count; i++)
+        if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER &&
+            *(const CUdeviceptr *)data[i] == instead)
+            put_word(data[i], ptr);
+    return result;
+}
+
 /* Of many attributes the ones that do not apply are 0, and the call succeeds: CUDA Driver API,
  * cuPointerGetAttributes.  A freed block is asked about as memory that the driver does not know. */
 ZC_BODY(cuPointerGetAttributes,
@@ -129,9 +145,11 @@ ZC_BODY(cuPointerGetAttributes,
     static const char unknown;
     const struct zc_block *b = asked_about(ptr);
     if (b && (b->flags & ZC_BLOCK_GHOST))
-        return real(count, attributes, data, (CUdeviceptr)&unknown);
-    CUresult result = real(count, attributes, data, zc_pinned_disguise(ptr));
-    if (!b || result != CUDA_SUCCESS || !zc_real.cuPointerGetAttribute)
+        return ask_instead(real, count, attributes, data, (CUdeviceptr)&unknown, ptr);
+    if (!b)
+        return ask_instead(real, count, attributes, data, zc_pinned_disguise(ptr), ptr);
+    CUresult result = real(count, attributes, data, ptr);
+    if (result != CUDA_SUCCESS || !zc_real.cuPointerGetAttribute)
         return result;
     for (unsigned i = 0; i < count; i++)
         if (answer(zc_real.cuPointerGetAttribute, b, data[i], attributes[i], ptr) != CUDA_SUCCESS &&
@@ -170,6 +188,10 @@ ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr
     const struct zc_block *b = asked_about(ptr);
     if (!b)
         return real(base, bytes, zc_pinned_disguise(ptr));
+    CUdevice device;
+    CUresult state = zc_real.cuCtxGetDevice ? zc_real.cuCtxGetDevice(&device) : CUDA_SUCCESS;
+    if (state != CUDA_SUCCESS)
+        return state;
     if (b->flags & ZC_BLOCK_GHOST)
         return CUDA_ERROR_NOT_FOUND;
     if (base)

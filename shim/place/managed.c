@@ -1,6 +1,7 @@
 /* The place `managed`: one address whose pages the driver moves to where they are used. */
 #include "place/ability.h"
 #include "place/place.h"
+#include "place/workers.h"
 
 static uint64_t for_host; /* Bytes of requests for host memory; atomic. */
 
@@ -14,9 +15,10 @@ void zc_place_managed_reset(void)
     for_host = 0;
 }
 
-/* What the program asked for as pinned host memory stays on the host, and the device reads it over
- * the link, until a limit of the hardware moves a page (CUDA Driver API, cuMemAdvise). */
-static CUresult keep_on_host(CUdeviceptr base, size_t size, int device)
+/* What the program asked for as pinned host memory is zero as that is, where the driver's managed
+ * memory need not be if it was used before (measured).  It stays on the host, and the device
+ * reads it over the link (CUDA Driver API, cuMemAdvise). */
+static CUresult make_for_host(CUdeviceptr base, size_t size, int device)
 {
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
     if (zc_real.cuMemAdvise)
@@ -24,6 +26,8 @@ static CUresult keep_on_host(CUdeviceptr base, size_t size, int device)
                                      CU_DEVICE_CPU);
     if (result == CUDA_SUCCESS)
         result = zc_real.cuMemAdvise(base, size, CU_MEM_ADVISE_SET_ACCESSED_BY, device);
+    if (result == CUDA_SUCCESS)
+        zc_workers_zero((void *)base, size);
     return result;
 }
 
@@ -43,7 +47,7 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     if (!zc_want_host(want))
         return CUDA_SUCCESS;
     *why = "cuMemAdvise refuses";
-    result = keep_on_host(out->base, want->size, want->device);
+    result = make_for_host(out->base, want->size, want->device);
     if (result != CUDA_SUCCESS) {
         zc_real.cuMemFree_v2(out->base);
         return result;

@@ -34,8 +34,8 @@ places() {
 place = pinned"
     [[ -z $stderr ]]
     [[ $(places) == "pinned Pinned -
-pinned Pinned pinned: below 64 KiB the driver's own way is as fast
-pinned Pinned pinned: only the driver makes write-combined memory" ]]
+pinned Pinned pinned: only the driver makes write-combined memory
+pinned Pinned pinned: the driver packs blocks below 64 KiB" ]]
 }
 
 # How the driver cuts its mappings is nobody's business (attribute 18).
@@ -116,6 +116,13 @@ place = $place"
 @test "threads ask, copy and free at once" {
     for place in pinned managed; do
         same_as_bare threads "$HOST
+place = $place"
+    done
+}
+
+@test "host memory takes nothing from the device's free memory but what the driver says" {
+    for place in pinned managed; do
+        same_as_bare figures "$HOST
 place = $place"
     done
 }
