@@ -90,7 +90,7 @@ static bool is_converted(const void *p)
 }
 
 /* Memory of the driver's cannot be registered or unregistered by the program: the driver gives
- * CUDA_ERROR_INVALID_VALUE for both (measured), and so does libzc for what is the driver's to it. */
+ * CUDA_ERROR_INVALID_VALUE for both (measured), and so does libzc. */
 static bool is_drivers(const void *p)
 {
     return is_converted(p) || hosted(p);

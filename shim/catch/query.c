@@ -120,8 +120,8 @@ ZC_BODY(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdev
              : real(data, attribute, zc_pinned_disguise(ptr));
 }
 
-/* Asks about another address in the place of `ptr`.  Of memory that the driver does not know it gives
- * the address back as the host's (measured): the program gets its own. */
+/* Asks about another address in the place of `ptr`.  Of memory that the driver does not know it
+ * gives the address back as the host's (measured): the program gets its own. */
 static CUresult ask_instead(__typeof__(cuPointerGetAttributes) *real, unsigned count,
                             CUpointer_attribute *attributes, void **data, CUdeviceptr instead,
                             CUdeviceptr ptr)

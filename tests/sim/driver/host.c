@@ -137,8 +137,8 @@ SIM_API(cuMemHostGetDevicePointer_v2, (CUdeviceptr * out, void *p, unsigned int 
     return CUDA_SUCCESS;
 }
 
-/* Of all host memory that the driver knows, managed memory too. With unified addressing it is mapped
- * in any case, and says so. */
+/* Of all host memory that the driver knows, managed memory too. With unified addressing it is
+ * mapped in any case, and says so. */
 SIM_API(cuMemHostGetFlags, (unsigned int *flags, void *p), (flags, p))
 {
     struct sim_context *ctx;

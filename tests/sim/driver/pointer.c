@@ -177,8 +177,8 @@ SIM_API(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdev
     return b ? get(data, attribute, b, ptr, device) : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* An unknown pointer is no error here: its attributes are 0, its ordinal CU_DEVICE_INVALID (-2), its
- * host address itself (measured). */
+/* An unknown pointer is no error here: its attributes are 0, its ordinal CU_DEVICE_INVALID (-2),
+ * its host address itself (measured). */
 SIM_API(cuPointerGetAttributes,
         (unsigned int count, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr),
         (count, attributes, data, ptr))
@@ -199,8 +199,8 @@ SIM_API(cuPointerGetAttributes,
             get(data[i], attributes[i], b, ptr, ctx->device);
         else if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
             memcpy(data[i], &none, sizeof none);
-        else if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER && !sim_va_reserved(ptr))
-            memcpy(data[i], &ptr, sizeof ptr); /* Taken for the CPU's own memory. */
+        else if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER)
+            memcpy(data[i], &ptr, sizeof ptr);
         else
             memset(data[i], 0, size);
     }
