@@ -1,11 +1,16 @@
 # Builds libzc.so, its tests, the simulated GPU and the sample programs; `make help` lists the targets.
-# Settings, on the command line or in the environment: CC, CFLAGS, CUDA_HOME, PREFIX, LIBDIR, DESTDIR,
-# V=1 (show commands), DEBUG=1, SAN=address|thread|undefined, WERROR=1.
+# Settings, on the command line or in the environment: CC, CFLAGS, CUDA_HOME, DESTDIR, PREFIX (or one by
+# one LIBDIR, BINDIR, LIBEXECDIR, DATADIR, MANDIR, COMPLETIONDIR), V=1 (show commands), DEBUG=1,
+# SAN=address|thread|undefined, WERROR=1.
 
 CUDA_HOME ?= /usr/local/cuda
 PREFIX    ?= /usr/local
 LIBDIR    ?= $(PREFIX)/lib
+BINDIR    ?= $(PREFIX)/bin
+LIBEXECDIR ?= $(PREFIX)/libexec/libzc
 DATADIR   ?= $(PREFIX)/share/libzc
+MANDIR    ?= $(PREFIX)/share/man
+COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -81,7 +86,7 @@ endif
 endif
 
 .PHONY: all
-all: $(B)/libzc.so   ## the library, build/libzc.so
+all: $(B)/libzc.so $(B)/zc-policy   ## the library, build/libzc.so, and what the command zc needs
 
 -include tests/sim/driver.mk tests/sim/runtime.mk kernels/kernels.mk
 include tests/tests.mk
@@ -114,9 +119,15 @@ $(B)/libzc.a: $(filter-out %/catch/malloc.o $(if $(SAN),%/dlsym_$(ARCH).o),$(OBJ
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
--include $(OBJ:.o=.d)
+# What zc asks of policy files, by the library's own parser.
+ZC_POLICY_OBJ := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tools/policy/*.c)))
+$(B)/zc-policy: $(ZC_POLICY_OBJ) $(B)/libzc.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) -pthread $(LDFLAGS) -o $@ $^ -ldl
 
-.PHONY: deps check check-gpu check-headers demo bench-overhead bench-host fuzz install uninstall clean help FORCE
+-include $(OBJ:.o=.d) $(ZC_POLICY_OBJ:.o=.d)
+
+.PHONY: deps check check-gpu check-headers demo bench-overhead bench-host bench-vmm bench-managed fuzz install uninstall clean help FORCE
 deps:           ## get the compilers, libraries and test tools that are missing
 	@CC='$(CC)' CUDA_HOME='$(CUDA_ASKED)' DEPS='$(DEPS)' scripts/deps.sh
 
@@ -144,6 +155,9 @@ bench-overhead: all sim bench   ## what libzc costs a call, a launch, a process
 bench-host: all $(PRELOAD_PROGRAMS)   ## host memory against its goals; without a GPU what needs none
 	@ZC_BUILD='$(B)' tests/bench/host.sh
 
+bench-vmm bench-managed: all $(PRELOAD_PROGRAMS)   ## vmm, or managed, against their goals on a GPU
+	@ZC_BUILD='$(B)' tests/bench/places.py $(@:bench-%=%)
+
 fuzz: $(FUZZERS)    ## fuzz the parsers, FUZZ_SECONDS each (clang)
 	$(Q)for f in $(patsubst $(B)/tests/fuzz/%_fuzz,%,$(FUZZERS)); do \
 	    mkdir -p $(B)/tests/fuzz/$$f.found && \
@@ -153,23 +167,44 @@ fuzz: $(FUZZERS)    ## fuzz the parsers, FUZZ_SECONDS each (clang)
 	done
 
 # One table for install and uninstall: folder, mode, files.
+ZCLIB := $(sort $(wildcard scripts/zclib/*.py $(addprefix scripts/zclib/*/*.,py html css js)))
+MAN := $(wildcard docs/man/*.[1-8])
 INSTALLED := $(LIBDIR):755:$(B)/libzc.so \
+             $(BINDIR):755:$(B)/install/zc \
+             $(LIBEXECDIR):755:$(B)/zc-policy \
+             $(DATADIR):644:$(B)/install/installed \
+             $(foreach f,$(ZCLIB),$(DATADIR)/$(patsubst scripts/%/,%,$(dir $(f))):644:$(f)) \
+             $(foreach f,$(MAN),$(MANDIR)/man$(subst .,,$(suffix $(f))):644:$(f)) \
+             $(COMPLETIONDIR):644:scripts/completion/zc \
              $(patsubst %,$(DATADIR):644:%,$(wildcard policy/policy.conf)) \
              $(patsubst %,$(DATADIR)/presets:644:%,$(wildcard policy/presets/*.conf))
 field = $(word $(1),$(subst :, ,$(2)))
 
-install: all    ## install below $(DESTDIR)$(PREFIX)
+# The command with the folder of its parts, and what it must know of the other folders.
+$(B)/install/zc: scripts/zc FORCE
+	@mkdir -p $(@D)
+	@sed 's|^INSTALLED = .*|INSTALLED = "$(DATADIR)"|' $< > $@
+
+$(B)/install/installed: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' 'version=$(shell sed -n 's/^#define ZC_VERSION "\(.*\)"/\1/p' shim/base/version.h)' \
+	    'lib=$(LIBDIR)' 'libexec=$(LIBEXECDIR)' > $@
+
+install: all $(B)/install/zc $(B)/install/installed    ## install below $(DESTDIR)$(PREFIX)
 	$(Q)$(foreach i,$(INSTALLED),install -D -m $(call field,2,$(i)) $(call field,3,$(i)) \
 	    '$(DESTDIR)$(call field,1,$(i))/$(notdir $(call field,3,$(i)))' &&) true
 
+# The package's folder may also hold what Python compiled.
 uninstall:      ## remove what install put there
 	$(Q)$(foreach i,$(INSTALLED),rm -f \
 	    '$(DESTDIR)$(call field,1,$(i))/$(notdir $(call field,3,$(i)))' &&) true
-	$(Q)rmdir '$(DESTDIR)$(DATADIR)/presets' '$(DESTDIR)$(DATADIR)' 2>/dev/null || true
+	$(Q)rm -rf '$(DESTDIR)$(DATADIR)/zclib'
+	$(Q)rmdir '$(DESTDIR)$(DATADIR)/presets' '$(DESTDIR)$(DATADIR)' '$(DESTDIR)$(LIBEXECDIR)' \
+	    2>/dev/null || true
 
 clean:          ## remove what was built; what `make deps` fetched stays
 	$(Q)find build -mindepth 1 -maxdepth 1 ! -name deps -exec rm -rf {} + 2>/dev/null || true
 
 help:           ## this list
-	@sed -n '3,4s/^# //p' Makefile
+	@sed -n '3,5s/^# //p' Makefile
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile tests/tests.mk | expand -t 24

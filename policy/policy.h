@@ -107,6 +107,7 @@ struct zc_request {
 #define ZC_NEED_STREAM (1u << 4)
 #define ZC_NEED_NTH (1u << 5)
 #define ZC_NEED_DEVICE (1u << 6)
+#define ZC_NEED_PAGEABLE_COPY (1u << 7)
 
 /* In all enumerations below 0 is what holds where the key is not given. */
 
@@ -208,6 +209,8 @@ struct zc_rule_counters {
     _Atomic uint64_t fits;  /* requests that reached the rule and fit all keys but `nth`; counted
                              * for rules with `nth` only */
     _Atomic uint64_t taken; /* requests that zc_policy_match() gave to the rule */
+    _Atomic uint64_t alive; /* bytes alive in the rule's first place, for rules with `budget`; kept
+                             * by whoever places them */
 };
 
 /* A section of policy.conf. All pointers lead into the policy's memory. */

@@ -24,6 +24,9 @@ has_uthash() { has_header uthash.h; }
 has_cmocka() { has_header cmocka.h -include stdarg.h -include stddef.h -include setjmp.h; }
 # For the test that libzc works beside another allocator; ldconfig is not in everybody's PATH.
 has_jemalloc() { PATH=$PATH:/usr/sbin ldconfig -p 2>/dev/null | grep -q 'libjemalloc\.so\.2'; }
+# For the pages of `zc report`: their charts, and the browser that opens them in a test.
+has_charts() { [[ -e /usr/share/javascript/chart.js/chart.min.js ]]; }
+has_selenium() { /usr/bin/python3 -c 'import selenium' 2>/dev/null; }
 has_pip() { python3 -m pip --version >/dev/null 2>&1; }
 has_toolkit() { [[ -e $cuda_home/include/cuda.h || -e $deps/cuda/include/cuda.h ]]; }
 has_nvcc() { [[ -x $cuda_home/bin/nvcc || -x $deps/cuda/bin/nvcc ]] || has_command nvcc; }
@@ -39,6 +42,14 @@ missing_packages() {
     has_command prove || echo perl
     has_command python3 || echo python3
     has_jemalloc || echo libjemalloc2
+    has_command addr2line || echo binutils
+    has_charts || echo libjs-chart.js
+    has_command chromium || echo chromium
+    has_command chromedriver || echo chromium-driver
+    has_selenium || echo python3-selenium
+    has_command valgrind || echo valgrind
+    has_command mandoc || echo mandoc
+    has_command script || echo bsdutils
     { has_toolkit && has_nvcc; } || has_pip || echo python3-pip
 }
 

@@ -84,7 +84,7 @@ if ((${#files[@]} == 0)); then
     for source in tests/fuzz/*_fuzz.c; do
         files+=("$ZC_BUILD/${source%.c}-replay")
     done
-    files+=(tests/preload/*.bats tests/check/*.bats)
+    files+=(tests/preload/*.bats tests/tools/*.bats tests/check/*.bats)
     shopt -u nullglob
 fi
 

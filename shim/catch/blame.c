@@ -3,9 +3,12 @@
 #include "catch/call.h"
 #include "catch/life.h"
 #include "catch/request.h"
+#include "shared/report.h"
 
 CUresult zc_blame(enum zc_fn fn, CUdeviceptr address, CUresult code)
 {
+    if (code == CUDA_ERROR_ILLEGAL_ADDRESS)
+        zc_shared_blame();
     const struct zc_block *b = zc_life_on() ? zc_placed_at(address) : NULL;
     /* Registered host memory can do all that the driver's own pinned memory can. */
     if (b && zc_block_hosted(b) && b->place == ZC_PLACE_PINNED)
@@ -37,5 +40,14 @@ CUdeviceptr zc_batch_op_address(unsigned int count, const CUstreamBatchMemOpPara
         if (named && zc_placed_at(address))
             return address;
     }
+    return 0;
+}
+
+CUdeviceptr zc_resource_address(const CUDA_RESOURCE_DESC *resource)
+{
+    if (resource && resource->resType == CU_RESOURCE_TYPE_LINEAR)
+        return resource->res.linear.devPtr;
+    if (resource && resource->resType == CU_RESOURCE_TYPE_PITCH2D)
+        return resource->res.pitch2D.devPtr;
     return 0;
 }

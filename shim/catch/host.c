@@ -6,6 +6,7 @@
 #include "catch/life.h"
 #include "place/park.h"
 #include "place/pinned.h"
+#include "shared/transfer.h"
 
 #define FLAGS_KNOWN                                                                                \
     (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
@@ -168,6 +169,9 @@ static bool in_heap(const void *p)
  * its registration back, so that the driver answers. */
 ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
 {
+    CUresult kept_out = zc_shared_keep_registered(entry->fn, (CUdeviceptr)p);
+    if (kept_out != CUDA_SUCCESS)
+        return kept_out;
     if (is_drivers(p))
         return CUDA_ERROR_INVALID_VALUE;
     if (in_heap(p) && bytes) {

@@ -9,18 +9,21 @@
 #include "catch/life.h"
 #include "catch/request.h"
 #include "catch/rules.h"
+#include "catch/stay.h"
 #include "ledger/object.h"
 #include "ledger/site.h"
+#include "log/counters.h"
 #include "log/log.h"
 #include "place/ability.h"
+#include "place/extent.h"
 #include "place/hostheap.h"
 #include "place/limits.h"
+#include "place/node.h"
 #include "place/workers.h"
+#include "shared/pair.h"
 
 /* Different reasons why requests stay pageable; a reason is a string constant. */
 #define CAUSES 8
-
-size_t zc_hostmem_threshold = ZC_HOST_MIN;
 
 static uint32_t ready;                       /* 1: the threshold is the policy's; atomic. */
 static const char *causes[CAUSES];           /* Reasons met, each once; atomic. */
@@ -51,25 +54,34 @@ static bool has_place(const struct zc_rule *rule, enum zc_place_id place)
 
 static bool converts(const struct zc_rule *rule)
 {
-    return (rule->apis & host_apis) && has_place(rule, ZC_PLACE_PINNED);
+    return (rule->apis & host_apis) &&
+           (has_place(rule, ZC_PLACE_PINNED) || has_place(rule, ZC_PLACE_SHARED));
 }
 
+/* Whether blocks of the rule that stay with libc are to be known. */
+static bool tells_copies(const struct zc_rule *rule)
+{
+    return (rule->apis & host_apis) && has_place(rule, ZC_PLACE_PAGEABLE) &&
+           (rule->given & ZC_KEY_BIT(ZC_KEY_RULE_PAGEABLE_COPY));
+}
+
+/* The first rule that converts, or NULL. */
 static const struct zc_rule *first_rule(const struct zc_policy *policy)
 {
-    const struct zc_rule *rule = policy->rules;
-    while (!converts(rule))
-        rule++;
-    return rule;
+    for (size_t i = 0; i < policy->rule_count; i++)
+        if (converts(&policy->rules[i]))
+            return &policy->rules[i];
+    return NULL;
 }
 
-/* The smallest size that some rule would convert. */
-static size_t smallest(const struct zc_policy *policy)
+/* The smallest size of the rules of that kind. */
+static size_t smallest(const struct zc_policy *policy, bool (*kind)(const struct zc_rule *rule))
 {
     uint64_t least = SIZE_MAX;
     for (size_t i = 0; i < policy->rule_count; i++) {
         const struct zc_rule *rule = &policy->rules[i];
         uint64_t low = rule->size.count ? SIZE_MAX : 0;
-        if (!converts(rule))
+        if (!kind(rule))
             continue;
         for (size_t r = 0; r < rule->size.count; r++)
             if (rule->size.item[r].low < low && rule->size.item[r].high >= ZC_HOST_MIN)
@@ -124,7 +136,7 @@ static bool prepare(void)
     static uint32_t opening;
     if (__atomic_exchange_n(&opening, 1, __ATOMIC_ACQ_REL))
         return false;
-    size_t threshold = smallest(zc_rules());
+    size_t threshold = smallest(zc_rules(), converts), told = smallest(zc_rules(), tells_copies);
     if (threshold != SIZE_MAX) {
         zc_limits_start(zc_rules());
         if (disabled || !zc_hostheap_open(&why)) {
@@ -132,9 +144,18 @@ static bool prepare(void)
             threshold = SIZE_MAX;
         }
     }
-    __atomic_store_n(&zc_hostmem_threshold, threshold, __ATOMIC_RELAXED);
+    if (told < ZC_STAY_MIN)
+        told = ZC_STAY_MIN;
+    if (!disabled && told < threshold)
+        threshold = told;
+    __atomic_store_n(&zc_hostheap.threshold, threshold, __ATOMIC_RELAXED);
     __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
     return true;
+}
+
+bool zc_hostmem_open(void)
+{
+    return prepare() && zc_hostheap.bytes;
 }
 
 static const struct zc_rule *match(const struct zc_hostmem_ask *ask, uint32_t *site)
@@ -161,25 +182,32 @@ static bool from_driver(const void *pc)
     return strncmp(slash ? slash + 1 : object.name, "libcuda.so", 10) == 0;
 }
 
-/* What the rule names before `pinned`, and why libc's memory cannot be that. */
+/* Why libc's memory cannot be what the rule names first. */
 static const char *passed_over(const struct zc_rule *rule)
 {
-    for (unsigned i = 0; rule->place.item[i] != ZC_PLACE_PINNED; i++)
-        if (rule->place.item[i] == ZC_PLACE_MANAGED)
-            return "managed: requests of libc make no CUDA call";
-    return NULL;
+    return rule->place.item[0] == ZC_PLACE_MANAGED ? "managed: requests of libc make no CUDA call"
+                                                   : NULL;
+}
+
+/* The pair that a host block is the host side of, or NULL. */
+static struct zc_shared *pair_of(uint64_t address)
+{
+    struct zc_shared *pair = zc_shared_at(address);
+    return pair && pair->era == zc_extent_era && zc_shared_has_host(pair) ? pair : NULL;
 }
 
 static struct zc_block *enter(uintptr_t base, const struct zc_slot *slot,
                               const struct zc_extent *extent)
 {
     bool mine = zc_hostheap_mine(extent);
-    bool pinned = mine && __atomic_load_n(&extent->pin, __ATOMIC_ACQUIRE) == ZC_PIN_DONE;
+    struct zc_shared *pair = pair_of(base);
+    bool pinned =
+        pair || (mine && __atomic_load_n(&extent->pin, __ATOMIC_ACQUIRE) == ZC_PIN_DONE);
     const struct zc_block like = {
-        .base = base,
+        .base = base + (pair ? zc_block_shadow : 0),
         .size = slot->size,
         .site = mine ? slot->site : 0, /* A child has a table of sites of its own. */
-        .flags = ZC_BLOCK_HOST,
+        .flags = ZC_BLOCK_HOST | (pair ? ZC_BLOCK_SHADOW : 0),
         .device = -1,
         .rule = slot->rule,
         .api = slot->api,
@@ -190,6 +218,8 @@ static struct zc_block *enter(uintptr_t base, const struct zc_slot *slot,
     struct zc_block *b = zc_block_add(&like);
     if (!b)
         return NULL;
+    if (pair)
+        zc_shared_note_host(pair, b);
     if (zc_log_level() >= ZC_LOG_ALLOCS) {
         const struct zc_rule *rule = &zc_rules()->rules[slot->rule];
         if (zc_site_is_new(b->site))
@@ -207,15 +237,41 @@ static struct zc_slot *libc_slot(const void *p)
     return slot && !zc_hostheap_extent((uintptr_t)p)->owner ? slot : NULL;
 }
 
+/* The block that the ledger has for an address, whichever is there. */
+static struct zc_block *listed(uint64_t address)
+{
+    const struct zc_shared *pair = pair_of(address);
+    return pair ? __atomic_load_n(&pair->host_block, __ATOMIC_ACQUIRE) : zc_block_find(address);
+}
+
 static struct zc_block *known(uint64_t address)
 {
-    struct zc_block *b = zc_block_find(address);
+    struct zc_block *b = listed(address);
     return b && (b->flags & ZC_BLOCK_HOST) ? b : NULL;
+}
+
+void zc_hostmem_hide(struct zc_shared *pair)
+{
+    struct zc_block *b = zc_block_find(pair->pages.base);
+    if (!b) {
+        zc_hostmem_block(pair->pages.base);
+        return;
+    }
+    zc_block_shift(b, true);
+    __atomic_store_n(&b->real, (uint8_t)ZC_KIND_PINNED, __ATOMIC_RELAXED);
+    zc_shared_note_host(pair, b);
+}
+
+void zc_hostmem_unhide(struct zc_shared *pair)
+{
+    struct zc_block *b = __atomic_load_n(&pair->host_block, __ATOMIC_ACQUIRE);
+    if (b)
+        zc_block_shift(b, false);
 }
 
 struct zc_block *zc_hostmem_block(uint64_t address)
 {
-    struct zc_block *b = zc_block_find(address);
+    struct zc_block *b = listed(address);
     const struct zc_slot *slot = b ? NULL : libc_slot((void *)zc_hostheap_block(address));
     uintptr_t base = slot ? zc_hostheap_block(address) : 0;
     return b || !base ? b : enter(base, zc_hostheap_slot((void *)base), zc_hostheap_extent(base));
@@ -237,32 +293,50 @@ void zc_hostmem_forget(uint64_t address)
     unlist(address, false);
 }
 
-static void fill(struct zc_slot *slot, const struct zc_hostmem_ask *ask, uint32_t site,
-                 const struct zc_rule *rule)
+/* Writes down whose the memory at `p` is from here on. */
+static void settle(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *ask, uint32_t site,
+                   const struct zc_rule *rule)
 {
     slot->size = ask->size;
     slot->site = site;
     slot->rule = (int16_t)(rule - zc_rules()->rules);
     slot->api = (uint8_t)ask->api;
+    if (on())
+        enter((uintptr_t)p, slot, zc_hostheap_extent((uintptr_t)p));
+}
+
+static int node_of(const struct zc_rule *rule)
+{
+    if (!(rule->given & ZC_KEY_BIT(ZC_KEY_NUMA)))
+        return ZC_NODE_ANY;
+    return rule->numa.local ? ZC_NODE_LOCAL : (int)rule->numa.node;
+}
+
+/* Which request of its site it is, from 1: rules that pair blocks may name it. */
+static uint32_t ordinal(uint32_t site)
+{
+    static uint32_t asked[ZC_COUNTERS_SITES];
+    return __atomic_add_fetch(&asked[site < ZC_COUNTERS_SITES ? site : 0], 1, __ATOMIC_RELAXED);
 }
 
 static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct zc_rule *rule)
 {
-    bool bound = (rule->given & ZC_KEY_BIT(ZC_KEY_NUMA)) && !rule->numa.local;
     const struct zc_host_want want = {.size = ask->size,
                                       .alignment = ask->alignment,
-                                      .node = bound ? (int)rule->numa.node : -1,
+                                      .node = node_of(rule),
                                       .zero = ask->zero};
     struct zc_slot *slot = NULL;
     const char *why = "";
-    void *p = zc_hostheap_get(&want, &slot, &why);
+    uint32_t nth = ordinal(site);
+    void *p = zc_shared_join(ask->size, site, nth, ask->zero, &slot);
+    if (!p)
+        p = zc_hostheap_get(&want, &slot, &why);
     if (!p) {
         note_cause(why, rule);
         return NULL;
     }
-    fill(slot, ask, site, rule);
-    if (on())
-        enter((uintptr_t)p, slot, zc_hostheap_extent((uintptr_t)p));
+    slot->nth = nth;
+    settle(p, slot, ask, site, rule);
     return p;
 }
 
@@ -293,19 +367,30 @@ void zc_hostmem_ask_devices(void)
     __atomic_store_n(&reachable, all && devices > 0, __ATOMIC_RELAXED);
 }
 
-/* Whether the request goes to the host heap: the first place of its rule's list that can be had. */
+/* The rule that takes the request, or NULL. */
 static const struct zc_rule *choose(const struct zc_hostmem_ask *ask, uint32_t *site)
 {
     const struct zc_rule *rule = match(ask, site);
-    if (!rule || from_driver(ask->pc))
-        return NULL;
-    for (unsigned i = 0; i < rule->place.count; i++) {
+    return rule && !from_driver(ask->pc) ? rule : NULL;
+}
+
+/* Whether its requests go to the host heap: the first place of the list that can be had. */
+static bool to_heap(const struct zc_rule *rule)
+{
+    for (unsigned i = 0; i < rule->place.count && zc_hostheap.bytes; i++) {
         enum zc_place_id place = rule->place.item[i];
-        if (place == ZC_PLACE_PINNED)
-            return rule;
+        if (place == ZC_PLACE_PINNED || place == ZC_PLACE_SHARED)
+            return true;
         if (place == ZC_PLACE_PAGEABLE || (place == ZC_PLACE_MANAGED && reached()))
-            return NULL;
+            return false;
     }
+    return false;
+}
+
+static void *stay(const struct zc_hostmem_ask *ask, const struct zc_rule *rule)
+{
+    if (ask->stays && ask->size >= ZC_STAY_MIN && tells_copies(rule))
+        *ask->stays = rule;
     return NULL;
 }
 
@@ -314,10 +399,12 @@ void *zc_hostmem_get(const struct zc_hostmem_ask *ask)
     uint32_t site = 0;
     int saved = errno;
     void *p = NULL;
-    if (prepare() && ask->size >= zc_hostmem_threshold && ask->alignment <= ZC_HOST_UNIT) {
+    if (prepare() && ask->size >= zc_hostheap.threshold && ask->alignment <= ZC_HOST_UNIT) {
         const struct zc_rule *rule = choose(ask, &site);
-        if (rule)
+        if (rule && to_heap(rule))
             p = place(ask, site, rule);
+        if (rule && !p)
+            stay(ask, rule);
     }
     errno = saved;
     return p;
@@ -331,6 +418,7 @@ void zc_hostmem_put(void *p)
         abort();
     }
     unlist((uint64_t)(uintptr_t)p, true);
+    zc_shared_host_gone(zc_hostheap_extent((uintptr_t)p));
     zc_hostheap_put(p);
     errno = saved;
 }
@@ -345,7 +433,8 @@ size_t zc_hostmem_size(const void *p)
 static bool fits_in_place(void *p, const struct zc_hostmem_ask *ask)
 {
     size_t room = zc_hostheap_room(p);
-    return ask->size <= room && ask->size >= room / 2;
+    return ask->size <= room && ask->size >= room / 2 &&
+           zc_shared_resize(zc_hostheap_extent((uintptr_t)p), ask->size);
 }
 
 static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *ask)
@@ -354,26 +443,31 @@ static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *
     const struct zc_rule *rule = choose(ask, &site);
     if (!rule)
         return NULL;
-    if (fits_in_place(p, ask)) {
-        unlist((uint64_t)(uintptr_t)p, true);
-        fill(slot, ask, site, rule);
-        if (on())
-            enter((uintptr_t)p, slot, zc_hostheap_extent((uintptr_t)p));
-        return p;
+    if (!to_heap(rule))
+        return stay(ask, rule);
+    /* Before its addresses may be another block's.  If all fails, its next transfer enters it. */
+    unlist((uint64_t)(uintptr_t)p, true);
+    bool stays = zc_hostheap_extent((uintptr_t)p)->node == node_of(rule);
+    void *moved = fits_in_place(p, ask) ? p
+                  : stays               ? zc_hostheap_resize(p, ask->size, &slot)
+                                        : NULL;
+    if (moved) {
+        settle(moved, slot, ask, site, rule);
+        return moved;
     }
-    void *moved = place(ask, site, rule);
+    moved = place(ask, site, rule);
     if (moved) {
         zc_workers_copy(moved, p, slot->size < ask->size ? slot->size : ask->size);
         zc_hostmem_put(p);
     }
-    return moved;
+    return moved ? moved : stay(ask, rule);
 }
 
 void *zc_hostmem_resize(void *p, const struct zc_hostmem_ask *ask)
 {
     struct zc_slot *slot = libc_slot(p);
     int saved = errno;
-    void *out = slot && ask->size >= zc_hostmem_threshold ? resize(p, slot, ask) : NULL;
+    void *out = slot && ask->size >= zc_hostheap.threshold ? resize(p, slot, ask) : NULL;
     errno = saved;
     return out;
 }

@@ -9,17 +9,14 @@
 #include "ledger/block.h"
 #include "policy/policy.h"
 
-/* Requests below this many bytes go to libc: 64 KiB until the policy is known, then what the
- * smallest rule for host requests asks for, SIZE_MAX without such a rule.  Read relaxed, without a
- * lock. */
-extern size_t zc_hostmem_threshold;
-
 /* One request. */
 struct zc_hostmem_ask {
     enum zc_api api;  /* Which function was called. */
-    size_t size;      /* Bytes, at least zc_hostmem_threshold. */
+    size_t size;      /* Bytes, at least zc_hostheap.threshold. */
     size_t alignment; /* Power of two; 1 where the function gives none. */
     bool zero;        /* calloc(3). */
+    const struct zc_rule **stays; /* Set to the rule whose block stays with libc and whose key
+                                   * pageable_copy counts; untouched otherwise.  NULL: not asked. */
     void *frame;      /* Frame address of the exported function, and its return address. */
     void *pc;
 };
@@ -27,6 +24,9 @@ struct zc_hostmem_ask {
 /* The block, or NULL for a request that stays with libc: no rule, a limit, no memory.  Never calls
  * the driver or the loader.  Keeps errno. */
 void *zc_hostmem_get(const struct zc_hostmem_ask *ask);
+
+/* Whether there is a host heap; opens it where the policy has rules that need one. */
+bool zc_hostmem_open(void);
 
 /* Frees a block of the host heap.  A pointer into the heap that is no block ends the process as
  * glibc's free does, by SIGABRT.  Keeps errno. */
@@ -42,6 +42,12 @@ void *zc_hostmem_resize(void *p, const struct zc_hostmem_ask *ask);
 /* The ledger's block for an address in the heap, entered at its first use where it was asked for
  * before CUDA was up.  NULL when there is no live block or no memory for it. */
 struct zc_block *zc_hostmem_block(uint64_t address);
+
+/* A device block moves into the extent of a host block, or out of it: the ledger keeps the host
+ * block at its shadow's address meanwhile. */
+struct zc_shared;
+void zc_hostmem_hide(struct zc_shared *pair);
+void zc_hostmem_unhide(struct zc_shared *pair);
 
 /* Takes the ledger's block at the address out, without a line in the log. */
 void zc_hostmem_forget(uint64_t address);

@@ -12,6 +12,7 @@
 
 #include "catch/hostmem.h"
 #include "catch/real.h"
+#include "catch/stay.h"
 #include "place/hostheap.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -176,13 +177,61 @@ static void first_free(void *p)
 #define ASK(which, bytes, boundary, zeroed)                                                        \
     {                                                                                              \
         .api = ZC_API_##which, .size = (bytes), .alignment = (boundary), .zero = (zeroed),         \
-        .frame = __builtin_frame_address(0), .pc = __builtin_return_address(0)                     \
+        .stays = &(const struct zc_rule *){NULL}, .frame = __builtin_frame_address(0),             \
+        .pc = __builtin_return_address(0)                                                          \
     }
 #define SLOW __attribute__((noinline)) static
 
+/* What stands in the way of the fast path once a block that stays with libc is to be known. */
+static struct {
+    void (*free)(void *p);
+    void *(*realloc)(void *p, size_t n);
+    void *(*reallocarray)(void *p, size_t count, size_t n);
+} unwatched;
+
+static void watched_free(void *p)
+{
+    zc_stay_forget(p);
+    unwatched.free(p);
+}
+
+static void *watched_realloc(void *p, size_t n)
+{
+    zc_stay_forget(p);
+    return unwatched.realloc(p, n);
+}
+
+static void *watched_reallocarray(void *p, size_t count, size_t n)
+{
+    zc_stay_forget(p);
+    return unwatched.reallocarray(p, count, n);
+}
+
+static void watch(void)
+{
+    unwatched.free = next.free;
+    unwatched.realloc = next.realloc;
+    unwatched.reallocarray = next.reallocarray;
+    __atomic_store_n(&next.free, watched_free, __ATOMIC_RELEASE);
+    __atomic_store_n(&next.realloc, watched_realloc, __ATOMIC_RELEASE);
+    __atomic_store_n(&next.reallocarray, watched_reallocarray, __ATOMIC_RELEASE);
+}
+
+/* A block of libc's, known from here on if its rule says who copies it. */
+static void *keep(const struct zc_hostmem_ask *ask, void *p)
+{
+    static uint32_t watching;
+    if (!*ask->stays || !p)
+        return p;
+    if (!__atomic_exchange_n(&watching, 1, __ATOMIC_ACQ_REL))
+        watch();
+    zc_stay_note(p, ask->size, *ask->stays);
+    return p;
+}
+
 static bool small(size_t n)
 {
-    return LIKELY(n < __atomic_load_n(&zc_hostmem_threshold, __ATOMIC_RELAXED));
+    return LIKELY(n < __atomic_load_n(&zc_hostheap.threshold, __ATOMIC_RELAXED));
 }
 
 static bool ours(const void *p)
@@ -204,7 +253,7 @@ SLOW void *large_malloc(size_t n)
 {
     const struct zc_hostmem_ask ask = ASK(malloc, n, 1, false);
     void *p = zc_hostmem_get(&ask);
-    return p ? p : next.malloc(n);
+    return p ? p : keep(&ask, next.malloc(n));
 }
 
 EXPORT void *malloc(size_t n)
@@ -216,7 +265,7 @@ SLOW void *large_calloc(size_t count, size_t n)
 {
     const struct zc_hostmem_ask ask = ASK(calloc, count * n, 1, true);
     void *p = zc_hostmem_get(&ask);
-    return p ? p : next.calloc(count, n);
+    return p ? p : keep(&ask, next.calloc(count, n));
 }
 
 /* An overflow is libc's to refuse. */
@@ -237,15 +286,15 @@ EXPORT void free(void *p)
 }
 
 /* From the heap to libc. */
-static void *move_out(void *p, size_t n)
+static void *move_out(void *p, const struct zc_hostmem_ask *ask)
 {
     size_t size = zc_hostmem_size(p);
-    void *moved = next.malloc(n);
+    void *moved = next.malloc(ask->size);
     if (moved) {
-        memcpy(moved, p, size < n ? size : n);
+        memcpy(moved, p, size < ask->size ? size : ask->size);
         zc_hostmem_put(p);
     }
-    return moved;
+    return keep(ask, moved);
 }
 
 /* From libc to the heap; NULL when no rule wants it there. */
@@ -268,7 +317,7 @@ static void *resize_ours(void *p, const struct zc_hostmem_ask *ask)
         return NULL;
     }
     void *resized = zc_hostmem_resize(p, ask);
-    return resized ? resized : move_out(p, ask->size);
+    return resized ? resized : move_out(p, ask);
 }
 
 SLOW void *large_realloc(void *p, size_t n)
@@ -277,7 +326,7 @@ SLOW void *large_realloc(void *p, size_t n)
     if (ours(p))
         return resize_ours(p, &ask);
     void *moved = move_in(p, &ask);
-    return moved ? moved : next.realloc(p, n);
+    return moved ? moved : keep(&ask, next.realloc(p, n));
 }
 
 EXPORT void *realloc(void *p, size_t n)
@@ -291,7 +340,7 @@ SLOW void *large_reallocarray(void *p, size_t count, size_t n)
     if (ours(p))
         return resize_ours(p, &ask);
     void *moved = move_in(p, &ask);
-    return moved ? moved : next.reallocarray(p, count, n);
+    return moved ? moved : keep(&ask, next.reallocarray(p, count, n));
 }
 
 EXPORT void *reallocarray(void *p, size_t count, size_t n)
@@ -309,7 +358,7 @@ SLOW void *large_aligned_alloc(size_t alignment, size_t n)
 {
     const struct zc_hostmem_ask ask = ASK(aligned_alloc, n, alignment, false);
     void *p = power_of_two(alignment) ? zc_hostmem_get(&ask) : NULL;
-    return p ? p : next.aligned_alloc(alignment, n);
+    return p ? p : keep(&ask, next.aligned_alloc(alignment, n));
 }
 
 EXPORT void *aligned_alloc(size_t alignment, size_t n)
@@ -321,7 +370,7 @@ SLOW void *large_memalign(size_t alignment, size_t n)
 {
     const struct zc_hostmem_ask ask = ASK(memalign, n, alignment, false);
     void *p = power_of_two(alignment) ? zc_hostmem_get(&ask) : NULL;
-    return p ? p : next.memalign(alignment, n);
+    return p ? p : keep(&ask, next.memalign(alignment, n));
 }
 
 EXPORT void *memalign(size_t alignment, size_t n)
@@ -334,10 +383,12 @@ SLOW int large_posix_memalign(void **out, size_t alignment, size_t n)
     const struct zc_hostmem_ask ask = ASK(posix_memalign, n, alignment, false);
     bool good = power_of_two(alignment) && alignment % sizeof(void *) == 0;
     void *p = good ? zc_hostmem_get(&ask) : NULL;
-    if (!p)
-        return next.posix_memalign(out, alignment, n);
-    *out = p;
-    return 0;
+    int result = p ? 0 : next.posix_memalign(out, alignment, n);
+    if (p)
+        *out = p;
+    else if (result == 0)
+        keep(&ask, *out);
+    return result;
 }
 
 EXPORT int posix_memalign(void **out, size_t alignment, size_t n)
@@ -350,7 +401,7 @@ SLOW void *large_valloc(size_t n)
 {
     const struct zc_hostmem_ask ask = ASK(valloc, n, page(), false);
     void *p = zc_hostmem_get(&ask);
-    return p ? p : next.valloc(n);
+    return p ? p : keep(&ask, next.valloc(n));
 }
 
 EXPORT void *valloc(size_t n)
@@ -363,7 +414,7 @@ SLOW void *large_pvalloc(size_t n)
     size_t whole = (n + page() - 1) & ~(page() - 1);
     const struct zc_hostmem_ask ask = ASK(pvalloc, whole, page(), false);
     void *p = whole >= n ? zc_hostmem_get(&ask) : NULL;
-    return p ? p : next.pvalloc(n);
+    return p ? p : keep(&ask, next.pvalloc(n));
 }
 
 EXPORT void *pvalloc(size_t n)

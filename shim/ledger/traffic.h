@@ -53,7 +53,7 @@ enum zc_outcome {
 
 /* Counts of one kind; all fields only grow.  Written with relaxed atomics. */
 struct zc_count {
-    uint64_t calls; /* Transfers. */
+    uint64_t calls; /* Transfers, or the driver's copies. */
     uint64_t bytes; /* Bytes of them. */
 };
 
@@ -71,7 +71,7 @@ _Static_assert(sizeof(struct zc_cell) == 64, "a cell is one cache line");
 /* Totals of the threads that share a slot. */
 struct zc_totals {
     struct zc_count asked[ZC_FLOWS][ZC_OUTCOME_COUNT]; /* By the flow that the program asked for. */
-    struct zc_count moved[ZC_FLOWS]; /* What the driver moved, by the real kinds: CUPTI's view. */
+    struct zc_count moved[ZC_FLOWS]; /* Copies of the driver's, by the real kinds: CUPTI's view. */
     uint64_t ticks[ZC_FLOWS];        /* Blocked time by asked flow, in ticks. */
 };
 
@@ -82,9 +82,11 @@ struct zc_transfer {
     unsigned real;           /* Flow by the places' real kinds. */
     enum zc_outcome outcome; /* What became of it. */
     uint64_t bytes;          /* Bytes copied or set. */
+    uint64_t copies;         /* Copies or sets that the driver made of it; counted if MOVED. */
     uint64_t ticks;          /* Ticks that the call took. */
     struct zc_block *dst;    /* Destination's block, or NULL when it is not in the ledger. */
     struct zc_block *src;    /* Source's block, or NULL; NULL for sets. */
+    bool continues;          /* A further part of a transfer that was counted: bytes, no call. */
 };
 
 /* Adds a transfer to the calling thread's totals and to both blocks' cells.  No lock, no allocation

@@ -5,6 +5,7 @@
 #include "base/options.h"
 #include "log/counters.h"
 #include "log/log.h"
+#include "log/modules.h"
 #include "log/path.h"
 
 #include <errno.h>
@@ -207,5 +208,6 @@ void zc_log_reset(void)
     path[0] = 0;
     ended_by = 0;
     lost = 0;
+    zc_log_modules_reset();
     errno = saved;
 }

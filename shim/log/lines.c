@@ -5,9 +5,11 @@
 #include "ledger/site.h"
 #include "log/jsonl.h"
 #include "log/log.h"
+#include "log/modules.h"
 #include "policy/policy.h"
 
 #include <stddef.h>
+#include <unistd.h>
 
 /* What names a block in every line about it. */
 static void block_fields(struct zc_line *line, const struct zc_block *block)
@@ -17,7 +19,7 @@ static void block_fields(struct zc_line *line, const struct zc_block *block)
     zc_line_str(line, "api", zc_api_name((enum zc_api)block->api));
     zc_line_u64(line, "size_bytes", block->size);
     zc_line_str(line, "place", zc_place_name((enum zc_place_id)block->place));
-    zc_line_address(line, "address", block->base);
+    zc_line_address(line, "address", zc_block_address(block));
     zc_line_i64(line, "device", block->device);
 }
 
@@ -109,6 +111,20 @@ void zc_log_alloc(const struct zc_block *block, const char *rule_name, int rule_
     zc_log_write(&line);
 }
 
+void zc_log_hint(const struct zc_block *block, const char *prefetch, const char *why)
+{
+    char buf[ZC_LINE_MAX];
+    struct zc_line line;
+
+    if (zc_log_level() < ZC_LOG_ALLOCS || block == NULL)
+        return;
+    zc_line_begin(&line, buf, sizeof(buf), "hint");
+    zc_line_u64(&line, "block", block->id);
+    zc_line_str(&line, "prefetch", prefetch);
+    zc_line_str(&line, "why", why);
+    zc_log_write(&line);
+}
+
 static void with_traffic(const char *type, const struct zc_block *block, bool live)
 {
     char buf[ZC_LINE_MAX];
@@ -142,7 +158,15 @@ static void block_id(struct zc_line *line, const char *name, const struct zc_blo
         zc_line_null(line, name);
 }
 
-void zc_log_transfer(const struct zc_transfer *t, const char *function)
+static void address(struct zc_line *line, const char *name, uint64_t v)
+{
+    if (v != 0)
+        zc_line_address(line, name, v);
+    else
+        zc_line_null(line, name);
+}
+
+void zc_log_transfer(const struct zc_transfer *t, const struct zc_log_call *call)
 {
     char buf[ZC_LINE_MAX];
     struct zc_line line;
@@ -150,14 +174,22 @@ void zc_log_transfer(const struct zc_transfer *t, const char *function)
     if (zc_log_level() < ZC_LOG_EVENTS)
         return;
     zc_line_begin(&line, buf, sizeof(buf), "transfer");
-    zc_line_str(&line, "function", function);
+    zc_line_str(&line, "function", call->function);
     zc_line_flow(&line, "", t->asked);
     zc_line_flow(&line, "real_", t->real);
     zc_line_u64(&line, "bytes", t->bytes);
     zc_line_str(&line, "outcome", zc_outcome_name(t->outcome));
+    zc_line_u64(&line, "driver_copies", t->outcome == ZC_MOVED ? t->copies : 0);
     zc_line_u64(&line, "blocked_ns", zc_ticks_to_ns(t->ticks));
     block_id(&line, "src_block", t->src);
     block_id(&line, "dst_block", t->dst);
+    address(&line, "src_address", call->src);
+    address(&line, "dst_address", call->dst);
+    if (call->stream == ZC_STREAM_CREATED)
+        zc_line_address(&line, "stream", call->handle);
+    else
+        zc_line_str(&line, "stream", zc_stream_name(call->stream));
+    zc_line_i64(&line, "thread", gettid());
     zc_log_write(&line);
 }
 
@@ -176,8 +208,9 @@ void zc_log_site(uint32_t site_index)
     char buf[ZC_LINE_MAX];
     struct zc_line line;
 
-    if (zc_log_level() < ZC_LOG_ALLOCS || site == NULL)
+    if (zc_log_level() == ZC_LOG_OFF || site == NULL)
         return;
+    zc_log_modules(site);
     zc_line_begin(&line, buf, sizeof(buf), "site");
     zc_line_hex(&line, "site", site->id, 8);
     zc_line_open(&line, "frames", '[');

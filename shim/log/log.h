@@ -11,6 +11,7 @@
 
 #include "ledger/block.h"
 #include "ledger/traffic.h"
+#include "policy/policy.h"
 
 enum zc_log_level { ZC_LOG_OFF, ZC_LOG_SUMMARY, ZC_LOG_ALLOCS, ZC_LOG_EVENTS };
 
@@ -57,10 +58,23 @@ void zc_log_alloc(const struct zc_block *block, const char *rule_name, int rule_
 /* At ALLOCS and EVENTS: the block's traffic by direction.  Before zc_block_remove(). */
 void zc_log_free(const struct zc_block *block);
 
-/* At EVENTS.  `function` is the driver entry point that the program called. */
-void zc_log_transfer(const struct zc_transfer *t, const char *function);
+/* What the log tells of the call that made a transfer, beside what is counted. */
+struct zc_log_call {
+    const char *function;       /* Driver entry point that the program called. */
+    uint64_t dst, src;          /* First addresses, 0 for arrays and the source of a set. */
+    enum zc_stream_kind stream; /* What the call says of its stream. */
+    uint64_t handle;            /* The stream's, if it is one that the program created. */
+};
 
-/* First sight of a site: its frames (at ALLOCS and EVENTS). */
+/* At EVENTS. */
+void zc_log_transfer(const struct zc_transfer *t, const struct zc_log_call *call);
+
+/* At ALLOCS and EVENTS: the prefetches that libzc chose for a managed block whose rule names no
+ * hint, and why.  NULL for a block that is gone writes nothing. */
+void zc_log_hint(const struct zc_block *block, const char *prefetch, const char *why);
+
+/* The frames of a site, and the files of their modules.  Once for each, see zc_site_is_new(): at
+ * ALLOCS and EVENTS before its first alloc, else before the summary. */
 void zc_log_site(uint32_t site_index);
 
 /*

@@ -65,6 +65,13 @@ static void rank(struct zc_line *line)
     zc_line_u64(line, "rank", v);
 }
 
+static void program_path(struct zc_line *line)
+{
+    char path[PATH_MAX];
+
+    zc_line_str(line, "exe_path", zc_log_program_path(path) ? path : NULL);
+}
+
 static void policy(struct zc_line *line, const struct zc_log_meta *meta)
 {
     if (meta->policy_file == NULL) {
@@ -97,6 +104,7 @@ void zc_log_meta(const struct zc_log_meta *meta)
     zc_line_str(&line, "gpu", meta->gpu);
     number_or_null(&line, "devices", meta->devices, meta->devices >= 0);
     policy(&line, meta);
+    program_path(&line);
     arguments(&line); /* Last, because it may be cut. */
     zc_log_write(&line);
     zc_message_set_sink(zc_log_warn);

@@ -16,22 +16,27 @@
 static char program[NAME_MAX + 1];
 static struct utsname host;
 
+bool zc_log_program_path(char path[PATH_MAX])
+{
+    int saved = errno;
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+
+    errno = saved;
+    path[n > 0 ? n : 0] = 0;
+    return n > 0;
+}
+
 const char *zc_log_program(void)
 {
     static const char deleted[] = " (deleted)";
     char exe[PATH_MAX];
     const char *name;
-    int saved = errno;
     size_t length;
-    ssize_t n;
 
     if (program[0] != 0)
         return program;
-    n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-    errno = saved;
-    if (n <= 0)
+    if (!zc_log_program_path(exe))
         return "?";
-    exe[n] = 0;
     name = strrchr(exe, '/');
     name = name != NULL ? name + 1 : exe;
     length = strnlen(name, NAME_MAX);

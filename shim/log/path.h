@@ -2,6 +2,7 @@
 #ifndef ZC_LOG_PATH_H
 #define ZC_LOG_PATH_H
 
+#include <limits.h>
 #include <stdbool.h>
 
 #include "base/text.h"
@@ -9,6 +10,10 @@
 /* The executable's file name without folders, from /proc/self/exe (proc(5)); "?" where that can't
  * be read.  Found out once. */
 const char *zc_log_program(void);
+
+/* The executable's path, from /proc/self/exe, to which the kernel appends " (deleted)" where the
+ * file is gone.  False, and an empty path, where that can't be read. */
+bool zc_log_program_path(char path[PATH_MAX]);
 
 /* The host's name, from uname(2); "?" where it has none.  Slashes became '_'. */
 const char *zc_log_host(void);

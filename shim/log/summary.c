@@ -8,6 +8,7 @@
 #include "log/jsonl.h"
 #include "log/lines.h"
 #include "log/log.h"
+#include "log/pairs.h"
 #include "policy/policy.h"
 
 #include <errno.h>
@@ -39,7 +40,8 @@ static bool add_live_block(struct zc_block *block, void *arg)
         if (cell != NULL)
             add_cell(arg, block->site, cell);
     }
-    zc_log_live_block(block);
+    if (!(block->flags & ZC_BLOCK_GHOST))
+        zc_log_live_block(block);
     return true;
 }
 
@@ -173,6 +175,12 @@ static void write_line(const struct zc_summary *s)
     zc_line_u64(&line, "untracked", s->untracked);
     zc_line_u64(&line, "lost_lines", zc_log_lost());
     places(&line, s);
+    if (zc_log_pairs_known()->pairs > 0) {
+        zc_line_open(&line, "shared", '{');
+        zc_line_u64(&line, "pairs", zc_log_pairs_known()->pairs);
+        zc_line_pair_counts(&line, zc_log_pairs_known());
+        zc_line_close(&line, '}');
+    }
     flows(&line, &s->totals);
     sites(&line, s);
     zc_log_write(&line);
@@ -193,6 +201,14 @@ static bool has_content(const struct zc_summary *s)
     return seen != 0;
 }
 
+/* At the level `summary` no request has written its site. */
+static void log_sites(const struct zc_summary *s)
+{
+    for (uint32_t i = 0; i < s->sites; i++)
+        if (zc_site_get(i)->requests > 0 && zc_site_is_new(i))
+            zc_log_site(i);
+}
+
 void zc_log_summary(void)
 {
     struct zc_summary *s = zc_arena_get(sizeof(*s));
@@ -201,8 +217,10 @@ void zc_log_summary(void)
     if (s == NULL)
         return;
     collect(s);
-    if (zc_log_level() != ZC_LOG_OFF)
+    if (zc_log_level() != ZC_LOG_OFF) {
+        log_sites(s);
         write_line(s);
+    }
     if (zc_option_on(zc_options()->summary) && has_content(s))
         zc_summary_print(s);
     zc_arena_put(s, sizeof(*s));

@@ -1,6 +1,8 @@
 /* What a device can do. */
 #include "place/ability.h"
 
+#include "place/node.h"
+
 bool zc_device_has(int device, CUdevice_attribute attribute)
 {
     int value = 0;
@@ -22,17 +24,7 @@ bool zc_device_concurrent(int device)
 
 int zc_device_node(int device, const struct zc_rule *rule)
 {
-    int node = -1;
     if (!(rule->given & ZC_KEY_BIT(ZC_KEY_NUMA)))
-        return -1;
-    if (!rule->numa.local)
-        return (int)rule->numa.node;
-#if CUDA_VERSION >= 12020
-    if (zc_real.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device) !=
-        CUDA_SUCCESS)
-        return -1;
-#else
-    (void)device;
-#endif
-    return node;
+        return ZC_NODE_ANY;
+    return rule->numa.local ? zc_node_of_device(device) : (int)rule->numa.node;
 }

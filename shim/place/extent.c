@@ -1,12 +1,15 @@
 /* The reserved range, and the extents that are carved out of it. */
 #include "place/extent.h"
 
+#include <errno.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "ledger/block.h"
 #include "place/limits.h"
+#include "place/node.h"
 #include "place/pages.h"
+#include "place/workers.h"
 
 _Static_assert(ZC_HOST_UNIT == ZC_HUGE_PAGE, "a unit is one huge page");
 
@@ -14,8 +17,11 @@ _Static_assert(ZC_HOST_UNIT == ZC_HUGE_PAGE, "a unit is one huge page");
 #define RANGE_MAX ((size_t)1 << 40)
 #define RANGE_MIN ((size_t)64 << 20)
 
-struct zc_hostheap_range zc_hostheap;
+#define TOUCH_FROM ((size_t)8 << 20) /* Where threads are worth starting. */
+
+struct zc_hostheap_range zc_hostheap = {.base = (uintptr_t)1 << 63, .threshold = ZC_HOST_MIN};
 uint32_t zc_extent_era = 1;
+int zc_extent_local = ZC_NODE_ANY;
 size_t zc_extent_pooled_bytes;
 
 static struct zc_extent *extents; /* One record a unit; only those of first units are used. */
@@ -62,9 +68,10 @@ bool zc_extent_reserve(const char **why)
             munmap(p, bytes + ZC_HOST_UNIT);
             continue;
         }
-        zc_hostheap.base = ((uintptr_t)p + ZC_HOST_UNIT - 1) & ~(uintptr_t)(ZC_HOST_UNIT - 1);
+        uintptr_t base = ((uintptr_t)p + ZC_HOST_UNIT - 1) & ~(uintptr_t)(ZC_HOST_UNIT - 1);
         /* Without huge pages everything works, only slower. */
-        madvise((void *)zc_hostheap.base, bytes, MADV_HUGEPAGE);
+        madvise((void *)base, bytes, MADV_HUGEPAGE);
+        __atomic_store_n(&zc_hostheap.base, base, __ATOMIC_RELAXED);
         __atomic_store_n(&zc_hostheap.bytes, bytes, __ATOMIC_RELEASE);
         return true;
     }
@@ -133,6 +140,35 @@ struct zc_extent *zc_extent_carve(uint32_t units)
     struct zc_extent *e = settle(top, units, ZC_EXTENT_NONE);
     __atomic_store_n(&carved, top + units, __ATOMIC_RELEASE);
     return e;
+}
+
+bool zc_extent_stretch(struct zc_extent *extent, uint32_t units)
+{
+    uint32_t first = (uint32_t)(extent - extents), end = first + extent->units;
+    uint32_t more = units - extent->units;
+    if (end == carved) {
+        if (more > (zc_hostheap.bytes >> ZC_HOST_UNIT_SHIFT) - end)
+            return false;
+        settle(first, units, extent->use);
+        __atomic_store_n(&carved, end + more, __ATOMIC_RELEASE);
+        return true;
+    }
+    struct zc_extent *hole = &extents[end];
+    if (hole->use != ZC_EXTENT_HOLE || hole->units < more)
+        return false;
+    zc_extent_unlink(&holes, hole);
+    hole->use = ZC_EXTENT_NONE;
+    if (hole->units > more)
+        zc_extent_link(&holes, settle(end + more, hole->units - more, ZC_EXTENT_HOLE));
+    settle(first, units, extent->use);
+    return true;
+}
+
+struct zc_extent *zc_extent_cut(struct zc_extent *extent, uint32_t units)
+{
+    uint32_t first = (uint32_t)(extent - extents), rest = extent->units - units;
+    settle(first, units, extent->use);
+    return settle(first + units, rest, ZC_EXTENT_NONE);
 }
 
 void zc_extent_bury(struct zc_extent *extent)
@@ -205,12 +241,14 @@ struct zc_extent *zc_extent_oldest(bool pinned)
     return found;
 }
 
-bool zc_extent_back(const struct zc_extent *extent, int node)
+bool zc_extent_back(const struct zc_extent *extent, uint32_t first, int node)
 {
-    void *base = (void *)zc_extent_base(extent);
-    size_t span = zc_extent_span(extent);
+    void *base = (void *)(zc_extent_base(extent) + ((uintptr_t)first << ZC_HOST_UNIT_SHIFT));
+    size_t span = zc_extent_span(extent) - ((size_t)first << ZC_HOST_UNIT_SHIFT);
     if (mprotect(base, span, PROT_READ | PROT_WRITE) != 0)
         return false;
+    if (node == ZC_NODE_LOCAL)
+        node = __atomic_load_n(&zc_extent_local, __ATOMIC_RELAXED);
     if (zc_pages_bind(base, span, node))
         return true;
     mprotect(base, span, PROT_NONE);
@@ -228,6 +266,31 @@ void zc_extent_unback(const struct zc_extent *extent)
         madvise(base, span, MADV_DONTNEED);
     else
         madvise(base, span, MADV_HUGEPAGE);
+}
+
+void zc_extent_touch(const struct zc_extent *extent, size_t from, size_t to)
+{
+    if (to >= from + TOUCH_FROM)
+        zc_workers_touch((char *)zc_extent_base(extent) + from, to - from);
+}
+
+/* The addresses that are left must stay reserved, so nothing is unmapped (mremap(2),
+ * MREMAP_DONTUNMAP, Linux 5.7).  A call that fails late has unmapped its target already; what
+ * another thread mapped there since is not touched. */
+bool zc_extent_move(const struct zc_extent *from, const struct zc_extent *to, bool *intact)
+{
+    void *target = (void *)zc_extent_base(to);
+    size_t span = zc_extent_span(from);
+    if (mremap((void *)zc_extent_base(from), span, span,
+               MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, target) != MAP_FAILED) {
+        zc_extent_unback(from);
+        return true;
+    }
+    *intact = errno == EINVAL || /* The flag is not known, and nothing was done. */
+              mmap(target, span, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
+                   0) == target;
+    return false;
 }
 
 void zc_extent_each(void (*visit)(struct zc_extent *extent, void *arg), void *arg)

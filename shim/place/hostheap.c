@@ -13,7 +13,6 @@
 
 #define SLAB_MIN 16u                 /* log2 of the smallest slot, ZC_HOST_MIN. */
 #define SLAB_MAX 20u                 /* Above 1 MiB a block is an extent of its own. */
-#define TOUCH_FROM ((size_t)8 << 20) /* Where threads are worth starting. */
 
 #define OPEN_TRIES 10000             /* Others' turns while another thread opens the heap. */
 
@@ -25,12 +24,12 @@ struct orphan {
 static struct zc_lock zc_heap;
 static struct zc_extent *slabs[SLAB_MAX - SLAB_MIN + 1]; /* Slabs with room, by class. */
 static struct orphan *orphans; /* Freed in a signal handler inside the heap; atomic. */
+static uint64_t serial;        /* Extents that became blocks. */
 static bool held_for_fork;
 
 static void put_locked(void *p);
 
-/* Takes the lock; false in a signal handler that interrupted the heap. */
-static bool enter(void)
+bool zc_heap_enter(void)
 {
     if (!zc_lock_take(&zc_heap))
         return false;
@@ -43,7 +42,7 @@ static bool enter(void)
     return true;
 }
 
-static void leave(void)
+void zc_heap_leave(void)
 {
     zc_lock_drop(&zc_heap);
 }
@@ -66,7 +65,7 @@ static void in_child(void)
     zc_thread_id_reset();
     zc_lock_reset(&zc_heap);
     zc_limits_reset();
-    zc_extent_era++;
+    __atomic_fetch_add(&zc_extent_era, 1, __ATOMIC_RELAXED);
 }
 
 bool zc_hostheap_open(const char **why)
@@ -87,7 +86,7 @@ bool zc_hostheap_open(const char **why)
 
 bool zc_hostheap_mine(const struct zc_extent *extent)
 {
-    return extent->era == zc_extent_era;
+    return extent->era == __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
 }
 
 /* Makes an extent from the pool this process's own, whatever it was before. */
@@ -97,7 +96,7 @@ static bool adopt(struct zc_extent *e, const char **why)
         return true;
     if (!zc_limits_take(ZC_PLACE_PINNED, -1, zc_extent_span(e), why))
         return false;
-    e->era = zc_extent_era;
+    e->era = __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
     __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
     e->copied = 0;
     return true;
@@ -106,19 +105,18 @@ static bool adopt(struct zc_extent *e, const char **why)
 static struct zc_extent *from_pool(uint32_t units, const struct zc_host_want *want,
                                    const char **why)
 {
-    if (!enter())
+    if (!zc_heap_enter())
         return NULL;
     struct zc_extent *e = zc_extent_reuse(units, want->node, want->owner);
     if (e && !adopt(e, why)) {
         zc_extent_pool(e);
         e = NULL;
     }
-    leave();
+    zc_heap_leave();
     return e;
 }
 
-/* Memory that waits for nobody may stand in the way of a request that would fit. */
-static bool take_limit(size_t span, const char **why)
+bool zc_heap_take_limit(size_t span, const char **why)
 {
     struct zc_extent *e;
     if (zc_limits_take(ZC_PLACE_PINNED, -1, span, why))
@@ -130,24 +128,24 @@ static bool take_limit(size_t span, const char **why)
 
 static void bury(struct zc_extent *e)
 {
-    if (!enter())
+    if (!zc_heap_enter())
         return; /* The addresses are lost, and nothing else. */
     zc_extent_bury(e);
-    leave();
+    zc_heap_leave();
 }
 
 static struct zc_extent *fresh(uint32_t units, int node, const char **why)
 {
     size_t span = (size_t)units << ZC_HOST_UNIT_SHIFT;
     struct zc_extent *e = NULL;
-    if (!take_limit(span, why))
+    if (!zc_heap_take_limit(span, why))
         return NULL;
     *why = "the range of the host heap is full";
-    if (enter()) {
+    if (zc_heap_enter()) {
         e = zc_extent_carve(units);
-        leave();
+        zc_heap_leave();
     }
-    if (e && !zc_extent_back(e, node)) {
+    if (e && !zc_extent_back(e, 0, node)) {
         *why = "the kernel gives no memory";
         bury(e);
         e = NULL;
@@ -156,7 +154,7 @@ static struct zc_extent *fresh(uint32_t units, int node, const char **why)
         zc_limits_give(ZC_PLACE_PINNED, span);
         return NULL;
     }
-    e->era = zc_extent_era;
+    e->era = __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
     e->copied = 0;
     e->program = 0;
     e->owner = NULL;
@@ -212,40 +210,46 @@ static void *get_small(const struct zc_host_want *want, unsigned shift, struct z
                        const char **why)
 {
     *why = "inside a signal handler";
-    if (!enter())
+    if (!zc_heap_enter())
         return NULL;
     struct zc_extent *e = slab_with_room(shift, want);
     if (!e) {
-        leave();
+        zc_heap_leave();
         e = extent_for(1, want, why);
-        if (!e || !enter())
+        if (!e || !zc_heap_enter())
             return NULL;
         make_slab(e, shift);
     }
     void *p = take_slot(e, want->size, slot_out);
-    leave();
+    zc_heap_leave();
     return p;
+}
+
+void zc_heap_occupy(struct zc_extent *e, size_t size)
+{
+    e->use = ZC_EXTENT_BLOCK;
+    e->live = 1;
+    e->serial = ++serial;
+    e->slot[0].size = size;
 }
 
 static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_out, const char **why)
 {
-    uint64_t units = ((uint64_t)want->size + ZC_HOST_UNIT - 1) >> ZC_HOST_UNIT_SHIFT;
+    uint64_t units = zc_extent_units(want->size);
     *why = "it is too large";
     if (want->size > zc_hostheap.bytes)
         return NULL;
     struct zc_extent *e = extent_for((uint32_t)units, want, why);
     if (!e)
         return NULL;
-    bool inside = enter();
-    e->use = ZC_EXTENT_BLOCK;
-    e->live = 1;
-    e->slot[0].size = want->size;
+    bool inside = zc_heap_enter();
+    zc_heap_occupy(e, want->size);
     if (inside)
-        leave();
+        zc_heap_leave();
     *slot_out = &e->slot[0];
     void *p = (void *)zc_extent_base(e);
-    if (!e->slot[0].dirty && want->size >= TOUCH_FROM)
-        zc_workers_touch(p, want->size);
+    if (!e->slot[0].dirty)
+        zc_extent_touch(e, 0, want->size);
     return p;
 }
 
@@ -292,13 +296,16 @@ size_t zc_hostheap_room(const void *p)
     return e->use == ZC_EXTENT_SLAB ? (size_t)1 << e->shift : zc_extent_span(e);
 }
 
-/* The program's own registration outlives the block: nobody else may get these addresses before. */
+/* The program's own registration, or a device block, outlives the block: nobody else may get these
+ * addresses before. */
 static void retire(struct zc_extent *e)
 {
     e->live = 0;
     for (unsigned i = 0; i < ZC_HOST_SLOTS; i++)
         e->slot[i].dirty = true;
-    if (__atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_PROGRAM && zc_hostheap_mine(e))
+    bool known = __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_PROGRAM ||
+                 __atomic_load_n(&e->shared, __ATOMIC_ACQUIRE);
+    if (known && zc_hostheap_mine(e))
         e->use = ZC_EXTENT_LIMBO;
     else
         zc_extent_pool(e);
@@ -329,7 +336,7 @@ static void put_locked(void *p)
 void zc_hostheap_put(void *p)
 {
     struct zc_extent *e;
-    if (!enter()) {
+    if (!zc_heap_enter()) {
         struct orphan *o = p;
         o->next = __atomic_load_n(&orphans, __ATOMIC_RELAXED);
         while (!__atomic_compare_exchange_n(&orphans, &o->next, o, true, __ATOMIC_RELEASE,
@@ -338,30 +345,30 @@ void zc_hostheap_put(void *p)
         return;
     }
     put_locked(p);
-    leave();
+    zc_heap_leave();
     while ((e = zc_hostheap_surplus(false, false)))
         zc_hostheap_drop(e);
 }
 
 void zc_hostheap_revive(struct zc_extent *extent)
 {
-    if (!enter())
+    if (!zc_heap_enter())
         return;
     if (extent->use == ZC_EXTENT_LIMBO)
         zc_extent_pool(extent);
-    leave();
+    zc_heap_leave();
 }
 
 struct zc_extent *zc_hostheap_surplus(bool pinned, bool all)
 {
     struct zc_extent *e = NULL;
-    if (!enter())
+    if (!zc_heap_enter())
         return NULL;
     if (all || zc_extent_pooled_bytes > zc_limits_pool())
         e = zc_extent_oldest(pinned);
     if (e)
         zc_extent_unpool(e);
-    leave();
+    zc_heap_leave();
     return e;
 }
 
@@ -375,26 +382,26 @@ void zc_hostheap_drop(struct zc_extent *extent)
 
 void zc_hostheap_keep(struct zc_extent *extent)
 {
-    if (!enter())
+    if (!zc_heap_enter())
         return;
     zc_extent_pool(extent);
-    leave();
+    zc_heap_leave();
 }
 
 void zc_hostheap_each(void (*visit)(struct zc_extent *extent, void *arg), void *arg)
 {
-    if (!enter())
+    if (!zc_heap_enter())
         return;
     zc_extent_each(visit, arg);
-    leave();
+    zc_heap_leave();
 }
 
 size_t zc_hostheap_pooled(void)
 {
     size_t bytes = 0;
-    if (enter()) {
+    if (zc_heap_enter()) {
         bytes = zc_extent_pooled_bytes;
-        leave();
+        zc_heap_leave();
     }
     return bytes;
 }

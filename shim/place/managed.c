@@ -1,6 +1,6 @@
 /* The place `managed`: one address whose pages the driver moves to where they are used. */
 #include "place/ability.h"
-#include "place/place.h"
+#include "place/hint.h"
 #include "place/workers.h"
 
 static uint64_t for_host; /* Bytes of requests for host memory; atomic. */
@@ -44,8 +44,10 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     if (result != CUDA_SUCCESS)
         return result;
     out->span = want->size;
-    if (!zc_want_host(want))
+    if (!zc_want_host(want)) {
+        out->hinted = zc_hint_make(want, out->base);
         return CUDA_SUCCESS;
+    }
     *why = "cuMemAdvise refuses";
     result = make_for_host(out->base, want->size, want->device);
     if (result != CUDA_SUCCESS) {
@@ -61,6 +63,7 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
 {
     if (backing->for_host)
         __atomic_fetch_sub(&for_host, backing->size, __ATOMIC_RELAXED);
+    zc_hint_unmake(backing->hinted);
     return gone ? CUDA_SUCCESS : zc_real.cuMemFree_v2(backing->base);
 }
 

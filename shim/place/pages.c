@@ -8,15 +8,27 @@
 
 #include "place/workers.h"
 
-#define MPOL_BIND 2 /* <linux/mempolicy.h>, which needs kernel headers. */
+/* <linux/mempolicy.h>, which needs kernel headers. */
+#define MPOL_BIND 2
+#define MPOL_MF_MOVE 2u
 
-bool zc_pages_bind(void *pages, size_t bytes, int node)
+static bool bind_to(void *pages, size_t bytes, int node, unsigned flags)
 {
     unsigned long mask;
     if (node < 0 || node >= 64)
         return true;
     mask = 1ul << node;
-    return syscall(SYS_mbind, pages, bytes, MPOL_BIND, &mask, 65ul, 0u) == 0;
+    return syscall(SYS_mbind, pages, bytes, MPOL_BIND, &mask, 65ul, flags) == 0;
+}
+
+bool zc_pages_bind(void *pages, size_t bytes, int node)
+{
+    return bind_to(pages, bytes, node, 0);
+}
+
+bool zc_pages_move(void *pages, size_t bytes, int node)
+{
+    return bind_to(pages, bytes, node, MPOL_MF_MOVE);
 }
 
 void *zc_pages_make(size_t bytes, int node)

@@ -18,6 +18,9 @@ void zc_pages_unmake(void *pages, size_t bytes);
  * one. False when the kernel refuses. */
 bool zc_pages_bind(void *pages, size_t bytes, int node);
 
+/* Binds pages to a node and moves there those that lie elsewhere, as far as the kernel can. */
+bool zc_pages_move(void *pages, size_t bytes, int node);
+
 /* What zc_pages_make() really takes. */
 static inline size_t zc_pages_span(size_t bytes)
 {

@@ -9,15 +9,18 @@
 #include "catch/capture.h"
 #include "catch/life.h"
 #include "catch/rules.h"
+#include "catch/stay.h"
+#include "place/maps.h"
 #include "place/ring.h"
 #include "place/staged.h"
 #include "place/stream.h"
 #include "place/workers.h"
 
 #define PART ((size_t)2 << 20)
+#define LOOK ((size_t)4 << 20) /* Bytes that a thread looks at in one go. */
 #define WORTH_IT ((uint64_t)1 << 20)
 #define BUFFERS_MAX (ZC_RING_BYTES / PART)
-#define THREADS_MAX 15
+#define THREADS_MAX 10 /* From here on the link is slower than the threads. */
 
 /* One copy under way.  Part i lies in buffer i % buffers. */
 struct job {
@@ -32,6 +35,9 @@ struct job {
     uint32_t moved[BUFFERS_MAX]; /* Parts that threads have moved with the buffer so far; atomic. */
     size_t next;                 /* Part that the next idle thread takes; atomic. */
     size_t open;                 /* Parts below may be moved by threads; atomic. */
+    size_t looked_at;            /* Bytes of the program's memory that were looked at; atomic. */
+    size_t ready;                /* Threads, the caller's too, that have nothing left to look at;
+                                  * atomic. */
     bool stop;                   /* Something failed: threads end; atomic. */
 };
 
@@ -46,11 +52,28 @@ static bool stopped(const struct job *job)
     return __atomic_load_n(&job->stop, __ATOMIC_RELAXED);
 }
 
+static void stop(struct job *job)
+{
+    __atomic_store_n(&job->stop, true, __ATOMIC_RELEASE);
+}
+
+/* What the kernel does not tell of the program's memory, threads find out by bringing its pages in,
+ * before anything is copied. */
+static void look(struct job *job)
+{
+    size_t at, bytes = job->c->bytes;
+    while ((at = __atomic_fetch_add(&job->looked_at, LOOK, __ATOMIC_RELAXED)) < bytes)
+        if (!zc_workers_reach(job->host + at, bytes - at < LOOK ? bytes - at : LOOK, !job->in))
+            stop(job);
+    __atomic_fetch_add(&job->ready, 1, __ATOMIC_RELEASE);
+}
+
 /* A thread's work: the parts as they come. */
 static void *move_parts(void *arg)
 {
     struct job *job = arg;
     size_t part;
+    look(job);
     while ((part = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED)) < job->parts) {
         char *host = job->host + part * PART, *buffer = job->buffer[part % job->buffers];
         while (__atomic_load_n(&job->open, __ATOMIC_ACQUIRE) <= part && !stopped(job))
@@ -144,21 +167,25 @@ static size_t start_threads(struct job *job, pthread_t *threads)
     return started;
 }
 
-/* False when no thread could be started, and nothing was done. */
+/* False when no thread could be started, or the CPU may not touch the memory, and nothing was
+ * done. */
 static bool drive(struct job *job)
 {
     pthread_t threads[THREADS_MAX];
     size_t started = start_threads(job, threads);
-    if (!started)
-        return false;
-    job->c->result = job->in ? drive_in(job) : drive_out(job);
-    if (job->c->result != CUDA_SUCCESS) {
-        __atomic_store_n(&job->stop, true, __ATOMIC_RELEASE);
+    look(job);
+    while (__atomic_load_n(&job->ready, __ATOMIC_ACQUIRE) <= started)
+        sched_yield();
+    bool able = started && !stopped(job);
+    if (able)
+        job->c->result = job->in ? drive_in(job) : drive_out(job);
+    if (able && job->c->result != CUDA_SUCCESS) {
+        stop(job);
         zc_stream_drain(job->c->stream, job->c->flavour);
     }
     for (size_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
-    return true;
+    return able;
 }
 
 static size_t take_slots(struct job *job, unsigned *slots)
@@ -218,11 +245,26 @@ static bool on_device(const struct zc_box *b, uint64_t bytes)
            bytes <= b->block->base + b->block->size - b->address;
 }
 
+/* Who copies it: as the rule of the block says, else as [defaults] does. */
+static bool by_threads(const struct zc_box *host)
+{
+    const struct zc_policy *policy = zc_rules();
+    const struct zc_rule *rule = host->extent ? &policy->rules[host->block->rule]
+                                 : policy->needs & ZC_NEED_PAGEABLE_COPY
+                                     ? zc_stay_rule(host->address)
+                                     : NULL;
+    return (rule && rule->given & ZC_KEY_BIT(ZC_KEY_RULE_PAGEABLE_COPY)
+                ? rule->pageable_copy
+                : policy->pageable_copy) == ZC_PAGEABLE_COPY_PARALLEL;
+}
+
 static bool copy(struct zc_copy *c)
 {
     struct job job = {.c = c};
     job.in = pageable(&c->src) && on_device(&c->dst, c->bytes);
     if (!job.in && !(pageable(&c->dst) && on_device(&c->src, c->bytes)))
+        return false;
+    if (!by_threads(job.in ? &c->src : &c->dst))
         return false;
     /* An asynchronous copy to the device need not wait for its stream; this one would. */
     if (job.in && c->async && !zc_stream_idle(c->stream, c->flavour))
@@ -231,16 +273,22 @@ static bool copy(struct zc_copy *c)
     job.device = job.in ? c->dst.address : c->src.address;
     job.parts = (c->bytes + PART - 1) / PART;
     /* What to do about memory that the CPU may not touch is the driver's to decide. */
-    if (!zc_workers_reach(job.host, c->bytes, !job.in) || !run(&job))
+    enum zc_maps_answer answer = zc_maps_ask(job.host, c->bytes, !job.in);
+    job.looked_at = answer == ZC_MAPS_YES ? c->bytes : 0;
+    if (answer == ZC_MAPS_NO || !run(&job))
         return false;
     *(job.in ? &c->src.real : &c->dst.real) = ZC_KIND_PINNED;
+    c->copies = job.parts;
     return true;
 }
 
 /* Every copy of the program comes by here, so what most of them are is asked first. */
 bool zc_parallel_copy(struct zc_copy *c)
 {
-    if (c->bytes < WORTH_IT || zc_rules()->pageable_copy != ZC_PAGEABLE_COPY_PARALLEL ||
+    const struct zc_policy *policy = zc_rules();
+    if (c->bytes < WORTH_IT ||
+        (policy->pageable_copy != ZC_PAGEABLE_COPY_PARALLEL &&
+         !(policy->needs & ZC_NEED_PAGEABLE_COPY)) ||
         !c->linear || c->set || c->peer || zc_capture_any() || zc_life_closing())
         return false;
     return copy(c);

@@ -7,7 +7,10 @@
 #include "catch/capture.h"
 #include "catch/life.h"
 #include "ledger/block.h"
+#include "place/extent.h"
 #include "place/limits.h"
+#include "place/node.h"
+#include "place/pages.h"
 
 /* A block is registered once a part of it as large as this was copied: registering costs about a
  * third of what copying it as pageable memory does. */
@@ -58,26 +61,57 @@ static enum zc_extent_pin pin_of(const struct zc_extent *e)
     return (enum zc_extent_pin)__atomic_load_n(&e->pin, __ATOMIC_ACQUIRE);
 }
 
-/* The caller has moved `pin` to MAKING, and settles it.  FULL where there is no room. */
-static CUresult make(struct zc_extent *e)
+/* Pages that were to lie next to their device may have been touched before it was known. */
+static void bring_near(const struct zc_extent *e)
+{
+    CUdevice device;
+    if (e->node != ZC_NODE_LOCAL || !zc_real.cuCtxGetDevice ||
+        zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS)
+        return;
+    int node = zc_node_of_device(device);
+    if (zc_pages_move((void *)zc_extent_base(e), zc_extent_span(e), node))
+        __atomic_store_n(&zc_extent_local, node, __ATOMIC_RELAXED);
+    else if (zc_message_first("numa"))
+        zc_message(ZC_WARN, "fallback",
+                   "host blocks stay where they are: the kernel binds no pages to NUMA node %d, "
+                   "next to device %d",
+                   node, (int)device);
+}
+
+/* Says nothing.  FULL where there is no room. */
+static CUresult enrol(struct zc_extent *e, unsigned flags)
 {
     CUcontext context = NULL;
-    if (!zc_real.cuCtxGetCurrent || zc_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context)
-        return CUDA_ERROR_INVALID_CONTEXT;
-    if (!zc_real.cuMemHostRegister_v2)
-        return CUDA_ERROR_NOT_SUPPORTED;
+    CUresult result = zc_real.cuCtxGetCurrent(&context);
+    if (result != CUDA_SUCCESS || !context)
+        return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_CONTEXT;
     if (!room_for_one())
         return FULL;
-    CUresult result =
-        zc_real.cuMemHostRegister_v2((void *)zc_extent_base(e), zc_extent_span(e),
-                                     CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
-    if (result != CUDA_SUCCESS) {
+    bring_near(e);
+    result = zc_real.cuMemHostRegister_v2((void *)zc_extent_base(e), zc_extent_span(e), flags);
+    if (result != CUDA_SUCCESS)
         __atomic_fetch_sub(&registrations, 1, __ATOMIC_RELAXED);
-        return result;
-    }
     e->context = context;
-    mark(e, ZC_PIN_DONE);
-    return CUDA_SUCCESS;
+    return result;
+}
+
+CUresult zc_pinned_register(struct zc_extent *e, unsigned flags)
+{
+    CUresult result = enrol(e, flags);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_CONTEXT)
+        refused(e, result);
+    return result == FULL ? CUDA_ERROR_OUT_OF_MEMORY : result;
+}
+
+/* The caller has moved `pin` to MAKING. */
+static bool make(struct zc_extent *e)
+{
+    CUresult result =
+        zc_pinned_register(e, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    mark(e, result == CUDA_SUCCESS                ? ZC_PIN_DONE
+            : result == CUDA_ERROR_INVALID_CONTEXT ? ZC_PIN_NONE
+                                                   : ZC_PIN_REFUSED);
+    return result == CUDA_SUCCESS;
 }
 
 /* Whether another thread's registering of the same slab went well. */
@@ -87,21 +121,6 @@ static enum zc_extent_pin settled(const struct zc_extent *e)
     while ((pin = pin_of(e)) == ZC_PIN_MAKING)
         sched_yield();
     return pin;
-}
-
-/* For a block of libc's: what cannot be registered stays pageable. */
-static bool make_or_refuse(struct zc_extent *e)
-{
-    CUresult result = make(e);
-    if (result == CUDA_SUCCESS)
-        return true;
-    if (result == CUDA_ERROR_INVALID_CONTEXT) {
-        mark(e, ZC_PIN_NONE);
-        return false;
-    }
-    refused(e, result);
-    mark(e, ZC_PIN_REFUSED);
-    return false;
 }
 
 bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
@@ -115,7 +134,7 @@ bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
         return false;
     if (__atomic_compare_exchange_n(&e->pin, &none, ZC_PIN_MAKING, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE))
-        return make_or_refuse(e);
+        return make(e);
     return settled(e) == ZC_PIN_DONE;
 }
 
@@ -129,10 +148,10 @@ CUresult zc_pinned_now(struct zc_extent *e, const char **why)
         pin = settled(e);
     if (pin == ZC_PIN_DONE)
         return CUDA_SUCCESS;
-    CUresult result = make(e);
+    CUresult result = enrol(e, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    mark(e, result == CUDA_SUCCESS ? ZC_PIN_DONE : (enum zc_extent_pin)pin);
     if (result == CUDA_SUCCESS)
         return result;
-    mark(e, (enum zc_extent_pin)pin);
     *why = result == FULL ? "registrations are 75 % of vm.max_map_count"
                           : "cuMemHostRegister refuses";
     return result;
@@ -150,8 +169,7 @@ CUdeviceptr zc_pinned_disguise(CUdeviceptr address)
     return zc_pinned_hides(address) ? (CUdeviceptr)(uintptr_t)pageable : address;
 }
 
-/* Unregisters; false when the driver keeps it registered. */
-static bool unmake(struct zc_extent *e)
+bool zc_pinned_unregister(struct zc_extent *e)
 {
     CUresult result = zc_real.cuMemHostUnregister((void *)zc_extent_base(e));
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
@@ -175,7 +193,7 @@ void zc_pinned_yield(uint64_t address, size_t bytes)
         if (e->owner)
             continue; /* Pinned memory to the program: the driver refuses the second time. */
         __atomic_fetch_add(&e->program, 1, __ATOMIC_ACQ_REL);
-        if (settled(e) == ZC_PIN_DONE && zc_hostheap_mine(e) && !unmake(e))
+        if (settled(e) == ZC_PIN_DONE && zc_hostheap_mine(e) && !zc_pinned_unregister(e))
             continue;
         mark(e, ZC_PIN_PROGRAM);
     }
@@ -199,7 +217,7 @@ void zc_pinned_trim(void)
     if (!zc_hostheap.bytes || zc_capture_any() || zc_life_closing())
         return;
     while ((e = zc_hostheap_surplus(true, false))) {
-        if (!unmake(e)) {
+        if (!zc_pinned_unregister(e)) {
             zc_hostheap_keep(e);
             return;
         }

@@ -43,6 +43,7 @@ static bool through_ring(struct zc_copy *c)
     if (!splittable(c) || zc_life_closing())
         return false;
     c->result = CUDA_SUCCESS;
+    c->copies = (c->bytes + ZC_RING_SLOT - 1) / ZC_RING_SLOT;
     for (size_t at = 0; at < c->bytes && c->result == CUDA_SUCCESS; at += ZC_RING_SLOT)
         c->result = send(c, at, c->bytes - at < ZC_RING_SLOT ? c->bytes - at : ZC_RING_SLOT);
     return true;

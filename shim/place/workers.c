@@ -17,13 +17,12 @@
 #define POPULATE_READ 22
 #define POPULATE_WRITE 23
 
-enum job { COPY, TOUCH, ZERO, REACH_READ, REACH_WRITE };
+enum job { COPY, TOUCH, ZERO };
 
 struct share {
     enum job job;
     char *dst;
     const char *src; /* COPY only. */
-    bool *failed;    /* REACH_* only: set where a page cannot be had; atomic. */
     size_t n;
     pthread_t thread;
 };
@@ -36,12 +35,6 @@ static void work(const struct share *share)
         break;
     case ZERO:
         memset(share->dst, 0, share->n);
-        break;
-    case REACH_READ:
-    case REACH_WRITE:
-        if (madvise(share->dst, share->n,
-                    share->job == REACH_READ ? POPULATE_READ : POPULATE_WRITE) != 0)
-            __atomic_store_n(share->failed, true, __ATOMIC_RELAXED);
         break;
     case TOUCH:
         for (size_t i = 0; i < share->n; i += 4096)
@@ -67,7 +60,7 @@ size_t zc_workers_cpus(void)
 
 /* The caller works too, and does what no thread could be started for.  Signals are blocked while
  * threads start, because a program's handlers must not run in a thread that it does not know. */
-static void split(enum job job, char *dst, const char *src, size_t n, bool *failed)
+static void split(enum job job, char *dst, const char *src, size_t n)
 {
     struct share shares[WORKERS_MAX];
     size_t count = n / WORTH_A_THREAD, most = zc_workers_cpus(), started = 0;
@@ -77,7 +70,7 @@ static void split(enum job job, char *dst, const char *src, size_t n, bool *fail
     if (count > WORKERS_MAX)
         count = WORKERS_MAX;
     if (count < 2) {
-        work(&(struct share){.job = job, .dst = dst, .src = src, .n = n, .failed = failed});
+        work(&(struct share){.job = job, .dst = dst, .src = src, .n = n});
         return;
     }
     size_t step = (n / count + 4095) & ~(size_t)4095;
@@ -88,8 +81,7 @@ static void split(enum job job, char *dst, const char *src, size_t n, bool *fail
         *s = (struct share){.job = job,
                             .dst = dst + at,
                             .src = src ? src + at : NULL,
-                            .n = n - at < step ? n - at : step,
-                            .failed = failed};
+                            .n = n - at < step ? n - at : step};
         if (pthread_create(&s->thread, NULL, thread_main, s) != 0) {
             s->n = n - at;
             work(s);
@@ -98,24 +90,24 @@ static void split(enum job job, char *dst, const char *src, size_t n, bool *fail
         started++;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    work(&(struct share){.job = job, .dst = dst, .src = src, .n = step, .failed = failed});
+    work(&(struct share){.job = job, .dst = dst, .src = src, .n = step});
     for (size_t i = 0; i < started; i++)
         pthread_join(shares[i].thread, NULL);
 }
 
 void zc_workers_copy(void *dst, const void *src, size_t n)
 {
-    split(COPY, dst, src, n, NULL);
+    split(COPY, dst, src, n);
 }
 
 void zc_workers_touch(void *memory, size_t n)
 {
-    split(TOUCH, memory, NULL, n, NULL);
+    split(TOUCH, memory, NULL, n);
 }
 
 void zc_workers_zero(void *memory, size_t n)
 {
-    split(ZERO, memory, NULL, n, NULL);
+    split(ZERO, memory, NULL, n);
 }
 
 bool zc_workers_reach(void *memory, size_t n, bool write)
@@ -123,7 +115,5 @@ bool zc_workers_reach(void *memory, size_t n, bool write)
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t first = (uintptr_t)memory & ~(page - 1);
     uintptr_t end = ((uintptr_t)memory + n + page - 1) & ~(page - 1);
-    bool failed = false;
-    split(write ? REACH_WRITE : REACH_READ, (char *)first, NULL, end - first, &failed);
-    return !failed;
+    return madvise((void *)first, end - first, write ? POPULATE_WRITE : POPULATE_READ) == 0;
 }

@@ -17,7 +17,7 @@ void zc_workers_zero(void *memory, size_t n);
 /*
  * True when the CPU may read, or write, every page of a range; they are present then.  False for a
  * range that is not mapped whole, is protected, or ends behind its file, and before Linux 5.14
- * (madvise(2), MADV_POPULATE_READ).  By several threads from 8 MiB on.
+ * (madvise(2), MADV_POPULATE_READ).
  */
 bool zc_workers_reach(void *memory, size_t n, bool write);
 

@@ -52,6 +52,7 @@ cut -f2 bare.calls | awk '!seen[$0]++' | while IFS= read -r name; do
     column() { awk -F'\t' -v n="$name" -v c="$2" '$2 == n {print $c}' "$1" | median; }
     goal="50 / 200"
     [ "$name" = cuLaunchKernel ] && goal="10"
+    [ "$name" = "read of 1 byte, 100 times" ] && goal="200"
     bare=$(column bare.calls 3)
     more=$(($(column watched.calls 3) - bare))
     tail=$(($(column watched.calls 4) - $(column bare.calls 4)))

@@ -10,7 +10,7 @@ sources() {
     for extension in "$@"; do
         names+=(-o -name "*.$extension")
     done
-    find shim policy kernels tests scripts .ci -type f \( "${names[@]:1}" \) \
+    find shim policy tools kernels tests scripts .ci -type f \( "${names[@]:1}" \) \
         ! -path '*/corpus/*' ! -name '.*' | sort
 }
 
@@ -99,7 +99,7 @@ diagnose() {
 
 @test "clang finds nothing to warn about in the library" {
     command -v clang >/dev/null || skip "no clang"
-    find shim policy -name '*.c' ! -name '*_aarch64.c' ! -name '*_x86_64.c' |
+    find shim policy tools -name '*.c' ! -name '*_aarch64.c' ! -name '*_x86_64.c' |
         diagnose clang | no_findings "clang:"
 }
 
@@ -130,8 +130,10 @@ diagnose() {
 
 @test "Python scripts need the standard library alone" {
     command -v python3 >/dev/null || skip "no python3"
-    # Programs under tests/gpu/apps stand for users' own, with the frameworks that users have.
-    for script in $(find scripts tests -name '*.py' -not -path 'tests/gpu/apps/*'); do
+    # Programs under tests/gpu/apps stand for users' own, with the frameworks that users have; a
+    # browser is driven by Selenium.
+    for script in $(find scripts tests -name '*.py' -not -path 'tests/gpu/apps/*' \
+        -not -path tests/tools/browser.py); do
         python3 - "$script" <<'PYTHON'
 import ast, sys
 tree = ast.parse(open(sys.argv[1]).read(), sys.argv[1])
@@ -151,9 +153,11 @@ PYTHON
     command -v cppcheck >/dev/null || skip "no cppcheck"
     # ctuPointerArith takes a pointer just past an array, which C allows, for an overflow; the shift
     # of a negative number is an arithmetic one in gcc and clang; ctuuninitvar does not see a struct
-    # that is filled field by field.
+    # that is filled field by field; CastIntegerToAddressAtReturn takes the functions of signal.def,
+    # which return function pointers, for ones that return int.
     cppcheck --quiet --inline-suppr --error-exitcode=1 --enable=warning,portability \
         --std=c11 --max-configs=2 -D__GNUC__=12 -D__x86_64__=1 -D__linux__=1 -D_GNU_SOURCE=1 \
         --suppress=missingIncludeSystem --suppress=ctuPointerArith \
-        --suppress=shiftTooManyBitsSigned --suppress=ctuuninitvar -Ishim -I. shim policy
+        --suppress=shiftTooManyBitsSigned --suppress=ctuuninitvar \
+        --suppress=CastIntegerToAddressAtReturn -Ishim -I. shim policy tools
 }

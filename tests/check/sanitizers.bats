@@ -38,3 +38,32 @@ check_with() {
     need_sanitizer thread
     TSAN_OPTIONS=halt_on_error=1 check_with thread stress
 }
+
+# Builds for helgrind, which knows nothing of atomics but what tests/stress/helgrind.h tells it.
+make_for_helgrind() {
+    command -v valgrind >/dev/null || skip "no valgrind"
+    make -s B=build/helgrind CFLAGS="-O1 -g -include $PWD/tests/stress/helgrind.h" \
+        "${@/#/build/helgrind/}"
+}
+
+@test "stress tests show helgrind no data race" {
+    for source in tests/stress/*.c; do
+        make_for_helgrind "${source%.c}"
+        run -0 timeout 100 valgrind --tool=helgrind --fair-sched=yes --error-exitcode=9 \
+            "build/helgrind/${source%.c}"
+        [[ $output == *"ERROR SUMMARY: 0 errors from 0 contexts (suppressed: 0 from 0)"* ]]
+    done
+}
+
+# With its own malloc out of the way, valgrind sees the preloaded library's.
+@test "sixteen threads, all of the malloc family and forks show helgrind no data race" {
+    program=tests/preload/programs/host_stress
+    make_for_helgrind libzc.so "$program"
+    printf '[rule all]\napi = malloc, calloc, realloc, reallocarray, aligned_alloc, %s\n%s\n' \
+        'posix_memalign, memalign, valloc, pvalloc' 'place = pinned' >"$BATS_TEST_TMPDIR/all.conf"
+    export ZC_POLICY=$BATS_TEST_TMPDIR/all.conf ZC_LOG=off
+    run -0 env LD_PRELOAD="$PWD/build/helgrind/libzc.so" timeout 100 valgrind --tool=helgrind \
+        --fair-sched=yes --error-exitcode=9 --soname-synonyms=somalloc=nouserintercepts \
+        "build/helgrind/$program" 150
+    [[ $output == *"ERROR SUMMARY: 0 errors from 0 contexts"* ]]
+}

@@ -1,6 +1,6 @@
 # Builds what the tests on a real GPU need beside the library and the programs of kernels/: the
-# referee, and the program that writes down what a driver answers.  Included by the top Makefile,
-# which sets CC, CFLAGS, CUDA_HOME, WARNINGS and B.
+# referee, and the programs that write down what a driver answers and what hardware does.
+# Included by the top Makefile, which sets CC, CFLAGS, CUDA_HOME, NVCC, WARNINGS and B.
 
 GPU_TEST_FLAGS = -std=gnu11 -pthread $(CFLAGS) $(WARNINGS) -isystem $(CUDA_HOME)/include \
                  -isystem $(CUDA_HOME)/extras/CUPTI/include
@@ -21,6 +21,15 @@ $(B)/tests/gpu/driver_facts: tests/gpu/driver_facts.c tests/gpu/driver_facts.def
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(GPU_TEST_FLAGS) -o $@ $< $(DRIVER_STUB)
+
+# Without nvcc both are left out.  The shared one runs on the simulated GPU as well.
+ifneq ($(NVCC),)
+gpu-tests: $(B)/tests/gpu/view_facts-static $(B)/tests/gpu/view_facts-shared
+endif
+$(B)/tests/gpu/view_facts-%: tests/gpu/view_facts.cu tests/gpu/view_facts.cuh
+	$(call say,NVCC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(NVCC) $(NVCCFLAGS) -Xcompiler -Wall -cudart $* -o $@ $<
 
 # CUPTI itself is loaded at run time, so that the referee can use the copy that a program has.
 $(B)/tests/gpu/libcupti_referee.so: tests/gpu/cupti_referee.c

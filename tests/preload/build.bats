@@ -9,7 +9,7 @@ setup_file() {
     export OWN=$BATS_FILE_TMPDIR/build
     OWN_CC=$(command -v clang || command -v gcc)
     export OWN_CC
-    make -s B="$OWN" CC="$OWN_CC" CFLAGS=-O1 WERROR=1 "$OWN/libzc.so"
+    make -s B="$OWN" CC="$OWN_CC" CFLAGS=-O1 WERROR=1 "$OWN/libzc.so" "$OWN/zc-policy"
 }
 
 own_make() { make B="$OWN" CC="$OWN_CC" CFLAGS=-O1 WERROR=1 "$@"; }
@@ -27,7 +27,7 @@ own_make() { make B="$OWN" CC="$OWN_CC" CFLAGS=-O1 WERROR=1 "$@"; }
 
 @test "another flag compiles everything again" {
     run -0 own_make -n CFLAGS=-O0
-    objects=$(find "$OWN/shim" "$OWN/policy" -name '*.o' | wc -l)
+    objects=$(find "$OWN/shim" "$OWN/policy" "$OWN/tools" -name '*.o' | wc -l)
     [ "$(grep -c ' -c -o ' <<<"$output")" -eq "$objects" ]
 }
 
@@ -37,7 +37,34 @@ own_make() { make B="$OWN" CC="$OWN_CC" CFLAGS=-O1 WERROR=1 "$@"; }
     for file in policy/policy.conf policy/presets/*.conf; do
         cmp "$file" "$BATS_TEST_TMPDIR/root/opt/zc/share/libzc/${file#policy/}"
     done
+    for page in man1/zc.1 man5/policy.conf.5 man7/libzc.7; do
+        cmp "docs/man/${page#*/}" "$BATS_TEST_TMPDIR/root/opt/zc/share/man/$page"
+    done
     [ -z "$(find "$BATS_TEST_TMPDIR/root" -type f ! -path '*/opt/zc/*')" ]
+}
+
+@test "the installed command finds its parts, also where the installation was moved" {
+    command -v python3 >/dev/null || skip "no python3"
+    run -0 own_make install DESTDIR="$BATS_TEST_TMPDIR/root" PREFIX=/opt/zc
+    mv "$BATS_TEST_TMPDIR/root/opt/zc" "$BATS_TEST_TMPDIR/moved to: here"
+    run -0 "$BATS_TEST_TMPDIR/moved to: here/bin/zc" check policy/presets/watch-only.conf
+    [[ $output == *" 0 errors"* ]]
+    # LD_PRELOAD takes blanks and colons for separators.
+    run -0 "$BATS_TEST_TMPDIR/moved to: here/bin/zc" run -q -- \
+        sh -c 'grep -m 1 -o "moved to: here/lib/libzc.so" /proc/self/maps'
+    [[ $output == "moved to: here/lib/libzc.so" ]]
+}
+
+@test "folders that are set one by one are where things go and where they are found" {
+    command -v python3 >/dev/null || skip "no python3"
+    local root=$BATS_TEST_TMPDIR/own
+    run -0 own_make install BINDIR="$root/b" LIBDIR="$root/l/x86" LIBEXECDIR="$root/e" \
+        DATADIR="$root/d" MANDIR="$root/m" COMPLETIONDIR="$root/c"
+    run -0 "$root/b/zc" --version
+    [[ $output == "zc $(sed -n 's/^#define ZC_VERSION "\(.*\)"/\1/p' shim/base/version.h)" ]]
+    run -0 "$root/b/zc" run -q -- sh -c 'echo "$LD_PRELOAD"'
+    [[ $output == "$root/l/x86/libzc.so" ]]
+    run -0 "$root/b/zc" check policy/policy.conf
 }
 
 @test "uninstall removes what install put there and nothing else" {

@@ -303,3 +303,53 @@ place = $place, device" "$file"
         [[ $(moved_by_kind "$BATS_TEST_TMPDIR/referee.jsonl") == *"HtoD Pinned Device"* ]]
     done
 }
+
+# What scene staying says of its copies that were sent in parts.
+parts_of() {
+    scene staying "$1"
+    echo "$stderr" | grep -oE '(malloc|inside|realloc|calloc|aligned_alloc) [1-9][0-9]*' |
+        cut -d ' ' -f 1 | xargs
+}
+
+@test "a rule says who copies its blocks, wherever they lie" {
+    rule="[rule some]
+api = malloc, realloc
+size = 4M.."
+    [[ $(parts_of "$rule
+place = pageable
+pageable_copy = parallel") == "malloc inside realloc" ]]
+    [[ $(parts_of "$PARALLEL
+$rule
+place = pageable
+pageable_copy = driver") == "calloc aligned_alloc" ]]
+    [[ $(parts_of "$rule
+place = pageable") == "" ]]
+    # Over the limit they stay with libc, and the driver has to copy them: the ring has no memory.
+    [[ $(parts_of "[defaults]
+max_pinned = 4M
+$rule
+place = pinned, pageable
+pageable_copy = parallel") == "" ]]
+    # Where registering fails they stay in the heap.
+    SIM_FAIL=cuMemHostRegister_v2:2:1 scene staying "$rule
+place = pinned, pageable
+pageable_copy = parallel"
+    [[ $stderr == *"malloc "[1-9]* && $stderr != *"not built"* ]]
+}
+
+@test "a transfer that libzc sends in parts is as many copies as the driver makes of it" {
+    for s in others order; do
+        referee "$PARALLEL" "$PROGRAMS/host_copies" "$s"
+    done
+    referee "$PINNED" "$PROGRAMS/host_copies" many
+    [[ $(moved_by_kind "$BATS_TEST_TMPDIR/referee.jsonl") == *"HtoD Pinned Device"* ]]
+    ZC_LOG_LEVEL=events referee "$PARALLEL" "$PROGRAMS/host_copies" others
+    python3 - "$BATS_TEST_TMPDIR/referee.jsonl" <<'PY'
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+moved = [l for l in lines if l["type"] == "transfer" and l["outcome"] == "moved"]
+assert max(l["driver_copies"] for l in moved) > 1, moved
+flows = lines[-1]["moved_by_kind"]
+assert sum(l["driver_copies"] for l in moved) == sum(f["calls"] for f in flows), flows
+PY
+}

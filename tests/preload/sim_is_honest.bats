@@ -67,3 +67,16 @@ differences() {
 @test "without a policy libzc changes no answer" {
     diff "$bare" "$BATS_FILE_TMPDIR/watched"
 }
+
+# Runs view_facts on the simulated GPU, with the environment of the arguments.
+views_simulated() {
+    need_built "$ZC_BUILD/tests/gpu/view_facts-shared" "$SIM/kernels/view_facts.so"
+    sim_env view_facts
+    env "$@" timeout 60 "$ZC_BUILD/tests/gpu/view_facts-shared"
+}
+
+@test "without a policy libzc changes no view of pinned memory" {
+    views_simulated >"$BATS_TEST_TMPDIR/bare"
+    views_simulated ZC_POLICY=off ZC_LOG=off ZC_SUMMARY=0 LD_PRELOAD="$LIBZC" |
+        diff "$BATS_TEST_TMPDIR/bare" -
+}

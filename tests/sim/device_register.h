@@ -19,8 +19,8 @@ namespace sim {
 
 /*
  * Reads one argument.  A pointer that the program passes is a device address, so the kernel gets
- * the address of the same memory in this process; a parameter that is not pointer-to-const counts
- * as written, as in const-correct kernels.  Pointers inside structures are not translated.
+ * the address at which this process plays the GPU; a write where the GPU may only read faults
+ * there.  Pointers inside structures and in memory are not translated.
  */
 template <typename T> static T load_argument(const void *from, bool *mapped)
 {
@@ -30,8 +30,7 @@ template <typename T> static T load_argument(const void *from, bool *mapped)
     if constexpr (std::is_pointer_v<T>) {
         CUdeviceptr address = (CUdeviceptr)(uintptr_t)value;
         if (address != 0) {
-            value = (T)(std::is_const_v<std::remove_pointer_t<T>> ? sim_gpu_pointer(address)
-                                                                  : sim_gpu_pointer_write(address));
+            value = (T)sim_gpu_pointer(address);
             *mapped = *mapped && value != nullptr;
         }
     }

@@ -30,8 +30,9 @@ $(B)/sim/libcudart.so.13: $(RUNTIME_OBJ) tests/sim/runtime/exports.map
 
 # They ask the simulated driver for its tables, so it is their DT_NEEDED; a program has loaded it
 # by then.  -Bsymbolic keeps a program's host stub from standing in for the kernel of its name.
-$(B)/sim/kernels/%.so: tests/sim/kernels/%.cpp tests/sim/device_grid.cpp $(wildcard kernels/*.cuh) \
-                       $(wildcard tests/sim/device*.h) tests/sim/sim.h $(B)/sim/libcuda.so.1
+$(B)/sim/kernels/%.so: tests/sim/kernels/%.cpp tests/sim/device_grid.cpp \
+                       $(wildcard kernels/*.cuh tests/gpu/*.cuh tests/sim/device*.h) \
+                       tests/sim/sim.h $(B)/sim/libcuda.so.1
 	$(call say,CXX,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CXX) -Itests/sim -Ikernels -isystem $(CUDA_HOME)/include $(CXXFLAGS) -std=gnu++17 -fPIC \

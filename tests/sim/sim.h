@@ -5,6 +5,13 @@
  * needs cuInit. The environment gives the same controls to unmodified programs: SIM_DEVICES,
  * SIM_MEMORY_MIB, SIM_DELAY_US, SIM_ATTR, SIM_FAIL, SIM_WITHOUT, SIM_KERNELS, SIM_TRACE, SIM_COPIES
  * and SIM_LEAKS.
+ *
+ * Pinned host memory (registered, or from the driver) has two mappings, the CPU's and the GPU's, as
+ * on hardware: copies, sets and kernels that ask sim_gpu_pointer take the GPU's, host functions the
+ * CPU's. Not as on hardware: madvise(MADV_DONTNEED) by the CPU discards nothing while the memory is
+ * registered, a child that was made without fork's handlers (a bare clone) writes to its parent's
+ * pages, and a system call that writes to memory while another thread registers or unregisters it
+ * can fail with EFAULT.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -38,13 +45,20 @@ void sim_kernel_register(const char *name, sim_thunk fn, size_t nparams, const s
 void sim_global_register(const char *name, void *address, size_t bytes);
 
 /* The address at which the calling kernel may touch the memory behind a device pointer, or NULL
- * where the GPU that runs it has no mapping (a real GPU would fault). Outside kernels the device of
- * the current context asks, else device 0. */
+ * where the GPU that runs it has no mapping (a real GPU would fault). For pinned host memory it is
+ * not the pointer itself, and a write where the GPU may only read faults there. SIM_KERNEL asks it
+ * for every parameter that is a pointer; addresses inside structures and in memory stay what the
+ * program wrote: of device memory they fault, of pinned memory they are the CPU's view. Outside
+ * kernels the device of the current context asks, else device 0. */
 void *sim_gpu_pointer(CUdeviceptr va);
 
 /* The same for writing: NULL also for memory registered with CU_MEMHOSTREGISTER_READ_ONLY or mapped
  * read-only. */
 void *sim_gpu_pointer_write(CUdeviceptr va);
+
+/* As cuMemRangeGetAttribute, for programs that libzc hides what is managed from. */
+CUresult sim_range_attribute(void *data, size_t size, CUmem_range_attribute attribute,
+                             CUdeviceptr va, size_t count);
 
 /* Number of calls of an entry point by its exported name, such as "cuMemAlloc_v2"; 0 for an unknown
  * name. */

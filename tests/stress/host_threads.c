@@ -1,11 +1,12 @@
 /*
  * Stress: for ZC_STRESS_SECONDS (2) sixteen threads take, use, resize and free blocks of the host
- * heap while others trim its pool and contexts go.  Meant for ThreadSanitizer and helgrind as well,
- * which must have nothing to report.
+ * heap while others trim its pool, contexts go, and children are forked that use what they
+ * inherited.  Meant for ThreadSanitizer and helgrind as well, which must have nothing to report.
  */
 #include "../unit/host_test.h"
 
 #include <pthread.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #define THREADS 16
@@ -114,11 +115,40 @@ static void step(struct worker *w)
     }
 }
 
+/* The child has this thread and its blocks. */
+static void in_child(struct worker *w)
+{
+    unsigned before = w->faults;
+    for (unsigned i = 0; i < 4 * BLOCKS; i++) {
+        unsigned b = i % BLOCKS;
+        if (w->block[b]) {
+            look(w, b, w->size[b]);
+            zc_hostmem_put(w->block[b]);
+        }
+        w->size[b] = draw_size(w);
+        w->block[b] = host_get(w->size[b]);
+        if (w->block[b])
+            mark(w, b);
+    }
+    _exit(w->faults != before);
+}
+
+static void try_fork(struct worker *w)
+{
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0)
+        in_child(w);
+    w->faults += child > 0 && (waitpid(child, &status, 0) != child || status != 0);
+}
+
 static void *run(void *arg)
 {
     struct worker *w = arg;
     struct timespec now;
     do {
+        if (draw(w) % 4 == 0)
+            try_fork(w);
         for (int i = 0; i < 200; i++)
             step(w);
         clock_gettime(CLOCK_MONOTONIC, &now);

@@ -74,7 +74,7 @@ static void transfer(struct worker *w, struct zc_block *block)
 {
     struct zc_transfer t = {.asked = zc_flow((enum zc_dir)(draw(w) % 5), ZC_KIND_PINNED,
                                              ZC_KIND_DEVICE),
-                            .bytes = 1, .ticks = 1, .dst = block,
+                            .bytes = 1, .copies = 1, .ticks = 1, .dst = block,
                             .src = standing[draw(w) % LONG_LIVED]};
 
     zc_traffic_record(&t);

@@ -18,7 +18,7 @@ static void only_what_a_rule_names_is_placed(void **state)
 {
     (void)state;
     assert_null(host_get(100000));
-    assert_int_equal(zc_hostmem_threshold, 128 << 10);
+    assert_int_equal(zc_hostheap.threshold, 128 << 10);
     void *p = host_get(128 << 10);
     assert_non_null(p);
     assert_true(zc_hostheap_owns((uintptr_t)p));
@@ -100,6 +100,77 @@ static void realloc_keeps_what_fits(void **state)
     zc_hostmem_put(r);
 }
 
+static void *resized(void *p, size_t size)
+{
+    const struct zc_hostmem_ask ask = {.api = ZC_API_realloc, .size = size, .alignment = 1};
+    return zc_hostmem_resize(p, &ask);
+}
+
+static void all_are(const char *p, size_t n, char byte)
+{
+    for (size_t i = 0; i < n; i += 509)
+        if (p[i] != byte)
+            fail_msg("byte %zu is %d", i, p[i]);
+    assert_int_equal(p[n - 1], byte);
+}
+
+/* Under max_pinned = 64M the old and the new block could not be there side by side. */
+static void realloc_of_a_large_block_needs_no_second_one(void **state)
+{
+    (void)state;
+    char *p = memset(host_get(24 * MIB), 3, 24 * MIB);
+    char *q = resized(p, 50 * MIB);
+    assert_non_null(q);
+    all_are(q, 24 * MIB, 3);
+    memset(q, 4, 50 * MIB);
+    char *r = resized(q, 10 * MIB);
+    assert_ptr_equal(q, r);
+    all_are(r, 10 * MIB, 4);
+    char *rest = host_get(48 * MIB);
+    assert_non_null(rest);
+    zc_hostmem_put(rest);
+    zc_hostmem_put(r);
+}
+
+static void a_block_with_another_behind_it_moves_when_it_grows(void **state)
+{
+    (void)state;
+    char *p = memset(host_get(9 * MIB), 5, 9 * MIB), *behind[3];
+    for (int i = 0; i < 3; i++)
+        behind[i] = memset(host_get(9 * MIB), 6, 9 * MIB);
+    char *q = resized(p, 24 * MIB);
+    assert_non_null(q);
+    all_are(q, 9 * MIB, 5);
+    memset(q, 7, 24 * MIB);
+    for (int i = 0; i < 3; i++) {
+        all_are(behind[i], 9 * MIB, 6);
+        zc_hostmem_put(behind[i]);
+    }
+    if (q != p)
+        assert_int_equal(zc_hostheap_block((uintptr_t)p), 0);
+    all_are(q, 24 * MIB, 7);
+    zc_hostmem_put(q);
+    const struct zc_hostmem_ask zero = {
+        .api = ZC_API_calloc, .size = 60 * MIB, .alignment = 1, .zero = true};
+    char *z = zc_hostmem_get(&zero);
+    all_are(z, 60 * MIB, 0);
+    zc_hostmem_put(z);
+}
+
+static void realloc_past_the_limit_leaves_the_block(void **state)
+{
+    (void)state;
+    char *p = memset(host_get(40 * MIB), 8, 40 * MIB), *other = host_get(12 * MIB);
+    assert_null(resized(p, 60 * MIB));
+    all_are(p, 40 * MIB, 8);
+    assert_int_equal(zc_hostmem_size(p), 40 * MIB);
+    zc_hostmem_put(other);
+    char *q = resized(p, 60 * MIB);
+    assert_non_null(q);
+    all_are(q, 40 * MIB, 8);
+    zc_hostmem_put(q);
+}
+
 static void max_pinned_bounds_what_is_placed(void **state)
 {
     (void)state;
@@ -140,6 +211,9 @@ int main(void)
         cmocka_unit_test(the_size_is_what_was_asked_for),
         cmocka_unit_test(calloc_of_used_memory_is_zero),
         cmocka_unit_test(realloc_keeps_what_fits),
+        cmocka_unit_test(realloc_of_a_large_block_needs_no_second_one),
+        cmocka_unit_test(a_block_with_another_behind_it_moves_when_it_grows),
+        cmocka_unit_test(realloc_past_the_limit_leaves_the_block),
         cmocka_unit_test(max_pinned_bounds_what_is_placed),
         cmocka_unit_test(the_pool_keeps_a_quarter),
     };

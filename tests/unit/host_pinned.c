@@ -1,10 +1,13 @@
 /* Registering the host heap: when, what the limits stop, and what a refusal leaves. */
 #include "host_test.h"
 
+#include <sys/syscall.h>
+
 #define GIB ((size_t)1 << 30)
 
 static unsigned registered, unregistered; /* Calls that succeeded. */
 static CUresult answer;                   /* What registering returns. */
+static int node;                          /* That device 3 is next to. */
 static CUcontext current = (CUcontext)0x1000;
 
 static CUresult CUDAAPI get_current(CUcontext *context)
@@ -29,14 +32,32 @@ static CUresult CUDAAPI do_unregister(void *p)
     return CUDA_SUCCESS;
 }
 
+static CUresult CUDAAPI get_device(CUdevice *device)
+{
+    *device = 3;
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI get_attribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+    assert_int_equal(attribute, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID);
+    assert_int_equal(device, 3);
+    *value = node;
+    return CUDA_SUCCESS;
+}
+
 static int setup(void **state)
 {
     (void)state;
     host_policy("[defaults]\nmax_pinned = 700G\n"
-                "[rule all]\napi = malloc\nsize = 64K..\nplace = pinned\n");
+                "[rule near]\napi = malloc\nsize = 140M..142M\nplace = pinned\n"
+                "numa = local\n"
+                "[rule all]\napi = malloc, realloc\nsize = 64K..\nplace = pinned\n");
     zc_real.cuCtxGetCurrent = get_current;
     zc_real.cuMemHostRegister_v2 = do_register;
     zc_real.cuMemHostUnregister = do_unregister;
+    zc_real.cuCtxGetDevice = get_device;
+    zc_real.cuDeviceGetAttribute = get_attribute;
     return 0;
 }
 
@@ -156,6 +177,69 @@ static void what_the_program_registers_is_left_to_it(void **state)
     assert_true(zc_pinned_use(extent_of(r), 130 * MIB));
     zc_hostmem_put(q);
     zc_hostmem_put(r);
+}
+
+static void realloc_copies_what_is_registered(void **state)
+{
+    (void)state;
+    const struct zc_hostmem_ask more = {.api = ZC_API_realloc, .size = 50 * MIB, .alignment = 1};
+    char *p = host_get(20 * MIB);
+    memset(p, 9, 20 * MIB);
+    assert_true(zc_pinned_use(extent_of(p), 20 * MIB));
+    char *q = zc_hostmem_resize(p, &more);
+    assert_true(q && q != p && q[0] == 9 && q[20 * MIB - 1] == 9);
+    assert_true(zc_pinned_use(extent_of(q), 50 * MIB));
+    char *r = host_get(20 * MIB);
+    assert_ptr_equal(p, r);
+    assert_int_equal(registered, 2);
+    zc_hostmem_put(q);
+    zc_hostmem_put(r);
+}
+
+/* The kernel's policy for the page at `p`: its mode, and the lowest node of its mask (get_mempolicy
+ * (2), MPOL_F_ADDR).  Modes: 0 none, 2 bound. */
+static int policy_at(void *p, int *node_out)
+{
+    unsigned long mask = 0;
+    int mode = -1;
+    if (syscall(SYS_get_mempolicy, &mode, &mask, 65ul, p, 2ul) != 0)
+        skip();
+    *node_out = mask ? __builtin_ctzl(mask) : -1;
+    return mode;
+}
+
+static void near_memory_is_bound_once_its_device_is_known(void **state)
+{
+    (void)state;
+    int at;
+    char *p = host_get(140 * MIB);
+    memset(p, 5, 140 * MIB);
+    assert_int_equal(policy_at(p, &at), 0);
+    node = 0;
+    assert_true(zc_pinned_use(extent_of(p), 140 * MIB));
+    assert_int_equal(policy_at(p, &at), 2);
+    assert_int_equal(at, 0);
+    assert_true(p[0] == 5 && p[140 * MIB - 1] == 5);
+    char *q = host_get(141 * MIB);
+    assert_int_equal(policy_at(q, &at), 2);
+    zc_hostmem_put(p);
+    zc_hostmem_put(q);
+}
+
+static void near_memory_of_a_node_that_is_not_there_is_registered_all_the_same(void **state)
+{
+    (void)state;
+    char *p = host_get(142 * MIB);
+    node = 63;
+    assert_true(zc_pinned_use(extent_of(p), 142 * MIB));
+    char *p2 = host_get(142 * MIB);
+    assert_non_null(p2);
+    zc_hostmem_put(p2);
+    node = -1; /* As the driver answers where it knows none. */
+    zc_hostmem_put(p);
+    char *q = host_get(140 * MIB);
+    assert_true(zc_pinned_use(extent_of(q), 140 * MIB));
+    zc_hostmem_put(q);
 }
 
 static void nothing_of_512_gib_is_placed(void **state)
@@ -296,6 +380,10 @@ int main(void)
         cmocka_unit_test_setup(without_a_context_it_waits_for_one, fresh),
         cmocka_unit_test_setup(a_destroyed_context_takes_the_registration_along, fresh),
         cmocka_unit_test_setup(what_the_program_registers_is_left_to_it, fresh),
+        cmocka_unit_test_setup(realloc_copies_what_is_registered, fresh),
+        cmocka_unit_test_setup(near_memory_is_bound_once_its_device_is_known, fresh),
+        cmocka_unit_test_setup(
+            near_memory_of_a_node_that_is_not_there_is_registered_all_the_same, fresh),
         cmocka_unit_test_setup(nothing_of_512_gib_is_placed, fresh),
         cmocka_unit_test_setup(slots_of_a_slab_share_one_registration, fresh),
         cmocka_unit_test_setup(what_the_driver_was_asked_for_shares_no_extent_with_libc, fresh),

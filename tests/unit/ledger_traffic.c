@@ -17,7 +17,8 @@ static struct zc_transfer upload(struct zc_block *dst, uint64_t bytes)
 {
     return (struct zc_transfer){.asked = flow_up,
                                 .real = zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE),
-                                .outcome = ZC_MOVED, .bytes = bytes, .ticks = 5, .dst = dst};
+                                .outcome = ZC_MOVED, .bytes = bytes, .copies = 1, .ticks = 5,
+                                .dst = dst};
 }
 
 static void record(struct zc_block *dst, struct zc_block *src, enum zc_dir dir,
@@ -25,7 +26,8 @@ static void record(struct zc_block *dst, struct zc_block *src, enum zc_dir dir,
 {
     struct zc_transfer t = {.asked = zc_flow(dir, ZC_KIND_DEVICE, ZC_KIND_DEVICE),
                             .real = zc_flow(dir, ZC_KIND_DEVICE, ZC_KIND_DEVICE),
-                            .outcome = outcome, .bytes = bytes, .dst = dst, .src = src};
+                            .outcome = outcome, .bytes = bytes, .copies = 1, .dst = dst,
+                            .src = src};
 
     zc_traffic_record(&t);
 }
@@ -58,6 +60,7 @@ static void test_totals(void **state)
 
     (void)state;
     zc_traffic_record(&t);
+    t.copies = 7;
     zc_traffic_record(&t);
     t.outcome = ZC_ELIDED;
     zc_traffic_record(&t);
@@ -66,7 +69,7 @@ static void test_totals(void **state)
     assert_int_equal(totals.asked[t.asked][ZC_MOVED].bytes, 200);
     assert_int_equal(totals.asked[t.asked][ZC_ELIDED].bytes, 100);
     assert_int_equal(totals.asked[t.asked][ZC_CPU].calls, 0);
-    assert_int_equal(totals.moved[t.real].calls, 2);
+    assert_int_equal(totals.moved[t.real].calls, 1 + 7);
     assert_int_equal(totals.moved[t.asked].calls, 0);
     assert_int_equal(totals.ticks[t.asked], 15);
 }

@@ -1,6 +1,8 @@
 /* The log's lines: their fields, their form, and that a long one is cut and stays JSON. */
 #include "log_test.h"
 
+#include <limits.h>
+
 #include "ledger/block.h"
 #include "ledger/site.h"
 #include "log/lines.h"
@@ -45,7 +47,8 @@ static void meta_tells_the_run(void **state)
     assert_holds(text, wanted);
     assert_holds(text, "\"driver\":13000,\"gpu\":\"GPU 1\",\"devices\":2,"
                        "\"policy\":{\"file\":\"a \\\"b\\\".conf\",\"hash\":\"0000000000000abc\"},"
-                       "\"argv\":[\"");
+                       "\"exe_path\":\"/");
+    assert_holds(text, "/log_lines\",\"argv\":[\"");
 }
 
 static void unknown_facts_are_null(void **state)
@@ -126,17 +129,40 @@ static void a_transfer_tells_both_sides_as_asked_and_as_they_are(void **state)
     struct zc_transfer t = {
         .asked = zc_flow(ZC_DIR_HTOD, ZC_KIND_PAGEABLE, ZC_KIND_DEVICE),
         .real = zc_flow(ZC_DIR_HTOH, ZC_KIND_PAGEABLE, ZC_KIND_PINNED),
-        .outcome = ZC_CPU, .bytes = 77, .dst = &block,
+        .outcome = ZC_CPU, .bytes = 77, .copies = 1, .dst = &block,
     };
+    struct zc_log_call call = {.src = 0x7f00, .stream = ZC_STREAM_NONE};
 
     (void)state;
-    zc_log_transfer(&t, "cuMemcpyHtoD_v2");
+    call.function = "cuMemcpyHtoD_v2";
+    zc_log_transfer(&t, &call);
     assert_holds(log_text(1), "\"function\":\"cuMemcpyHtoD_v2\",\"dir\":\"HtoD\","
                               "\"src_kind\":\"Pageable\",\"dst_kind\":\"Device\","
                               "\"real_dir\":\"HtoH\",\"real_src_kind\":\"Pageable\","
                               "\"real_dst_kind\":\"Pinned\",\"bytes\":77,"
-                              "\"outcome\":\"cpu_copied\",\"blocked_ns\":0,\"src_block\":null,"
-                              "\"dst_block\":9}\n");
+                              "\"outcome\":\"cpu_copied\",\"driver_copies\":0,\"blocked_ns\":0,"
+                              "\"src_block\":null,\"dst_block\":9,\"src_address\":\"0x7f00\","
+                              "\"dst_address\":null,\"stream\":\"none\",\"thread\":");
+    t.outcome = ZC_MOVED;
+    t.copies = 32;
+    zc_log_transfer(&t, &call);
+    assert_holds(log_text(2), "\"bytes\":77,\"outcome\":\"moved\",\"driver_copies\":32,");
+}
+
+static void a_transfer_names_its_stream_as_policies_do_and_its_handle(void **state)
+{
+    struct zc_transfer t = {.bytes = 1};
+    struct zc_log_call call = {.function = "f", .stream = ZC_STREAM_PER_THREAD, .handle = 2};
+    char wanted[64];
+
+    (void)state;
+    zc_log_transfer(&t, &call);
+    snprintf(wanted, sizeof(wanted), "\"stream\":\"per-thread\",\"thread\":%d}\n", (int)gettid());
+    assert_holds(log_text(1), wanted);
+    call.stream = ZC_STREAM_CREATED;
+    call.handle = 0x5678;
+    zc_log_transfer(&t, &call);
+    assert_holds(log_text(2), "\"stream\":\"0x5678\",\"thread\":");
 }
 
 static void every_flow_has_its_own_names(void **state)
@@ -167,18 +193,41 @@ static void a_site_tells_its_frames(void **state)
     site->frame[0].offset = 0x1f2a;
     strcpy(site->frame[1].module, "libc.so.6");
     zc_log_site(0);
-    assert_holds(log_text(1), "\"site\":\"0000beef\",\"frames\":[\"vecadd+0x1f2a\","
+    assert_holds(log_text(3), "\"site\":\"0000beef\",\"frames\":[\"vecadd+0x1f2a\","
                               "\"libc.so.6+0x0\"]}\n");
+}
+
+static void the_files_of_frames_are_told_once(void **state)
+{
+    struct zc_site *site = &zc_counters()->site[0];
+    char self[PATH_MAX], wanted[PATH_MAX + 16];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+    (void)state;
+    assert_true(n > 0);
+    self[n] = 0;
+    site->nframes = 3;
+    snprintf(site->frame[0].module, ZC_SITE_MODULE, "%s", strrchr(self, '/') + 1);
+    strcpy(site->frame[1].module, "libc.so.6");
+    strcpy(site->frame[2].module, "not-loaded.so");
+    zc_log_site(0);
+    zc_log_site(0);
+    snprintf(wanted, sizeof(wanted), "\"path\":\"%s\"}\n", self);
+    assert_holds(log_text(5), wanted);
+    assert_holds(log_text(5), "\"module\":\"libc.so.6\",\"build_id\":\"");
+    assert_holds(log_text(5), "/libc.so.6\"}\n");
+    assert_holds(log_text(5), "\"module\":\"not-loaded.so\",\"build_id\":null,\"path\":null}\n");
 }
 
 static void levels_leave_lines_out(void **state)
 {
     struct zc_transfer t = {.bytes = 1};
+    struct zc_log_call call = {.function = "f"};
 
     (void)state;
     zc_log_reset();
     zc_log_open("b.jsonl", ZC_LOG_ALLOCS);
-    zc_log_transfer(&t, "f");
+    zc_log_transfer(&t, &call);
     assert_int_equal(json_lines(text_of("b.jsonl")), 0);
     zc_log_alloc(&block, NULL, -1, NULL);
     assert_int_equal(json_lines(text_of("b.jsonl")), 1);
@@ -186,7 +235,6 @@ static void levels_leave_lines_out(void **state)
     zc_log_open("c.jsonl", ZC_LOG_SUMMARY);
     zc_log_alloc(&block, NULL, -1, NULL);
     zc_log_free(&block);
-    zc_log_site(0);
     assert_int_equal(json_lines(text_of("c.jsonl")), 0);
 }
 
@@ -256,7 +304,9 @@ int main(void)
         LOG_TEST(a_free_carries_the_blocks_traffic_by_direction),
         LOG_TEST(a_transfer_tells_both_sides_as_asked_and_as_they_are),
         LOG_TEST(every_flow_has_its_own_names),
+        LOG_TEST(a_transfer_names_its_stream_as_policies_do_and_its_handle),
         LOG_TEST(a_site_tells_its_frames),
+        LOG_TEST(the_files_of_frames_are_told_once),
         LOG_TEST(levels_leave_lines_out),
         LOG_TEST(a_line_that_is_too_long_is_cut_and_says_so),
         LOG_TEST(nested_fields_that_do_not_fit_leave_valid_json),

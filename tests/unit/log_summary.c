@@ -14,7 +14,7 @@ static char table[65536];
 static void transfer(unsigned flow, enum zc_outcome outcome, uint64_t bytes, struct zc_block *dst)
 {
     struct zc_transfer t = {.asked = flow, .real = flow, .outcome = outcome, .bytes = bytes,
-                            .ticks = 1000, .dst = dst};
+                            .copies = 1, .ticks = 1000, .dst = dst};
 
     zc_traffic_record(&t);
 }
@@ -102,7 +102,7 @@ static void the_last_line_sums_copies_by_outcome(void **state)
 
 static void the_last_line_has_flows_and_what_was_moved_by_real_kinds(void **state)
 {
-    struct zc_transfer t = {.asked = zc_flow(H2D), .outcome = ZC_MOVED, .bytes = 5,
+    struct zc_transfer t = {.asked = zc_flow(H2D), .outcome = ZC_MOVED, .bytes = 5, .copies = 3,
                             .real = zc_flow(ZC_DIR_HTOH, ZC_KIND_PAGEABLE, ZC_KIND_PINNED)};
 
     (void)state;
@@ -112,7 +112,7 @@ static void the_last_line_has_flows_and_what_was_moved_by_real_kinds(void **stat
     assert_holds(last_line(), "\"flows\":[{\"dir\":\"HtoD\",\"src_kind\":\"Pageable\","
                               "\"dst_kind\":\"Device\",\"asked_calls\":1,\"asked_bytes\":5,");
     assert_holds(last_line(), "\"moved_by_kind\":[{\"dir\":\"HtoH\",\"src_kind\":\"Pageable\","
-                              "\"dst_kind\":\"Pinned\",\"calls\":1,\"bytes\":5}]");
+                              "\"dst_kind\":\"Pinned\",\"calls\":3,\"bytes\":5}]");
 }
 
 static void a_site_sums_freed_and_live_blocks(void **state)
@@ -147,10 +147,24 @@ static void live_blocks_have_their_lines_before_the_last(void **state)
     zc_log_open("a.jsonl", ZC_LOG_ALLOCS);
     some_traffic();
     summarize();
-    assert_int_equal(json_lines(text_of("a.jsonl")), 3);
+    assert_true(json_lines(text_of("a.jsonl")) >= 3);
     assert_holds(text_of("a.jsonl"), "{\"type\":\"free\"");
     assert_holds(text_of("a.jsonl"), "\"live\":true,\"traffic\":[{\"dir\":\"HtoD\","
                                      "\"asked_calls\":1,\"asked_bytes\":8388608,");
+}
+
+static void sites_that_no_line_told_come_before_the_last(void **state)
+{
+    const char *text;
+
+    (void)state;
+    zc_log_open("a.jsonl", ZC_LOG_SUMMARY);
+    some_traffic();
+    summarize();
+    text = text_of("a.jsonl");
+    assert_true(json_lines(text) >= 3);
+    assert_holds(text, "{\"type\":\"module\"");
+    assert_holds(strstr(text, "{\"type\":\"site\""), "{\"type\":\"summary\"");
 }
 
 static void the_table_shows_all_parts_on_eighty_columns(void **state)
@@ -230,6 +244,7 @@ int main(void)
         SUMMARY_TEST(a_site_sums_freed_and_live_blocks),
         SUMMARY_TEST(places_tell_what_lives_and_the_peak),
         SUMMARY_TEST(live_blocks_have_their_lines_before_the_last),
+        SUMMARY_TEST(sites_that_no_line_told_come_before_the_last),
         SUMMARY_TEST(the_table_shows_all_parts_on_eighty_columns),
         SUMMARY_TEST(the_table_without_a_log_names_none),
         SUMMARY_TEST(the_table_can_be_switched_off),

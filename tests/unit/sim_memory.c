@@ -102,7 +102,7 @@ static void registered_memory_keeps_its_rights_and_its_codes(void **state)
     assert_int_equal((uintptr_t)host + 5, mapped);
     ok(cuMemHostGetFlags(&flags, host));
     assert_int_equal(CU_MEMHOSTALLOC_DEVICEMAP, flags);
-    assert_ptr_equal(host, sim_gpu_pointer(mapped - 5));
+    assert_int_equal(7, *(char *)sim_gpu_pointer(mapped - 5));
     assert_null(sim_gpu_pointer_write(mapped));
     ok(cuMemAlloc_v2(&d, 8192));
     ok(cuMemcpyHtoD_v2(d, host, 8192));

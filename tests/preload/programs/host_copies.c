@@ -1,6 +1,7 @@
 /* A program that copies from and to malloc'd memory through the driver API, one scene a run:
  * host_copies SCENE.  It prints what it finds; the tests compare that with and without libzc. */
 #include <errno.h>
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -397,6 +398,35 @@ static int scene_order(void)
     return 0;
 }
 
+static void copy_in_parts(const char *what, unsigned char *p, size_t n)
+{
+    unsigned before = cu.sim_calls ? (unsigned)cu.sim_calls("cuMemcpyHtoDAsync_v2") : 0;
+    CHECK(cuMemcpyHtoD_v2, device, p, n);
+    fprintf(stderr, "%s %u ", what,
+            cu.sim_calls ? (unsigned)cu.sim_calls("cuMemcpyHtoDAsync_v2") - before : 0);
+    printf("%s %d\n", what, device_holds(n, p[0]));
+}
+
+/* Blocks that stay with libc, by several requests, at addresses that come again. */
+static int scene_staying(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 128 << 10);
+    unsigned char *p = filled(malloc(5 * MIB), 5 * MIB, 1);
+    start();
+    copy_in_parts("malloc", p, 5 * MIB);
+    copy_in_parts("inside", p + MIB, 4 * MIB);
+    p = realloc(p, 7 * MIB);
+    copy_in_parts("realloc", filled(p, 7 * MIB, 2), 7 * MIB);
+    free(p);
+    p = filled(calloc(7, MIB), 7 * MIB, 3);
+    copy_in_parts("calloc", p, 7 * MIB);
+    free(p);
+    p = filled(aligned_alloc(4096, 2 * MIB), 2 * MIB, 4);
+    copy_in_parts("aligned_alloc", p, 2 * MIB);
+    free(p);
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*run)(void);
@@ -417,6 +447,7 @@ static const struct {
     {"others", scene_others},
     {"unreachable", scene_unreachable},
     {"order", scene_order},
+    {"staying", scene_staying},
 };
 
 int main(int argc, char **argv)

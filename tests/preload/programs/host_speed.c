@@ -3,6 +3,7 @@
 #include <cuda.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,43 +179,115 @@ static void once(void)
     printf("once %.2f\n", now() - t);
 }
 
+/* ms of a block that grows by doubling from 16 MiB on, each part filled when it is there. */
+static void grow(void)
+{
+    double t = now();
+    size_t n = 16 * MIB;
+    char *p = memset(malloc(n), 1, n);
+    for (; n < bytes; n *= 2) {
+        p = realloc(p, 2 * n);
+        memset(p + n, 1, n);
+    }
+    printf("grow %.2f\n", now() - t + (p[n / 2] == 1 ? 0 : 1e9));
+    free(p);
+}
+
+#define THREADS 16
+#define ROUNDS 9
+#define LIVE 512 /* Blocks of a thread. */
+
+/* A thread of the crowd, on a processor of its own where there are enough. */
+struct churn {
+    pthread_t thread;
+    int number;
+    double ns; /* Of a round, the median of all. */
+};
+
+static pthread_barrier_t together;
+
+static void keep_to_one_processor(int number)
+{
+    cpu_set_t all, one;
+    if (sched_getaffinity(0, sizeof(all), &all) != 0)
+        return;
+    number %= CPU_COUNT(&all);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &all) && number-- == 0) {
+            CPU_ZERO(&one);
+            CPU_SET(cpu, &one);
+            pthread_setaffinity_np(pthread_self(), sizeof(one), &one);
+            return;
+        }
+}
+
 /* Blocks of 16 B to 4 KiB come and go in no order, and are written to: what programs do. */
+static double churn_round(char **live, size_t n, uint64_t *random)
+{
+    double t = now();
+    for (size_t i = 0; i < n; i++) {
+        *random ^= *random << 13;
+        *random ^= *random >> 7;
+        *random ^= *random << 17;
+        size_t size = 16 + (*random >> 20) % 4080;
+        free(live[*random % LIVE]);
+        live[*random % LIVE] = memset(malloc(size), 1, size);
+    }
+    return (now() - t) * 1e6 / (double)n;
+}
+
 static void *churn(void *arg)
 {
-    enum { LIVE = 512 };
+    struct churn *c = arg;
     char *live[LIVE] = {NULL};
-    size_t n = *(const size_t *)arg;
-    uint64_t random = (uintptr_t)live | 1;
-    for (size_t i = 0; i < n; i++) {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        size_t size = 16 + (random >> 20) % 4080;
-        free(live[random % LIVE]);
-        live[random % LIVE] = memset(malloc(size), 1, size);
+    double ns[ROUNDS];
+    uint64_t random = 0x9e3779b97f4a7c15u * (uint64_t)(c->number + 1);
+    keep_to_one_processor(c->number);
+    churn_round(live, 20000, &random);
+    for (int i = 0; i < ROUNDS; i++) {
+        pthread_barrier_wait(&together);
+        ns[i] = churn_round(live, 60000, &random);
     }
+    qsort(ns, ROUNDS, sizeof(*ns), by_value);
+    c->ns = ns[ROUNDS / 2];
     for (size_t i = 0; i < LIVE; i++)
         free(live[i]);
     return NULL;
 }
 
-/* ns of malloc and free of 64 B, and of what sixteen threads do with blocks of several sizes. */
+/* ns of malloc and free of 64 B. */
 static void small(void)
 {
-    size_t n = 30000000, share = 500000;
-    pthread_t threads[16];
-    double t = now();
-    for (size_t i = 0; i < n; i++) {
-        void *volatile p = malloc(64);
-        free(p);
+    enum { PAIRS = 2000000 };
+    double ns[ROUNDS];
+    keep_to_one_processor(0);
+    for (int round = 0; round < ROUNDS; round++) {
+        double t = now();
+        for (size_t i = 0; i < PAIRS; i++) {
+            void *volatile p = malloc(64);
+            free(p);
+        }
+        ns[round] = (now() - t) * 1e6 / PAIRS;
     }
-    printf("pair %.3f\n", (now() - t) * 1e6 / (double)n);
-    t = now();
-    for (int i = 0; i < 16; i++)
-        pthread_create(&threads[i], NULL, churn, &share);
-    for (int i = 0; i < 16; i++)
-        pthread_join(threads[i], NULL);
-    printf("sixteen %.3f\n", (now() - t) * 1e6 / (double)share);
+    qsort(ns, ROUNDS, sizeof(*ns), by_value);
+    printf("pair %.3f\n", ns[ROUNDS / 2]);
+}
+
+/* Millions of rounds a second of sixteen threads together. */
+static void sixteen(void)
+{
+    static struct churn crowd[THREADS];
+    double sum = 0;
+    pthread_barrier_init(&together, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++) {
+        crowd[i].number = i;
+        pthread_create(&crowd[i].thread, NULL, churn, &crowd[i]);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(crowd[i].thread, NULL);
+        sum += 1e3 / crowd[i].ns;
+    }
+    printf("sixteen %.4f\n", sum);
 }
 
 static const struct {
@@ -222,6 +295,7 @@ static const struct {
     void (*run)(void);
 } all[] = {{"copy", copy},         {"pageable", pageable}, {"fill", fill},
            {"allocate", allocate}, {"once", once},         {"small", small},
+           {"sixteen", sixteen},   {"grow", grow},
            {"request", request}};
 
 int main(int argc, char **argv)

@@ -1,7 +1,9 @@
 /* Faults of kernels and of copies: SIGSEGV and SIGBUS inside guarded code become
- * CUDA_ERROR_ILLEGAL_ADDRESS. Faults anywhere else go to the handler that the program has. */
+ * CUDA_ERROR_ILLEGAL_ADDRESS, and writes to pages that are being registered wait. Faults anywhere
+ * else go to the handler that the program has. */
 #define _GNU_SOURCE
 #include "stream.h"
+#include "view.h"
 #include <setjmp.h>
 #include <signal.h>
 
@@ -28,6 +30,8 @@ static void pass_on(const struct sigaction *to, int signal, siginfo_t *info, voi
 
 static void fault(int signal, siginfo_t *info, void *context)
 {
+    if (signal == SIGSEGV && sim_swap_fault(info))
+        return;
     if (guard)
         siglongjmp(*guard, 1);
     /* A later handler may pass the fault on to us, whom it found below itself. */
@@ -60,15 +64,20 @@ void sim_guard_start(void)
     latest = first;
 }
 
+void sim_guard_ensure(void)
+{
+    pthread_mutex_lock(&handlers_lock);
+    if (!handler_in_place()) /* the program put its own over ours */
+        install(&latest);
+    pthread_mutex_unlock(&handlers_lock);
+}
+
 CUresult sim_guarded(CUresult (*fn)(void *), void *data)
 {
     sigjmp_buf here;
     sigjmp_buf *volatile outer = guard;
     CUresult r;
-    pthread_mutex_lock(&handlers_lock);
-    if (!handler_in_place()) /* the program put its own over ours */
-        install(&latest);
-    pthread_mutex_unlock(&handlers_lock);
+    sim_guard_ensure();
     if (sigsetjmp(here, 0) == 0) {
         guard = &here;
         r = fn(data);

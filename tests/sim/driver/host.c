@@ -1,9 +1,7 @@
 /* Pinned host memory: allocated by the driver, or registered by the program. CPU and GPU use one
- * address, as with CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM. */
-#define _GNU_SOURCE
+ * address, as with CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, and find the same
+ * pages there, each by a mapping of its own (view.h). */
 #include "memory.h"
-#include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define ALLOC_FLAGS                                                                                \
@@ -28,12 +26,14 @@ static CUresult host_alloc(void **out, size_t size, unsigned flags)
         return CUDA_ERROR_OUT_OF_MEMORY;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t bytes = (size + page - 1) / page * page;
-    char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
+    struct sim_view view;
+    void *p = sim_view_alloc(&view, bytes);
+    if (!p)
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct sim_block *b =
         sim_block_add((CUdeviceptr)(uintptr_t)p, size, SIM_HOST, ctx->device, ctx);
-    b->storage = p;
+    b->view = view;
+    b->storage = view.alias;
     b->footprint = bytes;
     b->flags = flags;
     *out = p;
@@ -89,10 +89,14 @@ SIM_API(cuMemHostRegister_v2, (void *p, size_t size, unsigned int flags), (p, si
                                          : CUDA_ERROR_INVALID_VALUE;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uintptr_t first = (uintptr_t)p & ~(page - 1);
-    if (msync((void *)first, (uintptr_t)p + size - first, MS_ASYNC) != 0)
-        return CUDA_ERROR_INVALID_VALUE; /* a part of the range is not mapped */
+    size_t bytes = ((uintptr_t)p + size + page - 1) / page * page - first;
+    struct sim_view view;
+    r = sim_view_open(&view, (char *)first, bytes, flags & CU_MEMHOSTREGISTER_READ_ONLY);
+    if (r != CUDA_SUCCESS)
+        return r;
     b = sim_block_add(va, size, SIM_REGISTERED, ctx->device, ctx);
-    b->storage = p;
+    b->view = view;
+    b->storage = view.alias + (va - first);
     b->flags = flags;
     return CUDA_SUCCESS;
 }

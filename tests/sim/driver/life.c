@@ -1,5 +1,6 @@
 /* cuInit, the driver's version, fork and the end of the process. */
 #include "life.h"
+#include "view.h"
 
 /* States of the driver. A forked child of an initialised process can't use CUDA at all (CUDA
  * Programming Guide). */
@@ -37,8 +38,21 @@ CUresult sim_life_check(enum sim_when when)
     return CUDA_SUCCESS;
 }
 
+static void fork_prepare(void)
+{
+    sim_relock();
+    sim_view_fork_prepare();
+}
+
+static void fork_parent(void)
+{
+    sim_view_fork_parent();
+    sim_unlock();
+}
+
 static void fork_child(void)
 {
+    sim_view_fork_child();
     /* The parent's workers and condition variables do not exist here; only the lock is put right.
      */
     pthread_mutex_init(&sim_lock, NULL);
@@ -56,7 +70,7 @@ SIM_API_ALWAYS(cuInit, (unsigned int flags), (flags))
     CUresult r = sim_devices_start();
     if (r != CUDA_SUCCESS)
         return r;
-    pthread_atfork(sim_relock, sim_unlock, fork_child);
+    pthread_atfork(fork_prepare, fork_parent, fork_child);
     life = LIFE_RUNNING;
     sim_unlock(); /* constructors of kernel libraries may call anything */
     sim_kernels_open();

@@ -4,6 +4,7 @@
 #define SIM_MEMORY_H
 
 #include "driver.h"
+#include "view.h"
 
 /* What a block is. */
 enum sim_kind {
@@ -38,9 +39,10 @@ struct sim_block {
     unsigned flags;          /* flags of the request */
     unsigned long long id;   /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
     int sync_memops;         /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
-    char *storage;    /* where the bytes are; NULL for SIM_VMM, whose bytes are at the alias of its
-                         address */
+    char *storage;    /* where the GPU, played by the CPU, finds the bytes; NULL for SIM_VMM, whose
+                         bytes are at the alias of its address */
     size_t footprint; /* bytes that it takes of the device, or of the host; 0 for parts of chunks */
+    struct sim_view view;      /* pinned host memory: the GPU's mapping of its pages */
     struct sim_chunk *chunk;   /* small device blocks: where they lie */
     struct sim_pool *pool;     /* pooled blocks: where they came from */
     bool freeing;              /* pooled blocks: freed by a call, not yet by the stream */

@@ -6,6 +6,17 @@
 #include "vmm.h"
 #include <sys/mman.h>
 
+/* The CPU's side of memory from the driver goes, whatever the program put there; that of registered
+ * memory stays the program's. */
+static void unpin(struct sim_block *b)
+{
+    struct sim_view view = b->view;
+    if (b->kind == SIM_HOST)
+        munmap((void *)(uintptr_t)b->va, b->footprint);
+    sim_block_remove(b);
+    sim_view_close(&view);
+}
+
 void sim_block_free(struct sim_block *b)
 {
     switch (b->kind) {
@@ -20,9 +31,9 @@ void sim_block_free(struct sim_block *b)
         munmap(b->storage, b->footprint);
         break;
     case SIM_HOST:
-        munmap(b->storage, b->footprint);
-        break;
     case SIM_REGISTERED:
+        unpin(b);
+        return;
     case SIM_VMM:
     case SIM_GLOBAL:
         break;

@@ -165,4 +165,7 @@ CUresult sim_guarded(CUresult (*fn)(void *), void *data);
 /* Puts the fault handler in place; called by cuInit. */
 void sim_guard_start(void);
 
+/* Puts it over a handler that the program installed since. */
+void sim_guard_ensure(void);
+
 #endif

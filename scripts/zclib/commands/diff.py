@@ -1,0 +1,50 @@
+"""zc diff: compares the logs of two runs, before and after."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from .. import logs, screen
+from ..report import compare, data, page, show_diff
+from ..report.symbols import Symbols
+from ..report.totals import Totals
+from . import report
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("a", metavar="A", help="the run before: a log, or a folder of logs of all "
+                        "its processes")
+    parser.add_argument("b", metavar="B", help="the run after, likewise")
+    parser.add_argument("--top", metavar="N", type=report.positive, default=10,
+                        help="show the N sites and processes that changed most (10)")
+    parser.add_argument("--sort", choices=data.SORTS, default="moved",
+                        help="what has changed most in the first ones (moved)")
+    parser.add_argument("--html", metavar="FILE", help="write the comparison as a page, with "
+                        "charts, that opens without a network")
+    parser.add_argument("--json", action="store_true",
+                        help="print the comparison as one JSON object")
+
+
+def _read(argument: str) -> Totals:
+    totals = Totals(0)
+    report.read(logs.discover([argument]), totals)
+    return totals
+
+
+def run(args: argparse.Namespace) -> int:
+    a, b = _read(args.a), _read(args.b)
+    key = data.SORTS[args.sort].key
+    symbols = (Symbols(a.modules), Symbols(b.modules))
+    if args.html:
+        report.write_page(compare.build(a, b, symbols, page.ROWS, key),
+                          f"zc diff: {args.a} and {args.b}", args.html)
+    comparison = compare.build(a, b, symbols, args.top, key)
+    if args.json:
+        json.dump(comparison, sys.stdout, indent=1)
+        print()
+    else:
+        for line in show_diff.lines(comparison, screen.width(sys.stdout)):
+            print(line)
+    return 0

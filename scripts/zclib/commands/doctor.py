@@ -1,0 +1,207 @@
+"""zc doctor: what this machine can do, place by place, and what to change where it can't."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from typing import Any, Iterator
+
+from .. import install, names, policies, screen, table, units
+from ..doctor import host, places
+
+EPILOG = """\
+The driver is asked in a process of its own, so that one that crashes or hangs is told as such.
+--measure copies up to 256 MiB over the link of device 0 for some seconds.
+
+exit status: 0 where a place beyond 'pageable' is possible, 1 where none is
+"""
+
+PROBE_SECONDS = 60
+MEASURE_SECONDS = 120
+SIMULATED = "Simulated GPU"
+NO_GPU = ("no GPU can be used: install NVIDIA's driver, or give the container its GPUs "
+          "(docker run --gpus all)")
+
+# CU_COMPUTEMODE_*.
+COMPUTE_MODES = {0: "", 2: ", compute mode PROHIBITED", 3: ", one process at a time"}
+
+RATES = (
+    ("rate.to_device_pinned", "Copy to the device, pinned"),
+    ("rate.from_device_pinned", "Copy from the device, pinned"),
+    ("rate.to_device_pageable", "Copy to the device, pageable"),
+    ("rate.from_device_pageable", "Copy from the device, pageable"),
+    ("rate.kernel_mapped", "Kernel reads host memory"),
+    ("rate.kernel_device", "Kernel reads device memory"),
+    ("rate.cpu", "Copy within host memory, one thread"),
+)
+COSTS = (
+    ("cost.host_alloc", "cudaHostAlloc and its free"),
+    ("cost.register", "The same by huge pages, one thread"),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--measure", action="store_true",
+                        help="measure the speed of the link and the memories, too")
+    parser.add_argument("--json", action="store_true", help="print the facts as one JSON object")
+    parser.epilog = EPILOG
+
+
+def run(args: argparse.Namespace) -> int:
+    facts = _child("probe", PROBE_SECONDS)
+    if args.measure and facts.get("driver.devices"):
+        facts.update(_child("measure", MEASURE_SECONDS))
+    this = host.look()
+    machine = places.Machine(_device_facts(facts, 0), this, _is_built)
+    if not facts.get("driver.devices"):
+        machine.gpu["context"] = NO_GPU
+    verdicts = places.judge(machine)
+    if args.json:
+        print(json.dumps({**facts, "host": vars(this), "places": {
+            name: verdict._asdict() for name, verdict in verdicts.items()}}, indent=1))
+    else:
+        print("\n".join(_lines(facts, this, verdicts, args.measure)))
+    return 0 if any(verdict.possible for name, verdict in verdicts.items()
+                    if name != "pageable") else 1
+
+
+def _child(module: str, seconds: int) -> dict[str, Any]:
+    """The facts that a module of zclib.doctor prints; what it printed before a crash counts."""
+    code = (f"import sys; sys.path.insert(0, {install.ABOVE!r}); "
+            f"from zclib.doctor import {module}; {module}.main()")
+    env = {**os.environ, "ZC_LOG": "off", "ZC_SUMMARY": "0", "ZC_POLICY": "off"}
+    try:
+        done = subprocess.run([sys.executable, "-c", code], env=env, timeout=seconds, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        out, errors, status = done.stdout, done.stderr, done.returncode
+    except subprocess.TimeoutExpired as error:
+        out, errors, status = error.stdout or b"", b"", None
+    facts = {}
+    for line in out.decode("utf-8", "replace").splitlines():
+        try:
+            fact = json.loads(line)
+            facts[fact["name"]] = fact["value"]
+        except (ValueError, KeyError, TypeError):
+            continue  # The driver's own output, or a line that a crash has cut.
+    if not facts.pop("done", False) and "driver.error" not in facts:
+        key = "driver.error" if module == "probe" else "measure.error"
+        last = errors.decode("utf-8", "replace").strip().splitlines()[-1:]
+        facts[key] = f"the driver did not answer in {seconds} s" if status is None else \
+            ": ".join([f"the process that asked the driver ended with status {status}", *last])
+    return facts
+
+
+def _device_facts(facts: dict[str, Any], device: int) -> dict[str, Any]:
+    prefix = f"gpu{device}."
+    return {name[len(prefix):]: value for name, value in facts.items() if name.startswith(prefix)}
+
+
+def _is_built(place: str) -> bool:
+    """Whether the library carries a place out, by what its own check says of a rule with it."""
+    api = "malloc" if place in ("pinned", "pageable") else "cudaMalloc"
+    with tempfile.NamedTemporaryFile("w", prefix="zc-", suffix=".conf") as file:
+        file.write(f"[rule r]\napi = {api}\nplace = {place}\n")
+        file.flush()
+        return f"place '{place}' is not built" not in policies.faults(file.name)
+
+
+def _lines(facts: dict[str, Any], this: host.Host, verdicts: dict[str, places.Verdict],
+           measured: bool) -> Iterator[str]:
+    width = screen.width()
+    rows = [*_driver_rows(facts)]
+    for device in range(facts.get("driver.devices", 0)):
+        rows += _gpu_rows(device, _device_facts(facts, device))
+    rows += host.rows(this)
+    rows.append(("libzc", _library()))
+    head = max(len(name) for name, _ in rows) + 2
+    for name, text in rows:
+        yield from names.wrap(f"{name:<{head}}", names.shown(text), width)
+    yield ""
+    yield screen.styled("Place     Possible  What to mind, or to change", "bold")
+    for name, verdict in verdicts.items():
+        start = f"{name:<10}{'yes' if verdict.possible else 'no':<10}"
+        for line in names.wrap(start, names.shown(verdict.why), width):
+            yield screen.styled(line, "green" if verdict.possible else "red")
+    if measured:
+        yield ""
+        yield from _measures(facts, width)
+
+
+def _version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _driver_rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    if "driver.version" in facts:
+        nvml = f", NVIDIA {facts['nvml.version']}" if "nvml.version" in facts else ""
+        yield "Driver", (f"CUDA {_version(facts['driver.version'])}{nvml} "
+                         f"({facts.get('driver.path')})")
+    if "driver.error" in facts:
+        yield "Driver", f"not usable: {facts['driver.error']}"
+    if "runtime.version" in facts:
+        yield "Runtime", f"CUDA {_version(facts['runtime.version'])} ({facts['runtime.path']})"
+    else:
+        yield "Runtime", "no shared libcudart is found; programs may hold their own"
+    if facts.get("driver.devices") == 0:
+        yield "GPU", "none"
+
+
+def _gpu_rows(device: int, gpu: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    simulated = SIMULATED in str(gpu.get("name"))
+    mode = COMPUTE_MODES.get(gpu.get("compute_mode"), "")
+    yield f"GPU {device}", (f"{gpu.get('name')}, compute {gpu.get('major')}.{gpu.get('minor')}, "
+                            f"{units.size(gpu.get('total') or 0)}, "
+                            f"{units.size(gpu.get('free') or 0)} free{mode}"
+                            + ("; simulated: bytes are exact, times mean nothing" if simulated
+                               else ""))
+    if "link_generation" in gpu and "link_width" in gpu:
+        yield "  link", f"PCIe generation {gpu['link_generation']}, {gpu['link_width']} lanes"
+    counters = gpu.get("link_counters")
+    yield "  link counters", "readable (NVML)" if counters is True else \
+        f"not readable: {counters or 'no NVML'}"
+    yield "  managed memory", _yes(gpu.get("concurrent_managed_access"), "concurrent access",
+                                   "no concurrent access")
+    yield "  host memory", ", ".join([
+        _yes(gpu.get("registers") is True, "can be registered", "can't be registered"),
+        _yes(gpu.get("registers_read_only") is True, "read-only as well", "not read-only"),
+        _yes(gpu.get("host_vmm") or gpu.get("host_numa_vmm"), "in mappings of the driver (VMM)",
+             "no mappings of the driver"),
+        _yes(gpu.get("pageable_memory_access"), "pageable reached by kernels",
+             "pageable not reached by kernels"),
+        _yes(gpu.get("host_native_atomic"), "atomics over the link", "no atomics over the link")])
+
+
+def _yes(value: Any, yes: str, no: str) -> str:
+    return yes if value else no
+
+
+def _library() -> str:
+    try:
+        return f"{install.version()} ({install.library()})"
+    except install.MissingPart as error:
+        return str(error)
+
+
+def _measures(facts: dict[str, Any], width: int | None) -> Iterator[str]:
+    if "measure.error" in facts:
+        yield names.shown(f"Not measured: {facts['measure.error']}")
+    rows = []
+    for key, text in RATES:
+        value = facts.get(key)
+        if isinstance(value, list):
+            rows.append((text, units.rate(*value)))
+        elif value is not None:
+            rows.append((text, f"not measured: {value}"))
+    for key, text in COSTS:
+        value = facts.get(key)
+        if isinstance(value, list):
+            rows.append((text, f"{value[1] * (1 << 30) / value[0] / 1e6:.0f} ms/GiB"))
+        elif value is not None:
+            rows.append((text, f"not measured: {value}"))
+    if rows:
+        yield from table.render([table.text("Measured on GPU 0", least=0),
+                                 table.text("Result", least=12)], rows, width)

@@ -1,0 +1,214 @@
+"""zc explain: which rule takes a request and why; or what became of every site of a log."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass, field
+from typing import Callable, Iterable, Iterator
+
+from .. import counters, logs, policies, screen, table, units
+
+EPILOG = """\
+  zc explain POLICY --size 64M [--api cudaMalloc] [...]   one request against every rule
+  zc explain LOG...                                       every site of logs: its rule and place
+  zc explain POLICY LOG...                                every site, and the rule that it would get
+
+Logs need the level `allocs` or `events` (ZC_LOG_LEVEL, or zc run).
+
+exit status: 0; 1 where nothing could be read
+"""
+
+# Options that describe a request, by their names in policies.Request.
+FACTS = {
+    "api": ("NAME", "the call that asks, by its name in runtime, driver or libc (cudaMalloc)"),
+    "size": ("SIZE", "bytes asked for: 4096, 64K, 2M, 1G"),
+    "module": ("NAME", "file name of the object whose code asks"),
+    "site": ("ID", "call path, as the log prints it"),
+    "exe": ("NAME", "file name of the program"),
+    "thread": ("NAME", "name of the calling thread"),
+    "device": ("N", "CUDA ordinal of the current device"),
+    "stream": ("KIND", "none, default, legacy, per-thread, created"),
+    "nth": ("N", "which of the requests that fit the other keys (1)"),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", nargs="+", help="a policy, logs, or both")
+    for name, (metavar, line) in FACTS.items():
+        parser.add_argument(f"--{name}", metavar=metavar, help=line)
+    parser.epilog = EPILOG
+
+
+def run(args: argparse.Namespace) -> int:
+    facts = {name: getattr(args, name) for name in FACTS if getattr(args, name) is not None}
+    is_log = [_is_log(path) for path in args.file]
+    policy = None if is_log[0] else args.file[0]
+    paths = args.file[0 if policy is None else 1:]
+    if not all(is_log[1:]):
+        screen.message("the first file may be a policy, all others must be logs")
+        return 2
+    if policy is not None and not paths:
+        if "size" not in facts:
+            screen.message("which request? Give a --size and what else is known of it, or a log")
+            return 2
+        return _explain_request(policy, facts)
+    if facts:
+        screen.message(f"--{next(iter(facts))} describes one request; a log has its own")
+        return 2
+    return _explain_logs(policy, paths)
+
+
+def _is_log(path: str) -> bool:
+    """A log begins with a brace, a counters file with its magic; a folder holds logs."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(len(counters.MAGIC))
+    except IsADirectoryError:
+        return True
+    return head.startswith(b"{") or head == counters.MAGIC or (
+        not head and logs.is_log_name(path))
+
+
+def _explain_request(policy: str, facts: dict[str, str]) -> int:
+    request = policies.Request(**{"api": "cudaMalloc", "device": "0", "nth": "1", **facts})
+    if not request.stream and request.api.endswith("Async"):
+        request.stream = "default"
+    try:
+        with policies.Judge(policy) as judge:
+            taker, verdicts = judge.ask(request)
+    except policies.Failed as failed:
+        return failed.status
+    columns = [table.text("Rule"), table.Column("Line"), table.text("Verdict", least=0),
+               table.text("Because", least=20)]
+    if verdicts:
+        lines = table.render(columns, [(v.rule, v.line, v.outcome, _because(v)) for v in verdicts],
+                             screen.width())
+        print("\n".join(lines) + "\n")
+    place = next((v.places for v in verdicts if v.outcome == "takes"), "")
+    print(f"{request.api} of {request.size} bytes" if request.size.isdigit()
+          else f"{request.api} of {request.size}", end=" ")
+    print(f"goes to rule '{taker}': {place}" if taker else
+          "is taken by no rule: it stays where the program puts it")
+    return 0
+
+
+def _because(verdict: policies.Verdict) -> str:
+    if verdict.outcome == "takes":
+        return f"place = {verdict.places}"
+    if verdict.outcome == "behind":
+        return "it fits, but an earlier rule takes the request"
+    if verdict.key == "place":
+        return f"such a request can't go to {verdict.wanted}"
+    has = units.size(int(verdict.got)) if verdict.key == "size" else verdict.got
+    got = f"the request has {has}" if has else "the request's is not known"
+    return f"{verdict.key} = {verdict.wanted}; {got}"
+
+
+@dataclass
+class Site:
+    """The requests of one site that fared alike."""
+
+    blocks: int = 0
+    bytes: int = 0
+
+
+@dataclass
+class Sites:
+    """Every site of some logs, by how its requests fared."""
+
+    fared: dict[tuple[str, ...], Site] = field(default_factory=dict)
+    caller: dict[str, str] = field(default_factory=dict)
+    module: dict[str, str] = field(default_factory=dict)
+
+    def frames(self, record: logs.Record) -> None:
+        frames = logs.strings(record, "frames")
+        if frames:
+            self.caller[logs.string(record, "site")] = frames[0]
+            self.module[logs.string(record, "site")] = frames[0].rpartition("+")[0]
+
+    def add(self, site: str, size: int, *how: str) -> None:
+        entry = self.fared.setdefault((site, *how), Site())
+        entry.blocks += 1
+        entry.bytes += size
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """Site, caller, blocks, bytes and how they fared, the most bytes first."""
+        ranked = sorted(self.fared.items(), key=lambda item: (-item[1].bytes, item[0]))
+        for (site, *how), entry in ranked:
+            yield (site, self.caller.get(site, "?"), units.count(entry.blocks),
+                   units.size(entry.bytes), *how)
+
+
+def _rule_of(record: logs.Record) -> str:
+    """The rule and its line, as messages of the library name them."""
+    name = logs.string(record, "rule")
+    return f"{name}:{logs.number(record, 'line')}" if name else "-"
+
+
+def _request_of(record: logs.Record, exe: str, sites: Sites) -> policies.Request:
+    site = logs.string(record, "site")
+    device = logs.number(record, "device")
+    return policies.Request(
+        api=logs.string(record, "api"), size=str(logs.number(record, "size_bytes")),
+        module=sites.module.get(site, ""), site=site, exe=exe,
+        device=str(device) if device >= 0 else "",
+        stream="created" if record.get("stream_ordered") is True else "none")
+
+
+def _read(paths: Iterable[str], each: Callable[[logs.Record, logs.Log, Sites], None]) -> Sites:
+    sites = Sites()
+    for path in paths:
+        log = logs.Log(path, lambda problem: screen.message(str(problem)))
+        for record in log.records(("site", "alloc")):
+            if record["type"] == "site":
+                sites.frames(record)
+            elif record["type"] == "alloc" and record.get("foreign") is not True:
+                each(record, log, sites)
+    return sites
+
+
+def _explain_logs(policy: str | None, arguments: list[str]) -> int:
+    paths = logs.discover(arguments)
+    columns = [table.text("Site", least=8), table.text("Caller"), table.Column("Blocks"),
+               table.Column("Bytes"), table.text("Request", least=8, drop=2)]
+    if policy is None:
+        columns += [table.text("Rule", least=8), table.text("Place", least=0),
+                    table.text("Why", drop=1)]
+        sites = _read(paths, lambda record, log, sites: sites.add(
+            logs.string(record, "site"), logs.number(record, "size_bytes"),
+            logs.string(record, "api"), _rule_of(record), logs.string(record, "place", "?"),
+            logs.string(record, "why")))
+    else:
+        columns += [table.text("Was", least=0), table.text("Rule", least=8),
+                    table.text("Place", least=8)]
+        try:
+            sites = _judge(policy, paths)
+        except policies.Failed as failed:
+            return failed.status
+    if not sites.fared:
+        screen.message("no request is logged there: logs have them at the levels 'allocs' and "
+                       "'events' (ZC_LOG_LEVEL, or 'zc run')")
+        return 1
+    print("\n".join(table.render(columns, sites.rows(), screen.width(sys.stdout))))
+    return 0
+
+
+def _judge(policy: str, paths: Iterable[str]) -> Sites:
+    """What the requests of logs would get under a policy, each process from its first request on.
+    Threads and kinds of streams are not in a log, so rules that ask for them may judge wrongly."""
+    sites = Sites()
+    for path in paths:
+        with policies.Judge(policy) as judge:
+            def each(record: logs.Record, log: logs.Log, seen: Sites) -> None:
+                request = _request_of(record, logs.string(log.meta, "exe"), seen)
+                rule, verdicts = judge.ask(request)
+                taking = next((v for v in verdicts if v.outcome == "takes"), None)
+                sites.add(request.site, int(request.size), request.api,
+                          logs.string(record, "place", "?"),
+                          f"{rule}:{taking.line}" if taking else "-",
+                          taking.places if taking else "as asked")
+
+            seen = _read([path], each)
+        sites.caller.update(seen.caller)
+    return sites

@@ -1,0 +1,192 @@
+"""zc run: a program under libzc, and then the report of all its processes that used CUDA."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import tempfile
+from typing import Iterator
+
+from .. import compare, install, launch, link, logs, policies, screen
+from . import report
+
+LEVELS = ("summary", "allocs", "events")
+
+EPILOG = """\
+The library is preloaded behind what LD_PRELOAD names already. The program's output is its own; the
+report goes to stderr. Without -o the logs are dropped after the report. The level of the logs is
+ZC_LOG_LEVEL, else what the policy says, else `allocs`.
+
+--compare runs the program bare and once under each policy, with /dev/null as its input, keeps what
+it prints (with -o in DIR/NAME/), and prints the runs side by side on stdout. `off` among the
+policies is a run that is only watched.
+
+exit status: the program's own, 128 + n if signal n ended it; 127 where it was not found, 126 where
+it can't be executed, 125 where zc itself failed. With --compare: that of the first run that failed.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "zc run [OPTION...] [--] COMMAND [ARGUMENT...]"
+    parser.add_argument("-p", "--policy", metavar="FILE", help="policy, or `off`; else $ZC_POLICY, "
+                        "./policy.conf, /etc/zc/policy.conf")
+    parser.add_argument("-o", "--output", metavar="DIR", help="keep the logs in this folder")
+    parser.add_argument("-s", "--set", metavar="RULE.KEY=VALUE", action="append", default=[],
+                        help="run under a copy of the policy with this value; may be repeated. "
+                        "RULE `defaults` is the section [defaults]")
+    parser.add_argument("-l", "--level", choices=LEVELS, help="how much the logs hold")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print no report")
+    parser.add_argument("-c", "--compare", metavar="FILE,...",
+                        help="run bare and under each of these policies, and compare")
+    parser.add_argument("-r", "--repeat", metavar="N", type=int, default=1,
+                        help="with --compare: runs of each kind; the median time counts (1)")
+    parser.add_argument("command", metavar="COMMAND", nargs=argparse.REMAINDER,
+                        help="the program and its arguments")
+    parser.epilog = EPILOG
+
+
+def run(args: argparse.Namespace) -> int:
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    wrong = _wrong_usage(args, command)
+    if wrong:
+        screen.message(f"{wrong} (see 'zc run --help')")
+        return launch.FAILED
+    try:
+        with _folder(args.output) as folder, launch.preloadable(install.library()) as library:
+            if args.compare:
+                return _compare(args, command, library, folder)
+            return _run_once(args, command, library, folder)
+    except policies.Failed:
+        return launch.FAILED
+    except (install.MissingPart, logs.LogError) as error:
+        screen.message(str(error))
+        return launch.FAILED
+
+
+def _wrong_usage(args: argparse.Namespace, command: list[str]) -> str | None:
+    if not command:
+        return "which program?"
+    if args.compare and (args.policy or args.set):
+        return "--compare names the policies; it takes neither --policy nor --set"
+    if args.repeat < 1:
+        return "--repeat takes a number from 1 on"
+    if args.repeat > 1 and not args.compare:
+        return "--repeat goes with --compare"
+    return None
+
+
+@contextlib.contextmanager
+def _folder(asked: str | None) -> Iterator[str]:
+    """The folder of the logs: the one asked for, made where it is missing, or one for this run."""
+    if asked is None:
+        with tempfile.TemporaryDirectory(prefix="zc-run-") as folder:
+            yield folder
+        return
+    try:
+        os.makedirs(asked, exist_ok=True)
+    except OSError as error:
+        raise logs.LogError(f"{asked}: no folder for the logs: {error.strerror}") from error
+    yield os.path.abspath(asked)
+
+
+def policy_file(asked: str) -> str:
+    """A policy that was named: absolute, because programs change their folder.  Raises LogError."""
+    if asked == "off":
+        return asked
+    path = os.path.abspath(asked)
+    if not os.path.exists(path):
+        raise logs.LogError(f"{asked}: there is no such policy")
+    return path
+
+
+def _edited(policy: str | None, settings: list[str], folder: str) -> str:
+    """A copy of the policy with settings.  Raises LogError and policies.Failed."""
+    path = policies.path(policy)
+    if path is None:
+        raise logs.LogError("there is no policy for --set to change: name one by --policy")
+    text = policies.edited(path, settings)
+    copy = os.path.join(folder, os.path.basename(path))
+    if os.path.exists(copy) and os.path.samefile(copy, path):
+        copy += ".set"
+    with open(copy, "wb") as file:
+        file.write(text)
+    return copy
+
+
+def level_of(policy: str | None, asked: str | None) -> str | None:
+    """The level for ZC_LOG_LEVEL; None where the environment or the policy gives one."""
+    if asked or os.environ.get("ZC_LOG_LEVEL"):
+        return asked
+    path = None if policy == "off" else policies.path(policy)
+    given = path is not None and policies.get(path, "defaults.log_level") is not None
+    return None if given else "allocs"
+
+
+def _run_once(args: argparse.Namespace, command: list[str], library: str, folder: str) -> int:
+    policy = policy_file(args.policy) if args.policy else None
+    if args.set:
+        policy = _edited(policy, args.set, folder)
+    env = launch.environment(library, folder, policy, level_of(policy, args.level))
+    before = set(os.listdir(folder))
+    try:
+        with link.Recording(folder):
+            ended = launch.run(command, env)
+    except OSError as error:
+        return not_started(command, error)
+    if not args.quiet:
+        _report(folder, before)
+    return ended.status
+
+
+def not_started(command: list[str], error: OSError) -> int:
+    """Says why a program could not be started; the exit status for that."""
+    screen.message(f"{command[0]}: {error.strerror}")
+    return launch.NOT_FOUND if isinstance(error, FileNotFoundError) else launch.NOT_EXECUTABLE
+
+
+def new_logs(folder: str, before: set[str]) -> list[str]:
+    """The logs, and counters files without log, that were not in a folder before."""
+    made = [os.path.join(folder, name) for name in sorted(set(os.listdir(folder)) - before)
+            if logs.is_log_name(name) or name.endswith(".counters")]
+    return logs.discover(made)
+
+
+def _report(folder: str, before: set[str]) -> None:
+    """Prints the report on stderr.  What goes wrong here does not change the program's status."""
+    try:
+        paths = new_logs(folder, before)
+        if all(link.is_recording(path) for path in paths):
+            screen.message("no process used CUDA under libzc, so there is nothing to report")
+            return
+        with contextlib.redirect_stdout(sys.stderr):
+            report.print_report(paths)
+    except (logs.LogError, OSError) as error:
+        screen.message(f"no report: {error}")
+
+
+def _compare(args: argparse.Namespace, command: list[str], library: str, folder: str) -> int:
+    asked = [policy_file(name) for name in args.compare.split(",") if name]
+    plans = [compare.Plan("bare", None)]
+    for policy in asked:
+        env = launch.environment(library, "", policy, level_of(policy, args.level))
+        plans.append(compare.Plan(_name_of(policy, plans), env))
+    try:
+        results = compare.run_all(command, plans, folder, args.repeat)
+    except OSError as error:
+        return not_started(command, error)
+    print("\n".join(compare.lines(results, screen.width())))
+    return next((result.status for result in results if result.status), 0)
+
+
+def _name_of(policy: str, plans: list[compare.Plan]) -> str:
+    """What a run is called: its policy's file name, and a number where that is taken."""
+    stem = "watched" if policy == "off" else os.path.splitext(os.path.basename(policy))[0]
+    taken = {plan.name for plan in plans}
+    number = 2
+    name = stem
+    while name in taken:
+        name = f"{stem}-{number}"
+        number += 1
+    return name

@@ -1,0 +1,86 @@
+"""Where the other parts of libzc are: the library, the policy reader, the version.
+
+They lie where `make install` put them and wrote down that it did, in share/libzc/installed; or in
+the build folder of a source tree.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Iterator
+
+HERE = os.path.dirname(os.path.abspath(__file__))   # .../zclib
+ABOVE = os.path.dirname(HERE)                       # scripts, or share/libzc
+PREFIX = os.path.dirname(os.path.dirname(ABOVE))    # of an installation
+
+
+class MissingPart(Exception):
+    """A part of libzc can't be found; the text says where it was looked for."""
+
+
+def _installed() -> bool:
+    return os.path.exists(os.path.join(ABOVE, "installed"))
+
+
+def version() -> str:
+    """The version that `make install` wrote down, or that the source tree has."""
+    for recorded in _recorded("version"):
+        return recorded
+    try:
+        with open(os.path.join(ABOVE, "..", "shim", "base", "version.h"), encoding="utf-8") as file:
+            for line in file:
+                if line.startswith("#define ZC_VERSION"):
+                    return line.split('"')[1]
+    except OSError:
+        pass
+    return "(unknown version)"
+
+
+def _build_folders() -> Iterator[str]:
+    if not _installed():
+        root = os.path.dirname(ABOVE)
+        # ZC_BUILD is the build folder that the tests of the source tree use.
+        yield os.path.join(root, os.environ.get("ZC_BUILD") or "build")
+        yield os.path.join(root, "build")
+
+
+def _recorded(name: str) -> Iterator[str]:
+    """The folder that `make install` wrote down for a part."""
+    try:
+        with open(os.path.join(ABOVE, "installed"), encoding="utf-8") as file:
+            for line in file:
+                key, _, value = line.rstrip("\n").partition("=")
+                if key == name:
+                    yield value
+    except OSError:
+        pass
+
+
+def _find(name: str, folders: list[str]) -> str:
+    for folder in folders:
+        path = os.path.join(folder, name)
+        if os.path.isfile(path):
+            return os.path.abspath(path)
+    raise MissingPart(f"no {name} in {', '.join(folders)}: build it by `make`, or install it again")
+
+
+def library() -> str:
+    """libzc.so: $ZC_LIB, the build folder of a source tree, or the installation's lib folder."""
+    asked = os.environ.get("ZC_LIB", "")
+    if asked and not os.path.isfile(asked):
+        raise MissingPart(f"ZC_LIB names '{asked}', which is no file")
+    if asked:
+        return os.path.abspath(asked)
+    folders = [*_build_folders(), *_recorded("lib")]
+    if _installed():
+        # Beside this package, wherever DESTDIR was unpacked.
+        folders += [os.path.join(PREFIX, name) for name in ("lib", "lib64")]
+    return _find("libzc.so", folders)
+
+
+def policy_tool() -> str:
+    """zc-policy, which reads policies by the library's own parser."""
+    folders = [*_build_folders(), *_recorded("libexec")]
+    if _installed():
+        folders.append(os.path.join(PREFIX, "libexec", "libzc"))
+    return _find("zc-policy", folders)

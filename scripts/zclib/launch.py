@@ -1,0 +1,100 @@
+"""Starts a program under libzc: its environment, its signals, its exit status."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import tempfile
+import time
+from dataclasses import dataclass
+from typing import Iterator, Sequence
+
+# Exit statuses of env(1), timeout(1) and shells, for what is not the program's own.
+FAILED = 125
+NOT_EXECUTABLE = 126
+NOT_FOUND = 127
+
+# Sent on to the program, unless the terminal has sent them to the whole process group.
+PASSED_ON = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1,
+             signal.SIGUSR2, signal.SIGALRM)
+# si_code of a signal that the kernel made, such as the terminal's (sigaction(2)).
+SI_KERNEL = 0x80
+# Characters that ld.so(8) takes for separators in LD_PRELOAD.
+SEPARATORS = (" ", ":")
+LOG_NAME = "zc.%h.r%r.%e.%p.jsonl"
+
+
+@dataclass
+class Ended:
+    """How a program ended."""
+
+    status: int     # Its exit status, 128 + n after signal n.
+    wall_ns: int    # From its start to its end.
+    passed_on: int  # The last signal that was sent on to it; 0 for none.
+
+
+@contextlib.contextmanager
+def preloadable(library: str) -> Iterator[str]:
+    """A path of the library that LD_PRELOAD can hold: itself, or a link without separators."""
+    if not any(char in library for char in SEPARATORS):
+        yield library
+        return
+    with tempfile.TemporaryDirectory(prefix="zc-lib-") as folder:
+        link = os.path.join(folder, "libzc.so")
+        os.symlink(library, link)
+        yield link
+
+
+def environment(library: str, log_folder: str, policy: str | None,
+                level: str | None) -> dict[str, str]:
+    """The program's environment.  `policy`: a path, `off`, or None for what it finds itself;
+    `level`: of the log, or None for what the policy says."""
+    env = dict(os.environ)
+    preloads = [env["LD_PRELOAD"]] if env.get("LD_PRELOAD") else []
+    env["LD_PRELOAD"] = ":".join([*preloads, library])
+    env["ZC_LOG"] = os.path.join(log_folder.replace("%", "%%"), LOG_NAME)
+    env["ZC_SUMMARY"] = "0"
+    if policy is not None:
+        env["ZC_POLICY"] = policy
+    if level is not None:
+        env["ZC_LOG_LEVEL"] = level
+    return env
+
+
+def run(command: Sequence[str], env: dict[str, str],
+        files: Sequence[tuple[int, str]] = ()) -> Ended:
+    """Runs a program to its end.  `files`: descriptors that it gets as new files, by path; 0 is
+    opened for reading.  Raises FileNotFoundError and PermissionError as execvp(3) does."""
+    actions = [(os.POSIX_SPAWN_OPEN, number, path,
+                os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+               for number, path in files]
+    # Where SIGCHLD is ignored, children leave no status.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    watched = {*PASSED_ON, signal.SIGCHLD}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
+    try:
+        start = time.monotonic_ns()
+        # Python ignores SIGPIPE and SIGXFSZ; a program must not find them ignored.
+        child = os.posix_spawnp(command[0], list(command), env, file_actions=actions,
+                                setsigmask=before, setsigdef=(signal.SIGPIPE, signal.SIGXFSZ))
+        status, passed_on = _wait(child, watched)
+        return Ended(status, time.monotonic_ns() - start, passed_on)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _wait(child: int, watched: set[signal.Signals]) -> tuple[int, int]:
+    """Waits for the child, and passes signals on to it; its status, and the last such signal."""
+    passed_on = 0
+    while True:
+        got = signal.sigwaitinfo(watched)
+        if got.si_signo == signal.SIGCHLD:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                code = os.waitstatus_to_exitcode(status)
+                return (code if code >= 0 else 128 - code), passed_on
+            continue
+        passed_on = got.si_signo
+        if got.si_code != SI_KERNEL or os.getpgid(child) != os.getpgrp():
+            os.kill(child, got.si_signo)

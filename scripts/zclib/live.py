@@ -1,0 +1,111 @@
+"""Finds the counters files of processes, and compares two readings of one."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from dataclasses import dataclass, field
+
+from . import counters, logs
+
+# A mapping's path in /proc/PID/maps (proc(5)): a newline in it is printed as \012.
+MAPPED = re.compile(r"^(?:\S+ +){4}\S+ +(/.*)$")
+GONE = " (deleted)"
+
+
+def mapped_by(pid: int) -> str | None:
+    """The counters file that a process has mapped; None where it has none, or it is not ours."""
+    try:
+        with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
+            for line in maps:
+                found = MAPPED.match(line.rstrip("\n"))
+                path = found.group(1).replace("\\012", "\n") if found else ""
+                if path.endswith(counters.SUFFIX) and _is_counters(_seen_by(pid, path)):
+                    return _seen_by(pid, path)
+    except OSError:
+        pass
+    return None
+
+
+def _seen_by(pid: int, path: str) -> str:
+    """The path of a file as another process sees it, which may be in a container."""
+    if os.path.exists(path):
+        return path
+    return f"/proc/{pid}/root{path}"
+
+
+def _is_counters(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(counters.MAGIC)) == counters.MAGIC
+    except OSError:
+        return False
+
+
+def all_mapped() -> dict[int, str]:
+    """The counters files of all processes that may be looked at, by process id."""
+    found = {}
+    for name in os.listdir("/proc"):
+        path = mapped_by(int(name)) if name.isdigit() else None
+        if path is not None:
+            found[int(name)] = path
+    return found
+
+
+@dataclass
+class View:
+    """One process, watched through its counters file."""
+
+    path: str
+    pid: int = 0
+    exe: str = ""
+    state: str = "running"   # running, ended (a clean exit), killed
+    summary: logs.Record = field(default_factory=dict)
+    frames: dict[str, str] = field(default_factory=dict)  # The innermost frame of each site.
+    error: str = ""          # Why nothing could be read; then all else may be empty.
+    read_ns: int = 0         # When, on the monotonic clock.
+    before: logs.Record = field(default_factory=dict)     # The reading before this one.
+    before_ns: int = 0
+
+    def read(self) -> None:
+        """Takes another reading.  What was read before stays where the file is gone."""
+        try:
+            page = counters.Counters(self.path)
+        except counters.CountersError as error:
+            self.error = str(error)
+            return
+        except OSError as error:
+            if self.summary and isinstance(error, FileNotFoundError):
+                self.state = "ended"
+            else:
+                self.error = error.strerror or str(error)
+            return
+        self.error = ""
+        self.before, self.before_ns = self.summary, self.read_ns
+        self.summary, self.read_ns = page.summary(), time.monotonic_ns()
+        self.pid, self.exe = page.header.pid, page.header.exe
+        self.frames = {site["site"]: site["frames"][0] for site in page.frames() if site["frames"]}
+        if page.header.closed:
+            self.state = "ended"
+        elif not _lives(self.pid, self.path):
+            self.state = "killed"
+
+    def rate(self, now: int, before: int) -> float | None:
+        """Growth a second between the last two readings; None where there is but one."""
+        passed = self.read_ns - self.before_ns
+        return (now - before) * 1e9 / passed if self.before and passed > 0 else None
+
+
+def _lives(pid: int, path: str) -> bool:
+    """Whether the process that writes a file lives; another one may have its id since.  Of a
+    process of another user, only its id tells."""
+    if not logs.is_running(pid):
+        return False
+    if os.access(f"/proc/{pid}/maps", os.R_OK):
+        mapped = mapped_by(pid)
+        try:
+            return mapped is not None and os.path.samefile(mapped, path)
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,87 @@
+"""Names from elsewhere (paths, programs, messages of a log) as text that is safe to print.
+
+Paths are str with surrogateescape, as os.fsdecode() makes them, so that every name that the file
+system holds can be opened and printed back byte for byte.
+"""
+
+from __future__ import annotations
+
+import codecs
+import textwrap
+import unicodedata
+
+ERRORS = "zc-names"
+
+
+def _encode_error(error: UnicodeError) -> tuple[bytes, int]:
+    """Bytes that are no text go out as they came in; what the encoding lacks is escaped."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    out = bytearray()
+    for char in error.object[error.start:error.end]:
+        code = ord(char)
+        if 0xDC80 <= code <= 0xDCFF:
+            out.append(code - 0xDC00)
+        else:
+            out += char.encode("ascii", "backslashreplace")
+    return bytes(out), error.end
+
+
+codecs.register_error(ERRORS, _encode_error)
+
+
+def shown(text: object) -> str:
+    """One line of text that no terminal acts on: control characters become \\xNN or \\uNNNN."""
+    text = str(text)
+    if text.isprintable():
+        return text
+    return "".join(_shown_char(char) for char in text)
+
+
+def _shown_char(char: str) -> str:
+    code = ord(char)
+    if char == " " or 0xDC80 <= code <= 0xDCFF or unicodedata.category(char)[0] not in "CZ":
+        return char
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def columns(text: str) -> int:
+    """Columns that printable text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(_char_columns(char) for char in text)
+
+
+def _char_columns(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def shorten(text: str, width: int) -> str:
+    """The text in at most `width` columns; a longer one loses its middle, which says least in
+    paths and in module+offset frames."""
+    if columns(text) <= width:
+        return text
+    mark = "..." if width > 6 else ""
+    room = max(width - len(mark), 0)
+    head = _take(text, room // 2)
+    tail = _take(text[::-1], room - columns(head))[::-1]
+    return head + mark + tail
+
+
+def _take(text: str, room: int) -> str:
+    used = 0
+    for at, char in enumerate(text):
+        used += _char_columns(char)
+        if used > room:
+            return text[:at]
+    return text
+
+
+def wrap(head: str, text: str, width: int | None) -> list[str]:
+    """`head` and the text, broken at blanks to the width, further lines below the text's start."""
+    if width is None or columns(head) + 20 > width:
+        return [(head + text).rstrip()]
+    return textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * columns(head),
+                         break_long_words=False, break_on_hyphens=False) or [head.rstrip()]

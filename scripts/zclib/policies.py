@@ -1,0 +1,135 @@
+"""Asks zc-policy, the library's own parser as a program, about policy files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from typing import Sequence
+
+from . import install
+
+FIELD_END = "\x1f"  # Between the fields of a line; no policy can hold it.
+
+
+@dataclass
+class Request:
+    """One allocation as rules see it; an empty string is a fact that is not known."""
+
+    api: str
+    size: str
+    module: str = ""
+    site: str = ""
+    exe: str = ""
+    thread: str = ""
+    device: str = ""
+    stream: str = ""
+    nth: str = ""
+
+    def line(self) -> str:
+        """As zc-policy reads it.  Separators inside names would shift the fields."""
+        fields = (self.api, self.size, self.module, self.site, self.exe, self.thread, self.device,
+                  self.stream, self.nth)
+        return FIELD_END.join("".join("?" if char < " " else char for char in field)
+                              for field in fields) + "\n"
+
+
+@dataclass
+class Verdict:
+    """What one rule says to a request."""
+
+    rule: str
+    line: int
+    outcome: str   # takes, fails, behind
+    key: str       # The first key that fails.
+    wanted: str    # Its value in the file.
+    got: str       # What the request has there.
+    places: str    # The rule's ladder, as in the file.
+
+
+class Failed(Exception):
+    """zc-policy has refused, after a message of its own on stderr; the status is its own."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"zc-policy ended with status {status}")
+        self.status = status
+
+
+class Judge:
+    """The rules of one policy, for a series of requests: ordinals (`nth`) count on from one to the
+    next, as in a process."""
+
+    def __init__(self, policy: str) -> None:
+        self._tool = subprocess.Popen(
+            [install.policy_tool(), "explain", policy], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, encoding="utf-8", errors="surrogateescape", bufsize=1)
+
+    def __enter__(self) -> Judge:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended()
+
+    def ask(self, request: Request) -> tuple[str, list[Verdict]]:
+        """The name of the rule that takes the request ("" for none), and every rule's verdict."""
+        assert self._tool.stdin and self._tool.stdout
+        try:
+            self._tool.stdin.write(request.line())
+            self._tool.stdin.flush()
+        except BrokenPipeError:
+            # The tool has ended with a message.  What is still buffered has nowhere to go.
+            raise Failed(self._ended()) from None
+        verdicts = []
+        for line in self._tool.stdout:
+            fields = line.rstrip("\n").split(FIELD_END)
+            if fields[0] == "end" and len(fields) == 2:
+                return fields[1], verdicts
+            rule, at, outcome, key, wanted, got, places = fields
+            verdicts.append(Verdict(rule, int(at), outcome, key, wanted, got, places))
+        raise Failed(self._ended())
+
+    def _ended(self) -> int:
+        assert self._tool.stdin and self._tool.stdout
+        try:
+            self._tool.stdin.close()
+        except BrokenPipeError:
+            pass
+        self._tool.stdout.close()
+        return self._tool.wait()
+
+
+def check(policy: str | None) -> int:
+    """Prints the faults of a policy on stdout; returns 1 on errors."""
+    return subprocess.run([install.policy_tool(), "check", *([policy] if policy else [])],
+                          check=False).returncode
+
+
+def faults(policy: str) -> str:
+    """What check() prints, as text."""
+    return subprocess.run([install.policy_tool(), "check", policy], check=False,
+                          stdout=subprocess.PIPE, encoding="utf-8",
+                          errors="surrogateescape").stdout
+
+
+def path(asked: str | None) -> str | None:
+    """The policy file that a program started here would get, absolute; None for none, after a
+    message where there is one that must not be used."""
+    done = subprocess.run([install.policy_tool(), "path", *([asked] if asked else [])],
+                          check=False, stdout=subprocess.PIPE)
+    return os.path.abspath(os.fsdecode(done.stdout)[:-1]) if done.returncode == 0 else None
+
+
+def get(policy: str, key: str) -> str | None:
+    """The value of a key, named RULE.KEY or defaults.KEY; None where it is not given."""
+    done = subprocess.run([install.policy_tool(), "get", policy, key], check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return os.fsdecode(done.stdout).rstrip("\n") if done.returncode == 0 else None
+
+
+def edited(policy: str, settings: Sequence[str]) -> bytes:
+    """The text of a policy with settings RULE.KEY=VALUE.  Raises Failed, after a message."""
+    done = subprocess.run([install.policy_tool(), "set", policy, *settings], check=False,
+                          stdout=subprocess.PIPE)
+    if done.returncode != 0:
+        raise Failed(done.returncode)
+    return done.stdout

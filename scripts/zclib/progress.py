@@ -1,0 +1,58 @@
+"""A progress line on stderr, where that is a terminal; nowhere else is anything printed."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from . import names, screen
+
+EVERY_S = 0.1
+
+
+class Progress:
+    """`with Progress("reading logs", total) as bar: bar.add(n)`; the line is gone at the end."""
+
+    def __init__(self, what: str, total: int) -> None:
+        self._what = what
+        self._total = total
+        self._done = 0
+        self._next = 0.0
+        self._drawn = False
+        self._on = screen.is_terminal(sys.stderr)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def add(self, amount: int) -> None:
+        """Counts `amount` more of the total as done."""
+        self._done += amount
+        self.draw()
+
+    def say(self, what: str) -> None:
+        """Another text before the bar."""
+        self._what = what
+        self.draw(force=True)
+
+    def draw(self, force: bool = False) -> None:
+        now = time.monotonic()
+        if not self._on or (now < self._next and not force):
+            return
+        self._next = now + EVERY_S
+        width = screen.width(sys.stderr) or 80
+        share = min(self._done / self._total, 1.0) if self._total > 0 else 0.0
+        bar = "#" * round(20 * share)
+        line = f"{names.shown(self._what)} [{bar:<20}] {100 * share:3.0f} %"
+        sys.stderr.write("\r" + names.shorten(line, width - 1) + "\033[K")
+        sys.stderr.flush()
+        self._drawn = True
+
+    def clear(self) -> None:
+        """Takes the line away, so that other output may follow."""
+        if self._drawn:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+            self._drawn = False

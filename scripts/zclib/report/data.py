@@ -1,0 +1,205 @@
+"""The report as plain data: what JSON, CSV, text and HTML all show."""
+
+from __future__ import annotations
+
+import csv
+from typing import Any, NamedTuple, TextIO
+
+from .counts import Counts
+from .findings import Finder, Finding
+from .parts import STATES, Block, Flow, FlowSum, Pair, Process, Site
+from .symbols import Symbols
+from .totals import Totals
+
+SCHEMA = 1  # Of the report's own JSON; fields are only ever added.
+
+
+
+class Sort(NamedTuple):
+    """What --sort orders by."""
+
+    key: str    # An attribute of Counts.
+    words: str  # For titles.
+
+
+SORTS = {
+    "bytes": Sort("asked_bytes", "bytes asked"),
+    "moved": Sort("moved_bytes", "bytes moved"),
+    "cpu": Sort("cpu_copied_bytes", "bytes copied by the CPU"),
+    "elided": Sort("elided_bytes", "bytes elided"),
+    "count": Sort("asked_calls", "copies"),
+    "time": Sort("blocked_ns", "time blocked"),
+}
+
+TABLES = ("flows", "moved_by_kind", "places", "sites", "blocks", "repeated", "processes")
+
+Data = dict[str, Any]
+
+
+def build(totals: Totals, symbols: Symbols, top: int, key: str) -> Data:
+    """The whole report.  Sites and blocks are the first `top` by the attribute `key` of Counts."""
+    sites = sorted((site for site in totals.sites.values() if site.by_dir),
+                   key=lambda site: (-getattr(site.copies(), key), site.id))
+    shown = sites[:top]
+    symbols.look_up(frame for site in shown for frame in site.frames)
+    findings = Finder(totals, symbols).all()
+    return {
+        "zc_report": SCHEMA,
+        "level": totals.level,
+        "run": _run(totals),
+        "totals": {**totals.counts.as_dict(), **_pageable(totals)},
+        "link": totals.links.as_dict(totals.moved_by_kind),
+        "findings": [_finding(finding) for finding in findings],
+        "flows": [_flow(flow, total) for flow, total in _in_order(totals.flows, key)
+                  if total.counts.asked_calls],
+        "moved_by_kind": [_moved(flow, *moved) for flow, moved in sorted(
+            totals.moved_by_kind.items(), key=lambda item: -item[1][1])],
+        "places": [{"place": place, "peak_bytes": totals.peak(place)}
+                   for place in totals.places()],
+        "sites": [_site(site, symbols) for site in shown],
+        "sites_in_all": len(sites) + totals.sites_left_out,
+        "blocks": [_block(block, totals, symbols) for block in totals.blocks.items()[:top]],
+        "blocks_in_all": totals.blocks.offered,
+        "repeated": [_pair(pair, totals, symbols) for pair in totals.pairs.items()[:top]],
+        "repeated_in_all": totals.pairs.offered,
+        "timeline": _timeline(totals),
+        "processes": [_process(process) for process in _longest(totals, top)],
+        "notes": symbols.notes,
+    }
+
+
+def _run(totals: Totals) -> Data:
+    processes = totals.processes
+    return {
+        "processes": len(processes),
+        "programs": _names(process.exe for process in processes),
+        "hosts": _names(process.host for process in processes),
+        "gpus": _names(process.gpu for process in processes),
+        "policies": _names(process.policy for process in processes),
+        "states": {state: count for state in STATES
+                   if (count := sum(process.state == state for process in processes))},
+        "wall_ns": totals.wall_ns,
+        "longest_wall_ns": max((process.wall_ns for process in processes), default=0),
+        "untracked": sum(process.untracked for process in processes),
+        "lost_lines": sum(process.lost_lines for process in processes),
+        "odd_records": totals.odd,
+    }
+
+
+def _names(names: Any) -> list[str]:
+    return sorted({name for name in names if name})
+
+
+def _pageable(totals: Totals) -> dict[str, int]:
+    return {
+        "pageable_asked_bytes": sum(process.pageable_asked for process in totals.processes),
+        "pageable_moved_bytes": sum(process.pageable_moved for process in totals.processes),
+    }
+
+
+def _in_order(flows: dict[Flow, FlowSum], key: str) -> list[tuple[Flow, FlowSum]]:
+    """Copies before sets and prefetches, the greatest first."""
+    return sorted(flows.items(),
+                  key=lambda item: (not item[0].is_copy, -getattr(item[1].counts, key), item[0]))
+
+
+def _kinds(flow: Flow) -> Data:
+    return {"dir": flow.dir, "src_kind": flow.src, "dst_kind": flow.dst}
+
+
+def _flow(flow: Flow, total: FlowSum) -> Data:
+    sizes = total.sizes
+    return {**_kinds(flow), **total.counts.as_dict(), "median_bytes": sizes.median(),
+            "median_is_exact": sizes.exact, "min_bytes": sizes.least if sizes.count else None,
+            "max_bytes": sizes.greatest if sizes.count else None}
+
+
+def _moved(flow: Flow, calls: int, size: int) -> Data:
+    return {**_kinds(flow), "calls": calls, "bytes": size}
+
+
+def _by_dir(by_dir: dict[str, Counts]) -> dict[str, Data]:
+    return {name: counts.as_dict() for name, counts in by_dir.items()}
+
+
+def _site(site: Site, symbols: Symbols) -> Data:
+    return {
+        "site": site.id, "caller": symbols.caller(site.frames),
+        "frames": [{"frame": frame, "function": symbols.place(frame).function or None,
+                    "line": symbols.place(frame).line or None} for frame in site.frames],
+        "processes": site.processes, "requests": site.requests,
+        "requested_bytes": site.requested_bytes, "frees": site.frees,
+        **site.copies().as_dict(), "by_dir": _by_dir(site.by_dir),
+        "apis": list(site.apis), "places": site.places, "rules": site.rules, "whys": site.whys,
+        "min_size_bytes": site.least or None, "max_size_bytes": site.greatest or None,
+        "repeated_calls": site.repeated_calls, "repeated_bytes": site.repeated_bytes,
+    }
+
+
+def _of_site(name: str, totals: Totals, symbols: Symbols) -> Data:
+    site = totals.sites.get(name)
+    if site is not None:
+        symbols.look_up(site.frames)
+    return {"site": name or None, "caller": symbols.caller(site.frames) if site else ""}
+
+
+def _block(block: Block, totals: Totals, symbols: Symbols) -> Data:
+    return {
+        "process": block.process.name,
+        "block": block.id, **_of_site(block.site, totals, symbols), "api": block.api,
+        "size_bytes": block.size, "place": block.place, "rule": block.rule or None,
+        "live": block.live, **block.copies().as_dict(), "by_dir": _by_dir(block.by_dir),
+    }
+
+
+def _pair(pair: Pair, totals: Totals, symbols: Symbols) -> Data:
+    return {
+        "process": pair.process.name, **_kinds(pair.flow),
+        "size_bytes": pair.size, "src": pair.src, "dst": pair.dst,
+        **_of_site(pair.site, totals, symbols), **pair.counts.as_dict(),
+    }
+
+
+def _timeline(totals: Totals) -> Data:
+    timeline = totals.times
+    rows = timeline.rows()
+    series = timeline.series()
+    return {"start_ns": rows[0][0] if rows else None, "width_ns": timeline.width_ns,
+            "series": {name: [bucket.get(name, 0) for _, bucket in rows] for name in series}}
+
+
+def _longest(totals: Totals, top: int) -> list[Process]:
+    return sorted(totals.processes, key=lambda process: -process.wall_ns)[:top]
+
+
+def _process(process: Process) -> Data:
+    return {
+        "host": process.host, "rank": process.rank, "pid": process.pid, "exe": process.exe,
+        "arguments": process.arguments, "policy": process.policy or None, "log": process.path,
+        "level": process.level, "state": process.state, "wall_ns": process.wall_ns,
+        **process.counts.as_dict(), "peaks": process.peaks,
+    }
+
+
+def _finding(finding: Finding) -> Data:
+    return {"kind": finding.kind, "text": finding.text, "rule": finding.rule or None,
+            "site": finding.site or None, "blocked_ns": finding.weight}
+
+
+def write_csv(data: Data, out: TextIO) -> None:
+    """Every table of the report, its name in the first column, a blank line between two.  What is
+    no single value has its own columns in JSON alone."""
+    written = False
+    for name in TABLES:
+        rows = data[name]
+        if not rows:
+            continue
+        columns = [key for key, value in rows[0].items() if not isinstance(value, (dict, list))]
+        writer = csv.writer(out, lineterminator="\n")
+        if written:
+            out.write("\n")
+        written = True
+        writer.writerow(["table", *columns])
+        for row in rows:
+            writer.writerow([name, *("" if row[column] is None else row[column]
+                                     for column in columns)])

@@ -1,0 +1,217 @@
+"""What stands out, in words, with the rule that would change it."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator, NamedTuple
+
+from .. import units
+from .counts import Counts
+from .parts import Flow, Site
+from .symbols import Symbols
+from .totals import Totals
+
+# A finding has at least this share of the run's time, or of the bytes asked for.
+LEAST_SHARE = 0.01
+
+MANY_COPIES = 4          # Copies a block, from which on they count as repeated.
+SMALL_BYTES = 64 << 10   # Up to here the time of a copy is mostly that of the call.
+MANY_SMALL = 1000
+ONCE_BYTES = 1 << 20     # Smaller blocks that are copied in once are not worth a rule.
+
+# Requests that a rule can place (README, "Requests").
+PLACED = {"cuMemAlloc", "cuMemAllocPitch", "cuMemAllocAsync", "cuMemAllocFromPoolAsync"}
+HOST_APIS = ("malloc, calloc, realloc, reallocarray, aligned_alloc, posix_memalign, memalign, "
+             "valloc, pvalloc")
+
+
+class Finding(NamedTuple):
+    """One thing that stands out."""
+
+    kind: str     # A word for programs that read the report.
+    weight: int   # By which findings are ranked: time blocked in nanoseconds.
+    text: str     # A sentence, without its full stop.
+    rule: str     # Sections of policy.conf to try, or "".
+    site: str     # Id of the site that it is about, or "".
+
+
+class Finder:
+    """Looks through the sums of a report."""
+
+    def __init__(self, totals: Totals, symbols: Symbols) -> None:
+        self._totals = totals
+        self._symbols = symbols
+
+    def all(self) -> list[Finding]:
+        """All findings: faults of the log first, the others by the time that they took."""
+        found = [finding for site in self._totals.sites.values() for finding in self._site(site)]
+        found += self._flows()
+        found.sort(key=lambda finding: -finding.weight)
+        return [*self._faults(), *found]
+
+    def _share(self, counts: Counts) -> str:
+        wall = self._totals.wall_ns
+        if not wall or not counts.blocked_ns:
+            return ""
+        return f", {units.percent(counts.blocked_ns, wall)} of the run"
+
+    def _matters(self, counts: Counts) -> bool:
+        wall, asked = self._totals.wall_ns, self._totals.counts.asked_bytes
+        return (counts.blocked_ns > LEAST_SHARE * wall > 0
+                or counts.asked_bytes > LEAST_SHARE * asked > 0)
+
+    def _faults(self) -> Iterator[Finding]:
+        untracked = sum(process.untracked for process in self._totals.processes)
+        if untracked:
+            yield Finding("untracked", 0, f"{untracked} requests were not recorded: sums by site "
+                          "and block are too low", "", "")
+        for (severity, code), (times, text) in self._totals.warns.items():
+            if severity in ("warning", "error"):
+                more = f" ({times} messages of this kind)" if times > 1 else ""
+                yield Finding("message", 0, f"libzc said: {text}{more}", "", "")
+
+    # Findings about a site.
+
+    def _site(self, site: Site) -> Iterator[Finding]:
+        if site.whys:
+            yield self._passed_over(site)
+        to_device = site.by_dir.get("HtoD", Counts())
+        both = site.copies()
+        moved = both.moved_bytes
+        if not moved or not self._matters(both) or not self._can_be_placed(site):
+            return
+        blocks = max(site.requests, 1)
+        if to_device.moved_calls >= MANY_COPIES * blocks:
+            yield self._repeated(site, to_device)
+        elif (both.asked_calls == to_device.asked_calls <= blocks
+              and to_device.asked_bytes >= ONCE_BYTES * blocks):
+            yield self._once(site, to_device)
+
+    @staticmethod
+    def _can_be_placed(site: Site) -> bool:
+        """Blocks of the device that no rule has yet, as far as the log tells."""
+        return not site.rules and (not site.apis or set(site.apis) <= PLACED)
+
+    def _name(self, site: Site) -> str:
+        caller = self._symbols.caller(site.frames)
+        return f"site {site.id} ({caller})" if caller else f"site {site.id}"
+
+    def _rule_name(self, site: Site) -> str:
+        """Rules have names of their own, so the site is a part of it."""
+        function = self._symbols.place(self._symbols.innermost(site.frames)).function
+        word = re.sub(r"[^A-Za-z0-9_-]+", "-", function).strip("-")[:40] or "site"
+        return f"{word}-{site.id}"
+
+    def _source(self, site: Site) -> str:
+        """The memory kind of the host's side, where all copies to the device have the same."""
+        kinds = {flow.src for flow in site.flows or self._totals.flows if flow.dir == "HtoD"}
+        return kinds.pop() if len(kinds) == 1 else ""
+
+    def _repeated(self, site: Site, counts: Counts) -> Finding:
+        source = self._source(site)
+        same = (f"; {site.repeated_calls} of the copies had the size and both addresses of an "
+                "earlier one" if site.repeated_calls else "")
+        text = (f"{self._name(site)}: {units.size(counts.moved_bytes)} copied "
+                f"{_times(counts.moved_calls)}{_from(source)}{self._share(counts)}{same}")
+        if source == "Pinned":
+            return Finding("repeated", counts.blocked_ns, text, "", site.id)
+        rule = (f"[rule {self._rule_name(site)}]\nsite = {site.id}\n"
+                "place = shared, mapped, device\n")
+        if source == "Pageable":
+            rule += (f"\n[rule {self._rule_name(site)}-host]\napi = {HOST_APIS}\n"
+                     f"size = {_at_least(counts.asked_bytes // counts.asked_calls)}\n"
+                     "place = pinned\n")
+        return Finding("repeated", counts.blocked_ns, f"{text}; rule `place = shared` would move "
+                       "0 of what the host did not change", rule, site.id)
+
+    def _once(self, site: Site, counts: Counts) -> Finding:
+        return Finding("once", counts.blocked_ns,
+                       f"{self._name(site)}: {units.size(counts.moved_bytes)} copied in once"
+                       f"{_from(self._source(site))} and never back{self._share(counts)}; rule "
+                       "`place = mapped` would move 0 by copy, and pays if kernels read a small "
+                       "part of it",
+                       f"[rule {self._rule_name(site)}]\nsite = {site.id}\n"
+                       "place = mapped, device\n", site.id)
+
+    def _passed_over(self, site: Site) -> Finding:
+        rules = ", ".join(site.rules) or "?"
+        whys = "; ".join(site.whys)
+        return Finding("passed-over", site.copies().blocked_ns,
+                       f"{self._name(site)}: {sum(site.whys.values())} of {site.requests} requests "
+                       f"did not get the first place of rule {rules}: {whys}", "", site.id)
+
+    # Findings about flows.
+
+    def _flows(self) -> Iterator[Finding]:
+        for flow, total in self._totals.flows.items():
+            yield from self._small(flow, total.counts, total.sizes.median())
+        pageable = self._moved_pageable()
+        if pageable.moved_bytes and self._matters(pageable):
+            yield self._pageable(pageable)
+        waiting = self._totals.waiting
+        if waiting.moved_calls and self._matters(waiting):
+            yield Finding("async-pageable", waiting.blocked_ns,
+                          f"asynchronous copies from or to pageable memory "
+                          f"({units.count(waiting.moved_calls)}) blocked for "
+                          f"{units.duration(waiting.blocked_ns)}{self._share(waiting)}, as "
+                          "synchronous ones do; pinned memory lets them overlap", "", "")
+
+    def _moved_pageable(self) -> Counts:
+        """What the driver moved from or to pageable memory, with the time of just that: by the
+        transfers, or by the flows where nothing else became of them; else without time."""
+        flows = Counts()
+        for flow, total in self._totals.flows.items():
+            if flow.pageable:
+                flows.add(total.counts)
+        by_transfers = self._totals.pageable.counts
+        if by_transfers.moved_calls == flows.moved_calls:
+            return by_transfers
+        moved = Counts()
+        moved.moved_calls, moved.moved_bytes = flows.moved_calls, flows.moved_bytes
+        if flows.asked_calls == flows.moved_calls:
+            moved.blocked_ns = flows.blocked_ns
+        return moved
+
+    def _pageable(self, counts: Counts) -> Finding:
+        size = self._totals.pageable.sizes.holding(90) or counts.moved_bytes // counts.moved_calls
+        rate = f" at {units.rate(counts.moved_bytes, counts.blocked_ns)}" if counts.blocked_ns \
+            else ""
+        return Finding("pageable", counts.blocked_ns,
+                       f"{units.size(counts.moved_bytes)} copied from or to pageable memory in "
+                       f"{_times(counts.moved_calls, 'copy', 'copies')}{rate}"
+                       f"{self._share(counts)}; rule `place = pinned` for the program's buffers "
+                       "lets them run at the speed of the link",
+                       f"[rule host-buffers]\napi = {HOST_APIS}\nsize = {_at_least(size)}\n"
+                       "place = pinned, pageable\n", "")
+
+    def _small(self, flow: Flow, counts: Counts, median: int | None) -> Iterator[Finding]:
+        if not flow.is_copy or counts.moved_calls < MANY_SMALL or not self._matters(counts):
+            return
+        typical = counts.asked_bytes // counts.asked_calls if median is None else median
+        if typical > SMALL_BYTES:
+            return
+        word = "on average" if median is None else "in the median"
+        each = counts.blocked_ns // counts.asked_calls
+        yield Finding("small", counts.blocked_ns,
+                      f"{counts.moved_calls} copies {flow.dir} ({flow.src} to {flow.dst}) of "
+                      f"{units.size(typical)} {word}, {units.duration(each)} each"
+                      f"{self._share(counts)}: their time is that of the calls, which `place = "
+                      "mapped` or fewer, larger copies avoid", "", "")
+
+
+def _times(count: int, one: str = "time", many: str = "times") -> str:
+    return f"{units.count(count)} {one if count == 1 else many}"
+
+
+def _from(kind: str) -> str:
+    return f" from {kind.lower()} memory" if kind else ""
+
+
+def _at_least(size: int) -> str:
+    """A size range of policy.conf that holds this size and all above: a power of two from 64 KiB
+    on, below which libzc does not place host requests."""
+    bits = max(size.bit_length() - 1, 16)
+    for suffix, shift in (("G", 30), ("M", 20), ("K", 10)):
+        if bits >= shift:
+            return f"{1 << (bits - shift)}{suffix}.."
+    raise AssertionError("16 bits are more than a KiB's 10")

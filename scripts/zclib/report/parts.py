@@ -1,0 +1,241 @@
+"""What logs are summed up into: processes, flows, sites, blocks, repeated copies."""
+
+from __future__ import annotations
+
+import sys
+from typing import NamedTuple
+
+from ..counters import NOT_COPIES
+from ..logs import Record, number, string, strings
+from .counts import Counts
+from .links import LinkLog
+from .sizes import Sizes
+from .timeline import Timeline
+from .top import Top
+
+# Of names that a site or a flow may have many of, this many are kept.
+MOST_NAMES = 8
+
+
+class Flow(NamedTuple):
+    """A direction with the memory kinds of both sides, as the program asked."""
+
+    dir: str
+    src: str
+    dst: str
+
+    @property
+    def is_copy(self) -> bool:
+        return self.dir not in NOT_COPIES
+
+    @property
+    def pageable(self) -> bool:
+        return self.is_copy and "Pageable" in (self.src, self.dst)
+
+
+def flow_of(record: Record) -> Flow:
+    """The flow of a row or transfer; its strings are shared, because there are few."""
+    return Flow(sys.intern(string(record, "dir", "?")), sys.intern(string(record, "src_kind", "?")),
+                sys.intern(string(record, "dst_kind", "?")))
+
+
+class FlowSum:
+    """A flow's counts, and the sizes of its transfers, which only the level `events` tells."""
+
+    __slots__ = ("counts", "sizes")
+
+    def __init__(self) -> None:
+        self.counts = Counts()
+        self.sizes = Sizes()
+
+    def add(self, other: FlowSum) -> None:
+        self.counts.add(other.counts)
+        self.sizes.merge(other.sizes)
+
+
+class Site:
+    """A call path of requests and the traffic of its blocks, over all processes."""
+
+    __slots__ = ("id", "frames", "processes", "requests", "requested_bytes", "frees", "by_dir",
+                 "flows", "apis", "places", "rules", "whys", "least", "greatest",
+                 "repeated_calls", "repeated_bytes")
+
+    def __init__(self, name: str) -> None:
+        self.id = name
+        self.frames: tuple[str, ...] = ()          # module+0xOFFSET, innermost first.
+        self.processes = 0                         # How many had it.
+        self.requests = 0
+        self.requested_bytes = 0
+        self.frees = 0
+        self.by_dir: dict[str, Counts] = {}
+        self.flows: dict[Flow, Counts] = {}        # Level events alone.
+        self.apis: dict[str, int] = {}             # Requests by name; from allocs on, as the rest.
+        self.places: dict[str, int] = {}
+        self.rules: dict[str, int] = {}
+        self.whys: dict[str, int] = {}             # Why places of a rule were passed over.
+        self.least = self.greatest = 0             # Sizes of requests in bytes.
+        self.repeated_calls = 0                    # Copies like an earlier one, level events alone.
+        self.repeated_bytes = 0
+
+    def copies(self) -> Counts:
+        """The sum of its copies, sets and prefetches left out."""
+        return sum_of(self.by_dir)
+
+    def add_alloc(self, record: Record) -> None:
+        size = number(record, "size_bytes")
+        self.least = min(self.least, size) if self.greatest else size
+        self.greatest = max(self.greatest, size)
+        for names, field in ((self.apis, "api"), (self.places, "place"), (self.rules, "rule"),
+                             (self.whys, "why")):
+            name = string(record, field)
+            if name:
+                count_name(names, name, 1)
+
+    def add(self, other: Site) -> None:
+        """Adds the same site of another process."""
+        self.frames = self.frames or other.frames
+        self.processes += 1
+        self.requests += other.requests
+        self.requested_bytes += other.requested_bytes
+        self.frees += other.frees
+        self.repeated_calls += other.repeated_calls
+        self.repeated_bytes += other.repeated_bytes
+        add_counts(self.by_dir, other.by_dir)
+        add_counts(self.flows, other.flows)
+        for name in ("apis", "places", "rules", "whys"):
+            for key, times in getattr(other, name).items():
+                count_name(getattr(self, name), key, times)
+        if other.greatest:
+            self.least = min(self.least, other.least) if self.greatest else other.least
+            self.greatest = max(self.greatest, other.greatest)
+
+
+class Block:
+    """A block with its traffic by direction."""
+
+    __slots__ = ("process", "id", "site", "api", "size", "place", "rule", "live",
+                 "by_dir")
+
+    def __init__(self, process: Process, record: Record) -> None:
+        self.process = process
+        self.id = number(record, "block")
+        self.site = sys.intern(string(record, "site"))
+        self.api = sys.intern(string(record, "api"))
+        self.size = number(record, "size_bytes")
+        self.place = sys.intern(string(record, "place"))
+        self.rule = sys.intern(string(record, "rule"))
+        self.live = False                          # At the process's end.
+        self.by_dir: dict[str, Counts] = {}
+
+    def copies(self) -> Counts:
+        return sum_of(self.by_dir)
+
+
+class Pair:
+    """Copies of one size between the same two ends, one after another."""
+
+    __slots__ = ("process", "flow", "size", "src", "dst", "site", "counts")
+
+    def __init__(self, process: Process, flow: Flow, size: int, src: str, dst: str,
+                 site: str) -> None:
+        self.process = process
+        self.flow = flow
+        self.size = size
+        self.src = src                             # "block N", an address, or "?".
+        self.dst = dst
+        self.site = site                           # Of the block on the device's side, else "".
+        self.counts = Counts()
+
+
+class Process:
+    """What one log says of its process as a whole."""
+
+    __slots__ = ("path", "host", "rank", "pid", "exe", "arguments", "policy", "gpu",
+                 "start_ns", "wall_ns", "counts", "pageable_asked", "pageable_moved", "untracked",
+                 "lost_lines", "peaks", "level", "state")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.host = self.exe = self.arguments = self.policy = self.gpu = ""
+        self.rank = self.pid = 0
+        self.start_ns = self.wall_ns = 0
+        self.counts = Counts()
+        self.pageable_asked = self.pageable_moved = 0
+        self.untracked = self.lost_lines = 0
+        self.peaks: dict[str, int] = {}            # Most bytes at one time, by place.
+        self.level = "summary"                     # As its lines show it.
+        self.state = "cut"                         # One of STATES.
+
+    def take_meta(self, meta: Record) -> None:
+        policy = meta.get("policy")
+        self.host = sys.intern(string(meta, "host"))
+        self.exe = sys.intern(string(meta, "exe"))
+        self.arguments = sys.intern(" ".join(strings(meta, "argv"))[:200])
+        self.policy = sys.intern(string(policy, "file")) if isinstance(policy, dict) else ""
+        self.gpu = sys.intern(string(meta, "gpu"))
+        self.rank = number(meta, "rank")
+        self.pid = number(meta, "pid")
+        self.start_ns = number(meta, "time_ns")
+
+    @property
+    def name(self) -> str:
+        """Host, rank and process, as far as they are known."""
+        return f"{self.host or '?'} rank {self.rank} pid {self.pid}"
+
+
+# Series of the timeline beside the real directions of what the driver moved.
+SERIES = {"cpu_copied": "CPU copied", "elided": "Elided"}
+
+
+class Sums:
+    """What one log comes to.  Of blocks and repeated copies it holds the first `most`."""
+
+    __slots__ = ("process", "is_process", "flows", "pageable", "waiting", "moved_by_kind", "sites",
+                 "modules", "warns", "blocks", "repeated", "times", "links", "odd")
+
+    def __init__(self, path: str, most: int) -> None:
+        self.process = Process(path)
+        self.is_process = False                        # Else it is empty, or a recording.
+        self.flows: dict[Flow, FlowSum] = {}
+        self.pageable = FlowSum()                      # Copies of pageable memory that were moved,
+        self.waiting = Counts()                        # and the asynchronous ones of them.
+        self.moved_by_kind: dict[Flow, list[int]] = {}  # Calls and bytes by the real kinds.
+        self.sites: dict[str, Site] = {}
+        self.modules: dict[str, tuple[str, str]] = {}  # Name to path and build id.
+        self.warns: dict[tuple[str, str], list] = {}   # Severity and code to count, first text.
+        self.blocks: Top[Block] = Top(most)            # Those that were copied.
+        self.repeated: Top[Pair] = Top(most)           # By the bytes of the repeats.
+        self.times = Timeline()                        # Bytes of transfers, see SERIES.
+        self.links = LinkLog()                         # Of a recording by zc run.
+        self.odd = 0                                   # Records with fields of a wrong type.
+
+
+# How a process's log ends.
+STATES = {
+    "ended": "ended by exit",
+    "killed": "ended without exit; totals from the counters file",
+    "running": "still running; totals from the counters file",
+    "cut": "no totals: the log ends before the summary",
+}
+
+
+def count_name(names: dict[str, int], name: str, times: int) -> None:
+    """Counts a name among MOST_NAMES at most; further ones are counted together."""
+    if name not in names and len(names) >= MOST_NAMES:
+        name = "others"
+    names[name] = names.get(name, 0) + times
+
+
+def add_counts(into: dict, other: dict) -> None:
+    """Adds dicts of Counts key by key."""
+    for key, counts in other.items():
+        into.setdefault(key, Counts()).add(counts)
+
+
+def sum_of(by_dir: dict[str, Counts]) -> Counts:
+    """The sum over the directions that are copies."""
+    total = Counts()
+    for name, counts in by_dir.items():
+        if name not in NOT_COPIES:
+            total.add(counts)
+    return total

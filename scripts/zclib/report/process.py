@@ -1,0 +1,241 @@
+"""Reading the log of one process: its lines become sums, in memory that does not grow with it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Protocol, Sequence
+
+from ..logs import Log, Record, is_running, number, rows, string, strings
+from .counts import Counts
+from .parts import (SERIES, Block, Flow, FlowSum, Pair, Process, Site, Sums, add_counts,
+                    flow_of)
+
+# Live blocks and pairs of ends that are followed at a time; a process with more keeps its sums, and
+# only lists of single blocks and repeated copies may lack some.
+MOST_BLOCKS = 200_000
+MOST_PAIRS = 20_000
+
+
+class Watcher(Protocol):
+    """Sees each transfer as it is read."""
+
+    def transfer(self, process: Process, record: Record, flow: Flow) -> None:
+        """The record is the log's; flow is what the program asked for."""
+
+    def link(self, host: str, record: Record, to_device: int, from_device: int) -> None:
+        """Bytes that went over the link of a device since the record before."""
+
+
+class ProcessLog:
+    """Reads one log into its sums.  Blocks are ranked by the attribute of Counts that `key`
+    names."""
+
+    def __init__(self, log: Log, watchers: Sequence[Watcher], most: int, key: str) -> None:
+        self.sums = Sums(log.path, most)
+        self._key = key
+        self._pairs: dict[tuple, Pair] = {}
+        self._log = log
+        self._watchers = watchers
+        self._live: dict[int, Block] = {}
+        self._summary: Record | None = None
+        self._handlers = {
+            "meta": self._meta, "module": self._module, "site": self._site, "alloc": self._alloc,
+            "free": self._gone, "block": self._gone, "transfer": self._transfer,
+            "warn": self._warn, "link": self._link, "summary": self._take_summary,
+        }
+
+    def read(self) -> Sums:
+        """Reads all of it.  Raises LogError where the file can't be read."""
+        for record in self._log.records():
+            handler = self._handlers.get(record["type"])
+            if handler is None:
+                continue
+            try:
+                handler(record)
+            except (TypeError, ValueError, AttributeError):
+                self.sums.odd += 1
+        self._finish()
+        return self.sums
+
+    def _meta(self, record: Record) -> None:
+        self.sums.process.take_meta(record)
+
+    def _module(self, record: Record) -> None:
+        if string(record, "path"):
+            self.sums.modules[string(record, "module")] = (string(record, "path"),
+                                                      string(record, "build_id"))
+
+    def _site_of(self, name: str) -> Site:
+        site = self.sums.sites.get(name)
+        if site is None:
+            site = self.sums.sites[name] = Site(sys.intern(name))
+        return site
+
+    def _site(self, record: Record) -> None:
+        frames = tuple(sys.intern(frame) for frame in strings(record, "frames"))
+        self._site_of(string(record, "site")).frames = frames
+
+    def _alloc(self, record: Record) -> None:
+        if self.sums.process.level == "summary":
+            self.sums.process.level = "allocs"
+        block = Block(self.sums.process, record)
+        self._site_of(block.site).add_alloc(record)
+        if len(self._live) < MOST_BLOCKS:
+            self._live[block.id] = block
+
+    def _gone(self, record: Record) -> None:
+        """A block's traffic, which is told when it is freed, or at the end."""
+        block = self._live.pop(number(record, "block"), None) or Block(self.sums.process, record)
+        block.live = record["type"] == "block"
+        block.by_dir = {}
+        for row in rows(record, "traffic"):
+            block.by_dir.setdefault(string(row, "dir", "?"), Counts()).add_record(row)
+        self._take_block(block)
+
+    def _take_block(self, block: Block) -> None:
+        copies = block.copies()
+        if copies.asked_calls > 0:
+            self.sums.blocks.offer(getattr(copies, self._key), block)
+
+    def _transfer(self, record: Record) -> None:
+        self.sums.process.level = "events"
+        flow = flow_of(record)
+        size, blocked = number(record, "bytes"), number(record, "blocked_ns")
+        outcome = string(record, "outcome")
+        total = self.sums.flows.get(flow)
+        if total is None:
+            total = self.sums.flows[flow] = FlowSum()
+        total.counts.add_transfer(outcome, size, blocked)
+        total.sizes.add(size)
+        if flow.pageable and outcome == "moved":
+            self.sums.pageable.counts.add_transfer(outcome, size, blocked)
+            self.sums.pageable.sizes.add(size)
+            if "Async" in string(record, "function"):
+                self.sums.waiting.add_transfer(outcome, size, blocked)
+        src = self._live.get(record.get("src_block"))
+        dst = self._live.get(record.get("dst_block"))
+        for block in (src, dst) if src is not dst else (src,):
+            if block is not None:
+                self._count_in(block.by_dir, flow.dir, outcome, size, blocked)
+                self._count_in(self.sums.sites[block.site].flows, flow, outcome, size, blocked)
+        if flow.is_copy:
+            self._count_pair(record, flow, size, src, dst).add_transfer(outcome, size, blocked)
+        at = number(record, "time_ns")
+        if at > 0:
+            series = SERIES.get(outcome) or string(record, "real_dir", flow.dir)
+            self.sums.times.add(at, series, size)
+        for watcher in self._watchers:
+            watcher.transfer(self.sums.process, record, flow)
+
+    @staticmethod
+    def _count_in(sums: dict, key: object, outcome: str, size: int, blocked: int) -> None:
+        counts = sums.get(key)
+        if counts is None:
+            counts = sums[key] = Counts()
+        counts.add_transfer(outcome, size, blocked)
+
+    def _count_pair(self, record: Record, flow: Flow, size: int, src: Block | None,
+                    dst: Block | None) -> Counts:
+        """The counts of the pair of ends that a copy goes between.  Without addresses, as in logs
+        of older versions, memory that is no block is one end."""
+        ends = (record.get("src_address") or record.get("src_block"),
+                record.get("dst_address") or record.get("dst_block"))
+        key = (flow, size, *ends)
+        pair = self._pairs.get(key)
+        if pair is None:
+            if len(self._pairs) >= MOST_PAIRS:
+                self._pairs = {k: p for k, p in self._pairs.items() if p.counts.asked_calls > 1}
+            near = dst if dst is not None and flow.dst != "Pinned" else src or dst
+            pair = Pair(self.sums.process, flow, size, _end(src, ends[0]), _end(dst, ends[1]),
+                        near.site if near is not None else "")
+            if len(self._pairs) < MOST_PAIRS:
+                self._pairs[key] = pair
+        return pair.counts
+
+    def _warn(self, record: Record) -> None:
+        key = (string(record, "severity"), string(record, "code"))
+        if key not in self.sums.warns and len(self.sums.warns) < 100:
+            self.sums.warns[key] = [0, string(record, "text")]
+        if key in self.sums.warns:
+            self.sums.warns[key][0] += 1
+
+    def _link(self, record: Record) -> None:
+        deltas = self.sums.links.take(record)
+        for watcher in self._watchers:
+            watcher.link(self.sums.process.host, record, *deltas)
+
+    def _take_summary(self, record: Record) -> None:
+        self._summary = record
+
+    def _finish(self) -> None:
+        process = self.sums.process
+        if self._summary is not None:
+            self._use_summary(self._summary)
+            local = not self._log.from_counters
+            alive = not local and is_running(process.pid)
+            process.state = "ended" if local else "running" if alive else "killed"
+        else:
+            self._use_lines()
+        if self._summary is None or self._log.from_counters:
+            for block in self._live.values():
+                block.live = True
+                self._take_block(block)
+        for pair in self._pairs.values():
+            again = pair.counts.asked_calls - 1
+            if again == 0:
+                continue
+            self.sums.repeated.offer(again * pair.size, pair)
+            if pair.site in self.sums.sites:
+                self.sums.sites[pair.site].repeated_calls += again
+                self.sums.sites[pair.site].repeated_bytes += again * pair.size
+        self.sums.is_process = "recorder" not in self._log.meta and bool(
+            self._log.meta or process.counts.asked_calls or self.sums.sites)
+
+    def _use_summary(self, record: Record) -> None:
+        """The summary's totals are whole; the lines may lack what was not logged."""
+        process = self.sums.process
+        process.wall_ns = number(record, "wall_ns")
+        process.counts.add_record(record)
+        process.pageable_asked = number(record, "pageable_asked_bytes")
+        process.pageable_moved = number(record, "pageable_moved_bytes")
+        process.untracked = number(record, "untracked")
+        process.lost_lines = number(record, "lost_lines")
+        for row in rows(record, "places"):
+            process.peaks[string(row, "place", "?")] = number(row, "peak_bytes")
+        for total in self.sums.flows.values():
+            total.counts = Counts()
+        for row in rows(record, "flows"):
+            self.sums.flows.setdefault(flow_of(row), FlowSum()).counts.add_record(row)
+        for row in rows(record, "moved_by_kind"):
+            moved = self.sums.moved_by_kind.setdefault(flow_of(row), [0, 0])
+            moved[0] += number(row, "calls")
+            moved[1] += number(row, "bytes")
+        for row in rows(record, "sites"):
+            site = self._site_of(string(row, "site"))
+            site.requests = number(row, "requests")
+            site.requested_bytes = number(row, "requested_bytes")
+            site.frees = number(row, "frees")
+            for traffic in rows(row, "traffic"):
+                counts = site.by_dir.setdefault(string(traffic, "dir", "?"), Counts())
+                counts.add_record(traffic)
+
+    def _use_lines(self) -> None:
+        """Without a summary the transfers that were logged are all there is."""
+        for flow, total in self.sums.flows.items():
+            if flow.is_copy:
+                self.sums.process.counts.add(total.counts)
+            if flow.pageable:
+                self.sums.process.pageable_asked += total.counts.asked_bytes
+                self.sums.process.pageable_moved += total.counts.moved_bytes
+        for site in self.sums.sites.values():
+            by_dir: dict[str, Counts] = {}
+            for flow, counts in site.flows.items():
+                add_counts(by_dir, {flow.dir: counts})
+            site.by_dir = by_dir
+            site.requests = sum(site.apis.values())
+
+
+def _end(block: Block | None, name: object) -> str:
+    if block is not None:
+        return f"block {block.id}"
+    return str(name) if name is not None else "?"

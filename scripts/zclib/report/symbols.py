@@ -1,0 +1,151 @@
+"""Functions and source lines of frames, by addr2line(1) on the files that the log names."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import struct
+import subprocess
+from typing import Iterable, NamedTuple
+
+TIMEOUT_S = 60  # For one module; the debugging information of a framework may be gigabytes.
+# Functions of a statically linked runtime, which is a part of the program's own file, and the
+# templates of its headers.
+RUNTIME = re.compile(r"(void |cudaError )?(libcudart_static_|_*cuda[A-Z])")
+FRAME = re.compile(r"^(.*)\+0x([0-9a-f]+)$")
+
+
+class Place(NamedTuple):
+    """Where a frame is in the source; both empty where that is not known."""
+
+    function: str
+    line: str  # "file.c:81", the file without folders.
+
+
+UNKNOWN = Place("", "")
+
+
+class Symbols:
+    """Looks frames up, each once.  `modules` maps a module's name to path and build id, or None."""
+
+    def __init__(self, modules: dict[str, tuple[str, str] | None]) -> None:
+        self._modules = modules
+        self._known: dict[str, Place] = {}
+        self._paths: dict[str, str | None] = {}  # Files that may be read, by module.
+        self._tool = shutil.which("addr2line")
+        self.notes: list[str] = []  # Why frames of a module could not be looked up.
+        if self._tool is None:
+            self.notes.append("functions and lines are not shown: there is no addr2line "
+                              "(install binutils)")
+
+    def look_up(self, frames: Iterable[str]) -> None:
+        """Finds out all of these at once, one run of addr2line a module."""
+        by_module: dict[str, list[str]] = {}
+        for frame in dict.fromkeys(frames):
+            match = FRAME.match(frame)
+            if match and frame not in self._known and self._tool:
+                by_module.setdefault(match.group(1), []).append(frame)
+        for module, wanted in by_module.items():
+            if module not in self._paths:
+                self._paths[module] = self._usable(module)
+            path = self._paths[module]
+            if path:
+                self._known.update(zip(wanted, self._run(path, wanted)))
+
+    def place(self, frame: str) -> Place:
+        return self._known.get(frame, UNKNOWN)
+
+    def caller(self, frames: Iterable[str]) -> str:
+        """The innermost frame for people: `load_table, table.c:81`, `load_table`, or
+        `app+0x1502`; empty without frames."""
+        frame = self.innermost(frames)
+        place = self.place(frame)
+        if place.function and place.line:
+            return f"{place.function}, {place.line}"
+        return f"{place.function} ({frame})" if place.function else frame
+
+    def innermost(self, frames: Iterable[str]) -> str:
+        """The innermost frame that is not CUDA's; empty without frames."""
+        frames = list(frames)
+        mine = (frame for frame in frames if not RUNTIME.match(self.place(frame).function))
+        return next(mine, frames[0] if frames else "")
+
+    def _usable(self, module: str) -> str | None:
+        """The module's file, if it is the one that ran."""
+        known = self._modules.get(module)
+        if known is None:
+            return None
+        path, wanted = known
+        if not os.path.isfile(path):
+            self.notes.append(f"{module}: {path} is not on this machine; its frames are offsets")
+            return None
+        if wanted and build_id(path) not in (None, wanted):
+            self.notes.append(f"{module}: {path} was rebuilt since the log was written; its frames "
+                              "are offsets")
+            return None
+        return path
+
+    def _run(self, path: str, frames: list[str]) -> list[Place]:
+        """A frame holds a return address; the byte before it belongs to the call."""
+        addresses = [hex(max(int(frame.rpartition("+")[2], 16) - 1, 0)) for frame in frames]
+        try:
+            done = subprocess.run([str(self._tool), "-f", "-C", "-e", path],
+                                  input="\n".join(addresses) + "\n", capture_output=True,
+                                  encoding="utf-8", errors="replace", timeout=TIMEOUT_S,
+                                  check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            self.notes.append(f"{path}: addr2line: {error}")
+            return []
+        lines = done.stdout.splitlines()
+        return [_place(*pair) for pair in zip(lines[0::2], lines[1::2])]
+
+
+def _place(function: str, where: str) -> Place:
+    """addr2line says ?? for what it does not know, and line 0 or ? for a line that it does not."""
+    path, _, number = where.partition(" ")[0].rpartition(":")
+    known = path not in ("", "??") and number not in ("0", "?")
+    line = f"{os.path.basename(path)}:{number}" if known else ""
+    return Place("" if function == "??" else function.partition("(")[0], line)
+
+
+# ELF (elf(5)): only what leads to the note of the build id.
+EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
+PHDR = struct.Struct("<IIQQQQQQ")
+NHDR = struct.Struct("<III")
+PT_NOTE = 4
+NT_GNU_BUILD_ID = 3
+
+
+def build_id(path: str) -> str | None:
+    """The build id of a file of 64 bits and little endian, in hex digits; None where there is
+    none."""
+    try:
+        with open(path, "rb") as file:
+            header = EHDR.unpack(file.read(EHDR.size))
+            if header[0][:6] != b"\x7fELF\x02\x01":
+                return None
+            file.seek(header[5])
+            table = file.read(header[9] * header[10])
+            for at in range(0, len(table), header[9]):
+                kind, _, offset, _, _, size, _, align = PHDR.unpack_from(table, at)
+                if kind == PT_NOTE and size < 1 << 16:
+                    file.seek(offset)
+                    found = _from_notes(file.read(size), 8 if align == 8 else 4)
+                    if found:
+                        return found
+    except (OSError, struct.error, IndexError, ValueError):
+        pass
+    return None
+
+
+def _from_notes(notes: bytes, align: int) -> str | None:
+    at = 0
+    while at + NHDR.size <= len(notes):
+        name_size, data_size, kind = NHDR.unpack_from(notes, at)
+        data = (at + NHDR.size + name_size + align - 1) // align * align
+        name = notes[at + NHDR.size:at + NHDR.size + name_size]
+        if kind == NT_GNU_BUILD_ID and name == b"GNU\0":
+            return notes[data:data + data_size].hex()
+        at = (data + data_size + align - 1) // align * align
+    return None

@@ -1,0 +1,127 @@
+"""The sums over all logs, read one after another in one pass."""
+
+from __future__ import annotations
+
+from typing import Callable, Sequence
+
+from ..logs import Log, LogError, Problem
+from . import parallel
+from .counts import Counts
+from .links import Links
+from .parts import Block, Flow, FlowSum, Pair, Process, Site, Sums
+from .process import ProcessLog, Watcher
+from .timeline import Timeline
+from .top import Top
+
+LEVELS = ("summary", "allocs", "events")
+
+# Call paths of all processes together; processes of one program share theirs.
+MOST_SITES = 20_000
+
+
+class Totals:
+    """Everything that reports tell, over all processes.  `most` blocks and repeated copies are
+    kept, blocks by the attribute of Counts that `key` names."""
+
+    def __init__(self, most: int, key: str = "asked_bytes") -> None:
+        self.processes: list[Process] = []
+        self.counts = Counts()                     # All copies.
+        self.pageable = FlowSum()                  # Copies of pageable memory that were moved,
+        self.waiting = Counts()                    # and the asynchronous ones of them; by events.
+        self.flows: dict[Flow, FlowSum] = {}
+        self.moved_by_kind: dict[Flow, list[int]] = {}  # Calls and bytes by the real kinds.
+        self.sites: dict[str, Site] = {}
+        self.sites_left_out = 0                    # Beyond MOST_SITES: those of least traffic.
+        self.blocks: Top[Block] = Top(most)
+        self.pairs: Top[Pair] = Top(most)          # Repeated copies, by the bytes of the repeats.
+        self.modules: dict[str, tuple[str, str] | None] = {}
+        self.warns: dict[tuple[str, str], list] = {}
+        self.links = Links()
+        self.unreadable: list[str] = []            # Messages on files that could not be read.
+        self.odd = 0
+        self.times = Timeline()
+        self._key = key
+        self._most = most
+        self._watchers: list[Watcher] = []
+
+    def watch(self, watcher: Watcher) -> None:
+        """Shows it every transfer that is read from here on."""
+        self._watchers.append(watcher)
+
+    @property
+    def level(self) -> str:
+        """The level that most was logged at by any process."""
+        return max((process.level for process in self.processes), key=LEVELS.index,
+                   default="summary")
+
+    @property
+    def wall_ns(self) -> int:
+        """The sum of the processes' times."""
+        return sum(process.wall_ns for process in self.processes)
+
+    def peak(self, place: str) -> int:
+        """The most bytes that one process had in a place at a time."""
+        return max((process.peaks.get(place, 0) for process in self.processes), default=0)
+
+    def places(self) -> list[str]:
+        """All places that were used, in the order of first sight."""
+        return list(dict.fromkeys(place for process in self.processes for place in process.peaks))
+
+    def read(self, paths: Sequence[str], warn: Callable[[Problem], None],
+             progress: Callable[[int], None] | None = None) -> None:
+        """Reads logs: many of them by several processes, unless somebody watches.  A file that
+        can't be read at all is noted in `unreadable`."""
+        jobs = 1 if self._watchers else parallel.jobs(paths)
+        if jobs > 1:
+            for part in parallel.read_all(paths, self._most, self._key, jobs):
+                for problem in part.problems:
+                    warn(problem)
+                if progress:
+                    progress(part.size)
+                self._take(part.sums, part.error)
+            return
+        for path in paths:
+            try:
+                log = ProcessLog(Log(path, warn, progress), self._watchers, self._most, self._key)
+                self._take(log.read(), "")
+            except LogError as error:
+                self._take(None, str(error))
+
+    def _take(self, sums: Sums | None, error: str) -> None:
+        if sums is None:
+            self.unreadable.append(error)
+            return
+        self.links.add(sums.links)
+        if sums.is_process:
+            self._add(sums)
+
+    def _add(self, one: Sums) -> None:
+        self.processes.append(one.process)
+        self.counts.add(one.process.counts)
+        self.pageable.add(one.pageable)
+        self.waiting.add(one.waiting)
+        self.odd += one.odd
+        for flow, total in one.flows.items():
+            self.flows.setdefault(flow, FlowSum()).add(total)
+        for flow, moved in one.moved_by_kind.items():
+            both = self.moved_by_kind.setdefault(flow, [0, 0])
+            both[0] += moved[0]
+            both[1] += moved[1]
+        for key, (times, text) in one.warns.items():
+            self.warns.setdefault(key, [0, text])[0] += times
+        for name, module in one.modules.items():
+            # Two builds of one name: a frame does not tell which is meant.
+            self.modules[name] = module if self.modules.get(name, module) == module else None
+        self.blocks.merge(one.blocks)
+        self.pairs.merge(one.repeated)
+        self.times.merge(one.times)
+        self._add_sites(one.sites)
+
+    def _add_sites(self, sites: dict[str, Site]) -> None:
+        for name, site in sites.items():
+            self.sites.setdefault(name, Site(name)).add(site)
+        if len(self.sites) <= MOST_SITES:
+            return
+        ranked = sorted(self.sites.values(), key=lambda site: -site.copies().asked_bytes)
+        self.sites_left_out += len(ranked) - MOST_SITES // 2
+        self.sites = {site.id: site for site in ranked[:MOST_SITES // 2]}

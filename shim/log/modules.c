@@ -1,0 +1,151 @@
+/* Where the modules of frames lie as files, for readers that turn offsets into functions. */
+#include "log/modules.h"
+
+#include "log/jsonl.h"
+#include "log/log.h"
+#include "log/path.h"
+
+#include <limits.h>
+#include <link.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define MODULES 256 /* A power of two. */
+#define BUILD_ID 20 /* Bytes of the longest build id that linkers make, a SHA-1. */
+
+/* Hashes of the names that have a line; 0 in a free entry.  Atomic. */
+static uint32_t written[MODULES];
+
+/* The search for one module. */
+struct search {
+    const char *name;      /* As in a frame: a file name of at most ZC_SITE_MODULE - 1 bytes. */
+    const char *program;   /* The executable's, for which the loader has an empty name. */
+    unsigned found;        /* Loaded objects of that name. */
+    char path[PATH_MAX];   /* Of the last one, as the loader has it. */
+    uint8_t id[BUILD_ID];  /* Its build id. */
+    unsigned id_bytes;     /* 0 where it has none. */
+};
+
+/* True for the first caller with this name.  Names with one hash are taken for one, which costs a
+ * reader the path of one module. */
+static bool first_time(const char *name)
+{
+    uint32_t hash = 2166136261u;
+
+    for (const char *p = name; *p != 0; p++)
+        hash = (hash ^ (uint8_t)*p) * 16777619u;
+    hash += hash == 0;
+    for (uint32_t i = 0; i < MODULES; i++) {
+        uint32_t *entry = &written[(hash + i) % MODULES];
+        uint32_t was = 0;
+
+        if (__atomic_compare_exchange_n(entry, &was, hash, false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
+            return true;
+        if (was == hash)
+            return false;
+    }
+    return false;
+}
+
+/* The build id among the notes of a segment (elf(5), "Notes"). */
+static void read_notes(struct search *search, const uint8_t *note, size_t bytes, size_t align)
+{
+    align = align == 8 ? 8 : 4;
+    while (bytes >= sizeof(ElfW(Nhdr))) {
+        const ElfW(Nhdr) *head = (const void *)note;
+        size_t name = sizeof(*head);
+        size_t data = (name + head->n_namesz + align - 1) & ~(align - 1);
+        size_t next = (data + head->n_descsz + align - 1) & ~(align - 1);
+
+        if (data + head->n_descsz > bytes)
+            return;
+        if (head->n_type == NT_GNU_BUILD_ID && head->n_namesz == 4 &&
+            memcmp(note + name, "GNU", 4) == 0 && head->n_descsz <= BUILD_ID) {
+            memcpy(search->id, note + data, head->n_descsz);
+            search->id_bytes = head->n_descsz;
+        }
+        if (next >= bytes)
+            return;
+        note += next;
+        bytes -= next;
+    }
+}
+
+static int look(struct dl_phdr_info *info, size_t bytes, void *arg)
+{
+    struct search *search = arg;
+    const char *slash = strrchr(info->dlpi_name, '/');
+    const char *name = slash != NULL ? slash + 1 : info->dlpi_name;
+
+    (void)bytes;
+    if (info->dlpi_name[0] == 0)
+        name = search->program;
+    if (strncmp(name, search->name, ZC_SITE_MODULE - 1) != 0)
+        return 0;
+    search->found++;
+    search->path[0] = 0;
+    strncat(search->path, info->dlpi_name, sizeof(search->path) - 1);
+    search->id_bytes = 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+
+        if (segment->p_type == PT_NOTE)
+            read_notes(search, (const uint8_t *)(uintptr_t)(info->dlpi_addr + segment->p_vaddr),
+                       segment->p_memsz, segment->p_align);
+    }
+    return 0;
+}
+
+/* The loader has the executable under an empty name, and others as they were asked for, which may
+ * be relative to the folder that was the current one then. */
+static const char *known_path(struct search *search)
+{
+    if (search->found != 1)
+        return NULL;
+    if (search->path[0] == 0 && !zc_log_program_path(search->path))
+        return NULL;
+    return search->path;
+}
+
+/* Not inlined: a path's worth of stack is needed once a module. */
+__attribute__((noinline)) static void write_module(const char *name)
+{
+    static const char digits[] = "0123456789abcdef";
+    struct search search;
+    char id[2 * BUILD_ID + 1];
+    char buf[ZC_LINE_MAX];
+    struct zc_line line;
+
+    search.name = name;
+    search.program = zc_log_program();
+    search.found = search.id_bytes = 0;
+    dl_iterate_phdr(look, &search);
+    if (search.found != 1)
+        search.id_bytes = 0;
+    for (unsigned i = 0; i < search.id_bytes; i++) {
+        id[2 * i] = digits[search.id[i] >> 4];
+        id[2 * i + 1] = digits[search.id[i] & 15];
+    }
+    id[2 * search.id_bytes] = 0;
+    zc_line_begin(&line, buf, sizeof(buf), "module");
+    zc_line_str(&line, "module", name);
+    zc_line_str(&line, "build_id", search.id_bytes > 0 ? id : NULL);
+    zc_line_str(&line, "path", known_path(&search));
+    zc_log_write(&line);
+}
+
+void zc_log_modules(const struct zc_site *site)
+{
+    for (uint32_t i = 0; i < site->nframes && i < ZC_SITE_FRAMES; i++) {
+        const char *name = site->frame[i].module;
+
+        if (name[0] != '?' && name[0] != 0 && first_time(name))
+            write_module(name);
+    }
+}
+
+void zc_log_modules_reset(void)
+{
+    memset(written, 0, sizeof(written));
+}

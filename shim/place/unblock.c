@@ -1,0 +1,198 @@
+/*
+ * A thread that blocks SIGSEGV dies of a fault in a protected page before any handler runs.  Worker
+ * threads often block all signals, those of the driver among them, so the threads of before are
+ * asked by a signal to change the mask that they return to: SIGSETXID, by which glibc itself asks
+ * all threads for something, and which no function of libc blocks (glibc, nptl/nptl_setxid.c).
+ */
+#include "place/unblock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "catch/signal.h"
+#include "place/chain.h"
+
+#define SEGV ZC_SIGBIT(SIGSEGV)
+#define ASKING 33  /* SIGSETXID. */
+#define TRIES 1000 /* Of a millisecond each. */
+
+uint64_t zc_unblock_masks;
+
+void zc_unblock_actions(void)
+{
+    for (int sig = 1; sig <= 64; sig++) {
+        struct sigaction act;
+        if (sig == SIGSEGV || zc_libc_signal.sigaction(sig, NULL, &act) != 0 ||
+            !(zc_sigword(&act.sa_mask) & SEGV))
+            continue;
+        zc_sigword_put(&act.sa_mask, zc_sigword(&act.sa_mask) & ~SEGV);
+        __atomic_fetch_or(&zc_unblock_masks, ZC_SIGBIT(sig), __ATOMIC_RELAXED);
+        if (sig != SIGKILL && sig != SIGSTOP)
+            zc_libc_signal.sigaction(sig, &act, NULL);
+    }
+}
+
+/* The kernel's struct sigaction, which libc translates and for this signal refuses. */
+struct kernel_action {
+    void *handler;
+    unsigned long flags;
+    void (*restorer)(void);
+    uint64_t mask;
+};
+static struct kernel_action before; /* glibc's own, for what glibc sends. */
+
+static void asked(int sig, siginfo_t *info, void *context)
+{
+    ucontext_t *interrupted = context;
+    int error = errno;
+    if (info->si_code != SI_QUEUE || info->si_value.sival_ptr != (void *)&before) {
+        if (before.handler != (void *)SIG_DFL && before.handler != (void *)SIG_IGN)
+            ((void (*)(int, siginfo_t *, void *))before.handler)(sig, info, context);
+        return;
+    }
+    uint64_t mask = zc_sigword(&interrupted->uc_sigmask);
+    if (mask & SEGV) {
+        zc_sigword_put(&interrupted->uc_sigmask, mask & ~SEGV);
+        zc_chain_block(mask & ~SEGV);
+    }
+    errno = error;
+}
+
+/* The address by which handlers return is the one that libc gave for another signal. */
+static bool listen_in(void)
+{
+    struct kernel_action now, act;
+    if (syscall(SYS_rt_sigaction, ASKING, NULL, &now, 8) != 0 ||
+        syscall(SYS_rt_sigaction, SIGSEGV, NULL, &act, 8) != 0)
+        return false;
+    if (now.handler == (void *)asked)
+        return true;
+    before = now;
+    act.handler = (void *)asked;
+    act.flags = (act.flags & ~(unsigned long)SA_ONSTACK) | SA_RESTART | SA_SIGINFO;
+    act.mask = ~(uint64_t)0;
+    return syscall(SYS_rt_sigaction, ASKING, &act, NULL, 8) == 0;
+}
+
+static void ask(pid_t thread)
+{
+    siginfo_t info;
+    memset(&info, 0, sizeof(info));
+    info.si_signo = ASKING;
+    info.si_code = SI_QUEUE;
+    info.si_pid = getpid();
+    info.si_value.sival_ptr = (void *)&before;
+    syscall(SYS_rt_tgsigqueueinfo, getpid(), thread, ASKING, &info);
+}
+
+/* Number of a thread in a line of /proc, or 0. */
+static pid_t number(const char *digits)
+{
+    pid_t n = 0;
+    while (*digits >= '0' && *digits <= '9')
+        n = n * 10 + (*digits++ - '0');
+    return *digits ? 0 : n;
+}
+
+/* The file of a thread in /proc, open for reading, or -1. */
+static int open_stat(pid_t thread)
+{
+    char path[64];
+    struct zc_text text = zc_text_on(path, sizeof(path));
+    zc_text_fmt(&text, "/proc/self/task/%d/stat", (int)thread);
+    return open(zc_text_cstr(&text), O_RDONLY | O_CLOEXEC);
+}
+
+/* proc_pid_stat(5): the name in parentheses may hold anything; field 3 is the state, field 32 the
+ * blocked signals up to 31.  A thread that is gone or a zombie blocks nothing. */
+static bool blocks(pid_t thread)
+{
+    char line[1024];
+    int fd = open_stat(thread);
+    ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
+    if (fd >= 0)
+        close(fd);
+    if (n <= 0)
+        return false;
+    line[n] = 0;
+    const char *at = strrchr(line, ')');
+    if (!at || !at[1] || at[2] == 'Z' || at[2] == 'X')
+        return false;
+    at++;
+    for (int field = 3; at && field < 32; field++)
+        at = strchr(at + 1, ' ');
+    uint64_t mask = 0;
+    for (at = at ? at + 1 : ""; *at >= '0' && *at <= '9'; at++)
+        mask = mask * 10 + (uint64_t)(*at - '0');
+    return mask & SEGV;
+}
+
+/* Threads other than the caller that block SIGSEGV; asks them if wanted. */
+static int count_blocking(int fd, bool asking)
+{
+    /* getdents64(2), because readdir(3) allocates. */
+    struct entry {
+        uint64_t inode, offset;
+        unsigned short length;
+        unsigned char type;
+        char name[];
+    };
+    char buffer[2048] __attribute__((aligned(8)));
+    pid_t self = (pid_t)syscall(SYS_gettid);
+    int count = 0;
+    long n;
+    lseek(fd, 0, SEEK_SET);
+    while ((n = syscall(SYS_getdents64, fd, buffer, sizeof(buffer))) > 0)
+        for (long at = 0; at < n;) {
+            const struct entry *entry = (const void *)(buffer + at);
+            pid_t thread = number(entry->name);
+            at += entry->length;
+            if (!thread || thread == self || !blocks(thread))
+                continue;
+            count++;
+            if (asking)
+                ask(thread);
+        }
+    return count;
+}
+
+static void open_self(void)
+{
+    sigset_t set, old;
+    sigemptyset(&set);
+    sigaddset(&set, SIGSEGV);
+    zc_libc_signal.pthread_sigmask(SIG_UNBLOCK, &set, &old);
+    if (zc_sigword(&old) & SEGV)
+        zc_chain_block(zc_sigword(&old) & ~SEGV);
+}
+
+const char *zc_unblock_threads(void)
+{
+    open_self();
+    int fd = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return "the threads of the process cannot be listed (/proc/self/task)";
+    bool listening = false;
+    int left = 0;
+    for (int i = 0; i < TRIES; i++) {
+        const struct timespec pause = {.tv_nsec = 1000000};
+        bool asking = i % 128 == 0;
+        left = count_blocking(fd, false);
+        if (!left)
+            break;
+        if (!listening && !listen_in())
+            break;
+        listening = true;
+        if (asking)
+            count_blocking(fd, true);
+        nanosleep(&pause, NULL);
+    }
+    close(fd);
+    return left ? "a thread of the program blocks SIGSEGV and every other signal" : NULL;
+}

@@ -1,0 +1,6 @@
+/* Host build of the kernels of view_facts. */
+#include "../device.h"
+#include "../../gpu/view_facts.cuh"
+
+SIM_KERNEL(load_number)
+SIM_KERNEL(store_number)

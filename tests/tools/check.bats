@@ -1,0 +1,61 @@
+#!/usr/bin/env bats
+# zc check: what it says of policy files, and its exit status.
+
+load common
+
+POLICIES=tests/tools/policies
+
+setup() {
+    need_python
+}
+
+@test "every fault has file, line and column, and the nearest known word" {
+    golden check-faulty.txt check $POLICIES/faulty.conf
+}
+
+@test "the sample policy and the presets have no faults" {
+    for file in policy/policy.conf policy/presets/*.conf; do
+        run -0 zc check "$file"
+        [[ $output == "$file: "*" 0 errors, 0 warnings" ]]
+    done
+}
+
+@test "one faulty file among several makes the exit status 1" {
+    run -1 zc check policy/policy.conf $POLICIES/faulty.conf
+    run -0 zc check policy/policy.conf policy/presets/watch-only.conf
+}
+
+@test "without a file it takes the one that a program started there would get" {
+    local zc=$PWD/scripts/zc
+    cp $POLICIES/rules.conf "$BATS_TEST_TMPDIR/policy.conf"
+    cd "$BATS_TEST_TMPDIR"
+    run -0 "$zc" check
+    [[ $output == "./policy.conf: 4 usable rules, "* ]]
+    ZC_POLICY=/nonexistent run -1 "$zc" check
+    [[ $output == "zc: /nonexistent: there is no such file" ]]
+    chmod o+w policy.conf
+    run -1 "$zc" check
+    [[ $output == "zc: ./policy.conf: others may write to it" ]]
+}
+
+@test "a file named off is a file" {
+    local zc=$PWD/scripts/zc
+    cp $POLICIES/rules.conf "$BATS_TEST_TMPDIR/off"
+    cd "$BATS_TEST_TMPDIR"
+    run -0 "$zc" check off
+    [[ $output == "./off: 4 usable rules, "* ]]
+}
+
+@test "folders, devices and missing files are refused in one line" {
+    for file in /nonexistent /dev/null tests; do
+        run -1 zc check "$file"
+        [[ ${#lines[@]} == 1 && $output == "zc: $file: "* ]]
+    done
+}
+
+@test "names with blanks and bytes that are no UTF-8 come out as they are" {
+    local name=$BATS_TEST_TMPDIR/$'a b\xff.conf'
+    cp $POLICIES/rules.conf "$name"
+    run -0 zc check "$name"
+    [[ $output == "$name: 4 usable rules, 0 errors, "* ]]
+}

@@ -1,0 +1,95 @@
+#!/usr/bin/env bats
+# The command zc itself, and what its parts print alike: sizes, tables, names.
+
+load common
+
+setup() {
+    need_python
+}
+
+# Runs Python with the package at hand.
+python() {
+    PYTHONPATH=scripts python3 -c "$@"
+}
+
+@test "zc alone and --help list the commands" {
+    run -2 zc
+    [[ $output == *"  explain  say which rule takes a request"* ]]
+    run -0 zc --help
+    run -0 zc help run
+    [[ ${lines[0]} == "usage: zc run "* ]]
+}
+
+@test "the version is the library's" {
+    run -0 zc --version
+    [[ $output == "zc $(sed -n 's/^#define ZC_VERSION "\(.*\)"/\1/p' shim/base/version.h)" ]]
+}
+
+@test "a misspelt command gets the nearest one" {
+    run -2 zc chekc x
+    [[ $output == "zc: there is no command 'chekc': did you mean 'check'? (see 'zc --help')" ]]
+    run -2 zc report --tpo 3 x
+    [[ $output == "zc: "*"--tpo"*"(see 'zc report --help')" && ${#lines[@]} == 1 ]]
+}
+
+@test "a reader that has enough ends zc without a word" {
+    run -0 bash -c 'set -o pipefail; scripts/zc check policy/presets/* 2>&1 | true; exit 0'
+    [[ -z $output ]]
+    run -141 bash -c '{ sleep 0.2; scripts/zc report tests/tools/logs/ranks/a --json; } | true
+        exit ${PIPESTATUS[0]}'
+    [[ -z $output ]]
+}
+
+@test "closed output streams are no error" {
+    run -0 bash -c 'scripts/zc explain tests/tools/policies/rules.conf --size 1M >&-'
+    run -1 bash -c 'scripts/zc explain /nonexistent --size 1M 2>&-'
+}
+
+@test "sizes, counts and times are printed as the library's summary prints them" {
+    run -0 python '
+from zclib import units
+print(*map(units.size, (0, 1023, 1024, 1025, 67112, 671744, 67783232, 67108864, 1 << 40, 1 << 62)),
+      sep=", ")
+print(*map(units.duration, (0, 999, 1000, 99999, 687000, 3_412_345, 12_000_000_000)), sep=", ")
+print(*map(units.count, (0, 999999, 1000000, 123456789)), sep=", ")
+print(units.percent(1, 3), units.percent(1, 1000), units.percent(1, 0), units.rate(10, 1))'
+    [[ ${lines[0]} == "0 B, 1023 B, 1 KiB, 1.0 KiB, 65.5 KiB, 656 KiB, "*", 1 TiB, 4 EiB" ]]
+    [[ ${lines[1]} == "0 ns, 999 ns, 1.0 us, 99.9 us, 687 us, 3.4 ms, 12.0 s" ]]
+    [[ ${lines[2]} == "0, 999999, 1000k, 123M" ]]
+    [[ ${lines[3]} == "33 % 0.1 % - 10.0 GB/s" ]]
+}
+
+@test "names can't act on a terminal, and bytes that are no text stay" {
+    run -0 python '
+import sys
+from zclib import names, screen
+screen.prepare()
+print(names.shown("a\x1b[31m\n\x9b\u202eb é 日本"))
+print(names.shown(b"caf\xe9".decode("utf-8", "surrogateescape")))
+print(names.shorten("a-long-module-name.so+0x1234", 15), names.columns("日本"))'
+    [[ ${lines[0]} == 'a\x1b[31m\x0a\x9b\u202eb é 日本' ]]
+    [[ ${lines[1]} == $'caf\xe9' ]]
+    [[ ${lines[2]} == "a-long...0x1234 4" ]]
+}
+
+@test "names that the locale has no letters for are escaped" {
+    LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 PYTHONIOENCODING=ascii run -0 python '
+from zclib import names, screen
+screen.prepare()
+print(names.shown("\xe9 \u65e5"), b"\xff".decode("utf-8", "surrogateescape"))'
+    [[ $output == $'\\xe9 \\u65e5 \xff' ]]
+}
+
+@test "a table shrinks its names and then drops columns, and no line is too wide" {
+    run -0 python '
+from zclib import table
+columns = [table.text("Site", least=8), table.text("Caller", least=10),
+           table.Column("Count", drop=1), table.Column("Asked"), table.text("Why", drop=2, least=5)]
+rows = [("821ff7fb", "a-program-with-a-name+0x1502", 12, "64.6 MiB", "over max_device")]
+for width in (None, 70, 50, 36, 30):
+    lines = table.render(columns, rows, width)
+    assert width is None or max(map(len, lines)) <= width, (width, lines)
+    print(lines[1])'
+    [[ ${lines[0]} == "821ff7fb  a-program-with-a-name+0x1502     12  64.6 MiB  over max_device" ]]
+    [[ ${lines[-1]} == "821ff7fb  a-p...1502  64.6 MiB" ]]
+}

@@ -1,0 +1,113 @@
+#!/usr/bin/env bats
+# zc doctor: what it says of this machine, of the simulated GPU, and of drivers that are broken.
+
+load programs
+
+setup() {
+    need_gpu_programs
+}
+
+# Builds a libcuda.so.1 from C on standard input and makes it the driver of this test.
+fake_driver() {
+    mkdir -p "$BATS_TEST_TMPDIR/driver"
+    "${CC:-gcc}" -w -shared -fPIC -Wl,-soname,libcuda.so.1 -x c - \
+        -o "$BATS_TEST_TMPDIR/driver/libcuda.so.1"
+    export LD_LIBRARY_PATH=$BATS_TEST_TMPDIR/driver
+}
+
+@test "the simulated GPU is called simulated, and every place has a verdict" {
+    run -0 zc doctor
+    [[ $output == *"Driver "*"CUDA 13.0 ($SIM/libcuda.so.1)"* ]]
+    [[ $output == *"GPU 0 "*"simulated: bytes are exact, times mean nothing"* ]]
+    for place in device mapped managed vmm pinned pageable; do
+        grep -qE "^$place +yes" <<<"$output"
+    done
+    grep -qE '^shared +(yes|no)' <<<"$output"
+    for fact in Kernel CPUs Memory 'Huge pages' 'Locked memory' Mappings; do
+        grep -qE "^$fact  " <<<"$output"
+    done
+}
+
+@test "a device without concurrent managed access can't have managed blocks, and is told why" {
+    fake_driver <<'C'
+#include <stdio.h>
+#include <string.h>
+int cuInit(unsigned f) { return 0; }
+int cuDriverGetVersion(int *v) { *v = 12040; return 0; }
+int cuDeviceGetCount(int *n) { *n = 1; return 0; }
+int cuDeviceGetName(char *s, int n, int d) { strcpy(s, "Old"); return 0; }
+int cuDeviceGetPCIBusId(char *s, int n, int d) { strcpy(s, "0000:01:00.0"); return 0; }
+int cuDeviceTotalMem_v2(size_t *n, int d) { *n = 1 << 30; return 0; }
+int cuMemGetInfo_v2(size_t *f, size_t *t) { *f = *t = 1 << 30; return 0; }
+int cuDeviceGetAttribute(int *v, int a, int d) { *v = a != 89 && a != 102; return a == 145; }
+int cuDevicePrimaryCtxRetain(void **c, int d) { *c = 0; return 0; }
+int cuCtxSetCurrent(void *c) { return 0; }
+int cuMemHostRegister_v2(void *p, size_t n, unsigned f) { return f & 8 ? 801 : 0; }
+int cuMemHostUnregister(void *p) { return 0; }
+int cuGetErrorString(int e, const char **s) { *s = "not supported"; return 0; }
+C
+    run -0 zc doctor
+    [[ $output == *"CUDA 12.4 ("* ]]
+    grep -qE '^managed +no +no concurrent managed access: ' <<<"$output"
+    grep -qE '^vmm +no +the driver has no virtual memory management' <<<"$output"
+    grep -qE '^mapped +yes' <<<"$output"
+    [[ $output != *"not usable"* ]]
+    [[ $output == *"can be registered, not read-only"* ]]
+    [[ $(json "d['gpu0.registers_read_only']" doctor) == *"801 (not supported)" ]]
+}
+
+@test "without a driver host memory is what remains, with status 1" {
+    LD_LIBRARY_PATH="" run -1 zc doctor
+    [[ $output == *"Driver "*"not usable: "*libcuda.so.1* ]] || skip "there is a driver here"
+    grep -qE '^mapped +no +no GPU can be used: ' <<<"$output"
+    grep -qE '^pageable +yes' <<<"$output"
+}
+
+@test "a driver that refuses to start is told with its error" {
+    fake_driver <<'C'
+int cuInit(unsigned f) { return 999; }
+int cuDriverGetVersion(int *v) { *v = 13000; return 0; }
+int cuGetErrorString(int e, const char **s) { *s = "unknown error"; return 0; }
+C
+    run -1 zc doctor
+    [[ $output == *"not usable: cuInit returned 999 (unknown error)"* ]]
+}
+
+@test "a driver that crashes does not end zc" {
+    fake_driver <<'C'
+#include <stdlib.h>
+int cuDriverGetVersion(int *v) { *v = 13000; return 0; }
+int cuInit(unsigned f) { abort(); }
+C
+    run -1 zc doctor
+    [[ $output == *"CUDA 13.0"* ]]
+    [[ $output == *"not usable: the process that asked the driver ended with status -6"* ]]
+}
+
+@test "--measure gives rates, or says why there are none" {
+    run -0 zc doctor --measure
+    [[ $output == *"Copy to the device, pinned "*"GB/s"* ]]
+    [[ $output == *"Kernel reads host memory "*"not measured: "* ]]
+    [[ $output == *"huge pages, one thread "*"ms/GiB"* ]]
+}
+
+@test "--json has the facts and the verdicts" {
+    [[ $(json "d['places']['mapped']['possible'], d['driver.devices']" doctor) == "(True, 1)" ]]
+}
+
+@test "colour is for terminals that want it" {
+    run -0 script -qec "TERM=xterm scripts/zc doctor" /dev/null
+    [[ $output == *$'\e['* ]]
+    run -0 script -qec "NO_COLOR=1 TERM=xterm scripts/zc doctor" /dev/null
+    [[ $output != *$'\e['* ]]
+    run -0 script -qec "TERM=dumb scripts/zc doctor" /dev/null
+    [[ $output != *$'\e['* ]]
+    run -0 env TERM=xterm scripts/zc doctor
+    [[ $output != *$'\e['* ]]
+}
+
+@test "a narrow terminal gets narrow lines" {
+    run -0 script -qec "stty cols 64; TERM=dumb scripts/zc doctor" /dev/null
+    # A path is not broken.
+    [ "$(tr -d '\r' <<<"$output" | grep -v / | grep -cE '^.{65,}')" -eq 0 ]
+}

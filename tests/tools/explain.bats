@@ -1,0 +1,99 @@
+#!/usr/bin/env bats
+# zc explain: which rule takes a request, and what became of the sites of a log.
+
+load common
+
+RULES=tests/tools/policies/rules.conf
+
+setup() {
+    need_python
+}
+
+@test "each rule says why it does not take a request, and the first that does is named" {
+    golden explain-taken.txt explain $RULES --size 64M --module gather-shared
+}
+
+@test "a request that no rule takes stays where it is" {
+    golden explain-free.txt explain $RULES --size 1M
+}
+
+@test "the ordinal of a request is given by --nth" {
+    run -0 zc explain $RULES --size 1M --nth 3
+    [[ ${lines[-1]} == "cudaMalloc of 1M goes to rule 'third': vmm" ]]
+    run -0 zc explain $RULES --size 1M --nth 4
+    [[ ${lines[-1]} == *"taken by no rule"* ]]
+}
+
+@test "facts of all kinds decide" {
+    local policy=$BATS_TEST_TMPDIR/policy.conf fact
+    for fact in api=malloc site=3f9a1c22 exe=python3.11 thread=loader-1 device=2 module=libf.so; do
+        printf '[rule r]\n%s\nplace = managed\n' "${fact/=/ = }" >"$policy"
+        run -0 zc explain "$policy" --size 1M "--${fact%%=*}" "${fact#*=}"
+        [[ ${lines[-1]} == *"goes to rule 'r': managed" ]]
+        run -0 zc explain "$policy" --size 1M --stream none
+        [[ ${lines[-1]} == *"taken by no rule"* ]]
+    done
+    printf '[rule r]\nstream = created\nplace = managed\n' >"$policy"
+    run -0 zc explain "$policy" --size 1M --api cudaMallocAsync --stream created
+    [[ ${lines[-1]} == *"goes to rule 'r': managed" ]]
+    run -0 zc explain "$policy" --size 1M --api cudaMallocAsync
+    [[ ${lines[-1]} == *"taken by no rule"* ]]
+}
+
+@test "a log tells every site with its rule and place" {
+    golden explain-log.txt explain $LOGS/gather-mapped.jsonl $LOGS/gather.jsonl
+}
+
+@test "a policy and a log tell which rule each site would get" {
+    golden explain-policy-log.txt explain $RULES $LOGS/gather.jsonl
+}
+
+@test "ordinals count through a log as in the process" {
+    printf '[rule second]\nnth = 2\nplace = vmm\n' >"$BATS_TEST_TMPDIR/policy.conf"
+    run -0 zc explain "$BATS_TEST_TMPDIR/policy.conf" $LOGS/gather.jsonl
+    [ "$(grep -c ' second:1 ' <<<"$output")" -eq 1 ]
+}
+
+@test "damaged logs are explained as far as they can be read" {
+    golden explain-corrupt.txt explain $LOGS/corrupt.jsonl
+}
+
+@test "a log without requests says at which level they are logged" {
+    run -1 zc explain $LOGS/gather-summary.jsonl
+    [[ $output == *"levels 'allocs' and 'events'"* ]]
+}
+
+@test "the faults of a policy are mentioned before it is judged" {
+    run -0 zc explain tests/tools/policies/faulty.conf --size 4M
+    [[ ${lines[0]} == "zc: "*"faulty.conf: 3 faulty parts are left out; 'zc check' names them" ]]
+}
+
+@test "what makes no sense is said in one line, with status 2" {
+    run -2 zc explain $RULES
+    [[ $output == *"--size"* && ${#lines[@]} == 1 ]]
+    run -2 zc explain $RULES --size 3X
+    [[ $output == "zc: '3X' is no size "* ]]
+    run -2 zc explain $RULES --size 1M --api cudaMaloc
+    [[ $output == "zc: 'cudaMaloc' is no request that a policy can name" ]]
+    run -2 zc explain $RULES --size 1M --stream sideways
+    [[ $output == "zc: 'sideways' is no kind of stream "* ]]
+    run -2 zc explain $LOGS/gather.jsonl --size 1M
+    [[ $output == *"a log has its own"* ]]
+    run -2 zc explain $RULES $RULES
+    [[ $output == *"all others must be logs"* ]]
+    run -1 zc explain /nonexistent --size 1M
+    [[ $output == "zc: /nonexistent: "* ]]
+}
+
+@test "separators in a name do not become fields" {
+    run -0 zc explain $RULES --size 64M --module $'gather\x1fx\ny'
+    [[ ${lines[-1]} == *"goes to rule 'big': mapped, device" ]]
+}
+
+@test "a narrow terminal gets narrow tables" {
+    run -0 script -qec "stty cols 50; scripts/zc explain $RULES --size 64M | cat; \
+        scripts/zc explain $RULES --size 64M --module m" /dev/null
+    # The pipe has lines of full length, the terminal has not.
+    [ "$(grep -c "the request's is not known" <<<"$output")" -eq 1 ]
+    [ "$(tail -n 7 <<<"$output" | head -n 5 | tr -d '\r' | grep -cE '^.{51,}')" -eq 0 ]
+}

@@ -1,0 +1,54 @@
+/* A stand-in for libnvidia-ml.so.1: one device whose link moves 1 GiB to it and 1 MiB from it
+ * between two reads of its counters, which have 32 bits.  NVML_NO_COUNTERS=1 makes it a device
+ * without them. */
+#include <stdint.h>
+#include <stdlib.h>
+
+struct value { /* nvmlFieldValue_t */
+    unsigned field, scope;
+    long long time, latency;
+    unsigned kind, result;
+    unsigned long long value;
+};
+
+int nvmlInit_v2(void);
+int nvmlDeviceGetCount_v2(unsigned *count);
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device);
+int nvmlDeviceGetFieldValues(void *device, int count, struct value *values);
+const char *nvmlErrorString(int code);
+
+int nvmlInit_v2(void)
+{
+    return 0;
+}
+
+int nvmlDeviceGetCount_v2(unsigned *count)
+{
+    *count = 1;
+    return 0;
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device)
+{
+    *device = &device[index];
+    return 0;
+}
+
+int nvmlDeviceGetFieldValues(void *device, int count, struct value *values)
+{
+    static uint32_t sent = 0xfff00000u, received = 0xfff00000u;
+
+    (void)device;
+    sent += 1u << 20;
+    received += 1u << 30;
+    for (int i = 0; i < count; i++) {
+        values[i].result = getenv("NVML_NO_COUNTERS") != NULL ? 3 : 0;
+        values[i].value = values[i].field == 197 ? sent : received;
+    }
+    return 0;
+}
+
+const char *nvmlErrorString(int code)
+{
+    return code == 3 ? "Not Supported" : "?";
+}

@@ -1,0 +1,141 @@
+#!/usr/bin/env bats
+# zc report: what it makes of kept logs, whole and damaged.
+
+load common
+
+setup() {
+    need_python
+}
+
+@test "a log of the level events gives sizes, sites, blocks and findings" {
+    golden report-pipeline.txt report $LOGS/pipeline.jsonl
+}
+
+@test "a log under a policy tells what was moved and what was not" {
+    golden report-mapped.txt report $LOGS/gather-mapped.jsonl
+}
+
+@test "copies of one size between the same two ends are counted as repeated" {
+    golden report-graph.txt report $LOGS/graph.jsonl
+}
+
+@test "a log of the level summary gives what it has and says what more there is" {
+    golden report-summary.txt report $LOGS/gather-summary.jsonl
+}
+
+@test "logs of several ranks are summed up, and a folder stands for the logs in it" {
+    golden report-ranks.txt report $LOGS/ranks/a
+}
+
+@test "a cut log is used as far as it goes" {
+    golden report-cut.txt report $LOGS/cut.jsonl
+}
+
+@test "damaged lines are named and left out" {
+    golden report-corrupt.txt report $LOGS/corrupt.jsonl
+}
+
+@test "damaged lines change none of the totals" {
+    for key in totals flows sites; do
+        [[ $(json "d['$key']" report $LOGS/corrupt.jsonl) == \
+            "$(json "d['$key']" report $LOGS/gather.jsonl)" ]]
+    done
+}
+
+@test "a schema of the future is said and read as far as it is known" {
+    golden report-future.txt report $LOGS/future.jsonl
+}
+
+@test "an empty log is nothing to report" {
+    golden report-empty.txt report $LOGS/empty.jsonl
+}
+
+@test "a file that is missing or no log is said, exit status 1" {
+    run -1 zc report "$BATS_TEST_TMPDIR/no such log"
+    [[ $output == "zc: $BATS_TEST_TMPDIR/no such log: no such file or folder" ]]
+    run -1 zc report Makefile
+    [[ $output == *"Makefile: no line of it is a record of libzc; nothing is read of it"* ]]
+}
+
+@test "a bad log among good ones leaves the report of the good ones" {
+    run -0 --separate-stderr zc report $LOGS/empty.jsonl $LOGS/gather.jsonl
+    [[ $output == "1 process of gather on node1,"* ]]
+    [[ $stderr == *"empty.jsonl: the file is empty"* ]]
+}
+
+@test "the totals of JSON are those of the log's summary" {
+    for log in pipeline gather graph gather-mapped; do
+        [[ $(json "[d['totals'][k] for k in ('asked_calls', 'asked_bytes', 'moved_bytes',
+                   'cpu_copied_bytes', 'blocked_ns')]" report $LOGS/$log.jsonl) == \
+            "$(python3 -c '
+import json, sys
+summary = [json.loads(line) for line in open(sys.argv[1])][-1]
+print([summary[k] for k in ("asked_calls", "asked_bytes", "moved_bytes", "cpu_copied_bytes",
+                            "blocked_ns")])' $LOGS/$log.jsonl)" ]]
+    done
+}
+
+@test "the transfers of a log and its summary give the same flows and sites" {
+    head -n -1 $LOGS/pipeline.jsonl >"$BATS_TEST_TMPDIR/lines.jsonl"
+    # Times are rounded to nanoseconds once a transfer, or once.
+    for rows in "d['flows']" "[d['totals']]" "d['sites']"; do
+        what="[[v for k, v in row.items() if k.startswith(('asked', 'moved', 'requests'))]
+               for row in $rows]"
+        [[ $(json "$what" report "$BATS_TEST_TMPDIR/lines.jsonl") == \
+            "$(json "$what" report $LOGS/pipeline.jsonl)" ]]
+    done
+}
+
+@test "CSV has each table under its headings" {
+    golden report.csv report --csv $LOGS/graph.jsonl
+}
+
+@test "--top limits and --sort orders sites and blocks" {
+    run -0 json "[s['blocked_ns'] for s in d['sites']]" report --top 2 --sort time \
+        $LOGS/pipeline.jsonl
+    python3 -c 'import sys; times = eval(sys.argv[1])
+assert len(times) == 2 and times[0] >= times[1]' "$output"
+    first=$(json "d['blocks'][0]['blocked_ns']" report --sort time $LOGS/pipeline.jsonl)
+    most=$(json "max(b['blocked_ns'] for b in d['blocks'])" report --top 99 $LOGS/pipeline.jsonl)
+    [[ $first == "$most" ]]
+    run -2 zc report --top 0 $LOGS/pipeline.jsonl
+    run -2 zc report --sort colour $LOGS/pipeline.jsonl
+}
+
+@test "every rule that a finding proposes is a policy without faults" {
+    tool=${ZC_BUILD:-build}/zc-policy
+    for log in $LOGS/*.jsonl; do
+        zc report --json --top 99 "$log" 2>/dev/null >"$BATS_TEST_TMPDIR/report.json" || continue
+        python3 -c '
+import json, sys
+for finding in json.load(open(sys.argv[1]))["findings"]: print(finding["rule"] or "")' \
+            "$BATS_TEST_TMPDIR/report.json" >"$BATS_TEST_TMPDIR/policy.conf"
+        run -0 zc check "$BATS_TEST_TMPDIR/policy.conf"
+    done
+}
+
+@test "names of a log can't act on the terminal" {
+    sed 's/"exe":"gather"/"exe":"ga\\u001b[31mther\\n"/' $LOGS/gather.jsonl \
+        >"$BATS_TEST_TMPDIR/evil.jsonl"
+    run -0 zc report "$BATS_TEST_TMPDIR/evil.jsonl"
+    [[ ${lines[0]} == '1 process of ga\x1b[31mther\x0a on node1,'* ]]
+}
+
+@test "a name of any bytes is opened and printed" {
+    name=$BATS_TEST_TMPDIR/$'a b\xff.jsonl'
+    cp $LOGS/gather.jsonl "$name"
+    run -0 zc report "$name"
+    run -0 json "d['processes'][0]['log'].endswith('a b\udcff.jsonl')" report "$name"
+    [[ $output == True ]]
+}
+
+@test "on a terminal no line is wider than it" {
+    command -v script >/dev/null || skip "no script(1)"
+    for width in 60 80 132; do
+        COLUMNS='' script -qec "stty cols $width; exec 2>$BATS_TEST_TMPDIR/err
+            scripts/zc report $LOGS/pipeline.jsonl" /dev/null |
+            tr -d '\r' | sed -E 's/\x1b\[[0-9;]*[mK]//g; /^   /d' >"$BATS_TEST_TMPDIR/out"
+        [[ -s $BATS_TEST_TMPDIR/out ]]
+        run -1 grep -nE ".{$((width + 1))}" "$BATS_TEST_TMPDIR/out"
+    done
+}

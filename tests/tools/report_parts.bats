@@ -1,0 +1,140 @@
+#!/usr/bin/env bats
+# What reports are summed up in: bounded memory may cost detail, and never a byte of a sum.
+
+load common
+
+setup() {
+    need_python
+}
+
+# Runs Python with zclib in its path; the program is on standard input.
+python() {
+    python3 -c 'import sys; sys.path.insert(0, "scripts"); exec(sys.stdin.read())' "$@"
+}
+
+@test "medians are exact for few sizes, and within a thirtieth for many" {
+    python <<'PYTHON'
+import random, statistics
+from zclib.report.sizes import MOST_EXACT, Sizes
+rng = random.Random(1)
+for different in (1, 2, 100, MOST_EXACT, 5 * MOST_EXACT):
+    all_sizes = [rng.randrange(different) * 97 + 1 for _ in range(60000)]
+    sizes, half = Sizes(), Sizes()
+    for size in all_sizes[:30000]: sizes.add(size)
+    for size in all_sizes[30000:]: half.add(size)
+    sizes.merge(half)
+    median = statistics.median_low(all_sizes)
+    assert (sizes.least, sizes.greatest, sizes.count) == (min(all_sizes), max(all_sizes), 60000)
+    assert sizes.exact == (different <= MOST_EXACT)
+    assert sizes.median() == median if sizes.exact else 0 <= median - sizes.median() < median / 30
+    assert len(sizes._seen) <= MOST_EXACT
+PYTHON
+}
+
+@test "a timeline keeps every byte whatever the order and span of times" {
+    python <<'PYTHON'
+import random
+from zclib.report.timeline import MOST_BUCKETS, Timeline
+whole, expected = Timeline(), {"a": 0, "b": 0}
+for seed, span in enumerate((10, 10**6, 10**9, 10**14)):
+    rng = random.Random(seed)
+    timeline, sums = Timeline(), {"a": 0, "b": 0}
+    for _ in range(5000):
+        name, size = rng.choice("ab"), rng.randrange(1000)
+        timeline.add(10**18 + rng.randrange(span), name, size)
+        sums[name] += size
+    whole.merge(timeline)
+    for name in sums: expected[name] += sums[name]
+    assert {n: sum(b.get(n, 0) for _, b in whole.rows()) for n in "ab"} == expected
+    rows = timeline.rows()
+    assert len(rows) <= MOST_BUCKETS
+    assert {n: sum(bucket.get(n, 0) for _, bucket in rows) for n in "ab"} == sums
+    assert rows[0][0] <= 10**18 + span and all(
+        b[0] - a[0] == timeline.width_ns for a, b in zip(rows, rows[1:]))
+PYTHON
+}
+
+@test "the greatest of many are kept in order, the first ones of equals" {
+    python <<'PYTHON'
+import random
+from zclib.report.top import Top
+rng = random.Random(3)
+ranks = [rng.randrange(50) for _ in range(1000)]
+for most in (0, 1, 7, 2000):
+    top = Top(most)
+    for at, rank in enumerate(ranks): top.offer(rank, at)
+    assert top.items() == sorted(range(1000), key=lambda at: (-ranks[at], at))[:most]
+    assert top.offered == 1000
+    parts = [Top(most) for _ in range(10)]
+    for at, rank in enumerate(ranks): parts[at // 100].offer(rank, at)
+    whole = Top(most)
+    for part in parts: whole.merge(part)
+    assert whole.items() == top.items() and whole.offered == 1000
+PYTHON
+}
+
+@test "processes are paired by program, rank and host, then without the host, in order of start" {
+    python <<'PYTHON'
+from zclib.report.compare import pair
+from zclib.report.parts import Process
+def process(exe, rank, host, start):
+    one = Process(str(start))
+    one.exe, one.rank, one.host, one.start_ns = exe, rank, host, start
+    return one
+def shown(pairing):
+    return ([(a.start_ns, b.start_ns) for a, b in pairing.pairs],
+            [p.start_ns for p in pairing.only_a], [p.start_ns for p in pairing.only_b])
+a = [process("x", 0, "n1", 3), process("x", 1, "n2", 1), process("y", 0, "n1", 2)]
+b = [process("x", 1, "n9", 11), process("x", 0, "n1", 12), process("z", 0, "n1", 13)]
+assert shown(pair(a, b)) == ([(3, 12), (1, 11)], [2], [13]), shown(pair(a, b))
+# The same program and rank several times: in the order in which they began.
+a = [process("x", 0, "n", 2), process("x", 0, "n", 1)]
+b = [process("x", 0, "n", 9), process("x", 0, "n", 8), process("x", 0, "n", 10)]
+assert shown(pair(a, b)) == ([(1, 8), (2, 9)], [], [10]), shown(pair(a, b))
+PYTHON
+}
+
+@test "sites, blocks and pairs beyond what is followed leave the sums whole" {
+    python <<'PYTHON'
+import json, os, tempfile
+from zclib.report import process, totals
+process.MOST_BLOCKS, process.MOST_PAIRS, totals.MOST_SITES = 10, 10, 6
+path = os.path.join(tempfile.mkdtemp(), "a.jsonl")
+with open(path, "w") as out:
+    def line(kind, **fields): out.write(json.dumps({"type": kind, "time_ns": 1, **fields}) + "\n")
+    line("meta", schema=1, pid=1, host="h", exe="e")
+    for i in range(1, 101):
+        line("alloc", block=i, site=f"{i % 20:08x}", api="cuMemAlloc", size_bytes=8, place="device")
+        line("transfer", dir="HtoD", src_kind="Pageable", dst_kind="Device", bytes=8,
+             outcome="moved", blocked_ns=1, dst_block=i, dst_address=hex(i), src_address="0x1")
+read = totals.Totals(5)
+read.read([path], print)
+assert (read.counts.moved_calls, read.counts.moved_bytes) == (100, 800)
+assert len(read.sites) <= 6 and len(read.sites) + read.sites_left_out == 20
+PYTHON
+}
+
+@test "logs that several processes read come to the same report as read one by one" {
+    run -0 python <<'PYTHON'
+import json, os
+from zclib.report import data, parallel
+from zclib.report.symbols import Symbols
+from zclib.report.totals import Totals
+logs = "tests/tools/logs/"
+paths = [logs + name for name in sorted(os.listdir(logs)) if name.endswith(".jsonl")] * 3
+def report(jobs):
+    parallel.jobs = lambda paths: jobs
+    totals, problems = Totals(50), []
+    totals.read([*paths, "missing.jsonl"], problems.append)
+    assert totals.unreadable == ["missing.jsonl: No such file or directory"]
+    whole = data.build(totals, Symbols(totals.modules), 50, "asked_bytes")
+    return json.dumps(whole), list(map(str, problems))
+assert report(1) == report(3)
+PYTHON
+}
+
+@test "thousands of files are read in little memory" {
+    run -0 python3 tests/bench/report_scale.py 2000 8 report
+    grep -q '"files": 2000' <<<"$output"
+    [[ $(sed -nE 's/.*"resident_mib": ([0-9]+), "status": 0.*/\1/p' <<<"$output") -le 500 ]]
+}

@@ -1,0 +1,174 @@
+#!/usr/bin/env bats
+# zc run: what the program gets, what comes out, and what is left behind.
+
+load programs
+
+setup() {
+    need_gpu_programs
+    cd "$BATS_TEST_TMPDIR"
+}
+
+@test "the program's output is its own, and the report is on stderr" {
+    run -0 --separate-stderr "$ZC" run -- "$GATHER"
+    [[ ${#lines[@]} == 1 && $(json_field verified <<<"$output") == true ]]
+    [[ $stderr == "1 process of gather-shared on "*"64.6 MiB asked in 3 copies"* ]]
+    [[ $stderr == *"Sites, by bytes asked"* ]]
+    [[ $stderr != *libzc:* ]]
+}
+
+@test "without -o no file is left, with it the logs are" {
+    mkdir tmp
+    TMPDIR=$PWD/tmp run -0 "$ZC" run -- "$GATHER"
+    [[ $(ls -A) == tmp && -z $(ls -A tmp) ]]
+    run -0 "$ZC" run -q -o kept "$GATHER"
+    [[ ${#lines[@]} == 1 ]]
+    [[ $(ls kept) == zc.*.r0.gather-shared.*.jsonl ]]
+}
+
+@test "logs of an earlier run in the same folder are not reported again" {
+    run -0 "$ZC" run -q -o kept "$GATHER"
+    run -0 "$ZC" run -o kept "$GATHER"
+    [[ $output == *"1 process of gather-shared"* && $(ls kept | wc -l) == 2 ]]
+}
+
+@test "folders with blanks, percent signs and bytes that are no UTF-8 hold the logs" {
+    local folder=$'a %p b\xff'
+    run -0 "$ZC" run -o "$folder" "$GATHER"
+    [[ $output == *"1 process of gather-shared"* ]]
+    [[ $(ls "$folder") == zc.*.jsonl ]]
+}
+
+@test "the program's exit status is passed on" {
+    run -7 "$ZC" run -- sh -c 'exit 7'
+    [[ $output == "zc: no process used CUDA under libzc, so there is nothing to report" ]]
+}
+
+@test "a program that dies by SIGKILL is still reported, with status 137" {
+    run -137 "$ZC" run -- "$KILLED" 2
+    [[ $output == *"1 process of killed on "* && $output == *"asked in 400 copies"* ]]
+    [[ $output == *"totals from the counters file"* ]]
+}
+
+@test "signals that are sent to zc reach the program" {
+    local signal
+    for signal in TERM HUP USR1; do
+        rm -f ready
+        "$ZC" run -q -- bash -c 'trap "echo got it; exit 5" '"$signal"'; : >ready
+            while :; do sleep 0.05; done' >out &
+        until [[ -e ready ]]; do sleep 0.05; done
+        kill -s "$signal" $!
+        wait $! || status=$?
+        [[ $status == 5 && $(<out) == "got it" ]]
+    done
+}
+
+@test "a program that such a signal ends has the status 128 + its number" {
+    "$ZC" run -q -- sh -c ': >ready; exec sleep 60' &
+    until [[ -e ready ]]; do sleep 0.05; done
+    kill -TERM $!
+    wait $! || status=$?
+    [[ $status == 143 ]]
+}
+
+@test "the program finds SIGPIPE as zc found it" {
+    run -0 "$ZC" run -q -- bash -c '(trap - PIPE; yes; echo "$?" >status) | true; cat status'
+    [[ $output == 141 ]]
+}
+
+@test "what LD_PRELOAD names already stays in front" {
+    local other=$OLDPWD/$ZC_BUILD/tests/preload/programs/librtldnext.so
+    [[ -e $other ]] || skip "$other was not built"
+    LD_PRELOAD=$other run -0 "$ZC" run -q -- sh -c 'echo "$LD_PRELOAD"'
+    [[ $output == "$other:$LIBZC" ]]
+}
+
+@test "ZC_LIB names the library, and a wrong one is said" {
+    mkdir "a b"
+    cp "$LIBZC" "a b/libzc.so"
+    ZC_LIB="a b/libzc.so" run -0 "$ZC" run -- "$GATHER"
+    [[ $output == *"1 process of gather-shared"* ]]
+    ZC_LIB=nothing run -125 "$ZC" run -- "$GATHER"
+    [[ $output == "zc: ZC_LIB names 'nothing', which is no file" ]]
+}
+
+@test "what can't be started has the statuses of env(1)" {
+    run -127 "$ZC" run -- ./nothing
+    [[ $output == "zc: ./nothing: No such file or directory" ]]
+    : >file
+    run -126 "$ZC" run -- ./file
+    run -125 "$ZC" run
+    [[ $output == "zc: which program?"* ]]
+    run -125 "$ZC" run -p missing.conf -- "$GATHER"
+    [[ $output == "zc: missing.conf: there is no such policy" ]]
+    run -125 "$ZC" run --repeat 2 -- "$GATHER"
+    : >taken
+    run -125 "$ZC" run -o taken -- "$GATHER"
+    [[ $output == "zc: taken: no folder for the logs: "* ]]
+}
+
+@test "a policy decides, and --set changes a copy of it" {
+    cp "$OLDPWD/policy/presets/read-mostly-table.conf" p.conf
+    run -0 "$ZC" run -p p.conf -o kept -- "$GATHER"
+    [[ $output == *"64 MiB copied by the CPU"* ]]
+    cp p.conf before.conf
+    run -0 "$ZC" run -p p.conf --set tables.place=managed -s tables.size=1M.. -o kept -- "$GATHER"
+    [[ $output == *" 0 B copied by the CPU"* && $output == *managed* ]]
+    cmp p.conf before.conf
+    grep -q '^place = managed$' kept/p.conf
+    grep -q '^size = 1M..$' kept/p.conf
+}
+
+@test "a section [defaults] that is missing is added by --set, behind the rules" {
+    printf '[rule a]\nplace = device' >p.conf
+    run -0 "$ZC" run -q -p p.conf -s defaults.log_level=events -o kept -- "$GATHER"
+    [[ $(tail -n 3 kept/p.conf) == $'\n[defaults]\nlog_level = events' ]]
+    grep -q '"type":"transfer"' kept/*.jsonl
+}
+
+@test "settings that fit no policy are refused before the program runs" {
+    printf '[rule tables]\nplace = device\n' >p.conf
+    run -125 "$ZC" run -p p.conf --set table.place=mapped -- touch ran
+    [[ $output == *"has no rule 'table' (did you mean 'tables'?)" ]]
+    run -125 "$ZC" run -p p.conf --set tables.plcae=mapped -- touch ran
+    [[ $output == *"unknown key 'plcae' (did you mean 'place'?)" ]]
+    run -125 "$ZC" run -p p.conf --set tables.place=maped -- touch ran
+    [[ $output == *"did you mean 'mapped'?"* ]]
+    run -125 "$ZC" run -p p.conf --set tables -- touch ran
+    [[ $output == "zc: 'tables' is not of the form RULE.KEY=VALUE" ]]
+    run -125 "$ZC" run --set tables.place=mapped -- touch ran
+    [[ $output == *"there is no policy for --set to change"* ]]
+    [[ ! -e ran ]]
+}
+
+@test "the level is the one asked for, else the environment's, the policy's, else allocs" {
+    printf '[defaults]\nlog_level = events\n' >p.conf
+    level() {
+        rm -rf kept
+        run -0 "$@" "$ZC" run -q -o kept "${options[@]}" -- "$GATHER"
+        for type in transfer alloc meta; do
+            if grep -q "\"type\":\"$type\"" kept/*.jsonl; then
+                echo "$type"
+                return
+            fi
+        done
+    }
+    options=() && [[ $(level env) == alloc ]]
+    options=(-p p.conf) && [[ $(level env) == transfer ]]
+    options=(-p p.conf) && [[ $(level env ZC_LOG_LEVEL=summary) == meta ]]
+    options=(-p p.conf -l allocs) && [[ $(level env ZC_LOG_LEVEL=summary) == alloc ]]
+    mv p.conf policy.conf
+    options=() && [[ $(level env) == transfer ]]
+}
+
+@test "all processes of a job are reported together" {
+    run -0 "$ZC" run -o kept -- sh -c '
+        OMPI_COMM_WORLD_RANK=0 "$1" >/dev/null & OMPI_COMM_WORLD_RANK=1 "$1" >/dev/null; wait' \
+        sh "$GATHER"
+    [[ $output == *"2 processes"* && $output == *"asked in 6 copies"* ]]
+    [[ $(ls kept) == *.r0.*$'\n'*.r1.* ]]
+}
+
+@test "an option of the program is the program's" {
+    run -0 "$ZC" run -q sh -c 'echo "$@"' sh -p -o --compare
+    [[ $output == "-p -o --compare" ]]
+}

@@ -1,0 +1,86 @@
+#!/usr/bin/env bats
+# Functions and lines of sites, on programs as compilers and packagers leave them.
+
+load common
+
+setup() {
+    need_python
+    build=${ZC_BUILD:-build}
+    command -v addr2line >/dev/null || skip "no addr2line"
+    program=$BATS_TEST_TMPDIR/table
+    log=$BATS_TEST_TMPDIR/table.jsonl
+    read -r -a command <"$build/command"
+    includes=()
+    for ((i = 0; i < ${#command[@]}; i++)); do
+        [[ ${command[i]} == -isystem ]] && includes=(-isystem "${command[i + 1]}")
+    done
+    line=$(grep -n 'if (cudaStandIn(' tests/tools/source_lines.c | cut -d : -f 1)
+}
+
+# Compiles the program with flags, runs it under libzc and reports: report_of [FLAG...]
+report_of() {
+    ${CC:-gcc} -fno-inline -fno-optimize-sibling-calls "${includes[@]}" "$@" -o "$program" tests/tools/source_lines.c \
+        "$build/sim/libcuda.so.1"
+    run_it
+    run -0 zc report "$log"
+}
+
+run_it() {
+    rm -f "$log"
+    LD_LIBRARY_PATH=$PWD/$build/sim LD_PRELOAD=$PWD/$build/libzc.so ZC_LOG=$log ZC_SUMMARY=0 \
+        ZC_LOG_LEVEL=events "$program"
+}
+
+@test "with debugging information a site has its function and line" {
+    report_of -g -O1
+    [[ $output == *"(load_table, source_lines.c:$line)"*"8 MiB copied 8 times from pageable"* ]]
+    [[ $output == *"[rule load_table-"* ]]
+}
+
+@test "a program that is linked to a fixed address has them as well" {
+    report_of -g -O1 -no-pie -fno-pie
+    [[ $output == *"(load_table, source_lines.c:$line)"* ]]
+}
+
+@test "without debugging information a site has its function" {
+    report_of -O1
+    [[ $output == *"(load_table (table+0x"*"))"* && $output != *source_lines.c* ]]
+}
+
+@test "a stripped program's sites are offsets" {
+    report_of -O1 -s
+    [[ $output == *"(table+0x"*")"* && $output != *load_table* ]]
+}
+
+@test "the functions of a program that was rebuilt since are not guessed" {
+    report_of -g -O1
+    ${CC:-gcc} -g -O0 "${includes[@]}" -o "$program" tests/tools/source_lines.c \
+        "$build/sim/libcuda.so.1"
+    run -0 zc report "$log"
+    [[ $output == *"table: $program was rebuilt since the log was written"* ]]
+    [[ $output == *"(table+0x"* && $output != *load_table* ]]
+}
+
+@test "a program that is gone leaves offsets and a note" {
+    report_of -g -O1
+    rm "$program"
+    run -0 zc report "$log"
+    [[ $output == *"table: $program is not on this machine; its frames are offsets"* ]]
+}
+
+@test "logs of two builds of one name are not mixed up" {
+    report_of -g -O1
+    mv "$log" "$BATS_TEST_TMPDIR/first.jsonl"
+    report_of -g -O2
+    run -0 zc report "$BATS_TEST_TMPDIR/first.jsonl" "$log"
+    [[ $output != *load_table* ]]
+}
+
+@test "a log of the level summary has functions and lines as well" {
+    ${CC:-gcc} -g -O1 -fno-inline -fno-optimize-sibling-calls "${includes[@]}" -o "$program" tests/tools/source_lines.c \
+        "$build/sim/libcuda.so.1"
+    LD_LIBRARY_PATH=$PWD/$build/sim LD_PRELOAD=$PWD/$build/libzc.so ZC_LOG=$log ZC_SUMMARY=0 \
+        "$program"
+    run -0 zc report "$log"
+    [[ $output == *"log level summary"*"(load_table, source_lines.c:$line)"* ]]
+}

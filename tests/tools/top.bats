@@ -1,0 +1,151 @@
+#!/usr/bin/env bats
+# zc top: the counters of processes that run, have ended, or were killed.
+
+load programs
+
+setup() {
+    need_gpu_programs
+    GOLDEN=$PWD/tests/tools/golden
+    cd "$BATS_TEST_TMPDIR"
+    export ZC_SUMMARY=0
+}
+
+teardown() {
+    [[ -z ${COPIER:-} ]] || kill "$COPIER" 2>/dev/null || true
+}
+
+# Leaves NAME.counters of a process that was killed.
+make_killed() {
+    ZC_LOG=$1.jsonl LD_PRELOAD=$LIBZC run -137 "$KILLED" 4
+    [[ -s $1.counters ]]
+}
+
+# Starts the copier under libzc with the log NAME.jsonl; $COPIER is its process, and a line to the
+# descriptor 5 makes it copy again.
+start_copier() {
+    write_copier
+    mkfifo lines
+    ZC_LOG=$1.jsonl LD_PRELOAD=$LIBZC python3 copier.py <lines >ready &
+    COPIER=$!
+    exec 5>lines
+    wait_ready 1
+}
+
+wait_ready() {
+    until (($(grep -c ready ready) >= $1)); do
+        kill -0 "$COPIER"
+        sleep 0.05
+    done
+}
+
+@test "the counters of a killed process are shown, once without a terminal" {
+    make_killed a
+    run -0 "$ZC" top a.counters
+    sed -E 's/^ +//; s/^[0-9]+  killed/PID  killed/; s/[0-9.]+ (ns|us|ms|s) /T /g; s/ +/ /g
+        s/[0-9a-f]{8} killed\+0x[0-9a-f]+/SITE killed+OFFSET/' <<<"$output" >out
+    if [[ -n ${ZC_WRITE_GOLDEN:-} ]]; then
+        cp out "$GOLDEN/top-killed.txt"
+    fi
+    diff "$GOLDEN/top-killed.txt" out
+}
+
+@test "a log stands for the counters beside it, and a folder for all in it" {
+    make_killed a
+    make_killed b
+    run -0 "$ZC" top a.jsonl
+    [[ ${lines[1]} == *" killed "*"killed "*"1.5 MiB"* ]]
+    run -0 "$ZC" top .
+    [[ ${#lines[@]} == 3 ]]
+}
+
+@test "a running process is found by its id, and without one" {
+    start_copier a
+    run -0 "$ZC" top "$COPIER"
+    [[ ${lines[1]} == *"$COPIER"*running*"10 MiB"*"10 MiB"* ]]
+    run -0 "$ZC" top
+    [[ $output == *"$COPIER"*running*"10 MiB"* ]]
+}
+
+@test "frames after the first have rates, and the end of the process is seen" {
+    start_copier a
+    "$ZC" top -n 50 -i 0.1 "$COPIER" >frames 5>&- &
+    for round in 2 3 4; do
+        sleep 0.2
+        echo >&5
+        wait_ready "$round"
+    done
+    sleep 0.3
+    exec 5>&-
+    wait $!
+    grep -q running frames
+    grep -qE '[1-9][0-9.]* [KM]iB/s' frames
+    tail -n 12 frames | grep -q ended
+    tail -n 12 frames | grep -q '40 MiB'
+}
+
+@test "a terminal is refreshed in place and never overrun" {
+    make_killed a
+    start_copier b
+    run -0 script -qec "stty cols 60; $ZC top -i 0.1 -n 2 $COPIER" /dev/null
+    [ "$(grep -c $'\e\\[H' <<<"$output")" -eq 2 ]
+    plain=$(sed -E 's/\x1b\[[0-9]*[A-Za-z]//g; s/\r//g' <<<"$output")
+    [ "$(grep -cE '^.{61,}' <<<"$plain")" -eq 0 ]
+    [[ $plain == *Asked* && $plain == *"10 MiB"* ]]
+}
+
+@test "what is no counters file is named, and the others are shown" {
+    make_killed a
+    : >empty.counters
+    head -c 100000 a.counters >short.counters
+    head -c 200000 /dev/zero >unborn.counters
+    echo nonsense >other.counters
+    run -0 "$ZC" top empty.counters short.counters unborn.counters other.counters gone.counters \
+        a.counters
+    [[ ${lines[0]} == "zc: empty.counters: the file is empty" ]]
+    [[ ${lines[1]} == "zc: short.counters: the file ends after 100000 of "*" bytes" ]]
+    [[ ${lines[2]} == "zc: unborn.counters: its process ended while it made the file" ]]
+    [[ ${lines[3]} == "zc: other.counters: this is no counters file of libzc" ]]
+    [[ ${lines[4]} == "zc: gone.counters: No such file or directory" ]]
+    [[ ${lines[6]} == *" killed "* ]]
+    run -1 "$ZC" top empty.counters
+}
+
+@test "no header makes it fail otherwise than in one line" {
+    make_killed a
+    python3 - "$ZC" <<'PYTHON'
+import random, struct, subprocess, sys
+data = open("a.counters", "rb").read()
+random.seed(1)
+for _ in range(40):
+    head = bytearray(data[:144])
+    for _ in range(random.randint(1, 4)):
+        at = random.randrange(8, 120, 4)
+        head[at:at + 4] = struct.pack("<I", random.choice((0, 1, 7, 0xffff, 0xffffffff)))
+    with open("hostile.counters", "wb") as file:
+        file.write(bytes(head) + data[144:])
+    done = subprocess.run([sys.argv[1], "top", "hostile.counters"], capture_output=True, timeout=60)
+    assert done.returncode in (0, 1) and b"Traceback" not in done.stderr, (head, done)
+PYTHON
+}
+
+@test "processes and logs without counters are told in one line" {
+    run -1 "$ZC" top 1
+    [[ $output == "zc: process 1 has no counters file: "* ]]
+    run -1 "$ZC" top 999999999
+    [[ $output == "zc: there is no process 999999999; "* ]]
+    ZC_LOG=a.jsonl LD_PRELOAD=$LIBZC run -0 "$GATHER"
+    run -1 "$ZC" top a.jsonl
+    [[ $output == "zc: a.jsonl: its process has ended, "*"'zc report' shows them" ]]
+    run -2 "$ZC" top -n 0
+    run -2 "$ZC" top -i 0
+}
+
+@test "names with blanks and bytes that are no UTF-8 are shown and opened" {
+    local name=$'a b\xff'
+    make_killed "$name"
+    run -0 "$ZC" top "$name.counters"
+    [[ ${lines[1]} == *" killed "* ]]
+    : >"$name.empty.counters"
+    run -1 "$ZC" top "$name.empty.counters"
+    [[ $output == "zc: $name.empty.counters: the file is empty" ]]
+}

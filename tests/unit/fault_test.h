@@ -1,0 +1,117 @@
+/* A place for tests that protects pages of its own, and children that tell what happened to them.
+ */
+#ifndef TESTS_UNIT_FAULT_TEST_H
+#define TESTS_UNIT_FAULT_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "place/fault.h"
+
+/* A sanitizer's library has some of the functions that libzc stands in front of, and comes before
+ * the archive: one that it lacks brings the rest. */
+static int (*const hooks_on_masks)(pthread_attr_t *attr, const sigset_t *mask)
+    __attribute__((used)) = pthread_attr_setsigmask_np;
+
+#define PAGE ((size_t)4096)
+#define PAGES ((size_t)64)
+
+static char *region;        /* PAGES pages that may be protected. */
+static char *foreign;       /* A page that nobody may touch, and that is not ours. */
+static volatile int faults; /* Served. */
+static volatile int opened; /* Pages that open() made accessible. */
+static int state[PAGES];    /* Protection of each page; atomic. */
+
+static inline bool fake_owns(uintptr_t address)
+{
+    return address - (uintptr_t)region < PAGES * PAGE;
+}
+
+static inline bool fake_unprotect(size_t page, bool write)
+{
+    int wanted = write ? PROT_READ | PROT_WRITE : PROT_READ;
+    if ((__atomic_load_n(&state[page], __ATOMIC_ACQUIRE) & wanted) == wanted)
+        return false;
+    mprotect(region + page * PAGE, PAGE, wanted);
+    __atomic_store_n(&state[page], wanted, __ATOMIC_RELEASE);
+    return true;
+}
+
+static inline bool fake_fault(uintptr_t address, bool write)
+{
+    fake_unprotect((address - (uintptr_t)region) / PAGE, write);
+    __atomic_fetch_add(&faults, 1, __ATOMIC_RELAXED);
+    return true;
+}
+
+static inline bool fake_open(uintptr_t low, uintptr_t high, bool write)
+{
+    bool changed = false;
+    for (size_t page = 0; page < PAGES; page++) {
+        uintptr_t at = (uintptr_t)region + page * PAGE;
+        if (at < high && at + PAGE > low && fake_unprotect(page, write)) {
+            changed = true;
+            opened++;
+        }
+    }
+    return changed;
+}
+
+static const struct zc_fault_ops fake_ops = {fake_owns, fake_fault, fake_open};
+
+/* Writes one byte, here and now. */
+static inline void poke(char *at)
+{
+    *(volatile char *)at = 1;
+}
+
+/* Protects the whole region, each page filled with a byte of its own. */
+static inline void fake_protect(int protection)
+{
+    mprotect(region, PAGES * PAGE, PROT_READ | PROT_WRITE);
+    for (size_t page = 0; page < PAGES; page++) {
+        memset(region + page * PAGE, (int)page + 1, PAGE);
+        state[page] = protection;
+    }
+    mprotect(region, PAGES * PAGE, protection);
+    faults = opened = 0;
+}
+
+static inline void fake_map(void)
+{
+    region = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    foreign = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(region != MAP_FAILED && foreign != MAP_FAILED);
+}
+
+/* Runs a scene in a child of its own, where no handler of cmocka's is, and returns its wait status.
+ */
+static inline int in_child(void (*scene)(void))
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        for (int sig = 1; sig < 32; sig++)
+            signal(sig, SIG_DFL);
+        alarm(20);
+        scene();
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+#endif

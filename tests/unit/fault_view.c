@@ -1,0 +1,183 @@
+/* What the program reads back of its action and mask, and what it means that SIGSEGV is blocked. */
+#include "fault_story.h"
+
+static void block(int how, int sig)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    if (sig)
+        sigaddset(&set, sig);
+    else
+        sigfillset(&set);
+    tell(pthread_sigmask(how, &set, NULL));
+}
+
+static void blocked_send(void)
+{
+    sigset_t pending;
+    set_action(SIGSEGV, only_tell, SA_SIGINFO, 0);
+    block(SIG_BLOCK, SIGSEGV);
+    settled();
+    tell(blocked_now(SIGSEGV));
+    raise(SIGSEGV);
+    sigpending(&pending);
+    tell(sigismember(&pending, SIGSEGV));
+    block(SIG_UNBLOCK, SIGSEGV);
+    tell(blocked_now(SIGSEGV));
+    sigpending(&pending);
+    tell(sigismember(&pending, SIGSEGV));
+}
+
+static void blocked_fault(void)
+{
+    set_action(SIGSEGV, only_tell, SA_SIGINFO, 0);
+    block(SIG_BLOCK, 0);
+    settled();
+    tell(blocked_now(SIGSEGV));
+    poke(foreign + 3);
+}
+
+static void blocked_and_back(void)
+{
+    sigset_t all, old, now;
+    sigfillset(&all);
+    settled();
+    sigprocmask(SIG_SETMASK, &all, &old);
+    tell(sigismember(&old, SIGSEGV));
+    touch_shared();
+    sigprocmask(SIG_BLOCK, NULL, &now);
+    tell(sigismember(&now, SIGSEGV));
+    tell(sigismember(&now, 33));
+    sigprocmask(SIG_SETMASK, &old, &now);
+    tell(sigismember(&now, SIGSEGV));
+    tell(blocked_now(SIGSEGV));
+}
+
+/* The mask that siglongjmp(3) restores is the one of before the block. */
+static void blocked_and_jumped(void)
+{
+    set_action(SIGSEGV, repair, SA_SIGINFO, 0);
+    settled();
+    if (sigsetjmp(way_out, 1) == 0) {
+        block(SIG_BLOCK, 0);
+        siglongjmp(way_out, 1);
+    }
+    tell(blocked_now(SIGSEGV));
+    poke(foreign + 3);
+}
+
+static void read_back(void)
+{
+    static const int flags[] = {SA_SIGINFO, SA_SIGINFO | SA_ONSTACK | SA_RESTART,
+                                SA_SIGINFO | SA_NODEFER | (int)SA_RESETHAND};
+    struct sigaction old;
+    set_action(SIGSEGV, repair, SA_SIGINFO | SA_NODEFER, SIGHUP);
+    set_action(SIGALRM, only_tell, SA_SIGINFO, SIGSEGV);
+    settled();
+    for (int i = 0; i < 4; i++) {
+        memset(&old, 0, sizeof(old));
+        tell(sigaction(SIGSEGV, NULL, &old));
+        tell(old.sa_flags);
+        tell((long)(uintptr_t)old.sa_sigaction);
+        tell((long)(uintptr_t)old.sa_restorer);
+        tell(sigismember(&old.sa_mask, SIGHUP) * 2 + sigismember(&old.sa_mask, SIGUSR1));
+        if (i < 3)
+            set_action(SIGSEGV, only_tell, flags[i], SIGUSR1);
+    }
+    tell(sigaction(SIGALRM, NULL, &old));
+    tell(sigismember(&old.sa_mask, SIGSEGV));
+    set_action(SIGALRM, only_tell, SA_SIGINFO, SIGUSR1);
+    tell(sigaction(SIGALRM, NULL, &old));
+    tell(sigismember(&old.sa_mask, SIGSEGV));
+    tell(sigaction(65, NULL, &old));
+    tell(errno);
+    tell((long)(uintptr_t)signal(SIGSEGV, SIG_IGN));
+}
+
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+extern void (*bsd_signal(int sig, void (*handler)(int)))(int);
+
+static void tell_action(void)
+{
+    struct sigaction now;
+    sigaction(SIGSEGV, NULL, &now);
+    tell((long)(uintptr_t)now.sa_handler);
+    tell(now.sa_flags);
+    tell(sigismember(&now.sa_mask, SIGSEGV));
+    tell(blocked_now(SIGSEGV));
+}
+
+static void older_functions(void)
+{
+    settled();
+    tell((long)(uintptr_t)signal(SIGSEGV, repair_plain));
+    tell_action();
+    tell((long)(uintptr_t)sysv_signal(SIGSEGV, SIG_IGN));
+    tell_action();
+    tell((long)(uintptr_t)bsd_signal(SIGSEGV, repair_plain));
+    tell((long)(uintptr_t)sigset(SIGSEGV, SIG_HOLD));
+    tell_action();
+    tell((long)(uintptr_t)sigset(SIGSEGV, SIG_DFL));
+    tell_action();
+    tell(siginterrupt(SIGSEGV, 1));
+    tell((long)(uintptr_t)signal(SIGSEGV, repair_plain));
+    tell_action();
+    tell(sigignore(SIGSEGV));
+    tell_action();
+    tell((long)(uintptr_t)signal(SIGSEGV, SIG_ERR));
+}
+
+static void older_masks(void)
+{
+    settled();
+    tell(sighold(SIGSEGV));
+    touch_shared();
+    tell(blocked_now(SIGSEGV));
+    tell(siggetmask());
+    tell(sigrelse(SIGSEGV));
+    tell(sigblock(1 << (SIGSEGV - 1) | 1 << (SIGUSR1 - 1)));
+    touch_shared();
+    tell(sigsetmask(0));
+    tell(siggetmask());
+    tell(sighold(500));
+}
+
+/* A handler whose sa_mask holds SIGSEGV may meet protected pages. */
+static void mask_of_another_handler(void)
+{
+    struct sigaction act;
+    memset(&act, 0, sizeof(act));
+    act.sa_handler = repair_plain;
+    sigfillset(&act.sa_mask);
+    sigaction(SIGUSR1, &act, NULL);
+    settled();
+    raise(SIGUSR1);
+    tell(blocked_now(SIGSEGV));
+}
+
+static void by_ucontext(int sig, siginfo_t *info, void *context)
+{
+    (void)sig;
+    (void)info;
+    sigaddset(&((ucontext_t *)context)->uc_sigmask, SIGSEGV);
+    mprotect(foreign, PAGE, PROT_READ | PROT_WRITE);
+}
+
+static void mask_by_ucontext(void)
+{
+    set_action(SIGSEGV, by_ucontext, SA_SIGINFO, 0);
+    settled();
+    poke(foreign + 3);
+    tell(blocked_now(SIGSEGV));
+    touch_shared();
+    mprotect(foreign, PAGE, PROT_NONE);
+    poke(foreign + 3);
+}
+
+#define SCENES(X)                                                                                  \
+    X(blocked_send)                                                                                \
+    X(blocked_fault) X(blocked_and_back) X(blocked_and_jumped) X(read_back) X(older_functions)     \
+        X(older_masks) X(mask_of_another_handler) X(mask_by_ucontext)
+SCENES(TEST)
+RUN_SCENES(SCENES)

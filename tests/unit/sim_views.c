@@ -1,0 +1,467 @@
+/* Two page tables: what the CPU does to its side of pinned memory does not reach the GPU's, and the
+ * GPU's rights do not bind the CPU. */
+#include "sim_test.h"
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+
+#define PAGE (2 * MIB) /* what moves at a time */
+
+static CUfunction load, store;
+static CUdeviceptr out; /* device memory, 4 bytes */
+
+/* to[0] = from[0] */
+static int load_run(void *const *args, const struct sim_launch *l)
+{
+    const int *from = sim_gpu_pointer(*(CUdeviceptr *)args[0]);
+    int *to = sim_gpu_pointer_write(*(CUdeviceptr *)args[1]);
+    (void)l;
+    if (!from || !to)
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    *to = *from;
+    return CUDA_SUCCESS;
+}
+
+/* to[0] = value, at whatever the GPU has there */
+static int store_run(void *const *args, const struct sim_launch *l)
+{
+    int *to = sim_gpu_pointer(*(CUdeviceptr *)args[0]);
+    (void)l;
+    if (!to)
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    *to = *(int *)args[1];
+    return CUDA_SUCCESS;
+}
+
+static int start(void **state)
+{
+    static const size_t pointers[] = {8, 8}, mixed[] = {8, 4};
+    CUmodule module;
+    sim_test_start(state);
+    sim_kernel_register("load", load_run, 2, pointers);
+    sim_kernel_register("store", store_run, 2, mixed);
+    ok(cuModuleLoadData(&module, "image"));
+    ok(cuModuleGetFunction(&load, module, "load"));
+    ok(cuModuleGetFunction(&store, module, "store"));
+    return 0;
+}
+
+static CUdeviceptr at(const volatile void *p)
+{
+    return (CUdeviceptr)(uintptr_t)p;
+}
+
+/* What a kernel reads at an address. */
+static int gpu_reads(const volatile int *p)
+{
+    CUdeviceptr from = at(p);
+    void *args[] = {&from, &out};
+    int value = -1;
+    ok(cuMemAlloc_v2(&out, 4));
+    ok(cuLaunchKernel(load, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
+    ok(cuMemcpyDtoH_v2(&value, out, 4));
+    ok(cuMemFree_v2(out));
+    return value;
+}
+
+static CUresult gpu_writes(volatile int *p, int value)
+{
+    CUdeviceptr to = at(p);
+    void *args[] = {&to, &value};
+    CUresult r = cuLaunchKernel(store, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL);
+    return r == CUDA_SUCCESS ? cuCtxSynchronize() : r;
+}
+
+/* What a copy engine reads at an address. */
+static int dma_reads(const volatile int *p)
+{
+    int value = -1;
+    ok(cuMemAlloc_v2(&out, 4));
+    ok(cuMemcpy(out, at(p), 4));
+    ok(cuMemcpyDtoH_v2(&value, out, 4));
+    ok(cuMemFree_v2(out));
+    return value;
+}
+
+static volatile int *pages(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(MAP_FAILED, p);
+    return p;
+}
+
+/* Two pages of the program's, registered, with 7 in front. */
+static volatile int *pinned(unsigned flags)
+{
+    volatile int *p = pages(2 * PAGE);
+    *p = 7;
+    ok(cuMemHostRegister_v2((void *)p, 2 * PAGE, flags));
+    return p;
+}
+
+static void release(volatile int *p)
+{
+    ok(cuMemHostUnregister((void *)p));
+    munmap((void *)p, 2 * PAGE);
+}
+
+static void *move(volatile void *from, volatile void *to)
+{
+    return mremap((void *)from, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)to);
+}
+
+static void kernels_and_copies_go_on_where_the_cpu_may_touch_nothing(void **state)
+{
+    volatile int *p = pinned(0);
+    (void)state;
+    assert_int_equal(0, mprotect((void *)p, PAGE, PROT_NONE));
+    assert_int_equal(7, gpu_reads(p));
+    ok(gpu_writes(p, 8));
+    assert_int_equal(8, dma_reads(p));
+    ok(cuMemsetD32_v2(at(p), 9, 1));
+    assert_int_equal(0, mprotect((void *)p, PAGE, PROT_READ | PROT_WRITE));
+    assert_int_equal(9, *p);
+    release(p);
+}
+
+static void a_page_that_replaces_another_is_the_cpus_alone(void **state)
+{
+    volatile int *p = pinned(0), *other = pages(PAGE);
+    (void)state;
+    *other = 8;
+    assert_ptr_equal(p, move(other, p));
+    assert_int_equal(8, *p);
+    assert_int_equal(7, gpu_reads(p));
+    assert_int_equal(7, dma_reads(p));
+    ok(gpu_writes(p, 9));
+    assert_int_equal(8, *p);
+    ok(cuMemHostUnregister((void *)p));
+    assert_int_equal(8, *p);
+    munmap((void *)p, 2 * PAGE);
+}
+
+static void a_page_moves_aside_and_back(void **state)
+{
+    volatile int *p = pinned(0), *aside = pages(PAGE), *other = pages(PAGE);
+    (void)state;
+    *other = 8;
+    assert_ptr_equal(aside, move(p, aside));
+    assert_ptr_equal(p, move(other, p));
+    *aside = 5;
+    assert_int_equal(5, gpu_reads(p));
+    ok(gpu_writes(p, 6));
+    assert_int_equal(6, *aside);
+    assert_int_equal(8, *p);
+    assert_int_equal(6, dma_reads(aside)); /* by the CPU's page table: nobody registered it */
+    memcpy((void *)aside, (void *)p, PAGE);
+    assert_ptr_equal(p, move(aside, p));
+    assert_int_equal(8, gpu_reads(p));
+    *p = 10;
+    assert_int_equal(10, gpu_reads(p));
+    release(p);
+}
+
+static void pages_that_the_cpu_dropped_stay_the_gpus_until_they_are_unregistered(void **state)
+{
+    volatile int *p = pinned(0);
+    (void)state;
+    munmap((void *)p, 2 * PAGE);
+    assert_int_equal(7, gpu_reads(p));
+    ok(gpu_writes(p, 8));
+    assert_int_equal(8, dma_reads(p));
+    ok(cuMemHostUnregister((void *)p));
+    assert_null(sim_gpu_pointer(at(p)));
+}
+
+static void memory_from_the_driver_has_two_sides_as_well(void **state)
+{
+    volatile int *p;
+    (void)state;
+    ok(cuMemHostAlloc((void **)&p, 4 * 4096, 0));
+    assert_int_equal(0, *p);
+    *p = 7;
+    assert_int_equal(0, mprotect((void *)p, 4096, PROT_NONE));
+    assert_int_equal(7, gpu_reads(p));
+    ok(gpu_writes(p, 8));
+    assert_int_equal(0, mprotect((void *)p, 4096, PROT_READ));
+    assert_int_equal(8, *p);
+    ok(cuMemFreeHost((void *)p));
+    ok(cuMemAllocHost_v2((void **)&p, 100));
+    munmap((void *)p, 4096);
+    ok(gpu_writes(p, 9));
+    assert_int_equal(9, gpu_reads(p));
+    ok(cuMemFreeHost((void *)p));
+}
+
+static void a_copy_into_memory_registered_for_reading_is_refused(void **state)
+{
+    volatile int *p = pinned(CU_MEMHOSTREGISTER_READ_ONLY);
+    int value = 8;
+    (void)state;
+    assert_int_equal(7, gpu_reads(p));
+    refused(CUDA_ERROR_INVALID_VALUE, cuMemcpy(at(p), at(&value), 4));
+    refused(CUDA_ERROR_INVALID_VALUE, cuMemsetD32_v2(at(p), 8, 1));
+    *p = 9;
+    assert_int_equal(9, dma_reads(p));
+    release(p);
+}
+
+static void a_kernels_write_to_memory_registered_for_reading_is_sticky(void **state)
+{
+    CUcontext ctx, before;
+    volatile int *p;
+    (void)state;
+    ok(cuCtxGetCurrent(&before));
+    ok(cuCtxCreate_v2(&ctx, 0, 0));
+    p = pinned(CU_MEMHOSTREGISTER_READ_ONLY);
+    refused(CUDA_ERROR_ILLEGAL_ADDRESS, gpu_writes(p, 8));
+    refused(CUDA_ERROR_ILLEGAL_ADDRESS, cuCtxSynchronize());
+    assert_int_equal(7, *p);
+    ok(cuCtxDestroy_v2(ctx));
+    ok(cuCtxSetCurrent(before));
+    munmap((void *)p, 2 * PAGE);
+}
+
+static void what_the_cpu_may_only_read_can_only_be_registered_for_reading(void **state)
+{
+    volatile int *p = pages(2 * PAGE), *aside = pages(PAGE);
+    (void)state;
+    *p = 7;
+    mprotect((void *)p, 2 * PAGE, PROT_READ);
+    refused(CUDA_ERROR_INVALID_VALUE, cuMemHostRegister_v2((void *)p, 2 * PAGE, 0));
+    ok(cuMemHostRegister_v2((void *)p, 2 * PAGE, CU_MEMHOSTREGISTER_READ_ONLY));
+    assert_int_equal(7, gpu_reads(p));
+    assert_ptr_equal(aside, move(p, aside));
+    mprotect((void *)aside, PAGE, PROT_READ | PROT_WRITE);
+    *aside = 8;
+    assert_int_equal(8, gpu_reads(p));
+    mprotect((void *)(p + PAGE / 4), PAGE, PROT_NONE);
+    assert_int_equal(0, gpu_reads(p + PAGE / 4));
+    munmap((void *)aside, PAGE);
+    ok(cuMemHostUnregister((void *)p));
+    refused(CUDA_ERROR_INVALID_VALUE,
+            cuMemHostRegister_v2((void *)p, 2 * PAGE, CU_MEMHOSTREGISTER_READ_ONLY));
+    munmap((void *)p, 2 * PAGE);
+}
+
+static void memory_is_the_programs_own_again_after_unregister(void **state)
+{
+    volatile int *p = pinned(0), *aside = pages(PAGE);
+    (void)state;
+    assert_ptr_equal(aside, move(p, aside));
+    p[PAGE / 4] = 8;
+    mprotect((void *)(p + PAGE / 4), PAGE, PROT_READ);
+    ok(cuMemHostUnregister((void *)p));
+    assert_int_equal(7, *aside);
+    assert_int_equal(8, p[PAGE / 4]);
+    /* madvise(2): private anonymous memory is zero after MADV_DONTNEED, shared memory is not. */
+    madvise((void *)aside, PAGE, MADV_DONTNEED);
+    madvise((void *)(p + PAGE / 4), PAGE, MADV_DONTNEED);
+    assert_int_equal(0, *aside);
+    assert_int_equal(0, p[PAGE / 4]);
+    munmap((void *)aside, PAGE);
+    munmap((void *)(p + PAGE / 4), PAGE);
+}
+
+static void neighbours_in_one_page_come_and_go_by_themselves(void **state)
+{
+    char *p = (char *)pages(3 * 4096);
+    (void)state;
+    ok(cuMemHostRegister_v2(p, 6000, 0));
+    ok(cuMemHostRegister_v2(p + 6000, 6000, 0));
+    strcpy(p + 5000, "left");
+    strcpy(p + 7000, "right");
+    ok(cuMemHostUnregister(p));
+    assert_string_equal("right", sim_gpu_pointer(at(p + 7000)));
+    strcpy(p + 7000, "still");
+    assert_string_equal("still", sim_gpu_pointer(at(p + 7000)));
+    assert_string_equal("left", p + 5000);
+    ok(cuMemHostUnregister(p + 6000));
+    assert_string_equal("still", p + 7000);
+    munmap(p, 3 * 4096);
+}
+
+static void memory_that_is_shared_already_stays_what_it_is(void **state)
+{
+    volatile int *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int status;
+    (void)state;
+    ok(cuMemHostRegister_v2((void *)p, PAGE, 0));
+    pid_t pid = fork();
+    if (pid == 0) {
+        *p = 7;
+        _exit(0);
+    }
+    waitpid(pid, &status, 0);
+    assert_int_equal(7, gpu_reads(p));
+    mprotect((void *)p, PAGE, PROT_NONE);
+    ok(gpu_writes(p, 8));
+    mprotect((void *)p, PAGE, PROT_READ);
+    assert_int_equal(8, *p);
+    ok(cuMemHostUnregister((void *)p));
+    munmap((void *)p, PAGE);
+}
+
+static void a_stack_can_be_registered(void **state)
+{
+    int value[1024] = {7};
+    (void)state;
+    ok(cuMemHostRegister_v2(value, sizeof value, 0));
+    assert_int_equal(7, gpu_reads(value));
+    ok(gpu_writes(value, 8));
+    assert_int_equal(8, *(volatile int *)value);
+    ok(cuMemHostUnregister(value));
+    assert_int_equal(8, *(volatile int *)value);
+}
+
+/* Of a child: 0 where its pages hold what they did and its writes stay its own. */
+static int look(volatile int *p, volatile int *aside, volatile int *from_driver)
+{
+    if (p[PAGE / 4] != 8 || *aside != 7 || *from_driver != 9)
+        return 1;
+    p[PAGE / 4] = *aside = *from_driver = 1;
+    return p[PAGE / 4] == 1 && *aside == 1 && *from_driver == 1 ? 0 : 2;
+}
+
+static void a_forked_child_has_pages_of_its_own(void **state)
+{
+    volatile int *p = pinned(0), *aside = pages(PAGE), *from_driver;
+    (void)state;
+    ok(cuMemHostAlloc((void **)&from_driver, 4096, 0));
+    *from_driver = 9;
+    p[PAGE / 4] = 8;
+    assert_ptr_equal(aside, move(p, aside));
+    mprotect((void *)(p + PAGE / 4), PAGE, PROT_NONE);
+    for (int i = 0; i < 20; i++) {
+        int status;
+        pid_t pid = fork();
+        if (pid == 0) {
+            usleep(5000); /* the parent writes meanwhile */
+            mprotect((void *)(p + PAGE / 4), PAGE, PROT_READ | PROT_WRITE);
+            _exit(look(p, aside, from_driver));
+        }
+        *aside = 70;
+        *from_driver = 90;
+        assert_int_equal(90, gpu_reads(from_driver));
+        waitpid(pid, &status, 0);
+        assert_int_equal(0, status);
+        assert_int_equal(70, *aside);
+        assert_int_equal(70, gpu_reads(p));
+        *aside = 7;
+        *from_driver = 9;
+    }
+    ok(cuMemFreeHost((void *)from_driver));
+    munmap((void *)aside, PAGE);
+    ok(cuMemHostUnregister((void *)p));
+    munmap((void *)(p + PAGE / 4), PAGE);
+}
+
+/* Counts up in memory that is registered and unregistered meanwhile. */
+struct writer {
+    volatile int *p;     /* counter, and a page further a copy of it */
+    volatile bool *over; /* tells the end */
+};
+
+static void *count_up(void *data)
+{
+    struct writer *w = data;
+    int n = 0;
+    while (!*w->over) {
+        w->p[0] = ++n;
+        w->p[1024] = n;
+        if (w->p[0] != n || w->p[1024] != n)
+            return (void *)"a write was lost";
+    }
+    return NULL;
+}
+
+static void no_write_is_lost_while_memory_is_registered_and_unregistered(void **state)
+{
+    volatile int *p = pages(2 * PAGE);
+    volatile bool over = false;
+    struct writer writers[2] = {{p, &over}, {p + PAGE / 4, &over}};
+    pthread_t threads[2];
+    void *lost;
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        pthread_create(&threads[i], NULL, count_up, &writers[i]);
+    for (int i = 0; i < 200; i++) {
+        ok(cuMemHostRegister_v2((void *)p, 2 * PAGE, 0));
+        ok(cuMemHostUnregister((void *)p));
+    }
+    over = true;
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], &lost);
+        assert_null(lost);
+    }
+    munmap((void *)p, 2 * PAGE);
+}
+
+static void copies_within_a_graph_take_the_gpus_view(void **state)
+{
+    volatile int *p = pinned(0), *other = pages(PAGE);
+    CUdeviceptr from = at(p);
+    CUgraph graph;
+    CUgraphExec exec;
+    CUgraphNode copy, kernel;
+    CUcontext ctx;
+    CUDA_MEMCPY3D shape = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+                           .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+                           .WidthInBytes = 4,
+                           .Height = 1,
+                           .Depth = 1};
+    CUdeviceptr second;
+    void *args[] = {&from, &second};
+    CUDA_KERNEL_NODE_PARAMS_v2 params = {.func = load,
+                                         .gridDimX = 1,
+                                         .gridDimY = 1,
+                                         .gridDimZ = 1,
+                                         .blockDimX = 1,
+                                         .blockDimY = 1,
+                                         .blockDimZ = 1,
+                                         .kernelParams = args};
+    int got[2] = {0};
+    (void)state;
+    ok(cuCtxGetCurrent(&ctx));
+    ok(cuMemAlloc_v2(&out, 8));
+    second = out + 4;
+    shape.srcDevice = from;
+    shape.dstDevice = out;
+    ok(cuGraphCreate(&graph, 0));
+    ok(cuGraphAddMemcpyNode(&copy, graph, NULL, 0, &shape, ctx));
+    ok(cuGraphAddKernelNode_v2(&kernel, graph, &copy, 1, &params));
+    ok(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    *other = 8;
+    assert_ptr_equal(p, move(other, p));
+    ok(cuGraphLaunch(exec, NULL));
+    ok(cuMemcpyDtoH_v2(got, out, 8));
+    assert_int_equal(7, got[0]);
+    assert_int_equal(7, got[1]);
+    ok(cuGraphExecDestroy(exec));
+    ok(cuGraphDestroy(graph));
+    ok(cuMemFree_v2(out));
+    release(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        sim_test(kernels_and_copies_go_on_where_the_cpu_may_touch_nothing),
+        sim_test(a_page_that_replaces_another_is_the_cpus_alone),
+        sim_test(a_page_moves_aside_and_back),
+        sim_test(pages_that_the_cpu_dropped_stay_the_gpus_until_they_are_unregistered),
+        sim_test(memory_from_the_driver_has_two_sides_as_well),
+        sim_test(a_copy_into_memory_registered_for_reading_is_refused),
+        sim_test(a_kernels_write_to_memory_registered_for_reading_is_sticky),
+        sim_test(what_the_cpu_may_only_read_can_only_be_registered_for_reading),
+        sim_test(memory_is_the_programs_own_again_after_unregister),
+        sim_test(neighbours_in_one_page_come_and_go_by_themselves),
+        sim_test(memory_that_is_shared_already_stays_what_it_is),
+        sim_test(a_stack_can_be_registered),
+        sim_test(a_forked_child_has_pages_of_its_own),
+        sim_test(no_write_is_lost_while_memory_is_registered_and_unregistered),
+        sim_test(copies_within_a_graph_take_the_gpus_view),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, start, NULL);
+}

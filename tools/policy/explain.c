@@ -1,0 +1,152 @@
+/*
+ * zc-policy explain FILE: what the rules say to requests.
+ *
+ * A line of stdin is a request, in fields: api, size in bytes, module, site in hex, exe, thread,
+ * device, kind of stream, and which of the fitting requests it is (`nth`; empty: counted by the
+ * rules, as in a process). An empty field is a fact that is not known. Each request is answered
+ * by a line for each rule: name, line, `takes`, `fails` or `behind`, key, what the file wants,
+ * what the request has, the rule's places; and a last line: `end` and the name of the rule that
+ * takes it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "policy/policy.h"
+#include "tools/policy/policy_tool.h"
+
+enum { API, SIZE, MODULE, SITE, EXE, THREAD, DEVICE, STREAM, NTH, FIELDS };
+
+static const char *const outcomes[] = {
+    [ZC_OUTCOME_TAKES] = "takes", [ZC_OUTCOME_FAILS] = "fails", [ZC_OUTCOME_BEHIND] = "behind"};
+
+static void print_places(const struct zc_rule *rule)
+{
+    for (unsigned i = 0; i < rule->place.count; i++)
+        printf("%s%s", i > 0 ? ", " : "", zc_place_name(rule->place.item[i]));
+}
+
+static void print_verdict(void *ctx, const struct zc_verdict *verdict)
+{
+    (void)ctx;
+    printf("%s%c%u%c%s%c%s%c%s%c%s%c", verdict->rule->name, FIELD_END, verdict->rule->line,
+           FIELD_END, outcomes[verdict->outcome], FIELD_END,
+           verdict->key != NULL ? verdict->key->name : "", FIELD_END,
+           verdict->wanted != NULL ? verdict->wanted : "", FIELD_END,
+           verdict->got != NULL ? verdict->got : "", FIELD_END);
+    print_places(verdict->rule);
+    putchar('\n');
+}
+
+/* Cuts a line at its separators; returns the number of fields. */
+static size_t cut(char *line, char *field[FIELDS])
+{
+    size_t n = 0;
+
+    line[strcspn(line, "\n")] = '\0';
+    while (line != NULL && n < FIELDS) {
+        char *end = strchr(line, FIELD_END);
+
+        field[n++] = line;
+        if (end != NULL)
+            *end++ = '\0';
+        line = end;
+    }
+    return line == NULL ? n : n + 1;
+}
+
+static const char *known(const char *field)
+{
+    return field[0] != '\0' ? field : NULL;
+}
+
+static bool stream_from_name(const char *name, enum zc_stream_kind *out)
+{
+    for (int kind = ZC_STREAM_NONE; kind <= ZC_STREAM_CREATED; kind++) {
+        if (strcmp(name, zc_stream_name((enum zc_stream_kind)kind)) == 0) {
+            *out = (enum zc_stream_kind)kind;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The request of a line; false after a message. */
+static bool read_request(char *field[FIELDS], struct zc_request *request)
+{
+    uint64_t size = 0;
+
+    memset(request, 0, sizeof *request);
+    if (!zc_api_from_name(field[API], &request->api)) {
+        fprintf(stderr, "zc: '%s' is no request that a policy can name\n", field[API]);
+        return false;
+    }
+    if (!zc_size_from_text(field[SIZE], strlen(field[SIZE]), &size)) {
+        fprintf(stderr, "zc: '%s' is no size (4096, 64K, 2M, 1G)\n", field[SIZE]);
+        return false;
+    }
+    if (!stream_from_name(field[STREAM][0] != '\0' ? field[STREAM] : "none", &request->stream)) {
+        fprintf(stderr, "zc: '%s' is no kind of stream (none, default, legacy, per-thread, "
+                "created)\n", field[STREAM]);
+        return false;
+    }
+    request->size = (size_t)size;
+    request->module = known(field[MODULE]);
+    request->site = (uint32_t)strtoul(field[SITE], NULL, 16);
+    request->exe = known(field[EXE]);
+    request->thread = known(field[THREAD]);
+    request->device = field[DEVICE][0] != '\0' ? atoi(field[DEVICE]) : -1;
+    return true;
+}
+
+/* Makes this request the nth that fits, for all rules alike. */
+static void set_ordinal(const struct zc_policy *policy, const char *nth)
+{
+    uint64_t before = strtoull(nth, NULL, 10);
+
+    for (size_t i = 0; before > 0 && i < policy->rule_count; i++)
+        atomic_store(&policy->rules[i].counters->fits, before - 1);
+}
+
+static bool answer(const struct zc_policy *policy, char *line)
+{
+    char *field[FIELDS];
+    struct zc_request request;
+    const struct zc_rule *rule;
+
+    if (cut(line, field) != FIELDS) {
+        fputs("zc: a request has nine fields\n", stderr);
+        return false;
+    }
+    if (!read_request(field, &request))
+        return false;
+    set_ordinal(policy, field[NTH]);
+    zc_policy_explain(policy, &request, print_verdict, NULL);
+    rule = zc_policy_match(policy, &request);
+    printf("end%c%s\n", FIELD_END, rule != NULL ? rule->name : "");
+    fflush(stdout); /* Whoever asks waits for the answer before the next question. */
+    return true;
+}
+
+int tool_explain(int argc, char **argv)
+{
+    static struct file file;
+    char *line = NULL;
+    size_t capacity = 0;
+    int status = TOOL_OK;
+
+    if (argc != 1) {
+        fputs("zc: explain takes one file\n", stderr);
+        return TOOL_USAGE;
+    }
+    if (!file_read(&file, argv[0], TELL_NOTHING))
+        return TOOL_FAULTY;
+    if (file.errors > 0)
+        fprintf(stderr, "zc: %s: %d faulty part%s left out; 'zc check' names them\n", file.path,
+                file.errors, file.errors == 1 ? " is" : "s are");
+    while (status == TOOL_OK && getline(&line, &capacity, stdin) > 0)
+        if (!answer(&file.policy, line))
+            status = TOOL_USAGE;
+    free(line);
+    return status;
+}

@@ -1,0 +1,29 @@
+/* zc-policy: its commands. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/policy/policy_tool.h"
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *help; /* arguments and effect */
+} commands[] = {
+    {"check", tool_check, "[FILE]  report faults as FILE:LINE:COLUMN: text; status 1 on errors"},
+    {"explain", tool_explain, "FILE    judge the requests on stdin, a line each; see explain.c"},
+    {"path", tool_path, "[FILE]   print which file a program would get; status 1 for none"},
+    {"get", tool_get, "FILE RULE.KEY  print the key's value; status 1 where it is not given"},
+    {"set", tool_set, "FILE RULE.KEY=VALUE...  print the file with these values"},
+};
+
+int main(int argc, char **argv)
+{
+    const size_t count = sizeof commands / sizeof commands[0];
+
+    for (size_t i = 0; argc > 1 && i < count; i++)
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return commands[i].run(argc - 2, argv + 2);
+    for (size_t i = 0; i < count; i++)
+        fprintf(stderr, "zc-policy %s %s\n", commands[i].name, commands[i].help);
+    return TOOL_USAGE;
+}
