@@ -127,7 +127,8 @@ $(B)/zc-policy: $(ZC_POLICY_OBJ) $(B)/libzc.a
 
 -include $(OBJ:.o=.d) $(ZC_POLICY_OBJ:.o=.d)
 
-.PHONY: deps check check-gpu check-headers demo bench-overhead bench-host bench-vmm bench-managed fuzz install uninstall clean help FORCE
+.PHONY: deps check check-gpu check-headers demo bench bench-overhead bench-host bench-shared \
+        bench-vmm bench-managed fuzz install uninstall clean help FORCE
 deps:           ## get the compilers, libraries and test tools that are missing
 	@CC='$(CC)' CUDA_HOME='$(CUDA_ASKED)' DEPS='$(DEPS)' scripts/deps.sh
 
@@ -149,7 +150,7 @@ demo: deps      ## an unmodified program, bare and under two policies, and what 
 	@$(SUBMAKE) all sim kernels
 	@ZC_BUILD='$(B)' scripts/demo.sh
 
-bench-overhead: all sim bench   ## what libzc costs a call, a launch, a process
+bench-overhead: all sim benches   ## what libzc costs a call, a launch, a process
 	@ZC_BUILD='$(B)' tests/bench/overhead.sh
 
 bench-host: all $(PRELOAD_PROGRAMS)   ## host memory against its goals; without a GPU what needs none
@@ -157,6 +158,13 @@ bench-host: all $(PRELOAD_PROGRAMS)   ## host memory against its goals; without 
 
 bench-vmm bench-managed: all $(PRELOAD_PROGRAMS)   ## vmm, or managed, against their goals on a GPU
 	@ZC_BUILD='$(B)' tests/bench/places.py $(@:bench-%=%)
+
+bench: all kernels $(if $(SIM),sim)  ## the experiments of kernels/ on a GPU, side by side; SIM=1: simulated
+	@SIM='$(SIM)' ZC_BUILD='$(B)' OUT_DIR='$(B)/bench' tests/bench/run.sh classic
+	$(if $(SIM),,@tests/bench/run.sh keep '$(B)/bench/classic.json')
+
+bench-shared: all kernels $(if $(SIM),sim)   ## programs under `shared` against their goals
+	@SIM='$(SIM)' ZC_BUILD='$(B)' tests/bench/run.sh shared
 
 fuzz: $(FUZZERS)    ## fuzz the parsers, FUZZ_SECONDS each (clang)
 	$(Q)for f in $(patsubst $(B)/tests/fuzz/%_fuzz,%,$(FUZZERS)); do \

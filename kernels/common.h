@@ -48,6 +48,31 @@ static inline size_t size_argument(int argc, char **argv, int index, const char 
     return (size_t)value;
 }
 
+/* Reads argv[index] as a decimal number in min..max: digits, and a point with digits behind it. */
+static inline double real_argument(int argc, char **argv, int index, const char *what,
+                                   double fallback, double min, double max)
+{
+    const char *text, *rest;
+    double value;
+
+    if (index >= argc)
+        return fallback;
+    text = argv[index];
+    rest = text + strspn(text, "0123456789");
+    if (rest != text && rest[0] == '.' && rest[1] != '\0')
+        rest += 1 + strspn(rest + 1, "0123456789");
+    if (rest == text || *rest != '\0') {
+        fprintf(stderr, "%s: %s is not a decimal number: '%s'\n", argv[0], what, text);
+        exit(EXIT_USAGE);
+    }
+    value = strtod(text, NULL);
+    if (!(value >= min && value <= max)) {
+        fprintf(stderr, "%s: %s is out of range: %s (%g to %g)\n", argv[0], what, text, min, max);
+        exit(EXIT_USAGE);
+    }
+    return value;
+}
+
 /* Refuses more than `count` arguments; `usage` names them. */
 static inline void at_most_arguments(int argc, char **argv, int count, const char *usage)
 {
@@ -90,10 +115,15 @@ static inline uint64_t fnv1a(uint64_t hash, const void *data, size_t bytes)
     return hash;
 }
 
-/* The fields of the result line, gathered until report_print writes it whole. */
+/*
+ * The fields of the result line, gathered until report_print writes it whole.  A program that is
+ * timed by phases names them alike: alloc (both sides), fill, copy (to the GPU), kernel, result
+ * (what brings results to the CPU), free; what it does between them to check itself is in none.
+ */
 struct report {
     char text[1024]; /* ,"name":value pairs, NUL-terminated */
     size_t length;   /* characters used in text */
+    double mark;     /* now_ms() at which the phase that runs began */
 };
 
 static inline void report_size(struct report *r, const char *name, size_t value)
@@ -106,6 +136,19 @@ static inline void report_ms(struct report *r, const char *name, double ms)
 {
     r->length += (size_t)snprintf(r->text + r->length, sizeof(r->text) - r->length,
                                   ",\"%s_ms\":%.3f", name, ms);
+}
+
+/* Begins a phase. */
+static inline void phase_begin(struct report *r)
+{
+    r->mark = now_ms();
+}
+
+/* Ends the phase that runs, under the name that it gets in the line, and begins the next one. */
+static inline void phase_end(struct report *r, const char *name)
+{
+    report_ms(r, name, now_ms() - r->mark);
+    r->mark = now_ms();
 }
 
 /* Writes the line and gives main's exit code. */

@@ -76,26 +76,23 @@ int main(int argc, char **argv)
         y[i] = (float)(i % 97);
     }
 
-    double start = now_ms();
+    phase_begin(&report);
     context = create_context();
     CHECK(cuModuleLoadData(&module, driver_saxpy_ptx));
     CHECK(cuModuleGetFunction(&function, module, "saxpy"));
-    report_ms(&report, "setup", now_ms() - start);
+    phase_end(&report, "setup");
 
-    start = now_ms();
     CHECK(cuMemAlloc(&device_x, bytes));
     CHECK(cuMemAlloc(&device_y, bytes));
     CHECK(cuMemcpyHtoD(device_x, x, bytes));
     CHECK(cuMemcpyHtoD(device_y, y, bytes));
-    report_ms(&report, "copy_in", now_ms() - start);
+    phase_end(&report, "copy");
 
-    start = now_ms();
     launch(function, 3.0f, device_x, device_y, (unsigned)n);
-    report_ms(&report, "kernel", now_ms() - start);
+    phase_end(&report, "kernel");
 
-    start = now_ms();
     CHECK(cuMemcpyDtoH(y, device_y, bytes));
-    report_ms(&report, "copy_out", now_ms() - start);
+    phase_end(&report, "result");
 
     int verified = verify(y, n);
     uint64_t checksum = fnv1a(FNV_START, y, bytes);

@@ -1,17 +1,18 @@
-# Builds the CUDA programs of kernels/ into $(B)/kernels: each runtime program with the static
-# runtime, with the shared runtime, and with per-thread default streams.  Needs nvcc; without it
-# the target `kernels` says so and leaves the programs out.
+# Builds the CUDA programs of kernels/ into $(B)/kernels: each runtime program with the static and
+# with the shared runtime, and those of KERNEL_PTDS with per-thread default streams as well.  Needs
+# nvcc; without it the target `kernels` says so and leaves the programs out.
 
 KERNEL_PROGRAMS := $(basename $(notdir $(wildcard kernels/*.cu)))
-KERNEL_BUILDS := static shared ptds
-KERNEL_BINARIES := $(foreach p,$(KERNEL_PROGRAMS),$(KERNEL_BUILDS:%=$(B)/kernels/$(p)-%)) \
-                   $(B)/kernels/driver_saxpy
+# Per-thread default streams take other entry points of the driver; a few programs reach them all.
+KERNEL_PTDS := gather graph peers pipeline pitched pooled vecadd
+KERNEL_BINARIES := $(KERNEL_PROGRAMS:%=$(B)/kernels/%-static) \
+                   $(KERNEL_PROGRAMS:%=$(B)/kernels/%-shared) \
+                   $(KERNEL_PTDS:%=$(B)/kernels/%-ptds) $(B)/kernels/driver_saxpy
 
-# PTX for any card since compute capability 7.5, and machine code for 9.0.
+# PTX for any card since compute capability 7.5, and machine code for 9.0.  Without fused
+# multiply-add, results are those of the CPU bit for bit, so that programs can verify all of them.
 NVCCFLAGS ?= -O2 -gencode arch=compute_75,code=compute_75 -gencode arch=compute_90,code=sm_90
-KERNEL_FLAGS_static := -cudart static
-KERNEL_FLAGS_shared := -cudart shared
-KERNEL_FLAGS_ptds := -cudart shared -default-stream per-thread
+KERNEL_COMPILE = $(NVCC) $(NVCCFLAGS) -fmad=false -MMD -MP
 
 .PHONY: kernels
 ifeq ($(NVCC),)
@@ -21,13 +22,35 @@ else
 kernels: $(KERNEL_BINARIES)     ## the sample programs, build/kernels
 endif
 
-define KERNEL_RULE
-$(B)/kernels/%-$(1): kernels/%.cu kernels/%.cuh kernels/common.cuh kernels/common.h
-	$$(call say,NVCC,$$@)
-	@mkdir -p $$(@D)
-	$$(Q)$$(NVCC) $$(NVCCFLAGS) $$(KERNEL_FLAGS_$(1)) -o $$@ $$<
-endef
-$(foreach build,$(KERNEL_BUILDS),$(eval $(call KERNEL_RULE,$(build))))
+$(B)/kernels/obj/%.o: kernels/%.cu
+	$(call say,NVCC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(KERNEL_COMPILE) -c -o $@ $<
+
+$(B)/kernels/obj/%.ptds.o: kernels/%.cu
+	$(call say,NVCC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(KERNEL_COMPILE) -default-stream per-thread -c -o $@ $<
+
+# The toolkit's stub stands in for the driver at link time only; its SONAME is libcuda.so.1.
+KERNEL_DRIVER := -L$(CUDA_HOME)/lib64/stubs -L$(CUDA_HOME)/lib/stubs -lcuda
+$(B)/kernels/grow_vmm-static $(B)/kernels/grow_vmm-shared: KERNEL_LIBS := $(KERNEL_DRIVER)
+
+# One object serves both runtimes: which one is a matter of the link alone.
+$(B)/kernels/%-static: $(B)/kernels/obj/%.o
+	$(call say,LINK,$@)
+	$(Q)$(NVCC) -cudart static -o $@ $< $(KERNEL_LIBS)
+
+$(B)/kernels/%-shared: $(B)/kernels/obj/%.o
+	$(call say,LINK,$@)
+	$(Q)$(NVCC) -cudart shared -o $@ $< $(KERNEL_LIBS)
+
+$(B)/kernels/%-ptds: $(B)/kernels/obj/%.ptds.o
+	$(call say,LINK,$@)
+	$(Q)$(NVCC) -cudart shared -o $@ $<
+
+.SECONDARY: $(KERNEL_PROGRAMS:%=$(B)/kernels/obj/%.o) $(KERNEL_PTDS:%=$(B)/kernels/obj/%.ptds.o)
+-include $(wildcard $(B)/kernels/obj/*.d)
 
 $(B)/kernels/driver_saxpy.ptx: kernels/driver_saxpy.cuh
 	$(call say,NVCC,$@)
@@ -39,8 +62,7 @@ $(B)/kernels/driver_saxpy_ptx.h: $(B)/kernels/driver_saxpy.ptx
 	@{ echo 'static const char driver_saxpy_ptx[] ='; \
 	   sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/    "&\\n"/' $<; echo '    ;'; } > $@
 
-# The toolkit's stub stands in for the driver at link time only; its SONAME is libcuda.so.1.
 $(B)/kernels/driver_saxpy: kernels/driver_saxpy.c kernels/common.h $(B)/kernels/driver_saxpy_ptx.h
 	$(call say,CC,$@)
 	$(Q)$(CC) -O2 -std=gnu11 -Wall -Wextra -isystem $(CUDA_HOME)/include -I$(B)/kernels -o $@ $< \
-	    -L$(CUDA_HOME)/lib64/stubs -L$(CUDA_HOME)/lib/stubs -lcuda
+	    $(KERNEL_DRIVER)

@@ -55,6 +55,10 @@ void zc_log_pair(const struct zc_pair_names *names, const struct zc_pair_counts 
     optional_block(&line, "host_block", names->host_block);
     optional_site(&line, "device_site", names->device_site);
     optional_site(&line, "host_site", names->host_site);
+    if (names->why)
+        zc_line_str(&line, "why", names->why);
+    else
+        zc_line_null(&line, "why");
     zc_line_u64(&line, "size_bytes", names->bytes);
     zc_line_u64(&line, "pages", names->pages);
     zc_line_bool(&line, "cold", names->cold);

@@ -24,6 +24,7 @@ struct zc_pair_names {
     uint64_t bytes;                    /* Of the device block. */
     uint64_t pages;                    /* Pages of 2 MiB. */
     bool cold;                         /* Sharing was given up. */
+    const char *why;                   /* Why there never was a host block, or NULL; constant. */
 };
 
 /* Writes a `pair` line, at ALLOCS and EVENTS: when the device block is freed, or at the end. */

@@ -1,8 +1,6 @@
 /* What a device can do. */
 #include "place/ability.h"
 
-#include "place/node.h"
-
 bool zc_device_has(int device, CUdevice_attribute attribute)
 {
     int value = 0;
@@ -20,11 +18,4 @@ bool zc_device_concurrent(int device)
 {
     return zc_device_has(device, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY) &&
            zc_device_has(device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
-}
-
-int zc_device_node(int device, const struct zc_rule *rule)
-{
-    if (!(rule->given & ZC_KEY_BIT(ZC_KEY_NUMA)))
-        return ZC_NODE_ANY;
-    return rule->numa.local ? zc_node_of_device(device) : (int)rule->numa.node;
 }

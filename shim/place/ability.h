@@ -3,7 +3,6 @@
 #define ZC_PLACE_ABILITY_H
 
 #include "catch/real.h"
-#include "policy/policy.h"
 
 /* True if the attribute of the device is not 0; false too where the driver does not know it. */
 bool zc_device_has(int device, CUdevice_attribute attribute);
@@ -14,9 +13,5 @@ bool zc_device_one_address(int device);
 
 /* True if CPU and device may use managed memory at the same time, and pages move one by one. */
 bool zc_device_concurrent(int device);
-
-/* The NUMA node that a rule wants host pages on: the one it names, the one that the device is next
- * to for `local`; -1 for any. */
-int zc_device_node(int device, const struct zc_rule *rule);
 
 #endif

@@ -79,8 +79,8 @@ struct zc_hostheap_range {
                        * lies where no program's memory is, so that a thread that sees only one of
                        * the two change takes no address for the heap's. */
     size_t bytes;
-    size_t threshold; /* Smaller requests go to libc: ZC_HOST_MIN until the policy is known, then what
-                       * the smallest rule asks for, SIZE_MAX where no rule asks. */
+    size_t threshold; /* Smaller requests go to libc: ZC_HOST_MIN until the policy is known, then
+                       * what the smallest rule asks for, SIZE_MAX where no rule asks. */
 } __attribute__((aligned(64)));
 extern struct zc_hostheap_range zc_hostheap __attribute__((visibility("hidden")));
 

@@ -1,5 +1,6 @@
 /* The place `mapped`: pinned host memory at one address for the CPU and every GPU. */
 #include "place/ability.h"
+#include "place/node.h"
 #include "place/pages.h"
 #include "place/place.h"
 
@@ -14,7 +15,7 @@ static bool names_node(const struct zc_rule *rule)
 
 static CUresult make_pages(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
-    void *pages = zc_pages_make(want->size, zc_device_node(want->device, want->rule));
+    void *pages = zc_pages_make(want->size, zc_node_wanted(want->rule, want->device));
     if (!pages) {
         *why = "the kernel gives no pages";
         return CUDA_ERROR_OUT_OF_MEMORY;

@@ -2,6 +2,7 @@
  * registered before the program gets them. */
 #include "place/ability.h"
 #include "place/hostheap.h"
+#include "place/node.h"
 #include "place/pinned.h"
 #include "place/place.h"
 
@@ -11,7 +12,7 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
 {
     const struct zc_host_want block = {.size = want->size,
                                        .alignment = 4096,
-                                       .node = zc_device_node(want->device, want->rule),
+                                       .node = zc_node_wanted(want->rule, want->device),
                                        .zero = true,
                                        .owner = want->context};
     struct zc_slot *slot;

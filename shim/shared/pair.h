@@ -31,7 +31,6 @@ struct zc_shared {
     bool read_only;                /* The GPU's page table forbids kernels to write. */
     bool paired;                   /* Has, or had, a host block.  Atomic. */
     bool written;                  /* Something was put into a device block without a host block. */
-    bool copied;                   /* Something was copied from a host block. */
     uint64_t elided_copies, elided_bytes; /* Copies between both that had nothing to move. */
     uint64_t faults, fault_ticks;  /* Accesses of the CPU's that had to be served.  Atomic. */
     uint64_t conflicts;            /* Accesses to what was lost.  Atomic. */

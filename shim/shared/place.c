@@ -3,6 +3,7 @@
 
 #include "catch/hostmem.h"
 #include "catch/life.h"
+#include "place/node.h"
 #include "place/pages.h"
 #include "place/pinned.h"
 #include "place/place.h"
@@ -68,7 +69,7 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
         .rule = want->rule,
         .read_only = want->rule->access == ZC_ACCESS_READ &&
                      attribute(CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, want->device),
-        .node = -1};
+        .node = zc_node_wanted(want->rule, want->device)};
     struct zc_shared *p = zc_shared_make(&wanted, why);
     if (!p)
         return CUDA_ERROR_OUT_OF_MEMORY;

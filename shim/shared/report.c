@@ -17,8 +17,8 @@ void zc_shared_conflict(struct zc_shared *p, enum zc_shared_culprit culprit, uin
     const char *since = p->pages.device ? "" : " before the program freed it";
     zc_message(ZC_ERROR, "conflict",
                "%s byte %U of host block %U (site %X), but its content is lost: kernels may have "
-               "written device block %U (%B, site %X), with which it is one by rule %s (%s:%u), and "
-               "that was not copied back%s; say 'access = read' there if kernels only read it, "
+               "written device block %U (%B, site %X), with which it is one by rule %s (%s:%u), "
+               "and that was not copied back%s; say 'access = read' there if kernels only read it, "
                "'conflict = reveal' if what they wrote may be seen, or 'place = mapped'",
                culprits[culprit], offset, p->host_id, p->host_site, p->device_id, p->device_size,
                p->device_site, p->rule->name, zc_life_policy()->file, p->rule->line, since);
@@ -28,7 +28,8 @@ void zc_shared_stuck(const struct zc_shared *p)
 {
     zc_message(ZC_ERROR, "conflict",
                "the kernel gives no memory or no mappings (vm.max_map_count) to keep host block %U "
-               "and device block %U (%B) apart, which rule %s (%s:%u) shares",
+               "and device block %U (%B) apart, which rule %s (%s:%u) shares; raise the limit, or "
+               "say 'place = mapped' there",
                p->host_id, p->device_id, p->device_size, p->rule->name, zc_life_policy()->file,
                p->rule->line);
 }
@@ -47,16 +48,18 @@ void zc_shared_mismatch(const struct zc_shared *p, CUdeviceptr source)
 {
     uintptr_t base = zc_hostheap_block(source);
     const struct zc_slot *slot = base ? zc_hostheap_slot((void *)base) : NULL;
-    if (!slot || !slot->site ||
+    if (!slot || !slot->site || slot->size > p->device_size ||
+        zc_extent_span(zc_hostheap_extent(base)) < p->device_size ||
         __atomic_load_n(&zc_hostheap_extent(base)->pin, __ATOMIC_RELAXED) == ZC_PIN_PROGRAM ||
         !zc_message_first(p->rule->name))
         return;
     zc_message(ZC_NOTE, "pair",
-               "device block %U (%B, site %X) of rule %s (%s:%u) is copied from another host block "
-               "than the one it was paired with; 'pair = site:%X:%u' in that rule pairs them, and "
-               "spares the copy",
+               "device block %U (%B, site %X) of rule %s (%s:%u) is copied from a host block (%B) "
+               "that is not its own; 'pair = site:%X:%u' in that rule pairs both, and spares the "
+               "copy",
                p->device_id, p->device_size, p->device_site, p->rule->name,
-               zc_life_policy()->file, p->rule->line, zc_site_id(slot->site), slot->nth);
+               zc_life_policy()->file, p->rule->line, slot->size, zc_site_id(slot->site),
+               slot->nth);
 }
 
 static void blame_one(struct zc_shared *p, void *arg)
@@ -83,16 +86,34 @@ void zc_shared_blame(void)
     __atomic_store_n(&said, found, __ATOMIC_RELAXED);
 }
 
+/* The user named a site in the policy, and would wait for it in vain. */
+static void lonely(const struct zc_shared *p)
+{
+    const struct zc_pair *pair = &p->rule->pair;
+    zc_message(ZC_WARN, "pair",
+               "device block %U (%B, site %X) of rule %s (%s:%u) lay in host memory by itself: "
+               "there was no host block of site %X, number %U (0: any), which 'pair' names, that "
+               "it fits",
+               p->device_id, p->device_size, p->device_site, p->rule->name,
+               zc_life_policy()->file, p->rule->line, pair->site, pair->nth);
+}
+
 void zc_shared_report(const struct zc_shared *p)
 {
+    bool paired = __atomic_load_n(&p->paired, __ATOMIC_ACQUIRE), by_site = p->rule->pair.by_site;
     const struct zc_pair_names names = {.device_block = p->device_id,
                                         .host_block = p->host_id,
                                         .device_site = p->device_site,
                                         .host_site = p->host_site,
+                                        .why = paired    ? NULL
+                                               : by_site ? "no host block of the site in 'pair'"
+                                                         : "no host block of its size",
                                         .bytes = p->device_size,
                                         .pages = p->pages.pages,
                                         .cold = p->pages.cold};
     const struct zc_pair_counts counts = zc_shared_counts(p);
+    if (!paired && by_site)
+        lonely(p);
     zc_log_pair(&names, &counts);
 }
 

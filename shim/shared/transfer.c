@@ -227,7 +227,7 @@ static bool two_views(const struct zc_box *b)
     return b->pair && zc_shared_has_host(b->pair);
 }
 
-/* What is captured is carried out by the driver alone, at each launch of the graph.  It can write to
+/* What is captured is carried out by the driver alone, at each launch of the graph.  It can write
  * the device block, which the GPU's page table shows; but what it reads of little it may read with
  * the CPU, which need not see the same where there is a host block. */
 static bool captured(struct zc_copy *c)

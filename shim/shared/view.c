@@ -19,8 +19,8 @@ static uintptr_t nursery; /* Distance from an address in the heap to where its o
 /* Addresses that nobody else gets, without memory. */
 static bool reserve(uintptr_t at, size_t n)
 {
-    void *p = mmap((void *)at, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-                   -1, 0);
+    void *p = mmap((void *)at, n, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     return p != MAP_FAILED && (madvise(p, n, MADV_HUGEPAGE), true);
 }
 

@@ -102,7 +102,8 @@ one_line_about() {
 
 @test "help lists every target that users call" {
     run -0 make -s help
-    for target in all deps check check-gpu demo bench-overhead fuzz install uninstall clean; do
+    for target in all deps check check-gpu demo bench bench-overhead bench-shared fuzz \
+        install uninstall clean; do
         grep -q "make $target " <<<"$output"
     done
 }

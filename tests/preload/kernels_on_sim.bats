@@ -13,14 +13,49 @@ declare -gA checksum=(
     [pooled]=ecd5d3c4fcede23d
     [pitched]=46aca15ba3c4d451
     [graph]=7b9a4143750c09f2
+    [bfs]=9143ef9f758c2dd7
+    [recopy]=be2864089e50733d
+    [rewrite]=decf956d24135a5f
+    [rowsum]=950a5b910dd85f95
+    [scale]=6cb9903fe6c63582
+    [transfer]=7b6c77e13a0616ec
+    [overlap]=05b79e1502a97c6f
+    [storm]=5b0a5edad2f7c025
+    [cosine]=a2f6b9f770f2b888
+    [grow]=cfd9a84a2cd6a784
+    [pagerank]=924111dedee2bec0
+    [matmul]=b0f90c5b160c1bc5
+    [stencil]=9ef51fbf23730fb8
+    [saxpy]=67644eb07900fba6
+    [coherence]=1b15544c9bceac29
+    [both]=693ff4b78ecd7f7f
 )
+# What an expert writes by hand gives the same bytes.
+by_hand=(gather_zerocopy rowsum_zerocopy vecadd_zerocopy bfs_zerocopy bfs_managed scale_pinned
+    scale_zerocopy transfer_managed overlap_pinned cosine_managed grow_managed grow_vmm
+    pagerank_managed pagerank_zerocopy both_zerocopy)
+for program in "${by_hand[@]}"; do
+    checksum[$program]=${checksum[${program%_*}]}
+done
+# Libraries of kernels that have another name than the program.
+declare -gA kernels_of=([recopy]=sampled [rewrite]=sampled [overlap]=pipeline [saxpy]=driver_saxpy
+    [storm]=vecadd)
 
 # The builds that the simulation can run: the static runtime needs private tables of the driver.
 builds() {
     case $1 in
     driver_saxpy) echo "$ZC_BUILD/kernels/$1" ;;
-    *) echo "$ZC_BUILD/kernels/$1-shared" "$ZC_BUILD/kernels/$1-ptds" ;;
+    *)
+        echo "$ZC_BUILD/kernels/$1-shared"
+        compgen -G "$ZC_BUILD/kernels/$1-ptds" || true
+        ;;
     esac
+}
+
+kernels() {
+    local job=$1
+    [[ " ${by_hand[*]} " == *" $1 "* ]] && job=${1%_*}
+    echo "${kernels_of[$job]:-$job}"
 }
 
 # Fails unless the last `run` printed one line with the checksum of a program that verified itself.
@@ -34,8 +69,8 @@ expect_result() {
 
 bare() {
     local program
-    need_built $(builds "$1") "$SIM/kernels/$1.so"
-    sim_env "$1"
+    need_built $(builds "$1") "$SIM/kernels/$(kernels "$1").so"
+    sim_env "$(kernels "$1")"
     for program in $(builds "$1"); do
         run --separate-stderr "$program"
         expect_result "$1"
@@ -44,16 +79,17 @@ bare() {
 
 under_every_place() {
     local program place
-    need_built "$LIBZC" $(builds "$1") "$SIM/kernels/$1.so"
-    sim_env "$1"
+    need_built "$LIBZC" $(builds "$1") "$SIM/kernels/$(kernels "$1").so"
+    sim_env "$(kernels "$1")"
     for program in $(builds "$1"); do
         for place in device mapped managed vmm; do
             echo "$program in $place memory"
             run --separate-stderr under_policy "place = $place" "$program"
             expect_result "$1"
             [[ $stderr != *policy.conf:* ]]
-            # The summary has a row for every place with blocks; a pool's blocks cannot be mapped.
-            [[ $1 == pooled ]] || grep -q "^$place " <<<"$stderr"
+            # The summary has a row for every place with blocks; a pool's blocks cannot be mapped,
+            # and programs written by hand choose their memory themselves.
+            [[ $1 == pooled || $1 == coherence || $1 == *_* ]] || grep -q "^$place " <<<"$stderr"
         done
     done
 }
@@ -66,6 +102,56 @@ under_every_place() {
 @test "pitched keeps rows, slices, arrays and symbols apart on the simulated GPU" { bare pitched; }
 @test "graph replays its captured step on the simulated GPU" { bare graph; }
 
+@test "rowsum adds up the right rows on the simulated GPU" { bare rowsum; }
+@test "bfs finds the levels of all vertices on the simulated GPU" { bare bfs; }
+@test "recopy has its buffer on the GPU after each copy on the simulated GPU" { bare recopy; }
+@test "rewrite has each round's words on the GPU on the simulated GPU" { bare rewrite; }
+@test "scale, transfer and storm bring back what they sent on the simulated GPU" {
+    bare scale
+    bare transfer
+    bare storm
+}
+@test "overlap mixes every chunk on the simulated GPU" { bare overlap; }
+@test "cosine finds the best targets on the simulated GPU" { bare cosine; }
+@test "grow keeps what was appended on the simulated GPU" { bare grow; }
+@test "pagerank, matmul and stencil give the CPU's numbers on the simulated GPU" {
+    bare pagerank
+    bare matmul
+    bare stencil
+}
+@test "saxpy gives the bytes of driver_saxpy on the simulated GPU" { bare saxpy; }
+@test "coherence holds between CPU and kernels on the simulated GPU" { bare coherence; }
+@test "two simulated GPUs read one table" {
+    SIM_DEVICES=2 bare both
+    SIM_DEVICES=2 bare both_zerocopy
+}
+@test "both and both_zerocopy are skipped where there is one GPU" {
+    local program
+    need_built "$ZC_BUILD/kernels/both-shared"
+    sim_env both
+    for program in both both_zerocopy; do
+        run -77 "$ZC_BUILD/kernels/$program-shared"
+        [[ $output == *"needs two GPUs"* ]]
+    done
+}
+@test "programs written by hand give the bytes of the plain ones" {
+    local program
+    for program in "${by_hand[@]}"; do
+        SIM_DEVICES=2 bare "$program"
+    done
+}
+@test "advice and prefetching change no byte of cosine_managed" {
+    local how
+    need_built "$ZC_BUILD/kernels/cosine_managed-shared" "$SIM/kernels/cosine.so"
+    sim_env cosine
+    for how in nothing prefetch read_mostly preferred accessed_by; do
+        run --separate-stderr "$ZC_BUILD/kernels/cosine_managed-shared" 500 40 48 1 "$how"
+        expect_result cosine_managed
+    done
+    run -2 "$ZC_BUILD/kernels/cosine_managed-shared" 500 40 48 1 advice
+    [[ $output == *"not 'advice'"* ]]
+}
+
 @test "vecadd gives the same bytes in every place" { under_every_place vecadd; }
 @test "gather gives the same bytes in every place" { under_every_place gather; }
 @test "driver_saxpy gives the same bytes in every place" { under_every_place driver_saxpy; }
@@ -73,6 +159,35 @@ under_every_place() {
 @test "pooled gives the same bytes in every place" { under_every_place pooled; }
 @test "pitched gives the same bytes in every place" { under_every_place pitched; }
 @test "graph gives the same bytes in every place" { under_every_place graph; }
+
+@test "rowsum gives the same bytes in every place" { under_every_place rowsum; }
+@test "bfs gives the same bytes in every place" { under_every_place bfs; }
+@test "recopy gives the same bytes in every place" { under_every_place recopy; }
+@test "rewrite gives the same bytes in every place" { under_every_place rewrite; }
+@test "scale, transfer and storm give the same bytes in every place" {
+    under_every_place scale
+    under_every_place transfer
+    under_every_place storm
+}
+@test "overlap and cosine give the same bytes in every place" {
+    under_every_place overlap
+    under_every_place cosine
+}
+@test "grow gives the same bytes in every place" { under_every_place grow; }
+@test "pagerank, matmul, stencil and saxpy give the same bytes in every place" {
+    under_every_place pagerank
+    under_every_place matmul
+    under_every_place stencil
+    under_every_place saxpy
+}
+@test "coherence holds under every policy" { under_every_place coherence; }
+@test "two GPUs read the same table in every place" { SIM_DEVICES=2 under_every_place both; }
+@test "programs written by hand give the same bytes in every place" {
+    local program
+    for program in "${by_hand[@]}"; do
+        SIM_DEVICES=2 under_every_place "$program"
+    done
+}
 
 @test "a stream that runs late shows no wrong order in pipeline" {
     need_built $(builds pipeline) "$SIM/kernels/pipeline.so"
@@ -105,6 +220,79 @@ under_every_place() {
     run --separate-stderr "$ZC_BUILD/kernels/vecadd-shared" 5 5
     [[ $status -eq 2 ]]
     [[ $stderr == *usage* ]]
+}
+
+# Each line: a program, and arguments that it must refuse.
+refused_arguments() {
+    cat <<'LINES'
+gather 0
+gather 10 6
+gather 10 2
+gather 10 64 0
+gather 10 64 100.5
+gather 10 64 1.
+gather 10 64 .5
+gather 10 64 1e1
+gather 10 64 1 -3
+gather_zerocopy 10 6
+bfs 0
+bfs 31
+bfs 20 0
+bfs 30 1024
+pagerank 10 16 1 0
+scale 0
+scale 10 0
+transfer 3
+transfer 6
+recopy 0
+recopy 4 0
+rewrite 7
+storm 0
+storm 10 0
+overlap 17 4
+cosine 0
+cosine 10 0
+cosine_managed 10 10 10 1 often
+grow 0
+grow 4 6
+grow_vmm 1 4 x
+matmul 0
+matmul 65537
+stencil 0
+stencil 8 8 0
+saxpy 0
+coherence 0
+both 6
+LINES
+}
+
+@test "every program refuses zero, odd sizes and words with status 2, before it allocates" {
+    local program arguments
+    sim_env vecadd
+    need_built "$ZC_BUILD/kernels/gather-shared" "$ZC_BUILD/kernels/both-shared"
+    while read -r program arguments; do
+        echo "$program $arguments"
+        # shellcheck disable=SC2086
+        SIM_TRACE=$BATS_TEST_TMPDIR/trace run --separate-stderr \
+            "$ZC_BUILD/kernels/$program-shared" $arguments
+        [[ $status -eq 2 && -z $output && -n $stderr ]]
+        ! grep -q cuMemAlloc "$BATS_TEST_TMPDIR/trace" 2>/dev/null
+    done < <(refused_arguments)
+}
+
+@test "sizes larger than memory end a program with status 3 and the call that failed" {
+    local line
+    need_built "$ZC_BUILD/kernels/gather-shared"
+    sim_env gather
+    for line in "gather 16777216 65536" "gather_zerocopy 16777216 65536" "scale 1073741824" \
+                "bfs 27 31" "transfer 1099511627776" "cosine 1000000 10 768"; do
+        echo "$line"
+        # shellcheck disable=SC2086
+        SIM_MEMORY_MIB=64 run --separate-stderr timeout 60 \
+            "$ZC_BUILD/kernels/${line%% *}-shared" ${line#* }
+        [[ $status -eq 3 && -z $output ]]
+        [[ $stderr == *[aA]lloc*"out of memory"* ]]
+    done
 }
 
 @test "a failing CUDA call ends a program with exit status 3 and the call's name" {

@@ -32,9 +32,9 @@ for line in open(sys.argv[1]):
     done
 }
 
-@test "a place that is not built is passed over, and the log says so" {
+@test "a place that is not possible is passed over, and the log says so" {
     places_of 'place = shared, vmm' 1
-    [[ $places == 'vmm: shared: not built into this version' ]]
+    [[ $places == "vmm: shared: no rule gives host blocks 'shared' or 'pinned'" ]]
 }
 
 @test "at the end of the list a request goes where the program put it" {

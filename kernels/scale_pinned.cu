@@ -1,0 +1,41 @@
+/*
+ * scale_pinned [elements [repeats]]: scale with pinned host memory, for fast copies.
+ */
+#include "scale.h"
+
+int main(int argc, char **argv)
+{
+    struct report report = {};
+    struct scale_sizes s = scale_arguments(argc, argv, &report);
+    float *x, *y, *device_x, *device_y;
+
+    CHECK(cudaFree(0)); /* starts CUDA, which is no part of the program's own time */
+
+    phase_begin(&report);
+    CHECK(cudaMallocHost(&x, s.bytes));
+    CHECK(cudaMallocHost(&y, s.bytes));
+    CHECK(cudaMalloc(&device_x, s.bytes));
+    CHECK(cudaMalloc(&device_y, s.bytes));
+    phase_end(&report, "alloc");
+
+    fill_vector(x, s.n);
+    phase_end(&report, "fill");
+
+    for (size_t i = 0; i < s.repeats; i++) {
+        CHECK(cudaMemcpy(device_x, x, s.bytes, cudaMemcpyHostToDevice));
+        launch_scale(device_x, device_y, s.n);
+        CHECK(cudaMemcpy(y, device_y, s.bytes, cudaMemcpyDeviceToHost));
+    }
+    phase_end(&report, "scale");
+
+    int verified = verify_scaled(y, s.n);
+    uint64_t checksum = fnv1a(FNV_START, y, s.bytes);
+
+    phase_begin(&report);
+    CHECK(cudaFree(device_x));
+    CHECK(cudaFree(device_y));
+    CHECK(cudaFreeHost(x));
+    CHECK(cudaFreeHost(y));
+    phase_end(&report, "free");
+    return report_print(&report, "scale_pinned", checksum, verified);
+}

@@ -1,0 +1,1 @@
+"""Runs the programs of kernels/ in several ways side by side and compares their times."""

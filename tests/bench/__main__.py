@@ -1,0 +1,91 @@
+"""Runs a suite of rows and writes its tables: see run.sh, which starts it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+
+from . import suites
+from .machine import describe
+from .result import Session, plain
+from .runner import BenchError, Runner, Skipped
+from .tables import document
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tests/bench/run.sh", description=__doc__)
+    parser.add_argument("suite", choices=sorted(suites.SUITES))
+    parser.add_argument("--only", action="append", help="rows whose group or name contains this; "
+                        "given several times: rows that contain one of them")
+    parser.add_argument("--rounds", type=int, default=5, help="runs that count, of each way")
+    parser.add_argument("--warm", type=int, default=1, help="runs of each way before those")
+    parser.add_argument("--no-link", action="store_true", help="no runs for the link's counters")
+    parser.add_argument("--seconds", type=float, default=0, help="begin no row after this time")
+    parser.add_argument("--simulated", action="store_true", help="on the simulated GPU, small")
+    parser.add_argument("--build", required=True, help="the build folder")
+    parser.add_argument("--out", help="folder for SUITE.md and SUITE.json")
+    chosen = parser.parse_args()
+    if chosen.rounds < 1 or chosen.warm < 0:
+        parser.error("--rounds: at least 1; --warm: at least 0")
+    return chosen
+
+
+def measure(chosen: argparse.Namespace, work: str) -> tuple[Session, list[str]]:
+    """What was measured, and what failed; the rows go on after one that failed."""
+    top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    runner = Runner(top, chosen.build, work, chosen.simulated, not chosen.no_link)
+    session = Session(describe(chosen.simulated, chosen.rounds), chosen.simulated, [])
+    failed = []
+    begun = time.monotonic()
+    for row in suites.SUITES[chosen.suite]:
+        if chosen.only and not any(text in row.title for text in chosen.only):
+            continue
+        started = time.monotonic()
+        if 0 < chosen.seconds < started - begun and session.results:
+            print(f"{row.title}: left out, {chosen.seconds:.0f} s are over", file=sys.stderr)
+            continue
+        try:
+            session.results.append(runner.measure(row, chosen.warm, chosen.rounds))
+            outcome = "measured"
+        except Skipped as why:
+            session.skipped.append(f"{row.title} ({why})")
+            outcome = "skipped"
+        except BenchError as error:
+            failed.append(str(error))
+            outcome = "FAILED"
+        print(f"{row.title}: {outcome}, {time.monotonic() - started:.1f} s", file=sys.stderr,
+              flush=True)
+    return session, failed
+
+
+def write(chosen: argparse.Namespace, session: Session) -> None:
+    text = "\n".join(document(session)) + "\n"
+    print(text, end="")
+    if chosen.out:
+        os.makedirs(chosen.out, exist_ok=True)
+        base = os.path.join(chosen.out, chosen.suite)
+        with open(base + ".md", "w", encoding="utf-8") as table:
+            table.write(text)
+        with open(base + ".json", "w", encoding="utf-8") as data:
+            data.write(plain(session) + "\n")
+
+
+def main() -> int:
+    chosen = arguments()
+    with tempfile.TemporaryDirectory() as work:
+        session, failed = measure(chosen, work)
+    if session.results or session.skipped:
+        write(chosen, session)
+    elif not failed:
+        print(f"bench: no row of suite {chosen.suite} contains {chosen.only}", file=sys.stderr)
+        return 2
+    for error in failed:
+        print(f"bench: {error}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

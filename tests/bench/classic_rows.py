@@ -1,0 +1,125 @@
+"""The classic experiments of zero-copy: each job unmodified, under libzc, and written by hand."""
+
+from __future__ import annotations
+
+from .row import WHOLE, Goal, Metric, Row, Way, versus
+
+AFTER_FILL = ("copy_ms", "kernel_ms", "result_ms")
+WHOLE_PROGRAM = Metric("whole program", WHOLE)
+OVERHEAD = Goal("bare", 1.05)  # what watching may cost
+
+
+def units(count: int) -> str:
+    """A size in bytes as text, in powers of 1024."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count} {unit}"
+        count //= 1024
+    return f"{count} GiB"
+
+
+def scale_row(size: int, repeats: int) -> Row:
+    ways = (Way("bare", "scale"), Way("libzc", "scale", "shared-in-out:64K"),
+            Way("pinned", "scale_pinned"), Way("hand", "scale_zerocopy"))
+    return Row("scaling a vector, by size", units(size), "scale", f"{size // 4} {repeats}",
+               f"{max(1, size // 256)} 2", ways,
+               (Metric("once, with the result back", ("scale_ms",), "us", "repeats"),))
+
+
+def transfer_row(size: int, repeats: int) -> Row:
+    ways = (Way("bare", "transfer"), Way("watched", "transfer", "off"),
+            Way("libzc", "transfer", "pinned-host-buffers:64K"), Way("hand", "transfer_managed"))
+    return Row("to the GPU and back, by size", units(size), "transfer", f"{size} {repeats}",
+               f"{max(4, size // 64)} 2", ways,
+               (Metric("once", ("transfer_ms",), "us", "repeats"),))
+
+
+def cosine_row(targets: int, batches: int) -> Row:
+    managed = tuple(Way(f"managed, {how.replace('_', ' ')}", "cosine_managed", None, how)
+                    for how in ("nothing", "prefetch", "read_mostly", "preferred", "accessed_by"))
+    return Row("cosine similarity, 1,000 queries of 768 floats",
+               f"{targets} targets, {batches} batches", "cosine", f"{targets} 1000 768 {batches}",
+               f"{max(10, targets // 1000)} 33 40 2",
+               (Way("bare", "cosine"), Way("libzc", "cosine", "shared-tables:8M"), *managed),
+               (Metric("after the fill", AFTER_FILL), WHOLE_PROGRAM))
+
+
+def grow_row(name: str, step: int) -> Row:
+    return Row("a vector that grows to 1 GiB", name, "grow", f"64 16777216 {step}",
+               f"20 65536 {step}",
+               (*versus("grow", "growing-arrays", "grow_vmm"), Way("managed", "grow_managed")),
+               (Metric("growing and appending", ("grow_ms",)),))
+
+
+def gather_row(percent: str, row_bytes: int) -> Row:
+    # All rows make an output of the table's size, which kernels write.
+    policy = "shared-in-out:256M" if percent == "100" else "shared-tables"
+    return Row("gathering rows of 256 MiB", f"{percent} % of rows of {row_bytes} B", "gather",
+               f"{2**28 // row_bytes} {row_bytes} {percent}",
+               f"{2**22 // row_bytes} {row_bytes} {percent}",
+               versus("gather", policy, "gather_zerocopy"),
+               (Metric("after the fill", AFTER_FILL), WHOLE_PROGRAM))
+
+
+def graph_row(name: str, program: str, scale: int, more: str) -> Row:
+    return Row("graphs, 16 edges a vertex", f"{name}, 2^{scale} vertices", program,
+               f"{scale} 16 1 {more}",
+               f"16 16 1 {more}",
+               (*versus(program, "shared-tables", program + "_zerocopy"),
+                Way("managed", program + "_managed")),
+               (Metric("kernels", ("kernel_ms",)), Metric("after the fill", AFTER_FILL),
+                WHOLE_PROGRAM))
+
+
+def pass_row(name: str, program: str, arguments: str, small: str, hand: str | None = None) -> Row:
+    return Row("one pass and reuse", name, program, arguments, small,
+               versus(program, "shared-one-pass", hand),
+               (Metric("after the fill", AFTER_FILL), WHOLE_PROGRAM))
+
+
+def storm_row(size: int) -> Row:
+    return Row("100,000 small copies", f"{size} B each", "", f"100000 {size}", f"2000 {size}",
+               versus("storm", "off"),
+               (Metric("one copy", ("copy_ms",), "us", "copies", (OVERHEAD,)),))
+
+
+ROWS = (
+    *(scale_row(size, repeats) for size, repeats in (
+        (2**12, 1000), (2**14, 1000), (2**16, 1000), (2**18, 300), (2**20, 300), (2**22, 100),
+        (2**24, 30), (2**26, 10), (2**28, 5), (2**30, 3))),
+    Row("copies and kernels on four streams", "256 MiB in 32 chunks", "pipeline", "67108864 32",
+        "65536 16",
+        (Way("bare", "overlap"), Way("staged", "overlap", "pinned-host-buffers"),
+         Way("libzc", "overlap", "pinned-overlap"), Way("hand", "overlap_pinned")),
+        (Metric("from first copy to last", ("pipeline_ms",)),
+         Metric("whole program", ("alloc_ms", "fill_ms", "pipeline_ms", "free_ms")))),
+    *(transfer_row(size, repeats) for size, repeats in (
+        (2**12, 1000), (2**16, 1000), (2**20, 200), (2**24, 30), (2**28, 5))),
+    *(cosine_row(targets, batches) for targets, batches in (
+        (1000, 10), (10000, 10), (100000, 3), (1000000, 1))),
+    grow_row("doubling", 0),
+    grow_row("by 16 MiB at a time", 1),
+    *(gather_row(percent, row_bytes) for row_bytes in (32, 128, 1024)
+      for percent in ("0.1", "1", "10", "100")),
+    graph_row("breadth-first search", "bfs", 23, ""),
+    graph_row("PageRank, 3 iterations", "pagerank", 22, "3"),
+    pass_row("vector add, 3 x 256 MiB", "vecadd", "67108864", "1048576", "vecadd_zerocopy"),
+    pass_row("matrix multiply, n = 4096", "matmul", "4096", "128"),
+    pass_row("stencil, 64 MiB, 100 steps", "stencil", "4096 4096 100", "512 512 5"),
+    Row("coherence of mapped memory", "counter, handshake, output", "coherence", "16777216 100",
+        "65536 10", versus("coherence", "off"),
+        (Metric("counter", ("counter_ms",)), Metric("handshake", ("handshake_ms",), "us",
+                                                    "rounds"),
+         Metric("write-combined output", ("output_ms",)))),
+    Row("runtime and driver API", "saxpy, 2 x 256 MiB", "driver_saxpy", "67108864", "1048576",
+        (Way("bare", "saxpy"), Way("libzc", "saxpy", "pinned-host-buffers"),
+         Way("driver, bare", "driver_saxpy"),
+         Way("driver, libzc", "driver_saxpy", "pinned-host-buffers")),
+        (Metric("copies, kernel and result", AFTER_FILL),)),
+    *(storm_row(size) for size in (4, 64, 1024, 4096)),
+    Row("two GPUs", "one table of 1 GiB read by both", "both", "1073741824 1000",
+        "4194304 1000", versus("both", "shared-tables", "both_zerocopy"),
+        (Metric("after the fill", AFTER_FILL), WHOLE_PROGRAM)),
+    Row("two GPUs", "peer copies of 256 MiB", "peers", "67108864", "65536",
+        versus("peers", "off"), (Metric("peers", ("peers_ms",)),)),
+)

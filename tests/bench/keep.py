@@ -1,0 +1,104 @@
+"""Keeps measured sessions in kernels/results.json and writes kernels/RESULTS.md from all of them.
+
+    tests/bench/run.sh keep PART.json...     PART: what a suite wrote below OUT_DIR
+
+A row that was kept before is replaced by the newer measurement; pictures are drawn as well where
+matplotlib is installed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from . import suites
+from .result import Session, load, plain
+from .tables import groups, link_table, times_table
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+DATA = os.path.join(TOP, "kernels", "results.json")
+PAGE = os.path.join(TOP, "kernels", "RESULTS.md")
+PICTURES = os.path.join(TOP, "kernels", "pictures")
+BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
+
+
+def kept_sessions() -> list[Session]:
+    if not os.path.exists(DATA):
+        return []
+    with open(DATA, encoding="utf-8") as data:
+        return [load(session, suites.ALL) for session in json.load(data)]
+
+
+def add(sessions: list[Session], new: Session) -> list[Session]:
+    """The sessions with the new one, whose rows replace older ones of the same title."""
+    titles = {result.row.title for result in new.results}
+    for session in sessions:
+        session.results = [result for result in session.results
+                           if result.row.title not in titles]
+        session.skipped = []
+    return [session for session in sessions if session.results] + [new]
+
+
+def as_one(sessions: list[Session]) -> Session:
+    """All rows of all sessions in the order of the suites."""
+    by_title = {result.row.title: result for session in sessions for result in session.results}
+    return Session("", False, [by_title[row.title] for row in suites.ALL if row.title in by_title],
+                   [what for session in sessions for what in session.skipped])
+
+
+def page(sessions: list[Session]) -> list[str]:
+    """The part of RESULTS.md between its two marks."""
+    whole = as_one(sessions)
+    lines = [f"- {session.machine} {len(session.results)} rows." for session in sessions]
+    for group, results in groups(whole).items():
+        lines += ["", f"## {group[0].upper()}{group[1:]}", "", *times_table(results, False)]
+        link = link_table(results)
+        if link:
+            lines += ["", "MiB over the link, by its own counters and by the log:", "", *link]
+    lines += [""] if whole.skipped else []
+    lines += [f"Skipped: {what}." for what in whole.skipped]
+    return lines
+
+
+def write(sessions: list[Session]) -> None:
+    with open(DATA, "w", encoding="utf-8") as data:
+        data.write("[\n" + ",\n".join(plain(session) for session in sessions) + "\n]\n")
+    with open(PAGE, encoding="utf-8") as text:
+        before, _, rest = text.read().partition(BEGIN)
+    after = rest.partition(END)[2]
+    with open(PAGE, "w", encoding="utf-8") as text:
+        text.write("\n".join([before + BEGIN, "", *page(sessions), "", END]) + after)
+
+
+def main() -> int:
+    parts = sys.argv[1:]
+    if not parts:
+        print(__doc__, file=sys.stderr)
+        return 2
+    sessions = kept_sessions()
+    for part in parts:
+        try:
+            with open(part, encoding="utf-8") as data:
+                new = load(json.load(data), suites.ALL)
+        except (OSError, ValueError, KeyError) as error:
+            print(f"bench: {part}: not a session of a suite: {error}", file=sys.stderr)
+            return 2
+        if new.simulated:
+            print(f"bench: {part}: times of a simulated GPU mean nothing and are not kept",
+                  file=sys.stderr)
+            return 2
+        sessions = add(sessions, new)
+    write(sessions)
+    try:
+        from .pictures import draw
+    except ImportError as error:
+        print(f"bench: no pictures: {error}; 'pip install matplotlib' gets what draws them",
+              file=sys.stderr)
+        return 0
+    draw(as_one(sessions), PICTURES)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

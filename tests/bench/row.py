@@ -1,0 +1,66 @@
+"""What a bench consists of: rows, the ways in which each is run, what is measured, and goals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to run a row: a program, bare or under a policy."""
+
+    label: str                 # "bare", "libzc", "hand" or another, once in a row
+    program: str               # a program of kernels/, without the build's suffix
+    policy: str | None = None  # preset of policy/presets; NAME:SIZE gives its rules another size;
+                               # "off": watched, without a policy
+    more: str = ""             # arguments behind the row's own
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A figure that libzc has to reach: value / that of `against` at most `most`."""
+
+    against: str               # label of another way, or "" for the value itself
+    most: float
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure of a row: the sum of some fields of a run's results."""
+
+    name: str
+    fields: tuple[str, ...]    # of the program's line, or log.NAME of the log's summary
+    unit: str = "ms"           # what the table shows: "ms", "us", "MiB"; fields are ms or bytes
+    per: str = ""              # a field of the program's line that the sum is divided by
+    goals: tuple[Goal, ...] = ()
+
+
+@dataclass(frozen=True)
+class Row:
+    """A job that several ways do, with the same results."""
+
+    group: str                 # heading of the table that it stands in
+    name: str
+    kernels: str               # library of tests/sim/kernels with the job's kernels; "": none
+    arguments: str             # of the programs, on a real GPU
+    small: str                 # the same for the simulated GPU
+    ways: tuple[Way, ...]
+    metrics: tuple[Metric, ...]
+
+    @property
+    def title(self) -> str:
+        return f"{self.group}: {self.name}"
+
+    def fields(self) -> set[str]:
+        """The fields that the metrics need."""
+        return {name for metric in self.metrics for name in (*metric.fields, metric.per) if name}
+
+
+# The phases that programs name alike; a program that has not all of them is the sum of its own.
+WHOLE = ("alloc_ms", "fill_ms", "first_ms", "copy_ms", "kernel_ms", "result_ms", "free_ms")
+
+
+def versus(program: str, policy: str, hand: str | None = None) -> tuple[Way, ...]:
+    """The three ways of most rows: unmodified, unmodified under libzc, and written by hand."""
+    ways = (Way("bare", program), Way("libzc", program, policy))
+    return ways + ((Way("hand", hand),) if hand else ())

@@ -1,0 +1,39 @@
+#!/bin/bash
+# Runs a suite of benches: unmodified programs of kernels/ bare and under libzc, and what an expert
+# writes by hand, in turn; prints tables.  Exit status 77 where no driver answers, 1 if a program
+# failed, gave wrong results or others than it does bare.
+#
+#   tests/bench/run.sh SUITE [OPTION...]    SUITE: classic, shared; --help lists the options
+#   tests/bench/run.sh keep PART.json...    files of OUT_DIR go into kernels/RESULTS.md
+#
+# SIM        1: on the simulated GPU and with small sizes, to show that it all runs
+# ZC_BUILD   the build folder (build)
+# ZC_COMMIT  what the tables call this version of libzc
+# OUT_DIR    folder for the tables and the figures of all runs
+set -u
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
+if [[ ${1:-} == keep ]]; then
+    mapfile -t parts < <(realpath -m -- "${@:2}")
+    cd tests && exec python3 -B -m bench.keep "${parts[@]}"
+fi
+build=$(realpath "${ZC_BUILD:-build}")
+settings=(--build "$build")
+[[ -z ${OUT_DIR:-} ]] || settings+=(--out "$(realpath -m "$OUT_DIR")")
+ZC_COMMIT=${ZC_COMMIT:-$(git describe --always --dirty 2>/dev/null)}
+export ZC_COMMIT
+
+if [[ ${SIM:-0} == 1 ]]; then
+    settings+=(--simulated)
+elif ! python3 -c '
+import ctypes
+driver, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
+works = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
+raise SystemExit(not (works and count.value > 0))' 2>/dev/null; then
+    echo "tests/bench: skipped: no GPU answers here (SIM=1 takes the simulated one)"
+    exit 77
+fi
+if [[ ! -e $build/libzc.so ]]; then
+    echo "tests/bench: no $build/libzc.so: run 'make all kernels'" >&2
+    exit 2
+fi
+cd tests && exec python3 -B -m bench "$@" "${settings[@]}"

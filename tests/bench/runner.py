@@ -1,0 +1,160 @@
+"""Runs the ways of a row in turn and keeps what each run said."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from typing import Callable
+
+from .link import Link
+from .result import COUNTS, Result
+from .row import Row, Way
+
+TIMEOUT = 300     # seconds for one run
+SMALLER = 64      # sizes of rules are divided by this on the simulated GPU, as the programs' are
+UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+class BenchError(Exception):
+    """A run that failed, or results that differ; the text says which and why."""
+
+
+class Skipped(Exception):
+    """A row that this machine cannot run; the text says why."""
+
+
+def with_sizes(text: str, change: Callable[[str], str]) -> str:
+    """A policy in which `change` was applied to the value of each `size =`."""
+    return re.sub(r"^size = (.*)$", lambda line: f"size = {change(line.group(1))}", text,
+                  flags=re.MULTILINE)
+
+
+def smaller(sizes: str) -> str:
+    """Sizes divided by SMALLER."""
+    def divide(match: re.Match) -> str:
+        return str(max(1, int(match.group(1)) * UNITS[match.group(2)] // SMALLER))
+
+    return re.sub(r"(\d+)([KMGT]?)", divide, sizes)
+
+
+def last_summary(path: str) -> dict:
+    with open(path, encoding="utf-8") as lines:
+        for line in lines:
+            record = json.loads(line)
+            if record["type"] == "summary":
+                return record
+    raise BenchError(f"{path}: the log has no summary")
+
+
+def log_bytes(summary: dict) -> dict[str, float]:
+    """Of a log's summary the totals, and the peak of each place that was used."""
+    found = {name: summary[f"{name}_bytes"] for name in COUNTS}
+    for place in summary["places"]:
+        found[place["place"]] = place["peak_bytes"]
+    return found
+
+
+class Runner:
+    """Runs programs of one build; `work` is a folder for policies, logs and output."""
+
+    def __init__(self, top: str, build: str, work: str, simulated: bool, link: bool) -> None:
+        self.top, self.build, self.work, self.simulated = top, build, work, simulated
+        self.link = Link() if link and not simulated else None
+        self.base = {name: value for name, value in os.environ.items()
+                     if not name.startswith(("ZC_", "SIM_", "LD_PRELOAD"))}
+        # Kernels are loaded when CUDA starts, not in the phase that first launches them.
+        self.base["CUDA_MODULE_LOADING"] = "EAGER"
+
+    def _policy(self, name: str) -> str:
+        if name == "off":
+            return name
+        preset, _, size = name.partition(":")
+        path = os.path.join(self.work, name.replace(":", "-") + ".conf")
+        if not os.path.exists(path):
+            with open(os.path.join(self.top, "policy", "presets", preset + ".conf"),
+                      encoding="utf-8") as text:
+                policy = text.read()
+            if size:
+                policy = with_sizes(policy, lambda _: size + "..")
+            if self.simulated:
+                policy = with_sizes(policy, smaller)
+            with open(path, "w", encoding="utf-8") as text:
+                text.write(policy)
+        return path
+
+    def _environment(self, row: Row, way: Way, log: str) -> dict[str, str]:
+        settings = dict(self.base)
+        if self.simulated:
+            sim = os.path.join(self.build, "sim")
+            settings.update(LD_LIBRARY_PATH=sim, SIM_DEVICES="2")
+            if row.kernels:
+                settings["SIM_KERNELS"] = os.path.join(sim, "kernels", row.kernels + ".so")
+        if way.policy is not None:
+            settings.update(LD_PRELOAD=os.path.join(self.build, "libzc.so"), ZC_LOG=log,
+                            ZC_LOG_LEVEL="summary", ZC_POLICY=self._policy(way.policy))
+        return settings
+
+    def _command(self, row: Row, way: Way) -> list[str]:
+        kind = "shared" if self.simulated else "static"
+        program = os.path.join(self.build, "kernels", f"{way.program}-{kind}")
+        if not os.path.exists(program):
+            program = os.path.join(self.build, "kernels", way.program)
+        arguments = row.small if self.simulated else row.arguments
+        return [program, *arguments.split(), *way.more.split()]
+
+    def run(self, row: Row, way: Way) -> tuple[dict, dict[str, float]]:
+        """One run of a way: the program's line, and the log's bytes, empty for a bare run."""
+        log = os.path.join(self.work, "log.jsonl")
+        if os.path.exists(log):
+            os.unlink(log)
+        command = self._command(row, way)
+        try:
+            ended = subprocess.run(command, env=self._environment(row, way, log), cwd=self.work,
+                                   stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                   timeout=TIMEOUT, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise BenchError(f"{row.title}, {way.label}: {error}") from error
+        said = ended.stderr.strip().splitlines()
+        if ended.returncode == 77:
+            raise Skipped(said[-1] if said else "the program skips itself")
+        try:
+            line = json.loads(ended.stdout)
+        except ValueError:
+            line = {}
+        if ended.returncode != 0 or line.get("verified") is not True:
+            what = "wrong results" if line.get("verified") is False else \
+                f"exit status {ended.returncode}"
+            raise BenchError("\n".join([f"{row.title}, {way.label}: {what}: {' '.join(command)}",
+                                        *said[-20:]]))
+        found = log_bytes(last_summary(log)) if way.policy is not None else {}
+        if found:
+            line["log.device_peak_bytes"] = found.get("device", 0)
+        return line, found
+
+    def measure(self, row: Row, warm: int, rounds: int) -> Result:
+        """All ways of a row in turn: `warm` rounds to warm up, then `rounds` that count."""
+        result = Result(row, {way.label: [] for way in row.ways})
+        checksum = None
+        for turn in range(warm + rounds):
+            for way in row.ways:
+                line, found = self.run(row, way)
+                checksum = checksum or line["checksum"]
+                if line["checksum"] != checksum:
+                    raise BenchError(f"{row.title}, {way.label}: checksum {line['checksum']}, "
+                                     f"not {checksum} as the others")
+                if turn >= warm:
+                    result.samples[way.label].append(
+                        {name: value for name, value in line.items()
+                         if isinstance(value, (int, float)) and not isinstance(value, bool)})
+                if found:
+                    result.log[way.label] = found
+        if self.link is not None and self.link.available:
+            for way in row.ways:
+                self.link.start()
+                try:
+                    self.run(row, way)
+                finally:
+                    result.link[way.label] = list(self.link.stop())
+        return result

@@ -1,0 +1,12 @@
+"""The suites of rows by name."""
+
+from __future__ import annotations
+
+from . import classic_rows, shared_rows
+from .row import Row
+
+SUITES: dict[str, tuple[Row, ...]] = {
+    "classic": classic_rows.ROWS,  # the experiments of kernels/, `make bench`
+    "shared": shared_rows.ROWS,    # the place `shared` against its goals, `make bench-shared`
+}
+ALL = tuple(row for rows in SUITES.values() for row in rows)

@@ -1,0 +1,134 @@
+#!/usr/bin/env bats
+# The bench harness on the simulated GPU: its suites run, and a run that fails or gives other
+# results fails the bench.
+
+load common.bash
+
+setup() {
+    need_built "$LIBZC" "$ZC_BUILD/kernels/vecadd-shared" "$SIM/kernels/vecadd.so"
+    command -v python3 >/dev/null || skip "no python3"
+}
+
+bench() {
+    run --separate-stderr timeout 110 env SIM=1 ZC_BUILD="${BUILD:-$ZC_BUILD}" \
+        OUT_DIR="$BATS_TEST_TMPDIR/out" tests/bench/run.sh "$@"
+}
+
+# A build folder in which vecadd is another program, given on standard input.
+other_vecadd() {
+    BUILD=$BATS_TEST_TMPDIR/build
+    mkdir -p "$BUILD/kernels"
+    ln -s "$PWD/$ZC_BUILD/libzc.so" "$PWD/$ZC_BUILD/sim" "$BUILD"
+    ln -s "$PWD/$ZC_BUILD/kernels/"*-shared "$BUILD/kernels"
+    rm "$BUILD/kernels/vecadd-shared"
+    cat >"$BUILD/kernels/vecadd-shared"
+    chmod +x "$BUILD/kernels/vecadd-shared"
+}
+
+# Fails unless every row of a suite was measured and none of its goals is judged by simulated times.
+whole_suite() {
+    bench "$1" --rounds 1
+    [[ $status -eq 0 ]]
+    [[ $output == *"a simulated GPU, whose times mean nothing"* ]]
+    [[ $output != *"**no**"* && $output != *": yes"* ]]
+    [[ $stderr != *FAILED* ]]
+    diff "$BATS_TEST_TMPDIR/out/$1.md" - <<<"$output"
+    python3 - "$BATS_TEST_TMPDIR/out/$1.json" <<'PYTHON'
+import json, sys
+rows = json.load(open(sys.argv[1]))["rows"]
+assert rows and all(all(row["samples"].values()) for row in rows)
+PYTHON
+}
+
+@test "the suite of the place shared runs on the simulated GPU" { whole_suite shared; }
+
+@test "the suite of classic experiments runs on the simulated GPU" { whole_suite classic; }
+
+@test "wrong results fail the bench, and the other rows are measured all the same" {
+    other_vecadd <<<'#!/bin/sh
+echo "{\"program\":\"vecadd\",\"checksum\":\"0\",\"verified\":false}"; exit 1'
+    bench shared --rounds 1
+    [[ $status -eq 1 ]]
+    [[ $stderr == *"one pass over 3 x 256 MiB, bare: wrong results"*vecadd-shared* ]]
+    [[ $output == *"| graph search"* && $output != *"| one pass"* ]]
+}
+
+@test "results that differ from the bare program's fail the bench" {
+    other_vecadd <<<'#!/bin/sh
+echo "{\"program\":\"vecadd\",\"checksum\":\"0${LD_PRELOAD:+1}\",\"verified\":true}"
+echo "{\"type\":\"summary\",\"places\":[],\"asked_bytes\":0,\"moved_bytes\":0,
+\"cpu_copied_bytes\":0,\"elided_bytes\":0}" | tr -d "\n" >"${ZC_LOG:-/dev/null}"'
+    bench shared --rounds 1 --only 'one pass'
+    [[ $status -eq 1 ]]
+    [[ $stderr == *"one pass over 3 x 256 MiB, libzc: checksum 01, not 0 as the others"* ]]
+}
+
+@test "a program that cannot run fails the bench with its message" {
+    other_vecadd <<<'#!/bin/sh
+echo "cudaFree(0): no CUDA-capable device is detected" >&2; exit 3'
+    bench shared --rounds 1 --only 'one pass'
+    [[ $status -eq 1 ]]
+    [[ $stderr == *"exit status 3"*"no CUDA-capable device"* ]]
+}
+
+@test "unknown suites, rows and rounds are refused with status 2" {
+    bench nonsense
+    [[ $status -eq 2 && $stderr == *nonsense* ]]
+    bench shared --only nonsense
+    [[ $status -eq 2 && $stderr == *nonsense* ]]
+    bench shared --rounds 0
+    [[ $status -eq 2 && $stderr == *rounds* ]]
+    bench shared --rounds x
+    [[ $status -eq 2 && $stderr == *rounds* ]]
+}
+
+@test "no row is begun after the seconds that are given" {
+    bench shared --rounds 1 --seconds 0.000001
+    [[ $status -eq 0 ]]
+    [[ $stderr == *"graph search"*"left out"* ]]
+}
+
+@test "without a GPU the bench is skipped with status 77" {
+    python3 -c 'import ctypes; ctypes.CDLL("libcuda.so.1")' 2>/dev/null && skip "there is a driver"
+    run -77 env ZC_BUILD="$ZC_BUILD" tests/bench/run.sh shared
+    [[ $output == *"no GPU answers here"* ]]
+}
+
+# A copy of the harness with a page of its own, and a session that counts as measured on a GPU.
+kept_tree() {
+    tree=$BATS_TEST_TMPDIR/tree
+    mkdir -p "$tree/tests" "$tree/kernels"
+    cp -r tests/bench "$tree/tests"
+    printf '# Page\n\n<!-- results: begin -->\n<!-- results: end -->\n\nTail.\n' \
+        >"$tree/kernels/RESULTS.md"
+    bench shared --rounds 2 --only 'one pass'
+    [[ $status -eq 0 ]]
+    sed 's/"simulated": true/"simulated": false/' "$BATS_TEST_TMPDIR/out/shared.json" \
+        >"$BATS_TEST_TMPDIR/first.json"
+}
+
+@test "results are kept in a page, and newer ones of a row replace it" {
+    kept_tree
+    sed 's/20[0-9-]* [0-9:]* UTC/a later day/' "$BATS_TEST_TMPDIR/first.json" \
+        >"$BATS_TEST_TMPDIR/second.json"
+    "$tree/tests/bench/run.sh" keep "$BATS_TEST_TMPDIR/first.json"
+    grep -q "UTC, libzc .* 1 rows\.$" "$tree/kernels/RESULTS.md"
+    "$tree/tests/bench/run.sh" keep "$BATS_TEST_TMPDIR/second.json"
+    grep -q "a later day" "$tree/kernels/RESULTS.md"
+    ! grep -q "UTC, libzc" "$tree/kernels/RESULTS.md"
+    [[ $(grep -c "one pass over 3 x 256 MiB | whole program" "$tree/kernels/RESULTS.md") -eq 1 ]]
+    [[ $(head -n 1 "$tree/kernels/RESULTS.md") == "# Page" ]]
+    [[ $(tail -n 1 "$tree/kernels/RESULTS.md") == "Tail." ]]
+    grep -q "| one pass over 3 x 256 MiB | libzc |" "$tree/kernels/RESULTS.md"
+}
+
+@test "simulated times and other files are not kept" {
+    kept_tree
+    run -2 "$tree/tests/bench/run.sh" keep "$BATS_TEST_TMPDIR/out/shared.json"
+    [[ $output == *"mean nothing and are not kept"* ]]
+    run -2 "$tree/tests/bench/run.sh" keep "$tree/kernels/RESULTS.md"
+    [[ $output == *"not a session of a suite"* ]]
+    run -2 "$tree/tests/bench/run.sh" keep "$BATS_TEST_TMPDIR/none.json"
+    [[ $output == *"none.json"* ]]
+    [[ ! -e $tree/kernels/results.json ]]
+}

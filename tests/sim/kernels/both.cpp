@@ -1,0 +1,5 @@
+/* Host build of the kernel of both. */
+#include "../device.h"
+#include "both.cuh"
+
+SIM_KERNEL(add_strided)

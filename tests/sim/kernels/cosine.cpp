@@ -1,0 +1,5 @@
+/* Host build of the kernel of cosine. */
+#include "../device.h"
+#include "cosine.cuh"
+
+SIM_KERNEL(cosine)

@@ -1,0 +1,5 @@
+/* Host build of the kernel of stencil. */
+#include "../device.h"
+#include "stencil.cuh"
+
+SIM_KERNEL(stencil)
