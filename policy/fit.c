@@ -88,6 +88,14 @@ static void complain(struct zc_parser *parser, enum zc_policy_severity severity,
                 "%s: %s%s", zc_policy_keys()[key].name, what, list);
 }
 
+/* What about host memory that the driver gives or knows leaves few places possible. */
+static const char *reason_for(uint64_t apis)
+{
+    if (apis == API_BIT(cuMemHostAlloc))
+        return ": its memory has a device address";
+    return apis == API_BIT(cuMemHostRegister) ? ": the pages are the program's own" : "";
+}
+
 /* A request that is named in full must be able to go somewhere; a glob may name more than fits. */
 static void check_named_requests(struct zc_parser *parser, const struct zc_rule *rule,
                                  unsigned places)
@@ -103,8 +111,8 @@ static void check_named_requests(struct zc_parser *parser, const struct zc_rule 
         list_places(&possible, places_for(apis));
         zc_fault_at(parser, ZC_SEVERITY_ERROR, parser->rule_keys.line[ZC_KEY_PLACE],
                     parser->rule_keys.column[ZC_KEY_PLACE],
-                    "no place of the rule is possible for %w (possible: %s)", &item,
-                    possible.text);
+                    "no place of the rule is possible for %w (possible: %s)%s", &item,
+                    possible.text, reason_for(apis));
     }
 }
 
@@ -133,8 +141,10 @@ static void fit_requests(struct zc_parser *parser, struct zc_rule *rule)
 
     if (has(rule, ZC_KEY_API))
         check_named_requests(parser, rule, places);
+    else if ((places & ~HOST_ONLY) != 0)
+        apis = apis_with(ZC_FIT_DEVICE_REQUEST);
     else
-        apis = apis_with((places & ~HOST_ONLY) != 0 ? ZC_FIT_DEVICE_REQUEST : ZC_FIT_HOST_REQUEST);
+        apis = apis_with(ZC_FIT_HOST_REQUEST) | apis_with(ZC_FIT_PINNED_REQUEST);
     rule->apis = apis_that_fit(apis, places);
     if (!parser->rule_faulty)
         check_named_places(parser, rule, apis);

@@ -119,9 +119,9 @@ static CUresult refused(const struct zc_entry *entry, const CUdeviceptr *a, cons
                         size_t count, CUresult result)
 {
     for (size_t i = 0; zc_life_on() && i < count; i++) {
-        CUdeviceptr address = a && zc_converted_at(a[i])   ? a[i]
-                              : b && zc_converted_at(b[i]) ? b[i]
-                                                           : 0;
+        CUdeviceptr address = a && zc_placed_at(a[i])   ? a[i]
+                              : b && zc_placed_at(b[i]) ? b[i]
+                                                        : 0;
         if (address)
             return zc_blame(entry->fn, address, result);
     }
@@ -192,12 +192,12 @@ ZC_BODY(cuMemcpy3DBatchAsync_v2, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops,
     return result == CUDA_SUCCESS ? record_boxes(entry, start, ops, count, stream) : result;
 }
 
-/* Prefetching and discarding are for managed memory; in a block that the program asked for on the
- * device they are refused as the driver would. */
+/* Prefetching and discarding are for managed memory; in a block that the program asked for as
+ * device memory or pinned memory they are refused as the driver would. */
 static bool any_converted(const CUdeviceptr *ptrs, size_t count)
 {
     for (size_t i = 0; ptrs && zc_life_on() && i < count; i++)
-        if (zc_converted_at(ptrs[i]))
+        if (zc_placed_at(ptrs[i]))
             return true;
     return false;
 }

@@ -9,7 +9,10 @@ CUresult zc_blame(enum zc_fn fn, CUdeviceptr address, CUresult code)
 {
     if (code == CUDA_ERROR_ILLEGAL_ADDRESS)
         zc_shared_blame();
-    const struct zc_block *b = zc_life_on() ? zc_converted_at(address) : NULL;
+    const struct zc_block *b = zc_life_on() ? zc_placed_at(address) : NULL;
+    /* Registered host memory can do all that the driver's own pinned memory can. */
+    if (b && zc_block_hosted(b) && b->place == ZC_PLACE_PINNED)
+        return code;
     /* After the driver is gone every call is refused; that is nobody's fault. */
     if (!b || code == CUDA_ERROR_DEINITIALIZED || b->rule < 0)
         return code;
@@ -18,9 +21,10 @@ CUresult zc_blame(enum zc_fn fn, CUdeviceptr address, CUresult code)
     zc_message(
         ZC_ERROR, "refused",
         "%s returned %u for block %U (%B at %x): it lies in '%s' by rule %s (%s:%u); give that "
-        "rule a narrower match or 'place = device'",
+        "rule a narrower match or 'place = %s'",
         zc_fn_name(fn), (unsigned)code, b->id, b->size, b->base,
-        zc_place_name((enum zc_place_id)b->place), rule->name, policy->file, rule->line);
+        zc_place_name((enum zc_place_id)b->place), rule->name, policy->file, rule->line,
+        zc_place_name(zc_block_hosted(b) ? ZC_PLACE_PINNED : ZC_PLACE_DEVICE));
     return code;
 }
 
@@ -33,7 +37,7 @@ CUdeviceptr zc_batch_op_address(unsigned int count, const CUstreamBatchMemOpPara
                      ops[i].operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 ||
                      ops[i].operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 ||
                      ops[i].operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
-        if (named && zc_converted_at(address))
+        if (named && zc_placed_at(address))
             return address;
     }
     return 0;

@@ -30,6 +30,7 @@ static bool collect(struct zc_block *block, void *arg)
 static void forget(CUcontext context)
 {
     struct collect c = {.context = context};
+    zc_pinned_forget(context); /* Before blocks return to the pool: they are registered no more. */
     do {
         c.count = 0;
         zc_block_each(collect, &c);
@@ -43,7 +44,6 @@ static void forget(CUcontext context)
     } while (c.count == BATCH);
     zc_park_drop_context(context);
     zc_warm_trim();
-    zc_pinned_forget(context);
     zc_ring_forget(context);
     zc_streams_forget(context);
     zc_ask_forget_contexts();

@@ -1,4 +1,6 @@
 /* Freeing device memory. */
+#include "catch/free.h"
+
 #include "catch/capture.h"
 #include "catch/life.h"
 #include "catch/pool.h"
@@ -36,14 +38,13 @@ static CUresult wait_for_context(CUcontext context)
     return result;
 }
 
-/* cuMemFree of a converted block.  A block from cuMemAlloc is free when all work of the device is
- * done; one from a pool is free at once, because there the program answers for it. */
-static CUresult free_converted(struct zc_block *block)
+CUresult zc_free_placed(struct zc_block *block)
 {
     struct zc_backing *backing = block->backing;
     if (!zc_block_claim(block))
         return CUDA_ERROR_INVALID_VALUE;
-    if ((block->flags & ZC_BLOCK_STREAM) && zc_place_of(backing->place)->waits) {
+    bool apart = zc_block_hosted(block) && zc_capture_any();
+    if (apart || ((block->flags & ZC_BLOCK_STREAM) && zc_place_of(backing->place)->waits)) {
         note_free(block);
         zc_park(block, NULL, NULL, ZC_LEGACY);
         return CUDA_SUCCESS;
@@ -74,9 +75,7 @@ static CUresult free_converted(struct zc_block *block)
     return result;
 }
 
-/* A free while the process exits: the memory goes with the process, and the driver's answer to
- * freeing nothing says whether it is still there. */
-static CUresult leave_to_exit(struct zc_block *block, CUresult answer)
+CUresult zc_free_at_exit(struct zc_block *block, CUresult answer)
 {
     if (!zc_block_claim(block))
         return CUDA_ERROR_INVALID_VALUE;
@@ -85,10 +84,18 @@ static CUresult leave_to_exit(struct zc_block *block, CUresult answer)
     return answer;
 }
 
+/* Host memory is no device block: refused, if the driver has nothing else to say first. */
+static CUresult refused_for_host(CUresult state)
+{
+    return state == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : state;
+}
+
 ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
 {
     (void)entry;
     struct zc_block *block = dptr && zc_life_on() ? zc_block_find(dptr) : NULL;
+    if (block && zc_block_hosted(block))
+        return refused_for_host(real(0));
     if (block && (block->flags & ZC_BLOCK_CONVERTED)) {
         /* Refused during a capture as any cuMemFree is; freeing nothing asks the driver so. */
         CUresult captured = zc_capture_any() ? real(0) : CUDA_SUCCESS;
@@ -97,8 +104,8 @@ ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
         if (block->base != dptr || (block->flags & ZC_BLOCK_GHOST))
             return CUDA_ERROR_INVALID_VALUE;
         if (zc_life_closing())
-            return leave_to_exit(block, real(0));
-        return free_converted(block);
+            return zc_free_at_exit(block, real(0));
+        return zc_free_placed(block);
     }
     struct zc_untracked untracked;
     zc_untrack_block(block && block->base == dptr ? block : NULL, &untracked);
@@ -125,7 +132,7 @@ ZC_BODY(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream))
         if (block->base != dptr || (block->flags & ZC_BLOCK_GHOST))
             return CUDA_ERROR_INVALID_VALUE;
         if (zc_life_closing())
-            return leave_to_exit(block, real(0, stream));
+            return zc_free_at_exit(block, real(0, stream));
         CUevent event = zc_stream_mark(stream, entry->flavour);
         CUresult waited = event ? CUDA_SUCCESS : wait_for_stream(stream, entry->flavour);
         if (waited != CUDA_SUCCESS)
@@ -140,6 +147,8 @@ ZC_BODY(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream))
         zc_park(block, event, stream, entry->flavour);
         return CUDA_SUCCESS;
     }
+    if (dptr && zc_life_on() && zc_hosted_at(dptr))
+        return refused_for_host(real(0, stream));
     struct zc_untracked untracked;
     zc_untrack(dptr, &untracked);
     CUresult result = real(dptr, stream);

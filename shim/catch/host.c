@@ -1,44 +1,143 @@
-/* Host memory that the driver pins: counted, and left as the program asked for it. */
+/* Pinned host memory: requests for it, the program's own registrations, and what it asks about
+ * both. */
+#include "catch/free.h"
+#include "catch/grant.h"
 #include "catch/hostmem.h"
 #include "catch/life.h"
-#include "catch/request.h"
 #include "place/park.h"
 #include "place/pinned.h"
 #include "shared/transfer.h"
 
-static void track(const struct zc_entry *entry, enum zc_api api, void *memory, size_t bytes,
-                  uint32_t flags)
+#define FLAGS_KNOWN                                                                                \
+    (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
+
+static CUresult call_alloc_host(const struct zc_forward *f)
+{
+    void *p = NULL;
+    CUresult result = ((__typeof__(cuMemAllocHost_v2) *)f->real)(&p, f->bytes);
+    *f->dptr = (CUdeviceptr)p;
+    return result;
+}
+
+static CUresult call_host_alloc(const struct zc_forward *f)
+{
+    void *p = NULL;
+    CUresult result = ((__typeof__(cuMemHostAlloc) *)f->real)(&p, f->bytes, f->flags);
+    *f->dptr = (CUdeviceptr)p;
+    return result;
+}
+
+/* A request that is valid as far as its parameters tell. */
+static CUresult request(const struct zc_entry *entry, const struct zc_forward *f, void **pp)
 {
     struct zc_ask ask = {.entry = entry,
-                         .api = api,
-                         .size = bytes,
+                         .api = ZC_API_cuMemHostAlloc,
+                         .size = f->bytes,
                          .asked = ZC_KIND_PINNED,
-                         .flags = flags,
                          .home = ZC_PLACE_PINNED};
-    if (memory && bytes && zc_ask_begin(&ask))
-        zc_ask_track(&ask, (CUdeviceptr)memory, NULL, NULL, NULL);
+    CUresult result = zc_grant(&ask, f, NULL);
+    if (result == CUDA_SUCCESS)
+        *pp = (void *)*f->dptr;
+    return result;
 }
 
 ZC_BODY(cuMemAllocHost_v2, (void **pp, size_t bytes))
 {
-    CUresult result = real(pp, bytes);
-    if (result == CUDA_SUCCESS)
-        track(entry, ZC_API_cuMemHostAlloc, *pp, bytes, 0);
-    return result;
+    CUdeviceptr address = 0;
+    const struct zc_forward f = {
+        .call = call_alloc_host, .real = (void *)real, .dptr = &address, .bytes = bytes};
+    return pp && bytes ? request(entry, &f, pp) : real(pp, bytes);
 }
 
 ZC_BODY(cuMemHostAlloc, (void **pp, size_t bytes, unsigned int flags))
 {
-    CUresult result = real(pp, bytes, flags);
-    if (result == CUDA_SUCCESS)
-        track(entry, ZC_API_cuMemHostAlloc, *pp, bytes, 0);
+    CUdeviceptr address = 0;
+    const struct zc_forward f = {.call = call_host_alloc, .real = (void *)real, .dptr = &address,
+                                 .bytes = bytes, .flags = flags};
+    bool valid = pp && bytes && !(flags & ~(unsigned)FLAGS_KNOWN);
+    return valid ? request(entry, &f, pp) : real(pp, bytes, flags);
+}
+
+/* Pages of the program's own: a rule can only have them watched. */
+static void track(const struct zc_entry *entry, void *memory, size_t bytes)
+{
+    struct zc_ask ask = {.entry = entry,
+                         .api = ZC_API_cuMemHostRegister,
+                         .size = bytes,
+                         .asked = ZC_KIND_PINNED,
+                         .flags = ZC_BLOCK_FOREIGN,
+                         .home = ZC_PLACE_PINNED};
+    if (!memory || !bytes || !zc_ask_begin(&ask))
+        return;
+    const struct zc_rule *rule = zc_ask_rule(&ask);
+    bool first = !rule || rule->place.item[0] == ZC_PLACE_PINNED;
+    zc_ask_track(&ask, (CUdeviceptr)memory, NULL, rule,
+                 first ? NULL : "the pages are the program's own");
+}
+
+/* The live block of libzc's making that an address lies in, if it is host memory to the program. */
+static struct zc_block *hosted(const void *p)
+{
+    struct zc_block *block = zc_life_on() ? zc_hosted_at((CUdeviceptr)p) : NULL;
+    return block && !(__atomic_load_n(&block->flags, __ATOMIC_RELAXED) & ZC_BLOCK_GHOST) ? block
+                                                                                         : NULL;
+}
+
+/* What a program asked for as device memory is not host memory to it, whatever lies behind; what it
+ * has freed is nothing to it. */
+static bool is_converted(const void *p)
+{
+    return zc_life_on() && zc_placed_at((CUdeviceptr)p) && !hosted(p);
+}
+
+/* Memory of the driver's cannot be registered or unregistered by the program: the driver gives
+ * CUDA_ERROR_INVALID_VALUE for both (measured), and so does libzc. */
+static bool is_drivers(const void *p)
+{
+    return is_converted(p) || hosted(p);
+}
+
+/* What the driver would say before it looks at the address: an error that sticks, a capture under
+ * way.  Freeing nothing asks it so.  Host memory can be freed without a context (measured). */
+static CUresult state_of_driver(bool *no_context)
+{
+    CUresult state = zc_real.cuMemFree_v2 ? zc_real.cuMemFree_v2(0) : CUDA_SUCCESS;
+    *no_context = state == CUDA_ERROR_INVALID_CONTEXT;
+    return *no_context ? CUDA_SUCCESS : state;
+}
+
+/* The memory goes to the pool as it came.  A slab's other blocks may want what this one wanted. */
+static void forget_sync_memops(const struct zc_block *block)
+{
+    int none = 0;
+    const struct zc_extent *extent = zc_hostheap_extent(block->base);
+    bool set = __atomic_load_n(&block->flags, __ATOMIC_RELAXED) & ZC_BLOCK_SYNC_MEMOPS;
+    if (set && extent && extent->use == ZC_EXTENT_BLOCK && zc_real.cuPointerSetAttribute)
+        zc_real.cuPointerSetAttribute(&none, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block->base);
+}
+
+static CUresult free_in(CUcontext context, struct zc_block *block)
+{
+    CUcontext popped;
+    if (zc_real.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = zc_free_placed(block);
+    zc_real.cuCtxPopCurrent_v2(&popped);
     return result;
 }
 
-/* What a program asked for as device memory is not host memory to it, whatever lies behind. */
-static bool is_converted(const void *p)
+static CUresult free_hosted(struct zc_block *block, const void *p)
 {
-    return zc_life_on() && zc_converted_at((CUdeviceptr)p);
+    bool no_context;
+    CUresult state = state_of_driver(&no_context);
+    if (state != CUDA_SUCCESS && !zc_life_closing())
+        return state;
+    if (block->base != (CUdeviceptr)p)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (zc_life_closing())
+        return zc_free_at_exit(block, state);
+    forget_sync_memops(block);
+    return no_context ? free_in(block->context, block) : zc_free_placed(block);
 }
 
 /* Device memory and host memory are freed by calls of their own; each waits for the device, so what
@@ -46,6 +145,9 @@ static bool is_converted(const void *p)
 ZC_BODY(cuMemFreeHost, (void *p))
 {
     (void)entry;
+    struct zc_block *block = hosted(p);
+    if (block)
+        return free_hosted(block, p);
     if (is_converted(p))
         return CUDA_ERROR_INVALID_VALUE;
     struct zc_untracked untracked;
@@ -70,7 +172,7 @@ ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
     CUresult kept_out = zc_shared_keep_registered(entry->fn, (CUdeviceptr)p);
     if (kept_out != CUDA_SUCCESS)
         return kept_out;
-    if (is_converted(p))
+    if (is_drivers(p))
         return CUDA_ERROR_INVALID_VALUE;
     if (in_heap(p) && bytes) {
         zc_hostmem_forget((CUdeviceptr)p);
@@ -80,7 +182,7 @@ ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
     if (result != CUDA_SUCCESS && in_heap(p) && bytes)
         zc_pinned_return((CUdeviceptr)p, bytes);
     if (result == CUDA_SUCCESS)
-        track(entry, ZC_API_cuMemHostRegister, p, bytes, ZC_BLOCK_FOREIGN);
+        track(entry, p, bytes);
     return result;
 }
 
@@ -92,7 +194,7 @@ ZC_BODY(cuMemHostRegister_v2, (void *p, size_t bytes, unsigned int flags))
 ZC_BODY(cuMemHostUnregister, (void *p))
 {
     (void)entry;
-    if (is_converted(p))
+    if (is_drivers(p))
         return CUDA_ERROR_INVALID_VALUE;
     if (zc_pinned_hides((CUdeviceptr)p))
         return real((void *)zc_pinned_disguise((CUdeviceptr)p));
@@ -115,14 +217,43 @@ static void *disguised(void *p)
     return (void *)zc_pinned_disguise((CUdeviceptr)p);
 }
 
+/* A missing context is told first, as by every query. */
+static CUresult state_of_context(void)
+{
+    CUdevice device;
+    return zc_real.cuCtxGetDevice ? zc_real.cuCtxGetDevice(&device) : CUDA_SUCCESS;
+}
+
 ZC_BODY(cuMemHostGetDevicePointer_v2, (CUdeviceptr * dptr, void *p, unsigned int flags))
 {
     (void)entry;
-    return is_converted(p) ? CUDA_ERROR_INVALID_VALUE : real(dptr, disguised(p), flags);
+    if (is_converted(p))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!hosted(p))
+        return real(dptr, disguised(p), flags);
+    CUresult state = state_of_context();
+    if (state != CUDA_SUCCESS)
+        return state;
+    if (!dptr || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    *dptr = (CUdeviceptr)p;
+    return CUDA_SUCCESS;
 }
 
+/* With unified addressing all of the driver's pinned memory is mapped, and says so (measured). */
 ZC_BODY(cuMemHostGetFlags, (unsigned int *flags, void *p))
 {
     (void)entry;
-    return is_converted(p) ? CUDA_ERROR_INVALID_VALUE : real(flags, disguised(p));
+    const struct zc_block *block = hosted(p);
+    if (is_converted(p))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!block)
+        return real(flags, disguised(p));
+    CUresult state = state_of_context();
+    if (state != CUDA_SUCCESS)
+        return state;
+    if (!flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    *flags = ((const struct zc_backing *)block->backing)->flags | CU_MEMHOSTALLOC_DEVICEMAP;
+    return CUDA_SUCCESS;
 }

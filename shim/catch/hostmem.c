@@ -14,6 +14,7 @@
 #include "ledger/site.h"
 #include "log/counters.h"
 #include "log/log.h"
+#include "place/ability.h"
 #include "place/extent.h"
 #include "place/hostheap.h"
 #include "place/limits.h"
@@ -27,6 +28,8 @@
 static uint32_t ready;                       /* 1: the threshold is the policy's; atomic. */
 static const char *causes[CAUSES];           /* Reasons met, each once; atomic. */
 static const struct zc_rule *blamed[CAUSES]; /* Rule of the first request with that reason. */
+
+static bool reachable; /* Every GPU reaches libc's memory; false before CUDA is up.  Atomic. */
 
 static const char *disabled; /* Why nothing is converted in this process, or NULL. */
 
@@ -179,6 +182,13 @@ static bool from_driver(const void *pc)
     return strncmp(slash ? slash + 1 : object.name, "libcuda.so", 10) == 0;
 }
 
+/* Why libc's memory cannot be what the rule names first. */
+static const char *passed_over(const struct zc_rule *rule)
+{
+    return rule->place.item[0] == ZC_PLACE_MANAGED ? "managed: requests of libc make no CUDA call"
+                                                   : NULL;
+}
+
 /* The pair that a host block is the host side of, or NULL. */
 static struct zc_shared *pair_of(uint64_t address)
 {
@@ -214,9 +224,17 @@ static struct zc_block *enter(uintptr_t base, const struct zc_slot *slot,
         const struct zc_rule *rule = &zc_rules()->rules[slot->rule];
         if (zc_site_is_new(b->site))
             zc_log_site(b->site);
-        zc_log_alloc(b, rule->name, (int)rule->line, NULL);
+        zc_log_alloc(b, rule->name, (int)rule->line, passed_over(rule));
     }
     return b;
+}
+
+/* The slot of a live block of libc's.  Pinned memory that the program asked the driver for lies in
+ * the heap too, and is nothing to libc. */
+static struct zc_slot *libc_slot(const void *p)
+{
+    struct zc_slot *slot = zc_hostheap_slot(p);
+    return slot && !zc_hostheap_extent((uintptr_t)p)->owner ? slot : NULL;
 }
 
 /* The block that the ledger has for an address, whichever is there. */
@@ -254,7 +272,8 @@ void zc_hostmem_unhide(struct zc_shared *pair)
 struct zc_block *zc_hostmem_block(uint64_t address)
 {
     struct zc_block *b = listed(address);
-    uintptr_t base = b ? 0 : zc_hostheap_block(address);
+    const struct zc_slot *slot = b ? NULL : libc_slot((void *)zc_hostheap_block(address));
+    uintptr_t base = slot ? zc_hostheap_block(address) : 0;
     return b || !base ? b : enter(base, zc_hostheap_slot((void *)base), zc_hostheap_extent(base));
 }
 
@@ -302,7 +321,10 @@ static uint32_t ordinal(uint32_t site)
 
 static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct zc_rule *rule)
 {
-    const struct zc_host_want want = {ask->size, ask->alignment, node_of(rule), ask->zero};
+    const struct zc_host_want want = {.size = ask->size,
+                                      .alignment = ask->alignment,
+                                      .node = node_of(rule),
+                                      .zero = ask->zero};
     struct zc_slot *slot = NULL;
     const char *why = "";
     uint32_t nth = ordinal(site);
@@ -318,6 +340,33 @@ static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct
     return p;
 }
 
+/* Where every GPU reaches all host memory, libc's own is what `managed` asks for (CUDA C++
+ * Programming Guide, "Unified Memory"). */
+static bool reached(void)
+{
+    return __atomic_load_n(&reachable, __ATOMIC_RELAXED);
+}
+
+/* Whether some rule makes a difference between devices. */
+static bool asks_for_managed(const struct zc_policy *policy)
+{
+    for (size_t i = 0; i < policy->rule_count; i++)
+        if ((policy->rules[i].apis & host_apis) && has_place(&policy->rules[i], ZC_PLACE_MANAGED))
+            return true;
+    return false;
+}
+
+void zc_hostmem_ask_devices(void)
+{
+    int devices = 0;
+    if (!asks_for_managed(zc_rules()))
+        return;
+    bool all = zc_real.cuDeviceGetCount && zc_real.cuDeviceGetCount(&devices) == CUDA_SUCCESS;
+    for (int d = 0; d < devices; d++)
+        all = all && zc_device_has(d, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
+    __atomic_store_n(&reachable, all && devices > 0, __ATOMIC_RELAXED);
+}
+
 /* The rule that takes the request, or NULL. */
 static const struct zc_rule *choose(const struct zc_hostmem_ask *ask, uint32_t *site)
 {
@@ -329,9 +378,10 @@ static const struct zc_rule *choose(const struct zc_hostmem_ask *ask, uint32_t *
 static bool to_heap(const struct zc_rule *rule)
 {
     for (unsigned i = 0; i < rule->place.count && zc_hostheap.bytes; i++) {
-        if (rule->place.item[i] == ZC_PLACE_PINNED || rule->place.item[i] == ZC_PLACE_SHARED)
+        enum zc_place_id place = rule->place.item[i];
+        if (place == ZC_PLACE_PINNED || place == ZC_PLACE_SHARED)
             return true;
-        if (rule->place.item[i] == ZC_PLACE_PAGEABLE)
+        if (place == ZC_PLACE_PAGEABLE || (place == ZC_PLACE_MANAGED && reached()))
             return false;
     }
     return false;
@@ -363,8 +413,8 @@ void *zc_hostmem_get(const struct zc_hostmem_ask *ask)
 void zc_hostmem_put(void *p)
 {
     int saved = errno;
-    if (!zc_hostheap_slot(p)) {
-        zc_message(ZC_ERROR, "free", "free(): %p is no block of the host heap", p);
+    if (!libc_slot(p)) {
+        zc_message(ZC_ERROR, "free", "free(): %p is no block of libc's", p);
         abort();
     }
     unlist((uint64_t)(uintptr_t)p, true);
@@ -375,7 +425,7 @@ void zc_hostmem_put(void *p)
 
 size_t zc_hostmem_size(const void *p)
 {
-    const struct zc_slot *slot = zc_hostheap_slot(p);
+    const struct zc_slot *slot = libc_slot(p);
     return slot ? slot->size : 0;
 }
 
@@ -415,7 +465,7 @@ static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *
 
 void *zc_hostmem_resize(void *p, const struct zc_hostmem_ask *ask)
 {
-    struct zc_slot *slot = zc_hostheap_slot(p);
+    struct zc_slot *slot = libc_slot(p);
     int saved = errno;
     void *out = slot && ask->size >= zc_hostheap.threshold ? resize(p, slot, ask) : NULL;
     errno = saved;

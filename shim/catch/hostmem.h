@@ -55,6 +55,9 @@ void zc_hostmem_forget(uint64_t address);
 /* Converts nothing in this process; `why` is a string constant.  Before the first request. */
 void zc_hostmem_disable(const char *why);
 
+/* Asks the devices whether they reach libc's memory as it is.  Once CUDA is up. */
+void zc_hostmem_ask_devices(void);
+
 /* Says why requests stayed pageable before CUDA was up. */
 void zc_hostmem_announce(void);
 

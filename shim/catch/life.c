@@ -133,6 +133,7 @@ static void start(void)
     zc_place_start(zc_rules());
     write_meta();
     zc_hostmem_announce();
+    zc_hostmem_ask_devices();
     __atomic_store_n(&zc_life_state, zc_counters() ? ZC_LIFE_ON : ZC_LIFE_PASS, __ATOMIC_RELEASE);
 }
 

@@ -13,7 +13,7 @@
 
 static struct zc_block *asked_about(CUdeviceptr ptr)
 {
-    return zc_life_on() ? zc_converted_at(ptr) : NULL;
+    return zc_life_on() ? zc_placed_at(ptr) : NULL;
 }
 
 static CUresult put_int(void *data, int value)
@@ -28,18 +28,49 @@ static CUresult put_word(void *data, uint64_t value)
     return CUDA_SUCCESS;
 }
 
+/* Numbers of the driver's that only have to be unique do not reach up to here. */
+#define OWN_IDS ((uint64_t)1 << 62)
+
+/* What pinned host memory answers otherwise than device memory.  The memory may have been another
+ * block's before, so that its number is libzc's. */
+static bool answer_hosted(const struct zc_block *b, void *data, CUpointer_attribute attribute,
+                          CUdeviceptr ptr, CUresult *result)
+{
+    *result = CUDA_SUCCESS;
+    switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        *result = put_int(data, CU_MEMORYTYPE_HOST);
+        return true;
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+        *result = put_word(data, ptr);
+        return true;
+    case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+        *result = CUDA_ERROR_INVALID_VALUE;
+        return true;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+        *result = put_word(data, OWN_IDS | b->id);
+        return true;
+    default:
+        return false;
+    }
+}
+
 /*
- * One attribute of a converted block, as the driver answers it for device memory of cuMemAlloc or
- * of a pool.  The two that name what the block can do for other processes and other bus devices
- * tell the truth, because a program that asks takes another way if it can't; and so does the number
- * that only has to be unique.
+ * One attribute of a converted block, as the driver answers it for the memory that was asked for.
+ * The two that name what the block can do for other processes and other bus devices tell the truth,
+ * because a program that asks takes another way if it can't; and so does the number that only has
+ * to be unique.
  */
 static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_block *b,
                        void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
 {
     bool pool = b->flags & ZC_BLOCK_STREAM;
+    CUresult result;
     if (!data || (b->flags & ZC_BLOCK_GHOST))
         return CUDA_ERROR_INVALID_VALUE;
+    if (zc_block_hosted(b) && answer_hosted(b, data, attribute, ptr, &result))
+        return result;
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
         return put_word(data, pool ? 0 : (uint64_t)b->context);
@@ -92,6 +123,22 @@ ZC_BODY(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdev
              : real(data, attribute, zc_pinned_disguise(ptr));
 }
 
+/* Asks about another address in the place of `ptr`.  Of memory that the driver does not know it
+ * gives the address back as the host's (measured): the program gets its own. */
+static CUresult ask_instead(__typeof__(cuPointerGetAttributes) *real, unsigned count,
+                            CUpointer_attribute *attributes, void **data, CUdeviceptr instead,
+                            CUdeviceptr ptr)
+{
+    CUresult result = real(count, attributes, data, instead);
+    if (result != CUDA_SUCCESS || instead == ptr)
+        return result;
+    for (unsigned i = 0; i < count; i++)
+        if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER &&
+            *(const CUdeviceptr *)data[i] == instead)
+            put_word(data[i], ptr);
+    return result;
+}
+
 /* Of many attributes the ones that do not apply are 0, and the call succeeds: CUDA Driver API,
  * cuPointerGetAttributes.  A freed block is asked about as memory that the driver does not know. */
 ZC_BODY(cuPointerGetAttributes,
@@ -101,11 +148,13 @@ ZC_BODY(cuPointerGetAttributes,
     static const char unknown;
     const struct zc_block *b = asked_about(ptr);
     if (b && (b->flags & ZC_BLOCK_GHOST))
-        return real(count, attributes, data, (CUdeviceptr)&unknown);
-    if (b && zc_grow_settle(b) != CUDA_SUCCESS)
+        return ask_instead(real, count, attributes, data, (CUdeviceptr)&unknown, ptr);
+    if (!b)
+        return ask_instead(real, count, attributes, data, zc_pinned_disguise(ptr), ptr);
+    if (zc_grow_settle(b) != CUDA_SUCCESS)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result = real(count, attributes, data, zc_pinned_disguise(ptr));
-    if (!b || result != CUDA_SUCCESS || !zc_real.cuPointerGetAttribute)
+    CUresult result = real(count, attributes, data, ptr);
+    if (result != CUDA_SUCCESS || !zc_real.cuPointerGetAttribute)
         return result;
     for (unsigned i = 0; i < count; i++)
         if (answer(zc_real.cuPointerGetAttribute, b, data[i], attributes[i], ptr) != CUDA_SUCCESS &&
@@ -124,6 +173,13 @@ ZC_BODY(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute
         return real(value, attribute, zc_pinned_disguise(ptr));
     if (!value || (b->flags & ZC_BLOCK_GHOST))
         return CUDA_ERROR_INVALID_VALUE;
+    /* Copies of pinned blocks are the driver's, and it must know.  In a block that shares its
+     * registration the others wait as well. */
+    if (zc_block_hosted(b) && b->place == ZC_PLACE_PINNED) {
+        CUresult result = real(value, attribute, ptr);
+        if (result != CUDA_SUCCESS)
+            return result;
+    }
     if (*(const int *)value)
         __atomic_fetch_or(&b->flags, ZC_BLOCK_SYNC_MEMOPS, __ATOMIC_RELAXED);
     else
@@ -137,6 +193,10 @@ ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr
     const struct zc_block *b = asked_about(ptr);
     if (!b)
         return real(base, bytes, zc_pinned_disguise(ptr));
+    CUdevice device;
+    CUresult state = zc_real.cuCtxGetDevice ? zc_real.cuCtxGetDevice(&device) : CUDA_SUCCESS;
+    if (state != CUDA_SUCCESS)
+        return state;
     if (b->flags & ZC_BLOCK_GHOST)
         return CUDA_ERROR_NOT_FOUND;
     if (base)
@@ -157,7 +217,8 @@ ZC_BODY(cuMemGetInfo_v2, (size_t *free, size_t *total))
     if (result != CUDA_SUCCESS || !free || !zc_life_on())
         return result;
     uint64_t elsewhere = zc_limits_used(ZC_PLACE_MAPPED) + zc_limits_used(ZC_PLACE_MANAGED) +
-                         zc_limits_used(ZC_PLACE_SHARED) + zc_grow_promised();
+                         zc_limits_used(ZC_PLACE_SHARED) + zc_grow_promised() -
+                         zc_place_managed_for_host();
     *free += zc_warm_bytes();
     *free = *free > elsewhere ? *free - elsewhere : 0;
     return result;
@@ -205,7 +266,7 @@ ZC_BODY(cuStreamAttachMemAsync,
 ZC_BODY(cuMemGetHandleForAddressRange, (void *handle, CUdeviceptr ptr, size_t bytes,
                                         CUmemRangeHandleType type, unsigned long long flags))
 {
-    const struct zc_block *b = asked_about(ptr);
+    const struct zc_block *b = zc_life_on() ? zc_converted_at(ptr) : NULL;
     if (b && b->place != ZC_PLACE_VMM)
         return zc_blame(entry->fn, ptr, CUDA_ERROR_NOT_SUPPORTED);
     if (b && zc_grow_settle(b) != CUDA_SUCCESS)

@@ -147,10 +147,22 @@ struct zc_block *zc_block_at(CUdeviceptr address)
     return b && b->base == address && !(b->flags & ZC_BLOCK_GHOST) ? b : NULL;
 }
 
-struct zc_block *zc_converted_at(CUdeviceptr address)
+struct zc_block *zc_placed_at(CUdeviceptr address)
 {
     struct zc_block *b = address ? zc_block_find(address) : NULL;
     return b && (b->flags & ZC_BLOCK_CONVERTED) ? b : NULL;
+}
+
+struct zc_block *zc_converted_at(CUdeviceptr address)
+{
+    struct zc_block *b = zc_placed_at(address);
+    return b && !zc_block_hosted(b) ? b : NULL;
+}
+
+struct zc_block *zc_hosted_at(CUdeviceptr address)
+{
+    struct zc_block *b = zc_placed_at(address);
+    return b && zc_block_hosted(b) ? b : NULL;
 }
 
 void zc_untrack(CUdeviceptr address, struct zc_untracked *out)

@@ -50,9 +50,13 @@ void zc_untrack_foreign(CUdeviceptr address);
 /* The block that begins at an address, ghosts left out, or NULL. */
 struct zc_block *zc_block_at(CUdeviceptr address);
 
-/* The converted block, ghosts included, that an address lies in, or NULL.  A block of the host heap
- * is none: to the program it is libc's. */
+/* The block that an address lies in, ghosts included, if libzc made its memory, or NULL.  A block
+ * of the host heap that libc was asked for is none. */
+struct zc_block *zc_placed_at(CUdeviceptr address);
+
+/* As zc_placed_at(), of what the program asked for as device memory, and as pinned host memory. */
 struct zc_block *zc_converted_at(CUdeviceptr address);
+struct zc_block *zc_hosted_at(CUdeviceptr address);
 
 /*
  * Takes a block out of the ledger around the driver's free of it: out before the call, so that its

@@ -35,7 +35,7 @@ struct zc_block {
     uint8_t state;   /* enum zc_block_state. */
 };
 
-#define ZC_BLOCK_CONVERTED 1u   /* The place is not the one the program asked for. */
+#define ZC_BLOCK_CONVERTED 1u   /* Its memory is of libzc's making, and has a backing. */
 #define ZC_BLOCK_STREAM 2u      /* Stream-ordered request (cuMemAllocAsync and kin). */
 #define ZC_BLOCK_FOREIGN 4u     /* Not allocated here: imported, a module's global, registered. */
 #define ZC_BLOCK_GHOST 16u     /* Freed by the program; its pages wait for a stream or a request. */
@@ -43,6 +43,12 @@ struct zc_block {
 #define ZC_BLOCK_BUDGET 64u     /* Counts against the budget of its rule. */
 #define ZC_BLOCK_SHADOW 128u    /* Indexed at its shadow: a device block has its addresses. */
 #define ZC_BLOCK_SYNC_MEMOPS 8u /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set by the program. */
+
+/* True for pinned host memory that the program asked the driver for and libzc made. */
+static inline bool zc_block_hosted(const struct zc_block *block)
+{
+    return (block->flags & ZC_BLOCK_CONVERTED) && block->asked == ZC_KIND_PINNED;
+}
 
 /*
  * Enters a copy of `like`, gives it its id and makes it findable.  `like` has no id, state or

@@ -11,7 +11,7 @@ struct election {
 static void vote(struct zc_extent *e, void *arg)
 {
     struct election *v = arg;
-    if (e->use == ZC_EXTENT_BLOCK && e->live && zc_hostheap_mine(e) &&
+    if (e->use == ZC_EXTENT_BLOCK && e->live && zc_hostheap_mine(e) && !e->owner &&
         !__atomic_load_n(&e->shared, __ATOMIC_RELAXED) &&
         (!v->winner || e->serial < v->winner->serial) && v->wants(e, v->arg))
         v->winner = e;

@@ -195,11 +195,22 @@ static bool fits(const struct zc_extent *e, uint32_t units, int node)
     return e->units >= units && e->units - units <= units / 4 && e->node == node;
 }
 
-struct zc_extent *zc_extent_reuse(uint32_t units, int node)
+static bool registered(const struct zc_extent *e)
+{
+    return __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_DONE && zc_hostheap_mine(e);
+}
+
+/* A context that is not the owner's could go first, and take the registration along. */
+static bool suits(const struct zc_extent *e, const void *owner)
+{
+    return !owner || !registered(e) || e->context == owner;
+}
+
+struct zc_extent *zc_extent_reuse(uint32_t units, int node, const void *owner)
 {
     struct zc_extent *best = NULL;
     for (struct zc_extent *e = pool; e && !(best && best->units == units); e = e->next)
-        if (fits(e, units, node) && (!best || e->units < best->units))
+        if (fits(e, units, node) && suits(e, owner) && (!best || e->units < best->units))
             best = e;
     if (best)
         zc_extent_unpool(best);
@@ -224,9 +235,7 @@ struct zc_extent *zc_extent_oldest(bool pinned)
 {
     struct zc_extent *found = NULL;
     for (struct zc_extent *e = pool; e; e = e->next) {
-        bool registered =
-            __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_DONE && zc_hostheap_mine(e);
-        if (registered == pinned)
+        if (registered(e) == pinned)
             found = e;
     }
     return found;

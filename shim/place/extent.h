@@ -38,8 +38,9 @@ bool zc_extent_stretch(struct zc_extent *extent, uint32_t units);
  * use NONE, with its memory. */
 struct zc_extent *zc_extent_cut(struct zc_extent *extent, uint32_t units);
 
-/* The pool's best fit of at least `units` units bound to `node`, taken out of it, or NULL. */
-struct zc_extent *zc_extent_reuse(uint32_t units, int node);
+/* The pool's best fit of at least `units` units bound to `node`, taken out of it, or NULL.  For an
+ * `owner` none that another context registered. */
+struct zc_extent *zc_extent_reuse(uint32_t units, int node, const void *owner);
 
 /* Puts memory into the pool, and takes it out. */
 void zc_extent_pool(struct zc_extent *extent);

@@ -2,6 +2,7 @@
 #include "place/hostheap.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 
 #include "base/lock.h"
@@ -12,6 +13,8 @@
 
 #define SLAB_MIN 16u                 /* log2 of the smallest slot, ZC_HOST_MIN. */
 #define SLAB_MAX 20u                 /* Above 1 MiB a block is an extent of its own. */
+
+#define OPEN_TRIES 10000             /* Others' turns while another thread opens the heap. */
 
 /* A freed block that could not be put back at once.  The link lies in the block. */
 struct orphan {
@@ -67,14 +70,18 @@ static void in_child(void)
 
 bool zc_hostheap_open(const char **why)
 {
-    static bool tried;
-    if (tried)
-        return zc_hostheap.bytes != 0;
-    tried = true;
-    if (!zc_extent_reserve(why))
-        return false;
-    pthread_atfork(before_fork, after_fork, in_child);
-    return true;
+    static uint32_t tried, settled;
+    if (!__atomic_exchange_n(&tried, 1, __ATOMIC_ACQ_REL)) {
+        bool open = zc_extent_reserve(why);
+        if (open)
+            pthread_atfork(before_fork, after_fork, in_child);
+        __atomic_store_n(&settled, 1, __ATOMIC_RELEASE);
+        return open;
+    }
+    for (int i = 0; i < OPEN_TRIES && !__atomic_load_n(&settled, __ATOMIC_ACQUIRE); i++)
+        sched_yield();
+    *why = "no addresses are reserved for the host heap";
+    return __atomic_load_n(&zc_hostheap.bytes, __ATOMIC_ACQUIRE) != 0;
 }
 
 bool zc_hostheap_mine(const struct zc_extent *extent)
@@ -95,11 +102,12 @@ static bool adopt(struct zc_extent *e, const char **why)
     return true;
 }
 
-static struct zc_extent *from_pool(uint32_t units, int node, const char **why)
+static struct zc_extent *from_pool(uint32_t units, const struct zc_host_want *want,
+                                   const char **why)
 {
     if (!zc_heap_enter())
         return NULL;
-    struct zc_extent *e = zc_extent_reuse(units, node);
+    struct zc_extent *e = zc_extent_reuse(units, want->node, want->owner);
     if (e && !adopt(e, why)) {
         zc_extent_pool(e);
         e = NULL;
@@ -149,22 +157,28 @@ static struct zc_extent *fresh(uint32_t units, int node, const char **why)
     e->era = __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
     e->copied = 0;
     e->program = 0;
+    e->owner = NULL;
     e->node = (int16_t)node;
     __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
     memset(e->slot, 0, sizeof(e->slot));
     return e;
 }
 
-static struct zc_extent *extent_for(uint32_t units, int node, const char **why)
+static struct zc_extent *extent_for(uint32_t units, const struct zc_host_want *want,
+                                    const char **why)
 {
-    struct zc_extent *e = from_pool(units, node, why);
-    return e ? e : fresh(units, node, why);
+    struct zc_extent *e = from_pool(units, want, why);
+    if (!e)
+        e = fresh(units, want->node, why);
+    if (e)
+        e->owner = want->owner;
+    return e;
 }
 
-static struct zc_extent *slab_with_room(unsigned shift, int node)
+static struct zc_extent *slab_with_room(unsigned shift, const struct zc_host_want *want)
 {
     struct zc_extent *e = slabs[shift - SLAB_MIN];
-    while (e && e->node != node)
+    while (e && (e->node != want->node || e->owner != want->owner))
         e = e->next;
     return e;
 }
@@ -198,10 +212,10 @@ static void *get_small(const struct zc_host_want *want, unsigned shift, struct z
     *why = "inside a signal handler";
     if (!zc_heap_enter())
         return NULL;
-    struct zc_extent *e = slab_with_room(shift, want->node);
+    struct zc_extent *e = slab_with_room(shift, want);
     if (!e) {
         zc_heap_leave();
-        e = extent_for(1, want->node, why);
+        e = extent_for(1, want, why);
         if (!e || !zc_heap_enter())
             return NULL;
         make_slab(e, shift);
@@ -223,9 +237,9 @@ static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_ou
 {
     uint64_t units = zc_extent_units(want->size);
     *why = "it is too large";
-    if (units > zc_hostheap.bytes >> ZC_HOST_UNIT_SHIFT)
+    if (want->size > zc_hostheap.bytes)
         return NULL;
-    struct zc_extent *e = extent_for((uint32_t)units, want->node, why);
+    struct zc_extent *e = extent_for((uint32_t)units, want, why);
     if (!e)
         return NULL;
     bool inside = zc_heap_enter();

@@ -54,6 +54,7 @@ struct zc_slot {
 struct zc_extent {
     struct zc_extent *next, *prev; /* In the list of its use: holes, pool, slabs with room. */
     void *context;                 /* CUcontext that registered it; written before pin is DONE. */
+    void *owner;      /* CUcontext of the program's cuMemHostAlloc in it; NULL for libc's blocks. */
     void *shared;                  /* struct zc_shared of a device block in it, or NULL.  Atomic. */
     uint64_t serial;               /* Counts extents that became blocks: the age of its block. */
     uint64_t copied;  /* Bytes that transfers moved from or to it before it was registered. */
@@ -95,11 +96,16 @@ struct zc_host_want {
     size_t size;      /* Bytes, at least 1. */
     size_t alignment; /* Power of two, at most ZC_HOST_UNIT. */
     int node;         /* NUMA node, or ZC_NODE_*. */
-    bool zero;        /* calloc(3). */
+    bool zero;        /* calloc(3), cuMemHostAlloc. */
+    void *owner;      /* CUcontext of a cuMemHostAlloc: its blocks share no extent with others', and
+                       * get none that another context registered, because it could take the
+                       * registration along.  NULL for libc's. */
 };
 
 /* Reserves the range.  False, with the reason in *why, where the kernel or RLIMIT_AS refuses; then
- * the heap stays closed for good.  One caller at a time; later calls return what the first did. */
+ * the heap stays closed for good, and later calls return what the first did.  A caller that comes
+ * while another is at it waits a moment, and gets false where that does not end: the other may be
+ * what its signal handler interrupted. */
 bool zc_hostheap_open(const char **why);
 
 /*

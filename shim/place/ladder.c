@@ -20,6 +20,7 @@ static const struct zc_place *const places[ZC_PLACE_COUNT] = {
     [ZC_PLACE_MAPPED] = &zc_place_mapped,
     [ZC_PLACE_MANAGED] = &zc_place_managed,
     [ZC_PLACE_VMM] = &zc_place_vmm,
+    [ZC_PLACE_PINNED] = &zc_place_pinned,
     [ZC_PLACE_SHARED] = &zc_place_shared,
 };
 
@@ -39,9 +40,11 @@ const struct zc_place *zc_place_of(enum zc_place_id id)
 /* Requests that this version places; the others are counted where the program put them. */
 #define API_BIT(api) (UINT64_C(1) << ZC_API_##api)
 #define LIBC_REQUESTS (~(API_BIT(malloc) - 1))
-#define APIS_BUILT                                                                                 \
+#define DEVICE_REQUESTS                                                                            \
     (API_BIT(cuMemAlloc) | API_BIT(cuMemAllocPitch) | API_BIT(cuMemAllocAsync) |                   \
-     API_BIT(cuMemAllocFromPoolAsync) | LIBC_REQUESTS)
+     API_BIT(cuMemAllocFromPoolAsync))
+#define HOST_REQUESTS (LIBC_REQUESTS | API_BIT(cuMemHostAlloc))
+#define APIS_BUILT (DEVICE_REQUESTS | HOST_REQUESTS | API_BIT(cuMemHostRegister))
 
 /* True if the rule's `api` has one of the request's names as a word of its own; a glob that happens
  * to cover it does not count. */
@@ -64,10 +67,31 @@ static bool built(const struct zc_rule *rule, enum zc_place_id place)
     if (place == ZC_PLACE_DEVICE || place == ZC_PLACE_PAGEABLE)
         return true;
     if (place == ZC_PLACE_PINNED)
-        return rule->apis & LIBC_REQUESTS;
-    if (place == ZC_PLACE_SHARED && (rule->apis & LIBC_REQUESTS))
-        return true;
-    return zc_place_of(place) && (rule->apis & APIS_BUILT & ~LIBC_REQUESTS);
+        return rule->apis & (HOST_REQUESTS | API_BIT(cuMemHostRegister));
+    if (place == ZC_PLACE_MANAGED)
+        return rule->apis & (DEVICE_REQUESTS | HOST_REQUESTS);
+    if (place == ZC_PLACE_SHARED)
+        return rule->apis & (DEVICE_REQUESTS | LIBC_REQUESTS);
+    return zc_place_of(place) && (rule->apis & DEVICE_REQUESTS);
+}
+
+static bool names_place(const struct zc_rule *rule, enum zc_place_id place)
+{
+    for (unsigned i = 0; i < rule->place.count; i++)
+        if (rule->place.item[i] == place)
+            return true;
+    return false;
+}
+
+/* malloc may be called from inside the driver, so it makes no CUDA call. */
+static void check_libc(const struct zc_policy *policy, const struct zc_rule *rule)
+{
+    if ((rule->apis & LIBC_REQUESTS) && names_place(rule, ZC_PLACE_MANAGED))
+        zc_message(ZC_WARN, "policy",
+                   "%s:%u: rule %s: place 'managed' is not possible for requests of libc, which "
+                   "make no CUDA call: they take the next place of the list, or stay as they are "
+                   "where every GPU reaches all host memory",
+                   policy->file, rule->line, rule->name);
 }
 
 static void check_sizes(const struct zc_policy *policy, const struct zc_rule *rule)
@@ -76,9 +100,10 @@ static void check_sizes(const struct zc_policy *policy, const struct zc_rule *ru
     for (size_t i = 0; i < rule->size.count; i++)
         if (rule->size.item[i].high > high)
             high = rule->size.item[i].high;
-    if (rule->apis && !(rule->apis & ~LIBC_REQUESTS) && high < ZC_HOST_MIN)
+    if (rule->apis && !(rule->apis & ~HOST_REQUESTS) && high < ZC_HOST_MIN &&
+        !names_place(rule, ZC_PLACE_MANAGED))
         zc_message(ZC_WARN, "policy",
-                   "%s:%u: rule %s: requests of libc below %B are never converted", policy->file,
+                   "%s:%u: rule %s: host requests below %B are never converted", policy->file,
                    rule->line, rule->name, (uint64_t)ZC_HOST_MIN);
 }
 
@@ -107,6 +132,7 @@ static void check_rule(const struct zc_policy *policy, const struct zc_rule *rul
                 "%s:%u: rule %s: key '%s' is not built into this version and changes nothing",
                 policy->file, rule->line, rule->name, keys[k].name);
     check_sizes(policy, rule);
+    check_libc(policy, rule);
     if ((rule->given & ZC_KEY_BIT(ZC_KEY_BUDGET)) && (rule->apis & LIBC_REQUESTS))
         zc_message(ZC_WARN, "policy", "%s:%u: rule %s: 'budget' does not count requests of libc",
                    policy->file, rule->line, rule->name);
@@ -131,6 +157,7 @@ void zc_place_start(const struct zc_policy *policy)
 void zc_place_reset(void)
 {
     zc_limits_reset();
+    zc_place_managed_reset();
     zc_park_reset();
     zc_pinned_reset();
     zc_ring_reset();
@@ -144,8 +171,13 @@ static bool try_place(const struct zc_place *place, const struct zc_want *want,
                       struct zc_backing *out, const char **why)
 {
     size_t span = want->size;
-    *out = (struct zc_backing){
-        .size = want->size, .place = place->id, .device = want->device, .context = want->context};
+    *out = (struct zc_backing){.size = want->size,
+                               .place = place->id,
+                               .device = want->device,
+                               .context = want->context,
+                               .flags = want->flags};
+    if (place->counts)
+        return place->make(want, out, why) == CUDA_SUCCESS;
     if (!zc_limits_take(place->id, want->device, span, why) &&
         !(zc_park_reap(place->id) && zc_limits_take(place->id, want->device, span, why)))
         return false;
@@ -153,6 +185,30 @@ static bool try_place(const struct zc_place *place, const struct zc_want *want,
         return true;
     zc_limits_give(place->id, span);
     return false;
+}
+
+/* Gives back what try_place() took. */
+static CUresult untry(struct zc_backing *backing, bool gone)
+{
+    const struct zc_place *place = zc_place_of(backing->place);
+    CUresult result = place->unmake(backing, gone);
+    if (!place->counts)
+        zc_limits_give(backing->place, backing->size);
+    return result;
+}
+
+/* Why a request can't be given a place at all, whatever the limits are; NULL if it can. */
+static const char *unfit(const struct zc_want *want, enum zc_place_id place)
+{
+    if (!(zc_api_places(want->api) & ZC_FIT_BIT(place)))
+        return "not possible for this request";
+    /* Write-combining is a property of pages that only the driver can give. */
+    if (zc_want_host(want) && (want->flags & CU_MEMHOSTALLOC_WRITECOMBINED))
+        return "only the driver makes write-combined memory";
+    if (place == ZC_PLACE_DEVICE)
+        return NULL;
+    bool pair_of_host = place == ZC_PLACE_SHARED && zc_want_host(want);
+    return zc_place_of(place) && !pair_of_host ? NULL : "not built into this version";
 }
 
 struct zc_backing *zc_place_climb(const struct zc_want *want, unsigned first, unsigned *rung_out,
@@ -163,29 +219,28 @@ struct zc_backing *zc_place_climb(const struct zc_want *want, unsigned first, un
     struct zc_text text = zc_text_on(why, why_cap);
     const char *reason = "";
     for (unsigned i = first; i < list->count; i++) {
-        const struct zc_place *place = zc_place_of(list->item[i]);
+        enum zc_place_id place = list->item[i];
         bool within = i > 0 || zc_budget_take(want->rule, want->device, want->size);
         *rung_out = i;
-        if (within && list->item[i] == ZC_PLACE_DEVICE &&
-            zc_limits_device_room(want->device, want->size))
-            break;
-        reason = !within                              ? "over its budget"
-                 : list->item[i] == ZC_PLACE_DEVICE ? "over max_device"
-                                                    : "not built into this version";
-        if (within && place && try_place(place, want, &made, &reason)) {
+        reason = within ? unfit(want, place) : "over its budget";
+        if (!reason && place == ZC_PLACE_DEVICE) {
+            if (zc_limits_device_room(want->device, want->size))
+                break;
+            reason = "over max_device";
+        }
+        if (!reason && try_place(zc_place_of(place), want, &made, &reason)) {
             kept = zc_arena_get(sizeof(*kept));
             if (kept) {
                 *kept = made;
                 zc_text_cstr(&text);
                 return kept;
             }
-            place->unmake(&made, false);
-            zc_limits_give(place->id, want->size);
+            untry(&made, false);
             reason = "libzc has no memory for its record";
         }
         if (within && i == 0)
             zc_budget_give(want->rule, want->size);
-        zc_text_fmt(&text, "%s%s: %s", text.len ? "; " : "", zc_place_name(list->item[i]), reason);
+        zc_text_fmt(&text, "%s%s: %s", text.len ? "; " : "", zc_place_name(place), reason);
         *rung_out = i + 1;
     }
     zc_text_cstr(&text);
@@ -202,9 +257,7 @@ bool zc_place_relieve(void)
 
 CUresult zc_place_release(struct zc_backing *backing, bool gone)
 {
-    const struct zc_place *place = zc_place_of(backing->place);
-    CUresult result = place->unmake(backing, gone);
-    zc_limits_give(backing->place, backing->size);
+    CUresult result = untry(backing, gone);
     zc_arena_put(backing, sizeof(*backing));
     return result;
 }

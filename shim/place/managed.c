@@ -1,41 +1,71 @@
 /* The place `managed`: one address whose pages the driver moves to where they are used. */
+#include "place/ability.h"
 #include "place/hint.h"
+#include "place/workers.h"
 
-/* Without concurrent access the driver wants the CPU to keep away while kernels run, and moves
- * whole blocks at each launch: no place for a block that the program believes to be on the device.
- */
-static bool possible(int device)
+static uint64_t for_host; /* Bytes of requests for host memory; atomic. */
+
+uint64_t zc_place_managed_for_host(void)
 {
-    int managed = 0, concurrent = 0;
-    return zc_real.cuDeviceGetAttribute &&
-           zc_real.cuDeviceGetAttribute(&managed, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY, device) ==
-               CUDA_SUCCESS &&
-           zc_real.cuDeviceGetAttribute(&concurrent,
-                                        CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, device) ==
-               CUDA_SUCCESS &&
-           managed && concurrent;
+    return __atomic_load_n(&for_host, __ATOMIC_RELAXED);
 }
 
+void zc_place_managed_reset(void)
+{
+    for_host = 0;
+}
+
+/* What the program asked for as pinned host memory is zero as that is, where the driver's managed
+ * memory need not be if it was used before (measured).  It stays on the host, and the device
+ * reads it over the link (CUDA Driver API, cuMemAdvise). */
+static CUresult make_for_host(CUdeviceptr base, size_t size, int device)
+{
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    if (zc_real.cuMemAdvise)
+        result = zc_real.cuMemAdvise(base, size, CU_MEM_ADVISE_SET_PREFERRED_LOCATION,
+                                     CU_DEVICE_CPU);
+    if (result == CUDA_SUCCESS)
+        result = zc_real.cuMemAdvise(base, size, CU_MEM_ADVISE_SET_ACCESSED_BY, device);
+    if (result == CUDA_SUCCESS)
+        zc_workers_zero((void *)base, size);
+    return result;
+}
+
+/* Without concurrent access the driver wants the CPU to keep away while kernels run, and moves
+ * whole blocks at each launch: no place for a block that the program believes to be elsewhere. */
 static CUresult make(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
-    if (!possible(want->device)) {
+    if (!zc_device_concurrent(want->device)) {
         *why = "the device has no concurrent managed access";
         return CUDA_ERROR_NOT_SUPPORTED;
     }
+    *why = "cuMemAllocManaged refuses";
     CUresult result = zc_real.cuMemAllocManaged(&out->base, want->size, CU_MEM_ATTACH_GLOBAL);
+    if (result != CUDA_SUCCESS)
+        return result;
+    out->span = want->size;
+    if (!zc_want_host(want)) {
+        out->hinted = zc_hint_make(want, out->base);
+        return CUDA_SUCCESS;
+    }
+    *why = "cuMemAdvise refuses";
+    result = make_for_host(out->base, want->size, want->device);
     if (result != CUDA_SUCCESS) {
-        *why = "cuMemAllocManaged refuses";
+        zc_real.cuMemFree_v2(out->base);
         return result;
     }
-    out->span = want->size;
-    out->hinted = zc_hint_make(want, out->base);
+    out->for_host = true;
+    __atomic_fetch_add(&for_host, want->size, __ATOMIC_RELAXED);
     return CUDA_SUCCESS;
 }
 
 static CUresult unmake(struct zc_backing *backing, bool gone)
 {
+    if (backing->for_host)
+        __atomic_fetch_sub(&for_host, backing->size, __ATOMIC_RELAXED);
     zc_hint_unmake(backing->hinted);
     return gone ? CUDA_SUCCESS : zc_real.cuMemFree_v2(backing->base);
 }
 
-const struct zc_place zc_place_managed = {ZC_PLACE_MANAGED, ZC_KIND_MANAGED, true, make, unmake};
+const struct zc_place zc_place_managed = {
+    .id = ZC_PLACE_MANAGED, .real = ZC_KIND_MANAGED, .waits = true, .make = make, .unmake = unmake};

@@ -1,4 +1,5 @@
 /* The place `mapped`: pinned host memory at one address for the CPU and every GPU. */
+#include "place/ability.h"
 #include "place/node.h"
 #include "place/pages.h"
 #include "place/place.h"
@@ -6,20 +7,6 @@
 /* From here on libzc makes the pages: the driver needs about ten times as long.  Below, the driver
  * packs many small blocks into one mapping, which pages of 2 MiB could not. */
 #define OWN_PAGES_FROM ((size_t)1 << 20)
-
-/* cuMemHostGetDevicePointer would give another address where this is not supported, and a program
- * holds one address for a block. */
-static bool one_address(int device)
-{
-    int unified = 0, registered = 0;
-    return zc_real.cuDeviceGetAttribute &&
-           zc_real.cuDeviceGetAttribute(&unified, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, device) ==
-               CUDA_SUCCESS &&
-           zc_real.cuDeviceGetAttribute(&registered,
-                                        CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
-                                        device) == CUDA_SUCCESS &&
-           unified && registered;
-}
 
 static bool names_node(const struct zc_rule *rule)
 {
@@ -71,7 +58,7 @@ static CUresult make_by_driver(const struct zc_want *want, struct zc_backing *ou
 
 static CUresult make(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
-    if (!one_address(want->device)) {
+    if (!zc_device_one_address(want->device)) {
         *why = "the device can't use host addresses";
         return CUDA_ERROR_NOT_SUPPORTED;
     }
@@ -93,4 +80,5 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
     return result;
 }
 
-const struct zc_place zc_place_mapped = {ZC_PLACE_MAPPED, ZC_KIND_PINNED, true, make, unmake};
+const struct zc_place zc_place_mapped = {
+    .id = ZC_PLACE_MAPPED, .real = ZC_KIND_PINNED, .waits = true, .make = make, .unmake = unmake};

@@ -86,7 +86,8 @@ struct zc_backing *zc_park_take(enum zc_place_id place, const struct zc_want *wa
     for (struct parked *p = take_all(); p; p = next) {
         const struct zc_backing *b = p->ghost->backing;
         next = p->next;
-        bool fits = !taken && b->place == place && b->size == want->size &&
+        bool stream_ordered = p->ghost->flags & ZC_BLOCK_STREAM;
+        bool fits = !taken && stream_ordered && b->place == place && b->size == want->size &&
                     b->device == want->device && b->context == want->context;
         if (fits && ((p->event && p->stream == stream && p->flavour == flavour) || passed(p))) {
             taken = finish(p);

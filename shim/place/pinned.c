@@ -20,6 +20,9 @@
  * some too. */
 #define MAPS_PERCENT 75
 
+/* What room_for_one() stands for: no code that registering returns. */
+#define FULL CUDA_ERROR_MAP_FAILED
+
 static uint64_t registrations; /* Atomic. */
 static uint64_t most;          /* Resolved MAPS_PERCENT of vm.max_map_count; 0 before the first. */
 
@@ -33,16 +36,16 @@ static bool room_for_one(void)
     if (__atomic_add_fetch(&registrations, 1, __ATOMIC_RELAXED) <= limit)
         return true;
     __atomic_fetch_sub(&registrations, 1, __ATOMIC_RELAXED);
-    if (zc_message_first("registrations"))
-        zc_message(ZC_WARN, "fallback",
-                   "host blocks stay pageable: %U registrations are %u %% of vm.max_map_count",
-                   limit, (unsigned)MAPS_PERCENT);
     return false;
 }
 
 static void refused(const struct zc_extent *e, CUresult result)
 {
-    if (result != CUDA_ERROR_DEINITIALIZED && zc_message_first("register"))
+    if (result == FULL && zc_message_first("registrations"))
+        zc_message(ZC_WARN, "fallback",
+                   "host blocks stay pageable: %U registrations are %u %% of vm.max_map_count",
+                   most, (unsigned)MAPS_PERCENT);
+    else if (result != FULL && result != CUDA_ERROR_DEINITIALIZED && zc_message_first("register"))
         zc_message(ZC_WARN, "fallback",
                    "host blocks stay pageable: cuMemHostRegister of %B returned %u",
                    (uint64_t)zc_extent_span(e), (unsigned)result);
@@ -75,22 +78,29 @@ static void bring_near(const struct zc_extent *e)
                    node, (int)device);
 }
 
-CUresult zc_pinned_register(struct zc_extent *e, unsigned flags)
+/* Says nothing.  FULL where there is no room. */
+static CUresult enrol(struct zc_extent *e, unsigned flags)
 {
     CUcontext context = NULL;
     CUresult result = zc_real.cuCtxGetCurrent(&context);
     if (result != CUDA_SUCCESS || !context)
         return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_CONTEXT;
     if (!room_for_one())
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return FULL;
     bring_near(e);
     result = zc_real.cuMemHostRegister_v2((void *)zc_extent_base(e), zc_extent_span(e), flags);
-    if (result != CUDA_SUCCESS) {
+    if (result != CUDA_SUCCESS)
         __atomic_fetch_sub(&registrations, 1, __ATOMIC_RELAXED);
-        refused(e, result);
-    }
     e->context = context;
     return result;
+}
+
+CUresult zc_pinned_register(struct zc_extent *e, unsigned flags)
+{
+    CUresult result = enrol(e, flags);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_CONTEXT)
+        refused(e, result);
+    return result == FULL ? CUDA_ERROR_OUT_OF_MEMORY : result;
 }
 
 /* The caller has moved `pin` to MAKING. */
@@ -128,6 +138,25 @@ bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
     return settled(e) == ZC_PIN_DONE;
 }
 
+CUresult zc_pinned_now(struct zc_extent *e, const char **why)
+{
+    uint32_t pin = settled(e);
+    /* What registering refused before may be possible now. */
+    while (pin != ZC_PIN_DONE &&
+           !__atomic_compare_exchange_n(&e->pin, &pin, ZC_PIN_MAKING, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE))
+        pin = settled(e);
+    if (pin == ZC_PIN_DONE)
+        return CUDA_SUCCESS;
+    CUresult result = enrol(e, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    mark(e, result == CUDA_SUCCESS ? ZC_PIN_DONE : (enum zc_extent_pin)pin);
+    if (result == CUDA_SUCCESS)
+        return result;
+    *why = result == FULL ? "registrations are 75 % of vm.max_map_count"
+                          : "cuMemHostRegister refuses";
+    return result;
+}
+
 bool zc_pinned_hides(uint64_t address)
 {
     const struct zc_extent *e = zc_hostheap_owns(address) ? zc_hostheap_extent(address) : NULL;
@@ -161,6 +190,8 @@ void zc_pinned_yield(uint64_t address, size_t bytes)
 {
     uint64_t at = address, end = address + bytes;
     for (struct zc_extent *e; (e = next_in(&at, end));) {
+        if (e->owner)
+            continue; /* Pinned memory to the program: the driver refuses the second time. */
         __atomic_fetch_add(&e->program, 1, __ATOMIC_ACQ_REL);
         if (settled(e) == ZC_PIN_DONE && zc_hostheap_mine(e) && !zc_pinned_unregister(e))
             continue;
@@ -172,7 +203,7 @@ void zc_pinned_return(uint64_t address, size_t bytes)
 {
     uint64_t at = address, end = address + bytes;
     for (struct zc_extent *e; (e = next_in(&at, end));) {
-        if (__atomic_sub_fetch(&e->program, 1, __ATOMIC_ACQ_REL) != 0 ||
+        if (e->owner || __atomic_sub_fetch(&e->program, 1, __ATOMIC_ACQ_REL) != 0 ||
             pin_of(e) != ZC_PIN_PROGRAM)
             continue;
         mark(e, ZC_PIN_NONE);

@@ -19,6 +19,11 @@
  * stream is being captured: the driver refuses it then, and the memory stays pageable. */
 bool zc_pinned_use(struct zc_extent *extent, uint64_t bytes);
 
+/* Registers an extent for a request of the program's own for pinned memory, in the current context;
+ * nothing to do where that was done.  On failure returns the driver's code and says in *why what
+ * was not possible; the extent stays as it was.  Not while a stream is being captured. */
+CUresult zc_pinned_now(struct zc_extent *extent, const char **why);
+
 /* Registers an extent whose `pin` the caller has moved to MAKING, in the current context; its `pin`
  * is the caller's to set.  Returns the driver's code, CUDA_ERROR_OUT_OF_MEMORY where there are too
  * many registrations. */
@@ -27,7 +32,8 @@ CUresult zc_pinned_register(struct zc_extent *extent, unsigned flags);
 /* Takes a registration back; waits for the device.  False when the driver keeps it. */
 bool zc_pinned_unregister(struct zc_extent *extent);
 
-/* True for a live block of the host heap that the driver must answer for as for pageable memory. */
+/* True for an address of the host heap that the driver must answer for as for pageable memory; also
+ * inside of extents for cuMemHostAlloc, outside of the ledger's blocks. */
 bool zc_pinned_hides(uint64_t address);
 
 /* An address to ask the driver about: the one given, or that of a byte of libzc's that is pageable,

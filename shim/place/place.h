@@ -14,6 +14,8 @@
 struct zc_backing {
     enum zc_place_id place;
     CUdeviceptr base;  /* Address for CPU and GPU, at least 512-byte aligned as cuMemAlloc's is. */
+    bool for_host;     /* The request was for host memory. */
+    unsigned flags;    /* Of such a request: CU_MEMHOSTALLOC_*, as the program gave them. */
     size_t size;       /* Bytes of the request, as counted against the limits. */
     size_t span;       /* Bytes really taken. */
     int device;        /* Ordinal of the device of the request. */
@@ -30,14 +32,22 @@ struct zc_want {
     int device;                  /* Ordinal of the current device. */
     CUcontext context;           /* Current context. */
     const struct zc_rule *rule;  /* The rule that decided. */
-    enum zc_api api;             /* The request. */
+    enum zc_api api;             /* The request; cuMemHostAlloc asks for host memory. */
     bool stream_ordered;         /* Allocated, and freed, in the order of a stream. */
+    unsigned flags;              /* Of cuMemHostAlloc: CU_MEMHOSTALLOC_*; else 0. */
 };
+
+/* True for a request for pinned host memory. */
+static inline bool zc_want_host(const struct zc_want *want)
+{
+    return want->api == ZC_API_cuMemHostAlloc;
+}
 
 struct zc_place {
     enum zc_place_id id;
     enum zc_kind real; /* What its pages are to CUPTI. */
     bool waits;        /* Unmaking waits for the whole device (cuMemHostUnregister, cuMemFree). */
+    bool counts;       /* The place counts its memory against the limits itself, with its pool. */
     /* Fills *out (span included).  On failure returns the driver's code and says in *why what was
      * not possible; nothing is left behind. */
     CUresult (*make)(const struct zc_want *want, struct zc_backing *out, const char **why);
@@ -80,6 +90,11 @@ bool zc_place_relieve(void);
 /* Unmakes a backing and returns its memory to the arena and the limits. */
 CUresult zc_place_release(struct zc_backing *backing, bool gone);
 
-extern const struct zc_place zc_place_mapped, zc_place_managed, zc_place_vmm, zc_place_shared;
+/* Bytes that requests for host memory hold in `managed`. */
+uint64_t zc_place_managed_for_host(void);
+void zc_place_managed_reset(void); /* For the child of fork(2). */
+
+extern const struct zc_place zc_place_mapped, zc_place_managed, zc_place_vmm, zc_place_pinned,
+    zc_place_shared;
 
 #endif

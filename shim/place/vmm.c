@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "place/ability.h"
 #include "place/grow.h"
 
 #define DEVICES_MAX 64
@@ -19,13 +20,6 @@ static struct facts facts[DEVICES_MAX];
 
 static unsigned wide_blocks; /* Atomic. */
 
-static bool attribute(int device, CUdevice_attribute which)
-{
-    int value = 0;
-    return zc_real.cuDeviceGetAttribute &&
-           zc_real.cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS && value;
-}
-
 /* Exportable and usable by other bus devices where the device can, so that a program which asks for
  * a file descriptor of its block is not refused for where it lies. */
 static CUmemAllocationProp properties(int device)
@@ -33,9 +27,9 @@ static CUmemAllocationProp properties(int device)
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                 .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
     prop.location.id = device;
-    if (attribute(device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))
+    if (zc_device_has(device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))
         prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-    if (attribute(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
+    if (zc_device_has(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
         prop.allocFlags.gpuDirectRDMACapable = 1;
     return prop;
 }
@@ -49,7 +43,7 @@ static const struct facts *facts_of(int device)
     if (__atomic_load_n(&f->known, __ATOMIC_ACQUIRE))
         return f;
     if (device >= DEVICES_MAX ||
-        !attribute(device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED))
+        !zc_device_has(device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED))
         return NULL;
     prop = properties(device);
     if (zc_real.cuMemGetAllocationGranularity(&granularity, &prop,
@@ -298,4 +292,5 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
     return zc_vmm_give_back(v);
 }
 
-const struct zc_place zc_place_vmm = {ZC_PLACE_VMM, ZC_KIND_DEVICE, false, make, unmake};
+const struct zc_place zc_place_vmm = {
+    .id = ZC_PLACE_VMM, .real = ZC_KIND_DEVICE, .make = make, .unmake = unmake};

@@ -199,7 +199,8 @@ static struct zc_extent *find_host(const struct zc_shared_want *want, struct zc_
 
 static struct zc_extent *own_extent(const struct zc_shared_want *want, const char **why)
 {
-    const struct zc_host_want wanted = {want->size, ZC_HOST_UNIT, want->node, false};
+    const struct zc_host_want wanted = {
+        .size = want->size, .alignment = ZC_HOST_UNIT, .node = want->node};
     struct zc_slot *slot;
     void *memory = zc_hostheap_get(&wanted, &slot, why);
     return memory ? zc_hostheap_extent((uintptr_t)memory) : NULL;

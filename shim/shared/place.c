@@ -107,4 +107,5 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
     return result;
 }
 
-const struct zc_place zc_place_shared = {ZC_PLACE_SHARED, ZC_KIND_PINNED, true, make, unmake};
+const struct zc_place zc_place_shared = {
+    .id = ZC_PLACE_SHARED, .real = ZC_KIND_PINNED, .waits = true, .make = make, .unmake = unmake};

@@ -23,6 +23,7 @@ printf '[rule host]\n%s\n' "$bytes_of_malloc" >"$work/pinned.conf"
 cp policy/presets/pinned-host-buffers.conf "$work/preset.conf"
 printf '[defaults]\npageable_copy = parallel\n' >"$work/parallel.conf"
 printf '[rule host]\napi = malloc\nsize = 1G..\nplace = pinned\n' >"$work/far.conf"
+printf '[rule host]\napi = cudaHostAlloc\nplace = pinned\n' >"$work/asked.conf"
 
 # Runs a measurement once; every line "NAME VALUE" goes to a file of its own, and the time from exec
 # to exit in ms to `process`: run LABEL POLICY ARGS...
@@ -122,6 +123,27 @@ gpu() {
                 "$(median "pageable$mib.zc.pageable_$way")" \
                 "$(median "pageable$mib.bare.pageable_$way")" GB/s "ratio>=" 3
         done
+    done
+    requests
+}
+
+# The same program, with its cuMemHostAlloc made by libzc.
+requests() {
+    local mib way
+    for mib in 16 1024; do
+        in_turn "request$mib" asked request "$mib"
+        row "cuMemHostAlloc of $mib MiB, libzc cold / bare" "$(median "request$mib.zc.first")" \
+            "$(median "request$mib.bare.first")" ms "ratio<=" 0.2
+        row "cuMemHostAlloc of $mib MiB, libzc from the pool, cleared / bare" \
+            "$(median "request$mib.zc.again")" "$(median "request$mib.bare.again")" ms \
+            "ratio<=" 0.2
+        row "cuMemFreeHost of $mib MiB, libzc / bare" "$(median "request$mib.zc.free_first")" \
+            "$(median "request$mib.bare.free_first")" ms "ratio<=" 0.2
+    done
+    for way in htod dtoh; do
+        row "1024 MiB $way of cuMemHostAlloc's memory, libzc / bare" \
+            "$(median "request1024.zc.asked_$way")" "$(median "request1024.bare.asked_$way")" \
+            GB/s "ratio>=" 0.97
     done
 }
 

@@ -36,6 +36,8 @@ static CUevent event;
 static CUmemoryPool pool;
 static CUdeviceptr a, b, m, p, q, v, y, z;
 static void *h, *other, *nothing;
+static void *hosts[6], *other_host; /* Pinned host memory. */
+static CUcontext passing;           /* A context that is destroyed again. */
 static char *pages, *spare; /* Pageable memory, HOST_BYTES each, page-aligned. */
 static size_t pitch, bytes;
 static unsigned flags;
@@ -92,6 +94,47 @@ static CUresult record_and_wait(CUstream where)
     CUresult result = cuEventRecord(event, where);
 
     return result == CUDA_SUCCESS ? cuEventSynchronize(event) : result;
+}
+
+/* What cuMemHostGetFlags says, -1 where it refuses. */
+static long long flags_of(void *memory)
+{
+    unsigned value = 0;
+
+    return cuMemHostGetFlags(&value, memory) == CUDA_SUCCESS ? (long long)value : -1;
+}
+
+static long long is_zero(const void *memory, size_t size)
+{
+    const char *at = memory;
+
+    return size == 0 || (at[0] == 0 && memcmp(at, at + 1, size - 1) == 0);
+}
+
+/* Whether pinned memory is zero also where the program freed as much of it just before. */
+static long long zero_again(size_t size)
+{
+    void *memory = NULL;
+    long long zero;
+
+    if (cuMemHostAlloc(&memory, size, 0) != CUDA_SUCCESS)
+        return -1;
+    memset(memory, 1, size);
+    cuMemFreeHost(memory);
+    if (cuMemHostAlloc(&memory, size, 0) != CUDA_SUCCESS)
+        return -1;
+    zero = is_zero(memory, size);
+    cuMemFreeHost(memory);
+    return zero;
+}
+
+static CUresult create_context(CUcontext *out)
+{
+#if CUDA_VERSION >= 13000
+    return cuCtxCreate(out, NULL, 0, device);
+#else
+    return cuCtxCreate(out, 0, device);
+#endif
 }
 
 /* How an attribute's value is made the same in every run. */

@@ -189,7 +189,7 @@ place = pageable, pinned"
     run -0 --separate-stderr under_policy "api = malloc
 size = ..32K
 place = pinned" "$PROGRAMS/host_copies" roundtrip
-    [[ $stderr == *"requests of libc below 64 KiB are never converted"* ]]
+    [[ $stderr == *"host requests below 64 KiB are never converted"* ]]
 }
 
 @test "the log shows the block, its rule and what its transfers cost" {

@@ -26,6 +26,10 @@ allowed() {
     pool_reserved_bytes  # pools grow by 2 MiB here, by 32 MiB there: simulated devices may be small
     alloc_async MAPPING_SIZE  # the same
     dma_buf_of_part_of_alloc  # memory for other devices of the bus is not simulated
+    flags_of_host_by_alloc_host  # small host blocks share pages there, and flags with them
+    flags_of_host_mapped  # the same
+    host_of_1000_is_zero_again  # the same: what the block before it held
+    host_of_64_kib_is_zero_again  # the same
     copy_dtod_behind_blocking  # the manual says that it does not wait, and a program may rely on it
     copy_within_device_behind_blocking  # the same
     set_behind_blocking  # the same

@@ -264,6 +264,90 @@ static void slots_of_a_slab_share_one_registration(void **state)
         zc_hostmem_put(p[i]);
 }
 
+/* Memory as a cuMemHostAlloc in a context gets it. */
+static void *asked_in(CUcontext context, size_t bytes)
+{
+    const struct zc_host_want want = {.size = bytes, .alignment = 4096, .node = -1, .zero = true,
+                                      .owner = context};
+    struct zc_slot *slot;
+    const char *why;
+    void *p = zc_hostheap_get(&want, &slot, &why);
+    assert_non_null(p);
+    current = context;
+    assert_int_equal(zc_pinned_now(extent_of(p), &why), answer);
+    current = (CUcontext)0x1000;
+    return p;
+}
+
+static void what_the_driver_was_asked_for_shares_no_extent_with_libc(void **state)
+{
+    (void)state;
+    CUcontext other = (CUcontext)0x3000;
+    void *libc = host_get(100000), *a = asked_in(current, 100000), *b = asked_in(other, 100000);
+    assert_true(extent_of(libc) != extent_of(a) && extent_of(a) != extent_of(b));
+    assert_int_equal(registered, 2);
+    void *c = asked_in(other, 100000);
+    assert_ptr_equal(extent_of(b), extent_of(c));
+    assert_int_equal(registered, 2);
+    zc_pinned_yield((uintptr_t)a, 4096);
+    zc_pinned_return((uintptr_t)a, 4096);
+    assert_int_equal(unregistered, 0);
+    zc_hostheap_put(a);
+    zc_hostheap_put(b);
+    zc_hostheap_put(c);
+    zc_hostmem_put(libc);
+}
+
+static void memory_that_another_context_registered_is_left_in_the_pool(void **state)
+{
+    (void)state;
+    CUcontext other = (CUcontext)0x4000;
+    char *p = asked_in(other, 150 * MIB);
+    p[0] = p[150 * MIB - 1] = 1;
+    zc_hostheap_put(p);
+    char *q = asked_in(current, 150 * MIB);
+    assert_true(p != q);
+    char *r = asked_in(other, 150 * MIB);
+    assert_ptr_equal(p, r);
+    assert_true(r[0] == 0 && r[150 * MIB - 1] == 0);
+    assert_int_equal(registered, 2);
+    zc_hostheap_put(q);
+    zc_hostheap_put(r);
+}
+
+static void what_could_not_be_registered_once_is_tried_again(void **state)
+{
+    (void)state;
+    answer = CUDA_ERROR_OUT_OF_MEMORY;
+    void *p = asked_in(current, 160 * MIB);
+    zc_hostheap_put(p);
+    answer = CUDA_SUCCESS;
+    assert_ptr_equal(asked_in(current, 160 * MIB), p);
+    assert_int_equal(registered, 1);
+    zc_hostheap_put(p);
+}
+
+static void libc_does_not_know_what_the_driver_was_asked_for(void **state)
+{
+    (void)state;
+    void *p = asked_in(current, 170 * MIB);
+    const struct zc_hostmem_ask ask = {.api = ZC_API_realloc, .size = 180 * MIB, .alignment = 1};
+    assert_int_equal(zc_hostmem_size(p), 0);
+    assert_null(zc_hostmem_resize(p, &ask));
+    assert_null(zc_hostmem_block((uintptr_t)p + 5));
+    zc_hostheap_put(p);
+}
+
+static void a_size_that_overflows_is_refused(void **state)
+{
+    (void)state;
+    const struct zc_host_want want = {.size = SIZE_MAX, .alignment = 1, .node = -1};
+    struct zc_slot *slot;
+    const char *why;
+    assert_null(zc_hostheap_get(&want, &slot, &why));
+    assert_string_equal(why, "it is too large");
+}
+
 /* Of vm.max_map_count mappings (65,530 by default) three quarters may be registrations. */
 static void registrations_stop_before_the_kernel_runs_out_of_mappings(void **state)
 {
@@ -302,6 +386,11 @@ int main(void)
             near_memory_of_a_node_that_is_not_there_is_registered_all_the_same, fresh),
         cmocka_unit_test_setup(nothing_of_512_gib_is_placed, fresh),
         cmocka_unit_test_setup(slots_of_a_slab_share_one_registration, fresh),
+        cmocka_unit_test_setup(what_the_driver_was_asked_for_shares_no_extent_with_libc, fresh),
+        cmocka_unit_test_setup(memory_that_another_context_registered_is_left_in_the_pool, fresh),
+        cmocka_unit_test_setup(what_could_not_be_registered_once_is_tried_again, fresh),
+        cmocka_unit_test_setup(libc_does_not_know_what_the_driver_was_asked_for, fresh),
+        cmocka_unit_test_setup(a_size_that_overflows_is_refused, fresh),
         cmocka_unit_test_setup(registrations_stop_before_the_kernel_runs_out_of_mappings, fresh),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

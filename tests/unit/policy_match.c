@@ -22,7 +22,7 @@ static bool takes_api(const char *names, enum zc_api api)
 {
     char lines[256];
     struct zc_request request = some_request();
-    bool host = (zc_api_places(api) & ZC_FIT(PAGEABLE)) != 0;
+    bool host = (zc_api_places(api) & ZC_FIT(PINNED)) != 0;
 
     request.api = api;
     snprintf(lines, sizeof lines, "api = %s\nplace = %s", names, host ? "pinned" : "device");
@@ -115,6 +115,9 @@ static void without_api_the_place_decides_between_device_and_host(void **state)
         {"shared", ZC_API_malloc, false},
         {"pinned", ZC_API_malloc, true},
         {"pinned", ZC_API_cuMemHostAlloc, true},
+        {"pinned", ZC_API_cuMemHostRegister, false},
+        {"pageable", ZC_API_malloc, true},
+        {"pageable", ZC_API_cuMemHostAlloc, false},
         {"pinned", ZC_API_cuMemAlloc, false},
     };
 

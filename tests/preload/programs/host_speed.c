@@ -150,6 +150,24 @@ static void allocate(void)
     }
 }
 
+/* ms of cuMemHostAlloc for the first time and after a free of as much, ms of the free, and GB/s. */
+static void request(void)
+{
+    void *p = NULL;
+    start();
+    for (int round = 0; round < 2; round++) {
+        double t = now();
+        CHECK(cuMemHostAlloc, &p, bytes, 0);
+        printf("%s %.3f\n", round ? "again" : "first", now() - t);
+        memset(p, 1, bytes);
+        if (round)
+            copy_both_ways("asked", p);
+        t = now();
+        CHECK(cuMemFreeHost, p);
+        printf("%s %.3f\n", round ? "free_again" : "free_first", now() - t);
+    }
+}
+
 /* ms of a program that allocates, fills, copies once and frees. */
 static void once(void)
 {
@@ -277,7 +295,8 @@ static const struct {
     void (*run)(void);
 } all[] = {{"copy", copy},         {"pageable", pageable}, {"fill", fill},
            {"allocate", allocate}, {"once", once},         {"small", small},
-           {"sixteen", sixteen},   {"grow", grow}};
+           {"sixteen", sixteen},   {"grow", grow},
+           {"request", request}};
 
 int main(int argc, char **argv)
 {

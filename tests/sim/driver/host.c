@@ -56,9 +56,12 @@ SIM_API(cuMemFreeHost, (void *p), (p))
     CUdeviceptr va = (CUdeviceptr)(uintptr_t)p;
     CUresult r = sim_current_unsafe(&ctx);
     struct sim_block *b = sim_block_find(va);
-    if (r != CUDA_SUCCESS)
-        return r == CUDA_ERROR_INVALID_CONTEXT && !b ? CUDA_ERROR_INVALID_VALUE : r;
-    if (!p || !b || b->kind != SIM_HOST || b->va != va)
+    /* No context is needed to free host memory, and freeing nothing is no error. */
+    if (r != CUDA_SUCCESS && r != CUDA_ERROR_INVALID_CONTEXT)
+        return r;
+    if (!p && r == CUDA_SUCCESS)
+        return r;
+    if (!b || b->kind != SIM_HOST || b->va != va)
         return CUDA_ERROR_INVALID_VALUE;
     sim_device_wait(-1);
     b = sim_block_find(va);
@@ -82,9 +85,8 @@ SIM_API(cuMemHostRegister_v2, (void *p, size_t size, unsigned int flags), (p, si
         return CUDA_ERROR_INVALID_VALUE;
     struct sim_block *b = sim_block_overlap(va, size);
     if (b)
-        return b->kind == SIM_HOST || b->kind == SIM_REGISTERED
-                   ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
-                   : CUDA_ERROR_INVALID_VALUE;
+        return b->kind == SIM_REGISTERED ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
+                                         : CUDA_ERROR_INVALID_VALUE;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uintptr_t first = (uintptr_t)p & ~(page - 1);
     size_t bytes = ((uintptr_t)p + size + page - 1) / page * page - first;
@@ -107,10 +109,14 @@ SIM_API(cuMemHostUnregister, (void *p), (p))
     struct sim_context *ctx;
     CUdeviceptr va = (CUdeviceptr)(uintptr_t)p;
     CUresult r = sim_current_unsafe(&ctx);
+    struct sim_block *b = p ? sim_block_find(va) : NULL;
+    if (r == CUDA_ERROR_INVALID_CONTEXT && b && b->kind != SIM_REGISTERED)
+        return CUDA_ERROR_INVALID_VALUE;
     if (r != CUDA_SUCCESS)
         return r;
-    struct sim_block *b = p ? sim_block_find(va) : NULL;
-    if (!b || b->kind != SIM_REGISTERED || b->va != va)
+    if (b && b->kind != SIM_REGISTERED)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!b || b->va != va)
         return p && !sim_va_reserved(va) ? CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED
                                          : CUDA_ERROR_INVALID_VALUE;
     sim_device_wait(-1);
@@ -135,8 +141,8 @@ SIM_API(cuMemHostGetDevicePointer_v2, (CUdeviceptr * out, void *p, unsigned int 
     return CUDA_SUCCESS;
 }
 
-/* Of memory from the driver alone (CUDA driver API, cuMemHostGetFlags). With unified addressing it
- * is mapped in any case, and says so. */
+/* Of all host memory that the driver knows, managed memory too. With unified addressing it is
+ * mapped in any case, and says so. */
 SIM_API(cuMemHostGetFlags, (unsigned int *flags, void *p), (flags, p))
 {
     struct sim_context *ctx;
@@ -144,8 +150,13 @@ SIM_API(cuMemHostGetFlags, (unsigned int *flags, void *p), (flags, p))
     if (r != CUDA_SUCCESS)
         return r;
     struct sim_block *b = sim_block_find((CUdeviceptr)(uintptr_t)p);
-    if (!flags || !b || b->kind != SIM_HOST)
+    if (!flags || !b ||
+        (b->kind != SIM_HOST && b->kind != SIM_REGISTERED && b->kind != SIM_MANAGED))
         return CUDA_ERROR_INVALID_VALUE;
-    *flags = b->flags | CU_MEMHOSTALLOC_DEVICEMAP;
+    *flags = CU_MEMHOSTALLOC_DEVICEMAP;
+    if (b->kind == SIM_HOST)
+        *flags |= b->flags;
+    else if (b->kind == SIM_REGISTERED)
+        *flags |= b->flags & CU_MEMHOSTREGISTER_PORTABLE;
     return CUDA_SUCCESS;
 }

@@ -26,6 +26,7 @@ SIM_API(cuMemAllocManaged, (CUdeviceptr * dptr, size_t size, unsigned int flags)
         sim_device_give(ctx->device, bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    p[0] = p[size - 1] = (char)0xA5; /* Memory that was used before is not cleared. */
     struct sim_block *b =
         sim_block_add((CUdeviceptr)(uintptr_t)p, size, SIM_MANAGED, ctx->device, ctx);
     b->storage = p;

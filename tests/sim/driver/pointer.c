@@ -167,15 +167,18 @@ SIM_API(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdev
 {
     struct sim_context *ctx;
     CUresult r = sim_current(&ctx);
-    if (r != CUDA_SUCCESS)
-        return r;
     struct sim_block *b = sim_block_find(ptr);
+    /* No context is needed to ask about a block. */
+    if (r != CUDA_SUCCESS && r != CUDA_ERROR_INVALID_CONTEXT)
+        return r;
     if (!data || attribute_size(attribute) == 0)
         return CUDA_ERROR_INVALID_VALUE;
-    return b ? get(data, attribute, b, ptr, ctx->device) : CUDA_ERROR_INVALID_VALUE;
+    int device = r == CUDA_SUCCESS ? ctx->device : 0;
+    return b ? get(data, attribute, b, ptr, device) : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* An unknown pointer is no error here: its attributes are 0, its ordinal CU_DEVICE_INVALID (-2). */
+/* An unknown pointer is no error here: its attributes are 0, its ordinal CU_DEVICE_INVALID (-2),
+ * its host address itself (measured). */
 SIM_API(cuPointerGetAttributes,
         (unsigned int count, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr),
         (count, attributes, data, ptr))
@@ -196,6 +199,8 @@ SIM_API(cuPointerGetAttributes,
             get(data[i], attributes[i], b, ptr, ctx->device);
         else if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
             memcpy(data[i], &none, sizeof none);
+        else if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER)
+            memcpy(data[i], &ptr, sizeof ptr);
         else
             memset(data[i], 0, size);
     }
