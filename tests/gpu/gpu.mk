@@ -23,14 +23,18 @@ $(B)/tests/gpu/%_facts: tests/gpu/%_facts.c $(DRIVER_STUB)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(GPU_TEST_FLAGS) -o $@ $< $(DRIVER_STUB)
 
-# Without nvcc both are left out.  The shared one runs on the simulated GPU as well.
+# Without nvcc they are left out.  The shared ones run on the simulated GPU as well.
+CUDA_TESTS := $(patsubst tests/gpu/%.cu,$(B)/tests/gpu/%,$(wildcard tests/gpu/*.cu))
 ifneq ($(NVCC),)
-gpu-tests: $(B)/tests/gpu/view_facts-static $(B)/tests/gpu/view_facts-shared
+gpu-tests: $(CUDA_TESTS:%=%-static) $(CUDA_TESTS:%=%-shared)
 endif
-$(B)/tests/gpu/view_facts-%: tests/gpu/view_facts.cu tests/gpu/view_facts.cuh
-	$(call say,NVCC,$@)
-	@mkdir -p $(@D)
-	$(Q)$(NVCC) $(NVCCFLAGS) -Xcompiler -Wall -cudart $* -o $@ $<
+define CUDA_TEST
+$(1)-%: tests/gpu/$(notdir $(1)).cu tests/gpu/$(notdir $(1)).cuh
+	$$(call say,NVCC,$$@)
+	@mkdir -p $$(@D)
+	$$(Q)$$(NVCC) $$(NVCCFLAGS) -Xcompiler -Wall -cudart $$* -o $$@ $$<
+endef
+$(foreach t,$(CUDA_TESTS),$(eval $(call CUDA_TEST,$(t))))
 
 # CUPTI itself is loaded at run time, so that the referee can use the copy that a program has.
 $(B)/tests/gpu/libcupti_referee.so: tests/gpu/cupti_referee.c

@@ -1,0 +1,42 @@
+#!/usr/bin/env bats
+# A program that copies, sets, launches, forks and frees at random beside plain copies of what each
+# block must hold.  STEPS chooses a longer run.
+
+load common.bash
+load pairs.bash
+
+PROGRAM=$PWD/$ZC_BUILD/tests/gpu/pair_model-shared
+
+setup() {
+    pairs_setup
+    need_built "$SIM/kernels/pair_model.so"
+    sim_env pair_model
+}
+
+# model ACCESS [write]: the pairs' kernels have that access.
+model() {
+    rm -f "$ZC_LOG"*
+    run -0 --separate-stderr under_policy "[rule host]
+api = malloc, realloc
+size = 1M..
+place = shared
+[rule device]
+api = cudaMalloc
+size = 1M..
+place = shared
+access = $1" "$PROGRAM" "${STEPS:-60000}" 7 "${@:2}"
+    [[ $output == *'"verified":true'* ]]
+    pairs=$(grep '^{"type":"pair"' "$ZC_LOG")
+    for count in elided_copies parted_pages merged_pages faults; do
+        [[ $(sum "$count") -gt 0 ]]
+    done
+    [[ $(sum conflicts) -eq 0 ]]
+}
+
+@test "a random program reads no byte that two memories would not have, under kernels that read" {
+    model read
+}
+
+@test "a random program reads no byte that two memories would not have, under kernels that write" {
+    model readwrite write
+}
