@@ -127,8 +127,8 @@ $(B)/zc-policy: $(ZC_POLICY_OBJ) $(B)/libzc.a
 
 -include $(OBJ:.o=.d) $(ZC_POLICY_OBJ:.o=.d)
 
-.PHONY: deps check check-gpu check-headers demo bench bench-overhead bench-host \
-        bench-shared fuzz install uninstall clean help FORCE
+.PHONY: deps check check-gpu check-headers demo bench bench-overhead bench-host bench-shared \
+        bench-vmm bench-managed fuzz install uninstall clean help FORCE
 deps:           ## get the compilers, libraries and test tools that are missing
 	@CC='$(CC)' CUDA_HOME='$(CUDA_ASKED)' DEPS='$(DEPS)' scripts/deps.sh
 
@@ -155,6 +155,9 @@ bench-overhead: all sim benches   ## what libzc costs a call, a launch, a proces
 
 bench-host: all $(PRELOAD_PROGRAMS)   ## host memory against its goals; without a GPU what needs none
 	@ZC_BUILD='$(B)' tests/bench/host.sh
+
+bench-vmm bench-managed: all $(PRELOAD_PROGRAMS)   ## vmm, or managed, against their goals on a GPU
+	@ZC_BUILD='$(B)' tests/bench/places.py $(@:bench-%=%)
 
 bench: all kernels $(if $(SIM),sim)  ## the experiments of kernels/ on a GPU, side by side; SIM=1: simulated
 	@SIM='$(SIM)' ZC_BUILD='$(B)' OUT_DIR='$(B)/bench' tests/bench/run.sh classic

@@ -42,8 +42,8 @@ class Result:
 
 def run_all(command: Sequence[str], plans: Sequence[Plan], folder: str,
             repeat: int) -> list[Result]:
-    """Runs each plan `repeat` times, its files below folder/NAME.  Ends early, with the runs so far,
-    where a signal was passed on.  Raises OSError where the program can't be started."""
+    """Runs each plan `repeat` times, its files below folder/NAME.  Ends early, with the runs so
+    far, where a signal was passed on.  Raises OSError where the program can't be started."""
     results = []
     with Progress("", len(plans) * repeat) as bar:
         for plan in plans:
@@ -89,7 +89,7 @@ def _totals(folder: str, before: set[str]) -> Totals:
 
 
 def _say_failure(result: Result) -> None:
-    screen.message(f"run '{result.name}' ended with status {result.status}; the last of its stderr:")
+    screen.message(f"run '{result.name}' ended with status {result.status}; its last messages:")
     path = os.path.join(os.path.dirname(result.output), "stderr")
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
         for line in file.readlines()[-LAST_LINES:]:

@@ -222,6 +222,8 @@ class Log:
             self._say(0, "its first line, 'meta', is missing: program, host and rank are not known")
         if self._last_is_cut:
             self._say(0, "its last line is cut (the process was killed, or still writes); left out")
+        if "recorder" in self.meta:
+            return  # A recording is of no process, so it has no summary.
         if not self.ended and not os.path.exists(counters_path(self.path)):
             self._say(0, "it has no summary, and there is no counters file beside it: totals are "
                       "missing")

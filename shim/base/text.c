@@ -168,6 +168,7 @@ void zc_text_vfmt(struct zc_text *t, const char *fmt, va_list args)
         case 'U': zc_text_u64(t, va_arg(ap, uint64_t)); break;
         case 'D': zc_text_i64(t, va_arg(ap, int64_t)); break;
         case 'x': zc_text_hex(t, va_arg(ap, uint64_t), 0); break;
+        case 'X': zc_text_hex(t, va_arg(ap, uint32_t), 8); break;
         case 'p':
             zc_text_raw(t, "0x", 2);
             zc_text_hex(t, (uintptr_t)va_arg(ap, void *), 0);

@@ -35,8 +35,8 @@ void zc_text_json(struct zc_text *t, const char *s);
 void zc_text_pad(struct zc_text *t, size_t start, size_t width);
 
 /* printf's small brother: %s %u (unsigned) %d (int) %U (uint64_t) %D (int64_t) %x (uint64_t, hex)
- * %p (pointer) %B (uint64_t as bytes for people) %e (int, an errno value in words) %c %%.  No
- * flags, no widths. */
+ * %X (uint32_t, eight hex digits) %p (pointer) %B (uint64_t as bytes for people) %e (int, an errno
+ * value in words) %c %%.  No flags, no widths. */
 void zc_text_fmt(struct zc_text *t, const char *fmt, ...);
 void zc_text_vfmt(struct zc_text *t, const char *fmt, __builtin_va_list ap);
 

@@ -5,7 +5,9 @@
 #include "catch/life.h"
 #include "catch/pool.h"
 #include "catch/request.h"
+#include "place/budget.h"
 #include "place/park.h"
+#include "place/warm.h"
 
 /* The program's own call, to be made where no place takes the request. */
 struct forward {
@@ -19,33 +21,55 @@ struct forward {
     unsigned element;
 };
 
-static struct zc_backing *take_parked(const struct zc_ask *ask, const struct zc_want *want,
+/* Memory that libzc keeps for later must not be what the program's own call lacks. */
+static CUresult forwarded(const struct forward *f)
+{
+    CUresult result = f->call(f);
+    return result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve() ? f->call(f) : result;
+}
+
+/* Memory that was freed before, of the place that comes first. */
+static struct zc_backing *take_freed(const struct zc_ask *ask, const struct zc_want *want,
                                       CUstream stream, unsigned *rung)
 {
     const struct zc_place_list *list = &want->rule->place;
-    if (list->item[0] == ZC_PLACE_DEVICE || !(ask->flags & ZC_BLOCK_STREAM))
+    struct zc_backing *backing = NULL;
+    if (list->item[0] == ZC_PLACE_DEVICE || !zc_budget_take(want->rule, want->device, want->size))
         return NULL;
     *rung = 0;
-    return zc_park_take(list->item[0], want, stream, ask->entry->flavour);
+    if (ask->flags & ZC_BLOCK_STREAM)
+        backing = zc_park_take(list->item[0], want, stream, ask->entry->flavour);
+    if (!backing && list->item[0] == ZC_PLACE_VMM)
+        backing = zc_warm_take(want);
+    if (!backing)
+        zc_budget_give(want->rule, want->size);
+    return backing;
 }
 
 /*
  * Walks the rule's list; where it says `device`, or ends, the program's own call is made.  If the
  * driver has no memory for that, the walk goes on below it.
  */
-static CUresult climb(const struct zc_ask *ask, const struct zc_rule *rule, const struct forward *f)
+static CUresult climb(struct zc_ask *ask, const struct zc_rule *rule, const struct forward *f)
 {
-    const struct zc_want want = {ask->size, ask->device, ask->context, rule};
+    const struct zc_want want = {.size = ask->size, .device = ask->device,
+                                 .context = ask->context, .rule = rule, .api = ask->api,
+                                 .stream_ordered = ask->flags & ZC_BLOCK_STREAM};
     unsigned rung = 0;
     char why[256] = "";
-    struct zc_backing *backing = take_parked(ask, &want, f->stream, &rung);
+    struct zc_backing *backing = take_freed(ask, &want, f->stream, &rung);
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
     if (!backing)
         backing = zc_place_climb(&want, 0, &rung, why, sizeof(why));
+    if (rung == 0)
+        ask->flags |= ZC_BLOCK_BUDGET;
     if (!backing) {
-        result = f->call(f);
-        if (result == CUDA_SUCCESS)
-            zc_ask_track(ask, *f->dptr, NULL, rule, why);
+        result = forwarded(f);
+        bool tracked =
+            result == CUDA_SUCCESS && zc_ask_track(ask, *f->dptr, NULL, rule, why);
+        if (!tracked && rung == 0)
+            zc_budget_give(rule, ask->size);
+        ask->flags &= ~ZC_BLOCK_BUDGET;
         if (result != CUDA_ERROR_OUT_OF_MEMORY || rung >= rule->place.count)
             return result;
         backing = zc_place_climb(&want, rung + 1, &rung, why, sizeof(why));
@@ -54,8 +78,10 @@ static CUresult climb(const struct zc_ask *ask, const struct zc_rule *rule, cons
         strncpy(why, "device: out of memory", sizeof(why) - 1);
     }
     if (!zc_ask_track(ask, backing->base, backing, rule, why)) {
+        if (ask->flags & ZC_BLOCK_BUDGET)
+            zc_budget_give(rule, ask->size);
         zc_place_release(backing, false); /* What the ledger does not know could not be freed. */
-        return f->call(f);
+        return forwarded(f);
     }
     *f->dptr = backing->base;
     return CUDA_SUCCESS;
@@ -77,7 +103,7 @@ static CUresult request(struct zc_ask *ask, const struct forward *f, bool conver
         why = "the memory must stay exportable";
     else if (rule)
         return climb(ask, rule, f);
-    CUresult result = f->call(f);
+    CUresult result = forwarded(f);
     if (result == CUDA_SUCCESS && ask->size && f->dptr && *f->dptr)
         zc_ask_track(ask, *f->dptr, NULL, rule, why);
     return result;
@@ -180,6 +206,8 @@ ZC_BODY(cuMemAllocManaged, (CUdeviceptr * dptr, size_t bytes, unsigned int flags
     struct zc_ask ask = {.entry = entry, .api = ZC_API_cuMemAllocManaged, .size = bytes,
                          .asked = ZC_KIND_MANAGED, .home = ZC_PLACE_MANAGED};
     CUresult result = real(dptr, bytes, flags);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve())
+        result = real(dptr, bytes, flags);
     if (result == CUDA_SUCCESS && zc_ask_begin(&ask))
         zc_ask_track(&ask, *dptr, NULL, NULL, NULL);
     return result;

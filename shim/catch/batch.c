@@ -3,9 +3,11 @@
 #include "catch/call.h"
 #include "catch/capture.h"
 #include "catch/describe.h"
+#include "catch/launch.h"
 #include "catch/life.h"
 #include "catch/request.h"
 #include "place/staged.h"
+#include "shared/transfer.h"
 
 #if CUDA_VERSION >= 12080
 
@@ -58,6 +60,32 @@ static void operand(const CUmemcpy3DOperand *o, const CUextent3D *extent, struct
                            .span = extent->width};
 }
 
+/* Whether the driver may be left alone with the operands of lines; or of boxes. */
+static CUresult keep_out(const struct zc_entry *entry, const CUdeviceptr *dsts,
+                         const CUdeviceptr *srcs, size_t count)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (size_t i = 0; dsts && srcs && i < count && result == CUDA_SUCCESS; i++) {
+        result = zc_shared_keep_out(entry->fn, dsts[i]);
+        if (result == CUDA_SUCCESS)
+            result = zc_shared_keep_out(entry->fn, srcs[i]);
+    }
+    return result;
+}
+
+static CUresult keep_boxes_out(const struct zc_entry *entry, const CUDA_MEMCPY3D_BATCH_OP *ops,
+                               size_t count)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (size_t i = 0; ops && i < count && result == CUDA_SUCCESS; i++) {
+        const CUmemcpy3DOperand *side[2] = {&ops[i].dst, &ops[i].src};
+        for (int s = 0; s < 2 && result == CUDA_SUCCESS; s++)
+            if (side[s]->type == CU_MEMCPY_OPERAND_TYPE_POINTER)
+                result = zc_shared_keep_out(entry->fn, side[s]->op.ptr.ptr);
+    }
+    return result;
+}
+
 static CUresult record_boxes(const struct zc_entry *entry, uint64_t start,
                          const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, CUstream stream)
 {
@@ -105,6 +133,11 @@ ZC_BODY(cuMemcpyBatchAsync,
          CUmemcpyAttributes *attrs, size_t *attr_indices, size_t attr_count, size_t *fail_index,
          CUstream stream))
 {
+    CUresult before = keep_out(entry, dsts, srcs, count);
+    if (before == CUDA_SUCCESS)
+        before = zc_launch_before(entry->fn, entry->flavour, stream, false);
+    if (before != CUDA_SUCCESS)
+        return before;
     uint64_t start = started();
     CUresult result = real(dsts, srcs, sizes, count, attrs, attr_indices, attr_count, fail_index,
                            stream);
@@ -116,6 +149,11 @@ ZC_BODY(cuMemcpyBatchAsync,
 ZC_BODY(cuMemcpy3DBatchAsync, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail_index,
                                unsigned long long flags, CUstream stream))
 {
+    CUresult before = keep_boxes_out(entry, ops, count);
+    if (before == CUDA_SUCCESS)
+        before = zc_launch_before(entry->fn, entry->flavour, stream, false);
+    if (before != CUDA_SUCCESS)
+        return before;
     uint64_t start = started();
     CUresult result = real(count, ops, fail_index, flags, stream);
     return result == CUDA_SUCCESS ? record_boxes(entry, start, ops, count, stream) : result;
@@ -129,6 +167,11 @@ ZC_BODY(cuMemcpyBatchAsync_v2,
         (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
          CUmemcpyAttributes *attrs, size_t *attr_indices, size_t attr_count, CUstream stream))
 {
+    CUresult before = keep_out(entry, dsts, srcs, count);
+    if (before == CUDA_SUCCESS)
+        before = zc_launch_before(entry->fn, entry->flavour, stream, false);
+    if (before != CUDA_SUCCESS)
+        return before;
     uint64_t start = started();
     CUresult result = real(dsts, srcs, sizes, count, attrs, attr_indices, attr_count, stream);
     if (result != CUDA_SUCCESS)
@@ -139,6 +182,11 @@ ZC_BODY(cuMemcpyBatchAsync_v2,
 ZC_BODY(cuMemcpy3DBatchAsync_v2, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops,
                                   unsigned long long flags, CUstream stream))
 {
+    CUresult before = keep_boxes_out(entry, ops, count);
+    if (before == CUDA_SUCCESS)
+        before = zc_launch_before(entry->fn, entry->flavour, stream, false);
+    if (before != CUDA_SUCCESS)
+        return before;
     uint64_t start = started();
     CUresult result = real(count, ops, flags, stream);
     return result == CUDA_SUCCESS ? record_boxes(entry, start, ops, count, stream) : result;

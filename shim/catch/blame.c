@@ -3,9 +3,12 @@
 #include "catch/call.h"
 #include "catch/life.h"
 #include "catch/request.h"
+#include "shared/report.h"
 
 CUresult zc_blame(enum zc_fn fn, CUdeviceptr address, CUresult code)
 {
+    if (code == CUDA_ERROR_ILLEGAL_ADDRESS)
+        zc_shared_blame();
     const struct zc_block *b = zc_life_on() ? zc_converted_at(address) : NULL;
     /* After the driver is gone every call is refused; that is nobody's fault. */
     if (!b || code == CUDA_ERROR_DEINITIALIZED || b->rule < 0)
@@ -33,5 +36,14 @@ CUdeviceptr zc_batch_op_address(unsigned int count, const CUstreamBatchMemOpPara
         if (named && zc_converted_at(address))
             return address;
     }
+    return 0;
+}
+
+CUdeviceptr zc_resource_address(const CUDA_RESOURCE_DESC *resource)
+{
+    if (resource && resource->resType == CU_RESOURCE_TYPE_LINEAR)
+        return resource->res.linear.devPtr;
+    if (resource && resource->resType == CU_RESOURCE_TYPE_PITCH2D)
+        return resource->res.pitch2D.devPtr;
     return 0;
 }

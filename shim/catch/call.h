@@ -24,6 +24,9 @@ struct zc_entry {
 /* The first device address that a batch of stream memory operations names, 0 for none. */
 CUdeviceptr zc_batch_op_address(unsigned int count, const CUstreamBatchMemOpParams *ops);
 
+/* The device address that a texture reads, 0 for arrays. */
+CUdeviceptr zc_resource_address(const CUDA_RESOURCE_DESC *resource);
+
 /*
  * Says why the driver refused a call: when `address` lies in a block that libzc placed elsewhere,
  * one message names the rule, its line and the block.  Returns the driver's code unchanged.

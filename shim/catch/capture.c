@@ -2,6 +2,7 @@
 #include "catch/capture.h"
 
 #include "catch/call.h"
+#include "catch/launch.h"
 #include "catch/life.h"
 
 static int captures; /* Streams whose capture began and has not ended. */
@@ -35,14 +36,14 @@ static CUresult begun(CUresult result)
 
 ZC_BODY(cuStreamBeginCapture, (CUstream stream))
 {
-    (void)entry;
-    return begun(real(stream));
+    CUresult refused = zc_launch_before(entry->fn, entry->flavour, stream, false);
+    return refused == CUDA_SUCCESS ? begun(real(stream)) : refused;
 }
 
 ZC_BODY(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode))
 {
-    (void)entry;
-    return begun(real(stream, mode));
+    CUresult refused = zc_launch_before(entry->fn, entry->flavour, stream, false);
+    return refused == CUDA_SUCCESS ? begun(real(stream, mode)) : refused;
 }
 
 #if CUDA_VERSION >= 12030
@@ -50,8 +51,10 @@ ZC_BODY(cuStreamBeginCaptureToGraph,
         (CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
          const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode))
 {
-    (void)entry;
-    return begun(real(stream, graph, dependencies, edges, count, mode));
+    CUresult refused = zc_launch_before(entry->fn, entry->flavour, stream, false);
+    return refused == CUDA_SUCCESS
+               ? begun(real(stream, graph, dependencies, edges, count, mode))
+               : refused;
 }
 #endif
 

@@ -1,9 +1,12 @@
 /* Contexts take their memory with them. */
 #include "catch/life.h"
 #include "catch/request.h"
+#include "catch/streams.h"
+#include "place/budget.h"
 #include "place/park.h"
 #include "place/pinned.h"
 #include "place/ring.h"
+#include "place/warm.h"
 
 #define BATCH 64 /* Blocks collected per walk of the ledger, whose lock covers no driver call. */
 
@@ -32,14 +35,17 @@ static void forget(CUcontext context)
         zc_block_each(collect, &c);
         for (unsigned i = 0; i < c.count; i++) {
             struct zc_backing *backing = c.block[i]->backing;
+            zc_budget_return(c.block[i]);
             zc_block_remove(c.block[i]);
             if (backing)
                 zc_place_release(backing, true);
         }
     } while (c.count == BATCH);
     zc_park_drop_context(context);
+    zc_warm_trim();
     zc_pinned_forget(context);
     zc_ring_forget(context);
+    zc_streams_forget(context);
     zc_ask_forget_contexts();
 }
 

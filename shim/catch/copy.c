@@ -9,9 +9,12 @@
 #include "catch/request.h"
 #include "log/log.h"
 #include "place/copy.h"
+#include "place/grow.h"
+#include "place/hint.h"
 #include "place/parallel.h"
 #include "place/pinned.h"
 #include "place/staged.h"
+#include "shared/transfer.h"
 
 /* The kind of an address that is in no block.  Only calls that leave it open need the driver. */
 static enum zc_kind unknown_kind(const struct zc_box *b)
@@ -48,7 +51,7 @@ static void resolve_box(struct zc_box *b)
     if (b->side == ZC_SIDE_NONE)
         return;
     b->block = b->address ? zc_block_find(b->address) : NULL;
-    if (zc_hostheap_owns(b->address))
+    if (zc_hostheap_owns(b->address) && !zc_shared_resolve(b))
         resolve_host(b);
     b->asked = b->block ? (enum zc_kind)b->block->asked : unknown_kind(b);
     b->real =
@@ -150,7 +153,7 @@ static void use_host(struct zc_box *b, uint64_t bytes)
 
 static bool special(const struct zc_box *b)
 {
-    return converted(b) || b->extent;
+    return converted(b) || b->extent || b->pair;
 }
 
 bool zc_copy_begin(struct zc_copy *c)
@@ -171,6 +174,11 @@ bool zc_copy_begin(struct zc_copy *c)
         c->result = CUDA_ERROR_INVALID_VALUE;
         return true;
     }
+    if (zc_grow_copy(c))
+        return true;
+    zc_hint_copy(c);
+    if (c->dst.pair || c->src.pair)
+        return zc_shared_copy(c);
     return zc_place_copy(c) || zc_staged_copy(c) || (!c->wait && zc_parallel_copy(c));
 }
 
@@ -188,6 +196,27 @@ __attribute__((noinline)) static void log_transfer(const struct zc_copy *c,
     zc_log_transfer(t, &call);
 }
 
+static void record(const struct zc_copy *c, const struct zc_transfer *t)
+{
+    zc_traffic_record(t);
+    if (__builtin_expect(zc_log_level() == ZC_LOG_EVENTS, 0))
+        log_transfer(c, t);
+}
+
+/* One call of the program's, of which each part counts for what became of it. */
+static void record_parts(const struct zc_copy *c, struct zc_transfer *t)
+{
+    for (unsigned i = 0; i < ZC_OUTCOME_COUNT; i++) {
+        if (!c->part[i])
+            continue;
+        t->outcome = (enum zc_outcome)i;
+        t->bytes = c->part[i];
+        record(c, t);
+        t->continues = true;
+        t->ticks = 0;
+    }
+}
+
 CUresult zc_copy_end(struct zc_copy *c)
 {
     if (!c->on)
@@ -195,6 +224,8 @@ CUresult zc_copy_end(struct zc_copy *c)
     if (c->wait && c->result == CUDA_SUCCESS)
         c->result = zc_staged_wait(c);
     if (__builtin_expect(c->result != CUDA_SUCCESS, 0)) {
+        if (c->dst.pair || c->src.pair || c->result == CUDA_ERROR_ILLEGAL_ADDRESS)
+            return zc_blame(c->fn, 0, c->result); /* The rest was said. */
         struct zc_box *b = converted(&c->dst) ? &c->dst : &c->src;
         bool outside = leaves_block(&c->dst) || leaves_block(&c->src);
         return converted(b) && !outside && !c->prefetch ? zc_blame(c->fn, b->address, c->result)
@@ -210,8 +241,9 @@ CUresult zc_copy_end(struct zc_copy *c)
                             .src = c->src.block,
                             .ticks = zc_ticks() - c->start};
     zc_copy_flows(c, &t.asked, &t.real);
-    zc_traffic_record(&t);
-    if (__builtin_expect(zc_log_level() == ZC_LOG_EVENTS, 0))
-        log_transfer(c, &t);
+    if (__builtin_expect(c->split, 0))
+        record_parts(c, &t);
+    else
+        record(c, &t);
     return c->result;
 }

@@ -154,17 +154,20 @@ void zc_describe_3d_peer_async(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p, C
     on_stream(c, stream);
 }
 
-void zc_describe_set_2d(struct zc_copy *c, CUdeviceptr dst, size_t pitch, size_t width,
-                        size_t height)
+void zc_describe_set_2d(struct zc_copy *c, CUdeviceptr dst, size_t pitch, unsigned value,
+                        uint8_t unit, size_t width, size_t height)
 {
-    zc_describe_set(c, dst, width && height ? (height - 1) * pitch + width : 0);
-    c->bytes = width * height;
+    zc_describe_set(c, dst, value, unit, width * height);
+    c->dst.span = width && height ? (height - 1) * pitch + width * unit : 0;
+    c->dst.pitch = pitch;
+    c->extent[0] = width * unit;
+    c->extent[1] = height;
 }
 
-void zc_describe_set_2d_async(struct zc_copy *c, CUdeviceptr dst, size_t pitch, size_t width,
-                              size_t height, CUstream stream)
+void zc_describe_set_2d_async(struct zc_copy *c, CUdeviceptr dst, size_t pitch, unsigned value,
+                              uint8_t unit, size_t width, size_t height, CUstream stream)
 {
-    zc_describe_set_2d(c, dst, pitch, width, height);
+    zc_describe_set_2d(c, dst, pitch, value, unit, width, height);
     on_stream(c, stream);
 }
 

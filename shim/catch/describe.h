@@ -11,6 +11,8 @@
 #include "ledger/traffic.h"
 #include "place/hostheap.h"
 
+struct zc_shared;
+
 /* What a call says about one side of a copy. */
 enum zc_side {
     ZC_SIDE_NONE,   /* No such side: the source of a set. */
@@ -32,6 +34,8 @@ struct zc_box {
     struct zc_block *block; /* The block it begins in, or NULL. */
     struct zc_extent *extent; /* Of a block of the host heap that libzc answers for, else NULL. */
     bool staged;            /* Such a block, and copies keep their meaning for pageable memory. */
+    struct zc_shared *pair; /* The pair that it lies in, or NULL. */
+    bool host;              /* Of a pair: the host side. */
 };
 
 /* A transfer on its way through a wrapper; lives on the wrapper's stack. */
@@ -49,7 +53,12 @@ struct zc_copy {
     enum zc_outcome outcome; /* What became of it. */
     CUstream stream;         /* As the program gave it; NULL for calls without one. */
     struct zc_box dst, src;
-    size_t extent[3];        /* Of a box: bytes of a row, rows of a slice, slices. */
+    size_t extent[3];        /* Of a box: bytes of a row, rows of a slice, slices; of a set with a
+                              * pitch the first two. */
+    bool split;              /* What became of it differs by part: `part` counts, not `outcome`. */
+    uint64_t part[ZC_OUTCOME_COUNT]; /* Bytes by what became of them. */
+    unsigned value;          /* Of a set: what each element becomes. */
+    uint8_t unit;            /* Of a set: bytes of an element. */
     uint64_t bytes;          /* Bytes that the call asks to move or set. */
     uint64_t copies;         /* Copies that the driver makes of it. */
     uint64_t start;          /* zc_ticks() at entry. */
@@ -65,6 +74,7 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
     c->flavour = flavour;
     c->on = zc_life_on();
     c->async = c->linear = c->boxed = c->set = c->prefetch = c->peer = c->wait = false;
+    c->split = false;
     c->outcome = ZC_MOVED;
     c->stream = NULL;
     c->dst.side = c->src.side = ZC_SIDE_NONE;
@@ -74,6 +84,7 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
     c->dst.block = c->src.block = NULL;
     c->dst.extent = c->src.extent = NULL;
     c->dst.staged = c->src.staged = false;
+    c->dst.pair = c->src.pair = NULL;
     c->bytes = 0;
     c->copies = 1;
     c->result = CUDA_SUCCESS;
@@ -117,27 +128,32 @@ void zc_describe_3d(struct zc_copy *c, const CUDA_MEMCPY3D *p);
 void zc_describe_3d_async(struct zc_copy *c, const CUDA_MEMCPY3D *p, CUstream stream);
 void zc_describe_3d_peer(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p);
 void zc_describe_3d_peer_async(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p, CUstream stream);
-static inline void zc_describe_set(struct zc_copy *c, CUdeviceptr dst, size_t n)
+/* Sets: `count` elements of `unit` bytes, and rows of `width` elements. */
+static inline void zc_describe_set(struct zc_copy *c, CUdeviceptr dst, unsigned value, uint8_t unit,
+                                   size_t count)
 {
     c->dst.side = ZC_SIDE_DEVICE;
     c->dst.address = dst;
-    c->dst.span = n;
-    c->bytes = n;
+    c->dst.span = count * unit;
+    c->dst.pitch = 0;
+    c->bytes = count * unit;
+    c->value = value;
+    c->unit = unit;
     c->set = true;
 }
 
-static inline void zc_describe_set_async(struct zc_copy *c, CUdeviceptr dst, size_t n,
-                                         CUstream stream)
+static inline void zc_describe_set_async(struct zc_copy *c, CUdeviceptr dst, unsigned value,
+                                         uint8_t unit, size_t count, CUstream stream)
 {
-    zc_describe_set(c, dst, n);
+    zc_describe_set(c, dst, value, unit, count);
     c->async = true;
     c->stream = stream;
 }
 
-void zc_describe_set_2d(struct zc_copy *c, CUdeviceptr dst, size_t pitch, size_t width,
-                        size_t height);
-void zc_describe_set_2d_async(struct zc_copy *c, CUdeviceptr dst, size_t pitch, size_t width,
-                              size_t height, CUstream stream);
+void zc_describe_set_2d(struct zc_copy *c, CUdeviceptr dst, size_t pitch, unsigned value,
+                        uint8_t unit, size_t width, size_t height);
+void zc_describe_set_2d_async(struct zc_copy *c, CUdeviceptr dst, size_t pitch, unsigned value,
+                              uint8_t unit, size_t width, size_t height, CUstream stream);
 void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n, CUstream stream);
 
 /*

@@ -5,8 +5,12 @@
 #include "catch/request.h"
 #include "ledger/site.h"
 #include "log/log.h"
+#include "place/budget.h"
+#include "place/grow.h"
+#include "place/limits.h"
 #include "place/park.h"
 #include "place/stream.h"
+#include "place/warm.h"
 
 static void note_free(struct zc_block *block)
 {
@@ -14,6 +18,7 @@ static void note_free(struct zc_block *block)
         zc_log_free(block);
     zc_site_note_free(block->site);
     zc_pool_note_free(block);
+    zc_budget_return(block);
 }
 
 /* Waits for the context that the block was made in, as cuMemFree does. */
@@ -38,18 +43,35 @@ static CUresult free_converted(struct zc_block *block)
     struct zc_backing *backing = block->backing;
     if (!zc_block_claim(block))
         return CUDA_ERROR_INVALID_VALUE;
-    note_free(block);
     if ((block->flags & ZC_BLOCK_STREAM) && zc_place_of(backing->place)->waits) {
+        note_free(block);
         zc_park(block, NULL, NULL, ZC_LEGACY);
         return CUDA_SUCCESS;
     }
-    CUresult waited = CUDA_SUCCESS;
+    CUresult result = CUDA_SUCCESS;
+    bool kept = false;
     if (!(block->flags & ZC_BLOCK_STREAM))
-        waited = wait_for_context(backing->context);
+        result = wait_for_context(backing->context);
+    if (result == CUDA_SUCCESS)
+        result = zc_grow_freeing(block, &kept);
+    if (result != CUDA_SUCCESS) { /* Something may use it yet: it stays the program's. */
+        zc_block_unclaim(block);
+        return result;
+    }
+    note_free(block);
+    if (kept) {
+        zc_block_make_ghost(block);
+        zc_limits_give(ZC_PLACE_VMM, backing->size);
+        zc_grow_turn_drop();
+    }
+    if (kept || zc_warm_keep(block)) {
+        zc_park_reap_all();
+        return CUDA_SUCCESS;
+    }
     zc_block_remove(block);
-    CUresult released = zc_place_release(backing, false);
+    result = zc_place_release(backing, false);
     zc_park_reap_all();
-    return waited != CUDA_SUCCESS ? waited : released;
+    return result;
 }
 
 /* A free while the process exits: the memory goes with the process, and the driver's answer to

@@ -9,9 +9,11 @@
 #include "base/lock.h"
 #include "catch/call.h"
 #include "catch/describe.h"
+#include "catch/launch.h"
 #include "catch/life.h"
 #include "catch/request.h"
 #include "log/log.h"
+#include "shared/transfer.h"
 
 /* uthash keeps its tables on libzc's arena, and an add without memory leaves the table as it
  * was. */
@@ -19,6 +21,9 @@
 #define uthash_free(p, n) zc_arena_put(p, n)
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
+
+/* Nodes name addresses that the driver looks at when they are added or changed. */
+#define BEFORE_NODE(entry) zc_launch_before((entry)->fn, (entry)->flavour, NULL, false)
 
 #define DEPTH_MAX 8 /* Child graphs within child graphs. */
 
@@ -28,6 +33,7 @@ struct node {
     CUdeviceptr dst, src; /* Where it begins; 0 for arrays, and for the source of a set. */
     unsigned asked, real; /* Flows, as in struct zc_transfer. */
     uint64_t bytes;       /* Bytes that each launch moves or sets. */
+    bool by_gpu;          /* Device memory is set, or copied to from device memory. */
 };
 
 struct exec {
@@ -70,6 +76,8 @@ static void fill_in(struct node *n, struct zc_copy *c)
     n->dst = c->dst.address;
     n->src = c->src.address;
     n->bytes = c->bytes;
+    n->by_gpu = c->dst.side == ZC_SIDE_DEVICE &&
+                (c->set || c->src.asked == ZC_KIND_DEVICE || c->src.asked == ZC_KIND_ARRAY);
 }
 
 static struct node describe_copy(CUgraphNode id, const CUDA_MEMCPY3D *params)
@@ -87,8 +95,8 @@ static struct node describe_set(CUgraphNode id, const CUDA_MEMSET_NODE_PARAMS *p
     struct zc_copy c;
     struct node n = {.id = id};
     zc_copy_init(&c, ZC_FN_cuGraphLaunch, ZC_LEGACY);
-    zc_describe_set_2d(&c, params->dst, params->pitch, params->width * params->elementSize,
-                       params->height);
+    zc_describe_set_2d(&c, params->dst, params->pitch, params->value,
+                       (uint8_t)params->elementSize, params->width, params->height);
     fill_in(&n, &c);
     return n;
 }
@@ -236,8 +244,9 @@ ZC_BODY(cuGraphExecUpdate_v2,
 ZC_BODY(cuGraphExecMemcpyNodeSetParams,
         (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *params, CUcontext context))
 {
-    (void)entry;
-    CUresult result = real(exec, node, params, context);
+    CUresult result = BEFORE_NODE(entry);
+    if (result == CUDA_SUCCESS)
+        result = real(exec, node, params, context);
     if (result == CUDA_SUCCESS && zc_life_on()) {
         struct node n = describe_copy(node, params);
         replace(exec, &n);
@@ -248,8 +257,9 @@ ZC_BODY(cuGraphExecMemcpyNodeSetParams,
 ZC_BODY(cuGraphExecMemsetNodeSetParams, (CUgraphExec exec, CUgraphNode node,
                                          const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context))
 {
-    (void)entry;
-    CUresult result = real(exec, node, params, context);
+    CUresult result = BEFORE_NODE(entry);
+    if (result == CUDA_SUCCESS)
+        result = real(exec, node, params, context);
     if (result == CUDA_SUCCESS && zc_life_on()) {
         struct node n = describe_set(node, params);
         replace(exec, &n);
@@ -270,21 +280,28 @@ static CUresult added(const struct zc_entry *entry, CUresult result, const CUgra
 ZC_BODY(cuGraphAddNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
                          size_t count, CUgraphNodeParams *params))
 {
-    return added(entry, real(node, graph, dependencies, count, params), params);
+    CUresult refused = BEFORE_NODE(entry);
+    return refused == CUDA_SUCCESS
+               ? added(entry, real(node, graph, dependencies, count, params), params)
+               : refused;
 }
 
 ZC_BODY(cuGraphAddNode_v2,
         (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
          const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params))
 {
-    return added(entry, real(node, graph, dependencies, edges, count, params), params);
+    CUresult refused = BEFORE_NODE(entry);
+    return refused == CUDA_SUCCESS
+               ? added(entry, real(node, graph, dependencies, edges, count, params), params)
+               : refused;
 }
 
 ZC_BODY(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params))
 {
-    (void)entry;
     struct node n = {.id = NULL};
-    CUresult result = real(exec, node, params);
+    CUresult result = BEFORE_NODE(entry);
+    if (result == CUDA_SUCCESS)
+        result = real(exec, node, params);
     if (result != CUDA_SUCCESS || !zc_life_on())
         return result;
     if (params->type == CU_GRAPH_NODE_TYPE_MEMCPY) {
@@ -336,36 +353,56 @@ static void record(const struct node *n, uint64_t ticks, struct zc_log_call *cal
     }
 }
 
-/* The nodes of one executable graph, copied out so that the log is written without the lock. */
-static void record_launch(CUgraphExec handle, uint64_t ticks, struct zc_log_call *call)
+/* The nodes of one executable graph, copied out so that nothing is called under the lock; the
+ * caller's. */
+static struct node *snapshot(CUgraphExec handle, size_t *count_out)
 {
     struct exec *x = NULL;
     struct node *nodes = NULL;
-    size_t count = 0;
+    *count_out = 0;
     if (!zc_lock_take(&lock))
-        return;
+        return NULL;
     HASH_FIND_PTR(execs, &handle, x);
     if (x && x->count && (nodes = zc_arena_get(x->count * sizeof(*nodes))) != NULL) {
-        count = x->count;
-        memcpy(nodes, x->nodes, count * sizeof(*nodes));
+        *count_out = x->count;
+        memcpy(nodes, x->nodes, x->count * sizeof(*nodes));
     }
     zc_lock_drop(&lock);
-    for (size_t i = 0; i < count; i++)
-        record(&nodes[i], i ? 0 : ticks, call);
-    zc_arena_put(nodes, count * sizeof(*nodes));
+    return nodes;
+}
+
+/* Blocks may have become one with others since the graph was made. */
+static CUresult keep_out(const struct zc_entry *entry, const struct node *nodes, size_t count)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
+        if (zc_hostheap_owns(nodes[i].src))
+            result = zc_shared_keep_out(entry->fn, nodes[i].src);
+        if (result == CUDA_SUCCESS && zc_hostheap_owns(nodes[i].dst) && !nodes[i].by_gpu)
+            result = zc_shared_keep_out(entry->fn, nodes[i].dst);
+    }
+    return result;
 }
 
 ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
 {
+    CUresult result = zc_launch_before(entry->fn, entry->flavour, stream, true);
+    if (result != CUDA_SUCCESS)
+        return result;
     if (!zc_life_on() || !__atomic_load_n(&execs, __ATOMIC_RELAXED))
         return real(exec, stream);
+    size_t count;
+    struct node *nodes = snapshot(exec, &count);
     uint64_t start = zc_ticks();
-    CUresult result = real(exec, stream);
-    if (result == CUDA_SUCCESS) {
-        struct zc_log_call call = {.function = zc_fn_name(ZC_FN_cuGraphLaunch),
-                                   .stream = zc_stream_kind_of(stream, entry->flavour),
-                                   .handle = (uintptr_t)stream};
-        record_launch(exec, zc_ticks() - start, &call);
-    }
+    result = keep_out(entry, nodes, count);
+    if (result == CUDA_SUCCESS)
+        result = real(exec, stream);
+    uint64_t ticks = zc_ticks() - start;
+    struct zc_log_call call = {.function = zc_fn_name(ZC_FN_cuGraphLaunch),
+                               .stream = zc_stream_kind_of(stream, entry->flavour),
+                               .handle = (uintptr_t)stream};
+    for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
+        record(&nodes[i], i ? 0 : ticks, &call);
+    zc_arena_put(nodes, count * sizeof(*nodes));
     return result;
 }

@@ -4,6 +4,7 @@
 #include "catch/request.h"
 #include "place/park.h"
 #include "place/pinned.h"
+#include "shared/transfer.h"
 
 static void track(const struct zc_entry *entry, enum zc_api api, void *memory, size_t bytes,
                   uint32_t flags)
@@ -66,6 +67,9 @@ static bool in_heap(const void *p)
  * its registration back, so that the driver answers. */
 ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
 {
+    CUresult kept_out = zc_shared_keep_registered(entry->fn, (CUdeviceptr)p);
+    if (kept_out != CUDA_SUCCESS)
+        return kept_out;
     if (is_converted(p))
         return CUDA_ERROR_INVALID_VALUE;
     if (in_heap(p) && bytes) {

@@ -12,11 +12,14 @@
 #include "catch/stay.h"
 #include "ledger/object.h"
 #include "ledger/site.h"
+#include "log/counters.h"
 #include "log/log.h"
+#include "place/extent.h"
 #include "place/hostheap.h"
 #include "place/limits.h"
 #include "place/node.h"
 #include "place/workers.h"
+#include "shared/pair.h"
 
 /* Different reasons why requests stay pageable; a reason is a string constant. */
 #define CAUSES 8
@@ -48,7 +51,8 @@ static bool has_place(const struct zc_rule *rule, enum zc_place_id place)
 
 static bool converts(const struct zc_rule *rule)
 {
-    return (rule->apis & host_apis) && has_place(rule, ZC_PLACE_PINNED);
+    return (rule->apis & host_apis) &&
+           (has_place(rule, ZC_PLACE_PINNED) || has_place(rule, ZC_PLACE_SHARED));
 }
 
 /* Whether blocks of the rule that stay with libc are to be known. */
@@ -146,6 +150,11 @@ static bool prepare(void)
     return true;
 }
 
+bool zc_hostmem_open(void)
+{
+    return prepare() && zc_hostheap.bytes;
+}
+
 static const struct zc_rule *match(const struct zc_hostmem_ask *ask, uint32_t *site)
 {
     const struct zc_policy *policy = zc_rules();
@@ -170,16 +179,25 @@ static bool from_driver(const void *pc)
     return strncmp(slash ? slash + 1 : object.name, "libcuda.so", 10) == 0;
 }
 
+/* The pair that a host block is the host side of, or NULL. */
+static struct zc_shared *pair_of(uint64_t address)
+{
+    struct zc_shared *pair = zc_shared_at(address);
+    return pair && pair->era == zc_extent_era && zc_shared_has_host(pair) ? pair : NULL;
+}
+
 static struct zc_block *enter(uintptr_t base, const struct zc_slot *slot,
                               const struct zc_extent *extent)
 {
     bool mine = zc_hostheap_mine(extent);
-    bool pinned = mine && __atomic_load_n(&extent->pin, __ATOMIC_ACQUIRE) == ZC_PIN_DONE;
+    struct zc_shared *pair = pair_of(base);
+    bool pinned =
+        pair || (mine && __atomic_load_n(&extent->pin, __ATOMIC_ACQUIRE) == ZC_PIN_DONE);
     const struct zc_block like = {
-        .base = base,
+        .base = base + (pair ? zc_block_shadow : 0),
         .size = slot->size,
         .site = mine ? slot->site : 0, /* A child has a table of sites of its own. */
-        .flags = ZC_BLOCK_HOST,
+        .flags = ZC_BLOCK_HOST | (pair ? ZC_BLOCK_SHADOW : 0),
         .device = -1,
         .rule = slot->rule,
         .api = slot->api,
@@ -190,6 +208,8 @@ static struct zc_block *enter(uintptr_t base, const struct zc_slot *slot,
     struct zc_block *b = zc_block_add(&like);
     if (!b)
         return NULL;
+    if (pair)
+        zc_shared_note_host(pair, b);
     if (zc_log_level() >= ZC_LOG_ALLOCS) {
         const struct zc_rule *rule = &zc_rules()->rules[slot->rule];
         if (zc_site_is_new(b->site))
@@ -199,15 +219,41 @@ static struct zc_block *enter(uintptr_t base, const struct zc_slot *slot,
     return b;
 }
 
+/* The block that the ledger has for an address, whichever is there. */
+static struct zc_block *listed(uint64_t address)
+{
+    const struct zc_shared *pair = pair_of(address);
+    return pair ? __atomic_load_n(&pair->host_block, __ATOMIC_ACQUIRE) : zc_block_find(address);
+}
+
 static struct zc_block *known(uint64_t address)
 {
-    struct zc_block *b = zc_block_find(address);
+    struct zc_block *b = listed(address);
     return b && (b->flags & ZC_BLOCK_HOST) ? b : NULL;
+}
+
+void zc_hostmem_hide(struct zc_shared *pair)
+{
+    struct zc_block *b = zc_block_find(pair->pages.base);
+    if (!b) {
+        zc_hostmem_block(pair->pages.base);
+        return;
+    }
+    zc_block_shift(b, true);
+    __atomic_store_n(&b->real, (uint8_t)ZC_KIND_PINNED, __ATOMIC_RELAXED);
+    zc_shared_note_host(pair, b);
+}
+
+void zc_hostmem_unhide(struct zc_shared *pair)
+{
+    struct zc_block *b = __atomic_load_n(&pair->host_block, __ATOMIC_ACQUIRE);
+    if (b)
+        zc_block_shift(b, false);
 }
 
 struct zc_block *zc_hostmem_block(uint64_t address)
 {
-    struct zc_block *b = zc_block_find(address);
+    struct zc_block *b = listed(address);
     uintptr_t base = b ? 0 : zc_hostheap_block(address);
     return b || !base ? b : enter(base, zc_hostheap_slot((void *)base), zc_hostheap_extent(base));
 }
@@ -247,16 +293,27 @@ static int node_of(const struct zc_rule *rule)
     return rule->numa.local ? ZC_NODE_LOCAL : (int)rule->numa.node;
 }
 
+/* Which request of its site it is, from 1: rules that pair blocks may name it. */
+static uint32_t ordinal(uint32_t site)
+{
+    static uint32_t asked[ZC_COUNTERS_SITES];
+    return __atomic_add_fetch(&asked[site < ZC_COUNTERS_SITES ? site : 0], 1, __ATOMIC_RELAXED);
+}
+
 static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct zc_rule *rule)
 {
     const struct zc_host_want want = {ask->size, ask->alignment, node_of(rule), ask->zero};
     struct zc_slot *slot = NULL;
     const char *why = "";
-    void *p = zc_hostheap_get(&want, &slot, &why);
+    uint32_t nth = ordinal(site);
+    void *p = zc_shared_join(ask->size, site, nth, ask->zero, &slot);
+    if (!p)
+        p = zc_hostheap_get(&want, &slot, &why);
     if (!p) {
         note_cause(why, rule);
         return NULL;
     }
+    slot->nth = nth;
     settle(p, slot, ask, site, rule);
     return p;
 }
@@ -272,7 +329,7 @@ static const struct zc_rule *choose(const struct zc_hostmem_ask *ask, uint32_t *
 static bool to_heap(const struct zc_rule *rule)
 {
     for (unsigned i = 0; i < rule->place.count && zc_hostheap.bytes; i++) {
-        if (rule->place.item[i] == ZC_PLACE_PINNED)
+        if (rule->place.item[i] == ZC_PLACE_PINNED || rule->place.item[i] == ZC_PLACE_SHARED)
             return true;
         if (rule->place.item[i] == ZC_PLACE_PAGEABLE)
             return false;
@@ -311,6 +368,7 @@ void zc_hostmem_put(void *p)
         abort();
     }
     unlist((uint64_t)(uintptr_t)p, true);
+    zc_shared_host_gone(zc_hostheap_extent((uintptr_t)p));
     zc_hostheap_put(p);
     errno = saved;
 }
@@ -325,7 +383,8 @@ size_t zc_hostmem_size(const void *p)
 static bool fits_in_place(void *p, const struct zc_hostmem_ask *ask)
 {
     size_t room = zc_hostheap_room(p);
-    return ask->size <= room && ask->size >= room / 2;
+    return ask->size <= room && ask->size >= room / 2 &&
+           zc_shared_resize(zc_hostheap_extent((uintptr_t)p), ask->size);
 }
 
 static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *ask)

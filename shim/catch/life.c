@@ -15,17 +15,22 @@
 #include "catch/coverage.h"
 #include "catch/graph.h"
 #include "catch/hostmem.h"
+#include "catch/launch.h"
 #include "catch/loader.h"
 #include "catch/pool.h"
 #include "catch/real.h"
 #include "catch/rules.h"
+#include "catch/streams.h"
 #include "ledger/block.h"
 #include "ledger/site.h"
 #include "ledger/traffic.h"
 #include "log/counters.h"
 #include "log/log.h"
 #include "place/fault.h"
+#include "place/grow.h"
 #include "place/place.h"
+#include "shared/access.h"
+#include "shared/report.h"
 
 int zc_life_state = ZC_LIFE_OFF;
 static uint32_t starter; /* Thread that is starting libzc. */
@@ -92,8 +97,13 @@ static void child(void)
     zc_site_reset();
     zc_traffic_reset();
     zc_place_reset();
+    zc_shared_reset();
+    zc_shared_access_reset();
     zc_capture_reset();
     zc_graph_reset();
+    zc_launch_reset();
+    zc_grow_reset();
+    zc_streams_reset();
     zc_pool_reset();
     zc_rules_reset();
     zc_fault_child();
@@ -165,6 +175,8 @@ __attribute__((destructor)) static void unload(void)
     if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) != ZC_LIFE_ON)
         return;
     zc_coverage_report();
+    zc_grow_finish();
+    zc_shared_report_all();
     zc_log_summary();
     zc_counters_close();
 }

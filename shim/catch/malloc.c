@@ -177,7 +177,8 @@ static void first_free(void *p)
 #define ASK(which, bytes, boundary, zeroed)                                                        \
     {                                                                                              \
         .api = ZC_API_##which, .size = (bytes), .alignment = (boundary), .zero = (zeroed),         \
-        .stays = &(const struct zc_rule *){NULL}, .frame = __builtin_frame_address(0), .pc = __builtin_return_address(0)                     \
+        .stays = &(const struct zc_rule *){NULL}, .frame = __builtin_frame_address(0),             \
+        .pc = __builtin_return_address(0)                                                          \
     }
 #define SLOW __attribute__((noinline)) static
 

@@ -7,7 +7,10 @@ ZC_BODY(cuMemCreate, (CUmemGenericAllocationHandle * handle, size_t bytes,
                       const CUmemAllocationProp *prop, unsigned long long flags))
 {
     (void)entry;
-    return real(handle, bytes, prop, flags);
+    CUresult result = real(handle, bytes, prop, flags);
+    return result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve()
+               ? real(handle, bytes, prop, flags)
+               : result;
 }
 
 /* Host memory can be mapped as well as device memory; the driver says which a handle is. */

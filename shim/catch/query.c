@@ -4,8 +4,10 @@
 
 #include "catch/life.h"
 #include "catch/request.h"
+#include "place/grow.h"
 #include "place/limits.h"
 #include "place/pinned.h"
+#include "place/warm.h"
 
 #define HUGE_PAGE ((CUdeviceptr)2 << 20) /* The driver maps device memory in pages of this size. */
 
@@ -77,7 +79,8 @@ static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
         return put_word(data, b->base & ~(HUGE_PAGE - 1));
     default:
-        return real(data, attribute, ptr);
+        return zc_grow_settle(b) == CUDA_SUCCESS ? real(data, attribute, ptr)
+                                                 : CUDA_ERROR_OUT_OF_MEMORY;
     }
 }
 
@@ -99,6 +102,8 @@ ZC_BODY(cuPointerGetAttributes,
     const struct zc_block *b = asked_about(ptr);
     if (b && (b->flags & ZC_BLOCK_GHOST))
         return real(count, attributes, data, (CUdeviceptr)&unknown);
+    if (b && zc_grow_settle(b) != CUDA_SUCCESS)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = real(count, attributes, data, zc_pinned_disguise(ptr));
     if (!b || result != CUDA_SUCCESS || !zc_real.cuPointerGetAttribute)
         return result;
@@ -141,7 +146,8 @@ ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr
     return CUDA_SUCCESS;
 }
 
-/* Free device memory as if the converted blocks lay there.  What vmm holds is missing already.
+/* Free device memory as if the converted blocks lay there.  What vmm holds is missing already, but
+ * not what it has promised; and what it keeps for the next request is the program's to have.
  * Managed pages are missing only once they moved to the device, so they may be counted twice: then
  * the answer is too small, which makes a program careful, and never too large. */
 ZC_BODY(cuMemGetInfo_v2, (size_t *free, size_t *total))
@@ -150,7 +156,9 @@ ZC_BODY(cuMemGetInfo_v2, (size_t *free, size_t *total))
     CUresult result = real(free, total);
     if (result != CUDA_SUCCESS || !free || !zc_life_on())
         return result;
-    uint64_t elsewhere = zc_limits_used(ZC_PLACE_MAPPED) + zc_limits_used(ZC_PLACE_MANAGED);
+    uint64_t elsewhere = zc_limits_used(ZC_PLACE_MAPPED) + zc_limits_used(ZC_PLACE_MANAGED) +
+                         zc_limits_used(ZC_PLACE_SHARED) + zc_grow_promised();
+    *free += zc_warm_bytes();
     *free = *free > elsewhere ? *free - elsewhere : 0;
     return result;
 }
@@ -200,5 +208,7 @@ ZC_BODY(cuMemGetHandleForAddressRange, (void *handle, CUdeviceptr ptr, size_t by
     const struct zc_block *b = asked_about(ptr);
     if (b && b->place != ZC_PLACE_VMM)
         return zc_blame(entry->fn, ptr, CUDA_ERROR_NOT_SUPPORTED);
+    if (b && zc_grow_settle(b) != CUDA_SUCCESS)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     return real(handle, ptr, bytes, type, flags);
 }

@@ -13,6 +13,7 @@ enum zc_flavour { ZC_LEGACY, ZC_PER_THREAD };
 #define ZC_COPY(name, base, flavour, params, args, describe) extern __typeof__(base) name;
 #define ZC_CALL(name, base, flavour, params, args) extern __typeof__(base) name;
 #define ZC_WATCH(name, base, flavour, params, args, address) extern __typeof__(base) name;
+#define ZC_LAUNCH(name, base, flavour, params, args, stream) extern __typeof__(base) name;
 #define ZC_USE(name, base) extern __typeof__(base) name;
 #include "driver.def"
 
@@ -20,6 +21,7 @@ enum zc_fn {
 #define ZC_COPY(name, base, flavour, params, args, describe) ZC_FN_##name,
 #define ZC_CALL(name, base, flavour, params, args) ZC_FN_##name,
 #define ZC_WATCH(name, base, flavour, params, args, address) ZC_FN_##name,
+#define ZC_LAUNCH(name, base, flavour, params, args, stream) ZC_FN_##name,
 #include "driver.def"
     ZC_FN_CAUGHT, /* Rows up to here have wrappers. */
     ZC_FN_BEFORE_USED = ZC_FN_CAUGHT - 1,
@@ -29,7 +31,7 @@ enum zc_fn {
 };
 
 /*
- * * The real functions, one correctly typed pointer a row, in the order of enum zc_fn; NULL before
+ * The real functions, one correctly typed pointer a row, in the order of enum zc_fn; NULL before
  * the driver was found, a function that gives CUDA_ERROR_NOT_SUPPORTED where it has none. Written
  * once by zc_real_find(), read with plain loads: the pointers never change.
  */
@@ -37,6 +39,7 @@ struct zc_real {
 #define ZC_COPY(name, base, flavour, params, args, describe) __typeof__(base) *name;
 #define ZC_CALL(name, base, flavour, params, args) __typeof__(base) *name;
 #define ZC_WATCH(name, base, flavour, params, args, address) __typeof__(base) *name;
+#define ZC_LAUNCH(name, base, flavour, params, args, stream) __typeof__(base) *name;
 #include "driver.def"
 #define ZC_USE(name, base) __typeof__(base) *name;
 #include "driver.def"

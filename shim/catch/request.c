@@ -9,6 +9,8 @@
 #include "catch/rules.h"
 #include "ledger/site.h"
 #include "log/log.h"
+#include "place/budget.h"
+#include "shared/pair.h"
 
 static uint32_t generation = 1; /* Counts destroyed contexts: their handles may come back. */
 
@@ -106,6 +108,8 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
         return false;
     if (backing)
         zc_pool_note_alloc(b);
+    if (backing && backing->shared)
+        zc_shared_note_device(backing->shared, b);
     if (__builtin_expect(zc_log_level() >= ZC_LOG_ALLOCS, 0))
         log_alloc(b, rule, why);
     return true;
@@ -163,6 +167,7 @@ void zc_untrack_block(struct zc_block *b, struct zc_untracked *out)
     if (zc_log_level() >= ZC_LOG_ALLOCS)
         zc_log_free(b);
     zc_site_note_free(b->site);
+    zc_budget_return(b);
     zc_block_remove(b);
 }
 
@@ -173,5 +178,6 @@ void zc_retrack(const struct zc_untracked *block)
     struct zc_block like = block->copy;
     memset(like.cell, 0, sizeof(like.cell));
     like.next_dead = NULL;
-    zc_block_add(&like);
+    if (zc_block_add(&like))
+        zc_budget_restore(&like);
 }

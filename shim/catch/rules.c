@@ -165,6 +165,7 @@ void zc_rules_reset(void)
     for (size_t i = 0; i < policy.rule_count; i++) {
         atomic_store_explicit(&policy.rules[i].counters->fits, 0, memory_order_relaxed);
         atomic_store_explicit(&policy.rules[i].counters->taken, 0, memory_order_relaxed);
+        atomic_store_explicit(&policy.rules[i].counters->alive, 0, memory_order_relaxed);
     }
 }
 

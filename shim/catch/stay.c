@@ -61,8 +61,8 @@ static void tell_crowded(void)
     const struct zc_rule *rule = __atomic_load_n(&crowded, __ATOMIC_RELAXED);
     if (rule && zc_message_first("pageable_copy"))
         zc_message(ZC_WARN, "fallback",
-                   "some blocks of rule %s are copied as [defaults] says: its pageable_copy is kept "
-                   "for %u blocks at most",
+                   "some blocks of rule %s are copied as [defaults] says: its pageable_copy is "
+                   "kept for %u blocks at most",
                    rule->name, BUCKETS * BUCKET);
 }
 

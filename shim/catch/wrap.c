@@ -1,6 +1,7 @@
 /* The exported wrappers, all made from the table. */
 #include "catch/call.h"
 #include "catch/describe.h"
+#include "catch/launch.h"
 
 #define ZC_EXPORT __attribute__((visibility("default")))
 #define ZC_ENTRY(name, flavour)                                                                    \
@@ -36,9 +37,22 @@
         __typeof__(base) *real = ZC_REAL(name);                                                    \
         if (!real)                                                                                 \
             return CUDA_ERROR_NOT_SUPPORTED;                                                       \
-        CUresult result = real args;                                                               \
+        CUresult result = zc_launch_before(ZC_FN_##name, flavour, NULL, false);                    \
+        if (__builtin_expect(result != CUDA_SUCCESS, 0))                                           \
+            return result;                                                                         \
+        result = real args;                                                                        \
         if (__builtin_expect(result != CUDA_SUCCESS, 0))                                           \
             zc_blame(ZC_FN_##name, (CUdeviceptr)(address), result);                                \
         return result;                                                                             \
+    }
+/* A tail call: a launch that nobody wants to know of costs a load and two branches. */
+#define ZC_LAUNCH(name, base, flavour, params, args, stream)                                       \
+    ZC_EXPORT CUresult name params                                                                 \
+    {                                                                                              \
+        __typeof__(base) *real = ZC_REAL(name);                                                    \
+        if (!real)                                                                                 \
+            return CUDA_ERROR_NOT_SUPPORTED;                                                       \
+        CUresult refused = zc_launch_before(ZC_FN_##name, flavour, stream, true);                  \
+        return __builtin_expect(refused != CUDA_SUCCESS, 0) ? refused : real args;                 \
     }
 #include "driver.def"

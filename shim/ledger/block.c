@@ -28,6 +28,8 @@ static struct zc_block *rest_first, *rest_last; /* Blocks at rest, oldest first.
 static uint32_t resting;                        /* Number of them. */
 static uint64_t untracked, overlapped;          /* Atomic. */
 
+uint64_t zc_block_shadow;
+
 static uint64_t end_of(const struct zc_block *block)
 {
     uint64_t size = block->size != 0 ? block->size : 1;
@@ -35,13 +37,13 @@ static uint64_t end_of(const struct zc_block *block)
     return size < UINT64_MAX - block->base ? block->base + size : UINT64_MAX;
 }
 
-/* Gauges have one writer, the lock's holder, but readers in any process. */
+/* Ghosts count no more.  Gauges have one writer, the lock's holder, but readers in any process. */
 static void gauge_change(const struct zc_block *block, int sign)
 {
     struct zc_gauge *gauge;
     uint64_t blocks, bytes;
 
-    if (block->place >= ZC_COUNTERS_PLACES)
+    if (block->place >= ZC_COUNTERS_PLACES || (block->flags & ZC_BLOCK_GHOST))
         return;
     gauge = &zc_counters()->place[block->place];
     blocks = gauge->blocks + (uint64_t)(int64_t)sign;
@@ -196,6 +198,17 @@ void zc_block_unclaim(struct zc_block *block)
     __atomic_store_n(&block->state, ZC_BLOCK_LIVE, __ATOMIC_RELEASE);
 }
 
+void zc_block_make_ghost(struct zc_block *block)
+{
+    bool entered = change_enter();
+
+    if (entered)
+        gauge_change(block, -1);
+    __atomic_fetch_or(&block->flags, ZC_BLOCK_GHOST, __ATOMIC_RELEASE);
+    if (entered)
+        change_leave();
+}
+
 void zc_block_remove(struct zc_block *block)
 {
     struct zc_block *head;
@@ -211,6 +224,21 @@ void zc_block_remove(struct zc_block *block)
         block->next_dead = head;
     while (!__atomic_compare_exchange_n(&dead, &head, block, true, __ATOMIC_RELEASE,
                                         __ATOMIC_RELAXED));
+}
+
+void zc_block_shift(struct zc_block *block, bool away)
+{
+    struct zc_block *old;
+
+    if (!change_enter())
+        return;
+    if (!(block->flags & ZC_BLOCK_SHADOW) == away && zc_index_remove(block->base, block)) {
+        block->base += away ? zc_block_shadow : -zc_block_shadow;
+        __atomic_fetch_xor(&block->flags, ZC_BLOCK_SHADOW, __ATOMIC_RELEASE);
+        while (!zc_index_insert(block->base, end_of(block), block, &old) && old != NULL)
+            displace(old);
+    }
+    change_leave();
 }
 
 void zc_block_each(bool (*visit)(struct zc_block *block, void *arg), void *arg)

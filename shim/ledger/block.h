@@ -12,11 +12,11 @@ enum zc_block_state { ZC_BLOCK_LIVE = 1, ZC_BLOCK_FREEING = 2 };
 
 /*
  * One live allocation.  Fields are set as zc_block_add() publishes the block and
- * constant afterwards, except `state`, `cells`, `flags` and, for host blocks, `real` (atomics).  At
+ * constant afterwards, except `state`, `cells`, `flags` and, for host blocks, `real` and `base`.  At
  * most 144 bytes.
  */
 struct zc_block {
-    uint64_t base;   /* First address, the one the program holds. */
+    uint64_t base;   /* First address, the one the program holds; see zc_block_shift(). */
     uint64_t size;   /* Bytes that the program asked for, at least 1. */
     uint64_t id;     /* Serial number from 1, as in the log. */
     void *context;   /* CUcontext the request was made in; NULL for host memory before CUDA. */
@@ -38,8 +38,10 @@ struct zc_block {
 #define ZC_BLOCK_CONVERTED 1u   /* The place is not the one the program asked for. */
 #define ZC_BLOCK_STREAM 2u      /* Stream-ordered request (cuMemAllocAsync and kin). */
 #define ZC_BLOCK_FOREIGN 4u     /* Not allocated here: imported, a module's global, registered. */
-#define ZC_BLOCK_GHOST 16u     /* Freed by the program; its pages wait for the stream. */
+#define ZC_BLOCK_GHOST 16u     /* Freed by the program; its pages wait for a stream or a request. */
 #define ZC_BLOCK_HOST 32u      /* Of the host heap: libc memory to the program, pinned once used. */
+#define ZC_BLOCK_BUDGET 64u     /* Counts against the budget of its rule. */
+#define ZC_BLOCK_SHADOW 128u    /* Indexed at its shadow: a device block has its addresses. */
 #define ZC_BLOCK_SYNC_MEMOPS 8u /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set by the program. */
 
 /*
@@ -66,6 +68,24 @@ struct zc_block *zc_block_find(uint64_t address);
  */
 bool zc_block_claim(struct zc_block *block);
 void zc_block_unclaim(struct zc_block *block);
+
+/*
+ * A host block and a device block may have the same addresses; then the host block is found
+ * `zc_block_shadow` bytes further on, modulo 2^64, and its base is there.  Shifts a live block to
+ * its shadow, or back.
+ */
+extern uint64_t zc_block_shadow; /* Set once, before the first block is shifted. */
+void zc_block_shift(struct zc_block *block, bool away);
+
+/* The address that the program holds. */
+static inline uint64_t zc_block_address(const struct zc_block *block)
+{
+    return block->base - (block->flags & ZC_BLOCK_SHADOW ? zc_block_shadow : 0);
+}
+
+/* A claimed block that the program has freed, but whose addresses are kept: it is found as before,
+ * to answer as freed memory, and no longer counts as live. */
+void zc_block_make_ghost(struct zc_block *block);
 
 /* Removes a claimed block, folds its cells into its site and frees it.  In a signal handler that
  * interrupted the ledger the removal is left to the next thread that changes the ledger. */

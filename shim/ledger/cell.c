@@ -86,24 +86,26 @@ static void cell_put(struct zc_cell *cell)
     list_push((uint32_t)index);
 }
 
-void zc_cell_add(struct zc_cell *cell, enum zc_outcome outcome, uint64_t bytes, uint64_t ticks)
+void zc_cell_add(struct zc_cell *cell, const struct zc_transfer *t)
 {
-    __atomic_fetch_add(&cell->by[outcome].calls, 1, __ATOMIC_RELAXED);
-    if (bytes != 0)
-        __atomic_fetch_add(&cell->by[outcome].bytes, bytes, __ATOMIC_RELAXED);
-    if (ticks != 0)
-        __atomic_fetch_add(&cell->ticks, ticks, __ATOMIC_RELAXED);
+    struct zc_count *count = &cell->by[t->outcome];
+
+    if (!t->continues)
+        __atomic_fetch_add(&count->calls, 1, __ATOMIC_RELAXED);
+    if (t->bytes != 0)
+        __atomic_fetch_add(&count->bytes, t->bytes, __ATOMIC_RELAXED);
+    if (t->ticks != 0)
+        __atomic_fetch_add(&cell->ticks, t->ticks, __ATOMIC_RELAXED);
 }
 
 /* As zc_cell_add(), for the cell's only writer. */
-static void cell_add_own(struct zc_cell *cell, enum zc_outcome outcome, uint64_t bytes,
-                         uint64_t ticks)
+static void cell_add_own(struct zc_cell *cell, const struct zc_transfer *t)
 {
-    struct zc_count *count = &cell->by[outcome];
+    struct zc_count *count = &cell->by[t->outcome];
 
-    __atomic_store_n(&count->calls, count->calls + 1, __ATOMIC_RELAXED);
-    __atomic_store_n(&count->bytes, count->bytes + bytes, __ATOMIC_RELAXED);
-    __atomic_store_n(&cell->ticks, cell->ticks + ticks, __ATOMIC_RELAXED);
+    __atomic_store_n(&count->calls, count->calls + !t->continues, __ATOMIC_RELAXED);
+    __atomic_store_n(&count->bytes, count->bytes + t->bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&cell->ticks, cell->ticks + t->ticks, __ATOMIC_RELAXED);
 }
 
 /* The cell of a direction that a thread may write, taken at its first transfer; NULL where there is
@@ -137,17 +139,17 @@ static struct zc_cell *cell_of(struct zc_block *block, enum zc_dir dir, uint32_t
     return cell;
 }
 
-void zc_cell_count(struct zc_block *block, enum zc_dir dir, enum zc_outcome outcome,
-                   uint64_t bytes, uint64_t ticks, uint32_t slot)
+void zc_cell_count(struct zc_block *block, enum zc_dir dir, const struct zc_transfer *t,
+                   uint32_t slot)
 {
     struct zc_cell *cell = cell_of(block, dir, slot);
 
     if (cell == NULL)
-        zc_cell_add(zc_site_total(block->site, dir), outcome, bytes, ticks);
+        zc_cell_add(zc_site_total(block->site, dir), t);
     else if (cell->writer != 0)
-        cell_add_own(cell, outcome, bytes, ticks);
+        cell_add_own(cell, t);
     else
-        zc_cell_add(cell, outcome, bytes, ticks);
+        zc_cell_add(cell, t);
 }
 
 void zc_cell_fold_all(struct zc_block *block)

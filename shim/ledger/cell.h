@@ -8,8 +8,8 @@
 
 struct zc_block;
 
-/* Adds counts to a cell that any thread may write; fields that get nothing are not touched. */
-void zc_cell_add(struct zc_cell *cell, enum zc_outcome outcome, uint64_t bytes, uint64_t ticks);
+/* Adds a transfer to a cell that any thread may write; fields that get nothing are not touched. */
+void zc_cell_add(struct zc_cell *cell, const struct zc_transfer *t);
 
 /*
  * Counts one transfer for a block.  `slot` is the thread's slot of totals, 0 if it shares one.  The
@@ -18,8 +18,8 @@ void zc_cell_add(struct zc_cell *cell, enum zc_outcome outcome, uint64_t bytes, 
  * then.  Where there is none to be had, and when a block has four, the transfer goes to the total
  * of the block's site at once.
  */
-void zc_cell_count(struct zc_block *block, enum zc_dir dir, enum zc_outcome outcome,
-                   uint64_t bytes, uint64_t ticks, uint32_t slot);
+void zc_cell_count(struct zc_block *block, enum zc_dir dir, const struct zc_transfer *t,
+                   uint32_t slot);
 
 /* Adds the block's cells to its site's totals and gives them back.  The caller has claimed it. */
 void zc_cell_fold_all(struct zc_block *block);

@@ -88,7 +88,7 @@ totals_add(struct zc_totals *totals, const struct zc_transfer *t,
     struct zc_count *asked = &totals->asked[t->asked][t->outcome];
     struct zc_count *moved = &totals->moved[t->real];
 
-    add(&asked->calls, 1);
+    add(&asked->calls, !t->continues);
     add(&asked->bytes, t->bytes);
     add(&totals->ticks[t->asked], t->ticks);
     if (t->outcome == ZC_MOVED) {
@@ -103,9 +103,9 @@ static void count_blocks(const struct zc_transfer *t, uint32_t slot)
     enum zc_dir dir = (enum zc_dir)(t->asked / (ZC_KIND_COUNT * ZC_KIND_COUNT));
 
     if (t->dst != NULL)
-        zc_cell_count(t->dst, dir, t->outcome, t->bytes, t->ticks, slot);
+        zc_cell_count(t->dst, dir, t, slot);
     if (t->src != NULL && t->src != t->dst)
-        zc_cell_count(t->src, dir, t->outcome, t->bytes, t->ticks, slot);
+        zc_cell_count(t->src, dir, t, slot);
 }
 
 void zc_traffic_record(const struct zc_transfer *t)

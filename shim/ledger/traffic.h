@@ -86,6 +86,7 @@ struct zc_transfer {
     uint64_t ticks;          /* Ticks that the call took. */
     struct zc_block *dst;    /* Destination's block, or NULL when it is not in the ledger. */
     struct zc_block *src;    /* Source's block, or NULL; NULL for sets. */
+    bool continues;          /* A further part of a transfer that was counted: bytes, no call. */
 };
 
 /* Adds a transfer to the calling thread's totals and to both blocks' cells.  No lock, no allocation

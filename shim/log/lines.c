@@ -19,7 +19,7 @@ static void block_fields(struct zc_line *line, const struct zc_block *block)
     zc_line_str(line, "api", zc_api_name((enum zc_api)block->api));
     zc_line_u64(line, "size_bytes", block->size);
     zc_line_str(line, "place", zc_place_name((enum zc_place_id)block->place));
-    zc_line_address(line, "address", block->base);
+    zc_line_address(line, "address", zc_block_address(block));
     zc_line_i64(line, "device", block->device);
 }
 
@@ -107,6 +107,20 @@ void zc_log_alloc(const struct zc_block *block, const char *rule_name, int rule_
         zc_line_i64(&line, "line", rule_line);
     else
         zc_line_null(&line, "line");
+    zc_line_str(&line, "why", why);
+    zc_log_write(&line);
+}
+
+void zc_log_hint(const struct zc_block *block, const char *prefetch, const char *why)
+{
+    char buf[ZC_LINE_MAX];
+    struct zc_line line;
+
+    if (zc_log_level() < ZC_LOG_ALLOCS || block == NULL)
+        return;
+    zc_line_begin(&line, buf, sizeof(buf), "hint");
+    zc_line_u64(&line, "block", block->id);
+    zc_line_str(&line, "prefetch", prefetch);
     zc_line_str(&line, "why", why);
     zc_log_write(&line);
 }

@@ -30,6 +30,10 @@ void zc_line_traffic(struct zc_line *line, enum zc_dir dir,
 /* Reads a cell that other threads may be adding to, field by field, by relaxed loads. */
 void zc_cell_read(struct zc_cell *copy, const struct zc_cell *cell);
 
+/* Appends the counts of a pair, or of all. */
+struct zc_pair_counts;
+void zc_line_pair_counts(struct zc_line *line, const struct zc_pair_counts *counts);
+
 /* Writes a `block` line for a block that is still live: the traffic it has seen so far. */
 void zc_log_live_block(const struct zc_block *block);
 

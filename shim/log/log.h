@@ -69,6 +69,10 @@ struct zc_log_call {
 /* At EVENTS. */
 void zc_log_transfer(const struct zc_transfer *t, const struct zc_log_call *call);
 
+/* At ALLOCS and EVENTS: the prefetches that libzc chose for a managed block whose rule names no
+ * hint, and why.  NULL for a block that is gone writes nothing. */
+void zc_log_hint(const struct zc_block *block, const char *prefetch, const char *why);
+
 /* The frames of a site, and the files of their modules.  Once for each, see zc_site_is_new(): at
  * ALLOCS and EVENTS before its first alloc, else before the summary. */
 void zc_log_site(uint32_t site_index);

@@ -8,6 +8,7 @@
 #include "log/jsonl.h"
 #include "log/lines.h"
 #include "log/log.h"
+#include "log/pairs.h"
 #include "policy/policy.h"
 
 #include <errno.h>
@@ -39,7 +40,8 @@ static bool add_live_block(struct zc_block *block, void *arg)
         if (cell != NULL)
             add_cell(arg, block->site, cell);
     }
-    zc_log_live_block(block);
+    if (!(block->flags & ZC_BLOCK_GHOST))
+        zc_log_live_block(block);
     return true;
 }
 
@@ -173,6 +175,12 @@ static void write_line(const struct zc_summary *s)
     zc_line_u64(&line, "untracked", s->untracked);
     zc_line_u64(&line, "lost_lines", zc_log_lost());
     places(&line, s);
+    if (zc_log_pairs_known()->pairs > 0) {
+        zc_line_open(&line, "shared", '{');
+        zc_line_u64(&line, "pairs", zc_log_pairs_known()->pairs);
+        zc_line_pair_counts(&line, zc_log_pairs_known());
+        zc_line_close(&line, '}');
+    }
     flows(&line, &s->totals);
     sites(&line, s);
     zc_log_write(&line);

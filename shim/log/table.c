@@ -5,6 +5,7 @@
 #include "base/message.h"
 #include "base/text.h"
 #include "ledger/site.h"
+#include "log/pairs.h"
 #include "log/jsonl.h"
 #include "log/lines.h"
 #include "log/log.h"
@@ -282,11 +283,21 @@ static void site_table(struct zc_text *t, const struct zc_summary *s)
         site_row(t, s, top[i]);
 }
 
+static void pairs_line(struct zc_text *t, const struct zc_pair_counts *c)
+{
+    zc_text_fmt(t, "shared: %U device blocks, %U copies and %B elided; %U pages parted, %U merged; ",
+                c->pairs, c->elided_copies, c->elided_bytes, c->parted_pages, c->merged_pages);
+    zc_text_fmt(t, "%U faults in %U us; %U conflicts\n", c->faults, c->fault_ns / 1000,
+                c->conflicts);
+}
+
 static void last_lines(struct zc_text *t, const struct zc_summary *s)
 {
     if (s->pageable_asked > 0)
         zc_text_fmt(t, "%B from or to pageable memory, of which %B moved as such\n",
                     s->pageable_asked, s->pageable_moved);
+    if (zc_log_pairs_known()->pairs > 0)
+        pairs_line(t, zc_log_pairs_known());
     if (s->untracked > 0)
         zc_text_fmt(t, "%U requests were not recorded\n", s->untracked);
     if (zc_log_path() == NULL)

@@ -41,7 +41,7 @@ static bool mapped(const struct zc_box *b)
 /* Memory that the CPU may copy from or to.  An address outside the ledger that a call names as host
  * memory may still be device memory that libzc never saw: unified addressing lets a program do
  * that. */
-static bool cpu_side(const struct zc_box *b)
+bool zc_copy_cpu_side(const struct zc_box *b)
 {
     unsigned type;
     if (mapped(b))
@@ -153,7 +153,7 @@ bool zc_place_copy(struct zc_copy *c)
         return false;
     /* Waiting and asking are forbidden calls during a capture; the driver captures or copies
      * itself. */
-    if (zc_capture_any() || !cpu_side(&c->dst) || !cpu_side(&c->src) || slow_to_read(&c->src))
+    if (zc_capture_any() || !zc_copy_cpu_side(&c->dst) || !zc_copy_cpu_side(&c->src) || slow_to_read(&c->src))
         return false;
     if (!c->async)
         return copy_drained(c);

@@ -11,4 +11,7 @@
  */
 bool zc_place_copy(struct zc_copy *c);
 
+/* True for a side that the CPU may copy from and to: a mapped block, pinned or pageable memory. */
+bool zc_copy_cpu_side(const struct zc_box *b);
+
 #endif

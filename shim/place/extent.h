@@ -21,6 +21,9 @@ static inline uint64_t zc_extent_units(uint64_t bytes)
 
 /* The functions below are called with the heap's lock held, unless they say otherwise. */
 
+/* Makes an extent one live block of `size` bytes. */
+void zc_heap_occupy(struct zc_extent *extent, size_t size);
+
 /* Addresses for `units` units, use NONE.  NULL when the range is full. */
 struct zc_extent *zc_extent_carve(uint32_t units);
 
@@ -71,7 +74,7 @@ void zc_extent_each(void (*visit)(struct zc_extent *extent, void *arg), void *ar
 void zc_extent_link(struct zc_extent **list, struct zc_extent *extent);
 void zc_extent_unlink(struct zc_extent **list, struct zc_extent *extent);
 
-/* This process's generation: a child of fork(2) has another than its parent. */
+/* This process's generation: a child of fork(2) has another than its parent.  Atomic. */
 extern uint32_t zc_extent_era;
 extern int zc_extent_local; /* Node of the device that used a ZC_NODE_LOCAL extent last; atomic. */
 extern size_t zc_extent_pooled_bytes; /* Memory in the pool, inherited memory included. */

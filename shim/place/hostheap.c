@@ -21,6 +21,7 @@ struct orphan {
 static struct zc_lock zc_heap;
 static struct zc_extent *slabs[SLAB_MAX - SLAB_MIN + 1]; /* Slabs with room, by class. */
 static struct orphan *orphans; /* Freed in a signal handler inside the heap; atomic. */
+static uint64_t serial;        /* Extents that became blocks. */
 static bool held_for_fork;
 
 static void put_locked(void *p);
@@ -61,7 +62,7 @@ static void in_child(void)
     zc_thread_id_reset();
     zc_lock_reset(&zc_heap);
     zc_limits_reset();
-    zc_extent_era++;
+    __atomic_fetch_add(&zc_extent_era, 1, __ATOMIC_RELAXED);
 }
 
 bool zc_hostheap_open(const char **why)
@@ -78,7 +79,7 @@ bool zc_hostheap_open(const char **why)
 
 bool zc_hostheap_mine(const struct zc_extent *extent)
 {
-    return extent->era == zc_extent_era;
+    return extent->era == __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
 }
 
 /* Makes an extent from the pool this process's own, whatever it was before. */
@@ -88,7 +89,7 @@ static bool adopt(struct zc_extent *e, const char **why)
         return true;
     if (!zc_limits_take(ZC_PLACE_PINNED, -1, zc_extent_span(e), why))
         return false;
-    e->era = zc_extent_era;
+    e->era = __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
     __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
     e->copied = 0;
     return true;
@@ -145,7 +146,7 @@ static struct zc_extent *fresh(uint32_t units, int node, const char **why)
         zc_limits_give(ZC_PLACE_PINNED, span);
         return NULL;
     }
-    e->era = zc_extent_era;
+    e->era = __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
     e->copied = 0;
     e->program = 0;
     e->node = (int16_t)node;
@@ -210,6 +211,14 @@ static void *get_small(const struct zc_host_want *want, unsigned shift, struct z
     return p;
 }
 
+void zc_heap_occupy(struct zc_extent *e, size_t size)
+{
+    e->use = ZC_EXTENT_BLOCK;
+    e->live = 1;
+    e->serial = ++serial;
+    e->slot[0].size = size;
+}
+
 static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_out, const char **why)
 {
     uint64_t units = zc_extent_units(want->size);
@@ -220,9 +229,7 @@ static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_ou
     if (!e)
         return NULL;
     bool inside = zc_heap_enter();
-    e->use = ZC_EXTENT_BLOCK;
-    e->live = 1;
-    e->slot[0].size = want->size;
+    zc_heap_occupy(e, want->size);
     if (inside)
         zc_heap_leave();
     *slot_out = &e->slot[0];
@@ -275,13 +282,16 @@ size_t zc_hostheap_room(const void *p)
     return e->use == ZC_EXTENT_SLAB ? (size_t)1 << e->shift : zc_extent_span(e);
 }
 
-/* The program's own registration outlives the block: nobody else may get these addresses before. */
+/* The program's own registration, or a device block, outlives the block: nobody else may get these
+ * addresses before. */
 static void retire(struct zc_extent *e)
 {
     e->live = 0;
     for (unsigned i = 0; i < ZC_HOST_SLOTS; i++)
         e->slot[i].dirty = true;
-    if (__atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_PROGRAM && zc_hostheap_mine(e))
+    bool known = __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_PROGRAM ||
+                 __atomic_load_n(&e->shared, __ATOMIC_ACQUIRE);
+    if (known && zc_hostheap_mine(e))
         e->use = ZC_EXTENT_LIMBO;
     else
         zc_extent_pool(e);

@@ -12,7 +12,9 @@
  * as a whole, and what is pooled.  All records lie beside the range, in private memory, so that the
  * child of fork(2) finds in them what it inherited, and no block can be overrun into them.
  */
+#ifndef ZC_HOST_UNIT_SHIFT /* Tests of page states are quicker with small pages. */
 #define ZC_HOST_UNIT_SHIFT 21
+#endif
 #define ZC_HOST_UNIT ((size_t)1 << ZC_HOST_UNIT_SHIFT)
 #define ZC_HOST_MIN ((size_t)64 << 10) /* Smaller requests are never converted. */
 #define ZC_HOST_SLOTS 32               /* Blocks of 64 KiB in a unit. */
@@ -24,7 +26,7 @@ enum zc_extent_use {
     ZC_EXTENT_FREE,  /* Memory that waits in the pool for a request. */
     ZC_EXTENT_BLOCK, /* One block. */
     ZC_EXTENT_SLAB,  /* Blocks of one size class. */
-    ZC_EXTENT_LIMBO, /* Freed by the program while its own registration stands. */
+    ZC_EXTENT_LIMBO, /* No block, but its addresses are still known to the driver. */
 };
 
 /* What the driver knows of an extent. */
@@ -34,6 +36,7 @@ enum zc_extent_pin {
     ZC_PIN_DONE,    /* Registered by libzc. */
     ZC_PIN_REFUSED, /* Registering failed: it stays pageable. */
     ZC_PIN_PROGRAM, /* The program registered some of it: the driver answers for it. */
+    ZC_PIN_SHARED,  /* Registered by libzc for a device block that lives in it. */
 };
 
 /* One block: what must be known to free, to move and to describe it. */
@@ -43,13 +46,16 @@ struct zc_slot {
     int16_t rule;  /* Index of the rule that placed it. */
     uint8_t api;   /* enum zc_api. */
     bool dirty;    /* The memory was used before, and is not zero. */
+    uint32_t nth;  /* Which block of its site it is, from 1. */
 };
 
-/* One extent, at the index of its first unit.  Under the heap's lock, except `pin`, `copied` and
- * `program` (atomics), and the slot of a live block, which is its owner's. */
+/* One extent, at the index of its first unit.  Under the heap's lock, except `pin`, `copied`,
+ * `shared` and `program` (atomics), and the slot of a live block, which is its owner's. */
 struct zc_extent {
     struct zc_extent *next, *prev; /* In the list of its use: holes, pool, slabs with room. */
     void *context;                 /* CUcontext that registered it; written before pin is DONE. */
+    void *shared;                  /* struct zc_shared of a device block in it, or NULL.  Atomic. */
+    uint64_t serial;               /* Counts extents that became blocks: the age of its block. */
     uint64_t copied;  /* Bytes that transfers moved from or to it before it was registered. */
     uint32_t units;   /* Length. */
     uint32_t live;    /* Blocks in it. */
@@ -64,16 +70,16 @@ struct zc_extent {
 };
 
 /*
- * What every malloc(3) and free(3) of the program reads, without a lock: so it has a cache line that
- * nothing else is written to, and no table of addresses stands before it.  Fields are atomics.
+ * What every malloc(3) and free(3) of the program reads, without a lock: so it has a cache line
+ * that nothing else is written to, and no table of addresses stands before it.  Fields are atomics.
  */
 struct zc_hostheap_range {
     uintptr_t base;   /* The range: [base, base + bytes).  Before zc_hostheap_open() it is empty and
                        * lies where no program's memory is, so that a thread that sees only one of
                        * the two change takes no address for the heap's. */
     size_t bytes;
-    size_t threshold; /* Smaller requests go to libc: ZC_HOST_MIN until the policy is known, then what
-                       * the smallest rule asks for, SIZE_MAX where no rule asks. */
+    size_t threshold; /* Smaller requests go to libc: ZC_HOST_MIN until the policy is known, then
+                       * what the smallest rule asks for, SIZE_MAX where no rule asks. */
 } __attribute__((aligned(64)));
 extern struct zc_hostheap_range zc_hostheap __attribute__((visibility("hidden")));
 
@@ -137,6 +143,18 @@ bool zc_hostheap_mine(const struct zc_extent *extent);
 
 /* Puts an extent in limbo back into the pool. */
 void zc_hostheap_revive(struct zc_extent *extent);
+
+/*
+ * Finds an extent for a device block among the live blocks with an extent of their own that have
+ * none: the oldest that wants() accepts, with `shared` set to `owner`.  wants() runs under the
+ * heap's lock and must not call the heap, the driver or libc.  NULL when there is none.
+ */
+struct zc_extent *zc_hostheap_elect(bool (*wants)(const struct zc_extent *extent, void *arg),
+                                    void *arg, void *owner);
+
+/* Takes the block out of an extent of its own, which goes into limbo; and puts one there. */
+void zc_hostheap_vacate(struct zc_extent *extent);
+struct zc_slot *zc_hostheap_occupy(struct zc_extent *extent, size_t size);
 
 /*
  * Takes one extent out of the pool that is too much in it: of those that libzc registered when

@@ -4,17 +4,23 @@
 #include "base/arena.h"
 #include "base/message.h"
 #include "base/text.h"
+#include "catch/capture.h"
+#include "catch/life.h"
+#include "place/budget.h"
+#include "place/hint.h"
 #include "place/hostheap.h"
 #include "place/limits.h"
 #include "place/park.h"
 #include "place/pinned.h"
 #include "place/place.h"
 #include "place/ring.h"
+#include "place/warm.h"
 
 static const struct zc_place *const places[ZC_PLACE_COUNT] = {
     [ZC_PLACE_MAPPED] = &zc_place_mapped,
     [ZC_PLACE_MANAGED] = &zc_place_managed,
     [ZC_PLACE_VMM] = &zc_place_vmm,
+    [ZC_PLACE_SHARED] = &zc_place_shared,
 };
 
 const struct zc_place *zc_place_of(enum zc_place_id id)
@@ -25,7 +31,10 @@ const struct zc_place *zc_place_of(enum zc_place_id id)
 /* Keys that shape a place and that this version carries out. */
 #define KEYS_BUILT                                                                                 \
     (ZC_KEY_BIT(ZC_KEY_PLACE) | ZC_KEY_BIT(ZC_KEY_WRITE_COMBINED) | ZC_KEY_BIT(ZC_KEY_NUMA) |      \
-     ZC_KEY_BIT(ZC_KEY_ASYNC) | ZC_KEY_BIT(ZC_KEY_RULE_PAGEABLE_COPY))
+     ZC_KEY_BIT(ZC_KEY_ASYNC) | ZC_KEY_BIT(ZC_KEY_ACCESS) | ZC_KEY_BIT(ZC_KEY_PAIR) |              \
+     ZC_KEY_BIT(ZC_KEY_CONFLICT) | ZC_KEY_BIT(ZC_KEY_RULE_PAGEABLE_COPY) |                         \
+     ZC_KEY_BIT(ZC_KEY_CHUNK) | ZC_KEY_BIT(ZC_KEY_COMMIT) | ZC_KEY_BIT(ZC_KEY_GROW) |              \
+     ZC_KEY_BIT(ZC_KEY_ADVISE) | ZC_KEY_BIT(ZC_KEY_PREFETCH) | ZC_KEY_BIT(ZC_KEY_BUDGET))
 
 /* Requests that this version places; the others are counted where the program put them. */
 #define API_BIT(api) (UINT64_C(1) << ZC_API_##api)
@@ -56,6 +65,8 @@ static bool built(const struct zc_rule *rule, enum zc_place_id place)
         return true;
     if (place == ZC_PLACE_PINNED)
         return rule->apis & LIBC_REQUESTS;
+    if (place == ZC_PLACE_SHARED && (rule->apis & LIBC_REQUESTS))
+        return true;
     return zc_place_of(place) && (rule->apis & APIS_BUILT & ~LIBC_REQUESTS);
 }
 
@@ -96,6 +107,9 @@ static void check_rule(const struct zc_policy *policy, const struct zc_rule *rul
                 "%s:%u: rule %s: key '%s' is not built into this version and changes nothing",
                 policy->file, rule->line, rule->name, keys[k].name);
     check_sizes(policy, rule);
+    if ((rule->given & ZC_KEY_BIT(ZC_KEY_BUDGET)) && (rule->apis & LIBC_REQUESTS))
+        zc_message(ZC_WARN, "policy", "%s:%u: rule %s: 'budget' does not count requests of libc",
+                   policy->file, rule->line, rule->name);
     if ((rule->given & ZC_KEY_BIT(ZC_KEY_NUMA)) && rule->write_combined)
         zc_message(ZC_WARN, "policy",
                    "%s:%u: rule %s: 'numa' changes nothing beside 'write_combined': the driver "
@@ -120,6 +134,8 @@ void zc_place_reset(void)
     zc_park_reset();
     zc_pinned_reset();
     zc_ring_reset();
+    zc_warm_reset();
+    zc_hint_reset();
 }
 
 /* One rung.  A limit that is reached may be so because of parked memory, which nobody uses any
@@ -148,12 +164,15 @@ struct zc_backing *zc_place_climb(const struct zc_want *want, unsigned first, un
     const char *reason = "";
     for (unsigned i = first; i < list->count; i++) {
         const struct zc_place *place = zc_place_of(list->item[i]);
+        bool within = i > 0 || zc_budget_take(want->rule, want->device, want->size);
         *rung_out = i;
-        if (list->item[i] == ZC_PLACE_DEVICE && zc_limits_device_room(want->device, want->size))
+        if (within && list->item[i] == ZC_PLACE_DEVICE &&
+            zc_limits_device_room(want->device, want->size))
             break;
-        reason =
-            list->item[i] == ZC_PLACE_DEVICE ? "over max_device" : "not built into this version";
-        if (place && try_place(place, want, &made, &reason)) {
+        reason = !within                              ? "over its budget"
+                 : list->item[i] == ZC_PLACE_DEVICE ? "over max_device"
+                                                    : "not built into this version";
+        if (within && place && try_place(place, want, &made, &reason)) {
             kept = zc_arena_get(sizeof(*kept));
             if (kept) {
                 *kept = made;
@@ -164,11 +183,21 @@ struct zc_backing *zc_place_climb(const struct zc_want *want, unsigned first, un
             zc_limits_give(place->id, want->size);
             reason = "libzc has no memory for its record";
         }
+        if (within && i == 0)
+            zc_budget_give(want->rule, want->size);
         zc_text_fmt(&text, "%s%s: %s", text.len ? "; " : "", zc_place_name(list->item[i]), reason);
         *rung_out = i + 1;
     }
     zc_text_cstr(&text);
     return NULL;
+}
+
+bool zc_place_relieve(void)
+{
+    if (zc_capture_any() || zc_life_closing())
+        return false;
+    unsigned given = zc_park_reap(ZC_PLACE_COUNT);
+    return zc_warm_trim() + given > 0;
 }
 
 CUresult zc_place_release(struct zc_backing *backing, bool gone)

@@ -1,5 +1,5 @@
 /* The place `managed`: one address whose pages the driver moves to where they are used. */
-#include "place/place.h"
+#include "place/hint.h"
 
 /* Without concurrent access the driver wants the CPU to keep away while kernels run, and moves
  * whole blocks at each launch: no place for a block that the program believes to be on the device.
@@ -23,14 +23,18 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     CUresult result = zc_real.cuMemAllocManaged(&out->base, want->size, CU_MEM_ATTACH_GLOBAL);
-    if (result != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS) {
         *why = "cuMemAllocManaged refuses";
+        return result;
+    }
     out->span = want->size;
-    return result;
+    out->hinted = zc_hint_make(want, out->base);
+    return CUDA_SUCCESS;
 }
 
 static CUresult unmake(struct zc_backing *backing, bool gone)
 {
+    zc_hint_unmake(backing->hinted);
     return gone ? CUDA_SUCCESS : zc_real.cuMemFree_v2(backing->base);
 }
 

@@ -26,17 +26,9 @@ static bool names_node(const struct zc_rule *rule)
     return rule->given & ZC_KEY_BIT(ZC_KEY_NUMA);
 }
 
-/* The NUMA node that the rule names, or that the device is next to. */
-static int wanted_node(const struct zc_want *want)
-{
-    if (!names_node(want->rule))
-        return ZC_NODE_ANY;
-    return want->rule->numa.local ? zc_node_of_device(want->device) : (int)want->rule->numa.node;
-}
-
 static CUresult make_pages(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
-    void *pages = zc_pages_make(want->size, wanted_node(want));
+    void *pages = zc_pages_make(want->size, zc_node_wanted(want->rule, want->device));
     if (!pages) {
         *why = "the kernel gives no pages";
         return CUDA_ERROR_OUT_OF_MEMORY;

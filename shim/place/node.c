@@ -16,3 +16,10 @@ int zc_node_of_device(int device)
 #endif
     return node;
 }
+
+int zc_node_wanted(const struct zc_rule *rule, int device)
+{
+    if (!(rule->given & ZC_KEY_BIT(ZC_KEY_NUMA)))
+        return ZC_NODE_ANY;
+    return rule->numa.local ? zc_node_of_device(device) : (int)rule->numa.node;
+}

@@ -22,7 +22,7 @@ static struct parked *head;
 void zc_park(struct zc_block *block, CUevent event, CUstream stream, enum zc_flavour flavour)
 {
     struct parked *p = zc_arena_get(sizeof(*p));
-    __atomic_fetch_or(&block->flags, ZC_BLOCK_GHOST, __ATOMIC_RELEASE);
+    zc_block_make_ghost(block);
     /* Without memory for the record the block stays a ghost for good: lost, never reused too
      * early. */
     if (!p)

@@ -75,31 +75,33 @@ static void bring_near(const struct zc_extent *e)
                    node, (int)device);
 }
 
-/* The caller has moved `pin` to MAKING. */
-static bool make(struct zc_extent *e)
+CUresult zc_pinned_register(struct zc_extent *e, unsigned flags)
 {
     CUcontext context = NULL;
-    if (!zc_real.cuCtxGetCurrent || zc_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context) {
-        mark(e, ZC_PIN_NONE);
-        return false;
-    }
-    if (!zc_real.cuMemHostRegister_v2 || !room_for_one()) {
-        mark(e, ZC_PIN_REFUSED);
-        return false;
-    }
+    CUresult result = zc_real.cuCtxGetCurrent(&context);
+    if (result != CUDA_SUCCESS || !context)
+        return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_CONTEXT;
+    if (!room_for_one())
+        return CUDA_ERROR_OUT_OF_MEMORY;
     bring_near(e);
-    CUresult result =
-        zc_real.cuMemHostRegister_v2((void *)zc_extent_base(e), zc_extent_span(e),
-                                     CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    result = zc_real.cuMemHostRegister_v2((void *)zc_extent_base(e), zc_extent_span(e), flags);
     if (result != CUDA_SUCCESS) {
         __atomic_fetch_sub(&registrations, 1, __ATOMIC_RELAXED);
         refused(e, result);
-        mark(e, ZC_PIN_REFUSED);
-        return false;
     }
     e->context = context;
-    mark(e, ZC_PIN_DONE);
-    return true;
+    return result;
+}
+
+/* The caller has moved `pin` to MAKING. */
+static bool make(struct zc_extent *e)
+{
+    CUresult result =
+        zc_pinned_register(e, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    mark(e, result == CUDA_SUCCESS                ? ZC_PIN_DONE
+            : result == CUDA_ERROR_INVALID_CONTEXT ? ZC_PIN_NONE
+                                                   : ZC_PIN_REFUSED);
+    return result == CUDA_SUCCESS;
 }
 
 /* Whether another thread's registering of the same slab went well. */
@@ -138,8 +140,7 @@ CUdeviceptr zc_pinned_disguise(CUdeviceptr address)
     return zc_pinned_hides(address) ? (CUdeviceptr)(uintptr_t)pageable : address;
 }
 
-/* Unregisters; false when the driver keeps it registered. */
-static bool unmake(struct zc_extent *e)
+bool zc_pinned_unregister(struct zc_extent *e)
 {
     CUresult result = zc_real.cuMemHostUnregister((void *)zc_extent_base(e));
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
@@ -161,7 +162,7 @@ void zc_pinned_yield(uint64_t address, size_t bytes)
     uint64_t at = address, end = address + bytes;
     for (struct zc_extent *e; (e = next_in(&at, end));) {
         __atomic_fetch_add(&e->program, 1, __ATOMIC_ACQ_REL);
-        if (settled(e) == ZC_PIN_DONE && zc_hostheap_mine(e) && !unmake(e))
+        if (settled(e) == ZC_PIN_DONE && zc_hostheap_mine(e) && !zc_pinned_unregister(e))
             continue;
         mark(e, ZC_PIN_PROGRAM);
     }
@@ -185,7 +186,7 @@ void zc_pinned_trim(void)
     if (!zc_hostheap.bytes || zc_capture_any() || zc_life_closing())
         return;
     while ((e = zc_hostheap_surplus(true, false))) {
-        if (!unmake(e)) {
+        if (!zc_pinned_unregister(e)) {
             zc_hostheap_keep(e);
             return;
         }

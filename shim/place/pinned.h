@@ -19,6 +19,14 @@
  * stream is being captured: the driver refuses it then, and the memory stays pageable. */
 bool zc_pinned_use(struct zc_extent *extent, uint64_t bytes);
 
+/* Registers an extent whose `pin` the caller has moved to MAKING, in the current context; its `pin`
+ * is the caller's to set.  Returns the driver's code, CUDA_ERROR_OUT_OF_MEMORY where there are too
+ * many registrations. */
+CUresult zc_pinned_register(struct zc_extent *extent, unsigned flags);
+
+/* Takes a registration back; waits for the device.  False when the driver keeps it. */
+bool zc_pinned_unregister(struct zc_extent *extent);
+
 /* True for a live block of the host heap that the driver must answer for as for pageable memory. */
 bool zc_pinned_hides(uint64_t address);
 

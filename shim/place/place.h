@@ -18,8 +18,10 @@ struct zc_backing {
     size_t span;       /* Bytes really taken. */
     int device;        /* Ordinal of the device of the request. */
     CUcontext context; /* Context of the request. */
-    CUmemGenericAllocationHandle handle; /* vmm: the physical memory. */
+    struct zc_vmm *vmm; /* vmm: reservation and physical memory. */
+    struct zc_hinted *hinted; /* managed: what was advised; NULL without memory for the record. */
     void *pages;       /* mapped: libzc's own pages, registered; NULL where the driver made them. */
+    void *shared;      /* shared: its struct zc_shared. */
 };
 
 /* What a place is asked for. */
@@ -28,6 +30,8 @@ struct zc_want {
     int device;                  /* Ordinal of the current device. */
     CUcontext context;           /* Current context. */
     const struct zc_rule *rule;  /* The rule that decided. */
+    enum zc_api api;             /* The request. */
+    bool stream_ordered;         /* Allocated, and freed, in the order of a stream. */
 };
 
 struct zc_place {
@@ -61,13 +65,21 @@ void zc_place_reset(void);
  * NULL when the ladder reached `device` or its end: then the request goes where the program put it,
  * and *rung_out is the index of `device`, or the length of the list.  `why` collects the reasons of
  * the places passed over, as text ("mapped: over max_pinned"), empty if the first one was taken.
+ * Where index 0 is given back, also for `device`, the request counts against the rule's budget.
  */
 struct zc_backing *zc_place_climb(const struct zc_want *want, unsigned first, unsigned *rung_out,
                                   char *why, size_t why_cap);
 
+/*
+ * Gives back memory that the program has freed and nobody uses: for calls that the driver has no
+ * memory for.  True if it did, so that trying again may help.  Keeps no lock; does nothing while a
+ * capture is under way.
+ */
+bool zc_place_relieve(void);
+
 /* Unmakes a backing and returns its memory to the arena and the limits. */
 CUresult zc_place_release(struct zc_backing *backing, bool gone);
 
-extern const struct zc_place zc_place_mapped, zc_place_managed, zc_place_vmm;
+extern const struct zc_place zc_place_mapped, zc_place_managed, zc_place_vmm, zc_place_shared;
 
 #endif

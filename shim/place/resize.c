@@ -8,9 +8,14 @@
 static bool claim(struct zc_extent *e)
 {
     uint32_t none = ZC_PIN_NONE;
-    return e->use == ZC_EXTENT_BLOCK && zc_hostheap_mine(e) &&
-           __atomic_compare_exchange_n(&e->pin, &none, ZC_PIN_MAKING, false, __ATOMIC_ACQ_REL,
-                                       __ATOMIC_RELAXED);
+    if (e->use != ZC_EXTENT_BLOCK || !zc_hostheap_mine(e) ||
+        !__atomic_compare_exchange_n(&e->pin, &none, ZC_PIN_MAKING, false, __ATOMIC_SEQ_CST,
+                                     __ATOMIC_RELAXED))
+        return false;
+    if (!__atomic_load_n(&e->shared, __ATOMIC_SEQ_CST))
+        return true;
+    __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE); /* A device block moves in. */
+    return false;
 }
 
 static void bury(struct zc_extent *e)

@@ -11,13 +11,14 @@ CUPTI_HEADER := $(firstword $(wildcard $(CUDA_HOME)/include/cupti.h \
 DRIVER_STUB := $(or $(wildcard $(CUDA_HOME)/lib64/stubs/libcuda.so),$(B)/sim/libcuda.so.1)
 
 .PHONY: gpu-tests
-gpu-tests: $(B)/tests/gpu/driver_facts \
+gpu-tests: $(B)/tests/gpu/driver_facts $(B)/tests/gpu/copy_facts \
            $(if $(CUPTI_HEADER),$(B)/tests/gpu/libcupti_referee.so)   ## what tests/gpu needs
 ifeq ($(SAN),)
 tests: gpu-tests
 endif
 
-$(B)/tests/gpu/driver_facts: tests/gpu/driver_facts.c tests/gpu/driver_facts.def $(DRIVER_STUB)
+$(B)/tests/gpu/driver_facts: tests/gpu/driver_facts.def
+$(B)/tests/gpu/%_facts: tests/gpu/%_facts.c $(DRIVER_STUB)
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(GPU_TEST_FLAGS) -o $@ $< $(DRIVER_STUB)

@@ -13,20 +13,21 @@ setup() {
 # The driver calls that the program and libzc make in a place, but for those that start the process.
 calls_in() {
     rm -f "$BATS_TEST_TMPDIR/trace"
-    SIM_TRACE=$BATS_TEST_TMPDIR/trace under_policy "$1" "$program"
+    SIM_TRACE=$BATS_TEST_TMPDIR/trace under_policy "$1" "$program" $2
     cut -d ' ' -f 1 "$BATS_TEST_TMPDIR/trace" | sort -u |
         grep -vE '^cu(Init|DevicePrimaryCtx|CtxSetCurrent|GetProcAddress|StreamCreate)'
 }
 
-# Fails each call in a place; $2 calls must be among them, or the test would test nothing.
+# Fails each call in a place; $2 calls must be among them, or the test would test nothing.  $3: -g
+# for an array that grows.
 fail_each_call() {
     local -a calls
     local needed
-    mapfile -t calls < <(calls_in "$1")
+    mapfile -t calls < <(calls_in "$1" "${3:-}")
     for needed in $2; do
         [[ " ${calls[*]} " == *" $needed "* ]] || { echo "not called: $needed"; return 1; }
     done
-    run -0 --separate-stderr under_policy "$1" timeout 100 "$program" "${calls[@]}"
+    run -0 --separate-stderr under_policy "$1" timeout 100 "$program" ${3:-} "${calls[@]}"
     [[ -z $output ]]
     [[ $stderr != *'Segmentation'* ]]
 }
@@ -47,6 +48,22 @@ fail_each_call() {
 @test "in vmm memory, then mapped" {
     fail_each_call 'place = vmm, mapped' 'cuMemAddressReserve cuMemCreate cuMemMap cuMemSetAccess
         cuMemUnmap cuMemRelease cuMemAddressFree cuMemGetAllocationGranularity'
+}
+
+@test "in vmm memory that is attached late" {
+    fail_each_call $'place = vmm\ncommit = lazy\nchunk = 2M' 'cuMemAddressReserve cuMemCreate
+        cuMemMap cuMemSetAccess cuMemUnmap cuMemRelease cuMemAddressFree'
+}
+
+@test "while an array grows, in each place and by remaps" {
+    for place in device managed vmm; do
+        fail_each_call "place = $place" cuMemcpyDtoD_v2 -g
+    done
+    fail_each_call 'place = mapped' cuMemHostAlloc -g
+    fail_each_call $'place = vmm, mapped\ngrow = yes' 'cuMemAddressReserve cuMemCreate cuMemMap
+        cuMemSetAccess cuMemUnmap cuMemRelease cuMemAddressFree cuMemcpyDtoDAsync_v2
+        cuStreamSynchronize' -g
+    fail_each_call $'place = vmm, device\ngrow = yes\nchunk = 2M' 'cuMemCreate cuMemMap' -g
 }
 
 @test "a rung that fails is named in the log, whatever the code" {

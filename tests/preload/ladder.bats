@@ -32,9 +32,9 @@ for line in open(sys.argv[1]):
     done
 }
 
-@test "a place that is not built is passed over, and the log says so" {
+@test "a place that is not possible is passed over, and the log says so" {
     places_of 'place = shared, vmm' 1
-    [[ $places == 'vmm: shared: not built into this version' ]]
+    [[ $places == "vmm: shared: no rule gives host blocks 'shared' or 'pinned'" ]]
 }
 
 @test "at the end of the list a request goes where the program put it" {
@@ -134,4 +134,40 @@ for line in open(sys.argv[1]):
 @test "the first rule that matches decides, by size" {
     places_of $'[rule small]\nsize = ..1M\nplace = mapped\n[rule large]\nplace = vmm' 0.5 4 1 2
     [[ $(sort <<<"$places" | uniq -c | tr -s ' ' | tr '\n' ,) == ' 2 mapped: -, 2 vmm: -,' ]]
+}
+
+@test "a budget bounds what a rule has alive in its first place; the rest spills" {
+    for place in vmm mapped managed device; do
+        local next=mapped
+        [[ $place == mapped ]] && next=vmm
+        places_of "place = $place, $next"$'\nbudget = 8M' 4 4 4 1
+        [[ $places == "$place: -"$'\n'"$place: -"$'\n'"$next: $place: over its budget"$'\n'* ]]
+        [[ $codes == $'0\n0\n0\n0' ]]
+    done
+}
+
+@test "what is freed is given back to the budget, in every place and order" {
+    for place in vmm mapped managed device; do
+        for order in '' -a; do
+            places_of "place = $place"$'\nbudget = 8M' -f $order 6 6 6 8
+            [[ $places == "$place: -"$'\n'"$place: -"$'\n'"$place: -"$'\n'"$place: -" ]]
+        done
+    done
+}
+
+@test "a budget in percent is of the device's memory; at the end of the list nothing is refused" {
+    export SIM_MEMORY_MIB=64
+    places_of $'place = vmm\nbudget = 25%' 12 4 1
+    [[ $places == $'vmm: -\nvmm: -\ndevice: vmm: over its budget' && $codes == $'0\n0\n0' ]]
+}
+
+@test "each rule has its own budget, and a refused request costs none" {
+    local policy=$'[rule small]\nsize = ..4M\nplace = vmm, mapped\nbudget = 4M\n'
+    policy+=$'[rule large]\nsize = 5M..\nplace = vmm, mapped\nbudget = 8M'
+    places_of "$policy" 4 8 1 5
+    [[ $places == $'vmm: -\nvmm: -\nmapped: vmm: over its budget\nmapped: vmm: over its budget' ]]
+    SIM_FAIL=cuMemAddressReserve:2:1 places_of $'place = vmm, mapped\nbudget = 4M' 4 4
+    [[ $places == $'mapped: vmm: cuMemAddressReserve refuses\nvmm: -' ]]
+    SIM_FAIL=cuMemAlloc_v2:999:1 places_of $'place = device, mapped\nbudget = 4M' 4 4
+    [[ $places == 'device: -' && $codes == $'999\n0' ]]
 }

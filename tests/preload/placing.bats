@@ -94,3 +94,35 @@ held_in() {
         in_every_place "$program" "$scenario"
     done
 }
+
+# Runs a scenario of freed vmm blocks on a small device: warm SCENARIO
+warm() {
+    need_built "$ZC_BUILD/tests/preload/programs/warm"
+    export SIM_MEMORY_MIB=256 SIM_LEAKS=$BATS_TEST_TMPDIR/leaks
+    run -0 under_policy $'size = ..32M\nplace = vmm' "$ZC_BUILD/tests/preload/programs/warm" "$1"
+    [[ -e $SIM_LEAKS && ! -s $SIM_LEAKS ]]
+}
+
+@test "a freed vmm block serves the next request of its size" {
+    warm again
+    [[ $output == 'created 1' ]]
+}
+
+@test "freed vmm blocks keep no more than a sixteenth of the device" {
+    warm many
+    [[ $output == 'kept 4' ]]
+}
+
+@test "what freed vmm blocks keep is there for every call that needs it" {
+    warm all_of_it
+}
+
+@test "a block that is kept after its free is live neither in the log nor in the totals" {
+    need_built "$ZC_BUILD/kernels/vecadd-shared" "$SIM/kernels/vecadd.so"
+    export SIM_KERNELS=$SIM/kernels/vecadd.so ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl
+    export ZC_LOG_LEVEL=allocs
+    run -0 under_policy 'place = vmm' "$ZC_BUILD/kernels/vecadd-shared"
+    grep -q '"type":"free"' "$ZC_LOG"
+    run ! grep '"type":"block"' "$ZC_LOG"
+    tail -n 1 "$ZC_LOG" | grep -q '"place":"vmm","blocks":0,"bytes":0'
+}

@@ -44,6 +44,16 @@ expect_routes() {
     expect_routes cuMemsetD8Async cuMemsetD8Async cuMemsetD8Async_ptsz
 }
 
+@test "every launch is caught on all routes" {
+    expect_routes cuLaunchKernel cuLaunchKernel cuLaunchKernel_ptsz
+    expect_routes cuLaunchKernelEx cuLaunchKernelEx cuLaunchKernelEx_ptsz
+    expect_routes cuLaunchCooperativeKernel cuLaunchCooperativeKernel cuLaunchCooperativeKernel_ptsz
+    expect_routes cuGraphLaunch cuGraphLaunch cuGraphLaunch_ptsz
+    for name in cuLaunch cuLaunchGrid cuLaunchGridAsync cuLaunchCooperativeKernelMultiDevice; do
+        expect_routes "$name" "$name" "$name"
+    done
+}
+
 @test "a name that has several versions gives the wrapper of the version asked for" {
     while read -r name version symbol; do
         run -0 routes ask "$name" "$version" 0

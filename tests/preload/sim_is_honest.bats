@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
-# The simulated GPU answers as a real driver does: the facts of tests/gpu/driver_facts.def, asked of
-# both, are the same but for the short list below.  The real driver's answers are kept in
-# tests/gpu/driver_facts.h200.txt.
+# The simulated GPU answers as a real driver does: the facts that the programs of tests/gpu ask of
+# both are the same but for the short lists below.  The real driver's answers are kept beside them
+# in *_facts.h200.txt.
 
 load common.bash
 
@@ -71,8 +71,39 @@ views_simulated() {
     env "$@" timeout 60 "$ZC_BUILD/tests/gpu/view_facts-shared"
 }
 
+KEPT_VIEWS=tests/gpu/view_facts.h200.txt
+
+# Lines of the kept file in which the simulation differs: what is printed there and here, and why.
+views_that_differ() {
+    sed -E 's/ +#.*//' <<'FACTS'
+the CPU reads what it discarded: 0  # madvise(2) discards no page of a shared file, and the CPU's
+the CPU reads what it discarded: 7  # and the GPU's mapping of one page can only share a file
+FACTS
+}
+
+@test "the simulated GPU and the CPU see the pages that hardware lets them see" {
+    views_simulated >"$BATS_TEST_TMPDIR/bare"
+    diff "$KEPT_VIEWS" "$BATS_TEST_TMPDIR/bare" >"$BATS_TEST_TMPDIR/differences" || true
+    diff <(sed -n 's/^[<>] //p' "$BATS_TEST_TMPDIR/differences") <(views_that_differ)
+}
+
 @test "without a policy libzc changes no view of pinned memory" {
     views_simulated >"$BATS_TEST_TMPDIR/bare"
     views_simulated ZC_POLICY=off ZC_LOG=off ZC_SUMMARY=0 LD_PRELOAD="$LIBZC" |
         diff "$BATS_TEST_TMPDIR/bare" -
+}
+
+# Runs copy_facts on the simulated GPU, with the environment of the arguments.
+copies_simulated() {
+    need_built "$ZC_BUILD/tests/gpu/copy_facts" "$SIM/libcuda.so.1"
+    env LD_LIBRARY_PATH="$SIM" "$@" timeout 60 "$ZC_BUILD/tests/gpu/copy_facts"
+}
+
+@test "the simulated driver makes the copies with the CPU that a real one makes so" {
+    copies_simulated | diff tests/gpu/copy_facts.h200.txt -
+}
+
+@test "without a policy libzc changes nothing about which copies the CPU makes" {
+    copies_simulated ZC_POLICY=off ZC_LOG=off ZC_SUMMARY=0 LD_PRELOAD="$LIBZC" |
+        diff tests/gpu/copy_facts.h200.txt -
 }

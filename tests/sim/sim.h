@@ -7,11 +7,15 @@
  * and SIM_LEAKS.
  *
  * Pinned host memory (registered, or from the driver) has two mappings, the CPU's and the GPU's, as
- * on hardware: copies, sets and kernels that ask sim_gpu_pointer take the GPU's, host functions the
- * CPU's. Not as on hardware: madvise(MADV_DONTNEED) by the CPU discards nothing while the memory is
- * registered, a child that was made without fork's handlers (a bare clone) writes to its parent's
- * pages, and a system call that writes to memory while another thread registers or unregisters it
- * can fail with EFAULT.
+ * on hardware: sets, kernels that ask sim_gpu_pointer and copies by the copy engine take the GPU's,
+ * host functions the CPU's. So do the copies that the driver makes with the caller's CPU, whose
+ * faults are the program's: pageable memory, host to host, and up to 24,576 bytes in one row from
+ * pinned memory to a device where the stream is idle (tests/gpu/copy_facts.c asks a driver). In
+ * graphs that is so only where the copy is all of the graph; beside other nodes the stream's thread
+ * moves the bytes, pinned ones in the GPU's view. Not as on hardware: madvise(MADV_DONTNEED) by the
+ * CPU discards nothing while the memory is registered, a child that was made without fork's
+ * handlers (a bare clone) writes to its parent's pages, and a system call that writes to memory
+ * while another thread registers or unregisters it can fail with EFAULT.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -55,6 +59,10 @@ void *sim_gpu_pointer(CUdeviceptr va);
 /* The same for writing: NULL also for memory registered with CU_MEMHOSTREGISTER_READ_ONLY or mapped
  * read-only. */
 void *sim_gpu_pointer_write(CUdeviceptr va);
+
+/* As cuMemRangeGetAttribute, for programs that libzc hides what is managed from. */
+CUresult sim_range_attribute(void *data, size_t size, CUmem_range_attribute attribute,
+                             CUdeviceptr va, size_t count);
 
 /* Number of calls of an entry point by its exported name, such as "cuMemAlloc_v2"; 0 for an unknown
  * name. */

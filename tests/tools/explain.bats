@@ -26,7 +26,7 @@ setup() {
 
 @test "facts of all kinds decide" {
     local policy=$BATS_TEST_TMPDIR/policy.conf fact
-    for fact in api=malloc site=3f9a1c22 exe=python3.11 thread=loader-1 device=2 module=libfoo.so; do
+    for fact in api=malloc site=3f9a1c22 exe=python3.11 thread=loader-1 device=2 module=libf.so; do
         printf '[rule r]\n%s\nplace = managed\n' "${fact/=/ = }" >"$policy"
         run -0 zc explain "$policy" --size 1M "--${fact%%=*}" "${fact#*=}"
         [[ ${lines[-1]} == *"goes to rule 'r': managed" ]]

@@ -1,4 +1,4 @@
-# Programs for the tests of zc that run something: the simulated GPU, and a Python program that copies.
+# Programs for the tests of zc that run something: the simulated GPU, and a program that copies.
 
 load ../preload/common
 load common
@@ -14,8 +14,8 @@ need_gpu_programs() {
     unset ZC_POLICY ZC_LOG ZC_LOG_LEVEL
 }
 
-# Writes copier.py, which copies 1 MiB to the device ten times, prints "ready", and then does the same
-# for each line of its input until that ends.
+# Writes copier.py, which copies 1 MiB to the device ten times, prints "ready", and then does the
+# same for each line of its input until that ends.
 write_copier() {
     cat >"$BATS_TEST_TMPDIR/copier.py" <<'PYTHON'
 import ctypes

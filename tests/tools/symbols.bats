@@ -14,13 +14,18 @@ setup() {
     for ((i = 0; i < ${#command[@]}; i++)); do
         [[ ${command[i]} == -isystem ]] && includes=(-isystem "${command[i + 1]}")
     done
-    line=$(grep -n 'cuMemAlloc(' tests/tools/source_lines.c | cut -d : -f 1)
+    line=$(grep -n 'if (cudaStandIn(' tests/tools/source_lines.c | cut -d : -f 1)
+}
+
+# Compiles the program so that every function has its frame: compile [FLAG...]
+compile() {
+    ${CC:-gcc} -fno-inline -fno-optimize-sibling-calls "${includes[@]}" "$@" -o "$program" \
+        tests/tools/source_lines.c "$build/sim/libcuda.so.1"
 }
 
 # Compiles the program with flags, runs it under libzc and reports: report_of [FLAG...]
 report_of() {
-    ${CC:-gcc} -fno-inline "${includes[@]}" "$@" -o "$program" tests/tools/source_lines.c \
-        "$build/sim/libcuda.so.1"
+    compile "$@"
     run_it
     run -0 zc report "$log"
 }
@@ -54,8 +59,7 @@ run_it() {
 
 @test "the functions of a program that was rebuilt since are not guessed" {
     report_of -g -O1
-    ${CC:-gcc} -g -O0 "${includes[@]}" -o "$program" tests/tools/source_lines.c \
-        "$build/sim/libcuda.so.1"
+    compile -g -O0
     run -0 zc report "$log"
     [[ $output == *"table: $program was rebuilt since the log was written"* ]]
     [[ $output == *"(table+0x"* && $output != *load_table* ]]
@@ -77,8 +81,7 @@ run_it() {
 }
 
 @test "a log of the level summary has functions and lines as well" {
-    ${CC:-gcc} -g -O1 -fno-inline "${includes[@]}" -o "$program" tests/tools/source_lines.c \
-        "$build/sim/libcuda.so.1"
+    compile -g -O1
     LD_LIBRARY_PATH=$PWD/$build/sim LD_PRELOAD=$PWD/$build/libzc.so ZC_LOG=$log ZC_SUMMARY=0 \
         "$program"
     run -0 zc report "$log"

@@ -61,8 +61,8 @@ static void formats_read_as_printf_writes_them(void **state)
     zc_text_fmt(&t, "%s|%u|%d|%U|%D|%x|%p|%c|%%", "text", UINT32_MAX, INT32_MIN, UINT64_MAX,
                 INT64_MIN, (uint64_t)0xfeed, (void *)buf, 'z');
     assert_text(wanted);
-    zc_text_fmt(&t, "%s %B end%", NULL, (uint64_t)4096);
-    assert_text("(null) 4 KiB end");
+    zc_text_fmt(&t, "%s %B %X end%", NULL, (uint64_t)4096, UINT32_C(0x5c0ffee));
+    assert_text("(null) 4 KiB 05c0ffee end");
 }
 
 static void errors_are_told_in_words_or_by_number(void **state)

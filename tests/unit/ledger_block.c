@@ -129,6 +129,24 @@ static void test_gauges(void **state)
     assert_int_equal(gauge.blocks, 0);
 }
 
+static void test_ghost(void **state)
+{
+    struct zc_block *a = ledger_add(0x1000, 100);
+    struct zc_block_gauge gauge;
+
+    (void)state;
+    assert_true(zc_block_claim(a));
+    zc_block_make_ghost(a);
+    zc_block_gauge(0, &gauge);
+    assert_int_equal(gauge.blocks, 0);
+    assert_int_equal(gauge.bytes, 0);
+    assert_ptr_equal(zc_block_find(0x1010), a);
+    zc_block_remove(a);
+    zc_block_gauge(0, &gauge);
+    assert_int_equal(gauge.blocks, 0);
+    assert_null(zc_block_find(0x1010));
+}
+
 static void test_reset(void **state)
 {
     (void)state;
@@ -271,6 +289,7 @@ int main(void)
         TEST("a freed block can't be claimed by a late thread", test_stale_claim),
         TEST("blocks are visited in address order", test_each),
         TEST("gauges follow blocks by place", test_gauges),
+        TEST("a ghost is found, and counts no more", test_ghost),
         TEST("a reset ledger is empty and counts from one", test_reset),
         TEST("of sixteen threads that claim a block exactly one gets it", test_claim_race),
         TEST("signal handlers may use the ledger at any time", test_signal_storm),

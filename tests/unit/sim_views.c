@@ -72,15 +72,21 @@ static CUresult gpu_writes(volatile int *p, int value)
     return r == CUDA_SUCCESS ? cuCtxSynchronize() : r;
 }
 
-/* What a copy engine reads at an address. */
-static int dma_reads(const volatile int *p)
+/* What a copy of so many bytes reads at an address. */
+static int copy_reads(const volatile int *p, size_t bytes)
 {
     int value = -1;
-    ok(cuMemAlloc_v2(&out, 4));
-    ok(cuMemcpy(out, at(p), 4));
+    ok(cuMemAlloc_v2(&out, bytes));
+    ok(cuMemcpy(out, at(p), bytes));
     ok(cuMemcpyDtoH_v2(&value, out, 4));
     ok(cuMemFree_v2(out));
     return value;
+}
+
+/* What a copy engine reads there: a copy that is too long for the CPU. */
+static int dma_reads(const volatile int *p)
+{
+    return copy_reads(p, PAGE / 2);
 }
 
 static volatile int *pages(size_t bytes)

@@ -3,9 +3,10 @@
  *
  * A line of stdin is a request, in fields: api, size in bytes, module, site in hex, exe, thread,
  * device, kind of stream, and which of the fitting requests it is (`nth`; empty: counted by the
- * rules, as in a process). An empty field is a fact that is not known. Each request is answered by a
- * line for each rule: name, line, `takes`, `fails` or `behind`, key, what the file wants, what the
- * request has, the rule's places; and a last line: `end` and the name of the rule that takes it.
+ * rules, as in a process). An empty field is a fact that is not known. Each request is answered
+ * by a line for each rule: name, line, `takes`, `fails` or `behind`, key, what the file wants,
+ * what the request has, the rule's places; and a last line: `end` and the name of the rule that
+ * takes it.
  */
 #include <stdio.h>
 #include <stdlib.h>

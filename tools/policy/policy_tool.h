@@ -1,7 +1,7 @@
 /*
- * zc-policy: what the command zc asks of a policy file, answered by the library's own parser, so that
- * there is no second grammar. Text goes to stdout for programs to read: one record a line, its fields
- * separated by the byte 0x1f, which no policy can hold (control bytes are faults).
+ * zc-policy: what the command zc asks of a policy file, answered by the library's own parser, so
+ * that there is no second grammar. Text goes to stdout for programs to read: one record a line, its
+ * fields separated by the byte 0x1f, which no policy can hold (control bytes are faults).
  */
 #ifndef ZC_TOOLS_POLICY_TOOL_H
 #define ZC_TOOLS_POLICY_TOOL_H

@@ -1,8 +1,8 @@
 /*
  * zc-policy set FILE RULE.KEY=VALUE...: prints the file with these values; zc-policy get FILE
- * RULE.KEY prints one. RULE is the name of a rule, or `defaults` for the section of that name. A key
- * that is there gets the value, and one that is not is added behind the section's head; comments
- * stay. The result is parsed, so that a fault is told before anything runs under it.
+ * RULE.KEY prints one. RULE is the name of a rule, or `defaults` for the section of that name. A
+ * key that is there gets the value, and one that is not is added behind the section's head;
+ * comments stay. The result is parsed, so that a fault is told before anything runs under it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ struct spot {
     struct zc_slice value; /* the key's value; at == NULL where the key is not given */
 };
 
-/* RULE.KEY=VALUE, or RULE.KEY where no value is wanted. Rule names may hold dots, keys hold none. */
+/* RULE.KEY=VALUE, or RULE.KEY where no value is wanted. Rule names may hold dots, keys none. */
 static bool read_setting(const char *argument, bool with_value, struct setting *out)
 {
     struct zc_slice left;

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         return 2
     if policy is not None and not paths:
         if "size" not in facts:
-            screen.message("which request? Give it a --size, and what else is known of it; or a log")
+            screen.message("which request? Give a --size and what else is known of it, or a log")
             return 2
         return _explain_request(policy, facts)
     if facts:

@@ -101,8 +101,10 @@ def _read_and_trace(paths: list[str], totals: Totals, name: str) -> None:
     with open(name, "w", encoding="utf-8") as out:
         writer = trace.Trace(out, trace.earliest(paths))
         totals.watch(writer)
-        read(paths, totals)
-        writer.close()
+        try:
+            read(paths, totals)
+        finally:
+            writer.close()
     if writer.events == 0:
         screen.message(f"{name}: the trace is empty, because the logs have no transfers: run with "
                        "ZC_LOG_LEVEL=events")

@@ -19,19 +19,19 @@ The library is preloaded behind what LD_PRELOAD names already. The program's out
 report goes to stderr. Without -o the logs are dropped after the report. The level of the logs is
 ZC_LOG_LEVEL, else what the policy says, else `allocs`.
 
---compare runs the program bare and once under each policy, with /dev/null as its input, keeps what it
-prints (with -o in DIR/NAME/), and prints the runs side by side on stdout. `off` among the policies
-is a run that is only watched.
+--compare runs the program bare and once under each policy, with /dev/null as its input, keeps what
+it prints (with -o in DIR/NAME/), and prints the runs side by side on stdout. `off` among the
+policies is a run that is only watched.
 
-exit status: the program's own, 128 + n if signal n ended it; 127 where it was not found, 126 where it
-can't be executed, 125 where zc itself failed. With --compare: that of the first run that failed.
+exit status: the program's own, 128 + n if signal n ended it; 127 where it was not found, 126 where
+it can't be executed, 125 where zc itself failed. With --compare: that of the first run that failed.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "zc run [OPTION...] [--] COMMAND [ARGUMENT...]"
-    parser.add_argument("-p", "--policy", metavar="FILE",
-                        help="policy, or `off`; else $ZC_POLICY, ./policy.conf, /etc/zc/policy.conf")
+    parser.add_argument("-p", "--policy", metavar="FILE", help="policy, or `off`; else $ZC_POLICY, "
+                        "./policy.conf, /etc/zc/policy.conf")
     parser.add_argument("-o", "--output", metavar="DIR", help="keep the logs in this folder")
     parser.add_argument("-s", "--set", metavar="RULE.KEY=VALUE", action="append", default=[],
                         help="run under a copy of the policy with this value; may be repeated. "

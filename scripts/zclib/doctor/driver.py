@@ -44,8 +44,8 @@ def emit(name: str, value: Any) -> None:
 
 
 def huge_block(size: int) -> ctypes.Array:
-    """Host memory in huge pages where the kernel gives them, not yet touched.  It goes with its last
-    reference; a mapping can't be closed while an exception still refers to the block."""
+    """Host memory in huge pages where the kernel gives them, not yet touched.  It goes with its
+    last reference; a mapping can't be closed while an exception still refers to the block."""
     memory = mmap.mmap(-1, size)
     memory.madvise(mmap.MADV_HUGEPAGE)
     return (ctypes.c_char * size).from_buffer(memory)

@@ -14,8 +14,8 @@ from .driver import PINNED_DEVICEMAP, Driver, Error, emit, huge_block
 MOST_BYTES = 256 << 20
 RUNS = 5
 
-# Every thread reads 16 bytes at a time, one grid further each time; the sum is stored only if it has
-# a value that it never has, so that the reads can't be left out.
+# Every thread reads 16 bytes at a time, one grid further each time; the sum is stored only if it
+# has a value that it never has, so that the reads can't be left out.
 READER = b"""
 .version 6.0
 .target sm_50

@@ -75,8 +75,8 @@ def _managed(machine: Machine) -> Verdict:
 
 def _vmm(machine: Machine) -> Verdict:
     if not _has(machine, "vmm"):
-        return Verdict(False, "the driver has no virtual memory management for this device; a newer "
-                       "one may")
+        return Verdict(False, "the driver has no virtual memory management for this device; a "
+                       "newer one may")
     return Verdict(True, "" if _has(machine, "posix_fd_handles") else
                    "blocks can't be exported to other processes")
 
@@ -108,7 +108,7 @@ JUDGES = {"device": _device, "mapped": _mapped, "managed": _managed, "vmm": _vmm
 
 
 def judge(machine: Machine) -> dict[str, Verdict]:
-    """A verdict for each place.  Without a context only host memory as libc gives it is possible."""
+    """A verdict for each place.  Without a context only host memory of libc is possible."""
     device = _device(machine)
     verdicts = {}
     for place, judge_one in JUDGES.items():

@@ -143,7 +143,7 @@ def _caller(name: str, a: Totals, b: Totals, symbols: tuple[Symbols, Symbols]) -
     for run, names in ((b, symbols[1]), (a, symbols[0])):
         site = run.sites.get(name)
         if site is not None and site.frames:
-            names.look_up(site.frames[:1])
+            names.look_up(site.frames)
             return names.caller(site.frames)
     return ""
 

@@ -5,17 +5,25 @@ from __future__ import annotations
 from ..logs import Record, number
 
 
+NOTHING = (0,) * 7
+
+
 class Counts:
     """What was asked, and what became of it; all fields are sums."""
 
     __slots__ = ("moved_calls", "moved_bytes", "cpu_copied_calls", "cpu_copied_bytes",
                  "elided_calls", "elided_bytes", "blocked_ns")
 
-    def __init__(self) -> None:
-        self.moved_calls = self.moved_bytes = 0
-        self.cpu_copied_calls = self.cpu_copied_bytes = 0
-        self.elided_calls = self.elided_bytes = 0
-        self.blocked_ns = 0
+    def __init__(self, *values: int) -> None:
+        """Zeros, or the values of all fields in their order."""
+        (self.moved_calls, self.moved_bytes, self.cpu_copied_calls, self.cpu_copied_bytes,
+         self.elided_calls, self.elided_bytes, self.blocked_ns) = values or NOTHING
+
+    def __reduce__(self) -> tuple:
+        """For pickle, which else writes every field's name; there are thousands of these."""
+        return Counts, (self.moved_calls, self.moved_bytes, self.cpu_copied_calls,
+                        self.cpu_copied_bytes, self.elided_calls, self.elided_bytes,
+                        self.blocked_ns)
 
     @property
     def asked_calls(self) -> int:
@@ -26,8 +34,13 @@ class Counts:
         return self.moved_bytes + self.cpu_copied_bytes + self.elided_bytes
 
     def add(self, other: Counts) -> None:
-        for name in Counts.__slots__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.moved_calls += other.moved_calls
+        self.moved_bytes += other.moved_bytes
+        self.cpu_copied_calls += other.cpu_copied_calls
+        self.cpu_copied_bytes += other.cpu_copied_bytes
+        self.elided_calls += other.elided_calls
+        self.elided_bytes += other.elided_bytes
+        self.blocked_ns += other.blocked_ns
 
     def add_record(self, record: Record) -> None:
         """Adds the fields of a row of the log."""

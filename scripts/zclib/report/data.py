@@ -139,7 +139,7 @@ def _site(site: Site, symbols: Symbols) -> Data:
 def _of_site(name: str, totals: Totals, symbols: Symbols) -> Data:
     site = totals.sites.get(name)
     if site is not None:
-        symbols.look_up(site.frames[:1])
+        symbols.look_up(site.frames)
     return {"site": name or None, "caller": symbols.caller(site.frames) if site else ""}
 
 

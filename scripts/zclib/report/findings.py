@@ -98,7 +98,7 @@ class Finder:
 
     def _rule_name(self, site: Site) -> str:
         """Rules have names of their own, so the site is a part of it."""
-        function = next((self._symbols.place(frame).function for frame in site.frames[:1]), "")
+        function = self._symbols.place(self._symbols.innermost(site.frames)).function
         word = re.sub(r"[^A-Za-z0-9_-]+", "-", function).strip("-")[:40] or "site"
         return f"{word}-{site.id}"
 

@@ -22,8 +22,7 @@ CHART_PLACES = ("/usr/share/javascript/chart.js/chart.min.js",
                 "/usr/share/nodejs/chart.js/dist/chart.min.js",
                 "/usr/local/share/javascript/chart.js/chart.min.js")
 HOW_TO_GET = ("the page has no charts: Chart.js is not installed (Debian: apt-get install "
-              "libjs-chart.js; elsewhere name the file chart.min.js of Chart.js 3 or 4 by "
-              "ZC_CHART_JS)")
+              "libjs-chart.js; elsewhere name the file chart.min.js of Chart.js 3 by ZC_CHART_JS)")
 
 
 def chart_library() -> str | None:

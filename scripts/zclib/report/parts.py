@@ -57,7 +57,7 @@ class Site:
     """A call path of requests and the traffic of its blocks, over all processes."""
 
     __slots__ = ("id", "frames", "processes", "requests", "requested_bytes", "frees", "by_dir",
-                 "flows", "apis", "asked_kinds", "places", "rules", "whys", "least", "greatest",
+                 "flows", "apis", "places", "rules", "whys", "least", "greatest",
                  "repeated_calls", "repeated_bytes")
 
     def __init__(self, name: str) -> None:
@@ -70,7 +70,6 @@ class Site:
         self.by_dir: dict[str, Counts] = {}
         self.flows: dict[Flow, Counts] = {}        # Level events alone.
         self.apis: dict[str, int] = {}             # Requests by name; from allocs on, as the rest.
-        self.asked_kinds: dict[str, int] = {}
         self.places: dict[str, int] = {}
         self.rules: dict[str, int] = {}
         self.whys: dict[str, int] = {}             # Why places of a rule were passed over.
@@ -86,8 +85,8 @@ class Site:
         size = number(record, "size_bytes")
         self.least = min(self.least, size) if self.greatest else size
         self.greatest = max(self.greatest, size)
-        for names, field in ((self.apis, "api"), (self.asked_kinds, "asked_kind"),
-                             (self.places, "place"), (self.rules, "rule"), (self.whys, "why")):
+        for names, field in ((self.apis, "api"), (self.places, "place"), (self.rules, "rule"),
+                             (self.whys, "why")):
             name = string(record, field)
             if name:
                 count_name(names, name, 1)
@@ -103,7 +102,7 @@ class Site:
         self.repeated_bytes += other.repeated_bytes
         add_counts(self.by_dir, other.by_dir)
         add_counts(self.flows, other.flows)
-        for name in ("apis", "asked_kinds", "places", "rules", "whys"):
+        for name in ("apis", "places", "rules", "whys"):
             for key, times in getattr(other, name).items():
                 count_name(getattr(self, name), key, times)
         if other.greatest:
@@ -114,7 +113,7 @@ class Site:
 class Block:
     """A block with its traffic by direction."""
 
-    __slots__ = ("process", "id", "site", "api", "size", "place", "asked_kind", "rule", "live",
+    __slots__ = ("process", "id", "site", "api", "size", "place", "rule", "live",
                  "by_dir")
 
     def __init__(self, process: Process, record: Record) -> None:
@@ -124,7 +123,6 @@ class Block:
         self.api = sys.intern(string(record, "api"))
         self.size = number(record, "size_bytes")
         self.place = sys.intern(string(record, "place"))
-        self.asked_kind = sys.intern(string(record, "asked_kind"))
         self.rule = sys.intern(string(record, "rule"))
         self.live = False                          # At the process's end.
         self.by_dir: dict[str, Counts] = {}
@@ -222,9 +220,10 @@ STATES = {
 
 
 def count_name(names: dict[str, int], name: str, times: int) -> None:
-    """Counts a name among at most MOST_NAMES; further ones are left out."""
-    if name in names or len(names) < MOST_NAMES:
-        names[name] = names.get(name, 0) + times
+    """Counts a name among MOST_NAMES at most; further ones are counted together."""
+    if name not in names and len(names) >= MOST_NAMES:
+        name = "others"
+    names[name] = names.get(name, 0) + times
 
 
 def add_counts(into: dict, other: dict) -> None:

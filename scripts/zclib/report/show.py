@@ -207,10 +207,10 @@ def _size(value: int | None) -> str:
 def _link(link: Any) -> str:
     if link is None:
         return "link by hardware counter: not measured"
-    late = f" ({link['late_samples']} samples came late, so this may be too low)" \
+    late = f" (late samples: {link['late_samples']}, so this may be too low)" \
         if link["late_samples"] else ""
     return (f"link by hardware counter: {units.size(link['to_device_bytes'])} to the device, of "
             f"which copies {units.size(link['copied_to_device_bytes'])}, and "
             f"{units.size(link['from_device_bytes'])} from it, of which copies "
             f"{units.size(link['copied_from_device_bytes'])}{late}; the rest are kernels' own "
-            "reads and writes, packet headers and other programs")
+            "reads and writes, packet headers, the driver's start and other programs")

@@ -10,6 +10,9 @@ import subprocess
 from typing import Iterable, NamedTuple
 
 TIMEOUT_S = 60  # For one module; the debugging information of a framework may be gigabytes.
+# Functions of a statically linked runtime, which is a part of the program's own file, and the
+# templates of its headers.
+RUNTIME = re.compile(r"(void |cudaError )?(libcudart_static_|_*cuda[A-Z])")
 FRAME = re.compile(r"^(.*)\+0x([0-9a-f]+)$")
 
 
@@ -56,14 +59,17 @@ class Symbols:
     def caller(self, frames: Iterable[str]) -> str:
         """The innermost frame for people: `load_table, table.c:81`, `load_table`, or
         `app+0x1502`; empty without frames."""
-        for frame in frames:
-            place = self.place(frame)
-            if place.function and place.line:
-                return f"{place.function}, {place.line}"
-            if place.function:
-                return f"{place.function} ({frame})"
-            return frame
-        return ""
+        frame = self.innermost(frames)
+        place = self.place(frame)
+        if place.function and place.line:
+            return f"{place.function}, {place.line}"
+        return f"{place.function} ({frame})" if place.function else frame
+
+    def innermost(self, frames: Iterable[str]) -> str:
+        """The innermost frame that is not CUDA's; empty without frames."""
+        frames = list(frames)
+        mine = (frame for frame in frames if not RUNTIME.match(self.place(frame).function))
+        return next(mine, frames[0] if frames else "")
 
     def _usable(self, module: str) -> str | None:
         """The module's file, if it is the one that ran."""

@@ -1,7 +1,7 @@
-/* faults NAME...: lets each of these driver calls fail in turn, with several codes, while blocks
- * are made, used and freed. Every call of the program must then succeed or give that code, what
- * succeeded must have happened, and nothing may stay live but what the driver itself refused to
- * take back. */
+/* faults [-g] NAME...: lets each of these driver calls fail in turn, with several codes, while
+ * blocks are made, used and freed; with -g while an array grows. Every call of the program must
+ * then succeed or give that code, what succeeded must have happened, and nothing may stay live but
+ * what the driver itself refused to take back. */
 #include <stdbool.h>
 
 #include "program.h"
@@ -14,6 +14,7 @@ static const char *failing; /* The call that fails. */
 static int code;            /* With this code. */
 static unsigned nth;        /* At this call of it. */
 static int bad;             /* Faults found. */
+static bool growing;        /* -g was given. */
 
 static void complain(const char *what, int value)
 {
@@ -72,6 +73,36 @@ static void stream_ordered(size_t bytes, CUstream stream)
     }
 }
 
+/* Frees a block.  After a refusal it is the program's still, or gone. */
+static void give_up(CUdeviceptr p)
+{
+    CUresult again = GOOD(cuMemFree(p)) ? CUDA_SUCCESS : cuMemFree(p);
+    if (again != CUDA_ERROR_INVALID_VALUE)
+        good("cuMemFree(p) again", again);
+}
+
+/* An array grows three times, the last time with something in between that writes the old one. */
+static void growth(void)
+{
+    CUdeviceptr array = 0, more = 0;
+    bool done = GOOD(cuMemAlloc(&array, SMALL)) && GOOD(cuMemsetD8(array, 1, SMALL));
+    for (size_t size = SMALL, round = 0; done && round < 3; size *= 2, round++) {
+        if (!GOOD(cuMemAlloc(&more, 2 * size)))
+            break;
+        done = GOOD(cuMemcpyDtoD(more, array, size));
+        if (done && round == 2)
+            done = GOOD(cuMemsetD8(array, 9, size));
+        give_up(array);
+        array = more;
+        done = done && GOOD(cuMemsetD8(array + size, 1, size));
+    }
+    memset(host, 0, SMALL);
+    if (done && GOOD(cuMemcpyDtoH(host, array, SMALL)) && !all_are(host, 1, SMALL))
+        complain("wrong bytes after growing", 0);
+    if (array)
+        give_up(array);
+}
+
 /* True for the driver's calls that give something back. */
 static bool gives_back(const char *name)
 {
@@ -85,10 +116,14 @@ static void everything(void)
     CHECK(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
     if (failing)
         sim_fail(failing, (CUresult)code, nth);
-    ordinary(LARGE, stream);
-    ordinary(SMALL, stream);
-    stream_ordered(LARGE, stream);
-    stream_ordered(SMALL, stream);
+    if (growing) {
+        growth();
+    } else {
+        ordinary(LARGE, stream);
+        ordinary(SMALL, stream);
+        stream_ordered(LARGE, stream);
+        stream_ordered(SMALL, stream);
+    }
     sim_fail(NULL, CUDA_SUCCESS, 0);
     end_gpu(0);
     static size_t refused; /* What is live because the driver itself refused to take it back. */
@@ -103,8 +138,9 @@ int main(int argc, char **argv)
 {
     static const int codes[] = {CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY,
                                 CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_UNKNOWN};
+    growing = argc > 1 && !strcmp(argv[1], "-g");
     everything(); /* Without a fault; also for tracing which calls there are. */
-    for (int i = 1; i < argc; i++)
+    for (int i = 1 + growing; i < argc; i++)
         for (size_t c = 0; c < sizeof(codes) / sizeof(codes[0]); c++)
             for (nth = 1; nth <= 3; nth++) {
                 failing = argv[i];

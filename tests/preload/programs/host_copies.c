@@ -2,6 +2,8 @@
  * host_copies SCENE.  It prints what it finds; the tests compare that with and without libzc. */
 #include <errno.h>
 #include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -360,22 +362,49 @@ static int scene_others(void)
     return 0;
 }
 
-/* Memory that the CPU cannot touch: the simulated driver answers, a real one may die of it. */
+/* A mapped file of 8 MiB, parts of which the CPU cannot touch, and the fault that this led to. */
+static struct {
+    unsigned char *bytes;         /* the mapping */
+    int fd;                       /* the file */
+    pthread_t caller;             /* who copies */
+    volatile sig_atomic_t signal; /* the fault's, 0 for none, -1 for one of another thread's */
+} torn;
+
+static void mend(int signal)
+{
+    torn.signal = pthread_equal(pthread_self(), torn.caller) ? signal : -1;
+    if (ftruncate(torn.fd, 8 * MIB) != 0 ||
+        mmap(torn.bytes, 8 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, torn.fd, 0) ==
+            MAP_FAILED)
+        _exit(3);
+}
+
+static void print_fault(const char *what, CUresult result)
+{
+    printf("%s: %d, signal %d\n", what, (int)result, (int)torn.signal);
+    torn.signal = 0;
+}
+
+/* Memory that the CPU cannot touch: the driver's copy faults in the thread that called it. */
 static int scene_unreachable(void)
 {
     char path[] = "/tmp/zc-host-file-XXXXXX";
-    int fd = mkstemp(path);
+    struct sigaction action = {.sa_handler = mend};
+    torn.fd = mkstemp(path);
+    torn.caller = pthread_self();
     start();
     unlink(path);
-    if (ftruncate(fd, 5 * MIB) != 0)
+    if (ftruncate(torn.fd, 5 * MIB) != 0)
         return 1;
-    unsigned char *file = mmap(NULL, 8 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    printf("behind its end %d\n", (int)cu.cuMemcpyHtoD_v2(device, file, 8 * MIB));
-    mprotect(file, 4 * MIB, PROT_READ);
-    printf("read-only %d", (int)cu.cuMemcpyHtoD_v2(device, file, 4 * MIB));
-    printf(" %d\n", (int)cu.cuMemcpyDtoH_v2(file, device, 4 * MIB));
-    munmap(file + 2 * MIB, MIB);
-    printf("unmapped %d\n", (int)cu.cuMemcpyHtoD_v2(device, file, 4 * MIB));
+    torn.bytes = mmap(NULL, 8 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED, torn.fd, 0);
+    sigaction(SIGSEGV, &action, NULL);
+    sigaction(SIGBUS, &action, NULL);
+    print_fault("behind its end", cu.cuMemcpyHtoD_v2(device, torn.bytes, 8 * MIB));
+    mprotect(torn.bytes, 4 * MIB, PROT_READ);
+    print_fault("read-only, read", cu.cuMemcpyHtoD_v2(device, torn.bytes, 4 * MIB));
+    print_fault("read-only, written", cu.cuMemcpyDtoH_v2(torn.bytes, device, 4 * MIB));
+    munmap(torn.bytes + 2 * MIB, MIB);
+    print_fault("unmapped", cu.cuMemcpyHtoD_v2(device, torn.bytes, 4 * MIB));
     return 0;
 }
 

@@ -21,6 +21,7 @@ struct block {
 
 static struct block shared[SHARED];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_barrier_t all_here; /* No thread ends before the last one began. */
 static unsigned rounds = 600;
 static unsigned failures; /* Atomic. */
 
@@ -188,6 +189,7 @@ static void *run(void *arg)
 {
     struct block blocks[BLOCKS] = {{NULL, 0}};
     uint64_t state = 0x9e3779b97f4a7c15u * (uintptr_t)arg + 1;
+    pthread_barrier_wait(&all_here);
     for (unsigned i = 0; i < rounds; i++) {
         step(blocks, &state);
         if (i % 200 == 100)
@@ -204,6 +206,7 @@ int main(int argc, char **argv)
     pthread_t threads[THREADS];
     if (argc > 1)
         rounds = (unsigned)atoi(argv[1]);
+    pthread_barrier_init(&all_here, NULL, THREADS);
     for (uintptr_t i = 0; i < THREADS; i++)
         pthread_create(&threads[i], NULL, run, (void *)(i + 1));
     for (int i = 0; i < THREADS; i++)

@@ -24,9 +24,10 @@ static CUstream stream(unsigned flags)
     return s;
 }
 
+static CUcontext main_context; /* Current in every scenario. */
+
 /* Prints what the simulated driver holds when one block of each request lives: "class count".
- * Freed, they leave nothing: the last calls wait for the device, so that nothing need stay for
- * later. */
+ * Freed, and their context reset, they leave nothing. */
 static void kinds(void)
 {
     static const char *const names[] = {"device", "pooled",      "host",    "registered",
@@ -51,8 +52,10 @@ static void kinds(void)
     for (int i = 0; i < 3; i++)
         CHECK(cuMemFree(p[i]));
     CHECK(cuMemPoolDestroy(pool));
+    end_gpu(0);
     for (int i = SIM_LEAK_DEVICE; i <= SIM_LEAK_HANDLE; i++)
         EXPECT(sim_leaks((enum sim_leak_class)i) == 0);
+    main_context = start_gpu(0);
 }
 
 /* A kernel on device 1 writes a block of device 0, and a copy between the devices reads it. */
@@ -350,9 +353,9 @@ int main(int argc, char **argv)
         {"no_hang", no_hang}, {"arrived", arrived},   {"large_source", large_source},
         {"boxes", boxes},     {"mixed", mixed},       {"rectangles", rectangles},
         {"per_thread", per_thread}, {"free_waits", free_waits}, {"batches", batches}};
-    CUcontext context = start_gpu(0);
+    main_context = start_gpu(0);
     int status = RUN_SCENARIO(all, argc, argv);
-    CHECK(cuCtxSetCurrent(context));
+    CHECK(cuCtxSetCurrent(main_context));
     end_gpu(0);
     return status;
 }

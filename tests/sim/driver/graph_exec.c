@@ -1,6 +1,7 @@
 /* Executable graphs: instantiate, launch, update, destroy. A launch runs the nodes in one order, on
  * the stream's thread. */
 #include "capture.h"
+#include "copy.h"
 #include "graph_work.h"
 #include "pool.h"
 #include <stdlib.h>
@@ -109,6 +110,13 @@ SIM_API(cuGraphExecDestroy, (CUgraphExec exec), (exec))
     return CUDA_SUCCESS;
 }
 
+/* The copy that a graph consists of, or NULL. */
+static const struct sim_work *only_copy(const struct sim_graph *g)
+{
+    const struct sim_node *n = g->count == 1 ? g->nodes[0] : NULL;
+    return n && n->enabled && n->work.kind == SIM_WORK_COPY ? &n->work : NULL;
+}
+
 SIM_API_PTSZ(cuGraphLaunch, (CUgraphExec exec, CUstream stream), (exec, stream))
 {
     struct sim_stream *s;
@@ -121,6 +129,10 @@ SIM_API_PTSZ(cuGraphLaunch, (CUgraphExec exec, CUstream stream), (exec, stream))
     if (r != CUDA_SUCCESS)
         return r;
     struct sim_work work = {.kind = SIM_WORK_GRAPH, .u.exec = e};
+    if (!s->capture && only_copy(e->graph)) {
+        work = sim_work_clone(only_copy(e->graph));
+        return sim_copy_launch(s, &work);
+    }
     e->refs++;
     return sim_submit(s, &work);
 }

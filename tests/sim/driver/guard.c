@@ -16,7 +16,13 @@ struct handlers {
 static struct handlers first, latest;
 static pthread_mutex_t handlers_lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread sigjmp_buf *guard;
-static __thread bool passing_on;
+
+/* The fault that a handler of the program's has.  Handlers that leave by siglongjmp leave it here;
+ * a later fault has another context, or the same one with a frame that is no deeper. */
+static __thread struct {
+    const void *context;
+    const char *frame;
+} passed;
 
 static void pass_on(const struct sigaction *to, int signal, siginfo_t *info, void *context)
 {
@@ -35,11 +41,13 @@ static void fault(int signal, siginfo_t *info, void *context)
     if (guard)
         siglongjmp(*guard, 1);
     /* A later handler may pass the fault on to us, whom it found below itself. */
-    const struct handlers *to = passing_on ? &first : &latest;
-    bool outer = passing_on;
-    passing_on = true;
+    const char *frame = __builtin_frame_address(0);
+    bool back = passed.context == context && frame < passed.frame;
+    const struct handlers *to = back ? &first : &latest;
+    passed.context = context;
+    passed.frame = frame;
     pass_on(signal == SIGSEGV ? &to->segv : &to->bus, signal, info, context);
-    passing_on = outer;
+    passed.context = NULL;
 }
 
 static bool handler_in_place(void)

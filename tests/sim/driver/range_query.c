@@ -1,5 +1,6 @@
 /* cuMemRangeGetAttribute(s): what was advised for a managed range. */
 #include "memory.h"
+#include "../sim.h"
 
 /* As an old-style device number: an ordinal, CU_DEVICE_CPU or CU_DEVICE_INVALID. */
 static int device_number(CUmemLocation at)
@@ -82,5 +83,14 @@ SIM_API(cuMemRangeGetAttributes,
         r = CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < n && r == CUDA_SUCCESS; i++)
         r = get(data[i], sizes[i], attributes[i], va, count);
+    return r;
+}
+
+SIM_EXPORT CUresult sim_range_attribute(void *data, size_t size, CUmem_range_attribute attribute,
+                                        CUdeviceptr va, size_t count)
+{
+    sim_relock();
+    CUresult r = get(data, size, attribute, va, count);
+    sim_unlock();
     return r;
 }

@@ -174,6 +174,17 @@ static struct sim_stream *blocking_pending(struct sim_context *ctx)
     return NULL;
 }
 
+bool sim_stream_idle(const struct sim_stream *stream)
+{
+    const struct sim_stream *legacy = stream->ctx->legacy;
+    if (stream->completed != stream->submitted)
+        return false;
+    if (stream->flags & CU_STREAM_NON_BLOCKING)
+        return true;
+    return stream == legacy ? !blocking_pending(stream->ctx)
+                            : legacy->completed == legacy->submitted;
+}
+
 /* The legacy stream is in order with all blocking streams, so its host waits for them all. */
 static void blocking_wait(struct sim_context *ctx)
 {

@@ -43,7 +43,9 @@ struct sim_work {
         struct {
             CUDA_MEMCPY3D
             shape;         /* source, destination, extent; a linear copy has Height and Depth 1 */
-            void *staging; /* owned: the packed bytes of a pageable source, or NULL */
+            void *staging; /* owned: the packed bytes of a source that the CPU read, or NULL */
+            void *landing; /* where the bytes for a target that the CPU will write are packed, the
+                              caller's, or NULL */
             int device;    /* of the stream's context */
         } copy;
         struct {
@@ -135,6 +137,9 @@ CUresult sim_submit(struct sim_stream *stream, struct sim_work *work);
 /* Runs `work` in the order of the stream and returns its result; on the calling thread where the
  * stream is idle. */
 CUresult sim_run(struct sim_stream *stream, struct sim_work *work);
+
+/* Whether new work of the stream has nothing to wait for. */
+bool sim_stream_idle(const struct sim_stream *stream);
 
 /* The point behind everything submitted so far; holds a reference. */
 struct sim_point sim_stream_point(struct sim_stream *stream);

@@ -1,0 +1,67 @@
+/* The lines about pairs. */
+#include "log/pairs.h"
+
+#include "log/jsonl.h"
+#include "log/lines.h"
+#include "log/log.h"
+
+static struct zc_pair_counts known;
+
+void zc_log_pair_totals(const struct zc_pair_counts *totals)
+{
+    known = *totals;
+}
+
+const struct zc_pair_counts *zc_log_pairs_known(void)
+{
+    return &known;
+}
+
+void zc_line_pair_counts(struct zc_line *line, const struct zc_pair_counts *c)
+{
+    zc_line_u64(line, "elided_copies", c->elided_copies);
+    zc_line_u64(line, "elided_bytes", c->elided_bytes);
+    zc_line_u64(line, "parted_pages", c->parted_pages);
+    zc_line_u64(line, "merged_pages", c->merged_pages);
+    zc_line_u64(line, "faults", c->faults);
+    zc_line_u64(line, "fault_ns", c->fault_ns);
+    zc_line_u64(line, "conflicts", c->conflicts);
+}
+
+static void optional_block(struct zc_line *line, const char *name, uint64_t id)
+{
+    if (id)
+        zc_line_u64(line, name, id);
+    else
+        zc_line_null(line, name);
+}
+
+static void optional_site(struct zc_line *line, const char *name, uint32_t id)
+{
+    if (id)
+        zc_line_hex(line, name, id, 8);
+    else
+        zc_line_null(line, name);
+}
+
+void zc_log_pair(const struct zc_pair_names *names, const struct zc_pair_counts *counts)
+{
+    char buf[ZC_LINE_MAX];
+    struct zc_line line;
+    if (zc_log_level() < ZC_LOG_ALLOCS)
+        return;
+    zc_line_begin(&line, buf, sizeof(buf), "pair");
+    optional_block(&line, "device_block", names->device_block);
+    optional_block(&line, "host_block", names->host_block);
+    optional_site(&line, "device_site", names->device_site);
+    optional_site(&line, "host_site", names->host_site);
+    if (names->why)
+        zc_line_str(&line, "why", names->why);
+    else
+        zc_line_null(&line, "why");
+    zc_line_u64(&line, "size_bytes", names->bytes);
+    zc_line_u64(&line, "pages", names->pages);
+    zc_line_bool(&line, "cold", names->cold);
+    zc_line_pair_counts(&line, counts);
+    zc_log_write(&line);
+}

@@ -1,0 +1,51 @@
+/* Extents of the host heap that a device block lives in. */
+#include "place/extent.h"
+#include "place/hostheap.h"
+
+struct election {
+    bool (*wants)(const struct zc_extent *extent, void *arg);
+    void *arg;
+    struct zc_extent *winner;
+};
+
+static void vote(struct zc_extent *e, void *arg)
+{
+    struct election *v = arg;
+    if (e->use == ZC_EXTENT_BLOCK && e->live && zc_hostheap_mine(e) &&
+        !__atomic_load_n(&e->shared, __ATOMIC_RELAXED) &&
+        (!v->winner || e->serial < v->winner->serial) && v->wants(e, v->arg))
+        v->winner = e;
+}
+
+struct zc_extent *zc_hostheap_elect(bool (*wants)(const struct zc_extent *extent, void *arg),
+                                    void *arg, void *owner)
+{
+    struct election v = {wants, arg, NULL};
+    if (!zc_heap_enter())
+        return NULL;
+    zc_extent_each(vote, &v);
+    if (v.winner)
+        __atomic_store_n(&v.winner->shared, owner, __ATOMIC_SEQ_CST);
+    zc_heap_leave();
+    return v.winner;
+}
+
+void zc_hostheap_vacate(struct zc_extent *extent)
+{
+    bool inside = zc_heap_enter();
+    extent->slot[0].size = 0;
+    extent->slot[0].dirty = true;
+    extent->live = 0;
+    extent->use = ZC_EXTENT_LIMBO;
+    if (inside)
+        zc_heap_leave();
+}
+
+struct zc_slot *zc_hostheap_occupy(struct zc_extent *extent, size_t size)
+{
+    bool inside = zc_heap_enter();
+    zc_heap_occupy(extent, size);
+    if (inside)
+        zc_heap_leave();
+    return &extent->slot[0];
+}

@@ -1,0 +1,168 @@
+/* Faults, system calls and launches that meet pairs. */
+#include "shared/access.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "catch/capture.h"
+#include "catch/launch.h"
+#include "place/extent.h"
+#include "place/fault.h"
+#include "shared/report.h"
+#include "shared/reveal.h"
+
+#define BATCH 32
+
+static uint32_t writable; /* Live pairs that kernels may write to.  Atomic. */
+
+static bool owns(uintptr_t address)
+{
+    return zc_shared_at(address);
+}
+
+static enum zc_effect serve(struct zc_shared *p, uint64_t offset, bool write)
+{
+    struct zc_shared_hold hold;
+    if (p->era != zc_extent_era)
+        return zc_coherent_touch_inherited(&p->pages, offset) ? ZC_EFFECT_DONE
+                                                              : ZC_EFFECT_CONFLICT;
+    if (!zc_shared_lock(p, &hold))
+        return ZC_EFFECT_DONE; /* The pair has just ended, and its pages are open. */
+    enum zc_effect v = zc_coherent_touch(&p->pages, offset, write);
+    zc_shared_unlock(p, &hold);
+    return v;
+}
+
+/* Only the owner's word makes d's content h's: `conflict = reveal`. */
+static void resolve(struct zc_shared *p, uint64_t offset, bool write)
+{
+    __atomic_fetch_add(&p->conflicts, 1, __ATOMIC_RELAXED);
+    if (p->rule->conflict == ZC_CONFLICT_REVEAL && zc_shared_reveal(p, offset))
+        return;
+    zc_shared_conflict(p, write ? ZC_CULPRIT_WRITE : ZC_CULPRIT_READ, offset);
+    abort();
+}
+
+static bool fault(uintptr_t address, bool write)
+{
+    uint64_t start = zc_ticks();
+    struct zc_shared *p = zc_shared_at(address);
+    if (!p)
+        return zc_hostheap_block(address) != 0; /* A pair that has just ended. */
+    enum zc_effect v = serve(p, address - p->pages.base, write);
+    if (v == ZC_EFFECT_REFUSED) {
+        zc_shared_stuck(p);
+        abort();
+    }
+    if (v == ZC_EFFECT_CONFLICT)
+        resolve(p, address - p->pages.base, write);
+    __atomic_fetch_add(&p->faults, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&p->fault_ticks, zc_ticks() - start, __ATOMIC_RELAXED);
+    return true;
+}
+
+static bool must_open(const struct zc_shared *p, uint64_t offset, bool write)
+{
+    enum zc_page state = (enum zc_page)p->pages.state[offset >> ZC_HOST_UNIT_SHIFT];
+    return state == ZC_PAGE_AHEAD || state == ZC_PAGE_AWAY || (write && state == ZC_PAGE_SAME);
+}
+
+static bool open_range(uintptr_t low, uintptr_t high, bool write)
+{
+    bool changed = false;
+    uintptr_t at = low;
+    while (at < high) {
+        struct zc_shared *p = zc_shared_at(at);
+        if (p && must_open(p, at - p->pages.base, write))
+            changed |= fault(at, write);
+        at = (at | (ZC_HOST_UNIT - 1)) + 1;
+    }
+    return changed;
+}
+
+bool zc_shared_access_open(const char **why)
+{
+    static const struct zc_fault_ops ops = {owns, fault, open_range};
+    static uint32_t busy;
+    while (__atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE))
+        sched_yield();
+    const char *reason = zc_fault_start(&ops);
+    __atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
+    *why = reason ? reason : *why;
+    return !reason;
+}
+
+struct batch {
+    struct zc_shared *pair[BATCH];
+    unsigned count;
+};
+
+/* Pairs that a kernel could write to without the CPU's side being safe from it. */
+static void collect(struct zc_shared *p, void *arg)
+{
+    struct batch *b = arg;
+    const uint32_t *count = p->pages.count;
+    bool host = zc_shared_has_host(p);
+    bool exposed = host ? count[ZC_PAGE_ALONE] || count[ZC_PAGE_SAME] || p->pages.noted
+                        : !p->written;
+    if (p->pages.writable && exposed && b->count < BATCH)
+        b->pair[b->count++] = p;
+}
+
+static enum zc_effect close_pair(struct zc_shared *p)
+{
+    struct zc_shared_hold hold;
+    enum zc_effect v = ZC_EFFECT_DONE;
+    if (!zc_shared_lock(p, &hold))
+        return v;
+    p->written = true;
+    if (p->pages.host)
+        v = zc_coherent_launch(&p->pages);
+    zc_shared_unlock(p, &hold);
+    return v;
+}
+
+/* Calls that are no launches and write memory all the same: their rows follow each other. */
+static bool writes(enum zc_fn fn)
+{
+    return fn >= ZC_FN_cuStreamWriteValue32 && fn <= ZC_FN_cuStreamBatchMemOp_v2_ptsz;
+}
+
+/* What is captured runs when its graph is launched. */
+static CUresult before_launch(const struct zc_launch *launch)
+{
+    struct batch b;
+    if (!launch->kernels && !writes(launch->fn))
+        return CUDA_SUCCESS;
+    if (zc_capture_holds(launch->stream, launch->flavour))
+        return CUDA_SUCCESS;
+    do {
+        b.count = 0;
+        zc_shared_each(collect, &b);
+        for (unsigned i = 0; i < b.count; i++)
+            if (close_pair(b.pair[i]) != ZC_EFFECT_DONE) {
+                zc_shared_stuck(b.pair[i]);
+                return zc_shared_refused(b.pair[i], launch->fn, CUDA_ERROR_OUT_OF_MEMORY,
+                                         "no memory to keep the host block apart");
+            }
+    } while (b.count == BATCH);
+    return CUDA_SUCCESS;
+}
+
+void zc_shared_access_watch(const struct zc_shared *p)
+{
+    if (p->pages.writable && __atomic_fetch_add(&writable, 1, __ATOMIC_ACQ_REL) == 0)
+        zc_launch_call(ZC_LAUNCH_SHARED, before_launch);
+}
+
+void zc_shared_access_unwatch(const struct zc_shared *p)
+{
+    if (p->pages.writable)
+        __atomic_fetch_sub(&writable, 1, __ATOMIC_ACQ_REL);
+}
+
+void zc_shared_access_reset(void)
+{
+    writable = 0;
+}

@@ -1,0 +1,18 @@
+/* Accesses to pairs that no call of CUDA's announces: of the CPU, by faults and system calls, and
+ * of kernels, by launches. */
+#ifndef ZC_SHARED_ACCESS_H
+#define ZC_SHARED_ACCESS_H
+
+#include "shared/pair.h"
+
+/* Before the first page is protected: takes faults over.  False, with the reason in *why, where
+ * that can't be done. */
+bool zc_shared_access_open(const char **why);
+
+/* A pair whose device block kernels may write begins and ends: launches must be known of. */
+void zc_shared_access_watch(const struct zc_shared *pair);
+void zc_shared_access_unwatch(const struct zc_shared *pair);
+
+void zc_shared_access_reset(void); /* For the child of fork(2). */
+
+#endif

@@ -1,0 +1,485 @@
+/* Coherence of a host block and a device block that are one: see the header for the states. */
+#include "shared/coherence.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "place/hostheap.h"
+#include "place/workers.h"
+#include "shared/view.h"
+
+/* A program that writes one page after the other parts up to this many at once. */
+#define WINDOW 8u
+
+/*
+ * Parting a page and merging it again takes about as long as the CPU's threads need to copy eight:
+ * each page may part once, and every further time must have been earned by copies that were not
+ * necessary.
+ */
+#define PARTING_COSTS 8u
+
+/* A run of pages in one state. */
+struct run {
+    uint32_t first, end;
+    enum zc_page state;
+    bool whole; /* The range covers what h has of each page. */
+};
+
+static uint32_t page_of(uint64_t offset)
+{
+    return (uint32_t)(offset >> ZC_HOST_UNIT_SHIFT);
+}
+
+static uint64_t start_of(uint32_t page)
+{
+    return (uint64_t)page << ZC_HOST_UNIT_SHIFT;
+}
+
+static uintptr_t address_of(const struct zc_coherent *c, uint32_t page)
+{
+    return c->base + start_of(page);
+}
+
+static size_t span_of(const struct run *r)
+{
+    return (size_t)(r->end - r->first) << ZC_HOST_UNIT_SHIFT;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Whether [low, high) covers what h has of a page. */
+static bool covers(const struct zc_coherent *c, uint32_t page, uint64_t low, uint64_t high)
+{
+    uint64_t start = start_of(page), end = least(start_of(page + 1), c->bytes);
+    return low <= start && high >= end;
+}
+
+static struct run run_at(const struct zc_coherent *c, uint32_t page, uint64_t low, uint64_t high)
+{
+    struct run r = {page, page + 1, (enum zc_page)c->state[page], covers(c, page, low, high)};
+    while (r.end < c->pages && start_of(r.end) < high && c->state[r.end] == r.state &&
+           covers(c, r.end, low, high) == r.whole)
+        r.end++;
+    return r;
+}
+
+/* The bytes of a run that lie in [low, high). */
+static uint64_t clip(const struct run *r, uint64_t low, uint64_t high, uint64_t *start_out)
+{
+    uint64_t start = start_of(r->first), end = least(start_of(r->end), high);
+    *start_out = start > low ? start : low;
+    return end - *start_out;
+}
+
+static void become(struct zc_coherent *c, const struct run *r, uint32_t pages, enum zc_page state)
+{
+    if (!pages)
+        return;
+    memset(&c->state[r->first], (int)state, pages);
+    __atomic_fetch_sub(&c->count[r->state], pages, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&c->count[state], pages, __ATOMIC_RELEASE);
+    if (state == ZC_PAGE_AHEAD || state == ZC_PAGE_AWAY)
+        memset(&c->back[r->first], 0, pages * sizeof(c->back[0]));
+}
+
+static enum zc_effect settle(struct zc_coherent *c, const struct run *r, size_t done,
+                              enum zc_page state)
+{
+    become(c, r, (uint32_t)(done >> ZC_HOST_UNIT_SHIFT), state);
+    return done == span_of(r) ? ZC_EFFECT_DONE : ZC_EFFECT_REFUSED;
+}
+
+static enum zc_effect part(struct zc_coherent *c, const struct run *r, bool copy)
+{
+    size_t done = zc_view_part(address_of(c, r->first), span_of(r), copy);
+    c->parted += done >> ZC_HOST_UNIT_SHIFT;
+    return settle(c, r, done, ZC_PAGE_APART);
+}
+
+static enum zc_effect merge(struct zc_coherent *c, const struct run *r)
+{
+    size_t done = zc_view_merge(address_of(c, r->first), span_of(r));
+    c->merged += done >> ZC_HOST_UNIT_SHIFT;
+    return settle(c, r, done, ZC_PAGE_SAME);
+}
+
+static enum zc_effect aside(struct zc_coherent *c, const struct run *r)
+{
+    struct zc_page_back kept[1];
+    bool one = r->end - r->first == 1;
+    if (one)
+        kept[0] = c->back[r->first];
+    enum zc_effect v =
+        settle(c, r, zc_view_aside(address_of(c, r->first), span_of(r)), ZC_PAGE_AWAY);
+    if (one)
+        c->back[r->first] = kept[0];
+    return v;
+}
+
+static enum zc_effect protect(struct zc_coherent *c, const struct run *r, int protection,
+                               enum zc_page state)
+{
+    bool done = zc_view_protect(address_of(c, r->first), span_of(r), protection);
+    return settle(c, r, done ? span_of(r) : 0, state);
+}
+
+static bool zeroes(const void *memory, size_t n)
+{
+    const uint64_t *word = memory;
+    uint64_t any = 0;
+    for (size_t i = 0; i < n / sizeof(*word) && !any; i += 64)
+        for (size_t j = 0; j < 64; j++)
+            any |= word[i + j];
+    return !any;
+}
+
+/* Parts pages that the CPU may write, those of zeroes without a copy. */
+static enum zc_effect part_open(struct zc_coherent *c, const struct run *all)
+{
+    if (!zc_view_protect(address_of(c, all->first), span_of(all), PROT_READ))
+        return ZC_EFFECT_REFUSED;
+    for (uint32_t page = all->first; page < all->end;) {
+        struct run r = {page, page + 1, all->state, true};
+        bool empty = zeroes((void *)address_of(c, page), ZC_HOST_UNIT);
+        while (r.end < all->end &&
+               zeroes((void *)address_of(c, r.end), ZC_HOST_UNIT) == empty)
+            r.end++;
+        enum zc_effect v = part(c, &r, !empty);
+        if (v != ZC_EFFECT_DONE)
+            return v;
+        page = r.end;
+    }
+    return ZC_EFFECT_DONE;
+}
+
+/* Applies a step to the runs of a range. */
+static enum zc_effect each(struct zc_coherent *c, uint64_t low, uint64_t high,
+                            enum zc_effect (*step)(struct zc_coherent *c, struct run *r,
+                                                    uint64_t low, uint64_t high, void *arg),
+                            void *arg, uint64_t *at_out)
+{
+    for (uint32_t page = page_of(low); page < c->pages && start_of(page) < high;) {
+        struct run r = run_at(c, page, low, high);
+        enum zc_effect v = step(c, &r, low, high, arg);
+        if (at_out)
+            *at_out = start_of(page) > low ? start_of(page) : low;
+        if (v != ZC_EFFECT_DONE)
+            return v;
+        page = r.end;
+    }
+    return ZC_EFFECT_DONE;
+}
+
+static enum zc_effect to_device(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
+                                 void *arg)
+{
+    struct zc_moved *moved = arg;
+    uint64_t start, n = clip(r, low, high, &start);
+    switch (r->state) {
+    case ZC_PAGE_ALONE:
+    case ZC_PAGE_SAME:
+        moved->elided += n;
+        c->elided += r->end - r->first;
+        return r->state == ZC_PAGE_SAME ? ZC_EFFECT_DONE : protect(c, r, PROT_READ, ZC_PAGE_SAME);
+    case ZC_PAGE_APART:
+        zc_workers_copy((void *)(c->base + start + zc_view_shadow), (void *)(c->base + start), n);
+        moved->copied += n;
+        return r->whole && !c->cold ? merge(c, r) : ZC_EFFECT_DONE;
+    default:
+        return ZC_EFFECT_CONFLICT;
+    }
+}
+
+/* Notes that a part of the page was copied back; true when all of it was. */
+static bool note_back(struct zc_coherent *c, uint32_t page, uint64_t low, uint64_t high)
+{
+    struct zc_page_back *b = &c->back[page];
+    __atomic_store_n(&c->noted, true, __ATOMIC_RELEASE);
+    uint64_t start = start_of(page), end = least(start_of(page + 1), c->bytes);
+    uint32_t from = (uint32_t)(low > start ? low - start : 0);
+    uint32_t to = (uint32_t)(least(high, end) - start);
+    if (b->low == b->high || from > b->high || to < b->low) {
+        b->low = from;
+        b->high = to;
+    } else {
+        b->low = from < b->low ? from : b->low;
+        b->high = to > b->high ? to : b->high;
+    }
+    return b->low == 0 && b->high >= end - start;
+}
+
+static enum zc_effect to_host(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
+                               void *arg)
+{
+    struct zc_moved *moved = arg;
+    bool whole = r->whole, lost = r->state == ZC_PAGE_AHEAD || r->state == ZC_PAGE_AWAY;
+    if (lost && !whole)
+        r->end = r->first + 1; /* What has come of a page is noted page by page. */
+    uint64_t start, n = clip(r, low, high, &start);
+    if (r->state == ZC_PAGE_APART && (c->cold || !whole)) {
+        zc_workers_copy((void *)(c->base + start), (void *)(c->base + start + zc_view_shadow), n);
+        moved->copied += n;
+        return ZC_EFFECT_DONE;
+    }
+    moved->elided += n;
+    c->elided += r->end - r->first;
+    if (lost && !whole)
+        whole = note_back(c, r->first, low, high);
+    if (!whole || r->state == ZC_PAGE_ALONE || r->state == ZC_PAGE_SAME)
+        return ZC_EFFECT_DONE;
+    return r->state == ZC_PAGE_AHEAD ? protect(c, r, PROT_READ, ZC_PAGE_SAME) : merge(c, r);
+}
+
+static enum zc_effect host_read(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
+                                 void *arg)
+{
+    (void)c, (void)low, (void)high, (void)arg;
+    bool lost = r->state == ZC_PAGE_AHEAD || r->state == ZC_PAGE_AWAY;
+    return lost ? ZC_EFFECT_CONFLICT : ZC_EFFECT_DONE;
+}
+
+static enum zc_effect host_write(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
+                                  void *arg)
+{
+    (void)low, (void)high, (void)arg;
+    if (r->state == ZC_PAGE_SAME)
+        return part(c, r, !r->whole);
+    if (r->state == ZC_PAGE_ALONE || r->state == ZC_PAGE_APART)
+        return ZC_EFFECT_DONE;
+    if (!r->whole)
+        return ZC_EFFECT_CONFLICT;
+    if (r->state == ZC_PAGE_AHEAD) {
+        enum zc_effect v = aside(c, r);
+        if (v != ZC_EFFECT_DONE)
+            return v;
+        r->state = ZC_PAGE_AWAY;
+    }
+    return protect(c, r, ZC_VIEW_OPEN, ZC_PAGE_APART);
+}
+
+static enum zc_effect device_read(struct zc_coherent *c, struct run *r, uint64_t low,
+                                   uint64_t high, void *arg)
+{
+    (void)low, (void)high, (void)arg;
+    if (r->state != ZC_PAGE_AHEAD)
+        return ZC_EFFECT_DONE;
+    r->end = r->first + 1; /* What was noted of each page is kept. */
+    return aside(c, r);
+}
+
+static enum zc_effect device_write(struct zc_coherent *c, struct run *r, uint64_t low,
+                                    uint64_t high, void *arg)
+{
+    if (r->state == ZC_PAGE_ALONE)
+        return part_open(c, r);
+    if (r->state == ZC_PAGE_SAME)
+        return part(c, r, true);
+    memset(&c->back[r->first], 0, (r->end - r->first) * sizeof(c->back[0]));
+    return device_read(c, r, low, high, arg);
+}
+
+static enum zc_effect launch(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
+                              void *arg)
+{
+    (void)low, (void)high, (void)arg;
+    switch (r->state) {
+    case ZC_PAGE_ALONE:
+        return part_open(c, r);
+    case ZC_PAGE_SAME:
+        return protect(c, r, PROT_NONE, ZC_PAGE_AHEAD);
+    case ZC_PAGE_AHEAD:
+    case ZC_PAGE_AWAY:
+        memset(&c->back[r->first], 0, (r->end - r->first) * sizeof(c->back[0]));
+        return ZC_EFFECT_DONE;
+    default:
+        return ZC_EFFECT_DONE;
+    }
+}
+
+static enum zc_effect cool(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
+                            void *arg)
+{
+    (void)low, (void)high, (void)arg;
+    if (r->state == ZC_PAGE_ALONE)
+        return part_open(c, r);
+    return r->state == ZC_PAGE_SAME ? part(c, r, true) : ZC_EFFECT_DONE;
+}
+
+static uint64_t whole(const struct zc_coherent *c)
+{
+    return start_of(c->pages);
+}
+
+enum zc_effect zc_coherent_to_device(struct zc_coherent *c, uint64_t low, uint64_t high,
+                                      struct zc_moved *moved, uint64_t *at_out)
+{
+    return each(c, low, high, to_device, moved, at_out);
+}
+
+enum zc_effect zc_coherent_to_host(struct zc_coherent *c, uint64_t low, uint64_t high,
+                                    struct zc_moved *moved, uint64_t *at_out)
+{
+    return each(c, low, high, to_host, moved, at_out);
+}
+
+enum zc_effect zc_coherent_host(struct zc_coherent *c, uint64_t low, uint64_t high, bool write,
+                                 uint64_t *at_out)
+{
+    return c->device ? each(c, low, high, write ? host_write : host_read, NULL, at_out)
+                     : ZC_EFFECT_DONE;
+}
+
+enum zc_effect zc_coherent_device(struct zc_coherent *c, uint64_t low, uint64_t high, bool write,
+                                   uint64_t *at_out)
+{
+    return c->host ? each(c, low, high, write ? device_write : device_read, NULL, at_out)
+                   : ZC_EFFECT_DONE;
+}
+
+enum zc_effect zc_coherent_launch(struct zc_coherent *c)
+{
+    __atomic_store_n(&c->noted, false, __ATOMIC_RELEASE);
+    return c->host && c->writable ? each(c, 0, whole(c), launch, NULL, NULL) : ZC_EFFECT_DONE;
+}
+
+enum zc_effect zc_coherent_cool(struct zc_coherent *c)
+{
+    c->cold = true;
+    return each(c, 0, whole(c), cool, NULL, NULL);
+}
+
+bool zc_coherent_cooling(const struct zc_coherent *c)
+{
+    return !c->cold && c->parted * PARTING_COSTS > c->elided + (uint64_t)c->pages * PARTING_COSTS;
+}
+
+static bool shadowed(const struct zc_coherent *c, uint32_t page)
+{
+    return c->state[page] == ZC_PAGE_APART || c->state[page] == ZC_PAGE_AWAY;
+}
+
+uintptr_t zc_coherent_alias(const struct zc_coherent *c, uint64_t offset, uint64_t high,
+                            uint64_t *end_out)
+{
+    uint32_t page = page_of(offset), end = page + 1;
+    bool there = shadowed(c, page);
+    while (end < c->pages && start_of(end) < high && shadowed(c, end) == there)
+        end++;
+    *end_out = least(start_of(end), high);
+    return c->base + offset + (there ? zc_view_shadow : 0);
+}
+
+bool zc_coherent_one_view(const struct zc_coherent *c, uint64_t low, uint64_t high)
+{
+    for (uint32_t page = page_of(low); page < c->pages && start_of(page) < high; page++)
+        if (c->state[page] != ZC_PAGE_ALONE && c->state[page] != ZC_PAGE_SAME)
+            return false;
+    return true;
+}
+
+/* How many pages to part at once: one, and twice as many each time that the next in line follows,
+ * as the kernel's own read-ahead does. */
+static struct run window_at(struct zc_coherent *c, uint32_t page)
+{
+    struct run r = {page, page + 1, ZC_PAGE_SAME, true};
+    uint32_t most = page == c->next ? 2 * c->window : 1;
+    c->window = most < 1 ? 1 : most < WINDOW ? most : WINDOW;
+    while (r.end < c->pages && r.end - page < c->window && c->state[r.end] == ZC_PAGE_SAME)
+        r.end++;
+    c->next = r.end;
+    return r;
+}
+
+/* The CPU may fault where another thread has just made the access possible. */
+static enum zc_effect again(struct zc_coherent *c, uint32_t page, int protection)
+{
+    return zc_view_protect(address_of(c, page), ZC_HOST_UNIT, protection) ? ZC_EFFECT_DONE
+                                                                          : ZC_EFFECT_REFUSED;
+}
+
+enum zc_effect zc_coherent_touch(struct zc_coherent *c, uint64_t offset, bool write)
+{
+    uint32_t page = page_of(offset);
+    switch ((enum zc_page)c->state[page]) {
+    case ZC_PAGE_SAME:
+        if (write) {
+            struct run r = window_at(c, page);
+            enum zc_effect v = part(c, &r, true);
+            return c->state[page] == ZC_PAGE_APART ? ZC_EFFECT_DONE : v;
+        }
+        return again(c, page, PROT_READ);
+    case ZC_PAGE_ALONE:
+    case ZC_PAGE_APART:
+        return again(c, page, ZC_VIEW_OPEN);
+    default:
+        return ZC_EFFECT_CONFLICT;
+    }
+}
+
+enum zc_effect zc_coherent_reveal(struct zc_coherent *c, uint64_t offset)
+{
+    struct run r = {page_of(offset), page_of(offset) + 1, (enum zc_page)c->state[page_of(offset)],
+                    true};
+    if (r.state == ZC_PAGE_AHEAD)
+        return protect(c, &r, PROT_READ, ZC_PAGE_SAME);
+    return r.state == ZC_PAGE_AWAY ? merge(c, &r) : ZC_EFFECT_DONE;
+}
+
+enum zc_effect zc_coherent_join(struct zc_coherent *c, bool written)
+{
+    struct run all = {0, c->pages, ZC_PAGE_ALONE, true};
+    if (written) {
+        enum zc_effect v = part(c, &all, false);
+        if (v != ZC_EFFECT_DONE)
+            return v;
+    }
+    c->host = true;
+    return ZC_EFFECT_DONE;
+}
+
+static enum zc_effect leave_to_device(struct zc_coherent *c, struct run *r, uint64_t low,
+                                       uint64_t high, void *arg)
+{
+    (void)low, (void)high, (void)arg;
+    bool there = r->state == ZC_PAGE_APART || r->state == ZC_PAGE_AWAY;
+    if (there && c->device && merge(c, r) == ZC_EFFECT_DONE)
+        r->state = ZC_PAGE_SAME;
+    protect(c, r, ZC_VIEW_OPEN, ZC_PAGE_ALONE);
+    return ZC_EFFECT_DONE;
+}
+
+void zc_coherent_host_gone(struct zc_coherent *c)
+{
+    each(c, 0, whole(c), leave_to_device, NULL, NULL);
+    c->host = false;
+}
+
+static enum zc_effect leave_to_host(struct zc_coherent *c, struct run *r, uint64_t low,
+                                     uint64_t high, void *arg)
+{
+    bool reveal = *(const bool *)arg;
+    (void)low, (void)high;
+    if (r->state == ZC_PAGE_AWAY && reveal && merge(c, r) == ZC_EFFECT_DONE)
+        r->state = ZC_PAGE_SAME;
+    if (r->state == ZC_PAGE_APART || r->state == ZC_PAGE_AWAY)
+        zc_view_forget(address_of(c, r->first), span_of(r));
+    bool lost = (r->state == ZC_PAGE_AHEAD && !reveal) || r->state == ZC_PAGE_AWAY;
+    return lost ? ZC_EFFECT_DONE : protect(c, r, ZC_VIEW_OPEN, ZC_PAGE_ALONE);
+}
+
+void zc_coherent_device_gone(struct zc_coherent *c, bool reveal)
+{
+    if (c->host)
+        each(c, 0, whole(c), leave_to_host, &reveal, NULL);
+    c->device = false;
+}
+
+bool zc_coherent_touch_inherited(struct zc_coherent *c, uint64_t offset)
+{
+    uint32_t page = page_of(offset);
+    bool lost = c->host && (c->state[page] == ZC_PAGE_AHEAD || c->state[page] == ZC_PAGE_AWAY);
+    return !lost && zc_view_protect(address_of(c, page), ZC_HOST_UNIT, ZC_VIEW_OPEN);
+}

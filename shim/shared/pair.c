@@ -1,0 +1,397 @@
+/* Pairs: finding the other side, and the life of both. */
+#include "shared/pair.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/lock.h"
+#include "ledger/site.h"
+#include "place/extent.h"
+#include "place/workers.h"
+#include "shared/view.h"
+
+/* Programs round sizes up, mostly to 256 or 512 bytes; never by more than a page of the CPU's. */
+#define ROUNDING ((size_t)4 << 10)
+
+static struct zc_lock list = ZC_LOCK(ZC_RANK_CATCH);
+static struct zc_shared *pairs;   /* Live ones, in no order; under the lock. */
+static struct zc_shared *resting; /* Ended ones, for reuse; under the lock. */
+static uint32_t waiting;          /* Device blocks without a host block.  Atomic. */
+static struct zc_pair_counts past; /* Of ended pairs; under the lock. */
+
+/* Raw: libzc's own hooks of the signal functions serve the program. */
+static void set_mask(uint64_t mask, uint64_t *old)
+{
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, old, sizeof(mask));
+}
+
+bool zc_shared_lock(struct zc_shared *p, struct zc_shared_hold *hold)
+{
+    uint32_t free = 0, me = zc_thread_id();
+    set_mask(~(UINT64_C(1) << (SIGSEGV - 1)), &hold->mask);
+    while (!__atomic_compare_exchange_n(&p->owner, &free, me, true, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED)) {
+        free = 0;
+        sched_yield();
+    }
+    if (__atomic_load_n(&p->extent, __ATOMIC_RELAXED) && p->era == zc_extent_era)
+        return true;
+    zc_shared_unlock(p, hold);
+    return false;
+}
+
+void zc_shared_unlock(struct zc_shared *p, const struct zc_shared_hold *hold)
+{
+    __atomic_store_n(&p->owner, 0, __ATOMIC_RELEASE);
+    set_mask(hold->mask, NULL);
+}
+
+struct zc_shared *zc_shared_at(uint64_t address)
+{
+    const struct zc_extent *e = zc_hostheap_owns(address) ? zc_hostheap_extent(address) : NULL;
+    return e ? __atomic_load_n(&e->shared, __ATOMIC_ACQUIRE) : NULL;
+}
+
+bool zc_shared_has_host(const struct zc_shared *p)
+{
+    return __atomic_load_n(&p->pages.host, __ATOMIC_ACQUIRE);
+}
+
+static struct zc_shared *fresh(const struct zc_shared_want *want)
+{
+    struct zc_shared *p = NULL;
+    if (zc_lock_take(&list)) {
+        p = resting;
+        if (p)
+            resting = p->next;
+        zc_lock_drop(&list);
+    }
+    if (!p)
+        p = zc_arena_get(sizeof(*p));
+    if (!p)
+        return NULL;
+    uint32_t owner = __atomic_load_n(&p->owner, __ATOMIC_RELAXED);
+    memset(p, 0, sizeof(*p));
+    p->owner = owner; /* A handler that came too late may hold it. */
+    p->era = zc_extent_era;
+    p->rule = want->rule;
+    p->device_size = want->size;
+    p->read_only = want->read_only;
+    return p;
+}
+
+static void enlist(struct zc_shared *p)
+{
+    if (!zc_lock_take(&list))
+        return;
+    p->next = pairs;
+    pairs = p;
+    zc_lock_drop(&list);
+}
+
+/* The page records of a pair; false when there is no memory for them. */
+static bool give_pages(struct zc_shared *p, struct zc_extent *e, uint64_t bytes)
+{
+    struct zc_coherent *c = &p->pages;
+    c->base = zc_extent_base(e);
+    c->pages = e->units;
+    c->bytes = bytes;
+    c->writable = !p->read_only;
+    c->device = true;
+    c->state = zc_arena_get(e->units);
+    c->back = zc_arena_get(e->units * sizeof(*c->back));
+    c->count[ZC_PAGE_ALONE] = e->units;
+    return c->state && c->back;
+}
+
+static void take_pages(struct zc_coherent *c)
+{
+    zc_arena_put(c->state, c->pages);
+    zc_arena_put(c->back, c->pages * sizeof(*c->back));
+}
+
+struct zc_pair_counts zc_shared_counts(const struct zc_shared *p)
+{
+    return (struct zc_pair_counts){
+        .pairs = 1,
+        .elided_copies = p->elided_copies,
+        .elided_bytes = p->elided_bytes,
+        .parted_pages = p->pages.parted,
+        .merged_pages = p->pages.merged,
+        .faults = __atomic_load_n(&p->faults, __ATOMIC_RELAXED),
+        .fault_ns = zc_ticks_to_ns(__atomic_load_n(&p->fault_ticks, __ATOMIC_RELAXED)),
+        .conflicts = __atomic_load_n(&p->conflicts, __ATOMIC_RELAXED)};
+}
+
+/* All of struct zc_pair_counts is 64-bit counts, so that it is summed as an array of them. */
+static void add_totals(struct zc_pair_counts *t, const struct zc_shared *p)
+{
+    struct zc_pair_counts one = zc_shared_counts(p);
+    uint64_t *sum = (uint64_t *)t;
+    const uint64_t *count = (const uint64_t *)&one;
+    for (size_t i = 0; i < sizeof(one) / sizeof(*count); i++)
+        sum[i] += count[i];
+}
+
+/* Both sides are gone, or what remains needs no care.  The extent is the heap's alone again.  Once
+ * the lock was held, nobody uses the pages' records any more. */
+static void end(struct zc_shared *p)
+{
+    struct zc_extent *e = p->extent;
+    struct zc_shared_hold hold;
+    __atomic_store_n(&e->shared, NULL, __ATOMIC_RELEASE);
+    if (zc_shared_lock(p, &hold)) {
+        __atomic_store_n(&p->extent, NULL, __ATOMIC_RELEASE);
+        zc_shared_unlock(p, &hold);
+    }
+    take_pages(&p->pages);
+    zc_hostheap_revive(e);
+    if (!zc_lock_take(&list))
+        return;
+    for (struct zc_shared **at = &pairs; *at; at = &(*at)->next)
+        if (*at == p) {
+            *at = p->next;
+            break;
+        }
+    add_totals(&past, p);
+    p->next = resting;
+    resting = p;
+    zc_lock_drop(&list);
+}
+
+struct choice {
+    const struct zc_shared_want *want;
+    bool rounded; /* Sizes that programs round may differ. */
+};
+
+static bool sizes_meet(size_t host, size_t device, bool rounded)
+{
+    return host == device || (rounded && host < device && device - host < ROUNDING);
+}
+
+/* Whether a host block may be the other side.  Small ones share their extent with others. */
+static bool accepts(const struct zc_extent *e, void *arg)
+{
+    const struct choice *c = arg;
+    const struct zc_pair *pair = &c->want->rule->pair;
+    const struct zc_slot *slot = &e->slot[0];
+    uint32_t pin = __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE);
+    if (pin != ZC_PIN_NONE && pin != ZC_PIN_DONE)
+        return false;
+    if (!pair->by_site)
+        return sizes_meet(slot->size, c->want->size, c->rounded);
+    return zc_site_id(slot->site) == pair->site && (!pair->nth || pair->nth == slot->nth) &&
+           slot->size <= c->want->size && c->want->size <= zc_extent_span(e);
+}
+
+static struct zc_extent *find_host(const struct zc_shared_want *want, struct zc_shared *p)
+{
+    struct choice choice = {want, false};
+    struct zc_extent *e = zc_hostheap_elect(accepts, &choice, p);
+    choice.rounded = true;
+    return e ? e : zc_hostheap_elect(accepts, &choice, p);
+}
+
+static struct zc_extent *own_extent(const struct zc_shared_want *want, const char **why)
+{
+    const struct zc_host_want wanted = {want->size, ZC_HOST_UNIT, want->node, false};
+    struct zc_slot *slot;
+    void *memory = zc_hostheap_get(&wanted, &slot, why);
+    return memory ? zc_hostheap_extent((uintptr_t)memory) : NULL;
+}
+
+struct zc_shared *zc_shared_make(const struct zc_shared_want *want, const char **why)
+{
+    struct zc_shared *p = fresh(want);
+    *why = "no memory";
+    if (!p)
+        return NULL;
+    struct zc_extent *e = find_host(want, p);
+    bool host = e;
+    if (!e && (e = own_extent(want, why)))
+        zc_hostheap_vacate(e);
+    if (e && !give_pages(p, e, host ? e->slot[0].size : want->size)) {
+        take_pages(&p->pages);
+        __atomic_store_n(&e->shared, NULL, __ATOMIC_RELEASE);
+        zc_hostheap_revive(e);
+        e = NULL;
+    }
+    if (!e) {
+        if (zc_lock_take(&list)) {
+            p->next = resting;
+            resting = p;
+            zc_lock_drop(&list);
+        }
+        return NULL;
+    }
+    p->pages.host = p->paired = host;
+    __atomic_store_n(&p->extent, e, __ATOMIC_RELEASE);
+    __atomic_store_n(&e->shared, p, __ATOMIC_RELEASE);
+    enlist(p);
+    if (!host)
+        __atomic_fetch_add(&waiting, 1, __ATOMIC_RELEASE);
+    return p;
+}
+
+void zc_shared_note_device(struct zc_shared *p, const struct zc_block *block)
+{
+    p->device_id = block->id;
+    p->device_site = zc_site_id(block->site);
+}
+
+void zc_shared_note_host(struct zc_shared *p, struct zc_block *block)
+{
+    p->host_id = block->id;
+    p->host_site = zc_site_id(block->site);
+    __atomic_store_n(&p->host_block, block, __ATOMIC_RELEASE);
+}
+
+bool zc_shared_resize(struct zc_extent *e, size_t size)
+{
+    struct zc_shared *p = __atomic_load_n(&e->shared, __ATOMIC_ACQUIRE);
+    struct zc_shared_hold hold;
+    if (!p || !zc_hostheap_mine(e))
+        return true;
+    if (!zc_shared_lock(p, &hold))
+        return false;
+    bool fits = size <= p->device_size;
+    if (fits)
+        p->pages.bytes = size;
+    zc_shared_unlock(p, &hold);
+    return fits;
+}
+
+bool zc_shared_whole(const struct zc_shared *p)
+{
+    const struct zc_coherent *c = &p->pages;
+    return !p->read_only && !c->count[ZC_PAGE_APART] && !c->count[ZC_PAGE_AWAY];
+}
+
+void zc_shared_device_gone(struct zc_shared *p)
+{
+    struct zc_shared_hold hold;
+    if (!zc_shared_lock(p, &hold))
+        return;
+    bool host = p->pages.host, waited = !__atomic_exchange_n(&p->paired, true, __ATOMIC_ACQ_REL);
+    zc_coherent_device_gone(&p->pages, p->rule->conflict == ZC_CONFLICT_REVEAL);
+    bool lost = host && p->pages.count[ZC_PAGE_ALONE] != p->pages.pages;
+    zc_shared_unlock(p, &hold);
+    if (waited)
+        __atomic_fetch_sub(&waiting, 1, __ATOMIC_RELEASE);
+    if (!lost)
+        end(p);
+}
+
+/* A child's copy of a pair, with its own copies of the pages and no device behind them. */
+static void leave_inherited(struct zc_extent *e, struct zc_shared *p)
+{
+    for (uint64_t at = 0; at < zc_extent_span(e); at += ZC_HOST_UNIT)
+        zc_view_protect(p->pages.base + at, ZC_HOST_UNIT, ZC_VIEW_OPEN);
+    __atomic_store_n(&e->shared, NULL, __ATOMIC_RELEASE);
+}
+
+void zc_shared_host_gone(struct zc_extent *e)
+{
+    struct zc_shared *p = __atomic_load_n(&e->shared, __ATOMIC_ACQUIRE);
+    struct zc_shared_hold hold;
+    if (!p)
+        return;
+    if (!zc_hostheap_mine(e)) {
+        leave_inherited(e, p);
+        return;
+    }
+    if (!zc_shared_lock(p, &hold))
+        return;
+    bool device = p->pages.device;
+    zc_coherent_host_gone(&p->pages);
+    __atomic_store_n(&p->host_block, NULL, __ATOMIC_RELEASE);
+    p->written = true;
+    zc_shared_unlock(p, &hold);
+    if (!device)
+        end(p);
+}
+
+/* The oldest pair by its age in the list: pairs are put in front of it. */
+static struct zc_shared *oldest_waiting(size_t size, uint32_t site, uint32_t nth, bool rounded)
+{
+    struct zc_shared *found = NULL;
+    for (struct zc_shared *p = pairs; p; p = p->next) {
+        const struct zc_pair *pair = &p->rule->pair;
+        bool free = !p->paired && p->era == zc_extent_era;
+        bool named = pair->by_site && zc_site_id(site) == pair->site &&
+                     (!pair->nth || pair->nth == nth) && size <= p->device_size;
+        if (free && (pair->by_site ? named : sizes_meet(size, p->device_size, rounded)))
+            found = p;
+    }
+    return found;
+}
+
+/* Under the list's lock no other thread can take the same one. */
+static struct zc_shared *claim_waiting(size_t size, uint32_t site, uint32_t nth)
+{
+    struct zc_shared *p;
+    if (!__atomic_load_n(&waiting, __ATOMIC_ACQUIRE) || !zc_lock_take(&list))
+        return NULL;
+    p = oldest_waiting(size, site, nth, false);
+    if (!p)
+        p = oldest_waiting(size, site, nth, true);
+    if (p)
+        p->paired = true;
+    zc_lock_drop(&list);
+    return p;
+}
+
+void *zc_shared_join(size_t size, uint32_t site, uint32_t nth, bool zero, struct zc_slot **slot_out)
+{
+    struct zc_shared *p = claim_waiting(size, site, nth);
+    struct zc_shared_hold hold;
+    if (!p || !zc_shared_lock(p, &hold))
+        return NULL;
+    struct zc_extent *e = p->extent;
+    void *memory = (void *)p->pages.base;
+    enum zc_effect v = p->pages.device ? zc_coherent_join(&p->pages, p->written)
+                                        : ZC_EFFECT_REFUSED;
+    p->pages.bytes = size;
+    bool dirty = !p->written;
+    zc_shared_unlock(p, &hold);
+    __atomic_fetch_sub(&waiting, 1, __ATOMIC_RELEASE);
+    if (v != ZC_EFFECT_DONE)
+        return NULL;
+    *slot_out = zc_hostheap_occupy(e, size);
+    if (zero && dirty)
+        zc_workers_zero(memory, size);
+    return memory;
+}
+
+void zc_shared_each(void (*visit)(struct zc_shared *pair, void *arg), void *arg)
+{
+    if (!zc_lock_take(&list))
+        return;
+    for (struct zc_shared *p = pairs; p; p = p->next)
+        visit(p, arg);
+    zc_lock_drop(&list);
+}
+
+void zc_shared_totals(struct zc_pair_counts *out)
+{
+    *out = past;
+    if (!zc_lock_take(&list))
+        return;
+    *out = past;
+    for (const struct zc_shared *p = pairs; p; p = p->next)
+        add_totals(out, p);
+    zc_lock_drop(&list);
+}
+
+void zc_shared_reset(void)
+{
+    zc_lock_reset(&list);
+    pairs = resting = NULL;
+    waiting = 0;
+    memset(&past, 0, sizeof(past));
+}

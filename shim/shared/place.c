@@ -1,0 +1,110 @@
+/* The place `shared`: a device block that is the host block which is copied into it. */
+#include <sched.h>
+
+#include "catch/hostmem.h"
+#include "catch/life.h"
+#include "place/node.h"
+#include "place/pages.h"
+#include "place/pinned.h"
+#include "place/place.h"
+#include "shared/access.h"
+#include "shared/pair.h"
+#include "shared/report.h"
+#include "shared/reveal.h"
+#include "shared/view.h"
+
+static bool attribute(CUdevice_attribute which, int device)
+{
+    int value = 0;
+    return zc_real.cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS && value;
+}
+
+static bool possible(const struct zc_want *want, const char **why)
+{
+    *why = "stream-ordered requests can't be";
+    if (want->api != ZC_API_cuMemAlloc && want->api != ZC_API_cuMemAllocPitch)
+        return false;
+    *why = "the device can't use host addresses";
+    if (!attribute(CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, want->device) ||
+        !attribute(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, want->device))
+        return false;
+    *why = "no rule gives host blocks 'shared' or 'pinned'";
+    if (!zc_hostmem_open())
+        return false;
+    *why = "it is not larger than 1 MiB";
+    if (want->size <= ZC_HOST_UNIT / 2)
+        return false;
+    if (!zc_view_open(why) || !zc_shared_access_open(why))
+        return false;
+    *why = "no thread can be started for 'conflict = reveal'";
+    return want->rule->conflict != ZC_CONFLICT_REVEAL || zc_shared_reveal_start();
+}
+
+/* What was registered for a pinned block may be written to by kernels. */
+static CUresult register_pages(struct zc_shared *p)
+{
+    struct zc_extent *e = p->extent;
+    unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+    uint32_t pin;
+    while ((pin = __atomic_load_n(&e->pin, __ATOMIC_SEQ_CST)) == ZC_PIN_MAKING ||
+           !__atomic_compare_exchange_n(&e->pin, &pin, ZC_PIN_SHARED, false, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_RELAXED))
+        sched_yield(); /* realloc(3) is about to see that the block must stay. */
+    bool known = pin == ZC_PIN_DONE;
+    if (known && !p->read_only)
+        return CUDA_SUCCESS;
+    if (known && !zc_pinned_unregister(e))
+        return CUDA_ERROR_UNKNOWN;
+    if (p->read_only)
+        flags |= CU_MEMHOSTREGISTER_READ_ONLY;
+    return zc_pinned_register(e, flags);
+}
+
+static CUresult make(const struct zc_want *want, struct zc_backing *out, const char **why)
+{
+    if (!possible(want, why))
+        return CUDA_ERROR_NOT_SUPPORTED;
+    const struct zc_shared_want wanted = {
+        .size = want->size,
+        .rule = want->rule,
+        .read_only = want->rule->access == ZC_ACCESS_READ &&
+                     attribute(CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, want->device),
+        .node = zc_node_wanted(want->rule, want->device)};
+    struct zc_shared *p = zc_shared_make(&wanted, why);
+    if (!p)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    struct zc_extent *e = p->extent;
+    CUresult result = register_pages(p);
+    if (result != CUDA_SUCCESS) {
+        *why = "cuMemHostRegister refuses";
+        __atomic_store_n(&e->pin, ZC_PIN_REFUSED, __ATOMIC_RELEASE);
+        zc_shared_device_gone(p);
+        return result;
+    }
+    if (p->pages.host)
+        zc_hostmem_hide(p);
+    zc_shared_access_watch(p);
+    out->base = p->pages.base;
+    out->span = zc_extent_span(e);
+    out->shared = p;
+    return CUDA_SUCCESS;
+}
+
+/* A registration that shows all pages as the CPU sees them may stay, as a pinned block's. */
+static CUresult unmake(struct zc_backing *backing, bool gone)
+{
+    struct zc_shared *p = backing->shared;
+    struct zc_extent *e = p->extent;
+    bool keep = !gone && zc_shared_whole(p);
+    CUresult result = CUDA_SUCCESS;
+    if (!gone && !keep && !zc_pinned_unregister(e))
+        result = CUDA_ERROR_UNKNOWN;
+    __atomic_store_n(&e->pin, keep ? ZC_PIN_DONE : ZC_PIN_NONE, __ATOMIC_RELEASE);
+    zc_shared_report(p);
+    zc_shared_access_unwatch(p);
+    zc_hostmem_unhide(p);
+    zc_shared_device_gone(p);
+    return result;
+}
+
+const struct zc_place zc_place_shared = {ZC_PLACE_SHARED, ZC_KIND_PINNED, true, make, unmake};

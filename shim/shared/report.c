@@ -1,0 +1,133 @@
+/* What libzc says of pairs. */
+#include "shared/report.h"
+
+#include "base/message.h"
+#include "catch/life.h"
+#include "ledger/site.h"
+#include "log/pairs.h"
+
+static const char *const culprits[] = {
+    [ZC_CULPRIT_READ] = "the CPU reads",
+    [ZC_CULPRIT_WRITE] = "the CPU writes",
+    [ZC_CULPRIT_COPY] = "a copy needs",
+};
+
+void zc_shared_conflict(struct zc_shared *p, enum zc_shared_culprit culprit, uint64_t offset)
+{
+    const char *since = p->pages.device ? "" : " before the program freed it";
+    zc_message(ZC_ERROR, "conflict",
+               "%s byte %U of host block %U (site %X), but its content is lost: kernels may have "
+               "written device block %U (%B, site %X), with which it is one by rule %s (%s:%u), "
+               "and that was not copied back%s; say 'access = read' there if kernels only read it, "
+               "'conflict = reveal' if what they wrote may be seen, or 'place = mapped'",
+               culprits[culprit], offset, p->host_id, p->host_site, p->device_id, p->device_size,
+               p->device_site, p->rule->name, zc_life_policy()->file, p->rule->line, since);
+}
+
+void zc_shared_stuck(const struct zc_shared *p)
+{
+    zc_message(ZC_ERROR, "conflict",
+               "the kernel gives no memory or no mappings (vm.max_map_count) to keep host block %U "
+               "and device block %U (%B) apart, which rule %s (%s:%u) shares; raise the limit, or "
+               "say 'place = mapped' there",
+               p->host_id, p->device_id, p->device_size, p->rule->name, zc_life_policy()->file,
+               p->rule->line);
+}
+
+CUresult zc_shared_refused(const struct zc_shared *p, enum zc_fn fn, CUresult code, const char *why)
+{
+    zc_message(ZC_ERROR, "refused",
+               "%s returned %u for device block %U (%B at %x), which rule %s (%s:%u) shares with a "
+               "host block: %s; give that rule a narrower match or 'place = mapped'",
+               zc_fn_name(fn), (unsigned)code, p->device_id, p->device_size,
+               (uint64_t)p->pages.base, p->rule->name, zc_life_policy()->file, p->rule->line, why);
+    return code;
+}
+
+void zc_shared_mismatch(const struct zc_shared *p, CUdeviceptr source)
+{
+    uintptr_t base = zc_hostheap_block(source);
+    const struct zc_slot *slot = base ? zc_hostheap_slot((void *)base) : NULL;
+    if (!slot || !slot->site || slot->size > p->device_size ||
+        zc_extent_span(zc_hostheap_extent(base)) < p->device_size ||
+        __atomic_load_n(&zc_hostheap_extent(base)->pin, __ATOMIC_RELAXED) == ZC_PIN_PROGRAM ||
+        !zc_message_first(p->rule->name))
+        return;
+    zc_message(ZC_NOTE, "pair",
+               "device block %U (%B, site %X) of rule %s (%s:%u) is copied from a host block (%B) "
+               "that is not its own; 'pair = site:%X:%u' in that rule pairs both, and spares the "
+               "copy",
+               p->device_id, p->device_size, p->device_site, p->rule->name,
+               zc_life_policy()->file, p->rule->line, slot->size, zc_site_id(slot->site),
+               slot->nth);
+}
+
+static void blame_one(struct zc_shared *p, void *arg)
+{
+    bool *found = arg;
+    if (!p->read_only)
+        return;
+    *found = true;
+    zc_message(ZC_ERROR, "refused",
+               "a kernel failed with an illegal address, and a write to device block %U (%B at %x, "
+               "site %X) would do that: kernels may only read it, because rule %s (%s:%u) says "
+               "'access = read'; if they write it, say 'access = readwrite'",
+               p->device_id, p->device_size, (uint64_t)p->pages.base, p->device_site,
+               p->rule->name, zc_life_policy()->file, p->rule->line);
+}
+
+void zc_shared_blame(void)
+{
+    static uint32_t said;
+    bool found = false;
+    if (__atomic_load_n(&said, __ATOMIC_RELAXED))
+        return;
+    zc_shared_each(blame_one, &found);
+    __atomic_store_n(&said, found, __ATOMIC_RELAXED);
+}
+
+/* The user named a site in the policy, and would wait for it in vain. */
+static void lonely(const struct zc_shared *p)
+{
+    const struct zc_pair *pair = &p->rule->pair;
+    zc_message(ZC_WARN, "pair",
+               "device block %U (%B, site %X) of rule %s (%s:%u) lay in host memory by itself: "
+               "there was no host block of site %X, number %U (0: any), which 'pair' names, that "
+               "it fits",
+               p->device_id, p->device_size, p->device_site, p->rule->name,
+               zc_life_policy()->file, p->rule->line, pair->site, pair->nth);
+}
+
+void zc_shared_report(const struct zc_shared *p)
+{
+    bool paired = __atomic_load_n(&p->paired, __ATOMIC_ACQUIRE), by_site = p->rule->pair.by_site;
+    const struct zc_pair_names names = {.device_block = p->device_id,
+                                        .host_block = p->host_id,
+                                        .device_site = p->device_site,
+                                        .host_site = p->host_site,
+                                        .why = paired    ? NULL
+                                               : by_site ? "no host block of the site in 'pair'"
+                                                         : "no host block of its size",
+                                        .bytes = p->device_size,
+                                        .pages = p->pages.pages,
+                                        .cold = p->pages.cold};
+    const struct zc_pair_counts counts = zc_shared_counts(p);
+    if (!paired && by_site)
+        lonely(p);
+    zc_log_pair(&names, &counts);
+}
+
+static void report_live(struct zc_shared *p, void *arg)
+{
+    (void)arg;
+    if (p->pages.device)
+        zc_shared_report(p);
+}
+
+void zc_shared_report_all(void)
+{
+    struct zc_pair_counts totals;
+    zc_shared_totals(&totals);
+    zc_shared_each(report_live, NULL);
+    zc_log_pair_totals(&totals);
+}

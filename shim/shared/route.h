@@ -1,0 +1,10 @@
+/* How bytes get from one side of a copy to the other when pages of a pair are among them. */
+#ifndef ZC_SHARED_ROUTE_H
+#define ZC_SHARED_ROUTE_H
+
+#include "catch/describe.h"
+
+/* Copies n bytes; both sides were prepared, and the stream is drained.  Adds to c->part. */
+CUresult zc_shared_route(struct zc_copy *c, CUdeviceptr dst, CUdeviceptr src, size_t n);
+
+#endif

@@ -1,0 +1,330 @@
+/* Copies and sets that meet a pair. */
+#include "shared/transfer.h"
+
+#include <string.h>
+
+#include "catch/capture.h"
+#include "catch/hostmem.h"
+#include "place/copy.h"
+#include "place/staged.h"
+#include "place/stream.h"
+#include "place/workers.h"
+#include "shared/pair.h"
+#include "shared/report.h"
+#include "shared/reveal.h"
+#include "shared/route.h"
+
+bool zc_shared_resolve(struct zc_box *b)
+{
+    struct zc_shared *p = zc_shared_at(b->address);
+    if (!p || (!b->block && !zc_shared_has_host(p)))
+        return false;
+    b->pair = p;
+    b->host = zc_shared_has_host(p) &&
+              (b->side == ZC_SIDE_HOST || !__atomic_load_n(&p->pages.device, __ATOMIC_ACQUIRE));
+    if (b->host)
+        b->block = zc_hostmem_block(b->address);
+    return true;
+}
+
+static bool refuse(struct zc_copy *c, const struct zc_shared *p, CUresult code, const char *why)
+{
+    c->result = zc_shared_refused(p, c->fn, code, why);
+    return true;
+}
+
+static uint64_t offset_of(const struct zc_shared *p, CUdeviceptr address)
+{
+    return address - p->pages.base;
+}
+
+static CUresult answer(struct zc_shared *p, enum zc_effect v, uint64_t at)
+{
+    if (v == ZC_EFFECT_DONE)
+        return CUDA_SUCCESS;
+    if (v == ZC_EFFECT_REFUSED) {
+        zc_shared_stuck(p);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    __atomic_fetch_add(&p->conflicts, 1, __ATOMIC_RELAXED);
+    if (p->rule->conflict == ZC_CONFLICT_REVEAL && zc_shared_reveal_in_call(p, at))
+        return CUDA_SUCCESS;
+    zc_shared_conflict(p, ZC_CULPRIT_COPY, at);
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+/* A step of the state machine under the lock; once more after each page that was revealed. */
+typedef enum zc_effect (*step_fn)(struct zc_coherent *pages, uint64_t low, uint64_t high,
+                                   void *arg, uint64_t *at_out);
+
+static CUresult apply(struct zc_shared *p, step_fn step, uint64_t low, uint64_t high, void *arg)
+{
+    for (;;) {
+        struct zc_shared_hold hold;
+        uint64_t at = low;
+        if (!zc_shared_lock(p, &hold))
+            return CUDA_ERROR_INVALID_VALUE;
+        enum zc_effect v = step(&p->pages, low, high, arg, &at);
+        zc_shared_unlock(p, &hold);
+        CUresult result = answer(p, v, at);
+        if (v == ZC_EFFECT_DONE || result != CUDA_SUCCESS)
+            return result;
+        low = at; /* What came before is done. */
+    }
+}
+
+static enum zc_effect step_in(struct zc_coherent *pages, uint64_t low, uint64_t high, void *arg,
+                               uint64_t *at_out)
+{
+    if (zc_coherent_cooling(pages)) {
+        enum zc_effect v = zc_coherent_cool(pages);
+        if (v != ZC_EFFECT_DONE)
+            return v;
+    }
+    return zc_coherent_to_device(pages, low, high, arg, at_out);
+}
+
+static enum zc_effect step_out(struct zc_coherent *pages, uint64_t low, uint64_t high, void *arg,
+                                uint64_t *at_out)
+{
+    return zc_coherent_to_host(pages, low, high, arg, at_out);
+}
+
+static enum zc_effect step_host(struct zc_coherent *pages, uint64_t low, uint64_t high, void *arg,
+                                 uint64_t *at_out)
+{
+    return zc_coherent_host(pages, low, high, *(const bool *)arg, at_out);
+}
+
+static enum zc_effect step_device(struct zc_coherent *pages, uint64_t low, uint64_t high,
+                                   void *arg, uint64_t *at_out)
+{
+    return zc_coherent_device(pages, low, high, *(const bool *)arg, at_out);
+}
+
+/* Between the two sides of one pair, at the same offset. */
+static CUresult between(struct zc_copy *c, CUdeviceptr address, size_t n)
+{
+    struct zc_shared *p = c->dst.pair;
+    struct zc_moved moved = {0, 0};
+    uint64_t low = offset_of(p, address);
+    CUresult result = apply(p, c->src.host ? step_in : step_out, low, low + n, &moved);
+    c->part[ZC_ELIDED] += moved.elided;
+    c->part[ZC_CPU] += moved.copied;
+    return result;
+}
+
+/* Makes a side's bytes accessible before something else reads or writes them. */
+static CUresult prepare(const struct zc_box *b, CUdeviceptr address, size_t n, bool write)
+{
+    if (!b->pair)
+        return CUDA_SUCCESS;
+    uint64_t low = offset_of(b->pair, address);
+    if (write && !b->host)
+        b->pair->written = true;
+    return apply(b->pair, b->host ? step_host : step_device, low, low + n, &write);
+}
+
+static bool same_place(const struct zc_copy *c, CUdeviceptr dst, CUdeviceptr src)
+{
+    return c->dst.pair && c->dst.pair == c->src.pair && c->dst.host != c->src.host && dst == src;
+}
+
+static CUresult line(struct zc_copy *c, CUdeviceptr dst, CUdeviceptr src, size_t n)
+{
+    if (same_place(c, dst, src))
+        return between(c, dst, n);
+    if (c->dst.pair && !c->dst.host && c->src.side == ZC_SIDE_HOST && c->src.pair != c->dst.pair)
+        zc_shared_mismatch(c->dst.pair, src);
+    CUresult result = prepare(&c->src, src, n, false);
+    if (result == CUDA_SUCCESS)
+        result = prepare(&c->dst, dst, n, true);
+    return result == CUDA_SUCCESS ? zc_shared_route(c, dst, src, n) : result;
+}
+
+/* Rows that lie one behind the other on both sides are one line. */
+static bool dense(const struct zc_copy *c)
+{
+    const size_t *e = c->extent;
+    return (e[1] < 2 || (c->dst.pitch == e[0] && c->src.pitch == e[0])) &&
+           (e[2] < 2 || (c->dst.slice == e[0] * e[1] && c->src.slice == e[0] * e[1]));
+}
+
+static CUresult box(struct zc_copy *c)
+{
+    CUresult result = CUDA_SUCCESS;
+    if (!c->boxed || dense(c))
+        return line(c, c->dst.address, c->src.address, c->bytes);
+    for (size_t z = 0; z < c->extent[2]; z++)
+        for (size_t y = 0; y < c->extent[1] && result == CUDA_SUCCESS; y++)
+            result = line(c, c->dst.address + z * c->dst.slice + y * c->dst.pitch,
+                          c->src.address + z * c->src.slice + y * c->src.pitch, c->extent[0]);
+    return result;
+}
+
+static void fill(char *to, size_t n, unsigned value, uint8_t unit)
+{
+    if (unit == 1) {
+        memset(to, (int)value, n);
+        return;
+    }
+    for (size_t at = 0; at < n; at += unit)
+        memcpy(to + at, &value, unit); /* Little-endian, as all that CUDA runs on. */
+}
+
+/* The device block's bytes are set where the CPU finds them. */
+static CUresult set_line(struct zc_copy *c, CUdeviceptr dst, size_t n)
+{
+    struct zc_shared *p = c->dst.pair;
+    uint64_t low = offset_of(p, dst), high = low + n, end;
+    CUresult result = prepare(&c->dst, dst, n, true);
+    for (; result == CUDA_SUCCESS && low < high; low = end) {
+        uintptr_t at = zc_coherent_alias(&p->pages, low, high, &end);
+        fill((char *)at, end - low, c->value, c->unit);
+    }
+    c->part[ZC_CPU] += result == CUDA_SUCCESS ? n : 0;
+    return result;
+}
+
+static CUresult set(struct zc_copy *c)
+{
+    CUresult result = CUDA_SUCCESS;
+    if (!c->dst.pitch || c->extent[1] < 2)
+        return set_line(c, c->dst.address, c->bytes);
+    for (size_t y = 0; y < c->extent[1] && result == CUDA_SUCCESS; y++)
+        result = set_line(c, c->dst.address + y * c->dst.pitch, c->extent[0]);
+    return result;
+}
+
+/* The GPU's page table shows the device block: where it may write, the driver sets it, in the order
+ * of the stream, and the call need not wait. */
+static bool set_by_driver(struct zc_copy *c)
+{
+    c->part[ZC_MOVED] = c->bytes;
+    c->result = prepare(&c->dst, c->dst.address, c->dst.span, true);
+    return c->result != CUDA_SUCCESS;
+}
+
+/* A copy to the device of pages that are all one has nothing to wait for either: nothing that is
+ * still to run on the stream writes them. */
+static bool nothing_to_do(const struct zc_copy *c)
+{
+    const struct zc_shared *p = c->dst.pair;
+    return c->async && c->linear && same_place(c, c->dst.address, c->src.address) && c->src.host &&
+           __atomic_load_n(&p->pages.count[ZC_PAGE_SAME], __ATOMIC_ACQUIRE) == p->pages.pages;
+}
+
+static void note_elision(struct zc_copy *c)
+{
+    struct zc_shared *p = c->dst.pair ? c->dst.pair : c->src.pair;
+    __atomic_fetch_add(&p->elided_bytes, c->part[ZC_ELIDED], __ATOMIC_RELAXED);
+    if (c->part[ZC_ELIDED] == c->bytes)
+        __atomic_fetch_add(&p->elided_copies, 1, __ATOMIC_RELAXED);
+}
+
+static bool two_views(const struct zc_box *b)
+{
+    return b->pair && zc_shared_has_host(b->pair);
+}
+
+/* What is captured is carried out by the driver alone, at each launch of the graph.  It can write
+ * the device block, which the GPU's page table shows; but what it reads of little it may read with
+ * the CPU, which need not see the same where there is a host block. */
+static bool captured(struct zc_copy *c)
+{
+    bool writes = !c->dst.host && c->dst.side == ZC_SIDE_DEVICE && !c->src.pair &&
+                  (c->set || !zc_copy_cpu_side(&c->src));
+    bool exact = writes || (!two_views(&c->dst) && !two_views(&c->src));
+    if (exact && (!c->dst.pair || c->dst.pair->pages.writable))
+        return false;
+    return refuse(c, c->dst.pair ? c->dst.pair : c->src.pair, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                  exact ? "its stream is being captured, and a graph can't write what 'access = "
+                          "read' keeps from writing"
+                        : "its stream is being captured, and a graph can't do this copy");
+}
+
+static bool unclear(const struct zc_box *b)
+{
+    return two_views(b) && b->side == ZC_SIDE_ANY;
+}
+
+/* Below this many bytes the driver may read pinned memory with the CPU. */
+#define READ_BY_GPU ((uint64_t)64 << 10)
+
+/* Arrays have no address: the driver does the copy, and sees what the GPU sees. */
+static bool by_driver(struct zc_copy *c)
+{
+    struct zc_box *b = c->dst.pair ? &c->dst : &c->src;
+    uint64_t low = offset_of(b->pair, b->address);
+    bool small = b == &c->src && c->bytes < READ_BY_GPU;
+    if ((b->host || small) && !zc_coherent_one_view(&b->pair->pages, low, low + b->span))
+        return refuse(c, b->pair, CUDA_ERROR_INVALID_VALUE,
+                      "host and device block lie apart, and the driver itself copies arrays");
+    if (b == &c->dst)
+        c->result = prepare(b, b->address, b->span, true);
+    return c->result != CUDA_SUCCESS;
+}
+
+/* While another thread captures only a thread in relaxed mode may wait. */
+static CUresult wait_for_stream(const struct zc_copy *c)
+{
+    return zc_capture_any() ? zc_staged_wait(c) : zc_stream_drain(c->stream, c->flavour);
+}
+
+static bool outside(const struct zc_box *b)
+{
+    return b->pair &&
+           b->span > ((uint64_t)b->pair->pages.pages << ZC_HOST_UNIT_SHIFT) -
+                         offset_of(b->pair, b->address);
+}
+
+bool zc_shared_copy(struct zc_copy *c)
+{
+    if (unclear(&c->dst) || unclear(&c->src))
+        return refuse(c, c->dst.pair ? c->dst.pair : c->src.pair, CUDA_ERROR_INVALID_VALUE,
+                      "the call leaves open which of the two it means (cudaMemcpyDefault)");
+    if (outside(&c->dst) || outside(&c->src))
+        return refuse(c, c->dst.pair ? c->dst.pair : c->src.pair, CUDA_ERROR_INVALID_VALUE,
+                      "the copy leaves it");
+    if (zc_capture_holds(c->stream, c->flavour))
+        return captured(c);
+    c->split = true;
+    c->part[ZC_MOVED] = c->part[ZC_CPU] = c->part[ZC_ELIDED] = 0;
+    if (nothing_to_do(c)) {
+        c->part[ZC_ELIDED] = c->bytes;
+        note_elision(c);
+        return true;
+    }
+    if (c->set && c->dst.pair->pages.writable)
+        return set_by_driver(c);
+    c->result = wait_for_stream(c);
+    if (c->result != CUDA_SUCCESS)
+        return true;
+    if (!c->set && !c->linear && !c->boxed) {
+        c->part[ZC_MOVED] = c->bytes;
+        return by_driver(c);
+    }
+    c->result = c->set ? set(c) : box(c);
+    if (c->result == CUDA_SUCCESS)
+        note_elision(c);
+    return true;
+}
+
+static CUresult keep_out(enum zc_fn fn, CUdeviceptr address, CUresult code, const char *why)
+{
+    const struct zc_shared *p = zc_shared_at(address);
+    return p && zc_shared_has_host(p) ? zc_shared_refused(p, fn, code, why) : CUDA_SUCCESS;
+}
+
+CUresult zc_shared_keep_out(enum zc_fn fn, CUdeviceptr address)
+{
+    return keep_out(fn, address, CUDA_ERROR_NOT_SUPPORTED,
+                    "graphs and batches leave it to the driver which of the two they copy");
+}
+
+CUresult zc_shared_keep_registered(enum zc_fn fn, CUdeviceptr address)
+{
+    return keep_out(fn, address, CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+                    "its pages are registered for the device block, and kernels reach the host "
+                    "block by no other pointer");
+}

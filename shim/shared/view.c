@@ -1,0 +1,140 @@
+/* The CPU's view of shared pages: mprotect(2) and mremap(2). */
+#include "shared/view.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+#include "place/hostheap.h"
+#include "place/workers.h"
+
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4 /* Linux 5.7. */
+#endif
+
+/* Threads are started from here on; below, and so in all signal handlers, the caller copies. */
+#define THREADS_FROM ((size_t)64 << 20)
+
+static uintptr_t nursery; /* Distance from an address in the heap to where its own page is made. */
+
+/* Addresses that nobody else gets, without memory. */
+static bool reserve(uintptr_t at, size_t n)
+{
+    void *p = mmap((void *)at, n, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    return p != MAP_FAILED && (madvise(p, n, MADV_HUGEPAGE), true);
+}
+
+static bool reserve_range(uintptr_t *distance)
+{
+    size_t bytes = zc_hostheap.bytes + ZC_HOST_UNIT;
+    char *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED)
+        return false;
+    uintptr_t base = ((uintptr_t)p + ZC_HOST_UNIT - 1) & ~(uintptr_t)(ZC_HOST_UNIT - 1);
+    madvise((void *)base, zc_hostheap.bytes, MADV_HUGEPAGE);
+    *distance = base - zc_hostheap.base;
+    return true;
+}
+
+/* A kernel that can't leave the old mapping in place would leave holes. */
+static bool moves_in_place(void)
+{
+    uintptr_t from = zc_hostheap.base + zc_view_shadow, to = zc_hostheap.base + nursery;
+    bool moved = mprotect((void *)from, ZC_HOST_UNIT, PROT_READ | PROT_WRITE) == 0 &&
+                 mremap((void *)from, ZC_HOST_UNIT, ZC_HOST_UNIT,
+                        MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
+                        (void *)to) != MAP_FAILED;
+    return reserve(from, ZC_HOST_UNIT) && reserve(to, ZC_HOST_UNIT) && moved;
+}
+
+bool zc_view_open(const char **why)
+{
+    static int opened; /* 1: open; -1: refused. */
+    static const char *reason;
+    if (!opened) {
+        opened = -1;
+        uintptr_t shadow = 0;
+        reason = "the kernel reserves no addresses for it (RLIMIT_AS)";
+        if (reserve_range(&shadow) && reserve_range(&nursery)) {
+            zc_view_shadow = shadow;
+            reason = "it needs mremap(2) of Linux 5.7";
+            opened = moves_in_place() ? 1 : -1;
+        }
+    }
+    *why = reason;
+    return opened > 0;
+}
+
+bool zc_view_protect(uintptr_t at, size_t n, int protection)
+{
+    return mprotect((void *)at, n, protection) == 0;
+}
+
+static bool move_once(uintptr_t from, uintptr_t to, size_t n)
+{
+    return mremap((void *)from, n, n, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
+                  (void *)to) != MAP_FAILED;
+}
+
+/* mremap(2) takes one mapping at a time, and what looks like one range may be several.  The mapping
+ * left behind is empty. */
+static size_t move(uintptr_t from, uintptr_t to, size_t n)
+{
+    size_t done = 0;
+    if (move_once(from, to, n))
+        return n;
+    while (done < n && move_once(from + done, to + done, ZC_HOST_UNIT))
+        done += ZC_HOST_UNIT;
+    return done;
+}
+
+static void copy_pages(uintptr_t to, uintptr_t from, size_t n)
+{
+    if (n >= THREADS_FROM)
+        zc_workers_copy((void *)to, (const void *)from, n);
+    else
+        memcpy((void *)to, (const void *)from, n);
+}
+
+/* Between the two moves the address shows nothing, so it is closed before: a thread that looks
+ * there meanwhile must fault, and not read zeroes. */
+size_t zc_view_aside(uintptr_t at, size_t n)
+{
+    uintptr_t shadow = at + zc_view_shadow;
+    if (!zc_view_protect(at, n, PROT_NONE))
+        return 0;
+    size_t moved = move(at, shadow, n);
+    zc_view_protect(shadow, moved, PROT_READ | PROT_WRITE);
+    return moved;
+}
+
+size_t zc_view_part(uintptr_t at, size_t n, bool copy)
+{
+    uintptr_t own = at + nursery;
+    if (!zc_view_protect(at, n, PROT_READ) || !zc_view_protect(own, n, PROT_READ | PROT_WRITE))
+        return 0;
+    if (copy)
+        copy_pages(own, at, n);
+    size_t aside = zc_view_aside(at, n), placed = move(own, at, aside);
+    if (placed < aside) /* The GPU's pages that found no partner go back. */
+        zc_view_merge(at + placed, aside - placed);
+    if (aside < n)
+        zc_view_protect(at + aside, n - aside, PROT_READ);
+    reserve(own, n);
+    return placed;
+}
+
+size_t zc_view_merge(uintptr_t at, size_t n)
+{
+    uintptr_t shadow = at + zc_view_shadow;
+    if (!zc_view_protect(shadow, n, PROT_READ))
+        return 0;
+    size_t moved = move(shadow, at, n);
+    reserve(shadow, moved);
+    return moved;
+}
+
+void zc_view_forget(uintptr_t at, size_t n)
+{
+    reserve(at + zc_view_shadow, n);
+}

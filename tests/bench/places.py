@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Measures the places vmm and managed against their goals: places.py vmm|managed [ROUNDS].
+
+Runs each program bare, under libzc and as written by hand in turn, and prints a Markdown table of
+medians.  Exits with 77 where no GPU runs them.  ZC_BUILD is the build folder (build).
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+BUILD = Path(os.environ.get("ZC_BUILD", "build")).resolve()
+PROGRAMS = BUILD / "tests" / "preload" / "programs"
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to run a job."""
+
+    program: str           # of tests/preload/programs
+    arguments: str         # what to measure, without the size
+    policy: str = ""       # keys of the one rule, separated by ";"; "": without libzc
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure of two ways to do a job, and the ratio that it should keep."""
+
+    what: str              # for people
+    mib: str               # size
+    field: str             # name of the figure in the programs' output
+    ours: Way
+    other: Way
+    goal: float            # ours / other, at most; at least where `more` is set
+    more: bool = False     # larger is better
+    other_field: str = ""  # of the other way, where it differs
+
+
+GROWN, MAPPED = "place = vmm; grow = yes", "place = vmm"
+COPIED, BARE_COPY = Way("managed_speed", "copy", "place = managed"), Way("managed_speed", "copy")
+BY_HAND = Way("managed_speed", "by_hand")
+
+VMM = [
+    *(Row(f"array doubled to {mib} MiB, ms, grow / {name}", str(mib), "first",
+          Way("vmm_speed", "doubling", GROWN), Way("vmm_speed", way), goal)
+      for mib in (1024, 8192)
+      for name, way, goal in (("bare", "doubling", 0.2), ("by hand", "by_hand", 1.05))),
+    Row("largest array, MiB, grow / free", "0", "reached", Way("vmm_speed", "reach", GROWN),
+        Way("vmm_speed", "reach"), 0.9, True, "free"),
+    *(Row(f"warm allocate and free of {mib} MiB, us, vmm / bare", str(mib), "pair",
+          Way("vmm_speed", "churn", MAPPED), Way("vmm_speed", "churn"), 1.0)
+      for mib in (2, 64, 1024)),
+]
+MANAGED = [
+    *(Row(f"transfer and kernel, {name}, us, managed / {other}", mib, "pair", COPIED, way, goal)
+      for mib, name in (("0.00390625", "4 KiB"), ("1", "1 MiB"), ("16", "16 MiB"),
+                        ("256", "256 MiB"))
+      for other, way, goal in (("by hand", BY_HAND, 1.02), ("device", BARE_COPY, 1.05))),
+    Row("first transfer and kernel, 256 MiB, us, managed / without prefetch", "256", "first",
+        COPIED, Way("managed_speed", "copy", "place = managed; prefetch = none"), 1 / 3),
+    Row("kernel alone, 256 MiB, us, managed / device", "256", "kernel", COPIED, BARE_COPY, 1.01),
+]
+
+
+def run(way: Way, mib: str, folder: Path) -> dict[str, float]:
+    """The figures of one run."""
+    env = dict(os.environ)
+    if way.policy:
+        policy = folder / "policy.conf"
+        policy.write_text("[rule all]\n" + "\n".join(way.policy.split("; ")) + "\n")
+        env |= {"LD_PRELOAD": str(BUILD / "libzc.so"), "ZC_POLICY": str(policy), "ZC_LOG": "off",
+                "ZC_SUMMARY": "0"}
+    command = [str(PROGRAMS / way.program), way.arguments, mib]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.stderr.write(done.stderr)
+        sys.exit(done.returncode)
+    return {name: float(value) for name, value in
+            (line.split() for line in done.stdout.splitlines())}
+
+
+def main() -> None:
+    rows = {"vmm": VMM, "managed": MANAGED}.get(sys.argv[1] if len(sys.argv) > 1 else "")
+    if rows is None:
+        sys.exit(__doc__)
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 5
+    print("| what | ours | other | ratio | goal | met |\n|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        for row in rows:
+            ours, other = [], []
+            for _ in range(rounds):
+                other.append(run(row.other, row.mib, Path(folder))[row.other_field or row.field])
+                ours.append(run(row.ours, row.mib, Path(folder))[row.field])
+            a, b = statistics.median(ours), statistics.median(other)
+            met = a / b >= row.goal if row.more else a / b <= row.goal
+            print(f"| {row.what} | {a:.2f} | {b:.2f} | {a / b:.3f} "
+                  f"| {'≥' if row.more else '≤'} {row.goal:.2f} "
+                  f"| {'yes' if met else '**no**'} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

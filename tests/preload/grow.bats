@@ -1,0 +1,156 @@
+#!/usr/bin/env bats
+# Memory that is attached late, and copies of growing arrays that become remaps: nothing can tell
+# the difference but the bytes that no longer move.
+
+load common.bash
+
+setup() {
+    program=$PWD/$ZC_BUILD/tests/preload/programs/grow
+    need_built "$LIBZC" "$program"
+    export LD_LIBRARY_PATH=$SIM ZC_LOG=off ZC_SUMMARY=0 SIM_LEAKS=$BATS_TEST_TMPDIR/leaks
+    growing=$'place = vmm\ngrow = yes'
+}
+
+# Runs a scenario bare and under several policies; all must succeed, print the same, unless it
+# counts copies, and leave nothing live: everywhere SCENARIO
+everywhere() {
+    local policy bare
+    rm -f "$SIM_LEAKS"
+    run -0 timeout 60 "$program" "$1"
+    bare=$output
+    for policy in "$growing" "$growing"$'\nchunk = 2M' $'place = vmm\ncommit = lazy' 'place = vmm' \
+        'place = mapped'; do
+        echo "$1 under $policy"
+        rm -f "$SIM_LEAKS"
+        run -0 under_policy "$policy" timeout 60 "$program" "$1"
+        [[ $output == "$bare" || $bare == copies* ]]
+        [[ -e $SIM_LEAKS && ! -s $SIM_LEAKS ]] || { cat "$SIM_LEAKS"; return 1; }
+    done
+}
+
+# Runs a scenario under `grow`, and fails unless the driver made so many copies: copied SCENARIO N
+copied() {
+    run -0 under_policy "$growing" timeout 60 "$program" "$1"
+    [[ $output == "copies $2" ]]
+}
+
+@test "an array that doubles keeps its bytes and is not copied" {
+    everywhere doubling
+    copied doubling 0
+}
+
+@test "arrays that grow in turn, and other blocks between them, keep their bytes apart" {
+    everywhere in_turn
+}
+
+@test "an array that grows again maps no piece more than twice" {
+    export SIM_TRACE=$BATS_TEST_TMPDIR/trace
+    run -0 under_policy "$growing" "$program" doubling
+    [[ $(grep -c '^cuMemCreate ' "$SIM_TRACE") == 6 ]]
+    [[ $(grep -c '^cuMemMap ' "$SIM_TRACE") == 11 ]]
+    [[ $(grep -c '^cuMemSetAccess ' "$SIM_TRACE") == 6 ]]
+}
+
+@test "reading the old array leaves the copy pending, a launch makes it" {
+    everywhere read_old
+    copied read_old 0
+    everywhere launch_between
+    copied launch_between 1
+}
+
+@test "waiting leaves the copy pending" {
+    everywhere waits
+    copied waits 0
+}
+
+@test "a set or a copy into either array after the copy is not seen in the other" {
+    everywhere set_old
+    everywhere set_new
+    everywhere copy_into_both
+}
+
+@test "a word written by the stream itself is not seen in the copy" {
+    everywhere word_write
+}
+
+@test "the new array can be freed first" {
+    everywhere free_new_first
+    copied free_new_first 0
+}
+
+@test "an array copied on before the old one is freed, or twice, is copied" {
+    everywhere grow_twice
+    everywhere two_copies
+}
+
+@test "a program that ends without freeing leaves nothing pending" {
+    everywhere never_freed
+}
+
+@test "what a kernel in flight before the copy writes belongs to it" {
+    everywhere kernel_in_flight
+    copied kernel_in_flight 0
+}
+
+@test "what a kernel of another stream writes after the copy does not" {
+    everywhere independent_stream
+    everywhere blocking_stream
+}
+
+@test "captured work finds memory, and the copy made" {
+    everywhere capture
+}
+
+@test "the driver knows every address that it is asked about" {
+    everywhere attributes
+}
+
+@test "free memory is what it would be if all memory were attached at once" {
+    everywhere free_memory
+}
+
+@test "threads that grow arrays at once keep their bytes apart" {
+    everywhere threads
+}
+
+@test "an array grows past half of the device" {
+    export SIM_MEMORY_MIB=256
+    run -0 "$program" as_far_as_it_goes
+    [[ $output == '128 MiB' ]]
+    run -0 under_policy "$growing" "$program" as_far_as_it_goes
+    [[ $output == '256 MiB' ]]
+}
+
+@test "a call that finds no memory left says so by rule and block, and loses nothing" {
+    run -0 --separate-stderr under_policy "$growing" "$program" no_memory_left
+    [[ ${lines[0]} == *'MemsetD8'*'-> 2' && ${lines[1]} == *'LaunchKernel'*'-> 2' ]]
+    [[ $stderr == *'cuMemsetD8_v2 returned 2: block 2 (8 MiB at'*'by rule all'*'policy.conf:1'* ]]
+    [[ $stderr == *'cuLaunchKernel returned 2: block 2 (8 MiB at'* ]]
+}
+
+@test "a chunk is the size of each piece" {
+    export SIM_TRACE=$BATS_TEST_TMPDIR/trace
+    run -0 under_policy $'place = vmm\nchunk = 3M' "$program" attributes
+    [[ $(grep -c '^cuMemCreate ' "$SIM_TRACE") == 1 ]]
+    rm "$SIM_TRACE"
+    run -0 under_policy $'place = vmm\nchunk = 1M' "$program" attributes
+    [[ $(grep -c '^cuMemCreate ' "$SIM_TRACE") == 2 ]]
+    [[ $(grep -c '^cuMemSetAccess ' "$SIM_TRACE") == 1 ]]
+}
+
+@test "a remapped copy is elided in the log, one that was made has moved" {
+    local log=$BATS_TEST_TMPDIR/log.jsonl
+    export ZC_LOG=$log ZC_LOG_LEVEL=events
+    run -0 under_policy "$growing" "$program" kernel_in_flight
+    [[ $(grep -c '"type":"transfer".*"dir":"DtoD"' "$log") == 1 ]]
+    grep -q '"type":"transfer".*"dir":"DtoD".*"outcome":"elided"' "$log"
+    rm "$log"
+    run -0 under_policy "$growing" "$program" launch_between
+    [[ $(grep -c '"type":"transfer".*"dir":"DtoD"' "$log") == 1 ]]
+    grep -q '"type":"transfer".*"dir":"DtoD".*"outcome":"moved"' "$log"
+}
+
+@test "the totals of an array that grows are those of the driver" {
+    referee "$growing" "$program" doubling
+    referee "$growing" "$program" launch_between
+}

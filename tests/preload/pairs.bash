@@ -1,0 +1,51 @@
+# Helpers of the tests of pairs: running a scene under rules for both sides, and what the log says.
+
+host_rule='[rule host]
+api = malloc, calloc, realloc, posix_memalign
+size = 1M..
+place = shared'
+
+pairs_setup() {
+    need_built "$LIBZC" "$PROGRAM"
+    export LD_LIBRARY_PATH=$SIM ZC_SUMMARY=0 ZC_LOG_LEVEL=allocs
+    export ZC_LOG=$BATS_TEST_TMPDIR/log SIM_LEAKS=$BATS_TEST_TMPDIR/leaks
+}
+
+# Runs a scene of $PROGRAM under the host rule and one device rule, in which it may end as it likes:
+# scene SCENE 'LINES OF THE DEVICE RULE' [read].  The device rule's places are in $device_place.
+scene() {
+    rm -f "$ZC_LOG"* "$SIM_LEAKS"
+    run --separate-stderr under_policy "$host_rule
+[rule device]
+api = cudaMalloc
+size = 1M..
+place = ${device_place:-shared}
+$2" timeout 60 "$PROGRAM" "$1" ${3:+"$3"}
+    echo "status $status: $output"
+    echo "$stderr"
+    pairs=$(grep '^{"type":"pair"' "$ZC_LOG" || true)
+    echo "$pairs"
+}
+
+# The same, bare and under the rules: both runs must succeed and print the same, and the second must
+# leave nothing with the driver.
+same() {
+    run -0 --separate-stderr timeout 60 "$PROGRAM" "$1" ${3:+"$3"}
+    bare=$output
+    scene "$1" "$2" "${3-}"
+    [[ $status -eq 0 && $output == "$bare" ]]
+    [[ -e $SIM_LEAKS && ! -s $SIM_LEAKS ]]
+}
+
+# A scene with kernels that write, and with kernels that only read.
+both() {
+    same "$1" ''
+    same "$1" 'access = read' read
+}
+
+# The sum of a field over all pairs.
+sum() {
+    local value total=0
+    while read -r value; do total=$((total + value)); done < <(json_field "$1" <<<"$pairs")
+    echo "$total"
+}

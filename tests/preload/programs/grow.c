@@ -1,0 +1,444 @@
+/* grow SCENARIO: programs that grow an array by allocating a larger one, copying, and freeing the
+ * smaller.  Each checks its bytes; some print how often the driver was asked to copy or to map. */
+#include <pthread.h>
+
+#include "program.h"
+
+#define MIB ((size_t)1 << 20)
+
+static char host[4 * MIB];
+
+static unsigned long long copies(void)
+{
+    return sim_calls("cuMemcpyDtoD_v2") + sim_calls("cuMemcpyDtoDAsync_v2") +
+           sim_calls("cuMemcpyAsync") + sim_calls("cuMemcpyDtoDAsync_v2_ptsz");
+}
+
+static CUdeviceptr make(size_t bytes)
+{
+    CUdeviceptr p = 0;
+    CHECK(cuMemAlloc(&p, bytes));
+    return p;
+}
+
+/* The beginning, middle and end of a block have one value. */
+static void has(CUdeviceptr p, int value, size_t bytes)
+{
+    size_t part = bytes < sizeof(host) / 4 ? bytes : sizeof(host) / 4;
+    size_t at[] = {0, (bytes - part) / 2, bytes - part};
+    for (int i = 0; i < 3; i++) {
+        memset(host, 0x77, part);
+        CHECK(cuMemcpyDtoH(host, p + at[i], part));
+        EXPECT(all_are(host, value, part));
+    }
+}
+
+static void doubling(void)
+{
+    size_t bytes = 2 * MIB, last = 64 * MIB;
+    start_gpu(0);
+    CUdeviceptr array = make(bytes);
+    fill(array, 1, bytes, NULL);
+    for (int step = 2; bytes < last; bytes *= 2, step++) {
+        CUdeviceptr more = make(2 * bytes);
+        CHECK(cuMemcpyDtoD(more, array, bytes));
+        CHECK(cuMemFree(array));
+        fill(more + bytes, step, bytes, NULL);
+        array = more;
+    }
+    printf("copies %llu\n", copies());
+    has(array, 1, 2 * MIB);
+    for (int step = 2, at = 2; at * MIB < last; at *= 2, step++)
+        has(array + at * MIB, step, at * MIB);
+    CHECK(cuMemFree(array));
+    end_gpu(0);
+}
+
+/* Two arrays that grow in turn by a quarter, and a third block of a size between theirs. */
+static void in_turn(void)
+{
+    CUdeviceptr array[2], more;
+    size_t bytes[2] = {4 * MIB, 8 * MIB};
+    start_gpu(0);
+    for (int i = 0; i < 2; i++) {
+        array[i] = make(bytes[i]);
+        fill(array[i], 1 + i, bytes[i], NULL);
+    }
+    for (int step = 0; step < 12; step++) {
+        int i = step % 2;
+        more = make(bytes[i] + 2 * MIB);
+        CHECK(cuMemcpyDtoD(more, array[i], bytes[i]));
+        CHECK(cuMemFree(array[i]));
+        EXPECT(cuMemsetD8(array[i], 7, 1) == CUDA_ERROR_INVALID_VALUE);
+        array[i] = more;
+        fill(array[i] + bytes[i], 1 + i, 2 * MIB, NULL);
+        bytes[i] += 2 * MIB;
+        CUdeviceptr other = make(bytes[i]);
+        fill(other, 3, bytes[i], NULL);
+        has(array[0], 1, bytes[0]);
+        has(array[1], 2, bytes[1]);
+        CHECK(cuMemFree(other));
+    }
+    for (int i = 0; i < 2; i++)
+        CHECK(cuMemFree(array[i]));
+    end_gpu(0);
+}
+
+/* A pair of blocks, the copy between them made by the program and the old one not freed. */
+static CUdeviceptr from, to;
+
+static void pair(void)
+{
+    start_gpu(0);
+    from = make(4 * MIB);
+    fill(from, 1, 4 * MIB, NULL);
+    to = make(8 * MIB);
+    CHECK(cuMemcpyDtoD(to, from, 4 * MIB));
+}
+
+static void finish(CUdeviceptr left)
+{
+    if (left)
+        CHECK(cuMemFree(left));
+    end_gpu(0);
+}
+
+static void launch_between(void)
+{
+    pair();
+    fill(from, 2, 4 * MIB, NULL);
+    has(to, 1, 4 * MIB);
+    has(from, 2, 4 * MIB);
+    CHECK(cuMemFree(from));
+    has(to, 1, 4 * MIB);
+    printf("copies %llu\n", copies());
+    finish(to);
+}
+
+static void set_old(void)
+{
+    pair();
+    CHECK(cuMemsetD8(from, 2, MIB));
+    CHECK(cuMemFree(from));
+    has(to, 1, 4 * MIB);
+    finish(to);
+}
+
+static void set_new(void)
+{
+    pair();
+    CHECK(cuMemsetD8(to + MIB, 2, MIB));
+    has(from, 1, 4 * MIB);
+    CHECK(cuMemFree(from));
+    has(to, 1, MIB);
+    has(to + MIB, 2, MIB);
+    finish(to);
+}
+
+static void copy_into_both(void)
+{
+    pair();
+    memset(host, 3, sizeof(host));
+    CHECK(cuMemcpyHtoD(to + 4 * MIB, host, 4 * MIB));
+    CHECK(cuMemcpyHtoDAsync(from, host, MIB, NULL));
+    has(to, 1, 4 * MIB);
+    has(to + 4 * MIB, 3, 4 * MIB);
+    CHECK(cuMemFree(from));
+    has(to, 1, 4 * MIB);
+    finish(to);
+}
+
+static void read_old(void)
+{
+    pair();
+    has(from, 1, 4 * MIB);
+    CHECK(cuMemFree(from));
+    printf("copies %llu\n", copies());
+    has(to, 1, 4 * MIB);
+    finish(to);
+}
+
+static void word_write(void)
+{
+    unsigned word;
+    pair();
+    CHECK(cuStreamWriteValue32(NULL, from, 0x05050505, 0));
+    CHECK(cuMemFree(from));
+    CHECK(cuMemcpyDtoH(&word, to, sizeof(word)));
+    EXPECT(word == 0x01010101);
+    finish(to);
+}
+
+/* Programs wait for the copy before they free what it came from. */
+static void waits(void)
+{
+    CUevent event;
+    pair();
+    CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CHECK(cuEventRecord(event, NULL));
+    CHECK(cuEventSynchronize(event));
+    CHECK(cuStreamSynchronize(NULL));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuMemFree(from));
+    printf("copies %llu\n", copies());
+    has(to, 1, 4 * MIB);
+    CHECK(cuEventDestroy(event));
+    finish(to);
+}
+
+static void free_new_first(void)
+{
+    pair();
+    CHECK(cuMemFree(to));
+    has(from, 1, 4 * MIB);
+    printf("copies %llu\n", copies());
+    finish(from);
+}
+
+static void grow_twice(void)
+{
+    pair();
+    CUdeviceptr third = make(16 * MIB);
+    CHECK(cuMemcpyDtoD(third, to, 8 * MIB));
+    CHECK(cuMemFree(from));
+    CHECK(cuMemFree(to));
+    has(third, 1, 4 * MIB);
+    finish(third);
+}
+
+static void two_copies(void)
+{
+    pair();
+    CUdeviceptr other = make(8 * MIB);
+    CHECK(cuMemcpyDtoD(other, from, 4 * MIB));
+    CHECK(cuMemFree(from));
+    has(to, 1, 4 * MIB);
+    has(other, 1, 4 * MIB);
+    CHECK(cuMemFree(other));
+    finish(to);
+}
+
+static void never_freed(void)
+{
+    pair();
+    end_gpu(0);
+}
+
+/* The kernel is still waiting for its turn when the copy is asked for; its values belong to it. */
+static void kernel_in_flight(void)
+{
+    struct gate gate;
+    start_gpu(0);
+    from = make(4 * MIB);
+    fill(from, 1, 4 * MIB, NULL);
+    CHECK(cuCtxSynchronize());
+    gate_close(&gate, NULL);
+    fill(from, 2, 4 * MIB, NULL);
+    to = make(8 * MIB);
+    CHECK(cuMemcpyDtoDAsync(to, from, 4 * MIB, NULL));
+    gate_open(&gate);
+    CHECK(cuMemFree(from));
+    has(to, 2, 4 * MIB);
+    printf("copies %llu\n", copies());
+    finish(to);
+}
+
+/* A kernel of another stream that was launched before the copy and runs after it. */
+static void other_stream(unsigned flags)
+{
+    struct gate gate;
+    CUstream stream, own;
+    start_gpu(0);
+    CHECK(cuStreamCreate(&stream, flags));
+    CHECK(cuStreamCreate(&own, CU_STREAM_NON_BLOCKING));
+    from = make(4 * MIB);
+    fill(from, 1, 4 * MIB, NULL);
+    CHECK(cuCtxSynchronize());
+    gate_close(&gate, stream);
+    fill(from, 2, 4 * MIB, stream);
+    to = make(8 * MIB);
+    CHECK(cuMemcpyDtoDAsync(to, from, 4 * MIB, own));
+    CHECK(cuStreamSynchronize(own));
+    gate_open(&gate);
+    CHECK(cuMemFree(from));
+    has(to, 1, 4 * MIB);
+    CHECK(cuStreamDestroy(own));
+    CHECK(cuStreamDestroy(stream));
+    finish(to);
+}
+
+static void independent_stream(void)
+{
+    other_stream(CU_STREAM_NON_BLOCKING);
+}
+
+static void blocking_stream(void)
+{
+    other_stream(CU_STREAM_DEFAULT);
+}
+
+/* Grows as far as the device goes; prints the largest size in MiB. */
+static void as_far_as_it_goes(void)
+{
+    size_t bytes = 8 * MIB;
+    CUdeviceptr more;
+    start_gpu(0);
+    CUdeviceptr array = make(bytes);
+    fill(array, 1, bytes, NULL);
+    while (cuMemAlloc(&more, bytes + 8 * MIB) == CUDA_SUCCESS) {
+        CHECK(cuMemcpyDtoD(more, array, bytes));
+        CHECK(cuMemFree(array));
+        array = more;
+        bytes += 8 * MIB;
+        fill(array + bytes - 8 * MIB, 1, 8 * MIB, NULL);
+    }
+    has(array, 1, bytes);
+    printf("%zu MiB\n", bytes / MIB);
+    finish(array);
+}
+
+/* The call that needs memory which is not there says so, and what was there can be saved. */
+static void no_memory_left(void)
+{
+    CUdeviceptr ballast;
+    size_t available, total;
+    pair();
+    CHECK(cuMemFree(from));
+    CHECK(cuMemGetInfo(&available, &total));
+    sim_fail("cuMemCreate", CUDA_ERROR_OUT_OF_MEMORY, 0);
+    SHOW(cuMemsetD8(to + 5 * MIB, 2, MIB));
+    void *args[] = {NULL};
+    SHOW(cuLaunchKernel(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
+    has(to, 1, 4 * MIB);
+    sim_fail(NULL, CUDA_SUCCESS, 0);
+    fill(to + 4 * MIB, 2, 4 * MIB, NULL);
+    has(to, 1, 4 * MIB);
+    has(to + 4 * MIB, 2, 4 * MIB);
+    CHECK(cuMemAlloc(&ballast, MIB));
+    CHECK(cuMemFree(ballast));
+    finish(to);
+}
+
+/* What the program is told is free does not depend on when memory is attached. */
+static void free_memory(void)
+{
+    size_t before, promised, attached, after, total;
+    start_gpu(0);
+    CHECK(cuMemGetInfo(&before, &total));
+    CUdeviceptr p = make(8 * MIB);
+    CHECK(cuMemGetInfo(&promised, &total));
+    fill(p, 1, 8 * MIB, NULL);
+    CHECK(cuCtxSynchronize());
+    CHECK(cuMemGetInfo(&attached, &total));
+    CHECK(cuMemFree(p));
+    CHECK(cuMemGetInfo(&after, &total));
+    EXPECT(before - promised == 8 * MIB && promised == attached && after == before);
+    pair();
+    CHECK(cuMemGetInfo(&promised, &total));
+    EXPECT(before - promised == 12 * MIB);
+    CHECK(cuMemFree(from));
+    CHECK(cuMemGetInfo(&promised, &total));
+    EXPECT(before - promised == 8 * MIB);
+    CHECK(cuMemFree(to));
+    CHECK(cuMemGetInfo(&after, &total));
+    EXPECT(after == before);
+    end_gpu(0);
+}
+
+static void capture(void)
+{
+    CUstream stream;
+    CUgraph graph;
+    CUgraphExec exec;
+    pair();
+    CUdeviceptr late = make(4 * MIB);
+    CHECK(cuCtxSynchronize()); /* The copy is no part of what the independent stream waits for. */
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    CHECK(cuMemcpyDtoDAsync(late, to, 4 * MIB, stream));
+    fill(from, 2, 4 * MIB, stream);
+    CHECK(cuStreamEndCapture(stream, &graph));
+    CHECK(cuGraphInstantiate(&exec, graph, 0));
+    CHECK(cuGraphLaunch(exec, stream));
+    CHECK(cuStreamSynchronize(stream));
+    has(late, 1, 4 * MIB);
+    has(to, 1, 4 * MIB);
+    has(from, 2, 4 * MIB);
+    CHECK(cuGraphExecDestroy(exec));
+    CHECK(cuGraphDestroy(graph));
+    CHECK(cuStreamDestroy(stream));
+    CHECK(cuMemFree(from));
+    CHECK(cuMemFree(late));
+    finish(to);
+}
+
+/* Many attributes at once are asked of the driver, which knows no address without memory. */
+static void attributes(void)
+{
+    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_BUFFER_ID,
+                                   CU_POINTER_ATTRIBUTE_MEMORY_TYPE};
+    unsigned long long id = 0;
+    unsigned type = 0;
+    void *data[] = {&id, &type};
+    start_gpu(0);
+    CUdeviceptr p = make(4 * MIB);
+    CHECK(cuPointerGetAttributes(2, which, data, p));
+    EXPECT(id != 0 && type == CU_MEMORYTYPE_DEVICE);
+    finish(p);
+}
+
+#define THREADS 8
+
+static void *grow_alone(void *context)
+{
+    char bytes[256];
+    CHECK(cuCtxSetCurrent(context));
+    for (int round = 0; round < 10; round++) {
+        int value = 1 + round;
+        CUdeviceptr array = make(2 * MIB);
+        CHECK(cuMemsetD8(array, (unsigned char)value, 2 * MIB));
+        for (size_t size = 2 * MIB; size < 16 * MIB; size *= 2) {
+            CUdeviceptr more = make(2 * size);
+            CHECK(cuMemcpyDtoD(more, array, size));
+            CHECK(cuMemFree(array));
+            CHECK(cuMemsetD8(more + size, (unsigned char)value, size));
+            array = more;
+        }
+        for (size_t at = 0; at < 16 * MIB; at += MIB) {
+            CHECK(cuMemcpyDtoH(bytes, array + at, sizeof(bytes)));
+            EXPECT(all_are(bytes, value, sizeof(bytes)));
+        }
+        CHECK(cuMemFree(array));
+    }
+    return NULL;
+}
+
+static void threads(void)
+{
+    pthread_t thread[THREADS];
+    CUcontext context = start_gpu(0);
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&thread[i], NULL, grow_alone, context));
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_join(thread[i], NULL));
+    end_gpu(0);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario all[] = {
+        {"doubling", doubling}, {"in_turn", in_turn},           {"launch_between", launch_between},
+        {"set_old", set_old},             {"set_new", set_new},
+        {"copy_into_both", copy_into_both}, {"read_old", read_old},
+        {"word_write", word_write}, {"waits", waits},       {"free_new_first", free_new_first},
+        {"grow_twice", grow_twice},       {"two_copies", two_copies},
+        {"never_freed", never_freed},     {"kernel_in_flight", kernel_in_flight},
+        {"independent_stream", independent_stream},
+        {"blocking_stream", blocking_stream},
+        {"as_far_as_it_goes", as_far_as_it_goes},
+        {"no_memory_left", no_memory_left}, {"free_memory", free_memory},
+        {"capture", capture},             {"attributes", attributes},
+        {"threads", threads},
+    };
+    return RUN_SCENARIO(all, argc, argv);
+}

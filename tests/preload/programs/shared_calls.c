@@ -1,0 +1,416 @@
+/* Calls of CUDA that meet a pair: copies and sets in all shapes, streams, graphs, queries, the end
+ * of a context. */
+#include <pthread.h>
+#include <sys/wait.h>
+
+#include "shared_scene.h"
+
+static unsigned char plain[4 * SIZE]; /* Memory that no rule can place. */
+
+static struct pair filled_pair(unsigned seed)
+{
+    struct pair p = new_pair(SIZE);
+    paint(p.h, SIZE, seed);
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    return p;
+}
+
+static void give_back(struct pair p)
+{
+    CHECK(cuMemFree(p.d));
+    free(p.h);
+}
+
+/* Sets of the device block are not seen by the host block. */
+static void sets(void)
+{
+    struct pair p = filled_pair(1);
+    CHECK(cuMemsetD8(p.d + 100, 7, UNIT));
+    CHECK(cuMemsetD32(p.d + UNIT * 2, 0x01010101, 1000));
+    CHECK(cuMemsetD2D16(p.d + UNIT * 2 + 8192, 4096, 0x0202, 10, 3));
+    EXPECT(shows(p.h, SIZE, 1));
+    CHECK(cuMemcpyDtoH(plain, p.d, SIZE));
+    EXPECT(shows(plain, 100, 1) && all_are(plain + 100, 7, UNIT));
+    EXPECT(shows_part(plain, UNIT + 100, UNIT - 100, 1));
+    EXPECT(all_are(plain + UNIT * 2, 1, 4000) && all_are(plain + UNIT * 2 + 12288, 2, 20));
+    EXPECT(shows_part(plain, UNIT * 2 + 12308, 4076, 1));
+    CHECK(cuMemcpyDtoH(p.h, p.d, SIZE));
+    EXPECT(!memcmp(p.h, plain, SIZE));
+    give_back(p);
+}
+
+/* Copies between device blocks, and between a device block and other host memory. */
+static void device_to_device(void)
+{
+    struct pair p = filled_pair(1), q = filled_pair(2);
+    CUdeviceptr alone;
+    CHECK(cuMemAlloc(&alone, 64 << 10));
+    CHECK(cuMemcpyDtoD(q.d, p.d, SIZE));
+    EXPECT(shows(q.h, SIZE, 2) && sees(q.d, 0, SIZE, 1));
+    CHECK(cuMemcpyDtoD(alone, p.d, 64 << 10));
+    EXPECT(copy_sees(alone, 0, 64 << 10, 1));
+    CHECK(cuMemcpyHtoD(alone, q.h, 64 << 10));
+    EXPECT(copy_sees(alone, 0, 64 << 10, 2));
+    CHECK(cuMemcpyDtoD(p.d, alone, 64 << 10));
+    EXPECT(shows(p.h, SIZE, 1) && sees(p.d, 0, 64 << 10, 2));
+    EXPECT(sees(p.d, 64 << 10, SIZE - (64 << 10), 1));
+    CHECK(cuMemcpyDtoH(q.h, p.d, SIZE));
+    EXPECT(shows(q.h, 64 << 10, 2) && shows_part(q.h, 64 << 10, SIZE - (64 << 10), 1));
+    EXPECT(sees(q.d, 0, SIZE, 1));
+    CHECK(cuMemFree(alone));
+    give_back(p);
+    give_back(q);
+}
+
+/* Parts, and parts that change their offset. */
+static void partial(void)
+{
+    struct pair p = filled_pair(1);
+    paint(p.h, SIZE, 2);
+    CHECK(cuMemcpyHtoD(p.d + 1000, p.h + 1000, UNIT));
+    EXPECT(sees(p.d, 0, 1000, 1) && sees(p.d, 1000, UNIT, 2));
+    EXPECT(sees(p.d, UNIT + 1000, SIZE - UNIT - 1000, 1));
+    CHECK(cuMemcpyDtoH(p.h + UNIT / 2, p.d + UNIT / 2, 2 * UNIT));
+    EXPECT(shows(p.h, UNIT + 1000, 2) && shows_part(p.h, 5 * UNIT / 2, UNIT / 2, 2));
+    EXPECT(shows_part(p.h, UNIT + 1000, 3 * UNIT / 2 - 1000, 1));
+    paint(p.h, SIZE, 3);
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    CHECK(cuMemcpyHtoD(p.d + 5, p.h + UNIT, UNIT)); /* To another offset. */
+    EXPECT(shows(p.h, SIZE, 3));
+    CHECK(cuMemcpyDtoH(plain, p.d, SIZE));
+    EXPECT(!memcmp(plain + 5, p.h + UNIT, UNIT) && shows(plain, 5, 3));
+    CHECK(cuMemcpyDtoH(p.h + 77, p.d + 5, UNIT));
+    EXPECT(!memcmp(p.h + 77, plain + 5, UNIT) && shows(p.h, 77, 3));
+    give_back(p);
+}
+
+static CUDA_MEMCPY2D box(struct pair p, bool in, size_t x, size_t y, size_t width, size_t rows)
+{
+    CUDA_MEMCPY2D c = {.srcMemoryType = in ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE,
+                       .dstMemoryType = in ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST,
+                       .srcPitch = 4096, .dstPitch = 4096, .srcXInBytes = x, .dstXInBytes = x,
+                       .srcY = y, .dstY = y, .WidthInBytes = width, .Height = rows,
+                       .srcHost = p.h, .dstHost = p.h, .srcDevice = p.d, .dstDevice = p.d};
+    return c;
+}
+
+/* Rows of a pitched block, whole and in part. */
+static void rectangles(void)
+{
+    struct pair p = filled_pair(1);
+    paint(p.h, SIZE, 2);
+    CUDA_MEMCPY2D in = box(p, true, 100, 3, 500, SIZE / 4096 - 3), whole = box(p, true, 0, 0, 4096,
+                                                                              SIZE / 4096);
+    CHECK(cuMemcpy2D(&in));
+    CHECK(cuMemcpyDtoH(plain, p.d, SIZE));
+    for (size_t i = 0; i < SIZE; i++)
+        EXPECT(plain[i] == pattern(i, i >= 3 * 4096 && i % 4096 >= 100 && i % 4096 < 600 ? 2 : 1));
+    CHECK(cuMemcpy2D(&whole));
+    EXPECT(sees(p.d, 0, SIZE, 2));
+    put(p.d, SIZE, 3);
+    whole = box(p, false, 0, 0, 4096, SIZE / 4096);
+    CHECK(cuMemcpy2DAsync(&whole, NULL));
+    CHECK(cuStreamSynchronize(NULL));
+    EXPECT(shows(p.h, SIZE, 3));
+    give_back(p);
+}
+
+/* The call does not say which of two blocks it means. */
+static void either(void)
+{
+    struct pair p = filled_pair(1);
+    SHOW(cuMemcpy(p.d, (CUdeviceptr)p.h, SIZE));
+    give_back(p);
+}
+
+static void *open_late(void *gate)
+{
+    usleep(40000);
+    gate_open(gate);
+    return NULL;
+}
+
+/* Asynchronous copies on a stream with work pending: in order, and with pageable memory's rules. */
+static void busy(void)
+{
+    struct pair p = filled_pair(1);
+    struct gate gate;
+    pthread_t opener;
+    CUstream s;
+    CHECK(cuStreamCreate(&s, CU_STREAM_DEFAULT));
+    gate_close(&gate, s);
+    if (!kernels_read)
+        CHECK(cuMemsetD8Async(p.d, 9, UNIT, s));
+    paint(p.h, SIZE, 2);
+    CHECK(pthread_create(&opener, NULL, open_late, &gate));
+    CHECK(cuMemcpyHtoDAsync(p.d, p.h, SIZE, s));
+    paint(p.h, SIZE, 3); /* The source may be used again. */
+    CHECK(cuStreamSynchronize(s));
+    CHECK(pthread_join(opener, NULL));
+    EXPECT(sees(p.d, 0, SIZE, 2) && shows(p.h, SIZE, 3));
+    gate_close(&gate, s);
+    if (!kernels_read)
+        CHECK(try_kernel(PAINT, p.d, 0, SIZE, 4, NULL, s));
+    CHECK(pthread_create(&opener, NULL, open_late, &gate));
+    CHECK(cuMemcpyDtoHAsync(p.h, p.d, SIZE, s));
+    EXPECT(shows(p.h, SIZE, kernels_read ? 2 : 4)); /* It has arrived. */
+    CHECK(pthread_join(opener, NULL));
+    CHECK(cuMemcpyHtoDAsync(p.d, p.h, SIZE, s));
+    CHECK(cuMemcpyHtoDAsync(p.d, p.h, SIZE, s)); /* All is one: nothing to wait for. */
+    CHECK(cuStreamDestroy(s));
+    give_back(p);
+}
+
+/* The gate is opened by the thread that sets: the set must not wait. */
+static void waiting_set(void)
+{
+    struct pair p = filled_pair(1);
+    struct gate gate;
+    CUstream s;
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    gate_close(&gate, s);
+    CHECK(cuMemsetD8Async(p.d, 9, UNIT, s));
+    EXPECT(shows(p.h, SIZE, 1));
+    gate_open(&gate);
+    CHECK(cuStreamSynchronize(s));
+    EXPECT(shows(p.h, SIZE, 1) && sees(p.d, UNIT, SIZE - UNIT, 1));
+    CHECK(cuMemcpyDtoH(p.h, p.d, SIZE));
+    EXPECT(all_are(p.h, 9, UNIT) && shows_part(p.h, UNIT, SIZE - UNIT, 1));
+    CHECK(cuStreamDestroy(s));
+    give_back(p);
+}
+
+/* Waiting for the device is no launch: what was copied back before stays the host block's. */
+static void waits_after(void)
+{
+    struct pair p = filled_pair(1);
+    CUevent event;
+    CHECK(cuEventCreate(&event, CU_EVENT_DEFAULT));
+    gpu_paint(p.d, 0, SIZE, 2);
+    CHECK(cuMemcpyDtoHAsync(p.h, p.d, SIZE, NULL));
+    CHECK(cuEventRecord(event, NULL));
+    CHECK(cuEventSynchronize(event));
+    CHECK(cuStreamSynchronize(NULL));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuEventDestroy(event));
+    EXPECT(shows(p.h, SIZE, 2));
+    give_back(p);
+}
+
+/* A graph that holds the device block's address in a kernel, and one that would copy. */
+static void captures(void)
+{
+    struct pair p = filled_pair(1);
+    CUgraphExec exec;
+    CUgraph graph;
+    CUstream s;
+    kernel_of(PAINT);
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CHECK(try_kernel(PAINT, p.d, 0, SIZE, 2, NULL, s));
+    CHECK(cuStreamEndCapture(s, &graph));
+    CHECK(cuGraphInstantiate(&exec, graph, 0));
+    EXPECT(shows(p.h, SIZE, 1));
+    for (int i = 0; i < 2; i++) {
+        paint(p.h, SIZE, 5);
+        CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+        CHECK(cuGraphLaunch(exec, s));
+        CHECK(cuStreamSynchronize(s));
+        CHECK(cuMemcpyDtoH(p.h, p.d, SIZE));
+        EXPECT(shows(p.h, SIZE, 2));
+    }
+    CHECK(cuGraphExecDestroy(exec));
+    CHECK(cuGraphDestroy(graph));
+    CHECK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
+    SHOW(cuMemcpyHtoDAsync(p.d, p.h, SIZE, s));
+    SHOW(cuMemcpyDtoHAsync(p.h, p.d, SIZE, s));
+    CHECK(cuStreamEndCapture(s, &graph));
+    CHECK(cuGraphDestroy(graph));
+    CHECK(cuStreamDestroy(s));
+    give_back(p);
+}
+
+/* A graph sets and copies a device block that gets its host block between two launches. */
+static void joined_graph(void)
+{
+    CUdeviceptr d = device_block(SIZE), other;
+    CUgraphExec exec;
+    CUgraph graph;
+    CUstream s;
+    CHECK(cuMemAlloc(&other, 512 << 10));
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CHECK(cuMemsetD8Async(d, 6, SIZE, s));
+    CHECK(cuMemcpyDtoDAsync(other, d, 512 << 10, s));
+    CHECK(cuStreamEndCapture(s, &graph));
+    CHECK(cuGraphInstantiate(&exec, graph, 0));
+    CHECK(cuGraphLaunch(exec, s));
+    CHECK(cuStreamSynchronize(s));
+    unsigned char *h = host_block(SIZE);
+    TELL("same address %d\n", (CUdeviceptr)h == d);
+    paint(h, SIZE, 1);
+    SHOW(cuGraphLaunch(exec, s));
+    CHECK(cuStreamSynchronize(s));
+    EXPECT(shows(h, SIZE, 1));
+    CHECK(cuMemcpyDtoH(plain, d, SIZE));
+    EXPECT(all_are(plain, 6, SIZE));
+    CHECK(cuGraphExecDestroy(exec));
+    CHECK(cuGraphDestroy(graph));
+    CHECK(cuStreamDestroy(s));
+    CHECK(cuMemFree(other));
+    CHECK(cuMemFree(d));
+    free(h);
+}
+
+/* Many copies in one call, and a handle for other processes. */
+static void refused(void)
+{
+    struct pair p = filled_pair(1);
+    CUstream s;
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+#if CUDA_VERSION >= 12080
+    CUdeviceptr dst = p.d, src = (CUdeviceptr)plain;
+    size_t n = 4096, first = 0;
+    CUmemcpyAttributes how = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+#if CUDA_VERSION >= 13000
+    paint(plain, n, 1);
+    SHOW(cuMemcpyBatchAsync(&dst, &src, &n, 1, &how, &first, 1, s));
+#else
+    size_t failed;
+    SHOW(cuMemcpyBatchAsync(&dst, &src, &n, 1, &how, &first, 1, &failed, s));
+#endif
+#endif
+    CUipcMemHandle handle;
+    SHOW(cuIpcGetMemHandle(&handle, p.d));
+    SHOW(cuMemHostRegister(p.h, SIZE, 0));
+    EXPECT(shows(p.h, SIZE, 1) && sees(p.d, 0, SIZE, 1));
+    CHECK(cuStreamDestroy(s));
+    give_back(p);
+}
+
+/* The program registers its host block first: then it is its own. */
+static void registered(void)
+{
+    struct pair p = {host_block(SIZE), 0};
+    CHECK(cuMemHostRegister(p.h, SIZE, 0));
+    p.d = device_block(SIZE);
+    TELL("same address %d\n", (CUdeviceptr)p.h == p.d);
+    paint(p.h, SIZE, 1);
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    EXPECT(sees(p.d, 0, SIZE, 1));
+    CHECK(cuMemHostUnregister(p.h));
+    give_back(p);
+}
+
+static int attribute(CUdeviceptr at, CUpointer_attribute which)
+{
+    int value = -1;
+    return cuPointerGetAttribute(&value, which, at) == CUDA_SUCCESS ? value : -1;
+}
+
+/* What the driver says of the device block; and of the host block, which has the same address. */
+static void answers(void)
+{
+    size_t before, after, total, span;
+    CUdeviceptr base;
+    CHECK(cuMemGetInfo(&before, &total));
+    struct pair p = filled_pair(1);
+    CHECK(cuMemGetInfo(&after, &total));
+    CHECK(cuMemGetAddressRange(&base, &span, p.d + UNIT));
+    printf("free memory %zu, range %zu %d\n", before - after, span, base == p.d);
+    printf("type %d, managed %d, ordinal %d, mapped %d\n",
+           attribute(p.d, CU_POINTER_ATTRIBUTE_MEMORY_TYPE),
+           attribute(p.d, CU_POINTER_ATTRIBUTE_IS_MANAGED),
+           attribute(p.d, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL),
+           attribute(p.d, CU_POINTER_ATTRIBUTE_MAPPED));
+    CUmemLocation here = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
+#if CUDA_VERSION >= 13000
+    SHOW(cuMemPrefetchAsync(p.d, SIZE, here, 0, NULL));
+    SHOW(cuMemAdvise(p.d, SIZE, CU_MEM_ADVISE_SET_READ_MOSTLY, here));
+#else
+    (void)here;
+    SHOW(cuMemPrefetchAsync(p.d, SIZE, 0, NULL));
+    SHOW(cuMemAdvise(p.d, SIZE, CU_MEM_ADVISE_SET_READ_MOSTLY, 0));
+#endif
+    TELL("type of the host block %d\n",
+         attribute((CUdeviceptr)p.h, CU_POINTER_ATTRIBUTE_MEMORY_TYPE));
+    EXPECT(shows(p.h, SIZE, 1) && sees(p.d, 0, SIZE, 1));
+    CHECK(cuMemFree(p.d));
+    TELL("and without device block %d\n",
+         attribute((CUdeviceptr)p.h, CU_POINTER_ATTRIBUTE_MEMORY_TYPE));
+    free(p.h);
+}
+
+/* A context goes with its device blocks; host blocks are the program's as before. */
+static void reset(void)
+{
+    struct pair p = filled_pair(1), q = filled_pair(2);
+    p.h[UNIT] ^= 1;
+    CHECK(cuDevicePrimaryCtxReset(0));
+    p.h[UNIT] ^= 1;
+    EXPECT(shows(p.h, SIZE, 1) && shows(q.h, SIZE, 2));
+    paint(p.h, SIZE, 3);
+    start_gpu(0);
+    q.d = device_block(SIZE);
+    CHECK(cuMemcpyHtoD(q.d, p.h, SIZE));
+    EXPECT(sees(q.d, 0, SIZE, 3) && shows(q.h, SIZE, 2));
+    CHECK(cuMemFree(q.d));
+    free(p.h);
+    free(q.h);
+}
+
+/* A child has host blocks of its own, shared ones and parted ones. */
+static void forked(void)
+{
+    struct pair p = filled_pair(1);
+    p.h[UNIT] ^= 1;
+    fflush(NULL);
+    pid_t child = fork();
+    if (!child) {
+        p.h[UNIT] ^= 1;
+        bool good = shows(p.h, SIZE, 1);
+        paint(p.h, SIZE, 2);
+        good = good && shows(p.h, SIZE, 2);
+        free(p.h);
+        _exit(good ? 0 : 1);
+    }
+    int status;
+    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+    p.h[UNIT] ^= 1;
+    EXPECT(shows(p.h, SIZE, 1));
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    EXPECT(sees(p.d, 0, SIZE, 1));
+    give_back(p);
+}
+
+/* The program ends with all it has. */
+static void leaves(void)
+{
+    filled_pair(1);
+    struct pair p = filled_pair(2);
+    p.h[0] ^= 1;
+    exit(0);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario all[] = {
+        {"sets", sets},
+        {"device_to_device", device_to_device},
+        {"partial", partial},
+        {"rectangles", rectangles},
+        {"either", either},
+        {"busy", busy},
+        {"waiting_set", waiting_set},
+        {"waits_after", waits_after},
+        {"captures", captures},
+        {"joined_graph", joined_graph},
+        {"refused", refused},
+        {"registered", registered},
+        {"answers", answers},
+        {"reset", reset},
+        {"forked", forked},
+        {"leaves", leaves},
+    };
+    return RUN_SCENES(all, argc, argv);
+}

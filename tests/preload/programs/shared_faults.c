@@ -1,0 +1,402 @@
+/* What the CPU does to host blocks of pairs without a call of CUDA's: reading, writing, signals,
+ * system calls, threads. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "shared_scene.h"
+
+static unsigned char plain[SIZE]; /* Memory that no rule can place. */
+
+static struct pair filled_pair(size_t n, unsigned seed)
+{
+    struct pair p = new_pair(n);
+    paint(p.h, n, seed);
+    CHECK(cuMemcpyHtoD(p.d, p.h, n));
+    return p;
+}
+
+static void give_back(struct pair p)
+{
+    CHECK(cuMemFree(p.d));
+    free(p.h);
+}
+
+/* Writes to each page of a pair that was copied, and checks both sides. */
+static void write_all(struct pair p, size_t n, unsigned old, unsigned seed)
+{
+    paint(p.h, n, seed);
+    EXPECT(shows(p.h, n, seed) && copy_sees(p.d, 0, n, old));
+    CHECK(cuMemcpyHtoD(p.d, p.h, n));
+    EXPECT(copy_sees(p.d, 0, n, seed));
+}
+
+static sigjmp_buf way_out;
+static char *guard;
+static volatile sig_atomic_t caught;
+
+static void on_fault(int sig, siginfo_t *info, void *context)
+{
+    (void)context;
+    caught = sig == SIGSEGV && info->si_addr == guard + 5 ? caught + 1 : -100;
+    siglongjmp(way_out, 1);
+}
+
+static void install(void)
+{
+    struct sigaction act = {.sa_flags = SA_SIGINFO};
+    act.sa_sigaction = on_fault;
+    CHECK(sigaction(SIGSEGV, &act, NULL));
+}
+
+static void fault_of_its_own(void)
+{
+    if (!sigsetjmp(way_out, 1))
+        *(volatile char *)(guard + 5) = 1;
+}
+
+static void handlers(bool before)
+{
+    guard = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (before)
+        install();
+    struct pair p = filled_pair(SIZE, 1);
+    if (!before)
+        install();
+    fault_of_its_own();
+    write_all(p, SIZE, 1, 2);
+    fault_of_its_own();
+    write_all(p, SIZE, 2, 3);
+    printf("caught %d\n", (int)caught);
+    give_back(p);
+}
+
+static void handler_before(void)
+{
+    handlers(true);
+}
+
+static void handler_after(void)
+{
+    handlers(false);
+}
+
+/* The handler of another signal writes to a shared page, in the middle of the program. */
+static unsigned char *touched;
+
+static void on_usr1(int sig)
+{
+    (void)sig;
+    touched[UNIT + 9] = 77;
+}
+
+static void inside_a_handler(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    touched = p.h;
+    signal(SIGUSR1, on_usr1);
+    raise(SIGUSR1);
+    EXPECT(p.h[UNIT + 9] == 77 && copy_sees(p.d, 0, SIZE, 1));
+    give_back(p);
+}
+
+static void replaced(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    signal(SIGSEGV, SIG_DFL);
+    write_all(p, SIZE, 1, 2);
+    signal(SIGSEGV, SIG_IGN);
+    write_all(p, SIZE, 2, 3);
+    give_back(p);
+}
+
+static CUcontext context;
+
+static void *write_blocked(void *arg)
+{
+    sigset_t all;
+    CHECK(cuCtxSetCurrent(context));
+    sigfillset(&all);
+    CHECK(pthread_sigmask(SIG_SETMASK, &all, NULL));
+    write_all(*(struct pair *)arg, SIZE, 1, 2);
+    return NULL;
+}
+
+static void blocked(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    pthread_t thread;
+    CHECK(cuCtxGetCurrent(&context));
+    CHECK(pthread_create(&thread, NULL, write_blocked, &p));
+    CHECK(pthread_join(thread, NULL));
+    paint(p.h, SIZE, 1);
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    write_blocked(&p);
+    give_back(p);
+}
+
+#define THREADS 8
+#define WIDE (16 * MIB)
+
+struct part {
+    struct pair p;
+    unsigned me;
+};
+
+/* Each thread writes every eighth byte, so that all of them write all pages at once. */
+static void *write_part(void *arg)
+{
+    struct part *part = arg;
+    for (size_t i = part->me; i < WIDE; i += THREADS)
+        part->p.h[i] = pattern(i, 2);
+    return NULL;
+}
+
+static void threads(void)
+{
+    struct pair p = filled_pair(WIDE, 1);
+    pthread_t thread[THREADS];
+    struct part part[THREADS];
+    for (unsigned i = 0; i < THREADS; i++) {
+        part[i] = (struct part){p, i};
+        CHECK(pthread_create(&thread[i], NULL, write_part, &part[i]));
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        CHECK(pthread_join(thread[i], NULL));
+    EXPECT(shows(p.h, WIDE, 2) && copy_sees(p.d, 0, WIDE, 1));
+    give_back(p);
+}
+
+/* Shares all pages again, so that the next system call meets protected ones. */
+static void share(struct pair p, unsigned seed)
+{
+    paint(p.h, SIZE, seed);
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+}
+
+/* System calls that write to memory, each over the boundary of two pages. */
+static void reads(void)
+{
+    enum { N = 8192 };
+    struct pair p = filled_pair(SIZE, 1);
+    unsigned char *at = p.h + UNIT - N / 2;
+    int sockets[2], file = memfd_create("file", 0);
+    struct iovec parts[2] = {{at, N / 2}, {at + N / 2, N / 2}};
+    struct msghdr header = {.msg_iov = parts, .msg_iovlen = 2};
+    memset(plain, 7, N);
+    EXPECT(write(file, plain, N) == N);
+    CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, sockets));
+#define TRY(before, call)                                                                          \
+    do {                                                                                           \
+        share(p, 3);                                                                               \
+        before;                                                                                    \
+        EXPECT((call) == N);                                                                       \
+        EXPECT(all_are(at, 7, N) && copy_sees(p.d, 0, SIZE, 3));                                   \
+    } while (0)
+    TRY(lseek(file, 0, SEEK_SET), read(file, at, N));
+    TRY((void)0, pread(file, at, N, 0));
+    TRY(lseek(file, 0, SEEK_SET), readv(file, parts, 2));
+    TRY((void)0, preadv(file, parts, 2, 0));
+    TRY(send(sockets[0], plain, N, 0), recv(sockets[1], at, N, 0));
+    TRY(send(sockets[0], plain, N, 0), recvfrom(sockets[1], at, N, 0, NULL, NULL));
+    TRY(send(sockets[0], plain, N, 0), recvmsg(sockets[1], &header, 0));
+    lseek(file, 0, SEEK_SET);
+    FILE *stream = fdopen(file, "r");
+    TRY(rewind(stream), fread(at, 1, N, stream));
+#undef TRY
+    give_back(p);
+}
+
+/* System calls that read memory which kernels wrote; with `conflict = reveal`. */
+static void writes(void)
+{
+    enum { N = 8192 };
+    struct pair p = filled_pair(SIZE, 1);
+    int file = memfd_create("file", 0);
+    struct iovec part = {p.h + UNIT - N / 2, N};
+    EXPECT(pwrite(file, p.h, N, 0) == N && pread(file, plain, N, 0) == N);
+    EXPECT(shows(plain, N, 1));
+    gpu_paint(p.d, 0, SIZE, 2);
+    EXPECT(pwrite(file, p.h + UNIT - N / 2, N, 0) == N);
+    gpu_paint(p.d, 0, SIZE, 3);
+    EXPECT(pwritev(file, &part, 1, N) == N);
+    EXPECT(pread(file, plain, 2 * N, 0) == 2 * N);
+    for (size_t i = 0; i < N; i++)
+        EXPECT(plain[i] == pattern(UNIT - N / 2 + i, 2) &&
+               plain[N + i] == pattern(UNIT - N / 2 + i, 3));
+    give_back(p);
+}
+
+/* Kernels may have written, nothing was copied back, and the CPU reads; or writes. */
+static void lost_read(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    gpu_paint(p.d, 0, SIZE, 2);
+    printf("byte %d\n", p.h[UNIT + 5] == pattern(UNIT + 5, 2));
+    give_back(p);
+}
+
+static void lost_write(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    gpu_paint(p.d, 0, SIZE, 2);
+    *(volatile unsigned char *)(p.h + 5) = 1;
+    printf("neighbour %d\n", p.h[6] == pattern(6, 2));
+    give_back(p);
+}
+
+static void lost_copy(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    gpu_paint(p.d, 0, SIZE, 2);
+    SHOW(cuMemcpyHtoD(p.d, p.h, SIZE));
+    give_back(p);
+}
+
+static void lost_io(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    gpu_paint(p.d, 0, SIZE, 2);
+    printf("written %zd\n", pwrite(memfd_create("file", 0), p.h, SIZE, 0));
+    give_back(p);
+}
+
+/* The device block goes before its content came back. */
+static void lost_for_good(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    gpu_paint(p.d, 0, SIZE, 2);
+    CHECK(cuMemFree(p.d));
+    printf("byte %d\n", p.h[0]);
+    free(p.h);
+}
+
+/* The same, but nobody looks: the memory is as good as any afterwards. */
+static void lost_and_freed(void)
+{
+    for (int i = 0; i < 3; i++) {
+        struct pair p = filled_pair(SIZE, 1);
+        gpu_paint(p.d, 0, SIZE, 2);
+        CHECK(cuMemFree(p.d));
+        free(p.h);
+        unsigned char *h = calloc(1, SIZE);
+        EXPECT(all_are(h, 0, SIZE));
+        paint(h, SIZE, 3);
+        EXPECT(shows(h, SIZE, 3));
+        free(h);
+    }
+}
+
+/* A kernel writes what it was said to read only. */
+static void written_by_kernel(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    CHECK(try_kernel(PAINT, p.d, 0, SIZE, 2, NULL, NULL));
+    SHOW(cuCtxSynchronize());
+    EXPECT(shows(p.h, SIZE, 1));
+}
+
+static void no_huge_pages(void)
+{
+    CHECK(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0));
+    struct pair p = filled_pair(SIZE, 1);
+    TELL("same address %d\n", (CUdeviceptr)p.h == p.d);
+    write_all(p, SIZE, 1, 2);
+    put(p.d, SIZE, 3);
+    CHECK(cuMemcpyDtoH(p.h, p.d, SIZE));
+    EXPECT(shows(p.h, SIZE, 3));
+    give_back(p);
+}
+
+/* Nearly no mappings are left to part pages with: every second one is written. */
+static void few_mappings(void)
+{
+    struct pair p = filled_pair(16 * MIB, 1);
+    enum { ROOM = 200000 };
+    char *room = mmap(NULL, (size_t)ROOM * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t taken = 0;
+    while (taken < ROOM && mprotect(room + taken * 4096, 4096, PROT_READ) == 0)
+        taken += 2;
+    TELL("mappings %zu\n", taken);
+    mprotect(room, (size_t)8 * 4096, PROT_READ);
+    for (size_t at = UNIT; at < 16 * MIB; at += 2 * UNIT)
+        p.h[at] ^= 1;
+    munmap(room, (size_t)ROOM * 4096);
+    for (size_t at = UNIT; at < 16 * MIB; at += 2 * UNIT)
+        p.h[at] ^= 1;
+    EXPECT(shows(p.h, 16 * MIB, 1) && copy_sees(p.d, 0, 16 * MIB, 1));
+    give_back(p);
+}
+
+/* Host and device block of other sizes than each other's. */
+static void unequal(void)
+{
+    enum { LESS = SIZE - UNIT / 2 };
+    unsigned char *small = host_block(LESS);
+    CUdeviceptr d = device_block(SIZE);
+    TELL("same address %d\n", (CUdeviceptr)small == d);
+    paint(small, LESS, 1);
+    CHECK(cuMemcpyHtoD(d, small, LESS));
+    CHECK(cuMemsetD8(d + LESS, 4, UNIT / 2));
+    EXPECT(sees(d, 0, LESS, 1) && shows(small, LESS, 1));
+    put(d, SIZE, 2);
+    CHECK(cuMemcpyDtoH(small, d, LESS));
+    EXPECT(shows(small, LESS, 2) && copy_sees(d, 0, SIZE, 2));
+    CHECK(cuMemFree(d));
+    free(small);
+}
+
+static void roundtrip(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    TELL("same address %d, device blocks %zu\n", (CUdeviceptr)p.h == p.d,
+         sim_leaks(SIM_LEAK_DEVICE));
+    write_all(p, SIZE, 1, 2);
+    give_back(p);
+}
+
+/* Only ROOM_MIB MiB of addresses are left when the first block is asked for. */
+static void few_addresses(void)
+{
+    struct rlimit limit;
+    size_t pages = 0;
+    FILE *statm = fopen("/proc/self/statm", "r");
+    EXPECT(statm && fscanf(statm, "%zu", &pages) == 1);
+    CHECK(getrlimit(RLIMIT_AS, &limit));
+    limit.rlim_cur = pages * 4096 + strtoul(getenv("ROOM_MIB"), NULL, 10) * MIB;
+    CHECK(setrlimit(RLIMIT_AS, &limit));
+    roundtrip();
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario all[] = {
+        {"handler_before", handler_before},
+        {"handler_after", handler_after},
+        {"inside_a_handler", inside_a_handler},
+        {"replaced", replaced},
+        {"blocked", blocked},
+        {"threads", threads},
+        {"reads", reads},
+        {"writes", writes},
+        {"lost_read", lost_read},
+        {"lost_write", lost_write},
+        {"lost_copy", lost_copy},
+        {"lost_io", lost_io},
+        {"lost_for_good", lost_for_good},
+        {"lost_and_freed", lost_and_freed},
+        {"written_by_kernel", written_by_kernel},
+        {"no_huge_pages", no_huge_pages},
+        {"few_mappings", few_mappings},
+        {"unequal", unequal},
+        {"roundtrip", roundtrip},
+        {"few_addresses", few_addresses},
+    };
+    return RUN_SCENES(all, argc, argv);
+}

@@ -1,0 +1,346 @@
+/* Host blocks, device blocks and copies between them, in the orders in which programs have them:
+ * what the program computes must not depend on whether two blocks are one. */
+#include "shared_scene.h"
+
+/* Two inputs that kernels read, one output that they write. */
+static void vecadd(void)
+{
+    struct pair a = new_pair(SIZE), b = new_pair(SIZE), c = new_pair(SIZE);
+    paint(a.h, SIZE, 1);
+    paint(b.h, SIZE, 2);
+    CHECK(cuMemcpyHtoD(a.d, a.h, SIZE));
+    CHECK(cuMemcpyHtoD(b.d, b.h, SIZE));
+    EXPECT(gpu_sees(a.d, 0, SIZE, 1) && gpu_sees(b.d, 0, SIZE, 2));
+    gpu_paint(c.d, 0, SIZE, 3);
+    CHECK(cuMemcpyDtoH(c.h, c.d, SIZE));
+    EXPECT(shows(c.h, SIZE, 3));
+    if (kernels_read)
+        EXPECT(shows(a.h, SIZE, 1) && shows(b.h, SIZE, 2));
+    TELL("device blocks %zu, same address %d %d %d\n", sim_leaks(SIM_LEAK_DEVICE),
+         (CUdeviceptr)a.h == a.d, (CUdeviceptr)b.h == b.d, (CUdeviceptr)c.h == c.d);
+    CHECK(cuMemFree(a.d));
+    CHECK(cuMemFree(b.d));
+    CHECK(cuMemFree(c.d));
+    EXPECT(shows(c.h, SIZE, 3));
+    free(a.h);
+    free(b.h);
+    free(c.h);
+}
+
+/* Input, kernel in place, result back into the input: again and again. */
+static void in_place(void)
+{
+    struct pair p = new_pair(SIZE);
+    for (unsigned round = 0; round < 4; round++) {
+        paint(p.h, SIZE, round);
+        CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+        CHECK(try_kernel(ADD, p.d, 0, SIZE, 101, NULL, NULL));
+        CHECK(cuMemcpyDtoH(p.h, p.d, SIZE));
+        EXPECT(shows(p.h, SIZE, round + 1));
+        p.h[round * UNIT / 2] ^= 255;
+        EXPECT(sees(p.d, 0, SIZE, round + 1));
+    }
+    CHECK(cuMemFree(p.d));
+    free(p.h);
+}
+
+/* cudaMalloc comes first, and the host block later. */
+static void device_first(void)
+{
+    CUdeviceptr d = device_block(SIZE);
+    unsigned char *h = host_block(SIZE);
+    TELL("same address %d\n", (CUdeviceptr)h == d);
+    paint(h, SIZE, 1);
+    CHECK(cuMemcpyHtoD(d, h, SIZE));
+    paint(h, SIZE, 2);
+    EXPECT(sees(d, 0, SIZE, 1));
+    put(d, SIZE, 3);
+    CHECK(cuMemcpyDtoH(h, d, SIZE));
+    EXPECT(shows(h, SIZE, 3));
+    CHECK(cuMemFree(d));
+    free(h);
+}
+
+/* The host block comes when the device block has content already. */
+static void device_written_first(void)
+{
+    CUdeviceptr d = device_block(SIZE);
+    put(d, SIZE, 1);
+    CHECK(cuCtxSynchronize());
+    unsigned char *h = calloc(1, SIZE);
+    TELL("same address %d\n", (CUdeviceptr)h == d);
+    EXPECT(all_are(h, 0, SIZE));
+    EXPECT(sees(d, 0, SIZE, 1));
+    paint(h, SIZE, 2);
+    EXPECT(copy_sees(d, 0, SIZE, 1) && shows(h, SIZE, 2));
+    CHECK(cuMemcpyHtoD(d, h, SIZE));
+    EXPECT(sees(d, 0, SIZE, 2));
+    CHECK(cuMemFree(d));
+    EXPECT(shows(h, SIZE, 2));
+    free(h);
+}
+
+/* Memory of a block that was there before is zero for calloc, in a pair too. */
+static void zeroed(void)
+{
+    unsigned char *old = host_block(SIZE);
+    memset(old, 77, SIZE);
+    free(old);
+    CUdeviceptr d = device_block(SIZE);
+    unsigned char *h = calloc(SIZE / 4, 4);
+    TELL("same address %d\n", (CUdeviceptr)h == d);
+    EXPECT(all_are(h, 0, SIZE));
+    CHECK(cuMemcpyHtoD(d, h, SIZE));
+    put(d, SIZE, 5);
+    CHECK(cuMemcpyDtoH(h, d, SIZE));
+    EXPECT(shows(h, SIZE, 5));
+    free(h);
+    h = calloc(1, SIZE);
+    EXPECT(all_are(h, 0, SIZE));
+    EXPECT(copy_sees(d, 0, SIZE, 5));
+    CHECK(cuMemFree(d));
+    free(h);
+}
+
+/* The device block goes first, and the host block is the program's as before. */
+static void device_freed_first(void)
+{
+    struct pair p = new_pair(SIZE), q;
+    paint(p.h, SIZE, 1);
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    p.h[UNIT] ^= 1; /* One page of its own. */
+    CHECK(cuMemFree(p.d));
+    p.h[UNIT] ^= 1;
+    EXPECT(shows(p.h, SIZE, 1));
+    paint(p.h, SIZE, 2);
+    q.d = device_block(SIZE); /* Joins the same host block. */
+    CHECK(cuMemcpyHtoD(q.d, p.h, SIZE));
+    EXPECT(sees(q.d, 0, SIZE, 2));
+    put(q.d, SIZE, 3);
+    CHECK(cuMemcpyDtoH(p.h, q.d, SIZE));
+    CHECK(cuMemFree(q.d));
+    EXPECT(shows(p.h, SIZE, 3));
+    free(p.h);
+}
+
+/* The host block goes first, and the device block keeps its content. */
+static void host_freed_first(void)
+{
+    struct pair p = new_pair(SIZE);
+    paint(p.h, SIZE, 1);
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    p.h[0] ^= 255; /* Apart. */
+    free(p.h);
+    unsigned char *other = host_block(SIZE); /* Must not be given the device block's memory. */
+    memset(other, 9, SIZE);
+    EXPECT(sees(p.d, 0, SIZE, 1));
+    CHECK(cuMemcpyHtoD(p.d, other, SIZE));
+    EXPECT(all_are(other, 9, SIZE));
+    put(p.d, SIZE, 2);
+    CHECK(cuMemcpyDtoH(other, p.d, SIZE));
+    EXPECT(shows(other, SIZE, 2));
+    CHECK(cuMemFree(p.d));
+    free(other);
+}
+
+/* realloc of the host block while the device block lives: content of both is kept. */
+static void resized(void)
+{
+    static const size_t sizes[] = {SIZE - 100, SIZE / 2, SIZE, 3 * SIZE, 100, SIZE};
+    struct pair p = new_pair(SIZE);
+    paint(p.h, SIZE, 1);
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    size_t kept = SIZE;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        p.h = realloc(p.h, sizes[i]);
+        kept = sizes[i] < kept ? sizes[i] : kept;
+        EXPECT(shows(p.h, kept, 1));
+        memset(p.h + kept, 3, sizes[i] - kept);
+        EXPECT(sees(p.d, 0, SIZE, 1));
+    }
+    paint(p.h, SIZE, 2);
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    EXPECT(sees(p.d, 0, SIZE, 2));
+    CHECK(cuMemFree(p.d));
+    EXPECT(shows(p.h, SIZE, 2));
+    free(p.h);
+}
+
+/* A result that was not copied back is lost to realloc's reader: what the host block had is not. */
+static void resized_apart(void)
+{
+    struct pair p = new_pair(SIZE);
+    paint(p.h, SIZE, 1);
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    put(p.d, SIZE, 2);
+    CHECK(cuMemcpyDtoH(p.h, p.d, SIZE));
+    p.h = realloc(p.h, 2 * SIZE);
+    EXPECT(shows(p.h, SIZE, 2));
+    paint(p.h, 2 * SIZE, 3);
+    EXPECT(sees(p.d, 0, SIZE, 2));
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    EXPECT(sees(p.d, 0, SIZE, 3));
+    free(p.h);
+    CHECK(cuMemFree(p.d));
+}
+
+#define MANY 6
+
+/* Blocks of one size, asked for in one order and freed in another. */
+static void many(void)
+{
+    unsigned char *h[MANY];
+    CUdeviceptr d[MANY];
+    for (int i = 0; i < MANY; i++)
+        h[i] = host_block(SIZE);
+    for (int i = 0; i < MANY; i++)
+        d[i] = device_block(SIZE);
+    for (int i = 0; i < MANY; i++)
+        TELL("%d", (CUdeviceptr)h[i] == d[i]);
+    for (unsigned i = 0; i < MANY; i++) {
+        paint(h[i], SIZE, i);
+        CHECK(cuMemcpyHtoD(d[i], h[i], SIZE));
+    }
+    for (unsigned i = 0; i < MANY; i++)
+        EXPECT(sees(d[i], 0, SIZE, i));
+    for (unsigned i = 0; i < MANY; i++)
+        put(d[i], SIZE, 20 + i);
+    for (unsigned i = 0; i < MANY; i++)
+        CHECK(cuMemcpyDtoH(h[i], d[i], SIZE));
+    for (unsigned i = 0; i < MANY; i++) {
+        unsigned k = (i * 5 + 3) % MANY;
+        EXPECT(shows(h[k], SIZE, 20 + k));
+        if (i % 2) {
+            free(h[k]);
+            EXPECT(sees(d[k], 0, SIZE, 20 + k));
+            CHECK(cuMemFree(d[k]));
+        } else {
+            CHECK(cuMemFree(d[k]));
+            EXPECT(shows(h[k], SIZE, 20 + k));
+            free(h[k]);
+        }
+    }
+    TELL("\n");
+}
+
+/* Host blocks and device blocks of one size in opposite orders. */
+static void crossed(void)
+{
+    unsigned char *h[2];
+    CUdeviceptr d[2];
+    h[0] = host_block(SIZE);
+    h[1] = host_block(SIZE);
+    d[1] = device_block(SIZE);
+    d[0] = device_block(SIZE);
+    TELL("same address %d %d\n", (CUdeviceptr)h[0] == d[0], (CUdeviceptr)h[1] == d[1]);
+    for (unsigned round = 0; round < 3; round++) {
+        for (unsigned i = 0; i < 2; i++) {
+            paint(h[i], SIZE, 2 * round + i);
+            CHECK(cuMemcpyHtoD(d[i], h[i], SIZE));
+        }
+        for (unsigned i = 0; i < 2; i++) {
+            EXPECT(shows(h[i], SIZE, 2 * round + i));
+            EXPECT(sees(d[i], 0, SIZE, 2 * round + i));
+            put(d[i], SIZE, 50 + i);
+        }
+        for (unsigned i = 0; i < 2; i++) {
+            CHECK(cuMemcpyDtoH(h[i], d[i], SIZE));
+            EXPECT(shows(h[i], SIZE, 50 + i));
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        CHECK(cuMemFree(d[i]));
+        free(h[i]);
+    }
+}
+
+/* Kernels write d; the result goes to another buffer, and the input is used again. */
+static void result_elsewhere(void)
+{
+    struct pair p = new_pair(SIZE);
+    unsigned char *other = malloc(SIZE / 2);
+    paint(p.h, SIZE, 1);
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    EXPECT(sees(p.d, 0, SIZE, 1));
+    CHECK(cuMemsetD8(p.d, 3, SIZE / 2));
+    CHECK(cuMemcpyDtoH(other, p.d, SIZE / 2));
+    EXPECT(all_are(other, 3, SIZE / 2));
+    EXPECT(shows(p.h, SIZE, 1));
+    CHECK(cuMemFree(p.d));
+    EXPECT(shows(p.h, SIZE, 1));
+    free(p.h);
+    free(other);
+}
+
+/* Sizes that are not the same, as programs that round up have them. */
+static void rounded(void)
+{
+    unsigned char *h = host_block(SIZE - 300);
+    CUdeviceptr d = device_block(SIZE), e;
+    unsigned char *k = host_block(SIZE - UNIT);
+    e = device_block(SIZE);
+    TELL("same address %d %d\n", (CUdeviceptr)h == d, (CUdeviceptr)k == e);
+    paint(h, SIZE - 300, 1);
+    paint(k, SIZE - UNIT, 2);
+    CHECK(cuMemcpyHtoD(d, h, SIZE - 300));
+    CHECK(cuMemcpyHtoD(e, k, SIZE - UNIT));
+    CHECK(cuMemsetD8(d + SIZE - 300, 7, 300));
+    EXPECT(sees(d, 0, SIZE - 300, 1) && sees(e, 0, SIZE - UNIT, 2));
+    put(d, SIZE, 3);
+    CHECK(cuMemcpyDtoH(h, d, SIZE - 300));
+    EXPECT(shows(h, SIZE - 300, 3));
+    EXPECT(copy_sees(d, 0, SIZE, 3));
+    CHECK(cuMemFree(d));
+    CHECK(cuMemFree(e));
+    EXPECT(shows(h, SIZE - 300, 3) && shows(k, SIZE - UNIT, 2));
+    free(h);
+    free(k);
+}
+
+/* Two copies of an unchanged block, of which the second finds nothing to do. */
+static void unchanged(void)
+{
+    struct pair p = new_pair(SIZE);
+    paint(p.h, SIZE, 1);
+    for (int i = 0; i < 10; i++)
+        CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    EXPECT(sees(p.d, 0, SIZE, 1));
+    CHECK(cuMemFree(p.d));
+    free(p.h);
+}
+
+/* The worst case: everything is written again before each copy. */
+static void rewritten(void)
+{
+    struct pair p = new_pair(SIZE);
+    for (unsigned i = 0; i < 20; i++) {
+        paint(p.h, SIZE, i);
+        CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+        EXPECT(sees(p.d, 0, SIZE, i));
+    }
+    CHECK(cuMemFree(p.d));
+    EXPECT(shows(p.h, SIZE, 19));
+    free(p.h);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario all[] = {
+        {"vecadd", vecadd},
+        {"in_place", in_place},
+        {"device_first", device_first},
+        {"device_written_first", device_written_first},
+        {"zeroed", zeroed},
+        {"device_freed_first", device_freed_first},
+        {"host_freed_first", host_freed_first},
+        {"resized", resized},
+        {"resized_apart", resized_apart},
+        {"many", many},
+        {"crossed", crossed},
+        {"result_elsewhere", result_elsewhere},
+        {"rounded", rounded},
+        {"unchanged", unchanged},
+        {"rewritten", rewritten},
+    };
+    return RUN_SCENES(all, argc, argv);
+}

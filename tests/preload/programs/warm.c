@@ -1,0 +1,77 @@
+/* warm SCENARIO: blocks that come and go, and what stays behind.  On a device of 256 MiB, with a
+ * rule for requests up to 32 MiB. */
+#include "program.h"
+
+#define MIB ((size_t)1 << 20)
+
+static CUdeviceptr make(size_t bytes)
+{
+    CUdeviceptr p = 0;
+    CHECK(cuMemAlloc(&p, bytes));
+    return p;
+}
+
+static void again(void)
+{
+    char host[64];
+    start_gpu(0);
+    for (int i = 0; i < 5; i++) {
+        CUdeviceptr p = make(3 * MIB);
+        fill(p, i, 3 * MIB, NULL);
+        CHECK(cuMemcpyDtoH(host, p + 3 * MIB - sizeof(host), sizeof(host)));
+        EXPECT(all_are(host, i, sizeof(host)));
+        CHECK(cuMemFree(p));
+        EXPECT(cuMemsetD8(p, 1, 1) == CUDA_ERROR_INVALID_VALUE);
+        EXPECT(cuMemFree(p) == CUDA_ERROR_INVALID_VALUE);
+    }
+    printf("created %llu\n", sim_calls("cuMemCreate"));
+    end_gpu(0);
+}
+
+static void many(void)
+{
+    CUdeviceptr p[8];
+    start_gpu(0);
+    for (int i = 0; i < 8; i++)
+        p[i] = make(4 * MIB);
+    for (int i = 0; i < 8; i++)
+        CHECK(cuMemFree(p[i]));
+    printf("kept %zu\n", sim_leaks(SIM_LEAK_HANDLE));
+    end_gpu(0);
+}
+
+/* Everything that the device has can be had, by any call. */
+static void all_of_it(void)
+{
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUmemGenericAllocationHandle handle;
+    CUDA_ARRAY_DESCRIPTOR flat = {16384, 15360, CU_AD_FORMAT_UNSIGNED_INT8, 1};
+    CUarray array;
+    CUdeviceptr large;
+    size_t before, after, total;
+    start_gpu(0);
+    CHECK(cuMemGetInfo(&before, &total));
+    CHECK(cuMemFree(make(16 * MIB)));
+    CHECK(cuMemGetInfo(&after, &total));
+    EXPECT(before == after);
+    CHECK(cuMemAlloc(&large, 250 * MIB));
+    CHECK(cuMemFree(large));
+    CHECK(cuMemFree(make(16 * MIB)));
+    CHECK(cuMemCreate(&handle, 250 * MIB, &prop, 0));
+    CHECK(cuMemRelease(handle));
+    CHECK(cuMemFree(make(16 * MIB)));
+    CHECK(cuMemAllocManaged(&large, 250 * MIB, CU_MEM_ATTACH_GLOBAL));
+    CHECK(cuMemFree(large));
+    CHECK(cuMemFree(make(16 * MIB)));
+    CHECK(cuArrayCreate(&array, &flat));
+    CHECK(cuArrayDestroy(array));
+    end_gpu(0);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario all[] = {
+        {"again", again}, {"many", many}, {"all_of_it", all_of_it}};
+    return RUN_SCENARIO(all, argc, argv);
+}

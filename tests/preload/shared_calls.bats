@@ -1,0 +1,108 @@
+#!/usr/bin/env bats
+# Each call of CUDA that meets a pair has a defined answer: what it means with two memories, or an
+# error with a message.
+
+load common.bash
+load pairs.bash
+
+PROGRAM=$PWD/$ZC_BUILD/tests/preload/programs/shared_calls
+
+setup() {
+    pairs_setup
+}
+
+@test "sets of the device block leave the host block alone" {
+    both sets
+}
+
+@test "copies between device blocks, and from other host memory, reach the right side" {
+    both device_to_device
+}
+
+@test "parts are copied byte by byte, at the same offset and at another" {
+    both partial
+    [[ $stderr != *"not its own"* ]]
+}
+
+@test "rectangles are copied row by row" {
+    both rectangles
+}
+
+@test "cudaMemcpyDefault between both sides is refused by name" {
+    scene either ''
+    [[ $status -eq 0 && $output == *"-> 1" && $stderr == *"leaves open which of the two"* ]]
+    [[ $stderr == *"rule device ("*"policy.conf:5)"* ]]
+}
+
+@test "asynchronous copies and sets keep the order of a busy stream" {
+    both busy
+}
+
+@test "a set on a stream that waits for the program does not wait" {
+    same waiting_set ''
+}
+
+@test "results of asynchronous copies stay when the program waits for its stream afterwards" {
+    same waits_after ''
+}
+
+@test "graphs hold the pointer, and captured copies between both sides are refused by name" {
+    scene captures ''
+    [[ $status -eq 0 && $output == *"-> 900"*"-> 900" ]]
+    [[ $stderr == *"its stream is being captured"* ]]
+}
+
+@test "a graph whose block got a host side is refused at its next launch" {
+    scene joined_graph ''
+    [[ $status -eq 0 && $output == *"-> 801" && $stderr == *"same address 1"* ]]
+    [[ $stderr == *"cuGraphLaunch returned 801"* ]]
+}
+
+@test "a captured set of what kernels may not write is refused by name" {
+    scene joined_graph 'access = read'
+    [[ $status -eq 1 && $stderr == *"cuMemsetD8Async returned 900"*"access = read"* ]]
+}
+
+@test "batches, IPC and registration by the program are refused by name" {
+    scene refused ''
+    [[ $status -eq 0 ]]
+    [[ $output == *"cuIpcGetMemHandle(&handle, p.d) -> 1"* ]]
+    [[ $output == *"cuMemHostRegister(p.h, SIZE, 0) -> 712"* ]]
+    [[ $output != *Batch* || $output == *"cuMemcpyBatchAsync"*"-> 801"* ]]
+    [[ $stderr == *"cuIpcGetMemHandle returned 1"*"rule device ("*"cuMemHostRegister"*"712"* ]]
+}
+
+@test "a host block that the program registered itself is not paired" {
+    both registered
+    [[ $stderr == *"same address 0"* && $stderr != *"pair = site"* ]]
+}
+
+@test "questions about the device block are answered as for device memory" {
+    both answers
+    # Both have one address, and the device block is what the driver is asked about.
+    [[ $stderr == *"type of the host block 2"*"and without device block -1"* ]]
+}
+
+@test "a context takes its device blocks along and leaves the host blocks" {
+    both reset
+}
+
+@test "a forked child has the host blocks of its parent" {
+    both forked
+}
+
+@test "a program may end with live pairs" {
+    scene leaves ''
+    [[ $status -eq 0 && $(wc -l <<<"$pairs") -eq 2 ]]
+}
+
+@test "a driver call that fails costs speed, or is told, and never bytes" {
+    for call in cuMemHostRegister_v2:2:0 cuMemHostRegister_v2:2:1 cuMemHostUnregister:1:1 \
+        cuStreamSynchronize:999:1; do
+        for s in sets partial device_to_device rectangles; do
+            echo "$call $s"
+            SIM_FAIL=$call device_place='shared, mapped' scene "$s" ''
+            [[ $status -eq 0 || ($status -eq 1 && $stderr == *" gave "*) ]]
+        done
+    done
+}

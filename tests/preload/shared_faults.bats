@@ -1,0 +1,156 @@
+#!/usr/bin/env bats
+# What the CPU, signals and the system do to pairs, and everything that can be wrong with them: the
+# program computes what it does with two memories, or stops with a message.
+
+load common.bash
+load pairs.bash
+
+PROGRAM=$PWD/$ZC_BUILD/tests/preload/programs/shared_faults
+
+setup() {
+    pairs_setup
+}
+
+# The scene must stop by SIGABRT, with a message that has all words: stops SCENE WORD...
+stops() {
+    local word
+    scene "$1" ''
+    shift
+    [[ $status -eq 134 ]]
+    for word in "$@"; do
+        [[ $stderr == *"$word"* ]] || { echo "no '$word'"; return 1; }
+    done
+    [[ $stderr == *"rule device ("*"policy.conf:5)"* ]]
+}
+
+@test "a program's own handler gets the program's own faults, installed before or after" {
+    both handler_before
+    both handler_after
+    [[ $output == "caught 2" ]]
+}
+
+@test "handlers of other signals may write to shared pages" {
+    both inside_a_handler
+}
+
+@test "a program may replace the action of SIGSEGV" {
+    both replaced
+}
+
+@test "a program may block SIGSEGV" {
+    both blocked
+}
+
+@test "eight threads write to one block at once" {
+    both threads
+}
+
+@test "system calls that write to memory succeed in protected pages" {
+    both reads
+    [[ $(sum faults) -ge 2 ]]
+}
+
+@test "system calls that read memory see what kernels wrote, where it may be seen" {
+    scene writes 'conflict = reveal'
+    [[ $status -eq 0 ]]
+    [[ $(sum conflicts) -ge 2 ]]
+}
+
+@test "reading what kernels may have overwritten stops the program with a message" {
+    stops lost_read 'the CPU reads byte 2097157 of host block 1 (site ' 'its content is lost' \
+        'device block 2 (6 MiB, site '
+    stops lost_io 'the CPU reads byte 0 of host block 1'
+}
+
+@test "writing a part of it stops the program with a message" {
+    stops lost_write 'byte 5 of host block 1' 'its content is lost'
+}
+
+@test "copying it fails with a message" {
+    scene lost_copy ''
+    [[ $status -eq 0 && $output == *"-> 1" && $stderr == *"a copy needs byte 0 of host block 1"* ]]
+}
+
+@test "what was lost stays lost when the device block is freed" {
+    stops lost_for_good 'before the program freed it'
+}
+
+@test "lost blocks that nobody reads are freed and used again" {
+    same lost_and_freed ''
+    same lost_and_freed 'conflict = reveal'
+}
+
+@test "conflict = reveal shows what kernels wrote" {
+    for s in lost_read lost_write lost_copy lost_io lost_for_good; do
+        scene "$s" 'conflict = reveal'
+        [[ $status -eq 0 && $stderr != *"is lost"* && -e $SIM_LEAKS && ! -s $SIM_LEAKS ]]
+    done
+    scene lost_read 'conflict = reveal'
+    [[ $output == "byte 1" && $(sum conflicts) -eq 1 ]]
+    scene lost_write 'conflict = reveal'
+    [[ $output == "neighbour 1" ]]
+}
+
+@test "a kernel that writes what was declared read fails as CUDA fails, and the rule is named" {
+    scene written_by_kernel 'access = read'
+    [[ $status -eq 0 && $output == *"-> 700" ]]
+    [[ $stderr == *"a write to device block 2 (6 MiB at "*", site "*"rule device ("*"conf:5)"* ]]
+}
+
+@test "without huge pages everything is the same" {
+    both no_huge_pages
+    [[ $stderr == *"same address 1"* ]]
+}
+
+@test "when mappings run out the program stops with a message" {
+    scene few_mappings ''
+    [[ $status -eq 0 || ($status -eq 134 && $stderr == *"vm.max_map_count"*"rule device ("*) ]]
+}
+
+@test "where few addresses may be reserved, blocks stay where the program put them" {
+    for room in 100 1000 100000; do
+        ROOM_MIB=$room same few_addresses ''
+        grep -q '"why":"[^"]*RLIMIT_AS' "$ZC_LOG"
+    done
+}
+
+@test "where registering is refused, the next place of the list is taken" {
+    SIM_FAIL=cuMemHostRegister_v2:2:1 device_place='shared, device' scene roundtrip ''
+    [[ $status -eq 0 && $stderr == *"same address 0, device blocks 1"* ]]
+    grep -q '"why":"[^"]*cuMemHostRegister refuses' "$ZC_LOG"
+    SIM_FAIL=cuMemHostRegister_v2:2:0 scene roundtrip ''
+    [[ $status -eq 0 && $stderr == *"same address 0, device blocks 1"* ]]
+}
+
+@test "where kernels may not be kept from writing, declared readers may" {
+    SIM_ATTR=113=0 scene written_by_kernel 'access = read'
+    [[ $status -eq 134 && $output == *"-> 0" && $stderr == *"its content is lost"* ]]
+}
+
+@test "blocks of other sizes than each other's are not paired by size, and the log has the rule" {
+    same unequal ''
+    [[ $stderr == *"same address 0"*"a host block (5 MiB) that is not its own"* ]]
+    [[ $pairs == *'"host_block":null'*'"why":"no host block of its size"'* ]]
+    right=$(sed -nE "s/.*'(pair = site:[0-9a-f]{8}:1)'.*/\1/p" <<<"$stderr")
+    same unequal "$right"
+    [[ $stderr == *"same address 1"* && $pairs == *'"why":null'* ]]
+}
+
+@test "a site in pair that does not exist is told, and nothing is lost" {
+    same roundtrip 'pair = site:0badf00d:3'
+    [[ $stderr == *"there was no host block of site 0badf00d, number 3 "*"'pair' names"* ]]
+    [[ $pairs == *"\"why\":\"no host block of the site in 'pair'\""* ]]
+}
+
+@test "a limit on pinned memory holds for pairs" {
+    rm -f "$ZC_LOG"*
+    run -0 --separate-stderr under_policy "[defaults]
+max_pinned = 4M
+$host_rule
+[rule device]
+api = cudaMalloc
+size = 1M..
+place = shared, mapped, device" "$PROGRAM" roundtrip
+    [[ $stderr == *"same address 0, device blocks 1"*"max_pinned"* || \
+       $stderr == *"max_pinned"*"same address 0, device blocks 1"* ]]
+}
