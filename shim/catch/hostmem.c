@@ -237,29 +237,27 @@ static struct zc_slot *libc_slot(const void *p)
     return slot && !zc_hostheap_extent((uintptr_t)p)->owner ? slot : NULL;
 }
 
-/* The block that the ledger has for an address, whichever is there. */
-static struct zc_block *listed(uint64_t address)
-{
-    const struct zc_shared *pair = pair_of(address);
-    return pair ? __atomic_load_n(&pair->host_block, __ATOMIC_ACQUIRE) : zc_block_find(address);
-}
-
+/* The host block that the ledger has for an address: its pair knows it while it is hidden. */
 static struct zc_block *known(uint64_t address)
 {
-    struct zc_block *b = listed(address);
+    const struct zc_shared *pair = zc_shared_at(address);
+    bool mine = pair && pair->era == zc_extent_era;
+    struct zc_block *b = mine ? __atomic_load_n(&pair->host_block, __ATOMIC_ACQUIRE) : NULL;
+    if (!b)
+        b = zc_block_find(address);
     return b && (b->flags & ZC_BLOCK_HOST) ? b : NULL;
 }
 
 void zc_hostmem_hide(struct zc_shared *pair)
 {
-    struct zc_block *b = zc_block_find(pair->pages.base);
+    struct zc_block *b = known(pair->pages.base);
     if (!b) {
         zc_hostmem_block(pair->pages.base);
         return;
     }
+    zc_shared_note_host(pair, b);
     zc_block_shift(b, true);
     __atomic_store_n(&b->real, (uint8_t)ZC_KIND_PINNED, __ATOMIC_RELAXED);
-    zc_shared_note_host(pair, b);
 }
 
 void zc_hostmem_unhide(struct zc_shared *pair)
@@ -267,11 +265,14 @@ void zc_hostmem_unhide(struct zc_shared *pair)
     struct zc_block *b = __atomic_load_n(&pair->host_block, __ATOMIC_ACQUIRE);
     if (b)
         zc_block_shift(b, false);
+    __atomic_store_n(&pair->host_block, NULL, __ATOMIC_RELEASE);
 }
 
 struct zc_block *zc_hostmem_block(uint64_t address)
 {
-    struct zc_block *b = listed(address);
+    struct zc_block *b = known(address);
+    if (!b && !pair_of(address))
+        b = zc_block_find(address);
     const struct zc_slot *slot = b ? NULL : libc_slot((void *)zc_hostheap_block(address));
     uintptr_t base = slot ? zc_hostheap_block(address) : 0;
     return b || !base ? b : enter(base, zc_hostheap_slot((void *)base), zc_hostheap_extent(base));
@@ -285,6 +286,7 @@ static void unlist(uint64_t address, bool say)
     if (say && zc_log_level() >= ZC_LOG_ALLOCS)
         zc_log_free(b);
     zc_site_note_free(b->site);
+    zc_shared_forget_host(b);
     zc_block_remove(b);
 }
 
@@ -417,8 +419,13 @@ void zc_hostmem_put(void *p)
         zc_message(ZC_ERROR, "free", "free(): %p is no block of libc's", p);
         abort();
     }
+    struct zc_extent *extent = zc_hostheap_extent((uintptr_t)p);
+    bool alone = extent->use == ZC_EXTENT_BLOCK;
+    if (alone)
+        zc_hostheap_claim(extent);
     unlist((uint64_t)(uintptr_t)p, true);
-    zc_shared_host_gone(zc_hostheap_extent((uintptr_t)p));
+    if (alone)
+        zc_shared_host_gone(extent);
     zc_hostheap_put(p);
     errno = saved;
 }
@@ -445,12 +452,17 @@ static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *
         return NULL;
     if (!to_heap(rule))
         return stay(ask, rule);
+    struct zc_extent *extent = zc_hostheap_extent((uintptr_t)p);
+    bool stays = extent->node == node_of(rule), alone = extent->use == ZC_EXTENT_BLOCK;
+    if (alone)
+        zc_hostheap_claim(extent);
     /* Before its addresses may be another block's.  If all fails, its next transfer enters it. */
     unlist((uint64_t)(uintptr_t)p, true);
-    bool stays = zc_hostheap_extent((uintptr_t)p)->node == node_of(rule);
     void *moved = fits_in_place(p, ask) ? p
                   : stays               ? zc_hostheap_resize(p, ask->size, &slot)
                                         : NULL;
+    if (alone && (!moved || moved == p))
+        zc_hostheap_unclaim(extent);
     if (moved) {
         settle(moved, slot, ask, site, rule);
         return moved;

@@ -1,4 +1,6 @@
 /* Extents of the host heap that a device block lives in. */
+#include <sched.h>
+
 #include "place/extent.h"
 #include "place/hostheap.h"
 
@@ -12,22 +14,47 @@ static void vote(struct zc_extent *e, void *arg)
 {
     struct election *v = arg;
     if (e->use == ZC_EXTENT_BLOCK && e->live && zc_hostheap_mine(e) && !e->owner &&
-        !__atomic_load_n(&e->shared, __ATOMIC_RELAXED) &&
+        !__atomic_load_n(&e->shared, __ATOMIC_ACQUIRE) &&
+        __atomic_load_n(&e->claim, __ATOMIC_ACQUIRE) == ZC_CLAIM_NONE &&
         (!v->winner || e->serial < v->winner->serial) && v->wants(e, v->arg))
         v->winner = e;
 }
 
+static bool take(struct zc_extent *e, uint32_t claim)
+{
+    uint32_t none = ZC_CLAIM_NONE;
+    return __atomic_compare_exchange_n(&e->claim, &none, claim, false, __ATOMIC_SEQ_CST,
+                                       __ATOMIC_RELAXED);
+}
+
 struct zc_extent *zc_hostheap_elect(bool (*wants)(const struct zc_extent *extent, void *arg),
-                                    void *arg, void *owner)
+                                    void *arg)
 {
     struct election v = {wants, arg, NULL};
     if (!zc_heap_enter())
         return NULL;
-    zc_extent_each(vote, &v);
-    if (v.winner)
-        __atomic_store_n(&v.winner->shared, owner, __ATOMIC_SEQ_CST);
+    do {
+        v.winner = NULL;
+        zc_extent_each(vote, &v);
+    } while (v.winner && !take(v.winner, ZC_CLAIM_DEVICE));
     zc_heap_leave();
     return v.winner;
+}
+
+void zc_hostheap_elected(struct zc_extent *extent)
+{
+    __atomic_store_n(&extent->claim, ZC_CLAIM_NONE, __ATOMIC_SEQ_CST);
+}
+
+void zc_hostheap_claim(struct zc_extent *extent)
+{
+    while (zc_hostheap_mine(extent) && !take(extent, ZC_CLAIM_OWNER))
+        sched_yield();
+}
+
+void zc_hostheap_unclaim(struct zc_extent *extent)
+{
+    __atomic_store_n(&extent->claim, ZC_CLAIM_NONE, __ATOMIC_SEQ_CST);
 }
 
 void zc_hostheap_vacate(struct zc_extent *extent)

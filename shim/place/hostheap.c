@@ -231,6 +231,7 @@ void zc_heap_occupy(struct zc_extent *e, size_t size)
     e->live = 1;
     e->serial = ++serial;
     e->slot[0].size = size;
+    __atomic_store_n(&e->claim, ZC_CLAIM_NONE, __ATOMIC_RELEASE);
 }
 
 static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_out, const char **why)
@@ -301,6 +302,7 @@ size_t zc_hostheap_room(const void *p)
 static void retire(struct zc_extent *e)
 {
     e->live = 0;
+    __atomic_store_n(&e->claim, ZC_CLAIM_NONE, __ATOMIC_RELEASE);
     for (unsigned i = 0; i < ZC_HOST_SLOTS; i++)
         e->slot[i].dirty = true;
     bool known = __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_PROGRAM ||

@@ -49,6 +49,13 @@ struct zc_slot {
     uint32_t nth;  /* Which block of its site it is, from 1. */
 };
 
+/* Who decides whether a device block moves in. */
+enum zc_extent_claim {
+    ZC_CLAIM_NONE,   /* Whoever comes first. */
+    ZC_CLAIM_DEVICE, /* A device block is about to move in: `shared` is set soon. */
+    ZC_CLAIM_OWNER,  /* The program frees or resizes the host block. */
+};
+
 /* One extent, at the index of its first unit.  Under the heap's lock, except `pin`, `copied`,
  * `shared` and `program` (atomics), and the slot of a live block, which is its owner's. */
 struct zc_extent {
@@ -56,6 +63,7 @@ struct zc_extent {
     void *context;                 /* CUcontext that registered it; written before pin is DONE. */
     void *owner;      /* CUcontext of the program's cuMemHostAlloc in it; NULL for libc's blocks. */
     void *shared;                  /* struct zc_shared of a device block in it, or NULL.  Atomic. */
+    uint32_t claim;                /* enum zc_extent_claim.  Atomic. */
     uint64_t serial;               /* Counts extents that became blocks: the age of its block. */
     uint64_t copied;  /* Bytes that transfers moved from or to it before it was registered. */
     uint32_t units;   /* Length. */
@@ -152,11 +160,18 @@ void zc_hostheap_revive(struct zc_extent *extent);
 
 /*
  * Finds an extent for a device block among the live blocks with an extent of their own that have
- * none: the oldest that wants() accepts, with `shared` set to `owner`.  wants() runs under the
- * heap's lock and must not call the heap, the driver or libc.  NULL when there is none.
+ * none: the oldest that wants() accepts, claimed for it.  wants() runs under the heap's lock and
+ * must not call the heap, the driver or libc.  NULL when there is none.  Once `shared` is set, or
+ * will not be, the caller calls zc_hostheap_elected().
  */
 struct zc_extent *zc_hostheap_elect(bool (*wants)(const struct zc_extent *extent, void *arg),
-                                    void *arg, void *owner);
+                                    void *arg);
+void zc_hostheap_elected(struct zc_extent *extent);
+
+/* The program frees or resizes a block: no device block moves into its extent meanwhile, and one
+ * that is about to has done so when the call returns. */
+void zc_hostheap_claim(struct zc_extent *extent);
+void zc_hostheap_unclaim(struct zc_extent *extent);
 
 /* Takes the block out of an extent of its own, which goes into limbo; and puts one there. */
 void zc_hostheap_vacate(struct zc_extent *extent);

@@ -75,6 +75,7 @@ static void take_over(struct zc_extent *to, const struct zc_extent *from)
     to->program = 0;
     to->node = from->node;
     to->live = 1;
+    __atomic_store_n(&to->claim, ZC_CLAIM_NONE, __ATOMIC_RELEASE);
     for (unsigned i = 0; i < ZC_HOST_SLOTS; i++)
         to->slot[i] = from->slot[i];
     __atomic_store_n(&to->pin, ZC_PIN_MAKING, __ATOMIC_RELEASE);

@@ -21,15 +21,20 @@ static bool owns(uintptr_t address)
     return zc_shared_at(address);
 }
 
-static enum zc_effect serve(struct zc_shared *p, uint64_t offset, bool write)
+/* The pair may have ended meanwhile, and be another one: then the access is tried again. */
+static enum zc_effect serve(struct zc_shared *p, uintptr_t address, bool write)
 {
     struct zc_shared_hold hold;
+    enum zc_effect v = ZC_EFFECT_DONE;
     if (p->era != zc_extent_era)
-        return zc_coherent_touch_inherited(&p->pages, offset) ? ZC_EFFECT_DONE
-                                                              : ZC_EFFECT_CONFLICT;
+        return zc_coherent_touch_inherited(&p->pages, address - p->pages.base)
+                   ? ZC_EFFECT_DONE
+                   : ZC_EFFECT_CONFLICT;
     if (!zc_shared_lock(p, &hold))
-        return ZC_EFFECT_DONE; /* The pair has just ended, and its pages are open. */
-    enum zc_effect v = zc_coherent_touch(&p->pages, offset, write);
+        return v;
+    uint64_t offset = address - p->pages.base;
+    if (offset >> ZC_HOST_UNIT_SHIFT < p->pages.pages)
+        v = zc_coherent_touch(&p->pages, offset, write);
     zc_shared_unlock(p, &hold);
     return v;
 }
@@ -50,7 +55,7 @@ static bool fault(uintptr_t address, bool write)
     struct zc_shared *p = zc_shared_at(address);
     if (!p)
         return zc_hostheap_block(address) != 0; /* A pair that has just ended. */
-    enum zc_effect v = serve(p, address - p->pages.base, write);
+    enum zc_effect v = serve(p, address, write);
     if (v == ZC_EFFECT_REFUSED) {
         zc_shared_stuck(p);
         abort();
@@ -64,6 +69,8 @@ static bool fault(uintptr_t address, bool write)
 
 static bool must_open(const struct zc_shared *p, uint64_t offset, bool write)
 {
+    if (offset >> ZC_HOST_UNIT_SHIFT >= p->pages.pages)
+        return false; /* It has just ended, and is another pair. */
     enum zc_page state = (enum zc_page)p->pages.state[offset >> ZC_HOST_UNIT_SHIFT];
     return state == ZC_PAGE_AHEAD || state == ZC_PAGE_AWAY || (write && state == ZC_PAGE_SAME);
 }

@@ -21,6 +21,7 @@
 static struct zc_lock list = ZC_LOCK(ZC_RANK_CATCH);
 static struct zc_shared *pairs;   /* Live ones, in no order; under the lock. */
 static struct zc_shared *resting; /* Ended ones, for reuse; under the lock. */
+static uint64_t births;           /* Pairs made so far.  Atomic. */
 static uint32_t waiting;          /* Device blocks without a host block.  Atomic. */
 static struct zc_pair_counts past; /* Of ended pairs; under the lock. */
 
@@ -79,6 +80,7 @@ static struct zc_shared *fresh(const struct zc_shared_want *want)
     memset(p, 0, sizeof(*p));
     p->owner = owner; /* A handler that came too late may hold it. */
     p->era = zc_extent_era;
+    p->birth = __atomic_add_fetch(&births, 1, __ATOMIC_RELAXED);
     p->rule = want->rule;
     p->device_size = want->size;
     p->read_only = want->read_only;
@@ -189,12 +191,12 @@ static bool accepts(const struct zc_extent *e, void *arg)
            slot->size <= c->want->size && c->want->size <= zc_extent_span(e);
 }
 
-static struct zc_extent *find_host(const struct zc_shared_want *want, struct zc_shared *p)
+static struct zc_extent *find_host(const struct zc_shared_want *want)
 {
     struct choice choice = {want, false};
-    struct zc_extent *e = zc_hostheap_elect(accepts, &choice, p);
+    struct zc_extent *e = zc_hostheap_elect(accepts, &choice);
     choice.rounded = true;
-    return e ? e : zc_hostheap_elect(accepts, &choice, p);
+    return e ? e : zc_hostheap_elect(accepts, &choice);
 }
 
 static struct zc_extent *own_extent(const struct zc_shared_want *want, const char **why)
@@ -212,13 +214,14 @@ struct zc_shared *zc_shared_make(const struct zc_shared_want *want, const char *
     *why = "no memory";
     if (!p)
         return NULL;
-    struct zc_extent *e = find_host(want, p);
+    struct zc_extent *e = find_host(want);
     bool host = e;
     if (!e && (e = own_extent(want, why)))
         zc_hostheap_vacate(e);
     if (e && !give_pages(p, e, host ? e->slot[0].size : want->size)) {
         take_pages(&p->pages);
-        __atomic_store_n(&e->shared, NULL, __ATOMIC_RELEASE);
+        if (host)
+            zc_hostheap_elected(e);
         zc_hostheap_revive(e);
         e = NULL;
     }
@@ -232,7 +235,7 @@ struct zc_shared *zc_shared_make(const struct zc_shared_want *want, const char *
     }
     p->pages.host = p->paired = host;
     __atomic_store_n(&p->extent, e, __ATOMIC_RELEASE);
-    __atomic_store_n(&e->shared, p, __ATOMIC_RELEASE);
+    __atomic_store_n(&e->shared, p, __ATOMIC_SEQ_CST);
     enlist(p);
     if (!host)
         __atomic_fetch_add(&waiting, 1, __ATOMIC_RELEASE);
@@ -252,6 +255,14 @@ void zc_shared_note_host(struct zc_shared *p, struct zc_block *block)
     __atomic_store_n(&p->host_block, block, __ATOMIC_RELEASE);
 }
 
+void zc_shared_forget_host(const struct zc_block *block)
+{
+    uint64_t away = block->flags & ZC_BLOCK_SHADOW ? zc_block_shadow : 0;
+    struct zc_shared *p = zc_shared_at(block->base - away);
+    if (p && __atomic_load_n(&p->host_block, __ATOMIC_ACQUIRE) == block)
+        __atomic_store_n(&p->host_block, NULL, __ATOMIC_RELEASE);
+}
+
 bool zc_shared_resize(struct zc_extent *e, size_t size)
 {
     struct zc_shared *p = __atomic_load_n(&e->shared, __ATOMIC_ACQUIRE);
@@ -260,7 +271,7 @@ bool zc_shared_resize(struct zc_extent *e, size_t size)
         return true;
     if (!zc_shared_lock(p, &hold))
         return false;
-    bool fits = size <= p->device_size;
+    bool fits = size <= p->device_size && p->extent == e;
     if (fits)
         p->pages.bytes = size;
     zc_shared_unlock(p, &hold);
@@ -308,6 +319,10 @@ void zc_shared_host_gone(struct zc_extent *e)
     }
     if (!zc_shared_lock(p, &hold))
         return;
+    if (p->extent != e) { /* It has just ended, and is another's. */
+        zc_shared_unlock(p, &hold);
+        return;
+    }
     bool device = p->pages.device;
     zc_coherent_host_gone(&p->pages);
     __atomic_store_n(&p->host_block, NULL, __ATOMIC_RELEASE);
@@ -333,7 +348,7 @@ static struct zc_shared *oldest_waiting(size_t size, uint32_t site, uint32_t nth
 }
 
 /* Under the list's lock no other thread can take the same one. */
-static struct zc_shared *claim_waiting(size_t size, uint32_t site, uint32_t nth)
+static struct zc_shared *claim_waiting(size_t size, uint32_t site, uint32_t nth, uint64_t *birth)
 {
     struct zc_shared *p;
     if (!__atomic_load_n(&waiting, __ATOMIC_ACQUIRE) || !zc_lock_take(&list))
@@ -341,32 +356,38 @@ static struct zc_shared *claim_waiting(size_t size, uint32_t site, uint32_t nth)
     p = oldest_waiting(size, site, nth, false);
     if (!p)
         p = oldest_waiting(size, site, nth, true);
-    if (p)
+    if (p) {
         p->paired = true;
+        *birth = p->birth;
+        __atomic_fetch_sub(&waiting, 1, __ATOMIC_RELEASE);
+    }
     zc_lock_drop(&list);
     return p;
 }
 
+/* Under the pair's lock, so that the device block can't go before the host block is there. */
+static struct zc_slot *move_in(struct zc_shared *p, size_t size)
+{
+    p->pages.bytes = size;
+    if (!p->pages.device || zc_coherent_join(&p->pages, p->written) != ZC_EFFECT_DONE)
+        return NULL;
+    return zc_hostheap_occupy(p->extent, size);
+}
+
 void *zc_shared_join(size_t size, uint32_t site, uint32_t nth, bool zero, struct zc_slot **slot_out)
 {
-    struct zc_shared *p = claim_waiting(size, site, nth);
+    uint64_t birth;
+    struct zc_shared *p = claim_waiting(size, site, nth, &birth);
     struct zc_shared_hold hold;
     if (!p || !zc_shared_lock(p, &hold))
         return NULL;
-    struct zc_extent *e = p->extent;
     void *memory = (void *)p->pages.base;
-    enum zc_effect v = p->pages.device ? zc_coherent_join(&p->pages, p->written)
-                                        : ZC_EFFECT_REFUSED;
-    p->pages.bytes = size;
     bool dirty = !p->written;
+    *slot_out = p->birth == birth ? move_in(p, size) : NULL;
     zc_shared_unlock(p, &hold);
-    __atomic_fetch_sub(&waiting, 1, __ATOMIC_RELEASE);
-    if (v != ZC_EFFECT_DONE)
-        return NULL;
-    *slot_out = zc_hostheap_occupy(e, size);
-    if (zero && dirty)
+    if (*slot_out && zero && dirty)
         zc_workers_zero(memory, size);
-    return memory;
+    return *slot_out ? memory : NULL;
 }
 
 void zc_shared_each(void (*visit)(struct zc_shared *pair, void *arg), void *arg)

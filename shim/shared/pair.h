@@ -20,6 +20,7 @@
 struct zc_shared {
     struct zc_coherent pages;      /* The state machine. */
     uint32_t owner;                /* The lock: thread id of the holder, 0 when free.  Atomic. */
+    uint64_t birth;                /* Which pair of the process it is: objects come again. */
     uint32_t era;                  /* zc_extent_era of the process that made the pair; constant. */
     struct zc_shared *next;        /* In the list of pairs; under the list's lock. */
     struct zc_extent *extent;      /* Where both lie; NULL in an object at rest.  Atomic. */
@@ -62,12 +63,16 @@ struct zc_shared_want {
 };
 
 /* A pair for a device block: with the host block that the rule leads to, or by itself.  Not
- * registered yet.  NULL with the reason in *why. */
+ * registered yet.  With a host block the caller calls zc_hostheap_elected() when all is done.  NULL
+ * with the reason in *why. */
 struct zc_shared *zc_shared_make(const struct zc_shared_want *want, const char **why);
 
 /* The blocks are entered in the ledger. */
 void zc_shared_note_device(struct zc_shared *pair, const struct zc_block *block);
 void zc_shared_note_host(struct zc_shared *pair, struct zc_block *block);
+
+/* A host block leaves the ledger. */
+void zc_shared_forget_host(const struct zc_block *block);
 
 /* The program frees the device block.  The driver knows nothing of the extent any more, unless its
  * registration may stay as that of a pinned block. */

@@ -74,15 +74,20 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     if (!p)
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct zc_extent *e = p->extent;
+    bool elected = p->pages.host;
     CUresult result = register_pages(p);
     if (result != CUDA_SUCCESS) {
         *why = "cuMemHostRegister refuses";
         __atomic_store_n(&e->pin, ZC_PIN_REFUSED, __ATOMIC_RELEASE);
         zc_shared_device_gone(p);
+        if (elected)
+            zc_hostheap_elected(e);
         return result;
     }
-    if (p->pages.host)
+    if (elected) {
         zc_hostmem_hide(p);
+        zc_hostheap_elected(e);
+    }
     zc_shared_access_watch(p);
     out->base = p->pages.base;
     out->span = zc_extent_span(e);
@@ -102,7 +107,9 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
     __atomic_store_n(&e->pin, keep ? ZC_PIN_DONE : ZC_PIN_NONE, __ATOMIC_RELEASE);
     zc_shared_report(p);
     zc_shared_access_unwatch(p);
+    zc_hostheap_claim(e);
     zc_hostmem_unhide(p);
+    zc_hostheap_unclaim(e);
     zc_shared_device_gone(p);
     return result;
 }

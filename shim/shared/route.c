@@ -7,20 +7,35 @@
 #include "place/ring.h"
 #include "place/stream.h"
 #include "place/workers.h"
-#include "shared/pair.h"
+#include "shared/sides.h"
 
 #define BOUNCE ((size_t)1 << 20) /* Bytes of the memory that stands in for a slot of the ring. */
 
-/* Where the CPU finds an address of a side, and in *n how far it reaches. */
+/* Where the CPU finds an address of an open side, and in *n how far it reaches. */
 static uintptr_t cpu_view(const struct zc_box *b, CUdeviceptr address, size_t *n)
 {
     uint64_t end, low;
-    if (!b->pair || b->host)
+    if (!b || !b->pair || b->host)
         return (uintptr_t)address;
     low = address - b->pair->pages.base;
     uintptr_t at = zc_coherent_alias(&b->pair->pages, low, low + *n, &end);
     *n = (size_t)(end - low);
     return at;
+}
+
+/* The CPU copies a piece of the sides; one that is not among them is memory of libzc's. */
+static CUresult cpu_copy(struct zc_sides *s, CUdeviceptr to, CUdeviceptr from, size_t n)
+{
+    CUresult result = zc_sides_open(s);
+    if (result != CUDA_SUCCESS)
+        return result;
+    for (size_t step; n; to += step, from += step, n -= step) {
+        step = n;
+        uintptr_t target = cpu_view(s->dst, to, &step), source = cpu_view(s->src, from, &step);
+        zc_workers_copy((void *)target, (const void *)source, step);
+    }
+    zc_sides_close(s);
+    return CUDA_SUCCESS;
 }
 
 static CUresult link_copy(const struct zc_copy *c, CUdeviceptr device, void *cpu, size_t n, bool in)
@@ -32,22 +47,25 @@ static CUresult link_copy(const struct zc_copy *c, CUdeviceptr device, void *cpu
 }
 
 /* The driver would read and write what the GPU sees at the address, so it gets another one. */
-static CUresult through(struct zc_copy *c, char *memory, size_t cap, CUdeviceptr device, char *cpu,
-                        size_t n, bool in)
+static CUresult through(struct zc_copy *c, char *memory, size_t cap, struct zc_sides *s)
 {
     CUresult result = CUDA_SUCCESS;
-    for (size_t at = 0, step; at < n && result == CUDA_SUCCESS; at += step) {
-        step = n - at < cap ? n - at : cap;
-        if (in)
-            zc_workers_copy(memory, cpu + at, step);
-        result = link_copy(c, device + at, memory, step, in);
-        if (!in && result == CUDA_SUCCESS)
-            zc_workers_copy(cpu + at, memory, step);
+    for (size_t at = 0, step; at < s->bytes && result == CUDA_SUCCESS; at += step) {
+        step = s->bytes - at < cap ? s->bytes - at : cap;
+        if (s->src) {
+            result = cpu_copy(s, (CUdeviceptr)memory, s->from + at, step);
+            if (result == CUDA_SUCCESS)
+                result = link_copy(c, s->to + at, memory, step, true);
+        } else {
+            result = link_copy(c, s->from + at, memory, step, false);
+            if (result == CUDA_SUCCESS)
+                result = cpu_copy(s, s->to + at, (CUdeviceptr)memory, step);
+        }
     }
     return result;
 }
 
-static CUresult bounced(struct zc_copy *c, CUdeviceptr device, char *cpu, size_t n, bool in)
+static CUresult bounced(struct zc_copy *c, struct zc_sides *s)
 {
     unsigned slot = zc_ring_take();
     char *ring = zc_ring_memory(slot), *memory = ring;
@@ -55,7 +73,7 @@ static CUresult bounced(struct zc_copy *c, CUdeviceptr device, char *cpu, size_t
     if (!ring)
         memory = mmap(NULL, BOUNCE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory != MAP_FAILED)
-        result = through(c, memory, ring ? ZC_RING_SLOT : BOUNCE, device, cpu, n, in);
+        result = through(c, memory, ring ? ZC_RING_SLOT : BOUNCE, s);
     if (!ring && memory != MAP_FAILED)
         munmap(memory, BOUNCE);
     zc_ring_give(slot, NULL);
@@ -69,18 +87,14 @@ static bool on_cpu(const struct zc_box *b)
 
 CUresult zc_shared_route(struct zc_copy *c, CUdeviceptr dst, CUdeviceptr src, size_t n)
 {
-    bool to_cpu = on_cpu(&c->dst), from_cpu = on_cpu(&c->src);
-    CUresult result = CUDA_SUCCESS;
-    for (size_t step; n && result == CUDA_SUCCESS; dst += step, src += step, n -= step) {
-        step = n;
-        uintptr_t to = cpu_view(&c->dst, dst, &step), from = cpu_view(&c->src, src, &step);
-        if (to_cpu && from_cpu)
-            zc_workers_copy((void *)to, (const void *)from, step);
-        else if (from_cpu)
-            result = bounced(c, dst, (char *)from, step, true);
-        else
-            result = bounced(c, src, (char *)to, step, false);
-        c->part[to_cpu && from_cpu ? ZC_CPU : ZC_MOVED] += step;
-    }
+    bool to_cpu = on_cpu(&c->dst), from_cpu = on_cpu(&c->src), both = to_cpu && from_cpu;
+    struct zc_sides sides = {.dst = to_cpu ? &c->dst : NULL,
+                             .src = from_cpu ? &c->src : NULL,
+                             .to = dst,
+                             .from = src,
+                             .bytes = n};
+    CUresult result = both ? cpu_copy(&sides, dst, src, n) : bounced(c, &sides);
+    if (result == CUDA_SUCCESS)
+        c->part[both ? ZC_CPU : ZC_MOVED] += n;
     return result;
 }

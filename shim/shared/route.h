@@ -4,7 +4,7 @@
 
 #include "catch/describe.h"
 
-/* Copies n bytes; both sides were prepared, and the stream is drained.  Adds to c->part. */
+/* Copies n bytes; the stream is drained.  Adds to c->part. */
 CUresult zc_shared_route(struct zc_copy *c, CUdeviceptr dst, CUdeviceptr src, size_t n);
 
 #endif

@@ -11,8 +11,8 @@
 #include "place/workers.h"
 #include "shared/pair.h"
 #include "shared/report.h"
-#include "shared/reveal.h"
 #include "shared/route.h"
+#include "shared/sides.h"
 
 bool zc_shared_resolve(struct zc_box *b)
 {
@@ -38,21 +38,6 @@ static uint64_t offset_of(const struct zc_shared *p, CUdeviceptr address)
     return address - p->pages.base;
 }
 
-static CUresult answer(struct zc_shared *p, enum zc_effect v, uint64_t at)
-{
-    if (v == ZC_EFFECT_DONE)
-        return CUDA_SUCCESS;
-    if (v == ZC_EFFECT_REFUSED) {
-        zc_shared_stuck(p);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    __atomic_fetch_add(&p->conflicts, 1, __ATOMIC_RELAXED);
-    if (p->rule->conflict == ZC_CONFLICT_REVEAL && zc_shared_reveal_in_call(p, at))
-        return CUDA_SUCCESS;
-    zc_shared_conflict(p, ZC_CULPRIT_COPY, at);
-    return CUDA_ERROR_INVALID_VALUE;
-}
-
 /* A step of the state machine under the lock; once more after each page that was revealed. */
 typedef enum zc_effect (*step_fn)(struct zc_coherent *pages, uint64_t low, uint64_t high,
                                    void *arg, uint64_t *at_out);
@@ -66,7 +51,7 @@ static CUresult apply(struct zc_shared *p, step_fn step, uint64_t low, uint64_t 
             return CUDA_ERROR_INVALID_VALUE;
         enum zc_effect v = step(&p->pages, low, high, arg, &at);
         zc_shared_unlock(p, &hold);
-        CUresult result = answer(p, v, at);
+        CUresult result = zc_sides_answer(p, v, at);
         if (v == ZC_EFFECT_DONE || result != CUDA_SUCCESS)
             return result;
         low = at; /* What came before is done. */
@@ -90,18 +75,6 @@ static enum zc_effect step_out(struct zc_coherent *pages, uint64_t low, uint64_t
     return zc_coherent_to_host(pages, low, high, arg, at_out);
 }
 
-static enum zc_effect step_host(struct zc_coherent *pages, uint64_t low, uint64_t high, void *arg,
-                                 uint64_t *at_out)
-{
-    return zc_coherent_host(pages, low, high, *(const bool *)arg, at_out);
-}
-
-static enum zc_effect step_device(struct zc_coherent *pages, uint64_t low, uint64_t high,
-                                   void *arg, uint64_t *at_out)
-{
-    return zc_coherent_device(pages, low, high, *(const bool *)arg, at_out);
-}
-
 /* Between the two sides of one pair, at the same offset. */
 static CUresult between(struct zc_copy *c, CUdeviceptr address, size_t n)
 {
@@ -114,15 +87,14 @@ static CUresult between(struct zc_copy *c, CUdeviceptr address, size_t n)
     return result;
 }
 
-/* Makes a side's bytes accessible before something else reads or writes them. */
-static CUresult prepare(const struct zc_box *b, CUdeviceptr address, size_t n, bool write)
+/* Makes the target's bytes ready for the driver. */
+static CUresult prepare(struct zc_box *b, CUdeviceptr address, size_t n)
 {
-    if (!b->pair)
-        return CUDA_SUCCESS;
-    uint64_t low = offset_of(b->pair, address);
-    if (write && !b->host)
-        b->pair->written = true;
-    return apply(b->pair, b->host ? step_host : step_device, low, low + n, &write);
+    struct zc_sides sides = {.dst = b, .to = address, .bytes = n};
+    CUresult result = zc_sides_open(&sides);
+    if (result == CUDA_SUCCESS)
+        zc_sides_close(&sides);
+    return result;
 }
 
 static bool same_place(const struct zc_copy *c, CUdeviceptr dst, CUdeviceptr src)
@@ -136,10 +108,7 @@ static CUresult line(struct zc_copy *c, CUdeviceptr dst, CUdeviceptr src, size_t
         return between(c, dst, n);
     if (c->dst.pair && !c->dst.host && c->src.side == ZC_SIDE_HOST && c->src.pair != c->dst.pair)
         zc_shared_mismatch(c->dst.pair, src);
-    CUresult result = prepare(&c->src, src, n, false);
-    if (result == CUDA_SUCCESS)
-        result = prepare(&c->dst, dst, n, true);
-    return result == CUDA_SUCCESS ? zc_shared_route(c, dst, src, n) : result;
+    return zc_shared_route(c, dst, src, n);
 }
 
 /* Rows that lie one behind the other on both sides are one line. */
@@ -176,14 +145,18 @@ static void fill(char *to, size_t n, unsigned value, uint8_t unit)
 static CUresult set_line(struct zc_copy *c, CUdeviceptr dst, size_t n)
 {
     struct zc_shared *p = c->dst.pair;
+    struct zc_sides sides = {.dst = &c->dst, .to = dst, .bytes = n};
     uint64_t low = offset_of(p, dst), high = low + n, end;
-    CUresult result = prepare(&c->dst, dst, n, true);
-    for (; result == CUDA_SUCCESS && low < high; low = end) {
+    CUresult result = zc_sides_open(&sides);
+    if (result != CUDA_SUCCESS)
+        return result;
+    for (; low < high; low = end) {
         uintptr_t at = zc_coherent_alias(&p->pages, low, high, &end);
         fill((char *)at, end - low, c->value, c->unit);
     }
-    c->part[ZC_CPU] += result == CUDA_SUCCESS ? n : 0;
-    return result;
+    zc_sides_close(&sides);
+    c->part[ZC_CPU] += n;
+    return CUDA_SUCCESS;
 }
 
 static CUresult set(struct zc_copy *c)
@@ -201,7 +174,7 @@ static CUresult set(struct zc_copy *c)
 static bool set_by_driver(struct zc_copy *c)
 {
     c->part[ZC_MOVED] = c->bytes;
-    c->result = prepare(&c->dst, c->dst.address, c->dst.span, true);
+    c->result = prepare(&c->dst, c->dst.address, c->dst.span);
     return c->result != CUDA_SUCCESS;
 }
 
@@ -251,17 +224,21 @@ static bool unclear(const struct zc_box *b)
 /* Below this many bytes the driver may read pinned memory with the CPU. */
 #define READ_BY_GPU ((uint64_t)64 << 10)
 
-/* Arrays have no address: the driver does the copy, and sees what the GPU sees. */
+/* Arrays have no address: the driver does the copy, and sees what the GPU sees.  It must not find a
+ * device block under the host block that it writes. */
 static bool by_driver(struct zc_copy *c)
 {
     struct zc_box *b = c->dst.pair ? &c->dst : &c->src;
+    const struct zc_coherent *pages = &b->pair->pages;
     uint64_t low = offset_of(b->pair, b->address);
-    bool small = b == &c->src && c->bytes < READ_BY_GPU;
-    if ((b->host || small) && !zc_coherent_one_view(&b->pair->pages, low, low + b->span))
+    bool target = b == &c->dst, small = !target && c->bytes < READ_BY_GPU;
+    bool one = b->host && target ? pages->count[ZC_PAGE_ALONE] == pages->pages
+                                 : zc_coherent_one_view(pages, low, low + b->span);
+    if ((b->host || small) && !one)
         return refuse(c, b->pair, CUDA_ERROR_INVALID_VALUE,
                       "host and device block lie apart, and the driver itself copies arrays");
-    if (b == &c->dst)
-        c->result = prepare(b, b->address, b->span, true);
+    if (target && !b->host)
+        c->result = prepare(b, b->address, b->span);
     return c->result != CUDA_SUCCESS;
 }
 

@@ -1,0 +1,104 @@
+/* Both sides of a copy, held: pairs are locked in the order of their addresses, so that two copies
+ * never wait for each other. */
+#include "shared/sides.h"
+
+#include "shared/report.h"
+#include "shared/reveal.h"
+#include "shared/transfer.h"
+
+CUresult zc_sides_answer(struct zc_shared *p, enum zc_effect v, uint64_t at)
+{
+    if (v == ZC_EFFECT_DONE)
+        return CUDA_SUCCESS;
+    if (v == ZC_EFFECT_REFUSED) {
+        zc_shared_stuck(p);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    __atomic_fetch_add(&p->conflicts, 1, __ATOMIC_RELAXED);
+    if (p->rule->conflict == ZC_CONFLICT_REVEAL && zc_shared_reveal_in_call(p, at))
+        return CUDA_SUCCESS;
+    zc_shared_conflict(p, ZC_CULPRIT_COPY, at);
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+void zc_sides_close(struct zc_sides *s)
+{
+    for (int i = 1; i >= 0; i--)
+        if (s->held[i])
+            zc_shared_unlock(s->held[i], &s->hold[i]);
+    s->held[0] = s->held[1] = NULL;
+}
+
+/* Other threads pair and free blocks meanwhile.  A host block whose pair has ended is the host
+ * heap's alone again; a device block that is freed during a copy is the program's mistake. */
+static bool current(struct zc_box *b, CUdeviceptr address)
+{
+    struct zc_shared *p = b ? zc_shared_at(address) : NULL;
+    if (!b || p == b->pair)
+        return true;
+    if (p && zc_shared_resolve(b))
+        return false;
+    if (!p && b->pair)
+        b->pair = NULL;
+    return !p;
+}
+
+static bool hold(struct zc_sides *s)
+{
+    struct zc_shared *a = s->dst ? s->dst->pair : NULL, *b = s->src ? s->src->pair : NULL;
+    struct zc_shared *order[2] = {a && (!b || a < b) ? a : b, a && (!b || a < b) ? b : a};
+    if (order[1] == order[0])
+        order[1] = NULL;
+    for (int i = 0; i < 2; i++) {
+        s->held[i] = NULL;
+        if (!order[i])
+            continue;
+        if (!zc_shared_lock(order[i], &s->hold[i])) {
+            zc_sides_close(s);
+            return false;
+        }
+        s->held[i] = order[i];
+    }
+    return true;
+}
+
+/* One side's pages, under the lock. */
+static enum zc_effect make_ready(const struct zc_sides *s, bool target, struct zc_shared **pair_out,
+                                 uint64_t *at_out)
+{
+    const struct zc_box *b = target ? s->dst : s->src;
+    if (!b || !b->pair)
+        return ZC_EFFECT_DONE;
+    struct zc_shared *p = *pair_out = b->pair;
+    uint64_t low = (target ? s->to : s->from) - p->pages.base;
+    if (target && !b->host)
+        p->written = true;
+    return (b->host ? zc_coherent_host : zc_coherent_device)(&p->pages, low, low + s->bytes, target,
+                                                             at_out);
+}
+
+CUresult zc_sides_open(struct zc_sides *s)
+{
+    for (;;) {
+        bool held = hold(s);
+        bool known = current(s->src, s->from) & current(s->dst, s->to);
+        struct zc_shared *p = NULL;
+        uint64_t at = 0;
+        if (!held || !known) {
+            if (held)
+                zc_sides_close(s);
+            if (!held && known)
+                return CUDA_ERROR_INVALID_VALUE;
+            continue;
+        }
+        enum zc_effect v = make_ready(s, false, &p, &at);
+        if (v == ZC_EFFECT_DONE)
+            v = make_ready(s, true, &p, &at);
+        if (v == ZC_EFFECT_DONE)
+            return CUDA_SUCCESS;
+        zc_sides_close(s);
+        CUresult result = zc_sides_answer(p, v, at);
+        if (result != CUDA_SUCCESS)
+            return result;
+    }
+}
