@@ -12,8 +12,8 @@ enum zc_block_state { ZC_BLOCK_LIVE = 1, ZC_BLOCK_FREEING = 2 };
 
 /*
  * One live allocation.  Fields are set as zc_block_add() publishes the block and
- * constant afterwards, except `state`, `cells`, `flags` and, for host blocks, `real` and `base`.  At
- * most 144 bytes.
+ * constant afterwards, except `state`, `cells`, `flags` and, for host blocks, `real` and `base`.
+ * At most 144 bytes.
  */
 struct zc_block {
     uint64_t base;   /* First address, the one the program holds; see zc_block_shift(). */

@@ -153,7 +153,8 @@ bool zc_place_copy(struct zc_copy *c)
         return false;
     /* Waiting and asking are forbidden calls during a capture; the driver captures or copies
      * itself. */
-    if (zc_capture_any() || !zc_copy_cpu_side(&c->dst) || !zc_copy_cpu_side(&c->src) || slow_to_read(&c->src))
+    if (zc_capture_any() || !zc_copy_cpu_side(&c->dst) || !zc_copy_cpu_side(&c->src) ||
+        slow_to_read(&c->src))
         return false;
     if (!c->async)
         return copy_drained(c);
