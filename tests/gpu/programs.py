@@ -5,8 +5,24 @@ import os
 import re
 
 BUILDS = ("static", "shared", "ptds")
-PLACES = ("none", "device", "mapped", "managed", "vmm")
-QUICK_PLACES = ("none", "mapped", "vmm")
+PLACES = ("none", "device", "mapped", "managed", "vmm", "grow", "pinned", "shared")
+QUICK_PLACES = ("none", "mapped", "vmm", "shared")
+
+DEVICE_REQUESTS = "cudaMalloc, cudaMallocPitch, cudaMallocAsync, cudaMallocFromPoolAsync"
+HOST_REQUESTS = "malloc, calloc, realloc, aligned_alloc, posix_memalign, memalign, valloc"
+# The policies that are no more than their place for all device requests.
+POLICIES = {
+    "grow": f"[rule all]\napi = {DEVICE_REQUESTS}\nplace = vmm\ngrow = yes\n",
+    "pinned": f"[rule libc]\napi = {HOST_REQUESTS}\nsize = 64K..\nplace = pinned\n"
+              "[rule cuda]\napi = cudaHostAlloc, cudaMallocHost\nplace = pinned\n",
+    "shared": f"[rule host]\napi = {HOST_REQUESTS}\nsize = 64K..\nplace = shared\n"
+              f"[rule device]\napi = {DEVICE_REQUESTS}\nplace = shared, mapped\n",
+}
+
+
+def policy(place):
+    """The text of the policy that a row's name stands for."""
+    return POLICIES.get(place, f"[rule all]\napi = {DEVICE_REQUESTS}\nplace = {place}\n")
 
 # Applications: name, script, further environment, whether a quick check runs it.
 APPS = (
