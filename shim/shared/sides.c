@@ -38,9 +38,10 @@ static bool current(struct zc_box *b, CUdeviceptr address)
         return true;
     if (p && zc_shared_resolve(b))
         return false;
-    if (!p && b->pair)
+    bool ended = !p && b->pair;
+    if (ended)
         b->pair = NULL;
-    return !p;
+    return !ended;
 }
 
 static bool hold(struct zc_sides *s)
