@@ -82,7 +82,8 @@ CUresult zc_sides_open(struct zc_sides *s)
 {
     for (;;) {
         bool held = hold(s);
-        bool known = current(s->src, s->from) & current(s->dst, s->to);
+        bool known = current(s->src, s->from);
+        known = current(s->dst, s->to) && known;
         struct zc_shared *p = NULL;
         uint64_t at = 0;
         if (!held || !known) {
