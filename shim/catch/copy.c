@@ -106,7 +106,7 @@ static bool converted(const struct zc_box *b)
 static bool leaves_block(const struct zc_box *b)
 {
     return converted(b) && ((b->block->flags & ZC_BLOCK_GHOST) ||
-                            b->span > b->block->base + b->block->size - b->address);
+                            b->span > zc_block_address(b->block) + b->block->size - b->address);
 }
 
 /* Devices that reach all of the host's memory take pageable addresses for their own. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/message.h"
 #include "catch/life.h"
 #include "catch/request.h"
@@ -339,6 +340,7 @@ static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct
     }
     slot->nth = nth;
     settle(p, slot, ask, site, rule);
+    __atomic_store_n(&slot->thread, zc_thread_id(), __ATOMIC_RELEASE);
     return p;
 }
 
@@ -461,12 +463,12 @@ static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *
     void *moved = fits_in_place(p, ask) ? p
                   : stays               ? zc_hostheap_resize(p, ask->size, &slot)
                                         : NULL;
+    if (moved)
+        settle(moved, slot, ask, site, rule);
     if (alone && (!moved || moved == p))
         zc_hostheap_unclaim(extent);
-    if (moved) {
-        settle(moved, slot, ask, site, rule);
+    if (moved)
         return moved;
-    }
     moved = place(ask, site, rule);
     if (moved) {
         zc_workers_copy(moved, p, slot->size < ask->size ? slot->size : ask->size);

@@ -231,6 +231,7 @@ void zc_heap_occupy(struct zc_extent *e, size_t size)
     e->live = 1;
     e->serial = ++serial;
     e->slot[0].size = size;
+    __atomic_store_n(&e->slot[0].thread, 0, __ATOMIC_RELEASE);
     __atomic_store_n(&e->claim, ZC_CLAIM_NONE, __ATOMIC_RELEASE);
 }
 

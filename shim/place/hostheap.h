@@ -47,6 +47,7 @@ struct zc_slot {
     uint8_t api;   /* enum zc_api. */
     bool dirty;    /* The memory was used before, and is not zero. */
     uint32_t nth;  /* Which block of its site it is, from 1. */
+    uint32_t thread; /* That asked for it; 0 until the slot is filled.  Atomic. */
 };
 
 /* Who decides whether a device block moves in. */

@@ -148,8 +148,13 @@ static enum zc_effect part_open(struct zc_coherent *c, const struct run *all)
                zeroes((void *)address_of(c, r.end), ZC_HOST_UNIT) == empty)
             r.end++;
         enum zc_effect v = part(c, &r, !empty);
-        if (v != ZC_EFFECT_DONE)
+        if (v != ZC_EFFECT_DONE) {
+            while (page < all->end && c->state[page] != all->state)
+                page++;
+            r = (struct run){page, all->end, all->state, true};
+            zc_view_protect(address_of(c, page), span_of(&r), ZC_VIEW_OPEN);
             return v;
+        }
         page = r.end;
     }
     return ZC_EFFECT_DONE;
@@ -412,6 +417,7 @@ enum zc_effect zc_coherent_touch(struct zc_coherent *c, uint64_t offset, bool wr
         }
         return again(c, page, PROT_READ);
     case ZC_PAGE_ALONE:
+        return ZC_EFFECT_DONE; /* Always open: it was closed when the CPU looked. */
     case ZC_PAGE_APART:
         return again(c, page, ZC_VIEW_OPEN);
     default:

@@ -80,6 +80,7 @@ static struct zc_shared *fresh(const struct zc_shared_want *want)
     memset(p, 0, sizeof(*p));
     p->owner = owner; /* A handler that came too late may hold it. */
     p->era = zc_extent_era;
+    p->thread = zc_thread_id();
     p->birth = __atomic_add_fetch(&births, 1, __ATOMIC_RELAXED);
     p->rule = want->rule;
     p->device_size = want->size;
@@ -183,10 +184,11 @@ static bool accepts(const struct zc_extent *e, void *arg)
     const struct zc_pair *pair = &c->want->rule->pair;
     const struct zc_slot *slot = &e->slot[0];
     uint32_t pin = __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE);
-    if (pin != ZC_PIN_NONE && pin != ZC_PIN_DONE)
+    uint32_t thread = __atomic_load_n(&slot->thread, __ATOMIC_ACQUIRE);
+    if (!thread || (pin != ZC_PIN_NONE && pin != ZC_PIN_DONE))
         return false;
     if (!pair->by_site)
-        return sizes_meet(slot->size, c->want->size, c->rounded);
+        return thread == zc_thread_id() && sizes_meet(slot->size, c->want->size, c->rounded);
     return zc_site_id(slot->site) == pair->site && (!pair->nth || pair->nth == slot->nth) &&
            slot->size <= c->want->size && c->want->size <= zc_extent_span(e);
 }
@@ -257,8 +259,7 @@ void zc_shared_note_host(struct zc_shared *p, struct zc_block *block)
 
 void zc_shared_forget_host(const struct zc_block *block)
 {
-    uint64_t away = block->flags & ZC_BLOCK_SHADOW ? zc_block_shadow : 0;
-    struct zc_shared *p = zc_shared_at(block->base - away);
+    struct zc_shared *p = zc_shared_at(zc_block_address(block));
     if (p && __atomic_load_n(&p->host_block, __ATOMIC_ACQUIRE) == block)
         __atomic_store_n(&p->host_block, NULL, __ATOMIC_RELEASE);
 }
@@ -278,10 +279,18 @@ bool zc_shared_resize(struct zc_extent *e, size_t size)
     return fits;
 }
 
-bool zc_shared_whole(const struct zc_shared *p)
+bool zc_shared_retain(struct zc_shared *p)
 {
-    const struct zc_coherent *c = &p->pages;
-    return !p->read_only && !c->count[ZC_PAGE_APART] && !c->count[ZC_PAGE_AWAY];
+    struct zc_coherent *c = &p->pages;
+    struct zc_shared_hold hold;
+    if (p->read_only || !zc_shared_lock(p, &hold))
+        return false;
+    bool whole = !c->count[ZC_PAGE_APART] && !c->count[ZC_PAGE_AWAY];
+    if (whole) /* No page parts from here on. */
+        zc_coherent_device_gone(c, p->rule->conflict == ZC_CONFLICT_REVEAL);
+    p->leaving = whole;
+    zc_shared_unlock(p, &hold);
+    return whole;
 }
 
 void zc_shared_device_gone(struct zc_shared *p)
@@ -292,6 +301,7 @@ void zc_shared_device_gone(struct zc_shared *p)
     bool host = p->pages.host, waited = !__atomic_exchange_n(&p->paired, true, __ATOMIC_ACQ_REL);
     zc_coherent_device_gone(&p->pages, p->rule->conflict == ZC_CONFLICT_REVEAL);
     bool lost = host && p->pages.count[ZC_PAGE_ALONE] != p->pages.pages;
+    p->leaving = false;
     zc_shared_unlock(p, &hold);
     if (waited)
         __atomic_fetch_sub(&waiting, 1, __ATOMIC_RELEASE);
@@ -323,7 +333,7 @@ void zc_shared_host_gone(struct zc_extent *e)
         zc_shared_unlock(p, &hold);
         return;
     }
-    bool device = p->pages.device;
+    bool device = p->pages.device || p->leaving;
     zc_coherent_host_gone(&p->pages);
     __atomic_store_n(&p->host_block, NULL, __ATOMIC_RELEASE);
     p->written = true;
@@ -341,7 +351,8 @@ static struct zc_shared *oldest_waiting(size_t size, uint32_t site, uint32_t nth
         bool free = !p->paired && p->era == zc_extent_era;
         bool named = pair->by_site && zc_site_id(site) == pair->site &&
                      (!pair->nth || pair->nth == nth) && size <= p->device_size;
-        if (free && (pair->by_site ? named : sizes_meet(size, p->device_size, rounded)))
+        bool alike = p->thread == zc_thread_id() && sizes_meet(size, p->device_size, rounded);
+        if (free && (pair->by_site ? named : alike))
             found = p;
     }
     return found;

@@ -20,6 +20,7 @@
 struct zc_shared {
     struct zc_coherent pages;      /* The state machine. */
     uint32_t owner;                /* The lock: thread id of the holder, 0 when free.  Atomic. */
+    uint32_t thread;               /* That asked for the device block: it pairs its own by size. */
     uint64_t birth;                /* Which pair of the process it is: objects come again. */
     uint32_t era;                  /* zc_extent_era of the process that made the pair; constant. */
     struct zc_shared *next;        /* In the list of pairs; under the list's lock. */
@@ -31,6 +32,7 @@ struct zc_shared {
     uint32_t device_site, host_site; /* Public ids of their sites; 0: unknown. */
     bool read_only;                /* The GPU's page table forbids kernels to write. */
     bool paired;                   /* Has, or had, a host block.  Atomic. */
+    bool leaving;                  /* The device block is being freed, and ends the pair. */
     bool written;                  /* Something was put into a device block without a host block. */
     uint64_t elided_copies, elided_bytes; /* Copies between both that had nothing to move. */
     uint64_t faults, fault_ticks;  /* Accesses of the CPU's that had to be served.  Atomic. */
@@ -78,8 +80,9 @@ void zc_shared_forget_host(const struct zc_block *block);
  * registration may stay as that of a pinned block. */
 void zc_shared_device_gone(struct zc_shared *pair);
 
-/* Whether the driver's registration holds all pages that the CPU sees, and allows to write. */
-bool zc_shared_whole(const struct zc_shared *pair);
+/* Before that: whether the driver's registration holds all pages that the CPU sees, and allows to
+ * write.  Then it may stay, and all pages are the host block's already. */
+bool zc_shared_retain(struct zc_shared *pair);
 
 /*
  * A new host block of `size` bytes in the extent of a device block that waits for one, filled with

@@ -100,7 +100,7 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
 {
     struct zc_shared *p = backing->shared;
     struct zc_extent *e = p->extent;
-    bool keep = !gone && zc_shared_whole(p);
+    bool keep = !gone && zc_shared_retain(p);
     CUresult result = CUDA_SUCCESS;
     if (!gone && !keep && !zc_pinned_unregister(e))
         result = CUDA_ERROR_UNKNOWN;

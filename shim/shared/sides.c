@@ -38,9 +38,10 @@ static bool current(struct zc_box *b, CUdeviceptr address)
         return true;
     if (p && zc_shared_resolve(b))
         return false;
-    if (!p && b->pair)
+    bool ended = !p && b->pair;
+    if (ended)
         b->pair = NULL;
-    return !p;
+    return !ended;
 }
 
 static bool hold(struct zc_sides *s)
@@ -81,7 +82,8 @@ CUresult zc_sides_open(struct zc_sides *s)
 {
     for (;;) {
         bool held = hold(s);
-        bool known = current(s->src, s->from) & current(s->dst, s->to);
+        bool known = current(s->src, s->from);
+        known = current(s->dst, s->to) && known;
         struct zc_shared *p = NULL;
         uint64_t at = 0;
         if (!held || !known) {

@@ -5,8 +5,8 @@
 #include "catch/describe.h"
 #include "shared/pair.h"
 
-/* What one piece of a copy touches; on the stack.  While it is open no page of its pairs changes its
- * state, so the CPU can go over it without a fault, and other threads' accesses wait. */
+/* What one piece of a copy touches; on the stack.  While it is open no page of its pairs changes
+ * its state, so the CPU can go over it without a fault, and other threads' accesses wait. */
 struct zc_sides {
     struct zc_box *dst, *src;      /* NULL for a side that is not touched. */
     CUdeviceptr to, from;          /* First bytes. */
@@ -20,8 +20,8 @@ struct zc_sides {
 CUresult zc_sides_open(struct zc_sides *sides);
 void zc_sides_close(struct zc_sides *sides);
 
-/* What an effect on a page of a pair comes to for a call of the program's: CUDA_SUCCESS also after a
- * conflict whose content was revealed, and then the step is to be done again from `at` on. */
+/* What an effect on a page of a pair comes to for a call of the program's: CUDA_SUCCESS also after
+ * a conflict whose content was revealed, and then the step is to be done again from `at` on. */
 CUresult zc_sides_answer(struct zc_shared *pair, enum zc_effect effect, uint64_t at);
 
 #endif

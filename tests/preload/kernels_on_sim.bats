@@ -189,6 +189,26 @@ under_every_place() {
     done
 }
 
+@test "programs give the same bytes where host and device blocks are one" {
+    local program build
+    need_built "$LIBZC"
+    for program in vecadd gather pipeline pooled pitched graph driver_saxpy; do
+        need_built $(builds "$program") "$SIM/kernels/$program.so"
+        sim_env "$program"
+        for build in $(builds "$program"); do
+            run --separate-stderr under_policy "[rule host]
+api = malloc, calloc, realloc, posix_memalign
+place = shared
+[rule device]
+api = cudaMalloc, cudaMallocPitch, cudaMallocAsync
+place = shared, mapped" "$build"
+            expect_result "$program"
+            # Programs whose blocks are large enough for pairs, and copied from one to the other.
+            [[ $program != @(vecadd|gather|driver_saxpy) ]] || grep -q "^shared: " <<<"$stderr"
+        done
+    done
+}
+
 @test "a stream that runs late shows no wrong order in pipeline" {
     need_built $(builds pipeline) "$SIM/kernels/pipeline.so"
     sim_env pipeline

@@ -45,6 +45,13 @@ stops() {
     both threads
 }
 
+@test "blocks of eight threads that come and go keep their bytes" {
+    need_built "${PROGRAM%/*}/shared_stress"
+    PROGRAM=${PROGRAM%/*}/shared_stress
+    both rounds
+    [[ $(sum elided_copies) -ge 480 ]]
+}
+
 @test "system calls that write to memory succeed in protected pages" {
     both reads
     [[ $(sum faults) -ge 2 ]]

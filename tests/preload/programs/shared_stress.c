@@ -1,5 +1,5 @@
 /* Threads that allocate, copy, write and free host and device blocks of the same few sizes in any
- * order, so that blocks of different threads meet: each must keep its bytes. */
+ * order: each block must keep its bytes. */
 #include <pthread.h>
 
 #include "shared_scene.h"
@@ -8,7 +8,6 @@
 #define ROUNDS 60
 
 static CUcontext context;
-static unsigned rounds = ROUNDS;
 
 /* xorshift: the same choices in every run of a thread. */
 static unsigned roll(unsigned *state)
@@ -91,16 +90,14 @@ static void *work(void *arg)
     static unsigned char seen[THREADS][3 * UNIT]; /* Memory that no rule can place. */
     unsigned me = (unsigned)(size_t)arg, dice = 2463534242u + me * 7919u;
     CHECK(cuCtxSetCurrent(context));
-    for (unsigned i = 0; i < rounds; i++)
+    for (unsigned i = 0; i < ROUNDS; i++)
         round_of(&dice, seen[me]);
     return NULL;
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
     pthread_t thread[THREADS];
-    if (argc > 1)
-        rounds = (unsigned)atoi(argv[1]);
     context = start_gpu(0);
     for (size_t i = 0; i < THREADS; i++)
         CHECK(pthread_create(&thread[i], NULL, work, (void *)i));
