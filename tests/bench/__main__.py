@@ -38,11 +38,11 @@ def keep(chosen: argparse.Namespace, session: Session) -> None:
     if not chosen.out:
         return
     os.makedirs(chosen.out, exist_ok=True)
-    base = os.path.join(chosen.out, chosen.suite)
-    with open(base + ".md", "w", encoding="utf-8") as table:
-        table.write("\n".join(document(session)) + "\n")
-    with open(base + ".json", "w", encoding="utf-8") as data:
-        data.write(plain(session) + "\n")
+    for suffix, text in ((".md", "\n".join(document(session))), (".json", plain(session))):
+        path = os.path.join(chosen.out, chosen.suite + suffix)
+        with open(path + ".part", "w", encoding="utf-8") as part:
+            part.write(text + "\n")
+        os.replace(path + ".part", path)  # whoever looks finds the old file or the new one, whole
 
 
 def measure(chosen: argparse.Namespace, work: str) -> tuple[Session, list[str]]:

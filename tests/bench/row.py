@@ -11,8 +11,8 @@ class Way:
 
     label: str                 # "bare", "libzc", "hand" or another, once in a row
     program: str               # a program of kernels/, without the build's suffix
-    policy: str | None = None  # preset of policy/presets; NAME:SIZE gives its rules another size;
-                               # "off": watched, without a policy
+    policy: str | None = None  # preset of policy/presets; NAME:SIZE:NTH gives its rules another
+                               # least size and `nth`; "off": watched, without a policy
     more: str = ""             # arguments behind the row's own
 
 

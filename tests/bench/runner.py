@@ -25,9 +25,9 @@ class Skipped(Exception):
     """A row that this machine cannot run; the text says why."""
 
 
-def with_sizes(text: str, change: Callable[[str], str]) -> str:
-    """A policy in which `change` was applied to the value of each `size =`."""
-    return re.sub(r"^size = (.*)$", lambda line: f"size = {change(line.group(1))}", text,
+def changed(text: str, key: str, change: Callable[[str], str]) -> str:
+    """A policy in which `change` was applied to each value of a key."""
+    return re.sub(rf"^{key} = (.*)$", lambda line: f"{key} = {change(line.group(1))}", text,
                   flags=re.MULTILINE)
 
 
@@ -70,16 +70,18 @@ class Runner:
     def _policy(self, name: str) -> str:
         if name == "off":
             return name
-        preset, _, size = name.partition(":")
+        preset, size, nth = (name.split(":") + ["", ""])[:3]
         path = os.path.join(self.work, name.replace(":", "-") + ".conf")
         if not os.path.exists(path):
             with open(os.path.join(self.top, "policy", "presets", preset + ".conf"),
                       encoding="utf-8") as text:
                 policy = text.read()
             if size:
-                policy = with_sizes(policy, lambda _: size + "..")
+                policy = changed(policy, "size", lambda _: size + "..")
+            if nth:
+                policy = changed(policy, "nth", lambda _: nth)
             if self.simulated:
-                policy = with_sizes(policy, smaller)
+                policy = changed(policy, "size", smaller)
             with open(path, "w", encoding="utf-8") as text:
                 text.write(policy)
         return path

@@ -45,8 +45,8 @@ PYTHON
 @test "the suite of classic experiments runs on the simulated GPU" { whole_suite classic; }
 
 @test "a bench that is ended early leaves the rows that it has measured" {
-    SIM=1 ZC_BUILD=$ZC_BUILD OUT_DIR=$BATS_TEST_TMPDIR/out tests/bench/run.sh classic \
-        --rounds 1 2>"$BATS_TEST_TMPDIR/err" >/dev/null &
+    SIM=1 OUT_DIR=$BATS_TEST_TMPDIR/out tests/bench/run.sh classic --rounds 1 \
+        2>"$BATS_TEST_TMPDIR/err" >/dev/null &
     local bench=$!
     until grep -q "4 KiB: measured" "$BATS_TEST_TMPDIR/err" 2>/dev/null; do
         kill -0 "$bench"
