@@ -156,6 +156,16 @@ static bool special(const struct zc_box *b)
     return converted(b) || b->extent || b->pair;
 }
 
+/* Other threads' device blocks must not become one with a host block while it is copied. */
+static void visit(struct zc_box *b)
+{
+    while (b->extent && !zc_hostheap_visit(b->extent)) {
+        b->extent = NULL;
+        resolve_box(b);
+    }
+    b->visited = b->extent;
+}
+
 bool zc_copy_begin(struct zc_copy *c)
 {
     if (!c->on)
@@ -163,6 +173,8 @@ bool zc_copy_begin(struct zc_copy *c)
     zc_copy_resolve(c);
     if (__builtin_expect(!special(&c->dst) && !special(&c->src), 1) || !c->bytes)
         return zc_parallel_copy(c);
+    visit(&c->dst);
+    visit(&c->src);
     if (leaves_block(&c->dst) || leaves_block(&c->src) || refuses_host(&c->dst) ||
         refuses_host(&c->src)) {
         c->result = CUDA_ERROR_INVALID_VALUE;
@@ -217,10 +229,8 @@ static void record_parts(const struct zc_copy *c, struct zc_transfer *t)
     }
 }
 
-CUresult zc_copy_end(struct zc_copy *c)
+static CUresult finish(struct zc_copy *c)
 {
-    if (!c->on)
-        return c->result;
     if (c->wait && c->result == CUDA_SUCCESS)
         c->result = zc_staged_wait(c);
     if (__builtin_expect(c->result != CUDA_SUCCESS, 0)) {
@@ -246,4 +256,16 @@ CUresult zc_copy_end(struct zc_copy *c)
     else
         record(c, &t);
     return c->result;
+}
+
+CUresult zc_copy_end(struct zc_copy *c)
+{
+    if (!c->on)
+        return c->result;
+    CUresult result = finish(c);
+    if (__builtin_expect(c->dst.visited != NULL, 0))
+        zc_hostheap_part(c->dst.visited);
+    if (__builtin_expect(c->src.visited != NULL, 0))
+        zc_hostheap_part(c->src.visited);
+    return result;
 }

@@ -34,6 +34,7 @@ struct zc_box {
     struct zc_block *block; /* The block it begins in, or NULL. */
     struct zc_extent *extent; /* Of a block of the host heap that libzc answers for, else NULL. */
     bool staged;            /* Such a block, and copies keep their meaning for pageable memory. */
+    struct zc_extent *visited; /* `extent`, while the copy is under way; see zc_hostheap_visit(). */
     struct zc_shared *pair; /* The pair that it lies in, or NULL. */
     bool host;              /* Of a pair: the host side. */
 };
@@ -84,6 +85,7 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
     c->dst.block = c->src.block = NULL;
     c->dst.extent = c->src.extent = NULL;
     c->dst.staged = c->src.staged = false;
+    c->dst.visited = c->src.visited = NULL;
     c->dst.pair = c->src.pair = NULL;
     c->bytes = 0;
     c->copies = 1;

@@ -16,6 +16,7 @@ static void vote(struct zc_extent *e, void *arg)
     if (e->use == ZC_EXTENT_BLOCK && e->live && zc_hostheap_mine(e) && !e->owner &&
         !__atomic_load_n(&e->shared, __ATOMIC_ACQUIRE) &&
         __atomic_load_n(&e->claim, __ATOMIC_ACQUIRE) == ZC_CLAIM_NONE &&
+        !__atomic_load_n(&e->visits, __ATOMIC_ACQUIRE) &&
         (!v->winner || e->serial < v->winner->serial) && v->wants(e, v->arg))
         v->winner = e;
 }
@@ -27,6 +28,34 @@ static bool take(struct zc_extent *e, uint32_t claim)
                                        __ATOMIC_RELAXED);
 }
 
+/* A visit counts itself before it looks at the claim, so one of both sees the other. */
+static bool move_in(struct zc_extent *e)
+{
+    if (!take(e, ZC_CLAIM_DEVICE))
+        return false;
+    if (!__atomic_load_n(&e->visits, __ATOMIC_SEQ_CST))
+        return true;
+    zc_hostheap_elected(e);
+    return false;
+}
+
+bool zc_hostheap_visit(struct zc_extent *e)
+{
+    __atomic_fetch_add(&e->visits, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&e->claim, __ATOMIC_SEQ_CST) != ZC_CLAIM_DEVICE &&
+        !__atomic_load_n(&e->shared, __ATOMIC_SEQ_CST))
+        return true;
+    zc_hostheap_part(e);
+    while (__atomic_load_n(&e->claim, __ATOMIC_ACQUIRE) == ZC_CLAIM_DEVICE)
+        sched_yield();
+    return false;
+}
+
+void zc_hostheap_part(struct zc_extent *e)
+{
+    __atomic_fetch_sub(&e->visits, 1, __ATOMIC_RELEASE);
+}
+
 struct zc_extent *zc_hostheap_elect(bool (*wants)(const struct zc_extent *extent, void *arg),
                                     void *arg)
 {
@@ -36,7 +65,7 @@ struct zc_extent *zc_hostheap_elect(bool (*wants)(const struct zc_extent *extent
     do {
         v.winner = NULL;
         zc_extent_each(vote, &v);
-    } while (v.winner && !take(v.winner, ZC_CLAIM_DEVICE));
+    } while (v.winner && !move_in(v.winner));
     zc_heap_leave();
     return v.winner;
 }

@@ -158,6 +158,7 @@ static struct zc_extent *fresh(uint32_t units, int node, const char **why)
     e->copied = 0;
     e->program = 0;
     e->owner = NULL;
+    e->visits = 0;
     e->node = (int16_t)node;
     __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
     memset(e->slot, 0, sizeof(e->slot));

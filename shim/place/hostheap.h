@@ -58,13 +58,14 @@ enum zc_extent_claim {
 };
 
 /* One extent, at the index of its first unit.  Under the heap's lock, except `pin`, `copied`,
- * `shared` and `program` (atomics), and the slot of a live block, which is its owner's. */
+ * `shared`, `visits` and `program` (atomics), and the slot of a live block, which is its owner's. */
 struct zc_extent {
     struct zc_extent *next, *prev; /* In the list of its use: holes, pool, slabs with room. */
     void *context;                 /* CUcontext that registered it; written before pin is DONE. */
     void *owner;      /* CUcontext of the program's cuMemHostAlloc in it; NULL for libc's blocks. */
     void *shared;                  /* struct zc_shared of a device block in it, or NULL.  Atomic. */
     uint32_t claim;                /* enum zc_extent_claim.  Atomic. */
+    uint32_t visits;               /* Copies under way from or to its blocks.  Atomic. */
     uint64_t serial;               /* Counts extents that became blocks: the age of its block. */
     uint64_t copied;  /* Bytes that transfers moved from or to it before it was registered. */
     uint32_t units;   /* Length. */
@@ -168,6 +169,14 @@ void zc_hostheap_revive(struct zc_extent *extent);
 struct zc_extent *zc_hostheap_elect(bool (*wants)(const struct zc_extent *extent, void *arg),
                                     void *arg);
 void zc_hostheap_elected(struct zc_extent *extent);
+
+/*
+ * A copy from or to a block of the extent begins: until it ends no device block moves in, whatever
+ * other threads allocate.  False when there is one, or was about to be one: then nothing has begun,
+ * and the caller looks again whose the address is.
+ */
+bool zc_hostheap_visit(struct zc_extent *extent);
+void zc_hostheap_part(struct zc_extent *extent);
 
 /* The program frees or resizes a block: no device block moves into its extent meanwhile, and one
  * that is about to has done so when the call returns. */

@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/lock.h"
+#include "catch/rules.h"
 #include "ledger/site.h"
 #include "place/extent.h"
 #include "place/workers.h"
@@ -185,10 +186,12 @@ static bool accepts(const struct zc_extent *e, void *arg)
     const struct zc_slot *slot = &e->slot[0];
     uint32_t pin = __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE);
     uint32_t thread = __atomic_load_n(&slot->thread, __ATOMIC_ACQUIRE);
-    if (!thread || (pin != ZC_PIN_NONE && pin != ZC_PIN_DONE))
+    /* Copies of such a block may be under way that nobody waits for. */
+    bool overlaps = zc_rules()->rules[slot->rule].async == ZC_ASYNC_OVERLAP;
+    if (thread != zc_thread_id() || overlaps || (pin != ZC_PIN_NONE && pin != ZC_PIN_DONE))
         return false;
     if (!pair->by_site)
-        return thread == zc_thread_id() && sizes_meet(slot->size, c->want->size, c->rounded);
+        return sizes_meet(slot->size, c->want->size, c->rounded);
     return zc_site_id(slot->site) == pair->site && (!pair->nth || pair->nth == slot->nth) &&
            slot->size <= c->want->size && c->want->size <= zc_extent_span(e);
 }
@@ -348,10 +351,10 @@ static struct zc_shared *oldest_waiting(size_t size, uint32_t site, uint32_t nth
     struct zc_shared *found = NULL;
     for (struct zc_shared *p = pairs; p; p = p->next) {
         const struct zc_pair *pair = &p->rule->pair;
-        bool free = !p->paired && p->era == zc_extent_era;
+        bool free = !p->paired && p->era == zc_extent_era && p->thread == zc_thread_id();
         bool named = pair->by_site && zc_site_id(site) == pair->site &&
                      (!pair->nth || pair->nth == nth) && size <= p->device_size;
-        bool alike = p->thread == zc_thread_id() && sizes_meet(size, p->device_size, rounded);
+        bool alike = sizes_meet(size, p->device_size, rounded);
         if (free && (pair->by_site ? named : alike))
             found = p;
     }

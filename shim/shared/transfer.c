@@ -248,11 +248,11 @@ static CUresult wait_for_stream(const struct zc_copy *c)
     return zc_capture_any() ? zc_staged_wait(c) : zc_stream_drain(c->stream, c->flavour);
 }
 
+/* Asks the extent, which is there as long as the program's block: the pair may end meanwhile. */
 static bool outside(const struct zc_box *b)
 {
-    return b->pair &&
-           b->span > ((uint64_t)b->pair->pages.pages << ZC_HOST_UNIT_SHIFT) -
-                         offset_of(b->pair, b->address);
+    const struct zc_extent *e = b->pair ? zc_hostheap_extent(b->address) : NULL;
+    return e && b->span > zc_extent_base(e) + zc_extent_span(e) - b->address;
 }
 
 bool zc_shared_copy(struct zc_copy *c)

@@ -202,6 +202,33 @@ static void the_pool_keeps_a_quarter(void **state)
     zc_hostmem_put(q);
 }
 
+static bool any(const struct zc_extent *extent, void *arg)
+{
+    (void)arg;
+    return extent->use == ZC_EXTENT_BLOCK;
+}
+
+static void no_device_block_moves_in_while_a_copy_goes_over_the_host_block(void **state)
+{
+    (void)state;
+    void *p = host_get(8 * MIB);
+    struct zc_extent *e = zc_hostheap_extent((uintptr_t)p);
+    assert_true(zc_hostheap_visit(e));
+    assert_true(zc_hostheap_visit(e));
+    assert_null(zc_hostheap_elect(any, NULL));
+    zc_hostheap_part(e);
+    assert_null(zc_hostheap_elect(any, NULL));
+    zc_hostheap_part(e);
+    assert_ptr_equal(zc_hostheap_elect(any, NULL), e);
+    e->shared = p; /* Any device block. */
+    zc_hostheap_elected(e);
+    assert_false(zc_hostheap_visit(e));
+    e->shared = NULL;
+    assert_true(zc_hostheap_visit(e));
+    zc_hostheap_part(e);
+    zc_hostmem_put(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +243,7 @@ int main(void)
         cmocka_unit_test(realloc_past_the_limit_leaves_the_block),
         cmocka_unit_test(max_pinned_bounds_what_is_placed),
         cmocka_unit_test(the_pool_keeps_a_quarter),
+        cmocka_unit_test(no_device_block_moves_in_while_a_copy_goes_over_the_host_block),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, setup, NULL);
