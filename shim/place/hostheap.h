@@ -58,7 +58,8 @@ enum zc_extent_claim {
 };
 
 /* One extent, at the index of its first unit.  Under the heap's lock, except `pin`, `copied`,
- * `shared`, `visits` and `program` (atomics), and the slot of a live block, which is its owner's. */
+ * `shared`, `claim`, `visits` and `program` (atomics), and the slot of a live block, which is its
+ * owner's. */
 struct zc_extent {
     struct zc_extent *next, *prev; /* In the list of its use: holes, pool, slabs with room. */
     void *context;                 /* CUcontext that registered it; written before pin is DONE. */

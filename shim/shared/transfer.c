@@ -277,7 +277,8 @@ bool zc_shared_copy(struct zc_copy *c)
     c->result = wait_for_stream(c);
     if (c->result != CUDA_SUCCESS)
         return true;
-    if (!c->set && !c->linear && !c->boxed) {
+    if (c->dst.side == ZC_SIDE_ARRAY || c->src.side == ZC_SIDE_ARRAY ||
+        (!c->set && !c->linear && !c->boxed)) {
         c->part[ZC_MOVED] = c->bytes;
         return by_driver(c);
     }

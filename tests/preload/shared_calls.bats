@@ -91,6 +91,10 @@ setup() {
     both forked
 }
 
+@test "arrays are copied from the side that the program names" {
+    both arrays
+}
+
 @test "a program may end with live pairs" {
     scene leaves ''
     [[ $status -eq 0 && $(wc -l <<<"$pairs") -eq 2 ]]

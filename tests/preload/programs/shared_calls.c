@@ -383,6 +383,46 @@ static void forked(void)
     give_back(p);
 }
 
+/* A copy to or from an array of UNIT bytes, in rows of 4 KiB. */
+static CUresult array_copy(CUarray array, bool in, const void *host, CUdeviceptr device)
+{
+    CUDA_MEMCPY2D copy = {.WidthInBytes = 4096, .Height = UNIT / 4096};
+    CUmemorytype type = host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+    copy.srcMemoryType = in ? type : CU_MEMORYTYPE_ARRAY;
+    copy.dstMemoryType = in ? CU_MEMORYTYPE_ARRAY : type;
+    copy.srcArray = copy.dstArray = array;
+    copy.srcHost = host;
+    copy.dstHost = (void *)host;
+    copy.srcDevice = copy.dstDevice = device;
+    copy.srcPitch = copy.dstPitch = 4096;
+    return cuMemcpy2D(&copy);
+}
+
+/* Arrays are copied by the driver, from either side of a pair and into its device block. */
+static void arrays(void)
+{
+    static unsigned char seen[UNIT];
+    const CUDA_ARRAY_DESCRIPTOR like = {.Width = 4096, .Height = UNIT / 4096,
+                                        .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1};
+    struct pair p = filled_pair(1);
+    CUarray array;
+    CHECK(cuArrayCreate(&array, &like));
+    CHECK(array_copy(array, true, p.h, 0));
+    CHECK(array_copy(array, false, seen, 0));
+    EXPECT(shows(seen, UNIT, 1));
+    paint(p.h, SIZE, 2);
+    CHECK(array_copy(array, true, NULL, p.d));
+    CHECK(array_copy(array, false, seen, 0));
+    EXPECT(shows(seen, UNIT, 1));
+    paint(seen, UNIT, 3);
+    CHECK(cuMemcpyHtoD(p.d, seen, UNIT));
+    CHECK(array_copy(array, true, NULL, p.d));
+    CHECK(array_copy(array, false, seen, 0));
+    EXPECT(shows(seen, UNIT, 3) && shows(p.h, SIZE, 2));
+    CHECK(cuArrayDestroy(array));
+    give_back(p);
+}
+
 /* The program ends with all it has. */
 static void leaves(void)
 {
@@ -410,6 +450,7 @@ int main(int argc, char **argv)
         {"answers", answers},
         {"reset", reset},
         {"forked", forked},
+        {"arrays", arrays},
         {"leaves", leaves},
     };
     return RUN_SCENES(all, argc, argv);
