@@ -2,9 +2,8 @@
 #include <sched.h>
 
 #include "catch/hostmem.h"
-#include "catch/life.h"
+#include "place/ability.h"
 #include "place/node.h"
-#include "place/pages.h"
 #include "place/pinned.h"
 #include "place/place.h"
 #include "shared/access.h"
@@ -13,20 +12,13 @@
 #include "shared/reveal.h"
 #include "shared/view.h"
 
-static bool attribute(CUdevice_attribute which, int device)
-{
-    int value = 0;
-    return zc_real.cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS && value;
-}
-
 static bool possible(const struct zc_want *want, const char **why)
 {
     *why = "stream-ordered requests can't be";
     if (want->api != ZC_API_cuMemAlloc && want->api != ZC_API_cuMemAllocPitch)
         return false;
     *why = "the device can't use host addresses";
-    if (!attribute(CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, want->device) ||
-        !attribute(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, want->device))
+    if (!zc_device_one_address(want->device))
         return false;
     *why = "no rule gives host blocks 'shared' or 'pinned'";
     if (!zc_hostmem_open())
@@ -68,7 +60,8 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
         .size = want->size,
         .rule = want->rule,
         .read_only = want->rule->access == ZC_ACCESS_READ &&
-                     attribute(CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, want->device),
+                     zc_device_has(want->device,
+                                   CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED),
         .node = zc_node_wanted(want->rule, want->device)};
     struct zc_shared *p = zc_shared_make(&wanted, why);
     if (!p)
