@@ -63,6 +63,34 @@ static void mappings_side_by_side_are_one_range_for_copies(void **state)
     ok(cuMemRelease(b));
 }
 
+static void host_memory_answers_as_measured(void **state)
+{
+    CUdeviceptr va, base = 1;
+    size_t size = 0;
+    int ordinal = -1;
+    CUmemGenericAllocationHandle h;
+    CUmemAllocationProp p = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                             .location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}};
+    (void)state;
+    p.allocFlags.gpuDirectRDMACapable = 1;
+    refused(CUDA_ERROR_INVALID_VALUE, cuMemCreate(&h, 2 * MIB, &p, 0));
+    p.allocFlags.gpuDirectRDMACapable = 0;
+    p.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    ok(cuMemCreate(&h, 2 * MIB, &p, 0));
+    ok(cuMemAddressReserve(&va, 2 * MIB, 0, 0, 0));
+    ok(cuMemMap(va, 2 * MIB, 0, h, 0));
+    ok(cuMemRelease(h));
+    p.location = cpu;
+    refused(CUDA_ERROR_INVALID_VALUE, cuMemCreate(&h, 2 * MIB, &p, 0));
+    set_access(va, 2 * MIB, gpu, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    ok(cuMemGetAddressRange_v2(&base, &size, va + 5));
+    assert_true(base == 0 && size == 2 * MIB);
+    ok(cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, va));
+    assert_int_equal(0, ordinal);
+    ok(cuMemUnmap(va, 2 * MIB));
+    ok(cuMemAddressFree(va, 2 * MIB));
+}
+
 static void sizes_are_multiples_of_the_granularity_and_handles_whole(void **state)
 {
     CUdeviceptr va;
@@ -145,6 +173,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         sim_test(a_mapping_has_the_rights_that_were_given),
         sim_test(mappings_side_by_side_are_one_range_for_copies),
+        sim_test(host_memory_answers_as_measured),
         sim_test(sizes_are_multiples_of_the_granularity_and_handles_whole),
         sim_test(host_memory_is_one_for_cpu_and_gpu_and_pageable_without_gpu_rights),
         sim_test(handles_go_through_a_file_descriptor_if_they_were_made_for_it),

@@ -248,7 +248,7 @@ SIM_API(cuMemFree_v2, (CUdeviceptr dptr), (dptr))
         return CUDA_ERROR_INVALID_VALUE;
     if (b->kind != SIM_DEVICE && b->kind != SIM_POOLED && b->kind != SIM_MANAGED)
         return CUDA_ERROR_INVALID_VALUE;
-    if (b->kind != SIM_POOLED)
+    if (!b->pool)
         sim_device_wait(b->device);
     b = sim_block_find(dptr); /* another thread may have freed it during the wait */
     if (!b || b->va != dptr || b->freeing || b->dormant)
@@ -281,8 +281,8 @@ SIM_API(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *size, CUdeviceptr 
     struct sim_block *b = sim_block_find(dptr);
     if (!b || (b->kind == SIM_VMM && !b->access[ctx->device]))
         return CUDA_ERROR_NOT_FOUND;
-    if (base)
-        *base = b->va;
+    if (base) /* of a mapping of host memory a driver gives 0 (measured) */
+        *base = b->kind == SIM_VMM && b->device < 0 ? 0 : b->va;
     if (size)
         *size = b->size;
     return CUDA_SUCCESS;

@@ -140,6 +140,17 @@ CUresult sim_resolve(CUdeviceptr va, size_t size, int device, bool write, bool p
     return CUDA_SUCCESS;
 }
 
+bool sim_reaches(const struct sim_block *b, int device)
+{
+    bool on_device = b->kind == SIM_DEVICE || b->kind == SIM_GLOBAL;
+    if (!on_device || b->device == device)
+        return true;
+    for (struct sim_context *ctx = sim_contexts; ctx; ctx = ctx->next)
+        if (ctx->alive && ctx->device == device && ctx->peer[b->device])
+            return true;
+    return false;
+}
+
 /* What the kernel of `device` finds behind an address; NULL is a page fault. */
 static void *gpu_view(CUdeviceptr va, int device, bool write)
 {
@@ -148,14 +159,8 @@ static void *gpu_view(CUdeviceptr va, int device, bool write)
         return NULL;
     if (write && b->kind == SIM_REGISTERED && (b->flags & CU_MEMHOSTREGISTER_READ_ONLY))
         return NULL;
-    bool on_device = b->kind == SIM_DEVICE || b->kind == SIM_GLOBAL;
-    if (on_device && b->device != device) {
-        bool peer = false;
-        for (struct sim_context *ctx = sim_contexts; ctx; ctx = ctx->next)
-            peer = peer || (ctx->alive && ctx->device == device && ctx->peer[b->device]);
-        if (!peer)
-            return NULL;
-    }
+    if (!sim_reaches(b, device))
+        return NULL;
     if (b->kind == SIM_POOLED && b->device != device && !b->access[device])
         return NULL;
     return b->kind == SIM_VMM ? sim_alias(va, device) : b->storage + (va - b->va);

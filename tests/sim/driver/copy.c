@@ -98,11 +98,21 @@ static CUresult find_side(const struct end *e, const CUDA_MEMCPY3D *c, int devic
     return r;
 }
 
+/* A peer copy names the context of each side in the reserved fields; its device reaches the side,
+ * whether or not the one that copies does (measured on two H200). */
+static int side_device(const void *named, int device)
+{
+    struct sim_context *ctx = named ? sim_context_of((CUcontext)named) : NULL;
+    return ctx ? ctx->device : device;
+}
+
 static CUresult find_sides(const CUDA_MEMCPY3D *c, int device, struct side *src, struct side *dst)
 {
     struct end from = source_end(c), to = target_end(c);
-    CUresult r = find_side(&from, c, device, false, src);
-    return r == CUDA_SUCCESS ? find_side(&to, c, device, true, dst) : r;
+    CUresult r = find_side(&from, c, side_device(c->reserved0, device), false, src);
+    if (r != CUDA_SUCCESS)
+        return r;
+    return find_side(&to, c, side_device(c->reserved1, device), true, dst);
 }
 
 static bool is_empty(const CUDA_MEMCPY3D *c)

@@ -71,7 +71,10 @@ static CUresult peer(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcont
     struct sim_context *a = sim_context_of(dst_ctx), *b = sim_context_of(src_ctx);
     if (!a || !b || !a->alive || !b->alive)
         return CUDA_ERROR_INVALID_CONTEXT;
-    return linear(DEVICE, dst, DEVICE, src, n, stream, mode);
+    CUDA_MEMCPY3D shape = sim_copy_linear(DEVICE, dst, DEVICE, src, n);
+    shape.reserved0 = src_ctx;
+    shape.reserved1 = dst_ctx;
+    return sim_copy(&shape, stream, mode);
 }
 
 SIM_API_PTDS(cuMemcpyPeer,

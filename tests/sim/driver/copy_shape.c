@@ -44,7 +44,9 @@ static CUDA_MEMCPY3D from_peer(const CUDA_MEMCPY3D_PEER *c)
                            .dstHeight = c->dstHeight,
                            .WidthInBytes = c->WidthInBytes,
                            .Height = c->Height,
-                           .Depth = c->Depth};
+                           .Depth = c->Depth,
+                           .reserved0 = c->srcContext,
+                           .reserved1 = c->dstContext};
 }
 
 static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, enum sim_copy_mode mode)

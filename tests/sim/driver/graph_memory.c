@@ -15,7 +15,7 @@ static struct sim_block *graph_block(CUdeviceptr dptr)
 CUresult sim_graph_alloc_work(struct sim_work *out, struct sim_pool *pool, size_t size)
 {
     struct sim_block *b;
-    CUresult r = size ? sim_pool_alloc(pool, size, &b) : CUDA_ERROR_INVALID_VALUE;
+    CUresult r = size ? sim_pool_alloc(pool, size, pool->device, &b) : CUDA_ERROR_INVALID_VALUE;
     if (r != CUDA_SUCCESS)
         return r;
     b->graph_refs = 1;

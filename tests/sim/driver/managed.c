@@ -7,6 +7,27 @@
 #include "stream.h"
 #include <sys/mman.h>
 
+CUresult sim_managed_alloc(size_t size, struct sim_context *ctx, int device, struct sim_pool *pool,
+                           struct sim_block **out)
+{
+    size_t bytes = (size + 4095) / 4096 * 4096;
+    if (bytes < size || !sim_device_take(device, bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) {
+        sim_device_give(device, bytes);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    p[0] = p[size - 1] = (char)0xA5; /* Memory that was used before is not cleared. */
+    struct sim_block *b = sim_block_add((CUdeviceptr)(uintptr_t)p, size, SIM_MANAGED, device, ctx);
+    b->storage = p;
+    b->footprint = bytes;
+    b->flags = CU_MEM_ATTACH_GLOBAL;
+    b->pool = pool;
+    *out = b;
+    return CUDA_SUCCESS;
+}
+
 SIM_API(cuMemAllocManaged, (CUdeviceptr * dptr, size_t size, unsigned int flags),
         (dptr, size, flags))
 {
@@ -18,19 +39,10 @@ SIM_API(cuMemAllocManaged, (CUdeviceptr * dptr, size_t size, unsigned int flags)
         return CUDA_ERROR_INVALID_VALUE;
     if (!sim_supports(ctx->device, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY))
         return CUDA_ERROR_NOT_SUPPORTED;
-    size_t bytes = (size + 4095) / 4096 * 4096;
-    if (bytes < size || !sim_device_take(ctx->device, bytes))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) {
-        sim_device_give(ctx->device, bytes);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    p[0] = p[size - 1] = (char)0xA5; /* Memory that was used before is not cleared. */
-    struct sim_block *b =
-        sim_block_add((CUdeviceptr)(uintptr_t)p, size, SIM_MANAGED, ctx->device, ctx);
-    b->storage = p;
-    b->footprint = bytes;
+    struct sim_block *b;
+    r = sim_managed_alloc(size, ctx, ctx->device, NULL, &b);
+    if (r != CUDA_SUCCESS)
+        return r;
     b->flags = flags;
     *dptr = b->va;
     return CUDA_SUCCESS;
@@ -84,6 +96,8 @@ static CUresult advise(CUdeviceptr va, size_t count, CUmem_advise advice, CUmemL
                       advice == CU_MEM_ADVISE_UNSET_ACCESSED_BY;
     if (!b)
         return CUDA_ERROR_INVALID_VALUE;
+    if (b->pool)
+        return CUDA_ERROR_NOT_SUPPORTED; /* measured */
     if (needs_user && user < 0)
         return at.type == CU_MEM_LOCATION_TYPE_DEVICE ? CUDA_ERROR_INVALID_DEVICE
                                                       : CUDA_ERROR_INVALID_VALUE;

@@ -44,7 +44,7 @@ struct sim_block {
     size_t footprint; /* bytes that it takes of the device, or of the host; 0 for parts of chunks */
     struct sim_view view;      /* pinned host memory: the GPU's mapping of its pages */
     struct sim_chunk *chunk;   /* small device blocks: where they lie */
-    struct sim_pool *pool;     /* pooled blocks: where they came from */
+    struct sim_pool *pool;     /* pooled and managed blocks: where they came from */
     bool freeing;              /* pooled blocks: freed by a call, not yet by the stream */
     unsigned graph_refs;       /* blocks of graph allocation nodes: nodes that have this address */
     bool dormant;              /* blocks of graph allocation nodes: not allocated at present */
@@ -98,6 +98,10 @@ struct sim_block *sim_block_at(size_t i);
 CUresult sim_device_alloc(size_t size, enum sim_kind kind, struct sim_context *ctx, int device,
                           struct sim_pool *pool, struct sim_block **out);
 
+/* Allocates managed memory of any size >= 1, counted against a device; `pool` may be NULL. */
+CUresult sim_managed_alloc(size_t size, struct sim_context *ctx, int device, struct sim_pool *pool,
+                           struct sim_block **out);
+
 /* Frees what sim_device_alloc gave. */
 void sim_device_free(struct sim_block *block);
 
@@ -119,6 +123,10 @@ struct sim_place {
  * that nobody registered is the CPU's own memory if `pageable` allows it. */
 CUresult sim_resolve(CUdeviceptr va, size_t size, int device, bool write, bool pageable,
                      struct sim_place *out);
+
+/* Whether kernels and sets of a device reach a block of cuMemAlloc or a variable: its own device's
+ * do, others once peer access is enabled. */
+bool sim_reaches(const struct sim_block *block, int device);
 
 /* Ordinal of the device whose kernel the calling thread runs, or -1. */
 extern __thread int sim_kernel_device;

@@ -126,7 +126,7 @@ static uint32_t narrow_value(const struct sim_block *b, CUpointer_attribute a, i
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
         return (uint32_t)b->sync_memops;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        return (uint32_t)b->device;
+        return (uint32_t)(b->device < 0 ? 0 : b->device);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
         return access_flags(b, device);
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:

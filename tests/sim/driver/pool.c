@@ -1,4 +1,5 @@
 /* Memory pools: reserve, attributes, access. Blocks are cut in pool_alloc.c. */
+#include "capture.h"
 #include "pool.h"
 #include <stdlib.h>
 #include <string.h>
@@ -100,8 +101,30 @@ void sim_pools_settle(void)
     }
 }
 
+/* A pool of managed memory that is near no device.  A driver refuses a size and export
+ * (measured). */
+static bool managed_props(const CUmemPoolProps *props)
+{
+#if CUDA_VERSION >= 13000
+    return props->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED &&
+           props->location.type == CU_MEM_LOCATION_TYPE_NONE && !props->maxSize &&
+           !props->handleTypes;
+#else
+    (void)props;
+    return false;
+#endif
+}
+
 SIM_API(cuMemPoolCreate, (CUmemoryPool * out, const CUmemPoolProps *props), (out, props))
 {
+    CUresult r = sim_capture_unsafe_call(); /* measured */
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (out && props && managed_props(props)) {
+        *out = (CUmemoryPool)pool_new(0, props);
+        ((struct sim_pool *)*out)->managed = true;
+        return CUDA_SUCCESS;
+    }
     if (!out || !props || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
         return CUDA_ERROR_INVALID_VALUE;
     if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE)

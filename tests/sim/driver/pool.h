@@ -9,6 +9,7 @@ struct sim_pool {
     struct sim_pool *next; /* all live pools */
     int device;            /* where its memory is */
     bool builtin;          /* a device's default pool, which can't be destroyed */
+    bool managed;          /* its blocks are managed memory, near no device */
     bool destroyed;        /* gone for the program; freed with its last block */
     CUmemPoolProps props;  /* as created */
     int reuse[3]; /* CU_MEMPOOL_ATTR_REUSE_*: follow event dependencies, opportunistic, internal */
@@ -36,8 +37,8 @@ void sim_pools_trim(int device);
 /* Releases the reserve above each pool's threshold; called by every synchronisation. */
 void sim_pools_settle(void);
 
-/* Cuts a block from a pool. */
-CUresult sim_pool_alloc(struct sim_pool *pool, size_t size, struct sim_block **out);
+/* Cuts a block from a pool, for a stream of `device`. */
+CUresult sim_pool_alloc(struct sim_pool *pool, size_t size, int device, struct sim_block **out);
 
 /* Gives a pooled block back to its pool. */
 void sim_pool_free(struct sim_block *block);

@@ -6,9 +6,11 @@
 #include "stream.h"
 #include <string.h>
 
-CUresult sim_pool_alloc(struct sim_pool *pool, size_t size, struct sim_block **out)
+CUresult sim_pool_alloc(struct sim_pool *pool, size_t size, int device, struct sim_block **out)
 {
-    CUresult r = sim_device_alloc(size, SIM_POOLED, NULL, pool->device, pool, out);
+    CUresult r = pool->managed
+                     ? sim_managed_alloc(size, NULL, device, pool, out)
+                     : sim_device_alloc(size, SIM_POOLED, NULL, pool->device, pool, out);
     if (r != CUDA_SUCCESS)
         return r;
     pool->blocks++;
@@ -29,7 +31,8 @@ void sim_pool_free(struct sim_block *block)
     }
     pool->blocks--;
     pool->used -= block->size;
-    sim_device_free(block);
+    if (!pool->managed)
+        sim_device_free(block);
 }
 
 static CUresult alloc_async(CUdeviceptr *dptr, size_t size, CUmemoryPool handle, bool current,
@@ -50,13 +53,15 @@ static CUresult alloc_async(CUdeviceptr *dptr, size_t size, CUmemoryPool handle,
         *dptr = 0;
         return CUDA_SUCCESS;
     }
+    if (s->capture && pool->managed)
+        return CUDA_ERROR_INVALID_VALUE; /* measured */
     if (s->capture)
         return sim_capture_alloc(s, pool, size, dptr);
     r = sim_capture_unsafe_call();
     if (r == CUDA_SUCCESS)
         r = sim_capture_implicit(s);
     if (r == CUDA_SUCCESS)
-        r = sim_pool_alloc(pool, size, &b);
+        r = sim_pool_alloc(pool, size, s->ctx->device, &b);
     if (r == CUDA_SUCCESS)
         *dptr = b->va;
     return r;
@@ -89,8 +94,10 @@ SIM_API_PTSZ(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream), (dptr, stream)
         return sim_capture_free(s, dptr);
     struct sim_block *b = sim_block_find(dptr);
     if (!b || b->va != dptr || b->freeing || b->dormant ||
-        (b->kind != SIM_POOLED && b->kind != SIM_DEVICE))
+        (b->kind != SIM_POOLED && b->kind != SIM_DEVICE && b->kind != SIM_MANAGED))
         return CUDA_ERROR_INVALID_VALUE;
+    if (b->kind == SIM_MANAGED && !b->pool)
+        return CUDA_ERROR_NOT_SUPPORTED; /* measured */
     r = sim_capture_implicit(s);
     if (r != CUDA_SUCCESS)
         return r;

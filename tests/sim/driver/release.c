@@ -27,6 +27,8 @@ void sim_block_free(struct sim_block *b)
         sim_pool_free(b);
         return;
     case SIM_MANAGED:
+        if (b->pool)
+            sim_pool_free(b);
         sim_device_give(b->device, b->footprint);
         munmap(b->storage, b->footprint);
         break;

@@ -10,6 +10,9 @@ static CUresult find_target(const CUDA_MEMSET_NODE_PARAMS *s, int device, struct
         return CUDA_ERROR_INVALID_VALUE;
     if (s->dst % s->elementSize || (s->height > 1 && s->pitch < s->width * s->elementSize))
         return CUDA_ERROR_INVALID_VALUE;
+    const struct sim_block *b = sim_block_find(s->dst);
+    if (b && !sim_reaches(b, device))
+        return CUDA_ERROR_INVALID_VALUE;
     return sim_resolve(s->dst, span, device, true, false, out);
 }
 

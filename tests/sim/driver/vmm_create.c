@@ -18,6 +18,10 @@ static CUresult props_check(const CUmemAllocationProp *p)
         !sim_supports(0, CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED))
         return CUDA_ERROR_NOT_SUPPORTED;
 #endif
+    bool host = p->location.type != CU_MEM_LOCATION_TYPE_DEVICE;
+    bool anywhere = p->location.type == CU_MEM_LOCATION_TYPE_HOST;
+    if ((host && p->allocFlags.gpuDirectRDMACapable) || (anywhere && p->requestedHandleTypes))
+        return CUDA_ERROR_INVALID_VALUE; /* measured */
     switch ((int)p->location.type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
         return sim_device_valid(p->location.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
