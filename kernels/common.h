@@ -103,16 +103,36 @@ static inline double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* FNV-1a, 64 bits, of `bytes` bytes; start with FNV_START and chain the results. */
+/*
+ * FNV-1a, 64 bits, over words of 8 bytes and then the bytes that are left, several times as fast as
+ * over bytes alone.  A product carries differences upwards only, so the upper half of a word's hash
+ * is folded into the lower one.  Start with FNV_START and chain the results.
+ */
 #define FNV_START 14695981039346656037ull
+#define FNV_PRIME 1099511628211ull
 
 static inline uint64_t fnv1a(uint64_t hash, const void *data, size_t bytes)
 {
     const unsigned char *p = (const unsigned char *)data;
+    uint64_t word;
 
-    for (size_t i = 0; i < bytes; i++)
-        hash = (hash ^ p[i]) * 1099511628211ull;
+    for (; bytes >= sizeof(word); bytes -= sizeof(word), p += sizeof(word)) {
+        memcpy(&word, p, sizeof(word));
+        hash = (hash ^ word) * FNV_PRIME;
+        hash ^= hash >> 32;
+    }
+    for (; bytes > 0; bytes--, p++)
+        hash = (hash ^ *p) * FNV_PRIME;
     return hash;
+}
+
+/* Steele, Lea and Flood's SplitMix64: the output for the given state. */
+static inline uint64_t splitmix(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15ull;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+    return x ^ x >> 31;
 }
 
 /*

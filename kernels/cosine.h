@@ -9,6 +9,7 @@
 
 #include "common.cuh"
 #include "cosine.cuh"
+#include "parallel.h"
 
 /* Sizes of one run. */
 struct cosine_sizes {
@@ -42,15 +43,26 @@ static inline struct cosine_sizes cosine_arguments(int argc, char **argv, struct
     return s;
 }
 
+/* Vectors that are being filled. */
+struct vector_fill {
+    float *v;
+    uint64_t seed;
+};
+
+static void fill_numbers(void *job, size_t begin, size_t end)
+{
+    const struct vector_fill *fill = (const struct vector_fill *)job;
+
+    for (size_t i = begin; i < end; i++)
+        fill->v[i] = (float)(splitmix((fill->seed << 40) + i) >> 40) / 16777216.0f + 0.001f;
+}
+
 /* Vectors without negative numbers and without a pattern. */
 static inline void fill_vectors(float *v, size_t count, uint64_t seed)
 {
-    uint64_t x = seed;
+    struct vector_fill fill = { v, seed };
 
-    for (size_t i = 0; i < count; i++) {
-        x = x * 6364136223846793005ull + 1442695040888963407ull;
-        v[i] = (float)(x >> 40) / 16777216.0f + 0.001f;
-    }
+    parallel(count, fill_numbers, &fill);
 }
 
 /* Asks all queries `batches` times; the arrays are the GPU's. */
@@ -87,18 +99,38 @@ static unsigned long long cosine_pair(const float *query, const float *targets, 
     return (unsigned long long)score.bits << 32 | (0xffffffffu - (unsigned)target);
 }
 
+/* The search of the CPU for the target that is most similar to one query. */
+struct cosine_search {
+    const float *query, *targets;
+    size_t dimensions;
+    unsigned long long best; /* of the parts that have ended */
+};
+
+static void search_targets(void *job, size_t begin, size_t end)
+{
+    struct cosine_search *search = (struct cosine_search *)job;
+    unsigned long long best = 0, known;
+
+    for (size_t target = begin; target < end; target++) {
+        unsigned long long pair =
+            cosine_pair(search->query, search->targets, target, search->dimensions);
+        best = pair > best ? pair : best;
+    }
+    known = __atomic_load_n(&search->best, __ATOMIC_RELAXED);
+    while (best > known && !__atomic_compare_exchange_n(&search->best, &known, best, 0,
+                                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+}
+
 /* Compares the first and the last query with all targets. */
 static int cosine_verify(const struct cosine_sizes *s, const float *queries, const float *targets,
                          const unsigned long long *best)
 {
     for (size_t query = 0; query < s->queries; query += s->queries > 1 ? s->queries - 1 : 1) {
-        unsigned long long expected = 0;
-        for (size_t target = 0; target < s->targets; target++) {
-            unsigned long long pair =
-                cosine_pair(queries + query * s->dimensions, targets, target, s->dimensions);
-            expected = pair > expected ? pair : expected;
-        }
-        if (expected != best[query])
+        struct cosine_search search = { queries + query * s->dimensions, targets, s->dimensions,
+                                        0 };
+        parallel(s->targets, search_targets, &search);
+        if (search.best != best[query])
             return 0;
     }
     return 1;

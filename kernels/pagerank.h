@@ -13,12 +13,27 @@ static inline void pagerank_start(const struct rmat *g, float *ranks)
         ranks[v] = 1.0f / (float)g->vertices;
 }
 
+/* Links to count: `links` of every page in `columns`. */
+struct link_count {
+    const unsigned *columns;
+    unsigned *links;
+};
+
+static void count_some(void *job, size_t begin, size_t end)
+{
+    const struct link_count *count = (const struct link_count *)job;
+
+    for (size_t e = begin; e < end; e++)
+        __atomic_fetch_add(&count->links[count->columns[e]], 1, __ATOMIC_RELAXED);
+}
+
 /* Counts to how many pages each page links. */
 static inline void count_links(const struct rmat *g, const unsigned *columns, unsigned *links)
 {
+    struct link_count count = { columns, links };
+
     memset(links, 0, g->vertices * sizeof(unsigned));
-    for (size_t e = 0; e < g->edges; e++)
-        links[columns[e]]++;
+    parallel(g->edges, count_some, &count);
 }
 
 /* The arrays are the GPU's. */
@@ -36,27 +51,51 @@ static void pagerank_iterate(const struct rmat *g, const unsigned *offsets,
     CHECK(cudaDeviceSynchronize());
 }
 
+/* The ranks that the CPU computes. */
+struct rank_check {
+    const struct rmat *graph;
+    const unsigned *offsets, *columns, *links;
+    float *ranks, *given;
+};
+
+static void rank_give(void *job, size_t begin, size_t end)
+{
+    const struct rank_check *check = (const struct rank_check *)job;
+
+    for (size_t v = begin; v < end; v++)
+        check->given[v] = check->links[v] == 0 ? 0.0f
+                                               : check->ranks[v] / (float)check->links[v];
+}
+
+static void rank_gather(void *job, size_t begin, size_t end)
+{
+    const struct rank_check *check = (const struct rank_check *)job;
+    float start = (1.0f - PAGERANK_DAMPING) / (float)check->graph->vertices;
+
+    for (size_t v = begin; v < end; v++) {
+        float sum = 0.0f;
+        for (unsigned e = check->offsets[v]; e < check->offsets[v + 1]; e++)
+            sum += check->given[check->columns[e]];
+        check->ranks[v] = start + PAGERANK_DAMPING * sum;
+    }
+}
+
 /* The CPU adds in the kernel's order, so all bits must be equal. */
 static int pagerank_verify(const struct rmat *g, const unsigned *offsets, const unsigned *columns,
                            const unsigned *links, const float *ranks, size_t iterations)
 {
-    float *expected = (float *)host_alloc(g->vertices * sizeof(float));
-    float *given = (float *)host_alloc(g->vertices * sizeof(float));
+    size_t bytes = g->vertices * sizeof(float);
+    struct rank_check check = { g, offsets, columns, links, (float *)host_alloc(bytes),
+                                (float *)host_alloc(bytes) };
 
-    pagerank_start(g, expected);
+    pagerank_start(g, check.ranks);
     for (size_t i = 0; i < iterations; i++) {
-        for (size_t v = 0; v < g->vertices; v++)
-            given[v] = links[v] == 0 ? 0.0f : expected[v] / (float)links[v];
-        for (size_t v = 0; v < g->vertices; v++) {
-            float sum = 0.0f;
-            for (unsigned e = offsets[v]; e < offsets[v + 1]; e++)
-                sum += given[columns[e]];
-            expected[v] = (1.0f - PAGERANK_DAMPING) / (float)g->vertices + PAGERANK_DAMPING * sum;
-        }
+        parallel(g->vertices, rank_give, &check);
+        parallel(g->vertices, rank_gather, &check);
     }
-    int same = memcmp(expected, ranks, g->vertices * sizeof(float)) == 0;
-    free(expected);
-    free(given);
+    int same = memcmp(check.ranks, ranks, bytes) == 0;
+    free(check.ranks);
+    free(check.given);
     return same;
 }
 

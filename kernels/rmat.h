@@ -7,7 +7,9 @@
 #ifndef KERNELS_RMAT_H
 #define KERNELS_RMAT_H
 
-#include "common.h"
+#include <math.h>
+
+#include "parallel.h"
 
 /* Bits of a vertex that one lookup decides, and random bits that it takes. */
 #define RMAT_STEP 4
@@ -76,15 +78,6 @@ static inline void rmat_prepare(struct rmat *g)
     }
 }
 
-/* Steele, Lea and Flood's SplitMix64: the output for the given state. */
-static inline uint64_t splitmix(uint64_t x)
-{
-    x += 0x9e3779b97f4a7c15ull;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-    return x ^ x >> 31;
-}
-
 /* The column of edge number i, which is one of the given row. */
 static inline unsigned rmat_column(const struct rmat *g, unsigned row, size_t i)
 {
@@ -101,6 +94,23 @@ static inline unsigned rmat_column(const struct rmat *g, unsigned row, size_t i)
     return column & (unsigned)(g->vertices - 1);
 }
 
+/* The arrays of a graph that is being written. */
+struct rmat_lists {
+    const struct rmat *graph;
+    const unsigned *offsets;
+    unsigned *columns;
+};
+
+static void rmat_fill_lists(void *job, size_t begin, size_t end)
+{
+    const struct rmat_lists *lists = (const struct rmat_lists *)job;
+
+    for (size_t v = begin; v < end; v++) {
+        for (size_t i = lists->offsets[v]; i < lists->offsets[v + 1]; i++)
+            lists->columns[i] = rmat_column(lists->graph, (unsigned)v, i);
+    }
+}
+
 /*
  * Writes the graph into arrays of rmat_offset_bytes and rmat_column_bytes.  Every vertex has the
  * number of neighbours that the method gives it on average, so that the lists can be written one
@@ -108,21 +118,19 @@ static inline unsigned rmat_column(const struct rmat *g, unsigned row, size_t i)
  */
 static inline void rmat_fill(struct rmat *g, unsigned *offsets, unsigned *columns)
 {
-    double sum = 0;
+    double sum = 0, share[32]; /* edges of a vertex with so many bits set */
 
     rmat_prepare(g);
+    for (size_t ones = 0; ones <= g->scale; ones++)
+        share[ones] = (double)g->edges * pow(1 - RMAT_UPPER, (double)ones) *
+                      pow(RMAT_UPPER, (double)(g->scale - ones));
     for (size_t v = 0; v < g->vertices; v++) {
-        double share = (double)g->edges;
-        for (size_t bit = 0; bit < g->scale; bit++)
-            share *= v >> bit & 1 ? 1 - RMAT_UPPER : RMAT_UPPER;
         offsets[v] = (unsigned)sum;
-        sum += share;
+        sum += share[__builtin_popcountll(v)];
     }
     offsets[g->vertices] = (unsigned)g->edges;
-    for (size_t v = 0; v < g->vertices; v++) {
-        for (size_t i = offsets[v]; i < offsets[v + 1]; i++)
-            columns[i] = rmat_column(g, (unsigned)v, i);
-    }
+    struct rmat_lists lists = { g, offsets, columns };
+    parallel(g->vertices, rmat_fill_lists, &lists);
 }
 
 /* The vertex with the most neighbours, the first of them: part of the graph's large component. */

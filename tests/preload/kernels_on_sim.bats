@@ -6,28 +6,28 @@ load common.bash
 
 # The programs' own checksums: their results depend on the default sizes alone.
 declare -gA checksum=(
-    [vecadd]=9d0e67017e137fbd
-    [gather]=8279ad58ec61ad0d
-    [driver_saxpy]=67644eb07900fba6
-    [pipeline]=809e8bcf3ed90305
-    [pooled]=ecd5d3c4fcede23d
-    [pitched]=46aca15ba3c4d451
-    [graph]=7b9a4143750c09f2
-    [bfs]=9143ef9f758c2dd7
+    [vecadd]=50d7270ab8565172
+    [gather]=c59086002fb6d843
+    [driver_saxpy]=3bdeee150582b049
+    [pipeline]=16dfc995e7568b3b
+    [pooled]=d6be4cf87f284d09
+    [pitched]=90c5dbe7f36264cf
+    [graph]=fad543a07bc96c12
+    [bfs]=a597e6a0cf666e21
     [recopy]=be2864089e50733d
     [rewrite]=decf956d24135a5f
-    [rowsum]=950a5b910dd85f95
-    [scale]=6cb9903fe6c63582
-    [transfer]=7b6c77e13a0616ec
-    [overlap]=05b79e1502a97c6f
-    [storm]=5b0a5edad2f7c025
-    [cosine]=a2f6b9f770f2b888
-    [grow]=cfd9a84a2cd6a784
-    [pagerank]=924111dedee2bec0
-    [matmul]=b0f90c5b160c1bc5
-    [stencil]=9ef51fbf23730fb8
-    [saxpy]=67644eb07900fba6
-    [coherence]=1b15544c9bceac29
+    [rowsum]=c033467ab0930ce4
+    [scale]=0e6aad5d0afc5502
+    [transfer]=a0107df96e964e0c
+    [overlap]=3d4f3309f28bcbec
+    [storm]=562d98eac47c5fdc
+    [cosine]=58659d486e4369f2
+    [grow]=e3a7b6fb12b1f3d1
+    [pagerank]=7191383d24802442
+    [matmul]=d371586109bb91f1
+    [stencil]=7763f8cf41a9ccf1
+    [saxpy]=3bdeee150582b049
+    [coherence]=14351435ba23a078
     [both]=693ff4b78ecd7f7f
 )
 # What an expert writes by hand gives the same bytes.
@@ -333,10 +333,32 @@ LINES
     [[ ${lines[1]} == cuDevicePrimaryCtxRelease* ]]
 }
 
-@test "wrong bytes from the GPU end a program with exit status 1" {
-    need_built "$ZC_BUILD/kernels/vecadd-shared" "$SIM/kernels/wrong_vecadd.so"
-    sim_env wrong_vecadd
-    run --separate-stderr "$ZC_BUILD/kernels/vecadd-shared"
-    [[ $status -eq 1 ]]
-    [[ $(json_field verified <<<"$output") == false ]]
+@test "a wrong result from the GPU ends a program with exit status 1" {
+    local program
+    need_built "$ZC_BUILD/kernels/vecadd-shared" "$SIM/kernels/wrong.so"
+    sim_env wrong
+    for program in vecadd bfs bfs_zerocopy cosine pagerank stencil; do
+        echo "$program"
+        run --separate-stderr "$ZC_BUILD/kernels/$program-shared"
+        [[ $status -eq 1 ]]
+        [[ $(json_field verified <<<"$output") == false ]]
+    done
+}
+
+@test "a program that needs one and a half times its budget has the same result, and says where" {
+    local program=$ZC_BUILD/kernels/matmul-shared place
+    need_built "$LIBZC" "$SIM/libcudart.so.13" "$SIM/kernels/matmul.so" "$program"
+    sim_env matmul
+    export ZC_SUMMARY=0 ZC_LOG_LEVEL=allocs ZC_LOG=$BATS_TEST_TMPDIR/budget.jsonl
+    run -0 --separate-stderr timeout 60 "$program" 512
+    local bare
+    bare=$(json_field checksum <<<"$output")
+    for place in device vmm managed; do
+        rm -f "$ZC_LOG"
+        run -0 --separate-stderr under_policy "size = 1M"$'\n'"place = $place, mapped
+budget = 2M" timeout 60 "$program" 512
+        [[ $(json_field checksum <<<"$output") == "$bare" ]]
+        [[ $(grep -c '"type":"alloc".*"place":"'$place'"' "$ZC_LOG") == 2 ]]
+        grep -q '"type":"alloc".*"place":"mapped".*"why":"'$place': over its budget"' "$ZC_LOG"
+    done
 }
