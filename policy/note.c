@@ -85,9 +85,9 @@ void zc_note_set_list(struct zc_note *message, const char *format, va_list args)
         case 'h':
             hint = va_arg(args, const char *);
             if (hint != NULL) {
-                add_string(message, " (did you mean '");
+                add_string(message, " (nearest: ");
                 add_string(message, hint);
-                add_string(message, "'?)");
+                add_string(message, ")");
             }
             break;
         }

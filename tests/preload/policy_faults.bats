@@ -34,7 +34,7 @@ rules_used() {
 @test "an unknown key is reported with file, line and the nearest key, and only its rule is lost" {
     printf '%s\n' '[rule bad]' 'plcae = mapped' '[rule good]' 'place = mapped' >p.conf
     under_libzc ZC_POLICY=p.conf
-    says "p.conf:2:1: unknown key 'plcae' (did you mean 'place'?)"
+    says "p.conf:2:1: unknown key 'plcae' (nearest: place)"
     [ "$(rules_used)" = "good " ]
 }
 
@@ -56,7 +56,7 @@ rules_used() {
 @test "with ZC_STRICT=1 a faulty file is refused whole" {
     printf '%s\n' '[rule bad]' 'plcae = mapped' '[rule good]' 'place = mapped' >p.conf
     under_libzc ZC_POLICY=p.conf ZC_STRICT=1
-    says "p.conf:2:1: unknown key 'plcae' (did you mean 'place'?)"
+    says "p.conf:2:1: unknown key 'plcae' (nearest: place)"
     [ "$(rules_used)" = "" ]
 }
 

@@ -128,11 +128,11 @@ setup() {
 @test "settings that fit no policy are refused before the program runs" {
     printf '[rule tables]\nplace = device\n' >p.conf
     run -125 "$ZC" run -p p.conf --set table.place=mapped -- touch ran
-    [[ $output == *"has no rule 'table' (did you mean 'tables'?)" ]]
+    [[ $output == *"has no rule 'table' (nearest: tables)" ]]
     run -125 "$ZC" run -p p.conf --set tables.plcae=mapped -- touch ran
-    [[ $output == *"unknown key 'plcae' (did you mean 'place'?)" ]]
+    [[ $output == *"unknown key 'plcae' (nearest: place)" ]]
     run -125 "$ZC" run -p p.conf --set tables.place=maped -- touch ran
-    [[ $output == *"did you mean 'mapped'?"* ]]
+    [[ $output == *"(nearest: mapped)"* ]]
     run -125 "$ZC" run -p p.conf --set tables -- touch ran
     [[ $output == "zc: 'tables' is not of the form RULE.KEY=VALUE" ]]
     run -125 "$ZC" run --set tables.place=mapped -- touch ran

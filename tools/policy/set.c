@@ -104,8 +104,8 @@ static void say_missing(const struct file *file, const struct setting *setting)
     const char *near = nearest_rule(&file->policy, setting->rule);
 
     fprintf(stderr, "zc: %s has no rule '%.*s'%s%s%s\n", file->path, (int)setting->rule.n,
-            setting->rule.at, near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
-            near != NULL ? "'?)" : "");
+            setting->rule.at, near != NULL ? " (nearest: " : "", near != NULL ? near : "",
+            near != NULL ? ")" : "");
 }
 
 /* The text with the setting, in new memory; NULL after a message. A [defaults] that is missing is

@@ -7,9 +7,9 @@ import argparse
 from .. import policies
 
 EPILOG = """\
-Each fault is one line, FILE:LINE:COLUMN: text, with the nearest known word where one is near;
-warnings tell of rules that can't match, that an earlier rule hides, and of what this version does
-not carry out. Without FILE: the policy that a program started here would get ($ZC_POLICY,
+Each fault is one line, FILE:LINE:COLUMN: text, followed by (nearest: word) where a known word is
+near; warnings tell of rules that can't match, that an earlier rule hides, and of what this version
+does not carry out. Without FILE: the policy that a program started here would get ($ZC_POLICY,
 ./policy.conf, /etc/zc/policy.conf).
 
 exit status: 0 without errors, 1 with errors or where a file can't be read
