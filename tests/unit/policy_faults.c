@@ -198,6 +198,8 @@ static const struct row rows[] = {
      "unknown key '012345678901234567890123456789012345678901234567...'", 1, 1},
     {"a key of another place is a warning", RULE "advise = read_mostly\n", 3, 10,
      "warning: advise: has no effect, it goes with place managed", 0, 1},
+    {"a word about kernels is a warning where nothing is shared", RULE "access = read\n", 3, 10,
+     "warning: access: has no effect, it goes with place shared", 0, 1},
     {"a key of several other places lists them", "[rule r]\nplace = vmm\nnuma = local\n", 3, 8,
      "warning: numa: has no effect, it goes with place mapped, shared, pinned", 0, 1},
     {"a stream for requests without stream is a warning",

@@ -210,9 +210,9 @@ static void single_words_reach_their_fields(void **state)
         size_t offset;
         unsigned value;
     } rows[] = {
-        {"mapped", "access = read", offsetof(struct zc_rule, access), ZC_ACCESS_READ},
-        {"mapped", "access = write", offsetof(struct zc_rule, access), ZC_ACCESS_WRITE},
-        {"mapped", "access = readwrite", offsetof(struct zc_rule, access), ZC_ACCESS_READWRITE},
+        {"shared", "access = read", offsetof(struct zc_rule, access), ZC_ACCESS_READ},
+        {"shared", "access = write", offsetof(struct zc_rule, access), ZC_ACCESS_WRITE},
+        {"shared", "access = readwrite", offsetof(struct zc_rule, access), ZC_ACCESS_READWRITE},
         {"shared", "conflict = stop", offsetof(struct zc_rule, conflict), ZC_CONFLICT_STOP},
         {"shared", "conflict = reveal", offsetof(struct zc_rule, conflict), ZC_CONFLICT_REVEAL},
         {"pinned", "async = staged", offsetof(struct zc_rule, async), ZC_ASYNC_STAGED},
