@@ -7,8 +7,9 @@
 
 #include "policy/policy.h"
 
-/* Smaller blocks have no copies that it matters for. */
-#define ZC_STAY_MIN ((size_t)1 << 20)
+/* Smaller copies are over before threads have started, so smaller blocks have none that it matters
+ * for. */
+#define ZC_STAY_MIN ((size_t)6 << 20)
 
 /*
  * The blocks are kept in a table of fixed size, for a look-up by any address in them.  No lock is

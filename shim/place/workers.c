@@ -1,7 +1,7 @@
 /* Short-lived threads for work on large ranges: one core moves 9 GB/s, the link 55. */
 #include "place/workers.h"
 
-#include <pthread.h>
+#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -10,22 +10,45 @@
 #include <unistd.h>
 
 #define WORKERS_MAX 16
-#define WORTH_A_THREAD                                                                             \
-    ((size_t)4 << 20) /* Starting a thread costs about what copying 128 KiB does. */
+#define PAGE ((size_t)4096)
+#define HUGE_PAGE ((size_t)2 << 20)
+#define STACK ((size_t)256 << 10)
 
 /* <linux/mman.h> of Linux 5.14. */
 #define POPULATE_READ 22
 #define POPULATE_WRITE 23
 
-enum job { COPY, TOUCH, ZERO };
+enum job { COPY, TOUCH, ZERO, ZEROES };
+
+/* Bytes that are worth a thread, whose start costs about what copying 128 KiB does; and what the
+ * threads' shares are multiples of.  Two threads that touch one huge page would clear it twice. */
+static const struct {
+    size_t worth, unit;
+} kinds[] = {[COPY] = {4 << 20, PAGE},
+             [TOUCH] = {HUGE_PAGE, HUGE_PAGE},
+             [ZERO] = {4 << 20, PAGE},
+             [ZEROES] = {4 << 20, PAGE}};
 
 struct share {
     enum job job;
     char *dst;
     const char *src; /* COPY only. */
     size_t n;
+    size_t unit; /* ZEROES only, and `zero`: a flag for each unit from dst on. */
+    bool *zero;
     pthread_t thread;
 };
+
+/* Blocks of a cache line or more, because a test after each word costs more than reading it. */
+static bool only_zeroes(const char *memory, size_t n)
+{
+    const uint64_t *word = (const void *)memory;
+    uint64_t any = 0;
+    for (size_t i = 0; i < n / sizeof(*word) && !any; i += 64)
+        for (size_t j = 0; j < 64; j++)
+            any |= word[i + j];
+    return !any;
+}
 
 static void work(const struct share *share)
 {
@@ -37,8 +60,12 @@ static void work(const struct share *share)
         memset(share->dst, 0, share->n);
         break;
     case TOUCH:
-        for (size_t i = 0; i < share->n; i += 4096)
+        for (size_t i = 0; i < share->n; i += PAGE)
             ((volatile char *)share->dst)[i] = 0;
+        break;
+    case ZEROES:
+        for (size_t i = 0; i * share->unit < share->n; i++)
+            share->zero[i] = only_zeroes(share->dst + i * share->unit, share->unit);
         break;
     }
 }
@@ -58,56 +85,94 @@ size_t zc_workers_cpus(void)
     return (size_t)CPU_COUNT(&set);
 }
 
-/* The caller works too, and does what no thread could be started for.  Signals are blocked while
- * threads start, because a program's handlers must not run in a thread that it does not know. */
-static void split(enum job job, char *dst, const char *src, size_t n)
+/* The piece [at, at + n) of the whole. */
+static struct share piece(const struct share *whole, size_t at, size_t n)
 {
-    struct share shares[WORKERS_MAX];
-    size_t count = n / WORTH_A_THREAD, most = zc_workers_cpus(), started = 0;
+    return (struct share){.job = whole->job,
+                          .dst = whole->dst + at,
+                          .src = whole->src ? whole->src + at : NULL,
+                          .n = n,
+                          .unit = whole->unit,
+                          .zero = whole->zero ? whole->zero + at / whole->unit : NULL};
+}
+
+/* glibc keeps 40 MiB of stacks of threads that have ended.  Unmapping one of the usual 8 MiB
+ * instead interrupts all processors, which took about 70 us a thread; so ours are small, unless the
+ * process has more thread-local storage than fits. */
+bool zc_workers_start(pthread_t *thread, void *(*run)(void *), void *arg)
+{
+    pthread_attr_t attr;
     sigset_t all, old;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK);
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    int error = pthread_create(thread, &attr, run, arg);
+    if (error == EINVAL)
+        error = pthread_create(thread, NULL, run, arg);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    return error == 0;
+}
+
+void zc_workers_end(pthread_t thread)
+{
+    while (pthread_tryjoin_np(thread, NULL) == EBUSY)
+        sched_yield();
+}
+
+/* The caller works too, and does what no thread could be started for. */
+static void split(struct share whole)
+{
+    struct share shares[WORKERS_MAX], own;
+    size_t count = whole.n / kinds[whole.job].worth, grain = kinds[whole.job].unit;
+    size_t most = zc_workers_cpus(), started = 0;
+    if (grain < whole.unit)
+        grain = whole.unit;
     if (count > most)
         count = most;
     if (count > WORKERS_MAX)
         count = WORKERS_MAX;
     if (count < 2) {
-        work(&(struct share){.job = job, .dst = dst, .src = src, .n = n});
+        work(&whole);
         return;
     }
-    size_t step = (n / count + 4095) & ~(size_t)4095;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &old);
-    for (size_t at = step; at < n; at += step) {
+    size_t step = (whole.n / count + grain - 1) / grain * grain;
+    for (size_t at = step; at < whole.n; at += step) {
         struct share *s = &shares[started];
-        *s = (struct share){.job = job,
-                            .dst = dst + at,
-                            .src = src ? src + at : NULL,
-                            .n = n - at < step ? n - at : step};
-        if (pthread_create(&s->thread, NULL, thread_main, s) != 0) {
-            s->n = n - at;
+        *s = piece(&whole, at, whole.n - at < step ? whole.n - at : step);
+        if (!zc_workers_start(&s->thread, thread_main, s)) {
+            *s = piece(&whole, at, whole.n - at);
             work(s);
             break;
         }
         started++;
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    work(&(struct share){.job = job, .dst = dst, .src = src, .n = step});
+    own = piece(&whole, 0, step);
+    work(&own);
     for (size_t i = 0; i < started; i++)
-        pthread_join(shares[i].thread, NULL);
+        zc_workers_end(shares[i].thread);
 }
 
 void zc_workers_copy(void *dst, const void *src, size_t n)
 {
-    split(COPY, dst, src, n);
+    split((struct share){.job = COPY, .dst = dst, .src = src, .n = n});
 }
 
 void zc_workers_touch(void *memory, size_t n)
 {
-    split(TOUCH, memory, NULL, n);
+    split((struct share){.job = TOUCH, .dst = memory, .n = n});
 }
 
 void zc_workers_zero(void *memory, size_t n)
 {
-    split(ZERO, memory, NULL, n);
+    split((struct share){.job = ZERO, .dst = memory, .n = n});
+}
+
+void zc_workers_zeroes(const void *memory, size_t n, size_t unit, bool *zero_out)
+{
+    split((struct share){
+        .job = ZEROES, .dst = (char *)(uintptr_t)memory, .n = n, .unit = unit, .zero = zero_out});
 }
 
 bool zc_workers_reach(void *memory, size_t n, bool write)

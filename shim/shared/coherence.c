@@ -18,6 +18,9 @@
  */
 #define PARTING_COSTS 8u
 
+/* Pages that are looked at for zeroes at once: a flag for each lies on the stack. */
+#define ZEROES_AT_ONCE 512u
+
 /* A run of pages in one state. */
 struct run {
     uint32_t first, end;
@@ -126,38 +129,40 @@ static enum zc_effect protect(struct zc_coherent *c, const struct run *r, int pr
     return settle(c, r, done ? span_of(r) : 0, state);
 }
 
-static bool zeroes(const void *memory, size_t n)
+/* Parts pages that the CPU may write, those of zeroes without a copy: at most ZEROES_AT_ONCE. */
+static enum zc_effect part_some(struct zc_coherent *c, const struct run *some)
 {
-    const uint64_t *word = memory;
-    uint64_t any = 0;
-    for (size_t i = 0; i < n / sizeof(*word) && !any; i += 64)
-        for (size_t j = 0; j < 64; j++)
-            any |= word[i + j];
-    return !any;
-}
-
-/* Parts pages that the CPU may write, those of zeroes without a copy. */
-static enum zc_effect part_open(struct zc_coherent *c, const struct run *all)
-{
-    if (!zc_view_protect(address_of(c, all->first), span_of(all), PROT_READ))
+    bool zero[ZEROES_AT_ONCE];
+    if (!zc_view_protect(address_of(c, some->first), span_of(some), PROT_READ))
         return ZC_EFFECT_REFUSED;
-    for (uint32_t page = all->first; page < all->end;) {
-        struct run r = {page, page + 1, all->state, true};
-        bool empty = zeroes((void *)address_of(c, page), ZC_HOST_UNIT);
-        while (r.end < all->end &&
-               zeroes((void *)address_of(c, r.end), ZC_HOST_UNIT) == empty)
+    zc_workers_zeroes((void *)address_of(c, some->first), span_of(some), ZC_HOST_UNIT, zero);
+    for (uint32_t page = some->first; page < some->end;) {
+        struct run r = {page, page + 1, some->state, true};
+        bool empty = zero[page - some->first];
+        while (r.end < some->end && zero[r.end - some->first] == empty)
             r.end++;
         enum zc_effect v = part(c, &r, !empty);
         if (v != ZC_EFFECT_DONE) {
-            while (page < all->end && c->state[page] != all->state)
+            while (page < some->end && c->state[page] != some->state)
                 page++;
-            r = (struct run){page, all->end, all->state, true};
+            r = (struct run){page, some->end, some->state, true};
             zc_view_protect(address_of(c, page), span_of(&r), ZC_VIEW_OPEN);
             return v;
         }
         page = r.end;
     }
     return ZC_EFFECT_DONE;
+}
+
+static enum zc_effect part_open(struct zc_coherent *c, const struct run *all)
+{
+    enum zc_effect v = ZC_EFFECT_DONE;
+    for (struct run some = *all; some.first < all->end && v == ZC_EFFECT_DONE;
+         some.first = some.end) {
+        some.end = (uint32_t)least(all->end, some.first + ZEROES_AT_ONCE);
+        v = part_some(c, &some);
+    }
+    return v;
 }
 
 /* Applies a step to the runs of a range. */

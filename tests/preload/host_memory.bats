@@ -236,6 +236,22 @@ pageable_copy = parallel"
     ! grep -q "not built" <<<"$stderr"
 }
 
+@test "pageable_copy = parallel brings every byte of every size, through a ring of any size" {
+    for limit in 50% 64M 20M 8M; do
+        echo "max_pinned = $limit"
+        run -0 --separate-stderr under_policy "$PARALLEL
+max_pinned = $limit" "$PROGRAMS/parallel_copies" 1
+        [[ $output == done ]]
+        parts=${stderr##*parts }
+        ((${parts%%[!0-9]*} > 50))
+    done
+}
+
+@test "pageable_copy = parallel divides the ring between threads that copy at the same time" {
+    run -0 --separate-stderr under_policy "$PARALLEL" "$PROGRAMS/parallel_copies" 3
+    [[ $output == done ]]
+}
+
 @test "pageable_copy = parallel leaves what the CPU cannot touch to the driver" {
     scene unreachable "$PARALLEL"
 }

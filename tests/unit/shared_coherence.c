@@ -116,6 +116,13 @@ void zc_workers_copy(void *dst, const void *src, size_t n)
     memcpy(dst, src, n);
 }
 
+void zc_workers_zeroes(const void *memory, size_t n, size_t unit, bool *zero_out)
+{
+    const unsigned char *byte = memory;
+    for (size_t i = 0; i < n; i++)
+        zero_out[i / unit] = (i % unit == 0 || zero_out[i / unit]) && !byte[i];
+}
+
 static unsigned char *gpu(uint32_t offset)
 {
     return (gpu_aside[offset / UNIT] ? shadow : at) + offset;

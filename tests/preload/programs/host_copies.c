@@ -41,11 +41,11 @@ static int scene_overwrite(void)
     unsigned char *p = filled(malloc(BLOCK), BLOCK, 3);
     CHECK(cuMemcpyHtoD_v2, device, p, BLOCK);
     CHECK(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
-    CHECK(cuLaunchHostFunc, stream, sleep_a_little, NULL);
+    CHECK(cuLaunchHostFunc, stream, work, NULL);
     filled(p, BLOCK, 4);
-    double began = now();
     CHECK(cuMemcpyHtoDAsync_v2, device, p, BLOCK, stream);
-    bool returned = now() - began < 0.04;
+    bool returned = !work_ended;
+    call_returned = true;
     filled(p, BLOCK, 5);
     CHECK(cuStreamSynchronize, stream);
     printf("first content %d\n", device_holds(BLOCK, 4));
@@ -329,12 +329,11 @@ static int scene_rectangle(void)
     return 0;
 }
 
-/* Memory that no malloc gave: globals, the stack, a mapped file.
- */
+/* Memory that no malloc gave: globals, the stack, a mapped file. */
 static int scene_others(void)
 {
     static unsigned char global[24 * MIB + 77];
-    unsigned char local[3 * MIB];
+    unsigned char local[6 * MIB];
     char path[] = "/tmp/zc-host-file-XXXXXX";
     int fd = mkstemp(path);
     start();
@@ -349,20 +348,20 @@ static int scene_others(void)
     CHECK(cuMemcpyDtoH_v2, local, device, sizeof(local));
     printf("local %d\n", holds(local, sizeof(local), 2));
     unlink(path);
-    if (ftruncate(fd, 5 * MIB) != 0)
+    if (ftruncate(fd, 7 * MIB) != 0)
         return 1;
     unsigned char *file = mmap(NULL, 8 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    CHECK(cuMemcpyHtoD_v2, device, filled(file, 5 * MIB, 3), 5 * MIB);
-    memset(file, 0, 5 * MIB);
-    CHECK(cuMemcpyDtoH_v2, file, device, 5 * MIB);
-    printf("file %d\n", holds(file, 5 * MIB, 3));
-    printf("too much %d\n", (int)cu.cuMemcpyHtoD_v2(device + 60 * MIB, global, 5 * MIB));
+    CHECK(cuMemcpyHtoD_v2, device, filled(file, 7 * MIB, 3), 7 * MIB);
+    memset(file, 0, 7 * MIB);
+    CHECK(cuMemcpyDtoH_v2, file, device, 7 * MIB);
+    printf("file %d\n", holds(file, 7 * MIB, 3));
+    printf("too much %d\n", (int)cu.cuMemcpyHtoD_v2(device + 60 * MIB, global, 7 * MIB));
     fprintf(stderr, "parts %u\n",
             cu.sim_calls ? (unsigned)cu.sim_calls("cuMemcpyHtoDAsync_v2") : 0);
     return 0;
 }
 
-/* A mapped file of 8 MiB, parts of which the CPU cannot touch, and the fault that this led to. */
+/* A mapped file of 16 MiB, parts of which the CPU cannot touch, and the fault that this led to. */
 static struct {
     unsigned char *bytes;         /* the mapping */
     int fd;                       /* the file */
@@ -373,9 +372,8 @@ static struct {
 static void mend(int signal)
 {
     torn.signal = pthread_equal(pthread_self(), torn.caller) ? signal : -1;
-    if (ftruncate(torn.fd, 8 * MIB) != 0 ||
-        mmap(torn.bytes, 8 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, torn.fd, 0) ==
-            MAP_FAILED)
+    if (ftruncate(torn.fd, 16 * MIB) != 0 || mmap(torn.bytes, 16 * MIB, PROT_READ | PROT_WRITE,
+                                                  MAP_SHARED | MAP_FIXED, torn.fd, 0) == MAP_FAILED)
         _exit(3);
 }
 
@@ -394,17 +392,17 @@ static int scene_unreachable(void)
     torn.caller = pthread_self();
     start();
     unlink(path);
-    if (ftruncate(torn.fd, 5 * MIB) != 0)
+    if (ftruncate(torn.fd, 10 * MIB) != 0)
         return 1;
-    torn.bytes = mmap(NULL, 8 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED, torn.fd, 0);
+    torn.bytes = mmap(NULL, 16 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED, torn.fd, 0);
     sigaction(SIGSEGV, &action, NULL);
     sigaction(SIGBUS, &action, NULL);
-    print_fault("behind its end", cu.cuMemcpyHtoD_v2(device, torn.bytes, 8 * MIB));
-    mprotect(torn.bytes, 4 * MIB, PROT_READ);
-    print_fault("read-only, read", cu.cuMemcpyHtoD_v2(device, torn.bytes, 4 * MIB));
-    print_fault("read-only, written", cu.cuMemcpyDtoH_v2(torn.bytes, device, 4 * MIB));
-    munmap(torn.bytes + 2 * MIB, MIB);
-    print_fault("unmapped", cu.cuMemcpyHtoD_v2(device, torn.bytes, 4 * MIB));
+    print_fault("behind its end", cu.cuMemcpyHtoD_v2(device, torn.bytes, 16 * MIB));
+    mprotect(torn.bytes, 8 * MIB, PROT_READ);
+    print_fault("read-only, read", cu.cuMemcpyHtoD_v2(device, torn.bytes, 8 * MIB));
+    print_fault("read-only, written", cu.cuMemcpyDtoH_v2(torn.bytes, device, 8 * MIB));
+    munmap(torn.bytes + 5 * MIB, MIB);
+    print_fault("unmapped", cu.cuMemcpyHtoD_v2(device, torn.bytes, 8 * MIB));
     return 0;
 }
 
@@ -440,18 +438,18 @@ static void copy_in_parts(const char *what, unsigned char *p, size_t n)
 static int scene_staying(void)
 {
     mallopt(M_MMAP_THRESHOLD, 128 << 10);
-    unsigned char *p = filled(malloc(5 * MIB), 5 * MIB, 1);
+    unsigned char *p = filled(malloc(9 * MIB), 9 * MIB, 1);
     start();
-    copy_in_parts("malloc", p, 5 * MIB);
-    copy_in_parts("inside", p + MIB, 4 * MIB);
-    p = realloc(p, 7 * MIB);
-    copy_in_parts("realloc", filled(p, 7 * MIB, 2), 7 * MIB);
+    copy_in_parts("malloc", p, 9 * MIB);
+    copy_in_parts("inside", p + MIB, 7 * MIB);
+    p = realloc(p, 12 * MIB);
+    copy_in_parts("realloc", filled(p, 12 * MIB, 2), 12 * MIB);
     free(p);
     p = filled(calloc(7, MIB), 7 * MIB, 3);
     copy_in_parts("calloc", p, 7 * MIB);
     free(p);
-    p = filled(aligned_alloc(4096, 2 * MIB), 2 * MIB, 4);
-    copy_in_parts("aligned_alloc", p, 2 * MIB);
+    p = filled(aligned_alloc(4096, 8 * MIB), 8 * MIB, 4);
+    copy_in_parts("aligned_alloc", p, 8 * MIB);
     free(p);
     return 0;
 }

@@ -5,6 +5,7 @@
 
 #include <cuda.h>
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,11 +102,17 @@ static inline void CUDA_CB sleep_a_little(void *arg)
     nanosleep(&t, NULL);
 }
 
-static inline double now(void)
+/* Work of a stream that goes on until a call has returned; the driver's own copies of pageable
+ * memory may wait for it in the call, so it ends at some time. */
+static atomic_bool call_returned, work_ended;
+
+static inline void CUDA_CB work(void *unused)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    const struct timespec a_while = {0, 10000000};
+    (void)unused;
+    for (int i = 0; i < 200 && !call_returned; i++)
+        nanosleep(&a_while, NULL);
+    work_ended = true;
 }
 
 #endif
