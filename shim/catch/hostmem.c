@@ -32,6 +32,7 @@ static const struct zc_rule *blamed[CAUSES]; /* Rule of the first request with t
 
 static bool reachable; /* Every GPU reaches libc's memory; false before CUDA is up.  Atomic. */
 
+static bool pairs;     /* Device blocks may move in with host blocks; written before `ready`. */
 static const char *disabled; /* Why nothing is converted in this process, or NULL. */
 
 static const uint64_t host_apis =
@@ -49,6 +50,15 @@ static bool has_place(const struct zc_rule *rule, enum zc_place_id place)
 {
     for (unsigned i = 0; i < rule->place.count; i++)
         if (rule->place.item[i] == place)
+            return true;
+    return false;
+}
+
+/* Whether a rule for one of these requests names the place. */
+static bool asks_for(const struct zc_policy *policy, enum zc_place_id place, uint64_t apis)
+{
+    for (size_t i = 0; i < policy->rule_count; i++)
+        if ((policy->rules[i].apis & apis) && has_place(&policy->rules[i], place))
             return true;
     return false;
 }
@@ -138,6 +148,7 @@ static bool prepare(void)
     if (__atomic_exchange_n(&opening, 1, __ATOMIC_ACQ_REL))
         return false;
     size_t threshold = smallest(zc_rules(), converts), told = smallest(zc_rules(), tells_copies);
+    pairs = asks_for(zc_rules(), ZC_PLACE_SHARED, ~host_apis);
     if (threshold != SIZE_MAX) {
         zc_limits_start(zc_rules());
         if (disabled || !zc_hostheap_open(&why)) {
@@ -327,7 +338,8 @@ static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct
     const struct zc_host_want want = {.size = ask->size,
                                       .alignment = ask->alignment,
                                       .node = node_of(rule),
-                                      .zero = ask->zero};
+                                      .zero = ask->zero,
+                                      .spread = !pairs};
     struct zc_slot *slot = NULL;
     const char *why = "";
     uint32_t nth = ordinal(site);
@@ -351,19 +363,10 @@ static bool reached(void)
     return __atomic_load_n(&reachable, __ATOMIC_RELAXED);
 }
 
-/* Whether some rule makes a difference between devices. */
-static bool asks_for_managed(const struct zc_policy *policy)
-{
-    for (size_t i = 0; i < policy->rule_count; i++)
-        if ((policy->rules[i].apis & host_apis) && has_place(&policy->rules[i], ZC_PLACE_MANAGED))
-            return true;
-    return false;
-}
-
 void zc_hostmem_ask_devices(void)
 {
     int devices = 0;
-    if (!asks_for_managed(zc_rules()))
+    if (!asks_for(zc_rules(), ZC_PLACE_MANAGED, host_apis))
         return;
     bool all = zc_real.cuDeviceGetCount && zc_real.cuDeviceGetCount(&devices) == CUDA_SUCCESS;
     for (int d = 0; d < devices; d++)

@@ -13,7 +13,7 @@ struct election {
 static void vote(struct zc_extent *e, void *arg)
 {
     struct election *v = arg;
-    if (e->use == ZC_EXTENT_BLOCK && e->live && zc_hostheap_mine(e) && !e->owner &&
+    if (e->use == ZC_EXTENT_BLOCK && e->live && !e->lead && zc_hostheap_mine(e) && !e->owner &&
         !__atomic_load_n(&e->shared, __ATOMIC_ACQUIRE) &&
         __atomic_load_n(&e->claim, __ATOMIC_ACQUIRE) == ZC_CLAIM_NONE &&
         !__atomic_load_n(&e->visits, __ATOMIC_ACQUIRE) &&
@@ -100,6 +100,7 @@ void zc_hostheap_vacate(struct zc_extent *extent)
 struct zc_slot *zc_hostheap_occupy(struct zc_extent *extent, size_t size)
 {
     bool inside = zc_heap_enter();
+    extent->lead = 0;
     zc_heap_occupy(extent, size);
     if (inside)
         zc_heap_leave();

@@ -236,24 +236,37 @@ void zc_heap_occupy(struct zc_extent *e, size_t size)
     __atomic_store_n(&e->claim, ZC_CLAIM_NONE, __ATOMIC_RELEASE);
 }
 
+/* Where the next block begins in its extent. */
+static uint16_t next_lead(const struct zc_host_want *want)
+{
+    static unsigned turn;
+    uint64_t units = zc_extent_units(want->size);
+    unsigned lead =
+        (__atomic_fetch_add(&turn, 1, __ATOMIC_RELAXED) % ZC_HOST_LEADS + 1) * ZC_HOST_LEAD;
+    if (!want->spread || want->alignment > ZC_HOST_LEAD ||
+        (units < ZC_HOST_LEAD_UNITS && zc_extent_units(want->size + lead) > units))
+        return 0;
+    return (uint16_t)lead;
+}
+
 static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_out, const char **why)
 {
-    uint64_t units = zc_extent_units(want->size);
     *why = "it is too large";
     if (want->size > zc_hostheap.bytes)
         return NULL;
-    struct zc_extent *e = extent_for((uint32_t)units, want, why);
+    uint16_t lead = next_lead(want);
+    struct zc_extent *e = extent_for((uint32_t)zc_extent_units(want->size + lead), want, why);
     if (!e)
         return NULL;
     bool inside = zc_heap_enter();
+    e->lead = lead;
     zc_heap_occupy(e, want->size);
     if (inside)
         zc_heap_leave();
     *slot_out = &e->slot[0];
-    void *p = (void *)zc_extent_base(e);
     if (!e->slot[0].dirty)
-        zc_extent_touch(e, 0, want->size);
-    return p;
+        zc_extent_touch(e, 0, lead + want->size);
+    return (void *)(zc_extent_base(e) + lead);
 }
 
 void *zc_hostheap_get(const struct zc_host_want *want, struct zc_slot **slot_out, const char **why)
@@ -281,7 +294,9 @@ uintptr_t zc_hostheap_block(uint64_t address)
     const struct zc_slot *slot = slot_at(e, address - base);
     if (!slot || !slot->size)
         return 0;
-    return e->use == ZC_EXTENT_BLOCK ? base : base + ((address - base) >> e->shift << e->shift);
+    if (e->use == ZC_EXTENT_BLOCK)
+        return address - base < e->lead ? 0 : base + e->lead;
+    return base + ((address - base) >> e->shift << e->shift);
 }
 
 struct zc_slot *zc_hostheap_slot(const void *p)
@@ -296,7 +311,7 @@ struct zc_slot *zc_hostheap_slot(const void *p)
 size_t zc_hostheap_room(const void *p)
 {
     const struct zc_extent *e = zc_hostheap_extent((uintptr_t)p);
-    return e->use == ZC_EXTENT_SLAB ? (size_t)1 << e->shift : zc_extent_span(e);
+    return e->use == ZC_EXTENT_SLAB ? (size_t)1 << e->shift : zc_extent_span(e) - e->lead;
 }
 
 /* The program's own registration, or a device block, outlives the block: nobody else may get these

@@ -74,6 +74,7 @@ static void take_over(struct zc_extent *to, const struct zc_extent *from)
     to->copied = from->copied;
     to->program = 0;
     to->node = from->node;
+    to->lead = from->lead;
     to->live = 1;
     __atomic_store_n(&to->claim, ZC_CLAIM_NONE, __ATOMIC_RELEASE);
     for (unsigned i = 0; i < ZC_HOST_SLOTS; i++)
@@ -122,7 +123,7 @@ static struct zc_extent *grow(struct zc_extent *e, uint32_t units)
 void *zc_hostheap_resize(void *p, size_t size, struct zc_slot **slot_out)
 {
     struct zc_extent *e = zc_hostheap_extent((uintptr_t)p), *now;
-    uint64_t units = zc_extent_units(size);
+    uint64_t units = zc_extent_units(size + e->lead);
     /* What fits into a slab belongs there. */
     if (size <= ZC_HOST_UNIT / 2 || units > zc_hostheap.bytes >> ZC_HOST_UNIT_SHIFT || !claim(e))
         return NULL;
@@ -134,7 +135,7 @@ void *zc_hostheap_resize(void *p, size_t size, struct zc_slot **slot_out)
     if (!now)
         return NULL;
     if (!now->slot[0].dirty)
-        zc_extent_touch(now, had, size);
+        zc_extent_touch(now, had, now->lead + size);
     *slot_out = &now->slot[0];
-    return (void *)zc_extent_base(now);
+    return (void *)(zc_extent_base(now) + now->lead);
 }

@@ -14,6 +14,14 @@ static int setup(void **state)
     return 0;
 }
 
+static void all_are(const char *p, size_t n, char byte)
+{
+    for (size_t i = 0; i < n; i += 509)
+        if (p[i] != byte)
+            fail_msg("byte %zu is %d", i, p[i]);
+    assert_int_equal(p[n - 1], byte);
+}
+
 static void only_what_a_rule_names_is_placed(void **state)
 {
     (void)state;
@@ -74,11 +82,47 @@ static void calloc_of_used_memory_is_zero(void **state)
     memset(p, 1, 9 * MIB);
     zc_hostmem_put(p);
     char *q = zc_hostmem_get(&ask);
-    assert_ptr_equal(p, q);
+    assert_int_equal((uintptr_t)p / ZC_HOST_UNIT, (uintptr_t)q / ZC_HOST_UNIT);
     for (size_t i = 0; i < 9 * MIB; i++)
         if (q[i])
             fail_msg("byte %zu is not zero", i);
     zc_hostmem_put(q);
+}
+
+/* Threads that go through several of them side by side would wait for each other's cache sets. */
+static void large_blocks_begin_at_different_places_of_their_pages(void **state)
+{
+    (void)state;
+    char *p[3];
+    for (unsigned i = 0; i < 3; i++) {
+        p[i] = memset(host_get(16 * MIB), (int)i, 16 * MIB);
+        assert_int_equal((uintptr_t)p[i] % 128, 0);
+        for (unsigned j = 0; j < i; j++)
+            assert_int_not_equal((uintptr_t)p[i] % ZC_HOST_UNIT, (uintptr_t)p[j] % ZC_HOST_UNIT);
+        assert_null(zc_hostheap_slot(p[i] - 128));
+        assert_int_equal(zc_hostheap_block((uintptr_t)p[i] - 1), 0);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        all_are(p[i], 16 * MIB, (char)i);
+        zc_hostmem_put(p[i]);
+    }
+    const struct zc_hostmem_ask aligned = {
+        .api = ZC_API_malloc, .size = 16 * MIB, .alignment = 4096};
+    void *q = zc_hostmem_get(&aligned);
+    assert_int_equal((uintptr_t)q % 4096, 0);
+    zc_hostmem_put(q);
+}
+
+/* Half of it would be for the beginning alone. */
+static void a_block_that_fills_a_few_pages_gets_no_other_page(void **state)
+{
+    (void)state;
+    void *p[16];
+    for (unsigned i = 0; i < 16; i++)
+        assert_non_null(p[i] = host_get(4 * MIB));
+    assert_null(host_get(4 * MIB));
+    for (unsigned i = 0; i < 16; i++)
+        zc_hostmem_put(p[i]);
 }
 
 static void realloc_keeps_what_fits(void **state)
@@ -104,14 +148,6 @@ static void *resized(void *p, size_t size)
 {
     const struct zc_hostmem_ask ask = {.api = ZC_API_realloc, .size = size, .alignment = 1};
     return zc_hostmem_resize(p, &ask);
-}
-
-static void all_are(const char *p, size_t n, char byte)
-{
-    for (size_t i = 0; i < n; i += 509)
-        if (p[i] != byte)
-            fail_msg("byte %zu is %d", i, p[i]);
-    assert_int_equal(p[n - 1], byte);
 }
 
 /* Under max_pinned = 64M the old and the new block could not be there side by side. */
@@ -237,6 +273,8 @@ int main(void)
         cmocka_unit_test(alignment_is_kept),
         cmocka_unit_test(the_size_is_what_was_asked_for),
         cmocka_unit_test(calloc_of_used_memory_is_zero),
+        cmocka_unit_test(large_blocks_begin_at_different_places_of_their_pages),
+        cmocka_unit_test(a_block_that_fills_a_few_pages_gets_no_other_page),
         cmocka_unit_test(realloc_keeps_what_fits),
         cmocka_unit_test(realloc_of_a_large_block_needs_no_second_one),
         cmocka_unit_test(a_block_with_another_behind_it_moves_when_it_grows),

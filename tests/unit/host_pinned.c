@@ -90,7 +90,7 @@ static void the_first_large_transfer_registers(void **state)
 static void many_small_transfers_register_too(void **state)
 {
     (void)state;
-    void *p = host_get(80 * MIB);
+    void *p = host_get(79 * MIB);
     unsigned calls = 1;
     while (!zc_pinned_use(extent_of(p), MIB))
         calls++;
@@ -105,7 +105,7 @@ static void a_freed_block_is_found_again_registered(void **state)
     zc_pinned_use(extent_of(p), 90 * MIB);
     zc_hostmem_put(p);
     void *q = host_get(90 * MIB - 5);
-    assert_ptr_equal(p, q);
+    assert_ptr_equal(extent_of(p), extent_of(q));
     assert_true(zc_pinned_use(extent_of(q), 1));
     assert_int_equal(registered, 1);
     zc_hostmem_put(q);
@@ -173,7 +173,7 @@ static void what_the_program_registers_is_left_to_it(void **state)
     assert_false(zc_pinned_hides((uintptr_t)p));
     zc_pinned_return(at + 2 * MIB, MIB);
     char *r = host_get(130 * MIB);
-    assert_ptr_equal(p, r);
+    assert_ptr_equal(extent_of(p), extent_of(r));
     assert_true(zc_pinned_use(extent_of(r), 130 * MIB));
     zc_hostmem_put(q);
     zc_hostmem_put(r);
@@ -190,7 +190,7 @@ static void realloc_copies_what_is_registered(void **state)
     assert_true(q && q != p && q[0] == 9 && q[20 * MIB - 1] == 9);
     assert_true(zc_pinned_use(extent_of(q), 50 * MIB));
     char *r = host_get(20 * MIB);
-    assert_ptr_equal(p, r);
+    assert_ptr_equal(extent_of(p), extent_of(r));
     assert_int_equal(registered, 2);
     zc_hostmem_put(q);
     zc_hostmem_put(r);
@@ -308,7 +308,7 @@ static void memory_that_another_context_registered_is_left_in_the_pool(void **st
     char *q = asked_in(current, 150 * MIB);
     assert_true(p != q);
     char *r = asked_in(other, 150 * MIB);
-    assert_ptr_equal(p, r);
+    assert_ptr_equal(extent_of(p), extent_of(r));
     assert_true(r[0] == 0 && r[150 * MIB - 1] == 0);
     assert_int_equal(registered, 2);
     zc_hostheap_put(q);
