@@ -73,14 +73,15 @@ static bool is_function(const struct action *a)
 
 /*
  * The kernel's action: libzc's handler, with those of the program's flags that act before a handler
- * runs.  With every signal in the mask nothing interrupts libzc's part, and the frame that it
- * returns through holds the mask of the interrupted code.
+ * runs.  With every signal in the mask, except the one by which threads are asked to open SIGSEGV
+ * (place/unblock.c), nothing interrupts libzc's part, and the frame that it returns through holds
+ * the mask of the interrupted code.
  */
 static void install(const struct action *a)
 {
     struct sigaction act;
     act.sa_sigaction = ours;
-    sigfillset(&act.sa_mask);
+    zc_sigword_put(&act.sa_mask, ~ZC_SIGBIT(ZC_CHAIN_WITNESS));
     act.sa_flags = SA_SIGINFO | (is_function(a) ? a->flags & (SA_ONSTACK | SA_RESTART)
                                                 : SA_ONSTACK | SA_RESTART);
     zc_libc_signal.sigaction(SIGSEGV, &act, NULL);

@@ -60,6 +60,11 @@ bool zc_chain_pending(void);
  * glibc's SIGSETXID, which no function of libc shows or blocks. */
 #define ZC_CHAIN_WITNESS 33
 
+/* The signal whose bit in the kernel's mask says, without that of SIGSETXID, that libzc's handler
+ * runs: glibc's SIGCANCEL, which glibc itself blocks together with SIGSETXID only (glibc,
+ * sysdeps/unix/sysv/linux/internal-signals.h). */
+#define ZC_CHAIN_SERVES 32
+
 /* For the child of fork(2). */
 void zc_chain_child(void);
 

@@ -21,6 +21,7 @@
 #define SEGV ZC_SIGBIT(SIGSEGV)
 #define ASKING 33  /* SIGSETXID. */
 #define TRIES 1000 /* Of a millisecond each. */
+#define MOST 256   /* Threads that are looked at and asked at once. */
 
 uint64_t zc_unblock_masks;
 
@@ -59,7 +60,8 @@ static void asked(int sig, siginfo_t *info, void *context)
     uint64_t mask = zc_sigword(&interrupted->uc_sigmask);
     if (mask & SEGV) {
         zc_sigword_put(&interrupted->uc_sigmask, mask & ~SEGV);
-        zc_chain_block(mask & ~SEGV);
+        if (!(mask & ZC_SIGBIT(ZC_CHAIN_SERVES))) /* Else libzc's handler blocks it. */
+            zc_chain_block(mask & ~SEGV);
     }
     errno = error;
 }
@@ -133,8 +135,8 @@ static bool blocks(pid_t thread)
     return mask & SEGV;
 }
 
-/* Threads other than the caller that block SIGSEGV; asks them if wanted. */
-static int count_blocking(int fd, bool asking)
+/* Threads other than the caller that block SIGSEGV, the first MOST of them. */
+static int list_blocking(int fd, pid_t *threads)
 {
     /* getdents64(2), because readdir(3) allocates. */
     struct entry {
@@ -153,13 +155,21 @@ static int count_blocking(int fd, bool asking)
             const struct entry *entry = (const void *)(buffer + at);
             pid_t thread = number(entry->name);
             at += entry->length;
-            if (!thread || thread == self || !blocks(thread))
-                continue;
-            count++;
-            if (asking)
-                ask(thread);
+            if (thread && thread != self && count < MOST && blocks(thread))
+                threads[count++] = thread;
         }
     return count;
+}
+
+/* Those of them that have not been seen open since: a thread that serves a fault blocks all signals
+ * for a moment, and some thread may do so at any time. */
+static int still_blocking(pid_t *threads, int count)
+{
+    int left = 0;
+    for (int i = 0; i < count; i++)
+        if (blocks(threads[i]))
+            threads[left++] = threads[i];
+    return left;
 }
 
 static void open_self(void)
@@ -178,20 +188,22 @@ const char *zc_unblock_threads(void)
     int fd = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return "the threads of the process cannot be listed (/proc/self/task)";
-    bool listening = false;
-    int left = 0;
-    for (int i = 0; i < TRIES; i++) {
+    pid_t threads[MOST];
+    int left = list_blocking(fd, threads);
+    bool listening = false, more = left == MOST;
+    for (int i = 0; i < TRIES && left; i++) {
         const struct timespec pause = {.tv_nsec = 1000000};
-        bool asking = i % 128 == 0;
-        left = count_blocking(fd, false);
-        if (!left)
-            break;
         if (!listening && !listen_in())
             break;
         listening = true;
-        if (asking)
-            count_blocking(fd, true);
+        for (int t = 0; t < left && i % 128 == 0; t++)
+            ask(threads[t]);
         nanosleep(&pause, NULL);
+        left = still_blocking(threads, left);
+        if (!left && more) {
+            left = list_blocking(fd, threads);
+            more = left == MOST;
+        }
     }
     close(fd);
     return left ? "a thread of the program blocks SIGSEGV and every other signal" : NULL;

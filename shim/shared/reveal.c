@@ -57,12 +57,13 @@ static void *serve(void *unused)
     return NULL;
 }
 
-/* The thread must not run the program's signal handlers. */
+/* The thread must not run the program's signal handlers.  SIGSEGV stays open, as in all threads
+ * while pages are protected: one that blocks it for good would forbid to protect more. */
 bool zc_shared_reveal_start(void)
 {
     pthread_t thread;
     uint32_t era = __atomic_load_n(&started, __ATOMIC_ACQUIRE);
-    uint64_t all = ~UINT64_C(0), mask;
+    uint64_t all = ~(UINT64_C(1) << (SIGSEGV - 1)), mask;
     if (era == zc_extent_era || !__atomic_compare_exchange_n(&started, &era, zc_extent_era, false,
                                                              __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         return true;

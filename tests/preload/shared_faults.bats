@@ -41,6 +41,15 @@ stops() {
     both blocked
 }
 
+@test "threads that blocked SIGSEGV before the first pair write to it, and see it blocked" {
+    both blocked_before
+}
+
+@test "a program's handler may write to a pair with all signals blocked, in any thread" {
+    both handler_in_thread
+    [[ $output == "caught 1, guard 1" ]]
+}
+
 @test "eight threads write to one block at once" {
     both threads
 }
@@ -52,9 +61,25 @@ stops() {
     [[ $(sum elided_copies) -ge 480 ]]
 }
 
-@test "system calls that write to memory succeed in protected pages" {
-    both reads
-    [[ $(sum faults) -ge 2 ]]
+# Scenes of the program that makes system calls.
+io() {
+    need_built "${PROGRAM%/*}/shared_io"
+    PROGRAM=${PROGRAM%/*}/shared_io
+    both "$@"
+}
+
+@test "every function that fills memory succeeds in protected pages, unseen by the device" {
+    io reads
+    [[ $(sum parted_pages) -ge 60 ]] # Two of each call's pair.
+    (($(grep -c ": 8192, 1 bytes as sent, others kept 1, the device's 1$" <<<"$output") == 30))
+}
+
+@test "the kernel fills names, lengths, control data and headers in protected pages" {
+    io names
+    [[ $(sum parted_pages) -ge 2 ]]
+    io headers
+    [[ $(sum parted_pages) -ge 2 ]]
+    [[ $output == *"a descriptor 1"* ]]
 }
 
 @test "system calls that read memory see what kernels wrote, where it may be seen" {

@@ -7,23 +7,10 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "../fortified.h"
+
 #define BYTES (3 * PAGE)
 #define OFFSET ((size_t)100) /* In the region: the buffer begins and ends inside a page. */
-
-/* The forms that fortified programs call. */
-extern ssize_t __read(int fd, void *buf, size_t n);
-extern ssize_t __write(int fd, const void *buf, size_t n);
-extern ssize_t __pread64(int fd, void *buf, size_t n, off64_t at);
-extern ssize_t __pwrite64(int fd, const void *buf, size_t n, off64_t at);
-extern ssize_t __send(int fd, const void *buf, size_t n, int flags);
-extern ssize_t __read_chk(int fd, void *buf, size_t n, size_t room);
-extern ssize_t __pread_chk(int fd, void *buf, size_t n, off_t at, size_t room);
-extern ssize_t __pread64_chk(int fd, void *buf, size_t n, off64_t at, size_t room);
-extern ssize_t __recv_chk(int fd, void *buf, size_t n, size_t room, int flags);
-extern ssize_t __recvfrom_chk(int fd, void *buf, size_t n, size_t room, int flags, void *name,
-                              socklen_t *length);
-extern size_t __fread_chk(void *buf, size_t room, size_t size, size_t n, FILE *stream);
-extern size_t __fread_unlocked_chk(void *buf, size_t room, size_t size, size_t n, FILE *stream);
 
 /* Two halves, the second first in memory, so that the order matters. */
 static void halves(struct iovec *vec, void *buf, size_t n)

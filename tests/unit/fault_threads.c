@@ -115,6 +115,64 @@ static void a_thread_that_cannot_be_opened_is_reported(void **test)
     assert_int_equal(in_child(blocked_before_past_libc), 0);
 }
 
+/* A thread whose fault is served while another one looks for threads that block SIGSEGV. */
+static int looked; /* Atomic. */
+
+static bool slow_fault(uintptr_t address, bool write)
+{
+    __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
+    while (!__atomic_load_n(&looked, __ATOMIC_ACQUIRE))
+        usleep(100);
+    return fake_fault(address, write);
+}
+
+static void open_foreign(int sig)
+{
+    (void)sig;
+    mprotect(foreign, PAGE, PROT_READ | PROT_WRITE);
+}
+
+/* With any signal blocked the thread's own faults still reach the program's handler. */
+static void *served_thread(void *unused)
+{
+    sigset_t one, now;
+    poke(region);
+    sigemptyset(&one);
+    sigaddset(&one, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &one, NULL);
+    pthread_sigmask(SIG_SETMASK, NULL, &now);
+    if (sigismember(&now, SIGSEGV))
+        _exit(8);
+    poke(foreign);
+    return unused;
+}
+
+static void served_meanwhile(void)
+{
+    static const struct zc_fault_ops slow_ops = {fake_owns, slow_fault, fake_open};
+    pthread_t thread;
+    ready = 0;
+    signal(SIGSEGV, open_foreign);
+    if (zc_fault_start(&slow_ops))
+        _exit(5);
+    fake_protect(PROT_NONE);
+    pthread_create(&thread, NULL, served_thread, NULL);
+    while (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE))
+        usleep(100);
+    if (zc_fault_start(&slow_ops))
+        _exit(6);
+    __atomic_store_n(&looked, 1, __ATOMIC_RELEASE);
+    pthread_join(thread, NULL);
+    if (faults != 1)
+        _exit(7);
+}
+
+static void a_thread_that_serves_a_fault_is_not_taken_for_one_that_blocks(void **test)
+{
+    (void)test;
+    assert_int_equal(in_child(served_meanwhile), 0);
+}
+
 static void blocked_after(void)
 {
     if (zc_fault_start(&fake_ops))
@@ -206,6 +264,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_thread_that_blocked_all_signals_before_is_opened),
         cmocka_unit_test(a_thread_that_cannot_be_opened_is_reported),
+        cmocka_unit_test(a_thread_that_serves_a_fault_is_not_taken_for_one_that_blocks),
         cmocka_unit_test(a_thread_that_blocks_all_signals_later_is_served),
         cmocka_unit_test(a_thread_with_an_inherited_mask_is_served),
         cmocka_unit_test(a_forked_child_has_the_handler_too),

@@ -7,24 +7,10 @@
 
 static unsigned char plain[4 * SIZE]; /* Memory that no rule can place. */
 
-static struct pair filled_pair(unsigned seed)
-{
-    struct pair p = new_pair(SIZE);
-    paint(p.h, SIZE, seed);
-    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
-    return p;
-}
-
-static void give_back(struct pair p)
-{
-    CHECK(cuMemFree(p.d));
-    free(p.h);
-}
-
 /* Sets of the device block are not seen by the host block. */
 static void sets(void)
 {
-    struct pair p = filled_pair(1);
+    struct pair p = filled_pair(SIZE, 1);
     CHECK(cuMemsetD8(p.d + 100, 7, UNIT));
     CHECK(cuMemsetD32(p.d + UNIT * 2, 0x01010101, 1000));
     CHECK(cuMemsetD2D16(p.d + UNIT * 2 + 8192, 4096, 0x0202, 10, 3));
@@ -42,7 +28,7 @@ static void sets(void)
 /* Copies between device blocks, and between a device block and other host memory. */
 static void device_to_device(void)
 {
-    struct pair p = filled_pair(1), q = filled_pair(2);
+    struct pair p = filled_pair(SIZE, 1), q = filled_pair(SIZE, 2);
     CUdeviceptr alone;
     CHECK(cuMemAlloc(&alone, 64 << 10));
     CHECK(cuMemcpyDtoD(q.d, p.d, SIZE));
@@ -65,7 +51,7 @@ static void device_to_device(void)
 /* Parts, and parts that change their offset. */
 static void partial(void)
 {
-    struct pair p = filled_pair(1);
+    struct pair p = filled_pair(SIZE, 1);
     paint(p.h, SIZE, 2);
     CHECK(cuMemcpyHtoD(p.d + 1000, p.h + 1000, UNIT));
     EXPECT(sees(p.d, 0, 1000, 1) && sees(p.d, 1000, UNIT, 2));
@@ -97,7 +83,7 @@ static CUDA_MEMCPY2D box(struct pair p, bool in, size_t x, size_t y, size_t widt
 /* Rows of a pitched block, whole and in part. */
 static void rectangles(void)
 {
-    struct pair p = filled_pair(1);
+    struct pair p = filled_pair(SIZE, 1);
     paint(p.h, SIZE, 2);
     CUDA_MEMCPY2D in = box(p, true, 100, 3, 500, SIZE / 4096 - 3), whole = box(p, true, 0, 0, 4096,
                                                                               SIZE / 4096);
@@ -118,7 +104,7 @@ static void rectangles(void)
 /* The call does not say which of two blocks it means. */
 static void either(void)
 {
-    struct pair p = filled_pair(1);
+    struct pair p = filled_pair(SIZE, 1);
     SHOW(cuMemcpy(p.d, (CUdeviceptr)p.h, SIZE));
     give_back(p);
 }
@@ -133,7 +119,7 @@ static void *open_late(void *gate)
 /* Asynchronous copies on a stream with work pending: in order, and with pageable memory's rules. */
 static void busy(void)
 {
-    struct pair p = filled_pair(1);
+    struct pair p = filled_pair(SIZE, 1);
     struct gate gate;
     pthread_t opener;
     CUstream s;
@@ -164,7 +150,7 @@ static void busy(void)
 /* The gate is opened by the thread that sets: the set must not wait. */
 static void waiting_set(void)
 {
-    struct pair p = filled_pair(1);
+    struct pair p = filled_pair(SIZE, 1);
     struct gate gate;
     CUstream s;
     CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
@@ -183,7 +169,7 @@ static void waiting_set(void)
 /* Waiting for the device is no launch: what was copied back before stays the host block's. */
 static void waits_after(void)
 {
-    struct pair p = filled_pair(1);
+    struct pair p = filled_pair(SIZE, 1);
     CUevent event;
     CHECK(cuEventCreate(&event, CU_EVENT_DEFAULT));
     gpu_paint(p.d, 0, SIZE, 2);
@@ -200,7 +186,7 @@ static void waits_after(void)
 /* A graph that holds the device block's address in a kernel, and one that would copy. */
 static void captures(void)
 {
-    struct pair p = filled_pair(1);
+    struct pair p = filled_pair(SIZE, 1);
     CUgraphExec exec;
     CUgraph graph;
     CUstream s;
@@ -265,7 +251,7 @@ static void joined_graph(void)
 /* Many copies in one call, and a handle for other processes. */
 static void refused(void)
 {
-    struct pair p = filled_pair(1);
+    struct pair p = filled_pair(SIZE, 1);
     CUstream s;
     CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
 #if CUDA_VERSION >= 12080
@@ -314,7 +300,7 @@ static void answers(void)
     size_t before, after, total, span;
     CUdeviceptr base;
     CHECK(cuMemGetInfo(&before, &total));
-    struct pair p = filled_pair(1);
+    struct pair p = filled_pair(SIZE, 1);
     CHECK(cuMemGetInfo(&after, &total));
     CHECK(cuMemGetAddressRange(&base, &span, p.d + UNIT));
     printf("free memory %zu, range %zu %d\n", before - after, span, base == p.d);
@@ -344,7 +330,7 @@ static void answers(void)
 /* A context goes with its device blocks; host blocks are the program's as before. */
 static void reset(void)
 {
-    struct pair p = filled_pair(1), q = filled_pair(2);
+    struct pair p = filled_pair(SIZE, 1), q = filled_pair(SIZE, 2);
     p.h[UNIT] ^= 1;
     CHECK(cuDevicePrimaryCtxReset(0));
     p.h[UNIT] ^= 1;
@@ -362,7 +348,7 @@ static void reset(void)
 /* A child has host blocks of its own, shared ones and parted ones. */
 static void forked(void)
 {
-    struct pair p = filled_pair(1);
+    struct pair p = filled_pair(SIZE, 1);
     p.h[UNIT] ^= 1;
     fflush(NULL);
     pid_t child = fork();
@@ -404,7 +390,7 @@ static void arrays(void)
     static unsigned char seen[UNIT];
     const CUDA_ARRAY_DESCRIPTOR like = {.Width = 4096, .Height = UNIT / 4096,
                                         .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1};
-    struct pair p = filled_pair(1);
+    struct pair p = filled_pair(SIZE, 1);
     CUarray array;
     CHECK(cuArrayCreate(&array, &like));
     CHECK(array_copy(array, true, p.h, 0));
@@ -426,8 +412,8 @@ static void arrays(void)
 /* The program ends with all it has. */
 static void leaves(void)
 {
-    filled_pair(1);
-    struct pair p = filled_pair(2);
+    filled_pair(SIZE, 1);
+    struct pair p = filled_pair(SIZE, 2);
     p.h[0] ^= 1;
     exit(0);
 }

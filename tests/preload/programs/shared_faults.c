@@ -7,35 +7,11 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "shared_scene.h"
 
 static unsigned char plain[SIZE]; /* Memory that no rule can place. */
-
-static struct pair filled_pair(size_t n, unsigned seed)
-{
-    struct pair p = new_pair(n);
-    paint(p.h, n, seed);
-    CHECK(cuMemcpyHtoD(p.d, p.h, n));
-    return p;
-}
-
-static void give_back(struct pair p)
-{
-    CHECK(cuMemFree(p.d));
-    free(p.h);
-}
-
-/* Writes to each page of a pair that was copied, and checks both sides. */
-static void write_all(struct pair p, size_t n, unsigned old, unsigned seed)
-{
-    paint(p.h, n, seed);
-    EXPECT(shows(p.h, n, seed) && copy_sees(p.d, 0, n, old));
-    CHECK(cuMemcpyHtoD(p.d, p.h, n));
-    EXPECT(copy_sees(p.d, 0, n, seed));
-}
 
 static sigjmp_buf way_out;
 static char *guard;
@@ -141,6 +117,81 @@ static void blocked(void)
     give_back(p);
 }
 
+/* A thread that blocked everything before there was a pair, and is told when there is one. */
+static pthread_barrier_t there;
+
+static void *write_half(void *arg)
+{
+    struct pair *p = arg;
+    sigset_t all, now;
+    sigfillset(&all);
+    CHECK(pthread_sigmask(SIG_SETMASK, &all, NULL));
+    pthread_barrier_wait(&there);
+    pthread_barrier_wait(&there);
+    paint_part(p->h, SIZE / 2, SIZE / 2, 2);
+    CHECK(pthread_sigmask(SIG_BLOCK, NULL, &now));
+    EXPECT(sigismember(&now, SIGSEGV) == 1);
+    return NULL;
+}
+
+static void blocked_before(void)
+{
+    struct pair p;
+    pthread_t thread;
+    sigset_t one;
+    CHECK(pthread_barrier_init(&there, NULL, 2));
+    CHECK(pthread_create(&thread, NULL, write_half, &p));
+    sigemptyset(&one);
+    sigaddset(&one, SIGSEGV);
+    CHECK(sigprocmask(SIG_BLOCK, &one, NULL));
+    pthread_barrier_wait(&there);
+    p = filled_pair(SIZE, 1);
+    pthread_barrier_wait(&there);
+    paint_part(p.h, 0, SIZE / 2, 2);
+    CHECK(pthread_join(thread, NULL));
+    EXPECT(shows(p.h, SIZE, 2) && copy_sees(p.d, 0, SIZE, 1));
+    give_back(p);
+}
+
+/* The program's handler, in a thread of its own stack, makes its fault good and writes to the pair,
+ * all signals blocked. */
+static void on_fault_in_thread(int sig, siginfo_t *info, void *unused)
+{
+    (void)sig;
+    (void)unused;
+    caught = info->si_addr == guard + 5 ? caught + 1 : -100;
+    paint_part(touched, UNIT, UNIT, 2);
+    mprotect(guard, 4096, PROT_READ | PROT_WRITE);
+}
+
+static void *fault_in_thread(void *unused)
+{
+    static char memory[65536];
+    stack_t stack = {.ss_sp = memory, .ss_size = sizeof(memory)};
+    CHECK(sigaltstack(&stack, NULL));
+    *(volatile char *)(guard + 5) = 1;
+    return unused;
+}
+
+static void handler_in_thread(void)
+{
+    struct sigaction act = {.sa_flags = SA_SIGINFO | SA_ONSTACK};
+    struct pair p = filled_pair(SIZE, 1);
+    pthread_t thread;
+    guard = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    touched = p.h;
+    act.sa_sigaction = on_fault_in_thread;
+    sigfillset(&act.sa_mask);
+    CHECK(sigaction(SIGSEGV, &act, NULL));
+    CHECK(pthread_create(&thread, NULL, fault_in_thread, NULL));
+    paint_part(p.h, 0, UNIT, 2);
+    paint_part(p.h, 2 * UNIT, SIZE - 2 * UNIT, 2);
+    CHECK(pthread_join(thread, NULL));
+    EXPECT(shows(p.h, SIZE, 2) && copy_sees(p.d, 0, SIZE, 1));
+    printf("caught %d, guard %d\n", (int)caught, guard[5]);
+    give_back(p);
+}
+
 #define THREADS 8
 #define WIDE (16 * MIB)
 
@@ -170,46 +221,6 @@ static void threads(void)
     for (unsigned i = 0; i < THREADS; i++)
         CHECK(pthread_join(thread[i], NULL));
     EXPECT(shows(p.h, WIDE, 2) && copy_sees(p.d, 0, WIDE, 1));
-    give_back(p);
-}
-
-/* Shares all pages again, so that the next system call meets protected ones. */
-static void share(struct pair p, unsigned seed)
-{
-    paint(p.h, SIZE, seed);
-    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
-}
-
-/* System calls that write to memory, each over the boundary of two pages. */
-static void reads(void)
-{
-    enum { N = 8192 };
-    struct pair p = filled_pair(SIZE, 1);
-    unsigned char *at = p.h + UNIT - N / 2;
-    int sockets[2], file = memfd_create("file", 0);
-    struct iovec parts[2] = {{at, N / 2}, {at + N / 2, N / 2}};
-    struct msghdr header = {.msg_iov = parts, .msg_iovlen = 2};
-    memset(plain, 7, N);
-    EXPECT(write(file, plain, N) == N);
-    CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, sockets));
-#define TRY(before, call)                                                                          \
-    do {                                                                                           \
-        share(p, 3);                                                                               \
-        before;                                                                                    \
-        EXPECT((call) == N);                                                                       \
-        EXPECT(all_are(at, 7, N) && copy_sees(p.d, 0, SIZE, 3));                                   \
-    } while (0)
-    TRY(lseek(file, 0, SEEK_SET), read(file, at, N));
-    TRY((void)0, pread(file, at, N, 0));
-    TRY(lseek(file, 0, SEEK_SET), readv(file, parts, 2));
-    TRY((void)0, preadv(file, parts, 2, 0));
-    TRY(send(sockets[0], plain, N, 0), recv(sockets[1], at, N, 0));
-    TRY(send(sockets[0], plain, N, 0), recvfrom(sockets[1], at, N, 0, NULL, NULL));
-    TRY(send(sockets[0], plain, N, 0), recvmsg(sockets[1], &header, 0));
-    lseek(file, 0, SEEK_SET);
-    FILE *stream = fdopen(file, "r");
-    TRY(rewind(stream), fread(at, 1, N, stream));
-#undef TRY
     give_back(p);
 }
 
@@ -274,6 +285,23 @@ static void lost_for_good(void)
     gpu_paint(p.d, 0, SIZE, 2);
     CHECK(cuMemFree(p.d));
     printf("byte %d\n", p.h[0]);
+    free(p.h);
+}
+
+/* The same, by copies of what was lost: out of it, and over all of it, after which it is whole. */
+static void lost_copied_late(void)
+{
+    static unsigned char source[SIZE];
+    struct pair p = filled_pair(SIZE, 1);
+    CUdeviceptr other;
+    gpu_paint(p.d, 0, SIZE, 2);
+    CHECK(cuMemFree(p.d));
+    CHECK(cuMemAlloc(&other, SIZE / 8));
+    SHOW(cuMemcpyHtoD(other, p.h, SIZE / 8));
+    paint(source, SIZE, 3);
+    SHOW(cuMemcpy((CUdeviceptr)p.h, (CUdeviceptr)source, SIZE));
+    EXPECT(shows(p.h, SIZE, 3));
+    CHECK(cuMemFree(other));
     free(p.h);
 }
 
@@ -382,14 +410,16 @@ int main(int argc, char **argv)
         {"inside_a_handler", inside_a_handler},
         {"replaced", replaced},
         {"blocked", blocked},
+        {"blocked_before", blocked_before},
+        {"handler_in_thread", handler_in_thread},
         {"threads", threads},
-        {"reads", reads},
         {"writes", writes},
         {"lost_read", lost_read},
         {"lost_write", lost_write},
         {"lost_copy", lost_copy},
         {"lost_io", lost_io},
         {"lost_for_good", lost_for_good},
+        {"lost_copied_late", lost_copied_late},
         {"lost_and_freed", lost_and_freed},
         {"written_by_kernel", written_by_kernel},
         {"no_huge_pages", no_huge_pages},

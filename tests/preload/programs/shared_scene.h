@@ -177,6 +177,30 @@ static inline void put(CUdeviceptr d, size_t n, unsigned seed)
     CHECK(cuMemcpyHtoD(d, source, n));
 }
 
+/* A pair that was filled and copied: its pages are one. */
+static inline struct pair filled_pair(size_t n, unsigned seed)
+{
+    struct pair p = new_pair(n);
+    paint(p.h, n, seed);
+    CHECK(cuMemcpyHtoD(p.d, p.h, n));
+    return p;
+}
+
+static inline void give_back(struct pair p)
+{
+    CHECK(cuMemFree(p.d));
+    free(p.h);
+}
+
+/* Writes to each page of a pair that was copied, and checks both sides. */
+static inline void write_all(struct pair p, size_t n, unsigned old, unsigned seed)
+{
+    paint(p.h, n, seed);
+    EXPECT(shows(p.h, n, seed) && copy_sees(p.d, 0, n, old));
+    CHECK(cuMemcpyHtoD(p.d, p.h, n));
+    EXPECT(copy_sees(p.d, 0, n, seed));
+}
+
 /* main(): SCENE [read], on the first device. */
 static inline int run_scenes(const struct scenario *all, size_t count, int argc, char **argv)
 {
