@@ -28,12 +28,15 @@ static bool take(struct zc_extent *e, uint32_t claim)
                                        __ATOMIC_RELAXED);
 }
 
-/* A visit counts itself before it looks at the claim, so one of both sees the other. */
-static bool move_in(struct zc_extent *e)
+/* A visit counts itself before it looks at the claim, so one of both sees the other.  Before the
+ * claim was taken another device block may have moved in, or the owner have resized its block. */
+static bool move_in(const struct election *v)
 {
+    struct zc_extent *e = v->winner;
     if (!take(e, ZC_CLAIM_DEVICE))
         return false;
-    if (!__atomic_load_n(&e->visits, __ATOMIC_SEQ_CST))
+    if (!__atomic_load_n(&e->visits, __ATOMIC_SEQ_CST) &&
+        !__atomic_load_n(&e->shared, __ATOMIC_SEQ_CST) && v->wants(e, v->arg))
         return true;
     zc_hostheap_elected(e);
     return false;
@@ -65,7 +68,7 @@ struct zc_extent *zc_hostheap_elect(bool (*wants)(const struct zc_extent *extent
     do {
         v.winner = NULL;
         zc_extent_each(vote, &v);
-    } while (v.winner && !move_in(v.winner));
+    } while (v.winner && !move_in(&v));
     zc_heap_leave();
     return v.winner;
 }

@@ -378,6 +378,16 @@ void zc_hostheap_revive(struct zc_extent *extent)
     zc_heap_leave();
 }
 
+void zc_hostheap_unshare(struct zc_extent *extent)
+{
+    bool inside = zc_heap_enter();
+    __atomic_store_n(&extent->shared, NULL, __ATOMIC_SEQ_CST);
+    if (inside && extent->use == ZC_EXTENT_LIMBO)
+        zc_extent_pool(extent);
+    if (inside)
+        zc_heap_leave();
+}
+
 struct zc_extent *zc_hostheap_surplus(bool pinned, bool all)
 {
     struct zc_extent *e = NULL;

@@ -174,6 +174,10 @@ bool zc_hostheap_mine(const struct zc_extent *extent);
 /* Puts an extent in limbo back into the pool. */
 void zc_hostheap_revive(struct zc_extent *extent);
 
+/* The same for one whose device block has gone: `shared` becomes NULL in the same step, so that
+ * either this or the free of its host block puts it into the pool. */
+void zc_hostheap_unshare(struct zc_extent *extent);
+
 /*
  * Finds an extent for a device block among the live blocks with an extent of their own that have
  * none: the oldest that wants() accepts, claimed for it.  wants() runs under the heap's lock and

@@ -16,9 +16,49 @@
 
 static uint32_t writable; /* Live pairs that kernels may write to.  Atomic. */
 
+static __thread uint32_t ends __attribute__((tls_model("initial-exec"))); /* That this thread has
+                                                                           * tried again after. */
+
+/* A page may have been closed for a moment by a pair that has ended before the handler came to
+ * look: the first fault of a thread after an end is tried again, and comes again if it is the
+ * program's own. */
+static bool ended_since(void)
+{
+    return __atomic_load_n(&zc_shared_ends, __ATOMIC_ACQUIRE) != ends;
+}
+
 static bool owns(uintptr_t address)
 {
-    return zc_shared_at(address);
+    return zc_shared_at(address) || (zc_hostheap_owns(address) && ended_since());
+}
+
+/* What a page is, asked without the lock; a pair that has just ended may be another one: then it is
+ * a page that nothing needs to be done for. */
+static enum zc_page state_at(const struct zc_shared *p, uint64_t offset)
+{
+    if (offset >> ZC_HOST_UNIT_SHIFT >= p->pages.pages)
+        return ZC_PAGE_ALONE;
+    return (enum zc_page)__atomic_load_n(&p->pages.state[offset >> ZC_HOST_UNIT_SHIFT],
+                                         __ATOMIC_RELAXED);
+}
+
+static bool permits(enum zc_page state, bool write)
+{
+    return state == ZC_PAGE_ALONE || state == ZC_PAGE_APART || (state == ZC_PAGE_SAME && !write);
+}
+
+/* Who holds the lock may be this thread, or wait for it, in a copy over a page that something else
+ * than the pair has closed for a moment: so nobody waits for the lock where the access needs
+ * nothing, but tries it again. */
+static bool try_again(const struct zc_shared *p, uintptr_t address, bool write)
+{
+    while (__atomic_load_n(&p->owner, __ATOMIC_ACQUIRE)) {
+        bool open = permits(state_at(p, address - p->pages.base), write);
+        sched_yield();
+        if (open)
+            return true;
+    }
+    return false;
 }
 
 /* The pair may have ended meanwhile, and be another one: then the access is tried again. */
@@ -53,8 +93,13 @@ static bool fault(uintptr_t address, bool write)
 {
     uint64_t start = zc_ticks();
     struct zc_shared *p = zc_shared_at(address);
-    if (!p)
-        return zc_hostheap_block(address) != 0; /* A pair that has just ended. */
+    if (!p) {
+        bool again = ended_since();
+        ends = __atomic_load_n(&zc_shared_ends, __ATOMIC_ACQUIRE);
+        return again;
+    }
+    if (p->era == zc_extent_era && try_again(p, address, write))
+        return true;
     enum zc_effect v = serve(p, address, write);
     if (v == ZC_EFFECT_REFUSED) {
         zc_shared_stuck(p);
@@ -69,10 +114,7 @@ static bool fault(uintptr_t address, bool write)
 
 static bool must_open(const struct zc_shared *p, uint64_t offset, bool write)
 {
-    if (offset >> ZC_HOST_UNIT_SHIFT >= p->pages.pages)
-        return false; /* It has just ended, and is another pair. */
-    enum zc_page state = (enum zc_page)p->pages.state[offset >> ZC_HOST_UNIT_SHIFT];
-    return state == ZC_PAGE_AHEAD || state == ZC_PAGE_AWAY || (write && state == ZC_PAGE_SAME);
+    return !permits(state_at(p, offset), write);
 }
 
 static bool open_range(uintptr_t low, uintptr_t high, bool write)

@@ -261,6 +261,8 @@ static enum zc_effect host_write(struct zc_coherent *c, struct run *r, uint64_t 
         return ZC_EFFECT_DONE;
     if (!r->whole)
         return ZC_EFFECT_CONFLICT;
+    if (!c->device)
+        return protect(c, r, ZC_VIEW_OPEN, ZC_PAGE_ALONE);
     if (r->state == ZC_PAGE_AHEAD) {
         enum zc_effect v = aside(c, r);
         if (v != ZC_EFFECT_DONE)
@@ -338,8 +340,7 @@ enum zc_effect zc_coherent_to_host(struct zc_coherent *c, uint64_t low, uint64_t
 enum zc_effect zc_coherent_host(struct zc_coherent *c, uint64_t low, uint64_t high, bool write,
                                  uint64_t *at_out)
 {
-    return c->device ? each(c, low, high, write ? host_write : host_read, NULL, at_out)
-                     : ZC_EFFECT_DONE;
+    return each(c, low, high, write ? host_write : host_read, NULL, at_out);
 }
 
 enum zc_effect zc_coherent_device(struct zc_coherent *c, uint64_t low, uint64_t high, bool write,
@@ -352,7 +353,8 @@ enum zc_effect zc_coherent_device(struct zc_coherent *c, uint64_t low, uint64_t 
 enum zc_effect zc_coherent_launch(struct zc_coherent *c)
 {
     __atomic_store_n(&c->noted, false, __ATOMIC_RELEASE);
-    return c->host && c->writable ? each(c, 0, whole(c), launch, NULL, NULL) : ZC_EFFECT_DONE;
+    return c->host && c->device && c->writable ? each(c, 0, whole(c), launch, NULL, NULL)
+                                               : ZC_EFFECT_DONE;
 }
 
 enum zc_effect zc_coherent_cool(struct zc_coherent *c)

@@ -38,7 +38,7 @@
  *
  * Kernels may write only where `writable`; elsewhere the GPU's page table forbids it.  A page of
  * zeroes is parted without a copy.  When the program frees h, all pages become ALONE without an h;
- * when it frees d, they become h's alone, but those whose h is lost.
+ * when it frees d, they become h's alone, but those whose h is lost until all of it is written.
  */
 #ifndef ZC_SHARED_COHERENCE_H
 #define ZC_SHARED_COHERENCE_H

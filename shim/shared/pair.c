@@ -23,6 +23,7 @@ static struct zc_lock list = ZC_LOCK(ZC_RANK_CATCH);
 static struct zc_shared *pairs;   /* Live ones, in no order; under the lock. */
 static struct zc_shared *resting; /* Ended ones, for reuse; under the lock. */
 static uint64_t births;           /* Pairs made so far.  Atomic. */
+uint32_t zc_shared_ends;
 static uint32_t waiting;          /* Device blocks without a host block.  Atomic. */
 static struct zc_pair_counts past; /* Of ended pairs; under the lock. */
 
@@ -41,7 +42,7 @@ bool zc_shared_lock(struct zc_shared *p, struct zc_shared_hold *hold)
         free = 0;
         sched_yield();
     }
-    if (__atomic_load_n(&p->extent, __ATOMIC_RELAXED) && p->era == zc_extent_era)
+    if (__atomic_load_n(&p->extent, __ATOMIC_ACQUIRE) && p->era == zc_extent_era)
         return true;
     zc_shared_unlock(p, hold);
     return false;
@@ -77,9 +78,8 @@ static struct zc_shared *fresh(const struct zc_shared_want *want)
         p = zc_arena_get(sizeof(*p));
     if (!p)
         return NULL;
-    uint32_t owner = __atomic_load_n(&p->owner, __ATOMIC_RELAXED);
-    memset(p, 0, sizeof(*p));
-    p->owner = owner; /* A handler that came too late may hold it. */
+    /* A handler that came too late may hold the lock, and give it back at any time. */
+    memset((char *)p + sizeof(p->owner), 0, sizeof(*p) - sizeof(p->owner));
     p->era = zc_extent_era;
     p->thread = zc_thread_id();
     p->birth = __atomic_add_fetch(&births, 1, __ATOMIC_RELAXED);
@@ -142,19 +142,39 @@ static void add_totals(struct zc_pair_counts *t, const struct zc_shared *p)
         sum[i] += count[i];
 }
 
-/* Both sides are gone, or what remains needs no care.  The extent is the heap's alone again.  Once
- * the lock was held, nobody uses the pages' records any more. */
+static void rest(struct zc_shared *p)
+{
+    if (!zc_lock_take(&list))
+        return;
+    p->next = resting;
+    resting = p;
+    zc_lock_drop(&list);
+}
+
+/* Under the lock: whether the caller has to end a pair that is over.  Threads that free its two
+ * sides at once may both find it so; the first of them ends it. */
+static bool must_end(struct zc_shared *p, bool over)
+{
+    bool mine = over && !p->ending;
+    p->ending = p->ending || over;
+    return mine;
+}
+
+/* Both sides are gone, or what remains needs no care.  The extent is the heap's alone again, at
+ * once and for good: another thread may free the host block meanwhile, and a third one get its
+ * addresses.  Once the lock was held, nobody uses the pages' records any more. */
 static void end(struct zc_shared *p)
 {
-    struct zc_extent *e = p->extent;
     struct zc_shared_hold hold;
-    __atomic_store_n(&e->shared, NULL, __ATOMIC_RELEASE);
-    if (zc_shared_lock(p, &hold)) {
-        __atomic_store_n(&p->extent, NULL, __ATOMIC_RELEASE);
-        zc_shared_unlock(p, &hold);
-    }
+    if (!zc_shared_lock(p, &hold))
+        return;
+    /* Twice: who finds no pair finds an end, and an end that came too early is followed by one. */
+    __atomic_fetch_add(&zc_shared_ends, 1, __ATOMIC_SEQ_CST);
+    zc_hostheap_unshare(p->extent);
+    __atomic_fetch_add(&zc_shared_ends, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&p->extent, NULL, __ATOMIC_RELEASE);
+    zc_shared_unlock(p, &hold);
     take_pages(&p->pages);
-    zc_hostheap_revive(e);
     if (!zc_lock_take(&list))
         return;
     for (struct zc_shared **at = &pairs; *at; at = &(*at)->next)
@@ -168,9 +188,12 @@ static void end(struct zc_shared *p)
     zc_lock_drop(&list);
 }
 
+/* Which host block is looked for: the thread's own first, because threads that allocate side by
+ * side mean their own blocks; and the same size first. */
 struct choice {
     const struct zc_shared_want *want;
-    bool rounded; /* Sizes that programs round may differ. */
+    uint32_t thread; /* 0 for any. */
+    bool rounded;    /* Sizes that programs round may differ. */
 };
 
 static bool sizes_meet(size_t host, size_t device, bool rounded)
@@ -188,7 +211,8 @@ static bool accepts(const struct zc_extent *e, void *arg)
     uint32_t thread = __atomic_load_n(&slot->thread, __ATOMIC_ACQUIRE);
     /* Copies of such a block may be under way that nobody waits for. */
     bool overlaps = zc_rules()->rules[slot->rule].async == ZC_ASYNC_OVERLAP;
-    if (thread != zc_thread_id() || overlaps || (pin != ZC_PIN_NONE && pin != ZC_PIN_DONE))
+    if (!thread || (c->thread && thread != c->thread) || overlaps ||
+        (pin != ZC_PIN_NONE && pin != ZC_PIN_DONE))
         return false;
     if (!pair->by_site)
         return sizes_meet(slot->size, c->want->size, c->rounded);
@@ -198,10 +222,13 @@ static bool accepts(const struct zc_extent *e, void *arg)
 
 static struct zc_extent *find_host(const struct zc_shared_want *want)
 {
-    struct choice choice = {want, false};
-    struct zc_extent *e = zc_hostheap_elect(accepts, &choice);
-    choice.rounded = true;
-    return e ? e : zc_hostheap_elect(accepts, &choice);
+    uint32_t me = zc_thread_id();
+    struct choice choices[] = {{want, me, false}, {want, me, true}, {want, 0, false},
+                               {want, 0, true}};
+    struct zc_extent *e = NULL;
+    for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]) && !e; i++)
+        e = zc_hostheap_elect(accepts, &choices[i]);
+    return e;
 }
 
 static struct zc_extent *own_extent(const struct zc_shared_want *want, const char **why)
@@ -231,20 +258,30 @@ struct zc_shared *zc_shared_make(const struct zc_shared_want *want, const char *
         e = NULL;
     }
     if (!e) {
-        if (zc_lock_take(&list)) {
-            p->next = resting;
-            resting = p;
-            zc_lock_drop(&list);
-        }
+        rest(p);
         return NULL;
     }
     p->pages.host = p->paired = host;
+    return p;
+}
+
+/* From the extent on the pair can be locked, also by who has the object's last life in hand. */
+void zc_shared_publish(struct zc_shared *p)
+{
+    struct zc_extent *e = zc_hostheap_extent(p->pages.base);
     __atomic_store_n(&p->extent, e, __ATOMIC_RELEASE);
     __atomic_store_n(&e->shared, p, __ATOMIC_SEQ_CST);
     enlist(p);
-    if (!host)
+    if (!p->pages.host)
         __atomic_fetch_add(&waiting, 1, __ATOMIC_RELEASE);
-    return p;
+}
+
+void zc_shared_drop(struct zc_shared *p)
+{
+    struct zc_extent *e = zc_hostheap_extent(p->pages.base);
+    take_pages(&p->pages);
+    zc_hostheap_revive(e);
+    rest(p);
 }
 
 void zc_shared_note_device(struct zc_shared *p, const struct zc_block *block)
@@ -282,18 +319,17 @@ bool zc_shared_resize(struct zc_extent *e, size_t size)
     return fits;
 }
 
-bool zc_shared_retain(struct zc_shared *p)
+bool zc_shared_leave(struct zc_shared *p)
 {
     struct zc_coherent *c = &p->pages;
     struct zc_shared_hold hold;
-    if (p->read_only || !zc_shared_lock(p, &hold))
+    if (!zc_shared_lock(p, &hold))
         return false;
     bool whole = !c->count[ZC_PAGE_APART] && !c->count[ZC_PAGE_AWAY];
-    if (whole) /* No page parts from here on. */
-        zc_coherent_device_gone(c, p->rule->conflict == ZC_CONFLICT_REVEAL);
-    p->leaving = whole;
+    zc_coherent_device_gone(c, p->rule->conflict == ZC_CONFLICT_REVEAL);
+    p->leaving = true;
     zc_shared_unlock(p, &hold);
-    return whole;
+    return whole && !p->read_only;
 }
 
 void zc_shared_device_gone(struct zc_shared *p)
@@ -302,13 +338,15 @@ void zc_shared_device_gone(struct zc_shared *p)
     if (!zc_shared_lock(p, &hold))
         return;
     bool host = p->pages.host, waited = !__atomic_exchange_n(&p->paired, true, __ATOMIC_ACQ_REL);
-    zc_coherent_device_gone(&p->pages, p->rule->conflict == ZC_CONFLICT_REVEAL);
+    if (!host) /* It may have gone meanwhile, and left what was lost closed. */
+        zc_coherent_host_gone(&p->pages);
     bool lost = host && p->pages.count[ZC_PAGE_ALONE] != p->pages.pages;
+    bool ends = must_end(p, !lost);
     p->leaving = false;
     zc_shared_unlock(p, &hold);
     if (waited)
         __atomic_fetch_sub(&waiting, 1, __ATOMIC_RELEASE);
-    if (!lost)
+    if (ends)
         end(p);
 }
 
@@ -337,39 +375,52 @@ void zc_shared_host_gone(struct zc_extent *e)
         return;
     }
     bool device = p->pages.device || p->leaving;
-    zc_coherent_host_gone(&p->pages);
+    if (p->leaving) /* The driver is at its pages. */
+        p->pages.host = false;
+    else
+        zc_coherent_host_gone(&p->pages);
     __atomic_store_n(&p->host_block, NULL, __ATOMIC_RELEASE);
     p->written = true;
+    bool ends = must_end(p, !device);
     zc_shared_unlock(p, &hold);
-    if (!device)
+    if (ends)
         end(p);
 }
 
-/* The oldest pair by its age in the list: pairs are put in front of it. */
-static struct zc_shared *oldest_waiting(size_t size, uint32_t site, uint32_t nth, bool rounded)
+/* A new host block that looks for a device block. */
+struct newcomer {
+    size_t size;
+    uint32_t site, nth;
+};
+
+static bool meets(const struct zc_shared *p, const struct newcomer *new, bool rounded)
+{
+    const struct zc_pair *pair = &p->rule->pair;
+    if (!pair->by_site)
+        return sizes_meet(new->size, p->device_size, rounded);
+    return zc_site_id(new->site) == pair->site && (!pair->nth || pair->nth == new->nth) &&
+           new->size <= p->device_size;
+}
+
+/* The oldest pair by its age in the list: pairs are put in front of it.  Of one thread, or any. */
+static struct zc_shared *oldest_waiting(const struct newcomer *new, uint32_t thread, bool rounded)
 {
     struct zc_shared *found = NULL;
-    for (struct zc_shared *p = pairs; p; p = p->next) {
-        const struct zc_pair *pair = &p->rule->pair;
-        bool free = !p->paired && p->era == zc_extent_era && p->thread == zc_thread_id();
-        bool named = pair->by_site && zc_site_id(site) == pair->site &&
-                     (!pair->nth || pair->nth == nth) && size <= p->device_size;
-        bool alike = sizes_meet(size, p->device_size, rounded);
-        if (free && (pair->by_site ? named : alike))
+    for (struct zc_shared *p = pairs; p; p = p->next)
+        if (!p->paired && p->era == zc_extent_era && (!thread || p->thread == thread) &&
+            meets(p, new, rounded))
             found = p;
-    }
     return found;
 }
 
 /* Under the list's lock no other thread can take the same one. */
-static struct zc_shared *claim_waiting(size_t size, uint32_t site, uint32_t nth, uint64_t *birth)
+static struct zc_shared *claim_waiting(const struct newcomer *new, uint64_t *birth)
 {
-    struct zc_shared *p;
+    struct zc_shared *p = NULL;
     if (!__atomic_load_n(&waiting, __ATOMIC_ACQUIRE) || !zc_lock_take(&list))
         return NULL;
-    p = oldest_waiting(size, site, nth, false);
-    if (!p)
-        p = oldest_waiting(size, site, nth, true);
+    for (unsigned i = 0; i < 4 && !p; i++)
+        p = oldest_waiting(new, i < 2 ? zc_thread_id() : 0, i % 2);
     if (p) {
         p->paired = true;
         *birth = p->birth;
@@ -390,8 +441,9 @@ static struct zc_slot *move_in(struct zc_shared *p, size_t size)
 
 void *zc_shared_join(size_t size, uint32_t site, uint32_t nth, bool zero, struct zc_slot **slot_out)
 {
+    const struct newcomer new = {size, site, nth};
     uint64_t birth;
-    struct zc_shared *p = claim_waiting(size, site, nth, &birth);
+    struct zc_shared *p = claim_waiting(&new, &birth);
     struct zc_shared_hold hold;
     if (!p || !zc_shared_lock(p, &hold))
         return NULL;

@@ -18,13 +18,17 @@
  * has just ended.  Fields are under the pair's lock, but those that say otherwise.
  */
 struct zc_shared {
+    uint32_t owner;                /* The lock: thread id of the holder, 0 when free.  Atomic.  The
+                                    * first field, and the only one that an object keeps for its
+                                    * next life. */
     struct zc_coherent pages;      /* The state machine. */
-    uint32_t owner;                /* The lock: thread id of the holder, 0 when free.  Atomic. */
-    uint32_t thread;               /* That asked for the device block: it pairs its own by size. */
+    uint32_t thread;               /* That asked for the device block: its own host blocks come
+                                    * first. */
     uint64_t birth;                /* Which pair of the process it is: objects come again. */
     uint32_t era;                  /* zc_extent_era of the process that made the pair; constant. */
     struct zc_shared *next;        /* In the list of pairs; under the list's lock. */
-    struct zc_extent *extent;      /* Where both lie; NULL in an object at rest.  Atomic. */
+    struct zc_extent *extent;      /* Where both lie; NULL in an object at rest, and until the
+                                    * driver has registered it.  Atomic. */
     const struct zc_rule *rule;    /* Of the device block; constant. */
     struct zc_block *host_block;   /* In the ledger at the shadow's address, or NULL.  Atomic. */
     uint64_t device_size;          /* Bytes of the device block as asked for; constant. */
@@ -32,7 +36,9 @@ struct zc_shared {
     uint32_t device_site, host_site; /* Public ids of their sites; 0: unknown. */
     bool read_only;                /* The GPU's page table forbids kernels to write. */
     bool paired;                   /* Has, or had, a host block.  Atomic. */
-    bool leaving;                  /* The device block is being freed, and ends the pair. */
+    bool leaving;                  /* The device block is being freed: no page changes its place
+                                    * any more. */
+    bool ending;                   /* A thread is about to end the pair. */
     bool written;                  /* Something was put into a device block without a host block. */
     uint64_t elided_copies, elided_bytes; /* Copies between both that had nothing to move. */
     uint64_t faults, fault_ticks;  /* Accesses of the CPU's that had to be served.  Atomic. */
@@ -41,6 +47,9 @@ struct zc_shared {
 
 /* The pair that an address lies in, or NULL.  No lock: it may end at any time. */
 struct zc_shared *zc_shared_at(uint64_t address);
+
+/* Counts pairs that have ended.  Atomic. */
+extern uint32_t zc_shared_ends;
 
 /* True when there is a pair, and then the host side lives too. */
 bool zc_shared_has_host(const struct zc_shared *pair);
@@ -64,10 +73,16 @@ struct zc_shared_want {
     int node;       /* NUMA node of fresh pages, -1 for any. */
 };
 
-/* A pair for a device block: with the host block that the rule leads to, or by itself.  Not
- * registered yet.  With a host block the caller calls zc_hostheap_elected() when all is done.  NULL
- * with the reason in *why. */
+/*
+ * A pair for a device block: with the host block that the rule leads to, or by itself.  Nobody else
+ * knows of it: its pages are the host block's alone until the driver has registered them, so that
+ * no other thread's launch or copy moves one meanwhile.  Then zc_shared_publish(), or
+ * zc_shared_drop() where it is refused; with a host block the caller calls zc_hostheap_elected()
+ * behind either.  NULL with the reason in *why.
+ */
 struct zc_shared *zc_shared_make(const struct zc_shared_want *want, const char **why);
+void zc_shared_publish(struct zc_shared *pair);
+void zc_shared_drop(struct zc_shared *pair);
 
 /* The blocks are entered in the ledger. */
 void zc_shared_note_device(struct zc_shared *pair, const struct zc_block *block);
@@ -76,13 +91,15 @@ void zc_shared_note_host(struct zc_shared *pair, struct zc_block *block);
 /* A host block leaves the ledger. */
 void zc_shared_forget_host(const struct zc_block *block);
 
-/* The program frees the device block.  The driver knows nothing of the extent any more, unless its
- * registration may stay as that of a pinned block. */
-void zc_shared_device_gone(struct zc_shared *pair);
+/*
+ * The program frees the device block, and the device has come to rest: all pages but lost ones are
+ * the host block's, and none moves any more.  True when the driver's registration holds all pages
+ * that the CPU sees, and allows to write: then it may stay as that of a pinned block.
+ */
+bool zc_shared_leave(struct zc_shared *pair);
 
-/* Before that: whether the driver's registration holds all pages that the CPU sees, and allows to
- * write.  Then it may stay, and all pages are the host block's already. */
-bool zc_shared_retain(struct zc_shared *pair);
+/* After that, and once the driver knows nothing of the extent unless its registration stays. */
+void zc_shared_device_gone(struct zc_shared *pair);
 
 /*
  * A new host block of `size` bytes in the extent of a device block that waits for one, filled with

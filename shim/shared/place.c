@@ -33,9 +33,8 @@ static bool possible(const struct zc_want *want, const char **why)
 }
 
 /* What was registered for a pinned block may be written to by kernels. */
-static CUresult register_pages(struct zc_shared *p)
+static CUresult register_pages(const struct zc_shared *p, struct zc_extent *e)
 {
-    struct zc_extent *e = p->extent;
     unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
     uint32_t pin;
     while ((pin = __atomic_load_n(&e->pin, __ATOMIC_SEQ_CST)) == ZC_PIN_MAKING ||
@@ -66,17 +65,18 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     struct zc_shared *p = zc_shared_make(&wanted, why);
     if (!p)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    struct zc_extent *e = p->extent;
+    struct zc_extent *e = zc_hostheap_extent(p->pages.base);
     bool elected = p->pages.host;
-    CUresult result = register_pages(p);
+    CUresult result = register_pages(p, e);
     if (result != CUDA_SUCCESS) {
         *why = "cuMemHostRegister refuses";
         __atomic_store_n(&e->pin, ZC_PIN_REFUSED, __ATOMIC_RELEASE);
-        zc_shared_device_gone(p);
+        zc_shared_drop(p);
         if (elected)
             zc_hostheap_elected(e);
         return result;
     }
+    zc_shared_publish(p);
     if (elected) {
         zc_hostmem_hide(p);
         zc_hostheap_elected(e);
@@ -88,12 +88,13 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     return CUDA_SUCCESS;
 }
 
-/* A registration that shows all pages as the CPU sees them may stay, as a pinned block's. */
+/* A registration that shows all pages as the CPU sees them may stay, as a pinned block's.  The
+ * caller has waited for the device. */
 static CUresult unmake(struct zc_backing *backing, bool gone)
 {
     struct zc_shared *p = backing->shared;
     struct zc_extent *e = p->extent;
-    bool keep = !gone && zc_shared_retain(p);
+    bool keep = zc_shared_leave(p) && !gone;
     CUresult result = CUDA_SUCCESS;
     if (!gone && !keep && !zc_pinned_unregister(e))
         result = CUDA_ERROR_UNKNOWN;

@@ -190,6 +190,8 @@ static bool nothing_to_do(const struct zc_copy *c)
 static void note_elision(struct zc_copy *c)
 {
     struct zc_shared *p = c->dst.pair ? c->dst.pair : c->src.pair;
+    if (!p) /* Another thread has freed the device block, and nothing was elided. */
+        return;
     __atomic_fetch_add(&p->elided_bytes, c->part[ZC_ELIDED], __ATOMIC_RELAXED);
     if (c->part[ZC_ELIDED] == c->bytes)
         __atomic_fetch_add(&p->elided_copies, 1, __ATOMIC_RELAXED);
@@ -216,9 +218,42 @@ static bool captured(struct zc_copy *c)
                         : "its stream is being captured, and a graph can't do this copy");
 }
 
+/* With both sides alive an address alone does not say which of them is meant. */
 static bool unclear(const struct zc_box *b)
 {
-    return two_views(b) && b->side == ZC_SIDE_ANY;
+    return two_views(b) && !b->host && b->side == ZC_SIDE_ANY;
+}
+
+static bool one_view(struct zc_shared *p, uint64_t low, uint64_t high)
+{
+    struct zc_shared_hold hold;
+    if (!zc_shared_lock(p, &hold))
+        return false;
+    bool one = zc_coherent_one_view(&p->pages, low, high);
+    zc_shared_unlock(p, &hold);
+    return one;
+}
+
+/* Where host and device block hold the same it does not matter which of them is read, nor in which
+ * direction one is copied to the other.  What else would be written must be known. */
+static bool made_clear(struct zc_copy *c)
+{
+    struct zc_box *b = &c->src;
+    bool target = unclear(&c->dst), itself = c->linear && c->dst.address == b->address;
+    if (!target && !unclear(b))
+        return true;
+    if (!unclear(b) || (target && !itself))
+        return false;
+    uint64_t low = offset_of(b->pair, b->address);
+    if (!one_view(b->pair, low, low + b->span))
+        return false;
+    struct zc_block *host = target ? zc_hostmem_block(b->address) : NULL;
+    if (host) {
+        b->block = host;
+        b->asked = (enum zc_kind)host->asked;
+    }
+    b->host = target;
+    return true;
 }
 
 /* Below this many bytes the driver may read pinned memory with the CPU. */
@@ -257,14 +292,15 @@ static bool outside(const struct zc_box *b)
 
 bool zc_shared_copy(struct zc_copy *c)
 {
-    if (unclear(&c->dst) || unclear(&c->src))
-        return refuse(c, c->dst.pair ? c->dst.pair : c->src.pair, CUDA_ERROR_INVALID_VALUE,
-                      "the call leaves open which of the two it means (cudaMemcpyDefault)");
     if (outside(&c->dst) || outside(&c->src))
         return refuse(c, c->dst.pair ? c->dst.pair : c->src.pair, CUDA_ERROR_INVALID_VALUE,
                       "the copy leaves it");
     if (zc_capture_holds(c->stream, c->flavour))
         return captured(c);
+    if (!made_clear(c))
+        return refuse(c, unclear(&c->dst) ? c->dst.pair : c->src.pair, CUDA_ERROR_INVALID_VALUE,
+                      "the call leaves open which of the two it means (cudaMemcpyDefault), and "
+                      "they differ or it writes one of them");
     c->split = true;
     c->part[ZC_MOVED] = c->part[ZC_CPU] = c->part[ZC_ELIDED] = 0;
     if (nothing_to_do(c)) {

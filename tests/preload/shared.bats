@@ -82,6 +82,11 @@ access = write" "$PROGRAM" vecadd
     [[ $stderr == *"111111"* && $(sum elided_copies) -eq 12 ]]
 }
 
+@test "blocks that two threads asked for meet, in either order" {
+    both by_two_threads
+    [[ $(grep -c "same address 1" <<<"$stderr") -eq 2 ]]
+}
+
 @test "wrong pairs compute the same, and the log has the rule that pairs rightly" {
     both crossed
     [[ $stderr == *"same address 0 0"* && $stderr == *"a host block (6 MiB) that is not its own"* ]]

@@ -28,9 +28,15 @@ setup() {
     both rectangles
 }
 
-@test "cudaMemcpyDefault between both sides is refused by name" {
-    scene either ''
-    [[ $status -eq 0 && $output == *"-> 1" && $stderr == *"leaves open which of the two"* ]]
+@test "cudaMemcpyDefault copies where both sides hold the same" {
+    both either
+    [[ $(sum elided_copies) -eq 2 ]]
+}
+
+@test "cudaMemcpyDefault is refused by name where it matters which side is meant" {
+    scene unclear ''
+    [[ $status -eq 0 && $(grep -c -e "-> 1$" <<<"$output") -eq 4 ]]
+    [[ $(grep -c "leaves open which of the two" <<<"$stderr") -eq 4 ]]
     [[ $stderr == *"rule device ("*"policy.conf:5)"* ]]
 }
 

@@ -61,6 +61,20 @@ stops() {
     [[ $(sum elided_copies) -ge 480 ]]
 }
 
+@test "blocks of threads that have one side only meet each other's, and keep their bytes" {
+    need_built "${PROGRAM%/*}/shared_stress"
+    PROGRAM=${PROGRAM%/*}/shared_stress
+    both across
+    [[ $(grep -vc '"host_block":null' <<<"$pairs") -ge 5 ]]
+}
+
+@test "kernels see what their thread copied, whatever other threads allocate and launch" {
+    need_built "${PROGRAM%/*}/shared_stress"
+    PROGRAM=${PROGRAM%/*}/shared_stress
+    same launches 'conflict = reveal'
+    [[ $(sum elided_copies) -ge 48 ]]
+}
+
 # Scenes of the program that makes system calls.
 io() {
     need_built "${PROGRAM%/*}/shared_io"
@@ -105,6 +119,12 @@ io() {
 
 @test "what was lost stays lost when the device block is freed" {
     stops lost_for_good 'before the program freed it'
+}
+
+@test "copying what was lost fails with a message after the device block is freed too" {
+    scene lost_copied_late ''
+    [[ $status -eq 0 && $output == *"-> 1"* && $output == *"-> 0"* ]]
+    [[ $stderr == *"a copy needs byte 0 of host block 1"*"before the program freed it"* ]]
 }
 
 @test "lost blocks that nobody reads are freed and used again" {

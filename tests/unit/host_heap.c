@@ -265,6 +265,24 @@ static void no_device_block_moves_in_while_a_copy_goes_over_the_host_block(void 
     zc_hostmem_put(p);
 }
 
+/* Says yes while another thread moves in. */
+static bool too_late(const struct zc_extent *e, void *arg)
+{
+    ((struct zc_extent *)(uintptr_t)e)->shared = arg;
+    return true;
+}
+
+static void two_device_blocks_do_not_move_into_one_host_block(void **state)
+{
+    (void)state;
+    char *p = host_get(3 * MIB);
+    struct zc_extent *e = zc_hostheap_extent((uintptr_t)p);
+    assert_null(zc_hostheap_elect(too_late, p));
+    assert_int_equal(e->claim, ZC_CLAIM_NONE);
+    e->shared = NULL;
+    zc_hostmem_put(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -282,6 +300,7 @@ int main(void)
         cmocka_unit_test(max_pinned_bounds_what_is_placed),
         cmocka_unit_test(the_pool_keeps_a_quarter),
         cmocka_unit_test(no_device_block_moves_in_while_a_copy_goes_over_the_host_block),
+        cmocka_unit_test(two_device_blocks_do_not_move_into_one_host_block),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, setup, NULL);

@@ -101,11 +101,39 @@ static void rectangles(void)
     give_back(p);
 }
 
-/* The call does not say which of two blocks it means. */
+/* Calls that do not say which of two blocks they mean, where both hold the same. */
 static void either(void)
 {
+    struct pair p = new_pair(SIZE);
+    CUdeviceptr other;
+    CHECK(cuMemAlloc(&other, UNIT / 4));
+    paint(p.h, SIZE, 1);
+    CHECK(cuMemcpy(p.d, (CUdeviceptr)p.h, SIZE));
+    paint(p.h, SIZE / 2, 2);
+    EXPECT(sees(p.d, 0, SIZE, 1) || !kernels_read);
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    CHECK(cuMemcpyAsync((CUdeviceptr)p.h, p.d, SIZE, NULL));
+    CHECK(cuMemcpy((CUdeviceptr)plain, p.d + UNIT, UNIT));
+    CHECK(cuMemcpy(other, (CUdeviceptr)p.h + UNIT, UNIT / 4));
+    CHECK(cuMemcpyDtoH(plain + UNIT, other, UNIT / 4));
+    EXPECT(!memcmp(plain, p.h + UNIT, UNIT) && !memcmp(plain + UNIT, plain, UNIT / 4));
+    EXPECT(shows(p.h, SIZE / 2, 2) && shows_part(p.h, SIZE / 2, SIZE / 2, 1));
+    CHECK(cuMemFree(other));
+    give_back(p);
+}
+
+/* And where they do not, or one of them would be written. */
+static void unclear(void)
+{
     struct pair p = filled_pair(SIZE, 1);
+    paint(plain, SIZE, 3);
+    SHOW(cuMemcpy(p.d, (CUdeviceptr)plain, SIZE));
+    SHOW(cuMemcpy(p.d + UNIT, (CUdeviceptr)p.h, UNIT));
+    p.h[5] ^= 255;
     SHOW(cuMemcpy(p.d, (CUdeviceptr)p.h, SIZE));
+    SHOW(cuMemcpy((CUdeviceptr)plain, p.d, UNIT));
+    p.h[5] ^= 255;
+    EXPECT(shows(p.h, SIZE, 1) && sees(p.d, 0, SIZE, 1));
     give_back(p);
 }
 
@@ -426,6 +454,7 @@ int main(int argc, char **argv)
         {"partial", partial},
         {"rectangles", rectangles},
         {"either", either},
+        {"unclear", unclear},
         {"busy", busy},
         {"waiting_set", waiting_set},
         {"waits_after", waits_after},

@@ -1,5 +1,7 @@
 /* Host blocks, device blocks and copies between them, in the orders in which programs have them:
  * what the program computes must not depend on whether two blocks are one. */
+#include <pthread.h>
+
 #include "shared_scene.h"
 
 /* Two inputs that kernels read, one output that they write. */
@@ -323,6 +325,50 @@ static void rewritten(void)
     free(p.h);
 }
 
+static CUcontext context;
+
+static void *make_host(void *out)
+{
+    struct pair *p = out;
+    p->h = host_block(SIZE);
+    return NULL;
+}
+
+static void *make_device(void *out)
+{
+    struct pair *p = out;
+    CHECK(cuCtxSetCurrent(context));
+    p->d = device_block(SIZE);
+    return NULL;
+}
+
+static void in_a_thread(void *(*work)(void *), struct pair *p)
+{
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, work, p));
+    CHECK(pthread_join(thread, NULL));
+}
+
+/* One side is asked for by a thread that has ended, the other by this one. */
+static void by_two_threads(void)
+{
+    CHECK(cuCtxGetCurrent(&context));
+    for (unsigned device_first = 0; device_first < 2; device_first++) {
+        struct pair p = {NULL, 0};
+        in_a_thread(device_first ? make_device : make_host, &p);
+        (device_first ? make_host : make_device)(&p);
+        TELL("same address %d\n", (CUdeviceptr)p.h == p.d);
+        paint(p.h, SIZE, 1);
+        CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+        paint(p.h, SIZE, 2);
+        EXPECT(sees(p.d, 0, SIZE, 1));
+        CHECK(cuMemcpyDtoH(p.h, p.d, SIZE));
+        EXPECT(shows(p.h, SIZE, 1));
+        CHECK(cuMemFree(p.d));
+        free(p.h);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
@@ -341,6 +387,7 @@ int main(int argc, char **argv)
         {"rounded", rounded},
         {"unchanged", unchanged},
         {"rewritten", rewritten},
+        {"by_two_threads", by_two_threads},
     };
     return RUN_SCENES(all, argc, argv);
 }

@@ -1,11 +1,12 @@
 /* Threads that allocate, copy, write and free host and device blocks of the same few sizes in any
- * order: each block must keep its bytes. */
+ * order: each block must keep its bytes.  Each thread has both sides of its pairs (`rounds`), and
+ * launches kernels too (`launches`), or some threads have host blocks only and others device blocks
+ * only (`across`). */
 #include <pthread.h>
 
 #include "shared_scene.h"
 
 #define THREADS 8
-#define ROUNDS 60
 
 static CUcontext context;
 
@@ -85,19 +86,97 @@ static void round_of(unsigned *dice, unsigned char *seen)
     }
 }
 
+#define SMALL ((size_t)512 << 10) /* No rule places device blocks of this size. */
+
+/* A host block that another thread's device block may move into at any time. */
+static void host_round(unsigned *dice, unsigned char *seen)
+{
+    size_t n = UNIT + roll(dice) % 3 * UNIT;
+    unsigned seed = roll(dice);
+    unsigned char *h = malloc(n);
+    CUdeviceptr elsewhere;
+    EXPECT(h);
+    CHECK(cuMemAlloc(&elsewhere, SMALL));
+    mark(h, n, seed);
+    for (unsigned step = roll(dice) % 6; step; step--) {
+        size_t at = roll(dice) % (n / SMALL) * SMALL;
+        if (roll(dice) % 2) {
+            seed = roll(dice);
+            mark(h, n, seed);
+        }
+        CHECK(cuMemcpyHtoD(elsewhere, h + at, SMALL));
+        CHECK(cuMemcpyDtoH(seen, elsewhere, SMALL));
+        EXPECT(marked(seen, SMALL, seed + (unsigned)(at / 4096)));
+        CHECK(cuMemcpyDtoH(h + at, elsewhere, SMALL));
+        EXPECT(marked(h, n, seed));
+    }
+    CHECK(cuMemFree(elsewhere));
+    free(h);
+}
+
+/* A device block that another thread's host block may join at any time. */
+static void device_round(unsigned *dice, unsigned char *seen)
+{
+    size_t n = UNIT + roll(dice) % 3 * UNIT;
+    unsigned seed = roll(dice);
+    CUdeviceptr d;
+    CHECK(cuMemAlloc(&d, n));
+    for (unsigned step = roll(dice) % 3 + 1; step; step--) {
+        mark(seen, n, ++seed);
+        CHECK(cuMemcpyHtoD(d, seen, n));
+        memset(seen, 0, n);
+        CHECK(cuMemcpyDtoH(seen, d, n));
+        EXPECT(marked(seen, n, seed));
+    }
+    CHECK(cuMemFree(d));
+}
+
+/* Kernels see what was copied last, whatever other threads allocate and launch meanwhile. */
+static void launch_round(unsigned *dice, unsigned char *seen)
+{
+    size_t n = UNIT + roll(dice) % 2 * UNIT;
+    struct pair p = some_pair(n, roll(dice) % 2);
+    unsigned seed = roll(dice);
+    (void)seen;
+    for (unsigned step = 0; step < 3; step++) {
+        paint(p.h, n, ++seed);
+        CHECK(cuMemcpyHtoD(p.d, p.h, n));
+        EXPECT(gpu_sees(p.d, 0, n, seed));
+        CHECK(cuMemcpyDtoH(p.h, p.d, n));
+        EXPECT(shows(p.h, n, seed));
+    }
+    CHECK(cuMemFree(p.d));
+    free(p.h);
+}
+
+typedef void (*round_fn)(unsigned *dice, unsigned char *seen);
+
+static const struct scene {
+    const char *name;
+    unsigned rounds;
+    round_fn even, odd; /* Of every second thread. */
+} scenes[] = {{"rounds", 60, round_of, round_of},
+              {"across", 60, device_round, host_round},
+              {"launches", 8, launch_round, launch_round}};
+static const struct scene *chosen;
+
 static void *work(void *arg)
 {
     static unsigned char seen[THREADS][3 * UNIT]; /* Memory that no rule can place. */
     unsigned me = (unsigned)(size_t)arg, dice = 2463534242u + me * 7919u;
     CHECK(cuCtxSetCurrent(context));
-    for (unsigned i = 0; i < ROUNDS; i++)
-        round_of(&dice, seen[me]);
+    for (unsigned i = 0; i < chosen->rounds; i++)
+        (me % 2 ? chosen->odd : chosen->even)(&dice, seen[me]);
     return NULL;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     pthread_t thread[THREADS];
+    for (size_t i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++)
+        if (argc > 1 && !strcmp(argv[1], scenes[i].name))
+            chosen = &scenes[i];
+    EXPECT(chosen);
     context = start_gpu(0);
     for (size_t i = 0; i < THREADS; i++)
         CHECK(pthread_create(&thread[i], NULL, work, (void *)i));
