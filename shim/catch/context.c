@@ -2,6 +2,7 @@
 #include "catch/life.h"
 #include "catch/request.h"
 #include "catch/streams.h"
+#include "place/access.h"
 #include "place/budget.h"
 #include "place/park.h"
 #include "place/pinned.h"
@@ -44,6 +45,7 @@ static void forget(CUcontext context)
     } while (c.count == BATCH);
     zc_park_drop_context(context);
     zc_warm_trim();
+    zc_access_forget(context);
     zc_ring_forget(context);
     zc_streams_forget(context);
     zc_ask_forget_contexts();

@@ -9,6 +9,7 @@
 #include "catch/request.h"
 #include "log/log.h"
 #include "place/copy.h"
+#include "place/access.h"
 #include "place/grow.h"
 #include "place/hint.h"
 #include "place/parallel.h"
@@ -186,6 +187,8 @@ bool zc_copy_begin(struct zc_copy *c)
         c->result = CUDA_ERROR_INVALID_VALUE;
         return true;
     }
+    if (__atomic_load_n(&zc_access_many, __ATOMIC_RELAXED) && zc_access_copy(c))
+        return true;
     if (zc_grow_copy(c))
         return true;
     zc_hint_copy(c);

@@ -9,6 +9,7 @@
 #include "log/log.h"
 #include "place/budget.h"
 #include "place/grow.h"
+#include "place/late.h"
 #include "place/limits.h"
 #include "place/park.h"
 #include "place/stream.h"
@@ -63,7 +64,7 @@ CUresult zc_free_placed(struct zc_block *block)
     if (kept) {
         zc_block_make_ghost(block);
         zc_limits_give(ZC_PLACE_VMM, backing->size);
-        zc_grow_turn_drop();
+        zc_late_turn_drop();
     }
     if (kept || zc_warm_keep(block)) {
         zc_park_reap_all();

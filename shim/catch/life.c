@@ -28,6 +28,7 @@
 #include "log/log.h"
 #include "place/fault.h"
 #include "place/grow.h"
+#include "place/late.h"
 #include "place/place.h"
 #include "shared/access.h"
 #include "shared/report.h"
@@ -102,7 +103,7 @@ static void child(void)
     zc_capture_reset();
     zc_graph_reset();
     zc_launch_reset();
-    zc_grow_reset();
+    zc_late_reset();
     zc_streams_reset();
     zc_pool_reset();
     zc_rules_reset();

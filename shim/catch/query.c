@@ -5,6 +5,7 @@
 #include "catch/life.h"
 #include "catch/request.h"
 #include "place/grow.h"
+#include "place/late.h"
 #include "place/limits.h"
 #include "place/pinned.h"
 #include "place/warm.h"
@@ -217,7 +218,7 @@ ZC_BODY(cuMemGetInfo_v2, (size_t *free, size_t *total))
     if (result != CUDA_SUCCESS || !free || !zc_life_on())
         return result;
     uint64_t elsewhere = zc_limits_used(ZC_PLACE_MAPPED) + zc_limits_used(ZC_PLACE_MANAGED) +
-                         zc_limits_used(ZC_PLACE_SHARED) + zc_grow_promised() -
+                         zc_limits_used(ZC_PLACE_SHARED) + zc_late_promised() -
                          zc_place_managed_for_host();
     *free += zc_warm_bytes();
     *free = *free > elsewhere ? *free - elsewhere : 0;

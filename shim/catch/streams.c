@@ -4,7 +4,7 @@
 #include "base/lock.h"
 #include "catch/call.h"
 #include "catch/life.h"
-#include "place/grow.h"
+#include "place/late.h"
 
 #define STREAMS_MAX 64 /* With more than these the answer is always "busy". */
 
@@ -102,11 +102,11 @@ ZC_BODY(cuStreamDestroy_v2, (CUstream stream))
     (void)entry;
     bool turn = false;
     if (stream && zc_life_on() && __atomic_load_n(&count, __ATOMIC_RELAXED)) {
-        turn = zc_grow_turn_take();
+        turn = zc_late_turn_take();
         forget(stream, NULL);
     }
     if (turn)
-        zc_grow_turn_drop();
+        zc_late_turn_drop();
     return real(stream);
 }
 

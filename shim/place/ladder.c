@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "catch/capture.h"
 #include "catch/life.h"
+#include "place/access.h"
 #include "place/budget.h"
 #include "place/hint.h"
 #include "place/hostheap.h"
@@ -35,6 +36,7 @@ const struct zc_place *zc_place_of(enum zc_place_id id)
      ZC_KEY_BIT(ZC_KEY_ASYNC) | ZC_KEY_BIT(ZC_KEY_ACCESS) | ZC_KEY_BIT(ZC_KEY_PAIR) |              \
      ZC_KEY_BIT(ZC_KEY_CONFLICT) | ZC_KEY_BIT(ZC_KEY_RULE_PAGEABLE_COPY) |                         \
      ZC_KEY_BIT(ZC_KEY_CHUNK) | ZC_KEY_BIT(ZC_KEY_COMMIT) | ZC_KEY_BIT(ZC_KEY_GROW) |              \
+     ZC_KEY_BIT(ZC_KEY_PEERS) |                                                                   \
      ZC_KEY_BIT(ZC_KEY_ADVISE) | ZC_KEY_BIT(ZC_KEY_PREFETCH) | ZC_KEY_BIT(ZC_KEY_BUDGET))
 
 /* Requests that this version places; the others are counted where the program put them. */
@@ -162,6 +164,7 @@ void zc_place_reset(void)
     zc_pinned_reset();
     zc_ring_reset();
     zc_warm_reset();
+    zc_access_reset();
     zc_hint_reset();
 }
 

@@ -17,17 +17,28 @@ static bool independent(CUstream stream, enum zc_flavour flavour)
            (flags & CU_STREAM_NON_BLOCKING);
 }
 
-/* The context of a created stream where that is not the current one, else NULL.  Programs may copy
- * through a stream of another device (CUDA Runtime API, "Multi-Device System"). */
-static CUcontext other_context(CUstream stream, enum zc_flavour flavour)
+/* *other is the context of a created stream where that is not the current one, else NULL.  Programs
+ * may copy through a stream of another device (CUDA Runtime API, "Multi-Device System"). */
+static CUresult find_other(CUstream stream, enum zc_flavour flavour, CUcontext *other)
 {
     CUcontext mine = NULL, its = NULL;
+    *other = NULL;
     if (!stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
-        return NULL;
-    if (ZC_FLAVOURED(flavour, cuStreamGetCtx)(stream, &its) != CUDA_SUCCESS ||
-        zc_real.cuCtxGetCurrent(&mine) != CUDA_SUCCESS)
-        return NULL;
-    return its == mine ? NULL : its;
+        return CUDA_SUCCESS;
+    CUresult result = ZC_FLAVOURED(flavour, cuStreamGetCtx)(stream, &its);
+    if (result == CUDA_SUCCESS)
+        result = zc_real.cuCtxGetCurrent(&mine);
+    if (result == CUDA_SUCCESS && its != mine)
+        *other = its;
+    return result;
+}
+
+/* The same, NULL also where the driver does not say. */
+static CUcontext other_context(CUstream stream, enum zc_flavour flavour)
+{
+    CUcontext other;
+    find_other(stream, flavour, &other);
+    return other;
 }
 
 /* Asking the legacy stream covers all streams that synchronise with it: it reports them as its own
@@ -76,6 +87,20 @@ CUresult zc_stream_drain(CUstream stream, enum zc_flavour flavour)
         return ZC_FLAVOURED(flavour, cuStreamSynchronize)(stream);
     CUresult result = zc_real.cuEventSynchronize(event);
     zc_real.cuEventDestroy_v2(event);
+    return result;
+}
+
+CUresult zc_stream_device(CUstream stream, enum zc_flavour flavour, CUdevice *device)
+{
+    CUcontext popped, other;
+    CUresult result = find_other(stream, flavour, &other);
+    if (result == CUDA_SUCCESS && other)
+        result = zc_real.cuCtxPushCurrent_v2(other);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = zc_real.cuCtxGetDevice(device);
+    if (other)
+        zc_real.cuCtxPopCurrent_v2(&popped);
     return result;
 }
 

@@ -22,6 +22,10 @@ CUresult zc_stream_drain(CUstream stream, enum zc_flavour flavour);
  * refuses. */
 CUevent zc_stream_mark(CUstream stream, enum zc_flavour flavour);
 
+/* *device is the ordinal of the device that runs what is put into the stream.  Returns the driver's
+ * code. */
+CUresult zc_stream_device(CUstream stream, enum zc_flavour flavour, CUdevice *device);
+
 /* Runs `fn` in stream order (cuLaunchHostFunc); fn must not call CUDA. */
 CUresult zc_stream_call(CUstream stream, enum zc_flavour flavour, CUhostFn fn, void *data);
 

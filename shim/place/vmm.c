@@ -5,10 +5,9 @@
 
 #include "base/arena.h"
 #include "place/ability.h"
-#include "place/grow.h"
+#include "place/late.h"
 
 #define DEVICES_MAX 64
-#define WIDE_MAX 64 /* Blocks that get more addresses than they ask for. */
 
 /* What the driver says about a device's memory; it does not change. */
 struct facts {
@@ -17,8 +16,6 @@ struct facts {
     CUmemAllocationProp prop; /* Of the handles. */
 };
 static struct facts facts[DEVICES_MAX];
-
-static unsigned wide_blocks; /* Atomic. */
 
 /* Exportable and usable by other bus devices where the device can, so that a program which asks for
  * a file descriptor of its block is not refused for where it lies. */
@@ -55,27 +52,6 @@ static const struct facts *facts_of(int device)
     f->prop = prop;
     __atomic_store_n(&f->known, true, __ATOMIC_RELEASE);
     return f;
-}
-
-/* cuMemAlloc's memory is reachable from every device that can be a peer; so is this. */
-static CUresult open_access(CUdeviceptr base, size_t span, int device)
-{
-    CUmemAccessDesc desc[DEVICES_MAX];
-    int devices = 0;
-    size_t count = 0;
-    if (zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS || devices <= device)
-        devices = device + 1;
-    for (int d = 0; d < devices && count < DEVICES_MAX; d++) {
-        int can = d == device;
-        if (!can && zc_real.cuDeviceCanAccessPeer(&can, d, device) != CUDA_SUCCESS)
-            can = 0;
-        if (!can)
-            continue;
-        desc[count] = (CUmemAccessDesc){.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
-                                        .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-        desc[count++].location.id = d;
-    }
-    return zc_real.cuMemSetAccess(base, span, desc, count);
 }
 
 static bool push(struct zc_vmm *v, CUmemGenericAllocationHandle handle, size_t size)
@@ -140,41 +116,20 @@ static CUresult create_missing(struct zc_vmm *v)
     return CUDA_SUCCESS;
 }
 
-/* Maps the pieces behind `attached`, all or none. */
-static CUresult map_pieces(struct zc_vmm *v, const char **why)
-{
-    size_t at = 0, mapped = v->attached;
-    CUresult result = CUDA_SUCCESS;
-    for (unsigned i = 0; i < v->count && result == CUDA_SUCCESS; at += v->piece[i++].size) {
-        if (at < v->attached)
-            continue;
-        *why = "cuMemMap refuses";
-        result = zc_real.cuMemMap(v->base + at, v->piece[i].size, 0, v->piece[i].handle, 0);
-        if (result == CUDA_SUCCESS)
-            mapped += v->piece[i].size;
-    }
-    if (result == CUDA_SUCCESS && mapped > v->attached) {
-        *why = "cuMemSetAccess refuses";
-        result = open_access(v->base + v->attached, mapped - v->attached, v->device);
-    }
-    if (result == CUDA_SUCCESS)
-        v->attached = mapped;
-    else if (mapped > v->attached)
-        zc_real.cuMemUnmap(v->base + v->attached, mapped - v->attached);
-    return result;
-}
-
-CUresult zc_vmm_attach(struct zc_vmm *v, const char **why)
+CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, const char **why)
 {
     const char *other;
     unsigned before = v->count;
+    CUresult result = CUDA_SUCCESS;
     *why = "cuMemCreate refuses";
-    CUresult result = create_missing(v);
-    if (result != CUDA_SUCCESS) {
-        map_pieces(v, &other); /* What was taken over from another block holds data. */
+    if (to > v->held)
+        result = create_missing(v);
+    if (result != CUDA_SUCCESS) { /* What was taken over from another block holds data. */
+        zc_window_map(&v->window, v->piece, v->count, from, to, &other);
         return result;
     }
-    result = map_pieces(v, why);
+    result = zc_window_map(&v->window, v->piece, v->count, from, to, why);
+    /* The pieces that are new are side by side at the end, so none of them is mapped then. */
     if (result != CUDA_SUCCESS)
         drop_pieces(v, before);
     return result;
@@ -198,44 +153,25 @@ static void drop(struct zc_vmm *v)
     zc_arena_put(v, sizeof(*v));
 }
 
-/* Addresses for a block.  One that grows gets room for all that the device has, so that the block
- * that grows from it can have them again; how many get that is bounded, because addresses are. */
-static CUresult reserve(struct zc_vmm *v, size_t granularity)
-{
-    size_t total = 0;
-    if (v->grows && __atomic_load_n(&wide_blocks, __ATOMIC_RELAXED) < WIDE_MAX &&
-        zc_real.cuDeviceTotalMem_v2(&total, v->device) == CUDA_SUCCESS && total > v->span) {
-        v->window = round_up(total, granularity);
-        v->wide = zc_real.cuMemAddressReserve(&v->base, v->window, granularity, 0, 0) ==
-                  CUDA_SUCCESS;
-    }
-    __atomic_fetch_add(&wide_blocks, v->wide, __ATOMIC_RELAXED);
-    if (v->wide)
-        return CUDA_SUCCESS;
-    v->window = v->span;
-    return zc_real.cuMemAddressReserve(&v->base, v->span, granularity, 0, 0);
-}
-
-/* Reserves the addresses and attaches the memory, unless that is to be done late. */
+/* Reserves the addresses and attaches the memory, unless that is to be done late.  A block that
+ * grows gets room for more, so that the block that grows from it can have its addresses again. */
 static CUresult fill(struct zc_vmm *v, size_t granularity, const char **why)
 {
     CUresult result = CUDA_SUCCESS;
     if (v->late) {
-        result = zc_grow_admit(v, why);
+        result = zc_late_admit(v, why);
         if (result != CUDA_SUCCESS)
             return result;
     }
-    if (!v->base) {
-        *why = "cuMemAddressReserve refuses";
-        result = reserve(v, granularity);
-    }
+    if (!v->window.base)
+        result = zc_window_reserve(&v->window, v->span, granularity, v->grows, why);
     if (result == CUDA_SUCCESS && !v->late) {
-        result = zc_vmm_attach(v, why);
+        result = zc_vmm_attach(v, 0, v->span, why);
         if (result != CUDA_SUCCESS)
-            zc_real.cuMemAddressFree(v->base, v->window);
+            zc_window_free(&v->window);
     }
     if (result != CUDA_SUCCESS && v->late)
-        zc_grow_forget(v);
+        zc_late_forget(v);
     return result;
 }
 
@@ -253,8 +189,9 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     }
     v->span = round_up(want->size, f->granularity);
     v->chunk = round_up(want->rule->chunk, f->granularity);
-    v->device = want->device;
-    v->context = want->context;
+    v->device = v->window.device = want->device;
+    v->context = v->window.context = want->context;
+    v->window.peers = zc_vmm_peers(want);
     /* Stream-ordered memory is not waited for: its growth has no moment at which nothing runs. */
     v->grows = want->rule->grow && !want->stream_ordered;
     v->late = v->grows || (want->rule->commit == ZC_COMMIT_LAZY && !want->stream_ordered);
@@ -264,19 +201,16 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
         return result;
     }
     out->vmm = v;
-    out->base = v->base;
+    out->base = v->window.base;
     out->span = v->span;
     return CUDA_SUCCESS;
 }
 
 CUresult zc_vmm_give_back(struct zc_vmm *v)
 {
-    CUresult unmapped = CUDA_SUCCESS;
-    if (v->attached)
-        unmapped = zc_real.cuMemUnmap(v->base, v->attached);
+    CUresult unmapped = zc_window_unmap(&v->window);
     CUresult released = drop_pieces(v, 0);
-    CUresult freed = zc_real.cuMemAddressFree(v->base, v->window);
-    __atomic_fetch_sub(&wide_blocks, v->wide, __ATOMIC_RELAXED);
+    CUresult freed = zc_window_free(&v->window);
     drop(v);
     return unmapped != CUDA_SUCCESS ? unmapped : released != CUDA_SUCCESS ? released : freed;
 }
@@ -288,7 +222,7 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
     struct zc_vmm *v = backing->vmm;
     (void)gone;
     if (v->late)
-        zc_grow_forget(v);
+        zc_late_forget(v);
     return zc_vmm_give_back(v);
 }
 

@@ -5,41 +5,31 @@
 #include "ledger/traffic.h"
 #include "log/log.h"
 #include "place/place.h"
-
-/* Physical memory behind a stretch of a block's addresses.  A handle can only be mapped whole
- * (CUDA Driver API, cuMemMap), so pieces follow each other without gaps. */
-struct zc_piece {
-    CUmemGenericAllocationHandle handle;
-    size_t size; /* Bytes, a multiple of the granularity. */
-};
+#include "place/window.h"
 
 /*
- * One block.  Made and unmade by the place; of a block that is attached late everything but `base`,
- * `span`, `chunk`, `device` and `late` changes under the turn of place/grow.h.
+ * One block.  Made and unmade by the place; of a block that is attached late everything but `span`,
+ * `chunk`, `device`, `late` and the window's addresses changes under the turn of place/late.h.
  */
 struct zc_vmm {
-    CUdeviceptr base;       /* First reserved address, the block's. */
+    struct zc_window window; /* Its addresses. */
     size_t span;            /* Bytes of the request, rounded up to the granularity. */
-    size_t window;          /* Bytes reserved, `span` or more. */
-    bool wide;              /* Much more, and counted as that. */
     size_t chunk;           /* Bytes of each piece to make; 0: one piece for all that is missing. */
     int device;             /* Ordinal of the device that has the memory. */
     struct zc_piece *piece; /* From the arena, in the order of their addresses. */
     unsigned count, room;   /* Pieces, and how many `piece` has room for. */
     size_t held;            /* Bytes of the pieces. */
-    size_t attached;        /* Bytes from `base` on that the device reaches.  Of a spare: that are
-                             * mapped, behind them memory of the block that has it. */
 
     bool late;              /* Memory is attached when it is first needed (commit = lazy, grow). */
     bool grows;             /* The rule's `grow`: copies into it may become remaps. */
     bool open;              /* Something is not done yet: memory or a copy.  Atomic. */
     struct zc_vmm *next;    /* Of all blocks attached late, or of those kept after their free. */
     struct zc_block *ghost; /* Of a block kept after its free: what the ledger has of it. */
-    struct zc_vmm *spare;   /* The block that this one grew from: its addresses, still mapped. */
-    struct zc_vmm *like;    /* A block whose first pieces are mapped here too: it may grow into this
-                             * one, which has its spare's addresses. */
+    struct zc_vmm *spare;   /* The block that this one grew from: its addresses, where some of this
+                             * one's pieces are mapped too. */
+    struct zc_vmm *like;    /* A block that may grow into this one, which has no piece yet, and the
+                             * addresses of its spare, with pieces of `like` in them. */
     struct zc_vmm *echo;    /* The other way round. */
-    size_t aliased;         /* With `like`: bytes of these pieces. */
     struct zc_vmm *source;  /* The block that this one was copied from, the copy not made yet. */
     struct zc_vmm *sink;    /* The other way round. */
     CUcontext context;      /* Of the request. */
@@ -48,11 +38,24 @@ struct zc_vmm {
 };
 
 /*
- * Makes all of the block's addresses usable: creates what is missing, maps what is not mapped, and
- * gives access by one call.  On failure the driver's code and in *why the call that refused; what
- * was held before is still held, and reachable as far as the driver allows.
+ * Makes the block's bytes from `from` to `to` usable: creates all that is missing if some of it is
+ * there, and maps and opens what is not mapped.  On failure the driver's code, and in *why the call
+ * that refused; what was held before is still held, and reachable as far as the driver allows.
  */
-CUresult zc_vmm_attach(struct zc_vmm *v, const char **why);
+CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, const char **why);
+
+/* Which devices a block is for.  Who reaches the memory of a pool is said by the pool's own rights,
+ * which change at any time, so blocks in stream order are for all. */
+static inline enum zc_peers zc_vmm_peers(const struct zc_want *want)
+{
+    return want->stream_ordered ? ZC_PEERS_ALL : want->rule->peers;
+}
+
+/* True if all of the block has memory that the device reaches. */
+static inline bool zc_vmm_whole(const struct zc_vmm *v)
+{
+    return v->held == v->span && v->window.mapped == v->span;
+}
 
 /* Gives a block's memory and addresses back to the driver, and its record to the arena.  Returns
  * the first refusal. */

@@ -80,6 +80,7 @@ static unsigned give_back(struct zc_vmm *list)
 static bool fits(const struct zc_vmm *v, const struct zc_want *want)
 {
     return v->device == want->device && v->context == want->context &&
+           v->window.peers == zc_vmm_peers(want) &&
            ((const struct zc_backing *)v->ghost->backing)->size == want->size;
 }
 
@@ -106,7 +107,7 @@ struct zc_backing *zc_warm_take(const struct zc_want *want)
 bool zc_warm_keep(struct zc_block *block)
 {
     struct zc_vmm *v = zc_vmm_of(block);
-    if (!v || v->late || v->attached != v->span || v->device >= DEVICES_MAX || zc_life_closing())
+    if (!v || v->late || !zc_vmm_whole(v) || v->device >= DEVICES_MAX || zc_life_closing())
         return false;
     uint64_t limit = limit_of(v->device);
     if (v->span > limit || !zc_lock_take(&lock))

@@ -26,6 +26,73 @@ everywhere() {
     everywhere free
 }
 
+# Runs a scenario bare and in vmm memory, attached at once, late and growing: the same must be said.
+# mapped_by_hand SCENARIO
+mapped_by_hand() {
+    export SIM_LEAKS=$BATS_TEST_TMPDIR/leaks
+    run -0 timeout 30 "$program" "$1"
+    bare=$output
+    for keys in '' $'\ncommit = lazy' $'\ngrow = yes'; do
+        echo "vmm$keys:"
+        rm -f "$SIM_LEAKS"
+        run -0 --separate-stderr under_policy "place = vmm$keys" timeout 30 "$program" "$1"
+        [[ $output == "$bare" ]]
+        [[ ! -s $SIM_LEAKS || $1 == *not_enabled || $1 == *disabled* ]]
+    done
+}
+
+@test "kernels of another device reach a vmm block while peer access is enabled, and only then" {
+    mapped_by_hand peer_not_enabled
+    [[ $output == 'kernel 700' ]]
+    mapped_by_hand peer_disabled
+    [[ $output == $'kernel 0\nkernel 700' ]]
+    mapped_by_hand peer_disabled_for_freed
+    [[ $output == $'kernel 0\nkernel 700' ]]
+}
+
+@test "peer access covers blocks made before it was enabled and after, and freed ones" {
+    everywhere peer_enabled
+    mapped_by_hand peer_enabled
+}
+
+@test "copies reach a vmm block through any device, without peer access" {
+    mapped_by_hand far_copies
+}
+
+@test "peer access that the driver can't give for a block is not enabled" {
+    run -0 under_policy 'place = vmm' timeout 30 "$program" peer_refused
+    [[ $output == $'enable 2\ndisable 705\nkernel 0' ]]
+}
+
+@test "peer access that the driver can't take from a block stays enabled" {
+    run -0 under_policy 'place = vmm' timeout 30 "$program" peer_kept
+    [[ $output == $'disable 2\nkernel 0\nkernel 0\nenable 704\nkernel 700' ]]
+}
+
+@test "a block that stays open to the device of a context that is gone is said" {
+    export SIM_LEAKS=$BATS_TEST_TMPDIR/leaks
+    run -0 --separate-stderr under_policy 'place = vmm' timeout 30 "$program" peer_context_gone
+    [[ $stderr == "libzc: a context is gone, but cuMemSetAccess returned 2: its device "* ]]
+    [[ ! -s $SIM_LEAKS ]]
+}
+
+@test "peers says which devices reach a vmm block" {
+    run -0 --separate-stderr under_policy $'place = vmm\npeers = all' timeout 30 "$program" \
+        peer_not_enabled
+    [[ $output == 'kernel 0' && -z $stderr ]]
+    run -1 --separate-stderr under_policy $'place = vmm\npeers = none' timeout 30 "$program" \
+        peer_disabled
+    [[ $output == 'kernel 700' ]]
+    run -0 --separate-stderr under_policy $'place = vmm\npeers = none' timeout 30 "$program" \
+        far_copies
+}
+
+@test "a vmm block is opened to no device that does not use it" {
+    export SIM_TRACE=$BATS_TEST_TMPDIR/trace
+    run -0 under_policy 'place = vmm' timeout 30 "$program" peer_disabled
+    [[ $(grep -c '^cuMemSetAccess ' "$SIM_TRACE") == 3 ]] # Made, enabled, disabled.
+}
+
 @test "peer copies and kernels of another device give the same bytes in every place" {
     need_built "$ZC_BUILD/kernels/peers-shared" "$SIM/kernels/peers.so"
     sim_env peers

@@ -19,7 +19,8 @@ calls_in() {
 }
 
 # Fails each call in a place; $2 calls must be among them, or the test would test nothing.  $3: -g
-# for an array that grows.
+# for an array that grows, -p and -a for blocks that another device uses, -v for a program that maps
+# memory itself.
 fail_each_call() {
     local -a calls
     local needed
@@ -64,6 +65,20 @@ fail_each_call() {
         cuMemSetAccess cuMemUnmap cuMemRelease cuMemAddressFree cuMemcpyDtoDAsync_v2
         cuStreamSynchronize' -g
     fail_each_call $'place = vmm, device\ngrow = yes\nchunk = 2M' 'cuMemCreate cuMemMap' -g
+}
+
+@test "while another device copies blocks and gets and loses peer access" {
+    export SIM_DEVICES=2
+    local calls='cuCtxEnablePeerAccess cuCtxDisablePeerAccess cuCtxGetDevice cuCtxGetCurrent
+        cuMemcpyDtoD_v2 cuMemcpyHtoDAsync_v2 cuMemcpyDtoDAsync_v2'
+    fail_each_call 'place = device' "$calls" -p
+    calls+=' cuMemSetAccess cuDeviceGetCount cuStreamGetCtx cuMemMap cuMemUnmap'
+    for keys in '' $'\ncommit = lazy\nchunk = 2M'; do
+        fail_each_call "place = vmm$keys" "$calls" -p
+    done
+    [[ $(calls_in $'place = vmm\npeers = all' -a) == *cuDeviceCanAccessPeer* ]]
+    run -0 under_policy $'place = vmm, mapped\npeers = all' "$program" -a cuDeviceCanAccessPeer \
+        cuDeviceGetCount cuMemSetAccess # Blocks that all reach do so, or are passed over.
 }
 
 @test "a rung that fails is named in the log, whatever the code" {

@@ -51,6 +51,16 @@ copied() {
     [[ $(grep -c '^cuMemSetAccess ' "$SIM_TRACE") == 6 ]]
 }
 
+@test "calls that name their bytes get only these mapped, a launch gets all" {
+    everywhere named_bytes
+    run -0 under_policy "$growing" "$program" named_bytes
+    [[ $output == 'copies 0 maps 6 then 9' ]]
+}
+
+@test "a block that could have had an array's addresses stays apart when another grows from it" {
+    everywhere overtaken
+}
+
 @test "reading the old array leaves the copy pending, a launch makes it" {
     everywhere read_old
     copied read_old 0

@@ -108,6 +108,11 @@ warm() {
     [[ $output == 'created 1' ]]
 }
 
+@test "the memory of a vmm block can be exported as a file" {
+    warm exportable
+    [[ $output == 'exportable 1' ]]
+}
+
 @test "freed vmm blocks keep no more than a sixteenth of the device" {
     warm many
     [[ $output == 'kept 4' ]]

@@ -1,4 +1,4 @@
-/* Two devices: a copy that goes through a stream of the other device waits for that stream. */
+/* Two devices: streams, copies and kernels of one that use blocks of the other. */
 #include "program.h"
 
 #define BYTES 4096
@@ -52,9 +52,183 @@ static void freed_in_other_device_stream(void)
     CHECK(cuStreamSynchronize(NULL));
 }
 
+#define LARGE ((size_t)3 << 20)
+
+static char bytes[LARGE];
+static CUcontext first, second;
+
+/* A block of device 0 with one value, and device 1 current behind it. */
+static CUdeviceptr far_block(int value)
+{
+    CUdeviceptr p;
+    first = start_gpu(0);
+    CHECK(cuMemAlloc(&p, LARGE));
+    CHECK(cuMemsetD8(p, (unsigned char)value, LARGE));
+    CHECK(cuCtxSynchronize());
+    second = start_gpu(1);
+    return p;
+}
+
+static void has(CUdeviceptr p, int value)
+{
+    memset(bytes, 0, LARGE);
+    CHECK(cuMemcpyDtoH(bytes, p, LARGE));
+    EXPECT(all_are(bytes, value, LARGE));
+}
+
+static void leave(CUdeviceptr p)
+{
+    CHECK(cuMemFree(p));
+    end_gpu(0);
+    end_gpu(1);
+}
+
+/* What a kernel of the current device that writes a block of another one ends with. */
+static void show_kernel(CUdeviceptr p)
+{
+    fill(p, 9, LARGE, NULL);
+    printf("kernel %d\n", cuCtxSynchronize());
+}
+
+static void peer_not_enabled(void)
+{
+    show_kernel(far_block(1));
+}
+
+static void peer_disabled(void)
+{
+    CUdeviceptr p = far_block(1);
+    CHECK(cuCtxEnablePeerAccess(first, 0));
+    show_kernel(p);
+    CHECK(cuCtxDisablePeerAccess(first));
+    show_kernel(p);
+}
+
+/* Enabled before some blocks are made and after others, and again; each is reached. */
+static void peer_enabled(void)
+{
+    CUdeviceptr p = far_block(1), later, again;
+    CHECK(cuCtxEnablePeerAccess(first, 0));
+    EXPECT(cuCtxEnablePeerAccess(first, 0) == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+    show_kernel(p);
+    has(p, 9);
+    CHECK(cuCtxSetCurrent(first));
+    CHECK(cuMemAlloc(&later, LARGE));
+    CHECK(cuCtxSetCurrent(second));
+    show_kernel(later);
+    has(later, 9);
+    CHECK(cuMemFree(later)); /* While the peer maps it. */
+    CHECK(cuCtxDisablePeerAccess(first));
+    EXPECT(cuCtxDisablePeerAccess(first) == CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+    CHECK(cuCtxEnablePeerAccess(first, 0));
+    CHECK(cuCtxSetCurrent(first));
+    CHECK(cuMemAlloc(&again, LARGE));
+    CHECK(cuCtxSetCurrent(second));
+    show_kernel(again);
+    has(again, 9);
+    CHECK(cuMemFree(again));
+    leave(p);
+}
+
+/* Memory that was freed while a peer reached it is not reached once access was disabled. */
+static void peer_disabled_for_freed(void)
+{
+    CUdeviceptr p = far_block(1);
+    CHECK(cuCtxEnablePeerAccess(first, 0));
+    show_kernel(p);
+    CHECK(cuMemFree(p));
+    CHECK(cuCtxDisablePeerAccess(first));
+    CHECK(cuCtxSetCurrent(first));
+    CHECK(cuMemAlloc(&p, LARGE));
+    CHECK(cuMemsetD8(p, 1, LARGE));
+    CHECK(cuCtxSetCurrent(second));
+    show_kernel(p);
+}
+
+/* Copies go through any device's context, sets do not. */
+static void far_copies(void)
+{
+    CUdeviceptr p = far_block(1), near;
+    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .dstMemoryType =
+                          CU_MEMORYTYPE_HOST, .dstHost = bytes, .WidthInBytes = 512, .Height = 8,
+                          .srcPitch = 4096, .dstPitch = 512};
+    CHECK(cuMemAlloc(&near, LARGE));
+    EXPECT(cuMemsetD8(p, 3, LARGE) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(cuMemcpyPeer(near, second, p, first, LARGE));
+    has(near, 1);
+    CHECK(cuMemcpyDtoD(near, p, LARGE));
+    CHECK(cuCtxSynchronize());
+    has(near, 1);
+    has(p, 1);
+    memset(bytes, 4, LARGE);
+    CHECK(cuMemcpyHtoD(p, bytes, LARGE));
+    has(p, 4);
+    rows.srcDevice = p;
+    memset(bytes, 0, LARGE);
+    CHECK(cuMemcpy2D(&rows));
+    EXPECT(all_are(bytes, 4, 512 * 8));
+    CHECK(cuMemsetD8(near, 5, LARGE));
+    CHECK(cuMemcpyDtoD(p, near, LARGE));
+    CHECK(cuCtxSynchronize());
+    has(p, 5);
+    EXPECT(cuMemsetD8(p, 3, LARGE) == CUDA_ERROR_INVALID_VALUE); /* Still. */
+    CHECK(cuMemFree(near));
+    leave(p);
+}
+
+/* Access that one more block can't be given is not enabled at all. */
+static void peer_refused(void)
+{
+    CUdeviceptr p = far_block(1);
+    sim_fail("cuMemSetAccess", CUDA_ERROR_OUT_OF_MEMORY, 1);
+    printf("enable %d\n", cuCtxEnablePeerAccess(first, 0));
+    sim_fail(NULL, CUDA_SUCCESS, 0);
+    printf("disable %d\n", cuCtxDisablePeerAccess(first));
+    CHECK(cuCtxEnablePeerAccess(first, 0));
+    show_kernel(p);
+    leave(p);
+}
+
+/* Access that can't be taken back from one of two blocks stays for both, and can be ended later. */
+static void peer_kept(void)
+{
+    CUdeviceptr p = far_block(1), other = far_block(1);
+    CHECK(cuCtxEnablePeerAccess(first, 0));
+    sim_fail("cuMemSetAccess", CUDA_ERROR_OUT_OF_MEMORY, 2);
+    printf("disable %d\n", cuCtxDisablePeerAccess(first));
+    sim_fail(NULL, CUDA_SUCCESS, 0);
+    show_kernel(other);
+    show_kernel(p);
+    printf("enable %d\n", cuCtxEnablePeerAccess(first, 0));
+    CHECK(cuCtxDisablePeerAccess(first));
+    show_kernel(p);
+}
+
+/* A block stays open to the device of a context that is gone. */
+static void peer_context_gone(void)
+{
+    CUdeviceptr p = far_block(1);
+    CHECK(cuCtxEnablePeerAccess(first, 0));
+    sim_fail("cuMemSetAccess", CUDA_ERROR_OUT_OF_MEMORY, 1);
+    end_gpu(1);
+    sim_fail(NULL, CUDA_SUCCESS, 0);
+    CHECK(cuCtxSetCurrent(first));
+    has(p, 1);
+    CHECK(cuMemFree(p));
+    end_gpu(0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"copy", other_device_stream},
-                                          {"free", freed_in_other_device_stream}};
+                                          {"free", freed_in_other_device_stream},
+                                          {"peer_not_enabled", peer_not_enabled},
+                                          {"peer_disabled", peer_disabled},
+                                          {"peer_enabled", peer_enabled},
+                                          {"peer_disabled_for_freed", peer_disabled_for_freed},
+                                          {"far_copies", far_copies},
+                                          {"peer_refused", peer_refused},
+                                          {"peer_kept", peer_kept},
+                                          {"peer_context_gone", peer_context_gone}};
     return RUN_SCENARIO(all, argc, argv);
 }

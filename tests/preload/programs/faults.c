@@ -1,5 +1,7 @@
-/* faults [-g] NAME...: lets each of these driver calls fail in turn, with several codes, while
- * blocks are made, used and freed; with -g while an array grows. Every call of the program must
+/* faults [-a | -g | -p | -v] NAME...: lets each of these driver calls fail in turn, with several
+ * codes, while blocks are made, used and freed; with -g while an array grows, with -p while another
+ * device uses them (-a: and reaches them all, whatever is enabled), with -v while the program maps
+ * memory itself. Every call of the program must
  * then succeed or give that code, what succeeded must have happened, and nothing may stay live but
  * what the driver itself refused to take back. */
 #include <stdbool.h>
@@ -8,13 +10,16 @@
 
 #define LARGE ((size_t)3 << 20)
 #define SMALL ((size_t)4 << 10)
+#define MAPPING ((size_t)2 << 20)
+#define MOST_CALLS 60 /* Calls made to fail of one function, with two devices. */
 
 static char host[LARGE];
 static const char *failing; /* The call that fails. */
 static int code;            /* With this code. */
 static unsigned nth;        /* At this call of it. */
 static int bad;             /* Faults found. */
-static bool growing;        /* -g was given. */
+static char mode;           /* 0, or the letter of the option given. */
+static unsigned long long made; /* Calls of it while it was to fail. */
 
 static void complain(const char *what, int value)
 {
@@ -103,6 +108,124 @@ static void growth(void)
         give_up(array);
 }
 
+/* True if kernels of the current device reach a block, all of it. */
+static bool reached(CUdeviceptr p)
+{
+    return sim_gpu_pointer(p) && sim_gpu_pointer(p + LARGE - 1);
+}
+
+/* A block must be reached by the peer, or not, whatever the call before gave. */
+static void must_be_reached(const char *when, CUdeviceptr p, bool reach)
+{
+    if (p && reached(p) != (reach || mode == 'a'))
+        complain(when, reached(p));
+}
+
+/* A block of one value in the current context; 0 where that failed. */
+static CUdeviceptr block_of(int value)
+{
+    CUdeviceptr p = 0;
+    if (!GOOD(cuMemAlloc(&p, LARGE)))
+        return 0;
+    if (GOOD(cuMemsetD8(p, (unsigned char)value, LARGE)) && GOOD(cuCtxSynchronize()))
+        return p;
+    give_up(p);
+    return 0;
+}
+
+static void must_hold(CUdeviceptr p, int value)
+{
+    memset(host, 0, LARGE);
+    if (p && GOOD(cuMemcpyDtoH(host, p, LARGE)) && !all_are(host, value, LARGE))
+        complain("wrong bytes of the block of", value);
+}
+
+/* The current device copies a block of another one, in order and in a stream. */
+static void far_copies(CUdeviceptr far, int value)
+{
+    CUdeviceptr near = block_of(9);
+    CUstream stream = NULL;
+    if (near && GOOD(cuMemcpyDtoD(near, far, LARGE)) && GOOD(cuCtxSynchronize()))
+        must_hold(near, value);
+    if (near && GOOD(cuStreamCreate(&stream, CU_STREAM_DEFAULT))) {
+        memset(host, value, LARGE);
+        if (GOOD(cuMemcpyHtoDAsync(far, host, LARGE, stream)) &&
+            GOOD(cuMemcpyDtoDAsync(near, far, LARGE, stream)) && GOOD(cuStreamSynchronize(stream)))
+            must_hold(near, value);
+        GOOD(cuStreamSynchronize(stream));
+        GOOD(cuStreamDestroy(stream));
+    }
+    if (near)
+        give_up(near);
+}
+
+/* A device uses blocks of another by copies, and by peer access that comes and goes. */
+static void peers(CUcontext first, CUcontext second)
+{
+    CUdeviceptr copied = block_of(1), block = block_of(2), later;
+    CHECK(cuCtxSetCurrent(second));
+    if (copied)
+        far_copies(copied, 1);
+    bool on = GOOD(cuCtxEnablePeerAccess(first, 0));
+    must_be_reached("reached after enabling", block, on);
+    on = on || GOOD(cuCtxEnablePeerAccess(first, 0));
+    CHECK(cuCtxSetCurrent(first));
+    later = block_of(3);
+    CHECK(cuCtxSetCurrent(second));
+    must_be_reached("reached, made later", later, on);
+    if (on) {
+        on = !GOOD(cuCtxDisablePeerAccess(first));
+        must_be_reached("reached after disabling", block, on);
+        must_be_reached("reached after disabling, made later", later, on);
+        on = on && !GOOD(cuCtxDisablePeerAccess(first));
+        must_be_reached("reached after disabling again", block, on);
+    }
+    CHECK(cuCtxSetCurrent(first));
+    const CUdeviceptr all[] = {copied, block, later};
+    for (int i = 0; i < 3; i++) {
+        must_hold(all[i], i + 1);
+        if (all[i])
+            give_up(all[i]);
+    }
+}
+
+/* Handles are made, exported, mapped, used, released early and late. */
+static void mapping(void)
+{
+    const CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                      .requestedHandleTypes =
+                                          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    const CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
+                                    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemGenericAllocationHandle handle, again;
+    CUmemAllocationProp told = {0};
+    CUdeviceptr p = 0;
+    if (!GOOD(cuMemAddressReserve(&p, MAPPING, 0, 0, 0)))
+        return;
+    for (int round = 0; round < 2; round++) {
+        if (!GOOD(cuMemCreate(&handle, MAPPING, &prop, 0)))
+            continue;
+        if (GOOD(cuMemGetAllocationPropertiesFromHandle(&told, handle)) &&
+            told.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+            complain("told location", (int)told.location.type);
+        bool mapped = GOOD(cuMemMap(p, MAPPING, 0, handle, 0));
+        if (round && mapped && GOOD(cuMemRetainAllocationHandle(&again, (void *)p)))
+            GOOD(cuMemRelease(again));
+        if (mapped && GOOD(cuMemSetAccess(p, MAPPING, &access, 1)))
+            use(p, MAPPING, NULL);
+        if (round)
+            GOOD(cuMemRelease(handle));
+        if (!GOOD(cuCtxSynchronize())) /* Unmapping does not wait. */
+            GOOD(cuCtxSynchronize());
+        if (mapped && !GOOD(cuMemUnmap(p, MAPPING)))
+            GOOD(cuMemUnmap(p, MAPPING));
+        if (!round)
+            GOOD(cuMemRelease(handle));
+    }
+    GOOD(cuMemAddressFree(p, MAPPING));
+}
+
 /* True for the driver's calls that give something back. */
 static bool gives_back(const char *name)
 {
@@ -112,20 +235,28 @@ static bool gives_back(const char *name)
 static void everything(void)
 {
     CUstream stream;
-    start_gpu(0);
+    CUcontext second = mode == 'p' || mode == 'a' ? start_gpu(1) : NULL, first = start_gpu(0);
     CHECK(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
+    sim_reset_counts();
     if (failing)
         sim_fail(failing, (CUresult)code, nth);
-    if (growing) {
+    if (mode == 'g') {
         growth();
+    } else if (mode == 'v') {
+        mapping();
+    } else if (second) {
+        peers(first, second);
     } else {
         ordinary(LARGE, stream);
         ordinary(SMALL, stream);
         stream_ordered(LARGE, stream);
         stream_ordered(SMALL, stream);
     }
+    made = failing ? sim_calls(failing) : 0;
     sim_fail(NULL, CUDA_SUCCESS, 0);
     end_gpu(0);
+    if (second)
+        end_gpu(1);
     static size_t refused; /* What is live because the driver itself refused to take it back. */
     size_t live = sim_leaks(SIM_LEAK_CLASSES);
     if (failing && gives_back(failing))
@@ -136,16 +267,19 @@ static void everything(void)
 
 int main(int argc, char **argv)
 {
-    static const int codes[] = {CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY,
-                                CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_UNKNOWN};
-    growing = argc > 1 && !strcmp(argv[1], "-g");
+    static const int codes[] = {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN,
+                                CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED};
+    mode = (char)(argc > 1 && argv[1][0] == '-' ? argv[1][1] : 0);
+    const bool far = mode == 'p' || mode == 'a';
     everything(); /* Without a fault; also for tracing which calls there are. */
-    for (int i = 1 + growing; i < argc; i++)
-        for (size_t c = 0; c < sizeof(codes) / sizeof(codes[0]); c++)
-            for (nth = 1; nth <= 3; nth++) {
-                failing = argv[i];
-                code = codes[c];
+    for (int i = mode ? 2 : 1; i < argc; i++)
+        for (size_t c = 0; c < (far ? 2 : sizeof(codes) / sizeof(codes[0])); c++) {
+            const unsigned most = far ? MOST_CALLS : 3;
+            failing = argv[i];
+            code = codes[c];
+            made = most;
+            for (nth = 1; nth <= most && nth <= made; nth++)
                 everything();
-            }
+        }
     return bad != 0;
 }

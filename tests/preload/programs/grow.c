@@ -54,6 +54,30 @@ static void doubling(void)
     end_gpu(0);
 }
 
+/* A doubled array that only calls touch which name their bytes, then a kernel, then all is read. */
+static void named_bytes(void)
+{
+    size_t bytes = 2 * MIB, last = 64 * MIB;
+    start_gpu(0);
+    CUdeviceptr array = make(bytes);
+    CHECK(cuMemsetD8(array + bytes - MIB, 1, MIB));
+    for (int step = 2; bytes < last; bytes *= 2, step++) {
+        CUdeviceptr more = make(2 * bytes);
+        CHECK(cuMemcpyDtoD(more, array, bytes));
+        CHECK(cuMemFree(array));
+        CHECK(cuMemsetD8(more + 2 * bytes - MIB, (unsigned char)step, MIB));
+        array = more;
+    }
+    unsigned long long named = sim_calls("cuMemMap");
+    fill(array, 9, MIB, NULL);
+    printf("copies %llu maps %llu then %llu\n", copies(), named, sim_calls("cuMemMap"));
+    has(array, 9, MIB);
+    for (int step = 1, at = 2; (size_t)at * MIB <= last; at *= 2, step++)
+        has(array + (size_t)(at - 1) * MIB, step, MIB);
+    CHECK(cuMemFree(array));
+    end_gpu(0);
+}
+
 /* Two arrays that grow in turn by a quarter, and a third block of a size between theirs. */
 static void in_turn(void)
 {
@@ -204,6 +228,27 @@ static void grow_twice(void)
     CHECK(cuMemFree(to));
     has(third, 1, 4 * MIB);
     finish(third);
+}
+
+/* The block that was asked for first does not grow from the array, another one does. */
+static void overtaken(void)
+{
+    pair();
+    CHECK(cuMemFree(from));
+    CUdeviceptr idle = make(16 * MIB), third = make(16 * MIB);
+    CHECK(cuMemcpyDtoD(third, to, 8 * MIB));
+    CHECK(cuMemFree(to));
+    CUdeviceptr fourth = make(32 * MIB), other = make(32 * MIB);
+    CHECK(cuMemcpyDtoD(fourth, third, 16 * MIB));
+    CHECK(cuMemFree(third));
+    CHECK(cuMemsetD8(idle, 5, 16 * MIB));
+    CHECK(cuMemsetD8(other, 6, 32 * MIB));
+    has(idle, 5, 16 * MIB);
+    has(fourth, 1, 4 * MIB);
+    has(other, 6, 32 * MIB);
+    CHECK(cuMemFree(other));
+    CHECK(cuMemFree(idle));
+    finish(fourth);
 }
 
 static void two_copies(void)
@@ -427,7 +472,9 @@ static void threads(void)
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
-        {"doubling", doubling}, {"in_turn", in_turn},           {"launch_between", launch_between},
+        {"doubling", doubling},           {"named_bytes", named_bytes},
+        {"overtaken", overtaken},
+        {"in_turn", in_turn},             {"launch_between", launch_between},
         {"set_old", set_old},             {"set_new", set_new},
         {"copy_into_both", copy_into_both}, {"read_old", read_old},
         {"word_write", word_write}, {"waits", waits},       {"free_new_first", free_new_first},

@@ -69,9 +69,28 @@ static void all_of_it(void)
     end_gpu(0);
 }
 
+/* Handles whose memory may leave the process have a file of their own in the simulated driver. */
+static void exportable(void)
+{
+    char path[64], target[64];
+    unsigned files = 0;
+    start_gpu(0);
+    CUdeviceptr p = make(3 * MIB);
+    for (int fd = 0; fd < 256; fd++) {
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        ssize_t n = readlink(path, target, sizeof(target) - 1);
+        target[n > 0 ? n : 0] = '\0';
+        files += strstr(target, "simulated-gpu-shared") != NULL;
+    }
+    printf("exportable %u\n", files);
+    CHECK(cuMemFree(p));
+    end_gpu(0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
-        {"again", again}, {"many", many}, {"all_of_it", all_of_it}};
+        {"again", again}, {"many", many}, {"all_of_it", all_of_it},
+        {"exportable", exportable}};
     return RUN_SCENARIO(all, argc, argv);
 }

@@ -1,0 +1,174 @@
+/* Blocks of `vmm` whose memory is attached late: by the first call that could touch it. */
+#include "place/late.h"
+
+#include "base/message.h"
+#include "base/turn.h"
+#include "catch/capture.h"
+#include "catch/life.h"
+#include "catch/request.h"
+#include "place/grow.h"
+#include "place/spare.h"
+
+/* From here on a request is held against what the device has: asking the driver costs more than a
+ * small block is worth. */
+#define ADMIT_FROM ((size_t)64 << 20)
+
+struct zc_vmm *zc_late_blocks;
+static struct zc_turn turn;
+static unsigned open_blocks; /* Those that are open. */
+static uint64_t promised;    /* Bytes without memory; atomic. */
+
+bool zc_late_turn_take(void)
+{
+    return zc_turn_take(&turn);
+}
+
+void zc_late_turn_drop(void)
+{
+    zc_turn_drop(&turn);
+}
+
+uint64_t zc_late_promised(void)
+{
+    return __atomic_load_n(&promised, __ATOMIC_RELAXED);
+}
+
+void zc_late_keep_promise(size_t bytes)
+{
+    __atomic_fetch_sub(&promised, bytes, __ATOMIC_RELAXED);
+}
+
+static CUresult before_launch(const struct zc_launch *launch);
+
+void zc_late_note(struct zc_vmm *v)
+{
+    bool now = !zc_vmm_whole(v) || v->source || v->sink;
+    if (now != v->open)
+        open_blocks += now ? 1u : -1u;
+    __atomic_store_n(&v->open, now, __ATOMIC_RELEASE);
+    zc_launch_call(ZC_LAUNCH_GROW, open_blocks ? before_launch : NULL);
+}
+
+/* Driver calls that a capture in global mode forbids are allowed to a thread that says so: CUDA
+ * Driver API, cuThreadExchangeStreamCaptureMode. */
+CUresult zc_late_attach(struct zc_vmm *v, size_t from, size_t to, const char **why)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    size_t held = v->held;
+    bool relaxed = zc_capture_any() &&
+                   zc_real.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
+    CUresult result = zc_spare_unalias(v, why);
+    if (result == CUDA_SUCCESS)
+        result = zc_vmm_attach(v, from, to, why);
+    if (relaxed)
+        zc_real.cuThreadExchangeStreamCaptureMode(&mode);
+    zc_late_keep_promise(v->held - held);
+    zc_late_note(v);
+    return result;
+}
+
+CUresult zc_late_blame(const struct zc_vmm *v, enum zc_fn fn, CUresult code, const char *why)
+{
+    const struct zc_block *b = zc_block_find(v->window.base);
+    if (code == CUDA_ERROR_DEINITIALIZED || !b || b->rule < 0)
+        return code;
+    const struct zc_policy *policy = zc_life_policy();
+    const struct zc_rule *rule = &policy->rules[b->rule];
+    zc_message(ZC_ERROR, "late",
+               "%s returned %u: block %U (%B at %x) gets its memory late by rule %s (%s:%u), and "
+               "%s",
+               zc_fn_name(fn), (unsigned)code, b->id, b->size, b->base, rule->name, policy->file,
+               rule->line, why);
+    return code;
+}
+
+/* Waiting looks at no memory. */
+static bool only_waits(enum zc_fn fn)
+{
+    return fn == ZC_FN_cuCtxSynchronize || fn == ZC_FN_cuStreamSynchronize ||
+           fn == ZC_FN_cuStreamSynchronize_ptsz || fn == ZC_FN_cuEventSynchronize;
+}
+
+/* A launch can touch every block. */
+static CUresult before_launch(const struct zc_launch *launch)
+{
+    CUresult result = CUDA_SUCCESS;
+    const char *why = "";
+    if (only_waits(launch->fn) || !zc_late_turn_take())
+        return CUDA_SUCCESS;
+    for (struct zc_vmm *v = zc_late_blocks; v && result == CUDA_SUCCESS; v = v->next) {
+        result = zc_grow_ready(v, 0, v->span, &why);
+        if (result != CUDA_SUCCESS)
+            zc_late_blame(v, launch->fn, result, why);
+    }
+    zc_late_turn_drop();
+    return result;
+}
+
+void zc_late_take_out(struct zc_vmm *v)
+{
+    for (struct zc_vmm **at = &zc_late_blocks; *at; at = &(*at)->next)
+        if (*at == v) {
+            *at = v->next;
+            break;
+        }
+    open_blocks -= v->open;
+    v->open = false;
+    if (!open_blocks)
+        zc_launch_call(ZC_LAUNCH_GROW, NULL);
+}
+
+/* Largest block that a new one could take the memory of. */
+static size_t largest(const struct zc_vmm *v)
+{
+    size_t most = 0;
+    for (const struct zc_vmm *b = zc_late_blocks; v->grows && b; b = b->next)
+        if (b->grows && b->device == v->device && b->context == v->context && b->span <= v->span &&
+            b->held > most)
+            most = b->held;
+    return most;
+}
+
+CUresult zc_late_admit(struct zc_vmm *v, const char **why)
+{
+    size_t available = 0, total = 0;
+    if (!zc_late_turn_take()) {
+        *why = "called from a signal handler";
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    uint64_t others = zc_late_promised();
+    if (v->span >= ADMIT_FROM &&
+        (zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS ||
+         others + v->span > (uint64_t)available + largest(v))) {
+        zc_late_turn_drop();
+        *why = "more than the device has free";
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    __atomic_fetch_add(&promised, v->span, __ATOMIC_RELAXED);
+    zc_spare_adopt(v);
+    v->next = zc_late_blocks;
+    zc_late_blocks = v;
+    zc_late_note(v);
+    zc_late_turn_drop();
+    return CUDA_SUCCESS;
+}
+
+/* Between forgetting and giving back nobody else can reach the block: the ledger has let it go. */
+void zc_late_forget(struct zc_vmm *v)
+{
+    bool mine = zc_late_turn_take();
+    zc_grow_unlink(v);
+    zc_spare_forget(v);
+    zc_late_take_out(v);
+    zc_late_keep_promise(v->span - v->held);
+    if (mine)
+        zc_late_turn_drop();
+}
+
+void zc_late_reset(void)
+{
+    turn = (struct zc_turn){0};
+    zc_late_blocks = NULL;
+    open_blocks = 0;
+    promised = 0;
+}
