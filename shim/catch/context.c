@@ -4,6 +4,7 @@
 #include "catch/streams.h"
 #include "place/access.h"
 #include "place/budget.h"
+#include "place/managed_pool.h"
 #include "place/park.h"
 #include "place/pinned.h"
 #include "place/ring.h"
@@ -20,8 +21,9 @@ struct collect {
 static bool collect(struct zc_block *block, void *arg)
 {
     struct collect *c = arg;
-    bool ghost = block->flags & ZC_BLOCK_GHOST;
-    if (block->context == c->context && !ghost && zc_block_claim(block))
+    /* Memory of a pool outlives the context. */
+    bool stays = block->flags & (ZC_BLOCK_GHOST | ZC_BLOCK_POOLED);
+    if (block->context == c->context && !stays && zc_block_claim(block))
         c->block[c->count++] = block;
     return c->count < BATCH;
 }
@@ -46,6 +48,7 @@ static void forget(CUcontext context)
     zc_park_drop_context(context);
     zc_warm_trim();
     zc_access_forget(context);
+    zc_managed_pool_trim();
     zc_ring_forget(context);
     zc_streams_forget(context);
     zc_ask_forget_contexts();

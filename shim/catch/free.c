@@ -91,13 +91,24 @@ static CUresult refused_for_host(CUresult state)
     return state == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : state;
 }
 
+/* Memory of a pool is the driver's to free.  It counts until `event`, recorded on the stream of the
+ * free; NULL where nothing uses it any more. */
+static void freed(const struct zc_untracked *block, CUevent event)
+{
+    bool pooled = block->taken && (block->copy.flags & ZC_BLOCK_POOLED);
+    if (pooled)
+        zc_park_pooled(block->copy.backing, event);
+    else if (event)
+        zc_real.cuEventDestroy_v2(event);
+}
+
 ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
 {
     (void)entry;
     struct zc_block *block = dptr && zc_life_on() ? zc_block_find(dptr) : NULL;
     if (block && zc_block_hosted(block))
         return refused_for_host(real(0));
-    if (block && (block->flags & ZC_BLOCK_CONVERTED)) {
+    if (block && (block->flags & (ZC_BLOCK_CONVERTED | ZC_BLOCK_POOLED)) == ZC_BLOCK_CONVERTED) {
         /* Refused during a capture as any cuMemFree is; freeing nothing asks the driver so. */
         CUresult captured = zc_capture_any() ? real(0) : CUDA_SUCCESS;
         if (captured != CUDA_SUCCESS)
@@ -113,7 +124,9 @@ ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
     CUresult result = real(dptr);
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED)
         zc_retrack(&untracked);
-    else if (untracked.taken && !(untracked.copy.flags & ZC_BLOCK_STREAM))
+    else
+        freed(&untracked, NULL);
+    if (result == CUDA_SUCCESS && untracked.taken && !(untracked.copy.flags & ZC_BLOCK_STREAM))
         zc_park_reap_all();
     return result;
 }
@@ -129,7 +142,8 @@ static CUresult wait_for_stream(CUstream stream, enum zc_flavour flavour)
 ZC_BODY(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream))
 {
     struct zc_block *block = dptr && zc_life_on() ? zc_converted_at(dptr) : NULL;
-    if (block && !zc_capture_holds(stream, entry->flavour)) {
+    bool pooled = block && (block->flags & ZC_BLOCK_POOLED);
+    if (block && !pooled && !zc_capture_holds(stream, entry->flavour)) {
         if (block->base != dptr || (block->flags & ZC_BLOCK_GHOST))
             return CUDA_ERROR_INVALID_VALUE;
         if (zc_life_closing())
@@ -155,5 +169,7 @@ ZC_BODY(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream))
     CUresult result = real(dptr, stream);
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED)
         zc_retrack(&untracked);
+    else if (pooled)
+        freed(&untracked, zc_life_closing() ? NULL : zc_stream_mark(stream, entry->flavour));
     return result;
 }

@@ -96,7 +96,8 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
         like.cell[i] = NULL;
     like.next_dead = NULL;
     like.site = ask->site;
-    like.flags = ask->flags | (backing ? ZC_BLOCK_CONVERTED : 0);
+    like.flags = ask->flags | (backing ? ZC_BLOCK_CONVERTED : 0) |
+                 (backing && backing->pooled ? ZC_BLOCK_POOLED : 0);
     like.device = (int16_t)ask->device;
     like.rule = rule ? (int16_t)(rule - zc_life_policy()->rules) : -1;
     like.api = (uint8_t)ask->api;
@@ -172,13 +173,15 @@ void zc_untrack(CUdeviceptr address, struct zc_untracked *out)
 
 void zc_untrack_block(struct zc_block *b, struct zc_untracked *out)
 {
-    out->taken = b && !(b->flags & ZC_BLOCK_CONVERTED) && zc_block_claim(b);
+    bool own = b && (b->flags & ZC_BLOCK_CONVERTED) && !(b->flags & ZC_BLOCK_POOLED);
+    out->taken = b && !own && zc_block_claim(b);
     if (!out->taken)
         return;
     out->copy = *b;
     if (zc_log_level() >= ZC_LOG_ALLOCS)
         zc_log_free(b);
     zc_site_note_free(b->site);
+    zc_pool_note_free(b);
     zc_budget_return(b);
     zc_block_remove(b);
 }
@@ -190,6 +193,8 @@ void zc_retrack(const struct zc_untracked *block)
     struct zc_block like = block->copy;
     memset(like.cell, 0, sizeof(like.cell));
     like.next_dead = NULL;
-    if (zc_block_add(&like))
-        zc_budget_restore(&like);
+    if (!zc_block_add(&like))
+        return;
+    zc_pool_note_alloc(&like);
+    zc_budget_restore(&like);
 }

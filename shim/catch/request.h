@@ -59,8 +59,8 @@ struct zc_block *zc_converted_at(CUdeviceptr address);
 struct zc_block *zc_hosted_at(CUdeviceptr address);
 
 /*
- * Takes a block out of the ledger around the driver's free of it: out before the call, so that its
- * address can be handed out again in between, and back if the driver refused.
+ * Takes a block that is the driver's to free out of the ledger around that call: out before the
+ * call, so that its address can be handed out again in between, and back if the driver refused.
  */
 struct zc_untracked {
     struct zc_block copy; /* The block as it was. */

@@ -41,6 +41,8 @@ struct zc_block {
 #define ZC_BLOCK_GHOST 16u     /* Freed by the program; its pages wait for a stream or a request. */
 #define ZC_BLOCK_HOST 32u      /* Of the host heap: libc memory to the program, pinned once used. */
 #define ZC_BLOCK_BUDGET 64u     /* Counts against the budget of its rule. */
+#define ZC_BLOCK_POOLED 512u    /* Converted; its memory is of a pool of the driver's, which the
+                                 * program's own calls free it to. */
 #define ZC_BLOCK_SHADOW 128u    /* Indexed at its shadow: a device block has its addresses. */
 #define ZC_BLOCK_SYNC_MEMOPS 8u /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set by the program. */
 

@@ -196,7 +196,9 @@ struct zc_hinted *zc_hint_make(const struct zc_want *want, CUdeviceptr base)
     h->prefetch = want->rule->prefetch;
     h->away = true;
     if (h->prefetch & ZC_PREFETCH_ALLOC)
-        h->away = prefetch(base, h->size, h->device, CU_STREAM_LEGACY, ZC_LEGACY) != CUDA_SUCCESS;
+        h->away = prefetch(base, h->size, h->device,
+                           want->stream_ordered ? want->stream : CU_STREAM_LEGACY,
+                           want->flavour) != CUDA_SUCCESS;
     if (!zc_lock_take(&lock)) {
         zc_arena_put(h, sizeof(*h));
         return NULL;

@@ -11,6 +11,7 @@
 #include "place/hint.h"
 #include "place/hostheap.h"
 #include "place/limits.h"
+#include "place/managed_pool.h"
 #include "place/park.h"
 #include "place/pinned.h"
 #include "place/place.h"
@@ -168,6 +169,13 @@ void zc_place_reset(void)
     zc_hint_reset();
 }
 
+/* Gives back what a place keeps and nobody uses. */
+static bool relieve(enum zc_place_id place)
+{
+    unsigned given = zc_park_reap(place);
+    return (place == ZC_PLACE_MANAGED && zc_managed_pool_trim()) || given;
+}
+
 /* One rung.  A limit that is reached may be so because of parked memory, which nobody uses any
  * more: give that back and try once more. */
 static bool try_place(const struct zc_place *place, const struct zc_want *want,
@@ -182,7 +190,7 @@ static bool try_place(const struct zc_place *place, const struct zc_want *want,
     if (place->counts)
         return place->make(want, out, why) == CUDA_SUCCESS;
     if (!zc_limits_take(place->id, want->device, span, why) &&
-        !(zc_park_reap(place->id) && zc_limits_take(place->id, want->device, span, why)))
+        !(relieve(place->id) && zc_limits_take(place->id, want->device, span, why)))
         return false;
     if (place->make(want, out, why) == CUDA_SUCCESS)
         return true;
@@ -254,7 +262,7 @@ bool zc_place_relieve(void)
 {
     if (zc_capture_any() || zc_life_closing())
         return false;
-    unsigned given = zc_park_reap(ZC_PLACE_COUNT);
+    unsigned given = zc_park_reap(ZC_PLACE_COUNT) + zc_managed_pool_trim();
     return zc_warm_trim() + given > 0;
 }
 

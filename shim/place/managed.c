@@ -1,6 +1,7 @@
 /* The place `managed`: one address whose pages the driver moves to where they are used. */
 #include "place/ability.h"
 #include "place/hint.h"
+#include "place/managed_pool.h"
 #include "place/workers.h"
 
 static uint64_t for_host; /* Bytes of requests for host memory; atomic. */
@@ -13,6 +14,7 @@ uint64_t zc_place_managed_for_host(void)
 void zc_place_managed_reset(void)
 {
     for_host = 0;
+    zc_managed_pool_reset();
 }
 
 /* What the program asked for as pinned host memory is zero as that is, where the driver's managed
@@ -40,7 +42,9 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     *why = "cuMemAllocManaged refuses";
-    CUresult result = zc_real.cuMemAllocManaged(&out->base, want->size, CU_MEM_ATTACH_GLOBAL);
+    CUresult result = CUDA_SUCCESS;
+    if (!zc_managed_pool_make(want, out))
+        result = zc_real.cuMemAllocManaged(&out->base, want->size, CU_MEM_ATTACH_GLOBAL);
     if (result != CUDA_SUCCESS)
         return result;
     out->span = want->size;
@@ -64,6 +68,8 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
     if (backing->for_host)
         __atomic_fetch_sub(&for_host, backing->size, __ATOMIC_RELAXED);
     zc_hint_unmake(backing->hinted);
+    if (backing->pooled)
+        zc_managed_pool_leave();
     return gone ? CUDA_SUCCESS : zc_real.cuMemFree_v2(backing->base);
 }
 

@@ -6,11 +6,13 @@
 #include "base/lock.h"
 #include "catch/capture.h"
 #include "catch/life.h"
+#include "place/hint.h"
 #include "place/pinned.h"
 
 struct parked {
     struct parked *next;
-    struct zc_block *ghost;
+    struct zc_backing *backing;
+    struct zc_block *ghost; /* The freed block; NULL where its addresses may be used again. */
     CUevent event;
     CUstream stream;
     enum zc_flavour flavour;
@@ -18,6 +20,16 @@ struct parked {
 
 static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
 static struct parked *head;
+
+static bool enter(struct parked *p)
+{
+    if (!zc_lock_take(&lock))
+        return false;
+    p->next = head;
+    head = p;
+    zc_lock_drop(&lock);
+    return true;
+}
 
 void zc_park(struct zc_block *block, CUevent event, CUstream stream, enum zc_flavour flavour)
 {
@@ -27,14 +39,26 @@ void zc_park(struct zc_block *block, CUevent event, CUstream stream, enum zc_fla
      * early. */
     if (!p)
         return;
-    *p = (struct parked){.ghost = block, .event = event, .stream = stream, .flavour = flavour};
-    if (!zc_lock_take(&lock)) {
+    *p = (struct parked){.backing = block->backing, .ghost = block, .event = event,
+                         .stream = stream, .flavour = flavour};
+    if (!enter(p))
         zc_arena_put(p, sizeof(*p));
-        return;
+}
+
+void zc_park_pooled(struct zc_backing *backing, CUevent event)
+{
+    struct parked *p = event ? zc_arena_get(sizeof(*p)) : NULL;
+    zc_hint_unmake(backing->hinted);
+    backing->hinted = NULL;
+    if (p) {
+        *p = (struct parked){.backing = backing, .event = event};
+        if (enter(p))
+            return;
+        zc_arena_put(p, sizeof(*p));
     }
-    p->next = head;
-    head = p;
-    zc_lock_drop(&lock);
+    if (event)
+        zc_real.cuEventDestroy_v2(event);
+    zc_place_release(backing, true);
 }
 
 /* Takes the whole list, so that the driver is asked about its events without the lock held. */
@@ -70,10 +94,11 @@ static bool passed(const struct parked *p)
 /* Ends a parking; the backing is the caller's. */
 static struct zc_backing *finish(struct parked *p)
 {
-    struct zc_backing *backing = p->ghost->backing;
+    struct zc_backing *backing = p->backing;
     if (p->event)
         zc_real.cuEventDestroy_v2(p->event);
-    zc_block_remove(p->ghost);
+    if (p->ghost)
+        zc_block_remove(p->ghost);
     zc_arena_put(p, sizeof(*p));
     return backing;
 }
@@ -84,9 +109,9 @@ struct zc_backing *zc_park_take(enum zc_place_id place, const struct zc_want *wa
     struct zc_backing *taken = NULL;
     struct parked *kept = NULL, *next;
     for (struct parked *p = take_all(); p; p = next) {
-        const struct zc_backing *b = p->ghost->backing;
+        const struct zc_backing *b = p->backing;
         next = p->next;
-        bool stream_ordered = p->ghost->flags & ZC_BLOCK_STREAM;
+        bool stream_ordered = p->ghost && (p->ghost->flags & ZC_BLOCK_STREAM);
         bool fits = !taken && stream_ordered && b->place == place && b->size == want->size &&
                     b->device == want->device && b->context == want->context;
         if (fits && ((p->event && p->stream == stream && p->flavour == flavour) || passed(p))) {
@@ -107,11 +132,12 @@ static unsigned reap(bool waiting_places, enum zc_place_id place)
     if (!__atomic_load_n(&head, __ATOMIC_RELAXED) || zc_capture_any() || zc_life_closing())
         return 0;
     for (struct parked *p = take_all(); p; p = next) {
-        const struct zc_backing *b = p->ghost->backing;
+        const struct zc_backing *b = p->backing;
+        bool pooled = b->pooled, waits = zc_place_of(b->place)->waits && !pooled;
         next = p->next;
-        bool may = waiting_places || b->place == place || !zc_place_of(b->place)->waits;
+        bool may = waiting_places || b->place == place || !waits;
         if (may && passed(p)) {
-            zc_place_release(finish(p), false);
+            zc_place_release(finish(p), pooled);
             count++;
             continue;
         }
@@ -137,7 +163,7 @@ void zc_park_drop_context(CUcontext context)
 {
     struct parked *kept = NULL, *next;
     for (struct parked *p = take_all(); p; p = next) {
-        struct zc_backing *b = p->ghost->backing;
+        struct zc_backing *b = p->backing;
         next = p->next;
         if (b->context == context) {
             p->event = NULL; /* Destroyed with its context. */

@@ -13,6 +13,13 @@
 void zc_park(struct zc_block *block, CUevent event, CUstream stream, enum zc_flavour flavour);
 
 /*
+ * Memory of a pool that the driver has taken back, in the order of a stream: its backing counts
+ * against the limits until `event`, which belongs to the parking from here; NULL: it counts no
+ * longer.
+ */
+void zc_park_pooled(struct zc_backing *backing, CUevent event);
+
+/*
  * Memory for a new request of the same place, device and size from what is parked: what the stream
  * has passed, or what the same stream freed before.  NULL if there is none.  The ghost is removed.
  */

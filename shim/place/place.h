@@ -24,6 +24,7 @@ struct zc_backing {
     struct zc_hinted *hinted; /* managed: what was advised; NULL without memory for the record. */
     void *pages;       /* mapped: libzc's own pages, registered; NULL where the driver made them. */
     void *shared;      /* shared: its struct zc_shared. */
+    bool pooled; /* managed: the driver's pool of managed memory has it. */
 };
 
 /* What a place is asked for. */
@@ -34,6 +35,8 @@ struct zc_want {
     const struct zc_rule *rule;  /* The rule that decided. */
     enum zc_api api;             /* The request; cuMemHostAlloc asks for host memory. */
     bool stream_ordered;         /* Allocated, and freed, in the order of a stream. */
+    CUstream stream;             /* Of a stream-ordered request: the stream, */
+    enum zc_flavour flavour;     /* and what NULL means there. */
     unsigned flags;              /* Of cuMemHostAlloc: CU_MEMHOSTALLOC_*; else 0. */
 };
 

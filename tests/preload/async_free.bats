@@ -15,24 +15,28 @@ setup() {
     SIM_DELAY_US=300 in_every_place "$program" other_stream
 }
 
+# A driver without pools of managed memory, so that what is freed is libzc's to keep.
+WITHOUT_POOLS=cuMemPoolCreate:801:0
+
 @test "the same stream may reuse at once what it freed" {
     in_every_place "$program" same_stream
     for place in mapped managed vmm; do
-        run -0 under_policy "place = $place" "$program" same_stream
+        SIM_FAIL=$WITHOUT_POOLS run -0 under_policy "place = $place" "$program" same_stream
         [[ $output == reused ]]
     done
 }
 
 @test "memory that its stream has passed is used again, not hoarded" {
     for place in mapped managed vmm; do
-        run -0 under_policy "place = $place" "$program" passed
+        SIM_FAIL=$WITHOUT_POOLS run -0 under_policy "place = $place" "$program" passed
         [[ $output == *': 1' ]]
     done
 }
 
 @test "a freed block is refused by every call, whether its stream has passed or not" {
     for place in mapped managed vmm; do
-        run -0 --separate-stderr under_policy "place = $place" timeout 30 "$program" misuse
+        SIM_FAIL=$WITHOUT_POOLS run -0 --separate-stderr under_policy "place = $place" \
+            timeout 30 "$program" misuse
         [[ ${#lines[@]} == 18 ]]
         # Codes as measured on a real driver: invalid value, and "not found" for the address range.
         run -0 sed -E 's/.* -> //' <<<"$output"
@@ -60,4 +64,34 @@ setup() {
 @test "a destroyed context takes its live and parked blocks with it" {
     in_every_place "$program" destroyed
     in_every_place "$program" left_behind
+}
+
+@test "managed memory in stream order comes from a pool, and goes back to it in stream order" {
+    export SIM_TRACE=$BATS_TEST_TMPDIR/trace
+    for scenario in other_stream many; do
+        rm -f "$SIM_TRACE"
+        SIM_DELAY_US=100 run -0 under_policy 'place = managed' timeout 30 "$program" $scenario
+        grep -q '^cuMemAllocFromPoolAsync' "$SIM_TRACE"
+        run ! grep '^cuMemAllocManaged' "$SIM_TRACE"
+    done
+    # Memory of a pool takes no advice; a rule that gives some has memory that does.
+    for key in 'advise = read_mostly' 'prefetch = alloc'; do
+        rm -f "$SIM_TRACE"
+        run -0 under_policy $'place = managed\n'"$key" timeout 30 "$program" many
+        [[ $key == advise* ]] && grep -q '^cuMemAllocManaged' "$SIM_TRACE"
+        [[ $key == advise* ]] || grep -q '^cuMemAllocFromPoolAsync' "$SIM_TRACE"
+    done
+}
+
+@test "freed memory of a pool is not missing for the next request, and its bytes are the limit's" {
+    need_built "$ZC_BUILD/tests/preload/programs/requests"
+    program=$ZC_BUILD/tests/preload/programs/requests
+    export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl ZC_LOG_LEVEL=allocs SIM_MEMORY_MIB=64
+    run -0 under_policy $'[defaults]\nmax_managed = 20M\n[rule all]\nplace = managed, mapped' \
+        "$program" -a -f 12 16 20 12
+    [[ $(grep -c '"type":"alloc".*"place":"managed"' "$ZC_LOG") == 4 ]]
+    rm "$ZC_LOG"
+    run -0 under_policy $'[defaults]\nmax_managed = 20M\n[rule all]\nplace = managed, mapped' \
+        "$program" -a 12 12 8 1
+    [[ $(grep -c '"type":"alloc".*"place":"managed"' "$ZC_LOG") == 2 ]]
 }
