@@ -72,6 +72,12 @@ const struct zc_word zc_peers_words[] = {
     {NULL, 0},
 };
 
+const struct zc_word zc_free_words[] = {
+    {"wait", ZC_FREE_WAIT},
+    {"defer", ZC_FREE_DEFER},
+    {NULL, 0},
+};
+
 const struct zc_word zc_pageable_copy_words[] = {
     {"driver", ZC_PAGEABLE_COPY_DRIVER},
     {"parallel", ZC_PAGEABLE_COPY_PARALLEL},

@@ -126,6 +126,7 @@ enum zc_commit { ZC_COMMIT_EAGER, ZC_COMMIT_LAZY };
 
 /* Which peer devices reach a vmm block: those with cudaDeviceEnablePeerAccess, all, or none. */
 enum zc_peers { ZC_PEERS_ENABLED, ZC_PEERS_ALL, ZC_PEERS_NONE };
+enum zc_free { ZC_FREE_WAIT, ZC_FREE_DEFER };
 
 /* Who copies pageable memory. */
 enum zc_pageable_copy { ZC_PAGEABLE_COPY_DRIVER, ZC_PAGEABLE_COPY_PARALLEL };
@@ -245,6 +246,7 @@ struct zc_rule {
     enum zc_commit commit;                     /* vmm: when memory is attached */
     unsigned grow;                             /* vmm, 1: growth copies become remaps */
     enum zc_peers peers;                       /* vmm: devices with access */
+    enum zc_free free;                         /* vmm: what a free waits for */
     unsigned write_combined;                   /* mapped, 1: write-combining pages */
     struct zc_numa numa;                       /* node of host pages, if the key is given */
     struct zc_limit budget;                    /* bytes alive in place.item[0]; a percentage is

@@ -24,24 +24,61 @@ static void note_free(struct zc_block *block)
     zc_budget_return(block);
 }
 
-/* Waits for the context that the block was made in, as cuMemFree does. */
-static CUresult wait_for_context(CUcontext context)
+/* An event behind all that may use a block whose rule lets its free come later; NULL where the
+ * free has to wait.  A block that is attached late is kept as it is if another grows from it. */
+static CUevent mark_deferred(const struct zc_block *block)
 {
-    CUcontext current = NULL, popped;
-    zc_real.cuCtxGetCurrent(&current);
-    if (current == context)
-        return zc_real.cuCtxSynchronize();
-    CUresult result = zc_real.cuCtxPushCurrent_v2(context);
-    if (result != CUDA_SUCCESS)
+    const struct zc_vmm *v = zc_vmm_of(block);
+    bool may = v && block->rule >= 0 && !(block->flags & ZC_BLOCK_STREAM) &&
+               zc_life_policy()->rules[block->rule].free == ZC_FREE_DEFER &&
+               (!v->late || v->sink);
+    return may ? zc_stream_mark_context(v->context) : NULL;
+}
+
+/* How a block goes. */
+struct parting {
+    CUevent mark; /* What its memory waits for; NULL if it waits for nothing more. */
+    bool kept;    /* Another block has its memory: see zc_grow_freeing(). */
+    bool waited;  /* The call has waited for the context. */
+};
+
+/* Waits for the context that the block was made in, as cuMemFree does, or marks what it would wait
+ * for; then lets a block that grew from this one have its memory. */
+static CUresult let_go(struct zc_block *block, struct parting *out)
+{
+    const struct zc_backing *backing = block->backing;
+    CUresult result = CUDA_SUCCESS;
+    out->kept = false;
+    out->mark = mark_deferred(block);
+    out->waited = !out->mark && !(block->flags & ZC_BLOCK_STREAM);
+    if (out->waited)
+        result = zc_stream_wait_context(backing->context);
+    if (result == CUDA_SUCCESS)
+        result = zc_grow_freeing(block, out->mark != NULL, &out->kept);
+    bool settled = result != CUDA_SUCCESS || out->kept || zc_vmm_late(block);
+    if (!out->mark || !settled)
         return result;
-    result = zc_real.cuCtxSynchronize();
-    zc_real.cuCtxPopCurrent_v2(&popped);
+    zc_real.cuEventDestroy_v2(out->mark);
+    out->mark = NULL;
+    out->waited = result == CUDA_SUCCESS && !out->kept;
+    return out->waited ? zc_stream_wait_context(backing->context) : result;
+}
+
+/* What streams have passed may go with a block; what waits for the device, only where that waits
+ * too. */
+static CUresult reap(const struct parting *p, CUresult result)
+{
+    if (p->waited)
+        zc_park_reap_all();
+    else
+        zc_park_reap(ZC_PLACE_COUNT);
     return result;
 }
 
 CUresult zc_free_placed(struct zc_block *block)
 {
     struct zc_backing *backing = block->backing;
+    struct parting p;
     if (!zc_block_claim(block))
         return CUDA_ERROR_INVALID_VALUE;
     bool apart = zc_block_hosted(block) && zc_capture_any();
@@ -50,30 +87,23 @@ CUresult zc_free_placed(struct zc_block *block)
         zc_park(block, NULL, NULL, ZC_LEGACY);
         return CUDA_SUCCESS;
     }
-    CUresult result = CUDA_SUCCESS;
-    bool kept = false;
-    if (!(block->flags & ZC_BLOCK_STREAM))
-        result = wait_for_context(backing->context);
-    if (result == CUDA_SUCCESS)
-        result = zc_grow_freeing(block, &kept);
+    CUresult result = let_go(block, &p);
     if (result != CUDA_SUCCESS) { /* Something may use it yet: it stays the program's. */
         zc_block_unclaim(block);
         return result;
     }
     note_free(block);
-    if (kept) {
+    if (p.kept) {
         zc_block_make_ghost(block);
         zc_limits_give(ZC_PLACE_VMM, backing->size);
         zc_late_turn_drop();
     }
-    if (kept || zc_warm_keep(block)) {
-        zc_park_reap_all();
-        return CUDA_SUCCESS;
-    }
+    if (p.mark)
+        zc_park(block, p.mark, CU_STREAM_LEGACY, ZC_LEGACY);
+    if (p.kept || p.mark || zc_warm_keep(block))
+        return reap(&p, CUDA_SUCCESS);
     zc_block_remove(block);
-    result = zc_place_release(backing, false);
-    zc_park_reap_all();
-    return result;
+    return reap(&p, zc_place_release(backing, false));
 }
 
 CUresult zc_free_at_exit(struct zc_block *block, CUresult answer)

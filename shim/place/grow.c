@@ -206,7 +206,7 @@ static CUresult hand_over(struct zc_vmm *from, struct zc_block *block, bool *kep
     return CUDA_SUCCESS;
 }
 
-CUresult zc_grow_freeing(struct zc_block *block, bool *kept_out)
+CUresult zc_grow_freeing(struct zc_block *block, bool busy, bool *kept_out)
 {
     struct zc_vmm *v = zc_vmm_of(block);
     const char *why = "";
@@ -218,8 +218,10 @@ CUresult zc_grow_freeing(struct zc_block *block, bool *kept_out)
         record(v, ZC_ELIDED);
         unlink_pair(v);
     }
-    if (v->sink)
+    if (v->sink) {
+        v->window.busy = v->window.busy || busy;
         result = hand_over(v, block, kept_out, &why);
+    }
     if (result != CUDA_SUCCESS)
         zc_late_blame(v, ZC_FN_cuMemFree_v2, result, why);
     if (!*kept_out)

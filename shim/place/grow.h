@@ -22,13 +22,13 @@ bool zc_grow_copy(struct zc_copy *c);
 CUresult zc_grow_settle(const struct zc_block *block);
 
 /*
- * The program frees a claimed block that nothing uses any more: one that is copied into another
- * hands its memory over.  Then *kept_out is true: its addresses stay mapped for the next growth,
- * so its record and the ledger's, which the caller makes
+ * The program frees a claimed block that nothing uses any more, or, with `busy`, work given
+ * before: one that is copied into another hands its memory over.  Then *kept_out is true: its
+ * addresses stay mapped for the next growth, so its record and the ledger's, which the caller makes
  * a ghost, are not the caller's to remove; and the caller has the turn of place/late.h, to drop it
  * when that is done.  On failure nothing has changed, and the code is the program's answer.
  */
-CUresult zc_grow_freeing(struct zc_block *block, bool *kept_out);
+CUresult zc_grow_freeing(struct zc_block *block, bool busy, bool *kept_out);
 
 /* Records the copies that are pending as the process ends: they were not needed. */
 void zc_grow_finish(void);

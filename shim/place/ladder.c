@@ -37,7 +37,7 @@ const struct zc_place *zc_place_of(enum zc_place_id id)
      ZC_KEY_BIT(ZC_KEY_ASYNC) | ZC_KEY_BIT(ZC_KEY_ACCESS) | ZC_KEY_BIT(ZC_KEY_PAIR) |              \
      ZC_KEY_BIT(ZC_KEY_CONFLICT) | ZC_KEY_BIT(ZC_KEY_RULE_PAGEABLE_COPY) |                         \
      ZC_KEY_BIT(ZC_KEY_CHUNK) | ZC_KEY_BIT(ZC_KEY_COMMIT) | ZC_KEY_BIT(ZC_KEY_GROW) |              \
-     ZC_KEY_BIT(ZC_KEY_PEERS) |                                                                   \
+     ZC_KEY_BIT(ZC_KEY_PEERS) | ZC_KEY_BIT(ZC_KEY_FREE) |                                         \
      ZC_KEY_BIT(ZC_KEY_ADVISE) | ZC_KEY_BIT(ZC_KEY_PREFETCH) | ZC_KEY_BIT(ZC_KEY_BUDGET))
 
 /* Requests that this version places; the others are counted where the program put them. */
@@ -190,7 +190,8 @@ static bool try_place(const struct zc_place *place, const struct zc_want *want,
     if (place->counts)
         return place->make(want, out, why) == CUDA_SUCCESS;
     if (!zc_limits_take(place->id, want->device, span, why) &&
-        !(relieve(place->id) && zc_limits_take(place->id, want->device, span, why)))
+        !(relieve(place->id) && zc_limits_take(place->id, want->device, span, why)) &&
+        !(zc_park_wait() && zc_limits_take(place->id, want->device, span, why)))
         return false;
     if (place->make(want, out, why) == CUDA_SUCCESS)
         return true;
@@ -263,7 +264,10 @@ bool zc_place_relieve(void)
     if (zc_capture_any() || zc_life_closing())
         return false;
     unsigned given = zc_park_reap(ZC_PLACE_COUNT) + zc_managed_pool_trim();
-    return zc_warm_trim() + given > 0;
+    given += zc_warm_trim();
+    if (!given && zc_park_wait())
+        given = 1 + zc_warm_trim();
+    return given > 0;
 }
 
 CUresult zc_place_release(struct zc_backing *backing, bool gone)

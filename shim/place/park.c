@@ -8,6 +8,7 @@
 #include "catch/life.h"
 #include "place/hint.h"
 #include "place/pinned.h"
+#include "place/warm.h"
 
 struct parked {
     struct parked *next;
@@ -125,19 +126,37 @@ struct zc_backing *zc_park_take(enum zc_place_id place, const struct zc_want *wa
     return taken;
 }
 
-static unsigned reap(bool waiting_places, enum zc_place_id place)
+/* True for a block whose free was deferred, which the program did not free in stream order. */
+static bool deferred(const struct parked *p)
+{
+    return p->event && p->ghost && !(p->ghost->flags & ZC_BLOCK_STREAM);
+}
+
+/* Ends a parking: the memory goes back to the driver, or waits for the next request. */
+static void release(struct parked *p)
+{
+    bool driver_has_it = p->backing->pooled;
+    if (!deferred(p) || !zc_warm_keep(p->ghost)) {
+        zc_place_release(finish(p), driver_has_it);
+        return;
+    }
+    zc_real.cuEventDestroy_v2(p->event);
+    zc_arena_put(p, sizeof(*p));
+}
+
+/* Ends the parkings that are due, which may ask the driver, and counts them; none during a capture,
+ * which forbids such calls, and at the end of the process. */
+static unsigned sweep(bool (*due)(const struct parked *p, enum zc_place_id place),
+                      enum zc_place_id place)
 {
     unsigned count = 0;
     struct parked *kept = NULL, *next;
     if (!__atomic_load_n(&head, __ATOMIC_RELAXED) || zc_capture_any() || zc_life_closing())
         return 0;
     for (struct parked *p = take_all(); p; p = next) {
-        const struct zc_backing *b = p->backing;
-        bool pooled = b->pooled, waits = zc_place_of(b->place)->waits && !pooled;
         next = p->next;
-        bool may = waiting_places || b->place == place || !waits;
-        if (may && passed(p)) {
-            zc_place_release(finish(p), pooled);
+        if (due(p, place)) {
+            release(p);
             count++;
             continue;
         }
@@ -148,15 +167,39 @@ static unsigned reap(bool waiting_places, enum zc_place_id place)
     return count;
 }
 
+static bool passed_in(const struct parked *p, enum zc_place_id place)
+{
+    const struct zc_backing *b = p->backing;
+    bool waits = zc_place_of(b->place)->waits && !b->pooled;
+    return (b->place == place || !waits) && passed(p);
+}
+
 unsigned zc_park_reap(enum zc_place_id place)
 {
-    return reap(false, place);
+    return sweep(passed_in, place);
+}
+
+static bool passed_anywhere(const struct parked *p, enum zc_place_id place)
+{
+    (void)place;
+    return passed(p);
 }
 
 unsigned zc_park_reap_all(void)
 {
     zc_pinned_trim();
-    return reap(true, ZC_PLACE_COUNT);
+    return sweep(passed_anywhere, ZC_PLACE_COUNT);
+}
+
+static bool waited_for(const struct parked *p, enum zc_place_id place)
+{
+    (void)place;
+    return deferred(p) && zc_real.cuEventSynchronize(p->event) == CUDA_SUCCESS;
+}
+
+bool zc_park_wait(void)
+{
+    return sweep(waited_for, ZC_PLACE_COUNT) > 0;
 }
 
 void zc_park_drop_context(CUcontext context)

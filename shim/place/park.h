@@ -33,6 +33,10 @@ struct zc_backing *zc_park_take(enum zc_place_id place, const struct zc_want *wa
  */
 unsigned zc_park_reap(enum zc_place_id place);
 
+/* Waits for what was freed by a deferred cudaFree, and unmakes or keeps it; false if there was
+ * nothing.  For calls that would else find no memory. */
+bool zc_park_wait(void);
+
 /* As zc_park_reap() for all places, and host blocks that were freed: for calls in which the program
  * itself waits for the device. */
 unsigned zc_park_reap_all(void);

@@ -1,6 +1,9 @@
 /* What a stream still has to do. */
 #include "place/stream.h"
 
+#include "catch/streams.h"
+#include "place/late.h"
+
 /* The legacy stream: NULL in a legacy call, or named. */
 static bool is_legacy(CUstream stream, enum zc_flavour flavour)
 {
@@ -102,6 +105,40 @@ CUresult zc_stream_device(CUstream stream, enum zc_flavour flavour, CUdevice *de
     if (other)
         zc_real.cuCtxPopCurrent_v2(&popped);
     return result;
+}
+
+CUresult zc_stream_wait_context(CUcontext context)
+{
+    CUcontext current = NULL, popped;
+    zc_real.cuCtxGetCurrent(&current);
+    if (current == context)
+        return zc_real.cuCtxSynchronize();
+    CUresult result = zc_real.cuCtxPushCurrent_v2(context);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = zc_real.cuCtxSynchronize();
+    zc_real.cuCtxPopCurrent_v2(&popped);
+    return result;
+}
+
+/* The legacy stream speaks for all streams but those that are independent of it. */
+CUevent zc_stream_mark_context(CUcontext context)
+{
+    CUcontext current = NULL, popped;
+    bool mine = zc_late_turn_take();
+    bool idle = mine && zc_streams_idle();
+    CUevent event = NULL;
+    if (mine)
+        zc_late_turn_drop();
+    if (!idle)
+        return NULL;
+    zc_real.cuCtxGetCurrent(&current);
+    if (current != context && zc_real.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
+        return NULL;
+    event = mark_in_context(CU_STREAM_LEGACY, ZC_LEGACY);
+    if (current != context)
+        zc_real.cuCtxPopCurrent_v2(&popped);
+    return event;
 }
 
 CUresult zc_stream_call(CUstream stream, enum zc_flavour flavour, CUhostFn fn, void *data)

@@ -18,6 +18,13 @@ bool zc_stream_idle(CUstream stream, enum zc_flavour flavour);
  */
 CUresult zc_stream_drain(CUstream stream, enum zc_flavour flavour);
 
+/* Waits for all work of a context, and returns the code of that. */
+CUresult zc_stream_wait_context(CUcontext context);
+
+/* An event behind all work that a context has; NULL if no event can stand for that, or the driver
+ * refuses.  Not during captures. */
+CUevent zc_stream_mark_context(CUcontext context);
+
 /* An event recorded on the stream now, to be destroyed by the caller; NULL if the driver
  * refuses. */
 CUevent zc_stream_mark(CUstream stream, enum zc_flavour flavour);

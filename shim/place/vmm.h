@@ -64,4 +64,11 @@ CUresult zc_vmm_give_back(struct zc_vmm *v);
 /* The vmm block of a ledger block, NULL for others. */
 struct zc_vmm *zc_vmm_of(const struct zc_block *block);
 
+/* True for a block of vmm that is attached late. */
+static inline bool zc_vmm_late(const struct zc_block *block)
+{
+    const struct zc_vmm *v = zc_vmm_of(block);
+    return v && v->late;
+}
+
 #endif

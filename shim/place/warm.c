@@ -115,7 +115,8 @@ bool zc_warm_keep(struct zc_block *block)
     v->ghost = block;
     struct zc_vmm *out = put(v, limit);
     zc_lock_drop(&lock);
-    zc_block_make_ghost(block);
+    if (!(block->flags & ZC_BLOCK_GHOST))
+        zc_block_make_ghost(block);
     zc_limits_give(ZC_PLACE_VMM, block->size);
     give_back(out);
     return true;

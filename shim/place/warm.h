@@ -9,10 +9,10 @@
 struct zc_backing *zc_warm_take(const struct zc_want *want);
 
 /*
- * Takes over a claimed block that the program has freed and nothing uses any more, giving back
- * older ones where a device would then have more than a sixteenth of its memory kept.  It stays
- * in the ledger as a ghost.  False, and nothing done, if it is not to be kept: not of vmm, too
- * large, not attached whole, or attached late.
+ * Takes over a claimed block or a ghost that the program has freed and nothing uses any more,
+ * giving back older ones where a device would then have more than a sixteenth of its memory kept.
+ * It stays in the ledger as a ghost.  False, and nothing done, if it is not to be kept: not of vmm,
+ * too large, not attached whole, or attached late.
  */
 bool zc_warm_keep(struct zc_block *block);
 

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "catch/capture.h"
 #include "place/access.h"
+#include "place/stream.h"
 
 #define WIDE_MAX 64 /* Windows that are much larger than their blocks. */
 
@@ -149,11 +151,27 @@ CUresult zc_window_map(struct zc_window *w, const struct zc_piece *piece, unsign
     return result;
 }
 
+/* Waits for the work that may use a window yet; that of a context that is gone is gone, too. */
+static CUresult wait_for_work(struct zc_window *w)
+{
+    if (!w->busy)
+        return CUDA_SUCCESS;
+    if (zc_capture_any()) /* Waiting would end the capture. */
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    CUresult result = zc_stream_wait_context(w->context);
+    if (result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_CONTEXT_IS_DESTROYED)
+        result = CUDA_SUCCESS;
+    w->busy = result != CUDA_SUCCESS;
+    return result;
+}
+
 /* Runs that the driver refuses to unmap move to the front. */
 static CUresult unmap(struct zc_window *w)
 {
-    CUresult result = CUDA_SUCCESS;
+    CUresult result = wait_for_work(w);
     unsigned kept = 0;
+    if (result != CUDA_SUCCESS)
+        return result;
     for (unsigned i = 0; i < w->count; i++) {
         struct zc_run r = w->run[i];
         CUresult unmapped = zc_real.cuMemUnmap(w->base + r.from, r.to - r.from);

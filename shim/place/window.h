@@ -29,6 +29,7 @@ struct zc_window {
     struct zc_run *run;    /* From the arena: in order, and no two touch. */
     unsigned count, room;  /* Runs, and how many `run` has room for. */
     size_t mapped;         /* Bytes of the runs. */
+    bool busy;             /* Work that was given before its block was freed may use it yet. */
     uint64_t devices;      /* Those that reach the runs, a bit each. */
     uint64_t copying;      /* Of them, those that copies needed. */
     struct zc_window *next, *before; /* All windows. */
@@ -55,7 +56,7 @@ bool zc_window_holds(const struct zc_window *w, size_t from, size_t to);
 CUresult zc_window_map(struct zc_window *w, const struct zc_piece *piece, unsigned count,
                        size_t from, size_t to, const char **why);
 
-/* Unmaps everything.  Returns the first refusal; what the driver
+/* Unmaps everything, behind the work that may use it.  Returns the first refusal; what the driver
  * refuses stays noted as mapped. */
 CUresult zc_window_unmap(struct zc_window *w);
 

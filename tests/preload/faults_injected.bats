@@ -56,6 +56,13 @@ fail_each_call() {
         cuMemMap cuMemSetAccess cuMemUnmap cuMemRelease cuMemAddressFree'
 }
 
+@test "in vmm memory whose frees are deferred" {
+    fail_each_call $'place = vmm\nfree = defer' 'cuEventCreate cuEventRecord cuEventQuery
+        cuMemAddressReserve cuMemCreate cuMemMap cuMemSetAccess cuMemUnmap cuMemRelease'
+    fail_each_call $'place = vmm\ngrow = yes\nfree = defer' 'cuEventCreate cuEventRecord
+        cuMemMap cuMemUnmap cuCtxSynchronize' -g
+}
+
 @test "while an array grows, in each place and by remaps" {
     for place in device managed vmm; do
         fail_each_call "place = $place" cuMemcpyDtoD_v2 -g

@@ -1,0 +1,65 @@
+#!/usr/bin/env bats
+# Frees that return before the work that uses the block has ended: the owner's word for it, and what
+# keeps the memory from others until then.
+
+load common.bash
+
+setup() {
+    program=$PWD/$ZC_BUILD/tests/preload/programs/defer
+    need_built "$LIBZC" "$program"
+    export LD_LIBRARY_PATH=$SIM ZC_LOG=off ZC_SUMMARY=0 SIM_LEAKS=$BATS_TEST_TMPDIR/leaks
+}
+
+# Runs a scenario with the given keys; nothing may stay live: freed_under KEYS SCENARIO
+freed_under() {
+    rm -f "$SIM_LEAKS"
+    run -0 --separate-stderr under_policy "place = vmm$1" timeout 60 "$program" "$2"
+    [[ -e $SIM_LEAKS && ! -s $SIM_LEAKS && -z $stderr ]] || { cat "$SIM_LEAKS"; return 1; }
+}
+
+@test "a free waits for the work that runs, unless its rule says that it need not" {
+    for scenario in one growing reset; do
+        freed_under '' "$scenario"
+        [[ ${lines[0]} == 'free waited' ]]
+        freed_under $'\ngrow = yes' "$scenario"
+        [[ ${lines[0]} == 'free waited' ]]
+    done
+    for scenario in one growing reset; do
+        freed_under $'\nfree = defer' "$scenario"
+        [[ ${lines[0]} == 'free returned' ]]
+    done
+}
+
+@test "memory of a deferred free is nobody else's before the work has ended, then serves again" {
+    freed_under $'\nfree = defer' one
+    [[ ${lines[1]} == 'made 2' ]]
+}
+
+@test "an array grows away from under a kernel that writes it" {
+    freed_under $'\ngrow = yes\nfree = defer' growing
+    [[ ${lines[0]} == 'free returned' ]]
+}
+
+@test "addresses are not taken from work that can't be waited for" {
+    run -0 --separate-stderr under_policy $'place = vmm\ngrow = yes\nfree = defer' timeout 60 \
+        "$program" no_waiting
+    [[ $output == $'free returned\nset 999' ]]
+    [[ $stderr == *'cuMemsetD8_v2 returned 999: block 3'*"can't be unmapped"* ]]
+    [[ ! -s $SIM_LEAKS ]]
+}
+
+@test "a free waits where no event stands for all work, or none can be made" {
+    freed_under $'\nfree = defer' independent
+    [[ $output == 'free waited' ]]
+    for call in cuEventCreate cuEventRecord; do
+        SIM_FAIL=$call:2:0 freed_under $'\nfree = defer' reset
+        [[ $output == 'free waited' ]]
+    done
+}
+
+@test "a request that finds no other memory waits for that of deferred frees" {
+    export SIM_MEMORY_MIB=64
+    freed_under $'\nfree = defer' last_memory
+    [[ $output == 'free returned' ]]
+    run -0 timeout 60 "$program" last_memory
+}

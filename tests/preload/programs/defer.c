@@ -1,0 +1,179 @@
+/* defer SCENARIO: blocks freed while work that uses them still runs. */
+#include <pthread.h>
+
+#include "program.h"
+
+#define MIB ((size_t)1 << 20)
+
+static char host[4 * MIB];
+static struct gate gate;
+
+static CUdeviceptr make(size_t bytes)
+{
+    CUdeviceptr p = 0;
+    CHECK(cuMemAlloc(&p, bytes));
+    return p;
+}
+
+static void has(CUdeviceptr p, int value, size_t bytes)
+{
+    memset(host, 0x77, bytes);
+    CHECK(cuMemcpyDtoH(host, p, bytes));
+    EXPECT(all_are(host, value, bytes));
+}
+
+static void *open_late(void *unused)
+{
+    usleep(100000);
+    gate_open(&gate);
+    return unused;
+}
+
+/* Closes a stream; another thread opens it after a while. */
+static pthread_t hold(CUstream stream)
+{
+    pthread_t thread;
+    gate_close(&gate, stream);
+    CHECK(pthread_create(&thread, NULL, open_late, NULL));
+    return thread;
+}
+
+/* Fills a block with 1, and behind what holds the stream, until the thread opens it, with 2. */
+static pthread_t busy(CUdeviceptr p, size_t bytes, CUstream stream)
+{
+    fill(p, 1, bytes, NULL);
+    CHECK(cuCtxSynchronize());
+    pthread_t thread = hold(stream);
+    fill(p, 2, bytes, stream);
+    return thread;
+}
+
+/* Frees a block and says whether that waited for what holds the stream. */
+static void free_and_tell(CUdeviceptr p)
+{
+    CHECK(cuMemFree(p));
+    printf("free %s\n", atomic_load(&gate.open) ? "waited" : "returned");
+    EXPECT(cuMemFree(p) == CUDA_ERROR_INVALID_VALUE);
+}
+
+/* What is freed behind a kernel is nobody else's before the kernel has ended. */
+static void one(void)
+{
+    start_gpu(0);
+    CUdeviceptr p = make(4 * MIB);
+    pthread_t thread = busy(p, 4 * MIB, NULL);
+    free_and_tell(p);
+    CUdeviceptr q = make(4 * MIB);
+    fill(q, 3, 4 * MIB, NULL);
+    has(q, 3, 4 * MIB);
+    CHECK(pthread_join(thread, NULL));
+    CUdeviceptr r = make(4 * MIB);
+    printf("made %llu\n", sim_calls("cuMemCreate"));
+    CHECK(cuMemFree(r));
+    CHECK(cuMemFree(q));
+    end_gpu(0);
+}
+
+/* Independent streams have no event that stands for them: the free waits. */
+static void independent(void)
+{
+    CUstream stream;
+    start_gpu(0);
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CUdeviceptr p = make(4 * MIB);
+    pthread_t thread = busy(p, 4 * MIB, stream);
+    free_and_tell(p);
+    CHECK(pthread_join(thread, NULL));
+    CHECK(cuStreamDestroy(stream));
+    end_gpu(0);
+}
+
+/* Where the device has no memory but what is still in use, a request waits for that. */
+static void last_memory(void)
+{
+    start_gpu(0);
+    CUdeviceptr p = make(40 * MIB);
+    pthread_t thread = busy(p, 40 * MIB, NULL);
+    free_and_tell(p);
+    CUdeviceptr q = make(48 * MIB);
+    fill(q, 3, 48 * MIB, NULL);
+    has(q, 3, 4 * MIB);
+    CHECK(pthread_join(thread, NULL));
+    CHECK(cuMemFree(q));
+    end_gpu(0);
+}
+
+/* An array of 4 MiB that grew to 8 MiB from under the work that writes 2 to it. */
+struct overtaken {
+    CUdeviceptr b, c; /* What it grew to; a block of 16 MiB at its old addresses. */
+    pthread_t thread; /* Lets the work go on. */
+};
+
+static struct overtaken overtaken(void)
+{
+    struct overtaken o;
+    start_gpu(0);
+    CUdeviceptr a = make(4 * MIB);
+    o.thread = busy(a, 4 * MIB, NULL);
+    o.b = make(8 * MIB);
+    CHECK(cuMemcpyDtoD(o.b, a, 4 * MIB));
+    free_and_tell(a);
+    CHECK(cuMemsetD8(o.b + 4 * MIB, 4, 4 * MIB));
+    o.c = make(16 * MIB);
+    return o;
+}
+
+/* An array grows away from under a kernel that writes it, and its addresses are used again. */
+static void growing(void)
+{
+    struct overtaken o = overtaken();
+    CHECK(cuMemsetD8(o.c + 8 * MIB, 3, 8 * MIB)); /* At a's addresses, grown from nothing. */
+    CUdeviceptr d = make(16 * MIB);
+    CHECK(cuMemcpyDtoD(d, o.b, 8 * MIB));
+    CHECK(cuMemFree(o.b));
+    has(d, 2, 4 * MIB);
+    has(d + 4 * MIB, 4, 4 * MIB);
+    has(o.c + 8 * MIB, 3, 4 * MIB);
+    CHECK(pthread_join(o.thread, NULL));
+    CHECK(cuMemFree(o.c));
+    CHECK(cuMemFree(d));
+    end_gpu(0);
+}
+
+/* Where the work can't be waited for, its memory stays where it is. */
+static void no_waiting(void)
+{
+    struct overtaken o = overtaken();
+    sim_fail("cuCtxSynchronize", CUDA_ERROR_UNKNOWN, 1);
+    printf("set %d\n", cuMemsetD8(o.c, 3, 16 * MIB));
+    sim_fail(NULL, CUDA_SUCCESS, 0);
+    CHECK(pthread_join(o.thread, NULL));
+    CHECK(cuMemsetD8(o.c, 3, 16 * MIB));
+    has(o.b, 2, 4 * MIB);
+    has(o.c, 3, 4 * MIB);
+    CHECK(cuMemFree(o.b));
+    CHECK(cuMemFree(o.c));
+    end_gpu(0);
+}
+
+/* The context goes while something waits to be given back. */
+static void reset(void)
+{
+    start_gpu(0);
+    CUdeviceptr p = make(4 * MIB);
+    pthread_t thread = busy(p, 4 * MIB, NULL);
+    free_and_tell(p);
+    CHECK(pthread_join(thread, NULL));
+    end_gpu(0);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario all[] = {{"one", one},
+                                          {"independent", independent},
+                                          {"last_memory", last_memory},
+                                          {"growing", growing},
+                                          {"no_waiting", no_waiting},
+                                          {"reset", reset}};
+    return RUN_SCENARIO(all, argc, argv);
+}
