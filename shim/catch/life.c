@@ -14,6 +14,7 @@
 #include "catch/capture.h"
 #include "catch/coverage.h"
 #include "catch/graph.h"
+#include "catch/handle.h"
 #include "catch/hostmem.h"
 #include "catch/launch.h"
 #include "catch/loader.h"
@@ -106,6 +107,7 @@ static void child(void)
     zc_late_reset();
     zc_streams_reset();
     zc_pool_reset();
+    zc_handle_reset();
     zc_rules_reset();
     zc_fault_child();
     starter = 0;

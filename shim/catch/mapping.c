@@ -1,17 +1,7 @@
 /* Programs that map memory themselves (cuMemCreate and kin): counted by address range. */
+#include "catch/handle.h"
 #include "catch/life.h"
 #include "catch/request.h"
-
-/* A handle has no address; what is counted as a block is its mapping. */
-ZC_BODY(cuMemCreate, (CUmemGenericAllocationHandle * handle, size_t bytes,
-                      const CUmemAllocationProp *prop, unsigned long long flags))
-{
-    (void)entry;
-    CUresult result = real(handle, bytes, prop, flags);
-    return result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve()
-               ? real(handle, bytes, prop, flags)
-               : result;
-}
 
 /* Host memory can be mapped as well as device memory; the driver says which a handle is. */
 static enum zc_kind kind_of(CUdeviceptr ptr)
@@ -22,14 +12,30 @@ static enum zc_kind kind_of(CUdeviceptr ptr)
     return type == CU_MEMORYTYPE_HOST ? ZC_KIND_PINNED : ZC_KIND_DEVICE;
 }
 
+/* A handle has no address; what is counted as a block is its mapping.  It belongs to no context. */
+static bool track(const struct zc_entry *entry, CUdeviceptr ptr, size_t bytes, struct zc_handle *h)
+{
+    struct zc_ask ask = {.entry = entry, .api = ZC_API_cuMemCreate, .size = bytes,
+                         .asked = ZC_KIND_DEVICE, .flags = ZC_BLOCK_FOREIGN | ZC_BLOCK_MAPPING,
+                         .home = h->backing ? ZC_PLACE_MAPPED : ZC_PLACE_DEVICE, .handle = h};
+    if (!zc_ask_begin(&ask))
+        return false;
+    ask.context = NULL;
+    ask.device = h->asked.location.id;
+    return zc_ask_track(&ask, ptr, NULL, h->rule, h->why);
+}
+
 ZC_BODY(cuMemMap, (CUdeviceptr ptr, size_t bytes, size_t offset,
                    CUmemGenericAllocationHandle handle, unsigned long long flags))
 {
     if (zc_life_on() && zc_converted_at(ptr))
         return CUDA_ERROR_INVALID_VALUE;
+    struct zc_handle *h = zc_handle_map(handle);
     CUresult result = real(ptr, bytes, offset, handle, flags);
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS && !h)
         zc_track_foreign(entry, ZC_API_cuMemCreate, ptr, bytes, kind_of(ptr));
+    else if (h && (result != CUDA_SUCCESS || !track(entry, ptr, bytes, h)))
+        zc_handle_unmap(h);
     return result;
 }
 
@@ -45,7 +51,9 @@ ZC_BODY(cuMemUnmap, (CUdeviceptr ptr, size_t bytes))
     for (CUdeviceptr at = ptr; at < ptr + bytes;) {
         const struct zc_block *block = zc_block_at(at);
         size_t step = block ? block->size : bytes;
+        struct zc_handle *h = block && (block->flags & ZC_BLOCK_MAPPING) ? block->backing : NULL;
         zc_untrack_foreign(at);
+        zc_handle_unmap(h);
         at += step;
     }
     return result;
@@ -66,11 +74,4 @@ ZC_BODY(cuMemGetAccess,
     (void)entry;
     return zc_life_on() && zc_converted_at(ptr) ? CUDA_ERROR_INVALID_VALUE
                                                 : real(flags, location, ptr);
-}
-
-ZC_BODY(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * handle, void *address))
-{
-    (void)entry;
-    return zc_life_on() && zc_converted_at((CUdeviceptr)address) ? CUDA_ERROR_INVALID_VALUE
-                                                                 : real(handle, address);
 }

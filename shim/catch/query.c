@@ -2,6 +2,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "catch/handle.h"
 #include "catch/life.h"
 #include "catch/request.h"
 #include "place/grow.h"
@@ -120,8 +121,12 @@ ZC_BODY(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdev
 {
     (void)entry;
     const struct zc_block *b = asked_about(ptr);
-    return b ? answer(real, b, data, attribute, ptr)
-             : real(data, attribute, zc_pinned_disguise(ptr));
+    CUresult result;
+    if (b)
+        return answer(real, b, data, attribute, ptr);
+    return zc_handle_answer(ptr, data, attribute, &result)
+               ? result
+               : real(data, attribute, zc_pinned_disguise(ptr));
 }
 
 /* Asks about another address in the place of `ptr`.  Of memory that the driver does not know it
@@ -140,6 +145,17 @@ static CUresult ask_instead(__typeof__(cuPointerGetAttributes) *real, unsigned c
     return result;
 }
 
+/* Of a mapping of host memory that was asked for as device memory. */
+static CUresult ask_mapping(__typeof__(cuPointerGetAttributes) *real, unsigned count,
+                            CUpointer_attribute *attributes, void **data, CUdeviceptr ptr)
+{
+    CUresult one, result = real(count, attributes, data, ptr);
+    for (unsigned i = 0; result == CUDA_SUCCESS && i < count; i++)
+        if (zc_handle_answer(ptr, data[i], attributes[i], &one) && one != CUDA_SUCCESS)
+            put_word(data[i], 0);
+    return result;
+}
+
 /* Of many attributes the ones that do not apply are 0, and the call succeeds: CUDA Driver API,
  * cuPointerGetAttributes.  A freed block is asked about as memory that the driver does not know. */
 ZC_BODY(cuPointerGetAttributes,
@@ -150,6 +166,8 @@ ZC_BODY(cuPointerGetAttributes,
     const struct zc_block *b = asked_about(ptr);
     if (b && (b->flags & ZC_BLOCK_GHOST))
         return ask_instead(real, count, attributes, data, (CUdeviceptr)&unknown, ptr);
+    if (!b && zc_handle_mapping_at(ptr))
+        return ask_mapping(real, count, attributes, data, ptr);
     if (!b)
         return ask_instead(real, count, attributes, data, zc_pinned_disguise(ptr), ptr);
     if (zc_grow_settle(b) != CUDA_SUCCESS)
@@ -192,8 +210,13 @@ ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr
 {
     (void)entry;
     const struct zc_block *b = asked_about(ptr);
-    if (!b)
-        return real(base, bytes, zc_pinned_disguise(ptr));
+    if (!b) {
+        CUresult result = real(base, bytes, zc_pinned_disguise(ptr));
+        const struct zc_block *mapping = zc_handle_mapping_at(ptr);
+        if (result == CUDA_SUCCESS && base && mapping)
+            *base = mapping->base; /* Of host memory the driver gives 0 (measured). */
+        return result;
+    }
     CUdevice device;
     CUresult state = zc_real.cuCtxGetDevice ? zc_real.cuCtxGetDevice(&device) : CUDA_SUCCESS;
     if (state != CUDA_SUCCESS)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/message.h"
+#include "catch/handle.h"
 #include "catch/life.h"
 #include "catch/pool.h"
 #include "catch/rules.h"
@@ -91,7 +92,7 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
     like.size = ask->size;
     like.context = ask->context;
     like.pool = ask->pool;
-    like.backing = backing;
+    like.backing = ask->handle ? (void *)ask->handle : backing;
     for (unsigned i = 0; i < sizeof(like.cell) / sizeof(like.cell[0]); i++)
         like.cell[i] = NULL;
     like.next_dead = NULL;
@@ -104,6 +105,8 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
     like.place = (uint8_t)(backing ? backing->place : ask->home);
     like.asked = (uint8_t)ask->asked;
     like.real = (uint8_t)(place ? place->real : ask->asked);
+    if (ask->handle && ask->handle->backing)
+        like.real = ZC_KIND_PINNED;
     struct zc_block *b = zc_block_add(&like);
     if (!b)
         return false;

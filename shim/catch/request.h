@@ -16,6 +16,7 @@ struct zc_ask {
     enum zc_place_id home;      /* Place of the request as the program made it. */
     enum zc_stream_kind stream; /* For rules; NONE for calls without one. */
     CUmemoryPool pool;          /* Of stream-ordered requests, else NULL. */
+    struct zc_handle *handle;   /* Of a mapping whose handle a rule decided on, else NULL. */
     uint32_t site;              /* Filled by zc_ask_begin(). */
     CUcontext context;          /* Current context, NULL if none; filled by zc_ask_begin(). */
     int device;                 /* Its device, -1 if none; filled by zc_ask_begin(). */

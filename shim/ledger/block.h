@@ -21,7 +21,8 @@ struct zc_block {
     uint64_t id;     /* Serial number from 1, as in the log. */
     void *context;   /* CUcontext the request was made in; NULL for host memory before CUDA. */
     void *pool;      /* CUmemoryPool of a stream-ordered request, else NULL. */
-    void *backing;   /* The place's own record (place/), NULL for blocks left where asked. */
+    void *backing;   /* The place's own record (place/); of a mapping, its handle's
+                      * (catch/handle.h); NULL for blocks left where asked. */
     struct zc_cell *cell[4]; /* Traffic by direction, first come first served; NULL when unused. */
     struct zc_block *next_dead;   /* Link of the ledger's list of blocks to remove; ledger's own. */
     uint32_t site;   /* Index into the site table. */
@@ -41,6 +42,7 @@ struct zc_block {
 #define ZC_BLOCK_GHOST 16u     /* Freed by the program; its pages wait for a stream or a request. */
 #define ZC_BLOCK_HOST 32u      /* Of the host heap: libc memory to the program, pinned once used. */
 #define ZC_BLOCK_BUDGET 64u     /* Counts against the budget of its rule. */
+#define ZC_BLOCK_MAPPING 256u   /* The program mapped a handle that a rule decided on. */
 #define ZC_BLOCK_POOLED 512u    /* Converted; its memory is of a pool of the driver's, which the
                                  * program's own calls free it to. */
 #define ZC_BLOCK_SHADOW 128u    /* Indexed at its shadow: a device block has its addresses. */

@@ -47,7 +47,8 @@ const struct zc_place *zc_place_of(enum zc_place_id id)
     (API_BIT(cuMemAlloc) | API_BIT(cuMemAllocPitch) | API_BIT(cuMemAllocAsync) |                   \
      API_BIT(cuMemAllocFromPoolAsync))
 #define HOST_REQUESTS (LIBC_REQUESTS | API_BIT(cuMemHostAlloc))
-#define APIS_BUILT (DEVICE_REQUESTS | HOST_REQUESTS | API_BIT(cuMemHostRegister))
+#define APIS_BUILT                                                                                 \
+    (DEVICE_REQUESTS | HOST_REQUESTS | API_BIT(cuMemHostRegister) | API_BIT(cuMemCreate))
 
 /* True if the rule's `api` has one of the request's names as a word of its own; a glob that happens
  * to cover it does not count. */
@@ -75,6 +76,8 @@ static bool built(const struct zc_rule *rule, enum zc_place_id place)
         return rule->apis & (DEVICE_REQUESTS | HOST_REQUESTS);
     if (place == ZC_PLACE_SHARED)
         return rule->apis & (DEVICE_REQUESTS | LIBC_REQUESTS);
+    if (place == ZC_PLACE_MAPPED)
+        return rule->apis & (DEVICE_REQUESTS | API_BIT(cuMemCreate));
     return zc_place_of(place) && (rule->apis & DEVICE_REQUESTS);
 }
 

@@ -1,5 +1,6 @@
 /* The place `mapped`: pinned host memory at one address for the CPU and every GPU. */
 #include "place/ability.h"
+#include "place/handle.h"
 #include "place/node.h"
 #include "place/pages.h"
 #include "place/place.h"
@@ -58,6 +59,8 @@ static CUresult make_by_driver(const struct zc_want *want, struct zc_backing *ou
 
 static CUresult make(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
+    if (want->prop)
+        return zc_handle_make(want, out, why);
     if (!zc_device_one_address(want->device)) {
         *why = "the device can't use host addresses";
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -72,6 +75,8 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
 static CUresult unmake(struct zc_backing *backing, bool gone)
 {
     CUresult result = CUDA_SUCCESS;
+    if (backing->handle)
+        return gone ? CUDA_SUCCESS : zc_real.cuMemRelease(backing->handle);
     if (!backing->pages)
         return gone ? CUDA_SUCCESS : zc_real.cuMemFreeHost((void *)backing->base);
     if (!gone)

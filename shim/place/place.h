@@ -25,6 +25,7 @@ struct zc_backing {
     void *pages;       /* mapped: libzc's own pages, registered; NULL where the driver made them. */
     void *shared;      /* shared: its struct zc_shared. */
     bool pooled; /* managed: the driver's pool of managed memory has it. */
+    CUmemGenericAllocationHandle handle; /* mapped, of cuMemCreate: the program's; else 0. */
 };
 
 /* What a place is asked for. */
@@ -38,6 +39,7 @@ struct zc_want {
     CUstream stream;             /* Of a stream-ordered request: the stream, */
     enum zc_flavour flavour;     /* and what NULL means there. */
     unsigned flags;              /* Of cuMemHostAlloc: CU_MEMHOSTALLOC_*; else 0. */
+    const CUmemAllocationProp *prop; /* Of cuMemCreate: what the program asked for; else NULL. */
 };
 
 /* True for a request for pinned host memory. */

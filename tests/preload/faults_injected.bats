@@ -74,6 +74,14 @@ fail_each_call() {
     fail_each_call $'place = vmm, device\ngrow = yes\nchunk = 2M' 'cuMemCreate cuMemMap' -g
 }
 
+@test "in a program that maps memory itself, whose handles come from the host or the device" {
+    local calls='cuMemCreate cuMemMap cuMemSetAccess cuMemUnmap cuMemRelease cuMemAddressReserve
+        cuMemAddressFree cuMemRetainAllocationHandle cuMemGetAllocationPropertiesFromHandle'
+    fail_each_call $'api = cuMemCreate\nplace = mapped' "$calls" -v
+    fail_each_call $'api = cuMemCreate\nplace = device, mapped\nbudget = 3M' "$calls" -v
+    fail_each_call 'place = mapped' "$calls" -v
+}
+
 @test "while another device copies blocks and gets and loses peer access" {
     export SIM_DEVICES=2
     local calls='cuCtxEnablePeerAccess cuCtxDisablePeerAccess cuCtxGetDevice cuCtxGetCurrent

@@ -2,27 +2,10 @@
 # A rule's list of places is a ladder: a request takes the first place that is possible and within
 # its limits, at last where the program put it, and the log says why the others were passed over.
 
-load common.bash
+load places.bash
 
 setup() {
-    program=$PWD/$ZC_BUILD/tests/preload/programs/requests
-    need_built "$LIBZC" "$program"
-    export LD_LIBRARY_PATH=$SIM ZC_SUMMARY=0 ZC_LOG_LEVEL=allocs
-    export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl SIM_LEAKS=$BATS_TEST_TMPDIR/leaks
-}
-
-# Runs requests under a policy; prints "place: why" of each block, and fails where something leaks.
-# places_of POLICY SIZE...
-places_of() {
-    rm -f "$ZC_LOG"
-    run -0 --separate-stderr under_policy "$1" timeout 30 "$program" "${@:2}"
-    [[ ! -s $SIM_LEAKS ]] || { cat "$SIM_LEAKS"; return 1; }
-    codes=$output
-    places=$(python3 -c 'import json, sys
-for line in open(sys.argv[1]):
-    line = json.loads(line)
-    if line["type"] == "alloc": print(line["place"] + ": " + (line["why"] or "-"))' "$ZC_LOG")
-    echo "$places"
+    placed_by requests
 }
 
 @test "a request takes the first place of the list" {

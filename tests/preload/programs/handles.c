@@ -1,0 +1,190 @@
+/* Programs that map memory themselves.
+ *   handles story         the life of handles and mappings, and what the driver answers about them
+ *   handles wishes        a handle that other bus devices can reach
+ *   handles early         the handle is released while its memory is mapped; then another one
+ *   handles spill MIB...  handles of so many MiB, all mapped and used at once; prints each code */
+#include "program.h"
+
+#define MIB ((size_t)1 << 20)
+#define SIZE (4 * MIB)
+#define HANDLES_MAX 16
+
+static char host[SIZE];
+
+static CUmemAllocationProp properties(void)
+{
+    CUmemAllocationProp prop;
+    memset(&prop, 0, sizeof(prop));
+    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    return prop;
+}
+
+static CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes)
+{
+    const CUmemAllocationProp prop = properties();
+    return cuMemCreate(handle, bytes, &prop, 0);
+}
+
+static void map(CUdeviceptr at, size_t bytes, CUmemGenericAllocationHandle handle)
+{
+    CUmemAccessDesc access = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    CHECK(cuMemMap(at, bytes, 0, handle, 0));
+    CHECK(cuMemSetAccess(at, bytes, &access, 1));
+}
+
+static void use(CUdeviceptr at, size_t bytes, int value)
+{
+    size_t part = bytes < SIZE ? bytes : SIZE;
+    memset(host, value, part);
+    CHECK(cuMemcpyHtoD(at, host, part));
+    fill(at + part / 2, value + 1, part / 2, NULL);
+    CHECK(cuMemcpyDtoD(at, at + part / 2, part / 4));
+    CHECK(cuMemsetD8(at + part / 4, 7, 16));
+    memset(host, 0, part);
+    CHECK(cuMemcpyDtoH(host, at, part));
+    EXPECT(all_are(host, value + 1, part / 4) && all_are(host + part / 4, 7, 16));
+    EXPECT(all_are(host + part / 4 + 16, value, part / 4 - 16));
+    EXPECT(all_are(host + part / 2, value + 1, part / 2));
+}
+
+/* What a program can ask about an address of a mapping. */
+static void ask(CUdeviceptr at)
+{
+    unsigned type = 99, managed = 99, many_type = 99;
+    int ordinal = 99;
+    void *on_host = NULL, *many_host = &type;
+    unsigned long long rights = 99;
+    CUmemLocation here = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
+    CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                   CU_POINTER_ATTRIBUTE_HOST_POINTER};
+    void *data[] = {&many_type, &many_host};
+    SHOW(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at));
+    SHOW(cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, at));
+    SHOW(cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at));
+    SHOW(cuPointerGetAttribute(&on_host, CU_POINTER_ATTRIBUTE_HOST_POINTER, at));
+    SHOW(cuPointerGetAttributes(2, names, data, at));
+    SHOW(cuMemGetAccess(&rights, &here, at));
+    printf("type %u, managed %u, ordinal %d, host pointer %d, rights %llu, together %u %d\n", type,
+           managed, ordinal, on_host != NULL, rights, many_type, many_host != NULL);
+}
+
+static void show_properties(CUmemGenericAllocationHandle handle)
+{
+    CUmemAllocationProp prop = {0};
+    CHECK(cuMemGetAllocationPropertiesFromHandle(&prop, handle));
+    printf("type %d, location %d %d, exportable %d, compressed %d, for other bus devices %d\n",
+           prop.type, prop.location.type, prop.location.id, prop.requestedHandleTypes,
+           prop.allocFlags.compressionType, prop.allocFlags.gpuDirectRDMACapable);
+}
+
+static void story(void)
+{
+    CUmemGenericAllocationHandle handle, again = 0, imported = 0;
+    CUdeviceptr at, other;
+    size_t granularity = 0, base_size = 0;
+    CUmemAllocationProp prop = properties();
+    int fd = -1;
+    CHECK(cuMemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    SHOW(cuMemCreate(&handle, granularity / 2, &prop, 0));
+    SHOW(cuMemCreate(NULL, granularity, &prop, 0));
+    SHOW(cuMemCreate(&handle, granularity, NULL, 0));
+    CHECK(create(&handle, SIZE));
+    show_properties(handle);
+    CHECK(cuMemAddressReserve(&at, 2 * SIZE, 0, 0, 0));
+    SHOW(cuMemGetAddressRange(&other, &base_size, at));
+    map(at, SIZE, handle);
+    use(at, SIZE, 1);
+    ask(at + 100);
+    CHECK(cuMemGetAddressRange(&other, &base_size, at + 100));
+    printf("range %d, %zu bytes\n", other == at, base_size);
+    SHOW(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    CHECK(cuMemImportFromShareableHandle(&imported, (void *)(size_t)fd,
+                                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+    close(fd);
+    CHECK(cuMemRelease(handle));
+    CHECK(cuMemRelease(imported));
+    SHOW(cuMemRelease(handle));
+    CHECK(cuMemRetainAllocationHandle(&again, (void *)(at + 100)));
+    show_properties(again);
+    map(at + SIZE, SIZE, again);
+    use(at, SIZE, 3);
+    CHECK(cuMemcpyDtoH(host, at + SIZE, SIZE / 4));
+    EXPECT(all_are(host, 4, SIZE / 4)); /* Both mappings are the same memory. */
+    CHECK(cuMemRelease(again));
+    CHECK(cuMemUnmap(at, 2 * SIZE));
+    SHOW(cuMemRetainAllocationHandle(&again, (void *)at));
+    CHECK(cuMemAddressFree(at, 2 * SIZE));
+}
+
+static void wishes(void)
+{
+    CUmemAllocationProp prop = properties();
+    CUmemGenericAllocationHandle handle;
+    prop.allocFlags.gpuDirectRDMACapable = 1;
+    CHECK(cuMemCreate(&handle, SIZE, &prop, 0));
+    show_properties(handle);
+    CHECK(cuMemRelease(handle));
+}
+
+static void early(void)
+{
+    CUmemGenericAllocationHandle first, second;
+    CUdeviceptr at;
+    CHECK(cuMemAddressReserve(&at, 3 * SIZE, 0, 0, 0));
+    CHECK(create(&first, SIZE));
+    map(at, SIZE, first);
+    CHECK(cuMemRelease(first));
+    CHECK(create(&second, SIZE));
+    map(at + SIZE, SIZE, second);
+    use(at, SIZE, 1);
+    CHECK(cuMemUnmap(at, SIZE));
+    CHECK(create(&first, SIZE));
+    map(at + 2 * SIZE, SIZE, first);
+    use(at + 2 * SIZE, SIZE, 5);
+    CHECK(cuMemUnmap(at + SIZE, 2 * SIZE));
+    CHECK(cuMemRelease(first));
+    CHECK(cuMemRelease(second));
+    CHECK(cuMemAddressFree(at, 3 * SIZE));
+}
+
+static void spill(int count, char **sizes)
+{
+    CUmemGenericAllocationHandle handle[HANDLES_MAX];
+    CUdeviceptr at[HANDLES_MAX];
+    size_t bytes[HANDLES_MAX];
+    int made = 0;
+    for (int i = 0; i < count && made < HANDLES_MAX; i++) {
+        bytes[made] = (size_t)atoi(sizes[i]) * MIB;
+        CUresult result = create(&handle[made], bytes[made]);
+        printf("%d\n", (int)result);
+        if (result != CUDA_SUCCESS)
+            continue;
+        CHECK(cuMemAddressReserve(&at[made], bytes[made], 0, 0, 0));
+        map(at[made], bytes[made], handle[made]);
+        made++;
+    }
+    for (int i = 0; i < made; i++)
+        use(at[i], bytes[i], 10 + i);
+    while (made--) {
+        CHECK(cuMemUnmap(at[made], bytes[made]));
+        CHECK(cuMemRelease(handle[made]));
+        CHECK(cuMemAddressFree(at[made], bytes[made]));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario all[] = {
+        {"story", story}, {"wishes", wishes}, {"early", early}};
+    start_gpu(0);
+    int status = 0;
+    if (argc > 1 && !strcmp(argv[1], "spill"))
+        spill(argc - 2, argv + 2);
+    else
+        status = RUN_SCENARIO(all, argc, argv);
+    end_gpu(0);
+    return status;
+}
