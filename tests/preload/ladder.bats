@@ -57,6 +57,32 @@ setup() {
     [[ $places == $'managed: -\nmapped: managed: over max_managed, or over what is free'* ]]
 }
 
+# The most bytes that were alive in a place at once, by the log's own order: peak_of PLACE
+peak_of() {
+    python3 -c 'import json, sys
+alive, peak = {}, 0
+for line in map(json.loads, open(sys.argv[1])):
+    if line["type"] == "alloc" and line["place"] == sys.argv[2]:
+        alive[line["block"]] = line["size_bytes"]
+    elif line["type"] == "free":
+        alive.pop(line["block"], 0)
+    peak = max(peak, sum(alive.values()))
+print(peak)' "$ZC_LOG" "$1"
+}
+
+@test "limits hold while threads ask at the same time, and are reached" {
+    local policy
+    for policy in managed:$'[defaults]\nmax_managed = 5M\n[rule a]\nplace = managed, mapped' \
+        mapped:$'[defaults]\nmax_pinned = 5M\n[rule a]\nplace = mapped' \
+        vmm:$'[defaults]\nmax_device = 10M\n[rule a]\nplace = vmm, mapped' \
+        managed:$'place = managed, mapped\nbudget = 5M'; do
+        places_of "${policy#*:}" -t 8
+        most=$(peak_of "${policy%%:*}")
+        [[ $policy == vmm* ]] || ((most == 5 << 20))
+        ((most <= 10 << 20 && most > 0))
+    done
+}
+
 @test "max_device bounds device and vmm memory together" {
     places_of $'[defaults]\nmax_device = 10M\n[rule all]\nplace = vmm, device, mapped' 4 4 4
     [[ $places == $'vmm: -\nvmm: -\nmapped: vmm: over max_device; device: over max_device' ]]

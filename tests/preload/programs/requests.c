@@ -1,6 +1,11 @@
 /* requests [-a] [-f] MIB...: asks for device blocks of so many MiB each, in stream order with -a,
  * writes and reads each, prints the code of each request, and frees them at the end, with -f each
- * at once. */
+ * at once.
+ * requests -t THREADS: so many threads ask for a block of 1 MiB at the same time, 200 times over;
+ * all blocks of a round are alive at once. */
+#include <pthread.h>
+#include <sched.h>
+
 #include "program.h"
 
 #define BLOCKS_MAX 32
@@ -19,11 +24,49 @@ static void give_back(CUdeviceptr block)
     CHECK(cuStreamSynchronize(stream));
 }
 
+static CUcontext context;
+static atomic_uint arrived; /* Threads that came to the meeting, in all rounds together. */
+
+/* Threads that spin leave it closer together than those that are woken. */
+static void meet(unsigned count)
+{
+    unsigned here = atomic_fetch_add(&arrived, 1), all = (here / count + 1) * count;
+    while (atomic_load(&arrived) < all)
+        sched_yield();
+}
+
+static void *ask_at_once(void *count)
+{
+    CHECK(cuCtxSetCurrent(context));
+    for (int round = 0; round < 200; round++) {
+        CUdeviceptr block;
+        meet(*(unsigned *)count);
+        CHECK(cuMemAlloc(&block, 1 << 20));
+        meet(*(unsigned *)count);
+        CHECK(cuMemFree(block));
+    }
+    return NULL;
+}
+
+static int threads_main(unsigned count)
+{
+    pthread_t threads[BLOCKS_MAX];
+    context = start_gpu(0);
+    for (unsigned i = 0; i < count; i++)
+        CHECK(pthread_create(&threads[i], NULL, ask_at_once, &count));
+    for (unsigned i = 0; i < count; i++)
+        CHECK(pthread_join(threads[i], NULL));
+    end_gpu(0);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static char host[4096];
     CUdeviceptr blocks[BLOCKS_MAX];
     int count = 0;
+    if (argc == 3 && !strcmp(argv[1], "-t"))
+        return threads_main((unsigned)atoi(argv[2]));
     start_gpu(0);
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     for (int i = 1; i < argc && count < BLOCKS_MAX; i++) {
