@@ -71,14 +71,22 @@ static size_t append_special(struct zc_text *t, const unsigned char *p)
     return (size_t)(length < 0 ? -length : length);
 }
 
-/* Length of the leading bytes that stand for themselves: most strings have no others. */
-static size_t plain_length(const unsigned char *s)
-{
-    size_t n = 0;
+/* Bytes that stand for themselves: most strings have no others. */
+static const bool plain[256] = {
+    [0x20 ... '"' - 1] = true, ['"' + 1 ... '\\' - 1] = true, ['\\' + 1 ... 0x7e] = true,
+};
 
-    while (s[n] >= 0x20 && s[n] < 0x7f && s[n] != '"' && s[n] != '\\')
-        n++;
-    return n;
+/* Copies leading plain bytes, as many as fit; returns where they end.  The text may be full
+ * without more to come, so that only its caller knows whether it is truncated. */
+static const unsigned char *append_plain(struct zc_text *t, const unsigned char *p)
+{
+    char *out = t->buf + t->len;
+    const char *end = t->buf + t->cap - 1; /* A byte stays free for zc_text_cstr(). */
+
+    while (plain[*p] && out < end)
+        *out++ = (char)*p++;
+    t->len = (size_t)(out - t->buf);
+    return p;
 }
 
 void zc_text_json(struct zc_text *t, const char *s)
@@ -86,12 +94,12 @@ void zc_text_json(struct zc_text *t, const char *s)
     const unsigned char *p = (const unsigned char *)s;
 
     while (!t->truncated) {
-        size_t plain = plain_length(p);
-
-        zc_text_raw(t, (const char *)p, plain);
-        p += plain;
-        if (*p == 0 || t->truncated)
+        p = append_plain(t, p);
+        if (*p == 0)
             return;
-        p += append_special(t, p);
+        if (plain[*p])
+            t->truncated = true;
+        else
+            p += append_special(t, p);
     }
 }

@@ -23,8 +23,10 @@ static size_t room(const struct zc_text *t)
 
 void zc_text_raw(struct zc_text *t, const char *s, size_t n)
 {
-    size_t fits = n <= room(t) ? n : room(t);
+    size_t fits = room(t);
 
+    if (n <= fits)
+        fits = n;
     memcpy(t->buf + t->len, s, fits);
     t->len += fits;
     if (fits < n)
@@ -47,14 +49,23 @@ void zc_text_str(struct zc_text *t, const char *s)
     zc_text_raw(t, s, strlen(s));
 }
 
+/* The numbers 00 to 99: one division for two digits. */
+static const char two_digits[] =
+    "00010203040506070809101112131415161718192021222324"
+    "25262728293031323334353637383940414243444546474849"
+    "50515253545556575859606162636465666768697071727374"
+    "75767778798081828384858687888990919293949596979899";
+
 /* Writes v's digits at the end of digits[20] and returns where they start. */
 static char *decimal(char digits[20], uint64_t v)
 {
     char *p = digits + 20;
 
-    do
-        *--p = (char)('0' + v % 10);
-    while ((v /= 10) != 0);
+    for (; v >= 100; v /= 100)
+        memcpy(p -= 2, two_digits + v % 100 * 2, 2);
+    if (v >= 10)
+        return memcpy(p - 2, two_digits + v * 2, 2);
+    *--p = (char)('0' + v);
     return p;
 }
 

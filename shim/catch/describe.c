@@ -1,10 +1,12 @@
 /* From the parameters of a copy, set or prefetch to its description. */
 #include "catch/describe.h"
 
-static struct zc_box box(enum zc_side side, CUdeviceptr address, size_t span)
+/* What a call says of a side; zc_copy_init() has set the other fields. */
+static void set_box(struct zc_box *b, enum zc_side side, CUdeviceptr address, size_t span)
 {
-    return (struct zc_box){.side = side, .address = side == ZC_SIDE_ARRAY ? 0 : address,
-                           .span = span};
+    b->side = side;
+    b->address = side == ZC_SIDE_ARRAY ? 0 : address;
+    b->span = span;
 }
 
 void zc_describe_peer(struct zc_copy *c, CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,
@@ -39,19 +41,19 @@ static enum zc_side side_of(CUmemorytype type)
 
 /* One side of a rectangle or box.  Pitch and slice height of 0 mean "tightly packed", as the driver
  * takes them for copies of one row or one slice. */
-static struct zc_box region(CUmemorytype type, const void *host, CUdeviceptr device, size_t pitch,
-                            size_t slice_height, const size_t at[3], const size_t extent[3])
+static void set_region(struct zc_box *b, CUmemorytype type, const void *host, CUdeviceptr device,
+                       size_t pitch, size_t slice_height, const size_t at[3],
+                       const size_t extent[3])
 {
     enum zc_side side = side_of(type);
-    size_t slice = pitch * (slice_height ? slice_height : extent[1]);
-    CUdeviceptr base = side == ZC_SIDE_HOST ? (CUdeviceptr)host : device;
-    if (!extent[0] || !extent[1] || !extent[2])
-        return box(side, base, 0);
-    size_t span = (extent[2] - 1) * slice + (extent[1] - 1) * pitch + extent[0];
-    struct zc_box b = box(side, base + at[2] * slice + at[1] * pitch + at[0], span);
-    b.pitch = pitch;
-    b.slice = slice;
-    return b;
+    size_t slice = pitch * (slice_height ? slice_height : extent[1]), first = 0, span = 0;
+    if (extent[0] && extent[1] && extent[2]) {
+        first = at[2] * slice + at[1] * pitch + at[0];
+        span = (extent[2] - 1) * slice + (extent[1] - 1) * pitch + extent[0];
+    }
+    set_box(b, side, (side == ZC_SIDE_HOST ? (CUdeviceptr)host : device) + first, span);
+    b->pitch = pitch;
+    b->slice = slice;
 }
 
 static void remember_extent(struct zc_copy *c, const size_t extent[3])
@@ -67,10 +69,10 @@ static void remember_extent(struct zc_copy *c, const size_t extent[3])
 #define DESCRIBE_2D(c, p)                                                                          \
     do {                                                                                           \
         const size_t extent[3] = {(p)->WidthInBytes, (p)->Height, 1};                              \
-        (c)->dst = region((p)->dstMemoryType, (p)->dstHost, (p)->dstDevice, (p)->dstPitch, 0,      \
-                          (const size_t[3]){(p)->dstXInBytes, (p)->dstY, 0}, extent);              \
-        (c)->src = region((p)->srcMemoryType, (p)->srcHost, (p)->srcDevice, (p)->srcPitch, 0,      \
-                          (const size_t[3]){(p)->srcXInBytes, (p)->srcY, 0}, extent);              \
+        set_region(&(c)->dst, (p)->dstMemoryType, (p)->dstHost, (p)->dstDevice, (p)->dstPitch, 0,  \
+                   (const size_t[3]){(p)->dstXInBytes, (p)->dstY, 0}, extent);                     \
+        set_region(&(c)->src, (p)->srcMemoryType, (p)->srcHost, (p)->srcDevice, (p)->srcPitch, 0,  \
+                   (const size_t[3]){(p)->srcXInBytes, (p)->srcY, 0}, extent);                     \
         remember_extent(c, extent);                                                                \
     } while (0)
 
@@ -107,12 +109,12 @@ void zc_describe_2d_v1_async(struct zc_copy *c, const CUDA_MEMCPY2D_v1 *p, CUstr
 #define DESCRIBE_3D(c, p)                                                                          \
     do {                                                                                           \
         const size_t extent[3] = {(p)->WidthInBytes, (p)->Height, (p)->Depth};                     \
-        (c)->dst = region((p)->dstMemoryType, (p)->dstHost, (p)->dstDevice, (p)->dstPitch,         \
-                          (p)->dstHeight,                                                          \
-                          (const size_t[3]){(p)->dstXInBytes, (p)->dstY, (p)->dstZ}, extent);      \
-        (c)->src = region((p)->srcMemoryType, (p)->srcHost, (p)->srcDevice, (p)->srcPitch,         \
-                          (p)->srcHeight,                                                          \
-                          (const size_t[3]){(p)->srcXInBytes, (p)->srcY, (p)->srcZ}, extent);      \
+        set_region(&(c)->dst, (p)->dstMemoryType, (p)->dstHost, (p)->dstDevice, (p)->dstPitch,     \
+                   (p)->dstHeight, (const size_t[3]){(p)->dstXInBytes, (p)->dstY, (p)->dstZ},      \
+                   extent);                                                                        \
+        set_region(&(c)->src, (p)->srcMemoryType, (p)->srcHost, (p)->srcDevice, (p)->srcPitch,     \
+                   (p)->srcHeight, (const size_t[3]){(p)->srcXInBytes, (p)->srcY, (p)->srcZ},      \
+                   extent);                                                                        \
         remember_extent(c, extent);                                                                \
     } while (0)
 
@@ -173,7 +175,7 @@ void zc_describe_set_2d_async(struct zc_copy *c, CUdeviceptr dst, size_t pitch, 
 
 void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n, CUstream stream)
 {
-    c->dst = box(ZC_SIDE_DEVICE, ptr, n);
+    set_box(&c->dst, ZC_SIDE_DEVICE, ptr, n);
     c->bytes = n;
     c->prefetch = true;
     on_stream(c, stream);

@@ -15,6 +15,7 @@
 #include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define EXTRA_NAMES 9      /* NAME.1 to NAME.9. */
@@ -44,15 +45,31 @@ int zc_log_error(void)
     return ended_by;
 }
 
+/* Bytes of the log; -1 where the descriptor is not the log.  Does not ask for the file's times as
+ * fstat(2) does: since Linux 6.13 (multigrain timestamps) a file whose times were read gets new
+ * ones at the next write, which then writes its inode as well and takes a microsecond more. */
+static int64_t log_size(void)
+{
+    struct statx x;
+    struct stat s;
+
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_SIZE, &x) == 0)
+        return makedev(x.stx_dev_major, x.stx_dev_minor) == device && x.stx_ino == inode
+                   ? (int64_t)x.stx_size
+                   : -1;
+    /* Container runtimes may forbid a call that is younger than their list. */
+    return fstat(fd, &s) == 0 && s.st_dev == device && s.st_ino == inode ? s.st_size : -1;
+}
+
 /* Writes the bytes or nothing of them.  Returns 0 or the errno value. */
 static int append(const char *bytes, size_t n)
 {
-    struct stat file;
+    int64_t size = log_size();
     long written;
 
-    if (fstat(fd, &file) != 0 || file.st_dev != device || file.st_ino != inode)
+    if (size < 0)
         return EBADF;
-    if (!zc_log_size_allowed((uint64_t)file.st_size + n))
+    if (!zc_log_size_allowed((uint64_t)size + n))
         return EFBIG;
     /* Not write(2) of libc: as a cancellation point it could end the thread with the lock held. */
     do
@@ -63,7 +80,7 @@ static int append(const char *bytes, size_t n)
     if (written < 0)
         return errno;
     /* The file system took a part: it is full.  Half a line would spoil the file for readers. */
-    return ftruncate(fd, file.st_size) == 0 ? ENOSPC : errno;
+    return ftruncate(fd, size) == 0 ? ENOSPC : errno;
 }
 
 static void end_log(int error)
@@ -197,11 +214,10 @@ void zc_log_open(const char *pattern, enum zc_log_level wanted)
 
 void zc_log_reset(void)
 {
-    struct stat file;
     int saved = errno;
 
     zc_lock_reset(&zc_log);
-    if (fd >= 0 && fstat(fd, &file) == 0 && file.st_dev == device && file.st_ino == inode)
+    if (fd >= 0 && log_size() >= 0)
         close(fd);
     fd = -1;
     zc_log_level_now = ZC_LOG_OFF;

@@ -19,17 +19,29 @@ const char *zc_outcome_name(enum zc_outcome outcome)
     return outcome_names[outcome];
 }
 
-/* Where a field began, to take it back when it does not fit. */
+/* Writes what comes before a value: a comma where one is due, and the name.  Returns where the
+ * field began, to take it back when it does not fit. */
 static size_t begin_field(struct zc_line *line, const char *name)
 {
     struct zc_text *t = &line->text;
-    size_t start = t->len;
+    size_t start = t->len, n = name != NULL ? strlen(name) : 0;
     char before = start > 0 ? t->buf[start - 1] : '{';
+    bool comma = before != '{' && before != '[';
+    char *p = t->buf + start;
 
-    if (before != '{' && before != '[')
-        zc_text_raw(t, ",", 1);
-    if (name != NULL)
-        zc_text_fmt(t, "\"%s\":", name);
+    if (start + comma + (name != NULL ? n + strlen("\"\":") : 0) >= t->cap) {
+        t->truncated = true;
+        return start;
+    }
+    if (comma)
+        *p++ = ',';
+    if (name != NULL) {
+        *p++ = '"';
+        memcpy(p, name, n);
+        memcpy(p + n, "\":", 2);
+        p += n + 2;
+    }
+    t->len = (size_t)(p - t->buf);
     return start;
 }
 
@@ -85,7 +97,8 @@ void zc_line_null(struct zc_line *line, const char *name)
 
 static void quoted_hex(struct zc_text *t, const char *prefix, uint64_t v, unsigned digits)
 {
-    zc_text_fmt(t, "\"%s", prefix);
+    zc_text_raw(t, "\"", 1);
+    zc_text_str(t, prefix);
     zc_text_hex(t, v, digits);
     zc_text_raw(t, "\"", 1);
 }
@@ -150,24 +163,25 @@ struct zc_count zc_count_asked(const struct zc_count by[ZC_OUTCOME_COUNT])
     return sum;
 }
 
-static void count_fields(struct zc_line *line, const char *outcome, struct zc_count count)
+static void count_fields(struct zc_line *line, const char *const names[2], struct zc_count count)
 {
-    char name[32];
-    struct zc_text calls = zc_text_on(name, sizeof(name));
-    struct zc_text bytes = zc_text_on(name, sizeof(name));
-
-    zc_text_fmt(&calls, "%s_calls", outcome);
-    zc_line_u64(line, zc_text_cstr(&calls), count.calls);
-    zc_text_fmt(&bytes, "%s_bytes", outcome);
-    zc_line_u64(line, zc_text_cstr(&bytes), count.bytes);
+    zc_line_u64(line, names[0], count.calls);
+    zc_line_u64(line, names[1], count.bytes);
 }
 
 void zc_line_counts(struct zc_line *line, const struct zc_count by[ZC_OUTCOME_COUNT],
                     uint64_t ticks)
 {
-    count_fields(line, "asked", zc_count_asked(by));
+    static const char *const asked[] = {"asked_calls", "asked_bytes"};
+    static const char *const names[ZC_OUTCOME_COUNT][2] = {
+        [ZC_MOVED] = {"moved_calls", "moved_bytes"},
+        [ZC_CPU] = {"cpu_copied_calls", "cpu_copied_bytes"},
+        [ZC_ELIDED] = {"elided_calls", "elided_bytes"},
+    };
+
+    count_fields(line, asked, zc_count_asked(by));
     for (int i = 0; i < ZC_OUTCOME_COUNT; i++)
-        count_fields(line, outcome_names[i], by[i]);
+        count_fields(line, names[i], by[i]);
     zc_line_u64(line, "blocked_ns", zc_ticks_to_ns(ticks));
 }
 

@@ -2,6 +2,7 @@
 #include "log/lines.h"
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "ledger/site.h"
 #include "log/jsonl.h"
 #include "log/log.h"
@@ -9,7 +10,6 @@
 #include "policy/policy.h"
 
 #include <stddef.h>
-#include <unistd.h>
 
 /* What names a block in every line about it. */
 static void block_fields(struct zc_line *line, const struct zc_block *block)
@@ -33,22 +33,16 @@ void zc_cell_read(struct zc_cell *copy, const struct zc_cell *cell)
     copy->ticks = __atomic_load_n(&cell->ticks, __ATOMIC_RELAXED);
 }
 
-static void prefixed(struct zc_line *line, const char *prefix, const char *name, const char *value)
-{
-    char buf[32];
-    struct zc_text t = zc_text_on(buf, sizeof(buf));
+const struct zc_flow_names zc_flow_asked = {"dir", "src_kind", "dst_kind"};
+const struct zc_flow_names zc_flow_real = {"real_dir", "real_src_kind", "real_dst_kind"};
 
-    zc_text_fmt(&t, "%s%s", prefix, name);
-    zc_line_str(line, zc_text_cstr(&t), value);
-}
-
-void zc_line_flow(struct zc_line *line, const char *prefix, unsigned flow)
+void zc_line_flow(struct zc_line *line, const struct zc_flow_names *names, unsigned flow)
 {
     struct zc_sides sides = zc_flow_sides(flow);
 
-    prefixed(line, prefix, "dir", zc_dir_name(sides.dir));
-    prefixed(line, prefix, "src_kind", zc_kind_name(sides.src));
-    prefixed(line, prefix, "dst_kind", zc_kind_name(sides.dst));
+    zc_line_str(line, names->dir, zc_dir_name(sides.dir));
+    zc_line_str(line, names->src, zc_kind_name(sides.src));
+    zc_line_str(line, names->dst, zc_kind_name(sides.dst));
 }
 
 void zc_line_traffic(struct zc_line *line, enum zc_dir dir,
@@ -175,8 +169,8 @@ void zc_log_transfer(const struct zc_transfer *t, const struct zc_log_call *call
         return;
     zc_line_begin(&line, buf, sizeof(buf), "transfer");
     zc_line_str(&line, "function", call->function);
-    zc_line_flow(&line, "", t->asked);
-    zc_line_flow(&line, "real_", t->real);
+    zc_line_flow(&line, &zc_flow_asked, t->asked);
+    zc_line_flow(&line, &zc_flow_real, t->real);
     zc_line_u64(&line, "bytes", t->bytes);
     zc_line_str(&line, "outcome", zc_outcome_name(t->outcome));
     zc_line_u64(&line, "driver_copies", t->outcome == ZC_MOVED ? t->copies : 0);
@@ -189,7 +183,7 @@ void zc_log_transfer(const struct zc_transfer *t, const struct zc_log_call *call
         zc_line_address(&line, "stream", call->handle);
     else
         zc_line_str(&line, "stream", zc_stream_name(call->stream));
-    zc_line_i64(&line, "thread", gettid());
+    zc_line_u64(&line, "thread", zc_thread_id());
     zc_log_write(&line);
 }
 

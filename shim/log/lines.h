@@ -20,8 +20,16 @@ static inline struct zc_sides zc_flow_sides(unsigned flow)
     };
 }
 
-/* Appends the fields dir, src_kind and dst_kind; their names begin with `prefix`. */
-void zc_line_flow(struct zc_line *line, const char *prefix, unsigned flow);
+/* What the fields of a flow are called. */
+struct zc_flow_names {
+    const char *dir;        /* Field of the direction. */
+    const char *src, *dst;  /* Fields of the memory kinds of both sides. */
+};
+extern const struct zc_flow_names zc_flow_asked; /* dir, src_kind, dst_kind */
+extern const struct zc_flow_names zc_flow_real;  /* real_dir, real_src_kind, real_dst_kind */
+
+/* Appends a flow's direction and the memory kinds of both sides. */
+void zc_line_flow(struct zc_line *line, const struct zc_flow_names *names, unsigned flow);
 
 /* Appends {"dir":…, counts} to an array. */
 void zc_line_traffic(struct zc_line *line, enum zc_dir dir,

@@ -101,7 +101,7 @@ static void flows(struct zc_line *line, const struct zc_totals *totals)
         if (zc_count_asked(totals->asked[flow]).calls == 0)
             continue;
         zc_line_open(line, NULL, '{');
-        zc_line_flow(line, "", flow);
+        zc_line_flow(line, &zc_flow_asked, flow);
         zc_line_counts(line, totals->asked[flow], totals->ticks[flow]);
         zc_line_close(line, '}');
     }
@@ -111,7 +111,7 @@ static void flows(struct zc_line *line, const struct zc_totals *totals)
         if (totals->moved[flow].calls == 0)
             continue;
         zc_line_open(line, NULL, '{');
-        zc_line_flow(line, "", flow);
+        zc_line_flow(line, &zc_flow_asked, flow);
         zc_line_u64(line, "calls", totals->moved[flow].calls);
         zc_line_u64(line, "bytes", totals->moved[flow].bytes);
         zc_line_close(line, '}');

@@ -26,6 +26,17 @@ static void plain_text_stays_as_it_is(void **state)
     assert_json("\xc3\xbc \xe2\x82\xac \xf0\x9f\x98\x80", "\xc3\xbc \xe2\x82\xac \xf0\x9f\x98\x80");
 }
 
+static void every_printable_byte_but_quote_and_backslash_stands_for_itself(void **state)
+{
+    (void)state;
+    for (char c = ' '; c <= '~'; c++) {
+        const char text[] = {c, 'a', c, 0};
+
+        if (c != '"' && c != '\\')
+            assert_json(text, text);
+    }
+}
+
 static void quotes_and_control_characters_are_escaped(void **state)
 {
     (void)state;
@@ -82,6 +93,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_text_stays_as_it_is),
+        cmocka_unit_test(every_printable_byte_but_quote_and_backslash_stands_for_itself),
         cmocka_unit_test(quotes_and_control_characters_are_escaped),
         cmocka_unit_test(bytes_that_are_not_utf8_become_replacement_characters),
         cmocka_unit_test(a_broken_sequence_becomes_one_replacement_character),

@@ -1,11 +1,16 @@
 /* The log in trouble: full disk, size limit, lost descriptor, SIGKILL, fork, many threads. */
 #include "log_test.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include "log/jsonl.h"
 
@@ -45,6 +50,24 @@ static void a_file_size_limit_ends_the_log_and_raises_no_signal(void **state)
     assert_in_range(size, 9000, 10000);
     assert_true(json_lines(text_of("a.jsonl")) > 10);
     assert_false(exists("a.counters"));
+}
+
+static void lower_the_limit(void)
+{
+    struct rlimit limit = {20000, 20000};
+
+    zc_log_open("a.jsonl", ZC_LOG_EVENTS);
+    write_some(500);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    write_some(1);
+    _exit(zc_log_level() == ZC_LOG_OFF && zc_log_error() == EFBIG ? 0 : 1);
+}
+
+static void a_limit_that_is_lowered_below_the_logs_size_raises_no_signal(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(lower_the_limit), 0);
+    assert_int_equal(json_lines(text_of("a.jsonl")), 500);
 }
 
 /* In a mount namespace of its own, so that no mount outlives the test. */
@@ -92,6 +115,45 @@ static void a_reused_descriptor_is_neither_written_nor_closed(void **state)
 {
     (void)state;
     assert_int_equal(in_child(reuse_descriptors), 0);
+    assert_string_equal(text_of("precious"), "");
+}
+
+static bool forbid_statx(void)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_statx, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog filter = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+static void write_and_reuse_without_statx(void)
+{
+    if (!forbid_statx())
+        _exit(77);
+    zc_log_open("b.jsonl", ZC_LOG_EVENTS);
+    write_some(3);
+    if (zc_log_level() != ZC_LOG_EVENTS)
+        _exit(3);
+    zc_log_reset();
+    reuse_descriptors();
+}
+
+static void where_statx_is_forbidden_the_log_is_still_told_from_another_file(void **state)
+{
+    int status;
+
+    (void)state;
+    status = in_child(write_and_reuse_without_statx);
+    if (WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(status, 0);
+    assert_int_equal(json_lines(text_of("b.jsonl")), 3);
     assert_string_equal(text_of("precious"), "");
 }
 
@@ -192,8 +254,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         FOLDER_TEST(a_file_size_limit_ends_the_log_and_raises_no_signal),
+        FOLDER_TEST(a_limit_that_is_lowered_below_the_logs_size_raises_no_signal),
         FOLDER_TEST(a_full_disk_ends_the_log_behind_a_whole_line),
         FOLDER_TEST(a_reused_descriptor_is_neither_written_nor_closed),
+        FOLDER_TEST(where_statx_is_forbidden_the_log_is_still_told_from_another_file),
         FOLDER_TEST(after_sigkill_every_line_is_whole),
         FOLDER_TEST(lines_of_many_threads_do_not_mix),
         FOLDER_TEST(a_forked_child_writes_a_log_of_its_own),
