@@ -236,7 +236,9 @@ static struct zc_block *enter(uintptr_t base, const struct zc_slot *slot,
         const struct zc_rule *rule = &zc_rules()->rules[slot->rule];
         if (zc_site_is_new(b->site))
             zc_log_site(b->site);
-        zc_log_alloc(b, rule->name, (int)rule->line, passed_over(rule));
+        /* Blocks are entered at their first use, by whichever thread that is. */
+        zc_log_alloc(b, &(struct zc_log_request){.rule = rule->name, .line = (int)rule->line,
+                                                 .why = passed_over(rule)});
     }
     return b;
 }

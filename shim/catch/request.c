@@ -2,6 +2,7 @@
 #include "catch/request.h"
 
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "base/message.h"
 #include "catch/handle.h"
@@ -74,12 +75,20 @@ const struct zc_rule *zc_ask_rule(const struct zc_ask *ask)
     return zc_rules_match(&request, ask->site);
 }
 
-static void log_alloc(const struct zc_block *block, const struct zc_rule *rule, const char *why)
+static void log_alloc(const struct zc_block *block, const struct zc_ask *ask,
+                      const struct zc_rule *rule, const char *why)
 {
+    char thread[16]; /* prctl(2): at most 16 bytes with the 0. */
+    const struct zc_log_request request = {
+        .stream = ask->stream,
+        .thread = prctl(PR_GET_NAME, thread) == 0 ? thread : NULL,
+        .rule = rule ? rule->name : NULL,
+        .line = rule ? (int)rule->line : 0,
+        .why = why && *why ? why : NULL,
+    };
     if (zc_site_is_new(block->site))
         zc_log_site(block->site);
-    zc_log_alloc(block, rule ? rule->name : NULL, rule ? (int)rule->line : 0,
-                 why && *why ? why : NULL);
+    zc_log_alloc(block, &request);
 }
 
 bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backing *backing,
@@ -115,7 +124,7 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
     if (backing && backing->shared)
         zc_shared_note_device(backing->shared, b);
     if (__builtin_expect(zc_log_level() >= ZC_LOG_ALLOCS, 0))
-        log_alloc(b, rule, why);
+        log_alloc(b, ask, rule, why);
     return true;
 }
 

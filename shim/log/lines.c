@@ -81,8 +81,7 @@ static void block_traffic(struct zc_line *line, const struct zc_block *block)
     zc_line_close(line, ']');
 }
 
-void zc_log_alloc(const struct zc_block *block, const char *rule_name, int rule_line,
-                  const char *why)
+void zc_log_alloc(const struct zc_block *block, const struct zc_log_request *request)
 {
     char buf[ZC_LINE_MAX];
     struct zc_line line;
@@ -96,12 +95,14 @@ void zc_log_alloc(const struct zc_block *block, const char *rule_name, int rule_
     zc_line_bool(&line, "converted", (block->flags & (ZC_BLOCK_CONVERTED | ZC_BLOCK_HOST)) != 0);
     zc_line_bool(&line, "stream_ordered", (block->flags & ZC_BLOCK_STREAM) != 0);
     zc_line_bool(&line, "foreign", (block->flags & ZC_BLOCK_FOREIGN) != 0);
-    zc_line_str(&line, "rule", rule_name);
-    if (rule_name != NULL)
-        zc_line_i64(&line, "line", rule_line);
+    zc_line_str(&line, "stream_kind", zc_stream_name(request->stream));
+    zc_line_str(&line, "thread_name", request->thread);
+    zc_line_str(&line, "rule", request->rule);
+    if (request->rule != NULL)
+        zc_line_i64(&line, "line", request->line);
     else
         zc_line_null(&line, "line");
-    zc_line_str(&line, "why", why);
+    zc_line_str(&line, "why", request->why);
     zc_log_write(&line);
 }
 

@@ -48,12 +48,18 @@ static inline enum zc_log_level zc_log_level(void)
 /* The first line.  Messages said so far follow it as `warn` lines. */
 void zc_log_meta(const struct zc_log_meta *meta);
 
-/*
- * At ALLOCS and EVENTS.  rule_name is NULL where no rule took the request.  `why` tells why a
- * place of the rule's list was not taken, NULL if the first was.
- */
-void zc_log_alloc(const struct zc_block *block, const char *rule_name, int rule_line,
-                  const char *why);
+/* What the log tells of a request beside its block. */
+struct zc_log_request {
+    enum zc_stream_kind stream; /* Of a stream-ordered request, else NONE. */
+    const char *thread;         /* Name of the thread that asked; NULL where it is not known. */
+    const char *rule;           /* Name of the rule that took it; NULL for none. */
+    int line;                   /* Where that rule is; means nothing without one. */
+    const char *why;            /* Why a place of the rule's list was passed over; NULL if the
+                                 * first one was taken. */
+};
+
+/* At ALLOCS and EVENTS. */
+void zc_log_alloc(const struct zc_block *block, const struct zc_log_request *request);
 
 /* At ALLOCS and EVENTS: the block's traffic by direction.  Before zc_block_remove(). */
 void zc_log_free(const struct zc_block *block);

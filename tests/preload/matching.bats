@@ -69,6 +69,7 @@ place = mapped' timeout 30 "$BATS_TEST_TMPDIR/alias"
 
 @test "thread takes the name of the calling thread" {
     rule 'thread = loader-*' '3000'
+    [[ $(taken thread_name) == loader-7 ]]
 }
 
 @test "device takes the current device" {
@@ -80,6 +81,21 @@ place = mapped' timeout 30 "$BATS_TEST_TMPDIR/alias"
     rule 'stream = legacy' '5000'
     rule 'stream = per-thread' '6000'
     rule 'stream = created' '7000'
+    rule 'api = *' '1000 2000 3000 4000 5000 6000 7000 8000'
+    [[ $(taken stream_kind) == "none none none default legacy per-thread created none" ]]
+}
+
+@test "zc explain says of a log what the rules take in a process" {
+    rule 'api = cuMemAlloc*' '1000 2000 3000 4000 5000 6000 7000 8000'
+    for key in 'thread = load*' 'stream = legacy, created' 'device = 1' 'size = 2000..4000'; do
+        printf '[rule r]\napi = *\n%s\nplace = vmm\n' "$key" >"$BATS_TEST_TMPDIR/p.conf"
+        run -0 scripts/zc explain "$BATS_TEST_TMPDIR/p.conf" "$ZC_LOG"
+        explained=$(grep -c ' r:1 ' <<<"$output")
+        mv "$ZC_LOG" "$BATS_TEST_TMPDIR/kept.jsonl"
+        ZC_POLICY=$BATS_TEST_TMPDIR/p.conf LD_PRELOAD=$LIBZC run -0 timeout 30 "$program"
+        [[ $explained == "$(taken | wc -w)" && $explained -gt 0 ]] || { echo "$key"; return 1; }
+        mv "$BATS_TEST_TMPDIR/kept.jsonl" "$ZC_LOG"
+    done
 }
 
 @test "nth takes the n-th request that fits the rest" {

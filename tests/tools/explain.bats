@@ -54,6 +54,26 @@ setup() {
     [ "$(grep -c ' second:1 ' <<<"$output")" -eq 1 ]
 }
 
+@test "threads and kinds of streams of a log decide, and where it does not tell them that is said" {
+    printf '[rule t]\nthread = load*\nplace = vmm\n[rule s]\nstream = legacy\nplace = mapped\n' \
+        >"$BATS_TEST_TMPDIR/policy.conf"
+    alloc='{"type":"alloc","block":1,"api":"cuMemAllocAsync","size_bytes":8,"place":"device",'
+    alloc+='"stream_ordered":true,"site":'
+    printf '%s\n' '{"type":"meta","schema":1,"recorder":"a test"}' \
+        "$alloc"'"00000001","stream_kind":"none","thread_name":"load-1"}' \
+        "$alloc"'"00000002","stream_kind":"legacy","thread_name":"a"}' \
+        "$alloc"'"00000003","stream_kind":"created","thread_name":"a"}' \
+        "$alloc"'"00000004"}' >"$BATS_TEST_TMPDIR/a.jsonl"
+    run -0 --separate-stderr zc explain "$BATS_TEST_TMPDIR/policy.conf" "$BATS_TEST_TMPDIR/a.jsonl"
+    grep -qE '^00000001 .* t:1 +vmm$' <<<"$output"
+    grep -qE '^00000002 .* s:4 +mapped$' <<<"$output"
+    grep -qE '^00000003 .* - +as asked$' <<<"$output"
+    grep -qE '^00000004 .* - +as asked$' <<<"$output"
+    untold="which the log does not tell of 1 request: taken as not fitting"
+    [[ $stderr == *"rule 't' in line 1 asks for the thread, $untold"* ]]
+    [[ $stderr == *"rule 's' in line 4 asks for the stream, $untold"* ]]
+}
+
 @test "damaged logs are explained as far as they can be read" {
     golden explain-corrupt.txt explain $LOGS/corrupt.jsonl
 }

@@ -85,27 +85,33 @@ static struct zc_block block = {
     .place = ZC_PLACE_MAPPED, .asked = ZC_KIND_DEVICE, .real = ZC_KIND_PINNED,
 };
 
+static const struct zc_log_request no_rule = {.stream = ZC_STREAM_NONE};
+
 static void an_allocation_tells_request_place_and_rule(void **state)
 {
     const char *text;
 
     (void)state;
-    zc_log_alloc(&block, "tables", 12, "vmm: no room");
+    zc_log_alloc(&block, &(struct zc_log_request){
+                             .stream = ZC_STREAM_PER_THREAD, .thread = "loader \"1\"",
+                             .rule = "tables", .line = 12, .why = "vmm: no room"});
     text = log_text(1);
     assert_holds(text, "{\"type\":\"alloc\",");
     assert_holds(text, "\"block\":9,\"site\":\"");
     assert_holds(text, "\"api\":\"cuMemAllocAsync\",\"size_bytes\":4096,\"place\":\"mapped\","
                        "\"address\":\"0x7f0000001000\",\"device\":1,\"asked_kind\":\"Device\","
                        "\"real_kind\":\"Pinned\",\"converted\":true,\"stream_ordered\":false,"
-                       "\"foreign\":false,\"rule\":\"tables\",\"line\":12,"
+                       "\"foreign\":false,\"stream_kind\":\"per-thread\","
+                       "\"thread_name\":\"loader \\\"1\\\"\",\"rule\":\"tables\",\"line\":12,"
                        "\"why\":\"vmm: no room\"}\n");
 }
 
 static void an_allocation_without_rule_has_null_fields(void **state)
 {
     (void)state;
-    zc_log_alloc(&block, NULL, -1, NULL);
-    assert_holds(log_text(1), "\"rule\":null,\"line\":null,\"why\":null}\n");
+    zc_log_alloc(&block, &no_rule);
+    assert_holds(log_text(1), "\"stream_kind\":\"none\",\"thread_name\":null,\"rule\":null,"
+                              "\"line\":null,\"why\":null}\n");
 }
 
 #define TRAFFIC                                                                                    \
@@ -229,11 +235,11 @@ static void levels_leave_lines_out(void **state)
     zc_log_open("b.jsonl", ZC_LOG_ALLOCS);
     zc_log_transfer(&t, &call);
     assert_int_equal(json_lines(text_of("b.jsonl")), 0);
-    zc_log_alloc(&block, NULL, -1, NULL);
+    zc_log_alloc(&block, &no_rule);
     assert_int_equal(json_lines(text_of("b.jsonl")), 1);
     zc_log_reset();
     zc_log_open("c.jsonl", ZC_LOG_SUMMARY);
-    zc_log_alloc(&block, NULL, -1, NULL);
+    zc_log_alloc(&block, &no_rule);
     zc_log_free(&block);
     assert_int_equal(json_lines(text_of("c.jsonl")), 0);
 }
@@ -248,7 +254,7 @@ static void a_line_that_is_too_long_is_cut_and_says_so(void **state)
     for (size_t n = 3500; n < 4300; n++) {
         memset(name, n % 2 ? '"' : 'x', n);
         name[n] = 0;
-        zc_log_alloc(&block, name, 1, "why");
+        zc_log_alloc(&block, &(struct zc_log_request){.rule = name, .line = 1, .why = "why"});
         lines++;
     }
     for (const char *p = log_text(lines); *p != 0; p += strlen(line)) {

@@ -32,6 +32,9 @@ FACTS = {
     "nth": ("N", "which of the requests that fit the other keys (1)"),
 }
 
+# The kind that a stream-ordered request most likely had, where the log does not tell it.
+UNTOLD_STREAM = "created"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", nargs="+", help="a policy, logs, or both")
@@ -153,7 +156,9 @@ def _request_of(record: logs.Record, exe: str, sites: Sites) -> policies.Request
         api=logs.string(record, "api"), size=str(logs.number(record, "size_bytes")),
         module=sites.module.get(site, ""), site=site, exe=exe,
         device=str(device) if device >= 0 else "",
-        stream="created" if record.get("stream_ordered") is True else "none")
+        thread=logs.string(record, "thread_name"),
+        stream=logs.string(record, "stream_kind", UNTOLD_STREAM if
+                           record.get("stream_ordered") is True else "none"))
 
 
 def _read(paths: Iterable[str], each: Callable[[logs.Record, logs.Log, Sites], None]) -> Sites:
@@ -196,14 +201,17 @@ def _explain_logs(policy: str | None, arguments: list[str]) -> int:
 
 def _judge(policy: str, paths: Iterable[str]) -> Sites:
     """What the requests of logs would get under a policy, each process from its first request on.
-    Threads and kinds of streams are not in a log, so rules that ask for them may judge wrongly."""
+    Says which rules ask for what the log does not tell."""
     sites = Sites()
+    untold: dict[tuple[str, int, str], int] = {}
     for path in paths:
         with policies.Judge(policy) as judge:
             def each(record: logs.Record, log: logs.Log, seen: Sites) -> None:
                 request = _request_of(record, logs.string(log.meta, "exe"), seen)
                 rule, verdicts = judge.ask(request)
                 taking = next((v for v in verdicts if v.outcome == "takes"), None)
+                for rule_of, line, key in _untold(record, verdicts):
+                    untold[rule_of, line, key] = untold.get((rule_of, line, key), 0) + 1
                 sites.add(request.site, int(request.size), request.api,
                           logs.string(record, "place", "?"),
                           f"{rule}:{taking.line}" if taking else "-",
@@ -211,4 +219,19 @@ def _judge(policy: str, paths: Iterable[str]) -> Sites:
 
             seen = _read([path], each)
         sites.caller.update(seen.caller)
+    for (name, line, key), count in untold.items():
+        screen.message(f"rule '{name}' in line {line} asks for the {key}, which the log does not "
+                       f"tell of {units.count(count)} {'request' if count == 1 else 'requests'}: "
+                       "taken as not fitting")
     return sites
+
+
+def _untold(record: logs.Record,
+            verdicts: Iterable[policies.Verdict]) -> Iterator[tuple[str, int, str]]:
+    """Name and line of each rule that fails for want of a fact, and its key: threads of libc's
+    blocks are not in the log, and logs of older versions have no kinds of streams either."""
+    for verdict in verdicts:
+        if verdict.outcome == "fails" and (
+                verdict.key == "thread" and not verdict.got or verdict.key == "stream"
+                and record.get("stream_ordered") is True and "stream_kind" not in record):
+            yield verdict.rule, verdict.line, verdict.key
