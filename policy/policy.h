@@ -62,7 +62,7 @@ enum zc_api {
     ZC_API_COUNT
 };
 
-/* Keys of policy.conf: ZC_KEY_API ... ZC_KEY_PAGEABLE_COPY, one for each row of keys.def. */
+/* Keys of policy.conf: ZC_KEY_API ... ZC_KEY_UM_COUNTERS, one for each row of keys.def. */
 enum zc_key_id {
 #define ZC_KEY(id, ...) ZC_KEY_##id,
 #include "keys.def"
@@ -266,6 +266,7 @@ struct zc_policy {
     struct zc_limit max_managed;    /* of the device's free memory; NONE where not given */
     struct zc_limit max_device;     /* of the device's total memory; NONE where not given */
     enum zc_pageable_copy pageable_copy; /* of memory that no rule placed */
+    unsigned um_counters;           /* 1: CUPTI counts migrations of managed memory */
 
     struct zc_rule *rules;          /* in the order of the file */
     size_t rule_count;              /* elements of rules */

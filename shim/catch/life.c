@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "catch/capture.h"
 #include "catch/coverage.h"
+#include "catch/cupti.h"
 #include "catch/graph.h"
 #include "catch/handle.h"
 #include "catch/hostmem.h"
@@ -54,6 +55,7 @@ bool zc_life_closing(void)
 static void begin_exit(void)
 {
     __atomic_store_n(&closing, true, __ATOMIC_RELEASE);
+    zc_cupti_finish();
 }
 
 static void open_log(void)
@@ -108,6 +110,7 @@ static void child(void)
     zc_streams_reset();
     zc_pool_reset();
     zc_handle_reset();
+    zc_cupti_reset();
     zc_rules_reset();
     zc_fault_child();
     starter = 0;
@@ -137,6 +140,8 @@ static void start(void)
     write_meta();
     zc_hostmem_announce();
     zc_hostmem_ask_devices();
+    if (zc_rules()->um_counters)
+        zc_cupti_start();
     __atomic_store_n(&zc_life_state, zc_counters() ? ZC_LIFE_ON : ZC_LIFE_PASS, __ATOMIC_RELEASE);
 }
 
