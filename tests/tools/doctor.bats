@@ -84,6 +84,46 @@ C
     [[ $output == *"not usable: the process that asked the driver ended with status -6"* ]]
 }
 
+@test "a driver that hangs is told within seconds, and doctor does not wait for it" {
+    fake_driver <<'C'
+#include <unistd.h>
+int cuDriverGetVersion(int *v) { *v = 13000; return 0; }
+int cuInit(unsigned f) { for (;;) pause(); }
+C
+    SECONDS=0
+    run -1 --separate-stderr zc doctor --timeout 4
+    [ "$SECONDS" -lt 20 ]
+    [[ $stderr == "zc: cuInit has not returned for 3 s; doctor gives up after 4 s" ]]
+    [[ $output == *"CUDA 13.0"* ]]
+    [[ $output == *"not usable: cuInit did not return within 4 s: the driver hangs"* ]]
+    # Nothing of it is left: the child had the driver mapped.
+    [[ -z $(grep -ls "$BATS_TEST_TMPDIR/driver" /proc/[0-9]*/maps) ]]
+}
+
+@test "a driver that hangs while it makes a context is told so at every place" {
+    fake_driver <<'C'
+#include <string.h>
+#include <unistd.h>
+int cuInit(unsigned f) { return 0; }
+int cuDriverGetVersion(int *v) { *v = 12040; return 0; }
+int cuDeviceGetCount(int *n) { *n = 1; return 0; }
+int cuDeviceGetName(char *s, int n, int d) { strcpy(s, "Stuck"); return 0; }
+int cuDeviceGetPCIBusId(char *s, int n, int d) { strcpy(s, "0000:01:00.0"); return 0; }
+int cuDeviceTotalMem_v2(size_t *n, int d) { *n = 1 << 30; return 0; }
+int cuDeviceGetAttribute(int *v, int a, int d) { *v = 1; return 0; }
+int cuDevicePrimaryCtxRetain(void **c, int d) { for (;;) pause(); }
+C
+    run -1 --separate-stderr zc doctor --timeout 1 --measure
+    [[ $stderr == "" && $output == *"GPU 0 "*"Stuck"* && $output != *"Measured"* ]]
+    grep -qE '^mapped +no +cuDevicePrimaryCtxRetain did not return within 1 s' <<<"$output"
+}
+
+@test "--timeout takes seconds" {
+    run -2 zc doctor --timeout soon
+    [[ $output == *"invalid seconds value: 'soon'"* ]]
+    run -2 zc doctor --timeout 0
+}
+
 @test "--measure gives rates, or says why there are none" {
     run -0 zc doctor --measure
     [[ $output == *"Copy to the device, pinned "*"GB/s"* ]]

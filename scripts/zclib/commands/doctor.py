@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 import tempfile
 from typing import Any, Iterator
 
 from .. import install, names, policies, screen, table, units
-from ..doctor import host, places
+from ..doctor import child, host, places
 
 EPILOG = """\
 The driver is asked in a process of its own, so that one that crashes or hangs is told as such.
 --measure copies up to 256 MiB over the link of device 0 for some seconds.
 
-exit status: 0 where a place beyond 'pageable' is possible, 1 where none is
+exit status: 0 where a place beyond 'pageable' is possible; 1 where none is, or the driver failed
 """
 
-PROBE_SECONDS = 60
-MEASURE_SECONDS = 120
+ASK_SECONDS = 30
+MEASURE_SECONDS = 90  # Beside the time to ask.
 SIMULATED = "Simulated GPU"
 NO_GPU = ("no GPU can be used: install NVIDIA's driver, or give the container its GPUs "
           "(docker run --gpus all)")
@@ -47,51 +44,46 @@ COSTS = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--measure", action="store_true",
                         help="measure the speed of the link and the memories, too")
+    parser.add_argument("--timeout", metavar="SECONDS", type=seconds, default=ASK_SECONDS,
+                        help="how long the driver may take to answer (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print the facts as one JSON object")
     parser.epilog = EPILOG
 
 
+def seconds(text: str) -> float:
+    """A time of the command line, for argparse."""
+    value = float(text)
+    if not 0 < value < 1e6:
+        raise ValueError
+    return value
+
+
 def run(args: argparse.Namespace) -> int:
-    facts = _child("probe", PROBE_SECONDS)
-    if args.measure and facts.get("driver.devices"):
-        facts.update(_child("measure", MEASURE_SECONDS))
+    facts = _ask("probe", args.timeout)
+    if args.measure and facts.get("driver.devices") and "driver.error" not in facts:
+        facts.update(_ask("measure", args.timeout + MEASURE_SECONDS))
     this = host.look()
     machine = places.Machine(_device_facts(facts, 0), this, _is_built)
     if not facts.get("driver.devices"):
         machine.gpu["context"] = NO_GPU
+    machine.gpu.setdefault("context", facts.get("driver.error"))
     verdicts = places.judge(machine)
     if args.json:
         print(json.dumps({**facts, "host": vars(this), "places": {
             name: verdict._asdict() for name, verdict in verdicts.items()}}, indent=1))
     else:
         print("\n".join(_lines(facts, this, verdicts, args.measure)))
-    return 0 if any(verdict.possible for name, verdict in verdicts.items()
-                    if name != "pageable") else 1
+    return 0 if "driver.error" not in facts and any(
+        verdict.possible for name, verdict in verdicts.items() if name != "pageable") else 1
 
 
-def _child(module: str, seconds: int) -> dict[str, Any]:
-    """The facts that a module of zclib.doctor prints; what it printed before a crash counts."""
-    code = (f"import sys; sys.path.insert(0, {install.ABOVE!r}); "
-            f"from zclib.doctor import {module}; {module}.main()")
-    env = {**os.environ, "ZC_LOG": "off", "ZC_SUMMARY": "0", "ZC_POLICY": "off"}
-    try:
-        done = subprocess.run([sys.executable, "-c", code], env=env, timeout=seconds, check=False,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        out, errors, status = done.stdout, done.stderr, done.returncode
-    except subprocess.TimeoutExpired as error:
-        out, errors, status = error.stdout or b"", b"", None
-    facts = {}
-    for line in out.decode("utf-8", "replace").splitlines():
-        try:
-            fact = json.loads(line)
-            facts[fact["name"]] = fact["value"]
-        except (ValueError, KeyError, TypeError):
-            continue  # The driver's own output, or a line that a crash has cut.
-    if not facts.pop("done", False) and "driver.error" not in facts:
-        key = "driver.error" if module == "probe" else "measure.error"
-        last = errors.decode("utf-8", "replace").strip().splitlines()[-1:]
-        facts[key] = f"the driver did not answer in {seconds} s" if status is None else \
-            ": ".join([f"the process that asked the driver ended with status {status}", *last])
+def _ask(module: str, seconds: float) -> dict[str, Any]:
+    """The facts that a module of zclib.doctor finds, with an error where it did not end well."""
+    facts, error = child.ask(module, seconds, lambda step: screen.message(
+        f"{step} has not returned for {child.SLOW_SECONDS:g} s; doctor gives up after "
+        f"{seconds:g} s"))
+    if error:
+        facts["driver.error" if module == "probe" else "measure.error"] = error
     return facts
 
 

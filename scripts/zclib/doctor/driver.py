@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import mmap
-from typing import Any
+from typing import Any, Callable
 
 # CUdevice_attribute of cuda.h.
 ATTRIBUTES = {
@@ -56,9 +56,11 @@ class Error(Exception):
 
 
 class Driver:
-    """libcuda.so.1.  Raises OSError where it can't be loaded."""
+    """libcuda.so.1.  Raises OSError where it can't be loaded.  `before` gets the name of each
+    function that is called, because it may not return."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: Callable[[str], None] = lambda function: None) -> None:
+        self._before = before
         self._library = ctypes.CDLL("libcuda.so.1")
 
     def call(self, function: str, *arguments: Any) -> None:
@@ -67,6 +69,7 @@ class Driver:
             entry = getattr(self._library, function)
         except AttributeError:
             raise Error(f"the driver has no {function}") from None
+        self._before(function)
         code = entry(*arguments)
         if code != 0:
             raise Error(f"{function} returned {code} ({self._text(code)})")

@@ -82,6 +82,7 @@ def _link(nvml: Nvml, prefix: str, bus: str) -> None:
 
 
 def _nvml(buses: list[str]) -> None:
+    emit("step", "NVML")
     try:
         nvml = Nvml()
         emit("nvml.version", nvml.version())
@@ -97,9 +98,11 @@ def _nvml(buses: list[str]) -> None:
 
 def main() -> None:
     try:
-        driver = Driver()
+        emit("step", "loading libcuda.so.1")
+        driver = Driver(lambda function: emit("step", function))
     except OSError as error:
         emit("driver.error", str(error))
+        emit("done", True)
         return
     emit("driver.path", _mapped_from("libcuda.so"))
     try:
