@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import importlib.util
-import os
 import signal
 import sys
 from typing import NoReturn
 
-from . import install, logs, screen
+from . import install, logs, output, screen
 
 # Name and one line of help.  The module is zclib/commands/NAME.py, read when the command is used.
 COMMANDS = {
@@ -26,6 +26,9 @@ COMMANDS = {
 # Exit statuses, beside those of a program that `run` ran.
 FAILED = 1   # A fault was found, or nothing could be read.
 USAGE = 2    # The command line makes no sense.
+
+# Errors of writes; files that zc opens itself have their names in them.
+UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class Parser(argparse.ArgumentParser):
@@ -109,12 +112,15 @@ def main(arguments: list[str]) -> int:
         screen.message(str(error))
         return FAILED
     except BrokenPipeError:
-        # Whoever read our output has enough (`zc report | head`).  What is still buffered must not
-        # fail again when Python ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read our output has enough (`zc report | head`).
+        output.drop_stdout()
         return 128 + signal.SIGPIPE
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except OSError as error:
-        screen.message(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        if error.errno in UNWRITTEN and error.filename is None:
+            output.drop_stdout()
+            screen.message(f"standard output: {error.strerror}")
+        else:
+            screen.message(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         return FAILED

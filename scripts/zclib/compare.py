@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Sequence
 
-from . import launch, logs, names, screen, table, units
+from . import launch, link, logs, names, screen, table, units
 from .progress import Progress
 from .report.totals import Totals
 
@@ -31,7 +31,7 @@ class Result:
     name: str
     status: int = 0             # Exit status of the first that failed.
     times_ns: list[int] = field(default_factory=list)
-    totals: Totals | None = None  # Of the first run; None where nothing was watched.
+    totals: Totals | None = None  # Of the first run; of a bare one the links alone.
     output: str = ""            # File of what the first run printed.
     same: bool | None = None    # Whether its output equals the bare run's; None for that itself.
 
@@ -70,13 +70,13 @@ def _run(command: Sequence[str], plan: Plan, result: Result, folder: str, at: in
     output, errors = (os.path.join(folder, name + number) for name in ("stdout", "stderr"))
     env = dict(os.environ) if plan.env is None else \
         {**plan.env, "ZC_LOG": os.path.join(folder.replace("%", "%%"), launch.LOG_NAME)}
-    ended = launch.run(command, env, [(0, os.devnull), (1, output), (2, errors)])
+    with link.Recording(folder, at + 1):
+        ended = launch.run(command, env, [(0, os.devnull), (1, output), (2, errors)])
     result.status = result.status or ended.status
     result.times_ns.append(ended.wall_ns)
     if at == 0:
         result.output = output
-        if plan.env is not None:
-            result.totals = _totals(folder, before)
+        result.totals = _totals(folder, before)
     return ended.passed_on == 0
 
 
@@ -97,28 +97,41 @@ def _say_failure(result: Result) -> None:
 
 
 def lines(results: Sequence[Result], width: int | None) -> list[str]:
-    """The table of the runs, and what it comes to in words."""
+    """The table of the runs, and what it comes to in words.  It tells of the links where they were
+    measured."""
+    measured = any(result.totals and result.totals.links.devices for result in results)
     columns = [table.text("Run", least=8), table.Column("Exit", drop=1), table.Column("Time"),
                table.Column("Of bare"), table.Column("Count", drop=2), table.Column("Asked"),
                table.Column("Moved"), table.Column("CPU copied"), table.Column("Elided"),
-               table.Column("Blocked", drop=3), table.Column("Device peak", drop=4),
-               table.text("Output", least=0)]
-    return table.render(columns, [_row(result, results[0]) for result in results], width) + \
-        ["", _verdict(results)]
+               table.Column("Blocked", drop=3), table.Column("Device peak", drop=4)]
+    if measured:
+        columns += [table.Column("Link to"), table.Column("Link from")]
+    columns.append(table.text("Output", least=0))
+    rows = []
+    for result in results:
+        same = {None: "", True: "same", False: "differs"}[result.same]
+        rows.append((result.name, result.status, units.duration(result.time_ns),
+                     units.percent(result.time_ns, results[0].time_ns), *_counted(result.totals),
+                     *(_links(result.totals) if measured else ()), same))
+    return table.render(columns, rows, width) + ["", _verdict(results)]
 
 
-def _row(result: Result, bare: Result) -> tuple[object, ...]:
-    same = {None: "", True: "same", False: "differs"}[result.same]
-    head = (result.name, result.status, units.duration(result.time_ns),
-            units.percent(result.time_ns, bare.time_ns))
-    totals = result.totals
-    if totals is None:
-        return (*head, *["-"] * 7, same)
+def _counted(totals: Totals | None) -> tuple[str, ...]:
+    """What libzc counted; nothing in a bare run."""
+    if totals is None or not totals.processes:
+        return ("-",) * 7
     counts = totals.counts
-    return (*head, units.count(counts.asked_calls), units.size(counts.asked_bytes),
+    return (units.count(counts.asked_calls), units.size(counts.asked_bytes),
             units.size(counts.moved_bytes), units.size(counts.cpu_copied_bytes),
             units.size(counts.elided_bytes), units.duration(counts.blocked_ns),
-            units.size(totals.peak("device")), same)
+            units.size(totals.peak("device")))
+
+
+def _links(totals: Totals | None) -> tuple[str, str]:
+    """What went over the links by hardware counter, to the devices and from them."""
+    if totals is None or not totals.links.devices:
+        return "-", "-"
+    return units.size(totals.links.to_device), units.size(totals.links.from_device)
 
 
 def _verdict(results: Sequence[Result]) -> str:

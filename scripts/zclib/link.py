@@ -39,10 +39,12 @@ def is_recording(path: str) -> bool:
 
 
 class Recording:
-    """`with Recording(folder):` records while the block runs."""
+    """`with Recording(folder):` records while the block runs; `run` tells apart the recordings that
+    one process makes."""
 
-    def __init__(self, folder: str) -> None:
-        name = f"link.{platform.node().replace('/', '_') or 'host'}.{os.getpid()}.jsonl"
+    def __init__(self, folder: str, run: int = 1) -> None:
+        number = f".{run}" if run > 1 else ""
+        name = f"link.{platform.node().replace('/', '_') or 'host'}.{os.getpid()}{number}.jsonl"
         self._path = os.path.join(folder, name)
         self._child: subprocess.Popen[bytes] | None = None
 
@@ -66,8 +68,8 @@ class Recording:
         try:
             self._child.wait(END_S)
         except subprocess.TimeoutExpired:
+            # A driver that hangs may hold it in the kernel, where it does not end by SIGKILL.
             self._child.kill()
-            self._child.wait()
 
 
 class Counter:

@@ -71,7 +71,10 @@ def rows(record: Record, name: str) -> list[Record]:
 def strings(record: Record, name: str) -> list[str]:
     """A field that is an array of strings; what is not, is left out."""
     value = record.get(name)
-    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+    if not isinstance(value, list):
+        return []
+    return value if set(map(type, value)) <= {str} else [
+        item for item in value if isinstance(item, str)]
 
 
 def counters_path(log: str) -> str:
@@ -116,9 +119,11 @@ class Log:
         """Host, rank, process id: what tells processes apart."""
         return (string(self.meta, "host"), number(self.meta, "rank"), number(self.meta, "pid"))
 
-    def records(self, types: Collection[str] | None = None) -> Iterator[Record]:
+    def records(self, types: Collection[str] | None = None,
+                take: Callable[[bytes], bool] | None = None) -> Iterator[Record]:
         """The records in the order of the file, as dicts with a `type`; of the given types only,
-        `meta` and `summary` always.  Raises LogError where the file can't be read."""
+        `meta` and `summary` always.  `take` sees lines first, without their newline, and returns
+        whether it took one as it is.  Raises LogError where the file can't be read."""
         wanted = None if types is None else {*types, "meta", "summary"}
         sites: set[str] = set()
         try:
@@ -126,7 +131,7 @@ class Log:
                 if file.peek(len(counters.MAGIC)).startswith(counters.MAGIC):
                     yield from self._from_counters(self.path, wanted, sites)
                     return
-                for record in self._parsed(file, wanted):
+                for record in self._parsed(file, wanted, take):
                     if record["type"] == "site":
                         sites.add(string(record, "site"))
                     yield record
@@ -168,8 +173,12 @@ class Log:
         if self._progress and unsaid:
             self._progress(unsaid)
 
-    def _parsed(self, file: BinaryIO, wanted: set[str] | None) -> Iterator[Record]:
+    def _parsed(self, file: BinaryIO, wanted: set[str] | None,
+                take: Callable[[bytes], bool] | None) -> Iterator[Record]:
         for at, line in self._lines(file):
+            if take is not None and take(line):
+                self._records += 1
+                continue
             if wanted is not None and self._other_type(line, wanted):
                 self._records += 1
                 continue

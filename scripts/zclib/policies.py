@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from dataclasses import dataclass
-from typing import Sequence
+from typing import NamedTuple, Sequence
 
 from . import install
 
@@ -102,6 +102,23 @@ def check(policy: str | None) -> int:
     """Prints the faults of a policy on stdout; returns 1 on errors."""
     return subprocess.run([install.policy_tool(), "check", *([policy] if policy else [])],
                           check=False).returncode
+
+
+class Key(NamedTuple):
+    """A key of policy.conf, as the parser's own table has it."""
+
+    name: str
+    scope: str    # match, place (both in a rule), defaults
+    places: str   # Those that it has a meaning for; "" where that does not matter.
+    values: str   # The accepted form.
+    meaning: str
+
+
+def keys() -> list[Key]:
+    """All keys, in the order of the manual."""
+    done = subprocess.run([install.policy_tool(), "keys"], check=True, stdout=subprocess.PIPE,
+                          encoding="utf-8")
+    return [Key(*line.split(FIELD_END)) for line in done.stdout.splitlines()]
 
 
 def faults(policy: str) -> str:

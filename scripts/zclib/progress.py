@@ -1,4 +1,5 @@
-"""A progress line on stderr, where that is a terminal; nowhere else is anything printed."""
+"""A progress line on stderr, where that is a terminal that can write over it; nowhere else is
+anything printed."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ class Progress:
         self._done = 0
         self._next = 0.0
         self._drawn = False
-        self._on = screen.is_terminal(sys.stderr)
+        self._on = screen.moves(sys.stderr)
 
     def __enter__(self) -> Progress:
         return self

@@ -47,11 +47,15 @@ def width(stream: TextIO | None = None) -> int | None:
     return max(found, LEAST_WIDTH) if found else 80
 
 
+def moves(stream: TextIO) -> bool:
+    """Whether the stream's terminal moves its cursor, so that text can be written over."""
+    return is_terminal(stream) and os.environ.get("TERM", "dumb") != "dumb"
+
+
 def colour(stream: TextIO | None = None) -> bool:
     """Whether to colour: a terminal that knows how, and NO_COLOR (no-color.org) is not set."""
     stream = stream or sys.stdout
-    return (is_terminal(stream) and not os.environ.get("NO_COLOR")
-            and os.environ.get("TERM", "dumb") != "dumb")
+    return moves(stream) and not os.environ.get("NO_COLOR")
 
 
 def styled(text: str, style: str, stream: TextIO | None = None) -> str:

@@ -59,3 +59,11 @@ setup() {
     run -0 zc check "$name"
     [[ $output == "$name: 4 usable rules, 0 errors, "* ]]
 }
+
+@test "--keys prints the parser's own table of keys, as wide as the terminal" {
+    run -0 zc check --keys
+    [[ ${#lines[@]} -eq $(($(grep -c '^ZC_KEY(' policy/keys.def) + 1)) ]]
+    [[ $output == *"grow "*"rule, place  vmm "*"yes | no "*"turn the copy of a growing array"* ]]
+    run -0 script -qec "stty cols 70; TERM=dumb scripts/zc check --keys" /dev/null
+    [ "$(tr -d '\r' <<<"$output" | grep -cE '^.{71,}')" -eq 0 ]
+}

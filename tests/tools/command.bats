@@ -40,6 +40,18 @@ python() {
     [[ -z $output ]]
 }
 
+@test "a full disk behind standard output is an error of every command" {
+    log=tests/tools/logs/gather.jsonl
+    for command in "report $log" "report --csv $log" "report --json $log" "diff $log $log" \
+        "explain $log" "check policy/policy.conf" "check --keys" doctor; do
+        # The command is split into words.
+        # shellcheck disable=SC2086
+        run -1 bash -c 'exec scripts/zc "$@" >/dev/full' zc $command
+        [[ $output == *"zc: standard output: No space left on device" ]]
+        [[ $output != *Exception* && $output != *Traceback* ]]
+    done
+}
+
 @test "closed output streams are no error" {
     run -0 bash -c 'scripts/zc explain tests/tools/policies/rules.conf --size 1M >&-'
     run -1 bash -c 'scripts/zc explain /nonexistent --size 1M 2>&-'

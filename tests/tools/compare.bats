@@ -64,6 +64,13 @@ masked() {
     [[ ! -e ran ]]
 }
 
+@test "no policy to compare is a mistake of the command line" {
+    for none in '' ,; do
+        run -125 "$ZC" run -c "$none" -- touch ran
+        [[ $output == *"--compare takes policies"* && ! -e ran ]]
+    done
+}
+
 @test "a signal ends the comparison after the run that it ended" {
     "$ZC" run -o kept -c off -- sh -c ': >ready; exec sleep 60' >out &
     until [[ -e ready ]]; do sleep 0.05; done
@@ -75,6 +82,8 @@ masked() {
 @test "progress is shown on a terminal's stderr alone" {
     run -0 "$ZC" run -c off -- true
     [[ $output != *"["* ]]
-    run -0 script -qec "$ZC run -c off -- true" /dev/null
+    run -0 script -qec "TERM=xterm $ZC run -c off -- true" /dev/null
     [[ $output == *"watched ["* ]]
+    run -0 script -qec "TERM=dumb $ZC run -c off -- true" /dev/null
+    [[ $output != *"["* ]]
 }

@@ -1,8 +1,9 @@
 /* A stand-in for libnvidia-ml.so.1: one device whose link moves 1 GiB to it and 1 MiB from it
  * between two reads of its counters, which have 32 bits.  NVML_NO_COUNTERS=1 makes it a device
- * without them. */
+ * without them, NVML_HANGS=1 a driver that does not answer. */
 #include <stdint.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct value { /* nvmlFieldValue_t */
     unsigned field, scope;
@@ -39,6 +40,8 @@ int nvmlDeviceGetFieldValues(void *device, int count, struct value *values)
     static uint32_t sent = 0xfff00000u, received = 0xfff00000u;
 
     (void)device;
+    while (getenv("NVML_HANGS") != NULL)
+        pause();
     sent += 1u << 20;
     received += 1u << 30;
     for (int i = 0; i < count; i++) {

@@ -42,6 +42,23 @@ PYTHON
     grep -q 'by hardware counter, MB/s' "$BATS_TEST_TMPDIR/trace.json"
 }
 
+@test "a comparison records the link of every run, the bare one's as well" {
+    run -0 --separate-stderr zc run -r 2 -o "$out" -c off -- "$program" 2 _exit
+    [[ ${lines[0]} == *"Device peak "*"Link to  Link from  Output" ]]
+    [[ ${lines[1]} =~ ^bare\ .*\ -\ +[0-9.]+\ GiB\ +[0-9.]+\ MiB$ ]]
+    [[ ${lines[2]} =~ ^watched\ .*\ [0-9.]+\ GiB\ +[0-9.]+\ MiB\ +same$ ]]
+    for folder in bare watched; do
+        [[ $(ls "$out/$folder"/link.*.jsonl | wc -l) == 2 ]]
+    done
+    NVML_NO_COUNTERS=1 run -0 --separate-stderr zc run -c off -- "$program" 2 _exit
+    [[ $output != *Link* ]]
+}
+
+@test "a driver that hangs in its counters does not hold up the run" {
+    NVML_HANGS=1 run -0 --separate-stderr zc run -q -o "$out" -- "$program" 1 _exit
+    run -1 compgen -G "$out/link.*"
+}
+
 @test "a GPU without counters, and a machine without NVML, leave no file" {
     NVML_NO_COUNTERS=1 run -0 --separate-stderr zc run -o "$out" -- "$program" 1 _exit
     [[ $stderr == *"link by hardware counter: not measured"* ]]

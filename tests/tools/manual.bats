@@ -53,6 +53,22 @@ page() {
     done
 }
 
+@test "the manual, the README and the sample policy have every key with all its words" {
+    run -0 python3 - docs/man/policy.conf.5 README.md policy/policy.conf <<'PYTHON'
+import re, subprocess, sys
+sys.path.insert(0, "scripts")
+from zclib import policies
+page, readme, sample = (open(path).read() for path in sys.argv[1:])
+for key in policies.keys():
+    item = re.search(rf"^\.It Ic {key.name} .*?(?=^\.It|^\.El)", page, re.M | re.S)
+    row = re.search(rf"^\| [^|\n]*`{key.name}`[^|\n]*\|.*$", readme, re.M)
+    assert item and row and re.search(rf"^# *{key.name} *=|^{key.name} *=", sample, re.M), key.name
+    if "|" in key.values or "none" in key.values:
+        for word in set(re.findall(r"[a-z_-]{2,}", key.values)) - {"percent", "path", "nth"}:
+            assert word in item.group().lower() and word in row.group(), (key.name, word)
+PYTHON
+}
+
 @test "libzc(7) has every variable" {
     for variable in $(grep -oE '"ZC_[A-Z_]+"' shim/base/options.h | tr -d '"'); do
         grep -q "^\.It Ev $variable$" docs/man/libzc.7 || { echo "$variable"; return 1; }
@@ -87,9 +103,27 @@ complete_words() {
         done
     done
     [[ $(complete_words zc run -l e) == events ]]
+    [[ $(complete_words zc report --sort mo) == moved ]]
+    [[ $(complete_words zc explain x.conf --stream per) == per-thread ]]
+    [[ $(complete_words zc explain x.conf --size '') == '' ]]
+    [[ $(complete_words zc doctor --timeout '') == '' ]]
+    [[ $(complete_words zc diff --html READ) == README.md ]]
     [[ $(complete_words zc check policy/presets/w) == policy/presets/watch-only.conf ]]
     complete_words zc run -p policy/policy.conf -- mk | grep -qx mkdir ||
         [[ -z $(complete_words zc run -p policy/policy.conf -- mk) ]]
+}
+
+@test "bash completes the rules of the policy and all keys for --set" {
+    conf=$BATS_TEST_TMPDIR/p.conf
+    printf '[rule big tables]\nplace = vmm\n [rule b]\nplace = vmm\n' >"$conf"
+    [[ $(complete_words zc run -p "$conf" --set b.grow) == b.grow= ]]
+    [[ $(complete_words zc run -p "$conf" -s 'big tables.chu') == 'big tables.chunk=' ]]
+    run -0 complete_words zc run -p "$conf" --set ''
+    for key in $(sed -nE 's/^ZC_KEY\([A-Z_]+, "([a-z_]+)", ZC_SCOPE_(MATCH|PLACE).*/\1/p' \
+        policy/keys.def); do
+        grep -qx "b\.$key=" <<<"$output" || { echo "$key"; return 1; }
+    done
+    grep -qx 'defaults.max_pinned=' <<<"$output"
 }
 
 @test "shellcheck finds nothing in the completion" {

@@ -86,11 +86,17 @@ wait_ready() {
 @test "a terminal is refreshed in place and never overrun" {
     make_killed a
     start_copier b
-    run -0 script -qec "stty cols 60; $ZC top -i 0.1 -n 2 $COPIER" /dev/null
+    run -0 script -qec "stty cols 60; TERM=xterm $ZC top -i 0.1 -n 2 $COPIER" /dev/null
     [ "$(grep -c $'\e\\[H' <<<"$output")" -eq 2 ]
     plain=$(sed -E 's/\x1b\[[0-9]*[A-Za-z]//g; s/\r//g' <<<"$output")
     [ "$(grep -cE '^.{61,}' <<<"$plain")" -eq 0 ]
     [[ $plain == *Asked* && $plain == *"10 MiB"* ]]
+}
+
+@test "a terminal that can't write over its text gets frame after frame" {
+    start_copier b
+    run -0 script -qec "TERM=dumb $ZC top -i 0.1 -n 3 $COPIER" /dev/null
+    [[ $output != *$'\e'* && $(grep -c '^ *PID ' <<<"$output") -eq 3 ]]
 }
 
 @test "what is no counters file is named, and the others are shown" {
@@ -140,6 +146,8 @@ PYTHON
     ZC_LOG=a.jsonl LD_PRELOAD=$LIBZC run -0 "$GATHER"
     run -1 "$ZC" top a.jsonl
     [[ $output == "zc: a.jsonl: its process has ended, "*"'zc report' shows them" ]]
+    run -1 "$ZC" top .
+    [[ $output == "zc: .: no counters file in this folder: "* ]]
     run -2 "$ZC" top -n 0
     run -2 "$ZC" top -i 0
 }

@@ -1,4 +1,5 @@
 /* zc-policy: its commands. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,9 +13,20 @@ static const struct {
     {"check", tool_check, "[FILE]  report faults as FILE:LINE:COLUMN: text; status 1 on errors"},
     {"explain", tool_explain, "FILE    judge the requests on stdin, a line each; see explain.c"},
     {"path", tool_path, "[FILE]   print which file a program would get; status 1 for none"},
+    {"keys", tool_keys, "        print the table of keys; see keys.c"},
     {"get", tool_get, "FILE RULE.KEY  print the key's value; status 1 where it is not given"},
     {"set", tool_set, "FILE RULE.KEY=VALUE...  print the file with these values"},
 };
+
+/* The exit status, after what was printed has arrived. */
+static int flushed(int status)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    fprintf(stderr, "zc: standard output: %s\n", strerror(errno != 0 ? errno : EIO));
+    return TOOL_FAULTY;
+}
 
 int main(int argc, char **argv)
 {
@@ -22,7 +34,7 @@ int main(int argc, char **argv)
 
     for (size_t i = 0; argc > 1 && i < count; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
-            return commands[i].run(argc - 2, argv + 2);
+            return flushed(commands[i].run(argc - 2, argv + 2));
     for (size_t i = 0; i < count; i++)
         fprintf(stderr, "zc-policy %s %s\n", commands[i].name, commands[i].help);
     return TOOL_USAGE;

@@ -36,6 +36,7 @@ bool file_read(struct file *file, const char *path, enum telling telling);
 int tool_check(int argc, char **argv);
 int tool_explain(int argc, char **argv);
 int tool_path(int argc, char **argv);
+int tool_keys(int argc, char **argv);
 int tool_get(int argc, char **argv);
 int tool_set(int argc, char **argv);
 

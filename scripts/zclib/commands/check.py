@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from .. import policies
+from .. import policies, screen, table
 
 EPILOG = """\
 Each fault is one line, FILE:LINE:COLUMN: text, followed by (nearest: word) where a known word is
@@ -18,10 +18,24 @@ exit status: 0 without errors, 1 with errors or where a file can't be read
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", nargs="*", help="policy file")
+    parser.add_argument("--keys", action="store_true",
+                        help="print all keys that a policy may have, with their values")
     parser.epilog = EPILOG
 
 
+def _print_keys() -> int:
+    columns = [table.text("Key", least=0), table.text("Section", least=0),
+               table.text("Goes with", drop=2), table.text("Values"), table.text("Meaning", drop=1)]
+    section = {"match": "rule, match", "place": "rule, place", "defaults": "defaults"}
+    rows = [(key.name, section[key.scope], key.places, key.values, key.meaning)
+            for key in policies.keys()]
+    print("\n".join(table.render(columns, rows, screen.width())))
+    return 0
+
+
 def run(args: argparse.Namespace) -> int:
+    if args.keys:
+        return _print_keys()
     # To the library `off` means no policy, and an empty name the usual places.
     files = [f"./{name}" if name in ("off", "") else name for name in args.file] or [None]
     return max(policies.check(name) for name in files)

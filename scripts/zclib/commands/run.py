@@ -20,8 +20,8 @@ report goes to stderr. Without -o the logs are dropped after the report. The lev
 ZC_LOG_LEVEL, else what the policy says, else `allocs`.
 
 --compare runs the program bare and once under each policy, with /dev/null as its input, keeps what
-it prints (with -o in DIR/NAME/), and prints the runs side by side on stdout. `off` among the
-policies is a run that is only watched.
+it prints (with -o in DIR/NAME/), and prints the runs side by side on stdout, with what went over
+the link where that has counters. `off` among the policies is a run that is only watched.
 
 exit status: the program's own, 128 + n if signal n ended it; 127 where it was not found, 126 where
 it can't be executed, 125 where zc itself failed. With --compare: that of the first run that failed.
@@ -68,6 +68,8 @@ def run(args: argparse.Namespace) -> int:
 def _wrong_usage(args: argparse.Namespace, command: list[str]) -> str | None:
     if not command:
         return "which program?"
+    if args.compare is not None and not args.compare.strip(","):
+        return "--compare takes policies, with commas between them"
     if args.compare and (args.policy or args.set):
         return "--compare names the policies; it takes neither --policy nor --set"
     if args.repeat < 1:

@@ -34,19 +34,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    terminal = screen.is_terminal(sys.stdout)
-    frames = args.frames or (None if terminal else 1)
+    frames = args.frames or (None if screen.is_terminal(sys.stdout) else 1)
     if args.interval <= 0 or (args.frames is not None and args.frames < 1):
         screen.message("--interval and --frames take numbers above 0")
         return 2
     views = {path: live.View(path) for path in _files(args.what)}
     if not views:
-        screen.message("no process runs under libzc with a log"
-                       + ("" if args.what else "; to see one that was killed, name its counters "
-                          "file"))
+        screen.message("no process runs under libzc with a log; to see one that was killed, name "
+                       "its counters file")
         return 1
     try:
-        return _watch(args, views, frames, terminal)
+        return _watch(args, views, frames)
     except KeyboardInterrupt:
         return 0
 
@@ -58,8 +56,12 @@ def _files(what: list[str]) -> list[str]:
     found: list[str] = []
     for argument in what:
         if os.path.isdir(argument):
-            found += [os.path.join(argument, name) for name in sorted(os.listdir(argument))
+            inside = [os.path.join(argument, name) for name in sorted(os.listdir(argument))
                       if name.endswith(counters.SUFFIX)]
+            if not inside:
+                raise logs.LogError(f"{argument}: no counters file in this folder: a process has "
+                                    "one while it runs, and leaves it when it is killed")
+            found += inside
         elif argument.isdigit() and not os.path.exists(argument):
             found.append(_of_process(int(argument)))
         elif argument.endswith(counters.SUFFIX) or not logs.is_log_name(argument):
@@ -83,20 +85,20 @@ def _of_process(pid: int) -> str:
     return path
 
 
-def _watch(args: argparse.Namespace, views: dict[str, live.View], frames: int | None,
-           terminal: bool) -> int:
+def _watch(args: argparse.Namespace, views: dict[str, live.View],
+           frames: int | None) -> int:
     shown = 0
     while True:
         for view in views.values():
             view.read()
         lines = list(_frame(list(views.values()), screen.width()))
-        if terminal and (frames is None or frames > 1):
+        if screen.moves(sys.stdout) and frames != 1:
             # Home, then each line over the old one, then nothing of the old frame below.
             height = shutil.get_terminal_size().lines
             text = "".join(f"{line}\033[K\n" for line in lines[:height - 1])
             sys.stdout.write(("\033[2J" if shown == 0 else "") + "\033[H" + text + "\033[J")
         else:
-            print("\n".join(lines))
+            print("\n".join(([""] if shown else []) + lines))
         sys.stdout.flush()
         shown += 1
         if shown == frames or all(view.error or view.state != "running"
