@@ -1,6 +1,9 @@
 """Opens pages of zc in headless Chromium, and sorts and filters their tables by clicks.
 
-    browser.py REPORT DIFF [FOLDER]      FOLDER: screenshots of both, light and dark, are left there
+    browser.py REPORT DIFF MANAGED MIGRATED [FOLDER]
+
+MANAGED and MIGRATED: a report and a comparison of tests/tools/logs/managed.  FOLDER: screenshots of
+REPORT and DIFF, light and dark, are left there.
 
 Chromium is driven by Selenium, the reference implementation of the W3C's WebDriver.  Exit status 77
 where either of them is not installed.
@@ -99,6 +102,30 @@ def has_charts(browser, names):
         assert colours > 2, f"the chart {name} is empty"
 
 
+def fits_a_narrow_window(browser, with_charts):
+    """On a telephone's width the page does not scroll sideways, and no chart's labels touch."""
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+        "width": 390, "height": 2000, "deviceScaleFactor": 1, "mobile": True})
+    browser.refresh()
+    wide = browser.execute_script("return document.documentElement.scrollWidth - innerWidth")
+    assert wide <= 0, f"the page is {wide} pixels too wide"
+    touching = browser.execute_script("""
+        return [...document.querySelectorAll("canvas")].filter(canvas => {
+            const chart = Chart.getChart(canvas), axis = chart.scales.x;
+            let end = -Infinity;
+            return axis.ticks.some(tick => {
+                const at = axis.getPixelForValue(tick.value);
+                const half = chart.ctx.measureText(tick.label).width / 2;
+                const touches = at - half < end;
+                end = at + half;
+                return touches;
+            });
+        }).map(canvas => canvas.id);""") if with_charts else []
+    assert not touching, f"labels of {touching} lie on each other"
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    browser.refresh()
+
+
 def both_themes(browser, folder, name):
     seen = []
     for _ in range(2):
@@ -110,7 +137,24 @@ def both_themes(browser, folder, name):
     assert background(browser) == seen[0], "the button does not change back"
 
 
-def main(report, diff, folder=None):
+def tells_migrations(browser, managed, migrated):
+    """What CUPTI counted is in the summary; what it did not report is a dash."""
+    browser.get(f"file://{os.path.abspath(managed)}")
+    tiles = [tile.text.replace("\n", " ")
+             for tile in browser.find_elements(By.CLASS_NAME, "tile")]
+    for tile in ("1.2 GiB HtoD of unified memory, at least",
+                 "177 GPU fault groups of unified memory, at least",
+                 "not measured unified memory in 1 of 3 processes: um_counters = yes is not set"):
+        assert tile in tiles, tiles
+    browser.get(f"file://{os.path.abspath(migrated)}")
+    totals = Table(browser, "totals")
+    cells = dict(zip(totals.column(""), zip(totals.column("B"), totals.column("Change"))))
+    assert cells["Migrated HtoD"] == ("333 MiB", "-563 MiB"), cells
+    assert cells["CPU page faults"] == ("-", "-"), cells
+    assert cells["GPU fault groups"] == ("7", "-163"), cells
+
+
+def main(report, diff, managed, migrated, folder=None):
     browser = start()
     try:
         with_charts = os.environ.get("ZC_CHARTS") == "1"
@@ -118,6 +162,7 @@ def main(report, diff, folder=None):
         sorts_and_filters(browser)
         if with_charts:
             has_charts(browser, ["over-time", "by-direction", "by-site", "by-block"])
+        fits_a_narrow_window(browser, with_charts)
         both_themes(browser, folder, "report")
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [
             {"name": "prefers-color-scheme", "value": "dark"}]})
@@ -127,6 +172,7 @@ def main(report, diff, folder=None):
         if with_charts:
             has_charts(browser, ["by-direction", "by-site"])
         both_themes(browser, folder, "diff")
+        tells_migrations(browser, managed, migrated)
         messages = browser.get_log("browser")
         assert not messages, messages
     finally:

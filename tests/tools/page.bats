@@ -64,6 +64,23 @@ PYTHON
     grep -q '"no_charts"' "$page"
 }
 
+@test "what can't be written is said before logs are read, and a write that fails has its name" {
+    for option in --html --trace; do
+        run -1 zc report $option "$BATS_TEST_TMPDIR/none/x" missing.jsonl
+        [[ $output == "zc: $BATS_TEST_TMPDIR/none/x: No such file or directory" ]]
+        run -1 zc report $option "$BATS_TEST_TMPDIR/x" missing.jsonl
+        [[ $output == "zc: missing.jsonl: "* && ! -e $BATS_TEST_TMPDIR/x ]]
+        run -1 zc report $option /dev/full $LOGS/pipeline.jsonl
+        [[ $output == *"zc: /dev/full: No space left on device" ]]
+        mkfifo "$BATS_TEST_TMPDIR/pipe"
+        cat "$BATS_TEST_TMPDIR/pipe" >"$BATS_TEST_TMPDIR/copy" &
+        run -0 zc report $option "$BATS_TEST_TMPDIR/pipe" $LOGS/pipeline.jsonl
+        wait $!
+        [[ -s $BATS_TEST_TMPDIR/copy ]]
+        rm "$BATS_TEST_TMPDIR/pipe"
+    done
+}
+
 @test "a page that can't be written is said, exit status 1" {
     stand_in
     run -1 --separate-stderr zc report --html "$BATS_TEST_TMPDIR/no/folder.html" $LOGS/gather.jsonl
@@ -75,10 +92,13 @@ PYTHON
     zc report --html "$page" $LOGS/pipeline.jsonl >/dev/null
     zc diff --html "$BATS_TEST_TMPDIR/diff.html" $LOGS/gather.jsonl $LOGS/gather-mapped.jsonl \
         >/dev/null
+    zc report --html "$BATS_TEST_TMPDIR/managed.html" $LOGS/managed >/dev/null
+    zc diff --html "$BATS_TEST_TMPDIR/migrated.html" $LOGS/managed/zc.r[01].jsonl >/dev/null
     # Selenium may be Debian's, which another Python in the path does not see.
     status=77
     for python in python3 /usr/bin/python3; do
         run -- "$python" tests/tools/browser.py "$page" "$BATS_TEST_TMPDIR/diff.html" \
+            "$BATS_TEST_TMPDIR/managed.html" "$BATS_TEST_TMPDIR/migrated.html" \
             ${ZC_SCREENSHOTS:+"$ZC_SCREENSHOTS"}
         ((status == 77)) || break
     done

@@ -19,12 +19,69 @@ setup() {
     golden report-graph.txt report $LOGS/graph.jsonl
 }
 
+@test "shared blocks and prefetches that libzc chose are summed up by site" {
+    log=$BATS_TEST_TMPDIR/a.jsonl
+    alloc='{"type":"alloc","api":"cuMemAlloc","size_bytes":4194304,"place":"shared","rule":"r"'
+    pair='{"type":"pair","device_site":"00000001","size_bytes":4194304,"pages":2,"elided_copies":3'
+    pair+=',"elided_bytes":12582912,"parted_pages":2,"merged_pages":1,"faults":4,"conflicts":0'
+    printf '%s\n' '{"type":"meta","schema":1,"pid":1,"host":"h","exe":"e"}' \
+        '{"type":"site","site":"00000001","frames":["e+0x10"]}' \
+        "$alloc"',"block":1,"site":"00000001"}' "$alloc"',"block":2,"site":"00000002"}' \
+        '{"type":"hint","block":2,"prefetch":"launch","why":"a kernel used it first"}' \
+        "$pair"',"cold":true,"fault_ns":300000,"why":null}' \
+        "$pair"',"cold":false,"fault_ns":0,"why":"no host block of its size"}' \
+        '{"type":"summary","wall_ns":10000000,"moved_calls":0,"sites":[
+            {"site":"00000002","requests":1,"traffic":[{"dir":"HtoD","elided_calls":1,
+             "elided_bytes":5}]}],"shared":{"pairs":2,"faults":8}}' | tr -d '\n' |
+        sed 's/}{"type"/}\n{"type"/g' >"$log"
+    echo >>"$log"
+    run -0 zc report "$log"
+    grep -qE '^00000001 +e\+0x10 +2 +24 MiB +6 +1 +1 +4 +8 +300 us$' <<<"$output"
+    grep -qE '^00000002 .* 1 +launch: a kernel used it first$' <<<"$output"
+    [[ $output == *"e+0x10): 1 of 2 shared blocks never had a host block: no host block of its"* ]]
+    [[ $output == *"sharing was given up for 1 of 2 blocks"*"to 4 of their pages"* ]]
+    [[ $output == *"8 accesses of the CPU to shared pages took 300 us, 3 % of the run"* ]]
+    sed -i '/"pair"/d' "$log"
+    run -0 json "[(row['blocks'], row['faults'], row['site']) for row in d['shared']]" report "$log"
+    [[ $output == "[(2, 8, None)]" ]]
+}
+
 @test "a log of the level summary gives what it has and says what more there is" {
     golden report-summary.txt report $LOGS/gather-summary.jsonl
 }
 
 @test "logs of several ranks are summed up, and a folder stands for the logs in it" {
     golden report-ranks.txt report $LOGS/ranks/a
+}
+
+@test "migrations that CUPTI counted are summed up, and what it did not report is never 0" {
+    golden report-managed.txt report $LOGS/managed
+    run -0 zc report $LOGS/managed/zc.r0.jsonl
+    [[ $output == *$'\nunified memory: at least 896 MiB HtoD, 40 MiB DtoH, 2 CPU faults, 170 '* ]]
+    run -0 zc report $LOGS/managed/zc.r1.jsonl
+    [[ $output == *$'\nunified memory: at least 333 MiB HtoD, 7 GPU fault groups\n'* ]]
+    run -0 zc report $LOGS/managed/zc.r2.jsonl
+    [[ $output == *$'\nunified memory: not measured: um_counters = yes is not set\n'* ]]
+    run -0 zc report $LOGS/gather.jsonl
+    [[ $output != *'unified memory'* ]]
+    sed 's/"htod_bytes":[0-9]*/"htod_bytes":null/; s/"gpu_fault_groups":7/"gpu_fault_groups":"7"/' \
+        $LOGS/managed/zc.r1.jsonl >"$BATS_TEST_TMPDIR/none.jsonl"
+    run -0 zc report "$BATS_TEST_TMPDIR/none.jsonl"
+    [[ $output == *$'\nunified memory: nothing was reported\n'* ]]
+}
+
+@test "migrations in JSON are null where nobody reported them" {
+    run -0 json "d['unified_memory']" report $LOGS/managed
+    [[ $output == "{'measured': 2, 'not_measured': 1, 'whys': {'um_counters = yes is "* ]]
+    [[ $output == *"'htod_bytes': 1288699904, 'dtoh_bytes': 41943040, 'cpu_faults': 2, "* ]]
+    [[ $output == *"'gpu_fault_groups': 177}" ]]
+    run -0 json "d['unified_memory']['htod_bytes'], d['unified_memory']['dtoh_bytes'],
+                 d['unified_memory']['cpu_faults']" report $LOGS/managed/zc.r1.jsonl
+    [[ $output == '(349175808, None, None)' ]]
+    run -0 json "d['unified_memory']['htod_bytes']" report $LOGS/managed/zc.r2.jsonl
+    [[ $output == None ]]
+    run -0 json "d['unified_memory']" report $LOGS/gather.jsonl
+    [[ $output == None ]]
 }
 
 @test "a cut log is used as far as it goes" {

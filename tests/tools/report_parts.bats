@@ -97,8 +97,9 @@ PYTHON
 @test "sites, blocks and pairs beyond what is followed leave the sums whole" {
     python <<'PYTHON'
 import json, os, tempfile
-from zclib.report import process, totals
-process.MOST_BLOCKS, process.MOST_PAIRS, totals.MOST_SITES = 10, 10, 6
+from zclib.report import process, totals, transfers
+process.MOST_BLOCKS, totals.MOST_SITES = 10, 6
+transfers.MOST_PAIRS, transfers.MOST_SHAPES = 10, 10
 path = os.path.join(tempfile.mkdtemp(), "a.jsonl")
 with open(path, "w") as out:
     def line(kind, **fields): out.write(json.dumps({"type": kind, "time_ns": 1, **fields}) + "\n")
@@ -107,9 +108,19 @@ with open(path, "w") as out:
         line("alloc", block=i, site=f"{i % 20:08x}", api="cuMemAlloc", size_bytes=8, place="device")
         line("transfer", dir="HtoD", src_kind="Pageable", dst_kind="Device", bytes=8,
              outcome="moved", blocked_ns=1, dst_block=i, dst_address=hex(i), src_address="0x1")
+        line("transfer", dir="DtoH", src_kind="Device", dst_kind="Pinned", bytes=i, dst_block=None,
+             outcome="elided", blocked_ns=1, src_block=i, dst_address="0x1", src_address=hex(i))
+        line("transfer", dir="DtoD", src_kind="Device", dst_kind="Device", bytes=i % 2,
+             outcome="moved", blocked_ns=1, src_address="0x2", dst_address="0x3")
 read = totals.Totals(5)
 read.read([path], print)
-assert (read.counts.moved_calls, read.counts.moved_bytes) == (100, 800)
+counts = read.counts
+assert (counts.moved_calls, counts.moved_bytes) == (200, 850)
+assert (counts.elided_calls, counts.elided_bytes) == (100, 5050)
+assert [total.counts.asked_calls for total in read.flows.values()] == [100] * 3
+# Those pairs that repeat outlive the many that do not.
+pairs = read.repeated.items()
+assert [(pair.size, pair.counts.asked_calls) for pair in pairs] == [(1, 50), (0, 50)]
 assert len(read.sites) <= 6 and len(read.sites) + read.sites_left_out == 20
 PYTHON
 }
@@ -122,6 +133,7 @@ from zclib.report.symbols import Symbols
 from zclib.report.totals import Totals
 logs = "tests/tools/logs/"
 paths = [logs + name for name in sorted(os.listdir(logs)) if name.endswith(".jsonl")] * 3
+parallel.PART_FILES = 4
 def report(jobs):
     parallel.jobs = lambda paths: jobs
     totals, problems = Totals(50), []
@@ -131,6 +143,88 @@ def report(jobs):
     return json.dumps(whole), list(map(str, problems))
 assert report(1) == report(3)
 PYTHON
+}
+
+@test "transfers in another spelling than libzc's own come to the same report" {
+    run -0 python <<'PYTHON'
+import json, os, re, sys
+sys.path.insert(0, "tests/bench")
+import report_scale
+from zclib.report import data, transfers
+from zclib.report.symbols import Symbols
+from zclib.report.totals import Totals
+
+def report(path):
+    totals = Totals(50)
+    totals.read([path], lambda problem: None)
+    whole = data.build(totals, Symbols(totals.modules), 50, "asked_bytes")
+    whole["processes"][0]["log"] = ""
+    return whole
+
+def respelt(path, new, chosen):
+    with open(path) as lines, open(new, "w") as out:
+        for at, line in enumerate(lines):
+            whole = line.endswith("\n")
+            if whole and chosen(at):
+                line = json.dumps(json.loads(line)) + "\n"
+            out.write(line)
+    return new
+
+folder = os.environ["BATS_TEST_TMPDIR"]
+made = os.path.join(folder, "made.jsonl")
+report_scale.write_log(made, 1, 200_000)
+killed = os.path.join(folder, "killed.jsonl")
+with open(made) as lines, open(killed, "w") as out:
+    out.writelines(line for line in lines if '"summary"' not in line)
+logs = [f"tests/tools/logs/{name}.jsonl" for name in ("pipeline", "gather-mapped", "graph", "cut")]
+for path in [made, killed, *logs]:
+    with open(path, "rb") as lines:
+        own = [transfers.LINE(line.rstrip(b"\n")) for line in lines if b'"transfer"' in line]
+    assert own and (all(own) or path.endswith("cut.jsonl")), path
+    expected = report(path)
+    assert expected["level"] == "events"
+    new = os.path.join(folder, "new.jsonl")
+    assert report(respelt(path, new, lambda at: True)) == expected, path
+    assert report(respelt(path, new, lambda at: at % 2)) == expected, path
+PYTHON
+}
+
+@test "a damaged transfer is no transfer" {
+    run -0 python <<'PYTHON'
+import json, random
+from zclib.report.transfers import LINE
+with open("tests/tools/logs/pipeline.jsonl", "rb") as lines:
+    good = next(line.rstrip(b"\n") for line in lines if b'"transfer"' in line)
+rng = random.Random(5)
+for _ in range(20000):
+    bad = bytearray(good)
+    at = rng.randrange(len(bad))
+    bad[at:at + rng.randrange(3)] = bytes(rng.randrange(256) for _ in range(rng.randrange(3)))
+    if LINE(bytes(bad)):
+        json.loads(bytes(bad))
+PYTHON
+}
+
+@test "a signal that ends zc ends the processes that read for it" {
+    [[ $(nproc) -gt 1 ]] || skip "one CPU, so one process reads"
+    python3 -c 'import sys; sys.path.insert(0, "tests/bench"); import report_scale
+report_scale.make_logs(sys.argv[1], 2000, 2000 << 20)' "$BATS_TEST_TMPDIR/logs"
+    for signal in INT TERM KILL; do
+        setsid -f sh -c 'echo $$ >"$1"; exec scripts/zc report "$2"' sh \
+            "$BATS_TEST_TMPDIR/pid" "$BATS_TEST_TMPDIR/logs" >"$BATS_TEST_TMPDIR/out" 2>&1 3>&-
+        until children=$(cat "/proc/$(cat "$BATS_TEST_TMPDIR/pid")/task/"*/children) 2>/dev/null &&
+            [[ $children == *" "*" " ]]; do sleep 0.05; done
+        kill -$signal "$(cat "$BATS_TEST_TMPDIR/pid")"
+        for child in $children; do
+            for ((i = 0; i < 400; i++)); do
+                grep -qs '^State:[[:blank:]]*[^Z]' "/proc/$child/status" || break
+                sleep 0.05
+            done
+            ((i < 400)) || { kill -KILL "$child"; echo "SIG$signal leaves $child"; return 1; }
+        done
+        [[ ! -s $BATS_TEST_TMPDIR/out ]] || { cat "$BATS_TEST_TMPDIR/out"; return 1; }
+        rm "$BATS_TEST_TMPDIR/pid"
+    done
 }
 
 @test "thousands of files are read in little memory" {

@@ -2,7 +2,7 @@
 #include <cuda.h>
 #include <stdlib.h>
 
-#define BYTES (1 << 20)
+#define BYTES (4 << 20)
 #define TIMES 8
 
 /* As a runtime that is linked statically: its frames are the program's own. */

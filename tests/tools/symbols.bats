@@ -38,13 +38,28 @@ run_it() {
 
 @test "with debugging information a site has its function and line" {
     report_of -g -O1
-    [[ $output == *"(load_table, source_lines.c:$line)"*"8 MiB copied 8 times from pageable"* ]]
+    [[ $output == *"(load_table, source_lines.c:$line)"* ]]
     [[ $output == *"[rule load_table-"* ]]
 }
 
 @test "a program that is linked to a fixed address has them as well" {
     report_of -g -O1 -no-pie -fno-pie
     [[ $output == *"(load_table, source_lines.c:$line)"* ]]
+}
+
+@test "a finding names site, function, line, bytes and share, and its rule moves what it says" {
+    report_of -g -O1
+    finding="site [0-9a-f]{8} \(load_table, source_lines\.c:$line\): 4 MiB copied 8 times from "
+    finding+="pageable memory, [0-9.]+ % of the run; rule \`place = shared\` would move 0 "
+    [[ $output =~ $finding ]]
+    policy=$BATS_TEST_TMPDIR/policy.conf
+    json "next(f['rule'] for f in d['findings'] if f['kind'] == 'repeated')" \
+        report "$log" >"$policy"
+    ZC_POLICY=$policy run_it
+    run -0 json "d['totals']['moved_bytes'], d['totals']['elided_bytes']" report "$log"
+    [[ $output == "(0, $((8 * 4 << 20)))" ]]
+    run -0 zc report "$log"
+    [[ $output == *"Shared blocks"*"load_table, source_lines.c:$line "*" 32 MiB "* ]]
 }
 
 @test "without debugging information a site has its function" {

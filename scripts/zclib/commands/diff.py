@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 
-from .. import logs, screen
+from .. import logs, output, screen
 from ..report import compare, data, page, show_diff
 from ..report.symbols import Symbols
 from ..report.totals import Totals
@@ -34,6 +34,7 @@ def _read(argument: str) -> Totals:
 
 
 def run(args: argparse.Namespace) -> int:
+    output.try_out(args.html)
     a, b = _read(args.a), _read(args.b)
     key = data.SORTS[args.sort].key
     symbols = (Symbols(a.modules), Symbols(b.modules))

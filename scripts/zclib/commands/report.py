@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from typing import Iterable
 
-from .. import logs, screen
+from .. import logs, output, screen
 from ..progress import Progress
-from ..report import data, page, show, trace
+from ..report import data, page, parallel, show, trace
 from ..report.symbols import Symbols
 from ..report.totals import Totals
 
@@ -61,7 +60,7 @@ def read(paths: list[str], totals: Totals) -> None:
     """Reads logs into the totals, with a progress bar, and says what is wrong with them.  Raises
     LogError where nothing could be read."""
     problems = Problems()
-    with Progress("reading logs", sum(_size(path) for path in paths)) as bar:
+    with Progress("reading logs", sum(map(parallel.size_of, paths))) as bar:
         def warn(problem: logs.Problem) -> None:
             bar.clear()
             problems.warn(problem)
@@ -75,13 +74,6 @@ def read(paths: list[str], totals: Totals) -> None:
                        f"{totals.odd} {'record' if totals.odd == 1 else 'records'}")
     if not totals.processes:
         raise logs.LogError("there is nothing to report: no log could be read")
-
-
-def _size(path: str) -> int:
-    try:
-        return os.path.getsize(path)
-    except OSError:
-        return 0
 
 
 def print_report(paths: Iterable[str], top: int = 5) -> None:
@@ -98,7 +90,7 @@ def _print_text(report: data.Data, sort: str, top: int) -> None:
 
 
 def _read_and_trace(paths: list[str], totals: Totals, name: str) -> None:
-    with open(name, "w", encoding="utf-8") as out:
+    with output.written(name) as out:
         writer = trace.Trace(out, trace.earliest(paths))
         totals.watch(writer)
         try:
@@ -115,12 +107,13 @@ def write_page(content: data.Data, title: str, name: str) -> None:
     library = page.chart_library()
     if library is None:
         screen.message(f"{name}: {page.HOW_TO_GET}")
-    with open(name, "w", encoding="utf-8") as out:
+    with output.written(name) as out:
         page.write(content, title, library, out)
 
 
 def run(args: argparse.Namespace) -> int:
     key = data.SORTS[args.sort].key
+    output.try_out(args.html, args.trace)
     paths = logs.discover(args.logs)
     totals = Totals(max(args.top, page.ROWS) if args.html else args.top, key)
     if args.trace:

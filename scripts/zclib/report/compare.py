@@ -10,6 +10,7 @@ from .data import Data
 from .parts import Flow, Process, Site
 from .symbols import Symbols
 from .totals import Totals
+from .unified import KINDS, Unified, sentence
 
 SCHEMA = 1  # Of the comparison's own JSON; fields are only ever added.
 
@@ -21,6 +22,11 @@ COMPARED = ("asked_calls", "asked_bytes", "moved_bytes", "cpu_copied_bytes", "el
 # Places whose pages are on the device for certain; their peaks are summed, though they may have
 # been reached at different times.
 DEVICE_PLACES = ("device", "vmm")
+
+
+# Names of rows, by the field of the log.
+MIGRATED = {"htod_bytes": "Migrated HtoD", "dtoh_bytes": "Migrated DtoH",
+            "cpu_faults": "CPU page faults", "gpu_fault_groups": "GPU fault groups"}
 
 
 class Pairing(NamedTuple):
@@ -96,7 +102,8 @@ def _totals(a: Totals, b: Totals) -> list[Data]:
     def pageable(run: Totals) -> int:
         return sum(process.pageable_moved for process in run.processes)
 
-    rows = [("Asked", "bytes", a.counts.asked_bytes, b.counts.asked_bytes),
+    rows: list[tuple[str, str, int | None, int | None]] = [
+            ("Asked", "bytes", a.counts.asked_bytes, b.counts.asked_bytes),
             ("Moved", "bytes", a.counts.moved_bytes, b.counts.moved_bytes),
             ("CPU copied", "bytes", a.counts.cpu_copied_bytes, b.counts.cpu_copied_bytes),
             ("Elided", "bytes", a.counts.elided_bytes, b.counts.elided_bytes),
@@ -104,9 +111,17 @@ def _totals(a: Totals, b: Totals) -> list[Data]:
             ("Blocked", "ns", a.counts.blocked_ns, b.counts.blocked_ns),
             ("Time", "ns", longest(a), longest(b)),
             ("Device memory peak", "bytes", _device_peak(a.processes),
-             _device_peak(b.processes))]
-    return [{"name": name, "unit": unit, "a": before, "b": after, "change": after - before}
+             _device_peak(b.processes)),
+            *_migrated(a.unified, b.unified)]
+    return [{"name": name, "unit": unit, "a": before, "b": after,
+             "change": None if before is None or after is None else after - before}
             for name, unit, before, after in rows]
+
+
+def _migrated(a: Unified, b: Unified) -> list[tuple[str, str, int | None, int | None]]:
+    """What CUPTI reported of managed memory in one run at least; None in the other: unknown."""
+    return [(MIGRATED[kind.field], kind.unit, a.sums.get(kind.field), b.sums.get(kind.field))
+            for kind in KINDS if kind.field in a.sums or kind.field in b.sums]
 
 
 def _both(a: Counts, b: Counts) -> dict[str, int]:
@@ -194,6 +209,9 @@ def _notes(a: Totals, b: Totals, pairing: Pairing) -> list[str]:
         if cut:
             notes.append(f"{cut} of {side} without totals (the log ends before the summary): its "
                          "sums are too low")
+        managed = sentence(run.unified.as_dict())
+        if managed and run.unified.not_measured and (a.unified.measured or b.unified.measured):
+            notes.append(f"{side}: {managed}")
     if a.sites and b.sites and not a.sites.keys() & b.sites.keys():
         notes.append("no site is in both runs: the programs, or the libraries on their paths, are "
                      "different builds")

@@ -44,19 +44,23 @@ class Counts:
 
     def add_record(self, record: Record) -> None:
         """Adds the fields of a row of the log."""
-        for name in Counts.__slots__:
-            setattr(self, name, getattr(self, name) + number(record, name))
+        self.add(Counts(*[number(record, name) for name in Counts.__slots__]))
 
     def add_transfer(self, outcome: str, size: int, blocked_ns: int) -> None:
-        """Adds one transfer; an outcome of a later version counts as moved, so none is lost."""
+        """Adds one transfer."""
+        self.add_transfers(outcome, 1, size, blocked_ns)
+
+    def add_transfers(self, outcome: str, calls: int, size: int, blocked_ns: int) -> None:
+        """Adds transfers, of `size` bytes together; an outcome of a later version counts as moved,
+        so none is lost."""
         if outcome == "cpu_copied":
-            self.cpu_copied_calls += 1
+            self.cpu_copied_calls += calls
             self.cpu_copied_bytes += size
         elif outcome == "elided":
-            self.elided_calls += 1
+            self.elided_calls += calls
             self.elided_bytes += size
         else:
-            self.moved_calls += 1
+            self.moved_calls += calls
             self.moved_bytes += size
         self.blocked_ns += blocked_ns
 

@@ -31,7 +31,7 @@ SORTS = {
     "time": Sort("blocked_ns", "time blocked"),
 }
 
-TABLES = ("flows", "moved_by_kind", "places", "sites", "blocks", "repeated", "processes")
+TABLES = ("flows", "moved_by_kind", "places", "sites", "blocks", "repeated", "shared", "processes")
 
 Data = dict[str, Any]
 
@@ -49,6 +49,7 @@ def build(totals: Totals, symbols: Symbols, top: int, key: str) -> Data:
         "run": _run(totals),
         "totals": {**totals.counts.as_dict(), **_pageable(totals)},
         "link": totals.links.as_dict(totals.moved_by_kind),
+        "unified_memory": totals.unified.as_dict(),
         "findings": [_finding(finding) for finding in findings],
         "flows": [_flow(flow, total) for flow, total in _in_order(totals.flows, key)
                   if total.counts.asked_calls],
@@ -60,8 +61,11 @@ def build(totals: Totals, symbols: Symbols, top: int, key: str) -> Data:
         "sites_in_all": len(sites) + totals.sites_left_out,
         "blocks": [_block(block, totals, symbols) for block in totals.blocks.items()[:top]],
         "blocks_in_all": totals.blocks.offered,
-        "repeated": [_pair(pair, totals, symbols) for pair in totals.pairs.items()[:top]],
-        "repeated_in_all": totals.pairs.offered,
+        "repeated": [_pair(pair, totals, symbols) for pair in totals.repeated.items()[:top]],
+        "repeated_in_all": totals.repeated.offered,
+        "shared": [{**_of_site(name, totals, symbols), **shared.as_dict()}
+                   for name, shared in sorted(totals.shared.items(), key=lambda item: (
+                       -item[1].elided_bytes, -item[1].fault_ns, item[0]))[:top]],
         "timeline": _timeline(totals),
         "processes": [_process(process) for process in _longest(totals, top)],
         "notes": symbols.notes,
@@ -131,6 +135,7 @@ def _site(site: Site, symbols: Symbols) -> Data:
         "requested_bytes": site.requested_bytes, "frees": site.frees,
         **site.copies().as_dict(), "by_dir": _by_dir(site.by_dir),
         "apis": list(site.apis), "places": site.places, "rules": site.rules, "whys": site.whys,
+        "hints": site.hints,
         "min_size_bytes": site.least or None, "max_size_bytes": site.greatest or None,
         "repeated_calls": site.repeated_calls, "repeated_bytes": site.repeated_bytes,
     }

@@ -8,6 +8,7 @@ from typing import Iterator, NamedTuple
 from .. import units
 from .counts import Counts
 from .parts import Flow, Site
+from .shared import Shared
 from .symbols import Symbols
 from .totals import Totals
 
@@ -17,6 +18,7 @@ LEAST_SHARE = 0.01
 MANY_COPIES = 4          # Copies a block, from which on they count as repeated.
 SMALL_BYTES = 64 << 10   # Up to here the time of a copy is mostly that of the call.
 MANY_SMALL = 1000
+SHARED_OVER = 1 << 20    # Blocks up to here can't be `shared`.
 ONCE_BYTES = 1 << 20     # Smaller blocks that are copied in once are not worth a rule.
 
 # Requests that a rule can place (README, "Requests").
@@ -45,6 +47,8 @@ class Finder:
     def all(self) -> list[Finding]:
         """All findings: faults of the log first, the others by the time that they took."""
         found = [finding for site in self._totals.sites.values() for finding in self._site(site)]
+        found += [finding for name, shared in self._totals.shared.items()
+                  for finding in self._shared(name, shared)]
         found += self._flows()
         found.sort(key=lambda finding: -finding.weight)
         return [*self._faults(), *found]
@@ -107,22 +111,37 @@ class Finder:
         kinds = {flow.src for flow in site.flows or self._totals.flows if flow.dir == "HtoD"}
         return kinds.pop() if len(kinds) == 1 else ""
 
+    @staticmethod
+    def _whole_blocks(site: Site, counts: Counts) -> int:
+        """The size of the site's blocks, if they all have one and every copy was of a whole block;
+        else 0."""
+        size = site.least if site.least == site.greatest else 0
+        if not site.greatest and site.requests == 1:  # A log of the level summary.
+            size = site.requested_bytes
+        return size if size * counts.asked_calls == counts.asked_bytes else 0
+
     def _repeated(self, site: Site, counts: Counts) -> Finding:
         source = self._source(site)
+        one = self._whole_blocks(site, counts) if counts.moved_calls == counts.asked_calls else 0
+        what = f"{units.size(one)} copied {_times(counts.moved_calls)}" if one else \
+            f"{units.size(counts.moved_bytes)} moved in {units.count(counts.moved_calls)} copies"
+        text = f"{self._name(site)}: {what}{_from(source)}{self._share(counts)}"
         same = (f"; {site.repeated_calls} of the copies had the size and both addresses of an "
                 "earlier one" if site.repeated_calls else "")
-        text = (f"{self._name(site)}: {units.size(counts.moved_bytes)} copied "
-                f"{_times(counts.moved_calls)}{_from(source)}{self._share(counts)}{same}")
         if source == "Pinned":
-            return Finding("repeated", counts.blocked_ns, text, "", site.id)
-        rule = (f"[rule {self._rule_name(site)}]\nsite = {site.id}\n"
-                "place = shared, mapped, device\n")
-        if source == "Pageable":
+            return Finding("repeated", counts.blocked_ns, text + same, "", site.id)
+        place = "shared" if (one or counts.asked_bytes // counts.asked_calls) > SHARED_OVER else \
+            "mapped"
+        rule = (f"[rule {self._rule_name(site)}]\nsite = {site.id}\nplace = "
+                f"{'shared, mapped' if place == 'shared' else 'mapped'}, device\n")
+        if place == "shared":
             rule += (f"\n[rule {self._rule_name(site)}-host]\napi = {HOST_APIS}\n"
                      f"size = {_at_least(counts.asked_bytes // counts.asked_calls)}\n"
                      "place = pinned\n")
-        return Finding("repeated", counts.blocked_ns, f"{text}; rule `place = shared` would move "
-                       "0 of what the host did not change", rule, site.id)
+        condition = " of what the host did not change" if place == "shared" else \
+            " by copy, and pays if kernels read a small part of it"
+        return Finding("repeated", counts.blocked_ns, f"{text}; rule `place = {place}` would move 0"
+                       f"{condition}{same}", rule, site.id)
 
     def _once(self, site: Site, counts: Counts) -> Finding:
         return Finding("once", counts.blocked_ns,
@@ -139,6 +158,25 @@ class Finder:
         return Finding("passed-over", site.copies().blocked_ns,
                        f"{self._name(site)}: {sum(site.whys.values())} of {site.requests} requests "
                        f"did not get the first place of rule {rules}: {whys}", "", site.id)
+
+    def _shared(self, name: str, shared: Shared) -> Iterator[Finding]:
+        """What kept blocks in `shared` from moving nothing."""
+        site = self._totals.sites.get(name)
+        said = []
+        for why, times in shared.whys.items():
+            said.append(f"{times} of {shared.blocks} shared blocks never had a host block: {why}")
+        if shared.cold:
+            said.append(f"sharing was given up for {shared.cold} of {shared.blocks} blocks, "
+                        f"because the CPU wrote to {units.count(shared.parted_pages)} of "
+                        "their pages between copies; `place = mapped` or `device` spares the "
+                        "faults")
+        if shared.fault_ns > LEAST_SHARE * self._totals.wall_ns > 0:
+            said.append(f"{units.count(shared.faults)} accesses of the CPU to shared pages took "
+                        f"{units.duration(shared.fault_ns)}, "
+                        f"{units.percent(shared.fault_ns, self._totals.wall_ns)} of the run")
+        head = f"{self._name(site)}: " if site is not None else ""
+        for text in said:
+            yield Finding("shared", shared.fault_ns, head + text, "", name)
 
     # Findings about flows.
 

@@ -37,7 +37,14 @@ class Links:
         self.devices = 0
         self.to_device = self.from_device = self.late = 0
 
-    def add(self, log: LinkLog) -> None:
+    def add(self, other: Links) -> None:
+        self.devices += other.devices
+        self.to_device += other.to_device
+        self.from_device += other.from_device
+        self.late += other.late
+
+    def add_log(self, log: LinkLog) -> None:
+        """Adds what one recording comes to."""
         for to_device, from_device, late in log.last.values():
             self.devices += 1
             self.to_device += to_device

@@ -133,9 +133,10 @@ function options(axis, show, stacked, stepSize, hint) {
     interaction: {mode: "index", axis, intersect: false},
     scales: {
       [other]: {stacked, beginAtZero: true,
-                ticks: {stepSize, maxRotation: 0, callback: value => show(value)}},
+                ticks: {stepSize, maxRotation: 0, autoSkipPadding: 8,
+                        callback: value => show(value)}},
       [axis]: {stacked, grid: {display: false}, title: {display: Boolean(hint), text: hint},
-               ticks: hint ? {maxRotation: 0, maxTicksLimit: 14} : {autoSkip: false}},
+               ticks: hint ? {maxRotation: 0, autoSkipPadding: 24} : {autoSkip: false}},
     },
     plugins: {
       legend: {position: "bottom"},
@@ -193,6 +194,21 @@ function sentence(words) {
   return words.split("`").map((part, i) => i % 2 ? make("code", {}, part) : part);
 }
 
+/* What CUPTI counted of managed memory; what it did not report is left out, for it is not 0. */
+function managedTiles(told) {
+  if (!told) return [];
+  const kinds = [["htod_bytes", "HtoD", size], ["dtoh_bytes", "DtoH", size],
+                 ["cpu_faults", "CPU faults", String],
+                 ["gpu_fault_groups", "GPU fault groups", String]];
+  const reported = kinds.filter(([key]) => told[key] !== null).map(
+      ([key, words, show]) => [show(told[key]), `${words} of unified memory, at least`]);
+  if (told.measured && !reported.length) reported.push(["nothing reported", "unified memory"]);
+  const whys = Object.keys(told.whys).join(", ");
+  const all = told.measured + told.not_measured;
+  return told.not_measured ? [...reported, ["not measured", "unified memory" +
+      (told.measured ? ` in ${told.not_measured} of ${all} processes: ` : ": ") + whys]] : reported;
+}
+
 function report() {
   const {run, totals} = data;
   main.append(make("p", {class: "soft"}, [
@@ -205,7 +221,8 @@ function report() {
          [size(totals.pageable_moved_bytes), "moved as pageable memory"],
          ...(data.link ? [[size(data.link.to_device_bytes), "to the device, by hardware counter"],
                           [size(data.link.from_device_bytes), "from it, by hardware counter"]]
-                       : [["not measured", "link by hardware counter"]])]);
+                       : [["not measured", "link by hardware counter"]]),
+         ...managedTiles(data.unified_memory)]);
   main.append(make("h2", {}, "Findings"));
   main.append(data.findings.length
       ? make("ol", {class: "findings"}, ...data.findings.map(finding => make("li", {},
@@ -242,6 +259,11 @@ function report() {
         number("Times", "asked_calls"), text("Source", "src"), text("Destination", "dst"),
         text("Caller", "caller"), bytes("Moved", "moved_bytes"), time], data.repeated,
         data.repeated_in_all);
+  table("shared", "Shared blocks", [text("Site", "site"), text("Caller", "caller"),
+        number("Blocks", "blocks"), bytes("Elided", "elided_bytes"),
+        number("Elided copies", "elided_copies"), number("Unpaired", "without_host_block"),
+        number("Given up", "cold"), number("Parted pages", "parted_pages"),
+        number("Faults", "faults"), number("Fault time", "fault_ns", duration)], data.shared);
   table("places", "Most memory at one time", [text("Place", "place"), bytes("Peak", "peak_bytes")],
         data.places);
   table("processes", "Processes", [text("Host", "host"), number("Rank", "rank"),
@@ -253,7 +275,10 @@ function report() {
 /* Comparison of two runs: columns come in threes, before, after and the change. */
 function diff() {
   const better = (row, key) => row[key] < 0 ? "better" : row[key] > 0 ? "worse" : "";
-  const judged = ["Moved", "Moved as pageable", "Blocked", "Time", "Device memory peak"];
+  const cell = (value, row) => row.unit === "ns" ? duration(value)
+      : row.unit === "count" ? String(value) : size(value);
+  const judged = ["Moved", "Moved as pageable", "Blocked", "Time", "Device memory peak",
+                  "Migrated HtoD", "Migrated DtoH", "CPU page faults", "GPU fault groups"];
   const three = (heading, key, show) => [
     number(`${heading} A`, `a_${key}`, show), number(`${heading} B`, `b_${key}`, show),
     {...number("Change", `change_${key}`, show),
@@ -280,12 +305,9 @@ function diff() {
   } else {
     main.append(make("p", {class: "soft", id: "no-charts"}, data.no_charts));
   }
-  table("totals", "Totals", [text("", "name"), {heading: "A", numeric: true, value: row => row.a,
-        show: (value, row) => row.unit === "ns" ? duration(value) : size(value)},
-        {heading: "B", numeric: true, value: row => row.b,
-         show: (value, row) => row.unit === "ns" ? duration(value) : size(value)},
-        {heading: "Change", numeric: true, value: row => row.change,
-         show: (value, row) => row.unit === "ns" ? duration(value) : size(value),
+  table("totals", "Totals", [text("", "name"), {heading: "A", numeric: true, value: row => row.a, show: cell},
+        {heading: "B", numeric: true, value: row => row.b, show: cell},
+        {heading: "Change", numeric: true, value: row => row.change, show: cell,
          mark: row => judged.includes(row.name) ? better(row, "change") : ""}], data.totals);
   table("sites", "Sites", [text("Site", "site"), text("Caller", "caller"), text("In", "side"),
         ...three("Asked", "asked_bytes", size), ...three("Moved", "moved_bytes", size),

@@ -1,64 +1,77 @@
-"""Reading many logs by several processes; their sums come back in the order of the paths."""
+"""Reading many logs by several processes; what they come to is returned in the logs' order."""
 
 from __future__ import annotations
 
 import collections
 import concurrent.futures
+import ctypes
 import multiprocessing
 import os
-from typing import Iterator, NamedTuple, Sequence
+import signal
+from typing import Callable, Iterator, Sequence, TypeVar
 
-from ..logs import Log, LogError, Problem
-from .parts import Sums
-from .process import ProcessLog
+Result = TypeVar("Result")
 
-# Each takes some 50 MiB, and a report stays below 500.
-MOST_JOBS = 4
+# Each takes some 30 MiB, and a report stays below 500.
+MOST_JOBS = 8
 # Below this one process has read all before the others are started.
 LEAST_BYTES = 32 << 20
 # Parts that are ready or under way, for each job; what they hold is bounded so.
 AHEAD = 4
+# A part's logs are summed up where they are read, which spares handing over the sums of each.
+PART_BYTES = 8 << 20
+PART_FILES = 100
 
-
-class Part(NamedTuple):
-    """What one job read."""
-
-    sums: Sums | None        # None where the file could not be read.
-    error: str               # Why.
-    problems: list[Problem]
-    size: int                # Bytes of the file.
+PR_SET_PDEATHSIG = 1  # prctl(2).
 
 
 def jobs(paths: Sequence[str]) -> int:
     """How many processes are worth while."""
     most = min(MOST_JOBS, len(paths), len(os.sched_getaffinity(0)))
-    return most if most > 1 and sum(map(_size, paths)) >= LEAST_BYTES else 1
+    return most if most > 1 and sum(map(size_of, paths)) >= LEAST_BYTES else 1
 
 
-def _size(path: str) -> int:
+def size_of(path: str) -> int:
+    """Bytes of a file; 0 where it can't be known."""
     try:
         return os.path.getsize(path)
     except OSError:
         return 0
 
 
-def _read_one(path: str, most: int, key: str) -> Part:
-    problems: list[Problem] = []
-    try:
-        sums = ProcessLog(Log(path, problems.append), (), most, key).read()
-    except LogError as error:
-        return Part(None, str(error), problems, _size(path))
-    return Part(sums, "", problems, _size(path))
+def parts(paths: Sequence[str]) -> Iterator[list[str]]:
+    """The paths in their order, divided into what one process reads at a time."""
+    part: list[str] = []
+    held = 0
+    for path in paths:
+        part.append(path)
+        held += size_of(path)
+        if held >= PART_BYTES or len(part) == PART_FILES:
+            yield part
+            part, held = [], 0
+    if part:
+        yield part
 
 
-def read_all(paths: Sequence[str], most: int, key: str, workers: int) -> Iterator[Part]:
-    """The parts of all paths, in their order."""
+def _prepare(parent: int) -> None:
+    """In a new process: it ends with its parent, which a signal may end without a word, and leaves
+    the terminal's Ctrl-C to it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def read_all(paths: Sequence[str], read: Callable[[list[str]], Result],
+             workers: int) -> Iterator[Result]:
+    """What `read`, a function of a module, makes of each part, in the order of the paths."""
     context = multiprocessing.get_context("fork")
-    with concurrent.futures.ProcessPoolExecutor(workers, context) as pool:
-        waiting: collections.deque[concurrent.futures.Future[Part]] = collections.deque()
+    with concurrent.futures.ProcessPoolExecutor(workers, context, _prepare,
+                                                (os.getpid(),)) as pool:
+        waiting: collections.deque[concurrent.futures.Future[Result]] = collections.deque()
         try:
-            for path in paths:
-                waiting.append(pool.submit(_read_one, path, most, key))
+            for part in parts(paths):
+                waiting.append(pool.submit(read, part))
                 if len(waiting) >= AHEAD * workers:
                     yield waiting.popleft().result()
             while waiting:

@@ -9,9 +9,11 @@ from ..counters import NOT_COPIES
 from ..logs import Record, number, string, strings
 from .counts import Counts
 from .links import LinkLog
+from .shared import Shared
 from .sizes import Sizes
 from .timeline import Timeline
 from .top import Top
+from .unified import Unified
 
 # Of names that a site or a flow may have many of, this many are kept.
 MOST_NAMES = 8
@@ -57,7 +59,7 @@ class Site:
     """A call path of requests and the traffic of its blocks, over all processes."""
 
     __slots__ = ("id", "frames", "processes", "requests", "requested_bytes", "frees", "by_dir",
-                 "flows", "apis", "places", "rules", "whys", "least", "greatest",
+                 "flows", "apis", "places", "rules", "whys", "hints", "least", "greatest",
                  "repeated_calls", "repeated_bytes")
 
     def __init__(self, name: str) -> None:
@@ -73,6 +75,7 @@ class Site:
         self.places: dict[str, int] = {}
         self.rules: dict[str, int] = {}
         self.whys: dict[str, int] = {}             # Why places of a rule were passed over.
+        self.hints: dict[str, int] = {}            # Prefetches that libzc chose, with the reason.
         self.least = self.greatest = 0             # Sizes of requests in bytes.
         self.repeated_calls = 0                    # Copies like an earlier one, level events alone.
         self.repeated_bytes = 0
@@ -92,9 +95,9 @@ class Site:
                 count_name(names, name, 1)
 
     def add(self, other: Site) -> None:
-        """Adds the same site of another process."""
+        """Adds the same site of other processes."""
         self.frames = self.frames or other.frames
-        self.processes += 1
+        self.processes += other.processes
         self.requests += other.requests
         self.requested_bytes += other.requested_bytes
         self.frees += other.frees
@@ -102,7 +105,7 @@ class Site:
         self.repeated_bytes += other.repeated_bytes
         add_counts(self.by_dir, other.by_dir)
         add_counts(self.flows, other.flows)
-        for name in ("apis", "places", "rules", "whys"):
+        for name in ("apis", "places", "rules", "whys", "hints"):
             for key, times in getattr(other, name).items():
                 count_name(getattr(self, name), key, times)
         if other.greatest:
@@ -114,7 +117,7 @@ class Block:
     """A block with its traffic by direction."""
 
     __slots__ = ("process", "id", "site", "api", "size", "place", "rule", "live",
-                 "by_dir")
+                 "by_dir", "uses")
 
     def __init__(self, process: Process, record: Record) -> None:
         self.process = process
@@ -126,6 +129,18 @@ class Block:
         self.rule = sys.intern(string(record, "rule"))
         self.live = False                          # At the process's end.
         self.by_dir: dict[str, Counts] = {}
+        # Calls, bytes and time of its transfers by flow and outcome, until it is gone.
+        self.uses: dict[tuple[Flow, str], list[int]] = {}
+
+    def use(self, kind: tuple[Flow, str], size: int, blocked_ns: int) -> None:
+        """Counts one transfer."""
+        use = self.uses.get(kind)
+        if use is None:
+            self.uses[kind] = [1, size, blocked_ns]
+        else:
+            use[0] += 1
+            use[1] += size
+            use[2] += blocked_ns
 
     def copies(self) -> Counts:
         return sum_of(self.by_dir)
@@ -191,7 +206,8 @@ class Sums:
     """What one log comes to.  Of blocks and repeated copies it holds the first `most`."""
 
     __slots__ = ("process", "is_process", "flows", "pageable", "waiting", "moved_by_kind", "sites",
-                 "modules", "warns", "blocks", "repeated", "times", "links", "odd")
+                 "modules", "warns", "blocks", "repeated", "times", "links", "shared", "unified",
+                 "odd")
 
     def __init__(self, path: str, most: int) -> None:
         self.process = Process(path)
@@ -207,6 +223,8 @@ class Sums:
         self.repeated: Top[Pair] = Top(most)           # By the bytes of the repeats.
         self.times = Timeline()                        # Bytes of transfers, see SERIES.
         self.links = LinkLog()                         # Of a recording by zc run.
+        self.shared: dict[str, Shared] = {}            # By the device block's site.
+        self.unified = Unified()                       # Of its summary.
         self.odd = 0                                   # Records with fields of a wrong type.
 
 

@@ -7,13 +7,14 @@ from typing import Protocol, Sequence
 
 from ..logs import Log, Record, is_running, number, rows, string, strings
 from .counts import Counts
-from .parts import (SERIES, Block, Flow, FlowSum, Pair, Process, Site, Sums, add_counts,
+from .parts import (Block, Flow, FlowSum, Process, Site, Sums, add_counts, count_name,
                     flow_of)
+from .shared import Shared
+from .transfers import Transfers
 
-# Live blocks and pairs of ends that are followed at a time; a process with more keeps its sums, and
-# only lists of single blocks and repeated copies may lack some.
+# Live blocks that are followed at a time; a process with more keeps its sums, and only lists of
+# single blocks may lack some.
 MOST_BLOCKS = 200_000
-MOST_PAIRS = 20_000
 
 
 class Watcher(Protocol):
@@ -33,20 +34,23 @@ class ProcessLog:
     def __init__(self, log: Log, watchers: Sequence[Watcher], most: int, key: str) -> None:
         self.sums = Sums(log.path, most)
         self._key = key
-        self._pairs: dict[tuple, Pair] = {}
         self._log = log
         self._watchers = watchers
         self._live: dict[int, Block] = {}
+        self._transfers = Transfers(self.sums, self._live)
         self._summary: Record | None = None
         self._handlers = {
             "meta": self._meta, "module": self._module, "site": self._site, "alloc": self._alloc,
             "free": self._gone, "block": self._gone, "transfer": self._transfer,
-            "warn": self._warn, "link": self._link, "summary": self._take_summary,
+            "pair": self._pair, "hint": self._hint, "warn": self._warn,
+            "link": self._link, "summary": self._take_summary,
         }
 
     def read(self) -> Sums:
         """Reads all of it.  Raises LogError where the file can't be read."""
-        for record in self._log.records():
+        # Watchers want to see records.
+        take = None if self._watchers else self._transfers.take
+        for record in self._log.records(take=take):
             handler = self._handlers.get(record["type"])
             if handler is None:
                 continue
@@ -69,10 +73,11 @@ class ProcessLog:
         site = self.sums.sites.get(name)
         if site is None:
             site = self.sums.sites[name] = Site(sys.intern(name))
+            site.processes = 1
         return site
 
     def _site(self, record: Record) -> None:
-        frames = tuple(sys.intern(frame) for frame in strings(record, "frames"))
+        frames = tuple(map(sys.intern, strings(record, "frames")))
         self._site_of(string(record, "site")).frames = frames
 
     def _alloc(self, record: Record) -> None:
@@ -86,6 +91,7 @@ class ProcessLog:
     def _gone(self, record: Record) -> None:
         """A block's traffic, which is told when it is freed, or at the end."""
         block = self._live.pop(number(record, "block"), None) or Block(self.sums.process, record)
+        self._transfers.leave(block)
         block.live = record["type"] == "block"
         block.by_dir = {}
         for row in rows(record, "traffic"):
@@ -98,59 +104,18 @@ class ProcessLog:
             self.sums.blocks.offer(getattr(copies, self._key), block)
 
     def _transfer(self, record: Record) -> None:
-        self.sums.process.level = "events"
-        flow = flow_of(record)
-        size, blocked = number(record, "bytes"), number(record, "blocked_ns")
-        outcome = string(record, "outcome")
-        total = self.sums.flows.get(flow)
-        if total is None:
-            total = self.sums.flows[flow] = FlowSum()
-        total.counts.add_transfer(outcome, size, blocked)
-        total.sizes.add(size)
-        if flow.pageable and outcome == "moved":
-            self.sums.pageable.counts.add_transfer(outcome, size, blocked)
-            self.sums.pageable.sizes.add(size)
-            if "Async" in string(record, "function"):
-                self.sums.waiting.add_transfer(outcome, size, blocked)
-        src = self._live.get(record.get("src_block"))
-        dst = self._live.get(record.get("dst_block"))
-        for block in (src, dst) if src is not dst else (src,):
-            if block is not None:
-                self._count_in(block.by_dir, flow.dir, outcome, size, blocked)
-                self._count_in(self.sums.sites[block.site].flows, flow, outcome, size, blocked)
-        if flow.is_copy:
-            self._count_pair(record, flow, size, src, dst).add_transfer(outcome, size, blocked)
-        at = number(record, "time_ns")
-        if at > 0:
-            series = SERIES.get(outcome) or string(record, "real_dir", flow.dir)
-            self.sums.times.add(at, series, size)
+        flow = self._transfers.add(record)
         for watcher in self._watchers:
             watcher.transfer(self.sums.process, record, flow)
 
-    @staticmethod
-    def _count_in(sums: dict, key: object, outcome: str, size: int, blocked: int) -> None:
-        counts = sums.get(key)
-        if counts is None:
-            counts = sums[key] = Counts()
-        counts.add_transfer(outcome, size, blocked)
+    def _pair(self, record: Record) -> None:
+        self.sums.shared.setdefault(string(record, "device_site"), Shared()).add_pair(record)
 
-    def _count_pair(self, record: Record, flow: Flow, size: int, src: Block | None,
-                    dst: Block | None) -> Counts:
-        """The counts of the pair of ends that a copy goes between.  Without addresses, as in logs
-        of older versions, memory that is no block is one end."""
-        ends = (record.get("src_address") or record.get("src_block"),
-                record.get("dst_address") or record.get("dst_block"))
-        key = (flow, size, *ends)
-        pair = self._pairs.get(key)
-        if pair is None:
-            if len(self._pairs) >= MOST_PAIRS:
-                self._pairs = {k: p for k, p in self._pairs.items() if p.counts.asked_calls > 1}
-            near = dst if dst is not None and flow.dst != "Pinned" else src or dst
-            pair = Pair(self.sums.process, flow, size, _end(src, ends[0]), _end(dst, ends[1]),
-                        near.site if near is not None else "")
-            if len(self._pairs) < MOST_PAIRS:
-                self._pairs[key] = pair
-        return pair.counts
+    def _hint(self, record: Record) -> None:
+        block = self._live.get(number(record, "block"))
+        if block is not None:
+            count_name(self._site_of(block.site).hints,
+                       f"{string(record, 'prefetch', '?')}: {string(record, 'why', '?')}", 1)
 
     def _warn(self, record: Record) -> None:
         key = (string(record, "severity"), string(record, "code"))
@@ -169,6 +134,9 @@ class ProcessLog:
 
     def _finish(self) -> None:
         process = self.sums.process
+        self._transfers.finish()
+        for block in self._live.values():
+            self._transfers.leave(block)
         if self._summary is not None:
             self._use_summary(self._summary)
             local = not self._log.from_counters
@@ -180,14 +148,6 @@ class ProcessLog:
             for block in self._live.values():
                 block.live = True
                 self._take_block(block)
-        for pair in self._pairs.values():
-            again = pair.counts.asked_calls - 1
-            if again == 0:
-                continue
-            self.sums.repeated.offer(again * pair.size, pair)
-            if pair.site in self.sums.sites:
-                self.sums.sites[pair.site].repeated_calls += again
-                self.sums.sites[pair.site].repeated_bytes += again * pair.size
         self.sums.is_process = "recorder" not in self._log.meta and bool(
             self._log.meta or process.counts.asked_calls or self.sums.sites)
 
@@ -206,6 +166,10 @@ class ProcessLog:
             total.counts = Counts()
         for row in rows(record, "flows"):
             self.sums.flows.setdefault(flow_of(row), FlowSum()).counts.add_record(row)
+        shared = record.get("shared")
+        if isinstance(shared, dict) and not self.sums.shared:
+            self.sums.shared.setdefault("", Shared()).add_sums(shared)
+        self.sums.unified.take(record)
         for row in rows(record, "moved_by_kind"):
             moved = self.sums.moved_by_kind.setdefault(flow_of(row), [0, 0])
             moved[0] += number(row, "calls")
@@ -233,9 +197,3 @@ class ProcessLog:
                 add_counts(by_dir, {flow.dir: counts})
             site.by_dir = by_dir
             site.requests = sum(site.apis.values())
-
-
-def _end(block: Block | None, name: object) -> str:
-    if block is not None:
-        return f"block {block.id}"
-    return str(name) if name is not None else "?"

@@ -9,6 +9,7 @@ from .. import names, screen, table, units
 from ..counters import NOT_COPIES
 from .data import SORTS, Data
 from .parts import STATES
+from .unified import sentence
 
 OUTCOME_COLUMNS = [table.Column("Asked"), table.Column("Moved"), table.Column("CPU", drop=2),
                    table.Column("Elided", drop=3)]
@@ -36,6 +37,8 @@ class Text:
         self._sites()
         self._blocks()
         self._repeated()
+        self._shared()
+        self._hints()
         self._places()
         self._processes()
         self._notes()
@@ -81,6 +84,9 @@ class Text:
             self._say(f"{units.size(totals['pageable_asked_bytes'])} from or to pageable memory, "
                       f"{units.size(totals['pageable_moved_bytes'])} of it moved as such")
         self._say(_link(self._data["link"]))
+        managed = sentence(self._data["unified_memory"])
+        if managed:
+            self._say(managed)
 
     def _flows(self) -> None:
         flows = self._data["flows"]
@@ -152,6 +158,26 @@ class Text:
         ], [[*ends(row), units.size(row["size_bytes"]), units.count(row["asked_calls"]),
              row["src"], row["dst"], row["caller"], units.size(row["moved_bytes"]),
              units.duration(row["blocked_ns"])] for row in rows])
+
+    def _shared(self) -> None:
+        self._section("Shared blocks", [
+            table.text("Site", least=0), table.text("Caller"), table.Column("Blocks"),
+            table.Column("Elided"), table.Column("Copies", drop=4),
+            table.Column("Unpaired", drop=1), table.Column("Given up", drop=2),
+            table.Column("Parted pages", drop=3), table.Column("Faults"),
+            table.Column("Fault time"),
+        ], [[row["site"] or "-", row["caller"], units.count(row["blocks"]),
+             units.size(row["elided_bytes"]), units.count(row["elided_copies"]),
+             units.count(row["without_host_block"]), units.count(row["cold"]),
+             units.count(row["parted_pages"]), units.count(row["faults"]),
+             units.duration(row["fault_ns"])] for row in self._data["shared"]])
+
+    def _hints(self) -> None:
+        self._section("Prefetches that libzc chose for managed blocks", [
+            table.text("Site", least=0), table.text("Caller"), table.Column("Blocks"),
+            table.text("Prefetch, and why", least=20),
+        ], [[row["site"], row["caller"], units.count(times), hint]
+            for row in self._data["sites"] for hint, times in row["hints"].items()])
 
     def _places(self) -> None:
         many = self._data["run"]["processes"] > 1

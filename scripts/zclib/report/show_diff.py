@@ -8,6 +8,7 @@ from typing import Sequence
 from .. import names, screen, table, units
 from .data import Data
 from .show import ends
+from .unified import shown
 
 
 def lines(data: Data, width: int | None) -> list[str]:
@@ -67,11 +68,15 @@ def _cells(row: Data, name: str, unit: str) -> list[str]:
     return [_value(before, unit), _value(after, unit), _change(before, after, unit)]
 
 
-def _value(value: int, unit: str) -> str:
-    return units.duration(value) if unit == "ns" else units.size(value)
+def _value(value: int | None, unit: str) -> str:
+    if value is None:
+        return "-"
+    return units.duration(value) if unit == "ns" else shown(value, unit)
 
 
-def _change(before: int, after: int, unit: str) -> str:
+def _change(before: int | None, after: int | None, unit: str) -> str:
+    if before is None or after is None:
+        return "-"
     if before == after:
         return "="
     sign = "+" if after > before else ""

@@ -20,14 +20,14 @@ class Sizes:
         self.exact = True  # False where the median is rounded.
         self._seen: dict[int, int] = {}
 
-    def add(self, size: int) -> None:
+    def add(self, size: int, times: int = 1) -> None:
         if self.count == 0 or size < self.least:
             self.least = size
         if size > self.greatest:
             self.greatest = size
-        self.count += 1
+        self.count += times
         key = size if self.exact else _rounded(size)
-        self._seen[key] = self._seen.get(key, 0) + 1
+        self._seen[key] = self._seen.get(key, 0) + times
         if self.exact and len(self._seen) > MOST_EXACT:
             self._round()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Callable, Sequence
 
 from ..logs import Log, LogError, Problem
@@ -10,8 +11,10 @@ from .counts import Counts
 from .links import Links
 from .parts import Block, Flow, FlowSum, Pair, Process, Site, Sums
 from .process import ProcessLog, Watcher
+from .shared import Shared
 from .timeline import Timeline
 from .top import Top
+from .unified import Unified
 
 LEVELS = ("summary", "allocs", "events")
 
@@ -33,10 +36,12 @@ class Totals:
         self.sites: dict[str, Site] = {}
         self.sites_left_out = 0                    # Beyond MOST_SITES: those of least traffic.
         self.blocks: Top[Block] = Top(most)
-        self.pairs: Top[Pair] = Top(most)          # Repeated copies, by the bytes of the repeats.
+        self.repeated: Top[Pair] = Top(most)       # Repeated copies, by the bytes of the repeats.
         self.modules: dict[str, tuple[str, str] | None] = {}
         self.warns: dict[tuple[str, str], list] = {}
         self.links = Links()
+        self.shared: dict[str, Shared] = {}        # By the device block's site.
+        self.unified = Unified()
         self.unreadable: list[str] = []            # Messages on files that could not be read.
         self.odd = 0
         self.times = Timeline()
@@ -73,34 +78,45 @@ class Totals:
         can't be read at all is noted in `unreadable`."""
         jobs = 1 if self._watchers else parallel.jobs(paths)
         if jobs > 1:
-            for part in parallel.read_all(paths, self._most, self._key, jobs):
-                for problem in part.problems:
+            read = functools.partial(_read_part, self._most, self._key)
+            for part, problems, size in parallel.read_all(paths, read, jobs):
+                for problem in problems:
                     warn(problem)
                 if progress:
-                    progress(part.size)
-                self._take(part.sums, part.error)
+                    progress(size)
+                self._merge(part)
             return
         for path in paths:
             try:
                 log = ProcessLog(Log(path, warn, progress), self._watchers, self._most, self._key)
-                self._take(log.read(), "")
+                self._take(log.read())
             except LogError as error:
-                self._take(None, str(error))
+                self.unreadable.append(str(error))
 
-    def _take(self, sums: Sums | None, error: str) -> None:
-        if sums is None:
-            self.unreadable.append(error)
+    def _take(self, sums: Sums) -> None:
+        """Adds what one log comes to."""
+        self.links.add_log(sums.links)
+        if not sums.is_process:
             return
-        self.links.add(sums.links)
-        if sums.is_process:
-            self._add(sums)
+        self.processes.append(sums.process)
+        self.counts.add(sums.process.counts)
+        self._add(sums)
 
-    def _add(self, one: Sums) -> None:
-        self.processes.append(one.process)
-        self.counts.add(one.process.counts)
+    def _merge(self, other: Totals) -> None:
+        """Adds what the logs that follow come to."""
+        self.links.add(other.links)
+        self.processes += other.processes
+        self.counts.add(other.counts)
+        self.unreadable += other.unreadable
+        self.sites_left_out += other.sites_left_out
+        self._add(other)
+
+    def _add(self, one: Sums | Totals) -> None:
+        """Adds what the sums of one log and of several have in common."""
         self.pageable.add(one.pageable)
         self.waiting.add(one.waiting)
         self.odd += one.odd
+        self.unified.add(one.unified)
         for flow, total in one.flows.items():
             self.flows.setdefault(flow, FlowSum()).add(total)
         for flow, moved in one.moved_by_kind.items():
@@ -113,8 +129,10 @@ class Totals:
             # Two builds of one name: a frame does not tell which is meant.
             self.modules[name] = module if self.modules.get(name, module) == module else None
         self.blocks.merge(one.blocks)
-        self.pairs.merge(one.repeated)
+        self.repeated.merge(one.repeated)
         self.times.merge(one.times)
+        for name, shared in one.shared.items():
+            self.shared.setdefault(name, Shared()).add(shared)
         self._add_sites(one.sites)
 
     def _add_sites(self, sites: dict[str, Site]) -> None:
@@ -125,3 +143,15 @@ class Totals:
         ranked = sorted(self.sites.values(), key=lambda site: -site.copies().asked_bytes)
         self.sites_left_out += len(ranked) - MOST_SITES // 2
         self.sites = {site.id: site for site in ranked[:MOST_SITES // 2]}
+
+
+def _read_part(most: int, key: str, paths: list[str]) -> tuple[Totals, list[Problem], int]:
+    """What some of the logs come to, what is wrong with them, and their bytes."""
+    problems: list[Problem] = []
+    totals = Totals(most, key)
+    for path in paths:
+        try:
+            totals._take(ProcessLog(Log(path, problems.append), (), most, key).read())
+        except LogError as error:
+            totals.unreadable.append(str(error))
+    return totals, problems, sum(map(parallel.size_of, paths))

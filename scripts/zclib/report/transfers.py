@@ -1,0 +1,191 @@
+"""The transfers of one process, summed up by flow, block, pair of ends and time.
+
+Nearly all lines of a large log are transfers, and they differ in few of their fields.  So a line in
+the form that libzc writes is matched and not parsed; all but its time, its duration and its ends is
+one text, its shape, which is parsed when it comes for the first time.  Any other form of the same
+record comes to the same sums.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+from ..logs import Record, number, string
+from .counts import Counts
+from .parts import SERIES, Block, Flow, FlowSum, Pair, Sums, flow_of
+
+# Followed at a time: beyond, pairs may count fewer repeats, and shapes are parsed again.
+MOST_PAIRS = 20_000
+MOST_SHAPES = 20_000
+
+_NUMBER = rb"(?:0|[1-9][0-9]{0,18})"
+_WORD = rb'"[\w -]*"'
+_END = rb'(?:null|"0x[0-9a-f]+")'
+LINE = re.compile(
+    rb'\{"type":"transfer","time_ns":(' + _NUMBER + rb'),("function":' + _WORD + rb',"dir":' + _WORD
+    + rb',"src_kind":' + _WORD + rb',"dst_kind":' + _WORD + rb',"real_dir":' + _WORD
+    + rb',"real_src_kind":' + _WORD + rb',"real_dst_kind":' + _WORD + rb',"bytes":' + _NUMBER
+    + rb',"outcome":' + _WORD + rb')(?:,"driver_copies":' + _NUMBER + rb')?,"blocked_ns":('
+    + _NUMBER + rb'),"src_block":(' + _NUMBER + rb'|null),"dst_block":(' + _NUMBER
+    + rb'|null),"src_address":(' + _END + rb'),"dst_address":(' + _END + rb'),"stream":' + _WORD
+    + rb',"thread":' + _NUMBER + rb'\}').fullmatch
+
+
+class Shape:
+    """What a transfer's record says beside its time, its duration and its ends."""
+
+    __slots__ = ("flow", "size", "outcome", "kind", "waits", "series", "calls", "blocked_ns")
+
+    def __init__(self, record: Record) -> None:
+        self.flow = flow_of(record)
+        self.size = number(record, "bytes")
+        self.outcome = sys.intern(string(record, "outcome"))
+        self.kind = (self.flow, self.outcome)
+        self.waits = "Async" in string(record, "function")
+        self.series = SERIES.get(self.outcome) or string(record, "real_dir", self.flow.dir)
+        self.calls = 0
+        self.blocked_ns = 0
+
+
+class Transfers:
+    """Sums up transfers.  `live` are the blocks by number, which the reader of the log keeps."""
+
+    def __init__(self, sums: Sums, live: dict[int, Block]) -> None:
+        self._sums = sums
+        self._live = live
+        self._shapes: dict[object, Shape] = {}
+        # A pair's first copy is kept as its shape, its time and its blocks: most come but once.
+        self._pairs: dict[tuple, Pair | tuple[Shape, int, Block | None, Block | None]] = {}
+
+    def take(self, line: bytes) -> bool:
+        """Takes a line of the log, if it is a transfer in libzc's own form."""
+        match = LINE(line)
+        if match is None:
+            return False
+        time, text, blocked, src, dst, src_end, dst_end = match.groups()
+        shape = self._shapes.get(text)
+        if shape is None:
+            shape = self._learn(text, json.loads(b"{" + text + b"}"))
+        self._count(shape, int(time), int(blocked), self._live.get(int(src)) if src != b"null"
+                    else None, self._live.get(int(dst)) if dst != b"null" else None,
+                    src if src_end == b"null" else src_end, dst if dst_end == b"null" else dst_end)
+        return True
+
+    def add(self, record: Record) -> Flow:
+        """Takes the record of a transfer; returns its flow.  Raises TypeError or ValueError where
+        fields are of a wrong type, and has counted nothing then."""
+        text = (string(record, "function"), flow_of(record), string(record, "real_dir", "?"),
+                number(record, "bytes"), string(record, "outcome"))
+        src, dst = record.get("src_block"), record.get("dst_block")
+        blocks = self._live.get(src), self._live.get(dst)
+        # Without addresses, as in logs of older versions, memory that is no block is one end.
+        ends = [_end(record.get(address), block)
+                for address, block in (("src_address", src), ("dst_address", dst))]
+        shape = self._shapes.get(text) or self._learn(text, record)
+        self._count(shape, number(record, "time_ns"), number(record, "blocked_ns"), *blocks, *ends)
+        return shape.flow
+
+    def _learn(self, text: object, record: Record) -> Shape:
+        if len(self._shapes) >= MOST_SHAPES:
+            self._empty()
+        shape = self._shapes[text] = Shape(record)
+        return shape
+
+    def _count(self, shape: Shape, time_ns: int, blocked_ns: int, src: Block | None,
+               dst: Block | None, src_end: bytes, dst_end: bytes) -> None:
+        shape.calls += 1
+        shape.blocked_ns += blocked_ns
+        if dst is not None:
+            dst.use(shape.kind, shape.size, blocked_ns)
+        if src is not None and src is not dst:
+            src.use(shape.kind, shape.size, blocked_ns)
+        if shape.flow.is_copy:
+            key = (shape.flow, shape.size, src_end, dst_end)
+            pair = self._pairs.get(key)
+            if pair is None:
+                if len(self._pairs) >= MOST_PAIRS:
+                    self._forget_pairs()
+                self._pairs[key] = (shape, blocked_ns, src, dst)
+            else:
+                if type(pair) is tuple:
+                    pair = self._pairs[key] = self._pair(*pair, src_end, dst_end)
+                pair.counts.add_transfer(shape.outcome, shape.size, blocked_ns)
+        if time_ns > 0:
+            self._sums.times.add(time_ns, shape.series, shape.size)
+
+    def _pair(self, shape: Shape, blocked_ns: int, src: Block | None, dst: Block | None,
+              src_end: bytes, dst_end: bytes) -> Pair:
+        """A pair that came once."""
+        near = dst if dst is not None and shape.flow.dst != "Pinned" else src or dst
+        pair = Pair(self._sums.process, shape.flow, shape.size, _end_name(src, src_end),
+                    _end_name(dst, dst_end), near.site if near is not None else "")
+        pair.counts.add_transfer(shape.outcome, shape.size, blocked_ns)
+        return pair
+
+    def leave(self, block: Block) -> None:
+        """Adds the transfers of a block, which is no longer live, to those of its site."""
+        flows = self._sums.sites[block.site].flows if block.uses else {}
+        for (flow, outcome), (calls, size, blocked_ns) in block.uses.items():
+            for sums, key in ((block.by_dir, flow.dir), (flows, flow)):
+                if key not in sums:
+                    sums[key] = Counts()
+                sums[key].add_transfers(outcome, calls, size, blocked_ns)
+        block.uses = {}
+
+    def _empty(self) -> None:
+        """Adds the shapes' counts to the flows."""
+        sums = self._sums
+        for shape in self._shapes.values():
+            total = sums.flows.get(shape.flow)
+            if total is None:
+                total = sums.flows[shape.flow] = FlowSum()
+            into = [total]
+            if shape.flow.pageable and shape.outcome == "moved":
+                into.append(sums.pageable)
+            what = (shape.outcome, shape.calls, shape.calls * shape.size, shape.blocked_ns)
+            for one in into:
+                one.counts.add_transfers(*what)
+                one.sizes.add(shape.size, shape.calls)
+            if len(into) == 2 and shape.waits:
+                sums.waiting.add_transfers(*what)
+        self._shapes.clear()
+
+    def _forget_pairs(self) -> None:
+        """Makes room: pairs that came once go, and where they are few those of the fewest
+        repeats, which are counted then."""
+        again = [(key, pair) for key, pair in self._pairs.items() if type(pair) is Pair]
+        again.sort(key=lambda item: -item[1].counts.asked_calls)
+        for _, pair in again[MOST_PAIRS // 2:]:
+            self._repeated(pair)
+        self._pairs = dict(again[:MOST_PAIRS // 2])
+
+    def _repeated(self, pair: Pair) -> None:
+        sums, again = self._sums, pair.counts.asked_calls - 1
+        sums.repeated.offer(again * pair.size, pair)
+        if pair.site in sums.sites:
+            sums.sites[pair.site].repeated_calls += again
+            sums.sites[pair.site].repeated_bytes += again * pair.size
+
+    def finish(self) -> None:
+        """Brings everything into the sums; blocks that are still live stay so."""
+        if self._shapes:
+            self._sums.process.level = "events"
+        self._empty()
+        for pair in self._pairs.values():
+            if type(pair) is Pair:
+                self._repeated(pair)
+        self._pairs.clear()
+
+
+def _end(address: object, block: object) -> bytes:
+    """One end of a copy, as in a line: its address, else its block's number."""
+    end = address or block
+    return (f'"{end}"' if isinstance(end, str) else "null" if end is None else str(end)).encode()
+
+
+def _end_name(block: Block | None, end: bytes) -> str:
+    if block is not None:
+        return f"block {block.id}"
+    return end.decode("utf-8").strip('"') if end != b"null" else "?"
