@@ -11,6 +11,7 @@ import time
 from . import suites
 from .machine import describe
 from .result import Session, plain
+from .row import Row, Way
 from .runner import BenchError, Runner, Skipped
 from .tables import document
 
@@ -24,13 +25,31 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--warm", type=int, default=1, help="runs of each way before those")
     parser.add_argument("--no-link", action="store_true", help="no runs for the link's counters")
     parser.add_argument("--seconds", type=float, default=0, help="begin no row after this time")
+    parser.add_argument("--also", action="append", default=[], metavar="NAME=LIBRARY[,SETTING...]",
+                        help="run the unmodified programs under another preloaded library as well, "
+                        "with settings NAME=VALUE; where one fails, the tables say why")
     parser.add_argument("--simulated", action="store_true", help="on the simulated GPU, small")
     parser.add_argument("--build", required=True, help="the build folder")
     parser.add_argument("--out", help="folder for SUITE.md and SUITE.json")
     chosen = parser.parse_args()
     if chosen.rounds < 1 or chosen.warm < 0:
         parser.error("--rounds: at least 1; --warm: at least 0")
+    for also in chosen.also:
+        name, _, library = also.partition("=")
+        if not name or not os.path.isfile(library.split(",")[0]):
+            parser.error(f"--also: not NAME=LIBRARY with a file that exists: {also}")
     return chosen
+
+
+def others(row: Row, also: list[str]) -> tuple[Way, ...]:
+    """The row's first way, which is the bare program, under other libraries."""
+    found = []
+    for text in also:
+        name, _, rest = text.partition("=")
+        library, *settings = rest.split(",")
+        found.append(Way(name, row.ways[0].program, library=os.path.abspath(library),
+                         settings=tuple(settings)))
+    return tuple(found)
 
 
 def keep(chosen: argparse.Namespace, session: Session) -> None:
@@ -49,7 +68,7 @@ def measure(chosen: argparse.Namespace, work: str) -> tuple[Session, list[str]]:
     """What was measured, and what failed; the rows go on after one that failed."""
     top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     runner = Runner(top, chosen.build, work, chosen.simulated, not chosen.no_link)
-    session = Session(describe(chosen.simulated, chosen.rounds), chosen.simulated, [])
+    session = Session(describe(chosen.simulated, chosen.warm, chosen.rounds), chosen.simulated, [])
     failed = []
     begun = time.monotonic()
     for row in suites.SUITES[chosen.suite]:
@@ -60,7 +79,8 @@ def measure(chosen: argparse.Namespace, work: str) -> tuple[Session, list[str]]:
             print(f"{row.title}: left out, {chosen.seconds:.0f} s are over", file=sys.stderr)
             continue
         try:
-            session.results.append(runner.measure(row, chosen.warm, chosen.rounds))
+            session.results.append(runner.measure(row, others(row, chosen.also), chosen.warm,
+                                                  chosen.rounds))
             outcome = "measured"
         except Skipped as why:
             session.skipped.append(f"{row.title} ({why})")

@@ -6,6 +6,7 @@ from .row import WHOLE, Goal, Metric, Row, Way, versus
 
 AFTER_FILL = ("copy_ms", "kernel_ms", "result_ms")
 WHOLE_PROGRAM = Metric("whole program", WHOLE)
+ADVICE = ("nothing", "prefetch", "read_mostly", "preferred", "accessed_by")
 OVERHEAD = Goal("bare", 1.05)  # what watching may cost
 
 
@@ -18,29 +19,42 @@ def units(count: int) -> str:
     return f"{count} GiB"
 
 
+def scale_policy(size: int) -> str:
+    """What fits best by size: small vectors are host memory at once, middle ones are copied."""
+    if size <= 2**16:
+        return "shared-in-out:4K"
+    return "pinned-host-buffers:64K" if size < 2**22 else "shared-in-out:64K"
+
+
+def again_and_again(phase: str) -> tuple[Metric, Metric]:
+    """The metrics of a program that repeats one phase."""
+    return (Metric(f"one {phase}", (f"{phase}_ms",), "us", "repeats"),
+            Metric("whole program", ("alloc_ms", "fill_ms", f"{phase}_ms", "free_ms")))
+
+
 def scale_row(size: int, repeats: int) -> Row:
-    ways = (Way("bare", "scale"), Way("libzc", "scale", "shared-in-out:64K"),
+    ways = (Way("bare", "scale"), Way("libzc", "scale", scale_policy(size)),
             Way("pinned", "scale_pinned"), Way("hand", "scale_zerocopy"))
     return Row("scaling a vector, by size", units(size), "scale", f"{size // 4} {repeats}",
-               f"{max(1, size // 256)} 2", ways,
-               (Metric("once, with the result back", ("scale_ms",), "us", "repeats"),))
+               f"{max(1, size // 256)} 2", ways, again_and_again("scale"))
 
 
 def transfer_row(size: int, repeats: int) -> Row:
     ways = (Way("bare", "transfer"), Way("watched", "transfer", "off"),
-            Way("libzc", "transfer", "pinned-host-buffers:64K"), Way("hand", "transfer_managed"))
+            Way("libzc", "transfer", "pinned-host-buffers:4K"), Way("hand", "transfer_managed"))
     return Row("to the GPU and back, by size", units(size), "transfer", f"{size} {repeats}",
-               f"{max(4, size // 64)} 2", ways,
-               (Metric("once", ("transfer_ms",), "us", "repeats"),))
+               f"{max(4, size // 64)} 2", ways, again_and_again("transfer"))
 
 
-def cosine_row(targets: int, batches: int) -> Row:
-    managed = tuple(Way(f"managed, {how.replace('_', ' ')}", "cosine_managed", None, how)
-                    for how in ("nothing", "prefetch", "read_mostly", "preferred", "accessed_by"))
+def cosine_row(targets: int, batches: int, *managed: str, shared: bool = False) -> Row:
+    # From 10,000 on the targets alone have the size that shares them.
+    ways = (Way("shared", "cosine", "shared-tables:8M"),) if shared else ()
     return Row("cosine similarity, 1,000 queries of 768 floats",
                f"{targets} targets, {batches} batches", "cosine", f"{targets} 1000 768 {batches}",
                f"{max(10, targets // 1000)} 33 40 2",
-               (Way("bare", "cosine"), Way("libzc", "cosine", "shared-tables:8M"), *managed),
+               (Way("bare", "cosine"), Way("libzc", "cosine", "pinned-host-buffers:2M"), *ways,
+                *(Way(f"managed, {how.replace('_', ' ')}", "cosine_managed", None, how)
+                  for how in managed)),
                (Metric("after the fill", AFTER_FILL), WHOLE_PROGRAM))
 
 
@@ -65,17 +79,21 @@ def graph_row(name: str, program: str, scale: int, more: str) -> Row:
     return Row("graphs, 16 edges a vertex", f"{name}, 2^{scale} vertices", program,
                f"{scale} 16 1 {more}",
                f"16 16 1 {more}",
-               (*versus(program, "shared-tables", program + "_zerocopy"),
-                Way("managed", program + "_managed")),
+               (*versus(program, "pinned-host-buffers", program + "_zerocopy"),
+                Way("shared", program, "shared-tables"), Way("managed", program + "_managed")),
                (Metric("kernels", ("kernel_ms",)), Metric("after the fill", AFTER_FILL),
                 WHOLE_PROGRAM))
 
 
-def pass_row(name: str, program: str, policy: str, arguments: str, small: str,
-             hand: str | None = None) -> Row:
-    return Row("one pass and reuse", name, program, arguments, small,
-               versus(program, policy, hand),
+def pass_row(name: str, program: str, arguments: str, small: str,
+             ways: tuple[Way, ...]) -> Row:
+    return Row("one pass and reuse", name, program, arguments, small, ways,
                (Metric("after the fill", AFTER_FILL), WHOLE_PROGRAM))
+
+
+def reused(program: str, shared: str) -> tuple[Way, ...]:
+    """The ways of a job that comes back to its data: copies are faster, `shared` is not."""
+    return (*versus(program, "pinned-host-buffers"), Way("shared", program, shared))
 
 
 def storm_row(size: int) -> Row:
@@ -96,8 +114,11 @@ ROWS = (
          Metric("whole program", ("alloc_ms", "fill_ms", "pipeline_ms", "free_ms")))),
     *(transfer_row(size, repeats) for size, repeats in (
         (2**12, 1000), (2**16, 1000), (2**20, 200), (2**24, 30), (2**28, 5))),
-    *(cosine_row(targets, batches) for targets, batches in (
-        (1000, 10), (10000, 10), (100000, 3), (1000000, 1))),
+    cosine_row(1000, 10, *ADVICE),
+    cosine_row(10000, 10, *ADVICE, shared=True),
+    cosine_row(100000, 3, *ADVICE, shared=True),
+    cosine_row(1000000, 1, *ADVICE),
+    cosine_row(10000000, 1, "prefetch"),
     grow_row("doubling", 0),
     grow_row("by 16 MiB at a time", 1),
     *(gather_row(percent, row_bytes) for row_bytes in (32, 128, 1024)
@@ -105,11 +126,12 @@ ROWS = (
     graph_row("breadth-first search", "bfs", 23, ""),
     graph_row("PageRank, 3 iterations", "pagerank", 22, "3"),
     # The CPU reads the two inputs again, to verify the product, so no kernel may have written them.
-    pass_row("vector add, 3 x 256 MiB", "vecadd", "shared-in-out:64M:1..2", "67108864",
-             "1048576", "vecadd_zerocopy"),
-    pass_row("matrix multiply, n = 4096", "matmul", "shared-in-out:64M:1..2", "4096", "128"),
-    pass_row("stencil, 64 MiB, 100 steps", "stencil", "shared-one-pass", "4096 4096 100",
-             "512 512 5"),
+    pass_row("vector add, 3 x 256 MiB", "vecadd", "67108864", "1048576",
+             versus("vecadd", "shared-in-out:64M:1..2", "vecadd_zerocopy")),
+    pass_row("matrix multiply, n = 4096", "matmul", "4096", "128",
+             reused("matmul", "shared-in-out:64M:1..2")),
+    pass_row("stencil, 64 MiB, 100 steps", "stencil", "4096 4096 100", "512 512 5",
+             reused("stencil", "shared-one-pass")),
     Row("coherence of mapped memory", "counter, handshake, output", "coherence", "16777216 100",
         "65536 10", versus("coherence", "off"),
         (Metric("counter", ("counter_ms",)), Metric("handshake", ("handshake_ms",), "us",

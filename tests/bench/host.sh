@@ -3,10 +3,13 @@
 # medians and goals; with OUT_DIR set it is written to $OUT_DIR/host.md as well.  Needs bash and
 # what was built.
 #
-#   tests/bench/host.sh [gpu|small]     all that needs a GPU, what needs none; both by default
+#   tests/bench/host.sh [gpu|small|PART]   all that needs a GPU, what needs none, or a part of what
+#       needs one: copies, processes, pageable, requests; gpu and small by default
 #
 # ZC_BUILD   the build folder (build)
 # ROUNDS     runs of each measurement (5)
+# PROCESS_ROUNDS   runs of whole processes up to 128 MiB, whose start alone varies by a tenth (21)
+# PROCESS_MIB      their sizes (16 32 64 128 256 1024 4096)
 # SMALL_ROUNDS   runs of what takes nanoseconds (15)
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
@@ -42,53 +45,75 @@ run() {
     done <"$work/out"
 }
 
-# The runs of one row bare and under libzc in turn, so that what else the machine does meets both.
+# The runs of one row in turn, so that what else the machine does meets all of them, and each first
+# as often as the others: in_turn LABEL POLICY ARGS...  Of `ways`, bare and again are without libzc.
+ways=(bare zc)
 in_turn() {
-    local label=$1 policy=$2 i
+    local label=$1 policy=$2 i j way
     shift 2
     for ((i = 0; i < rounds; i++)); do
-        run "$label.bare" bare "$@" || return
-        run "$label.zc" "$policy" "$@" || return
+        for ((j = 0; j < ${#ways[@]}; j++)); do
+            way=${ways[(i + j) % ${#ways[@]}]}
+            run "$label.$way" "$([[ $way == zc ]] && echo "$policy" || echo bare)" "$@" || return
+        done
     done
 }
 
-median() { sort -g "$work/$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
+# What stands at a quarter, the half or three quarters of sorted numbers: quantile 1|2|3 FILE
+quantile() {
+    sort -g "$2" | awk -v q="$1" '{ v[NR] = $1 } END { print v[int(q * (NR - 1) / 4) + 1] }'
+}
+median() { quantile 2 "$work/$1"; }
 
-# The middle one of what the runs under libzc are to the bare ones beside them, so that what changes
-# in the course of the runs counts little: paired LABEL NAME ratio|difference
+# The middle one of what the runs are to the bare ones beside them, so that what changes in the
+# course of the runs counts little: paired LABEL NAME ratio|difference [WAY [QUARTER]]
 paired() {
-    paste "$work/$1.zc.$2" "$work/$1.bare.$2" |
-        awk -v form="$3" '{ print form == "ratio" ? $1 / $2 : $1 - $2 }' | sort -g |
-        awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
+    paste "$work/$1.${4:-zc}.$2" "$work/$1.bare.$2" |
+        awk -v form="$3" '{ print form == "ratio" ? $1 / $2 : $1 - $2 }' |
+        quantile "${5:-2}" /dev/stdin
+}
+
+# The quartiles of such ratios: spread LABEL NAME WAY
+spread() {
+    local quarter
+    local -a ratios
+    for quarter in 2 1 3; do
+        ratios+=("$(paired "$1" "$2" ratio "$3" "$quarter")")
+    done
+    printf '%.3f (%.3f to %.3f)' "${ratios[@]}"
 }
 
 rows=()
 # Adds a row that says whether the goal is met: row WHAT VALUE BASE UNIT FORM GOAL, where FORM is
 # "ratio>=", "ratio<=", "difference<=", or "bound" for a ratio without a goal; RESULT, where it is
-# given, is the ratio or difference.
-# row WHAT VALUE BASE UNIT FORM GOAL [RESULT]
+# given, is the ratio or difference, and NOTE what the reader should know beside it.
+# row WHAT VALUE BASE UNIT FORM GOAL [RESULT [NOTE]]
 row() {
-    local what=$1 value=$2 base=$3 unit=$4 form=$5 goal=$6 result=${7:-}
+    local what=$1 value=$2 base=$3 unit=$4 form=$5 goal=$6 result=${7:-} note=${8:-}
     rows+=("$(awk -v w="$what" -v v="$value" -v b="$base" -v u="$unit" -v f="$form" -v g="$goal" \
-        -v given="$result" '
+        -v given="$result" -v note="$note" '
         BEGIN {
             if (v == "" || b == "") {
-                printf "| %s | | | | | not measured |", w
+                printf "| %s | | | | | not measured | |", w
                 exit
             }
             r = given != "" ? given : f ~ /^difference/ ? v - b : v / b
             if (f == "bound") {
-                printf "| %s | %s %s | %s %s | %.3f | | |", w, v, u, b, u, r
+                printf "| %s | %s %s | %s %s | %.3f | | | %s |", w, v, u, b, u, r, note
                 exit
             }
             met = f ~ />=/ ? r >= g : r <= g
-            printf "| %s | %s %s | %s %s | %.3f | %s %s | %s |", w, v, u, b, u, r,
-                   f ~ />=/ ? "≥" : "≤", g, met ? "yes" : "**no**"
+            printf "| %s | %s %s | %s %s | %.3f | %s %s | %s | %s |", w, v, u, b, u, r,
+                   f ~ />=/ ? "≥" : "≤", g, met ? "yes" : "**no**", note
         }')")
 }
 
 gpu() {
-    local way mib
+    copies && processes && pageable && requests
+}
+
+copies() {
+    local way
     in_turn copy pinned copy 256 || return
     for way in htod dtoh; do
         row "256 MiB $way, malloc'd / cuMemHostAlloc'd" "$(median copy.zc.malloc_$way)" \
@@ -106,32 +131,46 @@ gpu() {
         "$(median allocate.zc.hostalloc)" ms "ratio<=" 0.2
     row "1 GiB of pinned memory, pool / cuMemHostAlloc" "$(median allocate.zc.pool)" \
         "$(median allocate.zc.hostalloc)" ms "ratio<=" 0.02
-    # The preset pinned-host-buffers, from the smallest size that it converts.
-    for mib in 16 32 64 128 256 1024 4096; do
-        in_turn "once$mib" preset once "$mib"
+}
+
+# The preset pinned-host-buffers, from the smallest size that it converts.  What a process is to
+# another one by chance is measured with the same number of bare ones.
+processes() {
+    local mib most=$rounds ways=(bare zc again) rounds
+    for mib in ${PROCESS_MIB:-16 32 64 128 256 1024 4096}; do
+        rounds=$( ((mib <= 128)) && echo "${PROCESS_ROUNDS:-21}" || echo "$most")
+        in_turn "once$mib" preset once "$mib" || return
         row "allocate, fill, copy once, free $mib MiB, libzc / bare" \
             "$(median "once$mib.zc.once")" "$(median "once$mib.bare.once")" ms \
             "ratio<=" "$( ((mib < 64)) && echo 1.03 || echo 0.6)"
         row "the same, the whole process, libzc / bare" "$(median "once$mib.zc.process")" \
             "$(median "once$mib.bare.process")" ms "ratio<=" 1.03 \
-            "$(paired "once$mib" process ratio)"
+            "$(paired "once$mib" process ratio)" \
+            "$(spread "once$mib" process zc); by chance $(spread "once$mib" process again)"
     done
+}
+
+# Copies by several threads; no way of copying is faster than the link.
+pageable() {
+    local mib way ours driver link
     for mib in 256 1024; do
-        in_turn "pageable$mib" parallel pageable "$mib"
+        in_turn "pageable$mib" parallel pageable "$mib" || return
         for way in htod dtoh; do
-            row "$mib MiB $way of pageable memory, parallel / driver" \
-                "$(median "pageable$mib.zc.pageable_$way")" \
-                "$(median "pageable$mib.bare.pageable_$way")" GB/s "ratio>=" 3
+            ours=$(median "pageable$mib.zc.pageable_$way")
+            driver=$(median "pageable$mib.bare.pageable_$way")
+            link=$(median "pageable$mib.bare.hostalloc_$way")
+            row "$mib MiB $way of pageable memory, parallel / driver" "$ours" "$driver" GB/s \
+                "ratio>=" 3 "" "$(awk -v o="$ours" -v d="$driver" -v l="$link" 'BEGIN {
+                    printf "the link allows %.3f (%s GB/s), of which %.3f", l / d, l, o / l }')"
         done
     done
-    requests
 }
 
 # The same program, with its cuMemHostAlloc made by libzc.
 requests() {
     local mib way
     for mib in 16 1024; do
-        in_turn "request$mib" asked request "$mib"
+        in_turn "request$mib" asked request "$mib" || return
         row "cuMemHostAlloc of $mib MiB, libzc cold / bare" "$(median "request$mib.zc.first")" \
             "$(median "request$mib.bare.first")" ms "ratio<=" 0.2
         row "cuMemHostAlloc of $mib MiB, libzc from the pool, cleared / bare" \
@@ -162,14 +201,22 @@ small() {
         "$(median grow.zc.grow)" "$(median grow.bare.grow)" ms "ratio<=" 1.03
 }
 
-[[ ${1:-small} == small ]] && small
-if [[ ${1:-gpu} == gpu ]] && ! gpu; then
-    [[ ${1:-} == gpu ]] && exit 77
-    echo "no GPU: only what needs none was measured" >&2
-fi
+case ${1:-} in
+small | gpu | copies | processes | pageable | requests)
+    "$1" || exit 77
+    ;;
+"")
+    small
+    gpu || echo "no GPU: only what needs none was measured" >&2
+    ;;
+*)
+    sed -n '/^# *tests.bench/,/^#$/s/^# *//p' "$0" >&2
+    exit 2
+    ;;
+esac
 table() {
-    echo "| what | libzc, or first | bare, or second | ratio or difference | goal | met |"
-    echo "|---|---|---|---|---|---|"
+    echo "| what | libzc, or first | bare, or second | ratio or difference | goal | met | besides |"
+    echo "|---|---|---|---|---|---|---|"
     printf '%s\n' "${rows[@]}"
 }
 table

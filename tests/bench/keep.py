@@ -1,6 +1,6 @@
-"""Keeps measured sessions in kernels/results.json and writes kernels/RESULTS.md from all of them.
+"""Keeps measured sessions in kernels/results.json; writes kernels/RESULTS.md and README's figures.
 
-    tests/bench/run.sh keep PART.json...     PART: what a suite wrote below OUT_DIR
+    tests/bench/run.sh keep [PART.json...]     PART: what a suite wrote below OUT_DIR
 
 A row that was kept before is replaced by the newer measurement; pictures are drawn as well where
 matplotlib is installed.
@@ -13,12 +13,14 @@ import os
 import sys
 
 from . import suites
+from .quote import quoted
 from .result import Session, load, plain
-from .tables import groups, link_table, times_table
+from .tables import groups, section
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DATA = os.path.join(TOP, "kernels", "results.json")
 PAGE = os.path.join(TOP, "kernels", "RESULTS.md")
+README = os.path.join(TOP, "README.md")
 PICTURES = os.path.join(TOP, "kernels", "pictures")
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 
@@ -51,33 +53,26 @@ def page(sessions: list[Session]) -> list[str]:
     """The part of RESULTS.md between its two marks."""
     whole = as_one(sessions)
     lines = [f"- {session.machine} {len(session.results)} rows." for session in sessions]
+    lines.append("")
     for group, results in groups(whole).items():
-        lines += ["", f"## {group[0].upper()}{group[1:]}", "", *times_table(results, False)]
-        link = link_table(results)
-        if link:
-            lines += ["", "MiB over the link, by its own counters and by the log:", "", *link]
-    lines += [""] if whole.skipped else []
+        lines += section(group, results, False, "##")
     lines += [f"Skipped: {what}." for what in whole.skipped]
-    return lines
+    return lines if lines[-1] else lines[:-1]
 
 
 def write(sessions: list[Session]) -> None:
     with open(DATA, "w", encoding="utf-8") as data:
         data.write("[\n" + ",\n".join(plain(session) for session in sessions) + "\n]\n")
-    with open(PAGE, encoding="utf-8") as text:
-        before, _, rest = text.read().partition(BEGIN)
-    after = rest.partition(END)[2]
-    with open(PAGE, "w", encoding="utf-8") as text:
-        text.write("\n".join([before + BEGIN, "", *page(sessions), "", END]) + after)
+    for path, lines in ((PAGE, page(sessions)), (README, quoted(as_one(sessions)))):
+        with open(path, encoding="utf-8") as text:
+            before, _, rest = text.read().partition(BEGIN)
+        with open(path, "w", encoding="utf-8") as text:
+            text.write("\n".join([before + BEGIN, "", *lines, "", END]) + rest.partition(END)[2])
 
 
 def main() -> int:
-    parts = sys.argv[1:]
-    if not parts:
-        print(__doc__, file=sys.stderr)
-        return 2
     sessions = kept_sessions()
-    for part in parts:
+    for part in sys.argv[1:]:
         try:
             with open(part, encoding="utf-8") as data:
                 new = load(json.load(data), suites.ALL)

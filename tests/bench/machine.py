@@ -22,9 +22,9 @@ def _driver() -> str:
     return f"{name.value.decode()}, driver {version.value.decode()}"
 
 
-def describe(simulated: bool, rounds: int) -> str:
+def describe(simulated: bool, warm: int, rounds: int) -> str:
     gpu = "a simulated GPU, whose times mean nothing" if simulated else _driver()
     return (f"{time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC, "
             f"libzc {os.environ.get('ZC_COMMIT') or 'unknown'}; {gpu}; {os.cpu_count()} "
             f"processors, Linux {os.uname().release}; medians of {rounds} interleaved runs "
-            "(least-most).")
+            f"after {warm} to warm up (least-most).")

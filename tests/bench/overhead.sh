@@ -33,6 +33,7 @@ median() {
 for _ in $(seq "$rounds"); do
     "$bench" calls >>bare.calls
     watched "$bench" calls >>watched.calls
+    ZC_LOG_LEVEL=events watched "$bench" calls >>events.calls
     for threads in 1 16; do
         "$bench" threads "$threads" >>bare.threads
         watched "$bench" threads "$threads" >>watched.threads
@@ -46,16 +47,18 @@ for _ in $(seq $((rounds * 10))); do
     rm -f zc.*
 done
 
+# Median of all rounds: column FILE CALL COLUMN
+column() { awk -F'\t' -v n="$2" -v c="$3" '$2 == n {print $c}' "$1" | median; }
+
 echo "| caught call | bare ns | more, median ns | more, p99 ns | goal |"
 echo "|---|---|---|---|---|"
 cut -f2 bare.calls | awk '!seen[$0]++' | while IFS= read -r name; do
-    column() { awk -F'\t' -v n="$name" -v c="$2" '$2 == n {print $c}' "$1" | median; }
     goal="50 / 200"
     [ "$name" = cuLaunchKernel ] && goal="10"
     [ "$name" = "read of 1 byte, 100 times" ] && goal="200"
-    bare=$(column bare.calls 3)
-    more=$(($(column watched.calls 3) - bare))
-    tail=$(($(column watched.calls 4) - $(column bare.calls 4)))
+    bare=$(column bare.calls "$name" 3)
+    more=$(($(column watched.calls "$name" 3) - bare))
+    tail=$(($(column watched.calls "$name" 4) - $(column bare.calls "$name" 4)))
     echo "| $name | $bare | $more | $tail | $goal |"
 done
 echo
@@ -67,6 +70,9 @@ for threads in 1 16; do
     echo "| copies of 64 B a second, $threads threads | $bare | $with" \
          "($(awk -v a="$with" -v b="$bare" 'BEGIN {printf "%.2f", a / b}')) | 0.9 at 16 |"
 done
+copy="cuMemcpyHtoD pinned 64 B"
+line=$(($(column events.calls "$copy" 3) - $(column watched.calls "$copy" 3)))
+echo "| a copy's line in the log, level events | | $line ns more | 1000 ns more |"
 us() { awk -v ns="$1" 'BEGIN {printf "%.0f us", ns / 1000}'; }
 for kind in true start; do
     extra=$(($(median <"watched.$kind") - $(median <"bare.$kind")))

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Measures the places vmm and managed against their goals: places.py vmm|managed [ROUNDS].
+"""Measures the places vmm and managed against their goals: places.py vmm|managed [ROUNDS [TEXT]].
 
 Runs each program bare, under libzc and as written by hand in turn, and prints a Markdown table of
-medians.  Exits with 77 where no GPU runs them.  ZC_BUILD is the build folder (build).
+medians; with TEXT only of the rows that it is in.  Exits with 77 where no GPU runs them.  ZC_BUILD
+is the build folder (build).
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class Row:
 
 
 GROWN, MAPPED = "place = vmm; grow = yes", "place = vmm"
+DEFERRED = GROWN + "; free = defer"
 COPIED, BARE_COPY = Way("managed_speed", "copy", "place = managed"), Way("managed_speed", "copy")
 BY_HAND = Way("managed_speed", "by_hand")
 
@@ -51,6 +53,10 @@ VMM = [
           Way("vmm_speed", "doubling", GROWN), Way("vmm_speed", way), goal)
       for mib in (1024, 8192)
       for name, way, goal in (("bare", "doubling", 0.2), ("by hand", "by_hand", 1.05))),
+    *(Row(f"the same to 8192 MiB, ms, {time} time, frees {name} / by hand", "8192", time,
+          Way("vmm_speed", "doubling", policy), Way("vmm_speed", "by_hand"), 1.05)
+      for time in ("first", "again")
+      for name, policy in (("waiting", GROWN), ("deferred", DEFERRED))),
     Row("largest array, MiB, grow / free", "0", "reached", Way("vmm_speed", "reach", GROWN),
         Way("vmm_speed", "reach"), 0.9, True, "free"),
     *(Row(f"warm allocate and free of {mib} MiB, us, vmm / bare", str(mib), "pair",
@@ -63,7 +69,14 @@ MANAGED = [
                         ("256", "256 MiB"))
       for other, way, goal in (("by hand", BY_HAND, 1.02), ("device", BARE_COPY, 1.05))),
     Row("first transfer and kernel, 256 MiB, us, managed / without prefetch", "256", "first",
-        COPIED, Way("managed_speed", "copy", "place = managed; prefetch = none"), 1 / 3),
+        COPIED, Way("managed_speed", "copy", "place = managed; prefetch = none"), 1.0),
+    Row("kernel behind its first copy, 256 MiB, us, managed / without prefetch", "256", "cold",
+        Way("managed_speed", "apart", "place = managed"),
+        Way("managed_speed", "apart", "place = managed; prefetch = none"), 1.0),
+    Row("first kernel on an untouched block, 256 MiB, us, managed / without prefetch", "256",
+        "cold", Way("managed_speed", "fresh", "place = managed"),
+        Way("managed_speed", "fresh", "place = managed; prefetch = none"), 1 / 3),
+    Row("kernel alone, 256 MiB, us, device / device", "256", "kernel", BARE_COPY, BARE_COPY, 1.01),
     Row("kernel alone, 256 MiB, us, managed / device", "256", "kernel", COPIED, BARE_COPY, 1.01),
 ]
 
@@ -89,10 +102,11 @@ def main() -> None:
     rows = {"vmm": VMM, "managed": MANAGED}.get(sys.argv[1] if len(sys.argv) > 1 else "")
     if rows is None:
         sys.exit(__doc__)
-    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 5
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 7
+    text = sys.argv[3] if len(sys.argv) > 3 else ""
     print("| what | ours | other | ratio | goal | met |\n|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for row in rows:
+        for row in (row for row in rows if text in row.what):
             ours, other = [], []
             for _ in range(rounds):
                 other.append(run(row.other, row.mib, Path(folder))[row.other_field or row.field])

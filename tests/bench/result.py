@@ -9,6 +9,8 @@ from typing import Iterable
 from .row import Row
 
 COUNTS = ("asked", "moved", "cpu_copied", "elided")
+# Of what was asked and of what was moved by the driver, that to the GPU and that from it.
+ASKED_WAYS, MOVED_WAYS = ("asked_to", "asked_from"), ("moved_to", "moved_from")
 
 
 @dataclass
@@ -18,12 +20,21 @@ class Result:
     row: Row
     samples: dict[str, list[dict[str, float]]] = field(default_factory=dict)  # values by name
     link: dict[str, list[int]] = field(default_factory=dict)  # bytes to the GPU and from it
-    log: dict[str, dict[str, float]] = field(default_factory=dict)  # bytes: COUNTS, place: peak
+    log: dict[str, dict[str, float]] = field(default_factory=dict)  # bytes: all of the above, and
+                                                                    # the peak of each place
+    start: list[int] = field(default_factory=list)  # link bytes of a program that does nothing
+    without: dict[str, str] = field(default_factory=dict)  # why another library has no samples
+    checksum: str = ""                              # of the first run; not kept
+
+    def labels(self) -> list[str]:
+        """Of the ways in the order of the columns, those of other libraries last."""
+        return list(dict.fromkeys([way.label for way in self.row.ways] + list(self.samples)))
 
     def keep(self) -> dict:
         """All of it for a file; of the values those that the metrics need."""
         needed = self.row.fields()
-        return {"title": self.row.title, "link": self.link, "log": self.log,
+        return {"title": self.row.title, "link": self.link, "log": self.log, "start": self.start,
+                "without": self.without,
                 "samples": {label: [{name: value for name, value in sample.items()
                                      if name in needed} for sample in samples]
                             for label, samples in self.samples.items()}}
@@ -50,6 +61,7 @@ def plain(session: Session) -> str:
 def load(kept: dict, rows: Iterable[Row]) -> Session:
     """A session from the JSON; rows that the suites have no longer are left out."""
     known = {row.title: row for row in rows}
-    results = [Result(known[row["title"]], row["samples"], row["link"], row["log"])
+    results = [Result(known[row["title"]], row["samples"], row["link"], row["log"],
+                      row.get("start", []), row.get("without", {}))
                for row in kept["rows"] if row["title"] in known]
     return Session(kept["machine"], kept["simulated"], results, kept["skipped"])

@@ -14,6 +14,8 @@ class Way:
     policy: str | None = None  # preset of policy/presets; NAME:SIZE:NTH gives its rules another
                                # least size and `nth`; "off": watched, without a policy
     more: str = ""             # arguments behind the row's own
+    library: str = ""          # preloaded instead of libzc
+    settings: tuple[str, ...] = ()  # NAME=VALUE: environment that the library needs
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,13 @@ class Row:
 
     def fields(self) -> set[str]:
         """The fields that the metrics need."""
-        return {name for metric in self.metrics for name in (*metric.fields, metric.per) if name}
+        return {name for metric in (*self.metrics, PROCESS)
+                for name in (*metric.fields, metric.per) if name}
 
+
+# What every row has: from the start of the process to its end, CUDA's own start and the program's
+# check of its results included.
+PROCESS = Metric("process", ("process_ms",))
 
 # The phases that programs name alike; a program that has not all of them is the sum of its own.
 WHOLE = ("alloc_ms", "fill_ms", "first_ms", "copy_ms", "kernel_ms", "result_ms", "free_ms")

@@ -4,7 +4,7 @@
 # failed, gave wrong results or others than it does bare.
 #
 #   tests/bench/run.sh SUITE [OPTION...]    SUITE: classic, shared; --help lists the options
-#   tests/bench/run.sh keep PART.json...    files of OUT_DIR go into kernels/RESULTS.md
+#   tests/bench/run.sh keep [PART.json...]  files of OUT_DIR go into kernels/RESULTS.md, README.md
 #
 # SIM        1: on the simulated GPU and with small sizes, to show that it all runs
 # ZC_BUILD   the build folder (build)
@@ -13,7 +13,8 @@
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 if [[ ${1:-} == keep ]]; then
-    mapfile -t parts < <(realpath -m -- "${@:2}")
+    parts=()
+    for part in "${@:2}"; do parts+=("$(realpath -m -- "$part")"); done
     cd tests && exec python3 -B -m bench.keep "${parts[@]}"
 fi
 build=$(realpath "${ZC_BUILD:-build}")

@@ -6,14 +6,17 @@ import json
 import os
 import re
 import subprocess
+import time
 from typing import Callable
 
 from .link import Link
-from .result import COUNTS, Result
+from .result import ASKED_WAYS, COUNTS, MOVED_WAYS, Result
 from .row import Row, Way
 
 TIMEOUT = 300     # seconds for one run
+TIMEOUT_OTHER = 60  # under another library, which may wait for something that is not there
 SMALLER = 64      # sizes of rules are divided by this on the simulated GPU, as the programs' are
+NOTHING = Row("", "a program that does nothing", "scale", "1 1", "1 1", (Way("bare", "scale"),), ())
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
@@ -51,6 +54,10 @@ def last_summary(path: str) -> dict:
 def log_bytes(summary: dict) -> dict[str, float]:
     """Of a log's summary the totals, and the peak of each place that was used."""
     found = {name: summary[f"{name}_bytes"] for name in COUNTS}
+    for name, of in (*zip(ASKED_WAYS, ("HtoD", "DtoH")), *zip(MOVED_WAYS, ("HtoD", "DtoH"))):
+        flows = summary["flows" if name in ASKED_WAYS else "moved_by_kind"]
+        key = "asked_bytes" if name in ASKED_WAYS else "bytes"
+        found[name] = sum(flow[key] for flow in flows if flow["dir"] == of)
     for place in summary["places"]:
         found[place["place"]] = place["peak_bytes"]
     return found
@@ -62,6 +69,7 @@ class Runner:
     def __init__(self, top: str, build: str, work: str, simulated: bool, link: bool) -> None:
         self.top, self.build, self.work, self.simulated = top, build, work, simulated
         self.link = Link() if link and not simulated else None
+        self.start: list[int] = []  # what the link had of NOTHING
         self.base = {name: value for name, value in os.environ.items()
                      if not name.startswith(("ZC_", "SIM_", "LD_PRELOAD"))}
         # Kernels are loaded when CUDA starts, not in the phase that first launches them.
@@ -93,6 +101,9 @@ class Runner:
             settings.update(LD_LIBRARY_PATH=sim, SIM_DEVICES="2")
             if row.kernels:
                 settings["SIM_KERNELS"] = os.path.join(sim, "kernels", row.kernels + ".so")
+        if way.library:
+            settings.update(setting.split("=", 1) for setting in way.settings)
+            settings["LD_PRELOAD"] = way.library
         if way.policy is not None:
             settings.update(LD_PRELOAD=os.path.join(self.build, "libzc.so"), ZC_LOG=log,
                             ZC_LOG_LEVEL="summary", ZC_POLICY=self._policy(way.policy))
@@ -112,12 +123,15 @@ class Runner:
         if os.path.exists(log):
             os.unlink(log)
         command = self._command(row, way)
+        begun = time.monotonic()
         try:
             ended = subprocess.run(command, env=self._environment(row, way, log), cwd=self.work,
                                    stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                                   timeout=TIMEOUT, check=False)
+                                   timeout=TIMEOUT_OTHER if way.library else TIMEOUT,
+                                   check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise BenchError(f"{row.title}, {way.label}: {error}") from error
+        process_ms = (time.monotonic() - begun) * 1e3
         said = ended.stderr.strip().splitlines()
         if ended.returncode == 77:
             raise Skipped(said[-1] if said else "the program skips itself")
@@ -133,30 +147,61 @@ class Runner:
         found = log_bytes(last_summary(log)) if way.policy is not None else {}
         if found:
             line["log.device_peak_bytes"] = found.get("device", 0)
+        line["process_ms"] = round(process_ms, 1)
         return line, found
 
-    def measure(self, row: Row, warm: int, rounds: int) -> Result:
-        """All ways of a row in turn: `warm` rounds to warm up, then `rounds` that count."""
-        result = Result(row, {way.label: [] for way in row.ways})
-        checksum = None
-        for turn in range(warm + rounds):
-            for way in row.ways:
-                line, found = self.run(row, way)
-                checksum = checksum or line["checksum"]
-                if line["checksum"] != checksum:
-                    raise BenchError(f"{row.title}, {way.label}: checksum {line['checksum']}, "
-                                     f"not {checksum} as the others")
-                if turn >= warm:
-                    result.samples[way.label].append(
-                        {name: value for name, value in line.items()
-                         if isinstance(value, (int, float)) and not isinstance(value, bool)})
-                if found:
-                    result.log[way.label] = found
-        if self.link is not None and self.link.available:
-            for way in row.ways:
-                self.link.start()
+    def _watched(self, row: Row, way: Way) -> tuple[dict, dict[str, float], list[int]]:
+        """A run, and what the link's counters say of it; nothing of it where there are none."""
+        if self.link is None or not self.link.available:
+            return *self.run(row, way), []
+        self.link.start()
+        try:
+            line, found = self.run(row, way)
+        finally:
+            crossed = list(self.link.stop())
+        return line, found, crossed
+
+    def _one(self, result: Result, way: Way, counts: bool, watched: bool) -> None:
+        """One run of a way, into the result; a time `counts`, the link is only `watched`."""
+        if watched:
+            line, found, crossed = self._watched(result.row, way)
+            if crossed:
+                result.link[way.label] = crossed
+        else:
+            line, found = self.run(result.row, way)
+        result.checksum = result.checksum or line["checksum"]
+        if line["checksum"] != result.checksum:
+            raise BenchError(f"{result.row.title}, {way.label}: checksum {line['checksum']}, "
+                             f"not {result.checksum} as the others")
+        if counts:
+            result.samples[way.label].append(
+                {name: value for name, value in line.items()
+                 if isinstance(value, (int, float)) and not isinstance(value, bool)})
+        if found:
+            result.log[way.label] = found
+
+    def measure(self, row: Row, others: tuple[Way, ...], warm: int, rounds: int) -> Result:
+        """
+        All ways of a row in turn: `warm` rounds to warm up, then `rounds` that count.  The first
+        round is the one that the link's counters watch, and is no other's where none warms up.
+        Where a way of `others` fails, the result says so.
+        """
+        ways = row.ways + others
+        result = Result(row, {way.label: [] for way in ways})
+        watching = self.link is not None and self.link.available
+        if watching and not self.start:
+            self.start = self._watched(NOTHING, NOTHING.ways[0])[2]
+        result.start = self.start
+        before = max(warm, 1) if watching else warm
+        for turn in range(before + rounds):
+            for way in ways:
+                if way.label in result.without:
+                    continue
                 try:
-                    self.run(row, way)
-                finally:
-                    result.link[way.label] = list(self.link.stop())
+                    self._one(result, way, turn >= before, watching and turn == 0)
+                except BenchError as error:
+                    if not way.library:
+                        raise
+                    result.without[way.label] = str(error).splitlines()[-1]
+                    result.samples[way.label] = []
         return result

@@ -52,6 +52,22 @@ static void call_copy_pinned(void)
     require(cuMemcpyHtoD(device, pinned, 64), "cuMemcpyHtoD");
 }
 
+/* The simulated driver asks libc for its signal handler before it touches host memory, which libzc
+ * catches as well; a copy within the device is caught once. */
+static void call_copy_within(void)
+{
+    require(cuMemcpyDtoD(device, device + 2048, 64), "cuMemcpyDtoD");
+}
+
+static void call_copy_rows(void)
+{
+    const CUDA_MEMCPY2D rows = {
+        .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = pinned, .srcPitch = 64,
+        .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = device, .dstPitch = 64,
+        .WidthInBytes = 8, .Height = 8};
+    require(cuMemcpy2D(&rows), "cuMemcpy2D");
+}
+
 static void call_set(void)
 {
     require(cuMemsetD8(device, 1, 64), "cuMemsetD8");
@@ -105,6 +121,8 @@ static const struct {
 } calls[] = {
     {"cuMemcpyHtoD pageable 64 B", call_nothing, call_copy_pageable, call_nothing},
     {"cuMemcpyHtoD pinned 64 B", call_nothing, call_copy_pinned, call_nothing},
+    {"cuMemcpyDtoD 64 B", call_nothing, call_copy_within, call_nothing},
+    {"cuMemcpy2D pinned 8 x 8 B", call_nothing, call_copy_rows, call_nothing},
     {"cuMemsetD8 64 B", call_nothing, call_set, call_nothing},
     {"cuPointerGetAttribute", call_nothing, call_attribute, call_nothing},
     {"cuMemAlloc 4 KiB", call_nothing, call_alloc, call_free},

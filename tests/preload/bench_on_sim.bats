@@ -70,7 +70,8 @@ echo "{\"program\":\"vecadd\",\"checksum\":\"0\",\"verified\":false}"; exit 1'
 @test "results that differ from the bare program's fail the bench" {
     other_vecadd <<<'#!/bin/sh
 echo "{\"program\":\"vecadd\",\"checksum\":\"0${LD_PRELOAD:+1}\",\"verified\":true}"
-echo "{\"type\":\"summary\",\"places\":[],\"asked_bytes\":0,\"moved_bytes\":0,
+echo "{\"type\":\"summary\",\"places\":[],\"flows\":[],\"moved_by_kind\":[],
+\"asked_bytes\":0,\"moved_bytes\":0,
 \"cpu_copied_bytes\":0,\"elided_bytes\":0}" | tr -d "\n" >"${ZC_LOG:-/dev/null}"'
     bench shared --rounds 1 --only 'one pass'
     [[ $status -eq 1 ]]
@@ -83,6 +84,39 @@ echo "cudaFree(0): no CUDA-capable device is detected" >&2; exit 3'
     bench shared --rounds 1 --only 'one pass'
     [[ $status -eq 1 ]]
     [[ $stderr == *"exit status 3"*"no CUDA-capable device"* ]]
+}
+
+@test "the unmodified programs run under other libraries, and the tables say where one fails" {
+    bench shared --rounds 1 --only 'one pass' --also "idle=$LIBZC,ZC_POLICY=off,ZC_LOG=off" \
+        --also "failing=$LIBZC,ZC_POLICY=off,ZC_LOG=off,SIM_FAIL=cuMemAlloc_v2:2:1"
+    [[ $status -eq 0 ]]
+    [[ $output == *"| job | what | bare | libzc | hand | idle | failing |"* ]]
+    [[ $output =~ "one pass over 3 x 256 MiB | process, ms |"( [0-9.]+ \|){4}" - |" ]]
+    [[ $output == *"failing does not run one pass over 3 x 256 MiB: "*"out of memory"* ]]
+    bench shared --rounds 1 --also "gone=$BATS_TEST_TMPDIR/gone.so"
+    [[ $status -eq 2 && $stderr == *gone.so* ]]
+}
+
+@test "what crossed the link is parted into copies and a rest" {
+    (cd tests && python3 -B - <<'PYTHON')
+from bench.result import Result
+from bench.shared_rows import ROWS
+from bench.tables import link_table
+
+MIB = 2**20
+log = {"asked": 120 * MIB, "moved": 100 * MIB, "cpu_copied": 0, "elided": 20 * MIB,
+       "asked_to": 120 * MIB, "asked_from": 0, "moved_to": 100 * MIB, "moved_from": 0,
+       "device": 7 * MIB}
+result = Result(ROWS[0], {"bare": [], "libzc": [], "hand": []},
+                {"bare": [139 * MIB, 30 * MIB], "libzc": [150 * MIB, 30 * MIB],
+                 "hand": [60 * MIB, 20 * MIB]}, {"libzc": log}, [10 * MIB, 15 * MIB])
+bare, libzc, hand = (line.split(" | ")[1:] for line in link_table([result])[2:])
+# 10 MiB are the start's; copies take what the driver moves, in a bare run all that is asked.
+assert bare[:7] == ["bare", "139", "129", "-0.360", "30.0", "11.5", "3.54"], bare
+assert libzc[:7] == ["libzc", "150", "108", "32.2", "30.0", "9.55", "5.45"], libzc
+assert libzc[7:] == ["120", "100", "0", "20.0", "device 7.00 |"], libzc
+assert hand[:7] == ["hand", "60.0", "-", "50.0", "20.0", "-", "5.00"], hand
+PYTHON
 }
 
 @test "unknown suites, rows and rounds are refused with status 2" {
@@ -114,7 +148,7 @@ kept_tree() {
     mkdir -p "$tree/tests" "$tree/kernels"
     cp -r tests/bench "$tree/tests"
     printf '# Page\n\n<!-- results: begin -->\n<!-- results: end -->\n\nTail.\n' \
-        >"$tree/kernels/RESULTS.md"
+        | tee "$tree/README.md" >"$tree/kernels/RESULTS.md"
     bench shared --rounds 2 --only 'one pass'
     [[ $status -eq 0 ]]
     sed 's/"simulated": true/"simulated": false/' "$BATS_TEST_TMPDIR/out/shared.json" \

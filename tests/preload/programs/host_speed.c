@@ -1,69 +1,30 @@
 /* Times what the host heap is for, one measurement a run, through the driver API:
  * host_speed WHAT [MIB].  Prints lines "NAME VALUE"; milliseconds, GB/s or nanoseconds. */
-#include <cuda.h>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #define MIB ((size_t)1 << 20)
 #define REPEATS 5
 
 #define DRIVER(X)                                                                                  \
-    X(cuInit)                                                                                      \
-    X(cuDeviceGet)                                                                                 \
-    X(cuDevicePrimaryCtxRetain)                                                                    \
-    X(cuCtxSetCurrent)                                                                             \
+    COMMON_CALLS(X)                                                                                \
     X(cuMemAlloc_v2)                                                                               \
     X(cuMemcpyHtoD_v2)                                                                             \
     X(cuMemcpyDtoH_v2)                                                                             \
     X(cuMemHostAlloc)                                                                              \
     X(cuMemFreeHost)
 
-static struct {
-#define FIELD(name) __typeof__(name) *name;
-    DRIVER(FIELD)
-#undef FIELD
-} cu;
+#include "speed.h"
 
 static CUdeviceptr device;
 static size_t bytes;
 
-static void check(const char *what, CUresult result)
-{
-    if (result == CUDA_SUCCESS)
-        return;
-    fprintf(stderr, "%s returned %d\n", what, (int)result);
-    exit(1);
-}
-#define CHECK(name, ...) check(#name, cu.name(__VA_ARGS__))
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
 static void start(void)
 {
-    CUdevice d;
-    CUcontext context;
-    void *handle = dlopen("libcuda.so.1", RTLD_NOW);
-    if (!handle)
-        exit(77);
-#define FIND(name) cu.name = (__typeof__(name) *)dlsym(handle, #name);
-    DRIVER(FIND)
-    if (!cu.cuInit || cu.cuInit(0) != CUDA_SUCCESS)
-        exit(77);
-    CHECK(cuDeviceGet, &d, 0);
-    CHECK(cuDevicePrimaryCtxRetain, &context, d);
-    CHECK(cuCtxSetCurrent, context);
+    start_driver();
     CHECK(cuMemAlloc_v2, &device, bytes);
     /* The driver makes its own staging memory at the first copy of pageable memory. */
     static char warm[65536];
@@ -71,16 +32,9 @@ static void start(void)
     CHECK(cuMemcpyDtoH_v2, warm, device, sizeof(warm));
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double speed(double *ms)
 {
-    qsort(ms, REPEATS, sizeof(*ms), by_value);
-    return (double)bytes / 1e6 / ms[REPEATS / 2];
+    return (double)bytes / 1e6 / median(ms, REPEATS);
 }
 
 static void copy_both_ways(const char *name, void *host)
@@ -110,13 +64,17 @@ static void copy(void)
     copy_both_ways("hostalloc", theirs);
 }
 
-/* GB/s of memory that no malloc gave. */
+/* GB/s of memory that no malloc gave, and of cuMemHostAlloc's in the same process. */
 static void pageable(void)
 {
     void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *pinned = NULL;
     start();
     memset(map, 1, bytes);
     copy_both_ways("pageable", map);
+    CHECK(cuMemHostAlloc, &pinned, bytes, 0);
+    memset(pinned, 1, bytes);
+    copy_both_ways("hostalloc", pinned);
 }
 
 /* ms of malloc and the first fill, with CUDA not up yet. */
@@ -248,8 +206,7 @@ static void *churn(void *arg)
         pthread_barrier_wait(&together);
         ns[i] = churn_round(live, 60000, &random);
     }
-    qsort(ns, ROUNDS, sizeof(*ns), by_value);
-    c->ns = ns[ROUNDS / 2];
+    c->ns = median(ns, ROUNDS);
     for (size_t i = 0; i < LIVE; i++)
         free(live[i]);
     return NULL;
@@ -269,8 +226,7 @@ static void small(void)
         }
         ns[round] = (now() - t) * 1e6 / PAIRS;
     }
-    qsort(ns, ROUNDS, sizeof(*ns), by_value);
-    printf("pair %.3f\n", ns[ROUNDS / 2]);
+    printf("pair %.3f\n", median(ns, ROUNDS));
 }
 
 /* Millions of rounds a second of sixteen threads together. */

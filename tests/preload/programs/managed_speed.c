@@ -1,22 +1,16 @@
 /* Times a transfer and the kernel behind it, through the driver API: managed_speed WHAT MIB, where
- * WHAT is `copy` (device memory, copied from pinned memory) or `by_hand` (managed memory that the
- * CPU wrote, prefetched).  Prints lines "NAME VALUE" in microseconds.  Exits with 77 where there is
- * no GPU that runs PTX. */
-#include <cuda.h>
-#include <dlfcn.h>
+ * WHAT is `copy` (device memory, copied from pinned memory), `apart` (the same, but kernels start
+ * when the copy has ended), `fresh` (device memory that kernels are the first to touch) or
+ * `by_hand` (managed memory that the CPU wrote, prefetched).  Prints lines "NAME VALUE" in
+ * microseconds.  Exits with 77 where there is no GPU that runs PTX. */
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define REPEATS 15
 #define THREADS 256
 
 #define DRIVER(X)                                                                                  \
-    X(cuInit)                                                                                      \
-    X(cuDevicePrimaryCtxRetain)                                                                    \
-    X(cuCtxSetCurrent)                                                                             \
+    COMMON_CALLS(X)                                                                                \
     X(cuCtxSynchronize)                                                                            \
     X(cuModuleLoadData)                                                                            \
     X(cuModuleGetFunction)                                                                         \
@@ -28,11 +22,7 @@
     X(cuMemcpyHtoDAsync_v2)                                                                        \
     X(cuMemcpyDtoH_v2)
 
-static struct {
-#define FIELD(name) __typeof__(name) *name;
-    DRIVER(FIELD)
-#undef FIELD
-} cu;
+#include "speed.h"
 
 /* add_one(p, n): adds 1 to each of n words. */
 static const char ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n"
@@ -47,37 +37,16 @@ static const char ptx[] = ".version 7.0\n.target sm_75\n.address_size 64\n"
                           "add.s32 %r4, %r4, 1;\nst.global.u32 [%d5], %r4;\ndone:\nret;\n}\n";
 
 static CUfunction kernel;
+static int apart; /* Kernels start when the copy has ended. */
+static int fresh; /* Nothing is copied. */
 static size_t bytes;
-
-static void check(const char *what, CUresult result)
-{
-    if (result == CUDA_SUCCESS)
-        return;
-    fprintf(stderr, "%s returned %d\n", what, (int)result);
-    exit(1);
-}
-#define CHECK(name, ...) check(#name, cu.name(__VA_ARGS__))
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
-}
 
 static void start(void)
 {
-    CUcontext context;
     CUmodule module;
-    void *handle = dlopen("libcuda.so.1", RTLD_NOW);
-    if (!handle)
+    start_driver();
+    if (!cu.cuMemPrefetchAsync_v2)
         exit(77);
-#define FIND(name) cu.name = (__typeof__(name) *)dlsym(handle, #name);
-    DRIVER(FIND)
-    if (!cu.cuInit || !cu.cuMemPrefetchAsync_v2 || cu.cuInit(0) != CUDA_SUCCESS)
-        exit(77);
-    CHECK(cuDevicePrimaryCtxRetain, &context, 0);
-    CHECK(cuCtxSetCurrent, context);
     CHECK(cuModuleLoadData, &module, ptx);
     if (cu.cuModuleGetFunction(&kernel, module, "add_one") != CUDA_SUCCESS)
         exit(77);
@@ -89,18 +58,6 @@ static void launch(CUdeviceptr p)
     void *args[] = {&p, &n};
     unsigned blocks = (unsigned)((n + THREADS - 1) / THREADS);
     CHECK(cuLaunchKernel, kernel, blocks, 1, 1, THREADS, 1, 1, 0, NULL, args, NULL);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values)
-{
-    qsort(values, REPEATS, sizeof(*values), by_value);
-    return values[REPEATS / 2];
 }
 
 /* The first round is the program's first use of its block, the others are what follows. */
@@ -115,8 +72,11 @@ static void rounds(uint32_t *host, CUdeviceptr block, int managed)
         double t = now();
         if (managed)
             CHECK(cuMemPrefetchAsync_v2, block, bytes, device, 0, NULL);
-        else
+        else if (!fresh)
             CHECK(cuMemcpyHtoDAsync_v2, block, host, bytes, NULL);
+        if (apart)
+            CHECK(cuCtxSynchronize);
+        double there = now();
         launch(block);
         CHECK(cuCtxSynchronize);
         double used = now();
@@ -124,13 +84,13 @@ static void rounds(uint32_t *host, CUdeviceptr block, int managed)
         CHECK(cuCtxSynchronize);
         double end = now();
         if (i < 0) {
-            printf("first %.1f\n", used - t);
+            printf("first %.1f\ncold %.1f\n", (used - t) * 1e3, (used - there) * 1e3);
             continue;
         }
-        both[i] = used - t;
-        alone[i] = end - used;
+        both[i] = (used - t) * 1e3;
+        alone[i] = (end - used) * 1e3;
     }
-    printf("pair %.1f\nkernel %.1f\n", median(both), median(alone));
+    printf("pair %.1f\nkernel %.1f\n", median(both, REPEATS), median(alone, REPEATS));
 }
 
 static void verify(CUdeviceptr block)
@@ -146,6 +106,8 @@ int main(int argc, char **argv)
     CUdeviceptr block = 0;
     void *host = NULL;
     int managed = argc > 1 && !strcmp(argv[1], "by_hand");
+    apart = argc > 1 && !strcmp(argv[1], "apart");
+    fresh = argc > 1 && !strcmp(argv[1], "fresh");
     bytes = (size_t)((argc > 2 ? atof(argv[2]) : 64) * (1 << 20));
     start();
     if (managed) {
@@ -156,6 +118,7 @@ int main(int argc, char **argv)
         CHECK(cuMemHostAlloc, &host, bytes, 0);
     }
     rounds(host, block, managed);
-    verify(block);
+    if (!fresh)
+        verify(block);
     return 0;
 }

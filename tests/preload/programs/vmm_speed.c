@@ -1,13 +1,7 @@
 /* Times what mapping by hand is for, one measurement a run, through the driver API:
  * vmm_speed WHAT [MIB].  Prints lines "NAME VALUE"; milliseconds, microseconds or MiB.  Exits with
  * 77 where there is no GPU, and with 1 if a byte is wrong. */
-#include <cuda.h>
-#include <dlfcn.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define MIB ((size_t)1 << 20)
 #define FIRST (2 * MIB)
@@ -15,9 +9,7 @@
 #define STEPS_MAX 64
 
 #define DRIVER(X)                                                                                  \
-    X(cuInit)                                                                                      \
-    X(cuDevicePrimaryCtxRetain)                                                                    \
-    X(cuCtxSetCurrent)                                                                             \
+    COMMON_CALLS(X)                                                                                \
     X(cuCtxSynchronize)                                                                            \
     X(cuMemAlloc_v2)                                                                               \
     X(cuMemFree_v2)                                                                                \
@@ -33,43 +25,9 @@
     X(cuMemUnmap)                                                                                  \
     X(cuMemRelease)
 
-static struct {
-#define FIELD(name) __typeof__(name) *name;
-    DRIVER(FIELD)
-#undef FIELD
-} cu;
+#include "speed.h"
 
 static size_t bytes;
-
-static void check(const char *what, CUresult result)
-{
-    if (result == CUDA_SUCCESS)
-        return;
-    fprintf(stderr, "%s returned %d\n", what, (int)result);
-    exit(1);
-}
-#define CHECK(name, ...) check(#name, cu.name(__VA_ARGS__))
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
-static void start(void)
-{
-    CUcontext context;
-    void *handle = dlopen("libcuda.so.1", RTLD_NOW);
-    if (!handle)
-        exit(77);
-#define FIND(name) cu.name = (__typeof__(name) *)dlsym(handle, #name);
-    DRIVER(FIND)
-    if (!cu.cuInit || cu.cuInit(0) != CUDA_SUCCESS)
-        exit(77);
-    CHECK(cuDevicePrimaryCtxRetain, &context, 0);
-    CHECK(cuCtxSetCurrent, context);
-}
 
 /* Writes the step's number at the end of a size, which must be found there at the last. */
 static void mark(CUdeviceptr array, size_t end, int step)
@@ -93,7 +51,7 @@ static void verify(CUdeviceptr array, const size_t *ends, int steps)
  * The second time shows what a program sees that did so before. */
 static void doubling(void)
 {
-    start();
+    start_driver();
     for (int round = 0; round < 2; round++) {
         size_t ends[STEPS_MAX], size = FIRST;
         CUdeviceptr array, more;
@@ -126,7 +84,7 @@ static void by_hand(void)
                                 .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
     CUmemAccessDesc access = {.location = prop.location,
                               .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    start();
+    start_driver();
     for (int round = 0; round < 2; round++) {
         CUmemGenericAllocationHandle handles[STEPS_MAX];
         size_t ends[STEPS_MAX], size = 0;
@@ -161,7 +119,7 @@ static void reach(void)
     size_t available, total, ends[STEPS_MAX];
     CUdeviceptr array, more;
     int steps = 1;
-    start();
+    start_driver();
     CHECK(cuMemGetInfo_v2, &available, &total);
     size_t step = available / 32 / FIRST * FIRST, size = step;
     CHECK(cuMemAlloc_v2, &array, size);
@@ -178,19 +136,13 @@ static void reach(void)
     printf("reached %zu\nfree %zu\n", size / MIB, available / MIB);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Median microseconds of an allocation with its free, after some of the same size. */
 static void churn(void)
 {
     enum { WARM = 5, REPEATS = 50 };
     double us[REPEATS], alloc[REPEATS];
     CUdeviceptr block;
-    start();
+    start_driver();
     for (int i = -WARM; i < REPEATS; i++) {
         double t = now();
         CHECK(cuMemAlloc_v2, &block, bytes);
@@ -201,9 +153,7 @@ static void churn(void)
             alloc[i] = (made - t) * 1e3;
         }
     }
-    qsort(us, REPEATS, sizeof(*us), by_value);
-    qsort(alloc, REPEATS, sizeof(*alloc), by_value);
-    printf("pair %.2f\nallocate %.2f\n", us[REPEATS / 2], alloc[REPEATS / 2]);
+    printf("pair %.2f\nallocate %.2f\n", median(us, REPEATS), median(alloc, REPEATS));
 }
 
 int main(int argc, char **argv)

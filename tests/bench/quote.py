@@ -1,0 +1,80 @@
+"""The figures that README.md quotes, from the kept results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+from .result import Result, Session
+from .row import Metric
+from .tables import number, ratio, values_of
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A line of README's table: one metric of a row."""
+
+    text: str             # what the program does, for a reader who has seen nothing else
+    title: str            # of the row
+    metric: str           # name
+    label: str = "libzc"  # of the way that counts as libzc's
+
+
+QUOTES = (
+    Quote("reads 1 % of the rows of a 1 GiB table: copy, kernel, result",
+          "shared: 1 % of the rows of a 1 GiB table, brought back", "everything after the fill"),
+    Quote("the same, with allocation, fill and free",
+          "shared: 1 % of the rows of a 1 GiB table, brought back", "whole program"),
+    Quote("adds two vectors of 256 MiB, all of it",
+          "one pass and reuse: vector add, 3 x 256 MiB", "whole program"),
+    Quote("gives two GPUs a table of 1 GiB to read, all of it",
+          "two GPUs: one table of 1 GiB read by both", "whole program"),
+    Quote("copies 256 MiB to the GPU and back",
+          "to the GPU and back, by size: 256 MiB", "one transfer"),
+    Quote("sends 256 MiB through four streams in chunks",
+          "copies and kernels on four streams: 256 MiB in 32 chunks", "from first copy to last"),
+    Quote("copies the same unchanged 256 MiB again",
+          "shared: 256 MiB copied 100 times unchanged", "one copy"),
+    Quote("grows an array to 1 GiB, 16 MiB at a time",
+          "a vector that grows to 1 GiB: by 16 MiB at a time", "growing and appending"),
+    Quote("searches a graph, lists of 512 MiB: copy, kernels, result",
+          "graphs, 16 edges a vertex: breadth-first search, 2^23 vertices", "after the fill"),
+    Quote("the same under a policy that does not fit it",
+          "graphs, 16 edges a vertex: breadth-first search, 2^23 vertices", "after the fill",
+          "shared"),
+)
+
+
+def time(metric: Metric, result: Result, label: str) -> str:
+    """The median in ms, or in us where that is less than one."""
+    values = values_of(metric, result, label)
+    if not values:
+        return "-"
+    ms = median(values) / (1e3 if metric.unit == "us" else 1)
+    return f"{number(ms)} ms" if ms >= 0.1 else f"{number(ms * 1e3)} us"
+
+
+def preset(result: Result, label: str) -> str:
+    """A link to the policy of a way."""
+    policy = next((way.policy for way in result.row.ways if way.label == label), None) or ""
+    name = policy.split(":")[0]
+    return f"[{name}](policy/presets/{name}.conf)"
+
+
+def quoted(session: Session) -> list[str]:
+    """README's table; lines whose rows were not measured are left out."""
+    results = {result.row.title: result for result in session.results}
+    lines = ["| unmodified program | bare | under libzc | of bare | by hand | policy |",
+             "|---|---|---|---|---|---|"]
+    for quote in QUOTES:
+        result = results.get(quote.title)
+        metric = next((metric for metric in result.row.metrics if metric.name == quote.metric),
+                      None) if result else None
+        part = ratio(metric, result, quote.label, "bare") if metric else None
+        if part is None:
+            continue
+        cells = [quote.text, time(metric, result, "bare"), time(metric, result, quote.label),
+                 f"{number(100 * part)} %", time(metric, result, "hand"),
+                 preset(result, quote.label)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
