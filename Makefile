@@ -72,7 +72,7 @@ SUBMAKE = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS
 HEADER_VERSIONS ?= 12.0 12.4 12.8 13.0
 
 # `check` and `demo` get what is missing before they build; these goals build nothing themselves.
-NO_BUILD := clean deps help uninstall check check-headers demo
+NO_BUILD := clean deps help uninstall check check-aarch64 check-headers demo
 ifneq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
 ifeq ($(shell command -v $(firstword $(CC))),)
 $(error no C compiler '$(CC)': install gcc or clang, or run 'make deps')
@@ -127,7 +127,7 @@ $(B)/zc-policy: $(ZC_POLICY_OBJ) $(B)/libzc.a
 
 -include $(OBJ:.o=.d) $(ZC_POLICY_OBJ:.o=.d)
 
-.PHONY: deps check check-gpu check-headers demo bench bench-overhead bench-host bench-shared \
+.PHONY: deps check check-gpu check-aarch64 check-headers demo bench bench-overhead bench-host bench-shared \
         bench-vmm bench-managed fuzz install uninstall clean help FORCE
 deps:           ## get the compilers, libraries and test tools that are missing
 	@CC='$(CC)' CUDA_HOME='$(CUDA_ASKED)' DEPS='$(DEPS)' scripts/deps.sh
@@ -138,6 +138,9 @@ check: deps     ## build everything and run every test that needs no GPU
 
 check-gpu: all tests    ## the tests on a real GPU (tests/gpu/run.sh: status 77 where there is none)
 	@ZC_BUILD='$(B)' CUDA_HOME='$(CUDA_HOME)' tests/gpu/run.sh
+
+check-aarch64:  ## some of the tests on aarch64, under qemu; status 77 where its tools are missing
+	@tests/aarch64/run.sh
 
 check-headers:  ## build against the headers of other CUDA versions (downloads them)
 	$(Q)for v in $(HEADER_VERSIONS); do \

@@ -25,13 +25,14 @@ FUZZERS := $(patsubst %.c,$(B)/%,$(wildcard tests/fuzz/*_fuzz.c))
 FUZZ_REPLAYS := $(FUZZERS:%=%-replay)
 FUZZ_SECONDS ?= 60
 
-.PHONY: tests sim benches
+.PHONY: tests sim benches preload-programs
 tests: all $(UNIT_TESTS) $(STRESS_TESTS) $(FUZZ_REPLAYS)   ## the tests, without running them
 ifeq ($(SAN),)
 tests: sim benches $(PRELOAD_PROGRAMS) $(PRELOAD_LIBS) $(if $(wildcard kernels/kernels.mk),kernels)
 endif
 sim: $(SIM_LIBS) $(SIM_KERNEL_LIBS)     ## the simulated GPU, build/sim
 benches: $(BENCHES)
+preload-programs: $(PRELOAD_PROGRAMS) $(PRELOAD_LIBS)
 
 # A program finds the simulated GPU beside it even where LD_LIBRARY_PATH is not set.
 SIM_RPATH = -Wl,-rpath,'$$ORIGIN/../../sim'

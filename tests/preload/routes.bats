@@ -157,7 +157,7 @@ rtld_next() {
 
 # The folder of cuda.h that the build used.
 cuda_headers() {
-    sed -E 's/.*-isystem ([^ ]+).*/\1/' "$ZC_BUILD/command"
+    sed -nE 's/.*-isystem ([^ ]+).*/\1/p' "$ZC_BUILD/command"
 }
 
 @test "RTLD_NEXT keeps its caller: program, library, and interposers on both sides of libzc" {
