@@ -180,3 +180,15 @@ kept_tree() {
     [[ $output == *"none.json"* ]]
     [[ ! -e $tree/kernels/results.json ]]
 }
+
+@test "the kept page and the figures that README quotes are those of the kept results" {
+    local tree=$BATS_TEST_TMPDIR/tree
+    mkdir -p "$tree/tests" "$tree/kernels/pictures"
+    cp -r tests/bench "$tree/tests"
+    cp kernels/RESULTS.md kernels/results.json "$tree/kernels"
+    cp README.md "$tree"
+    run -0 "$tree/tests/bench/run.sh" keep
+    diff README.md "$tree/README.md"
+    diff kernels/RESULTS.md "$tree/kernels/RESULTS.md"
+    [[ $(grep -c '^| .*policy/presets' README.md) -ge 5 ]]
+}
