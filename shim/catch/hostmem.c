@@ -160,6 +160,8 @@ static bool prepare(void)
         told = ZC_STAY_MIN;
     if (!disabled && told < threshold)
         threshold = told;
+    if (threshold != SIZE_MAX)
+        zc_life_forks();
     __atomic_store_n(&zc_hostheap.threshold, threshold, __ATOMIC_RELAXED);
     __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
     return true;

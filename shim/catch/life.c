@@ -114,9 +114,16 @@ static void child(void)
     zc_rules_reset();
     zc_fault_child();
     starter = 0;
-    inherited = true;
+    inherited = inherited || __atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) != ZC_LIFE_OFF;
     if (__atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) != ZC_LIFE_PASS)
         __atomic_store_n(&zc_life_state, ZC_LIFE_OFF, __ATOMIC_RELEASE);
+}
+
+void zc_life_forks(void)
+{
+    static uint32_t registered;
+    if (!__atomic_exchange_n(&registered, 1, __ATOMIC_ACQ_REL))
+        pthread_atfork(NULL, NULL, child);
 }
 
 static void start(void)
@@ -129,8 +136,8 @@ static void start(void)
         return;
     }
     zc_clock_calibrate();
+    zc_life_forks();
     if (!registered) {
-        pthread_atfork(NULL, NULL, child);
         atexit(begin_exit);
         registered = true;
     }

@@ -66,3 +66,9 @@ print(lines[-1]["asked_bytes"])' "$log" || return 1
         [[ $asked -gt 0 && $((asked % 1000)) == 0 ]]
     done
 }
+
+@test "200 forks beside 8 threads that allocate before the first CUDA call end" {
+    export ZC_LOG=off
+    run -0 under_policy "api = malloc
+place = pinned" timeout 60 "$program" host_storm
+}

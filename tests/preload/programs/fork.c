@@ -1,5 +1,6 @@
 /* Forks in the ways that programs fork, with CUDA in the parent, the child, or both. A parent
  * copies PARENT bytes, a child CHILD bytes, so that their counts can be told apart. */
+#include <alloca.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/wait.h>
@@ -10,6 +11,7 @@
 #define CHILD ((size_t)500)
 #define FORKS 200
 #define THREADS 8
+#define HOST ((size_t)100000) /* Bytes of a large host block. */
 
 static const char *self; /* Path of this program. */
 
@@ -163,18 +165,16 @@ static void *allocate(void *unused)
     return unused;
 }
 
-static void storm(void)
+/* Forks beside threads that are anywhere in the library. */
+static void fork_beside(void *(*thread)(void *), void (*in_child)(void))
 {
     pthread_t threads[THREADS];
-    CUdeviceptr p;
-    context = start_gpu(0);
     for (int i = 0; i < THREADS; i++)
-        CHECK(pthread_create(&threads[i], NULL, allocate, NULL));
+        CHECK(pthread_create(&threads[i], NULL, thread, NULL));
     for (int i = 0; i < FORKS; i++) {
         pid_t child = fork();
         if (child == 0) {
-            EXPECT(cuMemAlloc(&p, 100) == CUDA_ERROR_NOT_INITIALIZED);
-            EXPECT(cuMemFree(4096) == CUDA_ERROR_NOT_INITIALIZED);
+            in_child();
             i % 2 ? exit(0) : _exit(0);
         }
         expect_child(child);
@@ -184,12 +184,56 @@ static void storm(void)
         CHECK(pthread_join(threads[i], NULL));
 }
 
+static void expect_no_driver(void)
+{
+    CUdeviceptr p;
+    EXPECT(cuMemAlloc(&p, 100) == CUDA_ERROR_NOT_INITIALIZED);
+    EXPECT(cuMemFree(4096) == CUDA_ERROR_NOT_INITIALIZED);
+}
+
+static void storm(void)
+{
+    context = start_gpu(0);
+    fork_beside(allocate, expect_no_driver);
+}
+
+/* From another depth of the stack each time, so that the caller is looked up each time. */
+static void allocate_on_host(unsigned depth)
+{
+    char *volatile room = alloca(16 * (depth % 512) + 1);
+    char *volatile p = malloc(HOST);
+    EXPECT(p != NULL);
+    *room = p[HOST - 1] = 3;
+    free(p);
+}
+
+static void *keep_allocating(void *unused)
+{
+    for (unsigned i = 0; !atomic_load(&stop); i++)
+        allocate_on_host(i);
+    return unused;
+}
+
+static void allocate_and_use(void)
+{
+    allocate_on_host(0);
+    use_gpu(CHILD);
+}
+
+/* Nobody has called CUDA yet. */
+static void host_storm(void)
+{
+    fork_beside(keep_allocating, allocate_and_use);
+    use_gpu(PARENT);
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
         {"before_init", before_init}, {"after_init", after_init}, {"from_thread", from_thread},
         {"with_exec", with_exec},     {"with_vfork", with_vfork}, {"as_daemon", as_daemon},
-        {"storm", storm},             {"use", use}};
+        {"storm", storm},             {"host_storm", host_storm},
+        {"use", use}};
     self = argv[0];
     return RUN_SCENARIO(all, argc, argv);
 }
