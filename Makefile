@@ -134,7 +134,7 @@ deps:           ## get the compilers, libraries and test tools that are missing
 
 check: deps     ## build everything and run every test that needs no GPU
 	@$(SUBMAKE) WERROR=1 tests
-	@ZC_BUILD='$(B)' ZC_TIMEOUT=$${ZC_TIMEOUT:-$(if $(SAN),600,120)} tests/run.sh $(if $(SAN),$(UNIT_TESTS) $(STRESS_TESTS) $(FUZZ_REPLAYS))
+	@ZC_BUILD='$(B)' ZC_TIMEOUT=$${ZC_TIMEOUT:-$(if $(SAN),600,300)} tests/run.sh $(if $(SAN),$(UNIT_TESTS) $(STRESS_TESTS) $(FUZZ_REPLAYS))
 
 check-gpu: all tests    ## the tests on a real GPU (tests/gpu/run.sh: status 77 where there is none)
 	@ZC_BUILD='$(B)' CUDA_HOME='$(CUDA_HOME)' tests/gpu/run.sh
