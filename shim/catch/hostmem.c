@@ -27,6 +27,7 @@
 #define CAUSES 8
 
 static uint32_t ready;                       /* 1: the threshold is the policy's; atomic. */
+static uint32_t opening;                     /* 1: a thread is getting ready, or did; atomic. */
 static const char *causes[CAUSES];           /* Reasons met, each once; atomic. */
 static const struct zc_rule *blamed[CAUSES]; /* Rule of the first request with that reason. */
 
@@ -144,7 +145,6 @@ static bool prepare(void)
         return true;
     if (!zc_rules_load())
         return false; /* Another thread is at it, or this one in a signal handler. */
-    static uint32_t opening;
     if (__atomic_exchange_n(&opening, 1, __ATOMIC_ACQ_REL))
         return false;
     size_t threshold = smallest(zc_rules(), converts), told = smallest(zc_rules(), tells_copies);
@@ -160,11 +160,15 @@ static bool prepare(void)
         told = ZC_STAY_MIN;
     if (!disabled && told < threshold)
         threshold = told;
-    if (threshold != SIZE_MAX)
-        zc_life_forks();
     __atomic_store_n(&zc_hostheap.threshold, threshold, __ATOMIC_RELAXED);
     __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
     return true;
+}
+
+void zc_hostmem_reset(void)
+{
+    if (!ready)
+        opening = 0;
 }
 
 bool zc_hostmem_open(void)

@@ -28,6 +28,9 @@ void *zc_hostmem_get(const struct zc_hostmem_ask *ask);
 /* Whether there is a host heap; opens it where the policy has rules that need one. */
 bool zc_hostmem_open(void);
 
+/* For the child of fork(2): what another thread was opening is opened at the next request. */
+void zc_hostmem_reset(void);
+
 /* Frees a block of the host heap.  A pointer into the heap that is no block ends the process as
  * glibc's free does, by SIGABRT.  Keeps errno. */
 void zc_hostmem_put(void *p);

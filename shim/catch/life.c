@@ -93,6 +93,8 @@ static void write_meta(void)
 static void child(void)
 {
     zc_thread_id_reset();
+    if (!zc_rules_begun())
+        return; /* Whatever takes a lock has asked for the rules before. */
     zc_message_reset();
     zc_log_reset();
     zc_arena_reset();
@@ -112,18 +114,12 @@ static void child(void)
     zc_handle_reset();
     zc_cupti_reset();
     zc_rules_reset();
+    zc_hostmem_reset();
     zc_fault_child();
     starter = 0;
     inherited = inherited || __atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) != ZC_LIFE_OFF;
     if (__atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) != ZC_LIFE_PASS)
         __atomic_store_n(&zc_life_state, ZC_LIFE_OFF, __ATOMIC_RELEASE);
-}
-
-void zc_life_forks(void)
-{
-    static uint32_t registered;
-    if (!__atomic_exchange_n(&registered, 1, __ATOMIC_ACQ_REL))
-        pthread_atfork(NULL, NULL, child);
 }
 
 static void start(void)
@@ -136,7 +132,6 @@ static void start(void)
         return;
     }
     zc_clock_calibrate();
-    zc_life_forks();
     if (!registered) {
         atexit(begin_exit);
         registered = true;
@@ -177,11 +172,14 @@ bool zc_life_start(void)
     return __atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON;
 }
 
-/* Loading costs two clock readings and one look at descriptor 2; nothing of CUDA is touched. */
+/* Loading costs two clock readings and one look at descriptor 2; nothing of CUDA is touched.  Host
+ * blocks may be placed, by several threads, before the first CUDA call, so that forks matter from
+ * here on. */
 __attribute__((constructor)) static void load(void)
 {
     zc_clock_mark();
     zc_message_init();
+    pthread_atfork(NULL, NULL, child);
 }
 
 /* The driver may be gone by now: only memory and the log are touched.  Calls that come later still

@@ -20,10 +20,6 @@ extern int zc_life_state; /* enum zc_life; read with relaxed loads on hot paths.
  * fork(2) inherits a driver that answers nothing, and is started by zc_life_init() alone. */
 bool zc_life_start(void);
 
-/* Makes the children of this process start anew.  Called before the first lock that another thread
- * may hold while one forks: host blocks are placed before any CUDA call. */
-void zc_life_forks(void);
-
 /* Starts libzc after a cuInit that succeeded. */
 void zc_life_init(void);
 

@@ -157,11 +157,26 @@ void zc_rules_announce(void)
     zc_place_check_policy(&policy);
 }
 
+bool zc_rules_begun(void)
+{
+    return __atomic_load_n(&load_state, __ATOMIC_ACQUIRE) != UNREAD;
+}
+
+/* The child has what the reading thread had got to.  Its text may be unmapped already. */
+static void forget(void)
+{
+    text = NULL;
+    text_bytes = 0;
+    refusal[0] = '\0';
+    errors = 0;
+    policy = (struct zc_policy){.rule_count = 0};
+    load_state = UNREAD;
+}
+
 void zc_rules_reset(void)
 {
-    /* A child of a thread that was not reading finds it read never. */
     if (load_state == READING)
-        load_state = UNREAD;
+        forget();
     for (size_t i = 0; i < policy.rule_count; i++) {
         atomic_store_explicit(&policy.rules[i].counters->fits, 0, memory_order_relaxed);
         atomic_store_explicit(&policy.rules[i].counters->taken, 0, memory_order_relaxed);

@@ -72,3 +72,11 @@ print(lines[-1]["asked_bytes"])' "$log" || return 1
     run -0 under_policy "api = malloc
 place = pinned" timeout 60 "$program" host_storm
 }
+
+@test "a child forked while another thread reads the policy reads it itself" {
+    export ZC_LOG=off
+    for scenario in while_reading while_starting; do
+        run -0 under_policy "api = malloc
+place = pinned" timeout 10 "$program" "$scenario"
+    done
+}

@@ -3,7 +3,10 @@
 #include <alloca.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <sched.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "program.h"
 
@@ -220,6 +223,63 @@ static void allocate_and_use(void)
     use_gpu(CHILD);
 }
 
+static __thread bool stays_in_close;
+static atomic_bool in_close;
+
+/* libzc's, too: it closes the policy's file before it knows the rules. */
+int close(int fd)
+{
+    if (stays_in_close) {
+        stays_in_close = false;
+        atomic_store(&in_close, true);
+        while (!atomic_load(&stop))
+            sched_yield();
+    }
+    return (int)syscall(SYS_close, fd);
+}
+
+static void *allocate_slowly(void *unused)
+{
+    stays_in_close = true;
+    allocate_on_host(0);
+    return unused;
+}
+
+static void *start_slowly(void *unused)
+{
+    stays_in_close = true;
+    use_gpu(PARENT);
+    return unused;
+}
+
+static void fork_beside_reader(void *(*reader)(void *), void (*in_child)(void))
+{
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, reader, NULL));
+    while (!atomic_load(&in_close))
+        sched_yield();
+    pid_t child = fork();
+    if (child == 0) {
+        allocate_on_host(0);
+        in_child();
+        exit(0);
+    }
+    expect_child(child);
+    atomic_store(&stop, true);
+    CHECK(pthread_join(thread, NULL));
+    use_gpu(PARENT);
+}
+
+static void while_reading(void)
+{
+    fork_beside_reader(allocate_slowly, use);
+}
+
+static void while_starting(void)
+{
+    fork_beside_reader(start_slowly, expect_no_driver);
+}
+
 /* Nobody has called CUDA yet. */
 static void host_storm(void)
 {
@@ -229,11 +289,17 @@ static void host_storm(void)
 
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {
-        {"before_init", before_init}, {"after_init", after_init}, {"from_thread", from_thread},
-        {"with_exec", with_exec},     {"with_vfork", with_vfork}, {"as_daemon", as_daemon},
-        {"storm", storm},             {"host_storm", host_storm},
-        {"use", use}};
+    static const struct scenario all[] = {{"before_init", before_init},
+                                          {"after_init", after_init},
+                                          {"from_thread", from_thread},
+                                          {"with_exec", with_exec},
+                                          {"with_vfork", with_vfork},
+                                          {"as_daemon", as_daemon},
+                                          {"storm", storm},
+                                          {"host_storm", host_storm},
+                                          {"while_reading", while_reading},
+                                          {"while_starting", while_starting},
+                                          {"use", use}};
     self = argv[0];
     return RUN_SCENARIO(all, argc, argv);
 }
