@@ -1,12 +1,44 @@
 #!/usr/bin/env bash
 # What watching costs: runs the benchmark bare and under libzc in turn, on the simulated driver, and
-# prints a Markdown table of medians with the goal of each row.  Judges nothing.
+# prints a Markdown table of medians with the goal of each row.  Judges nothing.  Exit status 2 where
+# something that it needs is not there.
 set -euo pipefail
 build=$(cd "${ZC_BUILD:-build}" && pwd)
 rounds=${ROUNDS:-9}
 bench=$build/tests/bench/sim_overhead
+
+# Whoever keeps only the table finds in it why there is no more of it.
+say() {
+    echo "overhead: $1"
+    echo "overhead: $1" >&2
+}
+give_up() {
+    say "$1"
+    exit 2
+}
+[[ $rounds =~ ^[1-9][0-9]*$ ]] || give_up "ROUNDS is not a number of rounds: '$rounds'"
+# Without the simulation's files the programs would take the machine's own driver.
+for file in "$build/libzc.so" "$bench" "$build"/sim/{libcuda.so.1,kernels/driver_saxpy.so}; do
+    [[ -s $file ]] || give_up "no $file: run 'make bench-overhead'"
+done
+for tool in awk cut env sort seq; do
+    command -v "$tool" >/dev/null || give_up "no command '$tool'"
+done
+
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+exec 3>&1 4>&2 2>"$work/errors"
+ended() {
+    local status=$?
+    exec >&3 2>&4 # a signal finds the output of some command redirected
+    cat "$work/errors" >&2
+    if [[ $status -ne 0 ]]; then
+        cat "$work/errors"
+        say "ended with status $status before the table was whole"
+    fi
+    rm -rf "$work"
+}
+trap ended EXIT
+trap 'exit 143' INT TERM # as the shell names the end by SIGTERM
 cd "$work"
 export LD_LIBRARY_PATH=$build/sim SIM_KERNELS=$build/sim/kernels/driver_saxpy.so ZC_POLICY=off
 

@@ -192,3 +192,35 @@ kept_tree() {
     diff kernels/RESULTS.md "$tree/kernels/RESULTS.md"
     [[ $(grep -c '^| .*policy/presets' README.md) -ge 5 ]]
 }
+
+# Runs overhead.sh, which must end with a status and leave a line that says why, where its table
+# goes as well as on standard error: no_table STATUS TEXT
+no_table() {
+    run "-$1" --separate-stderr timeout 60 env ROUNDS=1 ZC_BUILD="${BUILD:-$ZC_BUILD}" \
+        tests/bench/overhead.sh
+    [[ $output == *"$2"* && $stderr == *"$2"* ]]
+}
+
+@test "the cost of watching is not measured without the simulated driver" {
+    BUILD=$BATS_TEST_TMPDIR/build
+    mkdir -p "$BUILD/tests"
+    ln -s "$LIBZC" "$BUILD"
+    ln -s "$PWD/$ZC_BUILD/tests/bench" "$BUILD/tests"
+    need_built "$BUILD/tests/bench/sim_overhead"
+    no_table 2 "no $BUILD/sim/libcuda.so.1: run 'make bench-overhead'"
+}
+
+@test "a table of what watching costs that is not whole says why" {
+    need_built "$ZC_BUILD/tests/bench/sim_overhead"
+    SIM_FAIL=cuMemAlloc_v2:1:2 no_table 3 "cuMemAlloc returned 1
+overhead: ended with status 3 before the table was whole"
+}
+
+@test "a table of what watching costs says that a signal ended it" {
+    BUILD=$BATS_TEST_TMPDIR/build
+    mkdir -p "$BUILD/tests/bench"
+    ln -s "$LIBZC" "$SIM" "$BUILD"
+    printf '#!/bin/sh\nkill -TERM $PPID\n' >"$BUILD/tests/bench/sim_overhead"
+    chmod +x "$BUILD/tests/bench/sim_overhead"
+    no_table 143 "ended with status 143 before the table was whole"
+}
