@@ -334,12 +334,14 @@ LINES
 }
 
 @test "a wrong result from the GPU ends a program with exit status 1" {
-    local program
+    local line program arguments
     need_built "$ZC_BUILD/kernels/vecadd-shared" "$SIM/kernels/wrong.so"
     sim_env wrong
-    for program in vecadd bfs bfs_zerocopy cosine pagerank stencil; do
-        echo "$program"
-        run --separate-stderr "$ZC_BUILD/kernels/$program-shared"
+    for line in vecadd bfs bfs_zerocopy cosine "cosine 500 40 47" pagerank stencil; do
+        echo "$line"
+        read -r program arguments <<<"$line"
+        # shellcheck disable=SC2086
+        run --separate-stderr "$ZC_BUILD/kernels/$program-shared" $arguments
         [[ $status -eq 1 ]]
         [[ $(json_field verified <<<"$output") == false ]]
     done

@@ -48,13 +48,21 @@ __global__ void bfs_start(unsigned *levels, unsigned vertices, unsigned root)
         levels[vertices - 1] = 2;
 }
 
-/* Gives the last query the first target, which is not its best. */
+/*
+ * Gives the last query the first target, which is not its best; with vectors of an odd length it
+ * gives the query in the middle a score that its target has not.
+ */
 __global__ void cosine(const float *queries, const float *targets, unsigned long long *best,
                        unsigned query_count, unsigned target_count, unsigned dimensions)
 {
-    right_cosine(queries, targets, best, query_count - 1, target_count, dimensions);
-    if (first_thread())
-        best[query_count - 1] = (unsigned long long)1 << 32 | 0xffffffffu;
+    bool last = dimensions % 2 == 0;
+
+    right_cosine(queries, targets, best, query_count - last, target_count, dimensions);
+    if (last)
+        right_cosine(queries + (size_t)(query_count - 1) * dimensions, targets,
+                     best + query_count - 1, 1, 1, dimensions);
+    else if (first_thread())
+        best[query_count / 2] = (unsigned long long)0x3f800000 << 32 | 0xffffffffu;
 }
 
 /* The last page keeps its rank. */
