@@ -43,9 +43,12 @@ def smaller(sizes: str) -> str:
 
 
 def last_summary(path: str) -> dict:
+    """The summary of a log of a run in which no limit kept a rule from its place."""
     with open(path, encoding="utf-8") as lines:
         for line in lines:
             record = json.loads(line)
+            if record.get("code") == "fallback" and "over max_" in record["text"]:
+                raise BenchError(record["text"])
             if record["type"] == "summary":
                 return record
     raise BenchError(f"{path}: the log has no summary")
@@ -61,6 +64,12 @@ def log_bytes(summary: dict) -> dict[str, float]:
     for place in summary["places"]:
         found[place["place"]] = place["peak_bytes"]
     return found
+
+
+def available_gib() -> int:
+    """MemAvailable of proc_meminfo(5)."""
+    with open("/proc/meminfo", encoding="ascii") as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable")) >> 20
 
 
 class Runner:
@@ -144,7 +153,10 @@ class Runner:
                 f"exit status {ended.returncode}"
             raise BenchError("\n".join([f"{row.title}, {way.label}: {what}: {' '.join(command)}",
                                         *said[-20:]]))
-        found = log_bytes(last_summary(log)) if way.policy is not None else {}
+        try:
+            found = log_bytes(last_summary(log)) if way.policy is not None else {}
+        except BenchError as error:
+            raise BenchError(f"{row.title}, {way.label}: {error}") from error
         if found:
             line["log.device_peak_bytes"] = found.get("device", 0)
         line["process_ms"] = round(process_ms, 1)
@@ -183,9 +195,12 @@ class Runner:
     def measure(self, row: Row, others: tuple[Way, ...], warm: int, rounds: int) -> Result:
         """
         All ways of a row in turn: `warm` rounds to warm up, then `rounds` that count.  The first
-        round is the one that the link's counters watch, and is no other's where none warms up.
-        Where a way of `others` fails, the result says so.
+        round is the one that the link's counters watch, and is no other's where none warms up,
+        unless the row is too long for that.  Where a way of `others` fails, the result says so.
         """
+        available = available_gib()
+        if available < row.host_gib and not self.simulated:
+            raise Skipped(f"needs {row.host_gib} GiB of memory, {available} are available")
         ways = row.ways + others
         result = Result(row, {way.label: [] for way in ways})
         watching = self.link is not None and self.link.available
@@ -193,6 +208,8 @@ class Runner:
             self.start = self._watched(NOTHING, NOTHING.ways[0])[2]
         result.start = self.start
         before = max(warm, 1) if watching else warm
+        if row.most_rounds:
+            before, rounds = 0, min(rounds, row.most_rounds)
         for turn in range(before + rounds):
             for way in ways:
                 if way.label in result.without:

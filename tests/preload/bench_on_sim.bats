@@ -67,15 +67,32 @@ echo "{\"program\":\"vecadd\",\"checksum\":\"0\",\"verified\":false}"; exit 1'
     [[ $output == *"| graph search"* && $output != *"| one pass"* ]]
 }
 
+# The summary of a program that copied nothing.
+empty_summary='{"type":"summary","places":[],"flows":[],"moved_by_kind":[],"asked_bytes":0,
+"moved_bytes":0,"cpu_copied_bytes":0,"elided_bytes":0}'
+empty_summary=${empty_summary//$'\n'/}
+
 @test "results that differ from the bare program's fail the bench" {
-    other_vecadd <<<'#!/bin/sh
-echo "{\"program\":\"vecadd\",\"checksum\":\"0${LD_PRELOAD:+1}\",\"verified\":true}"
-echo "{\"type\":\"summary\",\"places\":[],\"flows\":[],\"moved_by_kind\":[],
-\"asked_bytes\":0,\"moved_bytes\":0,
-\"cpu_copied_bytes\":0,\"elided_bytes\":0}" | tr -d "\n" >"${ZC_LOG:-/dev/null}"'
+    other_vecadd <<SH
+#!/bin/sh
+echo "{\"program\":\"vecadd\",\"checksum\":\"0\${LD_PRELOAD:+1}\",\"verified\":true}"
+echo '$empty_summary' >"\${ZC_LOG:-/dev/null}"
+SH
     bench shared --rounds 1 --only 'one pass'
     [[ $status -eq 1 ]]
     [[ $stderr == *"one pass over 3 x 256 MiB, libzc: checksum 01, not 0 as the others"* ]]
+}
+
+@test "a limit that keeps a rule from its place fails the bench" {
+    other_vecadd <<SH
+#!/bin/sh
+echo '{"program":"vecadd","checksum":"0","verified":true}'
+echo '{"type":"warn","code":"fallback","text":"rule a stays pageable: over max_pinned"}
+$empty_summary' >"\${ZC_LOG:-/dev/null}"
+SH
+    bench shared --rounds 1 --only 'one pass'
+    [[ $status -eq 1 ]]
+    [[ $stderr == *"one pass over 3 x 256 MiB, libzc: rule a stays pageable: over max_pinned"* ]]
 }
 
 @test "a program that cannot run fails the bench with its message" {
@@ -116,6 +133,36 @@ assert bare[:7] == ["bare", "139", "129", "-0.360", "30.0", "11.5", "3.54"], bar
 assert libzc[:7] == ["libzc", "150", "108", "32.2", "30.0", "9.55", "5.45"], libzc
 assert libzc[7:] == ["120", "100", "0", "20.0", "device 7.00 |"], libzc
 assert hand[:7] == ["hand", "60.0", "-", "50.0", "20.0", "-", "5.00"], hand
+PYTHON
+}
+
+@test "a row may say how many rounds it takes at most, and what memory has to be available" {
+    (cd tests && python3 -B - <<'PYTHON')
+from bench.row import Row, Way
+from bench.runner import Runner, Skipped
+
+class Counting(Runner):
+    runs = 0
+
+    def run(self, row, way):
+        self.runs += 1
+        return {"checksum": "0", "x_ms": 1.0}, {}
+
+def measured(simulated, warm, rounds, **limits):
+    runner = Counting(".", ".", ".", simulated, False)
+    result = runner.measure(Row("", "", "", "", "", (Way("bare", ""),), (), **limits), (), warm,
+                            rounds)
+    return runner.runs, len(result.samples["bare"])
+
+assert measured(False, 1, 5) == (6, 5)
+assert measured(False, 1, 5, most_rounds=2) == (2, 2)
+assert measured(False, 1, 1, most_rounds=2) == (1, 1)
+assert measured(True, 0, 1, host_gib=1 << 40) == (1, 1)
+try:
+    measured(False, 0, 1, host_gib=1 << 40)
+    raise SystemExit("a row ran without its memory")
+except Skipped as why:
+    assert "needs 1099511627776 GiB of memory, " in str(why), why
 PYTHON
 }
 
