@@ -112,24 +112,34 @@ static void rmat_fill_lists(void *job, size_t begin, size_t end)
 }
 
 /*
- * Writes the graph into arrays of rmat_offset_bytes and rmat_column_bytes.  Every vertex has the
- * number of neighbours that the method gives it on average, so that the lists can be written one
- * after the other; which neighbours these are is random.
+ * Writes where the vertices' lists begin.  Every vertex has the number of neighbours that the
+ * method gives it on average, so that the lists can be written one after the other.  The sum of
+ * hundreds of millions of shares may have become a few edges more than there are.
  */
-static inline void rmat_fill(struct rmat *g, unsigned *offsets, unsigned *columns)
+static inline void rmat_fill_offsets(const struct rmat *g, unsigned *offsets)
 {
-    double sum = 0, share[32]; /* edges of a vertex with so many bits set */
+    double edges = (double)g->edges, sum = 0, share[32]; /* edges of one with so many bits set */
 
-    rmat_prepare(g);
     for (size_t ones = 0; ones <= g->scale; ones++)
-        share[ones] = (double)g->edges * pow(1 - RMAT_UPPER, (double)ones) *
+        share[ones] = edges * pow(1 - RMAT_UPPER, (double)ones) *
                       pow(RMAT_UPPER, (double)(g->scale - ones));
     for (size_t v = 0; v < g->vertices; v++) {
-        offsets[v] = (unsigned)sum;
+        offsets[v] = (unsigned)(sum < edges ? sum : edges);
         sum += share[__builtin_popcountll(v)];
     }
     offsets[g->vertices] = (unsigned)g->edges;
+}
+
+/*
+ * Writes the graph into arrays of rmat_offset_bytes and rmat_column_bytes; which neighbours a
+ * vertex has is random.
+ */
+static inline void rmat_fill(struct rmat *g, unsigned *offsets, unsigned *columns)
+{
     struct rmat_lists lists = { g, offsets, columns };
+
+    rmat_prepare(g);
+    rmat_fill_offsets(g, offsets);
     parallel(g->vertices, rmat_fill_lists, &lists);
 }
 
