@@ -48,7 +48,7 @@ class Row:
     small: str                 # the same for the simulated GPU
     ways: tuple[Way, ...]
     metrics: tuple[Metric, ...]
-    most_rounds: int = 0       # where one round takes a minute or more: no more than so many, all of
+    most_rounds: int = 0       # where a round takes a minute or more: no more than so many, all of
                                # which count; 0: as many as the bench is asked for
     host_gib: int = 0          # memory that has to be available on the real machine
 

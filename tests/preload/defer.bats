@@ -40,6 +40,30 @@ freed_under() {
     [[ ${lines[0]} == 'free returned' ]]
 }
 
+# How often `grow` waits for the context before its last launch, under a preset; its result must
+# be that of the bare program.
+waits_under() {
+    local command=(timeout 60 "$ZC_BUILD/kernels/grow-shared" 8 2097152 1) bare
+    run -0 --separate-stderr "${command[@]}"
+    bare=$(json_field checksum <<<"$output")
+    SIM_TRACE=$BATS_TEST_TMPDIR/trace run -0 --separate-stderr under_policy \
+        "$(cat "policy/presets/$1.conf")" "${command[@]}"
+    [[ $(json_field checksum <<<"$output") == "$bare" ]]
+    [[ $(json_field verified <<<"$output") == true ]]
+    waits=$(awk '/^cuCtxSynchronize/ {n++} /^cuLaunchKernel/ {last = n} END {print last + 0}' \
+        "$BATS_TEST_TMPDIR/trace")
+    rm "$BATS_TEST_TMPDIR/trace"
+}
+
+@test "a vector that grows waits for its kernels at each step, and not under growing-deferred" {
+    need_built "$ZC_BUILD/kernels/grow-shared" "$SIM/kernels/grow.so"
+    sim_env grow
+    waits_under growing-arrays
+    [[ $waits -eq 7 ]]
+    waits_under growing-deferred
+    [[ $waits -eq 0 ]]
+}
+
 @test "addresses are not taken from work that can't be waited for" {
     run -0 --separate-stderr under_policy $'place = vmm\ngrow = yes\nfree = defer' timeout 60 \
         "$program" no_waiting
