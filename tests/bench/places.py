@@ -2,8 +2,8 @@
 """Measures the places vmm and managed against their goals: places.py vmm|managed [ROUNDS [TEXT]].
 
 Runs each program bare, under libzc and as written by hand in turn, and prints a Markdown table of
-medians; with TEXT only of the rows that it is in.  Exits with 77 where no GPU runs them.  ZC_BUILD
-is the build folder (build).
+medians; with TEXT only of the rows that it is in.  Exits with 77 where no GPU runs them, and says
+why where it measures nothing.  ZC_BUILD is the build folder (build).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 BUILD = Path(os.environ.get("ZC_BUILD", "build")).resolve()
 PROGRAMS = BUILD / "tests" / "preload" / "programs"
@@ -81,6 +82,13 @@ MANAGED = [
 ]
 
 
+def give_up(status: int, why: str) -> NoReturn:
+    """Ends with the reason where the table goes, too: whoever keeps only that finds it there."""
+    print(f"places: {why}")
+    print(f"places: {why}", file=sys.stderr)
+    sys.exit(status)
+
+
 def run(way: Way, mib: str, folder: Path) -> dict[str, float]:
     """The figures of one run."""
     env = dict(os.environ)
@@ -90,23 +98,30 @@ def run(way: Way, mib: str, folder: Path) -> dict[str, float]:
         env |= {"LD_PRELOAD": str(BUILD / "libzc.so"), "ZC_POLICY": str(policy), "ZC_LOG": "off",
                 "ZC_SUMMARY": "0"}
     command = [str(PROGRAMS / way.program), way.arguments, mib]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    except OSError as error:
+        give_up(2, f"{error}: run 'make all preload-programs'")
     if done.returncode:
         sys.stderr.write(done.stderr)
-        sys.exit(done.returncode)
+        give_up(done.returncode, f"{' '.join(command)}: exit status {done.returncode}" +
+                (": no GPU that runs its kernels" if done.returncode == 77 else ""))
     return {name: float(value) for name, value in
             (line.split() for line in done.stdout.splitlines())}
 
 
 def main() -> None:
-    rows = {"vmm": VMM, "managed": MANAGED}.get(sys.argv[1] if len(sys.argv) > 1 else "")
+    place, count, text = (sys.argv[1:] + ["", "7", ""][len(sys.argv) - 1:])[:3]
+    rows = {"vmm": VMM, "managed": MANAGED}.get(place)
     if rows is None:
         sys.exit(__doc__)
-    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 7
-    text = sys.argv[3] if len(sys.argv) > 3 else ""
+    rounds = int(count) if count.isdecimal() else 0
+    rows = [row for row in rows if text in row.what]
+    if not rounds or not rows:
+        give_up(2, f"no row contains '{text}'" if rounds else f"not a number of rounds: '{count}'")
     print("| what | ours | other | ratio | goal | met |\n|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for row in (row for row in rows if text in row.what):
+        for row in rows:
             ours, other = [], []
             for _ in range(rounds):
                 other.append(run(row.other, row.mib, Path(folder))[row.other_field or row.field])

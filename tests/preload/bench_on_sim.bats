@@ -271,3 +271,18 @@ overhead: ended with status 3 before the table was whole"
     chmod +x "$BUILD/tests/bench/sim_overhead"
     no_table 143 "ended with status 143 before the table was whole"
 }
+
+@test "the bench of places says why it measures nothing" {
+    need_built "$ZC_BUILD/tests/preload/programs/managed_speed"
+    places() {
+        run "-$1" --separate-stderr env LD_LIBRARY_PATH="$SIM" ZC_BUILD="${BUILD:-$ZC_BUILD}" \
+            tests/bench/places.py "${@:3}"
+        [[ $output == *"places: $2"* && $stderr == *"places: $2"* ]]
+    }
+    places 2 "no row contains 'nonsense'" managed 1 nonsense
+    places 2 "not a number of rounds: '0'" managed 0
+    places 2 "not a number of rounds: 'x'" vmm x
+    places 77 "$(realpath "$ZC_BUILD")/tests/preload/programs/managed_speed fresh 256: exit status 77" \
+        managed 1 untouched
+    BUILD=$BATS_TEST_TMPDIR places 2 "[Errno 2]" managed 1 untouched
+}
