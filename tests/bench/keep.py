@@ -76,7 +76,7 @@ def main() -> int:
         try:
             with open(part, encoding="utf-8") as data:
                 new = load(json.load(data), suites.ALL)
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             print(f"bench: {part}: not a session of a suite: {error}", file=sys.stderr)
             return 2
         if new.simulated:
