@@ -42,19 +42,26 @@ def cell(value):
     return str(value).replace("|", "/").replace("\n", " ")
 
 
-def write_table(path, rows, quick):
-    """The table as Markdown."""
+def write_table(path, found, quick, left):
+    """The table as Markdown, of the rows of all programs that have ended."""
+    rows = [row for rows in sorted(found, key=in_order) for row in rows]
     now = datetime.datetime.now(datetime.timezone.utc)
     lines = [f"{now:%Y-%m-%d %H:%M} UTC{', quick check' if quick else ''}, libzc "
              f"{os.environ.get('ZC_COMMIT', 'of unknown version')}; {machine()}.", "",
-             f"{totals(rows)}.", "",
+             f"{totals(rows)}{f'; {left} programs had not ended' if left else ''}.", "",
              "| " + " | ".join(HEADINGS) + " |", "|" + "---|" * len(HEADINGS)]
     for row in rows:
         cells = (row.program.name, row.place, row.result, f"{row.seconds:.1f}",
                  *(row.counts or ["-"] * 4), row.referee)
         lines.append("| " + " | ".join(map(cell, cells)) + " |")
-    with open(path, "w", encoding="utf-8") as table:
+    with open(path + ".new", "w", encoding="utf-8") as table:
         table.write("\n".join(lines) + "\n")
+    os.replace(path + ".new", path)  # whoever ends the check finds the last whole one
+
+
+def in_order(rows):
+    """What a program's rows are sorted by."""
+    return SECTIONS.index(rows[0].program.section), rows[0].program.name
 
 
 def totals(rows):
@@ -122,10 +129,9 @@ def main(words):
 
         for future in concurrent.futures.as_completed([pool.submit(work, p) for p in todo]):
             rows.append(future.result())
+            write_table(os.path.join(out, "RESULTS.part.md"), rows, quick, len(todo) - len(rows))
             report(rows[-1])
-    rows.sort(key=lambda found: (SECTIONS.index(found[0].program.section), found[0].program.name))
     flat = [row for found in rows for row in found]
-    write_table(os.path.join(out, "RESULTS.part.md"), flat, quick)
     print(totals(flat))
     return 1 if any(row.failed for row in flat) or not flat else 0
 
