@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What watching costs: runs the benchmark bare and under libzc in turn, on the simulated driver, and
-# prints a Markdown table of medians with the goal of each row.  Judges nothing.  Exit status 2 where
-# something that it needs is not there.
+# prints a Markdown table of medians with the goal of each row.  Judges nothing.  Exit status 2
+# where something that it needs is not there.
 set -euo pipefail
 build=$(cd "${ZC_BUILD:-build}" && pwd)
 rounds=${ROUNDS:-9}
