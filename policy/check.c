@@ -1,6 +1,7 @@
 /*
  * What the rules of a policy do to each other: a rule that an earlier one hides, two rules of one
- * name. Only warnings: the policy works, but hardly as meant.
+ * name, a rule that needs another and has none. Only warnings: the policy works, but hardly as
+ * meant.
  */
 #include <string.h>
 
@@ -117,10 +118,56 @@ static void check_rule(struct zc_parser *parser, size_t index, uint64_t *work)
     }
 }
 
+static bool has_place(const struct zc_rule *rule, enum zc_place_id place)
+{
+    for (unsigned i = 0; i < rule->place.count; i++) {
+        if (rule->place.item[i] == place)
+            return true;
+    }
+    return false;
+}
+
+/* Whether the rule takes requests that can be given all of these places (ZC_FIT_*). */
+static bool takes(const struct zc_rule *rule, unsigned places)
+{
+    for (unsigned api = 0; api < ZC_API_COUNT; api++) {
+        if ((rule->apis >> api & 1) != 0 && (~zc_api_places((enum zc_api)api) & places) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A device block in `shared` pairs with a host block that some rule makes; without one it is host
+ * memory by itself, which programs that read it often pay for. */
+static void check_partners(struct zc_parser *parser)
+{
+    const struct zc_policy *out = parser->out;
+    const struct zc_rule *lonely = NULL;
+
+    for (size_t i = 0; i < out->rule_count; i++) {
+        const struct zc_rule *rule = &out->rules[i];
+
+        if ((has_place(rule, ZC_PLACE_SHARED) || has_place(rule, ZC_PLACE_PINNED)) &&
+            takes(rule, ZC_FIT(PAGEABLE)))
+            return;
+        if (lonely == NULL && has_place(rule, ZC_PLACE_SHARED) &&
+            takes(rule, ZC_FIT(DEVICE) | ZC_FIT(SHARED)))
+            lonely = rule;
+    }
+    if (lonely != NULL) {
+        struct zc_slice name = zc_slice_of(lonely->name);
+
+        zc_fault_at(parser, ZC_SEVERITY_WARNING, lonely->line, 1,
+                    "rule %w shares with nothing: no rule gives requests of malloc 'shared' or "
+                    "'pinned', so its blocks in 'shared' are as in 'mapped'", &name);
+    }
+}
+
 void zc_policy_check(struct zc_parser *parser)
 {
     uint64_t work = WORK_MAX;
 
     for (size_t i = 0; i < parser->out->rule_count; i++)
         check_rule(parser, i, &work);
+    check_partners(parser);
 }

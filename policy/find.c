@@ -55,9 +55,9 @@ static const char *objection(int fd, bool must_be_ours)
     if (!S_ISREG(st.st_mode))
         return "not a regular file";
     if (must_be_ours && st.st_uid != 0 && st.st_uid != geteuid())
-        return "belongs neither to this user nor to root";
+        return "belongs neither to this user nor to root; ZC_POLICY may name it all the same";
     if (must_be_ours && (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        return "others may write to it";
+        return "others may write to it; take that right away (chmod go-w)";
     if ((size_t)st.st_size > ZC_POLICY_MAX_BYTES)
         return "larger than 1 MiB";
     return NULL;

@@ -181,7 +181,7 @@ static bool globs_match_nothing(const struct zc_globs *globs, size_t longest, bo
     return globs->count > 0;
 }
 
-/* Match keys that no request can have at once. */
+/* Keys that no request can meet at once, or of which one makes the other void. */
 static void check_contradictions(struct zc_parser *parser, const struct zc_rule *rule)
 {
     const unsigned no_stream = 1u << ZC_STREAM_NONE;
@@ -199,6 +199,9 @@ static void check_contradictions(struct zc_parser *parser, const struct zc_rule 
     if (has(rule, ZC_KEY_DEVICE) && (rule->apis & ~libc_requests) == 0)
         complain(parser, ZC_SEVERITY_WARNING, ZC_KEY_DEVICE,
                  "the rule never matches: ", "requests of libc have no device");
+    if (rule->grow && has(rule, ZC_KEY_COMMIT) && rule->commit == ZC_COMMIT_EAGER)
+        complain(parser, ZC_SEVERITY_WARNING, ZC_KEY_COMMIT,
+                 "'eager' has no effect beside 'grow = yes', which implies 'lazy'", "");
     if (globs_match_nothing(&rule->module, SIZE_MAX, false))
         complain(parser, ZC_SEVERITY_WARNING, ZC_KEY_MODULE,
                  "the rule never matches: ", "file names are compared without folders");

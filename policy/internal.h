@@ -72,7 +72,8 @@ size_t zc_slice_item_count(struct zc_slice list);
 bool zc_slice_has_control(struct zc_slice text, size_t *at_out);
 
 /* note.c: %s string, %w struct zc_slice * in quotes, %u uint64_t, %x uint32_t, %% a percent
- * sign, %h a near word or NULL: " (nearest: word)" or nothing */
+ * sign, %h a near word or NULL: " (nearest: word)" or nothing, %k struct zc_slice * and the table
+ * that does not have it: the nearest word, or " (known: word, word)" */
 void zc_note_set(struct zc_note *message, const char *format, ...);
 void zc_note_set_list(struct zc_note *message, const char *format, va_list args);
 

@@ -2,6 +2,7 @@
  * Readers for values that are comma lists of words: requests, places, globs, advice.
  */
 #include <limits.h>
+#include <string.h>
 
 #include "internal.h"
 
@@ -9,6 +10,18 @@ static bool fault_empty_item(struct zc_parser *parser, const struct zc_key *key,
                              struct zc_slice item)
 {
     return zc_fault(parser, item, "%s: empty item in the list", key->name);
+}
+
+static bool fault_unknown_api(struct zc_parser *parser, const struct zc_key *key,
+                              struct zc_slice item)
+{
+    const char *near = zc_api_nearest(item), *hint = "";
+
+    if (near == NULL)
+        hint = memchr(item.at, ' ', item.n) != NULL
+                   ? " (a list has commas)"
+                   : " (no call that requests memory, as cudaMalloc and malloc are)";
+    return zc_fault(parser, item, "unknown %s %w%h%s", key->name, &item, near, hint);
 }
 
 bool zc_value_api(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
@@ -29,8 +42,7 @@ bool zc_value_api(struct zc_parser *parser, const struct zc_key *key, struct zc_
             return zc_fault(parser, item, "%s: %w matches the name of no request", key->name,
                             &item);
         if (selected == 0)
-            return zc_fault(parser, item, "unknown %s %w%h", key->name, &item,
-                            zc_api_nearest(item));
+            return fault_unknown_api(parser, key, item);
         *apis |= selected;
     }
     return true;
@@ -122,8 +134,8 @@ static bool read_where(struct zc_parser *parser, const struct zc_key *key, struc
     uint64_t node = 0;
 
     if (word == NULL)
-        return zc_fault(parser, text, "%s: unknown location %w%h", key->name, &text,
-                        zc_nearest_word(name, places));
+        return zc_fault(parser, text, "%s: unknown location %w%k", key->name, &text, &name,
+                        places);
     advice->where = (enum zc_where)word->value;
     if (advice->where == ZC_WHERE_NUMA && advice->kind != ZC_ADVICE_PREFERRED)
         return zc_fault(parser, text, "%s: a NUMA node can be preferred only", key->name);
@@ -146,9 +158,11 @@ static bool read_advice(struct zc_parser *parser, const struct zc_key *key, stru
     bool has_where = zc_slice_split(text, ':', &name, &where);
     const struct zc_word *word = zc_word_find(kinds, name);
 
+    if (zc_slice_is(text, "none"))
+        return zc_fault(parser, text, "%s: 'none' stands alone", key->name);
     if (word == NULL)
-        return zc_fault(parser, name, "unknown value %w for '%s'%h", &name, key->name,
-                        zc_nearest_word(name, kinds));
+        return zc_fault(parser, name, "unknown value %w for '%s'%k", &name, key->name, &name,
+                        kinds);
     advice->kind = (enum zc_advice_kind)word->value;
     if (advice->kind == ZC_ADVICE_READ_MOSTLY)
         return !has_where || zc_fault(parser, text, "%s: 'read_mostly' names no location",

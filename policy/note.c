@@ -55,9 +55,32 @@ static void add_word(struct zc_note *message, struct zc_slice word)
     add_char(message, '\'');
 }
 
+static void add_near(struct zc_note *message, const char *hint)
+{
+    if (hint == NULL)
+        return;
+    add_string(message, " (nearest: ");
+    add_string(message, hint);
+    add_char(message, ')');
+}
+
+/* Where no known word is near, all of them are the way out. */
+static void add_known(struct zc_note *message, struct zc_slice word, const struct zc_word *words)
+{
+    const char *near = zc_nearest_word(word, words);
+
+    add_near(message, near);
+    for (size_t i = 0; near == NULL && words[i].name != NULL; i++) {
+        add_string(message, i == 0 ? " (known: " : ", ");
+        add_string(message, words[i].name);
+        if (words[i + 1].name == NULL)
+            add_char(message, ')');
+    }
+}
+
 void zc_note_set_list(struct zc_note *message, const char *format, va_list args)
 {
-    const char *hint;
+    const struct zc_slice *word;
 
     message->used = 0;
     message->text[0] = '\0';
@@ -83,12 +106,11 @@ void zc_note_set_list(struct zc_note *message, const char *format, va_list args)
             add_number(message, va_arg(args, uint32_t), 16, 8);
             break;
         case 'h':
-            hint = va_arg(args, const char *);
-            if (hint != NULL) {
-                add_string(message, " (nearest: ");
-                add_string(message, hint);
-                add_string(message, ")");
-            }
+            add_near(message, va_arg(args, const char *));
+            break;
+        case 'k':
+            word = va_arg(args, const struct zc_slice *);
+            add_known(message, *word, va_arg(args, const struct zc_word *));
             break;
         }
     }

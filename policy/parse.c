@@ -173,13 +173,19 @@ static void take_section(struct zc_parser *parser, struct zc_slice line)
     split_head(zc_slice_trim((struct zc_slice){line.at + 1, line.n - 2}), &kind, &name);
     const struct zc_word *word = zc_word_find(sections, kind);
     if (word == NULL)
-        zc_fault(parser, kind, "unknown section %w%h", &kind, zc_nearest_word(kind, sections));
+        zc_fault(parser, kind, "unknown section %w%k", &kind, &kind, sections);
     else if (word->value == ZC_SECTION_RULE)
         begin_rule(parser, line, name);
     else if (name.n > 0)
         zc_fault(parser, name, "section 'defaults' has no name, found %w", &name);
     else
         parser->section = ZC_SECTION_DEFAULTS;
+}
+
+static void fault_unknown_key(struct zc_parser *parser, struct zc_slice name, const char *near)
+{
+    zc_fault(parser, name, "unknown key %w%h%s", &name, near,
+             near == NULL ? " ('zc check --keys' prints all)" : "");
 }
 
 /* The key of a line of the section at hand; reports and returns NULL if there is none. */
@@ -197,7 +203,7 @@ static const struct zc_key *find_key(struct zc_parser *parser, struct zc_slice n
         zc_fault(parser, name, "key %w belongs into %s", &name,
                  defaults ? "a rule" : "[defaults]");
     else
-        zc_fault(parser, name, "unknown key %w%h", &name, zc_key_nearest(name, here));
+        fault_unknown_key(parser, name, zc_key_nearest(name, here));
     return NULL;
 }
 

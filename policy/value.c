@@ -113,8 +113,8 @@ bool zc_value_word(struct zc_parser *parser, const struct zc_key *key, struct zc
     const struct zc_word *word = zc_word_find(key->words, value);
 
     if (word == NULL)
-        return zc_fault(parser, value, "unknown value %w for '%s'%h", &value, key->name,
-                        zc_nearest_word(value, key->words));
+        return zc_fault(parser, value, "unknown value %w for '%s'%k", &value, key->name, &value,
+                        key->words);
     memcpy(field, &word->value, sizeof word->value);
     return true;
 }

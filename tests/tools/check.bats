@@ -35,7 +35,7 @@ setup() {
     [[ $output == "zc: /nonexistent: there is no such file" ]]
     chmod o+w policy.conf
     run -1 "$zc" check
-    [[ $output == "zc: ./policy.conf: others may write to it" ]]
+    [[ $output == "zc: ./policy.conf: others may write to it; take that right away (chmod go-w)" ]]
 }
 
 @test "a file named off is a file" {

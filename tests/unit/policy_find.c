@@ -119,9 +119,11 @@ static void a_file_that_others_may_write_is_refused(void **state)
 {
     (void)state;
     write_file("policy.conf", 0664);
-    assert_refused(find(NULL), "./policy.conf", "others may write to it");
+    assert_refused(find(NULL), "./policy.conf",
+                   "others may write to it; take that right away (chmod go-w)");
     write_file("policy.conf", 0646);
-    assert_refused(find(NULL), "./policy.conf", "others may write to it");
+    assert_refused(find(NULL), "./policy.conf",
+                   "others may write to it; take that right away (chmod go-w)");
     write_file("policy.conf", 0600);
     assert_found(find(NULL), "./policy.conf");
 }
@@ -133,7 +135,8 @@ static void a_file_of_another_user_is_refused(void **state)
         skip();
     write_file("policy.conf", 0644);
     assert_int_equal(chown("policy.conf", 12345, 12345), 0);
-    assert_refused(find(NULL), "./policy.conf", "belongs neither to this user nor to root");
+    assert_refused(find(NULL), "./policy.conf",
+                   "belongs neither to this user nor to root; ZC_POLICY may name it all the same");
 }
 
 static void a_file_of_root_is_used_by_all(void **state)

@@ -1,5 +1,6 @@
 /*
- * Rules that can never match because of an earlier one, and rules of one name.
+ * Rules that can never match because of an earlier one, rules of one name, and a rule that needs
+ * another.
  */
 #include "policy_test.h"
 
@@ -99,6 +100,37 @@ static void two_rules_of_one_name_are_warned_of(void **state)
 }
 
 /* The check gives up rather than spend seconds on a file that no person wrote. */
+/* Whether the rule of cudaMalloc in `shared` is called one without partner beside another. */
+static bool lonely(const char *other)
+{
+    char text[512];
+    bool told = false;
+
+    snprintf(text, sizeof text, "[rule d]\napi = cudaMalloc\nplace = shared, device\n%s", other);
+    struct parsed *parsed = parse_text(text);
+    for (unsigned i = 0; i < parsed->faults; i++) {
+        if (strstr(parsed->fault[i].message, "shares with nothing") == NULL)
+            continue;
+        assert_int_equal(parsed->fault[i].severity, ZC_SEVERITY_WARNING);
+        assert_int_equal(parsed->fault[i].line, 1);
+        assert_non_null(strstr(parsed->fault[i].message, "rule 'd' "));
+        told = true;
+    }
+    parsed_free(parsed);
+    return told;
+}
+
+static void a_shared_rule_needs_one_for_host_blocks(void **state)
+{
+    (void)state;
+    assert_true(lonely(""));
+    assert_true(lonely("[rule h]\napi = malloc\nplace = pageable\n"));
+    assert_true(lonely("[rule h]\napi = cudaHostAlloc\nplace = pinned\n"));
+    assert_true(lonely("[rule faulty]\napi = malloc\nplace = shared\nsize = x\n"));
+    assert_false(lonely("[rule h]\napi = malloc\nplace = shared, pageable\n"));
+    assert_false(lonely("[rule h]\nplace = pinned\n"));
+}
+
 static void a_hostile_file_costs_bounded_work(void **state)
 {
     (void)state;
@@ -132,6 +164,7 @@ int main(void)
         cmocka_unit_test(a_hidden_rule_is_warned_of_at_its_own_line),
         cmocka_unit_test(a_faulty_rule_hides_nothing),
         cmocka_unit_test(two_rules_of_one_name_are_warned_of),
+        cmocka_unit_test(a_shared_rule_needs_one_for_host_blocks),
         cmocka_unit_test(a_hostile_file_costs_bounded_work),
     };
 

@@ -81,13 +81,17 @@ static inline void parsed_free(struct parsed *parsed)
     free(parsed);
 }
 
-/* Parses a text that must have no fault at all. */
+/* Parses a text that must have no fault, but that a rule may be alone in sharing. */
 static inline struct parsed *parse_good(const char *text)
 {
     struct parsed *parsed = parse_text(text);
 
-    if (parsed->faults > 0)
-        fail_msg("line %u: %s", parsed->fault[0].line, parsed->fault[0].message);
+    for (unsigned i = 0; i < parsed->faults; i++) {
+        const struct fault *fault = &parsed->fault[i];
+
+        if (strstr(fault->message, "shares with nothing") == NULL)
+            fail_msg("line %u: %s", fault->line, fault->message);
+    }
     return parsed;
 }
 
