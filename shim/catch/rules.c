@@ -136,8 +136,13 @@ static void say_faults(void)
     }
     drop_text();
     if (errors && zc_option_on(zc_options()->strict))
-        zc_message(ZC_ERROR, "policy", "%s: refused whole because of %d errors (ZC_STRICT)", path,
-                   errors);
+        zc_message(ZC_ERROR, "policy", "%s: refused whole because of %d error%s (ZC_STRICT)", path,
+                   errors, errors == 1 ? "" : "s");
+    else if (errors)
+        zc_message(ZC_ERROR, "policy",
+                   "%s: going on without what is at fault: %U rule%s of the file %s used", path,
+                   (uint64_t)policy.rule_count, policy.rule_count == 1 ? "" : "s",
+                   policy.rule_count == 1 ? "is" : "are");
 }
 
 void zc_rules_announce(void)

@@ -35,6 +35,7 @@ rules_used() {
     printf '%s\n' '[rule bad]' 'plcae = mapped' '[rule good]' 'place = mapped' >p.conf
     under_libzc ZC_POLICY=p.conf
     says "p.conf:2:1: unknown key 'plcae' (nearest: place)"
+    says "p.conf: going on without what is at fault: 1 rule of the file is used"
     [ "$(rules_used)" = "good " ]
 }
 
@@ -57,6 +58,7 @@ rules_used() {
     printf '%s\n' '[rule bad]' 'plcae = mapped' '[rule good]' 'place = mapped' >p.conf
     under_libzc ZC_POLICY=p.conf ZC_STRICT=1
     says "p.conf:2:1: unknown key 'plcae' (nearest: place)"
+    says "p.conf: refused whole because of 1 error (ZC_STRICT)"
     [ "$(rules_used)" = "" ]
 }
 
@@ -64,6 +66,7 @@ rules_used() {
     printf '%s\n' '[rule good]' 'place = mapped' 'chunk = 2M' >p.conf
     under_libzc ZC_POLICY=p.conf ZC_STRICT=1
     says "p.conf:3:9: chunk: has no effect, it goes with place vmm"
+    [[ $stderr != *"at fault"* && $stderr != *refused* ]]
     [ "$(rules_used)" = "good " ]
 }
 
