@@ -94,7 +94,13 @@ setup() {
     run -2 zc explain $RULES --size 3X
     [[ $output == "zc: '3X' is no size "* ]]
     run -2 zc explain $RULES --size 1M --api cudaMaloc
-    [[ $output == "zc: 'cudaMaloc' is no request that a policy can name" ]]
+    [[ $output == "zc: 'cudaMaloc' is no request that a policy can name (nearest: cudaMalloc)" ]]
+    run -2 zc explain $RULES --size 1M --api cudaFree
+    [[ $output == "zc: 'cudaFree' is no request that a policy can name" ]]
+    for fact in --device=x --device=-1 --nth=first --site=load; do
+        run -2 zc explain $RULES --size 1M "$fact"
+        [[ $output == "zc: argument ${fact%=*}: invalid "*" value: '${fact#*=}' "* ]]
+    done
     run -2 zc explain $RULES --size 1M --stream sideways
     [[ $output == "zc: 'sideways' is no kind of stream "* ]]
     run -2 zc explain $LOGS/gather.jsonl --size 1M

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy/policy.h"
+#include "policy/internal.h"
 #include "tools/policy/policy_tool.h"
 
 enum { API, SIZE, MODULE, SITE, EXE, THREAD, DEVICE, STREAM, NTH, FIELDS };
@@ -71,6 +71,16 @@ static bool stream_from_name(const char *name, enum zc_stream_kind *out)
     return false;
 }
 
+static void tell_unknown_api(const char *name)
+{
+    const char *near = zc_api_nearest(zc_slice_of(name));
+
+    fprintf(stderr, "zc: '%s' is no request that a policy can name", name);
+    if (near != NULL)
+        fprintf(stderr, " (nearest: %s)", near);
+    fputc('\n', stderr);
+}
+
 /* The request of a line; false after a message. */
 static bool read_request(char *field[FIELDS], struct zc_request *request)
 {
@@ -78,7 +88,7 @@ static bool read_request(char *field[FIELDS], struct zc_request *request)
 
     memset(request, 0, sizeof *request);
     if (!zc_api_from_name(field[API], &request->api)) {
-        fprintf(stderr, "zc: '%s' is no request that a policy can name\n", field[API]);
+        tell_unknown_api(field[API]);
         return false;
     }
     if (!zc_size_from_text(field[SIZE], strlen(field[SIZE]), &size)) {

@@ -36,10 +36,27 @@ FACTS = {
 UNTOLD_STREAM = "created"
 
 
+def _number(text: str) -> str:
+    """Digits from the command line, for argparse; the policy's parser reads them."""
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError
+    return text
+
+
+def _site(text: str) -> str:
+    """A call path as logs have it, for argparse."""
+    int(text, 16)
+    return text
+
+
+_number.__name__, _site.__name__ = "number", "site"  # As argparse names them in messages.
+FORMS = {"device": _number, "nth": _number, "site": _site}
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", nargs="+", help="a policy, logs, or both")
     for name, (metavar, line) in FACTS.items():
-        parser.add_argument(f"--{name}", metavar=metavar, help=line)
+        parser.add_argument(f"--{name}", metavar=metavar, help=line, type=FORMS.get(name, str))
     parser.epilog = EPILOG
 
 
