@@ -145,6 +145,8 @@ print([summary[k] for k in ("asked_calls", "asked_bytes", "moved_bytes", "cpu_co
 
 @test "CSV has each table under its headings" {
     golden report.csv report --csv $LOGS/graph.jsonl
+    run -2 zc report --csv --json $LOGS/graph.jsonl
+    [[ $output == "zc: argument --json: not allowed with argument --csv "* ]]
 }
 
 @test "--top limits and --sort orders sites and blocks" {

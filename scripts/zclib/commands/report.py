@@ -28,8 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         "that opens without a network")
     parser.add_argument("--trace", metavar="FILE", help="write the transfers of logs of the level "
                         "events as a trace for Perfetto (ui.perfetto.dev) and chrome://tracing")
-    parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
-    parser.add_argument("--csv", action="store_true", help="print the report's tables as CSV")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print the report as one JSON object")
+    form.add_argument("--csv", action="store_true", help="print the report's tables as CSV")
 
 
 def positive(text: str) -> int:
