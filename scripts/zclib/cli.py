@@ -34,9 +34,11 @@ UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 class Parser(argparse.ArgumentParser):
     """argparse with messages that begin as all others do."""
 
+    usage_status = USAGE
+
     def error(self, message: str) -> NoReturn:
         screen.message(f"{message} (see '{self.prog} --help')")
-        raise SystemExit(USAGE)
+        raise SystemExit(self.usage_status)
 
 
 def _module(name: str):
@@ -69,7 +71,9 @@ def subparser(name: str) -> Parser:
     parser = Parser(prog=f"zc {name}", allow_abbrev=False,
                     description=line[0].upper() + line[1:] + ".",
                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    _module(name).add_arguments(parser)
+    module = _module(name)
+    parser.usage_status = getattr(module, "USAGE", USAGE)
+    module.add_arguments(parser)
     return parser
 
 

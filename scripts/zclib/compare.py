@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import filecmp
 import os
+import shlex
 import statistics
 import sys
 from dataclasses import dataclass, field
@@ -96,9 +97,9 @@ def _say_failure(result: Result) -> None:
             print(f"  {names.shown(line.rstrip())}", file=sys.stderr)
 
 
-def lines(results: Sequence[Result], width: int | None) -> list[str]:
+def lines(results: Sequence[Result], width: int | None, kept: bool) -> list[str]:
     """The table of the runs, and what it comes to in words.  It tells of the links where they were
-    measured."""
+    measured.  `kept`: the files of the runs stay."""
     measured = any(result.totals and result.totals.links.devices for result in results)
     columns = [table.text("Run", least=8), table.Column("Exit", drop=1), table.Column("Time"),
                table.Column("Of bare"), table.Column("Count", drop=2), table.Column("Asked"),
@@ -113,7 +114,7 @@ def lines(results: Sequence[Result], width: int | None) -> list[str]:
         rows.append((result.name, result.status, units.duration(result.time_ns),
                      units.percent(result.time_ns, results[0].time_ns), *_counted(result.totals),
                      *(_links(result.totals) if measured else ()), same))
-    return table.render(columns, rows, width) + ["", _verdict(results)]
+    return table.render(columns, rows, width) + ["", _verdict(results, kept)]
 
 
 def _counted(totals: Totals | None) -> tuple[str, ...]:
@@ -134,11 +135,15 @@ def _links(totals: Totals | None) -> tuple[str, str]:
     return units.size(totals.links.to_device), units.size(totals.links.from_device)
 
 
-def _verdict(results: Sequence[Result]) -> str:
+def _verdict(results: Sequence[Result], kept: bool) -> str:
     """Whether the policies kept the program's output, and the fastest run."""
     if any(result.status for result in results):
         return "Not all runs ended with status 0."
-    if any(result.same is False for result in results):
-        return "Not all runs printed the same; times and process ids in the output do that, too."
+    differing = next((result for result in results if result.same is False), None)
+    if differing:
+        files = (f"diff {shlex.quote(results[0].output)} {shlex.quote(differing.output)}" if kept
+                 else "with -o DIR their outputs stay, to be compared")
+        return ("Not all runs printed the same; times and process ids in the output do that, too: "
+                f"{files}")
     fastest = min(results, key=lambda result: result.time_ns)
     return f"All runs printed the same. The fastest was '{fastest.name}'."

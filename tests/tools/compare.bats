@@ -40,7 +40,16 @@ masked() {
 @test "output that differs from the bare run's is told" {
     run -0 "$ZC" run -c off -- sh -c 'echo "$LD_PRELOAD"'
     [[ ${lines[2]} == watched*differs ]]
-    [[ ${lines[-1]} == "Not all runs printed the same"* ]]
+    [[ ${lines[-1]} == "Not all runs printed the same"*": with -o DIR their outputs stay"* ]]
+    run -0 "$ZC" run -o kept -c off -- sh -c 'echo "$LD_PRELOAD"'
+    [[ ${lines[-1]} == "Not all runs printed the same"*": diff "*/bare/stdout\ *watched/stdout ]]
+    run -1 eval "${lines[-1]##*: }"
+}
+
+@test "the faults of the policies are told before the runs" {
+    printf '[rule a]\nplcae = mapped\n' >faulty.conf
+    run -0 --separate-stderr "$ZC" run -c "faulty.conf,$PRESETS/watch-only.conf" -- ./program
+    [[ $stderr == "zc: "*"/faulty.conf:2:1: unknown key 'plcae' (nearest: place)" ]]
 }
 
 @test "a run that fails has its status and its last words told" {

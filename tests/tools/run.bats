@@ -100,6 +100,10 @@ setup() {
     [[ $output == "zc: which program?"* ]]
     run -125 "$ZC" run -p missing.conf -- "$GATHER"
     [[ $output == "zc: missing.conf: there is no such policy" ]]
+    run -125 "$ZC" run -p . -- touch ran
+    [[ $output == "zc: "*": not a regular file" && ! -e ran ]]
+    run -125 "$ZC" run --level full -- "$GATHER"
+    [[ $output == "zc: argument -l/--level: invalid choice: 'full' "* ]]
     run -125 "$ZC" run --repeat 2 -- "$GATHER"
     : >taken
     run -125 "$ZC" run -o taken -- "$GATHER"

@@ -13,11 +13,13 @@ from .. import compare, install, launch, link, logs, policies, screen
 from . import report
 
 LEVELS = ("summary", "allocs", "events")
+USAGE = launch.FAILED  # 2 may be the program's own.
 
 EPILOG = """\
 The library is preloaded behind what LD_PRELOAD names already. The program's output is its own; the
-report goes to stderr. Without -o the logs are dropped after the report. The level of the logs is
-ZC_LOG_LEVEL, else what the policy says, else `allocs`.
+report goes to stderr. Without -o the logs are dropped after the report. With it, take a folder for
+each run: `zc report DIR` sums up all that is in it. The level of the logs is ZC_LOG_LEVEL, else
+what the policy says, else `allocs`.
 
 --compare runs the program bare and once under each policy, with /dev/null as its input, keeps what
 it prints (with -o in DIR/NAME/), and prints the runs side by side on stdout, with what went over
@@ -94,12 +96,15 @@ def _folder(asked: str | None) -> Iterator[str]:
 
 
 def policy_file(asked: str) -> str:
-    """A policy that was named: absolute, because programs change their folder.  Raises LogError."""
+    """A policy that was named: absolute, because programs change their folder.  Raises LogError,
+    and policies.Failed where it is no file to read."""
     if asked == "off":
         return asked
     path = os.path.abspath(asked)
     if not os.path.exists(path):
         raise logs.LogError(f"{asked}: there is no such policy")
+    if policies.path(path) is None:
+        raise policies.Failed(launch.FAILED)
     return path
 
 
@@ -170,6 +175,7 @@ def _report(folder: str, before: set[str]) -> None:
 
 def _compare(args: argparse.Namespace, command: list[str], library: str, folder: str) -> int:
     asked = [policy_file(name) for name in args.compare.split(",") if name]
+    _tell_faults(asked)
     plans = [compare.Plan("bare", None)]
     for policy in asked:
         env = launch.environment(library, "", policy, level_of(policy, args.level))
@@ -178,8 +184,16 @@ def _compare(args: argparse.Namespace, command: list[str], library: str, folder:
         results = compare.run_all(command, plans, folder, args.repeat)
     except OSError as error:
         return not_started(command, error)
-    print("\n".join(compare.lines(results, screen.width())))
+    print("\n".join(compare.lines(results, screen.width(), args.output is not None)))
     return next((result.status for result in results if result.status), 0)
+
+
+def _tell_faults(asked: list[str]) -> None:
+    """What the library says of the policies goes to files that nobody reads; so it is said here."""
+    for policy in asked:
+        if policy != "off":
+            for line in policies.faults(policy).splitlines()[:-1]:
+                screen.message(line)
 
 
 def _name_of(policy: str, plans: list[compare.Plan]) -> str:
