@@ -137,8 +137,8 @@ static bool takes(const struct zc_rule *rule, unsigned places)
     return false;
 }
 
-/* A device block in `shared` pairs with a host block that some rule makes; without one it is host
- * memory by itself, which programs that read it often pay for. */
+/* A device block in `shared` pairs with a host block that some rule makes; where none does, the
+ * place is passed over, and only the log would say so. */
 static void check_partners(struct zc_parser *parser)
 {
     const struct zc_policy *out = parser->out;
@@ -159,7 +159,7 @@ static void check_partners(struct zc_parser *parser)
 
         zc_fault_at(parser, ZC_SEVERITY_WARNING, lonely->line, 1,
                     "rule %w shares with nothing: no rule gives requests of malloc 'shared' or "
-                    "'pinned', so its blocks in 'shared' are as in 'mapped'", &name);
+                    "'pinned', so its blocks take the next place of the list", &name);
     }
 }
 
