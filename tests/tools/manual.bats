@@ -69,6 +69,20 @@ for key in policies.keys():
 PYTHON
 }
 
+@test "the log's reference has every code of a message" {
+    run -0 python3 - docs/log.md <<'PYTHON'
+import glob, re, sys
+page = open(sys.argv[1]).read()
+codes = set()
+for path in glob.glob("shim/**/*.c", recursive=True):
+    codes |= set(re.findall(r'zc_message\(\s*ZC_[A-Z]+,\s*"([^"]*)"', open(path).read()))
+assert len(codes) > 10, codes
+rows = "".join(re.findall(r"^\|[^|]*\|", page.partition("### warn")[2].partition("### ")[0], re.M))
+missing = sorted(code for code in codes if f"`{code}`" not in rows)
+assert not missing, missing
+PYTHON
+}
+
 @test "libzc(7) has every variable" {
     for variable in $(grep -oE '"ZC_[A-Z_]+"' shim/base/options.h | tr -d '"'); do
         grep -q "^\.It Ev $variable$" docs/man/libzc.7 || { echo "$variable"; return 1; }
