@@ -125,24 +125,31 @@ bool zc_rules_load(void)
     return true;
 }
 
+/* What becomes of a file with errors; first of all, because only so many messages are printed. */
+static void say_verdict(void)
+{
+    if (zc_option_on(zc_options()->strict))
+        zc_message(ZC_ERROR, "policy", "%s: refused whole because of %d error%s (ZC_STRICT)", path,
+                   errors, errors == 1 ? "" : "s");
+    else
+        zc_message(ZC_ERROR, "policy",
+                   "%s: going on without what is at fault: %U rule%s of the file %s used", path,
+                   (uint64_t)policy.rule_count, policy.rule_count == 1 ? "" : "s",
+                   policy.rule_count == 1 ? "is" : "are");
+}
+
 static void say_faults(void)
 {
     struct zc_policy again;
     struct zc_policy_memory memory = {.size = zc_policy_memory_for(text_bytes)};
     memory.base = map(memory.size);
+    if (errors)
+        say_verdict();
     if (memory.base) {
         zc_policy_parse(path, text, text_bytes, &memory, say, NULL, &again);
         munmap(memory.base, memory.size);
     }
     drop_text();
-    if (errors && zc_option_on(zc_options()->strict))
-        zc_message(ZC_ERROR, "policy", "%s: refused whole because of %d error%s (ZC_STRICT)", path,
-                   errors, errors == 1 ? "" : "s");
-    else if (errors)
-        zc_message(ZC_ERROR, "policy",
-                   "%s: going on without what is at fault: %U rule%s of the file %s used", path,
-                   (uint64_t)policy.rule_count, policy.rule_count == 1 ? "" : "s",
-                   policy.rule_count == 1 ? "is" : "are");
 }
 
 void zc_rules_announce(void)

@@ -62,6 +62,15 @@ rules_used() {
     [ "$(rules_used)" = "" ]
 }
 
+@test "what becomes of a file is said before more faults than are printed" {
+    for i in $(seq 40); do printf '[rule r%d]\nplcae = mapped\n' "$i"; done >p.conf
+    under_libzc ZC_POLICY=p.conf
+    says "p.conf: going on without what is at fault: 0 rules of the file are used"
+    rm -f "$ZC_LOG"
+    under_libzc ZC_POLICY=p.conf ZC_STRICT=1
+    says "p.conf: refused whole because of 40 errors (ZC_STRICT)"
+}
+
 @test "with ZC_STRICT=1 a file with warnings alone is used" {
     printf '%s\n' '[rule good]' 'place = mapped' 'chunk = 2M' >p.conf
     under_libzc ZC_POLICY=p.conf ZC_STRICT=1
