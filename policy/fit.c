@@ -181,6 +181,18 @@ static bool globs_match_nothing(const struct zc_globs *globs, size_t longest, bo
     return globs->count > 0;
 }
 
+/* A budget without its unit or percent sign is the usual reason. */
+static bool budget_is_vain(const struct zc_rule *rule)
+{
+    if (rule->budget.kind != ZC_LIMIT_BYTES)
+        return false;
+    for (size_t i = 0; i < rule->size.count; i++) {
+        if (rule->size.item[i].low <= rule->budget.value)
+            return false;
+    }
+    return rule->size.count > 0;
+}
+
 /* Keys that no request can meet at once, or of which one makes the other void. */
 static void check_contradictions(struct zc_parser *parser, const struct zc_rule *rule)
 {
@@ -202,6 +214,9 @@ static void check_contradictions(struct zc_parser *parser, const struct zc_rule 
     if (rule->grow && has(rule, ZC_KEY_COMMIT) && rule->commit == ZC_COMMIT_EAGER)
         complain(parser, ZC_SEVERITY_WARNING, ZC_KEY_COMMIT,
                  "'eager' has no effect beside 'grow = yes', which implies 'lazy'", "");
+    if (budget_is_vain(rule))
+        complain(parser, ZC_SEVERITY_WARNING, ZC_KEY_BUDGET,
+                 "no request of the rule is so small: ", "none goes to its first place");
     if (globs_match_nothing(&rule->module, SIZE_MAX, false))
         complain(parser, ZC_SEVERITY_WARNING, ZC_KEY_MODULE,
                  "the rule never matches: ", "file names are compared without folders");

@@ -265,7 +265,7 @@ static void take_line(struct zc_parser *parser, struct zc_slice line)
     }
     if (zc_slice_has_control(line, &at)) {
         rest = (struct zc_slice){line.at + at, 1};
-        zc_fault(parser, rest, "control byte %w", &rest);
+        zc_fault(parser, rest, "control byte %w; a policy is text in ASCII or UTF-8", &rest);
         return;
     }
     rest = zc_slice_trim(zc_slice_without_comment(line));

@@ -122,7 +122,8 @@ static void a_nul_byte_is_a_fault(void **state)
     struct parsed *parsed = parse_bytes(text, sizeof text - 1);
 
     assert_int_equal(parsed->errors, 1);
-    assert_string_equal(parsed->fault[0].message, "control byte '\\x00'");
+    assert_string_equal(parsed->fault[0].message,
+                        "control byte '\\x00'; a policy is text in ASCII or UTF-8");
     assert_int_equal(parsed->fault[0].column, 8);
     assert_int_equal(parsed->policy.rule_count, 1);
     parsed_free(parsed);
