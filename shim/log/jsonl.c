@@ -169,7 +169,9 @@ static bool open_file(const char *pattern)
     }
     created = create_file();
     if (created < 0) {
-        zc_message(ZC_WARN, "log", "the log '%s' could not be created: %e", path, -created);
+        zc_message(ZC_WARN, "log",
+                   "the log '%s' could not be created: %e; ZC_LOG names another path", path,
+                   -created);
         path[0] = 0;
         return false;
     }

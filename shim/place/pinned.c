@@ -43,11 +43,13 @@ static void refused(const struct zc_extent *e, CUresult result)
 {
     if (result == FULL && zc_message_first("registrations"))
         zc_message(ZC_WARN, "fallback",
-                   "host blocks stay pageable: %U registrations are %u %% of vm.max_map_count",
+                   "host blocks stay pageable: %U registrations are %u %% of vm.max_map_count; "
+                   "raise it, or give their rules a larger 'size'",
                    most, (unsigned)MAPS_PERCENT);
     else if (result != FULL && result != CUDA_ERROR_DEINITIALIZED && zc_message_first("register"))
         zc_message(ZC_WARN, "fallback",
-                   "host blocks stay pageable: cuMemHostRegister of %B returned %u",
+                   "host blocks stay pageable: cuMemHostRegister of %B returned %u; 'zc doctor' "
+                   "tells what pinning needs",
                    (uint64_t)zc_extent_span(e), (unsigned)result);
 }
 
