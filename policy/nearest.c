@@ -84,3 +84,13 @@ const char *zc_nearest_word(struct zc_slice word, const struct zc_word *words)
         zc_nearest_offer(&nearest, words->name);
     return nearest.best;
 }
+
+const char *zc_policy_nearest(const char *word, const char *const *words, size_t n)
+{
+    struct zc_nearest nearest;
+
+    zc_nearest_start(&nearest, zc_slice_of(word));
+    for (size_t i = 0; i < n; i++)
+        zc_nearest_offer(&nearest, words[i]);
+    return nearest.best;
+}

@@ -306,6 +306,10 @@ size_t zc_policy_memory_for(size_t n);
 int zc_policy_parse(const char *file, const char *text, size_t n, struct zc_policy_memory *mem,
                     zc_policy_report_fn report, void *ctx, struct zc_policy *out);
 
+/* The nearest of n words to one that is none of them, or NULL where none is near; for messages
+ * about words outside of policies. */
+const char *zc_policy_nearest(const char *word, const char *const *words, size_t n);
+
 /*
  * The first rule that takes the request, or NULL. Counts the request in each rule with `nth` that
  * it reaches and in the rule that takes it.

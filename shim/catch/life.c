@@ -23,6 +23,7 @@
 #include "catch/real.h"
 #include "catch/rules.h"
 #include "catch/streams.h"
+#include "catch/variables.h"
 #include "ledger/block.h"
 #include "ledger/site.h"
 #include "ledger/traffic.h"
@@ -133,6 +134,7 @@ static void start(void)
     }
     zc_clock_calibrate();
     if (!registered) {
+        zc_variables_check();
         atexit(begin_exit);
         registered = true;
     }
