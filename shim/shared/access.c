@@ -147,7 +147,8 @@ struct batch {
     unsigned count;
 };
 
-/* Pairs that a kernel could write to without the CPU's side being safe from it. */
+/* Pairs that a kernel could write to without the CPU's side being safe from it: none that has only
+ * a host block left. */
 static void collect(struct zc_shared *p, void *arg)
 {
     struct batch *b = arg;
@@ -155,7 +156,8 @@ static void collect(struct zc_shared *p, void *arg)
     bool host = zc_shared_has_host(p);
     bool exposed = host ? count[ZC_PAGE_ALONE] || count[ZC_PAGE_SAME] || p->pages.noted
                         : !p->written;
-    if (p->pages.writable && exposed && b->count < BATCH)
+    if (p->pages.writable && __atomic_load_n(&p->pages.device, __ATOMIC_ACQUIRE) && exposed &&
+        b->count < BATCH)
         b->pair[b->count++] = p;
 }
 

@@ -487,7 +487,7 @@ void zc_coherent_device_gone(struct zc_coherent *c, bool reveal)
 {
     if (c->host)
         each(c, 0, whole(c), leave_to_host, &reveal, NULL);
-    c->device = false;
+    __atomic_store_n(&c->device, false, __ATOMIC_RELEASE); /* Launches ask without the lock. */
 }
 
 bool zc_coherent_touch_inherited(struct zc_coherent *c, uint64_t offset)

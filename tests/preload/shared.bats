@@ -107,6 +107,11 @@ $right"
     both result_elsewhere
 }
 
+@test "a launch passes by host blocks of which a part is lost with their device blocks" {
+    both many_results_kept_in_part
+    [[ $(wc -l <<<"$pairs") -eq 41 ]]
+}
+
 @test "sizes meet that a program rounded, and others do not" {
     both rounded
     [[ $stderr == *"same address 1 0"* ]]

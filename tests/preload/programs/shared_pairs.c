@@ -325,6 +325,29 @@ static void rewritten(void)
     free(p.h);
 }
 
+#define RESULTS 40
+
+/* Host blocks of which a part was copied back before their device blocks went: launches have
+ * nothing to do for them. */
+static void many_results_kept_in_part(void)
+{
+    struct pair p[RESULTS];
+    for (unsigned i = 0; i < RESULTS; i++) {
+        p[i] = filled_pair(2 * UNIT, i);
+        put(p[i].d, 2 * UNIT, i + 1);
+        CHECK(cuMemcpyDtoH(p[i].h, p[i].d, UNIT));
+        CHECK(cuMemFree(p[i].d));
+    }
+    struct pair q = filled_pair(SIZE, 1);
+    put(q.d, SIZE, 2);
+    EXPECT(copy_sees(q.d, 0, SIZE, 2));
+    give_back(q);
+    for (unsigned i = 0; i < RESULTS; i++) {
+        EXPECT(shows(p[i].h, UNIT, i + 1));
+        free(p[i].h);
+    }
+}
+
 static CUcontext context;
 
 static void *make_host(void *out)
@@ -388,6 +411,7 @@ int main(int argc, char **argv)
         {"unchanged", unchanged},
         {"rewritten", rewritten},
         {"by_two_threads", by_two_threads},
+        {"many_results_kept_in_part", many_results_kept_in_part},
     };
     return RUN_SCENES(all, argc, argv);
 }
