@@ -50,8 +50,9 @@ static bool copy(struct zc_copy *c)
         return false;
     if (!by_threads(p.in ? &c->src : &c->dst))
         return false;
-    /* An asynchronous copy to the device need not wait for its stream; this one would. */
-    if (p.in && c->async && !zc_stream_idle(c->stream, c->flavour))
+    /* An asynchronous copy to the device need not wait for its stream; this one would.  A stream of
+     * another device takes none of the events that the pipeline makes. */
+    if (c->async && !(p.in ? zc_stream_idle : zc_stream_here)(c->stream, c->flavour))
         return false;
     p.host = (char *)(p.in ? c->src.address : c->dst.address);
     p.device = p.in ? c->dst.address : c->src.address;

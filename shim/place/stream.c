@@ -44,6 +44,11 @@ static CUcontext other_context(CUstream stream, enum zc_flavour flavour)
     return other;
 }
 
+bool zc_stream_here(CUstream stream, enum zc_flavour flavour)
+{
+    return !other_context(stream, flavour);
+}
+
 /* Asking the legacy stream covers all streams that synchronise with it: it reports them as its own
  * pending work.  The other way round a stream does not report the legacy stream's. */
 bool zc_stream_idle(CUstream stream, enum zc_flavour flavour)

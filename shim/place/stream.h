@@ -12,6 +12,9 @@
  */
 bool zc_stream_idle(CUstream stream, enum zc_flavour flavour);
 
+/* True for a stream of the current context, in which events are made. */
+bool zc_stream_here(CUstream stream, enum zc_flavour flavour);
+
 /*
  * Waits until a call put into the stream now would run: what CUDA's synchronous copies do.  Returns
  * the driver's code, which is that of any sticky error.  Not during captures.

@@ -22,6 +22,11 @@ everywhere() {
     everywhere copy
 }
 
+@test "copies of pageable memory by threads go through a stream of another device too" {
+    run -0 timeout 30 "$program" pageable_copy
+    run -0 under_policy $'[defaults]\npageable_copy = parallel' timeout 30 "$program" pageable_copy
+}
+
 @test "a block freed in a stream of another device is not reused before that stream passed" {
     everywhere free
 }

@@ -30,6 +30,27 @@ static void other_device_stream(void)
     CHECK(cuStreamDestroy(far));
 }
 
+#define MANY ((size_t)8 << 20)
+
+/* Pageable memory, more than a thread copies alone, there and back through the other's stream. */
+static void pageable_copy(void)
+{
+    static char host[MANY], seen[MANY];
+    CUdeviceptr block;
+    CUstream far;
+    start_gpu(1);
+    CHECK(cuStreamCreate(&far, 0));
+    start_gpu(0);
+    CHECK(cuMemAlloc(&block, MANY));
+    memset(host, 9, MANY);
+    CHECK(cuMemcpyHtoDAsync(block, host, MANY, far));
+    CHECK(cuMemcpyDtoHAsync(seen, block, MANY, far));
+    CHECK(cuStreamSynchronize(far));
+    EXPECT(all_are(seen, 9, MANY));
+    CHECK(cuMemFree(block));
+    CHECK(cuStreamDestroy(far));
+}
+
 static void freed_in_other_device_stream(void)
 {
     CUdeviceptr block, next;
@@ -221,6 +242,7 @@ static void peer_context_gone(void)
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"copy", other_device_stream},
+                                          {"pageable_copy", pageable_copy},
                                           {"free", freed_in_other_device_stream},
                                           {"peer_not_enabled", peer_not_enabled},
                                           {"peer_disabled", peer_disabled},
