@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "place/chain.h"
+#include "place/unblock.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define SEGV ZC_SIGBIT(SIGSEGV)
@@ -23,16 +24,22 @@ static bool on(void)
 
 typedef int (*mask_function)(int how, const sigset_t *set, sigset_t *old);
 
-/* What the program asked about SIGSEGV, done to its view.  `newly` are the signals that the call
- * blocked besides. */
-static void change_view(int how, bool named, bool was, uint64_t newly)
+/* Signals that libc or the kernel takes out of every mask. */
+#define NEVER                                                                                      \
+    (ZC_SIGBIT(SIGKILL) | ZC_SIGBIT(SIGSTOP) | ZC_SIGBIT(ZC_CHAIN_SERVES) |                        \
+     ZC_SIGBIT(ZC_CHAIN_WITNESS))
+
+/* What the program asked about SIGSEGV, done to its view.  `was` it blocked before, and `before` is
+ * the rest of the mask then. */
+static void change_view(int how, uint64_t wanted, bool was, uint64_t before)
 {
-    if (how == SIG_SETMASK && named)
-        zc_chain_block(newly);
-    else if (how == SIG_BLOCK && named && !was)
-        zc_chain_block(newly);
-    else if ((how == SIG_SETMASK && !named) || (how == SIG_UNBLOCK && named))
+    bool named = wanted & SEGV, opens = how == SIG_UNBLOCK;
+    if (how == SIG_SETMASK ? !named : opens ? named : !was && !named)
         zc_chain_unblock();
+    else if (was)
+        zc_chain_keep(how == SIG_SETMASK ? wanted : opens ? before & ~wanted : ~(uint64_t)0);
+    else if (!opens)
+        zc_chain_block(wanted & ~(SEGV | NEVER | before));
 }
 
 /* The sets are read and written where libc would, so that a bad pointer does what it did. */
@@ -50,22 +57,34 @@ static int change(mask_function real, int how, const sigset_t *set, sigset_t *ol
     uint64_t mask = zc_sigword(&before);
     bool was = zc_chain_blocked(mask);
     if (set)
-        change_view(how, wanted & SEGV, was, wanted & ~SEGV & ~mask);
+        change_view(how, wanted, was, mask);
     if (old)
         zc_sigword_put(old, (mask & ~ZC_SIGBIT(ZC_CHAIN_WITNESS)) | (was ? SEGV : 0));
     return result;
 }
 
+/* Fault handling may begin while libc is in the call: what it did then is taken over. */
+static int change_before(mask_function real, int how, const sigset_t *set, sigset_t *old)
+{
+    int result = real(how, set, old);
+    if (!on() || result != 0 || !set)
+        return result;
+    bool named = zc_sigword(set) & SEGV;
+    if (how == SIG_SETMASK ? !named : how == SIG_UNBLOCK && named)
+        zc_chain_unblock();
+    else
+        zc_unblock_self();
+    return result;
+}
+
 EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old)
 {
-    return on() ? change(zc_libc_signal.sigprocmask, how, set, old)
-                : zc_libc_signal.sigprocmask(how, set, old);
+    return (on() ? change : change_before)(zc_libc_signal.sigprocmask, how, set, old);
 }
 
 EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
-    return on() ? change(zc_libc_signal.pthread_sigmask, how, set, old)
-                : zc_libc_signal.pthread_sigmask(how, set, old);
+    return (on() ? change : change_before)(zc_libc_signal.pthread_sigmask, how, set, old);
 }
 
 static int change_one(int how, int sig)

@@ -32,7 +32,8 @@ static __thread struct {
     bool blocked;
     bool pending; /* `info` waits. */
     uint64_t
-        witness;    /* Signals whose bits in the kernel's mask confirm `blocked`; 0: none needed. */
+        witness;    /* Signals whose bits in the kernel's mask together confirm `blocked`; 0: none
+                     * needed. */
     siginfo_t info; /* The first occurrence; further ones are dropped, as signal(7) says. */
 } view __attribute__((tls_model("initial-exec")));
 
@@ -131,13 +132,21 @@ int zc_chain_action(const struct sigaction *act, struct sigaction *old)
 
 bool zc_chain_blocked(uint64_t mask)
 {
-    return view.blocked && (!view.witness || (mask & view.witness));
+    return view.blocked && (mask & view.witness) == view.witness;
 }
 
 void zc_chain_block(uint64_t with)
 {
     view.witness = with;
     view.blocked = true;
+}
+
+void zc_chain_keep(uint64_t mask)
+{
+    if (view.witness == ZC_SIGBIT(ZC_CHAIN_WITNESS))
+        set_mask(SIG_BLOCK, view.witness, NULL); /* Libc's masks leave it out. */
+    else
+        view.witness &= mask;
 }
 
 /* Sends the occurrence to this thread again, as it was: the kernel lets a process say anything

@@ -42,13 +42,17 @@ void zc_chain_deliver(siginfo_t *info, ucontext_t *context);
 
 /*
  * Whether the calling thread blocks SIGSEGV in the program's view; `mask` is its mask in the
- * kernel. The view is tied to a signal that was blocked together with it: where that is open again,
- * the program has left by siglongjmp(3) or from a handler, and both restored the mask.
+ * kernel. The view is tied to the signals that were blocked together with it: where one of them is
+ * open again, the program has left by siglongjmp(3) or from a handler, or libc has ended a block of
+ * its own, and all of these restored the mask.
  */
 bool zc_chain_blocked(uint64_t mask);
 
 /* The calling thread blocks SIGSEGV; `with` are signals that the same call newly blocked. */
 void zc_chain_block(uint64_t with);
+
+/* It does so still, and what it blocks besides is `mask` now: by a call of the program's. */
+void zc_chain_keep(uint64_t mask);
 
 /* It no longer does.  What was sent to it meanwhile arrives before this returns. */
 void zc_chain_unblock(void);
@@ -61,8 +65,9 @@ bool zc_chain_pending(void);
 #define ZC_CHAIN_WITNESS 33
 
 /* The signal whose bit in the kernel's mask says, without that of SIGSETXID, that libzc's handler
- * runs: glibc's SIGCANCEL, which glibc itself blocks together with SIGSETXID only (glibc,
- * sysdeps/unix/sysv/linux/internal-signals.h). */
+ * runs: glibc's SIGCANCEL, which glibc itself blocks together with SIGSETXID (glibc,
+ * sysdeps/unix/sysv/linux/internal-signals.h), or in its thread for timers, where no code of the
+ * program's runs. */
 #define ZC_CHAIN_SERVES 32
 
 /* For the child of fork(2). */

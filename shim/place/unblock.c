@@ -60,7 +60,8 @@ static void asked(int sig, siginfo_t *info, void *context)
     uint64_t mask = zc_sigword(&interrupted->uc_sigmask);
     if (mask & SEGV) {
         zc_sigword_put(&interrupted->uc_sigmask, mask & ~SEGV);
-        if (!(mask & ZC_SIGBIT(ZC_CHAIN_SERVES))) /* Else libzc's handler blocks it. */
+        bool served = mask & ZC_SIGBIT(ZC_CHAIN_SERVES); /* Libzc's handler blocks it. */
+        if (!served && !zc_chain_blocked(mask))
             zc_chain_block(mask & ~SEGV);
     }
     errno = error;
@@ -135,8 +136,17 @@ static bool blocks(pid_t thread)
     return mask & SEGV;
 }
 
-/* Threads other than the caller that block SIGSEGV, the first MOST of them. */
-static int list_blocking(int fd, pid_t *threads)
+static bool among(const pid_t *threads, int count, pid_t thread)
+{
+    for (int i = 0; i < count; i++)
+        if (threads[i] == thread)
+            return true;
+    return false;
+}
+
+/* Adds threads other than the caller that block SIGSEGV to the first `known`, until there are
+ * MOST. */
+static int list_blocking(int fd, pid_t *threads, int known)
 {
     /* getdents64(2), because readdir(3) allocates. */
     struct entry {
@@ -147,7 +157,7 @@ static int list_blocking(int fd, pid_t *threads)
     };
     char buffer[2048] __attribute__((aligned(8)));
     pid_t self = (pid_t)syscall(SYS_gettid);
-    int count = 0;
+    int count = known;
     long n;
     lseek(fd, 0, SEEK_SET);
     while ((n = syscall(SYS_getdents64, fd, buffer, sizeof(buffer))) > 0)
@@ -155,14 +165,14 @@ static int list_blocking(int fd, pid_t *threads)
             const struct entry *entry = (const void *)(buffer + at);
             pid_t thread = number(entry->name);
             at += entry->length;
-            if (thread && thread != self && count < MOST && blocks(thread))
+            if (thread && thread != self && count < MOST && !among(threads, known, thread) &&
+                blocks(thread))
                 threads[count++] = thread;
         }
     return count;
 }
 
-/* Those of them that have not been seen open since: a thread that serves a fault blocks all signals
- * for a moment, and some thread may do so at any time. */
+/* Those of them that block it still come first; returns how many. */
 static int still_blocking(pid_t *threads, int count)
 {
     int left = 0;
@@ -172,7 +182,24 @@ static int still_blocking(pid_t *threads, int count)
     return left;
 }
 
-static void open_self(void)
+/* Asks threads until each has been seen open once: a thread that serves a fault blocks all signals
+ * for a moment, and some thread may do so at any time.  False when the tries are used up before. */
+static bool open_threads(const pid_t *threads, int count, int *tries)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    pid_t closed[MOST];
+    int left = count;
+    memcpy(closed, threads, (size_t)count * sizeof(*threads));
+    for (int i = 0; left && *tries > 0; i++, --*tries) {
+        for (int t = 0; t < left && i % 128 == 0; t++)
+            ask(closed[t]);
+        nanosleep(&pause, NULL);
+        left = still_blocking(closed, left);
+    }
+    return !left;
+}
+
+void zc_unblock_self(void)
 {
     sigset_t set, old;
     sigemptyset(&set);
@@ -184,27 +211,19 @@ static void open_self(void)
 
 const char *zc_unblock_threads(void)
 {
-    open_self();
+    zc_unblock_self();
     int fd = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return "the threads of the process cannot be listed (/proc/self/task)";
     pid_t threads[MOST];
-    int left = list_blocking(fd, threads);
-    bool listening = false, more = left == MOST;
-    for (int i = 0; i < TRIES && left; i++) {
-        const struct timespec pause = {.tv_nsec = 1000000};
-        if (!listening && !listen_in())
-            break;
-        listening = true;
-        for (int t = 0; t < left && i % 128 == 0; t++)
-            ask(threads[t]);
-        nanosleep(&pause, NULL);
-        left = still_blocking(threads, left);
-        if (!left && more) {
-            left = list_blocking(fd, threads);
-            more = left == MOST;
-        }
+    int known = 0, count, tries = TRIES;
+    bool open_all = true;
+    /* Once more, until there is no new one: before it was asked a thread may have started another,
+     * which has its mask. */
+    while (open_all && (count = list_blocking(fd, threads, known)) > known) {
+        open_all = listen_in() && open_threads(threads + known, count - known, &tries);
+        known = count < MOST ? count : 0;
     }
     close(fd);
-    return left ? "a thread of the program blocks SIGSEGV and every other signal" : NULL;
+    return open_all ? NULL : "a thread of the program blocks SIGSEGV and every other signal";
 }

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <sys/syscall.h>
 
+#include "catch/signal.h"
+
 #define THREADS 8
 #define ROUNDS 20
 
@@ -173,6 +175,170 @@ static void a_thread_that_serves_a_fault_is_not_taken_for_one_that_blocks(void *
     assert_int_equal(in_child(served_meanwhile), 0);
 }
 
+static void mask_past_libc(int how, uint64_t mask, uint64_t *old)
+{
+    syscall(SYS_rt_sigprocmask, how, &mask, old, sizeof(mask));
+}
+
+#define BIT(sig) ((uint64_t)1 << ((sig)-1))
+
+/* As aio_read(3) does while it starts a thread: the program's mask comes back past its hooks. */
+static void *shortly_blocked(void *unused)
+{
+    uint64_t now = BIT(SIGSEGV);
+    sigset_t mask;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGUSR1);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    mask_past_libc(SIG_SETMASK, ~(BIT(32) | BIT(33)), NULL);
+    __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
+    while (now & BIT(SIGSEGV))
+        mask_past_libc(SIG_BLOCK, 0, &now);
+    mask_past_libc(SIG_SETMASK, BIT(SIGUSR1), NULL);
+    pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    if (sigismember(&mask, SIGSEGV) || !sigismember(&mask, SIGUSR1))
+        _exit(8);
+    sigfillset(&mask);
+    sigdelset(&mask, SIGSEGV);
+    pthread_sigmask(SIG_BLOCK, &mask, NULL);
+    pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    if (sigismember(&mask, SIGSEGV))
+        _exit(9);
+    poke(foreign);
+    poke(region);
+    return unused;
+}
+
+static void blocked_for_a_moment(void)
+{
+    pthread_t thread;
+    ready = 0;
+    signal(SIGSEGV, open_foreign);
+    fake_protect(PROT_NONE);
+    pthread_create(&thread, NULL, shortly_blocked, NULL);
+    while (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE))
+        usleep(100);
+    if (zc_fault_start(&fake_ops))
+        _exit(5);
+    pthread_join(thread, NULL);
+    if (faults != 1)
+        _exit(7);
+}
+
+static void a_thread_that_libc_blocks_for_a_moment_is_open_behind_it(void **test)
+{
+    (void)test;
+    assert_int_equal(in_child(blocked_for_a_moment), 0);
+}
+
+/* Inherits the mask of a thread that has been seen blocked, and has not been asked yet. */
+static void *born_blocked(void *unused)
+{
+    char byte;
+    mask_past_libc(SIG_UNBLOCK, BIT(33), NULL);
+    if (read(channel[0], &byte, 1) != 1)
+        _exit(2);
+    poke(region);
+    return unused;
+}
+
+static void *starts_another(void *other)
+{
+    uint64_t pending = 0;
+    mask_past_libc(SIG_SETMASK, ~(uint64_t)0, NULL);
+    __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
+    while (!(pending & BIT(33)))
+        syscall(SYS_rt_sigpending, &pending, sizeof(pending));
+    pthread_create(other, NULL, born_blocked, NULL);
+    mask_past_libc(SIG_UNBLOCK, BIT(33), NULL);
+    return NULL;
+}
+
+static void born_meanwhile(void)
+{
+    pthread_t thread, other;
+    ready = 0;
+    if (pipe(channel) != 0 || pthread_create(&thread, NULL, starts_another, &other) != 0)
+        _exit(1);
+    while (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE))
+        usleep(100);
+    if (zc_fault_start(&fake_ops))
+        _exit(5);
+    fake_protect(PROT_NONE);
+    if (write(channel[1], "x", 1) != 1)
+        _exit(6);
+    pthread_join(thread, NULL);
+    pthread_join(other, NULL);
+    if (faults != 1)
+        _exit(7);
+}
+
+static void a_thread_that_a_blocked_one_starts_meanwhile_is_opened(void **test)
+{
+    (void)test;
+    assert_int_equal(in_child(born_meanwhile), 0);
+}
+
+static int (*libc_sigmask)(int how, const sigset_t *set, sigset_t *old);
+
+static void *start_faults(void *unused)
+{
+    if (zc_fault_start(&fake_ops))
+        _exit(5);
+    return unused;
+}
+
+/* Another thread begins fault handling while this one is on its way to libc. */
+static int begins_meanwhile(int how, const sigset_t *set, sigset_t *old)
+{
+    pthread_t thread;
+    zc_libc_signal.pthread_sigmask = libc_sigmask;
+    pthread_create(&thread, NULL, start_faults, NULL);
+    pthread_join(thread, NULL);
+    return libc_sigmask(how, set, old);
+}
+
+static void begin_during(int how, int sig)
+{
+    sigset_t set;
+    sigfillset(&set);
+    if (sig) {
+        sigemptyset(&set);
+        sigaddset(&set, sig);
+    }
+    zc_libc_signal.pthread_sigmask = begins_meanwhile;
+    pthread_sigmask(how, &set, NULL);
+    fake_protect(PROT_NONE);
+    poke(region);
+    pthread_sigmask(SIG_SETMASK, NULL, &set);
+    if (sigismember(&set, SIGSEGV) != (how == SIG_BLOCK) || faults != 1)
+        _exit(6);
+}
+
+static void blocked_during(void)
+{
+    pthread_sigmask(SIG_SETMASK, NULL, NULL); /* Finds libc's. */
+    libc_sigmask = zc_libc_signal.pthread_sigmask;
+    begin_during(SIG_BLOCK, 0);
+}
+
+static void unblocked_during(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGSEGV);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    libc_sigmask = zc_libc_signal.pthread_sigmask;
+    begin_during(SIG_UNBLOCK, SIGSEGV);
+}
+
+static void a_thread_that_changes_its_mask_meanwhile_is_served(void **test)
+{
+    (void)test;
+    assert_int_equal(in_child(blocked_during), 0);
+    assert_int_equal(in_child(unblocked_during), 0);
+}
+
 static void blocked_after(void)
 {
     if (zc_fault_start(&fake_ops))
@@ -265,6 +431,9 @@ int main(void)
         cmocka_unit_test(a_thread_that_blocked_all_signals_before_is_opened),
         cmocka_unit_test(a_thread_that_cannot_be_opened_is_reported),
         cmocka_unit_test(a_thread_that_serves_a_fault_is_not_taken_for_one_that_blocks),
+        cmocka_unit_test(a_thread_that_libc_blocks_for_a_moment_is_open_behind_it),
+        cmocka_unit_test(a_thread_that_a_blocked_one_starts_meanwhile_is_opened),
+        cmocka_unit_test(a_thread_that_changes_its_mask_meanwhile_is_served),
         cmocka_unit_test(a_thread_that_blocks_all_signals_later_is_served),
         cmocka_unit_test(a_thread_with_an_inherited_mask_is_served),
         cmocka_unit_test(a_forked_child_has_the_handler_too),

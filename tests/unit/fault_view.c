@@ -66,6 +66,59 @@ static void blocked_and_jumped(void)
     poke(foreign + 3);
 }
 
+/* Signals that were blocked together are unblocked one by one. */
+static void blocked_among_others(void)
+{
+    sigset_t set, one;
+    sigemptyset(&set);
+    sigaddset(&set, SIGSEGV);
+    sigaddset(&set, SIGUSR1);
+    sigaddset(&set, SIGUSR2);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    settled();
+    tell(blocked_now(SIGSEGV));
+    block(SIG_UNBLOCK, SIGUSR1);
+    tell(blocked_now(SIGSEGV));
+    touch_shared();
+    block(SIG_UNBLOCK, SIGUSR2);
+    tell(blocked_now(SIGSEGV));
+    sigdelset(&set, SIGUSR1);
+    pthread_sigmask(SIG_SETMASK, &set, NULL);
+    sigemptyset(&one);
+    sigaddset(&one, SIGSEGV);
+    pthread_sigmask(SIG_SETMASK, &one, NULL);
+    tell(blocked_now(SIGSEGV));
+    tell(blocked_now(SIGUSR2));
+    block(SIG_UNBLOCK, SIGSEGV);
+    tell(blocked_now(SIGSEGV));
+}
+
+/* As code does that starts a thread. */
+static void mask_and_jump(int sig, siginfo_t *info, void *context)
+{
+    sigset_t all, old;
+    (void)sig;
+    (void)context;
+    tell_info(info);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    tell(blocked_now(SIGSEGV));
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    tell(blocked_now(SIGSEGV));
+    siglongjmp(way_out, 1);
+}
+
+static void masked_in_the_handler_and_jumped(void)
+{
+    set_action(SIGSEGV, mask_and_jump, SA_SIGINFO, 0);
+    settled();
+    for (volatile int round = 0; round < 2; round++) {
+        if (sigsetjmp(way_out, 1) == 0)
+            poke(foreign + 3);
+        tell(blocked_now(SIGSEGV));
+    }
+}
+
 static void read_back(void)
 {
     static const int flags[] = {SA_SIGINFO, SA_SIGINFO | SA_ONSTACK | SA_RESTART,
@@ -177,7 +230,8 @@ static void mask_by_ucontext(void)
 
 #define SCENES(X)                                                                                  \
     X(blocked_send)                                                                                \
-    X(blocked_fault) X(blocked_and_back) X(blocked_and_jumped) X(read_back) X(older_functions)     \
+    X(blocked_fault) X(blocked_and_back) X(blocked_and_jumped)                                     \
+    X(blocked_among_others) X(masked_in_the_handler_and_jumped) X(read_back) X(older_functions)    \
         X(older_masks) X(mask_of_another_handler) X(mask_by_ucontext)
 SCENES(TEST)
 RUN_SCENES(SCENES)
