@@ -441,32 +441,55 @@ enum zc_effect zc_coherent_reveal(struct zc_coherent *c, uint64_t offset)
     return r.state == ZC_PAGE_AWAY ? merge(c, &r) : ZC_EFFECT_DONE;
 }
 
-enum zc_effect zc_coherent_join(struct zc_coherent *c, bool written)
+/* Merges a run, which ends behind what could be: without any it is one page, where it was. */
+static bool merge_some(struct zc_coherent *c, struct run *r)
 {
-    struct run all = {0, c->pages, ZC_PAGE_ALONE, true};
-    if (written) {
-        enum zc_effect v = part(c, &all, false);
-        if (v != ZC_EFFECT_DONE)
-            return v;
-    }
-    c->host = true;
-    return ZC_EFFECT_DONE;
+    uint32_t first = r->first, end = r->end, done = first;
+    merge(c, r);
+    while (done < end && c->state[done] == ZC_PAGE_SAME)
+        done++;
+    r->end = done > first ? done : first + 1;
+    if (done > first)
+        r->state = ZC_PAGE_SAME;
+    return done > first;
 }
 
+/* What the kernel does not let come back stays at the shadow, where d's bytes are looked for. */
 static enum zc_effect leave_to_device(struct zc_coherent *c, struct run *r, uint64_t low,
                                        uint64_t high, void *arg)
 {
     (void)low, (void)high, (void)arg;
     bool there = r->state == ZC_PAGE_APART || r->state == ZC_PAGE_AWAY;
-    if (there && c->device && merge(c, r) == ZC_EFFECT_DONE)
-        r->state = ZC_PAGE_SAME;
+    if (there && c->device && !merge_some(c, r))
+        return ZC_EFFECT_DONE;
+    if (there && !c->device)
+        zc_view_forget(address_of(c, r->first), span_of(r));
     protect(c, r, ZC_VIEW_OPEN, ZC_PAGE_ALONE);
+    return ZC_EFFECT_DONE;
+}
+
+static void leave_all_to_device(struct zc_coherent *c)
+{
+    each(c, 0, whole(c), leave_to_device, NULL, NULL);
+}
+
+enum zc_effect zc_coherent_join(struct zc_coherent *c, bool written)
+{
+    struct run all = {0, c->pages, ZC_PAGE_ALONE, true};
+    if (written) {
+        enum zc_effect v = part(c, &all, false);
+        if (v != ZC_EFFECT_DONE) {
+            leave_all_to_device(c);
+            return v;
+        }
+    }
+    c->host = true;
     return ZC_EFFECT_DONE;
 }
 
 void zc_coherent_host_gone(struct zc_coherent *c)
 {
-    each(c, 0, whole(c), leave_to_device, NULL, NULL);
+    leave_all_to_device(c);
     c->host = false;
 }
 
@@ -475,8 +498,8 @@ static enum zc_effect leave_to_host(struct zc_coherent *c, struct run *r, uint64
 {
     bool reveal = *(const bool *)arg;
     (void)low, (void)high;
-    if (r->state == ZC_PAGE_AWAY && reveal && merge(c, r) == ZC_EFFECT_DONE)
-        r->state = ZC_PAGE_SAME;
+    if (r->state == ZC_PAGE_AWAY && reveal)
+        merge_some(c, r);
     if (r->state == ZC_PAGE_APART || r->state == ZC_PAGE_AWAY)
         zc_view_forget(address_of(c, r->first), span_of(r));
     bool lost = (r->state == ZC_PAGE_AHEAD && !reveal) || r->state == ZC_PAGE_AWAY;

@@ -88,6 +88,8 @@ size_t zc_view_part(uintptr_t address, size_t n, bool copy)
             memcpy(at + p * UNIT, shadow + p * UNIT, UNIT);
         rights[p] = PROT_READ | PROT_WRITE;
     }
+    for (uint32_t p = page_at(address + parted); p < page_at(address + n); p++)
+        rights[p] = PROT_READ;
     return parted;
 }
 
@@ -128,6 +130,19 @@ static unsigned char *gpu(uint32_t offset)
     return (gpu_aside[offset / UNIT] ? shadow : at) + offset;
 }
 
+/* Copies and sets find a device block that is alone, whatever was refused. */
+static void check_alone(void)
+{
+    for (uint32_t i = 0; i < SPAN; i++) {
+        uint64_t end;
+        assert_ptr_equal(zc_coherent_alias(&c, i, SPAN, &end), gpu(i));
+        if (!gpu_aside[i / UNIT])
+            assert_int_equal(rights[i / UNIT], PROT_READ | PROT_WRITE);
+        if (d_known[i])
+            assert_int_equal(*gpu(i), d[i]);
+    }
+}
+
 /* A new pair.  A host block that comes later finds a device block with or without content. */
 static void begin(void)
 {
@@ -152,6 +167,11 @@ static void begin(void)
     for (uint32_t i = 0; written && i < SPAN; i++) {
         d[i] = at[i];
         d_known[i] = true;
+    }
+    fail_after = written && below(2) ? 1 + below(PAGES) : 0;
+    if (fail_after) {
+        assert_int_equal(zc_coherent_join(&c, true), ZC_EFFECT_REFUSED);
+        check_alone();
     }
     assert_int_equal(zc_coherent_join(&c, written), ZC_EFFECT_DONE);
 }
@@ -325,14 +345,13 @@ static void check_states(void)
 /* After one side is freed the other goes on as if it had always been alone. */
 static void finish(void)
 {
-    fail_after = 0;
+    fail_after = below(4) ? 0 : 1 + below(PAGES);
     if (below(2)) {
         zc_coherent_host_gone(&c);
-        for (uint32_t i = 0; i < SPAN; i++)
-            if (d_known[i])
-                assert_int_equal(*gpu(i), d[i]);
+        check_alone();
         return;
     }
+    fail_after = 0;
     bool lost[PAGES];
     for (uint32_t p = 0; p < PAGES; p++)
         lost[p] = states[p] == ZC_PAGE_AHEAD || states[p] == ZC_PAGE_AWAY;
