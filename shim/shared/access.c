@@ -11,6 +11,7 @@
 #include "place/fault.h"
 #include "shared/report.h"
 #include "shared/reveal.h"
+#include "shared/view.h"
 
 #define BATCH 32
 
@@ -136,7 +137,9 @@ bool zc_shared_access_open(const char **why)
     static uint32_t busy;
     while (__atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE))
         sched_yield();
-    const char *reason = zc_fault_start(&ops);
+    const char *reason = NULL;
+    if (zc_view_open(&reason))
+        reason = zc_fault_start(&ops);
     __atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
     *why = reason ? reason : *why;
     return !reason;

@@ -5,8 +5,8 @@
 
 #include "shared/pair.h"
 
-/* Before the first page is protected: takes faults over.  False, with the reason in *why, where
- * that can't be done. */
+/* Before the first page is protected: makes room for pages that lie apart, and takes faults over.
+ * False, with the reason in *why, where that can't be done. */
 bool zc_shared_access_open(const char **why);
 
 /* A pair whose device block kernels may write begins and ends: launches must be known of. */

@@ -10,7 +10,6 @@
 #include "shared/pair.h"
 #include "shared/report.h"
 #include "shared/reveal.h"
-#include "shared/view.h"
 
 static bool possible(const struct zc_want *want, const char **why)
 {
@@ -26,7 +25,7 @@ static bool possible(const struct zc_want *want, const char **why)
     *why = "it is not larger than 1 MiB";
     if (want->size <= ZC_HOST_UNIT / 2)
         return false;
-    if (!zc_view_open(why) || !zc_shared_access_open(why))
+    if (!zc_shared_access_open(why))
         return false;
     *why = "no thread can be started for 'conflict = reveal'";
     return want->rule->conflict != ZC_CONFLICT_REVEAL || zc_shared_reveal_start();

@@ -19,8 +19,8 @@
  * left with a hole that another thread's mmap(2) could fall into.
  */
 
-/* Reserves both ranges, once the heap is open.  False, with the reason in *why, where the kernel or
- * RLIMIT_AS refuses; then nothing can be shared in this process. */
+/* Reserves both ranges, once the heap is open; by one thread at a time.  False, with the reason in
+ * *why, where the kernel or RLIMIT_AS refuses; then nothing can be shared in this process. */
 bool zc_view_open(const char **why);
 
 /* Distance from an address in the heap to its shadow; 0 before zc_view_open().  Modulo 2^64. */

@@ -4,9 +4,12 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "place/extent.h"
+#include "shared/access.h"
 #include "shared/pair.h"
 
 #define SIZE (4 * MIB)
@@ -62,6 +65,10 @@ static void *free_device(void *pair)
     return NULL;
 }
 
+#define POLICY                                                                                     \
+    "[rule host]\napi = malloc\nsize = 1M..\nplace = shared\n"                                    \
+    "[rule device]\napi = cudaMalloc\nplace = shared\n"
+
 static void threads_that_free_both_sides_at_once_end_the_pair_once(void **test)
 {
     struct zc_pair_counts before, after;
@@ -69,8 +76,7 @@ static void threads_that_free_both_sides_at_once_end_the_pair_once(void **test)
     pthread_t thread;
     pid_t other;
     (void)test;
-    host_policy("[rule host]\napi = malloc\nsize = 1M..\nplace = shared\n"
-                "[rule device]\napi = cudaMalloc\nplace = shared\n");
+    host_policy(POLICY);
     char *host = host_get(SIZE);
     assert_non_null(host);
     struct zc_shared *p = pair_in(host);
@@ -94,9 +100,58 @@ static void threads_that_free_both_sides_at_once_end_the_pair_once(void **test)
     assert_ptr_not_equal(first, pair_in(host_get(SIZE)));
 }
 
+static pthread_t second;
+static int second_opened = -1; /* Atomic; -1 while it has no answer. */
+
+static void *open_too(void *unused)
+{
+    const char *why;
+    __atomic_store_n(&second_opened, zc_shared_access_open(&why), __ATOMIC_RELEASE);
+    return unused;
+}
+
+/* The library's calls come here.  In the first one of a scene a second thread asks for the same,
+ * and has some time to get it before the first. */
+static bool ask_twice;
+
+void *mmap(void *at, size_t n, int rights, int flags, int fd, off_t offset)
+{
+    if (ask_twice) {
+        ask_twice = false;
+        pthread_create(&second, NULL, open_too, NULL);
+        for (int i = 0; i < 1000 && __atomic_load_n(&second_opened, __ATOMIC_ACQUIRE) < 0; i++)
+            usleep(100);
+    }
+    return (void *)syscall(SYS_mmap, at, n, rights, flags, fd, offset);
+}
+
+static void open_at_once(void)
+{
+    const char *why;
+    host_policy(POLICY);
+    if (!zc_hostmem_open())
+        _exit(2);
+    ask_twice = true;
+    bool first = zc_shared_access_open(&why);
+    pthread_join(second, NULL);
+    _exit(!(first && second_opened == 1));
+}
+
+static void threads_that_pair_first_at_once_both_may(void **test)
+{
+    int status;
+    (void)test;
+    pid_t child = fork();
+    if (child == 0)
+        open_at_once();
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_that_pair_first_at_once_both_may),
         cmocka_unit_test(threads_that_free_both_sides_at_once_end_the_pair_once),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
