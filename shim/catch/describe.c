@@ -46,10 +46,11 @@ static void set_region(struct zc_box *b, CUmemorytype type, const void *host, CU
                        const size_t extent[3])
 {
     enum zc_side side = side_of(type);
-    size_t slice = pitch * (slice_height ? slice_height : extent[1]), first = 0, span = 0;
+    size_t slice = zc_product(pitch, slice_height ? slice_height : extent[1]), first = 0, span = 0;
     if (extent[0] && extent[1] && extent[2]) {
         first = at[2] * slice + at[1] * pitch + at[0];
-        span = (extent[2] - 1) * slice + (extent[1] - 1) * pitch + extent[0];
+        span = zc_sum(zc_product(extent[2] - 1, slice), zc_product(extent[1] - 1, pitch));
+        span = zc_sum(span, extent[0]);
     }
     set_box(b, side, (side == ZC_SIDE_HOST ? (CUdeviceptr)host : device) + first, span);
     b->pitch = pitch;
@@ -60,7 +61,7 @@ static void remember_extent(struct zc_copy *c, const size_t extent[3])
 {
     for (int i = 0; i < 3; i++)
         c->extent[i] = extent[i];
-    c->bytes = extent[0] * extent[1] * extent[2];
+    c->bytes = zc_product(zc_product(extent[0], extent[1]), extent[2]);
     c->boxed = true;
 }
 
@@ -159,10 +160,11 @@ void zc_describe_3d_peer_async(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p, C
 void zc_describe_set_2d(struct zc_copy *c, CUdeviceptr dst, size_t pitch, unsigned value,
                         uint8_t unit, size_t width, size_t height)
 {
-    zc_describe_set(c, dst, value, unit, width * height);
-    c->dst.span = width && height ? (height - 1) * pitch + width * unit : 0;
+    size_t row = zc_product(width, unit);
+    zc_describe_set(c, dst, value, unit, zc_product(width, height));
+    c->dst.span = width && height ? zc_sum(zc_product(height - 1, pitch), row) : 0;
     c->dst.pitch = pitch;
-    c->extent[0] = width * unit;
+    c->extent[0] = row;
     c->extent[1] = height;
 }
 

@@ -93,6 +93,19 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
     c->start = c->on ? zc_ticks() : 0;
 }
 
+/* Of numbers that a program gives: what no number can tell is more than any block has. */
+static inline size_t zc_product(size_t a, size_t b)
+{
+    size_t n;
+    return __builtin_mul_overflow(a, b, &n) ? SIZE_MAX : n;
+}
+
+static inline size_t zc_sum(size_t a, size_t b)
+{
+    size_t n;
+    return __builtin_add_overflow(a, b, &n) ? SIZE_MAX : n;
+}
+
 /* Fill a description from the parameters of each shape.  Null descriptors leave 0 bytes. */
 static inline void zc_describe_line(struct zc_copy *c, enum zc_side ds, CUdeviceptr dst,
                                     enum zc_side ss, CUdeviceptr src, size_t n)
@@ -136,9 +149,8 @@ static inline void zc_describe_set(struct zc_copy *c, CUdeviceptr dst, unsigned 
 {
     c->dst.side = ZC_SIDE_DEVICE;
     c->dst.address = dst;
-    c->dst.span = count * unit;
+    c->dst.span = c->bytes = zc_product(count, unit);
     c->dst.pitch = 0;
-    c->bytes = count * unit;
     c->value = value;
     c->unit = unit;
     c->set = true;

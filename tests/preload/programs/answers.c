@@ -52,6 +52,9 @@ static void show_bounds(CUdeviceptr at, size_t bytes)
     SHOW(cuMemsetD8(at, 7, bytes + 1));
     SHOW(cuMemsetD8Async(at + bytes - 1, 7, 2, stream));
     SHOW(cuMemsetD32(at, 7, bytes / 4 + 1));
+    SHOW(cuMemsetD32(at, 7, SIZE_MAX / 4 + 2)); /* More than numbers can tell. */
+    SHOW(cuMemsetD2D8(at, SIZE_MAX / 4 + 1, 7, 16, 5));
+    SHOW(cuMemsetD2D32(at, SIZE_MAX / 4 + 2, 7, 1, 5));
     SHOW(cuMemcpy2D(&rows));
     rows.Height = 3;
     SHOW(cuMemcpy2D(&rows));

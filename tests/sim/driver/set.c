@@ -3,9 +3,18 @@
 #include "copy.h"
 #include <string.h>
 
+/* Bytes from the first to behind the last; false where a size_t does not hold them. */
+static bool span_of(const CUDA_MEMSET_NODE_PARAMS *s, size_t *span)
+{
+    size_t rows, row;
+    return !__builtin_mul_overflow(s->height - 1, s->pitch, &rows) &&
+           !__builtin_mul_overflow(s->width, s->elementSize, &row) &&
+           !__builtin_add_overflow(rows, row, span);
+}
+
 static CUresult find_target(const CUDA_MEMSET_NODE_PARAMS *s, int device, struct sim_place *out)
 {
-    size_t span = (s->height - 1) * s->pitch + s->width * s->elementSize;
+    size_t span;
     if (s->elementSize != 1 && s->elementSize != 2 && s->elementSize != 4)
         return CUDA_ERROR_INVALID_VALUE;
     if (s->dst % s->elementSize || (s->height > 1 && s->pitch < s->width * s->elementSize))
@@ -13,7 +22,8 @@ static CUresult find_target(const CUDA_MEMSET_NODE_PARAMS *s, int device, struct
     const struct sim_block *b = sim_block_find(s->dst);
     if (b && !sim_reaches(b, device))
         return CUDA_ERROR_INVALID_VALUE;
-    return sim_resolve(s->dst, span, device, true, false, out);
+    return span_of(s, &span) ? sim_resolve(s->dst, span, device, true, false, out)
+                             : CUDA_ERROR_INVALID_VALUE;
 }
 
 static bool is_empty(const CUDA_MEMSET_NODE_PARAMS *s)
