@@ -2,9 +2,9 @@
 #include "place/limits.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "base/file.h"
 
 /* One registration of 512 GiB or more fails on driver 580. */
 #define REGISTRATION_MAX ((uint64_t)512 << 30)
@@ -22,11 +22,11 @@ static uint64_t used[ZC_PLACE_COUNT]; /* Bytes by place. */
 static bool read_number(const char *path, const char *label, uint64_t *out)
 {
     char text[512];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = zc_file_open(path, 0);
     if (fd < 0)
         return false;
-    ssize_t n = read(fd, text, sizeof(text) - 1);
-    close(fd);
+    ssize_t n = zc_file_read(fd, text, sizeof(text) - 1);
+    zc_file_close(fd);
     text[n > 0 ? n : 0] = '\0';
     const char *p = strstr(text, label);
     if (!p)

@@ -2,10 +2,10 @@
 #include "place/maps.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
+
+#include "base/file.h"
 
 /* <linux/fs.h> of Linux 6.11: struct procmap_query. */
 struct query {
@@ -42,13 +42,13 @@ enum zc_maps_answer zc_maps_ask(const void *memory, size_t n, bool write)
 {
     enum zc_maps_answer answer = ZC_MAPS_YES;
     uint64_t at = (uintptr_t)memory, end = at + n;
-    int saved = errno, fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    int saved = errno, fd = zc_file_open("/proc/self/maps", 0);
     if (fd < 0)
         answer = ZC_MAPS_UNKNOWN;
     while (answer == ZC_MAPS_YES && at < end)
         answer = ask(fd, &at, write ? RIGHT_WRITE : RIGHT_READ);
     if (fd >= 0)
-        close(fd);
+        zc_file_close(fd);
     errno = saved;
     return answer;
 }

@@ -7,13 +7,13 @@
 #include "place/unblock.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "catch/signal.h"
 #include "place/chain.h"
@@ -109,7 +109,7 @@ static int open_stat(pid_t thread)
     char path[64];
     struct zc_text text = zc_text_on(path, sizeof(path));
     zc_text_fmt(&text, "/proc/self/task/%d/stat", (int)thread);
-    return open(zc_text_cstr(&text), O_RDONLY | O_CLOEXEC);
+    return zc_file_open(zc_text_cstr(&text), 0);
 }
 
 /* proc_pid_stat(5): the name in parentheses may hold anything; field 3 is the state, field 32 the
@@ -118,9 +118,9 @@ static bool blocks(pid_t thread)
 {
     char line[1024];
     int fd = open_stat(thread);
-    ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
+    ssize_t n = fd < 0 ? -1 : zc_file_read(fd, line, sizeof(line) - 1);
     if (fd >= 0)
-        close(fd);
+        zc_file_close(fd);
     if (n <= 0)
         return false;
     line[n] = 0;
@@ -193,7 +193,7 @@ static bool open_threads(const pid_t *threads, int count, int *tries)
     for (int i = 0; left && *tries > 0; i++, --*tries) {
         for (int t = 0; t < left && i % 128 == 0; t++)
             ask(closed[t]);
-        nanosleep(&pause, NULL);
+        syscall(SYS_nanosleep, &pause, NULL); /* No cancellation point: a lock may be held. */
         left = still_blocking(closed, left);
     }
     return !left;
@@ -212,7 +212,7 @@ void zc_unblock_self(void)
 const char *zc_unblock_threads(void)
 {
     zc_unblock_self();
-    int fd = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = zc_file_open("/proc/self/task", O_DIRECTORY);
     if (fd < 0)
         return "the threads of the process cannot be listed (/proc/self/task)";
     pid_t threads[MOST];
@@ -224,6 +224,6 @@ const char *zc_unblock_threads(void)
         open_all = listen_in() && open_threads(threads + known, count - known, &tries);
         known = count < MOST ? count : 0;
     }
-    close(fd);
+    zc_file_close(fd);
     return open_all ? NULL : "a thread of the program blocks SIGSEGV and every other signal";
 }

@@ -279,6 +279,34 @@ static void a_thread_that_a_blocked_one_starts_meanwhile_is_opened(void **test)
     assert_int_equal(in_child(born_meanwhile), 0);
 }
 
+static void *start_while_cancelled(void *returned)
+{
+    pthread_cancel(pthread_self());
+    if (zc_fault_start(&fake_ops))
+        _exit(5);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    *(bool *)returned = true;
+    return NULL;
+}
+
+static void cancelled(void)
+{
+    pthread_t blocked = begin_blocked(), thread;
+    bool returned = false;
+    pthread_create(&thread, NULL, start_while_cancelled, &returned);
+    pthread_join(thread, NULL);
+    fake_protect(PROT_NONE);
+    if (!returned || write(channel[1], "x", 1) != 1)
+        _exit(6);
+    pthread_join(blocked, NULL);
+}
+
+static void a_thread_that_is_to_be_cancelled_opens_the_others(void **test)
+{
+    (void)test;
+    assert_int_equal(in_child(cancelled), 0);
+}
+
 static int (*libc_sigmask)(int how, const sigset_t *set, sigset_t *old);
 
 static void *start_faults(void *unused)
@@ -433,6 +461,7 @@ int main(void)
         cmocka_unit_test(a_thread_that_serves_a_fault_is_not_taken_for_one_that_blocks),
         cmocka_unit_test(a_thread_that_libc_blocks_for_a_moment_is_open_behind_it),
         cmocka_unit_test(a_thread_that_a_blocked_one_starts_meanwhile_is_opened),
+        cmocka_unit_test(a_thread_that_is_to_be_cancelled_opens_the_others),
         cmocka_unit_test(a_thread_that_changes_its_mask_meanwhile_is_served),
         cmocka_unit_test(a_thread_that_blocks_all_signals_later_is_served),
         cmocka_unit_test(a_thread_with_an_inherited_mask_is_served),

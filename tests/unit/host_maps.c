@@ -1,18 +1,13 @@
 /* What the kernel says of ranges of addresses. */
-#include "place/maps.h"
+#include "host_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
-#define MIB ((size_t)1 << 20)
+#include "place/limits.h"
+#include "place/maps.h"
 
 static char *map(size_t n, int fd)
 {
@@ -68,12 +63,34 @@ static void errno_is_kept(void **state)
     assert_int_equal(errno, 4711);
 }
 
+/* Copies, malloc and free are no cancellation points of the program's. */
+static void *ask_while_cancelled(void *returned)
+{
+    pthread_cancel(pthread_self());
+    zc_maps_ask((void *)(uintptr_t)64, 5, true);
+    zc_limits_maps();
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    *(bool *)returned = true;
+    return NULL;
+}
+
+static void a_thread_that_is_to_be_cancelled_gets_its_answer(void **state)
+{
+    pthread_t thread;
+    bool returned = false;
+    (void)state;
+    pthread_create(&thread, NULL, ask_while_cancelled, &returned);
+    pthread_join(thread, NULL);
+    assert_true(returned);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(private_memory_is_what_its_protection_says),
         cmocka_unit_test(a_file_may_end_early),
         cmocka_unit_test(errno_is_kept),
+        cmocka_unit_test(a_thread_that_is_to_be_cancelled_gets_its_answer),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
