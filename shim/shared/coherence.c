@@ -368,30 +368,6 @@ bool zc_coherent_cooling(const struct zc_coherent *c)
     return !c->cold && c->parted * PARTING_COSTS > c->elided + (uint64_t)c->pages * PARTING_COSTS;
 }
 
-static bool shadowed(const struct zc_coherent *c, uint32_t page)
-{
-    return c->state[page] == ZC_PAGE_APART || c->state[page] == ZC_PAGE_AWAY;
-}
-
-uintptr_t zc_coherent_alias(const struct zc_coherent *c, uint64_t offset, uint64_t high,
-                            uint64_t *end_out)
-{
-    uint32_t page = page_of(offset), end = page + 1;
-    bool there = shadowed(c, page);
-    while (end < c->pages && start_of(end) < high && shadowed(c, end) == there)
-        end++;
-    *end_out = least(start_of(end), high);
-    return c->base + offset + (there ? zc_view_shadow : 0);
-}
-
-bool zc_coherent_one_view(const struct zc_coherent *c, uint64_t low, uint64_t high)
-{
-    for (uint32_t page = page_of(low); page < c->pages && start_of(page) < high; page++)
-        if (c->state[page] != ZC_PAGE_ALONE && c->state[page] != ZC_PAGE_SAME)
-            return false;
-    return true;
-}
-
 /* How many pages to part at once: one, and twice as many each time that the next in line follows,
  * as the kernel's own read-ahead does. */
 static struct run window_at(struct zc_coherent *c, uint32_t page)

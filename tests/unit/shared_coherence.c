@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "../../shim/shared/alias.c"
 #include "../../shim/shared/coherence.c"
 
 #define PAGES 7u

@@ -1,0 +1,30 @@
+/* Where the bytes of the two sides of a pair are: questions to the states of its pages. */
+#include "place/hostheap.h"
+#include "shared/coherence.h"
+#include "shared/view.h"
+
+static bool shadowed(const struct zc_coherent *c, uint64_t page)
+{
+    return c->state[page] == ZC_PAGE_APART || c->state[page] == ZC_PAGE_AWAY;
+}
+
+uintptr_t zc_coherent_alias(const struct zc_coherent *c, uint64_t offset, uint64_t high,
+                            uint64_t *end_out)
+{
+    uint64_t page = offset >> ZC_HOST_UNIT_SHIFT, end = page + 1;
+    bool there = shadowed(c, page);
+    while (end < c->pages && end << ZC_HOST_UNIT_SHIFT < high && shadowed(c, end) == there)
+        end++;
+    end <<= ZC_HOST_UNIT_SHIFT;
+    *end_out = end < high ? end : high;
+    return c->base + offset + (there ? zc_view_shadow : 0);
+}
+
+bool zc_coherent_one_view(const struct zc_coherent *c, uint64_t low, uint64_t high)
+{
+    uint64_t page = low >> ZC_HOST_UNIT_SHIFT;
+    for (; page < c->pages && page << ZC_HOST_UNIT_SHIFT < high; page++)
+        if (c->state[page] != ZC_PAGE_ALONE && c->state[page] != ZC_PAGE_SAME)
+            return false;
+    return true;
+}
