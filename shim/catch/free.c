@@ -168,6 +168,27 @@ static CUresult wait_for_stream(CUstream stream, enum zc_flavour flavour)
     return zc_capture_any() ? CUDA_ERROR_OUT_OF_MEMORY : zc_stream_drain(stream, flavour);
 }
 
+/* Frees a block behind `event`. */
+static CUresult free_in_order(struct zc_block *block, CUevent event, CUstream stream,
+                              enum zc_flavour flavour)
+{
+    CUresult result = zc_block_claim(block) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS) {
+        result = zc_grow_leaving(block);
+        if (result != CUDA_SUCCESS)
+            zc_block_unclaim(block);
+    }
+    if (result != CUDA_SUCCESS) {
+        if (event)
+            zc_real.cuEventDestroy_v2(event);
+        return result;
+    }
+    note_free(block);
+    zc_park_reap(ZC_PLACE_COUNT);
+    zc_park(block, event, stream, flavour);
+    return CUDA_SUCCESS;
+}
+
 /* The block is the program's until the stream comes to the free; then its pages may go. */
 ZC_BODY(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream))
 {
@@ -182,15 +203,7 @@ ZC_BODY(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream))
         CUresult waited = event ? CUDA_SUCCESS : wait_for_stream(stream, entry->flavour);
         if (waited != CUDA_SUCCESS)
             return waited;
-        if (!zc_block_claim(block)) {
-            if (event)
-                zc_real.cuEventDestroy_v2(event);
-            return CUDA_ERROR_INVALID_VALUE;
-        }
-        note_free(block);
-        zc_park_reap(ZC_PLACE_COUNT);
-        zc_park(block, event, stream, entry->flavour);
-        return CUDA_SUCCESS;
+        return free_in_order(block, event, stream, entry->flavour);
     }
     if (dptr && zc_life_on() && zc_hosted_at(dptr))
         return refused_for_host(real(0, stream));

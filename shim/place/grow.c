@@ -206,6 +206,15 @@ static CUresult hand_over(struct zc_vmm *from, struct zc_block *block, bool *kep
     return CUDA_SUCCESS;
 }
 
+/* Nobody will look at what a copy into a block would bring. */
+static void elide(struct zc_vmm *v)
+{
+    if (!v->source)
+        return;
+    record(v, ZC_ELIDED);
+    unlink_pair(v);
+}
+
 CUresult zc_grow_freeing(struct zc_block *block, bool busy, bool *kept_out)
 {
     struct zc_vmm *v = zc_vmm_of(block);
@@ -214,10 +223,7 @@ CUresult zc_grow_freeing(struct zc_block *block, bool busy, bool *kept_out)
     *kept_out = false;
     if (!zc_late_open(v) || !zc_late_turn_take())
         return CUDA_SUCCESS;
-    if (v->source) {
-        record(v, ZC_ELIDED);
-        unlink_pair(v);
-    }
+    elide(v);
     if (v->sink) {
         v->window.busy = v->window.busy || busy;
         result = hand_over(v, block, kept_out, &why);
@@ -226,6 +232,26 @@ CUresult zc_grow_freeing(struct zc_block *block, bool busy, bool *kept_out)
         zc_late_blame(v, ZC_FN_cuMemFree_v2, result, why);
     if (!*kept_out)
         zc_late_turn_drop();
+    return result;
+}
+
+CUresult zc_grow_leaving(struct zc_block *block)
+{
+    struct zc_vmm *v = zc_vmm_of(block);
+    const char *why = "";
+    CUresult result = CUDA_SUCCESS;
+    if (!v || !v->late || !zc_late_turn_take())
+        return CUDA_SUCCESS;
+    elide(v);
+    if (v->sink)
+        result = copy_now(v->sink, &why);
+    if (result == CUDA_SUCCESS) {
+        zc_late_forget(v);
+        v->late = false;
+    } else {
+        zc_late_blame(v, ZC_FN_cuMemFreeAsync, result, why);
+    }
+    zc_late_turn_drop();
     return result;
 }
 

@@ -30,6 +30,13 @@ CUresult zc_grow_settle(const struct zc_block *block);
  */
 CUresult zc_grow_freeing(struct zc_block *block, bool busy, bool *kept_out);
 
+/*
+ * The program frees a claimed block in the order of a stream: a copy into it is needed no more, one
+ * out of it is made, and calls that come later attach no memory to it.  On failure nothing has
+ * changed, and the code is the program's answer.
+ */
+CUresult zc_grow_leaving(struct zc_block *block);
+
 /* Records the copies that are pending as the process ends: they were not needed. */
 void zc_grow_finish(void);
 

@@ -20,7 +20,8 @@ struct zc_vmm {
     unsigned count, room;   /* Pieces, and how many `piece` has room for. */
     size_t held;            /* Bytes of the pieces. */
 
-    bool late;              /* Memory is attached when it is first needed (commit = lazy, grow). */
+    bool late;              /* Memory is attached when it is first needed (commit = lazy, grow),
+                             * unless the block was freed in the order of a stream. */
     bool grows;             /* The rule's `grow`: copies into it may become remaps. */
     bool open;              /* Something is not done yet: memory or a copy.  Atomic. */
     struct zc_vmm *next;    /* Of all blocks attached late, or of those kept after their free. */

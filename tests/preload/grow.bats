@@ -88,6 +88,18 @@ copied() {
     copied free_new_first 0
 }
 
+@test "an array freed in the order of a stream, old or new, costs the other no byte" {
+    everywhere freed_in_stream_order
+}
+
+@test "a block freed in the order of a stream before it was used needs no memory" {
+    for keys in grow=yes commit=lazy; do
+        run -0 --separate-stderr under_policy $'place = vmm\n'"$keys" timeout 60 "$program" \
+            freed_untouched
+        [[ -z $stderr && ! -s $SIM_LEAKS ]]
+    done
+}
+
 @test "an array copied on before the old one is freed, or twice, is copied" {
     everywhere grow_twice
     everywhere two_copies

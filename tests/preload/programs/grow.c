@@ -219,6 +219,41 @@ static void free_new_first(void)
     finish(from);
 }
 
+/* Either array is freed in the order of a stream, and requests that come later find it gone. */
+static void freed_in_stream_order(void)
+{
+    pair();
+    CHECK(cuMemFreeAsync(from, NULL));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuMemFree(make(2 * MIB)));
+    has(to, 1, 4 * MIB);
+    CHECK(cuMemFree(to));
+    pair();
+    CHECK(cuMemFreeAsync(to, NULL));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuMemFree(make(2 * MIB)));
+    has(from, 1, 4 * MIB);
+    finish(from);
+}
+
+/* A block that was freed in stream order before anything touched it needs no memory at a launch:
+ * here there is none for it. */
+static void freed_untouched(void)
+{
+    start_gpu(0);
+    CUdeviceptr used = make(4 * MIB);
+    fill(used, 1, 4 * MIB, NULL);
+    CHECK(cuCtxSynchronize());
+    CUdeviceptr never = make(8 * MIB);
+    sim_fail("cuMemCreate", CUDA_ERROR_OUT_OF_MEMORY, 0);
+    CHECK(cuMemFreeAsync(never, NULL));
+    fill(used, 2, 4 * MIB, NULL);
+    CHECK(cuCtxSynchronize());
+    sim_fail(NULL, CUDA_SUCCESS, 0);
+    has(used, 2, 4 * MIB);
+    finish(used);
+}
+
 static void grow_twice(void)
 {
     pair();
@@ -478,6 +513,8 @@ int main(int argc, char **argv)
         {"set_old", set_old},             {"set_new", set_new},
         {"copy_into_both", copy_into_both}, {"read_old", read_old},
         {"word_write", word_write}, {"waits", waits},       {"free_new_first", free_new_first},
+        {"freed_in_stream_order", freed_in_stream_order},
+        {"freed_untouched", freed_untouched},
         {"grow_twice", grow_twice},       {"two_copies", two_copies},
         {"never_freed", never_freed},     {"kernel_in_flight", kernel_in_flight},
         {"independent_stream", independent_stream},
