@@ -182,6 +182,10 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
         *why = "the device has no virtual memory management";
         return CUDA_ERROR_NOT_SUPPORTED;
     }
+    if (want->size > SIZE_MAX - f->granularity) { /* It can't be rounded up. */
+        *why = "more than the device has free";
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     struct zc_vmm *v = zc_arena_get(sizeof(*v));
     if (!v) {
         *why = "libzc has no memory for its record";

@@ -143,6 +143,10 @@ copied() {
     [[ $output == '256 MiB' ]]
 }
 
+@test "a request for more than there are addresses is refused" {
+    everywhere too_large
+}
+
 @test "a call that finds no memory left says so by rule and block, and loses nothing" {
     run -0 --separate-stderr under_policy "$growing" "$program" no_memory_left
     [[ ${lines[0]} == *'MemsetD8'*'-> 2' && ${lines[1]} == *'LaunchKernel'*'-> 2' ]]

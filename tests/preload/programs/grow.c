@@ -357,6 +357,17 @@ static void blocking_stream(void)
     other_stream(CU_STREAM_DEFAULT);
 }
 
+/* No device has so much, and rounding it up gives 0. */
+static void too_large(void)
+{
+    CUdeviceptr p = 0;
+    start_gpu(0);
+    SHOW(cuMemAlloc(&p, SIZE_MAX));
+    SHOW(cuMemAlloc(&p, SIZE_MAX - MIB));
+    SHOW(cuMemAllocAsync(&p, SIZE_MAX, NULL));
+    end_gpu(0);
+}
+
 /* Grows as far as the device goes; prints the largest size in MiB. */
 static void as_far_as_it_goes(void)
 {
@@ -515,6 +526,7 @@ int main(int argc, char **argv)
         {"word_write", word_write}, {"waits", waits},       {"free_new_first", free_new_first},
         {"freed_in_stream_order", freed_in_stream_order},
         {"freed_untouched", freed_untouched},
+        {"too_large", too_large},
         {"grow_twice", grow_twice},       {"two_copies", two_copies},
         {"never_freed", never_freed},     {"kernel_in_flight", kernel_in_flight},
         {"independent_stream", independent_stream},
