@@ -25,13 +25,14 @@ static void note_free(struct zc_block *block)
 }
 
 /* An event behind all that may use a block whose rule lets its free come later; NULL where the
- * free has to wait.  A block that is attached late is kept as it is if another grows from it. */
+ * free has to wait.  A block that is attached late is kept as it is if another grows from it.
+ * During a capture looking for such an event would end it. */
 static CUevent mark_deferred(const struct zc_block *block)
 {
     const struct zc_vmm *v = zc_vmm_of(block);
     bool may = v && block->rule >= 0 && !(block->flags & ZC_BLOCK_STREAM) &&
                zc_life_policy()->rules[block->rule].free == ZC_FREE_DEFER &&
-               (!v->late || v->sink);
+               (!v->late || v->sink) && !zc_capture_any();
     return may ? zc_stream_mark_context(v->context) : NULL;
 }
 

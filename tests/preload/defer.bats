@@ -81,6 +81,13 @@ waits_under() {
     done
 }
 
+@test "a free during a capture that allows it leaves the capture as it is" {
+    run -0 timeout 60 "$program" in_capture
+    for keys in '' $'\nfree = defer' $'\ngrow = yes\nfree = defer'; do
+        freed_under "$keys" in_capture
+    done
+}
+
 @test "a request that finds no other memory waits for that of deferred frees" {
     export SIM_MEMORY_MIB=64
     freed_under $'\nfree = defer' last_memory

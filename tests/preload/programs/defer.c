@@ -156,6 +156,31 @@ static void no_waiting(void)
     end_gpu(0);
 }
 
+/* A block is freed while a stream is captured in a way that allows it; the capture goes on. */
+static void captured(unsigned flags)
+{
+    CUstream stream;
+    CUgraph graph;
+    start_gpu(0);
+    CUdeviceptr p = make(4 * MIB), q = make(4 * MIB);
+    CHECK(cuStreamCreate(&stream, flags));
+    CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CHECK(cuMemsetD8Async(q, 1, 4 * MIB, stream));
+    CHECK(cuMemFree(p));
+    CHECK(cuMemsetD8Async(q, 2, 4 * MIB, stream));
+    CHECK(cuStreamEndCapture(stream, &graph));
+    CHECK(cuGraphDestroy(graph));
+    CHECK(cuStreamDestroy(stream));
+    CHECK(cuMemFree(q));
+    end_gpu(0);
+}
+
+static void in_capture(void)
+{
+    captured(CU_STREAM_NON_BLOCKING);
+    captured(CU_STREAM_DEFAULT);
+}
+
 /* The context goes while something waits to be given back. */
 static void reset(void)
 {
@@ -174,6 +199,7 @@ int main(int argc, char **argv)
                                           {"last_memory", last_memory},
                                           {"growing", growing},
                                           {"no_waiting", no_waiting},
+                                          {"in_capture", in_capture},
                                           {"reset", reset}};
     return RUN_SCENARIO(all, argc, argv);
 }
