@@ -225,7 +225,7 @@ CUresult zc_access_disable(CUcontext peer, CUresult (*driver)(CUcontext peer))
 
 void zc_access_forget(CUcontext context)
 {
-    if (!__atomic_load_n(&zc_access_many, __ATOMIC_RELAXED) || !zc_access_turn_take())
+    if (!zc_access_turn_take())
         return;
     remove_pairs(context, NULL);
     remove_pairs(NULL, context);
@@ -266,6 +266,18 @@ static CUresult open_side(const struct zc_box *side, int device)
             zc_real.cuThreadExchangeStreamCaptureMode(&mode);
     }
     zc_access_turn_drop();
+    return result;
+}
+
+CUresult zc_access_end_copies(struct zc_window *w)
+{
+    if (!w->copying)
+        return CUDA_SUCCESS;
+    bool mine = zc_access_turn_take();
+    w->copying = 0;
+    CUresult result = settle(w);
+    if (mine)
+        zc_access_turn_drop();
     return result;
 }
 

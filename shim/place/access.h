@@ -49,6 +49,10 @@ extern bool zc_access_many;
  */
 bool zc_access_copy(struct zc_copy *c);
 
+/* The block of a window was freed: devices that only copies needed reach it no longer.  Returns the
+ * driver's code; after a failure they may. */
+CUresult zc_access_end_copies(struct zc_window *w);
+
 void zc_access_reset(void); /* For the child of fork(2). */
 
 #endif

@@ -2,6 +2,7 @@
 #include "place/spare.h"
 
 #include "base/arena.h"
+#include "place/access.h"
 #include "place/late.h"
 
 CUresult zc_spare_unalias(struct zc_vmm *v, const char **why)
@@ -35,6 +36,8 @@ CUresult zc_spare_drop(struct zc_vmm *v)
 
 void zc_spare_keep(struct zc_vmm *to, struct zc_vmm *from, struct zc_block *block)
 {
+    if (zc_access_end_copies(&from->window) != CUDA_SUCCESS)
+        zc_window_unmap(&from->window);
     from->ghost = block;
     to->spare = from;
 }

@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/lock.h"
 #include "catch/life.h"
+#include "place/access.h"
 #include "place/limits.h"
 
 #define DEVICES_MAX 64
@@ -110,7 +111,8 @@ bool zc_warm_keep(struct zc_block *block)
     if (!v || v->late || !zc_vmm_whole(v) || v->device >= DEVICES_MAX || zc_life_closing())
         return false;
     uint64_t limit = limit_of(v->device);
-    if (v->span > limit || !zc_lock_take(&lock))
+    if (v->span > limit || zc_access_end_copies(&v->window) != CUDA_SUCCESS ||
+        !zc_lock_take(&lock))
         return false;
     v->ghost = block;
     struct zc_vmm *out = put(v, limit);

@@ -166,6 +166,39 @@ static void peer_disabled_for_freed(void)
     show_kernel(p);
 }
 
+/* What a context was let to use ends with it, whether or not there was a block then. */
+static void peer_context_again(void)
+{
+    CUdeviceptr p;
+    first = start_gpu(0);
+    start_gpu(1);
+    CHECK(cuCtxEnablePeerAccess(first, 0));
+    end_gpu(1);
+    CHECK(cuCtxSetCurrent(first));
+    CHECK(cuMemAlloc(&p, LARGE));
+    CHECK(cuMemsetD8(p, 1, LARGE));
+    CHECK(cuCtxSynchronize());
+    start_gpu(1);
+    show_kernel(p);
+}
+
+/* A copy through another device's context lets that device's kernels reach no later block. */
+static void peer_copied_before(void)
+{
+    CUdeviceptr p = far_block(1), more;
+    memset(bytes, 2, LARGE);
+    CHECK(cuMemcpyHtoD(p, bytes, LARGE));
+    CHECK(cuCtxSetCurrent(first));
+    CHECK(cuMemAlloc(&more, LARGE));
+    CHECK(cuMemcpyDtoD(more, p, LARGE));
+    CHECK(cuMemFree(p));
+    CHECK(cuMemAlloc(&p, LARGE)); /* Where the freed one was. */
+    CHECK(cuMemsetD8(p, 1, LARGE));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuCtxSetCurrent(second));
+    show_kernel(p);
+}
+
 /* Copies go through any device's context, sets do not. */
 static void far_copies(void)
 {
@@ -248,6 +281,8 @@ int main(int argc, char **argv)
                                           {"peer_disabled", peer_disabled},
                                           {"peer_enabled", peer_enabled},
                                           {"peer_disabled_for_freed", peer_disabled_for_freed},
+                                          {"peer_context_again", peer_context_again},
+                                          {"peer_copied_before", peer_copied_before},
                                           {"far_copies", far_copies},
                                           {"peer_refused", peer_refused},
                                           {"peer_kept", peer_kept},
