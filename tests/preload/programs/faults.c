@@ -86,18 +86,20 @@ static void give_up(CUdeviceptr p)
         good("cuMemFree(p) again", again);
 }
 
-/* An array grows three times, the last time with something in between that writes the old one. */
+/* An array grows four times, the third time with something in between that writes the old one, the
+ * last time freed in the order of a stream. */
 static void growth(void)
 {
     CUdeviceptr array = 0, more = 0;
     bool done = GOOD(cuMemAlloc(&array, SMALL)) && GOOD(cuMemsetD8(array, 1, SMALL));
-    for (size_t size = SMALL, round = 0; done && round < 3; size *= 2, round++) {
+    for (size_t size = SMALL, round = 0; done && round < 4; size *= 2, round++) {
         if (!GOOD(cuMemAlloc(&more, 2 * size)))
             break;
         done = GOOD(cuMemcpyDtoD(more, array, size));
         if (done && round == 2)
             done = GOOD(cuMemsetD8(array, 9, size));
-        give_up(array);
+        if (round < 3 || !GOOD(cuMemFreeAsync(array, NULL)))
+            give_up(array);
         array = more;
         done = done && GOOD(cuMemsetD8(array + size, 1, size));
     }
