@@ -255,23 +255,28 @@ CUresult zc_grow_leaving(struct zc_block *block)
     return result;
 }
 
+/* Records a pending copy that nobody needs any more, of which the ledger may have let a side go. */
+static void record_left(struct zc_vmm *sink)
+{
+    if (zc_block_find(sink->window.base) != sink->copy.dst)
+        sink->copy.dst = NULL;
+    if (zc_block_find(sink->source->window.base) != sink->copy.src)
+        sink->copy.src = NULL;
+    record(sink, ZC_ELIDED);
+}
+
 void zc_grow_unlink(struct zc_vmm *v)
 {
-    if (v->source)
-        unlink_pair(v);
-    if (v->sink)
-        unlink_pair(v->sink);
+    struct zc_vmm *sink = v->source ? v : v->sink;
+    if (!sink)
+        return;
+    record_left(sink);
+    unlink_pair(sink);
 }
 
 void zc_grow_finish(void)
 {
-    for (struct zc_vmm *v = zc_late_blocks; v; v = v->next) {
-        if (!v->source)
-            continue;
-        if (zc_block_find(v->window.base) != v->copy.dst)
-            v->copy.dst = NULL;
-        if (zc_block_find(v->source->window.base) != v->copy.src)
-            v->copy.src = NULL;
-        record(v, ZC_ELIDED);
-    }
+    for (struct zc_vmm *v = zc_late_blocks; v; v = v->next)
+        if (v->source)
+            record_left(v);
 }

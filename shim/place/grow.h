@@ -44,7 +44,8 @@ void zc_grow_finish(void);
  * usable. */
 CUresult zc_grow_ready(struct zc_vmm *v, size_t from, size_t to, const char **why);
 
-/* With the turn: forgets the copies into a block and out of it that are pending. */
+/* With the turn: a block goes with its context, and with it the copy into it or out of it that is
+ * pending. */
 void zc_grow_unlink(struct zc_vmm *v);
 
 #endif

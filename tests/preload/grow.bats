@@ -174,6 +174,11 @@ copied() {
     run -0 under_policy "$growing" "$program" launch_between
     [[ $(grep -c '"type":"transfer".*"dir":"DtoD"' "$log") == 1 ]]
     grep -q '"type":"transfer".*"dir":"DtoD".*"outcome":"moved"' "$log"
+    rm "$log"
+    run -0 under_policy "$growing" "$program" never_freed # Its context ends.
+    [[ $(grep -c '"type":"transfer".*"dir":"DtoD"' "$log") == 1 ]]
+    grep -q '"type":"transfer".*"dir":"DtoD".*"outcome":"elided"' "$log"
+    grep -q '"type":"summary".*"asked_calls":1,"asked_bytes":4194304,' "$log"
 }
 
 @test "the totals of an array that grows are those of the driver" {
