@@ -6,6 +6,7 @@
 #include "catch/launch.h"
 #include "catch/life.h"
 #include "catch/request.h"
+#include "place/access.h"
 #include "place/staged.h"
 #include "shared/transfer.h"
 
@@ -60,28 +61,38 @@ static void operand(const CUmemcpy3DOperand *o, const CUextent3D *extent, struct
                            .span = extent->width};
 }
 
-/* Whether the driver may be left alone with the operands of lines; or of boxes. */
-static CUresult keep_out(const struct zc_entry *entry, const CUdeviceptr *dsts,
-                         const CUdeviceptr *srcs, size_t count)
+/* Whether the driver may be left alone with an operand, and reaches it. */
+static CUresult leave(const struct zc_entry *entry, CUdeviceptr address, CUstream stream)
+{
+    CUresult result = zc_shared_keep_out(entry->fn, address);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = zc_access_named(address, stream, entry->flavour);
+    return result == CUDA_SUCCESS ? result : zc_blame(entry->fn, address, result);
+}
+
+/* The same for the operands of lines; or of boxes. */
+static CUresult leave_lines(const struct zc_entry *entry, const CUdeviceptr *dsts,
+                            const CUdeviceptr *srcs, size_t count, CUstream stream)
 {
     CUresult result = CUDA_SUCCESS;
     for (size_t i = 0; dsts && srcs && i < count && result == CUDA_SUCCESS; i++) {
-        result = zc_shared_keep_out(entry->fn, dsts[i]);
+        result = leave(entry, dsts[i], stream);
         if (result == CUDA_SUCCESS)
-            result = zc_shared_keep_out(entry->fn, srcs[i]);
+            result = leave(entry, srcs[i], stream);
     }
     return result;
 }
 
-static CUresult keep_boxes_out(const struct zc_entry *entry, const CUDA_MEMCPY3D_BATCH_OP *ops,
-                               size_t count)
+static CUresult leave_boxes(const struct zc_entry *entry, const CUDA_MEMCPY3D_BATCH_OP *ops,
+                            size_t count, CUstream stream)
 {
     CUresult result = CUDA_SUCCESS;
     for (size_t i = 0; ops && i < count && result == CUDA_SUCCESS; i++) {
         const CUmemcpy3DOperand *side[2] = {&ops[i].dst, &ops[i].src};
         for (int s = 0; s < 2 && result == CUDA_SUCCESS; s++)
             if (side[s]->type == CU_MEMCPY_OPERAND_TYPE_POINTER)
-                result = zc_shared_keep_out(entry->fn, side[s]->op.ptr.ptr);
+                result = leave(entry, side[s]->op.ptr.ptr, stream);
     }
     return result;
 }
@@ -133,7 +144,7 @@ ZC_BODY(cuMemcpyBatchAsync,
          CUmemcpyAttributes *attrs, size_t *attr_indices, size_t attr_count, size_t *fail_index,
          CUstream stream))
 {
-    CUresult before = keep_out(entry, dsts, srcs, count);
+    CUresult before = leave_lines(entry, dsts, srcs, count, stream);
     if (before == CUDA_SUCCESS)
         before = zc_launch_before(entry->fn, entry->flavour, stream, false);
     if (before != CUDA_SUCCESS)
@@ -149,7 +160,7 @@ ZC_BODY(cuMemcpyBatchAsync,
 ZC_BODY(cuMemcpy3DBatchAsync, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail_index,
                                unsigned long long flags, CUstream stream))
 {
-    CUresult before = keep_boxes_out(entry, ops, count);
+    CUresult before = leave_boxes(entry, ops, count, stream);
     if (before == CUDA_SUCCESS)
         before = zc_launch_before(entry->fn, entry->flavour, stream, false);
     if (before != CUDA_SUCCESS)
@@ -167,7 +178,7 @@ ZC_BODY(cuMemcpyBatchAsync_v2,
         (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
          CUmemcpyAttributes *attrs, size_t *attr_indices, size_t attr_count, CUstream stream))
 {
-    CUresult before = keep_out(entry, dsts, srcs, count);
+    CUresult before = leave_lines(entry, dsts, srcs, count, stream);
     if (before == CUDA_SUCCESS)
         before = zc_launch_before(entry->fn, entry->flavour, stream, false);
     if (before != CUDA_SUCCESS)
@@ -182,7 +193,7 @@ ZC_BODY(cuMemcpyBatchAsync_v2,
 ZC_BODY(cuMemcpy3DBatchAsync_v2, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops,
                                   unsigned long long flags, CUstream stream))
 {
-    CUresult before = keep_boxes_out(entry, ops, count);
+    CUresult before = leave_boxes(entry, ops, count, stream);
     if (before == CUDA_SUCCESS)
         before = zc_launch_before(entry->fn, entry->flavour, stream, false);
     if (before != CUDA_SUCCESS)

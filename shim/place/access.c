@@ -244,13 +244,13 @@ static bool can_reach(int device, int memory)
     return zc_real.cuDeviceCanAccessPeer(&can, device, memory) != CUDA_SUCCESS || can;
 }
 
-/* Opens one side of a copy to the device that makes it.  Where the devices can't reach each other
- * the driver is left to refuse. */
-static CUresult open_side(const struct zc_box *side, int device)
+/* Opens a side of a copy to the device that makes it.  Where the devices can't reach each other the
+ * driver is left to refuse. */
+static CUresult open_side(const struct zc_block *side, int device)
 {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     CUresult result = CUDA_SUCCESS;
-    struct zc_vmm *v = zc_vmm_of(side->block);
+    struct zc_vmm *v = zc_vmm_of(side);
     if (!v || v->device == device || !zc_access_turn_take())
         return CUDA_SUCCESS;
     if (!(v->window.devices & bit(device))) {
@@ -300,11 +300,22 @@ bool zc_access_copy(struct zc_copy *c)
     if (result == CUDA_SUCCESS && c->set)
         result = to && !may_set(to, device) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS && !c->set)
-        result = open_side(&c->dst, device);
+        result = open_side(c->dst.block, device);
     if (result == CUDA_SUCCESS && !c->set)
-        result = open_side(&c->src, device);
+        result = open_side(c->src.block, device);
     c->result = result != CUDA_SUCCESS ? result : c->result;
     return result != CUDA_SUCCESS;
+}
+
+CUresult zc_access_named(CUdeviceptr address, CUstream stream, enum zc_flavour flavour)
+{
+    bool many = __atomic_load_n(&zc_access_many, __ATOMIC_RELAXED);
+    const struct zc_block *block = many && address ? zc_block_find(address) : NULL;
+    int device;
+    if (!zc_vmm_of(block))
+        return CUDA_SUCCESS;
+    CUresult result = zc_stream_device(stream, flavour, &device);
+    return result == CUDA_SUCCESS ? open_side(block, device) : result;
 }
 
 void zc_access_reset(void)

@@ -49,6 +49,10 @@ extern bool zc_access_many;
  */
 bool zc_access_copy(struct zc_copy *c);
 
+/* The same for one address that a call names beside others: opens the block that it lies in to the
+ * device of the stream.  Returns the driver's code. */
+CUresult zc_access_named(CUdeviceptr address, CUstream stream, enum zc_flavour flavour);
+
 /* The block of a window was freed: devices that only copies needed reach it no longer.  Returns the
  * driver's code; after a failure they may. */
 CUresult zc_access_end_copies(struct zc_window *w);

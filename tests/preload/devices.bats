@@ -69,6 +69,7 @@ mapped_by_hand() {
 
 @test "copies reach a vmm block through any device, without peer access" {
     mapped_by_hand far_copies
+    mapped_by_hand far_batch
 }
 
 @test "peer access that the driver can't give for a block is not enabled" {

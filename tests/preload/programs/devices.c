@@ -230,6 +230,26 @@ static void far_copies(void)
     leave(p);
 }
 
+/* A batch of copies in a stream of another device. */
+static void far_batch(void)
+{
+#if CUDA_VERSION >= 13000
+    CUdeviceptr p = far_block(1), near;
+    CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    size_t first_of = 0, sizes[] = {LARGE / 2, LARGE / 2};
+    CUstream stream;
+    CHECK(cuMemAlloc(&near, LARGE));
+    CHECK(cuStreamCreate(&stream, 0));
+    CUdeviceptr from[] = {p, p + LARGE / 2}, to[] = {near, near + LARGE / 2};
+    CHECK(cuMemcpyBatchAsync(to, from, sizes, 2, &attributes, &first_of, 1, stream));
+    CHECK(cuStreamSynchronize(stream));
+    has(near, 1);
+    CHECK(cuStreamDestroy(stream));
+    CHECK(cuMemFree(near));
+    leave(p);
+#endif
+}
+
 /* Access that one more block can't be given is not enabled at all. */
 static void peer_refused(void)
 {
@@ -284,6 +304,7 @@ int main(int argc, char **argv)
                                           {"peer_context_again", peer_context_again},
                                           {"peer_copied_before", peer_copied_before},
                                           {"far_copies", far_copies},
+                                          {"far_batch", far_batch},
                                           {"peer_refused", peer_refused},
                                           {"peer_kept", peer_kept},
                                           {"peer_context_gone", peer_context_gone}};
