@@ -75,7 +75,7 @@ ZC_BODY(cuMemAllocAsync, (CUdeviceptr * dptr, size_t bytes, CUstream stream))
                          .stream = zc_stream_kind_of(stream, entry->flavour)};
     const struct zc_forward f = {.call = call_async, .real = (void *)real, .dptr = dptr,
                               .bytes = bytes, .stream = stream};
-    ask.pool = zc_life_on() ? zc_pool_current() : NULL;
+    ask.pool = zc_life_on() ? zc_pool_current(stream, entry->flavour) : NULL;
     return zc_grant(&ask, &f, zc_pool_exportable(ask.pool) ? EXPORTABLE : NULL);
 }
 

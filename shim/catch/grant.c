@@ -44,7 +44,7 @@ static CUresult climb(struct zc_ask *ask, const struct zc_rule *rule,
 {
     const struct zc_want want = {.size = ask->size, .device = ask->device,
                                  .context = ask->context, .rule = rule, .api = ask->api,
-                                 .stream_ordered = ask->flags & ZC_BLOCK_STREAM,
+                                 .stream_ordered = ask->flags & ZC_BLOCK_STREAM, .pool = ask->pool,
                                  .stream = f->stream, .flavour = ask->entry->flavour,
                                  .flags = f->flags};
     unsigned rung = 0;

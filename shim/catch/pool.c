@@ -5,6 +5,8 @@
 #include "base/lock.h"
 #include "catch/life.h"
 #include "catch/request.h"
+#include "place/access.h"
+#include "place/stream.h"
 
 /* The driver reserves pool memory in these steps (measured on driver 580). */
 #define RESERVE_STEP ((cuuint64_t)32 << 20)
@@ -34,12 +36,12 @@ static struct pool *find(CUmemoryPool handle, bool make)
     return p;
 }
 
-CUmemoryPool zc_pool_current(void)
+CUmemoryPool zc_pool_current(CUstream stream, enum zc_flavour flavour)
 {
     CUdevice device;
     CUmemoryPool pool = NULL;
     if (!zc_life_policy()->rule_count || !zc_real.cuDeviceGetMemPool ||
-        zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
+        zc_stream_device(stream, flavour, &device) != CUDA_SUCCESS ||
         zc_real.cuDeviceGetMemPool(&pool, device) != CUDA_SUCCESS)
         return NULL;
     return pool;
@@ -120,7 +122,10 @@ ZC_BODY(cuMemPoolDestroy, (CUmemoryPool pool))
 {
     (void)entry;
     CUresult result = real(pool);
-    if (result != CUDA_SUCCESS || !zc_life_on() || !zc_lock_take(&lock))
+    if (result != CUDA_SUCCESS || !zc_life_on())
+        return result;
+    zc_access_forget_pool(pool);
+    if (!zc_lock_take(&lock))
         return result;
     for (struct pool **at = &pools; *at; at = &(*at)->next) {
         struct pool *p = *at;
@@ -132,6 +137,15 @@ ZC_BODY(cuMemPoolDestroy, (CUmemoryPool pool))
     }
     zc_lock_drop(&lock);
     return result;
+}
+
+/* Where the rights of some block can't be changed the program gets that code, and those of the pool
+ * are as before. */
+ZC_BODY(cuMemPoolSetAccess, (CUmemoryPool pool, const CUmemAccessDesc *map, size_t count))
+{
+    (void)entry;
+    return zc_life_on() && !zc_life_closing() ? zc_access_grant(pool, map, count, real)
+                                              : real(pool, map, count);
 }
 
 /* A pool's figures as if its converted blocks were its own. */

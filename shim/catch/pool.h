@@ -5,8 +5,8 @@
 #include "catch/real.h"
 #include "ledger/block.h"
 
-/* The current pool of the current device, that cuMemAllocAsync takes from; NULL if unknown. */
-CUmemoryPool zc_pool_current(void);
+/* The current pool of the stream's device, that cuMemAllocAsync takes from; NULL if unknown. */
+CUmemoryPool zc_pool_current(CUstream stream, enum zc_flavour flavour);
 
 /* True for a pool whose memory other processes may import: its blocks stay where they are. */
 bool zc_pool_exportable(CUmemoryPool pool);

@@ -52,10 +52,31 @@ static CUresult add_able(int device, uint64_t *mask)
     return result;
 }
 
-/* Devices that peer access, or the rule, lets reach a window that was entered. */
+/* What windows are called whose pool the program has destroyed; the driver names none so. */
+#define NO_POOL ((CUmemoryPool)&windows)
+
+/* The devices that a pool's rights let reach its memory. */
+static CUresult ask_pool(CUmemoryPool pool, uint64_t *mask)
+{
+    int devices = 0;
+    CUresult result = zc_real.cuDeviceGetCount(&devices);
+    *mask = 0;
+    for (int d = 0; d < devices && d < DEVICES_MAX && result == CUDA_SUCCESS; d++) {
+        CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+        CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
+        location.id = d;
+        result = zc_real.cuMemPoolGetAccess(&flags, pool, &location);
+        *mask |= flags != CU_MEM_ACCESS_FLAGS_PROT_NONE ? bit(d) : 0;
+    }
+    return result;
+}
+
+/* Devices that peer access, the pool, or the rule, lets reach a window that was entered. */
 static uint64_t let(const struct zc_window *w)
 {
     uint64_t mask = bit(w->device);
+    if (w->pool && w->peers == ZC_PEERS_ENABLED)
+        return mask | w->granted;
     for (const struct pair *p = pairs; p && w->peers == ZC_PEERS_ENABLED; p = p->next)
         if (p->owner == w->context && !p->ending)
             mask |= bit(p->device);
@@ -76,7 +97,9 @@ CUresult zc_access_enter(struct zc_window *w)
         __atomic_store_n(&zc_access_many, true, __ATOMIC_RELAXED);
     if (!w->devices) {
         uint64_t mask = bit(w->device);
-        CUresult result = w->peers == ZC_PEERS_ALL ? add_able(w->device, &mask) : CUDA_SUCCESS;
+        CUresult result = w->peers == ZC_PEERS_ALL ? add_able(w->device, &mask)
+                          : w->pool && zc_access_many ? ask_pool(w->pool, &w->granted)
+                                                      : CUDA_SUCCESS;
         if (result != CUDA_SUCCESS)
             return result;
         w->devices = mask | (w->peers == ZC_PEERS_ALL ? 0 : wanted(w));
@@ -223,6 +246,72 @@ CUresult zc_access_disable(CUcontext peer, CUresult (*driver)(CUcontext peer))
     return result;
 }
 
+/* Gives the windows of a pool new rights.  Returns the first error. */
+static CUresult regrant(CUmemoryPool pool, uint64_t granted)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (struct zc_window *w = windows; w; w = w->next) {
+        if (w->pool != pool)
+            continue;
+        w->granted = granted;
+        CUresult settled = settle(w);
+        result = result == CUDA_SUCCESS ? settled : result;
+    }
+    return result;
+}
+
+/* Gives a pool the rights back that it had for the devices of a call. */
+static void take_back(CUmemoryPool pool, uint64_t before, const CUmemAccessDesc *map, size_t count,
+                      __typeof__(cuMemPoolSetAccess) *driver)
+{
+    CUmemAccessDesc desc[DEVICES_MAX];
+    uint64_t named = 0;
+    for (size_t i = 0; i < count; i++)
+        named |= bit(map[i].location.id);
+    size_t n = describe(named & before, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, desc, 0);
+    driver(pool, desc, describe(named & ~before, CU_MEM_ACCESS_FLAGS_PROT_NONE, desc, n));
+    regrant(pool, before);
+}
+
+static bool has_windows(CUmemoryPool pool)
+{
+    const struct zc_window *w = windows;
+    while (w && w->pool != pool)
+        w = w->next;
+    return w;
+}
+
+CUresult zc_access_grant(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count,
+                         __typeof__(cuMemPoolSetAccess) *driver)
+{
+    uint64_t before = 0, now;
+    if (!zc_access_turn_take())
+        return driver(pool, map, count);
+    bool follow = pool && map && has_windows(pool);
+    CUresult result = follow ? ask_pool(pool, &before) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS)
+        result = driver(pool, map, count);
+    if (follow && result == CUDA_SUCCESS) {
+        result = ask_pool(pool, &now);
+        if (result == CUDA_SUCCESS)
+            result = regrant(pool, now);
+        if (result != CUDA_SUCCESS)
+            take_back(pool, before, map, count, driver);
+    }
+    zc_access_turn_drop();
+    return result;
+}
+
+void zc_access_forget_pool(CUmemoryPool pool)
+{
+    if (!zc_access_turn_take())
+        return;
+    for (struct zc_window *w = windows; w; w = w->next)
+        if (w->pool == pool)
+            w->pool = NO_POOL;
+    zc_access_turn_drop();
+}
+
 void zc_access_forget(CUcontext context)
 {
     if (!zc_access_turn_take())
@@ -297,9 +386,9 @@ bool zc_access_copy(struct zc_copy *c)
         return false;
     int device;
     CUresult result = zc_stream_device(c->stream, c->flavour, &device);
-    if (result == CUDA_SUCCESS && c->set)
-        result = to && !may_set(to, device) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
-    if (result == CUDA_SUCCESS && !c->set)
+    if (result == CUDA_SUCCESS && c->set && to && !to->window.pool)
+        result = may_set(to, device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    else if (result == CUDA_SUCCESS)
         result = open_side(c->dst.block, device);
     if (result == CUDA_SUCCESS && !c->set)
         result = open_side(c->src.block, device);

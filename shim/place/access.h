@@ -10,7 +10,7 @@
  * its contexts for the context of the memory (CUDA Driver API, "Peer Context Memory Access").
  * Mapped memory is reachable for the devices that cuMemSetAccess names.  So what is enabled is
  * noted here and carried over to all windows of the context, those that there are and those to
- * come.
+ * come; and the rights of a pool to the windows of its requests.
  *
  * Windows, and who reaches them, are changed with the turn.
  */
@@ -35,6 +35,18 @@ CUresult zc_access_enable(CUcontext peer);
  * after the driver has said that its access ended. */
 CUresult zc_access_disable(CUcontext peer, CUresult (*driver)(CUcontext peer));
 
+/*
+ * cuMemPoolSetAccess: the rights of a pool are those of all its blocks, whenever these were made,
+ * and peer access changes nothing about them (CUDA C++ Programming Guide, "Stream Ordered Memory
+ * Allocator").  Calls the driver's function, then opens and closes the blocks; where that fails the
+ * code, and nothing has changed.
+ */
+CUresult zc_access_grant(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count,
+                         __typeof__(cuMemPoolSetAccess) *driver);
+
+/* The program has no pool of this name any more; what its blocks are open to stays. */
+void zc_access_forget_pool(CUmemoryPool pool);
+
 /* A context is gone.  A block that the driver does not close then is said in a message. */
 void zc_access_forget(CUcontext context);
 
@@ -44,8 +56,8 @@ extern bool zc_access_many;
 /*
  * A copy or set that touches a vmm block of another device than the one that makes it.  CUDA allows
  * copies without peer access, so the block is opened to that device; where it can't be, the copy
- * has the driver's code.  Sets CUDA refuses, also once a copy has opened the block.  True where
- * c->result has such a code.
+ * has the driver's code.  Sets CUDA refuses, also once a copy has opened the block; those of
+ * blocks in stream order are taken for copies.  True where c->result has such a code.
  */
 bool zc_access_copy(struct zc_copy *c);
 

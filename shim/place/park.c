@@ -6,8 +6,10 @@
 #include "base/lock.h"
 #include "catch/capture.h"
 #include "catch/life.h"
+#include "place/access.h"
 #include "place/hint.h"
 #include "place/pinned.h"
+#include "place/vmm.h"
 #include "place/warm.h"
 
 struct parked {
@@ -104,6 +106,22 @@ static struct zc_backing *finish(struct parked *p)
     return backing;
 }
 
+/* True if a block that was freed in stream order can be had for a request at once: its stream has
+ * passed, or the request stands behind the free.  What only copies of other devices needed ends
+ * before that. */
+static bool ready(const struct parked *p, const struct zc_want *want, CUstream stream,
+                  enum zc_flavour flavour)
+{
+    struct zc_vmm *v = p->backing->vmm;
+    bool behind = p->event && p->stream == stream && p->flavour == flavour;
+    if (!v)
+        return behind || passed(p);
+    if (!zc_vmm_suits(v, want))
+        return false;
+    return (behind && !v->window.copying) ||
+           (passed(p) && zc_access_end_copies(&v->window) == CUDA_SUCCESS);
+}
+
 struct zc_backing *zc_park_take(enum zc_place_id place, const struct zc_want *want, CUstream stream,
                                 enum zc_flavour flavour)
 {
@@ -115,7 +133,7 @@ struct zc_backing *zc_park_take(enum zc_place_id place, const struct zc_want *wa
         bool stream_ordered = p->ghost && (p->ghost->flags & ZC_BLOCK_STREAM);
         bool fits = !taken && stream_ordered && b->place == place && b->size == want->size &&
                     b->device == want->device && b->context == want->context;
-        if (fits && ((p->event && p->stream == stream && p->flavour == flavour) || passed(p))) {
+        if (fits && ready(p, want, stream, flavour)) {
             taken = finish(p);
             continue;
         }

@@ -36,6 +36,7 @@ struct zc_want {
     const struct zc_rule *rule;  /* The rule that decided. */
     enum zc_api api;             /* The request; cuMemHostAlloc asks for host memory. */
     bool stream_ordered;         /* Allocated, and freed, in the order of a stream. */
+    CUmemoryPool pool;           /* Of such a request: the pool that it is for. */
     CUstream stream;             /* Of a stream-ordered request: the stream, */
     enum zc_flavour flavour;     /* and what NULL means there. */
     unsigned flags;              /* Of cuMemHostAlloc: CU_MEMHOSTALLOC_*; else 0. */

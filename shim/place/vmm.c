@@ -182,6 +182,10 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
         *why = "the device has no virtual memory management";
         return CUDA_ERROR_NOT_SUPPORTED;
     }
+    if (!zc_vmm_told(want)) {
+        *why = "the driver does not say which pool it is for";
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
     if (want->size > SIZE_MAX - f->granularity) { /* It can't be rounded up. */
         *why = "more than the device has free";
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -195,7 +199,8 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     v->chunk = round_up(want->rule->chunk, f->granularity);
     v->device = v->window.device = want->device;
     v->context = v->window.context = want->context;
-    v->window.peers = zc_vmm_peers(want);
+    v->window.peers = want->rule->peers;
+    v->window.pool = want->pool;
     /* Stream-ordered memory is not waited for: its growth has no moment at which nothing runs. */
     v->grows = want->rule->grow && !want->stream_ordered;
     v->late = v->grows || (want->rule->commit == ZC_COMMIT_LAZY && !want->stream_ordered);

@@ -45,11 +45,17 @@ struct zc_vmm {
  */
 CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, const char **why);
 
-/* Which devices a block is for.  Who reaches the memory of a pool is said by the pool's own rights,
- * which change at any time, so blocks in stream order are for all. */
-static inline enum zc_peers zc_vmm_peers(const struct zc_want *want)
+/* True if a request says which devices its block is for: that of a pool by the pool's rights. */
+static inline bool zc_vmm_told(const struct zc_want *want)
 {
-    return want->stream_ordered ? ZC_PEERS_ALL : want->rule->peers;
+    return want->pool || !want->stream_ordered;
+}
+
+/* True if a block that was freed is for the devices that a request is for. */
+static inline bool zc_vmm_suits(const struct zc_vmm *v, const struct zc_want *want)
+{
+    return zc_vmm_told(want) && v->window.peers == want->rule->peers &&
+           v->window.pool == want->pool;
 }
 
 /* True if all of the block has memory that the device reaches. */

@@ -81,7 +81,7 @@ static unsigned give_back(struct zc_vmm *list)
 static bool fits(const struct zc_vmm *v, const struct zc_want *want)
 {
     return v->device == want->device && v->context == want->context &&
-           v->window.peers == zc_vmm_peers(want) &&
+           zc_vmm_suits(v, want) &&
            ((const struct zc_backing *)v->ghost->backing)->size == want->size;
 }
 

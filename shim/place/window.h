@@ -23,6 +23,8 @@ struct zc_window {
     int device;            /* Ordinal of the device that has the memory. */
     CUcontext context;     /* Of the request; peer access is enabled for its memory. */
     enum zc_peers peers;   /* Which other devices may use it. */
+    CUmemoryPool pool;     /* Of a request in stream order: its rights count, not peer access. */
+    uint64_t granted;      /* Devices that these let, a bit each. */
     CUdeviceptr base;      /* First address. */
     size_t size;           /* Bytes reserved. */
     bool wide;             /* Much more than its block has, and counted as that. */

@@ -85,9 +85,9 @@ fail_each_call() {
 @test "while another device copies blocks and gets and loses peer access" {
     export SIM_DEVICES=2
     local calls='cuCtxEnablePeerAccess cuCtxDisablePeerAccess cuCtxGetDevice cuCtxGetCurrent
-        cuMemcpyDtoD_v2 cuMemcpyHtoDAsync_v2 cuMemcpyDtoDAsync_v2'
+        cuMemcpyDtoD_v2 cuMemcpyHtoDAsync_v2 cuMemcpyDtoDAsync_v2 cuMemPoolSetAccess'
     fail_each_call 'place = device' "$calls" -p
-    calls+=' cuMemSetAccess cuDeviceGetCount cuStreamGetCtx cuMemMap cuMemUnmap'
+    calls+=' cuMemPoolGetAccess cuMemSetAccess cuDeviceGetCount cuStreamGetCtx cuMemMap cuMemUnmap'
     for keys in '' $'\ncommit = lazy\nchunk = 2M'; do
         fail_each_call "place = vmm$keys" "$calls" -p
     done

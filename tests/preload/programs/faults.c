@@ -191,6 +191,34 @@ static void peers(CUcontext first, CUcontext second)
     }
 }
 
+/* Gives or takes the second device's right to what the pool of the first one has. */
+static bool let_pool(CUmemAccess_flags flags)
+{
+    CUmemAccessDesc desc = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}, .flags = flags};
+    CUmemoryPool pool;
+    desc.location.id = 1;
+    return GOOD(cuDeviceGetDefaultMemPool(&pool, 0)) && GOOD(cuMemPoolSetAccess(pool, &desc, 1));
+}
+
+/* A device uses a block of another one's pool, while the pool lets it. */
+static void pooled(CUcontext first, CUcontext second)
+{
+    CUdeviceptr p = 0;
+    if (!GOOD(cuMemAllocAsync(&p, LARGE, NULL)))
+        return;
+    CHECK(cuCtxSetCurrent(second));
+    must_be_reached("reached before it was let", p, false);
+    bool on = let_pool(CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    must_be_reached("reached after it was let", p, on);
+    on = on && !let_pool(CU_MEM_ACCESS_FLAGS_PROT_NONE);
+    must_be_reached("reached after it was no longer let", p, on);
+    if (on)
+        let_pool(CU_MEM_ACCESS_FLAGS_PROT_NONE);
+    CHECK(cuCtxSetCurrent(first));
+    if (!GOOD(cuMemFreeAsync(p, NULL)))
+        give_up(p);
+}
+
 /* Handles are made, exported, mapped, used, released early and late. */
 static void mapping(void)
 {
@@ -248,6 +276,7 @@ static void everything(void)
         mapping();
     } else if (second) {
         peers(first, second);
+        pooled(first, second);
     } else {
         ordinary(LARGE, stream);
         ordinary(SMALL, stream);

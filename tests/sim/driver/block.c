@@ -1,5 +1,6 @@
 /* The ordered table of blocks, and what a copy or a kernel may do at an address. */
 #include "memory.h"
+#include "pool.h"
 #include "../sim.h"
 #include <stdlib.h>
 #include <string.h>
@@ -161,7 +162,8 @@ static void *gpu_view(CUdeviceptr va, int device, bool write)
         return NULL;
     if (!sim_reaches(b, device))
         return NULL;
-    if (b->kind == SIM_POOLED && b->device != device && !b->access[device])
+    /* A pool's rights are those of all its blocks, whenever these were made. */
+    if (b->kind == SIM_POOLED && b->device != device && !b->pool->access[device])
         return NULL;
     return b->kind == SIM_VMM ? sim_alias(va, device) : b->storage + (va - b->va);
 }
