@@ -5,12 +5,17 @@
 
 #include "catch/capture.h"
 #include "place/budget.h"
+#include "place/limits.h"
 #include "place/park.h"
 #include "place/warm.h"
 
-/* Memory that libzc keeps for later must not be what the program's own call lacks. */
-static CUresult forwarded(const struct zc_forward *f)
+/* Memory that libzc keeps for later must not be what the program's own call lacks, and what is in
+ * managed memory is not the device's to give. */
+static CUresult forwarded(const struct zc_ask *ask, const struct zc_forward *f)
 {
+    if (ask->asked == ZC_KIND_DEVICE && ask->device >= 0 && f->dptr && !zc_capture_any() &&
+        !zc_limits_device_holds(ask->device, ask->size, ask->flags & ZC_BLOCK_STREAM))
+        return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = f->call(f);
     return result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve() ? f->call(f) : result;
 }
@@ -56,7 +61,7 @@ static CUresult climb(struct zc_ask *ask, const struct zc_rule *rule,
     if (rung == 0)
         ask->flags |= ZC_BLOCK_BUDGET;
     if (!backing) {
-        result = forwarded(f);
+        result = forwarded(ask, f);
         bool tracked =
             result == CUDA_SUCCESS && zc_ask_track(ask, *f->dptr, NULL, rule, why);
         if (!tracked && rung == 0)
@@ -73,7 +78,7 @@ static CUresult climb(struct zc_ask *ask, const struct zc_rule *rule,
         if (ask->flags & ZC_BLOCK_BUDGET)
             zc_budget_give(rule, ask->size);
         zc_place_release(backing, false); /* What the ledger does not know could not be freed. */
-        return forwarded(f);
+        return forwarded(ask, f);
     }
     *f->dptr = backing->base;
     return CUDA_SUCCESS;
@@ -95,7 +100,7 @@ CUresult zc_grant(struct zc_ask *ask, const struct zc_forward *f, const char *un
         why = unfit;
     else if (rule)
         return climb(ask, rule, f);
-    CUresult result = forwarded(f);
+    CUresult result = forwarded(ask, f);
     if (result == CUDA_SUCCESS && ask->size && f->dptr && *f->dptr)
         zc_ask_track(ask, *f->dptr, NULL, rule, why);
     return result;

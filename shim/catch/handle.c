@@ -7,6 +7,7 @@
 #include "base/lock.h"
 #include "catch/life.h"
 #include "place/budget.h"
+#include "place/limits.h"
 
 #define BUCKETS 256
 
@@ -129,10 +130,14 @@ void zc_handle_reset(void)
     records = 0;
 }
 
-/* Memory that libzc keeps for later must not be what the program's own call lacks. */
+/* Memory that libzc keeps for later must not be what the program's own call lacks, and what is in
+ * managed memory is not the device's to give. */
 static CUresult forwarded(__typeof__(cuMemCreate) *real, CUmemGenericAllocationHandle *handle,
                           size_t bytes, const CUmemAllocationProp *prop, unsigned long long flags)
 {
+    if (zc_life_on() && prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+        !zc_limits_device_holds(prop->location.id, bytes, false))
+        return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = real(handle, bytes, prop, flags);
     return result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve()
                ? real(handle, bytes, prop, flags)

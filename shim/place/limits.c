@@ -128,6 +128,41 @@ bool zc_limits_device_room(int device, size_t bytes)
     return bytes <= limit && held <= limit - bytes;
 }
 
+struct tally {
+    int device;
+    bool alone;     /* The only device: what is in stream order is its, too. */
+    uint64_t bytes; /* That the driver would have found for the program without libzc. */
+};
+
+/* Counts a block that is, or was to be, memory of the device that nothing else shares. */
+static bool count(struct zc_block *b, void *arg)
+{
+    struct tally *t = arg;
+    bool there = b->place == ZC_PLACE_DEVICE || b->place == ZC_PLACE_VMM ||
+                 (b->place == ZC_PLACE_MANAGED && (b->flags & ZC_BLOCK_CONVERTED));
+    bool sure = t->alone || !(b->flags & ZC_BLOCK_STREAM);
+    if (there && sure && b->asked == ZC_KIND_DEVICE && b->device == t->device &&
+        !(b->flags & (ZC_BLOCK_GHOST | ZC_BLOCK_FOREIGN)))
+        t->bytes += b->size;
+    return true;
+}
+
+bool zc_limits_device_holds(int device, size_t bytes, bool anywhere)
+{
+    struct tally t = {.device = device};
+    size_t total = 0;
+    int devices = 0;
+    if (zc_limits_used(ZC_PLACE_MANAGED) <= zc_place_managed_for_host() ||
+        zc_real.cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS ||
+        live_on_device() + zc_limits_used(ZC_PLACE_VMM) + zc_limits_used(ZC_PLACE_MANAGED) <=
+            total - (bytes < total ? bytes : total) ||
+        zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS)
+        return true;
+    t.alone = devices == 1;
+    zc_block_each(count, &t);
+    return (anywhere && !t.alone) || (bytes <= total && t.bytes <= total - bytes);
+}
+
 bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char **why)
 {
     uint64_t limit = UINT64_MAX;

@@ -7,6 +7,7 @@
 /* Resolves the limits of a policy, at the first large request of libc's or the first CUDA call,
  * whichever comes first; later calls do nothing.  Opens files of /proc and /sys; keeps errno. */
 void zc_limits_start(const struct zc_policy *policy);
+
 void zc_limits_reset(void);
 
 /* Bytes of freed pinned host memory that may wait for the next request. */
@@ -23,6 +24,14 @@ void zc_limits_give(enum zc_place_id place, size_t bytes);
 /* True if a request of `bytes` left on the device would keep max_device: the bytes of all blocks on
  * devices, the program's and vmm's, together. */
 bool zc_limits_device_room(int device, size_t bytes);
+
+/*
+ * False where a device cannot hold so many bytes more beside what the program has asked it for and
+ * what of that lies in `managed`: there the program would have been refused without libzc, while
+ * the driver sees no page of managed memory that nothing has touched.  `anywhere`: the memory may
+ * be another device's.  Not to be asked during captures, which take no memory.
+ */
+bool zc_limits_device_holds(int device, size_t bytes, bool anywhere);
 
 /* Bytes that a place holds now. */
 uint64_t zc_limits_used(enum zc_place_id place);

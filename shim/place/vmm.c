@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "place/ability.h"
 #include "place/late.h"
+#include "place/limits.h"
 
 #define DEVICES_MAX 64
 
@@ -175,21 +176,34 @@ static CUresult fill(struct zc_vmm *v, size_t granularity, const char **why)
     return result;
 }
 
+/* What stands against giving a request such memory; CUDA_SUCCESS if nothing does. */
+static CUresult refuse(const struct zc_want *want, const struct facts *f, bool late,
+                       const char **why)
+{
+    *why = "the device has no virtual memory management";
+    if (!f)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    *why = "the driver does not say which pool it is for";
+    if (!zc_vmm_told(want))
+        return CUDA_ERROR_NOT_SUPPORTED;
+    *why = "more than the device has free"; /* It can't even be rounded up. */
+    if (want->size > SIZE_MAX - f->granularity)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *why = "more than the device has beside managed memory";
+    if (!late && !zc_limits_device_holds(want->device, want->size, false))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    return CUDA_SUCCESS;
+}
+
 static CUresult make(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
     const struct facts *f = facts_of(want->device);
-    if (!f) {
-        *why = "the device has no virtual memory management";
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
-    if (!zc_vmm_told(want)) {
-        *why = "the driver does not say which pool it is for";
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
-    if (want->size > SIZE_MAX - f->granularity) { /* It can't be rounded up. */
-        *why = "more than the device has free";
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
+    /* Stream-ordered memory is not waited for: its growth has no moment at which nothing runs. */
+    bool grows = want->rule->grow && !want->stream_ordered;
+    bool late = grows || (want->rule->commit == ZC_COMMIT_LAZY && !want->stream_ordered);
+    CUresult result = refuse(want, f, late, why);
+    if (result != CUDA_SUCCESS)
+        return result;
     struct zc_vmm *v = zc_arena_get(sizeof(*v));
     if (!v) {
         *why = "libzc has no memory for its record";
@@ -201,10 +215,9 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     v->context = v->window.context = want->context;
     v->window.peers = want->rule->peers;
     v->window.pool = want->pool;
-    /* Stream-ordered memory is not waited for: its growth has no moment at which nothing runs. */
-    v->grows = want->rule->grow && !want->stream_ordered;
-    v->late = v->grows || (want->rule->commit == ZC_COMMIT_LAZY && !want->stream_ordered);
-    CUresult result = fill(v, f->granularity, why);
+    v->grows = grows;
+    v->late = late;
+    result = fill(v, f->granularity, why);
     if (result != CUDA_SUCCESS) {
         drop(v);
         return result;

@@ -124,6 +124,15 @@ mapped_by_hand() {
     [[ $(grep -c '^cuMemSetAccess ' "$SIM_TRACE") == 3 ]] # Made, enabled, disabled.
 }
 
+@test "memory of one device is not held against another's" {
+    export SIM_MEMORY_MIB=16 SIM_MANAGED=untouched
+    run -0 timeout 30 "$program" apart
+    for place in device vmm; do
+        run -0 under_policy $'[rule near]\nsize = 8M\nplace = managed\n[rule far]\nsize = 12M
+place = '"$place" timeout 30 "$program" apart
+    done
+}
+
 @test "peer copies and kernels of another device give the same bytes in every place" {
     need_built "$ZC_BUILD/kernels/peers-shared" "$SIM/kernels/peers.so"
     sim_env peers

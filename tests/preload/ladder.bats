@@ -49,6 +49,25 @@ setup() {
     [[ $places == $'mapped: -\n'"$over"$'\nmapped: -\n'"$over" ]]
 }
 
+@test "what a program takes later does not pass the device beside managed memory" {
+    local managed=$'[rule early]\nsize = 8M\nplace = managed\n[rule late]\nsize = 12M\nplace = '
+    export SIM_MEMORY_MIB=16 SIM_MANAGED=untouched
+    run -0 timeout 30 "$program" 8 12
+    local bare=$output
+    [[ $bare == $'0\n2' ]]
+    for place in device vmm; do
+        for order in '' -a; do
+            places_of "$managed$place" $order 8 12
+            [[ $codes == "$bare" && $places == 'managed: -' ]]
+        done
+    done
+    places_of "${managed}device, mapped" 8 12 7
+    [[ $codes == $'0\n0\n0' ]]
+    [[ $places == $'managed: -\nmapped: device: out of memory\ndevice: -' ]]
+    places_of "${managed}device" -f 8 12 # Freed memory is no more in the way than in a bare run.
+    [[ $codes == $'0\n0' ]]
+}
+
 @test "max_managed bounds managed memory, and so does what the device has free" {
     places_of $'[defaults]\nmax_managed = 6M\n[rule all]\nplace = managed, device' 4 4 1
     [[ ${places//over max_managed*/over} == $'managed: -\ndevice: managed: over' ]]

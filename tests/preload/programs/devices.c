@@ -398,6 +398,25 @@ static void peer_context_gone(void)
     end_gpu(0);
 }
 
+/* Two devices of 16 MiB each have what one of them could not. */
+static void apart(void)
+{
+    CUdeviceptr near, far;
+    CUstream stream;
+    second = start_gpu(1);
+    CHECK(cuStreamCreate(&stream, 0));
+    start_gpu(0);
+    CHECK(cuMemAlloc(&near, 8 << 20));
+    CHECK(cuMemAllocAsync(&far, 12 << 20, stream)); /* Of the stream's device. */
+    CHECK(cuMemFreeAsync(far, stream));
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuStreamDestroy(stream));
+    CHECK(cuCtxSetCurrent(second));
+    CHECK(cuMemAlloc(&far, 12 << 20));
+    CHECK(cuMemFree(far));
+    leave(near);
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"copy", other_device_stream},
@@ -417,6 +436,7 @@ int main(int argc, char **argv)
                                           {"pool_let", pool_let},
                                           {"pool_of_stream", pool_of_stream},
                                           {"pool_refused", pool_refused},
+                                          {"apart", apart},
                                           {"peer_refused", peer_refused},
                                           {"peer_kept", peer_kept},
                                           {"peer_context_gone", peer_context_gone}};

@@ -1,27 +1,38 @@
 /* Managed memory: one address for CPU and GPU. Its pages are the CPU's, but its bytes count against
  * the device, and there is never more of it than the device has free: on real hardware that much
- * can hang the GPU for everyone. */
+ * can hang the GPU for everyone.  With SIM_MANAGED=untouched its pages are nowhere until they are
+ * touched, as on real hardware, and take nothing of the device. */
 #define _GNU_SOURCE
 #include "capture.h"
 #include "memory.h"
 #include "stream.h"
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+
+static bool untouched(void)
+{
+    const char *text = getenv("SIM_MANAGED");
+    return text && !strcmp(text, "untouched");
+}
 
 CUresult sim_managed_alloc(size_t size, struct sim_context *ctx, int device, struct sim_pool *pool,
                            struct sim_block **out)
 {
     size_t bytes = (size + 4095) / 4096 * 4096;
-    if (bytes < size || !sim_device_take(device, bytes))
+    size_t taken = untouched() ? 0 : bytes;
+    if (bytes < size || !sim_device_take(device, taken))
         return CUDA_ERROR_OUT_OF_MEMORY;
     char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) {
-        sim_device_give(device, bytes);
+        sim_device_give(device, taken);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     p[0] = p[size - 1] = (char)0xA5; /* Memory that was used before is not cleared. */
     struct sim_block *b = sim_block_add((CUdeviceptr)(uintptr_t)p, size, SIM_MANAGED, device, ctx);
     b->storage = p;
     b->footprint = bytes;
+    b->taken = taken;
     b->flags = CU_MEM_ATTACH_GLOBAL;
     b->pool = pool;
     *out = b;

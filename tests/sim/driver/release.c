@@ -29,7 +29,7 @@ void sim_block_free(struct sim_block *b)
     case SIM_MANAGED:
         if (b->pool)
             sim_pool_free(b);
-        sim_device_give(b->device, b->footprint);
+        sim_device_give(b->device, b->taken);
         munmap(b->storage, b->footprint);
         break;
     case SIM_HOST:
