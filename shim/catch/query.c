@@ -230,6 +230,39 @@ ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr
     return CUDA_SUCCESS;
 }
 
+struct others {
+    int device;
+    uint64_t bytes;
+};
+
+/* Counts what was asked of another device than this one, and lies elsewhere. */
+static bool count_other(struct zc_block *b, void *arg)
+{
+    struct others *o = arg;
+    bool elsewhere = b->place == ZC_PLACE_MAPPED || b->place == ZC_PLACE_MANAGED ||
+                     b->place == ZC_PLACE_SHARED;
+    if (elsewhere && (b->flags & ZC_BLOCK_CONVERTED) && b->asked == ZC_KIND_DEVICE &&
+        b->device != o->device)
+        o->bytes += b->size;
+    return true;
+}
+
+/* Bytes of the current device's that lie elsewhere, or nowhere yet. */
+static uint64_t lacking(void)
+{
+    CUdevice device = 0;
+    int devices = 1;
+    uint64_t elsewhere = zc_limits_used(ZC_PLACE_MAPPED) + zc_limits_used(ZC_PLACE_MANAGED) +
+                         zc_limits_used(ZC_PLACE_SHARED) - zc_place_managed_for_host();
+    zc_real.cuCtxGetDevice(&device);
+    zc_real.cuDeviceGetCount(&devices);
+    struct others others = {.device = device};
+    if (elsewhere && devices > 1)
+        zc_block_each(count_other, &others);
+    elsewhere -= others.bytes < elsewhere ? others.bytes : elsewhere;
+    return elsewhere + zc_late_promised(device);
+}
+
 /* Free device memory as if the converted blocks lay there.  What vmm holds is missing already, but
  * not what it has promised; and what it keeps for the next request is the program's to have.
  * Managed pages are missing only once they moved to the device, so they may be counted twice: then
@@ -240,11 +273,9 @@ ZC_BODY(cuMemGetInfo_v2, (size_t *free, size_t *total))
     CUresult result = real(free, total);
     if (result != CUDA_SUCCESS || !free || !zc_life_on())
         return result;
-    uint64_t elsewhere = zc_limits_used(ZC_PLACE_MAPPED) + zc_limits_used(ZC_PLACE_MANAGED) +
-                         zc_limits_used(ZC_PLACE_SHARED) + zc_late_promised() -
-                         zc_place_managed_for_host();
+    uint64_t missing = lacking();
     *free += zc_warm_bytes();
-    *free = *free > elsewhere ? *free - elsewhere : 0;
+    *free = *free > missing ? *free - missing : 0;
     return result;
 }
 

@@ -197,7 +197,7 @@ static CUresult hand_over(struct zc_vmm *from, struct zc_block *block, bool *kep
     from->piece = NULL;
     from->count = from->room = 0;
     from->held = 0;
-    zc_late_keep_promise(to->held);
+    zc_late_keep_promise(to, to->held);
     record(to, ZC_ELIDED);
     unlink_pair(to);
     zc_late_take_out(from);

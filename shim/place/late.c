@@ -1,6 +1,8 @@
 /* Blocks of `vmm` whose memory is attached late: by the first call that could touch it. */
 #include "place/late.h"
 
+#include <string.h>
+
 #include "base/message.h"
 #include "base/turn.h"
 #include "catch/capture.h"
@@ -13,10 +15,12 @@
  * small block is worth. */
 #define ADMIT_FROM ((size_t)64 << 20)
 
+#define DEVICES_MAX 64 /* As many as vmm serves. */
+
 struct zc_vmm *zc_late_blocks;
 static struct zc_turn turn;
 static unsigned open_blocks; /* Those that are open. */
-static uint64_t promised;    /* Bytes without memory; atomic. */
+static uint64_t promised[DEVICES_MAX]; /* Bytes without memory; atomic. */
 
 bool zc_late_turn_take(void)
 {
@@ -28,14 +32,14 @@ void zc_late_turn_drop(void)
     zc_turn_drop(&turn);
 }
 
-uint64_t zc_late_promised(void)
+uint64_t zc_late_promised(int device)
 {
-    return __atomic_load_n(&promised, __ATOMIC_RELAXED);
+    return device < DEVICES_MAX ? __atomic_load_n(&promised[device], __ATOMIC_RELAXED) : 0;
 }
 
-void zc_late_keep_promise(size_t bytes)
+void zc_late_keep_promise(const struct zc_vmm *v, size_t bytes)
 {
-    __atomic_fetch_sub(&promised, bytes, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&promised[v->device], bytes, __ATOMIC_RELAXED);
 }
 
 static CUresult before_launch(const struct zc_launch *launch);
@@ -62,7 +66,7 @@ CUresult zc_late_attach(struct zc_vmm *v, size_t from, size_t to, const char **w
         result = zc_vmm_attach(v, from, to, why);
     if (relaxed)
         zc_real.cuThreadExchangeStreamCaptureMode(&mode);
-    zc_late_keep_promise(v->held - held);
+    zc_late_keep_promise(v, v->held - held);
     zc_late_note(v);
     return result;
 }
@@ -136,7 +140,7 @@ CUresult zc_late_admit(struct zc_vmm *v, const char **why)
         *why = "called from a signal handler";
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    uint64_t others = zc_late_promised();
+    uint64_t others = zc_late_promised(v->device);
     if (v->span >= ADMIT_FROM &&
         (zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS ||
          others + v->span > (uint64_t)available + largest(v))) {
@@ -144,7 +148,7 @@ CUresult zc_late_admit(struct zc_vmm *v, const char **why)
         *why = "more than the device has free";
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    __atomic_fetch_add(&promised, v->span, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&promised[v->device], v->span, __ATOMIC_RELAXED);
     zc_spare_adopt(v);
     v->next = zc_late_blocks;
     zc_late_blocks = v;
@@ -160,7 +164,7 @@ void zc_late_forget(struct zc_vmm *v)
     zc_grow_unlink(v);
     zc_spare_forget(v);
     zc_late_take_out(v);
-    zc_late_keep_promise(v->span - v->held);
+    zc_late_keep_promise(v, v->span - v->held);
     if (mine)
         zc_late_turn_drop();
 }
@@ -170,5 +174,5 @@ void zc_late_reset(void)
     turn = (struct zc_turn){0};
     zc_late_blocks = NULL;
     open_blocks = 0;
-    promised = 0;
+    memset(promised, 0, sizeof(promised));
 }

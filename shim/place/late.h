@@ -22,8 +22,8 @@ CUresult zc_late_admit(struct zc_vmm *v, const char **why);
 /* Takes a block out, whatever is pending; its memory is the caller's to give back. */
 void zc_late_forget(struct zc_vmm *v);
 
-/* Bytes that were given to the program and have no memory yet. */
-uint64_t zc_late_promised(void);
+/* Bytes of a device that were given to the program and have no memory yet. */
+uint64_t zc_late_promised(int device);
 
 void zc_late_reset(void); /* For the child of fork(2). */
 
@@ -42,8 +42,8 @@ void zc_late_note(struct zc_vmm *v);
 /* Takes a block out of those that launches look at. */
 void zc_late_take_out(struct zc_vmm *v);
 
-/* So many bytes were promised and need no memory of their own any more. */
-void zc_late_keep_promise(size_t bytes);
+/* So many bytes were promised for a block and need no memory of their own any more. */
+void zc_late_keep_promise(const struct zc_vmm *v, size_t bytes);
 
 /* Says which block could not be made ready for a call of the program's, and by which rule it is
  * late; returns `code`. */

@@ -131,6 +131,15 @@ mapped_by_hand() {
         run -0 under_policy $'[rule near]\nsize = 8M\nplace = managed\n[rule far]\nsize = 12M
 place = '"$place" timeout 30 "$program" apart
     done
+    export SIM_MEMORY_MIB=128 ZC_LOG_LEVEL=allocs
+    unset SIM_MANAGED
+    everywhere free_apart
+    [[ $output == 100 ]]
+    for keys in '' $'\ncommit = lazy' $'\ngrow = yes'; do
+        export ZC_LOG=$BATS_TEST_TMPDIR/${keys#$'\n'}.jsonl
+        run -0 under_policy "place = vmm$keys" timeout 30 "$program" free_apart
+        [[ $output == 100 && $(grep -c '"type":"alloc".*"place":"vmm"' "$ZC_LOG") == 2 ]]
+    done
 }
 
 @test "peer copies and kernels of another device give the same bytes in every place" {

@@ -417,6 +417,25 @@ static void apart(void)
     leave(near);
 }
 
+/* What one device has is no less free, and can be had, on another. */
+static void free_apart(void)
+{
+    CUdeviceptr near, far;
+    size_t before, after, total;
+    second = start_gpu(1);
+    CHECK(cuMemGetInfo(&before, &total));
+    first = start_gpu(0);
+    CHECK(cuMemAlloc(&near, 40 << 20));
+    CHECK(cuCtxSetCurrent(second));
+    CHECK(cuMemGetInfo(&after, &total));
+    EXPECT(before == after);
+    CHECK(cuMemAlloc(&far, 100 << 20));
+    CHECK(cuMemGetInfo(&after, &total));
+    printf("%zu\n", (before - after) >> 20);
+    CHECK(cuMemFree(far));
+    leave(near);
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"copy", other_device_stream},
@@ -437,6 +456,7 @@ int main(int argc, char **argv)
                                           {"pool_of_stream", pool_of_stream},
                                           {"pool_refused", pool_refused},
                                           {"apart", apart},
+                                          {"free_apart", free_apart},
                                           {"peer_refused", peer_refused},
                                           {"peer_kept", peer_kept},
                                           {"peer_context_gone", peer_context_gone}};
