@@ -1,4 +1,5 @@
 /* Contexts take their memory with them. */
+#include "base/message.h"
 #include "catch/life.h"
 #include "catch/request.h"
 #include "catch/streams.h"
@@ -14,6 +15,7 @@
 
 struct collect {
     CUcontext context;
+    bool primary; /* Of a device, which is reset as a whole. */
     struct zc_block *block[BATCH];
     unsigned count;
 };
@@ -21,24 +23,40 @@ struct collect {
 static bool collect(struct zc_block *block, void *arg)
 {
     struct collect *c = arg;
+    bool pooled = (block->flags & ZC_BLOCK_STREAM) && !c->primary &&
+                  (block->place == ZC_PLACE_DEVICE || block->place == ZC_PLACE_VMM);
     /* Memory of a pool outlives the context. */
-    bool stays = block->flags & (ZC_BLOCK_GHOST | ZC_BLOCK_POOLED);
+    bool stays = pooled || (block->flags & (ZC_BLOCK_GHOST | ZC_BLOCK_POOLED));
     if (block->context == c->context && !stays && zc_block_claim(block))
         c->block[c->count++] = block;
     return c->count < BATCH;
 }
 
+/* Memory of a pool would have stayed, which is the program's to rely on. */
+static void say_gone(const struct zc_block *block)
+{
+    const struct zc_policy *policy = zc_life_policy();
+    const struct zc_rule *rule = &policy->rules[block->rule];
+    zc_message(ZC_WARN, "context",
+               "block %U (%B at %x) goes with its context, because it lies in '%s' by rule %s "
+               "(%s:%u); memory of a pool would have stayed, as it does in 'vmm'",
+               block->id, block->size, block->base, zc_place_name((enum zc_place_id)block->place),
+               rule->name, policy->file, rule->line);
+}
+
 /* The driver has freed what was its own; the ledger forgets it, and what is libzc's is given
  * back. */
-static void forget(CUcontext context)
+static void forget(CUcontext context, bool primary)
 {
-    struct collect c = {.context = context};
+    struct collect c = {.context = context, .primary = primary};
     zc_pinned_forget(context); /* Before blocks return to the pool: they are registered no more. */
     do {
         c.count = 0;
         zc_block_each(collect, &c);
         for (unsigned i = 0; i < c.count; i++) {
             struct zc_backing *backing = c.block[i]->backing;
+            if (backing && (c.block[i]->flags & ZC_BLOCK_STREAM) && !primary)
+                say_gone(c.block[i]);
             zc_budget_return(c.block[i]);
             zc_block_remove(c.block[i]);
             if (backing)
@@ -59,7 +77,7 @@ ZC_BODY(cuCtxDestroy, (CUcontext context))
     (void)entry;
     CUresult result = real(context);
     if (result == CUDA_SUCCESS && zc_life_on())
-        forget(context);
+        forget(context, false);
     return result;
 }
 
@@ -95,7 +113,7 @@ ZC_BODY(cuDevicePrimaryCtxReset, (CUdevice device))
     CUcontext context = primary_of(device);
     CUresult result = real(device);
     if (result == CUDA_SUCCESS && context)
-        forget(context);
+        forget(context, true);
     return result;
 }
 
@@ -111,7 +129,7 @@ ZC_BODY(cuDevicePrimaryCtxRelease, (CUdevice device))
     CUcontext context = primary_of(device);
     CUresult result = real(device);
     if (result == CUDA_SUCCESS && context && !primary_active(device))
-        forget(context);
+        forget(context, true);
     return result;
 }
 

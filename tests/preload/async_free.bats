@@ -61,6 +61,18 @@ WITHOUT_POOLS=cuMemPoolCreate:801:0
     SIM_DELAY_US=100 in_every_place "$program" many
 }
 
+@test "a block of a pool outlives the context that asked for it, or is said to be gone" {
+    run -0 "$program" outlives
+    local bare=$output
+    [[ ${lines[1]} == 1 ]]
+    for place in device managed vmm; do
+        run -0 --separate-stderr under_policy "place = $place" "$program" outlives
+        [[ $output == "$bare" && -z $stderr ]]
+    done
+    run -0 --separate-stderr under_policy 'place = mapped' "$program" outlives
+    [[ $stderr == "libzc: block 1 (64 KiB at "*" goes with its context, because it lies in 'mapped' "* ]]
+}
+
 @test "a destroyed context takes its live and parked blocks with it" {
     in_every_place "$program" destroyed
     in_every_place "$program" left_behind

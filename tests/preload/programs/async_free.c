@@ -201,11 +201,35 @@ static void destroyed(void)
     CHECK(cuCtxDestroy(context));
 }
 
+/* Memory of a pool is there after the context that asked for it. */
+static void outlives(void)
+{
+    static char seen[64 * KIB];
+    CUcontext mine, other;
+    CUdeviceptr p;
+    CHECK(cuCtxGetCurrent(&mine));
+#if CUDA_VERSION >= 13000
+    CHECK(cuCtxCreate(&other, NULL, 0, 0));
+#else
+    CHECK(cuCtxCreate(&other, 0, 0));
+#endif
+    CHECK(cuMemAllocAsync(&p, sizeof(seen), NULL));
+    CHECK(cuMemsetD8Async(p, 7, sizeof(seen), NULL));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuCtxDestroy(other));
+    CHECK(cuCtxSetCurrent(mine));
+    SHOW(cuMemcpyDtoH(seen, p, sizeof(seen)));
+    printf("%d\n", all_are(seen, 7, sizeof(seen)));
+    SHOW(cuMemFreeAsync(p, NULL));
+    CHECK(cuStreamSynchronize(NULL));
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
         {"other_stream", other_stream}, {"same_stream", same_stream}, {"passed", passed},
         {"misuse", misuse},             {"crossed", crossed},         {"many", many},
+        {"outlives", outlives},
         {"destroyed", destroyed},       {"left_behind", left_behind}};
     CUcontext context = start_gpu(0);
     int status = RUN_SCENARIO(all, argc, argv);
