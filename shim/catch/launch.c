@@ -17,11 +17,14 @@ void zc_launch_call(enum zc_launch_party party, zc_launch_fn fn)
         __atomic_fetch_or(&zc_launch_watch, 1u << party, __ATOMIC_ACQ_REL);
 }
 
-/* Once exit has begun libzc makes no calls of its own; what is pending then stays so. */
+/* Once exit has begun libzc makes no calls of its own, but a kernel must find the memory and the
+ * bytes that the program was given. */
 CUresult zc_do_launch(enum zc_fn fn, enum zc_flavour flavour, CUstream stream, bool kernels)
 {
     const struct zc_launch launch = {fn, flavour, stream, kernels};
-    for (unsigned i = 0; i < ZC_LAUNCH_PARTIES && !zc_life_closing(); i++) {
+    for (unsigned i = 0; i < ZC_LAUNCH_PARTIES; i++) {
+        if (zc_life_closing() && i != ZC_LAUNCH_GROW)
+            break;
         zc_launch_fn party = __atomic_load_n(&parties[i], __ATOMIC_ACQUIRE);
         CUresult result = party ? party(&launch) : CUDA_SUCCESS;
         if (result != CUDA_SUCCESS)

@@ -100,6 +100,14 @@ copied() {
     done
 }
 
+@test "a kernel that is launched while the process exits finds the copy made" {
+    run -0 timeout 60 "$program" exiting
+    for keys in grow=yes commit=lazy; do
+        run -0 --separate-stderr under_policy $'place = vmm\n'"$keys" timeout 60 "$program" exiting
+        [[ -z $stderr ]]
+    done
+}
+
 @test "an array copied on before the old one is freed, or twice, is copied" {
     everywhere grow_twice
     everywhere two_copies

@@ -254,6 +254,21 @@ static void freed_untouched(void)
     finish(used);
 }
 
+static void launch_at_exit(void)
+{
+    fill(from, 2, 4 * MIB, NULL);
+    has(to, 1, 4 * MIB);
+    has(from, 2, 4 * MIB);
+    finish(to);
+}
+
+/* Handlers that were registered before the first CUDA call run after all others. */
+static void exiting(void)
+{
+    EXPECT(atexit(launch_at_exit) == 0);
+    pair();
+}
+
 static void grow_twice(void)
 {
     pair();
@@ -526,6 +541,7 @@ int main(int argc, char **argv)
         {"word_write", word_write}, {"waits", waits},       {"free_new_first", free_new_first},
         {"freed_in_stream_order", freed_in_stream_order},
         {"freed_untouched", freed_untouched},
+        {"exiting", exiting},
         {"too_large", too_large},
         {"grow_twice", grow_twice},       {"two_copies", two_copies},
         {"never_freed", never_freed},     {"kernel_in_flight", kernel_in_flight},
