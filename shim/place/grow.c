@@ -221,8 +221,12 @@ CUresult zc_grow_freeing(struct zc_block *block, bool busy, bool *kept_out)
     const char *why = "";
     CUresult result = CUDA_SUCCESS;
     *kept_out = false;
-    if (!zc_late_open(v) || !zc_late_turn_take())
+    if (!v || !v->late || !zc_late_turn_take())
         return CUDA_SUCCESS;
+    if (!busy && v->spare)
+        zc_window_rest(&v->spare->window);
+    if (!busy && v->echo)
+        zc_window_rest(&v->echo->window);
     elide(v);
     if (v->sink) {
         v->window.busy = v->window.busy || busy;

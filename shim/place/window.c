@@ -194,6 +194,14 @@ CUresult zc_window_unmap(struct zc_window *w)
     return result;
 }
 
+void zc_window_rest(struct zc_window *w)
+{
+    bool mine = zc_access_turn_take();
+    w->busy = false;
+    if (mine)
+        zc_access_turn_drop();
+}
+
 void zc_window_move(struct zc_window *to, struct zc_window *from)
 {
     bool mine = zc_access_turn_take();

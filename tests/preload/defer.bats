@@ -85,6 +85,7 @@ waits_under() {
     run -0 timeout 60 "$program" in_capture
     for keys in '' $'\nfree = defer' $'\ngrow = yes\nfree = defer'; do
         freed_under "$keys" in_capture
+        freed_under "$keys" spare_in_capture
     done
 }
 

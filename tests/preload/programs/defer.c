@@ -181,6 +181,27 @@ static void in_capture(void)
     captured(CU_STREAM_DEFAULT);
 }
 
+/* An array that grew from under work is freed, with its old addresses, during a capture. */
+static void spare_in_capture(void)
+{
+    CUstream stream;
+    CUgraph graph;
+    start_gpu(0);
+    CUdeviceptr a = make(4 * MIB);
+    pthread_t thread = busy(a, 4 * MIB, NULL);
+    CUdeviceptr b = make(8 * MIB);
+    CHECK(cuMemcpyDtoD(b, a, 4 * MIB));
+    CHECK(cuMemFree(a));
+    CHECK(pthread_join(thread, NULL));
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CHECK(cuMemFree(b));
+    CHECK(cuStreamEndCapture(stream, &graph));
+    CHECK(cuGraphDestroy(graph));
+    CHECK(cuStreamDestroy(stream));
+    end_gpu(0);
+}
+
 /* The context goes while something waits to be given back. */
 static void reset(void)
 {
@@ -200,6 +221,7 @@ int main(int argc, char **argv)
                                           {"growing", growing},
                                           {"no_waiting", no_waiting},
                                           {"in_capture", in_capture},
+                                          {"spare_in_capture", spare_in_capture},
                                           {"reset", reset}};
     return RUN_SCENARIO(all, argc, argv);
 }
