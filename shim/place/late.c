@@ -133,7 +133,23 @@ static size_t largest(const struct zc_vmm *v)
     return most;
 }
 
-CUresult zc_late_admit(struct zc_vmm *v, const char **why)
+/* With the turn: launches of other threads look at every block that is entered. */
+static CUresult enter(struct zc_vmm *v, size_t granularity, const char **why)
+{
+    CUresult result = CUDA_SUCCESS;
+    zc_spare_adopt(v);
+    if (!v->window.base)
+        result = zc_window_reserve(&v->window, v->span, granularity, v->grows, why);
+    if (result != CUDA_SUCCESS)
+        return result;
+    __atomic_fetch_add(&promised[v->device], v->span, __ATOMIC_RELAXED);
+    v->next = zc_late_blocks;
+    zc_late_blocks = v;
+    zc_late_note(v);
+    return CUDA_SUCCESS;
+}
+
+CUresult zc_late_admit(struct zc_vmm *v, size_t granularity, const char **why)
 {
     size_t available = 0, total = 0;
     if (!zc_late_turn_take()) {
@@ -148,13 +164,9 @@ CUresult zc_late_admit(struct zc_vmm *v, const char **why)
         *why = "more than the device has free";
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    __atomic_fetch_add(&promised[v->device], v->span, __ATOMIC_RELAXED);
-    zc_spare_adopt(v);
-    v->next = zc_late_blocks;
-    zc_late_blocks = v;
-    zc_late_note(v);
+    CUresult result = enter(v, granularity, why);
     zc_late_turn_drop();
-    return CUDA_SUCCESS;
+    return result;
 }
 
 /* Between forgetting and giving back nobody else can reach the block: the ledger has let it go. */

@@ -154,25 +154,17 @@ static void drop(struct zc_vmm *v)
     zc_arena_put(v, sizeof(*v));
 }
 
-/* Reserves the addresses and attaches the memory, unless that is to be done late.  A block that
- * grows gets room for more, so that the block that grows from it can have its addresses again. */
+/* Reserves the addresses and attaches the memory, unless that is to be done late. */
 static CUresult fill(struct zc_vmm *v, size_t granularity, const char **why)
 {
-    CUresult result = CUDA_SUCCESS;
-    if (v->late) {
-        result = zc_late_admit(v, why);
-        if (result != CUDA_SUCCESS)
-            return result;
-    }
-    if (!v->window.base)
-        result = zc_window_reserve(&v->window, v->span, granularity, v->grows, why);
-    if (result == CUDA_SUCCESS && !v->late) {
-        result = zc_vmm_attach(v, 0, v->span, why);
-        if (result != CUDA_SUCCESS)
-            zc_window_free(&v->window);
-    }
-    if (result != CUDA_SUCCESS && v->late)
-        zc_late_forget(v);
+    if (v->late)
+        return zc_late_admit(v, granularity, why);
+    CUresult result = zc_window_reserve(&v->window, v->span, granularity, false, why);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = zc_vmm_attach(v, 0, v->span, why);
+    if (result != CUDA_SUCCESS)
+        zc_window_free(&v->window);
     return result;
 }
 

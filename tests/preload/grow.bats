@@ -143,6 +143,10 @@ copied() {
     everywhere threads
 }
 
+@test "a launch in one thread looks at no block that another thread has not made yet" {
+    everywhere made_while_launching
+}
+
 @test "an array grows past half of the device" {
     export SIM_MEMORY_MIB=256
     run -0 "$program" as_far_as_it_goes

@@ -269,6 +269,33 @@ static void exiting(void)
     pair();
 }
 
+static CUcontext shared_context;
+static atomic_bool made_all;
+
+static void *make_and_free(void *unused)
+{
+    CHECK(cuCtxSetCurrent(shared_context));
+    for (int i = 0; i < 2000; i++)
+        CHECK(cuMemFree(make(2 * MIB)));
+    atomic_store(&made_all, true);
+    return unused;
+}
+
+/* Blocks come and go in one thread while another one launches kernels. */
+static void made_while_launching(void)
+{
+    pthread_t thread;
+    shared_context = start_gpu(0);
+    CUdeviceptr mine = make(2 * MIB);
+    CHECK(pthread_create(&thread, NULL, make_and_free, NULL));
+    while (!atomic_load(&made_all)) {
+        fill(mine, 1, 64, NULL);
+        CHECK(cuStreamSynchronize(NULL));
+    }
+    CHECK(pthread_join(thread, NULL));
+    finish(mine);
+}
+
 static void grow_twice(void)
 {
     pair();
@@ -541,6 +568,7 @@ int main(int argc, char **argv)
         {"word_write", word_write}, {"waits", waits},       {"free_new_first", free_new_first},
         {"freed_in_stream_order", freed_in_stream_order},
         {"freed_untouched", freed_untouched},
+        {"made_while_launching", made_while_launching},
         {"exiting", exiting},
         {"too_large", too_large},
         {"grow_twice", grow_twice},       {"two_copies", two_copies},
