@@ -18,14 +18,16 @@ setup() {
     grep -q "^8 rows the same as bare, 1 failed, .* not measured\.$" "$OUT_DIR/RESULTS.part.md"
 }
 
+# Tens of programs are left as the first has ended.
 @test "a check that is ended early leaves the table of the programs that have ended" {
-    tests/gpu/run.sh kernels only=storm >"$BATS_TEST_TMPDIR/said" &
+    tests/gpu/run.sh kernels >"$BATS_TEST_TMPDIR/said" &
     local check=$!
-    until grep -q "^kernels storm" "$BATS_TEST_TMPDIR/said"; do
+    until grep -q "^kernels " "$BATS_TEST_TMPDIR/said"; do
         kill -0 "$check"
         sleep 0.05
     done
     kill -KILL "$check"
     wait "$check" || true
-    grep -q "^| storm-" "$OUT_DIR/RESULTS.part.md"
+    read -r _ first _ <"$BATS_TEST_TMPDIR/said"
+    grep -q "^| ${first%:}" "$OUT_DIR/RESULTS.part.md"
 }
