@@ -1,4 +1,4 @@
-/* Requests of libc's malloc family: which rule has them, and the life of the blocks. */
+/* Blocks of libc's malloc family that lie in the host heap: how they come, change and go. */
 #include "catch/hostmem.h"
 
 #include <errno.h>
@@ -11,193 +11,18 @@
 #include "catch/request.h"
 #include "catch/rules.h"
 #include "catch/stay.h"
-#include "ledger/object.h"
 #include "ledger/site.h"
 #include "log/counters.h"
 #include "log/log.h"
-#include "place/ability.h"
 #include "place/extent.h"
 #include "place/hostheap.h"
-#include "place/limits.h"
 #include "place/node.h"
 #include "place/workers.h"
 #include "shared/pair.h"
 
-/* Different reasons why requests stay pageable; a reason is a string constant. */
-#define CAUSES 8
-
-static uint32_t ready;                       /* 1: the threshold is the policy's; atomic. */
-static uint32_t opening;                     /* 1: a thread is getting ready, or did; atomic. */
-static const char *causes[CAUSES];           /* Reasons met, each once; atomic. */
-static const struct zc_rule *blamed[CAUSES]; /* Rule of the first request with that reason. */
-
-static bool reachable; /* Every GPU reaches libc's memory; false before CUDA is up.  Atomic. */
-
-static bool pairs;     /* Device blocks may move in with host blocks; written before `ready`. */
-static const char *disabled; /* Why nothing is converted in this process, or NULL. */
-
-static const uint64_t host_apis =
-    UINT64_C(1) << ZC_API_malloc | UINT64_C(1) << ZC_API_calloc | UINT64_C(1) << ZC_API_realloc |
-    UINT64_C(1) << ZC_API_reallocarray | UINT64_C(1) << ZC_API_aligned_alloc |
-    UINT64_C(1) << ZC_API_posix_memalign | UINT64_C(1) << ZC_API_memalign |
-    UINT64_C(1) << ZC_API_valloc | UINT64_C(1) << ZC_API_pvalloc;
-
 static bool on(void)
 {
     return __atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON;
-}
-
-static bool has_place(const struct zc_rule *rule, enum zc_place_id place)
-{
-    for (unsigned i = 0; i < rule->place.count; i++)
-        if (rule->place.item[i] == place)
-            return true;
-    return false;
-}
-
-/* Whether a rule for one of these requests names the place. */
-static bool asks_for(const struct zc_policy *policy, enum zc_place_id place, uint64_t apis)
-{
-    for (size_t i = 0; i < policy->rule_count; i++)
-        if ((policy->rules[i].apis & apis) && has_place(&policy->rules[i], place))
-            return true;
-    return false;
-}
-
-static bool converts(const struct zc_rule *rule)
-{
-    return (rule->apis & host_apis) &&
-           (has_place(rule, ZC_PLACE_PINNED) || has_place(rule, ZC_PLACE_SHARED));
-}
-
-/* Whether blocks of the rule that stay with libc are to be known. */
-static bool tells_copies(const struct zc_rule *rule)
-{
-    return (rule->apis & host_apis) && has_place(rule, ZC_PLACE_PAGEABLE) &&
-           (rule->given & ZC_KEY_BIT(ZC_KEY_RULE_PAGEABLE_COPY));
-}
-
-/* The first rule that converts, or NULL. */
-static const struct zc_rule *first_rule(const struct zc_policy *policy)
-{
-    for (size_t i = 0; i < policy->rule_count; i++)
-        if (converts(&policy->rules[i]))
-            return &policy->rules[i];
-    return NULL;
-}
-
-/* The smallest size of the rules of that kind. */
-static size_t smallest(const struct zc_policy *policy, bool (*kind)(const struct zc_rule *rule))
-{
-    uint64_t least = SIZE_MAX;
-    for (size_t i = 0; i < policy->rule_count; i++) {
-        const struct zc_rule *rule = &policy->rules[i];
-        uint64_t low = rule->size.count ? SIZE_MAX : 0;
-        if (!kind(rule))
-            continue;
-        for (size_t r = 0; r < rule->size.count; r++)
-            if (rule->size.item[r].low < low && rule->size.item[r].high >= ZC_HOST_MIN)
-                low = rule->size.item[r].low;
-        if (low < least)
-            least = low;
-    }
-    return least == SIZE_MAX || least > ZC_HOST_MIN ? least : ZC_HOST_MIN;
-}
-
-static void note_cause(const char *why, const struct zc_rule *rule)
-{
-    for (unsigned i = 0; i < CAUSES; i++) {
-        const char *there = NULL;
-        if (__atomic_compare_exchange_n(&causes[i], &there, why, false, __ATOMIC_ACQ_REL,
-                                        __ATOMIC_ACQUIRE)) {
-            __atomic_store_n(&blamed[i], rule, __ATOMIC_RELEASE);
-            if (on())
-                zc_hostmem_announce();
-            return;
-        }
-        if (there == why)
-            return;
-    }
-}
-
-void zc_hostmem_announce(void)
-{
-    for (unsigned i = 0; i < CAUSES; i++) {
-        const char *why = __atomic_load_n(&causes[i], __ATOMIC_ACQUIRE);
-        const struct zc_rule *rule = __atomic_exchange_n(&blamed[i], NULL, __ATOMIC_ACQ_REL);
-        if (why && rule)
-            zc_message(ZC_WARN, "fallback",
-                       "requests of rule %s (%s:%u) stay pageable: %s",
-                       rule->name, zc_rules()->file, rule->line, why);
-    }
-}
-
-void zc_hostmem_disable(const char *why)
-{
-    disabled = why;
-}
-
-/* The first large request of the process reads the policy. */
-static bool prepare(void)
-{
-    const char *why = "";
-    if (__builtin_expect(__atomic_load_n(&ready, __ATOMIC_ACQUIRE), 1))
-        return true;
-    if (!zc_rules_load())
-        return false; /* Another thread is at it, or this one in a signal handler. */
-    if (__atomic_exchange_n(&opening, 1, __ATOMIC_ACQ_REL))
-        return false;
-    size_t threshold = smallest(zc_rules(), converts), told = smallest(zc_rules(), tells_copies);
-    pairs = asks_for(zc_rules(), ZC_PLACE_SHARED, ~host_apis);
-    if (threshold != SIZE_MAX) {
-        zc_limits_start(zc_rules());
-        if (disabled || !zc_hostheap_open(&why)) {
-            note_cause(disabled ? disabled : why, first_rule(zc_rules()));
-            threshold = SIZE_MAX;
-        }
-    }
-    if (told < ZC_STAY_MIN)
-        told = ZC_STAY_MIN;
-    if (!disabled && told < threshold)
-        threshold = told;
-    __atomic_store_n(&zc_hostheap.threshold, threshold, __ATOMIC_RELAXED);
-    __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
-    return true;
-}
-
-void zc_hostmem_reset(void)
-{
-    if (!ready)
-        opening = 0;
-}
-
-bool zc_hostmem_open(void)
-{
-    return prepare() && zc_hostheap.bytes;
-}
-
-static const struct zc_rule *match(const struct zc_hostmem_ask *ask, uint32_t *site)
-{
-    const struct zc_policy *policy = zc_rules();
-    struct zc_request request = {.api = ask->api, .size = ask->size, .device = -1};
-    if (!(policy->apis & (UINT64_C(1) << ask->api)))
-        return NULL;
-    if (policy->needs & (ZC_NEED_SITE | ZC_NEED_MODULE))
-        *site = zc_site_here(ask->frame, ask->pc);
-    const struct zc_rule *rule = zc_rules_match(&request, *site);
-    if (rule && !*site)
-        *site = zc_site_here(ask->frame, ask->pc);
-    return rule;
-}
-
-/* The driver's own memory stays what the driver knows it to be. */
-static bool from_driver(const void *pc)
-{
-    struct zc_object object = {.name = NULL};
-    if (!zc_object_find((uint64_t)(uintptr_t)pc, &object) || !object.name)
-        return false;
-    const char *slash = strrchr(object.name, '/');
-    return strncmp(slash ? slash + 1 : object.name, "libcuda.so", 10) == 0;
 }
 
 /* Why libc's memory cannot be what the rule names first. */
@@ -219,8 +44,7 @@ static struct zc_block *enter(uintptr_t base, const struct zc_slot *slot,
 {
     bool mine = zc_hostheap_mine(extent);
     struct zc_shared *pair = pair_of(base);
-    bool pinned =
-        pair || (mine && __atomic_load_n(&extent->pin, __ATOMIC_ACQUIRE) == ZC_PIN_DONE);
+    bool pinned = pair || (mine && __atomic_load_n(&extent->pin, __ATOMIC_ACQUIRE) == ZC_PIN_DONE);
     const struct zc_block like = {
         .base = base + (pair ? zc_block_shadow : 0),
         .size = slot->size,
@@ -243,8 +67,8 @@ static struct zc_block *enter(uintptr_t base, const struct zc_slot *slot,
         if (zc_site_is_new(b->site))
             zc_log_site(b->site);
         /* Blocks are entered at their first use, by whichever thread that is. */
-        zc_log_alloc(b, &(struct zc_log_request){.rule = rule->name, .line = (int)rule->line,
-                                                 .why = passed_over(rule)});
+        zc_log_alloc(b, &(struct zc_log_request){
+                            .rule = rule->name, .line = (int)rule->line, .why = passed_over(rule)});
     }
     return b;
 }
@@ -347,7 +171,7 @@ static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct
                                       .alignment = ask->alignment,
                                       .node = node_of(rule),
                                       .zero = ask->zero,
-                                      .spread = !pairs};
+                                      .spread = !zc_hostrule_pairs()};
     struct zc_slot *slot = NULL;
     const char *why = "";
     uint32_t nth = ordinal(site);
@@ -355,7 +179,7 @@ static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct
     if (!p)
         p = zc_hostheap_get(&want, &slot, &why);
     if (!p) {
-        note_cause(why, rule);
+        zc_hostrule_note(why, rule);
         return NULL;
     }
     slot->nth = nth;
@@ -364,47 +188,9 @@ static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct
     return p;
 }
 
-/* Where every GPU reaches all host memory, libc's own is what `managed` asks for (CUDA C++
- * Programming Guide, "Unified Memory"). */
-static bool reached(void)
-{
-    return __atomic_load_n(&reachable, __ATOMIC_RELAXED);
-}
-
-void zc_hostmem_ask_devices(void)
-{
-    int devices = 0;
-    if (!asks_for(zc_rules(), ZC_PLACE_MANAGED, host_apis))
-        return;
-    bool all = zc_real.cuDeviceGetCount && zc_real.cuDeviceGetCount(&devices) == CUDA_SUCCESS;
-    for (int d = 0; d < devices; d++)
-        all = all && zc_device_has(d, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
-    __atomic_store_n(&reachable, all && devices > 0, __ATOMIC_RELAXED);
-}
-
-/* The rule that takes the request, or NULL. */
-static const struct zc_rule *choose(const struct zc_hostmem_ask *ask, uint32_t *site)
-{
-    const struct zc_rule *rule = match(ask, site);
-    return rule && !from_driver(ask->pc) ? rule : NULL;
-}
-
-/* Whether its requests go to the host heap: the first place of the list that can be had. */
-static bool to_heap(const struct zc_rule *rule)
-{
-    for (unsigned i = 0; i < rule->place.count && zc_hostheap.bytes; i++) {
-        enum zc_place_id place = rule->place.item[i];
-        if (place == ZC_PLACE_PINNED || place == ZC_PLACE_SHARED)
-            return true;
-        if (place == ZC_PLACE_PAGEABLE || (place == ZC_PLACE_MANAGED && reached()))
-            return false;
-    }
-    return false;
-}
-
 static void *stay(const struct zc_hostmem_ask *ask, const struct zc_rule *rule)
 {
-    if (ask->stays && ask->size >= ZC_STAY_MIN && tells_copies(rule))
+    if (ask->stays && ask->size >= ZC_STAY_MIN && zc_hostrule_tells_copies(rule))
         *ask->stays = rule;
     return NULL;
 }
@@ -414,9 +200,10 @@ void *zc_hostmem_get(const struct zc_hostmem_ask *ask)
     uint32_t site = 0;
     int saved = errno;
     void *p = NULL;
-    if (prepare() && ask->size >= zc_hostheap.threshold && ask->alignment <= ZC_HOST_UNIT) {
-        const struct zc_rule *rule = choose(ask, &site);
-        if (rule && to_heap(rule))
+    if (zc_hostrule_ready() && ask->size >= zc_hostheap.threshold &&
+        ask->alignment <= ZC_HOST_UNIT) {
+        const struct zc_rule *rule = zc_hostrule_of(ask, &site);
+        if (rule && zc_hostrule_to_heap(rule))
             p = place(ask, site, rule);
         if (rule && !p)
             stay(ask, rule);
@@ -460,10 +247,10 @@ static bool fits_in_place(void *p, const struct zc_hostmem_ask *ask)
 static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *ask)
 {
     uint32_t site = 0;
-    const struct zc_rule *rule = choose(ask, &site);
+    const struct zc_rule *rule = zc_hostrule_of(ask, &site);
     if (!rule)
         return NULL;
-    if (!to_heap(rule))
+    if (!zc_hostrule_to_heap(rule))
         return stay(ask, rule);
     struct zc_extent *extent = zc_hostheap_extent((uintptr_t)p);
     bool stays = extent->node == node_of(rule), alone = extent->use == ZC_EXTENT_BLOCK;

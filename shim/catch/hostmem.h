@@ -6,30 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "catch/hostrule.h"
 #include "ledger/block.h"
-#include "policy/policy.h"
-
-/* One request. */
-struct zc_hostmem_ask {
-    enum zc_api api;  /* Which function was called. */
-    size_t size;      /* Bytes, at least zc_hostheap.threshold. */
-    size_t alignment; /* Power of two; 1 where the function gives none. */
-    bool zero;        /* calloc(3). */
-    const struct zc_rule **stays; /* Set to the rule whose block stays with libc and whose key
-                                   * pageable_copy counts; untouched otherwise.  NULL: not asked. */
-    void *frame;      /* Frame address of the exported function, and its return address. */
-    void *pc;
-};
 
 /* The block, or NULL for a request that stays with libc: no rule, a limit, no memory.  Never calls
  * the driver or the loader.  Keeps errno. */
 void *zc_hostmem_get(const struct zc_hostmem_ask *ask);
-
-/* Whether there is a host heap; opens it where the policy has rules that need one. */
-bool zc_hostmem_open(void);
-
-/* For the child of fork(2): what another thread was opening is opened at the next request. */
-void zc_hostmem_reset(void);
 
 /* Frees a block of the host heap.  A pointer into the heap that is no block ends the process as
  * glibc's free does, by SIGABRT.  Keeps errno. */
@@ -54,14 +36,5 @@ void zc_hostmem_unhide(struct zc_shared *pair);
 
 /* Takes the ledger's block at the address out, without a line in the log. */
 void zc_hostmem_forget(uint64_t address);
-
-/* Converts nothing in this process; `why` is a string constant.  Before the first request. */
-void zc_hostmem_disable(const char *why);
-
-/* Asks the devices whether they reach libc's memory as it is.  Once CUDA is up. */
-void zc_hostmem_ask_devices(void);
-
-/* Says why requests stayed pageable before CUDA was up. */
-void zc_hostmem_announce(void);
 
 #endif

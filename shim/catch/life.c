@@ -115,7 +115,7 @@ static void child(void)
     zc_handle_reset();
     zc_cupti_reset();
     zc_rules_reset();
-    zc_hostmem_reset();
+    zc_hostrule_reset();
     zc_fault_child();
     starter = 0;
     inherited = inherited || __atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) != ZC_LIFE_OFF;
@@ -142,8 +142,8 @@ static void start(void)
     zc_loader_report();
     zc_place_start(zc_rules());
     write_meta();
-    zc_hostmem_announce();
-    zc_hostmem_ask_devices();
+    zc_hostrule_announce();
+    zc_hostrule_ask_devices();
     if (zc_rules()->um_counters)
         zc_cupti_start();
     __atomic_store_n(&zc_life_state, zc_counters() ? ZC_LIFE_ON : ZC_LIFE_PASS, __ATOMIC_RELEASE);

@@ -123,7 +123,7 @@ static void find(void)
     FAMILY(LOOK_UP)
     void (*found_free)(void *) = (void (*)(void *))zc_real_dlsym(RTLD_NEXT, "free");
     if (!in_front())
-        zc_hostmem_disable("another allocator stands before libzc");
+        zc_hostrule_disable("another allocator stands before libzc");
     finding = false;
     if (__atomic_load_n(&boot_used, __ATOMIC_RELAXED)) {
         behind_free = found_free;

@@ -20,7 +20,7 @@ static bool possible(const struct zc_want *want, const char **why)
     if (!zc_device_one_address(want->device))
         return false;
     *why = "no rule gives host blocks 'shared' or 'pinned'";
-    if (!zc_hostmem_open())
+    if (!zc_hostrule_open())
         return false;
     *why = "it is not larger than 1 MiB";
     if (want->size <= ZC_HOST_UNIT / 2)

@@ -129,7 +129,7 @@ static void open_at_once(void)
 {
     const char *why;
     host_policy(POLICY);
-    if (!zc_hostmem_open())
+    if (!zc_hostrule_open())
         _exit(2);
     ask_twice = true;
     bool first = zc_shared_access_open(&why);
