@@ -6,7 +6,8 @@ load common.bash
 
 setup() {
     program=$PWD/$ZC_BUILD/tests/preload/programs/grow
-    need_built "$LIBZC" "$program"
+    memory=$PWD/$ZC_BUILD/tests/preload/programs/grow_memory
+    need_built "$LIBZC" "$program" "$memory"
     export LD_LIBRARY_PATH=$SIM ZC_LOG=off ZC_SUMMARY=0 SIM_LEAKS=$BATS_TEST_TMPDIR/leaks
     growing=$'place = vmm\ngrow = yes'
 }
@@ -132,35 +133,35 @@ copied() {
 }
 
 @test "the driver knows every address that it is asked about" {
-    everywhere attributes
+    program=$memory everywhere attributes
 }
 
 @test "free memory is what it would be if all memory were attached at once" {
-    everywhere free_memory
+    program=$memory everywhere free_memory
 }
 
 @test "threads that grow arrays at once keep their bytes apart" {
-    everywhere threads
+    program=$memory everywhere threads
 }
 
 @test "a launch in one thread looks at no block that another thread has not made yet" {
-    everywhere made_while_launching
+    program=$memory everywhere made_while_launching
 }
 
 @test "an array grows past half of the device" {
     export SIM_MEMORY_MIB=256
-    run -0 "$program" as_far_as_it_goes
+    run -0 "$memory" as_far_as_it_goes
     [[ $output == '128 MiB' ]]
-    run -0 under_policy "$growing" "$program" as_far_as_it_goes
+    run -0 under_policy "$growing" "$memory" as_far_as_it_goes
     [[ $output == '256 MiB' ]]
 }
 
 @test "a request for more than there are addresses is refused" {
-    everywhere too_large
+    program=$memory everywhere too_large
 }
 
 @test "a call that finds no memory left says so by rule and block, and loses nothing" {
-    run -0 --separate-stderr under_policy "$growing" "$program" no_memory_left
+    run -0 --separate-stderr under_policy "$growing" "$memory" no_memory_left
     [[ ${lines[0]} == *'MemsetD8'*'-> 2' && ${lines[1]} == *'LaunchKernel'*'-> 2' ]]
     [[ $stderr == *'cuMemsetD8_v2 returned 2: block 2 (8 MiB at'*'by rule all'*'policy.conf:1'* ]]
     [[ $stderr == *'cuLaunchKernel returned 2: block 2 (8 MiB at'* ]]
@@ -168,10 +169,10 @@ copied() {
 
 @test "a chunk is the size of each piece" {
     export SIM_TRACE=$BATS_TEST_TMPDIR/trace
-    run -0 under_policy $'place = vmm\nchunk = 3M' "$program" attributes
+    run -0 under_policy $'place = vmm\nchunk = 3M' "$memory" attributes
     [[ $(grep -c '^cuMemCreate ' "$SIM_TRACE") == 1 ]]
     rm "$SIM_TRACE"
-    run -0 under_policy $'place = vmm\nchunk = 1M' "$program" attributes
+    run -0 under_policy $'place = vmm\nchunk = 1M' "$memory" attributes
     [[ $(grep -c '^cuMemCreate ' "$SIM_TRACE") == 2 ]]
     [[ $(grep -c '^cuMemSetAccess ' "$SIM_TRACE") == 1 ]]
 }

@@ -3,8 +3,8 @@
  *
  * Nothing here exists in a real driver. All functions may be called from any thread; none of them
  * needs cuInit. The environment gives the same controls to unmodified programs: SIM_DEVICES,
- * SIM_MEMORY_MIB, SIM_DELAY_US, SIM_ATTR, SIM_FAIL, SIM_WITHOUT, SIM_KERNELS, SIM_TRACE, SIM_COPIES,
- * SIM_MANAGED and SIM_LEAKS.
+ * SIM_MEMORY_MIB, SIM_DELAY_US, SIM_ATTR, SIM_FAIL, SIM_WITHOUT, SIM_KERNELS, SIM_TRACE,
+ * SIM_COPIES, SIM_MANAGED and SIM_LEAKS.
  *
  * Pinned host memory (registered, or from the driver) has two mappings, the CPU's and the GPU's, as
  * on hardware: sets, kernels that ask sim_gpu_pointer and copies by the copy engine take the GPU's,

@@ -1,36 +1,11 @@
 /* grow SCENARIO: programs that grow an array by allocating a larger one, copying, and freeing the
  * smaller.  Each checks its bytes; some print how often the driver was asked to copy or to map. */
-#include <pthread.h>
-
-#include "program.h"
-
-#define MIB ((size_t)1 << 20)
-
-static char host[4 * MIB];
+#include "grow_scene.h"
 
 static unsigned long long copies(void)
 {
     return sim_calls("cuMemcpyDtoD_v2") + sim_calls("cuMemcpyDtoDAsync_v2") +
            sim_calls("cuMemcpyAsync") + sim_calls("cuMemcpyDtoDAsync_v2_ptsz");
-}
-
-static CUdeviceptr make(size_t bytes)
-{
-    CUdeviceptr p = 0;
-    CHECK(cuMemAlloc(&p, bytes));
-    return p;
-}
-
-/* The beginning, middle and end of a block have one value. */
-static void has(CUdeviceptr p, int value, size_t bytes)
-{
-    size_t part = bytes < sizeof(host) / 4 ? bytes : sizeof(host) / 4;
-    size_t at[] = {0, (bytes - part) / 2, bytes - part};
-    for (int i = 0; i < 3; i++) {
-        memset(host, 0x77, part);
-        CHECK(cuMemcpyDtoH(host, p + at[i], part));
-        EXPECT(all_are(host, value, part));
-    }
 }
 
 static void doubling(void)
@@ -105,25 +80,6 @@ static void in_turn(void)
     }
     for (int i = 0; i < 2; i++)
         CHECK(cuMemFree(array[i]));
-    end_gpu(0);
-}
-
-/* A pair of blocks, the copy between them made by the program and the old one not freed. */
-static CUdeviceptr from, to;
-
-static void pair(void)
-{
-    start_gpu(0);
-    from = make(4 * MIB);
-    fill(from, 1, 4 * MIB, NULL);
-    to = make(8 * MIB);
-    CHECK(cuMemcpyDtoD(to, from, 4 * MIB));
-}
-
-static void finish(CUdeviceptr left)
-{
-    if (left)
-        CHECK(cuMemFree(left));
     end_gpu(0);
 }
 
@@ -269,33 +225,6 @@ static void exiting(void)
     pair();
 }
 
-static CUcontext shared_context;
-static atomic_bool made_all;
-
-static void *make_and_free(void *unused)
-{
-    CHECK(cuCtxSetCurrent(shared_context));
-    for (int i = 0; i < 2000; i++)
-        CHECK(cuMemFree(make(2 * MIB)));
-    atomic_store(&made_all, true);
-    return unused;
-}
-
-/* Blocks come and go in one thread while another one launches kernels. */
-static void made_while_launching(void)
-{
-    pthread_t thread;
-    shared_context = start_gpu(0);
-    CUdeviceptr mine = make(2 * MIB);
-    CHECK(pthread_create(&thread, NULL, make_and_free, NULL));
-    while (!atomic_load(&made_all)) {
-        fill(mine, 1, 64, NULL);
-        CHECK(cuStreamSynchronize(NULL));
-    }
-    CHECK(pthread_join(thread, NULL));
-    finish(mine);
-}
-
 static void grow_twice(void)
 {
     pair();
@@ -399,85 +328,6 @@ static void blocking_stream(void)
     other_stream(CU_STREAM_DEFAULT);
 }
 
-/* No device has so much, and rounding it up gives 0. */
-static void too_large(void)
-{
-    CUdeviceptr p = 0;
-    start_gpu(0);
-    SHOW(cuMemAlloc(&p, SIZE_MAX));
-    SHOW(cuMemAlloc(&p, SIZE_MAX - MIB));
-    SHOW(cuMemAllocAsync(&p, SIZE_MAX, NULL));
-    end_gpu(0);
-}
-
-/* Grows as far as the device goes; prints the largest size in MiB. */
-static void as_far_as_it_goes(void)
-{
-    size_t bytes = 8 * MIB;
-    CUdeviceptr more;
-    start_gpu(0);
-    CUdeviceptr array = make(bytes);
-    fill(array, 1, bytes, NULL);
-    while (cuMemAlloc(&more, bytes + 8 * MIB) == CUDA_SUCCESS) {
-        CHECK(cuMemcpyDtoD(more, array, bytes));
-        CHECK(cuMemFree(array));
-        array = more;
-        bytes += 8 * MIB;
-        fill(array + bytes - 8 * MIB, 1, 8 * MIB, NULL);
-    }
-    has(array, 1, bytes);
-    printf("%zu MiB\n", bytes / MIB);
-    finish(array);
-}
-
-/* The call that needs memory which is not there says so, and what was there can be saved. */
-static void no_memory_left(void)
-{
-    CUdeviceptr ballast;
-    size_t available, total;
-    pair();
-    CHECK(cuMemFree(from));
-    CHECK(cuMemGetInfo(&available, &total));
-    sim_fail("cuMemCreate", CUDA_ERROR_OUT_OF_MEMORY, 0);
-    SHOW(cuMemsetD8(to + 5 * MIB, 2, MIB));
-    void *args[] = {NULL};
-    SHOW(cuLaunchKernel(NULL, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
-    has(to, 1, 4 * MIB);
-    sim_fail(NULL, CUDA_SUCCESS, 0);
-    fill(to + 4 * MIB, 2, 4 * MIB, NULL);
-    has(to, 1, 4 * MIB);
-    has(to + 4 * MIB, 2, 4 * MIB);
-    CHECK(cuMemAlloc(&ballast, MIB));
-    CHECK(cuMemFree(ballast));
-    finish(to);
-}
-
-/* What the program is told is free does not depend on when memory is attached. */
-static void free_memory(void)
-{
-    size_t before, promised, attached, after, total;
-    start_gpu(0);
-    CHECK(cuMemGetInfo(&before, &total));
-    CUdeviceptr p = make(8 * MIB);
-    CHECK(cuMemGetInfo(&promised, &total));
-    fill(p, 1, 8 * MIB, NULL);
-    CHECK(cuCtxSynchronize());
-    CHECK(cuMemGetInfo(&attached, &total));
-    CHECK(cuMemFree(p));
-    CHECK(cuMemGetInfo(&after, &total));
-    EXPECT(before - promised == 8 * MIB && promised == attached && after == before);
-    pair();
-    CHECK(cuMemGetInfo(&promised, &total));
-    EXPECT(before - promised == 12 * MIB);
-    CHECK(cuMemFree(from));
-    CHECK(cuMemGetInfo(&promised, &total));
-    EXPECT(before - promised == 8 * MIB);
-    CHECK(cuMemFree(to));
-    CHECK(cuMemGetInfo(&after, &total));
-    EXPECT(after == before);
-    end_gpu(0);
-}
-
 static void capture(void)
 {
     CUstream stream;
@@ -505,80 +355,31 @@ static void capture(void)
     finish(to);
 }
 
-/* Many attributes at once are asked of the driver, which knows no address without memory. */
-static void attributes(void)
-{
-    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_BUFFER_ID,
-                                   CU_POINTER_ATTRIBUTE_MEMORY_TYPE};
-    unsigned long long id = 0;
-    unsigned type = 0;
-    void *data[] = {&id, &type};
-    start_gpu(0);
-    CUdeviceptr p = make(4 * MIB);
-    CHECK(cuPointerGetAttributes(2, which, data, p));
-    EXPECT(id != 0 && type == CU_MEMORYTYPE_DEVICE);
-    finish(p);
-}
-
-#define THREADS 8
-
-static void *grow_alone(void *context)
-{
-    char bytes[256];
-    CHECK(cuCtxSetCurrent(context));
-    for (int round = 0; round < 10; round++) {
-        int value = 1 + round;
-        CUdeviceptr array = make(2 * MIB);
-        CHECK(cuMemsetD8(array, (unsigned char)value, 2 * MIB));
-        for (size_t size = 2 * MIB; size < 16 * MIB; size *= 2) {
-            CUdeviceptr more = make(2 * size);
-            CHECK(cuMemcpyDtoD(more, array, size));
-            CHECK(cuMemFree(array));
-            CHECK(cuMemsetD8(more + size, (unsigned char)value, size));
-            array = more;
-        }
-        for (size_t at = 0; at < 16 * MIB; at += MIB) {
-            CHECK(cuMemcpyDtoH(bytes, array + at, sizeof(bytes)));
-            EXPECT(all_are(bytes, value, sizeof(bytes)));
-        }
-        CHECK(cuMemFree(array));
-    }
-    return NULL;
-}
-
-static void threads(void)
-{
-    pthread_t thread[THREADS];
-    CUcontext context = start_gpu(0);
-    for (int i = 0; i < THREADS; i++)
-        CHECK(pthread_create(&thread[i], NULL, grow_alone, context));
-    for (int i = 0; i < THREADS; i++)
-        CHECK(pthread_join(thread[i], NULL));
-    end_gpu(0);
-}
-
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
-        {"doubling", doubling},           {"named_bytes", named_bytes},
+        {"doubling", doubling},
+        {"named_bytes", named_bytes},
         {"overtaken", overtaken},
-        {"in_turn", in_turn},             {"launch_between", launch_between},
-        {"set_old", set_old},             {"set_new", set_new},
-        {"copy_into_both", copy_into_both}, {"read_old", read_old},
-        {"word_write", word_write}, {"waits", waits},       {"free_new_first", free_new_first},
+        {"in_turn", in_turn},
+        {"launch_between", launch_between},
+        {"set_old", set_old},
+        {"set_new", set_new},
+        {"copy_into_both", copy_into_both},
+        {"read_old", read_old},
+        {"word_write", word_write},
+        {"waits", waits},
+        {"free_new_first", free_new_first},
         {"freed_in_stream_order", freed_in_stream_order},
         {"freed_untouched", freed_untouched},
-        {"made_while_launching", made_while_launching},
         {"exiting", exiting},
-        {"too_large", too_large},
-        {"grow_twice", grow_twice},       {"two_copies", two_copies},
-        {"never_freed", never_freed},     {"kernel_in_flight", kernel_in_flight},
+        {"grow_twice", grow_twice},
+        {"two_copies", two_copies},
+        {"never_freed", never_freed},
+        {"kernel_in_flight", kernel_in_flight},
         {"independent_stream", independent_stream},
         {"blocking_stream", blocking_stream},
-        {"as_far_as_it_goes", as_far_as_it_goes},
-        {"no_memory_left", no_memory_left}, {"free_memory", free_memory},
-        {"capture", capture},             {"attributes", attributes},
-        {"threads", threads},
+        {"capture", capture},
     };
     return RUN_SCENARIO(all, argc, argv);
 }
