@@ -72,25 +72,37 @@ static void *blocked_thread(void *arg)
     return NULL;
 }
 
-static pthread_t begin_blocked(void)
+/* A thread that says when it is ready. */
+static pthread_t begin(void *(*run)(void *), void *argument)
 {
     pthread_t thread;
     ready = 0;
-    if (pipe(channel) != 0 || pthread_create(&thread, NULL, blocked_thread, NULL) != 0)
+    if (pipe(channel) != 0 || pthread_create(&thread, NULL, run, argument) != 0)
         _exit(1);
     while (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE))
         usleep(100);
     return thread;
 }
 
-static void blocked_before(void)
+static pthread_t begin_blocked(void)
 {
-    pthread_t thread = begin_blocked();
+    return begin(blocked_thread, NULL);
+}
+
+/* From here on pages are protected, and the thread that waits for a byte touches one. */
+static void protect_and_go(void)
+{
     if (zc_fault_start(&fake_ops))
         _exit(5);
     fake_protect(PROT_NONE);
     if (write(channel[1], "x", 1) != 1)
         _exit(6);
+}
+
+static void blocked_before(void)
+{
+    pthread_t thread = begin_blocked();
+    protect_and_go();
     pthread_join(thread, NULL);
     if (faults != 1)
         _exit(7);
@@ -256,17 +268,8 @@ static void *starts_another(void *other)
 
 static void born_meanwhile(void)
 {
-    pthread_t thread, other;
-    ready = 0;
-    if (pipe(channel) != 0 || pthread_create(&thread, NULL, starts_another, &other) != 0)
-        _exit(1);
-    while (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE))
-        usleep(100);
-    if (zc_fault_start(&fake_ops))
-        _exit(5);
-    fake_protect(PROT_NONE);
-    if (write(channel[1], "x", 1) != 1)
-        _exit(6);
+    pthread_t other, thread = begin(starts_another, &other);
+    protect_and_go();
     pthread_join(thread, NULL);
     pthread_join(other, NULL);
     if (faults != 1)
