@@ -94,8 +94,8 @@ static void write_meta(void)
 static void child(void)
 {
     zc_thread_id_reset();
-    if (!zc_rules_begun())
-        return; /* Whatever takes a lock has asked for the rules before. */
+    if (__atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) == ZC_LIFE_OFF && !zc_rules_in_use())
+        return; /* Nothing takes a lock before the first CUDA call but requests that rules match. */
     zc_message_reset();
     zc_log_reset();
     zc_arena_reset();

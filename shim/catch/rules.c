@@ -169,9 +169,10 @@ void zc_rules_announce(void)
     zc_place_check_policy(&policy);
 }
 
-bool zc_rules_begun(void)
+bool zc_rules_in_use(void)
 {
-    return __atomic_load_n(&load_state, __ATOMIC_ACQUIRE) != UNREAD;
+    uint32_t state = __atomic_load_n(&load_state, __ATOMIC_ACQUIRE);
+    return state == READING || (state == READ && policy.rule_count > 0);
 }
 
 /* The child has what the reading thread had got to.  Its text may be unmapped already. */

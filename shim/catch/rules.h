@@ -27,8 +27,8 @@ const char *zc_rules_path(void);
  * own fields: module and id of the site (an index of ledger/site.h), program and thread. */
 const struct zc_rule *zc_rules_match(struct zc_request *request, uint32_t site);
 
-/* Whether a thread has begun to read the policy. */
-bool zc_rules_begun(void);
+/* Whether a thread is reading the policy, or has read one with rules: requests may be matched. */
+bool zc_rules_in_use(void);
 
 /* For the child of fork(2): the rules stay, their counters start anew.  What another thread was
  * reading is read again. */
