@@ -13,6 +13,7 @@
 #include "catch/life.h"
 #include "catch/request.h"
 #include "log/log.h"
+#include "place/await.h"
 #include "shared/transfer.h"
 
 /* uthash keeps its tables on libzc's arena, and an add without memory leaves the table as it
@@ -40,6 +41,7 @@ struct exec {
     CUgraphExec handle;
     struct node *nodes;
     size_t count, cap;
+    bool awaits; /* Something in it may wait for the CPU. */
     UT_hash_handle hh;
 };
 
@@ -112,6 +114,7 @@ static void read_node(struct exec *x, CUgraphNode id, unsigned depth)
     struct node n;
     if (zc_real.cuGraphNodeGetType(id, &type) != CUDA_SUCCESS)
         return;
+    x->awaits = x->awaits || zc_await_node(type);
     if (type == CU_GRAPH_NODE_TYPE_MEMCPY &&
         zc_real.cuGraphMemcpyNodeGetParams(id, &copy) == CUDA_SUCCESS) {
         n = describe_copy(id, &copy);
@@ -355,14 +358,16 @@ static void record(const struct node *n, uint64_t ticks, struct zc_log_call *cal
 
 /* The nodes of one executable graph, copied out so that nothing is called under the lock; the
  * caller's. */
-static struct node *snapshot(CUgraphExec handle, size_t *count_out)
+static struct node *snapshot(CUgraphExec handle, size_t *count_out, bool *awaits_out)
 {
     struct exec *x = NULL;
     struct node *nodes = NULL;
     *count_out = 0;
+    *awaits_out = false;
     if (!zc_lock_take(&lock))
         return NULL;
     HASH_FIND_PTR(execs, &handle, x);
+    *awaits_out = x && x->awaits;
     if (x && x->count && (nodes = zc_arena_get(x->count * sizeof(*nodes))) != NULL) {
         *count_out = x->count;
         memcpy(nodes, x->nodes, x->count * sizeof(*nodes));
@@ -392,9 +397,12 @@ ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
     if (!zc_life_on() || !__atomic_load_n(&execs, __ATOMIC_RELAXED))
         return real(exec, stream);
     size_t count;
-    struct node *nodes = snapshot(exec, &count);
+    bool awaits;
+    struct node *nodes = snapshot(exec, &count, &awaits);
     uint64_t start = zc_ticks();
     result = keep_out(entry, nodes, count);
+    if (result == CUDA_SUCCESS && awaits)
+        result = zc_await_begin(entry->fn);
     if (result == CUDA_SUCCESS)
         result = real(exec, stream);
     uint64_t ticks = zc_ticks() - start;

@@ -29,6 +29,7 @@
 #include "ledger/traffic.h"
 #include "log/counters.h"
 #include "log/log.h"
+#include "place/await.h"
 #include "place/fault.h"
 #include "place/grow.h"
 #include "place/late.h"
@@ -110,6 +111,7 @@ static void child(void)
     zc_graph_reset();
     zc_launch_reset();
     zc_late_reset();
+    zc_await_reset();
     zc_streams_reset();
     zc_pool_reset();
     zc_handle_reset();

@@ -2,6 +2,13 @@
 #include "catch/call.h"
 #include "catch/describe.h"
 #include "catch/launch.h"
+#include "place/await.h"
+
+static inline CUresult before_watched(enum zc_fn fn, enum zc_flavour flavour)
+{
+    CUresult result = zc_await_call(fn) ? zc_await_begin(fn) : CUDA_SUCCESS;
+    return result == CUDA_SUCCESS ? zc_launch_before(fn, flavour, NULL, false) : result;
+}
 
 #define ZC_EXPORT __attribute__((visibility("default")))
 #define ZC_ENTRY(name, flavour)                                                                    \
@@ -37,7 +44,7 @@
         __typeof__(base) *real = ZC_REAL(name);                                                    \
         if (!real)                                                                                 \
             return CUDA_ERROR_NOT_SUPPORTED;                                                       \
-        CUresult result = zc_launch_before(ZC_FN_##name, flavour, NULL, false);                    \
+        CUresult result = before_watched(ZC_FN_##name, flavour);                                   \
         if (__builtin_expect(result != CUDA_SUCCESS, 0))                                           \
             return result;                                                                         \
         result = real args;                                                                        \

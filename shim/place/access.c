@@ -312,6 +312,17 @@ void zc_access_forget_pool(CUmemoryPool pool)
     zc_access_turn_drop();
 }
 
+CUresult zc_access_rest(void)
+{
+    CUresult result = CUDA_SUCCESS;
+    if (!zc_access_turn_take())
+        return result;
+    for (struct zc_window *w = windows; w && result == CUDA_SUCCESS; w = w->next)
+        result = zc_window_wait(w);
+    zc_access_turn_drop();
+    return result;
+}
+
 void zc_access_forget(CUcontext context)
 {
     if (!zc_access_turn_take())

@@ -47,6 +47,9 @@ CUresult zc_access_grant(CUmemoryPool pool, const CUmemAccessDesc *map, size_t c
 /* The program has no pool of this name any more; what its blocks are open to stays. */
 void zc_access_forget_pool(CUmemoryPool pool);
 
+/* Waits for the work that may use windows of freed blocks yet.  Returns the driver's code. */
+CUresult zc_access_rest(void);
+
 /* A context is gone.  A block that the driver does not close then is said in a message. */
 void zc_access_forget(CUcontext context);
 

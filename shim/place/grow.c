@@ -7,6 +7,7 @@
 #include "catch/request.h"
 #include "catch/streams.h"
 #include "log/log.h"
+#include "place/await.h"
 #include "place/late.h"
 #include "place/spare.h"
 #include "place/stream.h"
@@ -78,8 +79,20 @@ static bool grows(const struct zc_copy *c, const struct zc_vmm *to, const struct
                  c->bytes >= c->src.block->size / 2;
     bool empty = !to->held && !to->source && !to->sink;
     bool full = from->held == from->span && !from->source && !from->sink;
-    return whole && empty && full && to->span >= from->span && to->device == from->device &&
+    return !zc_await_any() && whole && empty && full && to->span >= from->span && to->device == from->device &&
            to->context == from->context && !zc_capture_any() && in_order(c);
+}
+
+CUresult zc_grow_copy_all(enum zc_fn fn)
+{
+    CUresult result = CUDA_SUCCESS;
+    const char *why = "";
+    for (struct zc_vmm *v = zc_late_blocks; v && result == CUDA_SUCCESS; v = v->next) {
+        result = v->source ? copy_now(v, &why) : CUDA_SUCCESS;
+        if (result != CUDA_SUCCESS)
+            zc_late_blame(v, fn, result, why);
+    }
+    return result;
 }
 
 static void leave_pending(struct zc_copy *c, struct zc_vmm *to, struct zc_vmm *from)

@@ -44,6 +44,9 @@ void zc_grow_finish(void);
  * usable. */
 CUresult zc_grow_ready(struct zc_vmm *v, size_t from, size_t to, const char **why);
 
+/* With the turn: makes all copies that are pending, before the program's call of `fn`. */
+CUresult zc_grow_copy_all(enum zc_fn fn);
+
 /* With the turn: a block goes with its context, and with it the copy into it or out of it that is
  * pending. */
 void zc_grow_unlink(struct zc_vmm *v);

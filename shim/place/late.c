@@ -86,11 +86,13 @@ CUresult zc_late_blame(const struct zc_vmm *v, enum zc_fn fn, CUresult code, con
     return code;
 }
 
-/* Waiting looks at no memory. */
-static bool only_waits(enum zc_fn fn)
+/* Waiting looks at no memory of the device, and neither do host functions. */
+static bool looks_at_none(enum zc_fn fn)
 {
     return fn == ZC_FN_cuCtxSynchronize || fn == ZC_FN_cuStreamSynchronize ||
-           fn == ZC_FN_cuStreamSynchronize_ptsz || fn == ZC_FN_cuEventSynchronize;
+           fn == ZC_FN_cuStreamSynchronize_ptsz || fn == ZC_FN_cuEventSynchronize ||
+           fn == ZC_FN_cuLaunchHostFunc || fn == ZC_FN_cuLaunchHostFunc_ptsz ||
+           fn == ZC_FN_cuStreamAddCallback || fn == ZC_FN_cuStreamAddCallback_ptsz;
 }
 
 /* A launch can touch every block. */
@@ -98,7 +100,7 @@ static CUresult before_launch(const struct zc_launch *launch)
 {
     CUresult result = CUDA_SUCCESS;
     const char *why = "";
-    if (only_waits(launch->fn) || !zc_late_turn_take())
+    if (looks_at_none(launch->fn) || !zc_late_turn_take())
         return CUDA_SUCCESS;
     for (struct zc_vmm *v = zc_late_blocks; v && result == CUDA_SUCCESS; v = v->next) {
         result = zc_grow_ready(v, 0, v->span, &why);

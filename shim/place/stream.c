@@ -2,6 +2,7 @@
 #include "place/stream.h"
 
 #include "catch/streams.h"
+#include "place/await.h"
 #include "place/late.h"
 
 /* The legacy stream: NULL in a legacy call, or named. */
@@ -127,22 +128,28 @@ CUresult zc_stream_wait_context(CUcontext context)
 }
 
 /* The legacy stream speaks for all streams but those that are independent of it. */
-CUevent zc_stream_mark_context(CUcontext context)
+static CUevent mark_context(CUcontext context)
 {
     CUcontext current = NULL, popped;
-    bool mine = zc_late_turn_take();
-    bool idle = mine && zc_streams_idle();
     CUevent event = NULL;
-    if (mine)
-        zc_late_turn_drop();
-    if (!idle)
-        return NULL;
     zc_real.cuCtxGetCurrent(&current);
     if (current != context && zc_real.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
         return NULL;
     event = mark_in_context(CU_STREAM_LEGACY, ZC_LEGACY);
     if (current != context)
         zc_real.cuCtxPopCurrent_v2(&popped);
+    return event;
+}
+
+/* With the turn no other thread puts work that waits for the CPU in between. */
+CUevent zc_stream_mark_context(CUcontext context)
+{
+    CUevent event = NULL;
+    if (!zc_late_turn_take())
+        return NULL;
+    if (!zc_await_any() && zc_streams_idle())
+        event = mark_context(context);
+    zc_late_turn_drop();
     return event;
 }
 

@@ -151,8 +151,8 @@ CUresult zc_window_map(struct zc_window *w, const struct zc_piece *piece, unsign
     return result;
 }
 
-/* Waits for the work that may use a window yet; that of a context that is gone is gone, too. */
-static CUresult wait_for_work(struct zc_window *w)
+/* The work of a context that is gone is gone, too. */
+CUresult zc_window_wait(struct zc_window *w)
 {
     if (!w->busy)
         return CUDA_SUCCESS;
@@ -168,7 +168,7 @@ static CUresult wait_for_work(struct zc_window *w)
 /* Runs that the driver refuses to unmap move to the front. */
 static CUresult unmap(struct zc_window *w)
 {
-    CUresult result = wait_for_work(w);
+    CUresult result = zc_window_wait(w);
     unsigned kept = 0;
     if (result != CUDA_SUCCESS)
         return result;

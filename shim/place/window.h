@@ -62,6 +62,9 @@ CUresult zc_window_map(struct zc_window *w, const struct zc_piece *piece, unsign
  * refuses stays noted as mapped. */
 CUresult zc_window_unmap(struct zc_window *w);
 
+/* With the turn: waits for the work that may use a window yet. */
+CUresult zc_window_wait(struct zc_window *w);
+
 /* The work that was given before the free of a window's block has ended. */
 void zc_window_rest(struct zc_window *w);
 

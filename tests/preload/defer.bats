@@ -81,6 +81,15 @@ waits_under() {
     done
 }
 
+@test "a free waits once streams wait for the CPU, so that no later call has to" {
+    freed_under $'\nfree = defer' host_work
+    [[ $output == 'free waited' ]]
+    for scenario in host_call_behind host_node_behind; do
+        freed_under $'\ngrow = yes\nfree = defer' "$scenario"
+        [[ $output == 'free returned' ]]
+    done
+}
+
 @test "a free during a capture that allows it leaves the capture as it is" {
     run -0 timeout 60 "$program" in_capture
     for keys in '' $'\nfree = defer' $'\ngrow = yes\nfree = defer'; do

@@ -123,6 +123,12 @@ copied() {
     copied kernel_in_flight 0
 }
 
+@test "a launch does not wait for work that waits for the CPU" {
+    for scenario in host_work_before host_work_behind callback_behind value_behind graph_behind; do
+        everywhere "$scenario"
+    done
+}
+
 @test "what a kernel of another stream writes after the copy does not" {
     everywhere independent_stream
     everywhere blocking_stream

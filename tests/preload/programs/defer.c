@@ -33,7 +33,7 @@ static void *open_late(void *unused)
 static pthread_t hold(CUstream stream)
 {
     pthread_t thread;
-    gate_close(&gate, stream);
+    gate_close_by_kernel(&gate, stream);
     CHECK(pthread_create(&thread, NULL, open_late, NULL));
     return thread;
 }
@@ -88,6 +88,20 @@ static void independent(void)
     end_gpu(0);
 }
 
+/* Work that waits for the CPU: what the CPU does meanwhile must not come to wait for it. */
+static void host_work(void)
+{
+    pthread_t thread;
+    start_gpu(0);
+    CUdeviceptr p = make(4 * MIB);
+    fill(p, 1, 4 * MIB, NULL);
+    gate_close(&gate, NULL);
+    CHECK(pthread_create(&thread, NULL, open_late, NULL));
+    free_and_tell(p);
+    CHECK(pthread_join(thread, NULL));
+    end_gpu(0);
+}
+
 /* Where the device has no memory but what is still in use, a request waits for that. */
 static void last_memory(void)
 {
@@ -109,7 +123,7 @@ struct overtaken {
     pthread_t thread; /* Lets the work go on. */
 };
 
-static struct overtaken overtaken(void)
+static struct overtaken grown(void)
 {
     struct overtaken o;
     start_gpu(0);
@@ -119,6 +133,12 @@ static struct overtaken overtaken(void)
     CHECK(cuMemcpyDtoD(o.b, a, 4 * MIB));
     free_and_tell(a);
     CHECK(cuMemsetD8(o.b + 4 * MIB, 4, 4 * MIB));
+    return o;
+}
+
+static struct overtaken overtaken(void)
+{
+    struct overtaken o = grown();
     o.c = make(16 * MIB);
     return o;
 }
@@ -138,6 +158,53 @@ static void growing(void)
     CHECK(cuMemFree(o.c));
     CHECK(cuMemFree(d));
     end_gpu(0);
+}
+
+/* Closes the legacy stream by a graph. */
+static void close_by_graph(struct gate *last)
+{
+    CUstream stream;
+    CUgraph graph;
+    CUgraphExec exec;
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    gate_close(last, stream);
+    CHECK(cuStreamEndCapture(stream, &graph));
+    CHECK(cuGraphInstantiate(&exec, graph, 0));
+    CHECK(cuGraphLaunch(exec, NULL));
+    CHECK(cuGraphExecDestroy(exec));
+    CHECK(cuGraphDestroy(graph));
+    CHECK(cuStreamDestroy(stream));
+}
+
+/* Work that waits for the CPU comes behind the work that the array grew away from. */
+static void host_work_behind(bool in_graph)
+{
+    struct gate last;
+    struct overtaken o = grown();
+    if (in_graph)
+        close_by_graph(&last);
+    else
+        gate_close(&last, NULL);
+    o.c = make(16 * MIB);
+    fill(o.c, 3, 16 * MIB, NULL); /* At a's addresses. */
+    gate_open(&last);
+    has(o.b, 2, 4 * MIB);
+    has(o.c, 3, 4 * MIB);
+    CHECK(pthread_join(o.thread, NULL));
+    CHECK(cuMemFree(o.b));
+    CHECK(cuMemFree(o.c));
+    end_gpu(0);
+}
+
+static void host_call_behind(void)
+{
+    host_work_behind(false);
+}
+
+static void host_node_behind(void)
+{
+    host_work_behind(true);
 }
 
 /* Where the work can't be waited for, its memory stays where it is. */
@@ -219,6 +286,9 @@ int main(int argc, char **argv)
                                           {"independent", independent},
                                           {"last_memory", last_memory},
                                           {"growing", growing},
+                                          {"host_work", host_work},
+                                          {"host_call_behind", host_call_behind},
+                                          {"host_node_behind", host_node_behind},
                                           {"no_waiting", no_waiting},
                                           {"in_capture", in_capture},
                                           {"spare_in_capture", spare_in_capture},

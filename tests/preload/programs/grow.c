@@ -283,7 +283,7 @@ static void kernel_in_flight(void)
     from = make(4 * MIB);
     fill(from, 1, 4 * MIB, NULL);
     CHECK(cuCtxSynchronize());
-    gate_close(&gate, NULL);
+    gate_close_by_kernel(&gate, NULL);
     fill(from, 2, 4 * MIB, NULL);
     to = make(8 * MIB);
     CHECK(cuMemcpyDtoDAsync(to, from, 4 * MIB, NULL));
@@ -292,6 +292,89 @@ static void kernel_in_flight(void)
     has(to, 2, 4 * MIB);
     printf("copies %llu\n", copies());
     finish(to);
+}
+
+/* A thread that launches behind work which waits for the CPU goes on, and lets the work go on. */
+static void launch_then_open(struct gate *gate)
+{
+    fill(to + 4 * MIB, 3, 4 * MIB, NULL);
+    gate_open(gate);
+    has(to, 1, 4 * MIB);
+    has(to + 4 * MIB, 3, 4 * MIB);
+    CHECK(cuMemFree(from));
+    CHECK(cuMemFree(to));
+}
+
+static void host_work_before(void)
+{
+    struct gate gate;
+    start_gpu(0);
+    from = make(4 * MIB);
+    gate_close(&gate, NULL);
+    fill(from, 1, 4 * MIB, NULL);
+    to = make(8 * MIB);
+    CHECK(cuMemcpyDtoDAsync(to, from, 4 * MIB, NULL));
+    launch_then_open(&gate);
+    end_gpu(0);
+}
+
+static void host_work_behind(void)
+{
+    struct gate gate;
+    pair();
+    gate_close(&gate, NULL);
+    launch_then_open(&gate);
+    end_gpu(0);
+}
+
+static void CUDA_CB gate_callback(CUstream stream, CUresult status, void *gate)
+{
+    (void)stream;
+    (void)status;
+    gate_wait(gate);
+}
+
+static void callback_behind(void)
+{
+    struct gate gate = {0};
+    pair();
+    CHECK(cuStreamAddCallback(NULL, gate_callback, &gate, 0));
+    launch_then_open(&gate);
+    end_gpu(0);
+}
+
+static void value_behind(void)
+{
+    CUdeviceptr flag;
+    void *word;
+    pair();
+    CHECK(cuMemHostAlloc(&word, 4, CU_MEMHOSTALLOC_DEVICEMAP));
+    *(atomic_int *)word = 0;
+    CHECK(cuMemHostGetDevicePointer(&flag, word, 0));
+    CHECK(cuStreamWaitValue32(NULL, flag, 1, CU_STREAM_WAIT_VALUE_EQ));
+    launch_then_open(word); /* A gate is a word, and 1 where it is open. */
+    end_gpu(0);
+}
+
+static void graph_behind(void)
+{
+    struct gate gate;
+    CUstream stream;
+    CUgraph graph;
+    CUgraphExec exec;
+    start_gpu(0);
+    CHECK(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
+    CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    gate_close(&gate, stream);
+    CHECK(cuStreamEndCapture(stream, &graph));
+    CHECK(cuGraphInstantiate(&exec, graph, 0));
+    pair();
+    CHECK(cuGraphLaunch(exec, stream));
+    launch_then_open(&gate);
+    CHECK(cuGraphExecDestroy(exec));
+    CHECK(cuGraphDestroy(graph));
+    CHECK(cuStreamDestroy(stream));
+    end_gpu(0);
 }
 
 /* A kernel of another stream that was launched before the copy and runs after it. */
@@ -377,6 +460,11 @@ int main(int argc, char **argv)
         {"two_copies", two_copies},
         {"never_freed", never_freed},
         {"kernel_in_flight", kernel_in_flight},
+        {"host_work_before", host_work_before},
+        {"host_work_behind", host_work_behind},
+        {"callback_behind", callback_behind},
+        {"value_behind", value_behind},
+        {"graph_behind", graph_behind},
         {"independent_stream", independent_stream},
         {"blocking_stream", blocking_stream},
         {"capture", capture},

@@ -69,12 +69,13 @@ static inline CUcontext start_gpu(int device)
     return context;
 }
 
-static CUfunction fill_kernel; /* Of fill(), once loaded; it goes with its context. */
+/* Of fill() and gate_close_by_kernel(), once loaded; they go with their context. */
+static CUfunction fill_kernel, hold_kernel;
 
 /* Destroys the context with all its memory, so that what is live afterwards is a leak. */
 static inline void end_gpu(int device)
 {
-    fill_kernel = NULL;
+    fill_kernel = hold_kernel = NULL;
     CHECK(cuDevicePrimaryCtxReset(device));
 }
 
@@ -113,17 +114,42 @@ static inline int fill_grid(void *const *args, const struct sim_launch *launch)
     return 0;
 }
 
+static inline CUfunction load_kernel(const char *name, sim_thunk grid, size_t count,
+                                     const size_t *sizes)
+{
+    CUmodule module;
+    CUfunction kernel;
+    sim_kernel_register(name, grid, count, sizes);
+    CHECK(cuModuleLoadData(&module, ""));
+    CHECK(cuModuleGetFunction(&kernel, module, name));
+    return kernel;
+}
+
 static inline void fill(CUdeviceptr to, int value, size_t bytes, CUstream stream)
 {
-    if (!fill_kernel) {
-        static const size_t sizes[] = {sizeof(to), sizeof(value), sizeof(bytes)};
-        CUmodule module;
-        sim_kernel_register("fill", fill_grid, 3, sizes);
-        CHECK(cuModuleLoadData(&module, ""));
-        CHECK(cuModuleGetFunction(&fill_kernel, module, "fill"));
-    }
+    static const size_t sizes[] = {sizeof(to), sizeof(value), sizeof(bytes)};
+    if (!fill_kernel)
+        fill_kernel = load_kernel("fill", fill_grid, 3, sizes);
     void *args[] = {&to, &value, &bytes};
     CHECK(cuLaunchKernel(fill_kernel, 1, 1, 1, 1, 1, 1, 0, stream, args, NULL));
+}
+
+static inline int hold_grid(void *const *args, const struct sim_launch *launch)
+{
+    (void)launch;
+    gate_wait(*(void **)args[0]);
+    return 0;
+}
+
+/* As gate_close(), by a kernel that takes its time: nothing tells that it waits for the CPU. */
+static inline void gate_close_by_kernel(struct gate *gate, CUstream stream)
+{
+    static const size_t sizes[] = {sizeof(gate)};
+    if (!hold_kernel)
+        hold_kernel = load_kernel("hold", hold_grid, 1, sizes);
+    atomic_store(&gate->open, 0);
+    void *args[] = {&gate};
+    CHECK(cuLaunchKernel(hold_kernel, 1, 1, 1, 1, 1, 1, 0, stream, args, NULL));
 }
 
 /* True if all bytes of host memory have one value. */
