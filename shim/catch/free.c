@@ -96,7 +96,7 @@ CUresult zc_free_placed(struct zc_block *block)
     note_free(block);
     if (p.kept) {
         zc_block_make_ghost(block);
-        zc_limits_give(ZC_PLACE_VMM, backing->size);
+        zc_limits_give(ZC_PLACE_VMM, backing->device, backing->size);
         zc_late_turn_drop();
     }
     if (p.mark)

@@ -151,7 +151,7 @@ static struct zc_extent *fresh(uint32_t units, int node, const char **why)
         e = NULL;
     }
     if (!e) {
-        zc_limits_give(ZC_PLACE_PINNED, span);
+        zc_limits_give(ZC_PLACE_PINNED, -1, span);
         return NULL;
     }
     e->era = __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
@@ -405,7 +405,7 @@ void zc_hostheap_drop(struct zc_extent *extent)
 {
     zc_extent_unback(extent);
     if (zc_hostheap_mine(extent))
-        zc_limits_give(ZC_PLACE_PINNED, zc_extent_span(extent));
+        zc_limits_give(ZC_PLACE_PINNED, -1, zc_extent_span(extent));
     bury(extent);
 }
 

@@ -198,7 +198,7 @@ static bool try_place(const struct zc_place *place, const struct zc_want *want,
         return false;
     if (place->make(want, out, why) == CUDA_SUCCESS)
         return true;
-    zc_limits_give(place->id, span);
+    zc_limits_give(place->id, want->device, span);
     return false;
 }
 
@@ -208,7 +208,7 @@ static CUresult untry(struct zc_backing *backing, bool gone)
     const struct zc_place *place = zc_place_of(backing->place);
     CUresult result = place->unmake(backing, gone);
     if (!place->counts)
-        zc_limits_give(backing->place, backing->size);
+        zc_limits_give(backing->place, backing->device, backing->size);
     return result;
 }
 

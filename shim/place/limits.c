@@ -17,6 +17,9 @@ static bool started;                  /* The limits below are resolved. */
 static uint64_t pinned_bytes;         /* Resolved max_pinned. */
 static uint64_t used[ZC_PLACE_COUNT]; /* Bytes by place. */
 
+#define DEVICES_MAX 64                       /* The last one stands for all further ones. */
+static uint64_t managed_for[DEVICES_MAX];    /* Managed bytes by the device of the request. */
+
 /* The number behind `label` in a small file of the kernel's; false where it can't be read, or is no
  * number. */
 static bool read_number(const char *path, const char *label, uint64_t *out)
@@ -77,6 +80,7 @@ void zc_limits_start(const struct zc_policy *policy)
 void zc_limits_reset(void)
 {
     memset(used, 0, sizeof(used));
+    memset(managed_for, 0, sizeof(managed_for));
     started = false;
 }
 
@@ -85,16 +89,21 @@ uint64_t zc_limits_pool(void)
     return pinned_bytes / POOL_PART;
 }
 
-/* Managed memory beyond what the device has free can hang the GPU for everyone, so what is free is
- * the hard limit.  Pages that no kernel touched yet are not missing from `free`: all of libzc's
- * managed bytes together must fit into it. */
+static uint64_t *managed_counter(int device)
+{
+    return &managed_for[device >= 0 && device < DEVICES_MAX ? device : DEVICES_MAX - 1];
+}
+
+/* Most bytes managed by requests for the current device.  Managed memory beyond what the device has
+ * free can hang the GPU for everyone, so what is free is the hard limit.  Pages that no kernel
+ * touched yet are not missing from `free`: all of the device's managed bytes must fit into it. */
 static uint64_t managed_limit(void)
 {
     size_t available = 0, total = 0;
     if (!zc_real.cuMemGetInfo_v2 || zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
         return 0;
     uint64_t limit = zc_limit_bytes(max_managed, available);
-    return limit < available ? limit : available;
+    return max_managed.kind == ZC_LIMIT_PERCENT && limit < available ? limit : available;
 }
 
 static uint64_t device_limit(int device)
@@ -163,13 +172,27 @@ bool zc_limits_device_holds(int device, size_t bytes, bool anywhere)
     return (anywhere && !t.alone) || (bytes <= total && t.bytes <= total - bytes);
 }
 
+/* Adds to a counter what keeps it, with what lies beside, within a limit. */
+static bool add(uint64_t *counter, size_t bytes, uint64_t beside, uint64_t limit)
+{
+    uint64_t before = __atomic_load_n(counter, __ATOMIC_RELAXED);
+    do {
+        if (bytes > limit || before + beside > limit - bytes)
+            return false;
+    } while (!__atomic_compare_exchange_n(counter, &before, before + bytes, true, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED));
+    return true;
+}
+
 bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char **why)
 {
-    uint64_t limit = UINT64_MAX;
+    uint64_t limit = UINT64_MAX, beside = 0;
+    bool for_device = true;
     switch (place) {
     case ZC_PLACE_MAPPED:
     case ZC_PLACE_PINNED:
         limit = pinned_bytes;
+        beside = other_pinned(place);
         *why = "over max_pinned";
         if (bytes >= REGISTRATION_MAX) {
             *why = "the driver pins less than 512 GiB in one piece";
@@ -177,31 +200,30 @@ bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char
         }
         break;
     case ZC_PLACE_MANAGED:
-        limit = managed_limit();
+        limit = max_managed.kind == ZC_LIMIT_BYTES ? max_managed.value : UINT64_MAX;
         *why = "over max_managed, or over what is free on the device";
+        for_device = add(managed_counter(device), bytes, 0, managed_limit());
         break;
     case ZC_PLACE_VMM:
         limit = device_limit(device);
+        beside = live_on_device();
         *why = "over max_device";
         break;
     default:
         break;
     }
-    uint64_t before = __atomic_load_n(&used[place], __ATOMIC_RELAXED);
-    uint64_t beside = place == ZC_PLACE_VMM                                  ? live_on_device()
-                      : place == ZC_PLACE_MAPPED || place == ZC_PLACE_PINNED ? other_pinned(place)
-                                                                             : 0;
-    do {
-        if (bytes > limit || before + beside > limit - bytes)
-            return false;
-    } while (!__atomic_compare_exchange_n(&used[place], &before, before + bytes, true,
-                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-    return true;
+    if (for_device && add(&used[place], bytes, beside, limit))
+        return true;
+    if (for_device && place == ZC_PLACE_MANAGED)
+        __atomic_fetch_sub(managed_counter(device), bytes, __ATOMIC_RELAXED);
+    return false;
 }
 
-void zc_limits_give(enum zc_place_id place, size_t bytes)
+void zc_limits_give(enum zc_place_id place, int device, size_t bytes)
 {
     __atomic_fetch_sub(&used[place], bytes, __ATOMIC_RELAXED);
+    if (place == ZC_PLACE_MANAGED)
+        __atomic_fetch_sub(managed_counter(device), bytes, __ATOMIC_RELAXED);
 }
 
 uint64_t zc_limits_used(enum zc_place_id place)

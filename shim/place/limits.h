@@ -16,10 +16,10 @@ uint64_t zc_limits_pool(void);
 /* Most mappings that the kernel gives a process (vm.max_map_count). */
 uint64_t zc_limits_maps(void);
 
-/* Counts `bytes` against a place's limit.  False, and nothing counted, when it would pass the
- * limit. */
+/* Counts `bytes` against a place's limit, managed ones also against what the current `device` has
+ * free.  False, and nothing counted, when they would pass it. */
 bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char **why);
-void zc_limits_give(enum zc_place_id place, size_t bytes);
+void zc_limits_give(enum zc_place_id place, int device, size_t bytes);
 
 /* True if a request of `bytes` left on the device would keep max_device: the bytes of all blocks on
  * devices, the program's and vmm's, together. */

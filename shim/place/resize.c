@@ -47,7 +47,7 @@ static struct zc_extent *shrink(struct zc_extent *e, uint32_t units)
     struct zc_extent *rest = cut(e, units);
     if (!rest)
         return NULL;
-    zc_limits_give(ZC_PLACE_PINNED, zc_extent_span(rest));
+    zc_limits_give(ZC_PLACE_PINNED, -1, zc_extent_span(rest));
     give_back(rest);
     return e;
 }
@@ -116,7 +116,7 @@ static struct zc_extent *grow(struct zc_extent *e, uint32_t units)
         return NULL;
     struct zc_extent *grown = grow_in_place(e, units) ? e : grow_elsewhere(e, units);
     if (!grown)
-        zc_limits_give(ZC_PLACE_PINNED, more);
+        zc_limits_give(ZC_PLACE_PINNED, -1, more);
     return grown;
 }
 

@@ -37,7 +37,7 @@ static bool prepare(unsigned i)
     if (!slots[i].memory && zc_limits_take(ZC_PLACE_PINNED, -1, ZC_RING_SLOT, &why)) {
         slots[i].memory = zc_pages_make(ZC_RING_SLOT, -1);
         if (!slots[i].memory)
-            zc_limits_give(ZC_PLACE_PINNED, ZC_RING_SLOT);
+            zc_limits_give(ZC_PLACE_PINNED, -1, ZC_RING_SLOT);
     }
     slots[i].refused = !slots[i].memory || !zc_real.cuMemHostRegister_v2 ||
                        zc_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context ||

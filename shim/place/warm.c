@@ -101,7 +101,7 @@ struct zc_backing *zc_warm_take(const struct zc_want *want)
     }
     if (v)
         return wake(v);
-    zc_limits_give(ZC_PLACE_VMM, want->size);
+    zc_limits_give(ZC_PLACE_VMM, want->device, want->size);
     return NULL;
 }
 
@@ -119,7 +119,7 @@ bool zc_warm_keep(struct zc_block *block)
     zc_lock_drop(&lock);
     if (!(block->flags & ZC_BLOCK_GHOST))
         zc_block_make_ghost(block);
-    zc_limits_give(ZC_PLACE_VMM, block->size);
+    zc_limits_give(ZC_PLACE_VMM, v->device, block->size);
     give_back(out);
     return true;
 }

@@ -140,6 +140,11 @@ place = '"$place" timeout 30 "$program" apart
         run -0 under_policy "place = vmm$keys" timeout 30 "$program" free_apart
         [[ $output == 100 && $(grep -c '"type":"alloc".*"place":"vmm"' "$ZC_LOG") == 2 ]]
     done
+    for limit in '[defaults]' $'[defaults]\nmax_managed = 95%'; do
+        export ZC_LOG=$BATS_TEST_TMPDIR/managed-${#limit}.jsonl
+        run -0 under_policy "$limit"$'\n[rule all]\nplace = managed' timeout 30 "$program" free_apart
+        [[ $(grep -c '"type":"alloc".*"place":"managed"' "$ZC_LOG") == 2 ]]
+    done
 }
 
 @test "peer copies and kernels of another device give the same bytes in every place" {
