@@ -85,7 +85,7 @@ CUresult zc_free_placed(struct zc_block *block)
     bool apart = zc_block_hosted(block) && zc_capture_any();
     if (apart || ((block->flags & ZC_BLOCK_STREAM) && zc_place_of(backing->place)->waits)) {
         note_free(block);
-        zc_park(block, NULL, NULL, ZC_LEGACY);
+        zc_park(block, NULL, NULL, NULL, ZC_LEGACY);
         return CUDA_SUCCESS;
     }
     CUresult result = let_go(block, &p);
@@ -100,7 +100,7 @@ CUresult zc_free_placed(struct zc_block *block)
         zc_late_turn_drop();
     }
     if (p.mark)
-        zc_park(block, p.mark, CU_STREAM_LEGACY, ZC_LEGACY);
+        zc_park(block, p.mark, backing->context, CU_STREAM_LEGACY, ZC_LEGACY);
     if (p.kept || p.mark || zc_warm_keep(block))
         return reap(&p, CUDA_SUCCESS);
     zc_block_remove(block);
@@ -123,12 +123,12 @@ static CUresult refused_for_host(CUresult state)
 }
 
 /* Memory of a pool is the driver's to free.  It counts until `event`, recorded on the stream of the
- * free; NULL where nothing uses it any more. */
-static void freed(const struct zc_untracked *block, CUevent event)
+ * free, in its context; NULL where nothing uses it any more. */
+static void freed(const struct zc_untracked *block, CUevent event, CUcontext home)
 {
     bool pooled = block->taken && (block->copy.flags & ZC_BLOCK_POOLED);
     if (pooled)
-        zc_park_pooled(block->copy.backing, event);
+        zc_park_pooled(block->copy.backing, event, home);
     else if (event)
         zc_real.cuEventDestroy_v2(event);
 }
@@ -156,7 +156,7 @@ ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED)
         zc_retrack(&untracked);
     else
-        freed(&untracked, NULL);
+        freed(&untracked, NULL, NULL);
     if (result == CUDA_SUCCESS && untracked.taken && !(untracked.copy.flags & ZC_BLOCK_STREAM))
         zc_park_reap_all();
     return result;
@@ -186,7 +186,7 @@ static CUresult free_in_order(struct zc_block *block, CUevent event, CUstream st
     }
     note_free(block);
     zc_park_reap(ZC_PLACE_COUNT);
-    zc_park(block, event, stream, flavour);
+    zc_park(block, event, zc_stream_context(stream, flavour), stream, flavour);
     return CUDA_SUCCESS;
 }
 
@@ -213,7 +213,10 @@ ZC_BODY(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream))
     CUresult result = real(dptr, stream);
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED)
         zc_retrack(&untracked);
+    else if (pooled && zc_life_closing())
+        freed(&untracked, NULL, NULL);
     else if (pooled)
-        freed(&untracked, zc_life_closing() ? NULL : zc_stream_mark(stream, entry->flavour));
+        freed(&untracked, zc_stream_mark(stream, entry->flavour),
+              zc_stream_context(stream, entry->flavour));
     return result;
 }

@@ -17,6 +17,7 @@ struct parked {
     struct zc_backing *backing;
     struct zc_block *ghost; /* The freed block; NULL where its addresses may be used again. */
     CUevent event;
+    CUcontext home; /* Of the event. */
     CUstream stream;
     enum zc_flavour flavour;
 };
@@ -34,7 +35,8 @@ static bool enter(struct parked *p)
     return true;
 }
 
-void zc_park(struct zc_block *block, CUevent event, CUstream stream, enum zc_flavour flavour)
+void zc_park(struct zc_block *block, CUevent event, CUcontext home, CUstream stream,
+             enum zc_flavour flavour)
 {
     struct parked *p = zc_arena_get(sizeof(*p));
     zc_block_make_ghost(block);
@@ -43,18 +45,18 @@ void zc_park(struct zc_block *block, CUevent event, CUstream stream, enum zc_fla
     if (!p)
         return;
     *p = (struct parked){.backing = block->backing, .ghost = block, .event = event,
-                         .stream = stream, .flavour = flavour};
+                         .home = home, .stream = stream, .flavour = flavour};
     if (!enter(p))
         zc_arena_put(p, sizeof(*p));
 }
 
-void zc_park_pooled(struct zc_backing *backing, CUevent event)
+void zc_park_pooled(struct zc_backing *backing, CUevent event, CUcontext home)
 {
     struct parked *p = event ? zc_arena_get(sizeof(*p)) : NULL;
     zc_hint_unmake(backing->hinted);
     backing->hinted = NULL;
     if (p) {
-        *p = (struct parked){.backing = backing, .event = event};
+        *p = (struct parked){.backing = backing, .event = event, .home = home};
         if (enter(p))
             return;
         zc_arena_put(p, sizeof(*p));
@@ -88,7 +90,6 @@ static void put_back(struct parked *list)
     }
 }
 
-/* An event of a destroyed context gives an error, and then nothing uses the memory either. */
 static bool passed(const struct parked *p)
 {
     return !p->event || zc_real.cuEventQuery(p->event) != CUDA_ERROR_NOT_READY;
@@ -226,8 +227,9 @@ void zc_park_drop_context(CUcontext context)
     for (struct parked *p = take_all(); p; p = next) {
         struct zc_backing *b = p->backing;
         next = p->next;
+        if (p->home == context)
+            p->event = NULL; /* Destroyed with its context, and so is what it stood for. */
         if (b->context == context) {
-            p->event = NULL; /* Destroyed with its context. */
             zc_place_release(finish(p), true);
             continue;
         }

@@ -6,18 +6,19 @@
 
 /*
  * Takes over a block that the program freed in stream order.  The block stays in the ledger as a
- * ghost, so that its addresses answer as freed.  `event` was recorded on the stream at the free and
- * belongs to the parking from here; NULL when the program itself guarantees that nothing uses the
- * block.
+ * ghost, so that its addresses answer as freed.  `event`, of the context `home`, was recorded on the
+ * stream at the free and belongs to the parking from here; NULL when the program itself guarantees
+ * that nothing uses the block.
  */
-void zc_park(struct zc_block *block, CUevent event, CUstream stream, enum zc_flavour flavour);
+void zc_park(struct zc_block *block, CUevent event, CUcontext home, CUstream stream,
+             enum zc_flavour flavour);
 
 /*
  * Memory of a pool that the driver has taken back, in the order of a stream: its backing counts
- * against the limits until `event`, which belongs to the parking from here; NULL: it counts no
- * longer.
+ * against the limits until `event`, of the context `home`, which belongs to the parking from here;
+ * NULL: it counts no longer.
  */
-void zc_park_pooled(struct zc_backing *backing, CUevent event);
+void zc_park_pooled(struct zc_backing *backing, CUevent event, CUcontext home);
 
 /*
  * Memory for a new request of the same place, device and size from what is parked: what the stream

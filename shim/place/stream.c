@@ -50,6 +50,14 @@ bool zc_stream_here(CUstream stream, enum zc_flavour flavour)
     return !other_context(stream, flavour);
 }
 
+CUcontext zc_stream_context(CUstream stream, enum zc_flavour flavour)
+{
+    CUcontext context = other_context(stream, flavour);
+    if (!context)
+        zc_real.cuCtxGetCurrent(&context);
+    return context;
+}
+
 /* Asking the legacy stream covers all streams that synchronise with it: it reports them as its own
  * pending work.  The other way round a stream does not report the legacy stream's. */
 bool zc_stream_idle(CUstream stream, enum zc_flavour flavour)

@@ -32,6 +32,9 @@ CUevent zc_stream_mark_context(CUcontext context);
  * refuses. */
 CUevent zc_stream_mark(CUstream stream, enum zc_flavour flavour);
 
+/* The context of a stream, which its events belong to. */
+CUcontext zc_stream_context(CUstream stream, enum zc_flavour flavour);
+
 /* *device is the ordinal of the device that runs what is put into the stream.  Returns the driver's
  * code. */
 CUresult zc_stream_device(CUstream stream, enum zc_flavour flavour, CUdevice *device);

@@ -76,6 +76,8 @@ WITHOUT_POOLS=cuMemPoolCreate:801:0
 
 @test "a destroyed context takes its live and parked blocks with it" {
     in_every_place "$program" destroyed
+    in_every_place "$program" block_destroyed
+    in_every_place "$program" stream_destroyed
     in_every_place "$program" left_behind
 }
 

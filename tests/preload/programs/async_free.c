@@ -179,17 +179,23 @@ static void left_behind(void)
     }
 }
 
-/* Destroys a context while it has live and parked blocks; nothing of them may stay. */
-static void destroyed(void)
+static CUcontext another_context(void)
 {
-    struct gate gate;
     CUcontext context;
-    CUdeviceptr p;
 #if CUDA_VERSION >= 13000
     CHECK(cuCtxCreate(&context, NULL, 0, 0));
 #else
     CHECK(cuCtxCreate(&context, 0, 0));
 #endif
+    return context;
+}
+
+/* Destroys a context while it has live and parked blocks; nothing of them may stay. */
+static void destroyed(void)
+{
+    struct gate gate;
+    CUdeviceptr p;
+    CUcontext context = another_context();
     CUstream s = stream();
     CHECK(cuMemAlloc(&p, 3 * MIB));
     CHECK(cuMemAlloc(&p, 4 * KIB));
@@ -201,18 +207,49 @@ static void destroyed(void)
     CHECK(cuCtxDestroy(context));
 }
 
+/* A block of one context is freed in a stream of another, and one of both contexts is destroyed
+ * when the stream has come to the free.  No event is lost with it, or asked about afterwards. */
+static void one_destroyed(bool of_block)
+{
+    CUcontext mine;
+    CUdeviceptr p;
+    CHECK(cuCtxGetCurrent(&mine));
+    CUcontext other = another_context();
+    CHECK(cuCtxSetCurrent(of_block ? other : mine));
+    CHECK(cuMemAlloc(&p, SIZE));
+    CHECK(cuCtxSetCurrent(of_block ? mine : other));
+    CUstream s = stream();
+    CHECK(cuMemFreeAsync(p, s));
+    CHECK(cuStreamSynchronize(s));
+    CHECK(cuCtxDestroy(other));
+    CHECK(cuCtxSetCurrent(mine));
+    EXPECT(sim_leaks(SIM_LEAK_EVENT) == 0);
+    unsigned long long asked = sim_calls("cuEventQuery");
+    CHECK(cuMemAlloc(&p, SIZE));
+    CHECK(cuMemFree(p));
+    EXPECT(sim_calls("cuEventQuery") == asked);
+    if (of_block)
+        CHECK(cuStreamDestroy(s));
+}
+
+static void block_destroyed(void)
+{
+    one_destroyed(true);
+}
+
+static void stream_destroyed(void)
+{
+    one_destroyed(false);
+}
+
 /* Memory of a pool is there after the context that asked for it. */
 static void outlives(void)
 {
     static char seen[64 * KIB];
-    CUcontext mine, other;
+    CUcontext mine;
     CUdeviceptr p;
     CHECK(cuCtxGetCurrent(&mine));
-#if CUDA_VERSION >= 13000
-    CHECK(cuCtxCreate(&other, NULL, 0, 0));
-#else
-    CHECK(cuCtxCreate(&other, 0, 0));
-#endif
+    CUcontext other = another_context();
     CHECK(cuMemAllocAsync(&p, sizeof(seen), NULL));
     CHECK(cuMemsetD8Async(p, 7, sizeof(seen), NULL));
     CHECK(cuCtxSynchronize());
@@ -230,6 +267,7 @@ int main(int argc, char **argv)
         {"other_stream", other_stream}, {"same_stream", same_stream}, {"passed", passed},
         {"misuse", misuse},             {"crossed", crossed},         {"many", many},
         {"outlives", outlives},
+        {"block_destroyed", block_destroyed}, {"stream_destroyed", stream_destroyed},
         {"destroyed", destroyed},       {"left_behind", left_behind}};
     CUcontext context = start_gpu(0);
     int status = RUN_SCENARIO(all, argc, argv);
