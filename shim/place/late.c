@@ -10,6 +10,7 @@
 #include "catch/request.h"
 #include "place/grow.h"
 #include "place/spare.h"
+#include "place/warm.h"
 
 /* From here on a request is held against what the device has: asking the driver costs more than a
  * small block is worth. */
@@ -161,7 +162,7 @@ CUresult zc_late_admit(struct zc_vmm *v, size_t granularity, const char **why)
     uint64_t others = zc_late_promised(v->device);
     if (v->span >= ADMIT_FROM &&
         (zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS ||
-         others + v->span > (uint64_t)available + largest(v))) {
+         others + v->span > (uint64_t)available + zc_warm_bytes() + largest(v))) {
         zc_late_turn_drop();
         *why = "more than the device has free";
         return CUDA_ERROR_OUT_OF_MEMORY;

@@ -13,11 +13,11 @@ bool zc_late_turn_take(void);
 void zc_late_turn_drop(void);
 
 /*
- * Enters a block that is attached late.  Refuses what the device could not hold even if the block
- * took over the memory of the largest one that it might grow from.  Gives it the addresses that a
- * block which it might grow from has to spare, else addresses of its own: one that grows gets room
- * for more, so that the block that grows from it can have them again.  On failure the driver's
- * code, and the block is not entered.
+ * Enters a block that is attached late.  Refuses what the device could not hold even if what is
+ * kept of freed blocks went, and the block took over the memory of the largest one that it might
+ * grow from.  Gives it the addresses that a block which it might grow from has to spare, else
+ * addresses of its own: one that grows gets room for more, so that the block that grows from it can
+ * have them again.  On failure the driver's code, and the block is not entered.
  */
 CUresult zc_late_admit(struct zc_vmm *v, size_t granularity, const char **why);
 

@@ -122,6 +122,17 @@ warm() {
     warm all_of_it
 }
 
+@test "freed vmm blocks that are kept are not in the way of one that is attached late" {
+    need_built "$ZC_BUILD/tests/preload/programs/warm"
+    export SIM_MEMORY_MIB=256 ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl ZC_LOG_LEVEL=allocs
+    for late in commit=lazy grow=yes; do
+        rm -f "$ZC_LOG"
+        run -0 under_policy $'[rule kept]\nsize = ..32M\nplace = vmm
+[rule late]\nplace = vmm\n'"$late" "$ZC_BUILD/tests/preload/programs/warm" late_beside_kept
+        [[ $(grep -c '"type":"alloc".*"place":"vmm"' "$ZC_LOG") == 2 ]]
+    done
+}
+
 @test "a block that is kept after its free is live neither in the log nor in the totals" {
     need_built "$ZC_BUILD/kernels/vecadd-shared" "$SIM/kernels/vecadd.so"
     export SIM_KERNELS=$SIM/kernels/vecadd.so ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl

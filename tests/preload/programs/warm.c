@@ -69,6 +69,19 @@ static void all_of_it(void)
     end_gpu(0);
 }
 
+/* A large block that is attached late can be had although a freed one is kept. */
+static void late_beside_kept(void)
+{
+    size_t available, total;
+    start_gpu(0);
+    CHECK(cuMemFree(make(16 * MIB)));
+    CHECK(cuMemGetInfo(&available, &total));
+    CUdeviceptr p = make(available);
+    fill(p, 5, available, NULL);
+    CHECK(cuMemFree(p));
+    end_gpu(0);
+}
+
 /* Handles whose memory may leave the process have a file of their own in the simulated driver. */
 static void exportable(void)
 {
@@ -91,6 +104,7 @@ int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
         {"again", again}, {"many", many}, {"all_of_it", all_of_it},
+        {"late_beside_kept", late_beside_kept},
         {"exportable", exportable}};
     return RUN_SCENARIO(all, argc, argv);
 }
