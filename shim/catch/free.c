@@ -89,6 +89,8 @@ CUresult zc_free_placed(struct zc_block *block)
         return CUDA_SUCCESS;
     }
     CUresult result = let_go(block, &p);
+    if (result == CUDA_SUCCESS && zc_place_of(backing->place)->detach)
+        result = zc_place_of(backing->place)->detach(backing);
     if (result != CUDA_SUCCESS) { /* Something may use it yet: it stays the program's. */
         zc_block_unclaim(block);
         return result;

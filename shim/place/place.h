@@ -57,6 +57,9 @@ struct zc_place {
     /* Fills *out (span included).  On failure returns the driver's code and says in *why what was
      * not possible; nothing is left behind. */
     CUresult (*make)(const struct zc_want *want, struct zc_backing *out, const char **why);
+    /* Of a block that the program frees: does beforehand what may fail, so that the block can stay
+     * what it is.  NULL where nothing is. */
+    CUresult (*detach)(struct zc_backing *backing);
     /* Gives everything back.  `gone`: the context was destroyed and took the driver's part
      * along. */
     CUresult (*unmake)(struct zc_backing *backing, bool gone);

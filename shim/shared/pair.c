@@ -319,17 +319,19 @@ bool zc_shared_resize(struct zc_extent *e, size_t size)
     return fits;
 }
 
-bool zc_shared_leave(struct zc_shared *p)
+bool zc_shared_leave(struct zc_shared *p, bool pinned)
 {
     struct zc_coherent *c = &p->pages;
     struct zc_shared_hold hold;
     if (!zc_shared_lock(p, &hold))
         return false;
-    bool whole = !c->count[ZC_PAGE_APART] && !c->count[ZC_PAGE_AWAY];
-    zc_coherent_device_gone(c, p->rule->conflict == ZC_CONFLICT_REVEAL);
-    p->leaving = true;
+    bool may = !pinned ||
+               (!p->read_only && !c->count[ZC_PAGE_APART] && !c->count[ZC_PAGE_AWAY]);
+    if (may)
+        zc_coherent_device_gone(c, p->rule->conflict == ZC_CONFLICT_REVEAL);
+    p->leaving = may;
     zc_shared_unlock(p, &hold);
-    return whole && !p->read_only;
+    return may;
 }
 
 void zc_shared_device_gone(struct zc_shared *p)

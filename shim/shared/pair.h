@@ -38,6 +38,8 @@ struct zc_shared {
     bool paired;                   /* Has, or had, a host block.  Atomic. */
     bool leaving;                  /* The device block is being freed: no page changes its place
                                     * any more. */
+    bool kept, detached;           /* While it is freed: the driver's registration stays, or knows
+                                    * no longer of the extent; of the thread that frees it. */
     bool ending;                   /* A thread is about to end the pair. */
     bool written;                  /* Something was put into a device block without a host block. */
     uint64_t elided_copies, elided_bytes; /* Copies between both that had nothing to move. */
@@ -93,10 +95,11 @@ void zc_shared_forget_host(const struct zc_block *block);
 
 /*
  * The program frees the device block, and the device has come to rest: all pages but lost ones are
- * the host block's, and none moves any more.  True when the driver's registration holds all pages
- * that the CPU sees, and allows to write: then it may stay as that of a pinned block.
+ * the host block's, and none moves any more.  With `pinned` only if the driver's registration holds
+ * all pages that the CPU sees, and allows to write: then it may stay as that of a pinned block.
+ * False where nothing was done.
  */
-bool zc_shared_leave(struct zc_shared *pair);
+bool zc_shared_leave(struct zc_shared *pair, bool pinned);
 
 /* After that, and once the driver knows nothing of the extent unless its registration stays. */
 void zc_shared_device_gone(struct zc_shared *pair);

@@ -87,16 +87,29 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     return CUDA_SUCCESS;
 }
 
-/* A registration that shows all pages as the CPU sees them may stay, as a pinned block's.  The
- * caller has waited for the device. */
+/* A registration that shows all pages as the CPU sees them may stay, as a pinned block's.  Another
+ * one must go while the pair is whole: a driver that kept it would still copy from h what d had.
+ * The caller has waited for the device. */
+static CUresult detach(struct zc_backing *backing)
+{
+    struct zc_shared *p = backing->shared;
+    p->kept = zc_shared_leave(p, true);
+    p->detached = p->kept || zc_pinned_unregister(p->extent);
+    return p->detached ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+}
+
+/* Where no call is left to fail, a pair that the driver holds on to stays one for good. */
 static CUresult unmake(struct zc_backing *backing, bool gone)
 {
     struct zc_shared *p = backing->shared;
     struct zc_extent *e = p->extent;
-    bool keep = zc_shared_leave(p) && !gone;
-    CUresult result = CUDA_SUCCESS;
-    if (!gone && !keep && !zc_pinned_unregister(e))
-        result = CUDA_ERROR_UNKNOWN;
+    if (!gone && !p->detached && detach(backing) != CUDA_SUCCESS) {
+        zc_shared_stays(p);
+        return CUDA_ERROR_UNKNOWN;
+    }
+    bool keep = p->kept && !gone;
+    if (!p->kept)
+        zc_shared_leave(p, false);
     __atomic_store_n(&e->pin, keep ? ZC_PIN_DONE : ZC_PIN_NONE, __ATOMIC_RELEASE);
     zc_shared_report(p);
     zc_shared_access_unwatch(p);
@@ -104,8 +117,9 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
     zc_hostmem_unhide(p);
     zc_hostheap_unclaim(e);
     zc_shared_device_gone(p);
-    return result;
+    return CUDA_SUCCESS;
 }
 
 const struct zc_place zc_place_shared = {
-    .id = ZC_PLACE_SHARED, .real = ZC_KIND_PINNED, .waits = true, .make = make, .unmake = unmake};
+    .id = ZC_PLACE_SHARED, .real = ZC_KIND_PINNED, .waits = true, .make = make, .detach = detach,
+    .unmake = unmake};

@@ -34,6 +34,15 @@ void zc_shared_stuck(const struct zc_shared *p)
                p->rule->line);
 }
 
+void zc_shared_stays(const struct zc_shared *p)
+{
+    zc_message(ZC_ERROR, "refused",
+               "cuMemHostUnregister refuses device block %U (%B at %x), which the program has "
+               "freed: its host block stays one with it by rule %s (%s:%u), as if it were alive",
+               p->device_id, p->device_size, (uint64_t)p->pages.base, p->rule->name,
+               zc_life_policy()->file, p->rule->line);
+}
+
 CUresult zc_shared_refused(const struct zc_shared *p, enum zc_fn fn, CUresult code, const char *why)
 {
     zc_message(ZC_ERROR, "refused",

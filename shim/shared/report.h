@@ -17,6 +17,9 @@ void zc_shared_conflict(struct zc_shared *pair, enum zc_shared_culprit culprit, 
 /* The kernel gave no memory or mappings to keep both sides apart.  Async-signal-safe. */
 void zc_shared_stuck(const struct zc_shared *pair);
 
+/* The device block is freed, and the driver does not let its registration go. */
+void zc_shared_stays(const struct zc_shared *pair);
+
 /* A call that can't be carried out for a pair is refused; returns `code`. */
 CUresult zc_shared_refused(const struct zc_shared *pair, enum zc_fn fn, CUresult code,
                            const char *why);

@@ -44,6 +44,14 @@ setup() {
     both busy
 }
 
+@test "a free that the driver refuses leaves both sides as they are, or says so" {
+    both refused_free
+    [[ $stderr == *"free 999"* ]]
+    scene refused_behind ''
+    [[ $status -eq 0 && $stderr == *"cuMemHostUnregister refuses"* ]]
+    [[ $stderr == *"rule device ("*"policy.conf:5)"* ]]
+}
+
 @test "a set on a stream that waits for the program does not wait" {
     same waiting_set ''
 }

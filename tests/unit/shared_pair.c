@@ -81,7 +81,7 @@ static void threads_that_free_both_sides_at_once_end_the_pair_once(void **test)
     assert_non_null(host);
     struct zc_shared *p = pair_in(host);
     zc_shared_totals(&before);
-    zc_shared_leave(p);
+    zc_shared_leave(p, false);
     signal(SIGUSR1, free_host);
     assert_true(zc_shared_lock(p, &hold));
     pthread_create(&thread, NULL, free_device, p);
