@@ -58,6 +58,22 @@ static bool answer_hosted(const struct zc_block *b, void *data, CUpointer_attrib
     }
 }
 
+/* What the device of the current context may do with a block.  Memory of a pool has the pool's
+ * rights, and a device has all rights to its own. */
+static int access_of(const struct zc_block *b)
+{
+    CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    CUmemLocation where = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
+    CUdevice device;
+    if (!(b->flags & ZC_BLOCK_STREAM) || !zc_real.cuMemPoolGetAccess ||
+        zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS || device == b->device)
+        return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+    where.id = device;
+    return zc_real.cuMemPoolGetAccess(&flags, b->pool, &where) == CUDA_SUCCESS
+               ? (int)flags
+               : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+}
+
 /*
  * One attribute of a converted block, as the driver answers it for the memory that was asked for.
  * The two that name what the block can do for other processes and other bus devices tell the truth,
@@ -103,7 +119,7 @@ static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
         return put_word(data, 0);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-        return put_int(data, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
+        return put_int(data, access_of(b));
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
         return put_word(data, pool ? (uint64_t)b->pool : 0);
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:

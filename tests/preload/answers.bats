@@ -75,6 +75,7 @@ without_figure_of_free_memory() {
     export SIM_DEVICES=2
     "$program" 1 >"$bare"
     grep -q '^  type 2 managed 0 ordinal 1 ' "$bare"
+    grep -q '^another device may: 0' "$bare"
     for place in device mapped vmm; do
         answers_in "$place" same_for_all_places 1
     done

@@ -66,6 +66,22 @@ static void show_bounds(CUdeviceptr at, size_t bytes)
     printf("first %d last %d\n", host[0], host[bytes - 1]);
 }
 
+/* What another device than the block's may do with it, where there is one. */
+static void show_access_elsewhere(CUdeviceptr at)
+{
+    int devices, own, flags = 77;
+    CUcontext other;
+    CHECK(cuDeviceGetCount(&devices));
+    CHECK(cuCtxGetDevice(&own));
+    if (devices < 2)
+        return;
+    CHECK(cuDevicePrimaryCtxRetain(&other, 1 - own));
+    CHECK(cuCtxPushCurrent(other));
+    SHOW(cuPointerGetAttribute(&flags, CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, at));
+    printf("another device may: %d\n", flags);
+    CHECK(cuCtxPopCurrent(&other));
+}
+
 static void show_after_free(CUdeviceptr at)
 {
     CUdeviceptr base;
@@ -91,6 +107,7 @@ static void show_block(const char *name, CUdeviceptr at, size_t bytes, bool asyn
         show_many_attributes(places[i], at);
         show_range(places[i], at);
     }
+    show_access_elsewhere(at);
     show_refusals(at, bytes);
     show_bounds(at, bytes);
     SHOW(cuMemFree(at + 1));
