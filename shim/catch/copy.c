@@ -240,8 +240,8 @@ static CUresult finish(struct zc_copy *c)
         if (c->dst.pair || c->src.pair || c->result == CUDA_ERROR_ILLEGAL_ADDRESS)
             return zc_blame(c->fn, 0, c->result); /* The rest was said. */
         struct zc_box *b = converted(&c->dst) ? &c->dst : &c->src;
-        bool outside = leaves_block(&c->dst) || leaves_block(&c->src);
-        return converted(b) && !outside && !c->prefetch ? zc_blame(c->fn, b->address, c->result)
+        bool nowhere = leaves_block(&c->dst) || leaves_block(&c->src) || !zc_copy_well_formed(c);
+        return converted(b) && !nowhere && !c->prefetch ? zc_blame(c->fn, b->address, c->result)
                                                         : c->result;
     }
     /* A captured copy has not happened yet; the graph's launches count it. */

@@ -175,6 +175,20 @@ void zc_describe_set_2d_async(struct zc_copy *c, CUdeviceptr dst, size_t pitch, 
     on_stream(c, stream);
 }
 
+bool zc_copy_well_formed(const struct zc_copy *c)
+{
+    const size_t *e = c->extent, most = INT32_MAX; /* CU_DEVICE_ATTRIBUTE_MAX_PITCH. */
+    if (c->set)
+        return c->dst.address % c->unit == 0 &&
+               (e[1] < 2 || (c->dst.pitch >= e[0] && c->dst.pitch % c->unit == 0));
+    if (!c->boxed)
+        return true;
+    bool rows = e[1] < 2 || (c->dst.pitch >= e[0] && c->src.pitch >= e[0]);
+    bool slices =
+        e[2] < 2 || (c->dst.slice >= e[1] * c->dst.pitch && c->src.slice >= e[1] * c->src.pitch);
+    return rows && slices && c->dst.pitch <= most && c->src.pitch <= most;
+}
+
 void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n, CUstream stream)
 {
     set_box(&c->dst, ZC_SIDE_DEVICE, ptr, n);

@@ -54,8 +54,8 @@ struct zc_copy {
     enum zc_outcome outcome; /* What became of it. */
     CUstream stream;         /* As the program gave it; NULL for calls without one. */
     struct zc_box dst, src;
-    size_t extent[3];        /* Of a box: bytes of a row, rows of a slice, slices; of a set with a
-                              * pitch the first two. */
+    size_t extent[3];        /* Of a box: bytes of a row, rows of a slice, slices; of a set its rows,
+                              * and where it has several their bytes. */
     bool split;              /* What became of it differs by part: `part` counts, not `outcome`. */
     uint64_t part[ZC_OUTCOME_COUNT]; /* Bytes by what became of them. */
     unsigned value;          /* Of a set: what each element becomes. */
@@ -150,7 +150,7 @@ static inline void zc_describe_set(struct zc_copy *c, CUdeviceptr dst, unsigned 
     c->dst.side = ZC_SIDE_DEVICE;
     c->dst.address = dst;
     c->dst.span = c->bytes = zc_product(count, unit);
-    c->dst.pitch = 0;
+    c->extent[1] = 1;
     c->value = value;
     c->unit = unit;
     c->set = true;
@@ -168,6 +168,11 @@ void zc_describe_set_2d(struct zc_copy *c, CUdeviceptr dst, size_t pitch, unsign
                         uint8_t unit, size_t width, size_t height);
 void zc_describe_set_2d_async(struct zc_copy *c, CUdeviceptr dst, size_t pitch, unsigned value,
                               uint8_t unit, size_t width, size_t height, CUstream stream);
+/* True for a shape that the driver takes; the others it refuses in any memory, with codes of its
+ * own: CUDA Driver API, cuMemcpy2D ("the pitches must be greater than or equal to WidthInBytes"),
+ * cuMemsetD2D32 ("must be four-byte aligned"). */
+bool zc_copy_well_formed(const struct zc_copy *c);
+
 void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n, CUstream stream);
 
 /*

@@ -67,19 +67,6 @@ static bool slow_to_read(const struct zc_box *b)
            zc_life_policy()->rules[b->block->rule].write_combined;
 }
 
-/* True for a shape that the driver takes; the others it refuses with codes of its own: CUDA Driver
- * API, cuMemcpy2D ("the pitches must be greater than or equal to WidthInBytes"). */
-static bool valid_shape(const struct zc_copy *c)
-{
-    const size_t *e = c->extent, most = INT32_MAX; /* CU_DEVICE_ATTRIBUTE_MAX_PITCH. */
-    if (!c->boxed)
-        return true;
-    bool rows = e[1] < 2 || (c->dst.pitch >= e[0] && c->src.pitch >= e[0]);
-    bool slices =
-        e[2] < 2 || (c->dst.slice >= e[1] * c->dst.pitch && c->src.slice >= e[1] * c->src.pitch);
-    return rows && slices && c->dst.pitch <= most && c->src.pitch <= most;
-}
-
 static struct job job_of(const struct zc_copy *c)
 {
     struct job job = {.dst = (char *)c->dst.address,
@@ -149,7 +136,7 @@ bool zc_place_copy(struct zc_copy *c)
 {
     if (!(c->linear || c->boxed) || !(mapped(&c->dst) || mapped(&c->src)))
         return false;
-    if (!valid_shape(c))
+    if (!zc_copy_well_formed(c))
         return false;
     /* Waiting and asking are forbidden calls during a capture; the driver captures or copies
      * itself. */

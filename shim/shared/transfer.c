@@ -162,7 +162,7 @@ static CUresult set_line(struct zc_copy *c, CUdeviceptr dst, size_t n)
 static CUresult set(struct zc_copy *c)
 {
     CUresult result = CUDA_SUCCESS;
-    if (!c->dst.pitch || c->extent[1] < 2)
+    if (c->extent[1] < 2)
         return set_line(c, c->dst.address, c->bytes);
     for (size_t y = 0; y < c->extent[1] && result == CUDA_SUCCESS; y++)
         result = set_line(c, c->dst.address + y * c->dst.pitch, c->extent[0]);
@@ -295,6 +295,8 @@ bool zc_shared_copy(struct zc_copy *c)
     if (outside(&c->dst) || outside(&c->src))
         return refuse(c, c->dst.pair ? c->dst.pair : c->src.pair, CUDA_ERROR_INVALID_VALUE,
                       "the copy leaves it");
+    if (!zc_copy_well_formed(c)) /* The driver says how it refuses that. */
+        return false;
     if (zc_capture_holds(c->stream, c->flavour))
         return captured(c);
     if (!made_clear(c))

@@ -15,6 +15,11 @@ setup() {
     both sets
 }
 
+@test "sets and rectangles that no memory takes are refused, and blame no rule" {
+    both malformed
+    [[ $output == *'-> 1'* && $output != *'-> 0'* && $stderr != *returned* ]]
+}
+
 @test "copies between device blocks, and from other host memory, reach the right side" {
     both device_to_device
 }

@@ -55,6 +55,8 @@ static void show_bounds(CUdeviceptr at, size_t bytes)
     SHOW(cuMemsetD32(at, 7, SIZE_MAX / 4 + 2)); /* More than numbers can tell. */
     SHOW(cuMemsetD2D8(at, SIZE_MAX / 4 + 1, 7, 16, 5));
     SHOW(cuMemsetD2D32(at, SIZE_MAX / 4 + 2, 7, 1, 5));
+    SHOW(cuMemsetD32(at + 1, 7, 1));
+    SHOW(cuMemsetD2D16(at, 6, 7, 4, 2));
     SHOW(cuMemcpy2D(&rows));
     rows.Height = 3;
     SHOW(cuMemcpy2D(&rows));

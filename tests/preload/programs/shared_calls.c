@@ -25,6 +25,24 @@ static void sets(void)
     give_back(p);
 }
 
+/* Sets and rectangles that no memory takes: elements and rows that overlap. */
+static void malformed(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = plain, .srcPitch = 4096,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = p.d,
+                          .dstPitch = 100, .WidthInBytes = 4096, .Height = 3};
+    SHOW(cuMemsetD16(p.d + 1, 7, 10));
+    SHOW(cuMemsetD32(p.d + 2, 7, 10));
+    SHOW(cuMemsetD32Async(p.d + 5, 7, 10, NULL));
+    SHOW(cuMemsetD2D8(p.d, 99, 7, 100, 3));
+    SHOW(cuMemsetD2D8(p.d, 0, 7, 100, 3));
+    SHOW(cuMemsetD2D32(p.d, 102, 7, 10, 3));
+    SHOW(cuMemcpy2D(&rows));
+    EXPECT(shows(p.h, SIZE, 1) && sees(p.d, 0, SIZE, 1));
+    give_back(p);
+}
+
 /* Copies between device blocks, and between a device block and other host memory. */
 static void device_to_device(void)
 {
@@ -494,6 +512,7 @@ int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
         {"sets", sets},
+        {"malformed", malformed},
         {"device_to_device", device_to_device},
         {"partial", partial},
         {"rectangles", rectangles},
