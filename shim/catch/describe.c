@@ -183,7 +183,7 @@ bool zc_copy_well_formed(const struct zc_copy *c)
                (e[1] < 2 || (c->dst.pitch >= e[0] && c->dst.pitch % c->unit == 0));
     if (!c->boxed)
         return true;
-    bool rows = e[1] < 2 || (c->dst.pitch >= e[0] && c->src.pitch >= e[0]);
+    bool rows = (e[1] < 2 && e[2] < 2) || (c->dst.pitch >= e[0] && c->src.pitch >= e[0]);
     bool slices =
         e[2] < 2 || (c->dst.slice >= e[1] * c->dst.pitch && c->src.slice >= e[1] * c->src.pitch);
     return rows && slices && c->dst.pitch <= most && c->src.pitch <= most;

@@ -60,6 +60,10 @@ static void show_bounds(CUdeviceptr at, size_t bytes)
     SHOW(cuMemcpy2D(&rows));
     rows.Height = 3;
     SHOW(cuMemcpy2D(&rows));
+    SHOW(cuMemcpy3D(&(CUDA_MEMCPY3D){
+        .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = host, .srcPitch = 8, .srcHeight = 1,
+        .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = at, .dstPitch = 8, .dstHeight = 1,
+        .WidthInBytes = 9, .Height = 1, .Depth = 2}));
     SHOW(cuMemcpyHtoD(at, host, 0));
     SHOW(cuMemcpyHtoD(at, NULL, 10));
     SHOW(cuMemcpyDtoH(NULL, at, 10));
