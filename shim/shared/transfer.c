@@ -272,6 +272,10 @@ static bool by_driver(struct zc_copy *c)
     if ((b->host || small) && !one)
         return refuse(c, b->pair, CUDA_ERROR_INVALID_VALUE,
                       "host and device block lie apart, and the driver itself copies arrays");
+    if (target && !b->host && !pages->writable)
+        return refuse(c, b->pair, CUDA_ERROR_INVALID_VALUE,
+                      "the driver itself copies arrays, and can't write what 'access = read' keeps "
+                      "from writing");
     if (target && !b->host)
         c->result = prepare(b, b->address, b->span);
     return c->result != CUDA_SUCCESS;

@@ -114,6 +114,12 @@ setup() {
     both arrays
 }
 
+@test "an array is not copied into what kernels may only read, and the rule is named" {
+    scene arrays 'access = read' read
+    [[ $status -eq 0 && $stderr == *"into what is read: 1"* ]]
+    [[ $stderr == *"cuMemcpy2D_v2 returned 1"*"rule device ("*"the driver itself copies arrays"* ]]
+}
+
 @test "a program may end with live pairs" {
     scene leaves ''
     [[ $status -eq 0 && $(wc -l <<<"$pairs") -eq 2 ]]

@@ -490,6 +490,8 @@ static void arrays(void)
     CHECK(array_copy(array, true, NULL, p.d));
     CHECK(array_copy(array, false, seen, 0));
     EXPECT(shows(seen, UNIT, 1));
+    if (kernels_read)
+        TELL("into what is read: %d\n", (int)array_copy(array, false, NULL, p.d));
     paint(seen, UNIT, 3);
     CHECK(cuMemcpyHtoD(p.d, seen, UNIT));
     CHECK(array_copy(array, true, NULL, p.d));
