@@ -52,14 +52,19 @@ static inline CUresult before_watched(enum zc_fn fn, enum zc_flavour flavour)
             zc_blame(ZC_FN_##name, (CUdeviceptr)(address), result);                                \
         return result;                                                                             \
     }
-/* A tail call: a launch that nobody wants to know of costs a load and two branches. */
+/* A tail call where nobody wants to know of the launch: it costs a load and two branches. */
 #define ZC_LAUNCH(name, base, flavour, params, args, stream)                                       \
     ZC_EXPORT CUresult name params                                                                 \
     {                                                                                              \
         __typeof__(base) *real = ZC_REAL(name);                                                    \
         if (!real)                                                                                 \
             return CUDA_ERROR_NOT_SUPPORTED;                                                       \
-        CUresult refused = zc_launch_before(ZC_FN_##name, flavour, stream, true);                  \
-        return __builtin_expect(refused != CUDA_SUCCESS, 0) ? refused : real args;                 \
+        if (__builtin_expect(!__atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED), 1))             \
+            return real args;                                                                      \
+        CUresult result = zc_do_launch(ZC_FN_##name, flavour, stream, true);                       \
+        if (result != CUDA_SUCCESS)                                                                \
+            return result;                                                                         \
+        result = real args;                                                                        \
+        return result == CUDA_SUCCESS ? result : zc_blame(ZC_FN_##name, 0, result);                \
     }
 #include "driver.def"

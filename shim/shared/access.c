@@ -187,7 +187,8 @@ static bool writes(enum zc_fn fn)
 static CUresult before_launch(const struct zc_launch *launch)
 {
     struct batch b;
-    if (!launch->kernels && !writes(launch->fn))
+    if (!__atomic_load_n(&writable, __ATOMIC_ACQUIRE) ||
+        (!launch->kernels && !writes(launch->fn)))
         return CUDA_SUCCESS;
     if (zc_capture_holds(launch->stream, launch->flavour))
         return CUDA_SUCCESS;
@@ -204,10 +205,12 @@ static CUresult before_launch(const struct zc_launch *launch)
     return CUDA_SUCCESS;
 }
 
+/* Also where kernels only read: a launch may be the first call that tells of one that wrote. */
 void zc_shared_access_watch(const struct zc_shared *p)
 {
-    if (p->pages.writable && __atomic_fetch_add(&writable, 1, __ATOMIC_ACQ_REL) == 0)
-        zc_launch_call(ZC_LAUNCH_SHARED, before_launch);
+    if (p->pages.writable)
+        __atomic_fetch_add(&writable, 1, __ATOMIC_ACQ_REL);
+    zc_launch_call(ZC_LAUNCH_SHARED, before_launch);
 }
 
 void zc_shared_access_unwatch(const struct zc_shared *p)

@@ -149,6 +149,12 @@ io() {
     [[ $stderr == *"a write to device block 2 (6 MiB at "*", site "*"rule device ("*"conf:5)"* ]]
 }
 
+@test "a launch that tells of a kernel that wrote what was declared read names the rule" {
+    scene told_by_launch 'access = read'
+    [[ $status -eq 0 && $output == *"-> 700" ]]
+    [[ $stderr == *"a write to device block 2 (6 MiB at "*", site "*"rule device ("*"conf:5)"* ]]
+}
+
 @test "without huge pages everything is the same" {
     both no_huge_pages
     [[ $stderr == *"same address 1"* ]]

@@ -330,6 +330,22 @@ static void written_by_kernel(void)
     EXPECT(shows(p.h, SIZE, 1));
 }
 
+/* Programs that wait for nothing between launches see the error there first. */
+static void told_by_launch(void)
+{
+    static int shown, *result = &shown;
+    struct pair p = filled_pair(SIZE, 1);
+    size_t from = 0, n = 1;
+    unsigned seed = 1;
+    void *args[] = {&p.d, &from, &n, &seed, &result};
+    CUfunction shows = kernel_of(SHOWS); /* It could not be loaded after the error. */
+    CUresult code = CUDA_SUCCESS;
+    CHECK(try_kernel(PAINT, p.d, 0, SIZE, 2, NULL, NULL));
+    for (int i = 0; i < 10000 && code == CUDA_SUCCESS; i++, usleep(1000))
+        code = cuLaunchKernel(shows, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL);
+    printf("launch -> %d\n", (int)code);
+}
+
 static void no_huge_pages(void)
 {
     CHECK(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0));
@@ -422,6 +438,7 @@ int main(int argc, char **argv)
         {"lost_copied_late", lost_copied_late},
         {"lost_and_freed", lost_and_freed},
         {"written_by_kernel", written_by_kernel},
+        {"told_by_launch", told_by_launch},
         {"no_huge_pages", no_huge_pages},
         {"few_mappings", few_mappings},
         {"unequal", unequal},
