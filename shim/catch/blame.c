@@ -13,8 +13,9 @@ CUresult zc_blame(enum zc_fn fn, CUdeviceptr address, CUresult code)
     /* Registered host memory can do all that the driver's own pinned memory can. */
     if (b && zc_block_hosted(b) && b->place == ZC_PLACE_PINNED)
         return code;
-    /* After the driver is gone every call is refused; that is nobody's fault. */
-    if (!b || code == CUDA_ERROR_DEINITIALIZED || b->rule < 0)
+    /* After the driver is gone, and without a context, every call is refused; that is no rule's
+     * fault. */
+    if (!b || code == CUDA_ERROR_DEINITIALIZED || code == CUDA_ERROR_INVALID_CONTEXT || b->rule < 0)
         return code;
     const struct zc_policy *policy = zc_life_policy();
     const struct zc_rule *rule = &policy->rules[b->rule];

@@ -67,6 +67,10 @@ static void show_bounds(CUdeviceptr at, size_t bytes)
     SHOW(cuMemcpyHtoD(at, host, 0));
     SHOW(cuMemcpyHtoD(at, NULL, 10));
     SHOW(cuMemcpyDtoH(NULL, at, 10));
+    CHECK(cuCtxSetCurrent(NULL));
+    SHOW(cuMemsetD8(at, 7, 1));
+    SHOW(cuMemcpyDtoH(host, at, 1));
+    CHECK(cuCtxSetCurrent(context));
     SHOW(cuStreamSynchronize(stream));
     SHOW(cuMemcpyDtoH(host, at, bytes));
     printf("first %d last %d\n", host[0], host[bytes - 1]);
