@@ -80,9 +80,10 @@ static CUresult bounced(struct zc_copy *c, struct zc_sides *s)
     return result;
 }
 
+/* Also a host block that the driver answers for, because the program registered its pages. */
 static bool on_cpu(const struct zc_box *b)
 {
-    return b->pair || zc_copy_cpu_side(b);
+    return b->pair || zc_copy_cpu_side(b) || (b->block && b->real == ZC_KIND_PAGEABLE);
 }
 
 CUresult zc_shared_route(struct zc_copy *c, CUdeviceptr dst, CUdeviceptr src, size_t n)
