@@ -1,0 +1,120 @@
+/* A random program: random_calls SEED [STEPS [THREADS [free]]].  It prints what every call gave and
+ * no address, so that two runs of a seed that saw the same print the same.  All that it does is
+ * defined by CUDA.  `free` holds no stream: it is for places where calls wait that need not. */
+#include <pthread.h>
+
+#include "random_graphs.h"
+#include "random_memory.h"
+
+/* What a step may do, and how often. */
+static const struct {
+    void (*run)(void);
+    unsigned weight;
+} choices[] = {{make_or_drop, 22}, {copy, 40}, {set, 10}, {touch, 10}, {launch, 10}, {ask, 4},
+               {mistake, 3}, {copy_too_much, 3}, {grow_array, 5}, {resize, 5},
+               {register_or_not, 3}, {hint, 3},
+               {through_array, 3}, {wait_event, 3}, {gate_a_stream, 4}, {write_value, 2},
+               {synchronize, 2}, {switch_device, 2}, {graph, 8}};
+
+struct job {
+    uint64_t seed;
+    unsigned steps;
+    int number;
+    char *text;
+    size_t bytes;
+};
+
+static void make_streams(void)
+{
+    for (int d = 0; d < DEVICES; d++) {
+        struct stream *s = legacy(d);
+        enter(d);
+        s[0] = (struct stream){one_in(2) ? NULL : CU_STREAM_LEGACY, d, true, true};
+        s[1] = (struct stream){CU_STREAM_PER_THREAD, d, true, false};
+        s[2] = s[3] = (struct stream){NULL, d, true, false};
+        s[3].blocking = false;
+        CHECK(cuStreamCreate(&s[2].handle, CU_STREAM_DEFAULT));
+        CHECK(cuStreamCreate(&s[3].handle, CU_STREAM_NON_BLOCKING));
+        CHECK(cuEventCreate(&marks[d], CU_EVENT_DISABLE_TIMING));
+        leave();
+    }
+}
+
+static void one_step(void)
+{
+    unsigned total = 0, at, i = 0;
+    for (size_t c = 0; c < sizeof(choices) / sizeof(*choices); c++)
+        total += choices[c].weight;
+    for (at = below(total); at >= choices[i].weight; i++)
+        at -= choices[i].weight;
+    choices[i].run();
+}
+
+static void run_job(struct job *job)
+{
+    char stack[FIXED_BYTES];
+    stack_memory = stack;
+    thread_number = job->number;
+    dice = job->seed * 0x9e3779b97f4a7c15ull + (uint64_t)job->number;
+    for (int i = 0; i < 8; i++)
+        below(2);
+    kernels = !one_in(4);
+    values = one_in(6);
+    current = 0;
+    CHECK(cuCtxSetCurrent(contexts[0]));
+    make_streams();
+    load_kernels();
+    for (step = 0; step < job->steps; step++)
+        one_step();
+    for (int i = 0; i < BLOCKS; i++)
+        show_content("end:", &blocks[i]);
+    for (int i = 0; i < BLOCKS; i++)
+        if (blocks[i].at)
+            drop_block(&blocks[i]);
+    CHECK(cuCtxSynchronize());
+}
+
+static void *start_thread(void *data)
+{
+    struct job *job = data;
+    out = open_memstream(&job->text, &job->bytes);
+    run_job(job);
+    fclose(out);
+    return NULL;
+}
+
+static void run_threads(struct job *jobs)
+{
+    pthread_t handles[THREADS];
+    for (int i = 0; i < threads; i++)
+        CHECK(pthread_create(&handles[i], NULL, start_thread, &jobs[i]));
+    for (int i = 0; i < threads; i++) {
+        CHECK(pthread_join(handles[i], NULL));
+        printf("thread %d\n%s", i, jobs[i].text);
+        free(jobs[i].text);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
+    unsigned steps = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 200;
+    struct job jobs[THREADS] = {{.seed = seed, .steps = steps, .number = 0},
+                          {.seed = seed, .steps = steps, .number = 1}};
+    CUmemPoolProps pool = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                           .location.type = CU_MEM_LOCATION_TYPE_DEVICE};
+    threads = argc > 3 && atoi(argv[3]) == THREADS ? THREADS : 1;
+    gates = argc <= 4 && threads == 1;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    contexts[1] = start_gpu(1);
+    contexts[0] = start_gpu(0);
+    CHECK(cuMemPoolCreate(&own_pool, &pool));
+    out = stdout;
+    if (threads == 1)
+        run_job(&jobs[0]);
+    else
+        run_threads(jobs);
+    end_gpu(0);
+    end_gpu(1);
+    return 0;
+}

@@ -1,0 +1,86 @@
+#!/usr/bin/env bats
+# A program of random calls sees under every policy what it sees bare, to the character, or the call
+# that gives another answer has been named in a message.  SEEDS="5 6" chooses other seeds; a failure
+# prints the seed and the policy to repeat.
+
+load common.bash
+
+HOST='api = malloc, calloc, realloc, posix_memalign'
+PINNED='api = cudaHostAlloc, cudaMallocHost'
+
+setup() {
+    program=$PWD/$ZC_BUILD/tests/preload/programs/random_calls
+    need_built "$LIBZC" "$program"
+    export LD_LIBRARY_PATH=$SIM ZC_LOG=off ZC_SUMMARY=0 SIM_DEVICES=2
+    export SIM_LEAKS=$BATS_TEST_TMPDIR/leaks
+    bare=$BATS_TEST_TMPDIR/bare placed=$BATS_TEST_TMPDIR/placed
+}
+
+# True if the output in $placed is that of $bare, or a message about a rule stands before the first
+# line that is not.
+same_or_loud() {
+    awk -v bare="$bare" '
+        /^libzc: / { said = said || /rule /; next }
+        { if ((getline line < bare) <= 0 || line != $0) { differs = 1; exit } said = 0 }
+        END { if (!differs) differs = (getline line < bare) > 0; exit differs && !said }' "$placed"
+}
+
+# Runs the seeds bare and under a policy: random POLICY [ARGUMENT OF THE PROGRAM...]
+random() {
+    local seed
+    for seed in ${SEEDS:-3 11 28}; do
+        timeout 60 "$program" "$seed" "${@:2}" >"$bare"
+        under_policy "$1" timeout 60 "$program" "$seed" "${@:2}" >"$placed" 2>&1 || true
+        same_or_loud || {
+            echo "seed $seed ${*:2} under:" "$1"
+            diff <(grep -v '^libzc: ' "$placed") "$bare" | head -20
+            return 1
+        }
+    done
+}
+
+@test "random calls give the same with device memory in each place" {
+    for place in device mapped managed vmm; do
+        random "place = $place"
+    done
+}
+
+@test "random calls give the same with memory that is attached late, grown and freed later" {
+    random $'place = vmm\ngrow = yes\nfree = defer\nchunk = 2M'
+}
+
+@test "random calls give the same with host memory pinned, and some blocks elsewhere" {
+    random "[rule host]
+$HOST
+place = pinned
+[rule pinned]
+$PINNED
+place = pinned
+[rule small]
+size = 100K..500K
+place = mapped
+[rule large]
+size = 700K..
+place = vmm
+grow = yes"
+}
+
+@test "random calls give the same with parallel copies of pageable memory" {
+    random "[defaults]
+pageable_copy = parallel
+[rule some]
+nth = 1..5, 9, 11..20
+place = mapped"
+}
+
+@test "random calls give the same or are refused by name where both sides are one" {
+    for access in read readwrite; do
+        random "[rule host]
+$HOST
+place = shared
+[rule device]
+api = cudaMalloc
+place = shared
+access = $access" 200 1 free
+    done
+}
