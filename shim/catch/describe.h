@@ -54,8 +54,8 @@ struct zc_copy {
     enum zc_outcome outcome; /* What became of it. */
     CUstream stream;         /* As the program gave it; NULL for calls without one. */
     struct zc_box dst, src;
-    size_t extent[3];        /* Of a box: bytes of a row, rows of a slice, slices; of a set its rows,
-                              * and where it has several their bytes. */
+    size_t extent[3];        /* Of a box: bytes of a row, rows of a slice, slices; of a set the
+                              * rows, and where it has several the bytes of one. */
     bool split;              /* What became of it differs by part: `part` counts, not `outcome`. */
     uint64_t part[ZC_OUTCOME_COUNT]; /* Bytes by what became of them. */
     unsigned value;          /* Of a set: what each element becomes. */

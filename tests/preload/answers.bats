@@ -84,5 +84,6 @@ without_figure_of_free_memory() {
 
 @test "a refusal that no place caused blames no rule" {
     answers_in mapped
-    run -1 grep -E 'cuMemcpyDtoD|cuMemset|cuMemAdvise|cuMemcpy2D|returned 201' "$BATS_TEST_TMPDIR/said"
+    run -1 grep -E 'cuMemcpyDtoD|cuMemset|cuMemAdvise|cuMemcpy2D|returned 201' \
+        "$BATS_TEST_TMPDIR/said"
 }

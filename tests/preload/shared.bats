@@ -126,3 +126,7 @@ $right"
     both rewritten
     [[ $pairs == *'"cold":true'* && $(sum parted_pages) -le 9 && $(sum faults) -le 12 ]]
 }
+
+@test "copies reach host blocks beside one that the program registered" {
+    both registered_beside
+}

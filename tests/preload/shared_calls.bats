@@ -96,10 +96,6 @@ setup() {
     [[ $stderr == *"same address 0"* && $stderr != *"pair = site"* ]]
 }
 
-@test "copies reach host blocks beside one that the program registered" {
-    both registered_beside
-}
-
 @test "questions about the device block are answered as for device memory" {
     both answers
     # Both have one address, and the device block is what the driver is asked about.

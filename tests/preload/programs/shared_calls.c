@@ -385,28 +385,6 @@ static int attribute(CUdeviceptr at, CUpointer_attribute which)
 }
 
 /* What the driver says of the device block; and of the host block, which has the same address. */
-/* Host blocks whose pages the program registered with those of another block. */
-static void registered_beside(void)
-{
-    struct pair p = filled_pair(SIZE, 1);
-    unsigned char *h[4];
-    for (int i = 0; i < 4; i++)
-        h[i] = malloc(MIB);
-    CHECK(cuMemHostRegister(h[0], MIB, 0));
-    for (int i = 0; i < 4; i++) {
-        CHECK(cuMemcpyDtoH(h[i], p.d, MIB));
-        EXPECT(shows(h[i], MIB, 1));
-        paint(h[i], MIB, 2);
-        CHECK(cuMemcpyHtoD(p.d, h[i], MIB));
-        EXPECT(copy_sees(p.d, 0, MIB, 2) && shows(p.h, SIZE, 1));
-        CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
-    }
-    CHECK(cuMemHostUnregister(h[0]));
-    for (int i = 0; i < 4; i++)
-        free(h[i]);
-    give_back(p);
-}
-
 static void answers(void)
 {
     size_t before, after, total, span;
@@ -551,7 +529,6 @@ int main(int argc, char **argv)
         {"registered", registered},
         {"refused_free", refused_free},
         {"refused_behind", refused_behind},
-        {"registered_beside", registered_beside},
         {"answers", answers},
         {"reset", reset},
         {"forked", forked},

@@ -392,6 +392,28 @@ static void by_two_threads(void)
     }
 }
 
+/* Host blocks whose pages the program registered with those of another block. */
+static void registered_beside(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    unsigned char *h[4];
+    for (int i = 0; i < 4; i++)
+        h[i] = malloc(MIB);
+    CHECK(cuMemHostRegister(h[0], MIB, 0));
+    for (int i = 0; i < 4; i++) {
+        CHECK(cuMemcpyDtoH(h[i], p.d, MIB));
+        EXPECT(shows(h[i], MIB, 1));
+        paint(h[i], MIB, 2);
+        CHECK(cuMemcpyHtoD(p.d, h[i], MIB));
+        EXPECT(copy_sees(p.d, 0, MIB, 2) && shows(p.h, SIZE, 1));
+        CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    }
+    CHECK(cuMemHostUnregister(h[0]));
+    for (int i = 0; i < 4; i++)
+        free(h[i]);
+    give_back(p);
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
@@ -410,6 +432,7 @@ int main(int argc, char **argv)
         {"rounded", rounded},
         {"unchanged", unchanged},
         {"rewritten", rewritten},
+        {"registered_beside", registered_beside},
         {"by_two_threads", by_two_threads},
         {"many_results_kept_in_part", many_results_kept_in_part},
     };
