@@ -399,8 +399,7 @@ enum zc_effect zc_coherent_touch(struct zc_coherent *c, uint64_t offset, bool wr
             return c->state[page] == ZC_PAGE_APART ? ZC_EFFECT_DONE : v;
         }
         return again(c, page, PROT_READ);
-    case ZC_PAGE_ALONE:
-        return ZC_EFFECT_DONE; /* Always open: it was closed when the CPU looked. */
+    case ZC_PAGE_ALONE: /* Closed when the CPU looked, or by a parting that the kernel refused. */
     case ZC_PAGE_APART:
         return again(c, page, ZC_VIEW_OPEN);
     default:
@@ -430,23 +429,40 @@ static bool merge_some(struct zc_coherent *c, struct run *r)
     return done > first;
 }
 
+/* Pages that are one side's alone.  Those that the kernel does not open are, too. */
+static enum zc_effect open_alone(struct zc_coherent *c, const struct run *r)
+{
+    bool open = zc_view_protect(address_of(c, r->first), span_of(r), ZC_VIEW_OPEN);
+    become(c, r, r->end - r->first, ZC_PAGE_ALONE);
+    return open ? ZC_EFFECT_DONE : ZC_EFFECT_REFUSED;
+}
+
+/* Goes on with the other runs all the same. */
+static enum zc_effect note_refusal(enum zc_effect v, enum zc_effect *worst)
+{
+    if (v != ZC_EFFECT_DONE)
+        *worst = v;
+    return ZC_EFFECT_DONE;
+}
+
 /* What the kernel does not let come back stays at the shadow, where d's bytes are looked for. */
 static enum zc_effect leave_to_device(struct zc_coherent *c, struct run *r, uint64_t low,
                                        uint64_t high, void *arg)
 {
-    (void)low, (void)high, (void)arg;
+    (void)low, (void)high;
     bool there = r->state == ZC_PAGE_APART || r->state == ZC_PAGE_AWAY;
     if (there && c->device && !merge_some(c, r))
         return ZC_EFFECT_DONE;
     if (there && !c->device)
         zc_view_forget(address_of(c, r->first), span_of(r));
-    protect(c, r, ZC_VIEW_OPEN, ZC_PAGE_ALONE);
-    return ZC_EFFECT_DONE;
+    return note_refusal(open_alone(c, r), arg);
 }
 
-static void leave_all_to_device(struct zc_coherent *c)
+static enum zc_effect leave_all_to_device(struct zc_coherent *c)
 {
-    each(c, 0, whole(c), leave_to_device, NULL, NULL);
+    enum zc_effect worst = ZC_EFFECT_DONE;
+    each(c, 0, whole(c), leave_to_device, &worst, NULL);
+    return worst;
 }
 
 enum zc_effect zc_coherent_join(struct zc_coherent *c, bool written)
@@ -463,30 +479,37 @@ enum zc_effect zc_coherent_join(struct zc_coherent *c, bool written)
     return ZC_EFFECT_DONE;
 }
 
-void zc_coherent_host_gone(struct zc_coherent *c)
+enum zc_effect zc_coherent_host_gone(struct zc_coherent *c)
 {
-    leave_all_to_device(c);
     c->host = false;
+    return leave_all_to_device(c);
 }
+
+struct leaving {
+    bool reveal;
+    enum zc_effect worst;
+};
 
 static enum zc_effect leave_to_host(struct zc_coherent *c, struct run *r, uint64_t low,
                                      uint64_t high, void *arg)
 {
-    bool reveal = *(const bool *)arg;
+    struct leaving *l = arg;
     (void)low, (void)high;
-    if (r->state == ZC_PAGE_AWAY && reveal)
+    if (r->state == ZC_PAGE_AWAY && l->reveal)
         merge_some(c, r);
     if (r->state == ZC_PAGE_APART || r->state == ZC_PAGE_AWAY)
         zc_view_forget(address_of(c, r->first), span_of(r));
-    bool lost = (r->state == ZC_PAGE_AHEAD && !reveal) || r->state == ZC_PAGE_AWAY;
-    return lost ? ZC_EFFECT_DONE : protect(c, r, ZC_VIEW_OPEN, ZC_PAGE_ALONE);
+    bool lost = (r->state == ZC_PAGE_AHEAD && !l->reveal) || r->state == ZC_PAGE_AWAY;
+    return lost ? ZC_EFFECT_DONE : note_refusal(open_alone(c, r), &l->worst);
 }
 
-void zc_coherent_device_gone(struct zc_coherent *c, bool reveal)
+enum zc_effect zc_coherent_device_gone(struct zc_coherent *c, bool reveal)
 {
+    struct leaving l = {reveal, ZC_EFFECT_DONE};
     if (c->host)
-        each(c, 0, whole(c), leave_to_host, &reveal, NULL);
+        each(c, 0, whole(c), leave_to_host, &l, NULL);
     __atomic_store_n(&c->device, false, __ATOMIC_RELEASE); /* Launches ask without the lock. */
+    return l.worst;
 }
 
 bool zc_coherent_touch_inherited(struct zc_coherent *c, uint64_t offset)

@@ -125,11 +125,12 @@ enum zc_effect zc_coherent_cool(struct zc_coherent *c);
 /* A host block joins a device block that had none; `written`: something was put into d. */
 enum zc_effect zc_coherent_join(struct zc_coherent *c, bool written);
 
-/* The program freed h; d's pages are at the address. */
-void zc_coherent_host_gone(struct zc_coherent *c);
+/* The program freed h; d's pages are at the address.  REFUSED: some stay closed to the CPU. */
+enum zc_effect zc_coherent_host_gone(struct zc_coherent *c);
 
-/* The program freed d.  With `reveal` what is lost of h becomes d's content. */
-void zc_coherent_device_gone(struct zc_coherent *c, bool reveal);
+/* The program freed d.  With `reveal` what is lost of h becomes d's content.  REFUSED: pages that
+ * are not lost stay closed to the CPU. */
+enum zc_effect zc_coherent_device_gone(struct zc_coherent *c, bool reveal);
 
 /* In the child of fork(2), which has copies of all pages and no GPU: opens what it may have. */
 bool zc_coherent_touch_inherited(struct zc_coherent *c, uint64_t offset);

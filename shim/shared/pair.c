@@ -3,6 +3,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "ledger/site.h"
 #include "place/extent.h"
 #include "place/workers.h"
+#include "shared/report.h"
 #include "shared/view.h"
 
 /* Programs round sizes up, mostly to 256 or 512 bytes; never by more than a page of the CPU's. */
@@ -149,6 +151,15 @@ static void rest(struct zc_shared *p)
     p->next = resting;
     resting = p;
     zc_lock_drop(&list);
+}
+
+/* A side has gone.  Pages that the kernel does not open would be a stranger's next. */
+static void must_be_open(const struct zc_shared *p, enum zc_effect v)
+{
+    if (v == ZC_EFFECT_DONE)
+        return;
+    zc_shared_stuck(p);
+    abort();
 }
 
 /* Under the lock: whether the caller has to end a pair that is over.  Threads that free its two
@@ -327,10 +338,12 @@ bool zc_shared_leave(struct zc_shared *p, bool pinned)
         return false;
     bool may = !pinned ||
                (!p->read_only && !c->count[ZC_PAGE_APART] && !c->count[ZC_PAGE_AWAY]);
+    enum zc_effect v = ZC_EFFECT_DONE;
     if (may)
-        zc_coherent_device_gone(c, p->rule->conflict == ZC_CONFLICT_REVEAL);
+        v = zc_coherent_device_gone(c, p->rule->conflict == ZC_CONFLICT_REVEAL);
     p->leaving = may;
     zc_shared_unlock(p, &hold);
+    must_be_open(p, v);
     return may;
 }
 
@@ -340,12 +353,14 @@ void zc_shared_device_gone(struct zc_shared *p)
     if (!zc_shared_lock(p, &hold))
         return;
     bool host = p->pages.host, waited = !__atomic_exchange_n(&p->paired, true, __ATOMIC_ACQ_REL);
+    enum zc_effect v = ZC_EFFECT_DONE;
     if (!host) /* It may have gone meanwhile, and left what was lost closed. */
-        zc_coherent_host_gone(&p->pages);
+        v = zc_coherent_host_gone(&p->pages);
     bool lost = host && p->pages.count[ZC_PAGE_ALONE] != p->pages.pages;
     bool ends = must_end(p, !lost);
     p->leaving = false;
     zc_shared_unlock(p, &hold);
+    must_be_open(p, v);
     if (waited)
         __atomic_fetch_sub(&waiting, 1, __ATOMIC_RELEASE);
     if (ends)
@@ -356,7 +371,8 @@ void zc_shared_device_gone(struct zc_shared *p)
 static void leave_inherited(struct zc_extent *e, struct zc_shared *p)
 {
     for (uint64_t at = 0; at < zc_extent_span(e); at += ZC_HOST_UNIT)
-        zc_view_protect(p->pages.base + at, ZC_HOST_UNIT, ZC_VIEW_OPEN);
+        if (!zc_view_protect(p->pages.base + at, ZC_HOST_UNIT, ZC_VIEW_OPEN))
+            must_be_open(p, ZC_EFFECT_REFUSED);
     __atomic_store_n(&e->shared, NULL, __ATOMIC_RELEASE);
 }
 
@@ -377,14 +393,16 @@ void zc_shared_host_gone(struct zc_extent *e)
         return;
     }
     bool device = p->pages.device || p->leaving;
+    enum zc_effect v = ZC_EFFECT_DONE;
     if (p->leaving) /* The driver is at its pages. */
         p->pages.host = false;
     else
-        zc_coherent_host_gone(&p->pages);
+        v = zc_coherent_host_gone(&p->pages);
     __atomic_store_n(&p->host_block, NULL, __ATOMIC_RELEASE);
     p->written = true;
     bool ends = must_end(p, !device);
     zc_shared_unlock(p, &hold);
+    must_be_open(p, v);
     if (ends)
         end(p);
 }

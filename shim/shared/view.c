@@ -104,7 +104,8 @@ size_t zc_view_aside(uintptr_t at, size_t n)
     if (!zc_view_protect(at, n, PROT_NONE))
         return 0;
     size_t moved = move(at, shadow, n);
-    zc_view_protect(shadow, moved, PROT_READ | PROT_WRITE);
+    if (!zc_view_protect(shadow, moved, PROT_READ | PROT_WRITE))
+        return moved - move(shadow, at, moved);
     return moved;
 }
 

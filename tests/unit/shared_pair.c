@@ -1,6 +1,7 @@
 /* The life of a pair: its two sides are freed by different threads at once. */
 #include "host_test.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -15,6 +16,17 @@
 #define SIZE (4 * MIB)
 
 static struct zc_extent *extent;
+
+static bool closed; /* The kernel opens no page: it has no mappings left. */
+
+int mprotect(void *at, size_t n, int protection)
+{
+    if (closed && protection == (PROT_READ | PROT_WRITE)) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return (int)syscall(SYS_mprotect, at, n, protection);
+}
 
 /* The other side's free, between two instructions of this one's. */
 static void free_host(int sig)
@@ -68,6 +80,104 @@ static void *free_device(void *pair)
 #define POLICY                                                                                     \
     "[rule host]\napi = malloc\nsize = 1M..\nplace = shared\n"                                    \
     "[rule device]\napi = cudaMalloc\nplace = shared\n"
+
+/* A scene in a process of its own: with a pair, whose pages were copied if it says so: both sides
+ * see them then, and the CPU may only read.  Returns its wait status. */
+static int in_a_process(void (*scene)(struct zc_shared *p), bool copied)
+{
+    struct zc_shared_hold hold;
+    struct zc_moved moved = {0};
+    const char *why;
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        host_policy(POLICY);
+        char *host = host_get(SIZE);
+        if (!zc_shared_access_open(&why))
+            _exit(2);
+        struct zc_shared *p = pair_in(host);
+        if (!zc_shared_lock(p, &hold))
+            _exit(3);
+        if (copied)
+            zc_coherent_to_device(&p->pages, 0, SIZE, &moved, NULL);
+        zc_shared_unlock(p, &hold);
+        scene(p);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+static void device_goes(struct zc_shared *p)
+{
+    closed = true;
+    zc_shared_leave(p, false);
+}
+
+static void host_goes(struct zc_shared *p)
+{
+    (void)p;
+    closed = true;
+    zc_shared_host_gone(extent);
+}
+
+static void host_goes_in_a_child(struct zc_shared *p)
+{
+    zc_extent_era++; /* As the host heap has it in a child of fork(2). */
+    host_goes(p);
+}
+
+static void pages_that_do_not_open_when_a_side_goes_end_the_process(void **test)
+{
+    void (*const scenes[])(struct zc_shared *p) = {device_goes, host_goes, host_goes_in_a_child};
+    (void)test;
+    for (size_t i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++) {
+        int status = in_a_process(scenes[i], true);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    }
+}
+
+static void part_in_vain(struct zc_shared *p)
+{
+    struct zc_shared_hold hold;
+    if (!zc_shared_lock(p, &hold))
+        _exit(1);
+    closed = true;
+    bool refused = zc_coherent_launch(&p->pages) == ZC_EFFECT_REFUSED &&
+                   zc_coherent_touch(&p->pages, 0, true) == ZC_EFFECT_REFUSED;
+    closed = false;
+    bool opened = zc_coherent_touch(&p->pages, 0, true) == ZC_EFFECT_DONE;
+    zc_shared_unlock(p, &hold);
+    *(volatile char *)p->pages.base = 1;
+    _exit(refused && opened ? 0 : 1);
+}
+
+static void a_page_that_stayed_closed_opens_when_it_is_touched(void **test)
+{
+    (void)test;
+    assert_int_equal(in_a_process(part_in_vain, false), 0);
+}
+
+static void read_in_vain(struct zc_shared *p)
+{
+    struct zc_coherent *c = &p->pages;
+    struct zc_shared_hold hold;
+    uint64_t end;
+    if (!zc_shared_lock(p, &hold) || zc_coherent_launch(c) != ZC_EFFECT_DONE)
+        _exit(1);
+    closed = true;
+    bool refused = zc_coherent_device(c, 0, SIZE, false, NULL) == ZC_EFFECT_REFUSED;
+    closed = false;
+    bool opened = zc_coherent_device(c, 0, SIZE, false, NULL) == ZC_EFFECT_DONE;
+    const char *there = (const char *)zc_coherent_alias(c, 0, SIZE, &end);
+    _exit(refused && opened && there[0] == 0 && there[SIZE - 1] == 0 ? 0 : 1);
+}
+
+static void device_pages_that_do_not_open_stay_where_they_were(void **test)
+{
+    (void)test;
+    assert_int_equal(in_a_process(read_in_vain, true), 0);
+}
 
 static void threads_that_free_both_sides_at_once_end_the_pair_once(void **test)
 {
@@ -152,6 +262,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_that_pair_first_at_once_both_may),
+        cmocka_unit_test(pages_that_do_not_open_when_a_side_goes_end_the_process),
+        cmocka_unit_test(device_pages_that_do_not_open_stay_where_they_were),
+        cmocka_unit_test(a_page_that_stayed_closed_opens_when_it_is_touched),
         cmocka_unit_test(threads_that_free_both_sides_at_once_end_the_pair_once),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
