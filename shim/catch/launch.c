@@ -23,7 +23,7 @@ CUresult zc_do_launch(enum zc_fn fn, enum zc_flavour flavour, CUstream stream, b
 {
     const struct zc_launch launch = {fn, flavour, stream, kernels};
     for (unsigned i = 0; i < ZC_LAUNCH_PARTIES; i++) {
-        if (zc_life_closing() && i != ZC_LAUNCH_GROW)
+        if (zc_life_closing() && i == ZC_LAUNCH_PREFETCH)
             break;
         zc_launch_fn party = __atomic_load_n(&parties[i], __ATOMIC_ACQUIRE);
         CUresult result = party ? party(&launch) : CUDA_SUCCESS;

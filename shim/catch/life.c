@@ -99,6 +99,7 @@ static void child(void)
         return; /* Nothing takes a lock before the first CUDA call but requests that rules match. */
     zc_message_reset();
     zc_log_reset();
+    zc_shared_child();
     zc_arena_reset();
     zc_counters_reset();
     zc_block_reset();

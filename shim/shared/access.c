@@ -68,9 +68,7 @@ static enum zc_effect serve(struct zc_shared *p, uintptr_t address, bool write)
     struct zc_shared_hold hold;
     enum zc_effect v = ZC_EFFECT_DONE;
     if (p->era != zc_extent_era)
-        return zc_coherent_touch_inherited(&p->pages, address - p->pages.base)
-                   ? ZC_EFFECT_DONE
-                   : ZC_EFFECT_CONFLICT;
+        return ZC_EFFECT_CONFLICT; /* The child has all but what is lost. */
     if (!zc_shared_lock(p, &hold))
         return v;
     uint64_t offset = address - p->pages.base;
@@ -84,7 +82,8 @@ static enum zc_effect serve(struct zc_shared *p, uintptr_t address, bool write)
 static void resolve(struct zc_shared *p, uint64_t offset, bool write)
 {
     __atomic_fetch_add(&p->conflicts, 1, __ATOMIC_RELAXED);
-    if (p->rule->conflict == ZC_CONFLICT_REVEAL && zc_shared_reveal(p, offset))
+    if (p->rule->conflict == ZC_CONFLICT_REVEAL && p->era == zc_extent_era &&
+        zc_shared_reveal(p, offset))
         return;
     zc_shared_conflict(p, write ? ZC_CULPRIT_WRITE : ZC_CULPRIT_READ, offset);
     abort();

@@ -512,9 +512,24 @@ enum zc_effect zc_coherent_device_gone(struct zc_coherent *c, bool reveal)
     return l.worst;
 }
 
-bool zc_coherent_touch_inherited(struct zc_coherent *c, uint64_t offset)
+static enum zc_effect inherit(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
+                              void *arg)
 {
-    uint32_t page = page_of(offset);
-    bool lost = c->host && (c->state[page] == ZC_PAGE_AHEAD || c->state[page] == ZC_PAGE_AWAY);
-    return !lost && zc_view_protect(address_of(c, page), ZC_HOST_UNIT, ZC_VIEW_OPEN);
+    struct leaving *l = arg;
+    (void)low, (void)high;
+    bool lost = c->host && (r->state == ZC_PAGE_AHEAD || r->state == ZC_PAGE_AWAY);
+    if (lost && l->reveal && r->state == ZC_PAGE_AWAY)
+        lost = !merge_some(c, r);
+    else if (l->reveal)
+        lost = false;
+    if (lost || !zc_view_protect(address_of(c, r->first), span_of(r), ZC_VIEW_OPEN))
+        l->worst = ZC_EFFECT_CONFLICT;
+    return ZC_EFFECT_DONE;
+}
+
+bool zc_coherent_inherit(struct zc_coherent *c, bool reveal)
+{
+    struct leaving l = {reveal, ZC_EFFECT_DONE};
+    each(c, 0, whole(c), inherit, &l, NULL);
+    return l.worst == ZC_EFFECT_DONE;
 }

@@ -371,7 +371,7 @@ void zc_shared_device_gone(struct zc_shared *p)
 static void leave_inherited(struct zc_extent *e, struct zc_shared *p)
 {
     for (uint64_t at = 0; at < zc_extent_span(e); at += ZC_HOST_UNIT)
-        if (!zc_view_protect(p->pages.base + at, ZC_HOST_UNIT, ZC_VIEW_OPEN))
+        if (!zc_view_protect(zc_extent_base(e) + at, ZC_HOST_UNIT, ZC_VIEW_OPEN))
             must_be_open(p, ZC_EFFECT_REFUSED);
     __atomic_store_n(&e->shared, NULL, __ATOMIC_RELEASE);
 }
@@ -494,6 +494,34 @@ void zc_shared_totals(struct zc_pair_counts *out)
     for (const struct zc_shared *p = pairs; p; p = p->next)
         add_totals(out, p);
     zc_lock_drop(&list);
+}
+
+#define INHERITED_MAX 32 /* Further ones are told by the name of the last. */
+
+/* Opens what the child may have, and remembers whose the rest is: the records of its parent's pairs
+ * go with the arena. */
+void zc_shared_child(void)
+{
+    static struct zc_shared inherited[INHERITED_MAX];
+    static unsigned count;
+    for (struct zc_shared *p = pairs; p; p = p->next) {
+        struct zc_extent *e = p->extent;
+        if (!e || zc_coherent_inherit(&p->pages, p->rule->conflict == ZC_CONFLICT_REVEAL)) {
+            if (e)
+                __atomic_store_n(&e->shared, NULL, __ATOMIC_RELEASE);
+            continue;
+        }
+        struct zc_shared *kept = &inherited[count < INHERITED_MAX ? count++ : INHERITED_MAX - 1];
+        *kept = (struct zc_shared){.pages = {.base = p->pages.base, .device = true},
+                                   .era = p->era,
+                                   .rule = p->rule,
+                                   .device_size = p->device_size,
+                                   .device_id = p->device_id,
+                                   .host_id = p->host_id,
+                                   .device_site = p->device_site,
+                                   .host_site = p->host_site};
+        __atomic_store_n(&e->shared, kept, __ATOMIC_RELEASE);
+    }
 }
 
 void zc_shared_reset(void)

@@ -126,6 +126,8 @@ void zc_shared_each(void (*visit)(struct zc_shared *pair, void *arg), void *arg)
 struct zc_pair_counts zc_shared_counts(const struct zc_shared *pair);
 void zc_shared_totals(struct zc_pair_counts *out);
 
-void zc_shared_reset(void); /* For the child of fork(2). */
+/* For the child of fork(2): before the arena is reset, and after. */
+void zc_shared_child(void);
+void zc_shared_reset(void);
 
 #endif

@@ -110,6 +110,14 @@ setup() {
     both forked
 }
 
+@test "a forked child that touches a lost host block is stopped, or shows what is revealed" {
+    scene forked_lost ''
+    [[ $status -eq 0 && ${lines[*]} == '-6 -6 -6' ]]
+    [[ $(grep -c "the CPU reads byte [0-9]* of host block 1 .*rule device (" <<<"$stderr") -eq 3 ]]
+    scene forked_lost 'conflict = reveal'
+    [[ $status -eq 0 && ${lines[*]} == '1 1 1' ]]
+}
+
 @test "arrays are copied from the side that the program names" {
     both arrays
 }
@@ -123,6 +131,13 @@ setup() {
 @test "a program may end with live pairs" {
     scene leaves ''
     [[ $status -eq 0 && $(wc -l <<<"$pairs") -eq 2 ]]
+}
+
+@test "a kernel that is launched while the process exits leaves the host blocks alone" {
+    run -0 timeout 60 "$PROGRAM" exiting
+    [[ $output == 1 ]]
+    scene exiting '' # Its host block was overwritten, which only the program could have avoided.
+    [[ $status -eq 134 && -z $output && $stderr == *"the CPU reads byte 0 of host block"* ]]
 }
 
 @test "a driver call that fails costs speed, or is told, and never bytes" {

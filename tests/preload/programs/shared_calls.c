@@ -475,6 +475,25 @@ static CUresult array_copy(CUarray array, bool in, const void *host, CUdeviceptr
 }
 
 /* Arrays are copied by the driver, from either side of a pair and into its device block. */
+/* The child touches what kernels may have overwritten, at its own place or aside. */
+static void forked_lost(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    gpu_paint(p.d, 0, SIZE, 2);
+    EXPECT(copy_sees(p.d, 0, UNIT, 2));
+    for (size_t at = 0; at < SIZE; at += UNIT) {
+        fflush(NULL);
+        pid_t child = fork();
+        int status;
+        if (!child)
+            _exit(p.h[at] != pattern(at, 1));
+        EXPECT(waitpid(child, &status, 0) == child);
+        printf("%d\n", WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status));
+    }
+    CHECK(cuMemcpyDtoH(p.h, p.d, SIZE));
+    give_back(p);
+}
+
 static void arrays(void)
 {
     static unsigned char seen[UNIT];
@@ -510,6 +529,37 @@ static void leaves(void)
     exit(0);
 }
 
+/* Pairs that a kernel writes while the process exits. */
+static struct pair fresh, copied;
+
+static void launch_at_exit(void)
+{
+    if (!fresh.h)
+        return;
+    gpu_paint(fresh.d, 0, SIZE, 3);
+    gpu_paint(copied.d, 0, SIZE, 4);
+    CHECK(cuCtxSynchronize());
+    EXPECT(copy_sees(fresh.d, 0, SIZE, 3) && copy_sees(copied.d, 0, SIZE, 4));
+    EXPECT(shows(fresh.h, SIZE, 1)); /* Never copied: it is the host side's own. */
+    CHECK(cuMemcpyDtoH(fresh.h, fresh.d, SIZE));
+    EXPECT(shows(fresh.h, SIZE, 3));
+    printf("%d\n", shows(copied.h, SIZE, 2));
+}
+
+/* Handlers that were registered before the first CUDA call run after all others. */
+static __attribute__((constructor)) void register_handler(void)
+{
+    atexit(launch_at_exit);
+}
+
+static void exiting(void)
+{
+    fresh = new_pair(SIZE);
+    paint(fresh.h, SIZE, 1);
+    copied = filled_pair(SIZE, 2);
+    exit(0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
@@ -532,8 +582,10 @@ int main(int argc, char **argv)
         {"answers", answers},
         {"reset", reset},
         {"forked", forked},
+        {"forked_lost", forked_lost},
         {"arrays", arrays},
         {"leaves", leaves},
+        {"exiting", exiting},
     };
     return RUN_SCENES(all, argc, argv);
 }
