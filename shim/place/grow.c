@@ -79,7 +79,9 @@ static bool grows(const struct zc_copy *c, const struct zc_vmm *to, const struct
                  c->bytes >= c->src.block->size / 2;
     bool empty = !to->held && !to->source && !to->sink;
     bool full = from->held == from->span && !from->source && !from->sink;
-    return !zc_await_any() && whole && empty && full && to->span >= from->span && to->device == from->device &&
+    if (zc_await_any())
+        return false;
+    return whole && empty && full && to->span >= from->span && to->device == from->device &&
            to->context == from->context && !zc_capture_any() && in_order(c);
 }
 

@@ -6,8 +6,8 @@
 
 /*
  * Takes over a block that the program freed in stream order.  The block stays in the ledger as a
- * ghost, so that its addresses answer as freed.  `event`, of the context `home`, was recorded on the
- * stream at the free and belongs to the parking from here; NULL when the program itself guarantees
+ * ghost, so that its addresses answer as freed.  `event`, of the context `home`, was recorded on
+ * the stream at the free and belongs to the parking from here; NULL when the program guarantees
  * that nothing uses the block.
  */
 void zc_park(struct zc_block *block, CUevent event, CUcontext home, CUstream stream,

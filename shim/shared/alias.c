@@ -3,6 +3,13 @@
 #include "shared/coherence.h"
 #include "shared/view.h"
 
+/*
+ * Parting a page and merging it again takes about as long as the CPU's threads need to copy eight:
+ * each page may part once, and every further time must have been earned by copies that were not
+ * necessary.
+ */
+#define PARTING_COSTS 8u
+
 static bool shadowed(const struct zc_coherent *c, uint64_t page)
 {
     return c->state[page] == ZC_PAGE_APART || c->state[page] == ZC_PAGE_AWAY;
@@ -27,4 +34,9 @@ bool zc_coherent_one_view(const struct zc_coherent *c, uint64_t low, uint64_t hi
         if (c->state[page] != ZC_PAGE_ALONE && c->state[page] != ZC_PAGE_SAME)
             return false;
     return true;
+}
+
+bool zc_coherent_cooling(const struct zc_coherent *c)
+{
+    return !c->cold && c->parted * PARTING_COSTS > c->elided + (uint64_t)c->pages * PARTING_COSTS;
 }

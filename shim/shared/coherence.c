@@ -11,13 +11,6 @@
 /* A program that writes one page after the other parts up to this many at once. */
 #define WINDOW 8u
 
-/*
- * Parting a page and merging it again takes about as long as the CPU's threads need to copy eight:
- * each page may part once, and every further time must have been earned by copies that were not
- * necessary.
- */
-#define PARTING_COSTS 8u
-
 /* Pages that are looked at for zeroes at once: a flag for each lies on the stack. */
 #define ZEROES_AT_ONCE 512u
 
@@ -363,11 +356,6 @@ enum zc_effect zc_coherent_cool(struct zc_coherent *c)
     return each(c, 0, whole(c), cool, NULL, NULL);
 }
 
-bool zc_coherent_cooling(const struct zc_coherent *c)
-{
-    return !c->cold && c->parted * PARTING_COSTS > c->elided + (uint64_t)c->pages * PARTING_COSTS;
-}
-
 /* How many pages to part at once: one, and twice as many each time that the next in line follows,
  * as the kernel's own read-ahead does. */
 static struct run window_at(struct zc_coherent *c, uint32_t page)
@@ -430,18 +418,11 @@ static bool merge_some(struct zc_coherent *c, struct run *r)
 }
 
 /* Pages that are one side's alone.  Those that the kernel does not open are, too. */
-static enum zc_effect open_alone(struct zc_coherent *c, const struct run *r)
+static enum zc_effect open_alone(struct zc_coherent *c, const struct run *r, enum zc_effect *worst)
 {
-    bool open = zc_view_protect(address_of(c, r->first), span_of(r), ZC_VIEW_OPEN);
+    if (!zc_view_protect(address_of(c, r->first), span_of(r), ZC_VIEW_OPEN))
+        *worst = ZC_EFFECT_REFUSED;
     become(c, r, r->end - r->first, ZC_PAGE_ALONE);
-    return open ? ZC_EFFECT_DONE : ZC_EFFECT_REFUSED;
-}
-
-/* Goes on with the other runs all the same. */
-static enum zc_effect note_refusal(enum zc_effect v, enum zc_effect *worst)
-{
-    if (v != ZC_EFFECT_DONE)
-        *worst = v;
     return ZC_EFFECT_DONE;
 }
 
@@ -455,7 +436,7 @@ static enum zc_effect leave_to_device(struct zc_coherent *c, struct run *r, uint
         return ZC_EFFECT_DONE;
     if (there && !c->device)
         zc_view_forget(address_of(c, r->first), span_of(r));
-    return note_refusal(open_alone(c, r), arg);
+    return open_alone(c, r, arg);
 }
 
 static enum zc_effect leave_all_to_device(struct zc_coherent *c)
@@ -500,7 +481,7 @@ static enum zc_effect leave_to_host(struct zc_coherent *c, struct run *r, uint64
     if (r->state == ZC_PAGE_APART || r->state == ZC_PAGE_AWAY)
         zc_view_forget(address_of(c, r->first), span_of(r));
     bool lost = (r->state == ZC_PAGE_AHEAD && !l->reveal) || r->state == ZC_PAGE_AWAY;
-    return lost ? ZC_EFFECT_DONE : note_refusal(open_alone(c, r), &l->worst);
+    return lost ? ZC_EFFECT_DONE : open_alone(c, r, &l->worst);
 }
 
 enum zc_effect zc_coherent_device_gone(struct zc_coherent *c, bool reveal)
@@ -510,26 +491,4 @@ enum zc_effect zc_coherent_device_gone(struct zc_coherent *c, bool reveal)
         each(c, 0, whole(c), leave_to_host, &l, NULL);
     __atomic_store_n(&c->device, false, __ATOMIC_RELEASE); /* Launches ask without the lock. */
     return l.worst;
-}
-
-static enum zc_effect inherit(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
-                              void *arg)
-{
-    struct leaving *l = arg;
-    (void)low, (void)high;
-    bool lost = c->host && (r->state == ZC_PAGE_AHEAD || r->state == ZC_PAGE_AWAY);
-    if (lost && l->reveal && r->state == ZC_PAGE_AWAY)
-        lost = !merge_some(c, r);
-    else if (l->reveal)
-        lost = false;
-    if (lost || !zc_view_protect(address_of(c, r->first), span_of(r), ZC_VIEW_OPEN))
-        l->worst = ZC_EFFECT_CONFLICT;
-    return ZC_EFFECT_DONE;
-}
-
-bool zc_coherent_inherit(struct zc_coherent *c, bool reveal)
-{
-    struct leaving l = {reveal, ZC_EFFECT_DONE};
-    each(c, 0, whole(c), inherit, &l, NULL);
-    return l.worst == ZC_EFFECT_DONE;
 }

@@ -132,10 +132,6 @@ enum zc_effect zc_coherent_host_gone(struct zc_coherent *c);
  * are not lost stay closed to the CPU. */
 enum zc_effect zc_coherent_device_gone(struct zc_coherent *c, bool reveal);
 
-/* In the child of fork(2), which has copies of all pages and no GPU: opens what it may have, with
- * `reveal` also what is lost of h.  False where something stays closed. */
-bool zc_coherent_inherit(struct zc_coherent *c, bool reveal);
-
 /* True when the pages part more often than sharing is worth. */
 bool zc_coherent_cooling(const struct zc_coherent *c);
 

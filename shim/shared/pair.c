@@ -3,7 +3,6 @@
 
 #include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -151,15 +150,6 @@ static void rest(struct zc_shared *p)
     p->next = resting;
     resting = p;
     zc_lock_drop(&list);
-}
-
-/* A side has gone.  Pages that the kernel does not open would be a stranger's next. */
-static void must_be_open(const struct zc_shared *p, enum zc_effect v)
-{
-    if (v == ZC_EFFECT_DONE)
-        return;
-    zc_shared_stuck(p);
-    abort();
 }
 
 /* Under the lock: whether the caller has to end a pair that is over.  Threads that free its two
@@ -343,7 +333,7 @@ bool zc_shared_leave(struct zc_shared *p, bool pinned)
         v = zc_coherent_device_gone(c, p->rule->conflict == ZC_CONFLICT_REVEAL);
     p->leaving = may;
     zc_shared_unlock(p, &hold);
-    must_be_open(p, v);
+    zc_shared_must_be_open(p, v);
     return may;
 }
 
@@ -360,20 +350,11 @@ void zc_shared_device_gone(struct zc_shared *p)
     bool ends = must_end(p, !lost);
     p->leaving = false;
     zc_shared_unlock(p, &hold);
-    must_be_open(p, v);
+    zc_shared_must_be_open(p, v);
     if (waited)
         __atomic_fetch_sub(&waiting, 1, __ATOMIC_RELEASE);
     if (ends)
         end(p);
-}
-
-/* A child's copy of a pair, with its own copies of the pages and no device behind them. */
-static void leave_inherited(struct zc_extent *e, struct zc_shared *p)
-{
-    for (uint64_t at = 0; at < zc_extent_span(e); at += ZC_HOST_UNIT)
-        if (!zc_view_protect(zc_extent_base(e) + at, ZC_HOST_UNIT, ZC_VIEW_OPEN))
-            must_be_open(p, ZC_EFFECT_REFUSED);
-    __atomic_store_n(&e->shared, NULL, __ATOMIC_RELEASE);
 }
 
 void zc_shared_host_gone(struct zc_extent *e)
@@ -383,7 +364,7 @@ void zc_shared_host_gone(struct zc_extent *e)
     if (!p)
         return;
     if (!zc_hostheap_mine(e)) {
-        leave_inherited(e, p);
+        zc_shared_leave_inherited(e, p);
         return;
     }
     if (!zc_shared_lock(p, &hold))
@@ -402,7 +383,7 @@ void zc_shared_host_gone(struct zc_extent *e)
     p->written = true;
     bool ends = must_end(p, !device);
     zc_shared_unlock(p, &hold);
-    must_be_open(p, v);
+    zc_shared_must_be_open(p, v);
     if (ends)
         end(p);
 }
@@ -496,32 +477,11 @@ void zc_shared_totals(struct zc_pair_counts *out)
     zc_lock_drop(&list);
 }
 
-#define INHERITED_MAX 32 /* Further ones are told by the name of the last. */
-
-/* Opens what the child may have, and remembers whose the rest is: the records of its parent's pairs
- * go with the arena. */
+/* Who held the lock is not in the child. */
 void zc_shared_child(void)
 {
-    static struct zc_shared inherited[INHERITED_MAX];
-    static unsigned count;
-    for (struct zc_shared *p = pairs; p; p = p->next) {
-        struct zc_extent *e = p->extent;
-        if (!e || zc_coherent_inherit(&p->pages, p->rule->conflict == ZC_CONFLICT_REVEAL)) {
-            if (e)
-                __atomic_store_n(&e->shared, NULL, __ATOMIC_RELEASE);
-            continue;
-        }
-        struct zc_shared *kept = &inherited[count < INHERITED_MAX ? count++ : INHERITED_MAX - 1];
-        *kept = (struct zc_shared){.pages = {.base = p->pages.base, .device = true},
-                                   .era = p->era,
-                                   .rule = p->rule,
-                                   .device_size = p->device_size,
-                                   .device_id = p->device_id,
-                                   .host_id = p->host_id,
-                                   .device_site = p->device_site,
-                                   .host_site = p->host_site};
-        __atomic_store_n(&e->shared, kept, __ATOMIC_RELEASE);
-    }
+    zc_lock_reset(&list);
+    zc_shared_each(zc_shared_inherit, NULL);
 }
 
 void zc_shared_reset(void)

@@ -1,6 +1,8 @@
 /* What libzc says of pairs. */
 #include "shared/report.h"
 
+#include <stdlib.h>
+
 #include "base/message.h"
 #include "catch/life.h"
 #include "ledger/site.h"
@@ -32,6 +34,14 @@ void zc_shared_stuck(const struct zc_shared *p)
                "say 'place = mapped' there",
                p->host_id, p->device_id, p->device_size, p->rule->name, zc_life_policy()->file,
                p->rule->line);
+}
+
+void zc_shared_must_be_open(const struct zc_shared *p, enum zc_effect v)
+{
+    if (v == ZC_EFFECT_DONE)
+        return;
+    zc_shared_stuck(p);
+    abort();
 }
 
 void zc_shared_stays(const struct zc_shared *p)

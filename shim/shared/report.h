@@ -17,6 +17,10 @@ void zc_shared_conflict(struct zc_shared *pair, enum zc_shared_culprit culprit, 
 /* The kernel gave no memory or mappings to keep both sides apart.  Async-signal-safe. */
 void zc_shared_stuck(const struct zc_shared *pair);
 
+/* A side has gone, with this effect.  Pages that the kernel does not open would be a stranger's
+ * next, so the process ends. */
+void zc_shared_must_be_open(const struct zc_shared *pair, enum zc_effect v);
+
 /* The device block is freed, and the driver does not let its registration go. */
 void zc_shared_stays(const struct zc_shared *pair);
 
