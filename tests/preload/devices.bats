@@ -142,7 +142,8 @@ place = '"$place" timeout 30 "$program" apart
     done
     for limit in '[defaults]' $'[defaults]\nmax_managed = 95%'; do
         export ZC_LOG=$BATS_TEST_TMPDIR/managed-${#limit}.jsonl
-        run -0 under_policy "$limit"$'\n[rule all]\nplace = managed' timeout 30 "$program" free_apart
+        run -0 under_policy "$limit"$'\n[rule all]\nplace = managed' timeout 30 "$program" \
+            free_apart
         [[ $(grep -c '"type":"alloc".*"place":"managed"' "$ZC_LOG") == 2 ]]
     done
 }

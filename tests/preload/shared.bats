@@ -130,18 +130,3 @@ $right"
 @test "copies reach host blocks beside one that the program registered" {
     both registered_beside
 }
-
-@test "a free that the driver refuses leaves both sides as they are, or says so" {
-    both refused_free
-    [[ $stderr == *"free 999"* ]]
-    scene refused_behind ''
-    [[ $status -eq 0 && $stderr == *"cuMemHostUnregister refuses"* ]]
-    [[ $stderr == *"rule device ("*"policy.conf:5)"* ]]
-}
-
-@test "a kernel that is launched while the process exits leaves the host blocks alone" {
-    run -0 timeout 60 "$PROGRAM" exiting
-    [[ $output == 1 ]]
-    scene exiting '' # Its host block was overwritten, which only the program could have avoided.
-    [[ $status -eq 134 && -z $output && $stderr == *"the CPU reads byte 0 of host block"* ]]
-}

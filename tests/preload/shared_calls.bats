@@ -94,22 +94,6 @@ setup() {
     [[ $stderr == *"type of the host block 2"*"and without device block -1"* ]]
 }
 
-@test "a context takes its device blocks along and leaves the host blocks" {
-    both reset
-}
-
-@test "a forked child has the host blocks of its parent" {
-    both forked
-}
-
-@test "a forked child that touches a lost host block is stopped, or shows what is revealed" {
-    scene forked_lost ''
-    [[ $status -eq 0 && ${lines[*]} == '-6 -6 -6' ]]
-    [[ $(grep -c "the CPU reads byte [0-9]* of host block 1 .*rule device (" <<<"$stderr") -eq 3 ]]
-    scene forked_lost 'conflict = reveal'
-    [[ $status -eq 0 && ${lines[*]} == '1 1 1' ]]
-}
-
 @test "arrays are copied from the side that the program names" {
     both arrays
 }

@@ -1,7 +1,6 @@
 /* Calls of CUDA that meet a pair: copies and sets in all shapes, streams, graphs, queries, the end
  * of a context. */
 #include <pthread.h>
-#include <sys/wait.h>
 
 #include "shared_scene.h"
 
@@ -373,48 +372,6 @@ static void answers(void)
     free(p.h);
 }
 
-/* A context goes with its device blocks; host blocks are the program's as before. */
-static void reset(void)
-{
-    struct pair p = filled_pair(SIZE, 1), q = filled_pair(SIZE, 2);
-    p.h[UNIT] ^= 1;
-    CHECK(cuDevicePrimaryCtxReset(0));
-    p.h[UNIT] ^= 1;
-    EXPECT(shows(p.h, SIZE, 1) && shows(q.h, SIZE, 2));
-    paint(p.h, SIZE, 3);
-    start_gpu(0);
-    q.d = device_block(SIZE);
-    CHECK(cuMemcpyHtoD(q.d, p.h, SIZE));
-    EXPECT(sees(q.d, 0, SIZE, 3) && shows(q.h, SIZE, 2));
-    CHECK(cuMemFree(q.d));
-    free(p.h);
-    free(q.h);
-}
-
-/* A child has host blocks of its own, shared ones and parted ones. */
-static void forked(void)
-{
-    struct pair p = filled_pair(SIZE, 1);
-    p.h[UNIT] ^= 1;
-    fflush(NULL);
-    pid_t child = fork();
-    if (!child) {
-        p.h[UNIT] ^= 1;
-        bool good = shows(p.h, SIZE, 1);
-        paint(p.h, SIZE, 2);
-        good = good && shows(p.h, SIZE, 2);
-        free(p.h);
-        _exit(good ? 0 : 1);
-    }
-    int status;
-    EXPECT(waitpid(child, &status, 0) == child && status == 0);
-    p.h[UNIT] ^= 1;
-    EXPECT(shows(p.h, SIZE, 1));
-    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
-    EXPECT(sees(p.d, 0, SIZE, 1));
-    give_back(p);
-}
-
 /* A copy to or from an array of UNIT bytes, in rows of 4 KiB. */
 static CUresult array_copy(CUarray array, bool in, const void *host, CUdeviceptr device)
 {
@@ -431,25 +388,6 @@ static CUresult array_copy(CUarray array, bool in, const void *host, CUdeviceptr
 }
 
 /* Arrays are copied by the driver, from either side of a pair and into its device block. */
-/* The child touches what kernels may have overwritten, at its own place or aside. */
-static void forked_lost(void)
-{
-    struct pair p = filled_pair(SIZE, 1);
-    gpu_paint(p.d, 0, SIZE, 2);
-    EXPECT(copy_sees(p.d, 0, UNIT, 2));
-    for (size_t at = 0; at < SIZE; at += UNIT) {
-        fflush(NULL);
-        pid_t child = fork();
-        int status;
-        if (!child)
-            _exit(p.h[at] != pattern(at, 1));
-        EXPECT(waitpid(child, &status, 0) == child);
-        printf("%d\n", WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status));
-    }
-    CHECK(cuMemcpyDtoH(p.h, p.d, SIZE));
-    give_back(p);
-}
-
 static void arrays(void)
 {
     static unsigned char seen[UNIT];
@@ -503,9 +441,6 @@ int main(int argc, char **argv)
         {"refused", refused},
         {"registered", registered},
         {"answers", answers},
-        {"reset", reset},
-        {"forked", forked},
-        {"forked_lost", forked_lost},
         {"arrays", arrays},
         {"leaves", leaves},
     };

@@ -414,87 +414,9 @@ static void registered_beside(void)
     give_back(p);
 }
 
-/* A free that the driver refuses leaves both sides what they are; then it is freed, and the driver
- * copies from what was the host side.  The failure is one that only libzc's own call can have. */
-static void refused_free(void)
-{
-    struct pair p = filled_pair(SIZE, 1);
-    CUdeviceptr other;
-    CHECK(cuMemAllocAsync(&other, SIZE, NULL));
-    paint(p.h, SIZE, 2);
-    sim_fail("cuMemHostUnregister", CUDA_ERROR_UNKNOWN, 1);
-    CUresult freed = cuMemFree(p.d);
-    sim_fail(NULL, CUDA_SUCCESS, 0);
-    TELL("free %d\n", (int)freed);
-    if (freed != CUDA_SUCCESS) {
-        EXPECT(shows(p.h, SIZE, 2) && sees(p.d, 0, SIZE, 1));
-        CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
-        EXPECT(sees(p.d, 0, SIZE, 2));
-        CHECK(cuMemcpyDtoH(p.h, p.d, SIZE));
-        paint(p.h, SIZE, 3);
-        CHECK(cuMemFree(p.d));
-    }
-    paint(p.h, SIZE, 4);
-    CHECK(cuMemcpyHtoDAsync(other, p.h, SIZE, NULL));
-    EXPECT(copy_sees(other, 0, SIZE, 4));
-    CHECK(cuMemFree(other));
-    free(p.h);
-}
-
-/* The same where no call is left that could fail. */
-static void refused_behind(void)
-{
-    struct pair p = filled_pair(SIZE, 1);
-    CUdeviceptr other;
-    CHECK(cuMemAllocAsync(&other, SIZE, NULL));
-    paint(p.h, SIZE, 2);
-    CHECK(cuMemFreeAsync(p.d, NULL));
-    sim_fail("cuMemHostUnregister", CUDA_ERROR_UNKNOWN, 1);
-    CHECK(cuMemFree(device_block(SIZE + UNIT)));
-    sim_fail(NULL, CUDA_SUCCESS, 0);
-    CHECK(cuMemcpyHtoDAsync(other, p.h, SIZE, NULL));
-    EXPECT(copy_sees(other, 0, SIZE, 2));
-    CHECK(cuMemFree(other));
-    free(p.h);
-}
-
-/* Pairs that a kernel writes while the process exits. */
-static struct pair fresh, copied;
-
-static void launch_at_exit(void)
-{
-    if (!fresh.h)
-        return;
-    gpu_paint(fresh.d, 0, SIZE, 3);
-    gpu_paint(copied.d, 0, SIZE, 4);
-    CHECK(cuCtxSynchronize());
-    EXPECT(copy_sees(fresh.d, 0, SIZE, 3) && copy_sees(copied.d, 0, SIZE, 4));
-    EXPECT(shows(fresh.h, SIZE, 1)); /* Never copied: it is the host side's own. */
-    CHECK(cuMemcpyDtoH(fresh.h, fresh.d, SIZE));
-    EXPECT(shows(fresh.h, SIZE, 3));
-    printf("%d\n", shows(copied.h, SIZE, 2));
-}
-
-/* Handlers that were registered before the first CUDA call run after all others. */
-static __attribute__((constructor)) void register_handler(void)
-{
-    atexit(launch_at_exit);
-}
-
-static void exiting(void)
-{
-    fresh = new_pair(SIZE);
-    paint(fresh.h, SIZE, 1);
-    copied = filled_pair(SIZE, 2);
-    exit(0);
-}
-
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
-        {"refused_free", refused_free},
-        {"refused_behind", refused_behind},
-        {"exiting", exiting},
         {"vecadd", vecadd},
         {"in_place", in_place},
         {"device_first", device_first},

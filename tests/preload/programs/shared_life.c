@@ -1,0 +1,154 @@
+/* The end of pairs, and of the process that has them: contexts that go, frees that are refused,
+ * forks and exits. */
+#include <sys/wait.h>
+
+#include "shared_scene.h"
+
+/* A context goes with its device blocks; host blocks are the program's as before. */
+static void reset(void)
+{
+    struct pair p = filled_pair(SIZE, 1), q = filled_pair(SIZE, 2);
+    p.h[UNIT] ^= 1;
+    CHECK(cuDevicePrimaryCtxReset(0));
+    p.h[UNIT] ^= 1;
+    EXPECT(shows(p.h, SIZE, 1) && shows(q.h, SIZE, 2));
+    paint(p.h, SIZE, 3);
+    start_gpu(0);
+    q.d = device_block(SIZE);
+    CHECK(cuMemcpyHtoD(q.d, p.h, SIZE));
+    EXPECT(sees(q.d, 0, SIZE, 3) && shows(q.h, SIZE, 2));
+    CHECK(cuMemFree(q.d));
+    free(p.h);
+    free(q.h);
+}
+
+/* A child has host blocks of its own, shared ones and parted ones. */
+static void forked(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    p.h[UNIT] ^= 1;
+    fflush(NULL);
+    pid_t child = fork();
+    if (!child) {
+        p.h[UNIT] ^= 1;
+        bool good = shows(p.h, SIZE, 1);
+        paint(p.h, SIZE, 2);
+        good = good && shows(p.h, SIZE, 2);
+        free(p.h);
+        _exit(good ? 0 : 1);
+    }
+    int status;
+    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+    p.h[UNIT] ^= 1;
+    EXPECT(shows(p.h, SIZE, 1));
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    EXPECT(sees(p.d, 0, SIZE, 1));
+    give_back(p);
+}
+
+/* The child touches what kernels may have overwritten, at its own place or aside. */
+static void forked_lost(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    gpu_paint(p.d, 0, SIZE, 2);
+    EXPECT(copy_sees(p.d, 0, UNIT, 2));
+    for (size_t at = 0; at < SIZE; at += UNIT) {
+        fflush(NULL);
+        pid_t child = fork();
+        int status;
+        if (!child)
+            _exit(p.h[at] != pattern(at, 1));
+        EXPECT(waitpid(child, &status, 0) == child);
+        printf("%d\n", WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status));
+    }
+    CHECK(cuMemcpyDtoH(p.h, p.d, SIZE));
+    give_back(p);
+}
+
+/* A free that the driver refuses leaves both sides what they are; then it is freed, and the driver
+ * copies from what was the host side.  The failure is one that only libzc's own call can have. */
+static void refused_free(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    CUdeviceptr other;
+    CHECK(cuMemAllocAsync(&other, SIZE, NULL));
+    paint(p.h, SIZE, 2);
+    sim_fail("cuMemHostUnregister", CUDA_ERROR_UNKNOWN, 1);
+    CUresult freed = cuMemFree(p.d);
+    sim_fail(NULL, CUDA_SUCCESS, 0);
+    TELL("free %d\n", (int)freed);
+    if (freed != CUDA_SUCCESS) {
+        EXPECT(shows(p.h, SIZE, 2) && sees(p.d, 0, SIZE, 1));
+        CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+        EXPECT(sees(p.d, 0, SIZE, 2));
+        CHECK(cuMemcpyDtoH(p.h, p.d, SIZE));
+        paint(p.h, SIZE, 3);
+        CHECK(cuMemFree(p.d));
+    }
+    paint(p.h, SIZE, 4);
+    CHECK(cuMemcpyHtoDAsync(other, p.h, SIZE, NULL));
+    EXPECT(copy_sees(other, 0, SIZE, 4));
+    CHECK(cuMemFree(other));
+    free(p.h);
+}
+
+/* The same where no call is left that could fail. */
+static void refused_behind(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    CUdeviceptr other;
+    CHECK(cuMemAllocAsync(&other, SIZE, NULL));
+    paint(p.h, SIZE, 2);
+    CHECK(cuMemFreeAsync(p.d, NULL));
+    sim_fail("cuMemHostUnregister", CUDA_ERROR_UNKNOWN, 1);
+    CHECK(cuMemFree(device_block(SIZE + UNIT)));
+    sim_fail(NULL, CUDA_SUCCESS, 0);
+    CHECK(cuMemcpyHtoDAsync(other, p.h, SIZE, NULL));
+    EXPECT(copy_sees(other, 0, SIZE, 2));
+    CHECK(cuMemFree(other));
+    free(p.h);
+}
+
+/* Pairs that a kernel writes while the process exits. */
+static struct pair fresh, copied;
+
+static void launch_at_exit(void)
+{
+    if (!fresh.h)
+        return;
+    gpu_paint(fresh.d, 0, SIZE, 3);
+    gpu_paint(copied.d, 0, SIZE, 4);
+    CHECK(cuCtxSynchronize());
+    EXPECT(copy_sees(fresh.d, 0, SIZE, 3) && copy_sees(copied.d, 0, SIZE, 4));
+    EXPECT(shows(fresh.h, SIZE, 1)); /* Never copied: it is the host side's own. */
+    CHECK(cuMemcpyDtoH(fresh.h, fresh.d, SIZE));
+    EXPECT(shows(fresh.h, SIZE, 3));
+    printf("%d\n", shows(copied.h, SIZE, 2));
+}
+
+/* Handlers that were registered before the first CUDA call run after all others. */
+static __attribute__((constructor)) void register_handler(void)
+{
+    atexit(launch_at_exit);
+}
+
+static void exiting(void)
+{
+    fresh = new_pair(SIZE);
+    paint(fresh.h, SIZE, 1);
+    copied = filled_pair(SIZE, 2);
+    exit(0);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario all[] = {
+        {"reset", reset},
+        {"forked", forked},
+        {"forked_lost", forked_lost},
+        {"refused_free", refused_free},
+        {"refused_behind", refused_behind},
+        {"exiting", exiting},
+    };
+    return RUN_SCENES(all, argc, argv);
+}
