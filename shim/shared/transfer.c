@@ -14,6 +14,14 @@
 #include "shared/route.h"
 #include "shared/sides.h"
 
+/* Whether an address of a pair is the host block's where the call does not say: a device block that
+ * was freed in the order of a stream stays until the stream has come to the free. */
+static bool host_alone(const struct zc_box *b)
+{
+    return b->side == ZC_SIDE_ANY && b->block &&
+           __atomic_load_n(&b->block->state, __ATOMIC_ACQUIRE) == ZC_BLOCK_FREEING;
+}
+
 bool zc_shared_resolve(struct zc_box *b)
 {
     struct zc_shared *p = zc_shared_at(b->address);
@@ -21,7 +29,8 @@ bool zc_shared_resolve(struct zc_box *b)
         return false;
     b->pair = p;
     b->host = zc_shared_has_host(p) &&
-              (b->side == ZC_SIDE_HOST || !__atomic_load_n(&p->pages.device, __ATOMIC_ACQUIRE));
+              (b->side == ZC_SIDE_HOST || !__atomic_load_n(&p->pages.device, __ATOMIC_ACQUIRE) ||
+               host_alone(b));
     if (b->host)
         b->block = zc_hostmem_block(b->address);
     return true;

@@ -34,6 +34,10 @@ setup() {
     [[ $stderr == *"rule device ("*"policy.conf:5)"* ]]
 }
 
+@test "a copy that names no side takes the host block behind a free in the order of a stream" {
+    both freed_in_order
+}
+
 @test "a kernel that is launched while the process exits leaves the host blocks alone" {
     run -0 timeout 60 "$PROGRAM" exiting
     [[ $output == 1 ]]

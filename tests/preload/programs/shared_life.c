@@ -109,6 +109,24 @@ static void refused_behind(void)
     free(p.h);
 }
 
+/* Behind cudaFreeAsync the address is the host block's alone, also while the stream has not come to
+ * the free. */
+static void freed_in_order(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    CUdeviceptr other;
+    CHECK(cuMemAllocAsync(&other, SIZE, NULL));
+    paint(p.h, SIZE, 2);
+    CHECK(cuMemFreeAsync(p.d, NULL));
+    CHECK(cuMemcpy(other, (CUdeviceptr)(uintptr_t)p.h, SIZE));
+    EXPECT(copy_sees(other, 0, SIZE, 2));
+    paint(p.h, SIZE, 3);
+    CHECK(cuMemcpy((CUdeviceptr)(uintptr_t)p.h, other, SIZE));
+    EXPECT(shows(p.h, SIZE, 2));
+    CHECK(cuMemFree(other));
+    free(p.h);
+}
+
 /* Pairs that a kernel writes while the process exits. */
 static struct pair fresh, copied;
 
@@ -148,6 +166,7 @@ int main(int argc, char **argv)
         {"forked_lost", forked_lost},
         {"refused_free", refused_free},
         {"refused_behind", refused_behind},
+        {"freed_in_order", freed_in_order},
         {"exiting", exiting},
     };
     return RUN_SCENES(all, argc, argv);
