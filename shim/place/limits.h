@@ -7,8 +7,7 @@
 /* Resolves the limits of a policy, at the first large request of libc's or the first CUDA call,
  * whichever comes first; later calls do nothing.  Opens files of /proc and /sys; keeps errno. */
 void zc_limits_start(const struct zc_policy *policy);
-
-void zc_limits_reset(void);
+void zc_limits_reset(void); /* For the child of fork(2). */
 
 /* Bytes of freed pinned host memory that may wait for the next request. */
 uint64_t zc_limits_pool(void);
@@ -29,7 +28,7 @@ bool zc_limits_device_room(int device, size_t bytes);
  * False where a device cannot hold so many bytes more beside what the program has asked it for and
  * what of that lies in `managed`: there the program would have been refused without libzc, while
  * the driver sees no page of managed memory that nothing has touched.  `anywhere`: the memory may
- * be another device's.  Not to be asked during captures, which take no memory.
+ * be another device's.  Not for requests in a stream that is captured, which take no memory.
  */
 bool zc_limits_device_holds(int device, size_t bytes, bool anywhere);
 
