@@ -1,6 +1,5 @@
 """Runs the programs in all places, prints what failed, and writes the table of results."""
 
-import concurrent.futures
 import ctypes
 import datetime
 import importlib.metadata
@@ -11,6 +10,7 @@ import tempfile
 
 from . import programs
 from .runner import Runner
+from .schedule import side_by_side
 
 SECTIONS = ("kernels", "apps", "samples")
 HEADINGS = ("Program", "Place", "Result", "Seconds", "Asked", "Moved", "CPU", "Elided", "Referee")
@@ -118,19 +118,18 @@ def main(words):
     os.makedirs(kept, exist_ok=True)
     todo = chosen(words)
     rows = []
-    with tempfile.TemporaryDirectory(prefix="zc-gpu-") as top, \
-            concurrent.futures.ThreadPoolExecutor(int(os.environ.get("ZC_JOBS", "6"))) as pool:
+    with tempfile.TemporaryDirectory(prefix="zc-gpu-") as top:
         runner = Runner(os.environ["ZC_BUILD"], os.environ["ZC_CUDA_LIBRARIES"], top, kept)
 
-        def work(program):
+        def referee(program):
             judged = program.section != "samples" or "referee" in words
-            return runner.rows(program, places,
-                               ("with" if quick else "apart") if judged else "no")
+            return ("with" if quick else "apart") if judged else "no"
 
-        for future in concurrent.futures.as_completed([pool.submit(work, p) for p in todo]):
-            rows.append(future.result())
+        for found in side_by_side(runner, todo, places, referee,
+                                  int(os.environ.get("ZC_JOBS", "6"))):
+            rows.append(found)
             write_table(os.path.join(out, "RESULTS.part.md"), rows, quick, len(todo) - len(rows))
-            report(rows[-1])
+            report(found)
     flat = [row for found in rows for row in found]
     print(totals(flat))
     return 1 if any(row.failed for row in flat) or not flat else 0

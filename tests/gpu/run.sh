@@ -13,7 +13,7 @@
 # ZC_SAMPLES  folder of CUDA samples: samples.tsv (name, arguments, verdict as a regular
 #             expression; tabs between) and for each of them NAME/NAME, run inside NAME/
 # ZC_COMMIT   what the table of results calls this version of libzc
-# ZC_JOBS     programs run at a time (6)
+# ZC_JOBS     runs at a time (6)
 # OUT_DIR     folder for RESULTS.part.md, which is written anew as each program ends, facts and the
 #             output of rows that failed
 # CUDA_HOME   the toolkit whose shared runtime the programs load

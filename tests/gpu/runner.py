@@ -144,7 +144,7 @@ class Runner:
                 shutil.copy(path, f"{name}.{os.path.basename(path)}")
 
     def bare(self, program):
-        """The bare run and its row."""
+        """The bare run, whose files are gone, and its row."""
         row = Row(program, "bare")
         run = self.run(program, None)
         row.seconds = run.seconds
@@ -159,6 +159,7 @@ class Runner:
                           else "FAILED: ") + why
         if run.status == SKIPPED:
             row.result = "skipped: " + (run.err.strip().splitlines() or ["says not why"])[-1]
+        shutil.rmtree(run.folder, ignore_errors=True)
         return run, row
 
     def placed(self, program, place, bare, referee):
@@ -200,12 +201,3 @@ class Runner:
         except ValueError as error:
             return f"not measured: {error}"
         return "DIFFERS: " + text if status == "differs" else text
-
-    def rows(self, program, places, referee):
-        """All rows of a program, bare first; nothing more where it fails bare."""
-        bare, row = self.bare(program)
-        found = [row]
-        if row.result == "same":
-            found += [self.placed(program, place, bare, referee) for place in places]
-        shutil.rmtree(bare.folder, ignore_errors=True)
-        return found
