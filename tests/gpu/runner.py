@@ -174,7 +174,7 @@ class Runner:
             ended = judge(program, place, bare, measured)
             row.referee = self.measure(measured) if ended == row.result else \
                 f"not measured: with CUPTI the program ends otherwise: {ended[:200]}"
-            if row.failed:
+            if row.failed or ended != row.result:
                 self.keep(measured)
         elif referee == "with":
             row.referee = self.measure(run)
