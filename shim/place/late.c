@@ -3,12 +3,14 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/message.h"
 #include "base/turn.h"
 #include "catch/capture.h"
 #include "catch/life.h"
 #include "catch/request.h"
 #include "place/grow.h"
+#include "place/limits.h"
 #include "place/spare.h"
 #include "place/warm.h"
 
@@ -16,12 +18,25 @@
  * small block is worth. */
 #define ADMIT_FROM ((size_t)64 << 20)
 
+/* So long an answer of the driver's stands, less what the program has got since: an array that
+ * grows asks many times in a row.  Other processes may take memory at any time, after a fresh answer
+ * too: the memory itself is taken later. */
+#define ANSWER_NS 10000000
+
 #define DEVICES_MAX 64 /* As many as vmm serves. */
 
 struct zc_vmm *zc_late_blocks;
 static struct zc_turn turn;
 static unsigned open_blocks; /* Those that are open. */
 static uint64_t promised[DEVICES_MAX]; /* Bytes without memory; atomic. */
+
+/* The last answer to what is free; read and written with the turn. */
+static struct {
+    int device;
+    uint64_t ticks;  /* When it came; 0 if there is none. */
+    uint64_t free;   /* Bytes. */
+    uint64_t taken;  /* taken() then. */
+} answer;
 
 bool zc_late_turn_take(void)
 {
@@ -152,22 +167,52 @@ static CUresult enter(struct zc_vmm *v, size_t granularity, const char **why)
     return CUDA_SUCCESS;
 }
 
-CUresult zc_late_admit(struct zc_vmm *v, size_t granularity, const char **why)
+/* Bytes that the program has got of devices: where they grow, less is free. */
+static uint64_t taken(void)
+{
+    return zc_limits_on_devices() + zc_warm_bytes();
+}
+
+/* Asks the driver; 0 if it does not say. */
+static uint64_t ask_free(int device)
 {
     size_t available = 0, total = 0;
+    answer.taken = taken();
+    if (zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
+        available = 0;
+    answer.device = device;
+    answer.ticks = zc_ticks();
+    answer.free = available;
+    return available;
+}
+
+/* No more than what is free of a device, by an answer that still stands; 0 without one. */
+static uint64_t surely_free(int device)
+{
+    if (!answer.ticks || answer.device != device ||
+        zc_ticks_to_ns(zc_ticks() - answer.ticks) > ANSWER_NS)
+        return 0;
+    uint64_t now = taken(), more = now > answer.taken ? now - answer.taken : 0;
+    return answer.free > more ? answer.free - more : 0;
+}
+
+/* Whether the device could hold a block beside all that was promised; for its current context. */
+static bool fits(const struct zc_vmm *v)
+{
+    uint64_t wanted = zc_late_promised(v->device) + v->span;
+    uint64_t beside = zc_warm_bytes() + largest(v);
+    return v->span < ADMIT_FROM || wanted <= surely_free(v->device) + beside ||
+           wanted <= ask_free(v->device) + beside;
+}
+
+CUresult zc_late_admit(struct zc_vmm *v, size_t granularity, const char **why)
+{
     if (!zc_late_turn_take()) {
         *why = "called from a signal handler";
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    uint64_t others = zc_late_promised(v->device);
-    if (v->span >= ADMIT_FROM &&
-        (zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS ||
-         others + v->span > (uint64_t)available + zc_warm_bytes() + largest(v))) {
-        zc_late_turn_drop();
-        *why = "more than the device has free";
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    CUresult result = enter(v, granularity, why);
+    *why = "more than the device has free";
+    CUresult result = fits(v) ? enter(v, granularity, why) : CUDA_ERROR_OUT_OF_MEMORY;
     zc_late_turn_drop();
     return result;
 }
@@ -190,4 +235,5 @@ void zc_late_reset(void)
     zc_late_blocks = NULL;
     open_blocks = 0;
     memset(promised, 0, sizeof(promised));
+    answer.ticks = 0;
 }

@@ -130,6 +130,11 @@ static uint64_t live_on_device(void)
     return gauge.bytes;
 }
 
+uint64_t zc_limits_on_devices(void)
+{
+    return live_on_device() + zc_limits_used(ZC_PLACE_VMM) + zc_limits_used(ZC_PLACE_MANAGED);
+}
+
 bool zc_limits_device_room(int device, size_t bytes)
 {
     uint64_t limit = device_limit(device);
@@ -163,8 +168,7 @@ bool zc_limits_device_holds(int device, size_t bytes, bool anywhere)
     int devices = 0;
     if (zc_limits_used(ZC_PLACE_MANAGED) <= zc_place_managed_for_host() ||
         zc_real.cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS ||
-        live_on_device() + zc_limits_used(ZC_PLACE_VMM) + zc_limits_used(ZC_PLACE_MANAGED) <=
-            total - (bytes < total ? bytes : total) ||
+        zc_limits_on_devices() <= total - (bytes < total ? bytes : total) ||
         zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS)
         return true;
     t.alone = devices == 1;

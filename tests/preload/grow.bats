@@ -162,6 +162,14 @@ copied() {
     [[ $output == '256 MiB' ]]
 }
 
+@test "what other blocks have left no room for takes the next place" {
+    local rule=$'[rule large]\nsize = 64M..\nplace = vmm, mapped\ncommit = lazy'
+    export SIM_MEMORY_MIB=256 ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl ZC_LOG_LEVEL=allocs
+    run -0 under_policy "$rule" "$memory" room_taken_between
+    [[ $(sed -n 's/^{"type":"alloc".*"place":"\([a-z]*\)".*/\1/p' "$ZC_LOG" | xargs) == \
+        "vmm device device device mapped" ]]
+}
+
 @test "a request for more than there are addresses is refused" {
     program=$memory everywhere too_large
 }

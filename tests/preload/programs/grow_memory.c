@@ -35,6 +35,23 @@ static void as_far_as_it_goes(void)
     finish(array);
 }
 
+/* Asks for two large blocks with small ones between them that leave no room for the second. */
+static void room_taken_between(void)
+{
+    CUdeviceptr first, second, small[3];
+    start_gpu(0);
+    CHECK(cuMemAlloc(&first, 64 * MIB));
+    for (int i = 0; i < 3; i++)
+        CHECK(cuMemAlloc(&small[i], 48 * MIB));
+    CHECK(cuMemAlloc(&second, 64 * MIB));
+    fill(first, 1, 64 * MIB, NULL);
+    has(first, 1, 64 * MIB);
+    for (int i = 0; i < 3; i++)
+        CHECK(cuMemFree(small[i]));
+    CHECK(cuMemFree(second));
+    finish(first);
+}
+
 /* The call that needs memory which is not there says so, and what was there can be saved. */
 static void no_memory_left(void)
 {
@@ -169,6 +186,7 @@ int main(int argc, char **argv)
         {"made_while_launching", made_while_launching},
         {"too_large", too_large},
         {"as_far_as_it_goes", as_far_as_it_goes},
+        {"room_taken_between", room_taken_between},
         {"no_memory_left", no_memory_left},
         {"free_memory", free_memory},
         {"attributes", attributes},
