@@ -2,7 +2,8 @@
 
     tests/bench/run.sh keep [PART.json...]     PART: what a suite wrote below OUT_DIR
 
-A row that was kept before is replaced by the newer measurement; pictures are drawn as well where
+A row that was kept before is replaced by the newer measurement, but for other libraries that this
+one did not run; pictures are drawn as well where
 matplotlib is installed.
 """
 
@@ -14,7 +15,7 @@ import sys
 
 from . import suites
 from .quote import quoted
-from .result import Session, load, plain
+from .result import Result, Session, load, plain
 from .tables import groups, section
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -32,12 +33,27 @@ def kept_sessions() -> list[Session]:
         return [load(session, suites.ALL) for session in json.load(data)]
 
 
+def carry(new: Result, old: Result, when: str) -> None:
+    """Other libraries are not at hand for every measurement: what they gave before stays."""
+    ours = {way.label for way in new.row.ways}
+    for label, samples in old.samples.items():
+        if label in ours or label in new.samples or label in new.without:
+            continue
+        new.samples[label] = samples
+        if label in old.link:
+            new.link[label] = old.link[label]
+        new.earlier[label] = old.earlier.get(label, when)
+
+
 def add(sessions: list[Session], new: Session) -> list[Session]:
     """The sessions with the new one, whose rows replace older ones of the same title."""
-    titles = {result.row.title for result in new.results}
+    replaced = {result.row.title: result for result in new.results}
     for session in sessions:
+        for result in session.results:
+            if result.row.title in replaced:
+                carry(replaced[result.row.title], result, session.machine.partition(";")[0])
         session.results = [result for result in session.results
-                           if result.row.title not in titles]
+                           if result.row.title not in replaced]
         session.skipped = []
     return [session for session in sessions if session.results] + [new]
 

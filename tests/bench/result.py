@@ -24,6 +24,8 @@ class Result:
                                                                     # the peak of each place
     start: list[int] = field(default_factory=list)  # link bytes of a program that does nothing
     without: dict[str, str] = field(default_factory=dict)  # why another library has no samples
+    earlier: dict[str, str] = field(default_factory=dict)  # when ways were measured that an older
+                                                           # session has and this one has not
     checksum: str = ""                              # of the first run; not kept
 
     def labels(self) -> list[str]:
@@ -34,7 +36,7 @@ class Result:
         """All of it for a file; of the values those that the metrics need."""
         needed = self.row.fields()
         return {"title": self.row.title, "link": self.link, "log": self.log, "start": self.start,
-                "without": self.without,
+                "without": self.without, "earlier": self.earlier,
                 "samples": {label: [{name: value for name, value in sample.items()
                                      if name in needed} for sample in samples]
                             for label, samples in self.samples.items()}}
@@ -62,6 +64,6 @@ def load(kept: dict, rows: Iterable[Row]) -> Session:
     """A session from the JSON; rows that the suites have no longer are left out."""
     known = {row.title: row for row in rows}
     results = [Result(known[row["title"]], row["samples"], row["link"], row["log"],
-                      row.get("start", []), row.get("without", {}))
+                      row.get("start", []), row.get("without", {}), row.get("earlier", {}))
                for row in kept["rows"] if row["title"] in known]
     return Session(kept["machine"], kept["simulated"], results, kept["skipped"])

@@ -150,13 +150,19 @@ def without_lines(results: list[Result]) -> list[str]:
             for result in results for label, why in result.without.items()]
 
 
+def earlier_lines(results: list[Result]) -> list[str]:
+    """Which ways were not run in turn with the others of their row."""
+    return [f"{label}, {result.row.name}: measured {when}."
+            for result in results for label, when in sorted(result.earlier.items())]
+
+
 def section(group: str, results: list[Result], simulated: bool, level: str) -> list[str]:
     """Heading and tables of a group."""
     lines = [f"{level} {group[0].upper()}{group[1:]}", "", *times_table(results, simulated), ""]
-    link, without = link_table(results), without_lines(results)
+    link, notes = link_table(results), without_lines(results) + earlier_lines(results)
     if link:
         lines += ["MiB over the link, by its own counters and by the log:", "", *link, ""]
-    return lines + [text for line in without for text in (line, "")]
+    return lines + [text for line in notes for text in (line, "")]
 
 
 def groups(session: Session) -> dict[str, list[Result]]:

@@ -217,6 +217,19 @@ kept_tree() {
     grep -q "| one pass over 3 x 256 MiB | libzc |" "$tree/kernels/RESULTS.md"
 }
 
+@test "what another library gave before stays where a newer run lacks it, with its day" {
+    kept_tree
+    sed 's/"samples": {"bare": \(\[[^]]*\]\)/"samples": {"other": \1, "bare": \1/
+         s/20[0-9-]* [0-9:]* UTC/an earlier day/' "$BATS_TEST_TMPDIR/first.json" \
+        >"$BATS_TEST_TMPDIR/earlier.json"
+    "$tree/tests/bench/run.sh" keep "$BATS_TEST_TMPDIR/earlier.json"
+    "$tree/tests/bench/run.sh" keep "$BATS_TEST_TMPDIR/first.json"
+    "$tree/tests/bench/run.sh" keep "$BATS_TEST_TMPDIR/first.json" # Stays what it was.
+    grep -q "^| job | what | bare | libzc | hand | other |" "$tree/kernels/RESULTS.md"
+    grep -q "^other, one pass over 3 x 256 MiB: measured an earlier day, libzc" \
+        "$tree/kernels/RESULTS.md"
+}
+
 @test "simulated times and other files are not kept" {
     kept_tree
     run -2 "$tree/tests/bench/run.sh" keep "$BATS_TEST_TMPDIR/out/shared.json"
