@@ -1,6 +1,7 @@
 /* Times what mapping by hand is for, one measurement a run, through the driver API:
  * vmm_speed WHAT [MIB].  Prints lines "NAME VALUE"; milliseconds, microseconds or MiB.  Exits with
  * 77 where there is no GPU, and with 1 if a byte is wrong. */
+#include <stdbool.h>
 #include <string.h>
 
 #define MIB ((size_t)1 << 20)
@@ -78,10 +79,14 @@ static void doubling(void)
 
 /* The same by hand, as an expert writes it: addresses reserved for the largest size, memory created
  * and mapped for what each step adds. */
-static void by_hand(void)
+static void map_by_hand(bool open)
 {
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                 .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    if (open) {
+        prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+        prop.allocFlags.gpuDirectRDMACapable = 1;
+    }
     CUmemAccessDesc access = {.location = prop.location,
                               .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     start_driver();
@@ -110,6 +115,17 @@ static void by_hand(void)
             CHECK(cuMemRelease, handles[i]);
         CHECK(cuMemAddressFree, array, bytes);
     }
+}
+
+static void by_hand(void)
+{
+    map_by_hand(false);
+}
+
+/* Memory that other devices of the bus reach, as they do cudaMalloc's, and that can be exported. */
+static void by_hand_open(void)
+{
+    map_by_hand(true);
 }
 
 /* Largest size in MiB that an array reaches, growing by a 32nd of what was free each time, and what
@@ -162,7 +178,8 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } all[] = {
-        {"doubling", doubling}, {"by_hand", by_hand}, {"reach", reach}, {"churn", churn},
+        {"doubling", doubling}, {"by_hand", by_hand}, {"by_hand_open", by_hand_open},
+        {"reach", reach},       {"churn", churn},
     };
     bytes = MIB * (argc > 2 ? strtoul(argv[2], NULL, 10) : 64);
     for (size_t i = 0; argc > 1 && i < sizeof(all) / sizeof(all[0]); i++)
@@ -170,6 +187,6 @@ int main(int argc, char **argv)
             all[i].run();
             return 0;
         }
-    fprintf(stderr, "usage: vmm_speed doubling|by_hand|reach|churn [MIB]\n");
+    fprintf(stderr, "usage: vmm_speed doubling|by_hand|by_hand_open|reach|churn [MIB]\n");
     return 2;
 }
