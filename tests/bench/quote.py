@@ -33,6 +33,8 @@ QUOTES = (
           "to the GPU and back, by size: 256 MiB", "one transfer"),
     Quote("sends 256 MiB through four streams in chunks",
           "copies and kernels on four streams: 256 MiB in 32 chunks", "from first copy to last"),
+    Quote("the same, with allocation, fill and free",
+          "copies and kernels on four streams: 256 MiB in 32 chunks", "whole program"),
     Quote("copies the same unchanged 256 MiB again",
           "shared: 256 MiB copied 100 times unchanged", "one copy"),
     Quote("grows an array to 1 GiB, 16 MiB at a time",
