@@ -105,13 +105,22 @@ static void a_stray_write_is_a_sticky_error_and_not_the_end_of_the_process(void 
 {
     CUdeviceptr d, other;
     CUcontext bad, good;
+    CUmodule loaded;
+    CUevent e;
+    float ms;
     void *args[] = {&d};
     (void)state;
     ok(cuCtxGetCurrent(&bad));
     ok(cuMemAlloc_v2(&d, 4));
+    ok(cuModuleLoadData(&loaded, ""));
+    ok(cuEventCreate(&e, 0));
+    ok(cuEventRecord(e, NULL));
     ok(cuLaunchKernel(function("stray"), 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
     refused(CUDA_ERROR_ILLEGAL_ADDRESS, cuCtxSynchronize());
     refused(CUDA_ERROR_ILLEGAL_ADDRESS, cuMemAlloc_v2(&other, 4));
+    refused(CUDA_ERROR_ILLEGAL_ADDRESS, cuEventElapsedTime(&ms, e, e));
+    refused(CUDA_ERROR_ILLEGAL_ADDRESS, cuEventDestroy_v2(e));
+    refused(CUDA_ERROR_ILLEGAL_ADDRESS, cuModuleUnload(loaded));
     ok(cuCtxCreate_v2(&good, 0, 0));
     ok(cuMemAlloc_v2(&other, 4));
     ok(cuMemFree_v2(other));

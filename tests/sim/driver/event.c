@@ -125,8 +125,9 @@ SIM_API(cuEventDestroy_v2, (CUevent handle), (handle))
     struct sim_event *e = sim_event_of(handle);
     if (!e)
         return CUDA_ERROR_INVALID_HANDLE;
+    struct sim_context *ctx = e->ctx;
     event_end(e);
-    return CUDA_SUCCESS;
+    return ctx->sticky;
 }
 SIM_ALIAS(cuEventDestroy, body_cuEventDestroy_v2, (CUevent handle), (handle))
 
@@ -239,6 +240,8 @@ SIM_API(cuEventElapsedTime, (float *ms, CUevent start, CUevent end), (ms, start,
         return CUDA_ERROR_INVALID_VALUE;
     if (!a->recorded || !b->recorded || ((a->flags | b->flags) & CU_EVENT_DISABLE_TIMING))
         return CUDA_ERROR_INVALID_HANDLE;
+    if (a->ctx->sticky != CUDA_SUCCESS)
+        return a->ctx->sticky;
     if (!sim_point_reached(&a->point) || !sim_point_reached(&b->point))
         return CUDA_ERROR_NOT_READY;
     *ms = (float)((double)(int64_t)(b->time_ns - a->time_ns) / 1e6);

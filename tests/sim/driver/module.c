@@ -78,11 +78,14 @@ SIM_API(cuModuleLoadFatBinary, (CUmodule * out, const void *image), (out, image)
 
 SIM_API(cuModuleUnload, (CUmodule module), (module))
 {
+    struct sim_context *ctx;
     struct image *i = image_of(module, false);
     if (!i || i->borrowed)
         return CUDA_ERROR_INVALID_HANDLE;
     image_free(i);
-    return CUDA_SUCCESS;
+    CUresult r = sim_current(&ctx);
+    bool none = r == CUDA_ERROR_INVALID_CONTEXT || r == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    return none ? CUDA_SUCCESS : r;
 }
 
 static CUresult function_by_name(void **out, const char *name)
