@@ -3,12 +3,9 @@
 #include "catch/call.h"
 #include "catch/life.h"
 #include "catch/request.h"
-#include "shared/report.h"
 
 CUresult zc_blame(enum zc_fn fn, CUdeviceptr address, CUresult code)
 {
-    if (code == CUDA_ERROR_ILLEGAL_ADDRESS)
-        zc_shared_blame();
     const struct zc_block *b = zc_life_on() ? zc_placed_at(address) : NULL;
     /* Registered host memory can do all that the driver's own pinned memory can. */
     if (b && zc_block_hosted(b) && b->place == ZC_PLACE_PINNED)

@@ -4,6 +4,7 @@
 #define ZC_CATCH_CALL_H
 
 #include "catch/real.h"
+#include "shared/report.h"
 
 /* How a wrapper was entered. */
 struct zc_entry {
@@ -32,5 +33,14 @@ CUdeviceptr zc_resource_address(const CUDA_RESOURCE_DESC *resource);
  * one message names the rule, its line and the block.  Returns the driver's code unchanged.
  */
 CUresult zc_blame(enum zc_fn fn, CUdeviceptr address, CUresult code);
+
+/* What every wrapper returns: any call may be the first to tell of a kernel that wrote what its
+ * rule keeps kernels from writing.  Returns the code unchanged. */
+static inline CUresult zc_told(CUresult code)
+{
+    if (__builtin_expect(code == CUDA_ERROR_ILLEGAL_ADDRESS, 0))
+        zc_shared_blame();
+    return code;
+}
 
 #endif

@@ -238,7 +238,7 @@ static CUresult finish(struct zc_copy *c)
         c->result = zc_staged_wait(c);
     if (__builtin_expect(c->result != CUDA_SUCCESS, 0)) {
         if (c->dst.pair || c->src.pair || c->result == CUDA_ERROR_ILLEGAL_ADDRESS)
-            return zc_blame(c->fn, 0, c->result); /* The rest was said. */
+            return c->result; /* The rest was said. */
         struct zc_box *b = converted(&c->dst) ? &c->dst : &c->src;
         bool nowhere = leaves_block(&c->dst) || leaves_block(&c->src) || !zc_copy_well_formed(c);
         return converted(b) && !nowhere && !c->prefetch ? zc_blame(c->fn, b->address, c->result)

@@ -14,6 +14,7 @@ enum zc_flavour { ZC_LEGACY, ZC_PER_THREAD };
 #define ZC_CALL(name, base, flavour, params, args) extern __typeof__(base) name;
 #define ZC_WATCH(name, base, flavour, params, args, address) extern __typeof__(base) name;
 #define ZC_LAUNCH(name, base, flavour, params, args, stream) extern __typeof__(base) name;
+#define ZC_TELL(name, base, flavour, params, args) extern __typeof__(base) name;
 #define ZC_USE(name, base) extern __typeof__(base) name;
 #include "driver.def"
 
@@ -22,6 +23,7 @@ enum zc_fn {
 #define ZC_CALL(name, base, flavour, params, args) ZC_FN_##name,
 #define ZC_WATCH(name, base, flavour, params, args, address) ZC_FN_##name,
 #define ZC_LAUNCH(name, base, flavour, params, args, stream) ZC_FN_##name,
+#define ZC_TELL(name, base, flavour, params, args) ZC_FN_##name,
 #include "driver.def"
     ZC_FN_CAUGHT, /* Rows up to here have wrappers. */
     ZC_FN_BEFORE_USED = ZC_FN_CAUGHT - 1,
@@ -40,6 +42,7 @@ struct zc_real {
 #define ZC_CALL(name, base, flavour, params, args) __typeof__(base) *name;
 #define ZC_WATCH(name, base, flavour, params, args, address) __typeof__(base) *name;
 #define ZC_LAUNCH(name, base, flavour, params, args, stream) __typeof__(base) *name;
+#define ZC_TELL(name, base, flavour, params, args) __typeof__(base) *name;
 #include "driver.def"
 #define ZC_USE(name, base) __typeof__(base) *name;
 #include "driver.def"

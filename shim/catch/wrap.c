@@ -27,7 +27,7 @@ static inline CUresult before_watched(enum zc_fn fn, enum zc_flavour flavour)
         describe;                                                                                  \
         if (!zc_copy_begin(&c))                                                                    \
             c.result = real args;                                                                  \
-        return zc_copy_end(&c);                                                                    \
+        return zc_told(zc_copy_end(&c));                                                           \
     }
 #define ZC_CALL(name, base, flavour, params, args)                                                 \
     ZC_EXPORT CUresult name params                                                                 \
@@ -36,7 +36,7 @@ static inline CUresult before_watched(enum zc_fn fn, enum zc_flavour flavour)
         if (!real)                                                                                 \
             return CUDA_ERROR_NOT_SUPPORTED;                                                       \
         const struct zc_entry entry = ZC_ENTRY(name, flavour);                                     \
-        return zc_do_##base(real, &entry, ZC_UNPAREN args);                                        \
+        return zc_told(zc_do_##base(real, &entry, ZC_UNPAREN args));                               \
     }
 #define ZC_WATCH(name, base, flavour, params, args, address)                                       \
     ZC_EXPORT CUresult name params                                                                 \
@@ -46,11 +46,11 @@ static inline CUresult before_watched(enum zc_fn fn, enum zc_flavour flavour)
             return CUDA_ERROR_NOT_SUPPORTED;                                                       \
         CUresult result = before_watched(ZC_FN_##name, flavour);                                   \
         if (__builtin_expect(result != CUDA_SUCCESS, 0))                                           \
-            return result;                                                                         \
+            return zc_told(result);                                                                \
         result = real args;                                                                        \
         if (__builtin_expect(result != CUDA_SUCCESS, 0))                                           \
             zc_blame(ZC_FN_##name, (CUdeviceptr)(address), result);                                \
-        return result;                                                                             \
+        return zc_told(result);                                                                    \
     }
 /* A tail call where nobody wants to know of the launch: it costs a load and two branches. */
 #define ZC_LAUNCH(name, base, flavour, params, args, stream)                                       \
@@ -62,9 +62,12 @@ static inline CUresult before_watched(enum zc_fn fn, enum zc_flavour flavour)
         if (__builtin_expect(!__atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED), 1))             \
             return real args;                                                                      \
         CUresult result = zc_do_launch(ZC_FN_##name, flavour, stream, true);                       \
-        if (result != CUDA_SUCCESS)                                                                \
-            return result;                                                                         \
-        result = real args;                                                                        \
-        return result == CUDA_SUCCESS ? result : zc_blame(ZC_FN_##name, 0, result);                \
+        return zc_told(result == CUDA_SUCCESS ? real args : result);                               \
+    }
+#define ZC_TELL(name, base, flavour, params, args)                                                 \
+    ZC_EXPORT CUresult name params                                                                 \
+    {                                                                                              \
+        __typeof__(base) *real = ZC_REAL(name);                                                    \
+        return real ? zc_told(real args) : CUDA_ERROR_NOT_SUPPORTED;                               \
     }
 #include "driver.def"

@@ -102,12 +102,10 @@ CUresult zc_late_blame(const struct zc_vmm *v, enum zc_fn fn, CUresult code, con
     return code;
 }
 
-/* Waiting looks at no memory of the device, and neither do host functions. */
+/* Host functions look at no memory of the device. */
 static bool looks_at_none(enum zc_fn fn)
 {
-    return fn == ZC_FN_cuCtxSynchronize || fn == ZC_FN_cuStreamSynchronize ||
-           fn == ZC_FN_cuStreamSynchronize_ptsz || fn == ZC_FN_cuEventSynchronize ||
-           fn == ZC_FN_cuLaunchHostFunc || fn == ZC_FN_cuLaunchHostFunc_ptsz ||
+    return fn == ZC_FN_cuLaunchHostFunc || fn == ZC_FN_cuLaunchHostFunc_ptsz ||
            fn == ZC_FN_cuStreamAddCallback || fn == ZC_FN_cuStreamAddCallback_ptsz;
 }
 

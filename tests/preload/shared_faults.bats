@@ -155,6 +155,16 @@ io() {
     [[ $stderr == *"a write to device block 2 (6 MiB at "*", site "*"rule device ("*"conf:5)"* ]]
 }
 
+@test "whichever call tells first of a kernel that wrote what was declared read names the rule" {
+    PROGRAM=$PWD/$ZC_BUILD/tests/preload/programs/shared_told
+    for call in $("$PROGRAM"); do
+        scene "$call" 'access = read'
+        [[ $status -eq 0 && $output == "$call -> 700" ]]
+        [[ $(grep -c "a write to device block .* rule device (.*conf:5)" <<<"$stderr") -eq 1 ]]
+        [[ $stderr != *returned* ]]
+    done
+}
+
 @test "without huge pages everything is the same" {
     both no_huge_pages
     [[ $stderr == *"same address 1"* ]]
