@@ -125,18 +125,19 @@ static uint64_t started(void)
     return zc_life_on() ? zc_ticks() : 0;
 }
 
-/* A refused batch names the first converted block in it. */
+/* A refused batch names the first converted block in it.  With an address of nobody's it is refused
+ * wherever the others lie. */
 static CUresult refused(const struct zc_entry *entry, const CUdeviceptr *a, const CUdeviceptr *b,
                         size_t count, CUresult result)
 {
+    CUdeviceptr placed = 0;
     for (size_t i = 0; zc_life_on() && i < count; i++) {
-        CUdeviceptr address = a && zc_placed_at(a[i])   ? a[i]
-                              : b && zc_placed_at(b[i]) ? b[i]
-                                                        : 0;
-        if (address)
-            return zc_blame(entry->fn, address, result);
+        if (!a[i] || !b[i])
+            return result;
+        if (!placed)
+            placed = zc_placed_at(a[i]) ? a[i] : zc_placed_at(b[i]) ? b[i] : 0;
     }
-    return result;
+    return placed ? zc_blame(entry->fn, placed, result) : result;
 }
 
 ZC_BODY(cuMemcpyBatchAsync,

@@ -130,6 +130,22 @@ static bool refuses_host(const struct zc_box *b)
     return b->extent && b->side == ZC_SIDE_DEVICE && !reaches_pageable();
 }
 
+static bool is_no_range(const struct zc_box *b)
+{
+    return leaves_block(b) || refuses_host(b);
+}
+
+/* An address that a call can't name, of memory that is not in the ledger. */
+static bool is_nobodys(const struct zc_box *b)
+{
+    unsigned type;
+    if (b->block || b->side == ZC_SIDE_NONE || b->side == ZC_SIDE_ARRAY)
+        return false;
+    return !b->address || (b->side == ZC_SIDE_DEVICE && !reaches_pageable() &&
+                           zc_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                                         b->address) != CUDA_SUCCESS);
+}
+
 /* Pageable memory keeps its meaning by itself as long as the driver takes it for that. */
 static bool keeps_meaning(const struct zc_box *b)
 {
@@ -176,8 +192,7 @@ bool zc_copy_begin(struct zc_copy *c)
         return zc_parallel_copy(c);
     visit(&c->dst);
     visit(&c->src);
-    if (leaves_block(&c->dst) || leaves_block(&c->src) || refuses_host(&c->dst) ||
-        refuses_host(&c->src)) {
+    if (is_no_range(&c->dst) || is_no_range(&c->src)) {
         c->result = CUDA_ERROR_INVALID_VALUE;
         return true;
     }
@@ -232,18 +247,27 @@ static void record_parts(const struct zc_copy *c, struct zc_transfer *t)
     }
 }
 
+static bool fails_in_every_place(const struct zc_copy *c)
+{
+    return is_no_range(&c->dst) || is_no_range(&c->src) || is_nobodys(&c->dst) ||
+           is_nobodys(&c->src) || c->prefetch || !zc_copy_well_formed(c);
+}
+
+/* What pairs refuse they have said themselves. */
+static CUresult refused(const struct zc_copy *c)
+{
+    const struct zc_box *b = converted(&c->dst) ? &c->dst : &c->src;
+    if (c->dst.pair || c->src.pair || !converted(b) || fails_in_every_place(c))
+        return c->result;
+    return zc_blame(c->fn, b->address, c->result);
+}
+
 static CUresult finish(struct zc_copy *c)
 {
     if (c->wait && c->result == CUDA_SUCCESS)
         c->result = zc_staged_wait(c);
-    if (__builtin_expect(c->result != CUDA_SUCCESS, 0)) {
-        if (c->dst.pair || c->src.pair || c->result == CUDA_ERROR_ILLEGAL_ADDRESS)
-            return c->result; /* The rest was said. */
-        struct zc_box *b = converted(&c->dst) ? &c->dst : &c->src;
-        bool nowhere = leaves_block(&c->dst) || leaves_block(&c->src) || !zc_copy_well_formed(c);
-        return converted(b) && !nowhere && !c->prefetch ? zc_blame(c->fn, b->address, c->result)
-                                                        : c->result;
-    }
+    if (__builtin_expect(c->result != CUDA_SUCCESS, 0))
+        return refused(c);
     /* A captured copy has not happened yet; the graph's launches count it. */
     if (!c->bytes || (c->async && zc_capture_holds(c->stream, c->flavour)))
         return c->result;

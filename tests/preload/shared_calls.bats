@@ -15,7 +15,7 @@ setup() {
     both sets
 }
 
-@test "sets and rectangles that no memory takes are refused, and blame no rule" {
+@test "copies and sets that no memory takes are refused, and blame no rule" {
     both malformed
     [[ $output == *'-> 1'* && $output != *'-> 0'* && $stderr != *returned* ]]
 }

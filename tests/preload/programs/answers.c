@@ -5,6 +5,7 @@
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
+#define NOBODYS ((CUdeviceptr)0x1234560000) /* An address that no driver has given out. */
 
 static char host[4 * MIB];
 
@@ -67,6 +68,16 @@ static void show_bounds(CUdeviceptr at, size_t bytes)
     SHOW(cuMemcpyHtoD(at, host, 0));
     SHOW(cuMemcpyHtoD(at, NULL, 10));
     SHOW(cuMemcpyDtoH(NULL, at, 10));
+    SHOW(cuMemcpyHtoDAsync(at, NULL, 10, stream));
+    SHOW(cuMemcpyDtoHAsync(NULL, at, 10, stream));
+    SHOW(cuMemcpy(at, 0, 10));
+    SHOW(cuMemcpy(0, at, 10));
+    SHOW(cuMemcpyDtoD(at, 0, 10));
+    SHOW(cuMemcpyDtoD(at, NOBODYS, 10));
+    SHOW(cuMemcpyDtoDAsync(NOBODYS, at, 10, stream));
+    rows.Height = 1;
+    rows.srcHost = NULL;
+    SHOW(cuMemcpy2D(&rows));
     CHECK(cuCtxSetCurrent(NULL));
     SHOW(cuMemsetD8(at, 7, 1));
     SHOW(cuMemcpyDtoH(host, at, 1));
@@ -74,6 +85,19 @@ static void show_bounds(CUdeviceptr at, size_t bytes)
     SHOW(cuStreamSynchronize(stream));
     SHOW(cuMemcpyDtoH(host, at, bytes));
     printf("first %d last %d\n", host[0], host[bytes - 1]);
+}
+
+/* A batch of two copies, of which one reads from nowhere. */
+static void show_batch(CUdeviceptr at)
+{
+#if CUDA_VERSION >= 13000
+    CUdeviceptr to[] = {at, at + 16}, from[] = {(CUdeviceptr)host, 0};
+    CUmemcpyAttributes how = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    size_t sizes[] = {16, 16}, first = 0;
+    SHOW(cuMemcpyBatchAsync(to, from, sizes, 2, &how, &first, 1, stream));
+#else
+    (void)at;
+#endif
 }
 
 /* What another device than the block's may do with it, where there is one. */
@@ -120,6 +144,7 @@ static void show_block(const char *name, CUdeviceptr at, size_t bytes, bool asyn
     show_access_elsewhere(at);
     show_refusals(at, bytes);
     show_bounds(at, bytes);
+    show_batch(at);
     SHOW(cuMemFree(at + 1));
     SHOW(cuMemFree(at + bytes / 2));
     SHOW(cuMemFreeAsync(at + 256, stream));
@@ -150,7 +175,14 @@ static void show_odd_requests(void)
     SHOW(cuMemFree(0));
     SHOW(cuMemFreeAsync(0, stream));
     SHOW(cuMemFree((CUdeviceptr)host));
-    SHOW(cuMemFree(0x1234560000));
+    SHOW(cuMemFree(NOBODYS));
+    SHOW(cuMemFreeHost(NULL));
+    SHOW(cuMemFreeHost(host));
+    SHOW(cuMemHostUnregister(NULL));
+    SHOW(cuMemHostUnregister(host));
+    SHOW(cuMemHostRegister(NULL, 4096, 0));
+    SHOW(cuMemHostGetDevicePointer(&p, NULL, 0));
+    SHOW(cuMemHostGetDevicePointer(&p, host, 0));
     SHOW(cudaMalloc(&zero, 0));
     printf("of zero bytes: %s\n", zero ? "an address" : "NULL");
     SHOW(cudaMalloc(&zero, (size_t)1 << 41));

@@ -24,7 +24,7 @@ static void sets(void)
     give_back(p);
 }
 
-/* Sets and rectangles that no memory takes: elements and rows that overlap. */
+/* What no memory takes: elements and rows that overlap, and addresses of nobody's. */
 static void malformed(void)
 {
     struct pair p = filled_pair(SIZE, 1);
@@ -37,6 +37,15 @@ static void malformed(void)
     SHOW(cuMemsetD2D8(p.d, 99, 7, 100, 3));
     SHOW(cuMemsetD2D8(p.d, 0, 7, 100, 3));
     SHOW(cuMemsetD2D32(p.d, 102, 7, 10, 3));
+    SHOW(cuMemcpy2D(&rows));
+    SHOW(cuMemcpyHtoD(p.d, NULL, 10));
+    SHOW(cuMemcpyHtoDAsync(p.d, NULL, 10, NULL));
+    SHOW(cuMemcpyDtoH(NULL, p.d, 10));
+    SHOW(cuMemcpyDtoHAsync(NULL, p.d, 10, NULL));
+    SHOW(cuMemcpyDtoD(p.d, 0, 10));
+    SHOW(cuMemcpyDtoD(0x1234560000, p.d, 10));
+    rows.dstPitch = 4096;
+    rows.srcHost = NULL;
     SHOW(cuMemcpy2D(&rows));
     EXPECT(shows(p.h, SIZE, 1) && sees(p.d, 0, SIZE, 1));
     give_back(p);
