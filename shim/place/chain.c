@@ -31,6 +31,7 @@ static uint32_t guard; /* Held for a few instructions, with every signal blocked
 static __thread struct {
     bool blocked;
     bool pending; /* `info` waits. */
+    bool entered; /* Libzc's handler has run in this thread. */
     uint64_t
         witness;    /* Signals whose bits in the kernel's mask together confirm `blocked`; 0: none
                      * needed. */
@@ -128,6 +129,20 @@ int zc_chain_action(const struct sigaction *act, struct sigaction *old)
         zc_sigword_put(&old->sa_mask, before.mask);
     }
     return 0;
+}
+
+/* Before this is noted for the first time the thread may have been asked and opened. */
+void zc_chain_enter(void)
+{
+    if (view.entered)
+        return;
+    view.entered = true;
+    set_mask(SIG_BLOCK, SEGV, NULL);
+}
+
+bool zc_chain_serves(uint64_t mask)
+{
+    return view.entered && (mask & ZC_SIGBIT(ZC_CHAIN_SERVES));
 }
 
 bool zc_chain_blocked(uint64_t mask)

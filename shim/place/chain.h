@@ -36,6 +36,13 @@ int zc_chain_action(const struct sigaction *act, struct sigaction *old);
 /* True for the action that zc_chain_start() gave to the kernel. */
 bool zc_chain_ours(const struct sigaction *act);
 
+/* First in the handler. */
+void zc_chain_enter(void);
+
+/* Whether the calling thread is in the handler, by its mask in the kernel; not where the program's
+ * own is called from it. */
+bool zc_chain_serves(uint64_t mask);
+
 /* Does with an occurrence of SIGSEGV what the kernel would have done with the program's action and
  * mask.  From the handler, with its own arguments; returns if the program goes on. */
 void zc_chain_deliver(siginfo_t *info, ucontext_t *context);
@@ -66,8 +73,7 @@ bool zc_chain_pending(void);
 
 /* The signal whose bit in the kernel's mask says, without that of SIGSETXID, that libzc's handler
  * runs: glibc's SIGCANCEL, which glibc itself blocks together with SIGSETXID (glibc,
- * sysdeps/unix/sysv/linux/internal-signals.h), or in its thread for timers, where no code of the
- * program's runs. */
+ * sysdeps/unix/sysv/linux/internal-signals.h), or in its threads for timers. */
 #define ZC_CHAIN_SERVES 32
 
 /* For the child of fork(2). */

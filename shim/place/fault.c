@@ -91,6 +91,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 {
     int error = errno;
     (void)sig;
+    zc_chain_enter();
     bool served = serve(info, context);
     errno = error;
     if (!served)

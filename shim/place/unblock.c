@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/lock.h"
 #include "base/text.h"
 #include "catch/signal.h"
 #include "place/chain.h"
@@ -48,20 +49,34 @@ struct kernel_action {
 };
 static struct kernel_action before; /* glibc's own, for what glibc sends. */
 
+/* Threads that were asked while they served a fault, each in the entry that it was asked with.
+ * Atomics. */
+static uint32_t serving[MOST];
+
+static bool sent_by_us(const siginfo_t *info)
+{
+    return info->si_code == SI_QUEUE &&
+           (uintptr_t)info->si_value.sival_ptr - (uintptr_t)serving < sizeof(serving);
+}
+
+/* Code that faults does not block SIGSEGV, so its thread is open as soon as the fault is served;
+ * until then no signal may interrupt libzc's handler. */
 static void asked(int sig, siginfo_t *info, void *context)
 {
     ucontext_t *interrupted = context;
     int error = errno;
-    if (info->si_code != SI_QUEUE || info->si_value.sival_ptr != (void *)&before) {
+    if (!sent_by_us(info)) {
         if (before.handler != (void *)SIG_DFL && before.handler != (void *)SIG_IGN)
             ((void (*)(int, siginfo_t *, void *))before.handler)(sig, info, context);
         return;
     }
     uint64_t mask = zc_sigword(&interrupted->uc_sigmask);
-    if (mask & SEGV) {
+    if (zc_chain_serves(mask)) {
+        __atomic_store_n((uint32_t *)info->si_value.sival_ptr, zc_thread_id(), __ATOMIC_RELEASE);
+    } else if (mask & SEGV) {
         zc_sigword_put(&interrupted->uc_sigmask, mask & ~SEGV);
-        bool served = mask & ZC_SIGBIT(ZC_CHAIN_SERVES); /* Libzc's handler blocks it. */
-        if (!served && !zc_chain_blocked(mask))
+        bool timers = mask & ZC_SIGBIT(ZC_CHAIN_SERVES);
+        if (!timers && !zc_chain_blocked(mask))
             zc_chain_block(mask & ~SEGV);
     }
     errno = error;
@@ -83,14 +98,15 @@ static bool listen_in(void)
     return syscall(SYS_rt_sigaction, ASKING, &act, NULL, 8) == 0;
 }
 
-static void ask(pid_t thread)
+static void ask(pid_t thread, uint32_t *entry)
 {
     siginfo_t info;
     memset(&info, 0, sizeof(info));
     info.si_signo = ASKING;
     info.si_code = SI_QUEUE;
     info.si_pid = getpid();
-    info.si_value.sival_ptr = (void *)&before;
+    info.si_value.sival_ptr = entry;
+    __atomic_store_n(entry, 0, __ATOMIC_RELAXED);
     syscall(SYS_rt_tgsigqueueinfo, getpid(), thread, ASKING, &info);
 }
 
@@ -172,18 +188,22 @@ static int list_blocking(int fd, pid_t *threads, int known)
     return count;
 }
 
-/* Those of them that block it still come first; returns how many. */
-static int still_blocking(pid_t *threads, int count)
+/* Takes out those that are open or have answered; returns how many are left. */
+static int still_closed(pid_t *threads, int count)
 {
     int left = 0;
-    for (int i = 0; i < count; i++)
-        if (blocks(threads[i]))
-            threads[left++] = threads[i];
+    for (int i = 0; i < count; i++) {
+        if (__atomic_load_n(&serving[i], __ATOMIC_ACQUIRE) == (uint32_t)threads[i] ||
+            !blocks(threads[i]))
+            threads[i] = 0;
+        left += threads[i] != 0;
+    }
     return left;
 }
 
-/* Asks threads until each has been seen open once: a thread that serves a fault blocks all signals
- * for a moment, and some thread may do so at any time.  False when the tries are used up before. */
+/* Asks threads until each has been seen open once, or in a fault: a thread blocks all signals for a
+ * moment elsewhere, too, and some thread may do so at any time.  False when the tries are used up
+ * before. */
 static bool open_threads(const pid_t *threads, int count, int *tries)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
@@ -191,10 +211,11 @@ static bool open_threads(const pid_t *threads, int count, int *tries)
     int left = count;
     memcpy(closed, threads, (size_t)count * sizeof(*threads));
     for (int i = 0; left && *tries > 0; i++, --*tries) {
-        for (int t = 0; t < left && i % 128 == 0; t++)
-            ask(closed[t]);
+        for (int t = 0; t < count && i % 128 == 0; t++)
+            if (closed[t])
+                ask(closed[t], &serving[t]);
         syscall(SYS_nanosleep, &pause, NULL); /* No cancellation point: a lock may be held. */
-        left = still_blocking(closed, left);
+        left = still_closed(closed, count);
     }
     return !left;
 }

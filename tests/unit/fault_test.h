@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -95,6 +96,39 @@ static inline void fake_map(void)
     foreign = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(region != MAP_FAILED && foreign != MAP_FAILED);
 }
+
+/* For a thread that says when it is ready, and may wait for a byte. */
+static int channel[2];
+static int ready; /* Atomic. */
+
+/* Returns as soon as it is ready. */
+static inline pthread_t begin(void *(*run)(void *), void *argument)
+{
+    pthread_t thread;
+    ready = 0;
+    if (pipe(channel) != 0 || pthread_create(&thread, NULL, run, argument) != 0)
+        _exit(1);
+    while (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE))
+        usleep(100);
+    return thread;
+}
+
+/* From here on pages are protected, and the thread that waits for a byte touches one. */
+static inline void protect_and_go(void)
+{
+    if (zc_fault_start(&fake_ops))
+        _exit(5);
+    fake_protect(PROT_NONE);
+    if (write(channel[1], "x", 1) != 1)
+        _exit(6);
+}
+
+static inline void mask_past_libc(int how, uint64_t mask, uint64_t *old)
+{
+    syscall(SYS_rt_sigprocmask, how, &mask, old, sizeof(mask));
+}
+
+#define BIT(sig) ((uint64_t)1 << ((sig)-1))
 
 /* Runs a scene in a child of its own, where no handler of cmocka's is, and returns its wait status.
  */

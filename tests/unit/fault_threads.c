@@ -2,7 +2,6 @@
 #include "fault_test.h"
 
 #include <pthread.h>
-#include <sys/syscall.h>
 
 #include "catch/signal.h"
 
@@ -41,20 +40,17 @@ static void threads_that_fault_at_once_all_go_on(void **test)
     assert_true(faults >= (int)PAGES);
 }
 
-/* A thread that blocks all signals, and waits for a byte before it touches a protected page. */
-static int channel[2];
 static int raw_block; /* Past libc: every signal of the kernel's. */
-static int ready;     /* Atomic. */
 
+/* Blocks all signals, and waits for a byte before it touches a protected page. */
 static void *blocked_thread(void *arg)
 {
     sigset_t all, now;
-    uint64_t every = ~(uint64_t)0;
     char byte;
     (void)arg;
     sigfillset(&all);
     if (raw_block)
-        syscall(SYS_rt_sigprocmask, SIG_SETMASK, &every, NULL, 8);
+        mask_past_libc(SIG_SETMASK, ~(uint64_t)0, NULL);
     else
         pthread_sigmask(SIG_SETMASK, &all, NULL);
     __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
@@ -72,31 +68,9 @@ static void *blocked_thread(void *arg)
     return NULL;
 }
 
-/* A thread that says when it is ready. */
-static pthread_t begin(void *(*run)(void *), void *argument)
-{
-    pthread_t thread;
-    ready = 0;
-    if (pipe(channel) != 0 || pthread_create(&thread, NULL, run, argument) != 0)
-        _exit(1);
-    while (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE))
-        usleep(100);
-    return thread;
-}
-
 static pthread_t begin_blocked(void)
 {
     return begin(blocked_thread, NULL);
-}
-
-/* From here on pages are protected, and the thread that waits for a byte touches one. */
-static void protect_and_go(void)
-{
-    if (zc_fault_start(&fake_ops))
-        _exit(5);
-    fake_protect(PROT_NONE);
-    if (write(channel[1], "x", 1) != 1)
-        _exit(6);
 }
 
 static void blocked_before(void)
@@ -127,159 +101,6 @@ static void a_thread_that_cannot_be_opened_is_reported(void **test)
 {
     (void)test;
     assert_int_equal(in_child(blocked_before_past_libc), 0);
-}
-
-/* A thread whose fault is served while another one looks for threads that block SIGSEGV. */
-static int looked; /* Atomic. */
-
-static bool slow_fault(uintptr_t address, bool write)
-{
-    __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
-    while (!__atomic_load_n(&looked, __ATOMIC_ACQUIRE))
-        usleep(100);
-    return fake_fault(address, write);
-}
-
-static void open_foreign(int sig)
-{
-    (void)sig;
-    mprotect(foreign, PAGE, PROT_READ | PROT_WRITE);
-}
-
-/* With any signal blocked the thread's own faults still reach the program's handler. */
-static void *served_thread(void *unused)
-{
-    sigset_t one, now;
-    poke(region);
-    sigemptyset(&one);
-    sigaddset(&one, SIGUSR1);
-    pthread_sigmask(SIG_BLOCK, &one, NULL);
-    pthread_sigmask(SIG_SETMASK, NULL, &now);
-    if (sigismember(&now, SIGSEGV))
-        _exit(8);
-    poke(foreign);
-    return unused;
-}
-
-static void served_meanwhile(void)
-{
-    static const struct zc_fault_ops slow_ops = {fake_owns, slow_fault, fake_open};
-    pthread_t thread;
-    ready = 0;
-    signal(SIGSEGV, open_foreign);
-    if (zc_fault_start(&slow_ops))
-        _exit(5);
-    fake_protect(PROT_NONE);
-    pthread_create(&thread, NULL, served_thread, NULL);
-    while (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE))
-        usleep(100);
-    if (zc_fault_start(&slow_ops))
-        _exit(6);
-    __atomic_store_n(&looked, 1, __ATOMIC_RELEASE);
-    pthread_join(thread, NULL);
-    if (faults != 1)
-        _exit(7);
-}
-
-static void a_thread_that_serves_a_fault_is_not_taken_for_one_that_blocks(void **test)
-{
-    (void)test;
-    assert_int_equal(in_child(served_meanwhile), 0);
-}
-
-static void mask_past_libc(int how, uint64_t mask, uint64_t *old)
-{
-    syscall(SYS_rt_sigprocmask, how, &mask, old, sizeof(mask));
-}
-
-#define BIT(sig) ((uint64_t)1 << ((sig)-1))
-
-/* As aio_read(3) does while it starts a thread: the program's mask comes back past its hooks. */
-static void *shortly_blocked(void *unused)
-{
-    uint64_t now = BIT(SIGSEGV);
-    sigset_t mask;
-    sigemptyset(&mask);
-    sigaddset(&mask, SIGUSR1);
-    pthread_sigmask(SIG_SETMASK, &mask, NULL);
-    mask_past_libc(SIG_SETMASK, ~(BIT(32) | BIT(33)), NULL);
-    __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
-    while (now & BIT(SIGSEGV))
-        mask_past_libc(SIG_BLOCK, 0, &now);
-    mask_past_libc(SIG_SETMASK, BIT(SIGUSR1), NULL);
-    pthread_sigmask(SIG_SETMASK, NULL, &mask);
-    if (sigismember(&mask, SIGSEGV) || !sigismember(&mask, SIGUSR1))
-        _exit(8);
-    sigfillset(&mask);
-    sigdelset(&mask, SIGSEGV);
-    pthread_sigmask(SIG_BLOCK, &mask, NULL);
-    pthread_sigmask(SIG_SETMASK, NULL, &mask);
-    if (sigismember(&mask, SIGSEGV))
-        _exit(9);
-    poke(foreign);
-    poke(region);
-    return unused;
-}
-
-static void blocked_for_a_moment(void)
-{
-    pthread_t thread;
-    ready = 0;
-    signal(SIGSEGV, open_foreign);
-    fake_protect(PROT_NONE);
-    pthread_create(&thread, NULL, shortly_blocked, NULL);
-    while (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE))
-        usleep(100);
-    if (zc_fault_start(&fake_ops))
-        _exit(5);
-    pthread_join(thread, NULL);
-    if (faults != 1)
-        _exit(7);
-}
-
-static void a_thread_that_libc_blocks_for_a_moment_is_open_behind_it(void **test)
-{
-    (void)test;
-    assert_int_equal(in_child(blocked_for_a_moment), 0);
-}
-
-/* Inherits the mask of a thread that has been seen blocked, and has not been asked yet. */
-static void *born_blocked(void *unused)
-{
-    char byte;
-    mask_past_libc(SIG_UNBLOCK, BIT(33), NULL);
-    if (read(channel[0], &byte, 1) != 1)
-        _exit(2);
-    poke(region);
-    return unused;
-}
-
-static void *starts_another(void *other)
-{
-    uint64_t pending = 0;
-    mask_past_libc(SIG_SETMASK, ~(uint64_t)0, NULL);
-    __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
-    while (!(pending & BIT(33)))
-        syscall(SYS_rt_sigpending, &pending, sizeof(pending));
-    pthread_create(other, NULL, born_blocked, NULL);
-    mask_past_libc(SIG_UNBLOCK, BIT(33), NULL);
-    return NULL;
-}
-
-static void born_meanwhile(void)
-{
-    pthread_t other, thread = begin(starts_another, &other);
-    protect_and_go();
-    pthread_join(thread, NULL);
-    pthread_join(other, NULL);
-    if (faults != 1)
-        _exit(7);
-}
-
-static void a_thread_that_a_blocked_one_starts_meanwhile_is_opened(void **test)
-{
-    (void)test;
-    assert_int_equal(in_child(born_meanwhile), 0);
 }
 
 static void *start_while_cancelled(void *returned)
@@ -461,9 +282,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_thread_that_blocked_all_signals_before_is_opened),
         cmocka_unit_test(a_thread_that_cannot_be_opened_is_reported),
-        cmocka_unit_test(a_thread_that_serves_a_fault_is_not_taken_for_one_that_blocks),
-        cmocka_unit_test(a_thread_that_libc_blocks_for_a_moment_is_open_behind_it),
-        cmocka_unit_test(a_thread_that_a_blocked_one_starts_meanwhile_is_opened),
         cmocka_unit_test(a_thread_that_is_to_be_cancelled_opens_the_others),
         cmocka_unit_test(a_thread_that_changes_its_mask_meanwhile_is_served),
         cmocka_unit_test(a_thread_that_blocks_all_signals_later_is_served),
