@@ -32,6 +32,7 @@ static __thread struct {
     bool blocked;
     bool pending; /* `info` waits. */
     bool entered; /* Libzc's handler has run in this thread. */
+    uint32_t held; /* Times that libzc holds back what is sent. */
     uint64_t
         witness;    /* Signals whose bits in the kernel's mask together confirm `blocked`; 0: none
                      * needed. */
@@ -189,6 +190,21 @@ bool zc_chain_pending(void)
     return view.pending;
 }
 
+void zc_chain_hold(void)
+{
+    view.held++;
+}
+
+void zc_chain_release(void)
+{
+    if (--view.held || !view.pending)
+        return;
+    siginfo_t info = view.info;
+    view.pending = false;
+    set_mask(SIG_BLOCK, SEGV, NULL);
+    send_again(&info);
+}
+
 /* Whether executing the interrupted instruction again raises the signal again. */
 static bool synchronous(const siginfo_t *info)
 {
@@ -262,7 +278,7 @@ void zc_chain_deliver(siginfo_t *info, ucontext_t *context)
 {
     uint64_t mask = zc_sigword(&context->uc_sigmask);
     bool blocked = zc_chain_blocked(mask);
-    if (blocked && !synchronous(info)) {
+    if ((blocked || view.held) && !synchronous(info)) {
         if (!view.pending)
             view.info = *info;
         view.pending = true;

@@ -67,6 +67,12 @@ void zc_chain_unblock(void);
 /* Whether a SIGSEGV that was sent to the calling thread waits for it to be unblocked. */
 bool zc_chain_pending(void);
 
+/* From one to the other a SIGSEGV that is sent to the calling thread waits, while its faults are
+ * served: for code that must not be interrupted, and that meets protected pages.  After the last
+ * release it arrives with the mask that the caller sets next.  They nest. */
+void zc_chain_hold(void);
+void zc_chain_release(void);
+
 /* The signal whose bit in the kernel's mask says that a handler of the program's for SIGSEGV runs:
  * glibc's SIGSETXID, which no function of libc shows or blocks. */
 #define ZC_CHAIN_WITNESS 33

@@ -12,6 +12,7 @@
 #include "base/lock.h"
 #include "catch/rules.h"
 #include "ledger/site.h"
+#include "place/chain.h"
 #include "place/extent.h"
 #include "place/workers.h"
 #include "shared/report.h"
@@ -37,6 +38,7 @@ static void set_mask(uint64_t mask, uint64_t *old)
 bool zc_shared_lock(struct zc_shared *p, struct zc_shared_hold *hold)
 {
     uint32_t free = 0, me = zc_thread_id();
+    zc_chain_hold();
     set_mask(~(UINT64_C(1) << (SIGSEGV - 1)), &hold->mask);
     while (!__atomic_compare_exchange_n(&p->owner, &free, me, true, __ATOMIC_ACQUIRE,
                                         __ATOMIC_RELAXED)) {
@@ -52,6 +54,7 @@ bool zc_shared_lock(struct zc_shared *p, struct zc_shared_hold *hold)
 void zc_shared_unlock(struct zc_shared *p, const struct zc_shared_hold *hold)
 {
     __atomic_store_n(&p->owner, 0, __ATOMIC_RELEASE);
+    zc_chain_release();
     set_mask(hold->mask, NULL);
 }
 

@@ -57,9 +57,10 @@ extern uint32_t zc_shared_ends;
 bool zc_shared_has_host(const struct zc_shared *pair);
 
 /*
- * Takes the pair's lock: all signals of the thread are blocked meanwhile, because a handler of the
- * program's may touch a page of the pair.  Under it neither the driver nor the ledger nor the log
- * are called, and no page is touched that is not known to be open.  False when the pair has ended.
+ * Takes the pair's lock: all signals that are sent to the thread wait meanwhile, because a handler
+ * of the program's may touch a page of the pair.  Under it neither the driver nor the ledger nor
+ * the log are called, and no page is touched that is not known to be open.  False when the pair has
+ * ended.
  */
 struct zc_shared_hold {
     uint64_t mask; /* The thread's signal mask before. */

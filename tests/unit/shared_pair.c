@@ -18,9 +18,14 @@
 static struct zc_extent *extent;
 
 static bool closed; /* The kernel opens no page: it has no mappings left. */
+static volatile bool interrupted; /* A SIGSEGV is sent to the thread when it opens a page. */
 
 int mprotect(void *at, size_t n, int protection)
 {
+    if (interrupted && protection == (PROT_READ | PROT_WRITE)) {
+        interrupted = false;
+        raise(SIGSEGV);
+    }
     if (closed && protection == (PROT_READ | PROT_WRITE)) {
         errno = ENOMEM;
         return -1;
@@ -179,6 +184,50 @@ static void device_pages_that_do_not_open_stay_where_they_were(void **test)
     assert_int_equal(in_a_process(read_in_vain, true), 0);
 }
 
+/* As a handler may: the page that is looked for under the lock is the pair's. */
+static struct zc_shared *touched;
+static volatile int arrived, under_lock;
+
+static void touch(int sig)
+{
+    (void)sig;
+    arrived++;
+    under_lock += __atomic_load_n(&touched->owner, __ATOMIC_ACQUIRE) != 0;
+    if (!under_lock)
+        *(volatile char *)touched->pages.base = 2;
+}
+
+static void send_under_two_locks(struct zc_shared *p)
+{
+    struct zc_shared_hold hold, second_hold;
+    struct zc_shared *other = pair_in(host_get(SIZE));
+    touched = p;
+    signal(SIGSEGV, touch);
+    if (!zc_shared_lock(p, &hold) || !zc_shared_lock(other, &second_hold))
+        _exit(1);
+    raise(SIGSEGV);
+    zc_shared_unlock(other, &second_hold);
+    int early = arrived;
+    zc_shared_unlock(p, &hold);
+    _exit(early || arrived != 1 || under_lock ? 4 : 0);
+}
+
+static void send_in_a_fault(struct zc_shared *p)
+{
+    touched = p;
+    signal(SIGSEGV, touch);
+    interrupted = true;
+    ((volatile char *)p->pages.base)[1] = 1;
+    _exit(interrupted || arrived != 1 || under_lock ? 5 : 0);
+}
+
+static void a_signal_sent_to_the_holder_of_the_lock_waits_until_it_is_dropped(void **test)
+{
+    (void)test;
+    assert_int_equal(in_a_process(send_under_two_locks, true), 0);
+    assert_int_equal(in_a_process(send_in_a_fault, true), 0);
+}
+
 static void threads_that_free_both_sides_at_once_end_the_pair_once(void **test)
 {
     struct zc_pair_counts before, after;
@@ -265,6 +314,7 @@ int main(void)
         cmocka_unit_test(pages_that_do_not_open_when_a_side_goes_end_the_process),
         cmocka_unit_test(device_pages_that_do_not_open_stay_where_they_were),
         cmocka_unit_test(a_page_that_stayed_closed_opens_when_it_is_touched),
+        cmocka_unit_test(a_signal_sent_to_the_holder_of_the_lock_waits_until_it_is_dropped),
         cmocka_unit_test(threads_that_free_both_sides_at_once_end_the_pair_once),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
