@@ -64,9 +64,10 @@ static int other_action(int sig, const struct sigaction *act, struct sigaction *
     int result = zc_libc_signal.sigaction(sig, has ? &open : act, old);
     if (result != 0)
         return result;
-    if (act && has)
+    bool keep = act && !zc_chain_guest();
+    if (keep && has)
         __atomic_fetch_or(&zc_unblock_masks, bit, __ATOMIC_RELAXED);
-    else if (act)
+    else if (keep)
         __atomic_fetch_and(&zc_unblock_masks, ~bit, __ATOMIC_RELAXED);
     if (old && had)
         zc_sigword_put(&old->sa_mask, zc_sigword(&old->sa_mask) | SEGV);

@@ -28,16 +28,25 @@ static void (*ours)(int sig, siginfo_t *info, void *context);
 static uint32_t guard; /* Held for a few instructions, with every signal blocked. */
 
 /* What one thread blocks in the program's view. */
-static __thread struct {
+struct view {
     bool blocked;
-    bool pending; /* `info` waits. */
-    bool entered; /* Libzc's handler has run in this thread. */
-    uint32_t held; /* Times that libzc holds back what is sent. */
-    uint64_t
-        witness;    /* Signals whose bits in the kernel's mask together confirm `blocked`; 0: none
-                     * needed. */
-    siginfo_t info; /* The first occurrence; further ones are dropped, as signal(7) says. */
-} view __attribute__((tls_model("initial-exec")));
+    bool pending;     /* `info` waits. */
+    bool entered;     /* Libzc's handler has run in this thread. */
+    uint32_t held;    /* Times that libzc holds back what is sent. */
+    uint64_t witness; /* Signals whose bits in the kernel's mask together confirm `blocked`; 0:
+                       * none needed. */
+    siginfo_t info;   /* The first occurrence; further ones are dropped, as signal(7) says. */
+};
+static __thread struct view view __attribute__((tls_model("initial-exec")));
+
+/* A child of vfork(2) runs in the memory of the thread that waits for it, and has actions and masks
+ * of its own. */
+static __thread struct {
+    pid_t pid; /* 0 while there is none. */
+    struct action program;
+    struct view parent; /* What `view` was. */
+} guest __attribute__((tls_model("initial-exec")));
+static pid_t home; /* Whose memory it is. */
 
 static void set_mask(int how, uint64_t mask, uint64_t *old)
 {
@@ -58,6 +67,30 @@ static void leave(uint64_t before)
 {
     __atomic_store_n(&guard, 0, __ATOMIC_RELEASE);
     set_mask(SIG_SETMASK, before, NULL);
+}
+
+bool zc_chain_guest(void)
+{
+    pid_t me = getpid();
+    if (me == guest.pid)
+        return true;
+    if (guest.pid)
+        view = guest.parent;
+    guest.pid = me == home ? 0 : me;
+    if (guest.pid) {
+        uint64_t mask = enter();
+        guest.program = program;
+        leave(mask);
+        guest.parent = view;
+        view.pending = false;
+    }
+    return guest.pid;
+}
+
+/* The record of the caller's process; under `guard`. */
+static struct action *record(bool is_guest)
+{
+    return is_guest ? &guest.program : &program;
 }
 
 static struct action action_of(const struct sigaction *act)
@@ -95,6 +128,7 @@ void zc_chain_start(void (*handler)(int sig, siginfo_t *info, void *context))
     struct sigaction before;
     zc_libc_signal.sigaction(SIGSEGV, NULL, &before);
     ours = handler;
+    home = getpid();
     program = action_of(&before);
     __atomic_store_n(&zc_chain_on, true, __ATOMIC_SEQ_CST);
     install(&program);
@@ -108,10 +142,11 @@ bool zc_chain_ours(const struct sigaction *act)
 int zc_chain_action(const struct sigaction *act, struct sigaction *old)
 {
     struct action wanted = act ? action_of(act) : (struct action){0};
+    struct action *now = record(zc_chain_guest());
     uint64_t mask = enter();
-    struct action before = program;
+    struct action before = *now;
     if (act)
-        program = wanted;
+        *now = wanted;
     leave(mask);
     if (act) {
         struct sigaction kernel;
@@ -119,8 +154,8 @@ int zc_chain_action(const struct sigaction *act, struct sigaction *old)
         /* The flag and address by which libc returns from handlers are in what it reports. */
         zc_libc_signal.sigaction(SIGSEGV, NULL, &kernel);
         mask = enter();
-        program.restorer = kernel.sa_restorer;
-        program.flags |= kernel.sa_flags & 0x04000000;
+        now->restorer = kernel.sa_restorer;
+        now->flags |= kernel.sa_flags & 0x04000000;
         leave(mask);
     }
     if (old) {
@@ -148,6 +183,7 @@ bool zc_chain_serves(uint64_t mask)
 
 bool zc_chain_blocked(uint64_t mask)
 {
+    zc_chain_guest();
     return view.blocked && (mask & view.witness) == view.witness;
 }
 
@@ -187,6 +223,7 @@ void zc_chain_unblock(void)
 
 bool zc_chain_pending(void)
 {
+    zc_chain_guest();
     return view.pending;
 }
 
@@ -228,10 +265,11 @@ static void die(const siginfo_t *info, uint64_t mask)
 /* The action to run, with SA_RESETHAND done. */
 static struct action take_action(void)
 {
+    struct action *from = record(zc_chain_guest());
     uint64_t mask = enter();
-    struct action now = program;
+    struct action now = *from;
     if (is_function(&now) && (now.flags & SA_RESETHAND))
-        program.handler = (void *)SIG_DFL;
+        from->handler = (void *)SIG_DFL;
     leave(mask);
     return now;
 }
@@ -296,4 +334,5 @@ void zc_chain_deliver(siginfo_t *info, ucontext_t *context)
 void zc_chain_child(void)
 {
     __atomic_store_n(&guard, 0, __ATOMIC_RELAXED);
+    home = getpid();
 }

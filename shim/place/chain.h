@@ -33,6 +33,9 @@ void zc_chain_start(void (*handler)(int sig, siginfo_t *info, void *context));
  * may be NULL.  Neither is touched while the record is locked. */
 int zc_chain_action(const struct sigaction *act, struct sigaction *old);
 
+/* True in a child of vfork(2), whose actions and masks are kept apart from its parent's. */
+bool zc_chain_guest(void);
+
 /* True for the action that zc_chain_start() gave to the kernel. */
 bool zc_chain_ours(const struct sigaction *act);
 

@@ -228,10 +228,57 @@ static void mask_by_ucontext(void)
     poke(foreign + 3);
 }
 
+/* A child of vfork(2) has its parent's memory, and actions and masks of its own. */
+static void set_by_vfork(void)
+{
+    int status = -1;
+    set_action(SIGSEGV, repair, SA_SIGINFO, 0);
+    set_action(SIGUSR2, only_tell, SA_SIGINFO, SIGSEGV);
+    settled();
+    pid_t child = vfork();
+    if (child == 0) {
+        tell_action();
+        signal(SIGSEGV, SIG_DFL);
+        signal(SIGUSR2, SIG_DFL);
+        block(SIG_BLOCK, 0);
+        tell_action();
+        _exit(0);
+    }
+    tell(waitpid(child, &status, 0) == child);
+    tell(status);
+    tell_action();
+    struct sigaction now;
+    sigaction(SIGUSR2, NULL, &now);
+    tell(sigismember(&now.sa_mask, SIGSEGV));
+    poke(foreign + 3);
+}
+
+static void blocked_by_parent_of_vfork(void)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    signal(SIGSEGV, repair_plain);
+    block(SIG_BLOCK, 0);
+    settled();
+    pid_t child = vfork();
+    if (child == 0) {
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        poke(foreign + 3);
+        _exit(blocked_now(SIGSEGV));
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    tell(status);
+    tell(blocked_now(SIGSEGV));
+    mprotect(foreign, PAGE, PROT_NONE);
+    poke(foreign + 3);
+}
+
 #define SCENES(X)                                                                                  \
     X(blocked_send)                                                                                \
     X(blocked_fault) X(blocked_and_back) X(blocked_and_jumped)                                     \
     X(blocked_among_others) X(masked_in_the_handler_and_jumped) X(read_back) X(older_functions)    \
-        X(older_masks) X(mask_of_another_handler) X(mask_by_ucontext)
+        X(older_masks) X(mask_of_another_handler) X(mask_by_ucontext)                   \
+            X(set_by_vfork) X(blocked_by_parent_of_vfork)
 SCENES(TEST)
 RUN_SCENES(SCENES)
