@@ -331,8 +331,10 @@ void zc_chain_deliver(siginfo_t *info, ucontext_t *context)
         run(&now, info, context);
 }
 
+/* What waits for a process does not wait for its children. */
 void zc_chain_child(void)
 {
     __atomic_store_n(&guard, 0, __ATOMIC_RELAXED);
     home = getpid();
+    view.pending = false;
 }

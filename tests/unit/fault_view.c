@@ -274,11 +274,34 @@ static void blocked_by_parent_of_vfork(void)
     poke(foreign + 3);
 }
 
+/* What was sent to the parent does not arrive in a child of fork(2). */
+static void sent_before_fork(void)
+{
+    sigset_t pending;
+    int status = -1;
+    set_action(SIGSEGV, only_tell, SA_SIGINFO, 0);
+    settled();
+    block(SIG_BLOCK, SIGSEGV);
+    raise(SIGSEGV);
+    pid_t child = fork();
+    if (child == 0) {
+        if (handled)
+            zc_fault_child();
+        sigpending(&pending);
+        tell(sigismember(&pending, SIGSEGV));
+        block(SIG_UNBLOCK, SIGSEGV);
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    tell(status);
+    block(SIG_UNBLOCK, SIGSEGV);
+}
+
 #define SCENES(X)                                                                                  \
     X(blocked_send)                                                                                \
     X(blocked_fault) X(blocked_and_back) X(blocked_and_jumped)                                     \
     X(blocked_among_others) X(masked_in_the_handler_and_jumped) X(read_back) X(older_functions)    \
         X(older_masks) X(mask_of_another_handler) X(mask_by_ucontext)                   \
-            X(set_by_vfork) X(blocked_by_parent_of_vfork)
+            X(set_by_vfork) X(blocked_by_parent_of_vfork) X(sent_before_fork)
 SCENES(TEST)
 RUN_SCENES(SCENES)
