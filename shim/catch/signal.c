@@ -50,11 +50,26 @@ static bool on(void)
     return __builtin_expect(__atomic_load_n(&zc_chain_on, __ATOMIC_ACQUIRE), 0);
 }
 
+static uint64_t bit_of(int sig)
+{
+    return sig >= 1 && sig <= 64 ? ZC_SIGBIT(sig) : 0;
+}
+
+/* Keeps whether the sa_mask that the program gave an action holds SIGSEGV. */
+static void note_mask(int sig, bool has)
+{
+    if (!on() || zc_chain_guest())
+        return;
+    if (has)
+        __atomic_fetch_or(&zc_unblock_masks, bit_of(sig), __ATOMIC_RELAXED);
+    else
+        __atomic_fetch_and(&zc_unblock_masks, ~bit_of(sig), __ATOMIC_RELAXED);
+}
+
 /* Of the other signals only sa_mask is changed; the program reads back the one it set. */
 static int other_action(int sig, const struct sigaction *act, struct sigaction *old)
 {
-    uint64_t bit = sig >= 1 && sig <= 64 ? ZC_SIGBIT(sig) : 0;
-    bool had = __atomic_load_n(&zc_unblock_masks, __ATOMIC_RELAXED) & bit;
+    bool had = __atomic_load_n(&zc_unblock_masks, __ATOMIC_RELAXED) & bit_of(sig);
     bool has = act && (zc_sigword(&act->sa_mask) & SEGV);
     struct sigaction open;
     if (has) {
@@ -64,11 +79,8 @@ static int other_action(int sig, const struct sigaction *act, struct sigaction *
     int result = zc_libc_signal.sigaction(sig, has ? &open : act, old);
     if (result != 0)
         return result;
-    bool keep = act && !zc_chain_guest();
-    if (keep && has)
-        __atomic_fetch_or(&zc_unblock_masks, bit, __ATOMIC_RELAXED);
-    else if (keep)
-        __atomic_fetch_and(&zc_unblock_masks, ~bit, __ATOMIC_RELAXED);
+    if (act)
+        note_mask(sig, has);
     if (old && had)
         zc_sigword_put(&old->sa_mask, zc_sigword(&old->sa_mask) | SEGV);
     return result;
@@ -117,11 +129,19 @@ static int bsd_flags(void)
     return __atomic_load_n(&interrupts, __ATOMIC_RELAXED) ? 0 : SA_RESTART;
 }
 
+/* libc's set a sa_mask without SIGSEGV. */
+static zc_sighandler noted(int sig, zc_sighandler was)
+{
+    if (was != SIG_ERR)
+        note_mask(sig, false);
+    return was;
+}
+
 #define OLD_FUNCTION(name, flags, masked)                                                          \
     EXPORT zc_sighandler name(int sig, zc_sighandler handler)                                      \
     {                                                                                              \
         return sig == SIGSEGV && on() ? set_handler(handler, flags, masked)                        \
-                                      : zc_libc_signal.name(sig, handler);                         \
+                                      : noted(sig, zc_libc_signal.name(sig, handler));             \
     }
 OLD_FUNCTION(signal, bsd_flags(), true)
 OLD_FUNCTION(bsd_signal, bsd_flags(), true)
@@ -132,8 +152,10 @@ OLD_FUNCTION(__sysv_signal, (int)(SA_RESETHAND | SA_NODEFER), false)
 /* SIG_HOLD blocks and leaves the action; every other value also unblocks (sigset(3)). */
 EXPORT zc_sighandler sigset(int sig, zc_sighandler handler)
 {
-    if (sig != SIGSEGV || !on())
-        return zc_libc_signal.sigset(sig, handler);
+    if (sig != SIGSEGV || !on()) {
+        zc_sighandler result = zc_libc_signal.sigset(sig, handler);
+        return handler == SIG_HOLD ? result : noted(sig, result);
+    }
     sigset_t set, before;
     struct sigaction old;
     sigemptyset(&set);
@@ -149,8 +171,12 @@ EXPORT zc_sighandler sigset(int sig, zc_sighandler handler)
 
 EXPORT int sigignore(int sig)
 {
-    if (sig != SIGSEGV || !on())
-        return zc_libc_signal.sigignore(sig);
+    if (sig != SIGSEGV || !on()) {
+        int result = zc_libc_signal.sigignore(sig);
+        if (result == 0)
+            note_mask(sig, false);
+        return result;
+    }
     return set_handler(SIG_IGN, 0, false) == SIG_ERR ? -1 : 0;
 }
 

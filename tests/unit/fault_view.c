@@ -151,6 +151,31 @@ static void read_back(void)
 
 extern void (*bsd_signal(int sig, void (*handler)(int)))(int);
 
+static bool masks_segv(int sig)
+{
+    struct sigaction now;
+    sigaction(sig, NULL, &now);
+    return sigismember(&now.sa_mask, SIGSEGV);
+}
+
+/* Those that know no sa_mask end the one that was there. */
+static void older_functions_of_others(void)
+{
+    static const int sigs[] = {SIGALRM, SIGUSR1, SIGUSR2, SIGHUP, SIGTERM};
+    for (int i = 0; i < 5; i++)
+        set_action(sigs[i], only_tell, SA_SIGINFO, SIGSEGV);
+    settled();
+    signal(SIGALRM, repair_plain);
+    sysv_signal(SIGUSR1, repair_plain);
+    sigset(SIGUSR2, repair_plain);
+    sigignore(SIGHUP);
+    sigset(SIGTERM, SIG_HOLD);
+    for (int i = 0; i < 5; i++)
+        tell(masks_segv(sigs[i]));
+    siginterrupt(SIGTERM, 1);
+    tell(masks_segv(SIGTERM));
+}
+
 static void tell_action(void)
 {
     struct sigaction now;
@@ -247,9 +272,7 @@ static void set_by_vfork(void)
     tell(waitpid(child, &status, 0) == child);
     tell(status);
     tell_action();
-    struct sigaction now;
-    sigaction(SIGUSR2, NULL, &now);
-    tell(sigismember(&now.sa_mask, SIGSEGV));
+    tell(masks_segv(SIGUSR2));
     poke(foreign + 3);
 }
 
@@ -302,6 +325,7 @@ static void sent_before_fork(void)
     X(blocked_fault) X(blocked_and_back) X(blocked_and_jumped)                                     \
     X(blocked_among_others) X(masked_in_the_handler_and_jumped) X(read_back) X(older_functions)    \
         X(older_masks) X(mask_of_another_handler) X(mask_by_ucontext)                   \
-            X(set_by_vfork) X(blocked_by_parent_of_vfork) X(sent_before_fork)
+            X(set_by_vfork) X(blocked_by_parent_of_vfork) X(sent_before_fork) \
+            X(older_functions_of_others)
 SCENES(TEST)
 RUN_SCENES(SCENES)
