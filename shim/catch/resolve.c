@@ -87,14 +87,32 @@ const char *zc_fn_name(enum zc_fn fn)
     return fn < ZC_FN_COUNT ? rows[fn].name : "?";
 }
 
-/* libcuda by its soname, else the object that `near` lies in; never loads anything. */
+/* The driver's names are not its alone: libcufile's begin alike. */
+static bool is_driver(void *handle)
+{
+    void *init = zc_real_dlsym(handle, "cuInit");
+    return init && !zc_is_wrapper(init);
+}
+
+/* The object that `near` lies in, if it is a driver. */
+static void *driver_around(void *near)
+{
+    Dl_info info;
+    if (!near || !dladdr(near, &info) || !info.dli_fname)
+        return NULL;
+    void *handle = zc_real_dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    if (handle && !is_driver(handle)) {
+        dlclose(handle);
+        return NULL;
+    }
+    return handle;
+}
+
+/* libcuda by its soname, else around `near`; never loads anything. */
 static void *driver_handle(void *near)
 {
     void *handle = zc_real_dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    Dl_info info;
-    if (!handle && near && dladdr(near, &info) && info.dli_fname)
-        handle = zc_real_dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-    return handle;
+    return handle ? handle : driver_around(near);
 }
 
 /* Stands in for what the driver lacks, so that libzc's own calls need not ask for each one: all of

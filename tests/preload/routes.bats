@@ -183,3 +183,37 @@ cuda_headers() {
     run -0 env LD_PRELOAD="$LIBZC" "$programs/no_driver"
     [[ $output == "$bare" ]]
 }
+
+# Builds a library from standard input: build_library NAME
+build_library() {
+    "${CC:-gcc}" -D_GNU_SOURCE -xc -fPIC -shared -o "$BATS_TEST_TMPDIR/lib$1.so" -
+}
+
+# Builds a program from standard input.
+build_program() {
+    "${CC:-gcc}" -D_GNU_SOURCE -xc -o "$BATS_TEST_TMPDIR/program" -
+}
+
+@test "a library that is no driver is not taken for one, whatever its names begin with" {
+    build_library file <<<'int cuFileDriverOpen(void) { return 5000; }'
+    build_program <<-'END'
+	#include <dlfcn.h>
+	#include <stdio.h>
+	int main(int argc, char **argv)
+	{
+	    Dl_info info;
+	    void *file = dlopen(argv[1], RTLD_NOW);
+	    int (*open)(void) = (int (*)(void))dlsym(file, "cuFileDriverOpen");
+	    printf("%d %d\n", argc, open ? open() : 0);
+	    dlclose(file);
+	    printf("still there: %d\n", !!dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD));
+	    void *alloc = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemAlloc_v2");
+	    if (alloc && dladdr(alloc, &info))
+	        puts(info.dli_fname);
+	}
+	END
+    run -0 env LD_PRELOAD="$LIBZC" "$BATS_TEST_TMPDIR/program" "$BATS_TEST_TMPDIR/libfile.so"
+    [[ $output == "2 5000
+still there: 0
+$LIBZC" ]]
+}
