@@ -22,6 +22,11 @@ static struct zc_choice go_on(void *real)
     return (struct zc_choice){real, NULL};
 }
 
+static struct zc_choice answer(void *address)
+{
+    return (struct zc_choice){address, (void *)1};
+}
+
 /* Instrumented builds call dlsym before their run time is set up, so this path carries none. */
 __attribute__((no_sanitize("address", "thread", "undefined"))) struct zc_choice
 zc_dlsym_choose(void *handle, const char *name)
@@ -37,12 +42,13 @@ zc_dlsym_choose(void *handle, const char *name)
         /* Found through the global scope. Without a driver in the process, or with one that lacks
          * the function, there is nothing behind the wrapper, and the program must get the answer
          * that it would get without libzc. */
-        if (!zc_real_find(NULL) || !zc_driver_has(address))
-            address = zc_real_dlsym(RTLD_NEXT, name);
-    } else if (address && zc_real_find(address)) {
-        address = zc_wrapper_of(address);
+        bool behind = zc_real_find(NULL) && zc_driver_has(address);
+        return answer(behind ? address : zc_real_dlsym(RTLD_NEXT, name));
     }
-    return (struct zc_choice){address, (void *)1};
+    void *wrapper = address && zc_real_find(address) ? zc_wrapper_of(address) : address;
+    /* RTLD_DEFAULT reaches the caller's own libraries too, and dlerror(3) names the caller: what
+     * has no wrapper is the real function's to find. */
+    return wrapper != address ? answer(wrapper) : go_on((void *)zc_real_dlsym);
 }
 
 /* The first object of each kind that was opened out of libzc's reach. */

@@ -217,3 +217,30 @@ build_program() {
 still there: 0
 $LIBZC" ]]
 }
+
+@test "RTLD_DEFAULT keeps its caller too: a plugin finds what only it sees" {
+    build_library plugin <<-'END'
+	#include <dlfcn.h>
+	#include <stdio.h>
+	int cuOfPlugin(void) { return 7; }
+	void ask(void)
+	{
+	    int (*own)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "cuOfPlugin");
+	    printf("%d\n", own ? own() : 0);
+	    dlsym(RTLD_DEFAULT, "cuOfNobody");
+	    puts(dlerror());
+	}
+	END
+    build_program <<-'END'
+	#include <dlfcn.h>
+	int main(int argc, char **argv)
+	{
+	    ((void (*)(void))dlsym(dlopen(argv[argc - 1], RTLD_NOW | RTLD_LOCAL), "ask"))();
+	}
+	END
+    run -0 "$BATS_TEST_TMPDIR/program" "$BATS_TEST_TMPDIR/libplugin.so"
+    bare=$output
+    [[ $bare == 7* ]]
+    run -0 env LD_PRELOAD="$LIBZC" "$BATS_TEST_TMPDIR/program" "$BATS_TEST_TMPDIR/libplugin.so"
+    [[ $output == "$bare" ]]
+}
