@@ -165,8 +165,12 @@ bool zc_life_start(void)
         return false;
     if (__atomic_compare_exchange_n(&zc_life_state, &state, ZC_LIFE_STARTING, false,
                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        int cancelled;
         __atomic_store_n(&starter, zc_thread_id(), __ATOMIC_RELEASE);
+        /* A thread that is cancelled on the way would leave all others waiting. */
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled);
         start();
+        pthread_setcancelstate(cancelled, NULL);
         __atomic_store_n(&starter, 0, __ATOMIC_RELEASE);
     }
     while (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_STARTING) {

@@ -2,6 +2,7 @@
 #include "catch/rules.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -113,13 +114,16 @@ static void load(void)
 bool zc_rules_load(void)
 {
     uint32_t state = __atomic_load_n(&load_state, __ATOMIC_ACQUIRE);
-    int saved = errno;
+    int saved = errno, cancelled;
     if (state == READ)
         return true;
     if (state == READING || !__atomic_compare_exchange_n(&load_state, &state, READING, false,
                                                          __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         return state == READ;
+    /* Reading a file is a cancellation point, and malloc(3) is none; and nobody else would read. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled);
     load();
+    pthread_setcancelstate(cancelled, NULL);
     __atomic_store_n(&load_state, READ, __ATOMIC_RELEASE);
     errno = saved;
     return true;

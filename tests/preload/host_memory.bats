@@ -216,6 +216,18 @@ assert real[("HtoD", "Pinned", "Device")] == 8 << 20, real
 PY
 }
 
+@test "neither malloc nor the first CUDA call becomes a cancellation point" {
+    need_built "$PROGRAMS/cancelled"
+    for first in malloc init; do
+        run -0 timeout 60 "$PROGRAMS/cancelled" "$first"
+        bare=$output
+        [[ $bare == $'came through\n0' ]]
+        ZC_LOG=$BATS_TEST_TMPDIR/$first.jsonl run -0 under_policy "$PINNED" \
+            timeout 20 "$PROGRAMS/cancelled" "$first"
+        [[ $output == "$bare" ]]
+    done
+}
+
 @test "a process without CUDA that allocates much sees nothing" {
     write_policy "$PINNED"
     mkdir "$BATS_TEST_TMPDIR/empty"
