@@ -1,13 +1,12 @@
 /* From the stack to a site: the walk, the frames' modules, and the cache of paths seen before. */
 #include "ledger/site_path.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "ledger/gate.h"
 #include "ledger/unwind.h"
+#include "log/path.h"
 
 #define PATHS 32 /* Cached paths of a thread; a power of two. */
 
@@ -39,10 +38,6 @@ struct frames {
     uint64_t pc;                           /* The first frame visited; the wrapper's caller. */
 };
 
-/* Basename of the program, from /proc/self/exe because its argv[0] may differ from run to run. */
-static char program[ZC_SITE_MODULE];
-static uint32_t program_known; /* 1 once it is there; atomic. */
-
 static void basename_copy(char *out, const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -51,35 +46,6 @@ static void basename_copy(char *out, const char *path)
 
     memcpy(out, name, n);
     out[n] = 0;
-}
-
-/* Not inlined: a path's worth of stack is needed once, and a signal's stack may be small. */
-__attribute__((noinline)) static void program_name(char *out)
-{
-    char path[4096];
-    int saved = errno;
-    ssize_t n;
-
-    if (__atomic_load_n(&program_known, __ATOMIC_ACQUIRE) == 1) {
-        memcpy(out, program, ZC_SITE_MODULE);
-        return;
-    }
-    n = readlink("/proc/self/exe", path, sizeof(path) - 1);
-    path[n > 0 ? n : 0] = 0;
-    basename_copy(out, n > 0 ? path : program_invocation_name);
-    errno = saved;
-}
-
-/* Keeps the name for later walks.  Several threads may find it at once; one writes it. */
-static void program_keep(const char *name)
-{
-    static uint32_t writer;
-
-    if (__atomic_load_n(&program_known, __ATOMIC_RELAXED) == 1 ||
-        __atomic_exchange_n(&writer, 1, __ATOMIC_RELAXED) != 0)
-        return;
-    memcpy(program, name, strlen(name) + 1);
-    __atomic_store_n(&program_known, 1, __ATOMIC_RELEASE);
 }
 
 static bool is_between(const char *module)
@@ -102,8 +68,7 @@ static bool add_frame(uint64_t pc, const struct zc_object *object, void *arg)
         /* Code made at run time: its addresses differ from run to run. */
         frame->module[0] = '?';
     } else if (object->name == NULL || object->name[0] == 0) {
-        program_name(frame->module);
-        program_keep(frame->module);
+        basename_copy(frame->module, zc_log_program());
     } else {
         basename_copy(frame->module, object->name);
     }

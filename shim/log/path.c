@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 static char program[NAME_MAX + 1];
+static bool program_known; /* Atomic. */
 static struct utsname host;
 
 bool zc_log_program_path(char path[PATH_MAX])
@@ -26,17 +27,16 @@ bool zc_log_program_path(char path[PATH_MAX])
     return n > 0;
 }
 
-const char *zc_log_program(void)
+/* Not inlined: a path's worth of stack is needed once, and a signal's stack may be small. */
+__attribute__((noinline)) static bool find_program(void)
 {
     static const char deleted[] = " (deleted)";
     char exe[PATH_MAX];
     const char *name;
     size_t length;
 
-    if (program[0] != 0)
-        return program;
     if (!zc_log_program_path(exe))
-        return "?";
+        return false;
     name = strrchr(exe, '/');
     name = name != NULL ? name + 1 : exe;
     length = strnlen(name, NAME_MAX);
@@ -44,8 +44,18 @@ const char *zc_log_program(void)
     if (length > sizeof(deleted) - 1 &&
         strcmp(name + length - (sizeof(deleted) - 1), deleted) == 0)
         length -= sizeof(deleted) - 1;
-    memcpy(program, name, length);
-    return program;
+    /* Several threads may be here at once: each has written the whole before it goes on. */
+    for (size_t i = 0; i < length; i++)
+        __atomic_store_n(&program[i], name[i], __ATOMIC_RELAXED);
+    __atomic_store_n(&program_known, true, __ATOMIC_RELEASE);
+    return true;
+}
+
+const char *zc_log_program(void)
+{
+    if (__atomic_load_n(&program_known, __ATOMIC_ACQUIRE) || find_program())
+        return program;
+    return program_invocation_short_name;
 }
 
 const char *zc_log_host(void)

@@ -7,8 +7,9 @@
 
 #include "base/text.h"
 
-/* The executable's file name without folders, from /proc/self/exe (proc(5)); "?" where that can't
- * be read.  Found out once. */
+/* The executable's file name without folders, from /proc/self/exe (proc(5)) and without the mark of
+ * a deleted file; what the program was called as where that can't be read.  Found out once, by any
+ * thread. */
 const char *zc_log_program(void);
 
 /* The executable's path, from /proc/self/exe, to which the kernel appends " (deleted)" where the

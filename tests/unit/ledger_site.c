@@ -131,16 +131,17 @@ static void print_ids(void)
            zc_site_id(by_qsort()));
 }
 
-static void run_self(char *line, int bytes)
+/* Runs a shell command with the path of this program in $0; `line` is the first that it prints. */
+static void run_self(const char *command, char *line, int bytes)
 {
-    char command[4200], self[4096];
+    char whole[4200], self[4096];
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     FILE *out;
 
     assert_true(n > 0);
     self[n] = 0;
-    snprintf(command, sizeof(command), "'%s' --print", self);
-    out = popen(command, "r");
+    snprintf(whole, sizeof(whole), "sh -c '%s' '%s'", command, self);
+    out = popen(whole, "r");
     assert_non_null(out);
     assert_non_null(fgets(line, bytes, out));
     assert_int_equal(pclose(out), 0);
@@ -151,10 +152,22 @@ static void test_same_in_two_runs(void **state)
     char first[200], second[200];
 
     (void)state;
-    run_self(first, sizeof(first));
-    run_self(second, sizeof(second));
+    run_self("\"$0\" --print", first, sizeof(first));
+    run_self("\"$0\" --print", second, sizeof(second));
     assert_string_equal(first, second);
     assert_null(strstr(first, "00000000"));
+}
+
+/* The kernel marks the name of such a file. */
+static void test_deleted_executable(void **state)
+{
+    char there[200], gone[200];
+
+    (void)state;
+    run_self("\"$0\" --print", there, sizeof(there));
+    run_self("cd $(mktemp -d) && cp \"$0\" . && ./${0##*/} --unlink && rmdir $PWD", gone,
+             sizeof(gone));
+    assert_string_equal(there, gone);
 }
 
 static void test_differ(void **state)
@@ -341,6 +354,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         TEST("two runs give the same ids", test_same_in_two_runs),
+        TEST("an executable that was deleted gives the same ids", test_deleted_executable),
         TEST("two call sites differ", test_differ),
         TEST("frames are the program's, innermost first", test_frames),
         TEST("recursion is told apart up to the frames kept", test_recursion),
@@ -353,7 +367,9 @@ int main(int argc, char **argv)
         TEST("requests and frees are counted", test_counts),
     };
 
-    if (argc > 1 && strcmp(argv[1], "--print") == 0) {
+    if (argc > 1) {
+        if (strcmp(argv[1], "--unlink") == 0 && unlink(argv[0]) != 0)
+            return 1;
         ledger_setup(NULL);
         print_ids();
         return 0;
