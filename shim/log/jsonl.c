@@ -87,12 +87,12 @@ static void end_log(int error)
 {
     ended_by = error;
     __atomic_store_n(&zc_log_level_now, ZC_LOG_OFF, __ATOMIC_RELAXED);
-    if (error != EBADF)
+    if (fd >= 0 && error != EBADF)
         syscall(SYS_close, fd);
     fd = -1;
 }
 
-void zc_log_write(struct zc_line *line)
+static void write_one(struct zc_line *line, bool last)
 {
     int saved = errno;
     int error = 0;
@@ -104,12 +104,22 @@ void zc_log_write(struct zc_line *line)
     }
     if (fd >= 0)
         error = append(line->text.buf, line->text.len);
-    if (error != 0)
+    if (error != 0 || last)
         end_log(error);
     zc_lock_drop(&zc_log);
     if (error != 0)
         zc_message(ZC_WARN, "log", "the log '%s' ends here: %e", path, error);
     errno = saved;
+}
+
+void zc_log_write(struct zc_line *line)
+{
+    write_one(line, false);
+}
+
+void zc_log_write_last(struct zc_line *line)
+{
+    write_one(line, true);
 }
 
 /* A log for a device node would be created beside it, in /dev. */

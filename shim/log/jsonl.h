@@ -12,6 +12,9 @@
  * could not be written whole is taken back.  Keeps errno.  Does nothing without a file. */
 void zc_log_write(struct zc_line *line);
 
+/* The same, and ends the log: destructors and threads that still run after it write nothing. */
+void zc_log_write_last(struct zc_line *line);
+
 /* Lines dropped because a signal handler met its own thread inside zc_log_write(). */
 uint64_t zc_log_lost(void);
 

@@ -186,7 +186,7 @@ static void write_line(const struct zc_summary *s)
         zc_migration_line(&line);
     flows(&line, &s->totals);
     sites(&line, s);
-    zc_log_write(&line);
+    zc_log_write_last(&line);
     zc_arena_put(large, LINE_BYTES);
 }
 

@@ -35,6 +35,30 @@ for line in open(sys.argv[1]).read().split("\n")[:-1]: print(json.loads(line)["t
     done
 }
 
+@test "the summary is last, whatever destructors still do" {
+    "${CC:-gcc}" -xc -fPIC -shared -o libowner.so - -xnone "$SIM/libcuda.so.1" <<-'END'
+	int cuMemFree_v2(unsigned long long p);
+	unsigned long long owned;
+	__attribute__((destructor)) static void release(void) { cuMemFree_v2(owned); }
+	END
+    "${CC:-gcc}" -xc -o owner - -xnone ./libowner.so "$SIM/libcuda.so.1" <<-'END'
+	extern unsigned long long owned;
+	int cuInit(unsigned), cuDevicePrimaryCtxRetain(void **, int), cuCtxSetCurrent(void *);
+	int cuMemAlloc_v2(unsigned long long *, unsigned long);
+	int main(void)
+	{
+	    void *context;
+	    return cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context) ||
+	           cuMemAlloc_v2(&owned, 1000);
+	}
+	END
+    export SIM_LEAKS=leaks
+    run -0 env ZC_LOG=a.jsonl LD_PRELOAD="$LIBZC" ./owner
+    [[ -e leaks && ! -s leaks ]]
+    run -0 types a.jsonl
+    [[ ${lines[-1]} == summary ]]
+}
+
 @test "a pattern names the log after program and process" {
     logged 'zc.%e.%p.jsonl'
     files=(zc.vecadd-shared.*.jsonl)
