@@ -19,8 +19,8 @@
 #define ADMIT_FROM ((size_t)64 << 20)
 
 /* So long an answer of the driver's stands, less what the program has got since: an array that
- * grows asks many times in a row.  Other processes may take memory at any time, after a fresh answer
- * too: the memory itself is taken later. */
+ * grows asks many times in a row.  Other processes may take memory at any time, after a fresh
+ * answer too: the memory itself is taken later. */
 #define ANSWER_NS 10000000
 
 #define DEVICES_MAX 64 /* As many as vmm serves. */

@@ -32,8 +32,8 @@ bool zc_limits_device_room(int device, size_t bytes);
  */
 bool zc_limits_device_holds(int device, size_t bytes, bool anywhere);
 
-/* Bytes that the program has on devices, left there or in `vmm` and `managed`: what was promised but
- * has no memory yet counts, freed memory that is kept does not. */
+/* Bytes that the program has on devices, left there or in `vmm` and `managed`: what was promised
+ * but has no memory yet counts, freed memory that is kept does not. */
 uint64_t zc_limits_on_devices(void);
 
 /* Bytes that a place holds now. */
