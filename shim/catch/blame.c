@@ -4,15 +4,38 @@
 #include "catch/life.h"
 #include "catch/request.h"
 
+bool zc_blameless(CUresult code)
+{
+    switch (code) {
+    case CUDA_ERROR_NOT_INITIALIZED:
+    case CUDA_ERROR_DEINITIALIZED:
+    case CUDA_ERROR_INVALID_CONTEXT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_INVALID_HANDLE:
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS: /* zc_told() has its say. */
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+        return true;
+    default:
+        return false;
+    }
+}
+
 CUresult zc_blame(enum zc_fn fn, CUdeviceptr address, CUresult code)
 {
     const struct zc_block *b = zc_life_on() ? zc_placed_at(address) : NULL;
     /* Registered host memory can do all that the driver's own pinned memory can. */
     if (b && zc_block_hosted(b) && b->place == ZC_PLACE_PINNED)
         return code;
-    /* After the driver is gone, and without a context, every call is refused; that is no rule's
-     * fault. */
-    if (!b || code == CUDA_ERROR_DEINITIALIZED || code == CUDA_ERROR_INVALID_CONTEXT || b->rule < 0)
+    if (!b || zc_blameless(code) || b->rule < 0)
         return code;
     const struct zc_policy *policy = zc_life_policy();
     const struct zc_rule *rule = &policy->rules[b->rule];

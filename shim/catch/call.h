@@ -28,6 +28,10 @@ CUdeviceptr zc_batch_op_address(unsigned int count, const CUstreamBatchMemOpPara
 /* The device address that a texture reads, 0 for arrays. */
 CUdeviceptr zc_resource_address(const CUDA_RESOURCE_DESC *resource);
 
+/* True for what a call says wherever its blocks lie: of the driver, the context, a handle, or a
+ * kernel that has failed, whose error all later calls give. */
+bool zc_blameless(CUresult code);
+
 /*
  * Says why the driver refused a call: when `address` lies in a block that libzc placed elsewhere,
  * one message names the rule, its line and the block.  Returns the driver's code unchanged.

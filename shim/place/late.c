@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/turn.h"
+#include "catch/call.h"
 #include "catch/capture.h"
 #include "catch/life.h"
 #include "catch/request.h"
@@ -90,7 +91,7 @@ CUresult zc_late_attach(struct zc_vmm *v, size_t from, size_t to, const char **w
 CUresult zc_late_blame(const struct zc_vmm *v, enum zc_fn fn, CUresult code, const char *why)
 {
     const struct zc_block *b = zc_block_find(v->window.base);
-    if (code == CUDA_ERROR_DEINITIALIZED || !b || b->rule < 0)
+    if (zc_blameless(code) || !b || b->rule < 0)
         return code;
     const struct zc_policy *policy = zc_life_policy();
     const struct zc_rule *rule = &policy->rules[b->rule];

@@ -142,3 +142,15 @@ warm() {
     run ! grep '"type":"block"' "$ZC_LOG"
     tail -n 1 "$ZC_LOG" | grep -q '"place":"vmm","blocks":0,"bytes":0'
 }
+
+@test "the error of a failed kernel is what calls give in every place, and blames no rule" {
+    run -0 --separate-stderr "$program" failed_kernel
+    bare=$output
+    [[ $bare == *'-> 710'* && $bare != *'-> 0'* ]]
+    for rule in 'place = mapped' 'place = managed' 'place = vmm' $'place = vmm\ncommit = lazy'; do
+        # A block that is attached late asks for its memory behind the error.
+        SIM_FAIL=cuMemCreate:710:2 run -0 --separate-stderr under_policy "$rule" "$program" \
+            failed_kernel
+        [[ $output == "$bare" && -z $stderr ]]
+    done
+}

@@ -346,13 +346,42 @@ static void per_thread(void)
     CHECK(pthread_join(holder, NULL));
 }
 
+static int assert_grid(void *const *args, const struct sim_launch *launch)
+{
+    (void)args, (void)launch;
+    return CUDA_ERROR_ASSERT;
+}
+
+/* What calls give that name blocks, one of them requested behind the launch, once a kernel has
+ * failed. */
+static void failed_kernel(void)
+{
+    CUfunction failing = load_kernel("failing", assert_grid, 0, NULL);
+    CUdeviceptr p = block(2 * MIB), fresh;
+    struct gate gate;
+    CHECK(cuMemsetD8(p, 1, 2 * MIB));
+    gate_close(&gate, NULL);
+    CHECK(cuLaunchKernel(failing, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+    fresh = block(2 * MIB);
+    gate_open(&gate);
+    SHOW(cuCtxSynchronize());
+    SHOW(cuMemcpyDtoH(host, p, 2 * MIB));
+    SHOW(cuMemcpyHtoDAsync(p, host, 2 * MIB, NULL));
+    SHOW(cuMemsetD8(p, 1, 2 * MIB));
+    SHOW(cuMemcpyHtoD(fresh, host, 2 * MIB));
+    SHOW(cuLaunchKernel(failing, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+    SHOW(cuStreamWriteValue32(NULL, p, 1, 0));
+    SHOW(cuMemFree(p));
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
         {"kinds", kinds},     {"peer", peer},         {"sync_order", sync_order},
         {"no_hang", no_hang}, {"arrived", arrived},   {"large_source", large_source},
         {"boxes", boxes},     {"mixed", mixed},       {"rectangles", rectangles},
-        {"per_thread", per_thread}, {"free_waits", free_waits}, {"batches", batches}};
+        {"per_thread", per_thread}, {"free_waits", free_waits}, {"batches", batches},
+        {"failed_kernel", failed_kernel}};
     main_context = start_gpu(0);
     int status = RUN_SCENARIO(all, argc, argv);
     CHECK(cuCtxSetCurrent(main_context));
