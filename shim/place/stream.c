@@ -47,7 +47,8 @@ static CUcontext other_context(CUstream stream, enum zc_flavour flavour)
 
 bool zc_stream_here(CUstream stream, enum zc_flavour flavour)
 {
-    return !other_context(stream, flavour);
+    CUcontext other;
+    return find_other(stream, flavour, &other) == CUDA_SUCCESS && !other;
 }
 
 CUcontext zc_stream_context(CUstream stream, enum zc_flavour flavour)
@@ -62,8 +63,8 @@ CUcontext zc_stream_context(CUstream stream, enum zc_flavour flavour)
  * pending work.  The other way round a stream does not report the legacy stream's. */
 bool zc_stream_idle(CUstream stream, enum zc_flavour flavour)
 {
-    if (other_context(stream, flavour))
-        return false; /* The legacy stream that it goes with is that context's. */
+    if (!zc_stream_here(stream, flavour))
+        return false; /* The legacy stream that it goes with is another context's. */
     if (!independent(stream, flavour))
         stream = CU_STREAM_LEGACY;
     return ZC_FLAVOURED(flavour, cuStreamQuery)(stream) == CUDA_SUCCESS;

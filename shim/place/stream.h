@@ -12,7 +12,8 @@
  */
 bool zc_stream_idle(CUstream stream, enum zc_flavour flavour);
 
-/* True for a stream of the current context, in which events are made. */
+/* True for a stream of the current context, in which events are made; not for a handle of
+ * nobody's. */
 bool zc_stream_here(CUstream stream, enum zc_flavour flavour);
 
 /*

@@ -40,6 +40,7 @@ static void show_bounds(CUdeviceptr at, size_t bytes)
                           .srcPitch = bytes / 2, .dstMemoryType = CU_MEMORYTYPE_DEVICE,
                           .dstDevice = at, .dstPitch = bytes / 2, .WidthInBytes = bytes / 2,
                           .Height = 2};
+    CUstream gone;
     memset(host, 5, sizeof(host));
     SHOW(cuMemcpyHtoD(at, host, bytes));
     SHOW(cuMemcpyHtoD(at, host, bytes + 1));
@@ -78,6 +79,11 @@ static void show_bounds(CUdeviceptr at, size_t bytes)
     rows.Height = 1;
     rows.srcHost = NULL;
     SHOW(cuMemcpy2D(&rows));
+    CHECK(cuStreamCreate(&gone, 0));
+    CHECK(cuStreamDestroy(gone));
+    SHOW(cuMemcpyHtoDAsync(at, host, 10, gone));
+    SHOW(cuMemcpyDtoHAsync(host, at, 10, gone));
+    SHOW(cuMemsetD8Async(at, 7, 10, gone));
     CHECK(cuCtxSetCurrent(NULL));
     SHOW(cuMemsetD8(at, 7, 1));
     SHOW(cuMemcpyDtoH(host, at, 1));
