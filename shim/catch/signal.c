@@ -5,7 +5,6 @@
 #include "catch/signal.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -107,14 +106,11 @@ EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old
 /* What siginterrupt(3) said of SIGSEGV: signal(3) then leaves SA_RESTART out. */
 static bool interrupts;
 
-/* The older functions, as glibc builds them on sigaction (sysdeps/posix/signal.c). */
+/* The older functions, as glibc builds them on sigaction (sysdeps/posix/signal.c): before pages are
+ * protected, too, because fault handling may begin while libc is in them. */
 static zc_sighandler set_handler(zc_sighandler handler, int flags, bool masked)
 {
     struct sigaction act, old;
-    if (handler == SIG_ERR) {
-        errno = EINVAL;
-        return SIG_ERR;
-    }
     act.sa_handler = handler;
     act.sa_flags = flags;
     sigemptyset(&act.sa_mask);
@@ -140,8 +136,9 @@ static zc_sighandler noted(int sig, zc_sighandler was)
 #define OLD_FUNCTION(name, flags, masked)                                                          \
     EXPORT zc_sighandler name(int sig, zc_sighandler handler)                                      \
     {                                                                                              \
-        return sig == SIGSEGV && on() ? set_handler(handler, flags, masked)                        \
-                                      : noted(sig, zc_libc_signal.name(sig, handler));             \
+        return sig == SIGSEGV && handler != SIG_ERR                                                \
+                   ? set_handler(handler, flags, masked)                                           \
+                   : noted(sig, zc_libc_signal.name(sig, handler));                                \
     }
 OLD_FUNCTION(signal, bsd_flags(), true)
 OLD_FUNCTION(bsd_signal, bsd_flags(), true)
@@ -152,7 +149,7 @@ OLD_FUNCTION(__sysv_signal, (int)(SA_RESETHAND | SA_NODEFER), false)
 /* SIG_HOLD blocks and leaves the action; every other value also unblocks (sigset(3)). */
 EXPORT zc_sighandler sigset(int sig, zc_sighandler handler)
 {
-    if (sig != SIGSEGV || !on()) {
+    if (sig != SIGSEGV) {
         zc_sighandler result = zc_libc_signal.sigset(sig, handler);
         return handler == SIG_HOLD ? result : noted(sig, result);
     }
@@ -171,7 +168,7 @@ EXPORT zc_sighandler sigset(int sig, zc_sighandler handler)
 
 EXPORT int sigignore(int sig)
 {
-    if (sig != SIGSEGV || !on()) {
+    if (sig != SIGSEGV) {
         int result = zc_libc_signal.sigignore(sig);
         if (result == 0)
             note_mask(sig, false);
@@ -182,10 +179,9 @@ EXPORT int sigignore(int sig)
 
 EXPORT int siginterrupt(int sig, int interrupt)
 {
-    if (sig == SIGSEGV)
-        __atomic_store_n(&interrupts, interrupt != 0, __ATOMIC_RELAXED);
-    if (sig != SIGSEGV || !on())
+    if (sig != SIGSEGV)
         return zc_libc_signal.siginterrupt(sig, interrupt);
+    __atomic_store_n(&interrupts, interrupt != 0, __ATOMIC_RELAXED);
     struct sigaction act;
     sigaction(SIGSEGV, NULL, &act);
     act.sa_flags = interrupt ? act.sa_flags & ~SA_RESTART : act.sa_flags | SA_RESTART;

@@ -191,6 +191,96 @@ static void a_thread_that_changes_its_mask_meanwhile_is_served(void **test)
     assert_int_equal(in_child(unblocked_during), 0);
 }
 
+static struct zc_libc_signal libc;
+
+static void begin_faults(void)
+{
+    pthread_t thread;
+    zc_libc_signal = libc;
+    pthread_create(&thread, NULL, start_faults, NULL);
+    pthread_join(thread, NULL);
+}
+
+static int begins_in_sigaction(int sig, const struct sigaction *act, struct sigaction *old)
+{
+    begin_faults();
+    return libc.sigaction(sig, act, old);
+}
+
+#define BEGINS_IN(name)                                                                            \
+    static zc_sighandler begins_in_##name(int sig, zc_sighandler handler)                          \
+    {                                                                                              \
+        begin_faults();                                                                            \
+        return libc.name(sig, handler);                                                            \
+    }
+BEGINS_IN(signal)
+BEGINS_IN(sysv_signal)
+BEGINS_IN(sigset)
+
+static int begins_in_sigignore(int sig)
+{
+    begin_faults();
+    return libc.sigignore(sig);
+}
+
+static int begins_in_siginterrupt(int sig, int interrupt)
+{
+    begin_faults();
+    return libc.siginterrupt(sig, interrupt);
+}
+
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+/* No fault of these scenes is. */
+static void not_the_programs(int sig)
+{
+    (void)sig;
+    _exit(8);
+}
+
+/* One function that sets an action, and what it leaves. */
+static void act_during(int which)
+{
+    struct sigaction act = {.sa_handler = not_the_programs}, now;
+    signal(SIGSEGV, not_the_programs); /* Finds libc's. */
+    libc = zc_libc_signal;
+    zc_libc_signal.sigaction = begins_in_sigaction;
+    zc_libc_signal.signal = begins_in_signal;
+    zc_libc_signal.sysv_signal = begins_in_sysv_signal;
+    zc_libc_signal.sigset = begins_in_sigset;
+    zc_libc_signal.sigignore = begins_in_sigignore;
+    zc_libc_signal.siginterrupt = begins_in_siginterrupt;
+    if (which == 0)
+        sigaction(SIGSEGV, &act, NULL);
+    else if (which == 1)
+        signal(SIGSEGV, not_the_programs);
+    else if (which == 2)
+        sysv_signal(SIGSEGV, not_the_programs);
+    else if (which == 3)
+        sigset(SIGSEGV, not_the_programs);
+    else if (which == 4)
+        sigignore(SIGSEGV);
+    else
+        siginterrupt(SIGSEGV, 1);
+    fake_protect(PROT_NONE);
+    poke(region);
+    sigaction(SIGSEGV, NULL, &now);
+    _exit(faults != 1 || now.sa_handler != (which == 4 ? SIG_IGN : not_the_programs));
+}
+
+static void an_action_that_is_set_while_fault_handling_begins_is_the_programs(void **test)
+{
+    (void)test;
+    for (int which = 0; which < 6; which++) {
+        pid_t child = fork();
+        if (child == 0)
+            act_during(which);
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+}
+
 static void blocked_after(void)
 {
     if (zc_fault_start(&fake_ops))
@@ -284,6 +374,7 @@ int main(void)
         cmocka_unit_test(a_thread_that_cannot_be_opened_is_reported),
         cmocka_unit_test(a_thread_that_is_to_be_cancelled_opens_the_others),
         cmocka_unit_test(a_thread_that_changes_its_mask_meanwhile_is_served),
+        cmocka_unit_test(an_action_that_is_set_while_fault_handling_begins_is_the_programs),
         cmocka_unit_test(a_thread_that_blocks_all_signals_later_is_served),
         cmocka_unit_test(a_thread_with_an_inherited_mask_is_served),
         cmocka_unit_test(a_forked_child_has_the_handler_too),
