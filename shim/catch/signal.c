@@ -87,20 +87,22 @@ static int other_action(int sig, const struct sigaction *act, struct sigaction *
 
 /* Fault handling may begin while libc is in the call: what it set then is taken over, and what it
  * told is corrected. */
-static int action_before(const struct sigaction *act, struct sigaction *old)
+static int action_before(int sig, const struct sigaction *act, struct sigaction *old)
 {
-    int result = zc_libc_signal.sigaction(SIGSEGV, act, old);
+    int result = zc_libc_signal.sigaction(sig, act, old);
     if (!on() || result != 0)
         return result;
+    if (sig != SIGSEGV)
+        return act ? other_action(sig, act, NULL) : result;
     bool told_ours = old && zc_chain_ours(old);
     return zc_chain_action(act, told_ours ? old : NULL);
 }
 
 EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 {
-    if (sig == SIGSEGV)
-        return on() ? zc_chain_action(act, old) : action_before(act, old);
-    return on() ? other_action(sig, act, old) : zc_libc_signal.sigaction(sig, act, old);
+    if (!on())
+        return action_before(sig, act, old);
+    return sig == SIGSEGV ? zc_chain_action(act, old) : other_action(sig, act, old);
 }
 
 /* What siginterrupt(3) said of SIGSEGV: signal(3) then leaves SA_RESTART out. */

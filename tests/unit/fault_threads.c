@@ -281,6 +281,33 @@ static void an_action_that_is_set_while_fault_handling_begins_is_the_programs(vo
     }
 }
 
+static void touch_region(int sig)
+{
+    (void)sig;
+    poke(region);
+}
+
+static void masked_during(void)
+{
+    struct sigaction act = {.sa_handler = touch_region}, now;
+    sigaction(SIGUSR1, NULL, &now); /* Finds libc's. */
+    libc = zc_libc_signal;
+    zc_libc_signal.sigaction = begins_in_sigaction;
+    sigfillset(&act.sa_mask);
+    sigaction(SIGUSR1, &act, NULL);
+    fake_protect(PROT_NONE);
+    raise(SIGUSR1);
+    sigaction(SIGUSR1, NULL, &now);
+    if (faults != 1 || !sigismember(&now.sa_mask, SIGSEGV))
+        _exit(7);
+}
+
+static void a_handler_that_is_set_while_fault_handling_begins_is_served(void **test)
+{
+    (void)test;
+    assert_int_equal(in_child(masked_during), 0);
+}
+
 static void blocked_after(void)
 {
     if (zc_fault_start(&fake_ops))
@@ -375,6 +402,7 @@ int main(void)
         cmocka_unit_test(a_thread_that_is_to_be_cancelled_opens_the_others),
         cmocka_unit_test(a_thread_that_changes_its_mask_meanwhile_is_served),
         cmocka_unit_test(an_action_that_is_set_while_fault_handling_begins_is_the_programs),
+        cmocka_unit_test(a_handler_that_is_set_while_fault_handling_begins_is_served),
         cmocka_unit_test(a_thread_that_blocks_all_signals_later_is_served),
         cmocka_unit_test(a_thread_with_an_inherited_mask_is_served),
         cmocka_unit_test(a_forked_child_has_the_handler_too),
