@@ -113,16 +113,23 @@ static bool is_function(const struct action *a)
  * (place/unblock.c), nothing interrupts libzc's part, and the frame that it returns through holds
  * the mask of the interrupted code.
  */
-static void install(const struct action *a)
+static void install(const struct action *a, struct sigaction *was)
 {
     struct sigaction act;
     act.sa_sigaction = ours;
     zc_sigword_put(&act.sa_mask, ~ZC_SIGBIT(ZC_CHAIN_WITNESS));
     act.sa_flags = SA_SIGINFO | (is_function(a) ? a->flags & (SA_ONSTACK | SA_RESTART)
                                                 : SA_ONSTACK | SA_RESTART);
-    zc_libc_signal.sigaction(SIGSEGV, &act, NULL);
+    zc_libc_signal.sigaction(SIGSEGV, &act, was);
 }
 
+bool zc_chain_ours(const struct sigaction *act)
+{
+    return act->sa_sigaction == ours;
+}
+
+/* The program's action is there before libzc's handler needs it.  Another thread may have set a
+ * later one, by a call that began before. */
 void zc_chain_start(void (*handler)(int sig, siginfo_t *info, void *context))
 {
     struct sigaction before;
@@ -131,12 +138,16 @@ void zc_chain_start(void (*handler)(int sig, siginfo_t *info, void *context))
     home = getpid();
     program = action_of(&before);
     __atomic_store_n(&zc_chain_on, true, __ATOMIC_SEQ_CST);
-    install(&program);
-}
-
-bool zc_chain_ours(const struct sigaction *act)
-{
-    return act->sa_sigaction == ours;
+    install(&program, &before);
+    if (zc_chain_ours(&before))
+        return;
+    struct action last = action_of(&before);
+    uint64_t mask = enter();
+    bool other = last.handler != program.handler || last.flags != program.flags;
+    program = last;
+    leave(mask);
+    if (other)
+        install(&last, NULL);
 }
 
 int zc_chain_action(const struct sigaction *act, struct sigaction *old)
@@ -150,7 +161,7 @@ int zc_chain_action(const struct sigaction *act, struct sigaction *old)
     leave(mask);
     if (act) {
         struct sigaction kernel;
-        install(&wanted);
+        install(&wanted, NULL);
         /* The flag and address by which libc returns from handlers are in what it reports. */
         zc_libc_signal.sigaction(SIGSEGV, NULL, &kernel);
         mask = enter();

@@ -287,6 +287,39 @@ static void touch_region(int sig)
     poke(region);
 }
 
+/* Between two calls of libzc's another thread's has come through, which began before. */
+static int sets_meanwhile(int sig, const struct sigaction *act, struct sigaction *old)
+{
+    const struct sigaction other = {.sa_handler = not_the_programs, .sa_flags = SA_ONSTACK};
+    zc_libc_signal = libc;
+    int result = libc.sigaction(sig, act, old);
+    libc.sigaction(SIGSEGV, &other, NULL);
+    return result;
+}
+
+static void set_before(void)
+{
+    struct sigaction now, kernels;
+    signal(SIGSEGV, touch_region);
+    sigaction(SIGSEGV, NULL, &now); /* Finds libc's. */
+    libc = zc_libc_signal;
+    zc_libc_signal.sigaction = sets_meanwhile;
+    if (zc_fault_start(&fake_ops))
+        _exit(5);
+    sigaction(SIGSEGV, NULL, &now);
+    libc.sigaction(SIGSEGV, NULL, &kernels);
+    if (now.sa_handler != not_the_programs || !(kernels.sa_flags & SA_ONSTACK))
+        _exit(6);
+    fake_protect(PROT_NONE);
+    poke(region);
+}
+
+static void an_action_that_is_set_just_before_fault_handling_begins_is_kept(void **test)
+{
+    (void)test;
+    assert_int_equal(in_child(set_before), 0);
+}
+
 static void masked_during(void)
 {
     struct sigaction act = {.sa_handler = touch_region}, now;
@@ -402,6 +435,7 @@ int main(void)
         cmocka_unit_test(a_thread_that_is_to_be_cancelled_opens_the_others),
         cmocka_unit_test(a_thread_that_changes_its_mask_meanwhile_is_served),
         cmocka_unit_test(an_action_that_is_set_while_fault_handling_begins_is_the_programs),
+        cmocka_unit_test(an_action_that_is_set_just_before_fault_handling_begins_is_kept),
         cmocka_unit_test(a_handler_that_is_set_while_fault_handling_begins_is_served),
         cmocka_unit_test(a_thread_that_blocks_all_signals_later_is_served),
         cmocka_unit_test(a_thread_with_an_inherited_mask_is_served),
