@@ -26,17 +26,36 @@
 
 uint64_t zc_unblock_masks;
 
+static bool same(const struct sigaction *a, const struct sigaction *b)
+{
+    return a->sa_handler == b->sa_handler && a->sa_flags == b->sa_flags &&
+           zc_sigword(&a->sa_mask) == zc_sigword(&b->sa_mask);
+}
+
+/* Another thread may set a later action meanwhile, which then takes the place of this one. */
+static void open_action(int sig, struct sigaction act)
+{
+    struct sigaction expected, open = act, was;
+    do {
+        expected = open;
+        open = act;
+        if (zc_sigword(&act.sa_mask) & SEGV)
+            __atomic_fetch_or(&zc_unblock_masks, ZC_SIGBIT(sig), __ATOMIC_RELAXED);
+        zc_sigword_put(&open.sa_mask, zc_sigword(&act.sa_mask) & ~SEGV);
+        if (zc_libc_signal.sigaction(sig, &open, &was) != 0)
+            return;
+        act = was;
+    } while (!same(&was, &expected));
+}
+
+/* Nobody can give SIGKILL and SIGSTOP a mask. */
 void zc_unblock_actions(void)
 {
     for (int sig = 1; sig <= 64; sig++) {
         struct sigaction act;
-        if (sig == SIGSEGV || zc_libc_signal.sigaction(sig, NULL, &act) != 0 ||
-            !(zc_sigword(&act.sa_mask) & SEGV))
-            continue;
-        zc_sigword_put(&act.sa_mask, zc_sigword(&act.sa_mask) & ~SEGV);
-        __atomic_fetch_or(&zc_unblock_masks, ZC_SIGBIT(sig), __ATOMIC_RELAXED);
-        if (sig != SIGKILL && sig != SIGSTOP)
-            zc_libc_signal.sigaction(sig, &act, NULL);
+        if (sig != SIGSEGV && zc_libc_signal.sigaction(sig, NULL, &act) == 0 &&
+            (zc_sigword(&act.sa_mask) & SEGV))
+            open_action(sig, act);
     }
 }
 

@@ -335,10 +335,40 @@ static void masked_during(void)
         _exit(7);
 }
 
+/* The same, where the mask of an action is opened. */
+static int replaces_meanwhile(int sig, const struct sigaction *act, struct sigaction *old)
+{
+    struct sigaction other = {.sa_handler = touch_region};
+    int result = libc.sigaction(sig, act, old);
+    if (sig != SIGUSR1)
+        return result;
+    zc_libc_signal = libc;
+    sigfillset(&other.sa_mask);
+    sigaction(SIGUSR1, &other, NULL);
+    return result;
+}
+
+static void replaced_during(void)
+{
+    struct sigaction act = {.sa_handler = not_the_programs};
+    sigfillset(&act.sa_mask);
+    sigaction(SIGUSR1, &act, NULL);
+    libc = zc_libc_signal;
+    zc_libc_signal.sigaction = replaces_meanwhile;
+    if (zc_fault_start(&fake_ops))
+        _exit(5);
+    fake_protect(PROT_NONE);
+    raise(SIGUSR1);
+    sigaction(SIGUSR1, NULL, &act);
+    if (faults != 1 || !sigismember(&act.sa_mask, SIGSEGV))
+        _exit(7);
+}
+
 static void a_handler_that_is_set_while_fault_handling_begins_is_served(void **test)
 {
     (void)test;
     assert_int_equal(in_child(masked_during), 0);
+    assert_int_equal(in_child(replaced_during), 0);
 }
 
 static void blocked_after(void)
