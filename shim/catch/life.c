@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/clock.h"
@@ -52,12 +53,20 @@ bool zc_life_closing(void)
     return __atomic_load_n(&closing, __ATOMIC_ACQUIRE);
 }
 
+/* False in a child that no handler of pthread_atfork(3) saw, as of _Fork(2): log, counters and
+ * driver are its parent's, and a lock may be another thread's for ever. */
+static bool own_process(void)
+{
+    return zc_counters()->header.pid == (uint32_t)getpid();
+}
+
 /* Handlers run in the reverse order of their registration.  This one is registered at the first
  * cuInit, after the runtime's own, and so runs before the runtime lets go of the driver. */
 static void begin_exit(void)
 {
     __atomic_store_n(&closing, true, __ATOMIC_RELEASE);
-    zc_cupti_finish();
+    if (own_process())
+        zc_cupti_finish();
 }
 
 static void open_log(void)
@@ -195,7 +204,7 @@ __attribute__((constructor)) static void load(void)
  * count in memory, and pass through. */
 __attribute__((destructor)) static void unload(void)
 {
-    if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) != ZC_LIFE_ON)
+    if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) != ZC_LIFE_ON || !own_process())
         return;
     zc_coverage_report();
     zc_grow_finish();

@@ -19,8 +19,9 @@ asked_by_process() {
     for log in "$BATS_TEST_TMPDIR"/log.*.jsonl; do
         python3 -c 'import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1])]
-assert [l["type"] for l in lines].count("meta") == 1 and lines[-1]["type"] == "summary"
-assert [l["type"] for l in lines].count("alloc") == [l["type"] for l in lines].count("free")
+types = [l["type"] for l in lines]
+assert types.count("meta") == 1 and types.index("summary") == len(types) - 1
+assert types.count("alloc") == types.count("free")
 print(lines[-1]["asked_bytes"])' "$log" || return 1
     done | sort -n | tr '\n' ' '
 }
@@ -48,6 +49,10 @@ print(lines[-1]["asked_bytes"])' "$log" || return 1
         # 3000 up and down, and 16 down after the fork.
         [[ $(asked_by_process after_init "$place") == '6016 ' ]]
     done
+}
+
+@test "a child that only the kernel knows to be one leaves its parent's log alone" {
+    [[ $(asked_by_process by_clone mapped) == '12000 ' ]]
 }
 
 @test "a program that is started by fork or vfork and exec has a log of its own" {

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -49,6 +50,17 @@ static void before_init(void)
         use_gpu(CHILD);
         exit(0);
     }
+    expect_child(child);
+    use_gpu(PARENT);
+}
+
+/* A child that no handler of pthread_atfork(3) sees, as _Fork(2) makes them, and that exits. */
+static void by_clone(void)
+{
+    use_gpu(PARENT);
+    pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    if (child == 0)
+        exit(0);
     expect_child(child);
     use_gpu(PARENT);
 }
@@ -292,6 +304,7 @@ int main(int argc, char **argv)
     static const struct scenario all[] = {{"before_init", before_init},
                                           {"after_init", after_init},
                                           {"from_thread", from_thread},
+                                          {"by_clone", by_clone},
                                           {"with_exec", with_exec},
                                           {"with_vfork", with_vfork},
                                           {"as_daemon", as_daemon},
