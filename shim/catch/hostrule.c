@@ -25,6 +25,7 @@ static const struct zc_rule *blamed[CAUSES]; /* Rule of the first request with t
 static bool reachable;       /* Every GPU reaches libc's memory; false before CUDA is up; atomic. */
 static bool pairs;           /* Device blocks may move in with host blocks; set before `ready`. */
 static const char *disabled; /* Why nothing is converted in this process, or NULL. */
+static const char *left;     /* Why nothing of libc's is from here on, or NULL; atomic. */
 
 static const uint64_t host_apis =
     UINT64_C(1) << ZC_API_malloc | UINT64_C(1) << ZC_API_calloc | UINT64_C(1) << ZC_API_realloc |
@@ -120,6 +121,11 @@ void zc_hostrule_disable(const char *why)
     disabled = why;
 }
 
+void zc_hostrule_leave(const char *why)
+{
+    __atomic_store_n(&left, why, __ATOMIC_RELEASE);
+}
+
 bool zc_hostrule_ready(void)
 {
     const char *why = "";
@@ -207,12 +213,20 @@ void zc_hostrule_ask_devices(void)
     __atomic_store_n(&reachable, all && devices > 0, __ATOMIC_RELAXED);
 }
 
+static bool stays_left(const struct zc_rule *rule)
+{
+    const char *why = __atomic_load_n(&left, __ATOMIC_ACQUIRE);
+    if (why)
+        zc_hostrule_note(why, rule);
+    return why;
+}
+
 bool zc_hostrule_to_heap(const struct zc_rule *rule)
 {
     for (unsigned i = 0; i < rule->place.count && zc_hostheap.bytes; i++) {
         enum zc_place_id place = rule->place.item[i];
         if (place == ZC_PLACE_PINNED || place == ZC_PLACE_SHARED)
-            return true;
+            return !stays_left(rule);
         if (place == ZC_PLACE_PAGEABLE || (place == ZC_PLACE_MANAGED && reached()))
             return false;
     }

@@ -34,6 +34,10 @@ void zc_hostrule_reset(void);
 /* Converts nothing in this process; `why` is a string constant.  Before the first request. */
 void zc_hostrule_disable(const char *why);
 
+/* From here on requests of libc's stay with libc; blocks that were placed remain until they are
+ * freed or resized.  `why` is a string constant. */
+void zc_hostrule_leave(const char *why);
+
 /* The rule that takes the request, or NULL; *site is the index of its call path, 0 where the rules
  * did not ask for it.  The driver's own requests have no rule. */
 const struct zc_rule *zc_hostrule_of(const struct zc_hostmem_ask *ask, uint32_t *site);

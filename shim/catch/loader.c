@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/message.h"
+#include "catch/hostrule.h"
 #include "catch/life.h"
 #include "catch/real.h"
 
@@ -99,8 +100,11 @@ void zc_loader_report(void)
 struct zc_choice zc_dlopen_choose(const char *file, int mode)
 {
     zc_libc_find();
-    if (mode & RTLD_DEEPBIND)
+    if (file && (mode & RTLD_DEEPBIND)) {
         note(&deepbind, file);
+        /* Its free(3) and realloc(3) are libc's own, which know no block of the host heap. */
+        zc_hostrule_leave("a library that RTLD_DEEPBIND binds to libc's free() may be given them");
+    }
     return go_on((void *)zc_real_dlopen);
 }
 

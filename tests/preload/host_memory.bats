@@ -65,6 +65,34 @@ $PINNED" "$PROGRAMS/host_family"
     [[ $output == *"content 1 1"* && $output == *"registrations 0"* ]]
 }
 
+@test "a library that RTLD_DEEPBIND binds to libc may free what the program allocates" {
+    "${CC:-gcc}" -xc -fPIC -shared -o "$BATS_TEST_TMPDIR/libplugin.so" - <<-'END'
+	#include <stdlib.h>
+	void take(void *p) { free(realloc(p, 3 << 20)); }
+	END
+    "${CC:-gcc}" -D_GNU_SOURCE -xc -o "$BATS_TEST_TMPDIR/program" - \
+        -xnone "$SIM/libcuda.so.1" <<-'END'
+	#include <dlfcn.h>
+	#include <stdio.h>
+	#include <stdlib.h>
+	int cuInit(unsigned);
+	int main(int argc, char **argv)
+	{
+	    void *before = malloc(1 << 20);
+	    void (*take)(void *) = (void (*)(void *))dlsym(
+	        dlopen(argv[argc - 1], RTLD_NOW | RTLD_DEEPBIND), "take");
+	    take(malloc(1 << 20));
+	    before = realloc(before, 2 << 20);
+	    take(before);
+	    printf("%d\n", cuInit(0));
+	}
+	END
+    local -a command=("$BATS_TEST_TMPDIR/program" "$BATS_TEST_TMPDIR/libplugin.so")
+    run -0 "${command[@]}"
+    run -0 --separate-stderr under_policy "$PINNED" "${command[@]}"
+    [[ $output == 0 && $stderr == *"requests of rule all ("*") stay pageable: a library that "* ]]
+}
+
 @test "blocks from before and after the driver was up are registered by their first copy" {
     scene roundtrip "$PINNED"
     [[ $stderr == *"registrations 2"* ]]
