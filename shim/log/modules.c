@@ -1,6 +1,7 @@
 /* Where the modules of frames lie as files, for readers that turn offsets into functions. */
 #include "log/modules.h"
 
+#include "ledger/gate.h"
 #include "log/jsonl.h"
 #include "log/log.h"
 #include "log/path.h"
@@ -16,7 +17,7 @@
 /* Hashes of the names that have a line; 0 in a free entry.  Atomic. */
 static uint32_t written[MODULES];
 
-/* The search for one module. */
+/* The search for one module, and its line. */
 struct search {
     const char *name;      /* As in a frame: a file name of at most ZC_SITE_MODULE - 1 bytes. */
     const char *program;   /* The executable's, for which the loader has an empty name. */
@@ -24,6 +25,7 @@ struct search {
     char path[PATH_MAX];   /* Of the last one, as the loader has it. */
     uint8_t id[BUILD_ID];  /* Its build id. */
     unsigned id_bytes;     /* 0 where it has none. */
+    char line[ZC_LINE_MAX];
 };
 
 /* True for the first caller with this name.  Names with one hash are taken for one, which costs a
@@ -108,31 +110,38 @@ static const char *known_path(struct search *search)
     return search->path;
 }
 
-/* Not inlined: a path's worth of stack is needed once a module. */
-__attribute__((noinline)) static void write_module(const char *name)
+static void write_line(struct search *search)
 {
     static const char digits[] = "0123456789abcdef";
-    struct search search;
     char id[2 * BUILD_ID + 1];
-    char buf[ZC_LINE_MAX];
     struct zc_line line;
 
-    search.name = name;
-    search.program = zc_log_program();
-    search.found = search.id_bytes = 0;
-    dl_iterate_phdr(look, &search);
-    if (search.found != 1)
-        search.id_bytes = 0;
-    for (unsigned i = 0; i < search.id_bytes; i++) {
-        id[2 * i] = digits[search.id[i] >> 4];
-        id[2 * i + 1] = digits[search.id[i] & 15];
+    if (search->found != 1)
+        search->id_bytes = 0;
+    for (unsigned i = 0; i < search->id_bytes; i++) {
+        id[2 * i] = digits[search->id[i] >> 4];
+        id[2 * i + 1] = digits[search->id[i] & 15];
     }
-    id[2 * search.id_bytes] = 0;
-    zc_line_begin(&line, buf, sizeof(buf), "module");
-    zc_line_str(&line, "module", name);
-    zc_line_str(&line, "build_id", search.id_bytes > 0 ? id : NULL);
-    zc_line_str(&line, "path", known_path(&search));
+    id[2 * search->id_bytes] = 0;
+    zc_line_begin(&line, search->line, sizeof(search->line), "module");
+    zc_line_str(&line, "module", search->name);
+    zc_line_str(&line, "build_id", search->id_bytes > 0 ? id : NULL);
+    zc_line_str(&line, "path", known_path(search));
     zc_log_write(&line);
+}
+
+/* A thread's stack may be of 16 KiB, in which a path and a line would take half. */
+static void write_module(const char *name)
+{
+    struct search *search = zc_gate_arena_get(sizeof(*search));
+
+    if (search == NULL)
+        return;
+    search->name = name;
+    search->program = zc_log_program();
+    dl_iterate_phdr(look, search);
+    write_line(search);
+    zc_gate_arena_put(search, sizeof(*search));
 }
 
 void zc_log_modules(const struct zc_site *site)

@@ -59,6 +59,16 @@ for line in open(sys.argv[1]).read().split("\n")[:-1]: print(json.loads(line)["t
     [[ ${lines[-1]} == summary ]]
 }
 
+@test "threads with the smallest stacks write their lines" {
+    small=$OLDPWD/$ZC_BUILD/tests/preload/programs/small_stack
+    need_built "$small"
+    run -0 "$small"
+    ZC_LOG=a.jsonl run -0 under_policy 'api = malloc, realloc
+place = pinned' "$small"
+    run -0 types a.jsonl
+    [[ $(grep -c site <<<"$output") -ge 2 && $output == *module* && $output == *alloc*free* ]]
+}
+
 @test "a pattern names the log after program and process" {
     logged 'zc.%e.%p.jsonl'
     files=(zc.vecadd-shared.*.jsonl)
