@@ -150,11 +150,14 @@ static int create_file(void)
     return created;
 }
 
-/* Programs and shells count on the lowest descriptor being free. */
+/* Programs and shells count on the lowest descriptor being free.  Where the limit (RLIMIT_NOFILE)
+ * is low, at least none of the first three may be ours: programs print there without asking. */
 static int move_up(int low)
 {
     int high = fcntl(low, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
 
+    if (high < 0)
+        high = fcntl(low, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (high < 0)
         return low;
     close(low);

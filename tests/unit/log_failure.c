@@ -118,6 +118,28 @@ static void a_reused_descriptor_is_neither_written_nor_closed(void **state)
     assert_string_equal(text_of("precious"), "");
 }
 
+/* Printing then writes nowhere, as without libzc. */
+static void print_nowhere(void)
+{
+    struct rlimit low = {100, 100};
+
+    setrlimit(RLIMIT_NOFILE, &low);
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        close(fd);
+    zc_log_open("a.jsonl", ZC_LOG_EVENTS);
+    write_some(1);
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) >= 0)
+            _exit(1);
+    _exit(zc_log_level() == ZC_LOG_OFF ? 2 : 0);
+}
+
+static void the_log_is_no_standard_descriptor_whatever_the_limit(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(print_nowhere), 0);
+}
+
 static bool forbid_statx(void)
 {
     struct sock_filter code[] = {
@@ -257,6 +279,7 @@ int main(void)
         FOLDER_TEST(a_limit_that_is_lowered_below_the_logs_size_raises_no_signal),
         FOLDER_TEST(a_full_disk_ends_the_log_behind_a_whole_line),
         FOLDER_TEST(a_reused_descriptor_is_neither_written_nor_closed),
+        FOLDER_TEST(the_log_is_no_standard_descriptor_whatever_the_limit),
         FOLDER_TEST(where_statx_is_forbidden_the_log_is_still_told_from_another_file),
         FOLDER_TEST(after_sigkill_every_line_is_whole),
         FOLDER_TEST(lines_of_many_threads_do_not_mix),
