@@ -123,14 +123,6 @@ void zc_message_raw(const char *bytes, unsigned long n)
     errno = saved;
 }
 
-/* Terminal escapes in a name from a file must not reach the terminal. */
-static void clean(char *text, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
-            text[i] = '?';
-}
-
 static void print(const char *text, bool last, bool logged)
 {
     char buf[LINE_MAX_BYTES + 80];
@@ -171,8 +163,8 @@ void zc_message(enum zc_severity severity, const char *code, const char *fmt, ..
     va_start(ap, fmt);
     zc_text_vfmt(&text, fmt, ap);
     va_end(ap);
+    zc_text_disarm(&text, 0);
     zc_text_cstr(&text);
-    clean(buf, text.len);
     count = __atomic_add_fetch(&code_entry(code)->messages, 1, __ATOMIC_RELAXED);
     if (count <= PRINTED_MAX)
         print(buf, count == PRINTED_MAX, log != NULL);

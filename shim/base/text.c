@@ -139,6 +139,13 @@ void zc_text_pad(struct zc_text *t, size_t start, size_t width)
         zc_text_raw(t, " ", 1);
 }
 
+void zc_text_disarm(struct zc_text *t, size_t start)
+{
+    for (size_t i = start; i < t->len; i++)
+        if ((unsigned char)t->buf[i] < 0x20 || t->buf[i] == 0x7f)
+            t->buf[i] = '?';
+}
+
 static void error(struct zc_text *t, int value)
 {
     const char *words = zc_error_text(value);

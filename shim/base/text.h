@@ -34,6 +34,10 @@ void zc_text_json(struct zc_text *t, const char *s);
 /* Pads with blanks up to column `width` counted from `start`; used by the summary's tables. */
 void zc_text_pad(struct zc_text *t, size_t start, size_t width);
 
+/* Makes '?' of control characters from `start` on: terminal escapes and line ends in a name from a
+ * file must not reach the terminal. */
+void zc_text_disarm(struct zc_text *t, size_t start);
+
 /* printf's small brother: %s %u (unsigned) %d (int) %U (uint64_t) %D (int64_t) %x (uint64_t, hex)
  * %X (uint32_t, eight hex digits) %p (pointer) %B (uint64_t as bytes for people) %e (int, an errno
  * value in words) %c %%.  No flags, no widths. */

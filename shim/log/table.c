@@ -111,6 +111,7 @@ static void title(struct zc_text *t, const struct zc_summary *s)
     struct zc_text program = zc_text_on(name, sizeof(name));
 
     zc_text_str(&program, zc_log_program());
+    zc_text_disarm(&program, 0);
     zc_text_fmt(t, "libzc: %s (pid %d) %B asked in %U %s:\n", zc_text_cstr(&program), (int)getpid(),
                 asked.bytes, asked.calls, asked.calls == 1 ? "transfer" : "transfers");
     zc_text_fmt(t, "       %B moved, %B copied by the CPU, %B elided, ", s->copies[ZC_MOVED].bytes,
@@ -239,6 +240,7 @@ static unsigned rank_sites(const struct zc_summary *s, uint32_t top[SITE_ROWS])
 /* module+0xoffset in FRAME columns, the last of them blank; a long module's name is cut. */
 static void frame(struct zc_text *t, const struct zc_frame *f)
 {
+    size_t start = t->len;
     char buf[32];
     struct zc_text offset = zc_text_on(buf, sizeof(buf));
     size_t module = strlen(f->module);
@@ -248,6 +250,7 @@ static void frame(struct zc_text *t, const struct zc_frame *f)
     fits = FRAME - 1 - offset.len;
     zc_text_raw(t, f->module, module < fits ? module : fits);
     zc_text_raw(t, offset.buf, offset.len);
+    zc_text_disarm(t, start);
 }
 
 static void site_row(struct zc_text *t, const struct zc_summary *s, uint32_t index)
@@ -295,6 +298,8 @@ static void pairs_line(struct zc_text *t, const struct zc_pair_counts *c)
 
 static void last_lines(struct zc_text *t, const struct zc_summary *s)
 {
+    size_t start;
+
     if (s->pageable_asked > 0)
         zc_text_fmt(t, "%B from or to pageable memory, of which %B moved as such\n",
                     s->pageable_asked, s->pageable_moved);
@@ -306,7 +311,9 @@ static void last_lines(struct zc_text *t, const struct zc_summary *s)
         zc_text_fmt(t, "%U requests were not recorded\n", s->untracked);
     if (zc_log_path() == NULL)
         return;
+    start = t->len;
     zc_text_fmt(t, "log: %s", zc_log_path());
+    zc_text_disarm(t, start);
     if (zc_log_error() != 0)
         zc_text_fmt(t, " (not whole: %e)", zc_log_error());
     zc_text_str(t, "\n");

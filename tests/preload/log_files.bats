@@ -133,6 +133,16 @@ place = pinned' "$small"
     run -1 grep -E '.{81}' <<<"$stderr"
 }
 
+@test "a name with an escape and a line end reaches the terminal as neither" {
+    printf -v name 'a\n\e[31mb'
+    cp "$program" "$name"
+    program=./$name
+    ZC_SUMMARY=1 logged "$name.jsonl"
+    [[ $stderr == *'libzc: a??[31mb (pid '*'a??[31mb+0x'*'log: a??[31mb.jsonl'* ]]
+    [[ $stderr != *$'\e'* ]]
+    types "$name.jsonl"
+}
+
 @test "a process that makes no CUDA call writes nothing" {
     ZC_SUMMARY=1 ZC_LOG=a.jsonl LD_PRELOAD=$LIBZC run --separate-stderr -0 /bin/true
     [[ -z $output && -z $stderr && ! -e a.jsonl ]]
