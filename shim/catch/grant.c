@@ -5,17 +5,20 @@
 
 #include "catch/capture.h"
 #include "place/budget.h"
+#include "place/late.h"
 #include "place/limits.h"
 #include "place/park.h"
 #include "place/warm.h"
 
 /* Memory that libzc keeps for later must not be what the program's own call lacks, and what is in
- * managed memory is not the device's to give. */
+ * managed memory, or promised, is not the device's to give. */
 static CUresult forwarded(const struct zc_ask *ask, const struct zc_forward *f)
 {
-    if (ask->asked == ZC_KIND_DEVICE && ask->device >= 0 && f->dptr && !zc_capture_any() &&
-        !zc_limits_device_holds(ask->device, ask->size, ask->flags & ZC_BLOCK_STREAM))
-        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (ask->asked == ZC_KIND_DEVICE && ask->device >= 0 && f->dptr && !zc_capture_any()) {
+        if (!zc_limits_device_holds(ask->device, ask->size, ask->flags & ZC_BLOCK_STREAM))
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        zc_late_before_request(ask->device, ask->size);
+    }
     CUresult result = f->call(f);
     return result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve() ? f->call(f) : result;
 }

@@ -139,12 +139,13 @@ void zc_late_take_out(struct zc_vmm *v)
         zc_launch_call(ZC_LAUNCH_GROW, NULL);
 }
 
-/* Largest block that a new one could take the memory of. */
-static size_t largest(const struct zc_vmm *v)
+/* Most memory that one block of a device has, of those which others can grow from: a block of the
+ * given context of up to `span` bytes. */
+static size_t largest(int device, CUcontext context, size_t span)
 {
     size_t most = 0;
-    for (const struct zc_vmm *b = zc_late_blocks; v->grows && b; b = b->next)
-        if (b->grows && b->device == v->device && b->context == v->context && b->span <= v->span &&
+    for (const struct zc_vmm *b = zc_late_blocks; b; b = b->next)
+        if (b->grows && b->device == device && b->context == context && b->span <= span &&
             b->held > most)
             most = b->held;
     return most;
@@ -195,13 +196,37 @@ static uint64_t surely_free(int device)
     return answer.free > more ? answer.free - more : 0;
 }
 
-/* Whether the device could hold a block beside all that was promised; for its current context. */
+/* Whether so many bytes are free of the current device. */
+static bool is_free(int device, uint64_t bytes)
+{
+    return bytes <= surely_free(device) || bytes <= ask_free(device);
+}
+
+/* Whether the device could hold a block beside all that was promised. */
 static bool fits(const struct zc_vmm *v)
 {
     uint64_t wanted = zc_late_promised(v->device) + v->span;
-    uint64_t beside = zc_warm_bytes() + largest(v);
-    return v->span < ADMIT_FROM || wanted <= surely_free(v->device) + beside ||
-           wanted <= ask_free(v->device) + beside;
+    uint64_t beside = zc_warm_bytes();
+    if (v->grows)
+        beside += largest(v->device, v->context, v->span);
+    return v->span < ADMIT_FROM || wanted <= beside || is_free(v->device, wanted - beside);
+}
+
+void zc_late_before_request(int device, size_t bytes)
+{
+    const char *why;
+    uint64_t wanted = zc_late_promised(device);
+    CUcontext current = NULL;
+    if (!wanted || zc_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS ||
+        !zc_late_turn_take())
+        return;
+    wanted += bytes < UINT64_MAX - wanted ? bytes : UINT64_MAX - wanted;
+    uint64_t beside = zc_warm_bytes() + largest(device, current, SIZE_MAX);
+    bool room = wanted <= beside || is_free(device, wanted - beside);
+    for (struct zc_vmm *v = room ? NULL : zc_late_blocks; v; v = v->next)
+        if (v->device == device && v->context == current)
+            zc_late_attach(v, 0, v->span, &why); /* Else it is as late as ever. */
+    zc_late_turn_drop();
 }
 
 CUresult zc_late_admit(struct zc_vmm *v, size_t granularity, const char **why)

@@ -24,6 +24,13 @@ CUresult zc_late_admit(struct zc_vmm *v, size_t granularity, const char **why);
 /* Takes a block out, whatever is pending; its memory is the caller's to give back. */
 void zc_late_forget(struct zc_vmm *v);
 
+/*
+ * Before the program's own call takes memory of the current device: where that would leave none for
+ * what was promised, the promises are kept now, and the driver refuses what it would refuse if they
+ * had been from the start.
+ */
+void zc_late_before_request(int device, size_t bytes);
+
 /* Bytes of a device that were given to the program and have no memory yet. */
 uint64_t zc_late_promised(int device);
 

@@ -170,6 +170,18 @@ copied() {
         "vmm device device device mapped" ]]
 }
 
+@test "a request that would take the memory which was promised is refused as it is bare" {
+    local keys
+    export SIM_MEMORY_MIB=256
+    run -0 "$memory" room_taken_between
+    [[ $output == *'MemAlloc'*'-> 2' ]]
+    for keys in commit=lazy grow=yes; do
+        run -0 --separate-stderr under_policy $'[rule large]\nsize = 64M..\nplace = vmm\n'"$keys" \
+            "$memory" room_taken_between
+        [[ $output == *'MemAlloc'*'-> 2' && -z $stderr ]]
+    done
+}
+
 @test "a request for more than there are addresses is refused" {
     program=$memory everywhere too_large
 }

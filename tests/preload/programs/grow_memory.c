@@ -38,12 +38,12 @@ static void as_far_as_it_goes(void)
 /* Asks for two large blocks with small ones between them that leave no room for the second. */
 static void room_taken_between(void)
 {
-    CUdeviceptr first, second, small[3];
+    CUdeviceptr first, second = 0, small[3];
     start_gpu(0);
     CHECK(cuMemAlloc(&first, 64 * MIB));
     for (int i = 0; i < 3; i++)
         CHECK(cuMemAlloc(&small[i], 48 * MIB));
-    CHECK(cuMemAlloc(&second, 64 * MIB));
+    SHOW(cuMemAlloc(&second, 64 * MIB));
     fill(first, 1, 64 * MIB, NULL);
     has(first, 1, 64 * MIB);
     for (int i = 0; i < 3; i++)
