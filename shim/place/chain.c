@@ -31,13 +31,15 @@ static uint32_t guard; /* Held for a few instructions, with every signal blocked
 struct view {
     bool blocked;
     bool pending;     /* `info` waits. */
-    bool entered;     /* Libzc's handler has run in this thread. */
-    uint32_t held;    /* Times that libzc holds back what is sent. */
     uint64_t witness; /* Signals whose bits in the kernel's mask together confirm `blocked`; 0:
                        * none needed. */
     siginfo_t info;   /* The first occurrence; further ones are dropped, as signal(7) says. */
 };
 static __thread struct view view __attribute__((tls_model("initial-exec")));
+
+/* Whether libzc's handler has run in this thread, and how often libzc holds back what is sent. */
+static __thread bool entered __attribute__((tls_model("initial-exec")));
+static __thread uint32_t held __attribute__((tls_model("initial-exec")));
 
 /* A child of vfork(2) runs in the memory of the thread that waits for it, and has actions and masks
  * of its own. */
@@ -181,15 +183,15 @@ int zc_chain_action(const struct sigaction *act, struct sigaction *old)
 /* Before this is noted for the first time the thread may have been asked and opened. */
 void zc_chain_enter(void)
 {
-    if (view.entered)
+    if (entered)
         return;
-    view.entered = true;
+    entered = true;
     set_mask(SIG_BLOCK, SEGV, NULL);
 }
 
 bool zc_chain_serves(uint64_t mask)
 {
-    return view.entered && (mask & ZC_SIGBIT(ZC_CHAIN_SERVES));
+    return entered && (mask & ZC_SIGBIT(ZC_CHAIN_SERVES));
 }
 
 bool zc_chain_blocked(uint64_t mask)
@@ -240,12 +242,15 @@ bool zc_chain_pending(void)
 
 void zc_chain_hold(void)
 {
-    view.held++;
+    held++;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
 void zc_chain_release(void)
 {
-    if (--view.held || !view.pending)
+    held--;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* From here on none is kept any more. */
+    if (held || !view.pending)
         return;
     siginfo_t info = view.info;
     view.pending = false;
@@ -327,7 +332,7 @@ void zc_chain_deliver(siginfo_t *info, ucontext_t *context)
 {
     uint64_t mask = zc_sigword(&context->uc_sigmask);
     bool blocked = zc_chain_blocked(mask);
-    if ((blocked || view.held) && !synchronous(info)) {
+    if ((blocked || held) && !synchronous(info)) {
         if (!view.pending)
             view.info = *info;
         view.pending = true;

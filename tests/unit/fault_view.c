@@ -1,6 +1,8 @@
 /* What the program reads back of its action and mask, and what it means that SIGSEGV is blocked. */
 #include "fault_story.h"
 
+#include "place/chain.h"
+
 static void block(int how, int sig)
 {
     sigset_t set;
@@ -297,6 +299,25 @@ static void blocked_by_parent_of_vfork(void)
     poke(foreign + 3);
 }
 
+/* The parent's view comes back in the midst of what holds signals back. */
+static void sent_after_vfork(void)
+{
+    set_action(SIGSEGV, only_tell, SA_SIGINFO, 0);
+    settled();
+    pid_t child = vfork();
+    if (child == 0) {
+        block(SIG_BLOCK, 0);
+        _exit(0);
+    }
+    if (handled)
+        zc_chain_hold();
+    tell(blocked_now(SIGSEGV));
+    if (handled)
+        zc_chain_release();
+    raise(SIGSEGV);
+    tell(1);
+}
+
 /* What was sent to the parent does not arrive in a child of fork(2). */
 static void sent_before_fork(void)
 {
@@ -326,6 +347,6 @@ static void sent_before_fork(void)
     X(blocked_among_others) X(masked_in_the_handler_and_jumped) X(read_back) X(older_functions)    \
         X(older_masks) X(mask_of_another_handler) X(mask_by_ucontext)                   \
             X(set_by_vfork) X(blocked_by_parent_of_vfork) X(sent_before_fork) \
-            X(older_functions_of_others)
+            X(older_functions_of_others) X(sent_after_vfork)
 SCENES(TEST)
 RUN_SCENES(SCENES)
