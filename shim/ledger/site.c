@@ -14,6 +14,10 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
+/* The last sites of the table are for one a module each: what finds no other keeps the module, which
+ * rules ask for. */
+#define MODULES 32u
+
 /* Where a site's id leads. */
 struct entry {
     uint32_t id;       /* The key. */
@@ -54,14 +58,14 @@ uint32_t zc_site_count(void)
     return count > 0 ? count : 1;
 }
 
-/* Appends a site; 0 when the table is full or there is no memory for its entry. */
-static uint32_t site_new(uint32_t id, const struct zc_frame *frames, unsigned n)
+/* Appends a site; 0 when `limit` are there or there is no memory for its entry. */
+static uint32_t site_new(uint32_t id, const struct zc_frame *frames, unsigned n, uint32_t limit)
 {
     uint32_t index = zc_site_count();
     struct zc_site *site;
     struct entry *entry;
 
-    if (index >= ZC_COUNTERS_SITES)
+    if (index >= limit)
         return 0;
     entry = zc_arena_get(sizeof(*entry));
     if (entry == NULL)
@@ -85,15 +89,32 @@ static uint32_t site_new(uint32_t id, const struct zc_frame *frames, unsigned n)
     return index;
 }
 
+static uint32_t find_or_make(const struct zc_frame *frames, unsigned n, uint32_t limit)
+{
+    uint32_t id = id_of(frames, n);
+    struct entry *entry;
+
+    HASH_FIND(hh, entries, &id, sizeof(id), entry);
+    return entry != NULL ? entry->index : site_new(id, frames, n, limit);
+}
+
+static uint32_t rest_of_module(const struct zc_frame *first)
+{
+    struct zc_frame rest = *first;
+
+    rest.offset = 0;
+    return find_or_make(&rest, 1, ZC_COUNTERS_SITES);
+}
+
 uint32_t zc_site_intern(const struct zc_frame *frames, unsigned n)
 {
-    uint32_t id = id_of(frames, n), index;
-    struct entry *entry;
+    uint32_t index;
 
     if (n == 0 || !zc_lock_take(&zc_site))
         return 0;
-    HASH_FIND(hh, entries, &id, sizeof(id), entry);
-    index = entry != NULL ? entry->index : site_new(id, frames, n);
+    index = find_or_make(frames, n, ZC_COUNTERS_SITES - MODULES);
+    if (index == 0)
+        index = rest_of_module(frames);
     zc_lock_drop(&zc_site);
     return index;
 }

@@ -16,8 +16,9 @@ struct zc_frame {
     uint64_t offset;             /* Return address minus the object's load address. */
 };
 
-/* One site, in the counters file, so that it survives SIGKILL.  Index 0 is "all other sites" for
- * when the table is full or the path could not be read. */
+/* One site, in the counters file, so that it survives SIGKILL.  When the table fills up, further paths have
+ * one site a module, whose only frame has offset 0.  Index 0 is "all other sites" for when it is
+ * full or the path could not be read. */
 struct zc_site {
     uint32_t id;         /* FNV-1a of all frames, never 0; printed as eight hex digits. */
     uint32_t nframes;    /* Frames used. */

@@ -315,17 +315,27 @@ static void test_made_code(void **state)
 #endif
 }
 
+#define MODULES 32u /* Of the last sites each is for all further paths of one module. */
+
 static void test_full(void **state)
 {
     struct zc_frame frame = {.module = "m"};
 
     (void)state;
-    for (uint32_t i = 1; i < ZC_COUNTERS_SITES; i++) {
+    for (uint32_t i = 1; i < ZC_COUNTERS_SITES - MODULES; i++) {
         frame.offset = i;
         assert_int_equal(zc_site_intern(&frame, 1), i);
     }
-    frame.offset = ZC_COUNTERS_SITES;
+    for (uint32_t i = ZC_COUNTERS_SITES - MODULES; i < ZC_COUNTERS_SITES; i++) {
+        frame.module[0] = (char)(i | 0x80);
+        for (frame.offset = 1000; frame.offset < 1003; frame.offset++)
+            assert_int_equal(zc_site_intern(&frame, 1), i);
+        assert_string_equal(zc_site_module(i), frame.module);
+        assert_int_equal(zc_site_get(i)->frame[0].offset, 0);
+    }
+    strcpy(frame.module, "none");
     assert_int_equal(zc_site_intern(&frame, 1), 0);
+    strcpy(frame.module, "m");
     frame.offset = 7;
     assert_int_equal(zc_site_intern(&frame, 1), 7);
     assert_int_equal(zc_site_count(), ZC_COUNTERS_SITES);
@@ -363,7 +373,7 @@ int main(int argc, char **argv)
         TEST("calls from threads, handlers and through libc have sites", test_thread_signal_libc),
         TEST("a module opened later is named", test_dlopened),
         TEST("the path ends at code of no object", test_made_code),
-        TEST("a full table gives the site of all others", test_full),
+        TEST("further paths share a site with their module, at last with all others", test_full),
         TEST("requests and frees are counted", test_counts),
     };
 
