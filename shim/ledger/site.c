@@ -188,6 +188,16 @@ bool zc_site_is_new(uint32_t index)
     return !(__atomic_fetch_or(&asked_for[index / 64], bit, __ATOMIC_RELAXED) & bit);
 }
 
+bool zc_site_hold(void)
+{
+    return zc_lock_take(&zc_site);
+}
+
+void zc_site_let_go(void)
+{
+    zc_lock_drop(&zc_site);
+}
+
 void zc_site_reset(void)
 {
     zc_lock_reset(&zc_site);

@@ -66,6 +66,11 @@ struct zc_cell *zc_site_total(uint32_t index, enum zc_dir dir);
  * Never for index 0, which has none. */
 bool zc_site_is_new(uint32_t index);
 
+/* Keeps new sites out of the table, while the counters that hold it become others; false in a signal
+ * handler that interrupted the table. */
+bool zc_site_hold(void);
+void zc_site_let_go(void);
+
 void zc_site_reset(void); /* For the child of fork(2). */
 
 #endif

@@ -130,8 +130,7 @@ static void fill_header(struct zc_counters_header *h)
     __atomic_store_n((word *)h->magic, magic, __ATOMIC_RELEASE);
 }
 
-/* Sites that were seen before keep their indices. */
-static void take_over(struct zc_counters *made, const struct zc_counters *before)
+static void copy_sites(struct zc_counters *made, const struct zc_counters *before)
 {
     uint32_t sites = __atomic_load_n(&before->next_site, __ATOMIC_ACQUIRE);
 
@@ -139,6 +138,18 @@ static void take_over(struct zc_counters *made, const struct zc_counters *before
         return;
     memcpy(made->site, before->site, sites * sizeof(before->site[0]));
     made->next_site = sites;
+}
+
+/* Puts others in the place of the current ones.  Sites that were seen before keep their indices:
+ * requests of libc's have sites before the first CUDA call, and while it is made. */
+static void take_over(struct zc_counters *made)
+{
+    bool held = zc_site_hold();
+
+    copy_sites(made, zc_counters());
+    __atomic_store_n(&current, made, __ATOMIC_RELEASE);
+    if (held)
+        zc_site_let_go();
 }
 
 static bool open_counters(const char *path, bool anew)
@@ -154,10 +165,11 @@ static bool open_counters(const char *path, bool anew)
     errno = saved;
     if (made == NULL)
         made = &last_resort;
-    if (!anew)
-        take_over(made, zc_counters());
     fill_header(&made->header);
-    __atomic_store_n(&current, made, __ATOMIC_RELEASE);
+    if (anew)
+        __atomic_store_n(&current, made, __ATOMIC_RELEASE);
+    else
+        take_over(made);
     return made != &last_resort;
 }
 

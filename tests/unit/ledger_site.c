@@ -4,6 +4,7 @@
 #include <alloca.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -342,6 +343,41 @@ static void test_full(void **state)
     assert_int_equal(here_a(), 0);
 }
 
+#define PATHS (ZC_COUNTERS_SITES - MODULES - 1)
+
+static void *intern_all(void *index)
+{
+    struct zc_frame frame = {.module = "m"};
+
+    for (frame.offset = 0; frame.offset < PATHS; frame.offset++)
+        ((uint32_t *)index)[frame.offset] = zc_site_intern(&frame, 1);
+    return NULL;
+}
+
+/* As where other threads allocate while the log is being opened. */
+static void test_counters_change(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 100; round++) {
+        struct zc_frame frame = {.module = "m"};
+        uint32_t index[PATHS];
+        pthread_t thread;
+
+        assert_int_equal(ledger_setup(NULL), 0);
+        assert_int_equal(pthread_create(&thread, NULL, intern_all, index), 0);
+        while (zc_site_count() < PATHS / 2)
+            sched_yield();
+        assert_true(zc_counters_open(NULL));
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        for (uint32_t i = 0; i < PATHS; i++) {
+            frame.offset = i;
+            assert_int_equal(zc_site_get(index[i])->frame[0].offset, i);
+            assert_int_equal(zc_site_intern(&frame, 1), index[i]);
+        }
+        assert_int_equal(zc_site_count(), PATHS + 1);
+    }
+}
+
 static void test_counts(void **state)
 {
     (void)state;
@@ -374,6 +410,7 @@ int main(int argc, char **argv)
         TEST("a module opened later is named", test_dlopened),
         TEST("the path ends at code of no object", test_made_code),
         TEST("further paths share a site with their module, at last with all others", test_full),
+        TEST("sites keep their index while the counters change", test_counters_change),
         TEST("requests and frees are counted", test_counts),
     };
 
