@@ -39,6 +39,17 @@ random() {
     done
 }
 
+@test "random calls give the same bare, however late the streams are" {
+    local seed delay
+    for seed in ${SEEDS:-60 40152}; do
+        timeout 60 "$program" "$seed" >"$bare"
+        for delay in 500 1000 5000; do
+            SIM_DELAY_US=$delay timeout 60 "$program" "$seed" >"$placed"
+            diff "$placed" "$bare"
+        done
+    done
+}
+
 @test "random calls give the same with device memory in each place" {
     for place in device mapped managed vmm; do
         random "place = $place"

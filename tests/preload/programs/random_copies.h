@@ -4,6 +4,9 @@
 
 #include "random_scene.h"
 
+#define MOST_ROWS 9
+#define MOST_PLANES 3
+
 /* What one copy is between. */
 struct copy {
     struct block *to, *from;
@@ -37,10 +40,12 @@ static inline bool choose_range(struct copy *c)
 }
 
 /* Both blocks are in the stream's hands before the copy, and those of the CPU again after it where
- * CUDA says that the copy is complete then. */
-static inline void copied(struct copy *c)
+ * CUDA says that the copy is complete then. One that moves nothing waits for nothing. */
+static inline void copied(struct copy *c, CUresult code)
 {
     bool done = !c->async && (!on_device(c->to) || !on_device(c->from));
+    if (code != CUDA_SUCCESS || c->bytes < MOST_ROWS * MOST_PLANES)
+        return;
     if (pageable(c->to) || (done && !on_device(c->to)))
         c->to->last = NULL;
     if (pageable(c->from) || (done && !on_device(c->from)))
@@ -80,7 +85,7 @@ static inline CUresult linear(const struct copy *c, const char **name)
 /* The same range as rows of some pitch; the bytes between the rows stay as they are. */
 static inline CUDA_MEMCPY3D boxed(const struct copy *c)
 {
-    size_t rows = 1 + below(9), planes = 1 + below(3);
+    size_t rows = 1 + below(MOST_ROWS), planes = 1 + below(MOST_PLANES);
     size_t pitch = c->bytes / (rows * planes);
     size_t width = pitch == 0 ? 0 : 1 + below(pitch);
     if (pitch > 1 && one_in(16))
@@ -155,7 +160,7 @@ static inline void copy(void)
         settle(c.to);
         settle(c.from);
     }
-    copied(&c);
+    copied(&c, code);
     if (one_in(3))
         show_content("copy:", c.to);
 }

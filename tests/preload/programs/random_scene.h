@@ -152,9 +152,11 @@ static inline void take(struct stream *s, struct block *b)
         settle(b);
         last = NULL;
     }
-    b->implied = last && ordered(last, s) && (last != s || b->implied);
+    /* A stream that may have done nothing puts nothing in order with a third one. */
+    bool behind = last && (last == s || (!b->implied && ordered(last, s)));
+    b->implied = behind && (last != s || b->implied);
     b->last = s;
-    if (!last || ordered(last, s))
+    if (!last || behind)
         return;
     enter(last->device);
     CHECK(cuEventRecord(marks[last->device], last->handle));
