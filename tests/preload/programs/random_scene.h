@@ -47,7 +47,6 @@ static bool gates = true; /* Whether streams are held until the program has gone
 static __thread int thread_number;
 static __thread uint64_t dice;
 static __thread unsigned step;
-static __thread FILE *out;
 static __thread struct stream streams[DEVICES * STREAMS_OF_DEVICE];
 static __thread struct block blocks[BLOCKS];
 static __thread CUevent marks[DEVICES]; /* Events by which one stream waits for another. */
@@ -73,9 +72,11 @@ __attribute__((format(printf, 1, 2))) static inline void say(const char *format,
 {
     va_list list;
     va_start(list, format);
-    fprintf(out, "%u ", step);
-    vfprintf(out, format, list);
-    fputc('\n', out);
+    flockfile(stdout);
+    printf("%d %u ", thread_number, step);
+    vprintf(format, list);
+    putchar('\n');
+    funlockfile(stdout);
     va_end(list);
 }
 
