@@ -175,18 +175,26 @@ void zc_describe_set_2d_async(struct zc_copy *c, CUdeviceptr dst, size_t pitch, 
     on_stream(c, stream);
 }
 
+/* Rows and slices do not overlap.  An array has its own, whatever the pitch says (cuda.h). */
+static bool rows_fit(const struct zc_box *b, const size_t e[3])
+{
+    const size_t most = INT32_MAX; /* CU_DEVICE_ATTRIBUTE_MAX_PITCH. */
+    if (b->side == ZC_SIDE_ARRAY)
+        return true;
+    bool rows = (e[1] < 2 && e[2] < 2) || b->pitch >= e[0];
+    bool slices = e[2] < 2 || b->slice >= e[1] * b->pitch;
+    return rows && slices && b->pitch <= most;
+}
+
 bool zc_copy_well_formed(const struct zc_copy *c)
 {
-    const size_t *e = c->extent, most = INT32_MAX; /* CU_DEVICE_ATTRIBUTE_MAX_PITCH. */
+    const size_t *e = c->extent;
     if (c->set)
         return c->dst.address % c->unit == 0 &&
                (e[1] < 2 || (c->dst.pitch >= e[0] && c->dst.pitch % c->unit == 0));
     if (!c->boxed)
         return true;
-    bool rows = (e[1] < 2 && e[2] < 2) || (c->dst.pitch >= e[0] && c->src.pitch >= e[0]);
-    bool slices =
-        e[2] < 2 || (c->dst.slice >= e[1] * c->dst.pitch && c->src.slice >= e[1] * c->src.pitch);
-    return rows && slices && c->dst.pitch <= most && c->src.pitch <= most;
+    return rows_fit(&c->dst, e) && rows_fit(&c->src, e);
 }
 
 void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n, CUstream stream)

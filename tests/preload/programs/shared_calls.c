@@ -382,6 +382,7 @@ static void answers(void)
 }
 
 /* A copy to or from an array of UNIT bytes, in rows of 4 KiB. */
+/* Pitches of arrays are not looked at. */
 static CUresult array_copy(CUarray array, bool in, const void *host, CUdeviceptr device)
 {
     CUDA_MEMCPY2D copy = {.WidthInBytes = 4096, .Height = UNIT / 4096};
@@ -392,7 +393,8 @@ static CUresult array_copy(CUarray array, bool in, const void *host, CUdeviceptr
     copy.srcHost = host;
     copy.dstHost = (void *)host;
     copy.srcDevice = copy.dstDevice = device;
-    copy.srcPitch = copy.dstPitch = 4096;
+    copy.srcPitch = in ? 4096 : 0;
+    copy.dstPitch = in ? SIZE_MAX : 4096;
     return cuMemcpy2D(&copy);
 }
 
@@ -419,6 +421,11 @@ static void arrays(void)
     CHECK(array_copy(array, true, NULL, p.d));
     CHECK(array_copy(array, false, seen, 0));
     EXPECT(shows(seen, UNIT, 3) && shows(p.h, SIZE, 2));
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    if (!kernels_read) {
+        CHECK(array_copy(array, false, NULL, p.d));
+        EXPECT(copy_sees(p.d, 0, UNIT, 3) && shows(p.h, SIZE, 2));
+    }
     CHECK(cuArrayDestroy(array));
     give_back(p);
 }
