@@ -14,8 +14,8 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-/* The last sites of the table are for one a module each: what finds no other keeps the module, which
- * rules ask for. */
+/* The last sites of the table are for one a module each: what finds no other keeps the module,
+ * which rules ask for. */
 #define MODULES 32u
 
 /* Where a site's id leads. */

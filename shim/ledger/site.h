@@ -16,9 +16,9 @@ struct zc_frame {
     uint64_t offset;             /* Return address minus the object's load address. */
 };
 
-/* One site, in the counters file, so that it survives SIGKILL.  When the table fills up, further paths have
- * one site a module, whose only frame has offset 0.  Index 0 is "all other sites" for when it is
- * full or the path could not be read. */
+/* One site, in the counters file, so that it survives SIGKILL.  When the table fills up, further
+ * paths have one site a module, whose only frame has offset 0.  Index 0 is "all other sites" for
+ * when it is full or the path could not be read. */
 struct zc_site {
     uint32_t id;         /* FNV-1a of all frames, never 0; printed as eight hex digits. */
     uint32_t nframes;    /* Frames used. */
@@ -66,8 +66,8 @@ struct zc_cell *zc_site_total(uint32_t index, enum zc_dir dir);
  * Never for index 0, which has none. */
 bool zc_site_is_new(uint32_t index);
 
-/* Keeps new sites out of the table, while the counters that hold it become others; false in a signal
- * handler that interrupted the table. */
+/* Keeps new sites out of the table, while the counters that hold it become others; false in a
+ * signal handler that interrupted the table. */
 bool zc_site_hold(void);
 void zc_site_let_go(void);
 
