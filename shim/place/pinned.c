@@ -125,6 +125,17 @@ static enum zc_extent_pin settled(const struct zc_extent *e)
     return pin;
 }
 
+/* Moves `pin` to MAKING, so that nobody else changes it or `program` until it is marked; returns
+ * what it was. */
+static enum zc_extent_pin take(struct zc_extent *e)
+{
+    uint32_t pin = settled(e);
+    while (!__atomic_compare_exchange_n(&e->pin, &pin, ZC_PIN_MAKING, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE))
+        pin = settled(e);
+    return (enum zc_extent_pin)pin;
+}
+
 bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
 {
     enum zc_extent_pin pin = settled(e);
@@ -162,7 +173,12 @@ CUresult zc_pinned_now(struct zc_extent *e, const char **why)
 bool zc_pinned_hides(uint64_t address)
 {
     const struct zc_extent *e = zc_hostheap_owns(address) ? zc_hostheap_extent(address) : NULL;
-    return e && pin_of(e) != ZC_PIN_PROGRAM;
+    if (!e)
+        return false;
+    enum zc_extent_pin pin = pin_of(e);
+    /* Taken to count one registration of the program's more or less. */
+    bool counting = pin == ZC_PIN_MAKING && __atomic_load_n(&e->program, __ATOMIC_ACQUIRE);
+    return pin != ZC_PIN_PROGRAM && !counting;
 }
 
 CUdeviceptr zc_pinned_disguise(CUdeviceptr address)
@@ -194,10 +210,10 @@ void zc_pinned_yield(uint64_t address, size_t bytes)
     for (struct zc_extent *e; (e = next_in(&at, end));) {
         if (e->owner)
             continue; /* Pinned memory to the program: the driver refuses the second time. */
+        enum zc_extent_pin pin = take(e);
+        bool kept = pin == ZC_PIN_DONE && zc_hostheap_mine(e) && !zc_pinned_unregister(e);
         __atomic_fetch_add(&e->program, 1, __ATOMIC_ACQ_REL);
-        if (settled(e) == ZC_PIN_DONE && zc_hostheap_mine(e) && !zc_pinned_unregister(e))
-            continue;
-        mark(e, ZC_PIN_PROGRAM);
+        mark(e, kept ? pin : ZC_PIN_PROGRAM);
     }
 }
 
@@ -205,11 +221,13 @@ void zc_pinned_return(uint64_t address, size_t bytes)
 {
     uint64_t at = address, end = address + bytes;
     for (struct zc_extent *e; (e = next_in(&at, end));) {
-        if (e->owner || __atomic_sub_fetch(&e->program, 1, __ATOMIC_ACQ_REL) != 0 ||
-            pin_of(e) != ZC_PIN_PROGRAM)
+        if (e->owner)
             continue;
-        mark(e, ZC_PIN_NONE);
-        zc_hostheap_revive(e);
+        enum zc_extent_pin pin = take(e);
+        bool last = __atomic_sub_fetch(&e->program, 1, __ATOMIC_ACQ_REL) == 0;
+        mark(e, last && pin == ZC_PIN_PROGRAM ? ZC_PIN_NONE : pin);
+        if (last && pin == ZC_PIN_PROGRAM)
+            zc_hostheap_revive(e);
     }
 }
 

@@ -130,6 +130,12 @@ async = overlap" "$PROGRAMS/host_copies" arrived
     scene register "$PINNED"
 }
 
+@test "threads may register neighbours at the same time" {
+    need_built "$PROGRAMS/register_race"
+    run -0 --separate-stderr under_policy "$PINNED" timeout 60 "$PROGRAMS/register_race"
+    [[ -z $output && -z $stderr ]]
+}
+
 @test "a captured copy reads what is there when the graph runs" {
     scene capture "$PINNED"
 }
