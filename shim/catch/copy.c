@@ -103,11 +103,12 @@ static bool converted(const struct zc_box *b)
 
 /* The driver refuses a range that leaves the allocation it begins in, to the byte.  The pages
  * behind a converted block are rounded up, and stay for a while after a free in stream order, so
- * the check is libzc's. */
+ * the check is libzc's; also that of pinned memory, which libzc's CPU copies from and to. */
 static bool leaves_block(const struct zc_box *b)
 {
-    return converted(b) && ((b->block->flags & ZC_BLOCK_GHOST) ||
-                            b->span > zc_block_address(b->block) + b->block->size - b->address);
+    bool known = converted(b) || (b->block && b->asked == ZC_KIND_PINNED);
+    return known && ((b->block->flags & ZC_BLOCK_GHOST) ||
+                     b->span > zc_block_address(b->block) + b->block->size - b->address);
 }
 
 /* Devices that reach all of the host's memory take pageable addresses for their own. */

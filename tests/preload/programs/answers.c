@@ -106,6 +106,19 @@ static void show_batch(CUdeviceptr at)
 #endif
 }
 
+/* The same for the pinned host block at the other side. */
+static void show_pinned_bounds(CUdeviceptr at, size_t bytes)
+{
+    char *small;
+    CHECK(cuMemAllocHost((void **)&small, bytes - 1));
+    memset(small, 6, bytes - 1);
+    SHOW(cuMemcpyHtoD(at, small, bytes - 1));
+    SHOW(cuMemcpyHtoD(at, small, bytes));
+    SHOW(cuMemcpyHtoDAsync(at, small + 1, bytes - 1, stream));
+    SHOW(cuMemcpyDtoH(small + 1, at, bytes - 1));
+    SHOW(cuMemFreeHost(small));
+}
+
 /* What another device than the block's may do with it, where there is one. */
 static void show_access_elsewhere(CUdeviceptr at)
 {
@@ -151,6 +164,7 @@ static void show_block(const char *name, CUdeviceptr at, size_t bytes, bool asyn
     show_refusals(at, bytes);
     show_bounds(at, bytes);
     show_batch(at);
+    show_pinned_bounds(at, bytes);
     SHOW(cuMemFree(at + 1));
     SHOW(cuMemFree(at + bytes / 2));
     SHOW(cuMemFreeAsync(at + 256, stream));
