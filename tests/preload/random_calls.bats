@@ -36,7 +36,7 @@ random() {
 
 @test "random calls give the same bare, however late the streams are" {
     local seed delay
-    for seed in ${SEEDS:-60 40152}; do
+    for seed in ${SEEDS:-3 11 28}; do
         timeout 60 "$program" "$seed" >"$bare"
         for delay in 500 1000 5000; do
             SIM_DELAY_US=$delay timeout 60 "$program" "$seed" >"$placed"

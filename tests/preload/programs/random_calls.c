@@ -15,6 +15,7 @@ static const struct {
                {mistake, 3}, {copy_too_much, 3}, {grow_array, 5}, {resize, 5},
                {register_or_not, 3}, {hint, 3},
                {through_array, 3}, {wait_event, 3}, {gate_a_stream, 4}, {write_value, 2},
+               {call_host, 3}, {through_file, 2}, {through_image, 3}, {renew_stream, 2},
                {synchronize, 2}, {switch_device, 2}, {graph, 8}};
 
 struct job {

@@ -175,7 +175,7 @@ static inline void copy_too_much(void)
 {
     struct block *b = pick(device_block);
     static __thread char host[8192];
-    if (!b)
+    if (!b || b->kind == OWN) /* Behind which addresses are reserved too. */
         return;
     size_t at = b->bytes - 1 - below(b->bytes < 100 ? b->bytes : 100), n = b->bytes - at + 4097;
     struct stream *s = legacy(current);
@@ -220,6 +220,67 @@ static inline void set(void)
     say("set %d, %zu at %zu: %d", (int)(b - blocks), n, low, (int)code);
     if (one_in(4))
         show_content("set:", b);
+}
+
+/* One side of a copy: the rows of a block side by side, or of an image. */
+static inline void image_end(CUDA_MEMCPY3D *c, CUarray image, const struct block *b, bool to)
+{
+    CUmemorytype type = b ? on_device(b) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST
+                          : CU_MEMORYTYPE_ARRAY;
+    if (to) {
+        c->dstMemoryType = type;
+        c->dstArray = image;
+        c->dstPitch = b ? c->WidthInBytes : 0;
+        c->dstHost = b ? b->at : NULL;
+        c->dstDevice = b ? address(b, 0) : 0;
+    } else {
+        c->srcMemoryType = type;
+        c->srcArray = image;
+        c->srcPitch = b ? c->WidthInBytes : 0;
+        c->srcHost = b ? b->at : NULL;
+        c->srcDevice = b ? address(b, 0) : 0;
+    }
+}
+
+static inline CUresult copy_image(CUarray image, const struct block *b, size_t width, size_t height,
+                                  bool in, struct stream *s)
+{
+    CUDA_MEMCPY3D c = {.WidthInBytes = width, .Height = height, .Depth = 1};
+    CUDA_MEMCPY2D rows;
+    image_end(&c, image, NULL, in);
+    image_end(&c, NULL, b, !in);
+    if (one_in(2))
+        return cuMemcpy3DAsync(&c, s->handle);
+    rows = flat(&c);
+    rows.srcArray = c.srcArray;
+    rows.dstArray = c.dstArray;
+    return cuMemcpy2DAsync(&rows, s->handle);
+}
+
+/* A block goes through an image in the order of streams and comes back elsewhere. */
+static inline void through_image(void)
+{
+    struct block *a = pick(free_of_graphs), *b = pick(free_of_graphs);
+    struct stream *s = any_stream();
+    if (!a || !b || a == b)
+        return;
+    size_t n = a->bytes < b->bytes ? a->bytes : b->bytes, height = 1 + below(64);
+    size_t width = n / height < 4096 ? n / height : 4096;
+    CUDA_ARRAY_DESCRIPTOR shape = {.Width = width, .Height = height, .NumChannels = 1,
+                                   .Format = CU_AD_FORMAT_UNSIGNED_INT8};
+    CUarray image;
+    if (width == 0)
+        return;
+    CHECK(cuArrayCreate(&image, &shape));
+    take(s, a);
+    say("to image from %d: %d", (int)(a - blocks),
+        (int)copy_image(image, a, width, height, true, s));
+    take(s, b);
+    say("from image to %d: %d", (int)(b - blocks),
+        (int)copy_image(image, b, width, height, false, s));
+    show_content("image:", b);
+    settle(a);
+    CHECK(cuArrayDestroy(image));
 }
 
 /* A block goes through an array and comes back elsewhere. */

@@ -2,7 +2,7 @@
 #ifndef RANDOM_GRAPHS_H
 #define RANDOM_GRAPHS_H
 
-#include "random_streams.h"
+#include "random_host.h"
 
 #define PARTS 5
 
@@ -78,6 +78,26 @@ static inline CUresult captured_step(const struct parts *parts, CUstream s)
     }
 }
 
+/* A stream of the same device that can be captured too. */
+static inline struct stream *other_than(const struct stream *s)
+{
+    return legacy(s->device) + (s == legacy(s->device) + 2 ? 3 : 2);
+}
+
+/* The same in another stream, which joins the capture and leaves it. */
+static inline CUresult step_aside(const struct parts *parts, CUstream s, CUstream aside)
+{
+    CUevent event;
+    CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CHECK(cuEventRecord(event, s));
+    CHECK(cuStreamWaitEvent(aside, event, 0));
+    CUresult code = captured_step(parts, aside);
+    CHECK(cuEventRecord(event, aside));
+    CHECK(cuStreamWaitEvent(s, event, 0));
+    CHECK(cuEventDestroy(event));
+    return code;
+}
+
 static inline CUgraph capture(const struct parts *parts, struct stream *s)
 {
     CUgraph graph = NULL;
@@ -86,7 +106,9 @@ static inline CUgraph capture(const struct parts *parts, struct stream *s)
     CHECK(cuStreamBeginCapture(s->handle, relaxed ? CU_STREAM_CAPTURE_MODE_RELAXED
                                                   : CU_STREAM_CAPTURE_MODE_GLOBAL));
     for (unsigned i = 1 + below(5); i > 0; i--)
-        say("captured: %d", (int)captured_step(parts, s->handle));
+        say("captured: %d", (int)(threads == 1 && one_in(3)
+                                      ? step_aside(parts, s->handle, other_than(s)->handle)
+                                      : captured_step(parts, s->handle)));
     if (relaxed && one_in(3)) {
         CUdeviceptr p = 0;
         code = cuMemAlloc(&p, 70000);

@@ -6,6 +6,7 @@
 
 #include "random_scene.h"
 
+#define OWN_UNIT ((size_t)2 << 20) /* Of the memory that a program maps. */
 #define FIXED_BYTES ((size_t)3 << 20)
 
 static char fixed_memory[THREADS][FIXED_BYTES];
@@ -25,12 +26,41 @@ static inline size_t any_size(void)
     }
 }
 
+static inline CUmemLocation place_of(int device)
+{
+    return (CUmemLocation){.type = device < 0 ? CU_MEM_LOCATION_TYPE_HOST
+                                              : CU_MEM_LOCATION_TYPE_DEVICE,
+                           .id = device < 0 ? 0 : device};
+}
+
+static inline CUresult map_own(struct block *b, CUdeviceptr *p)
+{
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = place_of(current)};
+    CUmemAccessDesc access = {prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemGenericAllocationHandle handle;
+    b->bytes = (b->bytes + OWN_UNIT - 1) / OWN_UNIT * OWN_UNIT;
+    CHECK(cuMemAddressReserve(p, b->bytes, 0, 0, 0));
+    CHECK(cuMemCreate(&handle, b->bytes, &prop, 0));
+    CHECK(cuMemMap(*p, b->bytes, 0, handle, 0));
+    CHECK(cuMemRelease(handle));
+    return cuMemSetAccess(*p, b->bytes, &access, 1);
+}
+
+static inline CUresult unmap_own(const struct block *b)
+{
+    CUresult code = cuMemUnmap(address(b, 0), b->bytes);
+    CHECK(cuMemAddressFree(address(b, 0), b->bytes));
+    return code;
+}
+
 static inline CUresult make_device(struct block *b, CUdeviceptr *p, struct stream *s)
 {
     size_t pitch = 0, height = 1 + below(20);
     CUresult code;
     switch (b->kind) {
     case DEVICE: return cuMemAlloc(p, b->bytes);
+    case OWN: return map_own(b, p);
     case MANAGED: return cuMemAllocManaged(p, b->bytes, CU_MEM_ATTACH_GLOBAL);
     case ASYNC: return cuMemAllocAsync(p, b->bytes, s->handle);
     case POOLED: return cuMemAllocFromPoolAsync(p, b->bytes, own_pool, s->handle);
@@ -73,8 +103,8 @@ static inline bool is_live(enum kind kind)
 static inline void make_block(struct block *b)
 {
     static const enum kind kinds[] = {DEVICE, DEVICE, DEVICE, DEVICE, PITCHED, MANAGED, ASYNC,
-                                      ASYNC, POOLED, HOST_ALLOC, HOST_ALLOC, MALLOC_HOST, HEAP,
-                                      HEAP, HEAP, HEAP, FIXED, STACK, MAPPED_FILE};
+                                      ASYNC, POOLED, OWN, HOST_ALLOC, HOST_ALLOC, MALLOC_HOST,
+                                      HEAP, HEAP, HEAP, HEAP, FIXED, STACK, MAPPED_FILE};
     CUdeviceptr p = 0;
     CUresult code;
     struct stream *s = any_stream();
@@ -113,7 +143,7 @@ static inline void drop_block(struct block *b)
     struct stream *s = any_stream();
     if (b->held)
         return;
-    bool in_order = b->kind <= POOLED && b->kind != MANAGED && b->device == current &&
+    bool in_order = b->kind < OWN && b->kind != MANAGED && b->device == current &&
                     (b->kind >= ASYNC ? !one_in(4) : one_in(6));
     if (in_order) {
         take(s, b);
@@ -126,6 +156,7 @@ static inline void drop_block(struct block *b)
         case HOST_ALLOC: case MALLOC_HOST: code = cuMemFreeHost(b->at); break;
         case REGISTERED: code = cuMemHostUnregister(b->at); /* fall through */
         case HEAP: free(b->at); break;
+        case OWN: code = unmap_own(b); break;
         case FIXED: case STACK: break;
         case MAPPED_FILE: munmap(b->at, b->bytes); break;
         default: code = cuMemFree(address(b, 0));
@@ -213,8 +244,10 @@ static inline void register_or_not(void)
     CUresult code = was ? cuMemHostUnregister(b->at)
                         : cuMemHostRegister(b->at, b->bytes, below(4));
     say("%sregister %d: %d", was ? "un" : "", (int)(b - blocks), (int)code);
-    if (code == CUDA_SUCCESS)
+    if (code == CUDA_SUCCESS) {
         b->kind = was ? HEAP : REGISTERED;
+        b->device = current;
+    }
     if (one_in(4) && !was)
         say("twice: %d", (int)cuMemHostRegister(b->at, b->bytes, 0));
 }
@@ -290,6 +323,26 @@ static inline void ask_attributes(struct block *b, size_t offset)
     say("pool: %d %d %d", (int)code, pool == own_pool, pool == NULL);
 }
 
+/* Several attributes by one call, and those of managed memory. */
+static inline void ask_together(struct block *b, size_t offset)
+{
+    static const CUmem_range_attribute ranges[] = {
+        CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION,
+        CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION};
+    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                   CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+    unsigned type = 77, managed = 77;
+    int device = 77, hint[3] = {77, 77, 77};
+    void *answers[] = {&type, &managed, &device};
+    CUresult code = cuPointerGetAttributes(3, which, answers, address(b, offset));
+    say("together: %d %u %u %d", (int)code, type, managed & 1, device);
+    for (int a = 0; a < 3; a++) {
+        code = cuMemRangeGetAttribute(&hint[a], 4, ranges[a], address(b, 0), b->bytes);
+        say("of the range: %d %d", (int)code, hint[a]);
+    }
+}
+
 static inline void ask(void)
 {
     struct block *b = pick(NULL);
@@ -304,6 +357,7 @@ static inline void ask(void)
     show_relative("range", code, base, address(b, 0));
     say("size %zu", code ? 0 : bytes);
     ask_attributes(b, offset);
+    ask_together(b, offset);
     code = cuMemHostGetFlags(&flags, b->at + offset);
     say("flags: %d %u", (int)code, code ? 0 : flags);
     code = cuMemHostGetDevicePointer(&base, b->at + offset, 0);
@@ -357,13 +411,6 @@ static inline void mistake(void)
     case 5: say("empty: %d", (int)cuMemAlloc(&(CUdeviceptr){0}, 0)); break;
     default: say("huge: %d", (int)cuMemAlloc(&(CUdeviceptr){0}, (size_t)1 << 50));
     }
-}
-
-static inline CUmemLocation place_of(int device)
-{
-    return (CUmemLocation){.type = device < 0 ? CU_MEM_LOCATION_TYPE_HOST
-                                              : CU_MEM_LOCATION_TYPE_DEVICE,
-                           .id = device < 0 ? 0 : device};
 }
 
 static inline void hint(void)

@@ -16,6 +16,7 @@
 
 enum kind {
     DEVICE, PITCHED, MANAGED, ASYNC, POOLED, /* Of the device. */
+    OWN,                                     /* Mapped by the program itself. */
     HOST_ALLOC, MALLOC_HOST, REGISTERED,     /* Pinned. */
     HEAP, FIXED, STACK, MAPPED_FILE,         /* Pageable. */
     KINDS
@@ -82,7 +83,7 @@ __attribute__((format(printf, 1, 2))) static inline void say(const char *format,
 
 static inline bool on_device(const struct block *b)
 {
-    return b->kind <= POOLED;
+    return b->kind <= OWN;
 }
 
 static inline bool pinned(const struct block *b)

@@ -24,9 +24,15 @@ static inline bool kernel_reaches(const struct block *b)
            b->device == current;
 }
 
+static inline bool kernel_takes(const struct block *b)
+{
+    return kernel_reaches(b) || (!b->held && b->device == current && b->kind == MANAGED) ||
+           (!b->held && b->device == current && b->kind == REGISTERED);
+}
+
 static inline void launch_on(struct stream *s)
 {
-    struct block *a = pick(kernel_reaches), *b = pick(kernel_reaches);
+    struct block *a = pick(kernel_takes), *b = pick(kernel_takes);
     if (!kernels || !a || !b || a == b)
         return;
     CUdeviceptr to = address(a, 0), from = address(b, 0);
@@ -144,6 +150,19 @@ static inline void write_value(void)
 static inline void synchronize(void)
 {
     say("synchronize: %d", (int)cuCtxSynchronize());
+}
+
+/* A stream is destroyed behind its work, and another one takes its place. */
+static inline void renew_stream(void)
+{
+    struct stream *s = legacy(current) + 2 + (int)below(2);
+    for (struct block *b = blocks; b < blocks + BLOCKS; b++)
+        if (b->at && b->last == s) {
+            b->implied = true;
+            take(legacy(current), b);
+        }
+    say("destroy stream %d: %d", (int)(s - streams), (int)cuStreamDestroy(s->handle));
+    CHECK(cuStreamCreate(&s->handle, s->blocking ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING));
 }
 
 static inline void switch_device(void)
