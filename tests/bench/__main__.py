@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import sys
 import tempfile
@@ -10,7 +11,7 @@ import time
 
 from . import suites
 from .machine import describe
-from .result import Session, plain
+from .result import Result, Session, plain
 from .row import Row, Way
 from .runner import BenchError, Runner, Skipped
 from .tables import document
@@ -71,6 +72,11 @@ def measure(chosen: argparse.Namespace, work: str) -> tuple[Session, list[str]]:
     session = Session(describe(chosen.simulated, chosen.warm, chosen.rounds), chosen.simulated, [])
     failed = []
     begun = time.monotonic()
+
+    def ended(result: Result, way: Way, seconds: float) -> None:
+        keep(chosen, dataclasses.replace(session, results=[*session.results, result]))
+        print(f"{result.row.title}: {way.label}, {seconds:.1f} s", file=sys.stderr, flush=True)
+
     for row in suites.SUITES[chosen.suite]:
         if chosen.only and not any(text in row.title for text in chosen.only):
             continue
@@ -80,7 +86,7 @@ def measure(chosen: argparse.Namespace, work: str) -> tuple[Session, list[str]]:
             continue
         try:
             session.results.append(runner.measure(row, others(row, chosen.also), chosen.warm,
-                                                  chosen.rounds))
+                                                  chosen.rounds, ended))
             outcome = "measured"
         except Skipped as why:
             session.skipped.append(f"{row.title} ({why})")

@@ -192,11 +192,13 @@ class Runner:
         if found:
             result.log[way.label] = found
 
-    def measure(self, row: Row, others: tuple[Way, ...], warm: int, rounds: int) -> Result:
+    def measure(self, row: Row, others: tuple[Way, ...], warm: int, rounds: int,
+                ended: Callable[[Result, Way, float], None]) -> Result:
         """
         All ways of a row in turn: `warm` rounds to warm up, then `rounds` that count.  The first
         round is the one that the link's counters watch, and is no other's where none warms up,
-        unless the row is too long for that.  Where a way of `others` fails, the result says so.
+        unless the row is too long for that: then ended() gets what there is, the way and the
+        seconds after each run.  Where a way of `others` fails, the result says so.
         """
         available = available_gib()
         if available < row.host_gib and not self.simulated:
@@ -214,8 +216,11 @@ class Runner:
             for way in ways:
                 if way.label in result.without:
                     continue
+                begun = time.monotonic()
                 try:
                     self._one(result, way, turn >= before, watching and turn == 0)
+                    if row.most_rounds:
+                        ended(result, way, time.monotonic() - begun)
                 except BenchError as error:
                     if not way.library:
                         raise

@@ -44,17 +44,29 @@ PYTHON
 
 @test "the suite of classic experiments runs on the simulated GPU" { whole_suite classic; }
 
-@test "a bench that is ended early leaves the rows that it has measured" {
-    SIM=1 OUT_DIR=$BATS_TEST_TMPDIR/out tests/bench/run.sh classic --rounds 1 \
+# Starts the classic suite with the given options, and kills it when it has said $1.
+killed_when() {
+    SIM=1 OUT_DIR=$BATS_TEST_TMPDIR/out tests/bench/run.sh classic --rounds 1 "${@:2}" \
         2>"$BATS_TEST_TMPDIR/err" >/dev/null &
     local bench=$!
-    until grep -q "4 KiB: measured" "$BATS_TEST_TMPDIR/err" 2>/dev/null; do
+    until grep -q "$1" "$BATS_TEST_TMPDIR/err" 2>/dev/null; do
         kill -0 "$bench"
         sleep 0.05
     done
     kill -KILL "$bench"
     wait "$bench" || true
+}
+
+@test "a bench that is ended early leaves the rows that it has measured" {
+    killed_when "4 KiB: measured"
     grep -q "^| 4 KiB |" "$BATS_TEST_TMPDIR/out/classic.md"
+    python3 -m json.tool "$BATS_TEST_TMPDIR/out/classic.json" >/dev/null
+}
+
+@test "a bench that is ended within a long row leaves the runs that have ended" {
+    killed_when "10000000 targets.*: libzc, [0-9.]* s$" --only "10000000 targets"
+    grep -q "^| 10000000 targets.* | process, ms | [0-9.]* | [0-9.]* | " \
+        "$BATS_TEST_TMPDIR/out/classic.md"
     python3 -m json.tool "$BATS_TEST_TMPDIR/out/classic.json" >/dev/null
 }
 
@@ -150,8 +162,10 @@ class Counting(Runner):
 
 def measured(simulated, warm, rounds, **limits):
     runner = Counting(".", ".", ".", simulated, False)
+    ended = []
     result = runner.measure(Row("", "", "", "", "", (Way("bare", ""),), (), **limits), (), warm,
-                            rounds)
+                            rounds, lambda *run: ended.append(run))
+    assert len(ended) == (runner.runs if limits.get("most_rounds") else 0)
     return runner.runs, len(result.samples["bare"])
 
 assert measured(False, 1, 5) == (6, 5)
