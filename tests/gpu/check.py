@@ -8,12 +8,11 @@ import re
 import sys
 import tempfile
 
-from . import programs
+from . import programs, results
 from .runner import Runner
 from .schedule import side_by_side
 
 SECTIONS = ("kernels", "apps", "samples")
-HEADINGS = ("Program", "Place", "Result", "Seconds", "Asked", "Moved", "CPU", "Elided", "Referee")
 
 
 def machine():
@@ -23,7 +22,10 @@ def machine():
     driver.cuInit(0)
     driver.cuDeviceGetName(name, len(name), 0)
     driver.cuDriverGetVersion(ctypes.byref(version))
-    parts = [f"GPU {name.value.decode()}"]
+    count = ctypes.c_int()
+    driver.cuDeviceGetCount(ctypes.byref(count))
+    parts = [f"{count.value} x GPU {name.value.decode()}" if count.value > 1 else
+             f"GPU {name.value.decode()}"]
     try:
         with open("/proc/driver/nvidia/version", encoding="utf-8") as text:
             parts.append("driver " + re.search(r"\d+\.\d+(\.\d+)?", text.read()).group(0))
@@ -38,44 +40,29 @@ def machine():
     return ", ".join(parts)
 
 
-def cell(value):
-    return str(value).replace("|", "/").replace("\n", " ")
+def cells(row, version):
+    """A row of the table, by heading."""
+    values = (row.program.name, row.place, row.result, f"{row.seconds:.1f}",
+              *(row.counts or ["-"] * 4), row.referee, version)
+    return dict(zip(results.HEADINGS,
+                    (str(value).replace("|", "/").replace("\n", " ") for value in values)))
 
 
 def write_table(path, found, quick, left):
     """The table as Markdown, of the rows of all programs that have ended."""
-    rows = [row for rows in sorted(found, key=in_order) for row in rows]
+    version = os.environ.get("ZC_COMMIT", "unknown")
     now = datetime.datetime.now(datetime.timezone.utc)
-    lines = [f"{now:%Y-%m-%d %H:%M} UTC{', quick check' if quick else ''}, libzc "
-             f"{os.environ.get('ZC_COMMIT', 'of unknown version')}; {machine()}.", "",
-             f"{totals(rows)}{f'; {left} programs had not ended' if left else ''}.", "",
-             "| " + " | ".join(HEADINGS) + " |", "|" + "---|" * len(HEADINGS)]
-    for row in rows:
-        cells = (row.program.name, row.place, row.result, f"{row.seconds:.1f}",
-                 *(row.counts or ["-"] * 4), row.referee)
-        lines.append("| " + " | ".join(map(cell, cells)) + " |")
+    check = f"{version}: {now:%Y-%m-%d %H:%M} UTC{', quick check' if quick else ''}; {machine()}"
+    rows = [cells(row, version) for rows in sorted(found, key=in_order) for row in rows]
     with open(path + ".new", "w", encoding="utf-8") as table:
-        table.write("\n".join(lines) + "\n")
+        table.write(results.text([check], rows,
+                                 f"; {left} programs had not ended" if left else "") + "\n")
     os.replace(path + ".new", path)  # whoever ends the check finds the last whole one
 
 
 def in_order(rows):
     """What a program's rows are sorted by."""
     return SECTIONS.index(rows[0].program.section), rows[0].program.name
-
-
-def totals(rows):
-    """The numbers of rows by outcome, as text."""
-    counts = {"same": 0, "refused": 0, "fails bare": 0, "skipped": 0, "FAILED": 0}
-    for row in rows:
-        outcome = "FAILED" if row.failed else row.result.split(":")[0]
-        counts[outcome] += row.place != "bare" or outcome != "same"
-    agree = sum(row.referee == "0" for row in rows)
-    unmeasured = sum(row.referee.startswith("not measured") for row in rows)
-    return (f"{counts['same']} rows the same as bare, {counts['FAILED']} failed, "
-            f"{counts['refused']} refused, {counts['fails bare']} programs fail bare, "
-            f"{counts['skipped']} skipped; "
-            f"referee: {agree} rows agree, {unmeasured} not measured")
 
 
 def report(rows):
@@ -131,7 +118,7 @@ def main(words):
             write_table(os.path.join(out, "RESULTS.part.md"), rows, quick, len(todo) - len(rows))
             report(found)
     flat = [row for found in rows for row in found]
-    print(totals(flat))
+    print(results.totals([cells(row, "") for row in flat]))
     return 1 if any(row.failed for row in flat) or not flat else 0
 
 

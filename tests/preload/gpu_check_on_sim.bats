@@ -34,3 +34,38 @@ setup() {
     read -r _ first _ <"$BATS_TEST_TMPDIR/said"
     grep -q "^| ${first%:}" "$OUT_DIR/RESULTS.part.md"
 }
+
+# A part of a check of version $1 with rows of storm: part VERSION PLACE RESULT...
+part() {
+    local version=$1
+    printf -- '- %s: a day; a GPU\n\n' "$version"
+    for ((i = 2; i < $#; i += 2)); do
+        echo "| storm | ${!i} | ${@:i + 1:1} | 0.1 | 1 | 2 | 3 | 4 | 0 | $version |"
+    done
+}
+
+@test "kept results take the newer rows and keep the others, each with its version" {
+    cd "$BATS_TEST_TMPDIR"
+    local results=$BATS_TEST_DIRNAME/../gpu/results.py
+    printf 'Head.\n<!-- results: begin -->\n<!-- results: end -->\nTail.\n' >kept.md
+    part aaa bare same mapped same vmm "refused: a rule" >first.md
+    part bbb mapped "FAILED: other bytes" vmm "skipped: no GPU" >second.md
+    part aaa bare same | sed "s/storm/later/" >>first.md
+    "$results" first.md second.md --into kept.md
+    [[ $(head -n 1 kept.md) == Head. && $(tail -n 1 kept.md) == Tail. ]]
+    grep -q "^0 rows the same as bare, 1 failed, 1 refused, .* 4 rows agree" kept.md
+    [[ $(grep "^- " kept.md) == "- aaa: a day; a GPU"$'\n'"- bbb: a day; a GPU" ]]
+    [[ $(sed -n 's/^| storm | \([a-z]*\) .* | \([a-z]*\) |$/\1 \2/p' kept.md | xargs) == \
+        "bare aaa mapped bbb vmm aaa" ]]
+    part ccc bare same mapped same vmm same none same >third.md
+    sed "s/storm/later/" third.md >fourth.md
+    "$results" third.md fourth.md --into kept.md
+    [[ $(grep "^- " kept.md) == "- ccc: a day; a GPU" ]]
+    # The rows of a program stay together.
+    [[ $(sed -n 's/^| \(storm\|later\) .*/\1/p' kept.md | uniq | xargs) == "storm later" ]]
+    echo "| storm | bare | same |" >short.md
+    cp kept.md before.md
+    run -1 "$results" short.md --into kept.md
+    [[ $output == *"short.md: not a row of results"* ]]
+    cmp before.md kept.md
+}
