@@ -28,7 +28,8 @@ random() {
         under_policy "$1" timeout 60 "$program" "$seed" "${@:2}" >"$placed" 2>&1 || true
         same_or_loud || {
             echo "seed $seed ${*:2} under:" "$1"
-            diff <(grep -v '^libzc: ' "$placed" | sort -sn -k1,1) <(sort -sn -k1,1 "$bare") | head -20
+            diff <(grep -v '^libzc: ' "$placed" | sort -sn -k1,1) \
+                <(sort -sn -k1,1 "$bare") | head -20
             return 1
         }
     done
