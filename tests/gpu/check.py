@@ -94,7 +94,7 @@ def chosen(words):
 
 
 def main(words):
-    unknown = [word for word in words if word not in ("quick", "referee", *SECTIONS)
+    unknown = [word for word in words if word not in ("quick", "referee", "together", *SECTIONS)
                and not word.startswith("only=")]
     if unknown:
         sys.exit(f"tests/gpu/run.sh: unknown words: {' '.join(unknown)}")
@@ -110,7 +110,7 @@ def main(words):
 
         def referee(program):
             judged = program.section != "samples" or "referee" in words
-            return ("with" if quick else "apart") if judged else "no"
+            return ("with" if quick or "together" in words else "apart") if judged else "no"
 
         for found in side_by_side(runner, todo, places, referee,
                                   int(os.environ.get("ZC_JOBS", "6"))):

@@ -2,10 +2,11 @@
 # Checks libzc on a real GPU: unmodified programs give the same results in every place of memory,
 # and the log's counts equal CUPTI's.  Exit status 77 where no driver answers, 1 if a row failed.
 #
-#   tests/gpu/run.sh [quick] [referee] [kernels] [apps] [samples] [only=NAME]
+#   tests/gpu/run.sh [quick] [referee] [together] [kernels] [apps] [samples] [only=NAME]
 #
 # quick     fewer builds, programs and places, in less than two minutes
 # referee   compare with CUPTI also where it is not done by default (samples)
+# together  compare with CUPTI in the run that is judged, not in one more: half the time
 # kernels, apps, samples   only these programs; all of them by default
 # only=NAME only programs whose name contains NAME
 #

@@ -13,7 +13,7 @@ setup() {
 # Of the builds of storm the simulation runs the one with the shared runtime.  Its places run side
 # by side, and are found in their order.
 @test "the check writes what each program did in each place" {
-    ZC_JOBS=4 run -1 tests/gpu/run.sh kernels only=storm
+    ZC_JOBS=4 run -1 tests/gpu/run.sh kernels together only=storm
     [[ $(grep -c "^| storm-shared | .* | same |" "$OUT_DIR/RESULTS.part.md") -eq 9 ]]
     places=$(sed -n "s/^| storm-shared | \([a-z]*\) .*/\1/p" "$OUT_DIR/RESULTS.part.md" | xargs)
     [[ $places == "bare none device mapped managed vmm grow pinned shared" ]]
