@@ -347,10 +347,16 @@ void zc_chain_deliver(siginfo_t *info, ucontext_t *context)
         run(&now, info, context);
 }
 
-/* What waits for a process does not wait for its children. */
+/* What waits for a process does not wait for its children.  Until here the child was taken for one
+ * of vfork(2), whose actions and masks no other thread has. */
 void zc_chain_child(void)
 {
     __atomic_store_n(&guard, 0, __ATOMIC_RELAXED);
     home = getpid();
-    view.pending = false;
+    if (guest.pid == home) {
+        program = guest.program;
+        guest.pid = 0;
+    } else {
+        view.pending = false;
+    }
 }

@@ -341,12 +341,42 @@ static void sent_before_fork(void)
     block(SIG_UNBLOCK, SIGSEGV);
 }
 
+static void *tell_in_thread(void *nothing)
+{
+    tell_action();
+    return nothing;
+}
+
+/* Handlers of fork(2) that run before libzc's may set actions, for all threads of the child. */
+static void set_before_handlers_of_fork(void)
+{
+    int status = -1;
+    pthread_t thread;
+    set_action(SIGSEGV, only_tell, SA_SIGINFO, 0);
+    settled();
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, repair_plain);
+        if (handled)
+            zc_fault_child();
+        pthread_create(&thread, NULL, tell_in_thread, NULL);
+        pthread_join(thread, NULL);
+        signal(SIGSEGV, SIG_IGN);
+        pthread_create(&thread, NULL, tell_in_thread, NULL);
+        pthread_join(thread, NULL);
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    tell(status);
+    tell_action();
+}
+
 #define SCENES(X)                                                                                  \
     X(blocked_send)                                                                                \
     X(blocked_fault) X(blocked_and_back) X(blocked_and_jumped)                                     \
     X(blocked_among_others) X(masked_in_the_handler_and_jumped) X(read_back) X(older_functions)    \
         X(older_masks) X(mask_of_another_handler) X(mask_by_ucontext)                   \
             X(set_by_vfork) X(blocked_by_parent_of_vfork) X(sent_before_fork) \
-            X(older_functions_of_others) X(sent_after_vfork)
+            X(older_functions_of_others) X(sent_after_vfork) X(set_before_handlers_of_fork)
 SCENES(TEST)
 RUN_SCENES(SCENES)
