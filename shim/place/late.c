@@ -139,14 +139,14 @@ void zc_late_take_out(struct zc_vmm *v)
         zc_launch_call(ZC_LAUNCH_GROW, NULL);
 }
 
-/* Most memory that one block of a device has, of those which others can grow from: a block of the
- * given context of up to `span` bytes. */
+/* Most memory that one block of a device has, of those which a block of so many bytes and of the
+ * context, if one is given, can grow from. */
 static size_t largest(int device, CUcontext context, size_t span)
 {
     size_t most = 0;
     for (const struct zc_vmm *b = zc_late_blocks; b; b = b->next)
-        if (b->grows && b->device == device && b->context == context && b->span <= span &&
-            b->held > most)
+        if (b->grows && b->device == device && (!context || b->context == context) &&
+            b->span <= span && b->held > most)
             most = b->held;
     return most;
 }
@@ -216,15 +216,13 @@ void zc_late_before_request(int device, size_t bytes)
 {
     const char *why;
     uint64_t wanted = zc_late_promised(device);
-    CUcontext current = NULL;
-    if (!wanted || zc_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS ||
-        !zc_late_turn_take())
+    if (!wanted || !zc_late_turn_take())
         return;
     wanted += bytes < UINT64_MAX - wanted ? bytes : UINT64_MAX - wanted;
-    uint64_t beside = zc_warm_bytes() + largest(device, current, SIZE_MAX);
+    uint64_t beside = zc_warm_bytes() + largest(device, NULL, SIZE_MAX);
     bool room = wanted <= beside || is_free(device, wanted - beside);
     for (struct zc_vmm *v = room ? NULL : zc_late_blocks; v; v = v->next)
-        if (v->device == device && v->context == current)
+        if (v->device == device)
             zc_late_attach(v, 0, v->span, &why); /* Else it is as late as ever. */
     zc_late_turn_drop();
 }

@@ -171,14 +171,17 @@ copied() {
 }
 
 @test "a request that would take the memory which was promised is refused as it is bare" {
-    local keys
+    local keys scene bare
     export SIM_MEMORY_MIB=256
-    run -0 "$memory" room_taken_between
-    [[ $output == *'MemAlloc'*'-> 2' ]]
-    for keys in commit=lazy grow=yes; do
-        run -0 --separate-stderr under_policy $'[rule large]\nsize = 64M..\nplace = vmm\n'"$keys" \
-            "$memory" room_taken_between
-        [[ $output == *'MemAlloc'*'-> 2' && -z $stderr ]]
+    for scene in room_taken_between room_taken_from_a_context; do
+        run -0 "$memory" "$scene"
+        [[ $output == *'MemAlloc'*'-> 2'* ]]
+        bare=$output
+        for keys in commit=lazy grow=yes; do
+            run -0 --separate-stderr under_policy \
+                $'[rule large]\nsize = 64M..\nplace = vmm\n'"$keys" "$memory" "$scene"
+            [[ $output == "$bare" && -z $stderr ]]
+        done
     done
 }
 

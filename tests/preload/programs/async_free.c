@@ -179,17 +179,6 @@ static void left_behind(void)
     }
 }
 
-static CUcontext another_context(void)
-{
-    CUcontext context;
-#if CUDA_VERSION >= 13000
-    CHECK(cuCtxCreate(&context, NULL, 0, 0));
-#else
-    CHECK(cuCtxCreate(&context, 0, 0));
-#endif
-    return context;
-}
-
 /* Destroys a context while it has live and parked blocks; nothing of them may stay. */
 static void destroyed(void)
 {

@@ -52,6 +52,27 @@ static void room_taken_between(void)
     finish(first);
 }
 
+/* The same, where what is promised is another context's. */
+static void room_taken_from_a_context(void)
+{
+    CUdeviceptr first, second = 0, small[3];
+    unsigned char last = 0;
+    CUcontext mine = start_gpu(0), other = another_context();
+    CHECK(cuMemAlloc(&first, 64 * MIB));
+    CHECK(cuCtxSetCurrent(mine));
+    for (int i = 0; i < 3; i++)
+        CHECK(cuMemAlloc(&small[i], 48 * MIB));
+    SHOW(cuMemAlloc(&second, 64 * MIB));
+    CHECK(cuCtxSetCurrent(other));
+    CHECK(cuMemsetD8(first, 1, 64 * MIB));
+    CHECK(cuMemcpyDtoH(&last, first + 64 * MIB - 1, 1));
+    printf("last %d\n", last);
+    CHECK(cuCtxDestroy(other));
+    CHECK(cuCtxSetCurrent(mine));
+    for (int i = 0; i < 3; i++)
+        CHECK(cuMemFree(small[i]));
+}
+
 /* The call that needs memory which is not there says so, and what was there can be saved. */
 static void no_memory_left(void)
 {
@@ -187,6 +208,7 @@ int main(int argc, char **argv)
         {"too_large", too_large},
         {"as_far_as_it_goes", as_far_as_it_goes},
         {"room_taken_between", room_taken_between},
+        {"room_taken_from_a_context", room_taken_from_a_context},
         {"no_memory_left", no_memory_left},
         {"free_memory", free_memory},
         {"attributes", attributes},

@@ -289,16 +289,11 @@ static void capture(void)
 /* A context takes its blocks along, and leaves those of others. */
 static void contexts(void)
 {
-    CUcontext other;
     start();
     void *p = pinned(4 * MIB, 0), *small = pinned(128 * KIB, 0);
     memset(p, 1, 4 * MIB);
     memset(small, 2, 128 * KIB);
-#if CUDA_VERSION >= 13000
-    CHECK(cuCtxCreate(&other, NULL, 0, 0));
-#else
-    CHECK(cuCtxCreate(&other, 0, 0));
-#endif
+    CUcontext other = another_context();
     void *q = pinned(4 * MIB, 0), *later = pinned(128 * KIB, 0);
     CHECK(cuMemFreeHost(p));
     void *r = pinned(4 * MIB, 0);

@@ -69,6 +69,18 @@ static inline CUcontext start_gpu(int device)
     return context;
 }
 
+/* Makes a context beside the primary one, and makes it current. */
+static inline CUcontext another_context(void)
+{
+    CUcontext context;
+#if CUDA_VERSION >= 13000
+    CHECK(cuCtxCreate(&context, NULL, 0, 0));
+#else
+    CHECK(cuCtxCreate(&context, 0, 0));
+#endif
+    return context;
+}
+
 /* Of fill() and gate_close_by_kernel(), once loaded; they go with their context. */
 static CUfunction fill_kernel, hold_kernel;
 
