@@ -13,7 +13,8 @@ void zc_describe_peer(struct zc_copy *c, CUdeviceptr dst, CUcontext dst_context,
                       CUcontext src_context, size_t n)
 {
     zc_describe_line(c, ZC_SIDE_DEVICE, dst, ZC_SIDE_DEVICE, src, n);
-    c->peer = dst_context != src_context;
+    c->dst.context = dst_context;
+    c->src.context = src_context;
 }
 
 void zc_describe_peer_async(struct zc_copy *c, CUdeviceptr dst, CUcontext dst_context,
@@ -148,7 +149,8 @@ void zc_describe_3d_peer(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p)
     if (!p)
         return;
     DESCRIBE_3D(c, p);
-    c->peer = p->dstContext != p->srcContext;
+    c->dst.context = p->dstContext;
+    c->src.context = p->srcContext;
 }
 
 void zc_describe_3d_peer_async(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p, CUstream stream)

@@ -36,6 +36,7 @@ struct zc_box {
     bool staged;            /* Such a block, and copies keep their meaning for pageable memory. */
     struct zc_extent *visited; /* `extent`, while the copy is under way; see zc_hostheap_visit(). */
     struct zc_shared *pair; /* The pair that it lies in, or NULL. */
+    CUcontext context;      /* That the call names for it, or NULL. */
     bool host;              /* Of a pair: the host side. */
 };
 
@@ -49,7 +50,6 @@ struct zc_copy {
     bool boxed;              /* Rows and slices: `extent` and the sides' pitches count. */
     bool set;                /* A memset. */
     bool prefetch;           /* A prefetch: bytes asked for; what moves is not known. */
-    bool peer;               /* The call names two contexts. */
     bool wait;               /* Once forwarded, the call waits for its stream to come to it. */
     enum zc_outcome outcome; /* What became of it. */
     CUstream stream;         /* As the program gave it; NULL for calls without one. */
@@ -74,7 +74,7 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
     c->fn = fn;
     c->flavour = flavour;
     c->on = zc_life_on();
-    c->async = c->linear = c->boxed = c->set = c->prefetch = c->peer = c->wait = false;
+    c->async = c->linear = c->boxed = c->set = c->prefetch = c->wait = false;
     c->split = false;
     c->outcome = ZC_MOVED;
     c->stream = NULL;
@@ -87,6 +87,7 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
     c->dst.staged = c->src.staged = false;
     c->dst.visited = c->src.visited = NULL;
     c->dst.pair = c->src.pair = NULL;
+    c->dst.context = c->src.context = NULL;
     c->bytes = 0;
     c->copies = 1;
     c->result = CUDA_SUCCESS;
@@ -184,6 +185,12 @@ bool zc_copy_begin(struct zc_copy *c);
 /* Records a transfer that succeeded; names the rule of a converted block when it was refused.
  * Returns c->result. */
 CUresult zc_copy_end(struct zc_copy *c);
+
+/* True where the call names two contexts. */
+static inline bool zc_copy_peers(const struct zc_copy *c)
+{
+    return c->dst.context != c->src.context;
+}
 
 /* True when a side is a block of the host heap whose asynchronous copies libzc must complete. */
 bool zc_copy_staged(const struct zc_copy *c);

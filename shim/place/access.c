@@ -393,7 +393,7 @@ static bool may_set(const struct zc_vmm *v, int device)
 bool zc_access_copy(struct zc_copy *c)
 {
     const struct zc_vmm *to = zc_vmm_of(c->dst.block);
-    if (c->peer || (!to && !zc_vmm_of(c->src.block)))
+    if (zc_copy_peers(c) || (!to && !zc_vmm_of(c->src.block)))
         return false;
     int device;
     CUresult result = zc_stream_device(c->stream, c->flavour, &device);

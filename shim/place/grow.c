@@ -73,7 +73,7 @@ static bool in_order(const struct zc_copy *c)
 /* A copy of the whole of one block into the beginning of a larger one that is still empty. */
 static bool grows(const struct zc_copy *c, const struct zc_vmm *to, const struct zc_vmm *from)
 {
-    if (!to || !from || to == from || !to->grows || !from->grows || !c->linear || c->peer)
+    if (!to || !from || to == from || !to->grows || !from->grows || !c->linear || zc_copy_peers(c))
         return false;
     bool whole = c->dst.address == to->window.base && c->src.address == from->window.base &&
                  c->bytes >= c->src.block->size / 2;

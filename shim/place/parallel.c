@@ -73,7 +73,7 @@ bool zc_parallel_copy(struct zc_copy *c)
     if (c->bytes < ZC_STAY_MIN ||
         (policy->pageable_copy != ZC_PAGEABLE_COPY_PARALLEL &&
          !(policy->needs & ZC_NEED_PAGEABLE_COPY)) ||
-        !c->linear || c->set || c->peer || zc_capture_any() || zc_life_closing())
+        !c->linear || c->set || zc_copy_peers(c) || zc_capture_any() || zc_life_closing())
         return false;
     return copy(c);
 }

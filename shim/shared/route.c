@@ -38,30 +38,67 @@ static CUresult cpu_copy(struct zc_sides *s, CUdeviceptr to, CUdeviceptr from, s
     return CUDA_SUCCESS;
 }
 
-static CUresult link_copy(const struct zc_copy *c, CUdeviceptr device, void *cpu, size_t n, bool in)
+/* The stream that the driver's part of a copy goes through. */
+struct lane {
+    CUstream stream;
+    enum zc_flavour flavour;
+    bool own; /* Made for the copy, in a context that was made current for it. */
+};
+
+/* A context that the call names reaches what another device's stream may not.  The call's stream
+ * has come to the copy already, and a stream of its own waits for no other work. */
+static CUresult open_lane(const struct zc_copy *c, CUcontext named, struct lane *lane)
 {
+    CUcontext popped;
+    *lane = (struct lane){c->stream, c->flavour, false};
+    if (!named || named == zc_stream_context(c->stream, c->flavour))
+        return CUDA_SUCCESS;
+    CUresult result = zc_real.cuCtxPushCurrent_v2(named);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = zc_real.cuStreamCreate(&lane->stream, CU_STREAM_NON_BLOCKING);
+    lane->own = result == CUDA_SUCCESS;
+    if (!lane->own)
+        zc_real.cuCtxPopCurrent_v2(&popped);
+    return result;
+}
+
+static void close_lane(const struct lane *lane)
+{
+    CUcontext popped;
+    if (!lane->own)
+        return;
+    zc_real.cuStreamDestroy_v2(lane->stream);
+    zc_real.cuCtxPopCurrent_v2(&popped);
+}
+
+static CUresult link_copy(const struct lane *lane, CUdeviceptr device, void *cpu, size_t n, bool in)
+{
+    CUstream stream = lane->stream;
     CUresult result =
-        in ? ZC_FLAVOURED(c->flavour, cuMemcpyHtoDAsync_v2)(device, cpu, n, c->stream)
-           : ZC_FLAVOURED(c->flavour, cuMemcpyDtoHAsync_v2)(cpu, device, n, c->stream);
-    return result != CUDA_SUCCESS ? result : zc_stream_drain(c->stream, c->flavour);
+        in ? ZC_FLAVOURED(lane->flavour, cuMemcpyHtoDAsync_v2)(device, cpu, n, stream)
+           : ZC_FLAVOURED(lane->flavour, cuMemcpyDtoHAsync_v2)(cpu, device, n, stream);
+    return result != CUDA_SUCCESS ? result : zc_stream_drain(stream, lane->flavour);
 }
 
 /* The driver would read and write what the GPU sees at the address, so it gets another one. */
 static CUresult through(struct zc_copy *c, char *memory, size_t cap, struct zc_sides *s)
 {
-    CUresult result = CUDA_SUCCESS;
+    struct lane lane;
+    CUresult result = open_lane(c, s->src ? c->dst.context : c->src.context, &lane);
     for (size_t at = 0, step; at < s->bytes && result == CUDA_SUCCESS; at += step) {
         step = s->bytes - at < cap ? s->bytes - at : cap;
         if (s->src) {
             result = cpu_copy(s, (CUdeviceptr)memory, s->from + at, step);
             if (result == CUDA_SUCCESS)
-                result = link_copy(c, s->to + at, memory, step, true);
+                result = link_copy(&lane, s->to + at, memory, step, true);
         } else {
-            result = link_copy(c, s->from + at, memory, step, false);
+            result = link_copy(&lane, s->from + at, memory, step, false);
             if (result == CUDA_SUCCESS)
                 result = cpu_copy(s, s->to + at, (CUdeviceptr)memory, step);
         }
     }
+    close_lane(&lane);
     return result;
 }
 

@@ -104,6 +104,12 @@ setup() {
     [[ $stderr == *"cuMemcpy2D_v2 returned 1"*"rule device ("*"the driver itself copies arrays"* ]]
 }
 
+@test "peer copies reach memory that only the other device's context does" {
+    export SIM_DEVICES=2
+    both peers
+    both busy_peer
+}
+
 @test "a program may end with live pairs" {
     scene leaves ''
     [[ $status -eq 0 && $(wc -l <<<"$pairs") -eq 2 ]]
