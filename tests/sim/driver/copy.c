@@ -333,3 +333,33 @@ CUresult sim_copy(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_copy_mod
     sim_stream_unref(stream);
     return r;
 }
+
+/* What the legacy stream of another context has to do now comes before what `stream` is given from
+ * here on; `back`: the other way round. */
+static void join(struct sim_stream *stream, struct sim_stream *legacy, bool back)
+{
+    struct sim_stream *first = back ? stream : legacy, *then = back ? legacy : stream;
+    struct sim_work nothing = {.kind = SIM_WORK_EMPTY};
+    if (stream->ctx != legacy->ctx && sim_submit(first, &nothing) == CUDA_SUCCESS)
+        sim_stream_wait_point(then, sim_stream_point(first));
+}
+
+/* Both contexts must exist; with unified addressing the addresses alone say where the bytes are.
+ * Without a stream the copy is in order with the work of the current device and of both named ones
+ * (CUDA Runtime API, cudaMemcpyPeer). */
+CUresult sim_copy_peer(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_copy_mode mode)
+{
+    struct sim_context *a = sim_context_of(shape->reserved0), *b = sim_context_of(shape->reserved1);
+    struct sim_stream *stream;
+    if (!a || !b || !a->alive || !b->alive)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    CUresult r = sim_stream_find(handle, &stream);
+    if (r != CUDA_SUCCESS || mode == SIM_COPY_ASYNC)
+        return r != CUDA_SUCCESS ? r : sim_copy(shape, handle, mode);
+    join(stream, a->legacy, false);
+    join(stream, b->legacy, false);
+    r = sim_copy(shape, handle, mode);
+    join(stream, a->legacy, true);
+    join(stream, b->legacy, true);
+    return r;
+}

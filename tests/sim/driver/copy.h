@@ -19,6 +19,10 @@ CUDA_MEMCPY3D sim_copy_linear(CUmemorytype dst_type, CUdeviceptr dst, CUmemoryty
 /* Checks a copy and does or queues it on the stream of `handle`. */
 CUresult sim_copy(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_copy_mode mode);
 
+/* The same for a call that names the context of the source in `reserved0` and that of the target in
+ * `reserved1`. */
+CUresult sim_copy_peer(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_copy_mode mode);
+
 /* Launches a graph of that one copy on a stream that is not being captured, whose driver reads what
  * it would read of a copy by itself. Takes over what the work owns. */
 CUresult sim_copy_launch(struct sim_stream *stream, struct sim_work *work);

@@ -64,17 +64,13 @@ SIM_API_PTSZ(cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t n, 
     return linear(DEVICE, dst, DEVICE, src, n, stream, SIM_COPY_ASYNC);
 }
 
-/* Both contexts must exist; with unified addressing the addresses alone say where the bytes are. */
 static CUresult peer(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src, CUcontext src_ctx,
                      size_t n, CUstream stream, enum sim_copy_mode mode)
 {
-    struct sim_context *a = sim_context_of(dst_ctx), *b = sim_context_of(src_ctx);
-    if (!a || !b || !a->alive || !b->alive)
-        return CUDA_ERROR_INVALID_CONTEXT;
     CUDA_MEMCPY3D shape = sim_copy_linear(DEVICE, dst, DEVICE, src, n);
     shape.reserved0 = src_ctx;
     shape.reserved1 = dst_ctx;
-    return sim_copy(&shape, stream, mode);
+    return sim_copy_peer(&shape, stream, mode);
 }
 
 SIM_API_PTDS(cuMemcpyPeer,

@@ -68,11 +68,8 @@ static CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER *c, CUstream stream, enum 
 {
     if (!c)
         return CUDA_ERROR_INVALID_VALUE;
-    struct sim_context *src = sim_context_of(c->srcContext), *dst = sim_context_of(c->dstContext);
-    if (!src || !dst || !src->alive || !dst->alive)
-        return CUDA_ERROR_INVALID_CONTEXT;
     CUDA_MEMCPY3D shape = from_peer(c);
-    return sim_copy(&shape, stream, mode);
+    return sim_copy_peer(&shape, stream, mode);
 }
 
 SIM_API_PTDS(cuMemcpy2D_v2, (const CUDA_MEMCPY2D *c), (c))
