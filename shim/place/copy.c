@@ -104,10 +104,20 @@ static bool copy_now(struct zc_copy *c)
     return true;
 }
 
+CUresult zc_copy_drain(const struct zc_copy *c)
+{
+    const CUcontext named[] = {c->dst.context, c->src.context};
+    CUresult result = zc_stream_drain(c->stream, c->flavour);
+    for (int i = 0; i < 2 && !c->async && result == CUDA_SUCCESS; i++)
+        if (named[i])
+            result = zc_stream_drain_context(named[i]);
+    return result;
+}
+
 /* Waits as the call would, then copies. */
 static bool copy_drained(struct zc_copy *c)
 {
-    c->result = zc_stream_drain(c->stream, c->flavour);
+    c->result = zc_copy_drain(c);
     return c->result != CUDA_SUCCESS || copy_now(c);
 }
 

@@ -14,4 +14,9 @@ bool zc_place_copy(struct zc_copy *c);
 /* True for a side that the CPU may copy from and to: a mapped block, pinned or pageable memory. */
 bool zc_copy_cpu_side(const struct zc_box *b);
 
+/* Waits for what the driver's copy would wait for: the stream, and where a call without one names
+ * contexts also what their devices have to do (CUDA Runtime API, cudaMemcpyPeer).  Returns the
+ * driver's code.  Not during captures. */
+CUresult zc_copy_drain(const struct zc_copy *c);
+
 #endif

@@ -150,6 +150,16 @@ static CUevent mark_context(CUcontext context)
     return event;
 }
 
+CUresult zc_stream_drain_context(CUcontext context)
+{
+    CUevent event = mark_context(context);
+    if (!event)
+        return zc_stream_wait_context(context);
+    CUresult result = zc_real.cuEventSynchronize(event);
+    zc_real.cuEventDestroy_v2(event);
+    return result;
+}
+
 /* With the turn no other thread puts work that waits for the CPU in between. */
 CUevent zc_stream_mark_context(CUcontext context)
 {

@@ -25,6 +25,9 @@ CUresult zc_stream_drain(CUstream stream, enum zc_flavour flavour);
 /* Waits for all work of a context, and returns the code of that. */
 CUresult zc_stream_wait_context(CUcontext context);
 
+/* The same without what is independent of the context's legacy stream. */
+CUresult zc_stream_drain_context(CUcontext context);
+
 /* An event behind all work that a context has; NULL if no event can stand for that, or the driver
  * refuses.  Not during captures. */
 CUevent zc_stream_mark_context(CUcontext context);

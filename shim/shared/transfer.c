@@ -7,7 +7,6 @@
 #include "catch/hostmem.h"
 #include "place/copy.h"
 #include "place/staged.h"
-#include "place/stream.h"
 #include "place/workers.h"
 #include "shared/pair.h"
 #include "shared/report.h"
@@ -293,7 +292,7 @@ static bool by_driver(struct zc_copy *c)
 /* While another thread captures only a thread in relaxed mode may wait. */
 static CUresult wait_for_stream(const struct zc_copy *c)
 {
-    return zc_capture_any() ? zc_staged_wait(c) : zc_stream_drain(c->stream, c->flavour);
+    return zc_capture_any() ? zc_staged_wait(c) : zc_copy_drain(c);
 }
 
 /* Asks the extent, which is there as long as the program's block: the pair may end meanwhile. */

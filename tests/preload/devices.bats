@@ -72,6 +72,13 @@ mapped_by_hand() {
     mapped_by_hand far_batch
 }
 
+@test "a peer copy without a stream waits for both devices" {
+    everywhere peer_order
+    run -0 --separate-stderr under_policy $'[rule host]\napi = malloc\nplace = shared
+[rule device]\napi = cudaMalloc\nplace = shared' timeout 30 "$program" peer_order
+    [[ -z $stderr ]]
+}
+
 @test "kernels of another device reach a stream-ordered block by its pool's rights alone" {
     for scenario in pool_not_let pool_copied_before; do
         mapped_by_hand "$scenario"

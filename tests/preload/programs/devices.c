@@ -1,4 +1,6 @@
 /* Two devices: streams, copies and kernels of one that use blocks of the other. */
+#include <pthread.h>
+
 #include "program.h"
 
 #define BYTES 4096
@@ -230,6 +232,39 @@ static void far_copies(void)
     leave(p);
 }
 
+static void *open_late(void *gate)
+{
+    usleep(40000);
+    gate_open(gate);
+    return NULL;
+}
+
+/* A peer copy without a stream comes after what both devices had to do, and before what they are
+ * given next. */
+static void peer_order(void)
+{
+    CUdeviceptr p = far_block(1), near;
+    pthread_t opener;
+    struct gate gate;
+    CHECK(cuMemAlloc(&near, LARGE));
+    for (int i = 0; i < 2; i++) {
+        CHECK(cuCtxSetCurrent(first));
+        gate_close(&gate, NULL);
+        CHECK(cuMemsetD8Async(p, (unsigned char)(5 + i), LARGE, NULL));
+        CHECK(cuCtxSetCurrent(second));
+        CHECK(pthread_create(&opener, NULL, open_late, &gate));
+        CHECK(cuMemcpyPeer(near, second, p, first, LARGE));
+        CHECK(cuCtxSetCurrent(first));
+        CHECK(cuMemsetD8Async(p, 3, LARGE, NULL));
+        CHECK(cuCtxSetCurrent(second));
+        CHECK(cuCtxSynchronize());
+        has(near, 5 + i);
+        CHECK(pthread_join(opener, NULL));
+    }
+    CHECK(cuMemFree(near));
+    leave(p);
+}
+
 /* A batch of copies in a stream of another device. */
 static void far_batch(void)
 {
@@ -448,6 +483,7 @@ int main(int argc, char **argv)
                                           {"peer_context_again", peer_context_again},
                                           {"peer_copied_before", peer_copied_before},
                                           {"far_copies", far_copies},
+                                          {"peer_order", peer_order},
                                           {"far_batch", far_batch},
                                           {"pool_not_let", pool_not_let},
                                           {"pool_not_let_again", pool_not_let_again},
