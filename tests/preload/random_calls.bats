@@ -88,12 +88,14 @@ place = mapped"
 
 @test "random calls give the same or are refused by name where both sides are one" {
     for access in read readwrite; do
-        random "[rule host]
+        for threads in 1 2; do
+            random "[rule host]
 $HOST
 place = shared
 [rule device]
 api = cudaMalloc
 place = shared
-access = $access" 200 1 free
+access = $access" 200 "$threads" free
+        done
     done
 }

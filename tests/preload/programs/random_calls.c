@@ -1,7 +1,8 @@
 /* A random program: random_calls SEED [STEPS [THREADS [free]]].  It prints what every call gave,
  * behind the numbers of the thread and the step, and no address, so that each thread prints the
  * same in two runs of a seed that saw the same.  All that it does is
- * defined by CUDA.  `free` holds no stream: it is for places where calls wait that need not. */
+ * defined by CUDA.  `free` is for places where calls wait that need not, and where the address of a
+ * host block may be that of a device block: it holds no stream, and asks about no host block. */
 #include <pthread.h>
 
 #include "random_graphs.h"
@@ -98,7 +99,8 @@ int main(int argc, char **argv)
     CUmemPoolProps pool = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
                            .location.type = CU_MEM_LOCATION_TYPE_DEVICE};
     threads = argc > 3 && atoi(argv[3]) == THREADS ? THREADS : 1;
-    gates = argc <= 4 && threads == 1;
+    asks_host = argc <= 4;
+    gates = asks_host && threads == 1;
     setvbuf(stdout, NULL, _IOLBF, 0);
     contexts[1] = start_gpu(1);
     contexts[0] = start_gpu(0);

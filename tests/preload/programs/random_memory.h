@@ -343,9 +343,14 @@ static inline void ask_together(struct block *b, size_t offset)
     }
 }
 
+static inline bool asked(const struct block *b)
+{
+    return asks_host || !pageable(b);
+}
+
 static inline void ask(void)
 {
-    struct block *b = pick(NULL);
+    struct block *b = pick(asked);
     CUdeviceptr base = 77;
     size_t bytes = 77, free_bytes = 0, total = 0;
     unsigned flags = 77;

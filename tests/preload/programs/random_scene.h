@@ -43,6 +43,7 @@ static CUcontext contexts[DEVICES];
 static CUmemoryPool own_pool; /* Of device 0. */
 static int threads = 1;
 static bool gates = true; /* Whether streams are held until the program has gone on. */
+static bool asks_host = true; /* Whether the driver is asked about pageable blocks. */
 
 /* All that follows belongs to one thread. */
 static __thread int thread_number;
