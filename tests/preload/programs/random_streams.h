@@ -140,10 +140,11 @@ static inline void write_value(void)
     if (!b || !values)
         return;
     take(s, b);
-    say("write value %d: %d", (int)(b - blocks),
-        (int)cuStreamWriteValue32(s->handle, address(b, 8), below(1u << 31), 0));
-    say("wait value: %d", (int)cuStreamWaitValue32(s->handle, address(b, 8), 0,
-                                                   CU_STREAM_WAIT_VALUE_GEQ));
+    CUresult code = cuStreamWriteValue32(s->handle, address(b, 8), below(1u << 31), 0);
+    say("write value %d: %d", (int)(b - blocks), (int)code);
+    if (code == CUDA_SUCCESS) /* Else the wait might not end. */
+        say("wait value: %d", (int)cuStreamWaitValue32(s->handle, address(b, 8), 0,
+                                                       CU_STREAM_WAIT_VALUE_GEQ));
     show_content("value:", b);
 }
 
