@@ -106,6 +106,8 @@ setup() {
 
 @test "peer copies reach memory that only the other device's context does" {
     export SIM_DEVICES=2
+    PROGRAM=${PROGRAM%/*}/shared_peers
+    need_built "$PROGRAM"
     both peers
     both busy_peer
 }
