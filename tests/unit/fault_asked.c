@@ -259,13 +259,6 @@ static void a_thread_that_a_blocked_one_starts_meanwhile_is_opened(void **test)
     assert_int_equal(in_child(born_meanwhile), 0);
 }
 
-static int map(void **test)
-{
-    (void)test;
-    fake_map();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -277,5 +270,5 @@ int main(void)
         cmocka_unit_test(a_thread_that_a_blocked_one_starts_meanwhile_is_opened),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, map, NULL);
+    return cmocka_run_group_tests(tests, fake_setup, NULL);
 }

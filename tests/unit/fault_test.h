@@ -97,6 +97,14 @@ static inline void fake_map(void)
     assert_true(region != MAP_FAILED && foreign != MAP_FAILED);
 }
 
+/* Before the tests of a group (cmocka). */
+static inline int fake_setup(void **test)
+{
+    (void)test;
+    fake_map();
+    return 0;
+}
+
 /* For a thread that says when it is ready, and may wait for a byte. */
 static int channel[2];
 static int ready; /* Atomic. */

@@ -450,13 +450,6 @@ static void a_forked_child_has_the_handler_too(void **test)
     assert_int_equal(in_child(faults_of_a_fork), 0);
 }
 
-static int map(void **test)
-{
-    (void)test;
-    fake_map();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -473,5 +466,5 @@ int main(void)
         cmocka_unit_test(threads_that_fault_at_once_all_go_on),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
-    return cmocka_run_group_tests(tests, map, NULL);
+    return cmocka_run_group_tests(tests, fake_setup, NULL);
 }
