@@ -196,20 +196,22 @@ static uint64_t surely_free(int device)
     return answer.free > more ? answer.free - more : 0;
 }
 
-/* Whether so many bytes are free of the current device. */
-static bool is_free(int device, uint64_t bytes)
+/* Whether the current device could give so many bytes from what is free and what lies beside. */
+static bool has_room(int device, uint64_t wanted, uint64_t beside)
 {
-    return bytes <= surely_free(device) || bytes <= ask_free(device);
+    return wanted <= beside || wanted - beside <= surely_free(device) ||
+           wanted - beside <= ask_free(device);
 }
 
 /* Whether the device could hold a block beside all that was promised. */
 static bool fits(const struct zc_vmm *v)
 {
-    uint64_t wanted = zc_late_promised(v->device) + v->span;
+    if (v->span < ADMIT_FROM)
+        return true;
     uint64_t beside = zc_warm_bytes();
     if (v->grows)
         beside += largest(v->device, v->context, v->span);
-    return v->span < ADMIT_FROM || wanted <= beside || is_free(v->device, wanted - beside);
+    return has_room(v->device, zc_late_promised(v->device) + v->span, beside);
 }
 
 void zc_late_before_request(int device, size_t bytes)
@@ -220,7 +222,7 @@ void zc_late_before_request(int device, size_t bytes)
         return;
     wanted += bytes < UINT64_MAX - wanted ? bytes : UINT64_MAX - wanted;
     uint64_t beside = zc_warm_bytes() + largest(device, NULL, SIZE_MAX);
-    bool room = wanted <= beside || is_free(device, wanted - beside);
+    bool room = has_room(device, wanted, beside);
     for (struct zc_vmm *v = room ? NULL : zc_late_blocks; v; v = v->next)
         if (v->device == device)
             zc_late_attach(v, 0, v->span, &why); /* Else it is as late as ever. */
