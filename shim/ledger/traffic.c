@@ -134,11 +134,13 @@ void zc_traffic_record(const struct zc_transfer *t)
 void zc_traffic_totals(struct zc_totals *out)
 {
     const struct zc_counters *counters = zc_counters();
+    uint32_t last = __atomic_load_n(&counters->next_slot, __ATOMIC_RELAXED);
     uint64_t *sum = (uint64_t *)out;
 
-    /* All of struct zc_totals is 64-bit counts, so that it is summed as an array of them. */
+    /* All of struct zc_totals is 64-bit counts, so that it is summed as an array of them.  Slots
+     * that no thread has are left out: reading them would make their pages. */
     memset(out, 0, sizeof(*out));
-    for (unsigned i = 0; i < ZC_COUNTERS_SLOTS; i++) {
+    for (uint32_t i = 0; i <= last; i++) {
         const uint64_t *count = (const uint64_t *)&counters->slot[i];
 
         for (size_t j = 0; j < sizeof(*out) / sizeof(*sum); j++)
