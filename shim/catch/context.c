@@ -4,6 +4,7 @@
 #include "catch/request.h"
 #include "catch/streams.h"
 #include "place/access.h"
+#include "place/bounce.h"
 #include "place/budget.h"
 #include "place/managed_pool.h"
 #include "place/park.h"
@@ -68,6 +69,7 @@ static void forget(CUcontext context, bool primary)
     zc_access_forget(context);
     zc_managed_pool_trim();
     zc_ring_forget(context);
+    zc_bounce_forget(context);
     zc_streams_forget(context);
     zc_ask_forget_contexts();
 }

@@ -10,6 +10,7 @@
 #include "log/log.h"
 #include "place/copy.h"
 #include "place/access.h"
+#include "place/bounce.h"
 #include "place/grow.h"
 #include "place/hint.h"
 #include "place/parallel.h"
@@ -94,6 +95,14 @@ void zc_copy_flows(const struct zc_copy *c, unsigned *asked, unsigned *real)
     *real = *asked; /* Mostly nothing was placed elsewhere. */
     if (rs != as || c->dst.real != c->dst.asked)
         *real = zc_flow(direction(c, rs, c->dst.real), rs, c->dst.real);
+}
+
+/* From the source to a buffer in device memory, and from there to the destination. */
+static void flows_of_legs(const struct zc_copy *c, unsigned leg[2])
+{
+    const enum zc_kind stop[3] = {c->src.real, ZC_KIND_DEVICE, c->dst.real};
+    for (int i = 0; i < 2; i++)
+        leg[i] = zc_flow(zc_dir_of(stop[i], stop[i + 1]), stop[i], stop[i + 1]);
 }
 
 static bool converted(const struct zc_box *b)
@@ -210,7 +219,8 @@ bool zc_copy_begin(struct zc_copy *c)
     zc_hint_copy(c);
     if (c->dst.pair || c->src.pair)
         return zc_shared_copy(c);
-    return zc_place_copy(c) || zc_staged_copy(c) || (!c->wait && zc_parallel_copy(c));
+    return zc_place_copy(c) || zc_staged_copy(c) || zc_bounce_copy(c) ||
+           (!c->wait && zc_parallel_copy(c));
 }
 
 /* Not inlined: only the level `events` comes here. */
@@ -277,8 +287,11 @@ static CUresult finish(struct zc_copy *c)
                             .copies = c->copies,
                             .dst = c->dst.block,
                             .src = c->src.block,
-                            .ticks = zc_ticks() - c->start};
+                            .ticks = zc_ticks() - c->start,
+                            .bounced = c->bounced};
     zc_copy_flows(c, &t.asked, &t.real);
+    if (__builtin_expect(c->bounced, 0))
+        flows_of_legs(c, t.leg);
     if (__builtin_expect(c->split, 0))
         record_parts(c, &t);
     else

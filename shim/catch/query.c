@@ -5,6 +5,7 @@
 #include "catch/handle.h"
 #include "catch/life.h"
 #include "catch/request.h"
+#include "place/bounce.h"
 #include "place/grow.h"
 #include "place/late.h"
 #include "place/limits.h"
@@ -290,7 +291,7 @@ ZC_BODY(cuMemGetInfo_v2, (size_t *free, size_t *total))
     if (result != CUDA_SUCCESS || !free || !zc_life_on())
         return result;
     uint64_t missing = lacking();
-    *free += zc_warm_bytes();
+    *free += zc_warm_bytes() + zc_bounce_bytes();
     *free = *free > missing ? *free - missing : 0;
     return result;
 }

@@ -224,6 +224,14 @@ void zc_hint_unmake(struct zc_hinted *h)
     zc_arena_put(h, sizeof(*h));
 }
 
+bool zc_hint_home(const struct zc_block *block, int device)
+{
+    if (!(block->flags & ZC_BLOCK_CONVERTED))
+        return false;
+    const struct zc_hinted *h = ((const struct zc_backing *)block->backing)->hinted;
+    return h && h->device == device && !__atomic_load_n(&h->away, __ATOMIC_RELAXED);
+}
+
 void zc_hint_reset(void)
 {
     zc_lock_reset(&lock);

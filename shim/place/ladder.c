@@ -7,6 +7,7 @@
 #include "catch/capture.h"
 #include "catch/life.h"
 #include "place/access.h"
+#include "place/bounce.h"
 #include "place/budget.h"
 #include "place/hint.h"
 #include "place/hostheap.h"
@@ -167,6 +168,7 @@ void zc_place_reset(void)
     zc_park_reset();
     zc_pinned_reset();
     zc_ring_reset();
+    zc_bounce_reset();
     zc_warm_reset();
     zc_access_reset();
     zc_hint_reset();
@@ -176,7 +178,9 @@ void zc_place_reset(void)
 static bool relieve(enum zc_place_id place)
 {
     unsigned given = zc_park_reap(place);
-    return (place == ZC_PLACE_MANAGED && zc_managed_pool_trim()) || given;
+    if (place == ZC_PLACE_MANAGED)
+        given += zc_managed_pool_trim() + zc_bounce_trim();
+    return given;
 }
 
 /* One rung.  A limit that is reached may be so because of parked memory, which nobody uses any
@@ -267,7 +271,7 @@ bool zc_place_relieve(void)
     if (zc_capture_any() || zc_life_closing())
         return false;
     unsigned given = zc_park_reap(ZC_PLACE_COUNT) + zc_managed_pool_trim();
-    given += zc_warm_trim();
+    given += zc_warm_trim() + zc_bounce_trim();
     if (!given && zc_park_wait())
         given = 1 + zc_warm_trim();
     return given > 0;

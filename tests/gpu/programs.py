@@ -24,6 +24,9 @@ def policy(place):
     """The text of the policy that a row's name stands for."""
     return POLICIES.get(place, f"[rule all]\napi = {DEVICE_REQUESTS}\nplace = {place}\n")
 
+# Programs of kernels/ that also run with arguments for more bytes: name, arguments, what it is.
+LARGE = (("overlap_pinned", "33554432 4", "128 MiB"), ("scale_pinned", "16777216 3", "64 MiB"))
+
 # Applications: name, script, further environment, whether a quick check runs it.
 APPS = (
     ("torch_train", "torch_train", {}, True),
@@ -78,7 +81,7 @@ def verdict_of(pattern):
 
 
 def kernels(build, libraries, quick):
-    """The programs of kernels/, in every build that is there."""
+    """The programs of kernels/, in every build that is there, and of one build the large ones."""
     paths = []
     for path in sorted(glob.glob(os.path.join(build, "kernels", "*"))):
         kind = path.rpartition("-")[2]
@@ -86,8 +89,14 @@ def kernels(build, libraries, quick):
             if "-" not in os.path.basename(path) or kind in (BUILDS[:1] if quick else BUILDS):
                 paths.append(path)
     environment = {"LD_LIBRARY_PATH": libraries}
-    return [Program("kernels", os.path.basename(path), [path], checksum, environment)
-            for path in paths]
+    found = [Program("kernels", os.path.basename(path), [path], checksum, environment)
+             for path in paths]
+    for name, arguments, what in () if quick else LARGE:
+        path = os.path.join(build, "kernels", f"{name}-{BUILDS[0]}")
+        if path in paths:
+            found.append(Program("kernels", f"{os.path.basename(path)}, {what}",
+                                 [path, *arguments.split()], checksum, environment))
+    return found
 
 
 def apps(folder, quick):

@@ -19,8 +19,8 @@ calls_in() {
 }
 
 # Fails each call in a place; $2 calls must be among them, or the test would test nothing.  $3: -g
-# for an array that grows, -p and -a for blocks that another device uses, -v for a program that maps
-# memory itself.
+# for an array that grows, -b for large copies, -p and -a for blocks that another device uses, -v
+# for a program that maps memory itself.
 fail_each_call() {
     local -a calls
     local needed
@@ -61,6 +61,13 @@ fail_each_call() {
         cuMemAddressReserve cuMemCreate cuMemMap cuMemSetAccess cuMemUnmap cuMemRelease'
     fail_each_call $'place = vmm\ngrow = yes\nfree = defer' 'cuEventCreate cuEventRecord
         cuMemMap cuMemUnmap cuCtxSynchronize' -g
+}
+
+@test "in managed memory, while buffers in device memory are made, used and given back" {
+    fail_each_call 'place = managed' 'cuMemAlloc_v2 cuStreamGetId cuEventCreate cuEventRecord
+        cuEventQuery cuStreamWaitEvent cuMemcpyHtoDAsync_v2 cuMemcpyDtoHAsync_v2
+        cuMemcpyDtoDAsync_v2 cuStreamSynchronize cuMemGetInfo_v2 cuCtxGetDevice' -b
+    run -0 under_policy 'place = managed' "$program" -b cuStreamCreate
 }
 
 @test "while an array grows, in each place and by remaps" {

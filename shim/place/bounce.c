@@ -1,0 +1,300 @@
+/* Large copies between pinned and managed memory, by way of bounce buffers in device memory. */
+#include "place/bounce.h"
+
+#include <string.h>
+
+#include "catch/capture.h"
+#include "catch/life.h"
+#include "place/hint.h"
+#include "place/limits.h"
+#include "place/stream.h"
+
+#define BUFFERS 2u
+#define PART ((size_t)8 << 20) /* Bytes of a buffer. */
+#define FROM (BUFFERS * PART)  /* Below, the first and the last part have nothing beside them. */
+
+/* Most parts of a copy that need not wait.  A stream takes some thousand calls, of which a part is
+ * seven; then the caller of the next one waits, even where its own next step is waited for. */
+#define PARTS_MAX 64
+
+#define CONTEXTS_MAX 16 /* Further ones have no buffers. */
+
+enum state {
+    NOBODYS,
+    IDLE,    /* Nobody puts a copy into a stream; copies may be under way. */
+    TAKEN,   /* A thread has it. */
+    REFUSED, /* The context could have no buffers, or lost one in a copy that failed. */
+};
+
+/* The buffers of one context.  All but `state` is that thread's which has it. */
+static struct bounce {
+    uint32_t state;              /* enum state; atomic. */
+    CUcontext context;           /* Atomic: other threads look for theirs. */
+    int device;                  /* The context's; atomic. */
+    CUdeviceptr memory;          /* BUFFERS times PART bytes, 0 for none. */
+    CUevent filled[BUFFERS];     /* The last part has come to the buffer, */
+    CUevent emptied[BUFFERS];    /* and has left it. */
+    CUstream inside;             /* Copies between the buffers and managed memory. */
+    unsigned long long user;     /* Identifier of the stream of the last copy, 0 if not told. */
+} bounces[CONTEXTS_MAX];
+
+/* A copy on its way. */
+struct job {
+    const struct zc_copy *c;
+    struct bounce *b;
+    bool in; /* To the device. */
+};
+
+static bool claim(struct bounce *b, uint32_t from)
+{
+    return __atomic_compare_exchange_n(&b->state, &from, TAKEN, false, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_RELAXED);
+}
+
+static void release(struct bounce *b, uint32_t state)
+{
+    __atomic_store_n(&b->state, state, __ATOMIC_RELEASE);
+}
+
+/* Gives everything back, in the buffers' own context. */
+static void unmake(struct bounce *b)
+{
+    for (unsigned i = 0; i < BUFFERS; i++) {
+        if (b->filled[i])
+            zc_real.cuEventDestroy_v2(b->filled[i]);
+        if (b->emptied[i])
+            zc_real.cuEventDestroy_v2(b->emptied[i]);
+        b->filled[i] = b->emptied[i] = NULL;
+    }
+    if (b->inside)
+        zc_real.cuStreamDestroy_v2(b->inside);
+    if (b->memory)
+        zc_real.cuMemFree_v2(b->memory);
+    b->inside = NULL;
+    b->memory = 0;
+}
+
+/* Managed memory may fill the device: what is left of it counts, not what the driver would give. */
+static bool make(struct bounce *b)
+{
+    bool made = zc_limits_device_holds(b->device, FROM, false) &&
+                zc_real.cuMemAlloc_v2(&b->memory, FROM) == CUDA_SUCCESS &&
+                zc_real.cuStreamCreate(&b->inside, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS;
+    for (unsigned i = 0; i < BUFFERS && made; i++)
+        made = zc_real.cuEventCreate(&b->filled[i], CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS &&
+               zc_real.cuEventCreate(&b->emptied[i], CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS;
+    b->user = 0;
+    if (!made)
+        unmake(b);
+    return made;
+}
+
+/* The entry of the current context, taken; NULL where another thread has it or there can be none.
+ * Of two threads that find none each makes one. */
+static struct bounce *take(int device)
+{
+    CUcontext context = NULL;
+    if (zc_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context)
+        return NULL;
+    for (unsigned i = 0; i < CONTEXTS_MAX; i++) {
+        struct bounce *b = &bounces[i];
+        if (__atomic_load_n(&b->context, __ATOMIC_RELAXED) != context)
+            continue;
+        if (!claim(b, IDLE))
+            return NULL;
+        if (b->context == context)
+            return b;
+        release(b, IDLE); /* It has become another context's. */
+    }
+    for (unsigned i = 0; i < CONTEXTS_MAX; i++) {
+        struct bounce *b = &bounces[i];
+        if (!claim(b, NOBODYS))
+            continue;
+        __atomic_store_n(&b->device, device, __ATOMIC_RELAXED);
+        __atomic_store_n(&b->context, context, __ATOMIC_RELAXED);
+        if (make(b))
+            return b;
+        release(b, REFUSED);
+        return NULL;
+    }
+    return NULL;
+}
+
+/* No copy is under way in the buffers. */
+static bool empty(const struct bounce *b)
+{
+    for (unsigned i = 0; i < BUFFERS; i++)
+        if (zc_real.cuEventQuery(b->emptied[i]) != CUDA_SUCCESS)
+            return false;
+    return true;
+}
+
+/* Behind the last copy in the same stream the next one is in order.  In another stream it would
+ * wait for what stands before that one.  A stream's handle may have been another's before. */
+static bool free_for(struct bounce *b, const struct zc_copy *c)
+{
+    unsigned long long user = 0;
+    if (!zc_real.cuStreamGetId ||
+        ZC_FLAVOURED(c->flavour, cuStreamGetId)(c->stream, &user) != CUDA_SUCCESS)
+        user = 0;
+    if (!(user && user == b->user) && !empty(b))
+        return false;
+    b->user = user;
+    return true;
+}
+
+/* Over the link and inside the device, one behind the other by the direction. */
+static CUresult over_link(const struct job *j, CUdeviceptr buffer, size_t at, size_t n)
+{
+    const struct zc_copy *c = j->c;
+    if (j->in)
+        return ZC_FLAVOURED(c->flavour, cuMemcpyHtoDAsync_v2)(
+            buffer, (const void *)(c->src.address + at), n, c->stream);
+    return ZC_FLAVOURED(c->flavour, cuMemcpyDtoHAsync_v2)((void *)(c->dst.address + at), buffer, n,
+                                                          c->stream);
+}
+
+static CUresult inside(const struct job *j, CUdeviceptr buffer, size_t at, size_t n)
+{
+    const struct zc_copy *c = j->c;
+    return j->in ? zc_real.cuMemcpyDtoDAsync_v2(c->dst.address + at, buffer, n, j->b->inside)
+                 : zc_real.cuMemcpyDtoDAsync_v2(buffer, c->src.address + at, n, j->b->inside);
+}
+
+/* The two streams of a copy: the program's, and the one inside the device. */
+static CUresult mark(const struct job *j, bool link, CUevent event)
+{
+    return link ? ZC_FLAVOURED(j->c->flavour, cuEventRecord)(event, j->c->stream)
+                : zc_real.cuEventRecord(event, j->b->inside);
+}
+
+static CUresult await(const struct job *j, bool link, CUevent event)
+{
+    return link ? ZC_FLAVOURED(j->c->flavour, cuStreamWaitEvent)(j->c->stream, event, 0)
+                : zc_real.cuStreamWaitEvent(j->b->inside, event, 0);
+}
+
+static CUresult send_part(const struct job *j, unsigned number, size_t at, size_t n)
+{
+    unsigned i = number % BUFFERS;
+    bool link = j->in; /* Is first. */
+    CUdeviceptr buffer = j->b->memory + i * PART;
+    CUresult result = number < BUFFERS ? CUDA_SUCCESS : await(j, link, j->b->emptied[i]);
+    if (result == CUDA_SUCCESS)
+        result = link ? over_link(j, buffer, at, n) : inside(j, buffer, at, n);
+    if (result == CUDA_SUCCESS)
+        result = mark(j, link, j->b->filled[i]);
+    if (result == CUDA_SUCCESS)
+        result = await(j, !link, j->b->filled[i]);
+    if (result == CUDA_SUCCESS)
+        result = link ? inside(j, buffer, at, n) : over_link(j, buffer, at, n);
+    return result == CUDA_SUCCESS ? mark(j, !link, j->b->emptied[i]) : result;
+}
+
+/* All of it is behind what the program's stream had to do, and before what comes to it later. */
+static CUresult send(const struct job *j, unsigned parts)
+{
+    CUresult result = CUDA_SUCCESS;
+    if (!j->in) {
+        result = mark(j, true, j->b->filled[0]);
+        if (result == CUDA_SUCCESS)
+            result = await(j, false, j->b->filled[0]);
+    }
+    for (unsigned i = 0; i < parts && result == CUDA_SUCCESS; i++) {
+        size_t at = i * PART, rest = j->c->bytes - at;
+        result = send_part(j, i, at, rest < PART ? rest : PART);
+    }
+    if (result == CUDA_SUCCESS && j->in)
+        result = await(j, true, j->b->emptied[(parts - 1) % BUFFERS]);
+    return result;
+}
+
+/* Whether the copy is one between pinned memory and managed pages that are on `device`. */
+static bool suits(const struct zc_copy *c, int device)
+{
+    bool in = c->dst.real == ZC_KIND_MANAGED;
+    const struct zc_box *host = in ? &c->src : &c->dst, *managed = in ? &c->dst : &c->src;
+    return c->linear && host->block && host->real == ZC_KIND_PINNED &&
+           managed->real == ZC_KIND_MANAGED && zc_hint_home(managed->block, device) &&
+           (!c->async || (c->bytes <= PARTS_MAX * PART && zc_stream_here(c->stream, c->flavour)));
+}
+
+bool zc_bounce_copy(struct zc_copy *c)
+{
+    CUdevice device;
+    CUresult drained = CUDA_SUCCESS;
+    if (c->bytes < FROM || zc_capture_any() || zc_life_closing() ||
+        zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS || !suits(c, device))
+        return false;
+    struct job job = {c, take(device), c->dst.real == ZC_KIND_MANAGED};
+    unsigned parts = (unsigned)((c->bytes + PART - 1) / PART);
+    if (!job.b)
+        return false;
+    if (!free_for(job.b, c)) {
+        release(job.b, IDLE);
+        return false;
+    }
+    c->result = send(&job, parts);
+    if (c->result != CUDA_SUCCESS) /* The program believes that nothing is under way. */
+        zc_real.cuStreamSynchronize(job.b->inside);
+    if (c->result != CUDA_SUCCESS || !c->async)
+        drained = zc_stream_drain(c->stream, c->flavour);
+    release(job.b, c->result == CUDA_SUCCESS ? IDLE : REFUSED);
+    if (c->result == CUDA_SUCCESS)
+        c->result = drained;
+    c->copies = 2 * (uint64_t)parts;
+    c->bounced = true;
+    return true;
+}
+
+static bool trim(struct bounce *b)
+{
+    CUcontext popped;
+    bool given = empty(b) && zc_real.cuCtxPushCurrent_v2(b->context) == CUDA_SUCCESS;
+    if (given) {
+        unmake(b);
+        zc_real.cuCtxPopCurrent_v2(&popped);
+        __atomic_store_n(&b->context, NULL, __ATOMIC_RELAXED);
+    }
+    release(b, given ? NOBODYS : IDLE);
+    return given;
+}
+
+unsigned zc_bounce_trim(void)
+{
+    unsigned given = 0;
+    for (unsigned i = 0; i < CONTEXTS_MAX && !zc_capture_any(); i++)
+        if (claim(&bounces[i], IDLE))
+            given += trim(&bounces[i]);
+    return given;
+}
+
+uint64_t zc_bounce_bytes(void)
+{
+    CUdevice device = 0;
+    uint64_t bytes = 0;
+    if (zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS)
+        return 0;
+    for (unsigned i = 0; i < CONTEXTS_MAX; i++) {
+        uint32_t state = __atomic_load_n(&bounces[i].state, __ATOMIC_RELAXED);
+        if ((state == IDLE || state == TAKEN) &&
+            __atomic_load_n(&bounces[i].device, __ATOMIC_RELAXED) == device)
+            bytes += FROM;
+    }
+    return bytes;
+}
+
+void zc_bounce_forget(CUcontext context)
+{
+    for (unsigned i = 0; i < CONTEXTS_MAX; i++) {
+        struct bounce *b = &bounces[i];
+        if (__atomic_load_n(&b->context, __ATOMIC_RELAXED) != context)
+            continue;
+        memset(b, 0, sizeof(*b));
+    }
+}
+
+void zc_bounce_reset(void)
+{
+    memset(bounces, 0, sizeof(bounces));
+}
