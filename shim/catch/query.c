@@ -10,6 +10,7 @@
 #include "place/late.h"
 #include "place/limits.h"
 #include "place/pinned.h"
+#include "place/vmm.h"
 #include "place/warm.h"
 
 #define HUGE_PAGE ((CUdeviceptr)2 << 20) /* The driver maps device memory in pages of this size. */
@@ -75,6 +76,19 @@ static int access_of(const struct zc_block *b)
                : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
 }
 
+/* Memory that is attached late has nothing yet that another device could reach; the driver says no
+ * of stream-ordered memory. */
+static int reached_by_bus(__typeof__(cuPointerGetAttribute) *real, const struct zc_block *b,
+                          CUdeviceptr ptr)
+{
+    const struct zc_vmm *v = zc_vmm_of(b);
+    int reached = 0;
+    if (!v || (b->flags & ZC_BLOCK_STREAM) || !zc_vmm_whole(v) ||
+        real(&reached, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, ptr) != CUDA_SUCCESS)
+        return 0;
+    return reached;
+}
+
 /*
  * One attribute of a converted block, as the driver answers it for the memory that was asked for.
  * The two that name what the block can do for other processes and other bus devices tell the truth,
@@ -107,8 +121,9 @@ static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_
                        !!(__atomic_load_n(&b->flags, __ATOMIC_RELAXED) & ZC_BLOCK_SYNC_MEMOPS));
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         return put_int(data, 0);
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+        return put_int(data, reached_by_bus(real, b, ptr));
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
         return put_int(data, b->device);
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
