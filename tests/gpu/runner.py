@@ -17,6 +17,7 @@ KEPT_BYTES = 65536  # of each file of a run that failed
 # The messages of libzc that decide: a place that a call could not work with, and its coverage.
 REFUSED = re.compile(r"^libzc: (\S+ returned \d+ for (?:device )?block .*|"
                      r".* of host block \d+ \(site .* its content is lost: .*)$", re.MULTILINE)
+FOLDER = re.compile(r"\(/[^ ():]*/(?=[^/ ():]+:\d+\))")  # Of the policy: the run's own.
 MISSED = re.compile(r"^libzc: coverage: .* (\d+) missed(.*)$", re.MULTILINE)
 
 
@@ -81,7 +82,8 @@ def judge(program, place, bare, run):
     refused = REFUSED.search(run.err)
     missed = MISSED.findall(run.err)
     if refused and (problem or program.section != "samples"):
-        loud = f"refused: {refused.group(1)[:200]}"
+        message = FOLDER.sub("(", refused.group(1))
+        loud = f"refused: {message[:200]}"
         allowed = program.section == "samples" or place == "shared"
         return loud if allowed else "FAILED: " + loud
     if problem:

@@ -21,6 +21,16 @@ setup() {
     grep -q "^8 rows the same as bare, 1 failed, .* not measured\.$" "$OUT_DIR/RESULTS.part.md"
 }
 
+@test "a message of a refusal is kept without the folder of the run" {
+    need_built "$ZC_BUILD/kernels/rewrite-shared" "$SIM/kernels/sampled.so"
+    sim_env sampled
+    run -0 tests/gpu/run.sh kernels together only=rewrite-shared
+    grep "^| rewrite-shared | shared | refused: .* by rule device (policy.conf" \
+        "$OUT_DIR/RESULTS.part.md"
+    run -1 grep -F "($BATS_TEST_TMPDIR" "$OUT_DIR/RESULTS.part.md"
+    run -1 grep -F "(/" "$OUT_DIR/RESULTS.part.md"
+}
+
 # Tens of programs are left as the first has ended.
 @test "a check that is ended early leaves the table of the programs that have ended" {
     tests/gpu/run.sh kernels >"$BATS_TEST_TMPDIR/said" &
