@@ -12,10 +12,14 @@
  * faults are the program's: pageable memory, host to host, and up to 24,576 bytes in one row from
  * pinned memory to a device where the stream is idle (tests/gpu/copy_facts.c asks a driver). In
  * graphs that is so only where the copy is all of the graph; beside other nodes the stream's thread
- * moves the bytes, pinned ones in the GPU's view. Not as on hardware: madvise(MADV_DONTNEED) by the
- * CPU discards nothing while the memory is registered, a child that was made without fork's
- * handlers (a bare clone) writes to its parent's pages, and a system call that writes to memory
- * while another thread registers or unregisters it can fail with EFAULT.
+ * moves the bytes, pinned ones in the GPU's view.
+ *
+ * Not as on hardware: memory that was registered once is shared memory from then on, so that
+ * madvise(MADV_DONTNEED) by the CPU discards nothing, mremap(MREMAP_DONTUNMAP) leaves the same
+ * pages behind, what had been cut off behind a mapping is there again when it grows, and a child
+ * that was made without fork's handlers (a bare clone), or while its stack was registered, writes
+ * to its parent's pages. While one thread registers memory for the first time, a system call of
+ * another's that writes there can fail with EFAULT, and nobody may move its pages.
  */
 #ifndef SIM_H
 #define SIM_H

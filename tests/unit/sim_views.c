@@ -1,120 +1,6 @@
 /* Two page tables: what the CPU does to its side of pinned memory does not reach the GPU's, and the
  * GPU's rights do not bind the CPU. */
-#include "sim_test.h"
-#include <pthread.h>
-#include <stdbool.h>
-#include <sys/mman.h>
-
-#define PAGE (2 * MIB) /* what moves at a time */
-
-static CUfunction load, store;
-static CUdeviceptr out; /* device memory, 4 bytes */
-
-/* to[0] = from[0] */
-static int load_run(void *const *args, const struct sim_launch *l)
-{
-    const int *from = sim_gpu_pointer(*(CUdeviceptr *)args[0]);
-    int *to = sim_gpu_pointer_write(*(CUdeviceptr *)args[1]);
-    (void)l;
-    if (!from || !to)
-        return CUDA_ERROR_ILLEGAL_ADDRESS;
-    *to = *from;
-    return CUDA_SUCCESS;
-}
-
-/* to[0] = value, at whatever the GPU has there */
-static int store_run(void *const *args, const struct sim_launch *l)
-{
-    int *to = sim_gpu_pointer(*(CUdeviceptr *)args[0]);
-    (void)l;
-    if (!to)
-        return CUDA_ERROR_ILLEGAL_ADDRESS;
-    *to = *(int *)args[1];
-    return CUDA_SUCCESS;
-}
-
-static int start(void **state)
-{
-    static const size_t pointers[] = {8, 8}, mixed[] = {8, 4};
-    CUmodule module;
-    sim_test_start(state);
-    sim_kernel_register("load", load_run, 2, pointers);
-    sim_kernel_register("store", store_run, 2, mixed);
-    ok(cuModuleLoadData(&module, "image"));
-    ok(cuModuleGetFunction(&load, module, "load"));
-    ok(cuModuleGetFunction(&store, module, "store"));
-    return 0;
-}
-
-static CUdeviceptr at(const volatile void *p)
-{
-    return (CUdeviceptr)(uintptr_t)p;
-}
-
-/* What a kernel reads at an address. */
-static int gpu_reads(const volatile int *p)
-{
-    CUdeviceptr from = at(p);
-    void *args[] = {&from, &out};
-    int value = -1;
-    ok(cuMemAlloc_v2(&out, 4));
-    ok(cuLaunchKernel(load, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
-    ok(cuMemcpyDtoH_v2(&value, out, 4));
-    ok(cuMemFree_v2(out));
-    return value;
-}
-
-static CUresult gpu_writes(volatile int *p, int value)
-{
-    CUdeviceptr to = at(p);
-    void *args[] = {&to, &value};
-    CUresult r = cuLaunchKernel(store, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL);
-    return r == CUDA_SUCCESS ? cuCtxSynchronize() : r;
-}
-
-/* What a copy of so many bytes reads at an address. */
-static int copy_reads(const volatile int *p, size_t bytes)
-{
-    int value = -1;
-    ok(cuMemAlloc_v2(&out, bytes));
-    ok(cuMemcpy(out, at(p), bytes));
-    ok(cuMemcpyDtoH_v2(&value, out, 4));
-    ok(cuMemFree_v2(out));
-    return value;
-}
-
-/* What a copy engine reads there: a copy that is too long for the CPU. */
-static int dma_reads(const volatile int *p)
-{
-    return copy_reads(p, PAGE / 2);
-}
-
-static volatile int *pages(size_t bytes)
-{
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(MAP_FAILED, p);
-    return p;
-}
-
-/* Two pages of the program's, registered, with 7 in front. */
-static volatile int *pinned(unsigned flags)
-{
-    volatile int *p = pages(2 * PAGE);
-    *p = 7;
-    ok(cuMemHostRegister_v2((void *)p, 2 * PAGE, flags));
-    return p;
-}
-
-static void release(volatile int *p)
-{
-    ok(cuMemHostUnregister((void *)p));
-    munmap((void *)p, 2 * PAGE);
-}
-
-static void *move(volatile void *from, volatile void *to)
-{
-    return mremap((void *)from, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)to);
-}
+#include "sim_views.h"
 
 static void kernels_and_copies_go_on_where_the_cpu_may_touch_nothing(void **state)
 {
@@ -250,25 +136,6 @@ static void what_the_cpu_may_only_read_can_only_be_registered_for_reading(void *
     munmap((void *)p, 2 * PAGE);
 }
 
-static void memory_is_the_programs_own_again_after_unregister(void **state)
-{
-    volatile int *p = pinned(0), *aside = pages(PAGE);
-    (void)state;
-    assert_ptr_equal(aside, move(p, aside));
-    p[PAGE / 4] = 8;
-    mprotect((void *)(p + PAGE / 4), PAGE, PROT_READ);
-    ok(cuMemHostUnregister((void *)p));
-    assert_int_equal(7, *aside);
-    assert_int_equal(8, p[PAGE / 4]);
-    /* madvise(2): private anonymous memory is zero after MADV_DONTNEED, shared memory is not. */
-    madvise((void *)aside, PAGE, MADV_DONTNEED);
-    madvise((void *)(p + PAGE / 4), PAGE, MADV_DONTNEED);
-    assert_int_equal(0, *aside);
-    assert_int_equal(0, p[PAGE / 4]);
-    munmap((void *)aside, PAGE);
-    munmap((void *)(p + PAGE / 4), PAGE);
-}
-
 static void neighbours_in_one_page_come_and_go_by_themselves(void **state)
 {
     char *p = (char *)pages(3 * 4096);
@@ -362,47 +229,6 @@ static void a_forked_child_has_pages_of_its_own(void **state)
     munmap((void *)(p + PAGE / 4), PAGE);
 }
 
-/* Counts up in memory that is registered and unregistered meanwhile. */
-struct writer {
-    volatile int *p;     /* counter, and a page further a copy of it */
-    volatile bool *over; /* tells the end */
-};
-
-static void *count_up(void *data)
-{
-    struct writer *w = data;
-    int n = 0;
-    while (!*w->over) {
-        w->p[0] = ++n;
-        w->p[1024] = n;
-        if (w->p[0] != n || w->p[1024] != n)
-            return (void *)"a write was lost";
-    }
-    return NULL;
-}
-
-static void no_write_is_lost_while_memory_is_registered_and_unregistered(void **state)
-{
-    volatile int *p = pages(2 * PAGE);
-    volatile bool over = false;
-    struct writer writers[2] = {{p, &over}, {p + PAGE / 4, &over}};
-    pthread_t threads[2];
-    void *lost;
-    (void)state;
-    for (int i = 0; i < 2; i++)
-        pthread_create(&threads[i], NULL, count_up, &writers[i]);
-    for (int i = 0; i < 200; i++) {
-        ok(cuMemHostRegister_v2((void *)p, 2 * PAGE, 0));
-        ok(cuMemHostUnregister((void *)p));
-    }
-    over = true;
-    for (int i = 0; i < 2; i++) {
-        pthread_join(threads[i], &lost);
-        assert_null(lost);
-    }
-    munmap((void *)p, 2 * PAGE);
-}
-
 static void copies_within_a_graph_take_the_gpus_view(void **state)
 {
     volatile int *p = pinned(0), *other = pages(PAGE);
@@ -460,12 +286,10 @@ int main(void)
         sim_test(a_copy_into_memory_registered_for_reading_is_refused),
         sim_test(a_kernels_write_to_memory_registered_for_reading_is_sticky),
         sim_test(what_the_cpu_may_only_read_can_only_be_registered_for_reading),
-        sim_test(memory_is_the_programs_own_again_after_unregister),
         sim_test(neighbours_in_one_page_come_and_go_by_themselves),
         sim_test(memory_that_is_shared_already_stays_what_it_is),
         sim_test(a_stack_can_be_registered),
         sim_test(a_forked_child_has_pages_of_its_own),
-        sim_test(no_write_is_lost_while_memory_is_registered_and_unregistered),
         sim_test(copies_within_a_graph_take_the_gpus_view),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -64,10 +64,10 @@ static struct sim_mapping parse(char *line)
     m.rights = (line[1] == 'r' ? PROT_READ : 0) | (line[2] == 'w' ? PROT_WRITE : 0) |
                (line[3] == 'x' ? PROT_EXEC : 0);
     m.shared = line[4] == 's';
-    m.offset = strtoull(line + 6, &line, 16);
+    strtoull(line + 6, &line, 16); /* the offset, */
     strtoull(line + 1, &line, 16); /* the device, major and */
-    strtoull(line + 1, &line, 16); /* minor */
-    m.file = strtoull(line + 1, &line, 10);
+    strtoull(line + 1, &line, 16); /* minor, */
+    strtoull(line + 1, &line, 10); /* and the inode */
     line += strspn(line, " ");
     m.view = strncmp(line, "/memfd:" SIM_VIEW_NAME, strlen("/memfd:" SIM_VIEW_NAME)) == 0;
     return m;
@@ -75,10 +75,7 @@ static struct sim_mapping parse(char *line)
 
 static bool list_add(struct buffer *list, struct sim_mapping m, uintptr_t from, uintptr_t to)
 {
-    if (m.start < from) {
-        m.offset += m.file ? from - m.start : 0;
-        m.start = from;
-    }
+    m.start = m.start < from ? from : m.start;
     m.end = m.end > to ? to : m.end;
     if (list->capacity - list->used < sizeof m && !buffer_grow(list))
         return false;
@@ -138,8 +135,7 @@ struct query {
 
 static struct sim_mapping mapping_of(const struct query *q)
 {
-    struct sim_mapping m = {.start = q->start, .end = q->end, .file = q->file};
-    m.offset = q->offset;
+    struct sim_mapping m = {.start = q->start, .end = q->end};
     m.rights = (q->rights & QUERY_READ ? PROT_READ : 0) |
                (q->rights & QUERY_WRITE ? PROT_WRITE : 0) |
                (q->rights & QUERY_EXEC ? PROT_EXEC : 0);

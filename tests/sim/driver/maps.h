@@ -13,8 +13,6 @@ struct sim_mapping {
     int rights;      /* PROT_* of the CPU */
     bool shared;     /* MAP_SHARED */
     bool view;       /* pages of a view (view.h), by the name of its file */
-    uint64_t offset; /* in its file, bytes */
-    uint64_t file;   /* inode; 0 for anonymous memory */
 };
 
 /* A list of mappings in the order of their addresses. */

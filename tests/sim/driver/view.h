@@ -12,12 +12,8 @@
 
 /* One view. Guarded by sim_lock. */
 struct sim_view {
-    char *alias;     /* where the GPU, played by the CPU, finds the pages; NULL for no view */
-    size_t bytes;    /* whole pages */
-    uintptr_t first; /* the CPU's address of the pages at the start */
-    uint64_t file;   /* inode of the pages that were the program's own before; 0 for none */
-    int fd; /* owned: that file, which the program may have closed; -1 where file is 0 or the
-               view small */
+    char *alias;  /* where the GPU, played by the CPU, finds the pages; NULL for no view */
+    size_t bytes; /* whole pages */
 };
 
 /* Fresh memory of `bytes` (whole pages), zeroed, for both sides; the CPU's address, or NULL where
@@ -31,36 +27,34 @@ void *sim_view_alloc(struct sim_view *view, size_t bytes);
  * mapped, or the CPU itself may not read it or, but for `read_only`, write it. */
 CUresult sim_view_open(struct sim_view *view, char *first, size_t bytes, bool read_only);
 
-/* Ends a view. What the CPU still has of its pages, at whatever address, becomes private memory
- * with the same content and rights, but for pages that another block shares. */
+/* Ends a view. The CPU's side stays as it is, wherever other threads are moving its pages just now:
+ * unpinning changes no page table of the CPU's. Pages that came into the file stay there. */
 void sim_view_close(struct sim_view *view);
-
-/* Ends a view and leaves the CPU's side as it is. */
-void sim_view_drop(struct sim_view *view);
 
 /* Whether this process ever had a view. */
 extern bool sim_view_any;
 
-/* fork: a child of a real driver's process gets private copies of pinned pages. The forking
- * thread waits until the child has made them; what other threads write meanwhile the child may
- * see. */
+/* fork: a child of a real driver's process gets private copies of pages that are or were pinned.
+ * The forking thread waits until the child has made them; what other threads write meanwhile the
+ * child may see. */
 void sim_view_fork_prepare(void);
 void sim_view_fork_parent(void);
 void sim_view_fork_child(void);
 
-/* Pages that change from private to shared or back, and where their content is. */
+/* What a swap, or the making of a child, may need of the caller's stack. */
+#define SIM_STACK_BYTES ((size_t)64 << 10)
+
+/* Pages that change from private to shared or back. */
 struct sim_swap {
-    uintptr_t start;    /* the CPU's first address */
-    size_t bytes;       /* whole pages */
-    int rights;         /* the CPU's, before and after */
-    bool share;         /* to shared; else to private */
-    int fd;             /* the file; -1 to make pages private by copying from `source` */
-    uint64_t offset;    /* in the file */
-    const char *source; /* to private: another mapping of the content */
-    bool failed;        /* result: the kernel refused; what it refused is as before */
+    uintptr_t start; /* the CPU's first address */
+    size_t bytes;    /* whole pages */
+    int rights;      /* the CPU's, before and after */
+    int fd;          /* the file that is to be shared; -1 to make pages private */
+    uint64_t offset; /* in the file */
+    bool failed;     /* result: the kernel refused; what it refused is as before */
 };
 
-/* Swaps pages while other threads may use them. */
+/* Swaps pages while other threads may use them, but not move them. */
 void sim_swap_run(struct sim_swap *swap);
 
 /* Makes pages private in a process with one thread; false where the kernel refuses. */

@@ -8,9 +8,31 @@
 
 static int done[2] = {-1, -1}; /* a pipe of which the child holds one end until it is done */
 
+/* Parent and child go on with one stack, so that it must not be shared memory. A stack that is
+ * still pinned stays so: the GPU would lose sight of it. */
+static void own_stack(void)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    struct sim_maps maps;
+    if (!sim_maps_read(&maps, here - SIM_STACK_BYTES, here + SIM_STACK_BYTES))
+        return;
+    for (size_t i = 0; i < maps.count; i++) {
+        const struct sim_mapping *m = &maps.items[i];
+        struct sim_swap swap = {
+            .start = m->start, .bytes = m->end - m->start, .rights = m->rights, .fd = -1};
+        if (m->view && !sim_block_overlap(swap.start, swap.bytes))
+            sim_swap_run(&swap);
+    }
+    sim_maps_free(&maps);
+}
+
 void sim_view_fork_prepare(void)
 {
-    if (!sim_view_any || pipe2(done, O_CLOEXEC) != 0)
+    done[0] = done[1] = -1;
+    if (!sim_view_any)
+        return;
+    own_stack();
+    if (pipe2(done, O_CLOEXEC) != 0)
         done[0] = done[1] = -1;
 }
 
@@ -32,7 +54,7 @@ static void drop_views(void)
     struct sim_block *b;
     for (size_t i = 0; (b = sim_block_at(i)) != NULL; i++)
         if (b->view.alias)
-            sim_view_drop(&b->view);
+            sim_view_close(&b->view);
 }
 
 void sim_view_fork_child(void)

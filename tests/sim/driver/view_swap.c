@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "stream.h"
 #include "view.h"
-#include <errno.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,7 +11,6 @@
 
 #define PAGE ((size_t)4096)      /* what is looked at and copied at a time */
 #define STEP ((size_t)256 << 20) /* what is replaced at a time: so much memory is there twice */
-#define STACK_BYTES ((size_t)64 << 10)
 
 static _Atomic uintptr_t busy_start; /* the range that is being swapped */
 static _Atomic size_t busy_bytes;    /* its size, 0 for none */
@@ -65,20 +63,6 @@ static bool put_pages(int fd, uint64_t offset, char *to, const char *from, size_
     return fine;
 }
 
-/* Reads the parts of a file that hold data. */
-static bool get_pages(char *to, int fd, uint64_t offset, size_t bytes)
-{
-    off_t at = (off_t)offset, end = (off_t)(offset + bytes);
-    while (at < end && (at = lseek(fd, at, SEEK_DATA)) >= 0 && at < end) {
-        off_t hole = lseek(fd, at, SEEK_HOLE);
-        size_t n = (size_t)((hole < end ? hole : end) - at);
-        if (hole < 0 || pread(fd, to + (at - (off_t)offset), n, at) != (ssize_t)n)
-            return false;
-        at = hole;
-    }
-    return at >= 0 || errno == ENXIO; /* lseek(2): no data behind `at` */
-}
-
 static bool to_shared(const struct sim_swap *s, size_t at, size_t bytes)
 {
     char *here = (char *)s->start + at;
@@ -109,11 +93,10 @@ static bool to_private(const struct sim_swap *s, size_t at, size_t bytes)
     char *fresh = fresh_pages(bytes, s->start + at);
     if (!fresh)
         return false;
-    bool fine = s->fd >= 0 ? get_pages(fresh, s->fd, s->offset + at, bytes)
-                           : put_pages(-1, 0, fresh, s->source + at, bytes);
-    if (fine && mprotect(fresh, bytes, s->rights) == 0 &&
-        mremap(fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, (char *)s->start + at) !=
-            MAP_FAILED)
+    char *here = (char *)s->start + at;
+    put_pages(-1, 0, fresh, here, bytes);
+    if (mprotect(fresh, bytes, s->rights) == 0 &&
+        mremap(fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, here) != MAP_FAILED)
         return true;
     munmap(fresh, bytes);
     return false;
@@ -124,8 +107,9 @@ static void swap_steps(struct sim_swap *s)
     for (size_t at = 0; at < s->bytes && !s->failed; at += STEP) {
         size_t bytes = s->bytes - at < STEP ? s->bytes - at : STEP;
         char *step = (char *)s->start + at;
-        s->failed = mprotect(step, bytes, s->rights & ~PROT_WRITE) != 0 ||
-                    !(s->share ? to_shared(s, at, bytes) : to_private(s, at, bytes));
+        bool share = s->fd >= 0;
+        s->failed = mprotect(step, bytes, share ? s->rights & ~PROT_WRITE : PROT_READ) != 0 ||
+                    !(share ? to_shared(s, at, bytes) : to_private(s, at, bytes));
         if (s->failed)
             mprotect(step, bytes, s->rights);
     }
@@ -135,7 +119,7 @@ static void swap_steps(struct sim_swap *s)
  */
 static struct sim_swap *job;
 static ucontext_t caller, worker;
-static char stack[STACK_BYTES] __attribute__((aligned(16)));
+static char stack[SIM_STACK_BYTES] __attribute__((aligned(16)));
 
 static void swap_main(void)
 {
@@ -161,7 +145,7 @@ static void swap_elsewhere(struct sim_swap *s)
 static bool holds_stack(const struct sim_swap *s)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-    return here + STACK_BYTES > s->start && here - STACK_BYTES < s->start + s->bytes;
+    return here + SIM_STACK_BYTES > s->start && here - SIM_STACK_BYTES < s->start + s->bytes;
 }
 
 void sim_swap_run(struct sim_swap *s)
@@ -182,10 +166,7 @@ void sim_swap_run(struct sim_swap *s)
 
 bool sim_swap_alone(uintptr_t start, size_t bytes, int rights)
 {
-    struct sim_swap s = {
-        .start = start, .bytes = bytes, .rights = rights, .source = (const char *)start, .fd = -1};
-    bool fine = mprotect((void *)start, bytes, PROT_READ) == 0;
-    for (size_t at = 0; fine && at < bytes; at += STEP)
-        fine = to_private(&s, at, bytes - at < STEP ? bytes - at : STEP);
-    return fine;
+    struct sim_swap s = {.start = start, .bytes = bytes, .rights = rights, .fd = -1};
+    swap_steps(&s);
+    return !s.failed;
 }
