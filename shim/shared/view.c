@@ -98,7 +98,7 @@ static void copy_pages(uintptr_t to, uintptr_t from, size_t n)
 
 /* Between the two moves the address shows nothing, so it is closed before: a thread that looks
  * there meanwhile must fault, and not read zeroes. */
-size_t zc_view_aside(uintptr_t at, size_t n)
+static size_t move_aside(uintptr_t at, size_t n)
 {
     uintptr_t shadow = at + zc_view_shadow;
     if (!zc_view_protect(at, n, PROT_NONE))
@@ -116,13 +116,22 @@ size_t zc_view_part(uintptr_t at, size_t n, bool copy)
         return 0;
     if (copy)
         copy_pages(own, at, n);
-    size_t aside = zc_view_aside(at, n), placed = move(own, at, aside);
+    size_t aside = move_aside(at, n), placed = move(own, at, aside);
     if (placed < aside) /* The GPU's pages that found no partner go back. */
         zc_view_merge(at + placed, aside - placed);
     if (aside < n)
         zc_view_protect(at + aside, n - aside, PROT_READ);
     reserve(own, n);
     return placed;
+}
+
+/* What a move leaves behind is empty where the pages are private, and shows them still where they
+ * are shared memory. */
+size_t zc_view_aside(uintptr_t at, size_t n)
+{
+    size_t moved = move_aside(at, n);
+    reserve(at, moved);
+    return moved;
 }
 
 size_t zc_view_merge(uintptr_t at, size_t n)

@@ -72,6 +72,11 @@ access = write" "$PROGRAM" vecadd
     both host_freed_first
 }
 
+@test "a device block keeps what kernels wrote when its host block is overwritten from elsewhere" {
+    same overwritten_from_elsewhere ''
+    [[ $(sum elided_copies) -eq 2 ]]
+}
+
 @test "realloc keeps the content of both sides" {
     both resized
     both resized_apart

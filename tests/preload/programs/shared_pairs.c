@@ -274,6 +274,28 @@ static void result_elsewhere(void)
     free(other);
 }
 
+/* Kernels wrote d, and a copy from elsewhere overwrites all of the host block, the second time after
+ * a look at d that left h lost. */
+static void overwritten_from_elsewhere(void)
+{
+    for (int looked = 0; looked < 2; looked++) {
+        struct pair p = new_pair(SIZE);
+        CUdeviceptr other = device_block(2 * SIZE);
+        CHECK(cuMemsetD8(other, 9, 2 * SIZE));
+        paint(p.h, SIZE, 1);
+        CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+        gpu_paint(p.d, 0, SIZE, 2);
+        EXPECT(!looked || copy_sees(p.d, 0, SIZE, 2));
+        CHECK(cuMemcpyDtoH(p.h, other, SIZE));
+        EXPECT(copy_sees(p.d, 0, SIZE, 2) && sees(p.d, 0, SIZE, 2));
+        EXPECT(all_are(p.h, 9, SIZE));
+        CHECK(cuMemFree(p.d));
+        CHECK(cuMemFree(other));
+        EXPECT(all_are(p.h, 9, SIZE));
+        free(p.h);
+    }
+}
+
 /* Sizes that are not the same, as programs that round up have them. */
 static void rounded(void)
 {
@@ -429,6 +451,7 @@ int main(int argc, char **argv)
         {"many", many},
         {"crossed", crossed},
         {"result_elsewhere", result_elsewhere},
+        {"overwritten_from_elsewhere", overwritten_from_elsewhere},
         {"rounded", rounded},
         {"unchanged", unchanged},
         {"rewritten", rewritten},
