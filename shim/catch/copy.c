@@ -264,13 +264,14 @@ static bool fails_in_every_place(const struct zc_copy *c)
            is_nobodys(&c->src) || c->prefetch || !zc_copy_well_formed(c);
 }
 
-/* What pairs refuse they have said themselves. */
+/* What a pair refuses by itself it has said. */
 static CUresult refused(const struct zc_copy *c)
 {
+    const struct zc_shared *p = c->dst.pair ? c->dst.pair : c->src.pair;
     const struct zc_box *b = converted(&c->dst) ? &c->dst : &c->src;
-    if (c->dst.pair || c->src.pair || !converted(b) || fails_in_every_place(c))
+    if ((!p && !converted(b)) || c->answered || fails_in_every_place(c))
         return c->result;
-    return zc_blame(c->fn, b->address, c->result);
+    return p ? zc_shared_failed(p, c->fn, c->result) : zc_blame(c->fn, b->address, c->result);
 }
 
 static CUresult finish(struct zc_copy *c)

@@ -51,6 +51,7 @@ struct zc_copy {
     bool set;                /* A memset. */
     bool prefetch;           /* A prefetch: bytes asked for; what moves is not known. */
     bool wait;               /* Once forwarded, the call waits for its stream to come to it. */
+    bool answered;           /* Of a pair: there is no more to say about the call's failure. */
     enum zc_outcome outcome; /* What became of it. */
     CUstream stream;         /* As the program gave it; NULL for calls without one. */
     struct zc_box dst, src;
@@ -76,7 +77,7 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
     c->flavour = flavour;
     c->on = zc_life_on();
     c->async = c->linear = c->boxed = c->set = c->prefetch = c->wait = false;
-    c->split = c->bounced = false;
+    c->split = c->bounced = c->answered = false;
     c->outcome = ZC_MOVED;
     c->stream = NULL;
     c->dst.side = c->src.side = ZC_SIDE_NONE;

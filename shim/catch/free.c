@@ -118,6 +118,15 @@ CUresult zc_free_at_exit(struct zc_block *block, CUresult answer)
     return answer;
 }
 
+/* A free that fails though the program may free the block leaves it as it is. */
+static CUresult free_now(enum zc_fn fn, struct zc_block *block)
+{
+    CUdeviceptr address = block->base;
+    CUresult result = zc_free_placed(block);
+    bool told = result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE;
+    return told ? result : zc_blame(fn, address, result);
+}
+
 /* Host memory is no device block: refused, if the driver has nothing else to say first. */
 static CUresult refused_for_host(CUresult state)
 {
@@ -137,7 +146,6 @@ static void freed(const struct zc_untracked *block, CUevent event, CUcontext hom
 
 ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
 {
-    (void)entry;
     struct zc_block *block = dptr && zc_life_on() ? zc_block_find(dptr) : NULL;
     if (block && zc_block_hosted(block))
         return refused_for_host(real(0));
@@ -150,7 +158,7 @@ ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
             return CUDA_ERROR_INVALID_VALUE;
         if (zc_life_closing())
             return zc_free_at_exit(block, real(0));
-        return zc_free_placed(block);
+        return free_now(entry->fn, block);
     }
     struct zc_untracked untracked;
     zc_untrack_block(block && block->base == dptr ? block : NULL, &untracked);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/message.h"
+#include "catch/call.h"
 #include "catch/life.h"
 #include "ledger/site.h"
 #include "log/pairs.h"
@@ -61,6 +62,13 @@ CUresult zc_shared_refused(const struct zc_shared *p, enum zc_fn fn, CUresult co
                zc_fn_name(fn), (unsigned)code, p->device_id, p->device_size,
                (uint64_t)p->pages.base, p->rule->name, zc_life_policy()->file, p->rule->line, why);
     return code;
+}
+
+CUresult zc_shared_failed(const struct zc_shared *p, enum zc_fn fn, CUresult code)
+{
+    return zc_blameless(code)
+               ? code
+               : zc_shared_refused(p, fn, code, "the driver failed what the call takes there");
 }
 
 void zc_shared_mismatch(const struct zc_shared *p, CUdeviceptr source)

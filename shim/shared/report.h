@@ -28,6 +28,10 @@ void zc_shared_stays(const struct zc_shared *pair);
 CUresult zc_shared_refused(const struct zc_shared *pair, enum zc_fn fn, CUresult code,
                            const char *why);
 
+/* The driver failed a call that meets a pair, or a step of libzc's for it: says so, unless the code
+ * is one that the call gives wherever its blocks lie.  Returns `code`. */
+CUresult zc_shared_failed(const struct zc_shared *pair, enum zc_fn fn, CUresult code);
+
 /* The device block was copied from a host block that is not its own: says once a rule which `pair`
  * would be right. */
 void zc_shared_mismatch(const struct zc_shared *pair, CUdeviceptr source);

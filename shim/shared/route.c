@@ -126,7 +126,8 @@ static bool on_cpu(const struct zc_box *b)
 CUresult zc_shared_route(struct zc_copy *c, CUdeviceptr dst, CUdeviceptr src, size_t n)
 {
     bool to_cpu = on_cpu(&c->dst), from_cpu = on_cpu(&c->src), both = to_cpu && from_cpu;
-    struct zc_sides sides = {.dst = to_cpu ? &c->dst : NULL,
+    struct zc_sides sides = {.copy = c,
+                             .dst = to_cpu ? &c->dst : NULL,
                              .src = from_cpu ? &c->src : NULL,
                              .to = dst,
                              .from = src,

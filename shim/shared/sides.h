@@ -8,6 +8,7 @@
 /* What one piece of a copy touches; on the stack.  While it is open no page of its pairs changes
  * its state, so the CPU can go over it without a fault, and other threads' accesses wait. */
 struct zc_sides {
+    struct zc_copy *copy;          /* That it is a piece of. */
     struct zc_box *dst, *src;      /* NULL for a side that is not touched. */
     CUdeviceptr to, from;          /* First bytes. */
     size_t bytes;                  /* Length of both. */
@@ -16,12 +17,14 @@ struct zc_sides {
 };
 
 /* Makes the source readable and the target writable, and holds both.  Sides whose pair has ended or
- * has just been made are looked up again.  On failure nothing is held, and the reason was said. */
+ * has just been made are looked up again.  On failure nothing is held: the copy is `answered`. */
 CUresult zc_sides_open(struct zc_sides *sides);
 void zc_sides_close(struct zc_sides *sides);
 
-/* What an effect on a page of a pair comes to for a call of the program's: CUDA_SUCCESS also after
- * a conflict whose content was revealed, and then the step is to be done again from `at` on. */
-CUresult zc_sides_answer(struct zc_shared *pair, enum zc_effect effect, uint64_t at);
+/* What an effect on a page of a pair comes to for a copy of the program's: CUDA_SUCCESS also after
+ * a conflict whose content was revealed, and then the step is to be done again from `at` on.  On
+ * failure the copy is `answered`. */
+CUresult zc_sides_answer(struct zc_copy *copy, struct zc_shared *pair, enum zc_effect effect,
+                         uint64_t at);
 
 #endif

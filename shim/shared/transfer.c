@@ -38,6 +38,7 @@ bool zc_shared_resolve(struct zc_box *b)
 static bool refuse(struct zc_copy *c, const struct zc_shared *p, CUresult code, const char *why)
 {
     c->result = zc_shared_refused(p, c->fn, code, why);
+    c->answered = true;
     return true;
 }
 
@@ -50,16 +51,19 @@ static uint64_t offset_of(const struct zc_shared *p, CUdeviceptr address)
 typedef enum zc_effect (*step_fn)(struct zc_coherent *pages, uint64_t low, uint64_t high,
                                    void *arg, uint64_t *at_out);
 
-static CUresult apply(struct zc_shared *p, step_fn step, uint64_t low, uint64_t high, void *arg)
+static CUresult apply(struct zc_copy *c, step_fn step, uint64_t low, uint64_t high, void *arg)
 {
+    struct zc_shared *p = c->dst.pair;
     for (;;) {
         struct zc_shared_hold hold;
         uint64_t at = low;
-        if (!zc_shared_lock(p, &hold))
+        if (!zc_shared_lock(p, &hold)) {
+            c->answered = true; /* The program freed the block meanwhile. */
             return CUDA_ERROR_INVALID_VALUE;
+        }
         enum zc_effect v = step(&p->pages, low, high, arg, &at);
         zc_shared_unlock(p, &hold);
-        CUresult result = zc_sides_answer(p, v, at);
+        CUresult result = zc_sides_answer(c, p, v, at);
         if (v == ZC_EFFECT_DONE || result != CUDA_SUCCESS)
             return result;
         low = at; /* What came before is done. */
@@ -86,19 +90,19 @@ static enum zc_effect step_out(struct zc_coherent *pages, uint64_t low, uint64_t
 /* Between the two sides of one pair, at the same offset. */
 static CUresult between(struct zc_copy *c, CUdeviceptr address, size_t n)
 {
-    struct zc_shared *p = c->dst.pair;
     struct zc_moved moved = {0, 0};
-    uint64_t low = offset_of(p, address);
-    CUresult result = apply(p, c->src.host ? step_in : step_out, low, low + n, &moved);
+    uint64_t low = offset_of(c->dst.pair, address);
+    CUresult result = apply(c, c->src.host ? step_in : step_out, low, low + n, &moved);
     c->part[ZC_ELIDED] += moved.elided;
     c->part[ZC_CPU] += moved.copied;
     return result;
 }
 
 /* Makes the target's bytes ready for the driver. */
-static CUresult prepare(struct zc_box *b, CUdeviceptr address, size_t n)
+static CUresult prepare(struct zc_copy *c)
 {
-    struct zc_sides sides = {.dst = b, .to = address, .bytes = n};
+    struct zc_sides sides = {
+        .copy = c, .dst = &c->dst, .to = c->dst.address, .bytes = c->dst.span};
     CUresult result = zc_sides_open(&sides);
     if (result == CUDA_SUCCESS)
         zc_sides_close(&sides);
@@ -153,7 +157,7 @@ static void fill(char *to, size_t n, unsigned value, uint8_t unit)
 static CUresult set_line(struct zc_copy *c, CUdeviceptr dst, size_t n)
 {
     struct zc_shared *p = c->dst.pair;
-    struct zc_sides sides = {.dst = &c->dst, .to = dst, .bytes = n};
+    struct zc_sides sides = {.copy = c, .dst = &c->dst, .to = dst, .bytes = n};
     uint64_t low = offset_of(p, dst), high = low + n, end;
     CUresult result = zc_sides_open(&sides);
     if (result != CUDA_SUCCESS)
@@ -182,7 +186,7 @@ static CUresult set(struct zc_copy *c)
 static bool set_by_driver(struct zc_copy *c)
 {
     c->part[ZC_MOVED] = c->bytes;
-    c->result = prepare(&c->dst, c->dst.address, c->dst.span);
+    c->result = prepare(c);
     return c->result != CUDA_SUCCESS;
 }
 
@@ -285,7 +289,7 @@ static bool by_driver(struct zc_copy *c)
                       "the driver itself copies arrays, and can't write what 'access = read' keeps "
                       "from writing");
     if (target && !b->host)
-        c->result = prepare(b, b->address, b->span);
+        c->result = prepare(c);
     return c->result != CUDA_SUCCESS;
 }
 

@@ -118,12 +118,18 @@ setup() {
 }
 
 @test "a driver call that fails costs speed, or is told, and never bytes" {
+    local refused='returned [0-9]* for .*rule device \(' codes=''
     for call in cuMemHostRegister_v2:2:0 cuMemHostRegister_v2:2:1 cuMemHostUnregister:1:1 \
-        cuStreamSynchronize:999:1; do
-        for s in sets partial device_to_device rectangles; do
+        cuStreamSynchronize:999:1 cuStreamSynchronize:999:3 cuEventSynchronize:999:1 \
+        cuMemcpyHtoDAsync_v2:2:1 cuMemcpyDtoHAsync_v2:2:1 cuMemsetD8_v2:999:1; do
+        for s in sets partial device_to_device rectangles busy arrays; do
             echo "$call $s"
             SIM_FAIL=$call device_place='shared, mapped' scene "$s" ''
-            [[ $status -eq 0 || ($status -eq 1 && $stderr == *" gave "*) ]]
+            [[ $status -eq 0 || ($status -eq 1 && $stderr == *" gave "* && $stderr =~ $refused) ]]
+            codes+="${call%%:*} $status "
         done
+    done
+    for call in HostUnregister cpyHtoDAsync_v2 cpyDtoHAsync_v2 setD8_v2; do
+        [[ $codes == *"cuMem$call 1 "* ]]
     done
 }
