@@ -78,9 +78,17 @@ static size_t boot_size(const void *p)
     return n;
 }
 
+static void *boot_move(void *to, const void *p, size_t n)
+{
+    if (to && p)
+        memcpy(to, p, boot_size(p) < n ? boot_size(p) : n);
+    return to;
+}
+
 /* What stands in the way of the fast path where something came from `boot`. */
 static void (*behind_free)(void *p);
 static void *(*behind_realloc)(void *p, size_t n);
+static void *(*behind_reallocarray)(void *p, size_t count, size_t n);
 static size_t (*behind_usable)(void *p);
 
 static void boot_free(void *p)
@@ -93,10 +101,13 @@ static void *boot_realloc(void *p, size_t n)
 {
     if (!is_boot(p))
         return behind_realloc(p, n);
-    void *moved = n ? next.malloc(n) : NULL;
-    if (moved)
-        memcpy(moved, p, boot_size(p) < n ? boot_size(p) : n);
-    return moved;
+    return n ? boot_move(next.malloc(n), p, n) : NULL;
+}
+
+/* The product was found to fit. */
+static void *boot_reallocarray(void *p, size_t count, size_t n)
+{
+    return is_boot(p) ? boot_realloc(p, count * n) : behind_reallocarray(p, count, n);
 }
 
 static size_t boot_usable(void *p)
@@ -128,9 +139,11 @@ static void find(void)
     if (__atomic_load_n(&boot_used, __ATOMIC_RELAXED)) {
         behind_free = found_free;
         behind_realloc = found_realloc;
+        behind_reallocarray = found_reallocarray;
         behind_usable = found_malloc_usable_size;
         found_free = boot_free;
         found_realloc = boot_realloc;
+        found_reallocarray = boot_reallocarray;
         found_malloc_usable_size = boot_usable;
     }
     __atomic_store_n(&next.free, found_free, __ATOMIC_RELEASE);
@@ -153,9 +166,13 @@ static void *nothing(void)
     errno = ENOMEM;
     return NULL;
 }
+static void *boot_grow(void *p, size_t n)
+{
+    return p && !is_boot(p) ? nothing() : boot_move(boot_get(n), p, n);
+}
 FIRST_OR(malloc, void *, (size_t n), (n), boot_get(n))
 FIRST_OR(calloc, void *, (size_t count, size_t n), (count, n), boot_get(count *n))
-FIRST_OR(realloc, void *, (void *p, size_t n), (p, n), ((void)p, boot_get(n)))
+FIRST_OR(realloc, void *, (void *p, size_t n), (p, n), boot_grow(p, n))
 FIRST_OR(reallocarray, void *, (void *p, size_t count, size_t n), (p, count, n), nothing())
 FIRST_OR(aligned_alloc, void *, (size_t alignment, size_t n), (alignment, n), nothing())
 FIRST_OR(posix_memalign, int, (void **out, size_t alignment, size_t n), (out, alignment, n), ENOMEM)

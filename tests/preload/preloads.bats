@@ -85,3 +85,66 @@ library() {
         LD_PRELOAD="$BATS_TEST_TMPDIR/libother.so $LIBZC" "$requests" 1 2
     [[ $(grep -c '^free$' <<<"$output") == 2 && $(grep -c '^0$' <<<"$output") == 2 ]]
 }
+
+@test "blocks that dlsym itself asks for keep their bytes, and never reach libc" {
+    cat >"$BATS_TEST_TMPDIR/dlsym.c" <<-'END'
+	#include <dlfcn.h>
+	#include <malloc.h>
+	#include <stdio.h>
+	#include <stdlib.h>
+	#include <string.h>
+	enum { FREED, GROWN, ARRAY, LARGE, BLOCKS };
+	static char *blocks[BLOCKS];
+	static int same(const char *p, char value)
+	{
+	    for (int i = 0; i < 100; i++)
+	        if (p[i] != value)
+	            return 0;
+	    return 1;
+	}
+	static void ask(void)
+	{
+	    for (int i = 0; i < BLOCKS; i++) {
+	        blocks[i] = i % 2 ? malloc(60) : calloc(6, 10);
+	        memset(blocks[i], 'a' + i, 60);
+	        blocks[i] = realloc(blocks[i], 100);
+	        memset(blocks[i] + 60, 'a' + i, 40);
+	        free(realloc(NULL, 10));
+	    }
+	}
+	void *dlsym(void *handle, const char *name)
+	{
+	    static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
+	    static void *(*real)(void *, const char *);
+	    for (int i = 0; i < 3 && !real; i++)
+	        real = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+	    if (!strcmp(name, "realloc") && !blocks[0])
+	        ask();
+	    return real(handle, name);
+	}
+	__attribute__((destructor)) static void use(void)
+	{
+	    free(malloc(1));
+	    for (int i = 0; i < BLOCKS; i++)
+	        printf("%d %zu\n", same(blocks[i], 'a' + i), malloc_usable_size(blocks[i]));
+	    free(blocks[FREED]);
+	    blocks[GROWN] = realloc(blocks[GROWN], 1000);
+	    blocks[ARRAY] = reallocarray(blocks[ARRAY], 100, 10);
+	    blocks[LARGE] = realloc(blocks[LARGE], 1 << 20);
+	    for (int i = GROWN; i < BLOCKS; i++)
+	        printf("%d\n", same(blocks[i], 'a' + i));
+	    fflush(stdout);
+	    for (int i = GROWN; i < BLOCKS; i++)
+	        free(blocks[i]);
+	}
+	END
+    echo 'GLIBC_2.34 { global: dlsym; local: *; };' >"$BATS_TEST_TMPDIR/map"
+    "${CC:-gcc}" -D_GNU_SOURCE -shared -fPIC -Wl,--version-script="$BATS_TEST_TMPDIR/map" \
+        -o "$BATS_TEST_TMPDIR/libdlsym.so" "$BATS_TEST_TMPDIR/dlsym.c" -ldl
+    write_policy $'api = realloc\nplace = pinned'
+    for policy in off "$BATS_TEST_TMPDIR/policy.conf"; do
+        run -0 --separate-stderr env ZC_POLICY="$policy" \
+            LD_PRELOAD="$LIBZC $BATS_TEST_TMPDIR/libdlsym.so" /bin/true
+        [[ $output == $'1 100\n1 100\n1 100\n1 100\n1\n1\n1' && -z $stderr ]]
+    done
+}
