@@ -4,10 +4,13 @@
  */
 #include "catch/signal.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/arena.h"
+#include "catch/real.h"
 #include "place/chain.h"
 #include "place/unblock.h"
 
@@ -148,12 +151,47 @@ EXPORT int sigpending(sigset_t *set)
     return result;
 }
 
-/* The mask that a thread begins with (pthread_attr_setsigmask_np(3)). */
-EXPORT int pthread_attr_setsigmask_np(pthread_attr_t *attr, const sigset_t *set)
+/* A thread that begins with a mask of its own, and what it is to run. */
+struct beginning {
+    void *(*run)(void *arg);
+    void *arg;
+};
+
+/* libc has set the mask, and the thread has done nothing yet. */
+static void *begin(void *memory)
 {
-    if (!on() || !set || !(zc_sigword(set) & SEGV))
-        return zc_libc_signal.pthread_attr_setsigmask_np(attr, set);
-    sigset_t open = *set;
-    zc_sigword_put(&open, zc_sigword(set) & ~SEGV);
-    return zc_libc_signal.pthread_attr_setsigmask_np(attr, &open);
+    struct beginning b = *(struct beginning *)memory;
+    zc_arena_put(memory, sizeof(b));
+    if (on())
+        zc_unblock_self();
+    return b.run(b.arg);
+}
+
+/* glibc has masks in attributes since 2.32. */
+static bool blocks_segv(const pthread_attr_t *attr)
+{
+    static int (*get)(const pthread_attr_t *attr, sigset_t *set);
+    sigset_t set;
+    if (!__atomic_load_n(&get, __ATOMIC_ACQUIRE)) {
+        zc_libc_find();
+        __atomic_store_n(&get,
+                         (int (*)(const pthread_attr_t *, sigset_t *))zc_real_dlsym(
+                             RTLD_NEXT, "pthread_attr_getsigmask_np"),
+                         __ATOMIC_RELEASE);
+    }
+    return get && get(attr, &set) == 0 && (zc_sigword(&set) & SEGV);
+}
+
+/* Also before pages are protected: that may begin while libc is in the call. */
+EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+                          void *arg)
+{
+    struct beginning *b = attr && blocks_segv(attr) ? zc_arena_get(sizeof(*b)) : NULL;
+    if (!b)
+        return zc_libc_signal.pthread_create(thread, attr, run, arg);
+    *b = (struct beginning){run, arg};
+    int result = zc_libc_signal.pthread_create(thread, attr, begin, b);
+    if (result != 0)
+        zc_arena_put(b, sizeof(*b));
+    return result;
 }

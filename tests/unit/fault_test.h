@@ -23,8 +23,10 @@
 
 /* A sanitizer's library has some of the functions that libzc stands in front of, and comes before
  * the archive: one that it lacks brings the rest. */
-static int (*const hooks_on_masks)(pthread_attr_t *attr, const sigset_t *mask)
-    __attribute__((used)) = pthread_attr_setsigmask_np;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+static int (*const hooks_on_masks)(int sig) __attribute__((used)) = sighold;
+#pragma GCC diagnostic pop
 
 #define PAGE ((size_t)4096)
 #define PAGES ((size_t)64)

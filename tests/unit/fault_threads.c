@@ -390,40 +390,6 @@ static void a_thread_that_blocks_all_signals_later_is_served(void **test)
     assert_int_equal(in_child(blocked_after), 0);
 }
 
-/* The usual way to keep signals from a new thread: it inherits the mask. */
-static void *touch_page(void *arg)
-{
-    poke(arg);
-    return NULL;
-}
-
-static void inherited_mask(void)
-{
-    sigset_t all, old;
-    pthread_t thread;
-    pthread_attr_t attr;
-    sigfillset(&all);
-    pthread_attr_init(&attr);
-    if (zc_fault_start(&fake_ops))
-        _exit(5);
-    fake_protect(PROT_NONE);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    pthread_create(&thread, NULL, touch_page, region);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_join(thread, NULL);
-    pthread_attr_setsigmask_np(&attr, &all);
-    pthread_create(&thread, &attr, touch_page, region + PAGE);
-    pthread_join(thread, NULL);
-    if (faults != 2)
-        _exit(6);
-}
-
-static void a_thread_with_an_inherited_mask_is_served(void **test)
-{
-    (void)test;
-    assert_int_equal(in_child(inherited_mask), 0);
-}
-
 static void faults_of_a_fork(void)
 {
     if (zc_fault_start(&fake_ops))
@@ -461,7 +427,6 @@ int main(void)
         cmocka_unit_test(an_action_that_is_set_just_before_fault_handling_begins_is_kept),
         cmocka_unit_test(a_handler_that_is_set_while_fault_handling_begins_is_served),
         cmocka_unit_test(a_thread_that_blocks_all_signals_later_is_served),
-        cmocka_unit_test(a_thread_with_an_inherited_mask_is_served),
         cmocka_unit_test(a_forked_child_has_the_handler_too),
         cmocka_unit_test(threads_that_fault_at_once_all_go_on),
     };
