@@ -1,23 +1,15 @@
-/* A place for tests that protects pages of its own, and children that tell what happened to them.
- */
+/* A place for tests that protects pages of its own. */
 #ifndef TESTS_UNIT_FAULT_TEST_H
 #define TESTS_UNIT_FAULT_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "child_test.h"
 
-#include <cmocka.h>
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "place/fault.h"
 
@@ -139,23 +131,5 @@ static inline void mask_past_libc(int how, uint64_t mask, uint64_t *old)
 }
 
 #define BIT(sig) ((uint64_t)1 << ((sig)-1))
-
-/* Runs a scene in a child of its own, where no handler of cmocka's is, and returns its wait status.
- */
-static inline int in_child(void (*scene)(void))
-{
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        for (int sig = 1; sig < 32; sig++)
-            signal(sig, SIG_DFL);
-        alarm(20);
-        scene();
-        _exit(0);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return status;
-}
 
 #endif

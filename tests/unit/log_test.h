@@ -2,7 +2,7 @@
 #ifndef ZC_LOG_TEST_H
 #define ZC_LOG_TEST_H
 
-#include "base_test.h"
+#include "child_test.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/message.h"
 #include "log/counters.h"
@@ -37,20 +35,6 @@ static inline int remove_folder(void **state)
     (void)state;
     snprintf(command, sizeof(command), "rm -rf %s", folder);
     return chdir("/") == 0 ? system(command) : -1;
-}
-
-/* Runs body in a child; returns its wait status. */
-static inline int in_child(void (*body)(void))
-{
-    int status = -1;
-    pid_t child = fork();
-
-    if (child == 0) {
-        body();
-        _exit(0);
-    }
-    waitpid(child, &status, 0);
-    return status;
 }
 
 /* A file's text, terminated, in memory that the next call overwrites; fails where there is none. */
