@@ -134,10 +134,11 @@ static bool reaches_pageable(void)
     return reaches > 0;
 }
 
-/* The driver refuses pageable memory where a call names it as the device's. */
+/* The driver refuses pageable memory where a call names it as the device's.  A pair has such an
+ * address without a device block where the host block's content is lost. */
 static bool refuses_host(const struct zc_box *b)
 {
-    return b->extent && b->side == ZC_SIDE_DEVICE && !reaches_pageable();
+    return (b->extent || (b->pair && b->host)) && b->side == ZC_SIDE_DEVICE && !reaches_pageable();
 }
 
 static bool is_no_range(const struct zc_box *b)

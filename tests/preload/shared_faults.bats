@@ -127,6 +127,13 @@ io() {
     [[ $stderr == *"a copy needs byte 0 of host block 1"*"before the program freed it"* ]]
 }
 
+@test "calls that name a freed device block are refused as without pairs, and blame no rule" {
+    same lost_and_misused ''
+    [[ -z $stderr ]]
+    same lost_and_misused 'conflict = reveal'
+    [[ -z $stderr ]]
+}
+
 @test "lost blocks that nobody reads are freed and used again" {
     same lost_and_freed ''
     same lost_and_freed 'conflict = reveal'

@@ -305,6 +305,18 @@ static void lost_copied_late(void)
     free(p.h);
 }
 
+/* Calls that name freed device memory, which was a lost host block's. */
+static void lost_and_misused(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    gpu_paint(p.d, 0, SIZE, 2);
+    CHECK(cuMemFree(p.d));
+    SHOW(cuMemsetD8(p.d, 1, 16));
+    SHOW(cuMemcpyDtoH(plain, p.d, 16));
+    SHOW(cuMemcpyHtoD(p.d, plain, 16));
+    free(p.h);
+}
+
 /* The same, but nobody looks: the memory is as good as any afterwards. */
 static void lost_and_freed(void)
 {
@@ -436,6 +448,7 @@ int main(int argc, char **argv)
         {"lost_io", lost_io},
         {"lost_for_good", lost_for_good},
         {"lost_copied_late", lost_copied_late},
+        {"lost_and_misused", lost_and_misused},
         {"lost_and_freed", lost_and_freed},
         {"written_by_kernel", written_by_kernel},
         {"told_by_launch", told_by_launch},
