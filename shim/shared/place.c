@@ -31,8 +31,9 @@ static bool possible(const struct zc_want *want, const char **why)
     return want->rule->conflict != ZC_CONFLICT_REVEAL || zc_shared_reveal_start();
 }
 
-/* What was registered for a pinned block may be written to by kernels. */
-static CUresult register_pages(const struct zc_shared *p, struct zc_extent *e)
+/* What was registered for a pinned block may be written to by kernels, and goes with the context
+ * that it was registered in. */
+static CUresult register_pages(const struct zc_shared *p, struct zc_extent *e, CUcontext home)
 {
     unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
     uint32_t pin;
@@ -41,7 +42,7 @@ static CUresult register_pages(const struct zc_shared *p, struct zc_extent *e)
                                         __ATOMIC_RELAXED))
         sched_yield(); /* realloc(3) is about to see that the block must stay. */
     bool known = pin == ZC_PIN_DONE;
-    if (known && !p->read_only)
+    if (known && !p->read_only && e->context == home)
         return CUDA_SUCCESS;
     if (known && !zc_pinned_unregister(e))
         return CUDA_ERROR_UNKNOWN;
@@ -66,7 +67,7 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct zc_extent *e = zc_hostheap_extent(p->pages.base);
     bool elected = p->pages.host;
-    CUresult result = register_pages(p, e);
+    CUresult result = register_pages(p, e, want->context);
     if (result != CUDA_SUCCESS) {
         *why = "cuMemHostRegister refuses";
         __atomic_store_n(&e->pin, ZC_PIN_REFUSED, __ATOMIC_RELEASE);

@@ -14,6 +14,11 @@ setup() {
     both reset
 }
 
+@test "a pair stays whole when the context in which its host block was copied before goes" {
+    both outlived
+    [[ $stderr == *"same address 1"* ]]
+}
+
 @test "a forked child has the host blocks of its parent" {
     both forked
 }

@@ -22,6 +22,28 @@ static void reset(void)
     free(q.h);
 }
 
+/* The context in which the host block was copied first goes, and not that of the device block. */
+static void outlived(void)
+{
+    CUcontext home, first = NULL;
+    CUdeviceptr other;
+    struct pair p = {host_block(SIZE), 0};
+    CHECK(cuCtxGetCurrent(&home));
+    first = another_context();
+    paint(p.h, SIZE, 1);
+    CHECK(cuMemAlloc(&other, MIB));
+    CHECK(cuMemcpyHtoD(other, p.h, MIB));
+    CHECK(cuCtxSetCurrent(home));
+    p.d = device_block(SIZE);
+    TELL("same address %d\n", (CUdeviceptr)p.h == p.d);
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    CHECK(cuCtxDestroy(first));
+    put(p.d, SIZE, 2);
+    CHECK(cuMemcpyDtoH(p.h, p.d, SIZE));
+    EXPECT(shows(p.h, SIZE, 2) && sees(p.d, 0, SIZE, 2));
+    give_back(p);
+}
+
 /* A child has host blocks of its own, shared ones and parted ones. */
 static void forked(void)
 {
@@ -162,6 +184,7 @@ int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
         {"reset", reset},
+        {"outlived", outlived},
         {"forked", forked},
         {"forked_lost", forked_lost},
         {"refused_free", refused_free},
