@@ -3,8 +3,6 @@
 #include "catch/life.h"
 #include "catch/pool.h"
 
-#define EXPORTABLE "the memory must stay exportable"
-
 static CUresult call_alloc(const struct zc_forward *f)
 {
     return ((__typeof__(cuMemAlloc_v2) *)f->real)(f->dptr, f->bytes);
@@ -76,7 +74,14 @@ ZC_BODY(cuMemAllocAsync, (CUdeviceptr * dptr, size_t bytes, CUstream stream))
     const struct zc_forward f = {.call = call_async, .real = (void *)real, .dptr = dptr,
                               .bytes = bytes, .stream = stream};
     ask.pool = zc_life_on() ? zc_pool_current(stream, entry->flavour) : NULL;
-    return zc_grant(&ask, &f, zc_pool_exportable(ask.pool) ? EXPORTABLE : NULL);
+    return zc_grant(&ask, &f, zc_pool_unfit(ask.pool, &ask.asked));
+}
+
+static enum zc_place_id home_of(enum zc_kind kind)
+{
+    return kind == ZC_KIND_MANAGED  ? ZC_PLACE_MANAGED
+           : kind == ZC_KIND_PINNED ? ZC_PLACE_PINNED
+                                    : ZC_PLACE_DEVICE;
 }
 
 static CUresult call_from_pool(const struct zc_forward *f)
@@ -89,11 +94,13 @@ ZC_BODY(cuMemAllocFromPoolAsync,
 {
     struct zc_ask ask = {.entry = entry, .api = ZC_API_cuMemAllocFromPoolAsync, .size = bytes,
                          .asked = ZC_KIND_DEVICE, .flags = ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS,
-                         .home = ZC_PLACE_DEVICE, .pool = pool,
+                         .pool = pool,
                          .stream = zc_stream_kind_of(stream, entry->flavour)};
     const struct zc_forward f = {.call = call_from_pool, .real = (void *)real, .dptr = dptr,
                               .bytes = bytes, .stream = stream, .pool = pool};
-    return zc_grant(&ask, &f, !pool || zc_pool_exportable(pool) ? EXPORTABLE : NULL);
+    const char *unfit = zc_pool_unfit(pool, &ask.asked);
+    ask.home = home_of(ask.asked);
+    return zc_grant(&ask, &f, pool ? unfit : "it names no pool");
 }
 
 /* The program asks for managed memory itself; it is counted and left as it is. */

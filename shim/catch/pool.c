@@ -1,4 +1,5 @@
-/* Memory pools: exportable ones, and the bytes that converted blocks add to a pool's figures. */
+/* Memory pools: those whose blocks stay where they are, and the bytes that converted blocks add to
+ * the figures of the others. */
 #include "catch/pool.h"
 
 #include "base/arena.h"
@@ -14,7 +15,8 @@
 struct pool {
     struct pool *next;
     CUmemoryPool handle;
-    bool exportable;
+    enum zc_kind kind; /* Of its memory. */
+    const char *unfit; /* Why its blocks stay where they are, NULL if they need not. */
     cuuint64_t used,
         used_high; /* Bytes of converted blocks: now, and the most since the last reset. */
 };
@@ -30,6 +32,7 @@ static struct pool *find(CUmemoryPool handle, bool make)
         p = p->next;
     if (!p && make && (p = zc_arena_get(sizeof(*p))) != NULL) {
         p->handle = handle;
+        p->kind = ZC_KIND_DEVICE;
         p->next = pools;
         pools = p;
     }
@@ -47,15 +50,19 @@ CUmemoryPool zc_pool_current(CUstream stream, enum zc_flavour flavour)
     return pool;
 }
 
-bool zc_pool_exportable(CUmemoryPool pool)
+const char *zc_pool_unfit(CUmemoryPool pool, enum zc_kind *kind_out)
 {
-    bool exportable = false;
+    const char *unfit = NULL;
+    *kind_out = ZC_KIND_DEVICE;
     if (!pool || !__atomic_load_n(&pools, __ATOMIC_RELAXED) || !zc_lock_take(&lock))
-        return false;
-    struct pool *p = find(pool, false);
-    exportable = p && p->exportable;
+        return NULL;
+    const struct pool *p = find(pool, false);
+    if (p) {
+        *kind_out = p->kind;
+        unfit = p->unfit;
+    }
     zc_lock_drop(&lock);
-    return exportable;
+    return unfit;
 }
 
 static void add(const struct zc_block *block, bool freed)
@@ -88,24 +95,82 @@ void zc_pool_reset(void)
     pools = NULL;
 }
 
-static void remember_exportable(CUmemoryPool handle)
+#define EXPORTABLE "the memory must stay exportable"
+
+static void remember(CUmemoryPool handle, enum zc_kind kind, const char *unfit)
 {
-    if (!zc_lock_take(&lock))
+    if (!unfit || !zc_lock_take(&lock))
         return;
     struct pool *p = find(handle, true);
-    if (p)
-        p->exportable = true;
+    if (p && !p->unfit) {
+        p->kind = kind;
+        p->unfit = unfit;
+    }
     zc_lock_drop(&lock);
+}
+
+/* The CPU reaches what is not a device's, and the program relies on that. */
+static enum zc_kind kind_of(const CUmemLocation *location, CUmemAllocationType type)
+{
+    return type != CU_MEM_ALLOCATION_TYPE_PINNED          ? ZC_KIND_MANAGED
+           : location->type != CU_MEM_LOCATION_TYPE_DEVICE ? ZC_KIND_PINNED
+                                                           : ZC_KIND_DEVICE;
+}
+
+static const char *unfit_of(enum zc_kind kind)
+{
+    return kind == ZC_KIND_DEVICE ? NULL : "its pool is not of a device's memory";
+}
+
+static bool limited(const CUmemPoolProps *props)
+{
+#if CUDA_VERSION >= 12030
+    return props->maxSize;
+#else
+    (void)props;
+    return false;
+#endif
 }
 
 ZC_BODY(cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps *props))
 {
     (void)entry;
     CUresult result = real(pool, props);
-    if (result == CUDA_SUCCESS && zc_life_on() && props->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
-        remember_exportable(*pool);
+    if (result != CUDA_SUCCESS || !zc_life_on())
+        return result;
+    enum zc_kind kind = kind_of(&props->location, props->allocType);
+    remember(*pool, kind,
+             props->handleTypes != CU_MEM_HANDLE_TYPE_NONE ? EXPORTABLE
+             : limited(props)                              ? "its pool has a largest size"
+                                                           : unfit_of(kind));
     return result;
 }
+
+#if CUDA_VERSION >= 13000
+/* Pools that the program did not make; of its own more is known. */
+static CUresult handed_out(CUresult result, const CUmemoryPool *pool,
+                           const CUmemLocation *location, CUmemAllocationType type)
+{
+    if (result == CUDA_SUCCESS && zc_life_on()) {
+        enum zc_kind kind = kind_of(location, type);
+        remember(*pool, kind, unfit_of(kind));
+    }
+    return result;
+}
+
+ZC_BODY(cuMemGetDefaultMemPool,
+        (CUmemoryPool * pool, CUmemLocation *location, CUmemAllocationType type))
+{
+    (void)entry;
+    return handed_out(real(pool, location, type), pool, location, type);
+}
+
+ZC_BODY(cuMemGetMemPool, (CUmemoryPool * pool, CUmemLocation *location, CUmemAllocationType type))
+{
+    (void)entry;
+    return handed_out(real(pool, location, type), pool, location, type);
+}
+#endif
 
 ZC_BODY(cuMemPoolImportFromShareableHandle,
         (CUmemoryPool * pool, void *handle, CUmemAllocationHandleType type,
@@ -114,7 +179,7 @@ ZC_BODY(cuMemPoolImportFromShareableHandle,
     (void)entry;
     CUresult result = real(pool, handle, type, flags);
     if (result == CUDA_SUCCESS && zc_life_on())
-        remember_exportable(*pool);
+        remember(*pool, ZC_KIND_DEVICE, EXPORTABLE);
     return result;
 }
 

@@ -8,8 +8,9 @@
 /* The current pool of the stream's device, that cuMemAllocAsync takes from; NULL if unknown. */
 CUmemoryPool zc_pool_current(CUstream stream, enum zc_flavour flavour);
 
-/* True for a pool whose memory other processes may import: its blocks stay where they are. */
-bool zc_pool_exportable(CUmemoryPool pool);
+/* Why requests from a pool stay where they are, or NULL: its memory may be exported, is limited, or
+ * is none of a device's.  *kind_out is what the program asks for by them. */
+const char *zc_pool_unfit(CUmemoryPool pool, enum zc_kind *kind_out);
 
 /* A stream-ordered block was converted, or a converted one freed: USED_MEM counts it. */
 void zc_pool_note_alloc(const struct zc_block *block);

@@ -37,6 +37,15 @@ held_in() {
     [[ $(held_in vmm) == $'reservation 5\nmapping 5\nhandle 5' ]]
 }
 
+@test "requests from pools of a limited size, or of managed memory, stay what they are" {
+    run -0 "$program" special_pools
+    local bare=$output
+    for place in device mapped managed vmm; do
+        run -0 --separate-stderr under_policy "place = $place" "$program" special_pools
+        [[ $output == "$bare" && -z $stderr ]]
+    done
+}
+
 @test "a converted block is reached by a kernel on another device" {
     SIM_DEVICES=2 in_every_place "$program" peer
 }

@@ -374,6 +374,53 @@ static void failed_kernel(void)
     SHOW(cuMemFree(p));
 }
 
+/* Three requests from a pool, and what the program believes of the first one's memory. */
+static void use_pool(CUmemoryPool pool, bool by_cpu)
+{
+    static char seen[MIB];
+    CUdeviceptr p[3] = {0};
+    int managed = -1;
+    for (int i = 0; i < 3; i++)
+        SHOW(cuMemAllocFromPoolAsync(&p[i], 3 * MIB, pool, NULL));
+    CHECK(cuStreamSynchronize(NULL));
+    SHOW(cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, p[0]));
+    printf("managed %d\n", managed);
+    if (by_cpu)
+        memset((void *)p[0], 5, MIB);
+    else
+        CHECK(cuMemsetD8(p[0], 5, MIB));
+    CHECK(cuMemcpyDtoH(seen, p[0], MIB));
+    EXPECT(all_are(seen, 5, MIB));
+    for (int i = 0; i < 3; i++)
+        if (p[i])
+            CHECK(cuMemFreeAsync(p[i], NULL));
+    CHECK(cuStreamSynchronize(NULL));
+}
+
+/* Pools of a limited size, and of other memory than a device's. */
+static void special_pools(void)
+{
+#if CUDA_VERSION >= 13000
+    const CUmemPoolProps limited = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                    .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
+                                    .maxSize = 8 * MIB};
+    const CUmemPoolProps managed = {.allocType = CU_MEM_ALLOCATION_TYPE_MANAGED,
+                                    .location = {.type = CU_MEM_LOCATION_TYPE_NONE}};
+    CUmemLocation nowhere = managed.location;
+    CUmemoryPool pool;
+    CHECK(cuMemPoolCreate(&pool, &limited));
+    use_pool(pool, false);
+    CHECK(cuMemPoolDestroy(pool));
+    CHECK(cuMemPoolCreate(&pool, &managed));
+    use_pool(pool, true);
+    CHECK(cuMemPoolDestroy(pool));
+    CHECK(cuMemGetDefaultMemPool(&pool, &nowhere, CU_MEM_ALLOCATION_TYPE_MANAGED));
+    use_pool(pool, true);
+    CHECK(cuMemGetMemPool(&pool, &nowhere, CU_MEM_ALLOCATION_TYPE_MANAGED));
+    use_pool(pool, true);
+#endif
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
@@ -381,7 +428,7 @@ int main(int argc, char **argv)
         {"no_hang", no_hang}, {"arrived", arrived},   {"large_source", large_source},
         {"boxes", boxes},     {"mixed", mixed},       {"rectangles", rectangles},
         {"per_thread", per_thread}, {"free_waits", free_waits}, {"batches", batches},
-        {"failed_kernel", failed_kernel}};
+        {"failed_kernel", failed_kernel}, {"special_pools", special_pools}};
     main_context = start_gpu(0);
     int status = RUN_SCENARIO(all, argc, argv);
     CHECK(cuCtxSetCurrent(main_context));

@@ -45,6 +45,17 @@ size_t sim_pools_count(void)
     return n;
 }
 
+struct sim_pool *sim_pool_managed(void)
+{
+    static const CUmemPoolProps none;
+    static struct sim_pool *pool;
+    if (!pool) {
+        pool = pool_new(0, &none);
+        pool->builtin = pool->managed = true;
+    }
+    return pool;
+}
+
 static void trim(struct sim_pool *p, uint64_t keep)
 {
     uint64_t floor = p->paged > keep ? p->paged : keep;

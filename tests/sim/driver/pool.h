@@ -8,7 +8,7 @@
 struct sim_pool {
     struct sim_pool *next; /* all live pools */
     int device;            /* where its memory is */
-    bool builtin;          /* a device's default pool, which can't be destroyed */
+    bool builtin;          /* a default pool, which can't be destroyed */
     bool managed;          /* its blocks are managed memory, near no device */
     bool destroyed;        /* gone for the program; freed with its last block */
     CUmemPoolProps props;  /* as created */
@@ -26,6 +26,9 @@ struct sim_pool *sim_pool_of(CUmemoryPool handle);
 
 /* Makes the default pools of all devices. */
 void sim_pools_start(void);
+
+/* The pool of managed memory that the driver has by itself. */
+struct sim_pool *sim_pool_managed(void);
 
 /* Takes pages for blocks out of the reserve, growing it where needed; or puts them back into it. */
 bool sim_pool_take(struct sim_pool *pool, size_t bytes);

@@ -127,6 +127,14 @@ SIM_API(cuMemPoolExportPointer, (CUmemPoolPtrExportData * out, CUdeviceptr ptr),
 }
 
 #if CUDA_VERSION >= 13000
+/* The pool of managed memory near no device that nobody made. */
+static struct sim_pool *managed_pool(const CUmemLocation *location, CUmemAllocationType type)
+{
+    bool named = location && location->type == CU_MEM_LOCATION_TYPE_NONE &&
+                 type == CU_MEM_ALLOCATION_TYPE_MANAGED;
+    return named ? sim_pool_managed() : NULL;
+}
+
 static CUresult device_of(const CUmemLocation *location, CUmemAllocationType type,
                           struct sim_device **out)
 {
@@ -145,6 +153,8 @@ SIM_API(cuMemGetDefaultMemPool,
         (out, location, type))
 {
     struct sim_device *d;
+    if (out && (*out = (CUmemoryPool)managed_pool(location, type)) != NULL)
+        return CUDA_SUCCESS;
     CUresult r = out ? device_of(location, type, &d) : CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS)
         *out = (CUmemoryPool)d->default_pool;
@@ -155,6 +165,8 @@ SIM_API(cuMemGetMemPool, (CUmemoryPool * out, CUmemLocation *location, CUmemAllo
         (out, location, type))
 {
     struct sim_device *d;
+    if (out && (*out = (CUmemoryPool)managed_pool(location, type)) != NULL)
+        return CUDA_SUCCESS;
     CUresult r = out ? device_of(location, type, &d) : CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS)
         *out = (CUmemoryPool)d->current_pool;
