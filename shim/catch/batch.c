@@ -62,8 +62,11 @@ static void operand(const CUmemcpy3DOperand *o, const CUextent3D *extent, struct
 }
 
 /* Whether the driver may be left alone with an operand, and reaches it. */
-static CUresult leave(const struct zc_entry *entry, CUdeviceptr address, CUstream stream)
+static CUresult leave(const struct zc_entry *entry, CUdeviceptr address, size_t span,
+                      CUstream stream)
 {
+    if (zc_life_on() && zc_copy_leaves(address, span))
+        return CUDA_ERROR_INVALID_VALUE;
     CUresult result = zc_shared_keep_out(entry->fn, address);
     if (result != CUDA_SUCCESS)
         return result;
@@ -71,28 +74,47 @@ static CUresult leave(const struct zc_entry *entry, CUdeviceptr address, CUstrea
     return result == CUDA_SUCCESS ? result : zc_blame(entry->fn, address, result);
 }
 
-/* The same for the operands of lines; or of boxes. */
+/* The same for the operands of lines; or of boxes.  The first one that may not be left alone is
+ * told in *fail_index, where the call has that. */
 static CUresult leave_lines(const struct zc_entry *entry, const CUdeviceptr *dsts,
-                            const CUdeviceptr *srcs, size_t count, CUstream stream)
+                            const CUdeviceptr *srcs, const size_t *sizes, size_t count,
+                            CUstream stream, size_t *fail_index)
 {
     CUresult result = CUDA_SUCCESS;
-    for (size_t i = 0; dsts && srcs && i < count && result == CUDA_SUCCESS; i++) {
-        result = leave(entry, dsts[i], stream);
+    for (size_t i = 0; dsts && srcs && sizes && i < count && result == CUDA_SUCCESS; i++) {
+        result = leave(entry, dsts[i], sizes[i], stream);
         if (result == CUDA_SUCCESS)
-            result = leave(entry, srcs[i], stream);
+            result = leave(entry, srcs[i], sizes[i], stream);
+        if (result != CUDA_SUCCESS && fail_index)
+            *fail_index = i;
     }
     return result;
 }
 
+/* Bytes from the first to behind the last one of an operand that is not an array's.  Beside an
+ * array lengths are in its elements, which have a byte or more. */
+static size_t span_of(const CUmemcpy3DOperand *o, const CUextent3D *e)
+{
+    size_t row = o->op.ptr.rowLength ? o->op.ptr.rowLength : e->width;
+    size_t rows = o->op.ptr.layerHeight ? o->op.ptr.layerHeight : e->height;
+    if (!e->width || !e->height || !e->depth)
+        return 0;
+    size_t before = zc_sum(zc_product(e->depth - 1, rows), e->height - 1); /* Rows. */
+    return zc_sum(zc_product(before, row), e->width);
+}
+
 static CUresult leave_boxes(const struct zc_entry *entry, const CUDA_MEMCPY3D_BATCH_OP *ops,
-                            size_t count, CUstream stream)
+                            size_t count, CUstream stream, size_t *fail_index)
 {
     CUresult result = CUDA_SUCCESS;
     for (size_t i = 0; ops && i < count && result == CUDA_SUCCESS; i++) {
         const CUmemcpy3DOperand *side[2] = {&ops[i].dst, &ops[i].src};
         for (int s = 0; s < 2 && result == CUDA_SUCCESS; s++)
             if (side[s]->type == CU_MEMCPY_OPERAND_TYPE_POINTER)
-                result = leave(entry, side[s]->op.ptr.ptr, stream);
+                result = leave(entry, side[s]->op.ptr.ptr, span_of(side[s], &ops[i].extent),
+                               stream);
+        if (result != CUDA_SUCCESS && fail_index)
+            *fail_index = i;
     }
     return result;
 }
@@ -127,15 +149,33 @@ static uint64_t started(void)
 
 /* A refused batch names the first converted block in it.  With an address of nobody's it is refused
  * wherever the others lie. */
-static CUresult refused(const struct zc_entry *entry, const CUdeviceptr *a, const CUdeviceptr *b,
-                        size_t count, CUresult result)
+static bool look_for_placed(CUdeviceptr address, CUdeviceptr *placed)
+{
+    if (address && !*placed && zc_placed_at(address))
+        *placed = address;
+    return address;
+}
+
+static CUresult refused_lines(const struct zc_entry *entry, const CUdeviceptr *dsts,
+                              const CUdeviceptr *srcs, size_t count, CUresult result)
 {
     CUdeviceptr placed = 0;
-    for (size_t i = 0; zc_life_on() && i < count; i++) {
-        if (!a[i] || !b[i])
+    for (size_t i = 0; zc_life_on() && dsts && srcs && i < count; i++)
+        if (!look_for_placed(dsts[i], &placed) || !look_for_placed(srcs[i], &placed))
             return result;
-        if (!placed)
-            placed = zc_placed_at(a[i]) ? a[i] : zc_placed_at(b[i]) ? b[i] : 0;
+    return placed ? zc_blame(entry->fn, placed, result) : result;
+}
+
+static CUresult refused_boxes(const struct zc_entry *entry, const CUDA_MEMCPY3D_BATCH_OP *ops,
+                              size_t count, CUresult result)
+{
+    CUdeviceptr placed = 0;
+    for (size_t i = 0; zc_life_on() && ops && i < count; i++) {
+        const CUmemcpy3DOperand *side[2] = {&ops[i].dst, &ops[i].src};
+        for (int s = 0; s < 2; s++)
+            if (side[s]->type == CU_MEMCPY_OPERAND_TYPE_POINTER &&
+                !look_for_placed(side[s]->op.ptr.ptr, &placed))
+                return result;
     }
     return placed ? zc_blame(entry->fn, placed, result) : result;
 }
@@ -145,7 +185,7 @@ ZC_BODY(cuMemcpyBatchAsync,
          CUmemcpyAttributes *attrs, size_t *attr_indices, size_t attr_count, size_t *fail_index,
          CUstream stream))
 {
-    CUresult before = leave_lines(entry, dsts, srcs, count, stream);
+    CUresult before = leave_lines(entry, dsts, srcs, sizes, count, stream, fail_index);
     if (before == CUDA_SUCCESS)
         before = zc_launch_before(entry->fn, entry->flavour, stream, false);
     if (before != CUDA_SUCCESS)
@@ -154,21 +194,22 @@ ZC_BODY(cuMemcpyBatchAsync,
     CUresult result = real(dsts, srcs, sizes, count, attrs, attr_indices, attr_count, fail_index,
                            stream);
     if (result != CUDA_SUCCESS)
-        return refused(entry, dsts, srcs, dsts && srcs ? count : 0, result);
+        return refused_lines(entry, dsts, srcs, count, result);
     return record_lines(entry, start, dsts, srcs, sizes, count, stream);
 }
 
 ZC_BODY(cuMemcpy3DBatchAsync, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail_index,
                                unsigned long long flags, CUstream stream))
 {
-    CUresult before = leave_boxes(entry, ops, count, stream);
+    CUresult before = leave_boxes(entry, ops, count, stream, fail_index);
     if (before == CUDA_SUCCESS)
         before = zc_launch_before(entry->fn, entry->flavour, stream, false);
     if (before != CUDA_SUCCESS)
         return before;
     uint64_t start = started();
     CUresult result = real(count, ops, fail_index, flags, stream);
-    return result == CUDA_SUCCESS ? record_boxes(entry, start, ops, count, stream) : result;
+    return result == CUDA_SUCCESS ? record_boxes(entry, start, ops, count, stream)
+                                  : refused_boxes(entry, ops, count, result);
 }
 
 #endif
@@ -179,7 +220,7 @@ ZC_BODY(cuMemcpyBatchAsync_v2,
         (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
          CUmemcpyAttributes *attrs, size_t *attr_indices, size_t attr_count, CUstream stream))
 {
-    CUresult before = leave_lines(entry, dsts, srcs, count, stream);
+    CUresult before = leave_lines(entry, dsts, srcs, sizes, count, stream, NULL);
     if (before == CUDA_SUCCESS)
         before = zc_launch_before(entry->fn, entry->flavour, stream, false);
     if (before != CUDA_SUCCESS)
@@ -187,21 +228,22 @@ ZC_BODY(cuMemcpyBatchAsync_v2,
     uint64_t start = started();
     CUresult result = real(dsts, srcs, sizes, count, attrs, attr_indices, attr_count, stream);
     if (result != CUDA_SUCCESS)
-        return refused(entry, dsts, srcs, dsts && srcs ? count : 0, result);
+        return refused_lines(entry, dsts, srcs, count, result);
     return record_lines(entry, start, dsts, srcs, sizes, count, stream);
 }
 
 ZC_BODY(cuMemcpy3DBatchAsync_v2, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops,
                                   unsigned long long flags, CUstream stream))
 {
-    CUresult before = leave_boxes(entry, ops, count, stream);
+    CUresult before = leave_boxes(entry, ops, count, stream, NULL);
     if (before == CUDA_SUCCESS)
         before = zc_launch_before(entry->fn, entry->flavour, stream, false);
     if (before != CUDA_SUCCESS)
         return before;
     uint64_t start = started();
     CUresult result = real(count, ops, flags, stream);
-    return result == CUDA_SUCCESS ? record_boxes(entry, start, ops, count, stream) : result;
+    return result == CUDA_SUCCESS ? record_boxes(entry, start, ops, count, stream)
+                                  : refused_boxes(entry, ops, count, result);
 }
 
 /* Prefetching and discarding are for managed memory; in a block that the program asked for as

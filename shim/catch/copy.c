@@ -120,6 +120,12 @@ static bool leaves_block(const struct zc_box *b)
                      b->span > zc_block_address(b->block) + b->block->size - b->address);
 }
 
+bool zc_copy_leaves(CUdeviceptr address, size_t span)
+{
+    struct zc_box b = {.address = address, .span = span, .block = zc_block_find(address)};
+    return converted(&b) && leaves_block(&b);
+}
+
 /* Devices that reach all of the host's memory take pageable addresses for their own. */
 static bool reaches_pageable(void)
 {

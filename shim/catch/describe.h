@@ -197,6 +197,10 @@ static inline bool zc_copy_peers(const struct zc_copy *c)
 /* True when a side is a block of the host heap whose asynchronous copies libzc must complete. */
 bool zc_copy_staged(const struct zc_copy *c);
 
+/* True where a range leaves the block that it begins in and the driver need not say so, because
+ * libzc made the block. */
+bool zc_copy_leaves(CUdeviceptr address, size_t span);
+
 /* Looks both sides up in the ledger, and asks the driver about addresses that the call leaves
  * open. */
 void zc_copy_resolve(struct zc_copy *c);

@@ -79,6 +79,23 @@ held_in() {
     in_every_place "$program" batches
 }
 
+@test "batches that leave a block by a byte are refused, and blame no rule" {
+    run -0 "$program" wrong_batches
+    local bare=$output
+    for place in device mapped managed vmm; do
+        run -0 --separate-stderr under_policy "place = $place" "$program" wrong_batches
+        [[ $output == "$bare" && -z $stderr ]]
+    done
+}
+
+@test "batches that the driver refuses name the rule" {
+    for call in cuMemcpyBatchAsync_v2 cuMemcpy3DBatchAsync_v2; do
+        SIM_FAIL=$call:999:1 run -0 --separate-stderr under_policy 'place = mapped' "$program" \
+            wrong_batches
+        [[ $stderr == "libzc: $call returned 999 for block 1 "*"'mapped' by rule all ("* ]]
+    done
+}
+
 @test "threads with default streams of their own do not wait for each other" {
     in_every_place "$program" per_thread
 }

@@ -291,8 +291,39 @@ static void batches(void)
     CHECK(cuStreamSynchronize(s));
     EXPECT(!memcmp(in, out, sizeof(in)));
 }
+
+/* Batches of lines, and of boxes, that leave their block by a byte, or name no memory. */
+static void wrong_batches(void)
+{
+    enum { BYTES = 70000 };
+    static char plain[2 * BYTES];
+    CUdeviceptr p = block(BYTES), from = (CUdeviceptr)plain, nowhere = 0;
+    size_t size = BYTES - 9, first = 0;
+    CUstream s = stream(CU_STREAM_NON_BLOCKING);
+    CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    CUDA_MEMCPY3D_BATCH_OP box = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM,
+                                  .extent = {.width = 100, .height = 7, .depth = 1}};
+    box.src.type = box.dst.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
+    box.src.op.ptr.ptr = from;
+    box.dst.op.ptr.ptr = p;
+    box.dst.op.ptr.rowLength = (BYTES - 100) / 6;
+    for (CUdeviceptr to = p + 8; to < p + 12; to++)
+        SHOW(cuMemcpyBatchAsync(&to, &from, &size, 1, &attributes, &first, 1, s));
+    SHOW(cuMemcpy3DBatchAsync(1, &box, 0, s));
+    box.dst.op.ptr.rowLength++;
+    SHOW(cuMemcpy3DBatchAsync(1, &box, 0, s));
+    box.dst.op.ptr.ptr = 0;
+    SHOW(cuMemcpy3DBatchAsync(1, &box, 0, s));
+    SHOW(cuMemcpyBatchAsync(&p, &nowhere, &size, 1, &attributes, &first, 1, s));
+    CHECK(cuStreamSynchronize(s));
+    CHECK(cuMemFree(p));
+}
 #else
 static void batches(void)
+{
+}
+
+static void wrong_batches(void)
 {
 }
 #endif
@@ -428,6 +459,7 @@ int main(int argc, char **argv)
         {"no_hang", no_hang}, {"arrived", arrived},   {"large_source", large_source},
         {"boxes", boxes},     {"mixed", mixed},       {"rectangles", rectangles},
         {"per_thread", per_thread}, {"free_waits", free_waits}, {"batches", batches},
+        {"wrong_batches", wrong_batches},
         {"failed_kernel", failed_kernel}, {"special_pools", special_pools}};
     main_context = start_gpu(0);
     int status = RUN_SCENARIO(all, argc, argv);
