@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/lock.h"
+#include "catch/capture.h"
 #include "catch/life.h"
 #include "catch/request.h"
 #include "place/access.h"
@@ -18,7 +19,8 @@ struct pool {
     enum zc_kind kind; /* Of its memory. */
     const char *unfit; /* Why its blocks stay where they are, NULL if they need not. */
     cuuint64_t used,
-        used_high; /* Bytes of converted blocks: now, and the most since the last reset. */
+        used_high;   /* Bytes of converted blocks: now, and the most since the last reset. */
+    cuuint64_t most; /* Of all blocks at once, since then. */
 };
 
 static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
@@ -79,9 +81,36 @@ static void add(const struct zc_block *block, bool freed)
     zc_lock_drop(&lock);
 }
 
+static bool has_converted(CUmemoryPool handle)
+{
+    if (!zc_lock_take(&lock))
+        return false;
+    const struct pool *p = find(handle, false);
+    bool has = p && p->used;
+    zc_lock_drop(&lock);
+    return has;
+}
+
+/* A pool has the most in use after a request. */
+static void note_most(CUmemoryPool handle)
+{
+    cuuint64_t own = 0;
+    if (!has_converted(handle) || zc_capture_any() || !zc_real.cuMemPoolGetAttribute ||
+        zc_real.cuMemPoolGetAttribute(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &own) !=
+            CUDA_SUCCESS ||
+        !zc_lock_take(&lock))
+        return;
+    struct pool *p = find(handle, false);
+    if (p && p->used + own > p->most)
+        p->most = p->used + own;
+    zc_lock_drop(&lock);
+}
+
 void zc_pool_note_alloc(const struct zc_block *block)
 {
     add(block, false);
+    if (block->pool && __atomic_load_n(&pools, __ATOMIC_RELAXED))
+        note_most(block->pool);
 }
 
 void zc_pool_note_free(const struct zc_block *block)
@@ -221,7 +250,7 @@ ZC_BODY(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute
     if (result != CUDA_SUCCESS || !zc_life_on() || !pools || !zc_lock_take(&lock))
         return result;
     const struct pool *p = find(pool, false);
-    cuuint64_t used = p ? p->used : 0, high = p ? p->used_high : 0;
+    cuuint64_t used = p ? p->used : 0, high = p ? p->used_high : 0, most = p ? p->most : 0;
     zc_lock_drop(&lock);
     cuuint64_t *figure = value;
     switch (attribute) {
@@ -229,7 +258,7 @@ ZC_BODY(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute
         *figure += used;
         break;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-        *figure += high;
+        *figure = *figure > most ? *figure : most;
         break;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
         *figure += (used + RESERVE_STEP - 1) / RESERVE_STEP * RESERVE_STEP;
@@ -252,9 +281,12 @@ ZC_BODY(cuMemPoolSetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute
         !pools || !zc_lock_take(&lock))
         return result;
     struct pool *p = find(pool, false);
-    if (p)
+    if (p) {
         p->used_high = p->used;
+        p->most = 0;
+    }
     zc_lock_drop(&lock);
+    note_most(pool);
     return result;
 }
 

@@ -12,7 +12,7 @@ CUmemoryPool zc_pool_current(CUstream stream, enum zc_flavour flavour);
  * is none of a device's.  *kind_out is what the program asks for by them. */
 const char *zc_pool_unfit(CUmemoryPool pool, enum zc_kind *kind_out);
 
-/* A stream-ordered block was converted, or a converted one freed: USED_MEM counts it. */
+/* A stream-ordered block was made, or freed: USED_MEM counts the converted ones with the pool's. */
 void zc_pool_note_alloc(const struct zc_block *block);
 void zc_pool_note_free(const struct zc_block *block);
 

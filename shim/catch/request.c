@@ -119,8 +119,7 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
     struct zc_block *b = zc_block_add(&like);
     if (!b)
         return false;
-    if (backing)
-        zc_pool_note_alloc(b);
+    zc_pool_note_alloc(b);
     if (backing && backing->shared)
         zc_shared_note_device(backing->shared, b);
     if (__builtin_expect(zc_log_level() >= ZC_LOG_ALLOCS, 0))

@@ -55,6 +55,11 @@ refused_by_rule() {
     refused_by_rule mapped
 }
 
+@test "a pool of which some blocks are converted tells the most of all of them at once" {
+    under_policy $'size = 1M..\nplace = vmm' "$program" >"$BATS_TEST_TMPDIR/placed"
+    diff <(grep '^pool: ' "$bare") <(grep '^pool: ' "$BATS_TEST_TMPDIR/placed")
+}
+
 # Managed pages count as used once they are on the device, and against the limit before: the
 # figure of free memory may be too small, never too large.
 without_figure_of_free_memory() {

@@ -226,6 +226,21 @@ static void show_pitches(void)
     }
 }
 
+/* The most that a pool had in use at once: a small block and a large one, one after the other. */
+static void show_peak(void)
+{
+    cuuint64_t high = 0;
+    CUdeviceptr p;
+    CHECK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &high));
+    for (int i = 0; i < 2; i++) {
+        CHECK(cuMemAllocFromPoolAsync(&p, i ? 3 * MIB : 5000, pool, stream));
+        CHECK(cuMemFreeAsync(p, stream));
+        CHECK(cuStreamSynchronize(stream));
+    }
+    CHECK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &high));
+    printf("pool: at once %zu\n", (size_t)high);
+}
+
 /* How much a block of 8 MiB takes of the free memory, in MiB rounded up, and what a pool counts. */
 static void show_figures(void)
 {
@@ -254,6 +269,7 @@ static void show_figures(void)
     CHECK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
     CHECK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &high));
     printf("pool: used %zu high %zu\n", (size_t)used, (size_t)high);
+    show_peak();
 }
 
 /* answers [DEVICE] */
