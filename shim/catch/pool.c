@@ -17,6 +17,7 @@ struct pool {
     struct pool *next;
     CUmemoryPool handle;
     enum zc_kind kind; /* Of its memory. */
+    int device;        /* Where its memory is, -1 if unknown. */
     const char *unfit; /* Why its blocks stay where they are, NULL if they need not. */
     cuuint64_t used,
         used_high;   /* Bytes of converted blocks: now, and the most since the last reset. */
@@ -35,6 +36,7 @@ static struct pool *find(CUmemoryPool handle, bool make)
     if (!p && make && (p = zc_arena_get(sizeof(*p))) != NULL) {
         p->handle = handle;
         p->kind = ZC_KIND_DEVICE;
+        p->device = -1;
         p->next = pools;
         pools = p;
     }
@@ -52,19 +54,55 @@ CUmemoryPool zc_pool_current(CUstream stream, enum zc_flavour flavour)
     return pool;
 }
 
-const char *zc_pool_unfit(CUmemoryPool pool, enum zc_kind *kind_out)
+static void remember_device(CUmemoryPool handle, int device)
 {
-    const char *unfit = NULL;
-    *kind_out = ZC_KIND_DEVICE;
-    if (!pool || !__atomic_load_n(&pools, __ATOMIC_RELAXED) || !zc_lock_take(&lock))
-        return NULL;
-    const struct pool *p = find(pool, false);
-    if (p) {
-        *kind_out = p->kind;
-        unfit = p->unfit;
-    }
+    if (!zc_lock_take(&lock))
+        return;
+    struct pool *p = find(handle, true);
+    if (p)
+        p->device = device;
     zc_lock_drop(&lock);
-    return unfit;
+}
+
+/* The device that a pool which nobody made is the default one of. */
+static int device_of_default(CUmemoryPool handle)
+{
+    int count = 0;
+    CUmemoryPool pool;
+    if (!zc_real.cuDeviceGetDefaultMemPool || zc_real.cuDeviceGetCount(&count) != CUDA_SUCCESS)
+        return -1;
+    for (int d = 0; d < count; d++)
+        if (zc_real.cuDeviceGetDefaultMemPool(&pool, d) == CUDA_SUCCESS && pool == handle) {
+            remember_device(handle, d);
+            return d;
+        }
+    return -1;
+}
+
+static bool is_elsewhere(CUmemoryPool handle, int device)
+{
+    CUdevice current;
+    if (!zc_life_policy()->rule_count || !zc_real.cuCtxGetDevice ||
+        zc_real.cuCtxGetDevice(&current) != CUDA_SUCCESS)
+        return false;
+    if (device < 0)
+        device = device_of_default(handle);
+    return device >= 0 && device != current;
+}
+
+const char *zc_pool_unfit(CUmemoryPool handle, enum zc_kind *kind_out)
+{
+    struct pool known = {.kind = ZC_KIND_DEVICE, .device = -1};
+    if (handle && zc_life_on() && zc_lock_take(&lock)) {
+        const struct pool *p = find(handle, false);
+        if (p)
+            known = *p;
+        zc_lock_drop(&lock);
+    }
+    *kind_out = known.kind;
+    if (!handle || known.unfit || !zc_life_on())
+        return known.unfit;
+    return is_elsewhere(handle, known.device) ? "its pool is another device's" : NULL;
 }
 
 static void add(const struct zc_block *block, bool freed)
@@ -172,6 +210,8 @@ ZC_BODY(cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps *props))
              props->handleTypes != CU_MEM_HANDLE_TYPE_NONE ? EXPORTABLE
              : limited(props)                              ? "its pool has a largest size"
                                                            : unfit_of(kind));
+    if (kind == ZC_KIND_DEVICE && zc_life_policy()->rule_count)
+        remember_device(*pool, props->location.id);
     return result;
 }
 

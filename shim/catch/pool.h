@@ -9,7 +9,7 @@
 CUmemoryPool zc_pool_current(CUstream stream, enum zc_flavour flavour);
 
 /* Why requests from a pool stay where they are, or NULL: its memory may be exported, is limited, or
- * is none of a device's.  *kind_out is what the program asks for by them. */
+ * is not the current device's.  *kind_out is what the program asks for by them. */
 const char *zc_pool_unfit(CUmemoryPool pool, enum zc_kind *kind_out);
 
 /* A stream-ordered block was made, or freed: USED_MEM counts the converted ones with the pool's. */

@@ -56,6 +56,17 @@ WITHOUT_POOLS=cuMemPoolCreate:801:0
     done
 }
 
+@test "a request from a pool of another device than the current is made there" {
+    export SIM_DEVICES=2
+    run -0 "$program" other_device
+    local bare=$output
+    [[ $(grep -c '^on device 1$' <<<"$bare") -eq 3 ]]
+    for place in device mapped managed vmm; do
+        run -0 --separate-stderr under_policy "place = $place" timeout 30 "$program" other_device
+        [[ $output == "$bare" && -z $stderr ]]
+    done
+}
+
 @test "blocks that are freed in another stream than their own keep their bytes until then" {
     in_every_place "$program" many
     SIM_DELAY_US=100 in_every_place "$program" many

@@ -250,12 +250,46 @@ static void outlives(void)
     CHECK(cuStreamSynchronize(NULL));
 }
 
+/* Where a block lies, and whether it can be used there. */
+static void show_home(CUdeviceptr p, CUstream s)
+{
+    int ordinal = -1;
+    CHECK(cuStreamSynchronize(s));
+    SHOW(cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, p));
+    printf("on device %d\n", ordinal);
+    CHECK(cuMemFreeAsync(p, s));
+    CHECK(cuStreamSynchronize(s));
+}
+
+/* Requests of one device's context to pools of the other: made, default, and a stream's. */
+static void other_device(void)
+{
+    const CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 1}};
+    CUcontext home;
+    CUmemoryPool pool;
+    CUdeviceptr p;
+    CHECK(cuCtxGetCurrent(&home));
+    start_gpu(1);
+    CUstream theirs = stream();
+    CHECK(cuCtxSetCurrent(home));
+    CHECK(cuMemPoolCreate(&pool, &props));
+    CHECK(cuMemAllocFromPoolAsync(&p, SIZE, pool, NULL));
+    show_home(p, NULL);
+    CHECK(cuMemPoolDestroy(pool));
+    CHECK(cuDeviceGetDefaultMemPool(&pool, 1));
+    CHECK(cuMemAllocFromPoolAsync(&p, SIZE, pool, NULL));
+    show_home(p, NULL);
+    show_home(block(SIZE, theirs), theirs);
+    end_gpu(1);
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
         {"other_stream", other_stream}, {"same_stream", same_stream}, {"passed", passed},
         {"misuse", misuse},             {"crossed", crossed},         {"many", many},
-        {"outlives", outlives},
+        {"outlives", outlives},         {"other_device", other_device},
         {"block_destroyed", block_destroyed}, {"stream_destroyed", stream_destroyed},
         {"destroyed", destroyed},       {"left_behind", left_behind}};
     CUcontext context = start_gpu(0);
