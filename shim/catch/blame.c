@@ -64,6 +64,21 @@ CUdeviceptr zc_batch_op_address(unsigned int count, const CUstreamBatchMemOpPara
     return 0;
 }
 
+static CUdeviceptr side_address(CUmemorytype type, CUdeviceptr device, const void *host)
+{
+    return type == CU_MEMORYTYPE_ARRAY  ? 0
+           : type == CU_MEMORYTYPE_HOST ? (CUdeviceptr)host
+                                        : device;
+}
+
+CUdeviceptr zc_copy_node_address(const CUDA_MEMCPY3D *p)
+{
+    if (!p)
+        return 0;
+    CUdeviceptr dst = side_address(p->dstMemoryType, p->dstDevice, p->dstHost);
+    return zc_placed_at(dst) ? dst : side_address(p->srcMemoryType, p->srcDevice, p->srcHost);
+}
+
 CUdeviceptr zc_resource_address(const CUDA_RESOURCE_DESC *resource)
 {
     if (resource && resource->resType == CU_RESOURCE_TYPE_LINEAR)

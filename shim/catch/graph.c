@@ -244,6 +244,11 @@ ZC_BODY(cuGraphExecUpdate_v2,
     return remember(real(exec, graph, info), exec, graph);
 }
 
+static CUresult blamed(const struct zc_entry *entry, CUdeviceptr address, CUresult result)
+{
+    return result == CUDA_SUCCESS ? result : zc_blame(entry->fn, address, result);
+}
+
 ZC_BODY(cuGraphExecMemcpyNodeSetParams,
         (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *params, CUcontext context))
 {
@@ -254,7 +259,7 @@ ZC_BODY(cuGraphExecMemcpyNodeSetParams,
         struct node n = describe_copy(node, params);
         replace(exec, &n);
     }
-    return result;
+    return blamed(entry, zc_copy_node_address(params), result);
 }
 
 ZC_BODY(cuGraphExecMemsetNodeSetParams, (CUgraphExec exec, CUgraphNode node,
@@ -267,17 +272,24 @@ ZC_BODY(cuGraphExecMemsetNodeSetParams, (CUgraphExec exec, CUgraphNode node,
         struct node n = describe_set(node, params);
         replace(exec, &n);
     }
-    return result;
+    return blamed(entry, params ? params->dst : 0, result);
 }
 
 #if CUDA_VERSION >= 12030
 /* The calls that take nodes of any type. */
+static CUdeviceptr address_of(const CUgraphNodeParams *p)
+{
+    return p && p->type == CU_GRAPH_NODE_TYPE_MEMCPY ? zc_copy_node_address(&p->memcpy.copyParams)
+           : p && p->type == CU_GRAPH_NODE_TYPE_MEMSET ? p->memset.dst
+                                                       : 0;
+}
+
 static CUresult added(const struct zc_entry *entry, CUresult result, const CUgraphNodeParams *p)
 {
     if (result == CUDA_SUCCESS && p && p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
         zc_track_foreign(entry, ZC_API_cuGraphAddMemAllocNode, p->alloc.dptr, p->alloc.bytesize,
                          ZC_KIND_DEVICE);
-    return result;
+    return blamed(entry, address_of(p), result);
 }
 
 ZC_BODY(cuGraphAddNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
@@ -306,7 +318,7 @@ ZC_BODY(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNo
     if (result == CUDA_SUCCESS)
         result = real(exec, node, params);
     if (result != CUDA_SUCCESS || !zc_life_on())
-        return result;
+        return blamed(entry, address_of(params), result);
     if (params->type == CU_GRAPH_NODE_TYPE_MEMCPY) {
         n = describe_copy(node, &params->memcpy.copyParams);
     } else if (params->type == CU_GRAPH_NODE_TYPE_MEMSET) {

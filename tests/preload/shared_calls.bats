@@ -83,6 +83,14 @@ setup() {
     [[ $stderr == *"cuIpcGetMemHandle returned 1"*"rule device ("*"cuMemHostRegister"*"712"* ]]
 }
 
+@test "nodes that the driver refuses for what kernels may not write name the rule" {
+    scene nodes 'access = read'
+    [[ $status -eq 0 && $(grep -c -e '-> 1$' <<<"$output") -eq 2 ]]
+    for call in cuGraphAddMemcpyNode cuGraphAddNode_v2; do
+        [[ $stderr == *"$call returned 1 for block 2 "*"by rule device ("* ]]
+    done
+}
+
 @test "a host block that the program registered itself is not paired" {
     both registered
     [[ $stderr == *"same address 0"* && $stderr != *"pair = site"* ]]

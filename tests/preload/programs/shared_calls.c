@@ -328,6 +328,27 @@ static void refused(void)
     give_back(p);
 }
 
+/* Nodes of a graph that copy device memory into the host block. */
+static void nodes(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    CUgraph graph;
+    CUgraphNode node;
+    CUdeviceptr other;
+    CHECK(cuMemAlloc(&other, 4096));
+    CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = other,
+                          .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = p.h,
+                          .WidthInBytes = 4096, .Height = 1, .Depth = 1};
+    CUgraphNodeParams any = {.type = CU_GRAPH_NODE_TYPE_MEMCPY, .memcpy.copyParams = copy};
+    CHECK(cuGraphCreate(&graph, 0));
+    CHECK(cuCtxGetCurrent(&any.memcpy.copyCtx));
+    SHOW(cuGraphAddMemcpyNode(&node, graph, NULL, 0, &copy, any.memcpy.copyCtx));
+    SHOW(cuGraphAddNode(&node, graph, NULL, NULL, 0, &any));
+    CHECK(cuGraphDestroy(graph));
+    CHECK(cuMemFree(other));
+    give_back(p);
+}
+
 /* The program registers its host block first: then it is its own. */
 static void registered(void)
 {
@@ -455,6 +476,7 @@ int main(int argc, char **argv)
         {"captures", captures},
         {"joined_graph", joined_graph},
         {"refused", refused},
+        {"nodes", nodes},
         {"registered", registered},
         {"answers", answers},
         {"arrays", arrays},
