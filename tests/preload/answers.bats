@@ -71,7 +71,7 @@ without_figure_of_free_memory() {
     refused_by_rule managed
 }
 
-# Other bus devices reach mapped memory of the device, where the device can, as they do cuMemAlloc's.
+# Other bus devices reach mapped memory of the device, where it lets them, as they do cuMemAlloc's.
 same_for_vmm() {
     grep -vE '^  attribute (10|18):|^ipc export'
 }

@@ -274,8 +274,8 @@ static void result_elsewhere(void)
     free(other);
 }
 
-/* Kernels wrote d, and a copy from elsewhere overwrites all of the host block, the second time after
- * a look at d that left h lost. */
+/* Kernels wrote d, and a copy from elsewhere overwrites all of the host block, the second time
+ * after a look at d that left h lost. */
 static void overwritten_from_elsewhere(void)
 {
     for (int looked = 0; looked < 2; looked++) {
