@@ -205,7 +205,8 @@ static bool sizes_meet(size_t host, size_t device, bool rounded)
     return host == device || (rounded && host < device && device - host < ROUNDING);
 }
 
-/* Whether a host block may be the other side.  Small ones share their extent with others. */
+/* Whether a host block may be the other side.  Small ones share their extent with others, and the
+ * end of a padded device block would lie in the next one. */
 static bool accepts(const struct zc_extent *e, void *arg)
 {
     const struct choice *c = arg;
@@ -216,12 +217,12 @@ static bool accepts(const struct zc_extent *e, void *arg)
     /* Copies of such a block may be under way that nobody waits for. */
     bool overlaps = zc_rules()->rules[slot->rule].async == ZC_ASYNC_OVERLAP;
     if (!thread || (c->thread && thread != c->thread) || overlaps ||
-        (pin != ZC_PIN_NONE && pin != ZC_PIN_DONE))
+        (pin != ZC_PIN_NONE && pin != ZC_PIN_DONE) || c->want->size > zc_extent_span(e))
         return false;
     if (!pair->by_site)
         return sizes_meet(slot->size, c->want->size, c->rounded);
     return zc_site_id(slot->site) == pair->site && (!pair->nth || pair->nth == slot->nth) &&
-           slot->size <= c->want->size && c->want->size <= zc_extent_span(e);
+           slot->size <= c->want->size;
 }
 
 static struct zc_extent *find_host(const struct zc_shared_want *want)

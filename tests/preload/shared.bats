@@ -122,6 +122,11 @@ $right"
     [[ $stderr == *"same address 1 0"* ]]
 }
 
+@test "a padded device block does not meet a host block whose pages end before it does" {
+    same padded ''
+    [[ $stderr == *"same address 0"* ]]
+}
+
 @test "ten copies of an unchanged block move nothing" {
     both unchanged
     [[ $(sum elided_copies) -eq 10 && $(sum parted_pages) -eq 0 ]]

@@ -321,6 +321,25 @@ static void rounded(void)
     free(k);
 }
 
+/* A program pads its device block, and the host block fills its pages to the last byte. */
+static void padded(void)
+{
+    enum { PAD = 112 };
+    unsigned char *h = host_block(SIZE), *behind = host_block(SIZE);
+    CUdeviceptr d = device_block(SIZE + PAD);
+    TELL("same address %d\n", (CUdeviceptr)h == d || (CUdeviceptr)behind == d);
+    paint(h, SIZE, 1);
+    paint(behind, SIZE, 2);
+    CHECK(cuMemcpyHtoD(d + PAD, h, SIZE));
+    CHECK(cuMemsetD8(d, 0, PAD));
+    gpu_paint(d, 0, SIZE + PAD, 3);
+    EXPECT(copy_sees(d, 0, SIZE + PAD, 3) && gpu_sees(d, 0, SIZE + PAD, 3));
+    EXPECT(shows(h, SIZE, 1) && shows(behind, SIZE, 2));
+    CHECK(cuMemFree(d));
+    free(h);
+    free(behind);
+}
+
 /* Two copies of an unchanged block, of which the second finds nothing to do. */
 static void unchanged(void)
 {
@@ -453,6 +472,7 @@ int main(int argc, char **argv)
         {"result_elsewhere", result_elsewhere},
         {"overwritten_from_elsewhere", overwritten_from_elsewhere},
         {"rounded", rounded},
+        {"padded", padded},
         {"unchanged", unchanged},
         {"rewritten", rewritten},
         {"registered_beside", registered_beside},
