@@ -3,10 +3,13 @@
 
 #include <string.h>
 
+#include "base/message.h"
 #include "catch/capture.h"
 #include "catch/life.h"
+#include "place/await.h"
 #include "place/hint.h"
-#include "place/limits.h"
+#include "place/late.h"
+#include "place/place.h"
 #include "place/stream.h"
 
 #define BUFFERS 2u
@@ -31,11 +34,12 @@ static struct bounce {
     uint32_t state;              /* enum state; atomic. */
     CUcontext context;           /* Atomic: other threads look for theirs. */
     int device;                  /* The context's; atomic. */
-    CUdeviceptr memory;          /* BUFFERS times PART bytes, 0 for none. */
+    struct zc_backing memory;    /* BUFFERS times PART bytes; its `vmm` is NULL for none. */
     CUevent filled[BUFFERS];     /* The last part has come to the buffer, */
     CUevent emptied[BUFFERS];    /* and has left it. */
     CUstream inside;             /* Copies between the buffers and managed memory. */
     unsigned long long user;     /* Identifier of the stream of the last copy, 0 if not told. */
+    const struct zc_rule *rule;  /* Of that copy's managed block. */
 } bounces[CONTEXTS_MAX];
 
 /* A copy on its way. */
@@ -56,6 +60,25 @@ static void release(struct bounce *b, uint32_t state)
     __atomic_store_n(&b->state, state, __ATOMIC_RELEASE);
 }
 
+/* Memory that is mapped by hand goes back without waiting for the device, as cuMemFree would for
+ * streams that may wait for the caller.  Managed memory may fill the device: the place looks what is
+ * left of it, the driver would not. */
+static bool make_memory(struct bounce *b)
+{
+    static const struct zc_rule rule = {.peers = ZC_PEERS_NONE};
+    const struct zc_want want = {
+        .size = FROM, .device = b->device, .context = b->context, .rule = &rule};
+    const char *why;
+    return zc_place_vmm.make(&want, &b->memory, &why) == CUDA_SUCCESS;
+}
+
+static void unmake_memory(struct bounce *b)
+{
+    if (b->memory.vmm)
+        zc_place_vmm.unmake(&b->memory, false);
+    b->memory = (struct zc_backing){0};
+}
+
 /* Gives everything back, in the buffers' own context. */
 static void unmake(struct bounce *b)
 {
@@ -68,17 +91,13 @@ static void unmake(struct bounce *b)
     }
     if (b->inside)
         zc_real.cuStreamDestroy_v2(b->inside);
-    if (b->memory)
-        zc_real.cuMemFree_v2(b->memory);
     b->inside = NULL;
-    b->memory = 0;
+    unmake_memory(b);
 }
 
-/* Managed memory may fill the device: what is left of it counts, not what the driver would give. */
 static bool make(struct bounce *b)
 {
-    bool made = zc_limits_device_holds(b->device, FROM, false) &&
-                zc_real.cuMemAlloc_v2(&b->memory, FROM) == CUDA_SUCCESS &&
+    bool made = make_memory(b) &&
                 zc_real.cuStreamCreate(&b->inside, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS;
     for (unsigned i = 0; i < BUFFERS && made; i++)
         made = zc_real.cuEventCreate(&b->filled[i], CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS &&
@@ -178,7 +197,7 @@ static CUresult send_part(const struct job *j, unsigned number, size_t at, size_
 {
     unsigned i = number % BUFFERS;
     bool link = j->in; /* Is first. */
-    CUdeviceptr buffer = j->b->memory + i * PART;
+    CUdeviceptr buffer = j->b->memory.base + i * PART;
     CUresult result = number < BUFFERS ? CUDA_SUCCESS : await(j, link, j->b->emptied[i]);
     if (result == CUDA_SUCCESS)
         result = link ? over_link(j, buffer, at, n) : inside(j, buffer, at, n);
@@ -234,6 +253,7 @@ bool zc_bounce_copy(struct zc_copy *c)
         release(job.b, IDLE);
         return false;
     }
+    job.b->rule = &zc_life_policy()->rules[(job.in ? &c->dst : &c->src)->block->rule];
     c->result = send(&job, parts);
     if (c->result != CUDA_SUCCESS) /* The program believes that nothing is under way. */
         zc_real.cuStreamSynchronize(job.b->inside);
@@ -269,6 +289,41 @@ unsigned zc_bounce_trim(void)
     return given;
 }
 
+/* Waits for the copies under way, if that can't be for something which the caller has yet to do. */
+static bool drain(struct bounce *b)
+{
+    if (zc_await_any()) {
+        zc_message(ZC_ERROR, "bounce",
+                   "a request finds no memory while copies to or from a block that lies in 'managed' "
+                   "by rule %s (%s:%u) have %B of the device for buffers, and streams may wait for "
+                   "the program; give that rule a narrower match or 'place = device'",
+                   b->rule->name, zc_life_policy()->file, b->rule->line, (uint64_t)FROM);
+        return false;
+    }
+    for (unsigned i = 0; i < BUFFERS; i++)
+        if (zc_real.cuEventSynchronize(b->emptied[i]) != CUDA_SUCCESS)
+            return false;
+    return true;
+}
+
+unsigned zc_bounce_wait(void)
+{
+    unsigned given = 0;
+    bool mine = zc_late_turn_take();
+    for (unsigned i = 0; i < CONTEXTS_MAX; i++) {
+        struct bounce *b = &bounces[i];
+        if (!claim(b, IDLE))
+            continue;
+        if (drain(b))
+            given += trim(b);
+        else
+            release(b, IDLE);
+    }
+    if (mine)
+        zc_late_turn_drop();
+    return given;
+}
+
 uint64_t zc_bounce_bytes(void)
 {
     CUdevice device = 0;
@@ -290,6 +345,7 @@ void zc_bounce_forget(CUcontext context)
         struct bounce *b = &bounces[i];
         if (__atomic_load_n(&b->context, __ATOMIC_RELAXED) != context)
             continue;
+        unmake_memory(b); /* All else went with the context. */
         memset(b, 0, sizeof(*b));
     }
 }

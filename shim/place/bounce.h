@@ -14,9 +14,13 @@
  */
 bool zc_bounce_copy(struct zc_copy *c);
 
-/* Gives the buffers back that no copy uses, and returns of how many contexts.  May wait for their
- * devices; does nothing while a capture is under way. */
+/* Gives the buffers back that no copy uses, and returns of how many contexts.  Waits for nothing;
+ * does nothing while a capture is under way. */
 unsigned zc_bounce_trim(void);
+
+/* The same with those that copies use, for which it waits.  Where a stream may wait for the program
+ * it says in a message that it can't.  Not while a capture is under way. */
+unsigned zc_bounce_wait(void);
 
 /* Bytes that the current device has in buffers. */
 uint64_t zc_bounce_bytes(void);

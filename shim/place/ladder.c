@@ -274,7 +274,7 @@ bool zc_place_relieve(void)
     given += zc_warm_trim() + zc_bounce_trim();
     if (!given && zc_park_wait())
         given = 1 + zc_warm_trim();
-    return given > 0;
+    return given > 0 || zc_bounce_wait() > 0;
 }
 
 CUresult zc_place_release(struct zc_backing *backing, bool gone)

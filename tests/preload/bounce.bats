@@ -57,6 +57,27 @@ prints() {
     policy=$'size = ..64M\nplace = managed' prints memory 'all of it'
 }
 
+# The device's last memory is asked for, from the rule and from the driver.
+asks_for_rest() {
+    local rest='cuMemAlloc(&rest, total - 2 * (44 * MIB)) -> 0'
+    prints "$1" "$rest"
+    policy=$'size = ..64M\nplace = managed' prints "$1" "$rest"
+}
+
+@test "buffers that no copy uses go back at once, whatever other streams wait for" {
+    asks_for_rest rest_beside
+}
+
+@test "a request that finds no memory waits for the copies that have buffers" {
+    asks_for_rest rest_behind
+}
+
+@test "where a copy may wait for the program a request that lacks its buffers names the rule" {
+    run -0 --separate-stderr under_policy 'place = managed' timeout 60 "$program" rest_awaited
+    [[ $output == *' -> 2' && $stderr == *'finds no memory'*"in 'managed' by rule all ("*':1)'* ]]
+    [[ -e $SIM_LEAKS && ! -s $SIM_LEAKS ]]
+}
+
 @test "a context takes its buffers along" {
     prints reset 'inside 24' 'inside 24'
 }

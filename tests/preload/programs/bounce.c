@@ -1,5 +1,7 @@
 /* bounce SCENARIO: large copies between pinned memory and device blocks.  Prints how many copies
  * the driver made inside the device for them. */
+#include <pthread.h>
+
 #include "program.h"
 
 #define MIB ((size_t)1 << 20)
@@ -198,6 +200,62 @@ static void memory(void)
     puts("all of it");
 }
 
+static struct gate gate;
+
+static void *open_late(void *unused)
+{
+    usleep(100000);
+    gate_open(&gate);
+    return unused;
+}
+
+/* Requests all that two blocks leave of the device beside a stream that is held, if `copies` with a
+ * copy behind that; and if `late` until a while after the request began, and by a kernel. */
+static void request_rest(bool copies, bool late)
+{
+    size_t before, total;
+    CUstream stream;
+    CUdeviceptr rest = 0;
+    pthread_t thread;
+    make();
+    memset(from, 8, SIZE);
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemGetInfo(&before, &total));
+    if (late)
+        gate_close_by_kernel(&gate, stream);
+    else
+        gate_close(&gate, stream);
+    if (copies)
+        CHECK(cuMemcpyHtoDAsync(block, from, SIZE, stream));
+    if (late)
+        CHECK(pthread_create(&thread, NULL, open_late, NULL));
+    SHOW(cuMemAlloc(&rest, total - 2 * (44 * MIB)));
+    gate_open(&gate);
+    if (late)
+        CHECK(pthread_join(thread, NULL));
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuMemcpyDtoH(to, block, SIZE));
+    EXPECT(!copies || all_are(to, 8, SIZE));
+    CHECK(cuMemFree(rest));
+    CHECK(cuStreamDestroy(stream));
+    unmake();
+}
+
+static void rest_beside(void)
+{
+    request_rest(false, false);
+}
+
+static void rest_behind(void)
+{
+    request_rest(true, true);
+}
+
+static void rest_awaited(void)
+{
+    request_rest(true, false);
+}
+
 /* A context takes the buffers along. */
 static void reset(void)
 {
@@ -218,6 +276,8 @@ int main(int argc, char **argv)
         {"copies", copies},     {"small", small},       {"in_order", in_order},
         {"captured", captured}, {"enormous", enormous}, {"two_streams", two_streams},
         {"memory", memory},     {"reset", reset},
+        {"rest_beside", rest_beside}, {"rest_behind", rest_behind},
+        {"rest_awaited", rest_awaited},
     };
     return RUN_SCENARIO(all, argc, argv);
 }
