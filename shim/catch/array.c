@@ -38,7 +38,7 @@ static void note(const struct zc_entry *entry, CUarray_format format, unsigned c
 ZC_BODY(cuArrayCreate_v2, (CUarray * array, const CUDA_ARRAY_DESCRIPTOR *desc))
 {
     CUresult result = real(array, desc);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve())
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve())
         result = real(array, desc);
     if (result == CUDA_SUCCESS)
         note(entry, desc->Format, desc->NumChannels, desc->Width, desc->Height, 0);
@@ -48,7 +48,7 @@ ZC_BODY(cuArrayCreate_v2, (CUarray * array, const CUDA_ARRAY_DESCRIPTOR *desc))
 ZC_BODY(cuArray3DCreate_v2, (CUarray * array, const CUDA_ARRAY3D_DESCRIPTOR *desc))
 {
     CUresult result = real(array, desc);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve())
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve())
         result = real(array, desc);
     if (result == CUDA_SUCCESS)
         note(entry, desc->Format, desc->NumChannels, desc->Width, desc->Height, desc->Depth);
@@ -59,7 +59,7 @@ ZC_BODY(cuMipmappedArrayCreate,
         (CUmipmappedArray * mipmap, const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned int levels))
 {
     CUresult result = real(mipmap, desc, levels);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve())
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve())
         result = real(mipmap, desc, levels);
     if (result == CUDA_SUCCESS)
         note(entry, desc->Format, desc->NumChannels, desc->Width, desc->Height, desc->Depth);

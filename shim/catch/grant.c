@@ -20,7 +20,9 @@ static CUresult forwarded(const struct zc_ask *ask, const struct zc_forward *f)
         zc_late_before_request(ask->device, ask->size);
     }
     CUresult result = f->call(f);
-    return result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve() ? f->call(f) : result;
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve())
+        result = f->call(f);
+    return result;
 }
 
 /* Memory that was freed before, of the place that comes first. */

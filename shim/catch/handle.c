@@ -139,9 +139,9 @@ static CUresult forwarded(__typeof__(cuMemCreate) *real, CUmemGenericAllocationH
         !zc_limits_device_holds(prop->location.id, bytes, false))
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = real(handle, bytes, prop, flags);
-    return result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve()
-               ? real(handle, bytes, prop, flags)
-               : result;
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve())
+        result = real(handle, bytes, prop, flags);
+    return result;
 }
 
 /* Device memory for ordinary mappings; tiles of sparse arrays can't be elsewhere. */

@@ -78,7 +78,7 @@ static CUresult create(size_t size, const CUmemAllocationProp *prop,
                        CUmemGenericAllocationHandle *out)
 {
     CUresult result = zc_real.cuMemCreate(out, size, prop, 0);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve())
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve())
         result = zc_real.cuMemCreate(out, size, prop, 0);
     return result;
 }

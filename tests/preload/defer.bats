@@ -102,5 +102,7 @@ waits_under() {
     export SIM_MEMORY_MIB=64
     freed_under $'\nfree = defer' last_memory
     [[ $output == 'free returned' ]]
+    freed_under $'\nfree = defer\nsize = ..44M' last_memory
+    [[ $output == 'free returned' ]]
     run -0 timeout 60 "$program" last_memory
 }

@@ -102,11 +102,13 @@ static void host_work(void)
     end_gpu(0);
 }
 
-/* Where the device has no memory but what is still in use, a request waits for that. */
+/* Where the device has no memory but what is still in use, a request waits for that, also if some
+ * other memory can be had at once. */
 static void last_memory(void)
 {
     start_gpu(0);
-    CUdeviceptr p = make(40 * MIB);
+    CUdeviceptr p = make(40 * MIB), small = make(2 * MIB);
+    CHECK(cuMemFree(small));
     pthread_t thread = busy(p, 40 * MIB, NULL);
     free_and_tell(p);
     CUdeviceptr q = make(48 * MIB);
