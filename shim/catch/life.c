@@ -33,6 +33,7 @@
 #include "place/await.h"
 #include "place/fault.h"
 #include "place/grow.h"
+#include "place/hostheap.h"
 #include "place/late.h"
 #include "place/place.h"
 #include "shared/access.h"
@@ -129,6 +130,7 @@ static void child(void)
     zc_rules_reset();
     zc_hostrule_reset();
     zc_fault_child();
+    zc_hostheap_child();
     starter = 0;
     inherited = inherited || __atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) != ZC_LIFE_OFF;
     if (__atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) != ZC_LIFE_PASS)
@@ -190,6 +192,15 @@ bool zc_life_start(void)
     return __atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON;
 }
 
+/* What runs before a fork runs in the reverse order of its registration, and the program's may wait
+ * for a lock under which another thread allocates: so the heap is held last, as libc's own is. */
+void zc_life_watch_forks(void)
+{
+    static uint32_t watching;
+    if (!__atomic_exchange_n(&watching, 1, __ATOMIC_RELAXED))
+        pthread_atfork(zc_hostheap_before_fork, zc_hostheap_after_fork, child);
+}
+
 /* Loading costs two clock readings and one look at descriptor 2; nothing of CUDA is touched.  Host
  * blocks may be placed, by several threads, before the first CUDA call, so that forks matter from
  * here on. */
@@ -197,7 +208,7 @@ __attribute__((constructor)) static void load(void)
 {
     zc_clock_mark();
     zc_message_init();
-    pthread_atfork(NULL, NULL, child);
+    zc_life_watch_forks();
 }
 
 /* The driver may be gone by now: only memory and the log are touched.  Calls that come later still

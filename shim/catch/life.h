@@ -29,6 +29,9 @@ static inline bool zc_life_on(void)
            zc_life_start();
 }
 
+/* Makes forks known to libzc: as early as a library's constructor may have forks be known to it. */
+void zc_life_watch_forks(void);
+
 /* True once exit(3) has begun.  From then on libzc makes no driver call of its own, because the
  * driver may be gone at any moment; the program's own calls are still passed on. */
 bool zc_life_closing(void);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "catch/hostmem.h"
+#include "catch/life.h"
 #include "catch/real.h"
 #include "catch/stay.h"
 #include "place/hostheap.h"
@@ -128,6 +129,7 @@ static bool in_front(void)
 static void find(void)
 {
     finding = true;
+    zc_life_watch_forks();
     zc_libc_find();
 #define LOOK_UP(name, result, params, args)                                                        \
     result(*found_##name) params = (result(*) params)zc_real_dlsym(RTLD_NEXT, #name);

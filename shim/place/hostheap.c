@@ -1,7 +1,6 @@
 /* Blocks of the host heap: slots of slabs, and extents of their own. */
 #include "place/hostheap.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <string.h>
 
@@ -47,22 +46,19 @@ void zc_heap_leave(void)
     zc_lock_drop(&zc_heap);
 }
 
-/* The heap's records are whole in the child because no other thread is inside while fork(2) copies
- * them. */
-static void before_fork(void)
+void zc_hostheap_before_fork(void)
 {
-    held_for_fork = zc_lock_take(&zc_heap);
+    held_for_fork = zc_hostheap.bytes && zc_lock_take(&zc_heap);
 }
 
-static void after_fork(void)
+void zc_hostheap_after_fork(void)
 {
     if (held_for_fork)
         zc_lock_drop(&zc_heap);
 }
 
-static void in_child(void)
+void zc_hostheap_child(void)
 {
-    zc_thread_id_reset();
     zc_lock_reset(&zc_heap);
     zc_limits_reset();
     __atomic_fetch_add(&zc_extent_era, 1, __ATOMIC_RELAXED);
@@ -73,8 +69,6 @@ bool zc_hostheap_open(const char **why)
     static uint32_t tried, settled;
     if (!__atomic_exchange_n(&tried, 1, __ATOMIC_ACQ_REL)) {
         bool open = zc_extent_reserve(why);
-        if (open)
-            pthread_atfork(before_fork, after_fork, in_child);
         __atomic_store_n(&settled, 1, __ATOMIC_RELEASE);
         return open;
     }

@@ -78,6 +78,12 @@ print(lines[-1]["asked_bytes"])' "$log" || return 1
 place = pinned" timeout 60 "$program" host_storm
 }
 
+@test "a handler that a fork runs first may wait for a thread that allocates" {
+    export ZC_LOG=off
+    run -0 under_policy "api = malloc
+place = pinned" timeout 10 "$program" with_handler
+}
+
 @test "a child forked while another thread reads the policy reads it itself" {
     export ZC_LOG=off
     for scenario in while_reading while_starting; do

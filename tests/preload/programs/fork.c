@@ -292,6 +292,33 @@ static void while_starting(void)
     fork_beside_reader(start_slowly, expect_no_driver);
 }
 
+static void *allocate_once(void *unused)
+{
+    allocate_on_host(0);
+    return unused;
+}
+
+/* As the handler of a library does that takes a lock under which its threads allocate, or ends
+ * them. */
+static void wait_for_a_thread(void)
+{
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, allocate_once, NULL));
+    CHECK(pthread_join(thread, NULL));
+}
+
+static void with_handler(void)
+{
+    CHECK(pthread_atfork(wait_for_a_thread, wait_for_a_thread, NULL));
+    allocate_on_host(0);
+    pid_t child = fork();
+    if (child == 0) {
+        allocate_and_use();
+        exit(0);
+    }
+    expect_child(child);
+}
+
 /* Nobody has called CUDA yet. */
 static void host_storm(void)
 {
@@ -310,6 +337,7 @@ int main(int argc, char **argv)
                                           {"as_daemon", as_daemon},
                                           {"storm", storm},
                                           {"host_storm", host_storm},
+                                          {"with_handler", with_handler},
                                           {"while_reading", while_reading},
                                           {"while_starting", while_starting},
                                           {"use", use}};
