@@ -19,6 +19,8 @@ _Static_assert(ZC_HOST_UNIT == ZC_HUGE_PAGE, "a unit is one huge page");
 
 #define TOUCH_FROM ((size_t)8 << 20) /* Where threads are worth starting. */
 
+#define RECORDS_STEP 1024u /* Units whose records are made writable at once. */
+
 struct zc_hostheap_range zc_hostheap = {.base = (uintptr_t)1 << 63, .threshold = ZC_HOST_MIN};
 uint32_t zc_extent_era = 1;
 int zc_extent_local = ZC_NODE_ANY;
@@ -27,11 +29,12 @@ size_t zc_extent_pooled_bytes;
 static struct zc_extent *extents; /* One record a unit; only those of first units are used. */
 static uint32_t *heads;           /* Index of the first unit, for every unit that was carved. */
 static uint32_t carved;           /* Units below were carved at least once; atomic. */
+static uint32_t recorded;         /* Units below have records that can be written. */
 static struct zc_extent *holes, *pool;
 
-static void *map(size_t bytes, int protection)
+static void *reserve(size_t bytes)
 {
-    void *p = mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return p != MAP_FAILED ? p : NULL;
 }
 
@@ -48,8 +51,8 @@ static size_t range_limit(void)
 
 static bool reserve_records(size_t units)
 {
-    heads = map(units * sizeof(*heads), PROT_READ | PROT_WRITE);
-    extents = map(units * sizeof(*extents), PROT_READ | PROT_WRITE);
+    heads = reserve(units * sizeof(*heads));
+    extents = reserve(units * sizeof(*extents));
     if (heads && extents)
         return true;
     if (heads)
@@ -57,11 +60,28 @@ static bool reserve_records(size_t units)
     return false;
 }
 
+/* What can be written counts as the process's memory, used or not (RLIMIT_DATA, mlockall(2), strict
+ * overcommit): so the records of all units would. */
+static bool record(uint32_t units)
+{
+    size_t all = zc_hostheap.bytes >> ZC_HOST_UNIT_SHIFT;
+    size_t most = (units + RECORDS_STEP - 1) / RECORDS_STEP * (size_t)RECORDS_STEP;
+    if (units <= recorded)
+        return true;
+    if (most > all)
+        most = all;
+    if (mprotect(heads, most * sizeof(*heads), PROT_READ | PROT_WRITE) != 0 ||
+        mprotect(extents, most * sizeof(*extents), PROT_READ | PROT_WRITE) != 0)
+        return false;
+    recorded = (uint32_t)most;
+    return true;
+}
+
 bool zc_extent_reserve(const char **why)
 {
     size_t most = range_limit();
     for (size_t bytes = RANGE_MAX; bytes >= RANGE_MIN; bytes /= 2) {
-        char *p = bytes <= most ? map(bytes + ZC_HOST_UNIT, PROT_NONE) : NULL;
+        char *p = bytes <= most ? reserve(bytes + ZC_HOST_UNIT) : NULL;
         if (!p)
             continue;
         if (!reserve_records(bytes >> ZC_HOST_UNIT_SHIFT)) {
@@ -135,7 +155,7 @@ struct zc_extent *zc_extent_carve(uint32_t units)
             zc_extent_link(&holes, settle(first + units, rest, ZC_EXTENT_HOLE));
         return settle(first, units, ZC_EXTENT_NONE);
     }
-    if (units > (zc_hostheap.bytes >> ZC_HOST_UNIT_SHIFT) - top)
+    if (units > (zc_hostheap.bytes >> ZC_HOST_UNIT_SHIFT) - top || !record(top + units))
         return NULL;
     struct zc_extent *e = settle(top, units, ZC_EXTENT_NONE);
     __atomic_store_n(&carved, top + units, __ATOMIC_RELEASE);
@@ -147,7 +167,7 @@ bool zc_extent_stretch(struct zc_extent *extent, uint32_t units)
     uint32_t first = (uint32_t)(extent - extents), end = first + extent->units;
     uint32_t more = units - extent->units;
     if (end == carved) {
-        if (more > (zc_hostheap.bytes >> ZC_HOST_UNIT_SHIFT) - end)
+        if (more > (zc_hostheap.bytes >> ZC_HOST_UNIT_SHIFT) - end || !record(end + more))
             return false;
         settle(first, units, extent->use);
         __atomic_store_n(&carved, end + more, __ATOMIC_RELEASE);

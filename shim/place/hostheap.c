@@ -26,7 +26,7 @@ static struct orphan *orphans; /* Freed in a signal handler inside the heap; ato
 static uint64_t serial;        /* Extents that became blocks. */
 static bool held_for_fork;
 
-static void put_locked(void *p);
+static bool put_locked(void *p);
 
 bool zc_heap_enter(void)
 {
@@ -110,14 +110,29 @@ static struct zc_extent *from_pool(uint32_t units, const struct zc_host_want *wa
     return e;
 }
 
-bool zc_heap_take_limit(size_t span, const char **why)
+/* Gives back what the pool holds and the driver does not know. */
+static void drain(void)
 {
     struct zc_extent *e;
-    if (zc_limits_take(ZC_PLACE_PINNED, -1, span, why))
-        return true;
     while ((e = zc_hostheap_surplus(false, true)))
         zc_hostheap_drop(e);
+}
+
+bool zc_heap_take_limit(size_t span, const char **why)
+{
+    if (zc_limits_take(ZC_PLACE_PINNED, -1, span, why))
+        return true;
+    drain();
     return zc_limits_take(ZC_PLACE_PINNED, -1, span, why);
+}
+
+/* What the pool holds may be all that the kernel would have given. */
+static bool back(const struct zc_extent *e, int node)
+{
+    if (zc_extent_back(e, 0, node))
+        return true;
+    drain();
+    return zc_extent_back(e, 0, node);
 }
 
 static void bury(struct zc_extent *e)
@@ -139,7 +154,7 @@ static struct zc_extent *fresh(uint32_t units, int node, const char **why)
         e = zc_extent_carve(units);
         zc_heap_leave();
     }
-    if (e && !zc_extent_back(e, 0, node)) {
+    if (e && !back(e, node)) {
         *why = "the kernel gives no memory";
         bury(e);
         e = NULL;
@@ -324,26 +339,28 @@ static void retire(struct zc_extent *e)
         zc_extent_pool(e);
 }
 
-static void put_locked(void *p)
+/* True if memory went into the pool. */
+static bool put_locked(void *p)
 {
     struct zc_extent *e = zc_hostheap_extent((uintptr_t)p);
     struct zc_slot *slot = zc_hostheap_slot(p);
     if (!slot)
-        return;
+        return false;
     slot->size = 0;
     slot->dirty = true;
     if (e->use == ZC_EXTENT_BLOCK) {
         retire(e);
-        return;
+        return true;
     }
     struct zc_extent **list = &slabs[e->shift - SLAB_MIN];
     if (!e->room)
         zc_extent_link(list, e);
     e->room |= 1u << (slot - e->slot);
-    if (--e->live == 0) {
-        zc_extent_unlink(list, e);
-        retire(e);
-    }
+    if (--e->live)
+        return false;
+    zc_extent_unlink(list, e);
+    retire(e);
+    return true;
 }
 
 void zc_hostheap_put(void *p)
@@ -357,9 +374,9 @@ void zc_hostheap_put(void *p)
             ;
         return;
     }
-    put_locked(p);
+    bool pooled = put_locked(p);
     zc_heap_leave();
-    while ((e = zc_hostheap_surplus(false, false)))
+    while (pooled && (e = zc_hostheap_surplus(false, false)))
         zc_hostheap_drop(e);
 }
 

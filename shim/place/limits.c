@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/file.h"
 
@@ -15,6 +16,7 @@
 static struct zc_limit max_managed, max_device;
 static bool started;                  /* The limits below are resolved. */
 static uint64_t pinned_bytes;         /* Resolved max_pinned. */
+static bool strict;                   /* The kernel promises no more memory than there is. */
 static uint64_t used[ZC_PLACE_COUNT]; /* Bytes by place. */
 
 #define DEVICES_MAX 64                       /* The last one stands for all further ones. */
@@ -41,6 +43,13 @@ static bool read_number(const char *path, const char *label, uint64_t *out)
     for (*out = 0; *p >= '0' && *p <= '9'; p++)
         *out = *out * 10 + (uint64_t)(*p - '0');
     return true;
+}
+
+/* proc_sys_vm(5): whether each page that can be written is counted, used or not. */
+static bool counts_all(void)
+{
+    uint64_t mode;
+    return read_number("/proc/sys/vm/overcommit_memory", "", &mode) && mode == 2;
 }
 
 /* MemAvailable of proc_meminfo(5) in bytes, or what a container's control group leaves of it (the
@@ -72,6 +81,7 @@ void zc_limits_start(const struct zc_policy *policy)
     if (pinned.kind == ZC_LIMIT_NONE)
         pinned = (struct zc_limit){ZC_LIMIT_PERCENT, 50};
     pinned_bytes = zc_limit_bytes(pinned, memory_available());
+    strict = counts_all();
     max_managed = policy->max_managed;
     max_device = policy->max_device;
     errno = saved;
@@ -84,9 +94,12 @@ void zc_limits_reset(void)
     started = false;
 }
 
+/* What the pool held would be missing from what the program may have. */
 uint64_t zc_limits_pool(void)
 {
-    return pinned_bytes / POOL_PART;
+    struct rlimit data;
+    bool limited = getrlimit(RLIMIT_DATA, &data) == 0 && data.rlim_cur != RLIM_INFINITY;
+    return limited || strict ? 0 : pinned_bytes / POOL_PART;
 }
 
 static uint64_t *managed_counter(int device)

@@ -9,7 +9,8 @@
 void zc_limits_start(const struct zc_policy *policy);
 void zc_limits_reset(void); /* For the child of fork(2). */
 
-/* Bytes of freed pinned host memory that may wait for the next request. */
+/* Bytes of freed pinned host memory that may wait for the next request: none where the process has
+ * a limit on what it may write to (RLIMIT_DATA, strict overcommit). */
 uint64_t zc_limits_pool(void);
 
 /* Most mappings that the kernel gives a process (vm.max_map_count). */

@@ -50,6 +50,37 @@ $PINNED" "$PROGRAMS/host_family"
     done
 }
 
+@test "what RLIMIT_DATA leaves to the program stays the program's" {
+    "${CC:-gcc}" -O1 -fno-builtin -xc -o "$BATS_TEST_TMPDIR/program" - <<-'END'
+	#include <stdio.h>
+	#include <stdlib.h>
+	#include <string.h>
+	#include <sys/mman.h>
+	#include <sys/resource.h>
+	static void use(size_t mib)
+	{
+	    char *p = malloc(mib << 20);
+	    printf("%zu MiB: %d\n", mib, p && memset(p, 1, mib << 20));
+	    free(p);
+	}
+	int main(void)
+	{
+	    struct rlimit limit = {300 << 20, RLIM_INFINITY};
+	    use(200);
+	    setrlimit(RLIMIT_DATA, &limit);
+	    for (size_t mib = 210; mib <= 280; mib += 10)
+	        use(mib);
+	    printf("%d\n", mmap(NULL, 280 << 20, PROT_READ | PROT_WRITE,
+	                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
+	}
+	END
+    run -0 "$BATS_TEST_TMPDIR/program"
+    [[ $output != *": 0"* ]]
+    local bare=$output
+    run -0 under_policy "$PINNED" "$BATS_TEST_TMPDIR/program"
+    [[ $output == "$bare" ]]
+}
+
 @test "sixteen threads and their forked children keep their bytes" {
     run -0 under_policy "$PINNED" timeout 100 "$PROGRAMS/host_stress"
 }
