@@ -61,8 +61,8 @@ static void release(struct bounce *b, uint32_t state)
 }
 
 /* Memory that is mapped by hand goes back without waiting for the device, as cuMemFree would for
- * streams that may wait for the caller.  Managed memory may fill the device: the place looks what is
- * left of it, the driver would not. */
+ * streams that may wait for the caller.  Managed memory may fill the device: the place looks what
+ * is left of it, the driver would not. */
 static bool make_memory(struct bounce *b)
 {
     static const struct zc_rule rule = {.peers = ZC_PEERS_NONE};
@@ -294,9 +294,9 @@ static bool drain(struct bounce *b)
 {
     if (zc_await_any()) {
         zc_message(ZC_ERROR, "bounce",
-                   "a request finds no memory while copies to or from a block that lies in 'managed' "
-                   "by rule %s (%s:%u) have %B of the device for buffers, and streams may wait for "
-                   "the program; give that rule a narrower match or 'place = device'",
+                   "a request finds no memory while copies to or from a block that lies in "
+                   "'managed' by rule %s (%s:%u) have %B of the device for buffers, and streams "
+                   "may wait for the program; give that rule a narrower match or 'place = device'",
                    b->rule->name, zc_life_policy()->file, b->rule->line, (uint64_t)FROM);
         return false;
     }

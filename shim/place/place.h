@@ -91,8 +91,8 @@ struct zc_backing *zc_place_climb(const struct zc_want *want, unsigned first, un
 
 /*
  * Gives back memory that the program has freed and nobody uses: for calls that the driver has no
- * memory for.  True if it did, so that trying again may help; then there may be more, which it has to
- * wait for.  Keeps no lock; does nothing while a capture is under way.
+ * memory for.  True if it did, so that trying again may help; then there may be more, which it has
+ * to wait for.  Keeps no lock; does nothing while a capture is under way.
  */
 bool zc_place_relieve(void);
 
