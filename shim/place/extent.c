@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "ledger/block.h"
 #include "place/limits.h"
@@ -97,6 +98,31 @@ bool zc_extent_reserve(const char **why)
     }
     *why = "the kernel reserves no addresses (RLIMIT_AS)";
     return false;
+}
+
+/* Unmaps whole pages of [at + from, at + to). */
+static void cut_off(void *at, size_t from, size_t to)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), first = (from + page - 1) & ~(page - 1);
+    if (first < to)
+        munmap((char *)at + first, to - first);
+}
+
+void zc_extent_fit(void)
+{
+    size_t all = zc_hostheap.bytes >> ZC_HOST_UNIT_SHIFT;
+    size_t units = range_limit() >> ZC_HOST_UNIT_SHIFT;
+    if (units < carved)
+        units = carved;
+    if (units >= all)
+        return;
+    if (recorded > units)
+        recorded = (uint32_t)units;
+    /* Before the addresses may be others'. */
+    __atomic_store_n(&zc_hostheap.bytes, units << ZC_HOST_UNIT_SHIFT, __ATOMIC_SEQ_CST);
+    cut_off((void *)zc_hostheap.base, units << ZC_HOST_UNIT_SHIFT, all << ZC_HOST_UNIT_SHIFT);
+    cut_off(heads, units * sizeof(*heads), all * sizeof(*heads));
+    cut_off(extents, units * sizeof(*extents), all * sizeof(*extents));
 }
 
 uintptr_t zc_extent_base(const struct zc_extent *extent)

@@ -78,6 +78,14 @@ bool zc_hostheap_open(const char **why)
     return __atomic_load_n(&zc_hostheap.bytes, __ATOMIC_ACQUIRE) != 0;
 }
 
+void zc_hostheap_fit(void)
+{
+    if (!__atomic_load_n(&zc_hostheap.bytes, __ATOMIC_ACQUIRE) || !zc_heap_enter())
+        return;
+    zc_extent_fit();
+    zc_heap_leave();
+}
+
 bool zc_hostheap_mine(const struct zc_extent *extent)
 {
     return extent->era == __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);

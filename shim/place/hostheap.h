@@ -132,6 +132,9 @@ struct zc_host_want {
  * what its signal handler interrupted. */
 bool zc_hostheap_open(const char **why);
 
+/* Gives addresses back that no block ever had, as RLIMIT_AS has become. */
+void zc_hostheap_fit(void);
+
 /*
  * A block, its slot filled by the caller from *slot_out on.  NULL with the reason in *why when a
  * limit is reached, the kernel refuses, or the calling thread was interrupted inside the heap.

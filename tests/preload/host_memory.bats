@@ -81,6 +81,44 @@ $PINNED" "$PROGRAMS/host_family"
     [[ $output == "$bare" ]]
 }
 
+@test "a program that sets RLIMIT_AS has the addresses that it has bare" {
+    "${CC:-gcc}" -D_GNU_SOURCE -O1 -fno-builtin -xc -o "$BATS_TEST_TMPDIR/program" - <<-'END'
+	#include <errno.h>
+	#include <stdio.h>
+	#include <stdlib.h>
+	#include <string.h>
+	#include <sys/mman.h>
+	#include <sys/resource.h>
+	static int holds(const char *p, size_t n, int c)
+	{
+	    return p && p[0] == c && !memcmp(p, p + 1, n - 1);
+	}
+	int main(int argc, char **argv)
+	{
+	    struct rlimit limit = {(size_t)4 << 30, (size_t)4 << 30}, old;
+	    char *before = memset(malloc(3 << 20), 1, 3 << 20);
+	    errno = 0;
+	    printf("%d\n", argc > 1 ? prlimit(0, RLIMIT_AS, &limit, &old)
+	                             : setrlimit(RLIMIT_AS, &limit));
+	    void *map = mmap(NULL, (size_t)2 << 30, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	    printf("%d %d\n", map != MAP_FAILED, errno);
+	    for (size_t n = 1000; n < 100 << 20; n = n * 3 / 2) {
+	        char *p = malloc(n);
+	        printf("%zu %d\n", n, p && holds(memset(p, 2, n), n, 2));
+	    }
+	    before = realloc(before, 20 << 20);
+	    printf("%d\n", holds(before, 3 << 20, 1));
+	    printf("%d\n", malloc((size_t)4 << 30) == NULL && errno == ENOMEM);
+	}
+	END
+    for how in '' prlimit; do
+        run -0 "$BATS_TEST_TMPDIR/program" $how
+        local bare=$output
+        run -0 under_policy "$PINNED" "$BATS_TEST_TMPDIR/program" $how
+        [[ $output == "$bare" ]]
+    done
+}
+
 @test "sixteen threads and their forked children keep their bytes" {
     run -0 under_policy "$PINNED" timeout 100 "$PROGRAMS/host_stress"
 }
