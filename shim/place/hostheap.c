@@ -24,7 +24,7 @@ static struct zc_lock zc_heap;
 static struct zc_extent *slabs[SLAB_MAX - SLAB_MIN + 1]; /* Slabs with room, by class. */
 static struct orphan *orphans; /* Freed in a signal handler inside the heap; atomic. */
 static uint64_t serial;        /* Extents that became blocks. */
-static bool held_for_fork;
+static __thread bool held_for_fork; /* By this thread. */
 
 static bool put_locked(void *p);
 
