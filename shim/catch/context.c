@@ -45,6 +45,13 @@ static void say_gone(const struct zc_block *block)
                rule->name, policy->file, rule->line);
 }
 
+/* A registration of the program's goes, too; its pages may lie in the host heap. */
+static void forget_registration(const struct zc_block *block)
+{
+    if (block->api == ZC_API_cuMemHostRegister && (block->flags & ZC_BLOCK_FOREIGN))
+        zc_pinned_return(block->base, block->size);
+}
+
 /* The driver has freed what was its own; the ledger forgets it, and what is libzc's is given
  * back. */
 static void forget(CUcontext context, bool primary)
@@ -59,6 +66,7 @@ static void forget(CUcontext context, bool primary)
             if (backing && (c.block[i]->flags & ZC_BLOCK_STREAM) && !primary)
                 say_gone(c.block[i]);
             zc_budget_return(c.block[i]);
+            forget_registration(c.block[i]);
             zc_block_remove(c.block[i]);
             if (backing)
                 zc_place_release(backing, true);

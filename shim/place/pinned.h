@@ -44,7 +44,8 @@ CUdeviceptr zc_pinned_disguise(CUdeviceptr address);
  * in [address, address + bytes) back, and leaves them to the program. */
 void zc_pinned_yield(uint64_t address, size_t bytes);
 
-/* After the program's unregistering, or after the driver refused it to register. */
+/* After the program's unregistering, after the end of the context in which it registered, or after
+ * the driver refused it to register. */
 void zc_pinned_return(uint64_t address, size_t bytes);
 
 /* Gives back what is too much in the pool.  For calls in which the program itself waits for the

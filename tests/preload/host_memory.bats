@@ -218,6 +218,15 @@ async = overlap" "$PROGRAMS/host_copies" arrived
     [[ $stderr == *"registrations 2"* ]]
 }
 
+# Twenty registrations of the program's, and one of each block that it copies afterwards.
+@test "a context that goes takes the program's own registrations along" {
+    scene resets "[defaults]
+max_pinned = 24M
+[rule all]
+$PINNED"
+    [[ $stderr == *"registrations 30"* && $stderr != *"stay pageable"* ]]
+}
+
 @test "freed memory comes back registered, and zero for calloc" {
     scene pool "$PINNED"
     [[ $stderr == *"registrations 1"* ]]
