@@ -37,6 +37,7 @@
 #include "place/late.h"
 #include "place/place.h"
 #include "shared/access.h"
+#include "shared/forks.h"
 #include "shared/report.h"
 
 int zc_life_state = ZC_LIFE_OFF;
@@ -105,6 +106,7 @@ static void write_meta(void)
 static void child(void)
 {
     zc_thread_id_reset();
+    zc_shared_forked();
     if (__atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) == ZC_LIFE_OFF && !zc_rules_in_use())
         return; /* Nothing takes a lock before the first CUDA call but requests that rules match. */
     zc_message_reset();
@@ -192,13 +194,25 @@ bool zc_life_start(void)
     return __atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON;
 }
 
+static void before_fork(void)
+{
+    zc_shared_before_fork();
+    zc_hostheap_before_fork();
+}
+
+static void after_fork(void)
+{
+    zc_hostheap_after_fork();
+    zc_shared_after_fork();
+}
+
 /* What runs before a fork runs in the reverse order of its registration, and the program's may wait
  * for a lock under which another thread allocates: so the heap is held last, as libc's own is. */
 void zc_life_watch_forks(void)
 {
     static uint32_t watching;
     if (!__atomic_exchange_n(&watching, 1, __ATOMIC_RELAXED))
-        pthread_atfork(zc_hostheap_before_fork, zc_hostheap_after_fork, child);
+        pthread_atfork(before_fork, after_fork, child);
 }
 
 /* Loading costs two clock readings and one look at descriptor 2; nothing of CUDA is touched.  Host

@@ -15,6 +15,7 @@
 #include "place/chain.h"
 #include "place/extent.h"
 #include "place/workers.h"
+#include "shared/forks.h"
 #include "shared/report.h"
 #include "shared/view.h"
 
@@ -40,6 +41,7 @@ bool zc_shared_lock(struct zc_shared *p, struct zc_shared_hold *hold)
     uint32_t free = 0, me = zc_thread_id();
     zc_chain_hold();
     set_mask(~(UINT64_C(1) << (SIGSEGV - 1)), &hold->mask);
+    zc_shared_begin_work();
     while (!__atomic_compare_exchange_n(&p->owner, &free, me, true, __ATOMIC_ACQUIRE,
                                         __ATOMIC_RELAXED)) {
         free = 0;
@@ -54,6 +56,7 @@ bool zc_shared_lock(struct zc_shared *p, struct zc_shared_hold *hold)
 void zc_shared_unlock(struct zc_shared *p, const struct zc_shared_hold *hold)
 {
     __atomic_store_n(&p->owner, 0, __ATOMIC_RELEASE);
+    zc_shared_end_work();
     zc_chain_release();
     set_mask(hold->mask, NULL);
 }

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "place/extent.h"
 #include "shared/access.h"
@@ -31,6 +32,29 @@ int mprotect(void *at, size_t n, int protection)
         return -1;
     }
     return (int)syscall(SYS_mprotect, at, n, protection);
+}
+
+static pid_t mover; /* Thread that waits in the middle of parting a page.  Atomic. */
+static bool moving, forked; /* Atomic. */
+
+/* For a moment, or until the process has forked. */
+static void wait_for_fork(void)
+{
+    const struct timespec moment = {.tv_nsec = 1000000};
+    __atomic_store_n(&moving, true, __ATOMIC_RELEASE);
+    for (int i = 0; i < 300 && !__atomic_load_n(&forked, __ATOMIC_ACQUIRE); i++)
+        nanosleep(&moment, NULL);
+}
+
+void *mremap(void *from, size_t n, size_t to_n, int flags, ...)
+{
+    va_list rest;
+    va_start(rest, flags);
+    void *to = (void *)syscall(SYS_mremap, from, n, to_n, flags, va_arg(rest, void *));
+    va_end(rest);
+    if (__atomic_load_n(&mover, __ATOMIC_ACQUIRE) == syscall(SYS_gettid))
+        wait_for_fork();
+    return to;
 }
 
 /* The other side's free, between two instructions of this one's. */
@@ -140,6 +164,43 @@ static void pages_that_do_not_open_when_a_side_goes_end_the_process(void **test)
         int status = in_a_process(scenes[i], true);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
     }
+}
+
+static void *write_first(void *block)
+{
+    __atomic_store_n(&mover, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
+    *(volatile char *)block = 2;
+    return NULL;
+}
+
+static void fork_while_a_page_is_parted(struct zc_shared *p)
+{
+    struct zc_shared_hold hold;
+    struct zc_moved moved = {0};
+    pthread_t thread;
+    int status = 1;
+    volatile char *host = memset((void *)p->pages.base, 1, SIZE);
+    if (!zc_shared_lock(p, &hold))
+        _exit(1);
+    zc_coherent_to_device(&p->pages, 0, SIZE, &moved, NULL);
+    zc_shared_unlock(p, &hold);
+    if (pthread_create(&thread, NULL, write_first, (void *)host) != 0)
+        _exit(2);
+    while (!__atomic_load_n(&moving, __ATOMIC_ACQUIRE))
+        sched_yield();
+    pid_t child = fork();
+    if (child == 0)
+        _exit(host[1] == 1 && host[SIZE - 1] == 1 ? 0 : 3);
+    __atomic_store_n(&forked, true, __ATOMIC_RELEASE);
+    waitpid(child, &status, 0);
+    pthread_join(thread, NULL);
+    _exit(status || host[0] != 2);
+}
+
+static void a_child_has_no_page_that_another_thread_is_parting(void **test)
+{
+    (void)test;
+    assert_int_equal(in_a_process(fork_while_a_page_is_parted, true), 0);
 }
 
 static void part_in_vain(struct zc_shared *p)
@@ -312,6 +373,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_that_pair_first_at_once_both_may),
         cmocka_unit_test(pages_that_do_not_open_when_a_side_goes_end_the_process),
+        cmocka_unit_test(a_child_has_no_page_that_another_thread_is_parting),
         cmocka_unit_test(device_pages_that_do_not_open_stay_where_they_were),
         cmocka_unit_test(a_page_that_stayed_closed_opens_when_it_is_touched),
         cmocka_unit_test(a_signal_sent_to_the_holder_of_the_lock_waits_until_it_is_dropped),

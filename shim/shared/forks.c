@@ -1,0 +1,58 @@
+/* While a page is parted its address shows nothing for a moment, and what is known of a page and
+ * what its address shows differ for longer: a child would take that for the page's content. */
+#include "shared/forks.h"
+
+#include <sched.h>
+#include <stdint.h>
+
+#include "base/lock.h"
+
+static uint32_t forking; /* Thread that forks, or 0.  Atomic. */
+static uint32_t working; /* Threads that hold locks of pairs.  Atomic. */
+static __thread uint32_t held; /* By this thread. */
+
+/* A thread that holds a lock takes further ones, because who forks waits for it. */
+void zc_shared_begin_work(void)
+{
+    if (held++)
+        return;
+    for (;;) {
+        __atomic_fetch_add(&working, 1, __ATOMIC_SEQ_CST);
+        uint32_t thread = __atomic_load_n(&forking, __ATOMIC_SEQ_CST);
+        if (!thread || thread == zc_thread_id())
+            return;
+        __atomic_fetch_sub(&working, 1, __ATOMIC_SEQ_CST);
+        while (__atomic_load_n(&forking, __ATOMIC_ACQUIRE))
+            sched_yield();
+    }
+}
+
+void zc_shared_end_work(void)
+{
+    if (!--held)
+        __atomic_fetch_sub(&working, 1, __ATOMIC_SEQ_CST);
+}
+
+/* Locks of pairs are held for what the CPU does alone, so the wait ends. */
+void zc_shared_before_fork(void)
+{
+    uint32_t none = 0;
+    while (!__atomic_compare_exchange_n(&forking, &none, zc_thread_id(), false, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_RELAXED)) {
+        none = 0;
+        sched_yield();
+    }
+    while (__atomic_load_n(&working, __ATOMIC_SEQ_CST) > (held ? 1 : 0))
+        sched_yield();
+}
+
+void zc_shared_after_fork(void)
+{
+    __atomic_store_n(&forking, 0, __ATOMIC_SEQ_CST);
+}
+
+void zc_shared_forked(void)
+{
+    held = working = 0;
+    zc_shared_after_fork();
+}
