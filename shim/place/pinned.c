@@ -116,11 +116,12 @@ static bool make(struct zc_extent *e)
     return result == CUDA_SUCCESS;
 }
 
-/* Whether another thread's registering of the same slab went well. */
+/* Whether another thread's registering of the same slab went well.  A child of fork(2) has no such
+ * thread. */
 static enum zc_extent_pin settled(const struct zc_extent *e)
 {
     enum zc_extent_pin pin;
-    while ((pin = pin_of(e)) == ZC_PIN_MAKING)
+    while ((pin = pin_of(e)) == ZC_PIN_MAKING && zc_hostheap_mine(e))
         sched_yield();
     return pin;
 }

@@ -2,6 +2,7 @@
 #include "host_test.h"
 
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #define GIB ((size_t)1 << 30)
 
@@ -9,6 +10,11 @@ static unsigned registered, unregistered; /* Calls that succeeded. */
 static CUresult answer;                   /* What registering returns. */
 static int node;                          /* That device 3 is next to. */
 static CUcontext current = (CUcontext)0x1000;
+
+static struct zc_extent *extent_of(void *p)
+{
+    return zc_hostheap_extent((uintptr_t)p);
+}
 
 static CUresult CUDAAPI get_current(CUcontext *context)
 {
@@ -23,6 +29,31 @@ static CUresult CUDAAPI do_register(void *p, size_t bytes, unsigned flags)
     assert_int_equal(flags, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
     registered += answer == CUDA_SUCCESS;
     return answer;
+}
+
+static void *asked_in_a_child; /* That the child of a fork while it is registered registers. */
+
+/* Its status: the child of another thread's fork, which has no thread that would end the call. */
+static int forked(void)
+{
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(10);
+        zc_pinned_yield((uintptr_t)asked_in_a_child, MIB);
+        zc_pinned_return((uintptr_t)asked_in_a_child, MIB);
+        _exit(zc_pinned_use(extent_of(asked_in_a_child), 64 * MIB));
+    }
+    waitpid(child, &status, 0);
+    return status;
+}
+
+static int child_status;
+
+static CUresult CUDAAPI register_and_fork(void *p, size_t bytes, unsigned flags)
+{
+    child_status = forked();
+    return do_register(p, bytes, flags);
 }
 
 static CUresult CUDAAPI do_unregister(void *p)
@@ -67,11 +98,6 @@ static int fresh(void **state)
     registered = unregistered = 0;
     answer = CUDA_SUCCESS;
     return 0;
-}
-
-static struct zc_extent *extent_of(void *p)
-{
-    return zc_hostheap_extent((uintptr_t)p);
 }
 
 static void the_first_large_transfer_registers(void **state)
@@ -177,6 +203,17 @@ static void what_the_program_registers_is_left_to_it(void **state)
     assert_true(zc_pinned_use(extent_of(r), 130 * MIB));
     zc_hostmem_put(q);
     zc_hostmem_put(r);
+}
+
+static void a_child_waits_for_no_registration_of_its_parents(void **state)
+{
+    (void)state;
+    asked_in_a_child = host_get(64 * MIB);
+    zc_real.cuMemHostRegister_v2 = register_and_fork;
+    assert_true(zc_pinned_use(extent_of(asked_in_a_child), 64 * MIB));
+    zc_real.cuMemHostRegister_v2 = do_register;
+    assert_int_equal(child_status, 0);
+    zc_hostmem_put(asked_in_a_child);
 }
 
 static void realloc_copies_what_is_registered(void **state)
@@ -380,6 +417,7 @@ int main(void)
         cmocka_unit_test_setup(without_a_context_it_waits_for_one, fresh),
         cmocka_unit_test_setup(a_destroyed_context_takes_the_registration_along, fresh),
         cmocka_unit_test_setup(what_the_program_registers_is_left_to_it, fresh),
+        cmocka_unit_test_setup(a_child_waits_for_no_registration_of_its_parents, fresh),
         cmocka_unit_test_setup(realloc_copies_what_is_registered, fresh),
         cmocka_unit_test_setup(near_memory_is_bound_once_its_device_is_known, fresh),
         cmocka_unit_test_setup(
