@@ -1,6 +1,7 @@
 /* Large copies between pinned and managed memory, by way of bounce buffers in device memory. */
 #include "place/bounce.h"
 
+#include <sched.h>
 #include <string.h>
 
 #include "base/message.h"
@@ -25,7 +26,7 @@
 enum state {
     NOBODYS,
     IDLE,    /* Nobody puts a copy into a stream; copies may be under way. */
-    TAKEN,   /* A thread has it. */
+    TAKEN,   /* A thread has it, for no longer than it makes calls that do not wait. */
     REFUSED, /* The context could have no buffers, or lost one in a copy that failed. */
 };
 
@@ -66,8 +67,8 @@ static void release(struct bounce *b, uint32_t state)
 static bool make_memory(struct bounce *b)
 {
     static const struct zc_rule rule = {.peers = ZC_PEERS_NONE};
-    const struct zc_want want = {
-        .size = FROM, .device = b->device, .context = b->context, .rule = &rule};
+    const struct zc_want want = {.size = FROM, .device = b->device, .context = b->context,
+                                 .rule = &rule, .modest = true};
     const char *why;
     return zc_place_vmm.make(&want, &b->memory, &why) == CUDA_SUCCESS;
 }
@@ -257,9 +258,9 @@ bool zc_bounce_copy(struct zc_copy *c)
     c->result = send(&job, parts);
     if (c->result != CUDA_SUCCESS) /* The program believes that nothing is under way. */
         zc_real.cuStreamSynchronize(job.b->inside);
+    release(job.b, c->result == CUDA_SUCCESS ? IDLE : REFUSED);
     if (c->result != CUDA_SUCCESS || !c->async)
         drained = zc_stream_drain(c->stream, c->flavour);
-    release(job.b, c->result == CUDA_SUCCESS ? IDLE : REFUSED);
     if (c->result == CUDA_SUCCESS)
         c->result = drained;
     c->copies = 2 * (uint64_t)parts;
@@ -312,6 +313,8 @@ unsigned zc_bounce_wait(void)
     bool mine = zc_late_turn_take();
     for (unsigned i = 0; i < CONTEXTS_MAX; i++) {
         struct bounce *b = &bounces[i];
+        while (__atomic_load_n(&b->state, __ATOMIC_RELAXED) == TAKEN)
+            sched_yield();
         if (!claim(b, IDLE))
             continue;
         if (drain(b))

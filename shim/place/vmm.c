@@ -74,11 +74,11 @@ static bool push(struct zc_vmm *v, CUmemGenericAllocationHandle handle, size_t s
 }
 
 /* Memory that nobody uses may be what is missing. */
-static CUresult create(size_t size, const CUmemAllocationProp *prop,
+static CUresult create(const struct zc_vmm *v, size_t size, const CUmemAllocationProp *prop,
                        CUmemGenericAllocationHandle *out)
 {
     CUresult result = zc_real.cuMemCreate(out, size, prop, 0);
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve())
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && !v->modest && zc_place_relieve())
         result = zc_real.cuMemCreate(out, size, prop, 0);
     return result;
 }
@@ -104,7 +104,7 @@ static CUresult create_missing(struct zc_vmm *v)
     while (v->held < v->span) {
         size_t missing = v->span - v->held;
         size_t size = v->chunk && v->chunk < missing ? v->chunk : missing;
-        CUresult result = create(size, &f->prop, &handle);
+        CUresult result = create(v, size, &f->prop, &handle);
         if (result == CUDA_SUCCESS && !push(v, handle, size)) {
             zc_real.cuMemRelease(handle);
             result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -207,6 +207,7 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     v->context = v->window.context = want->context;
     v->window.peers = want->rule->peers;
     v->window.pool = want->pool;
+    v->modest = want->modest;
     v->grows = grows;
     v->late = late;
     result = fill(v, f->granularity, why);

@@ -19,6 +19,7 @@ struct zc_vmm {
     struct zc_piece *piece; /* From the arena, in the order of their addresses. */
     unsigned count, room;   /* Pieces, and how many `piece` has room for. */
     size_t held;            /* Bytes of the pieces. */
+    bool modest;            /* Of the request: see struct zc_want. */
 
     bool late;              /* Memory is attached when it is first needed (commit = lazy, grow),
                              * unless the block was freed in the order of a stream. */

@@ -70,6 +70,7 @@ asks_for_rest() {
 
 @test "a request that finds no memory waits for the copies that have buffers" {
     asks_for_rest rest_behind
+    asks_for_rest rest_meanwhile
 }
 
 @test "where a copy may wait for the program a request that lacks its buffers names the rule" {

@@ -6,6 +6,7 @@
 
 #define MIB ((size_t)1 << 20)
 #define SIZE (41 * MIB + 12345)
+#define PARTS 6 /* That a copy of so many bytes has. */
 #define MORE_THAN_A_STREAM_TAKES (513 * MIB)
 
 static unsigned char *from, *to; /* Pinned, SIZE bytes. */
@@ -256,6 +257,39 @@ static void rest_awaited(void)
     request_rest(true, false);
 }
 
+static void *copy_and_wait(void *context)
+{
+    CHECK(cuCtxSetCurrent(context));
+    CHECK(cuMemcpyHtoD(block, from, SIZE));
+    return NULL;
+}
+
+/* As rest_behind(), while another thread waits for the copy. */
+static void rest_meanwhile(void)
+{
+    CUcontext context;
+    CUdeviceptr rest = 0;
+    pthread_t copying, opening;
+    size_t total;
+    make();
+    CHECK(cuCtxGetCurrent(&context));
+    CHECK(cuDeviceTotalMem(&total, 0));
+    memset(from, 8, SIZE);
+    unsigned long long before = inside();
+    gate_close_by_kernel(&gate, NULL);
+    CHECK(pthread_create(&copying, NULL, copy_and_wait, context));
+    while (inside() < before + PARTS)
+        usleep(200);
+    CHECK(pthread_create(&opening, NULL, open_late, NULL));
+    SHOW(cuMemAlloc(&rest, total - 2 * (44 * MIB)));
+    CHECK(pthread_join(opening, NULL));
+    CHECK(pthread_join(copying, NULL));
+    CHECK(cuMemcpyDtoH(to, block, SIZE));
+    EXPECT(all_are(to, 8, SIZE));
+    CHECK(cuMemFree(rest));
+    unmake();
+}
+
 /* A context takes the buffers along. */
 static void reset(void)
 {
@@ -277,7 +311,7 @@ int main(int argc, char **argv)
         {"captured", captured}, {"enormous", enormous}, {"two_streams", two_streams},
         {"memory", memory},     {"reset", reset},
         {"rest_beside", rest_beside}, {"rest_behind", rest_behind},
-        {"rest_awaited", rest_awaited},
+        {"rest_awaited", rest_awaited}, {"rest_meanwhile", rest_meanwhile},
     };
     return RUN_SCENARIO(all, argc, argv);
 }
