@@ -64,7 +64,8 @@ fail_each_call() {
 }
 
 @test "in managed memory, while buffers in device memory are made, used and given back" {
-    fail_each_call 'place = managed' 'cuMemAlloc_v2 cuStreamGetId cuEventCreate cuEventRecord
+    fail_each_call 'place = managed' 'cuMemAddressReserve cuMemCreate cuMemMap cuMemSetAccess
+        cuMemUnmap cuMemRelease cuMemAddressFree cuStreamGetId cuEventCreate cuEventRecord
         cuEventQuery cuStreamWaitEvent cuMemcpyHtoDAsync_v2 cuMemcpyDtoHAsync_v2
         cuMemcpyDtoDAsync_v2 cuStreamSynchronize cuMemGetInfo_v2 cuCtxGetDevice' -b
     run -0 under_policy 'place = managed' "$program" -b cuStreamCreate

@@ -17,9 +17,10 @@ setup() {
 # Runs a scene bare and under a policy: what it prints must be the same.  The rest of the output of
 # the second run is in $stderr.
 scene() {
-    run -0 --separate-stderr timeout 60 "$PROGRAMS/host_copies" "$1"
+    local program=$PROGRAMS/${program:-host_copies}
+    run -0 --separate-stderr timeout 60 "$program" "$1"
     local bare=$output
-    run -0 --separate-stderr under_policy "$2" timeout 60 "$PROGRAMS/host_copies" "$1"
+    run -0 --separate-stderr under_policy "$2" timeout 60 "$program" "$1"
     diff <(echo "$bare") <(echo "$output")
 }
 
@@ -214,13 +215,13 @@ async = overlap" "$PROGRAMS/host_copies" arrived
 }
 
 @test "a context that goes takes the registration along, not the block" {
-    scene reset "$PINNED"
+    program=host_contexts scene reset "$PINNED"
     [[ $stderr == *"registrations 2"* ]]
 }
 
 # Twenty registrations of the program's, and one of each block that it copies afterwards.
 @test "a context that goes takes the program's own registrations along" {
-    scene resets "[defaults]
+    program=host_contexts scene resets "[defaults]
 max_pinned = 24M
 [rule all]
 $PINNED"

@@ -225,55 +225,6 @@ static int scene_fork(void)
     return 0;
 }
 
-/* Registered memory goes with the context, the block does not. */
-static int scene_reset(void)
-{
-    CUdevice d;
-    start();
-    unsigned char *p = filled(malloc(BLOCK), BLOCK, 1);
-    CHECK(cuMemcpyHtoD_v2, device, p, BLOCK);
-    CHECK(cuDeviceGet, &d, 0);
-    CHECK(cuDevicePrimaryCtxReset_v2, d);
-    printf("content %d\n", holds(p, BLOCK, 1));
-    CHECK(cuDevicePrimaryCtxRetain, &context, d);
-    CHECK(cuCtxSetCurrent, context);
-    CHECK(cuMemAlloc_v2, &device, BLOCK);
-    CHECK(cuMemcpyHtoD_v2, device, p, BLOCK);
-    printf("device %d\n", device_holds(BLOCK, 1));
-    fprintf(stderr, "registrations %u\n", registrations());
-    free(p);
-    return 0;
-}
-
-/* A block that the program registers, in a context that goes before the block does or after it. */
-static void register_and_reset(bool free_first)
-{
-    CUdevice d;
-    unsigned char *p = filled(malloc(BLOCK), BLOCK, 1);
-    CHECK(cuMemHostRegister_v2, p, BLOCK, 0);
-    CHECK(cuDeviceGet, &d, 0);
-    if (free_first)
-        free(p);
-    CHECK(cuDevicePrimaryCtxReset_v2, d);
-    CHECK(cuDevicePrimaryCtxRetain, &context, d);
-    CHECK(cuCtxSetCurrent, context);
-    CHECK(cuMemAlloc_v2, &device, BLOCK);
-    if (free_first)
-        return;
-    CHECK(cuMemcpyHtoD_v2, device, p, BLOCK);
-    printf("device %d\n", device_holds(BLOCK, 1));
-    free(p);
-}
-
-static int scene_resets(void)
-{
-    start();
-    for (int i = 0; i < 20; i++)
-        register_and_reset(i % 2);
-    fprintf(stderr, "registrations %u\n", registrations());
-    return 0;
-}
-
 /* A freed block's memory comes back, registered, and calloc's is zero. */
 static int scene_pool(void)
 {
@@ -495,8 +446,6 @@ static const struct {
     {"register", scene_register},
     {"capture", scene_capture},
     {"fork", scene_fork},
-    {"reset", scene_reset},
-    {"resets", scene_resets},
     {"pool", scene_pool},
     {"trim", scene_trim},
     {"small", scene_small},
