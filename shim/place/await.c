@@ -7,12 +7,12 @@
 #include "place/grow.h"
 #include "place/late.h"
 
-static bool any;     /* Some stream may wait for the CPU. */
+static bool any;     /* Some stream may wait for the CPU.  Atomic. */
 static bool settled; /* And nothing is left behind from before that.  Atomic. */
 
 bool zc_await_any(void)
 {
-    return any;
+    return __atomic_load_n(&any, __ATOMIC_RELAXED);
 }
 
 /* During a capture nothing may be waited for, and nothing runs before its graph is launched: then
@@ -22,7 +22,7 @@ CUresult zc_await_begin(enum zc_fn fn)
     if (__atomic_load_n(&settled, __ATOMIC_ACQUIRE) || !zc_life_on() || zc_life_closing() ||
         !zc_late_turn_take())
         return CUDA_SUCCESS;
-    any = true;
+    __atomic_store_n(&any, true, __ATOMIC_RELAXED);
     CUresult result = CUDA_SUCCESS;
     if (!zc_capture_any()) {
         result = zc_grow_copy_all(fn);

@@ -49,7 +49,7 @@ static inline bool zc_await_node(CUgraphNodeType type)
  * CUDA_SUCCESS is returned to the program. */
 CUresult zc_await_begin(enum zc_fn fn);
 
-/* True once some stream was given such work.  With the turn of place/late.h. */
+/* True once some stream was given such work.  With the turn of place/late.h it stays as it is. */
 bool zc_await_any(void);
 
 void zc_await_reset(void); /* For the child of fork(2). */

@@ -17,8 +17,9 @@
 #define PART ((size_t)8 << 20) /* Bytes of a buffer. */
 #define FROM (BUFFERS * PART)  /* Below, the first and the last part have nothing beside them. */
 
-/* Most parts of a copy that need not wait.  A stream takes some thousand calls, of which a part is
- * seven; then the caller of the next one waits, even where its own next step is waited for. */
+/* Most parts on their way of copies that need not wait.  A stream takes some thousand calls, of
+ * which a part is seven; then the caller of the next one waits, even where its own next step is
+ * waited for. */
 #define PARTS_MAX 64
 
 #define CONTEXTS_MAX 16 /* Further ones have no buffers. */
@@ -40,6 +41,7 @@ static struct bounce {
     CUevent emptied[BUFFERS];    /* and has left it. */
     CUstream inside;             /* Copies between the buffers and managed memory. */
     unsigned long long user;     /* Identifier of the stream of the last copy, 0 if not told. */
+    unsigned queued;             /* Parts put into that stream since the buffers were empty. */
     const struct zc_rule *rule;  /* Of that copy's managed block. */
 } bounces[CONTEXTS_MAX];
 
@@ -151,15 +153,18 @@ static bool empty(const struct bounce *b)
 
 /* Behind the last copy in the same stream the next one is in order.  In another stream it would
  * wait for what stands before that one.  A stream's handle may have been another's before. */
-static bool free_for(struct bounce *b, const struct zc_copy *c)
+static bool free_for(struct bounce *b, const struct zc_copy *c, unsigned parts)
 {
     unsigned long long user = 0;
     if (!zc_real.cuStreamGetId ||
         ZC_FLAVOURED(c->flavour, cuStreamGetId)(c->stream, &user) != CUDA_SUCCESS)
         user = 0;
-    if (!(user && user == b->user) && !empty(b))
+    if (empty(b))
+        b->queued = 0;
+    else if (!user || user != b->user || (c->async && b->queued + parts > PARTS_MAX))
         return false;
     b->user = user;
+    b->queued += parts;
     return true;
 }
 
@@ -250,7 +255,7 @@ bool zc_bounce_copy(struct zc_copy *c)
     unsigned parts = (unsigned)((c->bytes + PART - 1) / PART);
     if (!job.b)
         return false;
-    if (!free_for(job.b, c)) {
+    if (!free_for(job.b, c, parts)) {
         release(job.b, IDLE);
         return false;
     }

@@ -17,6 +17,7 @@
 #include "place/pinned.h"
 #include "place/place.h"
 #include "place/ring.h"
+#include "place/transit.h"
 #include "place/warm.h"
 
 static const struct zc_place *const places[ZC_PLACE_COUNT] = {
@@ -165,6 +166,7 @@ void zc_place_reset(void)
 {
     zc_limits_reset();
     zc_place_managed_reset();
+    zc_transit_reset();
     zc_park_reset();
     zc_pinned_reset();
     zc_ring_reset();
@@ -274,7 +276,7 @@ bool zc_place_relieve(void)
     given += zc_warm_trim() + zc_bounce_trim();
     if (!given && zc_park_wait())
         given = 1 + zc_warm_trim();
-    return given > 0 || zc_bounce_wait() > 0;
+    return given > 0 || zc_transit_wait() || zc_bounce_wait() > 0;
 }
 
 CUresult zc_place_release(struct zc_backing *backing, bool gone)

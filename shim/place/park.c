@@ -9,6 +9,7 @@
 #include "place/access.h"
 #include "place/hint.h"
 #include "place/pinned.h"
+#include "place/transit.h"
 #include "place/vmm.h"
 #include "place/warm.h"
 
@@ -66,9 +67,11 @@ void zc_park_pooled(struct zc_backing *backing, CUevent event, CUcontext home)
     zc_place_release(backing, true);
 }
 
-/* Takes the whole list, so that the driver is asked about its events without the lock held. */
+/* Takes the whole list, so that the driver is asked about its events without the lock held; what
+ * stays is put back. */
 static struct parked *take_all(void)
 {
+    zc_transit_begin();
     if (!zc_lock_take(&lock))
         return NULL;
     struct parked *all = head;
@@ -82,12 +85,13 @@ static void put_back(struct parked *list)
     while (list) {
         struct parked *next = list->next;
         if (!zc_lock_take(&lock))
-            return;
+            break;
         list->next = head;
         head = list;
         zc_lock_drop(&lock);
         list = next;
     }
+    zc_transit_end();
 }
 
 static bool passed(const struct parked *p)

@@ -6,6 +6,7 @@
 #include "catch/life.h"
 #include "place/access.h"
 #include "place/limits.h"
+#include "place/transit.h"
 
 #define DEVICES_MAX 64
 #define PART 16 /* Of a device's memory, the most that is kept. */
@@ -64,6 +65,7 @@ static struct zc_backing *wake(struct zc_vmm *v)
     return backing;
 }
 
+/* Ends what began before the blocks were taken out. */
 static unsigned give_back(struct zc_vmm *list)
 {
     unsigned count = 0;
@@ -75,6 +77,7 @@ static unsigned give_back(struct zc_vmm *list)
         list = next;
         count++;
     }
+    zc_transit_end();
     return count;
 }
 
@@ -114,6 +117,7 @@ bool zc_warm_keep(struct zc_block *block)
     if (v->span > limit || zc_access_end_copies(&v->window) != CUDA_SUCCESS ||
         !zc_lock_take(&lock))
         return false;
+    zc_transit_begin();
     v->ghost = block;
     struct zc_vmm *out = put(v, limit);
     zc_lock_drop(&lock);
@@ -128,6 +132,7 @@ unsigned zc_warm_trim(void)
 {
     if (!__atomic_load_n(&newest, __ATOMIC_RELAXED) || !zc_lock_take(&lock))
         return 0;
+    zc_transit_begin();
     struct zc_vmm *all = newest;
     newest = NULL;
     for (struct zc_vmm *v = all; v; v = v->next)

@@ -50,6 +50,7 @@ prints() {
 
 @test "a call that need not wait puts no more into a stream than that takes" {
     prints enormous 'inside 0' 'waiting: inside 65'
+    prints queued 'inside 60' 'later: inside 6'
 }
 
 @test "the buffers are not missing from the device, for the rule's requests and for others" {

@@ -98,6 +98,12 @@ waits_under() {
     done
 }
 
+@test "threads that find no other memory wait for that of the same deferred frees" {
+    export SIM_MEMORY_MIB=64
+    freed_under $'\nfree = defer' last_memory_of_two
+    [[ $output == 'free returned' ]]
+}
+
 @test "a request that finds no other memory waits for that of deferred frees" {
     export SIM_MEMORY_MIB=64
     freed_under $'\nfree = defer' last_memory

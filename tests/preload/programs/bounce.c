@@ -181,6 +181,30 @@ static void enormous(void)
     end_gpu(0);
 }
 
+/* Nor must calls that come while their stream is held up. */
+static void queued(void)
+{
+    struct gate gate;
+    CUstream stream;
+    make();
+    memset(from, 8, SIZE);
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    gate_close(&gate, stream);
+    unsigned long long before = inside();
+    for (int i = 0; i < 12; i++)
+        CHECK(cuMemcpyHtoDAsync(block, from, SIZE, stream));
+    printf("inside %llu\n", inside() - before);
+    gate_open(&gate);
+    CHECK(cuStreamSynchronize(stream));
+    before = inside();
+    CHECK(cuMemcpyDtoHAsync(to, block, SIZE, stream));
+    CHECK(cuStreamSynchronize(stream));
+    EXPECT(all_are(to, 8, SIZE));
+    printf("later: inside %llu\n", inside() - before);
+    CHECK(cuStreamDestroy(stream));
+    unmake();
+}
+
 /* What the device has free is the program's, after a copy as before. */
 static void memory(void)
 {
@@ -307,11 +331,19 @@ static void reset(void)
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
-        {"copies", copies},     {"small", small},       {"in_order", in_order},
-        {"captured", captured}, {"enormous", enormous}, {"two_streams", two_streams},
-        {"memory", memory},     {"reset", reset},
-        {"rest_beside", rest_beside}, {"rest_behind", rest_behind},
-        {"rest_awaited", rest_awaited}, {"rest_meanwhile", rest_meanwhile},
+        {"copies", copies},
+        {"small", small},
+        {"in_order", in_order},
+        {"captured", captured},
+        {"enormous", enormous},
+        {"queued", queued},
+        {"two_streams", two_streams},
+        {"memory", memory},
+        {"reset", reset},
+        {"rest_beside", rest_beside},
+        {"rest_behind", rest_behind},
+        {"rest_awaited", rest_awaited},
+        {"rest_meanwhile", rest_meanwhile},
     };
     return RUN_SCENARIO(all, argc, argv);
 }

@@ -119,6 +119,36 @@ static void last_memory(void)
     end_gpu(0);
 }
 
+static void *request_10(void *context)
+{
+    CHECK(cuCtxSetCurrent(context));
+    CHECK(cuMemFree(make(10 * MIB)));
+    return NULL;
+}
+
+/* As last_memory(), while another thread waits for the same memory. */
+static void last_memory_of_two(void)
+{
+    pthread_t other, opening;
+    CUcontext context = start_gpu(0);
+    CUdeviceptr p = make(40 * MIB), beside = make(18 * MIB);
+    gate_close_by_kernel(&gate, NULL);
+    free_and_tell(p);
+    unsigned long long before = sim_calls("cuEventSynchronize");
+    CHECK(pthread_create(&other, NULL, request_10, context));
+    while (sim_calls("cuEventSynchronize") == before)
+        usleep(200);
+    CHECK(pthread_create(&opening, NULL, open_late, NULL));
+    CUdeviceptr q = make(20 * MIB);
+    fill(q, 3, 20 * MIB, NULL);
+    has(q, 3, 4 * MIB);
+    CHECK(pthread_join(opening, NULL));
+    CHECK(pthread_join(other, NULL));
+    CHECK(cuMemFree(q));
+    CHECK(cuMemFree(beside));
+    end_gpu(0);
+}
+
 /* An array of 4 MiB that grew to 8 MiB from under the work that writes 2 to it. */
 struct overtaken {
     CUdeviceptr b, c; /* What it grew to; a block of 16 MiB at its old addresses. */
@@ -287,6 +317,7 @@ int main(int argc, char **argv)
     static const struct scenario all[] = {{"one", one},
                                           {"independent", independent},
                                           {"last_memory", last_memory},
+                                          {"last_memory_of_two", last_memory_of_two},
                                           {"growing", growing},
                                           {"host_work", host_work},
                                           {"host_call_behind", host_call_behind},

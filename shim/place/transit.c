@@ -1,0 +1,49 @@
+/* Memory on its way back to the driver. */
+#include "place/transit.h"
+
+#include <sched.h>
+
+#include "place/await.h"
+#include "place/late.h"
+
+static unsigned under_way; /* Threads' sections; atomic. */
+static unsigned ended;     /* Sections so far; atomic. */
+
+void zc_transit_begin(void)
+{
+    __atomic_fetch_add(&under_way, 1, __ATOMIC_ACQ_REL);
+}
+
+void zc_transit_end(void)
+{
+    __atomic_fetch_add(&ended, 1, __ATOMIC_ACQ_REL);
+    __atomic_fetch_sub(&under_way, 1, __ATOMIC_ACQ_REL);
+}
+
+/* Who is waited for may need the turn. */
+static bool has_turn(void)
+{
+    bool taken = zc_late_turn_take();
+    if (taken)
+        zc_late_turn_drop();
+    return !taken;
+}
+
+/* What ended since the caller's last question may have done so before its request failed, too: then
+ * it tries once more than it must. */
+bool zc_transit_wait(void)
+{
+    static __thread unsigned seen;
+    bool waits = __atomic_load_n(&under_way, __ATOMIC_ACQUIRE) && !has_turn();
+    while (waits && __atomic_load_n(&under_way, __ATOMIC_ACQUIRE) && !zc_await_any())
+        sched_yield();
+    unsigned now = __atomic_load_n(&ended, __ATOMIC_ACQUIRE);
+    bool news = now != seen;
+    seen = now;
+    return news;
+}
+
+void zc_transit_reset(void)
+{
+    under_way = 0;
+}

@@ -1,0 +1,22 @@
+/* Memory on its way back to the driver. */
+#ifndef ZC_PLACE_TRANSIT_H
+#define ZC_PLACE_TRANSIT_H
+
+#include <stdbool.h>
+
+/*
+ * Who gives kept memory back first takes it out of the list that it is kept in, because the driver
+ * is called without a lock.  Meanwhile another thread that lacks memory finds neither: between
+ * these two it is told to wait.  They nest, and make no request for memory.
+ */
+void zc_transit_begin(void);
+void zc_transit_end(void);
+
+/* Waits until nothing is on its way, and tells whether something has arrived since this thread
+ * asked last.  Does not wait where a stream may wait for the program, which the other thread may
+ * wait for, and not with the turn of place/late.h, which that may need. */
+bool zc_transit_wait(void);
+
+void zc_transit_reset(void); /* For the child of fork(2). */
+
+#endif
