@@ -9,7 +9,8 @@ place = pinned"
 PROGRAMS=$PWD/$ZC_BUILD/tests/preload/programs
 
 setup() {
-    need_built "$LIBZC" "$PROGRAMS/host_copies" "$PROGRAMS/host_family" "$PROGRAMS/host_stress"
+    need_built "$LIBZC" "$PROGRAMS/host_copies" "$PROGRAMS/host_contexts" \
+        "$PROGRAMS/host_family" "$PROGRAMS/host_stress"
     sim_env vecadd
     export ZC_SUMMARY=0
 }
@@ -260,14 +261,16 @@ $PINNED"
 @test "a driver call that fails costs speed, never bytes" {
     for call in cuMemHostRegister_v2:2:0 cuMemHostRegister_v2:2:1 cuMemHostRegister_v2:2:2 \
         cuMemHostUnregister:1:0 cuEventCreate:2:0 cuEventRecord:2:0 cuCtxGetCurrent:4:0; do
-        for s in roundtrip overwrite arrived many rectangle pool trim small reset capture; do
+        for s in roundtrip overwrite arrived many rectangle pool trim small capture reset; do
             echo "$call in $s"
-            run -0 --separate-stderr "$PROGRAMS/host_copies" "$s"
+            program=$PROGRAMS/host_copies
+            [[ $s != reset ]] || program=$PROGRAMS/host_contexts
+            run -0 --separate-stderr "$program" "$s"
             bare=$output
             SIM_FAIL=$call run -0 --separate-stderr under_policy "[defaults]
 max_pinned = 96M
 [rule all]
-$PINNED" timeout 60 "$PROGRAMS/host_copies" "$s"
+$PINNED" timeout 60 "$program" "$s"
             diff <(echo "$bare") <(echo "$output")
         done
     done
