@@ -1,47 +1,49 @@
 /*
  * Functions that set RLIMIT_AS.  The addresses that the host heap has reserved count against it,
  * used or not, so that the program could map nothing more.
+ *
+ * All of glibc's are the one system call here.  Sanitizers make theirs before anything can be
+ * looked up, and before code that they watch may touch memory.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "catch/real.h"
 #include "place/hostheap.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
-static void *find(const char *name)
-{
-    zc_libc_find();
-    return zc_real_dlsym(RTLD_NEXT, name);
-}
+_Static_assert(sizeof(struct rlimit) == sizeof(struct rlimit64), "prlimit64(2) takes either");
 
-static int after(int result, bool addresses)
+static void fit(void)
 {
     int saved = errno;
-    if (result == 0 && addresses)
-        zc_hostheap_fit();
+    zc_hostheap_fit();
     errno = saved;
-    return result;
+}
+
+static int exchange(pid_t pid, int resource, const void *limit, void *old)
+{
+    long result = syscall(SYS_prlimit64, pid, resource, limit, old);
+    bool set = result == 0 && limit && resource == RLIMIT_AS;
+    if (set && (pid == 0 || pid == getpid()))
+        fit();
+    return (int)result;
 }
 
 #define SET(name, type)                                                                            \
     EXPORT int name(__rlimit_resource_t resource, const struct type *limit)                        \
     {                                                                                              \
-        __typeof__(name) *real = (__typeof__(name) *)find(#name);                                  \
-        return after(real(resource, limit), resource == RLIMIT_AS);                                \
+        return exchange(0, (int)resource, limit, NULL);                                            \
     }
 
 #define EXCHANGE(name, type)                                                                       \
     EXPORT int name(pid_t pid, enum __rlimit_resource resource, const struct type *limit,          \
                     struct type *old)                                                              \
     {                                                                                              \
-        __typeof__(name) *real = (__typeof__(name) *)find(#name);                                  \
-        bool own = pid == 0 || pid == getpid();                                                    \
-        return after(real(pid, resource, limit, old), limit && own && resource == RLIMIT_AS);      \
+        return exchange(pid, (int)resource, limit, old);                                           \
     }
 
 SET(setrlimit, rlimit)
