@@ -16,6 +16,17 @@ held_in() {
     echo "$output"
 }
 
+# A scenario prints in every place what it prints bare, and libzc says nothing.
+prints_the_same() {
+    local bare place
+    run -0 "$program" "$1"
+    bare=$output
+    for place in device mapped managed vmm; do
+        run -0 --separate-stderr under_policy "place = $place" "$program" "$1"
+        [[ $output == "$bare" && -z $stderr ]]
+    done
+}
+
 @test "without a rule the driver makes what was asked for" {
     run -0 env LD_PRELOAD="$LIBZC" "$program" kinds
     [[ $output == $'device 3\npooled 2' ]]
@@ -38,12 +49,7 @@ held_in() {
 }
 
 @test "requests from pools of a limited size, or of managed memory, stay what they are" {
-    run -0 "$program" special_pools
-    local bare=$output
-    for place in device mapped managed vmm; do
-        run -0 --separate-stderr under_policy "place = $place" "$program" special_pools
-        [[ $output == "$bare" && -z $stderr ]]
-    done
+    prints_the_same special_pools
 }
 
 @test "a converted block is reached by a kernel on another device" {
@@ -80,12 +86,7 @@ held_in() {
 }
 
 @test "batches that leave a block by a byte are refused, and blame no rule" {
-    run -0 "$program" wrong_batches
-    local bare=$output
-    for place in device mapped managed vmm; do
-        run -0 --separate-stderr under_policy "place = $place" "$program" wrong_batches
-        [[ $output == "$bare" && -z $stderr ]]
-    done
+    prints_the_same wrong_batches
 }
 
 @test "batches that the driver refuses name the rule" {
