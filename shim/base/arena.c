@@ -16,6 +16,7 @@
 #define CHUNK ((size_t)256 << 10) /* Smallest chunk. */
 #define CHUNK_MAX ((size_t)8 << 20)
 #define LARGE ((size_t)32 << 10)  /* From here on an object has a mapping of its own. */
+#define AHEAD ((size_t)64 << 10)  /* As much as a program's first requests take. */
 #define BITS_MAX 46               /* Requests above 2^46 bytes are refused. */
 #define CLASSES (16 + 4 * (BITS_MAX - 8))
 
@@ -254,6 +255,19 @@ void zc_arena_put(void *memory, size_t bytes)
     }
     push(memory, size_class);
     zc_lock_drop(&zc_arena);
+}
+
+char *zc_arena_ahead(char **end_out)
+{
+    char *at;
+
+    zc_arena_put(zc_arena_get(1), 1); /* There is a chunk from here on. */
+    if (!zc_lock_take(&zc_arena))
+        return NULL;
+    at = chunk.at;
+    *end_out = (size_t)(chunk.end - at) < AHEAD ? chunk.end : at + AHEAD;
+    zc_lock_drop(&zc_arena);
+    return at;
 }
 
 size_t zc_arena_mapped_bytes(void)

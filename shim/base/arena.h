@@ -19,6 +19,10 @@ void *zc_arena_get(size_t bytes);
  * NULL is allowed.  May be called where zc_arena_get() returns NULL. */
 void zc_arena_put(void *memory, size_t bytes);
 
+/* The first byte of the memory that small objects will come from next, and in *end_out its end: no
+ * more than 64 KiB.  NULL without memory. */
+char *zc_arena_ahead(char **end_out);
+
 /* Bytes that the arena has mapped from the kernel so far. */
 size_t zc_arena_mapped_bytes(void);
 

@@ -11,6 +11,7 @@
 #include "base/lock.h"
 #include "base/message.h"
 #include "base/options.h"
+#include "base/populate.h"
 #include "base/text.h"
 #include "catch/capture.h"
 #include "catch/coverage.h"
@@ -149,6 +150,7 @@ static void start(void)
         return;
     }
     zc_clock_calibrate();
+    zc_populate();
     if (!registered) {
         zc_variables_check();
         atexit(begin_exit);

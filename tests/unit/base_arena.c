@@ -7,11 +7,13 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/populate.h"
 
 static bool all_zero(const void *memory, size_t n)
 {
@@ -203,6 +205,37 @@ static void a_forked_child_starts_with_an_empty_arena_in_its_mappings(void **sta
     assert_int_equal(parents[143], 0x5a);
 }
 
+/* Whole pages between two addresses of which the kernel has none for the process. */
+static size_t missing(const char *from, const char *to)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)from / page + 1;
+    size_t count = 0;
+
+    for (uintptr_t p = first; (p + 1) * page <= (uintptr_t)to; p++) {
+        unsigned char here = 0;
+        assert_int_equal(mincore((void *)(p * page), page, &here), 0);
+        count += !(here & 1);
+    }
+    return count;
+}
+
+static void the_next_small_objects_need_no_page_once_populated(void **state)
+{
+    char *end, *at = zc_arena_ahead(&end);
+
+    (void)state;
+    while (end - at < 32 << 10) { /* Until there is a new chunk. */
+        assert_non_null(zc_arena_get(1024));
+        at = zc_arena_ahead(&end);
+    }
+    if (madvise((void *)((uintptr_t)at & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1)), 1,
+                23 /* MADV_POPULATE_WRITE */) != 0)
+        skip();
+    assert_true(missing(at, end) > 0);
+    zc_populate();
+    assert_int_equal(missing(at, end), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,6 +245,7 @@ int main(void)
         cmocka_unit_test(a_million_small_objects_cost_at_most_an_eighth_more),
         cmocka_unit_test(objects_of_threads_never_overlap),
         cmocka_unit_test(a_signal_handler_inside_the_arena_is_refused_and_nothing_hangs),
+        cmocka_unit_test(the_next_small_objects_need_no_page_once_populated),
         cmocka_unit_test(a_forked_child_starts_with_an_empty_arena_in_its_mappings),
     };
 
