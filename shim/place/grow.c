@@ -7,6 +7,7 @@
 #include "catch/request.h"
 #include "catch/streams.h"
 #include "log/log.h"
+#include "place/ahead.h"
 #include "place/await.h"
 #include "place/late.h"
 #include "place/spare.h"
@@ -81,7 +82,8 @@ static bool grows(const struct zc_copy *c, const struct zc_vmm *to, const struct
     bool full = from->held == from->span && !from->source && !from->sink;
     if (zc_await_any())
         return false;
-    return whole && empty && full && to->span >= from->span && to->device == from->device &&
+    bool room = to->span >= zc_vmm_own(from) && to->window.size >= from->held;
+    return whole && empty && full && room && to->device == from->device &&
            to->context == from->context && !zc_capture_any() && in_order(c);
 }
 
@@ -196,6 +198,7 @@ CUresult zc_grow_settle(const struct zc_block *block)
 static CUresult hand_over(struct zc_vmm *from, struct zc_block *block, bool *kept, const char **why)
 {
     struct zc_vmm *to = from->sink;
+    size_t due = zc_vmm_due(to);
     CUresult result = CUDA_SUCCESS;
     if (to->held)
         return copy_now(to, why);
@@ -209,10 +212,11 @@ static CUresult hand_over(struct zc_vmm *from, struct zc_block *block, bool *kep
     to->room = from->room;
     to->held = from->held;
     to->like = from->echo = NULL;
+    zc_ahead_move(to, from);
     from->piece = NULL;
     from->count = from->room = 0;
     from->held = 0;
-    zc_late_keep_promise(to, to->held);
+    zc_late_keep_promise(to, due - zc_vmm_due(to));
     record(to, ZC_ELIDED);
     unlink_pair(to);
     zc_late_take_out(from);

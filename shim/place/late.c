@@ -10,6 +10,7 @@
 #include "catch/capture.h"
 #include "catch/life.h"
 #include "catch/request.h"
+#include "place/ahead.h"
 #include "place/grow.h"
 #include "place/limits.h"
 #include "place/spare.h"
@@ -70,20 +71,35 @@ void zc_late_note(struct zc_vmm *v)
     zc_launch_call(ZC_LAUNCH_GROW, open_blocks ? before_launch : NULL);
 }
 
+/* Nobody is to give memory back for what is only ahead. */
+static CUresult attach(struct zc_vmm *v, size_t from, size_t to, const char **why)
+{
+    bool modest = v->modest, more = to > v->held && zc_ahead_take(v);
+    v->modest = modest || more;
+    CUresult result = zc_vmm_attach(v, from, to, why);
+    v->modest = modest;
+    if (more)
+        answer.ticks = 0; /* Less is free than the program knows of. */
+    if (!more || v->held == v->span)
+        return result;
+    zc_ahead_give(v);
+    return zc_vmm_attach(v, from, to, why);
+}
+
 /* Driver calls that a capture in global mode forbids are allowed to a thread that says so: CUDA
  * Driver API, cuThreadExchangeStreamCaptureMode. */
 CUresult zc_late_attach(struct zc_vmm *v, size_t from, size_t to, const char **why)
 {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    size_t held = v->held;
+    size_t due = zc_vmm_due(v);
     bool relaxed = zc_capture_any() &&
                    zc_real.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
     CUresult result = zc_spare_unalias(v, why);
     if (result == CUDA_SUCCESS)
-        result = zc_vmm_attach(v, from, to, why);
+        result = attach(v, from, to, why);
     if (relaxed)
         zc_real.cuThreadExchangeStreamCaptureMode(&mode);
-    zc_late_keep_promise(v, v->held - held);
+    zc_late_keep_promise(v, due - zc_vmm_due(v));
     zc_late_note(v);
     return result;
 }
@@ -139,25 +155,28 @@ void zc_late_take_out(struct zc_vmm *v)
         zc_launch_call(ZC_LAUNCH_GROW, NULL);
 }
 
-/* Most memory that one block of a device has, of those which a block of so many bytes and of the
- * context, if one is given, can grow from. */
+/* Most memory that a block of the device, so many bytes and the context can take over from one that
+ * it grows from; without a context any block of the device from any. */
 static size_t largest(int device, CUcontext context, size_t span)
 {
     size_t most = 0;
-    for (const struct zc_vmm *b = zc_late_blocks; b; b = b->next)
+    for (const struct zc_vmm *b = zc_late_blocks; b; b = b->next) {
+        size_t own = zc_vmm_own(b), most_of_it = context ? span : own;
+        size_t held = b->held < most_of_it ? b->held : most_of_it;
         if (b->grows && b->device == device && (!context || b->context == context) &&
-            b->span <= span && b->held > most)
-            most = b->held;
+            own <= span && held > most)
+            most = held;
+    }
     return most;
 }
 
 /* With the turn: launches of other threads look at every block that is entered. */
-static CUresult enter(struct zc_vmm *v, size_t granularity, const char **why)
+static CUresult enter(struct zc_vmm *v, const char **why)
 {
     CUresult result = CUDA_SUCCESS;
     zc_spare_adopt(v);
     if (!v->window.base)
-        result = zc_window_reserve(&v->window, v->span, granularity, v->grows, why);
+        result = zc_window_reserve(&v->window, v->span, v->granularity, v->grows, why);
     if (result != CUDA_SUCCESS)
         return result;
     __atomic_fetch_add(&promised[v->device], v->span, __ATOMIC_RELAXED);
@@ -229,14 +248,14 @@ void zc_late_before_request(int device, size_t bytes)
     zc_late_turn_drop();
 }
 
-CUresult zc_late_admit(struct zc_vmm *v, size_t granularity, const char **why)
+CUresult zc_late_admit(struct zc_vmm *v, const char **why)
 {
     if (!zc_late_turn_take()) {
         *why = "called from a signal handler";
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *why = "more than the device has free";
-    CUresult result = fits(v) ? enter(v, granularity, why) : CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = fits(v) ? enter(v, why) : CUDA_ERROR_OUT_OF_MEMORY;
     zc_late_turn_drop();
     return result;
 }
@@ -248,7 +267,8 @@ void zc_late_forget(struct zc_vmm *v)
     zc_grow_unlink(v);
     zc_spare_forget(v);
     zc_late_take_out(v);
-    zc_late_keep_promise(v, v->span - v->held);
+    zc_late_keep_promise(v, zc_vmm_due(v));
+    zc_ahead_give(v);
     if (mine)
         zc_late_turn_drop();
 }
@@ -260,4 +280,5 @@ void zc_late_reset(void)
     open_blocks = 0;
     memset(promised, 0, sizeof(promised));
     answer.ticks = 0;
+    zc_ahead_reset();
 }

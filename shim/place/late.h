@@ -19,7 +19,7 @@ void zc_late_turn_drop(void);
  * addresses of its own: one that grows gets room for more, so that the block that grows from it can
  * have them again.  On failure the driver's code, and the block is not entered.
  */
-CUresult zc_late_admit(struct zc_vmm *v, size_t granularity, const char **why);
+CUresult zc_late_admit(struct zc_vmm *v, const char **why);
 
 /* Takes a block out, whatever is pending; its memory is the caller's to give back. */
 void zc_late_forget(struct zc_vmm *v);

@@ -155,11 +155,11 @@ static void drop(struct zc_vmm *v)
 }
 
 /* Reserves the addresses and attaches the memory, unless that is to be done late. */
-static CUresult fill(struct zc_vmm *v, size_t granularity, const char **why)
+static CUresult fill(struct zc_vmm *v, const char **why)
 {
     if (v->late)
-        return zc_late_admit(v, granularity, why);
-    CUresult result = zc_window_reserve(&v->window, v->span, granularity, false, why);
+        return zc_late_admit(v, why);
+    CUresult result = zc_window_reserve(&v->window, v->span, v->granularity, false, why);
     if (result != CUDA_SUCCESS)
         return result;
     result = zc_vmm_attach(v, 0, v->span, why);
@@ -201,6 +201,7 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
         *why = "libzc has no memory for its record";
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    v->granularity = f->granularity;
     v->span = round_up(want->size, f->granularity);
     v->chunk = round_up(want->rule->chunk, f->granularity);
     v->device = v->window.device = want->device;
@@ -210,7 +211,7 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     v->modest = want->modest;
     v->grows = grows;
     v->late = late;
-    result = fill(v, f->granularity, why);
+    result = fill(v, why);
     if (result != CUDA_SUCCESS) {
         drop(v);
         return result;

@@ -8,12 +8,14 @@
 #include "place/window.h"
 
 /*
- * One block.  Made and unmade by the place; of a block that is attached late everything but `span`,
- * `chunk`, `device`, `late` and the window's addresses changes under the turn of place/late.h.
+ * One block.  Made and unmade by the place; of a block that is attached late everything but
+ * `granularity`, `chunk`, `device`, `late` and the window's addresses changes under the turn of place/late.h.
  */
 struct zc_vmm {
     struct zc_window window; /* Its addresses. */
-    size_t span;            /* Bytes of the request, rounded up to the granularity. */
+    size_t granularity;     /* Bytes that sizes of pieces are multiples of. */
+    size_t span;            /* Bytes of memory: of the request, rounded up, and what is ahead. */
+    size_t ahead;           /* Of them, those of place/ahead.h. */
     size_t chunk;           /* Bytes of each piece to make; 0: one piece for all that is missing. */
     int device;             /* Ordinal of the device that has the memory. */
     struct zc_piece *piece; /* From the arena, in the order of their addresses. */
@@ -63,6 +65,18 @@ static inline bool zc_vmm_suits(const struct zc_vmm *v, const struct zc_want *wa
 static inline bool zc_vmm_whole(const struct zc_vmm *v)
 {
     return v->held == v->span && v->window.mapped == v->span;
+}
+
+/* Bytes that the request rounded up takes. */
+static inline size_t zc_vmm_own(const struct zc_vmm *v)
+{
+    return v->span - v->ahead;
+}
+
+/* Those of them that have no memory yet. */
+static inline size_t zc_vmm_due(const struct zc_vmm *v)
+{
+    return v->held < zc_vmm_own(v) ? zc_vmm_own(v) - v->held : 0;
 }
 
 /* Gives a block's memory and addresses back to the driver, and its record to the arena.  Returns

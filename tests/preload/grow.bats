@@ -45,14 +45,28 @@ copied() {
 }
 
 @test "an array that grows again maps no piece more than twice" {
-    export SIM_TRACE=$BATS_TEST_TMPDIR/trace
+    export SIM_TRACE=$BATS_TEST_TMPDIR/trace SIM_MEMORY_MIB=256 # Too small to take any ahead.
     run -0 under_policy "$growing" "$program" doubling
     [[ $(grep -c '^cuMemCreate ' "$SIM_TRACE") == 6 ]]
     [[ $(grep -c '^cuMemMap ' "$SIM_TRACE") == 11 ]]
     [[ $(grep -c '^cuMemSetAccess ' "$SIM_TRACE") == 6 ]]
 }
 
+@test "an array that has grown gets the memory of its next small steps at once" {
+    export SIM_TRACE=$BATS_TEST_TMPDIR/trace SIM_MEMORY_MIB=65536
+    run -0 under_policy "$growing" "$program" doubling
+    [[ $output == 'copies 0' ]]
+    [[ $(grep -c '^cuMemCreate ' "$SIM_TRACE") == 2 ]]
+    [[ $(grep -c '^cuMemMap ' "$SIM_TRACE") == 4 ]]
+    [[ $(grep -c '^cuMemSetAccess ' "$SIM_TRACE") == 3 ]]
+    for scenario in doubling in_turn named_bytes overtaken launch_between copy_into_both grow_twice \
+        two_copies never_freed freed_in_stream_order; do
+        everywhere "$scenario"
+    done
+}
+
 @test "calls that name their bytes get only these mapped, a launch gets all" {
+    export SIM_MEMORY_MIB=256
     everywhere named_bytes
     run -0 under_policy "$growing" "$program" named_bytes
     [[ $output == 'copies 0 maps 6 then 9' ]]
