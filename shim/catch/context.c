@@ -11,6 +11,7 @@
 #include "place/pinned.h"
 #include "place/ring.h"
 #include "place/warm.h"
+#include "place/window.h"
 
 #define BATCH 64 /* Blocks collected per walk of the ledger, whose lock covers no driver call. */
 
@@ -75,6 +76,7 @@ static void forget(CUcontext context, bool primary)
     zc_park_drop_context(context);
     zc_warm_trim();
     zc_access_forget(context);
+    zc_window_trim();
     zc_managed_pool_trim();
     zc_ring_forget(context);
     zc_bounce_forget(context);

@@ -18,6 +18,7 @@
 #include "place/place.h"
 #include "place/ring.h"
 #include "place/transit.h"
+#include "place/vmm.h"
 #include "place/warm.h"
 
 static const struct zc_place *const places[ZC_PLACE_COUNT] = {
@@ -160,6 +161,7 @@ void zc_place_check_policy(const struct zc_policy *policy)
 void zc_place_start(const struct zc_policy *policy)
 {
     zc_limits_start(policy);
+    zc_vmm_start(policy);
 }
 
 void zc_place_reset(void)
@@ -173,6 +175,7 @@ void zc_place_reset(void)
     zc_bounce_reset();
     zc_warm_reset();
     zc_access_reset();
+    zc_window_reset();
     zc_hint_reset();
 }
 

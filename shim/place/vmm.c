@@ -55,6 +55,36 @@ static const struct facts *facts_of(int device)
     return f;
 }
 
+static bool places(const struct zc_rule *rule)
+{
+    for (unsigned i = 0; i < rule->place.count; i++)
+        if (rule->place.item[i] == ZC_PLACE_VMM)
+            return true;
+    return false;
+}
+
+void zc_vmm_start(const struct zc_policy *policy)
+{
+    size_t total = 0, most = 0, granularity = 0;
+    bool placing = false, growing = false;
+    int count = 0;
+    for (size_t i = 0; i < policy->rule_count; i++) {
+        placing = placing || places(&policy->rules[i]);
+        growing = growing || (places(&policy->rules[i]) && policy->rules[i].grow);
+    }
+    if (!placing || zc_real.cuDeviceGetCount(&count) != CUDA_SUCCESS)
+        return;
+    for (int i = 0; i < count; i++) {
+        const struct facts *f = facts_of(i);
+        if (f && zc_real.cuDeviceTotalMem_v2(&total, i) == CUDA_SUCCESS) {
+            most = total > most ? total : most;
+            granularity = f->granularity > granularity ? f->granularity : granularity;
+        }
+    }
+    if (growing && most)
+        zc_window_prepare(most, granularity);
+}
+
 static bool push(struct zc_vmm *v, CUmemGenericAllocationHandle handle, size_t size)
 {
     if (v->count == v->room) {

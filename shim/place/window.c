@@ -12,14 +12,53 @@
 
 static unsigned wide_windows; /* Atomic. */
 
+/* Addresses for an array that grows and the block that grows from it; 0 once they have gone. */
+static CUdeviceptr ready[2]; /* Atomic. */
+static size_t ready_size;    /* Bytes of each. */
+
+void zc_window_prepare(size_t size, size_t granularity)
+{
+    ready_size = (size + granularity - 1) / granularity * granularity;
+    for (unsigned i = 0; i < 2; i++)
+        if (zc_real.cuMemAddressReserve(&ready[i], ready_size, granularity, 0, 0) != CUDA_SUCCESS)
+            ready[i] = 0;
+}
+
+static CUdeviceptr take_ready(unsigned i)
+{
+    return __atomic_load_n(&ready[i], __ATOMIC_RELAXED)
+               ? __atomic_exchange_n(&ready[i], 0, __ATOMIC_ACQ_REL) : 0;
+}
+
+void zc_window_trim(void)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        CUdeviceptr base = take_ready(i);
+        if (base)
+            zc_real.cuMemAddressFree(base, ready_size);
+    }
+}
+
+void zc_window_reset(void)
+{
+    ready[0] = ready[1] = 0;
+}
+
+static bool reserve_wide(struct zc_window *w, size_t size, size_t granularity)
+{
+    for (unsigned i = 0; i < 2 && !w->base && size <= ready_size; i++)
+        w->base = take_ready(i);
+    w->size = w->base ? ready_size : (size + granularity - 1) / granularity * granularity;
+    return w->base ||
+           zc_real.cuMemAddressReserve(&w->base, w->size, granularity, 0, 0) == CUDA_SUCCESS;
+}
+
 static CUresult reserve(struct zc_window *w, size_t span, size_t granularity, bool wide)
 {
     size_t total = 0;
     if (wide && __atomic_load_n(&wide_windows, __ATOMIC_RELAXED) < WIDE_MAX &&
-        zc_real.cuDeviceTotalMem_v2(&total, w->device) == CUDA_SUCCESS && total > span) {
-        w->size = (total + granularity - 1) / granularity * granularity;
-        w->wide = zc_real.cuMemAddressReserve(&w->base, w->size, granularity, 0, 0) == CUDA_SUCCESS;
-    }
+        zc_real.cuDeviceTotalMem_v2(&total, w->device) == CUDA_SUCCESS && total > span)
+        w->wide = reserve_wide(w, total, granularity);
     __atomic_fetch_add(&wide_windows, w->wide, __ATOMIC_RELAXED);
     if (w->wide)
         return CUDA_SUCCESS;

@@ -46,6 +46,14 @@ struct zc_window {
 CUresult zc_window_reserve(struct zc_window *w, size_t span, size_t granularity, bool wide,
                            const char **why);
 
+/* Reserves the addresses of the first wide windows, `size` bytes each, before any is asked for. */
+void zc_window_prepare(size_t size, size_t granularity);
+
+/* Gives those that no window has got back to the driver. */
+void zc_window_trim(void);
+
+void zc_window_reset(void); /* For the child of fork(2). */
+
 /* True if the bytes from `from` to `to` are all mapped. */
 bool zc_window_holds(const struct zc_window *w, size_t from, size_t to);
 

@@ -65,6 +65,13 @@ copied() {
     done
 }
 
+@test "the addresses of an array and of the one that grows from it are reserved before any request" {
+    export SIM_TRACE=$BATS_TEST_TMPDIR/trace
+    run -0 under_policy "$growing" "$program" doubling
+    [[ $(grep -c '^cuMemAddressReserve ' "$SIM_TRACE") == 2 ]]
+    [[ $(sed '/^cuDevicePrimaryCtxRetain /q' "$SIM_TRACE" | grep -c '^cuMemAddressReserve ') == 2 ]]
+}
+
 @test "calls that name their bytes get only these mapped, a launch gets all" {
     export SIM_MEMORY_MIB=256
     everywhere named_bytes
