@@ -78,6 +78,12 @@ const struct zc_word zc_free_words[] = {
     {NULL, 0},
 };
 
+const struct zc_word zc_rdma_words[] = {
+    {"yes", ZC_RDMA_YES},
+    {"no", ZC_RDMA_NO},
+    {NULL, 0},
+};
+
 const struct zc_word zc_pageable_copy_words[] = {
     {"driver", ZC_PAGEABLE_COPY_DRIVER},
     {"parallel", ZC_PAGEABLE_COPY_PARALLEL},

@@ -128,6 +128,9 @@ enum zc_commit { ZC_COMMIT_EAGER, ZC_COMMIT_LAZY };
 enum zc_peers { ZC_PEERS_ENABLED, ZC_PEERS_ALL, ZC_PEERS_NONE };
 enum zc_free { ZC_FREE_WAIT, ZC_FREE_DEFER };
 
+/* Whether other devices of the bus reach a vmm block where they reach cudaMalloc's memory. */
+enum zc_rdma { ZC_RDMA_YES, ZC_RDMA_NO };
+
 /* Who copies pageable memory. */
 enum zc_pageable_copy { ZC_PAGEABLE_COPY_DRIVER, ZC_PAGEABLE_COPY_PARALLEL };
 
@@ -247,6 +250,7 @@ struct zc_rule {
     unsigned grow;                             /* vmm, 1: growth copies become remaps */
     enum zc_peers peers;                       /* vmm: devices with access */
     enum zc_free free;                         /* vmm: what a free waits for */
+    enum zc_rdma rdma;                         /* vmm: whether GPUDirect RDMA reaches the block */
     unsigned write_combined;                   /* mapped, 1: write-combining pages */
     struct zc_numa numa;                       /* node of host pages, if the key is given */
     struct zc_limit budget;                    /* bytes alive in place.item[0]; a percentage is

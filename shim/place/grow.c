@@ -83,8 +83,9 @@ static bool grows(const struct zc_copy *c, const struct zc_vmm *to, const struct
     if (zc_await_any())
         return false;
     bool room = to->span >= zc_vmm_own(from) && to->window.size >= from->held;
-    return whole && empty && full && room && to->device == from->device &&
-           to->context == from->context && !zc_capture_any() && in_order(c);
+    bool alike = to->device == from->device && to->context == from->context &&
+                 to->rdma == from->rdma;
+    return whole && empty && full && room && alike && !zc_capture_any() && in_order(c);
 }
 
 CUresult zc_grow_copy_all(enum zc_fn fn)

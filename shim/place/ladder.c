@@ -40,7 +40,7 @@ const struct zc_place *zc_place_of(enum zc_place_id id)
      ZC_KEY_BIT(ZC_KEY_ASYNC) | ZC_KEY_BIT(ZC_KEY_ACCESS) | ZC_KEY_BIT(ZC_KEY_PAIR) |              \
      ZC_KEY_BIT(ZC_KEY_CONFLICT) | ZC_KEY_BIT(ZC_KEY_RULE_PAGEABLE_COPY) |                         \
      ZC_KEY_BIT(ZC_KEY_CHUNK) | ZC_KEY_BIT(ZC_KEY_COMMIT) | ZC_KEY_BIT(ZC_KEY_GROW) |              \
-     ZC_KEY_BIT(ZC_KEY_PEERS) | ZC_KEY_BIT(ZC_KEY_FREE) |                                         \
+     ZC_KEY_BIT(ZC_KEY_PEERS) | ZC_KEY_BIT(ZC_KEY_FREE) | ZC_KEY_BIT(ZC_KEY_RDMA) |                \
      ZC_KEY_BIT(ZC_KEY_ADVISE) | ZC_KEY_BIT(ZC_KEY_PREFETCH) | ZC_KEY_BIT(ZC_KEY_BUDGET))
 
 /* Requests that this version places; the others are counted where the program put them. */

@@ -130,11 +130,14 @@ static CUresult create_missing(struct zc_vmm *v)
 {
     CUmemGenericAllocationHandle handle;
     const struct facts *f = facts_of(v->device);
+    CUmemAllocationProp prop = f->prop;
     unsigned before = v->count;
+    if (v->rdma == ZC_RDMA_NO)
+        prop.allocFlags.gpuDirectRDMACapable = 0;
     while (v->held < v->span) {
         size_t missing = v->span - v->held;
         size_t size = v->chunk && v->chunk < missing ? v->chunk : missing;
-        CUresult result = create(v, size, &f->prop, &handle);
+        CUresult result = create(v, size, &prop, &handle);
         if (result == CUDA_SUCCESS && !push(v, handle, size)) {
             zc_real.cuMemRelease(handle);
             result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -238,6 +241,7 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     v->context = v->window.context = want->context;
     v->window.peers = want->rule->peers;
     v->window.pool = want->pool;
+    v->rdma = want->rule->rdma;
     v->modest = want->modest;
     v->grows = grows;
     v->late = late;

@@ -18,6 +18,7 @@ struct zc_vmm {
     size_t ahead;           /* Of them, those of place/ahead.h. */
     size_t chunk;           /* Bytes of each piece to make; 0: one piece for all that is missing. */
     int device;             /* Ordinal of the device that has the memory. */
+    enum zc_rdma rdma;      /* Of the rule: of the pieces. */
     struct zc_piece *piece; /* From the arena, in the order of their addresses. */
     unsigned count, room;   /* Pieces, and how many `piece` has room for. */
     size_t held;            /* Bytes of the pieces. */
@@ -57,11 +58,11 @@ static inline bool zc_vmm_told(const struct zc_want *want)
     return want->pool || !want->stream_ordered;
 }
 
-/* True if a block that was freed is for the devices that a request is for. */
+/* True if a block that was freed is for the devices that a request is for, on the bus too. */
 static inline bool zc_vmm_suits(const struct zc_vmm *v, const struct zc_want *want)
 {
-    return zc_vmm_told(want) && v->window.peers == want->rule->peers &&
-           v->window.pool == want->pool;
+    return zc_vmm_told(want) && v->rdma == want->rule->rdma &&
+           v->window.peers == want->rule->peers && v->window.pool == want->pool;
 }
 
 /* True if all of the block has memory that the device reaches. */

@@ -227,6 +227,21 @@ copied() {
     [[ $(grep -c '^cuMemSetAccess ' "$SIM_TRACE") == 1 ]]
 }
 
+@test "other devices of the bus reach the blocks of a rule that lets them, and no others" {
+    local keys
+    for keys in 'grow = no' 'grow = yes'; do
+        run -0 under_policy "[rule first]
+nth = 1
+place = vmm
+rdma = no
+$keys
+[rule rest]
+place = vmm
+$keys" "$memory" other_devices_of_the_bus
+        [[ $output == '0 1 1' ]]
+    done
+}
+
 @test "a remapped copy is elided in the log, one that was made has moved" {
     local log=$BATS_TEST_TMPDIR/log.jsonl
     export ZC_LOG=$log ZC_LOG_LEVEL=events

@@ -226,6 +226,8 @@ static void single_words_reach_their_fields(void **state)
         {"vmm", "peers = none", offsetof(struct zc_rule, peers), ZC_PEERS_NONE},
         {"vmm", "free = wait", offsetof(struct zc_rule, free), ZC_FREE_WAIT},
         {"vmm", "free = defer", offsetof(struct zc_rule, free), ZC_FREE_DEFER},
+        {"vmm", "rdma = yes", offsetof(struct zc_rule, rdma), ZC_RDMA_YES},
+        {"vmm", "rdma = no", offsetof(struct zc_rule, rdma), ZC_RDMA_NO},
         {"mapped", "write_combined = yes", offsetof(struct zc_rule, write_combined), 1},
         {"pageable", "pageable_copy = parallel", offsetof(struct zc_rule, pageable_copy),
          ZC_PAGEABLE_COPY_PARALLEL},

@@ -136,6 +136,32 @@ static void attributes(void)
     finish(p);
 }
 
+/* Whether other devices of the bus reach a block, once it has memory. */
+static int reached(CUdeviceptr p)
+{
+    int answer = -1;
+    CHECK(cuMemsetD8(p, 7, MIB));
+    CHECK(cuPointerGetAttribute(&answer, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, p));
+    return answer;
+}
+
+/* Three requests of a size, the second one's block filled from the first one's. */
+static void other_devices_of_the_bus(void)
+{
+    start_gpu(0);
+    CUdeviceptr first = make(4 * MIB);
+    printf("%d", reached(first));
+    CUdeviceptr second = make(4 * MIB);
+    CHECK(cuMemcpyDtoD(second, first, 4 * MIB));
+    CHECK(cuMemFree(first));
+    has(second, 7, MIB);
+    printf(" %d", reached(second));
+    CUdeviceptr third = make(4 * MIB);
+    printf(" %d\n", reached(third));
+    CHECK(cuMemFree(second));
+    finish(third);
+}
+
 #define THREADS 8
 
 static void *grow_alone(void *context)
@@ -212,6 +238,7 @@ int main(int argc, char **argv)
         {"no_memory_left", no_memory_left},
         {"free_memory", free_memory},
         {"attributes", attributes},
+        {"other_devices_of_the_bus", other_devices_of_the_bus},
         {"threads", threads},
     };
     return RUN_SCENARIO(all, argc, argv);
