@@ -151,6 +151,7 @@ static void start(void)
     }
     zc_clock_calibrate();
     zc_populate();
+    zc_site_rehearse();
     if (!registered) {
         zc_variables_check();
         atexit(begin_exit);

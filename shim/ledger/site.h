@@ -42,6 +42,10 @@ struct zc_site {
  */
 uint32_t zc_site_here(void *frame, void *pc);
 
+/* Walks the caller's stack for no site, so that the first requests' walks find what they read in
+ * memory.  For cuInit. */
+void zc_site_rehearse(void);
+
 /* The site's public id, its module (basename of the innermost frame that is the program's), all of
  * it, by index. */
 uint32_t zc_site_id(uint32_t index);
