@@ -37,8 +37,9 @@ static void note(const struct zc_entry *entry, CUarray_format format, unsigned c
 
 ZC_BODY(cuArrayCreate_v2, (CUarray * array, const CUDA_ARRAY_DESCRIPTOR *desc))
 {
+    struct zc_relief relief = {0};
     CUresult result = real(array, desc);
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve())
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve(&relief))
         result = real(array, desc);
     if (result == CUDA_SUCCESS)
         note(entry, desc->Format, desc->NumChannels, desc->Width, desc->Height, 0);
@@ -47,8 +48,9 @@ ZC_BODY(cuArrayCreate_v2, (CUarray * array, const CUDA_ARRAY_DESCRIPTOR *desc))
 
 ZC_BODY(cuArray3DCreate_v2, (CUarray * array, const CUDA_ARRAY3D_DESCRIPTOR *desc))
 {
+    struct zc_relief relief = {0};
     CUresult result = real(array, desc);
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve())
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve(&relief))
         result = real(array, desc);
     if (result == CUDA_SUCCESS)
         note(entry, desc->Format, desc->NumChannels, desc->Width, desc->Height, desc->Depth);
@@ -58,8 +60,9 @@ ZC_BODY(cuArray3DCreate_v2, (CUarray * array, const CUDA_ARRAY3D_DESCRIPTOR *des
 ZC_BODY(cuMipmappedArrayCreate,
         (CUmipmappedArray * mipmap, const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned int levels))
 {
+    struct zc_relief relief = {0};
     CUresult result = real(mipmap, desc, levels);
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve())
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve(&relief))
         result = real(mipmap, desc, levels);
     if (result == CUDA_SUCCESS)
         note(entry, desc->Format, desc->NumChannels, desc->Width, desc->Height, desc->Depth);

@@ -14,13 +14,14 @@
  * managed memory, or promised, is not the device's to give. */
 static CUresult forwarded(const struct zc_ask *ask, const struct zc_forward *f)
 {
+    struct zc_relief relief = {0};
     if (ask->asked == ZC_KIND_DEVICE && ask->device >= 0 && f->dptr && !zc_capture_any()) {
         if (!zc_limits_device_holds(ask->device, ask->size, ask->flags & ZC_BLOCK_STREAM))
             return CUDA_ERROR_OUT_OF_MEMORY;
         zc_late_before_request(ask->device, ask->size);
     }
     CUresult result = f->call(f);
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve())
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve(&relief))
         result = f->call(f);
     return result;
 }

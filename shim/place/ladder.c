@@ -271,15 +271,18 @@ struct zc_backing *zc_place_climb(const struct zc_want *want, unsigned first, un
     return NULL;
 }
 
-bool zc_place_relieve(void)
+/* Threads that allocate and free may go on for ever to give back memory that is not enough. */
+#define TRIES_MAX 64
+
+bool zc_place_relieve(struct zc_relief *request)
 {
-    if (zc_capture_any() || zc_life_closing())
+    if (request->tries++ == TRIES_MAX || zc_capture_any() || zc_life_closing())
         return false;
     unsigned given = zc_park_reap(ZC_PLACE_COUNT) + zc_managed_pool_trim();
     given += zc_warm_trim() + zc_bounce_trim();
     if (!given && zc_park_wait())
         given = 1 + zc_warm_trim();
-    return given > 0 || zc_transit_wait() || zc_bounce_wait() > 0;
+    return given > 0 || zc_transit_wait(&request->seen) || zc_bounce_wait() > 0;
 }
 
 CUresult zc_place_release(struct zc_backing *backing, bool gone)

@@ -90,12 +90,17 @@ void zc_place_reset(void);
 struct zc_backing *zc_place_climb(const struct zc_want *want, unsigned first, unsigned *rung_out,
                                   char *why, size_t why_cap);
 
+/* A request that finds no memory, zero at first. */
+struct zc_relief {
+    unsigned tries, seen; /* See place/ladder.c and place/transit.h. */
+};
+
 /*
  * Gives back memory that the program has freed and nobody uses: for calls that the driver has no
  * memory for.  True if it did, so that trying again may help; then there may be more, which it has
  * to wait for.  Keeps no lock; does nothing while a capture is under way.
  */
-bool zc_place_relieve(void);
+bool zc_place_relieve(struct zc_relief *request);
 
 /* Unmakes a backing and returns its memory to the arena and the limits. */
 CUresult zc_place_release(struct zc_backing *backing, bool gone);

@@ -8,6 +8,7 @@
 
 static unsigned under_way; /* Threads' sections; atomic. */
 static unsigned ended;     /* Sections so far; atomic. */
+static __thread unsigned own; /* Of them this thread's. */
 
 void zc_transit_begin(void)
 {
@@ -16,6 +17,7 @@ void zc_transit_begin(void)
 
 void zc_transit_end(void)
 {
+    own++;
     __atomic_fetch_add(&ended, 1, __ATOMIC_ACQ_REL);
     __atomic_fetch_sub(&under_way, 1, __ATOMIC_ACQ_REL);
 }
@@ -29,17 +31,15 @@ static bool has_turn(void)
     return !taken;
 }
 
-/* What ended since the caller's last question may have done so before its request failed, too: then
- * it tries once more than it must. */
-bool zc_transit_wait(void)
+/* What ended before the request failed counts, too: then it is made once more than it must. */
+bool zc_transit_wait(unsigned *seen)
 {
-    static __thread unsigned seen;
     bool waits = __atomic_load_n(&under_way, __ATOMIC_ACQUIRE) && !has_turn();
     while (waits && __atomic_load_n(&under_way, __ATOMIC_ACQUIRE) && !zc_await_any())
         sched_yield();
-    unsigned now = __atomic_load_n(&ended, __ATOMIC_ACQUIRE);
-    bool news = now != seen;
-    seen = now;
+    unsigned others = __atomic_load_n(&ended, __ATOMIC_ACQUIRE) - own;
+    bool news = others != *seen;
+    *seen = others;
     return news;
 }
 

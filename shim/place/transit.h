@@ -12,10 +12,11 @@
 void zc_transit_begin(void);
 void zc_transit_end(void);
 
-/* Waits until nothing is on its way, and tells whether something has arrived since this thread
- * asked last.  Does not wait where a stream may wait for the program, which the other thread may
- * wait for, and not with the turn of place/late.h, which that may need. */
-bool zc_transit_wait(void);
+/* Waits until nothing is on its way, and tells whether other threads have been at it since *seen,
+ * which is 0 at first and kept for the next question.  Does not wait where a stream may wait for
+ * the program, which the other thread may wait for, and not with the turn of place/late.h, which
+ * that may need. */
+bool zc_transit_wait(unsigned *seen);
 
 void zc_transit_reset(void); /* For the child of fork(2). */
 

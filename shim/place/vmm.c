@@ -107,8 +107,9 @@ static bool push(struct zc_vmm *v, CUmemGenericAllocationHandle handle, size_t s
 static CUresult create(const struct zc_vmm *v, size_t size, const CUmemAllocationProp *prop,
                        CUmemGenericAllocationHandle *out)
 {
+    struct zc_relief relief = {0};
     CUresult result = zc_real.cuMemCreate(out, size, prop, 0);
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && !v->modest && zc_place_relieve())
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && !v->modest && zc_place_relieve(&relief))
         result = zc_real.cuMemCreate(out, size, prop, 0);
     return result;
 }

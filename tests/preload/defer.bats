@@ -98,6 +98,15 @@ waits_under() {
     done
 }
 
+@test "a request fails for want of memory that a stream still has which waits for the program" {
+    export SIM_MEMORY_MIB=64
+    run -0 timeout 60 "$program" held_memory
+    [[ $output == 'cuMemAlloc(&q, 48 * MIB) -> 2' ]]
+    local bare=$output
+    freed_under '' held_memory
+    [[ $output == "$bare" ]]
+}
+
 @test "threads that find no other memory wait for that of the same deferred frees" {
     export SIM_MEMORY_MIB=64
     freed_under $'\nfree = defer' last_memory_of_two

@@ -119,6 +119,25 @@ static void last_memory(void)
     end_gpu(0);
 }
 
+/* What only a stream still has that waits for the program is not waited for. */
+static void held_memory(void)
+{
+    CUstream stream;
+    CUdeviceptr p, q;
+    start_gpu(0);
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemAllocAsync(&p, 40 * MIB, stream));
+    CHECK(cuStreamSynchronize(stream));
+    gate_close_by_kernel(&gate, stream);
+    CHECK(cuMemFreeAsync(p, stream));
+    SHOW(cuMemAlloc(&q, 48 * MIB));
+    gate_open(&gate);
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuMemFree(make(48 * MIB)));
+    CHECK(cuStreamDestroy(stream));
+    end_gpu(0);
+}
+
 static void *request_10(void *context)
 {
     CHECK(cuCtxSetCurrent(context));
@@ -317,6 +336,7 @@ int main(int argc, char **argv)
     static const struct scenario all[] = {{"one", one},
                                           {"independent", independent},
                                           {"last_memory", last_memory},
+                                          {"held_memory", held_memory},
                                           {"last_memory_of_two", last_memory_of_two},
                                           {"growing", growing},
                                           {"host_work", host_work},
