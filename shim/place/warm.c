@@ -119,11 +119,11 @@ bool zc_warm_keep(struct zc_block *block)
         return false;
     zc_transit_begin();
     v->ghost = block;
-    struct zc_vmm *out = put(v, limit);
-    zc_lock_drop(&lock);
     if (!(block->flags & ZC_BLOCK_GHOST))
         zc_block_make_ghost(block);
     zc_limits_give(ZC_PLACE_VMM, v->device, block->size);
+    struct zc_vmm *out = put(v, limit);
+    zc_lock_drop(&lock);
     give_back(out);
     return true;
 }

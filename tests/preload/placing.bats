@@ -160,6 +160,12 @@ warm() {
     done
 }
 
+@test "freed vmm blocks that threads take from each other are counted once" {
+    export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl
+    warm threads
+    tail -n 1 "$ZC_LOG" | grep -q '"place":"vmm","blocks":0,"bytes":0'
+}
+
 @test "a block that is kept after its free is live neither in the log nor in the totals" {
     need_built "$ZC_BUILD/kernels/vecadd-shared" "$SIM/kernels/vecadd.so"
     export SIM_KERNELS=$SIM/kernels/vecadd.so ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl

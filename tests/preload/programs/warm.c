@@ -1,5 +1,7 @@
 /* warm SCENARIO: blocks that come and go, and what stays behind.  On a device of 256 MiB, with a
  * rule for requests up to 32 MiB. */
+#include <pthread.h>
+
 #include "program.h"
 
 #define MIB ((size_t)1 << 20)
@@ -100,11 +102,31 @@ static void exportable(void)
     end_gpu(0);
 }
 
+static void *churn(void *context)
+{
+    CHECK(cuCtxSetCurrent(context));
+    for (int i = 0; i < 400000; i++)
+        CHECK(cuMemFree(make(2 * MIB)));
+    return NULL;
+}
+
+/* What one thread frees is the next one's at once. */
+static void threads(void)
+{
+    CUcontext context = start_gpu(0);
+    pthread_t thread[4];
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_create(&thread[i], NULL, churn, context));
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_join(thread[i], NULL));
+    end_gpu(0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
         {"again", again}, {"many", many}, {"all_of_it", all_of_it},
         {"late_beside_kept", late_beside_kept},
-        {"exportable", exportable}};
+        {"exportable", exportable}, {"threads", threads}};
     return RUN_SCENARIO(all, argc, argv);
 }
