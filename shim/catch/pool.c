@@ -107,9 +107,10 @@ const char *zc_pool_unfit(CUmemoryPool handle, enum zc_kind *kind_out)
 
 static void add(const struct zc_block *block, bool freed)
 {
-    if (!(block->flags & ZC_BLOCK_CONVERTED) || !block->pool || !zc_lock_take(&lock))
+    if ((block->flags & (ZC_BLOCK_CONVERTED | ZC_BLOCK_POOL_GONE)) != ZC_BLOCK_CONVERTED ||
+        !block->pool || !zc_lock_take(&lock))
         return;
-    struct pool *p = find(block->pool, true);
+    struct pool *p = find(block->pool, !freed);
     if (p && freed) {
         p->used -= block->size;
     } else if (p) {
@@ -252,6 +253,14 @@ ZC_BODY(cuMemPoolImportFromShareableHandle,
     return result;
 }
 
+/* Blocks outlive their pool until they are freed. */
+static bool part(struct zc_block *block, void *pool)
+{
+    if ((block->flags & ZC_BLOCK_STREAM) && block->pool == pool)
+        __atomic_fetch_or(&block->flags, ZC_BLOCK_POOL_GONE, __ATOMIC_RELEASE);
+    return true;
+}
+
 ZC_BODY(cuMemPoolDestroy, (CUmemoryPool pool))
 {
     (void)entry;
@@ -259,6 +268,7 @@ ZC_BODY(cuMemPoolDestroy, (CUmemoryPool pool))
     if (result != CUDA_SUCCESS || !zc_life_on())
         return result;
     zc_access_forget_pool(pool);
+    zc_block_each(part, pool);
     if (!zc_lock_take(&lock))
         return result;
     for (struct pool **at = &pools; *at; at = &(*at)->next) {

@@ -67,7 +67,8 @@ static int access_of(const struct zc_block *b)
     CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     CUmemLocation where = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
     CUdevice device;
-    if (!(b->flags & ZC_BLOCK_STREAM) || !zc_real.cuMemPoolGetAccess ||
+    if ((b->flags & (ZC_BLOCK_STREAM | ZC_BLOCK_POOL_GONE)) != ZC_BLOCK_STREAM ||
+        !zc_real.cuMemPoolGetAccess ||
         zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS || device == b->device)
         return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
     where.id = device;

@@ -45,6 +45,7 @@ struct zc_block {
 #define ZC_BLOCK_MAPPING 256u   /* The program mapped a handle that a rule decided on. */
 #define ZC_BLOCK_POOLED 512u    /* Converted; its memory is of a pool of the driver's, which the
                                  * program's own calls free it to. */
+#define ZC_BLOCK_POOL_GONE 1024u /* Its pool was destroyed: `pool` may be another's handle now. */
 #define ZC_BLOCK_SHADOW 128u    /* Indexed at its shadow: a device block has its addresses. */
 #define ZC_BLOCK_SYNC_MEMOPS 8u /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set by the program. */
 

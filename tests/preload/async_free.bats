@@ -85,6 +85,10 @@ WITHOUT_POOLS=cuMemPoolCreate:801:0
     [[ $stderr == *" goes with its context, because it lies in 'mapped' "* ]]
 }
 
+@test "a block may be freed after its pool is destroyed, and no later pool's figures show it" {
+    in_every_place "$program" pool_destroyed
+}
+
 @test "a destroyed context takes its live and parked blocks with it" {
     in_every_place "$program" destroyed
     in_every_place "$program" block_destroyed

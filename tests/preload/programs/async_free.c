@@ -284,6 +284,26 @@ static void other_device(void)
     end_gpu(1);
 }
 
+/* What is freed after its pool has gone is not missing from one that gets the same handle. */
+static void pool_destroyed(void)
+{
+    const CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUmemoryPool pool;
+    CUdeviceptr p;
+    for (int i = 0; i < 40; i++) {
+        cuuint64_t used = 1;
+        CHECK(cuMemPoolCreate(&pool, &props));
+        CHECK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
+        EXPECT(used == 0);
+        CHECK(cuMemAllocFromPoolAsync(&p, 64 * KIB, pool, NULL));
+        CHECK(cuMemPoolDestroy(pool));
+        take(p, 64 * KIB, NULL, i);
+        CHECK(cuMemFreeAsync(p, NULL));
+        CHECK(cuStreamSynchronize(NULL));
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
@@ -291,6 +311,7 @@ int main(int argc, char **argv)
         {"misuse", misuse},             {"crossed", crossed},         {"many", many},
         {"outlives", outlives},         {"other_device", other_device},
         {"block_destroyed", block_destroyed}, {"stream_destroyed", stream_destroyed},
+        {"pool_destroyed", pool_destroyed},
         {"destroyed", destroyed},       {"left_behind", left_behind}};
     CUcontext context = start_gpu(0);
     int status = RUN_SCENARIO(all, argc, argv);
