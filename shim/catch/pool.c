@@ -20,8 +20,8 @@ struct pool {
     int device;        /* Where its memory is, -1 if unknown. */
     const char *unfit; /* Why its blocks stay where they are, NULL if they need not. */
     cuuint64_t used,
-        used_high;   /* Bytes of converted blocks: now, and the most since the last reset. */
-    cuuint64_t most; /* Of all blocks at once, since then. */
+        used_high;   /* Bytes of converted blocks: now, and most since RESERVED_MEM_HIGH was set. */
+    cuuint64_t most; /* Of all blocks at once, since USED_MEM_HIGH was set. */
 };
 
 static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
@@ -322,21 +322,23 @@ ZC_BODY(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute
     return result;
 }
 
-/* Setting a high-water mark, which only 0 is allowed for, starts it anew. */
+/* Setting a high-water mark, which only 0 is allowed for, starts that one anew. */
 ZC_BODY(cuMemPoolSetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
 {
     (void)entry;
     CUresult result = real(pool, attribute, value);
-    if (result != CUDA_SUCCESS || attribute != CU_MEMPOOL_ATTR_USED_MEM_HIGH || !zc_life_on() ||
-        !pools || !zc_lock_take(&lock))
+    bool used = attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH;
+    if (result != CUDA_SUCCESS || (!used && attribute != CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) ||
+        !zc_life_on() || !pools || !zc_lock_take(&lock))
         return result;
     struct pool *p = find(pool, false);
-    if (p) {
-        p->used_high = p->used;
+    if (p && used)
         p->most = 0;
-    }
+    else if (p)
+        p->used_high = p->used;
     zc_lock_drop(&lock);
-    note_most(pool);
+    if (used)
+        note_most(pool);
     return result;
 }
 

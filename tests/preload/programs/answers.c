@@ -241,6 +241,28 @@ static void show_peak(void)
     printf("pool: at once %zu\n", (size_t)high);
 }
 
+static cuuint64_t most_reserved(void)
+{
+    cuuint64_t high = 0;
+    CHECK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, &high));
+    return high;
+}
+
+/* Each of a pool's two marks is set back alone. */
+static void show_marks(void)
+{
+    CUdeviceptr p;
+    cuuint64_t zero = 0;
+    CHECK(cuMemAllocFromPoolAsync(&p, 200 * MIB, pool, stream));
+    CHECK(cuMemFreeAsync(p, stream));
+    CHECK(cuStreamSynchronize(stream));
+    cuuint64_t high = most_reserved();
+    CHECK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &zero));
+    printf("pool: most reserved %s", most_reserved() == high ? "kept" : "lost");
+    CHECK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, &zero));
+    printf(", %s\n", most_reserved() < high ? "set back" : "not set back");
+}
+
 /* How much a block of 8 MiB takes of the free memory, in MiB rounded up, and what a pool counts. */
 static void show_figures(void)
 {
@@ -270,6 +292,7 @@ static void show_figures(void)
     CHECK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_HIGH, &high));
     printf("pool: used %zu high %zu\n", (size_t)used, (size_t)high);
     show_peak();
+    show_marks();
 }
 
 /* answers [DEVICE] */
