@@ -1,6 +1,7 @@
 /*
- * Functions that set RLIMIT_AS.  The addresses that the host heap has reserved count against it,
- * used or not, so that the program could map nothing more.
+ * Functions that set RLIMIT_AS and RLIMIT_DATA.  The addresses that the host heap has reserved
+ * count against the one, used or not, and the memory that it keeps against the other, so that the
+ * program could map nothing more.
  *
  * All of glibc's are the one system call here.  Sanitizers make theirs before anything can be
  * looked up, and before code that they watch may touch memory.
@@ -24,11 +25,20 @@ static void fit(void)
     errno = saved;
 }
 
+/* A process may be named by any of its threads. */
+static bool own(pid_t pid)
+{
+    int saved = errno;
+    bool found = pid == 0 || syscall(SYS_tgkill, getpid(), pid, 0) == 0;
+    errno = saved;
+    return found;
+}
+
 static int exchange(pid_t pid, int resource, const void *limit, void *old)
 {
     long result = syscall(SYS_prlimit64, pid, resource, limit, old);
-    bool set = result == 0 && limit && resource == RLIMIT_AS;
-    if (set && (pid == 0 || pid == getpid()))
+    bool counts = resource == RLIMIT_AS || resource == RLIMIT_DATA;
+    if (result == 0 && limit && counts && own(pid))
         fit();
     return (int)result;
 }

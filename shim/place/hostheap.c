@@ -3,6 +3,7 @@
 
 #include <sched.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/lock.h"
 #include "ledger/block.h"
@@ -25,6 +26,7 @@ static struct zc_extent *slabs[SLAB_MAX - SLAB_MIN + 1]; /* Slabs with room, by 
 static struct orphan *orphans; /* Freed in a signal handler inside the heap; atomic. */
 static uint64_t serial;        /* Extents that became blocks. */
 static __thread bool held_for_fork; /* By this thread. */
+static pid_t owner;            /* The process whose memory the heap is. */
 
 static bool put_locked(void *p);
 
@@ -61,6 +63,7 @@ void zc_hostheap_child(void)
 {
     zc_lock_reset(&zc_heap);
     zc_limits_reset();
+    owner = getpid();
     __atomic_fetch_add(&zc_extent_era, 1, __ATOMIC_RELAXED);
 }
 
@@ -68,6 +71,7 @@ bool zc_hostheap_open(const char **why)
 {
     static uint32_t tried, settled;
     if (!__atomic_exchange_n(&tried, 1, __ATOMIC_ACQ_REL)) {
+        owner = getpid();
         bool open = zc_extent_reserve(why);
         __atomic_store_n(&settled, 1, __ATOMIC_RELEASE);
         return open;
@@ -76,14 +80,6 @@ bool zc_hostheap_open(const char **why)
         sched_yield();
     *why = "no addresses are reserved for the host heap";
     return __atomic_load_n(&zc_hostheap.bytes, __ATOMIC_ACQUIRE) != 0;
-}
-
-void zc_hostheap_fit(void)
-{
-    if (!__atomic_load_n(&zc_hostheap.bytes, __ATOMIC_ACQUIRE) || !zc_heap_enter())
-        return;
-    zc_extent_fit();
-    zc_heap_leave();
 }
 
 bool zc_hostheap_mine(const struct zc_extent *extent)
@@ -118,19 +114,31 @@ static struct zc_extent *from_pool(uint32_t units, const struct zc_host_want *wa
     return e;
 }
 
-/* Gives back what the pool holds and the driver does not know. */
-static void drain(void)
+/* Gives back what the pool may not hold, or `all` that it holds, where the driver does not know
+ * it. */
+static void drain(bool all)
 {
     struct zc_extent *e;
-    while ((e = zc_hostheap_surplus(false, true)))
+    while ((e = zc_hostheap_surplus(false, all)))
         zc_hostheap_drop(e);
+}
+
+/* A child of vfork(2) has limits of its own, and its parent's memory. */
+void zc_hostheap_fit(void)
+{
+    if (!__atomic_load_n(&zc_hostheap.bytes, __ATOMIC_ACQUIRE) || owner != getpid() ||
+        !zc_heap_enter())
+        return;
+    zc_extent_fit();
+    zc_heap_leave();
+    drain(false);
 }
 
 bool zc_heap_take_limit(size_t span, const char **why)
 {
     if (zc_limits_take(ZC_PLACE_PINNED, -1, span, why))
         return true;
-    drain();
+    drain(true);
     return zc_limits_take(ZC_PLACE_PINNED, -1, span, why);
 }
 
@@ -139,7 +147,7 @@ static bool back(const struct zc_extent *e, int node)
 {
     if (zc_extent_back(e, 0, node))
         return true;
-    drain();
+    drain(true);
     return zc_extent_back(e, 0, node);
 }
 
@@ -373,7 +381,6 @@ static bool put_locked(void *p)
 
 void zc_hostheap_put(void *p)
 {
-    struct zc_extent *e;
     if (!zc_heap_enter()) {
         struct orphan *o = p;
         o->next = __atomic_load_n(&orphans, __ATOMIC_RELAXED);
@@ -384,8 +391,8 @@ void zc_hostheap_put(void *p)
     }
     bool pooled = put_locked(p);
     zc_heap_leave();
-    while (pooled && (e = zc_hostheap_surplus(false, false)))
-        zc_hostheap_drop(e);
+    if (pooled)
+        drain(false);
 }
 
 void zc_hostheap_revive(struct zc_extent *extent)

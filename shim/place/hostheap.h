@@ -132,7 +132,8 @@ struct zc_host_want {
  * what its signal handler interrupted. */
 bool zc_hostheap_open(const char **why);
 
-/* Gives addresses back that no block ever had, as RLIMIT_AS has become. */
+/* Gives addresses back that no block ever had, as RLIMIT_AS has become, and memory of the pool, as
+ * RLIMIT_DATA has. */
 void zc_hostheap_fit(void);
 
 /*
