@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "place/hostheap.h"
+#include "shared/view.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -22,6 +23,7 @@ static void fit(void)
 {
     int saved = errno;
     zc_hostheap_fit();
+    zc_view_fit();
     errno = saved;
 }
 

@@ -15,6 +15,7 @@
 #define THREADS_FROM ((size_t)64 << 20)
 
 static uintptr_t nursery; /* Distance from an address in the heap to where its own page is made. */
+static size_t reserved;   /* Bytes of the heap that both ranges stand for; atomic. */
 
 /* Addresses that nobody else gets, without memory. */
 static bool reserve(uintptr_t at, size_t n)
@@ -59,10 +60,25 @@ bool zc_view_open(const char **why)
             zc_view_shadow = shadow;
             reason = "it needs mremap(2) of Linux 5.7";
             opened = moves_in_place() ? 1 : -1;
+            __atomic_store_n(&reserved, zc_hostheap.bytes, __ATOMIC_RELEASE);
         }
     }
     *why = reason;
     return opened > 0;
+}
+
+void zc_view_fit(void)
+{
+    size_t left = __atomic_load_n(&zc_hostheap.bytes, __ATOMIC_ACQUIRE);
+    size_t was = __atomic_load_n(&reserved, __ATOMIC_ACQUIRE);
+    while (left < was && !__atomic_compare_exchange_n(&reserved, &was, left, false,
+                                                      __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        ;
+    if (left >= was)
+        return;
+    uintptr_t end = zc_hostheap.base + left;
+    munmap((void *)(end + zc_view_shadow), was - left);
+    munmap((void *)(end + nursery), was - left);
 }
 
 bool zc_view_protect(uintptr_t at, size_t n, int protection)

@@ -23,6 +23,9 @@
  * *why, where the kernel or RLIMIT_AS refuses; then nothing can be shared in this process. */
 bool zc_view_open(const char **why);
 
+/* Makes both ranges as short as the heap's has become. */
+void zc_view_fit(void);
+
 /* Distance from an address in the heap to its shadow; 0 before zc_view_open().  Modulo 2^64. */
 #define zc_view_shadow zc_block_shadow
 

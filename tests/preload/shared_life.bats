@@ -49,3 +49,7 @@ setup() {
     scene exiting '' # Its host block was overwritten, which only the program could have avoided.
     [[ $status -eq 134 && -z $output && $stderr == *"the CPU reads byte 0 of host block"* ]]
 }
+
+@test "the addresses that RLIMIT_AS leaves when it is set are the program's" {
+    both limited
+}

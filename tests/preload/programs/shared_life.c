@@ -1,5 +1,7 @@
 /* The end of pairs, and of the process that has them: contexts that go, frees that are refused,
  * forks and exits. */
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "shared_scene.h"
@@ -180,6 +182,25 @@ static void exiting(void)
     exit(0);
 }
 
+/* The addresses that a limit leaves are the program's, and pairs go on. */
+static void limited(void)
+{
+    struct rlimit limit = {(size_t)3 << 40, RLIM_INFINITY};
+    start_gpu(0);
+    unsigned char *h = host_block(SIZE);
+    CUdeviceptr d = device_block(SIZE);
+    paint(h, SIZE, 1);
+    CHECK(cuMemcpyHtoD(d, h, SIZE));
+    CHECK(setrlimit(RLIMIT_AS, &limit));
+    EXPECT(mmap(NULL, 64 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
+    paint(h, SIZE, 2);
+    CHECK(cuMemcpyDtoH(h, d, SIZE));
+    printf("%d\n", shows(h, SIZE, 1));
+    CHECK(cuMemFree(d));
+    free(h);
+    end_gpu(0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
@@ -191,6 +212,7 @@ int main(int argc, char **argv)
         {"refused_behind", refused_behind},
         {"freed_in_order", freed_in_order},
         {"exiting", exiting},
+        {"limited", limited},
     };
     return RUN_SCENES(all, argc, argv);
 }
