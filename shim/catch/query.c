@@ -9,6 +9,7 @@
 #include "place/grow.h"
 #include "place/late.h"
 #include "place/limits.h"
+#include "place/park.h"
 #include "place/pinned.h"
 #include "place/vmm.h"
 #include "place/warm.h"
@@ -297,12 +298,15 @@ static uint64_t lacking(void)
 }
 
 /* Free device memory as if the converted blocks lay there.  What vmm holds is missing already, but
- * not what it has promised; and what it keeps for the next request is the program's to have.
+ * not what it has promised; and what it keeps for the next request is the program's to have, as is
+ * what streams have passed.
  * Managed pages are missing only once they moved to the device, so they may be counted twice: then
  * the answer is too small, which makes a program careful, and never too large. */
 ZC_BODY(cuMemGetInfo_v2, (size_t *free, size_t *total))
 {
     (void)entry;
+    if (free && zc_life_on())
+        zc_park_reap(ZC_PLACE_COUNT);
     CUresult result = real(free, total);
     if (result != CUDA_SUCCESS || !free || !zc_life_on())
         return result;

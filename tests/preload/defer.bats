@@ -107,6 +107,15 @@ waits_under() {
     [[ $output == "$bare" ]]
 }
 
+@test "freed memory counts as free once the work that used it has ended" {
+    run -0 timeout 60 "$program" figures
+    [[ $output == $'free\nfree' ]]
+    for keys in '' $'\nfree = defer' $'\ngrow = yes\nfree = defer'; do
+        freed_under "$keys" figures
+        [[ $output == $'free\nfree' ]]
+    done
+}
+
 @test "threads that find no other memory wait for that of the same deferred frees" {
     export SIM_MEMORY_MIB=64
     freed_under $'\nfree = defer' last_memory_of_two

@@ -138,6 +138,32 @@ static void held_memory(void)
     end_gpu(0);
 }
 
+static size_t free_memory(void)
+{
+    size_t available, total;
+    CHECK(cuMemGetInfo(&available, &total));
+    return available;
+}
+
+/* What was freed is free once the work has ended, also in the order of a stream. */
+static void figures(void)
+{
+    CUstream stream;
+    CUdeviceptr p;
+    start_gpu(0);
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    size_t before = free_memory();
+    CHECK(cuMemAllocAsync(&p, 40 * MIB, stream));
+    CHECK(cuMemFreeAsync(p, stream));
+    CHECK(cuStreamSynchronize(stream));
+    printf("%s\n", free_memory() == before ? "free" : "used");
+    CHECK(cuMemFree(make(40 * MIB)));
+    CHECK(cuCtxSynchronize());
+    printf("%s\n", free_memory() == before ? "free" : "used");
+    CHECK(cuStreamDestroy(stream));
+    end_gpu(0);
+}
+
 static void *request_10(void *context)
 {
     CHECK(cuCtxSetCurrent(context));
@@ -337,6 +363,7 @@ int main(int argc, char **argv)
                                           {"independent", independent},
                                           {"last_memory", last_memory},
                                           {"held_memory", held_memory},
+                                          {"figures", figures},
                                           {"last_memory_of_two", last_memory_of_two},
                                           {"growing", growing},
                                           {"host_work", host_work},
