@@ -40,7 +40,7 @@ static struct bounce {
     CUevent filled[BUFFERS];     /* The last part has come to the buffer, */
     CUevent emptied[BUFFERS];    /* and has left it. */
     CUstream inside;             /* Copies between the buffers and managed memory. */
-    unsigned long long user;     /* Identifier of the stream of the last copy, 0 if not told. */
+    struct zc_stream_ident user; /* The stream of the last copy. */
     unsigned queued;             /* Parts put into that stream since the buffers were empty. */
     const struct zc_rule *rule;  /* Of that copy's managed block. */
 } bounces[CONTEXTS_MAX];
@@ -105,7 +105,7 @@ static bool make(struct bounce *b)
     for (unsigned i = 0; i < BUFFERS && made; i++)
         made = zc_real.cuEventCreate(&b->filled[i], CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS &&
                zc_real.cuEventCreate(&b->emptied[i], CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS;
-    b->user = 0;
+    b->user = (struct zc_stream_ident){0};
     if (!made)
         unmake(b);
     return made;
@@ -152,16 +152,15 @@ static bool empty(const struct bounce *b)
 }
 
 /* Behind the last copy in the same stream the next one is in order.  In another stream it would
- * wait for what stands before that one.  A stream's handle may have been another's before. */
+ * wait for what stands before that one. */
 static bool free_for(struct bounce *b, const struct zc_copy *c, unsigned parts)
 {
-    unsigned long long user = 0;
-    if (!zc_real.cuStreamGetId ||
-        ZC_FLAVOURED(c->flavour, cuStreamGetId)(c->stream, &user) != CUDA_SUCCESS)
-        user = 0;
+    struct zc_stream_ident user;
+    zc_stream_identify(c->stream, c->flavour, &user);
+    bool same = user.id && zc_stream_same(&user, &b->user);
     if (empty(b))
         b->queued = 0;
-    else if (!user || user != b->user || (c->async && b->queued + parts > PARTS_MAX))
+    else if (!same || (c->async && b->queued + parts > PARTS_MAX))
         return false;
     b->user = user;
     b->queued += parts;

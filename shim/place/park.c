@@ -9,6 +9,7 @@
 #include "place/access.h"
 #include "place/hint.h"
 #include "place/pinned.h"
+#include "place/stream.h"
 #include "place/transit.h"
 #include "place/vmm.h"
 #include "place/warm.h"
@@ -19,8 +20,7 @@ struct parked {
     struct zc_block *ghost; /* The freed block; NULL where its addresses may be used again. */
     CUevent event;
     CUcontext home; /* Of the event. */
-    CUstream stream;
-    enum zc_flavour flavour;
+    struct zc_stream_ident stream; /* Of a block that was freed in the order of a stream. */
 };
 
 static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
@@ -45,8 +45,9 @@ void zc_park(struct zc_block *block, CUevent event, CUcontext home, CUstream str
      * early. */
     if (!p)
         return;
-    *p = (struct parked){.backing = block->backing, .ghost = block, .event = event,
-                         .home = home, .stream = stream, .flavour = flavour};
+    *p = (struct parked){.backing = block->backing, .ghost = block, .event = event, .home = home};
+    if (event && (block->flags & ZC_BLOCK_STREAM))
+        zc_stream_identify(stream, flavour, &p->stream);
     if (!enter(p))
         zc_arena_put(p, sizeof(*p));
 }
@@ -114,11 +115,11 @@ static struct zc_backing *finish(struct parked *p)
 /* True if a block that was freed in stream order can be had for a request at once: its stream has
  * passed, or the request stands behind the free.  What only copies of other devices needed ends
  * before that. */
-static bool ready(const struct parked *p, const struct zc_want *want, CUstream stream,
-                  enum zc_flavour flavour)
+static bool ready(const struct parked *p, const struct zc_want *want,
+                  const struct zc_stream_ident *stream)
 {
     struct zc_vmm *v = p->backing->vmm;
-    bool behind = p->event && p->stream == stream && p->flavour == flavour;
+    bool behind = p->event && zc_stream_same(&p->stream, stream);
     if (!v)
         return behind || passed(p);
     if (!zc_vmm_suits(v, want))
@@ -132,13 +133,17 @@ struct zc_backing *zc_park_take(enum zc_place_id place, const struct zc_want *wa
 {
     struct zc_backing *taken = NULL;
     struct parked *kept = NULL, *next;
+    struct zc_stream_ident own;
+    if (!__atomic_load_n(&head, __ATOMIC_RELAXED))
+        return NULL;
+    zc_stream_identify(stream, flavour, &own);
     for (struct parked *p = take_all(); p; p = next) {
         const struct zc_backing *b = p->backing;
         next = p->next;
         bool stream_ordered = p->ghost && (p->ghost->flags & ZC_BLOCK_STREAM);
         bool fits = !taken && stream_ordered && b->place == place && b->size == want->size &&
                     b->device == want->device && b->context == want->context;
-        if (fits && ready(p, want, stream, flavour)) {
+        if (fits && ready(p, want, &own)) {
             taken = finish(p);
             continue;
         }

@@ -108,6 +108,33 @@ CUresult zc_stream_drain(CUstream stream, enum zc_flavour flavour)
     return result;
 }
 
+/* The kernel gives a thread's number to another one when it has ended. */
+static unsigned thread_number(void)
+{
+    static unsigned last;
+    static __thread unsigned own;
+    if (!own)
+        own = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+    return own;
+}
+
+void zc_stream_identify(CUstream stream, enum zc_flavour flavour, struct zc_stream_ident *out)
+{
+    bool threads = stream == CU_STREAM_PER_THREAD || (!stream && flavour == ZC_PER_THREAD);
+    *out = (struct zc_stream_ident){.handle = stream, .flavour = flavour,
+                                    .context = zc_stream_context(stream, flavour),
+                                    .thread = threads ? thread_number() : 0};
+    if (!zc_real.cuStreamGetId ||
+        ZC_FLAVOURED(flavour, cuStreamGetId)(stream, &out->id) != CUDA_SUCCESS)
+        out->id = 0;
+}
+
+bool zc_stream_same(const struct zc_stream_ident *a, const struct zc_stream_ident *b)
+{
+    return a->handle == b->handle && a->context == b->context && a->id == b->id &&
+           a->thread == b->thread && a->flavour == b->flavour;
+}
+
 CUresult zc_stream_device(CUstream stream, enum zc_flavour flavour, CUdevice *device)
 {
     CUcontext popped, other;

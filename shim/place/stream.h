@@ -39,6 +39,17 @@ CUevent zc_stream_mark(CUstream stream, enum zc_flavour flavour);
 /* The context of a stream, which its events belong to. */
 CUcontext zc_stream_context(CUstream stream, enum zc_flavour flavour);
 
+/* A stream, told from those that have its handle in another thread or context, or had it before. */
+struct zc_stream_ident {
+    CUstream handle;
+    CUcontext context;
+    unsigned long long id; /* Identifier, 0 if the driver does not say. */
+    unsigned thread;       /* Number of its thread, 0 where all threads mean the same. */
+    enum zc_flavour flavour;
+};
+void zc_stream_identify(CUstream stream, enum zc_flavour flavour, struct zc_stream_ident *out);
+bool zc_stream_same(const struct zc_stream_ident *a, const struct zc_stream_ident *b);
+
 /* *device is the ordinal of the device that runs what is put into the stream.  Returns the driver's
  * code. */
 CUresult zc_stream_device(CUstream stream, enum zc_flavour flavour, CUdevice *device);

@@ -18,6 +18,13 @@ setup() {
 # A driver without pools of managed memory, so that what is freed is libzc's to keep.
 WITHOUT_POOLS=cuMemPoolCreate:801:0
 
+@test "no stream gets it that has the same handle in another thread or context" {
+    for scenario in other_thread other_context; do
+        in_every_place "$program" $scenario
+        SIM_FAIL=$WITHOUT_POOLS in_every_place "$program" $scenario
+    done
+}
+
 @test "the same stream may reuse at once what it freed" {
     in_every_place "$program" same_stream
     for place in mapped managed vmm; do

@@ -1,4 +1,5 @@
 /* Frees memory in stream order, with the stream held so that the order shows. */
+#include <pthread.h>
 #include <stdbool.h>
 
 #include "program.h"
@@ -57,6 +58,65 @@ static void other_stream(void)
         CHECK(cuMemFreeAsync(q[i], second));
     }
     CHECK(cuMemFreeAsync(copy, first));
+}
+
+static CUcontext beside;
+static CUdeviceptr taken;
+
+/* Takes a block from a stream that has the handle of the one which has yet to free another. */
+static void *take_beside(void *handle)
+{
+    CHECK(cuCtxSetCurrent(beside));
+    taken = block(SIZE, handle);
+    CHECK(cuMemsetD8Async(taken, 9, SIZE, handle));
+    CHECK(cuStreamSynchronize(handle));
+    return NULL;
+}
+
+/* Has the stream set a block and then free it, which it comes to after take_beside(). */
+static void free_held(CUdeviceptr p, CUstream handle, bool in_thread)
+{
+    struct gate gate;
+    pthread_t thread;
+    CUcontext mine;
+    CHECK(cuCtxGetCurrent(&mine));
+    gate_close(&gate, handle);
+    CHECK(cuMemsetD8Async(p, 7, SIZE, handle));
+    CHECK(cuMemFreeAsync(p, handle));
+    if (in_thread) {
+        CHECK(pthread_create(&thread, NULL, take_beside, handle));
+        CHECK(pthread_join(thread, NULL));
+    } else {
+        take_beside(handle);
+        CHECK(cuCtxSetCurrent(mine));
+    }
+    gate_open(&gate);
+    CHECK(cuStreamSynchronize(handle));
+    CHECK(cuCtxSetCurrent(beside));
+    CHECK(cuMemcpyDtoH(host, taken, SIZE));
+    EXPECT(all_are(host, 9, SIZE));
+    CHECK(cuMemFreeAsync(taken, handle));
+}
+
+/* Each thread has a stream of its own behind CU_STREAM_PER_THREAD. */
+static void other_thread(void)
+{
+    CHECK(cuCtxGetCurrent(&beside));
+    CUdeviceptr p = block(SIZE, CU_STREAM_PER_THREAD);
+    CHECK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    free_held(p, CU_STREAM_PER_THREAD, true);
+}
+
+/* And so has each context behind NULL. */
+static void other_context(void)
+{
+    CHECK(cuCtxGetCurrent(&beside));
+    CUdeviceptr p = block(SIZE, NULL);
+    CHECK(cuStreamSynchronize(NULL));
+    CUcontext other = another_context();
+    free_held(p, NULL, false);
+    CHECK(cuCtxDestroy(other));
+    CHECK(cuCtxSetCurrent(beside));
 }
 
 /* A stream may get what it freed itself at once, and what it does with it stays in order. */
@@ -307,7 +367,8 @@ static void pool_destroyed(void)
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
-        {"other_stream", other_stream}, {"same_stream", same_stream}, {"passed", passed},
+        {"other_stream", other_stream}, {"other_thread", other_thread},
+        {"other_context", other_context}, {"same_stream", same_stream}, {"passed", passed},
         {"misuse", misuse},             {"crossed", crossed},         {"many", many},
         {"outlives", outlives},         {"other_device", other_device},
         {"block_destroyed", block_destroyed}, {"stream_destroyed", stream_destroyed},
