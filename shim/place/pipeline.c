@@ -234,7 +234,7 @@ static size_t take_slots(struct job *job, unsigned *slots)
     for (int slot; taken < most && taken < ZC_RING_SLOTS && (slot = zc_ring_try()) >= 0;) {
         char *memory = zc_ring_memory((unsigned)slot);
         if (!memory) {
-            zc_ring_give((unsigned)slot, NULL);
+            zc_ring_give((unsigned)slot, NULL, NULL);
             break;
         }
         slots[taken++] = (unsigned)slot;
@@ -266,7 +266,7 @@ bool zc_pipeline_run(const struct zc_pipeline *p)
     for (unsigned i = 0; i < job.events; i++)
         zc_real.cuEventDestroy_v2(job.event[i]);
     for (size_t i = 0; i < taken; i++)
-        zc_ring_give(slots[i], NULL);
+        zc_ring_give(slots[i], NULL, NULL);
     p->c->copies = done ? job.parts_sent : p->c->copies;
     return done;
 }

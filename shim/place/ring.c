@@ -19,6 +19,7 @@ static struct {
     char *memory;      /* ZC_RING_SLOT bytes, mapped at first use and for good; the owner's. */
     CUcontext context; /* The one that it is registered in, NULL for none; atomic. */
     CUevent event;     /* The owner's; NULL where nothing is to be waited for. */
+    CUcontext home;    /* Of the event; the owner's. */
     uint64_t serial;   /* Order in which copies left; the owner's. */
 } slots[ZC_RING_SLOTS];
 
@@ -127,9 +128,10 @@ int zc_ring_try(void)
     return -1;
 }
 
-void zc_ring_give(unsigned slot, CUevent event)
+void zc_ring_give(unsigned slot, CUevent event, CUcontext home)
 {
     slots[slot].event = event;
+    slots[slot].home = home;
     slots[slot].serial = __atomic_fetch_add(&departures, 1, __ATOMIC_RELAXED);
     release(slot, event ? SLOT_FLYING : SLOT_FREE);
 }
@@ -140,6 +142,11 @@ void zc_ring_forget(CUcontext context)
         CUcontext there = context;
         __atomic_compare_exchange_n(&slots[i].context, &there, NULL, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_RELAXED);
+        if (!claim(i, SLOT_FLYING))
+            continue;
+        if (slots[i].home == context) /* The copy has ended. */
+            slots[i].event = NULL;
+        release(i, slots[i].event ? SLOT_FLYING : SLOT_FREE);
     }
 }
 

@@ -24,10 +24,10 @@ int zc_ring_try(void);
 char *zc_ring_memory(unsigned slot);
 
 /* Gives a slot back.  `event`, if not NULL, tells when the copy from it has passed, and is the
- * ring's from here on. */
-void zc_ring_give(unsigned slot, CUevent event);
+ * ring's from here on, of the context `home`. */
+void zc_ring_give(unsigned slot, CUevent event, CUcontext home);
 
-/* A context is gone, and with it what was registered in it. */
+/* A context is gone, and with it what was registered in it, and its events. */
 void zc_ring_forget(CUcontext context);
 
 void zc_ring_reset(void); /* For the child of fork(2). */

@@ -25,7 +25,7 @@ static CUresult send(const struct zc_copy *c, size_t at, size_t n)
         event = zc_stream_mark(c->stream, c->flavour);
     if (result == CUDA_SUCCESS && !event)
         result = zc_staged_wait(c);
-    zc_ring_give(slot, event);
+    zc_ring_give(slot, event, event ? zc_stream_context(c->stream, c->flavour) : NULL);
     return result;
 }
 

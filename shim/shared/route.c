@@ -113,7 +113,7 @@ static CUresult bounced(struct zc_copy *c, struct zc_sides *s)
         result = through(c, memory, ring ? ZC_RING_SLOT : BOUNCE, s);
     if (!ring && memory != MAP_FAILED)
         munmap(memory, BOUNCE);
-    zc_ring_give(slot, NULL);
+    zc_ring_give(slot, NULL, NULL);
     return result;
 }
 

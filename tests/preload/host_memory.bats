@@ -290,6 +290,11 @@ async = overlap" "$PROGRAMS/host_copies" arrived
     [[ $stderr == *"registrations 2"* ]]
 }
 
+@test "a context that goes takes along what marks the end of its copies" {
+    program=host_contexts scene staged "$PINNED"
+    [[ $stderr == *"asked 0"* ]]
+}
+
 # Twenty registrations of the program's, and one of each block that it copies afterwards.
 @test "a context that goes takes the program's own registrations along" {
     program=host_contexts scene resets "[defaults]

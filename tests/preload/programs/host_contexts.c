@@ -1,5 +1,5 @@
 /* A program whose malloc'd memory outlives the context that it was copied or registered in:
- * host_contexts reset|resets.  It prints what it finds; the tests compare that with and without
+ * host_contexts reset|resets|staged.  It prints what it finds; the tests compare that with and without
  * libzc. */
 #include "host_scene.h"
 
@@ -41,13 +41,40 @@ static void register_and_reset(bool free_first)
     free(p);
 }
 
+static void copy_behind_work(unsigned char *p)
+{
+    CUstream stream;
+    CHECK(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+    CHECK(cuLaunchHostFunc, stream, sleep_a_little, NULL);
+    CHECK(cuMemcpyHtoDAsync_v2, device, p, BLOCK, stream);
+    CHECK(cuStreamSynchronize, stream);
+}
+
+/* What marks the end of an asynchronous copy goes with the context, too, and is not asked about
+ * any more. */
+static void staged(void)
+{
+    unsigned char *p = filled(malloc(BLOCK), BLOCK, 1);
+    CHECK(cuMemcpyHtoD_v2, device, p, BLOCK);
+    copy_behind_work(p);
+    again();
+    CHECK(cuMemcpyHtoD_v2, device, p, BLOCK);
+    unsigned long long before = cu.sim_calls("cuEventQuery");
+    copy_behind_work(filled(p, BLOCK, 2));
+    fprintf(stderr, "asked %llu\n", cu.sim_calls("cuEventQuery") - before);
+    printf("device %d\n", device_holds(BLOCK, 2));
+    free(p);
+}
+
 int main(int argc, char **argv)
 {
-    bool once = argc > 1 && !strcmp(argv[1], "reset");
+    const char *name = argc > 1 ? argv[1] : "";
     start();
-    if (once)
+    if (!strcmp(name, "reset"))
         reset();
-    for (int i = 0; !once && i < 20; i++)
+    if (!strcmp(name, "staged"))
+        staged();
+    for (int i = 0; !strcmp(name, "resets") && i < 20; i++)
         register_and_reset(i % 2);
     fprintf(stderr, "registrations %u\n", registrations());
     return 0;
