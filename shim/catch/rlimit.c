@@ -30,8 +30,10 @@ static void fit(void)
 /* A process may be named by any of its threads. */
 static bool own(pid_t pid)
 {
+    if (pid == 0)
+        return true;
     int saved = errno;
-    bool found = pid == 0 || syscall(SYS_tgkill, getpid(), pid, 0) == 0;
+    bool found = syscall(SYS_tgkill, getpid(), pid, 0) == 0;
     errno = saved;
     return found;
 }
