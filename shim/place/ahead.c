@@ -9,23 +9,31 @@
 
 static size_t taken[DEVICES_MAX]; /* Bytes by device. */
 
-/* Bytes that an array of the device may have ahead, rounded down. */
-static size_t left(int device, size_t granularity)
+/* Bytes that all arrays of the device may have ahead beyond what they have. */
+static size_t left(int device)
 {
     size_t total = 0;
     if (zc_real.cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS ||
         total / PART <= taken[device])
         return 0;
-    return (total / PART - taken[device]) / granularity * granularity;
+    return total / PART - taken[device];
+}
+
+static size_t wanted(const struct zc_vmm *v)
+{
+    if (v->span < AHEAD)
+        return AHEAD - v->span;
+    return v->span - v->held < v->span / 8 ? v->span / 8 : 0;
 }
 
 bool zc_ahead_take(struct zc_vmm *v)
 {
     /* An owner who names the size of the pieces decides what a step takes. */
-    if (!v->spare || v->ahead || v->chunk || v->span >= AHEAD || v->window.size < AHEAD)
+    if (!v->spare || v->ahead || v->chunk)
         return false;
-    size_t more = left(v->device, v->granularity);
-    v->ahead = more < AHEAD - v->span ? more : AHEAD - v->span;
+    size_t more = wanted(v), most = left(v->device), room = v->window.size - v->span;
+    most = most < room ? most : room;
+    v->ahead = (more < most ? more : most) / v->granularity * v->granularity;
     v->span += v->ahead;
     taken[v->device] += v->ahead;
     return v->ahead;

@@ -65,6 +65,13 @@ copied() {
     done
 }
 
+@test "a large array that grows by little gets an eighth of its memory ahead" {
+    export SIM_MEMORY_MIB=65536
+    everywhere small_steps
+    run -0 under_policy "$growing" "$program" small_steps
+    [[ $output == 'copies 0 creates 2' ]]
+}
+
 @test "the addresses of an array and of the one that grows from it are reserved before any request" {
     export SIM_TRACE=$BATS_TEST_TMPDIR/trace
     run -0 under_policy "$growing" "$program" doubling

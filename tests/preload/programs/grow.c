@@ -29,6 +29,29 @@ static void doubling(void)
     end_gpu(0);
 }
 
+/* A large array that grows by little each time. */
+static void small_steps(void)
+{
+    size_t bytes = 512 * MIB;
+    start_gpu(0);
+    CUdeviceptr array = make(bytes);
+    CHECK(cuMemsetD8(array, 1, MIB));
+    for (int step = 2; step < 10; step++) {
+        CUdeviceptr more = make(bytes + 2 * MIB);
+        CHECK(cuMemcpyDtoD(more, array, bytes));
+        CHECK(cuMemFree(array));
+        array = more;
+        bytes += 2 * MIB;
+        CHECK(cuMemsetD8(array + bytes - MIB, (unsigned char)step, MIB));
+    }
+    printf("copies %llu creates %llu\n", copies(), sim_calls("cuMemCreate"));
+    has(array, 1, MIB);
+    for (int step = 2; step < 10; step++)
+        has(array + bytes - (size_t)(9 - step) * 2 * MIB - MIB, step, MIB);
+    CHECK(cuMemFree(array));
+    end_gpu(0);
+}
+
 /* A doubled array that only calls touch which name their bytes, then a kernel, then all is read. */
 static void named_bytes(void)
 {
@@ -442,6 +465,7 @@ int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
         {"doubling", doubling},
+        {"small_steps", small_steps},
         {"named_bytes", named_bytes},
         {"overtaken", overtaken},
         {"in_turn", in_turn},
