@@ -233,13 +233,15 @@ static CUresult send(const struct job *j, unsigned parts)
     return result;
 }
 
-/* Whether the copy is one between pinned memory and managed pages that are on `device`. */
+/* Whether the copy is one between pinned memory and managed pages that are on `device`, and in the
+ * order of nothing but its stream. */
 static bool suits(const struct zc_copy *c, int device)
 {
     bool in = c->dst.real == ZC_KIND_MANAGED;
     const struct zc_box *host = in ? &c->src : &c->dst, *managed = in ? &c->dst : &c->src;
-    return c->linear && host->block && host->real == ZC_KIND_PINNED &&
-           managed->real == ZC_KIND_MANAGED && zc_hint_home(managed->block, device) &&
+    return c->linear && !c->dst.context && !c->src.context && host->block &&
+           host->real == ZC_KIND_PINNED && managed->real == ZC_KIND_MANAGED &&
+           zc_hint_home(managed->block, device) &&
            (!c->async || (c->bytes <= PARTS_MAX * PART && zc_stream_here(c->stream, c->flavour)));
 }
 

@@ -80,6 +80,12 @@ asks_for_rest() {
     [[ -e $SIM_LEAKS && ! -s $SIM_LEAKS ]]
 }
 
+@test "a copy that names contexts is the driver's, and behind what the other device has to do" {
+    export SIM_DEVICES=2
+    policy=$'[rule far]\ndevice = 1\nplace = mapped\n[rule near]\nplace = managed' \
+        prints peers 'inside 0'
+}
+
 @test "a context takes its buffers along" {
     prints reset 'inside 24' 'inside 24'
 }

@@ -314,6 +314,33 @@ static void rest_meanwhile(void)
     unmake();
 }
 
+/* A copy that names contexts is behind what the other device has to do, too. */
+static void peers(void)
+{
+    CUcontext first, second = start_gpu(1);
+    CUdeviceptr far;
+    pthread_t opening;
+    CHECK(cuMemAlloc(&far, SIZE));
+    make();
+    CHECK(cuCtxGetCurrent(&first));
+    unsigned long long before = inside();
+    CHECK(cuCtxSetCurrent(second));
+    gate_close_by_kernel(&gate, NULL);
+    fill(far, 9, SIZE, NULL);
+    CHECK(cuCtxSetCurrent(first));
+    CHECK(pthread_create(&opening, NULL, open_late, NULL));
+    CHECK(cuMemcpyPeer(block, first, far, second, SIZE));
+    CHECK(pthread_join(opening, NULL));
+    printf("inside %llu\n", inside() - before);
+    CHECK(cuMemcpyDtoH(to, block, SIZE));
+    EXPECT(all_are(to, 9, SIZE));
+    CHECK(cuCtxSetCurrent(second));
+    CHECK(cuMemFree(far));
+    CHECK(cuCtxSetCurrent(first));
+    unmake();
+    end_gpu(1);
+}
+
 /* A context takes the buffers along. */
 static void reset(void)
 {
@@ -340,6 +367,7 @@ int main(int argc, char **argv)
         {"two_streams", two_streams},
         {"memory", memory},
         {"reset", reset},
+        {"peers", peers},
         {"rest_beside", rest_beside},
         {"rest_behind", rest_behind},
         {"rest_awaited", rest_awaited},
