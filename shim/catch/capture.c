@@ -1,11 +1,22 @@
 /* Counts the captures that are under way. */
 #include "catch/capture.h"
 
+#include "base/lock.h"
 #include "catch/call.h"
 #include "catch/launch.h"
 #include "catch/life.h"
+#include "place/stream.h"
+
+#define ORIGINS_MAX 64 /* Further captures go on for good where their stream is destroyed. */
 
 static int captures; /* Streams whose capture began and has not ended. */
+
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
+static struct origin {
+    unsigned long long stream; /* Its zc_stream_id(). */
+    CUcontext context;         /* Of the stream. */
+} origins[ORIGINS_MAX];        /* The streams that captures began with, */
+static unsigned origin_count;  /* of which there are so many. */
 
 bool zc_capture_any(void)
 {
@@ -24,26 +35,55 @@ bool zc_capture_holds(CUstream stream, enum zc_flavour flavour)
 
 void zc_capture_reset(void)
 {
+    zc_lock_reset(&lock);
     captures = 0;
+    origin_count = 0;
 }
 
-static CUresult begun(CUresult result)
+static CUresult begun(CUresult result, CUstream stream, enum zc_flavour flavour)
 {
-    if (result == CUDA_SUCCESS)
-        __atomic_fetch_add(&captures, 1, __ATOMIC_ACQ_REL);
+    if (result != CUDA_SUCCESS)
+        return result;
+    __atomic_fetch_add(&captures, 1, __ATOMIC_ACQ_REL);
+    struct origin o = {zc_stream_id(stream, flavour), zc_stream_context(stream, flavour)};
+    if (!o.stream || !zc_lock_take(&lock))
+        return result;
+    if (origin_count < ORIGINS_MAX)
+        origins[origin_count++] = o;
+    zc_lock_drop(&lock);
     return result;
+}
+
+/* Takes out the stream, or with 0 all of a context; returns how many there were. */
+static int take_out(unsigned long long stream, CUcontext context)
+{
+    int found = 0;
+    if (!zc_lock_take(&lock))
+        return 0;
+    for (unsigned i = origin_count; i-- > 0;)
+        if (stream ? origins[i].stream == stream : origins[i].context == context) {
+            origins[i] = origins[--origin_count];
+            found++;
+        }
+    zc_lock_drop(&lock);
+    return found;
+}
+
+void zc_capture_lost(unsigned long long stream, CUcontext context)
+{
+    __atomic_fetch_sub(&captures, take_out(stream, context), __ATOMIC_ACQ_REL);
 }
 
 ZC_BODY(cuStreamBeginCapture, (CUstream stream))
 {
     CUresult refused = zc_launch_before(entry->fn, entry->flavour, stream, false);
-    return refused == CUDA_SUCCESS ? begun(real(stream)) : refused;
+    return refused == CUDA_SUCCESS ? begun(real(stream), stream, entry->flavour) : refused;
 }
 
 ZC_BODY(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode))
 {
     CUresult refused = zc_launch_before(entry->fn, entry->flavour, stream, false);
-    return refused == CUDA_SUCCESS ? begun(real(stream, mode)) : refused;
+    return refused == CUDA_SUCCESS ? begun(real(stream, mode), stream, entry->flavour) : refused;
 }
 
 #if CUDA_VERSION >= 12030
@@ -53,7 +93,8 @@ ZC_BODY(cuStreamBeginCaptureToGraph,
 {
     CUresult refused = zc_launch_before(entry->fn, entry->flavour, stream, false);
     return refused == CUDA_SUCCESS
-               ? begun(real(stream, graph, dependencies, edges, count, mode))
+               ? begun(real(stream, graph, dependencies, edges, count, mode), stream,
+                       entry->flavour)
                : refused;
 }
 #endif
@@ -64,7 +105,9 @@ ZC_BODY(cuStreamEndCapture, (CUstream stream, CUgraph *graph))
 {
     bool held = zc_capture_holds(stream, entry->flavour);
     CUresult result = real(stream, graph);
-    if (held && !zc_capture_holds(stream, entry->flavour))
+    if (held && !zc_capture_holds(stream, entry->flavour)) {
+        take_out(zc_stream_id(stream, entry->flavour), NULL);
         __atomic_fetch_sub(&captures, 1, __ATOMIC_ACQ_REL);
+    }
     return result;
 }

@@ -3,8 +3,10 @@
 
 #include "base/lock.h"
 #include "catch/call.h"
+#include "catch/capture.h"
 #include "catch/life.h"
 #include "place/late.h"
+#include "place/stream.h"
 
 #define STREAMS_MAX 64 /* With more than these the answer is always "busy". */
 
@@ -99,15 +101,18 @@ ZC_BODY(cuGreenCtxStreamCreate,
 /* Out of the table before the driver forgets the handle, and never while it is asked about. */
 ZC_BODY(cuStreamDestroy_v2, (CUstream stream))
 {
-    (void)entry;
     bool turn = false;
+    unsigned long long capturing = zc_capture_any() ? zc_stream_id(stream, entry->flavour) : 0;
     if (stream && zc_life_on() && __atomic_load_n(&count, __ATOMIC_RELAXED)) {
         turn = zc_late_turn_take();
         forget(stream, NULL);
     }
     if (turn)
         zc_late_turn_drop();
-    return real(stream);
+    CUresult result = real(stream);
+    if (capturing && result == CUDA_SUCCESS)
+        zc_capture_lost(capturing, NULL);
+    return result;
 }
 
 ZC_BODY(cuStreamDestroy, (CUstream stream))

@@ -30,6 +30,14 @@ same_in_every_place() {
     same_in_every_place relaxed
 }
 
+@test "a capture is over when the stream that it began in is destroyed, or its context" {
+    for place in mapped managed vmm; do
+        run -0 --separate-stderr under_policy "place = $place" timeout 30 "$program" lost
+        [[ ${lines[*]} == 'placed not placed cuStreamEndCapture(stream, &graph) -> 901 placed '* ]]
+        [[ ${lines[*]} == *'901 placed placed placed' ]]
+    done
+}
+
 @test "requests in a captured stream become nodes of the graph" {
     same_in_every_place inside
     [[ $output == $'4 nodes\n4 nodes\n4 nodes' ]]

@@ -263,6 +263,46 @@ static void generic_updates(void)
     CHECK(cuStreamSynchronize(stream));
 }
 
+/* Where device requests lie by now. */
+static void show_place(void)
+{
+    size_t before = sim_leaks(SIM_LEAK_DEVICE);
+    CUdeviceptr p;
+    CHECK(cuMemAlloc(&p, SIZE));
+    puts(sim_leaks(SIM_LEAK_DEVICE) == before ? "placed" : "not placed");
+    CHECK(cuMemFree(p));
+}
+
+/* A capture goes with the stream that it began in, but not with one that joined it; and with the
+ * context. */
+static void lost(void)
+{
+    CUgraph graph;
+    CUstream joined;
+    CUevent event;
+    make_blocks();
+    show_place();
+    CHECK(cuStreamCreate(&joined, CU_STREAM_NON_BLOCKING));
+    CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    steps();
+    CHECK(cuEventRecord(event, stream));
+    CHECK(cuStreamWaitEvent(joined, event, 0));
+    CHECK(cuStreamDestroy(joined));
+    show_place();
+    SHOW(cuStreamEndCapture(stream, &graph));
+    show_place();
+    CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    steps();
+    CHECK(cuStreamDestroy(stream));
+    show_place();
+    make_blocks();
+    CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    end_gpu(0);
+    start_gpu(0);
+    show_place();
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"thread_local", thread_local_mode},
@@ -271,6 +311,7 @@ int main(int argc, char **argv)
                                           {"forbidden", forbidden},
                                           {"allowed", allowed},
                                           {"launches", launches},
+                                          {"lost", lost},
                                           {"updates", updates},
                                           {"generic_updates", generic_updates}};
     context = start_gpu(0);
