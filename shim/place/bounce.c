@@ -49,7 +49,8 @@ static struct bounce {
 struct job {
     const struct zc_copy *c;
     struct bounce *b;
-    bool in; /* To the device. */
+    bool in;    /* To the device. */
+    bool begun; /* Something is on its way into the program's memory. */
 };
 
 static bool claim(struct bounce *b, uint32_t from)
@@ -198,7 +199,7 @@ static CUresult await(const struct job *j, bool link, CUevent event)
                 : zc_real.cuStreamWaitEvent(j->b->inside, event, 0);
 }
 
-static CUresult send_part(const struct job *j, unsigned number, size_t at, size_t n)
+static CUresult send_part(struct job *j, unsigned number, size_t at, size_t n)
 {
     unsigned i = number % BUFFERS;
     bool link = j->in; /* Is first. */
@@ -212,11 +213,12 @@ static CUresult send_part(const struct job *j, unsigned number, size_t at, size_
         result = await(j, !link, j->b->filled[i]);
     if (result == CUDA_SUCCESS)
         result = link ? inside(j, buffer, at, n) : over_link(j, buffer, at, n);
+    j->begun = j->begun || result == CUDA_SUCCESS;
     return result == CUDA_SUCCESS ? mark(j, !link, j->b->emptied[i]) : result;
 }
 
 /* All of it is behind what the program's stream had to do, and before what comes to it later. */
-static CUresult send(const struct job *j, unsigned parts)
+static CUresult send(struct job *j, unsigned parts)
 {
     CUresult result = CUDA_SUCCESS;
     if (!j->in) {
@@ -252,7 +254,7 @@ bool zc_bounce_copy(struct zc_copy *c)
     if (c->bytes < FROM || zc_capture_any() || zc_life_closing() ||
         zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS || !suits(c, device))
         return false;
-    struct job job = {c, take(device), c->dst.real == ZC_KIND_MANAGED};
+    struct job job = {c, take(device), c->dst.real == ZC_KIND_MANAGED, false};
     unsigned parts = (unsigned)((c->bytes + PART - 1) / PART);
     if (!job.b)
         return false;
@@ -262,6 +264,11 @@ bool zc_bounce_copy(struct zc_copy *c)
     }
     job.b->rule = &zc_life_policy()->rules[(job.in ? &c->dst : &c->src)->block->rule];
     c->result = send(&job, parts);
+    if (c->result != CUDA_SUCCESS && !job.begun) { /* What the driver says of the whole counts. */
+        release(job.b, REFUSED);
+        c->result = CUDA_SUCCESS;
+        return false;
+    }
     if (c->result != CUDA_SUCCESS) /* The program believes that nothing is under way. */
         zc_real.cuStreamSynchronize(job.b->inside);
     release(job.b, c->result == CUDA_SUCCESS ? IDLE : REFUSED);

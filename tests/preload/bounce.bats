@@ -44,6 +44,13 @@ prints() {
     prints in_order 'inside 12'
 }
 
+@test "a copy that the driver refuses is refused at once, whatever its stream waits for" {
+    policy='place = device' prints refused 'cuMemcpyDtoHAsync(constant, block, SIZE, stream) -> 1'
+    run -0 --separate-stderr under_policy 'place = managed' timeout 30 "$program" refused
+    [[ $output == *' -> 1' && $stderr == *'cuMemcpyDtoHAsync_v2 returned 1'* ]]
+    [[ -e $SIM_LEAKS && ! -s $SIM_LEAKS ]]
+}
+
 @test "nothing goes by way of buffers while a stream is captured" {
     prints captured 'inside 0'
 }

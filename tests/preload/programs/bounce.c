@@ -148,6 +148,26 @@ static void two_streams(void)
     unmake();
 }
 
+/* A copy that the driver refuses is refused at once, whatever its stream waits for. */
+static void refused(void)
+{
+    struct gate gate;
+    CUstream stream;
+    make();
+    void *constant = aligned_alloc(4096, 48 * MIB);
+    CHECK(cuMemHostRegister(constant, 48 * MIB, CU_MEMHOSTREGISTER_READ_ONLY));
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    gate_close(&gate, stream);
+    SHOW(cuMemcpyDtoHAsync(constant, block, SIZE, stream));
+    gate_open(&gate);
+    CHECK(cuStreamSynchronize(stream));
+    there_and_back(0, SIZE, &stream);
+    CHECK(cuStreamDestroy(stream));
+    CHECK(cuMemHostUnregister(constant));
+    free(constant);
+    unmake();
+}
+
 static void captured(void)
 {
     CUstream stream;
@@ -362,6 +382,7 @@ int main(int argc, char **argv)
         {"small", small},
         {"in_order", in_order},
         {"captured", captured},
+        {"refused", refused},
         {"enormous", enormous},
         {"queued", queued},
         {"two_streams", two_streams},
