@@ -355,14 +355,32 @@ uint64_t zc_bounce_bytes(void)
     return bytes;
 }
 
+/* Takes an entry of a context that is gone; false if it is another one's.  A thread that waits for
+ * the copies of another context, because it lacks memory, gives the entry back. */
+static bool take_over(struct bounce *b, CUcontext context)
+{
+    while (__atomic_load_n(&b->context, __ATOMIC_RELAXED) == context) {
+        uint32_t state = __atomic_load_n(&b->state, __ATOMIC_RELAXED);
+        if (state == TAKEN || !claim(b, state)) {
+            sched_yield();
+            continue;
+        }
+        if (b->context == context)
+            return true;
+        release(b, state);
+    }
+    return false;
+}
+
 void zc_bounce_forget(CUcontext context)
 {
     for (unsigned i = 0; i < CONTEXTS_MAX; i++) {
         struct bounce *b = &bounces[i];
-        if (__atomic_load_n(&b->context, __ATOMIC_RELAXED) != context)
+        if (!take_over(b, context))
             continue;
         unmake_memory(b); /* All else went with the context. */
-        memset(b, 0, sizeof(*b));
+        *b = (struct bounce){.state = TAKEN};
+        release(b, NOBODYS);
     }
 }
 

@@ -93,8 +93,9 @@ asks_for_rest() {
         prints peers 'inside 0'
 }
 
-@test "a context takes its buffers along" {
+@test "a context takes its buffers along, also while a request of another one waits for them" {
     prints reset 'inside 24' 'inside 24'
+    SIM_MEMORY_MIB=100 run -0 under_policy 'place = managed' timeout 60 "$program" context_goes
 }
 
 @test "the log counts such a copy once as asked and moved, and each of its two ways by kind" {

@@ -361,6 +361,55 @@ static void peers(void)
     end_gpu(1);
 }
 
+static CUcontext stays;
+
+static void *request_beside_copies(void *bytes)
+{
+    CUdeviceptr rest;
+    CHECK(cuCtxSetCurrent(stays));
+    if (cuMemAlloc(&rest, *(size_t *)bytes) == CUDA_SUCCESS)
+        CHECK(cuMemFree(rest));
+    return NULL;
+}
+
+/* A context goes while a request of another one, for so many bytes, waits for the copies that have
+ * its buffers. */
+static void go_meanwhile(size_t bytes)
+{
+    pthread_t requesting;
+    CUstream stream;
+    CUcontext goes = another_context();
+    hold_kernel = NULL;
+    CHECK(cuMemHostAlloc((void **)&from, SIZE, 0));
+    CHECK(cuMemAlloc(&block, SIZE));
+    CHECK(cuMemcpyHtoD(block, from, SIZE));
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    gate_close_by_kernel(&gate, stream);
+    CHECK(cuMemcpyHtoDAsync(block, from, SIZE, stream));
+    unsigned long long waits = sim_calls("cuEventSynchronize");
+    CHECK(pthread_create(&requesting, NULL, request_beside_copies, &bytes));
+    while (sim_calls("cuEventSynchronize") == waits)
+        usleep(200);
+    gate_open(&gate);
+    CHECK(cuCtxDestroy(goes));
+    CHECK(pthread_join(requesting, NULL));
+    CHECK(cuCtxSetCurrent(stays));
+}
+
+/* However the two threads come to their ends, the device has free what it had. */
+static void context_goes(void)
+{
+    size_t before, after, total;
+    stays = start_gpu(0);
+    CHECK(cuMemGetInfo(&before, &total));
+    for (int i = 0; i < 30; i++) {
+        go_meanwhile(total - 44 * MIB);
+        CHECK(cuMemGetInfo(&after, &total));
+        EXPECT(after == before);
+    }
+    end_gpu(0);
+}
+
 /* A context takes the buffers along. */
 static void reset(void)
 {
@@ -388,6 +437,7 @@ int main(int argc, char **argv)
         {"two_streams", two_streams},
         {"memory", memory},
         {"reset", reset},
+        {"context_goes", context_goes},
         {"peers", peers},
         {"rest_beside", rest_beside},
         {"rest_behind", rest_behind},
