@@ -7,9 +7,9 @@
 /*
  * A step of an array that grows costs three calls of the driver's, which take as long for 2 MiB as
  * for 100.  So an array that has grown gets the memory of its next small steps with that of the
- * present one: up to 512 MiB in all, or an eighth of a larger array whose step is smaller than that,
- * and all arrays together no more than a 256th of the device's memory, because nobody else can have
- * it.  All of this is done with the turn of place/late.h.
+ * present one: up to 512 MiB in all, or an eighth of a larger array whose step is smaller than
+ * that, and all arrays together no more than a 256th of the device's memory, because nobody else
+ * can have it.  All of this is done with the turn of place/late.h.
  */
 
 /* Raises the span of a block that grew from another and is to get memory now; false where it has

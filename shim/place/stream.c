@@ -108,6 +108,14 @@ CUresult zc_stream_drain(CUstream stream, enum zc_flavour flavour)
     return result;
 }
 
+unsigned long long zc_stream_id(CUstream stream, enum zc_flavour flavour)
+{
+    unsigned long long id = 0;
+    bool told = zc_real.cuStreamGetId &&
+                ZC_FLAVOURED(flavour, cuStreamGetId)(stream, &id) == CUDA_SUCCESS;
+    return told ? id : 0;
+}
+
 /* The kernel gives a thread's number to another one when it has ended. */
 static unsigned thread_number(void)
 {
@@ -123,10 +131,8 @@ void zc_stream_identify(CUstream stream, enum zc_flavour flavour, struct zc_stre
     bool threads = stream == CU_STREAM_PER_THREAD || (!stream && flavour == ZC_PER_THREAD);
     *out = (struct zc_stream_ident){.handle = stream, .flavour = flavour,
                                     .context = zc_stream_context(stream, flavour),
-                                    .thread = threads ? thread_number() : 0};
-    if (!zc_real.cuStreamGetId ||
-        ZC_FLAVOURED(flavour, cuStreamGetId)(stream, &out->id) != CUDA_SUCCESS)
-        out->id = 0;
+                                    .thread = threads ? thread_number() : 0,
+                                    .id = zc_stream_id(stream, flavour)};
 }
 
 bool zc_stream_same(const struct zc_stream_ident *a, const struct zc_stream_ident *b)

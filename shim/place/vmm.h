@@ -9,7 +9,8 @@
 
 /*
  * One block.  Made and unmade by the place; of a block that is attached late everything but
- * `granularity`, `chunk`, `device`, `late` and the window's addresses changes under the turn of place/late.h.
+ * `granularity`, `chunk`, `device`, `rdma`, `late` and the window's addresses changes under the
+ * turn of place/late.h.
  */
 struct zc_vmm {
     struct zc_window window; /* Its addresses. */

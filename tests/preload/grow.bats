@@ -59,8 +59,8 @@ copied() {
     [[ $(grep -c '^cuMemCreate ' "$SIM_TRACE") == 2 ]]
     [[ $(grep -c '^cuMemMap ' "$SIM_TRACE") == 4 ]]
     [[ $(grep -c '^cuMemSetAccess ' "$SIM_TRACE") == 3 ]]
-    for scenario in doubling in_turn named_bytes overtaken launch_between copy_into_both grow_twice \
-        two_copies never_freed freed_in_stream_order; do
+    for scenario in doubling in_turn named_bytes overtaken launch_between copy_into_both \
+        grow_twice two_copies never_freed freed_in_stream_order; do
         everywhere "$scenario"
     done
 }
@@ -72,7 +72,7 @@ copied() {
     [[ $output == 'copies 0 creates 2' ]]
 }
 
-@test "the addresses of an array and of the one that grows from it are reserved before any request" {
+@test "an array's addresses, and those to grow to, are reserved before any request" {
     export SIM_TRACE=$BATS_TEST_TMPDIR/trace
     run -0 under_policy "$growing" "$program" doubling
     [[ $(grep -c '^cuMemAddressReserve ' "$SIM_TRACE") == 2 ]]

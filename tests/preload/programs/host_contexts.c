@@ -1,6 +1,6 @@
 /* A program whose malloc'd memory outlives the context that it was copied or registered in:
- * host_contexts reset|resets|staged.  It prints what it finds; the tests compare that with and without
- * libzc. */
+ * host_contexts reset|resets|staged.  It prints what it finds; the tests compare that with and
+ * without libzc. */
 #include "host_scene.h"
 
 /* Resets the context, and makes another one with a block of the same size. */
