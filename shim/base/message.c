@@ -30,7 +30,7 @@ struct code {
 struct early {
     enum zc_severity severity;
     const char *code;          /* NULL until the entry is whole. */
-    char text[256];            /* Terminated; cut where it was longer. */
+    char text[LINE_MAX_BYTES]; /* Terminated. */
 };
 
 enum stderr_state { UNKNOWN, OPEN, CLOSED };

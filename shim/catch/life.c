@@ -140,10 +140,22 @@ static void child(void)
         __atomic_store_n(&zc_life_state, ZC_LIFE_OFF, __ATOMIC_RELEASE);
 }
 
+/* Once, also where a forked child starts anew.  The log is open by then, because it has every
+ * message, and standard error but so many of a kind. */
+static void announce(void)
+{
+    static bool announced;
+    if (announced)
+        return;
+    announced = true;
+    zc_variables_check();
+    zc_rules_announce();
+}
+
 static void start(void)
 {
     static bool registered;
-    zc_rules_announce();
+    zc_rules_await();
     /* Once more: a program may set variables for libzc after its first large request. */
     if (zc_options_read()->secure) {
         __atomic_store_n(&zc_life_state, ZC_LIFE_PASS, __ATOMIC_RELEASE);
@@ -153,7 +165,6 @@ static void start(void)
     zc_populate();
     zc_site_rehearse();
     if (!registered) {
-        zc_variables_check();
         atexit(begin_exit);
         registered = true;
     }
@@ -161,6 +172,7 @@ static void start(void)
     zc_loader_report();
     zc_place_start(zc_rules());
     write_meta();
+    announce();
     zc_hostrule_announce();
     zc_hostrule_ask_devices();
     if (zc_rules()->um_counters)

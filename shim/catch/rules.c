@@ -32,7 +32,7 @@ const struct zc_policy *zc_rules(void)
 
 const char *zc_rules_path(void)
 {
-    return path[0] ? path : NULL;
+    return path[0] && !refusal[0] ? path : NULL;
 }
 
 static void *map(size_t bytes)
@@ -156,18 +156,16 @@ static void say_faults(void)
     drop_text();
 }
 
-void zc_rules_announce(void)
+void zc_rules_await(void)
 {
-    static bool announced;
     while (!zc_rules_load())
         sched_yield();
-    if (announced)
-        return;
-    announced = true;
-    if (refusal[0]) {
+}
+
+void zc_rules_announce(void)
+{
+    if (refusal[0])
         zc_message(ZC_ERROR, "policy", "%s: %s; going on without a policy", path, refusal);
-        path[0] = '\0';
-    }
     if (text)
         say_faults();
     zc_place_check_policy(&policy);

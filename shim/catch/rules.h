@@ -13,14 +13,16 @@
  */
 bool zc_rules_load(void);
 
-/* As zc_rules_load(), waiting for another thread at it; then says what is wrong with the policy,
- * once. */
+/* As zc_rules_load(), waiting for another thread at it. */
+void zc_rules_await(void);
+
+/* Says what is wrong with the policy that was read. */
 void zc_rules_announce(void);
 
 /* The policy; one without rules where there is no file.  Constant once zc_rules_load() was true. */
 const struct zc_policy *zc_rules(void);
 
-/* Path of the policy file, NULL where there is none. */
+/* Path of the policy file, NULL where there is none or it was refused. */
 const char *zc_rules_path(void);
 
 /* The rule that takes a request, or NULL.  Finds out what the policy asks for beyond the request's

@@ -71,6 +71,17 @@ rules_used() {
     says "p.conf: refused whole because of 40 errors (ZC_STRICT)"
 }
 
+@test "the log has every fault whole, also those that are not printed" {
+    folder=$(printf 'f%.0s' {1..200})
+    mkdir "$folder"
+    for i in {1..40}; do printf '[rule r%d]\nplcae = mapped\n' "$i"; done >"$folder/$folder"
+    under_libzc ZC_POLICY="$folder/$folder"
+    [ "$(grep -c '^libzc: .*unknown key' <<<"$stderr")" -eq 15 ]
+    grep -q 'nearest: place) (more of this kind follow only in the log)$' <<<"$stderr"
+    head -n 1 "$ZC_LOG" | grep -q '"type":"meta"'
+    [ "$(grep -c '"code":"policy".*unknown key .plcae. (nearest: place)"' "$ZC_LOG")" -eq 40 ]
+}
+
 @test "with ZC_STRICT=1 a file with warnings alone is used" {
     printf '%s\n' '[rule good]' 'place = mapped' 'chunk = 2M' >p.conf
     under_libzc ZC_POLICY=p.conf ZC_STRICT=1
