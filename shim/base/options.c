@@ -29,6 +29,7 @@ static struct zc_options options = {
     ZC_OPTIONS(DEFAULT)
 #undef DEFAULT
 };
+static bool ignored[TABLE_SIZE]; /* The variable's value, by zc_options_read(). */
 static char store[STORE];
 static size_t stored;
 
@@ -38,15 +39,42 @@ static const char *const rank_variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"
 #define RANK_DIGITS 10
 static char rank[RANK_DIGITS + 1] = "0";
 
+static bool is_one_of(const char *const words[], const char *value)
+{
+    for (; *words != NULL; words++)
+        if (strcmp(value, *words) == 0)
+            return true;
+    return false;
+}
+
+bool zc_option_on(const char *value)
+{
+    static const char *const on[] = {"1", "yes", "on", "true", NULL};
+
+    return is_one_of(on, value);
+}
+
+/* Switches alone have a default that is not empty. */
+static bool is_switch(const struct option *option)
+{
+    return option->fallback[0] != 0;
+}
+
+static bool is_meant(const struct option *option, const char *value)
+{
+    static const char *const off[] = {"0", "no", "off", "false", NULL};
+
+    return !is_switch(option) || zc_option_on(value) || is_one_of(off, value);
+}
+
+/* A copy of the value; NULL where it means nothing, or where there is no room for it. */
 static const char *keep(const struct option *option, const char *value)
 {
     size_t n = strlen(value) + 1;
     char *copy = store + stored;
 
-    if (n > STORE - stored) {
-        zc_message(ZC_WARN, "options", "%s is too long and was ignored", option->variable);
-        return option->fallback;
-    }
+    if (!is_meant(option, value) || n > STORE - stored)
+        return NULL;
     memcpy(copy, value, n);
     stored += n;
     return copy;
@@ -72,12 +100,27 @@ const struct zc_options *zc_options_read(void)
     options.secure = getauxval(AT_SECURE) != 0;
     for (size_t i = 0; i < TABLE_SIZE; i++) {
         const char *value = options.secure ? NULL : secure_getenv(table[i].variable);
+        bool given = value != NULL && value[0] != 0;
+        const char *kept = given ? keep(&table[i], value) : NULL;
 
+        ignored[i] = given && kept == NULL;
         *(const char **)((char *)&options + table[i].offset) =
-            value != NULL ? keep(&table[i], value) : table[i].fallback;
+            kept != NULL ? kept : table[i].fallback;
     }
     read_rank();
     return &options;
+}
+
+void zc_options_announce(void)
+{
+    for (size_t i = 0; i < TABLE_SIZE; i++) {
+        const char *name = table[i].variable, *value = secure_getenv(name);
+
+        if (ignored[i] && is_switch(&table[i]))
+            zc_message(ZC_WARN, "options", "%s=%s is neither 1 nor 0", name, value ? value : "");
+        else if (ignored[i])
+            zc_message(ZC_WARN, "options", "%s is too long and was ignored", name);
+    }
 }
 
 const char *zc_option_rank(void)
@@ -88,14 +131,4 @@ const char *zc_option_rank(void)
 const struct zc_options *zc_options(void)
 {
     return &options;
-}
-
-bool zc_option_on(const char *value)
-{
-    static const char *const on[] = {"1", "yes", "on", "true"};
-
-    for (size_t i = 0; i < sizeof(on) / sizeof(on[0]); i++)
-        if (strcmp(value, on[i]) == 0)
-            return true;
-    return false;
 }

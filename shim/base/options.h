@@ -23,9 +23,12 @@ struct zc_options {
 /*
  * Reads the environment by secure_getenv(3), and getauxval(AT_SECURE).  Under AT_SECURE all fields
  * are defaults and libzc is a pure pass-through.  Called once, at the first CUDA call; the strings
- * are copied, because a program may change its environment afterwards.
+ * are copied, because a program may change its environment afterwards.  Says nothing.
  */
 const struct zc_options *zc_options_read(void);
+
+/* Says which variables have values that mean nothing, so that their defaults hold. */
+void zc_options_announce(void);
 
 /* The table read last; defaults before zc_options_read(). */
 const struct zc_options *zc_options(void);

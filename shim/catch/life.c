@@ -148,6 +148,7 @@ static void announce(void)
     if (announced)
         return;
     announced = true;
+    zc_options_announce();
     zc_variables_check();
     zc_rules_announce();
 }

@@ -18,6 +18,30 @@ setup() {
     grep -q '"type":"summary"' "$ZC_LOG"
 }
 
+@test "a switch that is set to no word for on or off is said, and its default holds" {
+    export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl
+    write_policy $'place = mapped\nplcae = x'
+    run -0 --separate-stderr env LD_PRELOAD="$LIBZC" ZC_POLICY="$BATS_TEST_TMPDIR/policy.conf" \
+        ZC_SUMMARY=2 ZC_STRICT=True ZC_DEBUG=verbose "$programs/requests" 1
+    grep -qxF 'libzc: ZC_SUMMARY=2 is neither 1 nor 0' <<<"$stderr"
+    grep -qxF 'libzc: ZC_STRICT=True is neither 1 nor 0' <<<"$stderr"
+    grep -qxF 'libzc: ZC_DEBUG=verbose is neither 1 nor 0' <<<"$stderr"
+    grep -q 'going on without what is at fault' <<<"$stderr"
+    grep -q '^Operation ' <<<"$stderr"
+    run ! grep coverage <<<"$stderr"
+    [ "$(grep -c '"code":"options"' "$ZC_LOG")" -eq 3 ]
+}
+
+@test "a switch may be empty, or have a word for on or off" {
+    for off in 0 no off false; do
+        run -0 --separate-stderr env LD_PRELOAD="$LIBZC" ZC_SUMMARY=$off ZC_STRICT= ZC_DEBUG= \
+            "$programs/requests" 1
+        [[ -z $stderr ]]
+    done
+    run -0 --separate-stderr env LD_PRELOAD="$LIBZC" ZC_SUMMARY= ZC_DEBUG=on "$programs/requests" 1
+    [[ $stderr == *coverage*Operation* ]]
+}
+
 @test "each standard descriptor may be closed" {
     export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl
     unset ZC_SUMMARY

@@ -31,13 +31,16 @@ static void every_variable_reaches_its_own_field(void **state)
     const struct zc_options *o;
 
     (void)state;
-#define SET(field, variable, def, help) setenv(variable, "value of " #field, 1);
+/* Switches have a default, and take no text. */
+#define VALUE(field, def) (*(def) ? (*(def) == '1' ? "off" : "on") : "value of " #field)
+#define SET(field, variable, def, help) setenv(variable, VALUE(field, def), 1);
     ZC_OPTIONS(SET)
 #undef SET
     o = zc_options_read();
-#define ASSERT_SET(field, variable, def, help) assert_string_equal(o->field, "value of " #field);
+#define ASSERT_SET(field, variable, def, help) assert_string_equal(o->field, VALUE(field, def));
     ZC_OPTIONS(ASSERT_SET)
 #undef ASSERT_SET
+#undef VALUE
 }
 
 static void a_later_change_of_the_environment_changes_nothing(void **state)
