@@ -159,7 +159,9 @@ bench-overhead: all sim benches   ## what libzc costs a call, a launch, a proces
 bench-host: all $(PRELOAD_PROGRAMS)   ## host memory against its goals; without a GPU what needs none
 	@ZC_BUILD='$(B)' tests/bench/host.sh
 
-bench-vmm bench-managed: all $(PRELOAD_PROGRAMS)   ## vmm, or managed, against their goals on a GPU
+bench-vmm: all $(PRELOAD_PROGRAMS)      ## vmm against its goals, on a GPU
+bench-managed: all $(PRELOAD_PROGRAMS)  ## managed against its goals, on a GPU
+bench-vmm bench-managed:
 	@ZC_BUILD='$(B)' tests/bench/places.py $(@:bench-%=%)
 
 bench: all kernels $(if $(SIM),sim)  ## the experiments of kernels/ on a GPU, side by side; SIM=1: simulated
@@ -217,5 +219,6 @@ clean:          ## remove what was built; what `make deps` fetched stays
 	$(Q)find build -mindepth 1 -maxdepth 1 ! -name deps -exec rm -rf {} + 2>/dev/null || true
 
 help:           ## this list
-	@sed -n '3,5s/^# //p' Makefile
-	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile tests/tests.mk | expand -t 24
+	@sed -n '/^# Settings/,/^$$/s/^# //p' Makefile
+	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile tests/tests.mk \
+	    kernels/kernels.mk | expand -t 24

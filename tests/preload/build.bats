@@ -100,11 +100,12 @@ one_line_about() {
     one_line_about "no C compiler 'no-such-cc'" CC=no-such-cc
 }
 
-@test "help lists every target that users call" {
+@test "help lists the settings, and every target that users call" {
     run -0 make -s help
-    for target in all deps check check-gpu demo bench bench-overhead bench-shared fuzz \
-        install uninstall clean; do
-        grep -q "make $target " <<<"$output"
+    [[ ${lines[0]} == "Settings, "* ]]
+    for target in all clean $(grep -oE '`make [a-z][a-z0-9-]*' README.md | cut -d ' ' -f 2); do
+        echo "$target"
+        grep -qE "^  make $target +[^ ]" <<<"$output"
     done
 }
 
