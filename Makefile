@@ -193,6 +193,14 @@ INSTALLED := $(LIBDIR):755:$(B)/libzc.so \
              $(patsubst %,$(DATADIR)/presets:644:%,$(wildcard policy/presets/*.conf))
 field = $(word $(1),$(subst :, ,$(2)))
 
+# A folder is one field of this table, and stands in a line of Python.
+unfit = $(filter-out 1,$(words $(1)))$(filter-out /%,$(1))$(strip \
+    $(foreach c,: ' " | &,$(findstring $(c),$(1))))
+ifneq ($(filter install uninstall,$(MAKECMDGOALS)),)
+$(foreach f,LIBDIR BINDIR LIBEXECDIR DATADIR MANDIR COMPLETIONDIR,$(if $(call unfit,$($(f))),$(error \
+    $(f)='$($(f))': give it, or PREFIX, an absolute path without blanks, colons and quotes)))
+endif
+
 # The command with the folder of its parts, and what it must know of the other folders.
 $(B)/install/zc: scripts/zc FORCE
 	@mkdir -p $(@D)

@@ -78,6 +78,28 @@ own_make() { make B="$OWN" CC="$OWN_CC" CFLAGS=-O1 WERROR=1 "$@"; }
     [ ! -d "$root/usr/local/share/libzc" ]
 }
 
+@test "a folder that the installation can't carry is refused, and nothing is touched" {
+    local name folder
+    for name in PREFIX LIBDIR DATADIR; do
+        for folder in 'below' '~/zc' "$BATS_TEST_TMPDIR/my zc" "$BATS_TEST_TMPDIR/a:b" \
+            "$BATS_TEST_TMPDIR/it's"; do
+            echo "$name=$folder"
+            run -2 own_make -s install "$name=$folder" DESTDIR="$BATS_TEST_TMPDIR/root"
+            [ "${#lines[@]}" -eq 1 ]
+            [[ $output == *"DIR='$folder"*"absolute path without blanks"* ]]
+            run -2 own_make -s uninstall "$name=$folder" DESTDIR="$BATS_TEST_TMPDIR/root"
+        done
+    done
+    [ -z "$(ls -A "$BATS_TEST_TMPDIR")" ]
+}
+
+@test "a DESTDIR may have blanks and colons" {
+    run -0 own_make -s install DESTDIR="$BATS_TEST_TMPDIR/its: root"
+    [ -f "$BATS_TEST_TMPDIR/its: root/usr/local/lib/libzc.so" ]
+    run -0 own_make -s uninstall DESTDIR="$BATS_TEST_TMPDIR/its: root"
+    [ -z "$(find "$BATS_TEST_TMPDIR/its: root" -type f)" ]
+}
+
 # Runs make for a thing that is missing: one line that names it and the way to get it, status 2.
 one_line_about() {
     local what=$1
