@@ -9,9 +9,14 @@ set -eu
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=$PWD/${ZC_BUILD:-build}
 [[ ${ZC_BUILD:-} == /* ]] && build=$ZC_BUILD
-program=$build/kernels/gather-shared
 runs=$(mktemp -d)
 trap 'rm -rf "$runs"' EXIT
+# ld.so takes these for separators in its variables.
+if [[ $build == *[[:space:]:\;]* ]]; then
+    ln -s "$build" "$runs/build"
+    build=$runs/build
+fi
+program=$build/kernels/gather-shared
 unset LD_PRELOAD ZC_POLICY ZC_LOG ZC_LOG_LEVEL ZC_STRICT ZC_DEBUG
 
 if [[ ! -x $program ]]; then
@@ -53,6 +58,10 @@ run() {
 run_under() {
     run "$1" LD_PRELOAD="$build/libzc.so" ZC_POLICY="$PWD/policy/presets/$1.conf" \
         ZC_LOG="$runs/$1.jsonl"
+    [[ -e $runs/$1.jsonl ]] || {
+        echo "demo: libzc left no log of the run $1" >&2
+        exit 1
+    }
 }
 
 run bare

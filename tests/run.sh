@@ -10,6 +10,12 @@
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 export ZC_BUILD=${ZC_BUILD:-build}
+# ld.so takes these for separators in its variables.
+if [[ $PWD == *[[:space:]:\;]* ]]; then
+    echo "tests/run.sh: LD_PRELOAD can't hold the name of this folder: move the tree to one" \
+        "without blanks, ':' and ';'" >&2
+    exit 2
+fi
 tap=$ZC_BUILD/tests/tap
 
 # Runs one test file, for prove: its TAP goes to prove and, for the count, to a file.

@@ -182,3 +182,27 @@ bare_path() {
     [ "$(grep -cE '^(bare|watch-only|read-mostly-table) ' <<<"$output")" -eq 3 ]
     [ -e /dev/nvidiactl ] || [[ $output == *simulated* ]]
 }
+
+@test "the demo runs in a folder whose name LD_PRELOAD can't hold" {
+    [ -x "$ZC_BUILD/kernels/gather-shared" ] || skip "no nvcc, so no sample programs"
+    local top="$BATS_TEST_TMPDIR/my: lib zc"
+    mkdir "$top"
+    ln -s "$PWD"/{scripts,policy,build} "$top"
+    run -0 "$top/scripts/demo.sh"
+    grep -qE '^read-mostly-table +3 ' <<<"$output"
+}
+
+@test "tests in a folder whose name LD_PRELOAD can't hold say so" {
+    mkdir -p "$BATS_TEST_TMPDIR/my tests/tests"
+    cp tests/run.sh "$BATS_TEST_TMPDIR/my tests/tests"
+    run -2 "$BATS_TEST_TMPDIR/my tests/tests/run.sh"
+    [[ $output == *"without blanks"* ]]
+}
+
+@test "the demo does not end well where a run was not watched" {
+    [ -x "$ZC_BUILD/kernels/gather-shared" ] || skip "no nvcc, so no sample programs"
+    mkdir "$BATS_TEST_TMPDIR/b"
+    ln -s "$PWD/$ZC_BUILD"/{sim,kernels} "$BATS_TEST_TMPDIR/b"
+    ZC_BUILD=$BATS_TEST_TMPDIR/b run -1 scripts/demo.sh
+    [[ $output == *"demo: libzc left no log of the run watch-only"* ]]
+}
