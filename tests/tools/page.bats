@@ -81,6 +81,40 @@ PYTHON
     done
 }
 
+@test "no page and no trace is written over a log, counters or each other" {
+    cp $LOGS/pipeline.jsonl "$BATS_TEST_TMPDIR/a.jsonl"
+    cp $LOGS/pipeline.jsonl "$BATS_TEST_TMPDIR/b"
+    echo cut >"$BATS_TEST_TMPDIR/c.jsonl.1"
+    echo cut >"$BATS_TEST_TMPDIR/c.counters"
+    ln -s b "$BATS_TEST_TMPDIR/link"
+    cp -r "$BATS_TEST_TMPDIR" "$BATS_FILE_TMPDIR/kept"
+    for name in a.jsonl b c.jsonl.1 c.counters link; do
+        for command in 'report --html' 'report --trace' "diff $LOGS/gather.jsonl --html"; do
+            echo "$command $name"
+            run -1 zc $command "$BATS_TEST_TMPDIR/$name" $LOGS/pipeline.jsonl
+            [[ $output == "zc: $BATS_TEST_TMPDIR/$name: this is a log; name another file to"* ]]
+        done
+    done
+    run -1 zc report --html "$page" --trace "$BATS_TEST_TMPDIR/./report.html" $LOGS/pipeline.jsonl
+    [[ $output == "zc: $BATS_TEST_TMPDIR/./report.html: two outputs can't be one file" ]]
+    diff -r "$BATS_TEST_TMPDIR" "$BATS_FILE_TMPDIR/kept"
+    # What zc itself wrote before is written anew.
+    for i in 1 2; do
+        run -0 zc report --html "$page" --trace "$BATS_TEST_TMPDIR/trace.json" $LOGS/pipeline.jsonl
+    done
+}
+
+@test "a ZC_CHART_JS that can't be read is said" {
+    head -c 100 /dev/urandom >"$BATS_TEST_TMPDIR/binary"
+    printf '\xff' >>"$BATS_TEST_TMPDIR/binary"
+    for name in none.js . binary; do
+        export ZC_CHART_JS=$BATS_TEST_TMPDIR/$name
+        run -0 --separate-stderr zc report --html "$page" $LOGS/pipeline.jsonl
+        [[ $stderr == "zc: ZC_CHART_JS names '$ZC_CHART_JS', which can't be read: "* ]]
+        [[ -s $page ]]
+    done
+}
+
 @test "a page that can't be written is said, exit status 1" {
     stand_in
     run -1 --separate-stderr zc report --html "$BATS_TEST_TMPDIR/no/folder.html" $LOGS/gather.jsonl

@@ -11,6 +11,7 @@ import json
 import os
 from typing import TextIO
 
+from .. import screen
 from .data import Data
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -27,12 +28,15 @@ HOW_TO_GET = ("the page has no charts: Chart.js is not installed (Debian: apt-ge
 
 def chart_library() -> str | None:
     """The text of Chart.js: of the file that ZC_CHART_JS names, else of a known place."""
-    for path in filter(None, (os.environ.get("ZC_CHART_JS"), *CHART_PLACES)):
+    asked = os.environ.get("ZC_CHART_JS")
+    for path in filter(None, (asked, *CHART_PLACES)):
         try:
             with open(path, encoding="utf-8") as file:
                 return file.read()
-        except OSError:
-            continue
+        except (OSError, UnicodeDecodeError) as error:
+            if path == asked:
+                why = error.strerror if isinstance(error, OSError) else "it is no text"
+                screen.message(f"ZC_CHART_JS names '{path}', which can't be read: {why}")
     return None
 
 
