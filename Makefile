@@ -197,8 +197,8 @@ field = $(word $(1),$(subst :, ,$(2)))
 unfit = $(filter-out 1,$(words $(1)))$(filter-out /%,$(1))$(strip \
     $(foreach c,: ' " | &,$(findstring $(c),$(1))))
 ifneq ($(filter install uninstall,$(MAKECMDGOALS)),)
-$(foreach f,LIBDIR BINDIR LIBEXECDIR DATADIR MANDIR COMPLETIONDIR,$(if $(call unfit,$($(f))),$(error \
-    $(f)='$($(f))': give it, or PREFIX, an absolute path without blanks, colons and quotes)))
+$(foreach f,LIBDIR BINDIR LIBEXECDIR DATADIR MANDIR COMPLETIONDIR,$(if $(call unfit,$($(f))),\
+    $(error $(f)='$($(f))': give it, or PREFIX, an absolute path without blanks, colons and quotes)))
 endif
 
 # The command with the folder of its parts, and what it must know of the other folders.
