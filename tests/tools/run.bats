@@ -122,6 +122,20 @@ setup() {
     grep -q '^size = 1M..$' kept/p.conf
 }
 
+@test "the copy of --set takes the name of no other file" {
+    mkdir other kept kept/p.conf.set
+    printf '[rule a]\nplace = device\n' >other/p.conf
+    printf '[rule mine]\nplace = vmm\n' | tee kept/p.conf >mine.conf
+    for place in mapped managed managed; do
+        run -0 "$ZC" run -q -p other/p.conf -s "a.place=$place" -o kept -- "$GATHER"
+    done
+    cmp kept/p.conf mine.conf
+    grep -q '^place = mapped$' kept/p.conf.set2
+    grep -q '^place = managed$' kept/p.conf.set3
+    [[ ! -e kept/p.conf.set4 ]]
+    [[ $(grep -o 'kept/p.conf.set[23]"' kept/*.jsonl | wc -l) -eq 3 ]]
+}
+
 @test "a section [defaults] that is missing is added by --set, behind the rules" {
     printf '[rule a]\nplace = device' >p.conf
     run -0 "$ZC" run -q -p p.conf -s defaults.log_level=events -o kept -- "$GATHER"

@@ -114,12 +114,24 @@ def _edited(policy: str | None, settings: list[str], folder: str) -> str:
     if path is None:
         raise logs.LogError("there is no policy for --set to change: name one by --policy")
     text = policies.edited(path, settings)
-    copy = os.path.join(folder, os.path.basename(path))
-    if os.path.exists(copy) and os.path.samefile(copy, path):
-        copy += ".set"
-    with open(copy, "wb") as file:
-        file.write(text)
-    return copy
+    return _kept(os.path.join(folder, os.path.basename(path)), text)
+
+
+def _kept(path: str, content: bytes) -> str:
+    """A file with this content, made or found there already: PATH, or where another file has that
+    name PATH.set, PATH.set2 and so on."""
+    name, at = path, 1
+    while True:
+        try:
+            with open(name, "xb") as file:
+                file.write(content)
+            return name
+        except FileExistsError:
+            if os.path.isfile(name):
+                with open(name, "rb") as file:
+                    if file.read() == content:
+                        return name
+        name, at = f"{path}.set{at if at > 1 else ''}", at + 1
 
 
 def level_of(policy: str | None, asked: str | None) -> str | None:
