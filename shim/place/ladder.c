@@ -121,13 +121,14 @@ static void check_rule(const struct zc_policy *policy, const struct zc_rule *rul
     const struct zc_key *keys = zc_policy_keys();
     /* Every name of `new` selects malloc too, so one of them speaks for both. */
     for (unsigned a = 0; a < ZC_API_new; a++)
-        if ((rule->apis & ~APIS_BUILT & (UINT64_C(1) << a)) && names_api(rule, (enum zc_api)a))
+        if ((rule->apis & ~APIS_BUILT & (UINT64_C(1) << a)) &&
+            (!(rule->apis & APIS_BUILT) || names_api(rule, (enum zc_api)a)))
             zc_message(ZC_WARN, "policy",
                        "%s:%u: rule %s: requests by %s are not placed by this version; they stay "
                        "where the program put them",
                        policy->file, rule->line, rule->name, zc_api_name((enum zc_api)a));
     for (unsigned i = 0; i < rule->place.count; i++)
-        if (!built(rule, rule->place.item[i]))
+        if ((rule->apis & APIS_BUILT) && !built(rule, rule->place.item[i]))
             zc_message(
                 ZC_WARN, "policy",
                 "%s:%u: rule %s: place '%s' is not built into this version; its requests take "

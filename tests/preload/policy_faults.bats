@@ -82,6 +82,16 @@ rules_used() {
     [ "$(grep -c '"code":"policy".*unknown key .plcae. (nearest: place)"' "$ZC_LOG")" -eq 40 ]
 }
 
+@test "a rule for requests that stay says so, and does not promise them the next place" {
+    for api in cudaMallocManaged 'cudaMallocMa*'; do
+        printf '%s\n' '[rule a]' "api = $api" 'place = mapped' >p.conf
+        rm -f "$ZC_LOG"
+        under_libzc ZC_POLICY=p.conf
+        says "p.conf:1: rule a: requests by cuMemAllocManaged are not placed by this version; they"
+        [[ $stderr != *"next place"* ]]
+    done
+}
+
 @test "with ZC_STRICT=1 a file with warnings alone is used" {
     printf '%s\n' '[rule good]' 'place = mapped' 'chunk = 2M' >p.conf
     under_libzc ZC_POLICY=p.conf ZC_STRICT=1
