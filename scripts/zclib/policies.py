@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from dataclasses import dataclass
 from typing import NamedTuple, Sequence
 
@@ -101,7 +102,7 @@ class Judge:
 def check(policy: str | None) -> int:
     """Prints the faults of a policy on stdout; returns 1 on errors."""
     return subprocess.run([install.policy_tool(), "check", *([policy] if policy else [])],
-                          check=False).returncode
+                          check=False, stdout=sys.stdout).returncode
 
 
 class Key(NamedTuple):

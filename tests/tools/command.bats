@@ -54,6 +54,8 @@ python() {
 
 @test "closed output streams are no error" {
     run -0 bash -c 'scripts/zc explain tests/tools/policies/rules.conf --size 1M >&-'
+    run -0 bash -c 'scripts/zc check policy/policy.conf >&-'
+    [[ -z $output ]]
     run -1 bash -c 'scripts/zc explain /nonexistent --size 1M 2>&-'
 }
 
