@@ -60,6 +60,19 @@ setup() {
     [[ $output == "$name: 4 usable rules, 0 errors, "* ]]
 }
 
+@test "control bytes of a name end no line and reach no terminal" {
+    local name=$BATS_TEST_TMPDIR/$'a\nb\e[2J.conf' shown="$BATS_TEST_TMPDIR/a?b?[2J.conf"
+    printf '[rule a]\nplcae = x\nplace = shared\n' >"$name"
+    run -1 zc check "$name"
+    [[ ${lines[0]} == "$shown:2:1: unknown key 'plcae'"* ]]
+    printf '[rule a]\nplace = mapped\nwrite_combined = yes\nnuma = 0\n' >"$name"
+    run -0 zc check "$name"
+    [[ ${#lines[@]} == 2 && ${lines[0]} == "$shown:1:1: warning: rule a: "* ]]
+    rm "$name"
+    run -1 zc check "$name"
+    [[ ${#lines[@]} == 1 && $output == "zc: $shown: there is no such file" ]]
+}
+
 @test "--keys prints the parser's own table of keys, as wide as the terminal" {
     run -0 zc check --keys
     [[ ${#lines[@]} -eq $(($(grep -c '^ZC_KEY(' policy/keys.def) + 1)) ]]

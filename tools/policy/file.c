@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "tools/policy/policy_tool.h"
 
 /* What the reports of one parse need to know. */
@@ -60,6 +61,20 @@ int tool_path(int argc, char **argv)
     return found == ZC_POLICY_FOUND ? TOOL_OK : TOOL_FAULTY;
 }
 
+/* As zc_policy_open(); the path, which is for messages alone, ends no line and reaches no terminal,
+ * as in those of the library. */
+static enum zc_policy_find_result open_file(struct file *file, const char *path, int *fd,
+                                            char why[256])
+{
+    enum zc_policy_find_result found =
+        zc_policy_open(path, fd, file->path, sizeof file->path, why, 256);
+    struct zc_text name = zc_text_on(file->path, sizeof file->path);
+
+    name.len = strlen(file->path);
+    zc_text_disarm(&name, 0);
+    return found;
+}
+
 bool file_read(struct file *file, const char *path, enum telling telling)
 {
     struct told told = {file, telling};
@@ -67,10 +82,11 @@ bool file_read(struct file *file, const char *path, enum telling telling)
     char why[256];
     int fd = -1;
 
+    file->path[0] = '\0';
     file->warnings = 0;
     if (path == NULL || path[0] == '\0')
         path = getenv("ZC_POLICY");
-    switch (zc_policy_open(path, &fd, file->path, sizeof file->path, why, sizeof why)) {
+    switch (open_file(file, path, &fd, why)) {
     case ZC_POLICY_NONE:
         fputs("zc: there is no policy: neither ZC_POLICY nor ./policy.conf nor "
               ZC_POLICY_SYSTEM_PATH "\n", stderr);

@@ -15,7 +15,7 @@ enum { TOOL_OK, TOOL_FAULTY, TOOL_USAGE };
 
 /* A policy file in memory. */
 struct file {
-    char path[4096];         /* as found, for messages */
+    char path[4096];         /* as found, for messages: without control bytes */
     char *text;              /* of size bytes; owned, never freed: the program ends soon */
     size_t size;             /* bytes of text */
     struct zc_policy policy; /* parsed from text */
