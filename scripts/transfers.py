@@ -21,8 +21,13 @@ COLUMNS = [table.text("Run"), *map(table.Column, ("Count", "Asked", "Moved", "CP
 
 def result(path: str) -> str:
     """The checksum in the program's last line of output."""
-    with open(path, encoding="utf-8") as lines:
-        return json.loads(lines.read().splitlines()[-1])["checksum"]
+    try:
+        with open(path, encoding="utf-8") as lines:
+            return json.loads(lines.read().splitlines()[-1])["checksum"]
+    except OSError as error:
+        sys.exit(f"transfers: {path}: {error.strerror}")
+    except (ValueError, LookupError, TypeError):
+        sys.exit(f"transfers: {path}: its last line is no JSON object with a checksum")
 
 
 def fail(problem: Problem) -> None:

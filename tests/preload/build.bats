@@ -199,6 +199,18 @@ bare_path() {
     [[ $output == *"without blanks"* ]]
 }
 
+@test "the demo's table names the file that it can't use" {
+    local runs=$BATS_TEST_TMPDIR
+    echo '{"checksum":"1"}' >"$runs/good.out"
+    echo '{"verified":true}' >"$runs/other.out"
+    echo 'killed' >"$runs/text.out"
+    : >"$runs/empty.out"
+    for name in missing other text empty; do
+        run -1 scripts/transfers.py "$runs" good "$name"
+        [[ ${#lines[@]} == 1 && $output == "transfers: $runs/$name.out: "* ]]
+    done
+}
+
 @test "the demo does not end well where a run was not watched" {
     [ -x "$ZC_BUILD/kernels/gather-shared" ] || skip "no nvcc, so no sample programs"
     mkdir "$BATS_TEST_TMPDIR/b"
