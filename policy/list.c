@@ -77,6 +77,19 @@ bool zc_value_globs(struct zc_parser *parser, const struct zc_key *key, struct z
     return true;
 }
 
+/* One word of a list; none has a blank. */
+static bool read_word(struct zc_parser *parser, const struct zc_key *key, struct zc_slice item,
+                      unsigned *out)
+{
+    if (item.n == 0)
+        return fault_empty_item(parser, key, item);
+    if (memchr(item.at, ' ', item.n) != NULL || memchr(item.at, '\t', item.n) != NULL)
+        return zc_fault(parser, item,
+                        "%s: %w is not one word: lists have commas, comments begin with '#'",
+                        key->name, &item);
+    return zc_value_word(parser, key, item, out);
+}
+
 /* Words whose bits are put together; a word without bits ("none") stands alone. */
 bool zc_value_word_set(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
                        void *field)
@@ -88,9 +101,7 @@ bool zc_value_word_set(struct zc_parser *parser, const struct zc_key *key, struc
     while (zc_slice_next_item(&list, &item)) {
         unsigned bits;
 
-        if (item.n == 0)
-            return fault_empty_item(parser, key, item);
-        if (!zc_value_word(parser, key, item, &bits))
+        if (!read_word(parser, key, item, &bits))
             return false;
         *set |= bits;
         none |= bits == 0;
@@ -110,9 +121,7 @@ bool zc_value_places(struct zc_parser *parser, const struct zc_key *key, struct 
     while (zc_slice_next_item(&value, &item)) {
         unsigned place;
 
-        if (item.n == 0)
-            return fault_empty_item(parser, key, item);
-        if (!zc_value_word(parser, key, item, &place))
+        if (!read_word(parser, key, item, &place))
             return false;
         if ((seen & ZC_FIT_BIT(place)) != 0)
             return zc_fault(parser, item, "%s: %w is named twice", key->name, &item);

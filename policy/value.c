@@ -129,18 +129,21 @@ bool zc_value_size(struct zc_parser *parser, const struct zc_key *key, struct zc
     return *size > 0 || zc_fault(parser, value, "%s: must be more than 0", key->name);
 }
 
+static const char *read_percentage(struct zc_slice text, uint64_t *out)
+{
+    text.n--;
+    return zc_number_decimal(text, out) == NULL ? NULL : "is not a percentage: digits, then %";
+}
+
 bool zc_value_limit(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
                     void *field)
 {
     struct zc_limit *limit = field, read = {ZC_LIMIT_BYTES, 0};
-    struct zc_slice digits = value;
 
-    if (value.at[value.n - 1] == '%') {
-        digits.n--;
+    if (value.at[value.n - 1] == '%')
         read.kind = ZC_LIMIT_PERCENT;
-    }
-    if (!read_number(parser, key, digits,
-                     read.kind == ZC_LIMIT_PERCENT ? zc_number_decimal : zc_number_size,
+    if (!read_number(parser, key, value,
+                     read.kind == ZC_LIMIT_PERCENT ? read_percentage : zc_number_size,
                      &read.value))
         return false;
     if (read.kind == ZC_LIMIT_PERCENT && read.value > 100)
