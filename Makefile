@@ -24,6 +24,11 @@ ifeq ($(origin CXX),default)
 CXX := g++
 endif
 
+comma := ,
+ifneq ($(filter-out address thread undefined,$(subst $(comma), ,$(SAN))),)
+$(error SAN='$(SAN)': address, thread or undefined, or several of them with commas)
+endif
+
 # Builds with other code generation keep to folders of their own, so that their objects never mix.
 B := build$(if $(SAN),/san-$(SAN))$(if $(filter 1,$(DEBUG)),/debug)
 
@@ -80,7 +85,11 @@ endif
 ifeq ($(wildcard $(CUDA_HOME)/include/cuda.h),)
 $(error no cuda.h in $(CUDA_ASKED)/include: set CUDA_HOME to a CUDA toolkit, or run 'make deps')
 endif
-ifeq ($(shell echo '#include <uthash.h>' | $(CC) $(CPPFLAGS) $(CFLAGS) -E -x c - >/dev/null 2>&1 && echo 1),)
+preprocess = $(CC) $(CPPFLAGS) $(CFLAGS) -E -x c - >/dev/null 2>&1 && echo 1
+ifeq ($(shell echo '#include <uthash.h>' | $(preprocess)),)
+ifeq ($(shell echo | $(preprocess)),)
+$(error '$(strip $(CC) $(CPPFLAGS) $(CFLAGS))' compiles nothing: look at these settings)
+endif
 $(error no uthash.h: install the Debian package uthash-dev, or run 'make deps')
 endif
 endif

@@ -122,6 +122,14 @@ one_line_about() {
     one_line_about "no C compiler 'no-such-cc'" CC=no-such-cc
 }
 
+@test "settings that no compiler takes are named, and not a package" {
+    run -2 make -s all SAN=adress
+    [[ ${#lines[@]} -eq 1 && $output == *"SAN='adress': address, thread or undefined"* ]]
+    run -2 make -s all CFLAGS=--no-such-option
+    [[ ${#lines[@]} -eq 1 && $output == *"--no-such-option"* && $output != *uthash* ]]
+    run -0 make -n all SAN=address,undefined
+}
+
 @test "help lists the settings, and every target that users call" {
     run -0 make -s help
     [[ ${lines[0]} == "Settings, "* ]]
