@@ -97,8 +97,11 @@ void zc_log_utc(struct zc_text *t, uint64_t seconds)
     zc_text_raw(t, "Z", 1);
 }
 
+/* The letter is 0 behind a percent sign that ends the pattern. */
 static void expand_letter(struct zc_text *path, char letter)
 {
+    const char code[] = {'%', letter, 0};
+
     switch (letter) {
     case 'e': zc_text_str(path, zc_log_program()); break;
     case 'p': zc_text_i64(path, getpid()); break;
@@ -107,21 +110,23 @@ static void expand_letter(struct zc_text *path, char letter)
     case 't': zc_log_utc(path, zc_wall_ns() / 1000000000u); break;
     case '%': zc_text_raw(path, "%", 1); break;
     default:
-        zc_text_raw(path, "%", 1);
-        zc_text_raw(path, &letter, 1);
+        zc_text_str(path, code);
         if (zc_message_first("log pattern"))
-            zc_message(ZC_WARN, "log pattern", "the log's path has '%%%c', which means nothing "
-                       "(%%e program, %%p process, %%h host, %%r rank, %%t time)", letter);
+            zc_message(ZC_WARN, "log pattern", "the log's path has '%s', which means nothing "
+                       "(%%e program, %%p process, %%h host, %%r rank, %%t time, %%%% itself)",
+                       code);
     }
 }
 
 bool zc_log_expand(struct zc_text *path, const char *pattern)
 {
     for (const char *p = pattern; *p != 0; p++) {
-        if (*p == '%' && p[1] != 0)
-            expand_letter(path, *++p);
-        else
+        if (*p != '%') {
             zc_text_raw(path, p, 1);
+            continue;
+        }
+        expand_letter(path, p[1]);
+        p += p[1] != 0;
     }
     return !path->truncated;
 }

@@ -32,6 +32,15 @@ setup() {
     [ "$(grep -c '"code":"options"' "$ZC_LOG")" -eq 3 ]
 }
 
+@test "a percent sign of the log's path that means nothing is said, also at its end" {
+    for name in 'a%q.jsonl' 'b%'; do
+        run -0 --separate-stderr env LD_PRELOAD="$LIBZC" ZC_LOG="$BATS_TEST_TMPDIR/$name" \
+            "$programs/requests" 1
+        [[ $stderr == "libzc: the log's path has '%"*"', which means nothing (%e program, "* ]]
+        [[ -s $BATS_TEST_TMPDIR/$name ]]
+    done
+}
+
 @test "a switch may be empty, or have a word for on or off" {
     for off in 0 no off false; do
         run -0 --separate-stderr env LD_PRELOAD="$LIBZC" ZC_SUMMARY=$off ZC_STRICT= ZC_DEBUG= \
