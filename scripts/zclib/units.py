@@ -1,4 +1,4 @@
-"""Sizes, counts and times as text, exactly as libzc's own summary prints them."""
+"""Sizes, counts and times as text, exactly as libzc's own summary prints them; times as read."""
 
 from __future__ import annotations
 
@@ -58,3 +58,11 @@ def percent(part: int, whole: int) -> str:
 def rate(count: int, ns: int) -> str:
     """Bytes a second in GB/s (powers of 1000), as links are rated; `-` where no time passed."""
     return f"{count / ns:.1f} GB/s" if ns > 0 else "-"
+
+
+def seconds(text: str) -> float:
+    """A time of the command line, for argparse."""
+    value = float(text)
+    if not 0 < value < 1e6:
+        raise ValueError
+    return value

@@ -149,7 +149,10 @@ PYTHON
     run -1 "$ZC" top .
     [[ $output == "zc: .: no counters file in this folder: "* ]]
     run -2 "$ZC" top -n 0
-    run -2 "$ZC" top -i 0
+    for seconds in 0 -1 nan inf 1e300 soon; do
+        run -2 "$ZC" top -i "$seconds"
+        [[ $output == *"invalid seconds value: '$seconds' (see 'zc top --help')" ]]
+    done
 }
 
 @test "names with blanks and bytes that are no UTF-8 are shown and opened" {

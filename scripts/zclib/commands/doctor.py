@@ -44,18 +44,10 @@ COSTS = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--measure", action="store_true",
                         help="measure the speed of the link and the memories, too")
-    parser.add_argument("--timeout", metavar="SECONDS", type=seconds, default=ASK_SECONDS,
+    parser.add_argument("--timeout", metavar="SECONDS", type=units.seconds, default=ASK_SECONDS,
                         help="how long the driver may take to answer (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print the facts as one JSON object")
     parser.epilog = EPILOG
-
-
-def seconds(text: str) -> float:
-    """A time of the command line, for argparse."""
-    value = float(text)
-    if not 0 < value < 1e6:
-        raise ValueError
-    return value
 
 
 def run(args: argparse.Namespace) -> int:

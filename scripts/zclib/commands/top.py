@@ -26,8 +26,8 @@ COUNTS = ("asked", "moved", "cpu_copied", "elided")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", metavar="PID|FILE", nargs="*",
                         help="process id, counters file, log, or folder of them")
-    parser.add_argument("-i", "--interval", metavar="SECONDS", type=float, default=1.0,
-                        help="time between frames (1)")
+    parser.add_argument("-i", "--interval", metavar="SECONDS", type=units.seconds,
+                        default=1.0, help="time between frames (1)")
     parser.add_argument("-n", "--frames", metavar="N", type=int, default=None,
                         help="end after N frames; 1 where there is no terminal")
     parser.epilog = EPILOG
@@ -35,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     frames = args.frames or (None if screen.is_terminal(sys.stdout) else 1)
-    if args.interval <= 0 or (args.frames is not None and args.frames < 1):
-        screen.message("--interval and --frames take numbers above 0")
+    if args.frames is not None and args.frames < 1:
+        screen.message("--frames takes numbers above 0")
         return 2
     views = {path: live.View(path) for path in _files(args.what)}
     if not views:
