@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Callable, Collection, Iterable, Iterator
 
-from . import counters
+from . import counters, screen
 
 SCHEMA = 1
 # libzc's longest line, the summary, is 4 MiB; without bound a damaged file could fill the memory.
@@ -284,9 +284,13 @@ def discover(arguments: Iterable[str]) -> list[str]:
     return [path for path in found if path not in beside]
 
 
+def _say_unread(error: OSError) -> None:
+    screen.message(f"{error.filename}: {error.strerror}; logs in it are left out")
+
+
 def _in_folder(folder: str) -> list[str]:
     paths = []
-    for parent, folders, files in os.walk(folder):
+    for parent, folders, files in os.walk(folder, onerror=_say_unread):
         folders.sort()
         paths += [os.path.join(parent, name) for name in sorted(files)
                   if is_log_name(name) or name.endswith(counters.SUFFIX)]

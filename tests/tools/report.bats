@@ -114,6 +114,29 @@ setup() {
     [[ $output == *"Makefile: no line of it is a record of libzc; nothing is read of it"* ]]
 }
 
+@test "a folder that can't be read is said, and is not one without logs" {
+    mkdir -p "$BATS_TEST_TMPDIR/logs/shut"
+    cp $LOGS/gather.jsonl "$BATS_TEST_TMPDIR/logs"
+    # Root may read every folder, so that the system call stands in for it.
+    cat >"$BATS_TEST_TMPDIR/zc.py" <<'PYTHON'
+import os, sys
+sys.path.insert(0, "scripts")
+scan = os.scandir
+def refuse(path):
+    if str(path).endswith("shut"):
+        raise PermissionError(13, "Permission denied", path)
+    return scan(path)
+os.scandir = refuse
+from zclib import cli
+sys.exit(cli.main(sys.argv[1:]))
+PYTHON
+    run -0 --separate-stderr python3 "$BATS_TEST_TMPDIR/zc.py" report "$BATS_TEST_TMPDIR/logs"
+    [[ $output == "1 process of gather "* ]]
+    [[ $stderr == "zc: $BATS_TEST_TMPDIR/logs/shut: Permission denied; logs in it are left out" ]]
+    run -1 --separate-stderr python3 "$BATS_TEST_TMPDIR/zc.py" report "$BATS_TEST_TMPDIR/logs/shut"
+    [[ $stderr == "zc: $BATS_TEST_TMPDIR/logs/shut: Permission denied; "* ]]
+}
+
 @test "a bad log among good ones leaves the report of the good ones" {
     run -0 --separate-stderr zc report $LOGS/empty.jsonl $LOGS/gather.jsonl
     [[ $output == "1 process of gather on node1,"* ]]
