@@ -89,12 +89,22 @@ class View:
         if page.header.closed:
             self.state = "ended"
         elif not _lives(self.pid, self.path):
-            self.state = "killed"
+            self.state = "ended" if _closed(self.path) else "killed"
 
     def rate(self, now: int, before: int) -> float | None:
         """Growth a second between the last two readings; None where there is but one."""
         passed = self.read_ns - self.before_ns
         return (now - before) * 1e9 / passed if self.before and passed > 0 else None
+
+
+def _closed(path: str) -> bool:
+    """Whether the process has come to a clean end, perhaps after the last reading."""
+    try:
+        return bool(counters.Counters(path).header.closed)
+    except FileNotFoundError:
+        return True
+    except (OSError, counters.CountersError):
+        return False
 
 
 def _lives(pid: int, path: str) -> bool:

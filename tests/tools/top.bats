@@ -68,7 +68,7 @@ wait_ready() {
 
 @test "frames after the first have rates, and the end of the process is seen" {
     start_copier a
-    "$ZC" top -n 50 -i 0.1 "$COPIER" >frames 5>&- &
+    "$ZC" top -n 1000 -i 0.1 "$COPIER" >frames 5>&- &
     for round in 2 3 4; do
         sleep 0.2
         echo >&5
@@ -81,6 +81,28 @@ wait_ready() {
     grep -qE '[1-9][0-9.]* [KM]iB/s' frames
     tail -n 12 frames | grep -q ended
     tail -n 12 frames | grep -q '40 MiB'
+}
+
+@test "a clean end between a reading and the look for the process is no kill" {
+    make_killed a
+    run -0 python3 - "${ZC%/*}" <<'PYTHON'
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from zclib import live
+
+def ends(path, remove):
+    def lives(pid, path):
+        if remove:
+            os.unlink(path)
+        return False
+    live._lives = lives
+    view = live.View(path)
+    view.read()
+    return view.state, view.error, bool(view.summary)
+
+assert ends("a.counters", False) == ("killed", "", True)
+assert ends("a.counters", True) == ("ended", "", True)
+PYTHON
 }
 
 @test "a terminal is refreshed in place and never overrun" {
