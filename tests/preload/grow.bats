@@ -174,6 +174,13 @@ copied() {
     program=$memory everywhere free_memory
 }
 
+@test "memory that was freed in the order of a stream is free once the stream has passed" {
+    run -0 timeout 60 "$memory" free_memory_in_order
+    for keys in grow=yes commit=lazy commit=eager; do
+        run -0 under_policy $'place = vmm\n'"$keys" timeout 60 "$memory" free_memory_in_order
+    done
+}
+
 @test "threads that grow arrays at once keep their bytes apart" {
     program=$memory everywhere threads
 }

@@ -121,6 +121,21 @@ static void free_memory(void)
     end_gpu(0);
 }
 
+/* Nor is memory counted that was freed in the order of a stream, once the stream has passed. */
+static void free_memory_in_order(void)
+{
+    size_t before, after, total;
+    start_gpu(0);
+    CHECK(cuMemGetInfo(&before, &total));
+    CUdeviceptr p = make(8 * MIB);
+    fill(p, 1, 8 * MIB, NULL);
+    CHECK(cuMemFreeAsync(p, NULL));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuMemGetInfo(&after, &total));
+    EXPECT(after == before);
+    end_gpu(0);
+}
+
 /* Many attributes at once are asked of the driver, which knows no address without memory. */
 static void attributes(void)
 {
@@ -237,6 +252,7 @@ int main(int argc, char **argv)
         {"room_taken_from_a_context", room_taken_from_a_context},
         {"no_memory_left", no_memory_left},
         {"free_memory", free_memory},
+        {"free_memory_in_order", free_memory_in_order},
         {"attributes", attributes},
         {"other_devices_of_the_bus", other_devices_of_the_bus},
         {"threads", threads},
