@@ -194,7 +194,9 @@ CUresult zc_grow_settle(const struct zc_block *block)
 /*
  * The small block's memory becomes the large one's, which maps what is not mapped there already
  * when it is needed.  The small one's mapping stays, for the block that will grow from the large
- * one.  A large block that got memory of its own for a copy that failed is copied again.
+ * one.  A large block that got memory of its own for a copy that failed is copied again.  What the
+ * copy leaves out is the large one's at once, so no work may write it any more; nor may devices
+ * copy there that are let only by copies.
  */
 static CUresult hand_over(struct zc_vmm *from, struct zc_block *block, bool *kept, const char **why)
 {
@@ -203,7 +205,10 @@ static CUresult hand_over(struct zc_vmm *from, struct zc_block *block, bool *kep
     CUresult result = CUDA_SUCCESS;
     if (to->held)
         return copy_now(to, why);
-    if (from->echo && from->echo != to)
+    *why = "the driver does not wait for its context";
+    if (to->copy.bytes < block->size || from->window.copying)
+        result = zc_window_wait(&from->window);
+    if (result == CUDA_SUCCESS && from->echo && from->echo != to)
         result = zc_spare_unalias(from->echo, why);
     if (result != CUDA_SUCCESS)
         return result;

@@ -40,6 +40,18 @@ freed_under() {
     [[ ${lines[0]} == 'free returned' ]]
 }
 
+@test "what an array's copy leaves out is written by no work that was given before its free" {
+    freed_under $'\ngrow = yes\nfree = defer' half_grown
+    [[ ${lines[0]} == 'free waited' ]]
+}
+
+@test "an array that another device copies stays open to it until the copy is made" {
+    export SIM_DEVICES=2
+    run -0 timeout 60 "$program" copied_from_afar
+    freed_under $'\ngrow = yes\nfree = defer' copied_from_afar
+    [[ ${lines[0]} == 'free waited' ]]
+}
+
 # How often `grow` waits for the context before its last launch, under a preset; its result must
 # be that of the bare program.
 waits_under() {

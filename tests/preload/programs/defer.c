@@ -237,6 +237,56 @@ static void growing(void)
     end_gpu(0);
 }
 
+/* Half of an array is copied while a kernel writes all of it; the rest of the new one is another
+ * stream's to write as soon as the old one is freed. */
+static void half_grown(void)
+{
+    CUstream apart;
+    start_gpu(0);
+    CHECK(cuStreamCreate(&apart, CU_STREAM_NON_BLOCKING));
+    CUdeviceptr a = make(4 * MIB);
+    pthread_t thread = busy(a, 4 * MIB, NULL);
+    CUdeviceptr b = make(8 * MIB);
+    CHECK(cuMemcpyDtoDAsync(b, a, 2 * MIB, NULL));
+    free_and_tell(a);
+    CHECK(cuMemsetD8Async(b + 2 * MIB, 3, 6 * MIB, apart));
+    CHECK(pthread_join(thread, NULL));
+    CHECK(cuCtxSynchronize());
+    has(b, 2, 2 * MIB);
+    has(b + 2 * MIB, 3, 4 * MIB);
+    CHECK(cuMemFree(b));
+    CHECK(cuStreamDestroy(apart));
+    end_gpu(0);
+}
+
+/* A copy that another device has still to make into an array which grows meanwhile. */
+static void copied_from_afar(void)
+{
+    CUcontext first = start_gpu(0);
+    CUdeviceptr a = make(4 * MIB);
+    CUstream far;
+    CUevent copied;
+    fill(a, 1, 4 * MIB, NULL);
+    CHECK(cuCtxSynchronize());
+    start_gpu(1);
+    CUdeviceptr source = make(4 * MIB);
+    CHECK(cuMemsetD8(source, 2, 4 * MIB));
+    CHECK(cuStreamCreate(&far, CU_STREAM_DEFAULT));
+    CHECK(cuEventCreate(&copied, CU_EVENT_DISABLE_TIMING));
+    pthread_t thread = hold(far);
+    CHECK(cuMemcpyDtoDAsync(a, source, 4 * MIB, far));
+    CHECK(cuEventRecord(copied, far));
+    CHECK(cuCtxSetCurrent(first));
+    CHECK(cuStreamWaitEvent(NULL, copied, 0));
+    CUdeviceptr b = make(8 * MIB);
+    CHECK(cuMemcpyDtoD(b, a, 4 * MIB));
+    free_and_tell(a);
+    has(b, 2, 4 * MIB);
+    CHECK(pthread_join(thread, NULL));
+    end_gpu(0);
+    end_gpu(1);
+}
+
 /* Closes the legacy stream by a graph. */
 static void close_by_graph(struct gate *last)
 {
@@ -366,6 +416,8 @@ int main(int argc, char **argv)
                                           {"figures", figures},
                                           {"last_memory_of_two", last_memory_of_two},
                                           {"growing", growing},
+                                          {"half_grown", half_grown},
+                                          {"copied_from_afar", copied_from_afar},
                                           {"host_work", host_work},
                                           {"host_call_behind", host_call_behind},
                                           {"host_node_behind", host_node_behind},
