@@ -62,13 +62,15 @@ static CUresult copy_now(struct zc_vmm *sink, const char **why)
     return result;
 }
 
-/* The legacy stream orders a copy behind everything but the streams that are independent of it;
- * behind other streams a copy is in order only if nothing runs.  Work that is not before the copy
- * might change the source after it. */
-static bool in_order(const struct zc_copy *c)
+/* The legacy stream orders a copy behind everything of its context but the streams that are
+ * independent of it; behind other streams a copy is in order only if nothing runs.  Work that is
+ * not before the copy might change the source after it, and that of another context is before a
+ * copy of that context's alone. */
+static bool in_order(const struct zc_copy *c, CUcontext context)
 {
     bool legacy = c->stream == CU_STREAM_LEGACY || (!c->stream && c->flavour == ZC_LEGACY);
-    return (legacy || zc_stream_idle(CU_STREAM_LEGACY, ZC_LEGACY)) && zc_streams_idle();
+    return zc_stream_context(c->stream, c->flavour) == context &&
+           (legacy || zc_stream_idle(CU_STREAM_LEGACY, ZC_LEGACY)) && zc_streams_idle();
 }
 
 /* A copy of the whole of one block into the beginning of a larger one that is still empty. */
@@ -85,7 +87,8 @@ static bool grows(const struct zc_copy *c, const struct zc_vmm *to, const struct
     bool room = to->span >= zc_vmm_own(from) && to->window.size >= from->held;
     bool alike = to->device == from->device && to->context == from->context &&
                  to->rdma == from->rdma;
-    return whole && empty && full && room && alike && !zc_capture_any() && in_order(c);
+    return whole && empty && full && room && alike && !zc_capture_any() &&
+           in_order(c, to->context);
 }
 
 CUresult zc_grow_copy_all(enum zc_fn fn)

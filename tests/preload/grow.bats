@@ -7,7 +7,8 @@ load common.bash
 setup() {
     program=$PWD/$ZC_BUILD/tests/preload/programs/grow
     memory=$PWD/$ZC_BUILD/tests/preload/programs/grow_memory
-    need_built "$LIBZC" "$program" "$memory"
+    apart=$PWD/$ZC_BUILD/tests/preload/programs/grow_apart
+    need_built "$LIBZC" "$program" "$memory" "$apart"
     export LD_LIBRARY_PATH=$SIM ZC_LOG=off ZC_SUMMARY=0 SIM_LEAKS=$BATS_TEST_TMPDIR/leaks
     growing=$'place = vmm\ngrow = yes'
 }
@@ -254,6 +255,10 @@ place = vmm
 $keys" "$memory" other_devices_of_the_bus
         [[ $output == '0 1 1' ]]
     done
+}
+
+@test "a copy that another context makes is in order with what that context did before" {
+    program=$apart everywhere other_context
 }
 
 @test "a remapped copy is elided in the log, one that was made has moved" {

@@ -1,0 +1,46 @@
+/* grow_apart SCENARIO: arrays that grow beside blocks, contexts and devices that they have nothing
+ * to do with.  Each checks its bytes. */
+#include "grow_scene.h"
+
+/* An array that another context writes and then copies, in the order of its own stream: a stream of
+ * the first context waits for that, and for nothing else. */
+static void other_context(void)
+{
+    static struct gate gate;
+    CUcontext mine = start_gpu(0), other;
+    CUstream apart;
+    CUevent copied;
+    unsigned char *seen;
+    CHECK(cuMemHostAlloc((void **)&seen, MIB, 0));
+    CHECK(cuStreamCreate(&apart, CU_STREAM_NON_BLOCKING));
+    from = make(4 * MIB);
+    fill(from, 1, 4 * MIB, NULL);
+    CHECK(cuCtxSynchronize());
+    other = another_context();
+    CHECK(cuEventCreate(&copied, CU_EVENT_DISABLE_TIMING));
+    gate_close_by_kernel(&gate, NULL);
+    CHECK(cuMemsetD8Async(from, 2, 4 * MIB, NULL));
+    CHECK(cuCtxPushCurrent(mine));
+    to = make(8 * MIB);
+    CHECK(cuCtxPopCurrent(&mine));
+    CHECK(cuMemcpyDtoDAsync(to, from, 4 * MIB, NULL));
+    CHECK(cuEventRecord(copied, NULL));
+    CHECK(cuCtxSetCurrent(mine));
+    CHECK(cuStreamWaitEvent(apart, copied, 0));
+    CHECK(cuMemcpyDtoHAsync(seen, to, MIB, apart));
+    gate_open(&gate);
+    CHECK(cuStreamSynchronize(apart));
+    EXPECT(all_are(seen, 2, MIB));
+    CHECK(cuCtxDestroy(other));
+    CHECK(cuMemFreeHost(seen));
+    CHECK(cuMemFree(from));
+    finish(to);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario all[] = {
+        {"other_context", other_context},
+    };
+    return RUN_SCENARIO(all, argc, argv);
+}
