@@ -261,6 +261,20 @@ $keys" "$memory" other_devices_of_the_bus
     program=$apart everywhere other_context
 }
 
+@test "a block has the peers of its own rule, also at addresses that an array has left" {
+    export SIM_DEVICES=2
+    run -0 timeout 60 "$apart" other_peers
+    [[ $output == 'kernel 0' ]]
+    run -0 under_policy "[rule first]
+nth = 1, 2
+place = vmm
+grow = yes
+peers = none
+[rule rest]
+$growing" timeout 60 "$apart" other_peers
+    [[ $output == 'kernel 0' ]]
+}
+
 @test "a remapped copy is elided in the log, one that was made has moved" {
     local log=$BATS_TEST_TMPDIR/log.jsonl
     export ZC_LOG=$log ZC_LOG_LEVEL=events

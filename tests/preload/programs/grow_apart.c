@@ -37,10 +37,29 @@ static void other_context(void)
     finish(to);
 }
 
+/* An array grows twice, and a block that another rule has follows; then another device uses it. */
+static void other_peers(void)
+{
+    CUcontext first;
+    pair();
+    CHECK(cuMemFree(from));
+    fill(to + 4 * MIB, 1, 4 * MIB, NULL);
+    CUdeviceptr third = make(16 * MIB);
+    fill(third, 3, 16 * MIB, NULL);
+    CHECK(cuCtxSynchronize());
+    CHECK(cuCtxGetCurrent(&first));
+    start_gpu(1);
+    fill_kernel = NULL;
+    CHECK(cuCtxEnablePeerAccess(first, 0));
+    fill(third, 4, 16 * MIB, NULL);
+    printf("kernel %d\n", cuCtxSynchronize());
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
         {"other_context", other_context},
+        {"other_peers", other_peers},
     };
     return RUN_SCENARIO(all, argc, argv);
 }
