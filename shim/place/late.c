@@ -71,10 +71,59 @@ void zc_late_note(struct zc_vmm *v)
     zc_launch_call(ZC_LAUNCH_GROW, open_blocks ? before_launch : NULL);
 }
 
-/* Nobody is to give memory back for what is only ahead. */
+/* Bytes that the program has got of devices: where they grow, less is free. */
+static uint64_t taken(void)
+{
+    return zc_limits_on_devices() + zc_warm_bytes();
+}
+
+/* Asks the driver; 0 if it does not say. */
+static uint64_t ask_free(int device)
+{
+    size_t available = 0, total = 0;
+    answer.taken = taken();
+    if (zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
+        available = 0;
+    answer.device = device;
+    answer.ticks = zc_ticks();
+    answer.free = available;
+    return available;
+}
+
+/* No more than what is free of a device, by an answer that still stands; 0 without one. */
+static uint64_t surely_free(int device)
+{
+    if (!answer.ticks || answer.device != device ||
+        zc_ticks_to_ns(zc_ticks() - answer.ticks) > ANSWER_NS)
+        return 0;
+    uint64_t now = taken(), more = now > answer.taken ? now - answer.taken : 0;
+    return answer.free > more ? answer.free - more : 0;
+}
+
+/* Whether the current device could give so many bytes from what is free and what lies beside. */
+static bool has_room(int device, uint64_t wanted, uint64_t beside)
+{
+    return wanted <= beside || wanted - beside <= surely_free(device) ||
+           wanted - beside <= ask_free(device);
+}
+
+/* What is ahead is no other block's that was promised it, and nobody is to give memory back for it.
+ */
+static bool take_ahead(struct zc_vmm *v)
+{
+    CUdevice device;
+    if (!zc_ahead_take(v))
+        return false;
+    if (zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device == v->device &&
+        has_room(device, zc_late_promised(device) + v->ahead, 0))
+        return true;
+    zc_ahead_give(v);
+    return false;
+}
+
 static CUresult attach(struct zc_vmm *v, size_t from, size_t to, const char **why)
 {
-    bool modest = v->modest, more = to > v->held && zc_ahead_take(v);
+    bool modest = v->modest, more = to > v->held && take_ahead(v);
     v->modest = modest || more;
     CUresult result = zc_vmm_attach(v, from, to, why);
     v->modest = modest;
@@ -184,42 +233,6 @@ static CUresult enter(struct zc_vmm *v, const char **why)
     zc_late_blocks = v;
     zc_late_note(v);
     return CUDA_SUCCESS;
-}
-
-/* Bytes that the program has got of devices: where they grow, less is free. */
-static uint64_t taken(void)
-{
-    return zc_limits_on_devices() + zc_warm_bytes();
-}
-
-/* Asks the driver; 0 if it does not say. */
-static uint64_t ask_free(int device)
-{
-    size_t available = 0, total = 0;
-    answer.taken = taken();
-    if (zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
-        available = 0;
-    answer.device = device;
-    answer.ticks = zc_ticks();
-    answer.free = available;
-    return available;
-}
-
-/* No more than what is free of a device, by an answer that still stands; 0 without one. */
-static uint64_t surely_free(int device)
-{
-    if (!answer.ticks || answer.device != device ||
-        zc_ticks_to_ns(zc_ticks() - answer.ticks) > ANSWER_NS)
-        return 0;
-    uint64_t now = taken(), more = now > answer.taken ? now - answer.taken : 0;
-    return answer.free > more ? answer.free - more : 0;
-}
-
-/* Whether the current device could give so many bytes from what is free and what lies beside. */
-static bool has_room(int device, uint64_t wanted, uint64_t beside)
-{
-    return wanted <= beside || wanted - beside <= surely_free(device) ||
-           wanted - beside <= ask_free(device);
 }
 
 /* Whether the device could hold a block beside all that was promised. */

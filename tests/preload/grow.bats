@@ -275,6 +275,12 @@ $growing" timeout 60 "$apart" other_peers
     [[ $output == 'kernel 0' ]]
 }
 
+@test "an array that grows leaves what was promised to other blocks" {
+    export SIM_MEMORY_MIB=512 # 2 MiB ahead.
+    run -0 --separate-stderr under_policy "$growing" timeout 60 "$apart" rest_promised
+    [[ -z $stderr && ! -s $SIM_LEAKS ]]
+}
+
 @test "a remapped copy is elided in the log, one that was made has moved" {
     local log=$BATS_TEST_TMPDIR/log.jsonl
     export ZC_LOG=$log ZC_LOG_LEVEL=events

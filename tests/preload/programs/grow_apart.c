@@ -55,11 +55,29 @@ static void other_peers(void)
     printf("kernel %d\n", cuCtxSynchronize());
 }
 
+/* An array that grows in small steps, and a block that is to have the rest of the device. */
+static void rest_promised(void)
+{
+    size_t available, total;
+    pair();
+    CHECK(cuMemFree(from));
+    CHECK(cuMemGetInfo(&available, &total));
+    CUdeviceptr rest = make(available);
+    CHECK(cuMemsetD8(to + 4 * MIB, 2, 4 * MIB));
+    CHECK(cuMemsetD8(rest, 3, available));
+    has(to, 1, 4 * MIB);
+    has(to + 4 * MIB, 2, 4 * MIB);
+    has(rest, 3, available);
+    CHECK(cuMemFree(rest));
+    finish(to);
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
         {"other_context", other_context},
         {"other_peers", other_peers},
+        {"rest_promised", rest_promised},
     };
     return RUN_SCENARIO(all, argc, argv);
 }
