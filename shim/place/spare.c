@@ -71,8 +71,9 @@ void zc_spare_adopt(struct zc_vmm *v)
 void zc_spare_forget(struct zc_vmm *v)
 {
     const char *why;
-    if (v->echo)
-        zc_spare_unalias(v->echo, &why);
+    /* Where the driver refuses, something is mapped there yet, and no other block's. */
+    if (v->echo && zc_spare_unalias(v->echo, &why) != CUDA_SUCCESS)
+        v->echo->like = v->echo;
     if (v->like)
         v->like->echo = NULL;
     zc_spare_drop(v);

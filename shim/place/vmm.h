@@ -34,7 +34,8 @@ struct zc_vmm {
     struct zc_vmm *spare;   /* The block that this one grew from: its addresses, where some of this
                              * one's pieces are mapped too. */
     struct zc_vmm *like;    /* A block that may grow into this one, which has no piece yet, and the
-                             * addresses of its spare, with pieces of `like` in them. */
+                             * addresses of its spare, with pieces of `like` in them; the block
+                             * itself if `like` has gone and they could not be unmapped. */
     struct zc_vmm *echo;    /* The other way round. */
     struct zc_vmm *source;  /* The block that this one was copied from, the copy not made yet. */
     struct zc_vmm *sink;    /* The other way round. */

@@ -281,6 +281,11 @@ $growing" timeout 60 "$apart" other_peers
     [[ -z $stderr && ! -s $SIM_LEAKS ]]
 }
 
+@test "a block sees nothing of an array that went and could not be unmapped" {
+    run -0 --separate-stderr under_policy "$growing" timeout 60 "$apart" not_unmapped
+    [[ -z $stderr && ! -s $SIM_LEAKS ]]
+}
+
 @test "a remapped copy is elided in the log, one that was made has moved" {
     local log=$BATS_TEST_TMPDIR/log.jsonl
     export ZC_LOG=$log ZC_LOG_LEVEL=events

@@ -72,12 +72,33 @@ static void rest_promised(void)
     finish(to);
 }
 
+/* A block has the addresses of an array's last step, where the driver does not unmap what the array
+ * had there as that goes; then another array of the same size grows into the block. */
+static void not_unmapped(void)
+{
+    pair();
+    CHECK(cuMemFree(from));
+    fill(to + 4 * MIB, 1, 4 * MIB, NULL);
+    CUdeviceptr block = make(16 * MIB);
+    has(to, 1, 8 * MIB);
+    sim_fail("cuMemUnmap", CUDA_ERROR_UNKNOWN, 1);
+    CHECK(cuMemFree(to));
+    sim_fail(NULL, CUDA_SUCCESS, 0);
+    CUdeviceptr array = make(8 * MIB);
+    CHECK(cuMemsetD8(array, 5, 8 * MIB));
+    CHECK(cuMemcpyDtoD(block, array, 8 * MIB));
+    CHECK(cuMemFree(array));
+    has(block, 5, 8 * MIB);
+    finish(block);
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
         {"other_context", other_context},
         {"other_peers", other_peers},
         {"rest_promised", rest_promised},
+        {"not_unmapped", not_unmapped},
     };
     return RUN_SCENARIO(all, argc, argv);
 }
