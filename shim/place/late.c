@@ -114,8 +114,10 @@ static bool take_ahead(struct zc_vmm *v)
     CUdevice device;
     if (!zc_ahead_take(v))
         return false;
-    if (zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device == v->device &&
-        has_room(device, zc_late_promised(device) + v->ahead, 0))
+    uint64_t wanted = zc_late_promised(v->device) + v->ahead;
+    if (wanted - v->ahead == zc_vmm_due(v) ||
+        (zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device == v->device &&
+         has_room(device, wanted, 0)))
         return true;
     zc_ahead_give(v);
     return false;
