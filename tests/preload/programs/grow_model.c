@@ -1,8 +1,8 @@
 /* grow_model SEED [STEPS [MODE [PAGES [THREADS]]]]: a program that grows arrays at random, beside a
  * plain record of what each page of them must hold: every byte that it reads must be that one.
- * MODE is any of the letters t: memory may run out, and f: calls of the driver are let fail; a call
- * that is refused then has changed nothing.  Prints what was asked and told, one line each, and at
- * the end how many calls were refused. */
+ * MODE is any of the letters t: memory may run out, f: calls of the driver are let fail, and u:
+ * those that unmap as well; a call that is refused then has changed nothing.  Prints what was asked
+ * and told, one line each, and at the end how many calls were refused. */
 #include <pthread.h>
 
 #include "grow_model.h"
@@ -131,6 +131,12 @@ static void grow(void)
         old->last = NULL;
     }
     do_act(&a, any_space(new));
+    if (one_in(3)) { /* What a pending copy must not show. */
+        a = (struct act){.kind = one_in(2) ? SET : IN, .to = one_in(2) ? old : new, .value = 1};
+        any_part(a.to, &a.at, &a.pages);
+        a.pages = a.pages < MOST ? a.pages : MOST;
+        do_act(&a, a.to->space);
+    }
     few_steps();
     if (one_in(8) && new->at)
         drop_block(new);
@@ -213,7 +219,7 @@ static void ask_memory(void)
     if (!went("cuMemGetInfo", code) || !alone)
         return;
     EXPECT(total - available >= (least < total ? least : total)); /* Some may lie elsewhere. */
-    EXPECT(failing || total - available <= most + total / 256 + GRANULARITY);
+    EXPECT(unmaps || total - available <= most + total / 256 + GRANULARITY);
 }
 
 static void ask(void)
@@ -296,13 +302,14 @@ static void renew_context(void)
 /* Lets one of the next calls of the driver fail. */
 static void break_something(void)
 {
-    static const char *const calls[] = {"cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap",
+    static const char *const calls[] = {"cuMemCreate", "cuMemMap", "cuMemSetAccess",
                                         "cuMemAddressReserve", "cuMemcpyDtoDAsync_v2",
-                                        "cuMemGetInfo_v2"};
-    const char *call = calls[below(sizeof(calls) / sizeof(*calls))];
-    CUresult code = call == calls[3] ? UNMAP_REFUSED
-                    : one_in(4)      ? CUDA_ERROR_UNKNOWN
-                                     : CUDA_ERROR_OUT_OF_MEMORY;
+                                        "cuMemGetInfo_v2", "cuMemUnmap"};
+    unsigned count = sizeof(calls) / sizeof(*calls), which = below(unmaps ? count : count - 1);
+    const char *call = calls[which];
+    CUresult code = which == count - 1 ? UNMAP_REFUSED
+                    : one_in(4)        ? CUDA_ERROR_UNKNOWN
+                                       : CUDA_ERROR_OUT_OF_MEMORY;
     sim_fail(call, code, one_in(4) ? 0 : 1 + below(3));
     say("breaks %s", call);
 }
@@ -386,7 +393,8 @@ int main(int argc, char **argv)
     pthread_t other;
     size_t before[2], after, total;
     tight = strchr(mode, 't');
-    failing = strchr(mode, 'f');
+    unmaps = strchr(mode, 'u');
+    failing = unmaps || strchr(mode, 'f');
     limit = argc > 4 ? (unsigned)atoi(argv[4]) : 700;
     alone = argc <= 5 || atoi(argv[5]) == 1;
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -401,10 +409,13 @@ int main(int argc, char **argv)
     if (!alone)
         CHECK(pthread_join(other, NULL));
     for (int i = 1; i >= 0; i--) {
+        CUdeviceptr last;
         CHECK(cuCtxSetCurrent(primary[i]));
+        CHECK(cuMemAlloc(&last, 1));
+        CHECK(cuMemFree(last)); /* What was freed in order, and has to wait, goes now. */
         CHECK(cuCtxSynchronize());
         CHECK(cuMemGetInfo(&after, &total));
-        EXPECT(failing || after == before[i]);
+        EXPECT(unmaps || after == before[i]);
         end_gpu(i);
     }
     return 0;

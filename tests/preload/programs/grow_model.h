@@ -51,7 +51,8 @@ struct act {
 
 static CUcontext primary[2];
 static bool alone = true;   /* There is one thread. */
-static bool failing, tight; /* Driver calls are let fail; memory runs out. */
+static bool failing, unmaps; /* Driver calls are let fail; those that unmap as well. */
+static bool tight;          /* Memory runs out. */
 static unsigned limit;      /* Pages of a block at most. */
 
 /* All that follows belongs to one thread. */
