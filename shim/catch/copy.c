@@ -105,17 +105,12 @@ static void flows_of_legs(const struct zc_copy *c, unsigned leg[2])
         leg[i] = zc_flow(zc_dir_of(stop[i], stop[i + 1]), stop[i], stop[i + 1]);
 }
 
-static bool converted(const struct zc_box *b)
-{
-    return b->block && (b->block->flags & ZC_BLOCK_CONVERTED);
-}
-
 /* The driver refuses a range that leaves the allocation it begins in, to the byte.  The pages
  * behind a converted block are rounded up, and stay for a while after a free in stream order, so
  * the check is libzc's; also that of pinned memory, which libzc's CPU copies from and to. */
 static bool leaves_block(const struct zc_box *b)
 {
-    bool known = converted(b) || (b->block && b->asked == ZC_KIND_PINNED);
+    bool known = zc_box_converted(b) || (b->block && b->asked == ZC_KIND_PINNED);
     return known && ((b->block->flags & ZC_BLOCK_GHOST) ||
                      b->span > zc_block_address(b->block) + b->block->size - b->address);
 }
@@ -123,7 +118,7 @@ static bool leaves_block(const struct zc_box *b)
 bool zc_copy_leaves(CUdeviceptr address, size_t span)
 {
     struct zc_box b = {.address = address, .span = span, .block = zc_block_find(address)};
-    return converted(&b) && leaves_block(&b);
+    return zc_box_converted(&b) && leaves_block(&b);
 }
 
 /* Devices that reach all of the host's memory take pageable addresses for their own. */
@@ -187,7 +182,7 @@ static void use_host(struct zc_box *b, uint64_t bytes)
 
 static bool special(const struct zc_box *b)
 {
-    return converted(b) || b->extent || b->pair;
+    return zc_box_converted(b) || b->extent || b->pair;
 }
 
 /* Other threads' device blocks must not become one with a host block while it is copied. */
@@ -224,6 +219,7 @@ bool zc_copy_begin(struct zc_copy *c)
     if (zc_grow_copy(c))
         return true;
     zc_hint_copy(c);
+    c->async = c->async || zc_place_unwaited(c);
     if (c->dst.pair || c->src.pair)
         return zc_shared_copy(c);
     return zc_place_copy(c) || zc_staged_copy(c) || zc_bounce_copy(c) ||
@@ -238,7 +234,7 @@ __attribute__((noinline)) static void log_transfer(const struct zc_copy *c,
         .function = zc_fn_name(c->fn),
         .dst = c->dst.address,
         .src = c->src.address,
-        .stream = c->async ? zc_stream_kind_of(c->stream, c->flavour) : ZC_STREAM_NONE,
+        .stream = c->async && !c->sync ? zc_stream_kind_of(c->stream, c->flavour) : ZC_STREAM_NONE,
         .handle = (uintptr_t)c->stream,
     };
     zc_log_transfer(t, &call);
@@ -275,8 +271,8 @@ static bool fails_in_every_place(const struct zc_copy *c)
 static CUresult refused(const struct zc_copy *c)
 {
     const struct zc_shared *p = c->dst.pair ? c->dst.pair : c->src.pair;
-    const struct zc_box *b = converted(&c->dst) ? &c->dst : &c->src;
-    if ((!p && !converted(b)) || c->answered || fails_in_every_place(c))
+    const struct zc_box *b = zc_box_converted(&c->dst) ? &c->dst : &c->src;
+    if ((!p && !zc_box_converted(b)) || c->answered || fails_in_every_place(c))
         return c->result;
     return p ? zc_shared_failed(p, c->fn, c->result) : zc_blame(c->fn, b->address, c->result);
 }

@@ -46,6 +46,8 @@ struct zc_copy {
     enum zc_flavour flavour; /* What the NULL stream means. */
     bool on;                 /* libzc records this call. */
     bool async;              /* The call has a stream and need not wait. */
+    bool sync;               /* It has none, and a row ZC_SYNC; if `async` as well, the other call
+                              * is made, on the NULL stream. */
     bool linear;             /* One line of bytes. */
     bool boxed;              /* Rows and slices: `extent` and the sides' pitches count. */
     bool set;                /* A memset. */
@@ -76,7 +78,7 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
     c->fn = fn;
     c->flavour = flavour;
     c->on = zc_life_on();
-    c->async = c->linear = c->boxed = c->set = c->prefetch = c->wait = false;
+    c->async = c->sync = c->linear = c->boxed = c->set = c->prefetch = c->wait = false;
     c->split = c->bounced = c->answered = false;
     c->outcome = ZC_MOVED;
     c->stream = NULL;
@@ -187,6 +189,12 @@ bool zc_copy_begin(struct zc_copy *c);
 /* Records a transfer that succeeded; names the rule of a converted block when it was refused.
  * Returns c->result. */
 CUresult zc_copy_end(struct zc_copy *c);
+
+/* True for a side in a block of which libzc made the memory. */
+static inline bool zc_box_converted(const struct zc_box *b)
+{
+    return b->block && (b->block->flags & ZC_BLOCK_CONVERTED);
+}
 
 /* True where the call names two contexts. */
 static inline bool zc_copy_peers(const struct zc_copy *c)

@@ -16,7 +16,8 @@ static inline CUresult before_watched(enum zc_fn fn, enum zc_flavour flavour)
         ZC_FN_##name, flavour, __builtin_frame_address(0), __builtin_return_address(0)             \
     }
 
-#define ZC_COPY(name, base, flavour, params, args, describe)                                       \
+/* `forward` is the driver's answer to a call that is left to it. */
+#define COPY(name, base, flavour, params, describe, forward)                                       \
     ZC_EXPORT CUresult name params                                                                 \
     {                                                                                              \
         __typeof__(base) *real = ZC_REAL(name);                                                    \
@@ -26,9 +27,17 @@ static inline CUresult before_watched(enum zc_fn fn, enum zc_flavour flavour)
         zc_copy_init(&c, ZC_FN_##name, flavour);                                                   \
         describe;                                                                                  \
         if (!zc_copy_begin(&c))                                                                    \
-            c.result = real args;                                                                  \
+            c.result = forward;                                                                    \
         return zc_told(zc_copy_end(&c));                                                           \
     }
+#define ZC_COPY(name, base, flavour, params, args, describe)                                       \
+    COPY(name, base, flavour, params, describe, real args)
+/* What the other call refuses, this one refuses with its own code or does all the same. */
+#define ZC_SYNC(name, base, flavour, other, params, args, describe)                                \
+    COPY(name, base, flavour, params, (c.sync = true, describe),                                   \
+         !c.async || ZC_FLAVOURED(flavour, other)(ZC_UNPAREN args, NULL) != CUDA_SUCCESS           \
+             ? real args                                                                           \
+             : CUDA_SUCCESS)
 #define ZC_CALL(name, base, flavour, params, args)                                                 \
     ZC_EXPORT CUresult name params                                                                 \
     {                                                                                              \

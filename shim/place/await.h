@@ -8,8 +8,9 @@
  * A host function, or a wait for a value in memory, may end only after something that the program's
  * CPU still has to do.  If libzc waited for the stream in a call that would not have, the program
  * would stand still.  So from the first such work on nothing is left behind that a later call has
- * to wait for: no copy stays pending and no free is deferred.  A kernel that waits for the CPU is
- * not told from others.
+ * to wait for: no copy stays pending and no free is deferred; and a synchronous call that would not
+ * have waited, because all its memory is the device's, does not in other places.  A kernel that
+ * waits for the CPU is not told from others.
  */
 
 /* True for calls that give a stream work which may wait for the CPU. */

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "catch/capture.h"
 #include "catch/life.h"
+#include "place/await.h"
 #include "place/place.h"
 #include "place/stream.h"
 #include "place/workers.h"
@@ -35,7 +36,7 @@ struct pending {
 
 static bool mapped(const struct zc_box *b)
 {
-    return b->block && b->block->place == ZC_PLACE_MAPPED && (b->block->flags & ZC_BLOCK_CONVERTED);
+    return zc_box_converted(b) && b->block->place == ZC_PLACE_MAPPED;
 }
 
 /* Memory that the CPU may copy from or to.  An address outside the ledger that a call names as host
@@ -140,6 +141,36 @@ static bool copy_in_order(struct zc_copy *c, bool stage)
     if (c->result != CUDA_SUCCESS)
         zc_arena_put(p, record);
     return true;
+}
+
+static bool elsewhere(const struct zc_box *b)
+{
+    return zc_box_converted(b) && b->real != ZC_KIND_DEVICE;
+}
+
+/* Of memory that libzc did not make the driver knows more than the ledger, in which a managed
+ * variable of a module may stand as the device's. */
+static bool device_memory(const struct zc_box *b)
+{
+    unsigned type, managed;
+    if (b->side == ZC_SIDE_NONE || b->side == ZC_SIDE_ARRAY)
+        return true;
+    if (zc_box_converted(b))
+        return b->asked == ZC_KIND_DEVICE;
+    return zc_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, b->address) ==
+               CUDA_SUCCESS &&
+           zc_real.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, b->address) ==
+               CUDA_SUCCESS &&
+           type == CU_MEMORYTYPE_DEVICE && !managed;
+}
+
+/* CUDA Runtime API, "API synchronization behavior".  A copy at a pair waits: its address may mean
+ * the host block. */
+bool zc_place_unwaited(const struct zc_copy *c)
+{
+    return c->sync && zc_await_any() && (elsewhere(&c->dst) || elsewhere(&c->src)) &&
+           (c->set || !(c->dst.pair || c->src.pair)) && !zc_capture_any() &&
+           device_memory(&c->dst) && device_memory(&c->src);
 }
 
 bool zc_place_copy(struct zc_copy *c)

@@ -11,6 +11,10 @@
  */
 bool zc_place_copy(struct zc_copy *c);
 
+/* True for a call without a stream that must not wait for one: both sides are device memory to the
+ * program, and some stream may wait for the program itself. */
+bool zc_place_unwaited(const struct zc_copy *c);
+
 /* True for a side that the CPU may copy from and to: a mapped block, pinned or pageable memory. */
 bool zc_copy_cpu_side(const struct zc_box *b);
 

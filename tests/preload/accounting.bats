@@ -87,6 +87,18 @@ add_up() {
     done
 }
 
+@test "synchronous calls that need not wait are logged as the program made them" {
+    need_built "$programs/unwaited"
+    export LD_LIBRARY_PATH=$SIM
+    for place in device mapped managed; do
+        for call in cuMemcpyDtoD_v2 cuMemcpy2D_v2 cuMemsetD8_v2; do
+            ZC_LOG_LEVEL=events referee "place = $place" "$programs/unwaited" "$call"
+            grep "\"function\":\"$call\"" "$BATS_TEST_TMPDIR/referee.jsonl" |
+                grep -q '"bytes":65536,.*"stream":"none"'
+        done
+    done
+}
+
 @test "copies by way of buffers: log and driver agree to the byte" {
     need_built "$programs/bounce"
     export LD_LIBRARY_PATH=$SIM

@@ -64,6 +64,42 @@ prints_the_same() {
     in_every_place "$program" no_hang
 }
 
+# The synchronous calls that the program `unwaited` makes: sets it, and the array `calls`.
+unwaited_calls() {
+    unwaited=$PWD/$ZC_BUILD/tests/preload/programs/unwaited
+    need_built "$unwaited"
+    mapfile -t calls < <("$unwaited" list)
+    [[ ${#calls[@]} -gt 0 ]]
+}
+
+@test "synchronous calls within device memory do not wait for a stream that waits for the program" {
+    unwaited_calls
+    for call in "${calls[@]}"; do
+        in_every_place "$unwaited" "$call"
+    done
+}
+
+@test "nor do they between blocks of two places" {
+    local -a places=(device managed mapped vmm)
+    unwaited_calls
+    for call in "${calls[@]}"; do
+        for i in 0 1 2 3; do
+            run -0 under_policy "[rule first]
+nth = 1
+place = ${places[i]}
+[rule second]
+place = ${places[(i + 1) % 4]}" timeout 30 "$unwaited" "$call"
+        done
+    done
+}
+
+@test "and where the driver refuses one the message names the call that the program made" {
+    unwaited_calls
+    SIM_FAIL=cuMemsetD8Async:999:1,cuMemsetD8_v2:999:1 run -1 --separate-stderr \
+        under_policy 'place = managed' timeout 30 "$unwaited" cuMemsetD8_v2
+    [[ $stderr == "libzc: cuMemsetD8_v2 returned 999 for block 1 "*"'managed' by rule all ("* ]]
+}
+
 @test "a free waits for the device, as cuMemFree does" {
     in_every_place "$program" free_waits
 }

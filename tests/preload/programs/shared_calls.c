@@ -201,12 +201,19 @@ static void busy(void)
     give_back(p);
 }
 
-/* The gate is opened by the thread that sets: the set must not wait. */
+/* The gate is opened by the thread that sets: the set must not wait, with a stream or without. */
 static void waiting_set(void)
 {
     struct pair p = filled_pair(SIZE, 1);
     struct gate gate;
     CUstream s;
+    gate_close(&gate, NULL);
+    CHECK(cuMemsetD8(p.d + UNIT, 8, UNIT));
+    EXPECT(cuStreamQuery(NULL) == CUDA_ERROR_NOT_READY && shows(p.h, SIZE, 1));
+    gate_open(&gate);
+    CHECK(cuMemcpyDtoH(plain, p.d, SIZE));
+    EXPECT(all_are(plain + UNIT, 8, UNIT) && shows(p.h, SIZE, 1));
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
     CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
     gate_close(&gate, s);
     CHECK(cuMemsetD8Async(p.d, 9, UNIT, s));
