@@ -13,10 +13,11 @@ static int captures; /* Streams whose capture began and has not ended. */
 
 static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
 static struct origin {
-    unsigned long long stream; /* Its zc_stream_id(). */
-    CUcontext context;         /* Of the stream. */
-} origins[ORIGINS_MAX];        /* The streams that captures began with, */
-static unsigned origin_count;  /* of which there are so many. */
+    CUstream stream;          /* No other one has the handle while it captures, but for the default
+                               * streams, which are not destroyed. */
+    CUcontext context;        /* Of the stream. */
+} origins[ORIGINS_MAX];       /* The streams that captures began with, */
+static unsigned origin_count; /* of which there are so many. */
 
 bool zc_capture_any(void)
 {
@@ -40,28 +41,35 @@ void zc_capture_reset(void)
     origin_count = 0;
 }
 
-static CUresult begun(CUresult result, CUstream stream, enum zc_flavour flavour)
+/* A stream that captures is told by its handle, because asking it for its number ends the
+ * capture. */
+static struct origin origin_of(CUstream stream, enum zc_flavour flavour)
+{
+    return (struct origin){stream, zc_stream_context(stream, flavour)};
+}
+
+static CUresult begun(CUresult result, const struct origin *o)
 {
     if (result != CUDA_SUCCESS)
         return result;
     __atomic_fetch_add(&captures, 1, __ATOMIC_ACQ_REL);
-    struct origin o = {zc_stream_id(stream, flavour), zc_stream_context(stream, flavour)};
-    if (!o.stream || !zc_lock_take(&lock))
+    if (!zc_lock_take(&lock))
         return result;
     if (origin_count < ORIGINS_MAX)
-        origins[origin_count++] = o;
+        origins[origin_count++] = *o;
     zc_lock_drop(&lock);
     return result;
 }
 
-/* Takes out the stream, or with 0 all of a context; returns how many there were. */
-static int take_out(unsigned long long stream, CUcontext context)
+/* Takes out the stream if it is of the context, or all of the context, at most so many;
+ * returns how many there were. */
+static int take_out(const struct origin *o, bool all, int most)
 {
     int found = 0;
     if (!zc_lock_take(&lock))
         return 0;
-    for (unsigned i = origin_count; i-- > 0;)
-        if (stream ? origins[i].stream == stream : origins[i].context == context) {
+    for (unsigned i = origin_count; i-- > 0 && found < most;)
+        if (origins[i].context == o->context && (all || origins[i].stream == o->stream)) {
             origins[i] = origins[--origin_count];
             found++;
         }
@@ -69,21 +77,25 @@ static int take_out(unsigned long long stream, CUcontext context)
     return found;
 }
 
-void zc_capture_lost(unsigned long long stream, CUcontext context)
+void zc_capture_lost(CUstream stream, CUcontext context)
 {
-    __atomic_fetch_sub(&captures, take_out(stream, context), __ATOMIC_ACQ_REL);
+    const struct origin o = {stream, context};
+    int found = take_out(&o, !stream, ORIGINS_MAX);
+    __atomic_fetch_sub(&captures, found, __ATOMIC_ACQ_REL);
 }
 
 ZC_BODY(cuStreamBeginCapture, (CUstream stream))
 {
     CUresult refused = zc_launch_before(entry->fn, entry->flavour, stream, false);
-    return refused == CUDA_SUCCESS ? begun(real(stream), stream, entry->flavour) : refused;
+    const struct origin o = origin_of(stream, entry->flavour);
+    return refused == CUDA_SUCCESS ? begun(real(stream), &o) : refused;
 }
 
 ZC_BODY(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode))
 {
     CUresult refused = zc_launch_before(entry->fn, entry->flavour, stream, false);
-    return refused == CUDA_SUCCESS ? begun(real(stream, mode), stream, entry->flavour) : refused;
+    const struct origin o = origin_of(stream, entry->flavour);
+    return refused == CUDA_SUCCESS ? begun(real(stream, mode), &o) : refused;
 }
 
 #if CUDA_VERSION >= 12030
@@ -92,9 +104,9 @@ ZC_BODY(cuStreamBeginCaptureToGraph,
          const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode))
 {
     CUresult refused = zc_launch_before(entry->fn, entry->flavour, stream, false);
+    const struct origin o = origin_of(stream, entry->flavour);
     return refused == CUDA_SUCCESS
-               ? begun(real(stream, graph, dependencies, edges, count, mode), stream,
-                       entry->flavour)
+               ? begun(real(stream, graph, dependencies, edges, count, mode), &o)
                : refused;
 }
 #endif
@@ -106,7 +118,8 @@ ZC_BODY(cuStreamEndCapture, (CUstream stream, CUgraph *graph))
     bool held = zc_capture_holds(stream, entry->flavour);
     CUresult result = real(stream, graph);
     if (held && !zc_capture_holds(stream, entry->flavour)) {
-        take_out(zc_stream_id(stream, entry->flavour), NULL);
+        const struct origin o = origin_of(stream, entry->flavour);
+        take_out(&o, false, 1);
         __atomic_fetch_sub(&captures, 1, __ATOMIC_ACQ_REL);
     }
     return result;

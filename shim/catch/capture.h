@@ -12,9 +12,9 @@ bool zc_capture_any(void);
 /* True when calls on this stream are being captured instead of run. */
 bool zc_capture_holds(CUstream stream, enum zc_flavour flavour);
 
-/* The stream of that zc_stream_id(), or with 0 all streams of a context, were destroyed, and with
- * them the captures that they began. */
-void zc_capture_lost(unsigned long long stream, CUcontext context);
+/* A created stream of a context, or with NULL all streams of it, were destroyed, and with them the
+ * captures that they began. */
+void zc_capture_lost(CUstream stream, CUcontext context);
 
 void zc_capture_reset(void); /* For the child of fork(2). */
 

@@ -59,7 +59,7 @@ static void forget_registration(const struct zc_block *block)
 static void forget(CUcontext context, bool primary)
 {
     struct collect c = {.context = context, .primary = primary};
-    zc_capture_lost(0, context);
+    zc_capture_lost(NULL, context);
     zc_pinned_forget(context); /* Before blocks return to the pool: they are registered no more. */
     do {
         c.count = 0;

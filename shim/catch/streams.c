@@ -102,7 +102,8 @@ ZC_BODY(cuGreenCtxStreamCreate,
 ZC_BODY(cuStreamDestroy_v2, (CUstream stream))
 {
     bool turn = false;
-    unsigned long long capturing = zc_capture_any() ? zc_stream_id(stream, entry->flavour) : 0;
+    CUcontext capturing =
+        stream && zc_capture_any() ? zc_stream_context(stream, entry->flavour) : NULL;
     if (stream && zc_life_on() && __atomic_load_n(&count, __ATOMIC_RELAXED)) {
         turn = zc_late_turn_take();
         forget(stream, NULL);
@@ -111,7 +112,7 @@ ZC_BODY(cuStreamDestroy_v2, (CUstream stream))
         zc_late_turn_drop();
     CUresult result = real(stream);
     if (capturing && result == CUDA_SUCCESS)
-        zc_capture_lost(capturing, NULL);
+        zc_capture_lost(stream, capturing);
     return result;
 }
 

@@ -1,6 +1,7 @@
 /* What a stream still has to do. */
 #include "place/stream.h"
 
+#include "catch/capture.h"
 #include "catch/streams.h"
 #include "place/await.h"
 #include "place/late.h"
@@ -108,7 +109,7 @@ CUresult zc_stream_drain(CUstream stream, enum zc_flavour flavour)
     return result;
 }
 
-unsigned long long zc_stream_id(CUstream stream, enum zc_flavour flavour)
+static unsigned long long id_of(CUstream stream, enum zc_flavour flavour)
 {
     unsigned long long id = 0;
     bool told = zc_real.cuStreamGetId &&
@@ -116,23 +117,32 @@ unsigned long long zc_stream_id(CUstream stream, enum zc_flavour flavour)
     return told ? id : 0;
 }
 
+static unsigned next_number(void)
+{
+    static unsigned last;
+    return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+}
+
 /* The kernel gives a thread's number to another one when it has ended. */
 static unsigned thread_number(void)
 {
-    static unsigned last;
     static __thread unsigned own;
     if (!own)
-        own = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+        own = next_number();
     return own;
 }
 
 void zc_stream_identify(CUstream stream, enum zc_flavour flavour, struct zc_stream_ident *out)
 {
     bool threads = stream == CU_STREAM_PER_THREAD || (!stream && flavour == ZC_PER_THREAD);
+    if (zc_capture_any()) {
+        *out = (struct zc_stream_ident){.thread = next_number()};
+        return;
+    }
     *out = (struct zc_stream_ident){.handle = stream, .flavour = flavour,
                                     .context = zc_stream_context(stream, flavour),
                                     .thread = threads ? thread_number() : 0,
-                                    .id = zc_stream_id(stream, flavour)};
+                                    .id = id_of(stream, flavour)};
 }
 
 bool zc_stream_same(const struct zc_stream_ident *a, const struct zc_stream_ident *b)

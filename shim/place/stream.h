@@ -39,19 +39,16 @@ CUevent zc_stream_mark(CUstream stream, enum zc_flavour flavour);
 /* The context of a stream, which its events belong to. */
 CUcontext zc_stream_context(CUstream stream, enum zc_flavour flavour);
 
-/* A number that no other stream ever has: a handle may have been another stream's before, and in
- * each thread or context the default streams' handles name others.  0 if the driver does not
- * say. */
-unsigned long long zc_stream_id(CUstream stream, enum zc_flavour flavour);
-
 /* A stream, told from those that have its handle in another thread or context, or had it before. */
 struct zc_stream_ident {
     CUstream handle;
     CUcontext context;
-    unsigned long long id; /* zc_stream_id(). */
+    unsigned long long id; /* cuStreamGetId's; 0 if the driver does not say. */
     unsigned thread;       /* Number of its thread, 0 where all threads mean the same. */
     enum zc_flavour flavour;
 };
+/* cuStreamGetId ends the capture that its stream is in, as seen on an H200.  So during captures no
+ * stream is the same as another. */
 void zc_stream_identify(CUstream stream, enum zc_flavour flavour, struct zc_stream_ident *out);
 bool zc_stream_same(const struct zc_stream_ident *a, const struct zc_stream_ident *b);
 

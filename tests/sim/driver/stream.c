@@ -239,10 +239,13 @@ SIM_API_PTSZ(cuStreamGetPriority, (CUstream handle, int *priority), (handle, pri
     return r;
 }
 
+/* Seen on an H200: a stream that captures does not go on. */
 SIM_API_PTSZ(cuStreamGetId, (CUstream handle, unsigned long long *id), (handle, id))
 {
     struct sim_stream *s;
     CUresult r = sim_stream_find(handle, &s);
+    if (r == CUDA_SUCCESS)
+        r = sim_capture_unsafe_stream(s);
     if (r == CUDA_SUCCESS)
         *id = s->id;
     return r;
