@@ -314,24 +314,17 @@ static void break_something(void)
     say("breaks %s", call);
 }
 
-static const struct {
-    void (*run)(void);
-    unsigned weight;
-} choices[] = {{act, 20}, {read_some, 8}, {make_or_drop, 8}, {grow, 24}, {graph, 3},
-               {wait_or_query, 4}, {ask_memory, 2}, {ask, 2}, {change_peers, 2},
-               {renew_context, 1}};
+static const struct choice choices[] = {
+    {act, 20}, {read_some, 8}, {make_or_drop, 8}, {grow, 24}, {graph, 3}, {wait_or_query, 4},
+    {ask_memory, 2}, {ask, 2}, {change_peers, 2}, {renew_context, 1}};
 
 static void one_step(void)
 {
-    unsigned total = 0, at, i = 0;
-    for (size_t c = 0; c < sizeof(choices) / sizeof(*choices); c++)
-        total += choices[c].weight;
-    for (at = below(total); at >= choices[i].weight; i++)
-        at -= choices[i].weight;
+    const struct choice *c = chosen(choices, sizeof(choices) / sizeof(*choices));
     bool breaks = failing && one_in(4);
     if (breaks)
         break_something();
-    choices[i].run();
+    c->run();
     if (breaks)
         sim_fail(NULL, CUDA_SUCCESS, 0);
 }

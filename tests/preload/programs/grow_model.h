@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 
+#include "dice.h"
 #include "program.h"
 
 #define PAGE ((size_t)4096) /* Bytes that the model looks at as one: all have one value. */
@@ -56,23 +57,11 @@ static bool tight;          /* Memory runs out. */
 static unsigned limit;      /* Pages of a block at most. */
 
 /* All that follows belongs to one thread. */
-static __thread uint64_t dice;
 static __thread unsigned step, refused;
 static __thread int thread_number;
 static __thread struct space spaces[SPACES];
 static __thread struct block blocks[BLOCKS];
 static __thread unsigned char *buffer; /* MOST pages of the host's. */
-
-static inline unsigned below(size_t n)
-{
-    dice = dice * 6364136223846793005ull + 1442695040888963407ull;
-    return (unsigned)((dice >> 33) % n);
-}
-
-static inline bool one_in(unsigned n)
-{
-    return below(n) == 0;
-}
 
 /* A line that runs of a seed have in common where no call is refused for want of memory. */
 __attribute__((format(printf, 1, 2))) static inline void say(const char *format, ...)

@@ -8,16 +8,12 @@
 #include "random_graphs.h"
 #include "random_memory.h"
 
-/* What a step may do, and how often. */
-static const struct {
-    void (*run)(void);
-    unsigned weight;
-} choices[] = {{make_or_drop, 22}, {copy, 40}, {set, 10}, {touch, 10}, {launch, 10}, {ask, 4},
-               {mistake, 3}, {copy_too_much, 3}, {grow_array, 5}, {resize, 5},
-               {register_or_not, 3}, {hint, 3},
-               {through_array, 3}, {wait_event, 3}, {gate_a_stream, 4}, {write_value, 2},
-               {call_host, 3}, {through_file, 2}, {through_image, 3}, {renew_stream, 2},
-               {synchronize, 2}, {switch_device, 2}, {graph, 8}};
+static const struct choice choices[] = {
+    {make_or_drop, 22}, {copy, 40}, {set, 10}, {touch, 10}, {launch, 10}, {ask, 4},
+    {mistake, 3}, {copy_too_much, 3}, {grow_array, 5}, {resize, 5}, {register_or_not, 3},
+    {hint, 3}, {through_array, 3}, {wait_event, 3}, {gate_a_stream, 4}, {write_value, 2},
+    {call_host, 3}, {through_file, 2}, {through_image, 3}, {renew_stream, 2}, {synchronize, 2},
+    {switch_device, 2}, {graph, 8}};
 
 struct job {
     uint64_t seed;
@@ -43,12 +39,7 @@ static void make_streams(void)
 
 static void one_step(void)
 {
-    unsigned total = 0, at, i = 0;
-    for (size_t c = 0; c < sizeof(choices) / sizeof(*choices); c++)
-        total += choices[c].weight;
-    for (at = below(total); at >= choices[i].weight; i++)
-        at -= choices[i].weight;
-    choices[i].run();
+    chosen(choices, sizeof(choices) / sizeof(*choices))->run();
 }
 
 static void run_job(struct job *job)

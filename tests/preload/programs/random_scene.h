@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 
+#include "dice.h"
 #include "program.h"
 
 #define DEVICES 2
@@ -47,7 +48,6 @@ static bool asks_host = true; /* Whether the driver is asked about pageable bloc
 
 /* All that follows belongs to one thread. */
 static __thread int thread_number;
-static __thread uint64_t dice;
 static __thread unsigned step;
 static __thread struct stream streams[DEVICES * STREAMS_OF_DEVICE];
 static __thread struct block blocks[BLOCKS];
@@ -58,17 +58,6 @@ static __thread bool gated;   /* A stream is held: nothing may wait on the CPU. 
 static __thread bool kernels; /* Whether this run launches any. */
 static __thread bool values;  /* Whether it writes values, which managed memory does not take. */
 static __thread char *stack_memory;
-
-static inline unsigned below(size_t n)
-{
-    dice = dice * 6364136223846793005ull + 1442695040888963407ull;
-    return (unsigned)((dice >> 33) % n);
-}
-
-static inline bool one_in(unsigned n)
-{
-    return below(n) == 0;
-}
 
 __attribute__((format(printf, 1, 2))) static inline void say(const char *format, ...)
 {
