@@ -119,10 +119,15 @@ static uint64_t managed_limit(void)
     return max_managed.kind == ZC_LIMIT_PERCENT && limit < available ? limit : available;
 }
 
+bool zc_limits_device_bound(void)
+{
+    return max_device.kind != ZC_LIMIT_NONE;
+}
+
 static uint64_t device_limit(int device)
 {
     size_t total = 0;
-    if (max_device.kind == ZC_LIMIT_NONE)
+    if (!zc_limits_device_bound())
         return UINT64_MAX;
     if (zc_real.cuDeviceTotalMem_v2)
         zc_real.cuDeviceTotalMem_v2(&total, device);

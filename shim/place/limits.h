@@ -37,6 +37,9 @@ bool zc_limits_device_holds(int device, size_t bytes, bool anywhere);
  * but has no memory yet counts, freed memory that is kept does not. */
 uint64_t zc_limits_on_devices(void);
 
+/* True where the owner bounds what blocks have on devices. */
+bool zc_limits_device_bound(void);
+
 /* Bytes that a place holds now. */
 uint64_t zc_limits_used(enum zc_place_id place);
 

@@ -9,8 +9,8 @@
 
 /*
  * One block.  Made and unmade by the place; of a block that is attached late everything but
- * `granularity`, `chunk`, `device`, `rdma`, `late` and the window's addresses changes under the
- * turn of place/late.h.
+ * `granularity`, `chunk`, `device`, `rdma`, `bound`, `late` and the window's addresses changes
+ * under the turn of place/late.h.
  */
 struct zc_vmm {
     struct zc_window window; /* Its addresses. */
@@ -24,6 +24,7 @@ struct zc_vmm {
     unsigned count, room;   /* Pieces, and how many `piece` has room for. */
     size_t held;            /* Bytes of the pieces. */
     bool modest;            /* Of the request: see struct zc_want. */
+    bool bound;             /* The owner bounds what such blocks have (budget, max_device). */
 
     bool late;              /* Memory is attached when it is first needed (commit = lazy, grow),
                              * unless the block was freed in the order of a stream. */

@@ -66,6 +66,19 @@ copied() {
     done
 }
 
+@test "an array whose owner bounds what is on the device gets nothing ahead" {
+    local policy
+    export SIM_TRACE=$BATS_TEST_TMPDIR/trace SIM_MEMORY_MIB=65536
+    for policy in "$growing"$'\nbudget = 1G' "[defaults]
+max_device = 1G
+[rule all]
+$growing"; do
+        rm -f "$SIM_TRACE"
+        run -0 under_policy "$policy" "$program" doubling
+        [[ $output == 'copies 0' && $(grep -c '^cuMemCreate ' "$SIM_TRACE") == 6 ]]
+    done
+}
+
 @test "a large array that grows by little gets an eighth of its memory ahead" {
     export SIM_MEMORY_MIB=65536
     everywhere small_steps
