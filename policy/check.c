@@ -118,15 +118,6 @@ static void check_rule(struct zc_parser *parser, size_t index, uint64_t *work)
     }
 }
 
-static bool has_place(const struct zc_rule *rule, enum zc_place_id place)
-{
-    for (unsigned i = 0; i < rule->place.count; i++) {
-        if (rule->place.item[i] == place)
-            return true;
-    }
-    return false;
-}
-
 /* Whether the rule takes requests that can be given all of these places (ZC_FIT_*). */
 static bool takes(const struct zc_rule *rule, unsigned places)
 {
@@ -147,10 +138,11 @@ static void check_partners(struct zc_parser *parser)
     for (size_t i = 0; i < out->rule_count; i++) {
         const struct zc_rule *rule = &out->rules[i];
 
-        if ((has_place(rule, ZC_PLACE_SHARED) || has_place(rule, ZC_PLACE_PINNED)) &&
+        if ((zc_rule_has_place(rule, ZC_PLACE_SHARED) ||
+             zc_rule_has_place(rule, ZC_PLACE_PINNED)) &&
             takes(rule, ZC_FIT(PAGEABLE)))
             return;
-        if (lonely == NULL && has_place(rule, ZC_PLACE_SHARED) &&
+        if (lonely == NULL && zc_rule_has_place(rule, ZC_PLACE_SHARED) &&
             takes(rule, ZC_FIT(DEVICE) | ZC_FIT(SHARED)))
             lonely = rule;
     }

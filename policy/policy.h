@@ -260,6 +260,15 @@ struct zc_rule {
     struct zc_rule_counters *counters;         /* never NULL in a parsed policy */
 };
 
+/* True if the rule's list of places has this one. */
+static inline bool zc_rule_has_place(const struct zc_rule *rule, enum zc_place_id place)
+{
+    for (unsigned i = 0; i < rule->place.count; i++)
+        if (rule->place.item[i] == place)
+            return true;
+    return false;
+}
+
 /* A parsed policy: [defaults] and the rules in the order of the file. */
 struct zc_policy {
     const char *file;               /* as passed to zc_policy_parse(), which the caller owns */

@@ -33,19 +33,11 @@ static const uint64_t host_apis =
     UINT64_C(1) << ZC_API_posix_memalign | UINT64_C(1) << ZC_API_memalign |
     UINT64_C(1) << ZC_API_valloc | UINT64_C(1) << ZC_API_pvalloc;
 
-static bool has_place(const struct zc_rule *rule, enum zc_place_id place)
-{
-    for (unsigned i = 0; i < rule->place.count; i++)
-        if (rule->place.item[i] == place)
-            return true;
-    return false;
-}
-
 /* Whether a rule for one of these requests names the place. */
 static bool asks_for(const struct zc_policy *policy, enum zc_place_id place, uint64_t apis)
 {
     for (size_t i = 0; i < policy->rule_count; i++)
-        if ((policy->rules[i].apis & apis) && has_place(&policy->rules[i], place))
+        if ((policy->rules[i].apis & apis) && zc_rule_has_place(&policy->rules[i], place))
             return true;
     return false;
 }
@@ -53,12 +45,12 @@ static bool asks_for(const struct zc_policy *policy, enum zc_place_id place, uin
 static bool converts(const struct zc_rule *rule)
 {
     return (rule->apis & host_apis) &&
-           (has_place(rule, ZC_PLACE_PINNED) || has_place(rule, ZC_PLACE_SHARED));
+           (zc_rule_has_place(rule, ZC_PLACE_PINNED) || zc_rule_has_place(rule, ZC_PLACE_SHARED));
 }
 
 bool zc_hostrule_tells_copies(const struct zc_rule *rule)
 {
-    return (rule->apis & host_apis) && has_place(rule, ZC_PLACE_PAGEABLE) &&
+    return (rule->apis & host_apis) && zc_rule_has_place(rule, ZC_PLACE_PAGEABLE) &&
            (rule->given & ZC_KEY_BIT(ZC_KEY_RULE_PAGEABLE_COPY));
 }
 

@@ -84,18 +84,10 @@ static bool built(const struct zc_rule *rule, enum zc_place_id place)
     return zc_place_of(place) && (rule->apis & DEVICE_REQUESTS);
 }
 
-static bool names_place(const struct zc_rule *rule, enum zc_place_id place)
-{
-    for (unsigned i = 0; i < rule->place.count; i++)
-        if (rule->place.item[i] == place)
-            return true;
-    return false;
-}
-
 /* malloc may be called from inside the driver, so it makes no CUDA call. */
 static void check_libc(const struct zc_policy *policy, const struct zc_rule *rule)
 {
-    if ((rule->apis & LIBC_REQUESTS) && names_place(rule, ZC_PLACE_MANAGED))
+    if ((rule->apis & LIBC_REQUESTS) && zc_rule_has_place(rule, ZC_PLACE_MANAGED))
         zc_message(ZC_WARN, "policy",
                    "%s:%u: rule %s: place 'managed' is not possible for requests of libc, which "
                    "make no CUDA call: they take the next place of the list, or stay as they are "
@@ -110,7 +102,7 @@ static void check_sizes(const struct zc_policy *policy, const struct zc_rule *ru
         if (rule->size.item[i].high > high)
             high = rule->size.item[i].high;
     if (rule->apis && !(rule->apis & ~HOST_REQUESTS) && high < ZC_HOST_MIN &&
-        !names_place(rule, ZC_PLACE_MANAGED))
+        !zc_rule_has_place(rule, ZC_PLACE_MANAGED))
         zc_message(ZC_WARN, "policy",
                    "%s:%u: rule %s: host requests below %B are never converted", policy->file,
                    rule->line, rule->name, (uint64_t)ZC_HOST_MIN);

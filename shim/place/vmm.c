@@ -55,22 +55,15 @@ static const struct facts *facts_of(int device)
     return f;
 }
 
-static bool places(const struct zc_rule *rule)
-{
-    for (unsigned i = 0; i < rule->place.count; i++)
-        if (rule->place.item[i] == ZC_PLACE_VMM)
-            return true;
-    return false;
-}
-
 void zc_vmm_start(const struct zc_policy *policy)
 {
     size_t total = 0, most = 0, granularity = 0;
     bool placing = false, growing = false;
     int count = 0;
     for (size_t i = 0; i < policy->rule_count; i++) {
-        placing = placing || places(&policy->rules[i]);
-        growing = growing || (places(&policy->rules[i]) && policy->rules[i].grow);
+        bool places = zc_rule_has_place(&policy->rules[i], ZC_PLACE_VMM);
+        placing = placing || places;
+        growing = growing || (places && policy->rules[i].grow);
     }
     if (!placing || zc_real.cuDeviceGetCount(&count) != CUDA_SUCCESS)
         return;
@@ -177,11 +170,6 @@ struct zc_vmm *zc_vmm_of(const struct zc_block *block)
     return ((const struct zc_backing *)block->backing)->vmm;
 }
 
-static size_t round_up(size_t bytes, size_t unit)
-{
-    return (bytes + unit - 1) / unit * unit;
-}
-
 static void drop(struct zc_vmm *v)
 {
     zc_arena_put(v->piece, v->room * sizeof(*v->piece));
@@ -236,8 +224,8 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     v->granularity = f->granularity;
-    v->span = round_up(want->size, f->granularity);
-    v->chunk = round_up(want->rule->chunk, f->granularity);
+    v->span = zc_window_round_up(want->size, f->granularity);
+    v->chunk = zc_window_round_up(want->rule->chunk, f->granularity);
     v->device = v->window.device = want->device;
     v->context = v->window.context = want->context;
     v->window.peers = want->rule->peers;

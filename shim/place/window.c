@@ -18,7 +18,7 @@ static size_t ready_size;    /* Bytes of each. */
 
 void zc_window_prepare(size_t size, size_t granularity)
 {
-    ready_size = (size + granularity - 1) / granularity * granularity;
+    ready_size = zc_window_round_up(size, granularity);
     for (unsigned i = 0; i < 2; i++)
         if (zc_real.cuMemAddressReserve(&ready[i], ready_size, granularity, 0, 0) != CUDA_SUCCESS)
             ready[i] = 0;
@@ -48,7 +48,7 @@ static bool reserve_wide(struct zc_window *w, size_t size, size_t granularity)
 {
     for (unsigned i = 0; i < 2 && !w->base && size <= ready_size; i++)
         w->base = take_ready(i);
-    w->size = w->base ? ready_size : (size + granularity - 1) / granularity * granularity;
+    w->size = w->base ? ready_size : zc_window_round_up(size, granularity);
     return w->base ||
            zc_real.cuMemAddressReserve(&w->base, w->size, granularity, 0, 0) == CUDA_SUCCESS;
 }

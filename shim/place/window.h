@@ -46,6 +46,12 @@ struct zc_window {
 CUresult zc_window_reserve(struct zc_window *w, size_t span, size_t granularity, bool wide,
                            const char **why);
 
+/* Sizes of pieces and windows are multiples of the granularity. */
+static inline size_t zc_window_round_up(size_t bytes, size_t granularity)
+{
+    return (bytes + granularity - 1) / granularity * granularity;
+}
+
 /* Reserves the addresses of the first wide windows, `size` bytes each, before any is asked for. */
 void zc_window_prepare(size_t size, size_t granularity);
 
