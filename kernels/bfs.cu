@@ -33,12 +33,11 @@ int main(int argc, char **argv)
     CHECK(cudaMemcpy(device_columns, columns, rmat_column_bytes(&g), cudaMemcpyHostToDevice));
     phase_end(&report, "copy");
 
-    unsigned count = bfs_search(&g, device_offsets, device_columns, device_levels, root,
-                                device_found);
+    unsigned count =
+        bfs_search(&g, device_offsets, device_columns, device_levels, root, device_found);
     phase_end(&report, "kernel");
 
-    CHECK(cudaMemcpy(levels, device_levels, g.vertices * sizeof(unsigned),
-                     cudaMemcpyDeviceToHost));
+    CHECK(cudaMemcpy(levels, device_levels, g.vertices * sizeof(unsigned), cudaMemcpyDeviceToHost));
     phase_end(&report, "result");
 
     report_size(&report, "levels", count);

@@ -78,8 +78,8 @@ static void bfs_check_vertices(void *job, size_t begin, size_t end)
 static int bfs_verify(const struct rmat *g, const unsigned *offsets, const unsigned *columns,
                       const unsigned *levels, unsigned root, struct report *report)
 {
-    struct bfs_check check = { offsets, columns, levels, root,
-                               (unsigned char *)host_alloc(g->vertices), 0, 0 };
+    struct bfs_check check = {
+        offsets, columns, levels, root, (unsigned char *)host_alloc(g->vertices), 0, 0};
 
     memset(check.led_to, 0, g->vertices);
     parallel(g->vertices, bfs_check_edges, &check);

@@ -30,8 +30,7 @@ int main(int argc, char **argv)
     unsigned count = bfs_search(&g, offsets, columns, device_levels, root, device_found);
     phase_end(&report, "kernel");
 
-    CHECK(cudaMemcpy(levels, device_levels, g.vertices * sizeof(unsigned),
-                     cudaMemcpyDeviceToHost));
+    CHECK(cudaMemcpy(levels, device_levels, g.vertices * sizeof(unsigned), cudaMemcpyDeviceToHost));
     phase_end(&report, "result");
 
     report_size(&report, "levels", count);

@@ -10,8 +10,7 @@
 static inline void check_cuda(cudaError_t error, const char *call)
 {
     if (error != cudaSuccess) {
-        fprintf(stderr, "%s: %s (%s)\n", call, cudaGetErrorString(error),
-                cudaGetErrorName(error));
+        fprintf(stderr, "%s: %s (%s)\n", call, cudaGetErrorString(error), cudaGetErrorName(error));
         exit(EXIT_CUDA);
     }
 }

@@ -148,8 +148,8 @@ struct report {
 
 static inline void report_size(struct report *r, const char *name, size_t value)
 {
-    r->length += (size_t)snprintf(r->text + r->length, sizeof(r->text) - r->length,
-                                  ",\"%s\":%zu", name, value);
+    r->length += (size_t)snprintf(r->text + r->length, sizeof(r->text) - r->length, ",\"%s\":%zu",
+                                  name, value);
 }
 
 static inline void report_ms(struct report *r, const char *name, double ms)

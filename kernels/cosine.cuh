@@ -4,9 +4,9 @@
  * a column; the best pair of a query is kept by an atomic maximum.  Blocks that follow each other
  * share their targets, which so come from the cache for all but the first of them.
  */
-#define COSINE_TILE 32u  /* queries and targets a tile */
-#define COSINE_SLAB 32u  /* dimensions at a time */
-#define COSINE_ROWS 8u   /* rows of threads in a block; each has four targets */
+#define COSINE_TILE 32u /* queries and targets a tile */
+#define COSINE_SLAB 32u /* dimensions at a time */
+#define COSINE_ROWS 8u  /* rows of threads in a block; each has four targets */
 #define COSINE_EACH (COSINE_TILE / COSINE_ROWS)
 
 /*
@@ -34,9 +34,11 @@ __global__ void cosine(const float *queries, const float *targets, unsigned long
             unsigned row = y + i * COSINE_ROWS;
             bool inside = k + x < dimensions;
             q[row][x] = inside && first_query + row < query_count
-                            ? queries[(size_t)(first_query + row) * dimensions + k + x] : 0.0f;
+                            ? queries[(size_t)(first_query + row) * dimensions + k + x]
+                            : 0.0f;
             t[row][x] = inside && first_target + row < target_count
-                            ? targets[(size_t)(first_target + row) * dimensions + k + x] : 0.0f;
+                            ? targets[(size_t)(first_target + row) * dimensions + k + x]
+                            : 0.0f;
         }
         __syncthreads();
         for (unsigned d = 0; d < COSINE_SLAB; d++) {

@@ -13,9 +13,9 @@
 
 /* Sizes of one run. */
 struct cosine_sizes {
-    size_t targets, queries; /* vectors */
-    size_t dimensions;       /* floats a vector */
-    size_t batches;          /* how often all queries are asked */
+    size_t targets, queries;                      /* vectors */
+    size_t dimensions;                            /* floats a vector */
+    size_t batches;                               /* how often all queries are asked */
     size_t target_bytes, query_bytes, best_bytes; /* of the three arrays */
 };
 
@@ -60,7 +60,7 @@ static void fill_numbers(void *job, size_t begin, size_t end)
 /* Vectors without negative numbers and without a pattern. */
 static inline void fill_vectors(float *v, size_t count, uint64_t seed)
 {
-    struct vector_fill fill = { v, seed };
+    struct vector_fill fill = {v, seed};
 
     parallel(count, fill_numbers, &fill);
 }
@@ -159,9 +159,8 @@ static int cosine_verify(const struct cosine_sizes *s, const float *queries, con
 {
     size_t n = s->dimensions, last = s->queries - 1;
     const float *end = queries + last * n;
-    struct cosine_search search = { { queries, end }, targets,
-                                    { cosine_dot(queries, queries, n), cosine_dot(end, end, n) },
-                                    n, {} };
+    struct cosine_search search = {
+        {queries, end}, targets, {cosine_dot(queries, queries, n), cosine_dot(end, end, n)}, n, {}};
 
     parallel(s->targets, search_targets, &search);
     for (size_t query = 1; query < last; query++) {

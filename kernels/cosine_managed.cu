@@ -11,9 +11,9 @@ static const struct advice {
     const char *name;
     enum cudaMemoryAdvise value;
 } kinds[] = {
-    { "read_mostly", cudaMemAdviseSetReadMostly },
-    { "preferred", cudaMemAdviseSetPreferredLocation },
-    { "accessed_by", cudaMemAdviseSetAccessedBy },
+    {"read_mostly", cudaMemAdviseSetReadMostly},
+    {"preferred", cudaMemAdviseSetPreferredLocation},
+    {"accessed_by", cudaMemAdviseSetAccessedBy},
 };
 
 static const struct advice *advice_of(const char *how)
@@ -35,8 +35,10 @@ int main(int argc, char **argv)
     const struct advice *advice = advice_of(how);
     int prefetch = strcmp(how, "prefetch") == 0;
     if (advice == NULL && !prefetch && strcmp(how, "nothing") != 0) {
-        fprintf(stderr, "%s: how is nothing, prefetch, read_mostly, preferred or accessed_by, "
-                "not '%s'\n", argv[0], how);
+        fprintf(stderr,
+                "%s: how is nothing, prefetch, read_mostly, preferred or accessed_by, "
+                "not '%s'\n",
+                argv[0], how);
         return EXIT_USAGE;
     }
     CHECK(cudaFree(0)); /* starts CUDA, which is no part of the program's own time */

@@ -40,7 +40,7 @@ static CUcontext create_context(void)
 static void launch(CUfunction function, float a, CUdeviceptr x, CUdeviceptr y, unsigned n)
 {
     const unsigned threads = 128;
-    void *arguments[] = { &a, &x, &y, &n };
+    void *arguments[] = {&a, &x, &y, &n};
 
     CHECK(cuLaunchKernel(function, (n + threads - 1) / threads, 1, 1, threads, 1, 1, 0, NULL,
                          arguments, NULL));
@@ -59,7 +59,7 @@ static int verify(const float *y, size_t n)
 
 int main(int argc, char **argv)
 {
-    struct report report = { .length = 0 };
+    struct report report = {.length = 0};
     CUcontext context;
     CUmodule module;
     CUfunction function;

@@ -7,8 +7,8 @@
 
 /* The buffers of one run. */
 struct buffers {
-    unsigned n;               /* words in each */
-    unsigned *in, *out;       /* host, pinned */
+    unsigned n;         /* words in each */
+    unsigned *in, *out; /* host, pinned */
     unsigned *device_in, *state, *device_out;
 };
 

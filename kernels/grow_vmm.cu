@@ -13,10 +13,10 @@
 /* A reserved range and what is mapped into it. */
 struct pieces {
     CUdeviceptr base;
-    size_t reserved, mapped;      /* bytes; mapped from the base on */
-    size_t granularity;           /* of a piece */
+    size_t reserved, mapped; /* bytes; mapped from the base on */
+    size_t granularity;      /* of a piece */
     CUmemAllocationProp properties;
-    size_t count;                 /* pieces */
+    size_t count; /* pieces */
     CUmemGenericAllocationHandle handle[MAX_PIECES];
 };
 

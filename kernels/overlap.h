@@ -13,9 +13,9 @@
 
 /* One run: sizes, streams, and a slot of device memory a stream. */
 struct overlap {
-    size_t chunk;                                         /* words a chunk */
+    size_t chunk; /* words a chunk */
     size_t chunks;
-    size_t bytes;                                         /* of all chunks */
+    size_t bytes; /* of all chunks */
     cudaStream_t stream[OVERLAP_STREAMS];
     unsigned *in[OVERLAP_STREAMS], *out[OVERLAP_STREAMS]; /* device, one chunk each */
 };

@@ -38,8 +38,8 @@ int main(int argc, char **argv)
     CHECK(cudaMemcpy(device_ranks, ranks, vertex_bytes, cudaMemcpyHostToDevice));
     phase_end(&report, "copy");
 
-    pagerank_iterate(&g, device_offsets, device_columns, device_links, device_ranks,
-                     device_given, iterations);
+    pagerank_iterate(&g, device_offsets, device_columns, device_links, device_ranks, device_given,
+                     iterations);
     phase_end(&report, "kernel");
 
     CHECK(cudaMemcpy(ranks, device_ranks, vertex_bytes, cudaMemcpyDeviceToHost));

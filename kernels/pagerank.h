@@ -30,16 +30,15 @@ static void count_some(void *job, size_t begin, size_t end)
 /* Counts to how many pages each page links. */
 static inline void count_links(const struct rmat *g, const unsigned *columns, unsigned *links)
 {
-    struct link_count count = { columns, links };
+    struct link_count count = {columns, links};
 
     memset(links, 0, g->vertices * sizeof(unsigned));
     parallel(g->edges, count_some, &count);
 }
 
 /* The arrays are the GPU's. */
-static void pagerank_iterate(const struct rmat *g, const unsigned *offsets,
-                             const unsigned *columns, const unsigned *links, float *ranks,
-                             float *given, size_t iterations)
+static void pagerank_iterate(const struct rmat *g, const unsigned *offsets, const unsigned *columns,
+                             const unsigned *links, float *ranks, float *given, size_t iterations)
 {
     const unsigned threads = 256, n = (unsigned)g->vertices, blocks = (n + threads - 1) / threads;
 
@@ -63,8 +62,7 @@ static void rank_give(void *job, size_t begin, size_t end)
     const struct rank_check *check = (const struct rank_check *)job;
 
     for (size_t v = begin; v < end; v++)
-        check->given[v] = check->links[v] == 0 ? 0.0f
-                                               : check->ranks[v] / (float)check->links[v];
+        check->given[v] = check->links[v] == 0 ? 0.0f : check->ranks[v] / (float)check->links[v];
 }
 
 static void rank_gather(void *job, size_t begin, size_t end)
@@ -85,8 +83,8 @@ static int pagerank_verify(const struct rmat *g, const unsigned *offsets, const 
                            const unsigned *links, const float *ranks, size_t iterations)
 {
     size_t bytes = g->vertices * sizeof(float);
-    struct rank_check check = { g, offsets, columns, links, (float *)host_alloc(bytes),
-                                (float *)host_alloc(bytes) };
+    struct rank_check check = {
+        g, offsets, columns, links, (float *)host_alloc(bytes), (float *)host_alloc(bytes)};
 
     pagerank_start(g, check.ranks);
     for (size_t i = 0; i < iterations; i++) {

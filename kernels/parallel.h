@@ -38,11 +38,11 @@ static inline void *parallel_run(void *arg)
 static inline void parallel(size_t count, void (*work)(void *job, size_t begin, size_t end),
                             void *job)
 {
-    struct parallel_work all = { work, job, count, 0 };
+    struct parallel_work all = {work, job, count, 0};
     pthread_t threads[PARALLEL_MOST];
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    size_t most = processors < PARALLEL_MOST ? (size_t)(processors < 1 ? 1 : processors)
-                                             : PARALLEL_MOST;
+    size_t most =
+        processors < PARALLEL_MOST ? (size_t)(processors < 1 ? 1 : processors) : PARALLEL_MOST;
     size_t parts = (count + PARALLEL_PART - 1) / PARALLEL_PART, n = 1; /* this thread is one */
 
     for (; n < most && n < parts; n++) {

@@ -54,8 +54,8 @@ int main(int argc, char **argv)
     CHECK(cudaSetDevice(1));
     CHECK(cudaDeviceEnablePeerAccess(0, 0));
     CHECK(cudaStreamCreate(&stream));
-    scale_from_peer<<<(unsigned)((n + threads - 1) / threads), threads, 0, stream>>>(
-        first, second, first_out, n);
+    scale_from_peer<<<(unsigned)((n + threads - 1) / threads), threads, 0, stream>>>(first, second,
+                                                                                     first_out, n);
     CHECK(cudaGetLastError());
     CHECK(cudaMemcpyPeerAsync(second_copy, 1, first_out, 0, bytes, stream));
     CHECK(cudaStreamSynchronize(stream));

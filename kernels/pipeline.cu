@@ -70,8 +70,8 @@ static void run_chunk(const struct pipeline *p, size_t c)
 
     CHECK(cudaMemcpyAsync(p->slot_in[s], chunk_of(p, p->pinned_in, p->pageable_in, c), bytes,
                           cudaMemcpyHostToDevice, p->stream[s]));
-    mix<<<(n + threads - 1) / threads, threads, 0, p->stream[s]>>>(p->slot_in[s], p->slot_out[s],
-                                                                   n, ROUNDS);
+    mix<<<(n + threads - 1) / threads, threads, 0, p->stream[s]>>>(p->slot_in[s], p->slot_out[s], n,
+                                                                   ROUNDS);
     CHECK(cudaGetLastError());
     CHECK(cudaMemcpyAsync(chunk_of(p, p->pinned_out, p->pageable_out, c), p->slot_out[s], bytes,
                           cudaMemcpyDeviceToHost, p->stream[s]));

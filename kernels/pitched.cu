@@ -13,7 +13,7 @@ struct shape {
     size_t width, height, depth;
 };
 
-static const unsigned host_weights[3] = { 3, 5, 7 };
+static const unsigned host_weights[3] = {3, 5, 7};
 
 static unsigned pixel(size_t x, size_t y)
 {
@@ -44,8 +44,8 @@ static void through_array(const struct shape *s, unsigned char *to, size_t to_pi
     CHECK(cudaMallocArray(&array, &words, s->width, s->height));
     CHECK(cudaMemcpy2DToArray(array, 0, 0, from, from_pitch, row, s->height,
                               cudaMemcpyDeviceToDevice));
-    CHECK(cudaMemcpy2DFromArray(to, to_pitch, array, 0, 0, row, s->height,
-                                cudaMemcpyDeviceToDevice));
+    CHECK(
+        cudaMemcpy2DFromArray(to, to_pitch, array, 0, 0, row, s->height, cudaMemcpyDeviceToDevice));
     CHECK(cudaFreeArray(array));
 }
 
@@ -86,8 +86,8 @@ static unsigned long long sum_of_volume(const struct shape *s, unsigned *volume)
     copy.kind = cudaMemcpyHostToDevice;
     CHECK(cudaMemcpy3D(&copy));
     CHECK(cudaMemcpyToSymbol(volume_sum, &sum, sizeof(sum)));
-    sum_volume<<<(unsigned)(s->height * s->depth), SUM_THREADS>>>(
-        (const unsigned char *)device.ptr, device.pitch, (unsigned)s->width);
+    sum_volume<<<(unsigned)(s->height * s->depth), SUM_THREADS>>>((const unsigned char *)device.ptr,
+                                                                  device.pitch, (unsigned)s->width);
     CHECK(cudaGetLastError());
     CHECK(cudaMemcpyFromSymbol(&sum, volume_sum, sizeof(sum)));
     CHECK(cudaFree(device.ptr));

@@ -16,8 +16,8 @@
 #define RMAT_RANDOM 10
 
 /* Shares of the quarters of the matrix: 0.57 0.19 above, 0.19 0.05 below. */
-#define RMAT_UPPER 0.76            /* of the edges have 0 in a bit of their row */
-#define RMAT_LEFT (0.57 / 0.76)    /* of these have 0 in that bit of their column */
+#define RMAT_UPPER 0.76             /* of the edges have 0 in a bit of their row */
+#define RMAT_LEFT (0.57 / 0.76)     /* of these have 0 in that bit of their column */
 #define RMAT_LEFT_LOW (0.19 / 0.24) /* and of the others */
 
 /* A graph's size, and the generator's table. */
@@ -121,8 +121,8 @@ static inline void rmat_fill_offsets(const struct rmat *g, unsigned *offsets)
     double edges = (double)g->edges, sum = 0, share[32]; /* edges of one with so many bits set */
 
     for (size_t ones = 0; ones <= g->scale; ones++)
-        share[ones] = edges * pow(1 - RMAT_UPPER, (double)ones) *
-                      pow(RMAT_UPPER, (double)(g->scale - ones));
+        share[ones] =
+            edges * pow(1 - RMAT_UPPER, (double)ones) * pow(RMAT_UPPER, (double)(g->scale - ones));
     for (size_t v = 0; v < g->vertices; v++) {
         offsets[v] = (unsigned)(sum < edges ? sum : edges);
         sum += share[__builtin_popcountll(v)];
@@ -136,7 +136,7 @@ static inline void rmat_fill_offsets(const struct rmat *g, unsigned *offsets)
  */
 static inline void rmat_fill(struct rmat *g, unsigned *offsets, unsigned *columns)
 {
-    struct rmat_lists lists = { g, offsets, columns };
+    struct rmat_lists lists = {g, offsets, columns};
 
     rmat_prepare(g);
     rmat_fill_offsets(g, offsets);

@@ -42,7 +42,7 @@ static int verify(const unsigned *result, size_t width, size_t height, size_t st
 
     fill_plane(from, words);
     for (size_t i = 0; i < steps; i++) {
-        struct step s = { from, to, width, words };
+        struct step s = {from, to, width, words};
         parallel(words, step_cells, &s);
         unsigned *last = from;
         from = to;

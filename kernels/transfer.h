@@ -13,8 +13,7 @@ struct transfer_sizes {
 };
 
 /* Reads [bytes [repeats]] and writes the sizes into the report. */
-static inline struct transfer_sizes transfer_arguments(int argc, char **argv,
-                                                       struct report *report)
+static inline struct transfer_sizes transfer_arguments(int argc, char **argv, struct report *report)
 {
     struct transfer_sizes s;
 

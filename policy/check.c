@@ -78,10 +78,10 @@ bool zc_rule_covers(const struct zc_rule *earlier, const struct zc_rule *later, 
 {
     const struct zc_ranges every = {NULL, 0};
     const unsigned all_streams = ~0u;
-    unsigned wide = (earlier->given & ZC_KEY_BIT(ZC_KEY_STREAM)) != 0 ? earlier->streams
-                                                                      : all_streams;
-    unsigned narrow = (later->given & ZC_KEY_BIT(ZC_KEY_STREAM)) != 0 ? later->streams
-                                                                      : all_streams;
+    unsigned wide =
+        (earlier->given & ZC_KEY_BIT(ZC_KEY_STREAM)) != 0 ? earlier->streams : all_streams;
+    unsigned narrow =
+        (later->given & ZC_KEY_BIT(ZC_KEY_STREAM)) != 0 ? later->streams : all_streams;
 
     /* `nth` of the later rule does not matter: it counts only what the earlier one leaves. */
     return (later->apis & ~earlier->apis) == 0 && (narrow & ~wide) == 0 &&
@@ -151,7 +151,8 @@ static void check_partners(struct zc_parser *parser)
 
         zc_fault_at(parser, ZC_SEVERITY_WARNING, lonely->line, 1,
                     "rule %w shares with nothing: no rule gives requests of malloc 'shared' or "
-                    "'pinned', so its blocks take the next place of the list", &name);
+                    "'pinned', so its blocks take the next place of the list",
+                    &name);
     }
 }
 

@@ -24,7 +24,7 @@ static const char *got_text(const struct zc_rule *rule, const struct zc_request 
         return buffer->text;
     case ZC_KEY_NTH:
         zc_note_set(buffer, "%u",
-                       atomic_load_explicit(&rule->counters->fits, memory_order_relaxed) + 1);
+                    atomic_load_explicit(&rule->counters->fits, memory_order_relaxed) + 1);
         return buffer->text;
     case ZC_KEY_STREAM:
         return zc_stream_name(request->stream);
@@ -49,8 +49,8 @@ static enum zc_key_id first_misfit(const struct zc_rule *rule, const struct zc_r
                               (rule->apis_named >> request->api & 1) != 0))
         return ZC_KEY_PLACE;
     if (key == ZC_KEY_COUNT && rule->nth.count > 0 &&
-        !zc_ranges_hold(&rule->nth, atomic_load_explicit(&rule->counters->fits,
-                                                         memory_order_relaxed) + 1))
+        !zc_ranges_hold(&rule->nth,
+                        atomic_load_explicit(&rule->counters->fits, memory_order_relaxed) + 1))
         return ZC_KEY_NTH;
     return key;
 }
@@ -67,7 +67,7 @@ static const char *wanted_text(const struct zc_rule *rule, enum zc_key_id key,
     for (unsigned i = 0; i < rule->place.count; i++) {
         before = *buffer;
         zc_note_set(buffer, "%s%s%s", before.text, i > 0 ? ", " : "",
-                       zc_place_name(rule->place.item[i]));
+                    zc_place_name(rule->place.item[i]));
     }
     return buffer->text;
 }

@@ -11,8 +11,7 @@
 
 #define API_BIT(id) (UINT64_C(1) << ZC_API_##id)
 
-static const uint64_t stream_ordered =
-    API_BIT(cuMemAllocAsync) | API_BIT(cuMemAllocFromPoolAsync);
+static const uint64_t stream_ordered = API_BIT(cuMemAllocAsync) | API_BIT(cuMemAllocFromPoolAsync);
 
 /* The last rows of api.def are libc's. */
 static const uint64_t libc_requests = ~(API_BIT(malloc) - 1);
@@ -77,7 +76,7 @@ static void list_places(struct zc_note *list, unsigned places)
             continue;
         before = *list;
         zc_note_set(list, "%s%s%s", before.text, before.used > 0 ? ", " : "",
-                       zc_place_name((enum zc_place_id)place));
+                    zc_place_name((enum zc_place_id)place));
     }
 }
 

@@ -35,10 +35,10 @@ struct zc_seen {
 };
 
 enum zc_section {
-    ZC_SECTION_NONE,     /* before the first section */
+    ZC_SECTION_NONE, /* before the first section */
     ZC_SECTION_DEFAULTS,
     ZC_SECTION_RULE,
-    ZC_SECTION_SKIPPED,  /* faulty head: the section's lines are not looked at */
+    ZC_SECTION_SKIPPED, /* faulty head: the section's lines are not looked at */
 };
 
 /* The state of one zc_policy_parse(). */
@@ -104,8 +104,8 @@ uint64_t zc_api_select(struct zc_slice pattern);
 const char *zc_api_nearest(struct zc_slice name);
 
 /* value.c, list.c: one reader for each form of value */
-#define ZC_VALUE_READER(name)                                                                  \
-    bool zc_value_##name(struct zc_parser *parser, const struct zc_key *key,                   \
+#define ZC_VALUE_READER(name)                                                                      \
+    bool zc_value_##name(struct zc_parser *parser, const struct zc_key *key,                       \
                          struct zc_slice value, void *field)
 ZC_VALUE_READER(api);
 ZC_VALUE_READER(sizes);

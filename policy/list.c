@@ -143,8 +143,7 @@ static bool read_where(struct zc_parser *parser, const struct zc_key *key, struc
     uint64_t node = 0;
 
     if (word == NULL)
-        return zc_fault(parser, text, "%s: unknown location %w%k", key->name, &text, &name,
-                        places);
+        return zc_fault(parser, text, "%s: unknown location %w%k", key->name, &text, &name, places);
     advice->where = (enum zc_where)word->value;
     if (advice->where == ZC_WHERE_NUMA && advice->kind != ZC_ADVICE_PREFERRED)
         return zc_fault(parser, text, "%s: a NUMA node can be preferred only", key->name);
@@ -174,8 +173,8 @@ static bool read_advice(struct zc_parser *parser, const struct zc_key *key, stru
                         kinds);
     advice->kind = (enum zc_advice_kind)word->value;
     if (advice->kind == ZC_ADVICE_READ_MOSTLY)
-        return !has_where || zc_fault(parser, text, "%s: 'read_mostly' names no location",
-                                      key->name);
+        return !has_where ||
+               zc_fault(parser, text, "%s: 'read_mostly' names no location", key->name);
     if (!has_where)
         return zc_fault(parser, text, "%s: %w needs a location, as in '%s:device'", key->name,
                         &text, word->name);

@@ -67,7 +67,7 @@ static void report(struct zc_parser *parser, enum zc_policy_severity severity, u
         return;
     if (parser->reports++ == ZC_POLICY_MAX_REPORTS)
         zc_note_set(&message, "more faults follow; the first %u are listed",
-                       (uint64_t)ZC_POLICY_MAX_REPORTS);
+                    (uint64_t)ZC_POLICY_MAX_REPORTS);
     else
         zc_note_set_list(&message, format, args);
     parser->report(parser->ctx, severity, line, column, message.text);
@@ -200,8 +200,7 @@ static const struct zc_key *find_key(struct zc_parser *parser, struct zc_slice n
     if (key != NULL)
         return key;
     if (zc_key_find(name, there) != NULL)
-        zc_fault(parser, name, "key %w belongs into %s", &name,
-                 defaults ? "a rule" : "[defaults]");
+        zc_fault(parser, name, "key %w belongs into %s", &name, defaults ? "a rule" : "[defaults]");
     else
         fault_unknown_key(parser, name, zc_key_nearest(name, here));
     return NULL;

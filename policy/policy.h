@@ -49,8 +49,7 @@ enum zc_place_id {
 #define ZC_FIT(name) ZC_FIT_BIT(ZC_PLACE_##name)
 #define ZC_FIT_DEVICE_REQUEST                                                                      \
     (ZC_FIT(DEVICE) | ZC_FIT(MAPPED) | ZC_FIT(MANAGED) | ZC_FIT(VMM) | ZC_FIT(SHARED))
-#define ZC_FIT_HOST_REQUEST                                                                        \
-    (ZC_FIT(PAGEABLE) | ZC_FIT(PINNED) | ZC_FIT(MANAGED) | ZC_FIT(SHARED))
+#define ZC_FIT_HOST_REQUEST (ZC_FIT(PAGEABLE) | ZC_FIT(PINNED) | ZC_FIT(MANAGED) | ZC_FIT(SHARED))
 /* Host memory that the driver gives has a device address, which pageable memory has not. */
 #define ZC_FIT_PINNED_REQUEST (ZC_FIT(PINNED) | ZC_FIT(MANAGED) | ZC_FIT(SHARED))
 
@@ -219,45 +218,45 @@ struct zc_rule_counters {
 
 /* A section of policy.conf. All pointers lead into the policy's memory. */
 struct zc_rule {
-    const char *name;                          /* of "[rule NAME]" */
-    unsigned line;                             /* of the section's head, from 1 */
-    uint64_t given;                            /* ZC_KEY_BIT of every key in the section */
-    const char *wanted[ZC_MATCH_KEY_COUNT];    /* text of each match key's value, or NULL */
+    const char *name;                       /* of "[rule NAME]" */
+    unsigned line;                          /* of the section's head, from 1 */
+    uint64_t given;                         /* ZC_KEY_BIT of every key in the section */
+    const char *wanted[ZC_MATCH_KEY_COUNT]; /* text of each match key's value, or NULL */
 
-    uint64_t apis_named;                       /* bit 1 << enum zc_api: requests that `api` names */
-    uint64_t apis;                             /* those of them that a place of the rule fits;
-                                                * without `api` see zc_rule.place */
-    struct zc_ranges size;                     /* bytes asked for */
-    struct zc_globs module;                    /* file names of the calling object */
-    struct zc_ranges site;                     /* call-path ids */
-    struct zc_globs exe;                       /* file names of the program */
-    struct zc_globs thread;                    /* names of the calling thread */
-    struct zc_ranges device;                   /* CUDA ordinals */
-    unsigned streams;                          /* bit 1 << enum zc_stream_kind */
-    struct zc_ranges nth;                      /* ordinals of fitting requests, from 1 */
+    uint64_t apis_named;     /* bit 1 << enum zc_api: requests that `api` names */
+    uint64_t apis;           /* those of them that a place of the rule fits;
+                              * without `api` see zc_rule.place */
+    struct zc_ranges size;   /* bytes asked for */
+    struct zc_globs module;  /* file names of the calling object */
+    struct zc_ranges site;   /* call-path ids */
+    struct zc_globs exe;     /* file names of the program */
+    struct zc_globs thread;  /* names of the calling thread */
+    struct zc_ranges device; /* CUDA ordinals */
+    unsigned streams;        /* bit 1 << enum zc_stream_kind */
+    struct zc_ranges nth;    /* ordinals of fitting requests, from 1 */
 
-    struct zc_place_list place;                /* without `api` a rule takes the plain device
-                                                * requests if one of its places is a device
-                                                * place, else the host requests */
-    enum zc_access access;                     /* what kernels do to the block */
-    enum zc_conflict conflict;                 /* shared: the CPU meets what kernels wrote */
-    struct zc_pair pair;                       /* shared: which host block */
-    enum zc_async async;                       /* pinned, shared: asynchronous copies */
-    struct zc_advice_list advise;              /* managed: hints; see zc_rule.given */
-    unsigned prefetch;                         /* managed: ZC_PREFETCH_* */
-    uint64_t chunk;                            /* vmm: bytes; 0: the place decides */
-    enum zc_commit commit;                     /* vmm: when memory is attached */
-    unsigned grow;                             /* vmm, 1: growth copies become remaps */
-    enum zc_peers peers;                       /* vmm: devices with access */
-    enum zc_free free;                         /* vmm: what a free waits for */
-    enum zc_rdma rdma;                         /* vmm: whether GPUDirect RDMA reaches the block */
-    unsigned write_combined;                   /* mapped, 1: write-combining pages */
-    struct zc_numa numa;                       /* node of host pages, if the key is given */
-    struct zc_limit budget;                    /* bytes alive in place.item[0]; a percentage is
-                                                * of the device's total memory */
-    enum zc_pageable_copy pageable_copy;       /* pageable; without the key the policy's */
+    struct zc_place_list place;          /* without `api` a rule takes the plain device
+                                          * requests if one of its places is a device
+                                          * place, else the host requests */
+    enum zc_access access;               /* what kernels do to the block */
+    enum zc_conflict conflict;           /* shared: the CPU meets what kernels wrote */
+    struct zc_pair pair;                 /* shared: which host block */
+    enum zc_async async;                 /* pinned, shared: asynchronous copies */
+    struct zc_advice_list advise;        /* managed: hints; see zc_rule.given */
+    unsigned prefetch;                   /* managed: ZC_PREFETCH_* */
+    uint64_t chunk;                      /* vmm: bytes; 0: the place decides */
+    enum zc_commit commit;               /* vmm: when memory is attached */
+    unsigned grow;                       /* vmm, 1: growth copies become remaps */
+    enum zc_peers peers;                 /* vmm: devices with access */
+    enum zc_free free;                   /* vmm: what a free waits for */
+    enum zc_rdma rdma;                   /* vmm: whether GPUDirect RDMA reaches the block */
+    unsigned write_combined;             /* mapped, 1: write-combining pages */
+    struct zc_numa numa;                 /* node of host pages, if the key is given */
+    struct zc_limit budget;              /* bytes alive in place.item[0]; a percentage is
+                                          * of the device's total memory */
+    enum zc_pageable_copy pageable_copy; /* pageable; without the key the policy's */
 
-    struct zc_rule_counters *counters;         /* never NULL in a parsed policy */
+    struct zc_rule_counters *counters; /* never NULL in a parsed policy */
 };
 
 /* True if the rule's list of places has this one. */
@@ -271,21 +270,21 @@ static inline bool zc_rule_has_place(const struct zc_rule *rule, enum zc_place_i
 
 /* A parsed policy: [defaults] and the rules in the order of the file. */
 struct zc_policy {
-    const char *file;               /* as passed to zc_policy_parse(), which the caller owns */
-    uint64_t given;                 /* ZC_KEY_BIT of every key of [defaults] in the file */
-    const char *log;                /* path pattern, "off", or NULL where not given */
-    enum zc_policy_log_level log_level; /* SUMMARY where not given */
-    struct zc_limit max_pinned;     /* of MemAvailable; 50 % where not given */
-    struct zc_limit max_managed;    /* of the device's free memory; NONE where not given */
-    struct zc_limit max_device;     /* of the device's total memory; NONE where not given */
+    const char *file;                    /* as passed to zc_policy_parse(), which the caller owns */
+    uint64_t given;                      /* ZC_KEY_BIT of every key of [defaults] in the file */
+    const char *log;                     /* path pattern, "off", or NULL where not given */
+    enum zc_policy_log_level log_level;  /* SUMMARY where not given */
+    struct zc_limit max_pinned;          /* of MemAvailable; 50 % where not given */
+    struct zc_limit max_managed;         /* of the device's free memory; NONE where not given */
+    struct zc_limit max_device;          /* of the device's total memory; NONE where not given */
     enum zc_pageable_copy pageable_copy; /* of memory that no rule placed */
-    unsigned um_counters;           /* 1: CUPTI counts migrations of managed memory */
+    unsigned um_counters;                /* 1: CUPTI counts migrations of managed memory */
 
-    struct zc_rule *rules;          /* in the order of the file */
-    size_t rule_count;              /* elements of rules */
-    uint64_t apis;                  /* union of the rules' apis: no other request can match */
-    unsigned needs;                 /* ZC_NEED_* */
-    uint64_t hash;                  /* FNV-1a, 64 bits, of the file's bytes */
+    struct zc_rule *rules; /* in the order of the file */
+    size_t rule_count;     /* elements of rules */
+    uint64_t apis;         /* union of the rules' apis: no other request can match */
+    unsigned needs;        /* ZC_NEED_* */
+    uint64_t hash;         /* FNV-1a, 64 bits, of the file's bytes */
 };
 
 /* The memory of one policy: a block that the caller provides, zeroed or not, aligned for any type,

@@ -143,8 +143,7 @@ bool zc_value_limit(struct zc_parser *parser, const struct zc_key *key, struct z
     if (value.at[value.n - 1] == '%')
         read.kind = ZC_LIMIT_PERCENT;
     if (!read_number(parser, key, value,
-                     read.kind == ZC_LIMIT_PERCENT ? read_percentage : zc_number_size,
-                     &read.value))
+                     read.kind == ZC_LIMIT_PERCENT ? read_percentage : zc_number_size, &read.value))
         return false;
     if (read.kind == ZC_LIMIT_PERCENT && read.value > 100)
         return zc_fault(parser, value, "%s: %w is more than 100%%", key->name, &value);
@@ -218,8 +217,10 @@ bool zc_value_log_pattern(struct zc_parser *parser, const struct zc_key *key, st
         if (value.at[i] != '%')
             continue;
         if (letter.n < 2 || strchr("ephrt%", letter.at[1]) == NULL)
-            return zc_fault(parser, letter, "%s: unknown pattern %w (known: %%e %%p %%h %%r %%t "
-                            "%%%%)", key->name, &letter);
+            return zc_fault(parser, letter,
+                            "%s: unknown pattern %w (known: %%e %%p %%h %%r %%t "
+                            "%%%%)",
+                            key->name, &letter);
         i++;
     }
     *log = zc_parser_copy(parser, value);

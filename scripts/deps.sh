@@ -48,6 +48,7 @@ missing_packages() {
     has_command chromedriver || echo chromium-driver
     has_selenium || echo python3-selenium
     has_command valgrind || echo valgrind
+    has_command clang-format-14 || echo clang-format-14
     has_command mandoc || echo mandoc
     has_command script || echo bsdutils
     { has_toolkit && has_nvcc; } || has_pip || echo python3-pip

@@ -15,9 +15,9 @@
 #define RUN_OBJECT 1024u          /* Largest object that comes out of a run. */
 #define CHUNK ((size_t)256 << 10) /* Smallest chunk. */
 #define CHUNK_MAX ((size_t)8 << 20)
-#define LARGE ((size_t)32 << 10)  /* From here on an object has a mapping of its own. */
-#define AHEAD ((size_t)64 << 10)  /* As much as a program's first requests take. */
-#define BITS_MAX 46               /* Requests above 2^46 bytes are refused. */
+#define LARGE ((size_t)32 << 10) /* From here on an object has a mapping of its own. */
+#define AHEAD ((size_t)64 << 10) /* As much as a program's first requests take. */
+#define BITS_MAX 46              /* Requests above 2^46 bytes are refused. */
 #define CLASSES (16 + 4 * (BITS_MAX - 8))
 
 /* A free object.  Its other bytes are zero. */
@@ -28,10 +28,10 @@ struct hole {
 
 /* The first line of every mapping. */
 struct mapping {
-    struct mapping *next; /* All mappings, newest first. */
+    struct mapping *next;  /* All mappings, newest first. */
     struct mapping *spare; /* Chunks that nothing was carved from yet. */
-    size_t bytes;         /* Size of the mapping. */
-    unsigned size_class;  /* Class of the one object in it; CLASSES for a chunk. */
+    size_t bytes;          /* Size of the mapping. */
+    unsigned size_class;   /* Class of the one object in it; CLASSES for a chunk. */
 };
 _Static_assert(sizeof(struct mapping) <= LINE, "objects start one line into a mapping");
 
@@ -42,11 +42,11 @@ struct run {
 static struct zc_lock zc_arena = ZC_LOCK(ZC_RANK_ARENA);
 static struct mapping *mappings;
 static struct mapping *spares;
-static struct run chunk;              /* What is left of the current chunk. */
-static struct run runs[16 + 4 * 2];   /* By class, for objects up to RUN_OBJECT. */
+static struct run chunk;            /* What is left of the current chunk. */
+static struct run runs[16 + 4 * 2]; /* By class, for objects up to RUN_OBJECT. */
 static struct hole *holes[CLASSES];
-static struct hole *orphans;          /* Put back in a signal handler inside the arena; atomic. */
-static size_t mapped;                 /* Atomic. */
+static struct hole *orphans; /* Put back in a signal handler inside the arena; atomic. */
+static size_t mapped;        /* Atomic. */
 
 /* 16-byte steps to 256 B, then four steps from each power of two to the next. */
 static unsigned class_of(size_t bytes)
@@ -80,8 +80,8 @@ static void clear(void *memory, size_t bytes)
 static struct mapping *map(size_t bytes, unsigned size_class)
 {
     int saved = errno;
-    long address = syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
+    long address =
+        syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
     struct mapping *m = (struct mapping *)address;
 
     errno = saved;

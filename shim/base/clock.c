@@ -23,7 +23,7 @@ struct pair {
 static enum source source; /* Atomic; every thread would find the same. */
 bool zc_clock_counter;
 static struct pair mark;
-static uint64_t mult;      /* Atomic. */
+static uint64_t mult; /* Atomic. */
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -130,8 +130,8 @@ static void measure(void)
     }
     now = read_pair();
     if (now.ticks > mark.ticks)
-        set_mult((uint64_t)(((unsigned __int128)(now.ns - mark.ns) << 32) /
-                            (now.ticks - mark.ticks)));
+        set_mult(
+            (uint64_t)(((unsigned __int128)(now.ns - mark.ns) << 32) / (now.ticks - mark.ticks)));
 }
 
 void zc_clock_calibrate(void)

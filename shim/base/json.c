@@ -73,7 +73,9 @@ static size_t append_special(struct zc_text *t, const unsigned char *p)
 
 /* Bytes that stand for themselves: most strings have no others. */
 static const bool plain[256] = {
-    [0x20 ... '"' - 1] = true, ['"' + 1 ... '\\' - 1] = true, ['\\' + 1 ... 0x7e] = true,
+    [0x20 ... '"' - 1] = true,
+    ['"' + 1 ... '\\' - 1] = true,
+    ['\\' + 1 ... 0x7e] = true,
 };
 
 /* Copies leading plain bytes, as many as fit; returns where they end.  The text may be full

@@ -20,7 +20,10 @@ struct zc_lock {
     uint32_t rank;  /* enum zc_lock_rank; constant. */
 };
 
-#define ZC_LOCK(rank) {0, (rank)}
+#define ZC_LOCK(rank)                                                                              \
+    {                                                                                              \
+        0, (rank)                                                                                  \
+    }
 
 /*
  * Takes the lock, waiting for other threads.  Returns false, without taking it, when the calling

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CODES 64      /* Different codes; further ones share the last entry. */
+#define CODES 64 /* Different codes; further ones share the last entry. */
 #define PRINTED_MAX 16
 #define LINE_MAX_BYTES 1024
 #define EARLY 16

@@ -50,11 +50,10 @@ void zc_text_str(struct zc_text *t, const char *s)
 }
 
 /* The numbers 00 to 99: one division for two digits. */
-static const char two_digits[] =
-    "00010203040506070809101112131415161718192021222324"
-    "25262728293031323334353637383940414243444546474849"
-    "50515253545556575859606162636465666768697071727374"
-    "75767778798081828384858687888990919293949596979899";
+static const char two_digits[] = "00010203040506070809101112131415161718192021222324"
+                                 "25262728293031323334353637383940414243444546474849"
+                                 "50515253545556575859606162636465666768697071727374"
+                                 "75767778798081828384858687888990919293949596979899";
 
 /* Writes v's digits at the end of digits[20] and returns where they start. */
 static char *decimal(char digits[20], uint64_t v)
@@ -180,21 +179,43 @@ void zc_text_vfmt(struct zc_text *t, const char *fmt, va_list args)
         if (*p == 0 || *++p == 0)
             break;
         switch (*p) {
-        case 's': zc_text_str(t, va_arg(ap, const char *)); break;
-        case 'u': zc_text_u64(t, va_arg(ap, unsigned)); break;
-        case 'd': zc_text_i64(t, va_arg(ap, int)); break;
-        case 'U': zc_text_u64(t, va_arg(ap, uint64_t)); break;
-        case 'D': zc_text_i64(t, va_arg(ap, int64_t)); break;
-        case 'x': zc_text_hex(t, va_arg(ap, uint64_t), 0); break;
-        case 'X': zc_text_hex(t, va_arg(ap, uint32_t), 8); break;
+        case 's':
+            zc_text_str(t, va_arg(ap, const char *));
+            break;
+        case 'u':
+            zc_text_u64(t, va_arg(ap, unsigned));
+            break;
+        case 'd':
+            zc_text_i64(t, va_arg(ap, int));
+            break;
+        case 'U':
+            zc_text_u64(t, va_arg(ap, uint64_t));
+            break;
+        case 'D':
+            zc_text_i64(t, va_arg(ap, int64_t));
+            break;
+        case 'x':
+            zc_text_hex(t, va_arg(ap, uint64_t), 0);
+            break;
+        case 'X':
+            zc_text_hex(t, va_arg(ap, uint32_t), 8);
+            break;
         case 'p':
             zc_text_raw(t, "0x", 2);
             zc_text_hex(t, (uintptr_t)va_arg(ap, void *), 0);
             break;
-        case 'B': zc_text_bytes(t, va_arg(ap, uint64_t)); break;
-        case 'e': error(t, va_arg(ap, int)); break;
-        case 'c': zc_text_raw(t, &(char){(char)va_arg(ap, int)}, 1); break;
-        default: zc_text_raw(t, p, 1); break;
+        case 'B':
+            zc_text_bytes(t, va_arg(ap, uint64_t));
+            break;
+        case 'e':
+            error(t, va_arg(ap, int));
+            break;
+        case 'c':
+            zc_text_raw(t, &(char){(char)va_arg(ap, int)}, 1);
+            break;
+        default:
+            zc_text_raw(t, p, 1);
+            break;
         }
     }
     va_end(ap);

@@ -10,11 +10,14 @@ static CUresult call_alloc(const struct zc_forward *f)
 
 ZC_BODY(cuMemAlloc_v2, (CUdeviceptr * dptr, size_t bytes))
 {
-    struct zc_ask ask = {.entry = entry, .api = ZC_API_cuMemAlloc, .size = bytes,
-                         .asked = ZC_KIND_DEVICE, .flags = ZC_BLOCK_SYNC_MEMOPS,
+    struct zc_ask ask = {.entry = entry,
+                         .api = ZC_API_cuMemAlloc,
+                         .size = bytes,
+                         .asked = ZC_KIND_DEVICE,
+                         .flags = ZC_BLOCK_SYNC_MEMOPS,
                          .home = ZC_PLACE_DEVICE};
-    const struct zc_forward f = {.call = call_alloc, .real = (void *)real, .dptr = dptr,
-                              .bytes = bytes};
+    const struct zc_forward f = {
+        .call = call_alloc, .real = (void *)real, .dptr = dptr, .bytes = bytes};
     return zc_grant(&ask, &f, NULL);
 }
 
@@ -42,17 +45,24 @@ static CUresult call_pitch(const struct zc_forward *f)
 ZC_BODY(cuMemAllocPitch_v2,
         (CUdeviceptr * dptr, size_t *pitch, size_t width, size_t height, unsigned int element))
 {
-    const struct zc_forward f = {.call = call_pitch, .real = (void *)real, .dptr = dptr,
-                              .pitch = pitch, .width = width, .height = height,
-                              .element = element};
+    const struct zc_forward f = {.call = call_pitch,
+                                 .real = (void *)real,
+                                 .dptr = dptr,
+                                 .pitch = pitch,
+                                 .width = width,
+                                 .height = height,
+                                 .element = element};
     size_t rows = 0, bytes = 0;
     bool good = dptr && pitch && width && height && (element == 4 || element == 8 || element == 16);
     if (good)
         rows = pitch_of(width);
     if (!rows || __builtin_mul_overflow(rows, height, &bytes))
         return call_pitch(&f);
-    struct zc_ask ask = {.entry = entry, .api = ZC_API_cuMemAllocPitch, .size = bytes,
-                         .asked = ZC_KIND_DEVICE, .flags = ZC_BLOCK_SYNC_MEMOPS,
+    struct zc_ask ask = {.entry = entry,
+                         .api = ZC_API_cuMemAllocPitch,
+                         .size = bytes,
+                         .asked = ZC_KIND_DEVICE,
+                         .flags = ZC_BLOCK_SYNC_MEMOPS,
                          .home = ZC_PLACE_DEVICE};
     CUresult result = zc_grant(&ask, &f, NULL);
     if (result == CUDA_SUCCESS && zc_converted_at(*dptr))
@@ -67,12 +77,15 @@ static CUresult call_async(const struct zc_forward *f)
 
 ZC_BODY(cuMemAllocAsync, (CUdeviceptr * dptr, size_t bytes, CUstream stream))
 {
-    struct zc_ask ask = {.entry = entry, .api = ZC_API_cuMemAllocAsync, .size = bytes,
-                         .asked = ZC_KIND_DEVICE, .flags = ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS,
+    struct zc_ask ask = {.entry = entry,
+                         .api = ZC_API_cuMemAllocAsync,
+                         .size = bytes,
+                         .asked = ZC_KIND_DEVICE,
+                         .flags = ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS,
                          .home = ZC_PLACE_DEVICE,
                          .stream = zc_stream_kind_of(stream, entry->flavour)};
-    const struct zc_forward f = {.call = call_async, .real = (void *)real, .dptr = dptr,
-                              .bytes = bytes, .stream = stream};
+    const struct zc_forward f = {
+        .call = call_async, .real = (void *)real, .dptr = dptr, .bytes = bytes, .stream = stream};
     ask.pool = zc_life_on() ? zc_pool_current(stream, entry->flavour) : NULL;
     return zc_grant(&ask, &f, zc_pool_unfit(ask.pool, &ask.asked));
 }
@@ -92,12 +105,19 @@ static CUresult call_from_pool(const struct zc_forward *f)
 ZC_BODY(cuMemAllocFromPoolAsync,
         (CUdeviceptr * dptr, size_t bytes, CUmemoryPool pool, CUstream stream))
 {
-    struct zc_ask ask = {.entry = entry, .api = ZC_API_cuMemAllocFromPoolAsync, .size = bytes,
-                         .asked = ZC_KIND_DEVICE, .flags = ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS,
+    struct zc_ask ask = {.entry = entry,
+                         .api = ZC_API_cuMemAllocFromPoolAsync,
+                         .size = bytes,
+                         .asked = ZC_KIND_DEVICE,
+                         .flags = ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS,
                          .pool = pool,
                          .stream = zc_stream_kind_of(stream, entry->flavour)};
-    const struct zc_forward f = {.call = call_from_pool, .real = (void *)real, .dptr = dptr,
-                              .bytes = bytes, .stream = stream, .pool = pool};
+    const struct zc_forward f = {.call = call_from_pool,
+                                 .real = (void *)real,
+                                 .dptr = dptr,
+                                 .bytes = bytes,
+                                 .stream = stream,
+                                 .pool = pool};
     const char *unfit = zc_pool_unfit(pool, &ask.asked);
     ask.home = home_of(ask.asked);
     return zc_grant(&ask, &f, pool ? unfit : "it names no pool");
@@ -107,8 +127,11 @@ ZC_BODY(cuMemAllocFromPoolAsync,
 ZC_BODY(cuMemAllocManaged, (CUdeviceptr * dptr, size_t bytes, unsigned int flags))
 {
     struct zc_relief relief = {0};
-    struct zc_ask ask = {.entry = entry, .api = ZC_API_cuMemAllocManaged, .size = bytes,
-                         .asked = ZC_KIND_MANAGED, .home = ZC_PLACE_MANAGED};
+    struct zc_ask ask = {.entry = entry,
+                         .api = ZC_API_cuMemAllocManaged,
+                         .size = bytes,
+                         .asked = ZC_KIND_MANAGED,
+                         .home = ZC_PLACE_MANAGED};
     CUresult result = real(dptr, bytes, flags);
     while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve(&relief))
         result = real(dptr, bytes, flags);

@@ -31,8 +31,8 @@ static CUresult complete(const struct zc_copy *staged)
 }
 
 static CUresult record_lines(const struct zc_entry *entry, uint64_t start, const CUdeviceptr *dsts,
-                         const CUdeviceptr *srcs, const size_t *sizes, size_t count,
-                         CUstream stream)
+                             const CUdeviceptr *srcs, const size_t *sizes, size_t count,
+                             CUstream stream)
 {
     struct zc_copy staged = {.async = false};
     if (!start)
@@ -57,8 +57,7 @@ static void operand(const CUmemcpy3DOperand *o, const CUextent3D *extent, struct
         *out = (struct zc_box){.side = ZC_SIDE_ARRAY};
         return;
     }
-    *out = (struct zc_box){.side = ZC_SIDE_ANY, .address = o->op.ptr.ptr,
-                           .span = extent->width};
+    *out = (struct zc_box){.side = ZC_SIDE_ANY, .address = o->op.ptr.ptr, .span = extent->width};
 }
 
 /* Whether the driver may be left alone with an operand, and reaches it. */
@@ -111,8 +110,8 @@ static CUresult leave_boxes(const struct zc_entry *entry, const CUDA_MEMCPY3D_BA
         const CUmemcpy3DOperand *side[2] = {&ops[i].dst, &ops[i].src};
         for (int s = 0; s < 2 && result == CUDA_SUCCESS; s++)
             if (side[s]->type == CU_MEMCPY_OPERAND_TYPE_POINTER)
-                result = leave(entry, side[s]->op.ptr.ptr, span_of(side[s], &ops[i].extent),
-                               stream);
+                result =
+                    leave(entry, side[s]->op.ptr.ptr, span_of(side[s], &ops[i].extent), stream);
         if (result != CUDA_SUCCESS && fail_index)
             *fail_index = i;
     }
@@ -120,7 +119,7 @@ static CUresult leave_boxes(const struct zc_entry *entry, const CUDA_MEMCPY3D_BA
 }
 
 static CUresult record_boxes(const struct zc_entry *entry, uint64_t start,
-                         const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, CUstream stream)
+                             const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, CUstream stream)
 {
     struct zc_copy staged = {.async = false};
     if (!start)
@@ -180,10 +179,9 @@ static CUresult refused_boxes(const struct zc_entry *entry, const CUDA_MEMCPY3D_
     return placed ? zc_blame(entry->fn, placed, result) : result;
 }
 
-ZC_BODY(cuMemcpyBatchAsync,
-        (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
-         CUmemcpyAttributes *attrs, size_t *attr_indices, size_t attr_count, size_t *fail_index,
-         CUstream stream))
+ZC_BODY(cuMemcpyBatchAsync, (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
+                             CUmemcpyAttributes *attrs, size_t *attr_indices, size_t attr_count,
+                             size_t *fail_index, CUstream stream))
 {
     CUresult before = leave_lines(entry, dsts, srcs, sizes, count, stream, fail_index);
     if (before == CUDA_SUCCESS)
@@ -191,8 +189,8 @@ ZC_BODY(cuMemcpyBatchAsync,
     if (before != CUDA_SUCCESS)
         return before;
     uint64_t start = started();
-    CUresult result = real(dsts, srcs, sizes, count, attrs, attr_indices, attr_count, fail_index,
-                           stream);
+    CUresult result =
+        real(dsts, srcs, sizes, count, attrs, attr_indices, attr_count, fail_index, stream);
     if (result != CUDA_SUCCESS)
         return refused_lines(entry, dsts, srcs, count, result);
     return record_lines(entry, start, dsts, srcs, sizes, count, stream);
@@ -232,8 +230,8 @@ ZC_BODY(cuMemcpyBatchAsync_v2,
     return record_lines(entry, start, dsts, srcs, sizes, count, stream);
 }
 
-ZC_BODY(cuMemcpy3DBatchAsync_v2, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops,
-                                  unsigned long long flags, CUstream stream))
+ZC_BODY(cuMemcpy3DBatchAsync_v2,
+        (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags, CUstream stream))
 {
     CUresult before = leave_boxes(entry, ops, count, stream, NULL);
     if (before == CUDA_SUCCESS)
@@ -256,9 +254,8 @@ static bool any_converted(const CUdeviceptr *ptrs, size_t count)
     return false;
 }
 
-static void record_prefetches(const struct zc_entry *entry, uint64_t start,
-                              const CUdeviceptr *ptrs, const size_t *sizes, size_t count,
-                              CUstream stream)
+static void record_prefetches(const struct zc_entry *entry, uint64_t start, const CUdeviceptr *ptrs,
+                              const size_t *sizes, size_t count, CUstream stream)
 {
     if (!start)
         return;
@@ -273,8 +270,8 @@ static void record_prefetches(const struct zc_entry *entry, uint64_t start,
 }
 
 ZC_BODY(cuMemPrefetchBatchAsync,
-        (CUdeviceptr * ptrs, size_t *sizes, size_t count, CUmemLocation *locations,
-         size_t *indices, size_t location_count, unsigned long long flags, CUstream stream))
+        (CUdeviceptr * ptrs, size_t *sizes, size_t count, CUmemLocation *locations, size_t *indices,
+         size_t location_count, unsigned long long flags, CUstream stream))
 {
     if (any_converted(ptrs, count))
         return CUDA_ERROR_INVALID_VALUE;
@@ -294,8 +291,8 @@ ZC_BODY(cuMemDiscardBatchAsync, (CUdeviceptr * ptrs, size_t *sizes, size_t count
 }
 
 ZC_BODY(cuMemDiscardAndPrefetchBatchAsync,
-        (CUdeviceptr * ptrs, size_t *sizes, size_t count, CUmemLocation *locations,
-         size_t *indices, size_t location_count, unsigned long long flags, CUstream stream))
+        (CUdeviceptr * ptrs, size_t *sizes, size_t count, CUmemLocation *locations, size_t *indices,
+         size_t location_count, unsigned long long flags, CUstream stream))
 {
     return zc_do_cuMemPrefetchBatchAsync(real, entry, ptrs, sizes, count, locations, indices,
                                          location_count, flags, stream);

@@ -24,20 +24,20 @@ enum zc_side {
 
 /* One side of a transfer. */
 struct zc_box {
-    enum zc_side side;      /* What the call says. */
-    enum zc_kind asked;     /* Kind that the program believes in. */
-    enum zc_kind real;      /* Kind of the pages. */
-    CUdeviceptr address;    /* First byte touched, 0 for arrays. */
-    size_t span;            /* Bytes from the first to behind the last one touched. */
-    size_t pitch;           /* Bytes between the beginnings of rows; for boxes only. */
-    size_t slice;           /* Bytes between the beginnings of slices; for boxes only. */
-    struct zc_block *block; /* The block it begins in, or NULL. */
+    enum zc_side side;        /* What the call says. */
+    enum zc_kind asked;       /* Kind that the program believes in. */
+    enum zc_kind real;        /* Kind of the pages. */
+    CUdeviceptr address;      /* First byte touched, 0 for arrays. */
+    size_t span;              /* Bytes from the first to behind the last one touched. */
+    size_t pitch;             /* Bytes between the beginnings of rows; for boxes only. */
+    size_t slice;             /* Bytes between the beginnings of slices; for boxes only. */
+    struct zc_block *block;   /* The block it begins in, or NULL. */
     struct zc_extent *extent; /* Of a block of the host heap that libzc answers for, else NULL. */
-    bool staged;            /* Such a block, and copies keep their meaning for pageable memory. */
+    bool staged;              /* Such a block, and copies keep their meaning for pageable memory. */
     struct zc_extent *visited; /* `extent`, while the copy is under way; see zc_hostheap_visit(). */
-    struct zc_shared *pair; /* The pair that it lies in, or NULL. */
-    CUcontext context;      /* That the call names for it, or NULL. */
-    bool host;              /* Of a pair: the host side. */
+    struct zc_shared *pair;    /* The pair that it lies in, or NULL. */
+    CUcontext context;         /* That the call names for it, or NULL. */
+    bool host;                 /* Of a pair: the host side. */
 };
 
 /* A transfer on its way through a wrapper; lives on the wrapper's stack. */
@@ -57,17 +57,17 @@ struct zc_copy {
     enum zc_outcome outcome; /* What became of it. */
     CUstream stream;         /* As the program gave it; NULL for calls without one. */
     struct zc_box dst, src;
-    size_t extent[3];        /* Of a box: bytes of a row, rows of a slice, slices; of a set the
-                              * rows, and where it has several the bytes of one. */
-    bool bounced;            /* Copied twice, by way of device memory: a half of `copies` each. */
-    bool split;              /* What became of it differs by part: `part` counts, not `outcome`. */
+    size_t extent[3]; /* Of a box: bytes of a row, rows of a slice, slices; of a set the
+                       * rows, and where it has several the bytes of one. */
+    bool bounced;     /* Copied twice, by way of device memory: a half of `copies` each. */
+    bool split;       /* What became of it differs by part: `part` counts, not `outcome`. */
     uint64_t part[ZC_OUTCOME_COUNT]; /* Bytes by what became of them. */
-    unsigned value;          /* Of a set: what each element becomes. */
-    uint8_t unit;            /* Of a set: bytes of an element. */
-    uint64_t bytes;          /* Bytes that the call asks to move or set. */
-    uint64_t copies;         /* Copies that the driver makes of it. */
-    uint64_t start;          /* zc_ticks() at entry. */
-    CUresult result;         /* What the wrapper returns. */
+    unsigned value;                  /* Of a set: what each element becomes. */
+    uint8_t unit;                    /* Of a set: bytes of an element. */
+    uint64_t bytes;                  /* Bytes that the call asks to move or set. */
+    uint64_t copies;                 /* Copies that the driver makes of it. */
+    uint64_t start;                  /* zc_ticks() at entry. */
+    CUresult result;                 /* What the wrapper returns. */
 };
 
 /* Begins a description: every field is set, and the clock starts.  Inline, as are the shapes that

@@ -28,7 +28,7 @@ static CUresult forwarded(const struct zc_ask *ask, const struct zc_forward *f)
 
 /* Memory that was freed before, of the place that comes first. */
 static struct zc_backing *take_freed(const struct zc_ask *ask, const struct zc_want *want,
-                                      CUstream stream, unsigned *rung)
+                                     CUstream stream, unsigned *rung)
 {
     const struct zc_place_list *list = &want->rule->place;
     struct zc_backing *backing = NULL;
@@ -50,13 +50,17 @@ static struct zc_backing *take_freed(const struct zc_ask *ask, const struct zc_w
  * Walks the rule's list; where it says `device`, or ends, the program's own call is made.  If the
  * driver has no memory for that, the walk goes on below it.
  */
-static CUresult climb(struct zc_ask *ask, const struct zc_rule *rule,
-                      const struct zc_forward *f)
+static CUresult climb(struct zc_ask *ask, const struct zc_rule *rule, const struct zc_forward *f)
 {
-    const struct zc_want want = {.size = ask->size, .device = ask->device,
-                                 .context = ask->context, .rule = rule, .api = ask->api,
-                                 .stream_ordered = ask->flags & ZC_BLOCK_STREAM, .pool = ask->pool,
-                                 .stream = f->stream, .flavour = ask->entry->flavour,
+    const struct zc_want want = {.size = ask->size,
+                                 .device = ask->device,
+                                 .context = ask->context,
+                                 .rule = rule,
+                                 .api = ask->api,
+                                 .stream_ordered = ask->flags & ZC_BLOCK_STREAM,
+                                 .pool = ask->pool,
+                                 .stream = f->stream,
+                                 .flavour = ask->entry->flavour,
                                  .flags = f->flags};
     unsigned rung = 0;
     char why[256] = "";
@@ -68,8 +72,7 @@ static CUresult climb(struct zc_ask *ask, const struct zc_rule *rule,
         ask->flags |= ZC_BLOCK_BUDGET;
     if (!backing) {
         result = forwarded(ask, f);
-        bool tracked =
-            result == CUDA_SUCCESS && zc_ask_track(ask, *f->dptr, NULL, rule, why);
+        bool tracked = result == CUDA_SUCCESS && zc_ask_track(ask, *f->dptr, NULL, rule, why);
         if (!tracked && rung == 0)
             zc_budget_give(rule, ask->size);
         ask->flags &= ~ZC_BLOCK_BUDGET;

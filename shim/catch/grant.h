@@ -7,15 +7,15 @@
 /* The program's own call, to be made where no place takes the request. */
 struct zc_forward {
     CUresult (*call)(const struct zc_forward *f); /* Makes it. */
-    void *real;           /* The driver's function. */
-    CUdeviceptr *dptr;    /* Where the block's address goes; NULL as the program may have given. */
-    size_t bytes;         /* Size, as the program gave it. */
-    CUstream stream;      /* cuMemAllocAsync and kin. */
-    CUmemoryPool pool;    /* cuMemAllocFromPoolAsync */
-    size_t *pitch;        /* cuMemAllocPitch, with its three sizes. */
+    void *real;                                   /* The driver's function. */
+    CUdeviceptr *dptr; /* Where the block's address goes; NULL as the program may have given. */
+    size_t bytes;      /* Size, as the program gave it. */
+    CUstream stream;   /* cuMemAllocAsync and kin. */
+    CUmemoryPool pool; /* cuMemAllocFromPoolAsync */
+    size_t *pitch;     /* cuMemAllocPitch, with its three sizes. */
     size_t width, height;
     unsigned element;
-    unsigned flags;       /* cuMemHostAlloc */
+    unsigned flags; /* cuMemHostAlloc */
 };
 
 /*

@@ -97,8 +97,8 @@ static struct node describe_set(CUgraphNode id, const CUDA_MEMSET_NODE_PARAMS *p
     struct zc_copy c;
     struct node n = {.id = id};
     zc_copy_init(&c, ZC_FN_cuGraphLaunch, ZC_LEGACY);
-    zc_describe_set_2d(&c, params->dst, params->pitch, params->value,
-                       (uint8_t)params->elementSize, params->width, params->height);
+    zc_describe_set_2d(&c, params->dst, params->pitch, params->value, (uint8_t)params->elementSize,
+                       params->width, params->height);
     fill_in(&n, &c);
     return n;
 }
@@ -214,8 +214,7 @@ ZC_BODY(cuGraphInstantiate_v2,
     return zc_do_cuGraphInstantiate(real, entry, exec, graph, error_node, log, log_bytes);
 }
 
-ZC_BODY(cuGraphInstantiateWithFlags,
-        (CUgraphExec * exec, CUgraph graph, unsigned long long flags))
+ZC_BODY(cuGraphInstantiateWithFlags, (CUgraphExec * exec, CUgraph graph, unsigned long long flags))
 {
     (void)entry;
     CUresult result = real(exec, graph, flags);
@@ -230,15 +229,14 @@ ZC_BODY(cuGraphInstantiateWithParams,
     return result == CUDA_SUCCESS ? remember(result, *exec, graph) : result;
 }
 
-ZC_BODY(cuGraphExecUpdate, (CUgraphExec exec, CUgraph graph, CUgraphNode *error_node,
-                            CUgraphExecUpdateResult *update))
+ZC_BODY(cuGraphExecUpdate,
+        (CUgraphExec exec, CUgraph graph, CUgraphNode *error_node, CUgraphExecUpdateResult *update))
 {
     (void)entry;
     return remember(real(exec, graph, error_node, update), exec, graph);
 }
 
-ZC_BODY(cuGraphExecUpdate_v2,
-        (CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info))
+ZC_BODY(cuGraphExecUpdate_v2, (CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info))
 {
     (void)entry;
     return remember(real(exec, graph, info), exec, graph);
@@ -279,7 +277,7 @@ ZC_BODY(cuGraphExecMemsetNodeSetParams, (CUgraphExec exec, CUgraphNode node,
 /* The calls that take nodes of any type. */
 static CUdeviceptr address_of(const CUgraphNodeParams *p)
 {
-    return p && p->type == CU_GRAPH_NODE_TYPE_MEMCPY ? zc_copy_node_address(&p->memcpy.copyParams)
+    return p && p->type == CU_GRAPH_NODE_TYPE_MEMCPY   ? zc_copy_node_address(&p->memcpy.copyParams)
            : p && p->type == CU_GRAPH_NODE_TYPE_MEMSET ? p->memset.dst
                                                        : 0;
 }
@@ -301,9 +299,8 @@ ZC_BODY(cuGraphAddNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode *d
                : refused;
 }
 
-ZC_BODY(cuGraphAddNode_v2,
-        (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
-         const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params))
+ZC_BODY(cuGraphAddNode_v2, (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
+                            const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params))
 {
     CUresult refused = BEFORE_NODE(entry);
     return refused == CUDA_SUCCESS
@@ -342,9 +339,8 @@ ZC_BODY(cuGraphExecDestroy, (CUgraphExec exec))
 }
 
 /* Nothing is converted inside a graph: its memory nodes are the driver's. */
-ZC_BODY(cuGraphAddMemAllocNode,
-        (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies, size_t count,
-         CUDA_MEM_ALLOC_NODE_PARAMS *params))
+ZC_BODY(cuGraphAddMemAllocNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
+                                 size_t count, CUDA_MEM_ALLOC_NODE_PARAMS *params))
 {
     CUresult result = real(node, graph, dependencies, count, params);
     if (result == CUDA_SUCCESS && params)
@@ -356,8 +352,12 @@ ZC_BODY(cuGraphAddMemAllocNode,
 /* The blocks are looked up at each launch, because they may be freed before the graph is. */
 static void record(const struct node *n, uint64_t ticks, struct zc_log_call *call)
 {
-    const struct zc_transfer t = {.asked = n->asked, .real = n->real, .outcome = ZC_MOVED,
-                                  .bytes = n->bytes, .copies = 1, .ticks = ticks,
+    const struct zc_transfer t = {.asked = n->asked,
+                                  .real = n->real,
+                                  .outcome = ZC_MOVED,
+                                  .bytes = n->bytes,
+                                  .copies = 1,
+                                  .ticks = ticks,
                                   .dst = n->dst ? zc_block_find(n->dst) : NULL,
                                   .src = n->src ? zc_block_find(n->src) : NULL};
     zc_traffic_record(&t);

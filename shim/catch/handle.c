@@ -156,8 +156,11 @@ static bool placeable(const CUmemGenericAllocationHandle *handle, size_t bytes,
 
 static const struct zc_rule *rule_of(const struct zc_entry *entry, size_t bytes, int device)
 {
-    struct zc_ask ask = {.entry = entry, .api = ZC_API_cuMemCreate, .size = bytes,
-                         .asked = ZC_KIND_DEVICE, .home = ZC_PLACE_DEVICE};
+    struct zc_ask ask = {.entry = entry,
+                         .api = ZC_API_cuMemCreate,
+                         .size = bytes,
+                         .asked = ZC_KIND_DEVICE,
+                         .home = ZC_PLACE_DEVICE};
     if (!zc_ask_begin(&ask))
         return NULL;
     ask.device = device; /* A handle is of the device that it names, whichever is current. */
@@ -168,8 +171,11 @@ static const struct zc_rule *rule_of(const struct zc_entry *entry, size_t bytes,
 static CUresult climb(__typeof__(cuMemCreate) *real, CUmemGenericAllocationHandle *out,
                       struct zc_handle *h)
 {
-    const struct zc_want want = {.size = h->size, .device = h->asked.location.id, .rule = h->rule,
-                                 .api = ZC_API_cuMemCreate, .prop = &h->asked};
+    const struct zc_want want = {.size = h->size,
+                                 .device = h->asked.location.id,
+                                 .rule = h->rule,
+                                 .api = ZC_API_cuMemCreate,
+                                 .prop = &h->asked};
     unsigned rung = 0;
     h->backing = zc_place_climb(&want, 0, &rung, h->why, sizeof(h->why));
     h->budget = rung == 0;

@@ -15,7 +15,7 @@ struct zc_handle {
     unsigned held;                       /* References that the program has; under the lock. */
     unsigned mapped;                     /* Mappings, and calls under way; under the lock. */
     CUmemAllocationProp asked;           /* As the program gave it. */
-    const struct zc_rule *rule; /* That decided. */
+    const struct zc_rule *rule;          /* That decided. */
     struct zc_backing *backing; /* The host memory; NULL where the memory is the device's. */
     size_t size;                /* Bytes. */
     bool budget;                /* Counts against the rule's budget. */

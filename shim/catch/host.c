@@ -52,8 +52,11 @@ ZC_BODY(cuMemAllocHost_v2, (void **pp, size_t bytes))
 ZC_BODY(cuMemHostAlloc, (void **pp, size_t bytes, unsigned int flags))
 {
     CUdeviceptr address = 0;
-    const struct zc_forward f = {.call = call_host_alloc, .real = (void *)real, .dptr = &address,
-                                 .bytes = bytes, .flags = flags};
+    const struct zc_forward f = {.call = call_host_alloc,
+                                 .real = (void *)real,
+                                 .dptr = &address,
+                                 .bytes = bytes,
+                                 .flags = flags};
     bool valid = pp && bytes && !(flags & ~(unsigned)FLAGS_KNOWN);
     return valid ? request(entry, &f, pp) : real(pp, bytes, flags);
 }

@@ -31,8 +31,8 @@ ZC_BODY(cuIpcCloseMemHandle, (CUdeviceptr ptr))
     return real(ptr);
 }
 
-ZC_BODY(cuExternalMemoryGetMappedBuffer, (CUdeviceptr * ptr, CUexternalMemory memory,
-                                          const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *desc))
+ZC_BODY(cuExternalMemoryGetMappedBuffer,
+        (CUdeviceptr * ptr, CUexternalMemory memory, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *desc))
 {
     CUresult result = real(ptr, memory, desc);
     if (result == CUDA_SUCCESS)

@@ -88,9 +88,8 @@ static void open_log(void)
 static void write_meta(void)
 {
     char gpu[256] = "";
-    struct zc_log_meta meta = {.policy_file = zc_rules_path(),
-                               .policy_hash = zc_rules()->hash,
-                               .devices = -1};
+    struct zc_log_meta meta = {
+        .policy_file = zc_rules_path(), .policy_hash = zc_rules()->hash, .devices = -1};
     int count;
     if (zc_real.cuDriverGetVersion && zc_real.cuDriverGetVersion(&meta.driver) != CUDA_SUCCESS)
         meta.driver = 0;

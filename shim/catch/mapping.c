@@ -15,9 +15,13 @@ static enum zc_kind kind_of(CUdeviceptr ptr)
 /* A handle has no address; what is counted as a block is its mapping.  It belongs to no context. */
 static bool track(const struct zc_entry *entry, CUdeviceptr ptr, size_t bytes, struct zc_handle *h)
 {
-    struct zc_ask ask = {.entry = entry, .api = ZC_API_cuMemCreate, .size = bytes,
-                         .asked = ZC_KIND_DEVICE, .flags = ZC_BLOCK_FOREIGN | ZC_BLOCK_MAPPING,
-                         .home = h->backing ? ZC_PLACE_MAPPED : ZC_PLACE_DEVICE, .handle = h};
+    struct zc_ask ask = {.entry = entry,
+                         .api = ZC_API_cuMemCreate,
+                         .size = bytes,
+                         .asked = ZC_KIND_DEVICE,
+                         .flags = ZC_BLOCK_FOREIGN | ZC_BLOCK_MAPPING,
+                         .home = h->backing ? ZC_PLACE_MAPPED : ZC_PLACE_DEVICE,
+                         .handle = h};
     if (!zc_ask_begin(&ask))
         return false;
     ask.context = NULL;
@@ -60,16 +64,14 @@ ZC_BODY(cuMemUnmap, (CUdeviceptr ptr, size_t bytes))
 }
 
 /* Rights and handles of a converted block are libzc's business: to the program it is no mapping. */
-ZC_BODY(cuMemSetAccess,
-        (CUdeviceptr ptr, size_t bytes, const CUmemAccessDesc *desc, size_t count))
+ZC_BODY(cuMemSetAccess, (CUdeviceptr ptr, size_t bytes, const CUmemAccessDesc *desc, size_t count))
 {
     (void)entry;
     return zc_life_on() && zc_converted_at(ptr) ? CUDA_ERROR_INVALID_VALUE
                                                 : real(ptr, bytes, desc, count);
 }
 
-ZC_BODY(cuMemGetAccess,
-        (unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr))
+ZC_BODY(cuMemGetAccess, (unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr))
 {
     (void)entry;
     return zc_life_on() && zc_converted_at(ptr) ? CUDA_ERROR_INVALID_VALUE

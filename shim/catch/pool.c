@@ -180,7 +180,7 @@ static void remember(CUmemoryPool handle, enum zc_kind kind, const char *unfit)
 /* The CPU reaches what is not a device's, and the program relies on that. */
 static enum zc_kind kind_of(const CUmemLocation *location, CUmemAllocationType type)
 {
-    return type != CU_MEM_ALLOCATION_TYPE_PINNED          ? ZC_KIND_MANAGED
+    return type != CU_MEM_ALLOCATION_TYPE_PINNED           ? ZC_KIND_MANAGED
            : location->type != CU_MEM_LOCATION_TYPE_DEVICE ? ZC_KIND_PINNED
                                                            : ZC_KIND_DEVICE;
 }
@@ -218,8 +218,8 @@ ZC_BODY(cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps *props))
 
 #if CUDA_VERSION >= 13000
 /* Pools that the program did not make; of its own more is known. */
-static CUresult handed_out(CUresult result, const CUmemoryPool *pool,
-                           const CUmemLocation *location, CUmemAllocationType type)
+static CUresult handed_out(CUresult result, const CUmemoryPool *pool, const CUmemLocation *location,
+                           CUmemAllocationType type)
 {
     if (result == CUDA_SUCCESS && zc_life_on()) {
         enum zc_kind kind = kind_of(location, type);

@@ -14,7 +14,9 @@
 #include "place/vmm.h"
 #include "place/warm.h"
 
-#define HUGE_PAGE ((CUdeviceptr)2 << 20) /* The driver maps device memory in pages of this size. */
+#define HUGE_PAGE                                                                                  \
+    ((CUdeviceptr)2 << 20) /* The driver maps device memory in pages of this size.                 \
+                            */
 
 static struct zc_block *asked_about(CUdeviceptr ptr)
 {
@@ -69,8 +71,8 @@ static int access_of(const struct zc_block *b)
     CUmemLocation where = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
     CUdevice device;
     if ((b->flags & (ZC_BLOCK_STREAM | ZC_BLOCK_POOL_GONE)) != ZC_BLOCK_STREAM ||
-        !zc_real.cuMemPoolGetAccess ||
-        zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS || device == b->device)
+        !zc_real.cuMemPoolGetAccess || zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
+        device == b->device)
         return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
     where.id = device;
     return zc_real.cuMemPoolGetAccess(&flags, b->pool, &where) == CUDA_SUCCESS
@@ -273,8 +275,8 @@ struct others {
 static bool count_other(struct zc_block *b, void *arg)
 {
     struct others *o = arg;
-    bool elsewhere = b->place == ZC_PLACE_MAPPED || b->place == ZC_PLACE_MANAGED ||
-                     b->place == ZC_PLACE_SHARED;
+    bool elsewhere =
+        b->place == ZC_PLACE_MAPPED || b->place == ZC_PLACE_MANAGED || b->place == ZC_PLACE_SHARED;
     if (elsewhere && (b->flags & ZC_BLOCK_CONVERTED) && b->asked == ZC_KIND_DEVICE &&
         b->device != o->device)
         o->bytes += b->size;
@@ -302,7 +304,7 @@ static uint64_t lacking(void)
  * what streams have passed.
  * Managed pages are missing only once they moved to the device, so they may be counted twice: then
  * the answer is too small, which makes a program careful, and never too large. */
-ZC_BODY(cuMemGetInfo_v2, (size_t *free, size_t *total))
+ZC_BODY(cuMemGetInfo_v2, (size_t * free, size_t *total))
 {
     (void)entry;
     if (free && zc_life_on())

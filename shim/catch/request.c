@@ -70,8 +70,8 @@ const struct zc_rule *zc_ask_rule(const struct zc_ask *ask)
     const struct zc_policy *policy = zc_life_policy();
     if (__builtin_expect(!(policy->apis & (UINT64_C(1) << ask->api)), 1))
         return NULL;
-    struct zc_request request = {.api = ask->api, .size = ask->size, .device = ask->device,
-                                 .stream = ask->stream};
+    struct zc_request request = {
+        .api = ask->api, .size = ask->size, .device = ask->device, .stream = ask->stream};
     return zc_rules_match(&request, ask->site);
 }
 
@@ -130,8 +130,12 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
 void zc_track_foreign(const struct zc_entry *entry, enum zc_api api, CUdeviceptr address,
                       size_t bytes, enum zc_kind kind)
 {
-    struct zc_ask ask = {.entry = entry, .api = api, .size = bytes, .asked = kind,
-                         .flags = ZC_BLOCK_FOREIGN, .home = ZC_PLACE_DEVICE};
+    struct zc_ask ask = {.entry = entry,
+                         .api = api,
+                         .size = bytes,
+                         .asked = kind,
+                         .flags = ZC_BLOCK_FOREIGN,
+                         .home = ZC_PLACE_DEVICE};
     CUdeviceptr base = address;
     if (!zc_ask_begin(&ask))
         return;

@@ -12,14 +12,12 @@ static CUresult found(const struct zc_entry *entry, CUresult result, const CUdev
     return result;
 }
 
-ZC_BODY(cuModuleGetGlobal_v2,
-        (CUdeviceptr * ptr, size_t *bytes, CUmodule module, const char *name))
+ZC_BODY(cuModuleGetGlobal_v2, (CUdeviceptr * ptr, size_t *bytes, CUmodule module, const char *name))
 {
     return found(entry, real(ptr, bytes, module, name), ptr, bytes, ZC_KIND_DEVICE);
 }
 
-ZC_BODY(cuLibraryGetGlobal,
-        (CUdeviceptr * ptr, size_t *bytes, CUlibrary library, const char *name))
+ZC_BODY(cuLibraryGetGlobal, (CUdeviceptr * ptr, size_t *bytes, CUlibrary library, const char *name))
 {
     return found(entry, real(ptr, bytes, library, name), ptr, bytes, ZC_KIND_DEVICE);
 }

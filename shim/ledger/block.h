@@ -16,38 +16,39 @@ enum zc_block_state { ZC_BLOCK_LIVE = 1, ZC_BLOCK_FREEING = 2 };
  * At most 144 bytes.
  */
 struct zc_block {
-    uint64_t base;   /* First address, the one the program holds; see zc_block_shift(). */
-    uint64_t size;   /* Bytes that the program asked for, at least 1. */
-    uint64_t id;     /* Serial number from 1, as in the log. */
-    void *context;   /* CUcontext the request was made in; NULL for host memory before CUDA. */
-    void *pool;      /* CUmemoryPool of a stream-ordered request, else NULL. */
-    void *backing;   /* The place's own record (place/); of a mapping, its handle's
-                      * (catch/handle.h); NULL for blocks left where asked. */
+    uint64_t base; /* First address, the one the program holds; see zc_block_shift(). */
+    uint64_t size; /* Bytes that the program asked for, at least 1. */
+    uint64_t id;   /* Serial number from 1, as in the log. */
+    void *context; /* CUcontext the request was made in; NULL for host memory before CUDA. */
+    void *pool;    /* CUmemoryPool of a stream-ordered request, else NULL. */
+    void *backing; /* The place's own record (place/); of a mapping, its handle's
+                    * (catch/handle.h); NULL for blocks left where asked. */
     struct zc_cell *cell[4]; /* Traffic by direction, first come first served; NULL when unused. */
-    struct zc_block *next_dead;   /* Link of the ledger's list of blocks to remove; ledger's own. */
-    uint32_t site;   /* Index into the site table. */
-    uint32_t flags;  /* ZC_BLOCK_* below. */
-    int16_t device;  /* Device ordinal; -1 for none. */
-    int16_t rule;    /* Index of the rule that decided, -1 for none. */
-    uint8_t api;     /* enum zc_api of policy.h. */
-    uint8_t place;   /* enum zc_place_id: where it really is. */
-    uint8_t asked;   /* enum zc_kind that the program asked for. */
-    uint8_t real;    /* enum zc_kind of the pages. */
-    uint8_t state;   /* enum zc_block_state. */
+    struct zc_block *next_dead; /* Link of the ledger's list of blocks to remove; ledger's own. */
+    uint32_t site;              /* Index into the site table. */
+    uint32_t flags;             /* ZC_BLOCK_* below. */
+    int16_t device;             /* Device ordinal; -1 for none. */
+    int16_t rule;               /* Index of the rule that decided, -1 for none. */
+    uint8_t api;                /* enum zc_api of policy.h. */
+    uint8_t place;              /* enum zc_place_id: where it really is. */
+    uint8_t asked;              /* enum zc_kind that the program asked for. */
+    uint8_t real;               /* enum zc_kind of the pages. */
+    uint8_t state;              /* enum zc_block_state. */
 };
 
-#define ZC_BLOCK_CONVERTED 1u   /* Its memory is of libzc's making, and has a backing. */
-#define ZC_BLOCK_STREAM 2u      /* Stream-ordered request (cuMemAllocAsync and kin). */
-#define ZC_BLOCK_FOREIGN 4u     /* Not allocated here: imported, a module's global, registered. */
-#define ZC_BLOCK_GHOST 16u     /* Freed by the program; its pages wait for a stream or a request. */
-#define ZC_BLOCK_HOST 32u      /* Of the host heap: libc memory to the program, pinned once used. */
-#define ZC_BLOCK_BUDGET 64u     /* Counts against the budget of its rule. */
-#define ZC_BLOCK_MAPPING 256u   /* The program mapped a handle that a rule decided on. */
-#define ZC_BLOCK_POOLED 512u    /* Converted; its memory is of a pool of the driver's, which the
-                                 * program's own calls free it to. */
+#define ZC_BLOCK_CONVERTED 1u /* Its memory is of libzc's making, and has a backing. */
+#define ZC_BLOCK_STREAM 2u    /* Stream-ordered request (cuMemAllocAsync and kin). */
+#define ZC_BLOCK_FOREIGN 4u   /* Not allocated here: imported, a module's global, registered. */
+#define ZC_BLOCK_GHOST 16u    /* Freed by the program; its pages wait for a stream or a request. */
+#define ZC_BLOCK_HOST 32u     /* Of the host heap: libc memory to the program, pinned once used. */
+#define ZC_BLOCK_BUDGET 64u   /* Counts against the budget of its rule. */
+#define ZC_BLOCK_MAPPING 256u /* The program mapped a handle that a rule decided on. */
+#define ZC_BLOCK_POOLED                                                                            \
+    512u                         /* Converted; its memory is of a pool of the driver's, which the  \
+                                  * program's own calls free it to. */
 #define ZC_BLOCK_POOL_GONE 1024u /* Its pool was destroyed: `pool` may be another's handle now. */
-#define ZC_BLOCK_SHADOW 128u    /* Indexed at its shadow: a device block has its addresses. */
-#define ZC_BLOCK_SYNC_MEMOPS 8u /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set by the program. */
+#define ZC_BLOCK_SHADOW 128u     /* Indexed at its shadow: a device block has its addresses. */
+#define ZC_BLOCK_SYNC_MEMOPS 8u  /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set by the program. */
 
 /* True for pinned host memory that the program asked the driver for and libzc made. */
 static inline bool zc_block_hosted(const struct zc_block *block)
@@ -110,8 +111,8 @@ void zc_block_remove(struct zc_block *block);
 void zc_block_each(bool (*visit)(struct zc_block *block, void *arg), void *arg);
 
 struct zc_block_gauge {
-    uint64_t blocks; /* Live blocks. */
-    uint64_t bytes;  /* Bytes of them. */
+    uint64_t blocks;     /* Live blocks. */
+    uint64_t bytes;      /* Bytes of them. */
     uint64_t peak_bytes; /* Highest value of bytes. */
 };
 /* Live blocks by real place (enum zc_place_id), kept by add and remove. */

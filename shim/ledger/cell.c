@@ -55,8 +55,8 @@ static uint32_t list_pop(void)
 static struct zc_cell *cell_get(const struct zc_block *block, enum zc_dir dir, uint32_t writer)
 {
     uint32_t index = list_pop();
-    struct zc_cell *cell = index < ZC_COUNTERS_CELLS ? &zc_counters()->cell[index]
-                                                     : zc_gate_arena_get(sizeof(*cell));
+    struct zc_cell *cell =
+        index < ZC_COUNTERS_CELLS ? &zc_counters()->cell[index] : zc_gate_arena_get(sizeof(*cell));
 
     if (cell == NULL)
         return NULL;

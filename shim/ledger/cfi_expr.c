@@ -41,10 +41,10 @@ enum {
 };
 
 struct evaluation {
-    struct zc_cursor c;     /* Next operation. */
-    struct zc_walk *walk;   /* Registers and memory. */
-    uint64_t stack[DEPTH];  /* Operands. */
-    unsigned depth;         /* How many. */
+    struct zc_cursor c;    /* Next operation. */
+    struct zc_walk *walk;  /* Registers and memory. */
+    uint64_t stack[DEPTH]; /* Operands. */
+    unsigned depth;        /* How many. */
 };
 
 static void push(struct evaluation *e, uint64_t value)
@@ -92,21 +92,51 @@ static bool run_binary(struct evaluation *e, uint8_t op)
     b = pop(e);
     a = pop(e);
     switch (op) {
-    case DW_OP_and: push(e, a & b); break;
-    case DW_OP_minus: push(e, a - b); break;
-    case DW_OP_mul: push(e, a * b); break;
-    case DW_OP_or: push(e, a | b); break;
-    case DW_OP_plus: push(e, a + b); break;
-    case DW_OP_shl: push(e, b < 64 ? a << b : 0); break;
-    case DW_OP_shr: push(e, b < 64 ? a >> b : 0); break;
-    case DW_OP_shra: push(e, (uint64_t)((int64_t)a >> (b < 64 ? b : 63))); break;
-    case DW_OP_xor: push(e, a ^ b); break;
-    case DW_OP_eq: push(e, a == b); break;
-    case DW_OP_ge: push(e, (int64_t)a >= (int64_t)b); break;
-    case DW_OP_gt: push(e, (int64_t)a > (int64_t)b); break;
-    case DW_OP_le: push(e, (int64_t)a <= (int64_t)b); break;
-    case DW_OP_lt: push(e, (int64_t)a < (int64_t)b); break;
-    default: push(e, a != b); break;
+    case DW_OP_and:
+        push(e, a & b);
+        break;
+    case DW_OP_minus:
+        push(e, a - b);
+        break;
+    case DW_OP_mul:
+        push(e, a * b);
+        break;
+    case DW_OP_or:
+        push(e, a | b);
+        break;
+    case DW_OP_plus:
+        push(e, a + b);
+        break;
+    case DW_OP_shl:
+        push(e, b < 64 ? a << b : 0);
+        break;
+    case DW_OP_shr:
+        push(e, b < 64 ? a >> b : 0);
+        break;
+    case DW_OP_shra:
+        push(e, (uint64_t)((int64_t)a >> (b < 64 ? b : 63)));
+        break;
+    case DW_OP_xor:
+        push(e, a ^ b);
+        break;
+    case DW_OP_eq:
+        push(e, a == b);
+        break;
+    case DW_OP_ge:
+        push(e, (int64_t)a >= (int64_t)b);
+        break;
+    case DW_OP_gt:
+        push(e, (int64_t)a > (int64_t)b);
+        break;
+    case DW_OP_le:
+        push(e, (int64_t)a <= (int64_t)b);
+        break;
+    case DW_OP_lt:
+        push(e, (int64_t)a < (int64_t)b);
+        break;
+    default:
+        push(e, a != b);
+        break;
     }
     return true;
 }

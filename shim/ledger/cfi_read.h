@@ -7,9 +7,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#define ZC_PE_PCREL 0x10u  /* DW_EH_PE_pcrel: relative to the number's own place. */
-#define ZC_PE_SDATA4 0x0bu /* DW_EH_PE_sdata4. */
-#define ZC_PE_UDATA4 0x03u /* DW_EH_PE_udata4. */
+#define ZC_PE_PCREL 0x10u   /* DW_EH_PE_pcrel: relative to the number's own place. */
+#define ZC_PE_SDATA4 0x0bu  /* DW_EH_PE_sdata4. */
+#define ZC_PE_UDATA4 0x03u  /* DW_EH_PE_udata4. */
 #define ZC_PE_DATAREL 0x30u /* DW_EH_PE_datarel: relative to .eh_frame_hdr. */
 
 /* Where reading is.  Beyond the end every number is 0 and `bad` is set. */

@@ -12,11 +12,11 @@
 
 #include "base/arena.h"
 
-#define FANOUT 63u     /* Entries of a chunk: with them it just fits the arena's class of 1536 B. */
-#define FIRST_TOP 64u  /* Chunks that the first top array has room for; it doubles. */
+#define FANOUT 63u    /* Entries of a chunk: with them it just fits the arena's class of 1536 B. */
+#define FIRST_TOP 64u /* Chunks that the first top array has room for; it doubles. */
 #define MERGE_BELOW 24u /* A chunk with fewer entries looks for a neighbour to join. */
-#define MERGE_FILL 48u /* Entries of a joined chunk at most, so that it does not split at once. */
-#define TRIES 64       /* Lock-free attempts of a lookup. */
+#define MERGE_FILL 48u  /* Entries of a joined chunk at most, so that it does not split at once. */
+#define TRIES 64        /* Lock-free attempts of a lookup. */
 
 struct chunk {
     uint64_t count;                 /* Entries in use. */
@@ -31,12 +31,12 @@ struct slot {
     struct chunk *chunk; /* Never NULL in a slot in use, and empty only where it is the only one. */
 };
 
-static uint64_t sequence;    /* Odd while a change is under way. */
-static struct slot *top;     /* The array of chunks, `top_capacity` slots. */
-static uint64_t top_count;   /* Slots in use. */
+static uint64_t sequence;  /* Odd while a change is under way. */
+static struct slot *top;   /* The array of chunks, `top_capacity` slots. */
+static uint64_t top_count; /* Slots in use. */
 static uint64_t top_capacity;
-static struct chunk *spare;  /* Chunks not in use. */
-static size_t taken;         /* Bytes from the arena. */
+static struct chunk *spare; /* Chunks not in use. */
+static size_t taken;        /* Bytes from the arena. */
 
 #define GET(word) __atomic_load_n(&(word), __ATOMIC_ACQUIRE)
 #define SET(word, value) __atomic_store_n(&(word), (value), __ATOMIC_RELEASE)

@@ -31,8 +31,8 @@ struct search {
 static int look(struct dl_phdr_info *info, size_t bytes, void *arg)
 {
     struct search *search = arg;
-    struct zc_object object = {.start = UINT64_MAX, .load = info->dlpi_addr,
-                               .name = info->dlpi_name};
+    struct zc_object object = {
+        .start = UINT64_MAX, .load = info->dlpi_addr, .name = info->dlpi_name};
 
     (void)bytes;
     for (int i = 0; i < info->dlpi_phnum; i++) {

@@ -26,7 +26,7 @@ struct entry {
 };
 
 static struct zc_lock zc_site = ZC_LOCK(ZC_RANK_SITE);
-static struct entry *entries; /* By id; under the lock. */
+static struct entry *entries;                             /* By id; under the lock. */
 static uint64_t asked_for[(ZC_COUNTERS_SITES + 63) / 64]; /* Bits for zc_site_is_new(); atomic. */
 
 static uint32_t fnv(uint32_t hash, const void *bytes, size_t n)

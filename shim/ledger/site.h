@@ -8,8 +8,8 @@
 
 #include "ledger/traffic.h"
 
-#define ZC_SITE_FRAMES 8     /* Frames kept, innermost first. */
-#define ZC_SITE_MODULE 40    /* Bytes of a module's basename kept in a frame, with the 0. */
+#define ZC_SITE_FRAMES 8  /* Frames kept, innermost first. */
+#define ZC_SITE_MODULE 40 /* Bytes of a module's basename kept in a frame, with the 0. */
 
 struct zc_frame {
     char module[ZC_SITE_MODULE]; /* Basename of the object, terminated; "?" where there is none. */
@@ -20,11 +20,11 @@ struct zc_frame {
  * paths have one site a module, whose only frame has offset 0.  Index 0 is "all other sites" for
  * when it is full or the path could not be read. */
 struct zc_site {
-    uint32_t id;         /* FNV-1a of all frames, never 0; printed as eight hex digits. */
-    uint32_t nframes;    /* Frames used. */
-    uint64_t requests;   /* Allocations made here. */
+    uint32_t id;              /* FNV-1a of all frames, never 0; printed as eight hex digits. */
+    uint32_t nframes;         /* Frames used. */
+    uint64_t requests;        /* Allocations made here. */
     uint64_t requested_bytes; /* Bytes of them. */
-    uint64_t frees;      /* Blocks of this site freed. */
+    uint64_t frees;           /* Blocks of this site freed. */
     /* Innermost first; leading frames of libzc, CUDA and libc are left out. */
     struct zc_frame frame[ZC_SITE_FRAMES];
     struct zc_cell total[ZC_DIR_COUNT]; /* From freed blocks; live blocks' cells come on top. */

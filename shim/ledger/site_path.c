@@ -16,20 +16,20 @@
  * but that frame is given: an offset reaches 512 KiB, and frames beyond are not cached.
  */
 struct path {
-    uint64_t frame;              /* Frame address of the wrapper; 0 in an unused path. */
-    uint64_t pc;                 /* Its return address. */
-    uint64_t sum;                /* weigh() over the words' values. */
-    uint16_t site;               /* Index of the site. */
-    uint16_t words;              /* Words. */
-    uint16_t at[ZC_WALK_WORDS];  /* Where they are, in words above frame. */
+    uint64_t frame;             /* Frame address of the wrapper; 0 in an unused path. */
+    uint64_t pc;                /* Its return address. */
+    uint64_t sum;               /* weigh() over the words' values. */
+    uint16_t site;              /* Index of the site. */
+    uint16_t words;             /* Words. */
+    uint16_t at[ZC_WALK_WORDS]; /* Where they are, in words above frame. */
 };
 _Static_assert(sizeof(struct path) * PATHS <= 4096, "the cache is a small part of a thread's TLS");
 
 static __thread struct path paths[PATHS] __attribute__((tls_model("initial-exec")));
 
 /* Objects whose frames are left out at the start of a path: they lie between the program and us. */
-static const char *const between[] = {"libzc.so", "libcuda.so", "libcudart.so", "libstdc++.so",
-                                      "libc++.so", "libc.so"};
+static const char *const between[] = {"libzc.so",     "libcuda.so", "libcudart.so",
+                                      "libstdc++.so", "libc++.so",  "libc.so"};
 
 /* The frames of a walk as it goes. */
 struct frames {
@@ -95,7 +95,8 @@ __attribute__((no_sanitize("address", "thread", "memory")))
 #else
 __attribute__((no_sanitize("address"), no_sanitize("thread")))
 #endif
-static bool path_holds(const struct path *path, uint64_t frame, uint64_t pc)
+static bool
+path_holds(const struct path *path, uint64_t frame, uint64_t pc)
 {
     const volatile uint64_t *stack = (const volatile uint64_t *)(uintptr_t)frame;
     uint64_t sum = 0;

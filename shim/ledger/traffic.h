@@ -7,28 +7,33 @@
 
 /* Memory kinds, named as CUPTI's CUpti_ActivityMemoryKind names them. */
 #define ZC_KINDS(X)                                                                                \
-    X(PAGEABLE, "Pageable") X(PINNED, "Pinned") X(DEVICE, "Device") X(ARRAY, "Array")              \
-    X(MANAGED, "Managed")
+    X(PAGEABLE, "Pageable")                                                                        \
+    X(PINNED, "Pinned") X(DEVICE, "Device") X(ARRAY, "Array") X(MANAGED, "Managed")
 
 enum zc_kind {
 #define ZC_KIND_ENUM(name, text) ZC_KIND_##name,
     ZC_KINDS(ZC_KIND_ENUM)
 #undef ZC_KIND_ENUM
-    ZC_KIND_COUNT
+        ZC_KIND_COUNT
 };
 
 /* Directions, named as Nsight Systems and CUPTI's CUpti_ActivityMemcpyKind name them; Memset and
  * Prefetch beside them.  A = array, P = peer (two devices). */
 #define ZC_DIRS(X)                                                                                 \
-    X(HTOD, "HtoD") X(DTOH, "DtoH") X(DTOD, "DtoD") X(HTOH, "HtoH") X(PTOP, "PtoP")                \
-    X(HTOA, "HtoA") X(ATOH, "AtoH") X(ATOD, "AtoD") X(DTOA, "DtoA") X(ATOA, "AtoA")                \
-    X(MEMSET, "Memset") X(PREFETCH, "Prefetch")
+    X(HTOD, "HtoD")                                                                                \
+    X(DTOH, "DtoH")                                                                                \
+    X(DTOD, "DtoD")                                                                                \
+    X(HTOH, "HtoH")                                                                                \
+    X(PTOP, "PtoP")                                                                                \
+    X(HTOA, "HtoA")                                                                                \
+    X(ATOH, "AtoH")                                                                                \
+    X(ATOD, "AtoD") X(DTOA, "DtoA") X(ATOA, "AtoA") X(MEMSET, "Memset") X(PREFETCH, "Prefetch")
 
 enum zc_dir {
 #define ZC_DIR_ENUM(name, text) ZC_DIR_##name,
     ZC_DIRS(ZC_DIR_ENUM)
 #undef ZC_DIR_ENUM
-    ZC_DIR_COUNT
+        ZC_DIR_COUNT
 };
 
 const char *zc_kind_name(enum zc_kind kind);
@@ -59,12 +64,12 @@ struct zc_count {
 
 /* One line of 64 bytes: what one block (or site) saw in one direction. */
 struct zc_cell {
-    uint32_t block;                           /* Low 32 bits of the block's id; 0 in a free cell. */
-    uint16_t site;                            /* Index of the block's site. */
-    uint8_t dir;                              /* enum zc_dir. */
-    uint8_t writer;                           /* Slot of the only thread that writes it; 0: any. */
-    struct zc_count by[ZC_OUTCOME_COUNT];     /* Asked = moved + CPU-copied + elided. */
-    uint64_t ticks;                           /* Time that callers were blocked, in ticks. */
+    uint32_t block;                       /* Low 32 bits of the block's id; 0 in a free cell. */
+    uint16_t site;                        /* Index of the block's site. */
+    uint8_t dir;                          /* enum zc_dir. */
+    uint8_t writer;                       /* Slot of the only thread that writes it; 0: any. */
+    struct zc_count by[ZC_OUTCOME_COUNT]; /* Asked = moved + CPU-copied + elided. */
+    uint64_t ticks;                       /* Time that callers were blocked, in ticks. */
 };
 _Static_assert(sizeof(struct zc_cell) == 64, "a cell is one cache line");
 

@@ -6,9 +6,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define PAGE 4096ull                 /* The smallest page of both architectures. */
+#define PAGE 4096ull                  /* The smallest page of both architectures. */
 #define FRAME_MAX ((uint64_t)1 << 26) /* Bytes of a frame; no walk goes on beyond a larger one. */
-#define FRAMES_MAX 64                /* Frames of a walk, those inside libzc included. */
+#define FRAMES_MAX 64                 /* Frames of a walk, those inside libzc included. */
 
 /*
  * Whether a word can be read.  rt_sigprocmask(2) copies the new mask from user space before it
@@ -32,7 +32,8 @@ __attribute__((no_sanitize("address", "thread", "memory")))
 #else
 __attribute__((no_sanitize("address"), no_sanitize("thread")))
 #endif
-static uint64_t load(uint64_t address)
+static uint64_t
+load(uint64_t address)
 {
     return *(const volatile uint64_t *)(uintptr_t)address;
 }
@@ -155,8 +156,8 @@ static bool step(struct zc_walk *walk, const struct zc_object *object)
     uint64_t cfa = 0, pc = 0;
 
     /* A call may be a function's last instruction; the address before is surely inside. */
-    if (!zc_cfi_find(object, walk->pc - 1, &program) ||
-        !zc_cfi_run(&program, walk->pc - 1, &row) || row.signal)
+    if (!zc_cfi_find(object, walk->pc - 1, &program) || !zc_cfi_run(&program, walk->pc - 1, &row) ||
+        row.signal)
         return false;
     if (!cfa_value(walk, &row, &cfa) || cfa <= walk->sp || cfa - walk->sp > FRAME_MAX ||
         cfa % sizeof(uint64_t) != 0)

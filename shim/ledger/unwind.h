@@ -15,15 +15,15 @@
  * starts at and these words: while they are the same, so is the path.
  */
 struct zc_walk {
-    uint64_t pc;                    /* Return address into the current frame. */
-    uint64_t sp;                    /* Its stack pointer at that call (the CFA of its callee). */
-    uint64_t fp;                    /* Its frame pointer register then, */
-    uint64_t fp_at;                 /* and the word that this value was saved in, 0 for none. */
-    uint64_t from;                  /* Words below this address are not remembered. */
-    uint64_t page;                  /* A page that is known to be readable, 0 for none. */
-    uint64_t at[ZC_WALK_WORDS];     /* Addresses of the words, */
-    uint64_t value[ZC_WALK_WORDS];  /* and what was there. */
-    unsigned words;                 /* Words read, which may be more than are remembered. */
+    uint64_t pc;                   /* Return address into the current frame. */
+    uint64_t sp;                   /* Its stack pointer at that call (the CFA of its callee). */
+    uint64_t fp;                   /* Its frame pointer register then, */
+    uint64_t fp_at;                /* and the word that this value was saved in, 0 for none. */
+    uint64_t from;                 /* Words below this address are not remembered. */
+    uint64_t page;                 /* A page that is known to be readable, 0 for none. */
+    uint64_t at[ZC_WALK_WORDS];    /* Addresses of the words, */
+    uint64_t value[ZC_WALK_WORDS]; /* and what was there. */
+    unsigned words;                /* Words read, which may be more than are remembered. */
 };
 
 /*

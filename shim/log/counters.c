@@ -65,7 +65,7 @@ static int allocate(int fd, uint64_t bytes)
     if (result == 0)
         return 0;
     return errno == EOPNOTSUPP || errno == EINVAL || errno == ENOSYS ? write_zeroes(fd, bytes)
-                                                                      : errno;
+                                                                     : errno;
 }
 
 static struct zc_counters *map(int fd)

@@ -14,22 +14,22 @@
 
 #define ZC_COUNTERS_MAGIC "zc-count"
 #define ZC_COUNTERS_SCHEMA 1u
-#define ZC_COUNTERS_SLOTS 32u   /* Totals; slot 0 is shared by all threads beyond the others. */
+#define ZC_COUNTERS_SLOTS 32u /* Totals; slot 0 is shared by all threads beyond the others. */
 #define ZC_COUNTERS_SITES 512u
 #define ZC_COUNTERS_CELLS 8192u /* Cells of live blocks; further ones live in private memory. */
 #define ZC_COUNTERS_PLACES 16u
 
 struct zc_counters_header {
-    char magic[8];          /* ZC_COUNTERS_MAGIC, not terminated. */
-    uint32_t schema;        /* ZC_COUNTERS_SCHEMA. */
-    uint32_t pid;           /* Process id. */
-    uint64_t bytes;         /* Size of the file. */
-    uint32_t slots, sites, cells, places; /* Lengths of the arrays below. */
+    char magic[8];                          /* ZC_COUNTERS_MAGIC, not terminated. */
+    uint32_t schema;                        /* ZC_COUNTERS_SCHEMA. */
+    uint32_t pid;                           /* Process id. */
+    uint64_t bytes;                         /* Size of the file. */
+    uint32_t slots, sites, cells, places;   /* Lengths of the arrays below. */
     uint32_t kinds, dirs, outcomes, frames; /* Dimensions inside their elements. */
-    uint64_t tick_mult;     /* ns = ticks * tick_mult >> 32. */
-    uint64_t start_wall_ns; /* Start, Unix time in ns. */
-    uint64_t closed;        /* 1 after a clean exit. */
-    char exe[64];           /* Basename of the executable, terminated. */
+    uint64_t tick_mult;                     /* ns = ticks * tick_mult >> 32. */
+    uint64_t start_wall_ns;                 /* Start, Unix time in ns. */
+    uint64_t closed;                        /* 1 after a clean exit. */
+    char exe[64];                           /* Basename of the executable, terminated. */
 };
 
 struct zc_gauge {
@@ -40,8 +40,8 @@ struct zc_gauge {
 
 struct zc_counters {
     struct zc_counters_header header;
-    uint32_t next_slot;                    /* Slots handed to threads so far. */
-    uint32_t next_site;                    /* Sites in use. */
+    uint32_t next_slot;                        /* Slots handed to threads so far. */
+    uint32_t next_site;                        /* Sites in use. */
     struct zc_gauge place[ZC_COUNTERS_PLACES]; /* By enum zc_place_id. */
     struct zc_totals slot[ZC_COUNTERS_SLOTS] __attribute__((aligned(64)));
     struct zc_site site[ZC_COUNTERS_SITES] __attribute__((aligned(64)));

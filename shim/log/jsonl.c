@@ -18,17 +18,17 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#define EXTRA_NAMES 9      /* NAME.1 to NAME.9. */
+#define EXTRA_NAMES 9        /* NAME.1 to NAME.9. */
 #define FIRST_DESCRIPTOR 200 /* Above those that programs expect in an order. */
 
 static struct zc_lock zc_log = ZC_LOCK(ZC_RANK_LOG);
 int zc_log_level_now = ZC_LOG_OFF; /* Not OFF only while fd is the log. */
-static int fd = -1;             /* Under zc_log, as the following two. */
-static dev_t device;            /* Of the file: a program may close and reuse our descriptor. */
+static int fd = -1;                /* Under zc_log, as the following two. */
+static dev_t device;               /* Of the file: a program may close and reuse our descriptor. */
 static ino_t inode;
-static char path[PATH_MAX];     /* Empty where there was no file. */
-static int ended_by;            /* errno value that ended the log. */
-static uint64_t lost;           /* Atomic. */
+static char path[PATH_MAX]; /* Empty where there was no file. */
+static int ended_by;        /* errno value that ended the log. */
+static uint64_t lost;       /* Atomic. */
 
 const char *zc_log_path(void)
 {

@@ -22,8 +22,8 @@ static inline struct zc_sides zc_flow_sides(unsigned flow)
 
 /* What the fields of a flow are called. */
 struct zc_flow_names {
-    const char *dir;        /* Field of the direction. */
-    const char *src, *dst;  /* Fields of the memory kinds of both sides. */
+    const char *dir;       /* Field of the direction. */
+    const char *src, *dst; /* Fields of the memory kinds of both sides. */
 };
 extern const struct zc_flow_names zc_flow_asked; /* dir, src_kind, dst_kind */
 extern const struct zc_flow_names zc_flow_real;  /* real_dir, real_src_kind, real_dst_kind */

@@ -15,7 +15,7 @@ static const struct {
 };
 
 static bool measured;
-static const char *reason; /* Why they are not; NULL: nobody asked for them. */
+static const char *reason;                   /* Why they are not; NULL: nobody asked for them. */
 static uint64_t sum[ZC_MIGRATION_KINDS];     /* Atomic. */
 static uint64_t records[ZC_MIGRATION_KINDS]; /* Atomic. */
 

@@ -19,12 +19,12 @@ static uint32_t written[MODULES];
 
 /* The search for one module, and its line. */
 struct search {
-    const char *name;      /* As in a frame: a file name of at most ZC_SITE_MODULE - 1 bytes. */
-    const char *program;   /* The executable's, for which the loader has an empty name. */
-    unsigned found;        /* Loaded objects of that name. */
-    char path[PATH_MAX];   /* Of the last one, as the loader has it. */
-    uint8_t id[BUILD_ID];  /* Its build id. */
-    unsigned id_bytes;     /* 0 where it has none. */
+    const char *name;     /* As in a frame: a file name of at most ZC_SITE_MODULE - 1 bytes. */
+    const char *program;  /* The executable's, for which the loader has an empty name. */
+    unsigned found;       /* Loaded objects of that name. */
+    char path[PATH_MAX];  /* Of the last one, as the loader has it. */
+    uint8_t id[BUILD_ID]; /* Its build id. */
+    unsigned id_bytes;    /* 0 where it has none. */
     char line[ZC_LINE_MAX];
 };
 

@@ -41,8 +41,7 @@ __attribute__((noinline)) static bool find_program(void)
     name = name != NULL ? name + 1 : exe;
     length = strnlen(name, NAME_MAX);
     /* The kernel's mark for an executable that was replaced on disk. */
-    if (length > sizeof(deleted) - 1 &&
-        strcmp(name + length - (sizeof(deleted) - 1), deleted) == 0)
+    if (length > sizeof(deleted) - 1 && strcmp(name + length - (sizeof(deleted) - 1), deleted) == 0)
         length -= sizeof(deleted) - 1;
     /* Several threads may be here at once: each has written the whole before it goes on. */
     for (size_t i = 0; i < length; i++)
@@ -103,16 +102,29 @@ static void expand_letter(struct zc_text *path, char letter)
     const char code[] = {'%', letter, 0};
 
     switch (letter) {
-    case 'e': zc_text_str(path, zc_log_program()); break;
-    case 'p': zc_text_i64(path, getpid()); break;
-    case 'h': zc_text_str(path, zc_log_host()); break;
-    case 'r': zc_text_str(path, zc_option_rank()); break;
-    case 't': zc_log_utc(path, zc_wall_ns() / 1000000000u); break;
-    case '%': zc_text_raw(path, "%", 1); break;
+    case 'e':
+        zc_text_str(path, zc_log_program());
+        break;
+    case 'p':
+        zc_text_i64(path, getpid());
+        break;
+    case 'h':
+        zc_text_str(path, zc_log_host());
+        break;
+    case 'r':
+        zc_text_str(path, zc_option_rank());
+        break;
+    case 't':
+        zc_log_utc(path, zc_wall_ns() / 1000000000u);
+        break;
+    case '%':
+        zc_text_raw(path, "%", 1);
+        break;
     default:
         zc_text_str(path, code);
         if (zc_message_first("log pattern"))
-            zc_message(ZC_WARN, "log pattern", "the log's path has '%s', which means nothing "
+            zc_message(ZC_WARN, "log pattern",
+                       "the log's path has '%s', which means nothing "
                        "(%%e program, %%p process, %%h host, %%r rank, %%t time, %%%% itself)",
                        code);
     }

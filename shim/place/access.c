@@ -97,7 +97,7 @@ CUresult zc_access_enter(struct zc_window *w)
         __atomic_store_n(&zc_access_many, true, __ATOMIC_RELAXED);
     if (!w->devices) {
         uint64_t mask = bit(w->device);
-        CUresult result = w->peers == ZC_PEERS_ALL ? add_able(w->device, &mask)
+        CUresult result = w->peers == ZC_PEERS_ALL    ? add_able(w->device, &mask)
                           : w->pool && zc_access_many ? ask_pool(w->pool, &w->granted)
                                                       : CUDA_SUCCESS;
         if (result != CUDA_SUCCESS)
@@ -354,8 +354,8 @@ static CUresult open_side(const struct zc_block *side, int device)
     if (!v || v->device == device || !zc_access_turn_take())
         return CUDA_SUCCESS;
     if (!(v->window.devices & bit(device))) {
-        bool relaxed = zc_capture_any() &&
-                       zc_real.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
+        bool relaxed =
+            zc_capture_any() && zc_real.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
         v->window.copying |= bit(device);
         result = settle(&v->window);
         if (result != CUDA_SUCCESS)

@@ -70,8 +70,8 @@ static void release(struct bounce *b, uint32_t state)
 static bool make_memory(struct bounce *b)
 {
     static const struct zc_rule rule = {.peers = ZC_PEERS_NONE};
-    const struct zc_want want = {.size = FROM, .device = b->device, .context = b->context,
-                                 .rule = &rule, .modest = true};
+    const struct zc_want want = {
+        .size = FROM, .device = b->device, .context = b->context, .rule = &rule, .modest = true};
     const char *why;
     return zc_place_vmm.make(&want, &b->memory, &why) == CUDA_SUCCESS;
 }

@@ -332,10 +332,10 @@ bool zc_extent_move(const struct zc_extent *from, const struct zc_extent *to, bo
         zc_extent_unback(from);
         return true;
     }
-    *intact = errno == EINVAL || /* The flag is not known, and nothing was done. */
-              mmap(target, span, PROT_NONE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
-                   0) == target;
+    *intact =
+        errno == EINVAL || /* The flag is not known, and nothing was done. */
+        mmap(target, span, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) == target;
     return false;
 }
 

@@ -49,8 +49,8 @@ static CUresult copy_now(struct zc_vmm *sink, const char **why)
         result = zc_real.cuCtxPushCurrent_v2(sink->context);
     if (result != CUDA_SUCCESS)
         return result;
-    result = zc_real.cuMemcpyDtoDAsync_v2(sink->window.base, source->window.base,
-                                          sink->copy.bytes, CU_STREAM_LEGACY);
+    result = zc_real.cuMemcpyDtoDAsync_v2(sink->window.base, source->window.base, sink->copy.bytes,
+                                          CU_STREAM_LEGACY);
     if (result == CUDA_SUCCESS)
         result = zc_stream_drain(CU_STREAM_LEGACY, ZC_LEGACY);
     if (current != sink->context)
@@ -85,10 +85,9 @@ static bool grows(const struct zc_copy *c, const struct zc_vmm *to, const struct
     if (zc_await_any())
         return false;
     bool room = to->span >= zc_vmm_own(from) && to->window.size >= from->held;
-    bool alike = to->device == from->device && to->context == from->context &&
-                 to->rdma == from->rdma;
-    return whole && empty && full && room && alike && !zc_capture_any() &&
-           in_order(c, to->context);
+    bool alike =
+        to->device == from->device && to->context == from->context && to->rdma == from->rdma;
+    return whole && empty && full && room && alike && !zc_capture_any() && in_order(c, to->context);
 }
 
 CUresult zc_grow_copy_all(enum zc_fn fn)
@@ -107,8 +106,10 @@ static void leave_pending(struct zc_copy *c, struct zc_vmm *to, struct zc_vmm *f
 {
     to->source = from;
     from->sink = to;
-    to->copy = (struct zc_transfer){.bytes = c->bytes, .copies = c->copies,
-                                    .dst = c->dst.block, .src = c->src.block,
+    to->copy = (struct zc_transfer){.bytes = c->bytes,
+                                    .copies = c->copies,
+                                    .dst = c->dst.block,
+                                    .src = c->src.block,
                                     .ticks = zc_ticks() - c->start};
     zc_copy_flows(c, &to->copy.asked, &to->copy.real);
     to->call = (struct zc_log_call){

@@ -164,8 +164,7 @@ void zc_hint_copy(const struct zc_copy *c)
     const struct zc_block *b = c->dst.block;
     bool chosen = false;
     if (!__atomic_load_n(&blocks, __ATOMIC_RELAXED) || !b || b->place != ZC_PLACE_MANAGED ||
-        !(b->flags & ZC_BLOCK_CONVERTED) || c->prefetch || zc_capture_any() ||
-        !zc_lock_take(&lock))
+        !(b->flags & ZC_BLOCK_CONVERTED) || c->prefetch || zc_capture_any() || !zc_lock_take(&lock))
         return;
     struct zc_hinted *h = find(b->base);
     bool send = send_first(h, c->bytes, &chosen);

@@ -11,10 +11,10 @@
 #include "place/limits.h"
 #include "place/workers.h"
 
-#define SLAB_MIN 16u                 /* log2 of the smallest slot, ZC_HOST_MIN. */
-#define SLAB_MAX 20u                 /* Above 1 MiB a block is an extent of its own. */
+#define SLAB_MIN 16u /* log2 of the smallest slot, ZC_HOST_MIN. */
+#define SLAB_MAX 20u /* Above 1 MiB a block is an extent of its own. */
 
-#define OPEN_TRIES 10000             /* Others' turns while another thread opens the heap. */
+#define OPEN_TRIES 10000 /* Others' turns while another thread opens the heap. */
 
 /* A freed block that could not be put back at once.  The link lies in the block. */
 struct orphan {
@@ -23,10 +23,10 @@ struct orphan {
 
 static struct zc_lock zc_heap;
 static struct zc_extent *slabs[SLAB_MAX - SLAB_MIN + 1]; /* Slabs with room, by class. */
-static struct orphan *orphans; /* Freed in a signal handler inside the heap; atomic. */
-static uint64_t serial;        /* Extents that became blocks. */
+static struct orphan *orphans;      /* Freed in a signal handler inside the heap; atomic. */
+static uint64_t serial;             /* Extents that became blocks. */
 static __thread bool held_for_fork; /* By this thread. */
-static pid_t owner;            /* The process whose memory the heap is. */
+static pid_t owner;                 /* The process whose memory the heap is. */
 
 static bool put_locked(void *p);
 

@@ -51,12 +51,12 @@ enum zc_extent_pin {
 
 /* One block: what must be known to free, to move and to describe it. */
 struct zc_slot {
-    uint64_t size; /* Bytes that the program asked for; 0 in a free slot. */
-    uint32_t site; /* Index into the site table. */
-    int16_t rule;  /* Index of the rule that placed it. */
-    uint8_t api;   /* enum zc_api. */
-    bool dirty;    /* The memory was used before, and is not zero. */
-    uint32_t nth;  /* Which block of its site it is, from 1. */
+    uint64_t size;   /* Bytes that the program asked for; 0 in a free slot. */
+    uint32_t site;   /* Index into the site table. */
+    int16_t rule;    /* Index of the rule that placed it. */
+    uint8_t api;     /* enum zc_api. */
+    bool dirty;      /* The memory was used before, and is not zero. */
+    uint32_t nth;    /* Which block of its site it is, from 1. */
     uint32_t thread; /* That asked for it; 0 until the slot is filled.  Atomic. */
 };
 
@@ -74,10 +74,10 @@ struct zc_extent {
     struct zc_extent *next, *prev; /* In the list of its use: holes, pool, slabs with room. */
     void *context;                 /* CUcontext that registered it; written before pin is DONE. */
     void *owner;      /* CUcontext of the program's cuMemHostAlloc in it; NULL for libc's blocks. */
-    void *shared;                  /* struct zc_shared of a device block in it, or NULL.  Atomic. */
-    uint32_t claim;                /* enum zc_extent_claim.  Atomic. */
-    uint32_t visits;               /* Copies under way from or to its blocks.  Atomic. */
-    uint64_t serial;               /* Counts extents that became blocks: the age of its block. */
+    void *shared;     /* struct zc_shared of a device block in it, or NULL.  Atomic. */
+    uint32_t claim;   /* enum zc_extent_claim.  Atomic. */
+    uint32_t visits;  /* Copies under way from or to its blocks.  Atomic. */
+    uint64_t serial;  /* Counts extents that became blocks: the age of its block. */
     uint64_t copied;  /* Bytes that transfers moved from or to it before it was registered. */
     uint32_t units;   /* Length. */
     uint32_t live;    /* Blocks in it. */
@@ -97,9 +97,9 @@ struct zc_extent {
  * that nothing else is written to, and no table of addresses stands before it.  Fields are atomics.
  */
 struct zc_hostheap_range {
-    uintptr_t base;   /* The range: [base, base + bytes).  Before zc_hostheap_open() it is empty and
-                       * lies where no program's memory is, so that a thread that sees only one of
-                       * the two change takes no address for the heap's. */
+    uintptr_t base; /* The range: [base, base + bytes).  Before zc_hostheap_open() it is empty and
+                     * lies where no program's memory is, so that a thread that sees only one of
+                     * the two change takes no address for the heap's. */
     size_t bytes;
     size_t threshold; /* Smaller requests go to libc: ZC_HOST_MIN until the policy is known, then
                        * what the smallest rule asks for, SIZE_MAX where no rule asks. */
@@ -109,8 +109,8 @@ extern struct zc_hostheap_range zc_hostheap __attribute__((visibility("hidden"))
 static inline bool zc_hostheap_owns(uint64_t address)
 {
     uintptr_t base = __atomic_load_n(&zc_hostheap.base, __ATOMIC_RELAXED);
-    return __builtin_expect(
-        address - base < __atomic_load_n(&zc_hostheap.bytes, __ATOMIC_RELAXED), 0);
+    return __builtin_expect(address - base < __atomic_load_n(&zc_hostheap.bytes, __ATOMIC_RELAXED),
+                            0);
 }
 
 /* What a block must be. */

@@ -22,10 +22,8 @@
 #include "place/warm.h"
 
 static const struct zc_place *const places[ZC_PLACE_COUNT] = {
-    [ZC_PLACE_MAPPED] = &zc_place_mapped,
-    [ZC_PLACE_MANAGED] = &zc_place_managed,
-    [ZC_PLACE_VMM] = &zc_place_vmm,
-    [ZC_PLACE_PINNED] = &zc_place_pinned,
+    [ZC_PLACE_MAPPED] = &zc_place_mapped, [ZC_PLACE_MANAGED] = &zc_place_managed,
+    [ZC_PLACE_VMM] = &zc_place_vmm,       [ZC_PLACE_PINNED] = &zc_place_pinned,
     [ZC_PLACE_SHARED] = &zc_place_shared,
 };
 
@@ -103,9 +101,8 @@ static void check_sizes(const struct zc_policy *policy, const struct zc_rule *ru
             high = rule->size.item[i].high;
     if (rule->apis && !(rule->apis & ~HOST_REQUESTS) && high < ZC_HOST_MIN &&
         !zc_rule_has_place(rule, ZC_PLACE_MANAGED))
-        zc_message(ZC_WARN, "policy",
-                   "%s:%u: rule %s: host requests below %B are never converted", policy->file,
-                   rule->line, rule->name, (uint64_t)ZC_HOST_MIN);
+        zc_message(ZC_WARN, "policy", "%s:%u: rule %s: host requests below %B are never converted",
+                   policy->file, rule->line, rule->name, (uint64_t)ZC_HOST_MIN);
 }
 
 static void check_rule(const struct zc_policy *policy, const struct zc_rule *rule)

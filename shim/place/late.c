@@ -29,15 +29,15 @@
 
 struct zc_vmm *zc_late_blocks;
 static struct zc_turn turn;
-static unsigned open_blocks; /* Those that are open. */
+static unsigned open_blocks;           /* Those that are open. */
 static uint64_t promised[DEVICES_MAX]; /* Bytes without memory; atomic. */
 
 /* The last answer to what is free; read and written with the turn. */
 static struct {
     int device;
-    uint64_t ticks;  /* When it came; 0 if there is none. */
-    uint64_t free;   /* Bytes. */
-    uint64_t taken;  /* taken() then. */
+    uint64_t ticks; /* When it came; 0 if there is none. */
+    uint64_t free;  /* Bytes. */
+    uint64_t taken; /* taken() then. */
 } answer;
 
 bool zc_late_turn_take(void)
@@ -115,9 +115,8 @@ static bool take_ahead(struct zc_vmm *v)
     if (!zc_ahead_take(v))
         return false;
     uint64_t wanted = zc_late_promised(v->device) + v->ahead;
-    if (wanted - v->ahead == zc_vmm_due(v) ||
-        (zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device == v->device &&
-         has_room(device, wanted, 0)))
+    if (wanted - v->ahead == zc_vmm_due(v) || (zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS &&
+                                               device == v->device && has_room(device, wanted, 0)))
         return true;
     zc_ahead_give(v);
     return false;
@@ -143,8 +142,8 @@ CUresult zc_late_attach(struct zc_vmm *v, size_t from, size_t to, const char **w
 {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     size_t due = zc_vmm_due(v);
-    bool relaxed = zc_capture_any() &&
-                   zc_real.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
+    bool relaxed =
+        zc_capture_any() && zc_real.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
     CUresult result = zc_spare_unalias(v, why);
     if (result == CUDA_SUCCESS)
         result = attach(v, from, to, why);
@@ -214,8 +213,8 @@ static size_t largest(int device, CUcontext context, size_t span)
     for (const struct zc_vmm *b = zc_late_blocks; b; b = b->next) {
         size_t own = zc_vmm_own(b), most_of_it = context ? span : own;
         size_t held = b->held < most_of_it ? b->held : most_of_it;
-        if (b->grows && b->device == device && (!context || b->context == context) &&
-            own <= span && held > most)
+        if (b->grows && b->device == device && (!context || b->context == context) && own <= span &&
+            held > most)
             most = held;
     }
     return most;

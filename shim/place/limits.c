@@ -19,8 +19,8 @@ static uint64_t pinned_bytes;         /* Resolved max_pinned. */
 static bool strict;                   /* The kernel promises no more memory than there is. */
 static uint64_t used[ZC_PLACE_COUNT]; /* Bytes by place. */
 
-#define DEVICES_MAX 64                       /* The last one stands for all further ones. */
-static uint64_t managed_for[DEVICES_MAX];    /* Managed bytes by the device of the request. */
+#define DEVICES_MAX 64                    /* The last one stands for all further ones. */
+static uint64_t managed_for[DEVICES_MAX]; /* Managed bytes by the device of the request. */
 
 /* The number behind `label` in a small file of the kernel's; false where it can't be read, or is no
  * number. */

@@ -24,8 +24,7 @@ static CUmemoryPool open_pool(void)
         __atomic_store_n(&refused, true, __ATOMIC_RELAXED);
     if (result != CUDA_SUCCESS)
         return NULL;
-    if (__atomic_compare_exchange_n(&pool, &none, made, false, __ATOMIC_SEQ_CST,
-                                    __ATOMIC_SEQ_CST))
+    if (__atomic_compare_exchange_n(&pool, &none, made, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
         return made;
     zc_real.cuMemPoolDestroy(made); /* Another thread was faster. */
     return none;

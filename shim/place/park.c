@@ -19,7 +19,7 @@ struct parked {
     struct zc_backing *backing;
     struct zc_block *ghost; /* The freed block; NULL where its addresses may be used again. */
     CUevent event;
-    CUcontext home; /* Of the event. */
+    CUcontext home;                /* Of the event. */
     struct zc_stream_ident stream; /* Of a block that was freed in the order of a stream. */
 };
 

@@ -110,7 +110,7 @@ static bool make(struct zc_extent *e)
 {
     CUresult result =
         zc_pinned_register(e, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
-    mark(e, result == CUDA_SUCCESS                ? ZC_PIN_DONE
+    mark(e, result == CUDA_SUCCESS                 ? ZC_PIN_DONE
             : result == CUDA_ERROR_INVALID_CONTEXT ? ZC_PIN_NONE
                                                    : ZC_PIN_REFUSED);
     return result == CUDA_SUCCESS;
@@ -156,9 +156,8 @@ CUresult zc_pinned_now(struct zc_extent *e, const char **why)
 {
     uint32_t pin = settled(e);
     /* What registering refused before may be possible now. */
-    while (pin != ZC_PIN_DONE &&
-           !__atomic_compare_exchange_n(&e->pin, &pin, ZC_PIN_MAKING, false, __ATOMIC_ACQ_REL,
-                                        __ATOMIC_ACQUIRE))
+    while (pin != ZC_PIN_DONE && !__atomic_compare_exchange_n(&e->pin, &pin, ZC_PIN_MAKING, false,
+                                                              __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         pin = settled(e);
     if (pin == ZC_PIN_DONE)
         return CUDA_SUCCESS;
@@ -166,8 +165,8 @@ CUresult zc_pinned_now(struct zc_extent *e, const char **why)
     mark(e, result == CUDA_SUCCESS ? ZC_PIN_DONE : (enum zc_extent_pin)pin);
     if (result == CUDA_SUCCESS)
         return result;
-    *why = result == FULL ? "registrations are 75 % of vm.max_map_count"
-                          : "cuMemHostRegister refuses";
+    *why =
+        result == FULL ? "registrations are 75 % of vm.max_map_count" : "cuMemHostRegister refuses";
     return result;
 }
 

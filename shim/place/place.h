@@ -13,34 +13,34 @@
 /* The memory behind a converted block.  Made by a place, owned by the block until it is unmade. */
 struct zc_backing {
     enum zc_place_id place;
-    CUdeviceptr base;  /* Address for CPU and GPU, at least 512-byte aligned as cuMemAlloc's is. */
-    bool for_host;     /* The request was for host memory. */
-    unsigned flags;    /* Of such a request: CU_MEMHOSTALLOC_*, as the program gave them. */
-    size_t size;       /* Bytes of the request, as counted against the limits. */
-    size_t span;       /* Bytes really taken. */
-    int device;        /* Ordinal of the device of the request. */
-    CUcontext context; /* Context of the request. */
+    CUdeviceptr base;   /* Address for CPU and GPU, at least 512-byte aligned as cuMemAlloc's is. */
+    bool for_host;      /* The request was for host memory. */
+    unsigned flags;     /* Of such a request: CU_MEMHOSTALLOC_*, as the program gave them. */
+    size_t size;        /* Bytes of the request, as counted against the limits. */
+    size_t span;        /* Bytes really taken. */
+    int device;         /* Ordinal of the device of the request. */
+    CUcontext context;  /* Context of the request. */
     struct zc_vmm *vmm; /* vmm: reservation and physical memory. */
     struct zc_hinted *hinted; /* managed: what was advised; NULL without memory for the record. */
-    void *pages;       /* mapped: libzc's own pages, registered; NULL where the driver made them. */
-    void *shared;      /* shared: its struct zc_shared. */
-    bool pooled; /* managed: the driver's pool of managed memory has it. */
+    void *pages;  /* mapped: libzc's own pages, registered; NULL where the driver made them. */
+    void *shared; /* shared: its struct zc_shared. */
+    bool pooled;  /* managed: the driver's pool of managed memory has it. */
     CUmemGenericAllocationHandle handle; /* mapped, of cuMemCreate: the program's; else 0. */
 };
 
 /* What a place is asked for. */
 struct zc_want {
-    size_t size;                 /* Bytes, at least 1. */
-    int device;                  /* Ordinal of the current device. */
-    CUcontext context;           /* Current context. */
-    const struct zc_rule *rule;  /* The rule that decided. */
-    enum zc_api api;             /* The request; cuMemHostAlloc asks for host memory. */
-    bool stream_ordered;         /* Allocated, and freed, in the order of a stream. */
-    CUmemoryPool pool;           /* Of such a request: the pool that it is for. */
-    CUstream stream;             /* Of a stream-ordered request: the stream, */
-    enum zc_flavour flavour;     /* and what NULL means there. */
-    unsigned flags;              /* Of cuMemHostAlloc: CU_MEMHOSTALLOC_*; else 0. */
-    bool modest;                 /* Takes only memory that nothing is kept in for later. */
+    size_t size;                     /* Bytes, at least 1. */
+    int device;                      /* Ordinal of the current device. */
+    CUcontext context;               /* Current context. */
+    const struct zc_rule *rule;      /* The rule that decided. */
+    enum zc_api api;                 /* The request; cuMemHostAlloc asks for host memory. */
+    bool stream_ordered;             /* Allocated, and freed, in the order of a stream. */
+    CUmemoryPool pool;               /* Of such a request: the pool that it is for. */
+    CUstream stream;                 /* Of a stream-ordered request: the stream, */
+    enum zc_flavour flavour;         /* and what NULL means there. */
+    unsigned flags;                  /* Of cuMemHostAlloc: CU_MEMHOSTALLOC_*; else 0. */
+    bool modest;                     /* Takes only memory that nothing is kept in for later. */
     const CUmemAllocationProp *prop; /* Of cuMemCreate: what the program asked for; else NULL. */
 };
 

@@ -46,9 +46,8 @@ void zc_spare_keep(struct zc_vmm *to, struct zc_vmm *from, struct zc_block *bloc
 static bool may_precede(const struct zc_vmm *b, const struct zc_vmm *v)
 {
     return b->spare && b->device == v->device && b->context == v->context &&
-           b->spare->window.peers == v->window.peers &&
-           zc_vmm_own(b) <= v->span && v->span <= b->spare->window.size && b->held == b->span &&
-           !b->sink;
+           b->spare->window.peers == v->window.peers && zc_vmm_own(b) <= v->span &&
+           v->span <= b->spare->window.size && b->held == b->span && !b->sink;
 }
 
 /* Of several blocks it will be the largest, and of arrays that grow in turn the one that grew

@@ -112,8 +112,8 @@ CUresult zc_stream_drain(CUstream stream, enum zc_flavour flavour)
 static unsigned long long id_of(CUstream stream, enum zc_flavour flavour)
 {
     unsigned long long id = 0;
-    bool told = zc_real.cuStreamGetId &&
-                ZC_FLAVOURED(flavour, cuStreamGetId)(stream, &id) == CUDA_SUCCESS;
+    bool told =
+        zc_real.cuStreamGetId && ZC_FLAVOURED(flavour, cuStreamGetId)(stream, &id) == CUDA_SUCCESS;
     return told ? id : 0;
 }
 
@@ -139,7 +139,8 @@ void zc_stream_identify(CUstream stream, enum zc_flavour flavour, struct zc_stre
         *out = (struct zc_stream_ident){.thread = next_number()};
         return;
     }
-    *out = (struct zc_stream_ident){.handle = stream, .flavour = flavour,
+    *out = (struct zc_stream_ident){.handle = stream,
+                                    .flavour = flavour,
                                     .context = zc_stream_context(stream, flavour),
                                     .thread = threads ? thread_number() : 0,
                                     .id = id_of(stream, flavour)};

@@ -6,8 +6,8 @@
 #include "place/await.h"
 #include "place/late.h"
 
-static unsigned under_way; /* Threads' sections; atomic. */
-static unsigned ended;     /* Sections so far; atomic. */
+static unsigned under_way;    /* Threads' sections; atomic. */
+static unsigned ended;        /* Sections so far; atomic. */
 static __thread unsigned own; /* Of them this thread's. */
 
 void zc_transit_begin(void)

@@ -12,8 +12,8 @@
 
 /* What the driver says about a device's memory; it does not change. */
 struct facts {
-    bool known;              /* Atomic: the rest is set. */
-    size_t granularity;      /* Bytes that sizes are multiples of. */
+    bool known;               /* Atomic: the rest is set. */
+    size_t granularity;       /* Bytes that sizes are multiples of. */
     CUmemAllocationProp prop; /* Of the handles. */
 };
 static struct facts facts[DEVICES_MAX];
@@ -44,9 +44,8 @@ static const struct facts *facts_of(int device)
         !zc_device_has(device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED))
         return NULL;
     prop = properties(device);
-    if (zc_real.cuMemGetAllocationGranularity(&granularity, &prop,
-                                              CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) !=
-            CUDA_SUCCESS ||
+    if (zc_real.cuMemGetAllocationGranularity(
+            &granularity, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) != CUDA_SUCCESS ||
         !granularity)
         return NULL;
     f->granularity = granularity;

@@ -14,9 +14,9 @@
  */
 struct zc_vmm {
     struct zc_window window; /* Its addresses. */
-    size_t granularity;     /* Bytes that sizes of pieces are multiples of. */
-    size_t span;            /* Bytes of memory: of the request, rounded up, and what is ahead. */
-    size_t ahead;           /* Of them, those of place/ahead.h. */
+    size_t granularity;      /* Bytes that sizes of pieces are multiples of. */
+    size_t span;             /* Bytes of memory: of the request, rounded up, and what is ahead. */
+    size_t ahead;            /* Of them, those of place/ahead.h. */
     size_t chunk;           /* Bytes of each piece to make; 0: one piece for all that is missing. */
     int device;             /* Ordinal of the device that has the memory. */
     enum zc_rdma rdma;      /* Of the rule: of the pieces. */
@@ -26,21 +26,21 @@ struct zc_vmm {
     bool modest;            /* Of the request: see struct zc_want. */
     bool bound;             /* The owner bounds what such blocks have (budget, max_device). */
 
-    bool late;              /* Memory is attached when it is first needed (commit = lazy, grow),
-                             * unless the block was freed in the order of a stream. */
-    bool grows;             /* The rule's `grow`: copies into it may become remaps. */
-    bool open;              /* Something is not done yet: memory or a copy.  Atomic. */
-    struct zc_vmm *next;    /* Of all blocks attached late, or of those kept after their free. */
-    struct zc_block *ghost; /* Of a block kept after its free: what the ledger has of it. */
-    struct zc_vmm *spare;   /* The block that this one grew from: its addresses, where some of this
-                             * one's pieces are mapped too. */
-    struct zc_vmm *like;    /* A block that may grow into this one, which has no piece yet, and the
-                             * addresses of its spare, with pieces of `like` in them; the block
-                             * itself if `like` has gone and they could not be unmapped. */
-    struct zc_vmm *echo;    /* The other way round. */
-    struct zc_vmm *source;  /* The block that this one was copied from, the copy not made yet. */
-    struct zc_vmm *sink;    /* The other way round. */
-    CUcontext context;      /* Of the request. */
+    bool late;               /* Memory is attached when it is first needed (commit = lazy, grow),
+                              * unless the block was freed in the order of a stream. */
+    bool grows;              /* The rule's `grow`: copies into it may become remaps. */
+    bool open;               /* Something is not done yet: memory or a copy.  Atomic. */
+    struct zc_vmm *next;     /* Of all blocks attached late, or of those kept after their free. */
+    struct zc_block *ghost;  /* Of a block kept after its free: what the ledger has of it. */
+    struct zc_vmm *spare;    /* The block that this one grew from: its addresses, where some of this
+                              * one's pieces are mapped too. */
+    struct zc_vmm *like;     /* A block that may grow into this one, which has no piece yet, and the
+                              * addresses of its spare, with pieces of `like` in them; the block
+                              * itself if `like` has gone and they could not be unmapped. */
+    struct zc_vmm *echo;     /* The other way round. */
+    struct zc_vmm *source;   /* The block that this one was copied from, the copy not made yet. */
+    struct zc_vmm *sink;     /* The other way round. */
+    CUcontext context;       /* Of the request. */
     struct zc_transfer copy; /* With a source: recorded once it is known what became of it. */
     struct zc_log_call call; /* What the log tells of its call. */
 };

@@ -83,8 +83,7 @@ static unsigned give_back(struct zc_vmm *list)
 
 static bool fits(const struct zc_vmm *v, const struct zc_want *want)
 {
-    return v->device == want->device && v->context == want->context &&
-           zc_vmm_suits(v, want) &&
+    return v->device == want->device && v->context == want->context && zc_vmm_suits(v, want) &&
            ((const struct zc_backing *)v->ghost->backing)->size == want->size;
 }
 
@@ -114,8 +113,7 @@ bool zc_warm_keep(struct zc_block *block)
     if (!v || v->late || !zc_vmm_whole(v) || v->device >= DEVICES_MAX || zc_life_closing())
         return false;
     uint64_t limit = limit_of(v->device);
-    if (v->span > limit || zc_access_end_copies(&v->window) != CUDA_SUCCESS ||
-        !zc_lock_take(&lock))
+    if (v->span > limit || zc_access_end_copies(&v->window) != CUDA_SUCCESS || !zc_lock_take(&lock))
         return false;
     zc_transit_begin();
     v->ghost = block;

@@ -27,7 +27,8 @@ void zc_window_prepare(size_t size, size_t granularity)
 static CUdeviceptr take_ready(unsigned i)
 {
     return __atomic_load_n(&ready[i], __ATOMIC_RELAXED)
-               ? __atomic_exchange_n(&ready[i], 0, __ATOMIC_ACQ_REL) : 0;
+               ? __atomic_exchange_n(&ready[i], 0, __ATOMIC_ACQ_REL)
+               : 0;
 }
 
 void zc_window_trim(void)

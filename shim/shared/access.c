@@ -156,8 +156,8 @@ static void collect(struct zc_shared *p, void *arg)
     struct batch *b = arg;
     const uint32_t *count = p->pages.count;
     bool host = zc_shared_has_host(p);
-    bool exposed = host ? count[ZC_PAGE_ALONE] || count[ZC_PAGE_SAME] || p->pages.noted
-                        : !p->written;
+    bool exposed =
+        host ? count[ZC_PAGE_ALONE] || count[ZC_PAGE_SAME] || p->pages.noted : !p->written;
     if (p->pages.writable && __atomic_load_n(&p->pages.device, __ATOMIC_ACQUIRE) && exposed &&
         b->count < BATCH)
         b->pair[b->count++] = p;
@@ -186,8 +186,7 @@ static bool writes(enum zc_fn fn)
 static CUresult before_launch(const struct zc_launch *launch)
 {
     struct batch b;
-    if (!__atomic_load_n(&writable, __ATOMIC_ACQUIRE) ||
-        (!launch->kernels && !writes(launch->fn)))
+    if (!__atomic_load_n(&writable, __ATOMIC_ACQUIRE) || (!launch->kernels && !writes(launch->fn)))
         return CUDA_SUCCESS;
     if (zc_capture_holds(launch->stream, launch->flavour))
         return CUDA_SUCCESS;

@@ -82,7 +82,7 @@ static void become(struct zc_coherent *c, const struct run *r, uint32_t pages, e
 }
 
 static enum zc_effect settle(struct zc_coherent *c, const struct run *r, size_t done,
-                              enum zc_page state)
+                             enum zc_page state)
 {
     become(c, r, (uint32_t)(done >> ZC_HOST_UNIT_SHIFT), state);
     return done == span_of(r) ? ZC_EFFECT_DONE : ZC_EFFECT_REFUSED;
@@ -116,7 +116,7 @@ static enum zc_effect aside(struct zc_coherent *c, const struct run *r)
 }
 
 static enum zc_effect protect(struct zc_coherent *c, const struct run *r, int protection,
-                               enum zc_page state)
+                              enum zc_page state)
 {
     bool done = zc_view_protect(address_of(c, r->first), span_of(r), protection);
     return settle(c, r, done ? span_of(r) : 0, state);
@@ -160,9 +160,9 @@ static enum zc_effect part_open(struct zc_coherent *c, const struct run *all)
 
 /* Applies a step to the runs of a range. */
 static enum zc_effect each(struct zc_coherent *c, uint64_t low, uint64_t high,
-                            enum zc_effect (*step)(struct zc_coherent *c, struct run *r,
-                                                    uint64_t low, uint64_t high, void *arg),
-                            void *arg, uint64_t *at_out)
+                           enum zc_effect (*step)(struct zc_coherent *c, struct run *r,
+                                                  uint64_t low, uint64_t high, void *arg),
+                           void *arg, uint64_t *at_out)
 {
     for (uint32_t page = page_of(low); page < c->pages && start_of(page) < high;) {
         struct run r = run_at(c, page, low, high);
@@ -177,7 +177,7 @@ static enum zc_effect each(struct zc_coherent *c, uint64_t low, uint64_t high,
 }
 
 static enum zc_effect to_device(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
-                                 void *arg)
+                                void *arg)
 {
     struct zc_moved *moved = arg;
     uint64_t start, n = clip(r, low, high, &start);
@@ -215,7 +215,7 @@ static bool note_back(struct zc_coherent *c, uint32_t page, uint64_t low, uint64
 }
 
 static enum zc_effect to_host(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
-                               void *arg)
+                              void *arg)
 {
     struct zc_moved *moved = arg;
     bool whole = r->whole, lost = r->state == ZC_PAGE_AHEAD || r->state == ZC_PAGE_AWAY;
@@ -237,7 +237,7 @@ static enum zc_effect to_host(struct zc_coherent *c, struct run *r, uint64_t low
 }
 
 static enum zc_effect host_read(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
-                                 void *arg)
+                                void *arg)
 {
     (void)c, (void)low, (void)high, (void)arg;
     bool lost = r->state == ZC_PAGE_AHEAD || r->state == ZC_PAGE_AWAY;
@@ -245,7 +245,7 @@ static enum zc_effect host_read(struct zc_coherent *c, struct run *r, uint64_t l
 }
 
 static enum zc_effect host_write(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
-                                  void *arg)
+                                 void *arg)
 {
     (void)low, (void)high, (void)arg;
     if (r->state == ZC_PAGE_SAME)
@@ -265,8 +265,8 @@ static enum zc_effect host_write(struct zc_coherent *c, struct run *r, uint64_t 
     return protect(c, r, ZC_VIEW_OPEN, ZC_PAGE_APART);
 }
 
-static enum zc_effect device_read(struct zc_coherent *c, struct run *r, uint64_t low,
-                                   uint64_t high, void *arg)
+static enum zc_effect device_read(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
+                                  void *arg)
 {
     (void)low, (void)high, (void)arg;
     if (r->state != ZC_PAGE_AHEAD)
@@ -276,7 +276,7 @@ static enum zc_effect device_read(struct zc_coherent *c, struct run *r, uint64_t
 }
 
 static enum zc_effect device_write(struct zc_coherent *c, struct run *r, uint64_t low,
-                                    uint64_t high, void *arg)
+                                   uint64_t high, void *arg)
 {
     if (r->state == ZC_PAGE_ALONE)
         return part_open(c, r);
@@ -287,7 +287,7 @@ static enum zc_effect device_write(struct zc_coherent *c, struct run *r, uint64_
 }
 
 static enum zc_effect launch(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
-                              void *arg)
+                             void *arg)
 {
     (void)low, (void)high, (void)arg;
     switch (r->state) {
@@ -305,7 +305,7 @@ static enum zc_effect launch(struct zc_coherent *c, struct run *r, uint64_t low,
 }
 
 static enum zc_effect cool(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
-                            void *arg)
+                           void *arg)
 {
     (void)low, (void)high, (void)arg;
     if (r->state == ZC_PAGE_ALONE)
@@ -319,25 +319,25 @@ static uint64_t whole(const struct zc_coherent *c)
 }
 
 enum zc_effect zc_coherent_to_device(struct zc_coherent *c, uint64_t low, uint64_t high,
-                                      struct zc_moved *moved, uint64_t *at_out)
+                                     struct zc_moved *moved, uint64_t *at_out)
 {
     return each(c, low, high, to_device, moved, at_out);
 }
 
 enum zc_effect zc_coherent_to_host(struct zc_coherent *c, uint64_t low, uint64_t high,
-                                    struct zc_moved *moved, uint64_t *at_out)
+                                   struct zc_moved *moved, uint64_t *at_out)
 {
     return each(c, low, high, to_host, moved, at_out);
 }
 
 enum zc_effect zc_coherent_host(struct zc_coherent *c, uint64_t low, uint64_t high, bool write,
-                                 uint64_t *at_out)
+                                uint64_t *at_out)
 {
     return each(c, low, high, write ? host_write : host_read, NULL, at_out);
 }
 
 enum zc_effect zc_coherent_device(struct zc_coherent *c, uint64_t low, uint64_t high, bool write,
-                                   uint64_t *at_out)
+                                  uint64_t *at_out)
 {
     return c->host ? each(c, low, high, write ? device_write : device_read, NULL, at_out)
                    : ZC_EFFECT_DONE;
@@ -428,7 +428,7 @@ static enum zc_effect open_alone(struct zc_coherent *c, const struct run *r, enu
 
 /* What the kernel does not let come back stays at the shadow, where d's bytes are looked for. */
 static enum zc_effect leave_to_device(struct zc_coherent *c, struct run *r, uint64_t low,
-                                       uint64_t high, void *arg)
+                                      uint64_t high, void *arg)
 {
     (void)low, (void)high;
     bool there = r->state == ZC_PAGE_APART || r->state == ZC_PAGE_AWAY;
@@ -472,7 +472,7 @@ struct leaving {
 };
 
 static enum zc_effect leave_to_host(struct zc_coherent *c, struct run *r, uint64_t low,
-                                     uint64_t high, void *arg)
+                                    uint64_t high, void *arg)
 {
     struct leaving *l = arg;
     (void)low, (void)high;

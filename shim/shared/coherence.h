@@ -47,8 +47,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum zc_page { ZC_PAGE_ALONE, ZC_PAGE_SAME, ZC_PAGE_APART, ZC_PAGE_AHEAD, ZC_PAGE_AWAY,
-               ZC_PAGE_STATES };
+enum zc_page {
+    ZC_PAGE_ALONE,
+    ZC_PAGE_SAME,
+    ZC_PAGE_APART,
+    ZC_PAGE_AHEAD,
+    ZC_PAGE_AWAY,
+    ZC_PAGE_STATES
+};
 
 /* What an event comes to. */
 enum zc_effect {
@@ -77,9 +83,9 @@ struct zc_coherent {
     uint32_t count[ZC_PAGE_STATES]; /* Pages in each state.  Atomic. */
     uint32_t next, window;          /* Page behind the last parted by a write of the CPU's, and how
                                      * many were parted at once. */
-    uint64_t elided;   /* Pages whose copy was not necessary. */
-    uint64_t parted;   /* Pages parted. */
-    uint64_t merged;   /* Pages that became one again. */
+    uint64_t elided;                /* Pages whose copy was not necessary. */
+    uint64_t parted;                /* Pages parted. */
+    uint64_t merged;                /* Pages that became one again. */
 };
 
 /* What a copy between h and d came to: bytes that nobody had to copy, and that the CPU copied. */
@@ -95,15 +101,15 @@ enum zc_effect zc_coherent_touch(struct zc_coherent *c, uint64_t offset, bool wr
 
 /* cudaMemcpy from h to d and from d to h at the same offset. */
 enum zc_effect zc_coherent_to_device(struct zc_coherent *c, uint64_t low, uint64_t high,
-                                      struct zc_moved *moved, uint64_t *at_out);
+                                     struct zc_moved *moved, uint64_t *at_out);
 enum zc_effect zc_coherent_to_host(struct zc_coherent *c, uint64_t low, uint64_t high,
-                                    struct zc_moved *moved, uint64_t *at_out);
+                                   struct zc_moved *moved, uint64_t *at_out);
 
 /* Before something else reads or writes h at its address, or d at its alias. */
 enum zc_effect zc_coherent_host(struct zc_coherent *c, uint64_t low, uint64_t high, bool write,
-                                 uint64_t *at_out);
+                                uint64_t *at_out);
 enum zc_effect zc_coherent_device(struct zc_coherent *c, uint64_t low, uint64_t high, bool write,
-                                   uint64_t *at_out);
+                                  uint64_t *at_out);
 
 /* Where the CPU reaches d at an offset, after zc_coherent_device(); and how far from there on in
  * one piece, at most to `high`. */

@@ -7,8 +7,8 @@
 
 #include "base/lock.h"
 
-static uint32_t forking; /* Thread that forks, or 0.  Atomic. */
-static uint32_t working; /* Threads that hold locks of pairs.  Atomic. */
+static uint32_t forking;       /* Thread that forks, or 0.  Atomic. */
+static uint32_t working;       /* Threads that hold locks of pairs.  Atomic. */
 static __thread uint32_t held; /* By this thread. */
 
 /* A thread that holds a lock takes further ones, because who forks waits for it. */

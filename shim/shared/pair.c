@@ -27,7 +27,7 @@ static struct zc_shared *pairs;   /* Live ones, in no order; under the lock. */
 static struct zc_shared *resting; /* Ended ones, for reuse; under the lock. */
 static uint64_t births;           /* Pairs made so far.  Atomic. */
 uint32_t zc_shared_ends;
-static uint32_t waiting;          /* Device blocks without a host block.  Atomic. */
+static uint32_t waiting;           /* Device blocks without a host block.  Atomic. */
 static struct zc_pair_counts past; /* Of ended pairs; under the lock. */
 
 /* Raw: libzc's own hooks of the signal functions serve the program. */
@@ -231,8 +231,8 @@ static bool accepts(const struct zc_extent *e, void *arg)
 static struct zc_extent *find_host(const struct zc_shared_want *want)
 {
     uint32_t me = zc_thread_id();
-    struct choice choices[] = {{want, me, false}, {want, me, true}, {want, 0, false},
-                               {want, 0, true}};
+    struct choice choices[] = {
+        {want, me, false}, {want, me, true}, {want, 0, false}, {want, 0, true}};
     struct zc_extent *e = NULL;
     for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]) && !e; i++)
         e = zc_hostheap_elect(accepts, &choices[i]);
@@ -333,8 +333,7 @@ bool zc_shared_leave(struct zc_shared *p, bool pinned)
     struct zc_shared_hold hold;
     if (!zc_shared_lock(p, &hold))
         return false;
-    bool may = !pinned ||
-               (!p->read_only && !c->count[ZC_PAGE_APART] && !c->count[ZC_PAGE_AWAY]);
+    bool may = !pinned || (!p->read_only && !c->count[ZC_PAGE_APART] && !c->count[ZC_PAGE_AWAY]);
     enum zc_effect v = ZC_EFFECT_DONE;
     if (may)
         v = zc_coherent_device_gone(c, p->rule->conflict == ZC_CONFLICT_REVEAL);

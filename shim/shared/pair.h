@@ -18,33 +18,33 @@
  * has just ended.  Fields are under the pair's lock, but those that say otherwise.
  */
 struct zc_shared {
-    uint32_t owner;                /* The lock: thread id of the holder, 0 when free.  Atomic.  The
-                                    * first field, and the only one that an object keeps for its
-                                    * next life. */
-    struct zc_coherent pages;      /* The state machine. */
-    uint32_t thread;               /* That asked for the device block: its own host blocks come
-                                    * first. */
-    uint64_t birth;                /* Which pair of the process it is: objects come again. */
-    uint32_t era;                  /* zc_extent_era of the process that made the pair; constant. */
-    struct zc_shared *next;        /* In the list of pairs; under the list's lock. */
-    struct zc_extent *extent;      /* Where both lie; NULL in an object at rest, and until the
-                                    * driver has registered it.  Atomic. */
-    const struct zc_rule *rule;    /* Of the device block; constant. */
-    struct zc_block *host_block;   /* In the ledger at the shadow's address, or NULL.  Atomic. */
-    uint64_t device_size;          /* Bytes of the device block as asked for; constant. */
-    uint64_t device_id, host_id;   /* Serial numbers of both blocks, as in the log; 0: unknown. */
+    uint32_t owner;              /* The lock: thread id of the holder, 0 when free.  Atomic.  The
+                                  * first field, and the only one that an object keeps for its
+                                  * next life. */
+    struct zc_coherent pages;    /* The state machine. */
+    uint32_t thread;             /* That asked for the device block: its own host blocks come
+                                  * first. */
+    uint64_t birth;              /* Which pair of the process it is: objects come again. */
+    uint32_t era;                /* zc_extent_era of the process that made the pair; constant. */
+    struct zc_shared *next;      /* In the list of pairs; under the list's lock. */
+    struct zc_extent *extent;    /* Where both lie; NULL in an object at rest, and until the
+                                  * driver has registered it.  Atomic. */
+    const struct zc_rule *rule;  /* Of the device block; constant. */
+    struct zc_block *host_block; /* In the ledger at the shadow's address, or NULL.  Atomic. */
+    uint64_t device_size;        /* Bytes of the device block as asked for; constant. */
+    uint64_t device_id, host_id; /* Serial numbers of both blocks, as in the log; 0: unknown. */
     uint32_t device_site, host_site; /* Public ids of their sites; 0: unknown. */
-    bool read_only;                /* The GPU's page table forbids kernels to write. */
-    bool paired;                   /* Has, or had, a host block.  Atomic. */
-    bool leaving;                  /* The device block is being freed: no page changes its place
-                                    * any more. */
-    bool kept, detached;           /* While it is freed: the driver's registration stays, or knows
-                                    * no longer of the extent; of the thread that frees it. */
-    bool ending;                   /* A thread is about to end the pair. */
-    bool written;                  /* Something was put into a device block without a host block. */
+    bool read_only;                  /* The GPU's page table forbids kernels to write. */
+    bool paired;                     /* Has, or had, a host block.  Atomic. */
+    bool leaving;                    /* The device block is being freed: no page changes its place
+                                      * any more. */
+    bool kept, detached;             /* While it is freed: the driver's registration stays, or knows
+                                      * no longer of the extent; of the thread that frees it. */
+    bool ending;                     /* A thread is about to end the pair. */
+    bool written; /* Something was put into a device block without a host block. */
     uint64_t elided_copies, elided_bytes; /* Copies between both that had nothing to move. */
-    uint64_t faults, fault_ticks;  /* Accesses of the CPU's that had to be served.  Atomic. */
-    uint64_t conflicts;            /* Accesses to what was lost.  Atomic. */
+    uint64_t faults, fault_ticks; /* Accesses of the CPU's that had to be served.  Atomic. */
+    uint64_t conflicts;           /* Accesses to what was lost.  Atomic. */
 };
 
 /* The pair that an address lies in, or NULL.  No lock: it may end at any time. */

@@ -58,9 +58,9 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     const struct zc_shared_want wanted = {
         .size = want->size,
         .rule = want->rule,
-        .read_only = want->rule->access == ZC_ACCESS_READ &&
-                     zc_device_has(want->device,
-                                   CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED),
+        .read_only =
+            want->rule->access == ZC_ACCESS_READ &&
+            zc_device_has(want->device, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED),
         .node = zc_node_wanted(want->rule, want->device)};
     struct zc_shared *p = zc_shared_make(&wanted, why);
     if (!p)
@@ -121,6 +121,9 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
     return CUDA_SUCCESS;
 }
 
-const struct zc_place zc_place_shared = {
-    .id = ZC_PLACE_SHARED, .real = ZC_KIND_PINNED, .waits = true, .make = make, .detach = detach,
-    .unmake = unmake};
+const struct zc_place zc_place_shared = {.id = ZC_PLACE_SHARED,
+                                         .real = ZC_KIND_PINNED,
+                                         .waits = true,
+                                         .make = make,
+                                         .detach = detach,
+                                         .unmake = unmake};

@@ -84,9 +84,8 @@ void zc_shared_mismatch(const struct zc_shared *p, CUdeviceptr source)
                "device block %U (%B, site %X) of rule %s (%s:%u) is copied from a host block (%B) "
                "that is not its own; 'pair = site:%X:%u' in that rule pairs both, and spares the "
                "copy",
-               p->device_id, p->device_size, p->device_site, p->rule->name,
-               zc_life_policy()->file, p->rule->line, slot->size, zc_site_id(slot->site),
-               slot->nth);
+               p->device_id, p->device_size, p->device_site, p->rule->name, zc_life_policy()->file,
+               p->rule->line, slot->size, zc_site_id(slot->site), slot->nth);
 }
 
 static void blame_one(struct zc_shared *p, void *arg)
@@ -99,8 +98,8 @@ static void blame_one(struct zc_shared *p, void *arg)
                "a kernel failed with an illegal address, and a write to device block %U (%B at %x, "
                "site %X) would do that: kernels may only read it, because rule %s (%s:%u) says "
                "'access = read'; if they write it, say 'access = readwrite'",
-               p->device_id, p->device_size, (uint64_t)p->pages.base, p->device_site,
-               p->rule->name, zc_life_policy()->file, p->rule->line);
+               p->device_id, p->device_size, (uint64_t)p->pages.base, p->device_site, p->rule->name,
+               zc_life_policy()->file, p->rule->line);
 }
 
 void zc_shared_blame(void)
@@ -121,8 +120,8 @@ static void lonely(const struct zc_shared *p)
                "device block %U (%B, site %X) of rule %s (%s:%u) lay in host memory by itself: "
                "there was no host block of site %X, number %U (0: any), which 'pair' names, that "
                "it fits",
-               p->device_id, p->device_size, p->device_site, p->rule->name,
-               zc_life_policy()->file, p->rule->line, pair->site, pair->nth);
+               p->device_id, p->device_size, p->device_site, p->rule->name, zc_life_policy()->file,
+               p->rule->line, pair->site, pair->nth);
 }
 
 void zc_shared_report(const struct zc_shared *p)

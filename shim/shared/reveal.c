@@ -13,11 +13,11 @@
 /* Handlers that may wait at the same time; more wait for their turn. */
 #define SEATS 64u
 
-static uint32_t asked;          /* Tickets given out.  Atomic, and a futex. */
-static uint32_t served;         /* Tickets done.  Atomic, and a futex. */
-static CUcontext seats[SEATS];  /* Context of each ticket, NULL in a free seat.  Atomic. */
-static uint32_t good[SEATS];    /* Whether the device of the last ticket there came to rest. */
-static uint32_t started;        /* Era of the process that has the thread; 0: none.  Atomic. */
+static uint32_t asked;         /* Tickets given out.  Atomic, and a futex. */
+static uint32_t served;        /* Tickets done.  Atomic, and a futex. */
+static CUcontext seats[SEATS]; /* Context of each ticket, NULL in a free seat.  Atomic. */
+static uint32_t good[SEATS];   /* Whether the device of the last ticket there came to rest. */
+static uint32_t started;       /* Era of the process that has the thread; 0: none.  Atomic. */
 
 static void wait_while(uint32_t *word, uint32_t value)
 {

@@ -48,8 +48,8 @@ static uint64_t offset_of(const struct zc_shared *p, CUdeviceptr address)
 }
 
 /* A step of the state machine under the lock; once more after each page that was revealed. */
-typedef enum zc_effect (*step_fn)(struct zc_coherent *pages, uint64_t low, uint64_t high,
-                                   void *arg, uint64_t *at_out);
+typedef enum zc_effect (*step_fn)(struct zc_coherent *pages, uint64_t low, uint64_t high, void *arg,
+                                  uint64_t *at_out);
 
 static CUresult apply(struct zc_copy *c, step_fn step, uint64_t low, uint64_t high, void *arg)
 {
@@ -71,7 +71,7 @@ static CUresult apply(struct zc_copy *c, step_fn step, uint64_t low, uint64_t hi
 }
 
 static enum zc_effect step_in(struct zc_coherent *pages, uint64_t low, uint64_t high, void *arg,
-                               uint64_t *at_out)
+                              uint64_t *at_out)
 {
     if (zc_coherent_cooling(pages)) {
         enum zc_effect v = zc_coherent_cool(pages);
@@ -82,7 +82,7 @@ static enum zc_effect step_in(struct zc_coherent *pages, uint64_t low, uint64_t 
 }
 
 static enum zc_effect step_out(struct zc_coherent *pages, uint64_t low, uint64_t high, void *arg,
-                                uint64_t *at_out)
+                               uint64_t *at_out)
 {
     return zc_coherent_to_host(pages, low, high, arg, at_out);
 }
@@ -101,8 +101,7 @@ static CUresult between(struct zc_copy *c, CUdeviceptr address, size_t n)
 /* Makes the target's bytes ready for the driver. */
 static CUresult prepare(struct zc_copy *c)
 {
-    struct zc_sides sides = {
-        .copy = c, .dst = &c->dst, .to = c->dst.address, .bytes = c->dst.span};
+    struct zc_sides sides = {.copy = c, .dst = &c->dst, .to = c->dst.address, .bytes = c->dst.span};
     CUresult result = zc_sides_open(&sides);
     if (result == CUDA_SUCCESS)
         zc_sides_close(&sides);

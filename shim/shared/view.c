@@ -43,8 +43,7 @@ static bool moves_in_place(void)
     uintptr_t from = zc_hostheap.base + zc_view_shadow, to = zc_hostheap.base + nursery;
     bool moved = mprotect((void *)from, ZC_HOST_UNIT, PROT_READ | PROT_WRITE) == 0 &&
                  mremap((void *)from, ZC_HOST_UNIT, ZC_HOST_UNIT,
-                        MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
-                        (void *)to) != MAP_FAILED;
+                        MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, (void *)to) != MAP_FAILED;
     return reserve(from, ZC_HOST_UNIT) && reserve(to, ZC_HOST_UNIT) && moved;
 }
 

@@ -12,7 +12,7 @@
 #define NOT_RUN 126 /* as shells say of a program that cannot be executed */
 
 /* What the loader of this processor must not see, and that of the other one must. */
-static const char *const loader_settings[] = { "LD_PRELOAD", "LD_LIBRARY_PATH" };
+static const char *const loader_settings[] = {"LD_PRELOAD", "LD_LIBRARY_PATH"};
 
 /* Takes a setting out of the environment; gives NAME=VALUE, or NULL where it is not set. */
 static char *taken(const char *name)
@@ -29,7 +29,7 @@ static char *taken(const char *name)
 int main(int argc, char **argv)
 {
     char self[4096], program[sizeof(self) + sizeof(".aarch64")];
-    char *command[ARGUMENTS_MOST] = { "qemu-aarch64", "-L", SYSROOT, "-0", argv[0] };
+    char *command[ARGUMENTS_MOST] = {"qemu-aarch64", "-L", SYSROOT, "-0", argv[0]};
     int n = 5;
     ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
 

@@ -107,7 +107,10 @@ static void bench_record(void)
     struct zc_block *block = add(SPAN);
     struct zc_transfer t = {.asked = zc_flow(ZC_DIR_HTOD, ZC_KIND_PAGEABLE, ZC_KIND_DEVICE),
                             .real = zc_flow(ZC_DIR_HTOD, ZC_KIND_PAGEABLE, ZC_KIND_DEVICE),
-                            .bytes = 4096, .copies = 1, .ticks = 100, .dst = block};
+                            .bytes = 4096,
+                            .copies = 1,
+                            .ticks = 100,
+                            .dst = block};
     double start = now_ns();
 
     for (unsigned i = 0; i < ROUNDS; i++)

@@ -61,10 +61,14 @@ static void call_copy_within(void)
 
 static void call_copy_rows(void)
 {
-    const CUDA_MEMCPY2D rows = {
-        .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = pinned, .srcPitch = 64,
-        .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = device, .dstPitch = 64,
-        .WidthInBytes = 8, .Height = 8};
+    const CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                                .srcHost = pinned,
+                                .srcPitch = 64,
+                                .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                                .dstDevice = device,
+                                .dstPitch = 64,
+                                .WidthInBytes = 8,
+                                .Height = 8};
     require(cuMemcpy2D(&rows), "cuMemcpy2D");
 }
 
@@ -92,8 +96,8 @@ static void call_free(void)
 
 static void call_launch(void)
 {
-    require(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&device, &device, &device,
-                                                                         &(int){0}}, NULL),
+    require(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, NULL,
+                           (void *[]){&device, &device, &device, &(int){0}}, NULL),
             "cuLaunchKernel");
 }
 

@@ -35,9 +35,9 @@ diagnose() {
     xargs -P 2 -n 1 "$1" "${command[@]:1}" -Werror "${@:2}" -fsyntax-only 2>&1
 }
 
-@test "no source file is longer than 500 lines" {
+@test "no source file is longer than 800 lines" {
     sources c h S def cu cuh cpp bats bash sh py awk mk | xargs wc -l |
-        awk '$1 > 500 && $2 != "total"' | no_findings "longer than 500 lines:"
+        awk '$1 > 800 && $2 != "total"' | no_findings "longer than 800 lines:"
 }
 
 @test "no function is longer than 60 lines" {
@@ -46,6 +46,13 @@ diagnose() {
         /^\{/ { start = FNR }
         /^\}/ { if (start && FNR - start - 1 > 60) print FILENAME ":" start ": " FNR - start - 1
                 start = 0 }' | no_findings "functions longer than 60 lines:"
+}
+
+# Versions of clang-format differ in what they make of the same style, so one is named.
+@test "C and CUDA sources are laid out as .clang-format says" {
+    command -v clang-format-14 >/dev/null || skip "no clang-format-14"
+    sources c h cu cuh cpp | xargs clang-format-14 --dry-run -Werror 2>&1 |
+        grep -E '(error|warning):' | no_findings "run clang-format-14 -i on:"
 }
 
 @test "no line is wider than 100 columns" {

@@ -51,8 +51,7 @@ static void check_requests(const struct zc_policy *policy)
                                      .device = (int)(i % 4) - 1,
                                      .stream = (enum zc_stream_kind)(i % 5)};
         const struct zc_rule *told = NULL;
-        const struct zc_rule *explained =
-            zc_policy_explain(policy, &request, check_verdict, &told);
+        const struct zc_rule *explained = zc_policy_explain(policy, &request, check_verdict, &told);
         const struct zc_rule *matched = zc_policy_match(policy, &request);
 
         if (explained != matched || told != matched)

@@ -45,7 +45,9 @@ typedef CUpti_ActivityMemcpy5 memcpy_record;
 
 /* CUPTI's functions, looked up at run time because the library is rarely on the loader's path. */
 #define CUPTI_CALLS(X)                                                                             \
-    X(cuptiActivityRegisterCallbacks) X(cuptiActivityEnable) X(cuptiActivityFlushAll)              \
+    X(cuptiActivityRegisterCallbacks)                                                              \
+    X(cuptiActivityEnable)                                                                         \
+    X(cuptiActivityFlushAll)                                                                       \
     X(cuptiActivityGetNextRecord) X(cuptiActivityGetNumDroppedRecords) X(cuptiGetResultString)
 static struct {
 #define CUPTI_FIELD(name) __typeof__(name) *name; /* The function of that name. */
@@ -57,8 +59,8 @@ static struct {
     pthread_mutex_t lock; /* Guards the rest; CUPTI completes buffers on a thread of its own. */
     uint64_t calls[DIRS][KINDS][KINDS]; /* Copies or sets, by direction, source and destination. */
     uint64_t bytes[DIRS][KINDS][KINDS]; /* Bytes of them. */
-    uint64_t dropped;     /* Records that CUPTI had no room for. */
-    char error[256];      /* Why the counts cannot be trusted; empty if they can. */
+    uint64_t dropped;                   /* Records that CUPTI had no room for. */
+    char error[256];                    /* Why the counts cannot be trusted; empty if they can. */
 } seen = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static pid_t owner; /* The process that CUPTI was started in; a forked child has no CUDA. */
@@ -123,8 +125,8 @@ static void CUPTIAPI buffer_completed(CUcontext context, uint32_t stream, uint8_
 
     (void)size;
     pthread_mutex_lock(&seen.lock);
-    while (valid > 0 && (result = cupti.cuptiActivityGetNextRecord(buffer, valid, &record)) ==
-                            CUPTI_SUCCESS)
+    while (valid > 0 &&
+           (result = cupti.cuptiActivityGetNextRecord(buffer, valid, &record)) == CUPTI_SUCCESS)
         add_record(record);
     if (result != CUPTI_ERROR_MAX_LIMIT_REACHED)
         worked("cuptiActivityGetNextRecord", result);
@@ -209,9 +211,8 @@ int InitializeInjection(void);
 /* Called by the driver inside cuInit, before any context exists; 1 says that it worked. */
 __attribute__((visibility("default"))) int InitializeInjection(void)
 {
-    static const CUpti_ActivityKind kinds[] = {CUPTI_ACTIVITY_KIND_MEMCPY,
-                                               CUPTI_ACTIVITY_KIND_MEMCPY2,
-                                               CUPTI_ACTIVITY_KIND_MEMSET};
+    static const CUpti_ActivityKind kinds[] = {
+        CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY2, CUPTI_ACTIVITY_KIND_MEMSET};
     if (owner != 0)
         return 1;
     owner = getpid();

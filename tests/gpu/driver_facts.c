@@ -38,7 +38,7 @@ static CUdeviceptr a, b, m, p, q, v, y, z;
 static void *h, *other, *nothing;
 static void *hosts[6], *other_host; /* Pinned host memory. */
 static CUcontext passing;           /* A context that is destroyed again. */
-static char *pages, *spare; /* Pageable memory, HOST_BYTES each, page-aligned. */
+static char *pages, *spare;         /* Pageable memory, HOST_BYTES each, page-aligned. */
 static size_t pitch, bytes;
 static unsigned flags;
 static int number;

@@ -33,8 +33,8 @@ struct pair {
 };
 
 static struct pair pairs[BLOCKS];
-static unsigned char *other;   /* A host buffer that no rule pairs. */
-static unsigned *sum;          /* Of sum_bytes, in device memory. */
+static unsigned char *other; /* A host buffer that no rule pairs. */
+static unsigned *sum;        /* Of sum_bytes, in device memory. */
 static cudaStream_t stream;
 static unsigned long long seed, at_step, counts[16];
 static bool writes;
@@ -268,16 +268,36 @@ static void step(void)
         kind++;
     counts[kind]++;
     switch (kind) {
-    case 0: cpu_access(p, below(p->bytes - 64), 64, what % 2); break;
-    case 1: copy_in(p, low, n, what % 2); break;
-    case 2: copy_out(p, p, low, n); break;
-    case 3: other_in(p, low, n); break;
-    case 4: other_out(p, low, n); break;
-    case 5: set(p, low, n); break;
-    case 6: between(p, low, n); break;
-    case 7: copy_out(p, &pairs[below(BLOCKS)], low, n); break;
-    case 8: kernel_reads(p, low, n); break;
-    case 9: kernel_writes(p, low, n); break;
+    case 0:
+        cpu_access(p, below(p->bytes - 64), 64, what % 2);
+        break;
+    case 1:
+        copy_in(p, low, n, what % 2);
+        break;
+    case 2:
+        copy_out(p, p, low, n);
+        break;
+    case 3:
+        other_in(p, low, n);
+        break;
+    case 4:
+        other_out(p, low, n);
+        break;
+    case 5:
+        set(p, low, n);
+        break;
+    case 6:
+        between(p, low, n);
+        break;
+    case 7:
+        copy_out(p, &pairs[below(BLOCKS)], low, n);
+        break;
+    case 8:
+        kernel_reads(p, low, n);
+        break;
+    case 9:
+        kernel_writes(p, low, n);
+        break;
     default:
         if (below(20) == 0) {
             child_reads(p);

@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-namespace sim {
+namespace sim
+{
 
 /* *p = op(*p), for types and operations without an instruction; gives the old value. */
 template <typename T, typename Op> static inline T atomic_update(T *p, Op op)
@@ -18,8 +19,8 @@ template <typename T, typename Op> static inline T atomic_update(T *p, Op op)
     __atomic_load(p, &old, __ATOMIC_SEQ_CST);
     do {
         desired = op(old);
-    } while (!__atomic_compare_exchange(p, &old, &desired, false, __ATOMIC_SEQ_CST,
-                                        __ATOMIC_SEQ_CST));
+    } while (
+        !__atomic_compare_exchange(p, &old, &desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
     return old;
 }
 
@@ -41,7 +42,7 @@ SIM_ATOMIC(atomicSub, old - (T)value)
 SIM_ATOMIC(atomicExch, ((void)old, (T)value))
 SIM_ATOMIC(atomicMin, (T)value < old ? (T)value : old)
 SIM_ATOMIC(atomicMax, old < (T)value ? (T)value : old)
-SIM_ATOMIC(atomicAnd, old & (T)value)
+SIM_ATOMIC(atomicAnd, old &(T)value)
 SIM_ATOMIC(atomicOr, old | (T)value)
 SIM_ATOMIC(atomicXor, old ^ (T)value)
 SIM_ATOMIC(atomicInc, old >= (T)value ? (T)0 : old + 1)

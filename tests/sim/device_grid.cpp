@@ -16,7 +16,8 @@ __thread uint3 blockIdx;
 __thread dim3 blockDim;
 __thread dim3 gridDim;
 
-namespace {
+namespace
+{
 
 const size_t STACK_BYTES = 128 << 10;
 const size_t GUARD_BYTES = 4096;

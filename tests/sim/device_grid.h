@@ -13,7 +13,8 @@ extern __thread dim3 blockDim;
 extern __thread dim3 gridDim;
 static const int warpSize = 32;
 
-namespace sim {
+namespace sim
+{
 
 /* Runs body(argument) once for every thread of every block of the launch, on the calling thread. */
 void run_grid(const struct sim_launch *launch, void (*body)(void *), void *argument);

@@ -15,7 +15,8 @@
 
 #include "device_grid.h"
 
-namespace sim {
+namespace sim
+{
 
 /*
  * Reads one argument.  A pointer that the program passes is a device address, so the kernel gets
@@ -44,7 +45,7 @@ template <typename... P, void (*Kernel)(P...)> struct kernel<void(P...), Kernel>
     using arguments = std::tuple<std::remove_const_t<P>...>;
 
     static constexpr size_t count = sizeof...(P);
-    static constexpr size_t sizes[sizeof...(P) + 1] = { sizeof(P)..., 0 };
+    static constexpr size_t sizes[sizeof...(P) + 1] = {sizeof(P)..., 0};
 
     static void body(void *argument)
     {
@@ -56,7 +57,7 @@ template <typename... P, void (*Kernel)(P...)> struct kernel<void(P...), Kernel>
                         std::index_sequence<I...>)
     {
         bool mapped = true;
-        arguments values{ load_argument<P>(args[I], &mapped)... };
+        arguments values{load_argument<P>(args[I], &mapped)...};
 
         (void)args;
         if (!mapped)

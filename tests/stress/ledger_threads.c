@@ -20,10 +20,10 @@
 #include "log/counters.h"
 
 #define THREADS 16
-#define OWN 512u            /* Places of a thread. */
-#define PLACE 4096u         /* Addresses of a place. */
-#define LONG_LIVED 1000u    /* Blocks that stay, between those that come and go. */
-#define ROUND 1000u         /* Operations between looks at the clock. */
+#define OWN 512u         /* Places of a thread. */
+#define PLACE 4096u      /* Addresses of a place. */
+#define LONG_LIVED 1000u /* Blocks that stay, between those that come and go. */
+#define ROUND 1000u      /* Operations between looks at the clock. */
 
 struct worker {
     pthread_t thread;           /* Its thread. */
@@ -72,9 +72,12 @@ static void look(struct worker *w)
 
 static void transfer(struct worker *w, struct zc_block *block)
 {
-    struct zc_transfer t = {.asked = zc_flow((enum zc_dir)(draw(w) % 5), ZC_KIND_PINNED,
-                                             ZC_KIND_DEVICE),
-                            .bytes = 1, .copies = 1, .ticks = 1, .dst = block,
+    struct zc_transfer t = {.asked =
+                                zc_flow((enum zc_dir)(draw(w) % 5), ZC_KIND_PINNED, ZC_KIND_DEVICE),
+                            .bytes = 1,
+                            .copies = 1,
+                            .ticks = 1,
+                            .dst = block,
                             .src = standing[draw(w) % LONG_LIVED]};
 
     zc_traffic_record(&t);

@@ -48,10 +48,10 @@ static void quotes_and_control_characters_are_escaped(void **state)
 static void bytes_that_are_not_utf8_become_replacement_characters(void **state)
 {
     (void)state;
-    assert_json("a\xff\x80z", "a" REPLACED REPLACED "z");     /* Never lead bytes. */
-    assert_json("\xc0\xaf", REPLACED REPLACED);               /* Overlong slash. */
-    assert_json("\xe0\x80\xaf", REPLACED REPLACED REPLACED);  /* The same in three bytes. */
-    assert_json("\xed\xa0\x80", REPLACED REPLACED REPLACED);  /* A surrogate. */
+    assert_json("a\xff\x80z", "a" REPLACED REPLACED "z");    /* Never lead bytes. */
+    assert_json("\xc0\xaf", REPLACED REPLACED);              /* Overlong slash. */
+    assert_json("\xe0\x80\xaf", REPLACED REPLACED REPLACED); /* The same in three bytes. */
+    assert_json("\xed\xa0\x80", REPLACED REPLACED REPLACED); /* A surrogate. */
     assert_json("\xf4\x90\x80\x80", REPLACED REPLACED REPLACED REPLACED); /* Above U+10FFFF. */
 }
 

@@ -8,8 +8,13 @@
 
 #include "base/text.h"
 
-static const uint64_t numbers[] = {0, 1, 9, 10, 99, 100, 4095, 4096, UINT32_MAX, (uint64_t)1 << 32,
-                                   INT64_MAX, (uint64_t)1 << 63, UINT64_MAX};
+static const uint64_t numbers[] = {0,          1,
+                                   9,          10,
+                                   99,         100,
+                                   4095,       4096,
+                                   UINT32_MAX, (uint64_t)1 << 32,
+                                   INT64_MAX,  (uint64_t)1 << 63,
+                                   UINT64_MAX};
 #define NUMBERS (sizeof(numbers) / sizeof(numbers[0]))
 
 static char buf[256];
@@ -56,8 +61,8 @@ static void formats_read_as_printf_writes_them(void **state)
 
     (void)state;
     snprintf(wanted, sizeof(wanted), "%s|%u|%d|%" PRIu64 "|%" PRId64 "|%" PRIx64 "|%p|%c|%%",
-             "text", UINT32_MAX, INT32_MIN, UINT64_MAX, INT64_MIN, (uint64_t)0xfeed,
-             (void *)buf, 'z');
+             "text", UINT32_MAX, INT32_MIN, UINT64_MAX, INT64_MIN, (uint64_t)0xfeed, (void *)buf,
+             'z');
     zc_text_fmt(&t, "%s|%u|%d|%U|%D|%x|%p|%c|%%", "text", UINT32_MAX, INT32_MIN, UINT64_MAX,
                 INT64_MIN, (uint64_t)0xfeed, (void *)buf, 'z');
     assert_text(wanted);
@@ -78,11 +83,23 @@ static void sizes_have_one_decimal_only_where_it_says_something(void **state)
         uint64_t bytes;
         const char *text;
     } cases[] = {
-        {0, "0 B"}, {1, "1 B"}, {1023, "1023 B"}, {1024, "1 KiB"}, {1536, "1.5 KiB"},
-        {1025, "1.0 KiB"}, {4096, "4 KiB"}, {(1 << 20) - 1, "1.0 MiB"}, {1 << 20, "1 MiB"},
-        {100 << 10, "100 KiB"}, {(100 << 10) + 600, "101 KiB"}, {(100 << 10) - 1, "100 KiB"},
-        {1023 << 20, "1023 MiB"}, {((uint64_t)1024 << 20) - 1, "1.0 GiB"},
-        {(uint64_t)3 << 29, "1.5 GiB"}, {(uint64_t)5 << 40, "5 TiB"}, {(uint64_t)1 << 63, "8 EiB"},
+        {0, "0 B"},
+        {1, "1 B"},
+        {1023, "1023 B"},
+        {1024, "1 KiB"},
+        {1536, "1.5 KiB"},
+        {1025, "1.0 KiB"},
+        {4096, "4 KiB"},
+        {(1 << 20) - 1, "1.0 MiB"},
+        {1 << 20, "1 MiB"},
+        {100 << 10, "100 KiB"},
+        {(100 << 10) + 600, "101 KiB"},
+        {(100 << 10) - 1, "100 KiB"},
+        {1023 << 20, "1023 MiB"},
+        {((uint64_t)1024 << 20) - 1, "1.0 GiB"},
+        {(uint64_t)3 << 29, "1.5 GiB"},
+        {(uint64_t)5 << 40, "5 TiB"},
+        {(uint64_t)1 << 63, "8 EiB"},
         {UINT64_MAX, "16.0 EiB"},
     };
 

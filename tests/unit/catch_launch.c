@@ -14,11 +14,11 @@
 
 #define STREAM ((CUstream)0x5000)
 
-static const char *order;          /* Who was called, a letter each. */
+static const char *order; /* Who was called, a letter each. */
 static char letters[16];
-static struct zc_launch last;      /* As the party got it. */
-static CUresult answer;            /* What the party returns. */
-static unsigned forwarded;         /* Calls that came to the driver. */
+static struct zc_launch last; /* As the party got it. */
+static CUresult answer;       /* What the party returns. */
+static unsigned forwarded;    /* Calls that came to the driver. */
 
 static void note(char letter)
 {

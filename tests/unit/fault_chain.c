@@ -204,9 +204,17 @@ static void sent_signals(void)
 
 #define SCENES(X)                                                                                  \
     X(default_action)                                                                              \
-    X(ignored_fault) X(ignored_kill) X(default_kill) X(handler_with_info) X(handler_without_info)  \
-        X(nodefer) X(fault_in_handler) X(reset_hand) X(jump_out) X(jump_out_without_mask)          \
-            X(unblock_in_handler) X(on_alternate_stack) X(not_on_alternate_stack)                  \
-                X(stack_overflow) X(sent_signals)
+    X(ignored_fault)                                                                               \
+    X(ignored_kill)                                                                                \
+    X(default_kill)                                                                                \
+    X(handler_with_info)                                                                           \
+    X(handler_without_info)                                                                        \
+    X(nodefer)                                                                                     \
+    X(fault_in_handler)                                                                            \
+    X(reset_hand)                                                                                  \
+    X(jump_out)                                                                                    \
+    X(jump_out_without_mask)                                                                       \
+    X(unblock_in_handler)                                                                          \
+    X(on_alternate_stack) X(not_on_alternate_stack) X(stack_overflow) X(sent_signals)
 SCENES(TEST)
 RUN_SCENES(SCENES)

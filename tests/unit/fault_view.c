@@ -373,10 +373,19 @@ static void set_before_handlers_of_fork(void)
 
 #define SCENES(X)                                                                                  \
     X(blocked_send)                                                                                \
-    X(blocked_fault) X(blocked_and_back) X(blocked_and_jumped)                                     \
-    X(blocked_among_others) X(masked_in_the_handler_and_jumped) X(read_back) X(older_functions)    \
-        X(older_masks) X(mask_of_another_handler) X(mask_by_ucontext)                   \
-            X(set_by_vfork) X(blocked_by_parent_of_vfork) X(sent_before_fork) \
-            X(older_functions_of_others) X(sent_after_vfork) X(set_before_handlers_of_fork)
+    X(blocked_fault)                                                                               \
+    X(blocked_and_back)                                                                            \
+    X(blocked_and_jumped)                                                                          \
+    X(blocked_among_others)                                                                        \
+    X(masked_in_the_handler_and_jumped)                                                            \
+    X(read_back)                                                                                   \
+    X(older_functions)                                                                             \
+    X(older_masks)                                                                                 \
+    X(mask_of_another_handler)                                                                     \
+    X(mask_by_ucontext)                                                                            \
+    X(set_by_vfork)                                                                                \
+    X(blocked_by_parent_of_vfork)                                                                  \
+    X(sent_before_fork)                                                                            \
+    X(older_functions_of_others) X(sent_after_vfork) X(set_before_handlers_of_fork)
 SCENES(TEST)
 RUN_SCENES(SCENES)

@@ -304,8 +304,8 @@ static void slots_of_a_slab_share_one_registration(void **state)
 /* Memory as a cuMemHostAlloc in a context gets it. */
 static void *asked_in(CUcontext context, size_t bytes)
 {
-    const struct zc_host_want want = {.size = bytes, .alignment = 4096, .node = -1, .zero = true,
-                                      .owner = context};
+    const struct zc_host_want want = {
+        .size = bytes, .alignment = 4096, .node = -1, .zero = true, .owner = context};
     struct zc_slot *slot;
     const char *why;
     void *p = zc_hostheap_get(&want, &slot, &why);
@@ -420,8 +420,8 @@ int main(void)
         cmocka_unit_test_setup(a_child_waits_for_no_registration_of_its_parents, fresh),
         cmocka_unit_test_setup(realloc_copies_what_is_registered, fresh),
         cmocka_unit_test_setup(near_memory_is_bound_once_its_device_is_known, fresh),
-        cmocka_unit_test_setup(
-            near_memory_of_a_node_that_is_not_there_is_registered_all_the_same, fresh),
+        cmocka_unit_test_setup(near_memory_of_a_node_that_is_not_there_is_registered_all_the_same,
+                               fresh),
         cmocka_unit_test_setup(nothing_of_512_gib_is_placed, fresh),
         cmocka_unit_test_setup(slots_of_a_slab_share_one_registration, fresh),
         cmocka_unit_test_setup(what_the_driver_was_asked_for_shares_no_extent_with_libc, fresh),

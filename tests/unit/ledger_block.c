@@ -277,7 +277,10 @@ static void test_remove_in_handler(void **state)
     assert_int_equal(gauge.blocks, 1);
 }
 
-#define TEST(name, function) {name, function, ledger_setup, NULL, NULL}
+#define TEST(name, function)                                                                       \
+    {                                                                                              \
+        name, function, ledger_setup, NULL, NULL                                                   \
+    }
 
 int main(void)
 {

@@ -6,10 +6,10 @@
 
 #include "ledger/index.h"
 
-#define PLACES 4096u   /* Places of the oracle, one of which is at most one block. */
-#define PLACE 256u     /* Addresses of a place. */
+#define PLACES 4096u /* Places of the oracle, one of which is at most one block. */
+#define PLACE 256u   /* Addresses of a place. */
 #define OPERATIONS 1000000u
-#define LIVE 10000u    /* Blocks of the tests of memory. */
+#define LIVE 10000u /* Blocks of the tests of memory. */
 #define PAIRS 10000000u
 
 static struct zc_block *oracle[PLACES]; /* The block in each place, or NULL. */
@@ -44,8 +44,8 @@ static void test_random_operations(void **state)
         if (ledger_draw(&random) % 2 == 0) {
             check_address(base_of(place) + ledger_draw(&random) % PLACE);
         } else if (oracle[place] == NULL) {
-            oracle[place] = ledger_add(base_of(place) + offset,
-                                       1 + ledger_draw(&random) % (PLACE - offset));
+            oracle[place] =
+                ledger_add(base_of(place) + offset, 1 + ledger_draw(&random) % (PLACE - offset));
         } else {
             ledger_free(oracle[place]);
             oracle[place] = NULL;

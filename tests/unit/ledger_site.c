@@ -264,7 +264,7 @@ static void test_thread_signal_libc(void **state)
 static void test_dlopened(void **state)
 {
     char folder[] = "/tmp/ledger_site.XXXXXX", command[300], path[100];
-    uint32_t (*through)(uint32_t (*call)(void));
+    uint32_t (*through)(uint32_t(*call)(void));
     const struct zc_site *site;
     void *module;
 
@@ -274,7 +274,8 @@ static void test_dlopened(void **state)
     snprintf(command, sizeof(command),
              "echo 'unsigned through(unsigned (*f)(void)) { volatile unsigned r = f(); return r; }'"
              " | "
-             "${CC:-cc} -O2 -shared -fPIC -x c - -o %s 2>/dev/null", path);
+             "${CC:-cc} -O2 -shared -fPIC -x c - -o %s 2>/dev/null",
+             path);
     if (system(command) != 0) {
         rmdir(folder);
         skip();
@@ -296,9 +297,9 @@ static void test_made_code(void **state)
     /* call *%rdi behind sub $8,%rsp; add $8,%rsp; ret: code without call-frame information. */
     static const unsigned char code[] = {0x48, 0x83, 0xec, 0x08, 0xff, 0xd7,
                                          0x48, 0x83, 0xc4, 0x08, 0xc3};
-    unsigned char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                               -1, 0);
-    uint32_t (*jit)(uint32_t (*call)(void));
+    unsigned char *page =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint32_t (*jit)(uint32_t(*call)(void));
     const struct zc_site *site;
 
     (void)state;
@@ -394,7 +395,10 @@ static void test_counts(void **state)
     assert_string_equal(zc_site_module(2), "?");
 }
 
-#define TEST(name, function) {name, function, ledger_setup, NULL, NULL}
+#define TEST(name, function)                                                                       \
+    {                                                                                              \
+        name, function, ledger_setup, NULL, NULL                                                   \
+    }
 
 int main(int argc, char **argv)
 {

@@ -9,15 +9,18 @@
 #define THREADS 40 /* More than there are slots. */
 #define RECORDS 20000
 
-static const unsigned flow_up = (ZC_DIR_HTOD * ZC_KIND_COUNT + ZC_KIND_PAGEABLE) * ZC_KIND_COUNT +
-                                ZC_KIND_DEVICE;
+static const unsigned flow_up =
+    (ZC_DIR_HTOD * ZC_KIND_COUNT + ZC_KIND_PAGEABLE) * ZC_KIND_COUNT + ZC_KIND_DEVICE;
 static struct zc_totals totals;
 
 static struct zc_transfer upload(struct zc_block *dst, uint64_t bytes)
 {
     return (struct zc_transfer){.asked = flow_up,
                                 .real = zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE),
-                                .outcome = ZC_MOVED, .bytes = bytes, .copies = 1, .ticks = 5,
+                                .outcome = ZC_MOVED,
+                                .bytes = bytes,
+                                .copies = 1,
+                                .ticks = 5,
                                 .dst = dst};
 }
 
@@ -26,7 +29,10 @@ static void record(struct zc_block *dst, struct zc_block *src, enum zc_dir dir,
 {
     struct zc_transfer t = {.asked = zc_flow(dir, ZC_KIND_DEVICE, ZC_KIND_DEVICE),
                             .real = zc_flow(dir, ZC_KIND_DEVICE, ZC_KIND_DEVICE),
-                            .outcome = outcome, .bytes = bytes, .copies = 1, .dst = dst,
+                            .outcome = outcome,
+                            .bytes = bytes,
+                            .copies = 1,
+                            .dst = dst,
                             .src = src};
 
     zc_traffic_record(&t);
@@ -199,7 +205,10 @@ static void test_signals(void **state)
                      3 * mine + (uint64_t)handled);
 }
 
-#define TEST(name, function) {name, function, ledger_setup, NULL, NULL}
+#define TEST(name, function)                                                                       \
+    {                                                                                              \
+        name, function, ledger_setup, NULL, NULL                                                   \
+    }
 
 int main(void)
 {

@@ -85,10 +85,10 @@ static void test_like_libgcc(void **state)
 #if defined(__x86_64__)
 /* Functions that call their argument and whose call-frame information lies. */
 #define LIAR(name, directives)                                                                     \
-    __asm__(".text\n.type " #name ",@function\n" #name ":\n.cfi_startproc\npush %rbp\n"            \
-            ".cfi_def_cfa_offset 16\n.cfi_offset %rbp, -16\nmov $0x123456789abcd8, %rbp\n"         \
-            directives "\ncall *%rdi\npop %rbp\nret\n.cfi_endproc\n.size " #name ", .-" #name      \
-            "\n");                                                                                 \
+    __asm__(                                                                                       \
+        ".text\n.type " #name ",@function\n" #name ":\n.cfi_startproc\npush %rbp\n"                \
+        ".cfi_def_cfa_offset 16\n.cfi_offset %rbp, -16\nmov $0x123456789abcd8, %rbp\n" directives  \
+        "\ncall *%rdi\npop %rbp\nret\n.cfi_endproc\n.size " #name ", .-" #name "\n");              \
     void name(void (*call)(void))
 
 LIAR(liar_offset, ".cfi_def_cfa_offset 0x3000000");
@@ -122,9 +122,8 @@ __attribute__((noinline)) static void count_frames(void)
 static void test_liars(void **state)
 {
     static void (*const liars[])(void (*call)(void)) = {
-        liar_offset,   liar_negative, liar_odd,         liar_register,  liar_unknown,
-        liar_return,   liar_same,     liar_in_register, liar_null,      liar_operation,
-        liar_depth,    liar_stack,
+        liar_offset, liar_negative,    liar_odd,  liar_register,  liar_unknown, liar_return,
+        liar_same,   liar_in_register, liar_null, liar_operation, liar_depth,   liar_stack,
     };
 
     (void)state;

@@ -31,8 +31,11 @@ static const char *log_text(int wanted)
 
 static void meta_tells_the_run(void **state)
 {
-    struct zc_log_meta full = {.policy_file = "a \"b\".conf", .policy_hash = 0xabc, .gpu = "GPU 1",
-                               .driver = 13000, .devices = 2};
+    struct zc_log_meta full = {.policy_file = "a \"b\".conf",
+                               .policy_hash = 0xabc,
+                               .gpu = "GPU 1",
+                               .driver = 13000,
+                               .devices = 2};
     char wanted[128];
     const char *text;
 
@@ -80,9 +83,16 @@ static struct zc_cell cells[2] = {
 };
 
 static struct zc_block block = {
-    .base = 0x7f0000001000, .size = 4096, .id = 9, .cell = {&cells[0], NULL, &cells[1]},
-    .flags = ZC_BLOCK_CONVERTED, .device = 1, .api = ZC_API_cuMemAllocAsync,
-    .place = ZC_PLACE_MAPPED, .asked = ZC_KIND_DEVICE, .real = ZC_KIND_PINNED,
+    .base = 0x7f0000001000,
+    .size = 4096,
+    .id = 9,
+    .cell = {&cells[0], NULL, &cells[1]},
+    .flags = ZC_BLOCK_CONVERTED,
+    .device = 1,
+    .api = ZC_API_cuMemAllocAsync,
+    .place = ZC_PLACE_MAPPED,
+    .asked = ZC_KIND_DEVICE,
+    .real = ZC_KIND_PINNED,
 };
 
 static const struct zc_log_request no_rule = {.stream = ZC_STREAM_NONE};
@@ -92,9 +102,11 @@ static void an_allocation_tells_request_place_and_rule(void **state)
     const char *text;
 
     (void)state;
-    zc_log_alloc(&block, &(struct zc_log_request){
-                             .stream = ZC_STREAM_PER_THREAD, .thread = "loader \"1\"",
-                             .rule = "tables", .line = 12, .why = "vmm: no room"});
+    zc_log_alloc(&block, &(struct zc_log_request){.stream = ZC_STREAM_PER_THREAD,
+                                                  .thread = "loader \"1\"",
+                                                  .rule = "tables",
+                                                  .line = 12,
+                                                  .why = "vmm: no room"});
     text = log_text(1);
     assert_holds(text, "{\"type\":\"alloc\",");
     assert_holds(text, "\"block\":9,\"site\":\"");
@@ -115,7 +127,7 @@ static void an_allocation_without_rule_has_null_fields(void **state)
 }
 
 #define TRAFFIC                                                                                    \
-    "\"traffic\":[{\"dir\":\"HtoD\",\"asked_calls\":6,\"asked_bytes\":321,\"moved_calls\":3,"     \
+    "\"traffic\":[{\"dir\":\"HtoD\",\"asked_calls\":6,\"asked_bytes\":321,\"moved_calls\":3,"      \
     "\"moved_bytes\":300,\"cpu_copied_calls\":2,\"cpu_copied_bytes\":20,\"elided_calls\":1,"       \
     "\"elided_bytes\":1,\"blocked_ns\":0},{\"dir\":\"Memset\",\"asked_calls\":1,"                  \
     "\"asked_bytes\":7,\"moved_calls\":1,\"moved_bytes\":7,\"cpu_copied_calls\":0,"                \
@@ -135,7 +147,10 @@ static void a_transfer_tells_both_sides_as_asked_and_as_they_are(void **state)
     struct zc_transfer t = {
         .asked = zc_flow(ZC_DIR_HTOD, ZC_KIND_PAGEABLE, ZC_KIND_DEVICE),
         .real = zc_flow(ZC_DIR_HTOH, ZC_KIND_PAGEABLE, ZC_KIND_PINNED),
-        .outcome = ZC_CPU, .bytes = 77, .copies = 1, .dst = &block,
+        .outcome = ZC_CPU,
+        .bytes = 77,
+        .copies = 1,
+        .dst = &block,
     };
     struct zc_log_call call = {.src = 0x7f00, .stream = ZC_STREAM_NONE};
 
@@ -177,8 +192,8 @@ static void every_flow_has_its_own_names(void **state)
     for (int dir = 0; dir < ZC_DIR_COUNT; dir++) {
         for (int src = 0; src < ZC_KIND_COUNT; src++) {
             for (int dst = 0; dst < ZC_KIND_COUNT; dst++) {
-                struct zc_sides s = zc_flow_sides(
-                    zc_flow((enum zc_dir)dir, (enum zc_kind)src, (enum zc_kind)dst));
+                struct zc_sides s =
+                    zc_flow_sides(zc_flow((enum zc_dir)dir, (enum zc_kind)src, (enum zc_kind)dst));
 
                 assert_int_equal(s.dir, dir);
                 assert_int_equal(s.src, src);

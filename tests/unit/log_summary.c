@@ -13,16 +13,24 @@ static char table[65536];
 
 static void transfer(unsigned flow, enum zc_outcome outcome, uint64_t bytes, struct zc_block *dst)
 {
-    struct zc_transfer t = {.asked = flow, .real = flow, .outcome = outcome, .bytes = bytes,
-                            .copies = 1, .ticks = 1000, .dst = dst};
+    struct zc_transfer t = {.asked = flow,
+                            .real = flow,
+                            .outcome = outcome,
+                            .bytes = bytes,
+                            .copies = 1,
+                            .ticks = 1000,
+                            .dst = dst};
 
     zc_traffic_record(&t);
 }
 
 static struct zc_block *add_block(uint64_t base, uint32_t site, enum zc_place_id place)
 {
-    const struct zc_block like = {.base = base, .size = 1 << 20, .site = site,
-                                  .place = (uint8_t)place, .asked = ZC_KIND_DEVICE,
+    const struct zc_block like = {.base = base,
+                                  .size = 1 << 20,
+                                  .site = site,
+                                  .place = (uint8_t)place,
+                                  .asked = ZC_KIND_DEVICE,
                                   .real = ZC_KIND_DEVICE};
     struct zc_block *b = zc_block_add(&like);
 
@@ -102,7 +110,10 @@ static void the_last_line_sums_copies_by_outcome(void **state)
 
 static void the_last_line_has_flows_and_what_was_moved_by_real_kinds(void **state)
 {
-    struct zc_transfer t = {.asked = zc_flow(H2D), .outcome = ZC_MOVED, .bytes = 5, .copies = 3,
+    struct zc_transfer t = {.asked = zc_flow(H2D),
+                            .outcome = ZC_MOVED,
+                            .bytes = 5,
+                            .copies = 3,
                             .real = zc_flow(ZC_DIR_HTOH, ZC_KIND_PAGEABLE, ZC_KIND_PINNED)};
 
     (void)state;

@@ -10,7 +10,7 @@ struct row {
     unsigned line, column; /* of the first fault */
     const char *message;   /* of the first fault; a warning begins with "warning: " */
     int errors;
-    size_t rules;          /* that stay */
+    size_t rules; /* that stay */
 };
 
 #define GOOD "[rule good]\nplace = vmm\n"
@@ -20,8 +20,8 @@ struct row {
 static const struct row rows[] = {
     {"an unknown key names the nearest one", GOOD "[rule r]\nplcae = mapped\n", 4, 1,
      "unknown key 'plcae' (nearest: place)", 1, 1},
-    {"an unknown key that is near to nothing tells where all are", GOOD "[rule r]\nxyzzy = 1\n",
-     4, 1, "unknown key 'xyzzy' ('zc check --keys' prints all)", 1, 1},
+    {"an unknown key that is near to nothing tells where all are", GOOD "[rule r]\nxyzzy = 1\n", 4,
+     1, "unknown key 'xyzzy' ('zc check --keys' prints all)", 1, 1},
     {"an unknown section names the nearest one", "[rul a]\nplace = mapped\n" GOOD, 1, 2,
      "unknown section 'rul' (nearest: rule)", 1, 1},
     {"the lines of an unknown section are not looked at", "[foo]\nbar\nbaz = 1\n" GOOD, 1, 2,
@@ -62,7 +62,8 @@ static const struct row rows[] = {
      "unknown value 'managd' for 'place' (nearest: managed)", 1, 1},
     {"an unknown place that is near to nothing lists all", GOOD "[rule r]\nplace = host\n", 4, 9,
      "unknown value 'host' for 'place' (known: device, mapped, managed, vmm, shared, pageable, "
-     "pinned)", 1, 1},
+     "pinned)",
+     1, 1},
     {"places without a comma between are a fault that says so",
      GOOD "[rule r]\nplace = vmm device\n", 4, 9,
      "place: 'vmm device' is not one word: lists have commas, comments begin with '#'", 1, 1},
@@ -74,20 +75,25 @@ static const struct row rows[] = {
     {"a host place is not possible for a device request",
      GOOD "[rule r]\napi = cudaMalloc\nplace = pinned\n", 5, 9,
      "no place of the rule is possible for 'cudaMalloc' (possible: device, mapped, managed, vmm, "
-     "shared)", 1, 1},
+     "shared)",
+     1, 1},
     {"a device place is not possible for a host request",
      GOOD "[rule r]\napi = malloc\nplace = pinned, mapped\n", 5, 9,
      "place 'mapped' is not possible for the requests of the rule: it is for device requests such "
-     "as cudaMalloc", 1, 1},
+     "as cudaMalloc",
+     1, 1},
     {"a host place behind a device place needs an api", GOOD "[rule r]\nplace = mapped, pinned\n",
-     4, 9, "place 'pinned' is not possible for the requests of the rule: it is for host requests "
-     "such as malloc", 1, 1},
+     4, 9,
+     "place 'pinned' is not possible for the requests of the rule: it is for host requests "
+     "such as malloc",
+     1, 1},
     {"arrays stay in device memory", GOOD "[rule r]\napi = cudaMallocArray\nplace = mapped\n", 5, 9,
      "no place of the rule is possible for 'cudaMallocArray' (possible: device)", 1, 1},
     {"a glob whose requests fit no place is a fault",
      GOOD "[rule r]\napi = cudaMalloc?rray\nplace = mapped\n", 5, 9,
      "place 'mapped' is not possible for the requests of the rule: it is for device requests such "
-     "as cudaMalloc", 1, 1},
+     "as cudaMalloc",
+     1, 1},
     {"an unknown request names the nearest one", GOOD RULE "api = cudaMalloc, cudaMaloc\n", 5, 19,
      "unknown api 'cudaMaloc' (nearest: cudaMalloc)", 1, 1},
     {"a call that requests no memory is no request", GOOD RULE "api = cudaFree\n", 5, 7,
@@ -152,9 +158,8 @@ static const struct row rows[] = {
      13, "unknown value 'full' for 'log_level' (known: summary, allocs, events)", 1, 1},
     {"an unknown word of a key names the nearest one", GOOD RULE "access = raed\n", 5, 10,
      "unknown value 'raed' for 'access' (nearest: read)", 1, 1},
-    {"a prefetch of none stands alone",
-     GOOD "[rule r]\nplace = managed\nprefetch = none, copy\n", 5, 12,
-     "prefetch: 'none' stands alone", 1, 1},
+    {"a prefetch of none stands alone", GOOD "[rule r]\nplace = managed\nprefetch = none, copy\n",
+     5, 12, "prefetch: 'none' stands alone", 1, 1},
     {"an unknown advice names the nearest one",
      GOOD "[rule r]\nplace = managed\nadvise = read_mosly\n", 5, 10,
      "unknown value 'read_mosly' for 'advise' (nearest: read_mostly)", 1, 1},
@@ -219,7 +224,8 @@ static const struct row rows[] = {
     {"a message cuts a long word",
      GOOD "[rule r]\n0123456789012345678901234567890123456789012345678901234567890 = 1\n", 4, 1,
      "unknown key '012345678901234567890123456789012345678901234567...' ('zc check --keys' prints "
-     "all)", 1, 1},
+     "all)",
+     1, 1},
     {"a key of another place is a warning", RULE "advise = read_mostly\n", 3, 10,
      "warning: advise: has no effect, it goes with place managed", 0, 1},
     {"a word about kernels is a warning where nothing is shared", RULE "access = read\n", 3, 10,
@@ -234,7 +240,8 @@ static const struct row rows[] = {
     {"a stream for requests without stream is a warning",
      RULE "api = cudaMalloc\nstream = legacy\n", 4, 10,
      "warning: stream: the rule never matches: only cudaMallocAsync and cudaMallocFromPoolAsync "
-     "have a stream", 0, 1},
+     "have a stream",
+     0, 1},
     {"no stream for requests with stream is a warning",
      RULE "api = cudaMallocAsync\nstream = none\n", 4, 10,
      "warning: stream: the rule never matches: all its requests have a stream", 0, 1},

@@ -20,9 +20,12 @@ static void sizes_are_powers_of_1024(void **state)
     (void)state;
     const struct zc_rule *rule;
     struct parsed *parsed = rule_with("vmm", "size = 1, 2K, 3M, 4G, 5T, 16777215T", &rule);
-    static const uint64_t expected[] = {
-        1, UINT64_C(2) << 10, UINT64_C(3) << 20, UINT64_C(4) << 30, UINT64_C(5) << 40,
-        UINT64_C(16777215) << 40};
+    static const uint64_t expected[] = {1,
+                                        UINT64_C(2) << 10,
+                                        UINT64_C(3) << 20,
+                                        UINT64_C(4) << 30,
+                                        UINT64_C(5) << 40,
+                                        UINT64_C(16777215) << 40};
 
     assert_int_equal(rule->size.count, 6);
     for (size_t i = 0; i < 6; i++) {
@@ -69,8 +72,8 @@ static void streams_are_a_set(void **state)
     assert_int_equal(rule->streams, 1u << ZC_STREAM_DEFAULT | 1u << ZC_STREAM_PER_THREAD);
     parsed_free(parsed);
     parsed = rule_with("vmm", "stream = none,legacy,created", &rule);
-    assert_int_equal(rule->streams, 1u << ZC_STREAM_NONE | 1u << ZC_STREAM_LEGACY |
-                                        1u << ZC_STREAM_CREATED);
+    assert_int_equal(rule->streams,
+                     1u << ZC_STREAM_NONE | 1u << ZC_STREAM_LEGACY | 1u << ZC_STREAM_CREATED);
     parsed_free(parsed);
 }
 
@@ -327,7 +330,7 @@ static void every_key_has_a_form_and_a_help_line(void **state)
 static void names_of_places_and_streams_are_the_words_of_the_file(void **state)
 {
     (void)state;
-    static const char *const places[] = {"device", "mapped", "managed", "vmm",
+    static const char *const places[] = {"device", "mapped",   "managed", "vmm",
                                          "shared", "pageable", "pinned"};
 
     for (unsigned i = 0; i < ZC_PLACE_COUNT; i++)

@@ -138,8 +138,8 @@ static void both_ends_of_a_size_range_belong_to_it(void **state)
     static const struct {
         size_t size;
         bool taken;
-    } rows[] = {{4095, false}, {4096, true}, {8192, true}, {8193, false}, {1 << 20, true},
-                {(size_t)1 << 40, true}, {100, true}, {101, false}};
+    } rows[] = {{4095, false},           {4096, true}, {8192, true}, {8193, false}, {1 << 20, true},
+                {(size_t)1 << 40, true}, {100, true},  {101, false}};
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         request.size = rows[i].size;
@@ -154,13 +154,13 @@ static void each_match_key_can_refuse(void **state)
         const char *line;
         bool taken;
     } rows[] = {
-        {"module = libfoo.so*", true},      {"module = libbar.so*, libfoo.so.?", true},
-        {"module = libfoo.so", false},      {"exe = a[o-q]p", true},
-        {"exe = a[!o-q]p", false},          {"thread = w*r", true},
-        {"thread = main", false},           {"site = 3f9a1c22", true},
-        {"site = 3f9a1c23, 1", false},      {"device = 0", true},
-        {"device = 1..", false},            {"stream = none", true},
-        {"size = 1M", true},                {"size = ..1023K", false},
+        {"module = libfoo.so*", true}, {"module = libbar.so*, libfoo.so.?", true},
+        {"module = libfoo.so", false}, {"exe = a[o-q]p", true},
+        {"exe = a[!o-q]p", false},     {"thread = w*r", true},
+        {"thread = main", false},      {"site = 3f9a1c22", true},
+        {"site = 3f9a1c23, 1", false}, {"device = 0", true},
+        {"device = 1..", false},       {"stream = none", true},
+        {"size = 1M", true},           {"size = ..1023K", false},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -249,8 +249,7 @@ static void nth_counts_the_requests_that_fit_the_other_keys(void **state)
     other.size = 7;
     for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
         assert_string_equal(zc_policy_match(&parsed->policy, &other)->name, "rest");
-        assert_string_equal(zc_policy_match(&parsed->policy, &fits)->name,
-                            taken[i] ? "n" : "rest");
+        assert_string_equal(zc_policy_match(&parsed->policy, &fits)->name, taken[i] ? "n" : "rest");
     }
     assert_int_equal(parsed->policy.rules[0].counters->fits, 6);
     assert_int_equal(parsed->policy.rules[0].counters->taken, 3);

@@ -132,9 +132,11 @@ static void a_nul_byte_is_a_fault(void **state)
 static void bytes_past_ascii_are_accepted_in_values(void **state)
 {
     (void)state;
-    struct parsed *parsed = parse_good("[rule a]\nexe = pr\xc3\xbc" "fung\xff*\nplace = vmm\n");
+    struct parsed *parsed = parse_good("[rule a]\nexe = pr\xc3\xbc"
+                                       "fung\xff*\nplace = vmm\n");
 
-    assert_string_equal(parsed->policy.rules[0].exe.item[0], "pr\xc3\xbc" "fung\xff*");
+    assert_string_equal(parsed->policy.rules[0].exe.item[0], "pr\xc3\xbc"
+                                                             "fung\xff*");
     parsed_free(parsed);
 }
 

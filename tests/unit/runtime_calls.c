@@ -132,9 +132,9 @@ static void a_context_of_the_programs_own_is_used_as_it_is(void **state)
     (void)state;
     assert_int_equal(cuCtxCreate(&mine, NULL, 0, 0), CUDA_SUCCESS);
     assert_int_equal(cudaMalloc(&block, 64), cudaSuccess);
-    assert_int_equal(cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT,
-                                           (CUdeviceptr)(uintptr_t)block),
-                     CUDA_SUCCESS);
+    assert_int_equal(
+        cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, (CUdeviceptr)(uintptr_t)block),
+        CUDA_SUCCESS);
     assert_ptr_equal(owner, mine);
     assert_int_equal(cudaFree(block), cudaSuccess);
     assert_int_equal(cuCtxDestroy(mine), CUDA_SUCCESS);
@@ -155,9 +155,9 @@ static void driver_entry_points_are_the_exported_symbols(void **state)
                                                            cudaEnableDefault, &found),
                      cudaSuccess);
     assert_ptr_equal(twin, dlsym(RTLD_DEFAULT, "cuMemcpyHtoDAsync_v2_ptsz"));
-    assert_int_equal(cudaGetDriverEntryPointByVersion("cuNoSuchName", &plain, 12000,
-                                                      cudaEnableDefault, &found),
-                     cudaSuccess);
+    assert_int_equal(
+        cudaGetDriverEntryPointByVersion("cuNoSuchName", &plain, 12000, cudaEnableDefault, &found),
+        cudaSuccess);
     assert_int_equal(found, cudaDriverEntryPointSymbolNotFound);
     assert_null(plain);
 }
@@ -173,11 +173,11 @@ static void symbols_carry_the_version_of_the_real_library(void **state)
 /* The elements of a 16 x 8 x 4 array of floats, written in part from memory with a pitch. */
 static void a_3d_copy_counts_elements_where_an_array_is_involved(void **state)
 {
-    struct cudaChannelFormatDesc floats = { 32, 0, 0, 0, cudaChannelFormatKindFloat };
-    struct cudaExtent whole = { .width = 16, .height = 8, .depth = 4 };
-    struct cudaMemcpy3DParms in = { .extent = { .width = 4, .height = 2, .depth = 2 },
-                                    .kind = cudaMemcpyHostToDevice };
-    struct cudaMemcpy3DParms out = { .extent = whole, .kind = cudaMemcpyDeviceToHost };
+    struct cudaChannelFormatDesc floats = {32, 0, 0, 0, cudaChannelFormatKindFloat};
+    struct cudaExtent whole = {.width = 16, .height = 8, .depth = 4};
+    struct cudaMemcpy3DParms in = {.extent = {.width = 4, .height = 2, .depth = 2},
+                                   .kind = cudaMemcpyHostToDevice};
+    struct cudaMemcpy3DParms out = {.extent = whole, .kind = cudaMemcpyDeviceToHost};
     static float source[2][2][5], target[4][8][16];
     cudaArray_t array;
 
@@ -185,12 +185,12 @@ static void a_3d_copy_counts_elements_where_an_array_is_involved(void **state)
     assert_int_equal(cudaMalloc3DArray(&array, &floats, whole, cudaArrayDefault), cudaSuccess);
     for (int i = 0; i < 20; i++)
         (&source[0][0][0])[i] = (float)(i + 1);
-    in.srcPtr = (struct cudaPitchedPtr){ source, sizeof(source[0][0]), 5, 2 };
+    in.srcPtr = (struct cudaPitchedPtr){source, sizeof(source[0][0]), 5, 2};
     in.dstArray = array;
-    in.dstPos = (struct cudaPos){ .x = 3, .y = 1, .z = 2 };
+    in.dstPos = (struct cudaPos){.x = 3, .y = 1, .z = 2};
     assert_int_equal(cudaMemcpy3D(&in), cudaSuccess);
     out.srcArray = array;
-    out.dstPtr = (struct cudaPitchedPtr){ target, sizeof(target[0][0]), 16, 8 };
+    out.dstPtr = (struct cudaPitchedPtr){target, sizeof(target[0][0]), 16, 8};
     assert_int_equal(cudaMemcpy3D(&out), cudaSuccess);
     for (int z = 0; z < 2; z++) {
         for (int y = 0; y < 2; y++)

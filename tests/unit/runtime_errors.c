@@ -24,7 +24,7 @@ static int clear(void **state)
 
 static void the_runtimes_own_checks_have_their_own_codes(void **state)
 {
-    char bytes[64] = { 0 };
+    char bytes[64] = {0};
     size_t size;
 
     (void)state;
@@ -39,7 +39,7 @@ static void the_runtimes_own_checks_have_their_own_codes(void **state)
 
 static void a_stub_that_nobody_registered_is_the_drivers_invalid_handle(void **state)
 {
-    struct dim3 one = { 1, 1, 1 };
+    struct dim3 one = {1, 1, 1};
     cudaKernel_t kernel;
 
     (void)state;
@@ -49,10 +49,10 @@ static void a_stub_that_nobody_registered_is_the_drivers_invalid_handle(void **s
 
 static void every_error_of_the_driver_comes_through_as_it_is(void **state)
 {
-    static const CUresult codes[] = { CUDA_ERROR_INVALID_VALUE,   CUDA_ERROR_OUT_OF_MEMORY,
-                                      CUDA_ERROR_NOT_INITIALIZED, CUDA_ERROR_DEINITIALIZED,
-                                      CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_ILLEGAL_ADDRESS,
-                                      CUDA_ERROR_NOT_SUPPORTED,   CUDA_ERROR_UNKNOWN };
+    static const CUresult codes[] = {CUDA_ERROR_INVALID_VALUE,   CUDA_ERROR_OUT_OF_MEMORY,
+                                     CUDA_ERROR_NOT_INITIALIZED, CUDA_ERROR_DEINITIALIZED,
+                                     CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_ILLEGAL_ADDRESS,
+                                     CUDA_ERROR_NOT_SUPPORTED,   CUDA_ERROR_UNKNOWN};
     void *block;
 
     (void)state;

@@ -25,9 +25,9 @@
 /* The simulated views: what the CPU finds at the address and at the shadow, and which of them is
  * the GPU's page. */
 static _Alignas(64) unsigned char at[SPAN], shadow[SPAN];
-static int rights[PAGES];    /* PROT_* of the CPU at the address. */
+static int rights[PAGES];     /* PROT_* of the CPU at the address. */
 static bool gpu_aside[PAGES]; /* The GPU's page is at the shadow. */
-static unsigned fail_after;  /* Pages until a view refuses; 0: never. */
+static unsigned fail_after;   /* Pages until a view refuses; 0: never. */
 
 uint64_t zc_block_shadow;
 
@@ -159,9 +159,15 @@ static void begin(void)
         at[i] = (unsigned char)(below(4) ? 0 : below(256));
         h_known[i] = d_known[i] = false;
     }
-    c = (struct zc_coherent){.base = (uintptr_t)at, .pages = PAGES, .bytes = SPAN - below(2) * 100,
-                             .writable = below(3) != 0, .host = !later, .device = true,
-                             .state = states, .back = back, .count = {PAGES}};
+    c = (struct zc_coherent){.base = (uintptr_t)at,
+                             .pages = PAGES,
+                             .bytes = SPAN - below(2) * 100,
+                             .writable = below(3) != 0,
+                             .host = !later,
+                             .device = true,
+                             .state = states,
+                             .back = back,
+                             .count = {PAGES}};
     fail_after = 0;
     if (!later)
         return;

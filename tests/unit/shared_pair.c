@@ -18,7 +18,7 @@
 
 static struct zc_extent *extent;
 
-static bool closed; /* The kernel opens no page: it has no mappings left. */
+static bool closed;               /* The kernel opens no page: it has no mappings left. */
 static volatile bool interrupted; /* A SIGSEGV is sent to the thread when it opens a page. */
 
 int mprotect(void *at, size_t n, int protection)
@@ -34,7 +34,7 @@ int mprotect(void *at, size_t n, int protection)
     return (int)syscall(SYS_mprotect, at, n, protection);
 }
 
-static pid_t mover; /* Thread that waits in the middle of parting a page.  Atomic. */
+static pid_t mover;         /* Thread that waits in the middle of parting a page.  Atomic. */
 static bool moving, forked; /* Atomic. */
 
 /* For a moment, or until the process has forked. */
@@ -107,7 +107,7 @@ static void *free_device(void *pair)
 }
 
 #define POLICY                                                                                     \
-    "[rule host]\napi = malloc\nsize = 1M..\nplace = shared\n"                                    \
+    "[rule host]\napi = malloc\nsize = 1M..\nplace = shared\n"                                     \
     "[rule device]\napi = cudaMalloc\nplace = shared\n"
 
 /* A scene in a process of its own: with a pair, whose pages were copied if it says so: both sides
@@ -158,7 +158,7 @@ static void host_goes_in_a_child(struct zc_shared *p)
 
 static void pages_that_do_not_open_when_a_side_goes_end_the_process(void **test)
 {
-    void (*const scenes[])(struct zc_shared *p) = {device_goes, host_goes, host_goes_in_a_child};
+    void (*const scenes[])(struct zc_shared * p) = {device_goes, host_goes, host_goes_in_a_child};
     (void)test;
     for (size_t i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++) {
         int status = in_a_process(scenes[i], true);

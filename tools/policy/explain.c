@@ -96,8 +96,10 @@ static bool read_request(char *field[FIELDS], struct zc_request *request)
         return false;
     }
     if (!stream_from_name(field[STREAM][0] != '\0' ? field[STREAM] : "none", &request->stream)) {
-        fprintf(stderr, "zc: '%s' is no kind of stream (none, default, legacy, per-thread, "
-                "created)\n", field[STREAM]);
+        fprintf(stderr,
+                "zc: '%s' is no kind of stream (none, default, legacy, per-thread, "
+                "created)\n",
+                field[STREAM]);
         return false;
     }
     request->size = (size_t)size;

@@ -88,8 +88,10 @@ bool file_read(struct file *file, const char *path, enum telling telling)
         path = getenv("ZC_POLICY");
     switch (open_file(file, path, &fd, why)) {
     case ZC_POLICY_NONE:
-        fputs("zc: there is no policy: neither ZC_POLICY nor ./policy.conf nor "
-              ZC_POLICY_SYSTEM_PATH "\n", stderr);
+        fputs(
+            "zc: there is no policy: neither ZC_POLICY nor ./policy.conf nor " ZC_POLICY_SYSTEM_PATH
+            "\n",
+            stderr);
         return false;
     case ZC_POLICY_REFUSED:
         fprintf(stderr, "zc: %s: %s\n", file->path, why);
@@ -109,7 +111,7 @@ bool file_read(struct file *file, const char *path, enum telling telling)
         fprintf(stderr, "zc: %s: %s\n", file->path, strerror(errno));
         return false;
     }
-    file->errors = zc_policy_parse(file->path, file->text, file->size, &memory, report, &told,
-                                   &file->policy);
+    file->errors =
+        zc_policy_parse(file->path, file->text, file->size, &memory, report, &told, &file->policy);
     return true;
 }

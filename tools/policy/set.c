@@ -133,8 +133,7 @@ static char *apply(const struct file *file, struct zc_slice text, const struct s
     after = before + (spot.value.at != NULL ? spot.value.n : 0);
     memcpy(out, text.at, before);
     if (spot.value.at != NULL)
-        n = snprintf(out + before, room - before, "%.*s", (int)setting->value.n,
-                     setting->value.at);
+        n = snprintf(out + before, room - before, "%.*s", (int)setting->value.n, setting->value.at);
     else /* The line before may be the last one and lack its line end. */
         n = snprintf(out + before, room - before, "%s%s%.*s = %.*s\n",
                      before == 0 || text.at[before - 1] == '\n' ? "" : "\n",

@@ -33,14 +33,32 @@ static void show_refusals(CUdeviceptr at, size_t bytes)
     printf("ipc export -> %d\n", (int)cuIpcGetMemHandle(&ipc, at));
 }
 
+/* Copies and sets in a stream that was destroyed, and without a current context. */
+static void show_without_stream_or_context(CUdeviceptr at)
+{
+    CUstream gone;
+    CHECK(cuStreamCreate(&gone, 0));
+    CHECK(cuStreamDestroy(gone));
+    SHOW(cuMemcpyHtoDAsync(at, host, 10, gone));
+    SHOW(cuMemcpyDtoHAsync(host, at, 10, gone));
+    SHOW(cuMemsetD8Async(at, 7, 10, gone));
+    CHECK(cuCtxSetCurrent(NULL));
+    SHOW(cuMemsetD8(at, 7, 1));
+    SHOW(cuMemcpyDtoH(host, at, 1));
+    CHECK(cuCtxSetCurrent(context));
+}
+
 /* Copies and sets that end at the block's end, and one byte behind it. */
 static void show_bounds(CUdeviceptr at, size_t bytes)
 {
-    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = host,
-                          .srcPitch = bytes / 2, .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .dstDevice = at, .dstPitch = bytes / 2, .WidthInBytes = bytes / 2,
+    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                          .srcHost = host,
+                          .srcPitch = bytes / 2,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = at,
+                          .dstPitch = bytes / 2,
+                          .WidthInBytes = bytes / 2,
                           .Height = 2};
-    CUstream gone;
     memset(host, 5, sizeof(host));
     SHOW(cuMemcpyHtoD(at, host, bytes));
     SHOW(cuMemcpyHtoD(at, host, bytes + 1));
@@ -62,10 +80,17 @@ static void show_bounds(CUdeviceptr at, size_t bytes)
     SHOW(cuMemcpy2D(&rows));
     rows.Height = 3;
     SHOW(cuMemcpy2D(&rows));
-    SHOW(cuMemcpy3D(&(CUDA_MEMCPY3D){
-        .srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = host, .srcPitch = 8, .srcHeight = 1,
-        .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = at, .dstPitch = 8, .dstHeight = 1,
-        .WidthInBytes = 9, .Height = 1, .Depth = 2}));
+    SHOW(cuMemcpy3D(&(CUDA_MEMCPY3D){.srcMemoryType = CU_MEMORYTYPE_HOST,
+                                     .srcHost = host,
+                                     .srcPitch = 8,
+                                     .srcHeight = 1,
+                                     .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                                     .dstDevice = at,
+                                     .dstPitch = 8,
+                                     .dstHeight = 1,
+                                     .WidthInBytes = 9,
+                                     .Height = 1,
+                                     .Depth = 2}));
     SHOW(cuMemcpyHtoD(at, host, 0));
     SHOW(cuMemcpyHtoD(at, NULL, 10));
     SHOW(cuMemcpyDtoH(NULL, at, 10));
@@ -79,15 +104,7 @@ static void show_bounds(CUdeviceptr at, size_t bytes)
     rows.Height = 1;
     rows.srcHost = NULL;
     SHOW(cuMemcpy2D(&rows));
-    CHECK(cuStreamCreate(&gone, 0));
-    CHECK(cuStreamDestroy(gone));
-    SHOW(cuMemcpyHtoDAsync(at, host, 10, gone));
-    SHOW(cuMemcpyDtoHAsync(host, at, 10, gone));
-    SHOW(cuMemsetD8Async(at, 7, 10, gone));
-    CHECK(cuCtxSetCurrent(NULL));
-    SHOW(cuMemsetD8(at, 7, 1));
-    SHOW(cuMemcpyDtoH(host, at, 1));
-    CHECK(cuCtxSetCurrent(context));
+    show_without_stream_or_context(at);
     SHOW(cuStreamSynchronize(stream));
     SHOW(cuMemcpyDtoH(host, at, bytes));
     printf("first %d last %d\n", host[0], host[bytes - 1]);

@@ -59,7 +59,9 @@ static inline void show_pointer_attributes(CUdeviceptr at, CUdeviceptr base)
     CUdeviceptr p = 0;
     int code = (int)cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, at);
     printf("  context: code %d %s\n", code,
-           owner == context ? "current" : owner ? "other" : "none");
+           owner == context ? "current"
+           : owner          ? "other"
+                            : "none");
     code = (int)cuPointerGetAttribute(&from, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, at);
     printf("  pool: code %d %s\n", code, from == pool ? "mine" : from ? "default" : "none");
     code = (int)cuPointerGetAttribute(&p, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, at);

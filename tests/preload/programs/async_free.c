@@ -366,14 +366,21 @@ static void pool_destroyed(void)
 
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {
-        {"other_stream", other_stream}, {"other_thread", other_thread},
-        {"other_context", other_context}, {"same_stream", same_stream}, {"passed", passed},
-        {"misuse", misuse},             {"crossed", crossed},         {"many", many},
-        {"outlives", outlives},         {"other_device", other_device},
-        {"block_destroyed", block_destroyed}, {"stream_destroyed", stream_destroyed},
-        {"pool_destroyed", pool_destroyed},
-        {"destroyed", destroyed},       {"left_behind", left_behind}};
+    static const struct scenario all[] = {{"other_stream", other_stream},
+                                          {"other_thread", other_thread},
+                                          {"other_context", other_context},
+                                          {"same_stream", same_stream},
+                                          {"passed", passed},
+                                          {"misuse", misuse},
+                                          {"crossed", crossed},
+                                          {"many", many},
+                                          {"outlives", outlives},
+                                          {"other_device", other_device},
+                                          {"block_destroyed", block_destroyed},
+                                          {"stream_destroyed", stream_destroyed},
+                                          {"pool_destroyed", pool_destroyed},
+                                          {"destroyed", destroyed},
+                                          {"left_behind", left_behind}};
     CUcontext context = start_gpu(0);
     int status = RUN_SCENARIO(all, argc, argv);
     CHECK(cuCtxSetCurrent(context));

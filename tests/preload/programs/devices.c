@@ -205,9 +205,13 @@ static void peer_copied_before(void)
 static void far_copies(void)
 {
     CUdeviceptr p = far_block(1), near;
-    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .dstMemoryType =
-                          CU_MEMORYTYPE_HOST, .dstHost = bytes, .WidthInBytes = 512, .Height = 8,
-                          .srcPitch = 4096, .dstPitch = 512};
+    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstMemoryType = CU_MEMORYTYPE_HOST,
+                          .dstHost = bytes,
+                          .WidthInBytes = 512,
+                          .Height = 8,
+                          .srcPitch = 4096,
+                          .dstPitch = 512};
     CHECK(cuMemAlloc(&near, LARGE));
     EXPECT(cuMemsetD8(p, 3, LARGE) == CUDA_ERROR_INVALID_VALUE);
     CHECK(cuMemcpyPeer(near, second, p, first, LARGE));

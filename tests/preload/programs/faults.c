@@ -15,11 +15,11 @@
 #define MOST_CALLS 60 /* Calls made to fail of one function, with two devices or large copies. */
 
 static char host[LARGE];
-static const char *failing; /* The call that fails. */
-static int code;            /* With this code. */
-static unsigned nth;        /* At this call of it. */
-static int bad;             /* Faults found. */
-static char mode;           /* 0, or the letter of the option given. */
+static const char *failing;     /* The call that fails. */
+static int code;                /* With this code. */
+static unsigned nth;            /* At this call of it. */
+static int bad;                 /* Faults found. */
+static char mode;               /* 0, or the letter of the option given. */
 static unsigned long long made; /* Calls of it while it was to fail. */
 
 static void complain(const char *what, int value)

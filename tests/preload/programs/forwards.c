@@ -19,8 +19,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         any f;
         *(void **)&f = dlsym(RTLD_DEFAULT, argv[i]);
-        CUresult result = f ? f(0, &handle, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
-                            : CUDA_SUCCESS;
+        CUresult result =
+            f ? f(0, &handle, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0) : CUDA_SUCCESS;
         if (result == CUDA_ERROR_NOT_INITIALIZED || result == CUDA_ERROR_NOT_SUPPORTED)
             continue;
         printf("%s gave %d\n", argv[i], (int)result);

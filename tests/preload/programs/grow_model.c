@@ -99,10 +99,17 @@ static size_t grown(size_t pages)
 {
     size_t more;
     switch (below(4)) {
-    case 0: more = pages + 256; break;
-    case 1: more = pages + pages / 2; break;
-    case 2: more = pages - below(pages / 4 + 1); break; /* Less: it may still be the same memory. */
-    default: more = 2 * pages;
+    case 0:
+        more = pages + 256;
+        break;
+    case 1:
+        more = pages + pages / 2;
+        break;
+    case 2:
+        more = pages - below(pages / 4 + 1);
+        break; /* Less: it may still be the same memory. */
+    default:
+        more = 2 * pages;
     }
     return more < 4 * limit ? more : any_pages();
 }
@@ -112,8 +119,9 @@ static size_t grown(size_t pages)
 static void grow(void)
 {
     struct block *old = any_block(), *new = free_slot();
-    if (!old || !new || make_block(new, one_in(8) ? (int)below(SPACES) : old->space,
-                                   grown(old->pages)) != CUDA_SUCCESS)
+    if (!old || !new ||
+        make_block(new, one_in(8) ? (int)below(SPACES) : old->space, grown(old->pages)) !=
+            CUDA_SUCCESS)
         return;
     few_steps();
     if (!old->at || !new->at)
@@ -156,8 +164,8 @@ static void graph(void)
     CUgraphExec exec;
     int space = (int)below(SPACES);
     struct stream *s = &spaces[space].stream[2 + below(2)];
-    CUstreamCaptureMode mode = one_in(2) ? CU_STREAM_CAPTURE_MODE_RELAXED
-                                         : CU_STREAM_CAPTURE_MODE_GLOBAL;
+    CUstreamCaptureMode mode =
+        one_in(2) ? CU_STREAM_CAPTURE_MODE_RELAXED : CU_STREAM_CAPTURE_MODE_GLOBAL;
     for (int i = 0; i < 3; i++)
         if (choose(&acts[count], true) && acts[count].to->space == space &&
             (!acts[count].from || acts[count].from->space == space))
@@ -258,9 +266,8 @@ static void change_peers(void)
         leave();
     }
     enter(user);
-    CUresult code = space->reaches[owner]
-                        ? cuCtxDisablePeerAccess(spaces[owner].context)
-                        : cuCtxEnablePeerAccess(spaces[owner].context, 0);
+    CUresult code = space->reaches[owner] ? cuCtxDisablePeerAccess(spaces[owner].context)
+                                          : cuCtxEnablePeerAccess(spaces[owner].context, 0);
     leave();
     say("peers of %d", user);
     if (went("peer access", code))
@@ -302,9 +309,9 @@ static void renew_context(void)
 /* Lets one of the next calls of the driver fail. */
 static void break_something(void)
 {
-    static const char *const calls[] = {"cuMemCreate", "cuMemMap", "cuMemSetAccess",
-                                        "cuMemAddressReserve", "cuMemcpyDtoDAsync_v2",
-                                        "cuMemGetInfo_v2", "cuMemUnmap"};
+    static const char *const calls[] = {
+        "cuMemCreate",          "cuMemMap",        "cuMemSetAccess", "cuMemAddressReserve",
+        "cuMemcpyDtoDAsync_v2", "cuMemGetInfo_v2", "cuMemUnmap"};
     unsigned count = sizeof(calls) / sizeof(*calls), which = below(unmaps ? count : count - 1);
     const char *call = calls[which];
     CUresult code = which == count - 1 ? UNMAP_REFUSED
@@ -315,8 +322,8 @@ static void break_something(void)
 }
 
 static const struct choice choices[] = {
-    {act, 20}, {read_some, 8}, {make_or_drop, 8}, {grow, 24}, {graph, 3}, {wait_or_query, 4},
-    {ask_memory, 2}, {ask, 2}, {change_peers, 2}, {renew_context, 1}};
+    {act, 20},          {read_some, 8},  {make_or_drop, 8}, {grow, 24},        {graph, 3},
+    {wait_or_query, 4}, {ask_memory, 2}, {ask, 2},          {change_peers, 2}, {renew_context, 1}};
 
 static void one_step(void)
 {

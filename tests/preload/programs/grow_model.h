@@ -28,7 +28,7 @@ struct stream {
 struct space {
     CUcontext context;
     int device;
-    bool reaches[SPACES]; /* Peer access to what others have. */
+    bool reaches[SPACES];          /* Peer access to what others have. */
     struct stream stream[STREAMS]; /* Legacy, per thread, blocking, independent. */
     CUevent mark;                  /* By which other streams wait for one of these. */
     CUfunction fill, copy;
@@ -51,10 +51,10 @@ struct act {
 };
 
 static CUcontext primary[2];
-static bool alone = true;   /* There is one thread. */
+static bool alone = true;    /* There is one thread. */
 static bool failing, unmaps; /* Driver calls are let fail; those that unmap as well. */
-static bool tight;          /* Memory runs out. */
-static unsigned limit;      /* Pages of a block at most. */
+static bool tight;           /* Memory runs out. */
+static unsigned limit;       /* Pages of a block at most. */
 
 /* All that follows belongs to one thread. */
 static __thread unsigned step, refused;
@@ -227,13 +227,15 @@ static inline CUresult issue(const struct act *a, const struct stream *stream)
     const struct space *space = &spaces[stream->space];
     void *fill_args[] = {&to, &value, &bytes}, *copy_args[] = {&to, &from, &bytes};
     switch (a->kind) {
-    case SET: return cuMemsetD8Async(to, (unsigned char)value, bytes, s);
+    case SET:
+        return cuMemsetD8Async(to, (unsigned char)value, bytes, s);
     case IN:
         for (size_t i = 0; i < a->pages; i++)
             memset(buffer + i * PAGE, (value + (int)i) & 0xff, PAGE);
         return cuMemcpyHtoDAsync(to, buffer, bytes, s);
-    case COPY: return one_in(2) ? cuMemcpyDtoDAsync(to, from, bytes, s)
-                                : cuMemcpyAsync(to, from, bytes, s);
+    case COPY:
+        return one_in(2) ? cuMemcpyDtoDAsync(to, from, bytes, s)
+                         : cuMemcpyAsync(to, from, bytes, s);
     case FILL:
         return cuLaunchKernel(space->fill, 1, 1, 1, 1, 1, 1, 0, s, fill_args, NULL);
     default:

@@ -177,8 +177,7 @@ static void spill(int count, char **sizes)
 
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {
-        {"story", story}, {"wishes", wishes}, {"early", early}};
+    static const struct scenario all[] = {{"story", story}, {"wishes", wishes}, {"early", early}};
     start_gpu(0);
     int status = 0;
     if (argc > 1 && !strcmp(argv[1], "spill"))

@@ -126,9 +126,9 @@ static void in_its_stream(void)
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
-        {"copied_whole", copied_whole}, {"copied_part", copied_part}, {"launched", launched},
-        {"again", again},               {"captured", captured},
-        {"in_its_stream", in_its_stream},
+        {"copied_whole", copied_whole}, {"copied_part", copied_part},
+        {"launched", launched},         {"again", again},
+        {"captured", captured},         {"in_its_stream", in_its_stream},
     };
     return RUN_SCENARIO(all, argc, argv);
 }

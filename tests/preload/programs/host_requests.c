@@ -79,9 +79,13 @@ static void show_pointers(void *p, size_t bytes)
 static void show_bounds(char *p, size_t bytes)
 {
     CUdeviceptr at = (CUdeviceptr)p;
-    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = p,
-                          .srcPitch = bytes / 2, .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .dstDevice = device, .dstPitch = bytes / 2, .WidthInBytes = bytes / 2,
+    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                          .srcHost = p,
+                          .srcPitch = bytes / 2,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = device,
+                          .dstPitch = bytes / 2,
+                          .WidthInBytes = bytes / 2,
                           .Height = 2};
     memset(p, 5, bytes);
     SHOW(cuMemcpyHtoD(device, p, bytes));
@@ -484,11 +488,19 @@ static void many(void)
 
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {
-        {"answers", answers},       {"odd", odd_requests},  {"runtime", runtime},
-        {"waits", waits},           {"capture", capture},   {"contexts", contexts},
-        {"neighbours", neighbours}, {"registered", registered}, {"forked", forked},
-        {"wrong_free", wrong_free}, {"words", words},       {"threads", threads},
-        {"many", many},             {"figures", figures}};
+    static const struct scenario all[] = {{"answers", answers},
+                                          {"odd", odd_requests},
+                                          {"runtime", runtime},
+                                          {"waits", waits},
+                                          {"capture", capture},
+                                          {"contexts", contexts},
+                                          {"neighbours", neighbours},
+                                          {"registered", registered},
+                                          {"forked", forked},
+                                          {"wrong_free", wrong_free},
+                                          {"words", words},
+                                          {"threads", threads},
+                                          {"many", many},
+                                          {"figures", figures}};
     return RUN_SCENARIO(all, argc, argv);
 }

@@ -22,15 +22,29 @@
     X(cuDevicePrimaryCtxRetain)                                                                    \
     X(cuDevicePrimaryCtxReset_v2)                                                                  \
     X(cuCtxSetCurrent)                                                                             \
-    X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2) X(cuMemcpyHtoDAsync_v2) \
-        X(cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoD_v2) X(cuMemsetD8_v2) X(cuMemcpy) X(cuStreamCreate)  \
-            X(cuStreamSynchronize) X(cuLaunchHostFunc) X(cuPointerGetAttribute)                    \
-                X(cuPointerGetAttributes) X(cuMemGetAddressRange_v2)                               \
-                    X(cuMemHostGetDevicePointer_v2) X(cuMemHostGetFlags) X(cuMemHostRegister_v2)   \
-                        X(cuMemHostUnregister) X(cuMemHostAlloc) X(cuMemFreeHost)                  \
-                            X(cuStreamBeginCapture_v2) X(cuStreamEndCapture)                       \
-                                X(cuGraphInstantiateWithFlags) X(cuGraphLaunch)                    \
-                                    X(cuMemcpy2DAsync_v2)
+    X(cuMemAlloc_v2)                                                                               \
+    X(cuMemFree_v2)                                                                                \
+    X(cuMemcpyHtoD_v2)                                                                             \
+    X(cuMemcpyDtoH_v2)                                                                             \
+    X(cuMemcpyHtoDAsync_v2)                                                                        \
+    X(cuMemcpyDtoHAsync_v2)                                                                        \
+    X(cuMemcpyDtoD_v2)                                                                             \
+    X(cuMemsetD8_v2)                                                                               \
+    X(cuMemcpy)                                                                                    \
+    X(cuStreamCreate)                                                                              \
+    X(cuStreamSynchronize)                                                                         \
+    X(cuLaunchHostFunc)                                                                            \
+    X(cuPointerGetAttribute)                                                                       \
+    X(cuPointerGetAttributes)                                                                      \
+    X(cuMemGetAddressRange_v2)                                                                     \
+    X(cuMemHostGetDevicePointer_v2)                                                                \
+    X(cuMemHostGetFlags)                                                                           \
+    X(cuMemHostRegister_v2)                                                                        \
+    X(cuMemHostUnregister)                                                                         \
+    X(cuMemHostAlloc)                                                                              \
+    X(cuMemFreeHost)                                                                               \
+    X(cuStreamBeginCapture_v2)                                                                     \
+    X(cuStreamEndCapture) X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuMemcpy2DAsync_v2)
 
 static struct {
 #define FIELD(name) __typeof__(name) *name;

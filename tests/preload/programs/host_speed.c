@@ -251,8 +251,7 @@ static const struct {
     void (*run)(void);
 } all[] = {{"copy", copy},         {"pageable", pageable}, {"fill", fill},
            {"allocate", allocate}, {"once", once},         {"small", small},
-           {"sixteen", sixteen},   {"grow", grow},
-           {"request", request}};
+           {"sixteen", sixteen},   {"grow", grow},         {"request", request}};
 
 int main(int argc, char **argv)
 {

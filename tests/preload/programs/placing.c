@@ -30,7 +30,7 @@ static CUcontext main_context; /* Current in every scenario. */
  * Freed, and their context reset, they leave nothing. */
 static void kinds(void)
 {
-    static const char *const names[] = {"device", "pooled",      "host",    "registered",
+    static const char *const names[] = {"device",  "pooled",      "host",    "registered",
                                         "managed", "reservation", "mapping", "handle"};
     CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
                             .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
@@ -212,19 +212,40 @@ static void rectangles(void)
     CHECK(cuMemAllocPitch(&p, &pitch, 60, 40, 4));
     CHECK(cuArrayCreate(&array, &desc));
     CHECK(cuMemsetD2D8(p, pitch, 0xEE, 60, 40));
-    CUDA_MEMCPY2D up = {.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = in, .srcPitch = 60,
-                        .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = p, .dstPitch = pitch,
-                        .WidthInBytes = 60, .Height = 40};
-    CUDA_MEMCPY2D over = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = p, .srcPitch = pitch,
-                          .dstMemoryType = CU_MEMORYTYPE_ARRAY, .dstArray = array,
-                          .WidthInBytes = 60, .Height = 40};
-    CUDA_MEMCPY2D back = {.srcMemoryType = CU_MEMORYTYPE_ARRAY, .srcArray = array,
-                          .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = p, .dstPitch = pitch,
-                          .WidthInBytes = 60, .Height = 40};
-    CUDA_MEMCPY2D down = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = p, .srcPitch = pitch,
-                          .srcXInBytes = 5, .srcY = 3, .dstMemoryType = CU_MEMORYTYPE_HOST,
-                          .dstHost = out, .dstPitch = 60, .dstXInBytes = 5, .dstY = 3,
-                          .WidthInBytes = 50, .Height = 30};
+    CUDA_MEMCPY2D up = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                        .srcHost = in,
+                        .srcPitch = 60,
+                        .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                        .dstDevice = p,
+                        .dstPitch = pitch,
+                        .WidthInBytes = 60,
+                        .Height = 40};
+    CUDA_MEMCPY2D over = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = p,
+                          .srcPitch = pitch,
+                          .dstMemoryType = CU_MEMORYTYPE_ARRAY,
+                          .dstArray = array,
+                          .WidthInBytes = 60,
+                          .Height = 40};
+    CUDA_MEMCPY2D back = {.srcMemoryType = CU_MEMORYTYPE_ARRAY,
+                          .srcArray = array,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = p,
+                          .dstPitch = pitch,
+                          .WidthInBytes = 60,
+                          .Height = 40};
+    CUDA_MEMCPY2D down = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = p,
+                          .srcPitch = pitch,
+                          .srcXInBytes = 5,
+                          .srcY = 3,
+                          .dstMemoryType = CU_MEMORYTYPE_HOST,
+                          .dstHost = out,
+                          .dstPitch = 60,
+                          .dstXInBytes = 5,
+                          .dstY = 3,
+                          .WidthInBytes = 50,
+                          .Height = 30};
     CHECK(cuMemcpy2D(&up));
     CHECK(cuMemcpy2DAsync(&over, NULL));
     CHECK(cuMemsetD2D32(p, pitch, 0, 15, 40));
@@ -249,10 +270,20 @@ static void boxes(void)
         (&in[0][0][0])[i] = (unsigned char)(i * 3);
     CUdeviceptr p = block(sizeof(in)), q = block(sizeof(out));
     CHECK(cuMemcpyHtoD(p, in, sizeof(in)));
-    CUDA_MEMCPY3D cut = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = p, .srcPitch = 16,
-                         .srcHeight = 10, .srcXInBytes = 2, .srcY = 1, .srcZ = 1,
-                         .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = q, .dstPitch = 8,
-                         .dstHeight = 6, .WidthInBytes = 8, .Height = 6, .Depth = 4};
+    CUDA_MEMCPY3D cut = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                         .srcDevice = p,
+                         .srcPitch = 16,
+                         .srcHeight = 10,
+                         .srcXInBytes = 2,
+                         .srcY = 1,
+                         .srcZ = 1,
+                         .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                         .dstDevice = q,
+                         .dstPitch = 8,
+                         .dstHeight = 6,
+                         .WidthInBytes = 8,
+                         .Height = 6,
+                         .Depth = 4};
     CHECK(cuMemcpy3D(&cut));
     CHECK(cuMemcpyDtoH(out, q, sizeof(out)));
     for (int z = 0; z < 4; z++)
@@ -454,13 +485,21 @@ static void special_pools(void)
 
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {
-        {"kinds", kinds},     {"peer", peer},         {"sync_order", sync_order},
-        {"no_hang", no_hang}, {"arrived", arrived},   {"large_source", large_source},
-        {"boxes", boxes},     {"mixed", mixed},       {"rectangles", rectangles},
-        {"per_thread", per_thread}, {"free_waits", free_waits}, {"batches", batches},
-        {"wrong_batches", wrong_batches},
-        {"failed_kernel", failed_kernel}, {"special_pools", special_pools}};
+    static const struct scenario all[] = {{"kinds", kinds},
+                                          {"peer", peer},
+                                          {"sync_order", sync_order},
+                                          {"no_hang", no_hang},
+                                          {"arrived", arrived},
+                                          {"large_source", large_source},
+                                          {"boxes", boxes},
+                                          {"mixed", mixed},
+                                          {"rectangles", rectangles},
+                                          {"per_thread", per_thread},
+                                          {"free_waits", free_waits},
+                                          {"batches", batches},
+                                          {"wrong_batches", wrong_batches},
+                                          {"failed_kernel", failed_kernel},
+                                          {"special_pools", special_pools}};
     main_context = start_gpu(0);
     int status = RUN_SCENARIO(all, argc, argv);
     CHECK(cuCtxSetCurrent(main_context));

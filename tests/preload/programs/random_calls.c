@@ -8,12 +8,29 @@
 #include "random_graphs.h"
 #include "random_memory.h"
 
-static const struct choice choices[] = {
-    {make_or_drop, 22}, {copy, 40}, {set, 10}, {touch, 10}, {launch, 10}, {ask, 4},
-    {mistake, 3}, {copy_too_much, 3}, {grow_array, 5}, {resize, 5}, {register_or_not, 3},
-    {hint, 3}, {through_array, 3}, {wait_event, 3}, {gate_a_stream, 4}, {write_value, 2},
-    {call_host, 3}, {through_file, 2}, {through_image, 3}, {renew_stream, 2}, {synchronize, 2},
-    {switch_device, 2}, {graph, 8}};
+static const struct choice choices[] = {{make_or_drop, 22},
+                                        {copy, 40},
+                                        {set, 10},
+                                        {touch, 10},
+                                        {launch, 10},
+                                        {ask, 4},
+                                        {mistake, 3},
+                                        {copy_too_much, 3},
+                                        {grow_array, 5},
+                                        {resize, 5},
+                                        {register_or_not, 3},
+                                        {hint, 3},
+                                        {through_array, 3},
+                                        {wait_event, 3},
+                                        {gate_a_stream, 4},
+                                        {write_value, 2},
+                                        {call_host, 3},
+                                        {through_file, 2},
+                                        {through_image, 3},
+                                        {renew_stream, 2},
+                                        {synchronize, 2},
+                                        {switch_device, 2},
+                                        {graph, 8}};
 
 struct job {
     uint64_t seed;
@@ -86,7 +103,7 @@ int main(int argc, char **argv)
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     unsigned steps = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 200;
     struct job jobs[THREADS] = {{.seed = seed, .steps = steps, .number = 0},
-                          {.seed = seed, .steps = steps, .number = 1}};
+                                {.seed = seed, .steps = steps, .number = 1}};
     CUmemPoolProps pool = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
                            .location.type = CU_MEM_LOCATION_TYPE_DEVICE};
     threads = argc > 3 && atoi(argv[3]) == THREADS ? THREADS : 1;

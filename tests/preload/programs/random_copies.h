@@ -93,21 +93,33 @@ static inline CUDA_MEMCPY3D boxed(const struct copy *c)
     CUmemorytype host = one_in(2) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_UNIFIED;
     CUmemorytype device = one_in(2) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_UNIFIED;
     CUmemorytype to = on_device(c->to) ? device : host, from = on_device(c->from) ? device : host;
-    return (CUDA_MEMCPY3D){.srcMemoryType = from, .srcHost = c->from->at + c->from_at,
-                           .srcDevice = address(c->from, c->from_at), .srcPitch = pitch,
-                           .srcHeight = rows, .dstMemoryType = to, .dstHost = c->to->at + c->to_at,
-                           .dstDevice = address(c->to, c->to_at), .dstPitch = pitch,
-                           .dstHeight = rows, .WidthInBytes = width, .Height = rows,
+    return (CUDA_MEMCPY3D){.srcMemoryType = from,
+                           .srcHost = c->from->at + c->from_at,
+                           .srcDevice = address(c->from, c->from_at),
+                           .srcPitch = pitch,
+                           .srcHeight = rows,
+                           .dstMemoryType = to,
+                           .dstHost = c->to->at + c->to_at,
+                           .dstDevice = address(c->to, c->to_at),
+                           .dstPitch = pitch,
+                           .dstHeight = rows,
+                           .WidthInBytes = width,
+                           .Height = rows,
                            .Depth = planes};
 }
 
 static inline CUDA_MEMCPY2D flat(const CUDA_MEMCPY3D *c)
 {
-    return (CUDA_MEMCPY2D){.srcMemoryType = c->srcMemoryType, .srcHost = c->srcHost,
-                           .srcDevice = c->srcDevice, .srcPitch = c->srcPitch,
-                           .dstMemoryType = c->dstMemoryType, .dstHost = (void *)c->dstHost,
-                           .dstDevice = c->dstDevice, .dstPitch = c->dstPitch,
-                           .WidthInBytes = c->WidthInBytes, .Height = c->Height};
+    return (CUDA_MEMCPY2D){.srcMemoryType = c->srcMemoryType,
+                           .srcHost = c->srcHost,
+                           .srcDevice = c->srcDevice,
+                           .srcPitch = c->srcPitch,
+                           .dstMemoryType = c->dstMemoryType,
+                           .dstHost = (void *)c->dstHost,
+                           .dstDevice = c->dstDevice,
+                           .dstPitch = c->dstPitch,
+                           .WidthInBytes = c->WidthInBytes,
+                           .Height = c->Height};
 }
 
 static inline CUresult rectangle(const struct copy *c, const char **name)
@@ -214,8 +226,11 @@ static inline void set(void)
         code = s ? cuMemsetD16Async(at, (unsigned short)v, n / 2, s->handle)
                  : cuMemsetD16(at, (unsigned short)v, n / 2);
         break;
-    case 2: code = s ? cuMemsetD32Async(at, v, n / 4, s->handle) : cuMemsetD32(at, v, n / 4); break;
-    default: code = set_rows(at, n, s);
+    case 2:
+        code = s ? cuMemsetD32Async(at, v, n / 4, s->handle) : cuMemsetD32(at, v, n / 4);
+        break;
+    default:
+        code = set_rows(at, n, s);
     }
     say("set %d, %zu at %zu: %d", (int)(b - blocks), n, low, (int)code);
     if (one_in(4))
@@ -225,8 +240,8 @@ static inline void set(void)
 /* One side of a copy: the rows of a block side by side, or of an image. */
 static inline void image_end(CUDA_MEMCPY3D *c, CUarray image, const struct block *b, bool to)
 {
-    CUmemorytype type = b ? on_device(b) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST
-                          : CU_MEMORYTYPE_ARRAY;
+    CUmemorytype type =
+        b ? on_device(b) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_ARRAY;
     if (to) {
         c->dstMemoryType = type;
         c->dstArray = image;
@@ -266,8 +281,8 @@ static inline void through_image(void)
         return;
     size_t n = a->bytes < b->bytes ? a->bytes : b->bytes, height = 1 + below(64);
     size_t width = n / height < 4096 ? n / height : 4096;
-    CUDA_ARRAY_DESCRIPTOR shape = {.Width = width, .Height = height, .NumChannels = 1,
-                                   .Format = CU_AD_FORMAT_UNSIGNED_INT8};
+    CUDA_ARRAY_DESCRIPTOR shape = {
+        .Width = width, .Height = height, .NumChannels = 1, .Format = CU_AD_FORMAT_UNSIGNED_INT8};
     CUarray image;
     if (width == 0)
         return;
@@ -291,8 +306,8 @@ static inline void through_array(void)
         return;
     size_t n = a->bytes < b->bytes ? a->bytes : b->bytes;
     n = n < 32768 ? n : 32768;
-    CUDA_ARRAY_DESCRIPTOR shape = {.Width = n, .Format = CU_AD_FORMAT_UNSIGNED_INT8,
-                                   .NumChannels = 1};
+    CUDA_ARRAY_DESCRIPTOR shape = {
+        .Width = n, .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1};
     CUarray array;
     settle(a);
     settle(b);

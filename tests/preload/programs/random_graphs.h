@@ -106,9 +106,9 @@ static inline CUgraph capture(const struct parts *parts, struct stream *s)
     CHECK(cuStreamBeginCapture(s->handle, relaxed ? CU_STREAM_CAPTURE_MODE_RELAXED
                                                   : CU_STREAM_CAPTURE_MODE_GLOBAL));
     for (unsigned i = 1 + below(5); i > 0; i--)
-        say("captured: %d", (int)(threads == 1 && one_in(3)
-                                      ? step_aside(parts, s->handle, other_than(s)->handle)
-                                      : captured_step(parts, s->handle)));
+        say("captured: %d",
+            (int)(threads == 1 && one_in(3) ? step_aside(parts, s->handle, other_than(s)->handle)
+                                            : captured_step(parts, s->handle)));
     if (relaxed && one_in(3)) {
         CUdeviceptr p = 0;
         code = cuMemAlloc(&p, 70000);
@@ -125,9 +125,13 @@ static inline CUgraph capture(const struct parts *parts, struct stream *s)
 
 static inline CUDA_MEMCPY3D copy_node(const struct block *a, const struct block *b, size_t n)
 {
-    return (CUDA_MEMCPY3D){.srcMemoryType = CU_MEMORYTYPE_UNIFIED, .srcDevice = address(b, 0),
-                           .dstMemoryType = CU_MEMORYTYPE_UNIFIED, .dstDevice = address(a, 0),
-                           .WidthInBytes = n, .Height = 1, .Depth = 1};
+    return (CUDA_MEMCPY3D){.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+                           .srcDevice = address(b, 0),
+                           .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+                           .dstDevice = address(a, 0),
+                           .WidthInBytes = n,
+                           .Height = 1,
+                           .Depth = 1};
 }
 
 static inline CUresult add_node(CUgraphNode *node, CUgraph graph, const CUgraphNode *behind,
@@ -139,15 +143,20 @@ static inline CUresult add_node(CUgraphNode *node, CUgraph graph, const CUgraphN
     int k = (int)below(256);
     void *args[] = {&to, &from, &n, &k};
     CUDA_MEMCPY3D copy = copy_node(a, b, n);
-    CUDA_MEMSET_NODE_PARAMS set = {.dst = to, .value = (unsigned)k, .elementSize = 1, .width = n,
-                                   .height = 1};
-    CUDA_KERNEL_NODE_PARAMS kernel = {.func = mix_kernel[current], .gridDimX = 1, .gridDimY = 1,
-                                      .gridDimZ = 1, .blockDimX = 1, .blockDimY = 1,
-                                      .blockDimZ = 1, .kernelParams = args};
+    CUDA_MEMSET_NODE_PARAMS set = {
+        .dst = to, .value = (unsigned)k, .elementSize = 1, .width = n, .height = 1};
+    CUDA_KERNEL_NODE_PARAMS kernel = {.func = mix_kernel[current],
+                                      .gridDimX = 1,
+                                      .gridDimY = 1,
+                                      .gridDimZ = 1,
+                                      .blockDimX = 1,
+                                      .blockDimY = 1,
+                                      .blockDimZ = 1,
+                                      .kernelParams = args};
     if (a == b || (one_in(3) && on_device(a)))
-        return on_device(a) ? cuGraphAddMemsetNode(node, graph, behind, behinds, &set,
-                                                   contexts[current])
-                            : cuGraphAddEmptyNode(node, graph, behind, behinds);
+        return on_device(a)
+                   ? cuGraphAddMemsetNode(node, graph, behind, behinds, &set, contexts[current])
+                   : cuGraphAddEmptyNode(node, graph, behind, behinds);
     if (kernels && one_in(2))
         return cuGraphAddKernelNode(node, graph, behind, behinds, &kernel);
     return cuGraphAddMemcpyNode(node, graph, behind, behinds, &copy, contexts[current]);

@@ -18,18 +18,24 @@ static inline size_t any_size(void)
     if (like)
         return like->bytes;
     switch (below(8)) {
-    case 0: return 1 + below(100);
-    case 1: case 2: return 1 + below(64 << 10);
-    case 3: return (size_t)4096 << below(10);
-    case 4: return ((size_t)2 << 20) + below(2 << 20);
-    default: return (64 << 10) + below(1 << 20);
+    case 0:
+        return 1 + below(100);
+    case 1:
+    case 2:
+        return 1 + below(64 << 10);
+    case 3:
+        return (size_t)4096 << below(10);
+    case 4:
+        return ((size_t)2 << 20) + below(2 << 20);
+    default:
+        return (64 << 10) + below(1 << 20);
     }
 }
 
 static inline CUmemLocation place_of(int device)
 {
-    return (CUmemLocation){.type = device < 0 ? CU_MEM_LOCATION_TYPE_HOST
-                                              : CU_MEM_LOCATION_TYPE_DEVICE,
+    return (CUmemLocation){.type =
+                               device < 0 ? CU_MEM_LOCATION_TYPE_HOST : CU_MEM_LOCATION_TYPE_DEVICE,
                            .id = device < 0 ? 0 : device};
 }
 
@@ -59,11 +65,16 @@ static inline CUresult make_device(struct block *b, CUdeviceptr *p, struct strea
     size_t pitch = 0, height = 1 + below(20);
     CUresult code;
     switch (b->kind) {
-    case DEVICE: return cuMemAlloc(p, b->bytes);
-    case OWN: return map_own(b, p);
-    case MANAGED: return cuMemAllocManaged(p, b->bytes, CU_MEM_ATTACH_GLOBAL);
-    case ASYNC: return cuMemAllocAsync(p, b->bytes, s->handle);
-    case POOLED: return cuMemAllocFromPoolAsync(p, b->bytes, own_pool, s->handle);
+    case DEVICE:
+        return cuMemAlloc(p, b->bytes);
+    case OWN:
+        return map_own(b, p);
+    case MANAGED:
+        return cuMemAllocManaged(p, b->bytes, CU_MEM_ATTACH_GLOBAL);
+    case ASYNC:
+        return cuMemAllocAsync(p, b->bytes, s->handle);
+    case POOLED:
+        return cuMemAllocFromPoolAsync(p, b->bytes, own_pool, s->handle);
     default:
         code = cuMemAllocPitch(p, &pitch, b->bytes / height + 1, height, 4u << below(3));
         b->bytes = pitch * height;
@@ -75,8 +86,12 @@ static inline char *make_host(struct block *b)
 {
     void *p = NULL;
     switch (b->kind) {
-    case HOST_ALLOC: CHECK(cuMemHostAlloc(&p, b->bytes, below(4))); return p;
-    case MALLOC_HOST: CHECK(cuMemAllocHost(&p, b->bytes)); return p;
+    case HOST_ALLOC:
+        CHECK(cuMemHostAlloc(&p, b->bytes, below(4)));
+        return p;
+    case MALLOC_HOST:
+        CHECK(cuMemAllocHost(&p, b->bytes));
+        return p;
     case FIXED:
         b->bytes = b->bytes < FIXED_BYTES ? b->bytes : FIXED_BYTES;
         return fixed_memory[thread_number];
@@ -87,7 +102,8 @@ static inline char *make_host(struct block *b)
         p = mmap(NULL, b->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         EXPECT(p != MAP_FAILED);
         return p;
-    default: return one_in(3) ? calloc(1, b->bytes) : malloc(b->bytes);
+    default:
+        return one_in(3) ? calloc(1, b->bytes) : malloc(b->bytes);
     }
 }
 
@@ -102,9 +118,10 @@ static inline bool is_live(enum kind kind)
 /* Fills a free slot; what it gets is written whole, so that nothing reads what nobody wrote. */
 static inline void make_block(struct block *b)
 {
-    static const enum kind kinds[] = {DEVICE, DEVICE, DEVICE, DEVICE, PITCHED, MANAGED, ASYNC,
-                                      ASYNC, POOLED, OWN, HOST_ALLOC, HOST_ALLOC, MALLOC_HOST,
-                                      HEAP, HEAP, HEAP, HEAP, FIXED, STACK, MAPPED_FILE};
+    static const enum kind kinds[] = {DEVICE,     DEVICE,     DEVICE,      DEVICE, PITCHED,
+                                      MANAGED,    ASYNC,      ASYNC,       POOLED, OWN,
+                                      HOST_ALLOC, HOST_ALLOC, MALLOC_HOST, HEAP,   HEAP,
+                                      HEAP,       HEAP,       FIXED,       STACK,  MAPPED_FILE};
     CUdeviceptr p = 0;
     CUresult code;
     struct stream *s = any_stream();
@@ -153,13 +170,26 @@ static inline void drop_block(struct block *b)
         if (!waits || one_in(2))
             settle(b);
         switch (b->kind) {
-        case HOST_ALLOC: case MALLOC_HOST: code = cuMemFreeHost(b->at); break;
-        case REGISTERED: code = cuMemHostUnregister(b->at); /* fall through */
-        case HEAP: free(b->at); break;
-        case OWN: code = unmap_own(b); break;
-        case FIXED: case STACK: break;
-        case MAPPED_FILE: munmap(b->at, b->bytes); break;
-        default: code = cuMemFree(address(b, 0));
+        case HOST_ALLOC:
+        case MALLOC_HOST:
+            code = cuMemFreeHost(b->at);
+            break;
+        case REGISTERED:
+            code = cuMemHostUnregister(b->at); /* fall through */
+        case HEAP:
+            free(b->at);
+            break;
+        case OWN:
+            code = unmap_own(b);
+            break;
+        case FIXED:
+        case STACK:
+            break;
+        case MAPPED_FILE:
+            munmap(b->at, b->bytes);
+            break;
+        default:
+            code = cuMemFree(address(b, 0));
         }
     }
     say("drop block %d kind %d%s: %d", (int)(b - blocks), (int)b->kind, in_order ? " in order" : "",
@@ -241,8 +271,7 @@ static inline void register_or_not(void)
         return;
     settle(b);
     bool was = b->kind == REGISTERED;
-    CUresult code = was ? cuMemHostUnregister(b->at)
-                        : cuMemHostRegister(b->at, b->bytes, below(4));
+    CUresult code = was ? cuMemHostUnregister(b->at) : cuMemHostRegister(b->at, b->bytes, below(4));
     say("%sregister %d: %d", was ? "un" : "", (int)(b - blocks), (int)code);
     if (code == CUDA_SUCCESS) {
         b->kind = was ? HEAP : REGISTERED;
@@ -326,9 +355,9 @@ static inline void ask_attributes(struct block *b, size_t offset)
 /* Several attributes by one call, and those of managed memory. */
 static inline void ask_together(struct block *b, size_t offset)
 {
-    static const CUmem_range_attribute ranges[] = {
-        CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION,
-        CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION};
+    static const CUmem_range_attribute ranges[] = {CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY,
+                                                   CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION,
+                                                   CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION};
     CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                    CU_POINTER_ATTRIBUTE_IS_MANAGED,
                                    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
@@ -398,13 +427,19 @@ static inline void mistake(void)
         return;
     say("mistakes with %d kind %d", (int)(b - blocks), (int)b->kind);
     switch (below(8)) {
-    case 7: without_context(b); break;
-    case 0: say("free of nothing: %d", (int)cuMemFree(0)); break;
+    case 7:
+        without_context(b);
+        break;
+    case 0:
+        say("free of nothing: %d", (int)cuMemFree(0));
+        break;
     case 1:
         if (b->bytes > 1)
             say("inner free: %d", (int)cuMemFree(address(b, 1)));
         break;
-    case 2: say("low address: %d", (int)cuMemcpyDtoH(&word, 16, 4)); break;
+    case 2:
+        say("low address: %d", (int)cuMemcpyDtoH(&word, 16, 4));
+        break;
     case 3:
         if (!pinned(b))
             say("host free: %d", (int)cuMemFreeHost(b->at + (b->bytes > 1)));
@@ -413,8 +448,11 @@ static inline void mistake(void)
         if (b->kind != REGISTERED)
             say("unregister: %d", (int)cuMemHostUnregister(b->at));
         break;
-    case 5: say("empty: %d", (int)cuMemAlloc(&(CUdeviceptr){0}, 0)); break;
-    default: say("huge: %d", (int)cuMemAlloc(&(CUdeviceptr){0}, (size_t)1 << 50));
+    case 5:
+        say("empty: %d", (int)cuMemAlloc(&(CUdeviceptr){0}, 0));
+        break;
+    default:
+        say("huge: %d", (int)cuMemAlloc(&(CUdeviceptr){0}, (size_t)1 << 50));
     }
 }
 

@@ -16,10 +16,19 @@
 #define THREADS 2
 
 enum kind {
-    DEVICE, PITCHED, MANAGED, ASYNC, POOLED, /* Of the device. */
-    OWN,                                     /* Mapped by the program itself. */
-    HOST_ALLOC, MALLOC_HOST, REGISTERED,     /* Pinned. */
-    HEAP, FIXED, STACK, MAPPED_FILE,         /* Pageable. */
+    DEVICE,
+    PITCHED,
+    MANAGED,
+    ASYNC,
+    POOLED, /* Of the device. */
+    OWN,    /* Mapped by the program itself. */
+    HOST_ALLOC,
+    MALLOC_HOST,
+    REGISTERED, /* Pinned. */
+    HEAP,
+    FIXED,
+    STACK,
+    MAPPED_FILE, /* Pageable. */
     KINDS
 };
 
@@ -43,7 +52,7 @@ struct block {
 static CUcontext contexts[DEVICES];
 static CUmemoryPool own_pool; /* Of device 0. */
 static int threads = 1;
-static bool gates = true; /* Whether streams are held until the program has gone on. */
+static bool gates = true;     /* Whether streams are held until the program has gone on. */
 static bool asks_host = true; /* Whether the driver is asked about pageable blocks. */
 
 /* All that follows belongs to one thread. */
@@ -132,8 +141,8 @@ static inline void settle(struct block *b)
 
 static inline bool ordered(const struct stream *a, const struct stream *b)
 {
-    return a == b || (a->device == b->device &&
-                      ((a->legacy && b->blocking) || (b->legacy && a->blocking)));
+    return a == b ||
+           (a->device == b->device && ((a->legacy && b->blocking) || (b->legacy && a->blocking)));
 }
 
 /* Puts a stream behind all that was done with a block, and the block into its hands. */

@@ -143,8 +143,8 @@ static inline void write_value(void)
     CUresult code = cuStreamWriteValue32(s->handle, address(b, 8), below(1u << 31), 0);
     say("write value %d: %d", (int)(b - blocks), (int)code);
     if (code == CUDA_SUCCESS) /* Else the wait might not end. */
-        say("wait value: %d", (int)cuStreamWaitValue32(s->handle, address(b, 8), 0,
-                                                       CU_STREAM_WAIT_VALUE_GEQ));
+        say("wait value: %d",
+            (int)cuStreamWaitValue32(s->handle, address(b, 8), 0, CU_STREAM_WAIT_VALUE_GEQ));
     show_content("value:", b);
 }
 

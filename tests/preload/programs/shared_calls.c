@@ -28,9 +28,14 @@ static void sets(void)
 static void malformed(void)
 {
     struct pair p = filled_pair(SIZE, 1);
-    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = plain, .srcPitch = 4096,
-                          .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = p.d,
-                          .dstPitch = 100, .WidthInBytes = 4096, .Height = 3};
+    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                          .srcHost = plain,
+                          .srcPitch = 4096,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = p.d,
+                          .dstPitch = 100,
+                          .WidthInBytes = 4096,
+                          .Height = 3};
     SHOW(cuMemsetD16(p.d + 1, 7, 10));
     SHOW(cuMemsetD32(p.d + 2, 7, 10));
     SHOW(cuMemsetD32Async(p.d + 5, 7, 10, NULL));
@@ -100,9 +105,18 @@ static CUDA_MEMCPY2D box(struct pair p, bool in, size_t x, size_t y, size_t widt
 {
     CUDA_MEMCPY2D c = {.srcMemoryType = in ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE,
                        .dstMemoryType = in ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST,
-                       .srcPitch = 4096, .dstPitch = 4096, .srcXInBytes = x, .dstXInBytes = x,
-                       .srcY = y, .dstY = y, .WidthInBytes = width, .Height = rows,
-                       .srcHost = p.h, .dstHost = p.h, .srcDevice = p.d, .dstDevice = p.d};
+                       .srcPitch = 4096,
+                       .dstPitch = 4096,
+                       .srcXInBytes = x,
+                       .dstXInBytes = x,
+                       .srcY = y,
+                       .dstY = y,
+                       .WidthInBytes = width,
+                       .Height = rows,
+                       .srcHost = p.h,
+                       .dstHost = p.h,
+                       .srcDevice = p.d,
+                       .dstDevice = p.d};
     return c;
 }
 
@@ -111,8 +125,8 @@ static void rectangles(void)
 {
     struct pair p = filled_pair(SIZE, 1);
     paint(p.h, SIZE, 2);
-    CUDA_MEMCPY2D in = box(p, true, 100, 3, 500, SIZE / 4096 - 3), whole = box(p, true, 0, 0, 4096,
-                                                                              SIZE / 4096);
+    CUDA_MEMCPY2D in = box(p, true, 100, 3, 500, SIZE / 4096 - 3),
+                  whole = box(p, true, 0, 0, 4096, SIZE / 4096);
     CHECK(cuMemcpy2D(&in));
     CHECK(cuMemcpyDtoH(plain, p.d, SIZE));
     for (size_t i = 0; i < SIZE; i++)
@@ -343,9 +357,13 @@ static void nodes(void)
     CUgraphNode node;
     CUdeviceptr other;
     CHECK(cuMemAlloc(&other, 4096));
-    CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE, .srcDevice = other,
-                          .dstMemoryType = CU_MEMORYTYPE_HOST, .dstHost = p.h,
-                          .WidthInBytes = 4096, .Height = 1, .Depth = 1};
+    CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .srcDevice = other,
+                          .dstMemoryType = CU_MEMORYTYPE_HOST,
+                          .dstHost = p.h,
+                          .WidthInBytes = 4096,
+                          .Height = 1,
+                          .Depth = 1};
     CUgraphNodeParams any = {.type = CU_GRAPH_NODE_TYPE_MEMCPY, .memcpy.copyParams = copy};
     CHECK(cuGraphCreate(&graph, 0));
     CHECK(cuCtxGetCurrent(&any.memcpy.copyCtx));
@@ -430,8 +448,10 @@ static CUresult array_copy(CUarray array, bool in, const void *host, CUdeviceptr
 static void arrays(void)
 {
     static unsigned char seen[UNIT];
-    const CUDA_ARRAY_DESCRIPTOR like = {.Width = 4096, .Height = UNIT / 4096,
-                                        .Format = CU_AD_FORMAT_UNSIGNED_INT8, .NumChannels = 1};
+    const CUDA_ARRAY_DESCRIPTOR like = {.Width = 4096,
+                                        .Height = UNIT / 4096,
+                                        .Format = CU_AD_FORMAT_UNSIGNED_INT8,
+                                        .NumChannels = 1};
     struct pair p = filled_pair(SIZE, 1);
     CUarray array;
     CHECK(cuArrayCreate(&array, &like));

@@ -125,8 +125,8 @@ static void threads(void)
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
-        {"again", again}, {"many", many}, {"all_of_it", all_of_it},
-        {"late_beside_kept", late_beside_kept},
+        {"again", again},           {"many", many},
+        {"all_of_it", all_of_it},   {"late_beside_kept", late_beside_kept},
         {"exportable", exportable}, {"threads", threads}};
     return RUN_SCENARIO(all, argc, argv);
 }

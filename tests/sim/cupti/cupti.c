@@ -35,9 +35,8 @@ EXPORT CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFu
     return r;
 }
 
-EXPORT CUptiResult
-cuptiActivityConfigureUnifiedMemoryCounter(CUpti_ActivityUnifiedMemoryCounterConfig *config,
-                                           uint32_t count)
+EXPORT CUptiResult cuptiActivityConfigureUnifiedMemoryCounter(
+    CUpti_ActivityUnifiedMemoryCounterConfig *config, uint32_t count)
 {
     CUptiResult r = refusal(__func__);
     for (uint32_t i = 0; r == CUPTI_SUCCESS && i < count; i++)
@@ -55,8 +54,8 @@ EXPORT CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind)
 EXPORT CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid,
                                               CUpti_Activity **record)
 {
-    uint8_t *next = *record ? (uint8_t *)*record + sizeof(CUpti_ActivityUnifiedMemoryCounter3)
-                            : buffer;
+    uint8_t *next =
+        *record ? (uint8_t *)*record + sizeof(CUpti_ActivityUnifiedMemoryCounter3) : buffer;
     if (next >= buffer + valid)
         return CUPTI_ERROR_MAX_LIMIT_REACHED;
     *record = (CUpti_Activity *)next;

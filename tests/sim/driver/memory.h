@@ -42,7 +42,7 @@ struct sim_block {
     char *storage;    /* where the GPU, played by the CPU, finds the bytes; NULL for SIM_VMM, whose
                          bytes are at the alias of its address */
     size_t footprint; /* bytes that it takes of the device, or of the host; 0 for parts of chunks */
-    size_t taken;              /* managed: bytes of the footprint that the device has */
+    size_t taken;     /* managed: bytes of the footprint that the device has */
     struct sim_view view;      /* pinned host memory: the GPU's mapping of its pages */
     struct sim_chunk *chunk;   /* small device blocks: where they lie */
     struct sim_pool *pool;     /* pooled and managed blocks: where they came from */

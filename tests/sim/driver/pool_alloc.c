@@ -8,9 +8,8 @@
 
 CUresult sim_pool_alloc(struct sim_pool *pool, size_t size, int device, struct sim_block **out)
 {
-    CUresult r = pool->managed
-                     ? sim_managed_alloc(size, NULL, device, pool, out)
-                     : sim_device_alloc(size, SIM_POOLED, NULL, pool->device, pool, out);
+    CUresult r = pool->managed ? sim_managed_alloc(size, NULL, device, pool, out)
+                               : sim_device_alloc(size, SIM_POOLED, NULL, pool->device, pool, out);
     if (r != CUDA_SUCCESS)
         return r;
     pool->blocks++;

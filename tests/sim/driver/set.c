@@ -18,8 +18,7 @@ static CUresult find_target(const CUDA_MEMSET_NODE_PARAMS *s, int device, struct
     if (s->elementSize != 1 && s->elementSize != 2 && s->elementSize != 4)
         return CUDA_ERROR_INVALID_VALUE;
     if (s->dst % s->elementSize ||
-        (s->height > 1 &&
-         (s->pitch < s->width * s->elementSize || s->pitch % s->elementSize)))
+        (s->height > 1 && (s->pitch < s->width * s->elementSize || s->pitch % s->elementSize)))
         return CUDA_ERROR_INVALID_VALUE;
     const struct sim_block *b = sim_block_find(s->dst);
     if (b && !sim_reaches(b, device))

@@ -27,8 +27,8 @@ static void add(struct tally *t, uint64_t bytes)
 void sim_traffic_copy(const struct sim_place *src, const struct sim_place *dst, uint64_t bytes)
 {
     /* CUPTI counts managed memory of two devices as it counts their own memory (H200). */
-    bool peer = letters[src->kind] == 'D' && letters[dst->kind] == 'D' &&
-                src->device != dst->device;
+    bool peer =
+        letters[src->kind] == 'D' && letters[dst->kind] == 'D' && src->device != dst->device;
     add(&copies[peer][src->kind][dst->kind], bytes);
 }
 

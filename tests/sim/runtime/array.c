@@ -11,14 +11,14 @@ static bool format_of(enum cudaChannelFormatKind kind, int bits, CUarray_format 
         int bits;
         CUarray_format format;
     } formats[] = {
-        { cudaChannelFormatKindUnsigned, 8, CU_AD_FORMAT_UNSIGNED_INT8 },
-        { cudaChannelFormatKindUnsigned, 16, CU_AD_FORMAT_UNSIGNED_INT16 },
-        { cudaChannelFormatKindUnsigned, 32, CU_AD_FORMAT_UNSIGNED_INT32 },
-        { cudaChannelFormatKindSigned, 8, CU_AD_FORMAT_SIGNED_INT8 },
-        { cudaChannelFormatKindSigned, 16, CU_AD_FORMAT_SIGNED_INT16 },
-        { cudaChannelFormatKindSigned, 32, CU_AD_FORMAT_SIGNED_INT32 },
-        { cudaChannelFormatKindFloat, 16, CU_AD_FORMAT_HALF },
-        { cudaChannelFormatKindFloat, 32, CU_AD_FORMAT_FLOAT },
+        {cudaChannelFormatKindUnsigned, 8, CU_AD_FORMAT_UNSIGNED_INT8},
+        {cudaChannelFormatKindUnsigned, 16, CU_AD_FORMAT_UNSIGNED_INT16},
+        {cudaChannelFormatKindUnsigned, 32, CU_AD_FORMAT_UNSIGNED_INT32},
+        {cudaChannelFormatKindSigned, 8, CU_AD_FORMAT_SIGNED_INT8},
+        {cudaChannelFormatKindSigned, 16, CU_AD_FORMAT_SIGNED_INT16},
+        {cudaChannelFormatKindSigned, 32, CU_AD_FORMAT_SIGNED_INT32},
+        {cudaChannelFormatKindFloat, 16, CU_AD_FORMAT_HALF},
+        {cudaChannelFormatKindFloat, 32, CU_AD_FORMAT_FLOAT},
     };
 
     for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
@@ -48,10 +48,8 @@ static size_t bytes_of_format(CUarray_format format)
 static cudaError_t create_array(cudaArray_t *array, const struct cudaChannelFormatDesc *desc,
                                 struct cudaExtent extent, unsigned int flags)
 {
-    CUDA_ARRAY3D_DESCRIPTOR descriptor = { .Width = extent.width,
-                                           .Height = extent.height,
-                                           .Depth = extent.depth,
-                                           .Flags = flags };
+    CUDA_ARRAY3D_DESCRIPTOR descriptor = {
+        .Width = extent.width, .Height = extent.height, .Depth = extent.depth, .Flags = flags};
     CUarray created;
     cudaError_t error;
 
@@ -69,7 +67,7 @@ static cudaError_t create_array(cudaArray_t *array, const struct cudaChannelForm
 cudaError_t cudaMallocArray(cudaArray_t *array, const struct cudaChannelFormatDesc *desc,
                             size_t width, size_t height, unsigned int flags)
 {
-    struct cudaExtent extent = { .width = width, .height = height };
+    struct cudaExtent extent = {.width = width, .height = height};
 
     return create_array(array, desc, extent, flags);
 }
@@ -115,13 +113,13 @@ cudaError_t cudaArrayGetInfo(struct cudaChannelFormatDesc *desc, struct cudaExte
            : d.Format < CU_AD_FORMAT_SIGNED_INT8 ? cudaChannelFormatKindUnsigned
                                                  : cudaChannelFormatKindSigned;
     if (desc != NULL)
-        *desc = (struct cudaChannelFormatDesc){ .x = bits,
-                                                .y = d.NumChannels > 1 ? bits : 0,
-                                                .z = d.NumChannels > 2 ? bits : 0,
-                                                .w = d.NumChannels > 3 ? bits : 0,
-                                                .f = kind };
+        *desc = (struct cudaChannelFormatDesc){.x = bits,
+                                               .y = d.NumChannels > 1 ? bits : 0,
+                                               .z = d.NumChannels > 2 ? bits : 0,
+                                               .w = d.NumChannels > 3 ? bits : 0,
+                                               .f = kind};
     if (extent != NULL)
-        *extent = (struct cudaExtent){ .width = d.Width, .height = d.Height, .depth = d.Depth };
+        *extent = (struct cudaExtent){.width = d.Width, .height = d.Height, .depth = d.Depth};
     if (flags != NULL)
         *flags = d.Flags;
     return cudaSuccess;
@@ -130,7 +128,7 @@ cudaError_t cudaArrayGetInfo(struct cudaChannelFormatDesc *desc, struct cudaExte
 struct cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w,
                                                    enum cudaChannelFormatKind kind)
 {
-    return (struct cudaChannelFormatDesc){ .x = x, .y = y, .z = z, .w = w, .f = kind };
+    return (struct cudaChannelFormatDesc){.x = x, .y = y, .z = z, .w = w, .f = kind};
 }
 
 cudaError_t cudaGetChannelDesc(struct cudaChannelFormatDesc *desc, cudaArray_const_t array)

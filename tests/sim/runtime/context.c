@@ -33,8 +33,8 @@ cudaError_t rt_primary_context(int device, CUcontext *context_out)
         return error;
     pthread_mutex_lock(&lock);
     if (primaries[device].context == NULL)
-        error = retain_error(
-            rt_driver.cuDevicePrimaryCtxRetain(&primaries[device].context, handle));
+        error =
+            retain_error(rt_driver.cuDevicePrimaryCtxRetain(&primaries[device].context, handle));
     *context_out = primaries[device].context;
     pthread_mutex_unlock(&lock);
     return error;
@@ -134,9 +134,8 @@ cudaError_t cudaSetDeviceFlags(unsigned int flags)
         error = cudaErrorInvalidValue;
     if (error == cudaSuccess)
         error = rt_device(thread_device, &handle);
-    return error != cudaSuccess
-               ? rt_fail(error)
-               : rt_return(rt_driver.cuDevicePrimaryCtxSetFlags(handle, flags));
+    return error != cudaSuccess ? rt_fail(error)
+                                : rt_return(rt_driver.cuDevicePrimaryCtxSetFlags(handle, flags));
 }
 
 cudaError_t cudaGetDeviceFlags(unsigned int *flags)

@@ -8,11 +8,11 @@ bool rt_sides_of(enum cudaMemcpyKind kind, CUmemorytype *source_out, CUmemorytyp
     static const struct {
         CUmemorytype source, target;
     } sides[] = {
-        [cudaMemcpyHostToHost] = { CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_HOST },
-        [cudaMemcpyHostToDevice] = { CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE },
-        [cudaMemcpyDeviceToHost] = { CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_HOST },
-        [cudaMemcpyDeviceToDevice] = { CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_DEVICE },
-        [cudaMemcpyDefault] = { CU_MEMORYTYPE_UNIFIED, CU_MEMORYTYPE_UNIFIED },
+        [cudaMemcpyHostToHost] = {CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_HOST},
+        [cudaMemcpyHostToDevice] = {CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE},
+        [cudaMemcpyDeviceToHost] = {CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_HOST},
+        [cudaMemcpyDeviceToDevice] = {CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_DEVICE},
+        [cudaMemcpyDefault] = {CU_MEMORYTYPE_UNIFIED, CU_MEMORYTYPE_UNIFIED},
     };
 
     if ((unsigned)kind >= sizeof(sides) / sizeof(sides[0]))
@@ -82,7 +82,7 @@ static cudaError_t side_of(cudaArray_const_t array, const struct cudaPitchedPtr 
                            size_t *unit_out)
 {
     *unit_out = 1;
-    *side_out = (struct rt_side){ .type = type, .y = pos.y, .z = pos.z };
+    *side_out = (struct rt_side){.type = type, .y = pos.y, .z = pos.z};
     if (array != NULL) {
         cudaError_t error = rt_element_bytes(array, unit_out);
         if (error != cudaSuccess)
@@ -136,8 +136,8 @@ cudaError_t rt_copy_of_peer_parms(const struct cudaMemcpy3DPeerParms *p, CUDA_ME
 
     if (p == NULL)
         return cudaErrorInvalidValue;
-    error = side_of(p->srcArray, &p->srcPtr, p->srcPos, CU_MEMORYTYPE_DEVICE, &source,
-                    &source_unit);
+    error =
+        side_of(p->srcArray, &p->srcPtr, p->srcPos, CU_MEMORYTYPE_DEVICE, &source, &source_unit);
     if (error == cudaSuccess)
         error = side_of(p->dstArray, &p->dstPtr, p->dstPos, CU_MEMORYTYPE_DEVICE, &target,
                         &target_unit);

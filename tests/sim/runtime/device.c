@@ -42,10 +42,9 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
 
     if (error == cudaSuccess)
         error = rt_device(device, &handle);
-    return error != cudaSuccess
-               ? rt_fail(error)
-               : rt_return(rt_driver.cuDeviceGetAttribute(value, (CUdevice_attribute)attribute,
-                                                          handle));
+    return error != cudaSuccess ? rt_fail(error)
+                                : rt_return(rt_driver.cuDeviceGetAttribute(
+                                      value, (CUdevice_attribute)attribute, handle));
 }
 
 cudaError_t cudaDeviceGetPCIBusId(char *text, int length, int device)
@@ -72,8 +71,10 @@ struct property {
 };
 
 #define PROPERTY(name, field)                                                                      \
-    { CU_DEVICE_ATTRIBUTE_##name, offsetof(struct cudaDeviceProp, field),                          \
-      sizeof(((struct cudaDeviceProp *)NULL)->field) }
+    {                                                                                              \
+        CU_DEVICE_ATTRIBUTE_##name, offsetof(struct cudaDeviceProp, field),                        \
+            sizeof(((struct cudaDeviceProp *)NULL)->field)                                         \
+    }
 
 static const struct property properties[] = {
     PROPERTY(MAX_SHARED_MEMORY_PER_BLOCK, sharedMemPerBlock),

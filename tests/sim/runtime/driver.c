@@ -20,13 +20,13 @@ struct request {
 
 /* The first request of NVIDIA's runtime carries no name; interposers have to bear it. */
 static const struct request requests[] = {
-    { "", 0, CU_GET_PROC_ADDRESS_DEFAULT, NULL },
-#define UNUSED(name, version) { #name, version, CU_GET_PROC_ADDRESS_DEFAULT, NULL },
-#define DRIVER(name, version) { #name, version, CU_GET_PROC_ADDRESS_DEFAULT, &rt_driver.name },
+    {"", 0, CU_GET_PROC_ADDRESS_DEFAULT, NULL},
+#define UNUSED(name, version) {#name, version, CU_GET_PROC_ADDRESS_DEFAULT, NULL},
+#define DRIVER(name, version) {#name, version, CU_GET_PROC_ADDRESS_DEFAULT, &rt_driver.name},
 #define STREAM(name, version, per_thread_version)                                                  \
-    { #name, version, CU_GET_PROC_ADDRESS_DEFAULT, &rt_streams[0].name },                          \
-    { #name, per_thread_version, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,                    \
-      &rt_streams[1].name },
+    {#name, version, CU_GET_PROC_ADDRESS_DEFAULT, &rt_streams[0].name},                            \
+        {#name, per_thread_version, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,                 \
+         &rt_streams[1].name},
 #include "driver.def"
 };
 

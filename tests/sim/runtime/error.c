@@ -9,7 +9,7 @@ static const struct {
     const char *name;
     const char *text; /* NULL: the name says it */
 } errors[] = {
-#define ERROR(name, text) { name, #name, text },
+#define ERROR(name, text) {name, #name, text},
 #include "error.def"
 };
 

@@ -28,7 +28,7 @@ unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes,
         rt_fail(cudaErrorMissingConfiguration);
         return 1;
     }
-    configurations[depth++] = (struct configuration){ grid, block, shared_bytes, stream };
+    configurations[depth++] = (struct configuration){grid, block, shared_bytes, stream};
     return 0;
 }
 
@@ -84,24 +84,24 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
         int *number;   /* where an int goes, or */
         size_t *bytes; /* where a size goes */
     } rows[] = {
-        { CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, NULL, &a.sharedSizeBytes },
-        { CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES, NULL, &a.constSizeBytes },
-        { CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, NULL, &a.localSizeBytes },
-        { CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &a.maxThreadsPerBlock, NULL },
-        { CU_FUNC_ATTRIBUTE_NUM_REGS, &a.numRegs, NULL },
-        { CU_FUNC_ATTRIBUTE_PTX_VERSION, &a.ptxVersion, NULL },
-        { CU_FUNC_ATTRIBUTE_BINARY_VERSION, &a.binaryVersion, NULL },
-        { CU_FUNC_ATTRIBUTE_CACHE_MODE_CA, &a.cacheModeCA, NULL },
-        { CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &a.maxDynamicSharedSizeBytes, NULL },
-        { CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, &a.preferredShmemCarveout, NULL },
-        { CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET, &a.clusterDimMustBeSet, NULL },
-        { CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, &a.requiredClusterWidth, NULL },
-        { CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT, &a.requiredClusterHeight, NULL },
-        { CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH, &a.requiredClusterDepth, NULL },
-        { CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, &a.nonPortableClusterSizeAllowed,
-          NULL },
-        { CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE,
-          &a.clusterSchedulingPolicyPreference, NULL },
+        {CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, NULL, &a.sharedSizeBytes},
+        {CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES, NULL, &a.constSizeBytes},
+        {CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, NULL, &a.localSizeBytes},
+        {CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &a.maxThreadsPerBlock, NULL},
+        {CU_FUNC_ATTRIBUTE_NUM_REGS, &a.numRegs, NULL},
+        {CU_FUNC_ATTRIBUTE_PTX_VERSION, &a.ptxVersion, NULL},
+        {CU_FUNC_ATTRIBUTE_BINARY_VERSION, &a.binaryVersion, NULL},
+        {CU_FUNC_ATTRIBUTE_CACHE_MODE_CA, &a.cacheModeCA, NULL},
+        {CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, &a.maxDynamicSharedSizeBytes, NULL},
+        {CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, &a.preferredShmemCarveout, NULL},
+        {CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET, &a.clusterDimMustBeSet, NULL},
+        {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, &a.requiredClusterWidth, NULL},
+        {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT, &a.requiredClusterHeight, NULL},
+        {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH, &a.requiredClusterDepth, NULL},
+        {CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, &a.nonPortableClusterSizeAllowed,
+         NULL},
+        {CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE,
+         &a.clusterSchedulingPolicyPreference, NULL},
     };
     CUfunction function;
     CUcontext current;
@@ -120,8 +120,8 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         int value = 0;
 
-        error = rt_return(rt_driver.cuKernelGetAttribute(&value, rows[i].attribute,
-                                                         (CUkernel)function, device));
+        error = rt_return(
+            rt_driver.cuKernelGetAttribute(&value, rows[i].attribute, (CUkernel)function, device));
         if (error != cudaSuccess)
             return error;
         if (rows[i].number != NULL)
@@ -148,9 +148,9 @@ cudaError_t cudaFuncSetCacheConfig(const void *stub, enum cudaFuncCache config)
     CUfunction function;
     cudaError_t error = rt_enter_function(stub, &function);
 
-    return error != cudaSuccess ? error
-                                : rt_return(rt_driver.cuFuncSetCacheConfig(
-                                      function, (CUfunc_cache)config));
+    return error != cudaSuccess
+               ? error
+               : rt_return(rt_driver.cuFuncSetCacheConfig(function, (CUfunc_cache)config));
 }
 
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *stub,
@@ -170,9 +170,8 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, 
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *stub,
                                                           int block_size, size_t shared_bytes)
 {
-    return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, stub, block_size,
-                                                                  shared_bytes,
-                                                                  cudaOccupancyDefault);
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        blocks, stub, block_size, shared_bytes, cudaOccupancyDefault);
 }
 
 cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, const void *stub, int blocks,

@@ -95,9 +95,9 @@ static struct cudaMemcpy3DParms linear_parms(void *dst, const void *src, size_t 
                                              enum cudaMemcpyKind kind)
 {
     return (struct cudaMemcpy3DParms){
-        .srcPtr = { .ptr = (void *)(uintptr_t)src, .pitch = bytes, .xsize = bytes, .ysize = 1 },
-        .dstPtr = { .ptr = dst, .pitch = bytes, .xsize = bytes, .ysize = 1 },
-        .extent = { .width = bytes, .height = 1, .depth = 1 },
+        .srcPtr = {.ptr = (void *)(uintptr_t)src, .pitch = bytes, .xsize = bytes, .ysize = 1},
+        .dstPtr = {.ptr = dst, .pitch = bytes, .xsize = bytes, .ysize = 1},
+        .extent = {.width = bytes, .height = 1, .depth = 1},
         .kind = kind,
     };
 }
@@ -120,9 +120,9 @@ cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec, cudaGraphNo
     CUDA_MEMCPY3D copy;
     cudaError_t error = enter_copy(&p, &copy, &context);
 
-    return error != cudaSuccess ? error
-                                : rt_return(rt_driver.cuGraphExecMemcpyNodeSetParams(
-                                      exec, node, &copy, context));
+    return error != cudaSuccess
+               ? error
+               : rt_return(rt_driver.cuGraphExecMemcpyNodeSetParams(exec, node, &copy, context));
 }
 
 cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t *node, cudaGraph_t graph,
@@ -138,12 +138,12 @@ cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t *node, cudaGraph_t graph,
     error = enter_context(&context);
     if (error != cudaSuccess)
         return error;
-    params = (CUDA_MEMSET_NODE_PARAMS){ .dst = rt_address(p->dst),
-                                        .pitch = p->pitch,
-                                        .value = p->value,
-                                        .elementSize = p->elementSize,
-                                        .width = p->width,
-                                        .height = p->height };
+    params = (CUDA_MEMSET_NODE_PARAMS){.dst = rt_address(p->dst),
+                                       .pitch = p->pitch,
+                                       .value = p->value,
+                                       .elementSize = p->elementSize,
+                                       .width = p->width,
+                                       .height = p->height};
     return rt_return(
         rt_driver.cuGraphAddMemsetNode(node, graph, dependencies, count, &params, context));
 }
@@ -156,7 +156,7 @@ cudaError_t cudaGraphAddHostNode(cudaGraphNode_t *node, cudaGraph_t graph,
 
     if (p == NULL)
         return rt_fail(cudaErrorInvalidValue);
-    params = (CUDA_HOST_NODE_PARAMS){ .fn = p->fn, .userData = p->userData };
+    params = (CUDA_HOST_NODE_PARAMS){.fn = p->fn, .userData = p->userData};
     return RT_CALL(cuGraphAddHostNode, node, graph, dependencies, count, &params);
 }
 
@@ -213,7 +213,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsig
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
                                 cudaGraphExecUpdateResultInfo *result)
 {
-    CUgraphExecUpdateResultInfo info = { .result = CU_GRAPH_EXEC_UPDATE_ERROR };
+    CUgraphExecUpdateResultInfo info = {.result = CU_GRAPH_EXEC_UPDATE_ERROR};
     cudaError_t error = RT_CALL(cuGraphExecUpdate, exec, graph, &info);
 
     if (result != NULL) {

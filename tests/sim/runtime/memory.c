@@ -137,7 +137,7 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 cudaError_t cudaMemAdvise(const void *pointer, size_t bytes, enum cudaMemoryAdvise advice,
                           struct cudaMemLocation location)
 {
-    CUmemLocation where = { .type = (CUmemLocationType)location.type, .id = location.id };
+    CUmemLocation where = {.type = (CUmemLocationType)location.type, .id = location.id};
 
     return RT_CALL(cuMemAdvise, rt_address(pointer), bytes, (CUmem_advise)advice, where);
 }
@@ -163,7 +163,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
         CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
         CU_POINTER_ATTRIBUTE_HOST_POINTER,
     };
-    void *values[] = { &type, &managed, &device, &device_pointer, &host_pointer };
+    void *values[] = {&type, &managed, &device, &device_pointer, &host_pointer};
     cudaError_t error;
 
     if (attributes == NULL)

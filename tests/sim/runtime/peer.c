@@ -59,10 +59,9 @@ cudaError_t cudaMemcpyPeer(void *dst, int dst_device, const void *src, int src_d
     CUcontext to, from;
     cudaError_t error = contexts_of(dst_device, src_device, &to, &from);
 
-    return error != cudaSuccess
-               ? error
-               : rt_return(rt_streams[0].cuMemcpyPeer(rt_address(dst), to,
-                                                                  rt_address(src), from, count));
+    return error != cudaSuccess ? error
+                                : rt_return(rt_streams[0].cuMemcpyPeer(
+                                      rt_address(dst), to, rt_address(src), from, count));
 }
 
 cudaError_t cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device,
@@ -71,8 +70,7 @@ cudaError_t cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src, int 
     CUcontext to, from;
     cudaError_t error = contexts_of(dst_device, src_device, &to, &from);
 
-    return error != cudaSuccess
-               ? error
-               : rt_return(rt_streams[0].cuMemcpyPeerAsync(
-                     rt_address(dst), to, rt_address(src), from, count, stream));
+    return error != cudaSuccess ? error
+                                : rt_return(rt_streams[0].cuMemcpyPeerAsync(
+                                      rt_address(dst), to, rt_address(src), from, count, stream));
 }

@@ -9,8 +9,8 @@
 
 /* One __cudaRegisterFatBinary; its address is the handle that the generated code keeps. */
 struct binary {
-    const void *image;   /* nvcc's wrapper around the fat binary */
-    CUlibrary library;   /* NULL until it is loaded */
+    const void *image; /* nvcc's wrapper around the fat binary */
+    CUlibrary library; /* NULL until it is loaded */
     struct binary *next;
 };
 
@@ -18,11 +18,11 @@ enum symbol_kind { SYMBOL_KERNEL, SYMBOL_VARIABLE, SYMBOL_MANAGED };
 
 /* One kernel or variable of a binary. */
 struct symbol {
-    const void *host;      /* stub's address, shadow's address, or the managed pointer's address */
-    const char *name;      /* mangled name; borrowed from the program's image */
+    const void *host; /* stub's address, shadow's address, or the managed pointer's address */
+    const char *name; /* mangled name; borrowed from the program's image */
     struct binary *binary;
     enum symbol_kind kind;
-    CUkernel kernel;       /* SYMBOL_KERNEL, NULL until it was looked up */
+    CUkernel kernel; /* SYMBOL_KERNEL, NULL until it was looked up */
     struct symbol *next;
 };
 
@@ -35,8 +35,8 @@ void **__cudaRegisterFatBinary(void *image);
 void __cudaRegisterFatBinaryEnd(void **handle);
 void __cudaUnregisterFatBinary(void **handle);
 void __cudaRegisterFunction(void **handle, const char *host, char *device_function,
-                            const char *name, int thread_limit, uint3 *tid, uint3 *bid,
-                            dim3 *block, dim3 *grid, int *warp_size);
+                            const char *name, int thread_limit, uint3 *tid, uint3 *bid, dim3 *block,
+                            dim3 *grid, int *warp_size);
 void __cudaRegisterVar(void **handle, char *host, char *device_address, const char *name,
                        int external, size_t bytes, int constant, int global);
 void __cudaRegisterManagedVar(void **handle, void **host, char *device_address, const char *name,
@@ -79,8 +79,8 @@ static void add_symbol(void **handle, const void *host, const char *name, enum s
 }
 
 void __cudaRegisterFunction(void **handle, const char *host, char *device_function,
-                            const char *name, int thread_limit, uint3 *tid, uint3 *bid,
-                            dim3 *block, dim3 *grid, int *warp_size)
+                            const char *name, int thread_limit, uint3 *tid, uint3 *bid, dim3 *block,
+                            dim3 *grid, int *warp_size)
 {
     (void)device_function, (void)thread_limit, (void)tid, (void)bid;
     (void)block, (void)grid, (void)warp_size;
@@ -219,8 +219,7 @@ cudaError_t rt_enter_function(const void *stub, CUfunction *function_out)
     if (error != cudaSuccess)
         return error;
     error = rt_kernel(stub, &kernel);
-    *function_out =
-        error == cudaSuccess ? (CUfunction)kernel : (CUfunction)(uintptr_t)stub;
+    *function_out = error == cudaSuccess ? (CUfunction)kernel : (CUfunction)(uintptr_t)stub;
     if (error == cudaErrorInvalidDeviceFunction)
         error = cudaSuccess;
     return error == cudaSuccess ? cudaSuccess : rt_fail(error);

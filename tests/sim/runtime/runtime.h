@@ -86,8 +86,7 @@ static inline cudaError_t rt_return(CUresult result)
 
 /* Enters and calls one driver entry point; the value is the function's own return value. */
 #define RT_CALL(function, ...)                                                                     \
-    (rt_enter() != cudaSuccess ? cudaPeekAtLastError()                                             \
-                               : rt_return(rt_driver.function(__VA_ARGS__)))
+    (rt_enter() != cudaSuccess ? cudaPeekAtLastError() : rt_return(rt_driver.function(__VA_ARGS__)))
 #define RT_STREAM_CALL(function, ...)                                                              \
     (rt_enter() != cudaSuccess ? cudaPeekAtLastError()                                             \
                                : rt_return(rt_streams[RT_PER_THREAD].function(__VA_ARGS__)))

@@ -37,9 +37,9 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCapture
 
     if (status == NULL)
         return rt_fail(cudaErrorInvalidValue);
-    error = RT_STREAM_CALL(cuStreamGetCaptureInfo, stream, &answer, &sequence, graph,
-                           (const CUgraphNode **)dependencies, (const CUgraphEdgeData **)edges,
-                           count);
+    error =
+        RT_STREAM_CALL(cuStreamGetCaptureInfo, stream, &answer, &sequence, graph,
+                       (const CUgraphNode **)dependencies, (const CUgraphEdgeData **)edges, count);
     if (error == cudaSuccess) {
         *status = (enum cudaStreamCaptureStatus)answer;
         if (id != NULL)

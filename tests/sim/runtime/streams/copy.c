@@ -4,8 +4,8 @@
 /* NVIDIA's runtime copies from host to host as one row. */
 static CUDA_MEMCPY2D host_row(void *dst, const void *src, size_t count)
 {
-    struct rt_side target = { .type = CU_MEMORYTYPE_HOST, .pointer = dst, .pitch = count };
-    struct rt_side source = { .type = CU_MEMORYTYPE_HOST, .pointer = src, .pitch = count };
+    struct rt_side target = {.type = CU_MEMORYTYPE_HOST, .pointer = dst, .pitch = count};
+    struct rt_side source = {.type = CU_MEMORYTYPE_HOST, .pointer = src, .pitch = count};
     CUDA_MEMCPY2D copy;
 
     rt_copy_2d(&copy, &target, &source, count, 1);

@@ -12,8 +12,8 @@ static cudaError_t launch(CUfunction function, dim3 grid, dim3 block, void **arg
                           size_t shared_bytes, cudaStream_t stream)
 {
     return rt_return(rt_streams[RT_PER_THREAD].cuLaunchKernel(
-        function, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared_bytes,
-        stream, args, NULL));
+        function, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared_bytes, stream,
+        args, NULL));
 }
 
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **args,
@@ -32,8 +32,7 @@ cudaError_t cudaLaunchKernel(const void *stub, dim3 grid, dim3 block, void **arg
     CUfunction function;
     cudaError_t error = rt_enter_function(stub, &function);
 
-    return error != cudaSuccess ? error
-                                : launch(function, grid, block, args, shared_bytes, stream);
+    return error != cudaSuccess ? error : launch(function, grid, block, args, shared_bytes, stream);
 }
 
 cudaError_t cudaLaunchCooperativeKernel(const void *stub, dim3 grid, dim3 block, void **args,
@@ -45,8 +44,8 @@ cudaError_t cudaLaunchCooperativeKernel(const void *stub, dim3 grid, dim3 block,
     if (error != cudaSuccess)
         return error;
     return rt_return(rt_streams[RT_PER_THREAD].cuLaunchCooperativeKernel(
-        function, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared_bytes,
-        stream, args));
+        function, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared_bytes, stream,
+        args));
 }
 
 _Static_assert(sizeof(cudaLaunchAttribute) == sizeof(CUlaunchAttribute), "one layout, two names");

@@ -40,7 +40,7 @@ cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream)
 cudaError_t cudaMemPrefetchAsync(const void *pointer, size_t bytes, struct cudaMemLocation location,
                                  unsigned int flags, cudaStream_t stream)
 {
-    CUmemLocation where = { .type = (CUmemLocationType)location.type, .id = location.id };
+    CUmemLocation where = {.type = (CUmemLocationType)location.type, .id = location.id};
 
     return RT_STREAM_CALL(cuMemPrefetchAsync, rt_address(pointer), bytes, where, flags, stream);
 }

@@ -61,12 +61,12 @@ static cudaError_t copy_async(struct rt_side dst, struct rt_side src, size_t wid
 
 static struct rt_side in_memory(const void *pointer, size_t pitch)
 {
-    return (struct rt_side){ .pointer = pointer, .pitch = pitch };
+    return (struct rt_side){.pointer = pointer, .pitch = pitch};
 }
 
 static struct rt_side in_array(cudaArray_const_t array, size_t x, size_t y)
 {
-    return (struct rt_side){ .array = (CUarray)(uintptr_t)array, .x = x, .y = y };
+    return (struct rt_side){.array = (CUarray)(uintptr_t)array, .x = x, .y = y};
 }
 
 cudaError_t cudaMemcpy2D(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
