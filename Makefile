@@ -77,7 +77,7 @@ SUBMAKE = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS
 HEADER_VERSIONS ?= 12.0 12.4 12.8 13.0
 
 # `check` and `demo` get what is missing before they build; these goals build nothing themselves.
-NO_BUILD := clean deps help uninstall check check-aarch64 check-headers demo
+NO_BUILD := clean deps deps-build deps-demo help uninstall check check-aarch64 check-headers demo
 ifneq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
 ifeq ($(shell command -v $(firstword $(CC))),)
 $(error no C compiler '$(CC)': install gcc or clang, or run 'make deps')
@@ -136,10 +136,13 @@ $(B)/zc-policy: $(ZC_POLICY_OBJ) $(B)/libzc.a
 
 -include $(OBJ:.o=.d) $(ZC_POLICY_OBJ:.o=.d)
 
-.PHONY: deps check check-gpu check-aarch64 check-headers demo bench bench-overhead bench-host bench-shared \
+.PHONY: deps deps-build deps-demo check check-gpu check-aarch64 check-headers demo bench bench-overhead bench-host bench-shared \
         bench-vmm bench-managed fuzz install uninstall clean help FORCE
 deps:           ## get the compilers, libraries and test tools that are missing
-	@CC='$(CC)' CUDA_HOME='$(CUDA_ASKED)' DEPS='$(DEPS)' scripts/deps.sh
+deps-build:     ## get what building the library takes
+deps-demo:      ## get what the demo takes
+deps deps-build deps-demo:
+	@CC='$(CC)' CUDA_HOME='$(CUDA_ASKED)' DEPS='$(DEPS)' scripts/deps.sh $(patsubst -%,%,$(@:deps%=%))
 
 check: deps     ## build everything and run every test that needs no GPU
 	@$(SUBMAKE) WERROR=1 tests
@@ -158,9 +161,10 @@ check-headers:  ## build against the headers of other CUDA versions (downloads t
 	        || exit 1; \
 	done
 
-demo: deps      ## an unmodified program, bare and under two policies, and what it moved
-	@$(SUBMAKE) all sim kernels
-	@ZC_BUILD='$(B)' scripts/demo.sh
+demo: deps-demo ## an unmodified program, bare and under two policies, and what it moved
+	@echo 'Building what the demo runs.'
+	@$(SUBMAKE) -s $(B)/libzc.so $(B)/kernels/gather-shared $(SIM_LIBS) $(B)/sim/kernels/gather.so
+	@ZC_BUILD='$(B)' CUDA_HOME='$(CUDA_HOME)' python3 -B scripts/demo.py
 
 bench-overhead: all sim benches   ## what libzc costs a call, a launch, a process
 	@ZC_BUILD='$(B)' tests/bench/overhead.sh

@@ -3,6 +3,8 @@
 # wheels from PyPI where there is no CUDA toolkit.  What is there already is left alone.
 #
 #   scripts/deps.sh                    everything that is missing; `make deps` runs this
+#   scripts/deps.sh build              what `make` needs, the compiler of CUDA left out
+#   scripts/deps.sh demo               what `make demo` needs
 #   scripts/deps.sh headers VERSION    the headers of one more CUDA version (12.4, 13.0, 12.8.90)
 #                                      in build/deps/cuda-VERSION, for make CUDA_HOME=...
 #
@@ -31,16 +33,26 @@ has_pip() { python3 -m pip --version >/dev/null 2>&1; }
 has_toolkit() { [[ -e $cuda_home/include/cuda.h || -e $deps/cuda/include/cuda.h ]]; }
 has_nvcc() { [[ -x $cuda_home/bin/nvcc || -x $deps/cuda/bin/nvcc ]] || has_command nvcc; }
 
-missing_packages() {
+# What the library takes to build; the demo takes this and Python, the tests all of it and more.
+missing_for_build() {
     has_command "$cc" || echo "${cc%% *}"
-    has_command g++ || echo g++
     has_command make || echo make
     [[ -e /usr/include/stdio.h ]] || echo libc6-dev
     has_uthash || echo uthash-dev
+}
+
+missing_for_demo() {
+    missing_for_build
+    has_command g++ || echo g++
+    has_command python3 || echo python3
+    { has_toolkit && has_nvcc; } || has_pip || echo python3-pip
+}
+
+missing_for_check() {
+    missing_for_demo
     has_cmocka || echo libcmocka-dev
     has_command bats || echo bats
     has_command prove || echo perl
-    has_command python3 || echo python3
     has_jemalloc || echo libjemalloc2
     has_command addr2line || echo binutils
     has_charts || echo libjs-chart.js
@@ -51,7 +63,6 @@ missing_packages() {
     has_command clang-format-14 || echo clang-format-14
     has_command mandoc || echo mandoc
     has_command script || echo bsdutils
-    { has_toolkit && has_nvcc; } || has_pip || echo python3-pip
 }
 
 install_packages() {
@@ -144,15 +155,15 @@ mkdir -p "$deps"
 if [[ ${1:-} == headers && -n ${2:-} ]]; then
     get_headers "$2"
     exit
-elif (($# > 0)); then
+elif (($# > 0)) && [[ $# -gt 1 || $1 != @(build|demo) ]]; then
     sed -n '/^#   /s/^# //p' "$0" >&2
     exit 2
 fi
 
-mapfile -t packages < <(missing_packages)
+mapfile -t packages < <("missing_for_${1:-check}")
 if ((${#packages[@]} > 0)); then
     install_packages "${packages[@]}"
 fi
-if ! has_toolkit || ! has_nvcc; then
+if ! has_toolkit || { [[ ${1:-} != build ]] && ! has_nvcc; }; then
     get_toolkit
 fi

@@ -166,9 +166,23 @@ bare_path() {
     chmod +x "$BATS_TEST_TMPDIR/cuda/bin/nvcc"
     run env PATH="$BATS_TEST_TMPDIR/bin" CC=gcc CUDA_HOME="$BATS_TEST_TMPDIR/cuda" \
         DEPS="$BATS_TEST_TMPDIR/deps" bash scripts/deps.sh
-    [[ $output == *"apt-get install"*"g++"*"bats"*"perl"*"python3"* ]]
+    [[ $output == *"apt-get install"*"g++"*"python3"*"bats"*"perl"* ]]
     [[ $output != *uthash* ]]
     [[ $EUID -ne 0 ]] || grep -q 'install.* bats perl' "$BATS_TEST_TMPDIR/asked"
+}
+
+@test "deps asks for no browser and no test tool to build or to show the demo" {
+    bare_path
+    mkdir -p "$BATS_TEST_TMPDIR/cuda/include" "$BATS_TEST_TMPDIR/cuda/bin"
+    touch "$BATS_TEST_TMPDIR/cuda/include/cuda.h"
+    printf '#!/bin/sh\n' >"$BATS_TEST_TMPDIR/cuda/bin/nvcc"
+    chmod +x "$BATS_TEST_TMPDIR/cuda/bin/nvcc"
+    for part in build demo; do
+        run env PATH="$BATS_TEST_TMPDIR/bin" CC=gcc CUDA_HOME="$BATS_TEST_TMPDIR/cuda" \
+            DEPS="$BATS_TEST_TMPDIR/deps" bash scripts/deps.sh "$part"
+        [[ $output != *bats* && $output != *chromium* && $output != *valgrind* ]]
+    done
+    [[ $output == *"g++"*"python3"* ]]
 }
 
 @test "deps says nothing and fetches nothing where everything is there" {
@@ -182,13 +196,16 @@ bare_path() {
     [[ $output == *"headers VERSION"* ]]
 }
 
-@test "the demo runs a program bare and under two policies, and its results stay the same" {
+@test "the demo shows in one screen what two policies spare an unmodified program" {
     [ -x "$ZC_BUILD/kernels/gather-shared" ] || skip "no nvcc, so no sample programs"
-    run -0 scripts/demo.sh
+    run -0 scripts/demo.py
     [[ $output == *"GPU"* ]]
     [[ $output == *Asked*Moved*"CPU copied"*Elided* ]]
-    [ "$(grep -cE '^(bare|watch-only|read-mostly-table) ' <<<"$output")" -eq 3 ]
+    [ "$(grep -cE '^(bare|watched|pinned|shared) ' <<<"$output")" -eq 4 ]
+    grep -qE '^shared +259 MiB +2.6 MiB +0 B +256 MiB ' <<<"$output" || [ -e /dev/nvidiactl ]
     [ -e /dev/nvidiactl ] || [[ $output == *simulated* ]]
+    [[ $output == *"scripts/zc run ./yourapp"* ]]
+    ((${#lines[@]} < 24))
 }
 
 @test "the demo runs in a folder whose name LD_PRELOAD can't hold" {
@@ -196,8 +213,8 @@ bare_path() {
     local top="$BATS_TEST_TMPDIR/my: lib zc"
     mkdir "$top"
     ln -s "$PWD"/{scripts,policy,build} "$top"
-    run -0 "$top/scripts/demo.sh"
-    grep -qE '^read-mostly-table +3 ' <<<"$output"
+    run -0 "$top/scripts/demo.py"
+    grep -qE '^pinned +[0-9]' <<<"$output"
 }
 
 @test "tests in a folder whose name LD_PRELOAD can't hold say so" {
@@ -207,15 +224,14 @@ bare_path() {
     [[ $output == *"without blanks"* ]]
 }
 
-@test "the demo's table names the file that it can't use" {
-    local runs=$BATS_TEST_TMPDIR
-    echo '{"checksum":"1"}' >"$runs/good.out"
-    echo '{"verified":true}' >"$runs/other.out"
-    echo 'killed' >"$runs/text.out"
-    : >"$runs/empty.out"
-    for name in missing other text empty; do
-        run -1 scripts/transfers.py "$runs" good "$name"
-        [[ ${#lines[@]} == 1 && $output == "transfers: $runs/$name.out: "* ]]
+@test "the demo says so where the program's result can't be read" {
+    local build=$BATS_TEST_TMPDIR/b line
+    mkdir -p "$build/kernels"
+    for line in '{"verified":true}' killed ''; do
+        printf '#!/bin/sh\necho "%s"\n' "$line" >"$build/kernels/gather-shared"
+        chmod +x "$build/kernels/gather-shared"
+        ZC_BUILD=$build run -1 scripts/demo.py
+        [[ $output == *"demo: the program's last line is no JSON object"* ]]
     done
 }
 
@@ -223,6 +239,6 @@ bare_path() {
     [ -x "$ZC_BUILD/kernels/gather-shared" ] || skip "no nvcc, so no sample programs"
     mkdir "$BATS_TEST_TMPDIR/b"
     ln -s "$PWD/$ZC_BUILD"/{sim,kernels} "$BATS_TEST_TMPDIR/b"
-    ZC_BUILD=$BATS_TEST_TMPDIR/b run -1 scripts/demo.sh
-    [[ $output == *"demo: libzc left no log of the run watch-only"* ]]
+    ZC_BUILD=$BATS_TEST_TMPDIR/b run -1 scripts/demo.py
+    [[ $output == *"demo: libzc left no log of the run 'watched'"* ]]
 }
