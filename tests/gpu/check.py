@@ -43,7 +43,7 @@ def machine():
 def cells(row, version):
     """A row of the table, by heading."""
     values = (row.program.name, row.place, row.result, f"{row.seconds:.1f}",
-              *(row.counts or ["-"] * 4), row.referee, version)
+              *(row.counts or ["-"] * 4), row.effect, row.referee, version)
     return dict(zip(results.HEADINGS,
                     (str(value).replace("|", "/").replace("\n", " ") for value in values)))
 

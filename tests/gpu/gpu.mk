@@ -1,5 +1,6 @@
 # Builds what the tests on a real GPU need beside the library and the programs of kernels/: the
-# referee, and the programs that write down what a driver answers and what hardware does.
+# referee, what watches malloc, and the programs that write down what a driver answers and what
+# hardware does.
 # Included by the top Makefile, which sets CC, CFLAGS, CUDA_HOME, NVCC, WARNINGS and B.
 
 GPU_TEST_FLAGS = -std=gnu11 -pthread $(CFLAGS) $(WARNINGS) -isystem $(CUDA_HOME)/include \
@@ -11,7 +12,7 @@ CUPTI_HEADER := $(firstword $(wildcard $(CUDA_HOME)/include/cupti.h \
 DRIVER_STUB := $(or $(wildcard $(CUDA_HOME)/lib64/stubs/libcuda.so),$(B)/sim/libcuda.so.1)
 
 .PHONY: gpu-tests
-gpu-tests: $(B)/tests/gpu/driver_facts $(B)/tests/gpu/copy_facts \
+gpu-tests: $(B)/tests/gpu/driver_facts $(B)/tests/gpu/copy_facts $(B)/tests/gpu/libmalloc_watch.so \
            $(if $(CUPTI_HEADER),$(B)/tests/gpu/libcupti_referee.so)   ## what tests/gpu needs
 ifeq ($(SAN),)
 tests: gpu-tests
@@ -41,3 +42,8 @@ $(B)/tests/gpu/libcupti_referee.so: tests/gpu/cupti_referee.c
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(GPU_TEST_FLAGS) -fPIC -shared -fvisibility=hidden -o $@ $< -ldl
+
+$(B)/tests/gpu/libmalloc_watch.so: tests/gpu/malloc_watch.c
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(GPU_TEST_FLAGS) -fPIC -shared -o $@ $<

@@ -24,6 +24,13 @@ def policy(place):
     """The text of the policy that a row's name stands for."""
     return POLICIES.get(place, f"[rule all]\napi = {DEVICE_REQUESTS}\nplace = {place}\n")
 
+
+
+def rules(place):
+    """The names of the rules of that policy."""
+    return re.findall(r"^\[rule (\w+)\]", policy(place), re.MULTILINE)
+
+
 # Programs of kernels/ that also run with arguments for more bytes: name, arguments, what it is.
 LARGE = (("overlap_pinned", "33554432 4", "128 MiB"), ("scale_pinned", "16777216 3", "64 MiB"))
 

@@ -14,8 +14,8 @@ import sys
 
 BEGIN = "<!-- results: begin -->"
 END = "<!-- results: end -->"
-HEADINGS = ("Program", "Place", "Result", "Seconds", "Asked", "Moved", "CPU", "Elided", "Referee",
-            "libzc")
+HEADINGS = ("Program", "Place", "Result", "Seconds", "Asked", "Moved", "CPU", "Elided", "Effect",
+            "Referee", "libzc")
 
 
 def totals(rows):
@@ -42,15 +42,18 @@ def text(checks, rows, left=""):
 
 def parse(part):
     """The lines of checks, and the rows by program and place, of what text() wrote."""
-    checks, rows = [], {}
+    checks, rows, headings = [], {}, HEADINGS
     for line in part.splitlines():
         if line.startswith("- "):
             checks.append(line[2:])
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-        if line.startswith("| ") and len(cells) != len(HEADINGS):
+        if line.startswith("| ") and cells[0] == HEADINGS[0]:
+            headings = cells  # Rows that were kept before there was a column have none of it.
+        elif line.startswith("| ") and len(cells) != len(headings):
             raise ValueError(f"not a row of results: {line}")
-        if line.startswith("| ") and cells[0] != HEADINGS[0]:
-            rows[cells[0], cells[1]] = dict(zip(HEADINGS, cells))
+        elif line.startswith("| "):
+            row = dict.fromkeys(HEADINGS, "-")
+            rows[cells[0], cells[1]] = {**row, **dict(zip(headings, cells))}
     if not rows:
         raise ValueError("no rows of results")
     return checks, rows

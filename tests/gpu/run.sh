@@ -1,6 +1,7 @@
 #!/bin/bash
 # Checks libzc on a real GPU: unmodified programs give the same results in every place of memory,
-# and the log's counts equal CUPTI's.  Exit status 77 where no driver answers, 1 if a row failed.
+# each policy has the effect that it should have, and the log's counts equal CUPTI's.  Exit status
+# 77 where no driver answers, 1 if a row failed.
 #
 #   tests/gpu/run.sh [quick] [referee] [together] [kernels] [apps] [samples] [only=NAME]
 #
@@ -37,7 +38,7 @@ raise SystemExit(not (works and count.value > 0))' 2>/dev/null; then
     echo "tests/gpu: skipped: no GPU answers here"
     exit 77
 fi
-for file in libzc.so tests/gpu/driver_facts; do
+for file in libzc.so tests/gpu/driver_facts tests/gpu/libmalloc_watch.so; do
     if [[ ! -e $build/$file ]]; then
         echo "tests/gpu: no $build/$file: run 'make all tests'" >&2
         exit 2

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from . import compare, programs
+from . import compare, effect, programs
 
 SKIPPED = 77       # exit status of a program that this machine can't run
 TIMEOUT = 120  # seconds for one run
@@ -30,6 +30,7 @@ class Run:
         self.seconds = seconds  # wall time
         self.out = self._read("out")
         self.err = self._read("err")
+        self.expected = None    # of a bare run: effect.Expected
 
     def _read(self, name):
         with open(os.path.join(self.folder, name), encoding="utf-8", errors="replace") as text:
@@ -45,6 +46,7 @@ class Row:
                                  # "FAILED: ..."
         self.seconds = 0.0       # of the run without the referee, where there is one
         self.counts = None       # bytes: asked, moved, cpu_copied, elided
+        self.effect = "-"        # what the policy did
         self.referee = "-"       # "0", "not measured: ..." or what differs
 
     @property
@@ -101,6 +103,7 @@ class Runner:
     def __init__(self, build, libraries, top, kept):
         self.library = os.path.join(build, "libzc.so")
         self.referee_library = os.path.join(build, "tests", "gpu", "libcupti_referee.so")
+        self.malloc_watch = os.path.join(build, "tests", "gpu", "libmalloc_watch.so")
         self.cupti = os.path.join(libraries, "libcupti.so.13")
         self.top, self.kept = top, kept
         self.base = {name: value for name, value in os.environ.items()
@@ -109,7 +112,7 @@ class Runner:
         self.base["TRITON_CACHE_DIR"] = os.path.join(top, "triton")
 
     def environment(self, program, place, folder, referee):
-        """The settings of a run; place None is bare."""
+        """The settings of a run; place None is bare, "watched" is for what effects to expect."""
         settings = {**self.base, **program.environment}
         if "LD_LIBRARY_PATH" in program.environment and self.base.get("LD_LIBRARY_PATH"):
             settings["LD_LIBRARY_PATH"] = \
@@ -117,7 +120,11 @@ class Runner:
         if place is not None:
             settings.update(LD_PRELOAD=self.library, ZC_DEBUG="1", ZC_LOG_LEVEL="summary",
                             ZC_LOG=os.path.join(folder, "zc.%e.%p.jsonl"), ZC_POLICY="off")
-            if place != "none":
+            if place == "watched":
+                settings.update(LD_PRELOAD=f"{self.malloc_watch}:{self.library}",
+                                ZC_LOG_LEVEL="events", ZC_WATCH_OUT=os.path.join(folder, "malloc"))
+            elif place != "none":
+                settings["ZC_LOG_LEVEL"] = "allocs"
                 settings["ZC_POLICY"] = os.path.join(folder, "policy.conf")
                 with open(settings["ZC_POLICY"], "w", encoding="utf-8") as policy:
                     policy.write(programs.policy(place))
@@ -146,7 +153,7 @@ class Runner:
                 shutil.copy(path, f"{name}.{os.path.basename(path)}")
 
     def bare(self, program):
-        """The bare run, whose files are gone, and its row."""
+        """The bare run, whose files are gone, with the effects to expect, and its row."""
         row = Row(program, "bare")
         run = self.run(program, None)
         row.seconds = run.seconds
@@ -162,6 +169,10 @@ class Runner:
         if run.status == SKIPPED:
             row.result = "skipped: " + (run.err.strip().splitlines() or ["says not why"])[-1]
         shutil.rmtree(run.folder, ignore_errors=True)
+        if row.result == "same":
+            watched = self.run(program, "watched")
+            run.expected = effect.Expected(watched.folder)
+            shutil.rmtree(watched.folder, ignore_errors=True)
         return run, row
 
     def placed(self, program, place, bare, referee):
@@ -171,6 +182,11 @@ class Runner:
         row.seconds = run.seconds
         row.result = judge(program, place, bare, run)
         row.counts = self.counts(row, run)
+        if place != "none":
+            row.effect, problem = effect.judge(place, programs.rules(place), bare.expected,
+                                               run.folder)
+            if problem and row.result == "same":
+                row.result = "FAILED: no effect: " + FOLDER.sub("(", problem)[:300]
         if referee == "apart":
             measured = self.run(program, place, True)
             ended = judge(program, place, bare, measured)

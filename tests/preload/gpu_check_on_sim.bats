@@ -4,7 +4,8 @@
 load common.bash
 
 setup() {
-    need_built "$LIBZC" "$ZC_BUILD/kernels/storm-shared" "$ZC_BUILD/tests/gpu/driver_facts"
+    need_built "$LIBZC" "$ZC_BUILD/kernels/storm-shared" "$ZC_BUILD/tests/gpu/driver_facts" \
+        "$ZC_BUILD/tests/gpu/libmalloc_watch.so"
     command -v python3 >/dev/null || skip "no python3"
     sim_env vecadd
     export OUT_DIR=$BATS_TEST_TMPDIR/out ZC_JOBS=1
@@ -31,6 +32,88 @@ setup() {
     run -1 grep -F "(/" "$OUT_DIR/RESULTS.part.md"
 }
 
+# Prints the results and effects of a program's rows: rows PROGRAM
+rows() {
+    sed -n "s/^| $1 | \([a-z]*\) | \([^|]*\) |.* | \([^|]*\) | [^|]* | [^|]* |$/\1: \2; \3/p" \
+        "$OUT_DIR/RESULTS.part.md"
+}
+
+@test "each row says what its place did to the program" {
+    need_built "$ZC_BUILD/kernels/vecadd-shared"
+    run -0 tests/gpu/run.sh kernels together only=vecadd-shared
+    diff - <(rows vecadd-shared) <<'ROWS'
+bare: same; -
+none: same; -
+device: same; device 12 MiB in 3 blocks, moved as Pageable 12 MiB
+mapped: same; mapped 12 MiB in 3 blocks, CPU-copied 12 MiB
+managed: same; managed 12 MiB in 3 blocks, moved as Managed 12 MiB
+vmm: same; vmm 12 MiB in 3 blocks, moved as Pageable 12 MiB
+grow: same; vmm 12 MiB in 3 blocks, moved as Pageable 12 MiB
+pinned: same; pinned 12 MiB in 3 blocks, moved as Pinned 12 MiB
+shared: same; pinned 12 MiB in 3 blocks, shared 12 MiB in 3 blocks, elided 12 MiB, parted 2 pages
+ROWS
+}
+
+@test "a row without an effect passes where no request of the program matches its policy" {
+    need_built "$ZC_BUILD/kernels/transfer_managed-shared" "$SIM/kernels/transfer.so"
+    sim_env transfer
+    run -0 tests/gpu/run.sh kernels together only=transfer_managed-shared
+    rows transfer_managed-shared | grep -Fx "mapped: same; -: no request matches"
+    rows transfer_managed-shared | grep -Fx "pinned: same; -: no request matches"
+}
+
+# A folder of samples with the given program in it.
+sample_of() {
+    export ZC_SAMPLES=$BATS_TEST_TMPDIR/samples
+    local name
+    name=$(basename "$1")
+    mkdir -p "$ZC_SAMPLES/$name"
+    cp "$1" "$ZC_SAMPLES/$name/$name"
+    echo "$name" >"$ZC_SAMPLES/samples.tsv"
+}
+
+@test "a row fails where the policy should have had an effect and had none" {
+    need_built "$ZC_BUILD/tests/preload/programs/deepbind"
+    sample_of "$ZC_BUILD/tests/preload/programs/deepbind"
+    run -1 tests/gpu/run.sh samples only=deepbind
+    rows deepbind
+    rows deepbind | grep "^pinned: FAILED: no effect: rule libc: 2 MiB of blocks of malloc copied,\
+ nothing placed: requests of rule libc (policy.conf:1) stay pageable: a library that RTLD_DEEPBIND\
+ .*; no effect: moved as Pageable 2 MiB$"
+    rows deepbind | grep "^shared: FAILED: no effect: rule host: .* RTLD_DEEPBIND"
+    rows deepbind | grep "^mapped: same; mapped 1 MiB in 1 block, CPU-copied 2 MiB$"
+}
+
+# Prints what the check says of a program that ran under a policy other than that of its row:
+# judged ROW RULE POLICY COMMAND...
+judged() {
+    local row=$1 rule=$2 top=$BATS_TEST_TMPDIR/$1
+    mkdir -p "$top"/{watched,done}
+    write_policy "$3"
+    shift 3
+    ZC_POLICY=off ZC_LOG=$top/watched/log.jsonl ZC_LOG_LEVEL=events \
+        ZC_WATCH_OUT=$top/watched/malloc \
+        LD_PRELOAD=$PWD/$ZC_BUILD/tests/gpu/libmalloc_watch.so:$LIBZC "$@" >/dev/null
+    ZC_POLICY=$BATS_TEST_TMPDIR/policy.conf ZC_LOG=$top/done/log.jsonl \
+        ZC_LOG_LEVEL=allocs LD_PRELOAD=$LIBZC "$@" >/dev/null
+    (cd tests && python3 -B -c 'import sys
+from gpu import effect
+row, rule, top = sys.argv[1:]
+print(effect.judge(row, [rule], effect.Expected(top + "/watched"), top + "/done")[1])' \
+        "$row" "$rule" "$top")
+}
+
+@test "what a policy should have done does not rest on what libzc says" {
+    need_built "$ZC_BUILD/kernels/vecadd-shared"
+    run -0 judged pinned libc "[rule libc]
+api = malloc
+size = 1G..
+place = pinned" "$ZC_BUILD/kernels/vecadd-shared"
+    [[ $output == *"rule libc: 12 MiB of blocks of malloc copied, nothing placed: no message"* ]]
+    run -0 judged mapped all "place = vmm" "$ZC_BUILD/kernels/vecadd-shared"
+    [[ $output == *"rule all: 12 MiB copied, none of it otherwise than bare" ]]
+}
+
 # Tens of programs are left as the first has ended.
 @test "a check that is ended early leaves the table of the programs that have ended" {
     tests/gpu/run.sh kernels >"$BATS_TEST_TMPDIR/said" &
@@ -50,7 +133,7 @@ part() {
     local version=$1
     printf -- '- %s: a day; a GPU\n\n' "$version"
     for ((i = 2; i < $#; i += 2)); do
-        echo "| storm | ${!i} | ${@:i + 1:1} | 0.1 | 1 | 2 | 3 | 4 | 0 | $version |"
+        echo "| storm | ${!i} | ${@:i + 1:1} | 0.1 | 1 | 2 | 3 | 4 | - | 0 | $version |"
     done
 }
 
