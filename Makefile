@@ -24,6 +24,7 @@ ifeq ($(origin CXX),default)
 CXX := g++
 endif
 
+VERSION := $(shell sed -n 's/^\#define ZC_VERSION "\(.*\)"/\1/p' shim/base/version.h)
 comma := ,
 ifneq ($(filter-out address thread undefined,$(subst $(comma), ,$(SAN))),)
 $(error SAN='$(SAN)': address, thread or undefined, or several of them with commas)
@@ -77,7 +78,7 @@ SUBMAKE = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS
 HEADER_VERSIONS ?= 12.0 12.4 12.8 13.0
 
 # `check` and `demo` get what is missing before they build; these goals build nothing themselves.
-NO_BUILD := clean deps deps-build deps-demo help uninstall check check-aarch64 check-headers demo
+NO_BUILD := clean dist deps deps-build deps-demo help uninstall check check-aarch64 check-headers demo
 ifneq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
 ifeq ($(shell command -v $(firstword $(CC))),)
 $(error no C compiler '$(CC)': install gcc or clang, or run 'make deps')
@@ -137,7 +138,7 @@ $(B)/zc-policy: $(ZC_POLICY_OBJ) $(B)/libzc.a
 -include $(OBJ:.o=.d) $(ZC_POLICY_OBJ:.o=.d)
 
 .PHONY: deps deps-build deps-demo check check-gpu check-aarch64 check-headers demo bench bench-overhead bench-host bench-shared \
-        bench-vmm bench-managed fuzz install uninstall clean help FORCE
+        bench-vmm bench-managed fuzz install uninstall dist clean help FORCE
 deps:           ## get the compilers, libraries and test tools that are missing
 deps-build:     ## get what building the library takes
 deps-demo:      ## get what the demo takes
@@ -221,7 +222,7 @@ $(B)/install/zc: scripts/zc FORCE
 
 $(B)/install/installed: FORCE
 	@mkdir -p $(@D)
-	@printf '%s\n' 'version=$(shell sed -n 's/^#define ZC_VERSION "\(.*\)"/\1/p' shim/base/version.h)' \
+	@printf '%s\n' 'version=$(VERSION)' \
 	    'lib=$(LIBDIR)' 'libexec=$(LIBEXECDIR)' > $@
 
 install: all $(B)/install/zc $(B)/install/installed    ## install below $(DESTDIR)$(PREFIX)
@@ -235,6 +236,12 @@ uninstall:      ## remove what install put there
 	$(Q)rm -rf '$(DESTDIR)$(DATADIR)/zclib'
 	$(Q)rmdir '$(DESTDIR)$(DATADIR)/presets' '$(DESTDIR)$(DATADIR)' '$(DESTDIR)$(LIBEXECDIR)' \
 	    2>/dev/null || true
+
+# What stands in the last commit, so that nothing of a working folder goes along.
+dist:           ## the source archive of this version, build/libzc-VERSION.tar.gz
+	@mkdir -p $(B)
+	$(Q)git archive --prefix=libzc-$(VERSION)/ HEAD | gzip -n > $(B)/libzc-$(VERSION).tar.gz
+	$(call say,DIST,$(B)/libzc-$(VERSION).tar.gz)
 
 clean:          ## remove what was built; what `make deps` fetched stays
 	$(Q)find build -mindepth 1 -maxdepth 1 ! -name deps -exec rm -rf {} + 2>/dev/null || true

@@ -2,6 +2,6 @@
 #ifndef ZC_BASE_VERSION_H
 #define ZC_BASE_VERSION_H
 
-#define ZC_VERSION "0.1.0"
+#define ZC_VERSION "0.2.0"
 
 #endif

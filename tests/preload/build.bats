@@ -146,6 +146,16 @@ one_line_about() {
     [[ $output == *"-isystem $BATS_TEST_TMPDIR/deps/cuda/include"* ]]
 }
 
+@test "the source archive has the version in its name and holds what is committed" {
+    git rev-parse HEAD >/dev/null 2>&1 || skip "no git history here"
+    local version
+    version=$(sed -n 's/^#define ZC_VERSION "\(.*\)"/\1/p' shim/base/version.h)
+    run -0 make -s dist B="$BATS_TEST_TMPDIR"
+    tar -tzf "$BATS_TEST_TMPDIR/libzc-$version.tar.gz" >"$BATS_TEST_TMPDIR/list"
+    grep -qx "libzc-$version/LICENSE" "$BATS_TEST_TMPDIR/list"
+    run ! grep -q "/build/" "$BATS_TEST_TMPDIR/list"
+}
+
 # A PATH with only the tools that scripts/deps.sh itself needs, and an apt-get that takes notes.
 bare_path() {
     mkdir -p "$BATS_TEST_TMPDIR/bin"
