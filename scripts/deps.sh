@@ -24,8 +24,8 @@ has_command() { command -v "${1%% *}" >/dev/null 2>&1; }
 has_header() { echo "#include <$1>" | "${cc%% *}" -E -x c "${@:2}" - >/dev/null 2>&1; }
 has_uthash() { has_header uthash.h; }
 has_cmocka() { has_header cmocka.h -include stdarg.h -include stddef.h -include setjmp.h; }
-# For the test that libzc works beside another allocator; ldconfig is not in everybody's PATH.
-has_jemalloc() { PATH=$PATH:/usr/sbin ldconfig -p 2>/dev/null | grep -q 'libjemalloc\.so\.2'; }
+# For the tests that libzc works beside another allocator; ldconfig is not in everybody's PATH.
+has_library() { PATH=$PATH:/usr/sbin ldconfig -p 2>/dev/null | grep -qF "$1"; }
 # For the pages of `zc report`: their charts, and the browser that opens them in a test.
 has_charts() { [[ -e /usr/share/javascript/chart.js/chart.min.js ]]; }
 has_selenium() { /usr/bin/python3 -c 'import selenium' 2>/dev/null; }
@@ -53,7 +53,9 @@ missing_for_check() {
     has_cmocka || echo libcmocka-dev
     has_command bats || echo bats
     has_command prove || echo perl
-    has_jemalloc || echo libjemalloc2
+    has_library libjemalloc.so.2 || echo libjemalloc2
+    has_library libtcmalloc_minimal.so.4 || echo libtcmalloc-minimal4
+    has_library libmimalloc.so.2 || echo libmimalloc2.0
     has_command addr2line || echo binutils
     has_charts || echo libjs-chart.js
     has_command chromium || echo chromium

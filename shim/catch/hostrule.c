@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/message.h"
+#include "catch/front.h"
 #include "catch/life.h"
 #include "catch/real.h"
 #include "catch/rules.h"
@@ -108,9 +109,18 @@ void zc_hostrule_announce(void)
     }
 }
 
-void zc_hostrule_disable(const char *why)
+static const char in_front[] = "another allocator stands before libzc";
+
+void zc_hostrule_disable(void)
 {
-    disabled = why;
+    disabled = in_front;
+}
+
+void zc_hostrule_ask_front(void)
+{
+    const struct zc_rule *rule = first_rule(zc_rules());
+    if (rule && zc_front_is_taken())
+        zc_hostrule_note(in_front, rule);
 }
 
 void zc_hostrule_leave(const char *why)

@@ -31,8 +31,9 @@ bool zc_hostrule_open(void);
 /* For the child of fork(2): what another thread was opening is opened at the next request. */
 void zc_hostrule_reset(void);
 
-/* Converts nothing in this process; `why` is a string constant.  Before the first request. */
-void zc_hostrule_disable(const char *why);
+/* Converts nothing in this process, because another allocator stands before libzc.  Before the
+ * first request. */
+void zc_hostrule_disable(void);
 
 /* From here on requests of libc's stay with libc; blocks that were placed remain until they are
  * freed or resized.  `why` is a string constant. */
@@ -57,6 +58,10 @@ void zc_hostrule_ask_devices(void);
 /* Keeps why a request of the rule stayed pageable, and says it once CUDA is up; each reason once.
  * `why` is a string constant. */
 void zc_hostrule_note(const char *why, const struct zc_rule *rule);
+
+/* Notes an allocator that stands before libzc, and may have had all requests.  Takes the loader's
+ * lock. */
+void zc_hostrule_ask_front(void);
 
 /* Says why requests stayed pageable before CUDA was up. */
 void zc_hostrule_announce(void);

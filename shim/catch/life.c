@@ -173,6 +173,7 @@ static void start(void)
     zc_place_start(zc_rules());
     write_meta();
     announce();
+    zc_hostrule_ask_front();
     zc_hostrule_announce();
     zc_hostrule_ask_devices();
     if (zc_rules()->um_counters)

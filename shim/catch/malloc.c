@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "catch/front.h"
 #include "catch/hostmem.h"
 #include "catch/life.h"
 #include "catch/real.h"
@@ -116,15 +117,6 @@ static size_t boot_usable(void *p)
     return is_boot(p) ? boot_size(p) : behind_usable(p);
 }
 
-/* Whether the program's calls come here.  An allocator in front of libzc that leaves out some of
- * the family would get our blocks to free. */
-static bool in_front(void)
-{
-    return zc_real_dlsym(RTLD_DEFAULT, "malloc") == (void *)malloc &&
-           zc_real_dlsym(RTLD_DEFAULT, "realloc") == (void *)realloc &&
-           zc_real_dlsym(RTLD_DEFAULT, "free") == (void *)free;
-}
-
 /* Several threads may come here at once: all store the same. */
 static void find(void)
 {
@@ -135,8 +127,8 @@ static void find(void)
     result(*found_##name) params = (result(*) params)zc_real_dlsym(RTLD_NEXT, #name);
     FAMILY(LOOK_UP)
     void (*found_free)(void *) = (void (*)(void *))zc_real_dlsym(RTLD_NEXT, "free");
-    if (!in_front())
-        zc_hostrule_disable("another allocator stands before libzc");
+    if (zc_front_is_taken())
+        zc_hostrule_disable();
     finding = false;
     if (__atomic_load_n(&boot_used, __ATOMIC_RELAXED)) {
         behind_free = found_free;

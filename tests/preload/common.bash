@@ -22,6 +22,13 @@ need_built() {
     done
 }
 
+# The file that the loader finds for a library, or nothing.
+library() {
+    local found
+    found=$(PATH=$PATH:/usr/sbin ldconfig -p | sed -nE "s/.*\b$1 .*=> (.*)/\1/p" | head -n 1)
+    [[ -e $found ]] && echo "$found"
+}
+
 # Writes a policy with one rule of the given lines, unless they bring sections of their own, to
 # $BATS_TEST_TMPDIR/policy.conf.
 write_policy() {

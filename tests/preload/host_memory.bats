@@ -40,17 +40,6 @@ $PINNED" "$PROGRAMS/host_family"
     run -0 under_policy "$PINNED" timeout 100 "$PROGRAMS/host_stress"
 }
 
-@test "another allocator behind libzc gets what libzc leaves" {
-    jemalloc=$(ldconfig -p | awk '/libjemalloc\.so\.2/ { print $NF; exit }')
-    [[ -n $jemalloc ]] || skip "no jemalloc"
-    write_policy "$PINNED"
-    export ZC_POLICY=$BATS_TEST_TMPDIR/policy.conf ZC_LOG=off
-    run -0 env LD_PRELOAD="$LIBZC $jemalloc" "$PROGRAMS/host_copies" roundtrip
-    [[ $output == *"content 1 1"* && $output == *"registrations 2"* ]]
-    run -0 env LD_PRELOAD="$jemalloc $LIBZC" "$PROGRAMS/host_copies" roundtrip
-    [[ $output == *"content 1 1"* && $output == *"registrations 0"* ]]
-}
-
 @test "a library that RTLD_DEEPBIND binds to libc may free what the program allocates" {
     "${CC:-gcc}" -xc -fPIC -shared -o "$BATS_TEST_TMPDIR/libplugin.so" - <<-'END'
 	#include <stdlib.h>

@@ -26,13 +26,6 @@ run_beside() {
     done
 }
 
-# The file that the loader finds for a library, or nothing.
-library() {
-    local found
-    found=$(PATH=$PATH:/usr/sbin ldconfig -p | sed -nE "s/.*\b$1 .*=> (.*)/\1/p" | head -n 1)
-    [[ -e $found ]] && echo "$found"
-}
-
 @test "jemalloc, before libzc and behind it" {
     jemalloc=$(library libjemalloc.so.2) || skip 'libjemalloc2 is not installed'
     run_beside "$jemalloc $LIBZC"

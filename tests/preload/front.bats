@@ -1,0 +1,196 @@
+#!/usr/bin/env bats
+# Whose malloc a program reaches: host rules take effect in every kind of executable, and an
+# allocator that stands before libzc is still told from none.
+
+load host.bash
+
+BYTES=$((4 << 20))
+
+setup() {
+    host_setup
+    log=$BATS_TEST_TMPDIR/log.jsonl
+    export SIM_DEVICES=1
+}
+
+# Builds a program, pie or no-pie, that takes the addresses of malloc, realloc and free in its code:
+# in one that is not position-independent these lie in its own procedure linkage table.
+#   build pie|no-pie [ARGUMENT OF gcc...]
+build() {
+    "${CC:-gcc}" -O1 -fno-builtin "-f$1" "-$1" -w -Wl,--no-as-needed -xc \
+        -o "$BATS_TEST_TMPDIR/program" - -xnone "$SIM/libcuda.so.1" "${@:2}" <<-'END'
+	#include <malloc.h>
+	#include <stdio.h>
+	#include <stdlib.h>
+	#include <string.h>
+	enum { BYTES = 4 << 20 };
+	int cuInit(unsigned), cuDevicePrimaryCtxRetain(void **, int), cuCtxSetCurrent(void *);
+	int cuMemAlloc_v2(unsigned long *, size_t), cuMemcpyHtoD_v2(unsigned long, void *, size_t);
+	int cuMemcpyDtoH_v2(void *, unsigned long, size_t);
+	int main(void)
+	{
+	    void *(*volatile get)(size_t) = malloc;
+	    void *(*volatile resize)(void *, size_t) = realloc;
+	    void (*volatile put)(void *) = free;
+	    void *context;
+	    unsigned long device;
+	    int error = cuInit(0) | cuDevicePrimaryCtxRetain(&context, 0) | cuCtxSetCurrent(context);
+	    char *p = get(BYTES);
+	    memset(p, 7, BYTES);
+	    error |= cuMemAlloc_v2(&device, BYTES) | cuMemcpyHtoD_v2(device, p, BYTES);
+	    memset(p, 0, BYTES);
+	    error |= cuMemcpyDtoH_v2(p, device, BYTES);
+	    p = resize(p, 2 * BYTES);
+	    printf("%d %d %d\n", error, p[0], p[BYTES - 1]);
+	    put(p);
+	    free(malloc(3 * BYTES));
+	}
+	END
+}
+
+# What moved from host memory to the device, by kind of the host memory: "KIND BYTES" a line.
+moved() {
+    moved_by_kind "$log" | awk '$1 == "HtoD" { print $2, $5 }'
+}
+
+# Runs a command under libzc with the policy, and these libraries in LD_PRELOAD.
+run_under() {
+    rm -f "$log"
+    run -0 --separate-stderr env ZC_POLICY="$BATS_TEST_TMPDIR/policy.conf" ZC_LOG="$log" \
+        LD_PRELOAD="$1" timeout 60 "${@:2}"
+    echo "$output; $stderr; $(moved)"
+}
+
+expect_placed() {
+    run_under "$@"
+    [[ $output == '0 7 7' && -z $stderr && $(moved) == "Pinned $BYTES" ]]
+}
+
+expect_left_alone() {
+    run_under "$@"
+    [[ $output == '0 7 7' && $stderr == *'another allocator stands before libzc'* ]]
+    [[ $(moved) == "Pageable $BYTES" ]]
+}
+
+@test "other allocators keep libzc's blocks away only where they stand before it" {
+    local name flag other tried=0
+    write_policy "$PINNED"
+    for name in libjemalloc.so.2 libtcmalloc_minimal.so.4 libmimalloc.so.2; do
+        other=$(library "$name") || continue
+        tried=$((tried + 1))
+        for flag in pie no-pie; do
+            echo "$name $flag"
+            build "$flag"
+            expect_left_alone "$other $LIBZC" "$BATS_TEST_TMPDIR/program"
+            expect_placed "$LIBZC $other" "$BATS_TEST_TMPDIR/program"
+            build "$flag" "$other"
+            expect_placed "$LIBZC" "$BATS_TEST_TMPDIR/program"
+            expect_left_alone "$other $LIBZC" "$BATS_TEST_TMPDIR/program"
+        done
+    done
+    ((tried > 0)) || skip 'no other allocator is installed'
+}
+
+@test "a program's own allocator keeps libzc's blocks away, whether position-independent or not" {
+    local flag style
+    write_policy "$PINNED"
+    cat >"$BATS_TEST_TMPDIR/own.c" <<-'END'
+	#include <stddef.h>
+	#include <string.h>
+	static char memory[64 << 20] __attribute__((aligned(4096)));
+	static size_t used;
+	void *malloc(size_t n)
+	{
+	    char *p = memory + used + 16;
+	    memcpy(p - 16, &n, sizeof(n));
+	    used += (n + 31) & ~(size_t)15;
+	    return p;
+	}
+	void free(void *p) { (void)p; }
+	void *calloc(size_t count, size_t n) { return malloc(count * n); }
+	void *realloc(void *p, size_t n)
+	{
+	    size_t had = 0;
+	    if (p)
+	        memcpy(&had, (char *)p - 16, sizeof(had));
+	    return p ? memcpy(malloc(n), p, had < n ? had : n) : malloc(n);
+	}
+	size_t malloc_usable_size(void *p) { return ((size_t *)p)[-2]; }
+	END
+    "${CC:-gcc}" -O1 -fno-builtin -fPIC -c -o "$BATS_TEST_TMPDIR/own.o" "$BATS_TEST_TMPDIR/own.c"
+    for flag in pie no-pie; do
+        for style in gnu sysv; do
+            build "$flag" "$BATS_TEST_TMPDIR/own.o" -Wl,--hash-style=$style
+            expect_left_alone "$LIBZC" "$BATS_TEST_TMPDIR/program"
+            build "$flag" -Wl,--hash-style=$style
+            expect_placed "$LIBZC" "$BATS_TEST_TMPDIR/program"
+        done
+    done
+}
+
+@test "a program of its own allocator keeps it, position-independent or not" {
+# for a byte more than it has.
+python_copies() {
+    run_under "$LIBZC" /usr/bin/python3 -c '
+import ctypes, sys
+cu = ctypes.CDLL("libcuda.so.1")
+def check(result):
+    assert result == 0, result
+context, device, size = ctypes.c_void_p(), ctypes.c_void_p(), int(sys.argv[1])
+check(cu.cuInit(0))
+check(cu.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
+check(cu.cuCtxSetCurrent(context))
+data = bytearray(size)
+data[0] = data[-1] = 7
+view = (ctypes.c_char * size).from_buffer(data)
+check(cu.cuMemAlloc_v2(ctypes.byref(device), ctypes.c_size_t(size + 1)))
+for _ in range(2):
+    check(cu.cuMemcpyHtoD_v2(device, view, ctypes.c_size_t(size)))
+check(cu.cuMemcpyDtoH_v2(view, device, ctypes.c_size_t(size)))
+print(data[0], data[-1], data.count(0) == size - 2)' $((BYTES - 1))
+    [[ $output == '7 7 True' && -z $stderr ]]
+}
+
+@test "the distribution's Python copies from pinned memory, and shares what it copies" {
+    [[ -x /usr/bin/python3 ]] || skip 'no /usr/bin/python3'
+    write_policy "$PINNED"
+    python_copies
+    [[ $(moved) == "Pinned $((2 * BYTES - 2))" ]]
+    write_policy "[rule host]
+api = $FAMILY
+place = shared
+[rule device]
+api = cudaMalloc
+place = shared"
+    python_copies
+    [[ -z $(moved) ]]
+    tail -n 1 "$log" | grep -qF "\"elided_calls\":3,\"elided_bytes\":$((3 * (BYTES - 1)))"
+}
+
+@test "the distribution's Node.js copies from pinned memory" {
+    [[ -x /usr/bin/node ]] || skip 'no /usr/bin/node'
+    "${CC:-gcc}" -O1 -fPIC -shared -xc -o "$BATS_TEST_TMPDIR/copies.node" - \
+        -xnone "$SIM/libcuda.so.1" <<-'END'
+	#include <stddef.h>
+	#include <stdio.h>
+	int cuInit(unsigned), cuDevicePrimaryCtxRetain(void **, int), cuCtxSetCurrent(void *);
+	int cuMemAlloc_v2(unsigned long *, size_t), cuMemcpyHtoD_v2(unsigned long, void *, size_t);
+	int napi_get_buffer_info(void *env, void *value, void **data, size_t *length);
+	/* `exports` is the buffer. */
+	void *napi_register_module_v1(void *env, void *exports)
+	{
+	    void *context, *data;
+	    size_t bytes = 0;
+	    unsigned long device;
+	    int error = cuInit(0) | cuDevicePrimaryCtxRetain(&context, 0) | cuCtxSetCurrent(context);
+	    error |= napi_get_buffer_info(env, exports, &data, &bytes);
+	    error |= cuMemAlloc_v2(&device, bytes) | cuMemcpyHtoD_v2(device, data, bytes);
+	    printf("%d %zu\n", error, bytes);
+	    fflush(stdout);
+	    return exports;
+	}
+	END
+    write_policy "$PINNED"
+    run_under "$LIBZC" /usr/bin/node -e \
+        "process.dlopen({exports: Buffer.alloc($BYTES, 7)}, '$BATS_TEST_TMPDIR/copies.node')"
+    [[ $output == "0 $BYTES" && -z $stderr && $(moved) == "Pinned $BYTES" ]]
+}
