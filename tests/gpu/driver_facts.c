@@ -10,7 +10,10 @@
 #define _GNU_SOURCE
 #include <cuda.h>
 #include <errno.h>
+#include <pthread.h>
 #include <semaphore.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +41,9 @@ static CUdeviceptr a, b, m, p, q, v, y, z;
 static void *h, *other, *nothing;
 static void *hosts[6], *other_host; /* Pinned host memory. */
 static CUcontext passing;           /* A context that is destroyed again. */
-static char *pages, *spare;         /* Pageable memory, HOST_BYTES each, page-aligned. */
+static char *range, *moved;         /* Pages that are registered, and where some of them went. */
+static unsigned long long id;
+static char *pages, *spare; /* Pageable memory, HOST_BYTES each, page-aligned. */
 static size_t pitch, bytes;
 static unsigned flags;
 static int number;
@@ -56,10 +61,15 @@ static const CUmemAccessDesc access_of_device = {
     .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
 };
 
+/* What a call ends with that the driver follows into memory that is gone. */
+#define FAULTED (-1)
+
 static const char *code(long long result)
 {
     const char *name = NULL;
 
+    if (result == FAULTED)
+        return "SIGSEGV";
     return cuGetErrorName((CUresult)result, &name) == CUDA_SUCCESS ? name : "unknown code";
 }
 
@@ -80,6 +90,17 @@ static long long pool_bytes(CUmemPool_attribute attribute)
     cuuint64_t value = 0;
 
     return cuMemPoolGetAttribute(pool, attribute, &value) == CUDA_SUCCESS ? (long long)value : -1;
+}
+
+static CUresult create_pool(cuuint64_t release_threshold)
+{
+    const CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUresult result = cuMemPoolCreate(&pool, &props);
+
+    return result == CUDA_SUCCESS
+               ? cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &release_threshold)
+               : result;
 }
 
 static CUresult set_sync_memops(CUdeviceptr pointer)
@@ -126,6 +147,40 @@ static long long zero_again(size_t size)
     zero = is_zero(memory, size);
     cuMemFreeHost(memory);
     return zero;
+}
+
+static int device_attribute(CUdevice_attribute attribute)
+{
+    int value = -1;
+
+    return cuDeviceGetAttribute(&value, attribute, device) == CUDA_SUCCESS ? value : -1;
+}
+
+/* Registers new pages in which every byte is 1. */
+static CUresult register_pages(int sharing)
+{
+    range = mmap(NULL, MIB, PROT_READ | PROT_WRITE, sharing | MAP_ANONYMOUS, -1, 0);
+    if (range == MAP_FAILED)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    return cuMemHostRegister(memset(range, 1, MIB), MIB, 0);
+}
+
+/* The first byte that a copy from there brings to the device, -1 where the copy is refused. */
+static long long byte_from(const char *memory)
+{
+    char byte = 9;
+
+    cuMemsetD8(z, 8, MIB);
+    if (cuMemcpyHtoD(z, memory, MIB) != CUDA_SUCCESS || cuMemcpyDtoH(&byte, z, 1) != CUDA_SUCCESS)
+        return -1;
+    return byte;
+}
+
+/* Moves registered pages to other addresses. */
+static int move_pages(void)
+{
+    moved = mremap(range, MIB, MIB, MREMAP_MAYMOVE | MREMAP_FIXED, spare);
+    return moved == spare ? 0 : errno;
 }
 
 static CUresult create_context(CUcontext *out)
@@ -249,6 +304,19 @@ static void CUDA_CB pending_work(void *unused)
         }
 }
 
+/* Keeps a stream busy until release_stream(), or for WAIT_NS. */
+static CUresult hold_stream(CUstream busy)
+{
+    sem_init(&pending.returned, 0, 0);
+    return cuLaunchHostFunc(busy, pending_work, NULL);
+}
+
+static CUresult release_stream(CUstream busy)
+{
+    sem_post(&pending.returned);
+    return cuStreamSynchronize(busy);
+}
+
 static void wait_fact(const char *name, CUstream busy, long long (*call)(void))
 {
     long long result;
@@ -290,6 +358,35 @@ static void child_fact(const char *name, long long (*call)(void))
     waitpid(child, NULL, 0);
 }
 
+static sigjmp_buf before_the_call;
+static pthread_t caller;
+
+/* A thread of the driver's can't go on from here, and neither can the facts. */
+static void on_fault(int signal)
+{
+    static const char text[] = "SIGSEGV in a thread of the driver's\n";
+
+    if (pthread_equal(pthread_self(), caller))
+        siglongjmp(before_the_call, signal);
+    _exit(write(STDOUT_FILENO, text, sizeof(text) - 1) < 0);
+}
+
+/* The result of a call that may end with a fault in the driver. */
+static long long guarded(long long (*call)(void))
+{
+    const struct sigaction fault = {.sa_handler = on_fault};
+    struct sigaction before;
+    volatile long long result = FAULTED;
+
+    fflush(stdout);
+    caller = pthread_self();
+    sigaction(SIGSEGV, &fault, &before);
+    if (sigsetjmp(before_the_call, 1) == 0)
+        result = call();
+    sigaction(SIGSEGV, &before, NULL);
+    return result;
+}
+
 /* Every row's call as a function, then every row's line in the order of the table. */
 #define ROW(name, expression)                                                                      \
     static long long call_##name(void)                                                             \
@@ -303,6 +400,7 @@ static void child_fact(const char *name, long long (*call)(void))
 #define WAIT(name, busy, call) ROW(name, call)
 #define CAPTURE(name, mode, call) ROW(name, call)
 #define CHILD(name, call) ROW(name, call)
+#define GUARDED(name, call) ROW(name, call)
 #include "driver_facts.def"
 #undef FACT
 #undef NUMBER
@@ -311,6 +409,7 @@ static void child_fact(const char *name, long long (*call)(void))
 #undef WAIT
 #undef CAPTURE
 #undef CHILD
+#undef GUARDED
 
 static void print_facts(void)
 {
@@ -321,6 +420,9 @@ static void print_facts(void)
 #define WAIT(name, busy, call) wait_fact(#name, busy, call_##name);
 #define CAPTURE(name, mode, call) capture_fact(#name, mode, call_##name);
 #define CHILD(name, call) child_fact(#name, call_##name);
+#define GUARDED(name, call)                                                                        \
+    printf("%s: ", #name);                                                                         \
+    puts(code(guarded(call_##name)));
 #include "driver_facts.def"
 }
 
