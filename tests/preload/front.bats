@@ -127,8 +127,8 @@ expect_left_alone() {
     done
 }
 
-@test "a program of its own allocator keeps it, position-independent or not" {
-# for a byte more than it has.
+# The distribution's Python copies a bytearray twice to the device and once back.  The bytearray
+# asks for a byte more than it has.
 python_copies() {
     run_under "$LIBZC" /usr/bin/python3 -c '
 import ctypes, sys
