@@ -10,8 +10,9 @@ import sys
 from dataclasses import dataclass, field
 from typing import Sequence
 
-from . import launch, link, logs, names, screen, table, units
+from . import launch, link, logs, names, refusals, screen, table, units
 from .progress import Progress
+from .refusals import Refusals
 from .report.totals import Totals
 
 LAST_LINES = 5  # Of the stderr of a run that failed.
@@ -35,6 +36,7 @@ class Result:
     totals: Totals | None = None  # Of the first run; of a bare one the links alone.
     output: str = ""            # File of what the first run printed.
     same: bool | None = None    # Whether its output equals the bare run's; None for that itself.
+    refused: Refusals = field(default_factory=Refusals)  # Calls that libzc refused, in all runs.
 
     @property
     def time_ns(self) -> int:
@@ -73,7 +75,9 @@ def _run(command: Sequence[str], plan: Plan, result: Result, folder: str, at: in
         {**plan.env, "ZC_LOG": os.path.join(folder.replace("%", "%%"), launch.LOG_NAME)}
     with link.Recording(folder, at + 1):
         ended = launch.run(command, env, [(0, os.devnull), (1, output), (2, errors)])
-    result.status = result.status or ended.status
+    refused = refusals.in_logs(_new_logs(folder, before))
+    result.refused = Refusals.of((result.refused, refused))
+    result.status = result.status or ended.status or (launch.FAILED if refused.calls else 0)
     result.times_ns.append(ended.wall_ns)
     if at == 0:
         result.output = output
@@ -82,15 +86,20 @@ def _run(command: Sequence[str], plan: Plan, result: Result, folder: str, at: in
 
 
 def _totals(folder: str, before: set[str]) -> Totals:
-    made = [os.path.join(folder, name) for name in sorted(set(os.listdir(folder)) - before)
-            if logs.is_log_name(name)]
     totals = Totals(1)
-    totals.read(made, lambda problem: screen.message(str(problem)))
+    totals.read(_new_logs(folder, before), lambda problem: screen.message(str(problem)))
     return totals
 
 
+def _new_logs(folder: str, before: set[str]) -> list[str]:
+    return [os.path.join(folder, name) for name in sorted(set(os.listdir(folder)) - before)
+            if logs.is_log_name(name)]
+
+
 def _say_failure(result: Result) -> None:
-    screen.message(f"run '{result.name}' ended with status {result.status}; its last messages:")
+    why = f"had refused calls ({result.refused.words()})" if result.refused.calls else \
+        f"ended with status {result.status}"
+    screen.message(f"run '{result.name}' {why}; its last messages:")
     path = os.path.join(os.path.dirname(result.output), "stderr")
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
         for line in file.readlines()[-LAST_LINES:]:
@@ -111,6 +120,8 @@ def lines(results: Sequence[Result], width: int | None, kept: bool) -> list[str]
     rows = []
     for result in results:
         same = {None: "", True: "same", False: "differs"}[result.same]
+        if result.refused.calls:
+            same += f", {result.refused.calls} refused"
         rows.append((result.name, result.status, units.duration(result.time_ns),
                      units.percent(result.time_ns, results[0].time_ns), *_counted(result.totals),
                      *(_links(result.totals) if measured else ()), same))
@@ -137,6 +148,9 @@ def _links(totals: Totals | None) -> tuple[str, str]:
 
 def _verdict(results: Sequence[Result], kept: bool) -> str:
     """Whether the policies kept the program's output, and the fastest run."""
+    refused = next((result for result in results if result.refused.calls), None)
+    if refused:
+        return f"Run '{refused.name}': {refused.refused.words()}."
     if any(result.status for result in results):
         return "Not all runs ended with status 0."
     differing = next((result for result in results if result.same is False), None)

@@ -28,6 +28,9 @@ GAUGE = struct.Struct("=3Q")
 SITE = struct.Struct("=IIQQQ")
 FRAME = struct.Struct("=40sQ")
 CELL_HEAD = struct.Struct("=IHBB")
+REFUSED_CALLS = struct.Struct("=Q")
+REFUSAL = struct.Struct("=QI52s")
+REFUSALS = 16
 ALIGN = 64
 # A hostile header must not make a reader allocate without bound.
 MOST_BYTES = 64 << 20
@@ -121,6 +124,7 @@ class Counters:
         needed = self._cells_at + h.cells * self._cell_bytes
         if needed > len(self._data):
             raise CountersError(f"the file ends after {len(self._data)} of {needed} bytes")
+        self._refusals_at = needed
 
     def _ns(self, ticks: int) -> int:
         return ticks * self.header.tick_mult >> 32
@@ -247,6 +251,17 @@ class Counters:
                 path.append(f"{_terminated(module)}+0x{offset:x}")
             yield {"type": "site", "site": ident, "frames": path}
 
+    def _refused(self) -> Record:
+        """The fields on refused calls; files of earlier versions end before them."""
+        at = self._refusals_at + REFUSED_CALLS.size
+        if len(self._data) < at + REFUSALS * REFUSAL.size:
+            return {"refused_calls": 0, "refused": []}
+        calls, = REFUSED_CALLS.unpack_from(self._data, self._refusals_at)
+        rules = REFUSAL.iter_unpack(self._data[at:at + REFUSALS * REFUSAL.size])
+        return {"refused_calls": calls, "refused": [
+            {"rule": _terminated(name), "line": line, "calls": number}
+            for number, line, name in rules if line]}
+
     def summary(self) -> Record:
         """As the log's `summary` line, from what was counted so far."""
         flows, moved = self._flows()
@@ -259,5 +274,6 @@ class Counters:
                                   ("pageable_moved_bytes", moved, "bytes")):
             record[name] = sum(row[field] for row in rows if row["dir"] not in NOT_COPIES
                                and "Pageable" in (row["src_kind"], row["dst_kind"]))
-        return {**record, "untracked": 0, "lost_lines": 0, "places": self.places(), "flows": flows,
-                "moved_by_kind": moved, "sites": self.sites()}
+        return {**record, "untracked": 0, "lost_lines": 0, **self._refused(),
+                "places": self.places(), "flows": flows, "moved_by_kind": moved,
+                "sites": self.sites()}

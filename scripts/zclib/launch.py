@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Iterator, Sequence
 
 # Exit statuses of env(1), timeout(1) and shells, for what is not the program's own.
-FAILED = 125
+FAILED = 125        # Of zc itself, or of the program's calls though it ended with 0.
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 

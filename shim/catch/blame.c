@@ -3,6 +3,7 @@
 #include "catch/call.h"
 #include "catch/life.h"
 #include "catch/request.h"
+#include "log/refusals.h"
 
 bool zc_blameless(CUresult code)
 {
@@ -39,6 +40,7 @@ CUresult zc_blame(enum zc_fn fn, CUdeviceptr address, CUresult code)
         return code;
     const struct zc_policy *policy = zc_life_policy();
     const struct zc_rule *rule = &policy->rules[b->rule];
+    zc_refusal_count(policy, rule);
     zc_message(
         ZC_ERROR, "refused",
         "%s returned %u for block %U (%B at %x): it lies in '%s' by rule %s (%s:%u); give that "

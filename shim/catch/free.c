@@ -213,7 +213,7 @@ ZC_BODY(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream))
         CUevent event = zc_stream_mark(stream, entry->flavour);
         CUresult waited = event ? CUDA_SUCCESS : wait_for_stream(stream, entry->flavour);
         if (waited != CUDA_SUCCESS)
-            return waited;
+            return zc_blame(entry->fn, dptr, waited);
         return free_in_order(block, event, stream, entry->flavour);
     }
     if (dptr && zc_life_on() && zc_hosted_at(dptr))

@@ -148,8 +148,9 @@ static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
         return put_word(data, b->base & ~(HUGE_PAGE - 1));
     default:
-        return zc_grow_settle(b) == CUDA_SUCCESS ? real(data, attribute, ptr)
-                                                 : CUDA_ERROR_OUT_OF_MEMORY;
+        return zc_grow_settle(b, ZC_FN_cuPointerGetAttribute) == CUDA_SUCCESS
+                   ? real(data, attribute, ptr)
+                   : CUDA_ERROR_OUT_OF_MEMORY;
     }
 }
 
@@ -197,7 +198,6 @@ static CUresult ask_mapping(__typeof__(cuPointerGetAttributes) *real, unsigned c
 ZC_BODY(cuPointerGetAttributes,
         (unsigned int count, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr))
 {
-    (void)entry;
     static const char unknown;
     const struct zc_block *b = asked_about(ptr);
     if (b && (b->flags & ZC_BLOCK_GHOST))
@@ -206,7 +206,7 @@ ZC_BODY(cuPointerGetAttributes,
         return ask_mapping(real, count, attributes, data, ptr);
     if (!b)
         return ask_instead(real, count, attributes, data, zc_pinned_disguise(ptr), ptr);
-    if (zc_grow_settle(b) != CUDA_SUCCESS)
+    if (zc_grow_settle(b, entry->fn) != CUDA_SUCCESS)
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = real(count, attributes, data, ptr);
     if (result != CUDA_SUCCESS || !zc_real.cuPointerGetAttribute)
@@ -363,7 +363,7 @@ ZC_BODY(cuMemGetHandleForAddressRange, (void *handle, CUdeviceptr ptr, size_t by
     const struct zc_block *b = zc_life_on() ? zc_converted_at(ptr) : NULL;
     if (b && b->place != ZC_PLACE_VMM)
         return zc_blame(entry->fn, ptr, CUDA_ERROR_NOT_SUPPORTED);
-    if (b && zc_grow_settle(b) != CUDA_SUCCESS)
+    if (b && zc_grow_settle(b, entry->fn) != CUDA_SUCCESS)
         return CUDA_ERROR_OUT_OF_MEMORY;
     return real(handle, ptr, bytes, type, flags);
 }

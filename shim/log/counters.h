@@ -18,6 +18,7 @@
 #define ZC_COUNTERS_SITES 512u
 #define ZC_COUNTERS_CELLS 8192u /* Cells of live blocks; further ones live in private memory. */
 #define ZC_COUNTERS_PLACES 16u
+#define ZC_COUNTERS_REFUSALS 16u /* Rules of refused calls; those of further rules have none. */
 
 struct zc_counters_header {
     char magic[8];                          /* ZC_COUNTERS_MAGIC, not terminated. */
@@ -38,6 +39,17 @@ struct zc_gauge {
     uint64_t peak_bytes; /* Highest value of bytes. */
 };
 
+struct zc_refusal {
+    uint64_t calls; /* Refused because of the rule. */
+    uint32_t line;  /* Of the rule, 0 in a free entry. */
+    char rule[52];  /* Its name, terminated. */
+};
+
+struct zc_refusals {
+    uint64_t calls;                                  /* All that were refused. */
+    struct zc_refusal by_rule[ZC_COUNTERS_REFUSALS]; /* In the order of first refusals. */
+};
+
 struct zc_counters {
     struct zc_counters_header header;
     uint32_t next_slot;                        /* Slots handed to threads so far. */
@@ -46,6 +58,7 @@ struct zc_counters {
     struct zc_totals slot[ZC_COUNTERS_SLOTS] __attribute__((aligned(64)));
     struct zc_site site[ZC_COUNTERS_SITES] __attribute__((aligned(64)));
     struct zc_cell cell[ZC_COUNTERS_CELLS] __attribute__((aligned(64)));
+    struct zc_refusals refusals;
 };
 
 /* The counters in use.  Never NULL: before zc_counters_open() they are static memory, of which only

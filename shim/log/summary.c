@@ -10,6 +10,7 @@
 #include "log/log.h"
 #include "log/migration.h"
 #include "log/pairs.h"
+#include "log/refusals.h"
 #include "policy/policy.h"
 
 #include <errno.h>
@@ -175,6 +176,7 @@ static void write_line(const struct zc_summary *s)
     zc_line_u64(&line, "pageable_moved_bytes", s->pageable_moved);
     zc_line_u64(&line, "untracked", s->untracked);
     zc_line_u64(&line, "lost_lines", zc_log_lost());
+    zc_refusals_line(&line);
     places(&line, s);
     if (zc_log_pairs_known()->pairs > 0) {
         zc_line_open(&line, "shared", '{');
@@ -224,8 +226,7 @@ void zc_log_summary(void)
         log_sites(s);
         write_line(s);
     }
-    if (zc_option_on(zc_options()->summary) && has_content(s))
-        zc_summary_print(s);
+    zc_summary_print(s, zc_option_on(zc_options()->summary) && has_content(s));
     zc_arena_put(s, sizeof(*s));
     errno = saved;
 }

@@ -2,6 +2,7 @@
 #ifndef ZC_LOG_SUMMARY_H
 #define ZC_LOG_SUMMARY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "ledger/block.h"
@@ -28,7 +29,8 @@ struct zc_summary {
     uint64_t pageable_moved; /* Bytes that the driver moved from or to it. */
 };
 
-/* Prints the table for people on stderr. */
-void zc_summary_print(const struct zc_summary *summary);
+/* Prints on stderr that calls were refused, if there were any, below the table for people if that
+ * is wanted. */
+void zc_summary_print(const struct zc_summary *summary, bool table);
 
 #endif

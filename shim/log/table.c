@@ -11,13 +11,14 @@
 #include "log/log.h"
 #include "log/migration.h"
 #include "log/path.h"
+#include "log/refusals.h"
 #include "policy/policy.h"
 
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
-#define BYTES (4096 + PATH_MAX)
+#define BYTES (4096 + 2 * PATH_MAX)
 #define FLOW_ROWS 8
 #define SITE_ROWS 3
 
@@ -319,15 +320,18 @@ static void last_lines(struct zc_text *t, const struct zc_summary *s)
     zc_text_str(t, "\n");
 }
 
-void zc_summary_print(const struct zc_summary *summary)
+void zc_summary_print(const struct zc_summary *summary, bool table)
 {
     char buf[BYTES];
     struct zc_text t = zc_text_on(buf, sizeof(buf));
 
-    title(&t, summary);
-    flow_table(&t, &summary->totals);
-    place_table(&t, summary);
-    site_table(&t, summary);
-    last_lines(&t, summary);
+    if (table) {
+        title(&t, summary);
+        flow_table(&t, &summary->totals);
+        place_table(&t, summary);
+        site_table(&t, summary);
+        last_lines(&t, summary);
+    }
+    zc_refusals_text(&t);
     zc_message_raw(buf, t.len);
 }

@@ -7,6 +7,7 @@
 #include "base/message.h"
 #include "catch/capture.h"
 #include "catch/life.h"
+#include "log/refusals.h"
 #include "place/await.h"
 #include "place/hint.h"
 #include "place/late.h"
@@ -307,6 +308,7 @@ unsigned zc_bounce_trim(void)
 static bool drain(struct bounce *b)
 {
     if (zc_await_any()) {
+        zc_refusal_count(zc_life_policy(), b->rule);
         zc_message(ZC_ERROR, "bounce",
                    "a request finds no memory while copies to or from a block that lies in "
                    "'managed' by rule %s (%s:%u) have %B of the device for buffers, and streams "

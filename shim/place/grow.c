@@ -180,7 +180,7 @@ bool zc_grow_copy(struct zc_copy *c)
     return true;
 }
 
-CUresult zc_grow_settle(const struct zc_block *block)
+CUresult zc_grow_settle(const struct zc_block *block, enum zc_fn fn)
 {
     struct zc_vmm *v = zc_vmm_of(block);
     const char *why = "";
@@ -191,6 +191,8 @@ CUresult zc_grow_settle(const struct zc_block *block)
         result = copy_now(v->sink, &why);
     if (result == CUDA_SUCCESS)
         result = zc_grow_ready(v, 0, v->span, &why);
+    if (result != CUDA_SUCCESS)
+        zc_late_blame(v, fn, result, why);
     zc_late_turn_drop();
     return result;
 }

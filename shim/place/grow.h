@@ -18,8 +18,8 @@
  */
 bool zc_grow_copy(struct zc_copy *c);
 
-/* Makes one block ready for calls that look at its addresses. */
-CUresult zc_grow_settle(const struct zc_block *block);
+/* Makes one block ready for a call that looks at its addresses; says why where it can't. */
+CUresult zc_grow_settle(const struct zc_block *block, enum zc_fn fn);
 
 /*
  * The program frees a claimed block that nothing uses any more, or, with `busy`, work given

@@ -10,6 +10,7 @@
 #include "catch/capture.h"
 #include "catch/life.h"
 #include "catch/request.h"
+#include "log/refusals.h"
 #include "place/ahead.h"
 #include "place/grow.h"
 #include "place/limits.h"
@@ -161,6 +162,7 @@ CUresult zc_late_blame(const struct zc_vmm *v, enum zc_fn fn, CUresult code, con
         return code;
     const struct zc_policy *policy = zc_life_policy();
     const struct zc_rule *rule = &policy->rules[b->rule];
+    zc_refusal_count(policy, rule);
     zc_message(ZC_ERROR, "late",
                "%s returned %u: block %U (%B at %x) gets its memory late by rule %s (%s:%u), and "
                "%s; with 'commit = eager' and without 'grow' its request takes the next place",

@@ -8,6 +8,7 @@
 #include "catch/life.h"
 #include "ledger/site.h"
 #include "log/pairs.h"
+#include "log/refusals.h"
 
 static const char *const culprits[] = {
     [ZC_CULPRIT_READ] = "the CPU reads",
@@ -56,6 +57,7 @@ void zc_shared_stays(const struct zc_shared *p)
 
 CUresult zc_shared_refused(const struct zc_shared *p, enum zc_fn fn, CUresult code, const char *why)
 {
+    zc_refusal_count(zc_life_policy(), p->rule);
     zc_message(ZC_ERROR, "refused",
                "%s returned %u for device block %U (%B at %x), which rule %s (%s:%u) shares with a "
                "host block: %s; give that rule a narrower match or 'place = mapped'",
@@ -93,6 +95,8 @@ static void blame_one(struct zc_shared *p, void *arg)
     bool *found = arg;
     if (!p->read_only)
         return;
+    if (!*found)
+        zc_refusal_count(zc_life_policy(), p->rule);
     *found = true;
     zc_message(ZC_ERROR, "refused",
                "a kernel failed with an illegal address, and a write to device block %U (%B at %x, "

@@ -5,6 +5,7 @@
 #include "base/options.h"
 #include "ledger/block.h"
 #include "ledger/site.h"
+#include "log/refusals.h"
 #include "policy/policy.h"
 
 static char table[65536];
@@ -124,6 +125,26 @@ static void the_last_line_has_flows_and_what_was_moved_by_real_kinds(void **stat
                               "\"dst_kind\":\"Device\",\"asked_calls\":1,\"asked_bytes\":5,");
     assert_holds(last_line(), "\"moved_by_kind\":[{\"dir\":\"HtoH\",\"src_kind\":\"Pageable\","
                               "\"dst_kind\":\"Pinned\",\"calls\":3,\"bytes\":5}]");
+}
+
+static void refused_calls_are_counted_by_rule_and_told_last(void **state)
+{
+    const struct zc_policy policy = {.file = "p.conf"};
+    struct zc_rule rules[ZC_COUNTERS_REFUSALS + 1];
+
+    (void)state;
+    zc_log_open("a.jsonl", ZC_LOG_SUMMARY);
+    some_traffic();
+    for (unsigned i = 0; i <= ZC_COUNTERS_REFUSALS; i++) {
+        rules[i] = (struct zc_rule){.name = i == 0 ? "first" : "later", .line = 100 + i};
+        zc_refusal_count(&policy, &rules[i]);
+    }
+    zc_refusal_count(&policy, &rules[1]);
+    summarize();
+    assert_holds(last_line(), "\"refused_calls\":18,\"refused\":[{\"rule\":\"first\",\"line\":100,"
+                              "\"calls\":1},{\"rule\":\"later\",\"line\":101,\"calls\":2},");
+    assert_holds(table, "18 calls were refused, the first because of rule first (p.conf:100)\n");
+    assert_null(strstr(strstr(table, "(p.conf:100)\n") + 13, "\n"));
 }
 
 static void a_site_sums_freed_and_live_blocks(void **state)
@@ -252,6 +273,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SUMMARY_TEST(the_last_line_sums_copies_by_outcome),
         SUMMARY_TEST(the_last_line_has_flows_and_what_was_moved_by_real_kinds),
+        SUMMARY_TEST(refused_calls_are_counted_by_rule_and_told_last),
         SUMMARY_TEST(a_site_sums_freed_and_live_blocks),
         SUMMARY_TEST(places_tell_what_lives_and_the_peak),
         SUMMARY_TEST(live_blocks_have_their_lines_before_the_last),

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from typing import Iterator
 
-from .. import compare, install, launch, link, logs, policies, screen
+from .. import compare, install, launch, link, logs, policies, refusals, screen
 from . import report
 
 LEVELS = ("summary", "allocs", "events")
@@ -26,7 +26,9 @@ it prints (with -o in DIR/NAME/), and prints the runs side by side on stdout, wi
 the link where that has counters. `off` among the policies is a run that is only watched.
 
 exit status: the program's own, 128 + n if signal n ended it; 127 where it was not found, 126 where
-it can't be executed, 125 where zc itself failed. With --compare: that of the first run that failed.
+it can't be executed, 125 where zc itself failed, or where libzc refused calls of a program that all
+the same ended with 0: its results are not to be trusted. With --compare: that of the first run that
+failed.
 """
 
 
@@ -156,7 +158,16 @@ def _run_once(args: argparse.Namespace, command: list[str], library: str, folder
         return not_started(command, error)
     if not args.quiet:
         _report(folder, before)
-    return ended.status
+    return ended.status or _status_of_refusals(folder, before)
+
+
+def _status_of_refusals(folder: str, before: set[str]) -> int:
+    """The status for a program that ended with 0, though calls of it were refused or not."""
+    refused = refusals.in_logs(new_logs(folder, before))
+    if not refused.calls:
+        return 0
+    screen.message(f"status {launch.FAILED} instead of the program's 0: {refused.words()}")
+    return launch.FAILED
 
 
 def not_started(command: list[str], error: OSError) -> int:

@@ -31,7 +31,8 @@ SORTS = {
     "time": Sort("blocked_ns", "time blocked"),
 }
 
-TABLES = ("flows", "moved_by_kind", "places", "sites", "blocks", "repeated", "shared", "processes")
+TABLES = ("refused", "flows", "moved_by_kind", "places", "sites", "blocks", "repeated", "shared",
+          "processes")
 
 Data = dict[str, Any]
 
@@ -47,6 +48,7 @@ def build(totals: Totals, symbols: Symbols, top: int, key: str) -> Data:
         "zc_report": SCHEMA,
         "level": totals.level,
         "run": _run(totals),
+        "refused": totals.refusals().as_rows(),
         "totals": {**totals.counts.as_dict(), **_pageable(totals)},
         "link": totals.links.as_dict(totals.moved_by_kind),
         "unified_memory": totals.unified.as_dict(),
@@ -73,7 +75,7 @@ def build(totals: Totals, symbols: Symbols, top: int, key: str) -> Data:
 
 
 def _run(totals: Totals) -> Data:
-    processes = totals.processes
+    processes, refusals = totals.processes, totals.refusals()
     return {
         "processes": len(processes),
         "programs": _names(process.exe for process in processes),
@@ -87,6 +89,8 @@ def _run(totals: Totals) -> Data:
         "untracked": sum(process.untracked for process in processes),
         "lost_lines": sum(process.lost_lines for process in processes),
         "odd_records": totals.odd,
+        "refused_calls": refusals.calls,
+        "refused_text": refusals.words() or None,
     }
 
 

@@ -211,6 +211,7 @@ function managedTiles(told) {
 
 function report() {
   const {run, totals} = data;
+  if (run.refused_text) main.append(make("p", {class: "refused"}, run.refused_text));
   main.append(make("p", {class: "soft"}, [
     `${run.processes} ${run.processes === 1 ? "process" : "processes"}`, run.gpus.join(", "),
     `log level ${data.level}`, run.policies.length ? `policy ${run.policies.join(", ")}`

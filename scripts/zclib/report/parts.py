@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ..counters import NOT_COPIES
 from ..logs import Record, number, string, strings
+from ..refusals import Refusals
 from .counts import Counts
 from .links import LinkLog
 from .shared import Shared
@@ -167,7 +168,7 @@ class Process:
 
     __slots__ = ("path", "host", "rank", "pid", "exe", "arguments", "policy", "gpu",
                  "start_ns", "wall_ns", "counts", "pageable_asked", "pageable_moved", "untracked",
-                 "lost_lines", "peaks", "level", "state")
+                 "lost_lines", "refusals", "peaks", "level", "state")
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -177,6 +178,7 @@ class Process:
         self.counts = Counts()
         self.pageable_asked = self.pageable_moved = 0
         self.untracked = self.lost_lines = 0
+        self.refusals = Refusals()
         self.peaks: dict[str, int] = {}            # Most bytes at one time, by place.
         self.level = "summary"                     # As its lines show it.
         self.state = "cut"                         # One of STATES.

@@ -160,6 +160,7 @@ class ProcessLog:
         process.pageable_moved = number(record, "pageable_moved_bytes")
         process.untracked = number(record, "untracked")
         process.lost_lines = number(record, "lost_lines")
+        process.refusals.take(record, process.policy)
         for row in rows(record, "places"):
             process.peaks[string(row, "place", "?")] = number(row, "peak_bytes")
         for total in self.sums.flows.values():

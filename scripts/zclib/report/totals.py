@@ -6,6 +6,7 @@ import functools
 from typing import Callable, Sequence
 
 from ..logs import Log, LogError, Problem
+from ..refusals import Refusals
 from . import parallel
 from .counts import Counts
 from .links import Links
@@ -63,6 +64,10 @@ class Totals:
     def wall_ns(self) -> int:
         """The sum of the processes' times."""
         return sum(process.wall_ns for process in self.processes)
+
+    def refusals(self) -> Refusals:
+        """The calls that were refused in all processes."""
+        return Refusals.of(process.refusals for process in self.processes)
 
     def peak(self, place: str) -> int:
         """The most bytes that one process had in a place at a time."""
