@@ -2,6 +2,7 @@
 #include "catch/call.h"
 #include "catch/describe.h"
 #include "catch/launch.h"
+#include "catch/reads.h"
 #include "place/await.h"
 
 static inline CUresult before_watched(enum zc_fn fn, enum zc_flavour flavour)
@@ -44,6 +45,7 @@ static inline CUresult before_watched(enum zc_fn fn, enum zc_flavour flavour)
         __typeof__(base) *real = ZC_REAL(name);                                                    \
         if (!real)                                                                                 \
             return CUDA_ERROR_NOT_SUPPORTED;                                                       \
+        ZC_LEND(base);                                                                             \
         const struct zc_entry entry = ZC_ENTRY(name, flavour);                                     \
         return zc_told(zc_do_##base(real, &entry, ZC_UNPAREN args));                               \
     }
@@ -53,6 +55,7 @@ static inline CUresult before_watched(enum zc_fn fn, enum zc_flavour flavour)
         __typeof__(base) *real = ZC_REAL(name);                                                    \
         if (!real)                                                                                 \
             return CUDA_ERROR_NOT_SUPPORTED;                                                       \
+        ZC_LEND(base);                                                                             \
         CUresult result = before_watched(ZC_FN_##name, flavour);                                   \
         if (__builtin_expect(result != CUDA_SUCCESS, 0))                                           \
             return zc_told(result);                                                                \
@@ -70,6 +73,7 @@ static inline CUresult before_watched(enum zc_fn fn, enum zc_flavour flavour)
             return CUDA_ERROR_NOT_SUPPORTED;                                                       \
         if (__builtin_expect(!__atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED), 1))             \
             return real args;                                                                      \
+        ZC_LEND(base);                                                                             \
         CUresult result = zc_do_launch(ZC_FN_##name, flavour, stream, true);                       \
         return zc_told(result == CUDA_SUCCESS ? real args : result);                               \
     }
@@ -77,6 +81,9 @@ static inline CUresult before_watched(enum zc_fn fn, enum zc_flavour flavour)
     ZC_EXPORT CUresult name params                                                                 \
     {                                                                                              \
         __typeof__(base) *real = ZC_REAL(name);                                                    \
-        return real ? zc_told(real args) : CUDA_ERROR_NOT_SUPPORTED;                               \
+        if (!real)                                                                                 \
+            return CUDA_ERROR_NOT_SUPPORTED;                                                       \
+        ZC_LEND(base);                                                                             \
+        return zc_told(real args);                                                                 \
     }
 #include "driver.def"

@@ -15,7 +15,7 @@
 
 #define BATCH 32
 
-static uint32_t writable; /* Live pairs that kernels may write to.  Atomic. */
+uint32_t zc_shared_writable;
 
 static __thread uint32_t ends __attribute__((tls_model("initial-exec"))); /* That this thread has
                                                                            * tried again after. */
@@ -45,7 +45,8 @@ static enum zc_page state_at(const struct zc_shared *p, uint64_t offset)
 
 static bool permits(enum zc_page state, bool write)
 {
-    return state == ZC_PAGE_ALONE || state == ZC_PAGE_APART || (state == ZC_PAGE_SAME && !write);
+    bool lost = state == ZC_PAGE_AHEAD || state == ZC_PAGE_AWAY;
+    return !lost && (state != ZC_PAGE_SAME || !write);
 }
 
 /* Who holds the lock may be this thread, or wait for it, in a copy over a page that something else
@@ -144,6 +145,37 @@ bool zc_shared_access_open(const char **why)
     return !reason;
 }
 
+/* What is kept stays so, whatever other threads copy and launch until the driver has read it. */
+static void keep(struct zc_shared *p, uintptr_t address)
+{
+    enum zc_effect v = ZC_EFFECT_CONFLICT;
+    while (v == ZC_EFFECT_CONFLICT) {
+        struct zc_shared_hold hold;
+        if (p->era != zc_extent_era || !zc_shared_lock(p, &hold))
+            return;
+        uint64_t at = address - p->pages.base;
+        v = zc_coherent_keep(&p->pages, at, at + 1, NULL);
+        zc_shared_unlock(p, &hold);
+        if (v == ZC_EFFECT_CONFLICT)
+            resolve(p, at, false);
+    }
+    if (v == ZC_EFFECT_DONE)
+        return;
+    zc_shared_stuck(p);
+    abort();
+}
+
+void zc_shared_lend(const void *memory, size_t n)
+{
+    uintptr_t at = (uintptr_t)memory, end = at + n < at ? UINTPTR_MAX : at + n;
+    while (at < end && zc_hostheap_owns(at)) {
+        struct zc_shared *p = zc_shared_at(at);
+        if (p && p->pages.writable && state_at(p, at - p->pages.base) != ZC_PAGE_KEPT)
+            keep(p, at);
+        at = (at | (ZC_HOST_UNIT - 1)) + 1;
+    }
+}
+
 struct batch {
     struct zc_shared *pair[BATCH];
     unsigned count;
@@ -186,7 +218,8 @@ static bool writes(enum zc_fn fn)
 static CUresult before_launch(const struct zc_launch *launch)
 {
     struct batch b;
-    if (!__atomic_load_n(&writable, __ATOMIC_ACQUIRE) || (!launch->kernels && !writes(launch->fn)))
+    if (!__atomic_load_n(&zc_shared_writable, __ATOMIC_ACQUIRE) ||
+        (!launch->kernels && !writes(launch->fn)))
         return CUDA_SUCCESS;
     if (zc_capture_holds(launch->stream, launch->flavour))
         return CUDA_SUCCESS;
@@ -207,17 +240,17 @@ static CUresult before_launch(const struct zc_launch *launch)
 void zc_shared_access_watch(const struct zc_shared *p)
 {
     if (p->pages.writable)
-        __atomic_fetch_add(&writable, 1, __ATOMIC_ACQ_REL);
+        __atomic_fetch_add(&zc_shared_writable, 1, __ATOMIC_ACQ_REL);
     zc_launch_call(ZC_LAUNCH_SHARED, before_launch);
 }
 
 void zc_shared_access_unwatch(const struct zc_shared *p)
 {
     if (p->pages.writable)
-        __atomic_fetch_sub(&writable, 1, __ATOMIC_ACQ_REL);
+        __atomic_fetch_sub(&zc_shared_writable, 1, __ATOMIC_ACQ_REL);
 }
 
 void zc_shared_access_reset(void)
 {
-    writable = 0;
+    zc_shared_writable = 0;
 }

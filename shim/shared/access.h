@@ -13,6 +13,16 @@ bool zc_shared_access_open(const char **why);
 void zc_shared_access_watch(const struct zc_shared *pair);
 void zc_shared_access_unwatch(const struct zc_shared *pair);
 
+/* Live pairs that kernels may write to.  Atomic. */
+extern uint32_t zc_shared_writable;
+
+/*
+ * The driver is about to read memory of the program's by itself: what of it lies in pairs is the
+ * CPU's own from now on, so that neither this call's kernel nor what other threads do closes it.  A
+ * driver that met a closed page would wait with its locks held for who has to ask it.
+ */
+void zc_shared_lend(const void *memory, size_t n);
+
 void zc_shared_access_reset(void); /* For the child of fork(2). */
 
 #endif

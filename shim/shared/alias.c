@@ -10,17 +10,13 @@
  */
 #define PARTING_COSTS 8u
 
-static bool shadowed(const struct zc_coherent *c, uint64_t page)
-{
-    return c->state[page] == ZC_PAGE_APART || c->state[page] == ZC_PAGE_AWAY;
-}
-
 uintptr_t zc_coherent_alias(const struct zc_coherent *c, uint64_t offset, uint64_t high,
                             uint64_t *end_out)
 {
     uint64_t page = offset >> ZC_HOST_UNIT_SHIFT, end = page + 1;
-    bool there = shadowed(c, page);
-    while (end < c->pages && end << ZC_HOST_UNIT_SHIFT < high && shadowed(c, end) == there)
+    bool there = zc_coherent_shadowed(c->state[page]);
+    while (end < c->pages && end << ZC_HOST_UNIT_SHIFT < high &&
+           zc_coherent_shadowed(c->state[end]) == there)
         end++;
     end <<= ZC_HOST_UNIT_SHIFT;
     *end_out = end < high ? end : high;

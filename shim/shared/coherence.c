@@ -188,9 +188,10 @@ static enum zc_effect to_device(struct zc_coherent *c, struct run *r, uint64_t l
         c->elided += r->end - r->first;
         return r->state == ZC_PAGE_SAME ? ZC_EFFECT_DONE : protect(c, r, PROT_READ, ZC_PAGE_SAME);
     case ZC_PAGE_APART:
+    case ZC_PAGE_KEPT:
         zc_workers_copy((void *)(c->base + start + zc_view_shadow), (void *)(c->base + start), n);
         moved->copied += n;
-        return r->whole && !c->cold ? merge(c, r) : ZC_EFFECT_DONE;
+        return r->whole && !c->cold && r->state == ZC_PAGE_APART ? merge(c, r) : ZC_EFFECT_DONE;
     default:
         return ZC_EFFECT_CONFLICT;
     }
@@ -222,7 +223,7 @@ static enum zc_effect to_host(struct zc_coherent *c, struct run *r, uint64_t low
     if (lost && !whole)
         r->end = r->first + 1; /* What has come of a page is noted page by page. */
     uint64_t start, n = clip(r, low, high, &start);
-    if (r->state == ZC_PAGE_APART && (c->cold || !whole)) {
+    if (r->state == ZC_PAGE_KEPT || (r->state == ZC_PAGE_APART && (c->cold || !whole))) {
         zc_workers_copy((void *)(c->base + start), (void *)(c->base + start + zc_view_shadow), n);
         moved->copied += n;
         return ZC_EFFECT_DONE;
@@ -250,7 +251,7 @@ static enum zc_effect host_write(struct zc_coherent *c, struct run *r, uint64_t 
     (void)low, (void)high, (void)arg;
     if (r->state == ZC_PAGE_SAME)
         return part(c, r, !r->whole);
-    if (r->state == ZC_PAGE_ALONE || r->state == ZC_PAGE_APART)
+    if (r->state != ZC_PAGE_AHEAD && r->state != ZC_PAGE_AWAY)
         return ZC_EFFECT_DONE;
     if (!r->whole)
         return ZC_EFFECT_CONFLICT;
@@ -313,6 +314,19 @@ static enum zc_effect cool(struct zc_coherent *c, struct run *r, uint64_t low, u
     return r->state == ZC_PAGE_SAME ? part(c, r, true) : ZC_EFFECT_DONE;
 }
 
+static enum zc_effect keep(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
+                           void *arg)
+{
+    if (r->state == ZC_PAGE_AHEAD || r->state == ZC_PAGE_AWAY)
+        return ZC_EFFECT_CONFLICT;
+    enum zc_effect v = cool(c, r, low, high, arg);
+    if (v == ZC_EFFECT_DONE && r->state != ZC_PAGE_KEPT) {
+        r->state = ZC_PAGE_APART;
+        become(c, r, r->end - r->first, ZC_PAGE_KEPT);
+    }
+    return v;
+}
+
 static uint64_t whole(const struct zc_coherent *c)
 {
     return start_of(c->pages);
@@ -356,6 +370,13 @@ enum zc_effect zc_coherent_cool(struct zc_coherent *c)
     return each(c, 0, whole(c), cool, NULL, NULL);
 }
 
+enum zc_effect zc_coherent_keep(struct zc_coherent *c, uint64_t low, uint64_t high,
+                                uint64_t *at_out)
+{
+    return c->host && c->device && c->writable ? each(c, low, high, keep, NULL, at_out)
+                                               : ZC_EFFECT_DONE;
+}
+
 /* How many pages to part at once: one, and twice as many each time that the next in line follows,
  * as the kernel's own read-ahead does. */
 static struct run window_at(struct zc_coherent *c, uint32_t page)
@@ -389,6 +410,7 @@ enum zc_effect zc_coherent_touch(struct zc_coherent *c, uint64_t offset, bool wr
         return again(c, page, PROT_READ);
     case ZC_PAGE_ALONE: /* Closed when the CPU looked, or by a parting that the kernel refused. */
     case ZC_PAGE_APART:
+    case ZC_PAGE_KEPT:
         return again(c, page, ZC_VIEW_OPEN);
     default:
         return ZC_EFFECT_CONFLICT;
@@ -431,7 +453,7 @@ static enum zc_effect leave_to_device(struct zc_coherent *c, struct run *r, uint
                                       uint64_t high, void *arg)
 {
     (void)low, (void)high;
-    bool there = r->state == ZC_PAGE_APART || r->state == ZC_PAGE_AWAY;
+    bool there = zc_coherent_shadowed(r->state);
     if (there && c->device && !merge_some(c, r))
         return ZC_EFFECT_DONE;
     if (there && !c->device)
@@ -478,7 +500,7 @@ static enum zc_effect leave_to_host(struct zc_coherent *c, struct run *r, uint64
     (void)low, (void)high;
     if (r->state == ZC_PAGE_AWAY && l->reveal)
         merge_some(c, r);
-    if (r->state == ZC_PAGE_APART || r->state == ZC_PAGE_AWAY)
+    if (zc_coherent_shadowed(r->state))
         zc_view_forget(address_of(c, r->first), span_of(r));
     bool lost = (r->state == ZC_PAGE_AHEAD && !l->reveal) || r->state == ZC_PAGE_AWAY;
     return lost ? ZC_EFFECT_DONE : open_alone(c, r, &l->worst);

@@ -9,8 +9,12 @@
  *   ALONE   G          undefined  read and write G.  Nothing was put into d yet.
  *   SAME    G          G          read G.  h and d are equal.
  *   APART   C          G          read and write C.  G is at the shadow.
+ *   KEPT    C          G          as APART, and no event makes the page another one.
  *   AHEAD   lost       G          do nothing.  Kernels may have written G.
  *   AWAY    lost       G          do nothing.  As AHEAD, and G is at the shadow.
+ *
+ * KEPT is what a driver reads by itself, such as a kernel's arguments: it must not meet a page that
+ * is closed, because who opens it may have to ask the driver, which holds its locks meanwhile.
  *
  * What happens to the whole page, and in brackets to a part of it, where that is another thing:
  *
@@ -29,9 +33,11 @@
  *                                                                        forget      notes
  *   a kernel may write     part           close:       -                 forget      forget
  *                                         AHEAD                          notes       notes
+ *   the driver reads h     part: KEPT     part: KEPT   KEPT              conflict    conflict
  *
  * part:   the CPU gets a C with G's content, G goes to the shadow: APART.
  * aside:  G goes to the shadow, the address is left closed: AWAY.
+ * Copies between h and d go over a KEPT page as over a part of one that is APART.
  * note:   the part counts as copied back; when all parts of a page have come, it is SAME.
  * conflict: h was overwritten by what kernels may have written to d, and nobody saved it.  The
  *         caller stops the program, or reveals d's content as h's where the rule says so.
@@ -51,6 +57,7 @@ enum zc_page {
     ZC_PAGE_ALONE,
     ZC_PAGE_SAME,
     ZC_PAGE_APART,
+    ZC_PAGE_KEPT,
     ZC_PAGE_AHEAD,
     ZC_PAGE_AWAY,
     ZC_PAGE_STATES
@@ -67,6 +74,12 @@ enum zc_effect {
 struct zc_page_back {
     uint32_t low, high; /* Equal when nothing was. */
 };
+
+/* True where G is at the shadow. */
+static inline bool zc_coherent_shadowed(enum zc_page state)
+{
+    return state == ZC_PAGE_APART || state == ZC_PAGE_KEPT || state == ZC_PAGE_AWAY;
+}
 
 /* One host block and one device block.  All under the caller's lock, but `count`, which anybody may
  * read, and the statistics, which only grow. */
@@ -121,6 +134,10 @@ bool zc_coherent_one_view(const struct zc_coherent *c, uint64_t low, uint64_t hi
 
 /* A kernel that is launched next may write d anywhere. */
 enum zc_effect zc_coherent_launch(struct zc_coherent *c);
+
+/* Before the driver reads h by itself. */
+enum zc_effect zc_coherent_keep(struct zc_coherent *c, uint64_t low, uint64_t high,
+                                uint64_t *at_out);
 
 /* After a conflict: d's content becomes h's on the page at an offset. */
 enum zc_effect zc_coherent_reveal(struct zc_coherent *c, uint64_t offset);

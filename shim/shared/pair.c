@@ -333,7 +333,8 @@ bool zc_shared_leave(struct zc_shared *p, bool pinned)
     struct zc_shared_hold hold;
     if (!zc_shared_lock(p, &hold))
         return false;
-    bool may = !pinned || (!p->read_only && !c->count[ZC_PAGE_APART] && !c->count[ZC_PAGE_AWAY]);
+    uint32_t aside = c->count[ZC_PAGE_APART] + c->count[ZC_PAGE_KEPT] + c->count[ZC_PAGE_AWAY];
+    bool may = !pinned || (!p->read_only && !aside);
     enum zc_effect v = ZC_EFFECT_DONE;
     if (may)
         v = zc_coherent_device_gone(c, p->rule->conflict == ZC_CONFLICT_REVEAL);

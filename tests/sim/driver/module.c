@@ -40,6 +40,19 @@ static void image_free(struct image *image)
     free(image);
 }
 
+/* Reads code as a driver does: a fat binary by the size in its head, a text to its end. */
+static void read_code(const void *image)
+{
+    const volatile unsigned char *at = image;
+    const uint32_t *head = image;
+    if (at[0] == 0x50 && at[1] == 0xed && at[2] == 0x55 && at[3] == 0xba)
+        for (uint64_t n = *(const uint64_t *)(head + 2) + (head[1] >> 16); n; n--)
+            (void)*at++;
+    else
+        while (*at++)
+            ;
+}
+
 static CUresult load(CUmodule *out, const void *image)
 {
     struct sim_context *ctx;
@@ -48,6 +61,7 @@ static CUresult load(CUmodule *out, const void *image)
         return r;
     if (!out || !image)
         return CUDA_ERROR_INVALID_VALUE;
+    read_code(image);
     *out = (CUmodule)image_new(false);
     return CUDA_SUCCESS;
 }
@@ -67,7 +81,8 @@ SIM_API(cuModuleLoadDataEx,
          void **values),
         (out, image, count, options, values))
 {
-    (void)count, (void)options, (void)values;
+    for (unsigned i = 0; i < count; i++)
+        (void)((volatile CUjit_option *)options)[i], (void)((void *volatile *)values)[i];
     return load(out, image);
 }
 
@@ -149,6 +164,7 @@ SIM_API(cuLibraryLoadData,
     (void)jit, (void)jit_values, (void)jit_count, (void)options, (void)values, (void)count;
     if (!out || !code)
         return CUDA_ERROR_INVALID_VALUE;
+    read_code(code);
     *out = (CUlibrary)image_new(true);
     return CUDA_SUCCESS;
 }
