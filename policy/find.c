@@ -4,11 +4,14 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "internal.h"
+
+#define LINKS_MAX 40 /* As the kernel's own limit, path_resolution(7). */
 
 static void copy(char *out, size_t cap, const char *text)
 {
@@ -64,15 +67,84 @@ static const char *objection(int fd, bool must_be_ours)
 }
 
 /* O_NONBLOCK: a FIFO or a device in place of the file must not stop the program. */
+#define OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+
+/* A target that does not begin at the root begins in the link's folder. */
+static bool append(char path[PATH_MAX], const char *target, size_t n)
+{
+    char *name = strrchr(path, '/');
+    size_t kept = target[0] != '/' && name != NULL ? (size_t)(name + 1 - path) : 0;
+
+    if (kept + n >= PATH_MAX)
+        return false;
+    memcpy(path + kept, target, n);
+    path[kept + n] = '\0';
+    return true;
+}
+
+/*
+ * Replaces the path of a symbolic link by the path that the link holds. In a folder that others may
+ * write to, a link of theirs could lead to any file whose owner is trusted. What is read is the
+ * link that was examined, whatever has its name by now. Returns what is wrong, or NULL.
+ */
+static const char *follow(char path[PATH_MAX])
+{
+    char target[PATH_MAX];
+    struct stat st;
+    ssize_t n = -1;
+    int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+    if (fd < 0)
+        return error_text(errno);
+    bool examined = fstat(fd, &st) == 0;
+    if (examined && S_ISLNK(st.st_mode))
+        n = readlinkat(fd, "", target, sizeof target);
+    close(fd);
+    if (!examined || (n < 0 && S_ISLNK(st.st_mode)))
+        return "cannot be examined";
+    if (n < 0)
+        return error_text(ELOOP); /* In the folders of the path, or it was a link a moment ago. */
+    if (st.st_uid != 0 && st.st_uid != geteuid())
+        return "a symbolic link of another user leads there; ZC_POLICY may name it all the same";
+    return append(path, target, (size_t)n) ? NULL : error_text(ENAMETOOLONG);
+}
+
+/* As open(2), but links must be this user's or root's, and the error is returned negative. */
+static int open_ours(const char *usual, const char **why)
+{
+    char path[PATH_MAX];
+
+    copy(path, sizeof path, usual);
+    for (int links = 0;; links++) {
+        int fd = open(path, OPEN_FLAGS | O_NOFOLLOW), error = errno;
+
+        if (fd >= 0)
+            return fd;
+        *why = error_text(error);
+        if (error != ELOOP || links == LINKS_MAX)
+            return -error;
+        *why = follow(path);
+        if (*why != NULL)
+            return -EACCES;
+    }
+}
+
+static int open_any(const char *path, const char **why)
+{
+    int fd = open(path, OPEN_FLAGS), error = errno;
+
+    if (fd < 0)
+        *why = error_text(error);
+    return fd < 0 ? -error : fd;
+}
+
 static enum zc_policy_find_result open_one(const char *path, bool must_be_ours, int *fd_out,
                                            const char **why)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = must_be_ours ? open_ours(path, why) : open_any(path, why);
 
-    if (fd < 0) {
-        *why = error_text(errno);
-        return errno == ENOENT || errno == ENOTDIR ? ZC_POLICY_NONE : ZC_POLICY_REFUSED;
-    }
+    if (fd < 0)
+        return fd == -ENOENT || fd == -ENOTDIR ? ZC_POLICY_NONE : ZC_POLICY_REFUSED;
     *why = objection(fd, must_be_ours);
     if (*why != NULL) {
         close(fd);

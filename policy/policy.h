@@ -364,9 +364,10 @@ enum zc_policy_find_result {
  * Opens the policy file for reading: env_path ($ZC_POLICY; NULL or empty where not set, "off" for
  * no policy at all), else ./policy.conf, else ZC_POLICY_SYSTEM_PATH. The first one that exists
  * decides: one that is refused is not replaced by a later one. Only a regular file of at most
- * ZC_POLICY_MAX_BYTES is opened; the last two must belong to the effective user or root and be
- * writable by nobody else. The caller closes *fd_out (O_CLOEXEC). path_out gets the path, also of
- * a refused file, cut to cap bytes; why_out a message without path, "" if not refused. Keeps errno.
+ * ZC_POLICY_MAX_BYTES is opened; the last two, and symbolic links there, must belong to the
+ * effective user or root, and the file be writable by nobody else. The caller closes *fd_out
+ * (O_CLOEXEC). path_out gets the path, also of a refused file, cut to cap bytes; why_out a message
+ * without path, "" if not refused. Keeps errno.
  */
 enum zc_policy_find_result zc_policy_open(const char *env_path, int *fd_out, char *path_out,
                                           size_t cap, char *why_out, size_t why_cap);

@@ -138,7 +138,8 @@ def path(asked: str | None) -> str | None:
 
 
 def get(policy: str, key: str) -> str | None:
-    """The value of a key, named RULE.KEY or defaults.KEY; None where it is not given."""
+    """The value of a key, named RULE.KEY or defaults.KEY; None where it is not given.  "" is the
+    policy that a program started here would get, which is opened as carefully."""
     done = subprocess.run([install.policy_tool(), "get", policy, key], check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     return os.fsdecode(done.stdout).rstrip("\n") if done.returncode == 0 else None

@@ -133,6 +133,17 @@ rules_used() {
     [ "$(rules_used)" = "" ]
 }
 
+@test "./policy.conf that another user linked to a preset is refused" {
+    [[ $EUID == 0 ]] || skip "only root can make another user's link"
+    ln -s "$top/policy/presets/read-mostly-table.conf" policy.conf
+    chown -h nobody policy.conf
+    under_libzc
+    says "./policy.conf: a symbolic link of another user leads there; ZC_POLICY may name it"
+    [ "$(rules_used)" = "" ]
+    run -1 --separate-stderr "$top/$ZC_BUILD/zc-policy" path
+    [[ $stderr == "zc: ./policy.conf: a symbolic link of another user"* ]]
+}
+
 @test "ZC_POLICY=off uses no policy" {
     printf '%s\n' '[rule good]' 'place = mapped' >policy.conf
     chmod 644 policy.conf

@@ -152,6 +152,54 @@ static void a_file_of_root_is_used_by_all(void **state)
     assert_found(found, "./policy.conf");
 }
 
+/* Makes "policy.conf" a link to `target` that belongs to `owner`. */
+static void link_to(const char *target, uid_t owner)
+{
+    unlink("policy.conf");
+    assert_int_equal(symlink(target, "policy.conf"), 0);
+    assert_int_equal(lchown("policy.conf", owner, (gid_t)-1), 0);
+}
+
+static void a_link_of_the_user_s_or_root_s_is_followed(void **state)
+{
+    (void)state;
+    write_file("named.conf", 0644);
+    link_to("named.conf", geteuid());
+    assert_found(find(NULL), "./policy.conf");
+    assert_int_equal(unlink("named.conf"), 0);
+    assert_int_equal(symlink("/etc/passwd", "named.conf"), 0);
+    struct found found = find(NULL);
+    assert_int_equal(found.result, ZC_POLICY_FOUND);
+    close(found.fd);
+    assert_int_equal(unlink("named.conf"), 0);
+    found = find(NULL);
+    assert_int_equal(found.result,
+                     access(ZC_POLICY_SYSTEM_PATH, F_OK) == 0 ? found.result : ZC_POLICY_NONE);
+}
+
+/* The target's owner is trusted, but who made the link is not. */
+static void a_link_of_another_user_is_refused(void **state)
+{
+    static const char why[] =
+        "a symbolic link of another user leads there; ZC_POLICY may name it all the same";
+
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    write_file("named.conf", 0644);
+    link_to("named.conf", 12345);
+    assert_refused(find(NULL), "./policy.conf", why);
+    assert_found(find("policy.conf"), "policy.conf");
+    link_to("nowhere", 12345);
+    assert_refused(find(NULL), "./policy.conf", why);
+    /* Behind a link that is root's own. */
+    assert_int_equal(unlink("named.conf"), 0);
+    assert_int_equal(symlink("/etc/passwd", "named.conf"), 0);
+    assert_int_equal(lchown("named.conf", 12345, (gid_t)-1), 0);
+    link_to("named.conf", 0);
+    assert_refused(find(NULL), "./policy.conf", why);
+}
+
 static void a_file_without_read_permission_is_refused(void **state)
 {
     (void)state;
@@ -222,6 +270,8 @@ int main(void)
         IN_FOLDER(a_file_that_others_may_write_is_refused),
         IN_FOLDER(a_file_of_another_user_is_refused),
         IN_FOLDER(a_file_of_root_is_used_by_all),
+        IN_FOLDER(a_link_of_the_user_s_or_root_s_is_followed),
+        IN_FOLDER(a_link_of_another_user_is_refused),
         IN_FOLDER(a_file_without_read_permission_is_refused),
         IN_FOLDER(only_regular_files_are_used_and_a_fifo_does_not_block),
         IN_FOLDER(a_link_in_a_circle_is_refused),

@@ -115,7 +115,7 @@ def _edited(policy: str | None, settings: list[str], folder: str) -> str:
     path = policies.path(policy)
     if path is None:
         raise logs.LogError("there is no policy for --set to change: name one by --policy")
-    text = policies.edited(path, settings)
+    text = policies.edited(policy or "", settings)
     return _kept(os.path.join(folder, os.path.basename(path)), text)
 
 
@@ -141,7 +141,7 @@ def level_of(policy: str | None, asked: str | None) -> str | None:
     if asked or os.environ.get("ZC_LOG_LEVEL"):
         return asked
     path = None if policy == "off" else policies.path(policy)
-    given = path is not None and policies.get(path, "defaults.log_level") is not None
+    given = path is not None and policies.get(policy or "", "defaults.log_level") is not None
     return None if given else "allocs"
 
 
