@@ -63,6 +63,7 @@ missing_for_check() {
     has_selenium || echo python3-selenium
     has_command valgrind || echo valgrind
     has_command clang-format-14 || echo clang-format-14
+    has_command shellcheck || echo shellcheck
     has_command mandoc || echo mandoc
     has_command script || echo bsdutils
 }

@@ -135,6 +135,14 @@ diagnose() {
     { sources sh; ls .ci/run; } | xargs shellcheck
 }
 
+# `set -e` ignores a command that `!` negates: use `run !`, `run -1` or `!=`.
+@test "no test has an assertion that cannot fail because of a !" {
+    sources bats bash | xargs grep -nE '(^|;|&&|[|][|]|do|then|else)[[:blank:]]*! [[a-z]' |
+        grep -vE ':[[:blank:]]*(#|(if|while|until) )' | no_findings "use 'run !':"
+    command -v shellcheck >/dev/null || skip "no shellcheck"
+    sources bats | xargs -P 2 -n 6 shellcheck --shell=bats --include=SC2314,SC2315
+}
+
 @test "Python scripts need the standard library alone" {
     command -v python3 >/dev/null || skip "no python3"
     # Programs under tests/gpu/apps stand for users' own, with the frameworks that users have; a

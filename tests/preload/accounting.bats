@@ -112,10 +112,11 @@ add_up() {
 
 # The counters that a process of 4 threads left: killed_by HOW PLACE
 killed_by() {
+    declare -A ended=([kill]=137 [abort]=134 [_exit]=0)
     rm -f "$BATS_TEST_TMPDIR"/killed.*
     write_policy "place = $2"
-    run env ZC_LOG="$BATS_TEST_TMPDIR/killed.jsonl" ZC_POLICY="$BATS_TEST_TMPDIR/policy.conf" \
-        LD_PRELOAD="$LIBZC" "$programs/killed" 4 "$1"
+    run -${ended[$1]} env ZC_LOG="$BATS_TEST_TMPDIR/killed.jsonl" \
+        ZC_POLICY="$BATS_TEST_TMPDIR/policy.conf" LD_PRELOAD="$LIBZC" "$programs/killed" 4 "$1"
     run -0 "$programs/read_counters" "$BATS_TEST_TMPDIR/killed.counters"
     echo "$1, $2: $output"
 }

@@ -22,7 +22,7 @@ own_make() { make B="$OWN" CC="$OWN_CC" CFLAGS=-O1 WERROR=1 "$@"; }
 
 @test "a second make compiles nothing" {
     run -0 own_make
-    ! grep -qE '^ +(CC|LD|AS|AR) ' <<<"$output"
+    run -1 grep -E '^ +(CC|LD|AS|AR) ' <<<"$output"
 }
 
 @test "another flag compiles everything again" {

@@ -11,25 +11,27 @@ setup() {
     export ZC_LOG="$BATS_TEST_TMPDIR/log.%p.jsonl"
 }
 
-# Runs a scenario in a place and prints "asked bytes" of each process's log, sorted by size.
+# Runs a scenario in a place; $asked is what each process's log says was asked, sorted by size.
 asked_by_process() {
     rm -f "$BATS_TEST_TMPDIR"/log.*
     run -0 --separate-stderr under_policy "place = $2" timeout 60 "$program" "$1"
     [[ -z $(find "$BATS_TEST_TMPDIR" -name '*.counters') ]]
-    for log in "$BATS_TEST_TMPDIR"/log.*.jsonl; do
-        python3 -c 'import json, sys
-lines = [json.loads(line) for line in open(sys.argv[1])]
-types = [l["type"] for l in lines]
-assert types.count("meta") == 1 and types.index("summary") == len(types) - 1
-assert types.count("alloc") == types.count("free")
-print(lines[-1]["asked_bytes"])' "$log" || return 1
-    done | sort -n | tr '\n' ' '
+    asked=$(python3 -c 'import json, sys
+asked = []
+for log in sys.argv[1:]:
+    lines = [json.loads(line) for line in open(log)]
+    types = [l["type"] for l in lines]
+    assert types.count("meta") == 1 and types.index("summary") == len(types) - 1
+    assert types.count("alloc") == types.count("free")
+    asked.append(lines[-1]["asked_bytes"])
+print(*sorted(asked))' "$BATS_TEST_TMPDIR"/log.*.jsonl)
 }
 
 @test "a child made before the first CUDA call has a log of its own" {
     for scenario in before_init from_thread; do
         for place in device mapped vmm; do
-            [[ $(asked_by_process "$scenario" "$place") == '1000 6000 ' ]]
+            asked_by_process "$scenario" "$place"
+            [[ $asked == '1000 6000' ]]
         done
     done
 }
@@ -47,27 +49,31 @@ print(lines[-1]["asked_bytes"])' "$log" || return 1
 @test "such a child writes no log, and its parent's counts stay" {
     for place in device mapped vmm; do
         # 3000 up and down, and 16 down after the fork.
-        [[ $(asked_by_process after_init "$place") == '6016 ' ]]
+        asked_by_process after_init "$place"
+        [[ $asked == '6016' ]]
     done
 }
 
 @test "a child that only the kernel knows to be one leaves its parent's log alone" {
-    [[ $(asked_by_process by_clone mapped) == '12000 ' ]]
+    asked_by_process by_clone mapped
+    [[ $asked == '12000' ]]
 }
 
 @test "a program that is started by fork or vfork and exec has a log of its own" {
     for scenario in with_exec with_vfork; do
-        [[ $(asked_by_process "$scenario" mapped) == '1000 6000 ' ]]
+        asked_by_process "$scenario" mapped
+        [[ $asked == '1000 6000' ]]
     done
 }
 
 @test "a daemon is seen" {
-    [[ $(asked_by_process as_daemon mapped) == '1000 ' ]]
+    asked_by_process as_daemon mapped
+    [[ $asked == '1000' ]]
 }
 
 @test "200 forks beside 8 allocating threads end, and the parent's log is whole" {
     for place in device mapped; do
-        asked=$(asked_by_process storm "$place")
+        asked_by_process storm "$place"
         [[ $asked -gt 0 && $((asked % 1000)) == 0 ]]
     done
 }

@@ -28,7 +28,7 @@ model() {
             "${@:3}"
         [[ -z $bare || $output == "$bare" ]]
         printed+=$output said+=$stderr
-        [[ ${3:-} == *u* || ! -s $SIM_LEAKS ]] || { cat "$SIM_LEAKS"; return 1; }
+        [[ -e $SIM_LEAKS && (${3:-} == *u* || ! -s $SIM_LEAKS) ]] || { cat "$SIM_LEAKS"; return 1; }
     done
 }
 

@@ -17,7 +17,7 @@ told() {
     rm -f "$SIM_LEAKS"
     run -0 --separate-stderr under_policy $'place = managed\n'"$1" timeout 30 "$program" "$2"
     diff <(printf '%s\n' "${@:3}") <(echo "$output")
-    [[ -z $stderr && ! -s $SIM_LEAKS ]]
+    [[ -z $stderr && -e $SIM_LEAKS && ! -s $SIM_LEAKS ]]
 }
 
 @test "a block is advised as its rule says" {

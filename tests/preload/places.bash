@@ -13,9 +13,9 @@ placed_by() {
 # Runs the program under a policy; prints "place: why" of each block or mapping, and fails where
 # something leaks: places_of POLICY ARGUMENT...
 places_of() {
-    rm -f "$ZC_LOG"
+    rm -f "$ZC_LOG" "$SIM_LEAKS"
     run -0 --separate-stderr under_policy "$1" timeout 30 "$program" "${@:2}"
-    [[ ! -s $SIM_LEAKS ]] || { cat "$SIM_LEAKS"; return 1; }
+    [[ -e $SIM_LEAKS && ! -s $SIM_LEAKS ]] || { cat "$SIM_LEAKS"; return 1; }
     codes=$output
     places=$(python3 -c 'import json, sys
 for line in open(sys.argv[1]):

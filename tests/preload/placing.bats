@@ -10,10 +10,10 @@ setup() {
     export LD_LIBRARY_PATH=$SIM ZC_LOG=off ZC_SUMMARY=0
 }
 
-# What the simulated driver holds for the five requests of `kinds`, in a place.
+# What the simulated driver holds for the five requests of `kinds`: held_in PLACE WHAT
 held_in() {
     run -0 under_policy "place = $1" "$program" kinds
-    echo "$output"
+    [[ $output == "$2" ]]
 }
 
 # A scenario prints in every place what it prints bare, and libzc says nothing.
@@ -33,19 +33,19 @@ prints_the_same() {
 }
 
 @test "device memory is the driver's own" {
-    [[ $(held_in device) == $'device 3\npooled 2' ]]
+    held_in device $'device 3\npooled 2'
 }
 
 @test "mapped memory is pinned host memory, and nothing lies on the device" {
-    [[ $(held_in mapped) == $'host 3\nregistered 2' ]]
+    held_in mapped $'host 3\nregistered 2'
 }
 
 @test "managed memory is the driver's managed memory" {
-    [[ $(held_in managed) == 'managed 5' ]]
+    held_in managed 'managed 5'
 }
 
 @test "vmm memory has one reservation, handle and mapping a block" {
-    [[ $(held_in vmm) == $'reservation 5\nmapping 5\nhandle 5' ]]
+    held_in vmm $'reservation 5\nmapping 5\nhandle 5'
 }
 
 @test "requests from pools of a limited size, or of managed memory, stay what they are" {
