@@ -12,13 +12,18 @@
 static unsigned char *from, *to; /* Pinned, SIZE bytes. */
 static CUdeviceptr block, other;
 
-static void make(void)
+static void allocate(void)
 {
     start_gpu(0);
     CHECK(cuMemHostAlloc((void **)&from, SIZE, 0));
     CHECK(cuMemHostAlloc((void **)&to, SIZE, 0));
     CHECK(cuMemAlloc(&block, SIZE));
     CHECK(cuMemAlloc(&other, SIZE));
+}
+
+static void make(void)
+{
+    allocate();
     CHECK(cuMemcpyHtoD(block, from, SIZE));
     CHECK(cuMemcpyHtoD(other, from, SIZE));
 }
@@ -225,12 +230,13 @@ static void queued(void)
     unmake();
 }
 
-/* What the device has free is the program's, after a copy as before. */
+/* What the device has free is the program's, after the first copy, which gets the buffers, as
+ * before. */
 static void memory(void)
 {
     size_t before, after, total;
     CUdeviceptr rest;
-    make();
+    allocate();
     memset(from, 7, SIZE);
     CHECK(cuMemGetInfo(&before, &total));
     CHECK(cuMemcpyHtoD(block, from, SIZE));

@@ -92,13 +92,47 @@ static void not_unmapped(void)
     finish(block);
 }
 
+static CUdeviceptr grown(CUdeviceptr array, size_t bytes, size_t more)
+{
+    CUdeviceptr larger = make(bytes + more);
+    CHECK(cuMemcpyDtoD(larger, array, bytes));
+    CHECK(cuMemFree(array));
+    fill(larger + bytes, 1, more, NULL);
+    return larger;
+}
+
+/* Prints what arrays have that grow in turn beyond what they asked for, and that they may have so
+ * much again once they are gone. */
+static void ahead_together(void)
+{
+    size_t before, after, total;
+    start_gpu(0);
+    CHECK(cuMemGetInfo(&before, &total));
+    for (int round = 0; round < 2; round++) {
+        CUdeviceptr arrays[3];
+        for (int i = 0; i < 3; i++) {
+            arrays[i] = make(4 * MIB);
+            fill(arrays[i], 1, 4 * MIB, NULL);
+            arrays[i] = grown(arrays[i], 4 * MIB, 4 * MIB);
+            arrays[i] = grown(arrays[i], 8 * MIB, 2 * MIB);
+            CHECK(cuMemGetInfo(&after, &total));
+            printf("%zu ", (before - after) / MIB - (size_t)(i + 1) * 10);
+        }
+        printf("ahead of at most %zu\n", total / 256 / MIB);
+        for (int i = 0; i < 3; i++) {
+            has(arrays[i], 1, 10 * MIB);
+            CHECK(cuMemFree(arrays[i]));
+        }
+    }
+    end_gpu(0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
-        {"other_context", other_context},
-        {"other_peers", other_peers},
-        {"rest_promised", rest_promised},
-        {"not_unmapped", not_unmapped},
+        {"other_context", other_context},   {"other_peers", other_peers},
+        {"rest_promised", rest_promised},   {"not_unmapped", not_unmapped},
+        {"ahead_together", ahead_together},
     };
     return RUN_SCENARIO(all, argc, argv);
 }
