@@ -4,6 +4,7 @@
 bats_require_minimum_version 1.5.0
 
 setup() {
+    ZC_BUILD=${ZC_BUILD:-build}
     lib=$ZC_BUILD/libzc.so
     [[ $lib == /* ]] || lib=$PWD/$lib
 }
@@ -65,11 +66,11 @@ rows() {
 }
 
 @test "every undefined symbol is libc's or the compiler's own weak one" {
-    undefined=$(nm -D --undefined-only "$lib" |
-        awk '$1 == "U" && $2 !~ /@GLIBC_/ { print $2 }
+    run -0 nm -D --undefined-only "$lib"
+    undefined=$(awk '$1 == "U" && $2 !~ /@GLIBC_/ { print $2 }
              $1 == "w" && $2 !~ /^(__cxa_finalize|__gmon_start__|_ITM_|_dl_find_object)/ {
                  print $2
-             }')
+             }' <<<"$output")
     [ -z "$undefined" ] || { echo "$undefined"; false; }
 }
 
@@ -91,8 +92,8 @@ rows() {
 
 @test "it has one constructor at most" {
     # The compiler's start file takes one of the entries, of 8 bytes each.
-    bytes=$(readelf -dW "$lib" | awk '/INIT_ARRAYSZ/ { print $3 }')
-    [ "${bytes:-0}" -le 16 ]
+    run -0 readelf -dW "$lib"
+    [ "$(awk '/INIT_ARRAYSZ/ { print $3 }' <<<"$output")" -le 16 ]
 }
 
 @test "its thread-local storage is in the initial image" {
