@@ -1,4 +1,4 @@
-"""Runs the programs in all places, prints what failed, and writes the table of results."""
+"""Runs the programs in all places, prints what failed, and writes the rows of results."""
 
 import ctypes
 import datetime
@@ -40,24 +40,18 @@ def machine():
     return ", ".join(parts)
 
 
-def cells(row, version):
-    """A row of the table, by heading."""
-    values = (row.program.name, row.place, row.result, f"{row.seconds:.1f}",
-              *(row.counts or ["-"] * 4), row.effect, row.referee, version)
-    return dict(zip(results.HEADINGS,
-                    (str(value).replace("|", "/").replace("\n", " ") for value in values)))
+def kept(row, version, date):
+    """A row as it is kept."""
+    values = (row.program.name, row.place, row.result, round(row.seconds, 1),
+              *(row.counts or [None] * 4), row.effect, row.referee, version)
+    return {**dict(zip(results.ROW, values)), "date": date}
 
 
-def write_table(path, found, quick, left):
-    """The table as Markdown, of the rows of all programs that have ended."""
-    version = os.environ.get("ZC_COMMIT", "unknown")
-    now = datetime.datetime.now(datetime.timezone.utc)
-    check = f"{version}: {now:%Y-%m-%d %H:%M} UTC{', quick check' if quick else ''}; {machine()}"
-    rows = [cells(row, version) for rows in sorted(found, key=in_order) for row in rows]
-    with open(path + ".new", "w", encoding="utf-8") as table:
-        table.write(results.text([check], rows,
-                                 f"; {left} programs had not ended" if left else "") + "\n")
-    os.replace(path + ".new", path)  # whoever ends the check finds the last whole one
+def write_part(path, found, check):
+    """The rows of all programs that have ended."""
+    rows = [kept(row, check["libzc"], check["date"])
+            for rows in sorted(found, key=in_order) for row in rows]
+    results.write(path, results.text([check], rows))  # whoever ends the check finds a whole one
 
 
 def in_order(rows):
@@ -101,12 +95,15 @@ def main(words):
     quick = "quick" in words
     places = programs.QUICK_PLACES if quick else programs.PLACES
     out = os.environ["OUT_DIR"]
-    kept = os.path.join(out, "failed")
-    os.makedirs(kept, exist_ok=True)
+    failed = os.path.join(out, "failed")
+    os.makedirs(failed, exist_ok=True)
     todo = chosen(words)
+    now = datetime.datetime.now(datetime.timezone.utc)
+    check = {"libzc": os.environ.get("ZC_COMMIT", "unknown"), "date": f"{now:%Y-%m-%d %H:%M} UTC",
+             "machine": machine() + ("; quick check" if quick else "")}
     rows = []
     with tempfile.TemporaryDirectory(prefix="zc-gpu-") as top:
-        runner = Runner(os.environ["ZC_BUILD"], os.environ["ZC_CUDA_LIBRARIES"], top, kept)
+        runner = Runner(os.environ["ZC_BUILD"], os.environ["ZC_CUDA_LIBRARIES"], top, failed)
 
         def referee(program):
             judged = program.section != "samples" or "referee" in words
@@ -115,10 +112,10 @@ def main(words):
         for found in side_by_side(runner, todo, places, referee,
                                   int(os.environ.get("ZC_JOBS", "6"))):
             rows.append(found)
-            write_table(os.path.join(out, "RESULTS.part.md"), rows, quick, len(todo) - len(rows))
+            write_part(os.path.join(out, "results.part.jsonl"), rows, check)
             report(found)
     flat = [row for found in rows for row in found]
-    print(results.totals([cells(row, "") for row in flat]))
+    print(results.totals([kept(row, "", "") for row in flat]))
     return 1 if any(row.failed for row in flat) or not flat else 0
 
 

@@ -64,7 +64,7 @@ class Program:
 
     def __init__(self, section, name, command, verdict, environment=None, folder=None):
         self.section = section                 # "kernels", "apps" or "samples"
-        self.name = name                       # in the table of results
+        self.name = name                       # in the results
         self.command = command                 # list of arguments
         self.verdict = verdict                 # output text -> what must be equal to bare's
         self.environment = environment or {}   # settings beside those of the place

@@ -14,10 +14,10 @@
 # ZC_BUILD    the build folder (build)
 # ZC_SAMPLES  folder of CUDA samples: samples.tsv (name, arguments, verdict as a regular
 #             expression; tabs between) and for each of them NAME/NAME, run inside NAME/
-# ZC_COMMIT   what the table of results calls this version of libzc
+# ZC_COMMIT   what the results call this version of libzc
 # ZC_JOBS     runs at a time (6)
-# OUT_DIR     folder for RESULTS.part.md, which is written anew as each program ends, facts and the
-#             output of rows that failed
+# OUT_DIR     folder for results.part.jsonl, which is written anew as each program ends, facts, and
+#             the output of rows that failed
 # CUDA_HOME   the toolkit whose shared runtime the programs load
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2

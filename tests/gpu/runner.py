@@ -38,7 +38,7 @@ class Run:
 
 
 class Row:
-    """One line of the table of results."""
+    """One row of the results."""
 
     def __init__(self, program, place):
         self.program, self.place = program, place

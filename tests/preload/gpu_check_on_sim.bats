@@ -11,31 +11,34 @@ setup() {
     export OUT_DIR=$BATS_TEST_TMPDIR/out ZC_JOBS=1
 }
 
+# Prints the places, results and effects of a program's rows: rows PROGRAM
+rows() {
+    python3 -c '
+import json, sys
+for line in open(sys.argv[1]):
+    row = json.loads(line)
+    if row.get("program") == sys.argv[2]:
+        print("{place}: {result}; {effect}".format(**row))' "$OUT_DIR/results.part.jsonl" "$1"
+}
+
 # Of the builds of storm the simulation runs the one with the shared runtime.  Its places run side
 # by side, and are found in their order.
 @test "the check writes what each program did in each place" {
     ZC_JOBS=4 run -1 tests/gpu/run.sh kernels together only=storm
-    [[ $(grep -c "^| storm-shared | .* | same |" "$OUT_DIR/RESULTS.part.md") -eq 9 ]]
-    places=$(sed -n "s/^| storm-shared | \([a-z]*\) .*/\1/p" "$OUT_DIR/RESULTS.part.md" | xargs)
+    [[ $(rows storm-shared | grep -c ": same; ") -eq 9 ]]
+    places=$(rows storm-shared | sed "s/:.*//" | xargs)
     [[ $places == "bare none device mapped managed vmm grow pinned shared" ]]
-    grep -q "^| storm-static | bare | FAILED: exit status 3 |" "$OUT_DIR/RESULTS.part.md"
-    grep -q "^8 rows the same as bare, 1 failed, .* not measured\.$" "$OUT_DIR/RESULTS.part.md"
+    rows storm-static | grep "^bare: FAILED: exit status 3;"
+    [[ $output == *"8 rows the same as bare, 1 failed, "*" not measured" ]]
 }
 
 @test "a message of a refusal is kept without the folder of the run" {
     need_built "$ZC_BUILD/kernels/rewrite-shared" "$SIM/kernels/sampled.so"
     sim_env sampled
     run -0 tests/gpu/run.sh kernels together only=rewrite-shared
-    grep "^| rewrite-shared | shared | refused: .* by rule device (policy.conf" \
-        "$OUT_DIR/RESULTS.part.md"
-    run -1 grep -F "($BATS_TEST_TMPDIR" "$OUT_DIR/RESULTS.part.md"
-    run -1 grep -F "(/" "$OUT_DIR/RESULTS.part.md"
-}
-
-# Prints the results and effects of a program's rows: rows PROGRAM
-rows() {
-    sed -n "s/^| $1 | \([a-z]*\) | \([^|]*\) |.* | \([^|]*\) | [^|]* | [^|]* |$/\1: \2; \3/p" \
-        "$OUT_DIR/RESULTS.part.md"
+    rows rewrite-shared | grep "^shared: refused: .* by rule device (policy.conf"
+    run -1 grep -F "($BATS_TEST_TMPDIR" "$OUT_DIR/results.part.jsonl"
+    run -1 grep -F "(/" "$OUT_DIR/results.part.jsonl"
 }
 
 @test "each row says what its place did to the program" {
@@ -115,7 +118,7 @@ place = pinned" "$ZC_BUILD/kernels/vecadd-shared"
 }
 
 # Tens of programs are left as the first has ended.
-@test "a check that is ended early leaves the table of the programs that have ended" {
+@test "a check that is ended early leaves the rows of the programs that have ended" {
     tests/gpu/run.sh kernels >"$BATS_TEST_TMPDIR/said" &
     local check=$!
     until grep -q "^kernels " "$BATS_TEST_TMPDIR/said"; do
@@ -125,40 +128,50 @@ place = pinned" "$ZC_BUILD/kernels/vecadd-shared"
     kill -KILL "$check"
     wait "$check" || true
     read -r _ first _ <"$BATS_TEST_TMPDIR/said"
-    grep -q "^| ${first%:}" "$OUT_DIR/RESULTS.part.md"
+    [[ -n $(rows "${first%:}") ]]
 }
 
 # A part of a check of version $1 with rows of storm: part VERSION PLACE RESULT...
 part() {
     local version=$1
-    printf -- '- %s: a day; a GPU\n\n' "$version"
+    echo "{\"libzc\":\"$version\",\"date\":\"a day\",\"machine\":\"a GPU\"}"
     for ((i = 2; i < $#; i += 2)); do
-        echo "| storm | ${!i} | ${@:i + 1:1} | 0.1 | 1 | 2 | 3 | 4 | - | 0 | $version |"
+        echo "{\"program\":\"storm\",\"place\":\"${!i}\",\"result\":\"${@:i + 1:1}\"," \
+            '"seconds":0.1,"asked":1,"moved":2,"cpu_copied":3,"elided":4,"effect":"-",' \
+            "\"referee\":\"0\",\"libzc\":\"$version\",\"date\":\"a day\"}"
     done
 }
 
 @test "kept results take the newer rows and keep the others, each with its version" {
     cd "$BATS_TEST_TMPDIR"
     local results=$BATS_TEST_DIRNAME/../gpu/results.py
-    printf 'Head.\n<!-- results: begin -->\n<!-- results: end -->\nTail.\n' >kept.md
-    part aaa bare same mapped same vmm "refused: a rule" >first.md
-    part bbb mapped "FAILED: other bytes" vmm "skipped: no GPU" >second.md
-    part aaa bare same | sed "s/storm/later/" >>first.md
-    "$results" first.md second.md --into kept.md
-    [[ $(head -n 1 kept.md) == Head. && $(tail -n 1 kept.md) == Tail. ]]
-    grep -q "^0 rows the same as bare, 1 failed, 1 refused, .* 4 rows agree" kept.md
-    [[ $(grep "^- " kept.md) == "- aaa: a day; a GPU"$'\n'"- bbb: a day; a GPU" ]]
-    [[ $(sed -n 's/^| storm | \([a-z]*\) .* | \([a-z]*\) |$/\1 \2/p' kept.md | xargs) == \
-        "bare aaa mapped bbb vmm aaa" ]]
-    part ccc bare same mapped same vmm same none same >third.md
-    sed "s/storm/later/" third.md >fourth.md
-    "$results" third.md fourth.md --into kept.md
-    [[ $(grep "^- " kept.md) == "- ccc: a day; a GPU" ]]
+    printf 'Head.\n<!-- results: begin -->\n<!-- results: end -->\nTail.\n' >RESULTS.md
+    part aaa bare same mapped same vmm "refused: a rule" >first.jsonl
+    part bbb mapped "FAILED: other bytes" vmm "skipped: no GPU" >second.jsonl
+    part aaa bare same | sed "s/storm/later/" >>first.jsonl
+    "$results" first.jsonl second.jsonl --into kept.jsonl
+    [[ $(head -n 1 RESULTS.md) == Head. && $(tail -n 1 RESULTS.md) == Tail. ]]
+    grep -q "^0 rows the same as bare, 1 failed, 1 refused, .* 4 rows agree" RESULTS.md
+    [[ $(grep "^- " RESULTS.md) == "- aaa: a day; a GPU"$'\n'"- bbb: a day; a GPU" ]]
+    grep -q "^| storm | mapped | FAILED: other bytes | 0 | bbb |$" RESULTS.md
+    grep -q "^| storm | vmm | refused: a rule | 0 | aaa |$" RESULTS.md
+    grep -q "^| bare | 2 | 0 | 0 | 0 | 0 | 0 | 0 | 2 |$" RESULTS.md
+    part ccc bare same mapped same vmm same none same >third.jsonl
+    sed "s/storm/later/" third.jsonl >fourth.jsonl
+    "$results" third.jsonl fourth.jsonl --into kept.jsonl
+    [[ $(grep "^- " RESULTS.md) == "- ccc: a day; a GPU" ]]
     # The rows of a program stay together.
-    [[ $(sed -n 's/^| \(storm\|later\) .*/\1/p' kept.md | uniq | xargs) == "storm later" ]]
-    echo "| storm | bare | same |" >short.md
-    cp kept.md before.md
-    run -1 "$results" short.md --into kept.md
-    [[ $output == *"short.md: not a row of results"* ]]
-    cmp before.md kept.md
+    [[ $(sed -n 's/.*"program":"\([a-z]*\)".*/\1/p' kept.jsonl | uniq | xargs) == "storm later" ]]
+    echo '{"program":"storm","place":"bare","result":"same"}' >short.jsonl
+    cp kept.jsonl before.jsonl
+    run -1 "$results" short.jsonl --into kept.jsonl
+    [[ $output == *"short.jsonl: neither a check nor a row of results"* ]]
+    cmp before.jsonl kept.jsonl
+}
+
+@test "the page of results is that of the kept rows" {
+    cp tests/gpu/results.jsonl tests/gpu/RESULTS.md "$BATS_TEST_TMPDIR"
+    tests/gpu/results.py --into "$BATS_TEST_TMPDIR/results.jsonl"
+    diff tests/gpu/results.jsonl "$BATS_TEST_TMPDIR/results.jsonl"
+    diff tests/gpu/RESULTS.md "$BATS_TEST_TMPDIR/RESULTS.md"
 }
