@@ -11,6 +11,20 @@
 #include "shared/report.h"
 #include "shared/reveal.h"
 
+/* Where any device of the process reaches pageable memory, a kernel that is given the host block's
+ * address finds the host block, as no pair shows it. */
+static bool reaches_pageable(void)
+{
+    int devices = 0;
+    if (zc_real.cuDeviceGetCount)
+        zc_real.cuDeviceGetCount(&devices);
+    for (int i = 0; i < devices; i++)
+        if (zc_device_has(i, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) ||
+            zc_device_has(i, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES))
+            return true;
+    return false;
+}
+
 static bool possible(const struct zc_want *want, const char **why)
 {
     *why = "stream-ordered requests can't be";
@@ -18,6 +32,9 @@ static bool possible(const struct zc_want *want, const char **why)
         return false;
     *why = "the device can't use host addresses";
     if (!zc_device_one_address(want->device))
+        return false;
+    *why = "a device reaches pageable memory (HMM, ATS)";
+    if (reaches_pageable())
         return false;
     *why = "no rule gives host blocks 'shared' or 'pinned'";
     if (!zc_hostrule_open())

@@ -96,6 +96,18 @@ setup() {
     [[ $stderr == *"same address 0"* && $stderr != *"pair = site"* ]]
 }
 
+# CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, and ..._USES_HOST_PAGE_TABLES.
+@test "nothing is paired where a device reaches pageable memory, and the log says why" {
+    for attribute in 88 100; do
+        export SIM_ATTR=$attribute=1
+        device_place='shared, mapped' same given_h ''
+        [[ $output == "h is 200" && -z $pairs ]]
+        run -0 jq -r 'select(.type == "alloc" and .api == "cuMemAlloc") | "\(.place): \(.why)"' \
+            "$ZC_LOG"
+        [[ $output == "mapped: shared: a device reaches pageable memory (HMM, ATS)" ]]
+    done
+}
+
 @test "questions about the device block are answered as for device memory" {
     both answers
     # Both have one address, and the device block is what the driver is asked about.

@@ -56,6 +56,13 @@ C
     [[ $(json "d['gpu0.registers_read_only']" doctor) == *"801 (not supported)" ]]
 }
 
+@test "where the device reaches pageable memory nothing is shared, and doctor says why" {
+    for attribute in 88 100; do
+        SIM_ATTR=$attribute=1 run -0 zc doctor
+        [[ $output =~ $'\n'shared\ +no\ +the\ device\ reaches\ pageable ]]
+    done
+}
+
 @test "without a driver host memory is what remains, with status 1" {
     LD_LIBRARY_PATH="" run -1 zc doctor
     [[ $output == *"Driver "*"not usable: "*libcuda.so.1* ]] || skip "there is a driver here"

@@ -21,6 +21,7 @@ ATTRIBUTES = {
     "concurrent_managed_access": 89,
     "can_use_host_pointer": 91,
     "host_register": 99,
+    "host_page_tables": 100,
     "vmm": 102,
     "posix_fd_handles": 103,
     "read_only_host_register": 113,

@@ -96,6 +96,9 @@ def _shared(machine: Machine) -> Verdict:
     mapped = _mapped(machine)
     if not mapped.possible:
         return mapped
+    if _has(machine, "pageable_memory_access") or _has(machine, "host_page_tables"):
+        return Verdict(False, "the device reaches pageable memory (HMM, ATS), so that a kernel may "
+                       "be given the host block itself; rules go on to their next place")
     if machine.gpu.get("registers_read_only") is not True:
         return Verdict(True, "`access = read` is not enforced, because memory can't be registered "
                        f"read-only: {machine.gpu.get('registers_read_only')}")

@@ -395,6 +395,28 @@ static int attribute(CUdeviceptr at, CUpointer_attribute which)
 }
 
 /* What the driver says of the device block; and of the host block, which has the same address. */
+/* A kernel: *result = *h, where the device reaches pageable memory. */
+static int reads_h(void *const *args, const struct sim_launch *launch)
+{
+    (void)launch;
+    unsigned char *h = *(unsigned char **)args[0], *seen = sim_gpu_pointer((CUdeviceptr)h);
+    **(int **)args[1] = seen ? *seen : *h;
+    return 0;
+}
+
+static void given_h(void)
+{
+    static const size_t sizes[] = {8, 8};
+    CUfunction f = load_kernel("reads_h", reads_h, 2, sizes);
+    struct pair p = filled_pair(SIZE, 1);
+    int result = -1, *to = &result;
+    p.h[0] = 200;
+    CHECK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&p.h, &to}, NULL));
+    CHECK(cuCtxSynchronize());
+    printf("h is %d\n", result);
+    give_back(p);
+}
+
 static void answers(void)
 {
     size_t before, after, total, span;
@@ -506,6 +528,7 @@ int main(int argc, char **argv)
         {"nodes", nodes},
         {"registered", registered},
         {"answers", answers},
+        {"given_h", given_h},
         {"arrays", arrays},
         {"leaves", leaves},
     };
