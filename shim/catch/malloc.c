@@ -160,12 +160,17 @@ static void *nothing(void)
     errno = ENOMEM;
     return NULL;
 }
+static void *boot_array(size_t count, size_t n)
+{
+    size_t bytes;
+    return __builtin_mul_overflow(count, n, &bytes) ? nothing() : boot_get(bytes);
+}
 static void *boot_grow(void *p, size_t n)
 {
     return p && !is_boot(p) ? nothing() : boot_move(boot_get(n), p, n);
 }
 FIRST_OR(malloc, void *, (size_t n), (n), boot_get(n))
-FIRST_OR(calloc, void *, (size_t count, size_t n), (count, n), boot_get(count *n))
+FIRST_OR(calloc, void *, (size_t count, size_t n), (count, n), boot_array(count, n))
 FIRST_OR(realloc, void *, (void *p, size_t n), (p, n), boot_grow(p, n))
 FIRST_OR(reallocarray, void *, (void *p, size_t count, size_t n), (p, count, n), nothing())
 FIRST_OR(aligned_alloc, void *, (size_t alignment, size_t n), (alignment, n), nothing())

@@ -123,10 +123,10 @@ static struct zc_extent *grow(struct zc_extent *e, uint32_t units)
 void *zc_hostheap_resize(void *p, size_t size, struct zc_slot **slot_out)
 {
     struct zc_extent *e = zc_hostheap_extent((uintptr_t)p), *now;
-    uint64_t units = zc_extent_units(size + e->lead);
-    /* What fits into a slab belongs there. */
-    if (size <= ZC_HOST_UNIT / 2 || units > zc_hostheap.bytes >> ZC_HOST_UNIT_SHIFT || !claim(e))
+    /* What fits into a slab belongs there; and nothing may wrap around below. */
+    if (size <= ZC_HOST_UNIT / 2 || size > zc_hostheap.bytes - e->lead || !claim(e))
         return NULL;
+    uint64_t units = zc_extent_units(size + e->lead);
     size_t had = zc_extent_span(e);
     now = units > e->units   ? grow(e, (uint32_t)units)
           : units < e->units ? shrink(e, (uint32_t)units)

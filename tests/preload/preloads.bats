@@ -97,6 +97,9 @@ run_beside() {
 	}
 	static void ask(void)
 	{
+	    volatile size_t half = (size_t)-1 / 2 + 2;
+	    if (calloc(half, 2))
+	        abort();
 	    for (int i = 0; i < BLOCKS; i++) {
 	        blocks[i] = i % 2 ? malloc(60) : calloc(6, 10);
 	        memset(blocks[i], 'a' + i, 60);

@@ -207,6 +207,26 @@ static void realloc_past_the_limit_leaves_the_block(void **state)
     zc_hostmem_put(q);
 }
 
+/* Blocks begin at ZC_HOST_LEADS places of their first page, one after another. */
+static void sizes_that_wrap_around_are_refused(void **state)
+{
+    (void)state;
+    for (unsigned turn = 0; turn <= ZC_HOST_LEADS; turn++) {
+        char *p = memset(host_get(20 * MIB), 9, 20 * MIB);
+        size_t lead = zc_hostheap_extent((uintptr_t)p)->lead;
+        const size_t ends[] = {0, 1, lead, ZC_HOST_UNIT, ZC_HOST_UNIT + lead};
+        struct zc_slot *slot;
+        for (unsigned i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+            for (size_t near = 0; near <= 4; near++)
+                assert_null(zc_hostheap_resize(p, SIZE_MAX - ends[i] + 2 - near, &slot));
+        }
+        assert_null(zc_hostheap_resize(p, zc_hostheap.bytes + 1, &slot));
+        assert_null(zc_hostheap_resize(p, zc_hostheap.bytes - lead + 1, &slot));
+        all_are(p, 20 * MIB, 9);
+        zc_hostmem_put(p);
+    }
+}
+
 static void max_pinned_bounds_what_is_placed(void **state)
 {
     (void)state;
@@ -297,6 +317,7 @@ int main(void)
         cmocka_unit_test(realloc_of_a_large_block_needs_no_second_one),
         cmocka_unit_test(a_block_with_another_behind_it_moves_when_it_grows),
         cmocka_unit_test(realloc_past_the_limit_leaves_the_block),
+        cmocka_unit_test(sizes_that_wrap_around_are_refused),
         cmocka_unit_test(max_pinned_bounds_what_is_placed),
         cmocka_unit_test(the_pool_keeps_a_quarter),
         cmocka_unit_test(no_device_block_moves_in_while_a_copy_goes_over_the_host_block),

@@ -134,6 +134,14 @@ static void test_refused_resize(void)
         CHECK(reallocarray(launder, half, 2) == NULL && errno == ENOMEM, n);
         errno = 0;
         CHECK(realloc(launder, huge) == NULL && errno == ENOMEM, n);
+        /* As an overflow of the program's own would ask. */
+        for (size_t step = 1; step < 8 << 20; step *= 2) {
+            volatile size_t near = (size_t)0 - step;
+            errno = 0;
+            CHECK(realloc(launder, near) == NULL && errno == ENOMEM, near);
+            errno = 0;
+            CHECK(reallocarray(launder, 1, near) == NULL && errno == ENOMEM, near);
+        }
         p = launder;
         CHECK(painted(p, n, 5), n);
         free(p);
