@@ -4,23 +4,48 @@
 #define _GNU_SOURCE
 #include "vmm.h"
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 /* One reservation of addresses. */
 struct reservation {
-    struct reservation *next; /* all of them */
-    CUdeviceptr va;           /* first address */
-    size_t size;              /* bytes */
+    CUdeviceptr va; /* first address */
+    size_t size;    /* bytes */
 };
 
-static struct reservation *reservations;
+static struct reservation *reservations; /* sorted by address */
+static size_t reservation_count, reservation_capacity;
 
 size_t sim_reservations_count(void)
 {
-    size_t n = 0;
-    for (struct reservation *r = reservations; r; r = r->next)
-        n++;
-    return n;
+    return reservation_count;
+}
+
+/* The number of reservations that start at `va` or before. */
+static size_t reservations_until(CUdeviceptr va)
+{
+    size_t low = 0, high = reservation_count;
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+        if (reservations[mid].va <= va)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static void reservation_add(CUdeviceptr va, size_t size)
+{
+    size_t at = reservations_until(va);
+    if (reservation_count == reservation_capacity) {
+        reservation_capacity = reservation_capacity ? 2 * reservation_capacity : 64;
+        reservations = realloc(reservations, reservation_capacity * sizeof *reservations);
+    }
+    memmove(reservations + at + 1, reservations + at,
+            (reservation_count - at) * sizeof *reservations);
+    reservations[at] = (struct reservation){va, size};
+    reservation_count++;
 }
 
 static bool aligned(uint64_t a)
@@ -41,9 +66,7 @@ SIM_API(cuMemAddressReserve,
         va = sim_va_take(size, alignment > SIM_PAGE ? alignment : SIM_PAGE);
     if (!va)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    struct reservation *r = malloc(sizeof *r);
-    *r = (struct reservation){reservations, va, size};
-    reservations = r;
+    reservation_add(va, size);
     *out = va;
     return CUDA_SUCCESS;
 }
@@ -51,24 +74,21 @@ SIM_API(cuMemAddressReserve,
 /* The whole reservation at once, and nothing mapped in it. */
 SIM_API(cuMemAddressFree, (CUdeviceptr va, size_t size), (va, size))
 {
-    struct reservation **p = &reservations;
-    while (*p && (*p)->va != va)
-        p = &(*p)->next;
-    if (!*p || (*p)->size != size || sim_block_overlap(va, size))
+    size_t behind = reservations_until(va);
+    struct reservation *r = reservations + behind - 1;
+    if (behind == 0 || r->va != va || r->size != size || sim_block_overlap(va, size))
         return CUDA_ERROR_INVALID_VALUE;
-    struct reservation *r = *p;
-    *p = r->next;
-    free(r);
+    reservation_count--;
+    memmove(r, r + 1, (reservation_count + 1 - behind) * sizeof *r);
     sim_va_give(va, size);
     return CUDA_SUCCESS;
 }
 
 static bool reserved(CUdeviceptr va, size_t size)
 {
-    for (struct reservation *r = reservations; r; r = r->next)
-        if (va >= r->va && size <= r->size && va - r->va <= r->size - size)
-            return true;
-    return false;
+    size_t behind = reservations_until(va);
+    const struct reservation *r = reservations + behind - 1;
+    return behind > 0 && size <= r->size && va - r->va <= r->size - size;
 }
 
 /* A part of a handle can't be mapped (measured: 801). */

@@ -4,13 +4,15 @@
 #define SIM_VMM_H
 
 #include "memory.h"
+#include <uthash.h>
 
 /* One allocation of physical memory. Guarded by sim_lock. */
 struct sim_handle {
-    struct sim_handle *next;   /* all handles with references or mappings */
-    CUmemAllocationProp props; /* as created */
-    size_t size;               /* bytes */
-    int device;                /* ordinal, -1 for host memory */
+    UT_hash_handle hh;                  /* of all handles with references or mappings */
+    CUmemGenericAllocationHandle value; /* the key: what the program has */
+    CUmemAllocationProp props;          /* as created */
+    size_t size;                        /* bytes */
+    int device;                         /* ordinal, -1 for host memory */
     unsigned refs; /* cuMemCreate, cuMemRetainAllocationHandle, cuMemImportFromShareableHandle */
     unsigned mappings; /* cuMemMap */
     int fd;            /* file with its bytes: the common one, or its own where it may be shared */

@@ -24,17 +24,16 @@ const CUmemAllocationProp *sim_handle_props(const struct sim_handle *handle)
 size_t sim_handles_count(void)
 {
     size_t n = 0;
-    for (struct sim_handle *h = handles; h; h = h->next)
+    for (struct sim_handle *h = handles; h; h = h->hh.next)
         n += h->refs > 0;
     return n;
 }
 
 struct sim_handle *sim_handle_of(CUmemGenericAllocationHandle value)
 {
-    for (struct sim_handle *h = handles; h; h = h->next)
-        if ((CUmemGenericAllocationHandle)(uintptr_t)h == value)
-            return h->refs ? h : NULL;
-    return NULL;
+    struct sim_handle *h;
+    HASH_FIND(hh, handles, &value, sizeof value, h);
+    return h && h->refs ? h : NULL;
 }
 
 struct sim_handle *sim_handle_by_file(int fd)
@@ -42,7 +41,7 @@ struct sim_handle *sim_handle_by_file(int fd)
     struct stat wanted, s;
     if (fstat(fd, &wanted) != 0)
         return NULL;
-    for (struct sim_handle *h = handles; h; h = h->next)
+    for (struct sim_handle *h = handles; h; h = h->hh.next)
         if (h->own_fd && fstat(h->fd, &s) == 0 && s.st_ino == wanted.st_ino &&
             s.st_dev == wanted.st_dev)
             return h;
@@ -94,8 +93,8 @@ CUresult sim_handle_new(const CUmemAllocationProp *props, size_t size, int fd,
     if (device >= 0 && fd < 0 && !sim_device_take(device, size))
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct sim_handle *h = calloc(1, sizeof *h);
-    *h = (struct sim_handle){
-        .next = handles, .props = *props, .size = size, .device = device, .refs = 1};
+    *h = (struct sim_handle){.props = *props, .size = size, .device = device, .refs = 1};
+    h->value = (CUmemGenericAllocationHandle)(uintptr_t)h;
     h->fd = fd;
     h->own_fd = fd >= 0;
     if (fd < 0 && !file_take(h)) {
@@ -106,7 +105,7 @@ CUresult sim_handle_new(const CUmemAllocationProp *props, size_t size, int fd,
     }
     if (fd < 0)
         file_fill(h);
-    handles = h;
+    HASH_ADD(hh, handles, value, sizeof h->value, h);
     *out = h;
     return CUDA_SUCCESS;
 }
@@ -115,10 +114,7 @@ void sim_handle_settle(struct sim_handle *handle)
 {
     if (handle->refs || handle->mappings)
         return;
-    struct sim_handle **p = &handles;
-    while (*p != handle)
-        p = &(*p)->next;
-    *p = handle->next;
+    HASH_DEL(handles, handle);
     if (handle->device >= 0)
         sim_device_give(handle->device, handle->size);
     file_give(handle);
