@@ -2,6 +2,7 @@
 #include "place/hint.h"
 
 #include "base/arena.h"
+#include "base/list.h"
 #include "base/lock.h"
 #include "catch/capture.h"
 #include "catch/launch.h"
@@ -10,7 +11,7 @@
 #define BATCH 16 /* Blocks prefetched for one launch; further ones go with the next launch. */
 
 static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
-static struct zc_hinted *blocks;
+static struct zc_hinted *waiting; /* Blocks that a launch may want, the newest first. */
 
 /* Only advice about a NUMA node needs the newer call: what it names beside that has a number in the
  * older one (CUDA Driver API, cuMemAdvise). */
@@ -76,21 +77,24 @@ static void choose(struct zc_hinted *h, unsigned what, const char *why)
                 why);
 }
 
-/* Kernels on the block's device are about to use it. */
-static bool wanted(struct zc_hinted *h, int device)
+/* Whether kernels that are about to use the block want it on its device. */
+static bool wanted(const struct zc_hinted *h)
 {
-    return h->away && h->device == device && (!h->chosen || h->prefetch & ZC_PREFETCH_LAUNCH);
+    return h->away && (!h->chosen || h->prefetch & ZC_PREFETCH_LAUNCH);
 }
 
 static CUresult before_launch(const struct zc_launch *launch);
 
-/* Watches launches while a block may want one.  Under the lock. */
-static void watch(void)
+/* Notes whether a block waits for a launch; launches are watched while any does.  Under the lock.
+ */
+static void set_waits(struct zc_hinted *h, bool now)
 {
-    bool any = false;
-    for (struct zc_hinted *h = blocks; h && !any; h = h->next)
-        any = wanted(h, h->device);
-    zc_launch_call(ZC_LAUNCH_PREFETCH, any ? before_launch : NULL);
+    if (now && !h->waits)
+        DL_PREPEND2(waiting, h, before, next);
+    else if (!now && h->waits)
+        DL_DELETE2(waiting, h, before, next);
+    h->waits = now;
+    zc_launch_call(ZC_LAUNCH_PREFETCH, waiting ? before_launch : NULL);
 }
 
 /* Takes the blocks to prefetch for a launch, which are away no more, so that the driver is
@@ -101,15 +105,17 @@ static unsigned take(int device, struct zc_hinted out[BATCH])
     unsigned n = 0;
     if (!zc_lock_take(&lock))
         return 0;
-    for (struct zc_hinted *h = blocks; h && n < BATCH; h = h->next)
-        if (wanted(h, device)) {
-            out[n++] = *h;
-            h->away = false;
-            if (!h->chosen && h->copied)
-                out[n - 1].size = 0;
-            h->chosen = true;
-        }
-    watch();
+    for (struct zc_hinted *h = waiting, *next; h && n < BATCH; h = next) {
+        next = h->next;
+        if (h->device != device)
+            continue;
+        out[n++] = *h;
+        h->away = false;
+        if (!h->chosen && h->copied)
+            out[n - 1].size = 0;
+        h->chosen = true;
+        set_waits(h, false);
+    }
     zc_lock_drop(&lock);
     return n;
 }
@@ -131,14 +137,6 @@ static CUresult before_launch(const struct zc_launch *launch)
             prefetch(h->base, h->size, device, launch->stream, launch->flavour);
     }
     return CUDA_SUCCESS;
-}
-
-static struct zc_hinted *find(CUdeviceptr base)
-{
-    struct zc_hinted *h = blocks;
-    while (h && h->base != base)
-        h = h->next;
-    return h;
 }
 
 /* Whether the bytes of a copy are to be sent first.  A rule without hints gets that for a block
@@ -163,15 +161,15 @@ void zc_hint_copy(const struct zc_copy *c)
 {
     const struct zc_block *b = c->dst.block;
     bool chosen = false;
-    if (!__atomic_load_n(&blocks, __ATOMIC_RELAXED) || !b || b->place != ZC_PLACE_MANAGED ||
-        !(b->flags & ZC_BLOCK_CONVERTED) || c->prefetch || zc_capture_any() || !zc_lock_take(&lock))
+    if (!b || b->place != ZC_PLACE_MANAGED || !(b->flags & ZC_BLOCK_CONVERTED) || c->prefetch ||
+        zc_capture_any() || !zc_lock_take(&lock))
         return;
-    struct zc_hinted *h = find(b->base);
+    struct zc_hinted *h = ((const struct zc_backing *)b->backing)->hinted;
     bool send = send_first(h, c->bytes, &chosen);
     struct zc_hinted copy;
     if (send) {
         copy = *h;
-        watch();
+        set_waits(h, wanted(h));
     }
     zc_lock_drop(&lock);
     if (!send)
@@ -202,9 +200,7 @@ struct zc_hinted *zc_hint_make(const struct zc_want *want, CUdeviceptr base)
         zc_arena_put(h, sizeof(*h));
         return NULL;
     }
-    h->next = blocks;
-    blocks = h;
-    watch();
+    set_waits(h, wanted(h));
     zc_lock_drop(&lock);
     return h;
 }
@@ -213,12 +209,7 @@ void zc_hint_unmake(struct zc_hinted *h)
 {
     if (!h || !zc_lock_take(&lock))
         return;
-    for (struct zc_hinted **at = &blocks; *at; at = &(*at)->next)
-        if (*at == h) {
-            *at = h->next;
-            break;
-        }
-    watch();
+    set_waits(h, false);
     zc_lock_drop(&lock);
     zc_arena_put(h, sizeof(*h));
 }
@@ -234,5 +225,5 @@ bool zc_hint_home(const struct zc_block *block, int device)
 void zc_hint_reset(void)
 {
     zc_lock_reset(&lock);
-    blocks = NULL;
+    waiting = NULL;
 }

@@ -7,14 +7,15 @@
 
 /* A managed block while its pages are not known to be on its device. */
 struct zc_hinted {
-    CUdeviceptr base;       /* First address. */
-    size_t size;            /* Bytes. */
-    int device;             /* Of the request. */
-    unsigned prefetch;      /* ZC_PREFETCH_*: what the rule says, or what was chosen. */
-    bool chosen;            /* `prefetch` is settled; false: to be chosen by the block's use. */
-    bool away;              /* Pages may be elsewhere. */
-    uint64_t copied;        /* Bytes that copies and sets wrote into it while it was away. */
-    struct zc_hinted *next; /* Of all managed blocks that libzc made. */
+    CUdeviceptr base;  /* First address. */
+    size_t size;       /* Bytes. */
+    int device;        /* Of the request. */
+    unsigned prefetch; /* ZC_PREFETCH_*: what the rule says, or what was chosen. */
+    bool chosen;       /* `prefetch` is settled; false: to be chosen by the block's use. */
+    bool away;         /* Pages may be elsewhere. */
+    uint64_t copied;   /* Bytes that copies and sets wrote into it while it was away. */
+    bool waits;        /* A launch may want it: it is in the list of these. */
+    struct zc_hinted *next, *before; /* Of those that wait. */
 };
 
 /*
