@@ -94,7 +94,8 @@ CUresult zc_grow_copy_all(enum zc_fn fn)
 {
     CUresult result = CUDA_SUCCESS;
     const char *why = "";
-    for (struct zc_vmm *v = zc_late_blocks; v && result == CUDA_SUCCESS; v = v->next) {
+    for (struct zc_vmm *v = zc_late_opened, *next; v && result == CUDA_SUCCESS; v = next) {
+        next = v->next == v->source && v->source ? v->source->next : v->next;
         result = v->source ? copy_now(v, &why) : CUDA_SUCCESS;
         if (result != CUDA_SUCCESS)
             zc_late_blame(v, fn, result, why);
@@ -311,7 +312,7 @@ void zc_grow_unlink(struct zc_vmm *v)
 
 void zc_grow_finish(void)
 {
-    for (struct zc_vmm *v = zc_late_blocks; v; v = v->next)
+    for (struct zc_vmm *v = zc_late_opened; v; v = v->next)
         if (v->source)
             record_left(v);
 }

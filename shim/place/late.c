@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/message.h"
 #include "base/turn.h"
 #include "catch/call.h"
@@ -28,9 +29,9 @@
 
 #define DEVICES_MAX 64 /* As many as vmm serves. */
 
-struct zc_vmm *zc_late_blocks;
+struct zc_vmm *zc_late_opened;
+static struct zc_vmm *growing; /* Live blocks that grow, linked by `grows_next`. */
 static struct zc_turn turn;
-static unsigned open_blocks;           /* Those that are open. */
 static uint64_t promised[DEVICES_MAX]; /* Bytes without memory; atomic. */
 
 /* The last answer to what is free; read and written with the turn. */
@@ -63,13 +64,19 @@ void zc_late_keep_promise(const struct zc_vmm *v, size_t bytes)
 
 static CUresult before_launch(const struct zc_launch *launch);
 
+static void set_open(struct zc_vmm *v, bool now)
+{
+    if (now && !v->open)
+        DL_PREPEND2(zc_late_opened, v, before, next);
+    else if (!now && v->open)
+        DL_DELETE2(zc_late_opened, v, before, next);
+    __atomic_store_n(&v->open, now, __ATOMIC_RELEASE);
+    zc_launch_call(ZC_LAUNCH_GROW, zc_late_opened ? before_launch : NULL);
+}
+
 void zc_late_note(struct zc_vmm *v)
 {
-    bool now = !zc_vmm_whole(v) || v->source || v->sink;
-    if (now != v->open)
-        open_blocks += now ? 1u : -1u;
-    __atomic_store_n(&v->open, now, __ATOMIC_RELEASE);
-    zc_launch_call(ZC_LAUNCH_GROW, open_blocks ? before_launch : NULL);
+    set_open(v, !zc_vmm_whole(v) || v->source || v->sink);
 }
 
 /* Bytes that the program has got of devices: where they grow, less is free. */
@@ -178,14 +185,17 @@ static bool looks_at_none(enum zc_fn fn)
            fn == ZC_FN_cuStreamAddCallback || fn == ZC_FN_cuStreamAddCallback_ptsz;
 }
 
-/* A launch can touch every block. */
+/* A launch can touch every block.  A copy that is pending closes both its blocks, so the list is
+ * begun again after each that leaves it. */
 static CUresult before_launch(const struct zc_launch *launch)
 {
     CUresult result = CUDA_SUCCESS;
     const char *why = "";
     if (looks_at_none(launch->fn) || !zc_late_turn_take())
         return CUDA_SUCCESS;
-    for (struct zc_vmm *v = zc_late_blocks; v && result == CUDA_SUCCESS; v = v->next) {
+    for (struct zc_vmm *v = zc_late_opened; v && result == CUDA_SUCCESS;
+         v = v->open ? v->next : zc_late_opened) {
+        v = v->sink ? v->sink : v;
         result = zc_grow_ready(v, 0, v->span, &why);
         if (result != CUDA_SUCCESS)
             zc_late_blame(v, launch->fn, result, why);
@@ -196,15 +206,9 @@ static CUresult before_launch(const struct zc_launch *launch)
 
 void zc_late_take_out(struct zc_vmm *v)
 {
-    for (struct zc_vmm **at = &zc_late_blocks; *at; at = &(*at)->next)
-        if (*at == v) {
-            *at = v->next;
-            break;
-        }
-    open_blocks -= v->open;
-    v->open = false;
-    if (!open_blocks)
-        zc_launch_call(ZC_LAUNCH_GROW, NULL);
+    set_open(v, false);
+    if (v->grows)
+        DL_DELETE2(growing, v, grows_before, grows_next);
 }
 
 /* Most memory that a block of the device, so many bytes and the context can take over from one that
@@ -212,10 +216,10 @@ void zc_late_take_out(struct zc_vmm *v)
 static size_t largest(int device, CUcontext context, size_t span)
 {
     size_t most = 0;
-    for (const struct zc_vmm *b = zc_late_blocks; b; b = b->next) {
+    for (const struct zc_vmm *b = growing; b; b = b->grows_next) {
         size_t own = zc_vmm_own(b), most_of_it = context ? span : own;
         size_t held = b->held < most_of_it ? b->held : most_of_it;
-        if (b->grows && b->device == device && (!context || b->context == context) && own <= span &&
+        if (b->device == device && (!context || b->context == context) && own <= span &&
             held > most)
             most = held;
     }
@@ -232,21 +236,22 @@ static CUresult enter(struct zc_vmm *v, const char **why)
     if (result != CUDA_SUCCESS)
         return result;
     __atomic_fetch_add(&promised[v->device], v->span, __ATOMIC_RELAXED);
-    v->next = zc_late_blocks;
-    zc_late_blocks = v;
+    if (v->grows)
+        DL_PREPEND2(growing, v, grows_before, grows_next);
     zc_late_note(v);
     return CUDA_SUCCESS;
 }
 
-/* Whether the device could hold a block beside all that was promised. */
+/* Whether the device could hold a block beside all that was promised.  All blocks that grow are
+ * looked at only where it decides. */
 static bool fits(const struct zc_vmm *v)
 {
     if (v->span < ADMIT_FROM)
         return true;
-    uint64_t beside = zc_warm_bytes();
-    if (v->grows)
-        beside += largest(v->device, v->context, v->span);
-    return has_room(v->device, zc_late_promised(v->device) + v->span, beside);
+    uint64_t beside = zc_warm_bytes(), wanted = zc_late_promised(v->device) + v->span;
+    return has_room(v->device, wanted, beside) ||
+           (v->grows &&
+            has_room(v->device, wanted, beside + largest(v->device, v->context, v->span)));
 }
 
 void zc_late_before_request(int device, size_t bytes)
@@ -256,11 +261,14 @@ void zc_late_before_request(int device, size_t bytes)
     if (!wanted || !zc_late_turn_take())
         return;
     wanted += bytes < UINT64_MAX - wanted ? bytes : UINT64_MAX - wanted;
-    uint64_t beside = zc_warm_bytes() + largest(device, NULL, SIZE_MAX);
-    bool room = has_room(device, wanted, beside);
-    for (struct zc_vmm *v = room ? NULL : zc_late_blocks; v; v = v->next)
+    uint64_t beside = zc_warm_bytes();
+    bool room = has_room(device, wanted, beside) ||
+                has_room(device, wanted, beside + largest(device, NULL, SIZE_MAX));
+    for (struct zc_vmm *v = room ? NULL : zc_late_opened, *next; v; v = next) {
+        next = v->next;
         if (v->device == device)
             zc_late_attach(v, 0, v->span, &why); /* Else it is as late as ever. */
+    }
     zc_late_turn_drop();
 }
 
@@ -292,9 +300,10 @@ void zc_late_forget(struct zc_vmm *v)
 void zc_late_reset(void)
 {
     turn = (struct zc_turn){0};
-    zc_late_blocks = NULL;
-    open_blocks = 0;
+    zc_late_opened = NULL;
+    growing = NULL;
     memset(promised, 0, sizeof(promised));
     answer.ticks = 0;
     zc_ahead_reset();
+    zc_spare_reset();
 }

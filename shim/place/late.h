@@ -38,14 +38,16 @@ void zc_late_reset(void); /* For the child of fork(2). */
 
 /* The functions below are for the rest of place/, and are called with the turn. */
 
-/* All blocks that are attached late, linked by `next`. */
-extern struct zc_vmm *zc_late_blocks;
+/* The blocks that are open, the one opened last first, linked by `next`: so a call costs what is
+ * not done, however many blocks there are. */
+extern struct zc_vmm *zc_late_opened;
 
 /* Makes the bytes from `from` to `to` of a block usable, as zc_vmm_attach() does; legal during
  * captures too. */
 CUresult zc_late_attach(struct zc_vmm *v, size_t from, size_t to, const char **why);
 
-/* Says anew whether something of a block is not done; launches are watched while any is open. */
+/* Says anew whether something of a block is not done; launches are watched while any is open.  A
+ * block that is no longer open leaves the list. */
 void zc_late_note(struct zc_vmm *v);
 
 /* Takes a block out of those that launches look at. */

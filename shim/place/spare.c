@@ -2,8 +2,14 @@
 #include "place/spare.h"
 
 #include "base/arena.h"
+#include "base/list.h"
 #include "place/access.h"
 #include "place/late.h"
+
+/* Blocks that a request may be compared with: more arrays that grow in turn only map more. */
+#define LOOKED_AT 64
+
+static struct zc_vmm *keepers; /* Those that have a spare, linked by `spares_next`. */
 
 CUresult zc_spare_unalias(struct zc_vmm *v, const char **why)
 {
@@ -24,6 +30,7 @@ static struct zc_vmm *take(struct zc_vmm *v)
     struct zc_vmm *spare = v->spare;
     struct zc_backing *backing = spare->ghost->backing;
     v->spare = NULL;
+    DL_DELETE2(keepers, v, spares_before, spares_next);
     zc_block_remove(spare->ghost);
     zc_arena_put(backing, sizeof(*backing));
     return spare;
@@ -40,12 +47,13 @@ void zc_spare_keep(struct zc_vmm *to, struct zc_vmm *from, struct zc_block *bloc
         zc_window_unmap(&from->window);
     from->ghost = block;
     to->spare = from;
+    DL_PREPEND2(keepers, to, spares_before, spares_next);
 }
 
 /* True if a block has addresses to spare that another can have. */
 static bool may_precede(const struct zc_vmm *b, const struct zc_vmm *v)
 {
-    return b->spare && b->device == v->device && b->context == v->context &&
+    return b->device == v->device && b->context == v->context &&
            b->spare->window.peers == v->window.peers && zc_vmm_own(b) <= v->span &&
            v->span <= b->spare->window.size && b->held == b->span && !b->sink;
 }
@@ -55,7 +63,9 @@ static bool may_precede(const struct zc_vmm *b, const struct zc_vmm *v)
 void zc_spare_adopt(struct zc_vmm *v)
 {
     struct zc_vmm *b = NULL;
-    for (struct zc_vmm *at = zc_late_blocks; at && v->grows; at = at->next)
+    unsigned seen = 0;
+    for (struct zc_vmm *at = v->grows ? keepers : NULL; at && seen < LOOKED_AT;
+         at = at->spares_next, seen++)
         if (may_precede(at, v) && (!b || at->span >= b->span))
             b = at;
     if (!b)
@@ -76,4 +86,9 @@ void zc_spare_forget(struct zc_vmm *v)
     if (v->like)
         v->like->echo = NULL;
     zc_spare_drop(v);
+}
+
+void zc_spare_reset(void)
+{
+    keepers = NULL;
 }

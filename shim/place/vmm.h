@@ -26,11 +26,13 @@ struct zc_vmm {
     bool modest;            /* Of the request: see struct zc_want. */
     bool bound;             /* The owner bounds what such blocks have (budget, max_device). */
 
-    bool late;               /* Memory is attached when it is first needed (commit = lazy, grow),
-                              * unless the block was freed in the order of a stream. */
-    bool grows;              /* The rule's `grow`: copies into it may become remaps. */
-    bool open;               /* Something is not done yet: memory or a copy.  Atomic. */
-    struct zc_vmm *next;     /* Of all blocks attached late, or of those kept after their free. */
+    bool late;  /* Memory is attached when it is first needed (commit = lazy, grow),
+                 * unless the block was freed in the order of a stream. */
+    bool grows; /* The rule's `grow`: copies into it may become remaps. */
+    bool open;  /* Something is not done yet: memory or a copy.  Atomic. */
+    struct zc_vmm *next, *before; /* Of those that are open, or of those kept after their free. */
+    struct zc_vmm *grows_next, *grows_before;   /* Of all live blocks that grow. */
+    struct zc_vmm *spares_next, *spares_before; /* Of those that have a spare. */
     struct zc_block *ghost;  /* Of a block kept after its free: what the ledger has of it. */
     struct zc_vmm *spare;    /* The block that this one grew from: its addresses, where some of this
                               * one's pieces are mapped too. */

@@ -1,0 +1,143 @@
+/* What a call costs among many blocks; argv[1] is their number.  A child makes them; its parent
+ * then lets it request, copy, launch and free a few step by step, and prints how many instructions
+ * libzc took for each. */
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+
+#include "program.h"
+
+#define FEW 2 /* Calls of each kind that are counted. */
+
+static const char *const phases[] = {"request", "copy", "launch", "free"};
+
+/* From one stop to the next the parent counts. */
+static void stop(void)
+{
+    raise(SIGSTOP);
+}
+
+static size_t size_of_nth(size_t i)
+{
+    static const size_t sizes[] = {256, 4096, 100, 70000, 512, 20000, 1000, 8};
+    return sizes[i % (sizeof(sizes) / sizeof(sizes[0]))];
+}
+
+static void child(size_t count)
+{
+    char byte[8] = {0};
+    CUdeviceptr more[FEW], *all = calloc(count, sizeof(*all));
+    ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+    start_gpu(0);
+    for (size_t i = 0; i < count; i++)
+        CHECK(cuMemAlloc(&all[i], size_of_nth(i)));
+    for (size_t i = 0; i < FEW; i++)
+        CHECK(cuMemcpyHtoD(all[i], byte, sizeof(byte)));
+    fill(all[0], 1, 8, NULL);          /* What waits for the first launch is done. */
+    CHECK(cuMemAlloc(&more[0], 4096)); /* And what only the first request does. */
+    CHECK(cuMemFree(more[0]));
+    stop();
+    for (size_t i = 0; i < FEW; i++)
+        CHECK(cuMemAlloc(&more[i], 4096));
+    stop();
+    for (size_t i = 0; i < FEW; i++)
+        CHECK(cuMemcpyHtoD(all[i], byte, sizeof(byte)));
+    stop();
+    for (size_t i = 0; i < FEW; i++)
+        fill(more[i], 1, 8, NULL);
+    stop();
+    for (size_t i = 0; i < FEW; i++) {
+        CHECK(cuMemFree(all[i]));
+        CHECK(cuMemFree(more[i]));
+    }
+    stop();
+    _exit(0);
+}
+
+/* Where libzc's code is in a process. */
+static void find_code(pid_t pid, unsigned long long *from, unsigned long long *to)
+{
+    char path[64], line[512];
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+    FILE *maps = fopen(path, "r");
+    while (maps && fgets(line, sizeof(line), maps)) {
+        unsigned long long low, high;
+        char rights[8];
+        if (strstr(line, "/libzc.so") && sscanf(line, "%llx-%llx %7s", &low, &high, rights) == 3 &&
+            rights[2] == 'x') {
+            *from = low;
+            *to = high;
+        }
+    }
+    if (maps)
+        fclose(maps);
+}
+
+static bool stopped(pid_t pid, int *status)
+{
+    EXPECT(waitpid(pid, status, 0) == pid);
+    EXPECT(WIFSTOPPED(*status));
+    return WSTOPSIG(*status) == SIGSTOP;
+}
+
+/* Lets a function that libzc has called run to its end, uncounted.  False if a signal came first.
+ */
+static bool run_to(pid_t pid, unsigned long long address, int *status)
+{
+    const long trap = 0xcc;
+    long word = ptrace(PTRACE_PEEKTEXT, pid, (void *)address, NULL);
+    struct user_regs_struct now;
+    EXPECT(ptrace(PTRACE_POKETEXT, pid, (void *)address, (void *)((word & ~0xffl) | trap)) == 0);
+    EXPECT(ptrace(PTRACE_CONT, pid, NULL, NULL) == 0);
+    stopped(pid, status);
+    EXPECT(ptrace(PTRACE_POKETEXT, pid, (void *)address, (void *)word) == 0);
+    EXPECT(ptrace(PTRACE_GETREGS, pid, NULL, &now) == 0);
+    if (now.rip != address + 1)
+        return false;
+    now.rip = address;
+    EXPECT(ptrace(PTRACE_SETREGS, pid, NULL, &now) == 0);
+    return true;
+}
+
+/* Steps the child to its next stop, and returns how many steps were libzc's. */
+static size_t count_steps(pid_t pid, unsigned long long from, unsigned long long to)
+{
+    struct user_regs_struct now, last = {0};
+    size_t count = 0;
+    int status = 0;
+    for (bool on = true; on;) {
+        EXPECT(ptrace(PTRACE_GETREGS, pid, NULL, &now) == 0);
+        bool inside = now.rip >= from && now.rip < to;
+        bool left = !inside && last.rip >= from && last.rip < to && now.rsp <= last.rsp;
+        last = now;
+        count += inside;
+        if (left) {
+            long back = ptrace(PTRACE_PEEKDATA, pid, (void *)now.rsp, NULL);
+            EXPECT(run_to(pid, (unsigned long long)back, &status));
+            continue;
+        }
+        EXPECT(ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL) == 0);
+        on = !stopped(pid, &status);
+        EXPECT(!on || WSTOPSIG(status) == SIGTRAP);
+    }
+    return count;
+}
+
+int main(int argc, char **argv)
+{
+    unsigned long long from = 0, to = 0;
+    int status;
+    pid_t pid = fork();
+    EXPECT(argc > 1);
+    if (pid == 0)
+        child((size_t)atol(argv[1]));
+    while (!stopped(pid, &status))
+        EXPECT(ptrace(PTRACE_CONT, pid, NULL, (void *)(long)WSTOPSIG(status)) == 0);
+    find_code(pid, &from, &to);
+    for (size_t i = 0; i < sizeof(phases) / sizeof(phases[0]); i++)
+        printf("%s %zu\n", phases[i], count_steps(pid, from, to));
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    return 0;
+}

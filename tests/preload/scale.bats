@@ -1,0 +1,38 @@
+#!/usr/bin/env bats
+# What libzc does for a call depends on its block, not on how many others there are.  Instructions
+# are counted, not time.
+
+load common.bash
+
+setup() {
+    program=$PWD/$ZC_BUILD/tests/preload/programs/scale
+    need_built "$LIBZC" "$program"
+    [[ $(uname -m) == x86_64 ]] || skip "the program steps through x86-64 code"
+    export LD_LIBRARY_PATH=$SIM ZC_LOG=off ZC_SUMMARY=0 SIM_MEMORY_MIB=2048
+}
+
+# Calls among four times as many blocks take at most a quarter more of libzc's instructions:
+# stays_level POLICY BLOCKS
+stays_level() {
+    local few many
+    run -0 under_policy "$1" timeout 120 "$program" "$2"
+    few=$output
+    run -0 under_policy "$1" timeout 120 "$program" $(($2 * 4))
+    many=$output
+    paste <(echo "$few") <(echo "$many")
+    paste <(echo "$few") <(echo "$many") | awk '$4 > 1.25 * $2 + 100 {bad = 1} END {exit bad}'
+}
+
+@test "a call among many blocks of the device's and in mapped memory costs as among few" {
+    stays_level 'place = device' 100
+    stays_level 'place = mapped' 100
+}
+
+@test "a call among many managed blocks costs as among few" {
+    stays_level 'place = managed' 100
+}
+
+@test "a call among many blocks that are attached late, or may grow, costs as among few" {
+    stays_level $'place = vmm\ncommit = lazy' 100
+    stays_level $'place = vmm\ngrow = yes' 100
+}
