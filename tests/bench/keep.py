@@ -1,10 +1,11 @@
-"""Keeps measured sessions in kernels/results.json; writes kernels/RESULTS.md and README's figures.
+"""Keeps measured sessions in kernels/results.jsonl, one line a row; writes kernels/RESULTS.md, its
+picture and README's figures.
 
     tests/bench/run.sh keep [PART.json...]     PART: what a suite wrote below OUT_DIR
+    tests/bench/run.sh keep --print            the tables of all that is kept, and of the link
 
 A row that was kept before is replaced by the newer measurement, but for other libraries that this
-one did not run; pictures are drawn as well where
-matplotlib is installed.
+one did not run.
 """
 
 from __future__ import annotations
@@ -14,23 +15,38 @@ import os
 import sys
 
 from . import suites
+from .pictures import overview
 from .quote import quoted
-from .result import Result, Session, load, plain
-from .tables import groups, section
+from .result import Result, Session, load
+from .tables import document, groups, section
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-DATA = os.path.join(TOP, "kernels", "results.json")
+DATA = os.path.join(TOP, "kernels", "results.jsonl")
 PAGE = os.path.join(TOP, "kernels", "RESULTS.md")
 README = os.path.join(TOP, "README.md")
-PICTURES = os.path.join(TOP, "kernels", "pictures")
+PICTURE = os.path.join(TOP, "kernels", "pictures", "overview.svg")
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 
 
 def kept_sessions() -> list[Session]:
     if not os.path.exists(DATA):
         return []
+    sessions: dict[str, dict] = {}
     with open(DATA, encoding="utf-8") as data:
-        return [load(session, suites.ALL) for session in json.load(data)]
+        for line in data:
+            row = json.loads(line)
+            session = sessions.setdefault(row["machine"], {
+                "machine": row["machine"], "simulated": False, "skipped": [], "rows": []})
+            session["skipped"] += row.pop("skipped", [])
+            session["rows"] += [row] if "title" in row else []
+    return [load(session, suites.ALL) for session in sessions.values()]
+
+
+def lines_of(session: Session) -> list[str]:
+    """What is kept of a session."""
+    rows = [result.keep() for result in session.results]
+    rows += [{"skipped": session.skipped}] if session.skipped else []
+    return [json.dumps({"machine": session.machine, **row}) + "\n" for row in rows]
 
 
 def carry(new: Result, old: Result, when: str) -> None:
@@ -71,14 +87,17 @@ def page(sessions: list[Session]) -> list[str]:
     lines = [f"- {session.machine} {len(session.results)} rows." for session in sessions]
     lines.append("")
     for group, results in groups(whole).items():
-        lines += section(group, results, False, "##")
+        lines += section(group, results, False, "##", link=False)
     lines += [f"Skipped: {what}." for what in whole.skipped]
     return lines if lines[-1] else lines[:-1]
 
 
 def write(sessions: list[Session]) -> None:
     with open(DATA, "w", encoding="utf-8") as data:
-        data.write("[\n" + ",\n".join(plain(session) for session in sessions) + "\n]\n")
+        data.writelines(line for session in sessions for line in lines_of(session))
+    os.makedirs(os.path.dirname(PICTURE), exist_ok=True)
+    with open(PICTURE, "w", encoding="utf-8") as picture:
+        picture.write(overview(as_one(sessions)))
     for path, lines in ((PAGE, page(sessions)), (README, quoted(as_one(sessions)))):
         with open(path, encoding="utf-8") as text:
             before, _, rest = text.read().partition(BEGIN)
@@ -88,6 +107,9 @@ def write(sessions: list[Session]) -> None:
 
 def main() -> int:
     sessions = kept_sessions()
+    if sys.argv[1:] == ["--print"]:
+        print("\n".join(document(as_one(sessions))))
+        return 0
     for part in sys.argv[1:]:
         try:
             with open(part, encoding="utf-8") as data:
@@ -101,13 +123,6 @@ def main() -> int:
             return 2
         sessions = add(sessions, new)
     write(sessions)
-    try:
-        from .pictures import draw
-    except ImportError as error:
-        print(f"bench: no pictures: {error}; 'pip install matplotlib' gets what draws them",
-              file=sys.stderr)
-        return 0
-    draw(as_one(sessions), PICTURES)
     return 0
 
 

@@ -1,107 +1,54 @@
-"""Draws the kept results with matplotlib: one SVG file a picture."""
+"""Draws the kept results: one bar for each row, as SVG."""
 
 from __future__ import annotations
 
-import os
-from statistics import median
-from typing import Callable
+import math
+from html import escape
 
-import matplotlib
-from matplotlib import pyplot
-from matplotlib.figure import Figure
+from .result import Session
+from .tables import number, ratio
 
-from .result import Result, Session
-from .row import Metric
-from .tables import groups, ratio, values_of
-
-STYLE = {"bare": ("#777777", "o"), "libzc": ("#d1495b", "s"), "hand": ("#00798c", "^"),
-         "pinned": ("#edae49", "v"), "managed": ("#30638e", "D"), "watched": ("#66a182", "x")}
+NAMES, BARS = 480, 440   # widths of the names and of the bars
+STEP, MARGIN = 14, 24    # height of a bar with its gap, and of what is above and below all
+BETTER, WORSE = "#00798c", "#d1495b"
 
 
-def line(axes, metric: Metric, results: list[Result], label: str,
-         place: Callable[[Result], float]) -> None:
-    """One way over the rows, with its spread."""
-    points = [(place(result), values_of(metric, result, label)) for result in results]
-    points = [(x, values) for x, values in points if values]
-    if not points:
-        return
-    color, mark = STYLE.get(label, ("#333333", "."))
-    middle = [median(values) for _, values in points]
-    axes.errorbar([x for x, _ in points], middle,
-                  [[m - min(v) for m, (_, v) in zip(middle, points)],
-                   [max(v) - m for m, (_, v) in zip(middle, points)]],
-                  label=label, color=color, marker=mark, markersize=4, linewidth=1.2, capsize=2)
-
-
-def finish(figure: Figure, folder: str, name: str) -> None:
-    figure.tight_layout()
-    figure.savefig(os.path.join(folder, name + ".svg"), metadata={"Date": None})
-    pyplot.close(figure)
-
-
-def by_size(results: list[Result], folder: str, name: str) -> None:
-    """Times over the first argument of the programs, both in logarithms."""
-    metric = results[0].row.metrics[0]
-    figure, axes = pyplot.subplots(figsize=(6, 4))
-    for way in results[0].row.ways:
-        line(axes, metric, results, way.label,
-             lambda result: float(result.row.arguments.split()[0]))
-    axes.set(xscale="log", yscale="log", xlabel="size", ylabel=f"{metric.name}, {metric.unit}",
-             title=results[0].row.group)
-    axes.set_xticks([float(result.row.arguments.split()[0]) for result in results],
-                    [result.row.name for result in results], rotation=45, ha="right", fontsize=7)
-    axes.minorticks_off()
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
-    finish(figure, folder, name)
-
-
-def gathered(results: list[Result], folder: str, name: str) -> None:
-    """Gathering: a panel for each row size, times over the part of the rows that is read."""
-    sizes = list(dict.fromkeys(int(result.row.arguments.split()[1]) for result in results))
-    figure, panels = pyplot.subplots(1, len(sizes), figsize=(3.4 * len(sizes), 3.4), sharey=True,
-                                     squeeze=False)
-    for axes, size in zip(panels[0], sizes):
-        some = [result for result in results if int(result.row.arguments.split()[1]) == size]
-        metric = some[0].row.metrics[0]
-        for way in some[0].row.ways:
-            line(axes, metric, some, way.label,
-                 lambda result: float(result.row.arguments.split()[2]))
-        axes.set(xscale="log", yscale="log", xlabel="% of the rows", title=f"rows of {size} B")
-        axes.grid(alpha=0.3)
-    panels[0][0].set_ylabel("after the fill, ms")
-    panels[0][-1].legend(fontsize=8)
-    finish(figure, folder, name)
-
-
-def overview(session: Session, folder: str, name: str) -> None:
+def bars(session: Session) -> list[tuple[str, float]]:
     """The last metric of every row: libzc's time by the unmodified program's."""
-    bars = [(f"{result.row.group}: {result.row.name}",
-             ratio(result.row.metrics[-1], result, "libzc", "bare"))
-            for result in session.results if result.row.metrics[-1].unit != "MiB"]
-    bars = [(text, value) for text, value in bars if value is not None][::-1]
-    figure, axes = pyplot.subplots(figsize=(8, 0.22 * len(bars) + 1))
-    axes.barh(range(len(bars)), [value - 1 for _, value in bars], left=1,
-              color=["#00798c" if value <= 1 else "#d1495b" for _, value in bars])
-    axes.set_yticks(range(len(bars)), [text for text, _ in bars], fontsize=6)
-    axes.margins(y=0.01)
-    axes.axvline(1, color="black", linewidth=0.8)
-    axes.set(xscale="log", xlabel="time under libzc / time of the unmodified program")
-    axes.grid(alpha=0.3, axis="x")
-    finish(figure, folder, name)
+    found = [(f"{result.row.group}: {result.row.name}",
+              ratio(result.row.metrics[-1], result, "libzc", "bare"))
+             for result in session.results if result.row.metrics[-1].unit != "MiB"]
+    return [(text, value) for text, value in found if value]
 
 
-def draw(session: Session, folder: str) -> None:
-    """All pictures for which there are rows."""
-    os.makedirs(folder, exist_ok=True)
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "libzc"
-    found = groups(session)
-    for group, results in found.items():
-        if group.startswith("scaling") and len(results) > 1:
-            by_size(results, folder, "scale")
-        elif group.startswith("to the GPU and back") and len(results) > 1:
-            by_size(results, folder, "transfer")
-        elif group.startswith("gathering"):
-            gathered(results, folder, "gather")
-    overview(session, folder, "overview")
+def text(x: float, y: float, what: str, anchor: str) -> str:
+    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}">{escape(what)}</text>'
+
+
+def overview(session: Session) -> str:
+    """The picture; its axis has logarithms, so that half and twice the time are as long.  What is
+    beyond a hundredth is drawn as that."""
+    found = bars(session)
+    low = -2
+    high = max([math.log10(value) for _, value in found] + [0.1])
+    bottom = MARGIN + STEP * len(found)
+
+    def place(value: float) -> float:
+        return NAMES + (max(low, math.log10(value)) - low) / (high - low) * BARS
+
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{NAMES + BARS + 60}" '
+             f'height="{bottom + 2 * MARGIN}" font-family="sans-serif" font-size="10">',
+             '<rect width="100%" height="100%" fill="white"/>']
+    for tick in [10.0**exponent for exponent in range(low, math.floor(high) + 1)]:
+        x, color = place(tick), "black" if tick == 1 else "#ccc"
+        lines += [f'<path d="M{x:.1f} {MARGIN}V{bottom}" stroke="{color}"/>',
+                  text(x, bottom + 14, f"{tick:g}", "middle")]
+    lines.append(text(NAMES + BARS / 2, bottom + 32,
+                      "time under libzc / time of the unmodified program", "middle"))
+    for i, (name, value) in enumerate(found):
+        y, left, right = MARGIN + i * STEP, min(place(value), place(1)), max(place(value), place(1))
+        lines += [text(NAMES - 6, y + 10, name, "end"),
+                  f'<rect x="{left:.1f}" y="{y + 2}" width="{right - left:.1f}" height="10" '
+                  f'fill="{BETTER if value <= 1 else WORSE}"/>',
+                  text(right + 4, y + 10, number(value), "start")]
+    return "\n".join([*lines, "</svg>"]) + "\n"

@@ -5,6 +5,7 @@
 #
 #   tests/bench/run.sh SUITE [OPTION...]    SUITE: classic, shared; --help lists the options
 #   tests/bench/run.sh keep [PART.json...]  files of OUT_DIR go into kernels/RESULTS.md, README.md
+#   tests/bench/run.sh keep --print         all tables of the kept results
 #
 # SIM        1: on the simulated GPU and with small sizes, to show that it all runs
 # ZC_BUILD   the build folder (build)
@@ -14,7 +15,10 @@ set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 if [[ ${1:-} == keep ]]; then
     parts=()
-    for part in "${@:2}"; do parts+=("$(realpath -m -- "$part")"); done
+    for part in "${@:2}"; do
+        [[ $part == --* ]] || part=$(realpath -m -- "$part")
+        parts+=("$part")
+    done
     cd tests && exec python3 -B -m bench.keep "${parts[@]}"
 fi
 build=$(realpath "${ZC_BUILD:-build}")

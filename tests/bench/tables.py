@@ -156,12 +156,13 @@ def earlier_lines(results: list[Result]) -> list[str]:
             for result in results for label, when in sorted(result.earlier.items())]
 
 
-def section(group: str, results: list[Result], simulated: bool, level: str) -> list[str]:
-    """Heading and tables of a group."""
+def section(group: str, results: list[Result], simulated: bool, level: str,
+            link: bool = True) -> list[str]:
+    """Heading and tables of a group; `link`: with what crossed the link."""
     lines = [f"{level} {group[0].upper()}{group[1:]}", "", *times_table(results, simulated), ""]
-    link, notes = link_table(results), without_lines(results) + earlier_lines(results)
-    if link:
-        lines += ["MiB over the link, by its own counters and by the log:", "", *link, ""]
+    crossed, notes = link_table(results), without_lines(results) + earlier_lines(results)
+    if link and crossed:
+        lines += ["MiB over the link, by its own counters and by the log:", "", *crossed, ""]
     return lines + [text for line in notes for text in (line, "")]
 
 

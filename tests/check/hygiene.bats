@@ -146,10 +146,9 @@ diagnose() {
 @test "Python scripts need the standard library alone" {
     command -v python3 >/dev/null || skip "no python3"
     # Programs under tests/gpu/apps stand for users' own, with the frameworks that users have; a
-    # browser is driven by Selenium; the pictures of the benches are drawn where matplotlib is, and
-    # left out where it is not.
+    # browser is driven by Selenium.
     for script in $(find scripts tests -name '*.py' -not -path 'tests/gpu/apps/*' \
-        -not -path tests/tools/browser.py -not -path tests/bench/pictures.py); do
+        -not -path tests/tools/browser.py); do
         python3 - "$script" <<'PYTHON'
 import ast, sys
 tree = ast.parse(open(sys.argv[1]).read(), sys.argv[1])
