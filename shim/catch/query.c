@@ -23,6 +23,15 @@ static struct zc_block *asked_about(CUdeviceptr ptr)
     return zc_life_on() ? zc_placed_at(ptr) : NULL;
 }
 
+/* Of a pair both blocks have the address that is asked about. */
+static struct zc_block *answered_for(enum zc_fn fn, CUdeviceptr ptr)
+{
+    struct zc_block *b = asked_about(ptr);
+    if (b && b->place == ZC_PLACE_SHARED)
+        zc_shared_asked(fn, ptr);
+    return b;
+}
+
 static CUresult put_int(void *data, int value)
 {
     *(int *)data = value;
@@ -156,8 +165,7 @@ static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_
 
 ZC_BODY(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdeviceptr ptr))
 {
-    (void)entry;
-    const struct zc_block *b = asked_about(ptr);
+    const struct zc_block *b = answered_for(entry->fn, ptr);
     CUresult result;
     if (b)
         return answer(real, b, data, attribute, ptr);
@@ -199,7 +207,7 @@ ZC_BODY(cuPointerGetAttributes,
         (unsigned int count, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr))
 {
     static const char unknown;
-    const struct zc_block *b = asked_about(ptr);
+    const struct zc_block *b = answered_for(entry->fn, ptr);
     if (b && (b->flags & ZC_BLOCK_GHOST))
         return ask_instead(real, count, attributes, data, (CUdeviceptr)&unknown, ptr);
     if (!b && zc_handle_mapping_at(ptr))
@@ -244,8 +252,7 @@ ZC_BODY(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute
 
 ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr ptr))
 {
-    (void)entry;
-    const struct zc_block *b = asked_about(ptr);
+    const struct zc_block *b = answered_for(entry->fn, ptr);
     if (!b) {
         CUresult result = real(base, bytes, zc_pinned_disguise(ptr));
         const struct zc_block *mapping = zc_handle_mapping_at(ptr);

@@ -7,8 +7,8 @@
 #include "policy/policy.h"
 
 /* Counts a call that libzc refuses, or that fails because of where a rule put a block, though it
- * would have succeeded without libzc.  Whoever makes such an error says why by zc_message(), and
- * counts it here.  Async-signal-safe. */
+ * would have succeeded without libzc, or whose answer may mislead.  Whoever makes such an error
+ * says why by zc_message(), and counts it here.  Async-signal-safe. */
 void zc_refusal_count(const struct zc_policy *policy, const struct zc_rule *rule);
 
 uint64_t zc_refusals(void); /* How many there were. */

@@ -40,7 +40,9 @@ struct zc_shared {
                                       * any more. */
     bool kept, detached;             /* While it is freed: the driver's registration stays, or knows
                                       * no longer of the extent; of the thread that frees it. */
-    bool ending;                     /* A thread is about to end the pair. */
+    bool asked;   /* That its one address was asked about while its sides differed was told.
+                   * Atomic. */
+    bool ending;  /* A thread is about to end the pair. */
     bool written; /* Something was put into a device block without a host block. */
     uint64_t elided_copies, elided_bytes; /* Copies between both that had nothing to move. */
     uint64_t faults, fault_ticks; /* Accesses of the CPU's that had to be served.  Atomic. */

@@ -73,6 +73,32 @@ CUresult zc_shared_failed(const struct zc_shared *p, enum zc_fn fn, CUresult cod
                : zc_shared_refused(p, fn, code, "the driver failed what the call takes there");
 }
 
+/* Pages that were not copied yet, or not changed since, have one content. */
+static bool sides_differ(const struct zc_shared *p)
+{
+    const uint32_t *count = p->pages.count;
+    return zc_shared_has_host(p) && __atomic_load_n(&p->pages.device, __ATOMIC_ACQUIRE) &&
+           __atomic_load_n(&count[ZC_PAGE_ALONE], __ATOMIC_RELAXED) +
+                   __atomic_load_n(&count[ZC_PAGE_SAME], __ATOMIC_RELAXED) !=
+               p->pages.pages;
+}
+
+void zc_shared_asked(enum zc_fn fn, CUdeviceptr address)
+{
+    struct zc_shared *p = zc_shared_at(address);
+    if (!p || !sides_differ(p) || __atomic_exchange_n(&p->asked, true, __ATOMIC_RELAXED))
+        return;
+    zc_refusal_count(zc_life_policy(), p->rule);
+    zc_message(ZC_WARN, "asked",
+               "%s asks about %x, the address of host block %U (site %X) and of device block %U "
+               "(%B, site %X), which are one by rule %s (%s:%u) and differ now: the answer is the "
+               "device block's, so whoever copies by it (MPI, UCX) does not get the host block; "
+               "where that one is meant, say 'place = mapped' there",
+               zc_fn_name(fn), (uint64_t)address, p->host_id, p->host_site, p->device_id,
+               p->device_size, p->device_site, p->rule->name, zc_life_policy()->file,
+               p->rule->line);
+}
+
 void zc_shared_mismatch(const struct zc_shared *p, CUdeviceptr source)
 {
     uintptr_t base = zc_hostheap_block(source);

@@ -32,6 +32,11 @@ CUresult zc_shared_refused(const struct zc_shared *pair, enum zc_fn fn, CUresult
  * is one that the call gives wherever its blocks lie.  Returns `code`. */
 CUresult zc_shared_failed(const struct zc_shared *pair, enum zc_fn fn, CUresult code);
 
+/* The program asks what an address is, for which the answer is that of the device block.  Where the
+ * host block has other content, says once a pair that who meant that one is misled, and counts it
+ * as a refused call.  No lock; does nothing outside of pairs. */
+void zc_shared_asked(enum zc_fn fn, CUdeviceptr address);
+
 /* The device block was copied from a host block that is not its own: says once a rule which `pair`
  * would be right. */
 void zc_shared_mismatch(const struct zc_shared *pair, CUdeviceptr source);

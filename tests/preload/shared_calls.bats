@@ -114,6 +114,18 @@ setup() {
     [[ $stderr == *"type of the host block 2"*"and without device block -1"* ]]
 }
 
+@test "a question about a pair whose blocks differ is told once, and counts as a refused call" {
+    scene asks ''
+    [[ $status -eq 0 && $stderr == "while both are one: 2"* ]]
+    # By h that was written, and by d that a kernel changed: two pairs.
+    [[ $(grep -c "libzc: .* asks about " <<<"$stderr") -eq 2 ]]
+    local rule='rule device ('
+    [[ $stderr == *"cuPointerGetAttribute asks about "*"host block 1 "*"$rule"*"policy.conf:5)"* ]]
+    [[ $stderr == *"cuMemGetAddressRange_v2 asks about "*"device block "*"$rule"* ]]
+    grep -q '"refused_calls":2,' "$ZC_LOG"
+    [[ $(grep -c '"code":"asked"' "$ZC_LOG") -eq 2 ]]
+}
+
 @test "arrays are copied from the side that the program names" {
     both arrays
 }

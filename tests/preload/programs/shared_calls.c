@@ -417,6 +417,28 @@ static void given_h(void)
     give_back(p);
 }
 
+/* A library that copies a buffer by what its address is: bare, the host block by the CPU. */
+static void asks(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    CUpointer_attribute which = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    int type = 0;
+    void *data = &type;
+    size_t span;
+    TELL("while both are one: %d\n", attribute((CUdeviceptr)p.h, which));
+    CHECK(cuMemGetAddressRange(NULL, &span, p.d));
+    p.h[0] = 200;
+    TELL("when h was written: %d\n", attribute((CUdeviceptr)p.h, which));
+    CHECK(cuPointerGetAttributes(1, &which, &data, p.d));
+    CHECK(cuMemGetAddressRange(NULL, &span, p.d));
+    EXPECT(type == CU_MEMORYTYPE_DEVICE && span == SIZE && p.h[0] == 200);
+    give_back(p);
+    p = filled_pair(SIZE, 1);
+    gpu_paint(p.d, 0, SIZE, 2);
+    CHECK(cuMemGetAddressRange(NULL, &span, p.d));
+    give_back(p);
+}
+
 static void answers(void)
 {
     size_t before, after, total, span;
@@ -528,6 +550,7 @@ int main(int argc, char **argv)
         {"nodes", nodes},
         {"registered", registered},
         {"answers", answers},
+        {"asks", asks},
         {"given_h", given_h},
         {"arrays", arrays},
         {"leaves", leaves},
