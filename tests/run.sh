@@ -1,6 +1,7 @@
 #!/bin/bash
 # Runs test files through prove, and ends with the line `N passed, N failed, N skipped`, in which
-# every test case counts once.  Exit status 0 only if none failed.
+# every test case counts once.  Exit status 0 only if none failed.  A file that the run leaves in
+# the tree, outside of build folders, is a failure.
 #
 #   tests/run.sh [FILE...]     FILE: a built test program or a .bats file; all of them by default
 #
@@ -68,6 +69,12 @@ count_one() {
         }' "$1"
 }
 
+# Everything in the tree that no build makes.
+tree() {
+    find "$PWD" \( -path "$PWD/build" -o -path "$(realpath "$ZC_BUILD")" -o -path "$PWD/.git" \
+        -o -name __pycache__ \) -prune -o -print | sort
+}
+
 if [[ ${1:-} == --one ]]; then
     run_one "$2"
     status=$?
@@ -96,6 +103,7 @@ fi
 
 rm -rf "$tap"
 mkdir -p "$tap"
+tree >"$tap/before"
 prove -j "${ZC_JOBS:-2}" --exec 'tests/run.sh --one' "${files[@]}"
 proved=$?
 
@@ -113,5 +121,10 @@ for file in "${failing[@]}"; do
 done
 # What prove alone noticed (cases out of order, a plan that does not fit) is a failure as well.
 ((proved == 0 || failed > 0)) || failed=1
+left=$(tree | comm -13 "$tap/before" -)
+if [[ -n $left ]]; then
+    printf '\n--- the tests left these files:\n%s\n' "$left"
+    failed=$((failed + 1))
+fi
 printf '\n%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"
 ((failed == 0))

@@ -227,6 +227,18 @@ bare_path() {
     grep -qE '^pinned +[0-9]' <<<"$output"
 }
 
+@test "a run of tests that leaves a file in the tree fails, and names it" {
+    mkdir -p "$BATS_TEST_TMPDIR/tree/tests"
+    cp tests/run.sh "$BATS_TEST_TMPDIR/tree/tests"
+    cd "$BATS_TEST_TMPDIR/tree"
+    printf '@%s\n' 'test "leaves" { : >build/made; [[ ! -e leave ]] || : >tests/left; }' \
+        >tests/a.bats
+    ZC_BUILD=build run -0 tests/run.sh tests/a.bats
+    : >leave
+    ZC_BUILD=build run -1 tests/run.sh tests/a.bats
+    [[ $output == *"left these files:"*/tests/left*"1 passed, 1 failed, 0 skipped" ]]
+}
+
 @test "tests in a folder whose name LD_PRELOAD can't hold say so" {
     mkdir -p "$BATS_TEST_TMPDIR/my tests/tests"
     cp tests/run.sh "$BATS_TEST_TMPDIR/my tests/tests"

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "catch/launch.h"
@@ -121,6 +122,7 @@ static CUresult CUDAAPI driver_memop(CUstream stream, CUdeviceptr ptr, cuuint32_
 static int setup(void **state)
 {
     (void)state;
+    setenv("ZC_LOG", "off", 1);
     zc_real.cuLaunchKernel = zc_real.cuLaunchKernel_ptsz = driver_kernel;
     zc_real.cuLaunchCooperativeKernel = zc_real.cuLaunchCooperativeKernel_ptsz = driver_cooperative;
     zc_real.cuLaunchKernelEx = zc_real.cuLaunchKernelEx_ptsz = driver_ex;
