@@ -227,6 +227,16 @@ bare_path() {
     grep -qE '^pinned +[0-9]' <<<"$output"
 }
 
+@test "checks without a GPU, or without an emulator, say skipped and exit with 0" {
+    echo none >"$BATS_TEST_TMPDIR/libcuda.so.1"
+    run -0 env LD_LIBRARY_PATH="$BATS_TEST_TMPDIR" make -s -o all -o tests check-gpu
+    [[ $output == *"tests/gpu: skipped: no GPU answers here" ]]
+    LD_LIBRARY_PATH=$BATS_TEST_TMPDIR run -77 tests/gpu/run.sh
+    run -0 make -s check-aarch64 CROSS=nowhere-
+    [[ $output == *"tests/aarch64: skipped: no nowhere-gcc "* ]]
+    CROSS=nowhere- run -77 tests/aarch64/run.sh
+}
+
 @test "a run of tests that leaves a file in the tree fails, and names it" {
     mkdir -p "$BATS_TEST_TMPDIR/tree/tests"
     cp tests/run.sh "$BATS_TEST_TMPDIR/tree/tests"
