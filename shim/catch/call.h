@@ -42,12 +42,19 @@ bool zc_blameless(CUresult code);
  */
 CUresult zc_blame(enum zc_fn fn, CUdeviceptr address, CUresult code);
 
-/* What every wrapper returns: any call may be the first to tell of a kernel that wrote what its
- * rule keeps kernels from writing.  Returns the code unchanged. */
-static inline CUresult zc_told(CUresult code)
+/* A call of `fn` tells of a kernel that failed with an illegal address: names, once a process, the
+ * rules that have placed blocks, and the blocks that kernels may only read. */
+void zc_blame_kernel(enum zc_fn fn);
+
+/* From here on launches, too, are looked at: a block was placed. */
+void zc_blame_watch(void);
+
+/* What every wrapper returns: any call may be the first to tell of a kernel that failed.  Returns
+ * the code unchanged. */
+static inline CUresult zc_told(enum zc_fn fn, CUresult code)
 {
     if (__builtin_expect(code == CUDA_ERROR_ILLEGAL_ADDRESS, 0))
-        zc_shared_blame();
+        zc_blame_kernel(fn);
     return code;
 }
 

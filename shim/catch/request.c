@@ -120,6 +120,8 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
     if (!b)
         return false;
     zc_pool_note_alloc(b);
+    if (backing)
+        zc_blame_watch();
     if (backing && backing->shared)
         zc_shared_note_device(backing->shared, b);
     if (__builtin_expect(zc_log_level() >= ZC_LOG_ALLOCS, 0))

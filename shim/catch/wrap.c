@@ -29,7 +29,7 @@ static inline CUresult before_watched(enum zc_fn fn, enum zc_flavour flavour)
         describe;                                                                                  \
         if (!zc_copy_begin(&c))                                                                    \
             c.result = forward;                                                                    \
-        return zc_told(zc_copy_end(&c));                                                           \
+        return zc_told(ZC_FN_##name, zc_copy_end(&c));                                             \
     }
 #define ZC_COPY(name, base, flavour, params, args, describe)                                       \
     COPY(name, base, flavour, params, describe, real args)
@@ -47,7 +47,7 @@ static inline CUresult before_watched(enum zc_fn fn, enum zc_flavour flavour)
             return CUDA_ERROR_NOT_SUPPORTED;                                                       \
         ZC_LEND(base);                                                                             \
         const struct zc_entry entry = ZC_ENTRY(name, flavour);                                     \
-        return zc_told(zc_do_##base(real, &entry, ZC_UNPAREN args));                               \
+        return zc_told(ZC_FN_##name, zc_do_##base(real, &entry, ZC_UNPAREN args));                 \
     }
 #define ZC_WATCH(name, base, flavour, params, args, address)                                       \
     ZC_EXPORT CUresult name params                                                                 \
@@ -58,11 +58,11 @@ static inline CUresult before_watched(enum zc_fn fn, enum zc_flavour flavour)
         ZC_LEND(base);                                                                             \
         CUresult result = before_watched(ZC_FN_##name, flavour);                                   \
         if (__builtin_expect(result != CUDA_SUCCESS, 0))                                           \
-            return zc_told(result);                                                                \
+            return zc_told(ZC_FN_##name, result);                                                  \
         result = real args;                                                                        \
         if (__builtin_expect(result != CUDA_SUCCESS, 0))                                           \
             zc_blame(ZC_FN_##name, (CUdeviceptr)(address), result);                                \
-        return zc_told(result);                                                                    \
+        return zc_told(ZC_FN_##name, result);                                                      \
     }
 /* A tail call where nobody wants to know of the launch: it costs a load and two branches. */
 #define ZC_LAUNCH(name, base, flavour, params, args, stream)                                       \
@@ -75,7 +75,7 @@ static inline CUresult before_watched(enum zc_fn fn, enum zc_flavour flavour)
             return real args;                                                                      \
         ZC_LEND(base);                                                                             \
         CUresult result = zc_do_launch(ZC_FN_##name, flavour, stream, true);                       \
-        return zc_told(result == CUDA_SUCCESS ? real args : result);                               \
+        return zc_told(ZC_FN_##name, result == CUDA_SUCCESS ? real args : result);                 \
     }
 #define ZC_TELL(name, base, flavour, params, args)                                                 \
     ZC_EXPORT CUresult name params                                                                 \
@@ -84,6 +84,6 @@ static inline CUresult before_watched(enum zc_fn fn, enum zc_flavour flavour)
         if (!real)                                                                                 \
             return CUDA_ERROR_NOT_SUPPORTED;                                                       \
         ZC_LEND(base);                                                                             \
-        return zc_told(real args);                                                                 \
+        return zc_told(ZC_FN_##name, real args);                                                   \
     }
 #include "driver.def"

@@ -223,3 +223,36 @@ warm() {
         [[ $output == "$bare" && -z $stderr ]]
     done
 }
+
+# What stderr says of a kernel that wrote where nothing is: told_of POLICY CALL
+told_of() {
+    run -0 --separate-stderr "$program" stray_kernel "$2"
+    bare=$output
+    [[ $bare == *'-> 700'* && $bare != *'-> 0'* ]]
+    rm -f "$BATS_TEST_TMPDIR/log"
+    ZC_LOG=$BATS_TEST_TMPDIR/log run -0 --separate-stderr under_policy "$1" "$program" \
+        stray_kernel "$2"
+    [[ $output == "$bare" ]]
+    echo "$stderr"
+}
+
+@test "an illegal address of a kernel is said once with the rules that have placed blocks" {
+    for place in mapped managed vmm $'vmm\ncommit = lazy'; do
+        for call in launch free host copy; do
+            told_of $'[rule a]\napi = cudaMalloc\nsize = ..2M\nplace = '"$place"$'
+[rule b]\napi = cudaMalloc\nplace = '"$place" "$call"
+            [[ $stderr == "libzc: a kernel failed with an illegal address (700, told by cu"* ]]
+            [[ $stderr == *"1 (2 MiB) in '${place%%$'\n'*}' by rule a ("* ]]
+            [[ $call == free || $stderr == *"1 (3 MiB) in "*" by rule b ("* ]]
+            [[ $stderr == *"'place = device'"* && ${#stderr_lines[@]} -eq 1 ]]
+            [[ $(grep -c '"type":"warn".*"code":"kernel"' "$BATS_TEST_TMPDIR/log") -eq 1 ]]
+        done
+    done
+}
+
+@test "an illegal address of a kernel is not libzc's where no rule has placed a block" {
+    told_of 'place = device' copy
+    [[ -z $stderr ]]
+    told_of $'api = cudaMallocHost\nplace = pinned' copy
+    [[ -z $stderr ]]
+}

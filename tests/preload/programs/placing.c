@@ -436,6 +436,27 @@ static void failed_kernel(void)
     SHOW(cuMemFree(p));
 }
 
+/* A kernel writes where nothing is, and the call that the second argument names is the first to
+ * tell. */
+static const char *first_to_tell;
+static void stray_kernel(void)
+{
+    CUdeviceptr p = block(2 * MIB), q = block(3 * MIB);
+    void *pinned;
+    CUfunction again = load_kernel("failing", assert_grid, 0, NULL);
+    CHECK(cuMemHostAlloc(&pinned, 4096, 0));
+    fill(1 << 16, 1, 8, NULL);
+    usleep(100000);
+    if (!strcmp(first_to_tell, "launch"))
+        SHOW(cuLaunchKernel(again, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+    else if (!strcmp(first_to_tell, "free"))
+        SHOW(cuMemFree(q));
+    else if (!strcmp(first_to_tell, "host"))
+        SHOW(cuMemFreeHost(pinned));
+    SHOW(cuMemcpyDtoH(host, p, 8));
+    SHOW(cuCtxSynchronize());
+}
+
 /* Three requests from a pool, and what the program believes of the first one's memory. */
 static void use_pool(CUmemoryPool pool, bool by_cpu)
 {
@@ -499,7 +520,9 @@ int main(int argc, char **argv)
                                           {"batches", batches},
                                           {"wrong_batches", wrong_batches},
                                           {"failed_kernel", failed_kernel},
+                                          {"stray_kernel", stray_kernel},
                                           {"special_pools", special_pools}};
+    first_to_tell = argc > 2 ? argv[2] : "";
     main_context = start_gpu(0);
     int status = RUN_SCENARIO(all, argc, argv);
     CHECK(cuCtxSetCurrent(main_context));
