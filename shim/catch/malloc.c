@@ -31,20 +31,29 @@
     X(memalign, void *, (size_t alignment, size_t n), (alignment, n))                              \
     X(valloc, void *, (size_t n), (n))                                                             \
     X(pvalloc, void *, (size_t n), (n))                                                            \
-    X(malloc_usable_size, size_t, (void *p), (p))
+    X(malloc_usable_size, size_t, (void *p), (p))                                                  \
+    X(__libc_realloc, void *, (void *p, size_t n), (p, n))
+
+/* glibc's names for those who wrap its family; cfree is for programs from before glibc 2.26. */
+void *__libc_realloc(void *p, size_t n);
+void __libc_free(void *p);
+void cfree(void *p);
 
 /* Until the first call each pointer leads to a function that finds them all. */
 #define FIRST(name, result, params, args) static result first_##name params;
 FAMILY(FIRST)
 static void first_free(void *p);
+static void first___libc_free(void *p);
 
 static struct __attribute__((aligned(64))) {
 #define NEXT(name, result, params, args) result(*name) params;
     FAMILY(NEXT)
     void (*free)(void *p);
+    void (*__libc_free)(void *p);
 } next = {
 #define INITIAL(name, result, params, args) .name = first_##name,
     FAMILY(INITIAL).free = first_free,
+    .__libc_free = first___libc_free,
 };
 
 /*
@@ -127,6 +136,7 @@ static void find(void)
     result(*found_##name) params = (result(*) params)zc_real_dlsym(RTLD_NEXT, #name);
     FAMILY(LOOK_UP)
     void (*found_free)(void *) = (void (*)(void *))zc_real_dlsym(RTLD_NEXT, "free");
+    void (*found___libc_free)(void *) = (void (*)(void *))zc_real_dlsym(RTLD_NEXT, "__libc_free");
     if (zc_front_is_taken())
         zc_hostrule_disable();
     finding = false;
@@ -141,6 +151,7 @@ static void find(void)
         found_malloc_usable_size = boot_usable;
     }
     __atomic_store_n(&next.free, found_free, __ATOMIC_RELEASE);
+    __atomic_store_n(&next.__libc_free, found___libc_free, __ATOMIC_RELEASE);
 #define KEEP(name, result, params, args)                                                           \
     __atomic_store_n(&next.name, found_##name, __ATOMIC_RELEASE);
     FAMILY(KEEP)
@@ -179,6 +190,7 @@ FIRST_OR(memalign, void *, (size_t alignment, size_t n), (alignment, n), nothing
 FIRST_OR(valloc, void *, (size_t n), (n), nothing())
 FIRST_OR(pvalloc, void *, (size_t n), (n), nothing())
 FIRST_OR(malloc_usable_size, size_t, (void *p), (p), is_boot(p) ? boot_size(p) : 0)
+FIRST_OR(__libc_realloc, void *, (void *p, size_t n), (p, n), boot_grow(p, n))
 
 static void first_free(void *p)
 {
@@ -186,6 +198,14 @@ static void first_free(void *p)
         return;
     find();
     next.free(p);
+}
+
+static void first___libc_free(void *p)
+{
+    if (finding)
+        return;
+    find();
+    next.__libc_free(p);
 }
 
 /* The slow halves are functions of their own that the exported ones end in, so that those need no
@@ -441,4 +461,30 @@ EXPORT void *pvalloc(size_t n)
 EXPORT size_t malloc_usable_size(void *p)
 {
     return LIKELY(!ours(p)) ? next.malloc_usable_size(p) : zc_hostmem_size(p);
+}
+
+/* Requests by glibc's own names stay with glibc; what they are given may be a block of any. */
+EXPORT void *__libc_realloc(void *p, size_t n)
+{
+    if (ours(p))
+        return large_realloc(p, n);
+    if (is_boot(p))
+        return boot_realloc(p, n);
+    zc_stay_forget(p);
+    return next.__libc_realloc(p, n);
+}
+
+EXPORT void __libc_free(void *p)
+{
+    if (ours(p)) {
+        zc_hostmem_put(p);
+    } else if (!is_boot(p)) {
+        zc_stay_forget(p);
+        next.__libc_free(p);
+    }
+}
+
+EXPORT void cfree(void *p)
+{
+    free(p);
 }

@@ -13,6 +13,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* glibc's other names. */
+void __libc_free(void *p);
+void *__libc_realloc(void *p, size_t n);
+void old_cfree(void *p);
+#ifdef __x86_64__
+__asm__(".symver old_cfree, cfree@GLIBC_2.2.5");
+#else
+__asm__(".symver old_cfree, cfree@GLIBC_2.17");
+#endif
+
 static unsigned checks, failures;
 
 #define CHECK(condition, n)                                                                        \
@@ -121,6 +131,24 @@ static void test_realloc(void)
         void *p = malloc(from), *gone = realloc(p, 0);
         CHECK(gone == NULL, from);
     }
+}
+
+static void test_other_names(void)
+{
+    EACH_SIZE(n)
+    {
+        unsigned char *p = paint(malloc(n), n, 6);
+        __libc_free(malloc(n));
+        old_cfree(malloc(n));
+        p = __libc_realloc(p, n + 70000);
+        CHECK(p && painted(p, n, 6), n);
+        paint(p, n + 70000, 7);
+        p = __libc_realloc(p, n / 2 + 1);
+        CHECK(p && painted(p, n / 2 + 1, 7), n);
+        CHECK(__libc_realloc(p, 0) == NULL, n);
+        free(__libc_realloc(NULL, n));
+    }
+    __libc_free(NULL);
 }
 
 static void test_refused_resize(void)
@@ -322,6 +350,7 @@ int main(void)
     test_malloc();
     test_calloc();
     test_realloc();
+    test_other_names();
     test_refused_resize();
     test_alignment();
     test_pages();
