@@ -89,8 +89,8 @@ CUresult zc_free_placed(struct zc_block *block)
         return CUDA_SUCCESS;
     }
     CUresult result = let_go(block, &p);
-    if (result == CUDA_SUCCESS && zc_place_of(backing->place)->detach)
-        result = zc_place_of(backing->place)->detach(backing);
+    if (result == CUDA_SUCCESS)
+        result = zc_place_detach(backing);
     if (result != CUDA_SUCCESS) { /* Something may use it yet: it stays the program's. */
         zc_block_unclaim(block);
         return result;
@@ -127,6 +127,21 @@ static CUresult free_now(enum zc_fn fn, struct zc_block *block)
     return told ? result : zc_blame(fn, address, result);
 }
 
+/* cuMemFree of a block of libzc's.  Refused during a capture as any cuMemFree is; freeing nothing
+ * asks the driver so. */
+static CUresult free_converted(__typeof__(cuMemFree_v2) *real, enum zc_fn fn,
+                               struct zc_block *block, CUdeviceptr dptr)
+{
+    CUresult captured = zc_capture_any() ? real(0) : CUDA_SUCCESS;
+    if (captured != CUDA_SUCCESS)
+        return captured;
+    if (block->base != dptr || (block->flags & ZC_BLOCK_GHOST))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (zc_life_closing())
+        return zc_free_at_exit(block, real(0));
+    return free_now(fn, block);
+}
+
 /* Host memory is no device block: refused, if the driver has nothing else to say first. */
 static CUresult refused_for_host(CUresult state)
 {
@@ -150,15 +165,11 @@ ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
     if (block && zc_block_hosted(block))
         return refused_for_host(real(0));
     if (block && (block->flags & (ZC_BLOCK_CONVERTED | ZC_BLOCK_POOLED)) == ZC_BLOCK_CONVERTED) {
-        /* Refused during a capture as any cuMemFree is; freeing nothing asks the driver so. */
-        CUresult captured = zc_capture_any() ? real(0) : CUDA_SUCCESS;
-        if (captured != CUDA_SUCCESS)
-            return captured;
-        if (block->base != dptr || (block->flags & ZC_BLOCK_GHOST))
-            return CUDA_ERROR_INVALID_VALUE;
-        if (zc_life_closing())
-            return zc_free_at_exit(block, real(0));
-        return free_now(entry->fn, block);
+        /* Memory of a pool may have outlived its context. */
+        bool lent = zc_stream_lend(block->flags & ZC_BLOCK_STREAM ? NULL : block->context);
+        CUresult result = free_converted(real, entry->fn, block, dptr);
+        zc_stream_lent(lent);
+        return result;
     }
     struct zc_untracked untracked;
     zc_untrack_block(block && block->base == dptr ? block : NULL, &untracked);

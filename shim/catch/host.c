@@ -6,6 +6,7 @@
 #include "catch/life.h"
 #include "place/park.h"
 #include "place/pinned.h"
+#include "place/stream.h"
 #include "shared/transfer.h"
 
 #define FLAGS_KNOWN                                                                                \
@@ -101,12 +102,10 @@ static bool is_drivers(const void *p)
 }
 
 /* What the driver would say before it looks at the address: an error that sticks, a capture under
- * way.  Freeing nothing asks it so.  Host memory can be freed without a context (measured). */
-static CUresult state_of_driver(bool *no_context)
+ * way.  Freeing nothing asks it so. */
+static CUresult state_of_driver(void)
 {
-    CUresult state = zc_real.cuMemFree_v2 ? zc_real.cuMemFree_v2(0) : CUDA_SUCCESS;
-    *no_context = state == CUDA_ERROR_INVALID_CONTEXT;
-    return *no_context ? CUDA_SUCCESS : state;
+    return zc_real.cuMemFree_v2 ? zc_real.cuMemFree_v2(0) : CUDA_SUCCESS;
 }
 
 /* The memory goes to the pool as it came.  A slab's other blocks may want what this one wanted. */
@@ -119,20 +118,9 @@ static void forget_sync_memops(const struct zc_block *block)
         zc_real.cuPointerSetAttribute(&none, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block->base);
 }
 
-static CUresult free_in(CUcontext context, struct zc_block *block)
-{
-    CUcontext popped;
-    if (zc_real.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = zc_free_placed(block);
-    zc_real.cuCtxPopCurrent_v2(&popped);
-    return result;
-}
-
 static CUresult free_hosted(struct zc_block *block, const void *p)
 {
-    bool no_context;
-    CUresult state = state_of_driver(&no_context);
+    CUresult state = state_of_driver();
     if (state != CUDA_SUCCESS && !zc_life_closing())
         return state;
     if (block->base != (CUdeviceptr)p)
@@ -140,7 +128,7 @@ static CUresult free_hosted(struct zc_block *block, const void *p)
     if (zc_life_closing())
         return zc_free_at_exit(block, state);
     forget_sync_memops(block);
-    return no_context ? free_in(block->context, block) : zc_free_placed(block);
+    return zc_free_placed(block);
 }
 
 /* Device memory and host memory are freed by calls of their own; each waits for the device, so what
@@ -149,8 +137,12 @@ ZC_BODY(cuMemFreeHost, (void *p))
 {
     (void)entry;
     struct zc_block *block = hosted(p);
-    if (block)
-        return free_hosted(block, p);
+    if (block) { /* Host memory can be freed without a context (measured). */
+        bool lent = zc_stream_lend(block->context);
+        CUresult result = free_hosted(block, p);
+        zc_stream_lent(lent);
+        return result;
+    }
     if (is_converted(p))
         return CUDA_ERROR_INVALID_VALUE;
     struct zc_untracked untracked;

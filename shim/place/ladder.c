@@ -17,6 +17,7 @@
 #include "place/pinned.h"
 #include "place/place.h"
 #include "place/ring.h"
+#include "place/stream.h"
 #include "place/transit.h"
 #include "place/vmm.h"
 #include "place/warm.h"
@@ -201,11 +202,45 @@ static bool try_place(const struct zc_place *place, const struct zc_want *want,
     return false;
 }
 
+CUresult zc_place_detach(struct zc_backing *backing)
+{
+    const struct zc_place *place = zc_place_of(backing->place);
+    if (backing->detached || !place->detach)
+        return CUDA_SUCCESS;
+    bool lent = zc_stream_lend(backing->context);
+    CUresult result = place->detach(backing);
+    zc_stream_lent(lent);
+    backing->detached = result == CUDA_SUCCESS;
+    return result;
+}
+
+/* Where no call is left to fail. */
+static void say_stays(const struct zc_backing *backing, CUresult result)
+{
+    const struct zc_place *place = zc_place_of(backing->place);
+    if (result == CUDA_ERROR_DEINITIALIZED)
+        return;
+    if (place->stays)
+        place->stays(backing);
+    else if (zc_message_first("release"))
+        zc_message(ZC_WARN, "refused",
+                   "the driver does not take back %B of '%s' that the program has freed (code %u): "
+                   "they stay taken",
+                   (uint64_t)backing->size, zc_place_name(backing->place), (unsigned)result);
+}
+
 /* Gives back what try_place() took. */
 static CUresult untry(struct zc_backing *backing, bool gone)
 {
     const struct zc_place *place = zc_place_of(backing->place);
-    CUresult result = place->unmake(backing, gone);
+    CUresult result = gone ? CUDA_SUCCESS : zc_place_detach(backing);
+    if (result != CUDA_SUCCESS) {
+        say_stays(backing, result);
+        return result;
+    }
+    bool lent = !gone && zc_stream_lend(backing->context);
+    result = place->unmake(backing, gone);
+    zc_stream_lent(lent);
     if (!place->counts)
         zc_limits_give(backing->place, backing->device, backing->size);
     return result;

@@ -63,15 +63,25 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     return CUDA_SUCCESS;
 }
 
+static CUresult detach(struct zc_backing *backing)
+{
+    return zc_real.cuMemFree_v2(backing->base);
+}
+
 static CUresult unmake(struct zc_backing *backing, bool gone)
 {
+    (void)gone;
     if (backing->for_host)
         __atomic_fetch_sub(&for_host, backing->size, __ATOMIC_RELAXED);
     zc_hint_unmake(backing->hinted);
     if (backing->pooled)
         zc_managed_pool_leave();
-    return gone ? CUDA_SUCCESS : zc_real.cuMemFree_v2(backing->base);
+    return CUDA_SUCCESS;
 }
 
-const struct zc_place zc_place_managed = {
-    .id = ZC_PLACE_MANAGED, .real = ZC_KIND_MANAGED, .waits = true, .make = make, .unmake = unmake};
+const struct zc_place zc_place_managed = {.id = ZC_PLACE_MANAGED,
+                                          .real = ZC_KIND_MANAGED,
+                                          .waits = true,
+                                          .make = make,
+                                          .detach = detach,
+                                          .unmake = unmake};

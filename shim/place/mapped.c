@@ -72,18 +72,25 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     return by_driver ? make_by_driver(want, out, why) : make_pages(want, out, why);
 }
 
-static CUresult unmake(struct zc_backing *backing, bool gone)
+static CUresult detach(struct zc_backing *backing)
 {
-    CUresult result = CUDA_SUCCESS;
     if (backing->handle)
-        return gone ? CUDA_SUCCESS : zc_real.cuMemRelease(backing->handle);
-    if (!backing->pages)
-        return gone ? CUDA_SUCCESS : zc_real.cuMemFreeHost((void *)backing->base);
-    if (!gone)
-        result = zc_real.cuMemHostUnregister(backing->pages);
-    zc_pages_unmake(backing->pages, backing->span);
-    return result;
+        return zc_real.cuMemRelease(backing->handle);
+    return backing->pages ? zc_real.cuMemHostUnregister(backing->pages)
+                          : zc_real.cuMemFreeHost((void *)backing->base);
 }
 
-const struct zc_place zc_place_mapped = {
-    .id = ZC_PLACE_MAPPED, .real = ZC_KIND_PINNED, .waits = true, .make = make, .unmake = unmake};
+static CUresult unmake(struct zc_backing *backing, bool gone)
+{
+    (void)gone;
+    if (backing->pages)
+        zc_pages_unmake(backing->pages, backing->span);
+    return CUDA_SUCCESS;
+}
+
+const struct zc_place zc_place_mapped = {.id = ZC_PLACE_MAPPED,
+                                         .real = ZC_KIND_PINNED,
+                                         .waits = true,
+                                         .make = make,
+                                         .detach = detach,
+                                         .unmake = unmake};

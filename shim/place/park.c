@@ -182,12 +182,14 @@ static unsigned sweep(bool (*due)(const struct parked *p, enum zc_place_id place
     if (!__atomic_load_n(&head, __ATOMIC_RELAXED) || zc_capture_any() || zc_life_closing())
         return 0;
     for (struct parked *p = take_all(); p; p = next) {
+        bool lent = zc_stream_lend(p->backing->context), ended = due(p, place);
         next = p->next;
-        if (due(p, place)) {
+        if (ended)
             release(p);
-            count++;
+        zc_stream_lent(lent);
+        count += ended;
+        if (ended)
             continue;
-        }
         p->next = kept;
         kept = p;
     }

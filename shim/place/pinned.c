@@ -11,6 +11,7 @@
 #include "place/limits.h"
 #include "place/node.h"
 #include "place/pages.h"
+#include "place/stream.h"
 
 /* A block is registered once a part of it as large as this was copied: registering costs about a
  * third of what copying it as pageable memory does. */
@@ -189,7 +190,9 @@ CUdeviceptr zc_pinned_disguise(CUdeviceptr address)
 
 bool zc_pinned_unregister(struct zc_extent *e)
 {
+    bool lent = zc_stream_lend(e->context);
     CUresult result = zc_real.cuMemHostUnregister((void *)zc_extent_base(e));
+    zc_stream_lent(lent);
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
         return false;
     __atomic_fetch_sub(&registrations, 1, __ATOMIC_RELAXED);

@@ -22,9 +22,10 @@ struct zc_backing {
     CUcontext context;  /* Context of the request. */
     struct zc_vmm *vmm; /* vmm: reservation and physical memory. */
     struct zc_hinted *hinted; /* managed: what was advised; NULL without memory for the record. */
-    void *pages;  /* mapped: libzc's own pages, registered; NULL where the driver made them. */
-    void *shared; /* shared: its struct zc_shared. */
-    bool pooled;  /* managed: the driver's pool of managed memory has it. */
+    void *pages;   /* mapped: libzc's own pages, registered; NULL where the driver made them. */
+    void *shared;  /* shared: its struct zc_shared. */
+    bool pooled;   /* managed: the driver's pool of managed memory has it. */
+    bool detached; /* The driver has taken its part back. */
     CUmemGenericAllocationHandle handle; /* mapped, of cuMemCreate: the program's; else 0. */
 };
 
@@ -58,10 +59,12 @@ struct zc_place {
     /* Fills *out (span included).  On failure returns the driver's code and says in *why what was
      * not possible; nothing is left behind. */
     CUresult (*make)(const struct zc_want *want, struct zc_backing *out, const char **why);
-    /* Of a block that the program frees: does beforehand what may fail, so that the block can stay
-     * what it is.  NULL where nothing is. */
+    /* Gives back to the driver what it may refuse to take: the block then stays what it is.  NULL
+     * where nothing is. */
     CUresult (*detach)(struct zc_backing *backing);
-    /* Gives everything back.  `gone`: the context was destroyed and took the driver's part
+    /* Says that a freed block stays, because the driver refused; NULL for what is said of any. */
+    void (*stays)(const struct zc_backing *backing);
+    /* Gives back everything else.  `gone`: the context was destroyed and took the driver's part
      * along. */
     CUresult (*unmake)(struct zc_backing *backing, bool gone);
 };
@@ -102,7 +105,12 @@ struct zc_relief {
  */
 bool zc_place_relieve(struct zc_relief *request);
 
-/* Unmakes a backing and returns its memory to the arena and the limits. */
+/* The part of zc_place_release() that the driver may refuse; then nothing has changed.  Its context
+ * is current, or the thread gets one. */
+CUresult zc_place_detach(struct zc_backing *backing);
+
+/* Unmakes a backing and returns its memory to the arena and the limits.  What the driver refuses to
+ * take back stays as it is, for good. */
 CUresult zc_place_release(struct zc_backing *backing, bool gone);
 
 /* Bytes that requests for host memory hold in `managed`. */

@@ -180,6 +180,20 @@ CUresult zc_stream_wait_context(CUcontext context)
     return result;
 }
 
+bool zc_stream_lend(CUcontext context)
+{
+    CUcontext current = NULL;
+    bool none = context && zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS && !current;
+    return none && zc_real.cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
+}
+
+void zc_stream_lent(bool lent)
+{
+    CUcontext popped;
+    if (lent)
+        zc_real.cuCtxPopCurrent_v2(&popped);
+}
+
 /* The legacy stream speaks for all streams but those that are independent of it. */
 static CUevent mark_context(CUcontext context)
 {

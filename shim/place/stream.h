@@ -28,6 +28,13 @@ CUresult zc_stream_wait_context(CUcontext context);
 /* The same without what is independent of the context's legacy stream. */
 CUresult zc_stream_drain_context(CUcontext context);
 
+/*
+ * Makes a context current in a thread that has none, where programs may free (a finaliser, a
+ * worker): most of what that takes needs one.  True if it did; then the caller undoes it.
+ */
+bool zc_stream_lend(CUcontext context);
+void zc_stream_lent(bool lent);
+
 /* An event behind all work that a context has; NULL if no event can stand for that, or the driver
  * refuses.  Not during captures. */
 CUevent zc_stream_mark_context(CUcontext context);

@@ -38,8 +38,8 @@ struct zc_shared {
     bool paired;                     /* Has, or had, a host block.  Atomic. */
     bool leaving;                    /* The device block is being freed: no page changes its place
                                       * any more. */
-    bool kept, detached;             /* While it is freed: the driver's registration stays, or knows
-                                      * no longer of the extent; of the thread that frees it. */
+    bool kept;    /* While it is freed: the driver's registration stays; of the thread that frees
+                   * it. */
     bool asked;   /* That its one address was asked about while its sides differed was told.
                    * Atomic. */
     bool ending;  /* A thread is about to end the pair. */

@@ -112,19 +112,19 @@ static CUresult detach(struct zc_backing *backing)
 {
     struct zc_shared *p = backing->shared;
     p->kept = zc_shared_leave(p, true);
-    p->detached = p->kept || zc_pinned_unregister(p->extent);
-    return p->detached ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+    return p->kept || zc_pinned_unregister(p->extent) ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
 /* Where no call is left to fail, a pair that the driver holds on to stays one for good. */
+static void stays(const struct zc_backing *backing)
+{
+    zc_shared_stays(backing->shared);
+}
+
 static CUresult unmake(struct zc_backing *backing, bool gone)
 {
     struct zc_shared *p = backing->shared;
     struct zc_extent *e = p->extent;
-    if (!gone && !p->detached && detach(backing) != CUDA_SUCCESS) {
-        zc_shared_stays(p);
-        return CUDA_ERROR_UNKNOWN;
-    }
     bool keep = p->kept && !gone;
     if (!p->kept)
         zc_shared_leave(p, false);
@@ -143,4 +143,5 @@ const struct zc_place zc_place_shared = {.id = ZC_PLACE_SHARED,
                                          .waits = true,
                                          .make = make,
                                          .detach = detach,
+                                         .stays = stays,
                                          .unmake = unmake};

@@ -16,6 +16,15 @@ static const char *const culprits[] = {
     [ZC_CULPRIT_COPY] = "a copy needs",
 };
 
+void zc_shared_stays(const struct zc_shared *p)
+{
+    zc_message(ZC_ERROR, "refused",
+               "cuMemHostUnregister refuses device block %U (%B at %x), which the program has "
+               "freed: its host block stays one with it by rule %s (%s:%u), as if it were alive",
+               p->device_id, p->device_size, (uint64_t)p->pages.base, p->rule->name,
+               zc_life_policy()->file, p->rule->line);
+}
+
 void zc_shared_conflict(struct zc_shared *p, enum zc_shared_culprit culprit, uint64_t offset)
 {
     const char *since = p->pages.device ? "" : " before the program freed it";
@@ -44,15 +53,6 @@ void zc_shared_must_be_open(const struct zc_shared *p, enum zc_effect v)
         return;
     zc_shared_stuck(p);
     abort();
-}
-
-void zc_shared_stays(const struct zc_shared *p)
-{
-    zc_message(ZC_ERROR, "refused",
-               "cuMemHostUnregister refuses device block %U (%B at %x), which the program has "
-               "freed: its host block stays one with it by rule %s (%s:%u), as if it were alive",
-               p->device_id, p->device_size, (uint64_t)p->pages.base, p->rule->name,
-               zc_life_policy()->file, p->rule->line);
 }
 
 CUresult zc_shared_refused(const struct zc_shared *p, enum zc_fn fn, CUresult code, const char *why)

@@ -1,6 +1,7 @@
 /* Device memory: cuMemAlloc, cuMemAllocPitch, cuMemFree, cuMemGetInfo, cuMemGetAddressRange. Blocks
  * of up to 1 MiB share 2 MiB chunks in units of 512 bytes; larger ones have pages of their own. */
 #include "graph.h"
+#include "capture.h"
 #include "memory.h"
 #include "pool.h"
 #include <stdlib.h>
@@ -232,16 +233,28 @@ SIM_API(cuMemAllocPitch_v2,
     return CUDA_SUCCESS;
 }
 
+/* The context that a free works in.  A block can be freed without a current one (measured on an
+ * H200); then its own counts, and a pool's block has none. */
+static CUresult freeing_context(struct sim_context **ctx, const struct sim_block *b)
+{
+    CUresult r = sim_current_unsafe(ctx);
+    if (r != CUDA_ERROR_INVALID_CONTEXT || !b)
+        return r;
+    *ctx = b->ctx;
+    r = sim_capture_unsafe_call();
+    return r == CUDA_SUCCESS && b->ctx ? b->ctx->sticky : r;
+}
+
 /* cuMemFree of a stream-ordered block is allowed, but unlike any other free it waits for nothing:
  * the driver takes all use of the block to be over (CUDA Programming Guide, "Stream Ordered Memory
  * Allocator").  A pointer that is none of the driver's is told before a missing context. */
 SIM_API(cuMemFree_v2, (CUdeviceptr dptr), (dptr))
 {
     struct sim_context *ctx;
-    CUresult r = sim_current_unsafe(&ctx);
+    struct sim_block *b = sim_block_find(dptr);
+    CUresult r = freeing_context(&ctx, b);
     if (dptr == 0 && r == CUDA_SUCCESS)
         return r;
-    struct sim_block *b = sim_block_find(dptr);
     if (r != CUDA_SUCCESS)
         return r == CUDA_ERROR_INVALID_CONTEXT && dptr && !b ? CUDA_ERROR_INVALID_VALUE : r;
     if (!b || b->va != dptr || b->freeing || b->dormant)
@@ -254,7 +267,7 @@ SIM_API(cuMemFree_v2, (CUdeviceptr dptr), (dptr))
     if (!b || b->va != dptr || b->freeing || b->dormant)
         return CUDA_ERROR_INVALID_VALUE;
     sim_block_free(b);
-    return ctx->sticky;
+    return ctx ? ctx->sticky : CUDA_SUCCESS;
 }
 
 SIM_API(cuMemGetInfo_v2, (size_t * free_bytes, size_t *total), (free_bytes, total))

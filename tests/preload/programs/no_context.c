@@ -1,0 +1,180 @@
+/* A program that frees in threads without a current context, as finalisers and workers do:
+ * no_context SCENE.  It prints what it finds; the tests compare that with and without libzc. */
+#include <pthread.h>
+
+#include "program.h"
+
+#define MIB ((size_t)1 << 20)
+#define SIZE (6 * MIB)
+
+static CUresult code;
+
+/* The thread of a free: it has never had a context. */
+static void *free_device(void *p)
+{
+    code = cuMemFree(*(CUdeviceptr *)p);
+    return NULL;
+}
+
+static void *free_host(void *p)
+{
+    code = cuMemFreeHost(p);
+    return NULL;
+}
+
+static CUresult in_a_thread(void *(*body)(void *), void *argument)
+{
+    pthread_t thread;
+    EXPECT(pthread_create(&thread, NULL, body, argument) == 0);
+    EXPECT(pthread_join(thread, NULL) == 0);
+    return code;
+}
+
+/* What is left of a block once it was freed. */
+static void must_be_gone(CUdeviceptr d)
+{
+    char byte = 0;
+    SHOW(cuMemcpyDtoH(&byte, d, 1));
+    SHOW(cuMemcpyHtoD(d, &byte, 1));
+    SHOW(cuMemsetD8(d, 1, 1));
+    SHOW(cuMemFree(d));
+    CHECK(cuCtxSynchronize());
+}
+
+/* A block that was written, and freed by another thread. */
+static void by_a_thread(size_t size, CUdeviceptr d)
+{
+    printf("%zu bytes\n", size);
+    CHECK(cuMemsetD8(d, 5, size));
+    CHECK(cuCtxSynchronize());
+    SHOW(in_a_thread(free_device, &d));
+    must_be_gone(d);
+}
+
+static void device(void)
+{
+    static const size_t sizes[] = {256, 4096, MIB, SIZE, 40 * MIB};
+    for (size_t i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++) {
+        CUdeviceptr d;
+        CHECK(cuMemAlloc(&d, sizes[i / 2]));
+        by_a_thread(sizes[i / 2], d);
+    }
+}
+
+/* The main thread frees without its context, and goes on with it. */
+static void popped(void)
+{
+    CUdeviceptr d, untouched;
+    CUcontext context;
+    char *h = malloc(SIZE);
+    CHECK(cuMemAlloc(&d, SIZE));
+    CHECK(cuMemAlloc(&untouched, SIZE));
+    memset(h, 7, SIZE);
+    CHECK(cuMemcpyHtoD(d, h, SIZE));
+    CHECK(cuCtxPopCurrent(&context));
+    SHOW(cuMemFree(d));
+    SHOW(cuMemFree(untouched));
+    SHOW(cuMemFree(d));
+    CUcontext current = context;
+    CHECK(cuCtxGetCurrent(&current));
+    EXPECT(!current);
+    CHECK(cuCtxPushCurrent(context));
+    must_be_gone(d);
+    EXPECT(all_are(h, 7, SIZE));
+    free(h);
+}
+
+/* Blocks of a pool, of which nothing is waited for. */
+static void pool(void)
+{
+    CUdeviceptr d;
+    CHECK(cuMemAllocAsync(&d, SIZE, NULL));
+    by_a_thread(SIZE, d);
+    CHECK(cuMemAllocAsync(&d, SIZE, NULL));
+    by_a_thread(SIZE, d);
+}
+
+static CUstream stream;
+
+static void *free_in_order(void *p)
+{
+    code = cuMemFreeAsync(*(CUdeviceptr *)p, stream);
+    return NULL;
+}
+
+/* A stream names its context, which a driver may go by or not; NULL names none. */
+static void ordered(void)
+{
+    CUdeviceptr d;
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemAllocAsync(&d, SIZE, stream));
+    if (in_a_thread(free_in_order, &d) != CUDA_SUCCESS)
+        CHECK(cuMemFreeAsync(d, stream));
+    CHECK(cuStreamSynchronize(stream));
+    must_be_gone(d);
+    CHECK(cuMemAllocAsync(&d, SIZE, NULL));
+    stream = NULL;
+    SHOW(in_a_thread(free_in_order, &d));
+    SHOW(cuMemFree(d));
+    must_be_gone(d);
+}
+
+/* A free that waits for nothing leaves the memory to a later one, which may have no context. */
+static void left_over(void)
+{
+    CUdeviceptr d, other;
+    CHECK(cuMemAlloc(&other, SIZE));
+    CHECK(cuMemAllocAsync(&d, SIZE, NULL));
+    CHECK(cuMemsetD8(d, 5, SIZE));
+    CHECK(cuMemFreeAsync(d, NULL));
+    CHECK(cuCtxSynchronize());
+    by_a_thread(SIZE, other);
+    must_be_gone(d);
+}
+
+static void host(void)
+{
+    static const size_t sizes[] = {4096, MIB, SIZE};
+    for (size_t i = 0; i < 2 * sizeof(sizes) / sizeof(sizes[0]); i++) {
+        void *p;
+        CHECK(cuMemHostAlloc(&p, sizes[i / 2], 0));
+        memset(p, 3, sizes[i / 2]);
+        SHOW(in_a_thread(free_host, p));
+        SHOW(cuMemFreeHost(p));
+    }
+}
+
+/* The driver refuses the release that sim_fail() names: the block is the program's still. */
+static void refused(void)
+{
+    static const char *const calls[] = {"cuMemHostUnregister", "cuMemFreeHost", "cuMemFree_v2"};
+    static char seen[SIZE];
+    for (size_t i = 0; i < 2 * sizeof(calls) / sizeof(calls[0]); i++) {
+        size_t size = i % 2 ? 4096 : SIZE;
+        CUdeviceptr d;
+        CHECK(cuMemAlloc(&d, size));
+        CHECK(cuMemsetD8(d, 5, size));
+        sim_fail(calls[i / 2], CUDA_ERROR_UNKNOWN, 1);
+        CUresult result = cuMemFree(d);
+        sim_fail(NULL, CUDA_SUCCESS, 0);
+        if (result == CUDA_SUCCESS)
+            continue;
+        fprintf(stderr, "refused by %s\n", calls[i / 2]);
+        EXPECT(result == CUDA_ERROR_UNKNOWN);
+        CHECK(cuMemcpyDtoH(seen, d, size));
+        EXPECT(all_are(seen, 5, size));
+        CHECK(cuMemFree(d));
+        EXPECT(cuMemcpyDtoH(seen, d, 1) == CUDA_ERROR_INVALID_VALUE);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario all[] = {
+        {"device", device}, {"popped", popped},       {"pool", pool},      {"ordered", ordered},
+        {"host", host},     {"left_over", left_over}, {"refused", refused}};
+    start_gpu(0);
+    int status = RUN_SCENARIO(all, argc, argv);
+    end_gpu(0);
+    return status;
+}
