@@ -48,13 +48,41 @@ static void resolve_host(struct zc_box *b)
         b->extent = zc_hostheap_extent(b->address);
 }
 
+/* Devices that reach all of the host's memory take pageable addresses for their own. */
+static bool reaches_pageable(void)
+{
+    static int reaches = -1;
+    int value = 0;
+    CUdevice device;
+    if (reaches < 0 && zc_real.cuCtxGetDevice && zc_real.cuDeviceGetAttribute &&
+        zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS &&
+        zc_real.cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, device) ==
+            CUDA_SUCCESS)
+        reaches = value != 0;
+    return reaches > 0;
+}
+
+/* An address in no block that a call names as the device's, or as nobody's, though the driver may
+ * know it: what a block's place has around it, or what a block left in the host heap. */
+static bool lies_beside(const struct zc_box *b)
+{
+    if (b->side != ZC_SIDE_DEVICE && b->side != ZC_SIDE_ANY)
+        return false;
+    if (!zc_hostheap_owns(b->address))
+        return zc_beside(b->address);
+    return b->pair ||
+           (b->side == ZC_SIDE_DEVICE && zc_pinned_hides(b->address) && !reaches_pageable());
+}
+
 static void resolve_box(struct zc_box *b)
 {
+    b->beside = false;
     if (b->side == ZC_SIDE_NONE)
         return;
     b->block = b->address ? zc_block_find(b->address) : NULL;
     if (zc_hostheap_owns(b->address) && !zc_shared_resolve(b))
         resolve_host(b);
+    b->beside = !b->block && lies_beside(b);
     b->asked = b->block ? (enum zc_kind)b->block->asked : unknown_kind(b);
     b->real =
         b->block ? (enum zc_kind)__atomic_load_n(&b->block->real, __ATOMIC_RELAXED) : b->asked;
@@ -118,21 +146,7 @@ static bool leaves_block(const struct zc_box *b)
 bool zc_copy_leaves(CUdeviceptr address, size_t span)
 {
     struct zc_box b = {.address = address, .span = span, .block = zc_block_find(address)};
-    return zc_box_converted(&b) && leaves_block(&b);
-}
-
-/* Devices that reach all of the host's memory take pageable addresses for their own. */
-static bool reaches_pageable(void)
-{
-    static int reaches = -1;
-    int value = 0;
-    CUdevice device;
-    if (reaches < 0 && zc_real.cuCtxGetDevice && zc_real.cuDeviceGetAttribute &&
-        zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS &&
-        zc_real.cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, device) ==
-            CUDA_SUCCESS)
-        reaches = value != 0;
-    return reaches > 0;
+    return b.block ? zc_box_converted(&b) && leaves_block(&b) : zc_beside(address);
 }
 
 /* The driver refuses pageable memory where a call names it as the device's.  A pair has such an
@@ -144,7 +158,7 @@ static bool refuses_host(const struct zc_box *b)
 
 static bool is_no_range(const struct zc_box *b)
 {
-    return leaves_block(b) || refuses_host(b);
+    return b->beside || leaves_block(b) || refuses_host(b);
 }
 
 /* An address that a call can't name, of memory that is not in the ledger. */
@@ -182,7 +196,7 @@ static void use_host(struct zc_box *b, uint64_t bytes)
 
 static bool special(const struct zc_box *b)
 {
-    return zc_box_converted(b) || b->extent || b->pair;
+    return zc_box_converted(b) || b->extent || b->pair || b->beside;
 }
 
 /* Other threads' device blocks must not become one with a host block while it is copied. */

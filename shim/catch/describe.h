@@ -38,6 +38,7 @@ struct zc_box {
     struct zc_shared *pair;    /* The pair that it lies in, or NULL. */
     CUcontext context;         /* That the call names for it, or NULL. */
     bool host;                 /* Of a pair: the host side. */
+    bool beside;               /* Memory of libzc's making that is no block of the program's. */
 };
 
 /* A transfer on its way through a wrapper; lives on the wrapper's stack. */

@@ -91,7 +91,8 @@ static struct zc_block *hosted(const void *p)
  * has freed is nothing to it. */
 static bool is_converted(const void *p)
 {
-    return zc_life_on() && zc_placed_at((CUdeviceptr)p) && !hosted(p);
+    return zc_life_on() &&
+           ((zc_placed_at((CUdeviceptr)p) && !hosted(p)) || zc_beside((CUdeviceptr)p));
 }
 
 /* Memory of the driver's cannot be registered or unregistered by the program: the driver gives

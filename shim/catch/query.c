@@ -169,6 +169,8 @@ ZC_BODY(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdev
     CUresult result;
     if (b)
         return answer(real, b, data, attribute, ptr);
+    if (zc_beside(ptr))
+        return CUDA_ERROR_INVALID_VALUE;
     return zc_handle_answer(ptr, data, attribute, &result)
                ? result
                : real(data, attribute, zc_pinned_disguise(ptr));
@@ -208,7 +210,7 @@ ZC_BODY(cuPointerGetAttributes,
 {
     static const char unknown;
     const struct zc_block *b = answered_for(entry->fn, ptr);
-    if (b && (b->flags & ZC_BLOCK_GHOST))
+    if (b ? b->flags & ZC_BLOCK_GHOST : zc_beside(ptr))
         return ask_instead(real, count, attributes, data, (CUdeviceptr)&unknown, ptr);
     if (!b && zc_handle_mapping_at(ptr))
         return ask_mapping(real, count, attributes, data, ptr);
@@ -232,6 +234,8 @@ ZC_BODY(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute
 {
     (void)entry;
     struct zc_block *b = asked_about(ptr);
+    if (!b && zc_beside(ptr))
+        return CUDA_ERROR_INVALID_VALUE;
     if (!b || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
         return real(value, attribute, zc_pinned_disguise(ptr));
     if (!value || (b->flags & ZC_BLOCK_GHOST))
@@ -253,7 +257,8 @@ ZC_BODY(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute
 ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr ptr))
 {
     const struct zc_block *b = answered_for(entry->fn, ptr);
-    if (!b) {
+    bool beside = !b && zc_beside(ptr);
+    if (!b && !beside) {
         CUresult result = real(base, bytes, zc_pinned_disguise(ptr));
         const struct zc_block *mapping = zc_handle_mapping_at(ptr);
         if (result == CUDA_SUCCESS && base && mapping)
@@ -264,7 +269,7 @@ ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr
     CUresult state = zc_real.cuCtxGetDevice ? zc_real.cuCtxGetDevice(&device) : CUDA_SUCCESS;
     if (state != CUDA_SUCCESS)
         return state;
-    if (b->flags & ZC_BLOCK_GHOST)
+    if (beside || (b->flags & ZC_BLOCK_GHOST))
         return CUDA_ERROR_NOT_FOUND;
     if (base)
         *base = b->base;

@@ -99,6 +99,8 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
         like; /* Set field by field: clearing it first takes longer than all the rest. */
     like.base = address;
     like.size = ask->size;
+    like.before = backing ? backing->before : 0;
+    like.behind = backing && backing->room > ask->size ? backing->room - ask->size : 0;
     like.context = ask->context;
     like.pool = ask->pool;
     like.backing = ask->handle ? (void *)ask->handle : backing;
@@ -169,6 +171,11 @@ struct zc_block *zc_placed_at(CUdeviceptr address)
 {
     struct zc_block *b = address ? zc_block_find(address) : NULL;
     return b && (b->flags & ZC_BLOCK_CONVERTED) ? b : NULL;
+}
+
+bool zc_beside(CUdeviceptr address)
+{
+    return address && zc_life_on() && zc_block_beside(address);
 }
 
 struct zc_block *zc_converted_at(CUdeviceptr address)

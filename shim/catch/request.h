@@ -55,6 +55,10 @@ struct zc_block *zc_block_at(CUdeviceptr address);
  * of the host heap that libc was asked for is none. */
 struct zc_block *zc_placed_at(CUdeviceptr address);
 
+/* True for an address beside such a block, where the driver may know memory of libzc's making: to
+ * the program it is nobody's. */
+bool zc_beside(CUdeviceptr address);
+
 /* As zc_placed_at(), of what the program asked for as device memory, and as pinned host memory. */
 struct zc_block *zc_converted_at(CUdeviceptr address);
 struct zc_block *zc_hosted_at(CUdeviceptr address);

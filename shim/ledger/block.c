@@ -27,6 +27,7 @@ static struct zc_block *dead;                   /* Left by signal handlers; atom
 static struct zc_block *rest_first, *rest_last; /* Blocks at rest, oldest first. */
 static uint32_t resting;                        /* Number of them. */
 static uint64_t untracked, overlapped;          /* Atomic. */
+static bool padded; /* Some block has bytes of its place's beside it.  Atomic. */
 
 uint64_t zc_block_shadow;
 
@@ -150,6 +151,8 @@ struct zc_block *zc_block_add(const struct zc_block *like)
                 displace(old);
             if (added) {
                 serial++;
+                if (block->before != 0 || block->behind != 0)
+                    __atomic_store_n(&padded, true, __ATOMIC_RELAXED);
                 gauge_change(block, 1);
                 zc_site_note_request(block->site, block->size);
             } else {
@@ -183,6 +186,25 @@ struct zc_block *zc_block_find(uint64_t address)
     zc_index_find(address, &block);
     change_leave();
     return block;
+}
+
+bool zc_block_beside(uint64_t address)
+{
+    struct zc_block *below, *above;
+
+    if (!__atomic_load_n(&padded, __ATOMIC_RELAXED))
+        return false;
+    if (!zc_index_around(address, &below, &above)) {
+        if (!change_enter())
+            return false;
+        zc_index_around(address, &below, &above);
+        change_leave();
+    }
+    if (below != NULL && address < end_of(below))
+        return false;
+    if (below != NULL && address - end_of(below) < below->behind)
+        return true;
+    return above != NULL && above->base - address <= above->before;
 }
 
 bool zc_block_claim(struct zc_block *block)
@@ -288,4 +310,5 @@ void zc_block_reset(void)
     resting = 0;
     untracked = 0;
     overlapped = 0;
+    padded = false;
 }

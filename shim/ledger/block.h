@@ -16,9 +16,10 @@ enum zc_block_state { ZC_BLOCK_LIVE = 1, ZC_BLOCK_FREEING = 2 };
  * At most 144 bytes.
  */
 struct zc_block {
-    uint64_t base; /* First address, the one the program holds; see zc_block_shift(). */
-    uint64_t size; /* Bytes that the program asked for, at least 1. */
-    uint64_t id;   /* Serial number from 1, as in the log. */
+    uint64_t base;           /* First address, the one the program holds; see zc_block_shift(). */
+    uint64_t size;           /* Bytes that the program asked for, at least 1. */
+    uint64_t id;             /* Serial number from 1, as in the log. */
+    uint64_t before, behind; /* Bytes below it and behind it that are of its place's making. */
     void *context; /* CUcontext the request was made in; NULL for host memory before CUDA. */
     void *pool;    /* CUmemoryPool of a stream-ordered request, else NULL. */
     void *backing; /* The place's own record (place/); of a mapping, its handle's
@@ -73,6 +74,12 @@ void zc_block_note_request(uint32_t site, uint64_t bytes);
  * but then describes nothing.
  */
 struct zc_block *zc_block_find(uint64_t address);
+
+/*
+ * True for an address in no block that is of the making of a block's place: the driver may know it,
+ * and the program does not.  Lock-free, signal-safe.
+ */
+bool zc_block_beside(uint64_t address);
 
 /*
  * Claims a block for freeing: true for exactly one caller.  A free that the driver then refuses

@@ -111,6 +111,50 @@ bool zc_index_find(uint64_t address, struct zc_block **block_out)
     return false;
 }
 
+/* One attempt; false when a change came in between. */
+static bool around_once(uint64_t address, struct zc_block **below_out, struct zc_block **above_out)
+{
+    uint64_t before = GET(sequence), n, entries;
+    struct slot *array = GET(top);
+    struct chunk *chunk;
+    size_t s, at;
+
+    n = GET(top_count);
+    *below_out = *above_out = NULL;
+    if ((before & 1) != 0 || GET(sequence) != before)
+        return false;
+    if (n == 0)
+        return true;
+    s = top_rank(array, n, address);
+    if (s == 0)
+        return false;
+    chunk = GET(array[s - 1].chunk);
+    if (GET(sequence) != before)
+        return false;
+    entries = GET(chunk->count);
+    at = rank(chunk->base, 1, entries < FANOUT ? entries : FANOUT, address);
+    if (at > 0)
+        *below_out = GET(chunk->block[at - 1]);
+    if (at < entries && at < FANOUT) {
+        *above_out = GET(chunk->block[at]);
+    } else if (s < n) {
+        chunk = GET(array[s].chunk);
+        if (GET(sequence) != before)
+            return false;
+        *above_out = GET(chunk->block[0]);
+    }
+    return GET(sequence) == before;
+}
+
+bool zc_index_around(uint64_t address, struct zc_block **below_out, struct zc_block **above_out)
+{
+    for (int i = 0; i < TRIES; i++)
+        if (around_once(address, below_out, above_out))
+            return true;
+    *below_out = *above_out = NULL;
+    return false;
+}
+
 static struct chunk *chunk_new(void)
 {
     struct chunk *chunk = spare;

@@ -26,6 +26,9 @@ bool zc_index_insert(uint64_t base, uint64_t end, struct zc_block *block,
 /* Takes the entry of block at base out.  False when base is not there or is another block's. */
 bool zc_index_remove(uint64_t base, const struct zc_block *block);
 
+/* Looks for the blocks that begin at or below an address, and above it, as zc_index_find() does. */
+bool zc_index_around(uint64_t address, struct zc_block **below_out, struct zc_block **above_out);
+
 /* The entry with the lowest base at or above `from`, or NULL. */
 struct zc_block *zc_index_next(uint64_t from);
 

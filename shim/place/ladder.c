@@ -179,6 +179,15 @@ static bool relieve(enum zc_place_id place)
     return given;
 }
 
+static bool make(const struct zc_place *place, const struct zc_want *want, struct zc_backing *out,
+                 const char **why)
+{
+    if (place->make(want, out, why) != CUDA_SUCCESS)
+        return false;
+    out->room = out->room > out->span ? out->room : out->span;
+    return true;
+}
+
 /* One rung.  A limit that is reached may be so because of parked memory, which nobody uses any
  * more: give that back and try once more. */
 static bool try_place(const struct zc_place *place, const struct zc_want *want,
@@ -191,12 +200,12 @@ static bool try_place(const struct zc_place *place, const struct zc_want *want,
                                .context = want->context,
                                .flags = want->flags};
     if (place->counts)
-        return place->make(want, out, why) == CUDA_SUCCESS;
+        return make(place, want, out, why);
     if (!zc_limits_take(place->id, want->device, span, why) &&
         !(relieve(place->id) && zc_limits_take(place->id, want->device, span, why)) &&
         !(zc_park_wait() && zc_limits_take(place->id, want->device, span, why)))
         return false;
-    if (place->make(want, out, why) == CUDA_SUCCESS)
+    if (make(place, want, out, why))
         return true;
     zc_limits_give(place->id, want->device, span);
     return false;

@@ -18,6 +18,8 @@ struct zc_backing {
     unsigned flags;     /* Of such a request: CU_MEMHOSTALLOC_*, as the program gave them. */
     size_t size;        /* Bytes of the request, as counted against the limits. */
     size_t span;        /* Bytes really taken. */
+    size_t before;      /* Bytes below `base` that are of the place's making, */
+    size_t room;        /* and bytes from it on; at least `span`. */
     int device;         /* Ordinal of the device of the request. */
     CUcontext context;  /* Context of the request. */
     struct zc_vmm *vmm; /* vmm: reservation and physical memory. */

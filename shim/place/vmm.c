@@ -242,6 +242,7 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     out->vmm = v;
     out->base = v->window.base;
     out->span = v->span;
+    out->room = v->window.size;
     return CUDA_SUCCESS;
 }
 

@@ -1,0 +1,52 @@
+#!/usr/bin/env bats
+# Addresses just before and behind a block are nobody's, whatever its place has there: calls that
+# name them give in every place what they give without libzc.
+
+load common.bash
+
+PROGRAM=$PWD/$ZC_BUILD/tests/preload/programs/beside
+
+setup() {
+    need_built "$LIBZC" "$PROGRAM"
+    export LD_LIBRARY_PATH=$SIM ZC_SUMMARY=0 ZC_LOG_LEVEL=allocs
+    export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl
+}
+
+# Runs a scene bare and with its blocks in each place: same_in SCENE PLACE...
+same_in() {
+    local bare place
+    run -0 --separate-stderr timeout 30 "$PROGRAM" "$1"
+    bare=$output
+    [[ $bare == *'cuMemGetAddressRange(&base, &size, at) -> 500'* ]]
+    for place in "${@:2}"; do
+        echo "$place"
+        rm -f "$ZC_LOG"
+        run -0 --separate-stderr under_policy "[rule host]
+api = malloc
+size = 1M..
+place = shared
+[rule device]
+api = cudaMalloc, cudaMallocAsync
+place = $place" timeout 60 "$PROGRAM" "$1"
+        diff <(echo "$bare") <(echo "$output")
+        [[ -z $stderr ]]
+        grep -q "\"place\":\"${place%%[,$'\n']*}\"" "$ZC_LOG"
+    done
+}
+
+@test "around a block of device memory" {
+    same_in device device mapped managed vmm $'vmm\ncommit = lazy' $'vmm\ngrow = yes' \
+        $'vmm\nfree = defer'
+}
+
+@test "around a block without a host block to share" {
+    same_in device shared $'shared\naccess = read'
+}
+
+@test "around a block that is one with a host block" {
+    same_in paired shared $'shared\naccess = read'
+}
+
+@test "around a block of a pool" {
+    same_in pool device mapped managed vmm
+}
