@@ -17,7 +17,7 @@ sources() {
 code() { sources c h S def cu cuh cpp; }
 all_text() {
     sources c h S def cu cuh cpp bats bash sh py awk mk map conf md
-    ls Makefile README.md .ci/run 2>/dev/null
+    ls Makefile ./*.md docs/*.md docs/man/* .ci/run
 }
 
 # Fails with the lines on standard input as findings, if there are any.
@@ -64,6 +64,31 @@ diagnose() {
 
 @test "nothing is left to be done later" {
     all_text | xargs grep -nwE 'TO[D]O|FI[X]ME|X[X]X|HA[C]K' | no_findings "unfinished:"
+}
+
+@test "the README is a front door of at most 200 lines" {
+    awk 'END { if (NR > 200) print FILENAME ": " NR " lines" }' README.md |
+        no_findings "what does not help a newcomer goes to docs/:"
+}
+
+@test "links between the pages lead to a file, and to a heading in it" {
+    python3 - README.md ./*.md docs/*.md kernels/*.md tests/*/*.md <<'PYTHON' |
+import os, re, sys
+def anchors(path):
+    headings = re.findall(r"^#+ (.*)$", open(path).read(), re.M)
+    return {re.sub(r"[^a-z0-9 _-]", "", h.lower()).replace(" ", "-") for h in headings}
+for page in sys.argv[1:]:
+    for target in re.findall(r"\]\(([^)\s]+)\)", open(page).read()):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        path, _, anchor = target.partition("#")
+        path = os.path.join(os.path.dirname(page), path) if path else page
+        if not os.path.exists(path):
+            print(f"{page}: no such file: {target}")
+        elif anchor and path.endswith(".md") and anchor not in anchors(path):
+            print(f"{page}: no such heading: {target}")
+PYTHON
+        no_findings "links:"
 }
 
 @test "C sources hold no tabs" {

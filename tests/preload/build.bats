@@ -133,7 +133,10 @@ one_line_about() {
 @test "help lists the settings, and every target that users call" {
     run -0 make -s help
     [[ ${lines[0]} == "Settings, "* ]]
-    for target in all clean $(grep -oE '`make [a-z][a-z0-9-]*' README.md | cut -d ' ' -f 2); do
+    local target targets
+    targets=$(grep -hoE '(`|^)make [a-z][a-z0-9-]*' README.md docs/*.md | tr -d '`' |
+        cut -d ' ' -f 2)
+    for target in all clean $targets; do
         echo "$target"
         grep -qE "^  make $target +[^ ]" <<<"$output"
     done

@@ -53,15 +53,15 @@ page() {
     done
 }
 
-@test "the manual, the README and the sample policy have every key with all its words" {
-    run -0 python3 - docs/man/policy.conf.5 README.md policy/policy.conf <<'PYTHON'
+@test "the manual, the page and the sample policy have every key with all its words" {
+    run -0 python3 - docs/man/policy.conf.5 docs/policy.md policy/policy.conf <<'PYTHON'
 import re, subprocess, sys
 sys.path.insert(0, "scripts")
 from zclib import policies
-page, readme, sample = (open(path).read() for path in sys.argv[1:])
+manual, page, sample = (open(path).read() for path in sys.argv[1:])
 for key in policies.keys():
-    item = re.search(rf"^\.It Ic {key.name} .*?(?=^\.It|^\.El)", page, re.M | re.S)
-    row = re.search(rf"^\| [^|\n]*`{key.name}`[^|\n]*\|.*$", readme, re.M)
+    item = re.search(rf"^\.It Ic {key.name} .*?(?=^\.It|^\.El)", manual, re.M | re.S)
+    row = re.search(rf"^\| [^|\n]*`{key.name}`[^|\n]*\|.*$", page, re.M)
     assert item and row and re.search(rf"^# *{key.name} *=|^{key.name} *=", sample, re.M), key.name
     if "|" in key.values or "none" in key.values:
         for word in set(re.findall(r"[a-z_-]{2,}", key.values)) - {"percent", "path", "nth"}:

@@ -21,7 +21,7 @@ MANY_SMALL = 1000
 SHARED_OVER = 1 << 20    # Blocks up to here can't be `shared`.
 ONCE_BYTES = 1 << 20     # Smaller blocks that are copied in once are not worth a rule.
 
-# Requests that a rule can place (README, "Requests").
+# Requests that a rule can place (docs/policy.md, "Requests").
 PLACED = {"cuMemAlloc", "cuMemAllocPitch", "cuMemAllocAsync", "cuMemAllocFromPoolAsync"}
 HOST_APIS = ("malloc, calloc, realloc, reallocarray, aligned_alloc, posix_memalign, memalign, "
              "valloc, pvalloc")
