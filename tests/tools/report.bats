@@ -166,6 +166,29 @@ print([summary[k] for k in ("asked_calls", "asked_bytes", "moved_bytes", "cpu_co
     done
 }
 
+@test "no cell of --csv is a formula or acts on a terminal, and numbers stay numbers" {
+    python3 - >"$BATS_TEST_TMPDIR/odd.jsonl" <<'PYTHON'
+import json
+
+print(json.dumps({"type": "meta", "time_ns": 1, "schema": 1, "pid": 1, "host": "@SUM(1)",
+                  "exe": "=1+1", "argv": ["\t=1", "\x1b[31m\r", 'a"b,c']}))
+rows = [{"place": place, "blocks": 0, "bytes": 0, "peak_bytes": peak}
+        for place, peak in (("+1", -5), ("-2", 7), ("\uff1d3", 1), ("\r=4", 2), ("a=b", 3))]
+print(json.dumps({"type": "summary", "time_ns": 2, "wall_ns": 1, "places": rows, "flows": [],
+                  "moved_by_kind": [], "sites": []}))
+PYTHON
+    run -0 --separate-stderr zc report --csv "$BATS_TEST_TMPDIR/odd.jsonl"
+    grep -q "^places,'.*3,1\$" <<<"$output"
+    diff - <(grep '^places,.*[^1]$' <<<"$output") <<'CSV'
+places,'+1,-5
+places,'-2,7
+places,\x0d=4,2
+places,a=b,3
+CSV
+    [[ $output == *"processes,'@SUM(1),0,1,'=1+1,"*'"\x09=1 \x1b[31m\x0d a""b,c"'* ]]
+    run -1 grep -q $'[\x01-\x09\x0b-\x1f]' <<<"$output"
+}
+
 @test "CSV has each table under its headings" {
     golden report.csv report --csv $LOGS/graph.jsonl
     run -2 zc report --csv --json $LOGS/graph.jsonl

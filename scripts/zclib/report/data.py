@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from typing import Any, NamedTuple, TextIO
 
+from .. import names
 from .counts import Counts
 from .findings import Finder, Finding
 from .parts import STATES, Block, Flow, FlowSum, Pair, Process, Site
@@ -33,6 +34,9 @@ SORTS = {
 
 TABLES = ("refused", "flows", "moved_by_kind", "places", "sites", "blocks", "repeated", "shared",
           "processes")
+
+# What a cell begins with that a spreadsheet computes; the last four are the wide forms.
+FORMULA_SIGNS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 Data = dict[str, Any]
 
@@ -210,5 +214,13 @@ def write_csv(data: Data, out: TextIO) -> None:
         written = True
         writer.writerow(["table", *columns])
         for row in rows:
-            writer.writerow([name, *("" if row[column] is None else row[column]
-                                     for column in columns)])
+            writer.writerow([name, *(_csv_cell(row[column]) for column in columns)])
+
+
+def _csv_cell(value: Any) -> Any:
+    """A value that neither a terminal nor a spreadsheet acts on: names of a log may begin as
+    formulas do, and an apostrophe makes them text (OWASP, CSV Injection)."""
+    if not isinstance(value, str):
+        return "" if value is None else value
+    text = names.shown(value)
+    return f"'{text}" if text.startswith(FORMULA_SIGNS) else text
