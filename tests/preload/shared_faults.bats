@@ -68,6 +68,12 @@ stops() {
     [[ $(grep -vc '"host_block":null' <<<"$pairs") -ge 5 ]]
 }
 
+@test "threads that copy between two pairs in both directions do not wait for each other" {
+    need_built "${PROGRAM%/*}/shared_stress"
+    PROGRAM=${PROGRAM%/*}/shared_stress
+    both crossing
+}
+
 @test "kernels see what their thread copied, whatever other threads allocate and launch" {
     need_built "${PROGRAM%/*}/shared_stress"
     PROGRAM=${PROGRAM%/*}/shared_stress

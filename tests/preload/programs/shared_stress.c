@@ -1,7 +1,7 @@
 /* Threads that allocate, copy, write and free host and device blocks of the same few sizes in any
  * order: each block must keep its bytes.  Each thread has both sides of its pairs (`rounds`), and
  * launches kernels too (`launches`), or some threads have host blocks only and others device blocks
- * only (`across`). */
+ * only (`across`).  Or threads copy between the same two pairs, in both directions (`crossing`). */
 #include <pthread.h>
 
 #include "shared_scene.h"
@@ -149,6 +149,28 @@ static void launch_round(unsigned *dice, unsigned char *seen)
     free(p.h);
 }
 
+static struct pair crossed[2]; /* That threads copy to each other. */
+
+static void cross(int from)
+{
+    for (unsigned i = 0; i < 200; i++)
+        CHECK(cuMemcpyDtoD(crossed[!from].d, crossed[from].d, 64));
+}
+
+/* Each copy holds both pairs.  Threads that waited for each other would wait for ever, so that the
+ * alarm ends the process. */
+static void forth_round(unsigned *dice, unsigned char *seen)
+{
+    (void)dice, (void)seen;
+    cross(0);
+}
+
+static void back_round(unsigned *dice, unsigned char *seen)
+{
+    (void)dice, (void)seen;
+    cross(1);
+}
+
 typedef void (*round_fn)(unsigned *dice, unsigned char *seen);
 
 static const struct scene {
@@ -157,7 +179,8 @@ static const struct scene {
     round_fn even, odd; /* Of every second thread. */
 } scenes[] = {{"rounds", 60, round_of, round_of},
               {"across", 60, device_round, host_round},
-              {"launches", 8, launch_round, launch_round}};
+              {"launches", 8, launch_round, launch_round},
+              {"crossing", 20, forth_round, back_round}};
 static const struct scene *chosen;
 
 static void *work(void *arg)
@@ -178,10 +201,17 @@ int main(int argc, char **argv)
             chosen = &scenes[i];
     EXPECT(chosen);
     context = start_gpu(0);
+    for (int i = 0; i < 2 && chosen->even == forth_round; i++)
+        crossed[i] = filled_pair(SIZE, 1);
+    alarm(chosen->even == forth_round ? 30 : 0);
     for (size_t i = 0; i < THREADS; i++)
         CHECK(pthread_create(&thread[i], NULL, work, (void *)i));
     for (size_t i = 0; i < THREADS; i++)
         CHECK(pthread_join(thread[i], NULL));
+    for (int i = 0; i < 2 && chosen->even == forth_round; i++) {
+        EXPECT(shows(crossed[i].h, SIZE, 1) && copy_sees(crossed[i].d, 0, SIZE, 1));
+        give_back(crossed[i]);
+    }
     end_gpu(0);
     return 0;
 }
