@@ -156,6 +156,12 @@ check-gpu: all tests    ## the tests on a real GPU; without one it says `skipped
 check-aarch64:  ## some of the tests on aarch64, under qemu; without its tools `skipped`, and 0
 	@tests/aarch64/run.sh || [ $$? -eq 77 ]
 
+check-mutants: all tests  ## which changes of a line in the library no test sees (MUTANTS=200)
+	@cd tests && python3 -B -m mutants '$(B)'
+
+mutants-measure: all tests
+	@cd tests && python3 -B -m mutants '$(B)' measure
+
 check-headers:  ## build against the headers of other CUDA versions (downloads them)
 	$(Q)for v in $(HEADER_VERSIONS); do \
 	    { [ -e $(DEPS)/cuda-$$v ] || DEPS='$(DEPS)' scripts/deps.sh headers $$v; } && \

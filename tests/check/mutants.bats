@@ -1,0 +1,76 @@
+#!/usr/bin/env bats
+# The tool behind `make check-mutants` changes code and nothing else, and tells what the tests that
+# it runs see from what they do not see.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    command -v python3 >/dev/null || skip "no python3"
+    BUILD=${ZC_BUILD:-build}
+    cd tests || return 1
+}
+
+python() { PYTHONPATH=. python3 -B - "$@"; }
+
+@test "mutations change one line of code, and no comment, string, directive or message" {
+    python <<'PYTHON'
+from mutants import operators
+
+TEXT = '''/* a < b */
+#define LESS(a, b) ((a) < (b))
+static int less(int a, const char *b)
+{
+    const char *s = "a < b && c";
+    if (a < 1 && *b == 'x') { // a + b
+        count += a;
+        zc_message(ZC_WARN, "less", "it is %d", a + 1);
+    }
+    return a - 1;
+}
+'''
+found = sorted((m.line, m.operator, m.after) for m in operators.mutants_of("toy.c", TEXT))
+assert found == sorted([
+    (6, "< to <=", "if (a <= 1 && *b == 'x') { // a + b"),
+    (6, "and to or", "if (a < 1 || *b == 'x') { // a + b"),
+    (6, "== to !=", "if (a < 1 && *b != 'x') { // a + b"),
+    (6, "constant + 1", "if (a < 2 && *b == 'x') { // a + b"),
+    (6, "negate", "if (!(a < 1 && *b == 'x')) { // a + b"),
+    (7, "+= to -=", "count -= a;"),
+    (7, "drop", ";"),
+    (10, "- to +", "return a + 1;"),
+    (10, "constant + 1", "return a - 2;")]), found
+names = {m.after: m.id for m in operators.mutants_of("toy.c", TEXT)}
+moved = {m.after: m.id for m in operators.mutants_of("toy.c", "int x;\n" + TEXT)}
+assert names == moved and len(set(names.values())) == len(names)
+PYTHON
+}
+
+@test "a mutant is caught, survives, hangs, or is the same code" {
+    [[ -e ../$BUILD/libzc.a && -e ../$BUILD/command ]] || skip "no library"
+    printf 'test\t0\t0.1\tpolicy_glob\ntest\t1\t0.1\tbase_json\n' >"$BATS_TEST_TMPDIR/table"
+    python "$BUILD" "$BATS_TEST_TMPDIR/table" <<'PYTHON'
+import sys
+from pathlib import Path
+from mutants import operators, runner
+
+FILE = "policy/glob.c"
+table = runner.Table(Path(sys.argv[2]))
+worker = runner.Worker(sys.argv[1], "-test", table, 4)
+
+def result(tests, before, after):
+    text = (runner.ROOT / FILE).read_text()
+    line = text[:text.index(before)].count("\n") + 1
+    whole = text.split("\n")[line - 1]
+    table.of[FILE, "toy"], table.cost = tests, dict.fromkeys(tests, 0.1)
+    return worker.result(operators.Mutant("", FILE, line, "toy", "", "", "",
+                                          whole.replace(before, after)))
+
+END = "return a.n == 0;"
+assert result(["policy_glob"], END, "return a.n != 0;") == ("caught", "policy_glob")
+assert result(["base_json"], END, "return a.n != 0;") == ("survived", "")
+assert result(["base_json"], END, "return a.n < 1;") == ("same code", "")
+assert result(["base_json"], END, "return a.n ==;") == ("no C", "")
+loop = "while (a.n > 0 && a.at[0] == '*')"
+assert result(["policy_glob"], loop, "while (true)") == ("caught", "policy_glob")
+PYTHON
+}

@@ -1,0 +1,1 @@
+"""Changes the library line by line, and runs the tests that are to see it."""

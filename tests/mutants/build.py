@@ -1,0 +1,72 @@
+"""Builds the library again with one file changed, and the unit tests on it."""
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+OBJECT = ["-g0", "-Wno-error", "-w"]
+# These test the simulated GPU, or a program of kernels/.
+NO_UNITS = ("sim_", "runtime_", "kernels_")
+
+
+def unit_names():
+    return [p.stem for p in sorted((ROOT / "tests/unit").glob("*.c"))
+            if not p.name.startswith(NO_UNITS)]
+
+
+def must(command, **more):
+    return subprocess.run(command, cwd=ROOT, check=True, stdin=subprocess.DEVNULL, **more)
+
+
+class Folder:
+    """A build folder in which only the library is its own; all else is that of `build`."""
+
+    def __init__(self, build, name):
+        self.build = build
+        self.path = f"{build}/mutants/{name}"
+        self.compile, self.link = map(
+            shlex.split, (ROOT / build / "command").read_text().splitlines()[:2])
+        self.units = ROOT / build / "mutants/unit"
+        (ROOT / self.path).mkdir(parents=True, exist_ok=True)
+        for part in ("sim", "tests", "kernels", "zc-policy", "command"):
+            link = ROOT / self.path / part
+            if not link.is_symlink():
+                link.symlink_to(os.path.relpath(ROOT / build / part, link.parent))
+
+    def objects(self):
+        """The library's objects by source file."""
+        top = ROOT / self.build
+        return {str(o.relative_to(top).with_suffix(".c")): o
+                for part in ("shim", "policy") for o in sorted((top / part).rglob("*.o"))}
+
+    def compiles(self, source, text):
+        """The object of a source file with another text, or None where that is no C."""
+        out = ROOT / self.path / "mutant.o"
+        out.unlink(missing_ok=True)
+        (ROOT / self.path / "mutant.c").write_text(text)
+        done = subprocess.run([*self.compile, *OBJECT, "-iquote", str(Path(source).parent), "-c",
+                               "-o", str(out), f"{self.path}/mutant.c"], cwd=ROOT,
+                              stdin=subprocess.DEVNULL, capture_output=True)
+        return out.read_bytes() if done.returncode == 0 else None
+
+    def link_library(self, source):
+        objects = [ROOT / self.path / "mutant.o" if name == source else o
+                   for name, o in self.objects().items()]
+        out = ROOT / self.path / "libzc.so"
+        out.unlink(missing_ok=True)
+        must([*self.link, "-Wl,-s", "-o", str(out), *map(str, objects)])
+
+    def link_unit(self, name):
+        """A unit test whose own copy of the changed file comes before the archive's."""
+        test = self.units / f"{name}.o"
+        source = ROOT / f"tests/unit/{name}.c"
+        if not test.exists() or test.stat().st_mtime < source.stat().st_mtime:
+            test.parent.mkdir(parents=True, exist_ok=True)
+            must([*(f for f in self.compile if f not in ("-fPIC", "-fvisibility=hidden")),
+                  "-Itests", "-w", "-c", "-o", str(test), str(source)])
+        out = ROOT / self.path / f"unit-{name}"
+        must(["gcc", "-pthread", "-o", str(out), str(test), f"{self.path}/mutant.o",
+              f"{self.build}/libzc.a", "-lcmocka", "-lm", "-ldl"])
+        return out

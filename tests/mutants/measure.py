@@ -1,0 +1,134 @@
+"""Which tests call which functions of the library: runs every test once on a build in which each
+function counts its calls, and keeps for each function the tests that are to see it break."""
+
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+from collections import defaultdict
+from itertools import zip_longest
+
+from . import tests
+from .build import ROOT, Folder, must, unit_names
+
+KEPT = ROOT / "tests/mutants/tests.tsv"
+SEEN_BYTES = 1 << 20
+CHEAP, CLOSE = 2, 5  # Tests of a function: those that cost least, and that call most of it.
+
+# Files that run many programs or many random calls, or look at the build and not at what it does.
+LEFT_OUT = ("kernels_on_sim", "bench_on_sim", "gpu_check_on_sim", "build", "symbols",
+            "sim_is_honest", "preloads", "host_limits", "grow_model", "random_calls",
+            "shared_model", "shared_coherence")
+
+
+def all_tests():
+    """Unit tests, then the first case of each file, the second, and so on: a run that is cut short
+    has seen something of everything."""
+    files = [str(f.relative_to(ROOT)) for f in sorted((ROOT / "tests/preload").glob("*.bats"))
+             if f.stem not in LEFT_OUT]
+    rounds = zip_longest(*([f"{f} {name}" for name in tests.names(f)] for f in files))
+    units = [name for name in unit_names() if name not in LEFT_OUT]
+    return [*units, *(case for cases in rounds for case in cases if case)]
+
+
+def counting_build(build):
+    """The library and the unit tests, in which every function counts."""
+    folder = Folder(build, "seen")
+    count = f"{folder.path}/seen.o"
+    must([*(f for f in folder.compile if f != "-fsanitize"), "-c", "-o", count,
+          "tests/mutants/seen.c"])
+    flags = "CFLAGS=-O1 -g -finstrument-functions"
+    own = f"{build}/mutants/counting"
+    units = [f"{own}/tests/unit/{name}" for name in unit_names()]
+    must(["make", "-s", f"B={own}", flags, f"LDFLAGS={ROOT / count}", f"-j{os.cpu_count()}",
+          f"{own}/libzc.so", *units])
+    for name, path in [("libzc.so", f"{own}/libzc.so"),
+                       *((f"unit-{n}", f"{own}/tests/unit/{n}") for n in unit_names())]:
+        link = ROOT / folder.path / name
+        link.unlink(missing_ok=True)
+        link.symlink_to(ROOT / path)
+    return folder
+
+
+def functions(binary):
+    """(slot, "file function") of a binary's functions of the library."""
+    out = subprocess.run(["nm", "-l", str(binary)], capture_output=True, text=True).stdout
+    found = []
+    for line in out.splitlines():
+        match = re.match(r"([0-9a-f]+) [tT] ([\w.]+)\t.*?/((?:shim|policy)/[\w/]+\.c):", line)
+        if match:
+            name = match[2].partition(".")[0]
+            found.append((int(match[1], 16) // 16, f"{match[3]} {name}"))
+    return found
+
+
+def calls(counts, known):
+    seen = defaultdict(int)
+    for slot, name in known:
+        if slot < len(counts) and counts[slot]:
+            seen[name] += counts[slot]
+    return seen
+
+
+def measure_one(test, folder, known):
+    path = ROOT / folder.path / "counts"
+    path.write_bytes(bytes(SEEN_BYTES))
+    result, used, _ = tests.run(test, folder.path, 300, ZC_SEEN=str(path))
+    counts = struct.unpack(f"{SEEN_BYTES // 4}I", path.read_bytes())
+    return {"test": test, "result": result, "cpu": round(used, 2),
+            "calls": calls(counts, known)}
+
+
+def earlier(log):
+    if not log.exists():
+        return {}
+    return {r["test"]: r for r in map(json.loads, log.read_text().splitlines())}
+
+
+def measured(build):
+    """The records of all tests; those that an earlier run wrote are not run again."""
+    folder = counting_build(build)
+    log = ROOT / build / "mutants/seen.jsonl"
+    records = earlier(log)
+    library = functions(ROOT / folder.path / "libzc.so")
+    with log.open("a") as out:
+        for test in all_tests():
+            if test in records:
+                continue
+            unit = ROOT / folder.path / f"unit-{test}"
+            known = library if ".bats " in test else functions(unit.resolve())
+            record = records[test] = measure_one(test, folder, known)
+            out.write(json.dumps(record) + "\n")
+            out.flush()
+            print(f"{record['cpu']:6.2f} s {record['result']}, {len(record['calls'])} functions:"
+                  f" {test}", flush=True)
+    return list(records.values())
+
+
+def chosen(callers):
+    """Of [(cost, share of the test's calls, test)], the tests to run, in their order."""
+    cheap = sorted(callers)[:CHEAP]
+    close = sorted(callers, key=lambda c: (-c[1] / (c[0] + 0.2), c))[:CLOSE]
+    return [test for _, _, test in sorted(set(cheap + close))]
+
+
+def keep(records):
+    records = [r for r in records if r["result"] == "passed"]
+    ids = {r["test"]: i for i, r in enumerate(records)}
+    callers = defaultdict(list)
+    for r in records:
+        total = sum(r["calls"].values())
+        for function, n in r["calls"].items():
+            callers[function].append((r["cpu"], n / total, r["test"]))
+    with KEPT.open("w") as out:
+        out.write("# Which tests to run on a change of a function, by `make mutants-measure`:\n"
+                  "# test ID SECONDS NAME, and function FILE NAME ID..., fields between tabs.\n")
+        for r in records:
+            out.write(f"test\t{ids[r['test']]}\t{r['cpu']}\t{r['test']}\n")
+        for function in sorted(callers):
+            numbers = "\t".join(str(ids[t]) for t in chosen(callers[function]))
+            out.write("function\t" + function.replace(" ", "\t") + f"\t{numbers}\n")
+    print(f"{len(records)} tests, {len(callers)} functions: {KEPT.relative_to(ROOT)}",
+          file=sys.stderr)

@@ -1,0 +1,155 @@
+"""Runs the tests that are to see each mutant, and keeps what came of it."""
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+
+from . import operators, tests
+from .build import ROOT, Folder, unit_names
+from .measure import KEPT
+
+EXPLAINED = ROOT / "tests/mutants/SURVIVORS.md"
+FALLBACK = 6  # Tests of a function that no test was seen to call.
+LONG = 30.0  # Seconds of CPU of a unit test that is too long to be measured.
+
+
+class Table:
+    """What measure.py kept: which tests to run, and what they cost."""
+
+    def __init__(self, path=KEPT):
+        self.cost, names, self.of, self.file = dict.fromkeys(unit_names(), LONG), {}, {}, {}
+        for line in path.read_text().splitlines():
+            kind, *fields = line.split("\t")
+            if kind == "test":
+                names[fields[0]] = fields[2]
+                self.cost[fields[2]] = float(fields[1])
+            elif kind == "function":
+                chosen = [names[i] for i in fields[2:]]
+                self.of[fields[0], fields[1]] = chosen
+                self.file.setdefault(fields[0], []).extend(chosen)
+
+    def tests(self, mutant):
+        found = self.of.get((mutant.file, mutant.function))
+        if found is None:
+            near = self.file.get(mutant.file, list(self.cost))
+            found = sorted(set(near), key=lambda t: (-near.count(t), self.cost[t], t))[:FALLBACK]
+        own = "_".join(Path(mutant.file).with_suffix("").parts[-2:])  # shim/base/text.c: base_text
+        if own in self.cost and own not in found:
+            found = [*found, own]
+        return sorted(found, key=lambda t: (self.cost[t], t))
+
+
+class Worker:
+    def __init__(self, build, number, table, patience):
+        self.folder = Folder(build, f"worker{number}")
+        self.control = build
+        self.table, self.patience = table, patience
+
+    def result(self, mutant):
+        """caught, survived, the same code, or no C; with the test that caught it."""
+        original = self.folder.compiles(mutant.file, (ROOT / mutant.file).read_text())
+        changed = self.folder.compiles(mutant.file, operators.applied(mutant))
+        if changed is None:
+            return "no C", ""
+        if changed == original:
+            return "same code", ""
+        linked = False
+        for test in self.table.tests(mutant):
+            if ".bats " not in test:
+                self.folder.link_unit(test)
+            elif not linked:
+                self.folder.link_library(mutant.file)
+                linked = True
+            if self.sees(test):
+                return "caught", test
+        return "survived", ""
+
+    def sees(self, test):
+        limit = self.patience * (self.table.cost[test] + 1)
+        result, used, clock = tests.run(test, self.folder.path, limit)
+        if result == "passed":
+            return False
+        # A machine under load lets tests run out of time that have nothing to complain of.
+        slow = result == "hung" or clock > 5 * (self.table.cost[test] + 1)
+        if not slow or ".bats " not in test:
+            return True
+        return tests.run(test, self.control, limit)[0] == "passed"
+
+
+def earlier(log, again):
+    """What is known from earlier runs, without the survivors if they are to be asked again."""
+    if not log.exists():
+        return {}
+    known = {r["id"]: r for r in map(json.loads, log.read_text().splitlines())}
+    return {i: r for i, r in known.items() if not again or r["result"] != "survived"}
+
+
+def record(mutant, result, by):
+    return {"id": mutant.id, "file": mutant.file, "line": mutant.line, "result": result, "by": by,
+            "function": mutant.function, "operator": mutant.operator, "before": mutant.before,
+            "after": mutant.after}
+
+
+def examine(mutants, build, wanted, jobs, patience, again=False, table=None, log=None):
+    """Goes through the mutants in their order until so many have been caught or have survived;
+    returns their records."""
+    table = table or Table()
+    log = log or ROOT / build / "mutants/results.jsonl"
+    known = earlier(log, again)
+    workers = SimpleQueue()
+    for number in range(jobs):
+        workers.put(Worker(build, number, table, patience))
+
+    def one(mutant):
+        worker = workers.get()
+        try:
+            return record(mutant, *worker.result(mutant))
+        finally:
+            workers.put(worker)
+
+    done, queue = [], iter(mutants)
+    with ThreadPoolExecutor(jobs) as pool, open(log, "a") as out:
+        while sum(counts(r) for r in done) < wanted:
+            batch = [m for m, _ in zip(queue, range(wanted - sum(counts(r) for r in done)))]
+            if not batch:
+                break
+            for r in [known[m.id] for m in batch if m.id in known]:
+                done.append(r)
+            for r in pool.map(one, [m for m in batch if m.id not in known]):
+                done.append(r)
+                out.write(json.dumps(r) + "\n")
+                out.flush()
+                print(f"{r['result']:9} {r['file']}:{r['line']} {r['operator']}  {r['by']}",
+                      flush=True)
+    return done
+
+
+def counts(r):
+    return r["result"] in ("caught", "survived")
+
+
+def show(r):
+    print(f"\n{r['id']} {r['file']}:{r['line']} in {r['function']}: {r['operator']}\n"
+          f"  - {r['before']}\n  + {r['after']}")
+
+
+def summary(done):
+    """Prints it; 1 if a mutant survived that SURVIVORS.md does not explain."""
+    real = [r for r in done if counts(r)]
+    survivors = [r for r in real if r["result"] == "survived"]
+    said = EXPLAINED.read_text() if EXPLAINED.exists() else ""
+    new = [r for r in survivors if r["id"] not in said]
+    for r in sorted(new, key=lambda r: (r["file"], r["line"])):
+        show(r)
+    caught = len(real) - len(survivors)
+    print(f"\ncaught {caught} of {len(real)} ({100 * caught / max(len(real), 1):.1f} %);"
+          f" {len(survivors) - len(new)} of the survivors are explained, {len(new)} are above")
+    return 1 if new else 0
+
+
+def settings():
+    value = os.environ.get
+    return {"wanted": int(value("MUTANTS") or 200), "jobs": int(value("JOBS") or 2),
+            "patience": float(value("PATIENCE") or 20), "again": value("AGAIN") == "1"}
