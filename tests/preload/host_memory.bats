@@ -36,6 +36,14 @@ max_pinned = 8M
 $PINNED" "$PROGRAMS/host_family"
 }
 
+@test "a kernel reaches a registered block by the address that bare fails" {
+    need_built "$PROGRAMS/shared_calls"
+    run -0 "$PROGRAMS/shared_calls" reached
+    [[ $output == *"-> 700"*"the kernel saw -1" ]]
+    run -0 under_policy "$PINNED" "$PROGRAMS/shared_calls" reached
+    [[ $output == *"-> 0"*"the kernel saw 1"* ]]
+}
+
 @test "sixteen threads and their forked children keep their bytes" {
     run -0 under_policy "$PINNED" timeout 100 "$PROGRAMS/host_stress"
 }

@@ -417,6 +417,20 @@ static void given_h(void)
     give_back(p);
 }
 
+/* A kernel is given the host block's address after a copy, where no device block is one with it. */
+static void reached(void)
+{
+    unsigned char *h = host_block(SIZE);
+    CUdeviceptr d = device_block(SIZE);
+    int result = -1;
+    paint(h, SIZE, 1);
+    CHECK(cuMemcpyHtoD(d, h, SIZE));
+    CHECK(try_kernel(SHOWS, (CUdeviceptr)h, 0, SIZE, 1, &result, NULL));
+    SHOW(cuCtxSynchronize());
+    printf("the kernel saw %d\n", result);
+    free(h);
+}
+
 /* A library that copies a buffer by what its address is: bare, the host block by the CPU. */
 static void asks(void)
 {
@@ -552,6 +566,7 @@ int main(int argc, char **argv)
         {"answers", answers},
         {"asks", asks},
         {"given_h", given_h},
+        {"reached", reached},
         {"arrays", arrays},
         {"leaves", leaves},
     };
