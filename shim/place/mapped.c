@@ -9,6 +9,10 @@
  * packs many small blocks into one mapping, which pages of 2 MiB could not. */
 #define OWN_PAGES_FROM ((size_t)1 << 20)
 
+/* Before and behind a device's block the driver mostly has other memory mapped, and kernels that
+ * read a row too far don't fail.  Here they read this. */
+#define MARGIN ((size_t)64 << 10)
+
 static bool names_node(const struct zc_rule *rule)
 {
     return rule->given & ZC_KEY_BIT(ZC_KEY_NUMA);
@@ -16,22 +20,25 @@ static bool names_node(const struct zc_rule *rule)
 
 static CUresult make_pages(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
-    void *pages = zc_pages_make(want->size, zc_node_wanted(want->rule, want->device));
+    void *pages = zc_pages_make(want->size, MARGIN, zc_node_wanted(want->rule, want->device));
     if (!pages) {
         *why = "the kernel gives no pages";
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     size_t span = zc_pages_span(want->size);
-    CUresult result = zc_real.cuMemHostRegister_v2(
-        pages, span, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    CUresult result =
+        zc_real.cuMemHostRegister_v2((char *)pages - MARGIN, span + 2 * MARGIN,
+                                     CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
     if (result != CUDA_SUCCESS) {
         *why = "cuMemHostRegister refuses";
-        zc_pages_unmake(pages, want->size);
+        zc_pages_unmake(pages, want->size, MARGIN);
         return result;
     }
     out->base = (CUdeviceptr)pages;
     out->pages = pages;
     out->span = span;
+    out->before = MARGIN;
+    out->room = span + MARGIN;
     return CUDA_SUCCESS;
 }
 
@@ -76,7 +83,7 @@ static CUresult detach(struct zc_backing *backing)
 {
     if (backing->handle)
         return zc_real.cuMemRelease(backing->handle);
-    return backing->pages ? zc_real.cuMemHostUnregister(backing->pages)
+    return backing->pages ? zc_real.cuMemHostUnregister((char *)backing->pages - MARGIN)
                           : zc_real.cuMemFreeHost((void *)backing->base);
 }
 
@@ -84,7 +91,7 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
 {
     (void)gone;
     if (backing->pages)
-        zc_pages_unmake(backing->pages, backing->span);
+        zc_pages_unmake(backing->pages, backing->span, MARGIN);
     return CUDA_SUCCESS;
 }
 

@@ -31,29 +31,32 @@ bool zc_pages_move(void *pages, size_t bytes, int node)
     return bind_to(pages, bytes, node, MPOL_MF_MOVE);
 }
 
-void *zc_pages_make(size_t bytes, int node)
+void *zc_pages_make(size_t bytes, size_t margin, int node)
 {
-    size_t span = zc_pages_span(bytes);
-    if (span < bytes)
+    size_t span = zc_pages_span(bytes), all = span + 2 * margin;
+    if (span < bytes || all < span)
         return NULL;
-    char *map = mmap(NULL, span + ZC_HUGE_PAGE, PROT_READ | PROT_WRITE,
+    char *map = mmap(NULL, all + ZC_HUGE_PAGE, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED)
         return NULL;
-    char *pages = (char *)(((uintptr_t)map + ZC_HUGE_PAGE - 1) & ~(uintptr_t)(ZC_HUGE_PAGE - 1));
-    if (pages > map)
-        munmap(map, (size_t)(pages - map));
-    munmap(pages + span, (size_t)(map + ZC_HUGE_PAGE - pages));
-    madvise(pages, span, MADV_HUGEPAGE); /* Without huge pages everything works, only slower. */
-    if (!zc_pages_bind(pages, span, node)) {
-        munmap(pages, span);
+    uintptr_t earliest = (uintptr_t)map + margin;
+    char *pages = (char *)((earliest + ZC_HUGE_PAGE - 1) & ~(uintptr_t)(ZC_HUGE_PAGE - 1));
+    char *first = pages - margin;
+    if (first > map)
+        munmap(map, (size_t)(first - map));
+    if (first < map + ZC_HUGE_PAGE)
+        munmap(first + all, (size_t)(map + ZC_HUGE_PAGE - first));
+    madvise(first, all, MADV_HUGEPAGE); /* Without huge pages everything works, only slower. */
+    if (!zc_pages_bind(first, all, node)) {
+        munmap(first, all);
         return NULL;
     }
     zc_workers_touch(pages, span);
     return pages;
 }
 
-void zc_pages_unmake(void *pages, size_t bytes)
+void zc_pages_unmake(void *pages, size_t bytes, size_t margin)
 {
-    munmap(pages, zc_pages_span(bytes));
+    munmap((char *)pages - margin, zc_pages_span(bytes) + 2 * margin);
 }

@@ -8,11 +8,12 @@
 #define ZC_HUGE_PAGE ((size_t)2 << 20)
 
 /* `bytes` rounded up to huge pages, aligned to one, every page present; on NUMA node `node` if that
- * is not negative.  NULL when the kernel refuses. */
-void *zc_pages_make(size_t bytes, int node);
+ * is not negative.  `margin` bytes of small pages, not present yet, lie before and behind them.
+ * NULL when the kernel refuses. */
+void *zc_pages_make(size_t bytes, size_t margin, int node);
 
-/* Gives them back; `bytes` as asked for. */
-void zc_pages_unmake(void *pages, size_t bytes);
+/* Gives them back; `bytes` and `margin` as asked for. */
+void zc_pages_unmake(void *pages, size_t bytes, size_t margin);
 
 /* Binds pages that were not touched yet to a NUMA node (mbind(2)); nothing to do for a negative
  * one. False when the kernel refuses. */

@@ -36,7 +36,7 @@ static bool prepare(unsigned i)
     if (slots[i].refused)
         return false;
     if (!slots[i].memory && zc_limits_take(ZC_PLACE_PINNED, -1, ZC_RING_SLOT, &why)) {
-        slots[i].memory = zc_pages_make(ZC_RING_SLOT, -1);
+        slots[i].memory = zc_pages_make(ZC_RING_SLOT, 0, -1);
         if (!slots[i].memory)
             zc_limits_give(ZC_PLACE_PINNED, -1, ZC_RING_SLOT);
     }

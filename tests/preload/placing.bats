@@ -256,3 +256,10 @@ told_of() {
     told_of $'api = cudaMallocHost\nplace = pinned' copy
     [[ -z $stderr ]]
 }
+
+@test "a kernel that reads 64 KiB too far on either side works in mapped memory as bare" {
+    for rule in 'place = device' 'place = mapped' $'place = mapped\nnuma = 0'; do
+        run -0 --separate-stderr under_policy "$rule" "$program" overreads
+        [[ $output != *700* && $(grep -c -- '-> 0' <<<"$output") -eq 4 && -z $stderr ]]
+    done
+}

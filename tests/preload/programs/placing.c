@@ -457,6 +457,39 @@ static void stray_kernel(void)
     SHOW(cuCtxSynchronize());
 }
 
+/* A kernel reach(pointer, before, behind): reads a byte so far before a block and one so far behind
+ * its first byte. */
+static int reach_grid(void *const *args, const struct sim_launch *launch)
+{
+    (void)launch;
+    CUdeviceptr at = *(CUdeviceptr *)args[0];
+    volatile const char *before = sim_gpu_pointer(at - *(size_t *)args[1]);
+    volatile const char *behind = sim_gpu_pointer(at + *(size_t *)args[2]);
+    if (!before || !behind)
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    (void)*before, (void)*behind;
+    return 0;
+}
+
+/* Kernels that read a little too far, from blocks between others. */
+static void overreads(void)
+{
+    static const size_t sizes[] = {1 * MIB + 512, 2 * MIB, 3 * MIB + 4096, 8 * MIB};
+    static const size_t params[] = {sizeof(CUdeviceptr), sizeof(size_t), sizeof(size_t)};
+    CUfunction reach = load_kernel("reach", reach_grid, 3, params);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        CUdeviceptr p[3];
+        size_t before = 64 << 10, behind = sizes[i] + before - 1;
+        for (int k = 0; k < 3; k++)
+            p[k] = block(sizes[i]);
+        void *args[] = {&p[1], &before, &behind};
+        CHECK(cuLaunchKernel(reach, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
+        SHOW(cuCtxSynchronize());
+        for (int k = 0; k < 3; k++)
+            CHECK(cuMemFree(p[k]));
+    }
+}
+
 /* Three requests from a pool, and what the program believes of the first one's memory. */
 static void use_pool(CUmemoryPool pool, bool by_cpu)
 {
@@ -521,6 +554,7 @@ int main(int argc, char **argv)
                                           {"wrong_batches", wrong_batches},
                                           {"failed_kernel", failed_kernel},
                                           {"stray_kernel", stray_kernel},
+                                          {"overreads", overreads},
                                           {"special_pools", special_pools}};
     first_to_tell = argc > 2 ? argv[2] : "";
     main_context = start_gpu(0);

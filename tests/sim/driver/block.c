@@ -152,11 +152,22 @@ bool sim_reaches(const struct sim_block *b, int device)
     return false;
 }
 
+/* The block that an address without one shares a 2 MiB page of device memory with: the page is
+ * mapped as a whole. */
+static struct sim_block *page_mate(CUdeviceptr va)
+{
+    struct sim_block *b =
+        sim_va_reserved(va) ? sim_block_overlap(va & ~(CUdeviceptr)(SIM_PAGE - 1), SIM_PAGE) : NULL;
+    return b && (b->kind == SIM_DEVICE || b->kind == SIM_POOLED) ? b : NULL;
+}
+
 /* What the kernel of `device` finds behind an address; NULL is a page fault. */
 static void *gpu_view(CUdeviceptr va, int device, bool write)
 {
     struct sim_block *b = sim_block_find(va);
-    if (!b || b->dormant || (b->kind == SIM_VMM && b->access[device] < (write ? 3 : 1)))
+    if (!b && (b = page_mate(va)) == NULL)
+        return NULL;
+    if (b->dormant || (b->kind == SIM_VMM && b->access[device] < (write ? 3 : 1)))
         return NULL;
     if (write && b->kind == SIM_REGISTERED && (b->flags & CU_MEMHOSTREGISTER_READ_ONLY))
         return NULL;
