@@ -86,8 +86,9 @@ ZC_BODY(cuMemAllocAsync, (CUdeviceptr * dptr, size_t bytes, CUstream stream))
                          .stream = zc_stream_kind_of(stream, entry->flavour)};
     const struct zc_forward f = {
         .call = call_async, .real = (void *)real, .dptr = dptr, .bytes = bytes, .stream = stream};
-    ask.pool = zc_life_on() ? zc_pool_current(stream, entry->flavour) : NULL;
-    return zc_grant(&ask, &f, zc_pool_unfit(ask.pool, &ask.asked));
+    bool known = !zc_life_on() || zc_pool_current(stream, entry->flavour, &ask.pool);
+    const char *unfit = zc_pool_unfit(ask.pool, &ask.asked);
+    return zc_grant(&ask, &f, known ? unfit : "the driver refuses its stream");
 }
 
 static enum zc_place_id home_of(enum zc_kind kind)

@@ -7,6 +7,7 @@
 #include "place/park.h"
 #include "place/pinned.h"
 #include "place/stream.h"
+#include "shared/pair.h"
 #include "shared/transfer.h"
 
 #define FLAGS_KNOWN                                                                                \
@@ -156,6 +157,13 @@ ZC_BODY(cuMemFreeHost, (void *p))
     return result;
 }
 
+/* A missing context is told first, as by every query and registration. */
+static CUresult state_of_context(void)
+{
+    CUdevice device;
+    return zc_real.cuCtxGetDevice ? zc_real.cuCtxGetDevice(&device) : CUDA_SUCCESS;
+}
+
 static bool in_heap(const void *p)
 {
     return zc_hostheap_owns((uint64_t)(uintptr_t)p);
@@ -165,6 +173,10 @@ static bool in_heap(const void *p)
  * its registration back, so that the driver answers. */
 ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
 {
+    bool known = zc_shared_at((uint64_t)(uintptr_t)p) || is_drivers(p);
+    CUresult state = known ? state_of_context() : CUDA_SUCCESS;
+    if (state != CUDA_SUCCESS)
+        return state;
     CUresult kept_out = zc_shared_keep_registered(entry->fn, (CUdeviceptr)p);
     if (kept_out != CUDA_SUCCESS)
         return kept_out;
@@ -211,13 +223,6 @@ ZC_BODY(cuMemHostUnregister, (void *p))
 static void *disguised(void *p)
 {
     return (void *)zc_pinned_disguise((CUdeviceptr)p);
-}
-
-/* A missing context is told first, as by every query. */
-static CUresult state_of_context(void)
-{
-    CUdevice device;
-    return zc_real.cuCtxGetDevice ? zc_real.cuCtxGetDevice(&device) : CUDA_SUCCESS;
 }
 
 ZC_BODY(cuMemHostGetDevicePointer_v2, (CUdeviceptr * dptr, void *p, unsigned int flags))

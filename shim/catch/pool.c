@@ -43,15 +43,17 @@ static struct pool *find(CUmemoryPool handle, bool make)
     return p;
 }
 
-CUmemoryPool zc_pool_current(CUstream stream, enum zc_flavour flavour)
+bool zc_pool_current(CUstream stream, enum zc_flavour flavour, CUmemoryPool *pool)
 {
     CUdevice device;
-    CUmemoryPool pool = NULL;
-    if (!zc_life_policy()->rule_count || !zc_real.cuDeviceGetMemPool ||
-        zc_stream_device(stream, flavour, &device) != CUDA_SUCCESS ||
-        zc_real.cuDeviceGetMemPool(&pool, device) != CUDA_SUCCESS)
-        return NULL;
-    return pool;
+    *pool = NULL;
+    if (!zc_life_policy()->rule_count || !zc_real.cuDeviceGetMemPool)
+        return true;
+    if (zc_stream_device(stream, flavour, &device) != CUDA_SUCCESS)
+        return false;
+    if (zc_real.cuDeviceGetMemPool(pool, device) != CUDA_SUCCESS)
+        *pool = NULL;
+    return true;
 }
 
 static void remember_device(CUmemoryPool handle, int device)
@@ -200,6 +202,23 @@ static bool limited(const CUmemPoolProps *props)
 #endif
 }
 
+/* A new pool may have the handle of one that was destroyed, whose requests are the driver's to
+ * refuse. */
+static void forget_destroyed(CUmemoryPool handle)
+{
+    if (!zc_lock_take(&lock))
+        return;
+    for (struct pool **at = &pools; *at; at = &(*at)->next) {
+        struct pool *p = *at;
+        if (p->handle != handle)
+            continue;
+        *at = p->next;
+        zc_arena_put(p, sizeof(*p));
+        break;
+    }
+    zc_lock_drop(&lock);
+}
+
 ZC_BODY(cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps *props))
 {
     (void)entry;
@@ -207,6 +226,7 @@ ZC_BODY(cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps *props))
     if (result != CUDA_SUCCESS || !zc_life_on())
         return result;
     enum zc_kind kind = kind_of(&props->location, props->allocType);
+    forget_destroyed(*pool);
     remember(*pool, kind,
              props->handleTypes != CU_MEM_HANDLE_TYPE_NONE ? EXPORTABLE
              : limited(props)                              ? "its pool has a largest size"
@@ -248,8 +268,10 @@ ZC_BODY(cuMemPoolImportFromShareableHandle,
 {
     (void)entry;
     CUresult result = real(pool, handle, type, flags);
-    if (result == CUDA_SUCCESS && zc_life_on())
-        remember(*pool, ZC_KIND_DEVICE, EXPORTABLE);
+    if (result != CUDA_SUCCESS || !zc_life_on())
+        return result;
+    forget_destroyed(*pool);
+    remember(*pool, ZC_KIND_DEVICE, EXPORTABLE);
     return result;
 }
 
@@ -271,14 +293,13 @@ ZC_BODY(cuMemPoolDestroy, (CUmemoryPool pool))
     zc_block_each(part, pool);
     if (!zc_lock_take(&lock))
         return result;
-    for (struct pool **at = &pools; *at; at = &(*at)->next) {
-        struct pool *p = *at;
-        if (p->handle != pool)
-            continue;
-        *at = p->next;
-        zc_arena_put(p, sizeof(*p));
-        break;
-    }
+    struct pool *p = find(pool, false);
+    if (p)
+        *p = (struct pool){.next = p->next,
+                           .handle = pool,
+                           .kind = ZC_KIND_DEVICE,
+                           .device = -1,
+                           .unfit = "its pool was destroyed"};
     zc_lock_drop(&lock);
     return result;
 }

@@ -5,8 +5,9 @@
 #include "catch/real.h"
 #include "ledger/block.h"
 
-/* The current pool of the stream's device, that cuMemAllocAsync takes from; NULL if unknown. */
-CUmemoryPool zc_pool_current(CUstream stream, enum zc_flavour flavour);
+/* The current pool of the stream's device, that cuMemAllocAsync takes from; NULL if unknown.  False
+ * for a stream that the driver refuses. */
+bool zc_pool_current(CUstream stream, enum zc_flavour flavour, CUmemoryPool *pool);
 
 /* Why requests from a pool stay where they are, or NULL: its memory may be exported, is limited, or
  * is not the current device's.  *kind_out is what the program asks for by them. */

@@ -7,6 +7,7 @@
 #include "catch/hostmem.h"
 #include "place/copy.h"
 #include "place/staged.h"
+#include "place/stream.h"
 #include "place/workers.h"
 #include "shared/pair.h"
 #include "shared/report.h"
@@ -320,7 +321,12 @@ bool zc_shared_copy(struct zc_copy *c)
                       "they differ or it writes one of them");
     c->split = true;
     c->part[ZC_MOVED] = c->part[ZC_CPU] = c->part[ZC_ELIDED] = 0;
-    if (nothing_to_do(c)) {
+    if (nothing_to_do(c)) { /* Then nothing else asks the driver about the stream. */
+        CUdevice device;
+        c->result = zc_stream_device(c->stream, c->flavour, &device);
+        c->answered = c->result != CUDA_SUCCESS;
+        if (c->answered)
+            return true;
         c->part[ZC_ELIDED] = c->bytes;
         note_elision(c);
         return true;

@@ -28,7 +28,7 @@ same_in() {
     local bare policy
     run -0 --separate-stderr timeout 30 "$PROGRAM" "$1"
     bare=$output
-    [[ $1 == ordered || $bare != *' -> 201'* ]]
+    [[ $1 =~ ^(ordered|registering)$ || $bare != *' -> 201'* ]]
     for policy in "${@:2}"; do
         echo "$policy"
         rm -f "$ZC_LOG" "$SIM_LEAKS"
@@ -87,6 +87,12 @@ $place")
 @test "a thread without a context frees pinned memory" {
     same_in host 'place = pinned' 'place = managed' \
         $'api = cudaMallocHost, cudaHostAlloc\nplace = pinned'
+}
+
+@test "memory is registered in a context alone" {
+    device_rules 'place = device' "${SHARED[@]}" $'place = mapped\n[rule pinned]
+api = cudaHostAlloc\nplace = pinned'
+    same_in registering "${rules[@]}"
 }
 
 @test "a block whose release the driver refuses is the program's still" {

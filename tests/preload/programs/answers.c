@@ -37,11 +37,13 @@ static void show_refusals(CUdeviceptr at, size_t bytes)
 static void show_without_stream_or_context(CUdeviceptr at)
 {
     CUstream gone;
+    CUdeviceptr p;
     CHECK(cuStreamCreate(&gone, 0));
     CHECK(cuStreamDestroy(gone));
     SHOW(cuMemcpyHtoDAsync(at, host, 10, gone));
     SHOW(cuMemcpyDtoHAsync(host, at, 10, gone));
     SHOW(cuMemsetD8Async(at, 7, 10, gone));
+    SHOW(cuMemAllocAsync(&p, 3 * MIB, gone));
     CHECK(cuCtxSetCurrent(NULL));
     SHOW(cuMemsetD8(at, 7, 1));
     SHOW(cuMemcpyDtoH(host, at, 1));
@@ -312,6 +314,24 @@ static void show_figures(void)
     show_marks();
 }
 
+/* A pool that was destroyed gives nothing, also while a block of it lives; its handle may come
+ * back. */
+static void show_destroyed_pool(const CUmemPoolProps *props)
+{
+    CUdeviceptr p, q = 0;
+    printf("== destroyed pool\n");
+    CHECK(cuMemAllocFromPoolAsync(&p, 3 * MIB, pool, stream));
+    CHECK(cuMemPoolDestroy(pool));
+    SHOW(cuMemAllocFromPoolAsync(&q, 3 * MIB, pool, stream));
+    SHOW(cuMemFreeAsync(p, stream));
+    CHECK(cuStreamSynchronize(stream));
+    SHOW(cuMemAllocFromPoolAsync(&q, 3 * MIB, pool, stream));
+    CHECK(cuMemPoolCreate(&pool, props));
+    CHECK(cuMemAllocFromPoolAsync(&p, 3 * MIB, pool, stream));
+    SHOW(cuMemsetD8(p, 1, 3 * MIB));
+    SHOW(cuMemFreeAsync(p, stream));
+}
+
 /* answers [DEVICE] */
 int main(int argc, char **argv)
 {
@@ -341,5 +361,6 @@ int main(int argc, char **argv)
     show_odd_requests();
     show_pitches();
     show_figures();
+    show_destroyed_pool(&props);
     return 0;
 }

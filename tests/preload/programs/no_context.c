@@ -144,6 +144,26 @@ static void host(void)
     }
 }
 
+/* Memory that is one with a device block, or was asked for as pinned: the context is missed first.
+ */
+static void registering(void)
+{
+    CUdeviceptr d;
+    CUcontext context;
+    void *pinned, *h = malloc(SIZE);
+    memset(h, 7, SIZE);
+    CHECK(cuMemAlloc(&d, SIZE));
+    CHECK(cuMemcpyHtoD(d, h, SIZE));
+    CHECK(cuMemHostAlloc(&pinned, SIZE, 0));
+    CHECK(cuCtxPopCurrent(&context));
+    SHOW(cuMemHostRegister(h, SIZE, 0));
+    SHOW(cuMemHostRegister(pinned, SIZE, 0));
+    CHECK(cuCtxPushCurrent(context));
+    CHECK(cuMemFreeHost(pinned));
+    CHECK(cuMemFree(d));
+    free(h);
+}
+
 /* The driver refuses the release that sim_fail() names: the block is the program's still. */
 static void refused(void)
 {
@@ -170,9 +190,10 @@ static void refused(void)
 
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {
-        {"device", device}, {"popped", popped},       {"pool", pool},      {"ordered", ordered},
-        {"host", host},     {"left_over", left_over}, {"refused", refused}};
+    static const struct scenario all[] = {{"device", device},       {"popped", popped},
+                                          {"pool", pool},           {"ordered", ordered},
+                                          {"host", host},           {"registering", registering},
+                                          {"left_over", left_over}, {"refused", refused}};
     start_gpu(0);
     int status = RUN_SCENARIO(all, argc, argv);
     end_gpu(0);
