@@ -155,6 +155,10 @@ static void registering(void)
     CHECK(cuMemAlloc(&d, SIZE));
     CHECK(cuMemcpyHtoD(d, h, SIZE));
     CHECK(cuMemHostAlloc(&pinned, SIZE, 0));
+    CUstream gone;
+    CHECK(cuStreamCreate(&gone, 0));
+    CHECK(cuStreamDestroy(gone));
+    SHOW(cuMemcpyHtoDAsync(d, h, SIZE, gone)); /* Nothing has changed, but the stream is missed. */
     CHECK(cuCtxPopCurrent(&context));
     SHOW(cuMemHostRegister(h, SIZE, 0));
     SHOW(cuMemHostRegister(pinned, SIZE, 0));
