@@ -35,6 +35,10 @@ allowed() {
     copy_dtod_behind_blocking  # the manual says that it does not wait, and a program may rely on it
     copy_within_device_behind_blocking  # the same
     set_behind_blocking  # the same
+    alloc_async_in_destroyed_stream  # undefined: a driver follows the handle and ends the program
+    copy_async_in_destroyed_stream  # the same
+    set_async_in_destroyed_stream  # the same
+    free_async_in_destroyed_stream  # the same
 FACTS
 }
 

@@ -13,11 +13,18 @@ CUresult sim_pool_alloc(struct sim_pool *pool, size_t size, int device, struct s
     if (r != CUDA_SUCCESS)
         return r;
     pool->blocks++;
+    (*out)->counted = true;
     pool->used += size;
     if (pool->used > pool->used_high)
         pool->used_high = pool->used;
     memcpy((*out)->access, pool->access, sizeof pool->access);
     return CUDA_SUCCESS;
+}
+
+static void uncount(struct sim_block *block)
+{
+    block->pool->used -= block->counted ? block->size : 0;
+    block->counted = false;
 }
 
 void sim_pool_free(struct sim_block *block)
@@ -29,7 +36,7 @@ void sim_pool_free(struct sim_block *block)
         return;
     }
     pool->blocks--;
-    pool->used -= block->size;
+    uncount(block);
     if (!pool->managed)
         sim_device_free(block);
 }
@@ -79,12 +86,13 @@ SIM_API_PTSZ(cuMemAllocFromPoolAsync,
     return alloc_async(dptr, size, pool, false, stream);
 }
 
-/* Blocks of cuMemAlloc may be freed in stream order too. */
+/* Blocks of cuMemAlloc may be freed in stream order too.  A pool's block is not in use from the
+ * call on, though the stream has yet to come to it (measured on an H200). */
 SIM_API_PTSZ(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream), (dptr, stream))
 {
     struct sim_stream *s;
     struct sim_work work = {.kind = SIM_WORK_FREE, .u.free = dptr};
-    CUresult r = sim_stream_find(stream, &s);
+    CUresult r = sim_stream_find_bare(stream, &s);
     if (r != CUDA_SUCCESS)
         return r;
     if (dptr == 0)
@@ -101,6 +109,8 @@ SIM_API_PTSZ(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream), (dptr, stream)
     if (r != CUDA_SUCCESS)
         return r;
     b->freeing = true;
+    if (b->pool && !b->graph_refs)
+        uncount(b);
     return sim_submit(s, &work);
 }
 

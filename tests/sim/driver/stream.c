@@ -103,6 +103,18 @@ static struct sim_stream *per_thread(struct sim_context *ctx)
     return t->stream;
 }
 
+/* A stream that the program made, of any context. */
+static CUresult find_made(CUstream handle, struct sim_stream **out)
+{
+    for (struct sim_context *ctx = sim_contexts; ctx; ctx = ctx->next)
+        for (struct sim_stream *s = ctx->streams; s; s = s->next)
+            if ((CUstream)s == handle && !s->builtin && !s->destroyed) {
+                *out = s;
+                return ctx->sticky;
+            }
+    return CUDA_ERROR_INVALID_HANDLE;
+}
+
 CUresult sim_stream_find(CUstream handle, struct sim_stream **out)
 {
     struct sim_context *ctx;
@@ -119,13 +131,16 @@ CUresult sim_stream_find(CUstream handle, struct sim_stream **out)
         *out = per_thread(ctx);
         return CUDA_SUCCESS;
     }
-    for (ctx = sim_contexts; ctx; ctx = ctx->next)
-        for (struct sim_stream *s = ctx->streams; s; s = s->next)
-            if ((CUstream)s == handle && !s->builtin && !s->destroyed) {
-                *out = s;
-                return ctx->sticky;
-            }
-    return CUDA_ERROR_INVALID_HANDLE;
+    return find_made(handle, out);
+}
+
+CUresult sim_stream_find_bare(CUstream handle, struct sim_stream **out)
+{
+    CUresult r = sim_stream_find(handle, out);
+    if (r != CUDA_ERROR_INVALID_CONTEXT)
+        return r;
+    CUresult made = find_made(handle, out);
+    return made == CUDA_ERROR_INVALID_HANDLE ? r : made;
 }
 
 static CUresult create(CUstream *out, unsigned flags, int priority)
@@ -196,7 +211,7 @@ static void blocking_wait(struct sim_context *ctx)
 SIM_API_PTSZ(cuStreamSynchronize, (CUstream handle), (handle))
 {
     struct sim_stream *s;
-    CUresult r = sim_stream_find(handle, &s);
+    CUresult r = sim_stream_find_bare(handle, &s);
     if (r == CUDA_SUCCESS)
         r = sim_capture_unsafe_stream(s);
     if (r != CUDA_SUCCESS)
@@ -221,10 +236,18 @@ SIM_API_PTSZ(cuStreamQuery, (CUstream handle), (handle))
     return s == s->ctx->legacy && blocking_pending(s->ctx) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
+/* What a stream is may be asked while another one captures, but the question ends a capture that
+ * the stream itself is in (measured on an H200). */
+static CUresult find_to_ask(CUstream handle, struct sim_stream **out)
+{
+    CUresult r = sim_stream_find(handle, out);
+    return r == CUDA_SUCCESS && (*out)->capture ? sim_capture_unsafe_stream(*out) : r;
+}
+
 SIM_API_PTSZ(cuStreamGetFlags, (CUstream handle, unsigned int *flags), (handle, flags))
 {
     struct sim_stream *s;
-    CUresult r = sim_stream_find(handle, &s);
+    CUresult r = find_to_ask(handle, &s);
     if (r == CUDA_SUCCESS)
         *flags = s->flags;
     return r;
@@ -233,19 +256,16 @@ SIM_API_PTSZ(cuStreamGetFlags, (CUstream handle, unsigned int *flags), (handle, 
 SIM_API_PTSZ(cuStreamGetPriority, (CUstream handle, int *priority), (handle, priority))
 {
     struct sim_stream *s;
-    CUresult r = sim_stream_find(handle, &s);
+    CUresult r = find_to_ask(handle, &s);
     if (r == CUDA_SUCCESS)
         *priority = s->priority;
     return r;
 }
 
-/* Seen on an H200: a stream that captures does not go on. */
 SIM_API_PTSZ(cuStreamGetId, (CUstream handle, unsigned long long *id), (handle, id))
 {
     struct sim_stream *s;
-    CUresult r = sim_stream_find(handle, &s);
-    if (r == CUDA_SUCCESS)
-        r = sim_capture_unsafe_stream(s);
+    CUresult r = find_to_ask(handle, &s);
     if (r == CUDA_SUCCESS)
         *id = s->id;
     return r;

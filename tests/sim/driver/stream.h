@@ -120,6 +120,10 @@ struct sim_stream {
  * success alone. */
 CUresult sim_stream_find(CUstream handle, struct sim_stream **out);
 
+/* The same for a call that needs no current context where the program made the stream (measured on
+ * an H200 for cuStreamSynchronize and cuMemFreeAsync). */
+CUresult sim_stream_find_bare(CUstream handle, struct sim_stream **out);
+
 /* A new stream of a context with one reference, the program's. */
 struct sim_stream *sim_stream_new(struct sim_context *ctx, CUstream builtin, unsigned flags,
                                   int priority);
