@@ -207,8 +207,10 @@ static void two_threads(void)
     pthread_t thread;
     open_scene();
     CUfunction f = kernel_of(ADD);
+    /* Before the other thread's: a kernel of its own would have the arguments lost. */
+    CHECK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, a->list, NULL));
     CHECK(pthread_create(&thread, NULL, copies_and_launches, NULL));
-    for (int i = 0; i < 100; i++)
+    for (int i = 1; i < 100; i++)
         CHECK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, a->list, NULL));
     CHECK(pthread_join(thread, NULL));
     close_scene(100);
