@@ -14,12 +14,15 @@
  * graphs that is so only where the copy is all of the graph; beside other nodes the stream's thread
  * moves the bytes, pinned ones in the GPU's view.
  *
+ * madvise(MADV_DONTNEED) gives the CPU fresh pages and leaves the GPU the registered ones, where
+ * the program's madvise leads here.
+ *
  * Not as on hardware: memory that was registered once is shared memory from then on, so that
- * madvise(MADV_DONTNEED) by the CPU discards nothing, mremap(MREMAP_DONTUNMAP) leaves the same
- * pages behind, what had been cut off behind a mapping is there again when it grows, and a child
- * that was made without fork's handlers (a bare clone), or while its stack was registered, writes
- * to its parent's pages. While one thread registers memory for the first time, a system call of
- * another's that writes there can fail with EFAULT, and nobody may move its pages.
+ * mremap(MREMAP_DONTUNMAP) leaves the same pages behind, what had been cut off behind a mapping is
+ * there again when it grows, and a child that was made without fork's handlers (a bare clone), or
+ * while its stack was registered, writes to its parent's pages. While one thread registers memory
+ * for the first time, a system call of another's that writes there can fail with EFAULT, and nobody
+ * may move its pages.
  */
 #ifndef SIM_H
 #define SIM_H

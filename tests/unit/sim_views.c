@@ -65,6 +65,28 @@ static void pages_that_the_cpu_dropped_stay_the_gpus_until_they_are_unregistered
     assert_null(sim_gpu_pointer(at(p)));
 }
 
+static void pages_that_the_cpu_needs_no_more_are_zeroes_to_it_and_stay_the_gpus(void **state)
+{
+    volatile int *p = pinned(0), *second = p + PAGE / 4;
+    (void)state;
+    *second = 8;
+    assert_int_equal(0, madvise((void *)p, PAGE, MADV_FREE));
+    assert_int_equal(7, *p);
+    assert_int_equal(-1, madvise((void *)p, PAGE, MADV_REMOVE));
+    assert_int_equal(0, madvise((void *)p, PAGE, MADV_DONTNEED));
+    assert_int_equal(0, *p);
+    assert_int_equal(8, *second);
+    *p = 9;
+    assert_int_equal(7, gpu_reads(p));
+    assert_int_equal(7, dma_reads(p));
+    assert_int_equal(8, gpu_reads(second));
+    ok(cuMemHostUnregister((void *)p));
+    ok(cuMemHostRegister_v2((void *)p, 2 * PAGE, 0));
+    assert_int_equal(9, gpu_reads(p));
+    assert_int_equal(8, gpu_reads(second));
+    release(p);
+}
+
 static void memory_from_the_driver_has_two_sides_as_well(void **state)
 {
     volatile int *p;
@@ -282,6 +304,7 @@ int main(void)
         sim_test(a_page_that_replaces_another_is_the_cpus_alone),
         sim_test(a_page_moves_aside_and_back),
         sim_test(pages_that_the_cpu_dropped_stay_the_gpus_until_they_are_unregistered),
+        sim_test(pages_that_the_cpu_needs_no_more_are_zeroes_to_it_and_stay_the_gpus),
         sim_test(memory_from_the_driver_has_two_sides_as_well),
         sim_test(a_copy_into_memory_registered_for_reading_is_refused),
         sim_test(a_kernels_write_to_memory_registered_for_reading_is_sticky),

@@ -56,6 +56,11 @@ static bool read_text(struct buffer *text)
     return n == 0;
 }
 
+static bool starts(const char *line, const char *with)
+{
+    return strncmp(line, with, strlen(with)) == 0;
+}
+
 static struct sim_mapping parse(char *line)
 {
     struct sim_mapping m = {0};
@@ -69,7 +74,8 @@ static struct sim_mapping parse(char *line)
     strtoull(line + 1, &line, 16); /* minor, */
     strtoull(line + 1, &line, 10); /* and the inode */
     line += strspn(line, " ");
-    m.view = strncmp(line, "/memfd:" SIM_VIEW_NAME, strlen("/memfd:" SIM_VIEW_NAME)) == 0;
+    m.allocated = starts(line, "/memfd:" SIM_ALLOCATED_NAME);
+    m.view = m.allocated || starts(line, "/memfd:" SIM_VIEW_NAME);
     return m;
 }
 

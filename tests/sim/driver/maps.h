@@ -12,7 +12,8 @@ struct sim_mapping {
     uintptr_t end;   /* behind the last */
     int rights;      /* PROT_* of the CPU */
     bool shared;     /* MAP_SHARED */
-    bool view;       /* pages of a view (view.h), by the name of its file */
+    bool view;       /* pages of a view (view.h), by the name of its file, */
+    bool allocated;  /* which the driver made */
 };
 
 /* A list of mappings in the order of their addresses. */
@@ -22,15 +23,16 @@ struct sim_maps {
     size_t bytes;              /* mapped for items */
 };
 
-/* The name that files of views have in /proc/self/maps behind "/memfd:". */
+/* The names that files of views have in /proc/self/maps behind "/memfd:". */
 #define SIM_VIEW_NAME "sim-registered"
+#define SIM_ALLOCATED_NAME "sim-allocated"
 
 /* Lists the mappings in [from, to), cut to it. Costs as much as the process has mappings. Uses no
  * malloc, so that a forked child may call it. False where the kernel has no memory or no /proc. */
 bool sim_maps_read(struct sim_maps *out, uintptr_t from, uintptr_t to);
 
-/* The same, but for `view`, at the cost of the mappings in the range, where the kernel can be asked
- * for them (Linux 6.11). */
+/* The same, but for `view` and `allocated`, at the cost of the mappings in the range, where the
+ * kernel can be asked for them (Linux 6.11). */
 bool sim_maps_ask(struct sim_maps *out, uintptr_t from, uintptr_t to);
 
 void sim_maps_free(struct sim_maps *maps);

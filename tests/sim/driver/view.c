@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #include "view.h"
 #include "maps.h"
-#include <sys/mman.h>
+#include "pages.h"
 #include <unistd.h>
 
 /* As long as all addresses: what mremap(2) adds to a mapping later is empty then, as it is behind
@@ -13,9 +13,9 @@
 
 bool sim_view_any;
 
-static int file_new(void)
+static int file_new(const char *name)
 {
-    int fd = memfd_create(SIM_VIEW_NAME, MFD_CLOEXEC);
+    int fd = memfd_create(name, MFD_CLOEXEC);
     if (fd >= 0 && ftruncate(fd, FILE_BYTES) == 0) {
         sim_view_any = true;
         return fd;
@@ -27,21 +27,21 @@ static int file_new(void)
 
 void *sim_view_alloc(struct sim_view *view, size_t bytes)
 {
-    int fd = file_new();
+    int fd = file_new(SIM_ALLOCATED_NAME);
     char *cpu = MAP_FAILED, *gpu = MAP_FAILED;
     if (fd < 0)
         return NULL;
-    cpu = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    gpu = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    cpu = sim_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    gpu = sim_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     if (cpu != MAP_FAILED && gpu != MAP_FAILED) {
         *view = (struct sim_view){.alias = gpu, .bytes = bytes};
         return cpu;
     }
     if (cpu != MAP_FAILED)
-        munmap(cpu, bytes);
+        sim_munmap(cpu, bytes);
     if (gpu != MAP_FAILED)
-        munmap(gpu, bytes);
+        sim_munmap(gpu, bytes);
     return NULL;
 }
 
@@ -77,7 +77,7 @@ static bool fill(struct sim_view *view, const struct sim_maps *maps, int fd, uin
                                 .fd = fd,
                                 .offset = m->start - first};
         if (m->shared) {
-            fine = mremap((void *)m->start, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, alias) !=
+            fine = sim_mremap((void *)m->start, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, alias) !=
                    MAP_FAILED;
         } else {
             sim_swap_run(&swap);
@@ -90,8 +90,8 @@ static bool fill(struct sim_view *view, const struct sim_maps *maps, int fd, uin
 /* Room for the alias, with the file mapped all over it where there is one. */
 static bool place(struct sim_view *view, size_t bytes, int fd)
 {
-    char *p = mmap(NULL, bytes, fd < 0 ? PROT_NONE : PROT_READ | PROT_WRITE,
-                   fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED, fd, 0);
+    char *p = sim_mmap(NULL, bytes, fd < 0 ? PROT_NONE : PROT_READ | PROT_WRITE,
+                       fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED, fd, 0);
     if (p == MAP_FAILED)
         return false;
     view->alias = p;
@@ -111,9 +111,9 @@ CUresult sim_view_open(struct sim_view *view, char *first, size_t bytes, bool re
         return CUDA_ERROR_INVALID_VALUE;
     }
     *view = (struct sim_view){0};
-    bool fine = !own || (fd = file_new()) >= 0;
+    bool fine = !own || (fd = file_new(SIM_VIEW_NAME)) >= 0;
     fine = fine && place(view, bytes, fd) && fill(view, &maps, fd, (uintptr_t)first);
-    fine = fine && (!read_only || mprotect(view->alias, bytes, PROT_READ) == 0);
+    fine = fine && (!read_only || sim_mprotect(view->alias, bytes, PROT_READ) == 0);
     if (fd >= 0)
         close(fd);
     sim_maps_free(&maps);
@@ -126,6 +126,6 @@ CUresult sim_view_open(struct sim_view *view, char *first, size_t bytes, bool re
 void sim_view_close(struct sim_view *view)
 {
     if (view->alias)
-        munmap(view->alias, view->bytes);
+        sim_munmap(view->alias, view->bytes);
     *view = (struct sim_view){0};
 }

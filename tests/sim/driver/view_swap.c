@@ -1,11 +1,11 @@
 /* Swaps private pages for shared ones and back while threads run: the range is made read-only,
  * copied, and replaced in one system call. Writers get SIGSEGV and wait for the end. */
 #define _GNU_SOURCE
+#include "pages.h"
 #include "stream.h"
 #include "view.h"
 #include <sched.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -67,8 +67,8 @@ static bool to_shared(const struct sim_swap *s, size_t at, size_t bytes)
 {
     char *here = (char *)s->start + at;
     return put_pages(s->fd, s->offset + at, NULL, here, bytes) &&
-           mmap(here, bytes, s->rights, MAP_SHARED | MAP_FIXED, s->fd, (off_t)(s->offset + at)) !=
-               MAP_FAILED;
+           sim_mmap(here, bytes, s->rights, MAP_SHARED | MAP_FIXED, s->fd,
+                    (off_t)(s->offset + at)) != MAP_FAILED;
 }
 
 /* Memory to be moved to an address. Large memory is made of huge pages, which are moved whole where
@@ -76,15 +76,15 @@ static bool to_shared(const struct sim_swap *s, size_t at, size_t bytes)
 static char *fresh_pages(size_t bytes, uintptr_t address)
 {
     size_t room = bytes + SIM_PAGE;
-    char *p = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *p = sim_mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
         return NULL;
     size_t skip = (address - (uintptr_t)p) % SIM_PAGE;
     if (skip)
-        munmap(p, skip);
-    munmap(p + skip + bytes, room - skip - bytes);
+        sim_munmap(p, skip);
+    sim_munmap(p + skip + bytes, room - skip - bytes);
     if (bytes >= SIM_PAGE)
-        madvise(p + skip, bytes, MADV_HUGEPAGE);
+        sim_madvise(p + skip, bytes, MADV_HUGEPAGE);
     return p + skip;
 }
 
@@ -95,10 +95,10 @@ static bool to_private(const struct sim_swap *s, size_t at, size_t bytes)
         return false;
     char *here = (char *)s->start + at;
     put_pages(-1, 0, fresh, here, bytes);
-    if (mprotect(fresh, bytes, s->rights) == 0 &&
-        mremap(fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, here) != MAP_FAILED)
+    if (sim_mprotect(fresh, bytes, s->rights) == 0 &&
+        sim_mremap(fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, here) != MAP_FAILED)
         return true;
-    munmap(fresh, bytes);
+    sim_munmap(fresh, bytes);
     return false;
 }
 
@@ -108,10 +108,10 @@ static void swap_steps(struct sim_swap *s)
         size_t bytes = s->bytes - at < STEP ? s->bytes - at : STEP;
         char *step = (char *)s->start + at;
         bool share = s->fd >= 0;
-        s->failed = mprotect(step, bytes, share ? s->rights & ~PROT_WRITE : PROT_READ) != 0 ||
+        s->failed = sim_mprotect(step, bytes, share ? s->rights & ~PROT_WRITE : PROT_READ) != 0 ||
                     !(share ? to_shared(s, at, bytes) : to_private(s, at, bytes));
         if (s->failed)
-            mprotect(step, bytes, s->rights);
+            sim_mprotect(step, bytes, s->rights);
     }
 }
 

@@ -1,0 +1,63 @@
+/* madvise(2) as the kernel would answer it if registered pages were still the private ones that
+ * they are on hardware: the CPU's page table gets fresh pages of zeroes, and the GPU's keeps the
+ * old ones. */
+#define _GNU_SOURCE
+#include "call.h"
+#include "maps.h"
+#include "pages.h"
+#include "view.h"
+#include <errno.h>
+
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24 /* Linux 5.18 */
+#endif
+
+static int on_private_pages(const struct sim_mapping *m, int advice)
+{
+    size_t bytes = m->end - m->start;
+    if (advice == MADV_FREE) /* The kernel frees no page that a device holds. */
+        return 0;
+    if (advice == MADV_REMOVE) {
+        errno = EINVAL;
+        return -1;
+    }
+    void *p = sim_mmap((void *)m->start, bytes, m->rights,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    return p == MAP_FAILED ? -1 : 0;
+}
+
+static int advise_each(const struct sim_maps *maps, int advice, uintptr_t at, uintptr_t end)
+{
+    int result = 0;
+    bool hole = false;
+    for (size_t i = 0; i < maps->count && result == 0; i++) {
+        const struct sim_mapping *m = &maps->items[i];
+        hole = hole || m->start != at;
+        at = m->end;
+        result = m->view && !m->allocated
+                     ? on_private_pages(m, advice)
+                     : sim_madvise((void *)m->start, m->end - m->start, advice);
+    }
+    if (result == 0 && (hole || at != end)) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return result;
+}
+
+SIM_EXPORT int madvise(void *at, size_t bytes, int advice)
+{
+    uintptr_t first = (uintptr_t)at, page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t end = (first + bytes + page - 1) & ~(page - 1);
+    struct sim_maps maps;
+    bool frees = advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED || advice == MADV_FREE ||
+                 advice == MADV_REMOVE;
+    if (!frees || !sim_view_any || first % page || end <= first ||
+        !sim_maps_read(&maps, first, end))
+        return sim_madvise(at, bytes, advice);
+    int result = advise_each(&maps, advice, first, end);
+    int error = errno;
+    sim_maps_free(&maps);
+    errno = error;
+    return result;
+}
