@@ -17,6 +17,7 @@
 #include "place/extent.h"
 #include "place/hostheap.h"
 #include "place/node.h"
+#include "place/overlay.h"
 #include "place/workers.h"
 #include "shared/pair.h"
 
@@ -32,18 +33,11 @@ static const char *passed_over(const struct zc_rule *rule)
                                                    : NULL;
 }
 
-/* The pair that a host block is the host side of, or NULL. */
-static struct zc_shared *pair_of(uint64_t address)
-{
-    struct zc_shared *pair = zc_shared_at(address);
-    return pair && pair->era == zc_extent_era && zc_shared_has_host(pair) ? pair : NULL;
-}
-
 static struct zc_block *enter(uintptr_t base, const struct zc_slot *slot,
                               const struct zc_extent *extent)
 {
     bool mine = zc_hostheap_mine(extent);
-    struct zc_shared *pair = pair_of(base);
+    struct zc_shared *pair = zc_shared_hosting(base);
     bool pinned = pair || (mine && __atomic_load_n(&extent->pin, __ATOMIC_ACQUIRE) == ZC_PIN_DONE);
     const struct zc_block like = {
         .base = base + (pair ? zc_block_shadow : 0),
@@ -115,7 +109,7 @@ void zc_hostmem_unhide(struct zc_shared *pair)
 struct zc_block *zc_hostmem_block(uint64_t address)
 {
     struct zc_block *b = known(address);
-    if (!b && !pair_of(address))
+    if (!b && !zc_shared_hosting(address))
         b = zc_block_find(address);
     const struct zc_slot *slot = b ? NULL : libc_slot((void *)zc_hostheap_block(address));
     uintptr_t base = slot ? zc_hostheap_block(address) : 0;
@@ -224,8 +218,10 @@ void zc_hostmem_put(void *p)
     if (alone)
         zc_hostheap_claim(extent);
     unlist((uint64_t)(uintptr_t)p, true);
-    if (alone)
+    if (alone) {
+        zc_overlay_drop(extent); /* What the pair opens now is nobody's. */
         zc_shared_host_gone(extent);
+    }
     zc_hostheap_put(p);
     errno = saved;
 }

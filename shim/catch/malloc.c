@@ -13,6 +13,7 @@
 #include "catch/front.h"
 #include "catch/hostmem.h"
 #include "catch/life.h"
+#include "catch/memory.h"
 #include "catch/real.h"
 #include "catch/stay.h"
 #include "place/hostheap.h"
@@ -132,6 +133,7 @@ static void find(void)
     finding = true;
     zc_life_watch_forks();
     zc_libc_find();
+    zc_memory_find();
 #define LOOK_UP(name, result, params, args)                                                        \
     result(*found_##name) params = (result(*) params)zc_real_dlsym(RTLD_NEXT, #name);
     FAMILY(LOOK_UP)

@@ -5,10 +5,10 @@
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/message.h"
 #include "base/options.h"
 #include "ledger/site.h"
@@ -37,8 +37,8 @@ const char *zc_rules_path(void)
 
 static void *map(size_t bytes)
 {
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                   -1, 0);
+    void *p = zc_memory_map(NULL, bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return p != MAP_FAILED ? p : NULL;
 }
 
@@ -70,7 +70,7 @@ static void read_text(int fd)
 static void drop_text(void)
 {
     if (text)
-        munmap(text, ZC_POLICY_MAX_BYTES + 1);
+        zc_memory_unmap(text, ZC_POLICY_MAX_BYTES + 1);
     text = NULL;
 }
 
@@ -151,7 +151,7 @@ static void say_faults(void)
         say_verdict();
     if (memory.base) {
         zc_policy_parse(path, text, text_bytes, &memory, say, NULL, &again);
-        munmap(memory.base, memory.size);
+        zc_memory_unmap(memory.base, memory.size);
     }
     drop_text();
 }

@@ -2,6 +2,7 @@
 #include "log/counters.h"
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/message.h"
 #include "base/text.h"
 #include "log/path.h"
@@ -10,7 +11,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -71,7 +71,8 @@ static int allocate(int fd, uint64_t bytes)
 static struct zc_counters *map(int fd)
 {
     int flags = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
-    void *memory = mmap(NULL, sizeof(struct zc_counters), PROT_READ | PROT_WRITE, flags, fd, 0);
+    void *memory =
+        zc_memory_map(NULL, sizeof(struct zc_counters), PROT_READ | PROT_WRITE, flags, fd, 0);
 
     return memory != MAP_FAILED ? memory : NULL;
 }

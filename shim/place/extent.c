@@ -2,10 +2,10 @@
 #include "place/extent.h"
 
 #include <errno.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "ledger/block.h"
 #include "place/limits.h"
 #include "place/node.h"
@@ -32,10 +32,12 @@ static uint32_t *heads;           /* Index of the first unit, for every unit tha
 static uint32_t carved;           /* Units below were carved at least once; atomic. */
 static uint32_t recorded;         /* Units below have records that can be written. */
 static struct zc_extent *holes, *pool;
+static unsigned pooled_odd; /* Extents in the pool that are odd. */
 
 static void *reserve(size_t bytes)
 {
-    void *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p =
+        zc_memory_map(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return p != MAP_FAILED ? p : NULL;
 }
 
@@ -57,7 +59,7 @@ static bool reserve_records(size_t units)
     if (heads && extents)
         return true;
     if (heads)
-        munmap(heads, units * sizeof(*heads));
+        zc_memory_unmap(heads, units * sizeof(*heads));
     return false;
 }
 
@@ -71,8 +73,8 @@ static bool record(uint32_t units)
         return true;
     if (most > all)
         most = all;
-    if (mprotect(heads, most * sizeof(*heads), PROT_READ | PROT_WRITE) != 0 ||
-        mprotect(extents, most * sizeof(*extents), PROT_READ | PROT_WRITE) != 0)
+    if (zc_memory_protect(heads, most * sizeof(*heads), PROT_READ | PROT_WRITE) != 0 ||
+        zc_memory_protect(extents, most * sizeof(*extents), PROT_READ | PROT_WRITE) != 0)
         return false;
     recorded = (uint32_t)most;
     return true;
@@ -86,12 +88,12 @@ bool zc_extent_reserve(const char **why)
         if (!p)
             continue;
         if (!reserve_records(bytes >> ZC_HOST_UNIT_SHIFT)) {
-            munmap(p, bytes + ZC_HOST_UNIT);
+            zc_memory_unmap(p, bytes + ZC_HOST_UNIT);
             continue;
         }
         uintptr_t base = ((uintptr_t)p + ZC_HOST_UNIT - 1) & ~(uintptr_t)(ZC_HOST_UNIT - 1);
         /* Without huge pages everything works, only slower. */
-        madvise((void *)base, bytes, MADV_HUGEPAGE);
+        zc_memory_advise((void *)base, bytes, MADV_HUGEPAGE);
         __atomic_store_n(&zc_hostheap.base, base, __ATOMIC_RELAXED);
         __atomic_store_n(&zc_hostheap.bytes, bytes, __ATOMIC_RELEASE);
         return true;
@@ -105,7 +107,7 @@ static void cut_off(void *at, size_t from, size_t to)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), first = (from + page - 1) & ~(page - 1);
     if (first < to)
-        munmap((char *)at + first, to - first);
+        zc_memory_unmap((char *)at + first, to - first);
 }
 
 void zc_extent_fit(void)
@@ -238,7 +240,7 @@ void zc_extent_bury(struct zc_extent *extent)
 /* A block gets a whole extent, so one that is much too large is left for others. */
 static bool fits(const struct zc_extent *e, uint32_t units, int node)
 {
-    return e->units >= units && e->units - units <= units / 4 && e->node == node;
+    return e->units >= units && e->units - units <= units / 4 && e->node == node && !e->odd;
 }
 
 static bool registered(const struct zc_extent *e)
@@ -268,20 +270,24 @@ void zc_extent_pool(struct zc_extent *extent)
     extent->use = ZC_EXTENT_FREE;
     zc_extent_link(&pool, extent);
     zc_extent_pooled_bytes += zc_extent_span(extent);
+    pooled_odd += extent->odd;
 }
 
 void zc_extent_unpool(struct zc_extent *extent)
 {
     zc_extent_unlink(&pool, extent);
     zc_extent_pooled_bytes -= zc_extent_span(extent);
+    pooled_odd -= extent->odd;
     extent->use = ZC_EXTENT_NONE;
 }
 
-struct zc_extent *zc_extent_oldest(bool pinned)
+struct zc_extent *zc_extent_oldest(bool pinned, bool odd)
 {
     struct zc_extent *found = NULL;
+    if (odd && !pooled_odd)
+        return NULL;
     for (struct zc_extent *e = pool; e; e = e->next) {
-        if (registered(e) == pinned)
+        if (registered(e) == pinned && (e->odd || !odd))
             found = e;
     }
     return found;
@@ -291,13 +297,13 @@ bool zc_extent_back(const struct zc_extent *extent, uint32_t first, int node)
 {
     void *base = (void *)(zc_extent_base(extent) + ((uintptr_t)first << ZC_HOST_UNIT_SHIFT));
     size_t span = zc_extent_span(extent) - ((size_t)first << ZC_HOST_UNIT_SHIFT);
-    if (mprotect(base, span, PROT_READ | PROT_WRITE) != 0)
+    if (zc_memory_protect(base, span, PROT_READ | PROT_WRITE) != 0)
         return false;
     if (node == ZC_NODE_LOCAL)
         node = __atomic_load_n(&zc_extent_local, __ATOMIC_RELAXED);
     if (zc_pages_bind(base, span, node))
         return true;
-    mprotect(base, span, PROT_NONE);
+    zc_memory_protect(base, span, PROT_NONE);
     return false;
 }
 
@@ -307,11 +313,11 @@ void zc_extent_unback(const struct zc_extent *extent)
 {
     void *base = (void *)zc_extent_base(extent);
     size_t span = zc_extent_span(extent);
-    if (mmap(base, span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
-             0) == MAP_FAILED)
-        madvise(base, span, MADV_DONTNEED);
+    if (zc_memory_map(base, span, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+        zc_memory_advise(base, span, MADV_DONTNEED);
     else
-        madvise(base, span, MADV_HUGEPAGE);
+        zc_memory_advise(base, span, MADV_HUGEPAGE);
 }
 
 void zc_extent_touch(const struct zc_extent *extent, size_t from, size_t to)
@@ -327,15 +333,15 @@ bool zc_extent_move(const struct zc_extent *from, const struct zc_extent *to, bo
 {
     void *target = (void *)zc_extent_base(to);
     size_t span = zc_extent_span(from);
-    if (mremap((void *)zc_extent_base(from), span, span,
-               MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, target) != MAP_FAILED) {
+    if (zc_memory_move((void *)zc_extent_base(from), span, span,
+                       MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, target) != MAP_FAILED) {
         zc_extent_unback(from);
         return true;
     }
-    *intact =
-        errno == EINVAL || /* The flag is not known, and nothing was done. */
-        mmap(target, span, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) == target;
+    *intact = errno == EINVAL || /* The flag is not known, and nothing was done. */
+              zc_memory_map(target, span, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
+                            0) == target;
     return false;
 }
 

@@ -46,8 +46,9 @@ struct zc_extent *zc_extent_reuse(uint32_t units, int node, const void *owner);
 void zc_extent_pool(struct zc_extent *extent);
 void zc_extent_unpool(struct zc_extent *extent);
 
-/* The oldest extent in the pool that is registered by libzc (`pinned`) or is not, or NULL. */
-struct zc_extent *zc_extent_oldest(bool pinned);
+/* The oldest extent in the pool that is registered by libzc (`pinned`) or is not, or NULL; with
+ * `odd` only of those whose mappings the program changed. */
+struct zc_extent *zc_extent_oldest(bool pinned, bool odd);
 
 /* Makes memory behind the fresh addresses of the units from `first` on, without the lock: readable,
  * in huge pages, on a node.  False when the kernel refuses. */

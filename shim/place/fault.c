@@ -7,6 +7,7 @@
 
 #include "catch/signal.h"
 #include "place/chain.h"
+#include "place/overlay.h"
 #include "place/unblock.h"
 
 /* Private anonymous pages that are protected or missing raise SIGSEGV alone: SIGBUS stands for
@@ -43,6 +44,37 @@ __attribute__((noinline)) bool zc_fault_peek(void *to, const void *from, unsigne
     return n == 0;
 }
 
+/* Where zc_fault_probe() accesses the program's memory, and where it goes on. */
+extern const char zc_probe_begins[] __attribute__((visibility("hidden")));
+extern const char zc_probe_ends[] __attribute__((visibility("hidden")));
+
+/* The write changes nothing, whatever other threads write there. */
+__attribute__((noinline)) void zc_fault_probe(uintptr_t address, bool write)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("zc_probe_begins: test %1, %1\n"
+                     "jnz 1f\n"
+                     "movb (%0), %b1\n"
+                     "jmp zc_probe_ends\n"
+                     "1: lock orb $0, (%0)\n"
+                     "zc_probe_ends:"
+                     :
+                     : "r"(address), "r"((int)write)
+                     : "memory", "cc");
+#elif defined(__aarch64__)
+    __asm__ volatile("zc_probe_begins: cbnz %w1, 1f\n"
+                     "ldrb w9, [%0]\n"
+                     "b zc_probe_ends\n"
+                     "1: ldaxrb w9, [%0]\n"
+                     "stlxrb w10, w9, [%0]\n"
+                     "cbnz w10, 1b\n"
+                     "zc_probe_ends:"
+                     :
+                     : "r"(address), "r"((int)write)
+                     : "w9", "w10", "memory");
+#endif
+}
+
 #if defined(__x86_64__)
 static uintptr_t *pc_of(ucontext_t *context)
 {
@@ -73,12 +105,31 @@ static bool is_write(const ucontext_t *context)
 }
 #endif
 
+/* A probe ends where the program gives the right to the access, whatever libzc itself keeps closed
+ * there.  Else the fault is the program's own. */
+static bool end_probe(uintptr_t address, ucontext_t *context)
+{
+    const struct zc_extent *e = zc_hostheap_extent(address);
+    if (!e || !zc_overlay_permits(e, address, is_write(context)))
+        return false;
+    *pc_of(context) = (uintptr_t)zc_probe_ends;
+    return true;
+}
+
+static bool probes(ucontext_t *context)
+{
+    uintptr_t pc = *pc_of(context);
+    return pc >= (uintptr_t)zc_probe_begins && pc < (uintptr_t)zc_probe_ends;
+}
+
 static bool serve(const siginfo_t *info, ucontext_t *context)
 {
     if (info->si_code != SEGV_ACCERR && info->si_code != SEGV_MAPERR)
         return false;
     uintptr_t address = (uintptr_t)info->si_addr;
     const struct zc_fault_ops *ops = __atomic_load_n(&zc_fault_ops, __ATOMIC_ACQUIRE);
+    if (probes(context))
+        return end_probe(address, context);
     if (ops->owns(address) && ops->fault(address, is_write(context)))
         return true;
     if (*pc_of(context) != (uintptr_t)zc_peek_reads)

@@ -42,6 +42,11 @@ const char *zc_fault_start(const struct zc_fault_ops *ops);
  */
 bool zc_fault_peek(void *to, const void *from, unsigned long n);
 
+/* Reads or writes a byte of the host heap, so that the program's handler gets the fault where the
+ * program took the right away: once for each time that it is tried.  Ends without the access where
+ * libzc alone has closed the page. */
+void zc_fault_probe(uintptr_t address, bool write);
+
 /* For the child of fork(2): no other thread is inside any more. */
 void zc_fault_child(void);
 

@@ -9,6 +9,7 @@
 #include "ledger/block.h"
 #include "place/extent.h"
 #include "place/limits.h"
+#include "place/overlay.h"
 #include "place/workers.h"
 
 #define SLAB_MIN 16u /* log2 of the smallest slot, ZC_HOST_MIN. */
@@ -59,11 +60,20 @@ void zc_hostheap_after_fork(void)
         zc_lock_drop(&zc_heap);
 }
 
+/* The records lie in the arena, which begins anew in the child. */
+static void forget_rights(struct zc_extent *e, void *unused)
+{
+    (void)unused;
+    e->rights = NULL;
+    e->guards = 0;
+}
+
 void zc_hostheap_child(void)
 {
     zc_lock_reset(&zc_heap);
     zc_limits_reset();
     owner = getpid();
+    zc_hostheap_each(forget_rights, NULL);
     __atomic_fetch_add(&zc_extent_era, 1, __ATOMIC_RELAXED);
 }
 
@@ -184,6 +194,7 @@ static struct zc_extent *fresh(uint32_t units, int node, const char **why)
     e->program = 0;
     e->owner = NULL;
     e->visits = 0;
+    e->stale = e->odd = false;
     e->node = (int16_t)node;
     __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
     memset(e->slot, 0, sizeof(e->slot));
@@ -344,6 +355,7 @@ size_t zc_hostheap_room(const void *p)
 static void retire(struct zc_extent *e)
 {
     e->live = 0;
+    zc_overlay_drop(e);
     __atomic_store_n(&e->claim, ZC_CLAIM_NONE, __ATOMIC_RELEASE);
     for (unsigned i = 0; i < ZC_HOST_SLOTS; i++)
         e->slot[i].dirty = true;
@@ -369,12 +381,16 @@ static bool put_locked(void *p)
         return true;
     }
     struct zc_extent **list = &slabs[e->shift - SLAB_MIN];
-    if (!e->room)
+    /* Nobody gets a slot again whose mappings may be odd. */
+    bool again = !__atomic_load_n(&e->odd, __ATOMIC_ACQUIRE);
+    if (!e->room && again)
         zc_extent_link(list, e);
-    e->room |= 1u << (slot - e->slot);
+    if (again)
+        e->room |= 1u << (slot - e->slot);
     if (--e->live)
         return false;
-    zc_extent_unlink(list, e);
+    if (e->room)
+        zc_extent_unlink(list, e);
     retire(e);
     return true;
 }
@@ -419,8 +435,7 @@ struct zc_extent *zc_hostheap_surplus(bool pinned, bool all)
     struct zc_extent *e = NULL;
     if (!zc_heap_enter())
         return NULL;
-    if (all || zc_extent_pooled_bytes > zc_limits_pool())
-        e = zc_extent_oldest(pinned);
+    e = zc_extent_oldest(pinned, !all && zc_extent_pooled_bytes <= zc_limits_pool());
     if (e)
         zc_extent_unpool(e);
     zc_heap_leave();

@@ -68,8 +68,8 @@ enum zc_extent_claim {
 };
 
 /* One extent, at the index of its first unit.  Under the heap's lock, except `pin`, `copied`,
- * `shared`, `claim`, `visits` and `program` (atomics), and the slot of a live block, which is its
- * owner's. */
+ * `shared`, `claim`, `visits`, `program`, `rights`, `guards`, `stale` and `odd` (atomics), and the
+ * slot of a live block, which is its owner's. */
 struct zc_extent {
     struct zc_extent *next, *prev; /* In the list of its use: holes, pool, slabs with room. */
     void *context;                 /* CUcontext that registered it; written before pin is DONE. */
@@ -85,6 +85,10 @@ struct zc_extent {
     uint32_t pin;     /* enum zc_extent_pin. */
     uint32_t program; /* Registrations of the program's own in it. */
     uint32_t era;     /* Process generation that made it, see zc_hostheap_mine(). */
+    uint8_t *rights;  /* See place/overlay.h; NULL while the pages are as malloc gave them. */
+    uint32_t guards;  /* Pages in it that are not. */
+    bool stale;       /* What the driver registered is not what the CPU has there any more. */
+    bool odd;         /* The program changed its mappings: no other block gets them. */
     int16_t node;     /* NUMA node that its pages are bound to, or ZC_NODE_*. */
     uint16_t lead;    /* BLOCK: bytes of the extent before the block's first. */
     uint8_t use;      /* enum zc_extent_use. */
@@ -210,10 +214,10 @@ void zc_hostheap_vacate(struct zc_extent *extent);
 struct zc_slot *zc_hostheap_occupy(struct zc_extent *extent, size_t size);
 
 /*
- * Takes one extent out of the pool that is too much in it: of those that libzc registered when
- * `pinned`, else of the others.  NULL when the pool is within its limit, or with `all` when none is
- * left.  The caller unregisters it and then calls zc_hostheap_drop(), or zc_hostheap_keep() to put
- * it back.
+ * Takes one extent out of the pool that is too much in it, because there are too many or because it
+ * is odd: of those that libzc registered when `pinned`, else of the others.  NULL when there is
+ * none, or with `all` when none is left.  The caller unregisters it and then calls
+ * zc_hostheap_drop(), or zc_hostheap_keep() to put it back.
  */
 struct zc_extent *zc_hostheap_surplus(bool pinned, bool all);
 void zc_hostheap_drop(struct zc_extent *extent);

@@ -2,10 +2,10 @@
 #include "place/pages.h"
 
 #include <stdint.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "place/workers.h"
 
 /* <linux/mempolicy.h>, which needs kernel headers. */
@@ -36,20 +36,21 @@ void *zc_pages_make(size_t bytes, size_t margin, int node)
     size_t span = zc_pages_span(bytes), all = span + 2 * margin;
     if (span < bytes || all < span)
         return NULL;
-    char *map = mmap(NULL, all + ZC_HUGE_PAGE, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *map = zc_memory_map(NULL, all + ZC_HUGE_PAGE, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED)
         return NULL;
     uintptr_t earliest = (uintptr_t)map + margin;
     char *pages = (char *)((earliest + ZC_HUGE_PAGE - 1) & ~(uintptr_t)(ZC_HUGE_PAGE - 1));
     char *first = pages - margin;
     if (first > map)
-        munmap(map, (size_t)(first - map));
+        zc_memory_unmap(map, (size_t)(first - map));
     if (first < map + ZC_HUGE_PAGE)
-        munmap(first + all, (size_t)(map + ZC_HUGE_PAGE - first));
-    madvise(first, all, MADV_HUGEPAGE); /* Without huge pages everything works, only slower. */
+        zc_memory_unmap(first + all, (size_t)(map + ZC_HUGE_PAGE - first));
+    /* Without huge pages everything works, only slower. */
+    zc_memory_advise(first, all, MADV_HUGEPAGE);
     if (!zc_pages_bind(first, all, node)) {
-        munmap(first, all);
+        zc_memory_unmap(first, all);
         return NULL;
     }
     zc_workers_touch(pages, span);
@@ -58,5 +59,5 @@ void *zc_pages_make(size_t bytes, size_t margin, int node)
 
 void zc_pages_unmake(void *pages, size_t bytes, size_t margin)
 {
-    munmap((char *)pages - margin, zc_pages_span(bytes) + 2 * margin);
+    zc_memory_unmap((char *)pages - margin, zc_pages_span(bytes) + 2 * margin);
 }

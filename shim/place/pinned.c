@@ -10,6 +10,7 @@
 #include "place/extent.h"
 #include "place/limits.h"
 #include "place/node.h"
+#include "place/overlay.h"
 #include "place/pages.h"
 #include "place/stream.h"
 
@@ -138,8 +139,36 @@ static enum zc_extent_pin take(struct zc_extent *e)
     return (enum zc_extent_pin)pin;
 }
 
+enum zc_extent_pin zc_pinned_hold(struct zc_extent *e)
+{
+    return take(e);
+}
+
+void zc_pinned_let_go(struct zc_extent *e, enum zc_extent_pin pin)
+{
+    mark(e, pin);
+}
+
+/* What the program did to the pages is between it, the CPU and the kernel, as for pageable memory:
+ * the driver must not know them.  False where they can't be registered now. */
+static bool as_malloc_gave_them(struct zc_extent *e)
+{
+    bool stale = __atomic_load_n(&e->stale, __ATOMIC_ACQUIRE), guarded = zc_overlay_any(e);
+    if ((!stale && !guarded) || !zc_hostheap_mine(e))
+        return true;
+    enum zc_extent_pin pin = take(e);
+    if (pin == ZC_PIN_DONE && zc_pinned_unregister(e))
+        pin = ZC_PIN_NONE;
+    if (pin != ZC_PIN_DONE)
+        __atomic_store_n(&e->stale, false, __ATOMIC_RELEASE);
+    mark(e, pin);
+    return !guarded;
+}
+
 bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
 {
+    if (__atomic_load_n(&e->odd, __ATOMIC_ACQUIRE) && !as_malloc_gave_them(e))
+        return false;
     enum zc_extent_pin pin = settled(e);
     uint32_t none = ZC_PIN_NONE;
     if (pin != ZC_PIN_NONE || !zc_hostheap_mine(e))

@@ -19,6 +19,12 @@
  * stream is being captured: the driver refuses it then, and the memory stays pageable. */
 bool zc_pinned_use(struct zc_extent *extent, uint64_t bytes);
 
+/* Keeps everybody from registering an extent and from taking its registration back, while the
+ * program changes its pages; returns what `pin` was.  Then zc_pinned_let_go() with what it is from
+ * here on.  All signals are blocked between both. */
+enum zc_extent_pin zc_pinned_hold(struct zc_extent *extent);
+void zc_pinned_let_go(struct zc_extent *extent, enum zc_extent_pin pin);
+
 /* Registers an extent for a request of the program's own for pinned memory, in the current context;
  * nothing to do where that was done.  On failure returns the driver's code and says in *why what
  * was not possible; the extent stays as it was.  Not while a stream is being captured. */

@@ -9,6 +9,7 @@ static bool claim(struct zc_extent *e)
 {
     uint32_t none = ZC_PIN_NONE;
     if (e->use != ZC_EXTENT_BLOCK || !zc_hostheap_mine(e) ||
+        __atomic_load_n(&e->odd, __ATOMIC_ACQUIRE) ||
         !__atomic_compare_exchange_n(&e->pin, &none, ZC_PIN_MAKING, false, __ATOMIC_SEQ_CST,
                                      __ATOMIC_RELAXED))
         return false;
@@ -75,6 +76,7 @@ static void take_over(struct zc_extent *to, const struct zc_extent *from)
     to->program = 0;
     to->node = from->node;
     to->lead = from->lead;
+    to->stale = to->odd = false;
     to->live = 1;
     __atomic_store_n(&to->claim, ZC_CLAIM_NONE, __ATOMIC_RELEASE);
     for (unsigned i = 0; i < ZC_HOST_SLOTS; i++)

@@ -6,8 +6,9 @@
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
+
+#include "base/memory.h"
 
 #define WORKERS_MAX 16
 #define PAGE ((size_t)4096)
@@ -180,5 +181,6 @@ bool zc_workers_reach(void *memory, size_t n, bool write)
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t first = (uintptr_t)memory & ~(page - 1);
     uintptr_t end = ((uintptr_t)memory + n + page - 1) & ~(page - 1);
-    return madvise((void *)first, end - first, write ? POPULATE_WRITE : POPULATE_READ) == 0;
+    return zc_memory_advise((void *)first, end - first, write ? POPULATE_WRITE : POPULATE_READ) ==
+           0;
 }

@@ -9,6 +9,7 @@
 #include "catch/launch.h"
 #include "place/extent.h"
 #include "place/fault.h"
+#include "place/overlay.h"
 #include "shared/report.h"
 #include "shared/reveal.h"
 #include "shared/view.h"
@@ -79,8 +80,7 @@ static enum zc_effect serve(struct zc_shared *p, uintptr_t address, bool write)
     return v;
 }
 
-/* Only the owner's word makes d's content h's: `conflict = reveal`. */
-static void resolve(struct zc_shared *p, uint64_t offset, bool write)
+void zc_shared_resolve_lost(struct zc_shared *p, uint64_t offset, bool write)
 {
     __atomic_fetch_add(&p->conflicts, 1, __ATOMIC_RELAXED);
     if (p->rule->conflict == ZC_CONFLICT_REVEAL && p->era == zc_extent_era &&
@@ -99,7 +99,10 @@ static bool fault(uintptr_t address, bool write)
         ends = __atomic_load_n(&zc_shared_ends, __ATOMIC_ACQUIRE);
         return again;
     }
-    if (p->era == zc_extent_era && try_again(p, address, write))
+    bool mine = p->era == zc_extent_era;
+    if (mine && !zc_overlay_permits(zc_hostheap_extent(address), address, write))
+        return false;
+    if (mine && try_again(p, address, write))
         return true;
     enum zc_effect v = serve(p, address, write);
     if (v == ZC_EFFECT_REFUSED) {
@@ -107,7 +110,7 @@ static bool fault(uintptr_t address, bool write)
         abort();
     }
     if (v == ZC_EFFECT_CONFLICT)
-        resolve(p, address - p->pages.base, write);
+        zc_shared_resolve_lost(p, address - p->pages.base, write);
     __atomic_fetch_add(&p->faults, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&p->fault_ticks, zc_ticks() - start, __ATOMIC_RELAXED);
     return true;
@@ -157,7 +160,7 @@ static void keep(struct zc_shared *p, uintptr_t address)
         v = zc_coherent_keep(&p->pages, at, at + 1, NULL);
         zc_shared_unlock(p, &hold);
         if (v == ZC_EFFECT_CONFLICT)
-            resolve(p, at, false);
+            zc_shared_resolve_lost(p, at, false);
     }
     if (v == ZC_EFFECT_DONE)
         return;

@@ -2,8 +2,8 @@
 #include "shared/coherence.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
+#include "base/memory.h"
 #include "place/hostheap.h"
 #include "place/workers.h"
 #include "shared/view.h"
@@ -126,7 +126,7 @@ static enum zc_effect protect(struct zc_coherent *c, const struct run *r, int pr
 static enum zc_effect part_some(struct zc_coherent *c, const struct run *some)
 {
     bool zero[ZEROES_AT_ONCE];
-    if (!zc_view_protect(address_of(c, some->first), span_of(some), PROT_READ))
+    if (!zc_view_expose(address_of(c, some->first), span_of(some), PROT_READ))
         return ZC_EFFECT_REFUSED;
     zc_workers_zeroes((void *)address_of(c, some->first), span_of(some), ZC_HOST_UNIT, zero);
     for (uint32_t page = some->first; page < some->end;) {
@@ -327,6 +327,55 @@ static enum zc_effect keep(struct zc_coherent *c, struct run *r, uint64_t low, u
     return v;
 }
 
+/* What h has of a page that only the GPU's page is behind. */
+static enum zc_effect clear(struct zc_coherent *c, const struct run *r, uint64_t start, uint64_t n)
+{
+    if (start >= c->bytes)
+        return ZC_EFFECT_DONE;
+    if (!zc_view_expose(address_of(c, r->first), span_of(r), ZC_VIEW_OPEN))
+        return ZC_EFFECT_REFUSED;
+    memset((void *)(c->base + start), 0, least(n, c->bytes - start));
+    return zc_view_protect(address_of(c, r->first), span_of(r), ZC_VIEW_OPEN) ? ZC_EFFECT_DONE
+                                                                              : ZC_EFFECT_REFUSED;
+}
+
+static enum zc_effect discard(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
+                              void *arg)
+{
+    uint64_t start, n = clip(r, low, high, &start);
+    enum zc_effect v = host_write(c, r, low, high, arg);
+    if (v != ZC_EFFECT_DONE)
+        return v;
+    if (c->state[r->first] == ZC_PAGE_ALONE)
+        return clear(c, r, start, n);
+    return zc_memory_advise((void *)(c->base + start), n, MADV_DONTNEED) == 0 ? ZC_EFFECT_DONE
+                                                                              : ZC_EFFECT_REFUSED;
+}
+
+static enum zc_effect exile(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
+                            void *arg)
+{
+    bool content = *(bool *)arg;
+    if (r->state == ZC_PAGE_ALONE)
+        return c->device ? part_open(c, r) : ZC_EFFECT_DONE;
+    if (r->state == ZC_PAGE_SAME)
+        return part(c, r, content || !r->whole);
+    if ((r->state == ZC_PAGE_AHEAD || r->state == ZC_PAGE_AWAY) && content)
+        return ZC_EFFECT_CONFLICT;
+    return host_write(c, r, low, high, NULL);
+}
+
+/* The kernel is asked for the pages' rights anew, by what the program wants of them. */
+static enum zc_effect guard(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
+                            void *arg)
+{
+    (void)low, (void)high, (void)arg;
+    bool lost = r->state == ZC_PAGE_AHEAD || r->state == ZC_PAGE_AWAY;
+    int most = lost ? PROT_NONE : r->state == ZC_PAGE_SAME ? PROT_READ : ZC_VIEW_OPEN;
+    return zc_view_protect(address_of(c, r->first), span_of(r), most) ? ZC_EFFECT_DONE
+                                                                      : ZC_EFFECT_REFUSED;
+}
+
 static uint64_t whole(const struct zc_coherent *c)
 {
     return start_of(c->pages);
@@ -348,6 +397,24 @@ enum zc_effect zc_coherent_host(struct zc_coherent *c, uint64_t low, uint64_t hi
                                 uint64_t *at_out)
 {
     return each(c, low, high, write ? host_write : host_read, NULL, at_out);
+}
+
+enum zc_effect zc_coherent_discard(struct zc_coherent *c, uint64_t low, uint64_t high,
+                                   uint64_t *at_out)
+{
+    return each(c, low, high, discard, NULL, at_out);
+}
+
+enum zc_effect zc_coherent_exile(struct zc_coherent *c, uint64_t low, uint64_t high, bool keep,
+                                 uint64_t *at_out)
+{
+    c->cold = true; /* Nothing of the range is moved again. */
+    return each(c, low, high, exile, &keep, at_out);
+}
+
+enum zc_effect zc_coherent_guard(struct zc_coherent *c, uint64_t low, uint64_t high)
+{
+    return each(c, low, high, guard, NULL, NULL);
 }
 
 enum zc_effect zc_coherent_device(struct zc_coherent *c, uint64_t low, uint64_t high, bool write,

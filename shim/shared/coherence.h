@@ -124,6 +124,19 @@ enum zc_effect zc_coherent_host(struct zc_coherent *c, uint64_t low, uint64_t hi
 enum zc_effect zc_coherent_device(struct zc_coherent *c, uint64_t low, uint64_t high, bool write,
                                   uint64_t *at_out);
 
+/* The program needs the content of [low, high) of h, whole pages of the CPU's, no more: it finds
+ * zeroes there next (madvise(2), MADV_DONTNEED). */
+enum zc_effect zc_coherent_discard(struct zc_coherent *c, uint64_t low, uint64_t high,
+                                   uint64_t *at_out);
+
+/* The program is about to put other mappings at [low, high): pages there are apart, for good.  With
+ * `keep` they have h's content. */
+enum zc_effect zc_coherent_exile(struct zc_coherent *c, uint64_t low, uint64_t high, bool keep,
+                                 uint64_t *at_out);
+
+/* The program wants other rights to pages of h (place/overlay.h). */
+enum zc_effect zc_coherent_guard(struct zc_coherent *c, uint64_t low, uint64_t high);
+
 /* Where the CPU reaches d at an offset, after zc_coherent_device(); and how far from there on in
  * one piece, at most to `high`. */
 uintptr_t zc_coherent_alias(const struct zc_coherent *c, uint64_t offset, uint64_t high,

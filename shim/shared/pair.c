@@ -72,6 +72,12 @@ bool zc_shared_has_host(const struct zc_shared *p)
     return __atomic_load_n(&p->pages.host, __ATOMIC_ACQUIRE);
 }
 
+struct zc_shared *zc_shared_hosting(uint64_t address)
+{
+    struct zc_shared *p = zc_shared_at(address);
+    return p && p->era == zc_extent_era && zc_shared_has_host(p) ? p : NULL;
+}
+
 static struct zc_shared *fresh(const struct zc_shared_want *want)
 {
     struct zc_shared *p = NULL;
@@ -219,7 +225,7 @@ static bool accepts(const struct zc_extent *e, void *arg)
     uint32_t thread = __atomic_load_n(&slot->thread, __ATOMIC_ACQUIRE);
     /* Copies of such a block may be under way that nobody waits for. */
     bool overlaps = zc_rules()->rules[slot->rule].async == ZC_ASYNC_OVERLAP;
-    if (!thread || (c->thread && thread != c->thread) || overlaps ||
+    if (!thread || (c->thread && thread != c->thread) || overlaps || e->odd ||
         (pin != ZC_PIN_NONE && pin != ZC_PIN_DONE) || c->want->size > zc_extent_span(e))
         return false;
     if (!pair->by_site)

@@ -55,6 +55,9 @@ struct zc_shared *zc_shared_at(uint64_t address);
 /* Counts pairs that have ended.  Atomic. */
 extern uint32_t zc_shared_ends;
 
+/* The pair of this process that an address lies in and that has a host block, or NULL. */
+struct zc_shared *zc_shared_hosting(uint64_t address);
+
 /* True when there is a pair, and then the host side lives too. */
 bool zc_shared_has_host(const struct zc_shared *pair);
 

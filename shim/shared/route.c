@@ -1,8 +1,7 @@
 /* How bytes get from one side of a copy to the other when pages of a pair are among them. */
 #include "shared/route.h"
 
-#include <sys/mman.h>
-
+#include "base/memory.h"
 #include "place/copy.h"
 #include "place/ring.h"
 #include "place/stream.h"
@@ -108,11 +107,12 @@ static CUresult bounced(struct zc_copy *c, struct zc_sides *s)
     char *ring = zc_ring_memory(slot), *memory = ring;
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
     if (!ring)
-        memory = mmap(NULL, BOUNCE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        memory =
+            zc_memory_map(NULL, BOUNCE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory != MAP_FAILED)
         result = through(c, memory, ring ? ZC_RING_SLOT : BOUNCE, s);
     if (!ring && memory != MAP_FAILED)
-        munmap(memory, BOUNCE);
+        zc_memory_unmap(memory, BOUNCE);
     zc_ring_give(slot, NULL, NULL);
     return result;
 }

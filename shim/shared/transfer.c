@@ -6,6 +6,7 @@
 #include "catch/capture.h"
 #include "catch/hostmem.h"
 #include "place/copy.h"
+#include "place/overlay.h"
 #include "place/staged.h"
 #include "place/stream.h"
 #include "place/workers.h"
@@ -306,6 +307,28 @@ static bool outside(const struct zc_box *b)
     return e && b->span > zc_extent_base(e) + zc_extent_span(e) - b->address;
 }
 
+static void probe_rows(const struct zc_copy *c, const struct zc_box *b, bool write)
+{
+    const struct zc_extent *e = zc_hostheap_extent(b->address);
+    if (!c->boxed) {
+        zc_overlay_probe(e, b->address, c->bytes, write);
+        return;
+    }
+    for (size_t z = 0; z < c->extent[2]; z++)
+        for (size_t y = 0; y < c->extent[1]; y++)
+            zc_overlay_probe(e, b->address + z * b->slice + y * b->pitch, c->extent[0], write);
+}
+
+/* A copy of pageable memory faults in the caller where the program took rights away, and its
+ * handler may give them back: so that comes before anything is locked. */
+static void probe(const struct zc_copy *c)
+{
+    if (c->src.pair && c->src.host)
+        probe_rows(c, &c->src, false);
+    if (c->dst.pair && c->dst.host)
+        probe_rows(c, &c->dst, true);
+}
+
 bool zc_shared_copy(struct zc_copy *c)
 {
     if (outside(&c->dst) || outside(&c->src))
@@ -319,6 +342,7 @@ bool zc_shared_copy(struct zc_copy *c)
         return refuse(c, unclear(&c->dst) ? c->dst.pair : c->src.pair, CUDA_ERROR_INVALID_VALUE,
                       "the call leaves open which of the two it means (cudaMemcpyDefault), and "
                       "they differ or it writes one of them");
+    probe(c);
     c->split = true;
     c->part[ZC_MOVED] = c->part[ZC_CPU] = c->part[ZC_ELIDED] = 0;
     if (nothing_to_do(c)) { /* Then nothing else asks the driver about the stream. */

@@ -2,9 +2,10 @@
 #include "shared/view.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
+#include "base/memory.h"
 #include "place/hostheap.h"
+#include "place/overlay.h"
 #include "place/workers.h"
 
 #ifndef MREMAP_DONTUNMAP
@@ -20,19 +21,20 @@ static size_t reserved;   /* Bytes of the heap that both ranges stand for; atomi
 /* Addresses that nobody else gets, without memory. */
 static bool reserve(uintptr_t at, size_t n)
 {
-    void *p = mmap((void *)at, n, PROT_NONE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    return p != MAP_FAILED && (madvise(p, n, MADV_HUGEPAGE), true);
+    void *p = zc_memory_map((void *)at, n, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    return p != MAP_FAILED && (zc_memory_advise(p, n, MADV_HUGEPAGE), true);
 }
 
 static bool reserve_range(uintptr_t *distance)
 {
     size_t bytes = zc_hostheap.bytes + ZC_HOST_UNIT;
-    char *p = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *p =
+        zc_memory_map(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
         return false;
     uintptr_t base = ((uintptr_t)p + ZC_HOST_UNIT - 1) & ~(uintptr_t)(ZC_HOST_UNIT - 1);
-    madvise((void *)base, zc_hostheap.bytes, MADV_HUGEPAGE);
+    zc_memory_advise((void *)base, zc_hostheap.bytes, MADV_HUGEPAGE);
     *distance = base - zc_hostheap.base;
     return true;
 }
@@ -41,9 +43,10 @@ static bool reserve_range(uintptr_t *distance)
 static bool moves_in_place(void)
 {
     uintptr_t from = zc_hostheap.base + zc_view_shadow, to = zc_hostheap.base + nursery;
-    bool moved = mprotect((void *)from, ZC_HOST_UNIT, PROT_READ | PROT_WRITE) == 0 &&
-                 mremap((void *)from, ZC_HOST_UNIT, ZC_HOST_UNIT,
-                        MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, (void *)to) != MAP_FAILED;
+    bool moved =
+        zc_memory_protect((void *)from, ZC_HOST_UNIT, PROT_READ | PROT_WRITE) == 0 &&
+        zc_memory_move((void *)from, ZC_HOST_UNIT, ZC_HOST_UNIT,
+                       MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, (void *)to) != MAP_FAILED;
     return reserve(from, ZC_HOST_UNIT) && reserve(to, ZC_HOST_UNIT) && moved;
 }
 
@@ -76,19 +79,52 @@ void zc_view_fit(void)
     if (left >= was)
         return;
     uintptr_t end = zc_hostheap.base + left;
-    munmap((void *)(end + zc_view_shadow), was - left);
-    munmap((void *)(end + nursery), was - left);
+    zc_memory_unmap((void *)(end + zc_view_shadow), was - left);
+    zc_memory_unmap((void *)(end + nursery), was - left);
+}
+
+static bool set_protection(uintptr_t at, size_t n, int protection)
+{
+    return zc_memory_protect((void *)at, n, protection) == 0;
+}
+
+/* The program may have taken rights away, too. */
+static bool protect_run(uintptr_t at, uintptr_t end, int rights, int protection)
+{
+    int both = (rights & protection) | (protection & PROT_READ ? rights & PROT_EXEC : 0);
+    return (rights & ZC_OVERLAY_FOREIGN) || set_protection(at, end - at, both);
 }
 
 bool zc_view_protect(uintptr_t at, size_t n, int protection)
 {
-    return mprotect((void *)at, n, protection) == 0;
+    const struct zc_extent *e = zc_hostheap_extent(at);
+    bool done = true;
+    if (!e || !zc_overlay_any(e))
+        return set_protection(at, n, protection);
+    for (uintptr_t high = at + n, end; at < high && done; at = end) {
+        int rights = zc_overlay_run(e, at, high, &end);
+        done = protect_run(at, end, rights, protection);
+    }
+    return done;
+}
+
+bool zc_view_expose(uintptr_t at, size_t n, int protection)
+{
+    return set_protection(at, n, protection);
+}
+
+/* What has come to its place may do what the program and libzc both allow. */
+static void restrict_view(uintptr_t at, size_t n, int protection)
+{
+    const struct zc_extent *e = n ? zc_hostheap_extent(at) : NULL;
+    if (e && zc_overlay_any(e))
+        zc_view_protect(at, n, protection);
 }
 
 static bool move_once(uintptr_t from, uintptr_t to, size_t n)
 {
-    return mremap((void *)from, n, n, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
-                  (void *)to) != MAP_FAILED;
+    return zc_memory_move((void *)from, n, n, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
+                          (void *)to) != MAP_FAILED;
 }
 
 /* mremap(2) takes one mapping at a time, and what looks like one range may be several.  The mapping
@@ -116,10 +152,10 @@ static void copy_pages(uintptr_t to, uintptr_t from, size_t n)
 static size_t move_aside(uintptr_t at, size_t n)
 {
     uintptr_t shadow = at + zc_view_shadow;
-    if (!zc_view_protect(at, n, PROT_NONE))
+    if (!set_protection(at, n, PROT_NONE))
         return 0;
     size_t moved = move(at, shadow, n);
-    if (!zc_view_protect(shadow, moved, PROT_READ | PROT_WRITE))
+    if (!set_protection(shadow, moved, PROT_READ | PROT_WRITE))
         return moved - move(shadow, at, moved);
     return moved;
 }
@@ -127,7 +163,7 @@ static size_t move_aside(uintptr_t at, size_t n)
 size_t zc_view_part(uintptr_t at, size_t n, bool copy)
 {
     uintptr_t own = at + nursery;
-    if (!zc_view_protect(at, n, PROT_READ) || !zc_view_protect(own, n, PROT_READ | PROT_WRITE))
+    if (!set_protection(at, n, PROT_READ) || !set_protection(own, n, PROT_READ | PROT_WRITE))
         return 0;
     if (copy)
         copy_pages(own, at, n);
@@ -137,6 +173,7 @@ size_t zc_view_part(uintptr_t at, size_t n, bool copy)
     if (aside < n)
         zc_view_protect(at + aside, n - aside, PROT_READ);
     reserve(own, n);
+    restrict_view(at, placed, ZC_VIEW_OPEN);
     return placed;
 }
 
@@ -152,10 +189,11 @@ size_t zc_view_aside(uintptr_t at, size_t n)
 size_t zc_view_merge(uintptr_t at, size_t n)
 {
     uintptr_t shadow = at + zc_view_shadow;
-    if (!zc_view_protect(shadow, n, PROT_READ))
+    if (!set_protection(shadow, n, PROT_READ))
         return 0;
     size_t moved = move(shadow, at, n);
     reserve(shadow, moved);
+    restrict_view(at, moved, PROT_READ);
     return moved;
 }
 

@@ -32,8 +32,12 @@ void zc_view_fit(void);
 /* Protection of pages that the CPU may read and write. */
 #define ZC_VIEW_OPEN (PROT_READ | PROT_WRITE)
 
-/* mprotect(2) of [at, at + n).  False when the kernel refuses. */
+/* Lets the CPU do what `protection` says in [at, at + n), where the program did not take that away
+ * itself (place/overlay.h).  False when the kernel refuses. */
 bool zc_view_protect(uintptr_t at, size_t n, int protection);
+
+/* The same for libzc's own accesses, whatever the program wants.  Until zc_view_protect(). */
+bool zc_view_expose(uintptr_t at, size_t n, int protection);
 
 /*
  * Parts: the CPU gets pages of its own at the address, with the same content or, without `copy`,

@@ -43,7 +43,7 @@ static bool kept[PAGES];    /* The driver read it by itself. */
 static struct zc_coherent c;
 static unsigned char states[PAGES];
 static struct zc_page_back back[PAGES];
-static uint64_t seed, done[16];
+static uint64_t seed, done[18];
 
 static uint32_t below(uint32_t n)
 {
@@ -67,6 +67,19 @@ bool zc_view_protect(uintptr_t address, size_t n, int protection)
         for (uint32_t p = page_at(address); n; p++, n -= UNIT)
             rights[p] = protection;
     return true;
+}
+
+bool zc_view_expose(uintptr_t address, size_t n, int protection)
+{
+    return zc_view_protect(address, n, protection);
+}
+
+/* Fresh pages come where the CPU's own are. */
+int zc_memory_advise(void *address, size_t n, int advice)
+{
+    assert_int_equal(advice, MADV_DONTNEED);
+    memset(address, 0, n);
+    return 0;
 }
 
 size_t zc_view_aside(uintptr_t address, size_t n)
@@ -190,7 +203,7 @@ static void begin(void)
 static bool settle_conflict(uint32_t page)
 {
     assert_true(c.writable && exposed[page] && !kept[page]);
-    done[15]++;
+    done[17]++;
     if (below(2))
         return false;
     if (zc_coherent_reveal(&c, page * UNIT) != ZC_EFFECT_DONE)
@@ -290,6 +303,43 @@ static bool other_host(uint32_t low, uint32_t high, bool write)
         }
     }
     for (uint32_t p = low / UNIT; write && p * UNIT < high; p++)
+        one[p] = false;
+    return true;
+}
+
+static bool drop(uint32_t low, uint32_t high)
+{
+    uint64_t where = low;
+    enum zc_effect effect;
+    while ((effect = zc_coherent_discard(&c, where, high, &where)) != ZC_EFFECT_DONE)
+        if (!settle_step(effect, where))
+            return false;
+    for (uint32_t i = low; i < high; i++) {
+        assert_int_equal(at[i], 0);
+        h[i] = 0;
+        h_known[i] = true;
+    }
+    for (uint32_t p = low / UNIT; p * UNIT < high; p++)
+        one[p] = false;
+    return true;
+}
+
+/* Other mappings come, which the program then fills. */
+static bool replace(uint32_t low, uint32_t high, bool keep)
+{
+    uint64_t where = low;
+    enum zc_effect effect;
+    while ((effect = zc_coherent_exile(&c, where, high, keep, &where)) != ZC_EFFECT_DONE)
+        if (!settle_step(effect, where))
+            return false;
+    for (uint32_t i = low; i < high; i++) {
+        assert_true(gpu_aside[i / UNIT]);
+        if (keep && h_known[i])
+            assert_int_equal(at[i], h[i]);
+        at[i] = h[i] = (unsigned char)below(256);
+        h_known[i] = true;
+    }
+    for (uint32_t p = low / UNIT; p * UNIT < high; p++)
         one[p] = false;
     return true;
 }
@@ -413,8 +463,8 @@ static bool step(void)
 {
     uint32_t low = below((uint32_t)c.bytes), high = low + 1 + below((uint32_t)c.bytes - low);
     unsigned what = below(20);
-    if (what == 19 && !below(4))
-        what = 20 + below(2);
+    if (what == 19 && !below(2))
+        what = 20 + below(4);
     if (below(2)) { /* Programs mostly copy all. */
         low = 0;
         high = (uint32_t)c.bytes;
@@ -445,6 +495,10 @@ static bool step(void)
         return driver_read(low, low + 1 + below(high - low < UNIT ? high - low : UNIT));
     case 21:
         return copied_back_in_parts();
+    case 22:
+        return drop(low, high);
+    case 23:
+        return below(20) || replace(low, high, below(2));
     default:
         return cpu_access(low, what % 2);
     }
@@ -474,10 +528,10 @@ static void run_model(uint64_t first, uint64_t steps)
     }
     print_message("# seed %llu: %llu steps, %llu runs, %llu conflicts\n", (unsigned long long)first,
                   (unsigned long long)steps, (unsigned long long)ended,
-                  (unsigned long long)done[15]);
-    for (unsigned i = 0; i < 15; i++)
+                  (unsigned long long)done[17]);
+    for (unsigned i = 0; i < 17; i++)
         assert_true(done[i] > 0);
-    assert_true(done[15] > 0);
+    assert_true(done[17] > 0);
 }
 
 static void two_memories_and_shared_pages_never_differ(void **unused)

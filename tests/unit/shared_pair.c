@@ -5,11 +5,11 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 
+#include "base/memory.h"
 #include "place/extent.h"
 #include "shared/access.h"
 #include "shared/pair.h"
@@ -21,7 +21,8 @@ static struct zc_extent *extent;
 static bool closed;               /* The kernel opens no page: it has no mappings left. */
 static volatile bool interrupted; /* A SIGSEGV is sent to the thread when it opens a page. */
 
-int mprotect(void *at, size_t n, int protection)
+/* What libzc does to pages comes here. */
+int zc_memory_protect(void *at, size_t n, int protection)
 {
     if (interrupted && protection == (PROT_READ | PROT_WRITE)) {
         interrupted = false;
@@ -46,12 +47,19 @@ static void wait_for_fork(void)
         nanosleep(&moment, NULL);
 }
 
-void *mremap(void *from, size_t n, size_t to_n, int flags, ...)
+int zc_memory_unmap(void *at, size_t n)
 {
-    va_list rest;
-    va_start(rest, flags);
-    void *to = (void *)syscall(SYS_mremap, from, n, to_n, flags, va_arg(rest, void *));
-    va_end(rest);
+    return (int)syscall(SYS_munmap, at, n);
+}
+
+int zc_memory_advise(void *at, size_t n, int advice)
+{
+    return (int)syscall(SYS_madvise, at, n, advice);
+}
+
+void *zc_memory_move(void *from, size_t n, size_t to_n, int flags, void *to)
+{
+    to = (void *)syscall(SYS_mremap, from, n, to_n, flags, to);
     if (__atomic_load_n(&mover, __ATOMIC_ACQUIRE) == syscall(SYS_gettid))
         wait_for_fork();
     return to;
@@ -330,11 +338,11 @@ static void *open_too(void *unused)
     return unused;
 }
 
-/* The library's calls come here.  In the first one of a scene a second thread asks for the same,
+/* In the library's first call of a scene a second thread asks for the same,
  * and has some time to get it before the first. */
 static bool ask_twice;
 
-void *mmap(void *at, size_t n, int rights, int flags, int fd, off_t offset)
+void *zc_memory_map(void *at, size_t n, int rights, int flags, int fd, off_t offset)
 {
     if (ask_twice) {
         ask_twice = false;
