@@ -58,15 +58,21 @@ class Folder:
         out.unlink(missing_ok=True)
         must([*self.link, "-Wl,-s", "-o", str(out), *map(str, objects)])
 
-    def link_unit(self, name):
-        """A unit test whose own copy of the changed file comes before the archive's."""
-        test = self.units / f"{name}.o"
-        source = ROOT / f"tests/unit/{name}.c"
-        if not test.exists() or test.stat().st_mtime < source.stat().st_mtime:
+    def link_unit(self, name, source):
+        """A unit test whose own copy of the changed file comes before the archive's, or that holds
+        that file itself."""
+        text = ROOT / f"tests/unit/{name}.c"
+        test, objects = self.units / f"{name}.o", [f"{self.path}/mutant.o"]
+        code, own = text.read_text(), f'"../../{source}"'
+        if own in code:
+            text, test, objects = ROOT / self.path / "unit.c", ROOT / self.path / "unit.o", []
+            text.write_text(code.replace(own, f'"{ROOT / self.path}/mutant.c"'))
+        if not test.exists() or test.stat().st_mtime < text.stat().st_mtime:
             test.parent.mkdir(parents=True, exist_ok=True)
-            must([*(f for f in self.compile if f not in ("-fPIC", "-fvisibility=hidden")),
-                  "-Itests", "-w", "-c", "-o", str(test), str(source)])
+            flags = [f for f in self.compile if f not in ("-fPIC", "-fvisibility=hidden")]
+            must([*flags, "-Itests", "-iquote", "tests/unit", "-iquote", str(Path(source).parent),
+                  "-w", "-c", "-o", str(test), str(text)])
         out = ROOT / self.path / f"unit-{name}"
-        must(["gcc", "-pthread", "-o", str(out), str(test), f"{self.path}/mutant.o",
-              f"{self.build}/libzc.a", "-lcmocka", "-lm", "-ldl"])
+        must(["gcc", "-pthread", "-o", str(out), str(test), *objects, f"{self.build}/libzc.a",
+              "-lcmocka", "-lm", "-ldl"])
         return out

@@ -58,7 +58,7 @@ class Worker:
         linked = False
         for test in self.table.tests(mutant):
             if ".bats " not in test:
-                self.folder.link_unit(test)
+                self.folder.link_unit(test, mutant.file)
             elif not linked:
                 self.folder.link_library(mutant.file)
                 linked = True
