@@ -145,3 +145,20 @@ killed_by() {
 types = [json.loads(line)["type"] for line in open(sys.argv[1])]
 assert types.count("transfer") == 800, types.count("transfer")' "$BATS_TEST_TMPDIR/killed.jsonl"
 }
+
+@test "a request that is granted is one block of its own site, and one that is refused none" {
+    need_built "$programs/counted"
+    export LD_LIBRARY_PATH=$SIM ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl ZC_LOG_LEVEL=allocs
+    run -0 --separate-stderr env LD_PRELOAD="$LIBZC" timeout 30 "$programs/counted"
+    python3 - "$ZC_LOG" <<-'END'
+	import json, sys
+	blocks = [l for l in map(json.loads, open(sys.argv[1])) if l["type"] == "alloc"]
+	found = [(b["api"], b["size_bytes"], b["place"], b["device"]) for b in blocks]
+	assert found == [
+	    ("cuMemAlloc", 1024, "device", 0), ("cuMemAllocAsync", 2048, "device", 0),
+	    ("cuMemAllocManaged", 3072, "managed", 0), ("cuMemAllocPitch", 4096, "device", 0),
+	    ("cuMemHostAlloc", 5120, "pinned", 0), ("cuMemHostAlloc", 6144, "pinned", 0),
+	    ("cuMemHostRegister", 65536, "pinned", 0)], found
+	assert len({b["site"] for b in blocks} - {"00000000", None}) == len(blocks), blocks
+	END
+}
