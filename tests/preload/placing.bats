@@ -52,6 +52,23 @@ prints_the_same() {
     prints_the_same special_pools
 }
 
+@test "batches that send or give up pages are refused for device memory wherever it lies" {
+    prints_the_same prefetch_batches
+}
+
+@test "a batch that sends pages is a transfer a part, and one that is refused is none" {
+    export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl ZC_LOG_LEVEL=events
+    run -0 env LD_PRELOAD="$LIBZC" "$program" prefetch_batches
+    [[ -n $output ]] || skip "CUDA's headers have no such batches"
+    python3 - "$ZC_LOG" <<-'END'
+	import json, sys
+	sent = [(line["function"], line["dir"], line["bytes"])
+	        for line in map(json.loads, open(sys.argv[1])) if line["type"] == "transfer"]
+	assert sent == [("cuMemPrefetchBatchAsync", "Prefetch", 2**21)] * 2 + [
+	    ("cuMemDiscardAndPrefetchBatchAsync", "Prefetch", 2**21)], sent
+	END
+}
+
 @test "a converted block is reached by a kernel on another device" {
     SIM_DEVICES=2 in_every_place "$program" peer
 }

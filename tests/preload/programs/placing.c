@@ -513,6 +513,27 @@ static void use_pool(CUmemoryPool pool, bool by_cpu)
     CHECK(cuStreamSynchronize(NULL));
 }
 
+/* Pages can be sent and given up in managed memory alone, whatever the device block lies in. */
+static void prefetch_batches(void)
+{
+#if CUDA_VERSION >= 13000
+    CUdeviceptr managed, device;
+    CUmemLocation here = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
+    size_t bytes[] = {2 * MIB, 2 * MIB}, first = 0;
+    CHECK(cuMemAllocManaged(&managed, 2 * MIB, CU_MEM_ATTACH_GLOBAL));
+    CHECK(cuMemAlloc(&device, 2 * MIB));
+    CUdeviceptr right[] = {managed, managed}, wrong[] = {managed, device};
+    SHOW(cuMemPrefetchBatchAsync(right, bytes, 2, &here, &first, 1, 0, NULL));
+    SHOW(cuMemPrefetchBatchAsync(wrong, bytes, 2, &here, &first, 1, 0, NULL));
+    SHOW(cuMemDiscardAndPrefetchBatchAsync(right, bytes, 1, &here, &first, 1, 0, NULL));
+    SHOW(cuMemDiscardAndPrefetchBatchAsync(wrong, bytes, 2, &here, &first, 1, 0, NULL));
+    SHOW(cuMemDiscardBatchAsync(right, bytes, 1, 0, NULL));
+    SHOW(cuMemDiscardBatchAsync(wrong, bytes, 2, 0, NULL));
+    CHECK(cuMemFree(device));
+    CHECK(cuMemFree(managed));
+#endif
+}
+
 /* Pools of a limited size, and of other memory than a device's. */
 static void special_pools(void)
 {
@@ -555,7 +576,8 @@ int main(int argc, char **argv)
                                           {"failed_kernel", failed_kernel},
                                           {"stray_kernel", stray_kernel},
                                           {"overreads", overreads},
-                                          {"special_pools", special_pools}};
+                                          {"special_pools", special_pools},
+                                          {"prefetch_batches", prefetch_batches}};
     first_to_tell = argc > 2 ? argv[2] : "";
     main_context = start_gpu(0);
     int status = RUN_SCENARIO(all, argc, argv);
