@@ -34,6 +34,20 @@ bool zc_capture_holds(CUstream stream, enum zc_flavour flavour)
            status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+CUstreamCaptureMode zc_capture_relax(void)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (zc_capture_any() && zc_real.cuThreadExchangeStreamCaptureMode)
+        zc_real.cuThreadExchangeStreamCaptureMode(&mode);
+    return mode;
+}
+
+void zc_capture_restore(CUstreamCaptureMode before)
+{
+    if (before != CU_STREAM_CAPTURE_MODE_RELAXED)
+        zc_real.cuThreadExchangeStreamCaptureMode(&before);
+}
+
 void zc_capture_reset(void)
 {
     zc_lock_reset(&lock);

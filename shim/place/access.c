@@ -348,22 +348,19 @@ static bool can_reach(int device, int memory)
  * driver is left to refuse. */
 static CUresult open_side(const struct zc_block *side, int device)
 {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     CUresult result = CUDA_SUCCESS;
     struct zc_vmm *v = zc_vmm_of(side);
     if (!v || v->device == device || !zc_access_turn_take())
         return CUDA_SUCCESS;
     if (!(v->window.devices & bit(device))) {
-        bool relaxed =
-            zc_capture_any() && zc_real.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
+        CUstreamCaptureMode before = zc_capture_relax();
         v->window.copying |= bit(device);
         result = settle(&v->window);
         if (result != CUDA_SUCCESS)
             v->window.copying &= ~bit(device);
         if (result != CUDA_SUCCESS && !can_reach(device, v->device))
             result = CUDA_SUCCESS;
-        if (relaxed)
-            zc_real.cuThreadExchangeStreamCaptureMode(&mode);
+        zc_capture_restore(before);
     }
     zc_access_turn_drop();
     return result;

@@ -144,19 +144,14 @@ static CUresult attach(struct zc_vmm *v, size_t from, size_t to, const char **wh
     return zc_vmm_attach(v, from, to, why);
 }
 
-/* Driver calls that a capture in global mode forbids are allowed to a thread that says so: CUDA
- * Driver API, cuThreadExchangeStreamCaptureMode. */
 CUresult zc_late_attach(struct zc_vmm *v, size_t from, size_t to, const char **why)
 {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     size_t due = zc_vmm_due(v);
-    bool relaxed =
-        zc_capture_any() && zc_real.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
+    CUstreamCaptureMode before = zc_capture_relax();
     CUresult result = zc_spare_unalias(v, why);
     if (result == CUDA_SUCCESS)
         result = attach(v, from, to, why);
-    if (relaxed)
-        zc_real.cuThreadExchangeStreamCaptureMode(&mode);
+    zc_capture_restore(before);
     zc_late_keep_promise(v, due - zc_vmm_due(v));
     zc_late_note(v);
     return result;

@@ -62,19 +62,14 @@ bool zc_staged_copy(struct zc_copy *c)
     return false;
 }
 
-/* While another thread captures, waiting is allowed only to a thread in relaxed mode (CUDA Driver
- * API, cuThreadExchangeStreamCaptureMode). */
 CUresult zc_staged_wait(const struct zc_copy *c)
 {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    bool relaxed = zc_capture_any() && zc_real.cuThreadExchangeStreamCaptureMode &&
-                   zc_real.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS;
+    CUstreamCaptureMode before = zc_capture_relax();
     CUevent event = zc_stream_mark(c->stream, c->flavour);
     CUresult result =
         event ? zc_real.cuEventSynchronize(event) : zc_stream_drain(c->stream, c->flavour);
     if (event)
         zc_real.cuEventDestroy_v2(event);
-    if (relaxed)
-        zc_real.cuThreadExchangeStreamCaptureMode(&mode);
+    zc_capture_restore(before);
     return result;
 }

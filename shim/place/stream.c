@@ -97,7 +97,7 @@ CUevent zc_stream_mark(CUstream stream, enum zc_flavour flavour)
 
 /* The legacy stream and independent ones can be waited for as they are.  In between, a recorded
  * event takes part in the implicit order as a copy would, and waits for no other stream's sake. */
-CUresult zc_stream_drain(CUstream stream, enum zc_flavour flavour)
+static CUresult drain(CUstream stream, enum zc_flavour flavour)
 {
     if (is_legacy(stream, flavour) || independent(stream, flavour))
         return ZC_FLAVOURED(flavour, cuStreamSynchronize)(stream);
@@ -106,6 +106,14 @@ CUresult zc_stream_drain(CUstream stream, enum zc_flavour flavour)
         return ZC_FLAVOURED(flavour, cuStreamSynchronize)(stream);
     CUresult result = zc_real.cuEventSynchronize(event);
     zc_real.cuEventDestroy_v2(event);
+    return result;
+}
+
+CUresult zc_stream_drain(CUstream stream, enum zc_flavour flavour)
+{
+    CUstreamCaptureMode before = zc_capture_relax();
+    CUresult result = drain(stream, flavour);
+    zc_capture_restore(before);
     return result;
 }
 

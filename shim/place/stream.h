@@ -18,7 +18,7 @@ bool zc_stream_here(CUstream stream, enum zc_flavour flavour);
 
 /*
  * Waits until a call put into the stream now would run: what CUDA's synchronous copies do.  Returns
- * the driver's code, which is that of any sticky error.  Not during captures.
+ * the driver's code, which is that of any sticky error.  Not for a stream that is being captured.
  */
 CUresult zc_stream_drain(CUstream stream, enum zc_flavour flavour);
 

@@ -294,7 +294,6 @@ static bool by_driver(struct zc_copy *c)
     return c->result != CUDA_SUCCESS;
 }
 
-/* While another thread captures only a thread in relaxed mode may wait. */
 static CUresult wait_for_stream(const struct zc_copy *c)
 {
     return zc_capture_any() ? zc_staged_wait(c) : zc_copy_drain(c);
@@ -329,6 +328,23 @@ static void probe(const struct zc_copy *c)
         probe_rows(c, &c->dst, true);
 }
 
+/* The copy waits for its stream and for its own parts, also while another stream captures. */
+static bool carry_out(struct zc_copy *c)
+{
+    c->result = wait_for_stream(c);
+    if (c->result != CUDA_SUCCESS)
+        return true;
+    if (c->dst.side == ZC_SIDE_ARRAY || c->src.side == ZC_SIDE_ARRAY ||
+        (!c->set && !c->linear && !c->boxed)) {
+        c->part[ZC_MOVED] = c->bytes;
+        return by_driver(c);
+    }
+    c->result = c->set ? set(c) : box(c);
+    if (c->result == CUDA_SUCCESS)
+        note_elision(c);
+    return true;
+}
+
 bool zc_shared_copy(struct zc_copy *c)
 {
     if (outside(&c->dst) || outside(&c->src))
@@ -357,18 +373,10 @@ bool zc_shared_copy(struct zc_copy *c)
     }
     if (c->set && c->dst.pair->pages.writable)
         return set_by_driver(c);
-    c->result = wait_for_stream(c);
-    if (c->result != CUDA_SUCCESS)
-        return true;
-    if (c->dst.side == ZC_SIDE_ARRAY || c->src.side == ZC_SIDE_ARRAY ||
-        (!c->set && !c->linear && !c->boxed)) {
-        c->part[ZC_MOVED] = c->bytes;
-        return by_driver(c);
-    }
-    c->result = c->set ? set(c) : box(c);
-    if (c->result == CUDA_SUCCESS)
-        note_elision(c);
-    return true;
+    CUstreamCaptureMode before = zc_capture_relax();
+    bool done = carry_out(c);
+    zc_capture_restore(before);
+    return done;
 }
 
 static CUresult keep_out(enum zc_fn fn, CUdeviceptr address, CUresult code, const char *why)

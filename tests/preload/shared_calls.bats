@@ -63,6 +63,11 @@ setup() {
     [[ $stderr == *"its stream is being captured"* ]]
 }
 
+@test "copies beside a capture end it in no stream" {
+    both beside_a_capture
+    [[ $output == *'cuStreamEndCapture(s, &graph) -> 0' ]]
+}
+
 @test "a graph whose block got a host side is refused at its next launch" {
     scene joined_graph ''
     [[ $status -eq 0 && $output == *"-> 801" && $stderr == *"same address 1"* ]]

@@ -291,6 +291,40 @@ static void captures(void)
     give_back(p);
 }
 
+/* What other streams copy while one captures.  It is not for them to end the capture. */
+static void beside_a_capture(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    const size_t n = 512 << 10;
+    CUdeviceptr other;
+    CUgraph graph;
+    CUstream s, apart;
+    CHECK(cuMemAlloc(&other, n));
+    CHECK(cuMemsetD8(other, 7, n));
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamCreate(&apart, CU_STREAM_NON_BLOCKING));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    SHOW(cuMemcpyDtoHAsync(plain, p.d, SIZE, apart));
+    SHOW(cuMemcpyHtoDAsync(p.d + UNIT, plain, UNIT, apart));
+    SHOW(cuMemcpyDtoDAsync(p.d, other, n, apart));
+    SHOW(cuMemcpyDtoDAsync(other, p.d + UNIT, n, apart));
+    SHOW(cuMemcpyDtoHAsync(p.h, p.d, SIZE, apart));
+    SHOW(cuMemsetD8Async(p.d, 9, UNIT, apart));
+    SHOW(cuStreamEndCapture(s, &graph));
+    CHECK(cuStreamSynchronize(apart));
+    EXPECT(all_are(p.h, 7, n) && shows_part(p.h, 2 * UNIT, UNIT, 1));
+    CHECK(cuMemcpyDtoH(plain, other, n));
+    EXPECT(!memcmp(plain, p.h + UNIT, n));
+    CHECK(cuMemcpyDtoH(plain, p.d, UNIT));
+    EXPECT(all_are(plain, 9, UNIT));
+    CHECK(cuGraphDestroy(graph));
+    CHECK(cuStreamDestroy(s));
+    CHECK(cuStreamDestroy(apart));
+    CHECK(cuMemFree(other));
+    give_back(p);
+}
+
 /* A graph sets and copies a device block that gets its host block between two launches. */
 static void joined_graph(void)
 {
@@ -559,6 +593,7 @@ int main(int argc, char **argv)
         {"waiting_set", waiting_set},
         {"waits_after", waits_after},
         {"captures", captures},
+        {"beside_a_capture", beside_a_capture},
         {"joined_graph", joined_graph},
         {"refused", refused},
         {"nodes", nodes},
