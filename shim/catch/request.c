@@ -91,6 +91,19 @@ static void log_alloc(const struct zc_block *block, const struct zc_ask *ask,
     zc_log_alloc(block, &request);
 }
 
+/* What struct zc_block has bits for. */
+_Static_assert(ZC_API_COUNT <= 32 && ZC_PLACE_COUNT <= 8 && ZC_KIND_COUNT <= 16,
+               "fields are wide enough");
+
+/* The pages of a place's making from that of the last byte of a block on; 0 where the block takes
+ * them all. */
+static uint32_t pages_behind(const struct zc_backing *b, size_t size)
+{
+    CUdeviceptr end = b->base + b->room + ZC_BLOCK_PAGE - 1;
+    return b->room > size ? (uint32_t)(end / ZC_BLOCK_PAGE - (b->base + size - 1) / ZC_BLOCK_PAGE)
+                          : 0;
+}
+
 bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backing *backing,
                   const struct zc_rule *rule, const char *why)
 {
@@ -99,22 +112,21 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
         like; /* Set field by field: clearing it first takes longer than all the rest. */
     like.base = address;
     like.size = ask->size;
-    like.before = backing ? backing->before : 0;
-    like.behind = backing && backing->room > ask->size ? backing->room - ask->size : 0;
+    like.before = backing ? backing->before & 0xfff : 0;
+    like.behind = backing ? pages_behind(backing, ask->size) : 0;
     like.context = ask->context;
     like.pool = ask->pool;
     like.backing = ask->handle ? (void *)ask->handle : backing;
     for (unsigned i = 0; i < sizeof(like.cell) / sizeof(like.cell[0]); i++)
         like.cell[i] = NULL;
-    like.next_dead = NULL;
-    like.site = ask->site;
-    like.flags = ask->flags | (backing ? ZC_BLOCK_CONVERTED : 0) |
-                 (backing && backing->pooled ? ZC_BLOCK_POOLED : 0);
-    like.device = (int16_t)ask->device;
+    like.site = (uint16_t)ask->site;
+    like.flags = (uint16_t)(ask->flags | (backing ? ZC_BLOCK_CONVERTED : 0) |
+                            (backing && backing->pooled ? ZC_BLOCK_POOLED : 0));
+    like.device = (int8_t)ask->device;
     like.rule = rule ? (int16_t)(rule - zc_life_policy()->rules) : -1;
-    like.api = (uint8_t)ask->api;
-    like.place = (uint8_t)(backing ? backing->place : ask->home);
-    like.asked = (uint8_t)ask->asked;
+    like.api = ask->api & 31;
+    like.place = (backing ? backing->place : ask->home) & 7;
+    like.asked = ask->asked & 15;
     like.real = (uint8_t)(place ? place->real : ask->asked);
     if (ask->handle && ask->handle->backing)
         like.real = ZC_KIND_PINNED;
@@ -124,7 +136,7 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
     zc_pool_note_alloc(b);
     if (backing)
         zc_blame_watch();
-    if (backing && backing->shared)
+    if (backing && backing->place == ZC_PLACE_SHARED)
         zc_shared_note_device(backing->shared, b);
     if (__builtin_expect(zc_log_level() >= ZC_LOG_ALLOCS, 0))
         log_alloc(b, ask, rule, why);
@@ -216,7 +228,6 @@ void zc_retrack(const struct zc_untracked *block)
         return;
     struct zc_block like = block->copy;
     memset(like.cell, 0, sizeof(like.cell));
-    like.next_dead = NULL;
     if (!zc_block_add(&like))
         return;
     zc_pool_note_alloc(&like);

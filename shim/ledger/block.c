@@ -17,7 +17,7 @@
  */
 #define RESTING 64u
 
-_Static_assert(sizeof(struct zc_block) <= 144, "memory for each live block is bounded");
+_Static_assert(sizeof(struct zc_block) <= 96, "memory for each live block is bounded");
 
 __thread uint8_t zc_gate_inside __attribute__((tls_model("initial-exec")));
 
@@ -44,7 +44,7 @@ static void gauge_change(const struct zc_block *block, int sign)
     struct zc_gauge *gauge;
     uint64_t blocks, bytes;
 
-    if (block->place >= ZC_COUNTERS_PLACES || (block->flags & ZC_BLOCK_GHOST))
+    if (block->flags & ZC_BLOCK_GHOST)
         return;
     gauge = &zc_counters()->place[block->place];
     blocks = gauge->blocks + (uint64_t)(int64_t)sign;
@@ -202,9 +202,10 @@ bool zc_block_beside(uint64_t address)
     }
     if (below != NULL && address < end_of(below))
         return false;
-    if (below != NULL && address - end_of(below) < below->behind)
+    if (below != NULL &&
+        address / ZC_BLOCK_PAGE - (end_of(below) - 1) / ZC_BLOCK_PAGE < below->behind)
         return true;
-    return above != NULL && above->base - address <= above->before;
+    return above != NULL && above->base - address <= above->before * ZC_BLOCK_PAGE;
 }
 
 bool zc_block_claim(struct zc_block *block)

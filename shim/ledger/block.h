@@ -13,29 +13,36 @@ enum zc_block_state { ZC_BLOCK_LIVE = 1, ZC_BLOCK_FREEING = 2 };
 /*
  * One live allocation.  Fields are set as zc_block_add() publishes the block and
  * constant afterwards, except `state`, `cells`, `flags` and, for host blocks, `real` and `base`.
- * At most 144 bytes.
+ * 96 bytes: of the 200 that a live block may cost, its entry in the index takes 25 and the record
+ * of its place 64.
  */
 struct zc_block {
-    uint64_t base;           /* First address, the one the program holds; see zc_block_shift(). */
-    uint64_t size;           /* Bytes that the program asked for, at least 1. */
-    uint64_t id;             /* Serial number from 1, as in the log. */
-    uint64_t before, behind; /* Bytes below it and behind it that are of its place's making. */
+    uint64_t base; /* First address, the one the program holds; see zc_block_shift(). */
+    uint64_t size; /* Bytes that the program asked for, at least 1. */
+    union {
+        uint64_t id;                /* Serial number from 1, as in the log. */
+        struct zc_block *next_dead; /* Of a removed block: the ledger's own. */
+    };
     void *context; /* CUcontext the request was made in; NULL for host memory before CUDA. */
     void *pool;    /* CUmemoryPool of a stream-ordered request, else NULL. */
     void *backing; /* The place's own record (place/); of a mapping, its handle's
                     * (catch/handle.h); NULL for blocks left where asked. */
     struct zc_cell *cell[4]; /* Traffic by direction, first come first served; NULL when unused. */
-    struct zc_block *next_dead; /* Link of the ledger's list of blocks to remove; ledger's own. */
-    uint32_t site;              /* Index into the site table. */
-    uint32_t flags;             /* ZC_BLOCK_* below. */
-    int16_t device;             /* Device ordinal; -1 for none. */
-    int16_t rule;               /* Index of the rule that decided, -1 for none. */
-    uint8_t api;                /* enum zc_api of policy.h. */
-    uint8_t place;              /* enum zc_place_id: where it really is. */
-    uint8_t asked;              /* enum zc_kind that the program asked for. */
-    uint8_t real;               /* enum zc_kind of the pages. */
-    uint8_t state;              /* enum zc_block_state. */
+    uint32_t behind;      /* Pages of its place's making from that of its last byte on; 0: none. */
+    uint16_t before : 12; /* Pages of its place's making below it. */
+    uint16_t asked : 4;   /* enum zc_kind that the program asked for. */
+    uint16_t site;        /* Index into the site table. */
+    uint16_t flags;       /* ZC_BLOCK_* below. */
+    int16_t rule;         /* Index of the rule that decided, -1 for none. */
+    int8_t device;        /* Device ordinal; -1 for none. */
+    uint8_t api : 5;      /* enum zc_api of policy.h. */
+    uint8_t place : 3;    /* enum zc_place_id: where it really is. */
+    uint8_t real;         /* enum zc_kind of the pages. */
+    uint8_t state;        /* enum zc_block_state. */
 };
+
+/* What `before` and `behind` count, whatever the kernel's pages are. */
+#define ZC_BLOCK_PAGE ((uint64_t)4096)
 
 #define ZC_BLOCK_CONVERTED 1u /* Its memory is of libzc's making, and has a backing. */
 #define ZC_BLOCK_STREAM 2u    /* Stream-ordered request (cuMemAllocAsync and kin). */

@@ -22,9 +22,7 @@ CUresult zc_handle_make(const struct zc_want *want, struct zc_backing *out, cons
     prop.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_NONE;
     prop.allocFlags.gpuDirectRDMACapable = 0;
     *why = "cuMemCreate refuses";
-    CUresult result = zc_real.cuMemCreate(&out->handle, want->size, &prop, 0);
-    out->span = want->size;
-    return result;
+    return zc_real.cuMemCreate(&out->handle, want->size, &prop, 0);
 }
 #else
 CUresult zc_handle_make(const struct zc_want *want, struct zc_backing *out, const char **why)

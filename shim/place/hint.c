@@ -11,7 +11,7 @@
 #define BATCH 16 /* Blocks prefetched for one launch; further ones go with the next launch. */
 
 static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
-static struct zc_hinted *waiting; /* Blocks that a launch may want, the newest first. */
+static struct zc_backing *waiting; /* Blocks that a launch may want, the newest first. */
 
 /* Only advice about a NUMA node needs the newer call: what it names beside that has a number in the
  * older one (CUDA Driver API, cuMemAdvise). */
@@ -65,56 +65,56 @@ static void give_advice(const struct zc_want *want, CUdeviceptr base)
     }
 }
 
-/* Says what was chosen for a block whose rule names no hint. */
-static void choose(struct zc_hinted *h, unsigned what, const char *why)
-{
-    h->chosen = true;
-    h->prefetch = what;
-    zc_log_hint(zc_block_find(h->base),
-                what & ZC_PREFETCH_COPY     ? "copy"
-                : what & ZC_PREFETCH_LAUNCH ? "launch"
-                                            : "none",
-                why);
-}
-
 /* Whether kernels that are about to use the block want it on its device. */
-static bool wanted(const struct zc_hinted *h)
+static bool wanted(const struct zc_hinting *h)
 {
-    return h->away && (!h->chosen || h->prefetch & ZC_PREFETCH_LAUNCH);
+    return h->pages == ZC_HINT_AWAY && (!h->chosen || h->prefetch & ZC_PREFETCH_LAUNCH);
 }
 
 static CUresult before_launch(const struct zc_launch *launch);
 
 /* Notes whether a block waits for a launch; launches are watched while any does.  Under the lock.
  */
-static void set_waits(struct zc_hinted *h, bool now)
+static void set_waits(struct zc_backing *b, bool now)
 {
-    if (now && !h->waits)
-        DL_PREPEND2(waiting, h, before, next);
-    else if (!now && h->waits)
-        DL_DELETE2(waiting, h, before, next);
-    h->waits = now;
+    if (now && !b->hinting.waits)
+        DL_PREPEND2(waiting, b, hint.before, hint.next);
+    else if (!now && b->hinting.waits)
+        DL_DELETE2(waiting, b, hint.before, hint.next);
+    b->hinting.waits = now;
     zc_launch_call(ZC_LAUNCH_PREFETCH, waiting ? before_launch : NULL);
 }
 
+static void set_away(struct zc_backing *b, bool away)
+{
+    __atomic_store_n(&b->hinting.pages, away ? ZC_HINT_AWAY : ZC_HINT_HOME, __ATOMIC_RELAXED);
+}
+
+/* What a launch takes out of the list. */
+struct taken {
+    CUdeviceptr base;
+    size_t size;  /* Bytes to prefetch. */
+    bool chosen;  /* It was settled before. */
+    bool partial; /* Kernels may need a part only: nothing is prefetched. */
+};
+
 /* Takes the blocks to prefetch for a launch, which are away no more, so that the driver is
  * called without the lock.  Of a block that is still to be chosen for and that copies wrote to,
- * kernels may need a part only: its size is 0 in the result. */
-static unsigned take(int device, struct zc_hinted out[BATCH])
+ * kernels may need a part only. */
+static unsigned take(int device, struct taken out[BATCH])
 {
     unsigned n = 0;
     if (!zc_lock_take(&lock))
         return 0;
-    for (struct zc_hinted *h = waiting, *next; h && n < BATCH; h = next) {
-        next = h->next;
-        if (h->device != device)
+    for (struct zc_backing *b = waiting, *next; b && n < BATCH; b = next) {
+        bool chosen = b->hinting.chosen;
+        next = b->hint.next;
+        if (b->device != device)
             continue;
-        out[n++] = *h;
-        h->away = false;
-        if (!h->chosen && h->copied)
-            out[n - 1].size = 0;
-        h->chosen = true;
-        set_waits(h, false);
+        out[n++] = (struct taken){b->base, b->size, chosen, !chosen && b->hint.copied};
+        set_away(b, false);
+        b->hinting.chosen = true;
+        set_waits(b, false);
     }
     zc_lock_drop(&lock);
     return n;
@@ -122,104 +122,96 @@ static unsigned take(int device, struct zc_hinted out[BATCH])
 
 static CUresult before_launch(const struct zc_launch *launch)
 {
-    struct zc_hinted batch[BATCH];
+    struct taken batch[BATCH];
     CUdevice device;
     if (!launch->kernels || zc_capture_any() || zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS)
         return CUDA_SUCCESS;
     unsigned n = take(device, batch);
     for (unsigned i = 0; i < n; i++) {
-        struct zc_hinted *h = &batch[i];
-        if (!h->chosen && h->size)
-            choose(h, ZC_PREFETCH_LAUNCH, "a kernel is the first to use it");
-        else if (!h->chosen)
-            choose(h, 0, "copies filled less than half of it");
-        if (h->size)
-            prefetch(h->base, h->size, device, launch->stream, launch->flavour);
+        const struct taken *t = &batch[i];
+        if (t->partial)
+            zc_log_hint(zc_block_find(t->base), "none", "copies filled less than half of it");
+        else if (!t->chosen)
+            zc_log_hint(zc_block_find(t->base), "launch", "a kernel is the first to use it");
+        if (!t->partial)
+            prefetch(t->base, t->size, device, launch->stream, launch->flavour);
     }
     return CUDA_SUCCESS;
 }
 
 /* Whether the bytes of a copy are to be sent first.  A rule without hints gets that for a block
  * that copies fill by half or more.  Under the lock. */
-static bool send_first(struct zc_hinted *h, uint64_t bytes, bool *chosen)
+static bool send_first(struct zc_backing *b, uint64_t bytes, bool *chosen)
 {
-    if (!h || !h->away)
+    struct zc_hinting *h = &b->hinting;
+    if (h->pages != ZC_HINT_AWAY)
         return false;
-    h->copied += bytes;
-    *chosen = !h->chosen && h->copied >= h->size / 2;
+    b->hint.copied += bytes;
+    *chosen = !h->chosen && b->hint.copied >= b->size / 2;
     if (*chosen) {
         h->chosen = true;
         h->prefetch = ZC_PREFETCH_COPY;
     }
     if (!(h->prefetch & ZC_PREFETCH_COPY))
         return false;
-    h->away = h->copied < h->size;
+    set_away(b, b->hint.copied < b->size);
     return true;
 }
 
 void zc_hint_copy(const struct zc_copy *c)
 {
-    const struct zc_block *b = c->dst.block;
+    const struct zc_block *block = c->dst.block;
     bool chosen = false;
-    if (!b || b->place != ZC_PLACE_MANAGED || !(b->flags & ZC_BLOCK_CONVERTED) || c->prefetch ||
-        zc_capture_any() || !zc_lock_take(&lock))
+    if (!block || block->place != ZC_PLACE_MANAGED || !(block->flags & ZC_BLOCK_CONVERTED) ||
+        c->prefetch || zc_capture_any() || !zc_lock_take(&lock))
         return;
-    struct zc_hinted *h = ((const struct zc_backing *)b->backing)->hinted;
-    bool send = send_first(h, c->bytes, &chosen);
-    struct zc_hinted copy;
-    if (send) {
-        copy = *h;
-        set_waits(h, wanted(h));
-    }
+    struct zc_backing *b = block->backing;
+    bool send = send_first(b, c->bytes, &chosen);
+    int device = b->device;
+    if (send)
+        set_waits(b, wanted(&b->hinting));
     zc_lock_drop(&lock);
     if (!send)
         return;
     if (chosen)
-        choose(&copy, ZC_PREFETCH_COPY, "copies fill half of it or more");
-    prefetch(c->dst.address, c->dst.span, copy.device, c->stream, c->flavour);
+        zc_log_hint(block, "copy", "copies fill half of it or more");
+    prefetch(c->dst.address, c->dst.span, device, c->stream, c->flavour);
 }
 
-struct zc_hinted *zc_hint_make(const struct zc_want *want, CUdeviceptr base)
+void zc_hint_make(const struct zc_want *want, struct zc_backing *b)
 {
     const uint64_t keys = ZC_KEY_BIT(ZC_KEY_PREFETCH) | ZC_KEY_BIT(ZC_KEY_ADVISE);
-    give_advice(want, base);
-    struct zc_hinted *h = zc_arena_get(sizeof(*h));
-    if (!h)
-        return NULL;
-    h->base = base;
-    h->size = want->size;
-    h->device = want->device;
-    h->chosen = want->rule->given & keys;
-    h->prefetch = want->rule->prefetch;
-    h->away = true;
-    if (h->prefetch & ZC_PREFETCH_ALLOC)
-        h->away = prefetch(base, h->size, h->device,
-                           want->stream_ordered ? want->stream : CU_STREAM_LEGACY,
-                           want->flavour) != CUDA_SUCCESS;
-    if (!zc_lock_take(&lock)) {
-        zc_arena_put(h, sizeof(*h));
-        return NULL;
-    }
-    set_waits(h, wanted(h));
+    bool away = true;
+    give_advice(want, b->base);
+    if (want->rule->prefetch & ZC_PREFETCH_ALLOC)
+        away = prefetch(b->base, want->size, want->device,
+                        want->stream_ordered ? want->stream : CU_STREAM_LEGACY,
+                        want->flavour) != CUDA_SUCCESS;
+    if (!zc_lock_take(&lock))
+        return;
+    b->hinting = (struct zc_hinting){.prefetch = want->rule->prefetch & 0xf,
+                                     .chosen = (want->rule->given & keys) != 0,
+                                     .pages = away ? ZC_HINT_AWAY : ZC_HINT_HOME};
+    set_waits(b, wanted(&b->hinting));
     zc_lock_drop(&lock);
-    return h;
 }
 
-void zc_hint_unmake(struct zc_hinted *h)
+void zc_hint_unmake(struct zc_backing *b)
 {
-    if (!h || !zc_lock_take(&lock))
+    if (b->hinting.pages == ZC_HINT_NONE || !zc_lock_take(&lock))
         return;
-    set_waits(h, false);
+    set_waits(b, false);
+    __atomic_store_n(&b->hinting.pages, ZC_HINT_NONE, __ATOMIC_RELAXED);
     zc_lock_drop(&lock);
-    zc_arena_put(h, sizeof(*h));
 }
 
 bool zc_hint_home(const struct zc_block *block, int device)
 {
     if (!(block->flags & ZC_BLOCK_CONVERTED))
         return false;
-    const struct zc_hinted *h = ((const struct zc_backing *)block->backing)->hinted;
-    return h && h->device == device && !__atomic_load_n(&h->away, __ATOMIC_RELAXED);
+    const struct zc_backing *b = block->backing;
+    return b->device == device &&
+           __atomic_load_n(&b->hinting.pages, __ATOMIC_RELAXED) == ZC_HINT_HOME;
 }
 
 void zc_hint_reset(void)

@@ -33,6 +33,8 @@ const struct zc_place *zc_place_of(enum zc_place_id id)
     return id < ZC_PLACE_COUNT ? places[id] : NULL;
 }
 
+_Static_assert(sizeof(struct zc_backing) <= 64, "memory for each live block is bounded");
+
 /* Keys that shape a place and that this version carries out. */
 #define KEYS_BUILT                                                                                 \
     (ZC_KEY_BIT(ZC_KEY_PLACE) | ZC_KEY_BIT(ZC_KEY_WRITE_COMBINED) | ZC_KEY_BIT(ZC_KEY_NUMA) |      \
@@ -184,7 +186,7 @@ static bool make(const struct zc_place *place, const struct zc_want *want, struc
 {
     if (place->make(want, out, why) != CUDA_SUCCESS)
         return false;
-    out->room = out->room > out->span ? out->room : out->span;
+    out->room = out->room > out->size ? out->room : out->size;
     return true;
 }
 
@@ -195,10 +197,10 @@ static bool try_place(const struct zc_place *place, const struct zc_want *want,
 {
     size_t span = want->size;
     *out = (struct zc_backing){.size = want->size,
-                               .place = place->id,
-                               .device = want->device,
+                               .place = (uint8_t)place->id,
+                               .device = (int8_t)want->device,
                                .context = want->context,
-                               .flags = want->flags};
+                               .flags = (uint8_t)want->flags};
     if (place->counts)
         return make(place, want, out, why);
     if (!zc_limits_take(place->id, want->device, span, why) &&
@@ -273,7 +275,7 @@ struct zc_backing *zc_place_climb(const struct zc_want *want, unsigned first, un
                                   char *why, size_t why_cap)
 {
     const struct zc_place_list *list = &want->rule->place;
-    struct zc_backing made, *kept;
+    struct zc_backing *made = NULL;
     struct zc_text text = zc_text_on(why, why_cap);
     const char *reason = "";
     for (unsigned i = first; i < list->count; i++) {
@@ -286,21 +288,18 @@ struct zc_backing *zc_place_climb(const struct zc_want *want, unsigned first, un
                 break;
             reason = "over max_device";
         }
-        if (!reason && try_place(zc_place_of(place), want, &made, &reason)) {
-            kept = zc_arena_get(sizeof(*kept));
-            if (kept) {
-                *kept = made;
-                zc_text_cstr(&text);
-                return kept;
-            }
-            untry(&made, false);
+        if (!reason && !made && !(made = zc_arena_get(sizeof(*made))))
             reason = "libzc has no memory for its record";
+        if (!reason && try_place(zc_place_of(place), want, made, &reason)) {
+            zc_text_cstr(&text);
+            return made;
         }
         if (within && i == 0)
             zc_budget_give(want->rule, want->size);
         zc_text_fmt(&text, "%s%s: %s", text.len ? "; " : "", zc_place_name(place), reason);
         *rung_out = i + 1;
     }
+    zc_arena_put(made, sizeof(*made));
     zc_text_cstr(&text);
     return NULL;
 }
@@ -321,6 +320,7 @@ bool zc_place_relieve(struct zc_relief *request)
 
 CUresult zc_place_release(struct zc_backing *backing, bool gone)
 {
+    zc_hint_unmake(backing);
     CUresult result = untry(backing, gone);
     zc_arena_put(backing, sizeof(*backing));
     return result;

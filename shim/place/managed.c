@@ -47,9 +47,8 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
         result = zc_real.cuMemAllocManaged(&out->base, want->size, CU_MEM_ATTACH_GLOBAL);
     if (result != CUDA_SUCCESS)
         return result;
-    out->span = want->size;
     if (!zc_want_host(want)) {
-        out->hinted = zc_hint_make(want, out->base);
+        zc_hint_make(want, out);
         return CUDA_SUCCESS;
     }
     *why = "cuMemAdvise refuses";
@@ -73,7 +72,6 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
     (void)gone;
     if (backing->for_host)
         __atomic_fetch_sub(&for_host, backing->size, __ATOMIC_RELAXED);
-    zc_hint_unmake(backing->hinted);
     if (backing->pooled)
         zc_managed_pool_leave();
     return CUDA_SUCCESS;

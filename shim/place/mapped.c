@@ -35,9 +35,8 @@ static CUresult make_pages(const struct zc_want *want, struct zc_backing *out, c
         return result;
     }
     out->base = (CUdeviceptr)pages;
-    out->pages = pages;
-    out->span = span;
-    out->before = MARGIN;
+    out->own_pages = true;
+    out->before = MARGIN / ZC_BLOCK_PAGE;
     out->room = span + MARGIN;
     return CUDA_SUCCESS;
 }
@@ -60,7 +59,6 @@ static CUresult make_by_driver(const struct zc_want *want, struct zc_backing *ou
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     out->base = (CUdeviceptr)memory;
-    out->span = want->size;
     return CUDA_SUCCESS;
 }
 
@@ -83,15 +81,15 @@ static CUresult detach(struct zc_backing *backing)
 {
     if (backing->handle)
         return zc_real.cuMemRelease(backing->handle);
-    return backing->pages ? zc_real.cuMemHostUnregister((char *)backing->pages - MARGIN)
-                          : zc_real.cuMemFreeHost((void *)backing->base);
+    return backing->own_pages ? zc_real.cuMemHostUnregister((void *)(backing->base - MARGIN))
+                              : zc_real.cuMemFreeHost((void *)backing->base);
 }
 
 static CUresult unmake(struct zc_backing *backing, bool gone)
 {
     (void)gone;
-    if (backing->pages)
-        zc_pages_unmake(backing->pages, backing->span, MARGIN);
+    if (backing->own_pages)
+        zc_pages_unmake((void *)backing->base, backing->size, MARGIN);
     return CUDA_SUCCESS;
 }
 

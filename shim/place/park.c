@@ -55,8 +55,7 @@ void zc_park(struct zc_block *block, CUevent event, CUcontext home, CUstream str
 void zc_park_pooled(struct zc_backing *backing, CUevent event, CUcontext home)
 {
     struct parked *p = event ? zc_arena_get(sizeof(*p)) : NULL;
-    zc_hint_unmake(backing->hinted);
-    backing->hinted = NULL;
+    zc_hint_unmake(backing);
     if (p) {
         *p = (struct parked){.backing = backing, .event = event, .home = home};
         if (enter(p))
@@ -118,7 +117,7 @@ static struct zc_backing *finish(struct parked *p)
 static bool ready(const struct parked *p, const struct zc_want *want,
                   const struct zc_stream_ident *stream)
 {
-    struct zc_vmm *v = p->backing->vmm;
+    struct zc_vmm *v = p->backing->place == ZC_PLACE_VMM ? p->backing->vmm : NULL;
     bool behind = p->event && zc_stream_same(&p->stream, stream);
     if (!v)
         return behind || passed(p);

@@ -33,7 +33,7 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
         return result;
     }
     out->base = (CUdeviceptr)p;
-    out->span = zc_hostheap_room(p);
+    out->room = zc_hostheap_room(p);
     return CUDA_SUCCESS;
 }
 

@@ -10,25 +10,45 @@
 #include "ledger/block.h"
 #include "policy/policy.h"
 
-/* The memory behind a converted block.  Made by a place, owned by the block until it is unmade. */
+/* A managed block while its pages are not known to be on its device: see place/hint.h. */
+struct zc_hinted {
+    uint64_t copied; /* Bytes that copies and sets wrote into it while it was away. */
+    struct zc_backing *next, *before; /* Of those that a launch may want. */
+};
+struct zc_hinting {
+    uint8_t prefetch : 4; /* ZC_PREFETCH_*: what the rule says, or what was chosen. */
+    uint8_t chosen : 1;   /* `prefetch` is settled; 0: to be chosen by the block's use. */
+    uint8_t waits : 1;    /* A launch may want it: it is in the list of these. */
+    uint8_t pages;        /* enum zc_hint_pages.  Atomic. */
+};
+enum zc_hint_pages {
+    ZC_HINT_NONE, /* The block has no hints. */
+    ZC_HINT_AWAY, /* Its pages may be elsewhere. */
+    ZC_HINT_HOME  /* They are on its device, or come there by their first use. */
+};
+
+/* The memory behind a converted block, at most 64 bytes.  Made by a place, owned by the block until
+ * it is unmade. */
 struct zc_backing {
-    enum zc_place_id place;
-    CUdeviceptr base;   /* Address for CPU and GPU, at least 512-byte aligned as cuMemAlloc's is. */
-    bool for_host;      /* The request was for host memory. */
-    unsigned flags;     /* Of such a request: CU_MEMHOSTALLOC_*, as the program gave them. */
-    size_t size;        /* Bytes of the request, as counted against the limits. */
-    size_t span;        /* Bytes really taken. */
-    size_t before;      /* Bytes below `base` that are of the place's making, */
-    size_t room;        /* and bytes from it on; at least `span`. */
-    int device;         /* Ordinal of the device of the request. */
-    CUcontext context;  /* Context of the request. */
-    struct zc_vmm *vmm; /* vmm: reservation and physical memory. */
-    struct zc_hinted *hinted; /* managed: what was advised; NULL without memory for the record. */
-    void *pages;   /* mapped: libzc's own pages, registered; NULL where the driver made them. */
-    void *shared;  /* shared: its struct zc_shared. */
-    bool pooled;   /* managed: the driver's pool of managed memory has it. */
-    bool detached; /* The driver has taken its part back. */
-    CUmemGenericAllocationHandle handle; /* mapped, of cuMemCreate: the program's; else 0. */
+    CUdeviceptr base;  /* Address for CPU and GPU, at least 512-byte aligned as cuMemAlloc's is. */
+    size_t size;       /* Bytes of the request, as counted against the limits. */
+    size_t room;       /* Bytes from `base` on that are of the place's making; at least `size`. */
+    CUcontext context; /* Context of the request. */
+    union {
+        struct zc_vmm *vmm;                  /* vmm: reservation and physical memory. */
+        void *shared;                        /* shared: its struct zc_shared. */
+        struct zc_hinted hint;               /* managed, for the device. */
+        CUmemGenericAllocationHandle handle; /* mapped, of cuMemCreate: the program's; else 0. */
+    };
+    uint16_t before; /* Pages of ZC_BLOCK_PAGE below `base` that are of the place's making. */
+    int8_t device;   /* Ordinal of the device of the request. */
+    uint8_t place;   /* enum zc_place_id. */
+    uint8_t flags; /* Of a request for host memory: CU_MEMHOSTALLOC_*, as the program gave them. */
+    bool for_host : 1;         /* The request was for host memory. */
+    bool own_pages : 1;        /* mapped: libzc's own pages, registered. */
+    bool pooled : 1;           /* managed: the driver's pool of managed memory has it. */
+    bool detached : 1;         /* The driver has taken its part back. */
+    struct zc_hinting hinting; /* managed: the state of `hint`. */
 };
 
 /* What a place is asked for. */
@@ -58,8 +78,8 @@ struct zc_place {
     enum zc_kind real; /* What its pages are to CUPTI. */
     bool waits;        /* Unmaking waits for the whole device (cuMemHostUnregister, cuMemFree). */
     bool counts;       /* The place counts its memory against the limits itself, with its pool. */
-    /* Fills *out (span included).  On failure returns the driver's code and says in *why what was
-     * not possible; nothing is left behind. */
+    /* Fills *out, which stays where it is.  On failure returns the driver's code and says in *why
+     * what was not possible; nothing is left behind. */
     CUresult (*make)(const struct zc_want *want, struct zc_backing *out, const char **why);
     /* Gives back to the driver what it may refuse to take: the block then stays what it is.  NULL
      * where nothing is. */

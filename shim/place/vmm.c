@@ -241,7 +241,6 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     }
     out->vmm = v;
     out->base = v->window.base;
-    out->span = v->span;
     out->room = v->window.size;
     return CUDA_SUCCESS;
 }

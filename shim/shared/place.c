@@ -100,7 +100,7 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     }
     zc_shared_access_watch(p);
     out->base = p->pages.base;
-    out->span = zc_extent_span(e);
+    out->room = zc_extent_span(e);
     out->shared = p;
     return CUDA_SUCCESS;
 }

@@ -36,3 +36,16 @@ stays_level() {
     stays_level $'place = vmm\ncommit = lazy' 100
     stays_level $'place = vmm\ngrow = yes' 100
 }
+
+# Bytes of libzc's own for each live block: takes_for_each POLICY BLOCKS
+takes_for_each() {
+    run -0 under_policy "$1" timeout 120 "$program" "$2" memory
+    echo "$1: $output"
+    ((output <= 200))
+}
+
+@test "a live block takes at most 200 bytes of libzc's own memory" {
+    takes_for_each 'place = device' 10000
+    takes_for_each 'place = managed' 10000
+    takes_for_each 'place = mapped' 10000
+}

@@ -1,10 +1,14 @@
 /* What a call costs among many blocks; argv[1] is their number.  A child makes them; its parent
  * then lets it request, copy, launch and free a few step by step, and prints how many instructions
- * libzc took for each. */
+ * libzc took for each.  With "memory" it prints the bytes that libzc takes for itself for each
+ * block, with "time" how long a thousand requests take as the blocks become more. */
 #include <signal.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/user.h>
 #include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "program.h"
 
@@ -50,6 +54,21 @@ static void child(size_t count)
     for (size_t i = 0; i < FEW; i++) {
         CHECK(cuMemFree(all[i]));
         CHECK(cuMemFree(more[i]));
+    }
+    stop();
+    _exit(0);
+}
+
+/* Makes a fifth of the blocks, and the others between two stops. */
+static void grow(size_t count)
+{
+    CUdeviceptr block;
+    ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+    start_gpu(0);
+    for (size_t i = 0; i < count; i++) {
+        if (i == count / 5)
+            stop();
+        CHECK(cuMemAlloc(&block, size_of_nth(i)));
     }
     stop();
     _exit(0);
@@ -124,12 +143,77 @@ static size_t count_steps(pid_t pid, unsigned long long from, unsigned long long
     return count;
 }
 
-int main(int argc, char **argv)
+/* Lets the child make its blocks and counts the bytes that libzc's arena maps meanwhile.  It maps
+ * by syscall(2), whose caller's address is on top of the stack then. */
+static size_t count_mapped(pid_t pid, unsigned long long from, unsigned long long to)
+{
+    struct user_regs_struct now;
+    unsigned long long call = (unsigned long long)(uintptr_t)syscall;
+    size_t bytes = 0;
+    int status;
+    for (bool entry = true;; entry = !entry) {
+        EXPECT(ptrace(PTRACE_SYSCALL, pid, NULL, NULL) == 0);
+        if (stopped(pid, &status))
+            return bytes;
+        EXPECT(WSTOPSIG(status) == (SIGTRAP | 0x80));
+        EXPECT(ptrace(PTRACE_GETREGS, pid, NULL, &now) == 0);
+        if (!entry || now.orig_rax != SYS_mmap || now.rip < call || now.rip > call + 64)
+            continue;
+        unsigned long long back =
+            (unsigned long long)ptrace(PTRACE_PEEKDATA, pid, (void *)now.rsp, NULL);
+        bytes += back >= from && back < to ? now.rsi : 0;
+    }
+}
+
+/* Prints the bytes of libzc's own for each of the later blocks. */
+static int memory(size_t count)
 {
     unsigned long long from = 0, to = 0;
     int status;
     pid_t pid = fork();
+    if (pid == 0)
+        grow(count);
+    while (!stopped(pid, &status))
+        EXPECT(ptrace(PTRACE_CONT, pid, NULL, (void *)(long)WSTOPSIG(status)) == 0);
+    find_code(pid, &from, &to);
+    EXPECT(ptrace(PTRACE_SETOPTIONS, pid, NULL, (void *)PTRACE_O_TRACESYSGOOD) == 0);
+    printf("%zu\n", count_mapped(pid, from, to) / (count - count / 5));
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    return 0;
+}
+
+/* Asks for many blocks, and says how long a thousand of them took at a quarter and at the end. */
+static int timed(size_t count)
+{
+    CUdeviceptr block;
+    struct timespec then, now;
+    start_gpu(0);
+    clock_gettime(CLOCK_MONOTONIC, &then);
+    for (size_t i = 1; i <= count; i++) {
+        CHECK(cuMemAlloc(&block, size_of_nth(i)));
+        if (i % (count / 4))
+            continue;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        double ms =
+            (double)(now.tv_sec - then.tv_sec) * 1e3 + (double)(now.tv_nsec - then.tv_nsec) / 1e6;
+        printf("%zu blocks: %.2f ms for each 1,000 of the last %zu\n", i, ms * 4e3 / (double)count,
+               count / 4);
+        then = now;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    unsigned long long from = 0, to = 0;
+    int status;
     EXPECT(argc > 1);
+    if (argc > 2 && strcmp(argv[2], "memory") == 0)
+        return memory((size_t)atol(argv[1]));
+    if (argc > 2)
+        return timed((size_t)atol(argv[1]));
+    pid_t pid = fork();
     if (pid == 0)
         child((size_t)atol(argv[1]));
     while (!stopped(pid, &status))
