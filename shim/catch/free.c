@@ -154,7 +154,7 @@ static void freed(const struct zc_untracked *block, CUevent event, CUcontext hom
 {
     bool pooled = block->taken && (block->copy.flags & ZC_BLOCK_POOLED);
     if (pooled)
-        zc_park_pooled(block->copy.backing, event, home);
+        zc_park_pooled(&block->copy, event, home);
     else if (event)
         zc_real.cuEventDestroy_v2(event);
 }

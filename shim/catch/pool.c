@@ -8,6 +8,7 @@
 #include "catch/life.h"
 #include "catch/request.h"
 #include "place/access.h"
+#include "place/park.h"
 #include "place/stream.h"
 
 /* The driver reserves pool memory in these steps (measured on driver 580). */
@@ -16,16 +17,24 @@
 struct pool {
     struct pool *next;
     CUmemoryPool handle;
-    enum zc_kind kind; /* Of its memory. */
-    int device;        /* Where its memory is, -1 if unknown. */
-    const char *unfit; /* Why its blocks stay where they are, NULL if they need not. */
-    cuuint64_t used,
-        used_high;   /* Bytes of converted blocks: now, and most since RESERVED_MEM_HIGH was set. */
-    cuuint64_t most; /* Of all blocks at once, since USED_MEM_HIGH was set. */
+    enum zc_kind kind;     /* Of its memory. */
+    int device;            /* Where its memory is, -1 if unknown. */
+    const char *unfit;     /* Why its blocks stay where they are, NULL if they need not. */
+    cuuint64_t used;       /* Bytes of converted blocks. */
+    cuuint64_t most;       /* Of all blocks at once, since USED_MEM_HIGH was set. */
+    cuuint64_t steps;      /* RESERVE_STEPs that the driver would have reserved for all blocks. */
+    cuuint64_t steps_high; /* The most since RESERVED_MEM_HIGH was set. */
+    bool over;             /* The next call that waits may release some of them. */
 };
 
 static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
 static struct pool *pools;
+bool zc_pool_over;
+
+static cuuint64_t steps(cuuint64_t bytes)
+{
+    return bytes / RESERVE_STEP + (bytes % RESERVE_STEP != 0);
+}
 
 /* Under the lock.  `make` adds a record for a pool that has none. */
 static struct pool *find(CUmemoryPool handle, bool make)
@@ -107,62 +116,97 @@ const char *zc_pool_unfit(CUmemoryPool handle, enum zc_kind *kind_out)
     return is_elsewhere(handle, known.device) ? "its pool is another device's" : NULL;
 }
 
-static void add(const struct zc_block *block, bool freed)
+static cuuint64_t max(cuuint64_t a, cuuint64_t b)
 {
-    if ((block->flags & (ZC_BLOCK_CONVERTED | ZC_BLOCK_POOL_GONE)) != ZC_BLOCK_CONVERTED ||
-        !block->pool || !zc_lock_take(&lock))
-        return;
-    struct pool *p = find(block->pool, !freed);
-    if (p && freed) {
-        p->used -= block->size;
-    } else if (p) {
-        p->used += block->size;
-        p->used_high = p->used > p->used_high ? p->used : p->used_high;
-    }
-    zc_lock_drop(&lock);
+    return a > b ? a : b;
 }
 
-static bool has_converted(CUmemoryPool handle)
+/* Under the lock. */
+static void set_over(struct pool *p)
 {
-    if (!zc_lock_take(&lock))
-        return false;
+    p->over = true;
+    __atomic_store_n(&zc_pool_over, true, __ATOMIC_RELAXED);
+}
+
+/* 0 for a pool without converted blocks, and without what those that it had have left. */
+static cuuint64_t steps_of(CUmemoryPool handle)
+{
+    if (!__atomic_load_n(&pools, __ATOMIC_RELAXED) || !zc_lock_take(&lock))
+        return 0;
     const struct pool *p = find(handle, false);
-    bool has = p && p->used;
+    cuuint64_t count = p ? p->steps : 0;
     zc_lock_drop(&lock);
-    return has;
+    return count;
+}
+
+static cuuint64_t figure_of(CUmemoryPool pool, CUmemPool_attribute attribute)
+{
+    cuuint64_t value = 0;
+    return zc_real.cuMemPoolGetAttribute &&
+                   zc_real.cuMemPoolGetAttribute(pool, attribute, &value) == CUDA_SUCCESS
+               ? value
+               : 0;
+}
+
+/* Under the lock. */
+static void reserve(struct pool *p, cuuint64_t bytes)
+{
+    p->steps = max(p->steps, steps(bytes));
+    p->steps_high = max(p->steps_high, p->steps);
 }
 
 /* A pool has the most in use after a request. */
 static void note_most(CUmemoryPool handle)
 {
-    cuuint64_t own = 0;
-    if (!has_converted(handle) || zc_capture_any() || !zc_real.cuMemPoolGetAttribute ||
-        zc_real.cuMemPoolGetAttribute(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &own) !=
-            CUDA_SUCCESS ||
-        !zc_lock_take(&lock))
+    if (!steps_of(handle) || zc_capture_any())
+        return;
+    cuuint64_t own = figure_of(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+    if (!zc_lock_take(&lock))
         return;
     struct pool *p = find(handle, false);
-    if (p && p->used + own > p->most)
-        p->most = p->used + own;
+    if (p) {
+        p->most = max(p->most, p->used + own);
+        reserve(p, p->used + own);
+    }
     zc_lock_drop(&lock);
+}
+
+/* True for a block that counts among its pool's. */
+static bool is_pools(const struct zc_block *block)
+{
+    return block->pool && !(block->flags & ZC_BLOCK_POOL_GONE);
 }
 
 void zc_pool_note_alloc(const struct zc_block *block)
 {
-    add(block, false);
-    if (block->pool && __atomic_load_n(&pools, __ATOMIC_RELAXED))
-        note_most(block->pool);
+    if (!is_pools(block))
+        return;
+    if ((block->flags & ZC_BLOCK_CONVERTED) && zc_lock_take(&lock)) {
+        struct pool *p = find(block->pool, true);
+        if (p)
+            reserve(p, p->used += block->size);
+        zc_lock_drop(&lock);
+    }
+    note_most(block->pool);
 }
 
 void zc_pool_note_free(const struct zc_block *block)
 {
-    add(block, true);
+    if (!is_pools(block) || !steps_of(block->pool) || !zc_lock_take(&lock))
+        return;
+    struct pool *p = find(block->pool, false);
+    if (p) {
+        p->used -= block->flags & ZC_BLOCK_CONVERTED ? block->size : 0;
+        set_over(p);
+    }
+    zc_lock_drop(&lock);
 }
 
 void zc_pool_reset(void)
 {
     zc_lock_reset(&lock);
     pools = NULL;
+    zc_pool_over = false;
 }
 
 #define EXPORTABLE "the memory must stay exportable"
@@ -321,21 +365,21 @@ ZC_BODY(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute
     if (result != CUDA_SUCCESS || !zc_life_on() || !pools || !zc_lock_take(&lock))
         return result;
     const struct pool *p = find(pool, false);
-    cuuint64_t used = p ? p->used : 0, high = p ? p->used_high : 0, most = p ? p->most : 0;
+    const struct pool known = p ? *p : (struct pool){.handle = pool};
     zc_lock_drop(&lock);
     cuuint64_t *figure = value;
     switch (attribute) {
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-        *figure += used;
+        *figure += known.used;
         break;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-        *figure = *figure > most ? *figure : most;
+        *figure = max(*figure, known.most);
         break;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-        *figure += (used + RESERVE_STEP - 1) / RESERVE_STEP * RESERVE_STEP;
+        *figure = max(*figure, known.steps * RESERVE_STEP);
         break;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-        *figure += (high + RESERVE_STEP - 1) / RESERVE_STEP * RESERVE_STEP;
+        *figure = max(*figure, known.steps_high * RESERVE_STEP);
         break;
     default:
         break;
@@ -344,22 +388,88 @@ ZC_BODY(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute
 }
 
 /* Setting a high-water mark, which only 0 is allowed for, starts that one anew. */
+static void note_set(CUmemoryPool pool, CUmemPool_attribute attribute)
+{
+    if (!zc_lock_take(&lock))
+        return;
+    struct pool *p = find(pool, false);
+    if (p && attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+        p->most = 0;
+    else if (p && attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
+        p->steps_high = p->steps;
+    else if (p && attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
+        set_over(p);
+    zc_lock_drop(&lock);
+}
+
 ZC_BODY(cuMemPoolSetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
 {
     (void)entry;
     CUresult result = real(pool, attribute, value);
-    bool used = attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH;
-    if (result != CUDA_SUCCESS || (!used && attribute != CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) ||
-        !zc_life_on() || !pools || !zc_lock_take(&lock))
+    if (result != CUDA_SUCCESS || !zc_life_on() || !pools)
         return result;
-    struct pool *p = find(pool, false);
-    if (p && used)
-        p->most = 0;
-    else if (p)
-        p->used_high = p->used;
-    zc_lock_drop(&lock);
-    if (used)
+    note_set(pool, attribute);
+    if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
         note_most(pool);
+    return result;
+}
+
+/* Releases what the driver would of the memory that it had reserved for all blocks, but for `keep`
+ * bytes.  Blocks whose free waits for its stream keep theirs: then the next call that waits may
+ * release more. */
+static void release(CUmemoryPool handle, cuuint64_t keep)
+{
+    if (steps_of(handle) <= steps(keep))
+        return;
+    cuuint64_t own = figure_of(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+    cuuint64_t waiting = zc_park_waiting(handle);
+    if (!zc_lock_take(&lock))
+        return;
+    struct pool *p = find(handle, false);
+    if (p) {
+        cuuint64_t kept = max(steps(p->used + own + waiting), steps(keep));
+        p->steps = kept < p->steps ? kept : p->steps;
+        if (waiting)
+            set_over(p);
+    }
+    zc_lock_drop(&lock);
+}
+
+/* Takes up to `most` pools that are marked. */
+static unsigned take_over(CUmemoryPool *out, unsigned most)
+{
+    unsigned count = 0;
+    if (!zc_lock_take(&lock))
+        return 0;
+    __atomic_store_n(&zc_pool_over, false, __ATOMIC_RELAXED);
+    for (struct pool *p = pools; p; p = p->next) {
+        if (p->over && count == most)
+            __atomic_store_n(&zc_pool_over, true, __ATOMIC_RELAXED);
+        if (!p->over || count == most)
+            continue;
+        p->over = false;
+        out[count++] = p->handle;
+    }
+    zc_lock_drop(&lock);
+    return count;
+}
+
+void zc_pool_settle(void)
+{
+    CUmemoryPool found[16];
+    if (zc_capture_any() || zc_life_closing())
+        return;
+    unsigned count = take_over(found, sizeof(found) / sizeof(found[0]));
+    for (unsigned i = 0; i < count; i++)
+        release(found[i], figure_of(found[i], CU_MEMPOOL_ATTR_RELEASE_THRESHOLD));
+}
+
+ZC_BODY(cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep))
+{
+    (void)entry;
+    CUresult result = real(pool, keep);
+    if (result == CUDA_SUCCESS && zc_life_on() && !zc_capture_any())
+        release(pool, keep);
     return result;
 }
 

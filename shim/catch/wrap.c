@@ -2,6 +2,7 @@
 #include "catch/call.h"
 #include "catch/describe.h"
 #include "catch/launch.h"
+#include "catch/pool.h"
 #include "catch/reads.h"
 #include "place/await.h"
 
@@ -9,6 +10,14 @@ static inline CUresult before_watched(enum zc_fn fn, enum zc_flavour flavour)
 {
     CUresult result = zc_await_call(fn) ? zc_await_begin(fn) : CUDA_SUCCESS;
     return result == CUDA_SUCCESS ? zc_launch_before(fn, flavour, NULL, false) : result;
+}
+
+static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
+{
+    if (zc_pool_call(fn) && result == CUDA_SUCCESS &&
+        __builtin_expect(__atomic_load_n(&zc_pool_over, __ATOMIC_RELAXED), 0))
+        zc_pool_settle();
+    return result;
 }
 
 #define ZC_EXPORT __attribute__((visibility("default")))
@@ -84,6 +93,6 @@ static inline CUresult before_watched(enum zc_fn fn, enum zc_flavour flavour)
         if (!real)                                                                                 \
             return CUDA_ERROR_NOT_SUPPORTED;                                                       \
         ZC_LEND(base);                                                                             \
-        return zc_told(ZC_FN_##name, real args);                                                   \
+        return zc_told(ZC_FN_##name, after_waiting(ZC_FN_##name, real args));                      \
     }
 #include "driver.def"

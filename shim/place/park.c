@@ -18,6 +18,8 @@ struct parked {
     struct parked *next;
     struct zc_backing *backing;
     struct zc_block *ghost; /* The freed block; NULL where its addresses may be used again. */
+    CUmemoryPool pool;      /* That the program asked; NULL for none. */
+    uint64_t size;          /* Of the freed block. */
     CUevent event;
     CUcontext home;                /* Of the event. */
     struct zc_stream_ident stream; /* Of a block that was freed in the order of a stream. */
@@ -36,6 +38,16 @@ static bool enter(struct parked *p)
     return true;
 }
 
+static struct parked parking(const struct zc_block *block, CUevent event, CUcontext home)
+{
+    bool pooled = (block->flags & (ZC_BLOCK_STREAM | ZC_BLOCK_POOL_GONE)) == ZC_BLOCK_STREAM;
+    return (struct parked){.backing = block->backing,
+                           .pool = pooled ? block->pool : NULL,
+                           .size = block->size,
+                           .event = event,
+                           .home = home};
+}
+
 void zc_park(struct zc_block *block, CUevent event, CUcontext home, CUstream stream,
              enum zc_flavour flavour)
 {
@@ -45,19 +57,21 @@ void zc_park(struct zc_block *block, CUevent event, CUcontext home, CUstream str
      * early. */
     if (!p)
         return;
-    *p = (struct parked){.backing = block->backing, .ghost = block, .event = event, .home = home};
+    *p = parking(block, event, home);
+    p->ghost = block;
     if (event && (block->flags & ZC_BLOCK_STREAM))
         zc_stream_identify(stream, flavour, &p->stream);
     if (!enter(p))
         zc_arena_put(p, sizeof(*p));
 }
 
-void zc_park_pooled(struct zc_backing *backing, CUevent event, CUcontext home)
+void zc_park_pooled(const struct zc_block *block, CUevent event, CUcontext home)
 {
+    struct zc_backing *backing = block->backing;
     struct parked *p = event ? zc_arena_get(sizeof(*p)) : NULL;
     zc_hint_unmake(backing);
     if (p) {
-        *p = (struct parked){.backing = backing, .event = event, .home = home};
+        *p = parking(block, event, home);
         if (enter(p))
             return;
         zc_arena_put(p, sizeof(*p));
@@ -97,6 +111,19 @@ static void put_back(struct parked *list)
 static bool passed(const struct parked *p)
 {
     return !p->event || zc_real.cuEventQuery(p->event) != CUDA_ERROR_NOT_READY;
+}
+
+uint64_t zc_park_waiting(CUmemoryPool pool)
+{
+    uint64_t bytes = 0;
+    if (!__atomic_load_n(&head, __ATOMIC_RELAXED))
+        return 0;
+    struct parked *all = take_all();
+    for (const struct parked *p = all; p; p = p->next)
+        if (p->pool == pool && !passed(p))
+            bytes += p->size;
+    put_back(all);
+    return bytes;
 }
 
 /* Ends a parking; the backing is the caller's. */

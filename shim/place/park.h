@@ -14,11 +14,15 @@ void zc_park(struct zc_block *block, CUevent event, CUcontext home, CUstream str
              enum zc_flavour flavour);
 
 /*
- * Memory of a pool that the driver has taken back, in the order of a stream: its backing counts
+ * A block of a pool that the driver has taken back, in the order of a stream: its backing counts
  * against the limits until `event`, of the context `home`, which belongs to the parking from here;
  * NULL: it counts no longer.
  */
-void zc_park_pooled(struct zc_backing *backing, CUevent event, CUcontext home);
+void zc_park_pooled(const struct zc_block *block, CUevent event, CUcontext home);
+
+/* Bytes that the program asked of a pool and freed in the order of a stream that has not passed
+ * yet.  Not during a capture. */
+uint64_t zc_park_waiting(CUmemoryPool pool);
 
 /*
  * Memory for a new request of the same place, device and size from what is parked: what the stream
