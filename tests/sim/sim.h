@@ -14,8 +14,8 @@
  * graphs that is so only where the copy is all of the graph; beside other nodes the stream's thread
  * moves the bytes, pinned ones in the GPU's view.
  *
- * madvise(MADV_DONTNEED) gives the CPU fresh pages and leaves the GPU the registered ones, where
- * the program's madvise leads here.
+ * madvise(MADV_DONTNEED, MADV_REMOVE) gives the CPU fresh pages and leaves the GPU the registered
+ * ones, where the program's madvise leads here.
  *
  * Not as on hardware: memory that was registered once is shared memory from then on, so that
  * mremap(MREMAP_DONTUNMAP) leaves the same pages behind, what had been cut off behind a mapping is

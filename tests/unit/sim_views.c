@@ -87,6 +87,24 @@ static void pages_that_the_cpu_needs_no_more_are_zeroes_to_it_and_stay_the_gpus(
     release(p);
 }
 
+static void pages_that_the_cpu_removed_from_a_file_stay_the_gpus(void **state)
+{
+    volatile int *p =
+        mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    volatile int *second = p + PAGE / 4;
+    (void)state;
+    *p = 7;
+    ok(cuMemHostRegister_v2((void *)p, 2 * PAGE, 0));
+    assert_int_equal(0, madvise((void *)p, PAGE, MADV_REMOVE));
+    assert_int_equal(0, *p);
+    *p = 9;
+    assert_int_equal(7, gpu_reads(p));
+    *second = 8;
+    assert_int_equal(8, gpu_reads(second));
+    ok(cuMemHostUnregister((void *)p));
+    munmap((void *)p, 2 * PAGE);
+}
+
 static void memory_from_the_driver_has_two_sides_as_well(void **state)
 {
     volatile int *p;
@@ -305,6 +323,7 @@ int main(void)
         sim_test(a_page_moves_aside_and_back),
         sim_test(pages_that_the_cpu_dropped_stay_the_gpus_until_they_are_unregistered),
         sim_test(pages_that_the_cpu_needs_no_more_are_zeroes_to_it_and_stay_the_gpus),
+        sim_test(pages_that_the_cpu_removed_from_a_file_stay_the_gpus),
         sim_test(memory_from_the_driver_has_two_sides_as_well),
         sim_test(a_copy_into_memory_registered_for_reading_is_refused),
         sim_test(a_kernels_write_to_memory_registered_for_reading_is_sticky),

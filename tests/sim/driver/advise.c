@@ -1,9 +1,9 @@
-/* madvise(2) as the kernel would answer it if registered pages were still the private ones that
- * they are on hardware: the CPU's page table gets fresh pages of zeroes, and the GPU's keeps the
- * old ones. */
+/* madvise(2) as the kernel would answer it if registered pages were still the ones that they are on
+ * hardware: the CPU's page table gets fresh pages of zeroes, and the GPU's keeps the old ones. */
 #define _GNU_SOURCE
 #include "call.h"
 #include "maps.h"
+#include "memory.h"
 #include "pages.h"
 #include "view.h"
 #include <errno.h>
@@ -26,6 +26,22 @@ static int on_private_pages(const struct sim_mapping *m, int advice)
     return p == MAP_FAILED ? -1 : 0;
 }
 
+/* What is removed from a file is gone for everybody who maps it but the GPU, which keeps the pages
+ * (measured on an H200). */
+static void keep_registered(uintptr_t from, uintptr_t to)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    struct sim_block *b;
+    sim_relock();
+    for (size_t i = 0; (b = sim_block_at(i)) != NULL; i++) {
+        uintptr_t first = b->va & ~(page - 1), end = first + b->view.bytes;
+        uintptr_t low = first > from ? first : from, high = end < to ? end : to;
+        if (b->kind == SIM_REGISTERED && low < high)
+            sim_view_keep(&b->view, low - first, high - low);
+    }
+    sim_unlock();
+}
+
 static int advise_each(const struct sim_maps *maps, int advice, uintptr_t at, uintptr_t end)
 {
     int result = 0;
@@ -34,6 +50,8 @@ static int advise_each(const struct sim_maps *maps, int advice, uintptr_t at, ui
         const struct sim_mapping *m = &maps->items[i];
         hole = hole || m->start != at;
         at = m->end;
+        if (advice == MADV_REMOVE && m->shared && !m->view)
+            keep_registered(m->start, m->end);
         result = m->view && !m->allocated
                      ? on_private_pages(m, advice)
                      : sim_madvise((void *)m->start, m->end - m->start, advice);
@@ -52,8 +70,8 @@ SIM_EXPORT int madvise(void *at, size_t bytes, int advice)
     struct sim_maps maps;
     bool frees = advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED || advice == MADV_FREE ||
                  advice == MADV_REMOVE;
-    if (!frees || !sim_view_any || first % page || end <= first ||
-        !sim_maps_read(&maps, first, end))
+    bool any = sim_view_any || advice == MADV_REMOVE; /* Shared pages become no view's. */
+    if (!frees || !any || first % page || end <= first || !sim_maps_read(&maps, first, end))
         return sim_madvise(at, bytes, advice);
     int result = advise_each(&maps, advice, first, end);
     int error = errno;

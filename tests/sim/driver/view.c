@@ -5,6 +5,7 @@
 #include "view.h"
 #include "maps.h"
 #include "pages.h"
+#include <string.h>
 #include <unistd.h>
 
 /* As long as all addresses: what mremap(2) adds to a mapping later is empty then, as it is behind
@@ -121,6 +122,16 @@ CUresult sim_view_open(struct sim_view *view, char *first, size_t bytes, bool re
         return CUDA_SUCCESS;
     sim_view_close(view);
     return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+bool sim_view_keep(struct sim_view *view, size_t at, size_t bytes)
+{
+    char *alias = view->alias + at;
+    char *own = sim_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (own == MAP_FAILED)
+        return false;
+    memcpy(own, alias, bytes);
+    return sim_mremap(own, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, alias) != MAP_FAILED;
 }
 
 void sim_view_close(struct sim_view *view)

@@ -27,6 +27,10 @@ void *sim_view_alloc(struct sim_view *view, size_t bytes);
  * mapped, or the CPU itself may not read it or, but for `read_only`, write it. */
 CUresult sim_view_open(struct sim_view *view, char *first, size_t bytes, bool read_only);
 
+/* Gives a part of a view (whole pages) pages of its own with the bytes that it has, so that the GPU
+ * keeps them; false where there is no memory. */
+bool sim_view_keep(struct sim_view *view, size_t at, size_t bytes);
+
 /* Ends a view. The CPU's side stays as it is, wherever other threads are moving its pages just now:
  * unpinning changes no page table of the CPU's. Pages that came into the file stay there. */
 void sim_view_close(struct sim_view *view);
