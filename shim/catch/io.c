@@ -5,16 +5,21 @@
  * Not seen are system calls that do not come through these functions: syscall(2), statically linked
  * code, io_uring, and libc's own calls, such as those of stdio into a buffer of setvbuf(3).  The
  * string functions of stdio (fputs, printf) read their argument with the CPU first.  Other calls
- * that fill memory (getcwd, readlink, ioctl, stat, process_vm_readv, aio_read) are let alone: they
- * fail with EFAULT where the page is protected.
+ * that fill memory (ioctl, stat, process_vm_readv, aio_read) are let alone: they fail with EFAULT
+ * where the page is protected.
  */
 #undef _FORTIFY_SOURCE /* It would define some of these functions in the headers. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -34,6 +39,19 @@ struct _IO_FILE; /* FILE, without stdio.h. */
  * because compilers know their types from that header. */
 #define ZC_IO_CALL(name, result, params, args, touched) EXPORT result name params;
 #define ZC_IO_STDIO(name, params, args, touched) EXPORT size_t zc_io_##name params __asm__(#name);
+#include "catch/io.def"
+
+#define FAILURE(type) _Generic((type){0}, char * : NULL, default : -1)
+#define FAILED(got) _Generic(got, char * : !(got), default : (intptr_t)(got) == -1)
+
+/* What an older libc lacks, as it would say of a system call that the kernel lacks. */
+#define ZC_IO_CALL(name, result, params, args, touched)                                            \
+    static result absent_##name params                                                             \
+    {                                                                                              \
+        errno = ENOSYS;                                                                            \
+        return FAILURE(result);                                                                    \
+    }
+#define ZC_IO_STDIO(name, params, args, touched)
 #include "catch/io.def"
 
 /* The functions behind libzc's; until the first call each leads to one that finds them all. */
@@ -56,8 +74,8 @@ void zc_io_find(void)
 {
     zc_libc_find();
 #define ZC_IO_CALL(name, result, params, args, touched)                                            \
-    __atomic_store_n(&next.name, (result(*) params)zc_real_dlsym(RTLD_NEXT, #name),                \
-                     __ATOMIC_RELEASE);
+    result(*found_##name) params = (result(*) params)zc_real_dlsym(RTLD_NEXT, #name);              \
+    __atomic_store_n(&next.name, found_##name ? found_##name : absent_##name, __ATOMIC_RELEASE);
 #define ZC_IO_STDIO(name, params, args, touched)                                                   \
     __atomic_store_n(&next.name, (size_t(*) params)zc_real_dlsym(RTLD_NEXT, #name),                \
                      __ATOMIC_RELEASE);
@@ -93,6 +111,10 @@ static bool either(bool one, bool other)
 
 #define BOTH(one, other) either(one, other)
 #define INTO(buf, n) zc_touch(true, buf, n)
+#define INTO_ONE(one) zc_touch(true, one, sizeof(*(one)))
+#define INTO_ARRAY(array, count) zc_touch(true, array, product(sizeof(*(array)), count))
+#define INTO_EVENTS(events, count) ((count) > 0 && INTO_ARRAY(events, (size_t)(count)))
+#define INTO_SETS(count, in, out, other) zc_touch_sets(count, in, out, other)
 #define INTO_EACH(vec, count) zc_touch_vector(true, vec, (size_t)count)
 #define INTO_NAME(name, length) zc_touch_name(name.__sockaddr__, length)
 #define INTO_MESSAGE(message) zc_touch_message(true, message)
@@ -102,6 +124,11 @@ static bool either(bool one, bool other)
 #define FROM_NAME(name, length) zc_touch(false, name.__sockaddr__, length)
 #define FROM_MESSAGE(message) zc_touch_message(false, message)
 #define FROM_MESSAGES(messages, count) zc_touch_messages(false, messages, count)
+#define FROM_MASK(mask) zc_touch(false, mask, NSIG / 8)
+#define READ_AT(fd, at, n) zc_touch_at(false, fd, at, n)
+#define READ_EACH_AT(fd, at, vec, count) zc_touch_each_at(false, fd, at, vec, (size_t)count)
+#define WRITE_AT(fd, at, n) zc_touch_at(true, fd, at, n)
+#define WRITE_EACH_AT(fd, at, vec, count) zc_touch_each_at(true, fd, at, vec, (size_t)count)
 
 /*
  * EFAULT may come although all was open: another thread may have copied the buffer to the device
@@ -114,7 +141,7 @@ static bool either(bool one, bool other)
         (void)(touched);                                                                           \
         for (int error = errno;; errno = error) {                                                  \
             result got = next.name args;                                                           \
-            if (got != -1 || errno != EFAULT || !(touched))                                        \
+            if (!FAILED(got) || errno != EFAULT || !(touched))                                     \
                 return got;                                                                        \
         }                                                                                          \
     }                                                                                              \

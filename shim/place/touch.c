@@ -4,7 +4,10 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdint.h>
+#include <string.h>
 
+#include "base/file.h"
+#include "base/text.h"
 #include "place/fault.h"
 
 /* The most that one call of the kernel transfers (read(2), NOTES). */
@@ -68,4 +71,62 @@ bool zc_touch_name(const void *name, const socklen_t *length)
         return false;
     bool changed = zc_touch(true, length, sizeof(*length));
     return zc_touch(true, name, room) || changed;
+}
+
+bool zc_touch_sets(int count, void *in, void *out, void *other)
+{
+    void *sets[] = {in, out, other};
+    bool changed = false;
+    /* Whole words, as the kernel's. */
+    size_t bytes = count > 0 ? ((size_t)count + 63) / 64 * 8 : 0;
+    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++)
+        changed |= sets[i] && zc_touch(true, sets[i], bytes);
+    return changed;
+}
+
+/* Where a link of /proc leads, terminated. */
+static bool leads_to(const char *link, char *to, size_t room)
+{
+    long n = syscall(SYS_readlinkat, AT_FDCWD, link, to, room - 1);
+    to[n > 0 ? n : 0] = '\0';
+    return n > 0;
+}
+
+/* /proc/PID/mem, or /proc/PID/task/TID/mem, with the number that this /proc has for the process. */
+static bool is_own_memory(int fd)
+{
+    char link[32], path[64], self[16];
+    struct zc_text text = zc_text_on(link, sizeof(link));
+    zc_text_fmt(&text, "/proc/self/fd/%d", fd);
+    if (!leads_to(zc_text_cstr(&text), path, sizeof(path)) ||
+        !leads_to("/proc/self", self, sizeof(self)) || strncmp(path, "/proc/", 6) != 0)
+        return false;
+    size_t digits = strlen(self), length = strlen(path);
+    const char *rest = path + 6 + digits;
+    return strncmp(path + 6, self, digits) == 0 && strcmp(path + length - 4, "/mem") == 0 &&
+           (rest == path + length - 4 || strncmp(rest, "/task/", 6) == 0);
+}
+
+bool zc_touch_at(bool write, int fd, off64_t at, size_t n)
+{
+    const struct zc_fault_ops *ops = __atomic_load_n(&zc_fault_ops, __ATOMIC_ACQUIRE);
+    uintptr_t low = (uintptr_t)at;
+    int error = errno;
+    if (n > MOST)
+        n = MOST;
+    bool changed = (ops->owns(low) || ops->owns(low + n - 1)) && is_own_memory(fd) &&
+                   open_range(write, (const void *)low, n);
+    errno = error;
+    return changed;
+}
+
+bool zc_touch_each_at(bool write, int fd, off64_t at, const struct iovec *vec, size_t count)
+{
+    struct iovec one;
+    size_t n = 0;
+    if (count > IOV_MAX)
+        return false;
+    for (size_t i = 0; i < count && n < MOST && zc_fault_peek(&one, &vec[i], sizeof(one)); i++)
+        n += one.iov_len < MOST ? one.iov_len : MOST;
+    return zc_touch_at(write, fd, at, n);
 }

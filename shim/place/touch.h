@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 #include <sys/uio.h>
 
 /*
@@ -25,5 +26,13 @@ bool zc_touch_messages(bool write, const struct mmsghdr *messages, size_t count)
 
 /* A socket's name that the kernel fills, with the length that it reads and writes (recvfrom(2)). */
 bool zc_touch_name(const void *name, const socklen_t *length);
+
+/* The sets of select(2), of `count` descriptors each; NULL for none. */
+bool zc_touch_sets(int count, void *in, void *out, void *other);
+
+/* n bytes at an offset of a file, or as many as an array takes: where that is the memory of this
+ * process (/proc/self/mem), to which the kernel gives access whatever the protection. */
+bool zc_touch_at(bool write, int fd, off64_t at, size_t n);
+bool zc_touch_each_at(bool write, int fd, off64_t at, const struct iovec *vec, size_t count);
 
 #endif

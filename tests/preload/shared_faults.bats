@@ -81,11 +81,17 @@ stops() {
     [[ $(sum elided_copies) -ge 48 ]]
 }
 
-# Scenes of the program that makes system calls.
+# Scenes of the programs that make system calls.
 io() {
     need_built "${PROGRAM%/*}/shared_io"
     PROGRAM=${PROGRAM%/*}/shared_io
     both "$@"
+}
+
+waits() {
+    need_built "${PROGRAM%/*}/shared_waits"
+    PROGRAM=${PROGRAM%/*}/shared_waits
+    "$@"
 }
 
 @test "every function that fills memory succeeds in protected pages, unseen by the device" {
@@ -100,6 +106,29 @@ io() {
     io headers
     [[ $(sum parted_pages) -ge 2 ]]
     [[ $output == *"a descriptor 1"* ]]
+}
+
+@test "calls that wait for descriptors or fill small structures succeed in protected pages" {
+    waits both waits
+    (($(grep -c ", 1$" <<<"$output") == 23)) # errno is kept.
+    [[ $(sum parted_pages) -ge 23 ]]
+}
+
+@test "poll and epoll_wait on protected pages can be cancelled" {
+    waits both cancelled
+    [[ $output == "cancelled 1"$'\n'"cancelled 1" ]]
+}
+
+@test "/proc/self/mem shows and changes what the CPU has, and not the device's" {
+    waits both own_memory
+    (($(grep -c "the device's 1$" <<<"$output") == 32))
+    [[ $(sum parted_pages) -ge 28 ]] # Two of each call that writes.
+}
+
+@test "reading lost content through /proc/self/mem stops, and other files have any offset" {
+    waits stops lost_memory 'the CPU reads byte 7 of host block 1'
+    waits same sparse_file ''
+    [[ $(sum conflicts) -eq 0 && $(sum parted_pages) -eq 0 ]]
 }
 
 @test "system calls that read memory see what kernels wrote, where it may be seen" {
