@@ -138,7 +138,7 @@ $(B)/zc-policy: $(ZC_POLICY_OBJ) $(B)/libzc.a
 -include $(OBJ:.o=.d) $(ZC_POLICY_OBJ:.o=.d)
 
 .PHONY: deps deps-build deps-demo check check-gpu check-aarch64 check-headers demo bench bench-overhead bench-host bench-shared \
-        bench-vmm bench-managed fuzz install uninstall dist clean help FORCE
+        bench-vmm bench-managed soak fuzz install uninstall dist clean help FORCE
 deps:           ## get the compilers, libraries and test tools that are missing
 deps-build:     ## get what building the library takes
 deps-demo:      ## get what the demo takes
@@ -191,6 +191,9 @@ bench: all kernels $(if $(SIM),sim)  ## the experiments of kernels/ on a GPU, si
 
 bench-shared: all kernels $(if $(SIM),sim)   ## programs under `shared` against their goals
 	@SIM='$(SIM)' ZC_BUILD='$(B)' tests/bench/run.sh shared
+
+soak: all sim gpu-tests $(PRELOAD_PROGRAMS)   ## random programs for SOAK_SECONDS (an hour), and what has grown
+	@ZC_BUILD='$(B)' python3 -B tests/soak.py
 
 fuzz: $(FUZZERS)    ## fuzz the parsers, FUZZ_SECONDS each (clang)
 	$(Q)for f in $(patsubst $(B)/tests/fuzz/%_fuzz,%,$(FUZZERS)); do \

@@ -3,7 +3,7 @@
  * must hold: every byte that it reads anywhere must be the plain one.  It is right by itself; under
  * rules that make each host block and its device block one memory, their coherence is what it asks.
  *
- *   pair_model [steps [seed [write]]]
+ *   pair_model [steps [seed [write]]], or pair_model many, as rounds.h says
  *
  * `write`: kernels write device blocks too, and the program then leaves a host block alone until it
  * was copied back whole, as the place `shared` asks of programs.  Prints one JSON line; status 77
@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../preload/programs/rounds.h"
 #include "pair_model.cuh"
 
 #define BLOCKS 4
@@ -310,7 +311,7 @@ static void step(void)
     }
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     unsigned long long steps = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000;
     int devices = 0;
@@ -318,6 +319,7 @@ int main(int argc, char **argv)
     writes = argc > 3 && strcmp(argv[3], "write") == 0;
     if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0)
         return 77;
+    memset(counts, 0, sizeof(counts));
     other = (unsigned char *)malloc(WINDOW);
     must(cudaMalloc((void **)&sum, sizeof(*sum)), "cudaMalloc");
     must(cudaStreamCreate(&stream), "stream");
@@ -327,8 +329,17 @@ int main(int argc, char **argv)
         step();
     for (int i = 0; i < BLOCKS; i++)
         drop(&pairs[i]);
+    must(cudaStreamDestroy(stream), "stream");
+    must(cudaFree(sum), "cudaFree");
+    free(other);
+    must(cudaDeviceReset(), "reset");
     printf("{\"program\":\"pair_model\",\"steps\":%llu,\"copies_in\":%llu,\"copies_out\":%llu,"
            "\"kernels\":%llu,\"verified\":true}\n",
            steps, counts[1], counts[2] + counts[7], counts[8] + counts[9]);
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return run_rounds(argc, argv, run);
 }

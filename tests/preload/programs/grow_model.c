@@ -1,4 +1,5 @@
-/* grow_model SEED [STEPS [MODE [PAGES [THREADS]]]]: a program that grows arrays at random, beside a
+/* grow_model SEED [STEPS [MODE [PAGES [THREADS]]]], or grow_model many, as rounds.h says: a
+ * program that grows arrays at random, beside a
  * plain record of what each page of them must hold: every byte that it reads must be that one.
  * MODE is any of the letters t: memory may run out, f: calls of the driver are let fail, and u:
  * those that unmap as well; a call that is refused then has changed nothing.  Prints what was asked
@@ -6,6 +7,7 @@
 #include <pthread.h>
 
 #include "grow_model.h"
+#include "rounds.h"
 
 static size_t any_pages(void)
 {
@@ -357,6 +359,7 @@ static void *run_job(void *data)
 {
     const struct job *job = data;
     thread_number = job->number;
+    refused = 0;
     dice = job->seed * 0x9e3779b97f4a7c15ull + (uint64_t)job->number;
     for (int i = 0; i < 8; i++)
         below(2);
@@ -385,7 +388,7 @@ static void *run_job(void *data)
     return NULL;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     struct job jobs[2] = {{strtoull(argc > 1 ? argv[1] : "1", NULL, 10),
                            argc > 2 ? (unsigned)atoi(argv[2]) : 100, 0}};
@@ -419,4 +422,9 @@ int main(int argc, char **argv)
         end_gpu(i);
     }
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return run_rounds(argc, argv, run);
 }

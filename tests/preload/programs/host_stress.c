@@ -1,5 +1,6 @@
 /* Random calls of the whole malloc family by 16 threads, with forks in between:
- * host_stress [ROUNDS].  Every block carries a pattern that is checked before it goes. */
+ * host_stress [STEPS [SEED]], or host_stress many, as rounds.h says.  Every block carries a
+ * pattern that is checked before it goes. */
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -9,6 +10,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "rounds.h"
 
 #define THREADS 16
 #define BLOCKS 24 /* Of a thread. */
@@ -22,7 +25,7 @@ struct block {
 static struct block shared[SHARED];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t all_here; /* No thread ends before the last one began. */
-static unsigned rounds = 600;
+static unsigned steps = 600, seed;
 static unsigned failures; /* Atomic. */
 
 static void fail(const char *what, const struct block *b)
@@ -142,6 +145,23 @@ static void trade(struct block *b, uint64_t *state)
     pthread_mutex_unlock(&lock);
 }
 
+/* The pages inside a block read as zeroes once the program has given them up. */
+static void give_up_pages(const struct block *b)
+{
+    unsigned char *from = (unsigned char *)(((uintptr_t)b->p + 4095) & ~(uintptr_t)4095);
+    size_t n = b->n > 8192 ? (b->n - 4096) & ~(size_t)4095 : 0;
+    if (n == 0)
+        return;
+    if (madvise(from, n, MADV_DONTNEED) != 0)
+        fail("madvise", b);
+    for (size_t i = 0; i < n; i += 509)
+        if (from[i] != 0) {
+            fail("given up", b);
+            break;
+        }
+    paint(b);
+}
+
 static void step(struct block *blocks, uint64_t *state)
 {
     struct block *b = &blocks[draw(state) % BLOCKS];
@@ -151,6 +171,8 @@ static void step(struct block *blocks, uint64_t *state)
         break;
     case 1:
         if (b->p) {
+            if (draw(state) % 8 == 0)
+                give_up_pages(b);
             resize(b, state);
             break;
         }
@@ -185,12 +207,12 @@ static void try_fork(struct block *blocks, uint64_t *state)
     }
 }
 
-static void *run(void *arg)
+static void *work(void *arg)
 {
     struct block blocks[BLOCKS] = {{NULL, 0}};
-    uint64_t state = 0x9e3779b97f4a7c15u * (uintptr_t)arg + 1;
+    uint64_t state = 0x9e3779b97f4a7c15u * ((uintptr_t)arg + (uint64_t)THREADS * seed) + 1;
     pthread_barrier_wait(&all_here);
-    for (unsigned i = 0; i < rounds; i++) {
+    for (unsigned i = 0; i < steps; i++) {
         step(blocks, &state);
         if (i % 200 == 100)
             try_fork(blocks, &state);
@@ -201,19 +223,27 @@ static void *run(void *arg)
     return NULL;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     pthread_t threads[THREADS];
     if (argc > 1)
-        rounds = (unsigned)atoi(argv[1]);
+        steps = (unsigned)atoi(argv[1]);
+    if (argc > 2)
+        seed = (unsigned)atoi(argv[2]);
     pthread_barrier_init(&all_here, NULL, THREADS);
     for (uintptr_t i = 0; i < THREADS; i++)
-        pthread_create(&threads[i], NULL, run, (void *)(i + 1));
+        pthread_create(&threads[i], NULL, work, (void *)(i + 1));
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     for (int i = 0; i < SHARED; i++)
         if (shared[i].p)
             release(&shared[i]);
+    pthread_barrier_destroy(&all_here);
     printf("%s\n", failures ? "failed" : "right");
     return failures != 0;
+}
+
+int main(int argc, char **argv)
+{
+    return run_rounds(argc, argv, run);
 }

@@ -1,4 +1,5 @@
-/* A random program: random_calls SEED [STEPS [THREADS [free]]].  It prints what every call gave,
+/* A random program: random_calls SEED [STEPS [THREADS [free]]], or random_calls many, as rounds.h
+ * says.  It prints what every call gave,
  * behind the numbers of the thread and the step, and no address, so that each thread prints the
  * same in two runs of a seed that saw the same.  All that it does is
  * defined by CUDA.  `free` is for places where calls wait that need not, and where the address of a
@@ -7,6 +8,7 @@
 
 #include "random_graphs.h"
 #include "random_memory.h"
+#include "rounds.h"
 
 static const struct choice choices[] = {{make_or_drop, 22},
                                         {copy, 40},
@@ -70,6 +72,7 @@ static void run_job(struct job *job)
     kernels = !one_in(4);
     values = one_in(6);
     current = 0;
+    memset(blocks, 0, sizeof(blocks));
     CHECK(cuCtxSetCurrent(contexts[0]));
     make_streams();
     load_kernels();
@@ -98,7 +101,7 @@ static void run_threads(struct job *jobs)
         CHECK(pthread_join(handles[i], NULL));
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     unsigned steps = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 200;
@@ -117,7 +120,13 @@ int main(int argc, char **argv)
         run_job(&jobs[0]);
     else
         run_threads(jobs);
+    CHECK(cuMemPoolDestroy(own_pool));
     end_gpu(0);
     end_gpu(1);
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return run_rounds(argc, argv, run);
 }

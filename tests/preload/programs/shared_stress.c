@@ -1,10 +1,13 @@
 /* Threads that allocate, copy, write and free host and device blocks of the same few sizes in any
  * order: each block must keep its bytes.  Each thread has both sides of its pairs (`rounds`), and
  * launches kernels too (`launches`), or some threads have host blocks only and others device blocks
- * only (`across`).  Or threads copy between the same two pairs, in both directions (`crossing`). */
+ * only (`across`).  Or threads copy between the same two pairs, in both directions (`crossing`).
+ * shared_stress SCENE [SEED [TIMES]], or shared_stress many, as rounds.h says. */
 #include <pthread.h>
 
 #include "shared_scene.h"
+
+#include "rounds.h"
 
 #define THREADS 8
 
@@ -182,24 +185,27 @@ static const struct scene {
               {"launches", 8, launch_round, launch_round},
               {"crossing", 20, forth_round, back_round}};
 static const struct scene *chosen;
+static unsigned seed, times;
 
 static void *work(void *arg)
 {
     static unsigned char seen[THREADS][3 * UNIT]; /* Memory that no rule can place. */
-    unsigned me = (unsigned)(size_t)arg, dice = 2463534242u + me * 7919u;
+    unsigned me = (unsigned)(size_t)arg, dice = 2463534242u + seed * 7927u + me * 7919u;
     CHECK(cuCtxSetCurrent(context));
-    for (unsigned i = 0; i < chosen->rounds; i++)
+    for (unsigned i = 0; i < times; i++)
         (me % 2 ? chosen->odd : chosen->even)(&dice, seen[me]);
     return NULL;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     pthread_t thread[THREADS];
     for (size_t i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++)
         if (argc > 1 && !strcmp(argv[1], scenes[i].name))
             chosen = &scenes[i];
     EXPECT(chosen);
+    seed = argc > 2 ? (unsigned)atoi(argv[2]) : 0;
+    times = argc > 3 ? (unsigned)atoi(argv[3]) : chosen->rounds;
     context = start_gpu(0);
     for (int i = 0; i < 2 && chosen->even == forth_round; i++)
         crossed[i] = filled_pair(SIZE, 1);
@@ -214,4 +220,9 @@ int main(int argc, char **argv)
     }
     end_gpu(0);
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    return run_rounds(argc, argv, run);
 }
