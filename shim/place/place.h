@@ -51,6 +51,9 @@ struct zc_backing {
     struct zc_hinting hinting; /* managed: the state of `hint`. */
 };
 
+/* Most bytes below a block that the ledger can tell of. */
+#define ZC_BEFORE_MAX ((size_t)0xfff * ZC_BLOCK_PAGE)
+
 /* What a place is asked for. */
 struct zc_want {
     size_t size;                     /* Bytes, at least 1. */

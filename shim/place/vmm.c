@@ -208,6 +208,14 @@ static CUresult refuse(const struct zc_want *want, const struct facts *f, bool l
     return CUDA_SUCCESS;
 }
 
+/* Kernels that read a little too far don't fail bare, on either side, so what the block leaves of
+ * its last piece lies on both. */
+static size_t slack_before(size_t slack)
+{
+    size_t before = slack / 2 / ZC_BLOCK_PAGE * ZC_BLOCK_PAGE;
+    return before < ZC_BEFORE_MAX ? before : ZC_BEFORE_MAX;
+}
+
 static CUresult make(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
     const struct facts *f = facts_of(want->device);
@@ -240,8 +248,10 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
         return result;
     }
     out->vmm = v;
-    out->base = v->window.base;
-    out->room = v->window.size;
+    size_t before = late ? 0 : slack_before(v->span - want->size);
+    out->base = v->window.base + before;
+    out->before = (uint16_t)(before / ZC_BLOCK_PAGE);
+    out->room = v->window.size - before;
     return CUDA_SUCCESS;
 }
 

@@ -471,23 +471,35 @@ static int reach_grid(void *const *args, const struct sim_launch *launch)
     return 0;
 }
 
-/* Kernels that read a little too far, from blocks between others. */
-static void overreads(void)
+/* Kernels that read a little too far from a block, which is alone or between others. */
+static void read_beside(const size_t *sizes, size_t count, bool alone)
 {
-    static const size_t sizes[] = {1 * MIB + 512, 2 * MIB, 3 * MIB + 4096, 8 * MIB};
     static const size_t params[] = {sizeof(CUdeviceptr), sizeof(size_t), sizeof(size_t)};
     CUfunction reach = load_kernel("reach", reach_grid, 3, params);
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+    for (size_t i = 0; i < count; i++) {
         CUdeviceptr p[3];
         size_t before = 64 << 10, behind = sizes[i] + before - 1;
-        for (int k = 0; k < 3; k++)
+        for (int k = alone; k < 3 - alone; k++)
             p[k] = block(sizes[i]);
         void *args[] = {&p[1], &before, &behind};
         CHECK(cuLaunchKernel(reach, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
         SHOW(cuCtxSynchronize());
-        for (int k = 0; k < 3; k++)
+        for (int k = alone; k < 3 - alone; k++)
             CHECK(cuMemFree(p[k]));
     }
+}
+
+static void overreads(void)
+{
+    static const size_t sizes[] = {1 * MIB + 512, 2 * MIB, 3 * MIB + 4096, 8 * MIB};
+    read_beside(sizes, sizeof(sizes) / sizeof(sizes[0]), false);
+}
+
+/* The same of blocks that do not fill their pieces of 2 MiB. */
+static void overreads_slack(void)
+{
+    static const size_t sizes[] = {1000, 1 * MIB + 512, 2 * MIB + 8, 3 * MIB + 4096};
+    read_beside(sizes, sizeof(sizes) / sizeof(sizes[0]), true);
 }
 
 /* Three requests from a pool, and what the program believes of the first one's memory. */
@@ -576,6 +588,7 @@ int main(int argc, char **argv)
                                           {"failed_kernel", failed_kernel},
                                           {"stray_kernel", stray_kernel},
                                           {"overreads", overreads},
+                                          {"overreads_slack", overreads_slack},
                                           {"special_pools", special_pools},
                                           {"prefetch_batches", prefetch_batches}};
     first_to_tell = argc > 2 ? argv[2] : "";
