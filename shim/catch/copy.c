@@ -275,10 +275,22 @@ static void record_parts(const struct zc_copy *c, struct zc_transfer *t)
     }
 }
 
+/* Captures forbid calls that wait and work on the legacy stream, and take nothing once they are
+ * invalid, wherever a call's blocks lie. */
+static bool capture_forbids(const struct zc_copy *c)
+{
+    bool waits = !c->async || c->sync;
+    if (c->result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
+        return true;
+    if (c->result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
+        return waits || c->stream == CU_STREAM_LEGACY || (!c->stream && c->flavour == ZC_LEGACY);
+    return c->result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && waits;
+}
+
 static bool fails_in_every_place(const struct zc_copy *c)
 {
-    return is_no_range(&c->dst) || is_no_range(&c->src) || is_nobodys(&c->dst) ||
-           is_nobodys(&c->src) || c->prefetch || !zc_copy_well_formed(c);
+    return capture_forbids(c) || is_no_range(&c->dst) || is_no_range(&c->src) ||
+           is_nobodys(&c->dst) || is_nobodys(&c->src) || c->prefetch || !zc_copy_well_formed(c);
 }
 
 /* What a pair refuses by itself it has said. */

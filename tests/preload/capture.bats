@@ -18,7 +18,7 @@ same_in_every_place() {
     for place in device mapped managed vmm; do
         run -0 --separate-stderr under_policy "place = $place" timeout 30 "$program" "$1"
         echo "in $place memory: $output"
-        [[ $output == "$bare" ]]
+        [[ $output == "$bare" && $stderr != *'by rule'* && $stderr != *'do not trust'* ]]
     done
 }
 
@@ -46,6 +46,11 @@ same_in_every_place() {
 @test "calls that a capture forbids are refused and end it as without libzc" {
     same_in_every_place forbidden
     [[ $output == *'-> 900'*'-> 901'* ]]
+}
+
+@test "copies that a capture refuses in every place blame no rule" {
+    same_in_every_place forbidden_copies
+    [[ $output == *'-> 906'*'-> 901'*'-> 900'*'-> 901'*'-> 906'*'-> 901'* ]]
 }
 
 @test "calls that a capture allows do not end it" {

@@ -303,12 +303,35 @@ static void lost(void)
     show_place();
 }
 
+/* What waits, what is for the legacy stream, and what comes when the capture is invalid. */
+static void forbidden_copies(void)
+{
+    CUstream blocking;
+    CUgraph graph = NULL;
+    make_blocks();
+    CHECK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    for (int call = 0; call < 4; call++) {
+        CHECK(cuStreamBeginCapture(blocking, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        if (call == 0)
+            SHOW(cuMemcpyHtoD(a, in, SIZE));
+        else if (call == 1)
+            SHOW(cuMemsetD8(a, 1, SIZE));
+        else if (call == 2)
+            SHOW(cuMemcpyHtoDAsync(a, in, SIZE, NULL));
+        else
+            SHOW(cuMemFree(a));
+        SHOW(cuMemcpyHtoDAsync(a, in, SIZE, blocking));
+        SHOW(cuStreamEndCapture(blocking, &graph));
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"thread_local", thread_local_mode},
                                           {"relaxed", relaxed_mode},
                                           {"inside", inside},
                                           {"forbidden", forbidden},
+                                          {"forbidden_copies", forbidden_copies},
                                           {"allowed", allowed},
                                           {"launches", launches},
                                           {"lost", lost},
