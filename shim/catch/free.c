@@ -41,6 +41,7 @@ struct parting {
     CUevent mark; /* What its memory waits for; NULL if it waits for nothing more. */
     bool kept;    /* Another block has its memory: see zc_grow_freeing(). */
     bool waited;  /* The call has waited for the context. */
+    bool told;    /* What it failed by was said. */
 };
 
 /* Waits for the context that the block was made in, as cuMemFree does, or marks what it would wait
@@ -49,13 +50,15 @@ static CUresult let_go(struct zc_block *block, struct parting *out)
 {
     const struct zc_backing *backing = block->backing;
     CUresult result = CUDA_SUCCESS;
-    out->kept = false;
+    out->kept = out->told = false;
     out->mark = mark_deferred(block);
     out->waited = !out->mark && !(block->flags & ZC_BLOCK_STREAM);
     if (out->waited)
         result = zc_stream_wait_context(backing->context);
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
         result = zc_grow_freeing(block, out->mark != NULL, &out->kept);
+        out->told = result != CUDA_SUCCESS;
+    }
     bool settled = result != CUDA_SUCCESS || out->kept || zc_vmm_late(block);
     if (!out->mark || !settled)
         return result;
@@ -76,11 +79,12 @@ static CUresult reap(const struct parting *p, CUresult result)
     return result;
 }
 
-CUresult zc_free_placed(struct zc_block *block)
+CUresult zc_free_placed(struct zc_block *block, bool *told_out)
 {
     struct zc_backing *backing = block->backing;
     struct parting p;
-    if (!zc_block_claim(block))
+    *told_out = !zc_block_claim(block);
+    if (*told_out)
         return CUDA_ERROR_INVALID_VALUE;
     bool apart = zc_block_hosted(block) && zc_capture_any();
     if (apart || ((block->flags & ZC_BLOCK_STREAM) && zc_place_of(backing->place)->waits)) {
@@ -93,6 +97,7 @@ CUresult zc_free_placed(struct zc_block *block)
         result = zc_place_detach(backing);
     if (result != CUDA_SUCCESS) { /* Something may use it yet: it stays the program's. */
         zc_block_unclaim(block);
+        *told_out = p.told;
         return result;
     }
     note_free(block);
@@ -122,8 +127,9 @@ CUresult zc_free_at_exit(struct zc_block *block, CUresult answer)
 static CUresult free_now(enum zc_fn fn, struct zc_block *block)
 {
     CUdeviceptr address = block->base;
-    CUresult result = zc_free_placed(block);
-    bool told = result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE;
+    bool told;
+    CUresult result = zc_free_placed(block, &told);
+    told = told || result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE;
     return told ? result : zc_blame(fn, address, result);
 }
 

@@ -130,7 +130,8 @@ static CUresult free_hosted(struct zc_block *block, const void *p)
     if (zc_life_closing())
         return zc_free_at_exit(block, state);
     forget_sync_memops(block);
-    return zc_free_placed(block);
+    bool told;
+    return zc_free_placed(block, &told);
 }
 
 /* Device memory and host memory are freed by calls of their own; each waits for the device, so what

@@ -252,6 +252,14 @@ $growing"; do
     [[ $stderr == *'cuLaunchKernel returned 2: block 2 (8 MiB at'* ]]
 }
 
+@test "a free that fails with the copy that waited for it says so once, and counts once" {
+    SIM_FAIL=cuMemcpyDtoDAsync_v2:2:0 run -0 --separate-stderr under_policy "$growing" \
+        "$memory" copy_refused
+    [[ ${lines[0]} == *'-> 2' && ${lines[1]} == *'MemFree'*'-> 2' ]]
+    [[ $(grep -c 'cuMemFree_v2 returned 2' <<<"$stderr") == 1 ]]
+    [[ $stderr == *'do not trust the results: 2 calls were refused'* ]]
+}
+
 @test "a chunk is the size of each piece" {
     export SIM_TRACE=$BATS_TEST_TMPDIR/trace
     run -0 under_policy $'place = vmm\nchunk = 3M' "$memory" attributes

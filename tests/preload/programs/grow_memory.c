@@ -242,6 +242,18 @@ static void made_while_launching(void)
     end_gpu(0);
 }
 
+/* A driver that fails the copy, which is pending until the smaller array is freed. */
+static void copy_refused(void)
+{
+    unsigned long long id;
+    start_gpu(0);
+    CUdeviceptr old = make(2 * MIB), more = make(4 * MIB);
+    CHECK(cuMemsetD8(old, 1, 2 * MIB));
+    CHECK(cuMemcpyDtoD(more, old, 2 * MIB));
+    SHOW(cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, more));
+    SHOW(cuMemFree(old));
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
@@ -254,6 +266,7 @@ int main(int argc, char **argv)
         {"free_memory", free_memory},
         {"free_memory_in_order", free_memory_in_order},
         {"attributes", attributes},
+        {"copy_refused", copy_refused},
         {"other_devices_of_the_bus", other_devices_of_the_bus},
         {"threads", threads},
     };
