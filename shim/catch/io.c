@@ -45,6 +45,8 @@ struct _IO_FILE; /* FILE, without stdio.h. */
 #define FAILED(got) _Generic(got, char * : !(got), default : (intptr_t)(got) == -1)
 
 /* What an older libc lacks, as it would say of a system call that the kernel lacks. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 #define ZC_IO_CALL(name, result, params, args, touched)                                            \
     static result absent_##name params                                                             \
     {                                                                                              \
@@ -53,6 +55,7 @@ struct _IO_FILE; /* FILE, without stdio.h. */
     }
 #define ZC_IO_STDIO(name, params, args, touched)
 #include "catch/io.def"
+#pragma GCC diagnostic pop
 
 /* The functions behind libzc's; until the first call each leads to one that finds them all. */
 #define ZC_IO_CALL(name, result, params, args, touched) static result first_##name params;
