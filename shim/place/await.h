@@ -5,12 +5,12 @@
 #include "catch/real.h"
 
 /*
- * A host function, or a wait for a value in memory, may end only after something that the program's
- * CPU still has to do.  If libzc waited for the stream in a call that would not have, the program
- * would stand still.  So from the first such work on nothing is left behind that a later call has
- * to wait for: no copy stays pending and no free is deferred; and a synchronous call that would not
- * have waited, because all its memory is the device's, does not in other places.  A kernel that
- * waits for the CPU is not told from others.
+ * A host function, or a wait for a value in memory or a semaphore, may end only after something
+ * that the program's CPU still has to do.  If libzc waited for the stream in a call that would not
+ * have, the program would stand still.  So from the first such work on nothing is left behind that
+ * a later call has to wait for: no copy stays pending and no free is deferred; and a synchronous
+ * call that would not have waited, because all its memory is the device's, does not in other
+ * places.  A kernel that waits for the CPU is not told from others.
  */
 
 /* True for calls that give a stream work which may wait for the CPU. */
@@ -33,6 +33,8 @@ static inline bool zc_await_call(enum zc_fn fn)
     case ZC_FN_cuStreamBatchMemOp_ptsz:
     case ZC_FN_cuStreamBatchMemOp_v2:
     case ZC_FN_cuStreamBatchMemOp_v2_ptsz:
+    case ZC_FN_cuWaitExternalSemaphoresAsync:
+    case ZC_FN_cuWaitExternalSemaphoresAsync_ptsz:
         return true;
     default:
         return false;

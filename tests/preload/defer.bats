@@ -94,8 +94,10 @@ waits_under() {
 }
 
 @test "a free waits once streams wait for the CPU, so that no later call has to" {
-    freed_under $'\nfree = defer' host_work
-    [[ $output == 'free waited' ]]
+    for scenario in host_work semaphore; do
+        freed_under $'\nfree = defer' "$scenario"
+        [[ $output == 'free waited' ]]
+    done
     for scenario in host_call_behind host_node_behind; do
         freed_under $'\ngrow = yes\nfree = defer' "$scenario"
         [[ $output == 'free returned' ]]

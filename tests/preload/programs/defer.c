@@ -287,6 +287,19 @@ static void copied_from_afar(void)
     end_gpu(1);
 }
 
+/* A semaphore of another API's, whose wait may end by what the CPU does.  The simulated driver has
+ * none and refuses the wait. */
+static void semaphore(void)
+{
+    start_gpu(0);
+    CUdeviceptr p = make(4 * MIB);
+    cuWaitExternalSemaphoresAsync(NULL, NULL, 0, NULL);
+    pthread_t thread = busy(p, 4 * MIB, NULL);
+    free_and_tell(p);
+    CHECK(pthread_join(thread, NULL));
+    end_gpu(0);
+}
+
 /* Closes the legacy stream by a graph. */
 static void close_by_graph(struct gate *last)
 {
@@ -419,6 +432,7 @@ int main(int argc, char **argv)
                                           {"half_grown", half_grown},
                                           {"copied_from_afar", copied_from_afar},
                                           {"host_work", host_work},
+                                          {"semaphore", semaphore},
                                           {"host_call_behind", host_call_behind},
                                           {"host_node_behind", host_node_behind},
                                           {"no_waiting", no_waiting},
