@@ -307,6 +307,16 @@ bool zc_extent_back(const struct zc_extent *extent, uint32_t first, int node)
     return false;
 }
 
+void zc_extent_pages(struct zc_extent *extent, bool small)
+{
+    if (extent->small == small)
+        return;
+    extent->small = small;
+    /* Where the kernel has no huge pages there is nothing to say. */
+    zc_memory_advise((void *)zc_extent_base(extent), zc_extent_span(extent),
+                     small ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
+}
+
 /* A fresh mapping takes the pages and a binding to a node away.  It cannot be refused for want of
  * memory where the old one is replaced whole; if it is, the pages at least go. */
 void zc_extent_unback(const struct zc_extent *extent)

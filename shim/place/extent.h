@@ -54,6 +54,10 @@ struct zc_extent *zc_extent_oldest(bool pinned, bool odd);
  * in huge pages, on a node.  False when the kernel refuses. */
 bool zc_extent_back(const struct zc_extent *extent, uint32_t first, int node);
 
+/* Says whether memory of the extent that was not touched yet comes in pages of 4 KiB or in huge
+ * ones, without the lock. */
+void zc_extent_pages(struct zc_extent *extent, bool small);
+
 /* Touches the first pages of fresh memory, without the lock: bytes [from, to) of the extent, where
  * they are so many that threads are worth starting. */
 void zc_extent_touch(const struct zc_extent *extent, size_t from, size_t to);

@@ -12,8 +12,8 @@
 #include "place/overlay.h"
 #include "place/workers.h"
 
-#define SLAB_MIN 16u /* log2 of the smallest slot, ZC_HOST_MIN. */
-#define SLAB_MAX 20u /* Above 1 MiB a block is an extent of its own. */
+#define SLOT_MAX (ZC_HOST_UNIT / 2) /* Larger blocks are extents of their own. */
+#define SLOT_STEP ((size_t)4 << 10) /* Slots begin at multiples of it. */
 
 #define OPEN_TRIES 10000 /* Others' turns while another thread opens the heap. */
 
@@ -23,7 +23,8 @@ struct orphan {
 };
 
 static struct zc_lock zc_heap;
-static struct zc_extent *slabs[SLAB_MAX - SLAB_MIN + 1]; /* Slabs with room, by class. */
+static struct zc_extent
+    *slabs[ZC_HOST_SLOTS + 1];      /* Slabs with room, by how many slots they have. */
 static struct orphan *orphans;      /* Freed in a signal handler inside the heap; atomic. */
 static uint64_t serial;             /* Extents that became blocks. */
 static __thread bool held_for_fork; /* By this thread. */
@@ -169,16 +170,26 @@ static void bury(struct zc_extent *e)
     zc_heap_leave();
 }
 
-static struct zc_extent *fresh(uint32_t units, int node, const char **why)
+static struct zc_extent *carve(uint32_t units)
 {
-    size_t span = (size_t)units << ZC_HOST_UNIT_SHIFT;
     struct zc_extent *e = NULL;
-    if (!zc_heap_take_limit(span, why))
-        return NULL;
-    *why = "the range of the host heap is full";
     if (zc_heap_enter()) {
         e = zc_extent_carve(units);
         zc_heap_leave();
+    }
+    return e;
+}
+
+static struct zc_extent *fresh(uint32_t units, int node, const char **why)
+{
+    size_t span = (size_t)units << ZC_HOST_UNIT_SHIFT;
+    if (!zc_heap_take_limit(span, why))
+        return NULL;
+    *why = "the range of the host heap is full";
+    struct zc_extent *e = carve(units);
+    if (!e) { /* What waits in the pool may lie in pieces where the block would fit. */
+        drain(true);
+        e = carve(units);
     }
     if (e && !back(e, node)) {
         *why = "the kernel gives no memory";
@@ -194,7 +205,7 @@ static struct zc_extent *fresh(uint32_t units, int node, const char **why)
     e->program = 0;
     e->owner = NULL;
     e->visits = 0;
-    e->stale = e->odd = false;
+    e->stale = e->odd = e->small = false;
     e->node = (int16_t)node;
     __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
     memset(e->slot, 0, sizeof(e->slot));
@@ -212,22 +223,46 @@ static struct zc_extent *extent_for(uint32_t units, const struct zc_host_want *w
     return e;
 }
 
-static struct zc_extent *slab_with_room(unsigned shift, const struct zc_host_want *want)
+/*
+ * How many slots a unit is divided into for such blocks; 0 where they are too large.  Numbers of
+ * four significant bits: up to 512 KiB a slot is at most about a quarter larger than its block.
+ */
+static unsigned slots_for(const struct zc_host_want *want)
 {
-    struct zc_extent *e = slabs[shift - SLAB_MIN];
+    size_t least = want->size > ZC_HOST_MIN ? want->size : ZC_HOST_MIN;
+    unsigned slots, drop = 0;
+    if (least < want->alignment)
+        least = want->alignment;
+    if (least > SLOT_MAX)
+        return 0;
+    if (want->alignment > SLOT_STEP) /* A power of two then: so do the slots begin. */
+        least = (size_t)1 << (64 - __builtin_clzl(least - 1));
+    slots = (unsigned)(ZC_HOST_UNIT / ((least + SLOT_STEP - 1) / SLOT_STEP * SLOT_STEP));
+    while (slots >> drop > 15)
+        drop++;
+    return slots >> drop << drop;
+}
+
+static struct zc_extent *slab_with_room(unsigned slots, const struct zc_host_want *want)
+{
+    struct zc_extent *e = slabs[slots];
     while (e && (e->node != want->node || e->owner != want->owner))
         e = e->next;
     return e;
 }
 
-static void make_slab(struct zc_extent *e, unsigned shift)
+static unsigned slots_of(const struct zc_extent *slab)
 {
-    unsigned slots = 1u << (ZC_HOST_UNIT_SHIFT - shift);
+    return (unsigned)(ZC_HOST_UNIT / slab->step);
+}
+
+static void make_slab(struct zc_extent *e, unsigned slots)
+{
     e->use = ZC_EXTENT_SLAB;
-    e->shift = (uint8_t)shift;
+    e->step = (uint32_t)(ZC_HOST_UNIT / slots / SLOT_STEP * SLOT_STEP);
     e->live = 0;
     e->room = slots < 32 ? (1u << slots) - 1 : UINT32_MAX;
-    zc_extent_link(&slabs[shift - SLAB_MIN], e);
+    zc_extent_link(&slabs[slots], e);
 }
 
 /* The first free slot of a slab, filled. */
@@ -237,25 +272,29 @@ static void *take_slot(struct zc_extent *e, size_t size, struct zc_slot **slot_o
     e->room &= e->room - 1;
     e->live++;
     if (!e->room)
-        zc_extent_unlink(&slabs[e->shift - SLAB_MIN], e);
+        zc_extent_unlink(&slabs[slots_of(e)], e);
     *slot_out = &e->slot[i];
     e->slot[i].size = size;
-    return (void *)(zc_extent_base(e) + ((uintptr_t)i << e->shift));
+    return (void *)(zc_extent_base(e) + (uintptr_t)i * e->step);
 }
 
-static void *get_small(const struct zc_host_want *want, unsigned shift, struct zc_slot **slot_out,
+/* Programs that have many small blocks may touch a little of each, so that pages come one by one,
+ * as libc's do: only registering brings in the whole unit. */
+static void *get_small(const struct zc_host_want *want, unsigned slots, struct zc_slot **slot_out,
                        const char **why)
 {
     *why = "inside a signal handler";
     if (!zc_heap_enter())
         return NULL;
-    struct zc_extent *e = slab_with_room(shift, want);
+    struct zc_extent *e = slab_with_room(slots, want);
     if (!e) {
         zc_heap_leave();
         e = extent_for(1, want, why);
+        if (e)
+            zc_extent_pages(e, !want->owner);
         if (!e || !zc_heap_enter())
             return NULL;
-        make_slab(e, shift);
+        make_slab(e, slots);
     }
     void *p = take_slot(e, want->size, slot_out);
     zc_heap_leave();
@@ -294,6 +333,7 @@ static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_ou
     struct zc_extent *e = extent_for((uint32_t)zc_extent_units(want->size + lead), want, why);
     if (!e)
         return NULL;
+    zc_extent_pages(e, false);
     bool inside = zc_heap_enter();
     e->lead = lead;
     zc_heap_occupy(e, want->size);
@@ -307,10 +347,8 @@ static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_ou
 
 void *zc_hostheap_get(const struct zc_host_want *want, struct zc_slot **slot_out, const char **why)
 {
-    size_t least = want->size > want->alignment ? want->size : want->alignment;
-    unsigned shift = least > ZC_HOST_MIN ? 64u - (unsigned)__builtin_clzl(least - 1) : SLAB_MIN;
-    void *p =
-        shift <= SLAB_MAX ? get_small(want, shift, slot_out, why) : get_large(want, slot_out, why);
+    unsigned slots = slots_for(want);
+    void *p = slots ? get_small(want, slots, slot_out, why) : get_large(want, slot_out, why);
     if (p && want->zero && (*slot_out)->dirty)
         zc_workers_zero(p, want->size);
     return p;
@@ -320,7 +358,7 @@ static struct zc_slot *slot_at(struct zc_extent *e, uintptr_t offset)
 {
     if (e && e->use == ZC_EXTENT_BLOCK)
         return &e->slot[0];
-    return e && e->use == ZC_EXTENT_SLAB ? &e->slot[offset >> e->shift] : NULL;
+    return e && e->use == ZC_EXTENT_SLAB ? &e->slot[offset / e->step] : NULL;
 }
 
 uintptr_t zc_hostheap_block(uint64_t address)
@@ -332,7 +370,7 @@ uintptr_t zc_hostheap_block(uint64_t address)
         return 0;
     if (e->use == ZC_EXTENT_BLOCK)
         return address - base < e->lead ? 0 : base + e->lead;
-    return base + ((address - base) >> e->shift << e->shift);
+    return address - (address - base) % e->step;
 }
 
 struct zc_slot *zc_hostheap_slot(const void *p)
@@ -347,7 +385,7 @@ struct zc_slot *zc_hostheap_slot(const void *p)
 size_t zc_hostheap_room(const void *p)
 {
     const struct zc_extent *e = zc_hostheap_extent((uintptr_t)p);
-    return e->use == ZC_EXTENT_SLAB ? (size_t)1 << e->shift : zc_extent_span(e) - e->lead;
+    return e->use == ZC_EXTENT_SLAB ? e->step : zc_extent_span(e) - e->lead;
 }
 
 /* The program's own registration, or a device block, outlives the block: nobody else may get these
@@ -380,7 +418,7 @@ static bool put_locked(void *p)
         retire(e);
         return true;
     }
-    struct zc_extent **list = &slabs[e->shift - SLAB_MIN];
+    struct zc_extent **list = &slabs[slots_of(e)];
     /* Nobody gets a slot again whose mappings may be odd. */
     bool again = !__atomic_load_n(&e->odd, __ATOMIC_ACQUIRE);
     if (!e->room && again)

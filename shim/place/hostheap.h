@@ -92,7 +92,8 @@ struct zc_extent {
     int16_t node;     /* NUMA node that its pages are bound to, or ZC_NODE_*. */
     uint16_t lead;    /* BLOCK: bytes of the extent before the block's first. */
     uint8_t use;      /* enum zc_extent_use. */
-    uint8_t shift;    /* SLAB: log2 of the slots' bytes. */
+    bool small;       /* Its memory is not to come in huge pages. */
+    uint32_t step;    /* SLAB: the slots' bytes. */
     struct zc_slot slot[ZC_HOST_SLOTS];
 };
 

@@ -75,6 +75,7 @@ static void take_over(struct zc_extent *to, const struct zc_extent *from)
     to->copied = from->copied;
     to->program = 0;
     to->node = from->node;
+    to->small = from->small;
     to->lead = from->lead;
     to->stale = to->odd = false;
     to->live = 1;

@@ -414,3 +414,18 @@ flows = lines[-1]["moved_by_kind"]
 assert sum(l["driver_copies"] for l in moved) == sum(f["calls"] for f in flows), flows
 PY
 }
+
+@test "many small blocks take the memory that they touch, and are pinned where they are copied" {
+    local log=$BATS_TEST_TMPDIR/log.jsonl bare
+    run -0 --separate-stderr timeout 60 "$PROGRAMS/host_copies" sparse
+    bare=$(sed -nE 's/.*resident ([0-9]+) .*/\1/p' <<<"$stderr")
+    ZC_LOG=$log run -0 --separate-stderr under_policy "$PINNED" timeout 60 \
+        "$PROGRAMS/host_copies" sparse
+    echo "bare $bare; $output; $stderr"
+    [[ $output == "content 1" ]]
+    (($(sed -nE 's/.*resident ([0-9]+) .*/\1/p' <<<"$stderr") <= 2 * bare))
+    # A unit of 2 MiB has 30 or 32 of them, and its first copies move before it is worth it.
+    (($(sed -nE 's/.*registrations ([0-9]+).*/\1/p' <<<"$stderr") <= 280 / 30 + 2))
+    moved_by_kind "$log"
+    (($(moved_by_kind "$log" | awk '$1 " " $2 == "HtoD Pinned" { print $4 }') >= 2 * 280 - 2 * 12))
+}

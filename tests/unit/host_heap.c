@@ -2,6 +2,39 @@
 #include "host_test.h"
 
 #include <errno.h>
+#include <sys/syscall.h>
+
+#include "base/memory.h"
+
+/* In place of libzc's own: these count. */
+static unsigned advised, protected;
+
+void *zc_memory_map(void *at, size_t n, int protection, int flags, int fd, off_t from)
+{
+    return (void *)syscall(SYS_mmap, at, n, protection, flags, fd, from);
+}
+
+int zc_memory_unmap(void *at, size_t n)
+{
+    return (int)syscall(SYS_munmap, at, n);
+}
+
+void *zc_memory_move(void *at, size_t n, size_t now, int flags, void *to)
+{
+    return (void *)syscall(SYS_mremap, at, n, now, flags, to);
+}
+
+int zc_memory_protect(void *at, size_t n, int protection)
+{
+    protected++;
+    return (int)syscall(SYS_mprotect, at, n, protection);
+}
+
+int zc_memory_advise(void *at, size_t n, int advice)
+{
+    advised++;
+    return (int)syscall(SYS_madvise, at, n, advice);
+}
 
 static int setup(void **state)
 {
@@ -35,6 +68,54 @@ static void only_what_a_rule_names_is_placed(void **state)
     const struct zc_hostmem_ask valloc_ask = {.api = ZC_API_valloc, .size = MIB, .alignment = 4096};
     assert_null(zc_hostmem_get(&valloc_ask));
     zc_hostmem_put(p);
+}
+
+static size_t resident(const void *p)
+{
+    unsigned char pages[512];
+    size_t n = 0;
+    uintptr_t unit = (uintptr_t)p / ZC_HOST_UNIT * ZC_HOST_UNIT;
+    assert_int_equal(mincore((void *)unit, ZC_HOST_UNIT, pages), 0);
+    for (size_t i = 0; i < ZC_HOST_UNIT >> 12; i++)
+        n += pages[i] & 1;
+    return n << 12;
+}
+
+static void small_blocks_share_units_and_take_pages_one_by_one(void **state)
+{
+    (void)state;
+    enum { COUNT = 280, A_UNIT = 15 };
+    char *p[COUNT];
+    advised = protected = 0;
+    for (unsigned i = 0; i < COUNT; i++) {
+        assert_non_null(p[i] = host_get((130 << 10) + i));
+        *p[i] = (char)i;
+    }
+    assert_true(protected <= COUNT / A_UNIT + 2); /* Records take some. */
+    assert_true(advised <= COUNT / A_UNIT + 1);
+    for (unsigned i = 0; i < COUNT; i++) {
+        assert_int_equal(*p[i], (char)i);
+        assert_true(resident(p[i]) <= A_UNIT << 12);
+    }
+    for (unsigned i = 0; i < COUNT; i++)
+        zc_hostmem_put(p[i]);
+    /* The same memory for a large block comes in huge pages again. */
+    zc_hostmem_put(host_get(2 * MIB - 4096));
+}
+
+static void small_blocks_leave_little_of_their_slots_empty(void **state)
+{
+    (void)state;
+    for (size_t size = 128 << 10; size <= 512 << 10; size += 1111) {
+        char *p = host_get(size), *q = host_get(size);
+        assert_true(zc_hostheap_room(p) >= size && zc_hostheap_room(p) <= size + size / 4 + 4096);
+        assert_true(p + size <= q || q + size <= p);
+        assert_int_equal(zc_hostheap_block((uintptr_t)p + size - 1), (uintptr_t)p);
+        assert_int_equal(zc_hostheap_block((uintptr_t)q + size - 1), (uintptr_t)q);
+        assert_null(zc_hostheap_slot(p + 1));
+        zc_hostmem_put(p);
+        zc_hostmem_put(q);
+    }
 }
 
 static void nth_counts_fitting_requests(void **state)
@@ -307,6 +388,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_what_a_rule_names_is_placed),
+        cmocka_unit_test(small_blocks_share_units_and_take_pages_one_by_one),
+        cmocka_unit_test(small_blocks_leave_little_of_their_slots_empty),
         cmocka_unit_test(nth_counts_fitting_requests),
         cmocka_unit_test(alignment_is_kept),
         cmocka_unit_test(the_size_is_what_was_asked_for),

@@ -434,6 +434,41 @@ static int scene_staying(void)
     return 0;
 }
 
+static size_t resident(void)
+{
+    char text[128] = "";
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f || !fgets(text, sizeof(text), f))
+        exit(1);
+    fclose(f);
+    return strtoul(strchr(text, ' '), NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Blocks just above the smallest that are placed, of which little is touched; then a part of them
+ * is copied, twice. */
+static int scene_sparse(void)
+{
+    enum { COUNT = 4000, COPIED = 280 };
+    static unsigned char *p[COUNT];
+    bool right = true;
+    start();
+    size_t before = resident();
+    for (unsigned i = 0; i < COUNT; i++) {
+        p[i] = malloc((64 << 10) + i * 37 % 1024);
+        *p[i] = (unsigned char)i;
+    }
+    fprintf(stderr, "resident %zu ", resident() - before);
+    for (unsigned i = 0; i < 2 * COPIED; i++)
+        CHECK(cuMemcpyHtoD_v2, device, p[i % COPIED], 64 << 10);
+    for (unsigned i = 0; i < COUNT; i++)
+        right = right && *p[i] == (unsigned char)i;
+    printf("content %d\n", right);
+    fprintf(stderr, "registrations %u\n", registrations());
+    for (unsigned i = 0; i < COUNT; i++)
+        free(p[i]);
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*run)(void);
@@ -454,6 +489,7 @@ static const struct {
     {"unreachable", scene_unreachable},
     {"order", scene_order},
     {"staying", scene_staying},
+    {"sparse", scene_sparse},
 };
 
 int main(int argc, char **argv)
