@@ -95,23 +95,38 @@ static const char *reason_for(uint64_t apis)
     return apis == API_BIT(cuMemHostRegister) ? ": the pages are the program's own" : "";
 }
 
+/* Says that no place of the rule is possible for the request, and what is. */
+static void refuse_request(struct zc_parser *parser, const struct zc_slice *item, uint64_t apis)
+{
+    unsigned line = parser->rule_keys.line[ZC_KEY_PLACE],
+             column = parser->rule_keys.column[ZC_KEY_PLACE];
+    struct zc_note possible;
+
+    if (apis == API_BIT(cuMemAllocManaged)) {
+        zc_fault_at(parser, ZC_SEVERITY_ERROR, line, column,
+                    "no place of the rule is possible for %w: managed memory stays where the "
+                    "program put it, so the rule can be left out",
+                    item);
+        return;
+    }
+    list_places(&possible, places_for(apis));
+    zc_fault_at(parser, ZC_SEVERITY_ERROR, line, column,
+                "no place of the rule is possible for %w (possible: %s)%s", item, possible.text,
+                reason_for(apis));
+}
+
 /* A request that is named in full must be able to go somewhere; a glob may name more than fits. */
 static void check_named_requests(struct zc_parser *parser, const struct zc_rule *rule,
                                  unsigned places)
 {
     struct zc_slice list = zc_slice_of(rule->wanted[ZC_KEY_API]), item;
-    struct zc_note possible;
 
     while (zc_slice_next_item(&list, &item)) {
         uint64_t apis = zc_api_select(item);
 
         if (zc_glob_has_wildcard(item) || apis_that_fit(apis, places) != 0)
             continue;
-        list_places(&possible, places_for(apis));
-        zc_fault_at(parser, ZC_SEVERITY_ERROR, parser->rule_keys.line[ZC_KEY_PLACE],
-                    parser->rule_keys.column[ZC_KEY_PLACE],
-                    "no place of the rule is possible for %w (possible: %s)%s", &item,
-                    possible.text, reason_for(apis));
+        refuse_request(parser, &item, apis);
     }
 }
 

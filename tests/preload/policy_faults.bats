@@ -92,6 +92,15 @@ rules_used() {
     done
 }
 
+@test "a rule that would place managed memory is told to go, not to take another place" {
+    for place in vmm device pinned; do
+        printf '%s\n' '[rule a]' 'api = cudaMallocManaged' "place = $place" >p.conf
+        under_libzc ZC_POLICY=p.conf
+        says "p.conf:3:9: no place of the rule is possible for 'cudaMallocManaged': managed memory"
+        [[ $stderr == *"so the rule can be left out"* && $stderr != *"possible: "* ]]
+    done
+}
+
 @test "with ZC_STRICT=1 a file with warnings alone is used" {
     printf '%s\n' '[rule good]' 'place = mapped' 'chunk = 2M' >p.conf
     under_libzc ZC_POLICY=p.conf ZC_STRICT=1
