@@ -103,11 +103,16 @@ include tests/tests.mk
 -include tests/gpu/gpu.mk
 
 # The commands in this file, to compile and to link, are part of every recipe: another compiler or
-# flag rebuilds all.
-COMMAND = '$(filter-out -Werror,$(COMPILE))' '$(CC) $(CFLAGS) $(ZC_LDFLAGS) $(LDFLAGS)'
-$(B)/command: FORCE
-	@mkdir -p $(@D)
-	@printf '%s\n' $(COMMAND) | cmp -s - $@ || printf '%s\n' $(COMMAND) > $@
+# flag rebuilds all.  Kept as it is read, so that a tree where nothing changed has nothing to make.
+define COMMAND
+$(strip $(COMPILE))
+$(strip $(CC) $(CFLAGS) $(ZC_LDFLAGS) $(LDFLAGS))
+endef
+ifeq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
+else ifneq ($(COMMAND),$(file <$(B)/command))
+$(shell mkdir -p $(B))
+$(file >$(B)/command,$(COMMAND))
+endif
 
 $(B)/%.o: %.c $(B)/command
 	$(call say,CC,$@)
@@ -159,7 +164,7 @@ check-aarch64:  ## some of the tests on aarch64, under qemu; without its tools `
 check-mutants: all tests  ## which changes of a line in the library no test sees (MUTANTS=200)
 	@cd tests && python3 -B -m mutants '$(B)'
 
-mutants-measure: all tests
+mutants-measure: all tests  ## which tests run which function, for check-mutants
 	@cd tests && python3 -B -m mutants '$(B)' measure
 
 check-headers:  ## build against the headers of other CUDA versions (downloads them)

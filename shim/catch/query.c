@@ -250,7 +250,7 @@ ZC_BODY(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute
     if (*(const int *)value)
         __atomic_fetch_or(&b->flags, ZC_BLOCK_SYNC_MEMOPS, __ATOMIC_RELAXED);
     else
-        __atomic_fetch_and(&b->flags, ~ZC_BLOCK_SYNC_MEMOPS, __ATOMIC_RELAXED);
+        __atomic_fetch_and(&b->flags, (uint16_t)~ZC_BLOCK_SYNC_MEMOPS, __ATOMIC_RELAXED);
     return CUDA_SUCCESS;
 }
 

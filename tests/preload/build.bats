@@ -130,6 +130,14 @@ one_line_about() {
     run -0 make -n all SAN=address,undefined
 }
 
+@test "a tree where nothing changed has nothing to make, and other flags make all of it" {
+    run -0 make -s B="$BATS_TEST_TMPDIR/b" "$BATS_TEST_TMPDIR/b/shim/base/text.o"
+    run -0 make -n B="$BATS_TEST_TMPDIR/b" "$BATS_TEST_TMPDIR/b/shim/base/text.o"
+    [[ $output == *"up to date"* || $output == *"Nothing to be done"* ]]
+    run -0 make -n B="$BATS_TEST_TMPDIR/b" WERROR=1 "$BATS_TEST_TMPDIR/b/shim/base/text.o"
+    [[ $output == *"-Werror"* ]]
+}
+
 @test "help lists the settings, and every target that users call" {
     run -0 make -s help
     [[ ${lines[0]} == "Settings, "* ]]
