@@ -174,6 +174,11 @@ waits() {
     same lost_and_freed 'conflict = reveal'
 }
 
+@test "a thread goes on to block the signals that it blocked" {
+    same signals_blocked ''
+    same signals_blocked 'conflict = reveal'
+}
+
 @test "conflict = reveal shows what kernels wrote" {
     for s in lost_read lost_write lost_copy lost_io lost_for_good; do
         scene "$s" 'conflict = reveal'

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 
 #include "shared_scene.h"
@@ -262,6 +263,20 @@ static void lost_write(void)
     give_back(p);
 }
 
+/* The signals that the thread blocks are its own, also where what kernels wrote was shown to it. */
+static void signals_blocked(void)
+{
+    uint64_t before = 0, after = 1;
+    syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &before, sizeof(before));
+    struct pair p = filled_pair(SIZE, 1);
+    gpu_paint(p.d, 0, SIZE, 2);
+    CHECK(cuMemcpyDtoH(p.h, p.d, SIZE));
+    EXPECT(p.h[UNIT + 5] == pattern(UNIT + 5, 2));
+    syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &after, sizeof(after));
+    printf("same signals %d\n", before == after);
+    give_back(p);
+}
+
 static void lost_copy(void)
 {
     struct pair p = filled_pair(SIZE, 1);
@@ -445,6 +460,7 @@ int main(int argc, char **argv)
         {"lost_read", lost_read},
         {"lost_write", lost_write},
         {"lost_copy", lost_copy},
+        {"signals_blocked", signals_blocked},
         {"lost_io", lost_io},
         {"lost_for_good", lost_for_good},
         {"lost_copied_late", lost_copied_late},
