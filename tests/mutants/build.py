@@ -7,6 +7,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 OBJECT = ["-g0", "-Wno-error", "-w"]
+# Of the library's flags those that its tests are not built with (tests/tests.mk).
+NOT_TESTS = ("-fPIC", "-fvisibility=hidden", "-fno-semantic-interposition",
+             "-ftls-model=initial-exec", "-D__CUDA_API_VERSION_INTERNAL")
 # These test the simulated GPU, or a program of kernels/.
 NO_UNITS = ("sim_", "runtime_", "kernels_")
 
@@ -69,10 +72,11 @@ class Folder:
             text.write_text(code.replace(own, f'"{ROOT / self.path}/mutant.c"'))
         if not test.exists() or test.stat().st_mtime < text.stat().st_mtime:
             test.parent.mkdir(parents=True, exist_ok=True)
-            flags = [f for f in self.compile if f not in ("-fPIC", "-fvisibility=hidden")]
+            flags = [f for f in self.compile if f not in NOT_TESTS]
             must([*flags, "-Itests", "-iquote", "tests/unit", "-iquote", str(Path(source).parent),
                   "-w", "-c", "-o", str(test), str(text)])
-        out = ROOT / self.path / f"unit-{name}"
+        out = ROOT / self.path / "unit" / name
+        out.parent.mkdir(exist_ok=True)
         must(["gcc", "-pthread", "-o", str(out), str(test), *objects, f"{self.build}/libzc.a",
               "-lcmocka", "-lm", "-ldl"])
         return out

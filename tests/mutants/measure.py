@@ -7,7 +7,7 @@ import re
 import struct
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import zip_longest
 
 from . import tests
@@ -15,7 +15,10 @@ from .build import ROOT, Folder, must, unit_names
 
 KEPT = ROOT / "tests/mutants/tests.tsv"
 SEEN_BYTES = 1 << 20
-CHEAP, CLOSE = 2, 5  # Tests of a function: those that cost least, and that call most of it.
+# Tests of a function: those that cost least, that call little else, and that call most of its file;
+# and short unit tests.
+CHEAP, CLOSE, WIDE, UNITS = 2, 4, 4, 12
+SHORT = 0.5  # Seconds.
 
 # Files that run many programs or many random calls, or look at the build and not at what it does.
 LEFT_OUT = ("kernels_on_sim", "bench_on_sim", "gpu_check_on_sim", "build", "symbols",
@@ -45,8 +48,9 @@ def counting_build(build):
     must(["make", "-s", f"B={own}", flags, f"LDFLAGS={ROOT / count}", f"-j{os.cpu_count()}",
           f"{own}/libzc.so", *units])
     for name, path in [("libzc.so", f"{own}/libzc.so"),
-                       *((f"unit-{n}", f"{own}/tests/unit/{n}") for n in unit_names())]:
+                       *((f"unit/{n}", f"{own}/tests/unit/{n}") for n in unit_names())]:
         link = ROOT / folder.path / name
+        link.parent.mkdir(exist_ok=True)
         link.unlink(missing_ok=True)
         link.symlink_to(ROOT / path)
     return folder
@@ -97,7 +101,7 @@ def measured(build):
         for test in all_tests():
             if test in records:
                 continue
-            unit = ROOT / folder.path / f"unit-{test}"
+            unit = ROOT / folder.path / "unit" / test
             known = library if ".bats " in test else functions(unit.resolve())
             record = records[test] = measure_one(test, folder, known)
             out.write(json.dumps(record) + "\n")
@@ -108,20 +112,30 @@ def measured(build):
 
 
 def chosen(callers):
-    """Of [(cost, share of the test's calls, test)], the tests to run, in their order."""
+    """Of [(cost, share of the test's calls, functions of the file that it calls, test)], the tests
+    to run, in their order."""
     cheap = sorted(callers)[:CHEAP]
     close = sorted(callers, key=lambda c: (-c[1] / (c[0] + 0.2), c))[:CLOSE]
-    return [test for _, _, test in sorted(set(cheap + close))]
+    wide = sorted(callers, key=lambda c: (-c[2], c))[:WIDE]
+    units = [c for c in sorted(callers) if ".bats " not in c[-1] and c[0] < SHORT][:UNITS]
+    return [c[-1] for c in sorted({*cheap, *close, *wide, *units})]
+
+
+def callers_of(records):
+    callers = defaultdict(list)
+    for r in records:
+        total = sum(r["calls"].values())
+        files = Counter(function.split(" ")[0] for function in r["calls"])
+        for function, n in r["calls"].items():
+            wide = files[function.split(" ")[0]]
+            callers[function].append((r["cpu"], n / total, wide, r["test"]))
+    return callers
 
 
 def keep(records):
     records = [r for r in records if r["result"] == "passed"]
     ids = {r["test"]: i for i, r in enumerate(records)}
-    callers = defaultdict(list)
-    for r in records:
-        total = sum(r["calls"].values())
-        for function, n in r["calls"].items():
-            callers[function].append((r["cpu"], n / total, r["test"]))
+    callers = callers_of(records)
     with KEPT.open("w") as out:
         out.write("# Which tests to run on a change of a function, by `make mutants-measure`:\n"
                   "# test ID SECONDS NAME, and function FILE NAME ID..., fields between tabs.\n")

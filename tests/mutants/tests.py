@@ -19,7 +19,7 @@ def names(file):
 def command(test, folder):
     file, _, case = test.partition(" ")
     if not file.endswith(".bats"):
-        return [str(ROOT / folder / f"unit-{file}")]
+        return [str(ROOT / folder / "unit" / file)]
     literal = re.sub(r"([^A-Za-z0-9_ ,:'\"/=<>%&;#@!~-])", r"\\\1", case)
     return ["bats", "--tap", "-f", f"^{literal}$", file]
 
