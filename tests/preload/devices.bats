@@ -103,7 +103,7 @@ mapped_by_hand() {
 }
 
 @test "peer access that the driver can't take from a block stays enabled" {
-    run -0 under_policy 'place = vmm' timeout 30 "$program" peer_kept
+    run -0 --separate-stderr under_policy 'place = vmm' timeout 30 "$program" peer_kept
     [[ $output == $'disable 2\nkernel 0\nkernel 0\nenable 704\nkernel 700' ]]
 }
 
