@@ -152,7 +152,7 @@ deps deps-build deps-demo:
 
 check: deps     ## build everything and run every test that needs no GPU
 	@$(SUBMAKE) WERROR=1 tests
-	@ZC_BUILD='$(B)' ZC_TIMEOUT=$${ZC_TIMEOUT:-$(if $(SAN),600,300)} tests/run.sh $(if $(SAN),$(UNIT_TESTS) $(STRESS_TESTS) $(FUZZ_REPLAYS))
+	@ZC_BUILD='$(B)' ZC_TIMEOUT=$${ZC_TIMEOUT:-$(if $(SAN),900,600)} tests/run.sh $(if $(SAN),$(UNIT_TESTS) $(STRESS_TESTS) $(FUZZ_REPLAYS))
 
 # The scripts exit with 77 where they skip, for which make would exit with 2, as for a failure.
 check-gpu: all tests    ## the tests on a real GPU; without one it says `skipped` and exits with 0

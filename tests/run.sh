@@ -7,7 +7,7 @@
 #
 # ZC_BUILD    the build folder (build)
 # ZC_JOBS     test files run at a time (2)
-# ZC_TIMEOUT  seconds a test file may take (300)
+# ZC_TIMEOUT  seconds a test file may take (600)
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 export ZC_BUILD=${ZC_BUILD:-build}
@@ -26,13 +26,13 @@ run_one() {
     local -a command=("$file")
     [[ $file == *.bats ]] && command=(bats --tap "$file")
     [[ $file != */* ]] && command=("./$file")
-    timeout -k 5 "${ZC_TIMEOUT:-300}" "${command[@]}" </dev/null >"$out.raw" 2>&1
+    timeout -k 5 "${ZC_TIMEOUT:-600}" "${command[@]}" </dev/null >"$out.raw" 2>&1
     status=$?
     # cmocka 1.1 prints a skipped case as "not ok N # SKIP", which TAP reads as a failure.
     sed -E 's/^not (ok [0-9]+.*# SKIP)/\1/' "$out.raw" >"$out"
     rm -f "$out.raw"
     if ((status == 124 || status == 137)); then
-        echo "# $file ran past ${ZC_TIMEOUT:-300} s or was killed" >>"$out"
+        echo "# $file ran past ${ZC_TIMEOUT:-600} s or was killed" >>"$out"
     elif ((status > 128)); then
         echo "# $file was ended by signal $((status - 128))" >>"$out"
     fi
