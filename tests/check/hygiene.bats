@@ -66,6 +66,17 @@ diagnose() {
     all_text | xargs grep -nwE 'TO[D]O|FI[X]ME|X[X]X|HA[C]K' | no_findings "unfinished:"
 }
 
+# An archive has no history, and a shallow clone may not reach the first commit that kept this rule.
+@test "commit subjects are no longer than 72 characters, and open with an area" {
+    local first=174b90c
+    git merge-base --is-ancestor "$first" HEAD 2>/dev/null || skip "no history from $first on"
+    git log --no-merges --format='%h %s' "$first"..HEAD |
+        grep -vE '^[0-9a-f]+ [[:alnum:]_./+-]+(, [[:alnum:]_./+-]+)*: [^ ].*$' |
+        no_findings "no 'area: ' in front:"
+    git log --no-merges --format=%s "$first"..HEAD |
+        LC_ALL=C.UTF-8 awk 'length($0) > 72' | no_findings "longer than 72 characters:"
+}
+
 @test "the README is a front door of at most 200 lines" {
     awk 'END { if (NR > 200) print FILENAME ": " NR " lines" }' README.md |
         no_findings "what does not help a newcomer goes to docs/:"
