@@ -67,7 +67,7 @@ ZC_LDFLAGS := -shared -static-libgcc -Wl,-soname,libzc.so -Wl,--version-script=s
 COMPILE = $(CC) $(CPPFLAGS) $(ZC_CPPFLAGS) $(CFLAGS) $(ZC_CFLAGS) $(WARNINGS)
 
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
-SRC := $(sort $(wildcard shim/*.c shim/*/*.c policy/*.c shim/catch/dlsym_$(ARCH).S))
+SRC := $(sort $(wildcard shim/*.c shim/*/*.c policy/*.c shim/hook/dlsym_$(ARCH).S))
 # Files that end in _x86_64.c or _aarch64.c belong to that processor alone.
 SRC := $(filter-out $(foreach a,$(filter-out $(ARCH),x86_64 aarch64),%_$(a).c),$(SRC))
 OBJ := $(addprefix $(B)/,$(addsuffix .o,$(basename $(SRC))))
@@ -130,7 +130,7 @@ $(B)/libzc.so: $(OBJ) shim/exports.map
 
 # A sanitizer's runtime calls dlsym before instrumented code can run, so its builds go without ours.
 # A test program keeps the malloc that it has; it tests what lies behind ours.
-$(B)/libzc.a: $(filter-out %/catch/malloc.o $(if $(SAN),%/dlsym_$(ARCH).o),$(OBJ))
+$(B)/libzc.a: $(filter-out %/hook/malloc.o $(if $(SAN),%/dlsym_$(ARCH).o),$(OBJ))
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 

@@ -1,6 +1,6 @@
 """Reads a counters file: the memory that a process shares with whoever watches it.
 
-The layout is `struct zc_counters` of shim/log/counters.h (docs/log.md, "Counters file"): native
+The layout is `struct zc_counters` of shim/ledger/counters.h (docs/log.md, "Counters file"): native
 byte order, lengths and dimensions in the header, fields only added at the end.  The counts come out
 in the form of the log's `summary` line, so that a killed process is read as any other.
 """

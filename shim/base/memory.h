@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 /* What libzc itself does: libc's functions are hooks of libzc's for what the program does to its
- * pages (catch/memory.c).  Results and errno are libc's. */
+ * pages (hook/memory.c).  Results and errno are libc's. */
 void *zc_memory_map(void *at, size_t n, int protection, int flags, int fd, off_t from);
 int zc_memory_unmap(void *at, size_t n);
 void *zc_memory_move(void *at, size_t n, size_t now, int flags, void *to);

@@ -9,7 +9,7 @@
 #include "ledger/gate.h"
 #include "ledger/index.h"
 #include "ledger/site.h"
-#include "log/counters.h"
+#include "ledger/counters.h"
 
 /*
  * Removed blocks rest until this many more were removed.  A program that frees a block twice from

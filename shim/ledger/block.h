@@ -26,7 +26,7 @@ struct zc_block {
     void *context; /* CUcontext the request was made in; NULL for host memory before CUDA. */
     void *pool;    /* CUmemoryPool of a stream-ordered request, else NULL. */
     void *backing; /* The place's own record (place/); of a mapping, its handle's
-                    * (catch/handle.h); NULL for blocks left where asked. */
+                    * (hook/handle.h); NULL for blocks left where asked. */
     struct zc_cell *cell[4]; /* Traffic by direction, first come first served; NULL when unused. */
     uint32_t behind;      /* Pages of its place's making from that of its last byte on; 0: none. */
     uint16_t before : 12; /* Pages of its place's making below it. */

@@ -9,7 +9,7 @@
 #include "ledger/block.h"
 #include "ledger/gate.h"
 #include "ledger/site.h"
-#include "log/counters.h"
+#include "ledger/counters.h"
 
 #define BLOCK_CELLS (sizeof(((struct zc_block *)0)->cell) / sizeof(struct zc_cell *))
 

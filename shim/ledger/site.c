@@ -7,7 +7,7 @@
 #include "base/lock.h"
 #include "ledger/cell.h"
 #include "ledger/site_path.h"
-#include "log/counters.h"
+#include "ledger/counters.h"
 
 #define uthash_malloc(bytes) zc_arena_get(bytes)
 #define uthash_free(memory, bytes) zc_arena_put(memory, bytes)

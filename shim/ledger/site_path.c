@@ -6,7 +6,7 @@
 
 #include "ledger/gate.h"
 #include "ledger/unwind.h"
-#include "log/path.h"
+#include "base/path.h"
 
 #define PATHS 32 /* Cached paths of a thread; a power of two. */
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ledger/cell.h"
-#include "log/counters.h"
+#include "ledger/counters.h"
 
 #define SLOT_UNKNOWN 0u /* The thread has not asked for a slot. */
 

@@ -3,10 +3,10 @@
 
 #include "base/lock.h"
 #include "base/options.h"
-#include "log/counters.h"
+#include "ledger/counters.h"
 #include "log/log.h"
 #include "log/modules.h"
-#include "log/path.h"
+#include "base/path.h"
 
 #include <errno.h>
 #include <fcntl.h>

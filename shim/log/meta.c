@@ -4,7 +4,7 @@
 #include "base/options.h"
 #include "base/version.h"
 #include "log/log.h"
-#include "log/path.h"
+#include "base/path.h"
 
 #include <errno.h>
 #include <fcntl.h>

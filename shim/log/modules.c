@@ -4,7 +4,7 @@
 #include "ledger/gate.h"
 #include "log/jsonl.h"
 #include "log/log.h"
-#include "log/path.h"
+#include "base/path.h"
 
 #include <limits.h>
 #include <link.h>

@@ -1,7 +1,7 @@
 /* Refused calls, counted by rule in the counters file. */
 #include "log/refusals.h"
 
-#include "log/counters.h"
+#include "ledger/counters.h"
 
 static const char *policy_file; /* Atomic; of the rules that were counted. */
 

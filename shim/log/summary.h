@@ -7,7 +7,7 @@
 
 #include "ledger/block.h"
 #include "ledger/traffic.h"
-#include "log/counters.h"
+#include "ledger/counters.h"
 
 /* What blocks of one site saw in one direction. */
 struct zc_site_traffic {

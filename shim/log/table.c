@@ -10,7 +10,7 @@
 #include "log/lines.h"
 #include "log/log.h"
 #include "log/migration.h"
-#include "log/path.h"
+#include "base/path.h"
 #include "log/refusals.h"
 #include "policy/policy.h"
 

@@ -4,15 +4,15 @@
 
 #include "base/arena.h"
 #include "base/lock.h"
-#include "catch/capture.h"
-#include "catch/life.h"
-#include "place/access.h"
-#include "place/hint.h"
-#include "place/pinned.h"
-#include "place/stream.h"
-#include "place/transit.h"
-#include "place/vmm.h"
-#include "place/warm.h"
+#include "driver/capture.h"
+#include "hook/life.h"
+#include "vmm/access.h"
+#include "managed/hint.h"
+#include "host/pinned.h"
+#include "driver/stream.h"
+#include "memory/transit.h"
+#include "vmm/vmm.h"
+#include "vmm/warm.h"
 
 struct parked {
     struct parked *next;

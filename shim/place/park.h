@@ -2,7 +2,7 @@
 #ifndef ZC_PLACE_PARK_H
 #define ZC_PLACE_PARK_H
 
-#include "place/place.h"
+#include "memory/place.h"
 
 /*
  * Takes over a block that the program freed in stream order.  The block stays in the ledger as a

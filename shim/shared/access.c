@@ -5,11 +5,11 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "catch/capture.h"
-#include "catch/launch.h"
-#include "place/extent.h"
-#include "place/fault.h"
-#include "place/overlay.h"
+#include "driver/capture.h"
+#include "driver/launch.h"
+#include "host/extent.h"
+#include "fault/fault.h"
+#include "host/overlay.h"
 #include "shared/report.h"
 #include "shared/reveal.h"
 #include "shared/view.h"

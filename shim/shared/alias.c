@@ -1,5 +1,5 @@
 /* Where the bytes of the two sides of a pair are: questions to the states of its pages. */
-#include "place/hostheap.h"
+#include "host/hostheap.h"
 #include "shared/coherence.h"
 #include "shared/view.h"
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "place/hostheap.h"
-#include "place/workers.h"
+#include "host/hostheap.h"
+#include "memory/workers.h"
 #include "shared/view.h"
 
 /* A program that writes one page after the other parts up to this many at once. */

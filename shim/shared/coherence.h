@@ -134,7 +134,7 @@ enum zc_effect zc_coherent_discard(struct zc_coherent *c, uint64_t low, uint64_t
 enum zc_effect zc_coherent_exile(struct zc_coherent *c, uint64_t low, uint64_t high, bool keep,
                                  uint64_t *at_out);
 
-/* The program wants other rights to pages of h (place/overlay.h). */
+/* The program wants other rights to pages of h (host/overlay.h). */
 enum zc_effect zc_coherent_guard(struct zc_coherent *c, uint64_t low, uint64_t high);
 
 /* Where the CPU reaches d at an offset, after zc_coherent_device(); and how far from there on in

@@ -1,5 +1,5 @@
 /* Pairs in the child of fork(2), which has copies of all pages and no GPU. */
-#include "place/extent.h"
+#include "host/extent.h"
 #include "shared/pair.h"
 #include "shared/report.h"
 #include "shared/view.h"

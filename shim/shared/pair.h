@@ -5,10 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "catch/real.h"
+#include "driver/real.h"
 #include "ledger/block.h"
 #include "log/pairs.h"
-#include "place/hostheap.h"
+#include "host/hostheap.h"
 #include "policy/policy.h"
 #include "shared/coherence.h"
 

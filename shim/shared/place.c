@@ -1,11 +1,11 @@
 /* The place `shared`: a device block that is the host block which is copied into it. */
 #include <sched.h>
 
-#include "catch/hostmem.h"
-#include "place/ability.h"
-#include "place/node.h"
-#include "place/pinned.h"
-#include "place/place.h"
+#include "hook/hostmem.h"
+#include "memory/ability.h"
+#include "memory/node.h"
+#include "host/pinned.h"
+#include "memory/place.h"
 #include "shared/access.h"
 #include "shared/pair.h"
 #include "shared/report.h"

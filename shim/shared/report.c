@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/message.h"
-#include "catch/call.h"
-#include "catch/life.h"
+#include "hook/call.h"
+#include "hook/life.h"
 #include "ledger/site.h"
 #include "log/pairs.h"
 #include "log/refusals.h"

@@ -7,8 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "catch/life.h"
-#include "place/extent.h"
+#include "hook/life.h"
+#include "host/extent.h"
 
 /* Handlers that may wait at the same time; more wait for their turn. */
 #define SEATS 64u

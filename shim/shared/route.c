@@ -2,10 +2,10 @@
 #include "shared/route.h"
 
 #include "base/memory.h"
-#include "place/copy.h"
-#include "place/ring.h"
-#include "place/stream.h"
-#include "place/workers.h"
+#include "copy/cpu.h"
+#include "copy/ring.h"
+#include "driver/stream.h"
+#include "memory/workers.h"
 #include "shared/sides.h"
 
 #define BOUNCE ((size_t)1 << 20) /* Bytes of the memory that stands in for a slot of the ring. */

@@ -2,7 +2,7 @@
 #ifndef ZC_SHARED_ROUTE_H
 #define ZC_SHARED_ROUTE_H
 
-#include "catch/describe.h"
+#include "driver/copy.h"
 
 /* Copies n bytes; the stream is drained.  Adds to c->part. */
 CUresult zc_shared_route(struct zc_copy *c, CUdeviceptr dst, CUdeviceptr src, size_t n);

@@ -2,7 +2,7 @@
  * never wait for each other. */
 #include "shared/sides.h"
 
-#include "catch/life.h"
+#include "hook/life.h"
 #include "log/refusals.h"
 #include "shared/report.h"
 #include "shared/reveal.h"

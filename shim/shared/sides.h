@@ -2,7 +2,7 @@
 #ifndef ZC_SHARED_SIDES_H
 #define ZC_SHARED_SIDES_H
 
-#include "catch/describe.h"
+#include "driver/copy.h"
 #include "shared/pair.h"
 
 /* What one piece of a copy touches; on the stack.  While it is open no page of its pairs changes

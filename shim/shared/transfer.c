@@ -3,13 +3,13 @@
 
 #include <string.h>
 
-#include "catch/capture.h"
-#include "catch/hostmem.h"
-#include "place/copy.h"
-#include "place/overlay.h"
-#include "place/staged.h"
-#include "place/stream.h"
-#include "place/workers.h"
+#include "driver/capture.h"
+#include "hook/hostmem.h"
+#include "copy/cpu.h"
+#include "host/overlay.h"
+#include "copy/staged.h"
+#include "driver/stream.h"
+#include "memory/workers.h"
 #include "shared/pair.h"
 #include "shared/report.h"
 #include "shared/route.h"

@@ -2,7 +2,7 @@
 #ifndef ZC_SHARED_TRANSFER_H
 #define ZC_SHARED_TRANSFER_H
 
-#include "catch/describe.h"
+#include "driver/copy.h"
 
 /*
  * Finds the pair that a side lies in.  Both blocks of a pair have one address, so what the call

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "place/hostheap.h"
-#include "place/overlay.h"
-#include "place/workers.h"
+#include "host/hostheap.h"
+#include "host/overlay.h"
+#include "memory/workers.h"
 
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4 /* Linux 5.7. */

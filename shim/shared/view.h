@@ -33,7 +33,7 @@ void zc_view_fit(void);
 #define ZC_VIEW_OPEN (PROT_READ | PROT_WRITE)
 
 /* Lets the CPU do what `protection` says in [at, at + n), where the program did not take that away
- * itself (place/overlay.h).  False when the kernel refuses. */
+ * itself (host/overlay.h).  False when the kernel refuses. */
 bool zc_view_protect(uintptr_t at, size_t n, int protection);
 
 /* The same for libzc's own accesses, whatever the program wants.  Until zc_view_protect(). */

@@ -7,7 +7,7 @@
 #include "ledger/block.h"
 #include "ledger/index.h"
 #include "ledger/site_path.h"
-#include "log/counters.h"
+#include "ledger/counters.h"
 
 #define ROUNDS 2000000u
 #define SPAN 4096u /* Address space a block of the bench has to itself. */

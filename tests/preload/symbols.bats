@@ -42,7 +42,7 @@ rows() {
     grep -E '^ZC_(CALL|WATCH|LAUNCH|TELL)_[NS]\(' shim/driver.def |
         grep -E 'const [A-Za-z0-9_]+ \*[a-z]' | sed -E 's/^[A-Z_]+\((\w+),.*/\1/' |
         grep -v '^cuGetProcAddress' | sort >"$BATS_TEST_TMPDIR/reading"
-    grep -oE '^#define ZC_READS_\w+' shim/catch/reads.h | sed 's/.*ZC_READS_//' | sort \
+    grep -oE '^#define ZC_READS_\w+' shim/hook/reads.h | sed 's/.*ZC_READS_//' | sort \
         >"$BATS_TEST_TMPDIR/said"
     [ "$(wc -l <"$BATS_TEST_TMPDIR/reading")" -gt 30 ]
     run comm -23 "$BATS_TEST_TMPDIR/reading" "$BATS_TEST_TMPDIR/said"

@@ -17,7 +17,7 @@
 
 #include "ledger/block.h"
 #include "ledger/site.h"
-#include "log/counters.h"
+#include "ledger/counters.h"
 
 #define THREADS 16
 #define OWN 512u         /* Places of a thread. */

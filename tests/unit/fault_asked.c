@@ -3,7 +3,7 @@
 
 #include <ucontext.h>
 
-#include "catch/signal.h"
+#include "fault/signal.h"
 
 /* A thread whose fault is served while another one looks for threads that block SIGSEGV. */
 static int looked; /* Atomic. */

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#include "place/fault.h"
+#include "fault/fault.h"
 
 /* A sanitizer's library has some of the functions that libzc stands in front of, and comes before
  * the archive: one that it lacks brings the rest. */

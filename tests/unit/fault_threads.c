@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-#include "catch/signal.h"
+#include "fault/signal.h"
 
 #define THREADS 8
 #define ROUNDS 20

@@ -1,7 +1,7 @@
 /* What the program reads back of its action and mask, and what it means that SIGSEGV is blocked. */
 #include "fault_story.h"
 
-#include "place/chain.h"
+#include "fault/chain.h"
 
 static void block(int how, int sig)
 {

@@ -1,5 +1,5 @@
 /* The table of blocks that stay with libc. */
-#include "catch/stay.h"
+#include "host/stay.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -16,11 +16,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "catch/hostmem.h"
-#include "catch/real.h"
-#include "catch/rules.h"
-#include "place/hostheap.h"
-#include "place/pinned.h"
+#include "hook/hostmem.h"
+#include "driver/real.h"
+#include "ledger/rules.h"
+#include "host/hostheap.h"
+#include "host/pinned.h"
 
 #define MIB ((size_t)1 << 20)
 

@@ -12,7 +12,7 @@
 #include "base/arena.h"
 #include "ledger/block.h"
 #include "ledger/site.h"
-#include "log/counters.h"
+#include "ledger/counters.h"
 
 /* An empty ledger over private counters. */
 static inline int ledger_setup(void **state)

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 
 #include "base/message.h"
-#include "log/counters.h"
+#include "ledger/counters.h"
 #include "log/log.h"
 
 static char folder[] = "/tmp/zc-log-XXXXXX";

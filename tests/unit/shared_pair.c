@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "base/memory.h"
-#include "place/extent.h"
+#include "host/extent.h"
 #include "shared/access.h"
 #include "shared/pair.h"
 

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "log/counters.h"
+#include "ledger/counters.h"
 
 static const char *const dirs[] = {
 #define DIR_NAME(name, text) text,

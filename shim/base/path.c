@@ -1,0 +1,165 @@
+/* Path patterns, and files that nobody else can have planted. */
+#include "base/path.h"
+
+#include "base/clock.h"
+#include "base/message.h"
+#include "base/options.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+static char program[NAME_MAX + 1];
+static bool program_known; /* Atomic. */
+static struct utsname host;
+
+bool zc_log_program_path(char path[PATH_MAX])
+{
+    int saved = errno;
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+
+    errno = saved;
+    path[n > 0 ? n : 0] = 0;
+    return n > 0;
+}
+
+/* Not inlined: a path's worth of stack is needed once, and a signal's stack may be small. */
+__attribute__((noinline)) static bool find_program(void)
+{
+    static const char deleted[] = " (deleted)";
+    char exe[PATH_MAX];
+    const char *name;
+    size_t length;
+
+    if (!zc_log_program_path(exe))
+        return false;
+    name = strrchr(exe, '/');
+    name = name != NULL ? name + 1 : exe;
+    length = strnlen(name, NAME_MAX);
+    /* The kernel's mark for an executable that was replaced on disk. */
+    if (length > sizeof(deleted) - 1 && strcmp(name + length - (sizeof(deleted) - 1), deleted) == 0)
+        length -= sizeof(deleted) - 1;
+    /* Several threads may be here at once: each has written the whole before it goes on. */
+    for (size_t i = 0; i < length; i++)
+        __atomic_store_n(&program[i], name[i], __ATOMIC_RELAXED);
+    __atomic_store_n(&program_known, true, __ATOMIC_RELEASE);
+    return true;
+}
+
+const char *zc_log_program(void)
+{
+    if (__atomic_load_n(&program_known, __ATOMIC_ACQUIRE) || find_program())
+        return program;
+    return program_invocation_short_name;
+}
+
+const char *zc_log_host(void)
+{
+    if (host.nodename[0] == 0 && uname(&host) != 0)
+        return "?";
+    for (char *p = host.nodename; *p != 0; p++)
+        if (*p == '/')
+            *p = '_';
+    return host.nodename[0] != 0 ? host.nodename : "?";
+}
+
+static void two_digits(struct zc_text *t, unsigned v)
+{
+    if (v < 10)
+        zc_text_raw(t, "0", 1);
+    zc_text_u64(t, v);
+}
+
+/* localtime(3) reads the time zone's file and may allocate; the days are
+ * split by the proleptic Gregorian calendar, counted from 1 March so that the leap day is last. */
+void zc_log_utc(struct zc_text *t, uint64_t seconds)
+{
+    uint64_t days = seconds / 86400 + 719468; /* Since 1 March of the year 0. */
+    unsigned second = (unsigned)(seconds % 86400);
+    uint64_t era = days / 146097;
+    unsigned day = (unsigned)(days % 146097);
+    unsigned year = (day - day / 1460 + day / 36524 - day / 146096) / 365;
+    unsigned yday = day - (365 * year + year / 4 - year / 100);
+    unsigned month = (5 * yday + 2) / 153; /* 0 is March. */
+
+    zc_text_u64(t, era * 400 + year + (month >= 10));
+    two_digits(t, month < 10 ? month + 3 : month - 9);
+    two_digits(t, yday - (153 * month + 2) / 5 + 1);
+    zc_text_raw(t, "T", 1);
+    two_digits(t, second / 3600);
+    two_digits(t, second / 60 % 60);
+    two_digits(t, second % 60);
+    zc_text_raw(t, "Z", 1);
+}
+
+/* The letter is 0 behind a percent sign that ends the pattern. */
+static void expand_letter(struct zc_text *path, char letter)
+{
+    const char code[] = {'%', letter, 0};
+
+    switch (letter) {
+    case 'e':
+        zc_text_str(path, zc_log_program());
+        break;
+    case 'p':
+        zc_text_i64(path, getpid());
+        break;
+    case 'h':
+        zc_text_str(path, zc_log_host());
+        break;
+    case 'r':
+        zc_text_str(path, zc_option_rank());
+        break;
+    case 't':
+        zc_log_utc(path, zc_wall_ns() / 1000000000u);
+        break;
+    case '%':
+        zc_text_raw(path, "%", 1);
+        break;
+    default:
+        zc_text_str(path, code);
+        if (zc_message_first("log pattern"))
+            zc_message(ZC_WARN, "log pattern",
+                       "the log's path has '%s', which means nothing "
+                       "(%%e program, %%p process, %%h host, %%r rank, %%t time, %%%% itself)",
+                       code);
+    }
+}
+
+bool zc_log_expand(struct zc_text *path, const char *pattern)
+{
+    for (const char *p = pattern; *p != 0; p++) {
+        if (*p != '%') {
+            zc_text_raw(path, p, 1);
+            continue;
+        }
+        expand_letter(path, p[1]);
+        p += p[1] != 0;
+    }
+    return !path->truncated;
+}
+
+int zc_log_create(const char *path)
+{
+    int saved = errno;
+    int fd, error;
+
+    do
+        fd = open(path, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_APPEND | O_RDWR, 0600);
+    while (fd < 0 && errno == EINTR);
+    error = errno;
+    errno = saved;
+    return fd < 0 ? -error : fd;
+}
+
+bool zc_log_size_allowed(uint64_t bytes)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+           bytes <= limit.rlim_cur;
+}

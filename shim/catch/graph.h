@@ -1,7 +1,0 @@
-/* Graphs: their copies and sets happen at each launch. */
-#ifndef ZC_CATCH_GRAPH_H
-#define ZC_CATCH_GRAPH_H
-
-void zc_graph_reset(void); /* For the child of fork(2). */
-
-#endif

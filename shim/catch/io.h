@@ -1,9 +1,0 @@
-/* libc's functions behind the hooks on system calls. */
-#ifndef ZC_CATCH_IO_H
-#define ZC_CATCH_IO_H
-
-/* Looks them up.  The first call of a hook does so too, which may come in a signal handler, where
- * dlsym(3) is not allowed: so whoever installs one does it beforehand. */
-void zc_io_find(void);
-
-#endif

@@ -1,8 +1,0 @@
-/* libc's functions behind the hooks on the program's pages. */
-#ifndef ZC_CATCH_MEMORY_H
-#define ZC_CATCH_MEMORY_H
-
-/* Looks them up.  Outside of all allocators. */
-void zc_memory_find(void);
-
-#endif

@@ -1,0 +1,198 @@
+/* Transfers with a mapped block on at least one side: the CPU does them where both sides are its
+ * own memory, because there is no device memory to move anything to. */
+#include "copy/cpu.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "driver/capture.h"
+#include "hook/life.h"
+#include "driver/await.h"
+#include "memory/place.h"
+#include "driver/stream.h"
+#include "memory/workers.h"
+
+/* Up to here a line from pageable memory that must wait for its stream is staged, so that the call
+ * need not wait.  Above, the call waits: CUDA Driver API, "API synchronization behavior", allows
+ * both. */
+#define STAGE_MAX ((uint64_t)1 << 20)
+
+/* A copy between two ranges of host memory. */
+struct job {
+    char *dst;
+    const char *src;
+    size_t extent[3];   /* Bytes of a row, rows of a slice, slices. */
+    size_t dst_step[3]; /* Bytes from row to row [1] and from slice to slice [2]. */
+    size_t src_step[3];
+};
+
+/* A job that waits for its stream. */
+struct pending {
+    struct job job;
+    size_t record; /* Bytes of this record with its staged bytes. */
+    char staged[];
+};
+
+static bool mapped(const struct zc_box *b)
+{
+    return zc_box_converted(b) && b->block->place == ZC_PLACE_MAPPED;
+}
+
+/* Memory that the CPU may copy from or to.  An address outside the ledger that a call names as host
+ * memory may still be device memory that libzc never saw: unified addressing lets a program do
+ * that. */
+bool zc_copy_cpu_side(const struct zc_box *b)
+{
+    unsigned type;
+    if (mapped(b))
+        return true;
+    if (b->block)
+        return b->real == ZC_KIND_PINNED || b->extent;
+    if (b->real != ZC_KIND_PAGEABLE || !b->address)
+        return false;
+    return zc_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, b->address) !=
+           CUDA_SUCCESS;
+}
+
+static bool pageable(const struct zc_box *b)
+{
+    return b->real == ZC_KIND_PAGEABLE || b->staged;
+}
+
+/* Reading write-combined memory by the CPU is many times slower than by DMA: CUDA C++ Programming
+ * Guide, "Write-Combining Memory". */
+static bool slow_to_read(const struct zc_box *b)
+{
+    return mapped(b) && b->block->rule >= 0 &&
+           zc_life_policy()->rules[b->block->rule].write_combined;
+}
+
+static struct job job_of(const struct zc_copy *c)
+{
+    struct job job = {.dst = (char *)c->dst.address,
+                      .src = (const char *)c->src.address,
+                      .extent = {c->bytes, 1, 1}};
+    for (int i = 0; i < 3 && c->boxed; i++)
+        job.extent[i] = c->extent[i];
+    job.dst_step[1] = c->dst.pitch;
+    job.dst_step[2] = c->dst.slice;
+    job.src_step[1] = c->src.pitch;
+    job.src_step[2] = c->src.slice;
+    return job;
+}
+
+static void run(const struct job *job)
+{
+    for (size_t z = 0; z < job->extent[2]; z++)
+        for (size_t y = 0; y < job->extent[1]; y++)
+            zc_workers_copy(job->dst + z * job->dst_step[2] + y * job->dst_step[1],
+                            job->src + z * job->src_step[2] + y * job->src_step[1], job->extent[0]);
+}
+
+static void CUDA_CB run_pending(void *data)
+{
+    struct pending *p = data;
+    run(&p->job);
+    zc_arena_put(p, p->record);
+}
+
+static bool copy_now(struct zc_copy *c)
+{
+    struct job job = job_of(c);
+    run(&job);
+    c->outcome = ZC_CPU;
+    return true;
+}
+
+CUresult zc_copy_drain(const struct zc_copy *c)
+{
+    const CUcontext named[] = {c->dst.context, c->src.context};
+    CUresult result = zc_stream_drain(c->stream, c->flavour);
+    for (int i = 0; i < 2 && !c->async && result == CUDA_SUCCESS; i++)
+        if (named[i])
+            result = zc_stream_drain_context(named[i]);
+    return result;
+}
+
+/* Waits as the call would, then copies. */
+static bool copy_drained(struct zc_copy *c)
+{
+    c->result = zc_copy_drain(c);
+    return c->result != CUDA_SUCCESS || copy_now(c);
+}
+
+/* Puts the copy into the stream.  The driver's own copy between two host ranges would wait for the
+ * stream, and a program whose kernel waits for something that comes after the call would hang. */
+static bool copy_in_order(struct zc_copy *c, bool stage)
+{
+    size_t record = sizeof(struct pending) + (stage ? c->bytes : 0);
+    struct pending *p = zc_arena_get(record);
+    if (!p)
+        return copy_drained(c);
+    p->job = job_of(c);
+    p->record = record;
+    if (stage) {
+        memcpy(p->staged, p->job.src, c->bytes);
+        p->job.src = p->staged;
+    }
+    c->outcome = ZC_CPU;
+    c->result = zc_stream_call(c->stream, c->flavour, run_pending, p);
+    if (c->result != CUDA_SUCCESS)
+        zc_arena_put(p, record);
+    return true;
+}
+
+static bool elsewhere(const struct zc_box *b)
+{
+    return zc_box_converted(b) && b->real != ZC_KIND_DEVICE;
+}
+
+/* Of memory that libzc did not make the driver knows more than the ledger, in which a managed
+ * variable of a module may stand as the device's. */
+static bool device_memory(const struct zc_box *b)
+{
+    unsigned type, managed;
+    if (b->side == ZC_SIDE_NONE || b->side == ZC_SIDE_ARRAY)
+        return true;
+    if (zc_box_converted(b))
+        return b->asked == ZC_KIND_DEVICE;
+    return zc_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, b->address) ==
+               CUDA_SUCCESS &&
+           zc_real.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, b->address) ==
+               CUDA_SUCCESS &&
+           type == CU_MEMORYTYPE_DEVICE && !managed;
+}
+
+/* CUDA Runtime API, "API synchronization behavior".  A copy at a pair waits: its address may mean
+ * the host block. */
+bool zc_place_unwaited(const struct zc_copy *c)
+{
+    return c->sync && zc_await_any() && (elsewhere(&c->dst) || elsewhere(&c->src)) &&
+           (c->set || !(c->dst.pair || c->src.pair)) && !zc_capture_any() &&
+           device_memory(&c->dst) && device_memory(&c->src);
+}
+
+bool zc_place_copy(struct zc_copy *c)
+{
+    if (!(c->linear || c->boxed) || !(mapped(&c->dst) || mapped(&c->src)))
+        return false;
+    if (!zc_copy_well_formed(c))
+        return false;
+    /* Waiting and asking are forbidden calls during a capture; the driver captures or copies
+     * itself. */
+    if (zc_capture_any() || !zc_copy_cpu_side(&c->dst) || !zc_copy_cpu_side(&c->src) ||
+        slow_to_read(&c->src))
+        return false;
+    if (!c->async)
+        return copy_drained(c);
+    if (zc_stream_idle(c->stream, c->flavour))
+        return copy_now(c);
+    /* The meaning of pageable memory: a copy to it has arrived when the call returns, and one from
+     * it has left (CUDA Driver API, "API synchronization behavior"). */
+    if (pageable(&c->dst))
+        return copy_drained(c);
+    if (!pageable(&c->src))
+        return copy_in_order(c, false);
+    return c->linear && c->bytes <= STAGE_MAX ? copy_in_order(c, true) : copy_drained(c);
+}

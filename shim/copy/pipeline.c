@@ -1,0 +1,272 @@
+/*
+ * A copy as a stream of bytes through the ring.  The copy engine moves parts, threads move pieces
+ * of them; position `at` of the copy lies in the ring at `at` modulo the ring's size.
+ *
+ * Parts are large, because the copy engine rests for about 2 us between two.  But the link is idle
+ * until the first part to the device is there, and so are threads while the last one from it is on
+ * its way: these are cut small.
+ */
+#include "copy/pipeline.h"
+
+#include <sched.h>
+
+#include "copy/bypass.h"
+#include "copy/ring.h"
+#include "driver/stream.h"
+#include "memory/workers.h"
+
+#define PART ((size_t)8 << 20)    /* Bytes of a part. */
+#define SMALL ((size_t)1 << 20)   /* Of one at the end of the copy where the other side waits. */
+#define PIECE ((size_t)256 << 10) /* What a thread moves at once. */
+#define LOOK ((size_t)4 << 20)    /* Bytes that a thread looks at in one go. */
+#define A_THREAD_FOR ((size_t)1 << 20)
+#define BUFFERS_MAX (ZC_RING_BYTES / PART)
+#define PIECES_MAX (ZC_RING_BYTES / PIECE)
+#define EVENTS_MAX (BUFFERS_MAX + 2 * PART / SMALL) /* Parts that the ring holds. */
+#define THREADS_MAX 14 /* From here on the link is slower than the threads. */
+
+/* One copy under way.  Positions and counts without "atomic" are the calling thread's. */
+struct job {
+    const struct zc_pipeline *p;
+    size_t bytes;               /* Of the copy. */
+    size_t ring;                /* Bytes of all buffers. */
+    size_t buffers;             /* PART bytes each. */
+    char *buffer[BUFFERS_MAX];  /* Pinned. */
+    unsigned events;            /* Events made; no more parts are in flight. */
+    CUevent event[EVENTS_MAX];  /* Recorded behind a part: number n has event n % events. */
+    size_t sent;                /* Bytes that the copy engine was told to move. */
+    size_t passed;              /* Bytes that it has moved. */
+    unsigned parts_sent;        /* Parts up to `sent`. */
+    unsigned parts_passed;      /* Parts up to `passed`. */
+    uint32_t moved[PIECES_MAX]; /* How often a piece of the ring was moved by a thread; atomic. */
+    size_t next;                /* Where the next idle thread begins; atomic. */
+    size_t open;                /* Threads may move bytes up to here; atomic. */
+    size_t looked_at;           /* Bytes of the program's memory that were looked at; atomic. */
+    size_t ready;               /* Threads, the caller's too, that have nothing left to look at;
+                                 * atomic. */
+    bool stop;                  /* Something failed: threads end; atomic. */
+};
+
+static size_t at_most(size_t n, size_t most)
+{
+    return n < most ? n : most;
+}
+
+/* Bytes of the part that begins at a position. */
+static size_t part_at(const struct job *job, size_t at)
+{
+    size_t rest = job->bytes - at;
+    bool small = job->p->in ? at < PART : rest < 2 * PART;
+    return at_most(rest, small ? SMALL : PART - at % PART);
+}
+
+static char *ring_at(const struct job *job, size_t at)
+{
+    return job->buffer[at / PART % job->buffers] + at % PART;
+}
+
+static uint32_t *moved_at(struct job *job, size_t at)
+{
+    return &job->moved[at % job->ring / PIECE];
+}
+
+static bool stopped(const struct job *job)
+{
+    return __atomic_load_n(&job->stop, __ATOMIC_RELAXED);
+}
+
+static void stop(struct job *job)
+{
+    __atomic_store_n(&job->stop, true, __ATOMIC_RELEASE);
+}
+
+/* What the kernel does not tell of the program's memory, threads find out by bringing its pages in,
+ * before anything is copied. */
+static void look(struct job *job)
+{
+    size_t at;
+    while ((at = __atomic_fetch_add(&job->looked_at, LOOK, __ATOMIC_RELAXED)) < job->bytes)
+        if (!zc_workers_reach(job->p->host + at, at_most(job->bytes - at, LOOK), !job->p->in))
+            stop(job);
+    __atomic_fetch_add(&job->ready, 1, __ATOMIC_RELEASE);
+}
+
+/* A thread's work: the pieces as they come. */
+static void *move_pieces(void *arg)
+{
+    struct job *job = arg;
+    size_t at;
+    look(job);
+    while ((at = __atomic_fetch_add(&job->next, PIECE, __ATOMIC_RELAXED)) < job->bytes) {
+        size_t n = at_most(job->bytes - at, PIECE);
+        char *host = job->p->host + at, *ring = ring_at(job, at);
+        while (__atomic_load_n(&job->open, __ATOMIC_ACQUIRE) < at + n && !stopped(job))
+            sched_yield();
+        if (stopped(job))
+            break;
+        /* The copy engine reads the ring from the caches; the program's memory is too large for
+         * them. */
+        if (job->p->in)
+            __builtin_memcpy(ring, host, n);
+        else
+            zc_bypass_copy(host, ring, n);
+        __atomic_store_n(moved_at(job, at), (uint32_t)(at / job->ring) + 1, __ATOMIC_RELEASE);
+    }
+    return NULL;
+}
+
+/* Whether threads have filled, or emptied for it, the part that is sent next. */
+static bool sendable(struct job *job, size_t n)
+{
+    uint32_t times = (uint32_t)(job->sent / job->ring) + (job->p->in ? 1 : 0);
+    for (size_t at = job->sent; at < job->sent + n; at += PIECE)
+        if (__atomic_load_n(moved_at(job, at), __ATOMIC_ACQUIRE) < times)
+            return false;
+    return true;
+}
+
+static CUresult transfer(const struct job *job, size_t n)
+{
+    const struct zc_copy *c = job->p->c;
+    char *ring = ring_at(job, job->sent);
+    CUdeviceptr device = job->p->device + job->sent;
+    CUresult result =
+        job->p->in ? ZC_FLAVOURED(c->flavour, cuMemcpyHtoDAsync_v2)(device, ring, n, c->stream)
+                   : ZC_FLAVOURED(c->flavour, cuMemcpyDtoHAsync_v2)(ring, device, n, c->stream);
+    return result != CUDA_SUCCESS ? result
+                                  : ZC_FLAVOURED(c->flavour, cuEventRecord)(
+                                        job->event[job->parts_sent % job->events], c->stream);
+}
+
+/* Tells the copy engine of the next part, if it is there.  False when nothing was done. */
+static bool send_part(struct job *job)
+{
+    struct zc_copy *c = job->p->c;
+    size_t n = part_at(job, job->sent);
+    if (n == 0 || c->result != CUDA_SUCCESS || job->parts_sent - job->parts_passed == job->events ||
+        !sendable(job, n))
+        return false;
+    c->result = transfer(job, n);
+    if (c->result != CUDA_SUCCESS)
+        return false;
+    job->sent += n;
+    job->parts_sent++;
+    return true;
+}
+
+/* Opens to threads what the oldest part in flight was on its way for.  False when nothing was
+ * done. */
+static bool land_part(struct job *job)
+{
+    struct zc_copy *c = job->p->c;
+    if (job->passed == job->sent)
+        return false;
+    CUresult result = zc_real.cuEventQuery(job->event[job->parts_passed % job->events]);
+    if (result != CUDA_SUCCESS) {
+        c->result = result == CUDA_ERROR_NOT_READY ? c->result : result;
+        return false;
+    }
+    job->passed += part_at(job, job->passed);
+    job->parts_passed++;
+    __atomic_store_n(&job->open, job->passed + (job->p->in ? job->ring : 0), __ATOMIC_RELEASE);
+    return true;
+}
+
+static void drive(struct job *job)
+{
+    const struct zc_copy *c = job->p->c;
+    while (job->passed < job->bytes && c->result == CUDA_SUCCESS) {
+        bool sent = send_part(job);
+        if (c->result == CUDA_SUCCESS && !land_part(job) && !sent)
+            sched_yield();
+    }
+}
+
+/* The first parts leave while the other threads start. */
+static size_t start_threads(struct job *job, pthread_t *threads)
+{
+    size_t wanted = at_most(job->bytes / A_THREAD_FOR + 1, THREADS_MAX), started = 0;
+    size_t cpus = zc_workers_cpus();
+    if (wanted >= cpus)
+        wanted = cpus > 1 ? cpus - 1 : 1;
+    while (started < wanted && zc_workers_start(&threads[started], move_pieces, job)) {
+        started++;
+        while (job->p->reachable && send_part(job))
+            ;
+    }
+    return started;
+}
+
+/* True when all of the program's memory was looked at and is within reach. */
+static bool reached(struct job *job, size_t started)
+{
+    if (job->p->reachable)
+        return true;
+    look(job);
+    while (__atomic_load_n(&job->ready, __ATOMIC_ACQUIRE) <= started)
+        sched_yield();
+    return !stopped(job);
+}
+
+/* What comes from the device is on the link before there are threads to meet it. */
+static bool run_with_threads(struct job *job)
+{
+    struct zc_copy *c = job->p->c;
+    pthread_t threads[THREADS_MAX];
+    while (!job->p->in && job->p->reachable && send_part(job))
+        ;
+    size_t started = start_threads(job, threads);
+    bool able = started && reached(job, started);
+    if (able)
+        drive(job);
+    if (!able || c->result != CUDA_SUCCESS) {
+        stop(job);
+        zc_stream_drain(c->stream, c->flavour);
+    }
+    for (size_t i = 0; i < started; i++)
+        zc_workers_end(threads[i]);
+    return able;
+}
+
+static size_t take_slots(struct job *job, unsigned *slots)
+{
+    size_t taken = 0, most = (job->bytes + ZC_RING_SLOT - 1) / ZC_RING_SLOT;
+    for (int slot; taken < most && taken < ZC_RING_SLOTS && (slot = zc_ring_try()) >= 0;) {
+        char *memory = zc_ring_memory((unsigned)slot);
+        if (!memory) {
+            zc_ring_give((unsigned)slot, NULL, NULL);
+            break;
+        }
+        slots[taken++] = (unsigned)slot;
+        for (size_t at = 0; at < ZC_RING_SLOT; at += PART)
+            job->buffer[job->buffers++] = memory + at;
+    }
+    job->ring = job->buffers * PART;
+    return taken;
+}
+
+static bool make_events(struct job *job)
+{
+    size_t wanted = at_most(job->bytes / SMALL + 1, EVENTS_MAX);
+    for (job->events = 0; job->events < wanted; job->events++)
+        if (zc_real.cuEventCreate(&job->event[job->events], CU_EVENT_DISABLE_TIMING) !=
+            CUDA_SUCCESS)
+            return false;
+    return true;
+}
+
+bool zc_pipeline_run(const struct zc_pipeline *p)
+{
+    struct job job = {.p = p, .bytes = p->c->bytes};
+    unsigned slots[ZC_RING_SLOTS];
+    size_t taken = take_slots(&job, slots);
+    job.looked_at = p->reachable ? job.bytes : 0;
+    job.open = p->in ? job.ring : 0;
+    bool done = taken && make_events(&job) && run_with_threads(&job);
+    for (unsigned i = 0; i < job.events; i++)
+        zc_real.cuEventDestroy_v2(job.event[i]);
+    for (size_t i = 0; i < taken; i++)
+        zc_ring_give(slots[i], NULL, NULL);
+    p->c->copies = done ? job.parts_sent : p->c->copies;
+    return done;
+}

@@ -1,0 +1,162 @@
+/* Slots of pinned memory, taken and given back by any thread without a lock. */
+#include "copy/ring.h"
+
+#include <sched.h>
+
+#include "ledger/block.h"
+#include "memory/limits.h"
+#include "memory/pages.h"
+
+enum slot_state {
+    SLOT_FREE,
+    SLOT_OWNED,  /* A thread fills it, or waits for its event. */
+    SLOT_FLYING, /* A copy out of it is in a stream; `event` tells when it has passed. */
+};
+
+static struct {
+    uint32_t state;    /* enum slot_state; atomic. */
+    bool refused;      /* No memory, or no registration of it, can be had. */
+    char *memory;      /* ZC_RING_SLOT bytes, mapped at first use and for good; the owner's. */
+    CUcontext context; /* The one that it is registered in, NULL for none; atomic. */
+    CUevent event;     /* The owner's; NULL where nothing is to be waited for. */
+    CUcontext home;    /* Of the event; the owner's. */
+    uint64_t serial;   /* Order in which copies left; the owner's. */
+} slots[ZC_RING_SLOTS];
+
+static uint64_t departures; /* Atomic. */
+
+/* Memory for a slot, made at its first use, and registered again where a context took that
+ * along. */
+static bool prepare(unsigned i)
+{
+    const char *why;
+    CUcontext context = NULL;
+    if (__atomic_load_n(&slots[i].context, __ATOMIC_ACQUIRE))
+        return true;
+    if (slots[i].refused)
+        return false;
+    if (!slots[i].memory && zc_limits_take(ZC_PLACE_PINNED, -1, ZC_RING_SLOT, &why)) {
+        slots[i].memory = zc_pages_make(ZC_RING_SLOT, 0, -1);
+        if (!slots[i].memory)
+            zc_limits_give(ZC_PLACE_PINNED, -1, ZC_RING_SLOT);
+    }
+    slots[i].refused = !slots[i].memory || !zc_real.cuMemHostRegister_v2 ||
+                       zc_real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context ||
+                       zc_real.cuMemHostRegister_v2(slots[i].memory, ZC_RING_SLOT,
+                                                    CU_MEMHOSTREGISTER_PORTABLE) != CUDA_SUCCESS;
+    if (!slots[i].refused)
+        __atomic_store_n(&slots[i].context, context, __ATOMIC_RELEASE);
+    return !slots[i].refused;
+}
+
+static bool claim(unsigned i, uint32_t from)
+{
+    return __atomic_compare_exchange_n(&slots[i].state, &from, SLOT_OWNED, false, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_RELAXED);
+}
+
+/* Ends the flight of a slot that the caller owns. */
+static void land(unsigned i)
+{
+    if (slots[i].event) {
+        zc_real.cuEventSynchronize(slots[i].event);
+        zc_real.cuEventDestroy_v2(slots[i].event);
+    }
+    slots[i].event = NULL;
+}
+
+static void release(unsigned i, uint32_t state)
+{
+    __atomic_store_n(&slots[i].state, state, __ATOMIC_RELEASE);
+}
+
+char *zc_ring_memory(unsigned slot)
+{
+    return prepare(slot) ? slots[slot].memory : NULL;
+}
+
+/* Of two slots that fly the caller keeps the one that left first. */
+static unsigned earlier(unsigned a, unsigned b)
+{
+    unsigned first = a == ZC_RING_SLOTS || slots[b].serial < slots[a].serial ? b : a;
+    if (a != ZC_RING_SLOTS)
+        release(first == a ? b : a, SLOT_FLYING);
+    return first;
+}
+
+/* The slot, or ZC_RING_SLOTS with the one that left first in *oldest, which is the caller's
+ * then. */
+static unsigned look(unsigned *oldest)
+{
+    *oldest = ZC_RING_SLOTS;
+    for (unsigned i = 0; i < ZC_RING_SLOTS; i++) {
+        bool flying = false;
+        if (!claim(i, SLOT_FREE) && !(flying = claim(i, SLOT_FLYING)))
+            continue;
+        if (flying && zc_real.cuEventQuery(slots[i].event) == CUDA_ERROR_NOT_READY) {
+            *oldest = earlier(*oldest, i);
+            continue;
+        }
+        if (*oldest != ZC_RING_SLOTS)
+            release(*oldest, SLOT_FLYING);
+        land(i);
+        return i;
+    }
+    return ZC_RING_SLOTS;
+}
+
+unsigned zc_ring_take(void)
+{
+    for (;; sched_yield()) {
+        unsigned oldest, slot = look(&oldest);
+        if (slot != ZC_RING_SLOTS)
+            return slot;
+        if (oldest == ZC_RING_SLOTS)
+            continue;
+        land(oldest);
+        return oldest;
+    }
+}
+
+int zc_ring_try(void)
+{
+    unsigned oldest, slot = look(&oldest);
+    if (slot != ZC_RING_SLOTS)
+        return (int)slot;
+    if (oldest != ZC_RING_SLOTS)
+        release(oldest, SLOT_FLYING);
+    return -1;
+}
+
+void zc_ring_give(unsigned slot, CUevent event, CUcontext home)
+{
+    slots[slot].event = event;
+    slots[slot].home = home;
+    slots[slot].serial = __atomic_fetch_add(&departures, 1, __ATOMIC_RELAXED);
+    release(slot, event ? SLOT_FLYING : SLOT_FREE);
+}
+
+void zc_ring_forget(CUcontext context)
+{
+    for (unsigned i = 0; i < ZC_RING_SLOTS; i++) {
+        CUcontext there = context;
+        __atomic_compare_exchange_n(&slots[i].context, &there, NULL, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_RELAXED);
+        if (!claim(i, SLOT_FLYING))
+            continue;
+        if (slots[i].home == context) /* The copy has ended. */
+            slots[i].event = NULL;
+        release(i, slots[i].event ? SLOT_FLYING : SLOT_FREE);
+    }
+}
+
+/* The child has copies of the slots' memory of its own, registered with nobody. */
+void zc_ring_reset(void)
+{
+    for (unsigned i = 0; i < ZC_RING_SLOTS; i++) {
+        slots[i].state = SLOT_FREE;
+        slots[i].context = NULL;
+        slots[i].event = NULL;
+        slots[i].refused = false;
+    }
+}

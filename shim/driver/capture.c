@@ -1,0 +1,140 @@
+/* Counts the captures that are under way. */
+#include "driver/capture.h"
+
+#include "base/lock.h"
+#include "hook/call.h"
+#include "driver/launch.h"
+#include "hook/life.h"
+#include "driver/stream.h"
+
+#define ORIGINS_MAX 64 /* Further captures go on for good where their stream is destroyed. */
+
+static int captures; /* Streams whose capture began and has not ended. */
+
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
+static struct origin {
+    CUstream stream;          /* No other one has the handle while it captures, but for the default
+                               * streams, which are not destroyed. */
+    CUcontext context;        /* Of the stream. */
+} origins[ORIGINS_MAX];       /* The streams that captures began with, */
+static unsigned origin_count; /* of which there are so many. */
+
+bool zc_capture_any(void)
+{
+    return __builtin_expect(__atomic_load_n(&captures, __ATOMIC_ACQUIRE) > 0, 0);
+}
+
+bool zc_capture_holds(CUstream stream, enum zc_flavour flavour)
+{
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    /* The status of the legacy stream is refused while a blocking stream captures; a call on it is
+     * then refused as well. */
+    return zc_capture_any() &&
+           ZC_FLAVOURED(flavour, cuStreamIsCapturing)(stream, &status) == CUDA_SUCCESS &&
+           status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+CUstreamCaptureMode zc_capture_relax(void)
+{
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (zc_capture_any() && zc_real.cuThreadExchangeStreamCaptureMode)
+        zc_real.cuThreadExchangeStreamCaptureMode(&mode);
+    return mode;
+}
+
+void zc_capture_restore(CUstreamCaptureMode before)
+{
+    if (before != CU_STREAM_CAPTURE_MODE_RELAXED)
+        zc_real.cuThreadExchangeStreamCaptureMode(&before);
+}
+
+void zc_capture_reset(void)
+{
+    zc_lock_reset(&lock);
+    captures = 0;
+    origin_count = 0;
+}
+
+/* A stream that captures is told by its handle, because asking it for its number ends the
+ * capture. */
+static struct origin origin_of(CUstream stream, enum zc_flavour flavour)
+{
+    return (struct origin){stream, zc_stream_context(stream, flavour)};
+}
+
+static CUresult begun(CUresult result, const struct origin *o)
+{
+    if (result != CUDA_SUCCESS)
+        return result;
+    __atomic_fetch_add(&captures, 1, __ATOMIC_ACQ_REL);
+    if (!zc_lock_take(&lock))
+        return result;
+    if (origin_count < ORIGINS_MAX)
+        origins[origin_count++] = *o;
+    zc_lock_drop(&lock);
+    return result;
+}
+
+/* Takes out the stream if it is of the context, or all of the context, at most so many;
+ * returns how many there were. */
+static int take_out(const struct origin *o, bool all, int most)
+{
+    int found = 0;
+    if (!zc_lock_take(&lock))
+        return 0;
+    for (unsigned i = origin_count; i-- > 0 && found < most;)
+        if (origins[i].context == o->context && (all || origins[i].stream == o->stream)) {
+            origins[i] = origins[--origin_count];
+            found++;
+        }
+    zc_lock_drop(&lock);
+    return found;
+}
+
+void zc_capture_lost(CUstream stream, CUcontext context)
+{
+    const struct origin o = {stream, context};
+    int found = take_out(&o, !stream, ORIGINS_MAX);
+    __atomic_fetch_sub(&captures, found, __ATOMIC_ACQ_REL);
+}
+
+ZC_BODY(cuStreamBeginCapture, (CUstream stream))
+{
+    CUresult refused = zc_launch_before(entry->fn, entry->flavour, stream, false);
+    const struct origin o = origin_of(stream, entry->flavour);
+    return refused == CUDA_SUCCESS ? begun(real(stream), &o) : refused;
+}
+
+ZC_BODY(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode))
+{
+    CUresult refused = zc_launch_before(entry->fn, entry->flavour, stream, false);
+    const struct origin o = origin_of(stream, entry->flavour);
+    return refused == CUDA_SUCCESS ? begun(real(stream, mode), &o) : refused;
+}
+
+#if CUDA_VERSION >= 12030
+ZC_BODY(cuStreamBeginCaptureToGraph,
+        (CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
+         const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode))
+{
+    CUresult refused = zc_launch_before(entry->fn, entry->flavour, stream, false);
+    const struct origin o = origin_of(stream, entry->flavour);
+    return refused == CUDA_SUCCESS
+               ? begun(real(stream, graph, dependencies, edges, count, mode), &o)
+               : refused;
+}
+#endif
+
+/* A capture ends whatever the result says, unless this stream had none: an invalidated capture
+ * gives CUDA_ERROR_STREAM_CAPTURE_INVALIDATED and is over. */
+ZC_BODY(cuStreamEndCapture, (CUstream stream, CUgraph *graph))
+{
+    bool held = zc_capture_holds(stream, entry->flavour);
+    CUresult result = real(stream, graph);
+    if (held && !zc_capture_holds(stream, entry->flavour)) {
+        const struct origin o = origin_of(stream, entry->flavour);
+        take_out(&o, false, 1);
+        __atomic_fetch_sub(&captures, 1, __ATOMIC_ACQ_REL);
+    }
+    return result;
+}

@@ -1,0 +1,208 @@
+/* From the parameters of a copy, set or prefetch to its description. */
+#include "driver/copy.h"
+
+/* What a call says of a side; zc_copy_init() has set the other fields. */
+static void set_box(struct zc_box *b, enum zc_side side, CUdeviceptr address, size_t span)
+{
+    b->side = side;
+    b->address = side == ZC_SIDE_ARRAY ? 0 : address;
+    b->span = span;
+}
+
+void zc_describe_peer(struct zc_copy *c, CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,
+                      CUcontext src_context, size_t n)
+{
+    zc_describe_line(c, ZC_SIDE_DEVICE, dst, ZC_SIDE_DEVICE, src, n);
+    c->dst.context = dst_context;
+    c->src.context = src_context;
+}
+
+void zc_describe_peer_async(struct zc_copy *c, CUdeviceptr dst, CUcontext dst_context,
+                            CUdeviceptr src, CUcontext src_context, size_t n, CUstream stream)
+{
+    zc_describe_peer(c, dst, dst_context, src, src_context, n);
+    c->async = true;
+    c->stream = stream;
+}
+
+/* The side that a CUmemorytype names, and which of the two address fields then counts. */
+static enum zc_side side_of(CUmemorytype type)
+{
+    switch (type) {
+    case CU_MEMORYTYPE_HOST:
+        return ZC_SIDE_HOST;
+    case CU_MEMORYTYPE_DEVICE:
+        return ZC_SIDE_DEVICE;
+    case CU_MEMORYTYPE_ARRAY:
+        return ZC_SIDE_ARRAY;
+    default:
+        return ZC_SIDE_ANY;
+    }
+}
+
+/* One side of a rectangle or box.  Pitch and slice height of 0 mean "tightly packed", as the driver
+ * takes them for copies of one row or one slice. */
+static void set_region(struct zc_box *b, CUmemorytype type, const void *host, CUdeviceptr device,
+                       size_t pitch, size_t slice_height, const size_t at[3],
+                       const size_t extent[3])
+{
+    enum zc_side side = side_of(type);
+    size_t slice = zc_product(pitch, slice_height ? slice_height : extent[1]), first = 0, span = 0;
+    if (extent[0] && extent[1] && extent[2]) {
+        first = at[2] * slice + at[1] * pitch + at[0];
+        span = zc_sum(zc_product(extent[2] - 1, slice), zc_product(extent[1] - 1, pitch));
+        span = zc_sum(span, extent[0]);
+    }
+    set_box(b, side, (side == ZC_SIDE_HOST ? (CUdeviceptr)host : device) + first, span);
+    b->pitch = pitch;
+    b->slice = slice;
+}
+
+static void remember_extent(struct zc_copy *c, const size_t extent[3])
+{
+    for (int i = 0; i < 3; i++)
+        c->extent[i] = extent[i];
+    c->bytes = zc_product(zc_product(extent[0], extent[1]), extent[2]);
+    c->boxed = true;
+}
+
+/* The versions of CUDA_MEMCPY2D, and those of CUDA_MEMCPY3D, share the names of the fields that
+ * count here. */
+#define DESCRIBE_2D(c, p)                                                                          \
+    do {                                                                                           \
+        const size_t extent[3] = {(p)->WidthInBytes, (p)->Height, 1};                              \
+        set_region(&(c)->dst, (p)->dstMemoryType, (p)->dstHost, (p)->dstDevice, (p)->dstPitch, 0,  \
+                   (const size_t[3]){(p)->dstXInBytes, (p)->dstY, 0}, extent);                     \
+        set_region(&(c)->src, (p)->srcMemoryType, (p)->srcHost, (p)->srcDevice, (p)->srcPitch, 0,  \
+                   (const size_t[3]){(p)->srcXInBytes, (p)->srcY, 0}, extent);                     \
+        remember_extent(c, extent);                                                                \
+    } while (0)
+
+static void on_stream(struct zc_copy *c, CUstream stream)
+{
+    c->async = true;
+    c->stream = stream;
+}
+
+void zc_describe_2d(struct zc_copy *c, const CUDA_MEMCPY2D *p)
+{
+    if (p)
+        DESCRIBE_2D(c, p);
+}
+
+void zc_describe_2d_async(struct zc_copy *c, const CUDA_MEMCPY2D *p, CUstream stream)
+{
+    zc_describe_2d(c, p);
+    on_stream(c, stream);
+}
+
+void zc_describe_2d_v1(struct zc_copy *c, const CUDA_MEMCPY2D_v1 *p)
+{
+    if (p)
+        DESCRIBE_2D(c, p);
+}
+
+void zc_describe_2d_v1_async(struct zc_copy *c, const CUDA_MEMCPY2D_v1 *p, CUstream stream)
+{
+    zc_describe_2d_v1(c, p);
+    on_stream(c, stream);
+}
+
+#define DESCRIBE_3D(c, p)                                                                          \
+    do {                                                                                           \
+        const size_t extent[3] = {(p)->WidthInBytes, (p)->Height, (p)->Depth};                     \
+        set_region(&(c)->dst, (p)->dstMemoryType, (p)->dstHost, (p)->dstDevice, (p)->dstPitch,     \
+                   (p)->dstHeight, (const size_t[3]){(p)->dstXInBytes, (p)->dstY, (p)->dstZ},      \
+                   extent);                                                                        \
+        set_region(&(c)->src, (p)->srcMemoryType, (p)->srcHost, (p)->srcDevice, (p)->srcPitch,     \
+                   (p)->srcHeight, (const size_t[3]){(p)->srcXInBytes, (p)->srcY, (p)->srcZ},      \
+                   extent);                                                                        \
+        remember_extent(c, extent);                                                                \
+    } while (0)
+
+void zc_describe_3d(struct zc_copy *c, const CUDA_MEMCPY3D *p)
+{
+    if (p)
+        DESCRIBE_3D(c, p);
+}
+
+void zc_describe_3d_async(struct zc_copy *c, const CUDA_MEMCPY3D *p, CUstream stream)
+{
+    zc_describe_3d(c, p);
+    on_stream(c, stream);
+}
+
+void zc_describe_3d_v1(struct zc_copy *c, const CUDA_MEMCPY3D_v1 *p)
+{
+    if (p)
+        DESCRIBE_3D(c, p);
+}
+
+void zc_describe_3d_v1_async(struct zc_copy *c, const CUDA_MEMCPY3D_v1 *p, CUstream stream)
+{
+    zc_describe_3d_v1(c, p);
+    on_stream(c, stream);
+}
+
+void zc_describe_3d_peer(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p)
+{
+    if (!p)
+        return;
+    DESCRIBE_3D(c, p);
+    c->dst.context = p->dstContext;
+    c->src.context = p->srcContext;
+}
+
+void zc_describe_3d_peer_async(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p, CUstream stream)
+{
+    zc_describe_3d_peer(c, p);
+    on_stream(c, stream);
+}
+
+void zc_describe_set_2d(struct zc_copy *c, CUdeviceptr dst, size_t pitch, unsigned value,
+                        uint8_t unit, size_t width, size_t height)
+{
+    size_t row = zc_product(width, unit);
+    zc_describe_set(c, dst, value, unit, zc_product(width, height));
+    c->dst.span = width && height ? zc_sum(zc_product(height - 1, pitch), row) : 0;
+    c->dst.pitch = pitch;
+    c->extent[0] = row;
+    c->extent[1] = height;
+}
+
+void zc_describe_set_2d_async(struct zc_copy *c, CUdeviceptr dst, size_t pitch, unsigned value,
+                              uint8_t unit, size_t width, size_t height, CUstream stream)
+{
+    zc_describe_set_2d(c, dst, pitch, value, unit, width, height);
+    on_stream(c, stream);
+}
+
+/* Rows and slices do not overlap.  An array has its own, whatever the pitch says (cuda.h). */
+static bool rows_fit(const struct zc_box *b, const size_t e[3])
+{
+    const size_t most = INT32_MAX; /* CU_DEVICE_ATTRIBUTE_MAX_PITCH. */
+    if (b->side == ZC_SIDE_ARRAY)
+        return true;
+    bool rows = (e[1] < 2 && e[2] < 2) || b->pitch >= e[0];
+    bool slices = e[2] < 2 || b->slice >= e[1] * b->pitch;
+    return rows && slices && b->pitch <= most;
+}
+
+bool zc_copy_well_formed(const struct zc_copy *c)
+{
+    const size_t *e = c->extent;
+    if (c->set)
+        return c->dst.address % c->unit == 0 &&
+               (e[1] < 2 || (c->dst.pitch >= e[0] && c->dst.pitch % c->unit == 0));
+    if (!c->boxed)
+        return true;
+    return rows_fit(&c->dst, e) && rows_fit(&c->src, e);
+}
+
+void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n, CUstream stream)
+{
+    set_box(&c->dst, ZC_SIDE_DEVICE, ptr, n);
+    c->bytes = n;
+    c->prefetch = true;
+    on_stream(c, stream);
+}

@@ -1,0 +1,41 @@
+/* Launches: calls the parties that want to know of one. */
+#include "driver/launch.h"
+
+#include "hook/life.h"
+
+unsigned zc_launch_watch;
+static zc_launch_fn parties[ZC_LAUNCH_PARTIES];
+
+/* The function comes before the bit and stays after it: a launch that still sees the bit of a party
+ * that left finds either its function or none. */
+void zc_launch_call(enum zc_launch_party party, zc_launch_fn fn)
+{
+    if (!fn)
+        __atomic_fetch_and(&zc_launch_watch, ~(1u << party), __ATOMIC_ACQ_REL);
+    __atomic_store_n(&parties[party], fn, __ATOMIC_RELEASE);
+    if (fn)
+        __atomic_fetch_or(&zc_launch_watch, 1u << party, __ATOMIC_ACQ_REL);
+}
+
+/* Once exit has begun libzc makes no calls of its own, but a kernel must find the memory and the
+ * bytes that the program was given. */
+CUresult zc_do_launch(enum zc_fn fn, enum zc_flavour flavour, CUstream stream, bool kernels)
+{
+    const struct zc_launch launch = {fn, flavour, stream, kernels};
+    for (unsigned i = 0; i < ZC_LAUNCH_PARTIES; i++) {
+        if (zc_life_closing() && i == ZC_LAUNCH_PREFETCH)
+            break;
+        zc_launch_fn party = __atomic_load_n(&parties[i], __ATOMIC_ACQUIRE);
+        CUresult result = party ? party(&launch) : CUDA_SUCCESS;
+        if (result != CUDA_SUCCESS)
+            return result;
+    }
+    return CUDA_SUCCESS;
+}
+
+void zc_launch_reset(void)
+{
+    zc_launch_watch = 0;
+    for (unsigned i = 0; i < ZC_LAUNCH_PARTIES; i++)
+        parties[i] = NULL;
+}

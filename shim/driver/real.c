@@ -1,0 +1,174 @@
+/* Finds the driver's functions, and maps the addresses that the driver hands out to wrappers. */
+#include "driver/real.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdint.h>
+
+#include "base/message.h"
+
+struct zc_real zc_real;
+void *(*zc_real_dlsym)(void *handle, const char *name);
+void *(*zc_real_dlopen)(const char *file, int mode);
+
+/* Name and wrapper of a row; rows that libzc only uses have no wrapper.  The struct zc_real holds
+ * its pointers in the same order, which the assertion below pins. */
+static const struct {
+    const char *name;
+    void *wrapper;
+} rows[] = {
+#define ZC_COPY(name, base, flavour, params, args, describe) {#name, (void *)name},
+#define ZC_CALL(name, base, flavour, params, args) {#name, (void *)name},
+#define ZC_WATCH(name, base, flavour, params, args, address) {#name, (void *)name},
+#define ZC_LAUNCH(name, base, flavour, params, args, stream) {#name, (void *)name},
+#define ZC_TELL(name, base, flavour, params, args) {#name, (void *)name},
+#include "driver.def"
+#define ZC_USE(name, base) {#name, NULL},
+#include "driver.def"
+};
+_Static_assert(sizeof(rows) / sizeof(rows[0]) == ZC_FN_COUNT, "one row an entry point");
+_Static_assert(sizeof(struct zc_real) == ZC_FN_COUNT * sizeof(void *), "one pointer a row");
+
+/* Open addressing from real addresses to row numbers plus one.  Filled once; slots are claimed by
+ * compare and swap, so that several threads may fill it with the same pairs. */
+#define BUCKETS 1024u
+static struct {
+    void *real;
+    uint32_t row;
+} buckets[BUCKETS];
+_Static_assert(ZC_FN_COUNT * 2 < BUCKETS, "the table stays half empty");
+
+static bool found;
+
+static unsigned bucket_of(const void *address)
+{
+    return (unsigned)(((uintptr_t)address >> 4) * 0x9E3779B1u >> 7) % BUCKETS;
+}
+
+static void remember(void *real, uint32_t row)
+{
+    for (unsigned i = bucket_of(real);; i = (i + 1) % BUCKETS) {
+        void *expected = NULL;
+        if (__atomic_load_n(&buckets[i].row, __ATOMIC_ACQUIRE) &&
+            __atomic_load_n(&buckets[i].real, __ATOMIC_ACQUIRE) == real)
+            return;
+        if (__atomic_compare_exchange_n(&buckets[i].real, &expected, real, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE) ||
+            expected == real) {
+            __atomic_store_n(&buckets[i].row, row + 1, __ATOMIC_RELEASE);
+            return;
+        }
+    }
+}
+
+void *zc_wrapper_of(void *real)
+{
+    if (!real)
+        return real;
+    for (unsigned i = bucket_of(real); __atomic_load_n(&buckets[i].real, __ATOMIC_ACQUIRE);
+         i = (i + 1) % BUCKETS) {
+        uint32_t row = __atomic_load_n(&buckets[i].row, __ATOMIC_ACQUIRE);
+        if (__atomic_load_n(&buckets[i].real, __ATOMIC_ACQUIRE) == real && row)
+            return rows[row - 1].wrapper ? rows[row - 1].wrapper : real;
+    }
+    return real;
+}
+
+bool zc_is_wrapper(const void *address)
+{
+    for (unsigned i = 0; i < ZC_FN_CAUGHT; i++)
+        if (rows[i].wrapper == address)
+            return true;
+    return false;
+}
+
+const char *zc_fn_name(enum zc_fn fn)
+{
+    return fn < ZC_FN_COUNT ? rows[fn].name : "?";
+}
+
+/* The driver's names are not its alone: libcufile's begin alike. */
+static bool is_driver(void *handle)
+{
+    void *init = zc_real_dlsym(handle, "cuInit");
+    return init && !zc_is_wrapper(init);
+}
+
+/* The object that `near` lies in, if it is a driver. */
+static void *driver_around(void *near)
+{
+    Dl_info info;
+    if (!near || !dladdr(near, &info) || !info.dli_fname)
+        return NULL;
+    void *handle = zc_real_dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    if (handle && !is_driver(handle)) {
+        dlclose(handle);
+        return NULL;
+    }
+    return handle;
+}
+
+/* libcuda by its soname, else around `near`; never loads anything. */
+static void *driver_handle(void *near)
+{
+    void *handle = zc_real_dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    return handle ? handle : driver_around(near);
+}
+
+/* Stands in for what the driver lacks, so that libzc's own calls need not ask for each one: all of
+ * the driver's functions return a CUresult, and the callers of one that is not there clean up
+ * after it. */
+static CUresult missing(void)
+{
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+bool zc_driver_has(const void *wrapper)
+{
+    void *const *slots = (void *const *)&zc_real;
+    for (uint32_t i = 0; i < ZC_FN_CAUGHT; i++)
+        if (rows[i].wrapper == wrapper)
+            return __atomic_load_n(&slots[i], __ATOMIC_ACQUIRE) != (void *)missing;
+    return false;
+}
+
+bool zc_real_find(void *near)
+{
+    if (__atomic_load_n(&found, __ATOMIC_ACQUIRE))
+        return true;
+    zc_libc_find();
+    if (!zc_real_dlsym || !zc_real_dlopen)
+        return false;
+    void *handle = driver_handle(near);
+    if (!handle)
+        return false;
+    void **slots = (void **)&zc_real;
+    for (uint32_t i = 0; i < ZC_FN_COUNT; i++) {
+        void *real = zc_real_dlsym(handle, rows[i].name);
+        if (!real || zc_is_wrapper(real))
+            real = (void *)missing;
+        else
+            remember(real, i);
+        __atomic_store_n(&slots[i], real, __ATOMIC_RELEASE);
+    }
+    __atomic_store_n(&found, true, __ATOMIC_RELEASE);
+    return true;
+}
+
+/* dlsym under the version names that glibc gave it: 2.34 moved it into libc, 2.2.5 and 2.17 are the
+ * first versions of x86-64 and aarch64.  dlvsym is not hooked, so this never meets the hook. */
+void zc_libc_find(void)
+{
+    static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
+    if (__atomic_load_n(&zc_real_dlsym, __ATOMIC_ACQUIRE))
+        return;
+    void *sym = NULL, *open = NULL;
+    for (unsigned i = 0; i < 3 && !(sym && open); i++) {
+        if (!open)
+            open = dlvsym(RTLD_NEXT, "dlopen", versions[i]);
+        if (!sym)
+            sym = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+    }
+    __atomic_store_n(&zc_real_dlopen, (void *(*)(const char *, int))open, __ATOMIC_RELEASE);
+    __atomic_store_n(&zc_real_dlsym, (void *(*)(void *, const char *))sym, __ATOMIC_RELEASE);
+}

@@ -1,0 +1,86 @@
+/* The driver's own functions, and the numbers of the entry points. */
+#ifndef ZC_DRIVER_REAL_H
+#define ZC_DRIVER_REAL_H
+
+#include <cuda.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Whether the NULL stream of a call means the legacy or the per-thread default stream. */
+enum zc_flavour { ZC_LEGACY, ZC_PER_THREAD };
+
+/* cuda.h declares only part of the twins that the driver exports; they have their base's type. */
+#define ZC_COPY(name, base, flavour, params, args, describe) extern __typeof__(base) name;
+#define ZC_CALL(name, base, flavour, params, args) extern __typeof__(base) name;
+#define ZC_WATCH(name, base, flavour, params, args, address) extern __typeof__(base) name;
+#define ZC_LAUNCH(name, base, flavour, params, args, stream) extern __typeof__(base) name;
+#define ZC_TELL(name, base, flavour, params, args) extern __typeof__(base) name;
+#define ZC_USE(name, base) extern __typeof__(base) name;
+#include "driver.def"
+
+enum zc_fn {
+#define ZC_COPY(name, base, flavour, params, args, describe) ZC_FN_##name,
+#define ZC_CALL(name, base, flavour, params, args) ZC_FN_##name,
+#define ZC_WATCH(name, base, flavour, params, args, address) ZC_FN_##name,
+#define ZC_LAUNCH(name, base, flavour, params, args, stream) ZC_FN_##name,
+#define ZC_TELL(name, base, flavour, params, args) ZC_FN_##name,
+#include "driver.def"
+    ZC_FN_CAUGHT, /* Rows up to here have wrappers. */
+    ZC_FN_BEFORE_USED = ZC_FN_CAUGHT - 1,
+#define ZC_USE(name, base) ZC_FN_##name,
+#include "driver.def"
+    ZC_FN_COUNT
+};
+
+/*
+ * The real functions, one correctly typed pointer a row, in the order of enum zc_fn; NULL before
+ * the driver was found, a function that gives CUDA_ERROR_NOT_SUPPORTED where it has none. Written
+ * once by zc_real_find(), read with plain loads: the pointers never change.
+ */
+struct zc_real {
+#define ZC_COPY(name, base, flavour, params, args, describe) __typeof__(base) *name;
+#define ZC_CALL(name, base, flavour, params, args) __typeof__(base) *name;
+#define ZC_WATCH(name, base, flavour, params, args, address) __typeof__(base) *name;
+#define ZC_LAUNCH(name, base, flavour, params, args, stream) __typeof__(base) *name;
+#define ZC_TELL(name, base, flavour, params, args) __typeof__(base) *name;
+#include "driver.def"
+#define ZC_USE(name, base) __typeof__(base) *name;
+#include "driver.def"
+};
+extern struct zc_real zc_real;
+
+/*
+ * Finds the driver if it is loaded and fills zc_real; true if it is there.  May run in several
+ * threads at once: all store the same values, and no lock is held while the loader is called.
+ * `near`, if not NULL, is an address inside libcuda, for a driver that no soname finds.
+ */
+bool zc_real_find(void *near);
+
+/* The real function of a row, looking for the driver first where that was not done; NULL if
+ * none. */
+#define ZC_REAL(name)                                                                              \
+    (__builtin_expect(zc_real.name != NULL, 1) || zc_real_find(NULL) ? zc_real.name : NULL)
+
+/* The function of a pair that belongs to a flavour. */
+#define ZC_FLAVOURED(flavour, name)                                                                \
+    ((flavour) == ZC_PER_THREAD && zc_real.name##_ptsz ? zc_real.name##_ptsz : zc_real.name)
+
+/* Name of an entry point, as exported. */
+const char *zc_fn_name(enum zc_fn fn);
+
+/* The wrapper for a driver address, or the address itself where the address has none. */
+void *zc_wrapper_of(void *real);
+
+/* True if the address is one of libzc's wrappers. */
+bool zc_is_wrapper(const void *address);
+
+/* True if the driver, once found, has the function of a wrapper. */
+bool zc_driver_has(const void *wrapper);
+
+/* The libc functions behind libzc's hooks, found by dlvsym(3): `dlsym` from here never is the
+ * hook. */
+extern void *(*zc_real_dlsym)(void *handle, const char *name);
+extern void *(*zc_real_dlopen)(const char *file, int mode);
+void zc_libc_find(void);
+
+#endif

@@ -1,0 +1,244 @@
+/* What a stream still has to do. */
+#include "driver/stream.h"
+
+#include "driver/capture.h"
+#include "driver/streams.h"
+#include "driver/await.h"
+#include "vmm/late.h"
+
+/* The legacy stream: NULL in a legacy call, or named. */
+static bool is_legacy(CUstream stream, enum zc_flavour flavour)
+{
+    return stream == CU_STREAM_LEGACY || (!stream && flavour == ZC_LEGACY);
+}
+
+/* Streams made with CU_STREAM_NON_BLOCKING have no implicit order with the legacy stream. */
+static bool independent(CUstream stream, enum zc_flavour flavour)
+{
+    unsigned flags = 0;
+    if (!stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
+        return false;
+    return ZC_FLAVOURED(flavour, cuStreamGetFlags)(stream, &flags) == CUDA_SUCCESS &&
+           (flags & CU_STREAM_NON_BLOCKING);
+}
+
+/* *other is the context of a created stream where that is not the current one, else NULL.  Programs
+ * may copy through a stream of another device (CUDA Runtime API, "Multi-Device System"). */
+static CUresult find_other(CUstream stream, enum zc_flavour flavour, CUcontext *other)
+{
+    CUcontext mine = NULL, its = NULL;
+    *other = NULL;
+    if (!stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
+        return CUDA_SUCCESS;
+    CUresult result = ZC_FLAVOURED(flavour, cuStreamGetCtx)(stream, &its);
+    if (result == CUDA_SUCCESS)
+        result = zc_real.cuCtxGetCurrent(&mine);
+    if (result == CUDA_SUCCESS && its != mine)
+        *other = its;
+    return result;
+}
+
+/* The same, NULL also where the driver does not say. */
+static CUcontext other_context(CUstream stream, enum zc_flavour flavour)
+{
+    CUcontext other;
+    find_other(stream, flavour, &other);
+    return other;
+}
+
+bool zc_stream_here(CUstream stream, enum zc_flavour flavour)
+{
+    CUcontext other;
+    return find_other(stream, flavour, &other) == CUDA_SUCCESS && !other;
+}
+
+CUcontext zc_stream_context(CUstream stream, enum zc_flavour flavour)
+{
+    CUcontext context = other_context(stream, flavour);
+    if (!context)
+        zc_real.cuCtxGetCurrent(&context);
+    return context;
+}
+
+/* Asking the legacy stream covers all streams that synchronise with it: it reports them as its own
+ * pending work.  The other way round a stream does not report the legacy stream's. */
+bool zc_stream_idle(CUstream stream, enum zc_flavour flavour)
+{
+    if (!zc_stream_here(stream, flavour))
+        return false; /* The legacy stream that it goes with is another context's. */
+    if (!independent(stream, flavour))
+        stream = CU_STREAM_LEGACY;
+    return ZC_FLAVOURED(flavour, cuStreamQuery)(stream) == CUDA_SUCCESS;
+}
+
+static CUevent mark_in_context(CUstream stream, enum zc_flavour flavour)
+{
+    CUevent event = NULL;
+    if (zc_real.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        return NULL;
+    if (ZC_FLAVOURED(flavour, cuEventRecord)(event, stream) == CUDA_SUCCESS)
+        return event;
+    zc_real.cuEventDestroy_v2(event);
+    return NULL;
+}
+
+/* An event belongs to the context of its stream. */
+CUevent zc_stream_mark(CUstream stream, enum zc_flavour flavour)
+{
+    CUcontext popped, other = other_context(stream, flavour);
+    if (!other)
+        return mark_in_context(stream, flavour);
+    if (zc_real.cuCtxPushCurrent_v2(other) != CUDA_SUCCESS)
+        return NULL;
+    CUevent event = mark_in_context(stream, flavour);
+    zc_real.cuCtxPopCurrent_v2(&popped);
+    return event;
+}
+
+/* The legacy stream and independent ones can be waited for as they are.  In between, a recorded
+ * event takes part in the implicit order as a copy would, and waits for no other stream's sake. */
+static CUresult drain(CUstream stream, enum zc_flavour flavour)
+{
+    if (is_legacy(stream, flavour) || independent(stream, flavour))
+        return ZC_FLAVOURED(flavour, cuStreamSynchronize)(stream);
+    CUevent event = zc_stream_mark(stream, flavour);
+    if (!event)
+        return ZC_FLAVOURED(flavour, cuStreamSynchronize)(stream);
+    CUresult result = zc_real.cuEventSynchronize(event);
+    zc_real.cuEventDestroy_v2(event);
+    return result;
+}
+
+CUresult zc_stream_drain(CUstream stream, enum zc_flavour flavour)
+{
+    CUstreamCaptureMode before = zc_capture_relax();
+    CUresult result = drain(stream, flavour);
+    zc_capture_restore(before);
+    return result;
+}
+
+static unsigned long long id_of(CUstream stream, enum zc_flavour flavour)
+{
+    unsigned long long id = 0;
+    bool told =
+        zc_real.cuStreamGetId && ZC_FLAVOURED(flavour, cuStreamGetId)(stream, &id) == CUDA_SUCCESS;
+    return told ? id : 0;
+}
+
+static unsigned next_number(void)
+{
+    static unsigned last;
+    return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+}
+
+/* The kernel gives a thread's number to another one when it has ended. */
+static unsigned thread_number(void)
+{
+    static __thread unsigned own;
+    if (!own)
+        own = next_number();
+    return own;
+}
+
+void zc_stream_identify(CUstream stream, enum zc_flavour flavour, struct zc_stream_ident *out)
+{
+    bool threads = stream == CU_STREAM_PER_THREAD || (!stream && flavour == ZC_PER_THREAD);
+    if (zc_capture_any()) {
+        *out = (struct zc_stream_ident){.thread = next_number()};
+        return;
+    }
+    *out = (struct zc_stream_ident){.handle = stream,
+                                    .flavour = flavour,
+                                    .context = zc_stream_context(stream, flavour),
+                                    .thread = threads ? thread_number() : 0,
+                                    .id = id_of(stream, flavour)};
+}
+
+bool zc_stream_same(const struct zc_stream_ident *a, const struct zc_stream_ident *b)
+{
+    return a->handle == b->handle && a->context == b->context && a->id == b->id &&
+           a->thread == b->thread && a->flavour == b->flavour;
+}
+
+CUresult zc_stream_device(CUstream stream, enum zc_flavour flavour, CUdevice *device)
+{
+    CUcontext popped, other;
+    CUresult result = find_other(stream, flavour, &other);
+    if (result == CUDA_SUCCESS && other)
+        result = zc_real.cuCtxPushCurrent_v2(other);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = zc_real.cuCtxGetDevice(device);
+    if (other)
+        zc_real.cuCtxPopCurrent_v2(&popped);
+    return result;
+}
+
+CUresult zc_stream_wait_context(CUcontext context)
+{
+    CUcontext current = NULL, popped;
+    zc_real.cuCtxGetCurrent(&current);
+    if (current == context)
+        return zc_real.cuCtxSynchronize();
+    CUresult result = zc_real.cuCtxPushCurrent_v2(context);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = zc_real.cuCtxSynchronize();
+    zc_real.cuCtxPopCurrent_v2(&popped);
+    return result;
+}
+
+bool zc_stream_lend(CUcontext context)
+{
+    CUcontext current = NULL;
+    bool none = context && zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS && !current;
+    return none && zc_real.cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
+}
+
+void zc_stream_lent(bool lent)
+{
+    CUcontext popped;
+    if (lent)
+        zc_real.cuCtxPopCurrent_v2(&popped);
+}
+
+/* The legacy stream speaks for all streams but those that are independent of it. */
+static CUevent mark_context(CUcontext context)
+{
+    CUcontext current = NULL, popped;
+    CUevent event = NULL;
+    zc_real.cuCtxGetCurrent(&current);
+    if (current != context && zc_real.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
+        return NULL;
+    event = mark_in_context(CU_STREAM_LEGACY, ZC_LEGACY);
+    if (current != context)
+        zc_real.cuCtxPopCurrent_v2(&popped);
+    return event;
+}
+
+CUresult zc_stream_drain_context(CUcontext context)
+{
+    CUevent event = mark_context(context);
+    if (!event)
+        return zc_stream_wait_context(context);
+    CUresult result = zc_real.cuEventSynchronize(event);
+    zc_real.cuEventDestroy_v2(event);
+    return result;
+}
+
+/* With the turn no other thread puts work that waits for the CPU in between. */
+CUevent zc_stream_mark_context(CUcontext context)
+{
+    CUevent event = NULL;
+    if (!zc_late_turn_take())
+        return NULL;
+    if (!zc_await_any() && zc_streams_idle())
+        event = mark_context(context);
+    zc_late_turn_drop();
+    return event;
+}
+
+CUresult zc_stream_call(CUstream stream, enum zc_flavour flavour, CUhostFn fn, void *data)
+{
+    return ZC_FLAVOURED(flavour, cuLaunchHostFunc)(stream, fn, data);
+}

@@ -1,0 +1,122 @@
+/* Streams made with CU_STREAM_NON_BLOCKING: what the legacy stream does not speak for. */
+#include "driver/streams.h"
+
+#include "base/lock.h"
+#include "hook/call.h"
+#include "driver/capture.h"
+#include "hook/life.h"
+#include "vmm/late.h"
+#include "driver/stream.h"
+
+#define STREAMS_MAX 64 /* With more than these the answer is always "busy". */
+
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
+static struct {
+    CUstream stream;
+    CUcontext context;
+} streams[STREAMS_MAX];
+static unsigned count; /* Of them. */
+static bool too_many;  /* There were more, and nobody knows which are left. */
+
+static CUresult made(CUresult result, const CUstream *stream, unsigned flags)
+{
+    CUcontext context = NULL;
+    if (result != CUDA_SUCCESS || !(flags & CU_STREAM_NON_BLOCKING) || !zc_life_on())
+        return result;
+    zc_real.cuCtxGetCurrent(&context);
+    if (!zc_lock_take(&lock)) {
+        too_many = true;
+        return result;
+    }
+    if (count < STREAMS_MAX) {
+        streams[count].stream = *stream;
+        streams[count++].context = context;
+    } else {
+        too_many = true;
+    }
+    zc_lock_drop(&lock);
+    return result;
+}
+
+bool zc_streams_idle(void)
+{
+    CUstream copy[STREAMS_MAX];
+    unsigned n = __atomic_load_n(&count, __ATOMIC_RELAXED);
+    if (!n || too_many || !zc_lock_take(&lock))
+        return !n && !too_many;
+    n = count;
+    for (unsigned i = 0; i < n; i++)
+        copy[i] = streams[i].stream;
+    zc_lock_drop(&lock);
+    for (unsigned i = 0; i < n; i++)
+        if (zc_real.cuStreamQuery(copy[i]) != CUDA_SUCCESS)
+            return false;
+    return true;
+}
+
+/* Takes out the stream, or with NULL all of a context. */
+static void forget(CUstream stream, CUcontext context)
+{
+    if (!zc_lock_take(&lock))
+        return;
+    for (unsigned i = count; i-- > 0;)
+        if (stream ? streams[i].stream == stream : streams[i].context == context)
+            streams[i] = streams[--count];
+    zc_lock_drop(&lock);
+}
+
+void zc_streams_forget(CUcontext context)
+{
+    forget(NULL, context);
+}
+
+void zc_streams_reset(void)
+{
+    zc_lock_reset(&lock);
+    count = 0;
+    too_many = false;
+}
+
+ZC_BODY(cuStreamCreate, (CUstream * stream, unsigned int flags))
+{
+    (void)entry;
+    return made(real(stream, flags), stream, flags);
+}
+
+ZC_BODY(cuStreamCreateWithPriority, (CUstream * stream, unsigned int flags, int priority))
+{
+    (void)entry;
+    return made(real(stream, flags, priority), stream, flags);
+}
+
+#if CUDA_VERSION >= 12050
+ZC_BODY(cuGreenCtxStreamCreate,
+        (CUstream * stream, CUgreenCtx context, unsigned int flags, int priority))
+{
+    (void)entry;
+    return made(real(stream, context, flags, priority), stream, flags);
+}
+#endif
+
+/* Out of the table before the driver forgets the handle, and never while it is asked about. */
+ZC_BODY(cuStreamDestroy_v2, (CUstream stream))
+{
+    bool turn = false;
+    CUcontext capturing =
+        stream && zc_capture_any() ? zc_stream_context(stream, entry->flavour) : NULL;
+    if (stream && zc_life_on() && __atomic_load_n(&count, __ATOMIC_RELAXED)) {
+        turn = zc_late_turn_take();
+        forget(stream, NULL);
+    }
+    if (turn)
+        zc_late_turn_drop();
+    CUresult result = real(stream);
+    if (capturing && result == CUDA_SUCCESS)
+        zc_capture_lost(stream, capturing);
+    return result;
+}
+
+ZC_BODY(cuStreamDestroy, (CUstream stream))
+{
+    return zc_do_cuStreamDestroy_v2(real, entry, stream);
+}

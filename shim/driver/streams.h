@@ -1,0 +1,16 @@
+/* The streams that have no implicit order with the legacy stream. */
+#ifndef ZC_DRIVER_STREAMS_H
+#define ZC_DRIVER_STREAMS_H
+
+#include "driver/real.h"
+
+/* True if no such stream has work.  Errs towards false.  Only with the turn of vmm/late.h, which
+ * keeps streams from being destroyed meanwhile, and not while a capture is under way. */
+bool zc_streams_idle(void);
+
+/* Forgets the streams of a destroyed context. */
+void zc_streams_forget(CUcontext context);
+
+void zc_streams_reset(void); /* For the child of fork(2). */
+
+#endif

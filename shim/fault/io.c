@@ -1,0 +1,165 @@
+/*
+ * System calls do not fault on protected pages, they fail with EFAULT or stop short: so libc's
+ * functions open the program's buffers first.  While nothing is protected they go straight on.
+ *
+ * Not seen are system calls that do not come through these functions: syscall(2), statically linked
+ * code, io_uring, and libc's own calls, such as those of stdio into a buffer of setvbuf(3).  The
+ * string functions of stdio (fputs, printf) read their argument with the CPU first.  Other calls
+ * that fill memory (ioctl, stat, process_vm_readv, aio_read) are let alone: they fail with EFAULT
+ * where the page is protected.
+ */
+#undef _FORTIFY_SOURCE /* It would define some of these functions in the headers. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fault/io.h"
+#include "driver/real.h"
+#include "fault/fault.h"
+#include "fault/touch.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define SLOW __attribute__((noinline)) static
+
+struct _IO_FILE; /* FILE, without stdio.h. */
+
+/* Declared here too, because the fortified forms are in no header; stdio's under other names in C,
+ * because compilers know their types from that header. */
+#define ZC_IO_CALL(name, result, params, args, touched) EXPORT result name params;
+#define ZC_IO_STDIO(name, params, args, touched) EXPORT size_t zc_io_##name params __asm__(#name);
+#include "fault/io.def"
+
+#define FAILURE(type) _Generic((type){0}, char * : NULL, default : -1)
+#define FAILED(got) _Generic(got, char * : !(got), default : (intptr_t)(got) == -1)
+
+/* What an older libc lacks, as it would say of a system call that the kernel lacks. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#define ZC_IO_CALL(name, result, params, args, touched)                                            \
+    static result absent_##name params                                                             \
+    {                                                                                              \
+        errno = ENOSYS;                                                                            \
+        return FAILURE(result);                                                                    \
+    }
+#define ZC_IO_STDIO(name, params, args, touched)
+#include "fault/io.def"
+#pragma GCC diagnostic pop
+
+/* The functions behind libzc's; until the first call each leads to one that finds them all. */
+#define ZC_IO_CALL(name, result, params, args, touched) static result first_##name params;
+#define ZC_IO_STDIO(name, params, args, touched) static size_t first_##name params;
+#include "fault/io.def"
+
+static struct __attribute__((aligned(64))) {
+#define ZC_IO_CALL(name, result, params, args, touched) result(*name) params;
+#define ZC_IO_STDIO(name, params, args, touched) size_t(*name) params;
+#include "fault/io.def"
+} next = {
+#define ZC_IO_CALL(name, result, params, args, touched) .name = first_##name,
+#define ZC_IO_STDIO(name, params, args, touched) .name = first_##name,
+#include "fault/io.def"
+};
+
+/* Several threads may come here at once: all store the same. */
+void zc_io_find(void)
+{
+    zc_libc_find();
+#define ZC_IO_CALL(name, result, params, args, touched)                                            \
+    result(*found_##name) params = (result(*) params)zc_real_dlsym(RTLD_NEXT, #name);              \
+    __atomic_store_n(&next.name, found_##name ? found_##name : absent_##name, __ATOMIC_RELEASE);
+#define ZC_IO_STDIO(name, params, args, touched)                                                   \
+    __atomic_store_n(&next.name, (size_t(*) params)zc_real_dlsym(RTLD_NEXT, #name),                \
+                     __ATOMIC_RELEASE);
+#include "fault/io.def"
+}
+
+#define FIRST(name, result, params, args)                                                          \
+    static result first_##name params                                                              \
+    {                                                                                              \
+        zc_io_find();                                                                              \
+        return next.name args;                                                                     \
+    }
+#define ZC_IO_CALL(name, result, params, args, touched) FIRST(name, result, params, args)
+#define ZC_IO_STDIO(name, params, args, touched) FIRST(name, size_t, params, args)
+#include "fault/io.def"
+
+static bool nothing_protected(void)
+{
+    return __builtin_expect(!__atomic_load_n(&zc_fault_ops, __ATOMIC_RELAXED), 1);
+}
+
+/* As many bytes as stdio would take; one product that is too large leads nowhere anyway. */
+static size_t product(size_t size, size_t count)
+{
+    size_t bytes;
+    return __builtin_mul_overflow(size, count, &bytes) ? 0 : bytes;
+}
+
+static bool either(bool one, bool other)
+{
+    return one || other;
+}
+
+#define BOTH(one, other) either(one, other)
+#define INTO(buf, n) zc_touch(true, buf, n)
+#define INTO_ONE(one) zc_touch(true, one, sizeof(*(one)))
+#define INTO_ARRAY(array, count) zc_touch(true, array, product(sizeof(*(array)), count))
+#define INTO_EVENTS(events, count) ((count) > 0 && INTO_ARRAY(events, (size_t)(count)))
+#define INTO_SETS(count, in, out, other) zc_touch_sets(count, in, out, other)
+#define INTO_EACH(vec, count) zc_touch_vector(true, vec, (size_t)count)
+#define INTO_NAME(name, length) zc_touch_name(name.__sockaddr__, length)
+#define INTO_MESSAGE(message) zc_touch_message(true, message)
+#define INTO_MESSAGES(messages, count) zc_touch_messages(true, messages, count)
+#define FROM(buf, n) zc_touch(false, buf, n)
+#define FROM_EACH(vec, count) zc_touch_vector(false, vec, (size_t)count)
+#define FROM_NAME(name, length) zc_touch(false, name.__sockaddr__, length)
+#define FROM_MESSAGE(message) zc_touch_message(false, message)
+#define FROM_MESSAGES(messages, count) zc_touch_messages(false, messages, count)
+#define FROM_MASK(mask) zc_touch(false, mask, NSIG / 8)
+#define READ_AT(fd, at, n) zc_touch_at(false, fd, at, n)
+#define READ_EACH_AT(fd, at, vec, count) zc_touch_each_at(false, fd, at, vec, (size_t)count)
+#define WRITE_AT(fd, at, n) zc_touch_at(true, fd, at, n)
+#define WRITE_EACH_AT(fd, at, vec, count) zc_touch_each_at(true, fd, at, vec, (size_t)count)
+
+/*
+ * EFAULT may come although all was open: another thread may have copied the buffer to the device
+ * and so protected it again.  A call that failed so has transferred nothing, except that a datagram
+ * may be lost (recv(2) into memory that another thread copies from is the program's own race).
+ */
+#define ZC_IO_CALL(name, result, params, args, touched)                                            \
+    SLOW result opening_##name params                                                              \
+    {                                                                                              \
+        (void)(touched);                                                                           \
+        for (int error = errno;; errno = error) {                                                  \
+            result got = next.name args;                                                           \
+            if (!FAILED(got) || errno != EFAULT || !(touched))                                     \
+                return got;                                                                        \
+        }                                                                                          \
+    }                                                                                              \
+    EXPORT result name params                                                                      \
+    {                                                                                              \
+        return nothing_protected() ? next.name args : opening_##name args;                         \
+    }
+#define ZC_IO_STDIO(name, params, args, touched)                                                   \
+    SLOW size_t opening_##name params                                                              \
+    {                                                                                              \
+        (void)(touched);                                                                           \
+        return next.name args;                                                                     \
+    }                                                                                              \
+    EXPORT size_t zc_io_##name params                                                              \
+    {                                                                                              \
+        return nothing_protected() ? next.name args : opening_##name args;                         \
+    }
+#include "fault/io.def"

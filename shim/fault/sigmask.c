@@ -1,0 +1,197 @@
+/*
+ * Functions that set a thread's signal mask.  Once pages are protected SIGSEGV stays open in the
+ * kernel, because a fault while it is blocked ends the process; the program's view keeps it.
+ */
+#include "fault/signal.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "driver/real.h"
+#include "fault/chain.h"
+#include "fault/unblock.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define SEGV ZC_SIGBIT(SIGSEGV)
+
+#define ZC_SIGNAL(name, result, params, args) EXPORT result name params;
+#include "fault/signal.def"
+
+static bool on(void)
+{
+    return __builtin_expect(__atomic_load_n(&zc_chain_on, __ATOMIC_ACQUIRE), 0);
+}
+
+typedef int (*mask_function)(int how, const sigset_t *set, sigset_t *old);
+
+/* Signals that libc or the kernel takes out of every mask. */
+#define NEVER                                                                                      \
+    (ZC_SIGBIT(SIGKILL) | ZC_SIGBIT(SIGSTOP) | ZC_SIGBIT(ZC_CHAIN_SERVES) |                        \
+     ZC_SIGBIT(ZC_CHAIN_WITNESS))
+
+/* What the program asked about SIGSEGV, done to its view.  `was` it blocked before, and `before` is
+ * the rest of the mask then. */
+static void change_view(int how, uint64_t wanted, bool was, uint64_t before)
+{
+    bool named = wanted & SEGV, opens = how == SIG_UNBLOCK;
+    if (how == SIG_SETMASK ? !named : opens ? named : !was && !named)
+        zc_chain_unblock();
+    else if (was)
+        zc_chain_keep(how == SIG_SETMASK ? wanted : opens ? before & ~wanted : ~(uint64_t)0);
+    else if (!opens)
+        zc_chain_block(wanted & ~(SEGV | NEVER | before));
+}
+
+/* The sets are read and written where libc would, so that a bad pointer does what it did. */
+static int change(mask_function real, int how, const sigset_t *set, sigset_t *old)
+{
+    sigset_t open, before;
+    uint64_t wanted = set ? zc_sigword(set) : 0;
+    if (set) {
+        open = *set;
+        zc_sigword_put(&open, wanted & ~SEGV);
+    }
+    int result = real(how, set ? &open : NULL, &before);
+    if (result != 0)
+        return result;
+    uint64_t mask = zc_sigword(&before);
+    bool was = zc_chain_blocked(mask);
+    if (set)
+        change_view(how, wanted, was, mask);
+    if (old)
+        zc_sigword_put(old, (mask & ~ZC_SIGBIT(ZC_CHAIN_WITNESS)) | (was ? SEGV : 0));
+    return result;
+}
+
+/* Fault handling may begin while libc is in the call: what it did then is taken over. */
+static int change_before(mask_function real, int how, const sigset_t *set, sigset_t *old)
+{
+    int result = real(how, set, old);
+    if (!on() || result != 0 || !set)
+        return result;
+    bool named = zc_sigword(set) & SEGV;
+    if (how == SIG_SETMASK ? !named : how == SIG_UNBLOCK && named)
+        zc_chain_unblock();
+    else
+        zc_unblock_self();
+    return result;
+}
+
+EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old)
+{
+    return (on() ? change : change_before)(zc_libc_signal.sigprocmask, how, set, old);
+}
+
+EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+    return (on() ? change : change_before)(zc_libc_signal.pthread_sigmask, how, set, old);
+}
+
+static int change_one(int how, int sig)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    return sigaddset(&set, sig) != 0 ? -1 : sigprocmask(how, &set, NULL);
+}
+
+EXPORT int sighold(int sig)
+{
+    return on() ? change_one(SIG_BLOCK, sig) : zc_libc_signal.sighold(sig);
+}
+
+EXPORT int sigrelse(int sig)
+{
+    return on() ? change_one(SIG_UNBLOCK, sig) : zc_libc_signal.sigrelse(sig);
+}
+
+/* BSD's masks are the first 32 signals. */
+static int change_bsd(int how, const int *mask)
+{
+    sigset_t set, old;
+    sigemptyset(&set);
+    if (mask)
+        zc_sigword_put(&set, (uint32_t)*mask);
+    return sigprocmask(how, mask ? &set : NULL, &old) < 0 ? -1 : (int)(uint32_t)zc_sigword(&old);
+}
+
+EXPORT int sigblock(int mask)
+{
+    return on() ? change_bsd(SIG_BLOCK, &mask) : zc_libc_signal.sigblock(mask);
+}
+
+EXPORT int sigsetmask(int mask)
+{
+    return on() ? change_bsd(SIG_SETMASK, &mask) : zc_libc_signal.sigsetmask(mask);
+}
+
+EXPORT int siggetmask(void)
+{
+    return on() ? change_bsd(SIG_BLOCK, NULL) : zc_libc_signal.siggetmask();
+}
+
+/* A cancellation point, so nothing may have to be undone after it: handlers that run meanwhile may
+ * meet protected pages, and find SIGSEGV open. */
+EXPORT int sigsuspend(const sigset_t *set)
+{
+    if (!on() || !(zc_sigword(set) & SEGV))
+        return zc_libc_signal.sigsuspend(set);
+    sigset_t open = *set;
+    zc_sigword_put(&open, zc_sigword(set) & ~SEGV);
+    return zc_libc_signal.sigsuspend(&open);
+}
+
+EXPORT int sigpending(sigset_t *set)
+{
+    int result = zc_libc_signal.sigpending(set);
+    if (on() && result == 0 && zc_chain_pending())
+        zc_sigword_put(set, zc_sigword(set) | SEGV);
+    return result;
+}
+
+/* A thread that begins with a mask of its own, and what it is to run. */
+struct beginning {
+    void *(*run)(void *arg);
+    void *arg;
+};
+
+/* libc has set the mask, and the thread has done nothing yet. */
+static void *begin(void *memory)
+{
+    struct beginning b = *(struct beginning *)memory;
+    zc_arena_put(memory, sizeof(b));
+    if (on())
+        zc_unblock_self();
+    return b.run(b.arg);
+}
+
+/* glibc has masks in attributes since 2.32. */
+static bool blocks_segv(const pthread_attr_t *attr)
+{
+    static int (*get)(const pthread_attr_t *attr, sigset_t *set);
+    sigset_t set;
+    if (!__atomic_load_n(&get, __ATOMIC_ACQUIRE)) {
+        zc_libc_find();
+        __atomic_store_n(&get,
+                         (int (*)(const pthread_attr_t *, sigset_t *))zc_real_dlsym(
+                             RTLD_NEXT, "pthread_attr_getsigmask_np"),
+                         __ATOMIC_RELEASE);
+    }
+    return get && get(attr, &set) == 0 && (zc_sigword(&set) & SEGV);
+}
+
+/* Also before pages are protected: that may begin while libc is in the call. */
+EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
+                          void *arg)
+{
+    struct beginning *b = attr && blocks_segv(attr) ? zc_arena_get(sizeof(*b)) : NULL;
+    if (!b)
+        return zc_libc_signal.pthread_create(thread, attr, run, arg);
+    *b = (struct beginning){run, arg};
+    int result = zc_libc_signal.pthread_create(thread, attr, begin, b);
+    if (result != 0)
+        zc_arena_put(b, sizeof(*b));
+    return result;
+}

@@ -1,0 +1,18 @@
+/* libc's own functions behind the hooks on signals. */
+#ifndef ZC_FAULT_SIGNAL_H
+#define ZC_FAULT_SIGNAL_H
+
+#include <pthread.h>
+#include <signal.h>
+
+typedef void (*zc_sighandler)(int sig);
+
+/* One pointer a row of signal.def.  Until the first call each leads to a function that finds them
+ * all and goes on; written with the same values by every thread that comes first. */
+#define ZC_SIGNAL(name, result, params, args) result(*name) params;
+struct zc_libc_signal {
+#include "fault/signal.def"
+};
+extern struct zc_libc_signal zc_libc_signal;
+
+#endif

@@ -1,0 +1,20 @@
+/* Opens SIGSEGV where the program blocked it before fault handling began. */
+#ifndef ZC_FAULT_UNBLOCK_H
+#define ZC_FAULT_UNBLOCK_H
+
+#include <stdint.h>
+
+/* Signals whose actions hold SIGSEGV in sa_mask in the program's view.  Atomic. */
+extern uint64_t zc_unblock_masks;
+
+/* Takes SIGSEGV out of the sa_mask of every action of the process. */
+void zc_unblock_actions(void);
+
+/* Opens SIGSEGV in the calling thread if it blocks it, and keeps its view. */
+void zc_unblock_self(void);
+
+/* Opens SIGSEGV in every thread that blocks it.  Waits for them up to a second.  NULL, or why a
+ * thread could not be reached. */
+const char *zc_unblock_threads(void);
+
+#endif

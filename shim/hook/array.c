@@ -1,0 +1,82 @@
+/* Arrays: opaque to programs and never moved; their requests are counted at their sites. */
+#include "hook/life.h"
+#include "hook/request.h"
+#include "ledger/block.h"
+#include "ledger/site.h"
+
+/* Bytes of an element of a format; 0 for compressed and planar ones, whose size has no simple
+ * rule. */
+static size_t element_bytes(CUarray_format format)
+{
+    switch (format) {
+    case CU_AD_FORMAT_UNSIGNED_INT8:
+    case CU_AD_FORMAT_SIGNED_INT8:
+        return 1;
+    case CU_AD_FORMAT_UNSIGNED_INT16:
+    case CU_AD_FORMAT_SIGNED_INT16:
+    case CU_AD_FORMAT_HALF:
+        return 2;
+    case CU_AD_FORMAT_UNSIGNED_INT32:
+    case CU_AD_FORMAT_SIGNED_INT32:
+    case CU_AD_FORMAT_FLOAT:
+        return 4;
+    default:
+        return 0;
+    }
+}
+
+/* Zero height and depth mean one-dimensional and two-dimensional arrays: cuArray3DCreate. */
+static void note(const struct zc_entry *entry, CUarray_format format, unsigned channels,
+                 size_t width, size_t height, size_t depth)
+{
+    if (zc_life_on())
+        zc_block_note_request(zc_site_here(entry->frame, entry->pc),
+                              element_bytes(format) * channels * width * (height ? height : 1) *
+                                  (depth ? depth : 1));
+}
+
+ZC_BODY(cuArrayCreate_v2, (CUarray * array, const CUDA_ARRAY_DESCRIPTOR *desc))
+{
+    struct zc_relief relief = {0};
+    CUresult result = real(array, desc);
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve(&relief))
+        result = real(array, desc);
+    if (result == CUDA_SUCCESS)
+        note(entry, desc->Format, desc->NumChannels, desc->Width, desc->Height, 0);
+    return result;
+}
+
+ZC_BODY(cuArray3DCreate_v2, (CUarray * array, const CUDA_ARRAY3D_DESCRIPTOR *desc))
+{
+    struct zc_relief relief = {0};
+    CUresult result = real(array, desc);
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve(&relief))
+        result = real(array, desc);
+    if (result == CUDA_SUCCESS)
+        note(entry, desc->Format, desc->NumChannels, desc->Width, desc->Height, desc->Depth);
+    return result;
+}
+
+ZC_BODY(cuMipmappedArrayCreate,
+        (CUmipmappedArray * mipmap, const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned int levels))
+{
+    struct zc_relief relief = {0};
+    CUresult result = real(mipmap, desc, levels);
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve(&relief))
+        result = real(mipmap, desc, levels);
+    if (result == CUDA_SUCCESS)
+        note(entry, desc->Format, desc->NumChannels, desc->Width, desc->Height, desc->Depth);
+    return result;
+}
+
+ZC_BODY(cuArrayDestroy, (CUarray array))
+{
+    (void)entry;
+    return real(array);
+}
+
+ZC_BODY(cuMipmappedArrayDestroy, (CUmipmappedArray mipmap))
+{
+    (void)entry;
+    return real(mipmap);
+}

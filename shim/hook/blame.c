@@ -1,0 +1,91 @@
+/* Refusals that a place caused are named by their rule. */
+#include "base/message.h"
+#include "hook/call.h"
+#include "hook/life.h"
+#include "hook/request.h"
+#include "log/refusals.h"
+
+bool zc_blameless(CUresult code)
+{
+    switch (code) {
+    case CUDA_ERROR_NOT_INITIALIZED:
+    case CUDA_ERROR_DEINITIALIZED:
+    case CUDA_ERROR_INVALID_CONTEXT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_INVALID_HANDLE:
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS: /* zc_told() has its say. */
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+CUresult zc_blame(enum zc_fn fn, CUdeviceptr address, CUresult code)
+{
+    const struct zc_block *b = zc_life_on() ? zc_placed_at(address) : NULL;
+    /* Registered host memory can do all that the driver's own pinned memory can. */
+    if (b && zc_block_hosted(b) && b->place == ZC_PLACE_PINNED)
+        return code;
+    if (!b || zc_blameless(code) || b->rule < 0)
+        return code;
+    const struct zc_policy *policy = zc_life_policy();
+    const struct zc_rule *rule = &policy->rules[b->rule];
+    zc_refusal_count(policy, rule);
+    zc_message(
+        ZC_ERROR, "refused",
+        "%s returned %u for block %U (%B at %x): it lies in '%s' by rule %s (%s:%u); give that "
+        "rule a narrower match or 'place = %s'",
+        zc_fn_name(fn), (unsigned)code, b->id, b->size, b->base,
+        zc_place_name((enum zc_place_id)b->place), rule->name, policy->file, rule->line,
+        zc_place_name(zc_block_hosted(b) ? ZC_PLACE_PINNED : ZC_PLACE_DEVICE));
+    return code;
+}
+
+CUdeviceptr zc_batch_op_address(unsigned int count, const CUstreamBatchMemOpParams *ops)
+{
+    for (unsigned i = 0; ops && i < count; i++) {
+        /* Waits and writes begin with the same fields: operation, then address. */
+        CUdeviceptr address = ops[i].waitValue.address;
+        bool named = ops[i].operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
+                     ops[i].operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 ||
+                     ops[i].operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 ||
+                     ops[i].operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+        if (named && zc_placed_at(address))
+            return address;
+    }
+    return 0;
+}
+
+static CUdeviceptr side_address(CUmemorytype type, CUdeviceptr device, const void *host)
+{
+    return type == CU_MEMORYTYPE_ARRAY  ? 0
+           : type == CU_MEMORYTYPE_HOST ? (CUdeviceptr)host
+                                        : device;
+}
+
+CUdeviceptr zc_copy_node_address(const CUDA_MEMCPY3D *p)
+{
+    if (!p)
+        return 0;
+    CUdeviceptr dst = side_address(p->dstMemoryType, p->dstDevice, p->dstHost);
+    return zc_placed_at(dst) ? dst : side_address(p->srcMemoryType, p->srcDevice, p->srcHost);
+}
+
+CUdeviceptr zc_resource_address(const CUDA_RESOURCE_DESC *resource)
+{
+    if (resource && resource->resType == CU_RESOURCE_TYPE_LINEAR)
+        return resource->res.linear.devPtr;
+    if (resource && resource->resType == CU_RESOURCE_TYPE_PITCH2D)
+        return resource->res.pitch2D.devPtr;
+    return 0;
+}

@@ -1,0 +1,153 @@
+/* Contexts take their memory with them. */
+#include "base/message.h"
+#include "driver/capture.h"
+#include "hook/life.h"
+#include "hook/request.h"
+#include "driver/streams.h"
+#include "vmm/access.h"
+#include "copy/bounce.h"
+#include "memory/budget.h"
+#include "managed/managed_pool.h"
+#include "place/park.h"
+#include "host/pinned.h"
+#include "copy/ring.h"
+#include "vmm/warm.h"
+#include "vmm/window.h"
+
+#define BATCH 64 /* Blocks collected per walk of the ledger, whose lock covers no driver call. */
+
+struct collect {
+    CUcontext context;
+    bool primary; /* Of a device, which is reset as a whole. */
+    struct zc_block *block[BATCH];
+    unsigned count;
+};
+
+static bool collect(struct zc_block *block, void *arg)
+{
+    struct collect *c = arg;
+    bool pooled = (block->flags & ZC_BLOCK_STREAM) && !c->primary &&
+                  (block->place == ZC_PLACE_DEVICE || block->place == ZC_PLACE_VMM);
+    /* Memory of a pool outlives the context. */
+    bool stays = pooled || (block->flags & (ZC_BLOCK_GHOST | ZC_BLOCK_POOLED));
+    if (block->context == c->context && !stays && zc_block_claim(block))
+        c->block[c->count++] = block;
+    return c->count < BATCH;
+}
+
+/* Memory of a pool would have stayed, which is the program's to rely on. */
+static void say_gone(const struct zc_block *block)
+{
+    const struct zc_policy *policy = zc_life_policy();
+    const struct zc_rule *rule = &policy->rules[block->rule];
+    zc_message(ZC_WARN, "context",
+               "block %U (%B at %x) goes with its context, because it lies in '%s' by rule %s "
+               "(%s:%u); memory of a pool would have stayed, as it does in 'vmm'",
+               block->id, block->size, block->base, zc_place_name((enum zc_place_id)block->place),
+               rule->name, policy->file, rule->line);
+}
+
+/* A registration of the program's goes, too; its pages may lie in the host heap. */
+static void forget_registration(const struct zc_block *block)
+{
+    if (block->api == ZC_API_cuMemHostRegister && (block->flags & ZC_BLOCK_FOREIGN))
+        zc_pinned_return(block->base, block->size);
+}
+
+/* The driver has freed what was its own; the ledger forgets it, and what is libzc's is given
+ * back. */
+static void forget(CUcontext context, bool primary)
+{
+    struct collect c = {.context = context, .primary = primary};
+    zc_capture_lost(NULL, context);
+    zc_pinned_forget(context); /* Before blocks return to the pool: they are registered no more. */
+    do {
+        c.count = 0;
+        zc_block_each(collect, &c);
+        for (unsigned i = 0; i < c.count; i++) {
+            struct zc_backing *backing = c.block[i]->backing;
+            if (backing && (c.block[i]->flags & ZC_BLOCK_STREAM) && !primary)
+                say_gone(c.block[i]);
+            zc_budget_return(c.block[i]);
+            forget_registration(c.block[i]);
+            zc_block_remove(c.block[i]);
+            if (backing)
+                zc_place_release(backing, true);
+        }
+    } while (c.count == BATCH);
+    zc_park_drop_context(context);
+    zc_warm_trim();
+    zc_access_forget(context);
+    zc_window_trim();
+    zc_managed_pool_trim();
+    zc_ring_forget(context);
+    zc_bounce_forget(context);
+    zc_streams_forget(context);
+    zc_ask_forget_contexts();
+}
+
+ZC_BODY(cuCtxDestroy, (CUcontext context))
+{
+    (void)entry;
+    CUresult result = real(context);
+    if (result == CUDA_SUCCESS && zc_life_on())
+        forget(context, false);
+    return result;
+}
+
+ZC_BODY(cuCtxDestroy_v2, (CUcontext context))
+{
+    return zc_do_cuCtxDestroy(real, entry, context);
+}
+
+static bool primary_active(CUdevice device)
+{
+    unsigned flags;
+    int active = 0;
+    return zc_real.cuDevicePrimaryCtxGetState &&
+           zc_real.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active;
+}
+
+/* The handle of an active primary context: retained for a moment, because nothing else tells it.
+ * NULL while the process exits: then the kernel takes back what is libzc's. */
+static CUcontext primary_of(CUdevice device)
+{
+    CUcontext context = NULL;
+    if (!zc_life_on() || zc_life_closing() || !primary_active(device) ||
+        !zc_real.cuDevicePrimaryCtxRetain || !zc_real.cuDevicePrimaryCtxRelease_v2 ||
+        zc_real.cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS)
+        return NULL;
+    zc_real.cuDevicePrimaryCtxRelease_v2(device);
+    return context;
+}
+
+ZC_BODY(cuDevicePrimaryCtxReset, (CUdevice device))
+{
+    (void)entry;
+    CUcontext context = primary_of(device);
+    CUresult result = real(device);
+    if (result == CUDA_SUCCESS && context)
+        forget(context, true);
+    return result;
+}
+
+ZC_BODY(cuDevicePrimaryCtxReset_v2, (CUdevice device))
+{
+    return zc_do_cuDevicePrimaryCtxReset(real, entry, device);
+}
+
+/* Only the last release destroys the context. */
+ZC_BODY(cuDevicePrimaryCtxRelease, (CUdevice device))
+{
+    (void)entry;
+    CUcontext context = primary_of(device);
+    CUresult result = real(device);
+    if (result == CUDA_SUCCESS && context && !primary_active(device))
+        forget(context, true);
+    return result;
+}
+
+ZC_BODY(cuDevicePrimaryCtxRelease_v2, (CUdevice device))
+{
+    return zc_do_cuDevicePrimaryCtxRelease(real, entry, device);
+}

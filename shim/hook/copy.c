@@ -1,0 +1,342 @@
+/* The choke point of all transfers: what stands on both sides, who does it, what is recorded. */
+#include "base/clock.h"
+#include "base/message.h"
+#include "hook/call.h"
+#include "driver/capture.h"
+#include "driver/copy.h"
+#include "hook/hostmem.h"
+#include "hook/life.h"
+#include "hook/request.h"
+#include "log/log.h"
+#include "copy/cpu.h"
+#include "vmm/access.h"
+#include "copy/bounce.h"
+#include "vmm/grow.h"
+#include "managed/hint.h"
+#include "copy/parallel.h"
+#include "host/pinned.h"
+#include "copy/staged.h"
+#include "shared/transfer.h"
+
+/* The kind of an address that is in no block.  Only calls that leave it open need the driver. */
+static enum zc_kind unknown_kind(const struct zc_box *b)
+{
+    unsigned type = 0;
+    switch (b->side) {
+    case ZC_SIDE_ARRAY:
+        return ZC_KIND_ARRAY;
+    case ZC_SIDE_DEVICE:
+        return ZC_KIND_DEVICE;
+    case ZC_SIDE_ANY:
+        if (zc_real.cuPointerGetAttribute &&
+            zc_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, b->address) ==
+                CUDA_SUCCESS)
+            return type == CU_MEMORYTYPE_DEVICE ? ZC_KIND_DEVICE : ZC_KIND_PINNED;
+        return ZC_KIND_PAGEABLE;
+    default:
+        return ZC_KIND_PAGEABLE;
+    }
+}
+
+/* A block of the host heap may be older than the ledger, and is entered by its first transfer. */
+static void resolve_host(struct zc_box *b)
+{
+    if (!zc_pinned_hides(b->address))
+        return;
+    b->block = zc_hostmem_block(b->address);
+    if (b->block && (b->block->flags & ZC_BLOCK_HOST))
+        b->extent = zc_hostheap_extent(b->address);
+}
+
+/* Devices that reach all of the host's memory take pageable addresses for their own. */
+static bool reaches_pageable(void)
+{
+    static int reaches = -1;
+    int value = 0;
+    CUdevice device;
+    if (reaches < 0 && zc_real.cuCtxGetDevice && zc_real.cuDeviceGetAttribute &&
+        zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS &&
+        zc_real.cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, device) ==
+            CUDA_SUCCESS)
+        reaches = value != 0;
+    return reaches > 0;
+}
+
+/* An address in no block that a call names as the device's, or as nobody's, though the driver may
+ * know it: what a block's place has around it, or what a block left in the host heap. */
+static bool lies_beside(const struct zc_box *b)
+{
+    if (b->side != ZC_SIDE_DEVICE && b->side != ZC_SIDE_ANY)
+        return false;
+    if (!zc_hostheap_owns(b->address))
+        return zc_beside(b->address);
+    return b->pair ||
+           (b->side == ZC_SIDE_DEVICE && zc_pinned_hides(b->address) && !reaches_pageable());
+}
+
+static void resolve_box(struct zc_box *b)
+{
+    b->beside = false;
+    if (b->side == ZC_SIDE_NONE)
+        return;
+    b->block = b->address ? zc_block_find(b->address) : NULL;
+    if (zc_hostheap_owns(b->address) && !zc_shared_resolve(b))
+        resolve_host(b);
+    b->beside = !b->block && lies_beside(b);
+    b->asked = b->block ? (enum zc_kind)b->block->asked : unknown_kind(b);
+    b->real =
+        b->block ? (enum zc_kind)__atomic_load_n(&b->block->real, __ATOMIC_RELAXED) : b->asked;
+}
+
+void zc_copy_resolve(struct zc_copy *c)
+{
+    resolve_box(&c->dst);
+    resolve_box(&c->src);
+}
+
+static bool on_device(enum zc_kind kind)
+{
+    return kind == ZC_KIND_DEVICE || kind == ZC_KIND_MANAGED;
+}
+
+/* Blocks of two devices make a peer copy, whatever the call is named; so CUPTI counts them. */
+static bool crosses_devices(const struct zc_copy *c, enum zc_kind src, enum zc_kind dst)
+{
+    return on_device(src) && on_device(dst) && c->src.block && c->dst.block &&
+           c->src.block->device != c->dst.block->device;
+}
+
+static enum zc_dir direction(const struct zc_copy *c, enum zc_kind src, enum zc_kind dst)
+{
+    if (c->set)
+        return ZC_DIR_MEMSET;
+    if (c->prefetch)
+        return ZC_DIR_PREFETCH;
+    return crosses_devices(c, src, dst) ? ZC_DIR_PTOP : zc_dir_of(src, dst);
+}
+
+void zc_copy_flows(const struct zc_copy *c, unsigned *asked, unsigned *real)
+{
+    bool one = c->set || c->prefetch;
+    enum zc_kind as = one ? c->dst.asked : c->src.asked, rs = one ? c->dst.real : c->src.real;
+    *asked = zc_flow(direction(c, as, c->dst.asked), as, c->dst.asked);
+    *real = *asked; /* Mostly nothing was placed elsewhere. */
+    if (rs != as || c->dst.real != c->dst.asked)
+        *real = zc_flow(direction(c, rs, c->dst.real), rs, c->dst.real);
+}
+
+/* From the source to a buffer in device memory, and from there to the destination. */
+static void flows_of_legs(const struct zc_copy *c, unsigned leg[2])
+{
+    const enum zc_kind stop[3] = {c->src.real, ZC_KIND_DEVICE, c->dst.real};
+    for (int i = 0; i < 2; i++)
+        leg[i] = zc_flow(zc_dir_of(stop[i], stop[i + 1]), stop[i], stop[i + 1]);
+}
+
+/* The driver refuses a range that leaves the allocation it begins in, to the byte.  The pages
+ * behind a converted block are rounded up, and stay for a while after a free in stream order, so
+ * the check is libzc's; also that of pinned memory, which libzc's CPU copies from and to. */
+static bool leaves_block(const struct zc_box *b)
+{
+    bool known = zc_box_converted(b) || (b->block && b->asked == ZC_KIND_PINNED);
+    return known && ((b->block->flags & ZC_BLOCK_GHOST) ||
+                     b->span > zc_block_address(b->block) + b->block->size - b->address);
+}
+
+bool zc_copy_leaves(CUdeviceptr address, size_t span)
+{
+    struct zc_box b = {.address = address, .span = span, .block = zc_block_find(address)};
+    return b.block ? zc_box_converted(&b) && leaves_block(&b) : zc_beside(address);
+}
+
+/* The driver refuses pageable memory where a call names it as the device's.  A pair has such an
+ * address without a device block where the host block's content is lost. */
+static bool refuses_host(const struct zc_box *b)
+{
+    return (b->extent || (b->pair && b->host)) && b->side == ZC_SIDE_DEVICE && !reaches_pageable();
+}
+
+static bool is_no_range(const struct zc_box *b)
+{
+    return b->beside || leaves_block(b) || refuses_host(b);
+}
+
+/* An address that a call can't name, of memory that is not in the ledger. */
+static bool is_nobodys(const struct zc_box *b)
+{
+    unsigned type;
+    if (b->block || b->side == ZC_SIDE_NONE || b->side == ZC_SIDE_ARRAY)
+        return false;
+    return !b->address || (b->side == ZC_SIDE_DEVICE && !reaches_pageable() &&
+                           zc_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                                         b->address) != CUDA_SUCCESS);
+}
+
+/* Pageable memory keeps its meaning by itself as long as the driver takes it for that. */
+static bool keeps_meaning(const struct zc_box *b)
+{
+    return b->extent && zc_life_policy()->rules[b->block->rule].async == ZC_ASYNC_STAGED &&
+           __atomic_load_n(&b->extent->pin, __ATOMIC_ACQUIRE) != ZC_PIN_NONE;
+}
+
+bool zc_copy_staged(const struct zc_copy *c)
+{
+    return keeps_meaning(&c->dst) || keeps_meaning(&c->src);
+}
+
+/* What the driver knows of a block of the host heap decides what must be done for its meaning. */
+static void use_host(struct zc_box *b, uint64_t bytes)
+{
+    if (!b->extent)
+        return;
+    b->real = zc_pinned_use(b->extent, bytes) ? ZC_KIND_PINNED : ZC_KIND_PAGEABLE;
+    __atomic_store_n(&b->block->real, (uint8_t)b->real, __ATOMIC_RELAXED);
+    b->staged = keeps_meaning(b);
+}
+
+static bool special(const struct zc_box *b)
+{
+    return zc_box_converted(b) || b->extent || b->pair || b->beside;
+}
+
+/* Other threads' device blocks must not become one with a host block while it is copied. */
+static void visit(struct zc_box *b)
+{
+    while (b->extent && !zc_hostheap_visit(b->extent)) {
+        b->extent = NULL;
+        resolve_box(b);
+    }
+    b->visited = b->extent;
+}
+
+bool zc_copy_begin(struct zc_copy *c)
+{
+    if (!c->on)
+        return false;
+    zc_copy_resolve(c);
+    if (__builtin_expect(!special(&c->dst) && !special(&c->src), 1) || !c->bytes)
+        return zc_parallel_copy(c);
+    visit(&c->dst);
+    visit(&c->src);
+    if (is_no_range(&c->dst) || is_no_range(&c->src)) {
+        c->result = CUDA_ERROR_INVALID_VALUE;
+        return true;
+    }
+    use_host(&c->dst, c->bytes);
+    use_host(&c->src, c->bytes);
+    if (c->prefetch && !c->dst.extent) { /* Only managed memory can be prefetched. */
+        c->result = CUDA_ERROR_INVALID_VALUE;
+        return true;
+    }
+    if (__atomic_load_n(&zc_access_many, __ATOMIC_RELAXED) && zc_access_copy(c))
+        return true;
+    if (zc_grow_copy(c))
+        return true;
+    zc_hint_copy(c);
+    c->async = c->async || zc_place_unwaited(c);
+    if (c->dst.pair || c->src.pair)
+        return zc_shared_copy(c);
+    return zc_place_copy(c) || zc_staged_copy(c) || zc_bounce_copy(c) ||
+           (!c->wait && zc_parallel_copy(c));
+}
+
+/* Not inlined: only the level `events` comes here. */
+__attribute__((noinline)) static void log_transfer(const struct zc_copy *c,
+                                                   const struct zc_transfer *t)
+{
+    const struct zc_log_call call = {
+        .function = zc_fn_name(c->fn),
+        .dst = c->dst.address,
+        .src = c->src.address,
+        .stream = c->async && !c->sync ? zc_stream_kind_of(c->stream, c->flavour) : ZC_STREAM_NONE,
+        .handle = (uintptr_t)c->stream,
+    };
+    zc_log_transfer(t, &call);
+}
+
+static void record(const struct zc_copy *c, const struct zc_transfer *t)
+{
+    zc_traffic_record(t);
+    if (__builtin_expect(zc_log_level() == ZC_LOG_EVENTS, 0))
+        log_transfer(c, t);
+}
+
+/* One call of the program's, of which each part counts for what became of it. */
+static void record_parts(const struct zc_copy *c, struct zc_transfer *t)
+{
+    for (unsigned i = 0; i < ZC_OUTCOME_COUNT; i++) {
+        if (!c->part[i])
+            continue;
+        t->outcome = (enum zc_outcome)i;
+        t->bytes = c->part[i];
+        record(c, t);
+        t->continues = true;
+        t->ticks = 0;
+    }
+}
+
+/* Captures forbid calls that wait and work on the legacy stream, and take nothing once they are
+ * invalid, wherever a call's blocks lie. */
+static bool capture_forbids(const struct zc_copy *c)
+{
+    bool waits = !c->async || c->sync;
+    if (c->result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
+        return true;
+    if (c->result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
+        return waits || c->stream == CU_STREAM_LEGACY || (!c->stream && c->flavour == ZC_LEGACY);
+    return c->result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && waits;
+}
+
+static bool fails_in_every_place(const struct zc_copy *c)
+{
+    return capture_forbids(c) || is_no_range(&c->dst) || is_no_range(&c->src) ||
+           is_nobodys(&c->dst) || is_nobodys(&c->src) || c->prefetch || !zc_copy_well_formed(c);
+}
+
+/* What a pair refuses by itself it has said. */
+static CUresult refused(const struct zc_copy *c)
+{
+    const struct zc_shared *p = c->dst.pair ? c->dst.pair : c->src.pair;
+    const struct zc_box *b = zc_box_converted(&c->dst) ? &c->dst : &c->src;
+    if ((!p && !zc_box_converted(b)) || c->answered || fails_in_every_place(c))
+        return c->result;
+    return p ? zc_shared_failed(p, c->fn, c->result) : zc_blame(c->fn, b->address, c->result);
+}
+
+static CUresult finish(struct zc_copy *c)
+{
+    if (c->wait && c->result == CUDA_SUCCESS)
+        c->result = zc_staged_wait(c);
+    if (__builtin_expect(c->result != CUDA_SUCCESS, 0))
+        return refused(c);
+    /* A captured copy has not happened yet; the graph's launches count it. */
+    if (!c->bytes || (c->async && zc_capture_holds(c->stream, c->flavour)))
+        return c->result;
+    struct zc_transfer t = {.outcome = c->outcome,
+                            .bytes = c->bytes,
+                            .copies = c->copies,
+                            .dst = c->dst.block,
+                            .src = c->src.block,
+                            .ticks = zc_ticks() - c->start,
+                            .bounced = c->bounced};
+    zc_copy_flows(c, &t.asked, &t.real);
+    if (__builtin_expect(c->bounced, 0))
+        flows_of_legs(c, t.leg);
+    if (__builtin_expect(c->split, 0))
+        record_parts(c, &t);
+    else
+        record(c, &t);
+    return c->result;
+}
+
+CUresult zc_copy_end(struct zc_copy *c)
+{
+    if (!c->on)
+        return c->result;
+    CUresult result = finish(c);
+    if (__builtin_expect(c->dst.visited != NULL, 0))
+        zc_hostheap_part(c->dst.visited);
+    if (__builtin_expect(c->src.visited != NULL, 0))
+        zc_hostheap_part(c->src.visited);
+    return result;
+}

@@ -1,0 +1,249 @@
+/* Freeing device memory. */
+#include "hook/free.h"
+
+#include "driver/capture.h"
+#include "hook/life.h"
+#include "hook/pool.h"
+#include "hook/request.h"
+#include "ledger/site.h"
+#include "log/log.h"
+#include "memory/budget.h"
+#include "vmm/grow.h"
+#include "vmm/late.h"
+#include "memory/limits.h"
+#include "place/park.h"
+#include "driver/stream.h"
+#include "vmm/warm.h"
+
+static void note_free(struct zc_block *block)
+{
+    if (zc_log_level() >= ZC_LOG_ALLOCS)
+        zc_log_free(block);
+    zc_site_note_free(block->site);
+    zc_pool_note_free(block);
+    zc_budget_return(block);
+}
+
+/* An event behind all that may use a block whose rule lets its free come later; NULL where the
+ * free has to wait.  A block that is attached late is kept as it is if another grows from it.
+ * During a capture looking for such an event would end it. */
+static CUevent mark_deferred(const struct zc_block *block)
+{
+    const struct zc_vmm *v = zc_vmm_of(block);
+    bool may = v && block->rule >= 0 && !(block->flags & ZC_BLOCK_STREAM) &&
+               zc_life_policy()->rules[block->rule].free == ZC_FREE_DEFER &&
+               (!v->late || v->sink) && !zc_capture_any();
+    return may ? zc_stream_mark_context(v->context) : NULL;
+}
+
+/* How a block goes. */
+struct parting {
+    CUevent mark; /* What its memory waits for; NULL if it waits for nothing more. */
+    bool kept;    /* Another block has its memory: see zc_grow_freeing(). */
+    bool waited;  /* The call has waited for the context. */
+    bool told;    /* What it failed by was said. */
+};
+
+/* Waits for the context that the block was made in, as cuMemFree does, or marks what it would wait
+ * for; then lets a block that grew from this one have its memory. */
+static CUresult let_go(struct zc_block *block, struct parting *out)
+{
+    const struct zc_backing *backing = block->backing;
+    CUresult result = CUDA_SUCCESS;
+    out->kept = out->told = false;
+    out->mark = mark_deferred(block);
+    out->waited = !out->mark && !(block->flags & ZC_BLOCK_STREAM);
+    if (out->waited)
+        result = zc_stream_wait_context(backing->context);
+    if (result == CUDA_SUCCESS) {
+        result = zc_grow_freeing(block, out->mark != NULL, &out->kept);
+        out->told = result != CUDA_SUCCESS;
+    }
+    bool settled = result != CUDA_SUCCESS || out->kept || zc_vmm_late(block);
+    if (!out->mark || !settled)
+        return result;
+    zc_real.cuEventDestroy_v2(out->mark);
+    out->mark = NULL;
+    out->waited = result == CUDA_SUCCESS && !out->kept;
+    return out->waited ? zc_stream_wait_context(backing->context) : result;
+}
+
+/* What streams have passed may go with a block; what waits for the device, only where that waits
+ * too. */
+static CUresult reap(const struct parting *p, CUresult result)
+{
+    if (p->waited)
+        zc_park_reap_all();
+    else
+        zc_park_reap(ZC_PLACE_COUNT);
+    return result;
+}
+
+CUresult zc_free_placed(struct zc_block *block, bool *told_out)
+{
+    struct zc_backing *backing = block->backing;
+    struct parting p;
+    *told_out = !zc_block_claim(block);
+    if (*told_out)
+        return CUDA_ERROR_INVALID_VALUE;
+    bool apart = zc_block_hosted(block) && zc_capture_any();
+    if (apart || ((block->flags & ZC_BLOCK_STREAM) && zc_place_of(backing->place)->waits)) {
+        note_free(block);
+        zc_park(block, NULL, NULL, NULL, ZC_LEGACY);
+        return CUDA_SUCCESS;
+    }
+    CUresult result = let_go(block, &p);
+    if (result == CUDA_SUCCESS)
+        result = zc_place_detach(backing);
+    if (result != CUDA_SUCCESS) { /* Something may use it yet: it stays the program's. */
+        zc_block_unclaim(block);
+        *told_out = p.told;
+        return result;
+    }
+    note_free(block);
+    if (p.kept) {
+        zc_block_make_ghost(block);
+        zc_limits_give(ZC_PLACE_VMM, backing->device, backing->size);
+        zc_late_turn_drop();
+    }
+    if (p.mark)
+        zc_park(block, p.mark, backing->context, CU_STREAM_LEGACY, ZC_LEGACY);
+    if (p.kept || p.mark || zc_warm_keep(block))
+        return reap(&p, CUDA_SUCCESS);
+    zc_block_remove(block);
+    return reap(&p, zc_place_release(backing, false));
+}
+
+CUresult zc_free_at_exit(struct zc_block *block, CUresult answer)
+{
+    if (!zc_block_claim(block))
+        return CUDA_ERROR_INVALID_VALUE;
+    note_free(block);
+    zc_block_remove(block);
+    return answer;
+}
+
+/* A free that fails though the program may free the block leaves it as it is. */
+static CUresult free_now(enum zc_fn fn, struct zc_block *block)
+{
+    CUdeviceptr address = block->base;
+    bool told;
+    CUresult result = zc_free_placed(block, &told);
+    told = told || result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE;
+    return told ? result : zc_blame(fn, address, result);
+}
+
+/* cuMemFree of a block of libzc's.  Refused during a capture as any cuMemFree is; freeing nothing
+ * asks the driver so. */
+static CUresult free_converted(__typeof__(cuMemFree_v2) *real, enum zc_fn fn,
+                               struct zc_block *block, CUdeviceptr dptr)
+{
+    CUresult captured = zc_capture_any() ? real(0) : CUDA_SUCCESS;
+    if (captured != CUDA_SUCCESS)
+        return captured;
+    if (block->base != dptr || (block->flags & ZC_BLOCK_GHOST))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (zc_life_closing())
+        return zc_free_at_exit(block, real(0));
+    return free_now(fn, block);
+}
+
+/* Host memory is no device block: refused, if the driver has nothing else to say first. */
+static CUresult refused_for_host(CUresult state)
+{
+    return state == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : state;
+}
+
+/* Memory of a pool is the driver's to free.  It counts until `event`, recorded on the stream of the
+ * free, in its context; NULL where nothing uses it any more. */
+static void freed(const struct zc_untracked *block, CUevent event, CUcontext home)
+{
+    bool pooled = block->taken && (block->copy.flags & ZC_BLOCK_POOLED);
+    if (pooled)
+        zc_park_pooled(&block->copy, event, home);
+    else if (event)
+        zc_real.cuEventDestroy_v2(event);
+}
+
+ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
+{
+    struct zc_block *block = dptr && zc_life_on() ? zc_block_find(dptr) : NULL;
+    if (block && zc_block_hosted(block))
+        return refused_for_host(real(0));
+    if (block && (block->flags & (ZC_BLOCK_CONVERTED | ZC_BLOCK_POOLED)) == ZC_BLOCK_CONVERTED) {
+        /* Memory of a pool may have outlived its context. */
+        bool lent = zc_stream_lend(block->flags & ZC_BLOCK_STREAM ? NULL : block->context);
+        CUresult result = free_converted(real, entry->fn, block, dptr);
+        zc_stream_lent(lent);
+        return result;
+    }
+    struct zc_untracked untracked;
+    zc_untrack_block(block && block->base == dptr ? block : NULL, &untracked);
+    CUresult result = real(dptr);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED)
+        zc_retrack(&untracked);
+    else
+        freed(&untracked, NULL, NULL);
+    if (result == CUDA_SUCCESS && untracked.taken && !(untracked.copy.flags & ZC_BLOCK_STREAM))
+        zc_park_reap_all();
+    return result;
+}
+
+/* For a free in stream order that no event can mark. Waiting is forbidden during a capture; then
+ * the block stays the program's. */
+static CUresult wait_for_stream(CUstream stream, enum zc_flavour flavour)
+{
+    return zc_capture_any() ? CUDA_ERROR_OUT_OF_MEMORY : zc_stream_drain(stream, flavour);
+}
+
+/* Frees a block behind `event`. */
+static CUresult free_in_order(struct zc_block *block, CUevent event, CUstream stream,
+                              enum zc_flavour flavour)
+{
+    CUresult result = zc_block_claim(block) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS) {
+        result = zc_grow_leaving(block);
+        if (result != CUDA_SUCCESS)
+            zc_block_unclaim(block);
+    }
+    if (result != CUDA_SUCCESS) {
+        if (event)
+            zc_real.cuEventDestroy_v2(event);
+        return result;
+    }
+    note_free(block);
+    zc_park_reap(ZC_PLACE_COUNT);
+    zc_park(block, event, zc_stream_context(stream, flavour), stream, flavour);
+    return CUDA_SUCCESS;
+}
+
+/* The block is the program's until the stream comes to the free; then its pages may go. */
+ZC_BODY(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream))
+{
+    struct zc_block *block = dptr && zc_life_on() ? zc_converted_at(dptr) : NULL;
+    bool pooled = block && (block->flags & ZC_BLOCK_POOLED);
+    if (block && !pooled && !zc_capture_holds(stream, entry->flavour)) {
+        if (block->base != dptr || (block->flags & ZC_BLOCK_GHOST))
+            return CUDA_ERROR_INVALID_VALUE;
+        if (zc_life_closing())
+            return zc_free_at_exit(block, real(0, stream));
+        CUevent event = zc_stream_mark(stream, entry->flavour);
+        CUresult waited = event ? CUDA_SUCCESS : wait_for_stream(stream, entry->flavour);
+        if (waited != CUDA_SUCCESS)
+            return zc_blame(entry->fn, dptr, waited);
+        return free_in_order(block, event, stream, entry->flavour);
+    }
+    if (dptr && zc_life_on() && zc_hosted_at(dptr))
+        return refused_for_host(real(0, stream));
+    struct zc_untracked untracked;
+    zc_untrack(dptr, &untracked);
+    CUresult result = real(dptr, stream);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED)
+        zc_retrack(&untracked);
+    else if (pooled && zc_life_closing())
+        freed(&untracked, NULL, NULL);
+    else if (pooled)
+        freed(&untracked, zc_stream_mark(stream, entry->flavour),
+              zc_stream_context(stream, entry->flavour));
+    return result;
+}

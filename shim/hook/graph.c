@@ -1,0 +1,428 @@
+/* Graphs: the copies and sets of an executable graph are read when it is made, and counted at each
+ * launch. */
+#include "hook/graph.h"
+
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/lock.h"
+#include "hook/call.h"
+#include "driver/copy.h"
+#include "driver/launch.h"
+#include "hook/life.h"
+#include "hook/request.h"
+#include "log/log.h"
+#include "driver/await.h"
+#include "shared/transfer.h"
+
+/* uthash keeps its tables on libzc's arena, and an add without memory leaves the table as it
+ * was. */
+#define uthash_malloc(n) zc_arena_get(n)
+#define uthash_free(p, n) zc_arena_put(p, n)
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+/* Nodes name addresses that the driver looks at when they are added or changed. */
+#define BEFORE_NODE(entry) zc_launch_before((entry)->fn, (entry)->flavour, NULL, false)
+
+#define DEPTH_MAX 8 /* Child graphs within child graphs. */
+
+/* One copy or set of an executable graph. */
+struct node {
+    CUgraphNode id;       /* The node of the graph it was made from, which updates name. */
+    CUdeviceptr dst, src; /* Where it begins; 0 for arrays, and for the source of a set. */
+    unsigned asked, real; /* Flows, as in struct zc_transfer. */
+    uint64_t bytes;       /* Bytes that each launch moves or sets. */
+    bool by_gpu;          /* Device memory is set, or copied to from device memory. */
+};
+
+struct exec {
+    CUgraphExec handle;
+    struct node *nodes;
+    size_t count, cap;
+    bool awaits; /* Something in it may wait for the CPU. */
+    UT_hash_handle hh;
+};
+
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
+static struct exec *execs;
+
+void zc_graph_reset(void)
+{
+    zc_lock_reset(&lock);
+    execs = NULL;
+}
+
+static bool push(struct exec *x, const struct node *n)
+{
+    if (x->count == x->cap) {
+        size_t cap = x->cap ? 2 * x->cap : 8;
+        struct node *more = zc_arena_get(cap * sizeof(*more));
+        if (!more)
+            return false;
+        if (x->nodes)
+            memcpy(more, x->nodes, x->count * sizeof(*more));
+        zc_arena_put(x->nodes, x->cap * sizeof(*more));
+        x->nodes = more;
+        x->cap = cap;
+    }
+    x->nodes[x->count++] = *n;
+    return true;
+}
+
+static void fill_in(struct node *n, struct zc_copy *c)
+{
+    zc_copy_resolve(c);
+    zc_copy_flows(c, &n->asked, &n->real);
+    n->dst = c->dst.address;
+    n->src = c->src.address;
+    n->bytes = c->bytes;
+    n->by_gpu = c->dst.side == ZC_SIDE_DEVICE &&
+                (c->set || c->src.asked == ZC_KIND_DEVICE || c->src.asked == ZC_KIND_ARRAY);
+}
+
+static struct node describe_copy(CUgraphNode id, const CUDA_MEMCPY3D *params)
+{
+    struct zc_copy c;
+    struct node n = {.id = id};
+    zc_copy_init(&c, ZC_FN_cuGraphLaunch, ZC_LEGACY);
+    zc_describe_3d(&c, params);
+    fill_in(&n, &c);
+    return n;
+}
+
+static struct node describe_set(CUgraphNode id, const CUDA_MEMSET_NODE_PARAMS *params)
+{
+    struct zc_copy c;
+    struct node n = {.id = id};
+    zc_copy_init(&c, ZC_FN_cuGraphLaunch, ZC_LEGACY);
+    zc_describe_set_2d(&c, params->dst, params->pitch, params->value, (uint8_t)params->elementSize,
+                       params->width, params->height);
+    fill_in(&n, &c);
+    return n;
+}
+
+static void read_graph(struct exec *x, CUgraph graph, unsigned depth);
+
+static void read_node(struct exec *x, CUgraphNode id, unsigned depth)
+{
+    CUgraphNodeType type;
+    CUDA_MEMCPY3D copy;
+    CUDA_MEMSET_NODE_PARAMS set;
+    CUgraph child;
+    struct node n;
+    if (zc_real.cuGraphNodeGetType(id, &type) != CUDA_SUCCESS)
+        return;
+    x->awaits = x->awaits || zc_await_node(type);
+    if (type == CU_GRAPH_NODE_TYPE_MEMCPY &&
+        zc_real.cuGraphMemcpyNodeGetParams(id, &copy) == CUDA_SUCCESS) {
+        n = describe_copy(id, &copy);
+        push(x, &n);
+    } else if (type == CU_GRAPH_NODE_TYPE_MEMSET &&
+               zc_real.cuGraphMemsetNodeGetParams(id, &set) == CUDA_SUCCESS) {
+        n = describe_set(id, &set);
+        push(x, &n);
+    } else if (type == CU_GRAPH_NODE_TYPE_GRAPH && depth < DEPTH_MAX &&
+               zc_real.cuGraphChildGraphNodeGetGraph(id, &child) == CUDA_SUCCESS) {
+        read_graph(x, child, depth + 1);
+    }
+}
+
+static void read_graph(struct exec *x, CUgraph graph, unsigned depth)
+{
+    size_t count = 0;
+    if (zc_real.cuGraphGetNodes(graph, NULL, &count) != CUDA_SUCCESS || !count)
+        return;
+    CUgraphNode *ids = zc_arena_get(count * sizeof(*ids));
+    if (!ids)
+        return;
+    size_t got = count;
+    if (zc_real.cuGraphGetNodes(graph, ids, &got) == CUDA_SUCCESS)
+        for (size_t i = 0; i < got; i++)
+            read_node(x, ids[i], depth);
+    zc_arena_put(ids, count * sizeof(*ids));
+}
+
+static void drop(struct exec *x)
+{
+    if (!x)
+        return;
+    zc_arena_put(x->nodes, x->cap * sizeof(*x->nodes));
+    zc_arena_put(x, sizeof(*x));
+}
+
+/* Takes an executable graph out of the table; the caller drops it. */
+static struct exec *take(CUgraphExec handle)
+{
+    struct exec *x = NULL;
+    if (!zc_lock_take(&lock))
+        return NULL;
+    HASH_FIND_PTR(execs, &handle, x);
+    if (x)
+        HASH_DELETE(hh, execs, x);
+    zc_lock_drop(&lock);
+    return x;
+}
+
+/* Reads what a new or updated executable graph will copy, and remembers it. */
+static CUresult remember(CUresult result, CUgraphExec handle, CUgraph graph)
+{
+    if (result != CUDA_SUCCESS || !zc_life_on() || !zc_real.cuGraphGetNodes ||
+        !zc_real.cuGraphNodeGetType || !zc_real.cuGraphMemcpyNodeGetParams ||
+        !zc_real.cuGraphMemsetNodeGetParams || !zc_real.cuGraphChildGraphNodeGetGraph)
+        return result;
+    drop(take(handle));
+    struct exec *x = zc_arena_get(sizeof(*x));
+    if (!x)
+        return result;
+    x->handle = handle;
+    read_graph(x, graph, 0);
+    if (!zc_lock_take(&lock)) {
+        drop(x);
+        return result;
+    }
+    HASH_ADD_PTR(execs, handle, x);
+    zc_lock_drop(&lock);
+    return result;
+}
+
+/* Changes one node of an executable graph. */
+static void replace(CUgraphExec handle, const struct node *n)
+{
+    struct exec *x = NULL;
+    if (!zc_lock_take(&lock))
+        return;
+    HASH_FIND_PTR(execs, &handle, x);
+    for (size_t i = 0; x && i < x->count; i++)
+        if (x->nodes[i].id == n->id)
+            x->nodes[i] = *n;
+    zc_lock_drop(&lock);
+}
+
+ZC_BODY(cuGraphInstantiate,
+        (CUgraphExec * exec, CUgraph graph, CUgraphNode *error_node, char *log, size_t log_bytes))
+{
+    (void)entry;
+    CUresult result = real(exec, graph, error_node, log, log_bytes);
+    return result == CUDA_SUCCESS ? remember(result, *exec, graph) : result;
+}
+
+ZC_BODY(cuGraphInstantiate_v2,
+        (CUgraphExec * exec, CUgraph graph, CUgraphNode *error_node, char *log, size_t log_bytes))
+{
+    return zc_do_cuGraphInstantiate(real, entry, exec, graph, error_node, log, log_bytes);
+}
+
+ZC_BODY(cuGraphInstantiateWithFlags, (CUgraphExec * exec, CUgraph graph, unsigned long long flags))
+{
+    (void)entry;
+    CUresult result = real(exec, graph, flags);
+    return result == CUDA_SUCCESS ? remember(result, *exec, graph) : result;
+}
+
+ZC_BODY(cuGraphInstantiateWithParams,
+        (CUgraphExec * exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params))
+{
+    (void)entry;
+    CUresult result = real(exec, graph, params);
+    return result == CUDA_SUCCESS ? remember(result, *exec, graph) : result;
+}
+
+ZC_BODY(cuGraphExecUpdate,
+        (CUgraphExec exec, CUgraph graph, CUgraphNode *error_node, CUgraphExecUpdateResult *update))
+{
+    (void)entry;
+    return remember(real(exec, graph, error_node, update), exec, graph);
+}
+
+ZC_BODY(cuGraphExecUpdate_v2, (CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info))
+{
+    (void)entry;
+    return remember(real(exec, graph, info), exec, graph);
+}
+
+static CUresult blamed(const struct zc_entry *entry, CUdeviceptr address, CUresult result)
+{
+    return result == CUDA_SUCCESS ? result : zc_blame(entry->fn, address, result);
+}
+
+ZC_BODY(cuGraphExecMemcpyNodeSetParams,
+        (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *params, CUcontext context))
+{
+    CUresult result = BEFORE_NODE(entry);
+    if (result == CUDA_SUCCESS)
+        result = real(exec, node, params, context);
+    if (result == CUDA_SUCCESS && zc_life_on()) {
+        struct node n = describe_copy(node, params);
+        replace(exec, &n);
+    }
+    return blamed(entry, zc_copy_node_address(params), result);
+}
+
+ZC_BODY(cuGraphExecMemsetNodeSetParams, (CUgraphExec exec, CUgraphNode node,
+                                         const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context))
+{
+    CUresult result = BEFORE_NODE(entry);
+    if (result == CUDA_SUCCESS)
+        result = real(exec, node, params, context);
+    if (result == CUDA_SUCCESS && zc_life_on()) {
+        struct node n = describe_set(node, params);
+        replace(exec, &n);
+    }
+    return blamed(entry, params ? params->dst : 0, result);
+}
+
+#if CUDA_VERSION >= 12030
+/* The calls that take nodes of any type. */
+static CUdeviceptr address_of(const CUgraphNodeParams *p)
+{
+    return p && p->type == CU_GRAPH_NODE_TYPE_MEMCPY   ? zc_copy_node_address(&p->memcpy.copyParams)
+           : p && p->type == CU_GRAPH_NODE_TYPE_MEMSET ? p->memset.dst
+                                                       : 0;
+}
+
+static CUresult added(const struct zc_entry *entry, CUresult result, const CUgraphNodeParams *p)
+{
+    if (result == CUDA_SUCCESS && p && p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+        zc_track_foreign(entry, ZC_API_cuGraphAddMemAllocNode, p->alloc.dptr, p->alloc.bytesize,
+                         ZC_KIND_DEVICE);
+    return blamed(entry, address_of(p), result);
+}
+
+ZC_BODY(cuGraphAddNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
+                         size_t count, CUgraphNodeParams *params))
+{
+    CUresult refused = BEFORE_NODE(entry);
+    return refused == CUDA_SUCCESS
+               ? added(entry, real(node, graph, dependencies, count, params), params)
+               : refused;
+}
+
+ZC_BODY(cuGraphAddNode_v2, (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
+                            const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params))
+{
+    CUresult refused = BEFORE_NODE(entry);
+    return refused == CUDA_SUCCESS
+               ? added(entry, real(node, graph, dependencies, edges, count, params), params)
+               : refused;
+}
+
+ZC_BODY(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params))
+{
+    struct node n = {.id = NULL};
+    CUresult result = BEFORE_NODE(entry);
+    if (result == CUDA_SUCCESS)
+        result = real(exec, node, params);
+    if (result != CUDA_SUCCESS || !zc_life_on())
+        return blamed(entry, address_of(params), result);
+    if (params->type == CU_GRAPH_NODE_TYPE_MEMCPY) {
+        n = describe_copy(node, &params->memcpy.copyParams);
+    } else if (params->type == CU_GRAPH_NODE_TYPE_MEMSET) {
+        const CUDA_MEMSET_NODE_PARAMS_v2 *p = &params->memset;
+        const CUDA_MEMSET_NODE_PARAMS set = {p->dst,         p->pitch, p->value,
+                                             p->elementSize, p->width, p->height};
+        n = describe_set(node, &set);
+    }
+    if (n.id)
+        replace(exec, &n);
+    return result;
+}
+#endif
+
+ZC_BODY(cuGraphExecDestroy, (CUgraphExec exec))
+{
+    (void)entry;
+    if (zc_life_on() && __atomic_load_n(&execs, __ATOMIC_RELAXED))
+        drop(take(exec));
+    return real(exec);
+}
+
+/* Nothing is converted inside a graph: its memory nodes are the driver's. */
+ZC_BODY(cuGraphAddMemAllocNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
+                                 size_t count, CUDA_MEM_ALLOC_NODE_PARAMS *params))
+{
+    CUresult result = real(node, graph, dependencies, count, params);
+    if (result == CUDA_SUCCESS && params)
+        zc_track_foreign(entry, ZC_API_cuGraphAddMemAllocNode, params->dptr, params->bytesize,
+                         ZC_KIND_DEVICE);
+    return result;
+}
+
+/* The blocks are looked up at each launch, because they may be freed before the graph is. */
+static void record(const struct node *n, uint64_t ticks, struct zc_log_call *call)
+{
+    const struct zc_transfer t = {.asked = n->asked,
+                                  .real = n->real,
+                                  .outcome = ZC_MOVED,
+                                  .bytes = n->bytes,
+                                  .copies = 1,
+                                  .ticks = ticks,
+                                  .dst = n->dst ? zc_block_find(n->dst) : NULL,
+                                  .src = n->src ? zc_block_find(n->src) : NULL};
+    zc_traffic_record(&t);
+    if (zc_log_level() == ZC_LOG_EVENTS) {
+        call->dst = n->dst;
+        call->src = n->src;
+        zc_log_transfer(&t, call);
+    }
+}
+
+/* The nodes of one executable graph, copied out so that nothing is called under the lock; the
+ * caller's. */
+static struct node *snapshot(CUgraphExec handle, size_t *count_out, bool *awaits_out)
+{
+    struct exec *x = NULL;
+    struct node *nodes = NULL;
+    *count_out = 0;
+    *awaits_out = false;
+    if (!zc_lock_take(&lock))
+        return NULL;
+    HASH_FIND_PTR(execs, &handle, x);
+    *awaits_out = x && x->awaits;
+    if (x && x->count && (nodes = zc_arena_get(x->count * sizeof(*nodes))) != NULL) {
+        *count_out = x->count;
+        memcpy(nodes, x->nodes, x->count * sizeof(*nodes));
+    }
+    zc_lock_drop(&lock);
+    return nodes;
+}
+
+/* Blocks may have become one with others since the graph was made. */
+static CUresult keep_out(const struct zc_entry *entry, const struct node *nodes, size_t count)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
+        if (zc_hostheap_owns(nodes[i].src))
+            result = zc_shared_keep_out(entry->fn, nodes[i].src);
+        if (result == CUDA_SUCCESS && zc_hostheap_owns(nodes[i].dst) && !nodes[i].by_gpu)
+            result = zc_shared_keep_out(entry->fn, nodes[i].dst);
+    }
+    return result;
+}
+
+ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
+{
+    CUresult result = zc_launch_before(entry->fn, entry->flavour, stream, true);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!zc_life_on() || !__atomic_load_n(&execs, __ATOMIC_RELAXED))
+        return real(exec, stream);
+    size_t count;
+    bool awaits;
+    struct node *nodes = snapshot(exec, &count, &awaits);
+    uint64_t start = zc_ticks();
+    result = keep_out(entry, nodes, count);
+    if (result == CUDA_SUCCESS && awaits)
+        result = zc_await_begin(entry->fn);
+    if (result == CUDA_SUCCESS)
+        result = real(exec, stream);
+    uint64_t ticks = zc_ticks() - start;
+    struct zc_log_call call = {.function = zc_fn_name(ZC_FN_cuGraphLaunch),
+                               .stream = zc_stream_kind_of(stream, entry->flavour),
+                               .handle = (uintptr_t)stream};
+    for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
+        record(&nodes[i], i ? 0 : ticks, &call);
+    zc_arena_put(nodes, count * sizeof(*nodes));
+    return result;
+}

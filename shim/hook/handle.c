@@ -1,0 +1,293 @@
+/* Handles of physical memory that a rule decided on, and the mappings of them. */
+#include "hook/handle.h"
+
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/lock.h"
+#include "hook/life.h"
+#include "memory/budget.h"
+#include "memory/limits.h"
+
+#define BUCKETS 256
+
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
+static struct zc_handle *bucket[BUCKETS];
+static unsigned records; /* Atomic: programs without such rules take no lock. */
+
+static struct zc_handle **bucket_of(CUmemGenericAllocationHandle handle)
+{
+    return &bucket[(handle * UINT64_C(0x9E3779B97F4A7C15)) >> 56];
+}
+
+/* Under the lock, as are all up to remember(). */
+static struct zc_handle *find(CUmemGenericAllocationHandle handle)
+{
+    struct zc_handle *h = *bucket_of(handle);
+    while (h && h->handle != handle)
+        h = h->next;
+    return h;
+}
+
+static void link_in(struct zc_handle *h)
+{
+    struct zc_handle **at = bucket_of(h->handle);
+    h->next = *at;
+    *at = h;
+}
+
+static void link_out(struct zc_handle *h)
+{
+    struct zc_handle **at = bucket_of(h->handle);
+    while (*at != h)
+        at = &(*at)->next;
+    *at = h->next;
+}
+
+static bool remember(struct zc_handle *h)
+{
+    if (!zc_lock_take(&lock))
+        return false;
+    link_in(h);
+    zc_lock_drop(&lock);
+    __atomic_fetch_add(&records, 1, __ATOMIC_RELEASE);
+    return true;
+}
+
+/* Nothing uses the memory any more: it is the driver's again, and counts no longer. */
+static void forget(struct zc_handle *h)
+{
+    __atomic_fetch_sub(&records, 1, __ATOMIC_RELEASE);
+    if (h->backing)
+        zc_place_release(h->backing, true);
+    if (h->budget)
+        zc_budget_give(h->rule, h->size);
+    zc_arena_put(h, sizeof(*h));
+}
+
+static bool any(void)
+{
+    return __atomic_load_n(&records, __ATOMIC_ACQUIRE) && zc_life_on();
+}
+
+struct zc_handle *zc_handle_map(CUmemGenericAllocationHandle handle)
+{
+    if (!any() || !zc_lock_take(&lock))
+        return NULL;
+    struct zc_handle *h = find(handle);
+    if (h)
+        h->mapped++;
+    zc_lock_drop(&lock);
+    return h;
+}
+
+void zc_handle_unmap(struct zc_handle *h)
+{
+    if (!h || !zc_lock_take(&lock))
+        return;
+    bool last = --h->mapped == 0 && !h->held;
+    zc_lock_drop(&lock);
+    if (last)
+        forget(h);
+}
+
+struct zc_block *zc_handle_mapping_at(CUdeviceptr address)
+{
+    struct zc_block *b = any() && address ? zc_block_find(address) : NULL;
+    bool hosted = b && (b->flags & ZC_BLOCK_MAPPING) && b->place == ZC_PLACE_MAPPED;
+    return hosted ? b : NULL;
+}
+
+bool zc_handle_answer(CUdeviceptr ptr, void *data, CUpointer_attribute attribute, CUresult *result)
+{
+    const struct zc_block *b = zc_handle_mapping_at(ptr);
+    if (!b || !data)
+        return false;
+    *result = CUDA_SUCCESS;
+    switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        *(int *)data = CU_MEMORYTYPE_DEVICE;
+        return true;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        *(int *)data = b->device;
+        return true;
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+        *result = CUDA_ERROR_INVALID_VALUE;
+        return true;
+    case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+        memset(data, 0, sizeof(CUDA_POINTER_ATTRIBUTE_P2P_TOKENS));
+        return true;
+    default:
+        return false;
+    }
+}
+
+void zc_handle_reset(void)
+{
+    zc_lock_reset(&lock);
+    for (unsigned i = 0; i < BUCKETS; i++)
+        bucket[i] = NULL;
+    records = 0;
+}
+
+/* Memory that libzc keeps for later must not be what the program's own call lacks, and what is in
+ * managed memory is not the device's to give. */
+static CUresult forwarded(__typeof__(cuMemCreate) *real, CUmemGenericAllocationHandle *handle,
+                          size_t bytes, const CUmemAllocationProp *prop, unsigned long long flags)
+{
+    struct zc_relief relief = {0};
+    if (zc_life_on() && prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+        !zc_limits_device_holds(prop->location.id, bytes, false))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = real(handle, bytes, prop, flags);
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve(&relief))
+        result = real(handle, bytes, prop, flags);
+    return result;
+}
+
+/* Device memory for ordinary mappings; tiles of sparse arrays can't be elsewhere. */
+static bool placeable(const CUmemGenericAllocationHandle *handle, size_t bytes,
+                      const CUmemAllocationProp *prop, unsigned long long flags)
+{
+    return handle && bytes && prop && !flags && prop->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
+           prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE && !prop->allocFlags.usage &&
+           (zc_life_policy()->apis & (UINT64_C(1) << ZC_API_cuMemCreate));
+}
+
+static const struct zc_rule *rule_of(const struct zc_entry *entry, size_t bytes, int device)
+{
+    struct zc_ask ask = {.entry = entry,
+                         .api = ZC_API_cuMemCreate,
+                         .size = bytes,
+                         .asked = ZC_KIND_DEVICE,
+                         .home = ZC_PLACE_DEVICE};
+    if (!zc_ask_begin(&ask))
+        return NULL;
+    ask.device = device; /* A handle is of the device that it names, whichever is current. */
+    return zc_ask_rule(&ask);
+}
+
+/* Walks the rule's list.  Fills h->backing, why and budget; the handle is in *out on success. */
+static CUresult climb(__typeof__(cuMemCreate) *real, CUmemGenericAllocationHandle *out,
+                      struct zc_handle *h)
+{
+    const struct zc_want want = {.size = h->size,
+                                 .device = h->asked.location.id,
+                                 .rule = h->rule,
+                                 .api = ZC_API_cuMemCreate,
+                                 .prop = &h->asked};
+    unsigned rung = 0;
+    h->backing = zc_place_climb(&want, 0, &rung, h->why, sizeof(h->why));
+    h->budget = rung == 0;
+    if (!h->backing) {
+        CUresult result = forwarded(real, out, h->size, &h->asked, 0);
+        if (result != CUDA_SUCCESS && h->budget)
+            zc_budget_give(h->rule, h->size);
+        if (result != CUDA_ERROR_OUT_OF_MEMORY || rung >= h->rule->place.count)
+            return result;
+        h->budget = false;
+        h->backing = zc_place_climb(&want, rung + 1, &rung, h->why, sizeof(h->why));
+        if (!h->backing)
+            return result;
+        strncpy(h->why, "device: out of memory", sizeof(h->why) - 1);
+    }
+    *out = h->backing->handle;
+    return CUDA_SUCCESS;
+}
+
+ZC_BODY(cuMemCreate, (CUmemGenericAllocationHandle * handle, size_t bytes,
+                      const CUmemAllocationProp *prop, unsigned long long flags))
+{
+    const struct zc_rule *rule = NULL;
+    struct zc_handle *h = NULL;
+    if (zc_life_on() && placeable(handle, bytes, prop, flags))
+        rule = rule_of(entry, bytes, prop->location.id);
+    if (rule)
+        h = zc_arena_get(sizeof(*h));
+    if (!h)
+        return forwarded(real, handle, bytes, prop, flags);
+    h->asked = *prop;
+    h->rule = rule;
+    h->size = bytes;
+    h->held = 1;
+    CUresult result = climb(real, handle, h);
+    if (result != CUDA_SUCCESS) {
+        zc_arena_put(h, sizeof(*h));
+        return result;
+    }
+    h->handle = *handle;
+    if (!remember(h)) {
+        if (h->backing)
+            zc_place_release(h->backing, false);
+        if (h->budget)
+            zc_budget_give(rule, bytes);
+        bool hosted = h->backing;
+        zc_arena_put(h, sizeof(*h));
+        return hosted ? forwarded(real, handle, bytes, prop, flags) : CUDA_SUCCESS;
+    }
+    return CUDA_SUCCESS;
+}
+
+/* Out of the table before the driver can give the same number to another handle. */
+ZC_BODY(cuMemRelease, (CUmemGenericAllocationHandle handle))
+{
+    (void)entry;
+    struct zc_handle *h = zc_handle_map(handle);
+    if (!h || !zc_lock_take(&lock))
+        return real(handle);
+    if (--h->held == 0)
+        link_out(h);
+    zc_lock_drop(&lock);
+    CUresult result = real(handle);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED && zc_lock_take(&lock)) {
+        if (h->held++ == 0)
+            link_in(h);
+        zc_lock_drop(&lock);
+    }
+    zc_handle_unmap(h);
+    return result;
+}
+
+/* Another reference, perhaps after the program released all that it had. */
+static void note_retained(struct zc_handle *h, CUmemGenericAllocationHandle handle)
+{
+    if (!zc_lock_take(&lock))
+        return;
+    if (h->held && h->handle == handle) {
+        h->held++;
+    } else if (!h->held) {
+        h->handle = handle;
+        h->held = 1;
+        link_in(h);
+    }
+    zc_lock_drop(&lock);
+}
+
+ZC_BODY(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * handle, void *address))
+{
+    (void)entry;
+    if (zc_life_on() && zc_converted_at((CUdeviceptr)address))
+        return CUDA_ERROR_INVALID_VALUE;
+    const struct zc_block *b = any() ? zc_block_find((CUdeviceptr)address) : NULL;
+    CUresult result = real(handle, address);
+    if (result == CUDA_SUCCESS && b && (b->flags & ZC_BLOCK_MAPPING))
+        note_retained(b->backing, *handle);
+    return result;
+}
+
+/* What the program asked for, but for what it is told to ask about: whether the memory is
+ * compressed (CUDA Driver API, CUmemAllocationProp), and reached by other bus devices. */
+ZC_BODY(cuMemGetAllocationPropertiesFromHandle,
+        (CUmemAllocationProp * prop, CUmemGenericAllocationHandle handle))
+{
+    (void)entry;
+    CUresult result = real(prop, handle);
+    struct zc_handle *h = result == CUDA_SUCCESS ? zc_handle_map(handle) : NULL;
+    if (h && h->backing) {
+        *prop = h->asked;
+        prop->allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_NONE;
+        prop->allocFlags.gpuDirectRDMACapable = 0;
+    }
+    zc_handle_unmap(h);
+    return result;
+}

@@ -1,0 +1,261 @@
+/* Pinned host memory: requests for it, the program's own registrations, and what it asks about
+ * both. */
+#include "hook/free.h"
+#include "hook/grant.h"
+#include "hook/hostmem.h"
+#include "hook/life.h"
+#include "place/park.h"
+#include "host/pinned.h"
+#include "driver/stream.h"
+#include "shared/pair.h"
+#include "shared/transfer.h"
+
+#define FLAGS_KNOWN                                                                                \
+    (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
+
+static CUresult call_alloc_host(const struct zc_forward *f)
+{
+    void *p = NULL;
+    CUresult result = ((__typeof__(cuMemAllocHost_v2) *)f->real)(&p, f->bytes);
+    *f->dptr = (CUdeviceptr)p;
+    return result;
+}
+
+static CUresult call_host_alloc(const struct zc_forward *f)
+{
+    void *p = NULL;
+    CUresult result = ((__typeof__(cuMemHostAlloc) *)f->real)(&p, f->bytes, f->flags);
+    *f->dptr = (CUdeviceptr)p;
+    return result;
+}
+
+/* A request that is valid as far as its parameters tell. */
+static CUresult request(const struct zc_entry *entry, const struct zc_forward *f, void **pp)
+{
+    struct zc_ask ask = {.entry = entry,
+                         .api = ZC_API_cuMemHostAlloc,
+                         .size = f->bytes,
+                         .asked = ZC_KIND_PINNED,
+                         .home = ZC_PLACE_PINNED};
+    CUresult result = zc_grant(&ask, f, NULL);
+    if (result == CUDA_SUCCESS)
+        *pp = (void *)*f->dptr;
+    return result;
+}
+
+ZC_BODY(cuMemAllocHost_v2, (void **pp, size_t bytes))
+{
+    CUdeviceptr address = 0;
+    const struct zc_forward f = {
+        .call = call_alloc_host, .real = (void *)real, .dptr = &address, .bytes = bytes};
+    return pp && bytes ? request(entry, &f, pp) : real(pp, bytes);
+}
+
+ZC_BODY(cuMemHostAlloc, (void **pp, size_t bytes, unsigned int flags))
+{
+    CUdeviceptr address = 0;
+    const struct zc_forward f = {.call = call_host_alloc,
+                                 .real = (void *)real,
+                                 .dptr = &address,
+                                 .bytes = bytes,
+                                 .flags = flags};
+    bool valid = pp && bytes && !(flags & ~(unsigned)FLAGS_KNOWN);
+    return valid ? request(entry, &f, pp) : real(pp, bytes, flags);
+}
+
+/* Pages of the program's own: a rule can only have them watched. */
+static void track(const struct zc_entry *entry, void *memory, size_t bytes)
+{
+    struct zc_ask ask = {.entry = entry,
+                         .api = ZC_API_cuMemHostRegister,
+                         .size = bytes,
+                         .asked = ZC_KIND_PINNED,
+                         .flags = ZC_BLOCK_FOREIGN,
+                         .home = ZC_PLACE_PINNED};
+    if (!memory || !bytes || !zc_ask_begin(&ask))
+        return;
+    const struct zc_rule *rule = zc_ask_rule(&ask);
+    bool first = !rule || rule->place.item[0] == ZC_PLACE_PINNED;
+    zc_ask_track(&ask, (CUdeviceptr)memory, NULL, rule,
+                 first ? NULL : "the pages are the program's own");
+}
+
+/* The live block of libzc's making that an address lies in, if it is host memory to the program. */
+static struct zc_block *hosted(const void *p)
+{
+    struct zc_block *block = zc_life_on() ? zc_hosted_at((CUdeviceptr)p) : NULL;
+    return block && !(__atomic_load_n(&block->flags, __ATOMIC_RELAXED) & ZC_BLOCK_GHOST) ? block
+                                                                                         : NULL;
+}
+
+/* What a program asked for as device memory is not host memory to it, whatever lies behind; what it
+ * has freed is nothing to it. */
+static bool is_converted(const void *p)
+{
+    return zc_life_on() &&
+           ((zc_placed_at((CUdeviceptr)p) && !hosted(p)) || zc_beside((CUdeviceptr)p));
+}
+
+/* Memory of the driver's cannot be registered or unregistered by the program: the driver gives
+ * CUDA_ERROR_INVALID_VALUE for both (measured), and so does libzc. */
+static bool is_drivers(const void *p)
+{
+    return is_converted(p) || hosted(p);
+}
+
+/* What the driver would say before it looks at the address: an error that sticks, a capture under
+ * way.  Freeing nothing asks it so. */
+static CUresult state_of_driver(void)
+{
+    return zc_real.cuMemFree_v2 ? zc_real.cuMemFree_v2(0) : CUDA_SUCCESS;
+}
+
+/* The memory goes to the pool as it came.  A slab's other blocks may want what this one wanted. */
+static void forget_sync_memops(const struct zc_block *block)
+{
+    int none = 0;
+    const struct zc_extent *extent = zc_hostheap_extent(block->base);
+    bool set = __atomic_load_n(&block->flags, __ATOMIC_RELAXED) & ZC_BLOCK_SYNC_MEMOPS;
+    if (set && extent && extent->use == ZC_EXTENT_BLOCK && zc_real.cuPointerSetAttribute)
+        zc_real.cuPointerSetAttribute(&none, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block->base);
+}
+
+static CUresult free_hosted(struct zc_block *block, const void *p)
+{
+    CUresult state = state_of_driver();
+    if (state != CUDA_SUCCESS && !zc_life_closing())
+        return state;
+    if (block->base != (CUdeviceptr)p)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (zc_life_closing())
+        return zc_free_at_exit(block, state);
+    forget_sync_memops(block);
+    bool told;
+    return zc_free_placed(block, &told);
+}
+
+/* Device memory and host memory are freed by calls of their own; each waits for the device, so what
+ * is parked can go with it. */
+ZC_BODY(cuMemFreeHost, (void *p))
+{
+    (void)entry;
+    struct zc_block *block = hosted(p);
+    if (block) { /* Host memory can be freed without a context (measured). */
+        bool lent = zc_stream_lend(block->context);
+        CUresult result = free_hosted(block, p);
+        zc_stream_lent(lent);
+        return result;
+    }
+    if (is_converted(p))
+        return CUDA_ERROR_INVALID_VALUE;
+    struct zc_untracked untracked;
+    zc_untrack((CUdeviceptr)p, &untracked);
+    CUresult result = real(p);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED)
+        zc_retrack(&untracked);
+    else if (untracked.taken)
+        zc_park_reap_all();
+    return result;
+}
+
+/* A missing context is told first, as by every query and registration. */
+static CUresult state_of_context(void)
+{
+    CUdevice device;
+    return zc_real.cuCtxGetDevice ? zc_real.cuCtxGetDevice(&device) : CUDA_SUCCESS;
+}
+
+static bool in_heap(const void *p)
+{
+    return zc_hostheap_owns((uint64_t)(uintptr_t)p);
+}
+
+/* Memory of the host heap that the program registers itself is its own from there on: libzc takes
+ * its registration back, so that the driver answers. */
+ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
+{
+    bool known = zc_shared_at((uint64_t)(uintptr_t)p) || is_drivers(p);
+    CUresult state = known ? state_of_context() : CUDA_SUCCESS;
+    if (state != CUDA_SUCCESS)
+        return state;
+    CUresult kept_out = zc_shared_keep_registered(entry->fn, (CUdeviceptr)p);
+    if (kept_out != CUDA_SUCCESS)
+        return kept_out;
+    if (is_drivers(p))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (in_heap(p) && bytes) {
+        zc_hostmem_forget((CUdeviceptr)p);
+        zc_pinned_yield((CUdeviceptr)p, bytes);
+    }
+    CUresult result = real(p, bytes, flags);
+    if (result != CUDA_SUCCESS && in_heap(p) && bytes)
+        zc_pinned_return((CUdeviceptr)p, bytes);
+    if (result == CUDA_SUCCESS)
+        track(entry, p, bytes);
+    return result;
+}
+
+ZC_BODY(cuMemHostRegister_v2, (void *p, size_t bytes, unsigned int flags))
+{
+    return zc_do_cuMemHostRegister(real, entry, p, bytes, flags);
+}
+
+ZC_BODY(cuMemHostUnregister, (void *p))
+{
+    (void)entry;
+    if (is_drivers(p))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (zc_pinned_hides((CUdeviceptr)p))
+        return real((void *)zc_pinned_disguise((CUdeviceptr)p));
+    struct zc_untracked untracked;
+    zc_untrack((CUdeviceptr)p, &untracked);
+    CUresult result = real(p);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED) {
+        zc_retrack(&untracked);
+        return result;
+    }
+    if (in_heap(p))
+        zc_pinned_return((CUdeviceptr)p, untracked.taken ? untracked.copy.size : 1);
+    if (untracked.taken)
+        zc_park_reap_all();
+    return result;
+}
+
+static void *disguised(void *p)
+{
+    return (void *)zc_pinned_disguise((CUdeviceptr)p);
+}
+
+ZC_BODY(cuMemHostGetDevicePointer_v2, (CUdeviceptr * dptr, void *p, unsigned int flags))
+{
+    (void)entry;
+    if (is_converted(p))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!hosted(p))
+        return real(dptr, disguised(p), flags);
+    CUresult state = state_of_context();
+    if (state != CUDA_SUCCESS)
+        return state;
+    if (!dptr || flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    *dptr = (CUdeviceptr)p;
+    return CUDA_SUCCESS;
+}
+
+/* With unified addressing all of the driver's pinned memory is mapped, and says so (measured). */
+ZC_BODY(cuMemHostGetFlags, (unsigned int *flags, void *p))
+{
+    (void)entry;
+    const struct zc_block *block = hosted(p);
+    if (is_converted(p))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!block)
+        return real(flags, disguised(p));
+    CUresult state = state_of_context();
+    if (state != CUDA_SUCCESS)
+        return state;
+    if (!flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    *flags = ((const struct zc_backing *)block->backing)->flags | CU_MEMHOSTALLOC_DEVICEMAP;
+    return CUDA_SUCCESS;
+}

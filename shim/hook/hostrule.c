@@ -1,0 +1,241 @@
+/* Which requests of libc's malloc family go to the host heap. */
+#include "hook/hostrule.h"
+
+#include <string.h>
+
+#include "base/message.h"
+#include "hook/front.h"
+#include "hook/life.h"
+#include "driver/real.h"
+#include "ledger/rules.h"
+#include "host/stay.h"
+#include "ledger/object.h"
+#include "ledger/site.h"
+#include "memory/ability.h"
+#include "host/hostheap.h"
+#include "memory/limits.h"
+
+/* Different reasons why requests stay pageable; a reason is a string constant. */
+#define CAUSES 8
+
+static uint32_t ready;                       /* 1: the threshold is the policy's; atomic. */
+static uint32_t opening;                     /* 1: a thread is getting ready, or did; atomic. */
+static const char *causes[CAUSES];           /* Reasons met, each once; atomic. */
+static const struct zc_rule *blamed[CAUSES]; /* Rule of the first request with that reason. */
+
+static bool reachable;       /* Every GPU reaches libc's memory; false before CUDA is up; atomic. */
+static bool pairs;           /* Device blocks may move in with host blocks; set before `ready`. */
+static const char *disabled; /* Why nothing is converted in this process, or NULL. */
+static const char *left;     /* Why nothing of libc's is from here on, or NULL; atomic. */
+
+static const uint64_t host_apis =
+    UINT64_C(1) << ZC_API_malloc | UINT64_C(1) << ZC_API_calloc | UINT64_C(1) << ZC_API_realloc |
+    UINT64_C(1) << ZC_API_reallocarray | UINT64_C(1) << ZC_API_aligned_alloc |
+    UINT64_C(1) << ZC_API_posix_memalign | UINT64_C(1) << ZC_API_memalign |
+    UINT64_C(1) << ZC_API_valloc | UINT64_C(1) << ZC_API_pvalloc;
+
+/* Whether a rule for one of these requests names the place. */
+static bool asks_for(const struct zc_policy *policy, enum zc_place_id place, uint64_t apis)
+{
+    for (size_t i = 0; i < policy->rule_count; i++)
+        if ((policy->rules[i].apis & apis) && zc_rule_has_place(&policy->rules[i], place))
+            return true;
+    return false;
+}
+
+static bool converts(const struct zc_rule *rule)
+{
+    return (rule->apis & host_apis) &&
+           (zc_rule_has_place(rule, ZC_PLACE_PINNED) || zc_rule_has_place(rule, ZC_PLACE_SHARED));
+}
+
+bool zc_hostrule_tells_copies(const struct zc_rule *rule)
+{
+    return (rule->apis & host_apis) && zc_rule_has_place(rule, ZC_PLACE_PAGEABLE) &&
+           (rule->given & ZC_KEY_BIT(ZC_KEY_RULE_PAGEABLE_COPY));
+}
+
+/* The first rule that converts, or NULL. */
+static const struct zc_rule *first_rule(const struct zc_policy *policy)
+{
+    for (size_t i = 0; i < policy->rule_count; i++)
+        if (converts(&policy->rules[i]))
+            return &policy->rules[i];
+    return NULL;
+}
+
+/* The smallest size of the rules of that kind. */
+static size_t smallest(const struct zc_policy *policy, bool (*kind)(const struct zc_rule *rule))
+{
+    uint64_t least = SIZE_MAX;
+    for (size_t i = 0; i < policy->rule_count; i++) {
+        const struct zc_rule *rule = &policy->rules[i];
+        uint64_t low = rule->size.count ? SIZE_MAX : 0;
+        if (!kind(rule))
+            continue;
+        for (size_t r = 0; r < rule->size.count; r++)
+            if (rule->size.item[r].low < low && rule->size.item[r].high >= ZC_HOST_MIN)
+                low = rule->size.item[r].low;
+        if (low < least)
+            least = low;
+    }
+    return least == SIZE_MAX || least > ZC_HOST_MIN ? least : ZC_HOST_MIN;
+}
+
+void zc_hostrule_note(const char *why, const struct zc_rule *rule)
+{
+    for (unsigned i = 0; i < CAUSES; i++) {
+        const char *there = NULL;
+        if (__atomic_compare_exchange_n(&causes[i], &there, why, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE)) {
+            __atomic_store_n(&blamed[i], rule, __ATOMIC_RELEASE);
+            if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON)
+                zc_hostrule_announce();
+            return;
+        }
+        if (there == why)
+            return;
+    }
+}
+
+void zc_hostrule_announce(void)
+{
+    for (unsigned i = 0; i < CAUSES; i++) {
+        const char *why = __atomic_load_n(&causes[i], __ATOMIC_ACQUIRE);
+        const struct zc_rule *rule = __atomic_exchange_n(&blamed[i], NULL, __ATOMIC_ACQ_REL);
+        if (why && rule)
+            zc_message(ZC_WARN, "fallback", "requests of rule %s (%s:%u) stay pageable: %s",
+                       rule->name, zc_rules()->file, rule->line, why);
+    }
+}
+
+static const char in_front[] = "another allocator stands before libzc";
+
+void zc_hostrule_disable(void)
+{
+    disabled = in_front;
+}
+
+void zc_hostrule_ask_front(void)
+{
+    const struct zc_rule *rule = first_rule(zc_rules());
+    if (rule && zc_front_is_taken())
+        zc_hostrule_note(in_front, rule);
+}
+
+void zc_hostrule_leave(const char *why)
+{
+    __atomic_store_n(&left, why, __ATOMIC_RELEASE);
+}
+
+bool zc_hostrule_ready(void)
+{
+    const char *why = "";
+    if (__builtin_expect(__atomic_load_n(&ready, __ATOMIC_ACQUIRE), 1))
+        return true;
+    if (!zc_rules_load())
+        return false; /* Another thread is at it, or this one in a signal handler. */
+    if (__atomic_exchange_n(&opening, 1, __ATOMIC_ACQ_REL))
+        return false;
+    size_t threshold = smallest(zc_rules(), converts);
+    size_t told = smallest(zc_rules(), zc_hostrule_tells_copies);
+    pairs = asks_for(zc_rules(), ZC_PLACE_SHARED, ~host_apis);
+    if (threshold != SIZE_MAX) {
+        zc_limits_start(zc_rules());
+        if (disabled || !zc_hostheap_open(&why)) {
+            zc_hostrule_note(disabled ? disabled : why, first_rule(zc_rules()));
+            threshold = SIZE_MAX;
+        }
+    }
+    if (told < ZC_STAY_MIN)
+        told = ZC_STAY_MIN;
+    if (!disabled && told < threshold)
+        threshold = told;
+    __atomic_store_n(&zc_hostheap.threshold, threshold, __ATOMIC_RELAXED);
+    __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
+    return true;
+}
+
+void zc_hostrule_reset(void)
+{
+    if (!ready)
+        opening = 0;
+}
+
+bool zc_hostrule_open(void)
+{
+    return zc_hostrule_ready() && zc_hostheap.bytes;
+}
+
+static const struct zc_rule *match(const struct zc_hostmem_ask *ask, uint32_t *site)
+{
+    const struct zc_policy *policy = zc_rules();
+    struct zc_request request = {.api = ask->api, .size = ask->size, .device = -1};
+    if (!(policy->apis & (UINT64_C(1) << ask->api)))
+        return NULL;
+    if (policy->needs & (ZC_NEED_SITE | ZC_NEED_MODULE))
+        *site = zc_site_here(ask->frame, ask->pc);
+    const struct zc_rule *rule = zc_rules_match(&request, *site);
+    if (rule && !*site)
+        *site = zc_site_here(ask->frame, ask->pc);
+    return rule;
+}
+
+/* The driver's own memory stays what the driver knows it to be. */
+static bool from_driver(const void *pc)
+{
+    struct zc_object object = {.name = NULL};
+    if (!zc_object_find((uint64_t)(uintptr_t)pc, &object) || !object.name)
+        return false;
+    const char *slash = strrchr(object.name, '/');
+    return strncmp(slash ? slash + 1 : object.name, "libcuda.so", 10) == 0;
+}
+
+const struct zc_rule *zc_hostrule_of(const struct zc_hostmem_ask *ask, uint32_t *site)
+{
+    const struct zc_rule *rule = match(ask, site);
+    return rule && !from_driver(ask->pc) ? rule : NULL;
+}
+
+/* Where every GPU reaches all host memory, libc's own is what `managed` asks for (CUDA C++
+ * Programming Guide, "Unified Memory"). */
+static bool reached(void)
+{
+    return __atomic_load_n(&reachable, __ATOMIC_RELAXED);
+}
+
+void zc_hostrule_ask_devices(void)
+{
+    int devices = 0;
+    if (!asks_for(zc_rules(), ZC_PLACE_MANAGED, host_apis))
+        return;
+    bool all = zc_real.cuDeviceGetCount && zc_real.cuDeviceGetCount(&devices) == CUDA_SUCCESS;
+    for (int d = 0; d < devices; d++)
+        all = all && zc_device_has(d, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
+    __atomic_store_n(&reachable, all && devices > 0, __ATOMIC_RELAXED);
+}
+
+static bool stays_left(const struct zc_rule *rule)
+{
+    const char *why = __atomic_load_n(&left, __ATOMIC_ACQUIRE);
+    if (why)
+        zc_hostrule_note(why, rule);
+    return why;
+}
+
+bool zc_hostrule_to_heap(const struct zc_rule *rule)
+{
+    for (unsigned i = 0; i < rule->place.count && zc_hostheap.bytes; i++) {
+        enum zc_place_id place = rule->place.item[i];
+        if (place == ZC_PLACE_PINNED || place == ZC_PLACE_SHARED)
+            return !stays_left(rule);
+        if (place == ZC_PLACE_PAGEABLE || (place == ZC_PLACE_MANAGED && reached()))
+            return false;
+    }
+    return false;
+}
+
+bool zc_hostrule_pairs(void)
+{
+    return pairs;
+}

@@ -1,0 +1,84 @@
+/* Kernels that failed with an illegal address: which rules may be why. */
+#include "base/message.h"
+#include "base/text.h"
+#include "hook/call.h"
+#include "driver/launch.h"
+#include "hook/life.h"
+#include "ledger/block.h"
+
+#define NAMED 4 /* Rules that a message has room for. */
+
+/* Live blocks that rules placed elsewhere, by rule and place. */
+struct tally {
+    struct {
+        int rule;
+        enum zc_place_id place;
+        uint64_t blocks, bytes;
+    } of[NAMED];
+    unsigned count; /* Entries in use. */
+    uint64_t more;  /* Blocks that found no entry. */
+};
+
+/* Kernels are given device blocks; pinned memory that was asked for is as it would be anyway. */
+static bool count(struct zc_block *b, void *arg)
+{
+    struct tally *t = arg;
+    unsigned i = 0;
+    if (!(b->flags & ZC_BLOCK_CONVERTED) || (b->flags & ZC_BLOCK_GHOST) ||
+        b->asked != ZC_KIND_DEVICE || b->rule < 0)
+        return true;
+    while (i < t->count && (t->of[i].rule != b->rule || t->of[i].place != b->place))
+        i++;
+    if (i == NAMED) {
+        t->more++;
+        return true;
+    }
+    if (i == t->count) {
+        t->of[i].rule = b->rule;
+        t->of[i].place = (enum zc_place_id)b->place;
+        t->count++;
+    }
+    t->of[i].blocks++;
+    t->of[i].bytes += b->size;
+    return true;
+}
+
+void zc_blame_kernel(enum zc_fn fn)
+{
+    struct tally t = {.count = 0};
+    char list[600];
+    zc_shared_blame();
+    if (!zc_life_on())
+        return;
+    zc_block_each(count, &t);
+    if (!t.count || !zc_message_first("kernel"))
+        return;
+    const struct zc_policy *policy = zc_life_policy();
+    struct zc_text text = zc_text_on(list, sizeof(list));
+    for (unsigned i = 0; i < t.count; i++) {
+        const struct zc_rule *rule = &policy->rules[t.of[i].rule];
+        zc_text_fmt(&text, "%s%U (%B) in '%s' by rule %s (%s:%u)", i ? ", " : "", t.of[i].blocks,
+                    t.of[i].bytes, zc_place_name(t.of[i].place), rule->name, policy->file,
+                    rule->line);
+    }
+    if (t.more)
+        zc_text_fmt(&text, ", and %U more", t.more);
+    zc_message(ZC_WARN, "kernel",
+               "a kernel failed with an illegal address (700, told by %s), and rules have placed "
+               "device blocks: %s; if it does not fail without libzc, say 'place = device' there; "
+               "compute-sanitizer finds the access",
+               zc_fn_name(fn), zc_text_cstr(&text));
+}
+
+static CUresult nothing(const struct zc_launch *launch)
+{
+    (void)launch;
+    return CUDA_SUCCESS;
+}
+
+/* A launch that nobody watches is left to the driver with its answer. */
+void zc_blame_watch(void)
+{
+    if (!(__atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED) & (1u << ZC_LAUNCH_TOLD)))
+        zc_launch_call(ZC_LAUNCH_TOLD, nothing);
+}

@@ -1,0 +1,255 @@
+/* Starting at the first CUDA call, ending with the process, starting anew in a forked child. */
+#include "hook/life.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/lock.h"
+#include "base/message.h"
+#include "base/options.h"
+#include "base/populate.h"
+#include "base/text.h"
+#include "driver/capture.h"
+#include "hook/coverage.h"
+#include "driver/cupti.h"
+#include "hook/graph.h"
+#include "hook/handle.h"
+#include "hook/hostmem.h"
+#include "driver/launch.h"
+#include "hook/loader.h"
+#include "hook/pool.h"
+#include "driver/real.h"
+#include "ledger/rules.h"
+#include "driver/streams.h"
+#include "hook/variables.h"
+#include "ledger/block.h"
+#include "ledger/site.h"
+#include "ledger/traffic.h"
+#include "ledger/counters.h"
+#include "log/log.h"
+#include "driver/await.h"
+#include "fault/fault.h"
+#include "vmm/grow.h"
+#include "host/hostheap.h"
+#include "vmm/late.h"
+#include "memory/place.h"
+#include "shared/access.h"
+#include "shared/forks.h"
+#include "shared/report.h"
+
+int zc_life_state = ZC_LIFE_OFF;
+static uint32_t starter; /* Thread that is starting libzc. */
+static bool closing;     /* exit(3) has begun. */
+static bool inherited;   /* A forked child whose own cuInit has not succeeded. */
+
+const struct zc_policy *zc_life_policy(void)
+{
+    return zc_rules();
+}
+
+bool zc_life_closing(void)
+{
+    return __atomic_load_n(&closing, __ATOMIC_ACQUIRE);
+}
+
+/* False in a child that no handler of pthread_atfork(3) saw, as of _Fork(2): log, counters and
+ * driver are its parent's, and a lock may be another thread's for ever. */
+static bool own_process(void)
+{
+    return zc_counters()->header.pid == (uint32_t)getpid();
+}
+
+/* Handlers run in the reverse order of their registration.  This one is registered at the first
+ * cuInit, after the runtime's own, and so runs before the runtime lets go of the driver. */
+static void begin_exit(void)
+{
+    __atomic_store_n(&closing, true, __ATOMIC_RELEASE);
+    if (own_process())
+        zc_cupti_finish();
+}
+
+static void open_log(void)
+{
+    const struct zc_options *options = zc_options();
+    const char *pattern = *options->log ? options->log : zc_rules()->log;
+    enum zc_policy_log_level wanted = zc_rules()->log_level;
+    if (*options->log_level && !zc_log_level_from_name(options->log_level, &wanted))
+        zc_message(ZC_WARN, "options", "ZC_LOG_LEVEL=%s is not summary, allocs or events",
+                   options->log_level);
+    static const enum zc_log_level levels[] = {ZC_LOG_SUMMARY, ZC_LOG_ALLOCS, ZC_LOG_EVENTS};
+    zc_log_open(pattern ? pattern : "zc.%e.%p.jsonl", levels[wanted]);
+}
+
+/* Asks the driver who it is; before cuInit it says nothing, and the fields stay unknown. */
+static void write_meta(void)
+{
+    char gpu[256] = "";
+    struct zc_log_meta meta = {
+        .policy_file = zc_rules_path(), .policy_hash = zc_rules()->hash, .devices = -1};
+    int count;
+    if (zc_real.cuDriverGetVersion && zc_real.cuDriverGetVersion(&meta.driver) != CUDA_SUCCESS)
+        meta.driver = 0;
+    if (zc_real.cuDeviceGetCount && zc_real.cuDeviceGetCount(&count) == CUDA_SUCCESS)
+        meta.devices = count;
+    if (meta.devices > 0 && zc_real.cuDeviceGetName &&
+        zc_real.cuDeviceGetName(gpu, sizeof(gpu), 0) == CUDA_SUCCESS)
+        meta.gpu = gpu;
+    zc_log_meta(&meta);
+}
+
+/* POSIX allows only async-signal-safe functions in the child of a threaded process; everything here
+ * is plain stores, system calls and mmap(2). */
+static void child(void)
+{
+    zc_thread_id_reset();
+    zc_shared_forked();
+    if (__atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) == ZC_LIFE_OFF && !zc_rules_in_use())
+        return; /* Nothing takes a lock before the first CUDA call but requests that rules match. */
+    zc_message_reset();
+    zc_log_reset();
+    zc_shared_child();
+    zc_arena_reset();
+    zc_counters_reset();
+    zc_block_reset();
+    zc_site_reset();
+    zc_traffic_reset();
+    zc_place_reset();
+    zc_shared_reset();
+    zc_shared_access_reset();
+    zc_capture_reset();
+    zc_graph_reset();
+    zc_launch_reset();
+    zc_late_reset();
+    zc_await_reset();
+    zc_streams_reset();
+    zc_pool_reset();
+    zc_handle_reset();
+    zc_cupti_reset();
+    zc_rules_reset();
+    zc_hostrule_reset();
+    zc_fault_child();
+    zc_hostheap_child();
+    starter = 0;
+    inherited = inherited || __atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) != ZC_LIFE_OFF;
+    if (__atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) != ZC_LIFE_PASS)
+        __atomic_store_n(&zc_life_state, ZC_LIFE_OFF, __ATOMIC_RELEASE);
+}
+
+/* Once, also where a forked child starts anew.  The log is open by then, because it has every
+ * message, and standard error but so many of a kind. */
+static void announce(void)
+{
+    static bool announced;
+    if (announced)
+        return;
+    announced = true;
+    zc_options_announce();
+    zc_variables_check();
+    zc_rules_announce();
+}
+
+static void start(void)
+{
+    static bool registered;
+    zc_rules_await();
+    /* Once more: a program may set variables for libzc after its first large request. */
+    if (zc_options_read()->secure) {
+        __atomic_store_n(&zc_life_state, ZC_LIFE_PASS, __ATOMIC_RELEASE);
+        return;
+    }
+    zc_clock_calibrate();
+    zc_populate();
+    zc_site_rehearse();
+    if (!registered) {
+        atexit(begin_exit);
+        registered = true;
+    }
+    open_log();
+    zc_loader_report();
+    zc_place_start(zc_rules());
+    write_meta();
+    announce();
+    zc_hostrule_ask_front();
+    zc_hostrule_announce();
+    zc_hostrule_ask_devices();
+    if (zc_rules()->um_counters)
+        zc_cupti_start();
+    __atomic_store_n(&zc_life_state, zc_counters() ? ZC_LIFE_ON : ZC_LIFE_PASS, __ATOMIC_RELEASE);
+}
+
+void zc_life_init(void)
+{
+    inherited = false;
+    zc_life_on();
+}
+
+bool zc_life_start(void)
+{
+    int state = ZC_LIFE_OFF;
+    if (inherited)
+        return false;
+    if (__atomic_compare_exchange_n(&zc_life_state, &state, ZC_LIFE_STARTING, false,
+                                    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        int cancelled;
+        __atomic_store_n(&starter, zc_thread_id(), __ATOMIC_RELEASE);
+        /* A thread that is cancelled on the way would leave all others waiting. */
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled);
+        start();
+        pthread_setcancelstate(cancelled, NULL);
+        __atomic_store_n(&starter, 0, __ATOMIC_RELEASE);
+    }
+    while (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_STARTING) {
+        if (__atomic_load_n(&starter, __ATOMIC_ACQUIRE) == zc_thread_id())
+            return false;
+        sched_yield();
+    }
+    return __atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON;
+}
+
+static void before_fork(void)
+{
+    zc_shared_before_fork();
+    zc_hostheap_before_fork();
+}
+
+static void after_fork(void)
+{
+    zc_hostheap_after_fork();
+    zc_shared_after_fork();
+}
+
+/* What runs before a fork runs in the reverse order of its registration, and the program's may wait
+ * for a lock under which another thread allocates: so the heap is held last, as libc's own is. */
+void zc_life_watch_forks(void)
+{
+    static uint32_t watching;
+    if (!__atomic_exchange_n(&watching, 1, __ATOMIC_RELAXED))
+        pthread_atfork(before_fork, after_fork, child);
+}
+
+/* Loading costs two clock readings and one look at descriptor 2; nothing of CUDA is touched.  Host
+ * blocks may be placed, by several threads, before the first CUDA call, so that forks matter from
+ * here on. */
+__attribute__((constructor)) static void load(void)
+{
+    zc_clock_mark();
+    zc_message_init();
+    zc_life_watch_forks();
+}
+
+/* The driver may be gone by now: only memory and the log are touched.  Calls that come later still
+ * count in memory, and pass through. */
+__attribute__((destructor)) static void unload(void)
+{
+    if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) != ZC_LIFE_ON || !own_process())
+        return;
+    zc_coverage_report();
+    zc_grow_finish();
+    zc_shared_report_all();
+    zc_log_summary();
+    zc_counters_close();
+}

@@ -1,0 +1,42 @@
+/* libzc's life in a process: off until the first CUDA call, fresh in a forked child. */
+#ifndef ZC_HOOK_LIFE_H
+#define ZC_HOOK_LIFE_H
+
+#include <stdbool.h>
+
+#include "policy/policy.h"
+
+enum zc_life {
+    ZC_LIFE_OFF,      /* No CUDA call yet: nothing is recorded, no file exists. */
+    ZC_LIFE_STARTING, /* One thread reads the policy and opens the log. */
+    ZC_LIFE_ON,       /* Catching and recording. */
+    ZC_LIFE_PASS,     /* AT_SECURE, or no memory for the counters: pure pass-through for good. */
+};
+
+extern int zc_life_state; /* enum zc_life; read with relaxed loads on hot paths. */
+
+/* Starts libzc at a call in a process that it is off in, and says whether it is on: other threads
+ * wait for the one that starts it, a signal handler of that thread passes through.  The child of
+ * fork(2) inherits a driver that answers nothing, and is started by zc_life_init() alone. */
+bool zc_life_start(void);
+
+/* Starts libzc after a cuInit that succeeded. */
+void zc_life_init(void);
+
+static inline bool zc_life_on(void)
+{
+    return __builtin_expect(__atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) == ZC_LIFE_ON, 1) ||
+           zc_life_start();
+}
+
+/* Makes forks known to libzc: as early as a library's constructor may have forks be known to it. */
+void zc_life_watch_forks(void);
+
+/* True once exit(3) has begun.  From then on libzc makes no driver call of its own, because the
+ * driver may be gone at any moment; the program's own calls are still passed on. */
+bool zc_life_closing(void);
+
+/* The policy in force; one without rules where there is no file.  Constant once libzc is on. */
+const struct zc_policy *zc_life_policy(void);
+
+#endif

@@ -1,0 +1,121 @@
+/* The C half of the hooks on dlsym, dlopen and dlmopen: decides, never calls on the caller's behalf
+ * where the caller's identity matters. */
+#include "hook/loader.h"
+
+#include <dlfcn.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/message.h"
+#include "hook/hostrule.h"
+#include "hook/life.h"
+#include "driver/real.h"
+
+/* A driver name: "cu" and a capital letter.  cuBLAS, cuDNN and curl also start with "cu", and only
+ * the address tells them apart, see below. */
+static bool driver_name(const char *name)
+{
+    return name && name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z';
+}
+
+static struct zc_choice go_on(void *real)
+{
+    return (struct zc_choice){real, NULL};
+}
+
+static struct zc_choice answer(void *address)
+{
+    return (struct zc_choice){address, (void *)1};
+}
+
+/* Instrumented builds call dlsym before their run time is set up, so this path carries none. */
+__attribute__((no_sanitize("address", "thread", "undefined"))) struct zc_choice
+zc_dlsym_choose(void *handle, const char *name)
+{
+    if (__builtin_expect(zc_real_dlsym == NULL, 0))
+        zc_libc_find();
+    /* RTLD_NEXT is answered by the real function for the real caller: an interposer in front of
+     * libzc finds libzc's wrapper that way, one behind it finds libcuda's own. */
+    if (!driver_name(name) || handle == RTLD_NEXT)
+        return go_on((void *)zc_real_dlsym);
+    void *address = zc_real_dlsym(handle, name);
+    if (address && zc_is_wrapper(address)) {
+        /* Found through the global scope. Without a driver in the process, or with one that lacks
+         * the function, there is nothing behind the wrapper, and the program must get the answer
+         * that it would get without libzc. */
+        bool behind = zc_real_find(NULL) && zc_driver_has(address);
+        return answer(behind ? address : zc_real_dlsym(RTLD_NEXT, name));
+    }
+    void *wrapper = address && zc_real_find(address) ? zc_wrapper_of(address) : address;
+    /* RTLD_DEFAULT reaches the caller's own libraries too, and dlerror(3) names the caller: what
+     * has no wrapper is the real function's to find. */
+    return wrapper != address ? answer(wrapper) : go_on((void *)zc_real_dlsym);
+}
+
+/* The first object of each kind that was opened out of libzc's reach. */
+struct unreached {
+    const char *code;   /* Of the message. */
+    const char *reason; /* Its end. */
+    uint32_t state;     /* 0 none, 1 being noted, 2 noted, 3 said. */
+    char file[256];
+};
+
+/* RTLD_DEEPBIND puts the opened object's own scope before every preload: its calls pass libzc
+ * by. */
+static struct unreached deepbind = {
+    .code = "deepbind",
+    .reason = "is opened with RTLD_DEEPBIND: CUDA calls that it binds by itself pass by libzc "
+              "(calls through libcudart are still seen)"};
+static struct unreached dlmopened = {
+    .code = "dlmopen",
+    .reason = "is opened in a namespace of its own, where libzc is not: its CUDA calls are not "
+              "seen"};
+
+static void say(struct unreached *u)
+{
+    uint32_t noted = 2;
+    if (__atomic_compare_exchange_n(&u->state, &noted, 3, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_RELAXED))
+        zc_message(ZC_WARN, u->code, "%s %s", u->file, u->reason);
+}
+
+static void note(struct unreached *u, const char *file)
+{
+    uint32_t none = 0;
+    if (!file || !__atomic_compare_exchange_n(&u->state, &none, 1, false, __ATOMIC_ACQ_REL,
+                                              __ATOMIC_RELAXED))
+        return;
+    strncpy(u->file, file, sizeof(u->file) - 1);
+    __atomic_store_n(&u->state, 2, __ATOMIC_RELEASE);
+    if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON)
+        say(u);
+}
+
+void zc_loader_report(void)
+{
+    say(&deepbind);
+    say(&dlmopened);
+}
+
+struct zc_choice zc_dlopen_choose(const char *file, int mode)
+{
+    zc_libc_find();
+    if (file && (mode & RTLD_DEEPBIND)) {
+        note(&deepbind, file);
+        /* Its free(3) and realloc(3) are libc's own, which know no block of the host heap. */
+        zc_hostrule_leave("a library that RTLD_DEEPBIND binds to libc's free() may be given them");
+    }
+    return go_on((void *)zc_real_dlopen);
+}
+
+struct zc_choice zc_dlmopen_choose(long namespace_id, const char *file, int mode)
+{
+    static void *real;
+    (void)mode;
+    zc_libc_find();
+    if (namespace_id != LM_ID_BASE)
+        note(&dlmopened, file);
+    if (!__atomic_load_n(&real, __ATOMIC_ACQUIRE))
+        __atomic_store_n(&real, zc_real_dlsym(RTLD_NEXT, "dlmopen"), __ATOMIC_RELEASE);
+    return go_on(real);
+}

@@ -1,0 +1,20 @@
+/* What the assembly stubs and their C halves share. */
+#ifndef ZC_HOOK_LOADER_H
+#define ZC_HOOK_LOADER_H
+
+/* Returned in two registers: where to continue, or the answer itself when `answered` is not
+ * NULL. */
+struct zc_choice {
+    void *address;
+    void *answered;
+};
+
+/* Says what was opened out of libzc's reach before libzc was on: a process without CUDA hears
+ * nothing of it. */
+void zc_loader_report(void);
+
+struct zc_choice zc_dlsym_choose(void *handle, const char *name);
+struct zc_choice zc_dlopen_choose(const char *file, int mode);
+struct zc_choice zc_dlmopen_choose(long namespace_id, const char *file, int mode);
+
+#endif

@@ -1,0 +1,492 @@
+/*
+ * libc's malloc family (glibc manual, "Replacing malloc").  Every call goes on to the next
+ * allocator in line, unless it is large enough for a rule, or names a block of the host heap.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "hook/front.h"
+#include "hook/hostmem.h"
+#include "hook/life.h"
+#include "hook/memory.h"
+#include "driver/real.h"
+#include "host/stay.h"
+#include "host/hostheap.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+
+/* The functions behind libzc's.  X(name, result, parameters, arguments) */
+#define FAMILY(X)                                                                                  \
+    X(malloc, void *, (size_t n), (n))                                                             \
+    X(calloc, void *, (size_t count, size_t n), (count, n))                                        \
+    X(realloc, void *, (void *p, size_t n), (p, n))                                                \
+    X(reallocarray, void *, (void *p, size_t count, size_t n), (p, count, n))                      \
+    X(aligned_alloc, void *, (size_t alignment, size_t n), (alignment, n))                         \
+    X(posix_memalign, int, (void **out, size_t alignment, size_t n), (out, alignment, n))          \
+    X(memalign, void *, (size_t alignment, size_t n), (alignment, n))                              \
+    X(valloc, void *, (size_t n), (n))                                                             \
+    X(pvalloc, void *, (size_t n), (n))                                                            \
+    X(malloc_usable_size, size_t, (void *p), (p))                                                  \
+    X(__libc_realloc, void *, (void *p, size_t n), (p, n))
+
+/* glibc's names for those who wrap its family; cfree is for programs from before glibc 2.26. */
+void *__libc_realloc(void *p, size_t n);
+void __libc_free(void *p);
+void cfree(void *p);
+
+/* Until the first call each pointer leads to a function that finds them all. */
+#define FIRST(name, result, params, args) static result first_##name params;
+FAMILY(FIRST)
+static void first_free(void *p);
+static void first___libc_free(void *p);
+
+static struct __attribute__((aligned(64))) {
+#define NEXT(name, result, params, args) result(*name) params;
+    FAMILY(NEXT)
+    void (*free)(void *p);
+    void (*__libc_free)(void *p);
+} next = {
+#define INITIAL(name, result, params, args) .name = first_##name,
+    FAMILY(INITIAL).free = first_free,
+    .__libc_free = first___libc_free,
+};
+
+/*
+ * dlsym(3) of some glibc versions calls calloc.  What it gets while the functions are being looked
+ * for comes from here, is zero, and is never given back.  The size stands in front.
+ */
+static char boot[16384] __attribute__((aligned(16)));
+static size_t boot_used; /* Atomic. */
+static __thread bool finding __attribute__((tls_model("initial-exec")));
+
+static bool is_boot(const void *p)
+{
+    return (uintptr_t)p - (uintptr_t)boot < sizeof(boot);
+}
+
+static void *boot_get(size_t n)
+{
+    size_t step = ((n + 15) & ~(size_t)15) + 16;
+    size_t at =
+        n < sizeof(boot) ? __atomic_fetch_add(&boot_used, step, __ATOMIC_RELAXED) : sizeof(boot);
+    if (at + step > sizeof(boot)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    memcpy(boot + at, &n, sizeof(n));
+    return boot + at + 16;
+}
+
+static size_t boot_size(const void *p)
+{
+    size_t n;
+    memcpy(&n, (const char *)p - 16, sizeof(n));
+    return n;
+}
+
+static void *boot_move(void *to, const void *p, size_t n)
+{
+    if (to && p)
+        memcpy(to, p, boot_size(p) < n ? boot_size(p) : n);
+    return to;
+}
+
+/* What stands in the way of the fast path where something came from `boot`. */
+static void (*behind_free)(void *p);
+static void *(*behind_realloc)(void *p, size_t n);
+static void *(*behind_reallocarray)(void *p, size_t count, size_t n);
+static size_t (*behind_usable)(void *p);
+
+static void boot_free(void *p)
+{
+    if (!is_boot(p))
+        behind_free(p);
+}
+
+static void *boot_realloc(void *p, size_t n)
+{
+    if (!is_boot(p))
+        return behind_realloc(p, n);
+    return n ? boot_move(next.malloc(n), p, n) : NULL;
+}
+
+/* The product was found to fit. */
+static void *boot_reallocarray(void *p, size_t count, size_t n)
+{
+    return is_boot(p) ? boot_realloc(p, count * n) : behind_reallocarray(p, count, n);
+}
+
+static size_t boot_usable(void *p)
+{
+    return is_boot(p) ? boot_size(p) : behind_usable(p);
+}
+
+/* Several threads may come here at once: all store the same. */
+static void find(void)
+{
+    finding = true;
+    zc_life_watch_forks();
+    zc_libc_find();
+    zc_memory_find();
+#define LOOK_UP(name, result, params, args)                                                        \
+    result(*found_##name) params = (result(*) params)zc_real_dlsym(RTLD_NEXT, #name);
+    FAMILY(LOOK_UP)
+    void (*found_free)(void *) = (void (*)(void *))zc_real_dlsym(RTLD_NEXT, "free");
+    void (*found___libc_free)(void *) = (void (*)(void *))zc_real_dlsym(RTLD_NEXT, "__libc_free");
+    if (zc_front_is_taken())
+        zc_hostrule_disable();
+    finding = false;
+    if (__atomic_load_n(&boot_used, __ATOMIC_RELAXED)) {
+        behind_free = found_free;
+        behind_realloc = found_realloc;
+        behind_reallocarray = found_reallocarray;
+        behind_usable = found_malloc_usable_size;
+        found_free = boot_free;
+        found_realloc = boot_realloc;
+        found_reallocarray = boot_reallocarray;
+        found_malloc_usable_size = boot_usable;
+    }
+    __atomic_store_n(&next.free, found_free, __ATOMIC_RELEASE);
+    __atomic_store_n(&next.__libc_free, found___libc_free, __ATOMIC_RELEASE);
+#define KEEP(name, result, params, args)                                                           \
+    __atomic_store_n(&next.name, found_##name, __ATOMIC_RELEASE);
+    FAMILY(KEEP)
+}
+
+/* The call itself goes on once everything is found; a call out of the search gets what it can. */
+#define FIRST_OR(name, result, params, args, meanwhile)                                            \
+    static result first_##name params                                                              \
+    {                                                                                              \
+        if (finding)                                                                               \
+            return meanwhile;                                                                      \
+        find();                                                                                    \
+        return next.name args;                                                                     \
+    }
+static void *nothing(void)
+{
+    errno = ENOMEM;
+    return NULL;
+}
+static void *boot_array(size_t count, size_t n)
+{
+    size_t bytes;
+    return __builtin_mul_overflow(count, n, &bytes) ? nothing() : boot_get(bytes);
+}
+static void *boot_grow(void *p, size_t n)
+{
+    return p && !is_boot(p) ? nothing() : boot_move(boot_get(n), p, n);
+}
+FIRST_OR(malloc, void *, (size_t n), (n), boot_get(n))
+FIRST_OR(calloc, void *, (size_t count, size_t n), (count, n), boot_array(count, n))
+FIRST_OR(realloc, void *, (void *p, size_t n), (p, n), boot_grow(p, n))
+FIRST_OR(reallocarray, void *, (void *p, size_t count, size_t n), (p, count, n), nothing())
+FIRST_OR(aligned_alloc, void *, (size_t alignment, size_t n), (alignment, n), nothing())
+FIRST_OR(posix_memalign, int, (void **out, size_t alignment, size_t n), (out, alignment, n), ENOMEM)
+FIRST_OR(memalign, void *, (size_t alignment, size_t n), (alignment, n), nothing())
+FIRST_OR(valloc, void *, (size_t n), (n), nothing())
+FIRST_OR(pvalloc, void *, (size_t n), (n), nothing())
+FIRST_OR(malloc_usable_size, size_t, (void *p), (p), is_boot(p) ? boot_size(p) : 0)
+FIRST_OR(__libc_realloc, void *, (void *p, size_t n), (p, n), boot_grow(p, n))
+
+static void first_free(void *p)
+{
+    if (finding)
+        return;
+    find();
+    next.free(p);
+}
+
+static void first___libc_free(void *p)
+{
+    if (finding)
+        return;
+    find();
+    next.__libc_free(p);
+}
+
+/* The slow halves are functions of their own that the exported ones end in, so that those need no
+ * frame, and the frame and return address seen here are the caller's. */
+#define ASK(which, bytes, boundary, zeroed)                                                        \
+    {                                                                                              \
+        .api = ZC_API_##which, .size = (bytes), .alignment = (boundary), .zero = (zeroed),         \
+        .stays = &(const struct zc_rule *){NULL}, .frame = __builtin_frame_address(0),             \
+        .pc = __builtin_return_address(0)                                                          \
+    }
+#define SLOW __attribute__((noinline)) static
+
+/* What stands in the way of the fast path once a block that stays with libc is to be known. */
+static struct {
+    void (*free)(void *p);
+    void *(*realloc)(void *p, size_t n);
+    void *(*reallocarray)(void *p, size_t count, size_t n);
+} unwatched;
+
+static void watched_free(void *p)
+{
+    zc_stay_forget(p);
+    unwatched.free(p);
+}
+
+static void *watched_realloc(void *p, size_t n)
+{
+    zc_stay_forget(p);
+    return unwatched.realloc(p, n);
+}
+
+static void *watched_reallocarray(void *p, size_t count, size_t n)
+{
+    zc_stay_forget(p);
+    return unwatched.reallocarray(p, count, n);
+}
+
+static void watch(void)
+{
+    unwatched.free = next.free;
+    unwatched.realloc = next.realloc;
+    unwatched.reallocarray = next.reallocarray;
+    __atomic_store_n(&next.free, watched_free, __ATOMIC_RELEASE);
+    __atomic_store_n(&next.realloc, watched_realloc, __ATOMIC_RELEASE);
+    __atomic_store_n(&next.reallocarray, watched_reallocarray, __ATOMIC_RELEASE);
+}
+
+/* A block of libc's, known from here on if its rule says who copies it. */
+static void *keep(const struct zc_hostmem_ask *ask, void *p)
+{
+    static uint32_t watching;
+    if (!*ask->stays || !p)
+        return p;
+    if (!__atomic_exchange_n(&watching, 1, __ATOMIC_ACQ_REL))
+        watch();
+    zc_stay_note(p, ask->size, *ask->stays);
+    return p;
+}
+
+static bool small(size_t n)
+{
+    return LIKELY(n < __atomic_load_n(&zc_hostheap.threshold, __ATOMIC_RELAXED));
+}
+
+static bool ours(const void *p)
+{
+    return zc_hostheap_owns((uint64_t)(uintptr_t)p);
+}
+
+static bool power_of_two(size_t n)
+{
+    return n && !(n & (n - 1));
+}
+
+static size_t page(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+SLOW void *large_malloc(size_t n)
+{
+    const struct zc_hostmem_ask ask = ASK(malloc, n, 1, false);
+    void *p = zc_hostmem_get(&ask);
+    return p ? p : keep(&ask, next.malloc(n));
+}
+
+EXPORT void *malloc(size_t n)
+{
+    return small(n) ? next.malloc(n) : large_malloc(n);
+}
+
+SLOW void *large_calloc(size_t count, size_t n)
+{
+    const struct zc_hostmem_ask ask = ASK(calloc, count * n, 1, true);
+    void *p = zc_hostmem_get(&ask);
+    return p ? p : keep(&ask, next.calloc(count, n));
+}
+
+/* An overflow is libc's to refuse. */
+EXPORT void *calloc(size_t count, size_t n)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, n, &bytes) || small(bytes))
+        return next.calloc(count, n);
+    return large_calloc(count, n);
+}
+
+EXPORT void free(void *p)
+{
+    if (LIKELY(!ours(p)))
+        next.free(p);
+    else
+        zc_hostmem_put(p);
+}
+
+/* From the heap to libc. */
+static void *move_out(void *p, const struct zc_hostmem_ask *ask)
+{
+    size_t size = zc_hostmem_size(p);
+    void *moved = next.malloc(ask->size);
+    if (moved) {
+        memcpy(moved, p, size < ask->size ? size : ask->size);
+        zc_hostmem_put(p);
+    }
+    return keep(ask, moved);
+}
+
+/* From libc to the heap; NULL when no rule wants it there. */
+static void *move_in(void *p, const struct zc_hostmem_ask *ask)
+{
+    void *moved = zc_hostmem_get(ask);
+    size_t size = moved && p ? next.malloc_usable_size(p) : 0;
+    if (size)
+        memcpy(moved, p, size < ask->size ? size : ask->size);
+    if (moved)
+        next.free(p);
+    return moved;
+}
+
+/* As glibc does: a size of 0 frees (glibc manual, "Changing the Size of a Block"). */
+static void *resize_ours(void *p, const struct zc_hostmem_ask *ask)
+{
+    if (!ask->size) {
+        zc_hostmem_put(p);
+        return NULL;
+    }
+    void *resized = zc_hostmem_resize(p, ask);
+    return resized ? resized : move_out(p, ask);
+}
+
+SLOW void *large_realloc(void *p, size_t n)
+{
+    const struct zc_hostmem_ask ask = ASK(realloc, n, 1, false);
+    if (ours(p))
+        return resize_ours(p, &ask);
+    void *moved = move_in(p, &ask);
+    return moved ? moved : keep(&ask, next.realloc(p, n));
+}
+
+EXPORT void *realloc(void *p, size_t n)
+{
+    return small(n) && LIKELY(!ours(p)) ? next.realloc(p, n) : large_realloc(p, n);
+}
+
+SLOW void *large_reallocarray(void *p, size_t count, size_t n)
+{
+    const struct zc_hostmem_ask ask = ASK(reallocarray, count * n, 1, false);
+    if (ours(p))
+        return resize_ours(p, &ask);
+    void *moved = move_in(p, &ask);
+    return moved ? moved : keep(&ask, next.reallocarray(p, count, n));
+}
+
+EXPORT void *reallocarray(void *p, size_t count, size_t n)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, n, &bytes)) {
+        errno = ENOMEM; /* And the block stays as it was. */
+        return NULL;
+    }
+    return small(bytes) && LIKELY(!ours(p)) ? next.reallocarray(p, count, n)
+                                            : large_reallocarray(p, count, n);
+}
+
+SLOW void *large_aligned_alloc(size_t alignment, size_t n)
+{
+    const struct zc_hostmem_ask ask = ASK(aligned_alloc, n, alignment, false);
+    void *p = power_of_two(alignment) ? zc_hostmem_get(&ask) : NULL;
+    return p ? p : keep(&ask, next.aligned_alloc(alignment, n));
+}
+
+EXPORT void *aligned_alloc(size_t alignment, size_t n)
+{
+    return small(n) ? next.aligned_alloc(alignment, n) : large_aligned_alloc(alignment, n);
+}
+
+SLOW void *large_memalign(size_t alignment, size_t n)
+{
+    const struct zc_hostmem_ask ask = ASK(memalign, n, alignment, false);
+    void *p = power_of_two(alignment) ? zc_hostmem_get(&ask) : NULL;
+    return p ? p : keep(&ask, next.memalign(alignment, n));
+}
+
+EXPORT void *memalign(size_t alignment, size_t n)
+{
+    return small(n) ? next.memalign(alignment, n) : large_memalign(alignment, n);
+}
+
+SLOW int large_posix_memalign(void **out, size_t alignment, size_t n)
+{
+    const struct zc_hostmem_ask ask = ASK(posix_memalign, n, alignment, false);
+    bool good = power_of_two(alignment) && alignment % sizeof(void *) == 0;
+    void *p = good ? zc_hostmem_get(&ask) : NULL;
+    int result = p ? 0 : next.posix_memalign(out, alignment, n);
+    if (p)
+        *out = p;
+    else if (result == 0)
+        keep(&ask, *out);
+    return result;
+}
+
+EXPORT int posix_memalign(void **out, size_t alignment, size_t n)
+{
+    return small(n) ? next.posix_memalign(out, alignment, n)
+                    : large_posix_memalign(out, alignment, n);
+}
+
+SLOW void *large_valloc(size_t n)
+{
+    const struct zc_hostmem_ask ask = ASK(valloc, n, page(), false);
+    void *p = zc_hostmem_get(&ask);
+    return p ? p : keep(&ask, next.valloc(n));
+}
+
+EXPORT void *valloc(size_t n)
+{
+    return small(n) ? next.valloc(n) : large_valloc(n);
+}
+
+SLOW void *large_pvalloc(size_t n)
+{
+    size_t whole = (n + page() - 1) & ~(page() - 1);
+    const struct zc_hostmem_ask ask = ASK(pvalloc, whole, page(), false);
+    void *p = whole >= n ? zc_hostmem_get(&ask) : NULL;
+    return p ? p : keep(&ask, next.pvalloc(n));
+}
+
+EXPORT void *pvalloc(size_t n)
+{
+    return small(n) ? next.pvalloc(n) : large_pvalloc(n);
+}
+
+EXPORT size_t malloc_usable_size(void *p)
+{
+    return LIKELY(!ours(p)) ? next.malloc_usable_size(p) : zc_hostmem_size(p);
+}
+
+/* Requests by glibc's own names stay with glibc; what they are given may be a block of any. */
+EXPORT void *__libc_realloc(void *p, size_t n)
+{
+    if (ours(p))
+        return large_realloc(p, n);
+    if (is_boot(p))
+        return boot_realloc(p, n);
+    zc_stay_forget(p);
+    return next.__libc_realloc(p, n);
+}
+
+EXPORT void __libc_free(void *p)
+{
+    if (ours(p)) {
+        zc_hostmem_put(p);
+    } else if (!is_boot(p)) {
+        zc_stay_forget(p);
+        next.__libc_free(p);
+    }
+}
+
+EXPORT void cfree(void *p)
+{
+    free(p);
+}

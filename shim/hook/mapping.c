@@ -1,0 +1,79 @@
+/* Programs that map memory themselves (cuMemCreate and kin): counted by address range. */
+#include "hook/handle.h"
+#include "hook/life.h"
+#include "hook/request.h"
+
+/* Host memory can be mapped as well as device memory; the driver says which a handle is. */
+static enum zc_kind kind_of(CUdeviceptr ptr)
+{
+    unsigned type = CU_MEMORYTYPE_DEVICE;
+    if (zc_real.cuPointerGetAttribute)
+        zc_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, ptr);
+    return type == CU_MEMORYTYPE_HOST ? ZC_KIND_PINNED : ZC_KIND_DEVICE;
+}
+
+/* A handle has no address; what is counted as a block is its mapping.  It belongs to no context. */
+static bool track(const struct zc_entry *entry, CUdeviceptr ptr, size_t bytes, struct zc_handle *h)
+{
+    struct zc_ask ask = {.entry = entry,
+                         .api = ZC_API_cuMemCreate,
+                         .size = bytes,
+                         .asked = ZC_KIND_DEVICE,
+                         .flags = ZC_BLOCK_FOREIGN | ZC_BLOCK_MAPPING,
+                         .home = h->backing ? ZC_PLACE_MAPPED : ZC_PLACE_DEVICE,
+                         .handle = h};
+    if (!zc_ask_begin(&ask))
+        return false;
+    ask.context = NULL;
+    ask.device = h->asked.location.id;
+    return zc_ask_track(&ask, ptr, NULL, h->rule, h->why);
+}
+
+ZC_BODY(cuMemMap, (CUdeviceptr ptr, size_t bytes, size_t offset,
+                   CUmemGenericAllocationHandle handle, unsigned long long flags))
+{
+    if (zc_life_on() && zc_converted_at(ptr))
+        return CUDA_ERROR_INVALID_VALUE;
+    struct zc_handle *h = zc_handle_map(handle);
+    CUresult result = real(ptr, bytes, offset, handle, flags);
+    if (result == CUDA_SUCCESS && !h)
+        zc_track_foreign(entry, ZC_API_cuMemCreate, ptr, bytes, kind_of(ptr));
+    else if (h && (result != CUDA_SUCCESS || !track(entry, ptr, bytes, h)))
+        zc_handle_unmap(h);
+    return result;
+}
+
+/* One call may unmap several mappings that follow each other. */
+ZC_BODY(cuMemUnmap, (CUdeviceptr ptr, size_t bytes))
+{
+    (void)entry;
+    if (zc_life_on() && zc_converted_at(ptr))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = real(ptr, bytes);
+    if (result != CUDA_SUCCESS || !zc_life_on())
+        return result;
+    for (CUdeviceptr at = ptr; at < ptr + bytes;) {
+        const struct zc_block *block = zc_block_at(at);
+        size_t step = block ? block->size : bytes;
+        struct zc_handle *h = block && (block->flags & ZC_BLOCK_MAPPING) ? block->backing : NULL;
+        zc_untrack_foreign(at);
+        zc_handle_unmap(h);
+        at += step;
+    }
+    return result;
+}
+
+/* Rights and handles of a converted block are libzc's business: to the program it is no mapping. */
+ZC_BODY(cuMemSetAccess, (CUdeviceptr ptr, size_t bytes, const CUmemAccessDesc *desc, size_t count))
+{
+    (void)entry;
+    return zc_life_on() && zc_converted_at(ptr) ? CUDA_ERROR_INVALID_VALUE
+                                                : real(ptr, bytes, desc, count);
+}
+
+ZC_BODY(cuMemGetAccess, (unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr))
+{
+    (void)entry;
+    return zc_life_on() && zc_converted_at(ptr) ? CUDA_ERROR_INVALID_VALUE
+                                                : real(flags, location, ptr);
+}

@@ -1,0 +1,437 @@
+/*
+ * What the program does to pages of its own blocks: munmap, mmap over them, mremap, mprotect,
+ * madvise.  The GPU's page table holds registered pages by itself, and pairs are kept apart by
+ * protection; so blocks of the host heap get what the program would see without libzc, and all else
+ * goes straight on.
+ *
+ * Until the functions behind libzc's are looked up, in the first malloc, the system calls
+ * themselves stand for them: a look-up in here could come from inside of an allocator.
+ */
+#include "hook/memory.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "driver/real.h"
+#include "fault/fault.h"
+#include "host/overlay.h"
+#include "host/pinned.h"
+#include "fault/touch.h"
+#include "shared/remap.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define SLOW __attribute__((noinline)) static
+
+#define GUARD (PROT_READ | PROT_WRITE | PROT_EXEC)
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000 /* Linux 4.17. */
+#endif
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4 /* Linux 5.7. */
+#endif
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* Linux 5.14. */
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24 /* Linux 5.18. */
+#endif
+
+/* The header's declaration has an ellipsis, which takes the same registers. */
+EXPORT void *zc_hook_mremap(void *at, size_t n, size_t now, int flags, void *to) __asm__("mremap");
+
+static int raw_pkey_mprotect(void *at, size_t n, int protection, int key)
+{
+    return (int)syscall(SYS_pkey_mprotect, at, n, protection, key);
+}
+
+static struct __attribute__((aligned(64))) {
+    void *(*mmap)(void *at, size_t n, int protection, int flags, int fd, off_t from);
+    int (*munmap)(void *at, size_t n);
+    void *(*mremap)(void *at, size_t n, size_t now, int flags, void *to);
+    int (*mprotect)(void *at, size_t n, int protection);
+    int (*pkey_mprotect)(void *at, size_t n, int protection, int key);
+    int (*madvise)(void *at, size_t n, int advice);
+} next = {zc_memory_map,     zc_memory_unmap,   zc_memory_move,
+          zc_memory_protect, raw_pkey_mprotect, zc_memory_advise};
+
+/* Several threads may come here at once: all store the same. */
+void zc_memory_find(void)
+{
+#define FIND(name)                                                                                 \
+    do {                                                                                           \
+        void *found_##name = zc_real_dlsym(RTLD_NEXT, #name);                                      \
+        if (found_##name)                                                                          \
+            __atomic_store_n((void **)&next.name, found_##name, __ATOMIC_RELEASE);                 \
+    } while (0)
+    FIND(mmap);
+    FIND(munmap);
+    FIND(mremap);
+    FIND(mprotect);
+    FIND(pkey_mprotect);
+    FIND(madvise);
+}
+
+/* Whether a range has something to do with the host heap.  One that wraps around is the kernel's to
+ * refuse. */
+static bool placed(const void *at, size_t n)
+{
+    uintptr_t base = __atomic_load_n(&zc_hostheap.base, __ATOMIC_RELAXED), low = (uintptr_t)at;
+    size_t bytes = __atomic_load_n(&zc_hostheap.bytes, __ATOMIC_RELAXED);
+    return __builtin_expect(low < base + bytes && low + n > base, 0);
+}
+
+/* Pages of one extent, which a call changes. */
+struct piece {
+    struct zc_extent *extent;
+    uintptr_t low, high;
+};
+
+/* A change, and what it needs to know. */
+struct change {
+    bool (*apply)(const struct piece *piece, int argument);
+    int argument;
+};
+
+/* No handler of the program's may change the same pages meanwhile. */
+static uint64_t block_signals(void)
+{
+    uint64_t all = ~(UINT64_C(1) << (SIGSEGV - 1)), before = 0;
+    syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &before, sizeof(before));
+    return before;
+}
+
+static void unblock_signals(uint64_t before)
+{
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
+}
+
+static size_t page_size(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static uintptr_t page_end(uintptr_t address)
+{
+    return (address + page_size() - 1) & ~(uintptr_t)(page_size() - 1);
+}
+
+/* Calls that the kernel refuses before it looks at the pages, or that leave the heap. */
+static bool plain(const void *at, size_t n)
+{
+    uintptr_t low = (uintptr_t)at, high = page_end(low + n);
+    return low % page_size() || high <= low || !zc_hostheap_owns(low) ||
+           !zc_hostheap_owns(high - 1);
+}
+
+static bool next_piece(struct piece *piece, uintptr_t end)
+{
+    uintptr_t low = piece->high;
+    struct zc_extent *e = low < end ? zc_hostheap_extent(low) : NULL;
+    if (!e || (e->use != ZC_EXTENT_BLOCK && e->use != ZC_EXTENT_SLAB))
+        return false;
+    uintptr_t last = zc_extent_base(e) + zc_extent_span(e);
+    *piece = (struct piece){e, low, last < end ? last : end};
+    return true;
+}
+
+/* Addresses that are no block's are to the program as if nothing were mapped there. */
+static bool on_each(const void *at, size_t n, struct change change)
+{
+    uintptr_t end = page_end((uintptr_t)at + n);
+    struct piece piece = {.high = (uintptr_t)at};
+    uint64_t mask = block_signals();
+    bool done = true;
+    while (done && piece.high < end) {
+        done = next_piece(&piece, end);
+        if (done)
+            done = change.apply(&piece, change.argument);
+        else
+            errno = ENOMEM;
+    }
+    int error = errno;
+    unblock_signals(mask);
+    errno = error;
+    return done;
+}
+
+static void *start_of(const struct piece *p)
+{
+    return (void *)p->low;
+}
+
+static size_t bytes_of(const struct piece *p)
+{
+    return p->high - p->low;
+}
+
+/* Pages that libzc has nothing to do with: what a child inherited, what is the driver's pinned
+ * memory to the program, and what the program registered itself. */
+static bool programs_own(const struct zc_extent *e, enum zc_extent_pin pin)
+{
+    return !zc_hostheap_mine(e) || e->owner || pin == ZC_PIN_PROGRAM;
+}
+
+static void make_odd(const struct piece *p, bool stale)
+{
+    __atomic_store_n(&p->extent->odd, true, __ATOMIC_RELEASE);
+    if (stale)
+        __atomic_store_n(&p->extent->stale, true, __ATOMIC_RELEASE);
+}
+
+/* The pair's part of a change.  True where there is a pair; then *done says whether all is well. */
+static bool of_pair(const struct piece *p, enum zc_remap what, bool *done)
+{
+    struct zc_shared *pair = zc_shared_hosting(p->low);
+    bool ended = true;
+    *done = !pair || zc_shared_remap(pair, what, p->low, p->high, &ended);
+    if (!*done)
+        errno = ENOMEM;
+    return !ended;
+}
+
+static bool in_kernel(int result)
+{
+    return result == 0;
+}
+
+/* Registered pages are filled with zeroes: the GPU would keep the old ones. */
+static bool discard(const struct piece *p, int advice)
+{
+    struct zc_extent *e = p->extent;
+    bool done;
+    if (of_pair(p, ZC_REMAP_DISCARD, &done))
+        return done;
+    if (e->owner) /* The driver's pinned memory keeps its pages. */
+        return true;
+    enum zc_extent_pin pin = zc_pinned_hold(e);
+    bool registered = pin == ZC_PIN_DONE && zc_hostheap_mine(e);
+    if (registered && !zc_overlay_any(e)) {
+        __builtin_memset(start_of(p), 0, bytes_of(p));
+    } else {
+        done = in_kernel(next.madvise(start_of(p), bytes_of(p), advice));
+        if (registered)
+            make_odd(p, true);
+    }
+    zc_pinned_let_go(e, pin);
+    return done;
+}
+
+static bool guard(const struct piece *p, int protection)
+{
+    struct zc_extent *e = p->extent;
+    bool done;
+    enum zc_extent_pin pin = zc_pinned_hold(e);
+    bool own = programs_own(e, pin) && pin != ZC_PIN_SHARED;
+    make_odd(p, false);
+    if (!own && !zc_overlay_note(e, p->low, bytes_of(p), protection)) {
+        zc_pinned_let_go(e, pin);
+        errno = ENOMEM;
+        return false;
+    }
+    if (!of_pair(p, ZC_REMAP_GUARD, &done))
+        done = in_kernel(next.mprotect(start_of(p), bytes_of(p), protection));
+    zc_pinned_let_go(e, pin);
+    return done;
+}
+
+/* Before other mappings come, or the pages go. */
+static bool exile(const struct piece *p, int moves)
+{
+    bool done;
+    of_pair(p, moves ? ZC_REMAP_MOVE : ZC_REMAP_REPLACE, &done);
+    return done;
+}
+
+/* After that. */
+static bool foreign(const struct piece *p, int rights)
+{
+    enum zc_extent_pin pin = zc_pinned_hold(p->extent);
+    make_odd(p, true);
+    if (!programs_own(p->extent, pin))
+        zc_overlay_note(p->extent, p->low, bytes_of(p), rights);
+    zc_pinned_let_go(p->extent, pin);
+    return true;
+}
+
+static bool mark_odd(const struct piece *p, int unused)
+{
+    (void)unused;
+    make_odd(p, false);
+    return true;
+}
+
+SLOW int change_rights(void *at, size_t n, int protection)
+{
+    if (plain(at, n) || (protection & ~GUARD))
+        return next.mprotect(at, n, protection);
+    return on_each(at, n, (struct change){guard, protection}) ? 0 : -1;
+}
+
+EXPORT int mprotect(void *at, size_t n, int protection)
+{
+    return placed(at, n) ? change_rights(at, n, protection) : next.mprotect(at, n, protection);
+}
+
+SLOW int change_key(void *at, size_t n, int protection, int key)
+{
+    if (plain(at, n) || (protection & ~GUARD))
+        return next.pkey_mprotect(at, n, protection, key);
+    if (key == -1)
+        return change_rights(at, n, protection);
+    if (!on_each(at, n, (struct change){exile, true}) ||
+        next.pkey_mprotect(at, n, protection, key) != 0)
+        return -1;
+    on_each(at, n, (struct change){foreign, protection | ZC_OVERLAY_FOREIGN});
+    return 0;
+}
+
+EXPORT int pkey_mprotect(void *at, size_t n, int protection, int key)
+{
+    return placed(at, n) ? change_key(at, n, protection, key)
+                         : next.pkey_mprotect(at, n, protection, key);
+}
+
+/* The addresses stay the heap's, without memory and closed. */
+static bool empty(void *at, size_t n, int protection)
+{
+    return on_each(at, n, (struct change){discard, MADV_DONTNEED}) &&
+           on_each(at, n, (struct change){guard, protection});
+}
+
+SLOW int unmap(void *at, size_t n)
+{
+    if (plain(at, n))
+        return next.munmap(at, n);
+    return empty(at, n, PROT_NONE) ? 0 : -1;
+}
+
+EXPORT int munmap(void *at, size_t n)
+{
+    return placed(at, n) ? unmap(at, n) : next.munmap(at, n);
+}
+
+/* Fresh private memory is what the block is made of anyway. */
+static bool fresh_memory(int protection, int flags)
+{
+    int known = MAP_TYPE | MAP_FIXED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_POPULATE | MAP_STACK;
+    return (flags & MAP_ANONYMOUS) && (flags & MAP_TYPE) == MAP_PRIVATE && !(flags & ~known) &&
+           !(protection & ~GUARD);
+}
+
+SLOW void *map_over(void *at, size_t n, int protection, int flags, int fd, off_t from)
+{
+    if (plain(at, n))
+        return next.mmap(at, n, protection, flags, fd, from);
+    if (fresh_memory(protection, flags))
+        return empty(at, n, protection) ? at : MAP_FAILED;
+    if (!on_each(at, n, (struct change){exile, false}))
+        return MAP_FAILED;
+    void *got = next.mmap(at, n, protection, flags, fd, from);
+    int error = errno;
+    if (got != MAP_FAILED)
+        on_each(at, n, (struct change){foreign, (protection & GUARD) | ZC_OVERLAY_FOREIGN});
+    errno = error;
+    return got;
+}
+
+EXPORT void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t from)
+{
+    bool over = (flags & MAP_FIXED) && !(flags & MAP_FIXED_NOREPLACE) && placed(at, n);
+    return over ? map_over(at, n, protection, flags, fd, from)
+                : next.mmap(at, n, protection, flags, fd, from);
+}
+
+EXPORT void *mmap64(void *at, size_t n, int protection, int flags, int fd, off64_t from)
+{
+    return mmap(at, n, protection, flags, fd, from);
+}
+
+/* Nothing may fall into what the pages leave behind, so they go in two steps. */
+static void *move_away(void *at, size_t n, size_t now, int flags, void *to)
+{
+    if (!on_each(at, n, (struct change){exile, true}))
+        return MAP_FAILED;
+    void *got = next.mremap(at, n, n, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
+    if (got == MAP_FAILED)
+        return got;
+    void *end = next.mremap(got, n, now, flags & ~MREMAP_DONTUNMAP, to);
+    int error = errno;
+    if (end == MAP_FAILED)
+        next.mremap(got, n, n, MREMAP_MAYMOVE | MREMAP_FIXED, at);
+    else if (!(flags & MREMAP_DONTUNMAP))
+        zc_memory_map(at, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+                      0);
+    int rights = end == MAP_FAILED || (flags & MREMAP_DONTUNMAP) ? GUARD : PROT_NONE;
+    on_each(at, n, (struct change){foreign, rights | ZC_OVERLAY_FOREIGN});
+    errno = error;
+    return end;
+}
+
+/* From a block, where the kernel may move what lies there. */
+static void *move_from(void *at, size_t n, size_t now, int flags, void *to)
+{
+    now = page_end(now);
+    n = page_end(n);
+    if (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) || (now > n && (flags & MREMAP_MAYMOVE)))
+        return move_away(at, n, now, flags, to);
+    if (now > n) {
+        errno = ENOMEM; /* Something lies behind. */
+        return MAP_FAILED;
+    }
+    return now == n || empty((char *)at + now, n - now, PROT_NONE) ? at : MAP_FAILED;
+}
+
+SLOW void *move_pages(void *at, size_t n, size_t now, int flags, void *to)
+{
+    bool onto = (flags & MREMAP_FIXED) && placed(to, now) && !plain(to, now);
+    bool from = placed(at, n) && !plain(at, n) && now;
+    if (onto && !on_each(to, now, (struct change){exile, false}))
+        return MAP_FAILED;
+    void *got = from ? move_from(at, n, now, flags, to) : next.mremap(at, n, now, flags, to);
+    int error = errno;
+    if (onto && got != MAP_FAILED)
+        on_each(to, now, (struct change){foreign, GUARD | ZC_OVERLAY_FOREIGN});
+    errno = error;
+    return got;
+}
+
+EXPORT void *zc_hook_mremap(void *at, size_t n, size_t now, int flags, void *to)
+{
+    return placed(at, n) || ((flags & MREMAP_FIXED) && placed(to, now))
+               ? move_pages(at, n, now, flags, to)
+               : next.mremap(at, n, now, flags, to);
+}
+
+/* What changes neither content nor mappings. */
+static bool harmless(int advice)
+{
+    return advice == MADV_NORMAL || advice == MADV_RANDOM || advice == MADV_SEQUENTIAL ||
+           advice == MADV_WILLNEED || advice == MADV_FREE || advice == MADV_REMOVE ||
+           advice == MADV_POPULATE_READ || advice == MADV_POPULATE_WRITE ||
+           advice == MADV_HUGEPAGE || advice == MADV_COLD || advice == MADV_PAGEOUT;
+}
+
+SLOW int advise(void *at, size_t n, int advice)
+{
+    if (plain(at, n))
+        return next.madvise(at, n, advice);
+    if (advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED)
+        return on_each(at, n, (struct change){discard, advice}) ? 0 : -1;
+    bool fills = advice == MADV_POPULATE_READ || advice == MADV_POPULATE_WRITE;
+    if (fills && __atomic_load_n(&zc_fault_ops, __ATOMIC_ACQUIRE))
+        zc_touch(advice == MADV_POPULATE_WRITE, at, n);
+    if (!harmless(advice))
+        on_each(at, n, (struct change){mark_odd, 0});
+    return next.madvise(at, n, advice);
+}
+
+EXPORT int madvise(void *at, size_t n, int advice)
+{
+    return placed(at, n) ? advise(at, n, advice) : next.madvise(at, n, advice);
+}

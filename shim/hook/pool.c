@@ -1,0 +1,483 @@
+/* Memory pools: those whose blocks stay where they are, and the bytes that converted blocks add to
+ * the figures of the others. */
+#include "hook/pool.h"
+
+#include "base/arena.h"
+#include "base/lock.h"
+#include "driver/capture.h"
+#include "hook/life.h"
+#include "hook/request.h"
+#include "vmm/access.h"
+#include "place/park.h"
+#include "driver/stream.h"
+
+/* The driver reserves pool memory in these steps (measured on driver 580). */
+#define RESERVE_STEP ((cuuint64_t)32 << 20)
+
+struct pool {
+    struct pool *next;
+    CUmemoryPool handle;
+    enum zc_kind kind;     /* Of its memory. */
+    int device;            /* Where its memory is, -1 if unknown. */
+    const char *unfit;     /* Why its blocks stay where they are, NULL if they need not. */
+    cuuint64_t used;       /* Bytes of converted blocks. */
+    cuuint64_t most;       /* Of all blocks at once, since USED_MEM_HIGH was set. */
+    cuuint64_t steps;      /* RESERVE_STEPs that the driver would have reserved for all blocks. */
+    cuuint64_t steps_high; /* The most since RESERVED_MEM_HIGH was set. */
+    bool over;             /* The next call that waits may release some of them. */
+};
+
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
+static struct pool *pools;
+bool zc_pool_over;
+
+static cuuint64_t steps(cuuint64_t bytes)
+{
+    return bytes / RESERVE_STEP + (bytes % RESERVE_STEP != 0);
+}
+
+/* Under the lock.  `make` adds a record for a pool that has none. */
+static struct pool *find(CUmemoryPool handle, bool make)
+{
+    struct pool *p = pools;
+    while (p && p->handle != handle)
+        p = p->next;
+    if (!p && make && (p = zc_arena_get(sizeof(*p))) != NULL) {
+        p->handle = handle;
+        p->kind = ZC_KIND_DEVICE;
+        p->device = -1;
+        p->next = pools;
+        pools = p;
+    }
+    return p;
+}
+
+bool zc_pool_current(CUstream stream, enum zc_flavour flavour, CUmemoryPool *pool)
+{
+    CUdevice device;
+    *pool = NULL;
+    if (!zc_life_policy()->rule_count || !zc_real.cuDeviceGetMemPool)
+        return true;
+    if (zc_stream_device(stream, flavour, &device) != CUDA_SUCCESS)
+        return false;
+    if (zc_real.cuDeviceGetMemPool(pool, device) != CUDA_SUCCESS)
+        *pool = NULL;
+    return true;
+}
+
+static void remember_device(CUmemoryPool handle, int device)
+{
+    if (!zc_lock_take(&lock))
+        return;
+    struct pool *p = find(handle, true);
+    if (p)
+        p->device = device;
+    zc_lock_drop(&lock);
+}
+
+/* The device that a pool which nobody made is the default one of. */
+static int device_of_default(CUmemoryPool handle)
+{
+    int count = 0;
+    CUmemoryPool pool;
+    if (!zc_real.cuDeviceGetDefaultMemPool || zc_real.cuDeviceGetCount(&count) != CUDA_SUCCESS)
+        return -1;
+    for (int d = 0; d < count; d++)
+        if (zc_real.cuDeviceGetDefaultMemPool(&pool, d) == CUDA_SUCCESS && pool == handle) {
+            remember_device(handle, d);
+            return d;
+        }
+    return -1;
+}
+
+static bool is_elsewhere(CUmemoryPool handle, int device)
+{
+    CUdevice current;
+    if (!zc_life_policy()->rule_count || !zc_real.cuCtxGetDevice ||
+        zc_real.cuCtxGetDevice(&current) != CUDA_SUCCESS)
+        return false;
+    if (device < 0)
+        device = device_of_default(handle);
+    return device >= 0 && device != current;
+}
+
+const char *zc_pool_unfit(CUmemoryPool handle, enum zc_kind *kind_out)
+{
+    struct pool known = {.kind = ZC_KIND_DEVICE, .device = -1};
+    if (handle && zc_life_on() && zc_lock_take(&lock)) {
+        const struct pool *p = find(handle, false);
+        if (p)
+            known = *p;
+        zc_lock_drop(&lock);
+    }
+    *kind_out = known.kind;
+    if (!handle || known.unfit || !zc_life_on())
+        return known.unfit;
+    return is_elsewhere(handle, known.device) ? "its pool is another device's" : NULL;
+}
+
+static cuuint64_t max(cuuint64_t a, cuuint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Under the lock. */
+static void set_over(struct pool *p)
+{
+    p->over = true;
+    __atomic_store_n(&zc_pool_over, true, __ATOMIC_RELAXED);
+}
+
+/* 0 for a pool without converted blocks, and without what those that it had have left. */
+static cuuint64_t steps_of(CUmemoryPool handle)
+{
+    if (!__atomic_load_n(&pools, __ATOMIC_RELAXED) || !zc_lock_take(&lock))
+        return 0;
+    const struct pool *p = find(handle, false);
+    cuuint64_t count = p ? p->steps : 0;
+    zc_lock_drop(&lock);
+    return count;
+}
+
+static cuuint64_t figure_of(CUmemoryPool pool, CUmemPool_attribute attribute)
+{
+    cuuint64_t value = 0;
+    return zc_real.cuMemPoolGetAttribute &&
+                   zc_real.cuMemPoolGetAttribute(pool, attribute, &value) == CUDA_SUCCESS
+               ? value
+               : 0;
+}
+
+/* Under the lock. */
+static void reserve(struct pool *p, cuuint64_t bytes)
+{
+    p->steps = max(p->steps, steps(bytes));
+    p->steps_high = max(p->steps_high, p->steps);
+}
+
+/* A pool has the most in use after a request. */
+static void note_most(CUmemoryPool handle)
+{
+    if (!steps_of(handle) || zc_capture_any())
+        return;
+    cuuint64_t own = figure_of(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+    if (!zc_lock_take(&lock))
+        return;
+    struct pool *p = find(handle, false);
+    if (p) {
+        p->most = max(p->most, p->used + own);
+        reserve(p, p->used + own);
+    }
+    zc_lock_drop(&lock);
+}
+
+/* True for a block that counts among its pool's. */
+static bool is_pools(const struct zc_block *block)
+{
+    return block->pool && !(block->flags & ZC_BLOCK_POOL_GONE);
+}
+
+void zc_pool_note_alloc(const struct zc_block *block)
+{
+    if (!is_pools(block))
+        return;
+    if ((block->flags & ZC_BLOCK_CONVERTED) && zc_lock_take(&lock)) {
+        struct pool *p = find(block->pool, true);
+        if (p)
+            reserve(p, p->used += block->size);
+        zc_lock_drop(&lock);
+    }
+    note_most(block->pool);
+}
+
+void zc_pool_note_free(const struct zc_block *block)
+{
+    if (!is_pools(block) || !steps_of(block->pool) || !zc_lock_take(&lock))
+        return;
+    struct pool *p = find(block->pool, false);
+    if (p) {
+        p->used -= block->flags & ZC_BLOCK_CONVERTED ? block->size : 0;
+        set_over(p);
+    }
+    zc_lock_drop(&lock);
+}
+
+void zc_pool_reset(void)
+{
+    zc_lock_reset(&lock);
+    pools = NULL;
+    zc_pool_over = false;
+}
+
+#define EXPORTABLE "the memory must stay exportable"
+
+static void remember(CUmemoryPool handle, enum zc_kind kind, const char *unfit)
+{
+    if (!unfit || !zc_lock_take(&lock))
+        return;
+    struct pool *p = find(handle, true);
+    if (p && !p->unfit) {
+        p->kind = kind;
+        p->unfit = unfit;
+    }
+    zc_lock_drop(&lock);
+}
+
+/* The CPU reaches what is not a device's, and the program relies on that. */
+static enum zc_kind kind_of(const CUmemLocation *location, CUmemAllocationType type)
+{
+    return type != CU_MEM_ALLOCATION_TYPE_PINNED           ? ZC_KIND_MANAGED
+           : location->type != CU_MEM_LOCATION_TYPE_DEVICE ? ZC_KIND_PINNED
+                                                           : ZC_KIND_DEVICE;
+}
+
+static const char *unfit_of(enum zc_kind kind)
+{
+    return kind == ZC_KIND_DEVICE ? NULL : "its pool is not of a device's memory";
+}
+
+static bool limited(const CUmemPoolProps *props)
+{
+#if CUDA_VERSION >= 12030
+    return props->maxSize;
+#else
+    (void)props;
+    return false;
+#endif
+}
+
+/* A new pool may have the handle of one that was destroyed, whose requests are the driver's to
+ * refuse. */
+static void forget_destroyed(CUmemoryPool handle)
+{
+    if (!zc_lock_take(&lock))
+        return;
+    for (struct pool **at = &pools; *at; at = &(*at)->next) {
+        struct pool *p = *at;
+        if (p->handle != handle)
+            continue;
+        *at = p->next;
+        zc_arena_put(p, sizeof(*p));
+        break;
+    }
+    zc_lock_drop(&lock);
+}
+
+ZC_BODY(cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps *props))
+{
+    (void)entry;
+    CUresult result = real(pool, props);
+    if (result != CUDA_SUCCESS || !zc_life_on())
+        return result;
+    enum zc_kind kind = kind_of(&props->location, props->allocType);
+    forget_destroyed(*pool);
+    remember(*pool, kind,
+             props->handleTypes != CU_MEM_HANDLE_TYPE_NONE ? EXPORTABLE
+             : limited(props)                              ? "its pool has a largest size"
+                                                           : unfit_of(kind));
+    if (kind == ZC_KIND_DEVICE && zc_life_policy()->rule_count)
+        remember_device(*pool, props->location.id);
+    return result;
+}
+
+#if CUDA_VERSION >= 13000
+/* Pools that the program did not make; of its own more is known. */
+static CUresult handed_out(CUresult result, const CUmemoryPool *pool, const CUmemLocation *location,
+                           CUmemAllocationType type)
+{
+    if (result == CUDA_SUCCESS && zc_life_on()) {
+        enum zc_kind kind = kind_of(location, type);
+        remember(*pool, kind, unfit_of(kind));
+    }
+    return result;
+}
+
+ZC_BODY(cuMemGetDefaultMemPool,
+        (CUmemoryPool * pool, CUmemLocation *location, CUmemAllocationType type))
+{
+    (void)entry;
+    return handed_out(real(pool, location, type), pool, location, type);
+}
+
+ZC_BODY(cuMemGetMemPool, (CUmemoryPool * pool, CUmemLocation *location, CUmemAllocationType type))
+{
+    (void)entry;
+    return handed_out(real(pool, location, type), pool, location, type);
+}
+#endif
+
+ZC_BODY(cuMemPoolImportFromShareableHandle,
+        (CUmemoryPool * pool, void *handle, CUmemAllocationHandleType type,
+         unsigned long long flags))
+{
+    (void)entry;
+    CUresult result = real(pool, handle, type, flags);
+    if (result != CUDA_SUCCESS || !zc_life_on())
+        return result;
+    forget_destroyed(*pool);
+    remember(*pool, ZC_KIND_DEVICE, EXPORTABLE);
+    return result;
+}
+
+/* Blocks outlive their pool until they are freed. */
+static bool part(struct zc_block *block, void *pool)
+{
+    if ((block->flags & ZC_BLOCK_STREAM) && block->pool == pool)
+        __atomic_fetch_or(&block->flags, ZC_BLOCK_POOL_GONE, __ATOMIC_RELEASE);
+    return true;
+}
+
+ZC_BODY(cuMemPoolDestroy, (CUmemoryPool pool))
+{
+    (void)entry;
+    CUresult result = real(pool);
+    if (result != CUDA_SUCCESS || !zc_life_on())
+        return result;
+    zc_access_forget_pool(pool);
+    zc_block_each(part, pool);
+    if (!zc_lock_take(&lock))
+        return result;
+    struct pool *p = find(pool, false);
+    if (p)
+        *p = (struct pool){.next = p->next,
+                           .handle = pool,
+                           .kind = ZC_KIND_DEVICE,
+                           .device = -1,
+                           .unfit = "its pool was destroyed"};
+    zc_lock_drop(&lock);
+    return result;
+}
+
+/* Where the rights of some block can't be changed the program gets that code, and those of the pool
+ * are as before. */
+ZC_BODY(cuMemPoolSetAccess, (CUmemoryPool pool, const CUmemAccessDesc *map, size_t count))
+{
+    (void)entry;
+    return zc_life_on() && !zc_life_closing() ? zc_access_grant(pool, map, count, real)
+                                              : real(pool, map, count);
+}
+
+/* A pool's figures as if its converted blocks were its own. */
+ZC_BODY(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
+{
+    (void)entry;
+    CUresult result = real(pool, attribute, value);
+    if (result != CUDA_SUCCESS || !zc_life_on() || !pools || !zc_lock_take(&lock))
+        return result;
+    const struct pool *p = find(pool, false);
+    const struct pool known = p ? *p : (struct pool){.handle = pool};
+    zc_lock_drop(&lock);
+    cuuint64_t *figure = value;
+    switch (attribute) {
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+        *figure += known.used;
+        break;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+        *figure = max(*figure, known.most);
+        break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+        *figure = max(*figure, known.steps * RESERVE_STEP);
+        break;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+        *figure = max(*figure, known.steps_high * RESERVE_STEP);
+        break;
+    default:
+        break;
+    }
+    return result;
+}
+
+/* Setting a high-water mark, which only 0 is allowed for, starts that one anew. */
+static void note_set(CUmemoryPool pool, CUmemPool_attribute attribute)
+{
+    if (!zc_lock_take(&lock))
+        return;
+    struct pool *p = find(pool, false);
+    if (p && attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+        p->most = 0;
+    else if (p && attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
+        p->steps_high = p->steps;
+    else if (p && attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
+        set_over(p);
+    zc_lock_drop(&lock);
+}
+
+ZC_BODY(cuMemPoolSetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
+{
+    (void)entry;
+    CUresult result = real(pool, attribute, value);
+    if (result != CUDA_SUCCESS || !zc_life_on() || !pools)
+        return result;
+    note_set(pool, attribute);
+    if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+        note_most(pool);
+    return result;
+}
+
+/* Releases what the driver would of the memory that it had reserved for all blocks, but for `keep`
+ * bytes.  Blocks whose free waits for its stream keep theirs: then the next call that waits may
+ * release more. */
+static void release(CUmemoryPool handle, cuuint64_t keep)
+{
+    if (steps_of(handle) <= steps(keep))
+        return;
+    cuuint64_t own = figure_of(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+    cuuint64_t waiting = zc_park_waiting(handle);
+    if (!zc_lock_take(&lock))
+        return;
+    struct pool *p = find(handle, false);
+    if (p) {
+        cuuint64_t kept = max(steps(p->used + own + waiting), steps(keep));
+        p->steps = kept < p->steps ? kept : p->steps;
+        if (waiting)
+            set_over(p);
+    }
+    zc_lock_drop(&lock);
+}
+
+/* Takes up to `most` pools that are marked. */
+static unsigned take_over(CUmemoryPool *out, unsigned most)
+{
+    unsigned count = 0;
+    if (!zc_lock_take(&lock))
+        return 0;
+    __atomic_store_n(&zc_pool_over, false, __ATOMIC_RELAXED);
+    for (struct pool *p = pools; p; p = p->next) {
+        if (p->over && count == most)
+            __atomic_store_n(&zc_pool_over, true, __ATOMIC_RELAXED);
+        if (!p->over || count == most)
+            continue;
+        p->over = false;
+        out[count++] = p->handle;
+    }
+    zc_lock_drop(&lock);
+    return count;
+}
+
+void zc_pool_settle(void)
+{
+    CUmemoryPool found[16];
+    if (zc_capture_any() || zc_life_closing())
+        return;
+    unsigned count = take_over(found, sizeof(found) / sizeof(found[0]));
+    for (unsigned i = 0; i < count; i++)
+        release(found[i], figure_of(found[i], CU_MEMPOOL_ATTR_RELEASE_THRESHOLD));
+}
+
+ZC_BODY(cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep))
+{
+    (void)entry;
+    CUresult result = real(pool, keep);
+    if (result == CUDA_SUCCESS && zc_life_on() && !zc_capture_any())
+        release(pool, keep);
+    return result;
+}
+
+ZC_BODY(cuMemPoolImportPointer,
+        (CUdeviceptr * ptr, CUmemoryPool pool, CUmemPoolPtrExportData *data))
+{
+    CUresult result = real(ptr, pool, data);
+    if (result == CUDA_SUCCESS)
+        zc_track_foreign(entry, ZC_API_cuMemAllocFromPoolAsync, *ptr, 0, ZC_KIND_DEVICE);
+    return result;
+}

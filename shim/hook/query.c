@@ -1,0 +1,381 @@
+/* What a program can ask about a block, answered as for what it requested. */
+#include <stdint.h>
+#include <string.h>
+
+#include "hook/handle.h"
+#include "hook/life.h"
+#include "hook/request.h"
+#include "copy/bounce.h"
+#include "vmm/grow.h"
+#include "vmm/late.h"
+#include "memory/limits.h"
+#include "place/park.h"
+#include "host/pinned.h"
+#include "vmm/vmm.h"
+#include "vmm/warm.h"
+
+#define HUGE_PAGE                                                                                  \
+    ((CUdeviceptr)2 << 20) /* The driver maps device memory in pages of this size.                 \
+                            */
+
+static struct zc_block *asked_about(CUdeviceptr ptr)
+{
+    return zc_life_on() ? zc_placed_at(ptr) : NULL;
+}
+
+/* Of a pair both blocks have the address that is asked about. */
+static struct zc_block *answered_for(enum zc_fn fn, CUdeviceptr ptr)
+{
+    struct zc_block *b = asked_about(ptr);
+    if (b && b->place == ZC_PLACE_SHARED)
+        zc_shared_asked(fn, ptr);
+    return b;
+}
+
+static CUresult put_int(void *data, int value)
+{
+    *(int *)data = value;
+    return CUDA_SUCCESS;
+}
+
+static CUresult put_word(void *data, uint64_t value)
+{
+    *(uint64_t *)data = value;
+    return CUDA_SUCCESS;
+}
+
+/* Numbers of the driver's that only have to be unique do not reach up to here. */
+#define OWN_IDS ((uint64_t)1 << 62)
+
+/* What pinned host memory answers otherwise than device memory.  The memory may have been another
+ * block's before, so that its number is libzc's. */
+static bool answer_hosted(const struct zc_block *b, void *data, CUpointer_attribute attribute,
+                          CUdeviceptr ptr, CUresult *result)
+{
+    *result = CUDA_SUCCESS;
+    switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        *result = put_int(data, CU_MEMORYTYPE_HOST);
+        return true;
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+        *result = put_word(data, ptr);
+        return true;
+    case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+        *result = CUDA_ERROR_INVALID_VALUE;
+        return true;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+        *result = put_word(data, OWN_IDS | b->id);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* What the device of the current context may do with a block.  Memory of a pool has the pool's
+ * rights, and a device has all rights to its own. */
+static int access_of(const struct zc_block *b)
+{
+    CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    CUmemLocation where = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
+    CUdevice device;
+    if ((b->flags & (ZC_BLOCK_STREAM | ZC_BLOCK_POOL_GONE)) != ZC_BLOCK_STREAM ||
+        !zc_real.cuMemPoolGetAccess || zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
+        device == b->device)
+        return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+    where.id = device;
+    return zc_real.cuMemPoolGetAccess(&flags, b->pool, &where) == CUDA_SUCCESS
+               ? (int)flags
+               : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
+}
+
+/* Memory that is attached late has nothing yet that another device could reach; the driver says no
+ * of stream-ordered memory. */
+static int reached_by_bus(__typeof__(cuPointerGetAttribute) *real, const struct zc_block *b,
+                          CUdeviceptr ptr)
+{
+    const struct zc_vmm *v = zc_vmm_of(b);
+    int reached = 0;
+    if (!v || (b->flags & ZC_BLOCK_STREAM) || !zc_vmm_whole(v) ||
+        real(&reached, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, ptr) != CUDA_SUCCESS)
+        return 0;
+    return reached;
+}
+
+/*
+ * One attribute of a converted block, as the driver answers it for the memory that was asked for.
+ * The two that name what the block can do for other processes and other bus devices tell the truth,
+ * because a program that asks takes another way if it can't; and so does the number that only has
+ * to be unique.
+ */
+static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_block *b,
+                       void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
+{
+    bool pool = b->flags & ZC_BLOCK_STREAM;
+    CUresult result;
+    if (!data || (b->flags & ZC_BLOCK_GHOST))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (zc_block_hosted(b) && answer_hosted(b, data, attribute, ptr, &result))
+        return result;
+    switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+        return put_word(data, pool ? 0 : (uint64_t)b->context);
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        return put_int(data, CU_MEMORYTYPE_DEVICE);
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+        return put_word(data, ptr);
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+        return CUDA_ERROR_INVALID_VALUE;
+    case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+        memset(data, 0, sizeof(CUDA_POINTER_ATTRIBUTE_P2P_TOKENS));
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+        return put_int(data,
+                       !!(__atomic_load_n(&b->flags, __ATOMIC_RELAXED) & ZC_BLOCK_SYNC_MEMOPS));
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+        return put_int(data, 0);
+    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+        return put_int(data, reached_by_bus(real, b, ptr));
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+        return put_int(data, b->device);
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+        return put_word(data, b->base);
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        return put_word(data, b->size);
+    case CU_POINTER_ATTRIBUTE_MAPPED:
+        return put_int(data, 1);
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+        return put_word(data, 0);
+    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+        return put_int(data, access_of(b));
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+        return put_word(data, pool ? (uint64_t)b->pool : 0);
+    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+        return put_word(data, ((b->base + b->size + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1)) -
+                                  (b->base & ~(HUGE_PAGE - 1)));
+    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+        return put_word(data, b->base & ~(HUGE_PAGE - 1));
+    default:
+        return zc_grow_settle(b, ZC_FN_cuPointerGetAttribute) == CUDA_SUCCESS
+                   ? real(data, attribute, ptr)
+                   : CUDA_ERROR_OUT_OF_MEMORY;
+    }
+}
+
+ZC_BODY(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdeviceptr ptr))
+{
+    const struct zc_block *b = answered_for(entry->fn, ptr);
+    CUresult result;
+    if (b)
+        return answer(real, b, data, attribute, ptr);
+    if (zc_beside(ptr))
+        return CUDA_ERROR_INVALID_VALUE;
+    return zc_handle_answer(ptr, data, attribute, &result)
+               ? result
+               : real(data, attribute, zc_pinned_disguise(ptr));
+}
+
+/* Asks about another address in the place of `ptr`.  Of memory that the driver does not know it
+ * gives the address back as the host's (measured): the program gets its own. */
+static CUresult ask_instead(__typeof__(cuPointerGetAttributes) *real, unsigned count,
+                            CUpointer_attribute *attributes, void **data, CUdeviceptr instead,
+                            CUdeviceptr ptr)
+{
+    CUresult result = real(count, attributes, data, instead);
+    if (result != CUDA_SUCCESS || instead == ptr)
+        return result;
+    for (unsigned i = 0; i < count; i++)
+        if (attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER &&
+            *(const CUdeviceptr *)data[i] == instead)
+            put_word(data[i], ptr);
+    return result;
+}
+
+/* Of a mapping of host memory that was asked for as device memory. */
+static CUresult ask_mapping(__typeof__(cuPointerGetAttributes) *real, unsigned count,
+                            CUpointer_attribute *attributes, void **data, CUdeviceptr ptr)
+{
+    CUresult one, result = real(count, attributes, data, ptr);
+    for (unsigned i = 0; result == CUDA_SUCCESS && i < count; i++)
+        if (zc_handle_answer(ptr, data[i], attributes[i], &one) && one != CUDA_SUCCESS)
+            put_word(data[i], 0);
+    return result;
+}
+
+/* Of many attributes the ones that do not apply are 0, and the call succeeds: CUDA Driver API,
+ * cuPointerGetAttributes.  A freed block is asked about as memory that the driver does not know. */
+ZC_BODY(cuPointerGetAttributes,
+        (unsigned int count, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr))
+{
+    static const char unknown;
+    const struct zc_block *b = answered_for(entry->fn, ptr);
+    if (b ? b->flags & ZC_BLOCK_GHOST : zc_beside(ptr))
+        return ask_instead(real, count, attributes, data, (CUdeviceptr)&unknown, ptr);
+    if (!b && zc_handle_mapping_at(ptr))
+        return ask_mapping(real, count, attributes, data, ptr);
+    if (!b)
+        return ask_instead(real, count, attributes, data, zc_pinned_disguise(ptr), ptr);
+    if (zc_grow_settle(b, entry->fn) != CUDA_SUCCESS)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = real(count, attributes, data, ptr);
+    if (result != CUDA_SUCCESS || !zc_real.cuPointerGetAttribute)
+        return result;
+    for (unsigned i = 0; i < count; i++)
+        if (answer(zc_real.cuPointerGetAttribute, b, data[i], attributes[i], ptr) != CUDA_SUCCESS &&
+            attributes[i] == CU_POINTER_ATTRIBUTE_HOST_POINTER)
+            put_word(data[i], 0);
+    return result;
+}
+
+/* Converted blocks keep the flag themselves: libzc's copies of them are no more asynchronous than
+ * it allows, and the driver refuses it for some kinds of memory. */
+ZC_BODY(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute, CUdeviceptr ptr))
+{
+    (void)entry;
+    struct zc_block *b = asked_about(ptr);
+    if (!b && zc_beside(ptr))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!b || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+        return real(value, attribute, zc_pinned_disguise(ptr));
+    if (!value || (b->flags & ZC_BLOCK_GHOST))
+        return CUDA_ERROR_INVALID_VALUE;
+    /* Copies of pinned blocks are the driver's, and it must know.  In a block that shares its
+     * registration the others wait as well. */
+    if (zc_block_hosted(b) && b->place == ZC_PLACE_PINNED) {
+        CUresult result = real(value, attribute, ptr);
+        if (result != CUDA_SUCCESS)
+            return result;
+    }
+    if (*(const int *)value)
+        __atomic_fetch_or(&b->flags, ZC_BLOCK_SYNC_MEMOPS, __ATOMIC_RELAXED);
+    else
+        __atomic_fetch_and(&b->flags, (uint16_t)~ZC_BLOCK_SYNC_MEMOPS, __ATOMIC_RELAXED);
+    return CUDA_SUCCESS;
+}
+
+ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr ptr))
+{
+    const struct zc_block *b = answered_for(entry->fn, ptr);
+    bool beside = !b && zc_beside(ptr);
+    if (!b && !beside) {
+        CUresult result = real(base, bytes, zc_pinned_disguise(ptr));
+        const struct zc_block *mapping = zc_handle_mapping_at(ptr);
+        if (result == CUDA_SUCCESS && base && mapping)
+            *base = mapping->base; /* Of host memory the driver gives 0 (measured). */
+        return result;
+    }
+    CUdevice device;
+    CUresult state = zc_real.cuCtxGetDevice ? zc_real.cuCtxGetDevice(&device) : CUDA_SUCCESS;
+    if (state != CUDA_SUCCESS)
+        return state;
+    if (beside || (b->flags & ZC_BLOCK_GHOST))
+        return CUDA_ERROR_NOT_FOUND;
+    if (base)
+        *base = b->base;
+    if (bytes)
+        *bytes = b->size;
+    return CUDA_SUCCESS;
+}
+
+struct others {
+    int device;
+    uint64_t bytes;
+};
+
+/* Counts what was asked of another device than this one, and lies elsewhere. */
+static bool count_other(struct zc_block *b, void *arg)
+{
+    struct others *o = arg;
+    bool elsewhere =
+        b->place == ZC_PLACE_MAPPED || b->place == ZC_PLACE_MANAGED || b->place == ZC_PLACE_SHARED;
+    if (elsewhere && (b->flags & ZC_BLOCK_CONVERTED) && b->asked == ZC_KIND_DEVICE &&
+        b->device != o->device)
+        o->bytes += b->size;
+    return true;
+}
+
+/* Bytes of the current device's that lie elsewhere, or nowhere yet. */
+static uint64_t lacking(void)
+{
+    CUdevice device = 0;
+    int devices = 1;
+    uint64_t elsewhere = zc_limits_used(ZC_PLACE_MAPPED) + zc_limits_used(ZC_PLACE_MANAGED) +
+                         zc_limits_used(ZC_PLACE_SHARED) - zc_place_managed_for_host();
+    zc_real.cuCtxGetDevice(&device);
+    zc_real.cuDeviceGetCount(&devices);
+    struct others others = {.device = device};
+    if (elsewhere && devices > 1)
+        zc_block_each(count_other, &others);
+    elsewhere -= others.bytes < elsewhere ? others.bytes : elsewhere;
+    return elsewhere + zc_late_promised(device);
+}
+
+/* Free device memory as if the converted blocks lay there.  What vmm holds is missing already, but
+ * not what it has promised; and what it keeps for the next request is the program's to have, as is
+ * what streams have passed.
+ * Managed pages are missing only once they moved to the device, so they may be counted twice: then
+ * the answer is too small, which makes a program careful, and never too large. */
+ZC_BODY(cuMemGetInfo_v2, (size_t * free, size_t *total))
+{
+    (void)entry;
+    if (free && zc_life_on())
+        zc_park_reap(ZC_PLACE_COUNT);
+    CUresult result = real(free, total);
+    if (result != CUDA_SUCCESS || !free || !zc_life_on())
+        return result;
+    uint64_t missing = lacking();
+    *free += zc_warm_bytes() + zc_bounce_bytes();
+    *free = *free > missing ? *free - missing : 0;
+    return result;
+}
+
+/* Advice, prefetching and attachment are for managed memory, and the program has none here. */
+ZC_BODY(cuMemRangeGetAttribute,
+        (void *data, size_t size, CUmem_range_attribute attribute, CUdeviceptr ptr, size_t bytes))
+{
+    (void)entry;
+    return asked_about(ptr) ? CUDA_ERROR_INVALID_VALUE : real(data, size, attribute, ptr, bytes);
+}
+
+ZC_BODY(cuMemRangeGetAttributes, (void **data, size_t *sizes, CUmem_range_attribute *attributes,
+                                  size_t count, CUdeviceptr ptr, size_t bytes))
+{
+    (void)entry;
+    return asked_about(ptr) ? CUDA_ERROR_INVALID_VALUE
+                            : real(data, sizes, attributes, count, ptr, bytes);
+}
+
+ZC_BODY(cuMemAdvise, (CUdeviceptr ptr, size_t bytes, CUmem_advise advice, CUdevice device))
+{
+    (void)entry;
+    return asked_about(ptr) ? CUDA_ERROR_INVALID_VALUE : real(ptr, bytes, advice, device);
+}
+
+#if CUDA_VERSION >= 12020
+ZC_BODY(cuMemAdvise_v2,
+        (CUdeviceptr ptr, size_t bytes, CUmem_advise advice, CUmemLocation location))
+{
+    (void)entry;
+    return asked_about(ptr) ? CUDA_ERROR_INVALID_VALUE : real(ptr, bytes, advice, location);
+}
+#endif
+
+ZC_BODY(cuStreamAttachMemAsync,
+        (CUstream stream, CUdeviceptr ptr, size_t bytes, unsigned int flags))
+{
+    (void)entry;
+    return asked_about(ptr) ? CUDA_ERROR_INVALID_VALUE : real(stream, ptr, bytes, flags);
+}
+
+/* A dma-buf of host memory would be another thing than the program asked for. */
+ZC_BODY(cuMemGetHandleForAddressRange, (void *handle, CUdeviceptr ptr, size_t bytes,
+                                        CUmemRangeHandleType type, unsigned long long flags))
+{
+    const struct zc_block *b = zc_life_on() ? zc_converted_at(ptr) : NULL;
+    if (b && b->place != ZC_PLACE_VMM)
+        return zc_blame(entry->fn, ptr, CUDA_ERROR_NOT_SUPPORTED);
+    if (b && zc_grow_settle(b, entry->fn) != CUDA_SUCCESS)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    return real(handle, ptr, bytes, type, flags);
+}

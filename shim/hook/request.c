@@ -1,0 +1,235 @@
+/* A request on its way: who asks for what, which rule has it, and how it enters the ledger. */
+#include "hook/request.h"
+
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "base/message.h"
+#include "hook/handle.h"
+#include "hook/life.h"
+#include "hook/pool.h"
+#include "ledger/rules.h"
+#include "ledger/site.h"
+#include "log/log.h"
+#include "memory/budget.h"
+#include "shared/pair.h"
+
+static uint32_t generation = 1; /* Counts destroyed contexts: their handles may come back. */
+
+/* The device of the context that this thread used last; asking the driver costs a call. */
+static __thread struct {
+    CUcontext context;
+    int device;
+    uint32_t generation;
+} last;
+
+void zc_ask_forget_contexts(void)
+{
+    __atomic_fetch_add(&generation, 1, __ATOMIC_RELEASE);
+}
+
+static void find_context(struct zc_ask *ask)
+{
+    CUdevice device;
+    uint32_t now = __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
+    ask->context = NULL;
+    ask->device = -1;
+    if (!zc_real.cuCtxGetCurrent || zc_real.cuCtxGetCurrent(&ask->context) != CUDA_SUCCESS ||
+        !ask->context)
+        return;
+    if (last.context != ask->context || last.generation != now) {
+        if (!zc_real.cuCtxGetDevice || zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS)
+            return;
+        last.context = ask->context;
+        last.device = device;
+        last.generation = now;
+    }
+    ask->device = last.device;
+}
+
+bool zc_ask_begin(struct zc_ask *ask)
+{
+    if (!zc_life_on())
+        return false;
+    ask->site = zc_site_here(ask->entry->frame, ask->entry->pc);
+    find_context(ask);
+    return true;
+}
+
+enum zc_stream_kind zc_stream_kind_of(CUstream stream, enum zc_flavour flavour)
+{
+    if (stream == CU_STREAM_LEGACY)
+        return ZC_STREAM_LEGACY;
+    if (stream == CU_STREAM_PER_THREAD || (!stream && flavour == ZC_PER_THREAD))
+        return ZC_STREAM_PER_THREAD;
+    return stream ? ZC_STREAM_CREATED : ZC_STREAM_DEFAULT;
+}
+
+const struct zc_rule *zc_ask_rule(const struct zc_ask *ask)
+{
+    const struct zc_policy *policy = zc_life_policy();
+    if (__builtin_expect(!(policy->apis & (UINT64_C(1) << ask->api)), 1))
+        return NULL;
+    struct zc_request request = {
+        .api = ask->api, .size = ask->size, .device = ask->device, .stream = ask->stream};
+    return zc_rules_match(&request, ask->site);
+}
+
+static void log_alloc(const struct zc_block *block, const struct zc_ask *ask,
+                      const struct zc_rule *rule, const char *why)
+{
+    char thread[16]; /* prctl(2): at most 16 bytes with the 0. */
+    const struct zc_log_request request = {
+        .stream = ask->stream,
+        .thread = prctl(PR_GET_NAME, thread) == 0 ? thread : NULL,
+        .rule = rule ? rule->name : NULL,
+        .line = rule ? (int)rule->line : 0,
+        .why = why && *why ? why : NULL,
+    };
+    if (zc_site_is_new(block->site))
+        zc_log_site(block->site);
+    zc_log_alloc(block, &request);
+}
+
+/* What struct zc_block has bits for. */
+_Static_assert(ZC_API_COUNT <= 32 && ZC_PLACE_COUNT <= 8 && ZC_KIND_COUNT <= 16,
+               "fields are wide enough");
+
+/* The pages of a place's making from that of the last byte of a block on; 0 where the block takes
+ * them all. */
+static uint32_t pages_behind(const struct zc_backing *b, size_t size)
+{
+    CUdeviceptr end = b->base + b->room + ZC_BLOCK_PAGE - 1;
+    return b->room > size ? (uint32_t)(end / ZC_BLOCK_PAGE - (b->base + size - 1) / ZC_BLOCK_PAGE)
+                          : 0;
+}
+
+bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backing *backing,
+                  const struct zc_rule *rule, const char *why)
+{
+    const struct zc_place *place = backing ? zc_place_of(backing->place) : NULL;
+    struct zc_block
+        like; /* Set field by field: clearing it first takes longer than all the rest. */
+    like.base = address;
+    like.size = ask->size;
+    like.before = backing ? backing->before & 0xfff : 0;
+    like.behind = backing ? pages_behind(backing, ask->size) : 0;
+    like.context = ask->context;
+    like.pool = ask->pool;
+    like.backing = ask->handle ? (void *)ask->handle : backing;
+    for (unsigned i = 0; i < sizeof(like.cell) / sizeof(like.cell[0]); i++)
+        like.cell[i] = NULL;
+    like.site = (uint16_t)ask->site;
+    like.flags = (uint16_t)(ask->flags | (backing ? ZC_BLOCK_CONVERTED : 0) |
+                            (backing && backing->pooled ? ZC_BLOCK_POOLED : 0));
+    like.device = (int8_t)ask->device;
+    like.rule = rule ? (int16_t)(rule - zc_life_policy()->rules) : -1;
+    like.api = ask->api & 31;
+    like.place = (backing ? backing->place : ask->home) & 7;
+    like.asked = ask->asked & 15;
+    like.real = (uint8_t)(place ? place->real : ask->asked);
+    if (ask->handle && ask->handle->backing)
+        like.real = ZC_KIND_PINNED;
+    struct zc_block *b = zc_block_add(&like);
+    if (!b)
+        return false;
+    zc_pool_note_alloc(b);
+    if (backing)
+        zc_blame_watch();
+    if (backing && backing->place == ZC_PLACE_SHARED)
+        zc_shared_note_device(backing->shared, b);
+    if (__builtin_expect(zc_log_level() >= ZC_LOG_ALLOCS, 0))
+        log_alloc(b, ask, rule, why);
+    return true;
+}
+
+void zc_track_foreign(const struct zc_entry *entry, enum zc_api api, CUdeviceptr address,
+                      size_t bytes, enum zc_kind kind)
+{
+    struct zc_ask ask = {.entry = entry,
+                         .api = api,
+                         .size = bytes,
+                         .asked = kind,
+                         .flags = ZC_BLOCK_FOREIGN,
+                         .home = ZC_PLACE_DEVICE};
+    CUdeviceptr base = address;
+    if (!zc_ask_begin(&ask))
+        return;
+    const struct zc_block *known = zc_block_at(address);
+    if (known && known->size == bytes)
+        return; /* Asking twice for a module's global gives the same block. */
+    if (!bytes && (!zc_real.cuMemGetAddressRange_v2 ||
+                   zc_real.cuMemGetAddressRange_v2(&base, &ask.size, address) != CUDA_SUCCESS))
+        return;
+    if (ask.size)
+        zc_ask_track(&ask, address, NULL, NULL, NULL);
+}
+
+void zc_untrack_foreign(CUdeviceptr address)
+{
+    struct zc_untracked gone;
+    const struct zc_block *block = zc_life_on() ? zc_block_at(address) : NULL;
+    if (block && (block->flags & ZC_BLOCK_FOREIGN))
+        zc_untrack(address, &gone);
+}
+
+struct zc_block *zc_block_at(CUdeviceptr address)
+{
+    struct zc_block *b = address ? zc_block_find(address) : NULL;
+    return b && b->base == address && !(b->flags & ZC_BLOCK_GHOST) ? b : NULL;
+}
+
+struct zc_block *zc_placed_at(CUdeviceptr address)
+{
+    struct zc_block *b = address ? zc_block_find(address) : NULL;
+    return b && (b->flags & ZC_BLOCK_CONVERTED) ? b : NULL;
+}
+
+bool zc_beside(CUdeviceptr address)
+{
+    return address && zc_life_on() && zc_block_beside(address);
+}
+
+struct zc_block *zc_converted_at(CUdeviceptr address)
+{
+    struct zc_block *b = zc_placed_at(address);
+    return b && !zc_block_hosted(b) ? b : NULL;
+}
+
+struct zc_block *zc_hosted_at(CUdeviceptr address)
+{
+    struct zc_block *b = zc_placed_at(address);
+    return b && zc_block_hosted(b) ? b : NULL;
+}
+
+void zc_untrack(CUdeviceptr address, struct zc_untracked *out)
+{
+    zc_untrack_block(zc_life_on() ? zc_block_at(address) : NULL, out);
+}
+
+void zc_untrack_block(struct zc_block *b, struct zc_untracked *out)
+{
+    bool own = b && (b->flags & ZC_BLOCK_CONVERTED) && !(b->flags & ZC_BLOCK_POOLED);
+    out->taken = b && !own && zc_block_claim(b);
+    if (!out->taken)
+        return;
+    out->copy = *b;
+    if (zc_log_level() >= ZC_LOG_ALLOCS)
+        zc_log_free(b);
+    zc_site_note_free(b->site);
+    zc_pool_note_free(b);
+    zc_budget_return(b);
+    zc_block_remove(b);
+}
+
+void zc_retrack(const struct zc_untracked *block)
+{
+    if (!block->taken)
+        return;
+    struct zc_block like = block->copy;
+    memset(like.cell, 0, sizeof(like.cell));
+    if (!zc_block_add(&like))
+        return;
+    zc_pool_note_alloc(&like);
+    zc_budget_restore(&like);
+}

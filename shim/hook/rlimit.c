@@ -1,0 +1,66 @@
+/*
+ * Functions that set RLIMIT_AS and RLIMIT_DATA.  The addresses that the host heap has reserved
+ * count against the one, used or not, and the memory that it keeps against the other, so that the
+ * program could map nothing more.
+ *
+ * All of glibc's are the one system call here.  Sanitizers make theirs before anything can be
+ * looked up, and before code that they watch may touch memory.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "host/hostheap.h"
+#include "shared/view.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+_Static_assert(sizeof(struct rlimit) == sizeof(struct rlimit64), "prlimit64(2) takes either");
+
+static void fit(void)
+{
+    int saved = errno;
+    zc_hostheap_fit();
+    zc_view_fit();
+    errno = saved;
+}
+
+/* A process may be named by any of its threads. */
+static bool own(pid_t pid)
+{
+    if (pid == 0)
+        return true;
+    int saved = errno;
+    bool found = syscall(SYS_tgkill, getpid(), pid, 0) == 0;
+    errno = saved;
+    return found;
+}
+
+static int exchange(pid_t pid, int resource, const void *limit, void *old)
+{
+    long result = syscall(SYS_prlimit64, pid, resource, limit, old);
+    bool counts = resource == RLIMIT_AS || resource == RLIMIT_DATA;
+    if (result == 0 && limit && counts && own(pid))
+        fit();
+    return (int)result;
+}
+
+#define SET(name, type)                                                                            \
+    EXPORT int name(__rlimit_resource_t resource, const struct type *limit)                        \
+    {                                                                                              \
+        return exchange(0, (int)resource, limit, NULL);                                            \
+    }
+
+#define EXCHANGE(name, type)                                                                       \
+    EXPORT int name(pid_t pid, enum __rlimit_resource resource, const struct type *limit,          \
+                    struct type *old)                                                              \
+    {                                                                                              \
+        return exchange(pid, (int)resource, limit, old);                                           \
+    }
+
+SET(setrlimit, rlimit)
+SET(setrlimit64, rlimit64)
+EXCHANGE(prlimit, rlimit)
+EXCHANGE(prlimit64, rlimit64)

@@ -1,0 +1,46 @@
+/* cuInit and the resolvers. */
+#include "hook/call.h"
+#include "hook/coverage.h"
+#include "hook/life.h"
+
+/* The first successful cuInit starts libzc; processes that only look for a driver see nothing. */
+ZC_BODY(cuInit, (unsigned int flags))
+{
+    (void)entry;
+    CUresult result = real(flags);
+    if (result == CUDA_SUCCESS)
+        zc_life_init();
+    return result;
+}
+
+/* The driver answers first, with the program's own arguments; then the address that it returned is
+ * mapped to its wrapper.  The name alone would be ambiguous: one name stands for several functions
+ * by version and flags.  cuGetProcAddress itself is a row too, so a program that asks for it gets
+ * the wrapper again. */
+static void substitute(const char *symbol, void **pfn, int version)
+{
+    if (!symbol || !*symbol || !pfn || !*pfn)
+        return;
+    void *real = *pfn;
+    *pfn = zc_wrapper_of(real);
+    zc_coverage_note(symbol, version, *pfn != real);
+}
+
+ZC_BODY(cuGetProcAddress, (const char *symbol, void **pfn, int version, cuuint64_t flags))
+{
+    (void)entry;
+    CUresult result = real(symbol, pfn, version, flags);
+    if (result == CUDA_SUCCESS)
+        substitute(symbol, pfn, version);
+    return result;
+}
+
+ZC_BODY(cuGetProcAddress_v2, (const char *symbol, void **pfn, int version, cuuint64_t flags,
+                              CUdriverProcAddressQueryResult *status))
+{
+    (void)entry;
+    CUresult result = real(symbol, pfn, version, flags, status);
+    if (result == CUDA_SUCCESS)
+        substitute(symbol, pfn, version);
+    return result;
+}

@@ -1,0 +1,98 @@
+/* The exported wrappers, all made from the table. */
+#include "hook/call.h"
+#include "driver/copy.h"
+#include "driver/launch.h"
+#include "hook/pool.h"
+#include "hook/reads.h"
+#include "driver/await.h"
+
+static inline CUresult before_watched(enum zc_fn fn, enum zc_flavour flavour)
+{
+    CUresult result = zc_await_call(fn) ? zc_await_begin(fn) : CUDA_SUCCESS;
+    return result == CUDA_SUCCESS ? zc_launch_before(fn, flavour, NULL, false) : result;
+}
+
+static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
+{
+    if (zc_pool_call(fn) && result == CUDA_SUCCESS &&
+        __builtin_expect(__atomic_load_n(&zc_pool_over, __ATOMIC_RELAXED), 0))
+        zc_pool_settle();
+    return result;
+}
+
+#define ZC_EXPORT __attribute__((visibility("default")))
+#define ZC_ENTRY(name, flavour)                                                                    \
+    {                                                                                              \
+        ZC_FN_##name, flavour, __builtin_frame_address(0), __builtin_return_address(0)             \
+    }
+
+/* `forward` is the driver's answer to a call that is left to it. */
+#define COPY(name, base, flavour, params, describe, forward)                                       \
+    ZC_EXPORT CUresult name params                                                                 \
+    {                                                                                              \
+        __typeof__(base) *real = ZC_REAL(name);                                                    \
+        if (!real)                                                                                 \
+            return CUDA_ERROR_NOT_SUPPORTED;                                                       \
+        struct zc_copy c;                                                                          \
+        zc_copy_init(&c, ZC_FN_##name, flavour);                                                   \
+        describe;                                                                                  \
+        if (!zc_copy_begin(&c))                                                                    \
+            c.result = forward;                                                                    \
+        return zc_told(ZC_FN_##name, zc_copy_end(&c));                                             \
+    }
+#define ZC_COPY(name, base, flavour, params, args, describe)                                       \
+    COPY(name, base, flavour, params, describe, real args)
+/* What the other call refuses, this one refuses with its own code or does all the same. */
+#define ZC_SYNC(name, base, flavour, other, params, args, describe)                                \
+    COPY(name, base, flavour, params, (c.sync = true, describe),                                   \
+         !c.async || ZC_FLAVOURED(flavour, other)(ZC_UNPAREN args, NULL) != CUDA_SUCCESS           \
+             ? real args                                                                           \
+             : CUDA_SUCCESS)
+#define ZC_CALL(name, base, flavour, params, args)                                                 \
+    ZC_EXPORT CUresult name params                                                                 \
+    {                                                                                              \
+        __typeof__(base) *real = ZC_REAL(name);                                                    \
+        if (!real)                                                                                 \
+            return CUDA_ERROR_NOT_SUPPORTED;                                                       \
+        ZC_LEND(base);                                                                             \
+        const struct zc_entry entry = ZC_ENTRY(name, flavour);                                     \
+        return zc_told(ZC_FN_##name, zc_do_##base(real, &entry, ZC_UNPAREN args));                 \
+    }
+#define ZC_WATCH(name, base, flavour, params, args, address)                                       \
+    ZC_EXPORT CUresult name params                                                                 \
+    {                                                                                              \
+        __typeof__(base) *real = ZC_REAL(name);                                                    \
+        if (!real)                                                                                 \
+            return CUDA_ERROR_NOT_SUPPORTED;                                                       \
+        ZC_LEND(base);                                                                             \
+        CUresult result = before_watched(ZC_FN_##name, flavour);                                   \
+        if (__builtin_expect(result != CUDA_SUCCESS, 0))                                           \
+            return zc_told(ZC_FN_##name, result);                                                  \
+        result = real args;                                                                        \
+        if (__builtin_expect(result != CUDA_SUCCESS, 0))                                           \
+            zc_blame(ZC_FN_##name, (CUdeviceptr)(address), result);                                \
+        return zc_told(ZC_FN_##name, result);                                                      \
+    }
+/* A tail call where nobody wants to know of the launch: it costs a load and two branches. */
+#define ZC_LAUNCH(name, base, flavour, params, args, stream)                                       \
+    ZC_EXPORT CUresult name params                                                                 \
+    {                                                                                              \
+        __typeof__(base) *real = ZC_REAL(name);                                                    \
+        if (!real)                                                                                 \
+            return CUDA_ERROR_NOT_SUPPORTED;                                                       \
+        if (__builtin_expect(!__atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED), 1))             \
+            return real args;                                                                      \
+        ZC_LEND(base);                                                                             \
+        CUresult result = zc_do_launch(ZC_FN_##name, flavour, stream, true);                       \
+        return zc_told(ZC_FN_##name, result == CUDA_SUCCESS ? real args : result);                 \
+    }
+#define ZC_TELL(name, base, flavour, params, args)                                                 \
+    ZC_EXPORT CUresult name params                                                                 \
+    {                                                                                              \
+        __typeof__(base) *real = ZC_REAL(name);                                                    \
+        if (!real)                                                                                 \
+            return CUDA_ERROR_NOT_SUPPORTED;                                                       \
+        ZC_LEND(base);                                                                             \
+        return zc_told(ZC_FN_##name, after_waiting(ZC_FN_##name, real args));                      \
+    }
+#include "driver.def"

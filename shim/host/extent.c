@@ -1,0 +1,367 @@
+/* The reserved range, and the extents that are carved out of it. */
+#include "host/extent.h"
+
+#include <errno.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "ledger/block.h"
+#include "memory/limits.h"
+#include "memory/node.h"
+#include "memory/pages.h"
+#include "memory/workers.h"
+
+_Static_assert(ZC_HOST_UNIT == ZC_HUGE_PAGE, "a unit is one huge page");
+
+/* Addresses are free; 1 TiB is more memory than hosts have. */
+#define RANGE_MAX ((size_t)1 << 40)
+#define RANGE_MIN ((size_t)64 << 20)
+
+#define TOUCH_FROM ((size_t)8 << 20) /* Where threads are worth starting. */
+
+#define RECORDS_STEP 1024u /* Units whose records are made writable at once. */
+
+struct zc_hostheap_range zc_hostheap = {.base = (uintptr_t)1 << 63, .threshold = ZC_HOST_MIN};
+uint32_t zc_extent_era = 1;
+int zc_extent_local = ZC_NODE_ANY;
+size_t zc_extent_pooled_bytes;
+
+static struct zc_extent *extents; /* One record a unit; only those of first units are used. */
+static uint32_t *heads;           /* Index of the first unit, for every unit that was carved. */
+static uint32_t carved;           /* Units below were carved at least once; atomic. */
+static uint32_t recorded;         /* Units below have records that can be written. */
+static struct zc_extent *holes, *pool;
+static unsigned pooled_odd; /* Extents in the pool that are odd. */
+
+static void *reserve(size_t bytes)
+{
+    void *p =
+        zc_memory_map(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p != MAP_FAILED ? p : NULL;
+}
+
+/* Under RLIMIT_AS reserved addresses are taken from what the program may map, so libzc keeps to a
+ * quarter of it. */
+static size_t range_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+        limit.rlim_cur / 4 > RANGE_MAX)
+        return RANGE_MAX;
+    return (size_t)limit.rlim_cur / 4;
+}
+
+static bool reserve_records(size_t units)
+{
+    heads = reserve(units * sizeof(*heads));
+    extents = reserve(units * sizeof(*extents));
+    if (heads && extents)
+        return true;
+    if (heads)
+        zc_memory_unmap(heads, units * sizeof(*heads));
+    return false;
+}
+
+/* What can be written counts as the process's memory, used or not (RLIMIT_DATA, mlockall(2), strict
+ * overcommit): so the records of all units would. */
+static bool record(uint32_t units)
+{
+    size_t all = zc_hostheap.bytes >> ZC_HOST_UNIT_SHIFT;
+    size_t most = (units + RECORDS_STEP - 1) / RECORDS_STEP * (size_t)RECORDS_STEP;
+    if (units <= recorded)
+        return true;
+    if (most > all)
+        most = all;
+    if (zc_memory_protect(heads, most * sizeof(*heads), PROT_READ | PROT_WRITE) != 0 ||
+        zc_memory_protect(extents, most * sizeof(*extents), PROT_READ | PROT_WRITE) != 0)
+        return false;
+    recorded = (uint32_t)most;
+    return true;
+}
+
+bool zc_extent_reserve(const char **why)
+{
+    size_t most = range_limit();
+    for (size_t bytes = RANGE_MAX; bytes >= RANGE_MIN; bytes /= 2) {
+        char *p = bytes <= most ? reserve(bytes + ZC_HOST_UNIT) : NULL;
+        if (!p)
+            continue;
+        if (!reserve_records(bytes >> ZC_HOST_UNIT_SHIFT)) {
+            zc_memory_unmap(p, bytes + ZC_HOST_UNIT);
+            continue;
+        }
+        uintptr_t base = ((uintptr_t)p + ZC_HOST_UNIT - 1) & ~(uintptr_t)(ZC_HOST_UNIT - 1);
+        /* Without huge pages everything works, only slower. */
+        zc_memory_advise((void *)base, bytes, MADV_HUGEPAGE);
+        __atomic_store_n(&zc_hostheap.base, base, __ATOMIC_RELAXED);
+        __atomic_store_n(&zc_hostheap.bytes, bytes, __ATOMIC_RELEASE);
+        return true;
+    }
+    *why = "the kernel reserves no addresses (RLIMIT_AS)";
+    return false;
+}
+
+/* Unmaps whole pages of [at + from, at + to). */
+static void cut_off(void *at, size_t from, size_t to)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), first = (from + page - 1) & ~(page - 1);
+    if (first < to)
+        zc_memory_unmap((char *)at + first, to - first);
+}
+
+void zc_extent_fit(void)
+{
+    size_t all = zc_hostheap.bytes >> ZC_HOST_UNIT_SHIFT;
+    size_t units = range_limit() >> ZC_HOST_UNIT_SHIFT;
+    if (units < carved)
+        units = carved;
+    if (units >= all)
+        return;
+    if (recorded > units)
+        recorded = (uint32_t)units;
+    /* Before the addresses may be others'. */
+    __atomic_store_n(&zc_hostheap.bytes, units << ZC_HOST_UNIT_SHIFT, __ATOMIC_SEQ_CST);
+    cut_off((void *)zc_hostheap.base, units << ZC_HOST_UNIT_SHIFT, all << ZC_HOST_UNIT_SHIFT);
+    cut_off(heads, units * sizeof(*heads), all * sizeof(*heads));
+    cut_off(extents, units * sizeof(*extents), all * sizeof(*extents));
+}
+
+uintptr_t zc_extent_base(const struct zc_extent *extent)
+{
+    return zc_hostheap.base + ((uintptr_t)(extent - extents) << ZC_HOST_UNIT_SHIFT);
+}
+
+struct zc_extent *zc_hostheap_extent(uint64_t address)
+{
+    uint64_t unit = (address - zc_hostheap.base) >> ZC_HOST_UNIT_SHIFT;
+    if (!zc_hostheap_owns(address) || unit >= __atomic_load_n(&carved, __ATOMIC_ACQUIRE))
+        return NULL;
+    return &extents[__atomic_load_n(&heads[unit], __ATOMIC_RELAXED)];
+}
+
+void zc_extent_link(struct zc_extent **list, struct zc_extent *extent)
+{
+    extent->prev = NULL;
+    extent->next = *list;
+    if (*list)
+        (*list)->prev = extent;
+    *list = extent;
+}
+
+void zc_extent_unlink(struct zc_extent **list, struct zc_extent *extent)
+{
+    if (extent->prev)
+        extent->prev->next = extent->next;
+    else
+        *list = extent->next;
+    if (extent->next)
+        extent->next->prev = extent->prev;
+    extent->next = extent->prev = NULL;
+}
+
+/* Makes units [first, first + units) one extent.  Every unit leads to the first. */
+static struct zc_extent *settle(uint32_t first, uint32_t units, uint8_t use)
+{
+    struct zc_extent *e = &extents[first];
+    e->units = units;
+    e->use = use;
+    for (uint32_t i = first; i < first + units; i++)
+        __atomic_store_n(&heads[i], first, __ATOMIC_RELAXED);
+    return e;
+}
+
+struct zc_extent *zc_extent_carve(uint32_t units)
+{
+    uint32_t top = carved; /* Changes under the lock only. */
+    for (struct zc_extent *hole = holes; hole; hole = hole->next) {
+        uint32_t first = (uint32_t)(hole - extents), rest = hole->units - units;
+        if (hole->units < units)
+            continue;
+        zc_extent_unlink(&holes, hole);
+        if (rest)
+            zc_extent_link(&holes, settle(first + units, rest, ZC_EXTENT_HOLE));
+        return settle(first, units, ZC_EXTENT_NONE);
+    }
+    if (units > (zc_hostheap.bytes >> ZC_HOST_UNIT_SHIFT) - top || !record(top + units))
+        return NULL;
+    struct zc_extent *e = settle(top, units, ZC_EXTENT_NONE);
+    __atomic_store_n(&carved, top + units, __ATOMIC_RELEASE);
+    return e;
+}
+
+bool zc_extent_stretch(struct zc_extent *extent, uint32_t units)
+{
+    uint32_t first = (uint32_t)(extent - extents), end = first + extent->units;
+    uint32_t more = units - extent->units;
+    if (end == carved) {
+        if (more > (zc_hostheap.bytes >> ZC_HOST_UNIT_SHIFT) - end || !record(end + more))
+            return false;
+        settle(first, units, extent->use);
+        __atomic_store_n(&carved, end + more, __ATOMIC_RELEASE);
+        return true;
+    }
+    struct zc_extent *hole = &extents[end];
+    if (hole->use != ZC_EXTENT_HOLE || hole->units < more)
+        return false;
+    zc_extent_unlink(&holes, hole);
+    hole->use = ZC_EXTENT_NONE;
+    if (hole->units > more)
+        zc_extent_link(&holes, settle(end + more, hole->units - more, ZC_EXTENT_HOLE));
+    settle(first, units, extent->use);
+    return true;
+}
+
+struct zc_extent *zc_extent_cut(struct zc_extent *extent, uint32_t units)
+{
+    uint32_t first = (uint32_t)(extent - extents), rest = extent->units - units;
+    settle(first, units, extent->use);
+    return settle(first + units, rest, ZC_EXTENT_NONE);
+}
+
+void zc_extent_bury(struct zc_extent *extent)
+{
+    uint32_t first = (uint32_t)(extent - extents), end = first + extent->units;
+    struct zc_extent *after = end < carved ? &extents[end] : NULL;
+    struct zc_extent *before = first ? &extents[heads[first - 1]] : NULL;
+    extent->use = ZC_EXTENT_NONE;
+    if (after && after->use == ZC_EXTENT_HOLE) {
+        zc_extent_unlink(&holes, after);
+        after->use = ZC_EXTENT_NONE;
+        end += after->units;
+    }
+    if (before && before->use == ZC_EXTENT_HOLE) {
+        zc_extent_unlink(&holes, before);
+        first = (uint32_t)(before - extents);
+    }
+    zc_extent_link(&holes, settle(first, end - first, ZC_EXTENT_HOLE));
+}
+
+/* A block gets a whole extent, so one that is much too large is left for others. */
+static bool fits(const struct zc_extent *e, uint32_t units, int node)
+{
+    return e->units >= units && e->units - units <= units / 4 && e->node == node && !e->odd;
+}
+
+static bool registered(const struct zc_extent *e)
+{
+    return __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_DONE && zc_hostheap_mine(e);
+}
+
+/* A context that is not the owner's could go first, and take the registration along. */
+static bool suits(const struct zc_extent *e, const void *owner)
+{
+    return !owner || !registered(e) || e->context == owner;
+}
+
+struct zc_extent *zc_extent_reuse(uint32_t units, int node, const void *owner)
+{
+    struct zc_extent *best = NULL;
+    for (struct zc_extent *e = pool; e && !(best && best->units == units); e = e->next)
+        if (fits(e, units, node) && suits(e, owner) && (!best || e->units < best->units))
+            best = e;
+    if (best)
+        zc_extent_unpool(best);
+    return best;
+}
+
+void zc_extent_pool(struct zc_extent *extent)
+{
+    extent->use = ZC_EXTENT_FREE;
+    zc_extent_link(&pool, extent);
+    zc_extent_pooled_bytes += zc_extent_span(extent);
+    pooled_odd += extent->odd;
+}
+
+void zc_extent_unpool(struct zc_extent *extent)
+{
+    zc_extent_unlink(&pool, extent);
+    zc_extent_pooled_bytes -= zc_extent_span(extent);
+    pooled_odd -= extent->odd;
+    extent->use = ZC_EXTENT_NONE;
+}
+
+struct zc_extent *zc_extent_oldest(bool pinned, bool odd)
+{
+    struct zc_extent *found = NULL;
+    if (odd && !pooled_odd)
+        return NULL;
+    for (struct zc_extent *e = pool; e; e = e->next) {
+        if (registered(e) == pinned && (e->odd || !odd))
+            found = e;
+    }
+    return found;
+}
+
+bool zc_extent_back(const struct zc_extent *extent, uint32_t first, int node)
+{
+    void *base = (void *)(zc_extent_base(extent) + ((uintptr_t)first << ZC_HOST_UNIT_SHIFT));
+    size_t span = zc_extent_span(extent) - ((size_t)first << ZC_HOST_UNIT_SHIFT);
+    if (zc_memory_protect(base, span, PROT_READ | PROT_WRITE) != 0)
+        return false;
+    if (node == ZC_NODE_LOCAL)
+        node = __atomic_load_n(&zc_extent_local, __ATOMIC_RELAXED);
+    if (zc_pages_bind(base, span, node))
+        return true;
+    zc_memory_protect(base, span, PROT_NONE);
+    return false;
+}
+
+void zc_extent_pages(struct zc_extent *extent, bool small)
+{
+    if (extent->small == small)
+        return;
+    extent->small = small;
+    /* Where the kernel has no huge pages there is nothing to say. */
+    zc_memory_advise((void *)zc_extent_base(extent), zc_extent_span(extent),
+                     small ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
+}
+
+/* A fresh mapping takes the pages and a binding to a node away.  It cannot be refused for want of
+ * memory where the old one is replaced whole; if it is, the pages at least go. */
+void zc_extent_unback(const struct zc_extent *extent)
+{
+    void *base = (void *)zc_extent_base(extent);
+    size_t span = zc_extent_span(extent);
+    if (zc_memory_map(base, span, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+        zc_memory_advise(base, span, MADV_DONTNEED);
+    else
+        zc_memory_advise(base, span, MADV_HUGEPAGE);
+}
+
+void zc_extent_touch(const struct zc_extent *extent, size_t from, size_t to)
+{
+    if (to >= from + TOUCH_FROM)
+        zc_workers_touch((char *)zc_extent_base(extent) + from, to - from);
+}
+
+/* The addresses that are left must stay reserved, so nothing is unmapped (mremap(2),
+ * MREMAP_DONTUNMAP, Linux 5.7).  A call that fails late has unmapped its target already; what
+ * another thread mapped there since is not touched. */
+bool zc_extent_move(const struct zc_extent *from, const struct zc_extent *to, bool *intact)
+{
+    void *target = (void *)zc_extent_base(to);
+    size_t span = zc_extent_span(from);
+    if (zc_memory_move((void *)zc_extent_base(from), span, span,
+                       MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, target) != MAP_FAILED) {
+        zc_extent_unback(from);
+        return true;
+    }
+    *intact = errno == EINVAL || /* The flag is not known, and nothing was done. */
+              zc_memory_map(target, span, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
+                            0) == target;
+    return false;
+}
+
+void zc_extent_each(void (*visit)(struct zc_extent *extent, void *arg), void *arg)
+{
+    for (uint32_t unit = 0; unit < carved;) {
+        struct zc_extent *e = &extents[unit];
+        uint32_t units = e->units;
+        if (e->use != ZC_EXTENT_HOLE && e->use != ZC_EXTENT_NONE)
+            visit(e, arg);
+        unit += units ? units : 1;
+    }
+}

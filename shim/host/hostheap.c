@@ -1,0 +1,515 @@
+/* Blocks of the host heap: slots of slabs, and extents of their own. */
+#include "host/hostheap.h"
+
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/lock.h"
+#include "ledger/block.h"
+#include "host/extent.h"
+#include "memory/limits.h"
+#include "host/overlay.h"
+#include "memory/workers.h"
+
+#define SLOT_MAX (ZC_HOST_UNIT / 2) /* Larger blocks are extents of their own. */
+#define SLOT_STEP ((size_t)4 << 10) /* Slots begin at multiples of it. */
+
+#define OPEN_TRIES 10000 /* Others' turns while another thread opens the heap. */
+
+/* A freed block that could not be put back at once.  The link lies in the block. */
+struct orphan {
+    struct orphan *next;
+};
+
+static struct zc_lock zc_heap;
+static struct zc_extent
+    *slabs[ZC_HOST_SLOTS + 1];      /* Slabs with room, by how many slots they have. */
+static struct orphan *orphans;      /* Freed in a signal handler inside the heap; atomic. */
+static uint64_t serial;             /* Extents that became blocks. */
+static __thread bool held_for_fork; /* By this thread. */
+static pid_t owner;                 /* The process whose memory the heap is. */
+
+static bool put_locked(void *p);
+
+bool zc_heap_enter(void)
+{
+    if (!zc_lock_take(&zc_heap))
+        return false;
+    struct orphan *o = __atomic_exchange_n(&orphans, NULL, __ATOMIC_ACQUIRE);
+    while (o) {
+        struct orphan *next = o->next;
+        put_locked(o);
+        o = next;
+    }
+    return true;
+}
+
+void zc_heap_leave(void)
+{
+    zc_lock_drop(&zc_heap);
+}
+
+void zc_hostheap_before_fork(void)
+{
+    held_for_fork = zc_hostheap.bytes && zc_lock_take(&zc_heap);
+}
+
+void zc_hostheap_after_fork(void)
+{
+    if (held_for_fork)
+        zc_lock_drop(&zc_heap);
+}
+
+/* The records lie in the arena, which begins anew in the child. */
+static void forget_rights(struct zc_extent *e, void *unused)
+{
+    (void)unused;
+    e->rights = NULL;
+    e->guards = 0;
+}
+
+void zc_hostheap_child(void)
+{
+    zc_lock_reset(&zc_heap);
+    zc_limits_reset();
+    owner = getpid();
+    zc_hostheap_each(forget_rights, NULL);
+    __atomic_fetch_add(&zc_extent_era, 1, __ATOMIC_RELAXED);
+}
+
+bool zc_hostheap_open(const char **why)
+{
+    static uint32_t tried, settled;
+    if (!__atomic_exchange_n(&tried, 1, __ATOMIC_ACQ_REL)) {
+        owner = getpid();
+        bool open = zc_extent_reserve(why);
+        __atomic_store_n(&settled, 1, __ATOMIC_RELEASE);
+        return open;
+    }
+    for (int i = 0; i < OPEN_TRIES && !__atomic_load_n(&settled, __ATOMIC_ACQUIRE); i++)
+        sched_yield();
+    *why = "no addresses are reserved for the host heap";
+    return __atomic_load_n(&zc_hostheap.bytes, __ATOMIC_ACQUIRE) != 0;
+}
+
+bool zc_hostheap_mine(const struct zc_extent *extent)
+{
+    return extent->era == __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
+}
+
+/* Makes an extent from the pool this process's own, whatever it was before. */
+static bool adopt(struct zc_extent *e, const char **why)
+{
+    if (zc_hostheap_mine(e))
+        return true;
+    if (!zc_limits_take(ZC_PLACE_PINNED, -1, zc_extent_span(e), why))
+        return false;
+    e->era = __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
+    __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
+    e->copied = 0;
+    return true;
+}
+
+static struct zc_extent *from_pool(uint32_t units, const struct zc_host_want *want,
+                                   const char **why)
+{
+    if (!zc_heap_enter())
+        return NULL;
+    struct zc_extent *e = zc_extent_reuse(units, want->node, want->owner);
+    if (e && !adopt(e, why)) {
+        zc_extent_pool(e);
+        e = NULL;
+    }
+    zc_heap_leave();
+    return e;
+}
+
+/* Gives back what the pool may not hold, or `all` that it holds, where the driver does not know
+ * it. */
+static void drain(bool all)
+{
+    struct zc_extent *e;
+    while ((e = zc_hostheap_surplus(false, all)))
+        zc_hostheap_drop(e);
+}
+
+/* A child of vfork(2) has limits of its own, and its parent's memory. */
+void zc_hostheap_fit(void)
+{
+    if (!__atomic_load_n(&zc_hostheap.bytes, __ATOMIC_ACQUIRE) || owner != getpid() ||
+        !zc_heap_enter())
+        return;
+    zc_extent_fit();
+    zc_heap_leave();
+    drain(false);
+}
+
+bool zc_heap_take_limit(size_t span, const char **why)
+{
+    if (zc_limits_take(ZC_PLACE_PINNED, -1, span, why))
+        return true;
+    drain(true);
+    return zc_limits_take(ZC_PLACE_PINNED, -1, span, why);
+}
+
+/* What the pool holds may be all that the kernel would have given. */
+static bool back(const struct zc_extent *e, int node)
+{
+    if (zc_extent_back(e, 0, node))
+        return true;
+    drain(true);
+    return zc_extent_back(e, 0, node);
+}
+
+static void bury(struct zc_extent *e)
+{
+    if (!zc_heap_enter())
+        return; /* The addresses are lost, and nothing else. */
+    zc_extent_bury(e);
+    zc_heap_leave();
+}
+
+static struct zc_extent *carve(uint32_t units)
+{
+    struct zc_extent *e = NULL;
+    if (zc_heap_enter()) {
+        e = zc_extent_carve(units);
+        zc_heap_leave();
+    }
+    return e;
+}
+
+static struct zc_extent *fresh(uint32_t units, int node, const char **why)
+{
+    size_t span = (size_t)units << ZC_HOST_UNIT_SHIFT;
+    if (!zc_heap_take_limit(span, why))
+        return NULL;
+    *why = "the range of the host heap is full";
+    struct zc_extent *e = carve(units);
+    if (!e) { /* What waits in the pool may lie in pieces where the block would fit. */
+        drain(true);
+        e = carve(units);
+    }
+    if (e && !back(e, node)) {
+        *why = "the kernel gives no memory";
+        bury(e);
+        e = NULL;
+    }
+    if (!e) {
+        zc_limits_give(ZC_PLACE_PINNED, -1, span);
+        return NULL;
+    }
+    e->era = __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
+    e->copied = 0;
+    e->program = 0;
+    e->owner = NULL;
+    e->visits = 0;
+    e->stale = e->odd = e->small = false;
+    e->node = (int16_t)node;
+    __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
+    memset(e->slot, 0, sizeof(e->slot));
+    return e;
+}
+
+static struct zc_extent *extent_for(uint32_t units, const struct zc_host_want *want,
+                                    const char **why)
+{
+    struct zc_extent *e = from_pool(units, want, why);
+    if (!e)
+        e = fresh(units, want->node, why);
+    if (e)
+        e->owner = want->owner;
+    return e;
+}
+
+/*
+ * How many slots a unit is divided into for such blocks; 0 where they are too large.  Numbers of
+ * four significant bits: up to 512 KiB a slot is at most about a quarter larger than its block.
+ */
+static unsigned slots_for(const struct zc_host_want *want)
+{
+    size_t least = want->size > ZC_HOST_MIN ? want->size : ZC_HOST_MIN;
+    unsigned slots, drop = 0;
+    if (least < want->alignment)
+        least = want->alignment;
+    if (least > SLOT_MAX)
+        return 0;
+    if (want->alignment > SLOT_STEP) /* A power of two then: so do the slots begin. */
+        least = (size_t)1 << (64 - __builtin_clzl(least - 1));
+    slots = (unsigned)(ZC_HOST_UNIT / ((least + SLOT_STEP - 1) / SLOT_STEP * SLOT_STEP));
+    while (slots >> drop > 15)
+        drop++;
+    return slots >> drop << drop;
+}
+
+static struct zc_extent *slab_with_room(unsigned slots, const struct zc_host_want *want)
+{
+    struct zc_extent *e = slabs[slots];
+    while (e && (e->node != want->node || e->owner != want->owner))
+        e = e->next;
+    return e;
+}
+
+static unsigned slots_of(const struct zc_extent *slab)
+{
+    return (unsigned)(ZC_HOST_UNIT / slab->step);
+}
+
+static void make_slab(struct zc_extent *e, unsigned slots)
+{
+    e->use = ZC_EXTENT_SLAB;
+    e->step = (uint32_t)(ZC_HOST_UNIT / slots / SLOT_STEP * SLOT_STEP);
+    e->live = 0;
+    e->room = slots < 32 ? (1u << slots) - 1 : UINT32_MAX;
+    zc_extent_link(&slabs[slots], e);
+}
+
+/* The first free slot of a slab, filled. */
+static void *take_slot(struct zc_extent *e, size_t size, struct zc_slot **slot_out)
+{
+    unsigned i = (unsigned)__builtin_ctz(e->room);
+    e->room &= e->room - 1;
+    e->live++;
+    if (!e->room)
+        zc_extent_unlink(&slabs[slots_of(e)], e);
+    *slot_out = &e->slot[i];
+    e->slot[i].size = size;
+    return (void *)(zc_extent_base(e) + (uintptr_t)i * e->step);
+}
+
+/* Programs that have many small blocks may touch a little of each, so that pages come one by one,
+ * as libc's do: only registering brings in the whole unit. */
+static void *get_small(const struct zc_host_want *want, unsigned slots, struct zc_slot **slot_out,
+                       const char **why)
+{
+    *why = "inside a signal handler";
+    if (!zc_heap_enter())
+        return NULL;
+    struct zc_extent *e = slab_with_room(slots, want);
+    if (!e) {
+        zc_heap_leave();
+        e = extent_for(1, want, why);
+        if (e)
+            zc_extent_pages(e, !want->owner);
+        if (!e || !zc_heap_enter())
+            return NULL;
+        make_slab(e, slots);
+    }
+    void *p = take_slot(e, want->size, slot_out);
+    zc_heap_leave();
+    return p;
+}
+
+void zc_heap_occupy(struct zc_extent *e, size_t size)
+{
+    e->use = ZC_EXTENT_BLOCK;
+    e->live = 1;
+    e->serial = ++serial;
+    e->slot[0].size = size;
+    __atomic_store_n(&e->slot[0].thread, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&e->claim, ZC_CLAIM_NONE, __ATOMIC_RELEASE);
+}
+
+/* Where the next block begins in its extent. */
+static uint16_t next_lead(const struct zc_host_want *want)
+{
+    static unsigned turn;
+    uint64_t units = zc_extent_units(want->size);
+    unsigned lead =
+        (__atomic_fetch_add(&turn, 1, __ATOMIC_RELAXED) % ZC_HOST_LEADS + 1) * ZC_HOST_LEAD;
+    if (!want->spread || want->alignment > ZC_HOST_LEAD ||
+        (units < ZC_HOST_LEAD_UNITS && zc_extent_units(want->size + lead) > units))
+        return 0;
+    return (uint16_t)lead;
+}
+
+static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_out, const char **why)
+{
+    *why = "it is too large";
+    if (want->size > zc_hostheap.bytes)
+        return NULL;
+    uint16_t lead = next_lead(want);
+    struct zc_extent *e = extent_for((uint32_t)zc_extent_units(want->size + lead), want, why);
+    if (!e)
+        return NULL;
+    zc_extent_pages(e, false);
+    bool inside = zc_heap_enter();
+    e->lead = lead;
+    zc_heap_occupy(e, want->size);
+    if (inside)
+        zc_heap_leave();
+    *slot_out = &e->slot[0];
+    if (!e->slot[0].dirty)
+        zc_extent_touch(e, 0, lead + want->size);
+    return (void *)(zc_extent_base(e) + lead);
+}
+
+void *zc_hostheap_get(const struct zc_host_want *want, struct zc_slot **slot_out, const char **why)
+{
+    unsigned slots = slots_for(want);
+    void *p = slots ? get_small(want, slots, slot_out, why) : get_large(want, slot_out, why);
+    if (p && want->zero && (*slot_out)->dirty)
+        zc_workers_zero(p, want->size);
+    return p;
+}
+
+static struct zc_slot *slot_at(struct zc_extent *e, uintptr_t offset)
+{
+    if (e && e->use == ZC_EXTENT_BLOCK)
+        return &e->slot[0];
+    return e && e->use == ZC_EXTENT_SLAB ? &e->slot[offset / e->step] : NULL;
+}
+
+uintptr_t zc_hostheap_block(uint64_t address)
+{
+    struct zc_extent *e = zc_hostheap_extent(address);
+    uintptr_t base = e ? zc_extent_base(e) : 0;
+    const struct zc_slot *slot = slot_at(e, address - base);
+    if (!slot || !slot->size)
+        return 0;
+    if (e->use == ZC_EXTENT_BLOCK)
+        return address - base < e->lead ? 0 : base + e->lead;
+    return address - (address - base) % e->step;
+}
+
+struct zc_slot *zc_hostheap_slot(const void *p)
+{
+    uintptr_t address = (uintptr_t)p;
+    if (!address || zc_hostheap_block(address) != address)
+        return NULL;
+    struct zc_extent *e = zc_hostheap_extent(address);
+    return slot_at(e, address - zc_extent_base(e));
+}
+
+size_t zc_hostheap_room(const void *p)
+{
+    const struct zc_extent *e = zc_hostheap_extent((uintptr_t)p);
+    return e->use == ZC_EXTENT_SLAB ? e->step : zc_extent_span(e) - e->lead;
+}
+
+/* The program's own registration, or a device block, outlives the block: nobody else may get these
+ * addresses before. */
+static void retire(struct zc_extent *e)
+{
+    e->live = 0;
+    zc_overlay_drop(e);
+    __atomic_store_n(&e->claim, ZC_CLAIM_NONE, __ATOMIC_RELEASE);
+    for (unsigned i = 0; i < ZC_HOST_SLOTS; i++)
+        e->slot[i].dirty = true;
+    bool known = __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_PROGRAM ||
+                 __atomic_load_n(&e->shared, __ATOMIC_ACQUIRE);
+    if (known && zc_hostheap_mine(e))
+        e->use = ZC_EXTENT_LIMBO;
+    else
+        zc_extent_pool(e);
+}
+
+/* True if memory went into the pool. */
+static bool put_locked(void *p)
+{
+    struct zc_extent *e = zc_hostheap_extent((uintptr_t)p);
+    struct zc_slot *slot = zc_hostheap_slot(p);
+    if (!slot)
+        return false;
+    slot->size = 0;
+    slot->dirty = true;
+    if (e->use == ZC_EXTENT_BLOCK) {
+        retire(e);
+        return true;
+    }
+    struct zc_extent **list = &slabs[slots_of(e)];
+    /* Nobody gets a slot again whose mappings may be odd. */
+    bool again = !__atomic_load_n(&e->odd, __ATOMIC_ACQUIRE);
+    if (!e->room && again)
+        zc_extent_link(list, e);
+    if (again)
+        e->room |= 1u << (slot - e->slot);
+    if (--e->live)
+        return false;
+    if (e->room)
+        zc_extent_unlink(list, e);
+    retire(e);
+    return true;
+}
+
+void zc_hostheap_put(void *p)
+{
+    if (!zc_heap_enter()) {
+        struct orphan *o = p;
+        o->next = __atomic_load_n(&orphans, __ATOMIC_RELAXED);
+        while (!__atomic_compare_exchange_n(&orphans, &o->next, o, true, __ATOMIC_RELEASE,
+                                            __ATOMIC_RELAXED))
+            ;
+        return;
+    }
+    bool pooled = put_locked(p);
+    zc_heap_leave();
+    if (pooled)
+        drain(false);
+}
+
+void zc_hostheap_revive(struct zc_extent *extent)
+{
+    if (!zc_heap_enter())
+        return;
+    if (extent->use == ZC_EXTENT_LIMBO)
+        zc_extent_pool(extent);
+    zc_heap_leave();
+}
+
+void zc_hostheap_unshare(struct zc_extent *extent)
+{
+    bool inside = zc_heap_enter();
+    __atomic_store_n(&extent->shared, NULL, __ATOMIC_SEQ_CST);
+    if (inside && extent->use == ZC_EXTENT_LIMBO)
+        zc_extent_pool(extent);
+    if (inside)
+        zc_heap_leave();
+}
+
+struct zc_extent *zc_hostheap_surplus(bool pinned, bool all)
+{
+    struct zc_extent *e = NULL;
+    if (!zc_heap_enter())
+        return NULL;
+    e = zc_extent_oldest(pinned, !all && zc_extent_pooled_bytes <= zc_limits_pool());
+    if (e)
+        zc_extent_unpool(e);
+    zc_heap_leave();
+    return e;
+}
+
+void zc_hostheap_drop(struct zc_extent *extent)
+{
+    zc_extent_unback(extent);
+    if (zc_hostheap_mine(extent))
+        zc_limits_give(ZC_PLACE_PINNED, -1, zc_extent_span(extent));
+    bury(extent);
+}
+
+void zc_hostheap_keep(struct zc_extent *extent)
+{
+    if (!zc_heap_enter())
+        return;
+    zc_extent_pool(extent);
+    zc_heap_leave();
+}
+
+void zc_hostheap_each(void (*visit)(struct zc_extent *extent, void *arg), void *arg)
+{
+    if (!zc_heap_enter())
+        return;
+    zc_extent_each(visit, arg);
+    zc_heap_leave();
+}
+
+size_t zc_hostheap_pooled(void)
+{
+    size_t bytes = 0;
+    if (zc_heap_enter()) {
+        bytes = zc_extent_pooled_bytes;
+        zc_heap_leave();
+    }
+    return bytes;
+}

@@ -1,0 +1,298 @@
+/* Registering extents of the host heap, and taking it back. */
+#include "host/pinned.h"
+
+#include <sched.h>
+
+#include "base/message.h"
+#include "driver/capture.h"
+#include "hook/life.h"
+#include "ledger/block.h"
+#include "host/extent.h"
+#include "memory/limits.h"
+#include "memory/node.h"
+#include "host/overlay.h"
+#include "memory/pages.h"
+#include "driver/stream.h"
+
+/* A block is registered once a part of it as large as this was copied: registering costs about a
+ * third of what copying it as pageable memory does. */
+#define WORTH_PART 16
+
+/* Registrations take mappings of the process, of which the kernel has a limit; the program needs
+ * some too. */
+#define MAPS_PERCENT 75
+
+/* What room_for_one() stands for: no code that registering returns. */
+#define FULL CUDA_ERROR_MAP_FAILED
+
+static uint64_t registrations; /* Atomic. */
+static uint64_t most;          /* Resolved MAPS_PERCENT of vm.max_map_count; 0 before the first. */
+
+static bool room_for_one(void)
+{
+    uint64_t limit = __atomic_load_n(&most, __ATOMIC_RELAXED);
+    if (!limit) {
+        limit = zc_limits_maps() / 100 * MAPS_PERCENT;
+        __atomic_store_n(&most, limit, __ATOMIC_RELAXED);
+    }
+    if (__atomic_add_fetch(&registrations, 1, __ATOMIC_RELAXED) <= limit)
+        return true;
+    __atomic_fetch_sub(&registrations, 1, __ATOMIC_RELAXED);
+    return false;
+}
+
+static void refused(const struct zc_extent *e, CUresult result)
+{
+    if (result == FULL && zc_message_first("registrations"))
+        zc_message(ZC_WARN, "fallback",
+                   "host blocks stay pageable: %U registrations are %u %% of vm.max_map_count; "
+                   "raise it, or give their rules a larger 'size'",
+                   most, (unsigned)MAPS_PERCENT);
+    else if (result != FULL && result != CUDA_ERROR_DEINITIALIZED && zc_message_first("register"))
+        zc_message(ZC_WARN, "fallback",
+                   "host blocks stay pageable: cuMemHostRegister of %B returned %u; 'zc doctor' "
+                   "tells what pinning needs",
+                   (uint64_t)zc_extent_span(e), (unsigned)result);
+}
+
+static void mark(struct zc_extent *e, enum zc_extent_pin pin)
+{
+    __atomic_store_n(&e->pin, pin, __ATOMIC_RELEASE);
+}
+
+static enum zc_extent_pin pin_of(const struct zc_extent *e)
+{
+    return (enum zc_extent_pin)__atomic_load_n(&e->pin, __ATOMIC_ACQUIRE);
+}
+
+/* Pages that were to lie next to their device may have been touched before it was known. */
+static void bring_near(const struct zc_extent *e)
+{
+    CUdevice device;
+    if (e->node != ZC_NODE_LOCAL || !zc_real.cuCtxGetDevice ||
+        zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS)
+        return;
+    int node = zc_node_of_device(device);
+    if (zc_pages_move((void *)zc_extent_base(e), zc_extent_span(e), node))
+        __atomic_store_n(&zc_extent_local, node, __ATOMIC_RELAXED);
+    else if (zc_message_first("numa"))
+        zc_message(ZC_WARN, "fallback",
+                   "host blocks stay where they are: the kernel binds no pages to NUMA node %d, "
+                   "next to device %d",
+                   node, (int)device);
+}
+
+/* Says nothing.  FULL where there is no room. */
+static CUresult enrol(struct zc_extent *e, unsigned flags)
+{
+    CUcontext context = NULL;
+    CUresult result = zc_real.cuCtxGetCurrent(&context);
+    if (result != CUDA_SUCCESS || !context)
+        return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_CONTEXT;
+    if (!room_for_one())
+        return FULL;
+    bring_near(e);
+    result = zc_real.cuMemHostRegister_v2((void *)zc_extent_base(e), zc_extent_span(e), flags);
+    if (result != CUDA_SUCCESS)
+        __atomic_fetch_sub(&registrations, 1, __ATOMIC_RELAXED);
+    e->context = context;
+    return result;
+}
+
+CUresult zc_pinned_register(struct zc_extent *e, unsigned flags)
+{
+    CUresult result = enrol(e, flags);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_CONTEXT)
+        refused(e, result);
+    return result == FULL ? CUDA_ERROR_OUT_OF_MEMORY : result;
+}
+
+/* The caller has moved `pin` to MAKING. */
+static bool make(struct zc_extent *e)
+{
+    CUresult result =
+        zc_pinned_register(e, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    mark(e, result == CUDA_SUCCESS                 ? ZC_PIN_DONE
+            : result == CUDA_ERROR_INVALID_CONTEXT ? ZC_PIN_NONE
+                                                   : ZC_PIN_REFUSED);
+    return result == CUDA_SUCCESS;
+}
+
+/* Whether another thread's registering of the same slab went well.  A child of fork(2) has no such
+ * thread. */
+static enum zc_extent_pin settled(const struct zc_extent *e)
+{
+    enum zc_extent_pin pin;
+    while ((pin = pin_of(e)) == ZC_PIN_MAKING && zc_hostheap_mine(e))
+        sched_yield();
+    return pin;
+}
+
+/* Moves `pin` to MAKING, so that nobody else changes it or `program` until it is marked; returns
+ * what it was. */
+static enum zc_extent_pin take(struct zc_extent *e)
+{
+    uint32_t pin = settled(e);
+    while (!__atomic_compare_exchange_n(&e->pin, &pin, ZC_PIN_MAKING, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE))
+        pin = settled(e);
+    return (enum zc_extent_pin)pin;
+}
+
+enum zc_extent_pin zc_pinned_hold(struct zc_extent *e)
+{
+    return take(e);
+}
+
+void zc_pinned_let_go(struct zc_extent *e, enum zc_extent_pin pin)
+{
+    mark(e, pin);
+}
+
+/* What the program did to the pages is between it, the CPU and the kernel, as for pageable memory:
+ * the driver must not know them.  False where they can't be registered now. */
+static bool as_malloc_gave_them(struct zc_extent *e)
+{
+    bool stale = __atomic_load_n(&e->stale, __ATOMIC_ACQUIRE), guarded = zc_overlay_any(e);
+    if ((!stale && !guarded) || !zc_hostheap_mine(e))
+        return true;
+    enum zc_extent_pin pin = take(e);
+    if (pin == ZC_PIN_DONE && zc_pinned_unregister(e))
+        pin = ZC_PIN_NONE;
+    if (pin != ZC_PIN_DONE)
+        __atomic_store_n(&e->stale, false, __ATOMIC_RELEASE);
+    mark(e, pin);
+    return !guarded;
+}
+
+bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
+{
+    if (__atomic_load_n(&e->odd, __ATOMIC_ACQUIRE) && !as_malloc_gave_them(e))
+        return false;
+    enum zc_extent_pin pin = settled(e);
+    uint32_t none = ZC_PIN_NONE;
+    if (pin != ZC_PIN_NONE || !zc_hostheap_mine(e))
+        return pin == ZC_PIN_DONE && zc_hostheap_mine(e);
+    uint64_t copied = __atomic_add_fetch(&e->copied, bytes, __ATOMIC_RELAXED);
+    if (copied < zc_extent_span(e) / WORTH_PART || zc_capture_any() || zc_life_closing())
+        return false;
+    if (__atomic_compare_exchange_n(&e->pin, &none, ZC_PIN_MAKING, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE))
+        return make(e);
+    return settled(e) == ZC_PIN_DONE;
+}
+
+CUresult zc_pinned_now(struct zc_extent *e, const char **why)
+{
+    uint32_t pin = settled(e);
+    /* What registering refused before may be possible now. */
+    while (pin != ZC_PIN_DONE && !__atomic_compare_exchange_n(&e->pin, &pin, ZC_PIN_MAKING, false,
+                                                              __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        pin = settled(e);
+    if (pin == ZC_PIN_DONE)
+        return CUDA_SUCCESS;
+    CUresult result = enrol(e, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    mark(e, result == CUDA_SUCCESS ? ZC_PIN_DONE : (enum zc_extent_pin)pin);
+    if (result == CUDA_SUCCESS)
+        return result;
+    *why =
+        result == FULL ? "registrations are 75 % of vm.max_map_count" : "cuMemHostRegister refuses";
+    return result;
+}
+
+bool zc_pinned_hides(uint64_t address)
+{
+    const struct zc_extent *e = zc_hostheap_owns(address) ? zc_hostheap_extent(address) : NULL;
+    if (!e)
+        return false;
+    enum zc_extent_pin pin = pin_of(e);
+    /* Taken to count one registration of the program's more or less. */
+    bool counting = pin == ZC_PIN_MAKING && __atomic_load_n(&e->program, __ATOMIC_ACQUIRE);
+    return pin != ZC_PIN_PROGRAM && !counting;
+}
+
+CUdeviceptr zc_pinned_disguise(CUdeviceptr address)
+{
+    static char pageable[64];
+    return zc_pinned_hides(address) ? (CUdeviceptr)(uintptr_t)pageable : address;
+}
+
+bool zc_pinned_unregister(struct zc_extent *e)
+{
+    bool lent = zc_stream_lend(e->context);
+    CUresult result = zc_real.cuMemHostUnregister((void *)zc_extent_base(e));
+    zc_stream_lent(lent);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
+        return false;
+    __atomic_fetch_sub(&registrations, 1, __ATOMIC_RELAXED);
+    return true;
+}
+
+static struct zc_extent *next_in(uint64_t *at, uint64_t end)
+{
+    struct zc_extent *e = *at < end ? zc_hostheap_extent(*at) : NULL;
+    if (e)
+        *at = zc_extent_base(e) + zc_extent_span(e);
+    return e;
+}
+
+void zc_pinned_yield(uint64_t address, size_t bytes)
+{
+    uint64_t at = address, end = address + bytes;
+    for (struct zc_extent *e; (e = next_in(&at, end));) {
+        if (e->owner)
+            continue; /* Pinned memory to the program: the driver refuses the second time. */
+        enum zc_extent_pin pin = take(e);
+        bool kept = pin == ZC_PIN_DONE && zc_hostheap_mine(e) && !zc_pinned_unregister(e);
+        __atomic_fetch_add(&e->program, 1, __ATOMIC_ACQ_REL);
+        mark(e, kept ? pin : ZC_PIN_PROGRAM);
+    }
+}
+
+void zc_pinned_return(uint64_t address, size_t bytes)
+{
+    uint64_t at = address, end = address + bytes;
+    for (struct zc_extent *e; (e = next_in(&at, end));) {
+        if (e->owner)
+            continue;
+        enum zc_extent_pin pin = take(e);
+        bool last = __atomic_sub_fetch(&e->program, 1, __ATOMIC_ACQ_REL) == 0;
+        mark(e, last && pin == ZC_PIN_PROGRAM ? ZC_PIN_NONE : pin);
+        if (last && pin == ZC_PIN_PROGRAM)
+            zc_hostheap_revive(e);
+    }
+}
+
+void zc_pinned_trim(void)
+{
+    struct zc_extent *e;
+    if (!zc_hostheap.bytes || zc_capture_any() || zc_life_closing())
+        return;
+    while ((e = zc_hostheap_surplus(true, false))) {
+        if (!zc_pinned_unregister(e)) {
+            zc_hostheap_keep(e);
+            return;
+        }
+        mark(e, ZC_PIN_NONE);
+        zc_hostheap_drop(e);
+    }
+}
+
+static void forget(struct zc_extent *e, void *context)
+{
+    if (pin_of(e) != ZC_PIN_DONE || e->context != context || !zc_hostheap_mine(e))
+        return;
+    __atomic_fetch_sub(&registrations, 1, __ATOMIC_RELAXED);
+    mark(e, ZC_PIN_NONE);
+}
+
+void zc_pinned_forget(CUcontext context)
+{
+    if (zc_hostheap.bytes)
+        zc_hostheap_each(forget, context);
+}
+
+void zc_pinned_reset(void)
+{
+    registrations = 0;
+}

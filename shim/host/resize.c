@@ -1,0 +1,144 @@
+/* Another size for a large block of the host heap without copying it: realloc(3) by page tables. */
+#include "host/extent.h"
+#include "host/hostheap.h"
+#include "memory/limits.h"
+
+/* What the driver knows of pages it knows by their addresses, so registered memory stays as it is.
+ * Nobody registers the extent while `pin` is MAKING. */
+static bool claim(struct zc_extent *e)
+{
+    uint32_t none = ZC_PIN_NONE;
+    if (e->use != ZC_EXTENT_BLOCK || !zc_hostheap_mine(e) ||
+        __atomic_load_n(&e->odd, __ATOMIC_ACQUIRE) ||
+        !__atomic_compare_exchange_n(&e->pin, &none, ZC_PIN_MAKING, false, __ATOMIC_SEQ_CST,
+                                     __ATOMIC_RELAXED))
+        return false;
+    if (!__atomic_load_n(&e->shared, __ATOMIC_SEQ_CST))
+        return true;
+    __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE); /* A device block moves in. */
+    return false;
+}
+
+static void bury(struct zc_extent *e)
+{
+    if (!zc_heap_enter())
+        return; /* The addresses are lost, and nothing else. */
+    zc_extent_bury(e);
+    zc_heap_leave();
+}
+
+static void give_back(struct zc_extent *e)
+{
+    zc_extent_unback(e);
+    bury(e);
+}
+
+static struct zc_extent *cut(struct zc_extent *e, uint32_t units)
+{
+    struct zc_extent *rest = NULL;
+    if (zc_heap_enter()) {
+        rest = zc_extent_cut(e, units);
+        zc_heap_leave();
+    }
+    return rest;
+}
+
+static struct zc_extent *shrink(struct zc_extent *e, uint32_t units)
+{
+    struct zc_extent *rest = cut(e, units);
+    if (!rest)
+        return NULL;
+    zc_limits_give(ZC_PLACE_PINNED, -1, zc_extent_span(rest));
+    give_back(rest);
+    return e;
+}
+
+static bool grow_in_place(struct zc_extent *e, uint32_t units)
+{
+    uint32_t had = e->units;
+    if (!zc_heap_enter())
+        return false;
+    bool longer = zc_extent_stretch(e, units);
+    zc_heap_leave();
+    if (!longer || zc_extent_back(e, had, e->node))
+        return longer;
+    struct zc_extent *rest = cut(e, had);
+    if (rest)
+        bury(rest);
+    return false;
+}
+
+/* The record of a block whose pages are elsewhere from here on. */
+static void take_over(struct zc_extent *to, const struct zc_extent *from)
+{
+    to->era = from->era;
+    to->copied = from->copied;
+    to->program = 0;
+    to->node = from->node;
+    to->small = from->small;
+    to->lead = from->lead;
+    to->stale = to->odd = false;
+    to->live = 1;
+    __atomic_store_n(&to->claim, ZC_CLAIM_NONE, __ATOMIC_RELEASE);
+    for (unsigned i = 0; i < ZC_HOST_SLOTS; i++)
+        to->slot[i] = from->slot[i];
+    __atomic_store_n(&to->pin, ZC_PIN_MAKING, __ATOMIC_RELEASE);
+    to->use = ZC_EXTENT_BLOCK;
+}
+
+static struct zc_extent *grow_elsewhere(struct zc_extent *e, uint32_t units)
+{
+    bool intact = true;
+    if (!zc_heap_enter())
+        return NULL;
+    struct zc_extent *to = zc_extent_carve(units);
+    zc_heap_leave();
+    if (!to)
+        return NULL;
+    if (!zc_extent_back(to, e->units, e->node) || !zc_extent_move(e, to, &intact)) {
+        if (intact)
+            give_back(to);
+        return NULL;
+    }
+    if (zc_heap_enter()) {
+        take_over(to, e);
+        e->use = ZC_EXTENT_NONE;
+        __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
+        zc_extent_bury(e);
+        zc_heap_leave();
+    }
+    return to;
+}
+
+static struct zc_extent *grow(struct zc_extent *e, uint32_t units)
+{
+    const char *why;
+    uint32_t had = e->units;
+    size_t more = (size_t)(units - had) << ZC_HOST_UNIT_SHIFT;
+    if (!zc_heap_take_limit(more, &why))
+        return NULL;
+    struct zc_extent *grown = grow_in_place(e, units) ? e : grow_elsewhere(e, units);
+    if (!grown)
+        zc_limits_give(ZC_PLACE_PINNED, -1, more);
+    return grown;
+}
+
+void *zc_hostheap_resize(void *p, size_t size, struct zc_slot **slot_out)
+{
+    struct zc_extent *e = zc_hostheap_extent((uintptr_t)p), *now;
+    /* What fits into a slab belongs there; and nothing may wrap around below. */
+    if (size <= ZC_HOST_UNIT / 2 || size > zc_hostheap.bytes - e->lead || !claim(e))
+        return NULL;
+    uint64_t units = zc_extent_units(size + e->lead);
+    size_t had = zc_extent_span(e);
+    now = units > e->units   ? grow(e, (uint32_t)units)
+          : units < e->units ? shrink(e, (uint32_t)units)
+                             : e;
+    __atomic_store_n(now ? &now->pin : &e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
+    if (!now)
+        return NULL;
+    if (!now->slot[0].dirty)
+        zc_extent_touch(now, had, now->lead + size);
+    *slot_out = &now->slot[0];
+    return (void *)(zc_extent_base(now) + now->lead);
+}

@@ -1,0 +1,201 @@
+/* The counters: a shared mapping of a file, or private memory. */
+#include "ledger/counters.h"
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/message.h"
+#include "base/text.h"
+#include "base/path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The magic as one word, so that it appears at once. */
+typedef uint64_t __attribute__((may_alias)) word;
+_Static_assert(sizeof(ZC_COUNTERS_MAGIC) - 1 == sizeof(word), "the magic is one word");
+
+/* What counts before zc_counters_open() and where the kernel gives no memory.  It takes no page
+ * until it is written to. */
+static struct zc_counters last_resort;
+
+static struct zc_counters *current = &last_resort; /* Atomic. */
+
+/* The file behind `current`; the path is empty where there is none. */
+static char file_path[PATH_MAX];
+static dev_t file_device;
+static ino_t file_inode;
+
+struct zc_counters *zc_counters(void)
+{
+    return __atomic_load_n(&current, __ATOMIC_ACQUIRE);
+}
+
+/* For file systems without fallocate(2).  glibc's posix_fallocate(3) writes one byte a block there
+ * and gives up on descriptors with O_APPEND. */
+static int write_zeroes(int fd, uint64_t bytes)
+{
+    static const char zeroes[65536];
+
+    while (bytes > 0) {
+        size_t n = bytes < sizeof(zeroes) ? (size_t)bytes : sizeof(zeroes);
+        ssize_t written = write(fd, zeroes, n);
+
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return written < 0 ? errno : ENOSPC;
+        bytes -= (uint64_t)written;
+    }
+    return 0;
+}
+
+static int allocate(int fd, uint64_t bytes)
+{
+    int result;
+
+    if (!zc_log_size_allowed(bytes))
+        return EFBIG;
+    do
+        result = fallocate(fd, 0, 0, (off_t)bytes);
+    while (result != 0 && errno == EINTR);
+    if (result == 0)
+        return 0;
+    return errno == EOPNOTSUPP || errno == EINVAL || errno == ENOSYS ? write_zeroes(fd, bytes)
+                                                                     : errno;
+}
+
+static struct zc_counters *map(int fd)
+{
+    int flags = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
+    void *memory =
+        zc_memory_map(NULL, sizeof(struct zc_counters), PROT_READ | PROT_WRITE, flags, fd, 0);
+
+    return memory != MAP_FAILED ? memory : NULL;
+}
+
+/* Maps a new file.  Leaves no file behind where it fails. */
+static struct zc_counters *map_file(const char *path)
+{
+    struct zc_counters *made = NULL;
+    struct stat file;
+    int fd = zc_log_create(path);
+    int error = fd < 0 ? -fd : allocate(fd, sizeof(struct zc_counters));
+
+    if (error == 0) {
+        made = map(fd);
+        error = made != NULL ? 0 : errno;
+    }
+    if (error != 0) {
+        zc_message(ZC_WARN, "counters", "the counters file '%s' could not be made: %e", path,
+                   error);
+        if (fd >= 0)
+            unlink(path);
+    } else {
+        fstat(fd, &file);
+        file_device = file.st_dev;
+        file_inode = file.st_ino;
+        strcpy(file_path, path);
+    }
+    if (fd >= 0)
+        close(fd);
+    return made;
+}
+
+/* The magic comes last: a reader that finds it finds all other fields. */
+static void fill_header(struct zc_counters_header *h)
+{
+    struct zc_text exe = zc_text_on(h->exe, sizeof(h->exe));
+    word magic;
+
+    h->schema = ZC_COUNTERS_SCHEMA;
+    h->pid = (uint32_t)getpid();
+    h->bytes = sizeof(struct zc_counters);
+    h->slots = ZC_COUNTERS_SLOTS;
+    h->sites = ZC_COUNTERS_SITES;
+    h->cells = ZC_COUNTERS_CELLS;
+    h->places = ZC_COUNTERS_PLACES;
+    h->kinds = ZC_KIND_COUNT;
+    h->dirs = ZC_DIR_COUNT;
+    h->outcomes = ZC_OUTCOME_COUNT;
+    h->frames = ZC_SITE_FRAMES;
+    h->tick_mult = zc_clock_mult();
+    h->start_wall_ns = zc_wall_ns();
+    h->closed = 0;
+    zc_text_str(&exe, zc_log_program());
+    zc_text_cstr(&exe);
+    memcpy(&magic, ZC_COUNTERS_MAGIC, sizeof(magic));
+    __atomic_store_n((word *)h->magic, magic, __ATOMIC_RELEASE);
+}
+
+static void copy_sites(struct zc_counters *made, const struct zc_counters *before)
+{
+    uint32_t sites = __atomic_load_n(&before->next_site, __ATOMIC_ACQUIRE);
+
+    if (made == before || sites == 0 || sites > ZC_COUNTERS_SITES)
+        return;
+    memcpy(made->site, before->site, sites * sizeof(before->site[0]));
+    made->next_site = sites;
+}
+
+/* Puts others in the place of the current ones.  Sites that were seen before keep their indices:
+ * requests of libc's have sites before the first CUDA call, and while it is made. */
+static void take_over(struct zc_counters *made)
+{
+    bool held = zc_site_hold();
+
+    copy_sites(made, zc_counters());
+    __atomic_store_n(&current, made, __ATOMIC_RELEASE);
+    if (held)
+        zc_site_let_go();
+}
+
+static bool open_counters(const char *path, bool anew)
+{
+    int saved = errno;
+    struct zc_counters *made = NULL;
+
+    file_path[0] = 0;
+    if (path != NULL && strlen(path) < sizeof(file_path))
+        made = map_file(path);
+    if (made == NULL)
+        made = map(-1);
+    errno = saved;
+    if (made == NULL)
+        made = &last_resort;
+    fill_header(&made->header);
+    if (anew)
+        __atomic_store_n(&current, made, __ATOMIC_RELEASE);
+    else
+        take_over(made);
+    return made != &last_resort;
+}
+
+bool zc_counters_open(const char *path)
+{
+    return open_counters(path, false);
+}
+
+void zc_counters_close(void)
+{
+    struct zc_counters *c = zc_counters();
+    int saved = errno;
+    struct stat file;
+
+    c->header.tick_mult = zc_clock_mult();
+    __atomic_store_n(&c->header.closed, 1, __ATOMIC_RELEASE);
+    /* The program may have changed its folder, and the name may be another file there. */
+    if (file_path[0] != 0 && lstat(file_path, &file) == 0 && file.st_dev == file_device &&
+        file.st_ino == file_inode)
+        unlink(file_path);
+    file_path[0] = 0;
+    errno = saved;
+}
+
+bool zc_counters_reset(void)
+{
+    return open_counters(NULL, true);
+}

@@ -1,0 +1,84 @@
+/*
+ * The counters file: a MAP_SHARED page set that holds every counter, so that what was counted
+ * outlives SIGKILL and `zc top` can watch a running process.  Its layout is an interface: fields
+ * are only added at the end, and the schema number says which.
+ */
+#ifndef ZC_LEDGER_COUNTERS_H
+#define ZC_LEDGER_COUNTERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ledger/site.h"
+#include "ledger/traffic.h"
+
+#define ZC_COUNTERS_MAGIC "zc-count"
+#define ZC_COUNTERS_SCHEMA 1u
+#define ZC_COUNTERS_SLOTS 32u /* Totals; slot 0 is shared by all threads beyond the others. */
+#define ZC_COUNTERS_SITES 512u
+#define ZC_COUNTERS_CELLS 8192u /* Cells of live blocks; further ones live in private memory. */
+#define ZC_COUNTERS_PLACES 16u
+#define ZC_COUNTERS_REFUSALS 16u /* Rules of refused calls; those of further rules have none. */
+
+struct zc_counters_header {
+    char magic[8];                          /* ZC_COUNTERS_MAGIC, not terminated. */
+    uint32_t schema;                        /* ZC_COUNTERS_SCHEMA. */
+    uint32_t pid;                           /* Process id. */
+    uint64_t bytes;                         /* Size of the file. */
+    uint32_t slots, sites, cells, places;   /* Lengths of the arrays below. */
+    uint32_t kinds, dirs, outcomes, frames; /* Dimensions inside their elements. */
+    uint64_t tick_mult;                     /* ns = ticks * tick_mult >> 32. */
+    uint64_t start_wall_ns;                 /* Start, Unix time in ns. */
+    uint64_t closed;                        /* 1 after a clean exit. */
+    char exe[64];                           /* Basename of the executable, terminated. */
+};
+
+struct zc_gauge {
+    uint64_t blocks;     /* Live blocks of a place. */
+    uint64_t bytes;      /* Bytes of them. */
+    uint64_t peak_bytes; /* Highest value of bytes. */
+};
+
+struct zc_refusal {
+    uint64_t calls; /* Refused because of the rule. */
+    uint32_t line;  /* Of the rule, 0 in a free entry. */
+    char rule[52];  /* Its name, terminated. */
+};
+
+struct zc_refusals {
+    uint64_t calls;                                  /* All that were refused. */
+    struct zc_refusal by_rule[ZC_COUNTERS_REFUSALS]; /* In the order of first refusals. */
+};
+
+struct zc_counters {
+    struct zc_counters_header header;
+    uint32_t next_slot;                        /* Slots handed to threads so far. */
+    uint32_t next_site;                        /* Sites in use. */
+    struct zc_gauge place[ZC_COUNTERS_PLACES]; /* By enum zc_place_id. */
+    struct zc_totals slot[ZC_COUNTERS_SLOTS] __attribute__((aligned(64)));
+    struct zc_site site[ZC_COUNTERS_SITES] __attribute__((aligned(64)));
+    struct zc_cell cell[ZC_COUNTERS_CELLS] __attribute__((aligned(64)));
+    struct zc_refusals refusals;
+};
+
+/* The counters in use.  Never NULL: before zc_counters_open() they are static memory, of which only
+ * the sites are taken over. */
+struct zc_counters *zc_counters(void);
+
+/*
+ * Creates the counters: in a file `path` (O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC, 0600, its blocks
+ * allocated by fallocate(2) so that a full disk is an error here and not SIGBUS later), or
+ * in private memory when path is NULL or the file can't be made (one message says why).  Where the
+ * file system has no fallocate(2), zeroes are written.  Returns false when not even private
+ * memory is there: the static memory goes on counting then.
+ */
+bool zc_counters_open(const char *path);
+
+/* Clean exit: marks the file closed and unlinks it, because the log's summary line holds the rest.
+ * The memory stays: other threads may still count. */
+void zc_counters_close(void);
+
+/* For the child of fork(2): fresh private counters; the parent's file is not touched. */
+bool zc_counters_reset(void);
+
+#endif

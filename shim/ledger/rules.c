@@ -1,0 +1,216 @@
+/* Reading the policy early and silently, and saying later what was wrong with it. */
+#include "ledger/rules.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/message.h"
+#include "base/options.h"
+#include "ledger/site.h"
+#include "base/path.h"
+#include "memory/place.h"
+
+enum load_state { UNREAD, READING, READ };
+
+static uint32_t load_state; /* enum load_state */
+static struct zc_policy policy;
+static char path[4096];
+static char refusal[256]; /* Why the file was refused, "" if it was not. */
+static char *text;        /* The file, kept until its faults were said; NULL without faults. */
+static size_t text_bytes;
+static int errors;
+
+const struct zc_policy *zc_rules(void)
+{
+    return &policy;
+}
+
+const char *zc_rules_path(void)
+{
+    return path[0] && !refusal[0] ? path : NULL;
+}
+
+static void *map(size_t bytes)
+{
+    void *p = zc_memory_map(NULL, bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p != MAP_FAILED ? p : NULL;
+}
+
+static void count(void *ctx, enum zc_policy_severity severity, unsigned line, unsigned column,
+                  const char *message)
+{
+    (void)severity, (void)line, (void)column, (void)message;
+    ++*(unsigned *)ctx;
+}
+
+static void say(void *ctx, enum zc_policy_severity severity, unsigned line, unsigned column,
+                const char *message)
+{
+    (void)ctx;
+    zc_message(severity == ZC_SEVERITY_ERROR ? ZC_ERROR : ZC_WARN, "policy", "%s:%u:%u: %s", path,
+               line, column, message);
+}
+
+static void read_text(int fd)
+{
+    text = map(ZC_POLICY_MAX_BYTES + 1);
+    for (ssize_t got; text && text_bytes <= ZC_POLICY_MAX_BYTES; text_bytes += (size_t)got) {
+        got = read(fd, text + text_bytes, ZC_POLICY_MAX_BYTES + 1 - text_bytes);
+        if (got <= 0)
+            break;
+    }
+}
+
+static void drop_text(void)
+{
+    if (text)
+        zc_memory_unmap(text, ZC_POLICY_MAX_BYTES + 1);
+    text = NULL;
+}
+
+/* The rules stay mapped for the life of the process.  A file with faults is parsed again when there
+ * is somebody to tell them to. */
+static void parse(void)
+{
+    struct zc_policy_memory memory = {.size = zc_policy_memory_for(text_bytes)};
+    unsigned faults = 0;
+    memory.base = map(memory.size);
+    if (!memory.base)
+        return;
+    errors = zc_policy_parse(path, text, text_bytes, &memory, count, &faults, &policy);
+    if (errors && zc_option_on(zc_options()->strict))
+        memset(&policy, 0, sizeof(policy));
+    if (!faults)
+        drop_text();
+}
+
+static void load(void)
+{
+    int fd = -1;
+    if (zc_options_read()->secure)
+        return;
+    switch (
+        zc_policy_open(zc_options()->policy, &fd, path, sizeof(path), refusal, sizeof(refusal))) {
+    case ZC_POLICY_NONE:
+        path[0] = '\0';
+        return;
+    case ZC_POLICY_REFUSED:
+        return;
+    case ZC_POLICY_FOUND:
+        read_text(fd);
+        close(fd);
+        if (text)
+            parse();
+        return;
+    }
+}
+
+bool zc_rules_load(void)
+{
+    uint32_t state = __atomic_load_n(&load_state, __ATOMIC_ACQUIRE);
+    int saved = errno, cancelled;
+    if (state == READ)
+        return true;
+    if (state == READING || !__atomic_compare_exchange_n(&load_state, &state, READING, false,
+                                                         __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return state == READ;
+    /* Reading a file is a cancellation point, and malloc(3) is none; and nobody else would read. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled);
+    load();
+    pthread_setcancelstate(cancelled, NULL);
+    __atomic_store_n(&load_state, READ, __ATOMIC_RELEASE);
+    errno = saved;
+    return true;
+}
+
+/* What becomes of a file with errors; first of all, because only so many messages are printed. */
+static void say_verdict(void)
+{
+    if (zc_option_on(zc_options()->strict))
+        zc_message(ZC_ERROR, "policy", "%s: refused whole because of %d error%s (ZC_STRICT)", path,
+                   errors, errors == 1 ? "" : "s");
+    else
+        zc_message(ZC_ERROR, "policy",
+                   "%s: going on without what is at fault: %U rule%s of the file %s used", path,
+                   (uint64_t)policy.rule_count, policy.rule_count == 1 ? "" : "s",
+                   policy.rule_count == 1 ? "is" : "are");
+}
+
+static void say_faults(void)
+{
+    struct zc_policy again;
+    struct zc_policy_memory memory = {.size = zc_policy_memory_for(text_bytes)};
+    memory.base = map(memory.size);
+    if (errors)
+        say_verdict();
+    if (memory.base) {
+        zc_policy_parse(path, text, text_bytes, &memory, say, NULL, &again);
+        zc_memory_unmap(memory.base, memory.size);
+    }
+    drop_text();
+}
+
+void zc_rules_await(void)
+{
+    while (!zc_rules_load())
+        sched_yield();
+}
+
+void zc_rules_announce(void)
+{
+    if (refusal[0])
+        zc_message(ZC_ERROR, "policy", "%s: %s; going on without a policy", path, refusal);
+    if (text)
+        say_faults();
+    zc_place_check_policy(&policy);
+}
+
+bool zc_rules_in_use(void)
+{
+    uint32_t state = __atomic_load_n(&load_state, __ATOMIC_ACQUIRE);
+    return state == READING || (state == READ && policy.rule_count > 0);
+}
+
+/* The child has what the reading thread had got to.  Its text may be unmapped already. */
+static void forget(void)
+{
+    text = NULL;
+    text_bytes = 0;
+    refusal[0] = '\0';
+    errors = 0;
+    policy = (struct zc_policy){.rule_count = 0};
+    load_state = UNREAD;
+}
+
+void zc_rules_reset(void)
+{
+    if (load_state == READING)
+        forget();
+    for (size_t i = 0; i < policy.rule_count; i++) {
+        atomic_store_explicit(&policy.rules[i].counters->fits, 0, memory_order_relaxed);
+        atomic_store_explicit(&policy.rules[i].counters->taken, 0, memory_order_relaxed);
+        atomic_store_explicit(&policy.rules[i].counters->alive, 0, memory_order_relaxed);
+    }
+}
+
+const struct zc_rule *zc_rules_match(struct zc_request *request, uint32_t site)
+{
+    char thread[16] = ""; /* prctl(2): at most 16 bytes with the 0. */
+    if (policy.needs & ZC_NEED_SITE)
+        request->site = zc_site_id(site);
+    if (policy.needs & ZC_NEED_MODULE)
+        request->module = zc_site_module(site);
+    if (policy.needs & ZC_NEED_EXE)
+        request->exe = zc_log_program();
+    if ((policy.needs & ZC_NEED_THREAD) && prctl(PR_GET_NAME, thread) == 0)
+        request->thread = thread;
+    const struct zc_rule *rule = zc_policy_match(&policy, request);
+    request->thread = NULL;
+    return rule;
+}

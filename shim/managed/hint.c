@@ -1,0 +1,221 @@
+/* Hints for managed blocks: advice, and prefetches to where pages will be used. */
+#include "managed/hint.h"
+
+#include "base/arena.h"
+#include "base/list.h"
+#include "base/lock.h"
+#include "driver/capture.h"
+#include "driver/launch.h"
+#include "log/log.h"
+
+#define BATCH 16 /* Blocks prefetched for one launch; further ones go with the next launch. */
+
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
+static struct zc_backing *waiting; /* Blocks that a launch may want, the newest first. */
+
+/* Only advice about a NUMA node needs the newer call: what it names beside that has a number in the
+ * older one (CUDA Driver API, cuMemAdvise). */
+static CUresult advise(CUdeviceptr base, size_t size, CUmem_advise advice, enum zc_where where,
+                       int id)
+{
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+#if CUDA_VERSION >= 12020
+    CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
+    location.id = id;
+    if (where == ZC_WHERE_HOST)
+        location.type = CU_MEM_LOCATION_TYPE_HOST;
+    else if (where == ZC_WHERE_NUMA)
+        location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+    result = zc_real.cuMemAdvise_v2(base, size, advice, location);
+#endif
+    if (result != CUDA_ERROR_NOT_SUPPORTED || where == ZC_WHERE_NUMA)
+        return result;
+    return zc_real.cuMemAdvise(base, size, advice, where == ZC_WHERE_HOST ? CU_DEVICE_CPU : id);
+}
+
+static CUresult prefetch(CUdeviceptr base, size_t size, int device, CUstream stream,
+                         enum zc_flavour flavour)
+{
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+#if CUDA_VERSION >= 12020
+    CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
+    location.id = device;
+    result = ZC_FLAVOURED(flavour, cuMemPrefetchAsync_v2)(base, size, location, 0, stream);
+#endif
+    if (result == CUDA_ERROR_NOT_SUPPORTED)
+        result = ZC_FLAVOURED(flavour, cuMemPrefetchAsync)(base, size, device, stream);
+    return result;
+}
+
+static void give_advice(const struct zc_want *want, CUdeviceptr base)
+{
+    static const CUmem_advise names[] = {
+        [ZC_ADVICE_READ_MOSTLY] = CU_MEM_ADVISE_SET_READ_MOSTLY,
+        [ZC_ADVICE_PREFERRED] = CU_MEM_ADVISE_SET_PREFERRED_LOCATION,
+        [ZC_ADVICE_ACCESSED_BY] = CU_MEM_ADVISE_SET_ACCESSED_BY,
+    };
+    const struct zc_advice_list *list = &want->rule->advise;
+    for (unsigned i = 0; i < list->count; i++) {
+        const struct zc_advice *a = &list->item[i];
+        enum zc_where where = a->kind == ZC_ADVICE_READ_MOSTLY ? ZC_WHERE_DEVICE : a->where;
+        int id = where == ZC_WHERE_DEVICE ? want->device
+                 : where == ZC_WHERE_NUMA ? (int)a->numa
+                                          : 0;
+        advise(base, want->size, names[a->kind], where, id);
+    }
+}
+
+/* Whether kernels that are about to use the block want it on its device. */
+static bool wanted(const struct zc_hinting *h)
+{
+    return h->pages == ZC_HINT_AWAY && (!h->chosen || h->prefetch & ZC_PREFETCH_LAUNCH);
+}
+
+static CUresult before_launch(const struct zc_launch *launch);
+
+/* Notes whether a block waits for a launch; launches are watched while any does.  Under the lock.
+ */
+static void set_waits(struct zc_backing *b, bool now)
+{
+    if (now && !b->hinting.waits)
+        DL_PREPEND2(waiting, b, hint.before, hint.next);
+    else if (!now && b->hinting.waits)
+        DL_DELETE2(waiting, b, hint.before, hint.next);
+    b->hinting.waits = now;
+    zc_launch_call(ZC_LAUNCH_PREFETCH, waiting ? before_launch : NULL);
+}
+
+static void set_away(struct zc_backing *b, bool away)
+{
+    __atomic_store_n(&b->hinting.pages, away ? ZC_HINT_AWAY : ZC_HINT_HOME, __ATOMIC_RELAXED);
+}
+
+/* What a launch takes out of the list. */
+struct taken {
+    CUdeviceptr base;
+    size_t size;  /* Bytes to prefetch. */
+    bool chosen;  /* It was settled before. */
+    bool partial; /* Kernels may need a part only: nothing is prefetched. */
+};
+
+/* Takes the blocks to prefetch for a launch, which are away no more, so that the driver is
+ * called without the lock.  Of a block that is still to be chosen for and that copies wrote to,
+ * kernels may need a part only. */
+static unsigned take(int device, struct taken out[BATCH])
+{
+    unsigned n = 0;
+    if (!zc_lock_take(&lock))
+        return 0;
+    for (struct zc_backing *b = waiting, *next; b && n < BATCH; b = next) {
+        bool chosen = b->hinting.chosen;
+        next = b->hint.next;
+        if (b->device != device)
+            continue;
+        out[n++] = (struct taken){b->base, b->size, chosen, !chosen && b->hint.copied};
+        set_away(b, false);
+        b->hinting.chosen = true;
+        set_waits(b, false);
+    }
+    zc_lock_drop(&lock);
+    return n;
+}
+
+static CUresult before_launch(const struct zc_launch *launch)
+{
+    struct taken batch[BATCH];
+    CUdevice device;
+    if (!launch->kernels || zc_capture_any() || zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS)
+        return CUDA_SUCCESS;
+    unsigned n = take(device, batch);
+    for (unsigned i = 0; i < n; i++) {
+        const struct taken *t = &batch[i];
+        if (t->partial)
+            zc_log_hint(zc_block_find(t->base), "none", "copies filled less than half of it");
+        else if (!t->chosen)
+            zc_log_hint(zc_block_find(t->base), "launch", "a kernel is the first to use it");
+        if (!t->partial)
+            prefetch(t->base, t->size, device, launch->stream, launch->flavour);
+    }
+    return CUDA_SUCCESS;
+}
+
+/* Whether the bytes of a copy are to be sent first.  A rule without hints gets that for a block
+ * that copies fill by half or more.  Under the lock. */
+static bool send_first(struct zc_backing *b, uint64_t bytes, bool *chosen)
+{
+    struct zc_hinting *h = &b->hinting;
+    if (h->pages != ZC_HINT_AWAY)
+        return false;
+    b->hint.copied += bytes;
+    *chosen = !h->chosen && b->hint.copied >= b->size / 2;
+    if (*chosen) {
+        h->chosen = true;
+        h->prefetch = ZC_PREFETCH_COPY;
+    }
+    if (!(h->prefetch & ZC_PREFETCH_COPY))
+        return false;
+    set_away(b, b->hint.copied < b->size);
+    return true;
+}
+
+void zc_hint_copy(const struct zc_copy *c)
+{
+    const struct zc_block *block = c->dst.block;
+    bool chosen = false;
+    if (!block || block->place != ZC_PLACE_MANAGED || !(block->flags & ZC_BLOCK_CONVERTED) ||
+        c->prefetch || zc_capture_any() || !zc_lock_take(&lock))
+        return;
+    struct zc_backing *b = block->backing;
+    bool send = send_first(b, c->bytes, &chosen);
+    int device = b->device;
+    if (send)
+        set_waits(b, wanted(&b->hinting));
+    zc_lock_drop(&lock);
+    if (!send)
+        return;
+    if (chosen)
+        zc_log_hint(block, "copy", "copies fill half of it or more");
+    prefetch(c->dst.address, c->dst.span, device, c->stream, c->flavour);
+}
+
+void zc_hint_make(const struct zc_want *want, struct zc_backing *b)
+{
+    const uint64_t keys = ZC_KEY_BIT(ZC_KEY_PREFETCH) | ZC_KEY_BIT(ZC_KEY_ADVISE);
+    bool away = true;
+    give_advice(want, b->base);
+    if (want->rule->prefetch & ZC_PREFETCH_ALLOC)
+        away = prefetch(b->base, want->size, want->device,
+                        want->stream_ordered ? want->stream : CU_STREAM_LEGACY,
+                        want->flavour) != CUDA_SUCCESS;
+    if (!zc_lock_take(&lock))
+        return;
+    b->hinting = (struct zc_hinting){.prefetch = want->rule->prefetch & 0xf,
+                                     .chosen = (want->rule->given & keys) != 0,
+                                     .pages = away ? ZC_HINT_AWAY : ZC_HINT_HOME};
+    set_waits(b, wanted(&b->hinting));
+    zc_lock_drop(&lock);
+}
+
+void zc_hint_unmake(struct zc_backing *b)
+{
+    if (b->hinting.pages == ZC_HINT_NONE || !zc_lock_take(&lock))
+        return;
+    set_waits(b, false);
+    __atomic_store_n(&b->hinting.pages, ZC_HINT_NONE, __ATOMIC_RELAXED);
+    zc_lock_drop(&lock);
+}
+
+bool zc_hint_home(const struct zc_block *block, int device)
+{
+    if (!(block->flags & ZC_BLOCK_CONVERTED))
+        return false;
+    const struct zc_backing *b = block->backing;
+    return b->device == device &&
+           __atomic_load_n(&b->hinting.pages, __ATOMIC_RELAXED) == ZC_HINT_HOME;
+}
+
+void zc_hint_reset(void)
+{
+    zc_lock_reset(&lock);
+    waiting = NULL;
+}

@@ -1,0 +1,85 @@
+/* The place `managed`: one address whose pages the driver moves to where they are used. */
+#include "memory/ability.h"
+#include "managed/hint.h"
+#include "managed/managed_pool.h"
+#include "memory/workers.h"
+
+static uint64_t for_host; /* Bytes of requests for host memory; atomic. */
+
+uint64_t zc_place_managed_for_host(void)
+{
+    return __atomic_load_n(&for_host, __ATOMIC_RELAXED);
+}
+
+void zc_place_managed_reset(void)
+{
+    for_host = 0;
+    zc_managed_pool_reset();
+}
+
+/* What the program asked for as pinned host memory is zero as that is, where the driver's managed
+ * memory need not be if it was used before (measured).  It stays on the host, and the device
+ * reads it over the link (CUDA Driver API, cuMemAdvise). */
+static CUresult make_for_host(CUdeviceptr base, size_t size, int device)
+{
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    if (zc_real.cuMemAdvise)
+        result =
+            zc_real.cuMemAdvise(base, size, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, CU_DEVICE_CPU);
+    if (result == CUDA_SUCCESS)
+        result = zc_real.cuMemAdvise(base, size, CU_MEM_ADVISE_SET_ACCESSED_BY, device);
+    if (result == CUDA_SUCCESS)
+        zc_workers_zero((void *)base, size);
+    return result;
+}
+
+/* Without concurrent access the driver wants the CPU to keep away while kernels run, and moves
+ * whole blocks at each launch: no place for a block that the program believes to be elsewhere. */
+static CUresult make(const struct zc_want *want, struct zc_backing *out, const char **why)
+{
+    if (!zc_device_concurrent(want->device)) {
+        *why = "the device has no concurrent managed access";
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    *why = "cuMemAllocManaged refuses";
+    CUresult result = CUDA_SUCCESS;
+    if (!zc_managed_pool_make(want, out))
+        result = zc_real.cuMemAllocManaged(&out->base, want->size, CU_MEM_ATTACH_GLOBAL);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!zc_want_host(want)) {
+        zc_hint_make(want, out);
+        return CUDA_SUCCESS;
+    }
+    *why = "cuMemAdvise refuses";
+    result = make_for_host(out->base, want->size, want->device);
+    if (result != CUDA_SUCCESS) {
+        zc_real.cuMemFree_v2(out->base);
+        return result;
+    }
+    out->for_host = true;
+    __atomic_fetch_add(&for_host, want->size, __ATOMIC_RELAXED);
+    return CUDA_SUCCESS;
+}
+
+static CUresult detach(struct zc_backing *backing)
+{
+    return zc_real.cuMemFree_v2(backing->base);
+}
+
+static CUresult unmake(struct zc_backing *backing, bool gone)
+{
+    (void)gone;
+    if (backing->for_host)
+        __atomic_fetch_sub(&for_host, backing->size, __ATOMIC_RELAXED);
+    if (backing->pooled)
+        zc_managed_pool_leave();
+    return CUDA_SUCCESS;
+}
+
+const struct zc_place zc_place_managed = {.id = ZC_PLACE_MANAGED,
+                                          .real = ZC_KIND_MANAGED,
+                                          .waits = true,
+                                          .make = make,
+                                          .detach = detach,
+                                          .unmake = unmake};

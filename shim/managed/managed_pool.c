@@ -1,0 +1,95 @@
+/* The pool of managed memory that stream-ordered requests are given from. */
+#include "managed/managed_pool.h"
+
+#include "driver/capture.h"
+#include "hook/life.h"
+
+#if CUDA_VERSION >= 13000
+static CUmemoryPool pool; /* NULL while there is none; atomic. */
+static bool refused;      /* The driver has no such pools; atomic. */
+static uint64_t users;    /* Blocks, and calls that are about to make one; atomic. */
+
+/* Near no device: its pages are made where they are touched first, as those of cuMemAllocManaged
+ * are. */
+static CUmemoryPool open_pool(void)
+{
+    const CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_MANAGED,
+                                  .location = {.type = CU_MEM_LOCATION_TYPE_NONE}};
+    CUmemoryPool made = NULL, none = NULL;
+    CUmemoryPool open = __atomic_load_n(&pool, __ATOMIC_SEQ_CST);
+    if (open || __atomic_load_n(&refused, __ATOMIC_RELAXED))
+        return open;
+    CUresult result = zc_real.cuMemPoolCreate(&made, &props);
+    if (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_SUPPORTED)
+        __atomic_store_n(&refused, true, __ATOMIC_RELAXED);
+    if (result != CUDA_SUCCESS)
+        return NULL;
+    if (__atomic_compare_exchange_n(&pool, &none, made, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        return made;
+    zc_real.cuMemPoolDestroy(made); /* Another thread was faster. */
+    return none;
+}
+
+/* Memory of a pool takes no advice (measured). */
+bool zc_managed_pool_make(const struct zc_want *want, struct zc_backing *out)
+{
+    if (!want->stream_ordered || (want->rule->given & ZC_KEY_BIT(ZC_KEY_ADVISE)))
+        return false;
+    __atomic_fetch_add(&users, 1, __ATOMIC_SEQ_CST); /* Before the pool is looked for: see trim. */
+    CUmemoryPool from = open_pool();
+    out->pooled = from && ZC_FLAVOURED(want->flavour, cuMemAllocFromPoolAsync)(
+                              &out->base, want->size, from, want->stream) == CUDA_SUCCESS;
+    if (!out->pooled)
+        zc_managed_pool_leave();
+    return out->pooled;
+}
+
+void zc_managed_pool_leave(void)
+{
+    __atomic_fetch_sub(&users, 1, __ATOMIC_SEQ_CST);
+}
+
+/* The driver keeps the pages of freed blocks until the pool goes (measured; cuMemPoolTrimTo gives
+ * none back).  Who counted as a user before the exchange has the pool, and is seen here; who comes
+ * later makes another one. */
+bool zc_managed_pool_trim(void)
+{
+    CUmemoryPool none = NULL;
+    if (!__atomic_load_n(&pool, __ATOMIC_RELAXED) || zc_capture_any() || zc_life_closing())
+        return false;
+    CUmemoryPool old = __atomic_exchange_n(&pool, NULL, __ATOMIC_SEQ_CST);
+    if (!old)
+        return false;
+    if (!__atomic_load_n(&users, __ATOMIC_SEQ_CST))
+        return zc_real.cuMemPoolDestroy(old) == CUDA_SUCCESS;
+    /* Where a newer one was made meanwhile, the driver drops the old one with its last block. */
+    if (!__atomic_compare_exchange_n(&pool, &none, old, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        zc_real.cuMemPoolDestroy(old);
+    return false;
+}
+
+void zc_managed_pool_reset(void)
+{
+    pool = NULL;
+    users = 0;
+}
+#else
+bool zc_managed_pool_make(const struct zc_want *want, struct zc_backing *out)
+{
+    (void)want, (void)out;
+    return false;
+}
+
+void zc_managed_pool_leave(void)
+{
+}
+
+bool zc_managed_pool_trim(void)
+{
+    return false;
+}
+
+void zc_managed_pool_reset(void)
+{
+}
+#endif

@@ -1,0 +1,20 @@
+/* Budgets: the most bytes of a rule that may be alive in its first place. */
+#ifndef ZC_MEMORY_BUDGET_H
+#define ZC_MEMORY_BUDGET_H
+
+#include "ledger/block.h"
+#include "policy/policy.h"
+
+/* Counts a request that goes to the first place of its rule.  False, and nothing counted, when it
+ * would pass the rule's budget; true for rules without one.  A percentage is of the memory of
+ * `device`. */
+bool zc_budget_take(const struct zc_rule *rule, int device, uint64_t bytes);
+
+/* Takes a request back that was counted and not made. */
+void zc_budget_give(const struct zc_rule *rule, uint64_t bytes);
+
+/* A block enters or leaves the ledger; only those with ZC_BLOCK_BUDGET count. */
+void zc_budget_return(const struct zc_block *block);
+void zc_budget_restore(const struct zc_block *block);
+
+#endif

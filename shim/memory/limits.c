@@ -1,0 +1,254 @@
+/* How much memory the places may take. */
+#include "memory/limits.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/file.h"
+
+/* One registration of 512 GiB or more fails on driver 580. */
+#define REGISTRATION_MAX ((uint64_t)512 << 30)
+
+/* Freed pinned memory that is kept for the next request, as a part of max_pinned. */
+#define POOL_PART 4
+
+static struct zc_limit max_managed, max_device;
+static bool started;                  /* The limits below are resolved. */
+static uint64_t pinned_bytes;         /* Resolved max_pinned. */
+static bool strict;                   /* The kernel promises no more memory than there is. */
+static uint64_t used[ZC_PLACE_COUNT]; /* Bytes by place. */
+
+#define DEVICES_MAX 64                    /* The last one stands for all further ones. */
+static uint64_t managed_for[DEVICES_MAX]; /* Managed bytes by the device of the request. */
+
+/* The number behind `label` in a small file of the kernel's; false where it can't be read, or is no
+ * number. */
+static bool read_number(const char *path, const char *label, uint64_t *out)
+{
+    char text[512];
+    int fd = zc_file_open(path, 0);
+    if (fd < 0)
+        return false;
+    ssize_t n = zc_file_read(fd, text, sizeof(text) - 1);
+    zc_file_close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *p = strstr(text, label);
+    if (!p)
+        return false;
+    for (p += strlen(label); *p == ' '; p++)
+        ;
+    if (*p < '0' || *p > '9')
+        return false;
+    for (*out = 0; *p >= '0' && *p <= '9'; p++)
+        *out = *out * 10 + (uint64_t)(*p - '0');
+    return true;
+}
+
+/* proc_sys_vm(5): whether each page that can be written is counted, used or not. */
+static bool counts_all(void)
+{
+    uint64_t mode;
+    return read_number("/proc/sys/vm/overcommit_memory", "", &mode) && mode == 2;
+}
+
+/* MemAvailable of proc_meminfo(5) in bytes, or what a container's control group leaves of it (the
+ * kernel's cgroup-v2 documentation, memory.max); 0 where neither can be read. */
+static uint64_t memory_available(void)
+{
+    uint64_t kib = 0, most, held;
+    if (!read_number("/proc/meminfo", "MemAvailable:", &kib))
+        kib = 0;
+    if (!read_number("/sys/fs/cgroup/memory.max", "", &most) ||
+        !read_number("/sys/fs/cgroup/memory.current", "", &held))
+        return kib << 10;
+    uint64_t left = most > held ? most - held : 0;
+    return left < kib << 10 ? left : kib << 10;
+}
+
+uint64_t zc_limits_maps(void)
+{
+    uint64_t maps;
+    return read_number("/proc/sys/vm/max_map_count", "", &maps) ? maps : 65530;
+}
+
+void zc_limits_start(const struct zc_policy *policy)
+{
+    struct zc_limit pinned = policy->max_pinned;
+    int saved = errno;
+    if (__atomic_exchange_n(&started, true, __ATOMIC_ACQ_REL))
+        return;
+    if (pinned.kind == ZC_LIMIT_NONE)
+        pinned = (struct zc_limit){ZC_LIMIT_PERCENT, 50};
+    pinned_bytes = zc_limit_bytes(pinned, memory_available());
+    strict = counts_all();
+    max_managed = policy->max_managed;
+    max_device = policy->max_device;
+    errno = saved;
+}
+
+void zc_limits_reset(void)
+{
+    memset(used, 0, sizeof(used));
+    memset(managed_for, 0, sizeof(managed_for));
+    started = false;
+}
+
+/* What the pool held would be missing from what the program may have. */
+uint64_t zc_limits_pool(void)
+{
+    struct rlimit data;
+    bool limited = getrlimit(RLIMIT_DATA, &data) == 0 && data.rlim_cur != RLIM_INFINITY;
+    return limited || strict ? 0 : pinned_bytes / POOL_PART;
+}
+
+static uint64_t *managed_counter(int device)
+{
+    return &managed_for[device >= 0 && device < DEVICES_MAX ? device : DEVICES_MAX - 1];
+}
+
+/* Most bytes managed by requests for the current device.  Managed memory beyond what the device has
+ * free can hang the GPU for everyone, so what is free is the hard limit.  Pages that no kernel
+ * touched yet are not missing from `free`: all of the device's managed bytes must fit into it. */
+static uint64_t managed_limit(void)
+{
+    size_t available = 0, total = 0;
+    if (!zc_real.cuMemGetInfo_v2 || zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
+        return 0;
+    uint64_t limit = zc_limit_bytes(max_managed, available);
+    return max_managed.kind == ZC_LIMIT_PERCENT && limit < available ? limit : available;
+}
+
+bool zc_limits_device_bound(void)
+{
+    return max_device.kind != ZC_LIMIT_NONE;
+}
+
+static uint64_t device_limit(int device)
+{
+    size_t total = 0;
+    if (!zc_limits_device_bound())
+        return UINT64_MAX;
+    if (zc_real.cuDeviceTotalMem_v2)
+        zc_real.cuDeviceTotalMem_v2(&total, device);
+    return zc_limit_bytes(max_device, total);
+}
+
+/* Both places are pinned memory of the host. */
+static uint64_t other_pinned(enum zc_place_id place)
+{
+    return zc_limits_used(place == ZC_PLACE_MAPPED ? ZC_PLACE_PINNED : ZC_PLACE_MAPPED);
+}
+
+/* Bytes of the program's own device blocks. */
+static uint64_t live_on_device(void)
+{
+    struct zc_block_gauge gauge;
+    zc_block_gauge(ZC_PLACE_DEVICE, &gauge);
+    return gauge.bytes;
+}
+
+uint64_t zc_limits_on_devices(void)
+{
+    return live_on_device() + zc_limits_used(ZC_PLACE_VMM) + zc_limits_used(ZC_PLACE_MANAGED);
+}
+
+bool zc_limits_device_room(int device, size_t bytes)
+{
+    uint64_t limit = device_limit(device);
+    uint64_t held = limit == UINT64_MAX ? 0 : live_on_device() + zc_limits_used(ZC_PLACE_VMM);
+    return bytes <= limit && held <= limit - bytes;
+}
+
+struct tally {
+    int device;
+    bool alone;     /* The only device: what is in stream order is its, too. */
+    uint64_t bytes; /* That the driver would have found for the program without libzc. */
+};
+
+/* Counts a block that is, or was to be, memory of the device that nothing else shares. */
+static bool count(struct zc_block *b, void *arg)
+{
+    struct tally *t = arg;
+    bool there = b->place == ZC_PLACE_DEVICE || b->place == ZC_PLACE_VMM ||
+                 (b->place == ZC_PLACE_MANAGED && (b->flags & ZC_BLOCK_CONVERTED));
+    bool sure = t->alone || !(b->flags & ZC_BLOCK_STREAM);
+    if (there && sure && b->asked == ZC_KIND_DEVICE && b->device == t->device &&
+        !(b->flags & (ZC_BLOCK_GHOST | ZC_BLOCK_FOREIGN)))
+        t->bytes += b->size;
+    return true;
+}
+
+bool zc_limits_device_holds(int device, size_t bytes, bool anywhere)
+{
+    struct tally t = {.device = device};
+    size_t total = 0;
+    int devices = 0;
+    if (zc_limits_used(ZC_PLACE_MANAGED) <= zc_place_managed_for_host() ||
+        zc_real.cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS ||
+        zc_limits_on_devices() <= total - (bytes < total ? bytes : total) ||
+        zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS)
+        return true;
+    t.alone = devices == 1;
+    zc_block_each(count, &t);
+    return (anywhere && !t.alone) || (bytes <= total && t.bytes <= total - bytes);
+}
+
+/* Adds to a counter what keeps it, with what lies beside, within a limit. */
+static bool add(uint64_t *counter, size_t bytes, uint64_t beside, uint64_t limit)
+{
+    uint64_t before = __atomic_load_n(counter, __ATOMIC_RELAXED);
+    do {
+        if (bytes > limit || before + beside > limit - bytes)
+            return false;
+    } while (!__atomic_compare_exchange_n(counter, &before, before + bytes, true, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED));
+    return true;
+}
+
+bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char **why)
+{
+    uint64_t limit = UINT64_MAX, beside = 0;
+    bool for_device = true;
+    switch (place) {
+    case ZC_PLACE_MAPPED:
+    case ZC_PLACE_PINNED:
+        limit = pinned_bytes;
+        beside = other_pinned(place);
+        *why = "over max_pinned";
+        if (bytes >= REGISTRATION_MAX) {
+            *why = "the driver pins less than 512 GiB in one piece";
+            return false;
+        }
+        break;
+    case ZC_PLACE_MANAGED:
+        limit = max_managed.kind == ZC_LIMIT_BYTES ? max_managed.value : UINT64_MAX;
+        *why = "over max_managed, or over what is free on the device";
+        for_device = add(managed_counter(device), bytes, 0, managed_limit());
+        break;
+    case ZC_PLACE_VMM:
+        limit = device_limit(device);
+        beside = live_on_device();
+        *why = "over max_device";
+        break;
+    default:
+        break;
+    }
+    if (for_device && add(&used[place], bytes, beside, limit))
+        return true;
+    if (for_device && place == ZC_PLACE_MANAGED)
+        __atomic_fetch_sub(managed_counter(device), bytes, __ATOMIC_RELAXED);
+    return false;
+}
+
+void zc_limits_give(enum zc_place_id place, int device, size_t bytes)
+{
+    __atomic_fetch_sub(&used[place], bytes, __ATOMIC_RELAXED);
+    if (place == ZC_PLACE_MANAGED)
+        __atomic_fetch_sub(managed_counter(device), bytes, __ATOMIC_RELAXED);
+}
+
+uint64_t zc_limits_used(enum zc_place_id place)
+{
+    return __atomic_load_n(&used[place], __ATOMIC_RELAXED);
+}

@@ -1,0 +1,101 @@
+/* The place `mapped`: pinned host memory at one address for the CPU and every GPU. */
+#include "memory/ability.h"
+#include "memory/handle.h"
+#include "memory/node.h"
+#include "memory/pages.h"
+#include "memory/place.h"
+
+/* From here on libzc makes the pages: the driver needs about ten times as long.  Below, the driver
+ * packs many small blocks into one mapping, which pages of 2 MiB could not. */
+#define OWN_PAGES_FROM ((size_t)1 << 20)
+
+/* Before and behind a device's block the driver mostly has other memory mapped, and kernels that
+ * read a row too far don't fail.  Here they read this. */
+#define MARGIN ((size_t)64 << 10)
+
+static bool names_node(const struct zc_rule *rule)
+{
+    return rule->given & ZC_KEY_BIT(ZC_KEY_NUMA);
+}
+
+static CUresult make_pages(const struct zc_want *want, struct zc_backing *out, const char **why)
+{
+    void *pages = zc_pages_make(want->size, MARGIN, zc_node_wanted(want->rule, want->device));
+    if (!pages) {
+        *why = "the kernel gives no pages";
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    size_t span = zc_pages_span(want->size);
+    CUresult result =
+        zc_real.cuMemHostRegister_v2((char *)pages - MARGIN, span + 2 * MARGIN,
+                                     CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    if (result != CUDA_SUCCESS) {
+        *why = "cuMemHostRegister refuses";
+        zc_pages_unmake(pages, want->size, MARGIN);
+        return result;
+    }
+    out->base = (CUdeviceptr)pages;
+    out->own_pages = true;
+    out->before = MARGIN / ZC_BLOCK_PAGE;
+    out->room = span + MARGIN;
+    return CUDA_SUCCESS;
+}
+
+static CUresult make_by_driver(const struct zc_want *want, struct zc_backing *out, const char **why)
+{
+    unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+    if (want->rule->write_combined)
+        flags |= CU_MEMHOSTALLOC_WRITECOMBINED;
+    void *memory = NULL;
+    CUresult result = zc_real.cuMemHostAlloc(&memory, want->size, flags);
+    if (result != CUDA_SUCCESS) {
+        *why = "cuMemHostAlloc refuses";
+        return result;
+    }
+    if ((CUdeviceptr)memory %
+        256) { /* CUDA C++ Programming Guide: cudaMalloc aligns to 256 bytes. */
+        zc_real.cuMemFreeHost(memory);
+        *why = "cuMemHostAlloc aligns to less than 256 bytes";
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    out->base = (CUdeviceptr)memory;
+    return CUDA_SUCCESS;
+}
+
+static CUresult make(const struct zc_want *want, struct zc_backing *out, const char **why)
+{
+    if (want->prop)
+        return zc_handle_make(want, out, why);
+    if (!zc_device_one_address(want->device)) {
+        *why = "the device can't use host addresses";
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    /* Write-combining is a property that only the driver can give, a node one that only libzc
+     * can. */
+    bool by_driver =
+        want->rule->write_combined || (want->size < OWN_PAGES_FROM && !names_node(want->rule));
+    return by_driver ? make_by_driver(want, out, why) : make_pages(want, out, why);
+}
+
+static CUresult detach(struct zc_backing *backing)
+{
+    if (backing->handle)
+        return zc_real.cuMemRelease(backing->handle);
+    return backing->own_pages ? zc_real.cuMemHostUnregister((void *)(backing->base - MARGIN))
+                              : zc_real.cuMemFreeHost((void *)backing->base);
+}
+
+static CUresult unmake(struct zc_backing *backing, bool gone)
+{
+    (void)gone;
+    if (backing->own_pages)
+        zc_pages_unmake((void *)backing->base, backing->size, MARGIN);
+    return CUDA_SUCCESS;
+}
+
+const struct zc_place zc_place_mapped = {.id = ZC_PLACE_MAPPED,
+                                         .real = ZC_KIND_PINNED,
+                                         .waits = true,
+                                         .make = make,
+                                         .detach = detach,
+                                         .unmake = unmake};

@@ -1,0 +1,63 @@
+/* Host pages: 2 MiB pages by MADV_HUGEPAGE, first touched by several threads. */
+#include "memory/pages.h"
+
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "memory/workers.h"
+
+/* <linux/mempolicy.h>, which needs kernel headers. */
+#define MPOL_BIND 2
+#define MPOL_MF_MOVE 2u
+
+static bool bind_to(void *pages, size_t bytes, int node, unsigned flags)
+{
+    unsigned long mask;
+    if (node < 0 || node >= 64)
+        return true;
+    mask = 1ul << node;
+    return syscall(SYS_mbind, pages, bytes, MPOL_BIND, &mask, 65ul, flags) == 0;
+}
+
+bool zc_pages_bind(void *pages, size_t bytes, int node)
+{
+    return bind_to(pages, bytes, node, 0);
+}
+
+bool zc_pages_move(void *pages, size_t bytes, int node)
+{
+    return bind_to(pages, bytes, node, MPOL_MF_MOVE);
+}
+
+void *zc_pages_make(size_t bytes, size_t margin, int node)
+{
+    size_t span = zc_pages_span(bytes), all = span + 2 * margin;
+    if (span < bytes || all < span)
+        return NULL;
+    char *map = zc_memory_map(NULL, all + ZC_HUGE_PAGE, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (map == MAP_FAILED)
+        return NULL;
+    uintptr_t earliest = (uintptr_t)map + margin;
+    char *pages = (char *)((earliest + ZC_HUGE_PAGE - 1) & ~(uintptr_t)(ZC_HUGE_PAGE - 1));
+    char *first = pages - margin;
+    if (first > map)
+        zc_memory_unmap(map, (size_t)(first - map));
+    if (first < map + ZC_HUGE_PAGE)
+        zc_memory_unmap(first + all, (size_t)(map + ZC_HUGE_PAGE - first));
+    /* Without huge pages everything works, only slower. */
+    zc_memory_advise(first, all, MADV_HUGEPAGE);
+    if (!zc_pages_bind(first, all, node)) {
+        zc_memory_unmap(first, all);
+        return NULL;
+    }
+    zc_workers_touch(pages, span);
+    return pages;
+}
+
+void zc_pages_unmake(void *pages, size_t bytes, size_t margin)
+{
+    zc_memory_unmap((char *)pages - margin, zc_pages_span(bytes) + 2 * margin);
+}

@@ -1,0 +1,423 @@
+/* Which devices reach memory that is mapped by hand: its own, and those that were let. */
+#include "vmm/access.h"
+
+#include "base/arena.h"
+#include "base/message.h"
+#include "base/turn.h"
+#include "driver/capture.h"
+#include "driver/stream.h"
+#include "vmm/vmm.h"
+
+#define DEVICES_MAX 64 /* Bits of a window's `devices`. */
+
+/* A context whose kernels may use the memory of another. */
+struct pair {
+    struct pair *next;
+    CUcontext user; /* Its device is `device`. */
+    CUcontext owner;
+    int device;
+    bool ending; /* Being disabled: counts no more. */
+};
+
+bool zc_access_many;
+static struct zc_turn turn;
+static struct zc_window *windows; /* All of them. */
+static struct pair *pairs;
+
+bool zc_access_turn_take(void)
+{
+    return zc_turn_take(&turn);
+}
+
+void zc_access_turn_drop(void)
+{
+    zc_turn_drop(&turn);
+}
+
+static uint64_t bit(int device)
+{
+    return device >= 0 && device < DEVICES_MAX ? UINT64_C(1) << device : 0;
+}
+
+/* Adds the devices that can reach memory of one, whoever lets them. */
+static CUresult add_able(int device, uint64_t *mask)
+{
+    int devices = 0;
+    CUresult result = zc_real.cuDeviceGetCount(&devices);
+    for (int d = 0; d < devices && d < DEVICES_MAX && result == CUDA_SUCCESS; d++) {
+        int can = 0;
+        result = d == device ? CUDA_SUCCESS : zc_real.cuDeviceCanAccessPeer(&can, d, device);
+        *mask |= can ? bit(d) : 0;
+    }
+    return result;
+}
+
+/* What windows are called whose pool the program has destroyed; the driver names none so. */
+#define NO_POOL ((CUmemoryPool)&windows)
+
+/* The devices that a pool's rights let reach its memory. */
+static CUresult ask_pool(CUmemoryPool pool, uint64_t *mask)
+{
+    int devices = 0;
+    CUresult result = zc_real.cuDeviceGetCount(&devices);
+    *mask = 0;
+    for (int d = 0; d < devices && d < DEVICES_MAX && result == CUDA_SUCCESS; d++) {
+        CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+        CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
+        location.id = d;
+        result = zc_real.cuMemPoolGetAccess(&flags, pool, &location);
+        *mask |= flags != CU_MEM_ACCESS_FLAGS_PROT_NONE ? bit(d) : 0;
+    }
+    return result;
+}
+
+/* Devices that peer access, the pool, or the rule, lets reach a window that was entered. */
+static uint64_t let(const struct zc_window *w)
+{
+    uint64_t mask = bit(w->device);
+    if (w->pool && w->peers == ZC_PEERS_ENABLED)
+        return mask | w->granted;
+    for (const struct pair *p = pairs; p && w->peers == ZC_PEERS_ENABLED; p = p->next)
+        if (p->owner == w->context && !p->ending)
+            mask |= bit(p->device);
+    return w->peers == ZC_PEERS_ALL ? w->devices : mask;
+}
+
+/* The devices that are to reach a window. */
+static uint64_t wanted(const struct zc_window *w)
+{
+    return let(w) | w->copying;
+}
+
+CUresult zc_access_enter(struct zc_window *w)
+{
+    int devices = 0;
+    /* Where nobody knows how many there are, there could be several. */
+    if (!zc_access_many && (zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS || devices > 1))
+        __atomic_store_n(&zc_access_many, true, __ATOMIC_RELAXED);
+    if (!w->devices) {
+        uint64_t mask = bit(w->device);
+        CUresult result = w->peers == ZC_PEERS_ALL    ? add_able(w->device, &mask)
+                          : w->pool && zc_access_many ? ask_pool(w->pool, &w->granted)
+                                                      : CUDA_SUCCESS;
+        if (result != CUDA_SUCCESS)
+            return result;
+        w->devices = mask | (w->peers == ZC_PEERS_ALL ? 0 : wanted(w));
+    }
+    w->before = NULL;
+    w->next = windows;
+    if (windows)
+        windows->before = w;
+    windows = w;
+    return CUDA_SUCCESS;
+}
+
+void zc_access_leave(struct zc_window *w)
+{
+    if (w->next)
+        w->next->before = w->before;
+    if (w->before)
+        w->before->next = w->next;
+    else
+        windows = w->next;
+}
+
+static size_t describe(uint64_t mask, CUmemAccess_flags flags, CUmemAccessDesc *desc, size_t count)
+{
+    for (int d = 0; d < DEVICES_MAX; d++)
+        if (mask & bit(d)) {
+            desc[count] = (CUmemAccessDesc){.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
+                                            .flags = flags};
+            desc[count++].location.id = d;
+        }
+    return count;
+}
+
+CUresult zc_access_open(const struct zc_window *w, size_t from, size_t to)
+{
+    CUmemAccessDesc desc[DEVICES_MAX];
+    size_t count = describe(w->devices, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, desc, 0);
+    return zc_real.cuMemSetAccess(w->base + from, to - from, desc, count);
+}
+
+/* Changes who reaches the first `runs` runs of a window. */
+static CUresult change(const struct zc_window *w, unsigned runs, uint64_t give, uint64_t take)
+{
+    CUmemAccessDesc desc[DEVICES_MAX];
+    CUresult result = CUDA_SUCCESS;
+    size_t count = describe(give, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, desc, 0);
+    count = describe(take, CU_MEM_ACCESS_FLAGS_PROT_NONE, desc, count);
+    for (unsigned i = 0; i < runs && result == CUDA_SUCCESS; i++) {
+        const struct zc_run *r = &w->run[i];
+        result = zc_real.cuMemSetAccess(w->base + r->from, r->to - r->from, desc, count);
+    }
+    return result;
+}
+
+/* Lets those devices reach a window that are to, and no others; on failure those that did. */
+static CUresult settle(struct zc_window *w)
+{
+    uint64_t mask = wanted(w), give = mask & ~w->devices, take = w->devices & ~mask;
+    CUresult result = give || take ? change(w, w->count, give, take) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS)
+        w->devices = mask;
+    else
+        change(w, w->count, take, give);
+    return result;
+}
+
+/* Settles the windows of a context, or with NULL all.  Returns the first error. */
+static CUresult settle_all(CUcontext owner)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (struct zc_window *w = windows; w; w = w->next) {
+        CUresult settled = !owner || w->context == owner ? settle(w) : CUDA_SUCCESS;
+        result = result == CUDA_SUCCESS ? settled : result;
+    }
+    return result;
+}
+
+static void remove_pairs(CUcontext user, CUcontext owner)
+{
+    for (struct pair **at = &pairs; *at;) {
+        struct pair *p = *at;
+        if ((user && p->user != user) || (owner && p->owner != owner)) {
+            at = &p->next;
+            continue;
+        }
+        *at = p->next;
+        zc_arena_put(p, sizeof(*p));
+    }
+}
+
+CUresult zc_access_enable(CUcontext peer)
+{
+    CUdevice device;
+    CUcontext user = NULL;
+    CUresult result = zc_real.cuCtxGetDevice(&device);
+    if (result == CUDA_SUCCESS)
+        result = zc_real.cuCtxGetCurrent(&user);
+    if (result != CUDA_SUCCESS)
+        return result;
+    struct pair *p = zc_arena_get(sizeof(*p));
+    if (!p || !zc_access_turn_take()) {
+        zc_arena_put(p, sizeof(*p));
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *p = (struct pair){.next = pairs, .user = user, .owner = peer, .device = device};
+    pairs = p;
+    result = settle_all(peer);
+    if (result != CUDA_SUCCESS) {
+        remove_pairs(user, peer);
+        settle_all(peer);
+    }
+    zc_access_turn_drop();
+    return result;
+}
+
+static struct pair *pair_of(CUcontext user, CUcontext owner)
+{
+    struct pair *p = pairs;
+    while (p && (p->user != user || p->owner != owner))
+        p = p->next;
+    return p;
+}
+
+CUresult zc_access_disable(CUcontext peer, CUresult (*driver)(CUcontext peer))
+{
+    CUcontext user = NULL;
+    if (!zc_access_turn_take())
+        return CUDA_ERROR_NOT_PERMITTED;
+    CUresult result = pairs ? zc_real.cuCtxGetCurrent(&user) : CUDA_SUCCESS;
+    struct pair *p = result == CUDA_SUCCESS ? pair_of(user, peer) : NULL;
+    if (p) {
+        p->ending = true;
+        result = settle_all(peer);
+    }
+    if (result == CUDA_SUCCESS)
+        result = driver(peer);
+    if (p && result == CUDA_SUCCESS) {
+        remove_pairs(user, peer);
+    } else if (p) {
+        p->ending = false;
+        settle_all(peer);
+    }
+    zc_access_turn_drop();
+    return result;
+}
+
+/* Gives the windows of a pool new rights.  Returns the first error. */
+static CUresult regrant(CUmemoryPool pool, uint64_t granted)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (struct zc_window *w = windows; w; w = w->next) {
+        if (w->pool != pool)
+            continue;
+        w->granted = granted;
+        CUresult settled = settle(w);
+        result = result == CUDA_SUCCESS ? settled : result;
+    }
+    return result;
+}
+
+/* Gives a pool the rights back that it had for the devices of a call. */
+static void take_back(CUmemoryPool pool, uint64_t before, const CUmemAccessDesc *map, size_t count,
+                      __typeof__(cuMemPoolSetAccess) *driver)
+{
+    CUmemAccessDesc desc[DEVICES_MAX];
+    uint64_t named = 0;
+    for (size_t i = 0; i < count; i++)
+        named |= bit(map[i].location.id);
+    size_t n = describe(named & before, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, desc, 0);
+    driver(pool, desc, describe(named & ~before, CU_MEM_ACCESS_FLAGS_PROT_NONE, desc, n));
+    regrant(pool, before);
+}
+
+static bool has_windows(CUmemoryPool pool)
+{
+    const struct zc_window *w = windows;
+    while (w && w->pool != pool)
+        w = w->next;
+    return w;
+}
+
+CUresult zc_access_grant(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count,
+                         __typeof__(cuMemPoolSetAccess) *driver)
+{
+    uint64_t before = 0, now;
+    if (!zc_access_turn_take())
+        return driver(pool, map, count);
+    bool follow = pool && map && has_windows(pool);
+    CUresult result = follow ? ask_pool(pool, &before) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS)
+        result = driver(pool, map, count);
+    if (follow && result == CUDA_SUCCESS) {
+        result = ask_pool(pool, &now);
+        if (result == CUDA_SUCCESS)
+            result = regrant(pool, now);
+        if (result != CUDA_SUCCESS)
+            take_back(pool, before, map, count, driver);
+    }
+    zc_access_turn_drop();
+    return result;
+}
+
+void zc_access_forget_pool(CUmemoryPool pool)
+{
+    if (!zc_access_turn_take())
+        return;
+    for (struct zc_window *w = windows; w; w = w->next)
+        if (w->pool == pool)
+            w->pool = NO_POOL;
+    zc_access_turn_drop();
+}
+
+CUresult zc_access_rest(void)
+{
+    CUresult result = CUDA_SUCCESS;
+    if (!zc_access_turn_take())
+        return result;
+    for (struct zc_window *w = windows; w && result == CUDA_SUCCESS; w = w->next)
+        result = zc_window_wait(w);
+    zc_access_turn_drop();
+    return result;
+}
+
+void zc_access_forget(CUcontext context)
+{
+    if (!zc_access_turn_take())
+        return;
+    remove_pairs(context, NULL);
+    remove_pairs(NULL, context);
+    CUresult result = settle_all(NULL);
+    zc_access_turn_drop();
+    if (result != CUDA_SUCCESS) /* There is no call left to fail with it. */
+        zc_message(ZC_WARN, "peers",
+                   "a context is gone, but cuMemSetAccess returned %d: its device still reaches "
+                   "blocks in 'vmm' that it had peer access to",
+                   (int)result);
+}
+
+static bool can_reach(int device, int memory)
+{
+    int can = 0;
+    return zc_real.cuDeviceCanAccessPeer(&can, device, memory) != CUDA_SUCCESS || can;
+}
+
+/* Opens a side of a copy to the device that makes it.  Where the devices can't reach each other the
+ * driver is left to refuse. */
+static CUresult open_side(const struct zc_block *side, int device)
+{
+    CUresult result = CUDA_SUCCESS;
+    struct zc_vmm *v = zc_vmm_of(side);
+    if (!v || v->device == device || !zc_access_turn_take())
+        return CUDA_SUCCESS;
+    if (!(v->window.devices & bit(device))) {
+        CUstreamCaptureMode before = zc_capture_relax();
+        v->window.copying |= bit(device);
+        result = settle(&v->window);
+        if (result != CUDA_SUCCESS)
+            v->window.copying &= ~bit(device);
+        if (result != CUDA_SUCCESS && !can_reach(device, v->device))
+            result = CUDA_SUCCESS;
+        zc_capture_restore(before);
+    }
+    zc_access_turn_drop();
+    return result;
+}
+
+CUresult zc_access_end_copies(struct zc_window *w)
+{
+    if (!w->copying)
+        return CUDA_SUCCESS;
+    bool mine = zc_access_turn_take();
+    w->copying = 0;
+    CUresult result = settle(w);
+    if (mine)
+        zc_access_turn_drop();
+    return result;
+}
+
+static bool may_set(const struct zc_vmm *v, int device)
+{
+    if (v->device == device || !zc_access_turn_take())
+        return true;
+    bool may = let(&v->window) & bit(device);
+    zc_access_turn_drop();
+    return may;
+}
+
+bool zc_access_copy(struct zc_copy *c)
+{
+    const struct zc_vmm *to = zc_vmm_of(c->dst.block);
+    if (zc_copy_peers(c) || (!to && !zc_vmm_of(c->src.block)))
+        return false;
+    int device;
+    CUresult result = zc_stream_device(c->stream, c->flavour, &device);
+    if (result == CUDA_SUCCESS && c->set && to && !to->window.pool)
+        result = may_set(to, device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    else if (result == CUDA_SUCCESS)
+        result = open_side(c->dst.block, device);
+    if (result == CUDA_SUCCESS && !c->set)
+        result = open_side(c->src.block, device);
+    c->result = result != CUDA_SUCCESS ? result : c->result;
+    return result != CUDA_SUCCESS;
+}
+
+CUresult zc_access_named(CUdeviceptr address, CUstream stream, enum zc_flavour flavour)
+{
+    bool many = __atomic_load_n(&zc_access_many, __ATOMIC_RELAXED);
+    const struct zc_block *block = many && address ? zc_block_find(address) : NULL;
+    int device;
+    if (!zc_vmm_of(block))
+        return CUDA_SUCCESS;
+    CUresult result = zc_stream_device(stream, flavour, &device);
+    return result == CUDA_SUCCESS ? open_side(block, device) : result;
+}
+
+void zc_access_reset(void)
+{
+    turn = (struct zc_turn){0};
+    windows = NULL;
+    pairs = NULL;
+}

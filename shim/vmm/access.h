@@ -1,0 +1,77 @@
+/* Which devices reach memory that is mapped by hand: its own, and those that were let. */
+#ifndef ZC_VMM_ACCESS_H
+#define ZC_VMM_ACCESS_H
+
+#include "driver/copy.h"
+#include "vmm/window.h"
+
+/*
+ * Memory of cuMemAlloc is reachable for a device once cuCtxEnablePeerAccess was called in one of
+ * its contexts for the context of the memory (CUDA Driver API, "Peer Context Memory Access").
+ * Mapped memory is reachable for the devices that cuMemSetAccess names.  So what is enabled is
+ * noted here and carried over to all windows of the context, those that there are and those to
+ * come; and the rights of a pool to the windows of its requests.
+ *
+ * Windows, and who reaches them, are changed with the turn.
+ */
+bool zc_access_turn_take(void);
+void zc_access_turn_drop(void);
+
+/* Enters a window that was reserved, and takes it out again.  With the turn.  Where the driver does
+ * not say which devices could reach it, its code, and the window is not entered. */
+CUresult zc_access_enter(struct zc_window *w);
+void zc_access_leave(struct zc_window *w);
+
+/* Opens the bytes from `from` to `to`, just mapped, to the window's devices.  With the turn.
+ * Returns the driver's code. */
+CUresult zc_access_open(const struct zc_window *w, size_t from, size_t to);
+
+/* The current context may use the memory of `peer` from here on.  On failure the driver's code, and
+ * nothing has changed. */
+CUresult zc_access_enable(CUcontext peer);
+
+/* It may no longer: closes the blocks, then calls the driver's cuCtxDisablePeerAccess.  On failure
+ * of either the code, and nothing has changed.  With the blocks first no kernel reaches a block
+ * after the driver has said that its access ended. */
+CUresult zc_access_disable(CUcontext peer, CUresult (*driver)(CUcontext peer));
+
+/*
+ * cuMemPoolSetAccess: the rights of a pool are those of all its blocks, whenever these were made,
+ * and peer access changes nothing about them (CUDA C++ Programming Guide, "Stream Ordered Memory
+ * Allocator").  Calls the driver's function, then opens and closes the blocks; where that fails the
+ * code, and nothing has changed.
+ */
+CUresult zc_access_grant(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count,
+                         __typeof__(cuMemPoolSetAccess) *driver);
+
+/* The program has no pool of this name any more; what its blocks are open to stays. */
+void zc_access_forget_pool(CUmemoryPool pool);
+
+/* Waits for the work that may use windows of freed blocks yet.  Returns the driver's code. */
+CUresult zc_access_rest(void);
+
+/* A context is gone.  A block that the driver does not close then is said in a message. */
+void zc_access_forget(CUcontext context);
+
+/* True once some process of libzc's could have more than one device to think of.  Atomic. */
+extern bool zc_access_many;
+
+/*
+ * A copy or set that touches a vmm block of another device than the one that makes it.  CUDA allows
+ * copies without peer access, so the block is opened to that device; where it can't be, the copy
+ * has the driver's code.  Sets CUDA refuses, also once a copy has opened the block; those of
+ * blocks in stream order are taken for copies.  True where c->result has such a code.
+ */
+bool zc_access_copy(struct zc_copy *c);
+
+/* The same for one address that a call names beside others: opens the block that it lies in to the
+ * device of the stream.  Returns the driver's code. */
+CUresult zc_access_named(CUdeviceptr address, CUstream stream, enum zc_flavour flavour);
+
+/* The block of a window was freed: devices that only copies needed reach it no longer.  Returns the
+ * driver's code; after a failure they may. */
+CUresult zc_access_end_copies(struct zc_window *w);
+
+void zc_access_reset(void); /* For the child of fork(2). */
+
+#endif

@@ -1,0 +1,279 @@
+/* The place `vmm`: reserved addresses with device memory mapped behind them in pieces. */
+#include "vmm/vmm.h"
+
+#include <string.h>
+
+#include "base/arena.h"
+#include "memory/ability.h"
+#include "vmm/late.h"
+#include "memory/limits.h"
+
+#define DEVICES_MAX 64
+
+/* What the driver says about a device's memory; it does not change. */
+struct facts {
+    bool known;               /* Atomic: the rest is set. */
+    size_t granularity;       /* Bytes that sizes are multiples of. */
+    CUmemAllocationProp prop; /* Of the handles. */
+};
+static struct facts facts[DEVICES_MAX];
+
+/* Exportable and usable by other bus devices where the device can, so that a program which asks for
+ * a file descriptor of its block is not refused for where it lies. */
+static CUmemAllocationProp properties(int device)
+{
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    prop.location.id = device;
+    if (zc_device_has(device, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))
+        prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    if (zc_device_has(device, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED))
+        prop.allocFlags.gpuDirectRDMACapable = 1;
+    return prop;
+}
+
+/* Two threads that ask first store the same.  NULL where the device can't map memory by hand. */
+static const struct facts *facts_of(int device)
+{
+    struct facts *f = &facts[device < DEVICES_MAX ? device : DEVICES_MAX - 1];
+    CUmemAllocationProp prop;
+    size_t granularity = 0;
+    if (__atomic_load_n(&f->known, __ATOMIC_ACQUIRE))
+        return f;
+    if (device >= DEVICES_MAX ||
+        !zc_device_has(device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED))
+        return NULL;
+    prop = properties(device);
+    if (zc_real.cuMemGetAllocationGranularity(
+            &granularity, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) != CUDA_SUCCESS ||
+        !granularity)
+        return NULL;
+    f->granularity = granularity;
+    f->prop = prop;
+    __atomic_store_n(&f->known, true, __ATOMIC_RELEASE);
+    return f;
+}
+
+void zc_vmm_start(const struct zc_policy *policy)
+{
+    size_t total = 0, most = 0, granularity = 0;
+    bool placing = false, growing = false;
+    int count = 0;
+    for (size_t i = 0; i < policy->rule_count; i++) {
+        bool places = zc_rule_has_place(&policy->rules[i], ZC_PLACE_VMM);
+        placing = placing || places;
+        growing = growing || (places && policy->rules[i].grow);
+    }
+    if (!placing || zc_real.cuDeviceGetCount(&count) != CUDA_SUCCESS)
+        return;
+    for (int i = 0; i < count; i++) {
+        const struct facts *f = facts_of(i);
+        if (f && zc_real.cuDeviceTotalMem_v2(&total, i) == CUDA_SUCCESS) {
+            most = total > most ? total : most;
+            granularity = f->granularity > granularity ? f->granularity : granularity;
+        }
+    }
+    if (growing && most)
+        zc_window_prepare(most, granularity);
+}
+
+static bool push(struct zc_vmm *v, CUmemGenericAllocationHandle handle, size_t size)
+{
+    if (v->count == v->room) {
+        unsigned room = v->room ? 2 * v->room : 4;
+        struct zc_piece *more = zc_arena_get(room * sizeof(*more));
+        if (!more)
+            return false;
+        if (v->piece)
+            memcpy(more, v->piece, v->count * sizeof(*more));
+        zc_arena_put(v->piece, v->room * sizeof(*more));
+        v->piece = more;
+        v->room = room;
+    }
+    v->piece[v->count++] = (struct zc_piece){handle, size};
+    v->held += size;
+    return true;
+}
+
+/* Memory that nobody uses may be what is missing. */
+static CUresult create(const struct zc_vmm *v, size_t size, const CUmemAllocationProp *prop,
+                       CUmemGenericAllocationHandle *out)
+{
+    struct zc_relief relief = {0};
+    CUresult result = zc_real.cuMemCreate(out, size, prop, 0);
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && !v->modest && zc_place_relieve(&relief))
+        result = zc_real.cuMemCreate(out, size, prop, 0);
+    return result;
+}
+
+/* Releases the pieces from `count` on. */
+static CUresult drop_pieces(struct zc_vmm *v, unsigned count)
+{
+    CUresult result = CUDA_SUCCESS;
+    while (v->count > count) {
+        const struct zc_piece *p = &v->piece[--v->count];
+        CUresult released = zc_real.cuMemRelease(p->handle);
+        v->held -= p->size;
+        result = result == CUDA_SUCCESS ? released : result;
+    }
+    return result;
+}
+
+static CUresult create_missing(struct zc_vmm *v)
+{
+    CUmemGenericAllocationHandle handle;
+    const struct facts *f = facts_of(v->device);
+    CUmemAllocationProp prop = f->prop;
+    unsigned before = v->count;
+    if (v->rdma == ZC_RDMA_NO)
+        prop.allocFlags.gpuDirectRDMACapable = 0;
+    while (v->held < v->span) {
+        size_t missing = v->span - v->held;
+        size_t size = v->chunk && v->chunk < missing ? v->chunk : missing;
+        CUresult result = create(v, size, &prop, &handle);
+        if (result == CUDA_SUCCESS && !push(v, handle, size)) {
+            zc_real.cuMemRelease(handle);
+            result = CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        if (result != CUDA_SUCCESS) {
+            drop_pieces(v, before);
+            return result;
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, const char **why)
+{
+    const char *other;
+    unsigned before = v->count;
+    CUresult result = CUDA_SUCCESS;
+    *why = "cuMemCreate refuses";
+    if (to > v->held)
+        result = create_missing(v);
+    if (result != CUDA_SUCCESS) { /* What was taken over from another block holds data. */
+        zc_window_map(&v->window, v->piece, v->count, from, to, &other);
+        return result;
+    }
+    result = zc_window_map(&v->window, v->piece, v->count, from, to, why);
+    /* The pieces that are new are side by side at the end, so none of them is mapped then. */
+    if (result != CUDA_SUCCESS)
+        drop_pieces(v, before);
+    return result;
+}
+
+struct zc_vmm *zc_vmm_of(const struct zc_block *block)
+{
+    if (!block || block->place != ZC_PLACE_VMM || !(block->flags & ZC_BLOCK_CONVERTED))
+        return NULL;
+    return ((const struct zc_backing *)block->backing)->vmm;
+}
+
+static void drop(struct zc_vmm *v)
+{
+    zc_arena_put(v->piece, v->room * sizeof(*v->piece));
+    zc_arena_put(v, sizeof(*v));
+}
+
+/* Reserves the addresses and attaches the memory, unless that is to be done late. */
+static CUresult fill(struct zc_vmm *v, const char **why)
+{
+    if (v->late)
+        return zc_late_admit(v, why);
+    CUresult result = zc_window_reserve(&v->window, v->span, v->granularity, false, why);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = zc_vmm_attach(v, 0, v->span, why);
+    if (result != CUDA_SUCCESS)
+        zc_window_free(&v->window);
+    return result;
+}
+
+/* What stands against giving a request such memory; CUDA_SUCCESS if nothing does. */
+static CUresult refuse(const struct zc_want *want, const struct facts *f, bool late,
+                       const char **why)
+{
+    *why = "the device has no virtual memory management";
+    if (!f)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    *why = "the driver does not say which pool it is for";
+    if (!zc_vmm_told(want))
+        return CUDA_ERROR_NOT_SUPPORTED;
+    *why = "more than the device has free"; /* It can't even be rounded up. */
+    if (want->size > SIZE_MAX - f->granularity)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *why = "more than the device has beside managed memory";
+    if (!late && !zc_limits_device_holds(want->device, want->size, false))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    return CUDA_SUCCESS;
+}
+
+/* Kernels that read a little too far don't fail bare, on either side, so what the block leaves of
+ * its last piece lies on both. */
+static size_t slack_before(size_t slack)
+{
+    size_t before = slack / 2 / ZC_BLOCK_PAGE * ZC_BLOCK_PAGE;
+    return before < ZC_BEFORE_MAX ? before : ZC_BEFORE_MAX;
+}
+
+static CUresult make(const struct zc_want *want, struct zc_backing *out, const char **why)
+{
+    const struct facts *f = facts_of(want->device);
+    /* Stream-ordered memory is not waited for: its growth has no moment at which nothing runs. */
+    bool grows = want->rule->grow && !want->stream_ordered;
+    bool late = grows || (want->rule->commit == ZC_COMMIT_LAZY && !want->stream_ordered);
+    CUresult result = refuse(want, f, late, why);
+    if (result != CUDA_SUCCESS)
+        return result;
+    struct zc_vmm *v = zc_arena_get(sizeof(*v));
+    if (!v) {
+        *why = "libzc has no memory for its record";
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    v->granularity = f->granularity;
+    v->span = zc_window_round_up(want->size, f->granularity);
+    v->chunk = zc_window_round_up(want->rule->chunk, f->granularity);
+    v->device = v->window.device = want->device;
+    v->context = v->window.context = want->context;
+    v->window.peers = want->rule->peers;
+    v->window.pool = want->pool;
+    v->rdma = want->rule->rdma;
+    v->modest = want->modest;
+    v->bound = want->rule->budget.kind != ZC_LIMIT_NONE || zc_limits_device_bound();
+    v->grows = grows;
+    v->late = late;
+    result = fill(v, why);
+    if (result != CUDA_SUCCESS) {
+        drop(v);
+        return result;
+    }
+    out->vmm = v;
+    size_t before = late ? 0 : slack_before(v->span - want->size);
+    out->base = v->window.base + before;
+    out->before = (uint16_t)(before / ZC_BLOCK_PAGE);
+    out->room = v->window.size - before;
+    return CUDA_SUCCESS;
+}
+
+CUresult zc_vmm_give_back(struct zc_vmm *v)
+{
+    CUresult unmapped = zc_window_unmap(&v->window);
+    CUresult released = drop_pieces(v, 0);
+    CUresult freed = zc_window_free(&v->window);
+    drop(v);
+    return unmapped != CUDA_SUCCESS ? unmapped : released != CUDA_SUCCESS ? released : freed;
+}
+
+/* Handles and addresses belong to the process, not to a context, so they are given back also when
+ * the context is gone. */
+static CUresult unmake(struct zc_backing *backing, bool gone)
+{
+    struct zc_vmm *v = backing->vmm;
+    (void)gone;
+    if (v->late)
+        zc_late_forget(v);
+    return zc_vmm_give_back(v);
+}
+
+const struct zc_place zc_place_vmm = {
+    .id = ZC_PLACE_VMM, .real = ZC_KIND_DEVICE, .make = make, .unmake = unmake};

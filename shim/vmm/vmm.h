@@ -1,0 +1,105 @@
+/* Blocks of the place `vmm`: reserved addresses and the physical memory behind them. */
+#ifndef ZC_VMM_VMM_H
+#define ZC_VMM_VMM_H
+
+#include "ledger/traffic.h"
+#include "log/log.h"
+#include "memory/place.h"
+#include "vmm/window.h"
+
+/*
+ * One block.  Made and unmade by the place; of a block that is attached late everything but
+ * `granularity`, `chunk`, `device`, `rdma`, `bound`, `late` and the window's addresses changes
+ * under the turn of vmm/late.h.
+ */
+struct zc_vmm {
+    struct zc_window window; /* Its addresses. */
+    size_t granularity;      /* Bytes that sizes of pieces are multiples of. */
+    size_t span;             /* Bytes of memory: of the request, rounded up, and what is ahead. */
+    size_t ahead;            /* Of them, those of vmm/ahead.h. */
+    size_t chunk;           /* Bytes of each piece to make; 0: one piece for all that is missing. */
+    int device;             /* Ordinal of the device that has the memory. */
+    enum zc_rdma rdma;      /* Of the rule: of the pieces. */
+    struct zc_piece *piece; /* From the arena, in the order of their addresses. */
+    unsigned count, room;   /* Pieces, and how many `piece` has room for. */
+    size_t held;            /* Bytes of the pieces. */
+    bool modest;            /* Of the request: see struct zc_want. */
+    bool bound;             /* The owner bounds what such blocks have (budget, max_device). */
+
+    bool late;  /* Memory is attached when it is first needed (commit = lazy, grow),
+                 * unless the block was freed in the order of a stream. */
+    bool grows; /* The rule's `grow`: copies into it may become remaps. */
+    bool open;  /* Something is not done yet: memory or a copy.  Atomic. */
+    struct zc_vmm *next, *before; /* Of those that are open, or of those kept after their free. */
+    struct zc_vmm *grows_next, *grows_before;   /* Of all live blocks that grow. */
+    struct zc_vmm *spares_next, *spares_before; /* Of those that have a spare. */
+    struct zc_block *ghost;  /* Of a block kept after its free: what the ledger has of it. */
+    struct zc_vmm *spare;    /* The block that this one grew from: its addresses, where some of this
+                              * one's pieces are mapped too. */
+    struct zc_vmm *like;     /* A block that may grow into this one, which has no piece yet, and the
+                              * addresses of its spare, with pieces of `like` in them; the block
+                              * itself if `like` has gone and they could not be unmapped. */
+    struct zc_vmm *echo;     /* The other way round. */
+    struct zc_vmm *source;   /* The block that this one was copied from, the copy not made yet. */
+    struct zc_vmm *sink;     /* The other way round. */
+    CUcontext context;       /* Of the request. */
+    struct zc_transfer copy; /* With a source: recorded once it is known what became of it. */
+    struct zc_log_call call; /* What the log tells of its call. */
+};
+
+/* At the first cuInit: asks the driver what the first requests of a policy would have to ask. */
+void zc_vmm_start(const struct zc_policy *policy);
+
+/*
+ * Makes the block's bytes from `from` to `to` usable: creates all that is missing if some of it is
+ * there, and maps and opens what is not mapped.  On failure the driver's code, and in *why the call
+ * that refused; what was held before is still held, and reachable as far as the driver allows.
+ */
+CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, const char **why);
+
+/* True if a request says which devices its block is for: that of a pool by the pool's rights. */
+static inline bool zc_vmm_told(const struct zc_want *want)
+{
+    return want->pool || !want->stream_ordered;
+}
+
+/* True if a block that was freed is for the devices that a request is for, on the bus too. */
+static inline bool zc_vmm_suits(const struct zc_vmm *v, const struct zc_want *want)
+{
+    return zc_vmm_told(want) && v->rdma == want->rule->rdma &&
+           v->window.peers == want->rule->peers && v->window.pool == want->pool;
+}
+
+/* True if all of the block has memory that the device reaches. */
+static inline bool zc_vmm_whole(const struct zc_vmm *v)
+{
+    return v->held == v->span && v->window.mapped == v->span;
+}
+
+/* Bytes that the request rounded up takes. */
+static inline size_t zc_vmm_own(const struct zc_vmm *v)
+{
+    return v->span - v->ahead;
+}
+
+/* Those of them that have no memory yet. */
+static inline size_t zc_vmm_due(const struct zc_vmm *v)
+{
+    return v->held < zc_vmm_own(v) ? zc_vmm_own(v) - v->held : 0;
+}
+
+/* Gives a block's memory and addresses back to the driver, and its record to the arena.  Returns
+ * the first refusal. */
+CUresult zc_vmm_give_back(struct zc_vmm *v);
+
+/* The vmm block of a ledger block, NULL for others. */
+struct zc_vmm *zc_vmm_of(const struct zc_block *block);
+
+/* True for a block of vmm that is attached late. */
+static inline bool zc_vmm_late(const struct zc_block *block)
+{
+    const struct zc_vmm *v = zc_vmm_of(block);
+    return v && v->late;
+}
+
+#endif

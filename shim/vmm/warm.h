@@ -1,0 +1,27 @@
+/* Blocks of `vmm` that were freed, kept mapped for the next request of their size. */
+#ifndef ZC_VMM_WARM_H
+#define ZC_VMM_WARM_H
+
+#include "vmm/vmm.h"
+
+/* Memory for a new request that a freed block of its size and device has left, attached whole and
+ * counted against the limits; NULL if there is none. */
+struct zc_backing *zc_warm_take(const struct zc_want *want);
+
+/*
+ * Takes over a claimed block or a ghost that the program has freed and nothing uses any more,
+ * giving back older ones where a device would then have more than a sixteenth of its memory kept.
+ * It stays in the ledger as a ghost.  False, and nothing done, if it is not to be kept: not of vmm,
+ * too large, not attached whole, or attached late.
+ */
+bool zc_warm_keep(struct zc_block *block);
+
+/* Gives all kept blocks back to the driver, and returns how many. */
+unsigned zc_warm_trim(void);
+
+/* Bytes that the current device has in kept blocks. */
+uint64_t zc_warm_bytes(void);
+
+void zc_warm_reset(void); /* For the child of fork(2). */
+
+#endif

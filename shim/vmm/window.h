@@ -1,0 +1,91 @@
+/* Addresses that are reserved for memory mapped by hand, and what is mapped in them. */
+#ifndef ZC_VMM_WINDOW_H
+#define ZC_VMM_WINDOW_H
+
+#include "driver/real.h"
+#include "policy/policy.h"
+
+/* Physical memory behind a stretch of a block's addresses.  A handle can only be mapped whole
+ * (CUDA Driver API, cuMemMap), so pieces follow each other without gaps. */
+struct zc_piece {
+    CUmemGenericAllocationHandle handle;
+    size_t size; /* Bytes, a multiple of the granularity. */
+};
+
+/* A stretch that is mapped, in bytes from the first address. */
+struct zc_run {
+    size_t from, to;
+};
+
+/* One reservation.  Whoever has the block that it belongs to may change it, and does so with the
+ * turn of vmm/access.h: other threads may change who reaches what is mapped. */
+struct zc_window {
+    int device;           /* Ordinal of the device that has the memory. */
+    CUcontext context;    /* Of the request; peer access is enabled for its memory. */
+    enum zc_peers peers;  /* Which other devices may use it. */
+    CUmemoryPool pool;    /* Of a request in stream order: its rights count, not peer access. */
+    uint64_t granted;     /* Devices that these let, a bit each. */
+    CUdeviceptr base;     /* First address. */
+    size_t size;          /* Bytes reserved. */
+    bool wide;            /* Much more than its block has, and counted as that. */
+    struct zc_run *run;   /* From the arena: in order, and no two touch. */
+    unsigned count, room; /* Runs, and how many `run` has room for. */
+    size_t mapped;        /* Bytes of the runs. */
+    bool busy;            /* Work that was given before its block was freed may use it yet. */
+    uint64_t devices;     /* Those that reach the runs, a bit each. */
+    uint64_t copying;     /* Of them, those that copies needed. */
+    struct zc_window *next, *before; /* All windows. */
+};
+
+/*
+ * Fills a window whose device, context and `peers` are set, and which is zero else: reserves
+ * `span` bytes of addresses, or, with `wide`, room for all that the device has: as long
+ * as there are not many such windows, because addresses are bounded.  Returns the driver's code,
+ * and in *why the call that refused; nothing is reserved then.
+ */
+CUresult zc_window_reserve(struct zc_window *w, size_t span, size_t granularity, bool wide,
+                           const char **why);
+
+/* Sizes of pieces and windows are multiples of the granularity. */
+static inline size_t zc_window_round_up(size_t bytes, size_t granularity)
+{
+    return (bytes + granularity - 1) / granularity * granularity;
+}
+
+/* Reserves the addresses of the first wide windows, `size` bytes each, before any is asked for. */
+void zc_window_prepare(size_t size, size_t granularity);
+
+/* Gives those that no window has got back to the driver. */
+void zc_window_trim(void);
+
+void zc_window_reset(void); /* For the child of fork(2). */
+
+/* True if the bytes from `from` to `to` are all mapped. */
+bool zc_window_holds(const struct zc_window *w, size_t from, size_t to);
+
+/*
+ * Maps those of `count` pieces, laid out from the first address on, that the bytes from `from` to
+ * `to` lie in and that are not mapped yet, and opens them to the window's devices, by one
+ * cuMemSetAccess for pieces side by side.  On failure the driver's code, and in *why the call that
+ * refused; a run of pieces side by side is then mapped whole or not at all.
+ */
+CUresult zc_window_map(struct zc_window *w, const struct zc_piece *piece, unsigned count,
+                       size_t from, size_t to, const char **why);
+
+/* Unmaps everything, behind the work that may use it.  Returns the first refusal; what the driver
+ * refuses stays noted as mapped. */
+CUresult zc_window_unmap(struct zc_window *w);
+
+/* With the turn: waits for the work that may use a window yet. */
+CUresult zc_window_wait(struct zc_window *w);
+
+/* The work that was given before the free of a window's block has ended. */
+void zc_window_rest(struct zc_window *w);
+
+/* Moves a window to another place in memory. */
+void zc_window_move(struct zc_window *to, struct zc_window *from);
+
+/* Unmaps everything and gives the addresses back.  Returns the first refusal. */
+CUresult zc_window_free(struct zc_window *w);
+
+#endif

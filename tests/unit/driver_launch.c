@@ -1,0 +1,258 @@
+/* Launches: who is told of one before the driver is, with what, and what a refusal stops. */
+#define __CUDA_API_VERSION_INTERNAL /* As the library is built: every ABI version by its own name. \
+                                     */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/launch.h"
+
+#define STREAM ((CUstream)0x5000)
+
+static const char *order; /* Who was called, a letter each. */
+static char letters[16];
+static struct zc_launch last; /* As the party got it. */
+static CUresult answer;       /* What the party returns. */
+static unsigned forwarded;    /* Calls that came to the driver. */
+
+static void note(char letter)
+{
+    letters[strlen(letters)] = letter;
+    order = letters;
+}
+
+static CUresult grow(const struct zc_launch *launch)
+{
+    note('g');
+    last = *launch;
+    return answer;
+}
+
+static CUresult prefetch(const struct zc_launch *launch)
+{
+    note('p');
+    last = *launch;
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI driver_kernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz,
+                                      unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                                      CUstream stream, void **params, void **extra)
+{
+    assert_ptr_equal(f, (CUfunction)1);
+    assert_int_equal(gx + 10 * gy + 100 * gz + 1000 * bx + 10000 * by + 100000 * bz, 765432);
+    assert_int_equal(shared, 8);
+    assert_ptr_equal(stream, STREAM);
+    assert_ptr_equal(params, (void **)9);
+    assert_ptr_equal(extra, (void **)10);
+    forwarded++;
+    return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+}
+
+static CUresult CUDAAPI driver_cooperative(CUfunction f, unsigned gx, unsigned gy, unsigned gz,
+                                           unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                                           CUstream stream, void **params)
+{
+    (void)params;
+    return driver_kernel(f, gx, gy, gz, bx, by, bz, shared, stream, (void **)9, (void **)10);
+}
+
+static CUresult CUDAAPI driver_ex(const CUlaunchConfig *config, CUfunction f, void **params,
+                                  void **extra)
+{
+    (void)config, (void)f, (void)params, (void)extra;
+    forwarded++;
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI driver_many(CUDA_LAUNCH_PARAMS *list, unsigned count, unsigned flags)
+{
+    (void)list, (void)count, (void)flags;
+    forwarded++;
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI driver_old(CUfunction f)
+{
+    (void)f;
+    forwarded++;
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI driver_grid(CUfunction f, int width, int height)
+{
+    (void)f, (void)width, (void)height;
+    forwarded++;
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI driver_grid_async(CUfunction f, int width, int height, CUstream stream)
+{
+    (void)stream;
+    return driver_grid(f, width, height);
+}
+
+static CUresult CUDAAPI driver_graph(CUgraphExec exec, CUstream stream)
+{
+    (void)exec, (void)stream;
+    forwarded++;
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI driver_unmap(CUdeviceptr ptr, size_t bytes)
+{
+    (void)ptr, (void)bytes;
+    forwarded++;
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI driver_memop(CUstream stream, CUdeviceptr ptr, cuuint32_t value,
+                                     unsigned flags)
+{
+    (void)stream, (void)value, (void)flags;
+    return driver_unmap(ptr, 0);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    setenv("ZC_LOG", "off", 1);
+    zc_real.cuLaunchKernel = zc_real.cuLaunchKernel_ptsz = driver_kernel;
+    zc_real.cuLaunchCooperativeKernel = zc_real.cuLaunchCooperativeKernel_ptsz = driver_cooperative;
+    zc_real.cuLaunchKernelEx = zc_real.cuLaunchKernelEx_ptsz = driver_ex;
+    zc_real.cuLaunchCooperativeKernelMultiDevice = driver_many;
+    zc_real.cuLaunch = driver_old;
+    zc_real.cuLaunchGrid = driver_grid;
+    zc_real.cuLaunchGridAsync = driver_grid_async;
+    zc_real.cuGraphLaunch = zc_real.cuGraphLaunch_ptsz = driver_graph;
+    zc_real.cuStreamWriteValue32_v2 = zc_real.cuStreamWriteValue32_v2_ptsz = driver_memop;
+    return 0;
+}
+
+static int fresh(void **state)
+{
+    (void)state;
+    memset(letters, 0, sizeof(letters));
+    memset(&last, 0, sizeof(last));
+    order = letters;
+    answer = CUDA_SUCCESS;
+    forwarded = 0;
+    zc_launch_reset();
+    return 0;
+}
+
+static CUresult kernel(__typeof__(cuLaunchKernel) *call)
+{
+    return call((CUfunction)1, 2, 3, 4, 5, 6, 7, 8, STREAM, (void **)9, (void **)10);
+}
+
+static void without_a_party_the_driver_gets_the_call_as_it_is(void **state)
+{
+    (void)state;
+    assert_int_equal(kernel(cuLaunchKernel), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    assert_int_equal(forwarded, 1);
+    assert_string_equal(order, "");
+}
+
+/* The party was called once more, with what the call says. */
+static void told(unsigned times, enum zc_fn fn, enum zc_flavour flavour, CUstream stream,
+                 bool kernels)
+{
+    assert_int_equal(strlen(order), times);
+    assert_int_equal(forwarded, times);
+    assert_int_equal(last.fn, fn);
+    assert_int_equal(last.flavour, flavour);
+    assert_ptr_equal(last.stream, stream);
+    assert_int_equal(last.kernels, kernels);
+}
+
+static void every_launch_tells_its_stream_and_flavour(void **state)
+{
+    (void)state;
+    CUlaunchConfig config = {.hStream = STREAM};
+    CUDA_LAUNCH_PARAMS many = {.hStream = STREAM};
+    zc_launch_call(ZC_LAUNCH_GROW, grow);
+    kernel(cuLaunchKernel);
+    told(1, ZC_FN_cuLaunchKernel, ZC_LEGACY, STREAM, true);
+    kernel(cuLaunchKernel_ptsz);
+    told(2, ZC_FN_cuLaunchKernel_ptsz, ZC_PER_THREAD, STREAM, true);
+    cuLaunchCooperativeKernel((CUfunction)1, 2, 3, 4, 5, 6, 7, 8, STREAM, NULL);
+    told(3, ZC_FN_cuLaunchCooperativeKernel, ZC_LEGACY, STREAM, true);
+    cuLaunchCooperativeKernel_ptsz((CUfunction)1, 2, 3, 4, 5, 6, 7, 8, STREAM, NULL);
+    told(4, ZC_FN_cuLaunchCooperativeKernel_ptsz, ZC_PER_THREAD, STREAM, true);
+    cuLaunchKernelEx(&config, NULL, NULL, NULL);
+    told(5, ZC_FN_cuLaunchKernelEx, ZC_LEGACY, STREAM, true);
+    cuLaunchKernelEx_ptsz(NULL, NULL, NULL, NULL);
+    told(6, ZC_FN_cuLaunchKernelEx_ptsz, ZC_PER_THREAD, NULL, true);
+    cuLaunchCooperativeKernelMultiDevice(&many, 1, 0);
+    told(7, ZC_FN_cuLaunchCooperativeKernelMultiDevice, ZC_LEGACY, STREAM, true);
+    cuLaunch(NULL);
+    told(8, ZC_FN_cuLaunch, ZC_LEGACY, NULL, true);
+    cuLaunchGrid(NULL, 1, 1);
+    told(9, ZC_FN_cuLaunchGrid, ZC_LEGACY, NULL, true);
+    cuLaunchGridAsync(NULL, 1, 1, STREAM);
+    told(10, ZC_FN_cuLaunchGridAsync, ZC_LEGACY, STREAM, true);
+    cuGraphLaunch(NULL, STREAM);
+    told(11, ZC_FN_cuGraphLaunch, ZC_LEGACY, STREAM, true);
+    cuGraphLaunch_ptsz(NULL, STREAM);
+    told(12, ZC_FN_cuGraphLaunch_ptsz, ZC_PER_THREAD, STREAM, true);
+}
+
+static void other_work_on_memory_is_told_as_no_kernel(void **state)
+{
+    (void)state;
+    zc_launch_call(ZC_LAUNCH_GROW, grow);
+    cuStreamWriteValue32_v2(STREAM, 0, 0, 0);
+    told(1, ZC_FN_cuStreamWriteValue32_v2, ZC_LEGACY, NULL, false);
+    cuStreamWriteValue32_v2_ptsz(STREAM, 0, 0, 0);
+    told(2, ZC_FN_cuStreamWriteValue32_v2_ptsz, ZC_PER_THREAD, NULL, false);
+}
+
+static void a_refusal_is_the_programs_answer_and_nothing_is_launched(void **state)
+{
+    (void)state;
+    answer = CUDA_ERROR_OUT_OF_MEMORY;
+    zc_launch_call(ZC_LAUNCH_GROW, grow);
+    zc_launch_call(ZC_LAUNCH_PREFETCH, prefetch);
+    assert_int_equal(kernel(cuLaunchKernel), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(cuGraphLaunch(NULL, STREAM), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(cuStreamWriteValue32_v2(STREAM, 0, 0, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(forwarded, 0);
+    assert_string_equal(order, "ggg");
+}
+
+static void parties_come_in_their_order_and_leave_by_themselves(void **state)
+{
+    (void)state;
+    zc_launch_call(ZC_LAUNCH_PREFETCH, prefetch);
+    zc_launch_call(ZC_LAUNCH_GROW, grow);
+    kernel(cuLaunchKernel);
+    assert_string_equal(order, "gp");
+    zc_launch_call(ZC_LAUNCH_GROW, NULL);
+    kernel(cuLaunchKernel);
+    assert_string_equal(order, "gpp");
+    zc_launch_call(ZC_LAUNCH_PREFETCH, NULL);
+    assert_int_equal(zc_launch_watch, 0);
+    kernel(cuLaunchKernel);
+    assert_string_equal(order, "gpp");
+    assert_int_equal(forwarded, 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(without_a_party_the_driver_gets_the_call_as_it_is, fresh),
+        cmocka_unit_test_setup(every_launch_tells_its_stream_and_flavour, fresh),
+        cmocka_unit_test_setup(other_work_on_memory_is_told_as_no_kernel, fresh),
+        cmocka_unit_test_setup(a_refusal_is_the_programs_answer_and_nothing_is_launched, fresh),
+        cmocka_unit_test_setup(parties_come_in_their_order_and_leave_by_themselves, fresh),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, setup, NULL);
+}

@@ -1,0 +1,132 @@
+/* Short-lived threads: what they copy, clear and touch, and how they start. */
+#include "memory/workers.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#define MIB ((size_t)1 << 20)
+#define MOST (70 * MIB) /* More than one share for each of the threads that there may be. */
+#define MARGIN ((size_t)64)
+
+#define UNIT ((size_t)2 << 20)
+#define UNITS 23u /* Of which the threads' shares are no whole number. */
+
+/* More thread-local storage than the stack of a worker has room for. */
+static __thread volatile char wide[MIB];
+
+static const size_t sizes[] = {
+    0, 1, 4095, 4 * MIB, 8 * MIB - 1, 8 * MIB, 8 * MIB + 1, 17 * MIB + 4099, 64 * MIB, MOST};
+
+static unsigned char *memory(size_t n)
+{
+    unsigned char *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(p != MAP_FAILED);
+    return p;
+}
+
+static void check_margins(const unsigned char *p, size_t n)
+{
+    for (size_t i = 0; i < MARGIN; i++)
+        if (p[i] != 0xa5 || p[MARGIN + n + i] != 0xa5)
+            fail_msg("a byte beside %zu bytes has changed", n);
+}
+
+static void copies_and_clears_are_whole(void **state)
+{
+    (void)state;
+    unsigned char *from = memory(MOST + 1), *to = memory(MOST + 2 * MARGIN);
+    for (size_t i = 0; i < MOST; i += 8)
+        memcpy(from + i, &(uint64_t){i * UINT64_C(0x9e3779b97f4a7c15)}, 8);
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+        size_t n = sizes[s];
+        memset(to, 0xa5, n + 2 * MARGIN);
+        zc_workers_copy(to + MARGIN, from + 1, n);
+        assert_memory_equal(to + MARGIN, from + 1, n);
+        check_margins(to, n);
+        zc_workers_zero(to + MARGIN, n);
+        assert_true(n == 0 || (to[MARGIN] == 0 && !memcmp(to + MARGIN, to + MARGIN + 1, n - 1)));
+        check_margins(to, n);
+    }
+    munmap(from, MOST + 1);
+    munmap(to, MOST + 2 * MARGIN);
+}
+
+static void every_page_is_touched(void **state)
+{
+    (void)state;
+    static unsigned char present[MOST / 4096 + 1];
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+        size_t n = sizes[s], pages = (n + 4095) / 4096;
+        unsigned char *p = memory(MOST);
+        zc_workers_touch(p, n);
+        assert_int_equal(mincore(p, MOST, present), 0);
+        for (size_t i = 0; i < pages; i++)
+            if (!(present[i] & 1))
+                fail_msg("page %zu of %zu bytes was not touched", i, n);
+        munmap(p, MOST);
+    }
+}
+
+static void a_byte_anywhere_makes_a_unit_not_zero(void **state)
+{
+    (void)state;
+    bool zero[UNITS + 1];
+    char *memory = aligned_alloc(UNIT, UNITS * UNIT);
+    assert_non_null(memory);
+    memset(memory, 0, UNITS * UNIT);
+    memory[3 * UNIT] = 1;
+    memory[11 * UNIT - 1] = 1;
+    memory[UNITS * UNIT - UNIT / 2] = 1;
+    memset(zero, 2, sizeof(zero));
+    zc_workers_zeroes(memory, UNITS * UNIT, UNIT, zero);
+    for (unsigned i = 0; i < UNITS; i++)
+        assert_int_equal(zero[i], i != 3 && i != 10 && i != UNITS - 1);
+    assert_int_equal(*(unsigned char *)&zero[UNITS], 2); /* Nothing behind the last flag. */
+    zc_workers_zeroes(memory + UNIT, UNIT, UNIT, zero);
+    assert_true(zero[0]);
+    free(memory);
+}
+
+static void *mask_of_thread(void *mask)
+{
+    wide[0] = 1;
+    pthread_sigmask(SIG_BLOCK, NULL, mask);
+    return mask;
+}
+
+static void a_thread_starts_with_more_local_storage_than_stack_and_takes_no_signal(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    sigset_t mask, before, after;
+    sigemptyset(&mask);
+    pthread_sigmask(SIG_BLOCK, NULL, &before);
+    assert_true(zc_workers_start(&thread, mask_of_thread, &mask));
+    pthread_sigmask(SIG_BLOCK, NULL, &after);
+    zc_workers_end(thread);
+    for (int sig = 1; sig <= SIGSYS; sig++) {
+        assert_int_equal(sigismember(&after, sig), sigismember(&before, sig));
+        if (sig != SIGKILL && sig != SIGSTOP)
+            assert_true(sigismember(&mask, sig));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copies_and_clears_are_whole),
+        cmocka_unit_test(every_page_is_touched),
+        cmocka_unit_test(a_byte_anywhere_makes_a_unit_not_zero),
+        cmocka_unit_test(a_thread_starts_with_more_local_storage_than_stack_and_takes_no_signal),
+    };
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
