@@ -78,7 +78,7 @@ SUBMAKE = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS
 HEADER_VERSIONS ?= 12.0 12.4 12.8 13.0
 
 # `check` and `demo` get what is missing before they build; these goals build nothing themselves.
-NO_BUILD := clean dist deps deps-build deps-demo help uninstall check check-aarch64 check-headers demo
+NO_BUILD := clean dist deps deps-build deps-demo docs help uninstall check check-aarch64 check-headers demo
 ifneq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
 ifeq ($(shell command -v $(firstword $(CC))),)
 $(error no C compiler '$(CC)': install gcc or clang, or run 'make deps')
@@ -95,7 +95,7 @@ $(error no uthash.h: install the Debian package uthash-dev, or run 'make deps')
 endif
 endif
 
-.PHONY: all
+.PHONY: all docs
 all: $(B)/libzc.so $(B)/zc-policy   ## the library, build/libzc.so, and what the command zc needs
 
 -include tests/sim/driver.mk tests/sim/runtime.mk tests/sim/cupti.mk kernels/kernels.mk
@@ -251,6 +251,9 @@ uninstall:      ## remove what install put there
 	$(Q)rm -rf '$(DESTDIR)$(DATADIR)/zclib'
 	$(Q)rmdir '$(DESTDIR)$(DATADIR)/presets' '$(DESTDIR)$(DATADIR)' '$(DESTDIR)$(LIBEXECDIR)' \
 	    2>/dev/null || true
+
+docs:           ## write the tables of keys in the pages, from policy/keys.def
+	$(Q)scripts/keytables.py
 
 # What stands in the last commit, so that nothing of a working folder goes along.
 dist:           ## the source archive of this version, build/libzc-VERSION.tar.gz

@@ -100,7 +100,7 @@ const struct zc_word zc_log_level_words[] = {
 #define RULE(member) offsetof(struct zc_rule, member)
 #define DEFAULTS(member) offsetof(struct zc_policy, member)
 static const struct zc_key keys[ZC_KEY_COUNT] = {
-#define ZC_KEY(id, name, scope, places, parse, field, words, values, help)                         \
+#define ZC_KEY(id, name, scope, places, parse, field, words, values, help, more)                   \
     [ZC_KEY_##id] = {name, scope, places, zc_value_##parse, field, words, values, help},
 #include "keys.def"
 #undef ZC_KEY
