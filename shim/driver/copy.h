@@ -60,7 +60,6 @@ struct zc_copy {
     struct zc_box dst, src;
     size_t extent[3]; /* Of a box: bytes of a row, rows of a slice, slices; of a set the
                        * rows, and where it has several the bytes of one. */
-    bool bounced;     /* Copied twice, by way of device memory: a half of `copies` each. */
     bool split;       /* What became of it differs by part: `part` counts, not `outcome`. */
     uint64_t part[ZC_OUTCOME_COUNT]; /* Bytes by what became of them. */
     unsigned value;                  /* Of a set: what each element becomes. */
@@ -80,7 +79,7 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
     c->flavour = flavour;
     c->on = zc_life_on();
     c->async = c->sync = c->linear = c->boxed = c->set = c->prefetch = c->wait = false;
-    c->split = c->bounced = c->answered = false;
+    c->split = c->answered = false;
     c->outcome = ZC_MOVED;
     c->stream = NULL;
     c->dst.side = c->src.side = ZC_SIDE_NONE;

@@ -5,7 +5,6 @@
 #include "hook/request.h"
 #include "driver/streams.h"
 #include "vmm/access.h"
-#include "copy/bounce.h"
 #include "memory/budget.h"
 #include "managed/managed_pool.h"
 #include "place/park.h"
@@ -81,7 +80,6 @@ static void forget(CUcontext context, bool primary)
     zc_window_trim();
     zc_managed_pool_trim();
     zc_ring_forget(context);
-    zc_bounce_forget(context);
     zc_streams_forget(context);
     zc_ask_forget_contexts();
 }

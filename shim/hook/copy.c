@@ -10,7 +10,6 @@
 #include "log/log.h"
 #include "copy/cpu.h"
 #include "vmm/access.h"
-#include "copy/bounce.h"
 #include "vmm/grow.h"
 #include "managed/hint.h"
 #include "copy/parallel.h"
@@ -125,14 +124,6 @@ void zc_copy_flows(const struct zc_copy *c, unsigned *asked, unsigned *real)
         *real = zc_flow(direction(c, rs, c->dst.real), rs, c->dst.real);
 }
 
-/* From the source to a buffer in device memory, and from there to the destination. */
-static void flows_of_legs(const struct zc_copy *c, unsigned leg[2])
-{
-    const enum zc_kind stop[3] = {c->src.real, ZC_KIND_DEVICE, c->dst.real};
-    for (int i = 0; i < 2; i++)
-        leg[i] = zc_flow(zc_dir_of(stop[i], stop[i + 1]), stop[i], stop[i + 1]);
-}
-
 /* The driver refuses a range that leaves the allocation it begins in, to the byte.  The pages
  * behind a converted block are rounded up, and stay for a while after a free in stream order, so
  * the check is libzc's; also that of pinned memory, which libzc's CPU copies from and to. */
@@ -236,8 +227,7 @@ bool zc_copy_begin(struct zc_copy *c)
     c->async = c->async || zc_place_unwaited(c);
     if (c->dst.pair || c->src.pair)
         return zc_shared_copy(c);
-    return zc_place_copy(c) || zc_staged_copy(c) || zc_bounce_copy(c) ||
-           (!c->wait && zc_parallel_copy(c));
+    return zc_place_copy(c) || zc_staged_copy(c) || (!c->wait && zc_parallel_copy(c));
 }
 
 /* Not inlined: only the level `events` comes here. */
@@ -317,11 +307,8 @@ static CUresult finish(struct zc_copy *c)
                             .copies = c->copies,
                             .dst = c->dst.block,
                             .src = c->src.block,
-                            .ticks = zc_ticks() - c->start,
-                            .bounced = c->bounced};
+                            .ticks = zc_ticks() - c->start};
     zc_copy_flows(c, &t.asked, &t.real);
-    if (__builtin_expect(c->bounced, 0))
-        flows_of_legs(c, t.leg);
     if (__builtin_expect(c->split, 0))
         record_parts(c, &t);
     else

@@ -5,7 +5,6 @@
 #include "hook/handle.h"
 #include "hook/life.h"
 #include "hook/request.h"
-#include "copy/bounce.h"
 #include "vmm/grow.h"
 #include "vmm/late.h"
 #include "memory/limits.h"
@@ -325,7 +324,7 @@ ZC_BODY(cuMemGetInfo_v2, (size_t * free, size_t *total))
     if (result != CUDA_SUCCESS || !free || !zc_life_on())
         return result;
     uint64_t missing = lacking();
-    *free += zc_warm_bytes() + zc_bounce_bytes();
+    *free += zc_warm_bytes();
     *free = *free > missing ? *free - missing : 0;
     return result;
 }

@@ -86,14 +86,13 @@ totals_add(struct zc_totals *totals, const struct zc_transfer *t,
            void (*add)(uint64_t *count, uint64_t n))
 {
     struct zc_count *asked = &totals->asked[t->asked][t->outcome];
-    unsigned legs = t->bounced ? 2 : 1;
 
     add(&asked->calls, !t->continues);
     add(&asked->bytes, t->bytes);
     add(&totals->ticks[t->asked], t->ticks);
-    for (unsigned i = 0; i < legs && t->outcome == ZC_MOVED; i++) {
-        struct zc_count *moved = &totals->moved[t->bounced ? t->leg[i] : t->real];
-        add(&moved->calls, t->copies / legs);
+    if (t->outcome == ZC_MOVED) {
+        struct zc_count *moved = &totals->moved[t->real];
+        add(&moved->calls, t->copies);
         add(&moved->bytes, t->bytes);
     }
 }

@@ -92,8 +92,6 @@ struct zc_transfer {
     struct zc_block *dst;    /* Destination's block, or NULL when it is not in the ledger. */
     struct zc_block *src;    /* Source's block, or NULL; NULL for sets. */
     bool continues;          /* A further part of a transfer that was counted: bytes, no call. */
-    bool bounced;            /* The driver copied it twice: half of `copies` in each flow of */
-    unsigned leg[2];         /* these, and none in `real`. */
 };
 
 /* Adds a transfer to the calling thread's totals and to both blocks' cells.  No lock, no allocation

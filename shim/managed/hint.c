@@ -205,15 +205,6 @@ void zc_hint_unmake(struct zc_backing *b)
     zc_lock_drop(&lock);
 }
 
-bool zc_hint_home(const struct zc_block *block, int device)
-{
-    if (!(block->flags & ZC_BLOCK_CONVERTED))
-        return false;
-    const struct zc_backing *b = block->backing;
-    return b->device == device &&
-           __atomic_load_n(&b->hinting.pages, __ATOMIC_RELAXED) == ZC_HINT_HOME;
-}
-
 void zc_hint_reset(void)
 {
     zc_lock_reset(&lock);

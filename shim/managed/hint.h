@@ -18,10 +18,6 @@ void zc_hint_unmake(struct zc_backing *b);
  * writes are sent to the device first, on its stream. */
 void zc_hint_copy(const struct zc_copy *c);
 
-/* True for a block that libzc put into managed memory for the device, whose pages were sent there
- * or are known to come there by their first use. */
-bool zc_hint_home(const struct zc_block *block, int device);
-
 void zc_hint_reset(void); /* For the child of fork(2). */
 
 #endif

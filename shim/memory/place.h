@@ -66,7 +66,6 @@ struct zc_want {
     CUstream stream;                 /* Of a stream-ordered request: the stream, */
     enum zc_flavour flavour;         /* and what NULL means there. */
     unsigned flags;                  /* Of cuMemHostAlloc: CU_MEMHOSTALLOC_*; else 0. */
-    bool modest;                     /* Takes only memory that nothing is kept in for later. */
     const CUmemAllocationProp *prop; /* Of cuMemCreate: what the program asked for; else NULL. */
 };
 

@@ -7,7 +7,6 @@
 #include "driver/capture.h"
 #include "hook/life.h"
 #include "vmm/access.h"
-#include "copy/bounce.h"
 #include "memory/budget.h"
 #include "managed/hint.h"
 #include "host/hostheap.h"
@@ -165,7 +164,6 @@ void zc_place_reset(void)
     zc_park_reset();
     zc_pinned_reset();
     zc_ring_reset();
-    zc_bounce_reset();
     zc_warm_reset();
     zc_access_reset();
     zc_window_reset();
@@ -175,10 +173,7 @@ void zc_place_reset(void)
 /* Gives back what a place keeps and nobody uses. */
 static bool relieve(enum zc_place_id place)
 {
-    unsigned given = zc_park_reap(place);
-    if (place == ZC_PLACE_MANAGED)
-        given += zc_managed_pool_trim() + zc_bounce_trim();
-    return given;
+    return zc_park_reap(place) + (place == ZC_PLACE_MANAGED ? zc_managed_pool_trim() : 0);
 }
 
 static bool make(const struct zc_place *place, const struct zc_want *want, struct zc_backing *out,
@@ -311,11 +306,10 @@ bool zc_place_relieve(struct zc_relief *request)
 {
     if (request->tries++ == TRIES_MAX || zc_capture_any() || zc_life_closing())
         return false;
-    unsigned given = zc_park_reap(ZC_PLACE_COUNT) + zc_managed_pool_trim();
-    given += zc_warm_trim() + zc_bounce_trim();
+    unsigned given = zc_park_reap(ZC_PLACE_COUNT) + zc_managed_pool_trim() + zc_warm_trim();
     if (!given && zc_park_wait())
         given = 1 + zc_warm_trim();
-    return given > 0 || zc_transit_wait(&request->seen) || zc_bounce_wait() > 0;
+    return given > 0 || zc_transit_wait(&request->seen);
 }
 
 CUresult zc_place_release(struct zc_backing *backing, bool gone)

@@ -132,10 +132,10 @@ static bool take_ahead(struct zc_vmm *v)
 
 static CUresult attach(struct zc_vmm *v, size_t from, size_t to, const char **why)
 {
-    bool modest = v->modest, more = to > v->held && take_ahead(v);
-    v->modest = modest || more;
+    bool more = to > v->held && take_ahead(v);
+    v->modest = more;
     CUresult result = zc_vmm_attach(v, from, to, why);
-    v->modest = modest;
+    v->modest = false;
     if (more)
         answer.ticks = 0; /* Less is free than the program knows of. */
     if (!more || v->held == v->span)

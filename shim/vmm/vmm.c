@@ -238,7 +238,6 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     v->window.peers = want->rule->peers;
     v->window.pool = want->pool;
     v->rdma = want->rule->rdma;
-    v->modest = want->modest;
     v->bound = want->rule->budget.kind != ZC_LIMIT_NONE || zc_limits_device_bound();
     v->grows = grows;
     v->late = late;

@@ -23,7 +23,7 @@ struct zc_vmm {
     struct zc_piece *piece; /* From the arena, in the order of their addresses. */
     unsigned count, room;   /* Pieces, and how many `piece` has room for. */
     size_t held;            /* Bytes of the pieces. */
-    bool modest;            /* Of the request: see struct zc_want. */
+    bool modest;            /* Takes only memory that nothing is kept in for later. */
     bool bound;             /* The owner bounds what such blocks have (budget, max_device). */
 
     bool late;  /* Memory is attached when it is first needed (commit = lazy, grow),

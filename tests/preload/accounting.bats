@@ -99,17 +99,6 @@ add_up() {
     done
 }
 
-@test "copies by way of buffers: log and driver agree to the byte" {
-    need_built "$programs/bounce"
-    export LD_LIBRARY_PATH=$SIM
-    for scenario in copies in_order; do
-        ZC_LOG_LEVEL=events referee 'place = managed' "$programs/bounce" "$scenario"
-        grep -q '"dir":"DtoD","src_kind":"Device","dst_kind":"Managed"' \
-            "$BATS_TEST_TMPDIR/referee.jsonl"
-        add_up "$BATS_TEST_TMPDIR/referee.jsonl" two
-    done
-}
-
 # The counters that a process of 4 threads left: killed_by HOW PLACE
 killed_by() {
     declare -A ended=([kill]=137 [abort]=134 [_exit]=0)
