@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/memory.h"
 #include "driver/capture.h"
 #include "hook/life.h"
 #include "driver/await.h"
@@ -30,7 +31,7 @@ struct job {
 /* A job that waits for its stream. */
 struct pending {
     struct job job;
-    size_t record; /* Bytes of this record with its staged bytes. */
+    size_t record; /* Bytes that this record was given, with those staged. */
     char staged[];
 };
 
@@ -90,11 +91,41 @@ static void run(const struct job *job)
                             job->src + z * job->src_step[2] + y * job->src_step[1], job->extent[0]);
 }
 
+/* The arena keeps what it once gave for requests of the same size.  So it gives small records, of
+ * few sizes, and others have pages of their own, which go back. */
+#define RECORD_FIRST ((size_t)256)
+#define RECORD_MAX ((size_t)16 << 10)
+
+static size_t record_size(size_t bytes)
+{
+    size_t size = RECORD_FIRST;
+    while (size < bytes)
+        size *= 4;
+    return size <= RECORD_MAX ? size : bytes;
+}
+
+static struct pending *get_record(size_t size)
+{
+    if (size <= RECORD_MAX)
+        return zc_arena_get(size);
+    void *p = zc_memory_map(NULL, size, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    return p != MAP_FAILED ? p : NULL;
+}
+
+static void put_record(struct pending *p)
+{
+    if (p->record <= RECORD_MAX)
+        zc_arena_put(p, p->record);
+    else
+        zc_memory_unmap(p, p->record);
+}
+
 static void CUDA_CB run_pending(void *data)
 {
     struct pending *p = data;
     run(&p->job);
-    zc_arena_put(p, p->record);
+    put_record(p);
 }
 
 static bool copy_now(struct zc_copy *c)
@@ -126,8 +157,8 @@ static bool copy_drained(struct zc_copy *c)
  * stream, and a program whose kernel waits for something that comes after the call would hang. */
 static bool copy_in_order(struct zc_copy *c, bool stage)
 {
-    size_t record = sizeof(struct pending) + (stage ? c->bytes : 0);
-    struct pending *p = zc_arena_get(record);
+    size_t record = record_size(sizeof(struct pending) + (stage ? c->bytes : 0));
+    struct pending *p = get_record(record);
     if (!p)
         return copy_drained(c);
     p->job = job_of(c);
@@ -139,7 +170,7 @@ static bool copy_in_order(struct zc_copy *c, bool stage)
     c->outcome = ZC_CPU;
     c->result = zc_stream_call(c->stream, c->flavour, run_pending, p);
     if (c->result != CUDA_SUCCESS)
-        zc_arena_put(p, record);
+        put_record(p);
     return true;
 }
 

@@ -49,3 +49,9 @@ takes_for_each() {
     takes_for_each 'place = managed' 10000
     takes_for_each 'place = mapped' 10000
 }
+
+@test "copies of many sizes that wait for their stream leave nothing of libzc's behind" {
+    run -0 under_policy 'place = mapped' "$program" 100 staged
+    echo "bytes: $output"
+    ((output <= 262144))
+}

@@ -1,7 +1,8 @@
 /* What a call costs among many blocks; argv[1] is their number.  A child makes them; its parent
  * then lets it request, copy, launch and free a few step by step, and prints how many instructions
  * libzc took for each.  With "memory" it prints the bytes that libzc takes for itself for each
- * block, with "time" how long a thousand requests take as the blocks become more. */
+ * block, with "staged" those that copies of many sizes leave, with "time" how long a
+ * thousand requests take as the blocks become more. */
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -72,6 +73,40 @@ static void grow(size_t count)
     }
     stop();
     _exit(0);
+}
+
+static size_t own_pages(void)
+{
+    size_t pages = 0;
+    FILE *statm = fopen("/proc/self/statm", "r");
+    EXPECT(statm && fscanf(statm, "%zu", &pages) == 1);
+    fclose(statm);
+    return pages;
+}
+
+/* `count` times some copies from pageable memory that have to wait for their stream, the first time
+ * of the most bytes.  Prints by how many bytes the process grows after that. */
+static int staged(size_t count)
+{
+    const size_t most = (size_t)1 << 20;
+    char *from = calloc(1, most);
+    size_t pages = 0;
+    struct gate gate;
+    CUdeviceptr to;
+    CUstream stream;
+    start_gpu(0);
+    CHECK(cuMemAlloc(&to, most));
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (size_t i = 0; i < count; i++) {
+        gate_close(&gate, stream);
+        for (int waiting = 0; waiting < 8; waiting++)
+            CHECK(cuMemcpyHtoDAsync(to, from, most - i * (most / count), stream));
+        gate_open(&gate);
+        CHECK(cuStreamSynchronize(stream));
+        pages = i == 0 ? own_pages() : pages;
+    }
+    printf("%ld\n", ((long)own_pages() - (long)pages) * sysconf(_SC_PAGESIZE));
+    return 0;
 }
 
 /* Where libzc's code is in a process. */
@@ -211,6 +246,8 @@ int main(int argc, char **argv)
     EXPECT(argc > 1);
     if (argc > 2 && strcmp(argv[2], "memory") == 0)
         return memory((size_t)atol(argv[1]));
+    if (argc > 2 && strcmp(argv[2], "staged") == 0)
+        return staged((size_t)atol(argv[1]));
     if (argc > 2)
         return timed((size_t)atol(argv[1]));
     pid_t pid = fork();
