@@ -21,7 +21,8 @@ make_for_helgrind() {
 # $1 library to preload or nothing, $2... options and program
 helgrind() {
     run -0 env LD_PRELOAD="$1" timeout 100 valgrind --tool=helgrind --fair-sched=yes \
-        --child-silent-after-fork=yes --suppressions=tests/stress/helgrind.supp "${@:2}"
+        --child-silent-after-fork=yes --default-suppressions=no \
+        --suppressions=tests/stress/helgrind.supp "${@:2}"
     grep -q "ERROR SUMMARY: 0 errors from 0 contexts" <<<"$output" || {
         grep -m 3 -A 30 "Possible data race" <<<"$output"
         return 1
