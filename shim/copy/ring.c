@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include "base/module.h"
 #include "ledger/block.h"
 #include "memory/limits.h"
 #include "memory/pages.h"
@@ -136,7 +137,7 @@ void zc_ring_give(unsigned slot, CUevent event, CUcontext home)
     release(slot, event ? SLOT_FLYING : SLOT_FREE);
 }
 
-void zc_ring_forget(CUcontext context)
+static void context_gone(CUcontext context)
 {
     for (unsigned i = 0; i < ZC_RING_SLOTS; i++) {
         CUcontext there = context;
@@ -151,7 +152,7 @@ void zc_ring_forget(CUcontext context)
 }
 
 /* The child has copies of the slots' memory of its own, registered with nobody. */
-void zc_ring_reset(void)
+static void in_child(void)
 {
     for (unsigned i = 0; i < ZC_RING_SLOTS; i++) {
         slots[i].state = SLOT_FREE;
@@ -160,3 +161,5 @@ void zc_ring_reset(void)
         slots[i].refused = false;
     }
 }
+
+const struct zc_module zc_module_ring = {.child = in_child, .context_gone = context_gone};

@@ -27,9 +27,4 @@ char *zc_ring_memory(unsigned slot);
  * ring's from here on, of the context `home`. */
 void zc_ring_give(unsigned slot, CUevent event, CUcontext home);
 
-/* A context is gone, and with it what was registered in it, and its events. */
-void zc_ring_forget(CUcontext context);
-
-void zc_ring_reset(void); /* For the child of fork(2). */
-
 #endif

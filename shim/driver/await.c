@@ -1,6 +1,7 @@
 /* Streams that wait for the CPU. */
 #include "driver/await.h"
 
+#include "base/module.h"
 #include "driver/capture.h"
 #include "hook/life.h"
 #include "vmm/access.h"
@@ -34,7 +35,9 @@ CUresult zc_await_begin(enum zc_fn fn)
     return result;
 }
 
-void zc_await_reset(void)
+static void in_child(void)
 {
     any = settled = false;
 }
+
+const struct zc_module zc_module_await = {.child = in_child};

@@ -55,6 +55,4 @@ CUresult zc_await_begin(enum zc_fn fn);
 /* True once some stream was given such work.  With the turn of vmm/late.h it stays as it is. */
 bool zc_await_any(void);
 
-void zc_await_reset(void); /* For the child of fork(2). */
-
 #endif

@@ -1,6 +1,7 @@
 /* Counts the captures that are under way. */
 #include "driver/capture.h"
 
+#include "base/module.h"
 #include "base/lock.h"
 #include "hook/call.h"
 #include "driver/launch.h"
@@ -48,7 +49,7 @@ void zc_capture_restore(CUstreamCaptureMode before)
         zc_real.cuThreadExchangeStreamCaptureMode(&before);
 }
 
-void zc_capture_reset(void)
+static void in_child(void)
 {
     zc_lock_reset(&lock);
     captures = 0;
@@ -138,3 +139,10 @@ ZC_BODY(cuStreamEndCapture, (CUstream stream, CUgraph *graph))
     }
     return result;
 }
+
+static void context_lost(CUcontext context)
+{
+    zc_capture_lost(NULL, context);
+}
+
+const struct zc_module zc_module_capture = {.child = in_child, .context_lost = context_lost};

@@ -24,6 +24,4 @@ void zc_capture_restore(CUstreamCaptureMode before);
  * captures that they began. */
 void zc_capture_lost(CUstream stream, CUcontext context);
 
-void zc_capture_reset(void); /* For the child of fork(2). */
-
 #endif

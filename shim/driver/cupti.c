@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/module.h"
 #include "base/arena.h"
 #include "base/message.h"
 #include "driver/real.h"
@@ -158,10 +159,12 @@ void zc_cupti_finish(void)
         cupti.cuptiActivityFlushAll(FLUSH_FORCED);
 }
 
-void zc_cupti_reset(void)
+static void in_child(void)
 {
     if (counting)
         zc_migration_fail("CUPTI does not count in a forked child");
     counting = false;
     zc_migration_reset();
 }
+
+const struct zc_module zc_module_cupti = {.child = in_child};

@@ -13,6 +13,4 @@ void zc_cupti_start(void);
  * does nothing. */
 void zc_cupti_finish(void);
 
-void zc_cupti_reset(void); /* For the child of fork(2). */
-
 #endif

@@ -1,6 +1,7 @@
 /* Launches: calls the parties that want to know of one. */
 #include "driver/launch.h"
 
+#include "base/module.h"
 #include "hook/life.h"
 
 unsigned zc_launch_watch;
@@ -39,3 +40,5 @@ void zc_launch_reset(void)
     for (unsigned i = 0; i < ZC_LAUNCH_PARTIES; i++)
         parties[i] = NULL;
 }
+
+const struct zc_module zc_module_launch = {.child = zc_launch_reset};

@@ -1,6 +1,7 @@
 /* Streams made with CU_STREAM_NON_BLOCKING: what the legacy stream does not speak for. */
 #include "driver/streams.h"
 
+#include "base/module.h"
 #include "base/lock.h"
 #include "hook/call.h"
 #include "driver/capture.h"
@@ -65,12 +66,12 @@ static void forget(CUstream stream, CUcontext context)
     zc_lock_drop(&lock);
 }
 
-void zc_streams_forget(CUcontext context)
+static void context_gone(CUcontext context)
 {
     forget(NULL, context);
 }
 
-void zc_streams_reset(void)
+static void in_child(void)
 {
     zc_lock_reset(&lock);
     count = 0;
@@ -120,3 +121,5 @@ ZC_BODY(cuStreamDestroy, (CUstream stream))
 {
     return zc_do_cuStreamDestroy_v2(real, entry, stream);
 }
+
+const struct zc_module zc_module_streams = {.child = in_child, .context_gone = context_gone};

@@ -8,9 +8,4 @@
  * keeps streams from being destroyed meanwhile, and not while a capture is under way. */
 bool zc_streams_idle(void);
 
-/* Forgets the streams of a destroyed context. */
-void zc_streams_forget(CUcontext context);
-
-void zc_streams_reset(void); /* For the child of fork(2). */
-
 #endif

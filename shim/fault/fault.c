@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <ucontext.h>
 
+#include "base/module.h"
 #include "fault/signal.h"
 #include "fault/chain.h"
 #include "host/overlay.h"
@@ -164,3 +165,5 @@ void zc_fault_child(void)
 {
     zc_chain_child();
 }
+
+const struct zc_module zc_module_fault = {.child = zc_fault_child};

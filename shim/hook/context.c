@@ -1,17 +1,10 @@
 /* Contexts take their memory with them. */
 #include "base/message.h"
-#include "driver/capture.h"
+#include "base/module.h"
 #include "hook/life.h"
 #include "hook/request.h"
-#include "driver/streams.h"
-#include "vmm/access.h"
 #include "memory/budget.h"
-#include "managed/managed_pool.h"
-#include "place/park.h"
 #include "host/pinned.h"
-#include "copy/ring.h"
-#include "vmm/warm.h"
-#include "vmm/window.h"
 
 #define BATCH 64 /* Blocks collected per walk of the ledger, whose lock covers no driver call. */
 
@@ -58,8 +51,7 @@ static void forget_registration(const struct zc_block *block)
 static void forget(CUcontext context, bool primary)
 {
     struct collect c = {.context = context, .primary = primary};
-    zc_capture_lost(NULL, context);
-    zc_pinned_forget(context); /* Before blocks return to the pool: they are registered no more. */
+    zc_modules_context_lost(context);
     do {
         c.count = 0;
         zc_block_each(collect, &c);
@@ -74,14 +66,7 @@ static void forget(CUcontext context, bool primary)
                 zc_place_release(backing, true);
         }
     } while (c.count == BATCH);
-    zc_park_drop_context(context);
-    zc_warm_trim();
-    zc_access_forget(context);
-    zc_window_trim();
-    zc_managed_pool_trim();
-    zc_ring_forget(context);
-    zc_streams_forget(context);
-    zc_ask_forget_contexts();
+    zc_modules_context_gone(context);
 }
 
 ZC_BODY(cuCtxDestroy, (CUcontext context))

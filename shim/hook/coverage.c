@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/module.h"
 #include "base/message.h"
 #include "base/options.h"
 #include "base/text.h"
@@ -80,7 +81,7 @@ void zc_coverage_note(const char *symbol, int version, bool caught)
     }
 }
 
-void zc_coverage_report(void)
+static void finish(void)
 {
     if (!zc_option_on(zc_options()->debug))
         return;
@@ -94,3 +95,5 @@ void zc_coverage_report(void)
             zc_text_fmt(&text, " %s", missed[i].name);
     zc_message(ZC_DEBUG, "coverage", "%s", zc_text_cstr(&text));
 }
+
+const struct zc_module zc_module_coverage = {.finish = finish};

@@ -7,10 +7,6 @@
 /* Notes a successful request for a driver entry point.  `caught` is whether it got a wrapper. */
 void zc_coverage_note(const char *symbol, int version, bool caught);
 
-/* The coverage line, at debug level: how many requests were caught, left alone with a reason, not
- * about memory; and by name every memory entry point that was none of these. */
-void zc_coverage_report(void);
-
 /* True for the name of an entry point that allocates, frees, copies, sets, prefetches, advises,
  * registers, maps, exports or queries memory. */
 bool zc_coverage_is_memory(const char *symbol);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/module.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/lock.h"
@@ -48,7 +49,7 @@ struct exec {
 static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
 static struct exec *execs;
 
-void zc_graph_reset(void)
+static void in_child(void)
 {
     zc_lock_reset(&lock);
     execs = NULL;
@@ -426,3 +427,5 @@ ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
     zc_arena_put(nodes, count * sizeof(*nodes));
     return result;
 }
+
+const struct zc_module zc_module_graph = {.child = in_child};

@@ -2,6 +2,4 @@
 #ifndef ZC_HOOK_GRAPH_H
 #define ZC_HOOK_GRAPH_H
 
-void zc_graph_reset(void); /* For the child of fork(2). */
-
 #endif

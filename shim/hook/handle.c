@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/module.h"
 #include "base/arena.h"
 #include "base/lock.h"
 #include "hook/life.h"
@@ -122,7 +123,7 @@ bool zc_handle_answer(CUdeviceptr ptr, void *data, CUpointer_attribute attribute
     }
 }
 
-void zc_handle_reset(void)
+static void in_child(void)
 {
     zc_lock_reset(&lock);
     for (unsigned i = 0; i < BUCKETS; i++)
@@ -291,3 +292,5 @@ ZC_BODY(cuMemGetAllocationPropertiesFromHandle,
     zc_handle_unmap(h);
     return result;
 }
+
+const struct zc_module zc_module_handle = {.child = in_child};

@@ -38,6 +38,4 @@ struct zc_block *zc_handle_mapping_at(CUdeviceptr address);
  */
 bool zc_handle_answer(CUdeviceptr ptr, void *data, CUpointer_attribute attribute, CUresult *result);
 
-void zc_handle_reset(void); /* For the child of fork(2). */
-
 #endif

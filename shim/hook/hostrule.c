@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/module.h"
 #include "base/message.h"
 #include "hook/front.h"
 #include "hook/life.h"
@@ -156,7 +157,7 @@ bool zc_hostrule_ready(void)
     return true;
 }
 
-void zc_hostrule_reset(void)
+static void in_child(void)
 {
     if (!ready)
         opening = 0;
@@ -239,3 +240,5 @@ bool zc_hostrule_pairs(void)
 {
     return pairs;
 }
+
+const struct zc_module zc_module_hostrule = {.child = in_child};

@@ -28,9 +28,6 @@ bool zc_hostrule_ready(void);
 /* Whether there is a host heap; gets ready as zc_hostrule_ready() does. */
 bool zc_hostrule_open(void);
 
-/* For the child of fork(2): what another thread was opening is opened at the next request. */
-void zc_hostrule_reset(void);
-
 /* Converts nothing in this process, because another allocator stands before libzc.  Before the
  * first request. */
 void zc_hostrule_disable(void);

@@ -10,36 +10,19 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/message.h"
+#include "base/module.h"
 #include "base/options.h"
 #include "base/populate.h"
 #include "base/text.h"
-#include "driver/capture.h"
-#include "hook/coverage.h"
 #include "driver/cupti.h"
-#include "hook/graph.h"
-#include "hook/handle.h"
-#include "hook/hostmem.h"
-#include "driver/launch.h"
+#include "hook/hostrule.h"
 #include "hook/loader.h"
-#include "hook/pool.h"
 #include "driver/real.h"
 #include "ledger/rules.h"
-#include "driver/streams.h"
 #include "hook/variables.h"
-#include "ledger/block.h"
 #include "ledger/site.h"
-#include "ledger/traffic.h"
 #include "ledger/counters.h"
 #include "log/log.h"
-#include "driver/await.h"
-#include "fault/fault.h"
-#include "vmm/grow.h"
-#include "host/hostheap.h"
-#include "vmm/late.h"
-#include "memory/place.h"
-#include "shared/access.h"
-#include "shared/forks.h"
-#include "shared/report.h"
 
 int zc_life_state = ZC_LIFE_OFF;
 static uint32_t starter; /* Thread that is starting libzc. */
@@ -106,33 +89,13 @@ static void write_meta(void)
 static void child(void)
 {
     zc_thread_id_reset();
-    zc_shared_forked();
+    zc_modules_after_fork();
     if (__atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) == ZC_LIFE_OFF && !zc_rules_in_use())
         return; /* Nothing takes a lock before the first CUDA call but requests that rules match. */
     zc_message_reset();
-    zc_log_reset();
-    zc_shared_child();
+    zc_modules_inherit();
     zc_arena_reset();
-    zc_counters_reset();
-    zc_block_reset();
-    zc_site_reset();
-    zc_traffic_reset();
-    zc_place_reset();
-    zc_shared_reset();
-    zc_shared_access_reset();
-    zc_capture_reset();
-    zc_graph_reset();
-    zc_launch_reset();
-    zc_late_reset();
-    zc_await_reset();
-    zc_streams_reset();
-    zc_pool_reset();
-    zc_handle_reset();
-    zc_cupti_reset();
-    zc_rules_reset();
-    zc_hostrule_reset();
-    zc_fault_child();
-    zc_hostheap_child();
+    zc_modules_child();
     starter = 0;
     inherited = inherited || __atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) != ZC_LIFE_OFF;
     if (__atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) != ZC_LIFE_PASS)
@@ -170,7 +133,7 @@ static void start(void)
     }
     open_log();
     zc_loader_report();
-    zc_place_start(zc_rules());
+    zc_modules_start(zc_rules());
     write_meta();
     announce();
     zc_hostrule_ask_front();
@@ -210,25 +173,13 @@ bool zc_life_start(void)
     return __atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON;
 }
 
-static void before_fork(void)
-{
-    zc_shared_before_fork();
-    zc_hostheap_before_fork();
-}
-
-static void after_fork(void)
-{
-    zc_hostheap_after_fork();
-    zc_shared_after_fork();
-}
-
 /* What runs before a fork runs in the reverse order of its registration, and the program's may wait
  * for a lock under which another thread allocates: so the heap is held last, as libc's own is. */
 void zc_life_watch_forks(void)
 {
     static uint32_t watching;
     if (!__atomic_exchange_n(&watching, 1, __ATOMIC_RELAXED))
-        pthread_atfork(before_fork, after_fork, child);
+        pthread_atfork(zc_modules_before_fork, zc_modules_after_fork, child);
 }
 
 /* Loading costs two clock readings and one look at descriptor 2; nothing of CUDA is touched.  Host
@@ -247,9 +198,5 @@ __attribute__((destructor)) static void unload(void)
 {
     if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) != ZC_LIFE_ON || !own_process())
         return;
-    zc_coverage_report();
-    zc_grow_finish();
-    zc_shared_report_all();
-    zc_log_summary();
-    zc_counters_close();
+    zc_modules_finish();
 }

@@ -2,6 +2,7 @@
  * the figures of the others. */
 #include "hook/pool.h"
 
+#include "base/module.h"
 #include "base/arena.h"
 #include "base/lock.h"
 #include "driver/capture.h"
@@ -202,7 +203,7 @@ void zc_pool_note_free(const struct zc_block *block)
     zc_lock_drop(&lock);
 }
 
-void zc_pool_reset(void)
+static void in_child(void)
 {
     zc_lock_reset(&lock);
     pools = NULL;
@@ -481,3 +482,5 @@ ZC_BODY(cuMemPoolImportPointer,
         zc_track_foreign(entry, ZC_API_cuMemAllocFromPoolAsync, *ptr, 0, ZC_KIND_DEVICE);
     return result;
 }
+
+const struct zc_module zc_module_pool = {.child = in_child};

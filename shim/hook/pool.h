@@ -41,6 +41,4 @@ static inline bool zc_pool_call(enum zc_fn fn)
     }
 }
 
-void zc_pool_reset(void); /* For the child of fork(2). */
-
 #endif

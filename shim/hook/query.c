@@ -2,6 +2,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/module.h"
 #include "hook/handle.h"
 #include "hook/life.h"
 #include "hook/request.h"
@@ -11,7 +12,6 @@
 #include "place/park.h"
 #include "host/pinned.h"
 #include "vmm/vmm.h"
-#include "vmm/warm.h"
 
 #define HUGE_PAGE                                                                                  \
     ((CUdeviceptr)2 << 20) /* The driver maps device memory in pages of this size.                 \
@@ -324,7 +324,7 @@ ZC_BODY(cuMemGetInfo_v2, (size_t * free, size_t *total))
     if (result != CUDA_SUCCESS || !free || !zc_life_on())
         return result;
     uint64_t missing = lacking();
-    *free += zc_warm_bytes();
+    *free += zc_modules_idle_bytes();
     *free = *free > missing ? *free - missing : 0;
     return result;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
+#include "base/module.h"
 #include "base/message.h"
 #include "hook/handle.h"
 #include "hook/life.h"
@@ -233,3 +234,11 @@ void zc_retrack(const struct zc_untracked *block)
     zc_pool_note_alloc(&like);
     zc_budget_restore(&like);
 }
+
+static void context_gone(CUcontext context)
+{
+    (void)context;
+    zc_ask_forget_contexts();
+}
+
+const struct zc_module zc_module_request = {.context_gone = context_gone};

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/module.h"
 #include "base/lock.h"
 #include "ledger/block.h"
 #include "host/extent.h"
@@ -50,12 +51,14 @@ void zc_heap_leave(void)
     zc_lock_drop(&zc_heap);
 }
 
-void zc_hostheap_before_fork(void)
+/* No other thread is inside while the kernel copies the records, so that they are whole in the
+ * child. */
+static void before_fork(void)
 {
     held_for_fork = zc_hostheap.bytes && zc_lock_take(&zc_heap);
 }
 
-void zc_hostheap_after_fork(void)
+static void after_fork(void)
 {
     if (held_for_fork)
         zc_lock_drop(&zc_heap);
@@ -69,7 +72,7 @@ static void forget_rights(struct zc_extent *e, void *unused)
     e->guards = 0;
 }
 
-void zc_hostheap_child(void)
+static void in_child(void)
 {
     zc_lock_reset(&zc_heap);
     zc_limits_reset();
@@ -513,3 +516,6 @@ size_t zc_hostheap_pooled(void)
     }
     return bytes;
 }
+
+const struct zc_module zc_module_hostheap = {
+    .before_fork = before_fork, .after_fork = after_fork, .child = in_child};

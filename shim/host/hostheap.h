@@ -231,10 +231,4 @@ void zc_hostheap_each(void (*visit)(struct zc_extent *extent, void *arg), void *
 /* Bytes in the pool. */
 size_t zc_hostheap_pooled(void);
 
-/* For fork(2): no other thread is inside while the kernel copies the records, so that they are
- * whole in the child. */
-void zc_hostheap_before_fork(void);
-void zc_hostheap_after_fork(void);
-void zc_hostheap_child(void);
-
 #endif

@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include "base/module.h"
 #include "base/message.h"
 #include "driver/capture.h"
 #include "hook/life.h"
@@ -292,7 +293,9 @@ void zc_pinned_forget(CUcontext context)
         zc_hostheap_each(forget, context);
 }
 
-void zc_pinned_reset(void)
+static void in_child(void)
 {
     registrations = 0;
 }
+
+const struct zc_module zc_module_pinned = {.child = in_child, .context_lost = zc_pinned_forget};

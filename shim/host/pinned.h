@@ -61,6 +61,4 @@ void zc_pinned_trim(void);
 /* A context is gone, and with it what was registered in it. */
 void zc_pinned_forget(CUcontext context);
 
-void zc_pinned_reset(void); /* For the child of fork(2). */
-
 #endif

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/module.h"
 #include "base/arena.h"
 #include "base/lock.h"
 #include "ledger/cell.h"
@@ -313,3 +314,5 @@ void zc_block_reset(void)
     overlapped = 0;
     padded = false;
 }
+
+const struct zc_module zc_module_block = {.child = zc_block_reset};

@@ -1,6 +1,7 @@
 /* The counters: a shared mapping of a file, or private memory. */
 #include "ledger/counters.h"
 
+#include "base/module.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/message.h"
@@ -199,3 +200,10 @@ bool zc_counters_reset(void)
 {
     return open_counters(NULL, true);
 }
+
+static void in_child(void)
+{
+    zc_counters_reset();
+}
+
+const struct zc_module zc_module_counters = {.child = in_child, .finish = zc_counters_close};

@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/module.h"
 #include "base/memory.h"
 #include "base/message.h"
 #include "base/options.h"
@@ -188,7 +189,7 @@ static void forget(void)
     load_state = UNREAD;
 }
 
-void zc_rules_reset(void)
+static void in_child(void)
 {
     if (load_state == READING)
         forget();
@@ -214,3 +215,5 @@ const struct zc_rule *zc_rules_match(struct zc_request *request, uint32_t site)
     request->thread = NULL;
     return rule;
 }
+
+const struct zc_module zc_module_rules = {.child = in_child};

@@ -32,8 +32,4 @@ const struct zc_rule *zc_rules_match(struct zc_request *request, uint32_t site);
 /* Whether a thread is reading the policy, or has read one with rules: requests may be matched. */
 bool zc_rules_in_use(void);
 
-/* For the child of fork(2): the rules stay, their counters start anew.  What another thread was
- * reading is read again. */
-void zc_rules_reset(void);
-
 #endif

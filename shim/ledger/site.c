@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/module.h"
 #include "base/arena.h"
 #include "base/lock.h"
 #include "ledger/cell.h"
@@ -205,3 +206,5 @@ void zc_site_reset(void)
     memset(asked_for, 0, sizeof(asked_for));
     zc_site_path_reset();
 }
+
+const struct zc_module zc_module_site = {.child = zc_site_reset};

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/module.h"
 #include "ledger/cell.h"
 #include "ledger/counters.h"
 
@@ -154,3 +155,5 @@ void zc_traffic_reset(void)
     writing = 0;
     zc_cell_reset();
 }
+
+const struct zc_module zc_module_traffic = {.child = zc_traffic_reset};

@@ -1,6 +1,7 @@
 /* Opening the log and writing whole lines to it. */
 #include "log/jsonl.h"
 
+#include "base/module.h"
 #include "base/lock.h"
 #include "base/options.h"
 #include "ledger/counters.h"
@@ -242,3 +243,5 @@ void zc_log_reset(void)
     zc_log_modules_reset();
     errno = saved;
 }
+
+const struct zc_module zc_module_log = {.inherit = zc_log_reset};

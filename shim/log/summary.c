@@ -1,6 +1,7 @@
 /* The summary: collecting the counters, and the log's last line. */
 #include "log/summary.h"
 
+#include "base/module.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/options.h"
@@ -230,3 +231,5 @@ void zc_log_summary(void)
     zc_arena_put(s, sizeof(*s));
     errno = saved;
 }
+
+const struct zc_module zc_module_summary = {.finish = zc_log_summary};

@@ -1,6 +1,7 @@
 /* Hints for managed blocks: advice, and prefetches to where pages will be used. */
 #include "managed/hint.h"
 
+#include "base/module.h"
 #include "base/arena.h"
 #include "base/list.h"
 #include "base/lock.h"
@@ -205,8 +206,10 @@ void zc_hint_unmake(struct zc_backing *b)
     zc_lock_drop(&lock);
 }
 
-void zc_hint_reset(void)
+static void in_child(void)
 {
     zc_lock_reset(&lock);
     waiting = NULL;
 }
+
+const struct zc_module zc_module_hint = {.child = in_child};

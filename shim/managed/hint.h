@@ -18,6 +18,4 @@ void zc_hint_unmake(struct zc_backing *b);
  * writes are sent to the device first, on its stream. */
 void zc_hint_copy(const struct zc_copy *c);
 
-void zc_hint_reset(void); /* For the child of fork(2). */
-
 #endif

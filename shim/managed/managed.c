@@ -1,4 +1,5 @@
 /* The place `managed`: one address whose pages the driver moves to where they are used. */
+#include "base/module.h"
 #include "memory/ability.h"
 #include "managed/hint.h"
 #include "managed/managed_pool.h"
@@ -11,10 +12,9 @@ uint64_t zc_place_managed_for_host(void)
     return __atomic_load_n(&for_host, __ATOMIC_RELAXED);
 }
 
-void zc_place_managed_reset(void)
+static void in_child(void)
 {
     for_host = 0;
-    zc_managed_pool_reset();
 }
 
 /* What the program asked for as pinned host memory is zero as that is, where the driver's managed
@@ -83,3 +83,5 @@ const struct zc_place zc_place_managed = {.id = ZC_PLACE_MANAGED,
                                           .make = make,
                                           .detach = detach,
                                           .unmake = unmake};
+
+const struct zc_module zc_module_managed = {.child = in_child};

@@ -1,6 +1,7 @@
 /* The pool of managed memory that stream-ordered requests are given from. */
 #include "managed/managed_pool.h"
 
+#include "base/module.h"
 #include "driver/capture.h"
 #include "hook/life.h"
 
@@ -68,7 +69,7 @@ bool zc_managed_pool_trim(void)
     return false;
 }
 
-void zc_managed_pool_reset(void)
+static void in_child(void)
 {
     pool = NULL;
     users = 0;
@@ -89,7 +90,21 @@ bool zc_managed_pool_trim(void)
     return false;
 }
 
-void zc_managed_pool_reset(void)
+static void in_child(void)
 {
 }
 #endif
+
+static void context_gone(CUcontext context)
+{
+    (void)context;
+    zc_managed_pool_trim();
+}
+
+static unsigned reclaim(int place)
+{
+    return (place == ZC_PLACE_COUNT || place == ZC_PLACE_MANAGED) && zc_managed_pool_trim();
+}
+
+const struct zc_module zc_module_managed_pool = {
+    .child = in_child, .context_gone = context_gone, .reclaim = reclaim};

@@ -15,6 +15,4 @@ void zc_managed_pool_leave(void);
 /* Gives the pool's memory back to the device if no block is in it; true if it did. */
 bool zc_managed_pool_trim(void);
 
-void zc_managed_pool_reset(void); /* For the child of fork(2). */
-
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/module.h"
 #include "base/file.h"
 
 /* One registration of 512 GiB or more fails on driver 580. */
@@ -252,3 +253,5 @@ uint64_t zc_limits_used(enum zc_place_id place)
 {
     return __atomic_load_n(&used[place], __ATOMIC_RELAXED);
 }
+
+const struct zc_module zc_module_limits = {.start = zc_limits_start, .child = zc_limits_reset};

@@ -100,12 +100,6 @@ const struct zc_place *zc_place_of(enum zc_place_id id);
  * over. */
 void zc_place_check_policy(const struct zc_policy *policy);
 
-/* Resolves the policy's limits.  Called once, as libzc starts. */
-void zc_place_start(const struct zc_policy *policy);
-
-/* For the child of fork(2): nothing is parked, nothing is counted against the limits. */
-void zc_place_reset(void);
-
 /*
  * Tries the places of want->rule in order, as long as each is possible and within its limits.  On
  * success returns a backing (from the arena) and the index of the place taken in *rung_out. Returns
@@ -139,7 +133,6 @@ CUresult zc_place_release(struct zc_backing *backing, bool gone);
 
 /* Bytes that requests for host memory hold in `managed`. */
 uint64_t zc_place_managed_for_host(void);
-void zc_place_managed_reset(void); /* For the child of fork(2). */
 
 extern const struct zc_place zc_place_mapped, zc_place_managed, zc_place_vmm, zc_place_pinned,
     zc_place_shared;

@@ -18,6 +18,4 @@ void zc_transit_end(void);
  * that may need. */
 bool zc_transit_wait(unsigned *seen);
 
-void zc_transit_reset(void); /* For the child of fork(2). */
-
 #endif

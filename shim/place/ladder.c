@@ -3,23 +3,18 @@
 
 #include "base/arena.h"
 #include "base/message.h"
+#include "base/module.h"
 #include "base/text.h"
 #include "driver/capture.h"
 #include "hook/life.h"
-#include "vmm/access.h"
 #include "memory/budget.h"
 #include "managed/hint.h"
 #include "host/hostheap.h"
 #include "memory/limits.h"
-#include "managed/managed_pool.h"
 #include "place/park.h"
-#include "host/pinned.h"
 #include "memory/place.h"
-#include "copy/ring.h"
 #include "driver/stream.h"
 #include "memory/transit.h"
-#include "vmm/vmm.h"
-#include "vmm/warm.h"
 
 static const struct zc_place *const places[ZC_PLACE_COUNT] = {
     [ZC_PLACE_MAPPED] = &zc_place_mapped, [ZC_PLACE_MANAGED] = &zc_place_managed,
@@ -150,32 +145,6 @@ void zc_place_check_policy(const struct zc_policy *policy)
         check_rule(policy, &policy->rules[i]);
 }
 
-void zc_place_start(const struct zc_policy *policy)
-{
-    zc_limits_start(policy);
-    zc_vmm_start(policy);
-}
-
-void zc_place_reset(void)
-{
-    zc_limits_reset();
-    zc_place_managed_reset();
-    zc_transit_reset();
-    zc_park_reset();
-    zc_pinned_reset();
-    zc_ring_reset();
-    zc_warm_reset();
-    zc_access_reset();
-    zc_window_reset();
-    zc_hint_reset();
-}
-
-/* Gives back what a place keeps and nobody uses. */
-static bool relieve(enum zc_place_id place)
-{
-    return zc_park_reap(place) + (place == ZC_PLACE_MANAGED ? zc_managed_pool_trim() : 0);
-}
-
 static bool make(const struct zc_place *place, const struct zc_want *want, struct zc_backing *out,
                  const char **why)
 {
@@ -199,7 +168,7 @@ static bool try_place(const struct zc_place *place, const struct zc_want *want,
     if (place->counts)
         return make(place, want, out, why);
     if (!zc_limits_take(place->id, want->device, span, why) &&
-        !(relieve(place->id) && zc_limits_take(place->id, want->device, span, why)) &&
+        !(zc_modules_reclaim(place->id) && zc_limits_take(place->id, want->device, span, why)) &&
         !(zc_park_wait() && zc_limits_take(place->id, want->device, span, why)))
         return false;
     if (make(place, want, out, why))
@@ -306,9 +275,9 @@ bool zc_place_relieve(struct zc_relief *request)
 {
     if (request->tries++ == TRIES_MAX || zc_capture_any() || zc_life_closing())
         return false;
-    unsigned given = zc_park_reap(ZC_PLACE_COUNT) + zc_managed_pool_trim() + zc_warm_trim();
+    unsigned given = zc_modules_reclaim(ZC_PLACE_COUNT);
     if (!given && zc_park_wait())
-        given = 1 + zc_warm_trim();
+        given = 1 + zc_modules_reclaim(ZC_PLACE_COUNT);
     return given > 0 || zc_transit_wait(&request->seen);
 }
 

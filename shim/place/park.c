@@ -2,6 +2,7 @@
  * passes. */
 #include "place/park.h"
 
+#include "base/module.h"
 #include "base/arena.h"
 #include "base/lock.h"
 #include "driver/capture.h"
@@ -258,7 +259,7 @@ bool zc_park_wait(void)
     return sweep(waited_for, ZC_PLACE_COUNT) > 0;
 }
 
-void zc_park_drop_context(CUcontext context)
+static void context_gone(CUcontext context)
 {
     struct parked *kept = NULL, *next;
     for (struct parked *p = take_all(); p; p = next) {
@@ -276,8 +277,16 @@ void zc_park_drop_context(CUcontext context)
     put_back(kept);
 }
 
-void zc_park_reset(void)
+static void in_child(void)
 {
     zc_lock_reset(&lock);
     head = NULL;
 }
+
+static unsigned reclaim(int place)
+{
+    return zc_park_reap((enum zc_place_id)place);
+}
+
+const struct zc_module zc_module_park = {
+    .child = in_child, .context_gone = context_gone, .reclaim = reclaim};

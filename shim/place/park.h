@@ -46,9 +46,4 @@ bool zc_park_wait(void);
  * itself waits for the device. */
 unsigned zc_park_reap_all(void);
 
-/* Forgets what belongs to a destroyed context, giving back what is not the driver's. */
-void zc_park_drop_context(CUcontext context);
-
-void zc_park_reset(void); /* For the child of fork(2). */
-
 #endif

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "base/module.h"
 #include "base/clock.h"
 #include "driver/capture.h"
 #include "driver/launch.h"
@@ -253,7 +254,9 @@ void zc_shared_access_unwatch(const struct zc_shared *p)
         __atomic_fetch_sub(&zc_shared_writable, 1, __ATOMIC_ACQ_REL);
 }
 
-void zc_shared_access_reset(void)
+static void in_child(void)
 {
     zc_shared_writable = 0;
 }
+
+const struct zc_module zc_module_shared_access = {.child = in_child};

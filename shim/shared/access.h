@@ -27,6 +27,4 @@ void zc_shared_lend(const void *memory, size_t n);
  * see what kernels wrote, which only the owner's word allows, else stops the program. */
 void zc_shared_resolve_lost(struct zc_shared *pair, uint64_t offset, bool write);
 
-void zc_shared_access_reset(void); /* For the child of fork(2). */
-
 #endif

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdint.h>
 
+#include "base/module.h"
 #include "base/lock.h"
 
 static uint32_t forking;       /* Thread that forks, or 0.  Atomic. */
@@ -33,8 +34,9 @@ void zc_shared_end_work(void)
         __atomic_fetch_sub(&working, 1, __ATOMIC_SEQ_CST);
 }
 
-/* Locks of pairs are held for what the CPU does alone, so the wait ends. */
-void zc_shared_before_fork(void)
+/* No other thread is at work from here on, until after_fork() and in the child: locks of pairs are
+ * held for what the CPU does alone, so the wait ends. */
+static void before_fork(void)
 {
     uint32_t none = 0;
     while (!__atomic_compare_exchange_n(&forking, &none, zc_thread_id(), false, __ATOMIC_SEQ_CST,
@@ -46,13 +48,16 @@ void zc_shared_before_fork(void)
         sched_yield();
 }
 
-void zc_shared_after_fork(void)
+static void after_fork(void)
 {
     __atomic_store_n(&forking, 0, __ATOMIC_SEQ_CST);
 }
 
-void zc_shared_forked(void)
+static void inherit(void)
 {
     held = working = 0;
-    zc_shared_after_fork();
+    after_fork();
 }
+
+const struct zc_module zc_module_forks = {
+    .before_fork = before_fork, .after_fork = after_fork, .inherit = inherit};

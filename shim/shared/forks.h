@@ -7,9 +7,4 @@
 void zc_shared_begin_work(void);
 void zc_shared_end_work(void);
 
-/* For fork(2): no other thread is at work from the first on, until the second, and in the child. */
-void zc_shared_before_fork(void);
-void zc_shared_after_fork(void);
-void zc_shared_forked(void);
-
 #endif

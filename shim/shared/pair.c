@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/module.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/lock.h"
@@ -490,17 +491,20 @@ void zc_shared_totals(struct zc_pair_counts *out)
     zc_lock_drop(&list);
 }
 
-/* Who held the lock is not in the child. */
-void zc_shared_child(void)
+/* Of each pair the child opens what it may have, and remembers whose the rest is.  Who held the
+ * lock is not in the child. */
+static void inherit(void)
 {
     zc_lock_reset(&list);
     zc_shared_each(zc_shared_inherit, NULL);
 }
 
-void zc_shared_reset(void)
+static void in_child(void)
 {
     zc_lock_reset(&list);
     pairs = resting = NULL;
     waiting = 0;
     memset(&past, 0, sizeof(past));
 }
+
+const struct zc_module zc_module_pairs = {.inherit = inherit, .child = in_child};

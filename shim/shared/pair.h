@@ -132,12 +132,8 @@ void zc_shared_each(void (*visit)(struct zc_shared *pair, void *arg), void *arg)
 struct zc_pair_counts zc_shared_counts(const struct zc_shared *pair);
 void zc_shared_totals(struct zc_pair_counts *out);
 
-/* For the child of fork(2): before the arena is reset, which has the records of its parent's pairs,
- * and after.  Of each pair the child opens what it may have, and remembers whose the rest is. */
-void zc_shared_child(void);
 void zc_shared_inherit(struct zc_shared *pair, void *unused);
 /* The child frees the host block of an extent that it has inherited. */
 void zc_shared_leave_inherited(struct zc_extent *extent, struct zc_shared *pair);
-void zc_shared_reset(void);
 
 #endif

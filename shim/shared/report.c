@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/module.h"
 #include "base/message.h"
 #include "hook/call.h"
 #include "hook/life.h"
@@ -180,10 +181,13 @@ static void report_live(struct zc_shared *p, void *arg)
         zc_shared_report(p);
 }
 
-void zc_shared_report_all(void)
+/* The lines of all live pairs, and what was never paired. */
+static void finish(void)
 {
     struct zc_pair_counts totals;
     zc_shared_totals(&totals);
     zc_shared_each(report_live, NULL);
     zc_log_pair_totals(&totals);
 }
+
+const struct zc_module zc_module_shared_report = {.finish = finish};

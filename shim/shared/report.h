@@ -48,7 +48,4 @@ void zc_shared_blame(void);
 /* The pair's line in the log. */
 void zc_shared_report(const struct zc_shared *pair);
 
-/* The lines of all live pairs, and what was never paired; at the end. */
-void zc_shared_report_all(void);
-
 #endif

@@ -1,6 +1,7 @@
 /* Which devices reach memory that is mapped by hand: its own, and those that were let. */
 #include "vmm/access.h"
 
+#include "base/module.h"
 #include "base/arena.h"
 #include "base/message.h"
 #include "base/turn.h"
@@ -323,7 +324,7 @@ CUresult zc_access_rest(void)
     return result;
 }
 
-void zc_access_forget(CUcontext context)
+static void context_gone(CUcontext context)
 {
     if (!zc_access_turn_take())
         return;
@@ -415,9 +416,11 @@ CUresult zc_access_named(CUdeviceptr address, CUstream stream, enum zc_flavour f
     return result == CUDA_SUCCESS ? open_side(block, device) : result;
 }
 
-void zc_access_reset(void)
+static void in_child(void)
 {
     turn = (struct zc_turn){0};
     windows = NULL;
     pairs = NULL;
 }
+
+const struct zc_module zc_module_access = {.child = in_child, .context_gone = context_gone};

@@ -50,9 +50,6 @@ void zc_access_forget_pool(CUmemoryPool pool);
 /* Waits for the work that may use windows of freed blocks yet.  Returns the driver's code. */
 CUresult zc_access_rest(void);
 
-/* A context is gone.  A block that the driver does not close then is said in a message. */
-void zc_access_forget(CUcontext context);
-
 /* True once some process of libzc's could have more than one device to think of.  Atomic. */
 extern bool zc_access_many;
 
@@ -71,7 +68,5 @@ CUresult zc_access_named(CUdeviceptr address, CUstream stream, enum zc_flavour f
 /* The block of a window was freed: devices that only copies needed reach it no longer.  Returns the
  * driver's code; after a failure they may. */
 CUresult zc_access_end_copies(struct zc_window *w);
-
-void zc_access_reset(void); /* For the child of fork(2). */
 
 #endif

@@ -1,6 +1,8 @@
 /* What growing arrays have beyond their requests. */
 #include "vmm/ahead.h"
 
+#include "base/module.h"
+
 #include <string.h>
 
 #define AHEAD ((size_t)512 << 20)
@@ -55,7 +57,9 @@ void zc_ahead_move(struct zc_vmm *to, struct zc_vmm *from)
     taken[to->device] += more;
 }
 
-void zc_ahead_reset(void)
+static void in_child(void)
 {
     memset(taken, 0, sizeof(taken));
 }
+
+const struct zc_module zc_module_ahead = {.child = in_child};

@@ -22,6 +22,4 @@ void zc_ahead_give(struct zc_vmm *v);
 /* `to` has taken over the pieces of `from`, which may be more than its span. */
 void zc_ahead_move(struct zc_vmm *to, struct zc_vmm *from);
 
-void zc_ahead_reset(void); /* For the child of fork(2). */
-
 #endif

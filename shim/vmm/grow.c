@@ -1,6 +1,7 @@
 /* Copies of growing arrays that become remaps. */
 #include "vmm/grow.h"
 
+#include "base/module.h"
 #include "base/clock.h"
 #include "driver/capture.h"
 #include "hook/life.h"
@@ -310,9 +311,12 @@ void zc_grow_unlink(struct zc_vmm *v)
     unlink_pair(sink);
 }
 
-void zc_grow_finish(void)
+/* Records the copies that are pending as the process ends: they were not needed. */
+static void finish(void)
 {
     for (struct zc_vmm *v = zc_late_opened; v; v = v->next)
         if (v->source)
             record_left(v);
 }
+
+const struct zc_module zc_module_grow = {.finish = finish};

@@ -37,9 +37,6 @@ CUresult zc_grow_freeing(struct zc_block *block, bool busy, bool *kept_out);
  */
 CUresult zc_grow_leaving(struct zc_block *block);
 
-/* Records the copies that are pending as the process ends: they were not needed. */
-void zc_grow_finish(void);
-
 /* With the turn: makes the copy into a block if one is pending, and its bytes from `from` to `to`
  * usable. */
 CUresult zc_grow_ready(struct zc_vmm *v, size_t from, size_t to, const char **why);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/module.h"
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/message.h"
@@ -292,13 +293,13 @@ void zc_late_forget(struct zc_vmm *v)
         zc_late_turn_drop();
 }
 
-void zc_late_reset(void)
+static void in_child(void)
 {
     turn = (struct zc_turn){0};
     zc_late_opened = NULL;
     growing = NULL;
     memset(promised, 0, sizeof(promised));
     answer.ticks = 0;
-    zc_ahead_reset();
-    zc_spare_reset();
 }
+
+const struct zc_module zc_module_late = {.child = in_child};

@@ -34,8 +34,6 @@ void zc_late_before_request(int device, size_t bytes);
 /* Bytes of a device that were given to the program and have no memory yet. */
 uint64_t zc_late_promised(int device);
 
-void zc_late_reset(void); /* For the child of fork(2). */
-
 /* The functions below are for the rest of vmm/, and are called with the turn. */
 
 /* The blocks that are open, the one opened last first, linked by `next`: so a call costs what is

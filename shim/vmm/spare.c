@@ -1,6 +1,7 @@
 /* The addresses of blocks that grew: kept mapped, for the block that grows next. */
 #include "vmm/spare.h"
 
+#include "base/module.h"
 #include "base/arena.h"
 #include "base/list.h"
 #include "vmm/access.h"
@@ -88,7 +89,9 @@ void zc_spare_forget(struct zc_vmm *v)
     zc_spare_drop(v);
 }
 
-void zc_spare_reset(void)
+static void in_child(void)
 {
     keepers = NULL;
 }
+
+const struct zc_module zc_module_spare = {.child = in_child};

@@ -28,6 +28,4 @@ CUresult zc_spare_drop(struct zc_vmm *v);
  * caller to unmap. */
 void zc_spare_forget(struct zc_vmm *v);
 
-void zc_spare_reset(void); /* For the child of fork(2). */
-
 #endif

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/module.h"
 #include "base/arena.h"
 #include "memory/ability.h"
 #include "vmm/late.h"
@@ -54,7 +55,8 @@ static const struct facts *facts_of(int device)
     return f;
 }
 
-void zc_vmm_start(const struct zc_policy *policy)
+/* Asks the driver what the first requests of a policy would have to ask. */
+static void start(const struct zc_policy *policy)
 {
     size_t total = 0, most = 0, granularity = 0;
     bool placing = false, growing = false;
@@ -276,3 +278,5 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
 
 const struct zc_place zc_place_vmm = {
     .id = ZC_PLACE_VMM, .real = ZC_KIND_DEVICE, .make = make, .unmake = unmake};
+
+const struct zc_module zc_module_vmm = {.start = start};

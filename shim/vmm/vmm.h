@@ -47,9 +47,6 @@ struct zc_vmm {
     struct zc_log_call call; /* What the log tells of its call. */
 };
 
-/* At the first cuInit: asks the driver what the first requests of a policy would have to ask. */
-void zc_vmm_start(const struct zc_policy *policy);
-
 /*
  * Makes the block's bytes from `from` to `to` usable: creates all that is missing if some of it is
  * there, and maps and opens what is not mapped.  On failure the driver's code, and in *why the call

@@ -1,6 +1,7 @@
 /* Blocks of `vmm` that were freed, kept mapped for the next request of their size. */
 #include "vmm/warm.h"
 
+#include "base/module.h"
 #include "base/arena.h"
 #include "base/lock.h"
 #include "hook/life.h"
@@ -148,10 +149,26 @@ uint64_t zc_warm_bytes(void)
     return __atomic_load_n(&bytes[device], __ATOMIC_RELAXED);
 }
 
-void zc_warm_reset(void)
+static void in_child(void)
 {
     zc_lock_reset(&lock);
     newest = NULL;
     for (unsigned i = 0; i < DEVICES_MAX; i++)
         bytes[i] = 0;
 }
+
+static void context_gone(CUcontext context)
+{
+    (void)context;
+    zc_warm_trim();
+}
+
+static unsigned reclaim(int place)
+{
+    return place == ZC_PLACE_COUNT ? zc_warm_trim() : 0;
+}
+
+const struct zc_module zc_module_warm = {.child = in_child,
+                                         .context_gone = context_gone,
+                                         .reclaim = reclaim,
+                                         .idle_bytes = zc_warm_bytes};

@@ -22,6 +22,4 @@ unsigned zc_warm_trim(void);
 /* Bytes that the current device has in kept blocks. */
 uint64_t zc_warm_bytes(void);
 
-void zc_warm_reset(void); /* For the child of fork(2). */
-
 #endif

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/module.h"
 #include "base/arena.h"
 #include "driver/capture.h"
 #include "vmm/access.h"
@@ -40,7 +41,7 @@ void zc_window_trim(void)
     }
 }
 
-void zc_window_reset(void)
+static void in_child(void)
 {
     ready[0] = ready[1] = 0;
 }
@@ -263,3 +264,11 @@ CUresult zc_window_free(struct zc_window *w)
     zc_arena_put(w->run, w->room * sizeof(*w->run));
     return unmapped != CUDA_SUCCESS ? unmapped : freed;
 }
+
+static void context_gone(CUcontext context)
+{
+    (void)context;
+    zc_window_trim();
+}
+
+const struct zc_module zc_module_window = {.child = in_child, .context_gone = context_gone};

@@ -58,8 +58,6 @@ void zc_window_prepare(size_t size, size_t granularity);
 /* Gives those that no window has got back to the driver. */
 void zc_window_trim(void);
 
-void zc_window_reset(void); /* For the child of fork(2). */
-
 /* True if the bytes from `from` to `to` are all mapped. */
 bool zc_window_holds(const struct zc_window *w, size_t from, size_t to);
 

@@ -1,0 +1,52 @@
+/* The registry of modules: who is told of what, see base/module.h. */
+#include "base/module.h"
+
+#include <stddef.h>
+
+#define MODULES(X)                                                                                 \
+    X(log)                                                                                         \
+    X(counters)                                                                                    \
+    X(block)                                                                                       \
+    X(site)                                                                                        \
+    X(traffic)                                                                                     \
+    X(rules)                                                                                       \
+    X(summary)                                                                                     \
+    X(capture)                                                                                     \
+    X(launch)                                                                                      \
+    X(await)                                                                                       \
+    X(streams)                                                                                     \
+    X(cupti)                                                                                       \
+    X(fault)                                                                                       \
+    X(limits)                                                                                      \
+    X(transit)                                                                                     \
+    X(hostheap)                                                                                    \
+    X(pinned)                                                                                      \
+    X(window)                                                                                      \
+    X(access)                                                                                      \
+    X(warm)                                                                                        \
+    X(late)                                                                                        \
+    X(spare)                                                                                       \
+    X(ahead)                                                                                       \
+    X(grow)                                                                                        \
+    X(vmm)                                                                                         \
+    X(managed)                                                                                     \
+    X(managed_pool)                                                                                \
+    X(hint)                                                                                        \
+    X(ring)                                                                                        \
+    X(forks)                                                                                       \
+    X(pairs)                                                                                       \
+    X(shared_access)                                                                               \
+    X(shared_report)                                                                               \
+    X(park)                                                                                        \
+    X(request)                                                                                     \
+    X(pool)                                                                                        \
+    X(handle)                                                                                      \
+    X(graph)                                                                                       \
+    X(hostrule)                                                                                    \
+    X(coverage)
+
+#define DECLARED(name) extern const struct zc_module zc_module_##name;
+MODULES(DECLARED)
+
+#define LISTED(name) &zc_module_##name,
+const struct zc_module *const zc_modules[] = {MODULES(LISTED) NULL};
