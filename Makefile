@@ -98,7 +98,7 @@ endif
 .PHONY: all docs
 all: $(B)/libzc.so $(B)/zc-policy   ## the library, build/libzc.so, and what the command zc needs
 
--include tests/sim/driver.mk tests/sim/runtime.mk tests/sim/cupti.mk kernels/kernels.mk
+-include tests/sim/driver.mk tests/sim/runtime.mk kernels/kernels.mk
 include tests/tests.mk
 -include tests/gpu/gpu.mk
 

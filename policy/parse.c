@@ -206,6 +206,26 @@ static const struct zc_key *find_key(struct zc_parser *parser, struct zc_slice n
     return NULL;
 }
 
+/* Keys of former versions: a policy that has one works, and is told what to do instead. */
+static bool is_gone(struct zc_parser *parser, struct zc_slice name)
+{
+    static const struct {
+        const char *name, *instead;
+    } gone[] = {
+        {"um_counters", "migrations of managed memory are counted by 'nsys profile "
+                        "--cuda-um-cpu-page-faults=true --cuda-um-gpu-page-faults=true'"},
+    };
+
+    for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++)
+        if (zc_slice_is(name, gone[i].name)) {
+            zc_fault_at(parser, ZC_SEVERITY_WARNING, parser->line,
+                        (unsigned)(name.at - parser->text.at) + 1,
+                        "key %w is no longer known and has no effect: %s", &name, gone[i].instead);
+            return true;
+        }
+    return false;
+}
+
 /* Reads the value into the key's field and notes that the key is given. */
 static void take_value(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value)
 {
@@ -232,6 +252,8 @@ static void take_pair(struct zc_parser *parser, struct zc_slice line)
         zc_fault(parser, name, "key %w stands before the first section", &name);
         return;
     }
+    if (is_gone(parser, name))
+        return;
     const struct zc_key *key = find_key(parser, name);
     if (key == NULL)
         return;

@@ -278,7 +278,6 @@ struct zc_policy {
     struct zc_limit max_managed;         /* of the device's free memory; NONE where not given */
     struct zc_limit max_device;          /* of the device's total memory; NONE where not given */
     enum zc_pageable_copy pageable_copy; /* of memory that no rule placed */
-    unsigned um_counters;                /* 1: CUPTI counts migrations of managed memory */
 
     struct zc_rule *rules; /* in the order of the file */
     size_t rule_count;     /* elements of rules */

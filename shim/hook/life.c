@@ -14,7 +14,6 @@
 #include "base/options.h"
 #include "base/populate.h"
 #include "base/text.h"
-#include "driver/cupti.h"
 #include "hook/hostrule.h"
 #include "hook/loader.h"
 #include "driver/real.h"
@@ -51,8 +50,6 @@ static bool own_process(void)
 static void begin_exit(void)
 {
     __atomic_store_n(&closing, true, __ATOMIC_RELEASE);
-    if (own_process())
-        zc_cupti_finish();
 }
 
 static void open_log(void)
@@ -139,8 +136,6 @@ static void start(void)
     zc_hostrule_ask_front();
     zc_hostrule_announce();
     zc_hostrule_ask_devices();
-    if (zc_rules()->um_counters)
-        zc_cupti_start();
     __atomic_store_n(&zc_life_state, zc_counters() ? ZC_LIFE_ON : ZC_LIFE_PASS, __ATOMIC_RELEASE);
 }
 

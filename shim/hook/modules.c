@@ -15,7 +15,6 @@
     X(launch)                                                                                      \
     X(await)                                                                                       \
     X(streams)                                                                                     \
-    X(cupti)                                                                                       \
     X(fault)                                                                                       \
     X(limits)                                                                                      \
     X(transit)                                                                                     \

@@ -9,7 +9,6 @@
 #include "log/jsonl.h"
 #include "log/lines.h"
 #include "log/log.h"
-#include "log/migration.h"
 #include "log/pairs.h"
 #include "log/refusals.h"
 #include "policy/policy.h"
@@ -185,8 +184,6 @@ static void write_line(const struct zc_summary *s)
         zc_line_pair_counts(&line, zc_log_pairs_known());
         zc_line_close(&line, '}');
     }
-    if (zc_migration_told(s->place[ZC_PLACE_MANAGED].peak_bytes))
-        zc_migration_line(&line);
     flows(&line, &s->totals);
     sites(&line, s);
     zc_log_write_last(&line);

@@ -9,7 +9,6 @@
 #include "log/jsonl.h"
 #include "log/lines.h"
 #include "log/log.h"
-#include "log/migration.h"
 #include "base/path.h"
 #include "log/refusals.h"
 #include "policy/policy.h"
@@ -306,8 +305,6 @@ static void last_lines(struct zc_text *t, const struct zc_summary *s)
                     s->pageable_asked, s->pageable_moved);
     if (zc_log_pairs_known()->pairs > 0)
         pairs_line(t, zc_log_pairs_known());
-    if (zc_migration_told(s->place[ZC_PLACE_MANAGED].peak_bytes))
-        zc_migration_text(t);
     if (s->untracked > 0)
         zc_text_fmt(t, "%U requests were not recorded\n", s->untracked);
     if (zc_log_path() == NULL)

@@ -1,9 +1,8 @@
 """Opens pages of zc in headless Chromium, and sorts and filters their tables by clicks.
 
-    browser.py REPORT DIFF MANAGED MIGRATED [FOLDER]
+    browser.py REPORT DIFF [FOLDER]
 
-MANAGED and MIGRATED: a report and a comparison of tests/tools/logs/managed.  FOLDER: screenshots of
-REPORT and DIFF, light and dark, are left there.
+FOLDER: screenshots of REPORT and DIFF, light and dark, are left there.
 
 Chromium is driven by Selenium, the reference implementation of the W3C's WebDriver.  Exit status 77
 where either of them is not installed.
@@ -137,24 +136,7 @@ def both_themes(browser, folder, name):
     assert background(browser) == seen[0], "the button does not change back"
 
 
-def tells_migrations(browser, managed, migrated):
-    """What CUPTI counted is in the summary; what it did not report is a dash."""
-    browser.get(f"file://{os.path.abspath(managed)}")
-    tiles = [tile.text.replace("\n", " ")
-             for tile in browser.find_elements(By.CLASS_NAME, "tile")]
-    for tile in ("1.2 GiB HtoD of unified memory, at least",
-                 "177 GPU fault groups of unified memory, at least",
-                 "not measured unified memory in 1 of 3 processes: um_counters = yes is not set"):
-        assert tile in tiles, tiles
-    browser.get(f"file://{os.path.abspath(migrated)}")
-    totals = Table(browser, "totals")
-    cells = dict(zip(totals.column(""), zip(totals.column("B"), totals.column("Change"))))
-    assert cells["Migrated HtoD"] == ("333 MiB", "-563 MiB"), cells
-    assert cells["CPU page faults"] == ("-", "-"), cells
-    assert cells["GPU fault groups"] == ("7", "-163"), cells
-
-
-def main(report, diff, managed, migrated, folder=None):
+def main(report, diff, folder=None):
     browser = start()
     try:
         with_charts = os.environ.get("ZC_CHARTS") == "1"
@@ -172,7 +154,6 @@ def main(report, diff, managed, migrated, folder=None):
         if with_charts:
             has_charts(browser, ["by-direction", "by-site"])
         both_themes(browser, folder, "diff")
-        tells_migrations(browser, managed, migrated)
         messages = browser.get_log("browser")
         assert not messages, messages
     finally:

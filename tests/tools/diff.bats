@@ -36,18 +36,6 @@ setup() {
     [[ ${lines[0]} == *"; but it asks for 8 MiB instead of 64.6 MiB." ]]
 }
 
-@test "migrations are compared where both sides have them, and unknown where one has not" {
-    golden diff-managed.txt diff $LOGS/managed/zc.r0.jsonl $LOGS/managed/zc.r1.jsonl
-    run -0 json "[(r['name'], r['a'], r['b'], r['change']) for r in d['totals'][-4:-2]]" \
-        diff $LOGS/managed/zc.r0.jsonl $LOGS/managed/zc.r1.jsonl
-    [[ $output == "[('Migrated HtoD', 939524096, 349175808, -590348288),"* ]]
-    [[ $output == *" ('Migrated DtoH', 41943040, None, None)]" ]]
-    run -0 zc diff $LOGS/managed/zc.r2.jsonl $LOGS/managed/zc.r1.jsonl
-    [[ $output == *"note: A: unified memory: not measured: um_counters = yes is not set"* ]]
-    run -0 zc diff $LOGS/managed/zc.r2.jsonl $LOGS/gather.jsonl
-    [[ $output != *unified* && $output != *Migrated* ]]
-}
-
 @test "a side that can't be read is said, exit status 1" {
     run -1 zc diff $LOGS/empty.jsonl $LOGS/gather.jsonl
     run -1 zc diff $LOGS/gather.jsonl "$BATS_TEST_TMPDIR/missing"

@@ -126,13 +126,10 @@ PYTHON
     zc report --html "$page" $LOGS/pipeline.jsonl >/dev/null
     zc diff --html "$BATS_TEST_TMPDIR/diff.html" $LOGS/gather.jsonl $LOGS/gather-mapped.jsonl \
         >/dev/null
-    zc report --html "$BATS_TEST_TMPDIR/managed.html" $LOGS/managed >/dev/null
-    zc diff --html "$BATS_TEST_TMPDIR/migrated.html" $LOGS/managed/zc.r[01].jsonl >/dev/null
     # Selenium may be Debian's, which another Python in the path does not see.
     status=77
     for python in python3 /usr/bin/python3; do
         run -- "$python" tests/tools/browser.py "$page" "$BATS_TEST_TMPDIR/diff.html" \
-            "$BATS_TEST_TMPDIR/managed.html" "$BATS_TEST_TMPDIR/migrated.html" \
             ${ZC_SCREENSHOTS:+"$ZC_SCREENSHOTS"}
         ((status == 77)) || break
     done

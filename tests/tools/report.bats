@@ -54,36 +54,6 @@ setup() {
     golden report-ranks.txt report $LOGS/ranks/a
 }
 
-@test "migrations that CUPTI counted are summed up, and what it did not report is never 0" {
-    golden report-managed.txt report $LOGS/managed
-    run -0 zc report $LOGS/managed/zc.r0.jsonl
-    [[ $output == *$'\nunified memory: at least 896 MiB HtoD, 40 MiB DtoH, 2 CPU faults, 170 '* ]]
-    run -0 zc report $LOGS/managed/zc.r1.jsonl
-    [[ $output == *$'\nunified memory: at least 333 MiB HtoD, 7 GPU fault groups\n'* ]]
-    run -0 zc report $LOGS/managed/zc.r2.jsonl
-    [[ $output == *$'\nunified memory: not measured: um_counters = yes is not set\n'* ]]
-    run -0 zc report $LOGS/gather.jsonl
-    [[ $output != *'unified memory'* ]]
-    sed 's/"htod_bytes":[0-9]*/"htod_bytes":null/; s/"gpu_fault_groups":7/"gpu_fault_groups":"7"/' \
-        $LOGS/managed/zc.r1.jsonl >"$BATS_TEST_TMPDIR/none.jsonl"
-    run -0 zc report "$BATS_TEST_TMPDIR/none.jsonl"
-    [[ $output == *$'\nunified memory: nothing was reported\n'* ]]
-}
-
-@test "migrations in JSON are null where nobody reported them" {
-    run -0 json "d['unified_memory']" report $LOGS/managed
-    [[ $output == "{'measured': 2, 'not_measured': 1, 'whys': {'um_counters = yes is "* ]]
-    [[ $output == *"'htod_bytes': 1288699904, 'dtoh_bytes': 41943040, 'cpu_faults': 2, "* ]]
-    [[ $output == *"'gpu_fault_groups': 177}" ]]
-    run -0 json "d['unified_memory']['htod_bytes'], d['unified_memory']['dtoh_bytes'],
-                 d['unified_memory']['cpu_faults']" report $LOGS/managed/zc.r1.jsonl
-    [[ $output == '(349175808, None, None)' ]]
-    run -0 json "d['unified_memory']['htod_bytes']" report $LOGS/managed/zc.r2.jsonl
-    [[ $output == None ]]
-    run -0 json "d['unified_memory']" report $LOGS/gather.jsonl
-    [[ $output == None ]]
-}
-
 @test "a cut log is used as far as it goes" {
     golden report-cut.txt report $LOGS/cut.jsonl
 }

@@ -226,6 +226,12 @@ static const struct row rows[] = {
      "unknown key '012345678901234567890123456789012345678901234567...' ('zc check --keys' prints "
      "all)",
      1, 1},
+    {"a key that is gone is a warning that names what to use", "[defaults]\num_counters = yes\n", 2,
+     1,
+     "warning: key 'um_counters' is no longer known and has no effect: migrations of managed "
+     "memory "
+     "are counted by 'nsys profile --cuda-um-cpu-page-faults=true --cuda-um-gpu-page-faults=true'",
+     0, 0},
     {"a key of another place is a warning", RULE "advise = read_mostly\n", 3, 10,
      "warning: advise: has no effect, it goes with place managed", 0, 1},
     {"a word about kernels is a warning where nothing is shared", RULE "access = read\n", 3, 10,

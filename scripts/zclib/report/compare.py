@@ -10,7 +10,6 @@ from .data import Data
 from .parts import Flow, Process, Site
 from .symbols import Symbols
 from .totals import Totals
-from .unified import KINDS, Unified, sentence
 
 SCHEMA = 1  # Of the comparison's own JSON; fields are only ever added.
 
@@ -25,8 +24,6 @@ DEVICE_PLACES = ("device", "vmm")
 
 
 # Names of rows, by the field of the log.
-MIGRATED = {"htod_bytes": "Migrated HtoD", "dtoh_bytes": "Migrated DtoH",
-            "cpu_faults": "CPU page faults", "gpu_fault_groups": "GPU fault groups"}
 
 
 class Pairing(NamedTuple):
@@ -113,17 +110,10 @@ def _totals(a: Totals, b: Totals) -> list[Data]:
             ("Blocked", "ns", a.counts.blocked_ns, b.counts.blocked_ns),
             ("Time", "ns", longest(a), longest(b)),
             ("Device memory peak", "bytes", _device_peak(a.processes),
-             _device_peak(b.processes)),
-            *_migrated(a.unified, b.unified)]
+             _device_peak(b.processes))]
     return [{"name": name, "unit": unit, "a": before, "b": after,
              "change": None if before is None or after is None else after - before}
             for name, unit, before, after in rows]
-
-
-def _migrated(a: Unified, b: Unified) -> list[tuple[str, str, int | None, int | None]]:
-    """What CUPTI reported of managed memory in one run at least; None in the other: unknown."""
-    return [(MIGRATED[kind.field], kind.unit, a.sums.get(kind.field), b.sums.get(kind.field))
-            for kind in KINDS if kind.field in a.sums or kind.field in b.sums]
 
 
 def _both(a: Counts, b: Counts) -> dict[str, int]:
@@ -211,9 +201,6 @@ def _notes(a: Totals, b: Totals, pairing: Pairing) -> list[str]:
         if cut:
             notes.append(f"{cut} of {side} without totals (the log ends before the summary): its "
                          "sums are too low")
-        managed = sentence(run.unified.as_dict())
-        if managed and run.unified.not_measured and (a.unified.measured or b.unified.measured):
-            notes.append(f"{side}: {managed}")
     if a.sites and b.sites and not a.sites.keys() & b.sites.keys():
         notes.append("no site is in both runs: the programs, or the libraries on their paths, are "
                      "different builds")

@@ -55,7 +55,6 @@ def build(totals: Totals, symbols: Symbols, top: int, key: str) -> Data:
         "refused": totals.refusals().as_rows(),
         "totals": {**totals.counts.as_dict(), **_pageable(totals)},
         "link": totals.links.as_dict(totals.moved_by_kind),
-        "unified_memory": totals.unified.as_dict(),
         "findings": [_finding(finding) for finding in findings],
         "flows": [_flow(flow, total) for flow, total in _in_order(totals.flows, key)
                   if total.counts.asked_calls],

@@ -194,21 +194,6 @@ function sentence(words) {
   return words.split("`").map((part, i) => i % 2 ? make("code", {}, part) : part);
 }
 
-/* What CUPTI counted of managed memory; what it did not report is left out, for it is not 0. */
-function managedTiles(told) {
-  if (!told) return [];
-  const kinds = [["htod_bytes", "HtoD", size], ["dtoh_bytes", "DtoH", size],
-                 ["cpu_faults", "CPU faults", String],
-                 ["gpu_fault_groups", "GPU fault groups", String]];
-  const reported = kinds.filter(([key]) => told[key] !== null).map(
-      ([key, words, show]) => [show(told[key]), `${words} of unified memory, at least`]);
-  if (told.measured && !reported.length) reported.push(["nothing reported", "unified memory"]);
-  const whys = Object.keys(told.whys).join(", ");
-  const all = told.measured + told.not_measured;
-  return told.not_measured ? [...reported, ["not measured", "unified memory" +
-      (told.measured ? ` in ${told.not_measured} of ${all} processes: ` : ": ") + whys]] : reported;
-}
-
 function report() {
   const {run, totals} = data;
   if (run.refused_text) main.append(make("p", {class: "refused"}, run.refused_text));
@@ -222,8 +207,7 @@ function report() {
          [size(totals.pageable_moved_bytes), "moved as pageable memory"],
          ...(data.link ? [[size(data.link.to_device_bytes), "to the device, by hardware counter"],
                           [size(data.link.from_device_bytes), "from it, by hardware counter"]]
-                       : [["not measured", "link by hardware counter"]]),
-         ...managedTiles(data.unified_memory)]);
+                       : [["not measured", "link by hardware counter"]])]);
   main.append(make("h2", {}, "Findings"));
   main.append(data.findings.length
       ? make("ol", {class: "findings"}, ...data.findings.map(finding => make("li", {},

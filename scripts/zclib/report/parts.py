@@ -14,7 +14,6 @@ from .shared import Shared
 from .sizes import Sizes
 from .timeline import Timeline
 from .top import Top
-from .unified import Unified
 
 # Of names that a site or a flow may have many of, this many are kept.
 MOST_NAMES = 8
@@ -208,7 +207,7 @@ class Sums:
     """What one log comes to.  Of blocks and repeated copies it holds the first `most`."""
 
     __slots__ = ("process", "is_process", "flows", "pageable", "waiting", "moved_by_kind", "sites",
-                 "modules", "warns", "blocks", "repeated", "times", "links", "shared", "unified",
+                 "modules", "warns", "blocks", "repeated", "times", "links", "shared",
                  "odd")
 
     def __init__(self, path: str, most: int) -> None:
@@ -226,7 +225,6 @@ class Sums:
         self.times = Timeline()                        # Bytes of transfers, see SERIES.
         self.links = LinkLog()                         # Of a recording by zc run.
         self.shared: dict[str, Shared] = {}            # By the device block's site.
-        self.unified = Unified()                       # Of its summary.
         self.odd = 0                                   # Records with fields of a wrong type.
 
 

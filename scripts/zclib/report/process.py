@@ -170,7 +170,6 @@ class ProcessLog:
         shared = record.get("shared")
         if isinstance(shared, dict) and not self.sums.shared:
             self.sums.shared.setdefault("", Shared()).add_sums(shared)
-        self.sums.unified.take(record)
         for row in rows(record, "moved_by_kind"):
             moved = self.sums.moved_by_kind.setdefault(flow_of(row), [0, 0])
             moved[0] += number(row, "calls")

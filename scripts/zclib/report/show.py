@@ -9,7 +9,6 @@ from .. import names, screen, table, units
 from ..counters import NOT_COPIES
 from .data import SORTS, Data
 from .parts import STATES
-from .unified import sentence
 
 OUTCOME_COLUMNS = [table.Column("Asked"), table.Column("Moved"), table.Column("CPU", drop=2),
                    table.Column("Elided", drop=3)]
@@ -86,9 +85,6 @@ class Text:
             self._say(f"{units.size(totals['pageable_asked_bytes'])} from or to pageable memory, "
                       f"{units.size(totals['pageable_moved_bytes'])} of it moved as such")
         self._say(_link(self._data["link"]))
-        managed = sentence(self._data["unified_memory"])
-        if managed:
-            self._say(managed)
 
     def _flows(self) -> None:
         flows = self._data["flows"]

@@ -8,7 +8,6 @@ from typing import Sequence
 from .. import names, screen, table, units
 from .data import Data
 from .show import ends
-from .unified import shown
 
 
 def lines(data: Data, width: int | None) -> list[str]:
@@ -71,7 +70,7 @@ def _cells(row: Data, name: str, unit: str) -> list[str]:
 def _value(value: int | None, unit: str) -> str:
     if value is None:
         return "-"
-    return units.duration(value) if unit == "ns" else shown(value, unit)
+    return units.duration(value) if unit == "ns" else units.size(value)
 
 
 def _change(before: int | None, after: int | None, unit: str) -> str:

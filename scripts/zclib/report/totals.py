@@ -15,7 +15,6 @@ from .process import ProcessLog, Watcher
 from .shared import Shared
 from .timeline import Timeline
 from .top import Top
-from .unified import Unified
 
 LEVELS = ("summary", "allocs", "events")
 
@@ -42,7 +41,6 @@ class Totals:
         self.warns: dict[tuple[str, str], list] = {}
         self.links = Links()
         self.shared: dict[str, Shared] = {}        # By the device block's site.
-        self.unified = Unified()
         self.unreadable: list[str] = []            # Messages on files that could not be read.
         self.odd = 0
         self.times = Timeline()
@@ -121,7 +119,6 @@ class Totals:
         self.pageable.add(one.pageable)
         self.waiting.add(one.waiting)
         self.odd += one.odd
-        self.unified.add(one.unified)
         for flow, total in one.flows.items():
             self.flows.setdefault(flow, FlowSum()).add(total)
         for flow, moved in one.moved_by_kind.items():
