@@ -177,6 +177,50 @@ void zc_describe_set_2d_async(struct zc_copy *c, CUdeviceptr dst, size_t pitch, 
     on_stream(c, stream);
 }
 
+void zc_describe_value(struct zc_copy *c, CUdeviceptr address, uint8_t width, unsigned flags,
+                       unsigned known, CUstream stream)
+{
+    zc_describe_set_async(c, address, 0, flags & ~known ? 0 : width, 1, stream);
+}
+
+void zc_describe_set_node(struct zc_copy *c, const CUDA_MEMSET_NODE_PARAMS *p)
+{
+    if (p)
+        zc_describe_set_2d(c, p->dst, p->pitch, p->value,
+                           p->elementSize > 4 ? 0 : (uint8_t)p->elementSize, p->width, p->height);
+}
+
+#if CUDA_VERSION >= 12030
+void zc_describe_node(struct zc_copy *c, const CUgraphNodeParams *p)
+{
+    if (p && p->type == CU_GRAPH_NODE_TYPE_MEMCPY) {
+        zc_describe_3d(c, &p->memcpy.copyParams);
+    } else if (p && p->type == CU_GRAPH_NODE_TYPE_MEMSET) {
+        const CUDA_MEMSET_NODE_PARAMS_v2 *s = &p->memset;
+        zc_describe_set_node(c,
+                             &(const CUDA_MEMSET_NODE_PARAMS){s->dst, s->pitch, s->value,
+                                                              s->elementSize, s->width, s->height});
+    }
+}
+#endif
+
+/* CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT and ..._TEXTURE_PITCH_ALIGNMENT of all devices so far. */
+void zc_describe_texture(struct zc_copy *c, CUdeviceptr address, size_t span, size_t pitch)
+{
+    zc_describe_set(c, address, 0, pitch % 32 ? 0 : 512, 0);
+    c->dst.span = span;
+}
+
+void zc_describe_resource(struct zc_copy *c, const CUDA_RESOURCE_DESC *p)
+{
+    if (p && p->resType == CU_RESOURCE_TYPE_LINEAR)
+        zc_describe_texture(c, p->res.linear.devPtr, p->res.linear.sizeInBytes, 0);
+    else if (p && p->resType == CU_RESOURCE_TYPE_PITCH2D)
+        zc_describe_texture(c, p->res.pitch2D.devPtr,
+                            zc_product(p->res.pitch2D.pitchInBytes, p->res.pitch2D.height),
+                            p->res.pitch2D.pitchInBytes);
+}
+
 /* Rows and slices do not overlap.  An array has its own, whatever the pitch says (cuda.h). */
 static bool rows_fit(const struct zc_box *b, const size_t e[3])
 {
@@ -191,8 +235,8 @@ static bool rows_fit(const struct zc_box *b, const size_t e[3])
 bool zc_copy_well_formed(const struct zc_copy *c)
 {
     const size_t *e = c->extent;
-    if (c->set)
-        return c->dst.address % c->unit == 0 &&
+    if (c->set) /* Elements of 1, 2, 4 or 8 bytes. */
+        return c->unit && !(c->unit & (c->unit - 1)) && c->dst.address % c->unit == 0 &&
                (e[1] < 2 || (c->dst.pitch >= e[0] && c->dst.pitch % c->unit == 0));
     if (!c->boxed)
         return true;

@@ -63,7 +63,7 @@ struct zc_copy {
     bool split;       /* What became of it differs by part: `part` counts, not `outcome`. */
     uint64_t part[ZC_OUTCOME_COUNT]; /* Bytes by what became of them. */
     unsigned value;                  /* Of a set: what each element becomes. */
-    uint8_t unit;                    /* Of a set: bytes of an element. */
+    uint16_t unit;                   /* Of a set: bytes of an element; 0: of no element. */
     uint64_t bytes;                  /* Bytes that the call asks to move or set. */
     uint64_t copies;                 /* Copies that the driver makes of it. */
     uint64_t start;                  /* zc_ticks() at entry. */
@@ -149,8 +149,8 @@ void zc_describe_3d_async(struct zc_copy *c, const CUDA_MEMCPY3D *p, CUstream st
 void zc_describe_3d_peer(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p);
 void zc_describe_3d_peer_async(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p, CUstream stream);
 /* Sets: `count` elements of `unit` bytes, and rows of `width` elements. */
-static inline void zc_describe_set(struct zc_copy *c, CUdeviceptr dst, unsigned value, uint8_t unit,
-                                   size_t count)
+static inline void zc_describe_set(struct zc_copy *c, CUdeviceptr dst, unsigned value,
+                                   uint16_t unit, size_t count)
 {
     c->dst.side = ZC_SIDE_DEVICE;
     c->dst.address = dst;
@@ -162,7 +162,7 @@ static inline void zc_describe_set(struct zc_copy *c, CUdeviceptr dst, unsigned 
 }
 
 static inline void zc_describe_set_async(struct zc_copy *c, CUdeviceptr dst, unsigned value,
-                                         uint8_t unit, size_t count, CUstream stream)
+                                         uint16_t unit, size_t count, CUstream stream)
 {
     zc_describe_set(c, dst, value, unit, count);
     c->async = true;
@@ -173,6 +173,26 @@ void zc_describe_set_2d(struct zc_copy *c, CUdeviceptr dst, size_t pitch, unsign
                         uint8_t unit, size_t width, size_t height);
 void zc_describe_set_2d_async(struct zc_copy *c, CUdeviceptr dst, size_t pitch, unsigned value,
                               uint8_t unit, size_t width, size_t height, CUstream stream);
+/*
+ * What nodes of graphs and operations of streams will copy or set; nothing where `p` is NULL.  A
+ * value is a set of one element, which the driver wants to be aligned as well; `known` are the
+ * flags that it takes.  Of several the first that the driver refuses in any memory, or else the
+ * first in a block of libzc's.
+ */
+#define ZC_WRITE_FLAGS ((unsigned)CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)
+#define ZC_WAIT_FLAGS ((unsigned)CU_STREAM_WAIT_VALUE_NOR | CU_STREAM_WAIT_VALUE_FLUSH)
+void zc_describe_value(struct zc_copy *c, CUdeviceptr address, uint8_t width, unsigned flags,
+                       unsigned known, CUstream stream);
+void zc_describe_values(struct zc_copy *c, unsigned count, const CUstreamBatchMemOpParams *p,
+                        CUstream stream);
+void zc_describe_set_node(struct zc_copy *c, const CUDA_MEMSET_NODE_PARAMS *p);
+#if CUDA_VERSION >= 12030
+void zc_describe_node(struct zc_copy *c, const CUgraphNodeParams *p);
+#endif
+/* What a texture reads moves no bytes: a range that leaves its block is left to the driver. */
+void zc_describe_texture(struct zc_copy *c, CUdeviceptr address, size_t span, size_t pitch);
+void zc_describe_resource(struct zc_copy *c, const CUDA_RESOURCE_DESC *p);
+
 /* True for a shape that the driver takes; the others it refuses in any memory, with codes of its
  * own: CUDA Driver API, cuMemcpy2D ("the pitches must be greater than or equal to WidthInBytes"),
  * cuMemsetD2D32 ("must be four-byte aligned"). */
@@ -202,12 +222,20 @@ static inline bool zc_copy_peers(const struct zc_copy *c)
     return c->dst.context != c->src.context;
 }
 
+/* Looks both sides up.  False where the driver would refuse the range of one in any memory. */
+bool zc_copy_reaches(struct zc_copy *c);
+
 /* True when a side is a block of the host heap whose asynchronous copies libzc must complete. */
 bool zc_copy_staged(const struct zc_copy *c);
 
 /* True where a range leaves the block that it begins in and the driver need not say so, because
  * libzc made the block. */
 bool zc_copy_leaves(CUdeviceptr address, size_t span);
+
+/* A call that has the driver copy or set later, which is passed on as it is: CUDA_SUCCESS, or how
+ * it is refused; and the driver's code, of which the rule is named that it may be due to. */
+CUresult zc_copy_before_node(struct zc_copy *c);
+CUresult zc_copy_after_node(struct zc_copy *c, CUresult result);
 
 /* Looks both sides up in the ledger, and asks the driver about addresses that the call leaves
  * open. */

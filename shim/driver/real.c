@@ -19,7 +19,7 @@ static const struct {
 } rows[] = {
 #define ZC_COPY(name, base, flavour, params, args, describe) {#name, (void *)name},
 #define ZC_CALL(name, base, flavour, params, args) {#name, (void *)name},
-#define ZC_WATCH(name, base, flavour, params, args, address) {#name, (void *)name},
+#define ZC_WATCH(name, base, flavour, params, args, describe) {#name, (void *)name},
 #define ZC_LAUNCH(name, base, flavour, params, args, stream) {#name, (void *)name},
 #define ZC_TELL(name, base, flavour, params, args) {#name, (void *)name},
 #include "driver.def"

@@ -12,7 +12,7 @@ enum zc_flavour { ZC_LEGACY, ZC_PER_THREAD };
 /* cuda.h declares only part of the twins that the driver exports; they have their base's type. */
 #define ZC_COPY(name, base, flavour, params, args, describe) extern __typeof__(base) name;
 #define ZC_CALL(name, base, flavour, params, args) extern __typeof__(base) name;
-#define ZC_WATCH(name, base, flavour, params, args, address) extern __typeof__(base) name;
+#define ZC_WATCH(name, base, flavour, params, args, describe) extern __typeof__(base) name;
 #define ZC_LAUNCH(name, base, flavour, params, args, stream) extern __typeof__(base) name;
 #define ZC_TELL(name, base, flavour, params, args) extern __typeof__(base) name;
 #define ZC_USE(name, base) extern __typeof__(base) name;
@@ -21,7 +21,7 @@ enum zc_flavour { ZC_LEGACY, ZC_PER_THREAD };
 enum zc_fn {
 #define ZC_COPY(name, base, flavour, params, args, describe) ZC_FN_##name,
 #define ZC_CALL(name, base, flavour, params, args) ZC_FN_##name,
-#define ZC_WATCH(name, base, flavour, params, args, address) ZC_FN_##name,
+#define ZC_WATCH(name, base, flavour, params, args, describe) ZC_FN_##name,
 #define ZC_LAUNCH(name, base, flavour, params, args, stream) ZC_FN_##name,
 #define ZC_TELL(name, base, flavour, params, args) ZC_FN_##name,
 #include "driver.def"
@@ -40,7 +40,7 @@ enum zc_fn {
 struct zc_real {
 #define ZC_COPY(name, base, flavour, params, args, describe) __typeof__(base) *name;
 #define ZC_CALL(name, base, flavour, params, args) __typeof__(base) *name;
-#define ZC_WATCH(name, base, flavour, params, args, address) __typeof__(base) *name;
+#define ZC_WATCH(name, base, flavour, params, args, describe) __typeof__(base) *name;
 #define ZC_LAUNCH(name, base, flavour, params, args, stream) __typeof__(base) *name;
 #define ZC_TELL(name, base, flavour, params, args) __typeof__(base) *name;
 #include "driver.def"

@@ -22,16 +22,6 @@ struct zc_entry {
 #define ZC_CALL(name, base, flavour, params, args) ZC_BODY(base, params);
 #include "driver.def"
 
-/* The first device address that a batch of stream memory operations names, 0 for none. */
-CUdeviceptr zc_batch_op_address(unsigned int count, const CUstreamBatchMemOpParams *ops);
-
-/* The address that a copy of a graph is to be blamed for: the target's, or the source's where that
- * is in no block of libzc's.  0 for arrays, and without parameters. */
-CUdeviceptr zc_copy_node_address(const CUDA_MEMCPY3D *params);
-
-/* The device address that a texture reads, 0 for arrays. */
-CUdeviceptr zc_resource_address(const CUDA_RESOURCE_DESC *resource);
-
 /* True for what a call says wherever its blocks lie: of the driver, the context, a handle, or a
  * kernel that has failed, whose error all later calls give. */
 bool zc_blameless(CUresult code);

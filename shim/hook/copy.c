@@ -3,7 +3,9 @@
 #include "base/message.h"
 #include "hook/call.h"
 #include "driver/capture.h"
+#include "driver/await.h"
 #include "driver/copy.h"
+#include "driver/launch.h"
 #include "hook/hostmem.h"
 #include "hook/life.h"
 #include "hook/request.h"
@@ -291,6 +293,62 @@ static CUresult refused(const struct zc_copy *c)
     if ((!p && !zc_box_converted(b)) || c->answered || fails_in_every_place(c))
         return c->result;
     return p ? zc_shared_failed(p, c->fn, c->result) : zc_blame(c->fn, b->address, c->result);
+}
+
+bool zc_copy_reaches(struct zc_copy *c)
+{
+    if (!c->on)
+        return true;
+    zc_copy_resolve(c);
+    return !c->bytes || !(is_no_range(&c->dst) || is_no_range(&c->src));
+}
+
+void zc_describe_values(struct zc_copy *c, unsigned count, const CUstreamBatchMemOpParams *p,
+                        CUstream stream)
+{
+    c->async = true;
+    c->stream = stream;
+    struct zc_copy one = *c;
+    for (unsigned i = 0; p && i < count; i++) {
+        /* Waits and writes begin with the same fields: operation, then address. */
+        CUdeviceptr address = p[i].waitValue.address;
+        switch (p[i].operation) {
+        case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+            zc_describe_value(&one, address, 4, p[i].waitValue.flags, ZC_WAIT_FLAGS, stream);
+            break;
+        case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+            zc_describe_value(&one, address, 4, p[i].writeValue.flags, ZC_WRITE_FLAGS, stream);
+            break;
+        case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+            zc_describe_value(&one, address, 8, p[i].waitValue.flags, ZC_WAIT_FLAGS, stream);
+            break;
+        case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+            zc_describe_value(&one, address, 8, p[i].writeValue.flags, ZC_WRITE_FLAGS, stream);
+            break;
+        default:
+            continue;
+        }
+        bool bad = !zc_copy_reaches(&one) || !zc_copy_well_formed(&one);
+        if (bad || (!c->set && zc_box_converted(&one.dst)))
+            *c = one;
+        if (bad)
+            return;
+    }
+}
+
+CUresult zc_copy_before_node(struct zc_copy *c)
+{
+    CUresult result = zc_copy_reaches(c) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS && zc_await_call(c->fn))
+        result = zc_await_begin(c->fn);
+    return result == CUDA_SUCCESS ? zc_launch_before(c->fn, c->flavour, c->stream, false) : result;
+}
+
+/* Which memory it is the driver minds with one code. */
+CUresult zc_copy_after_node(struct zc_copy *c, CUresult result)
+{
+    c->result = result;
+    return result == CUDA_ERROR_INVALID_VALUE && c->on ? refused(c) : result;
 }
 
 static CUresult finish(struct zc_copy *c)

@@ -24,9 +24,6 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-/* Nodes name addresses that the driver looks at when they are added or changed. */
-#define BEFORE_NODE(entry) zc_launch_before((entry)->fn, (entry)->flavour, NULL, false)
-
 #define DEPTH_MAX 8 /* Child graphs within child graphs. */
 
 /* One copy or set of an executable graph. */
@@ -55,7 +52,7 @@ static void in_child(void)
     execs = NULL;
 }
 
-static bool push(struct exec *x, const struct node *n)
+static bool push(struct exec *x, struct node n)
 {
     if (x->count == x->cap) {
         size_t cap = x->cap ? 2 * x->cap : 8;
@@ -68,39 +65,20 @@ static bool push(struct exec *x, const struct node *n)
         x->nodes = more;
         x->cap = cap;
     }
-    x->nodes[x->count++] = *n;
+    x->nodes[x->count++] = n;
     return true;
 }
 
-static void fill_in(struct node *n, struct zc_copy *c)
+static struct node node_of(CUgraphNode id, struct zc_copy *c)
 {
+    struct node n = {.id = id};
     zc_copy_resolve(c);
-    zc_copy_flows(c, &n->asked, &n->real);
-    n->dst = c->dst.address;
-    n->src = c->src.address;
-    n->bytes = c->bytes;
-    n->by_gpu = c->dst.side == ZC_SIDE_DEVICE &&
-                (c->set || c->src.asked == ZC_KIND_DEVICE || c->src.asked == ZC_KIND_ARRAY);
-}
-
-static struct node describe_copy(CUgraphNode id, const CUDA_MEMCPY3D *params)
-{
-    struct zc_copy c;
-    struct node n = {.id = id};
-    zc_copy_init(&c, ZC_FN_cuGraphLaunch, ZC_LEGACY);
-    zc_describe_3d(&c, params);
-    fill_in(&n, &c);
-    return n;
-}
-
-static struct node describe_set(CUgraphNode id, const CUDA_MEMSET_NODE_PARAMS *params)
-{
-    struct zc_copy c;
-    struct node n = {.id = id};
-    zc_copy_init(&c, ZC_FN_cuGraphLaunch, ZC_LEGACY);
-    zc_describe_set_2d(&c, params->dst, params->pitch, params->value, (uint8_t)params->elementSize,
-                       params->width, params->height);
-    fill_in(&n, &c);
+    zc_copy_flows(c, &n.asked, &n.real);
+    n.dst = c->dst.address;
+    n.src = c->src.address;
+    n.bytes = c->bytes;
+    n.by_gpu = c->dst.side == ZC_SIDE_DEVICE &&
+               (c->set || c->src.asked == ZC_KIND_DEVICE || c->src.asked == ZC_KIND_ARRAY);
     return n;
 }
 
@@ -112,18 +90,19 @@ static void read_node(struct exec *x, CUgraphNode id, unsigned depth)
     CUDA_MEMCPY3D copy;
     CUDA_MEMSET_NODE_PARAMS set;
     CUgraph child;
-    struct node n;
+    struct zc_copy c;
     if (zc_real.cuGraphNodeGetType(id, &type) != CUDA_SUCCESS)
         return;
     x->awaits = x->awaits || zc_await_node(type);
+    zc_copy_init(&c, ZC_FN_cuGraphLaunch, ZC_LEGACY);
     if (type == CU_GRAPH_NODE_TYPE_MEMCPY &&
         zc_real.cuGraphMemcpyNodeGetParams(id, &copy) == CUDA_SUCCESS) {
-        n = describe_copy(id, &copy);
-        push(x, &n);
+        zc_describe_3d(&c, &copy);
+        push(x, node_of(id, &c));
     } else if (type == CU_GRAPH_NODE_TYPE_MEMSET &&
                zc_real.cuGraphMemsetNodeGetParams(id, &set) == CUDA_SUCCESS) {
-        n = describe_set(id, &set);
-        push(x, &n);
+        zc_describe_set_node(&c, &set);
+        push(x, node_of(id, &c));
     } else if (type == CU_GRAPH_NODE_TYPE_GRAPH && depth < DEPTH_MAX &&
                zc_real.cuGraphChildGraphNodeGetGraph(id, &child) == CUDA_SUCCESS) {
         read_graph(x, child, depth + 1);
@@ -188,17 +167,21 @@ static CUresult remember(CUresult result, CUgraphExec handle, CUgraph graph)
     return result;
 }
 
-/* Changes one node of an executable graph. */
-static void replace(CUgraphExec handle, const struct node *n)
+/* Changes one node of an executable graph if the driver did, by a call that `c` describes. */
+static CUresult replace(CUgraphExec handle, CUgraphNode id, struct zc_copy *c, CUresult result)
 {
     struct exec *x = NULL;
+    if (result != CUDA_SUCCESS || !c->on)
+        return zc_copy_after_node(c, result);
+    const struct node n = node_of(id, c);
     if (!zc_lock_take(&lock))
-        return;
+        return result;
     HASH_FIND_PTR(execs, &handle, x);
     for (size_t i = 0; x && i < x->count; i++)
-        if (x->nodes[i].id == n->id)
-            x->nodes[i] = *n;
+        if (x->nodes[i].id == id)
+            x->nodes[i] = n;
     zc_lock_drop(&lock);
+    return result;
 }
 
 ZC_BODY(cuGraphInstantiate,
@@ -243,91 +226,72 @@ ZC_BODY(cuGraphExecUpdate_v2, (CUgraphExec exec, CUgraph graph, CUgraphExecUpdat
     return remember(real(exec, graph, info), exec, graph);
 }
 
-static CUresult blamed(const struct zc_entry *entry, CUdeviceptr address, CUresult result)
-{
-    return result == CUDA_SUCCESS ? result : zc_blame(entry->fn, address, result);
-}
-
 ZC_BODY(cuGraphExecMemcpyNodeSetParams,
         (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *params, CUcontext context))
 {
-    CUresult result = BEFORE_NODE(entry);
-    if (result == CUDA_SUCCESS)
-        result = real(exec, node, params, context);
-    if (result == CUDA_SUCCESS && zc_life_on()) {
-        struct node n = describe_copy(node, params);
-        replace(exec, &n);
-    }
-    return blamed(entry, zc_copy_node_address(params), result);
+    struct zc_copy c;
+    zc_copy_init(&c, entry->fn, entry->flavour);
+    zc_describe_3d(&c, exec && node ? params : NULL);
+    CUresult refused = zc_copy_before_node(&c);
+    return refused == CUDA_SUCCESS ? replace(exec, node, &c, real(exec, node, params, context))
+                                   : refused;
 }
 
 ZC_BODY(cuGraphExecMemsetNodeSetParams, (CUgraphExec exec, CUgraphNode node,
                                          const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context))
 {
-    CUresult result = BEFORE_NODE(entry);
-    if (result == CUDA_SUCCESS)
-        result = real(exec, node, params, context);
-    if (result == CUDA_SUCCESS && zc_life_on()) {
-        struct node n = describe_set(node, params);
-        replace(exec, &n);
-    }
-    return blamed(entry, params ? params->dst : 0, result);
+    struct zc_copy c;
+    zc_copy_init(&c, entry->fn, entry->flavour);
+    zc_describe_set_node(&c, exec && node ? params : NULL);
+    CUresult refused = zc_copy_before_node(&c);
+    return refused == CUDA_SUCCESS ? replace(exec, node, &c, real(exec, node, params, context))
+                                   : refused;
 }
 
 #if CUDA_VERSION >= 12030
 /* The calls that take nodes of any type. */
-static CUdeviceptr address_of(const CUgraphNodeParams *p)
+static CUresult before_any(const struct zc_entry *entry, struct zc_copy *c,
+                           const CUgraphNodeParams *params)
 {
-    return p && p->type == CU_GRAPH_NODE_TYPE_MEMCPY   ? zc_copy_node_address(&p->memcpy.copyParams)
-           : p && p->type == CU_GRAPH_NODE_TYPE_MEMSET ? p->memset.dst
-                                                       : 0;
+    zc_copy_init(c, entry->fn, entry->flavour);
+    zc_describe_node(c, params);
+    return zc_copy_before_node(c);
 }
 
-static CUresult added(const struct zc_entry *entry, CUresult result, const CUgraphNodeParams *p)
+static CUresult added(const struct zc_entry *entry, struct zc_copy *c, CUresult result,
+                      const CUgraphNodeParams *p)
 {
     if (result == CUDA_SUCCESS && p && p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
         zc_track_foreign(entry, ZC_API_cuGraphAddMemAllocNode, p->alloc.dptr, p->alloc.bytesize,
                          ZC_KIND_DEVICE);
-    return blamed(entry, address_of(p), result);
+    return zc_copy_after_node(c, result);
 }
 
 ZC_BODY(cuGraphAddNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
                          size_t count, CUgraphNodeParams *params))
 {
-    CUresult refused = BEFORE_NODE(entry);
+    struct zc_copy c;
+    CUresult refused = before_any(entry, &c, graph ? params : NULL);
     return refused == CUDA_SUCCESS
-               ? added(entry, real(node, graph, dependencies, count, params), params)
+               ? added(entry, &c, real(node, graph, dependencies, count, params), params)
                : refused;
 }
 
 ZC_BODY(cuGraphAddNode_v2, (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
                             const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params))
 {
-    CUresult refused = BEFORE_NODE(entry);
+    struct zc_copy c;
+    CUresult refused = before_any(entry, &c, graph ? params : NULL);
     return refused == CUDA_SUCCESS
-               ? added(entry, real(node, graph, dependencies, edges, count, params), params)
+               ? added(entry, &c, real(node, graph, dependencies, edges, count, params), params)
                : refused;
 }
 
 ZC_BODY(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params))
 {
-    struct node n = {.id = NULL};
-    CUresult result = BEFORE_NODE(entry);
-    if (result == CUDA_SUCCESS)
-        result = real(exec, node, params);
-    if (result != CUDA_SUCCESS || !zc_life_on())
-        return blamed(entry, address_of(params), result);
-    if (params->type == CU_GRAPH_NODE_TYPE_MEMCPY) {
-        n = describe_copy(node, &params->memcpy.copyParams);
-    } else if (params->type == CU_GRAPH_NODE_TYPE_MEMSET) {
-        const CUDA_MEMSET_NODE_PARAMS_v2 *p = &params->memset;
-        const CUDA_MEMSET_NODE_PARAMS set = {p->dst,         p->pitch, p->value,
-                                             p->elementSize, p->width, p->height};
-        n = describe_set(node, &set);
-    }
-    if (n.id)
-        replace(exec, &n);
-    return result;
+    struct zc_copy c;
+    CUresult refused = before_any(entry, &c, exec && node ? params : NULL);
+    return refused == CUDA_SUCCESS ? replace(exec, node, &c, real(exec, node, params)) : refused;
 }
 #endif
 

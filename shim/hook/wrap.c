@@ -4,13 +4,6 @@
 #include "driver/launch.h"
 #include "hook/pool.h"
 #include "hook/reads.h"
-#include "driver/await.h"
-
-static inline CUresult before_watched(enum zc_fn fn, enum zc_flavour flavour)
-{
-    CUresult result = zc_await_call(fn) ? zc_await_begin(fn) : CUDA_SUCCESS;
-    return result == CUDA_SUCCESS ? zc_launch_before(fn, flavour, NULL, false) : result;
-}
 
 static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
 {
@@ -58,19 +51,19 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
         const struct zc_entry entry = ZC_ENTRY(name, flavour);                                     \
         return zc_told(ZC_FN_##name, zc_do_##base(real, &entry, ZC_UNPAREN args));                 \
     }
-#define ZC_WATCH(name, base, flavour, params, args, address)                                       \
+#define ZC_WATCH(name, base, flavour, params, args, describe)                                      \
     ZC_EXPORT CUresult name params                                                                 \
     {                                                                                              \
         __typeof__(base) *real = ZC_REAL(name);                                                    \
         if (!real)                                                                                 \
             return CUDA_ERROR_NOT_SUPPORTED;                                                       \
         ZC_LEND(base);                                                                             \
-        CUresult result = before_watched(ZC_FN_##name, flavour);                                   \
-        if (__builtin_expect(result != CUDA_SUCCESS, 0))                                           \
-            return zc_told(ZC_FN_##name, result);                                                  \
-        result = real args;                                                                        \
-        if (__builtin_expect(result != CUDA_SUCCESS, 0))                                           \
-            zc_blame(ZC_FN_##name, (CUdeviceptr)(address), result);                                \
+        struct zc_copy c;                                                                          \
+        zc_copy_init(&c, ZC_FN_##name, flavour);                                                   \
+        describe;                                                                                  \
+        CUresult result = zc_copy_before_node(&c);                                                 \
+        if (result == CUDA_SUCCESS)                                                                \
+            result = zc_copy_after_node(&c, real args);                                            \
         return zc_told(ZC_FN_##name, result);                                                      \
     }
 /* A tail call where nobody wants to know of the launch: it costs a load and two branches. */

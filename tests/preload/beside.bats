@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Addresses just before and behind a block are nobody's, whatever its place has there: calls that
-# name them give in every place what they give without libzc.
+# name them, nodes of graphs among them, give in every place what they give without libzc, and blame
+# no rule.  Nor do calls that are wrong in something else.
 
 load common.bash
 
@@ -49,4 +50,12 @@ place = $place" timeout 60 "$PROGRAM" "$1"
 
 @test "around a block of a pool" {
     same_in pool device mapped managed vmm
+}
+
+@test "a value that is refused because its block is managed memory names the rule" {
+    run -0 --separate-stderr under_policy 'place = managed' timeout 30 "$PROGRAM" value
+    [[ $output == *'cuStreamWriteValue32('*'-> 1'*'cuStreamBatchMemOp('*'-> 1' ]]
+    for call in cuStreamWriteValue32_v2 cuStreamBatchMemOp_v2; do
+        [[ $stderr == *"$call returned 1 for block "*"in 'managed' by rule all ("* ]]
+    done
 }

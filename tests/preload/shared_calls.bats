@@ -92,7 +92,7 @@ setup() {
     scene nodes 'access = read'
     [[ $status -eq 0 && $(grep -c -e '-> 1$' <<<"$output") -eq 2 ]]
     for call in cuGraphAddMemcpyNode cuGraphAddNode_v2; do
-        [[ $stderr == *"$call returned 1 for block 2 "*"by rule device ("* ]]
+        [[ $stderr == *"$call returned 1 for device block 2 "*"which rule device ("* ]]
     done
 }
 

@@ -5,6 +5,121 @@
 #define MIB ((size_t)1 << 20)
 
 static char host[64];
+static CUdeviceptr apart; /* Another block. */
+static bool shares;       /* What may write ends what blocks share: here nothing does. */
+
+static CUDA_MEMCPY3D line(CUmemorytype to, CUdeviceptr dst, CUmemorytype from, CUdeviceptr src)
+{
+    return (CUDA_MEMCPY3D){.dstMemoryType = to,
+                           .dstHost = (void *)dst,
+                           .dstDevice = dst,
+                           .srcMemoryType = from,
+                           .srcHost = (void *)src,
+                           .srcDevice = src,
+                           .WidthInBytes = 8,
+                           .Height = 1,
+                           .Depth = 1};
+}
+
+/* Nodes that copy or set 8 bytes from `at` on, and nodes of `good` memory that are changed so. */
+static void add_nodes(CUdeviceptr good, CUdeviceptr at)
+{
+    const CUmemorytype device = CU_MEMORYTYPE_DEVICE, cpu = CU_MEMORYTYPE_HOST;
+    CUDA_MEMCPY3D to = line(device, at, cpu, (CUdeviceptr)host);
+    CUDA_MEMCPY3D from = line(cpu, (CUdeviceptr)host, device, at);
+    CUDA_MEMCPY3D copy = line(cpu, (CUdeviceptr)host, device, good);
+    CUDA_MEMSET_NODE_PARAMS bad = {.dst = at, .elementSize = 1, .width = 8, .height = 1};
+    CUDA_MEMSET_NODE_PARAMS set = {.dst = good, .elementSize = 1, .width = 8, .height = 1};
+    CUgraph graph;
+    CUgraphNode copies, sets, node;
+    CUgraphExec exec;
+    CUcontext context;
+    CHECK(cuCtxGetCurrent(&context));
+    CHECK(cuGraphCreate(&graph, 0));
+    SHOW(cuGraphAddMemcpyNode(&node, graph, NULL, 0, &to, context));
+    SHOW(cuGraphAddMemcpyNode(&node, graph, NULL, 0, &from, context));
+    SHOW(cuGraphAddMemsetNode(&node, graph, NULL, 0, &bad, context));
+    CHECK(cuGraphAddMemcpyNode(&copies, graph, NULL, 0, &copy, context));
+    CHECK(cuGraphAddMemsetNode(&sets, graph, NULL, 0, &set, context));
+    CHECK(cuGraphInstantiate(&exec, graph, 0));
+    SHOW(cuGraphMemcpyNodeSetParams(copies, &from));
+    SHOW(cuGraphMemsetNodeSetParams(sets, &bad));
+    SHOW(cuGraphExecMemcpyNodeSetParams(exec, copies, &from, context));
+    SHOW(cuGraphExecMemsetNodeSetParams(exec, sets, &bad, context));
+#if CUDA_VERSION >= 13000
+    CUgraphNodeParams any = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
+    any.memcpy.copyParams = from;
+    any.memcpy.copyCtx = context;
+    SHOW(cuGraphAddNode(&node, graph, NULL, NULL, 0, &any));
+    SHOW(cuGraphNodeSetParams(copies, &any));
+    SHOW(cuGraphExecNodeSetParams(exec, copies, &any));
+    any = (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_MEMSET};
+    any.memset.dst = at;
+    any.memset.elementSize = 1;
+    any.memset.width = 8;
+    any.memset.height = 1;
+    any.memset.ctx = context;
+    SHOW(cuGraphAddNode(&node, graph, NULL, NULL, 0, &any));
+    SHOW(cuGraphNodeSetParams(sets, &any));
+    SHOW(cuGraphExecNodeSetParams(exec, sets, &any));
+#endif
+    if (!shares)
+        SHOW(cuGraphLaunch(exec, NULL));
+    CHECK(cuGraphExecDestroy(exec));
+    CHECK(cuGraphDestroy(graph));
+}
+
+/* Values written and waited for; each has come if that is memory. */
+static void values(CUdeviceptr at)
+{
+    CUstreamBatchMemOpParams op = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32};
+    op.writeValue.address = at;
+    SHOW(cuStreamWriteValue32(NULL, at, 1, 0));
+    SHOW(cuStreamWriteValue64(NULL, at, 1, 0));
+    SHOW(cuStreamWaitValue32(NULL, at, 0, CU_STREAM_WAIT_VALUE_GEQ));
+    SHOW(cuStreamWaitValue64(NULL, at, 0, CU_STREAM_WAIT_VALUE_GEQ));
+    SHOW(cuStreamBatchMemOp(NULL, 1, &op, 0));
+}
+
+/* Calls that name a good block, and are wrong in something else. */
+static void wrong(CUdeviceptr d, size_t size)
+{
+    CUDA_MEMCPY3D copy = line(CU_MEMORYTYPE_DEVICE, d, CU_MEMORYTYPE_HOST, 0);
+    CUDA_MEMSET_NODE_PARAMS set = {.dst = d, .elementSize = 3, .width = 8, .height = 1};
+    CUDA_RESOURCE_DESC resource = {.resType = CU_RESOURCE_TYPE_LINEAR,
+                                   .res.linear.devPtr = d + 1,
+                                   .res.linear.format = CU_AD_FORMAT_UNSIGNED_INT8,
+                                   .res.linear.numChannels = 1,
+                                   .res.linear.sizeInBytes = 16};
+    CUDA_TEXTURE_DESC texture = {.flags = 0};
+    CUgraph graph, ended;
+    CUgraphNode node;
+    CUcontext context;
+    CUtexObject object;
+    CUstream stream;
+    printf("wrong\n");
+    CHECK(cuCtxGetCurrent(&context));
+    CHECK(cuGraphCreate(&graph, 0));
+    SHOW(cuGraphAddMemFreeNode(&node, graph, NULL, 0, d));
+    SHOW(cuGraphAddMemcpyNode(&node, graph, NULL, 0, &copy, context));
+    SHOW(cuGraphAddMemsetNode(&node, graph, NULL, 0, &set, context));
+    set.elementSize = 0;
+    SHOW(cuGraphAddMemsetNode(&node, graph, NULL, 0, &set, context));
+    set.elementSize = 4;
+    SHOW(cuGraphAddMemsetNode(&node, NULL, NULL, 0, &set, context));
+    set.dst = d + 1;
+    SHOW(cuGraphAddMemsetNode(&node, graph, NULL, 0, &set, context));
+    CHECK(cuGraphDestroy(graph));
+    values(d + 1);
+    SHOW(cuStreamWriteValue32(NULL, d, 1, 0x70));
+    SHOW(cuMemAddressFree(d, size));
+    SHOW(cuTexObjectCreate(&object, &resource, &texture, NULL));
+    CHECK(cuStreamCreate(&stream, 0));
+    CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    SHOW(cuStreamWriteValue32(stream, d, 1, 0));
+    SHOW(cuStreamEndCapture(stream, &ended));
+    CHECK(cuStreamDestroy(stream));
+}
 
 /* All kinds of calls that begin at `at`, which is `offset` bytes from its block. */
 static void ask(CUdeviceptr d, CUdeviceptr at, long offset)
@@ -44,6 +159,9 @@ static void ask(CUdeviceptr d, CUdeviceptr at, long offset)
     SHOW(cuMemHostGetFlags(&type, (void *)at));
     SHOW(cuMemFree(at));
     SHOW(cuMemFreeHost((void *)at));
+    add_nodes(apart, at);
+    if (!shares || offset >= 0)
+        values((offset < 0 ? at : at + 7) & ~7ull);
     SHOW(cuCtxSynchronize());
 }
 
@@ -54,6 +172,8 @@ static void around(CUdeviceptr d, size_t size, bool before)
     printf("%zu bytes\n", size);
     SHOW(cuMemsetD8(d + size - 1, 1, 1));
     SHOW(cuMemsetD8(d + size - 1, 1, 2));
+    if (!shares)
+        wrong(d, size);
     for (size_t i = 0; i < sizeof(behind) / sizeof(behind[0]); i++)
         ask(d, d + size + (CUdeviceptr)behind[i], behind[i]);
     if (before) {
@@ -86,6 +206,7 @@ static void paired(void)
     size_t size = 5 * MIB + 512;
     char *h = malloc(size);
     CUdeviceptr d;
+    shares = true;
     memset(h, 3, size);
     CHECK(cuMemAlloc(&d, size));
     CHECK(cuMemcpyHtoD(d, h, size));
@@ -105,10 +226,24 @@ static void pool(void)
     CHECK(cuCtxSynchronize());
 }
 
+/* What the driver refuses in managed memory alone. */
+static void value(void)
+{
+    CUstreamBatchMemOpParams op = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32};
+    CUdeviceptr d;
+    CHECK(cuMemAlloc(&d, MIB));
+    op.writeValue.address = d;
+    SHOW(cuStreamWriteValue32(NULL, d, 1, 0));
+    SHOW(cuStreamBatchMemOp(NULL, 1, &op, 0));
+    CHECK(cuMemFree(d));
+}
+
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {{"device", device}, {"paired", paired}, {"pool", pool}};
+    static const struct scenario all[] = {
+        {"device", device}, {"paired", paired}, {"pool", pool}, {"value", value}};
     start_gpu(0);
+    CHECK(cuMemAlloc(&apart, 4096));
     int status = RUN_SCENARIO(all, argc, argv);
     end_gpu(0);
     return status;

@@ -52,17 +52,28 @@ CUresult sim_capture_unsafe_stream(struct sim_stream *stream)
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
-CUresult sim_capture_implicit(struct sim_stream *stream)
+static CUresult implicit(struct sim_stream *stream, bool invalidates)
 {
     CUresult r = CUDA_SUCCESS;
     if (stream != stream->ctx->legacy || !captures)
         return r;
     for (struct sim_stream *s = stream->ctx->streams; s; s = s->next)
         if (s->capture && !(s->flags & CU_STREAM_NON_BLOCKING)) {
-            invalidate(s->capture);
+            if (invalidates)
+                invalidate(s->capture);
             r = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
         }
     return r;
+}
+
+CUresult sim_capture_implicit(struct sim_stream *stream)
+{
+    return implicit(stream, true);
+}
+
+CUresult sim_capture_implicit_asked(struct sim_stream *stream)
+{
+    return implicit(stream, false);
 }
 
 void sim_capture_tips(struct sim_stream *stream, struct sim_node *const *tips, size_t count)

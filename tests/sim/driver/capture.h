@@ -33,4 +33,7 @@ CUresult sim_capture_wait(struct sim_stream *stream, struct sim_event *event);
  * CUDA_ERROR_STREAM_CAPTURE_IMPLICIT. */
 CUresult sim_capture_implicit(struct sim_stream *stream);
 
+/* The same for questions, which invalidate nothing (CUDA Driver API, cuStreamIsCapturing). */
+CUresult sim_capture_implicit_asked(struct sim_stream *stream);
+
 #endif

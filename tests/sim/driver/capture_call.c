@@ -77,7 +77,7 @@ static CUresult info(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t 
     if (r == CUDA_SUCCESS && !status)
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS && !s->capture)
-        r = sim_capture_implicit(s);
+        r = sim_capture_implicit_asked(s);
     if (r != CUDA_SUCCESS)
         return r;
     struct sim_capture *c = s->capture;

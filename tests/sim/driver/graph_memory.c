@@ -107,7 +107,8 @@ SIM_API(cuGraphAddMemFreeNode,
 {
     struct sim_graph *g = sim_graph_of(graph);
     struct sim_work work = {.kind = SIM_WORK_FREE, .u.free = dptr};
-    if (!out || !g || !graph_block(dptr))
+    const struct sim_block *b = graph_block(dptr);
+    if (!out || !g || !b || !b->graph_refs)
         return CUDA_ERROR_INVALID_VALUE;
     return sim_node_add(g, (struct sim_node *const *)deps, count, &work, (struct sim_node **)out);
 }
