@@ -100,10 +100,16 @@ static CUresult enrol(struct zc_extent *e, unsigned flags)
     return result;
 }
 
+/* Whether it may go well elsewhere: with a context, and outside of host functions. */
+static bool not_here(CUresult result)
+{
+    return result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_NOT_PERMITTED;
+}
+
 CUresult zc_pinned_register(struct zc_extent *e, unsigned flags)
 {
     CUresult result = enrol(e, flags);
-    if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_CONTEXT)
+    if (result != CUDA_SUCCESS && !not_here(result))
         refused(e, result);
     return result == FULL ? CUDA_ERROR_OUT_OF_MEMORY : result;
 }
@@ -113,9 +119,7 @@ static bool make(struct zc_extent *e)
 {
     CUresult result =
         zc_pinned_register(e, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
-    mark(e, result == CUDA_SUCCESS                 ? ZC_PIN_DONE
-            : result == CUDA_ERROR_INVALID_CONTEXT ? ZC_PIN_NONE
-                                                   : ZC_PIN_REFUSED);
+    mark(e, result == CUDA_SUCCESS ? ZC_PIN_DONE : not_here(result) ? ZC_PIN_NONE : ZC_PIN_REFUSED);
     return result == CUDA_SUCCESS;
 }
 

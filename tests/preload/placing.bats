@@ -287,3 +287,18 @@ told_of() {
         [[ $output != *700* && $(grep -c -- '-> 0' <<<"$output") -eq 4 && -z $stderr ]]
     done
 }
+
+@test "calls that CUDA refuses in host functions harm no block, and blame no rule" {
+    run -0 "$program" host_function
+    bare=$output
+    [[ $bare == *'-> 800'* && $bare != *'-> 0'* ]]
+    for rule in 'place = mapped' 'place = managed' 'place = vmm' $'place = vmm\ncommit = lazy' \
+        $'place = vmm\ngrow = yes' 'place = pinned'; do
+        rm -f "$BATS_TEST_TMPDIR/trace"
+        SIM_TRACE=$BATS_TEST_TMPDIR/trace run -0 --separate-stderr under_policy "$rule" "$program" \
+            host_function
+        [[ $output == "$bare" && -z $stderr ]]
+    done
+    # A later copy pins the host block all the same.
+    grep -q 'cuMemHostRegister_v2 0' "$BATS_TEST_TMPDIR/trace"
+}

@@ -570,6 +570,56 @@ static void special_pools(void)
 #endif
 }
 
+static CUdeviceptr of_host_function, pooled_of_host_function;
+static void *registered_of_host_function;
+
+/* CUDA refuses its calls there (CUDA driver API, cuLaunchHostFunc); libc does not. */
+static void CUDA_CB calls(void *data)
+{
+    CUdeviceptr p = 0;
+    void *memory = malloc(4 * MIB);
+    memset(memory, 1, 4 * MIB);
+    SHOW(cuMemFree(of_host_function));
+    SHOW(cuMemFreeAsync(pooled_of_host_function, NULL));
+    SHOW(cuMemFreeHost(registered_of_host_function));
+    SHOW(cuMemAlloc(&p, 4 * MIB));
+    SHOW(cuMemAllocManaged(&p, 4 * MIB, CU_MEM_ATTACH_GLOBAL));
+    SHOW(cuMemAllocAsync(&p, 4 * MIB, NULL));
+    SHOW(cuMemAllocHost(&memory, 4 * MIB));
+    SHOW(cuMemHostRegister(memory, 4 * MIB, 0));
+    SHOW(cuMemcpyDtoH(host, of_host_function, 4 * MIB));
+    SHOW(cuMemcpyHtoDAsync(of_host_function, data, 4 * MIB, NULL));
+    SHOW(cuMemsetD8(of_host_function, 3, 4 * MIB));
+    SHOW(cuStreamSynchronize(NULL));
+    SHOW(cuCtxSynchronize());
+    EXPECT(p == 0);
+    free(memory);
+}
+
+/* What a host function may not do leaves every block whole. */
+static void host_function(void)
+{
+    void *copied = memset(malloc(4 * MIB), 2, 4 * MIB);
+    of_host_function = block(4 * MIB);
+    CHECK(cuMemAllocAsync(&pooled_of_host_function, 4 * MIB, NULL));
+    CHECK(cuMemAllocHost(&registered_of_host_function, 4 * MIB));
+    CHECK(cuMemsetD8(of_host_function, 7, 4 * MIB));
+    CHECK(cuMemsetD8(pooled_of_host_function, 8, 4 * MIB));
+    memset(registered_of_host_function, 9, 4 * MIB);
+    CHECK(cuLaunchHostFunc(NULL, calls, copied));
+    CHECK(cuStreamSynchronize(NULL));
+    CHECK(cuMemcpyDtoH(host, of_host_function, 4 * MIB));
+    EXPECT(all_are(host, 7, 4 * MIB));
+    CHECK(cuMemcpyDtoH(host, pooled_of_host_function, 4 * MIB));
+    EXPECT(all_are(host, 8, 4 * MIB));
+    EXPECT(all_are(registered_of_host_function, 9, 4 * MIB));
+    CHECK(cuMemcpyHtoD(of_host_function, copied, 4 * MIB));
+    free(copied);
+    CHECK(cuMemFree(of_host_function));
+    CHECK(cuMemFreeAsync(pooled_of_host_function, NULL));
+    CHECK(cuMemFreeHost(registered_of_host_function));
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"kinds", kinds},
@@ -589,6 +639,7 @@ int main(int argc, char **argv)
                                           {"stray_kernel", stray_kernel},
                                           {"overreads", overreads},
                                           {"overreads_slack", overreads_slack},
+                                          {"host_function", host_function},
                                           {"special_pools", special_pools},
                                           {"prefetch_batches", prefetch_batches}};
     first_to_tell = argc > 2 ? argv[2] : "";

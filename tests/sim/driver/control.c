@@ -2,6 +2,7 @@
  * each entry point. */
 #define _GNU_SOURCE
 #include "life.h"
+#include "stream.h"
 #include "../sim.h"
 #include <fcntl.h>
 #include <stdio.h>
@@ -134,6 +135,10 @@ bool sim_enter(struct sim_call *call, CUresult *result)
         return false;
     if ((*result = sim_life_check(call->when)) != CUDA_SUCCESS)
         return false;
+    if (call->when == SIM_AFTER_INIT && sim_in_host_function()) {
+        *result = CUDA_ERROR_NOT_PERMITTED;
+        return false;
+    }
     null_stream = call->null_stream;
     sim_relock();
     return true;

@@ -162,6 +162,9 @@ CUresult sim_stream_wait(struct sim_stream *stream);
 /* Does the work on the calling thread, without sim_lock. */
 CUresult sim_work_run(struct sim_work *work, struct sim_context *ctx);
 
+/* Whether the calling thread is in a function of cuLaunchHostFunc or cuStreamAddCallback. */
+bool sim_in_host_function(void);
+
 /* Frees what the work owns. */
 void sim_work_free(struct sim_work *work);
 

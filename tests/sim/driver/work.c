@@ -21,6 +21,13 @@ static CUresult free_run(CUdeviceptr dptr)
     return r;
 }
 
+static __thread bool in_host_function;
+
+bool sim_in_host_function(void)
+{
+    return in_host_function;
+}
+
 CUresult sim_work_run(struct sim_work *w, struct sim_context *ctx)
 {
     switch (w->kind) {
@@ -31,10 +38,14 @@ CUresult sim_work_run(struct sim_work *w, struct sim_context *ctx)
     case SIM_WORK_SET:
         return sim_set_run(w);
     case SIM_WORK_HOST:
+        in_host_function = true;
         w->u.host.fn(w->u.host.data);
+        in_host_function = false;
         return CUDA_SUCCESS;
     case SIM_WORK_CALLBACK:
+        in_host_function = true;
         w->u.callback.fn(w->u.callback.stream, ctx->sticky, w->u.callback.data);
+        in_host_function = false;
         return CUDA_SUCCESS;
     case SIM_WORK_EVENT_RECORD:
         sim_event_reached(w->u.event);
