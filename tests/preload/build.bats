@@ -229,6 +229,19 @@ bare_path() {
     ((${#lines[@]} < 24))
 }
 
+@test "the demo builds what it runs, in less time, and takes a build that is there" {
+    local build=$BATS_TEST_TMPDIR/b
+    run -0 env -u CFLAGS make -n -o deps-demo demo B="$build"
+    [[ $output == *" CFLAGS=-O1 "*"ZC_BUILD='$build/demo'"* ]]
+    [ "$(grep -oE "$build/demo/[^ ]+[.-]s[a-z0-9.]+" <<<"$output" | wc -l)" -eq 5 ]
+    run -0 env CFLAGS=-O3 make -n -o deps-demo demo B="$build"
+    [[ $output != *CFLAGS=* ]]
+    mkdir "$build"
+    : >"$build/libzc.so"
+    run -0 env -u CFLAGS make -n -o deps-demo demo B="$build"
+    [[ $output == *"ZC_BUILD='$build'"* && $output != *"$build/demo"* && $output != *CFLAGS=* ]]
+}
+
 @test "the demo runs in a folder whose name LD_PRELOAD can't hold" {
     [ -x "$ZC_BUILD/kernels/gather-shared" ] || skip "no nvcc, so no sample programs"
     local top="$BATS_TEST_TMPDIR/my: lib zc"
