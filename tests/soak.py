@@ -6,9 +6,10 @@ beside the same programs without libzc; between the rounds short programs start,
 runs on a real GPU where one answers, else on the simulated one.  Exit status 0 only if
 
 - every program found its bytes right, and prints what it prints without libzc;
-- after the last rounds no process has more than after the first ones: resident memory, libzc's
-  own memory, mappings, threads and descriptors, each but for its tolerance (TOLERANCE) and what the
-  program grows by without libzc;
+- after the last rounds no process has more than after the first ones: resident memory (without the
+  pool of freed host memory), libzc's own memory, mappings, threads and descriptors, each but for
+  its tolerance (TOLERANCE) and what the program grows by without libzc;
+- the pool of freed host memory keeps its limit, a quarter of max_pinned;
 - the simulated driver has nothing left at exit, and no process is left.
 
 SOAK_SECONDS   how long (3600); each process does eight rounds at least
@@ -44,7 +45,10 @@ ROUNDS = 8       # that each process does at least
 TOLERANCE = {"resident KiB": 4096, "arena KiB": 2048, "mappings": 16, "threads": 0,
              "descriptors": 0}
 
-HOST = """[rule host]
+MAX_PINNED = 512 << 10  # KiB
+HOST = f"""[defaults]
+max_pinned = {MAX_PINNED}K
+[rule host]
 api = malloc, calloc, realloc, reallocarray, aligned_alloc, posix_memalign, memalign
 """
 GROW = "[rule all]\nplace = vmm, device\ngrow = yes\n"
@@ -132,11 +136,13 @@ def children() -> set[int]:
     return found
 
 
-def arena_offset() -> int | None:
-    """Where libzc.so keeps the number of bytes that its arena has mapped."""
+def gauges() -> dict[str, int]:
+    """Where libzc.so keeps the bytes that its arena has mapped, and those in the pool of freed host
+    memory."""
     names = subprocess.run(["nm", LIBZC], capture_output=True, text=True, check=False).stdout
-    found = [line.split()[0] for line in names.splitlines() if line.endswith(" b mapped")]
-    return int(found[0], 16) if len(found) == 1 else None
+    wanted = {"mapped": "arena KiB", "zc_extent_pooled_bytes": "pooled KiB"}
+    rows = [line.split() for line in names.splitlines()]
+    return {wanted[row[2]]: int(row[0], 16) for row in rows if row[1] == "b" and row[2] in wanted}
 
 
 class Place:
@@ -160,8 +166,8 @@ class Place:
 class Process:
     """One process that lives all the time."""
 
-    def __init__(self, program: Program, place: Place, work: Path, arena: int | None) -> None:
-        self.program, self.place, self.arena = program, place, arena
+    def __init__(self, program: Program, place: Place, work: Path, offsets: dict[str, int]) -> None:
+        self.program, self.place, self.offsets = program, place, offsets
         self.name = f"{program.name} {place.name}"
         self.leaks = work / f"{id(self)}.leaks"
         self.said = work / f"{id(self)}.err"
@@ -204,18 +210,21 @@ class Process:
         now = {"resident KiB": int(status["VmRSS"].split()[0]), "mappings": len(maps),
                "threads": int(status["Threads"]), "descriptors": len(os.listdir(proc / "fd"))}
         mine = [line for line in maps if line.endswith(str(LIBZC))]
-        if mine and self.arena is not None:
+        for what, offset in self.offsets.items() if mine else ():
             with open(proc / "mem", "rb") as memory:
-                memory.seek(int(mine[0].split("-")[0], 16) + self.arena)
-                now["arena KiB"] = int.from_bytes(memory.read(8), sys.byteorder) >> 10
+                memory.seek(int(mine[0].split("-")[0], 16) + offset)
+                now[what] = int.from_bytes(memory.read(8), sys.byteorder) >> 10
+        now["resident KiB"] -= now.get("pooled KiB", 0)
         self.seen.append(now)
+
+    def last(self, what: str) -> int:
+        """What the last rounds have at least."""
+        return min(now[what] for now in self.seen[-max(3, len(self.seen) // 10):])
 
     def growth(self, what: str) -> tuple[int, int]:
         """The most of the first rounds, and how much more the last ones have at least."""
-        values = [now[what] for now in self.seen]
-        part = max(3, len(values) // 10)
-        first = max(values[:max(part, len(values) // 3)])
-        return first, min(values[-part:]) - first
+        first = max(now[what] for now in self.seen[:max(3, len(self.seen) // 3)])
+        return first, self.last(what) - first
 
     def end(self, simulated: bool) -> None:
         self.popen.stdin.close()
@@ -274,8 +283,8 @@ class Soak:
                     if set(p.places) & set(names)]
         if missing := [str(p.path) for p in programs if not p.path.exists()]:
             print(f"soak: left out, not built: {', '.join(missing)}")
-        arena = arena_offset()
-        self.groups = [[Process(p, self.places[name], work, arena)
+        offsets = gauges()
+        self.groups = [[Process(p, self.places[name], work, offsets)
                         for name in ("bare", *p.places) if name in self.places]
                        for p in programs if p.path.exists()]
         self.short = 0
@@ -362,7 +371,8 @@ class Soak:
 
     def report(self) -> list[str]:
         grown = []
-        print(f"{'process':26}{'rounds':>7}" + "".join(f"{what:>20}" for what in TOLERANCE))
+        columns = (*TOLERANCE, "pooled KiB")
+        print(f"{'process':26}{'rounds':>7}" + "".join(f"{what:>20}" for what in columns))
         for group in self.groups:
             for process in group:
                 row = f"{process.name:26}{len(process.seen):7}"
@@ -376,6 +386,12 @@ class Soak:
                     allowed = (tolerance + first // 10 if tolerance else 0) + max(0, own)
                     if process is not group[0] and more > allowed:
                         grown.append(f"{process.name}: {what} grew by {more} from {first}")
+                if "pooled KiB" in process.seen[0]:
+                    pooled = process.last("pooled KiB")
+                    row += f"{pooled:>20}"
+                    if pooled > MAX_PINNED // 4:
+                        grown.append(f"{process.name}: {pooled} KiB of freed host memory are "
+                                     "pooled, more than a quarter of max_pinned")
                 print(row)
         print(f"{self.short} short processes")
         return grown
