@@ -75,7 +75,7 @@ static CUresult reap(const struct parting *p, CUresult result)
     if (p->waited)
         zc_park_reap_all();
     else
-        zc_park_reap(ZC_PLACE_COUNT);
+        zc_park_tidy(ZC_PLACE_COUNT);
     return result;
 }
 
@@ -212,7 +212,7 @@ static CUresult free_in_order(struct zc_block *block, CUevent event, CUstream st
         return result;
     }
     note_free(block);
-    zc_park_reap(ZC_PLACE_COUNT);
+    zc_park_tidy(ZC_PLACE_COUNT);
     zc_park(block, event, zc_stream_context(stream, flavour), stream, flavour);
     return CUDA_SUCCESS;
 }

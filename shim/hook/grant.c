@@ -38,7 +38,7 @@ static struct zc_backing *take_freed(const struct zc_ask *ask, const struct zc_w
     if (ask->flags & ZC_BLOCK_STREAM)
         backing = zc_park_take(list->item[0], want, stream, ask->entry->flavour);
     if (want->rule->free == ZC_FREE_DEFER)
-        zc_park_reap(ZC_PLACE_VMM);
+        zc_park_tidy(ZC_PLACE_VMM);
     if (!backing && list->item[0] == ZC_PLACE_VMM)
         backing = zc_warm_take(want);
     if (!backing)

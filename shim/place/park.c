@@ -2,8 +2,12 @@
  * passes. */
 #include "place/park.h"
 
+#include <limits.h>
+#include <string.h>
+
 #include "base/module.h"
 #include "base/arena.h"
+#include "base/list.h"
 #include "base/lock.h"
 #include "driver/capture.h"
 #include "hook/life.h"
@@ -15,8 +19,12 @@
 #include "vmm/vmm.h"
 #include "vmm/warm.h"
 
+#define LOOKED_AT                                                                                  \
+    32u /* Entries that a call asks the driver about which need not find them all.                 \
+         */
+
 struct parked {
-    struct parked *next;
+    struct parked *next, *before;
     struct zc_backing *backing;
     struct zc_block *ghost; /* The freed block; NULL where its addresses may be used again. */
     CUmemoryPool pool;      /* That the program asked; NULL for none. */
@@ -27,16 +35,75 @@ struct parked {
 };
 
 static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
-static struct parked *head;
+static struct parked *lists[ZC_LISTS]; /* By the size of the memory, not yet looked at first. */
+static unsigned entries;               /* Atomic. */
+static unsigned turn;                  /* The list that tidying begins with; atomic. */
 
 static bool enter(struct parked *p)
 {
     if (!zc_lock_take(&lock))
         return false;
-    p->next = head;
-    head = p;
+    DL_APPEND2(lists[zc_list_of(p->backing->size)], p, before, next);
     zc_lock_drop(&lock);
+    __atomic_fetch_add(&entries, 1, __ATOMIC_RELAXED);
     return true;
+}
+
+/* Takes the first entries out of a list, so that the driver is asked about their events without the
+ * lock held; what stays is put back behind the others. */
+static struct parked *take_out(unsigned list, unsigned *most)
+{
+    struct parked *out = NULL;
+    zc_transit_begin();
+    if (!zc_lock_take(&lock))
+        return NULL;
+    for (; lists[list] && *most; --*most) {
+        struct parked *p = lists[list];
+        DL_DELETE2(lists[list], p, before, next);
+        DL_APPEND2(out, p, before, next);
+    }
+    zc_lock_drop(&lock);
+    return out;
+}
+
+static void put_back(unsigned list, struct parked *kept)
+{
+    if (kept && zc_lock_take(&lock)) {
+        DL_CONCAT2(lists[list], kept, before, next);
+        zc_lock_drop(&lock);
+    }
+    zc_transit_end();
+}
+
+/* What is done with an entry; true if it is gone then. */
+typedef bool visitor(struct parked *p, void *arg);
+
+/* Shows entries of a list, *most_left of them at most, and returns how many are gone. */
+static unsigned visit(unsigned list, unsigned *most_left, visitor *ends, void *arg)
+{
+    unsigned count = 0;
+    struct parked *kept = NULL, *p, *next;
+    if (!__atomic_load_n(&lists[list], __ATOMIC_RELAXED))
+        return 0;
+    struct parked *out = take_out(list, most_left);
+    DL_FOREACH_SAFE2(out, p, next, next)
+    {
+        bool gone = ends(p, arg);
+        count += gone;
+        if (!gone)
+            DL_APPEND2(kept, p, before, next);
+    }
+    put_back(list, kept);
+    __atomic_fetch_sub(&entries, count, __ATOMIC_RELAXED);
+    return count;
+}
+
+static unsigned visit_all(visitor *ends, void *arg)
+{
+    unsigned count = 0, most = UINT_MAX;
+    for (unsigned i = 0; i < ZC_LISTS && __atomic_load_n(&entries, __ATOMIC_RELAXED); i++)
+        count += visit(i, &most, ends, arg);
+    return count;
 }
 
 static struct parked parking(const struct zc_block *block, CUevent event, CUcontext home)
@@ -82,49 +149,28 @@ void zc_park_pooled(const struct zc_block *block, CUevent event, CUcontext home)
     zc_place_release(backing, true);
 }
 
-/* Takes the whole list, so that the driver is asked about its events without the lock held; what
- * stays is put back. */
-static struct parked *take_all(void)
-{
-    zc_transit_begin();
-    if (!zc_lock_take(&lock))
-        return NULL;
-    struct parked *all = head;
-    head = NULL;
-    zc_lock_drop(&lock);
-    return all;
-}
-
-static void put_back(struct parked *list)
-{
-    while (list) {
-        struct parked *next = list->next;
-        if (!zc_lock_take(&lock))
-            break;
-        list->next = head;
-        head = list;
-        zc_lock_drop(&lock);
-        list = next;
-    }
-    zc_transit_end();
-}
-
 static bool passed(const struct parked *p)
 {
     return !p->event || zc_real.cuEventQuery(p->event) != CUDA_ERROR_NOT_READY;
 }
 
+struct pool_bytes {
+    CUmemoryPool pool;
+    uint64_t waiting;
+};
+
+static bool add_waiting(struct parked *p, void *arg)
+{
+    struct pool_bytes *sum = arg;
+    sum->waiting += p->pool == sum->pool && !passed(p) ? p->size : 0;
+    return false;
+}
+
 uint64_t zc_park_waiting(CUmemoryPool pool)
 {
-    uint64_t bytes = 0;
-    if (!__atomic_load_n(&head, __ATOMIC_RELAXED))
-        return 0;
-    struct parked *all = take_all();
-    for (const struct parked *p = all; p; p = p->next)
-        if (p->pool == pool && !passed(p))
-            bytes += p->size;
-    put_back(all);
-    return bytes;
+    struct pool_bytes sum = {.pool = pool};
+    visit_all(add_waiting, &sum);
+    return sum.waiting;
 }
 
 /* Ends a parking; the backing is the caller's. */
@@ -155,30 +201,36 @@ static bool ready(const struct parked *p, const struct zc_want *want,
            (passed(p) && zc_access_end_copies(&v->window) == CUDA_SUCCESS);
 }
 
+struct taking {
+    enum zc_place_id place;
+    const struct zc_want *want;
+    struct zc_stream_ident stream;
+    struct zc_backing *taken;
+};
+
+static bool take(struct parked *p, void *arg)
+{
+    struct taking *t = arg;
+    const struct zc_backing *b = p->backing;
+    bool stream_ordered = p->ghost && (p->ghost->flags & ZC_BLOCK_STREAM);
+    bool fits = !t->taken && stream_ordered && b->place == t->place && b->size == t->want->size &&
+                b->device == t->want->device && b->context == t->want->context;
+    if (!fits || !ready(p, t->want, &t->stream))
+        return false;
+    t->taken = finish(p);
+    return true;
+}
+
 struct zc_backing *zc_park_take(enum zc_place_id place, const struct zc_want *want, CUstream stream,
                                 enum zc_flavour flavour)
 {
-    struct zc_backing *taken = NULL;
-    struct parked *kept = NULL, *next;
-    struct zc_stream_ident own;
-    if (!__atomic_load_n(&head, __ATOMIC_RELAXED))
+    struct taking t = {.place = place, .want = want};
+    unsigned most = LOOKED_AT;
+    if (!__atomic_load_n(&entries, __ATOMIC_RELAXED))
         return NULL;
-    zc_stream_identify(stream, flavour, &own);
-    for (struct parked *p = take_all(); p; p = next) {
-        const struct zc_backing *b = p->backing;
-        next = p->next;
-        bool stream_ordered = p->ghost && (p->ghost->flags & ZC_BLOCK_STREAM);
-        bool fits = !taken && stream_ordered && b->place == place && b->size == want->size &&
-                    b->device == want->device && b->context == want->context;
-        if (fits && ready(p, want, &own)) {
-            taken = finish(p);
-            continue;
-        }
-        p->next = kept;
-        kept = p;
-    }
-    put_back(kept);
-    return taken;
+    zc_stream_identify(stream, flavour, &t.stream);
+    visit(zc_list_of(want->size), &most, take, &t);
+    return t.taken;
 }
 
 /* True for a block whose free was deferred, which the program did not free in stream order. */
@@ -199,29 +251,33 @@ static void release(struct parked *p)
     zc_arena_put(p, sizeof(*p));
 }
 
-/* Ends the parkings that are due, which may ask the driver, and counts them; none during a capture,
- * which forbids such calls, and at the end of the process. */
+struct sweep {
+    bool (*due)(const struct parked *p, enum zc_place_id place);
+    enum zc_place_id place;
+};
+
+static bool end_if_due(struct parked *p, void *arg)
+{
+    const struct sweep *s = arg;
+    bool lent = zc_stream_lend(p->backing->context), ended = s->due(p, s->place);
+    if (ended)
+        release(p);
+    zc_stream_lent(lent);
+    return ended;
+}
+
+/* Calls of the driver are forbidden during a capture, and at the end of the process. */
+static bool may_sweep(void)
+{
+    return __atomic_load_n(&entries, __ATOMIC_RELAXED) && !zc_capture_any() && !zc_life_closing();
+}
+
+/* Ends the parkings that are due, which may ask the driver, and counts them. */
 static unsigned sweep(bool (*due)(const struct parked *p, enum zc_place_id place),
                       enum zc_place_id place)
 {
-    unsigned count = 0;
-    struct parked *kept = NULL, *next;
-    if (!__atomic_load_n(&head, __ATOMIC_RELAXED) || zc_capture_any() || zc_life_closing())
-        return 0;
-    for (struct parked *p = take_all(); p; p = next) {
-        bool lent = zc_stream_lend(p->backing->context), ended = due(p, place);
-        next = p->next;
-        if (ended)
-            release(p);
-        zc_stream_lent(lent);
-        count += ended;
-        if (ended)
-            continue;
-        p->next = kept;
-        kept = p;
-    }
-    put_back(kept);
-    return count;
+    struct sweep s = {due, place};
+    return may_sweep() ? visit_all(end_if_due, &s) : 0;
 }
 
 static bool passed_in(const struct parked *p, enum zc_place_id place)
@@ -234,6 +290,15 @@ static bool passed_in(const struct parked *p, enum zc_place_id place)
 unsigned zc_park_reap(enum zc_place_id place)
 {
     return sweep(passed_in, place);
+}
+
+void zc_park_tidy(enum zc_place_id place)
+{
+    struct sweep s = {passed_in, place};
+    unsigned most = LOOKED_AT, first = __atomic_load_n(&turn, __ATOMIC_RELAXED), i = 0;
+    for (; i < ZC_LISTS && most && may_sweep(); i++)
+        visit((first + i) % ZC_LISTS, &most, end_if_due, &s);
+    __atomic_store_n(&turn, first + i, __ATOMIC_RELAXED);
 }
 
 static bool passed_anywhere(const struct parked *p, enum zc_place_id place)
@@ -259,28 +324,26 @@ bool zc_park_wait(void)
     return sweep(waited_for, ZC_PLACE_COUNT) > 0;
 }
 
+static bool drop_of_context(struct parked *p, void *context)
+{
+    if (p->home == context)
+        p->event = NULL; /* Destroyed with its context, and so is what it stood for. */
+    if (p->backing->context != context)
+        return false;
+    zc_place_release(finish(p), true);
+    return true;
+}
+
 static void context_gone(CUcontext context)
 {
-    struct parked *kept = NULL, *next;
-    for (struct parked *p = take_all(); p; p = next) {
-        struct zc_backing *b = p->backing;
-        next = p->next;
-        if (p->home == context)
-            p->event = NULL; /* Destroyed with its context, and so is what it stood for. */
-        if (b->context == context) {
-            zc_place_release(finish(p), true);
-            continue;
-        }
-        p->next = kept;
-        kept = p;
-    }
-    put_back(kept);
+    visit_all(drop_of_context, context);
 }
 
 static void in_child(void)
 {
     zc_lock_reset(&lock);
-    head = NULL;
+    memset(lists, 0, sizeof(lists));
+    entries = 0;
 }
 
 static unsigned reclaim(int place)

@@ -26,7 +26,8 @@ uint64_t zc_park_waiting(CUmemoryPool pool);
 
 /*
  * Memory for a new request of the same place, device and size from what is parked: what the stream
- * has passed, or what the same stream freed before.  NULL if there is none.  The ghost is removed.
+ * has passed, or what the same stream freed before.  NULL if there is none among those of its size
+ * that are looked at, some each time.  The ghost is removed.
  */
 struct zc_backing *zc_park_take(enum zc_place_id place, const struct zc_want *want, CUstream stream,
                                 enum zc_flavour flavour);
@@ -37,6 +38,9 @@ struct zc_backing *zc_park_take(enum zc_place_id place, const struct zc_want *wa
  * wait; give ZC_PLACE_COUNT for those that never wait.  Returns how many were unmade.
  */
 unsigned zc_park_reap(enum zc_place_id place);
+
+/* As zc_park_reap(), of some of what is parked and in turn: for calls in which it is not urgent. */
+void zc_park_tidy(enum zc_place_id place);
 
 /* Waits for what was freed by a deferred cudaFree, and unmakes or keeps it; false if there was
  * nothing.  For calls that would else find no memory. */

@@ -31,6 +31,7 @@ struct zc_vmm {
     bool grows; /* The rule's `grow`: copies into it may become remaps. */
     bool open;  /* Something is not done yet: memory or a copy.  Atomic. */
     struct zc_vmm *next, *before; /* Of those that are open, or of those kept after their free. */
+    uint64_t kept;                /* Of the latter: the more, the later. */
     struct zc_vmm *grows_next, *grows_before;   /* Of all live blocks that grow. */
     struct zc_vmm *spares_next, *spares_before; /* Of those that have a spare. */
     struct zc_block *ghost;  /* Of a block kept after its free: what the ledger has of it. */

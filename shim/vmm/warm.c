@@ -1,8 +1,11 @@
 /* Blocks of `vmm` that were freed, kept mapped for the next request of their size. */
 #include "vmm/warm.h"
 
+#include <string.h>
+
 #include "base/module.h"
 #include "base/arena.h"
+#include "base/list.h"
 #include "base/lock.h"
 #include "hook/life.h"
 #include "vmm/access.h"
@@ -10,11 +13,14 @@
 #include "memory/transit.h"
 
 #define DEVICES_MAX 64
-#define PART 16 /* Of a device's memory, the most that is kept. */
+#define PART 16       /* Of a device's memory, the most that is kept. */
+#define LOOKED_AT 32u /* Blocks that a request is compared with. */
 
 static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
-static struct zc_vmm *newest;        /* All kept blocks, the one kept last first. */
-static uint64_t bytes[DEVICES_MAX];  /* Of them by device. */
+static struct zc_vmm *kept[DEVICES_MAX][ZC_LISTS]; /* By size, the one kept last first. */
+static uint64_t serial;                            /* Of the block kept last. */
+static unsigned blocks;                            /* Atomic. */
+static uint64_t bytes[DEVICES_MAX];                /* Of them by device; atomic. */
 static uint64_t limits[DEVICES_MAX]; /* Most bytes of a device; 0 until asked.  Atomic. */
 
 static uint64_t limit_of(int device)
@@ -27,14 +33,34 @@ static uint64_t limit_of(int device)
     return total / PART;
 }
 
-/* Takes out a block, under the lock. */
-static struct zc_vmm *take(struct zc_vmm **at)
+static const struct zc_backing *backing_of(const struct zc_vmm *v)
 {
-    struct zc_vmm *v = *at;
-    *at = v->next;
-    v->next = NULL;
+    return v->ghost->backing;
+}
+
+static struct zc_vmm **list_of(const struct zc_vmm *v)
+{
+    return &kept[v->device][zc_list_of(backing_of(v)->size)];
+}
+
+/* Takes out a block, under the lock. */
+static struct zc_vmm *take(struct zc_vmm *v)
+{
+    DL_DELETE2(*list_of(v), v, before, next);
     bytes[v->device] -= v->span;
+    blocks--;
     return v;
+}
+
+static struct zc_vmm *oldest(int device)
+{
+    struct zc_vmm *found = NULL;
+    for (unsigned i = 0; i < ZC_LISTS; i++) {
+        struct zc_vmm *last = kept[device][i] ? kept[device][i]->before : NULL;
+        if (last && (!found || last->kept < found->kept))
+            found = last;
+    }
+    return found;
 }
 
 /* Puts a block in and takes the oldest of its device out until the rest keeps the limit; returns
@@ -42,17 +68,13 @@ static struct zc_vmm *take(struct zc_vmm **at)
 static struct zc_vmm *put(struct zc_vmm *v, uint64_t limit)
 {
     struct zc_vmm *out = NULL;
-    v->next = newest;
-    newest = v;
+    v->kept = ++serial;
+    DL_PREPEND2(*list_of(v), v, before, next);
     bytes[v->device] += v->span;
+    blocks++;
     while (bytes[v->device] > limit) {
-        struct zc_vmm **oldest = NULL, *gone;
-        for (struct zc_vmm **at = &newest; *at; at = &(*at)->next)
-            if ((*at)->device == v->device)
-                oldest = at;
-        gone = take(oldest);
-        gone->next = out;
-        out = gone;
+        struct zc_vmm *gone = take(oldest(v->device));
+        LL_PREPEND2(out, gone, next);
     }
     return out;
 }
@@ -85,21 +107,28 @@ static unsigned give_back(struct zc_vmm *list)
 static bool fits(const struct zc_vmm *v, const struct zc_want *want)
 {
     return v->device == want->device && v->context == want->context && zc_vmm_suits(v, want) &&
-           ((const struct zc_backing *)v->ghost->backing)->size == want->size;
+           backing_of(v)->size == want->size;
+}
+
+/* Under the lock. */
+static struct zc_vmm *find(const struct zc_want *want)
+{
+    struct zc_vmm *v = kept[want->device][zc_list_of(want->size)];
+    for (unsigned i = 0; v && i < LOOKED_AT; v = v->next, i++)
+        if (fits(v, want))
+            return take(v);
+    return NULL;
 }
 
 struct zc_backing *zc_warm_take(const struct zc_want *want)
 {
     struct zc_vmm *v = NULL;
     const char *why;
-    if (!__atomic_load_n(&newest, __ATOMIC_RELAXED) || want->rule->grow ||
-        !zc_limits_take(ZC_PLACE_VMM, want->device, want->size, &why))
+    if (!__atomic_load_n(&blocks, __ATOMIC_RELAXED) || want->device >= DEVICES_MAX ||
+        want->rule->grow || !zc_limits_take(ZC_PLACE_VMM, want->device, want->size, &why))
         return NULL;
     if (zc_lock_take(&lock)) {
-        struct zc_vmm **at = &newest;
-        while (*at && !fits(*at, want))
-            at = &(*at)->next;
-        v = *at ? take(at) : NULL;
+        v = find(want);
         zc_lock_drop(&lock);
     }
     if (v)
@@ -129,13 +158,15 @@ bool zc_warm_keep(struct zc_block *block)
 
 unsigned zc_warm_trim(void)
 {
-    if (!__atomic_load_n(&newest, __ATOMIC_RELAXED) || !zc_lock_take(&lock))
+    struct zc_vmm *all = NULL;
+    if (!__atomic_load_n(&blocks, __ATOMIC_RELAXED) || !zc_lock_take(&lock))
         return 0;
     zc_transit_begin();
-    struct zc_vmm *all = newest;
-    newest = NULL;
-    for (struct zc_vmm *v = all; v; v = v->next)
-        bytes[v->device] -= v->span;
+    for (int d = 0; d < DEVICES_MAX; d++)
+        for (struct zc_vmm *v; (v = oldest(d));) {
+            take(v);
+            LL_PREPEND2(all, v, next);
+        }
     zc_lock_drop(&lock);
     return give_back(all);
 }
@@ -143,7 +174,7 @@ unsigned zc_warm_trim(void)
 uint64_t zc_warm_bytes(void)
 {
     CUdevice device = 0;
-    if (!__atomic_load_n(&newest, __ATOMIC_RELAXED) ||
+    if (!__atomic_load_n(&blocks, __ATOMIC_RELAXED) ||
         zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS || device >= DEVICES_MAX)
         return 0;
     return __atomic_load_n(&bytes[device], __ATOMIC_RELAXED);
@@ -152,9 +183,9 @@ uint64_t zc_warm_bytes(void)
 static void in_child(void)
 {
     zc_lock_reset(&lock);
-    newest = NULL;
-    for (unsigned i = 0; i < DEVICES_MAX; i++)
-        bytes[i] = 0;
+    memset(kept, 0, sizeof(kept));
+    memset(bytes, 0, sizeof(bytes));
+    blocks = 0;
 }
 
 static void context_gone(CUcontext context)

@@ -12,12 +12,12 @@ setup() {
 }
 
 # Calls among four times as many blocks take at most a quarter more of libzc's instructions:
-# stays_level POLICY BLOCKS
+# stays_level POLICY BLOCKS [ARGUMENT OF THE PROGRAM]
 stays_level() {
     local few many
-    run -0 under_policy "$1" timeout 120 "$program" "$2"
+    run -0 under_policy "$1" timeout 120 "$program" "$2" "${@:3}"
     few=$output
-    run -0 under_policy "$1" timeout 120 "$program" $(($2 * 4))
+    run -0 under_policy "$1" timeout 120 "$program" $(($2 * 4)) "${@:3}"
     many=$output
     paste <(echo "$few") <(echo "$many")
     paste <(echo "$few") <(echo "$many") | awk '$4 > 1.25 * $2 + 100 {bad = 1} END {exit bad}'
@@ -35,6 +35,17 @@ stays_level() {
 @test "a call among many blocks that are attached late, or may grow, costs as among few" {
     stays_level $'place = vmm\ncommit = lazy' 100
     stays_level $'place = vmm\ngrow = yes' 100
+}
+
+@test "a call among many freed blocks that wait for their stream costs as among few" {
+    stays_level 'place = mapped' 100 parked
+    stays_level 'place = managed' 100 parked
+    stays_level 'place = vmm' 50 parked
+}
+
+@test "a call among many freed blocks that are kept for later costs as among few" {
+    export SIM_MEMORY_MIB=8192
+    stays_level 'place = vmm' 60 kept
 }
 
 # Bytes of libzc's own for each live block: takes_for_each POLICY BLOCKS

@@ -1,8 +1,8 @@
 /* What a call costs among many blocks; argv[1] is their number.  A child makes them; its parent
  * then lets it request, copy, launch and free a few step by step, and prints how many instructions
- * libzc took for each.  With "memory" it prints the bytes that libzc takes for itself for each
- * block, with "staged" those that copies of many sizes leave, with "time" how long a
- * thousand requests take as the blocks become more. */
+ * libzc took for each; with "kept" and "parked" among blocks that were freed.  With "memory" it
+ * prints the bytes that libzc takes for itself for each block, with "staged" those that copies of
+ * many sizes leave, with "time" how long requests and frees take among more and fewer blocks. */
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -27,6 +27,51 @@ static size_t size_of_nth(size_t i)
 {
     static const size_t sizes[] = {256, 4096, 100, 70000, 512, 20000, 1000, 8};
     return sizes[i % (sizeof(sizes) / sizeof(sizes[0]))];
+}
+
+/* Requests and frees blocks of as many sizes. */
+static void free_many(size_t count, bool stream_ordered)
+{
+    static struct gate gate;
+    CUdeviceptr *all = calloc(count, sizeof(*all));
+    CUstream stream;
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (size_t i = 0; i < count; i++)
+        CHECK(stream_ordered ? cuMemAllocAsync(&all[i], 8192 + 512 * i, stream)
+                             : cuMemAlloc(&all[i], 8192 + 512 * i));
+    if (stream_ordered)
+        gate_close(&gate, stream);
+    for (size_t i = 0; i < count; i++)
+        CHECK(stream_ordered ? cuMemFreeAsync(all[i], stream) : cuMemFree(all[i]));
+}
+
+/* Calls among many blocks that were freed: libzc keeps them for later, or until their stream, which
+ * waits, has passed. */
+static void after_frees(size_t count, bool stream_ordered)
+{
+    char byte[8] = {0};
+    CUdeviceptr more[FEW + 1];
+    ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+    start_gpu(0);
+    free_many(count, stream_ordered);
+    for (size_t i = 0; i <= FEW; i++) {
+        if (i == 1) /* The first does what only a first one does. */
+            stop();
+        CHECK(stream_ordered ? cuMemAllocAsync(&more[i], 4096, NULL) : cuMemAlloc(&more[i], 4096));
+        if (i == 0)
+            fill(more[i], 1, 8, NULL);
+    }
+    stop();
+    for (size_t i = 0; i <= FEW; i++)
+        CHECK(cuMemcpyHtoD(more[i], byte, sizeof(byte)));
+    stop();
+    for (size_t i = 0; i <= FEW; i++)
+        fill(more[i], 1, 8, NULL);
+    stop();
+    for (size_t i = 0; i <= FEW; i++)
+        CHECK(stream_ordered ? cuMemFreeAsync(more[i], NULL) : cuMemFree(more[i]));
+    stop();
+    _exit(0);
 }
 
 static void child(size_t count)
@@ -218,23 +263,42 @@ static int memory(size_t count)
     return 0;
 }
 
-/* Asks for many blocks, and says how long a thousand of them took at a quarter and at the end. */
+/* Prints how long each 1,000 of `calls` calls took since *then. */
+static void say_time(const char *what, size_t blocks, size_t calls, struct timespec *then)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    double ms =
+        (double)(now.tv_sec - then->tv_sec) * 1e3 + (double)(now.tv_nsec - then->tv_nsec) / 1e6;
+    printf("%s at %zu blocks: %.2f ms for 1,000\n", what, blocks, ms * 1e3 / (double)calls);
+    fflush(stdout);
+    clock_gettime(CLOCK_MONOTONIC, then);
+}
+
+/* Asks for many small blocks and frees them in another order, and says how long a thousand took in
+ * each quarter. */
 static int timed(size_t count)
 {
-    CUdeviceptr block;
-    struct timespec then, now;
+    CUdeviceptr *all = calloc(count, sizeof(*all));
+    struct timespec then;
     start_gpu(0);
     clock_gettime(CLOCK_MONOTONIC, &then);
-    for (size_t i = 1; i <= count; i++) {
-        CHECK(cuMemAlloc(&block, size_of_nth(i)));
-        if (i % (count / 4))
-            continue;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        double ms =
-            (double)(now.tv_sec - then.tv_sec) * 1e3 + (double)(now.tv_nsec - then.tv_nsec) / 1e6;
-        printf("%zu blocks: %.2f ms for each 1,000 of the last %zu\n", i, ms * 4e3 / (double)count,
-               count / 4);
-        then = now;
+    for (size_t i = 0; i < count; i++) {
+        CHECK(cuMemAlloc(&all[i], 8 + i % 500));
+        if ((i + 1) % (count / 4) == 0)
+            say_time("request", i + 1, count / 4, &then);
+    }
+    for (size_t i = 0; i + 1 < count; i++) {
+        size_t other = i + ((size_t)rand() << 16 ^ (size_t)rand()) % (count - i);
+        CUdeviceptr block = all[i];
+        all[i] = all[other];
+        all[other] = block;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &then);
+    for (size_t i = 0; i < count; i++) {
+        CHECK(cuMemFree(all[i]));
+        if ((i + 1) % (count / 4) == 0)
+            say_time("free", count - i - 1, count / 4, &then);
     }
     return 0;
 }
@@ -248,9 +312,11 @@ int main(int argc, char **argv)
         return memory((size_t)atol(argv[1]));
     if (argc > 2 && strcmp(argv[2], "staged") == 0)
         return staged((size_t)atol(argv[1]));
-    if (argc > 2)
+    if (argc > 2 && strcmp(argv[2], "time") == 0)
         return timed((size_t)atol(argv[1]));
     pid_t pid = fork();
+    if (pid == 0 && argc > 2)
+        after_frees((size_t)atol(argv[1]), strcmp(argv[2], "parked") == 0);
     if (pid == 0)
         child((size_t)atol(argv[1]));
     while (!stopped(pid, &status))
