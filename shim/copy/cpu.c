@@ -8,7 +8,8 @@
 #include "base/arena.h"
 #include "base/memory.h"
 #include "driver/capture.h"
-#include "hook/life.h"
+#include "base/life.h"
+#include "ledger/rules.h"
 #include "driver/await.h"
 #include "memory/place.h"
 #include "driver/stream.h"
@@ -65,8 +66,7 @@ static bool pageable(const struct zc_box *b)
  * Guide, "Write-Combining Memory". */
 static bool slow_to_read(const struct zc_box *b)
 {
-    return mapped(b) && b->block->rule >= 0 &&
-           zc_life_policy()->rules[b->block->rule].write_combined;
+    return mapped(b) && b->block->rule >= 0 && zc_rules()->rules[b->block->rule].write_combined;
 }
 
 static struct job job_of(const struct zc_copy *c)

@@ -2,7 +2,7 @@
 #include "copy/parallel.h"
 
 #include "driver/capture.h"
-#include "hook/life.h"
+#include "base/life.h"
 #include "ledger/rules.h"
 #include "host/stay.h"
 #include "copy/maps.h"

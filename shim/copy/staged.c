@@ -3,7 +3,7 @@
 #include "copy/staged.h"
 
 #include "driver/capture.h"
-#include "hook/life.h"
+#include "base/life.h"
 #include "copy/ring.h"
 #include "driver/stream.h"
 #include "memory/workers.h"

@@ -3,7 +3,7 @@
 
 #include "base/module.h"
 #include "driver/capture.h"
-#include "hook/life.h"
+#include "base/life.h"
 #include "vmm/access.h"
 #include "vmm/grow.h"
 #include "vmm/late.h"

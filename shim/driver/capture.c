@@ -5,7 +5,7 @@
 #include "base/lock.h"
 #include "hook/call.h"
 #include "driver/launch.h"
-#include "hook/life.h"
+#include "base/life.h"
 #include "driver/stream.h"
 
 #define ORIGINS_MAX 64 /* Further captures go on for good where their stream is destroyed. */

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
-#include "hook/life.h"
+#include "base/life.h"
 #include "driver/real.h"
 #include "ledger/block.h"
 #include "ledger/traffic.h"

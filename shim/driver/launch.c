@@ -2,7 +2,7 @@
 #include "driver/launch.h"
 
 #include "base/module.h"
-#include "hook/life.h"
+#include "base/life.h"
 
 unsigned zc_launch_watch;
 static zc_launch_fn parties[ZC_LAUNCH_PARTIES];

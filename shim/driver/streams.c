@@ -5,7 +5,7 @@
 #include "base/lock.h"
 #include "hook/call.h"
 #include "driver/capture.h"
-#include "hook/life.h"
+#include "base/life.h"
 #include "vmm/late.h"
 #include "driver/stream.h"
 

@@ -1,6 +1,6 @@
 /* Requests for device memory. */
 #include "hook/grant.h"
-#include "hook/life.h"
+#include "base/life.h"
 #include "hook/pool.h"
 
 static CUresult call_alloc(const struct zc_forward *f)

@@ -1,5 +1,5 @@
 /* Arrays: opaque to programs and never moved; their requests are counted at their sites. */
-#include "hook/life.h"
+#include "base/life.h"
 #include "hook/request.h"
 #include "ledger/block.h"
 #include "ledger/site.h"

@@ -4,7 +4,7 @@
 #include "driver/capture.h"
 #include "driver/copy.h"
 #include "driver/launch.h"
-#include "hook/life.h"
+#include "base/life.h"
 #include "hook/request.h"
 #include "vmm/access.h"
 #include "copy/staged.h"

@@ -1,7 +1,8 @@
 /* Refusals that a place caused are named by their rule. */
 #include "base/message.h"
 #include "hook/call.h"
-#include "hook/life.h"
+#include "base/life.h"
+#include "ledger/rules.h"
 #include "hook/request.h"
 #include "log/refusals.h"
 
@@ -39,7 +40,7 @@ CUresult zc_blame(enum zc_fn fn, CUdeviceptr address, CUresult code)
         return code;
     if (!b || zc_blameless(code) || b->rule < 0)
         return code;
-    const struct zc_policy *policy = zc_life_policy();
+    const struct zc_policy *policy = zc_rules();
     const struct zc_rule *rule = &policy->rules[b->rule];
     zc_refusal_count(policy, rule);
     zc_message(

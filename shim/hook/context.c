@@ -1,7 +1,8 @@
 /* Contexts take their memory with them. */
 #include "base/message.h"
 #include "base/module.h"
-#include "hook/life.h"
+#include "base/life.h"
+#include "ledger/rules.h"
 #include "hook/request.h"
 #include "memory/budget.h"
 #include "host/pinned.h"
@@ -30,7 +31,7 @@ static bool collect(struct zc_block *block, void *arg)
 /* Memory of a pool would have stayed, which is the program's to rely on. */
 static void say_gone(const struct zc_block *block)
 {
-    const struct zc_policy *policy = zc_life_policy();
+    const struct zc_policy *policy = zc_rules();
     const struct zc_rule *rule = &policy->rules[block->rule];
     zc_message(ZC_WARN, "context",
                "block %U (%B at %x) goes with its context, because it lies in '%s' by rule %s "

@@ -7,7 +7,8 @@
 #include "driver/copy.h"
 #include "driver/launch.h"
 #include "hook/hostmem.h"
-#include "hook/life.h"
+#include "base/life.h"
+#include "ledger/rules.h"
 #include "hook/request.h"
 #include "log/log.h"
 #include "copy/cpu.h"
@@ -168,7 +169,7 @@ static bool is_nobodys(const struct zc_box *b)
 /* Pageable memory keeps its meaning by itself as long as the driver takes it for that. */
 static bool keeps_meaning(const struct zc_box *b)
 {
-    return b->extent && zc_life_policy()->rules[b->block->rule].async == ZC_ASYNC_STAGED &&
+    return b->extent && zc_rules()->rules[b->block->rule].async == ZC_ASYNC_STAGED &&
            __atomic_load_n(&b->extent->pin, __ATOMIC_ACQUIRE) != ZC_PIN_NONE;
 }
 

@@ -2,7 +2,8 @@
 #include "hook/free.h"
 
 #include "driver/capture.h"
-#include "hook/life.h"
+#include "base/life.h"
+#include "ledger/rules.h"
 #include "hook/pool.h"
 #include "hook/request.h"
 #include "ledger/site.h"
@@ -31,8 +32,8 @@ static CUevent mark_deferred(const struct zc_block *block)
 {
     const struct zc_vmm *v = zc_vmm_of(block);
     bool may = v && block->rule >= 0 && !(block->flags & ZC_BLOCK_STREAM) &&
-               zc_life_policy()->rules[block->rule].free == ZC_FREE_DEFER &&
-               (!v->late || v->sink) && !zc_capture_any();
+               zc_rules()->rules[block->rule].free == ZC_FREE_DEFER && (!v->late || v->sink) &&
+               !zc_capture_any();
     return may ? zc_stream_mark_context(v->context) : NULL;
 }
 

@@ -11,7 +11,7 @@
 #include "hook/call.h"
 #include "driver/copy.h"
 #include "driver/launch.h"
-#include "hook/life.h"
+#include "base/life.h"
 #include "hook/request.h"
 #include "log/log.h"
 #include "driver/await.h"

@@ -6,7 +6,8 @@
 #include "base/module.h"
 #include "base/arena.h"
 #include "base/lock.h"
-#include "hook/life.h"
+#include "base/life.h"
+#include "ledger/rules.h"
 #include "memory/budget.h"
 #include "memory/limits.h"
 
@@ -152,7 +153,7 @@ static bool placeable(const CUmemGenericAllocationHandle *handle, size_t bytes,
 {
     return handle && bytes && prop && !flags && prop->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
            prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE && !prop->allocFlags.usage &&
-           (zc_life_policy()->apis & (UINT64_C(1) << ZC_API_cuMemCreate));
+           (zc_rules()->apis & (UINT64_C(1) << ZC_API_cuMemCreate));
 }
 
 static const struct zc_rule *rule_of(const struct zc_entry *entry, size_t bytes, int device)

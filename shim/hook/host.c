@@ -3,7 +3,7 @@
 #include "hook/free.h"
 #include "hook/grant.h"
 #include "hook/hostmem.h"
-#include "hook/life.h"
+#include "base/life.h"
 #include "place/park.h"
 #include "host/pinned.h"
 #include "driver/stream.h"

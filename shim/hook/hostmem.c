@@ -7,7 +7,7 @@
 
 #include "base/lock.h"
 #include "base/message.h"
-#include "hook/life.h"
+#include "base/life.h"
 #include "hook/request.h"
 #include "ledger/rules.h"
 #include "host/stay.h"

@@ -6,7 +6,7 @@
 #include "base/module.h"
 #include "base/message.h"
 #include "hook/front.h"
-#include "hook/life.h"
+#include "base/life.h"
 #include "driver/real.h"
 #include "ledger/rules.h"
 #include "host/stay.h"

@@ -1,5 +1,5 @@
 /* Memory shared between processes, or with graphics APIs. */
-#include "hook/life.h"
+#include "base/life.h"
 #include "hook/request.h"
 
 /* Only cuMemAlloc's own memory can be exported this way.  A converted block is refused with the

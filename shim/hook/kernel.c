@@ -3,7 +3,8 @@
 #include "base/text.h"
 #include "hook/call.h"
 #include "driver/launch.h"
-#include "hook/life.h"
+#include "base/life.h"
+#include "ledger/rules.h"
 #include "ledger/block.h"
 
 #define NAMED 4 /* Rules that a message has room for. */
@@ -53,7 +54,7 @@ void zc_blame_kernel(enum zc_fn fn)
     zc_block_each(count, &t);
     if (!t.count || !zc_message_first("kernel"))
         return;
-    const struct zc_policy *policy = zc_life_policy();
+    const struct zc_policy *policy = zc_rules();
     struct zc_text text = zc_text_on(list, sizeof(list));
     for (unsigned i = 0; i < t.count; i++) {
         const struct zc_rule *rule = &policy->rules[t.of[i].rule];

@@ -8,7 +8,7 @@
 
 #include "base/message.h"
 #include "hook/hostrule.h"
-#include "hook/life.h"
+#include "base/life.h"
 #include "driver/real.h"
 
 /* A driver name: "cu" and a capital letter.  cuBLAS, cuDNN and curl also start with "cu", and only

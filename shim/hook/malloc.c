@@ -12,7 +12,8 @@
 
 #include "hook/front.h"
 #include "hook/hostmem.h"
-#include "hook/life.h"
+#include "base/life.h"
+#include "hook/process.h"
 #include "hook/memory.h"
 #include "driver/real.h"
 #include "host/stay.h"
@@ -131,7 +132,7 @@ static size_t boot_usable(void *p)
 static void find(void)
 {
     finding = true;
-    zc_life_watch_forks();
+    zc_process_watch_forks();
     zc_libc_find();
     zc_memory_find();
 #define LOOK_UP(name, result, params, args)                                                        \

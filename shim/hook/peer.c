@@ -1,6 +1,6 @@
 /* Peer access: whose memory the kernels of a context may use. */
 #include "hook/call.h"
-#include "hook/life.h"
+#include "base/life.h"
 #include "vmm/access.h"
 
 /* Where the rights of some block can't be changed the program gets that code, and its call, of

@@ -6,7 +6,8 @@
 #include "base/arena.h"
 #include "base/lock.h"
 #include "driver/capture.h"
-#include "hook/life.h"
+#include "base/life.h"
+#include "ledger/rules.h"
 #include "hook/request.h"
 #include "vmm/access.h"
 #include "place/park.h"
@@ -57,7 +58,7 @@ bool zc_pool_current(CUstream stream, enum zc_flavour flavour, CUmemoryPool *poo
 {
     CUdevice device;
     *pool = NULL;
-    if (!zc_life_policy()->rule_count || !zc_real.cuDeviceGetMemPool)
+    if (!zc_rules()->rule_count || !zc_real.cuDeviceGetMemPool)
         return true;
     if (zc_stream_device(stream, flavour, &device) != CUDA_SUCCESS)
         return false;
@@ -94,7 +95,7 @@ static int device_of_default(CUmemoryPool handle)
 static bool is_elsewhere(CUmemoryPool handle, int device)
 {
     CUdevice current;
-    if (!zc_life_policy()->rule_count || !zc_real.cuCtxGetDevice ||
+    if (!zc_rules()->rule_count || !zc_real.cuCtxGetDevice ||
         zc_real.cuCtxGetDevice(&current) != CUDA_SUCCESS)
         return false;
     if (device < 0)
@@ -276,7 +277,7 @@ ZC_BODY(cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps *props))
              props->handleTypes != CU_MEM_HANDLE_TYPE_NONE ? EXPORTABLE
              : limited(props)                              ? "its pool has a largest size"
                                                            : unfit_of(kind));
-    if (kind == ZC_KIND_DEVICE && zc_life_policy()->rule_count)
+    if (kind == ZC_KIND_DEVICE && zc_rules()->rule_count)
         remember_device(*pool, props->location.id);
     return result;
 }

@@ -4,7 +4,7 @@
 
 #include "base/module.h"
 #include "hook/handle.h"
-#include "hook/life.h"
+#include "base/life.h"
 #include "hook/request.h"
 #include "vmm/grow.h"
 #include "vmm/late.h"

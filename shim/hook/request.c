@@ -7,7 +7,7 @@
 #include "base/module.h"
 #include "base/message.h"
 #include "hook/handle.h"
-#include "hook/life.h"
+#include "base/life.h"
 #include "hook/pool.h"
 #include "ledger/rules.h"
 #include "ledger/site.h"
@@ -68,7 +68,7 @@ enum zc_stream_kind zc_stream_kind_of(CUstream stream, enum zc_flavour flavour)
 
 const struct zc_rule *zc_ask_rule(const struct zc_ask *ask)
 {
-    const struct zc_policy *policy = zc_life_policy();
+    const struct zc_policy *policy = zc_rules();
     if (__builtin_expect(!(policy->apis & (UINT64_C(1) << ask->api)), 1))
         return NULL;
     struct zc_request request = {
@@ -124,7 +124,7 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
     like.flags = (uint16_t)(ask->flags | (backing ? ZC_BLOCK_CONVERTED : 0) |
                             (backing && backing->pooled ? ZC_BLOCK_POOLED : 0));
     like.device = (int8_t)ask->device;
-    like.rule = rule ? (int16_t)(rule - zc_life_policy()->rules) : -1;
+    like.rule = rule ? (int16_t)(rule - zc_rules()->rules) : -1;
     like.api = ask->api & 31;
     like.place = (backing ? backing->place : ask->home) & 7;
     like.asked = ask->asked & 15;

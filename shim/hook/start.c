@@ -1,7 +1,7 @@
 /* cuInit and the resolvers. */
 #include "hook/call.h"
 #include "hook/coverage.h"
-#include "hook/life.h"
+#include "base/life.h"
 
 /* The first successful cuInit starts libzc; processes that only look for a driver see nothing. */
 ZC_BODY(cuInit, (unsigned int flags))

@@ -1,5 +1,5 @@
 /* Variables of modules: memory that copies name although no request made it. */
-#include "hook/life.h"
+#include "base/life.h"
 #include "hook/request.h"
 
 /* A caller may ask for the size alone, or for the address alone. */

@@ -6,7 +6,7 @@
 #include "base/module.h"
 #include "base/message.h"
 #include "driver/capture.h"
-#include "hook/life.h"
+#include "base/life.h"
 #include "ledger/block.h"
 #include "host/extent.h"
 #include "memory/limits.h"

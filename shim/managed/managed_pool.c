@@ -3,7 +3,7 @@
 
 #include "base/module.h"
 #include "driver/capture.h"
-#include "hook/life.h"
+#include "base/life.h"
 
 #if CUDA_VERSION >= 13000
 static CUmemoryPool pool; /* NULL while there is none; atomic. */

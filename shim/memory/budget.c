@@ -1,7 +1,8 @@
 /* Budgets: the most bytes of a rule that may be alive in its first place. */
 #include "memory/budget.h"
 
-#include "hook/life.h"
+#include "base/life.h"
+#include "ledger/rules.h"
 #include "driver/real.h"
 
 static uint64_t budget_of(const struct zc_rule *rule, int device)
@@ -35,7 +36,7 @@ void zc_budget_give(const struct zc_rule *rule, uint64_t bytes)
 static const struct zc_rule *counted(const struct zc_block *block)
 {
     bool counts = (block->flags & ZC_BLOCK_BUDGET) && block->rule >= 0;
-    return counts ? &zc_life_policy()->rules[block->rule] : NULL;
+    return counts ? &zc_rules()->rules[block->rule] : NULL;
 }
 
 void zc_budget_return(const struct zc_block *block)

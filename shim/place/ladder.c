@@ -6,7 +6,7 @@
 #include "base/module.h"
 #include "base/text.h"
 #include "driver/capture.h"
-#include "hook/life.h"
+#include "base/life.h"
 #include "memory/budget.h"
 #include "managed/hint.h"
 #include "host/hostheap.h"

@@ -10,7 +10,7 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "driver/capture.h"
-#include "hook/life.h"
+#include "base/life.h"
 #include "vmm/access.h"
 #include "managed/hint.h"
 #include "host/pinned.h"

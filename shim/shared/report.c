@@ -6,7 +6,8 @@
 #include "base/module.h"
 #include "base/message.h"
 #include "hook/call.h"
-#include "hook/life.h"
+#include "base/life.h"
+#include "ledger/rules.h"
 #include "ledger/site.h"
 #include "log/pairs.h"
 #include "log/refusals.h"
@@ -23,7 +24,7 @@ void zc_shared_stays(const struct zc_shared *p)
                "cuMemHostUnregister refuses device block %U (%B at %x), which the program has "
                "freed: its host block stays one with it by rule %s (%s:%u), as if it were alive",
                p->device_id, p->device_size, (uint64_t)p->pages.base, p->rule->name,
-               zc_life_policy()->file, p->rule->line);
+               zc_rules()->file, p->rule->line);
 }
 
 void zc_shared_conflict(struct zc_shared *p, enum zc_shared_culprit culprit, uint64_t offset)
@@ -35,7 +36,7 @@ void zc_shared_conflict(struct zc_shared *p, enum zc_shared_culprit culprit, uin
                "and that was not copied back%s; say 'access = read' there if kernels only read it, "
                "'conflict = reveal' if what they wrote may be seen, or 'place = mapped'",
                culprits[culprit], offset, p->host_id, p->host_site, p->device_id, p->device_size,
-               p->device_site, p->rule->name, zc_life_policy()->file, p->rule->line, since);
+               p->device_site, p->rule->name, zc_rules()->file, p->rule->line, since);
 }
 
 void zc_shared_stuck(const struct zc_shared *p)
@@ -44,7 +45,7 @@ void zc_shared_stuck(const struct zc_shared *p)
                "the kernel gives no memory or no mappings (vm.max_map_count) to keep host block %U "
                "and device block %U (%B) apart, which rule %s (%s:%u) shares; raise the limit, or "
                "say 'place = mapped' there",
-               p->host_id, p->device_id, p->device_size, p->rule->name, zc_life_policy()->file,
+               p->host_id, p->device_id, p->device_size, p->rule->name, zc_rules()->file,
                p->rule->line);
 }
 
@@ -58,12 +59,12 @@ void zc_shared_must_be_open(const struct zc_shared *p, enum zc_effect v)
 
 CUresult zc_shared_refused(const struct zc_shared *p, enum zc_fn fn, CUresult code, const char *why)
 {
-    zc_refusal_count(zc_life_policy(), p->rule);
+    zc_refusal_count(zc_rules(), p->rule);
     zc_message(ZC_ERROR, "refused",
                "%s returned %u for device block %U (%B at %x), which rule %s (%s:%u) shares with a "
                "host block: %s; give that rule a narrower match or 'place = mapped'",
                zc_fn_name(fn), (unsigned)code, p->device_id, p->device_size,
-               (uint64_t)p->pages.base, p->rule->name, zc_life_policy()->file, p->rule->line, why);
+               (uint64_t)p->pages.base, p->rule->name, zc_rules()->file, p->rule->line, why);
     return code;
 }
 
@@ -89,15 +90,14 @@ void zc_shared_asked(enum zc_fn fn, CUdeviceptr address)
     struct zc_shared *p = zc_shared_at(address);
     if (!p || !sides_differ(p) || __atomic_exchange_n(&p->asked, true, __ATOMIC_RELAXED))
         return;
-    zc_refusal_count(zc_life_policy(), p->rule);
+    zc_refusal_count(zc_rules(), p->rule);
     zc_message(ZC_WARN, "asked",
                "%s asks about %x, the address of host block %U (site %X) and of device block %U "
                "(%B, site %X), which are one by rule %s (%s:%u) and differ now: the answer is the "
                "device block's, so whoever copies by it (MPI, UCX) does not get the host block; "
                "where that one is meant, say 'place = mapped' there",
                zc_fn_name(fn), (uint64_t)address, p->host_id, p->host_site, p->device_id,
-               p->device_size, p->device_site, p->rule->name, zc_life_policy()->file,
-               p->rule->line);
+               p->device_size, p->device_site, p->rule->name, zc_rules()->file, p->rule->line);
 }
 
 void zc_shared_mismatch(const struct zc_shared *p, CUdeviceptr source)
@@ -113,7 +113,7 @@ void zc_shared_mismatch(const struct zc_shared *p, CUdeviceptr source)
                "device block %U (%B, site %X) of rule %s (%s:%u) is copied from a host block (%B) "
                "that is not its own; 'pair = site:%X:%u' in that rule pairs both, and spares the "
                "copy",
-               p->device_id, p->device_size, p->device_site, p->rule->name, zc_life_policy()->file,
+               p->device_id, p->device_size, p->device_site, p->rule->name, zc_rules()->file,
                p->rule->line, slot->size, zc_site_id(slot->site), slot->nth);
 }
 
@@ -123,14 +123,14 @@ static void blame_one(struct zc_shared *p, void *arg)
     if (!p->read_only)
         return;
     if (!*found)
-        zc_refusal_count(zc_life_policy(), p->rule);
+        zc_refusal_count(zc_rules(), p->rule);
     *found = true;
     zc_message(ZC_ERROR, "refused",
                "a kernel failed with an illegal address, and a write to device block %U (%B at %x, "
                "site %X) would do that: kernels may only read it, because rule %s (%s:%u) says "
                "'access = read'; if they write it, say 'access = readwrite'",
                p->device_id, p->device_size, (uint64_t)p->pages.base, p->device_site, p->rule->name,
-               zc_life_policy()->file, p->rule->line);
+               zc_rules()->file, p->rule->line);
 }
 
 void zc_shared_blame(void)
@@ -151,7 +151,7 @@ static void lonely(const struct zc_shared *p)
                "device block %U (%B, site %X) of rule %s (%s:%u) lay in host memory by itself: "
                "there was no host block of site %X, number %U (0: any), which 'pair' names, that "
                "it fits",
-               p->device_id, p->device_size, p->device_site, p->rule->name, zc_life_policy()->file,
+               p->device_id, p->device_size, p->device_site, p->rule->name, zc_rules()->file,
                p->rule->line, pair->site, pair->nth);
 }
 

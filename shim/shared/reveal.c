@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "hook/life.h"
+#include "base/life.h"
 #include "host/extent.h"
 
 /* Handlers that may wait at the same time; more wait for their turn. */

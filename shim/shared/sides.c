@@ -2,7 +2,8 @@
  * never wait for each other. */
 #include "shared/sides.h"
 
-#include "hook/life.h"
+#include "base/life.h"
+#include "ledger/rules.h"
 #include "log/refusals.h"
 #include "shared/report.h"
 #include "shared/reveal.h"
@@ -14,7 +15,7 @@ CUresult zc_sides_answer(struct zc_copy *copy, struct zc_shared *p, enum zc_effe
         return CUDA_SUCCESS;
     if (v == ZC_EFFECT_REFUSED) {
         copy->answered = true;
-        zc_refusal_count(zc_life_policy(), p->rule);
+        zc_refusal_count(zc_rules(), p->rule);
         zc_shared_stuck(p);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -22,7 +23,7 @@ CUresult zc_sides_answer(struct zc_copy *copy, struct zc_shared *p, enum zc_effe
     if (p->rule->conflict == ZC_CONFLICT_REVEAL && zc_shared_reveal_in_call(p, at))
         return CUDA_SUCCESS;
     copy->answered = true;
-    zc_refusal_count(zc_life_policy(), p->rule);
+    zc_refusal_count(zc_rules(), p->rule);
     zc_shared_conflict(p, ZC_CULPRIT_COPY, at);
     return CUDA_ERROR_INVALID_VALUE;
 }

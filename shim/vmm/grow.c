@@ -4,7 +4,7 @@
 #include "base/module.h"
 #include "base/clock.h"
 #include "driver/capture.h"
-#include "hook/life.h"
+#include "base/life.h"
 #include "hook/request.h"
 #include "driver/streams.h"
 #include "log/log.h"

@@ -10,7 +10,8 @@
 #include "base/turn.h"
 #include "hook/call.h"
 #include "driver/capture.h"
-#include "hook/life.h"
+#include "base/life.h"
+#include "ledger/rules.h"
 #include "hook/request.h"
 #include "log/refusals.h"
 #include "vmm/ahead.h"
@@ -163,7 +164,7 @@ CUresult zc_late_blame(const struct zc_vmm *v, enum zc_fn fn, CUresult code, con
     const struct zc_block *b = zc_block_find(v->window.base);
     if (zc_blameless(code) || !b || b->rule < 0)
         return code;
-    const struct zc_policy *policy = zc_life_policy();
+    const struct zc_policy *policy = zc_rules();
     const struct zc_rule *rule = &policy->rules[b->rule];
     zc_refusal_count(policy, rule);
     zc_message(ZC_ERROR, "late",

@@ -7,7 +7,7 @@
 #include "base/arena.h"
 #include "base/list.h"
 #include "base/lock.h"
-#include "hook/life.h"
+#include "base/life.h"
 #include "vmm/access.h"
 #include "memory/limits.h"
 #include "memory/transit.h"

@@ -1,10 +1,8 @@
 /* libzc's life in a process: off until the first CUDA call, fresh in a forked child. */
-#ifndef ZC_HOOK_LIFE_H
-#define ZC_HOOK_LIFE_H
+#ifndef ZC_BASE_LIFE_H
+#define ZC_BASE_LIFE_H
 
 #include <stdbool.h>
-
-#include "policy/policy.h"
 
 enum zc_life {
     ZC_LIFE_OFF,      /* No CUDA call yet: nothing is recorded, no file exists. */
@@ -29,14 +27,18 @@ static inline bool zc_life_on(void)
            zc_life_start();
 }
 
-/* Makes forks known to libzc: as early as a library's constructor may have forks be known to it. */
-void zc_life_watch_forks(void);
-
 /* True once exit(3) has begun.  From then on libzc makes no driver call of its own, because the
  * driver may be gone at any moment; the program's own calls are still passed on. */
 bool zc_life_closing(void);
 
-/* The policy in force; one without rules where there is no file.  Constant once libzc is on. */
-const struct zc_policy *zc_life_policy(void);
+/* exit(3) begins. */
+void zc_life_close(void);
+
+/* For the child of fork(2), which starts by itself where its parent was on or starting. */
+void zc_life_child(void);
+
+/* What starting takes, by the thread that starts: says whether libzc is on then.  Defined on top of
+ * all rooms, in hook/process.c. */
+bool zc_process_start(void);
 
 #endif

@@ -1,13 +1,13 @@
 /* Starting at the first CUDA call, ending with the process, starting anew in a forked child. */
-#include "hook/life.h"
+#include "hook/process.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/life.h"
 #include "base/lock.h"
 #include "base/message.h"
 #include "base/module.h"
@@ -23,33 +23,11 @@
 #include "ledger/counters.h"
 #include "log/log.h"
 
-int zc_life_state = ZC_LIFE_OFF;
-static uint32_t starter; /* Thread that is starting libzc. */
-static bool closing;     /* exit(3) has begun. */
-static bool inherited;   /* A forked child whose own cuInit has not succeeded. */
-
-const struct zc_policy *zc_life_policy(void)
-{
-    return zc_rules();
-}
-
-bool zc_life_closing(void)
-{
-    return __atomic_load_n(&closing, __ATOMIC_ACQUIRE);
-}
-
 /* False in a child that no handler of pthread_atfork(3) saw, as of _Fork(2): log, counters and
  * driver are its parent's, and a lock may be another thread's for ever. */
 static bool own_process(void)
 {
     return zc_counters()->header.pid == (uint32_t)getpid();
-}
-
-/* Handlers run in the reverse order of their registration.  This one is registered at the first
- * cuInit, after the runtime's own, and so runs before the runtime lets go of the driver. */
-static void begin_exit(void)
-{
-    __atomic_store_n(&closing, true, __ATOMIC_RELEASE);
 }
 
 static void open_log(void)
@@ -93,10 +71,7 @@ static void child(void)
     zc_modules_inherit();
     zc_arena_reset();
     zc_modules_child();
-    starter = 0;
-    inherited = inherited || __atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) != ZC_LIFE_OFF;
-    if (__atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) != ZC_LIFE_PASS)
-        __atomic_store_n(&zc_life_state, ZC_LIFE_OFF, __ATOMIC_RELEASE);
+    zc_life_child();
 }
 
 /* Once, also where a forked child starts anew.  The log is open by then, because it has every
@@ -112,20 +87,20 @@ static void announce(void)
     zc_rules_announce();
 }
 
-static void start(void)
+bool zc_process_start(void)
 {
     static bool registered;
     zc_rules_await();
     /* Once more: a program may set variables for libzc after its first large request. */
-    if (zc_options_read()->secure) {
-        __atomic_store_n(&zc_life_state, ZC_LIFE_PASS, __ATOMIC_RELEASE);
-        return;
-    }
+    if (zc_options_read()->secure)
+        return false;
     zc_clock_calibrate();
     zc_populate();
     zc_site_rehearse();
+    /* Handlers run in the reverse order of their registration.  This one is registered at the first
+     * cuInit, after the runtime's own, and so runs before the runtime lets go of the driver. */
     if (!registered) {
-        atexit(begin_exit);
+        atexit(zc_life_close);
         registered = true;
     }
     open_log();
@@ -136,41 +111,12 @@ static void start(void)
     zc_hostrule_ask_front();
     zc_hostrule_announce();
     zc_hostrule_ask_devices();
-    __atomic_store_n(&zc_life_state, zc_counters() ? ZC_LIFE_ON : ZC_LIFE_PASS, __ATOMIC_RELEASE);
-}
-
-void zc_life_init(void)
-{
-    inherited = false;
-    zc_life_on();
-}
-
-bool zc_life_start(void)
-{
-    int state = ZC_LIFE_OFF;
-    if (inherited)
-        return false;
-    if (__atomic_compare_exchange_n(&zc_life_state, &state, ZC_LIFE_STARTING, false,
-                                    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-        int cancelled;
-        __atomic_store_n(&starter, zc_thread_id(), __ATOMIC_RELEASE);
-        /* A thread that is cancelled on the way would leave all others waiting. */
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled);
-        start();
-        pthread_setcancelstate(cancelled, NULL);
-        __atomic_store_n(&starter, 0, __ATOMIC_RELEASE);
-    }
-    while (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_STARTING) {
-        if (__atomic_load_n(&starter, __ATOMIC_ACQUIRE) == zc_thread_id())
-            return false;
-        sched_yield();
-    }
-    return __atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON;
+    return zc_counters() != NULL;
 }
 
 /* What runs before a fork runs in the reverse order of its registration, and the program's may wait
  * for a lock under which another thread allocates: so the heap is held last, as libc's own is. */
-void zc_life_watch_forks(void)
+void zc_process_watch_forks(void)
 {
     static uint32_t watching;
     if (!__atomic_exchange_n(&watching, 1, __ATOMIC_RELAXED))
@@ -184,7 +130,7 @@ __attribute__((constructor)) static void load(void)
 {
     zc_clock_mark();
     zc_message_init();
-    zc_life_watch_forks();
+    zc_process_watch_forks();
 }
 
 /* The driver may be gone by now: only memory and the log are touched.  Calls that come later still
