@@ -7,6 +7,7 @@
 #include "copy/ring.h"
 #include "driver/stream.h"
 #include "memory/workers.h"
+#include "host/hostheap.h"
 
 /* One part of the copy, by way of a slot; without one it is the driver's, and waited for. */
 static CUresult send(const struct zc_copy *c, size_t at, size_t n)

@@ -48,11 +48,10 @@ static inline bool zc_await_node(CUgraphNodeType type)
            type == CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT;
 }
 
-/* Before `fn` gives a stream such work: waits for what is left behind by now.  A code other than
- * CUDA_SUCCESS is returned to the program. */
-CUresult zc_await_begin(enum zc_fn fn);
+/* A stream is given such work, and nothing may be left behind from here on.  With driver/lock.h. */
+void zc_await_note(void);
 
-/* True once some stream was given such work.  With the turn of vmm/late.h it stays as it is. */
+/* True once some stream was given such work.  With driver/lock.h it stays as it is. */
 bool zc_await_any(void);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "base/module.h"
 #include "base/lock.h"
-#include "hook/call.h"
+#include "driver/call.h"
 #include "driver/launch.h"
 #include "base/life.h"
 #include "driver/stream.h"

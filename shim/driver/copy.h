@@ -9,8 +9,8 @@
 #include "driver/real.h"
 #include "ledger/block.h"
 #include "ledger/traffic.h"
-#include "host/hostheap.h"
 
+struct zc_extent;
 struct zc_shared;
 
 /* What a call says about one side of a copy. */
@@ -183,8 +183,6 @@ void zc_describe_set_2d_async(struct zc_copy *c, CUdeviceptr dst, size_t pitch, 
 #define ZC_WAIT_FLAGS ((unsigned)CU_STREAM_WAIT_VALUE_NOR | CU_STREAM_WAIT_VALUE_FLUSH)
 void zc_describe_value(struct zc_copy *c, CUdeviceptr address, uint8_t width, unsigned flags,
                        unsigned known, CUstream stream);
-void zc_describe_values(struct zc_copy *c, unsigned count, const CUstreamBatchMemOpParams *p,
-                        CUstream stream);
 void zc_describe_set_node(struct zc_copy *c, const CUDA_MEMSET_NODE_PARAMS *p);
 #if CUDA_VERSION >= 12030
 void zc_describe_node(struct zc_copy *c, const CUgraphNodeParams *p);
@@ -200,48 +198,19 @@ bool zc_copy_well_formed(const struct zc_copy *c);
 
 void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n, CUstream stream);
 
-/*
- * Looks both sides up and decides.  True when the call is answered: c->result holds the answer and
- * nothing is to be forwarded.  False: the wrapper forwards the call as the program made it.
- */
-bool zc_copy_begin(struct zc_copy *c);
-
-/* Records a transfer that succeeded; names the rule of a converted block when it was refused.
- * Returns c->result. */
-CUresult zc_copy_end(struct zc_copy *c);
-
 /* True for a side in a block of which libzc made the memory. */
 static inline bool zc_box_converted(const struct zc_box *b)
 {
     return b->block && (b->block->flags & ZC_BLOCK_CONVERTED);
 }
 
+/* The transfer's flow by what the program asked for and by the real kinds. */
+void zc_copy_flows(const struct zc_copy *c, unsigned *asked, unsigned *real);
+
 /* True where the call names two contexts. */
 static inline bool zc_copy_peers(const struct zc_copy *c)
 {
     return c->dst.context != c->src.context;
 }
-
-/* Looks both sides up.  False where the driver would refuse the range of one in any memory. */
-bool zc_copy_reaches(struct zc_copy *c);
-
-/* True when a side is a block of the host heap whose asynchronous copies libzc must complete. */
-bool zc_copy_staged(const struct zc_copy *c);
-
-/* True where a range leaves the block that it begins in and the driver need not say so, because
- * libzc made the block. */
-bool zc_copy_leaves(CUdeviceptr address, size_t span);
-
-/* A call that has the driver copy or set later, which is passed on as it is: CUDA_SUCCESS, or how
- * it is refused; and the driver's code, of which the rule is named that it may be due to. */
-CUresult zc_copy_before_node(struct zc_copy *c);
-CUresult zc_copy_after_node(struct zc_copy *c, CUresult result);
-
-/* Looks both sides up in the ledger, and asks the driver about addresses that the call leaves
- * open. */
-void zc_copy_resolve(struct zc_copy *c);
-
-/* The transfer's flow by what the program asked for and by the real kinds. */
-void zc_copy_flows(const struct zc_copy *c, unsigned *asked, unsigned *real);
 
 #endif

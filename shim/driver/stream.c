@@ -1,10 +1,10 @@
 /* What a stream still has to do. */
 #include "driver/stream.h"
 
+#include "driver/lock.h"
 #include "driver/capture.h"
 #include "driver/streams.h"
 #include "driver/await.h"
-#include "vmm/late.h"
 
 /* The legacy stream: NULL in a legacy call, or named. */
 static bool is_legacy(CUstream stream, enum zc_flavour flavour)
@@ -230,15 +230,24 @@ CUresult zc_stream_drain_context(CUcontext context)
 CUevent zc_stream_mark_context(CUcontext context)
 {
     CUevent event = NULL;
-    if (!zc_late_turn_take())
+    if (!zc_driver_lock())
         return NULL;
     if (!zc_await_any() && zc_streams_idle())
         event = mark_context(context);
-    zc_late_turn_drop();
+    zc_driver_unlock();
     return event;
 }
 
 CUresult zc_stream_call(CUstream stream, enum zc_flavour flavour, CUhostFn fn, void *data)
 {
     return ZC_FLAVOURED(flavour, cuLaunchHostFunc)(stream, fn, data);
+}
+
+enum zc_stream_kind zc_stream_kind_of(CUstream stream, enum zc_flavour flavour)
+{
+    if (stream == CU_STREAM_LEGACY)
+        return ZC_STREAM_LEGACY;
+    if (stream == CU_STREAM_PER_THREAD || (!stream && flavour == ZC_PER_THREAD))
+        return ZC_STREAM_PER_THREAD;
+    return stream ? ZC_STREAM_CREATED : ZC_STREAM_DEFAULT;
 }

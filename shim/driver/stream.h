@@ -3,6 +3,7 @@
 #define ZC_DRIVER_STREAM_H
 
 #include "driver/real.h"
+#include "policy/policy.h"
 
 /*
  * True when a call put into the stream now would run at once: nothing before it is pending, in the
@@ -11,6 +12,9 @@
  * it.
  */
 bool zc_stream_idle(CUstream stream, enum zc_flavour flavour);
+
+/* Whether NULL or a handle was given, for rules. */
+enum zc_stream_kind zc_stream_kind_of(CUstream stream, enum zc_flavour flavour);
 
 /* True for a stream of the current context, in which events are made; not for a handle of
  * nobody's. */

@@ -1,12 +1,12 @@
 /* Streams made with CU_STREAM_NON_BLOCKING: what the legacy stream does not speak for. */
 #include "driver/streams.h"
 
+#include "driver/lock.h"
 #include "base/module.h"
 #include "base/lock.h"
-#include "hook/call.h"
+#include "driver/call.h"
 #include "driver/capture.h"
 #include "base/life.h"
-#include "vmm/late.h"
 #include "driver/stream.h"
 
 #define STREAMS_MAX 64 /* With more than these the answer is always "busy". */
@@ -106,11 +106,11 @@ ZC_BODY(cuStreamDestroy_v2, (CUstream stream))
     CUcontext capturing =
         stream && zc_capture_any() ? zc_stream_context(stream, entry->flavour) : NULL;
     if (stream && zc_life_on() && __atomic_load_n(&count, __ATOMIC_RELAXED)) {
-        turn = zc_late_turn_take();
+        turn = zc_driver_lock();
         forget(stream, NULL);
     }
     if (turn)
-        zc_late_turn_drop();
+        zc_driver_unlock();
     CUresult result = real(stream);
     if (capturing && result == CUDA_SUCCESS)
         zc_capture_lost(stream, capturing);

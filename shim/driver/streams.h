@@ -4,7 +4,7 @@
 
 #include "driver/real.h"
 
-/* True if no such stream has work.  Errs towards false.  Only with the turn of vmm/late.h, which
+/* True if no such stream has work.  Errs towards false.  Only with driver/lock.h, which
  * keeps streams from being destroyed meanwhile, and not while a capture is under way. */
 bool zc_streams_idle(void);
 

@@ -8,7 +8,6 @@
 #include "base/module.h"
 #include "fault/signal.h"
 #include "fault/chain.h"
-#include "host/overlay.h"
 #include "fault/unblock.h"
 
 /* Private anonymous pages that are protected or missing raise SIGSEGV alone: SIGBUS stands for
@@ -110,8 +109,8 @@ static bool is_write(const ucontext_t *context)
  * there.  Else the fault is the program's own. */
 static bool end_probe(uintptr_t address, ucontext_t *context)
 {
-    const struct zc_extent *e = zc_hostheap_extent(address);
-    if (!e || !zc_overlay_permits(e, address, is_write(context)))
+    const struct zc_fault_ops *ops = __atomic_load_n(&zc_fault_ops, __ATOMIC_ACQUIRE);
+    if (!ops->permits(address, is_write(context)))
         return false;
     *pc_of(context) = (uintptr_t)zc_probe_ends;
     return true;

@@ -2,6 +2,7 @@
 #include "hook/grant.h"
 #include "base/life.h"
 #include "hook/pool.h"
+#include "driver/stream.h"
 
 static CUresult call_alloc(const struct zc_forward *f)
 {

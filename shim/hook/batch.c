@@ -1,14 +1,15 @@
 /* Batches of copies, sets and prefetches: each element is a transfer of its own. */
 #include "base/clock.h"
-#include "hook/call.h"
+#include "driver/call.h"
 #include "driver/capture.h"
-#include "driver/copy.h"
+#include "hook/copy.h"
 #include "driver/launch.h"
 #include "base/life.h"
 #include "hook/request.h"
 #include "vmm/access.h"
 #include "copy/staged.h"
 #include "shared/transfer.h"
+#include "hook/blame.h"
 
 #if CUDA_VERSION >= 12080
 

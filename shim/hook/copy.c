@@ -1,12 +1,14 @@
 /* The choke point of all transfers: what stands on both sides, who does it, what is recorded. */
 #include "base/clock.h"
 #include "base/message.h"
-#include "hook/call.h"
+#include "driver/call.h"
 #include "driver/capture.h"
 #include "driver/await.h"
-#include "driver/copy.h"
 #include "driver/launch.h"
-#include "hook/hostmem.h"
+#include "hook/blame.h"
+#include "hook/copy.h"
+#include "shared/hostblock.h"
+#include "vmm/quiesce.h"
 #include "base/life.h"
 #include "ledger/rules.h"
 #include "hook/request.h"
@@ -19,6 +21,9 @@
 #include "host/pinned.h"
 #include "copy/staged.h"
 #include "shared/transfer.h"
+#include "hook/blame.h"
+#include "driver/stream.h"
+#include "shared/report.h"
 
 /* The kind of an address that is in no block.  Only calls that leave it open need the driver. */
 static enum zc_kind unknown_kind(const struct zc_box *b)
@@ -45,7 +50,7 @@ static void resolve_host(struct zc_box *b)
 {
     if (!zc_pinned_hides(b->address))
         return;
-    b->block = zc_hostmem_block(b->address);
+    b->block = zc_hostblock_find(b->address);
     if (b->block && (b->block->flags & ZC_BLOCK_HOST))
         b->extent = zc_hostheap_extent(b->address);
 }
@@ -94,37 +99,6 @@ void zc_copy_resolve(struct zc_copy *c)
 {
     resolve_box(&c->dst);
     resolve_box(&c->src);
-}
-
-static bool on_device(enum zc_kind kind)
-{
-    return kind == ZC_KIND_DEVICE || kind == ZC_KIND_MANAGED;
-}
-
-/* Blocks of two devices make a peer copy, whatever the call is named; so CUPTI counts them. */
-static bool crosses_devices(const struct zc_copy *c, enum zc_kind src, enum zc_kind dst)
-{
-    return on_device(src) && on_device(dst) && c->src.block && c->dst.block &&
-           c->src.block->device != c->dst.block->device;
-}
-
-static enum zc_dir direction(const struct zc_copy *c, enum zc_kind src, enum zc_kind dst)
-{
-    if (c->set)
-        return ZC_DIR_MEMSET;
-    if (c->prefetch)
-        return ZC_DIR_PREFETCH;
-    return crosses_devices(c, src, dst) ? ZC_DIR_PTOP : zc_dir_of(src, dst);
-}
-
-void zc_copy_flows(const struct zc_copy *c, unsigned *asked, unsigned *real)
-{
-    bool one = c->set || c->prefetch;
-    enum zc_kind as = one ? c->dst.asked : c->src.asked, rs = one ? c->dst.real : c->src.real;
-    *asked = zc_flow(direction(c, as, c->dst.asked), as, c->dst.asked);
-    *real = *asked; /* Mostly nothing was placed elsewhere. */
-    if (rs != as || c->dst.real != c->dst.asked)
-        *real = zc_flow(direction(c, rs, c->dst.real), rs, c->dst.real);
 }
 
 /* The driver refuses a range that leaves the allocation it begins in, to the byte.  The pages
@@ -341,7 +315,7 @@ CUresult zc_copy_before_node(struct zc_copy *c)
 {
     CUresult result = zc_copy_reaches(c) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS && zc_await_call(c->fn))
-        result = zc_await_begin(c->fn);
+        result = zc_quiesce(c->fn);
     return result == CUDA_SUCCESS ? zc_launch_before(c->fn, c->flavour, c->stream, false) : result;
 }
 

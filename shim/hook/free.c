@@ -1,6 +1,7 @@
 /* Freeing device memory. */
 #include "hook/free.h"
 
+#include "driver/lock.h"
 #include "driver/capture.h"
 #include "base/life.h"
 #include "ledger/rules.h"
@@ -15,6 +16,7 @@
 #include "place/park.h"
 #include "driver/stream.h"
 #include "vmm/warm.h"
+#include "hook/blame.h"
 
 static void note_free(struct zc_block *block)
 {
@@ -105,7 +107,7 @@ CUresult zc_free_placed(struct zc_block *block, bool *told_out)
     if (p.kept) {
         zc_block_make_ghost(block);
         zc_limits_give(ZC_PLACE_VMM, backing->device, backing->size);
-        zc_late_turn_drop();
+        zc_driver_unlock();
     }
     if (p.mark)
         zc_park(block, p.mark, backing->context, CU_STREAM_LEGACY, ZC_LEGACY);

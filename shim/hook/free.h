@@ -2,7 +2,7 @@
 #ifndef ZC_HOOK_FREE_H
 #define ZC_HOOK_FREE_H
 
-#include "hook/call.h"
+#include "driver/call.h"
 #include "ledger/block.h"
 
 /* Frees the block, once: CUDA_ERROR_INVALID_VALUE for a second caller.  A block from cuMemAlloc or

@@ -1,6 +1,8 @@
 /* Granting a request for memory. */
 #include "hook/grant.h"
 
+#include "hook/hostrule.h"
+
 #include <string.h>
 
 #include "driver/capture.h"
@@ -61,7 +63,9 @@ static CUresult climb(struct zc_ask *ask, const struct zc_rule *rule, const stru
                                  .pool = ask->pool,
                                  .stream = f->stream,
                                  .flavour = ask->entry->flavour,
-                                 .flags = f->flags};
+                                 .flags = f->flags,
+                                 .host_heap = zc_rule_has_place(rule, ZC_PLACE_SHARED) &&
+                                              zc_hostrule_open()};
     unsigned rung = 0;
     char why[256] = "";
     struct zc_backing *backing = take_freed(ask, &want, f->stream, &rung);

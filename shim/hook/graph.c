@@ -8,14 +8,18 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/lock.h"
-#include "hook/call.h"
-#include "driver/copy.h"
+#include "driver/call.h"
+#include "hook/copy.h"
 #include "driver/launch.h"
 #include "base/life.h"
 #include "hook/request.h"
 #include "log/log.h"
 #include "driver/await.h"
 #include "shared/transfer.h"
+#include "driver/stream.h"
+#include "vmm/quiesce.h"
+#include "hook/blame.h"
+#include "host/hostheap.h"
 
 /* uthash keeps its tables on libzc's arena, and an add without memory leaves the table as it
  * was. */
@@ -379,7 +383,7 @@ ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
     uint64_t start = zc_ticks();
     result = keep_out(entry, nodes, count);
     if (result == CUDA_SUCCESS && awaits)
-        result = zc_await_begin(entry->fn);
+        result = zc_quiesce(entry->fn);
     if (result == CUDA_SUCCESS)
         result = real(exec, stream);
     uint64_t ticks = zc_ticks() - start;

@@ -2,7 +2,7 @@
  * both. */
 #include "hook/free.h"
 #include "hook/grant.h"
-#include "hook/hostmem.h"
+#include "shared/hostblock.h"
 #include "base/life.h"
 #include "place/park.h"
 #include "host/pinned.h"
@@ -184,7 +184,7 @@ ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
     if (is_drivers(p))
         return CUDA_ERROR_INVALID_VALUE;
     if (in_heap(p) && bytes) {
-        zc_hostmem_forget((CUdeviceptr)p);
+        zc_hostblock_unlist((CUdeviceptr)p, false);
         zc_pinned_yield((CUdeviceptr)p, bytes);
     }
     CUresult result = real(p, bytes, flags);

@@ -24,17 +24,4 @@ size_t zc_hostmem_size(const void *p);
  * chosen anew.  NULL, and the block as it was, when the new size belongs to libc.  Keeps errno. */
 void *zc_hostmem_resize(void *p, const struct zc_hostmem_ask *ask);
 
-/* The ledger's block for an address in the heap, entered at its first use where it was asked for
- * before CUDA was up.  NULL when there is no live block or no memory for it. */
-struct zc_block *zc_hostmem_block(uint64_t address);
-
-/* A device block moves into the extent of a host block, or out of it: the ledger keeps the host
- * block at its shadow's address meanwhile. */
-struct zc_shared;
-void zc_hostmem_hide(struct zc_shared *pair);
-void zc_hostmem_unhide(struct zc_shared *pair);
-
-/* Takes the ledger's block at the address out, without a line in the log. */
-void zc_hostmem_forget(uint64_t address);
-
 #endif

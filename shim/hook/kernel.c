@@ -1,11 +1,13 @@
 /* Kernels that failed with an illegal address: which rules may be why. */
 #include "base/message.h"
 #include "base/text.h"
-#include "hook/call.h"
+#include "driver/call.h"
 #include "driver/launch.h"
 #include "base/life.h"
 #include "ledger/rules.h"
 #include "ledger/block.h"
+#include "hook/blame.h"
+#include "shared/report.h"
 
 #define NAMED 4 /* Rules that a message has room for. */
 

@@ -13,6 +13,7 @@
     X(summary)                                                                                     \
     X(capture)                                                                                     \
     X(launch)                                                                                      \
+    X(driver_lock)                                                                                 \
     X(await)                                                                                       \
     X(streams)                                                                                     \
     X(fault)                                                                                       \
@@ -27,6 +28,7 @@
     X(spare)                                                                                       \
     X(ahead)                                                                                       \
     X(grow)                                                                                        \
+    X(quiesce)                                                                                     \
     X(vmm)                                                                                         \
     X(managed)                                                                                     \
     X(managed_pool)                                                                                \

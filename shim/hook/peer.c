@@ -1,5 +1,5 @@
 /* Peer access: whose memory the kernels of a context may use. */
-#include "hook/call.h"
+#include "driver/call.h"
 #include "base/life.h"
 #include "vmm/access.h"
 

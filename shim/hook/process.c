@@ -1,6 +1,8 @@
 /* Starting at the first CUDA call, ending with the process, starting anew in a forked child. */
 #include "hook/process.h"
 
+#include "memory/place.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -85,6 +87,7 @@ static void announce(void)
     zc_options_announce();
     zc_variables_check();
     zc_rules_announce();
+    zc_place_check_policy(zc_rules());
 }
 
 bool zc_process_start(void)

@@ -12,6 +12,8 @@
 #include "place/park.h"
 #include "host/pinned.h"
 #include "vmm/vmm.h"
+#include "hook/blame.h"
+#include "shared/report.h"
 
 #define HUGE_PAGE                                                                                  \
     ((CUdeviceptr)2 << 20) /* The driver maps device memory in pages of this size.                 \

@@ -14,6 +14,7 @@
 #include "log/log.h"
 #include "memory/budget.h"
 #include "shared/pair.h"
+#include "hook/blame.h"
 
 static uint32_t generation = 1; /* Counts destroyed contexts: their handles may come back. */
 
@@ -55,15 +56,6 @@ bool zc_ask_begin(struct zc_ask *ask)
     ask->site = zc_site_here(ask->entry->frame, ask->entry->pc);
     find_context(ask);
     return true;
-}
-
-enum zc_stream_kind zc_stream_kind_of(CUstream stream, enum zc_flavour flavour)
-{
-    if (stream == CU_STREAM_LEGACY)
-        return ZC_STREAM_LEGACY;
-    if (stream == CU_STREAM_PER_THREAD || (!stream && flavour == ZC_PER_THREAD))
-        return ZC_STREAM_PER_THREAD;
-    return stream ? ZC_STREAM_CREATED : ZC_STREAM_DEFAULT;
 }
 
 const struct zc_rule *zc_ask_rule(const struct zc_ask *ask)

@@ -2,7 +2,7 @@
 #ifndef ZC_HOOK_REQUEST_H
 #define ZC_HOOK_REQUEST_H
 
-#include "hook/call.h"
+#include "driver/call.h"
 #include "ledger/block.h"
 #include "memory/place.h"
 #include "policy/policy.h"
@@ -27,9 +27,6 @@ bool zc_ask_begin(struct zc_ask *ask);
 
 /* The rule that has the request, or NULL. */
 const struct zc_rule *zc_ask_rule(const struct zc_ask *ask);
-
-/* Whether NULL or a handle was given, for rules. */
-enum zc_stream_kind zc_stream_kind_of(CUstream stream, enum zc_flavour flavour);
 
 /*
  * Enters a block into the ledger and the log.  `backing` is NULL for a block that is where the

@@ -1,5 +1,5 @@
 /* cuInit and the resolvers. */
-#include "hook/call.h"
+#include "driver/call.h"
 #include "hook/coverage.h"
 #include "base/life.h"
 

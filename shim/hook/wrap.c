@@ -1,6 +1,7 @@
 /* The exported wrappers, all made from the table. */
-#include "hook/call.h"
-#include "driver/copy.h"
+#include "driver/call.h"
+#include "hook/blame.h"
+#include "hook/copy.h"
 #include "driver/launch.h"
 #include "hook/pool.h"
 #include "hook/reads.h"

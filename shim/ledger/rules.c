@@ -14,7 +14,6 @@
 #include "base/options.h"
 #include "ledger/site.h"
 #include "base/path.h"
-#include "memory/place.h"
 
 enum load_state { UNREAD, READING, READ };
 
@@ -169,7 +168,6 @@ void zc_rules_announce(void)
         zc_message(ZC_ERROR, "policy", "%s: %s; going on without a policy", path, refusal);
     if (text)
         say_faults();
-    zc_place_check_policy(&policy);
 }
 
 bool zc_rules_in_use(void)

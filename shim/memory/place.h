@@ -56,16 +56,17 @@ struct zc_backing {
 
 /* What a place is asked for. */
 struct zc_want {
-    size_t size;                     /* Bytes, at least 1. */
-    int device;                      /* Ordinal of the current device. */
-    CUcontext context;               /* Current context. */
-    const struct zc_rule *rule;      /* The rule that decided. */
-    enum zc_api api;                 /* The request; cuMemHostAlloc asks for host memory. */
-    bool stream_ordered;             /* Allocated, and freed, in the order of a stream. */
-    CUmemoryPool pool;               /* Of such a request: the pool that it is for. */
-    CUstream stream;                 /* Of a stream-ordered request: the stream, */
-    enum zc_flavour flavour;         /* and what NULL means there. */
-    unsigned flags;                  /* Of cuMemHostAlloc: CU_MEMHOSTALLOC_*; else 0. */
+    size_t size;                /* Bytes, at least 1. */
+    int device;                 /* Ordinal of the current device. */
+    CUcontext context;          /* Current context. */
+    const struct zc_rule *rule; /* The rule that decided. */
+    enum zc_api api;            /* The request; cuMemHostAlloc asks for host memory. */
+    bool stream_ordered;        /* Allocated, and freed, in the order of a stream. */
+    CUmemoryPool pool;          /* Of such a request: the pool that it is for. */
+    CUstream stream;            /* Of a stream-ordered request: the stream, */
+    enum zc_flavour flavour;    /* and what NULL means there. */
+    unsigned flags;             /* Of cuMemHostAlloc: CU_MEMHOSTALLOC_*; else 0. */
+    bool host_heap;             /* Host blocks may be placed, so there may be one to pair with. */
     const CUmemAllocationProp *prop; /* Of cuMemCreate: what the program asked for; else NULL. */
 };
 

@@ -3,9 +3,9 @@
 
 #include <sched.h>
 
+#include "driver/lock.h"
 #include "base/module.h"
 #include "driver/await.h"
-#include "vmm/late.h"
 
 static unsigned under_way;    /* Threads' sections; atomic. */
 static unsigned ended;        /* Sections so far; atomic. */
@@ -26,9 +26,9 @@ void zc_transit_end(void)
 /* Who is waited for may need the turn. */
 static bool has_turn(void)
 {
-    bool taken = zc_late_turn_take();
+    bool taken = zc_driver_lock();
     if (taken)
-        zc_late_turn_drop();
+        zc_driver_unlock();
     return !taken;
 }
 

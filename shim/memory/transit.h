@@ -14,7 +14,7 @@ void zc_transit_end(void);
 
 /* Waits until nothing is on its way, and tells whether other threads have been at it since *seen,
  * which is 0 at first and kept for the next question.  Does not wait where a stream may wait for
- * the program, which the other thread may wait for, and not with the turn of vmm/late.h, which
+ * the program, which the other thread may wait for, and not with driver/lock.h, which
  * that may need. */
 bool zc_transit_wait(unsigned *seen);
 

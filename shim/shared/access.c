@@ -91,6 +91,12 @@ void zc_shared_resolve_lost(struct zc_shared *p, uint64_t offset, bool write)
     abort();
 }
 
+static bool program_permits(uintptr_t address, bool write)
+{
+    const struct zc_extent *e = zc_hostheap_extent(address);
+    return e && zc_overlay_permits(e, address, write);
+}
+
 static bool fault(uintptr_t address, bool write)
 {
     uint64_t start = zc_ticks();
@@ -137,7 +143,7 @@ static bool open_range(uintptr_t low, uintptr_t high, bool write)
 
 bool zc_shared_access_open(const char **why)
 {
-    static const struct zc_fault_ops ops = {owns, fault, open_range};
+    static const struct zc_fault_ops ops = {owns, fault, program_permits, open_range};
     static uint32_t busy;
     while (__atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE))
         sched_yield();

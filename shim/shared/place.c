@@ -1,7 +1,7 @@
 /* The place `shared`: a device block that is the host block which is copied into it. */
 #include <sched.h>
 
-#include "hook/hostmem.h"
+#include "shared/hostblock.h"
 #include "memory/ability.h"
 #include "memory/node.h"
 #include "host/pinned.h"
@@ -37,7 +37,7 @@ static bool possible(const struct zc_want *want, const char **why)
     if (reaches_pageable())
         return false;
     *why = "no rule gives host blocks 'shared' or 'pinned'";
-    if (!zc_hostrule_open())
+    if (!want->host_heap)
         return false;
     *why = "it is not larger than 1 MiB";
     if (want->size <= ZC_HOST_UNIT / 2)
@@ -95,7 +95,7 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     }
     zc_shared_publish(p);
     if (elected) {
-        zc_hostmem_hide(p);
+        zc_hostblock_hide(p);
         zc_hostheap_elected(e);
     }
     zc_shared_access_watch(p);
@@ -132,7 +132,7 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
     zc_shared_report(p);
     zc_shared_access_unwatch(p);
     zc_hostheap_claim(e);
-    zc_hostmem_unhide(p);
+    zc_hostblock_unhide(p);
     zc_hostheap_unclaim(e);
     zc_shared_device_gone(p);
     return CUDA_SUCCESS;

@@ -5,7 +5,7 @@
 
 #include "base/module.h"
 #include "base/message.h"
-#include "hook/call.h"
+#include "driver/call.h"
 #include "base/life.h"
 #include "ledger/rules.h"
 #include "ledger/site.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "driver/capture.h"
-#include "hook/hostmem.h"
+#include "shared/hostblock.h"
 #include "copy/cpu.h"
 #include "host/overlay.h"
 #include "copy/staged.h"
@@ -33,7 +33,7 @@ bool zc_shared_resolve(struct zc_box *b)
               (b->side == ZC_SIDE_HOST || !__atomic_load_n(&p->pages.device, __ATOMIC_ACQUIRE) ||
                host_alone(b));
     if (b->host)
-        b->block = zc_hostmem_block(b->address);
+        b->block = zc_hostblock_find(b->address);
     return true;
 }
 
@@ -260,7 +260,7 @@ static bool made_clear(struct zc_copy *c)
     uint64_t low = offset_of(b->pair, b->address);
     if (!one_view(b->pair, low, low + b->span))
         return false;
-    struct zc_block *host = target ? zc_hostmem_block(b->address) : NULL;
+    struct zc_block *host = target ? zc_hostblock_find(b->address) : NULL;
     if (host) {
         b->block = host;
         b->asked = (enum zc_kind)host->asked;

@@ -9,7 +9,7 @@
  * for 100.  So an array that has grown gets the memory of its next small steps with that of the
  * present one: up to 512 MiB in all, or an eighth of a larger array whose step is smaller than
  * that, and all arrays together no more than a 256th of the device's memory, because nobody else
- * can have it.  All of this is done with the turn of vmm/late.h.
+ * can have it.  All of this is done with driver/lock.h.
  */
 
 /* Raises the span of a block that grew from another and is to get memory now; false where it has

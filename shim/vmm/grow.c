@@ -1,11 +1,11 @@
 /* Copies of growing arrays that become remaps. */
 #include "vmm/grow.h"
 
+#include "driver/lock.h"
 #include "base/module.h"
 #include "base/clock.h"
 #include "driver/capture.h"
 #include "base/life.h"
-#include "hook/request.h"
 #include "driver/streams.h"
 #include "log/log.h"
 #include "vmm/ahead.h"
@@ -163,7 +163,7 @@ bool zc_grow_copy(struct zc_copy *c)
     struct zc_vmm *to = late_block(&c->dst), *from = late_block(&c->src);
     CUresult result = CUDA_SUCCESS;
     const char *why;
-    if ((!zc_late_open(to) && !zc_late_open(from)) || !zc_late_turn_take())
+    if ((!zc_late_open(to) && !zc_late_open(from)) || !zc_driver_lock())
         return false;
     bool pending = grows(c, to, from);
     if (pending && to->like != from)
@@ -174,7 +174,7 @@ bool zc_grow_copy(struct zc_copy *c)
         result = side_ready(&c->dst, to, true, c->fn);
     if (!pending && result == CUDA_SUCCESS && zc_late_open(from))
         result = side_ready(&c->src, from, false, c->fn);
-    zc_late_turn_drop();
+    zc_driver_unlock();
     if (result == CUDA_SUCCESS)
         return pending;
     c->on = false; /* The refusal is explained already. */
@@ -187,7 +187,7 @@ CUresult zc_grow_settle(const struct zc_block *block, enum zc_fn fn)
     struct zc_vmm *v = zc_vmm_of(block);
     const char *why = "";
     CUresult result = CUDA_SUCCESS;
-    if (!zc_late_open(v) || zc_life_closing() || !zc_late_turn_take())
+    if (!zc_late_open(v) || zc_life_closing() || !zc_driver_lock())
         return CUDA_SUCCESS;
     if (v->sink)
         result = copy_now(v->sink, &why);
@@ -195,7 +195,7 @@ CUresult zc_grow_settle(const struct zc_block *block, enum zc_fn fn)
         result = zc_grow_ready(v, 0, v->span, &why);
     if (result != CUDA_SUCCESS)
         zc_late_blame(v, fn, result, why);
-    zc_late_turn_drop();
+    zc_driver_unlock();
     return result;
 }
 
@@ -254,7 +254,7 @@ CUresult zc_grow_freeing(struct zc_block *block, bool busy, bool *kept_out)
     const char *why = "";
     CUresult result = CUDA_SUCCESS;
     *kept_out = false;
-    if (!v || !v->late || !zc_late_turn_take())
+    if (!v || !v->late || !zc_driver_lock())
         return CUDA_SUCCESS;
     if (!busy && v->spare)
         zc_window_rest(&v->spare->window);
@@ -268,7 +268,7 @@ CUresult zc_grow_freeing(struct zc_block *block, bool busy, bool *kept_out)
     if (result != CUDA_SUCCESS)
         zc_late_blame(v, ZC_FN_cuMemFree_v2, result, why);
     if (!*kept_out)
-        zc_late_turn_drop();
+        zc_driver_unlock();
     return result;
 }
 
@@ -277,7 +277,7 @@ CUresult zc_grow_leaving(struct zc_block *block)
     struct zc_vmm *v = zc_vmm_of(block);
     const char *why = "";
     CUresult result = CUDA_SUCCESS;
-    if (!v || !v->late || !zc_late_turn_take())
+    if (!v || !v->late || !zc_driver_lock())
         return CUDA_SUCCESS;
     elide(v);
     if (v->sink)
@@ -288,7 +288,7 @@ CUresult zc_grow_leaving(struct zc_block *block)
     } else {
         zc_late_blame(v, ZC_FN_cuMemFreeAsync, result, why);
     }
-    zc_late_turn_drop();
+    zc_driver_unlock();
     return result;
 }
 

@@ -25,7 +25,7 @@ CUresult zc_grow_settle(const struct zc_block *block, enum zc_fn fn);
  * The program frees a claimed block that nothing uses any more, or, with `busy`, work given
  * before: one that is copied into another hands its memory over.  Then *kept_out is true: its
  * addresses stay mapped for the next growth, so its record and the ledger's, which the caller makes
- * a ghost, are not the caller's to remove; and the caller has the turn of vmm/late.h, to drop it
+ * a ghost, are not the caller's to remove; and the caller has driver/lock.h, to drop it
  * when that is done.  On failure nothing has changed, and the code is the program's answer.
  */
 CUresult zc_grow_freeing(struct zc_block *block, bool busy, bool *kept_out);

@@ -3,16 +3,15 @@
 
 #include <string.h>
 
+#include "driver/lock.h"
 #include "base/module.h"
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/message.h"
-#include "base/turn.h"
-#include "hook/call.h"
+#include "driver/call.h"
 #include "driver/capture.h"
 #include "base/life.h"
 #include "ledger/rules.h"
-#include "hook/request.h"
 #include "log/refusals.h"
 #include "vmm/ahead.h"
 #include "vmm/grow.h"
@@ -32,8 +31,7 @@
 #define DEVICES_MAX 64 /* As many as vmm serves. */
 
 struct zc_vmm *zc_late_opened;
-static struct zc_vmm *growing; /* Live blocks that grow, linked by `grows_next`. */
-static struct zc_turn turn;
+static struct zc_vmm *growing;         /* Live blocks that grow, linked by `grows_next`. */
 static uint64_t promised[DEVICES_MAX]; /* Bytes without memory; atomic. */
 
 /* The last answer to what is free; read and written with the turn. */
@@ -43,16 +41,6 @@ static struct {
     uint64_t free;  /* Bytes. */
     uint64_t taken; /* taken() then. */
 } answer;
-
-bool zc_late_turn_take(void)
-{
-    return zc_turn_take(&turn);
-}
-
-void zc_late_turn_drop(void)
-{
-    zc_turn_drop(&turn);
-}
 
 uint64_t zc_late_promised(int device)
 {
@@ -188,7 +176,7 @@ static CUresult before_launch(const struct zc_launch *launch)
 {
     CUresult result = CUDA_SUCCESS;
     const char *why = "";
-    if (looks_at_none(launch->fn) || !zc_late_turn_take())
+    if (looks_at_none(launch->fn) || !zc_driver_lock())
         return CUDA_SUCCESS;
     for (struct zc_vmm *v = zc_late_opened; v && result == CUDA_SUCCESS;
          v = v->open ? v->next : zc_late_opened) {
@@ -197,7 +185,7 @@ static CUresult before_launch(const struct zc_launch *launch)
         if (result != CUDA_SUCCESS)
             zc_late_blame(v, launch->fn, result, why);
     }
-    zc_late_turn_drop();
+    zc_driver_unlock();
     return result;
 }
 
@@ -255,7 +243,7 @@ void zc_late_before_request(int device, size_t bytes)
 {
     const char *why;
     uint64_t wanted = zc_late_promised(device);
-    if (!wanted || !zc_late_turn_take())
+    if (!wanted || !zc_driver_lock())
         return;
     wanted += bytes < UINT64_MAX - wanted ? bytes : UINT64_MAX - wanted;
     uint64_t beside = zc_warm_bytes();
@@ -266,37 +254,36 @@ void zc_late_before_request(int device, size_t bytes)
         if (v->device == device)
             zc_late_attach(v, 0, v->span, &why); /* Else it is as late as ever. */
     }
-    zc_late_turn_drop();
+    zc_driver_unlock();
 }
 
 CUresult zc_late_admit(struct zc_vmm *v, const char **why)
 {
-    if (!zc_late_turn_take()) {
+    if (!zc_driver_lock()) {
         *why = "called from a signal handler";
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     *why = "more than the device has free";
     CUresult result = fits(v) ? enter(v, why) : CUDA_ERROR_OUT_OF_MEMORY;
-    zc_late_turn_drop();
+    zc_driver_unlock();
     return result;
 }
 
 /* Between forgetting and giving back nobody else can reach the block: the ledger has let it go. */
 void zc_late_forget(struct zc_vmm *v)
 {
-    bool mine = zc_late_turn_take();
+    bool mine = zc_driver_lock();
     zc_grow_unlink(v);
     zc_spare_forget(v);
     zc_late_take_out(v);
     zc_late_keep_promise(v, zc_vmm_due(v));
     zc_ahead_give(v);
     if (mine)
-        zc_late_turn_drop();
+        zc_driver_unlock();
 }
 
 static void in_child(void)
 {
-    turn = (struct zc_turn){0};
     zc_late_opened = NULL;
     growing = NULL;
     memset(promised, 0, sizeof(promised));

@@ -5,12 +5,7 @@
 #include "driver/launch.h"
 #include "vmm/vmm.h"
 
-/*
- * One thread at a time changes such blocks: it has the turn (base/turn.h), also while it calls the
- * driver.
- */
-bool zc_late_turn_take(void);
-void zc_late_turn_drop(void);
+/* One thread at a time changes such blocks: it has driver/lock.h, "the turn" below. */
 
 /*
  * Enters a block that is attached late.  Refuses what the device could not hold even if what is

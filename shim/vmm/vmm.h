@@ -10,7 +10,7 @@
 /*
  * One block.  Made and unmade by the place; of a block that is attached late everything but
  * `granularity`, `chunk`, `device`, `rdma`, `bound`, `late` and the window's addresses changes
- * under the turn of vmm/late.h.
+ * under driver/lock.h.
  */
 struct zc_vmm {
     struct zc_window window; /* Its addresses. */

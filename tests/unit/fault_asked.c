@@ -40,7 +40,7 @@ static void *served_thread(void *unused)
 /* Until the other thread has looked, and has done what it does then. */
 static void serve_meanwhile(bool (*fault)(uintptr_t, bool), void (*then)(pthread_t thread))
 {
-    static struct zc_fault_ops ops = {fake_owns, NULL, fake_open};
+    static struct zc_fault_ops ops = {fake_owns, NULL, NULL, fake_open};
     pthread_t thread;
     ready = 0;
     ops.fault = fault;
@@ -149,7 +149,7 @@ static bool fault_with_mask(uintptr_t address, bool write)
 /* Between the kernel and libzc's first instruction the mask has been opened. */
 static void opened_on_the_way(void)
 {
-    static const struct zc_fault_ops ops = {fake_owns, fault_with_mask, fake_open};
+    static const struct zc_fault_ops ops = {fake_owns, fault_with_mask, NULL, fake_open};
     struct sigaction ours;
     siginfo_t info = {.si_signo = SIGSEGV, .si_code = SEGV_ACCERR};
     ucontext_t context;

@@ -349,7 +349,7 @@ static bool racing_open(uintptr_t low, uintptr_t high, bool write)
     return true;
 }
 
-static const struct zc_fault_ops racing_ops = {fake_owns, fake_fault, racing_open};
+static const struct zc_fault_ops racing_ops = {fake_owns, fake_fault, NULL, racing_open};
 
 static void read_in_a_race(void)
 {

@@ -64,7 +64,7 @@ static inline bool fake_open(uintptr_t low, uintptr_t high, bool write)
     return changed;
 }
 
-static const struct zc_fault_ops fake_ops = {fake_owns, fake_fault, fake_open};
+static const struct zc_fault_ops fake_ops = {fake_owns, fake_fault, NULL, fake_open};
 
 /* Writes one byte, here and now. */
 static inline void poke(char *at)
