@@ -6,7 +6,7 @@
 #include "driver/launch.h"
 #include "base/life.h"
 #include "hook/request.h"
-#include "vmm/access.h"
+#include "vmm/copies.h"
 #include "copy/staged.h"
 #include "shared/transfer.h"
 #include "hook/blame.h"
@@ -70,7 +70,7 @@ static CUresult leave(const struct zc_entry *entry, CUdeviceptr address, size_t 
     CUresult result = zc_shared_keep_out(entry->fn, address);
     if (result != CUDA_SUCCESS)
         return result;
-    result = zc_access_named(address, stream, entry->flavour);
+    result = zc_vmm_named(address, stream, entry->flavour);
     return result == CUDA_SUCCESS ? result : zc_blame(entry->fn, address, result);
 }
 

@@ -15,6 +15,7 @@
 #include "log/log.h"
 #include "copy/cpu.h"
 #include "vmm/access.h"
+#include "vmm/copies.h"
 #include "vmm/grow.h"
 #include "managed/hint.h"
 #include "copy/parallel.h"
@@ -196,7 +197,7 @@ bool zc_copy_begin(struct zc_copy *c)
         c->result = CUDA_ERROR_INVALID_VALUE;
         return true;
     }
-    if (__atomic_load_n(&zc_access_many, __ATOMIC_RELAXED) && zc_access_copy(c))
+    if (__atomic_load_n(&zc_access_many, __ATOMIC_RELAXED) && zc_vmm_copy(c))
         return true;
     if (zc_grow_copy(c))
         return true;

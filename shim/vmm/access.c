@@ -6,8 +6,6 @@
 #include "base/message.h"
 #include "base/turn.h"
 #include "driver/capture.h"
-#include "driver/stream.h"
-#include "vmm/vmm.h"
 
 #define DEVICES_MAX 64 /* Bits of a window's `devices`. */
 
@@ -345,21 +343,18 @@ static bool can_reach(int device, int memory)
     return zc_real.cuDeviceCanAccessPeer(&can, device, memory) != CUDA_SUCCESS || can;
 }
 
-/* Opens a side of a copy to the device that makes it.  Where the devices can't reach each other the
- * driver is left to refuse. */
-static CUresult open_side(const struct zc_block *side, int device)
+CUresult zc_access_let_copy(struct zc_window *w, int device)
 {
     CUresult result = CUDA_SUCCESS;
-    struct zc_vmm *v = zc_vmm_of(side);
-    if (!v || v->device == device || !zc_access_turn_take())
+    if (w->device == device || !zc_access_turn_take())
         return CUDA_SUCCESS;
-    if (!(v->window.devices & bit(device))) {
+    if (!(w->devices & bit(device))) {
         CUstreamCaptureMode before = zc_capture_relax();
-        v->window.copying |= bit(device);
-        result = settle(&v->window);
+        w->copying |= bit(device);
+        result = settle(w);
         if (result != CUDA_SUCCESS)
-            v->window.copying &= ~bit(device);
-        if (result != CUDA_SUCCESS && !can_reach(device, v->device))
+            w->copying &= ~bit(device);
+        if (result != CUDA_SUCCESS && !can_reach(device, w->device))
             result = CUDA_SUCCESS;
         zc_capture_restore(before);
     }
@@ -379,41 +374,13 @@ CUresult zc_access_end_copies(struct zc_window *w)
     return result;
 }
 
-static bool may_set(const struct zc_vmm *v, int device)
+bool zc_access_may_set(const struct zc_window *w, int device)
 {
-    if (v->device == device || !zc_access_turn_take())
+    if (w->device == device || !zc_access_turn_take())
         return true;
-    bool may = let(&v->window) & bit(device);
+    bool may = let(w) & bit(device);
     zc_access_turn_drop();
     return may;
-}
-
-bool zc_access_copy(struct zc_copy *c)
-{
-    const struct zc_vmm *to = zc_vmm_of(c->dst.block);
-    if (zc_copy_peers(c) || (!to && !zc_vmm_of(c->src.block)))
-        return false;
-    int device;
-    CUresult result = zc_stream_device(c->stream, c->flavour, &device);
-    if (result == CUDA_SUCCESS && c->set && to && !to->window.pool)
-        result = may_set(to, device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    else if (result == CUDA_SUCCESS)
-        result = open_side(c->dst.block, device);
-    if (result == CUDA_SUCCESS && !c->set)
-        result = open_side(c->src.block, device);
-    c->result = result != CUDA_SUCCESS ? result : c->result;
-    return result != CUDA_SUCCESS;
-}
-
-CUresult zc_access_named(CUdeviceptr address, CUstream stream, enum zc_flavour flavour)
-{
-    bool many = __atomic_load_n(&zc_access_many, __ATOMIC_RELAXED);
-    const struct zc_block *block = many && address ? zc_block_find(address) : NULL;
-    int device;
-    if (!zc_vmm_of(block))
-        return CUDA_SUCCESS;
-    CUresult result = zc_stream_device(stream, flavour, &device);
-    return result == CUDA_SUCCESS ? open_side(block, device) : result;
 }
 
 static void in_child(void)

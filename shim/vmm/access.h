@@ -2,7 +2,6 @@
 #ifndef ZC_VMM_ACCESS_H
 #define ZC_VMM_ACCESS_H
 
-#include "driver/copy.h"
 #include "vmm/window.h"
 
 /*
@@ -53,17 +52,14 @@ CUresult zc_access_rest(void);
 /* True once some process of libzc's could have more than one device to think of.  Atomic. */
 extern bool zc_access_many;
 
-/*
- * A copy or set that touches a vmm block of another device than the one that makes it.  CUDA allows
- * copies without peer access, so the block is opened to that device; where it can't be, the copy
- * has the driver's code.  Sets CUDA refuses, also once a copy has opened the block; those of
- * blocks in stream order are taken for copies.  True where c->result has such a code.
- */
-bool zc_access_copy(struct zc_copy *c);
+/* Opens a window to a device that makes a copy, which takes no peer access (CUDA Driver API,
+ * cuMemcpy).  Where the devices can't reach each other the driver is left to refuse.  Returns the
+ * driver's code. */
+CUresult zc_access_let_copy(struct zc_window *w, int device);
 
-/* The same for one address that a call names beside others: opens the block that it lies in to the
- * device of the stream.  Returns the driver's code. */
-CUresult zc_access_named(CUdeviceptr address, CUstream stream, enum zc_flavour flavour);
+/* True where a device may set memory of the window, as only its own and those with peer access
+ * may. */
+bool zc_access_may_set(const struct zc_window *w, int device);
 
 /* The block of a window was freed: devices that only copies needed reach it no longer.  Returns the
  * driver's code; after a failure they may. */

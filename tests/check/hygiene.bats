@@ -161,6 +161,10 @@ PYTHON
         no_findings "includes in policy/:"
 }
 
+@test "rooms of shim/ include what lies below them, and no large circle of modules" {
+    python3 -B tests/check/includes.py | no_findings "includes that go up, or round:"
+}
+
 @test "sample programs know nothing of libzc" {
     find kernels -name '*.c' -o -name '*.h' -o -name '*.cu*' | xargs grep -niE 'libzc|\bzc_' |
         no_findings "libzc in kernels/:"
