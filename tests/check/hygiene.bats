@@ -82,7 +82,7 @@ diagnose() {
         no_findings "what does not help a newcomer goes to docs/:"
 }
 
-@test "links between the pages lead to a file, and to a heading in it" {
+@test "links and names of files in the pages lead to a file, and to a heading in it" {
     python3 - README.md ./*.md docs/*.md kernels/*.md tests/*/*.md <<'PYTHON' |
 import os, re, sys
 def anchors(path):
@@ -98,6 +98,10 @@ for page in sys.argv[1:]:
             print(f"{page}: no such file: {target}")
         elif anchor and path.endswith(".md") and anchor not in anchors(path):
             print(f"{page}: no such heading: {target}")
+    for path in re.findall(r"`([a-z_/]+/[a-z_]*(?:\.(?:c|h|def|py|sh|txt))?)`", open(page).read()):
+        if ("." in path or path.startswith("shim/")) and not path.startswith(("/", "build/")):
+            if not any(os.path.exists(top + path) for top in ("", "shim/")):
+                print(f"{page}: no such file: {path}")
 PYTHON
         no_findings "links:"
 }
