@@ -33,6 +33,18 @@ static CUresult make_for_host(CUdeviceptr base, size_t size, int device)
     return result;
 }
 
+/* The margins take no memory until they are touched. */
+static CUresult make_alone(const struct zc_want *want, struct zc_backing *out)
+{
+    size_t margin = zc_want_host(want) ? 0 : zc_margin(want->size);
+    CUresult result =
+        zc_real.cuMemAllocManaged(&out->base, want->size + 2 * margin, CU_MEM_ATTACH_GLOBAL);
+    out->base += margin;
+    out->before = (uint16_t)(margin / ZC_BLOCK_PAGE);
+    out->room = want->size + margin;
+    return result;
+}
+
 /* Without concurrent access the driver wants the CPU to keep away while kernels run, and moves
  * whole blocks at each launch: no place for a block that the program believes to be elsewhere. */
 static CUresult make(const struct zc_want *want, struct zc_backing *out, const char **why)
@@ -44,7 +56,7 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     *why = "cuMemAllocManaged refuses";
     CUresult result = CUDA_SUCCESS;
     if (!zc_managed_pool_make(want, out))
-        result = zc_real.cuMemAllocManaged(&out->base, want->size, CU_MEM_ATTACH_GLOBAL);
+        result = make_alone(want, out);
     if (result != CUDA_SUCCESS)
         return result;
     if (!zc_want_host(want)) {
@@ -64,7 +76,7 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
 
 static CUresult detach(struct zc_backing *backing)
 {
-    return zc_real.cuMemFree_v2(backing->base);
+    return zc_real.cuMemFree_v2(backing->base - zc_before(backing));
 }
 
 static CUresult unmake(struct zc_backing *backing, bool gone)

@@ -9,10 +9,6 @@
  * packs many small blocks into one mapping, which pages of 2 MiB could not. */
 #define OWN_PAGES_FROM ((size_t)1 << 20)
 
-/* Before and behind a device's block the driver mostly has other memory mapped, and kernels that
- * read a row too far don't fail.  Here they read this. */
-#define MARGIN ((size_t)64 << 10)
-
 static bool names_node(const struct zc_rule *rule)
 {
     return rule->given & ZC_KEY_BIT(ZC_KEY_NUMA);
@@ -20,24 +16,24 @@ static bool names_node(const struct zc_rule *rule)
 
 static CUresult make_pages(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
-    void *pages = zc_pages_make(want->size, MARGIN, zc_node_wanted(want->rule, want->device));
+    size_t margin = zc_before(out);
+    void *pages = zc_pages_make(want->size, margin, zc_node_wanted(want->rule, want->device));
     if (!pages) {
         *why = "the kernel gives no pages";
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     size_t span = zc_pages_span(want->size);
     CUresult result =
-        zc_real.cuMemHostRegister_v2((char *)pages - MARGIN, span + 2 * MARGIN,
+        zc_real.cuMemHostRegister_v2((char *)pages - margin, span + 2 * margin,
                                      CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
     if (result != CUDA_SUCCESS) {
         *why = "cuMemHostRegister refuses";
-        zc_pages_unmake(pages, want->size, MARGIN);
+        zc_pages_unmake(pages, want->size, margin);
         return result;
     }
     out->base = (CUdeviceptr)pages;
     out->own_pages = true;
-    out->before = MARGIN / ZC_BLOCK_PAGE;
-    out->room = span + MARGIN;
+    out->room = span + margin;
     return CUDA_SUCCESS;
 }
 
@@ -47,7 +43,8 @@ static CUresult make_by_driver(const struct zc_want *want, struct zc_backing *ou
     if (want->rule->write_combined)
         flags |= CU_MEMHOSTALLOC_WRITECOMBINED;
     void *memory = NULL;
-    CUresult result = zc_real.cuMemHostAlloc(&memory, want->size, flags);
+    size_t margin = zc_before(out);
+    CUresult result = zc_real.cuMemHostAlloc(&memory, want->size + 2 * margin, flags);
     if (result != CUDA_SUCCESS) {
         *why = "cuMemHostAlloc refuses";
         return result;
@@ -58,7 +55,8 @@ static CUresult make_by_driver(const struct zc_want *want, struct zc_backing *ou
         *why = "cuMemHostAlloc aligns to less than 256 bytes";
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    out->base = (CUdeviceptr)memory;
+    out->base = (CUdeviceptr)memory + margin;
+    out->room = want->size + margin;
     return CUDA_SUCCESS;
 }
 
@@ -74,6 +72,7 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
      * can. */
     bool by_driver =
         want->rule->write_combined || (want->size < OWN_PAGES_FROM && !names_node(want->rule));
+    out->before = (uint16_t)(zc_margin(want->size) / ZC_BLOCK_PAGE);
     return by_driver ? make_by_driver(want, out, why) : make_pages(want, out, why);
 }
 
@@ -81,15 +80,15 @@ static CUresult detach(struct zc_backing *backing)
 {
     if (backing->handle)
         return zc_real.cuMemRelease(backing->handle);
-    return backing->own_pages ? zc_real.cuMemHostUnregister((void *)(backing->base - MARGIN))
-                              : zc_real.cuMemFreeHost((void *)backing->base);
+    void *first = (void *)(backing->base - zc_before(backing));
+    return backing->own_pages ? zc_real.cuMemHostUnregister(first) : zc_real.cuMemFreeHost(first);
 }
 
 static CUresult unmake(struct zc_backing *backing, bool gone)
 {
     (void)gone;
     if (backing->own_pages)
-        zc_pages_unmake((void *)backing->base, backing->size, MARGIN);
+        zc_pages_unmake((void *)backing->base, backing->size, zc_before(backing));
     return CUDA_SUCCESS;
 }
 

@@ -54,6 +54,19 @@ struct zc_backing {
 /* Most bytes below a block that the ledger can tell of. */
 #define ZC_BEFORE_MAX ((size_t)0xfff * ZC_BLOCK_PAGE)
 
+/* Before and behind a device's block the driver mostly has other memory mapped, and kernels that
+ * read a row too far don't fail.  Elsewhere they read so many bytes on both sides. */
+#define ZC_MARGIN_MAX ((size_t)64 << 10)
+static inline size_t zc_margin(size_t size)
+{
+    size_t margin = size / 16 / ZC_BLOCK_PAGE * ZC_BLOCK_PAGE;
+    return margin < ZC_MARGIN_MAX ? margin : ZC_MARGIN_MAX;
+}
+static inline size_t zc_before(const struct zc_backing *backing)
+{
+    return backing->before * ZC_BLOCK_PAGE;
+}
+
 /* What a place is asked for. */
 struct zc_want {
     size_t size;                /* Bytes, at least 1. */

@@ -6,8 +6,10 @@
 #include "base/module.h"
 #include "base/arena.h"
 #include "memory/ability.h"
-#include "vmm/late.h"
+#include "vmm/access.h"
+#include "memory/handle.h"
 #include "memory/limits.h"
+#include "vmm/late.h"
 
 #define DEVICES_MAX 64
 
@@ -18,6 +20,12 @@ struct facts {
     CUmemAllocationProp prop; /* Of the handles. */
 };
 static struct facts facts[DEVICES_MAX];
+
+/* The piece at both ends of every block that has a rim.  With the turn of vmm/access.h. */
+static struct {
+    CUmemGenericAllocationHandle handle; /* 0 for none. */
+    unsigned users;                      /* Blocks that have it. */
+} rim;
 
 /* Exportable and usable by other bus devices where the device can, so that a program which asks for
  * a file descriptor of its block is not refused for where it lies. */
@@ -97,6 +105,33 @@ static bool push(struct zc_vmm *v, CUmemGenericAllocationHandle handle, size_t s
     return true;
 }
 
+/* Host memory, because what is free of the device is to be as bare. */
+static bool take_rim(const struct zc_want *want, const struct facts *f)
+{
+    struct zc_want host = *want;
+    struct zc_backing made = {0};
+    const char *why;
+    host.size = f->granularity;
+    host.prop = &f->prop;
+    if (!zc_access_turn_take())
+        return false;
+    if (!rim.users)
+        rim.handle = zc_handle_make(&host, &made, &why) == CUDA_SUCCESS ? made.handle : 0;
+    bool taken = rim.handle;
+    rim.users += taken;
+    zc_access_turn_drop();
+    return taken;
+}
+
+static void drop_rim(void)
+{
+    bool mine = zc_access_turn_take();
+    if (!--rim.users)
+        zc_real.cuMemRelease(rim.handle);
+    if (mine)
+        zc_access_turn_drop();
+}
+
 /* Memory that nobody uses may be what is missing. */
 static CUresult create(const struct zc_vmm *v, size_t size, const CUmemAllocationProp *prop,
                        CUmemGenericAllocationHandle *out)
@@ -114,11 +149,17 @@ static CUresult drop_pieces(struct zc_vmm *v, unsigned count)
     CUresult result = CUDA_SUCCESS;
     while (v->count > count) {
         const struct zc_piece *p = &v->piece[--v->count];
-        CUresult released = zc_real.cuMemRelease(p->handle);
+        bool shared = v->rim && p->handle == rim.handle;
+        CUresult released = shared ? CUDA_SUCCESS : zc_real.cuMemRelease(p->handle);
         v->held -= p->size;
         result = result == CUDA_SUCCESS ? released : result;
     }
     return result;
+}
+
+static CUresult push_rim(struct zc_vmm *v)
+{
+    return !v->rim || push(v, rim.handle, v->rim) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult create_missing(struct zc_vmm *v)
@@ -127,22 +168,23 @@ static CUresult create_missing(struct zc_vmm *v)
     const struct facts *f = facts_of(v->device);
     CUmemAllocationProp prop = f->prop;
     unsigned before = v->count;
+    CUresult result = push_rim(v);
     if (v->rdma == ZC_RDMA_NO)
         prop.allocFlags.gpuDirectRDMACapable = 0;
-    while (v->held < v->span) {
-        size_t missing = v->span - v->held;
+    while (result == CUDA_SUCCESS && v->held < v->span - v->rim) {
+        size_t missing = v->span - v->rim - v->held;
         size_t size = v->chunk && v->chunk < missing ? v->chunk : missing;
-        CUresult result = create(v, size, &prop, &handle);
+        result = create(v, size, &prop, &handle);
         if (result == CUDA_SUCCESS && !push(v, handle, size)) {
             zc_real.cuMemRelease(handle);
             result = CUDA_ERROR_OUT_OF_MEMORY;
         }
-        if (result != CUDA_SUCCESS) {
-            drop_pieces(v, before);
-            return result;
-        }
     }
-    return CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS)
+        result = push_rim(v);
+    if (result != CUDA_SUCCESS)
+        drop_pieces(v, before);
+    return result;
 }
 
 CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, const char **why)
@@ -173,6 +215,8 @@ struct zc_vmm *zc_vmm_of(const struct zc_block *block)
 
 static void drop(struct zc_vmm *v)
 {
+    if (v->rim)
+        drop_rim();
     zc_arena_put(v->piece, v->room * sizeof(*v->piece));
     zc_arena_put(v, sizeof(*v));
 }
@@ -210,11 +254,15 @@ static CUresult refuse(const struct zc_want *want, const struct facts *f, bool l
     return CUDA_SUCCESS;
 }
 
-/* Kernels that read a little too far don't fail bare, on either side, so what the block leaves of
- * its last piece lies on both. */
-static size_t slack_before(size_t slack)
+/* What a block leaves of its last piece lies on both sides of it, or else a rim does: see
+ * zc_margin().  Returns the bytes before it. */
+static size_t lay_out(struct zc_vmm *v, const struct zc_want *want, const struct facts *f)
 {
-    size_t before = slack / 2 / ZC_BLOCK_PAGE * ZC_BLOCK_PAGE;
+    size_t slack = v->span - want->size, before = slack / 2 / ZC_BLOCK_PAGE * ZC_BLOCK_PAGE;
+    if (before < ZC_MARGIN_MAX && f->granularity <= ZC_BEFORE_MAX && take_rim(want, f)) {
+        v->rim = before = f->granularity;
+        v->span += 2 * v->rim;
+    }
     return before < ZC_BEFORE_MAX ? before : ZC_BEFORE_MAX;
 }
 
@@ -243,13 +291,13 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     v->bound = want->rule->budget.kind != ZC_LIMIT_NONE || zc_limits_device_bound();
     v->grows = grows;
     v->late = late;
+    size_t before = late ? 0 : lay_out(v, want, f);
     result = fill(v, why);
     if (result != CUDA_SUCCESS) {
         drop(v);
         return result;
     }
     out->vmm = v;
-    size_t before = late ? 0 : slack_before(v->span - want->size);
     out->base = v->window.base + before;
     out->before = (uint16_t)(before / ZC_BLOCK_PAGE);
     out->room = v->window.size - before;

@@ -17,6 +17,7 @@ struct zc_vmm {
     size_t granularity;      /* Bytes that sizes of pieces are multiples of. */
     size_t span;             /* Bytes of memory: of the request, rounded up, and what is ahead. */
     size_t ahead;            /* Of them, those of vmm/ahead.h. */
+    size_t rim;              /* Likewise, at each end: host memory that all such blocks share. */
     size_t chunk;           /* Bytes of each piece to make; 0: one piece for all that is missing. */
     int device;             /* Ordinal of the device that has the memory. */
     enum zc_rdma rdma;      /* Of the rule: of the pieces. */
@@ -77,7 +78,7 @@ static inline bool zc_vmm_whole(const struct zc_vmm *v)
 /* Bytes that the request rounded up takes. */
 static inline size_t zc_vmm_own(const struct zc_vmm *v)
 {
-    return v->span - v->ahead;
+    return v->span - v->ahead - 2 * v->rim;
 }
 
 /* Those of them that have no memory yet. */

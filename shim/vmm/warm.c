@@ -47,7 +47,7 @@ static struct zc_vmm **list_of(const struct zc_vmm *v)
 static struct zc_vmm *take(struct zc_vmm *v)
 {
     DL_DELETE2(*list_of(v), v, before, next);
-    bytes[v->device] -= v->span;
+    bytes[v->device] -= zc_vmm_own(v);
     blocks--;
     return v;
 }
@@ -70,7 +70,7 @@ static struct zc_vmm *put(struct zc_vmm *v, uint64_t limit)
     struct zc_vmm *out = NULL;
     v->kept = ++serial;
     DL_PREPEND2(*list_of(v), v, before, next);
-    bytes[v->device] += v->span;
+    bytes[v->device] += zc_vmm_own(v);
     blocks++;
     while (bytes[v->device] > limit) {
         struct zc_vmm *gone = take(oldest(v->device));
@@ -143,7 +143,8 @@ bool zc_warm_keep(struct zc_block *block)
     if (!v || v->late || !zc_vmm_whole(v) || v->device >= DEVICES_MAX || zc_life_closing())
         return false;
     uint64_t limit = limit_of(v->device);
-    if (v->span > limit || zc_access_end_copies(&v->window) != CUDA_SUCCESS || !zc_lock_take(&lock))
+    if (zc_vmm_own(v) > limit || zc_access_end_copies(&v->window) != CUDA_SUCCESS ||
+        !zc_lock_take(&lock))
         return false;
     zc_transit_begin();
     v->ghost = block;

@@ -155,9 +155,9 @@ static void passed(void)
         CHECK(cuMemFreeAsync(p, second));
         CHECK(cuStreamSynchronize(second));
     }
-    printf("host+registered+managed+mappings: %zu\n",
+    printf("host+registered+managed+reservations: %zu\n",
            sim_leaks(SIM_LEAK_HOST) + sim_leaks(SIM_LEAK_REGISTERED) + sim_leaks(SIM_LEAK_MANAGED) +
-               sim_leaks(SIM_LEAK_MAPPING));
+               sim_leaks(SIM_LEAK_RESERVATION));
 }
 
 /* What is freed is gone for every call, whether its stream has passed or not. */

@@ -471,35 +471,55 @@ static int reach_grid(void *const *args, const struct sim_launch *launch)
     return 0;
 }
 
-/* Kernels that read a little too far from a block, which is alone or between others. */
-static void read_beside(const size_t *sizes, size_t count, bool alone)
+static void launch_reach(CUdeviceptr p, size_t before, size_t behind)
 {
     static const size_t params[] = {sizeof(CUdeviceptr), sizeof(size_t), sizeof(size_t)};
     CUfunction reach = load_kernel("reach", reach_grid, 3, params);
-    for (size_t i = 0; i < count; i++) {
-        CUdeviceptr p[3];
-        size_t before = 64 << 10, behind = sizes[i] + before - 1;
-        for (int k = alone; k < 3 - alone; k++)
-            p[k] = block(sizes[i]);
-        void *args[] = {&p[1], &before, &behind};
-        CHECK(cuLaunchKernel(reach, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
-        SHOW(cuCtxSynchronize());
-        for (int k = alone; k < 3 - alone; k++)
-            CHECK(cuMemFree(p[k]));
-    }
+    void *args[] = {&p, &before, &behind};
+    CHECK(cuLaunchKernel(reach, 1, 1, 1, 1, 1, 1, 0, NULL, args, NULL));
+    SHOW(cuCtxSynchronize());
+}
+
+/* Kernels that read `margin` bytes too far from a block, which is alone or between others. */
+static void read_beside(size_t size, size_t margin, bool alone)
+{
+    CUdeviceptr p[3];
+    for (int k = alone; k < 3 - alone; k++)
+        p[k] = block(size);
+    launch_reach(p[1], margin, size + margin - 1);
+    for (int k = alone; k < 3 - alone; k++)
+        CHECK(cuMemFree(p[k]));
 }
 
 static void overreads(void)
 {
     static const size_t sizes[] = {1 * MIB + 512, 2 * MIB, 3 * MIB + 4096, 8 * MIB};
-    read_beside(sizes, sizeof(sizes) / sizeof(sizes[0]), false);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        read_beside(sizes[i], 64 << 10, false);
 }
 
 /* The same of blocks that do not fill their pieces of 2 MiB. */
 static void overreads_slack(void)
 {
     static const size_t sizes[] = {1000, 1 * MIB + 512, 2 * MIB + 8, 3 * MIB + 4096};
-    read_beside(sizes, sizeof(sizes) / sizeof(sizes[0]), true);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        read_beside(sizes[i], 64 << 10, true);
+}
+
+/* Blocks that are alone, by a sixteenth of their size. */
+static void overreads_alone(void)
+{
+    static const size_t sizes[] = {64 << 10, 1000 << 10, 2 * MIB, 4 * MIB - 4096, 8 * MIB};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        read_beside(sizes[i], sizes[i] < MIB ? sizes[i] / 16 & ~(size_t)4095 : 64 << 10, true);
+}
+
+/* A kernel that reads as far as a block's last piece goes, and one that reads before it. */
+static void overreads_one_side(void)
+{
+    CUdeviceptr p = block(3 * MIB);
+    launch_reach(p, 0, 4 * MIB - 1);
+    launch_reach(p, 512, 0);
 }
 
 /* Three requests from a pool, and what the program believes of the first one's memory. */
@@ -640,6 +660,8 @@ int main(int argc, char **argv)
                                           {"overreads", overreads},
                                           {"overreads_slack", overreads_slack},
                                           {"host_function", host_function},
+                                          {"overreads_alone", overreads_alone},
+                                          {"overreads_one_side", overreads_one_side},
                                           {"special_pools", special_pools},
                                           {"prefetch_batches", prefetch_batches}};
     first_to_tell = argc > 2 ? argv[2] : "";
