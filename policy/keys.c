@@ -33,12 +33,6 @@ const struct zc_word zc_access_words[] = {
     {NULL, 0},
 };
 
-const struct zc_word zc_conflict_words[] = {
-    {"stop", ZC_CONFLICT_STOP},
-    {"reveal", ZC_CONFLICT_REVEAL},
-    {NULL, 0},
-};
-
 const struct zc_word zc_async_words[] = {
     {"staged", ZC_ASYNC_STAGED},
     {"overlap", ZC_ASYNC_OVERLAP},

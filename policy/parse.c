@@ -212,6 +212,8 @@ static bool is_gone(struct zc_parser *parser, struct zc_slice name)
     static const struct {
         const char *name, *instead;
     } gone[] = {
+        {"conflict", "a conflict stops the program; say 'access = read' if kernels only read the "
+                     "block, or 'place = mapped'"},
         {"um_counters", "migrations of managed memory are counted by 'nsys profile "
                         "--cuda-um-cpu-page-faults=true --cuda-um-gpu-page-faults=true'"},
     };

@@ -113,9 +113,6 @@ struct zc_request {
 /* What kernels do to a block. */
 enum zc_access { ZC_ACCESS_READWRITE, ZC_ACCESS_READ, ZC_ACCESS_WRITE };
 
-/* When the CPU touches a shared block that kernels may have written. */
-enum zc_conflict { ZC_CONFLICT_STOP, ZC_CONFLICT_REVEAL };
-
 /* What cudaMemcpyAsync means for a block that the program believes to be pageable: staged keeps
  * CUDA's rules for pageable memory (CUDA Runtime API, "API synchronization behavior"). */
 enum zc_async { ZC_ASYNC_STAGED, ZC_ASYNC_OVERLAP };
@@ -239,7 +236,6 @@ struct zc_rule {
                                           * requests if one of its places is a device
                                           * place, else the host requests */
     enum zc_access access;               /* what kernels do to the block */
-    enum zc_conflict conflict;           /* shared: the CPU meets what kernels wrote */
     struct zc_pair pair;                 /* shared: which host block */
     enum zc_async async;                 /* pinned, shared: asynchronous copies */
     struct zc_advice_list advise;        /* managed: hints; see zc_rule.given */

@@ -29,15 +29,6 @@ const struct zc_place *zc_place_of(enum zc_place_id id)
 
 _Static_assert(sizeof(struct zc_backing) <= 64, "memory for each live block is bounded");
 
-/* Keys that shape a place and that this version carries out. */
-#define KEYS_BUILT                                                                                 \
-    (ZC_KEY_BIT(ZC_KEY_PLACE) | ZC_KEY_BIT(ZC_KEY_WRITE_COMBINED) | ZC_KEY_BIT(ZC_KEY_NUMA) |      \
-     ZC_KEY_BIT(ZC_KEY_ASYNC) | ZC_KEY_BIT(ZC_KEY_ACCESS) | ZC_KEY_BIT(ZC_KEY_PAIR) |              \
-     ZC_KEY_BIT(ZC_KEY_CONFLICT) | ZC_KEY_BIT(ZC_KEY_RULE_PAGEABLE_COPY) |                         \
-     ZC_KEY_BIT(ZC_KEY_CHUNK) | ZC_KEY_BIT(ZC_KEY_COMMIT) | ZC_KEY_BIT(ZC_KEY_GROW) |              \
-     ZC_KEY_BIT(ZC_KEY_PEERS) | ZC_KEY_BIT(ZC_KEY_FREE) | ZC_KEY_BIT(ZC_KEY_RDMA) |                \
-     ZC_KEY_BIT(ZC_KEY_ADVISE) | ZC_KEY_BIT(ZC_KEY_PREFETCH) | ZC_KEY_BIT(ZC_KEY_BUDGET))
-
 /* Requests that this version places; the others are counted where the program put them. */
 #define API_BIT(api) (UINT64_C(1) << ZC_API_##api)
 #define LIBC_REQUESTS (~(API_BIT(malloc) - 1))
@@ -104,7 +95,6 @@ static void check_sizes(const struct zc_policy *policy, const struct zc_rule *ru
 
 static void check_rule(const struct zc_policy *policy, const struct zc_rule *rule)
 {
-    const struct zc_key *keys = zc_policy_keys();
     /* Every name of `new` selects malloc too, so one of them speaks for both. */
     for (unsigned a = 0; a < ZC_API_new; a++)
         if ((rule->apis & ~APIS_BUILT & (UINT64_C(1) << a)) &&
@@ -120,13 +110,6 @@ static void check_rule(const struct zc_policy *policy, const struct zc_rule *rul
                 "%s:%u: rule %s: place '%s' is not built into this version; its requests take "
                 "the next place of the list",
                 policy->file, rule->line, rule->name, zc_place_name(rule->place.item[i]));
-    for (unsigned k = 0; k < ZC_KEY_COUNT; k++)
-        if ((rule->given & ZC_KEY_BIT(k)) && (keys[k].scope & ZC_SCOPE_PLACE) &&
-            !(KEYS_BUILT & ZC_KEY_BIT(k)))
-            zc_message(
-                ZC_WARN, "policy",
-                "%s:%u: rule %s: key '%s' is not built into this version and changes nothing",
-                policy->file, rule->line, rule->name, keys[k].name);
     check_sizes(policy, rule);
     check_libc(policy, rule);
     if ((rule->given & ZC_KEY_BIT(ZC_KEY_BUDGET)) && (rule->apis & LIBC_REQUESTS))

@@ -12,7 +12,6 @@
 #include "fault/fault.h"
 #include "host/overlay.h"
 #include "shared/report.h"
-#include "shared/reveal.h"
 #include "shared/view.h"
 
 #define BATCH 32
@@ -84,9 +83,6 @@ static enum zc_effect serve(struct zc_shared *p, uintptr_t address, bool write)
 void zc_shared_resolve_lost(struct zc_shared *p, uint64_t offset, bool write)
 {
     __atomic_fetch_add(&p->conflicts, 1, __ATOMIC_RELAXED);
-    if (p->rule->conflict == ZC_CONFLICT_REVEAL && p->era == zc_extent_era &&
-        zc_shared_reveal(p, offset))
-        return;
     zc_shared_conflict(p, write ? ZC_CULPRIT_WRITE : ZC_CULPRIT_READ, offset);
     abort();
 }
@@ -112,12 +108,9 @@ static bool fault(uintptr_t address, bool write)
     if (mine && try_again(p, address, write))
         return true;
     enum zc_effect v = serve(p, address, write);
-    if (v == ZC_EFFECT_REFUSED) {
-        zc_shared_stuck(p);
-        abort();
-    }
     if (v == ZC_EFFECT_CONFLICT)
         zc_shared_resolve_lost(p, address - p->pages.base, write);
+    zc_shared_must_be_open(p, v);
     __atomic_fetch_add(&p->faults, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&p->fault_ticks, zc_ticks() - start, __ATOMIC_RELAXED);
     return true;
@@ -158,21 +151,15 @@ bool zc_shared_access_open(const char **why)
 /* What is kept stays so, whatever other threads copy and launch until the driver has read it. */
 static void keep(struct zc_shared *p, uintptr_t address)
 {
-    enum zc_effect v = ZC_EFFECT_CONFLICT;
-    while (v == ZC_EFFECT_CONFLICT) {
-        struct zc_shared_hold hold;
-        if (p->era != zc_extent_era || !zc_shared_lock(p, &hold))
-            return;
-        uint64_t at = address - p->pages.base;
-        v = zc_coherent_keep(&p->pages, at, at + 1, NULL);
-        zc_shared_unlock(p, &hold);
-        if (v == ZC_EFFECT_CONFLICT)
-            zc_shared_resolve_lost(p, at, false);
-    }
-    if (v == ZC_EFFECT_DONE)
+    struct zc_shared_hold hold;
+    if (p->era != zc_extent_era || !zc_shared_lock(p, &hold))
         return;
-    zc_shared_stuck(p);
-    abort();
+    uint64_t at = address - p->pages.base;
+    enum zc_effect v = zc_coherent_keep(&p->pages, at, at + 1, NULL);
+    zc_shared_unlock(p, &hold);
+    if (v == ZC_EFFECT_CONFLICT)
+        zc_shared_resolve_lost(p, at, false);
+    zc_shared_must_be_open(p, v);
 }
 
 void zc_shared_lend(const void *memory, size_t n)

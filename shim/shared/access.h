@@ -23,8 +23,7 @@ extern uint32_t zc_shared_writable;
  */
 void zc_shared_lend(const void *memory, size_t n);
 
-/* The program needs what is lost at an offset of a pair: returns where `conflict = reveal` let it
- * see what kernels wrote, which only the owner's word allows, else stops the program. */
-void zc_shared_resolve_lost(struct zc_shared *pair, uint64_t offset, bool write);
+/* The program needs what is lost at an offset of a pair: stops it. */
+_Noreturn void zc_shared_resolve_lost(struct zc_shared *pair, uint64_t offset, bool write);
 
 #endif

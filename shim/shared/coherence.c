@@ -484,15 +484,6 @@ enum zc_effect zc_coherent_touch(struct zc_coherent *c, uint64_t offset, bool wr
     }
 }
 
-enum zc_effect zc_coherent_reveal(struct zc_coherent *c, uint64_t offset)
-{
-    struct run r = {page_of(offset), page_of(offset) + 1, (enum zc_page)c->state[page_of(offset)],
-                    true};
-    if (r.state == ZC_PAGE_AHEAD)
-        return protect(c, &r, PROT_READ, ZC_PAGE_SAME);
-    return r.state == ZC_PAGE_AWAY ? merge(c, &r) : ZC_EFFECT_DONE;
-}
-
 /* Merges a run, which ends behind what could be: without any it is one page, where it was. */
 static bool merge_some(struct zc_coherent *c, struct run *r)
 {
@@ -555,29 +546,22 @@ enum zc_effect zc_coherent_host_gone(struct zc_coherent *c)
     return leave_all_to_device(c);
 }
 
-struct leaving {
-    bool reveal;
-    enum zc_effect worst;
-};
-
+/* What is lost of h stays closed. */
 static enum zc_effect leave_to_host(struct zc_coherent *c, struct run *r, uint64_t low,
                                     uint64_t high, void *arg)
 {
-    struct leaving *l = arg;
     (void)low, (void)high;
-    if (r->state == ZC_PAGE_AWAY && l->reveal)
-        merge_some(c, r);
     if (zc_coherent_shadowed(r->state))
         zc_view_forget(address_of(c, r->first), span_of(r));
-    bool lost = (r->state == ZC_PAGE_AHEAD && !l->reveal) || r->state == ZC_PAGE_AWAY;
-    return lost ? ZC_EFFECT_DONE : open_alone(c, r, &l->worst);
+    bool lost = r->state == ZC_PAGE_AHEAD || r->state == ZC_PAGE_AWAY;
+    return lost ? ZC_EFFECT_DONE : open_alone(c, r, arg);
 }
 
-enum zc_effect zc_coherent_device_gone(struct zc_coherent *c, bool reveal)
+enum zc_effect zc_coherent_device_gone(struct zc_coherent *c)
 {
-    struct leaving l = {reveal, ZC_EFFECT_DONE};
+    enum zc_effect worst = ZC_EFFECT_DONE;
     if (c->host)
-        each(c, 0, whole(c), leave_to_host, &l, NULL);
+        each(c, 0, whole(c), leave_to_host, &worst, NULL);
     __atomic_store_n(&c->device, false, __ATOMIC_RELEASE); /* Launches ask without the lock. */
-    return l.worst;
+    return worst;
 }

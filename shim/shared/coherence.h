@@ -40,7 +40,7 @@
  * Copies between h and d go over a KEPT page as over a part of one that is APART.
  * note:   the part counts as copied back; when all parts of a page have come, it is SAME.
  * conflict: h was overwritten by what kernels may have written to d, and nobody saved it.  The
- *         caller stops the program, or reveals d's content as h's where the rule says so.
+ *         caller stops the program.
  *
  * Kernels may write only where `writable`; elsewhere the GPU's page table forbids it.  A page of
  * zeroes is parted without a copy.  When the program frees h, all pages become ALONE without an h;
@@ -152,9 +152,6 @@ enum zc_effect zc_coherent_launch(struct zc_coherent *c);
 enum zc_effect zc_coherent_keep(struct zc_coherent *c, uint64_t low, uint64_t high,
                                 uint64_t *at_out);
 
-/* After a conflict: d's content becomes h's on the page at an offset. */
-enum zc_effect zc_coherent_reveal(struct zc_coherent *c, uint64_t offset);
-
 /* All pages that may be parted are, so that no access of the CPU's to h ever faults again. */
 enum zc_effect zc_coherent_cool(struct zc_coherent *c);
 
@@ -164,9 +161,8 @@ enum zc_effect zc_coherent_join(struct zc_coherent *c, bool written);
 /* The program freed h; d's pages are at the address.  REFUSED: some stay closed to the CPU. */
 enum zc_effect zc_coherent_host_gone(struct zc_coherent *c);
 
-/* The program freed d.  With `reveal` what is lost of h becomes d's content.  REFUSED: pages that
- * are not lost stay closed to the CPU. */
-enum zc_effect zc_coherent_device_gone(struct zc_coherent *c, bool reveal);
+/* The program freed d.  REFUSED: pages that are not lost stay closed to the CPU. */
+enum zc_effect zc_coherent_device_gone(struct zc_coherent *c);
 
 /* True when the pages part more often than sharing is worth. */
 bool zc_coherent_cooling(const struct zc_coherent *c);

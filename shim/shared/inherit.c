@@ -6,24 +6,15 @@
 
 #define KEPT_MAX 32 /* Further ones are told by the name of the last. */
 
-/* Opens a page of the parent's; false for one that stays closed. */
-static bool open_page(const struct zc_coherent *c, uint32_t page, bool reveal)
-{
-    uintptr_t at = c->base + ((uint64_t)page << ZC_HOST_UNIT_SHIFT);
-    bool aside = c->state[page] == ZC_PAGE_AWAY;
-    bool lost = c->host && (aside || c->state[page] == ZC_PAGE_AHEAD);
-    if (lost && aside && reveal)
-        lost = zc_view_merge(at, ZC_HOST_UNIT) != ZC_HOST_UNIT;
-    else if (reveal)
-        lost = false;
-    return !lost && zc_view_protect(at, ZC_HOST_UNIT, ZC_VIEW_OPEN);
-}
-
-static bool open_pages(const struct zc_coherent *c, bool reveal)
+/* Opens the parent's pages; false if some stay closed, because their content is lost. */
+static bool open_pages(const struct zc_coherent *c)
 {
     bool all = true;
-    for (uint32_t page = 0; page < c->pages; page++)
-        all = open_page(c, page, reveal) && all;
+    for (uint32_t page = 0; page < c->pages; page++) {
+        uintptr_t at = c->base + ((uint64_t)page << ZC_HOST_UNIT_SHIFT);
+        bool lost = c->state[page] == ZC_PAGE_AWAY || c->state[page] == ZC_PAGE_AHEAD;
+        all = !(c->host && lost) && zc_view_protect(at, ZC_HOST_UNIT, ZC_VIEW_OPEN) && all;
+    }
     return all;
 }
 
@@ -36,7 +27,7 @@ void zc_shared_inherit(struct zc_shared *p, void *unused)
     (void)unused;
     if (!e)
         return;
-    if (!open_pages(&p->pages, p->rule->conflict == ZC_CONFLICT_REVEAL)) {
+    if (!open_pages(&p->pages)) {
         rest = &kept[count < KEPT_MAX ? count++ : KEPT_MAX - 1];
         *rest = (struct zc_shared){.pages = {.base = p->pages.base, .device = true},
                                    .era = p->era,

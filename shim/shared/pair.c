@@ -344,7 +344,7 @@ bool zc_shared_leave(struct zc_shared *p, bool pinned)
     bool may = !pinned || (!p->read_only && !aside);
     enum zc_effect v = ZC_EFFECT_DONE;
     if (may)
-        v = zc_coherent_device_gone(c, p->rule->conflict == ZC_CONFLICT_REVEAL);
+        v = zc_coherent_device_gone(c);
     p->leaving = may;
     zc_shared_unlock(p, &hold);
     zc_shared_must_be_open(p, v);

@@ -9,7 +9,6 @@
 #include "shared/access.h"
 #include "shared/pair.h"
 #include "shared/report.h"
-#include "shared/reveal.h"
 
 /* Where any device of the process reaches pageable memory, a kernel that is given the host block's
  * address finds the host block, as no pair shows it. */
@@ -42,10 +41,7 @@ static bool possible(const struct zc_want *want, const char **why)
     *why = "it is not larger than 1 MiB";
     if (want->size <= ZC_HOST_UNIT / 2)
         return false;
-    if (!zc_shared_access_open(why))
-        return false;
-    *why = "no thread can be started for 'conflict = reveal'";
-    return want->rule->conflict != ZC_CONFLICT_REVEAL || zc_shared_reveal_start();
+    return zc_shared_access_open(why);
 }
 
 /* What was registered for a pinned block may be written to by kernels, and goes with the context

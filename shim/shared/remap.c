@@ -19,18 +19,15 @@ static enum zc_effect step(struct zc_coherent *c, enum zc_remap what, uint64_t l
 bool zc_shared_remap(struct zc_shared *p, enum zc_remap what, uintptr_t low, uintptr_t high,
                      bool *ended)
 {
-    for (;;) {
-        struct zc_shared_hold hold;
-        uint64_t at = 0;
-        *ended = !zc_shared_lock(p, &hold);
-        if (*ended)
-            return true;
-        uintptr_t base = p->pages.base;
-        enum zc_effect v = step(&p->pages, what, low - base, high - base, &at);
-        zc_shared_unlock(p, &hold);
-        if (v != ZC_EFFECT_CONFLICT)
-            return v == ZC_EFFECT_DONE;
-        low = base + at; /* What came before is done. */
+    struct zc_shared_hold hold;
+    uint64_t at = 0;
+    *ended = !zc_shared_lock(p, &hold);
+    if (*ended)
+        return true;
+    uintptr_t base = p->pages.base;
+    enum zc_effect v = step(&p->pages, what, low - base, high - base, &at);
+    zc_shared_unlock(p, &hold);
+    if (v == ZC_EFFECT_CONFLICT)
         zc_shared_resolve_lost(p, at, what != ZC_REMAP_MOVE);
-    }
+    return v == ZC_EFFECT_DONE;
 }

@@ -30,13 +30,14 @@ void zc_shared_stays(const struct zc_shared *p)
 void zc_shared_conflict(struct zc_shared *p, enum zc_shared_culprit culprit, uint64_t offset)
 {
     const char *since = p->pages.device ? "" : " before the program freed it";
-    zc_message(ZC_ERROR, "conflict",
-               "%s byte %U of host block %U (site %X), but its content is lost: kernels may have "
-               "written device block %U (%B, site %X), with which it is one by rule %s (%s:%u), "
-               "and that was not copied back%s; say 'access = read' there if kernels only read it, "
-               "'conflict = reveal' if what they wrote may be seen, or 'place = mapped'",
-               culprits[culprit], offset, p->host_id, p->host_site, p->device_id, p->device_size,
-               p->device_site, p->rule->name, zc_rules()->file, p->rule->line, since);
+    zc_message(
+        ZC_ERROR, "conflict",
+        "%s byte %U of host block %U (site %X), but its content is lost: kernels may have "
+        "written device block %U (%B, site %X), with which it is one by rule %s (%s:%u), "
+        "and that was not copied back%s; say 'access = read' there if kernels only read it, or "
+        "'place = mapped'",
+        culprits[culprit], offset, p->host_id, p->host_site, p->device_id, p->device_size,
+        p->device_site, p->rule->name, zc_rules()->file, p->rule->line, since);
 }
 
 void zc_shared_stuck(const struct zc_shared *p)

@@ -6,24 +6,19 @@
 #include "ledger/rules.h"
 #include "log/refusals.h"
 #include "shared/report.h"
-#include "shared/reveal.h"
 #include "shared/transfer.h"
 
 CUresult zc_sides_answer(struct zc_copy *copy, struct zc_shared *p, enum zc_effect v, uint64_t at)
 {
     if (v == ZC_EFFECT_DONE)
         return CUDA_SUCCESS;
+    copy->answered = true;
+    zc_refusal_count(zc_rules(), p->rule);
     if (v == ZC_EFFECT_REFUSED) {
-        copy->answered = true;
-        zc_refusal_count(zc_rules(), p->rule);
         zc_shared_stuck(p);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     __atomic_fetch_add(&p->conflicts, 1, __ATOMIC_RELAXED);
-    if (p->rule->conflict == ZC_CONFLICT_REVEAL && zc_shared_reveal_in_call(p, at))
-        return CUDA_SUCCESS;
-    copy->answered = true;
-    zc_refusal_count(zc_rules(), p->rule);
     zc_shared_conflict(p, ZC_CULPRIT_COPY, at);
     return CUDA_ERROR_INVALID_VALUE;
 }
@@ -108,8 +103,6 @@ CUresult zc_sides_open(struct zc_sides *s)
         if (v == ZC_EFFECT_DONE)
             return CUDA_SUCCESS;
         zc_sides_close(s);
-        CUresult result = zc_sides_answer(s->copy, p, v, at);
-        if (result != CUDA_SUCCESS)
-            return result;
+        return zc_sides_answer(s->copy, p, v, at);
     }
 }

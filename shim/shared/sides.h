@@ -21,9 +21,8 @@ struct zc_sides {
 CUresult zc_sides_open(struct zc_sides *sides);
 void zc_sides_close(struct zc_sides *sides);
 
-/* What an effect on a page of a pair comes to for a copy of the program's: CUDA_SUCCESS also after
- * a conflict whose content was revealed, and then the step is to be done again from `at` on.  On
- * failure the copy is `answered`. */
+/* What an effect on a page of a pair comes to for a copy of the program's.  On failure the copy is
+ * `answered`. */
 CUresult zc_sides_answer(struct zc_copy *copy, struct zc_shared *pair, enum zc_effect effect,
                          uint64_t at);
 

@@ -49,27 +49,22 @@ static uint64_t offset_of(const struct zc_shared *p, CUdeviceptr address)
     return address - p->pages.base;
 }
 
-/* A step of the state machine under the lock; once more after each page that was revealed. */
 typedef enum zc_effect (*step_fn)(struct zc_coherent *pages, uint64_t low, uint64_t high, void *arg,
                                   uint64_t *at_out);
 
+/* A step of the state machine under the lock. */
 static CUresult apply(struct zc_copy *c, step_fn step, uint64_t low, uint64_t high, void *arg)
 {
     struct zc_shared *p = c->dst.pair;
-    for (;;) {
-        struct zc_shared_hold hold;
-        uint64_t at = low;
-        if (!zc_shared_lock(p, &hold)) {
-            c->answered = true; /* The program freed the block meanwhile. */
-            return CUDA_ERROR_INVALID_VALUE;
-        }
-        enum zc_effect v = step(&p->pages, low, high, arg, &at);
-        zc_shared_unlock(p, &hold);
-        CUresult result = zc_sides_answer(c, p, v, at);
-        if (v == ZC_EFFECT_DONE || result != CUDA_SUCCESS)
-            return result;
-        low = at; /* What came before is done. */
+    struct zc_shared_hold hold;
+    uint64_t at = low;
+    if (!zc_shared_lock(p, &hold)) {
+        c->answered = true; /* The program freed the block meanwhile. */
+        return CUDA_ERROR_INVALID_VALUE;
     }
+    enum zc_effect v = step(&p->pages, low, high, arg, &at);
+    zc_shared_unlock(p, &hold);
+    return zc_sides_answer(c, p, v, at);
 }
 
 static enum zc_effect step_in(struct zc_coherent *pages, uint64_t low, uint64_t high, void *arg,

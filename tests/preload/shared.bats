@@ -19,11 +19,6 @@ setup() {
     [[ $(sum parted_pages) -eq 3 && $(sum faults) -eq 0 ]]
 }
 
-@test "every pair of a rule is shared under conflict = reveal" {
-    same vecadd 'conflict = reveal'
-    [[ $stderr == *"device blocks 0, same address 1 1 1"* ]]
-}
-
 @test "inputs that kernels only read and an output that they write have a rule each" {
     rm -f "$ZC_LOG"*
     run -0 --separate-stderr under_policy "$host_rule

@@ -11,44 +11,37 @@ setup() {
     pairs_setup
 }
 
-# A scene under both kinds of `conflict`: the same as bare, and other pages are shared still.
-either() {
+# A scene: the same as bare, and other pages are shared still.
+still() {
     same "$1" ''
-    [[ $(sum elided_bytes) -ge $((4 * 1024 * 1024)) && $(sum conflicts) -eq 0 ]]
-    same "$1" 'conflict = reveal'
     [[ $(sum elided_bytes) -ge $((4 * 1024 * 1024)) && $(sum conflicts) -eq 0 ]]
 }
 
 @test "a kernel's arguments may lie in a pair, as an array with its values" {
-    either as_array
-    either as_values
+    still as_array
+    still as_values
 }
 
 @test "a kernel's arguments may lie in a pair, packed in a buffer" {
-    either packed
+    still packed
 }
 
 @test "a launch's configuration and attributes may lie in a pair" {
-    either configured
+    still configured
 }
 
 @test "a kernel's arguments may lie in another pair than its data" {
-    either of_another
+    still of_another
 }
 
 @test "a driver that does not tell of a kernel's arguments gets them all the same" {
     export SIM_WITHOUT=cuFuncGetParamInfo,cuKernelGetParamInfo
-    either as_array
+    still as_array
 }
 
 @test "nodes of graphs and lists of operations may lie in a pair" {
-    either nodes
-    either operations
-}
-
-@test "code, options and names in pages that a kernel closed are revealed before they are read" {
-    same code 'conflict = reveal'
-    [[ $(sum conflicts) -eq 3 ]]
+    still nodes
+    still operations
 }
 
 @test "code in pages that a kernel closed is a conflict that names the rule" {
@@ -57,5 +50,5 @@ either() {
 }
 
 @test "arguments stay readable while another thread copies their page and launches" {
-    either two_threads
+    still two_threads
 }

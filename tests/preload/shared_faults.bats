@@ -77,7 +77,7 @@ stops() {
 @test "kernels see what their thread copied, whatever other threads allocate and launch" {
     need_built "${PROGRAM%/*}/shared_stress"
     PROGRAM=${PROGRAM%/*}/shared_stress
-    same launches 'conflict = reveal'
+    same launches 'access = read'
     [[ $(sum elided_copies) -ge 48 ]]
 }
 
@@ -131,12 +131,6 @@ waits() {
     [[ $(sum conflicts) -eq 0 && $(sum parted_pages) -eq 0 ]]
 }
 
-@test "system calls that read memory see what kernels wrote, where it may be seen" {
-    scene writes 'conflict = reveal'
-    [[ $status -eq 0 ]]
-    [[ $(sum conflicts) -ge 2 ]]
-}
-
 @test "reading what kernels may have overwritten stops the program with a message" {
     stops lost_read 'the CPU reads byte 2097157 of host block 1 (site ' 'its content is lost' \
         'device block 2 (6 MiB, site '
@@ -165,29 +159,14 @@ waits() {
 @test "calls that name a freed device block are refused as without pairs, and blame no rule" {
     same lost_and_misused ''
     [[ -z $stderr ]]
-    same lost_and_misused 'conflict = reveal'
-    [[ -z $stderr ]]
 }
 
 @test "lost blocks that nobody reads are freed and used again" {
     same lost_and_freed ''
-    same lost_and_freed 'conflict = reveal'
 }
 
 @test "a thread goes on to block the signals that it blocked" {
     same signals_blocked ''
-    same signals_blocked 'conflict = reveal'
-}
-
-@test "conflict = reveal shows what kernels wrote" {
-    for s in lost_read lost_write lost_copy lost_io lost_for_good; do
-        scene "$s" 'conflict = reveal'
-        [[ $status -eq 0 && $stderr != *"is lost"* && -e $SIM_LEAKS && ! -s $SIM_LEAKS ]]
-    done
-    scene lost_read 'conflict = reveal'
-    [[ $output == "byte 1" && $(sum conflicts) -eq 1 ]]
-    scene lost_write 'conflict = reveal'
-    [[ $output == "neighbour 1" ]]
 }
 
 @test "a kernel that writes what was declared read fails as CUDA fails, and the rule is named" {

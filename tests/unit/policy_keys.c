@@ -216,8 +216,6 @@ static void single_words_reach_their_fields(void **state)
         {"shared", "access = read", offsetof(struct zc_rule, access), ZC_ACCESS_READ},
         {"shared", "access = write", offsetof(struct zc_rule, access), ZC_ACCESS_WRITE},
         {"shared", "access = readwrite", offsetof(struct zc_rule, access), ZC_ACCESS_READWRITE},
-        {"shared", "conflict = stop", offsetof(struct zc_rule, conflict), ZC_CONFLICT_STOP},
-        {"shared", "conflict = reveal", offsetof(struct zc_rule, conflict), ZC_CONFLICT_REVEAL},
         {"pinned", "async = staged", offsetof(struct zc_rule, async), ZC_ASYNC_STAGED},
         {"pinned", "async = overlap", offsetof(struct zc_rule, async), ZC_ASYNC_OVERLAP},
         {"vmm", "commit = eager", offsetof(struct zc_rule, commit), ZC_COMMIT_EAGER},

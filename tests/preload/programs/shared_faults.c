@@ -225,26 +225,6 @@ static void threads(void)
     give_back(p);
 }
 
-/* System calls that read memory which kernels wrote; with `conflict = reveal`. */
-static void writes(void)
-{
-    enum { N = 8192 };
-    struct pair p = filled_pair(SIZE, 1);
-    int file = memfd_create("file", 0);
-    struct iovec part = {p.h + UNIT - N / 2, N};
-    EXPECT(pwrite(file, p.h, N, 0) == N && pread(file, plain, N, 0) == N);
-    EXPECT(shows(plain, N, 1));
-    gpu_paint(p.d, 0, SIZE, 2);
-    EXPECT(pwrite(file, p.h + UNIT - N / 2, N, 0) == N);
-    gpu_paint(p.d, 0, SIZE, 3);
-    EXPECT(pwritev(file, &part, 1, N) == N);
-    EXPECT(pread(file, plain, 2 * N, 0) == 2 * N);
-    for (size_t i = 0; i < N; i++)
-        EXPECT(plain[i] == pattern(UNIT - N / 2 + i, 2) &&
-               plain[N + i] == pattern(UNIT - N / 2 + i, 3));
-    give_back(p);
-}
-
 /* Kernels may have written, nothing was copied back, and the CPU reads; or writes. */
 static void lost_read(void)
 {
@@ -456,7 +436,6 @@ int main(int argc, char **argv)
         {"blocked_before", blocked_before},
         {"handler_in_thread", handler_in_thread},
         {"threads", threads},
-        {"writes", writes},
         {"lost_read", lost_read},
         {"lost_write", lost_write},
         {"lost_copy", lost_copy},
