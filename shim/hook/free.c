@@ -82,6 +82,16 @@ static CUresult reap(const struct parting *p, CUresult result)
     return result;
 }
 
+/* What the driver may refuse; then nothing has changed.  What is mapped stays so where another
+ * block, the device or the next request has a use for it. */
+static CUresult detach(struct zc_block *block, const struct parting *p)
+{
+    struct zc_vmm *v = zc_vmm_of(block);
+    if (!v)
+        return zc_place_detach(block->backing);
+    return p->kept || p->mark || zc_warm_fits(block) ? CUDA_SUCCESS : zc_vmm_detach(v);
+}
+
 CUresult zc_free_placed(struct zc_block *block, bool *told_out)
 {
     struct zc_backing *backing = block->backing;
@@ -97,7 +107,7 @@ CUresult zc_free_placed(struct zc_block *block, bool *told_out)
     }
     CUresult result = let_go(block, &p);
     if (result == CUDA_SUCCESS)
-        result = zc_place_detach(backing);
+        result = detach(block, &p);
     if (result != CUDA_SUCCESS) { /* Something may use it yet: it stays the program's. */
         zc_block_unclaim(block);
         *told_out = p.told;

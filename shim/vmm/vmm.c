@@ -304,6 +304,18 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     return CUDA_SUCCESS;
 }
 
+CUresult zc_vmm_detach(struct zc_vmm *v)
+{
+    const char *why;
+    bool mine = v->late && zc_late_turn_take();
+    CUresult result = zc_window_unmap(&v->window);
+    if (result != CUDA_SUCCESS)
+        zc_window_map(&v->window, v->piece, v->count, 0, v->held, &why);
+    if (mine)
+        zc_late_turn_drop();
+    return result;
+}
+
 CUresult zc_vmm_give_back(struct zc_vmm *v)
 {
     CUresult unmapped = zc_window_unmap(&v->window);

@@ -87,6 +87,9 @@ static inline size_t zc_vmm_due(const struct zc_vmm *v)
     return v->held < zc_vmm_own(v) ? zc_vmm_own(v) - v->held : 0;
 }
 
+/* Unmaps a block's memory; where the driver refuses, all of it is mapped as before. */
+CUresult zc_vmm_detach(struct zc_vmm *v);
+
 /* Gives a block's memory and addresses back to the driver, and its record to the arena.  Returns
  * the first refusal. */
 CUresult zc_vmm_give_back(struct zc_vmm *v);

@@ -137,13 +137,17 @@ struct zc_backing *zc_warm_take(const struct zc_want *want)
     return NULL;
 }
 
+bool zc_warm_fits(const struct zc_block *block)
+{
+    const struct zc_vmm *v = zc_vmm_of(block);
+    return v && !v->late && zc_vmm_whole(v) && v->device < DEVICES_MAX && !zc_life_closing() &&
+           zc_vmm_own(v) <= limit_of(v->device);
+}
+
 bool zc_warm_keep(struct zc_block *block)
 {
     struct zc_vmm *v = zc_vmm_of(block);
-    if (!v || v->late || !zc_vmm_whole(v) || v->device >= DEVICES_MAX || zc_life_closing())
-        return false;
-    uint64_t limit = limit_of(v->device);
-    if (zc_vmm_own(v) > limit || zc_access_end_copies(&v->window) != CUDA_SUCCESS ||
+    if (!zc_warm_fits(block) || zc_access_end_copies(&v->window) != CUDA_SUCCESS ||
         !zc_lock_take(&lock))
         return false;
     zc_transit_begin();
@@ -151,7 +155,7 @@ bool zc_warm_keep(struct zc_block *block)
     if (!(block->flags & ZC_BLOCK_GHOST))
         zc_block_make_ghost(block);
     zc_limits_give(ZC_PLACE_VMM, v->device, block->size);
-    struct zc_vmm *out = put(v, limit);
+    struct zc_vmm *out = put(v, limit_of(v->device));
     zc_lock_drop(&lock);
     give_back(out);
     return true;

@@ -11,10 +11,12 @@ struct zc_backing *zc_warm_take(const struct zc_want *want);
 /*
  * Takes over a claimed block or a ghost that the program has freed and nothing uses any more,
  * giving back older ones where a device would then have more than a sixteenth of its memory kept.
- * It stays in the ledger as a ghost.  False, and nothing done, if it is not to be kept: not of vmm,
- * too large, not attached whole, or attached late.
+ * It stays in the ledger as a ghost.  False, and nothing done, if it is not to be kept.
  */
 bool zc_warm_keep(struct zc_block *block);
+
+/* Whether a block may be kept: of vmm, not too large, attached whole, and not late. */
+bool zc_warm_fits(const struct zc_block *block);
 
 /* Gives all kept blocks back to the driver, and returns how many. */
 unsigned zc_warm_trim(void);

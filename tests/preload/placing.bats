@@ -323,3 +323,13 @@ all_run() {
     # A later copy pins the host block all the same.
     grep -q 'cuMemHostRegister_v2 0' "$BATS_TEST_TMPDIR/trace"
 }
+
+@test "a block that the driver does not unmap at its free stays the program's, and names the rule" {
+    export SIM_MEMORY_MIB=128 SIM_LEAKS=$BATS_TEST_TMPDIR/leaks
+    for rule in $'place = vmm\nchunk = 4M\ncommit = lazy' $'place = vmm\nchunk = 4M\ngrow = yes'; do
+        run -0 --separate-stderr under_policy "$rule" "$program" refused_free
+        [[ $output == $'cuMemFree(p) -> 999\ncuMemFree(p) -> 999' ]]
+        [[ $stderr == "libzc: cuMemFree_v2 returned 999 for block 1 "*"'vmm' by rule all ("* ]]
+        [[ -e $SIM_LEAKS && ! -s $SIM_LEAKS ]]
+    done
+}

@@ -640,6 +640,25 @@ static void host_function(void)
     CHECK(cuMemFreeHost(registered_of_host_function));
 }
 
+/* What the driver does not unmap is the program's yet, with its bytes: two parts of a block of 16
+ * MiB, which `commit = lazy` maps one by one. */
+static void refused_free(void)
+{
+    for (unsigned nth = 1; nth <= 2; nth++) {
+        CUdeviceptr p = block(16 * MIB);
+        CHECK(cuMemsetD8(p + 12 * MIB, 7, 4 * MIB));
+        CHECK(cuMemsetD8(p, 8, 4 * MIB));
+        sim_fail("cuMemUnmap", CUDA_ERROR_UNKNOWN, nth);
+        SHOW(cuMemFree(p));
+        sim_fail("cuMemUnmap", 0, 0);
+        CHECK(cuMemcpyDtoH(host, p + 12 * MIB, 4 * MIB));
+        EXPECT(all_are(host, 7, 4 * MIB));
+        CHECK(cuMemcpyDtoH(host, p, 4 * MIB));
+        EXPECT(all_are(host, 8, 4 * MIB));
+        CHECK(cuMemFree(p));
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"kinds", kinds},
@@ -662,6 +681,7 @@ int main(int argc, char **argv)
                                           {"host_function", host_function},
                                           {"overreads_alone", overreads_alone},
                                           {"overreads_one_side", overreads_one_side},
+                                          {"refused_free", refused_free},
                                           {"special_pools", special_pools},
                                           {"prefetch_batches", prefetch_batches}};
     first_to_tell = argc > 2 ? argv[2] : "";
