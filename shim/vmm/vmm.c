@@ -5,6 +5,7 @@
 
 #include "base/module.h"
 #include "base/arena.h"
+#include "driver/lock.h"
 #include "memory/ability.h"
 #include "vmm/access.h"
 #include "memory/handle.h"
@@ -307,12 +308,12 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
 CUresult zc_vmm_detach(struct zc_vmm *v)
 {
     const char *why;
-    bool mine = v->late && zc_late_turn_take();
+    bool mine = v->late && zc_driver_lock();
     CUresult result = zc_window_unmap(&v->window);
     if (result != CUDA_SUCCESS)
         zc_window_map(&v->window, v->piece, v->count, 0, v->held, &why);
     if (mine)
-        zc_late_turn_drop();
+        zc_driver_unlock();
     return result;
 }
 

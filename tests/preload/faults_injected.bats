@@ -63,14 +63,6 @@ fail_each_call() {
         cuMemMap cuMemUnmap cuCtxSynchronize' -g
 }
 
-@test "in managed memory, while buffers in device memory are made, used and given back" {
-    fail_each_call 'place = managed' 'cuMemAddressReserve cuMemCreate cuMemMap cuMemSetAccess
-        cuMemUnmap cuMemRelease cuMemAddressFree cuStreamGetId cuEventCreate cuEventRecord
-        cuEventQuery cuStreamWaitEvent cuMemcpyHtoDAsync_v2 cuMemcpyDtoHAsync_v2
-        cuMemcpyDtoDAsync_v2 cuStreamSynchronize cuMemGetInfo_v2 cuCtxGetDevice' -b
-    run -0 under_policy 'place = managed' "$program" -b cuStreamCreate
-}
-
 @test "while an array grows, in each place and by remaps" {
     for place in device managed vmm; do
         fail_each_call "place = $place" cuMemcpyDtoD_v2 -g

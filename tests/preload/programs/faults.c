@@ -1,9 +1,8 @@
-/* faults [-a | -b | -g | -p | -v] NAME...: lets each of these driver calls fail in turn, with
- * several codes, while blocks are made, used and freed; with -b by large copies of pinned
- * memory, with -g while an array grows, with -p while another device uses them (-a: and reaches
- * them all, whatever is enabled), with -v while the program maps memory itself. Every call of
- * the program must then succeed or give that code, what succeeded must have happened, and
- * nothing may stay live but what the driver itself refused to take back. */
+/* faults [-a | -g | -p | -v] NAME...: lets each of these driver calls fail in turn, with several
+ * codes, while blocks are made, used and freed; with -g while an array grows, with -p while another
+ * device uses them (-a: and reaches them all, whatever is enabled), with -v while the program maps
+ * memory itself. Every call of the program must then succeed or give that code, what succeeded
+ * must have happened, and nothing may stay live but what the driver itself refused to take back. */
 #include <stdbool.h>
 
 #include "program.h"
@@ -11,8 +10,7 @@
 #define LARGE ((size_t)3 << 20)
 #define SMALL ((size_t)4 << 10)
 #define MAPPING ((size_t)2 << 20)
-#define PINNED ((size_t)17 << 20)
-#define MOST_CALLS 60 /* Calls made to fail of one function, with two devices or large copies. */
+#define MOST_CALLS 60 /* Calls made to fail of one function, with two devices. */
 
 static char host[LARGE];
 static const char *failing;     /* The call that fails. */
@@ -192,28 +190,6 @@ static void peers(CUcontext first, CUcontext second)
     }
 }
 
-/* Large copies from and to pinned memory, with a stream and without. */
-static void large_copies(CUstream stream)
-{
-    CUdeviceptr p = 0;
-    void *pinned;
-    if (!GOOD(cuMemHostAlloc(&pinned, PINNED, 0)))
-        return;
-    for (int round = 0; round < 2 && GOOD(cuMemAlloc(&p, PINNED)); round++) {
-        memset(pinned, 5 + round, PINNED);
-        bool done = round ? GOOD(cuMemcpyHtoD(p, pinned, PINNED))
-                          : GOOD(cuMemcpyHtoDAsync(p, pinned, PINNED, stream));
-        done = done && GOOD(cuStreamSynchronize(stream));
-        memset(pinned, 0, PINNED);
-        done = done && (round ? GOOD(cuMemcpyDtoH(pinned, p, PINNED))
-                              : GOOD(cuMemcpyDtoHAsync(pinned, p, PINNED, stream)));
-        if (done && GOOD(cuStreamSynchronize(stream)) && !all_are(pinned, 5 + round, PINNED))
-            complain("wrong bytes of large copies of", 5 + round);
-        give_up(p);
-    }
-    GOOD(cuMemFreeHost(pinned));
-}
-
 /* Gives or takes the second device's right to what the pool of the first one has. */
 static bool let_pool(CUmemAccess_flags flags)
 {
@@ -295,8 +271,6 @@ static void everything(void)
         sim_fail(failing, (CUresult)code, nth);
     if (mode == 'g') {
         growth();
-    } else if (mode == 'b') {
-        large_copies(stream);
     } else if (mode == 'v') {
         mapping();
     } else if (second) {
@@ -326,7 +300,7 @@ int main(int argc, char **argv)
     static const int codes[] = {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN,
                                 CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED};
     mode = (char)(argc > 1 && argv[1][0] == '-' ? argv[1][1] : 0);
-    const bool every = mode == 'p' || mode == 'a' || mode == 'b'; /* Call of a function. */
+    const bool every = mode == 'p' || mode == 'a'; /* Call of a function. */
     everything(); /* Without a fault; also for tracing which calls there are. */
     for (int i = mode ? 2 : 1; i < argc; i++)
         for (size_t c = 0; c < (every ? 2 : sizeof(codes) / sizeof(codes[0])); c++) {
