@@ -34,16 +34,14 @@ enum zc_cfi_how {
     ZC_CFI_SAME,       /* Unchanged. */
     ZC_CFI_UNDEFINED,  /* Lost; for the return address: the outermost frame. */
     ZC_CFI_AT,         /* In memory at CFA + offset. */
-    ZC_CFI_IS,         /* CFA + offset itself. */
     ZC_CFI_AT_EXPR,    /* In memory at the value of an expression. */
-    ZC_CFI_IS_EXPR,    /* The value of an expression. */
-    ZC_CFI_UNSUPPORTED /* In another register. */
+    ZC_CFI_UNSUPPORTED /* Elsewhere. */
 };
 
 struct zc_cfi_rule {
     enum zc_cfi_how how;     /* Which of the fields below counts. */
     int64_t offset;          /* Bytes from the CFA. */
-    struct zc_cfi_expr expr; /* Evaluated with the CFA on the stack. */
+    struct zc_cfi_expr expr; /* The address. */
 };
 
 /* The row of the table that holds at one address. */

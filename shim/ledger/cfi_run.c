@@ -6,7 +6,6 @@
 
 enum {
     DW_CFA_nop = 0x00,
-    DW_CFA_set_loc = 0x01,
     DW_CFA_advance_loc1 = 0x02,
     DW_CFA_advance_loc2 = 0x03,
     DW_CFA_advance_loc4 = 0x04,
@@ -30,7 +29,6 @@ enum {
     DW_CFA_val_expression = 0x16,
     DW_CFA_AARCH64_negate_ra_state = 0x2d,
     DW_CFA_GNU_args_size = 0x2e,
-    DW_CFA_GNU_negative_offset_extended = 0x2f,
     DW_CFA_advance_loc = 0x40, /* From here on the low six bits are an operand. */
     DW_CFA_offset = 0x80,
     DW_CFA_restore = 0xc0
@@ -70,9 +68,9 @@ static int64_t unfactor(struct machine *m, int64_t factored)
     return offset;
 }
 
-static void rule_offset(struct machine *m, uint64_t reg, enum zc_cfi_how how, int64_t factored)
+static void rule_at(struct machine *m, uint64_t reg, int64_t factored)
 {
-    rule_set(&m->row, reg, (struct zc_cfi_rule){.how = how, .offset = unfactor(m, factored)});
+    rule_set(&m->row, reg, (struct zc_cfi_rule){.how = ZC_CFI_AT, .offset = unfactor(m, factored)});
 }
 
 static void rule_restore(struct machine *m, uint64_t reg)
@@ -87,25 +85,13 @@ static void run_register(struct machine *m, uint8_t op)
 
     switch (op) {
     case DW_CFA_offset_extended:
-        rule_offset(m, reg, ZC_CFI_AT, (int64_t)zc_cursor_uleb(&m->c));
+        rule_at(m, reg, (int64_t)zc_cursor_uleb(&m->c));
         break;
     case DW_CFA_offset_extended_sf:
-        rule_offset(m, reg, ZC_CFI_AT, zc_cursor_sleb(&m->c));
-        break;
-    case DW_CFA_GNU_negative_offset_extended:
-        rule_offset(m, reg, ZC_CFI_AT, -(int64_t)(zc_cursor_uleb(&m->c) & INT64_MAX));
-        break;
-    case DW_CFA_val_offset:
-        rule_offset(m, reg, ZC_CFI_IS, (int64_t)zc_cursor_uleb(&m->c));
-        break;
-    case DW_CFA_val_offset_sf:
-        rule_offset(m, reg, ZC_CFI_IS, zc_cursor_sleb(&m->c));
+        rule_at(m, reg, zc_cursor_sleb(&m->c));
         break;
     case DW_CFA_expression:
         rule_set(&m->row, reg, (struct zc_cfi_rule){.how = ZC_CFI_AT_EXPR, .expr = expression(m)});
-        break;
-    case DW_CFA_val_expression:
-        rule_set(&m->row, reg, (struct zc_cfi_rule){.how = ZC_CFI_IS_EXPR, .expr = expression(m)});
         break;
     case DW_CFA_restore_extended:
         rule_restore(m, reg);
@@ -116,7 +102,13 @@ static void run_register(struct machine *m, uint8_t op)
     case DW_CFA_same_value:
         rule_set(&m->row, reg, (struct zc_cfi_rule){.how = ZC_CFI_SAME});
         break;
+    case DW_CFA_val_expression:
+        expression(m);
+        rule_set(&m->row, reg, (struct zc_cfi_rule){.how = ZC_CFI_UNSUPPORTED});
+        break;
     case DW_CFA_register:
+    case DW_CFA_val_offset:
+    case DW_CFA_val_offset_sf:
         zc_cursor_uleb(&m->c);
         rule_set(&m->row, reg, (struct zc_cfi_rule){.how = ZC_CFI_UNSUPPORTED});
         break;
@@ -179,9 +171,6 @@ static bool run_cfa(struct machine *m, uint8_t op)
 static bool run_advance(struct machine *m, uint8_t op)
 {
     switch (op) {
-    case DW_CFA_set_loc:
-        m->loc = zc_cursor_address(&m->c, m->program->encoding);
-        return true;
     case DW_CFA_advance_loc1:
         m->loc += zc_cursor_fixed(&m->c, 1) * m->program->code_align;
         return true;
@@ -209,7 +198,7 @@ static void run(struct machine *m, uint64_t pc)
             if (m->loc > pc)
                 return;
         } else if ((op & 0xc0) == DW_CFA_offset) {
-            rule_offset(m, op & 0x3f, ZC_CFI_AT, (int64_t)zc_cursor_uleb(&m->c));
+            rule_at(m, op & 0x3f, (int64_t)zc_cursor_uleb(&m->c));
         } else if ((op & 0xc0) == DW_CFA_restore) {
             rule_restore(m, op & 0x3f);
         } else if (op == DW_CFA_GNU_args_size) {

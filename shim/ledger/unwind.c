@@ -6,9 +6,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "ledger/cfi_read.h"
+
 #define PAGE 4096ull                  /* The smallest page of both architectures. */
 #define FRAME_MAX ((uint64_t)1 << 26) /* Bytes of a frame; no walk goes on beyond a larger one. */
 #define FRAMES_MAX 64                 /* Frames of a walk, those inside libzc included. */
+
+enum { DW_OP_deref = 0x06, DW_OP_plus_uconst = 0x23, DW_OP_breg0 = 0x70 };
 
 /*
  * Whether a word can be read.  rt_sigprocmask(2) copies the new mask from user space before it
@@ -70,12 +74,31 @@ bool zc_walk_read(struct zc_walk *walk, uint64_t address, uint64_t *value_out)
     return true;
 }
 
-uint64_t zc_walk_fp(struct zc_walk *walk)
+/* The frame pointer register of the current frame.  Only here is the word that it was saved in
+ * remembered: most functions use the register for anything, and its values do not make a path. */
+static uint64_t frame_pointer(struct zc_walk *walk)
 {
     if (walk->fp_at != 0)
         remember(walk, walk->fp_at, walk->fp);
     walk->fp_at = 0;
     return walk->fp;
+}
+
+bool zc_expr_value(const struct zc_cfi_expr *expr, struct zc_walk *walk, uint64_t *value)
+{
+    struct zc_cursor c = {expr->code, expr->code + expr->bytes, false};
+    uint64_t op = zc_cursor_fixed(&c, 1);
+
+    if (op != DW_OP_breg0 + ZC_CFI_SP && op != DW_OP_breg0 + ZC_CFI_FP)
+        return false;
+    *value = op == DW_OP_breg0 + ZC_CFI_SP ? walk->sp : frame_pointer(walk);
+    *value += (uint64_t)zc_cursor_sleb(&c);
+    if (c.at < c.end &&
+        (zc_cursor_fixed(&c, 1) != DW_OP_deref || c.bad || !zc_walk_read(walk, *value, value)))
+        return false;
+    if (c.at < c.end && zc_cursor_fixed(&c, 1) == DW_OP_plus_uconst)
+        *value += zc_cursor_uleb(&c);
+    return !c.bad && c.at == c.end;
 }
 
 static bool rule_value(struct zc_walk *walk, const struct zc_cfi_rule *rule, uint64_t cfa,
@@ -88,14 +111,8 @@ static bool rule_value(struct zc_walk *walk, const struct zc_cfi_rule *rule, uin
         return true;
     case ZC_CFI_AT:
         return zc_walk_read(walk, cfa + (uint64_t)rule->offset, value);
-    case ZC_CFI_IS:
-        *value = cfa + (uint64_t)rule->offset;
-        return true;
     case ZC_CFI_AT_EXPR:
-        return zc_expr_value(&rule->expr, walk, &cfa, &address) &&
-               zc_walk_read(walk, address, value);
-    case ZC_CFI_IS_EXPR:
-        return zc_expr_value(&rule->expr, walk, &cfa, value);
+        return zc_expr_value(&rule->expr, walk, &address) && zc_walk_read(walk, address, value);
     default:
         return false;
     }
@@ -119,10 +136,10 @@ static uint64_t strip(uint64_t pc, bool is_signed)
 static bool cfa_value(struct zc_walk *walk, const struct zc_cfi_row *row, uint64_t *cfa_out)
 {
     if (row->cfa_expr.code != NULL)
-        return zc_expr_value(&row->cfa_expr, walk, NULL, cfa_out);
+        return zc_expr_value(&row->cfa_expr, walk, cfa_out);
     if (row->cfa_reg != ZC_CFI_SP && row->cfa_reg != ZC_CFI_FP)
         return false;
-    *cfa_out = row->cfa_reg == ZC_CFI_SP ? walk->sp : zc_walk_fp(walk);
+    *cfa_out = row->cfa_reg == ZC_CFI_SP ? walk->sp : frame_pointer(walk);
     *cfa_out += (uint64_t)row->cfa_offset;
     return true;
 }

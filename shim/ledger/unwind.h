@@ -39,13 +39,8 @@ void zc_unwind(struct zc_walk *walk, uint64_t from,
 /* Reads a word of the stack and remembers it; false when it is not readable. */
 bool zc_walk_read(struct zc_walk *walk, uint64_t address, uint64_t *value_out);
 
-/* The frame pointer register of the current frame.  Only here is the word that it was saved in
- * remembered: most functions use the register for anything, and its values do not make a path. */
-uint64_t zc_walk_fp(struct zc_walk *walk);
-
-/* Evaluates a DWARF expression (DWARF 5, section 2.5), with *first on the stack where first is not
- * NULL.  False for operations beyond those that compilers and linkers use in .eh_frame. */
-bool zc_expr_value(const struct zc_cfi_expr *expr, struct zc_walk *walk, const uint64_t *first,
-                   uint64_t *value_out);
+/* Evaluates a DWARF expression (DWARF 5, section 2.5) of the one form that compilers use for frames
+ * that realign the stack: register plus offset, what is in memory there, plus a constant. */
+bool zc_expr_value(const struct zc_cfi_expr *expr, struct zc_walk *walk, uint64_t *value_out);
 
 #endif

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unwind.h>
 
 #include "base/arena.h"
 #include "ledger/block.h"
@@ -140,6 +141,26 @@ __attribute__((noinline)) static uint32_t call(unsigned depth)
     return site;
 }
 
+static _Unwind_Reason_Code count_frame(struct _Unwind_Context *context, void *frames)
+{
+    return _Unwind_GetIP(context) != 0 && ++*(unsigned *)frames < ZC_SITE_FRAMES
+               ? _URC_NO_REASON
+               : _URC_END_OF_STACK;
+}
+
+/* What the walk would take by libgcc's unwinder, without the names of the frames' objects. */
+__attribute__((noinline)) static uint32_t walk_libgcc(unsigned depth)
+{
+    unsigned frames = 0;
+
+    if (depth > 0)
+        frames = walk_libgcc(depth - 1);
+    else
+        _Unwind_Backtrace(count_frame, &frames);
+    __asm__ volatile("" ::: "memory");
+    return frames;
+}
+
 static void bench_site(void)
 {
     volatile uint32_t site = 0;
@@ -153,6 +174,10 @@ static void bench_site(void)
         site = call(6);
     }
     printf("site, walked:      %.1f ns\n", (now_ns() - start) / 20000);
+    start = now_ns();
+    for (unsigned i = 0; i < 20000; i++)
+        site = walk_libgcc(6);
+    printf("walk by libgcc:    %.1f ns\n", (now_ns() - start) / 20000);
     start = now_ns();
     for (unsigned i = 0; i < ROUNDS; i++)
         site = call(6);
