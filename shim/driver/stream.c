@@ -202,6 +202,21 @@ void zc_stream_lent(bool lent)
         zc_real.cuCtxPopCurrent_v2(&popped);
 }
 
+/* Retained for a moment, because nothing else tells the handle. */
+CUcontext zc_stream_primary(int device)
+{
+    CUcontext context = NULL;
+    unsigned flags;
+    int active = 0;
+    if (!zc_real.cuDevicePrimaryCtxGetState || !zc_real.cuDevicePrimaryCtxRetain ||
+        !zc_real.cuDevicePrimaryCtxRelease_v2 ||
+        zc_real.cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || !active ||
+        zc_real.cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS)
+        return NULL;
+    zc_real.cuDevicePrimaryCtxRelease_v2(device);
+    return context;
+}
+
 /* The legacy stream speaks for all streams but those that are independent of it. */
 static CUevent mark_context(CUcontext context)
 {

@@ -39,6 +39,9 @@ CUresult zc_stream_drain_context(CUcontext context);
 bool zc_stream_lend(CUcontext context);
 void zc_stream_lent(bool lent);
 
+/* A device's primary context, NULL unless it is active. */
+CUcontext zc_stream_primary(int device);
+
 /* An event behind all work that a context has; NULL if no event can stand for that, or the driver
  * refuses.  Not during captures. */
 CUevent zc_stream_mark_context(CUcontext context);

@@ -3,6 +3,7 @@
 #include "base/module.h"
 #include "base/life.h"
 #include "ledger/rules.h"
+#include "driver/stream.h"
 #include "hook/request.h"
 #include "memory/budget.h"
 #include "host/pinned.h"
@@ -84,25 +85,10 @@ ZC_BODY(cuCtxDestroy_v2, (CUcontext context))
     return zc_do_cuCtxDestroy(real, entry, context);
 }
 
-static bool primary_active(CUdevice device)
-{
-    unsigned flags;
-    int active = 0;
-    return zc_real.cuDevicePrimaryCtxGetState &&
-           zc_real.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active;
-}
-
-/* The handle of an active primary context: retained for a moment, because nothing else tells it.
- * NULL while the process exits: then the kernel takes back what is libzc's. */
+/* NULL while the process exits: then the kernel takes back what is libzc's. */
 static CUcontext primary_of(CUdevice device)
 {
-    CUcontext context = NULL;
-    if (!zc_life_on() || zc_life_closing() || !primary_active(device) ||
-        !zc_real.cuDevicePrimaryCtxRetain || !zc_real.cuDevicePrimaryCtxRelease_v2 ||
-        zc_real.cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS)
-        return NULL;
-    zc_real.cuDevicePrimaryCtxRelease_v2(device);
-    return context;
+    return zc_life_on() && !zc_life_closing() ? zc_stream_primary(device) : NULL;
 }
 
 ZC_BODY(cuDevicePrimaryCtxReset, (CUdevice device))
@@ -126,7 +112,7 @@ ZC_BODY(cuDevicePrimaryCtxRelease, (CUdevice device))
     (void)entry;
     CUcontext context = primary_of(device);
     CUresult result = real(device);
-    if (result == CUDA_SUCCESS && context && !primary_active(device))
+    if (result == CUDA_SUCCESS && context && !zc_stream_primary(device))
         forget(context, true);
     return result;
 }

@@ -107,7 +107,7 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
     like.size = ask->size;
     like.before = backing ? backing->before & 0xfff : 0;
     like.behind = backing ? pages_behind(backing, ask->size) : 0;
-    like.context = ask->context;
+    like.context = backing ? backing->context : ask->context;
     like.pool = ask->pool;
     like.backing = ask->handle ? (void *)ask->handle : backing;
     for (unsigned i = 0; i < sizeof(like.cell) / sizeof(like.cell[0]); i++)

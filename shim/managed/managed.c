@@ -1,4 +1,5 @@
 /* The place `managed`: one address whose pages the driver moves to where they are used. */
+#include "driver/stream.h"
 #include "base/module.h"
 #include "memory/ability.h"
 #include "managed/hint.h"
@@ -37,8 +38,10 @@ static CUresult make_for_host(CUdeviceptr base, size_t size, int device)
 static CUresult make_alone(const struct zc_want *want, struct zc_backing *out)
 {
     size_t margin = zc_want_host(want) ? 0 : zc_margin(want->size);
+    bool entered = zc_place_enter(want, out);
     CUresult result =
         zc_real.cuMemAllocManaged(&out->base, want->size + 2 * margin, CU_MEM_ATTACH_GLOBAL);
+    zc_stream_lent(entered);
     out->base += margin;
     out->before = (uint16_t)(margin / ZC_BLOCK_PAGE);
     out->room = want->size + margin;

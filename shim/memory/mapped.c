@@ -1,4 +1,5 @@
 /* The place `mapped`: pinned host memory at one address for the CPU and every GPU. */
+#include "driver/stream.h"
 #include "memory/ability.h"
 #include "memory/handle.h"
 #include "memory/node.h"
@@ -73,7 +74,10 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     bool by_driver =
         want->rule->write_combined || (want->size < OWN_PAGES_FROM && !names_node(want->rule));
     out->before = (uint16_t)(zc_margin(want->size) / ZC_BLOCK_PAGE);
-    return by_driver ? make_by_driver(want, out, why) : make_pages(want, out, why);
+    bool entered = zc_place_enter(want, out);
+    CUresult result = by_driver ? make_by_driver(want, out, why) : make_pages(want, out, why);
+    zc_stream_lent(entered);
+    return result;
 }
 
 static CUresult detach(struct zc_backing *backing)

@@ -33,7 +33,7 @@ struct zc_backing {
     CUdeviceptr base;  /* Address for CPU and GPU, at least 512-byte aligned as cuMemAlloc's is. */
     size_t size;       /* Bytes of the request, as counted against the limits. */
     size_t room;       /* Bytes from `base` on that are of the place's making; at least `size`. */
-    CUcontext context; /* Context of the request. */
+    CUcontext context; /* Context of the request, or what zc_place_home() says. */
     union {
         struct zc_vmm *vmm;                  /* vmm: reservation and physical memory. */
         void *shared;                        /* shared: its struct zc_shared. */
@@ -106,6 +106,14 @@ struct zc_place {
      * along. */
     CUresult (*unmake)(struct zc_backing *backing, bool gone);
 };
+
+/*
+ * The context that a place makes memory in: pinned and managed memory goes with its context, memory
+ * of a pool does not, and so that which stands for it is the primary context's, if that is active.
+ * zc_place_enter() makes it current where it is not; true if the caller is to pop it.
+ */
+CUcontext zc_place_home(const struct zc_want *want, enum zc_place_id place);
+bool zc_place_enter(const struct zc_want *want, struct zc_backing *out);
 
 /* The row of a place, NULL for one that this version of libzc does not build. */
 const struct zc_place *zc_place_of(enum zc_place_id id);

@@ -137,6 +137,23 @@ static bool make(const struct zc_place *place, const struct zc_want *want, struc
     return true;
 }
 
+CUcontext zc_place_home(const struct zc_want *want, enum zc_place_id place)
+{
+    bool goes = want->stream_ordered && (place == ZC_PLACE_MAPPED || place == ZC_PLACE_MANAGED);
+    CUcontext primary = goes ? zc_stream_primary(want->device) : NULL;
+    return primary ? primary : want->context;
+}
+
+bool zc_place_enter(const struct zc_want *want, struct zc_backing *out)
+{
+    if (out->context == want->context)
+        return false;
+    if (zc_real.cuCtxPushCurrent_v2(out->context) == CUDA_SUCCESS)
+        return true;
+    out->context = want->context; /* Meanwhile the other one is gone. */
+    return false;
+}
+
 /* One rung.  A limit that is reached may be so because of parked memory, which nobody uses any
  * more: give that back and try once more. */
 static bool try_place(const struct zc_place *place, const struct zc_want *want,
@@ -146,7 +163,7 @@ static bool try_place(const struct zc_place *place, const struct zc_want *want,
     *out = (struct zc_backing){.size = want->size,
                                .place = (uint8_t)place->id,
                                .device = (int8_t)want->device,
-                               .context = want->context,
+                               .context = zc_place_home(want, place->id),
                                .flags = (uint8_t)want->flags};
     if (place->counts)
         return make(place, want, out, why);

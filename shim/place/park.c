@@ -204,6 +204,7 @@ static bool ready(const struct parked *p, const struct zc_want *want,
 struct taking {
     enum zc_place_id place;
     const struct zc_want *want;
+    CUcontext home; /* Of its memory. */
     struct zc_stream_ident stream;
     struct zc_backing *taken;
 };
@@ -214,7 +215,7 @@ static bool take(struct parked *p, void *arg)
     const struct zc_backing *b = p->backing;
     bool stream_ordered = p->ghost && (p->ghost->flags & ZC_BLOCK_STREAM);
     bool fits = !t->taken && stream_ordered && b->place == t->place && b->size == t->want->size &&
-                b->device == t->want->device && b->context == t->want->context;
+                b->device == t->want->device && b->context == t->home;
     if (!fits || !ready(p, t->want, &t->stream))
         return false;
     t->taken = finish(p);
@@ -228,6 +229,7 @@ struct zc_backing *zc_park_take(enum zc_place_id place, const struct zc_want *wa
     unsigned most = LOOKED_AT;
     if (!__atomic_load_n(&entries, __ATOMIC_RELAXED))
         return NULL;
+    t.home = zc_place_home(want, place);
     zc_stream_identify(stream, flavour, &t.stream);
     visit(zc_list_of(want->size), &most, take, &t);
     return t.taken;

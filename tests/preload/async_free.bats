@@ -79,15 +79,18 @@ WITHOUT_POOLS=cuMemPoolCreate:801:0
     SIM_DELAY_US=100 in_every_place "$program" many
 }
 
-@test "a block of a pool outlives the context that asked for it, or is said to be gone" {
+@test "a block of a pool outlives the context that asked for it" {
     run -0 "$program" outlives
     local bare=$output
     [[ ${lines[1]} == 1 ]]
-    for place in device managed vmm; do
+    for place in device mapped managed $'managed\nadvise = preferred:device' vmm; do
         run -0 --separate-stderr under_policy "place = $place" "$program" outlives
         [[ $output == "$bare" && -z $stderr ]]
     done
-    run -0 --separate-stderr under_policy 'place = mapped' "$program" outlives
+}
+
+@test "pinned memory of a pool that goes with its context, without a primary one, is told" {
+    run -0 --separate-stderr under_policy 'place = mapped' "$program" outlives_alone
     [[ $stderr == "libzc: block 1 (64 KiB at "* ]]
     [[ $stderr == *" goes with its context, because it lies in 'mapped' "* ]]
 }

@@ -291,23 +291,38 @@ static void stream_destroyed(void)
     one_destroyed(false);
 }
 
-/* Memory of a pool is there after the context that asked for it. */
+/* Memory of a pool is there after the context that asked for it.  A block that is freed first
+ * leaves what the next one of its size may get. */
 static void outlives(void)
 {
-    static char seen[64 * KIB];
+    static const size_t sizes[] = {64 * KIB, 3 * MIB};
     CUcontext mine;
-    CUdeviceptr p;
     CHECK(cuCtxGetCurrent(&mine));
-    CUcontext other = another_context();
-    CHECK(cuMemAllocAsync(&p, sizeof(seen), NULL));
-    CHECK(cuMemsetD8Async(p, 7, sizeof(seen), NULL));
-    CHECK(cuCtxSynchronize());
-    CHECK(cuCtxDestroy(other));
-    CHECK(cuCtxSetCurrent(mine));
-    SHOW(cuMemcpyDtoH(seen, p, sizeof(seen)));
-    printf("%d\n", all_are(seen, 7, sizeof(seen)));
-    SHOW(cuMemFreeAsync(p, NULL));
-    CHECK(cuStreamSynchronize(NULL));
+    for (int i = 0; i < 2; i++) {
+        char *seen = malloc(sizes[i]);
+        CUdeviceptr p;
+        CUcontext other = another_context();
+        CHECK(cuMemFreeAsync(block(sizes[i], NULL), NULL));
+        p = block(sizes[i], NULL);
+        CHECK(cuMemsetD8Async(p, 7, sizes[i], NULL));
+        CHECK(cuCtxSynchronize());
+        CHECK(cuCtxDestroy(other));
+        CHECK(cuCtxSetCurrent(mine));
+        SHOW(cuMemcpyDtoH(seen, p, sizes[i]));
+        printf("%d\n", all_are(seen, 7, sizes[i]));
+        SHOW(cuMemFreeAsync(p, NULL));
+        CHECK(cuStreamSynchronize(NULL));
+        free(seen);
+    }
+}
+
+static void outlives_alone(void)
+{
+    end_gpu(0);
+    CUcontext alone = another_context();
+    block(64 * KIB, NULL);
+    CHECK(cuCtxDestroy(alone));
+    start_gpu(0);
 }
 
 /* Where a block lies, and whether it can be used there. */
@@ -375,6 +390,7 @@ int main(int argc, char **argv)
                                           {"crossed", crossed},
                                           {"many", many},
                                           {"outlives", outlives},
+                                          {"outlives_alone", outlives_alone},
                                           {"other_device", other_device},
                                           {"block_destroyed", block_destroyed},
                                           {"stream_destroyed", stream_destroyed},
