@@ -92,7 +92,7 @@ static CUresult detach(struct zc_block *block, const struct parting *p)
     return p->kept || p->mark || zc_warm_fits(block) ? CUDA_SUCCESS : zc_vmm_detach(v);
 }
 
-CUresult zc_free_placed(struct zc_block *block, bool *told_out)
+static CUresult free_placed(struct zc_block *block, bool *told_out)
 {
     struct zc_backing *backing = block->backing;
     struct parting p;
@@ -136,12 +136,11 @@ CUresult zc_free_at_exit(struct zc_block *block, CUresult answer)
     return answer;
 }
 
-/* A free that fails though the program may free the block leaves it as it is. */
-static CUresult free_now(enum zc_fn fn, struct zc_block *block)
+CUresult zc_free_placed(enum zc_fn fn, struct zc_block *block)
 {
     CUdeviceptr address = block->base;
     bool told;
-    CUresult result = zc_free_placed(block, &told);
+    CUresult result = free_placed(block, &told);
     told = told || result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE;
     return told ? result : zc_blame(fn, address, result);
 }
@@ -158,7 +157,7 @@ static CUresult free_converted(__typeof__(cuMemFree_v2) *real, enum zc_fn fn,
         return CUDA_ERROR_INVALID_VALUE;
     if (zc_life_closing())
         return zc_free_at_exit(block, real(0));
-    return free_now(fn, block);
+    return zc_free_placed(fn, block);
 }
 
 /* Host memory is no device block: refused, if the driver has nothing else to say first. */

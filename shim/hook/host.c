@@ -120,7 +120,7 @@ static void forget_sync_memops(const struct zc_block *block)
         zc_real.cuPointerSetAttribute(&none, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block->base);
 }
 
-static CUresult free_hosted(struct zc_block *block, const void *p)
+static CUresult free_hosted(enum zc_fn fn, struct zc_block *block, const void *p)
 {
     CUresult state = state_of_driver();
     if (state != CUDA_SUCCESS && !zc_life_closing())
@@ -130,19 +130,17 @@ static CUresult free_hosted(struct zc_block *block, const void *p)
     if (zc_life_closing())
         return zc_free_at_exit(block, state);
     forget_sync_memops(block);
-    bool told;
-    return zc_free_placed(block, &told);
+    return zc_free_placed(fn, block);
 }
 
 /* Device memory and host memory are freed by calls of their own; each waits for the device, so what
  * is parked can go with it. */
 ZC_BODY(cuMemFreeHost, (void *p))
 {
-    (void)entry;
     struct zc_block *block = hosted(p);
     if (block) { /* Host memory can be freed without a context (measured). */
         bool lent = zc_stream_lend(block->context);
-        CUresult result = free_hosted(block, p);
+        CUresult result = free_hosted(entry->fn, block, p);
         zc_stream_lent(lent);
         return result;
     }

@@ -46,15 +46,23 @@ static bool count(struct zc_block *b, void *arg)
     return true;
 }
 
+/* True from the first placed block on. */
+static bool placed(void)
+{
+    return __atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED) & (1u << ZC_LAUNCH_TOLD);
+}
+
 void zc_blame_kernel(enum zc_fn fn)
 {
+    static bool told; /* Atomic. */
     struct tally t = {.count = 0};
     char list[600];
     zc_shared_blame();
-    if (!zc_life_on())
+    /* All later calls fail so, too: the blocks are looked through once. */
+    if (!zc_life_on() || !placed() || __atomic_load_n(&told, __ATOMIC_RELAXED))
         return;
     zc_block_each(count, &t);
-    if (!t.count || !zc_message_first("kernel"))
+    if (!t.count || __atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
         return;
     const struct zc_policy *policy = zc_rules();
     struct zc_text text = zc_text_on(list, sizeof(list));
@@ -82,6 +90,6 @@ static CUresult nothing(const struct zc_launch *launch)
 /* A launch that nobody watches is left to the driver with its answer. */
 void zc_blame_watch(void)
 {
-    if (!(__atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED) & (1u << ZC_LAUNCH_TOLD)))
+    if (!placed())
         zc_launch_call(ZC_LAUNCH_TOLD, nothing);
 }

@@ -92,15 +92,19 @@ static int device_of_default(CUmemoryPool handle)
     return -1;
 }
 
-static bool is_elsewhere(CUmemoryPool handle, int device)
+/* Requests of a pool that was destroyed are the driver's to refuse.  Where there are rules all that
+ * the program made are known, and forgotten when they go. */
+static const char *elsewhere(CUmemoryPool handle, int device)
 {
     CUdevice current;
     if (!zc_rules()->rule_count || !zc_real.cuCtxGetDevice ||
         zc_real.cuCtxGetDevice(&current) != CUDA_SUCCESS)
-        return false;
+        return NULL;
     if (device < 0)
         device = device_of_default(handle);
-    return device >= 0 && device != current;
+    return device < 0          ? "its pool was destroyed"
+           : device != current ? "its pool is another device's"
+                               : NULL;
 }
 
 const char *zc_pool_unfit(CUmemoryPool handle, enum zc_kind *kind_out)
@@ -115,7 +119,7 @@ const char *zc_pool_unfit(CUmemoryPool handle, enum zc_kind *kind_out)
     *kind_out = known.kind;
     if (!handle || known.unfit || !zc_life_on())
         return known.unfit;
-    return is_elsewhere(handle, known.device) ? "its pool is another device's" : NULL;
+    return elsewhere(handle, known.device);
 }
 
 static cuuint64_t max(cuuint64_t a, cuuint64_t b)
@@ -248,8 +252,6 @@ static bool limited(const CUmemPoolProps *props)
 #endif
 }
 
-/* A new pool may have the handle of one that was destroyed, whose requests are the driver's to
- * refuse. */
 static void forget_destroyed(CUmemoryPool handle)
 {
     if (!zc_lock_take(&lock))
@@ -272,7 +274,6 @@ ZC_BODY(cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps *props))
     if (result != CUDA_SUCCESS || !zc_life_on())
         return result;
     enum zc_kind kind = kind_of(&props->location, props->allocType);
-    forget_destroyed(*pool);
     remember(*pool, kind,
              props->handleTypes != CU_MEM_HANDLE_TYPE_NONE ? EXPORTABLE
              : limited(props)                              ? "its pool has a largest size"
@@ -316,7 +317,6 @@ ZC_BODY(cuMemPoolImportFromShareableHandle,
     CUresult result = real(pool, handle, type, flags);
     if (result != CUDA_SUCCESS || !zc_life_on())
         return result;
-    forget_destroyed(*pool);
     remember(*pool, ZC_KIND_DEVICE, EXPORTABLE);
     return result;
 }
@@ -337,16 +337,7 @@ ZC_BODY(cuMemPoolDestroy, (CUmemoryPool pool))
         return result;
     zc_access_forget_pool(pool);
     zc_block_each(part, pool);
-    if (!zc_lock_take(&lock))
-        return result;
-    struct pool *p = find(pool, false);
-    if (p)
-        *p = (struct pool){.next = p->next,
-                           .handle = pool,
-                           .kind = ZC_KIND_DEVICE,
-                           .device = -1,
-                           .unfit = "its pool was destroyed"};
-    zc_lock_drop(&lock);
+    forget_destroyed(pool);
     return result;
 }
 

@@ -109,3 +109,9 @@ api = cudaHostAlloc\nplace = pinned'
 	managed cuMemFree_v2
 	END
 }
+
+@test "pinned memory whose release the driver refuses is the program's still, and told" {
+    run -0 --separate-stderr under_policy $'api = cudaHostAlloc\nplace = managed' timeout 30 \
+        "$PROGRAM" refused_host
+    grep "cuMemFreeHost returned 999 for block .*'managed' by rule all" <<<"$stderr"
+}

@@ -15,9 +15,9 @@ setup() {
 # stays_level POLICY BLOCKS [ARGUMENT OF THE PROGRAM]
 stays_level() {
     local few many
-    run -0 under_policy "$1" timeout 120 "$program" "$2" "${@:3}"
+    run -0 --separate-stderr under_policy "$1" timeout 120 "$program" "$2" "${@:3}"
     few=$output
-    run -0 under_policy "$1" timeout 120 "$program" $(($2 * 4)) "${@:3}"
+    run -0 --separate-stderr under_policy "$1" timeout 120 "$program" $(($2 * 4)) "${@:3}"
     many=$output
     paste <(echo "$few") <(echo "$many")
     paste <(echo "$few") <(echo "$many") | awk '$4 > 1.25 * $2 + 100 {bad = 1} END {exit bad}'

@@ -192,12 +192,25 @@ static void refused(void)
     }
 }
 
+/* The same of pinned memory that was asked for; the first call asks how the driver is. */
+static void refused_host(void)
+{
+    char *h;
+    CHECK(cuMemHostAlloc((void **)&h, SIZE, 0));
+    memset(h, 5, SIZE);
+    sim_fail("cuMemFree_v2", CUDA_ERROR_UNKNOWN, 2);
+    EXPECT(cuMemFreeHost(h) == CUDA_ERROR_UNKNOWN);
+    sim_fail(NULL, CUDA_SUCCESS, 0);
+    EXPECT(all_are(h, 5, SIZE));
+    CHECK(cuMemFreeHost(h));
+}
+
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {{"device", device},       {"popped", popped},
-                                          {"pool", pool},           {"ordered", ordered},
-                                          {"host", host},           {"registering", registering},
-                                          {"left_over", left_over}, {"refused", refused}};
+    static const struct scenario all[] = {
+        {"device", device},       {"popped", popped},   {"pool", pool},
+        {"ordered", ordered},     {"host", host},       {"registering", registering},
+        {"left_over", left_over}, {"refused", refused}, {"refused_host", refused_host}};
     start_gpu(0);
     int status = RUN_SCENARIO(all, argc, argv);
     end_gpu(0);

@@ -1,8 +1,10 @@
 /* What a call costs among many blocks; argv[1] is their number.  A child makes them; its parent
  * then lets it request, copy, launch and free a few step by step, and prints how many instructions
- * libzc took for each; with "kept" and "parked" among blocks that were freed.  With "memory" it
- * prints the bytes that libzc takes for itself for each block, with "staged" those that copies of
- * many sizes leave, with "time" how long requests and frees take among more and fewer blocks. */
+ * libzc took for each, for a question about a pool after as many were destroyed, and for telling of
+ * a kernel that failed before; with "kept" and "parked" among blocks that were freed.  With
+ * "memory" it prints the bytes that libzc takes for itself for each block, with "staged" those that
+ * copies of many sizes leave, with "time" how long requests and frees take among more and fewer
+ * blocks. */
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -15,7 +17,7 @@
 
 #define FEW 2 /* Calls of each kind that are counted. */
 
-static const char *const phases[] = {"request", "copy", "launch", "free"};
+static const char *const phases[] = {"request", "copy", "launch", "free", "pool", "told"};
 
 /* From one stop to the next the parent counts. */
 static void stop(void)
@@ -74,9 +76,28 @@ static void after_frees(size_t count, bool stream_ordered)
     _exit(0);
 }
 
+/* Makes pools with a block each, and then destroys them. */
+static void destroy_pools(size_t count)
+{
+    const CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                  .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUmemoryPool *pools = calloc(count, sizeof(*pools));
+    CUdeviceptr block;
+    for (size_t i = 0; i < count; i++) {
+        CHECK(cuMemPoolCreate(&pools[i], &props));
+        CHECK(cuMemAllocFromPoolAsync(&block, 4096, pools[i], NULL));
+        CHECK(cuMemFreeAsync(block, NULL));
+    }
+    for (size_t i = 0; i < count; i++)
+        CHECK(cuMemPoolDestroy(pools[i]));
+    EXPECT(cuMemAllocFromPoolAsync(&block, 4096, pools[0], NULL) == CUDA_ERROR_INVALID_VALUE);
+}
+
 static void child(size_t count)
 {
     char byte[8] = {0};
+    CUmemoryPool pool;
+    cuuint64_t used;
     CUdeviceptr more[FEW], *all = calloc(count, sizeof(*all));
     ptrace(PTRACE_TRACEME, 0, NULL, NULL);
     start_gpu(0);
@@ -101,6 +122,18 @@ static void child(size_t count)
         CHECK(cuMemFree(all[i]));
         CHECK(cuMemFree(more[i]));
     }
+    stop();
+    destroy_pools(count);
+    CHECK(cuDeviceGetDefaultMemPool(&pool, 0));
+    stop();
+    for (size_t i = 0; i < FEW; i++)
+        CHECK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
+    stop();
+    sim_fail("cuCtxSynchronize", CUDA_ERROR_ILLEGAL_ADDRESS, 0);
+    EXPECT(cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS);
+    stop();
+    for (size_t i = 0; i < FEW; i++)
+        EXPECT(cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS);
     stop();
     _exit(0);
 }
@@ -180,6 +213,13 @@ static bool stopped(pid_t pid, int *status)
     return WSTOPSIG(*status) == SIGSTOP;
 }
 
+static void to_stop(pid_t pid)
+{
+    int status;
+    while (!stopped(pid, &status))
+        EXPECT(ptrace(PTRACE_CONT, pid, NULL, (void *)(long)WSTOPSIG(status)) == 0);
+}
+
 /* Lets a function that libzc has called run to its end, uncounted.  False if a signal came first.
  */
 static bool run_to(pid_t pid, unsigned long long address, int *status)
@@ -197,6 +237,13 @@ static bool run_to(pid_t pid, unsigned long long address, int *status)
     now.rip = address;
     EXPECT(ptrace(PTRACE_SETREGS, pid, NULL, &now) == 0);
     return true;
+}
+
+/* Lets the child run to its next stop, uncounted. */
+static void go_on(pid_t pid)
+{
+    EXPECT(ptrace(PTRACE_CONT, pid, NULL, NULL) == 0);
+    to_stop(pid);
 }
 
 /* Steps the child to its next stop, and returns how many steps were libzc's. */
@@ -253,8 +300,7 @@ static int memory(size_t count)
     pid_t pid = fork();
     if (pid == 0)
         grow(count);
-    while (!stopped(pid, &status))
-        EXPECT(ptrace(PTRACE_CONT, pid, NULL, (void *)(long)WSTOPSIG(status)) == 0);
+    to_stop(pid);
     find_code(pid, &from, &to);
     EXPECT(ptrace(PTRACE_SETOPTIONS, pid, NULL, (void *)PTRACE_O_TRACESYSGOOD) == 0);
     printf("%zu\n", count_mapped(pid, from, to) / (count - count / 5));
@@ -319,11 +365,13 @@ int main(int argc, char **argv)
         after_frees((size_t)atol(argv[1]), strcmp(argv[2], "parked") == 0);
     if (pid == 0)
         child((size_t)atol(argv[1]));
-    while (!stopped(pid, &status))
-        EXPECT(ptrace(PTRACE_CONT, pid, NULL, (void *)(long)WSTOPSIG(status)) == 0);
+    to_stop(pid);
     find_code(pid, &from, &to);
-    for (size_t i = 0; i < sizeof(phases) / sizeof(phases[0]); i++)
+    for (size_t i = 0; i < (argc > 2 ? 4 : sizeof(phases) / sizeof(phases[0])); i++) {
+        if (i >= 4) /* What comes first is not counted. */
+            go_on(pid);
         printf("%s %zu\n", phases[i], count_steps(pid, from, to));
+    }
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);
     return 0;
