@@ -2,12 +2,11 @@
 #include "base/arena.h"
 
 #include "base/lock.h"
+#include "base/memory.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define LINE 64u                  /* Alignment of mappings' contents and of larger objects. */
@@ -80,12 +79,11 @@ static void clear(void *memory, size_t bytes)
 static struct mapping *map(size_t bytes, unsigned size_class)
 {
     int saved = errno;
-    long address =
-        syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
-    struct mapping *m = (struct mapping *)address;
+    struct mapping *m =
+        zc_memory_map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     errno = saved;
-    if (address == -1)
+    if (m == MAP_FAILED)
         return NULL;
     *m = (struct mapping){.next = mappings, .bytes = bytes, .size_class = size_class};
     /* A child of fork(2) walks the list, whatever another thread was doing here. */
@@ -99,7 +97,7 @@ static void clear_pages(void *memory, size_t bytes)
 {
     int saved = errno;
 
-    if (syscall(SYS_madvise, memory, bytes, MADV_DONTNEED) != 0)
+    if (zc_memory_advise(memory, bytes, MADV_DONTNEED) != 0)
         clear(memory, bytes);
     errno = saved;
 }

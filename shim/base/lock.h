@@ -20,10 +20,7 @@ struct zc_lock {
     uint32_t rank;  /* enum zc_lock_rank; constant. */
 };
 
-#define ZC_LOCK(rank)                                                                              \
-    {                                                                                              \
-        0, (rank)                                                                                  \
-    }
+#define ZC_LOCK(order) ((struct zc_lock){0, (order)})
 
 /*
  * Takes the lock, waiting for other threads.  Returns false, without taking it, when the calling

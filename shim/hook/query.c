@@ -15,9 +15,8 @@
 #include "hook/blame.h"
 #include "shared/report.h"
 
-#define HUGE_PAGE                                                                                  \
-    ((CUdeviceptr)2 << 20) /* The driver maps device memory in pages of this size.                 \
-                            */
+/* The driver maps device memory in pages of this size. */
+#define HUGE_PAGE ((CUdeviceptr)2 << 20)
 
 static struct zc_block *asked_about(CUdeviceptr ptr)
 {
