@@ -63,6 +63,13 @@ unsigned zc_modules_reclaim(int place)
     return given;
 }
 
+unsigned zc_modules_reclaim_waiting(void)
+{
+    unsigned given = 0;
+    EACH_DOWNWARDS(reclaim_waiting, given += zc_modules[i]->reclaim_waiting());
+    return given;
+}
+
 uint64_t zc_modules_idle_bytes(void)
 {
     uint64_t bytes = 0;

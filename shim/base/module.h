@@ -29,6 +29,9 @@ struct zc_module {
      * or with ZC_PLACE_COUNT of all; returns how many pieces.  From top to bottom.  Not during
      * captures. */
     unsigned (*reclaim)(int place);
+    /* Waits for memory that was freed and is still in use, and gives it back; returns how many
+     * pieces. */
+    unsigned (*reclaim_waiting)(void);
     /* Bytes of the current device that the module keeps and `reclaim` would give back. */
     uint64_t (*idle_bytes)(void);
     /* The process ends: the driver may be gone, so only memory and the log are touched.  From top
@@ -47,6 +50,7 @@ void zc_modules_child(void);
 void zc_modules_context_lost(struct CUctx_st *context);
 void zc_modules_context_gone(struct CUctx_st *context);
 unsigned zc_modules_reclaim(int place);
+unsigned zc_modules_reclaim_waiting(void);
 uint64_t zc_modules_idle_bytes(void);
 void zc_modules_finish(void);
 

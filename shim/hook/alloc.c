@@ -3,6 +3,7 @@
 #include "base/life.h"
 #include "hook/pool.h"
 #include "driver/stream.h"
+#include "memory/reclaim.h"
 
 static CUresult call_alloc(const struct zc_forward *f)
 {
@@ -128,14 +129,14 @@ ZC_BODY(cuMemAllocFromPoolAsync,
 /* The program asks for managed memory itself; it is counted and left as it is. */
 ZC_BODY(cuMemAllocManaged, (CUdeviceptr * dptr, size_t bytes, unsigned int flags))
 {
-    struct zc_relief relief = {0};
+    struct zc_reclaim relief = {0};
     struct zc_ask ask = {.entry = entry,
                          .api = ZC_API_cuMemAllocManaged,
                          .size = bytes,
                          .asked = ZC_KIND_MANAGED,
                          .home = ZC_PLACE_MANAGED};
     CUresult result = real(dptr, bytes, flags);
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve(&relief))
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_reclaim(&relief))
         result = real(dptr, bytes, flags);
     if (result == CUDA_SUCCESS && zc_ask_begin(&ask))
         zc_ask_track(&ask, *dptr, NULL, NULL, NULL);

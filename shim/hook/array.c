@@ -3,6 +3,7 @@
 #include "hook/request.h"
 #include "ledger/block.h"
 #include "ledger/site.h"
+#include "memory/reclaim.h"
 
 /* Bytes of an element of a format; 0 for compressed and planar ones, whose size has no simple
  * rule. */
@@ -37,9 +38,9 @@ static void note(const struct zc_entry *entry, CUarray_format format, unsigned c
 
 ZC_BODY(cuArrayCreate_v2, (CUarray * array, const CUDA_ARRAY_DESCRIPTOR *desc))
 {
-    struct zc_relief relief = {0};
+    struct zc_reclaim relief = {0};
     CUresult result = real(array, desc);
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve(&relief))
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_reclaim(&relief))
         result = real(array, desc);
     if (result == CUDA_SUCCESS)
         note(entry, desc->Format, desc->NumChannels, desc->Width, desc->Height, 0);
@@ -48,9 +49,9 @@ ZC_BODY(cuArrayCreate_v2, (CUarray * array, const CUDA_ARRAY_DESCRIPTOR *desc))
 
 ZC_BODY(cuArray3DCreate_v2, (CUarray * array, const CUDA_ARRAY3D_DESCRIPTOR *desc))
 {
-    struct zc_relief relief = {0};
+    struct zc_reclaim relief = {0};
     CUresult result = real(array, desc);
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve(&relief))
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_reclaim(&relief))
         result = real(array, desc);
     if (result == CUDA_SUCCESS)
         note(entry, desc->Format, desc->NumChannels, desc->Width, desc->Height, desc->Depth);
@@ -60,9 +61,9 @@ ZC_BODY(cuArray3DCreate_v2, (CUarray * array, const CUDA_ARRAY3D_DESCRIPTOR *des
 ZC_BODY(cuMipmappedArrayCreate,
         (CUmipmappedArray * mipmap, const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned int levels))
 {
-    struct zc_relief relief = {0};
+    struct zc_reclaim relief = {0};
     CUresult result = real(mipmap, desc, levels);
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve(&relief))
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_reclaim(&relief))
         result = real(mipmap, desc, levels);
     if (result == CUDA_SUCCESS)
         note(entry, desc->Format, desc->NumChannels, desc->Width, desc->Height, desc->Depth);

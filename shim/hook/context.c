@@ -7,6 +7,7 @@
 #include "hook/request.h"
 #include "memory/budget.h"
 #include "host/pinned.h"
+#include "place/ladder.h"
 
 #define BATCH 64 /* Blocks collected per walk of the ledger, whose lock covers no driver call. */
 

@@ -17,6 +17,7 @@
 #include "driver/stream.h"
 #include "vmm/warm.h"
 #include "hook/blame.h"
+#include "place/ladder.h"
 
 static void note_free(struct zc_block *block)
 {

@@ -11,19 +11,21 @@
 #include "memory/limits.h"
 #include "place/park.h"
 #include "vmm/warm.h"
+#include "memory/reclaim.h"
+#include "place/ladder.h"
 
 /* Memory that libzc keeps for later must not be what the program's own call lacks, and what is in
  * managed memory, or promised, is not the device's to give. */
 static CUresult forwarded(const struct zc_ask *ask, const struct zc_forward *f)
 {
-    struct zc_relief relief = {0};
+    struct zc_reclaim relief = {0};
     if (ask->asked == ZC_KIND_DEVICE && ask->device >= 0 && f->dptr && !zc_capture_any()) {
         if (!zc_limits_device_holds(ask->device, ask->size, ask->flags & ZC_BLOCK_STREAM))
             return CUDA_ERROR_OUT_OF_MEMORY;
         zc_late_before_request(ask->device, ask->size);
     }
     CUresult result = f->call(f);
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve(&relief))
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_reclaim(&relief))
         result = f->call(f);
     return result;
 }

@@ -10,6 +10,8 @@
 #include "ledger/rules.h"
 #include "memory/budget.h"
 #include "memory/limits.h"
+#include "memory/reclaim.h"
+#include "place/ladder.h"
 
 #define BUCKETS 256
 
@@ -137,12 +139,12 @@ static void in_child(void)
 static CUresult forwarded(__typeof__(cuMemCreate) *real, CUmemGenericAllocationHandle *handle,
                           size_t bytes, const CUmemAllocationProp *prop, unsigned long long flags)
 {
-    struct zc_relief relief = {0};
+    struct zc_reclaim relief = {0};
     if (zc_life_on() && prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
         !zc_limits_device_holds(prop->location.id, bytes, false))
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = real(handle, bytes, prop, flags);
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_place_relieve(&relief))
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_reclaim(&relief))
         result = real(handle, bytes, prop, flags);
     return result;
 }

@@ -16,7 +16,7 @@
 #include "log/log.h"
 #include "host/extent.h"
 #include "host/hostheap.h"
-#include "memory/node.h"
+#include "memory/device.h"
 #include "host/overlay.h"
 #include "memory/workers.h"
 #include "shared/hostblock.h"

@@ -12,7 +12,7 @@
 #include "host/stay.h"
 #include "ledger/object.h"
 #include "ledger/site.h"
-#include "memory/ability.h"
+#include "memory/device.h"
 #include "host/hostheap.h"
 #include "memory/limits.h"
 

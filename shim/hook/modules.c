@@ -30,7 +30,6 @@
     X(grow)                                                                                        \
     X(quiesce)                                                                                     \
     X(vmm)                                                                                         \
-    X(managed)                                                                                     \
     X(managed_pool)                                                                                \
     X(hint)                                                                                        \
     X(ring)                                                                                        \

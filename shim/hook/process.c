@@ -1,8 +1,6 @@
 /* Starting at the first CUDA call, ending with the process, starting anew in a forked child. */
 #include "hook/process.h"
 
-#include "memory/place.h"
-
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -24,6 +22,7 @@
 #include "ledger/site.h"
 #include "ledger/counters.h"
 #include "log/log.h"
+#include "place/ladder.h"
 
 /* False in a child that no handler of pthread_atfork(3) saw, as of _Fork(2): log, counters and
  * driver are its parent's, and a lock may be another thread's for ever. */

@@ -301,7 +301,7 @@ static uint64_t lacking(void)
     CUdevice device = 0;
     int devices = 1;
     uint64_t elsewhere = zc_limits_used(ZC_PLACE_MAPPED) + zc_limits_used(ZC_PLACE_MANAGED) +
-                         zc_limits_used(ZC_PLACE_SHARED) - zc_place_managed_for_host();
+                         zc_limits_used(ZC_PLACE_SHARED) - zc_limits_managed_host();
     zc_real.cuCtxGetDevice(&device);
     zc_real.cuDeviceGetCount(&devices);
     struct others others = {.device = device};

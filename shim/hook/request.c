@@ -15,6 +15,7 @@
 #include "memory/budget.h"
 #include "shared/pair.h"
 #include "hook/blame.h"
+#include "place/ladder.h"
 
 static uint32_t generation = 1; /* Counts destroyed contexts: their handles may come back. */
 

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "ledger/block.h"
 #include "memory/limits.h"
-#include "memory/node.h"
+#include "memory/device.h"
 #include "memory/pages.h"
 #include "memory/workers.h"
 

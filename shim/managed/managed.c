@@ -1,22 +1,10 @@
 /* The place `managed`: one address whose pages the driver moves to where they are used. */
 #include "driver/stream.h"
-#include "base/module.h"
-#include "memory/ability.h"
+#include "memory/device.h"
 #include "managed/hint.h"
 #include "managed/managed_pool.h"
 #include "memory/workers.h"
-
-static uint64_t for_host; /* Bytes of requests for host memory; atomic. */
-
-uint64_t zc_place_managed_for_host(void)
-{
-    return __atomic_load_n(&for_host, __ATOMIC_RELAXED);
-}
-
-static void in_child(void)
-{
-    for_host = 0;
-}
+#include "memory/limits.h"
 
 /* What the program asked for as pinned host memory is zero as that is, where the driver's managed
  * memory need not be if it was used before (measured).  It stays on the host, and the device
@@ -73,7 +61,7 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
         return result;
     }
     out->for_host = true;
-    __atomic_fetch_add(&for_host, want->size, __ATOMIC_RELAXED);
+    zc_limits_note_managed_host((int64_t)want->size);
     return CUDA_SUCCESS;
 }
 
@@ -86,7 +74,7 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
 {
     (void)gone;
     if (backing->for_host)
-        __atomic_fetch_sub(&for_host, backing->size, __ATOMIC_RELAXED);
+        zc_limits_note_managed_host(-(int64_t)backing->size);
     if (backing->pooled)
         zc_managed_pool_leave();
     return CUDA_SUCCESS;
@@ -98,5 +86,3 @@ const struct zc_place zc_place_managed = {.id = ZC_PLACE_MANAGED,
                                           .make = make,
                                           .detach = detach,
                                           .unmake = unmake};
-
-const struct zc_module zc_module_managed = {.child = in_child};

@@ -1,7 +1,7 @@
 /* Host memory for programs that map memory themselves: the place `mapped` of cuMemCreate. */
 #include "memory/handle.h"
 
-#include "memory/node.h"
+#include "memory/device.h"
 
 #if CUDA_VERSION >= 12020
 /* Memory of a node can be exported by file descriptor, that of CU_MEM_LOCATION_TYPE_HOST can't

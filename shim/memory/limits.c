@@ -14,6 +14,7 @@
 /* Freed pinned memory that is kept for the next request, as a part of max_pinned. */
 #define POOL_PART 4
 
+static uint64_t managed_for_host; /* Bytes of requests for host memory in `managed`; atomic. */
 static struct zc_limit max_managed, max_device;
 static bool started;                  /* The limits below are resolved. */
 static uint64_t pinned_bytes;         /* Resolved max_pinned. */
@@ -88,8 +89,19 @@ void zc_limits_start(const struct zc_policy *policy)
     errno = saved;
 }
 
+void zc_limits_note_managed_host(int64_t bytes)
+{
+    __atomic_fetch_add(&managed_for_host, (uint64_t)bytes, __ATOMIC_RELAXED);
+}
+
+uint64_t zc_limits_managed_host(void)
+{
+    return __atomic_load_n(&managed_for_host, __ATOMIC_RELAXED);
+}
+
 void zc_limits_reset(void)
 {
+    managed_for_host = 0;
     memset(used, 0, sizeof(used));
     memset(managed_for, 0, sizeof(managed_for));
     started = false;
@@ -185,7 +197,7 @@ bool zc_limits_device_holds(int device, size_t bytes, bool anywhere)
     struct tally t = {.device = device};
     size_t total = 0;
     int devices = 0;
-    if (zc_limits_used(ZC_PLACE_MANAGED) <= zc_place_managed_for_host() ||
+    if (zc_limits_used(ZC_PLACE_MANAGED) <= zc_limits_managed_host() ||
         zc_real.cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS ||
         zc_limits_on_devices() <= total - (bytes < total ? bytes : total) ||
         zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS)

@@ -21,6 +21,11 @@ uint64_t zc_limits_maps(void);
 bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char **why);
 void zc_limits_give(enum zc_place_id place, int device, size_t bytes);
 
+/* Requests for host memory take so many bytes more of `managed`, or give them back: they are not
+ * the device's. */
+void zc_limits_note_managed_host(int64_t bytes);
+uint64_t zc_limits_managed_host(void);
+
 /* True if a request of `bytes` left on the device would keep max_device: the bytes of all blocks on
  * devices, the program's and vmm's, together. */
 bool zc_limits_device_room(int device, size_t bytes);

@@ -115,47 +115,6 @@ struct zc_place {
 CUcontext zc_place_home(const struct zc_want *want, enum zc_place_id place);
 bool zc_place_enter(const struct zc_want *want, struct zc_backing *out);
 
-/* The row of a place, NULL for one that this version of libzc does not build. */
-const struct zc_place *zc_place_of(enum zc_place_id id);
-
-/* Says once per rule which of its places and keys this version does not build, and so passes
- * over. */
-void zc_place_check_policy(const struct zc_policy *policy);
-
-/*
- * Tries the places of want->rule in order, as long as each is possible and within its limits.  On
- * success returns a backing (from the arena) and the index of the place taken in *rung_out. Returns
- * NULL when the ladder reached `device` or its end: then the request goes where the program put it,
- * and *rung_out is the index of `device`, or the length of the list.  `why` collects the reasons of
- * the places passed over, as text ("mapped: over max_pinned"), empty if the first one was taken.
- * Where index 0 is given back, also for `device`, the request counts against the rule's budget.
- */
-struct zc_backing *zc_place_climb(const struct zc_want *want, unsigned first, unsigned *rung_out,
-                                  char *why, size_t why_cap);
-
-/* A request that finds no memory, zero at first. */
-struct zc_relief {
-    unsigned tries, seen; /* See place/ladder.c and memory/transit.h. */
-};
-
-/*
- * Gives back memory that the program has freed and nobody uses: for calls that the driver has no
- * memory for.  True if it did, so that trying again may help; then there may be more, which it has
- * to wait for.  Keeps no lock; does nothing while a capture is under way.
- */
-bool zc_place_relieve(struct zc_relief *request);
-
-/* The part of zc_place_release() that the driver may refuse; then nothing has changed.  Its context
- * is current, or the thread gets one. */
-CUresult zc_place_detach(struct zc_backing *backing);
-
-/* Unmakes a backing and returns its memory to the arena and the limits.  What the driver refuses to
- * take back stays as it is, for good. */
-CUresult zc_place_release(struct zc_backing *backing, bool gone);
-
-/* Bytes that requests for host memory hold in `managed`. */
-uint64_t zc_place_managed_for_host(void);
-
 extern const struct zc_place zc_place_mapped, zc_place_managed, zc_place_vmm, zc_place_pinned,
     zc_place_shared;
 

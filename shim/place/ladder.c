@@ -15,6 +15,7 @@
 #include "memory/place.h"
 #include "driver/stream.h"
 #include "memory/transit.h"
+#include "place/ladder.h"
 
 static const struct zc_place *const places[ZC_PLACE_COUNT] = {
     [ZC_PLACE_MAPPED] = &zc_place_mapped, [ZC_PLACE_MANAGED] = &zc_place_managed,
@@ -137,23 +138,6 @@ static bool make(const struct zc_place *place, const struct zc_want *want, struc
     return true;
 }
 
-CUcontext zc_place_home(const struct zc_want *want, enum zc_place_id place)
-{
-    bool goes = want->stream_ordered && (place == ZC_PLACE_MAPPED || place == ZC_PLACE_MANAGED);
-    CUcontext primary = goes ? zc_stream_primary(want->device) : NULL;
-    return primary ? primary : want->context;
-}
-
-bool zc_place_enter(const struct zc_want *want, struct zc_backing *out)
-{
-    if (out->context == want->context)
-        return false;
-    if (zc_real.cuCtxPushCurrent_v2(out->context) == CUDA_SUCCESS)
-        return true;
-    out->context = want->context; /* Meanwhile the other one is gone. */
-    return false;
-}
-
 /* One rung.  A limit that is reached may be so because of parked memory, which nobody uses any
  * more: give that back and try once more. */
 static bool try_place(const struct zc_place *place, const struct zc_want *want,
@@ -169,7 +153,7 @@ static bool try_place(const struct zc_place *place, const struct zc_want *want,
         return make(place, want, out, why);
     if (!zc_limits_take(place->id, want->device, span, why) &&
         !(zc_modules_reclaim(place->id) && zc_limits_take(place->id, want->device, span, why)) &&
-        !(zc_park_wait() && zc_limits_take(place->id, want->device, span, why)))
+        !(zc_modules_reclaim_waiting() > 0 && zc_limits_take(place->id, want->device, span, why)))
         return false;
     if (make(place, want, out, why))
         return true;
@@ -266,19 +250,6 @@ struct zc_backing *zc_place_climb(const struct zc_want *want, unsigned first, un
     zc_arena_put(made, sizeof(*made));
     zc_text_cstr(&text);
     return NULL;
-}
-
-/* Threads that allocate and free may go on for ever to give back memory that is not enough. */
-#define TRIES_MAX 64
-
-bool zc_place_relieve(struct zc_relief *request)
-{
-    if (request->tries++ == TRIES_MAX || zc_capture_any() || zc_life_closing())
-        return false;
-    unsigned given = zc_modules_reclaim(ZC_PLACE_COUNT);
-    if (!given && zc_park_wait())
-        given = 1 + zc_modules_reclaim(ZC_PLACE_COUNT);
-    return given > 0 || zc_transit_wait(&request->seen);
 }
 
 CUresult zc_place_release(struct zc_backing *backing, bool gone)

@@ -18,6 +18,7 @@
 #include "memory/transit.h"
 #include "vmm/vmm.h"
 #include "vmm/warm.h"
+#include "place/ladder.h"
 
 #define LOOKED_AT                                                                                  \
     32u /* Entries that a call asks the driver about which need not find them all.                 \
@@ -321,9 +322,9 @@ static bool waited_for(const struct parked *p, enum zc_place_id place)
     return deferred(p) && zc_real.cuEventSynchronize(p->event) == CUDA_SUCCESS;
 }
 
-bool zc_park_wait(void)
+static unsigned reclaim_waiting(void)
 {
-    return sweep(waited_for, ZC_PLACE_COUNT) > 0;
+    return sweep(waited_for, ZC_PLACE_COUNT);
 }
 
 static bool drop_of_context(struct parked *p, void *context)
@@ -353,5 +354,7 @@ static unsigned reclaim(int place)
     return zc_park_reap((enum zc_place_id)place);
 }
 
-const struct zc_module zc_module_park = {
-    .child = in_child, .context_gone = context_gone, .reclaim = reclaim};
+const struct zc_module zc_module_park = {.child = in_child,
+                                         .context_gone = context_gone,
+                                         .reclaim = reclaim,
+                                         .reclaim_waiting = reclaim_waiting};

@@ -42,10 +42,6 @@ unsigned zc_park_reap(enum zc_place_id place);
 /* As zc_park_reap(), of some of what is parked and in turn: for calls in which it is not urgent. */
 void zc_park_tidy(enum zc_place_id place);
 
-/* Waits for what was freed by a deferred cudaFree, and unmakes or keeps it; false if there was
- * nothing.  For calls that would else find no memory. */
-bool zc_park_wait(void);
-
 /* As zc_park_reap() for all places, and host blocks that were freed: for calls in which the program
  * itself waits for the device. */
 unsigned zc_park_reap_all(void);

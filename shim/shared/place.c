@@ -2,8 +2,7 @@
 #include <sched.h>
 
 #include "shared/hostblock.h"
-#include "memory/ability.h"
-#include "memory/node.h"
+#include "memory/device.h"
 #include "host/pinned.h"
 #include "memory/place.h"
 #include "shared/access.h"

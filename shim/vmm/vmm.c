@@ -6,10 +6,11 @@
 #include "base/module.h"
 #include "base/arena.h"
 #include "driver/lock.h"
-#include "memory/ability.h"
-#include "vmm/access.h"
+#include "memory/device.h"
 #include "memory/handle.h"
 #include "memory/limits.h"
+#include "memory/reclaim.h"
+#include "vmm/access.h"
 #include "vmm/late.h"
 
 #define DEVICES_MAX 64
@@ -137,9 +138,9 @@ static void drop_rim(void)
 static CUresult create(const struct zc_vmm *v, size_t size, const CUmemAllocationProp *prop,
                        CUmemGenericAllocationHandle *out)
 {
-    struct zc_relief relief = {0};
+    struct zc_reclaim relief = {0};
     CUresult result = zc_real.cuMemCreate(out, size, prop, 0);
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && !v->modest && zc_place_relieve(&relief))
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && !v->modest && zc_reclaim(&relief))
         result = zc_real.cuMemCreate(out, size, prop, 0);
     return result;
 }

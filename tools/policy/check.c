@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/message.h"
-#include "memory/place.h"
+#include "place/ladder.h"
 #include "tools/policy/policy_tool.h"
 
 static struct file file;

@@ -1,5 +1,6 @@
 /* What a device can do. */
-#include "memory/ability.h"
+#include "memory/device.h"
+#include "driver/real.h"
 
 bool zc_device_has(int device, CUdevice_attribute attribute)
 {
@@ -18,4 +19,25 @@ bool zc_device_concurrent(int device)
 {
     return zc_device_has(device, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY) &&
            zc_device_has(device, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
+}
+
+int zc_node_of_device(int device)
+{
+    int node = ZC_NODE_ANY;
+#if CUDA_VERSION >= 12020
+    if (zc_real.cuDeviceGetAttribute &&
+        zc_real.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device) !=
+            CUDA_SUCCESS)
+        return ZC_NODE_ANY;
+#else
+    (void)device;
+#endif
+    return node;
+}
+
+int zc_node_wanted(const struct zc_rule *rule, int device)
+{
+    if (!(rule->given & ZC_KEY_BIT(ZC_KEY_NUMA)))
+        return ZC_NODE_ANY;
+    return rule->numa.local ? zc_node_of_device(device) : (int)rule->numa.node;
 }

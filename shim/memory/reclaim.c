@@ -1,0 +1,21 @@
+/* Giving back what is kept of freed memory. */
+#include "memory/reclaim.h"
+
+#include "base/life.h"
+#include "base/module.h"
+#include "driver/capture.h"
+#include "memory/transit.h"
+#include "policy/policy.h"
+
+/* Threads that allocate and free may go on for ever to give back memory that is not enough. */
+#define TRIES_MAX 64
+
+bool zc_reclaim(struct zc_reclaim *request)
+{
+    if (request->tries++ == TRIES_MAX || zc_capture_any() || zc_life_closing())
+        return false;
+    unsigned given = zc_modules_reclaim(ZC_PLACE_COUNT);
+    if (!given && zc_modules_reclaim_waiting() > 0)
+        given = 1 + zc_modules_reclaim(ZC_PLACE_COUNT);
+    return given > 0 || zc_transit_wait(&request->seen);
+}
