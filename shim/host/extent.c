@@ -83,12 +83,15 @@ static bool record(uint32_t units)
 bool zc_extent_reserve(const char **why)
 {
     size_t most = range_limit();
+    int error = ENOMEM;
     for (size_t bytes = RANGE_MAX; bytes >= RANGE_MIN; bytes /= 2) {
-        char *p = bytes <= most ? reserve(bytes + ZC_HOST_UNIT) : NULL;
-        if (!p)
+        if (bytes > most)
             continue;
-        if (!reserve_records(bytes >> ZC_HOST_UNIT_SHIFT)) {
-            zc_memory_unmap(p, bytes + ZC_HOST_UNIT);
+        char *p = reserve(bytes + ZC_HOST_UNIT);
+        if (!p || !reserve_records(bytes >> ZC_HOST_UNIT_SHIFT)) {
+            error = errno;
+            if (p)
+                zc_memory_unmap(p, bytes + ZC_HOST_UNIT);
             continue;
         }
         uintptr_t base = ((uintptr_t)p + ZC_HOST_UNIT - 1) & ~(uintptr_t)(ZC_HOST_UNIT - 1);
@@ -98,7 +101,8 @@ bool zc_extent_reserve(const char **why)
         __atomic_store_n(&zc_hostheap.bytes, bytes, __ATOMIC_RELEASE);
         return true;
     }
-    *why = "the kernel reserves no addresses (RLIMIT_AS)";
+    /* Where a quarter of RLIMIT_AS is too little, what is asked for is as much as all of it. */
+    *why = zc_limits_reason(error, 4 * RANGE_MIN);
     return false;
 }
 

@@ -1,6 +1,7 @@
 /* Blocks of the host heap: slots of slabs, and extents of their own. */
 #include "host/hostheap.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <string.h>
 #include <unistd.h>
@@ -173,9 +174,11 @@ static void bury(struct zc_extent *e)
     zc_heap_leave();
 }
 
+/* NULL with errno where the kernel refuses, and with 0 where the range is full. */
 static struct zc_extent *carve(uint32_t units)
 {
     struct zc_extent *e = NULL;
+    errno = 0;
     if (zc_heap_enter()) {
         e = zc_extent_carve(units);
         zc_heap_leave();
@@ -188,14 +191,15 @@ static struct zc_extent *fresh(uint32_t units, int node, const char **why)
     size_t span = (size_t)units << ZC_HOST_UNIT_SHIFT;
     if (!zc_heap_take_limit(span, why))
         return NULL;
-    *why = "the range of the host heap is full";
     struct zc_extent *e = carve(units);
     if (!e) { /* What waits in the pool may lie in pieces where the block would fit. */
         drain(true);
         e = carve(units);
     }
+    if (!e)
+        *why = errno ? zc_limits_reason(errno, span) : "the range of the host heap is full";
     if (e && !back(e, node)) {
-        *why = "the kernel gives no memory";
+        *why = zc_limits_reason(errno, span);
         bury(e);
         e = NULL;
     }

@@ -4,12 +4,16 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/module.h"
 #include "base/file.h"
 
 /* One registration of 512 GiB or more fails on driver 580. */
 #define REGISTRATION_MAX ((uint64_t)512 << 30)
+
+/* So many mappings short of the limit one call may need more than are left. */
+#define MAPS_NEAR 8
 
 /* Freed pinned memory that is kept for the next request, as a part of max_pinned. */
 #define POOL_PART 4
@@ -72,6 +76,45 @@ uint64_t zc_limits_maps(void)
 {
     uint64_t maps;
     return read_number("/proc/sys/vm/max_map_count", "", &maps) ? maps : 65530;
+}
+
+/* Lines of a file of the kernel's. */
+static uint64_t count_lines(const char *path)
+{
+    char text[512];
+    uint64_t lines = 0;
+    int fd = zc_file_open(path, 0);
+    for (ssize_t n; fd >= 0 && (n = zc_file_read(fd, text, sizeof(text))) > 0;)
+        while (n > 0)
+            lines += text[--n] == '\n';
+    if (fd >= 0)
+        zc_file_close(fd);
+    return lines;
+}
+
+/* Whether a limit on what the field of proc_pid_statm(5) counts leaves less than `bytes`. */
+static bool exceeds(const struct rlimit *limit, const char *field, size_t bytes)
+{
+    uint64_t pages = 0;
+    return limit->rlim_cur != RLIM_INFINITY && read_number("/proc/self/statm", field, &pages) &&
+           pages * (uint64_t)sysconf(_SC_PAGESIZE) + bytes > limit->rlim_cur;
+}
+
+const char *zc_limits_reason(int error, size_t bytes)
+{
+    if (error == EPERM || error == EACCES || error == ENOSYS)
+        return "a security filter (seccomp) refuses the system call";
+    if (error == EAGAIN)
+        return "over RLIMIT_MEMLOCK";
+    struct rlimit addresses, data;
+    if (count_lines("/proc/self/maps") + MAPS_NEAR >= zc_limits_maps())
+        return "the process has all mappings that vm.max_map_count allows";
+    if (getrlimit(RLIMIT_AS, &addresses) == 0 && exceeds(&addresses, "", bytes))
+        return "over RLIMIT_AS";
+    /* The field of data comes behind the one of libraries, which is 0. */
+    if (getrlimit(RLIMIT_DATA, &data) == 0 && exceeds(&data, " 0 ", bytes))
+        return "over RLIMIT_DATA";
+    return "the kernel gives no memory";
 }
 
 void zc_limits_start(const struct zc_policy *policy)

@@ -16,6 +16,10 @@ uint64_t zc_limits_pool(void);
 /* Most mappings that the kernel gives a process (vm.max_map_count). */
 uint64_t zc_limits_maps(void);
 
+/* Why the kernel refused `bytes` of memory, or a mapping, with that errno: a string constant.  For
+ * signal handlers, too. */
+const char *zc_limits_reason(int error, size_t bytes);
+
 /* Counts `bytes` against a place's limit, managed ones also against what the current `device` has
  * free.  False, and nothing counted, when they would pass it. */
 bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char **why);

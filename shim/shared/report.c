@@ -11,6 +11,7 @@
 #include "ledger/site.h"
 #include "log/pairs.h"
 #include "log/refusals.h"
+#include "shared/view.h"
 
 static const char *const culprits[] = {
     [ZC_CULPRIT_READ] = "the CPU reads",
@@ -42,12 +43,12 @@ void zc_shared_conflict(struct zc_shared *p, enum zc_shared_culprit culprit, uin
 
 void zc_shared_stuck(const struct zc_shared *p)
 {
-    zc_message(ZC_ERROR, "conflict",
-               "the kernel gives no memory or no mappings (vm.max_map_count) to keep host block %U "
-               "and device block %U (%B) apart, which rule %s (%s:%u) shares; raise the limit, or "
-               "say 'place = mapped' there",
-               p->host_id, p->device_id, p->device_size, p->rule->name, zc_rules()->file,
-               p->rule->line);
+    zc_message(
+        ZC_ERROR, "conflict",
+        "the kernel does not keep host block %U and device block %U (%B) apart, which rule %s "
+        "(%s:%u) shares: %s; raise the limit, or say 'place = mapped' there",
+        p->host_id, p->device_id, p->device_size, p->rule->name, zc_rules()->file, p->rule->line,
+        zc_view_reason());
 }
 
 void zc_shared_must_be_open(const struct zc_shared *p, enum zc_effect v)

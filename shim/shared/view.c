@@ -1,11 +1,13 @@
 /* The CPU's view of shared pages: mprotect(2) and mremap(2). */
 #include "shared/view.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "host/hostheap.h"
 #include "host/overlay.h"
+#include "memory/limits.h"
 #include "memory/workers.h"
 
 #ifndef MREMAP_DONTUNMAP
@@ -39,15 +41,16 @@ static bool reserve_range(uintptr_t *distance)
     return true;
 }
 
-/* A kernel that can't leave the old mapping in place would leave holes. */
-static bool moves_in_place(void)
+/* A kernel that can't leave the old mapping in place would leave holes.  Returns errno. */
+static int move_in_place(void)
 {
     uintptr_t from = zc_hostheap.base + zc_view_shadow, to = zc_hostheap.base + nursery;
     bool moved =
         zc_memory_protect((void *)from, ZC_HOST_UNIT, PROT_READ | PROT_WRITE) == 0 &&
         zc_memory_move((void *)from, ZC_HOST_UNIT, ZC_HOST_UNIT,
                        MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, (void *)to) != MAP_FAILED;
-    return reserve(from, ZC_HOST_UNIT) && reserve(to, ZC_HOST_UNIT) && moved;
+    int error = moved ? 0 : errno;
+    return reserve(from, ZC_HOST_UNIT) && reserve(to, ZC_HOST_UNIT) ? error : errno;
 }
 
 bool zc_view_open(const char **why)
@@ -57,13 +60,17 @@ bool zc_view_open(const char **why)
     if (!opened) {
         opened = -1;
         uintptr_t shadow = 0;
-        reason = "the kernel reserves no addresses for it (RLIMIT_AS)";
+        int error = EINVAL;
         if (reserve_range(&shadow) && reserve_range(&nursery)) {
             zc_view_shadow = shadow;
-            reason = "it needs mremap(2) of Linux 5.7";
-            opened = moves_in_place() ? 1 : -1;
+            error = move_in_place();
+            opened = error ? -1 : 1;
             __atomic_store_n(&reserved, zc_hostheap.bytes, __ATOMIC_RELEASE);
+        } else {
+            error = errno;
         }
+        reason = error == EINVAL ? "it needs mremap(2) of Linux 5.7"
+                                 : zc_limits_reason(error, zc_hostheap.bytes);
     }
     *why = reason;
     return opened > 0;
@@ -83,9 +90,23 @@ void zc_view_fit(void)
     zc_memory_unmap((void *)(end + nursery), was - left);
 }
 
+static uint32_t last_error; /* Of the last change that the kernel refused; atomic. */
+
+static bool note(bool done)
+{
+    if (!done)
+        __atomic_store_n(&last_error, (uint32_t)errno, __ATOMIC_RELAXED);
+    return done;
+}
+
+const char *zc_view_reason(void)
+{
+    return zc_limits_reason((int)__atomic_load_n(&last_error, __ATOMIC_RELAXED), ZC_HOST_UNIT);
+}
+
 static bool set_protection(uintptr_t at, size_t n, int protection)
 {
-    return zc_memory_protect((void *)at, n, protection) == 0;
+    return note(zc_memory_protect((void *)at, n, protection) == 0);
 }
 
 /* The program may have taken rights away, too. */
@@ -134,7 +155,7 @@ static size_t move(uintptr_t from, uintptr_t to, size_t n)
     size_t done = 0;
     if (move_once(from, to, n))
         return n;
-    while (done < n && move_once(from + done, to + done, ZC_HOST_UNIT))
+    while (done < n && note(move_once(from + done, to + done, ZC_HOST_UNIT)))
         done += ZC_HOST_UNIT;
     return done;
 }

@@ -23,6 +23,9 @@
  * *why, where the kernel or RLIMIT_AS refuses; then nothing can be shared in this process. */
 bool zc_view_open(const char **why);
 
+/* Why the kernel refused the last change that it refused.  For signal handlers, too. */
+const char *zc_view_reason(void);
+
 /* Makes both ranges as short as the heap's has become. */
 void zc_view_fit(void);
 

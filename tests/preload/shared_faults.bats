@@ -198,7 +198,7 @@ waits() {
 
 @test "when mappings run out the program stops with a message" {
     scene few_mappings ''
-    [[ $status -eq 0 || ($status -eq 134 && $stderr == *"vm.max_map_count"*"rule device ("*) ]]
+    [[ $status -eq 0 || ($status -eq 134 && $stderr == *"rule device ("*"vm.max_map_count"*) ]]
 }
 
 @test "where few addresses may be reserved, blocks stay where the program put them" {

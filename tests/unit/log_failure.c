@@ -1,17 +1,14 @@
 /* The log in trouble: full disk, size limit, lost descriptor, SIGKILL, fork, many threads. */
 #include "log_test.h"
 
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stddef.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include "forbid_test.h"
 #include "log/jsonl.h"
 
 static struct zc_log_meta meta;
@@ -140,23 +137,9 @@ static void the_log_is_no_standard_descriptor_whatever_the_limit(void **state)
     assert_int_equal(in_child(print_nowhere), 0);
 }
 
-static bool forbid_statx(void)
-{
-    struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_statx, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog filter = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
-
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
-}
-
 static void write_and_reuse_without_statx(void)
 {
-    if (!forbid_statx())
+    if (!forbid(SYS_statx))
         _exit(77);
     zc_log_open("b.jsonl", ZC_LOG_EVENTS);
     write_some(3);
