@@ -205,7 +205,7 @@ static inline void show_content(const char *what, struct block *b)
     if (on_device(b))
         code = (int)cuMemcpyDtoH(read_back, address(b, 0), b->bytes);
     say("%s block %d kind %d holds %016llx (%d)", what, (int)(b - blocks), (int)b->kind,
-        checksum(on_device(b) ? read_back : b->at, b->bytes), code);
+        code ? 0 : checksum(on_device(b) ? read_back : b->at, b->bytes), code);
 }
 
 /* A random live block that `fits`, or NULL. */
