@@ -35,9 +35,9 @@ static CUevent mark_deferred(const struct zc_block *block)
 {
     const struct zc_vmm *v = zc_vmm_of(block);
     bool may = v && block->rule >= 0 && !(block->flags & ZC_BLOCK_STREAM) &&
-               zc_rules()->rules[block->rule].free == ZC_FREE_DEFER && (!v->late || v->sink) &&
-               !zc_capture_any();
-    return may ? zc_stream_mark_context(v->context) : NULL;
+               zc_rules()->rules[block->rule].free == ZC_FREE_DEFER &&
+               (!v->late || v->growth->sink) && !zc_capture_any();
+    return may ? zc_stream_mark_context(v->window.context) : NULL;
 }
 
 /* How a block goes. */

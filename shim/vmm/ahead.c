@@ -31,7 +31,7 @@ static size_t wanted(const struct zc_vmm *v)
 bool zc_ahead_take(struct zc_vmm *v)
 {
     /* An owner who names the size of the pieces, or the most, decides what a step takes. */
-    if (!v->spare || v->ahead || v->chunk || v->bound)
+    if (!v->growth->spare || v->ahead || v->chunk || v->bound)
         return false;
     size_t more = wanted(v), most = left(v->device), room = v->window.size - v->span;
     most = most < room ? most : room;

@@ -16,17 +16,17 @@
 
 static void record(struct zc_vmm *sink, enum zc_outcome outcome)
 {
-    sink->copy.outcome = outcome;
-    zc_traffic_record(&sink->copy);
+    sink->growth->copy.outcome = outcome;
+    zc_traffic_record(&sink->growth->copy);
     if (zc_log_level() == ZC_LOG_EVENTS)
-        zc_log_transfer(&sink->copy, &sink->call);
+        zc_log_transfer(&sink->growth->copy, &sink->growth->call);
 }
 
 static void unlink_pair(struct zc_vmm *sink)
 {
-    struct zc_vmm *source = sink->source;
-    sink->source = NULL;
-    source->sink = NULL;
+    struct zc_vmm *source = sink->growth->source;
+    sink->growth->source = NULL;
+    source->growth->sink = NULL;
     zc_late_note(source);
     zc_late_note(sink);
 }
@@ -36,25 +36,25 @@ static void unlink_pair(struct zc_vmm *sink)
 static CUresult copy_now(struct zc_vmm *sink, const char **why)
 {
     CUcontext current = NULL, popped;
-    struct zc_vmm *source = sink->source;
+    struct zc_vmm *source = sink->growth->source;
     CUresult result = CUDA_SUCCESS;
     if (!zc_vmm_whole(sink))
         result = zc_late_attach(sink, 0, sink->span, why);
-    if (result == CUDA_SUCCESS && !zc_window_holds(&source->window, 0, sink->copy.bytes))
-        result = zc_late_attach(source, 0, sink->copy.bytes, why);
+    if (result == CUDA_SUCCESS && !zc_window_holds(&source->window, 0, sink->growth->copy.bytes))
+        result = zc_late_attach(source, 0, sink->growth->copy.bytes, why);
     if (result != CUDA_SUCCESS)
         return result;
     *why = "the driver refuses the copy";
     zc_real.cuCtxGetCurrent(&current);
-    if (current != sink->context)
-        result = zc_real.cuCtxPushCurrent_v2(sink->context);
+    if (current != sink->window.context)
+        result = zc_real.cuCtxPushCurrent_v2(sink->window.context);
     if (result != CUDA_SUCCESS)
         return result;
-    result = zc_real.cuMemcpyDtoDAsync_v2(sink->window.base, source->window.base, sink->copy.bytes,
-                                          CU_STREAM_LEGACY);
+    result = zc_real.cuMemcpyDtoDAsync_v2(sink->window.base, source->window.base,
+                                          sink->growth->copy.bytes, CU_STREAM_LEGACY);
     if (result == CUDA_SUCCESS)
         result = zc_stream_drain(CU_STREAM_LEGACY, ZC_LEGACY);
-    if (current != sink->context)
+    if (current != sink->window.context)
         zc_real.cuCtxPopCurrent_v2(&popped);
     if (result == CUDA_SUCCESS) {
         record(sink, ZC_MOVED);
@@ -81,14 +81,15 @@ static bool grows(const struct zc_copy *c, const struct zc_vmm *to, const struct
         return false;
     bool whole = c->dst.address == to->window.base && c->src.address == from->window.base &&
                  c->bytes >= c->src.block->size / 2;
-    bool empty = !to->held && !to->source && !to->sink;
-    bool full = from->held == from->span && !from->source && !from->sink;
+    bool empty = !to->held && !to->growth->source && !to->growth->sink;
+    bool full = from->held == from->span && !from->growth->source && !from->growth->sink;
     if (zc_await_any())
         return false;
     bool room = to->span >= zc_vmm_own(from) && to->window.size >= from->held;
-    bool alike =
-        to->device == from->device && to->context == from->context && to->rdma == from->rdma;
-    return whole && empty && full && room && alike && !zc_capture_any() && in_order(c, to->context);
+    bool alike = to->device == from->device && to->window.context == from->window.context &&
+                 to->rdma == from->rdma;
+    return whole && empty && full && room && alike && !zc_capture_any() &&
+           in_order(c, to->window.context);
 }
 
 CUresult zc_grow_copy_all(enum zc_fn fn)
@@ -96,8 +97,9 @@ CUresult zc_grow_copy_all(enum zc_fn fn)
     CUresult result = CUDA_SUCCESS;
     const char *why = "";
     for (struct zc_vmm *v = zc_late_opened, *next; v && result == CUDA_SUCCESS; v = next) {
-        next = v->next == v->source && v->source ? v->source->next : v->next;
-        result = v->source ? copy_now(v, &why) : CUDA_SUCCESS;
+        next =
+            v->next == v->growth->source && v->growth->source ? v->growth->source->next : v->next;
+        result = v->growth->source ? copy_now(v, &why) : CUDA_SUCCESS;
         if (result != CUDA_SUCCESS)
             zc_late_blame(v, fn, result, why);
     }
@@ -106,15 +108,15 @@ CUresult zc_grow_copy_all(enum zc_fn fn)
 
 static void leave_pending(struct zc_copy *c, struct zc_vmm *to, struct zc_vmm *from)
 {
-    to->source = from;
-    from->sink = to;
-    to->copy = (struct zc_transfer){.bytes = c->bytes,
-                                    .copies = c->copies,
-                                    .dst = c->dst.block,
-                                    .src = c->src.block,
-                                    .ticks = zc_ticks() - c->start};
-    zc_copy_flows(c, &to->copy.asked, &to->copy.real);
-    to->call = (struct zc_log_call){
+    to->growth->source = from;
+    from->growth->sink = to;
+    to->growth->copy = (struct zc_transfer){.bytes = c->bytes,
+                                            .copies = c->copies,
+                                            .dst = c->dst.block,
+                                            .src = c->src.block,
+                                            .ticks = zc_ticks() - c->start};
+    zc_copy_flows(c, &to->growth->copy.asked, &to->growth->copy.real);
+    to->growth->call = (struct zc_log_call){
         .function = zc_fn_name(c->fn),
         .dst = c->dst.address,
         .src = c->src.address,
@@ -129,8 +131,8 @@ static void leave_pending(struct zc_copy *c, struct zc_vmm *to, struct zc_vmm *f
 
 CUresult zc_grow_ready(struct zc_vmm *v, size_t from, size_t to, const char **why)
 {
-    CUresult result = v->source ? copy_now(v, why) : CUDA_SUCCESS;
-    if (result == CUDA_SUCCESS && (v->like || !zc_window_holds(&v->window, from, to)))
+    CUresult result = v->growth->source ? copy_now(v, why) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS && (v->growth->like || !zc_window_holds(&v->window, from, to)))
         result = zc_late_attach(v, from, to, why);
     return result;
 }
@@ -141,12 +143,12 @@ static CUresult side_ready(const struct zc_box *b, struct zc_vmm *v, bool writte
     const char *why = "";
     size_t from = b->address - b->block->base, to = from + b->span;
     CUresult result = CUDA_SUCCESS;
-    if (!v->source && v->sink && written)
-        result = copy_now(v->sink, &why);
+    if (!v->growth->source && v->growth->sink && written)
+        result = copy_now(v->growth->sink, &why);
     if (result == CUDA_SUCCESS)
         result = zc_grow_ready(v, from, to, &why);
     /* Data that was there before is reachable, even if there is no more memory. */
-    if (result != CUDA_SUCCESS && !v->source && !v->sink && !v->like &&
+    if (result != CUDA_SUCCESS && !v->growth->source && !v->growth->sink && !v->growth->like &&
         zc_window_holds(&v->window, from, to))
         return CUDA_SUCCESS;
     return result == CUDA_SUCCESS ? result : zc_late_blame(v, fn, result, why);
@@ -166,7 +168,7 @@ bool zc_grow_copy(struct zc_copy *c)
     if ((!zc_late_open(to) && !zc_late_open(from)) || !zc_driver_lock())
         return false;
     bool pending = grows(c, to, from);
-    if (pending && to->like != from)
+    if (pending && to->growth->like != from)
         pending = zc_spare_unalias(to, &why) == CUDA_SUCCESS;
     if (pending)
         leave_pending(c, to, from);
@@ -189,8 +191,8 @@ CUresult zc_grow_settle(const struct zc_block *block, enum zc_fn fn)
     CUresult result = CUDA_SUCCESS;
     if (!zc_late_open(v) || zc_life_closing() || !zc_driver_lock())
         return CUDA_SUCCESS;
-    if (v->sink)
-        result = copy_now(v->sink, &why);
+    if (v->growth->sink)
+        result = copy_now(v->growth->sink, &why);
     if (result == CUDA_SUCCESS)
         result = zc_grow_ready(v, 0, v->span, &why);
     if (result != CUDA_SUCCESS)
@@ -208,16 +210,16 @@ CUresult zc_grow_settle(const struct zc_block *block, enum zc_fn fn)
  */
 static CUresult hand_over(struct zc_vmm *from, struct zc_block *block, bool *kept, const char **why)
 {
-    struct zc_vmm *to = from->sink;
+    struct zc_vmm *to = from->growth->sink;
     size_t due = zc_vmm_due(to);
     CUresult result = CUDA_SUCCESS;
     if (to->held)
         return copy_now(to, why);
     *why = "the driver does not wait for its context";
-    if (to->copy.bytes < block->size || from->window.copying)
+    if (to->growth->copy.bytes < block->size || from->window.copying)
         result = zc_window_wait(&from->window);
-    if (result == CUDA_SUCCESS && from->echo && from->echo != to)
-        result = zc_spare_unalias(from->echo, why);
+    if (result == CUDA_SUCCESS && from->growth->echo && from->growth->echo != to)
+        result = zc_spare_unalias(from->growth->echo, why);
     if (result != CUDA_SUCCESS)
         return result;
     zc_spare_drop(from);
@@ -225,7 +227,7 @@ static CUresult hand_over(struct zc_vmm *from, struct zc_block *block, bool *kep
     to->count = from->count;
     to->room = from->room;
     to->held = from->held;
-    to->like = from->echo = NULL;
+    to->growth->like = from->growth->echo = NULL;
     zc_ahead_move(to, from);
     from->piece = NULL;
     from->count = from->room = 0;
@@ -242,7 +244,7 @@ static CUresult hand_over(struct zc_vmm *from, struct zc_block *block, bool *kep
 /* Nobody will look at what a copy into a block would bring. */
 static void elide(struct zc_vmm *v)
 {
-    if (!v->source)
+    if (!v->growth->source)
         return;
     record(v, ZC_ELIDED);
     unlink_pair(v);
@@ -256,12 +258,12 @@ CUresult zc_grow_freeing(struct zc_block *block, bool busy, bool *kept_out)
     *kept_out = false;
     if (!v || !v->late || !zc_driver_lock())
         return CUDA_SUCCESS;
-    if (!busy && v->spare)
-        zc_window_rest(&v->spare->window);
-    if (!busy && v->echo)
-        zc_window_rest(&v->echo->window);
+    if (!busy && v->growth->spare)
+        zc_window_rest(&v->growth->spare->window);
+    if (!busy && v->growth->echo)
+        zc_window_rest(&v->growth->echo->window);
     elide(v);
-    if (v->sink) {
+    if (v->growth->sink) {
         v->window.busy = v->window.busy || busy;
         result = hand_over(v, block, kept_out, &why);
     }
@@ -280,8 +282,8 @@ CUresult zc_grow_leaving(struct zc_block *block)
     if (!v || !v->late || !zc_driver_lock())
         return CUDA_SUCCESS;
     elide(v);
-    if (v->sink)
-        result = copy_now(v->sink, &why);
+    if (v->growth->sink)
+        result = copy_now(v->growth->sink, &why);
     if (result == CUDA_SUCCESS) {
         zc_late_forget(v);
         v->late = false;
@@ -295,16 +297,16 @@ CUresult zc_grow_leaving(struct zc_block *block)
 /* Records a pending copy that nobody needs any more, of which the ledger may have let a side go. */
 static void record_left(struct zc_vmm *sink)
 {
-    if (zc_block_find(sink->window.base) != sink->copy.dst)
-        sink->copy.dst = NULL;
-    if (zc_block_find(sink->source->window.base) != sink->copy.src)
-        sink->copy.src = NULL;
+    if (zc_block_find(sink->window.base) != sink->growth->copy.dst)
+        sink->growth->copy.dst = NULL;
+    if (zc_block_find(sink->growth->source->window.base) != sink->growth->copy.src)
+        sink->growth->copy.src = NULL;
     record(sink, ZC_ELIDED);
 }
 
 void zc_grow_unlink(struct zc_vmm *v)
 {
-    struct zc_vmm *sink = v->source ? v : v->sink;
+    struct zc_vmm *sink = v->growth->source ? v : v->growth->sink;
     if (!sink)
         return;
     record_left(sink);
@@ -315,7 +317,7 @@ void zc_grow_unlink(struct zc_vmm *v)
 static void finish(void)
 {
     for (struct zc_vmm *v = zc_late_opened; v; v = v->next)
-        if (v->source)
+        if (v->growth->source)
             record_left(v);
 }
 

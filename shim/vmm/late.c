@@ -66,7 +66,7 @@ static void set_open(struct zc_vmm *v, bool now)
 
 void zc_late_note(struct zc_vmm *v)
 {
-    set_open(v, !zc_vmm_whole(v) || v->source || v->sink);
+    set_open(v, !zc_vmm_whole(v) || v->growth->source || v->growth->sink);
 }
 
 /* Bytes that the program has got of devices: where they grow, less is free. */
@@ -180,7 +180,7 @@ static CUresult before_launch(const struct zc_launch *launch)
         return CUDA_SUCCESS;
     for (struct zc_vmm *v = zc_late_opened; v && result == CUDA_SUCCESS;
          v = v->open ? v->next : zc_late_opened) {
-        v = v->sink ? v->sink : v;
+        v = v->growth->sink ? v->growth->sink : v;
         result = zc_grow_ready(v, 0, v->span, &why);
         if (result != CUDA_SUCCESS)
             zc_late_blame(v, launch->fn, result, why);
@@ -193,7 +193,7 @@ void zc_late_take_out(struct zc_vmm *v)
 {
     set_open(v, false);
     if (v->grows)
-        DL_DELETE2(growing, v, grows_before, grows_next);
+        DL_DELETE2(growing, v, growth->grows_before, growth->grows_next);
 }
 
 /* Most memory that a block of the device, so many bytes and the context can take over from one that
@@ -201,10 +201,10 @@ void zc_late_take_out(struct zc_vmm *v)
 static size_t largest(int device, CUcontext context, size_t span)
 {
     size_t most = 0;
-    for (const struct zc_vmm *b = growing; b; b = b->grows_next) {
+    for (const struct zc_vmm *b = growing; b; b = b->growth->grows_next) {
         size_t own = zc_vmm_own(b), most_of_it = context ? span : own;
         size_t held = b->held < most_of_it ? b->held : most_of_it;
-        if (b->device == device && (!context || b->context == context) && own <= span &&
+        if (b->device == device && (!context || b->window.context == context) && own <= span &&
             held > most)
             most = held;
     }
@@ -222,7 +222,7 @@ static CUresult enter(struct zc_vmm *v, const char **why)
         return result;
     __atomic_fetch_add(&promised[v->device], v->span, __ATOMIC_RELAXED);
     if (v->grows)
-        DL_PREPEND2(growing, v, grows_before, grows_next);
+        DL_PREPEND2(growing, v, growth->grows_before, growth->grows_next);
     zc_late_note(v);
     return CUDA_SUCCESS;
 }
@@ -236,7 +236,7 @@ static bool fits(const struct zc_vmm *v)
     uint64_t beside = zc_warm_bytes(), wanted = zc_late_promised(v->device) + v->span;
     return has_room(v->device, wanted, beside) ||
            (v->grows &&
-            has_room(v->device, wanted, beside + largest(v->device, v->context, v->span)));
+            has_room(v->device, wanted, beside + largest(v->device, v->window.context, v->span)));
 }
 
 void zc_late_before_request(int device, size_t bytes)

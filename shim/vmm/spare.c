@@ -14,24 +14,24 @@ static struct zc_vmm *keepers; /* Those that have a spare, linked by `spares_nex
 
 CUresult zc_spare_unalias(struct zc_vmm *v, const char **why)
 {
-    if (!v->like)
+    if (!v->growth->like)
         return CUDA_SUCCESS;
     *why = "what is mapped in its addresses can't be unmapped";
     CUresult result = zc_window_unmap(&v->window);
     if (result != CUDA_SUCCESS)
         return result;
-    v->like->echo = NULL;
-    v->like = NULL;
+    v->growth->like->growth->echo = NULL;
+    v->growth->like = NULL;
     return CUDA_SUCCESS;
 }
 
 /* Ends a spare: the ledger forgets its addresses.  Its window is the caller's. */
 static struct zc_vmm *take(struct zc_vmm *v)
 {
-    struct zc_vmm *spare = v->spare;
+    struct zc_vmm *spare = v->growth->spare;
     struct zc_backing *backing = spare->ghost->backing;
-    v->spare = NULL;
-    DL_DELETE2(keepers, v, spares_before, spares_next);
+    v->growth->spare = NULL;
+    DL_DELETE2(keepers, v, growth->spares_before, growth->spares_next);
     zc_block_remove(spare->ghost);
     zc_arena_put(backing, sizeof(*backing));
     return spare;
@@ -39,7 +39,7 @@ static struct zc_vmm *take(struct zc_vmm *v)
 
 CUresult zc_spare_drop(struct zc_vmm *v)
 {
-    return v->spare ? zc_vmm_give_back(take(v)) : CUDA_SUCCESS;
+    return v->growth->spare ? zc_vmm_give_back(take(v)) : CUDA_SUCCESS;
 }
 
 void zc_spare_keep(struct zc_vmm *to, struct zc_vmm *from, struct zc_block *block)
@@ -47,16 +47,16 @@ void zc_spare_keep(struct zc_vmm *to, struct zc_vmm *from, struct zc_block *bloc
     if (zc_access_end_copies(&from->window) != CUDA_SUCCESS)
         zc_window_unmap(&from->window);
     from->ghost = block;
-    to->spare = from;
-    DL_PREPEND2(keepers, to, spares_before, spares_next);
+    to->growth->spare = from;
+    DL_PREPEND2(keepers, to, growth->spares_before, growth->spares_next);
 }
 
 /* True if a block has addresses to spare that another can have. */
 static bool may_precede(const struct zc_vmm *b, const struct zc_vmm *v)
 {
-    return b->device == v->device && b->context == v->context &&
-           b->spare->window.peers == v->window.peers && zc_vmm_own(b) <= v->span &&
-           v->span <= b->spare->window.size && b->held == b->span && !b->sink;
+    return b->device == v->device && b->window.context == v->window.context &&
+           b->growth->spare->window.peers == v->window.peers && zc_vmm_own(b) <= v->span &&
+           v->span <= b->growth->spare->window.size && b->held == b->span && !b->growth->sink;
 }
 
 /* Of several blocks it will be the largest, and of arrays that grow in turn the one that grew
@@ -66,26 +66,26 @@ void zc_spare_adopt(struct zc_vmm *v)
     struct zc_vmm *b = NULL;
     unsigned seen = 0;
     for (struct zc_vmm *at = v->grows ? keepers : NULL; at && seen < LOOKED_AT;
-         at = at->spares_next, seen++)
+         at = at->growth->spares_next, seen++)
         if (may_precede(at, v) && (!b || at->span >= b->span))
             b = at;
     if (!b)
         return;
     struct zc_vmm *spare = take(b);
     zc_window_move(&v->window, &spare->window);
-    v->like = b;
-    b->echo = v;
-    zc_arena_put(spare, sizeof(*spare));
+    v->growth->like = b;
+    b->growth->echo = v;
+    zc_vmm_drop(spare);
 }
 
 void zc_spare_forget(struct zc_vmm *v)
 {
     const char *why;
     /* Where the driver refuses, something is mapped there yet, and no other block's. */
-    if (v->echo && zc_spare_unalias(v->echo, &why) != CUDA_SUCCESS)
-        v->echo->like = v->echo;
-    if (v->like)
-        v->like->echo = NULL;
+    if (v->growth->echo && zc_spare_unalias(v->growth->echo, &why) != CUDA_SUCCESS)
+        v->growth->echo->growth->like = v->growth->echo;
+    if (v->growth->like)
+        v->growth->like->growth->echo = NULL;
     zc_spare_drop(v);
 }
 

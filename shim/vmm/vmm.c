@@ -92,7 +92,7 @@ static void start(const struct zc_policy *policy)
 static bool push(struct zc_vmm *v, CUmemGenericAllocationHandle handle, size_t size)
 {
     if (v->count == v->room) {
-        unsigned room = v->room ? 2 * v->room : 4;
+        unsigned room = v->room ? 2 * v->room : 1;
         struct zc_piece *more = zc_arena_get(room * sizeof(*more));
         if (!more)
             return false;
@@ -161,7 +161,7 @@ static CUresult drop_pieces(struct zc_vmm *v, unsigned count)
 
 static CUresult push_rim(struct zc_vmm *v)
 {
-    return !v->rim || push(v, rim.handle, v->rim) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    return !v->rim || push(v, rim.handle, v->granularity) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static CUresult create_missing(struct zc_vmm *v)
@@ -173,8 +173,8 @@ static CUresult create_missing(struct zc_vmm *v)
     CUresult result = push_rim(v);
     if (v->rdma == ZC_RDMA_NO)
         prop.allocFlags.gpuDirectRDMACapable = 0;
-    while (result == CUDA_SUCCESS && v->held < v->span - v->rim) {
-        size_t missing = v->span - v->rim - v->held;
+    while (result == CUDA_SUCCESS && v->held < v->span - zc_vmm_rim(v)) {
+        size_t missing = v->span - zc_vmm_rim(v) - v->held;
         size_t size = v->chunk && v->chunk < missing ? v->chunk : missing;
         result = create(v, size, &prop, &handle);
         if (result == CUDA_SUCCESS && !push(v, handle, size)) {
@@ -215,10 +215,15 @@ struct zc_vmm *zc_vmm_of(const struct zc_block *block)
     return ((const struct zc_backing *)block->backing)->vmm;
 }
 
-static void drop(struct zc_vmm *v)
+/* Of blocks that don't grow; never written to. */
+static const struct zc_growth none;
+
+void zc_vmm_drop(struct zc_vmm *v)
 {
     if (v->rim)
         drop_rim();
+    if (v->grows)
+        zc_arena_put(v->growth, sizeof(*v->growth));
     zc_arena_put(v->piece, v->room * sizeof(*v->piece));
     zc_arena_put(v, sizeof(*v));
 }
@@ -262,8 +267,9 @@ static size_t lay_out(struct zc_vmm *v, const struct zc_want *want, const struct
 {
     size_t slack = v->span - want->size, before = slack / 2 / ZC_BLOCK_PAGE * ZC_BLOCK_PAGE;
     if (before < ZC_MARGIN_MAX && f->granularity <= ZC_BEFORE_MAX && take_rim(want, f)) {
-        v->rim = before = f->granularity;
-        v->span += 2 * v->rim;
+        v->rim = true;
+        before = f->granularity;
+        v->span += 2 * before;
     }
     return before < ZC_BEFORE_MAX ? before : ZC_BEFORE_MAX;
 }
@@ -278,7 +284,10 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     if (result != CUDA_SUCCESS)
         return result;
     struct zc_vmm *v = zc_arena_get(sizeof(*v));
-    if (!v) {
+    struct zc_growth *growth = grows ? zc_arena_get(sizeof(*growth)) : (struct zc_growth *)&none;
+    if (!v || !growth) {
+        zc_arena_put(v, sizeof(*v));
+        zc_arena_put(grows ? growth : NULL, sizeof(*growth));
         *why = "libzc has no memory for its record";
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -286,17 +295,18 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     v->span = zc_window_round_up(want->size, f->granularity);
     v->chunk = zc_window_round_up(want->rule->chunk, f->granularity);
     v->device = v->window.device = want->device;
-    v->context = v->window.context = want->context;
+    v->window.context = want->context;
     v->window.peers = want->rule->peers;
     v->window.pool = want->pool;
     v->rdma = want->rule->rdma;
     v->bound = want->rule->budget.kind != ZC_LIMIT_NONE || zc_limits_device_bound();
     v->grows = grows;
+    v->growth = growth;
     v->late = late;
     size_t before = late ? 0 : lay_out(v, want, f);
     result = fill(v, why);
     if (result != CUDA_SUCCESS) {
-        drop(v);
+        zc_vmm_drop(v);
         return result;
     }
     out->vmm = v;
@@ -323,7 +333,7 @@ CUresult zc_vmm_give_back(struct zc_vmm *v)
     CUresult unmapped = zc_window_unmap(&v->window);
     CUresult released = drop_pieces(v, 0);
     CUresult freed = zc_window_free(&v->window);
-    drop(v);
+    zc_vmm_drop(v);
     return unmapped != CUDA_SUCCESS ? unmapped : released != CUDA_SUCCESS ? released : freed;
 }
 

@@ -7,35 +7,10 @@
 #include "memory/place.h"
 #include "vmm/window.h"
 
-/*
- * One block.  Made and unmade by the place; of a block that is attached late everything but
- * `granularity`, `chunk`, `device`, `rdma`, `bound`, `late` and the window's addresses changes
- * under driver/lock.h.
- */
-struct zc_vmm {
-    struct zc_window window; /* Its addresses. */
-    size_t granularity;      /* Bytes that sizes of pieces are multiples of. */
-    size_t span;             /* Bytes of memory: of the request, rounded up, and what is ahead. */
-    size_t ahead;            /* Of them, those of vmm/ahead.h. */
-    size_t rim;              /* Likewise, at each end: host memory that all such blocks share. */
-    size_t chunk;           /* Bytes of each piece to make; 0: one piece for all that is missing. */
-    int device;             /* Ordinal of the device that has the memory. */
-    enum zc_rdma rdma;      /* Of the rule: of the pieces. */
-    struct zc_piece *piece; /* From the arena, in the order of their addresses. */
-    unsigned count, room;   /* Pieces, and how many `piece` has room for. */
-    size_t held;            /* Bytes of the pieces. */
-    bool modest;            /* Takes only memory that nothing is kept in for later. */
-    bool bound;             /* The owner bounds what such blocks have (budget, max_device). */
-
-    bool late;  /* Memory is attached when it is first needed (commit = lazy, grow),
-                 * unless the block was freed in the order of a stream. */
-    bool grows; /* The rule's `grow`: copies into it may become remaps. */
-    bool open;  /* Something is not done yet: memory or a copy.  Atomic. */
-    struct zc_vmm *next, *before; /* Of those that are open, or of those kept after their free. */
-    uint64_t kept;                /* Of the latter: the more, the later. */
+/* What only blocks that grow have.  All changes under driver/lock.h. */
+struct zc_growth {
     struct zc_vmm *grows_next, *grows_before;   /* Of all live blocks that grow. */
     struct zc_vmm *spares_next, *spares_before; /* Of those that have a spare. */
-    struct zc_block *ghost;  /* Of a block kept after its free: what the ledger has of it. */
     struct zc_vmm *spare;    /* The block that this one grew from: its addresses, where some of this
                               * one's pieces are mapped too. */
     struct zc_vmm *like;     /* A block that may grow into this one, which has no piece yet, and the
@@ -44,9 +19,37 @@ struct zc_vmm {
     struct zc_vmm *echo;     /* The other way round. */
     struct zc_vmm *source;   /* The block that this one was copied from, the copy not made yet. */
     struct zc_vmm *sink;     /* The other way round. */
-    CUcontext context;       /* Of the request. */
     struct zc_transfer copy; /* With a source: recorded once it is known what became of it. */
     struct zc_log_call call; /* What the log tells of its call. */
+};
+
+/*
+ * One block.  Made and unmade by the place; of a block that is attached late everything but
+ * `granularity`, `chunk`, `device`, `rdma`, `bound`, `late` and the window's addresses changes
+ * under driver/lock.h.
+ */
+struct zc_vmm {
+    struct zc_window window; /* Its addresses, and the context of the request. */
+    size_t granularity;      /* Bytes that sizes of pieces are multiples of. */
+    size_t span;             /* Bytes of memory: of the request, rounded up, and what is ahead. */
+    size_t ahead;            /* Of them, those of vmm/ahead.h. */
+    size_t chunk;           /* Bytes of each piece to make; 0: one piece for all that is missing. */
+    struct zc_piece *piece; /* From the arena, in the order of their addresses. */
+    unsigned count, room;   /* Pieces, and how many `piece` has room for. */
+    size_t held;            /* Bytes of the pieces. */
+    int8_t device;          /* Ordinal of the device that has the memory. */
+    enum zc_rdma rdma : 8;  /* Of the rule: of the pieces. */
+    bool open;              /* Something is not done yet: memory or a copy.  Atomic. */
+    bool modest;            /* Takes only memory that nothing is kept in for later. */
+    bool rim;               /* A granule at each end is host memory that all such blocks share. */
+    bool bound;             /* The owner bounds what such blocks have (budget, max_device). */
+    bool late;  /* Memory is attached when it is first needed (commit = lazy, grow), unless
+                 * the block was freed in the order of a stream. */
+    bool grows; /* The rule's `grow`: copies into it may become remaps. */
+    struct zc_growth *growth;     /* Of one that does not grow: all zero, and can't be written. */
+    struct zc_vmm *next, *before; /* Of those that are open, or of those kept after their free. */
+    uint64_t kept;                /* Of the latter: the more, the later. */
+    struct zc_block *ghost;       /* Of a block kept after its free: what the ledger has of it. */
 };
 
 /*
@@ -75,10 +78,16 @@ static inline bool zc_vmm_whole(const struct zc_vmm *v)
     return v->held == v->span && v->window.mapped == v->span;
 }
 
+/* Bytes of host memory at each end. */
+static inline size_t zc_vmm_rim(const struct zc_vmm *v)
+{
+    return v->rim ? v->granularity : 0;
+}
+
 /* Bytes that the request rounded up takes. */
 static inline size_t zc_vmm_own(const struct zc_vmm *v)
 {
-    return v->span - v->ahead - 2 * v->rim;
+    return v->span - v->ahead - 2 * zc_vmm_rim(v);
 }
 
 /* Those of them that have no memory yet. */
@@ -93,6 +102,9 @@ CUresult zc_vmm_detach(struct zc_vmm *v);
 /* Gives a block's memory and addresses back to the driver, and its record to the arena.  Returns
  * the first refusal. */
 CUresult zc_vmm_give_back(struct zc_vmm *v);
+
+/* Gives back the record alone. */
+void zc_vmm_drop(struct zc_vmm *v);
 
 /* The vmm block of a ledger block, NULL for others. */
 struct zc_vmm *zc_vmm_of(const struct zc_block *block);

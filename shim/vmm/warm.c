@@ -106,8 +106,8 @@ static unsigned give_back(struct zc_vmm *list)
 
 static bool fits(const struct zc_vmm *v, const struct zc_want *want)
 {
-    return v->device == want->device && v->context == want->context && zc_vmm_suits(v, want) &&
-           backing_of(v)->size == want->size;
+    return v->device == want->device && v->window.context == want->context &&
+           zc_vmm_suits(v, want) && backing_of(v)->size == want->size;
 }
 
 /* Under the lock. */

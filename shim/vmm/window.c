@@ -112,7 +112,7 @@ bool zc_window_holds(const struct zc_window *w, size_t from, size_t to)
 /* Room for one more run. */
 static bool make_room(struct zc_window *w)
 {
-    unsigned room = w->room ? 2 * w->room : 8;
+    unsigned room = w->room ? 2 * w->room : 1;
     if (w->count < w->room)
         return true;
     struct zc_run *more = zc_arena_get(room * sizeof(*more));

@@ -20,20 +20,20 @@ struct zc_run {
 /* One reservation.  Whoever has the block that it belongs to may change it, and does so with the
  * turn of vmm/access.h: other threads may change who reaches what is mapped. */
 struct zc_window {
-    int device;           /* Ordinal of the device that has the memory. */
-    CUcontext context;    /* Of the request; peer access is enabled for its memory. */
-    enum zc_peers peers;  /* Which other devices may use it. */
-    CUmemoryPool pool;    /* Of a request in stream order: its rights count, not peer access. */
-    uint64_t granted;     /* Devices that these let, a bit each. */
-    CUdeviceptr base;     /* First address. */
-    size_t size;          /* Bytes reserved. */
-    bool wide;            /* Much more than its block has, and counted as that. */
-    struct zc_run *run;   /* From the arena: in order, and no two touch. */
-    unsigned count, room; /* Runs, and how many `run` has room for. */
-    size_t mapped;        /* Bytes of the runs. */
-    bool busy;            /* Work that was given before its block was freed may use it yet. */
-    uint64_t devices;     /* Those that reach the runs, a bit each. */
-    uint64_t copying;     /* Of them, those that copies needed. */
+    int device;              /* Ordinal of the device that has the memory. */
+    enum zc_peers peers : 8; /* Which other devices may use it. */
+    bool wide;               /* Much more than its block has, and counted as that. */
+    bool busy;               /* Work that was given before its block was freed may use it yet. */
+    CUcontext context;       /* Of the request; peer access is enabled for its memory. */
+    CUmemoryPool pool;       /* Of a request in stream order: its rights count, not peer access. */
+    uint64_t granted;        /* Devices that these let, a bit each. */
+    CUdeviceptr base;        /* First address. */
+    size_t size;             /* Bytes reserved. */
+    struct zc_run *run;      /* From the arena: in order, and no two touch. */
+    unsigned count, room;    /* Runs, and how many `run` has room for. */
+    size_t mapped;           /* Bytes of the runs. */
+    uint64_t devices;        /* Those that reach the runs, a bit each. */
+    uint64_t copying;        /* Of them, those that copies needed. */
     struct zc_window *next, *before; /* All windows. */
 };
 
