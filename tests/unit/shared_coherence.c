@@ -16,7 +16,6 @@
 
 #include <cmocka.h>
 
-#include "../../shim/shared/alias.c"
 #include "../../shim/shared/coherence.c"
 
 #define PAGES 7u
