@@ -114,7 +114,7 @@ ZC_BODY(cuDevicePrimaryCtxRelease, (CUdevice device))
     CUcontext context = primary_of(device);
     CUresult result = real(device);
     if (result == CUDA_SUCCESS && context && !zc_stream_primary(device))
-        forget(context, true);
+        forget(context, false);
     return result;
 }
 

@@ -89,6 +89,16 @@ WITHOUT_POOLS=cuMemPoolCreate:801:0
     done
 }
 
+@test "a block of a pool outlives the primary context's last release, or is said to be gone" {
+    for place in device vmm; do
+        run -0 --separate-stderr under_policy "place = $place" "$program" released
+        [[ ${lines[*]} == *'-> 0 1' && -z $stderr ]]
+    done
+    run -0 --separate-stderr under_policy 'place = mapped' "$program" released
+    [[ ${lines[0]} == *'-> 1' ]]
+    [[ $stderr == *" goes with its context, because it lies in 'mapped' "* ]]
+}
+
 @test "pinned memory of a pool that goes with its context, without a primary one, is told" {
     run -0 --separate-stderr under_policy 'place = mapped' "$program" outlives_alone
     [[ $stderr == "libzc: block 1 (64 KiB at "* ]]

@@ -316,6 +316,23 @@ static void outlives(void)
     }
 }
 
+/* So it does after the last release of the primary context, which is no reset of the device. */
+static void released(void)
+{
+    char *seen = malloc(3 * MIB);
+    CUdeviceptr p = block(3 * MIB, NULL);
+    CHECK(cuMemsetD8Async(p, 7, 3 * MIB, NULL));
+    CHECK(cuCtxSynchronize());
+    CUcontext other = another_context();
+    CHECK(cuDevicePrimaryCtxRelease(0));
+    SHOW(cuMemcpyDtoH(seen, p, 3 * MIB));
+    printf("%d\n", all_are(seen, 7, 3 * MIB));
+    cuMemFreeAsync(p, NULL);
+    CHECK(cuCtxDestroy(other));
+    start_gpu(0);
+    free(seen);
+}
+
 static void outlives_alone(void)
 {
     end_gpu(0);
@@ -391,6 +408,7 @@ int main(int argc, char **argv)
                                           {"many", many},
                                           {"outlives", outlives},
                                           {"outlives_alone", outlives_alone},
+                                          {"released", released},
                                           {"other_device", other_device},
                                           {"block_destroyed", block_destroyed},
                                           {"stream_destroyed", stream_destroyed},
