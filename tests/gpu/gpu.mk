@@ -12,7 +12,8 @@ CUPTI_HEADER := $(firstword $(wildcard $(CUDA_HOME)/include/cupti.h \
 DRIVER_STUB := $(or $(wildcard $(CUDA_HOME)/lib64/stubs/libcuda.so),$(B)/sim/libcuda.so.1)
 
 .PHONY: gpu-tests
-gpu-tests: $(B)/tests/gpu/driver_facts $(B)/tests/gpu/copy_facts $(B)/tests/gpu/libmalloc_watch.so \
+gpu-tests: $(B)/tests/gpu/driver_facts $(B)/tests/gpu/copy_facts $(B)/tests/gpu/graph_facts \
+           $(B)/tests/gpu/libmalloc_watch.so \
            $(if $(CUPTI_HEADER),$(B)/tests/gpu/libcupti_referee.so)   ## what tests/gpu needs
 ifeq ($(SAN),)
 tests: gpu-tests

@@ -58,7 +58,7 @@ done
 export ZC_CUDA_LIBRARIES
 
 # view_facts needs nvcc and may be missing.
-for program in "$build"/tests/gpu/{driver_facts,copy_facts,view_facts-static}; do
+for program in "$build"/tests/gpu/{driver_facts,copy_facts,graph_facts,view_facts-static}; do
     [[ -x $program ]] || continue
     facts=$(basename "${program%-static}")
     "$program" >"$OUT_DIR/$facts.txt" ||

@@ -117,3 +117,21 @@ copies_simulated() {
     copies_simulated ZC_POLICY=off ZC_LOG=off ZC_SUMMARY=0 LD_PRELOAD="$LIBZC" |
         diff tests/gpu/copy_facts.h200.txt -
 }
+
+@test "the simulated driver takes the graph nodes, values and textures that a real one takes" {
+    local kept=tests/gpu/graph_facts.h200.txt
+    need_built "$ZC_BUILD/tests/gpu/graph_facts" "$SIM/libcuda.so.1"
+    env LD_LIBRARY_PATH="$SIM" timeout 60 "$ZC_BUILD/tests/gpu/graph_facts" \
+        >"$BATS_TEST_TMPDIR/simulated"
+    [[ $(wc -l <"$BATS_TEST_TMPDIR/simulated") -gt 50 ]]
+    [[ -e $kept ]] || skip "no real driver's answers are kept yet"
+    # Textures are not simulated.
+    diff <(grep -v ^texture "$kept") <(grep -v ^texture "$BATS_TEST_TMPDIR/simulated")
+}
+
+@test "without a policy libzc changes nothing about them" {
+    need_built "$ZC_BUILD/tests/gpu/graph_facts" "$SIM/libcuda.so.1"
+    env LD_LIBRARY_PATH="$SIM" ZC_POLICY=off ZC_LOG=off ZC_SUMMARY=0 LD_PRELOAD="$LIBZC" \
+        timeout 60 "$ZC_BUILD/tests/gpu/graph_facts" |
+        diff <(LD_LIBRARY_PATH=$SIM "$ZC_BUILD/tests/gpu/graph_facts") -
+}
