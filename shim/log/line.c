@@ -95,6 +95,14 @@ void zc_line_null(struct zc_line *line, const char *name)
     FIELD(line, name, zc_text_str(&line->text, "null"));
 }
 
+void zc_line_id(struct zc_line *line, const char *name, uint64_t v)
+{
+    if (v != 0)
+        zc_line_u64(line, name, v);
+    else
+        zc_line_null(line, name);
+}
+
 static void quoted_hex(struct zc_text *t, const char *prefix, uint64_t v, unsigned digits)
 {
     zc_text_raw(t, "\"", 1);

@@ -27,6 +27,7 @@ void zc_line_begin(struct zc_line *line, char *buf, size_t cap, const char *type
  * hex digits, or 0x and the address.
  */
 void zc_line_u64(struct zc_line *line, const char *name, uint64_t v);
+void zc_line_id(struct zc_line *line, const char *name, uint64_t v); /* Null for 0. */
 void zc_line_i64(struct zc_line *line, const char *name, int64_t v);
 void zc_line_bool(struct zc_line *line, const char *name, bool v);
 void zc_line_null(struct zc_line *line, const char *name);

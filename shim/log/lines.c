@@ -145,14 +145,6 @@ void zc_log_live_block(const struct zc_block *block)
     with_traffic("block", block, true);
 }
 
-static void block_id(struct zc_line *line, const char *name, const struct zc_block *block)
-{
-    if (block != NULL)
-        zc_line_u64(line, name, block->id);
-    else
-        zc_line_null(line, name);
-}
-
 static void address(struct zc_line *line, const char *name, uint64_t v)
 {
     if (v != 0)
@@ -176,8 +168,8 @@ void zc_log_transfer(const struct zc_transfer *t, const struct zc_log_call *call
     zc_line_str(&line, "outcome", zc_outcome_name(t->outcome));
     zc_line_u64(&line, "driver_copies", t->outcome == ZC_MOVED ? t->copies : 0);
     zc_line_u64(&line, "blocked_ns", zc_ticks_to_ns(t->ticks));
-    block_id(&line, "src_block", t->src);
-    block_id(&line, "dst_block", t->dst);
+    zc_line_id(&line, "src_block", t->src != NULL ? t->src->id : 0);
+    zc_line_id(&line, "dst_block", t->dst != NULL ? t->dst->id : 0);
     address(&line, "src_address", call->src);
     address(&line, "dst_address", call->dst);
     if (call->stream == ZC_STREAM_CREATED)

@@ -28,14 +28,6 @@ void zc_line_pair_counts(struct zc_line *line, const struct zc_pair_counts *c)
     zc_line_u64(line, "conflicts", c->conflicts);
 }
 
-static void optional_block(struct zc_line *line, const char *name, uint64_t id)
-{
-    if (id)
-        zc_line_u64(line, name, id);
-    else
-        zc_line_null(line, name);
-}
-
 static void optional_site(struct zc_line *line, const char *name, uint32_t id)
 {
     if (id)
@@ -51,14 +43,11 @@ void zc_log_pair(const struct zc_pair_names *names, const struct zc_pair_counts 
     if (zc_log_level() < ZC_LOG_ALLOCS)
         return;
     zc_line_begin(&line, buf, sizeof(buf), "pair");
-    optional_block(&line, "device_block", names->device_block);
-    optional_block(&line, "host_block", names->host_block);
+    zc_line_id(&line, "device_block", names->device_block);
+    zc_line_id(&line, "host_block", names->host_block);
     optional_site(&line, "device_site", names->device_site);
     optional_site(&line, "host_site", names->host_site);
-    if (names->why)
-        zc_line_str(&line, "why", names->why);
-    else
-        zc_line_null(&line, "why");
+    zc_line_str(&line, "why", names->why);
     zc_line_u64(&line, "size_bytes", names->bytes);
     zc_line_u64(&line, "pages", names->pages);
     zc_line_bool(&line, "cold", names->cold);
