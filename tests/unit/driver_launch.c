@@ -209,9 +209,9 @@ static void other_work_on_memory_is_told_as_no_kernel(void **state)
     (void)state;
     zc_launch_call(ZC_LAUNCH_GROW, grow);
     cuStreamWriteValue32_v2(STREAM, 0, 0, 0);
-    told(1, ZC_FN_cuStreamWriteValue32_v2, ZC_LEGACY, NULL, false);
+    told(1, ZC_FN_cuStreamWriteValue32_v2, ZC_LEGACY, STREAM, false);
     cuStreamWriteValue32_v2_ptsz(STREAM, 0, 0, 0);
-    told(2, ZC_FN_cuStreamWriteValue32_v2_ptsz, ZC_PER_THREAD, NULL, false);
+    told(2, ZC_FN_cuStreamWriteValue32_v2_ptsz, ZC_PER_THREAD, STREAM, false);
 }
 
 static void a_refusal_is_the_programs_answer_and_nothing_is_launched(void **state)
