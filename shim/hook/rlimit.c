@@ -1,13 +1,14 @@
 /*
- * Functions that set RLIMIT_AS and RLIMIT_DATA.  The addresses that the host heap has reserved
- * count against the one, used or not, and the memory that it keeps against the other, so that the
- * program could map nothing more.
+ * Functions that set RLIMIT_AS and RLIMIT_DATA, and mlockall.  The addresses that the host heap has
+ * reserved count against the one and against RLIMIT_MEMLOCK, used or not, and the memory that it
+ * keeps against the other, so that the program could map or lock nothing more.
  *
  * All of glibc's are the one system call here.  Sanitizers make theirs before anything can be
  * looked up, and before code that they watch may touch memory.
  */
 #include <errno.h>
 #include <stdbool.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,10 +20,10 @@
 
 _Static_assert(sizeof(struct rlimit) == sizeof(struct rlimit64), "prlimit64(2) takes either");
 
-static void fit(void)
+static void fit(bool all)
 {
     int saved = errno;
-    zc_hostheap_fit();
+    zc_hostheap_fit(all);
     zc_view_fit();
     errno = saved;
 }
@@ -43,7 +44,7 @@ static int exchange(pid_t pid, int resource, const void *limit, void *old)
     long result = syscall(SYS_prlimit64, pid, resource, limit, old);
     bool counts = resource == RLIMIT_AS || resource == RLIMIT_DATA;
     if (result == 0 && limit && counts && own(pid))
-        fit();
+        fit(false);
     return (int)result;
 }
 
@@ -64,3 +65,13 @@ SET(setrlimit, rlimit)
 SET(setrlimit64, rlimit64)
 EXCHANGE(prlimit, rlimit)
 EXCHANGE(prlimit64, rlimit64)
+
+/* Placed blocks keep their addresses; later ones get none where the limit counts. */
+EXPORT int mlockall(int flags)
+{
+    int result = (int)syscall(SYS_mlockall, flags);
+    if (result == 0 || errno != ENOMEM)
+        return result;
+    fit(true);
+    return (int)syscall(SYS_mlockall, flags);
+}

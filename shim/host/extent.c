@@ -114,11 +114,11 @@ static void cut_off(void *at, size_t from, size_t to)
         zc_memory_unmap((char *)at + first, to - first);
 }
 
-void zc_extent_fit(void)
+void zc_extent_fit(bool carved_only)
 {
     size_t all = zc_hostheap.bytes >> ZC_HOST_UNIT_SHIFT;
     size_t units = range_limit() >> ZC_HOST_UNIT_SHIFT;
-    if (units < carved)
+    if (units < carved || carved_only)
         units = carved;
     if (units >= all)
         return;

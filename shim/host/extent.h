@@ -73,9 +73,9 @@ void zc_extent_unback(const struct zc_extent *extent);
 /* Reserves the range and the records.  Without the lock, one caller at a time. */
 bool zc_extent_reserve(const char **why);
 
-/* Makes the range as long as RLIMIT_AS asks for, or as what was carved of it: never longer than it
- * is. */
-void zc_extent_fit(void);
+/* Makes the range as long as RLIMIT_AS asks for, or no longer than what was carved of it: never
+ * longer than it is. */
+void zc_extent_fit(bool carved_only);
 
 /* Visits all extents with memory, in address order. */
 void zc_extent_each(void (*visit)(struct zc_extent *extent, void *arg), void *arg);

@@ -139,12 +139,12 @@ static void drain(bool all)
 }
 
 /* A child of vfork(2) has limits of its own, and its parent's memory. */
-void zc_hostheap_fit(void)
+void zc_hostheap_fit(bool all)
 {
     if (!__atomic_load_n(&zc_hostheap.bytes, __ATOMIC_ACQUIRE) || owner != getpid() ||
         !zc_heap_enter())
         return;
-    zc_extent_fit();
+    zc_extent_fit(all);
     zc_heap_leave();
     drain(false);
 }

@@ -137,9 +137,9 @@ struct zc_host_want {
  * what its signal handler interrupted. */
 bool zc_hostheap_open(const char **why);
 
-/* Gives addresses back that no block ever had, as RLIMIT_AS has become, and memory of the pool, as
- * RLIMIT_DATA has. */
-void zc_hostheap_fit(void);
+/* Gives addresses back that no block ever had, as RLIMIT_AS has become or all of them, and memory
+ * of the pool, as RLIMIT_DATA has. */
+void zc_hostheap_fit(bool all);
 
 /*
  * A block, its slot filled by the caller from *slot_out on.  NULL with the reason in *why when a

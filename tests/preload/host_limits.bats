@@ -153,3 +153,34 @@ setup() {
     run -0 under_policy "$PINNED" "$BATS_TEST_TMPDIR/program"
     [[ $output == 1 ]]
 }
+
+@test "a program that may lock its memory may do so with placed blocks" {
+    "${CC:-gcc}" -D_GNU_SOURCE -O1 -fno-builtin -xc -o "$BATS_TEST_TMPDIR/program" - <<-'END'
+	#include <stdio.h>
+	#include <stdlib.h>
+	#include <string.h>
+	#include <sys/mman.h>
+	#include <sys/resource.h>
+	#include <unistd.h>
+	int main(void)
+	{
+	    struct rlimit limit = {512 << 20, 512 << 20};
+	    size_t n = 3 << 20, pages = 0;
+	    char *before = memset(malloc(n), 1, n);
+	    int raised = setrlimit(RLIMIT_MEMLOCK, &limit) == 0;
+	    if (geteuid() == 0 && setuid(65534) != 0) /* Root may lock anything. */
+	        return 1;
+	    int locked = mlockall(MCL_CURRENT) == 0 && mlockall(MCL_CURRENT | MCL_FUTURE) == 0;
+	    munlockall();
+	    char *after = memset(malloc(n), 2, n);
+	    FILE *statm = fopen("/proc/self/statm", "r");
+	    int few = fscanf(statm, "%zu", &pages) == 1 && pages * 4096 < 100 << 20;
+	    printf("%d %d: %d, %d\n", before[n - 1], after[n - 1], locked || !raised, few);
+	    return 0;
+	}
+	END
+    run -0 "$BATS_TEST_TMPDIR/program"
+    [[ $output == '1 2: 1, 1' ]]
+    run -0 under_policy "$PINNED" "$BATS_TEST_TMPDIR/program"
+    [[ $output == '1 2: 1, 1' ]]
+}
