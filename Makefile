@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Builds libzc.so, its tests, the simulated GPU and the sample programs; `make help` lists the targets.
 # Settings, on the command line or in the environment: CC, CFLAGS, CUDA_HOME, DESTDIR, PREFIX (or one by
 # one LIBDIR, BINDIR, LIBEXECDIR, DATADIR, MANDIR, COMPLETIONDIR), V=1 (show commands), DEBUG=1,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * bfs [scale [edges_a_vertex [seed]]]: breadth-first search of a generated graph, level by level,
  * from its vertex with the most neighbours.  The whole graph is copied to the GPU first.

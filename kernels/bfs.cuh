@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Kernels of bfs.  A warp looks at one vertex at a time; if the vertex was reached in the last
  * level, the warp reads its list of neighbours 32 at a time and gives the unseen ones their

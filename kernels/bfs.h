@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What bfs and bfs_zerocopy have in common: the search of the GPU, and the same by the CPU. */
 #ifndef KERNELS_BFS_H
 #define KERNELS_BFS_H

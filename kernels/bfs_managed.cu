@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * bfs_managed [scale [edges_a_vertex [seed]]]: bfs with its graph in managed memory, whose pages
  * move to the GPU when a kernel first touches them.

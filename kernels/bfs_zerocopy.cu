@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * bfs_zerocopy [scale [edges_a_vertex [seed]]]: bfs as an expert writes it for graphs larger than
  * the GPU: the list of neighbours is pinned host memory that the kernels read over the link; what

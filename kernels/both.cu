@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* both [bytes [stride]]: two GPUs read one table, of which each gets a copy. */
 #include "both.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernel of both: adds every stride-th word of a table to *sum, beginning at word `first`. */
 __global__ void add_strided(const unsigned *table, size_t words, size_t first, size_t stride,
                             unsigned *sum)

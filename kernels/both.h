@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What both and both_zerocopy have in common: two GPUs read different words of one table.  They
  * differ in where the GPUs read it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * both_zerocopy [bytes [stride]]: both as an expert writes it for a table of which little is
  * read: one table in pinned host memory that both GPUs read over their links.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * coherence [elements [rounds]]: what mapped host memory guarantees between CPU and GPU.
  *   counter    kernels and CPU add to one counter in turn; at the same time where the device

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Kernels of coherence.  Each rests on a guarantee of the CUDA C++ Programming Guide for mapped
  * host memory: what a kernel wrote is there for the CPU when it has ended, and before that what

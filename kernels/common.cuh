@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The error check of the programs that use the CUDA runtime API, and all of common.h. */
 #ifndef KERNELS_COMMON_CUH
 #define KERNELS_COMMON_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What every program of this folder shares and CUDA has no part in: the command line, the clock,
  * the checksum and the one JSON line of the result.  Plain C, so that the driver-API program and

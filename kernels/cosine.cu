@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * cosine [targets [queries [dimensions [batches]]]]: finds the most similar of many target
  * vectors for each of a batch of queries.  The targets are copied to the GPU once and only read

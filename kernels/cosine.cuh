@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Kernel of cosine: the best target of each query by cosine similarity.  A block compares a tile
  * of targets with a tile of queries through shared memory, and each of its threads four pairs of

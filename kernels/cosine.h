@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What cosine and cosine_managed have in common: the sizes, the vectors, the launch, and the
  * search of the CPU.

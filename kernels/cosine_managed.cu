@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * cosine_managed [targets [queries [dimensions [batches [how]]]]]: cosine with its arrays in
  * managed memory.  `how` says what CUDA is told of the targets: nothing, prefetch, or one of the

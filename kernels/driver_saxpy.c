@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * driver_saxpy [elements]: y = a x + y through the CUDA driver API and nothing else: a context of
  * its own, a module loaded from embedded PTX, explicit copies and cuLaunchKernel.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * gather [rows [row_bytes [percent [seed]]]]: reads a few rows of a big table, as an embedding
  * lookup does.  The whole table is copied to the GPU although the kernel reads only `percent` of

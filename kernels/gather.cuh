@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernel of gather: block b copies row picks[b] of the table to row b of out, 32 bits at a time. */
 __global__ void gather(const unsigned *table, const unsigned *picks, unsigned *out,
                        unsigned row_words)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the programs of gather and of rowsum have in common and CUDA has no part in: the sizes, what
  * the table holds, which rows are picked, and what must come out.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * graph [elements [launches]]: captures copies in, two kernels and a copy out into a graph once and
  * launches it many times.  The input changes between launches, the state stays on the device.

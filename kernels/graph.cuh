@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels of graph: state = state * 3 + in, then out = state ^ (state >> 7). */
 __global__ void accumulate(unsigned *state, const unsigned *in, unsigned n)
 {

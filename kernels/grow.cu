@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * grow [chunks [chunk_bytes [step_chunks]]]: a vector that grows on the GPU as std::vector does:
  * a larger block is allocated, the old one copied into it and freed.

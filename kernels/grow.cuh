@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernel of grow: writes the words first to first + count - 1 of a vector. */
 __global__ void append(unsigned *vector, size_t first, size_t count)
 {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the programs of grow have in common: a vector on the GPU to which a kernel appends chunks
  * until it has its full length.  They differ in how the memory behind it grows.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * grow_managed [chunks [chunk_bytes [step_chunks]]]: grow with managed memory of the full length
  * from the start, whose pages come when the kernel first writes them; the step plays no part.

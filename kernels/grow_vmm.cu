@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * grow_vmm [chunks [chunk_bytes [step_chunks]]]: grow as an expert writes it with the driver's
  * virtual memory management: addresses for the full length are reserved, and physical memory is

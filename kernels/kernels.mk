@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Builds the CUDA programs of kernels/ into $(B)/kernels: each runtime program with the static and
 # with the shared runtime, and those of KERNEL_PTDS with per-thread default streams as well.  Needs
 # nvcc; without it the target `kernels` says so and leaves the programs out.

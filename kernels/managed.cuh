@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Prefetching and advice in the signatures of CUDA 12 and 13, for the programs written by hand. */
 #ifndef KERNELS_MANAGED_CUH
 #define KERNELS_MANAGED_CUH

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * matmul [n [seed]]: multiplies two square matrices of n rows.  Every number is used n times, so
  * it is worth a copy to the GPU.

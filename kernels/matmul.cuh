@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernel of matmul: c = a b for square matrices, by tiles in shared memory. */
 #define TILE 16u
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * overlap [elements [chunks]]: chunks of malloc'd memory on several streams, with asynchronous
  * copies that cannot be asynchronous, as the memory is pageable.

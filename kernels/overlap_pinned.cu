@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * overlap_pinned [elements [chunks]]: overlap with page-locked host memory, so that copies in,
  * kernels and copies out of different streams overlap.

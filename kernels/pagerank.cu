@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * pagerank [scale [edges_a_vertex [seed [iterations]]]]: ranks the pages of a generated graph.
  * The graph is copied to the GPU first and read whole in each iteration.

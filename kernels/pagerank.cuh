@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Kernels of pagerank.  A vertex's list holds the pages that link to it, so a thread gathers its
  * page's next rank from what these give away.

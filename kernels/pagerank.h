@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the programs of pagerank have in common: the iteration of the GPU and that of the CPU. */
 #ifndef KERNELS_PAGERANK_H
 #define KERNELS_PAGERANK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * pagerank_managed [scale [edges_a_vertex [seed [iterations]]]]: pagerank with its graph in
  * managed memory, whose pages move to the GPU when a kernel first touches them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * pagerank_zerocopy [scale [edges_a_vertex [seed [iterations]]]]: pagerank with the lists of
  * links in pinned host memory that the kernels read over the link, in every iteration.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Work of the CPU on all of its processors: what programs with large inputs fill, and check, would
  * else take longer than all that they show.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * peers [elements]: two GPUs.  A kernel on the second reads and writes vectors of the first, and
  * vectors go back and forth by peer copies, synchronous and on a stream.  Exits with 77 where there

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernel of peers: reads a vector that lies on another device and writes where it runs. */
 __global__ void scale_from_peer(const float *far, float *near, float *far_out, size_t n)
 {

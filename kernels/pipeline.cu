@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * pipeline [elements [streams [chunks]]]: copies in, kernel and copies out of many chunks overlap
  * on several streams.  Even chunks come from and go to cudaMallocHost memory, odd ones to malloc

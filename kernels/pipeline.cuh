@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernel of pipeline: a few integer rounds on every word of one chunk. */
 __global__ void mix(const unsigned *in, unsigned *out, unsigned n, unsigned rounds)
 {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * pitched [width [height [depth]]]: memory with rows.  A pitched image goes in by cudaMemcpy2D, is
  * blurred with weights from a constant symbol, travels through an array and comes back; a volume

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Kernels and symbols of pitched: a 3-point blur along the rows of a pitched image, and a sum over
  * a pitched volume.

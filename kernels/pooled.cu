@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * pooled [elements [rounds [streams]]]: stream-ordered memory.  Every round allocates its buffer on
  * a stream, sets, computes, copies back and frees it on that stream; even rounds use the default

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernel of pooled: adds a ramp that starts at `first` to every word. */
 __global__ void add_ramp(unsigned *words, unsigned n, unsigned first)
 {

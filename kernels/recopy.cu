@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * recopy [bytes [copies]]: copies the same unchanged buffer to the GPU again and again, as
  * programs do that don't keep track of what the GPU has.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * rewrite [bytes [copies]]: the CPU rewrites the whole buffer before each copy to the GPU, which
  * then reads some of it: data that never stays the same.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Directed graphs with the skewed degrees of social networks, with the distribution of the
  * recursive-matrix method (R-MAT) of Chakrabarti, Zhan and Faloutsos and Graph500's probabilities,

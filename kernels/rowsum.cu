@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * rowsum [rows [row_bytes [percent [seed]]]]: adds up the words of a few rows of a big table, as
  * a pooled embedding lookup does: gather with a small result.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernel of rowsum: block b adds up the words of row picks[b] of the table. */
 #define ROWSUM_THREADS 128u
 

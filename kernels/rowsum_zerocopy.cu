@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * rowsum_zerocopy [rows [row_bytes [percent [seed]]]]: rowsum as an expert writes it for a table of
  * which little is read: the table is pinned host memory that the kernel reads over the link.

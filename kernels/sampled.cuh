@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernel of recopy and rewrite: adds every stride-th word of a buffer to *sum. */
 __global__ void add_samples(const unsigned *buffer, size_t words, size_t stride, unsigned *sum)
 {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What recopy and rewrite have in common: a buffer that is copied again and again, of which the
  * GPU reads one word in SAMPLE_STRIDE after each copy, and what the sum of these words must be.

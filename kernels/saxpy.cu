@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* saxpy [elements]: y = a x + y, the job of driver_saxpy, by the runtime API. */
 #include "common.cuh"
 #include "driver_saxpy.cuh"

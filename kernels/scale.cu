@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * scale [elements [repeats]]: copies a vector to the GPU, scales it there, and copies it back.
  */

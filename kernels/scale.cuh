@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernel of scale: y = factor x. */
 __global__ void scale(float factor, const float *x, float *y, size_t n)
 {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * scale_pinned [elements [repeats]]: scale with pinned host memory, for fast copies.
  */

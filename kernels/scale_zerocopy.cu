@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * scale_zerocopy [elements [repeats]]: scale without copies: the kernel reads and writes pinned
  * host memory over the link.

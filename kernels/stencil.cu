@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * stencil [width [height [steps]]]: a five-point stencil over a plane of whole numbers, from one
  * buffer to the other and back, step after step.  The plane is read and written in every step, so

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernel of stencil: each word becomes the sum of itself and its neighbours; the edge stays. */
 __global__ void stencil(const unsigned *from, unsigned *to, unsigned width, unsigned height)
 {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * storm [copies [bytes]]: many small copies to the GPU, each to its own slot of a ring, and all
  * of the ring back at the end.

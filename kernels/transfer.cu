@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * transfer [bytes [repeats]]: copies a buffer to the GPU, changes it there and copies it back,
  * again and again; the CPU never touches it in between.

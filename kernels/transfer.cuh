@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernel of transfer: adds one to every word. */
 __global__ void add_one(unsigned *words, size_t n)
 {

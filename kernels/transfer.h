@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What transfer and transfer_managed have in common: a buffer that goes to the GPU and back. */
 #ifndef KERNELS_TRANSFER_H
 #define KERNELS_TRANSFER_H

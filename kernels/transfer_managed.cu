@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * transfer_managed [bytes [repeats]]: transfer with one managed buffer, prefetched to the GPU and
  * back instead of copied.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * vecadd [elements]: adds two vectors of floats.
  * The textbook program: malloc, cudaMalloc, cudaMemcpy, one launch, cudaMemcpy back.

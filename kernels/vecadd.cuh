@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernel of vecadd: c = a + b, one thread an element. */
 __global__ void vecadd(const float *a, const float *b, float *c, size_t n)
 {

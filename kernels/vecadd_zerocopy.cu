@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * vecadd_zerocopy [elements]: vecadd as an expert writes it for vectors that are used once: all
  * three are pinned host memory, and the kernel reads and writes them over the link.

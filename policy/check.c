@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the rules of a policy do to each other: a rule that an earlier one hides, two rules of one
  * name, a rule that needs another and has none. Only warnings: the policy works, but hardly as

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Why each rule does or does not take a request, for people who write policies.
  */

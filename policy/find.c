@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Finding the policy file and opening it safely. The current folder may be anybody's: what lies
  * there is used only if it can be nobody else's.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Whether the keys of one rule fit together: its places and the requests that it names, keys that
  * have no effect, keys that contradict each other.

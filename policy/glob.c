@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Glob patterns over bytes: * any run, ? any byte, [a-z] and [!a-z] classes. fnmatch(3) reads the
  * locale and may allocate, so it has no place here.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the files of the parser share: pieces of text, the parser's state, messages, globs. Nothing
  * outside policy/ includes it, but for the tests of its parts.

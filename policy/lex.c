@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Cutting the text of a policy into lines, and lines into pieces. Bytes are compared as bytes: no
  * locale decides what a blank or a letter is.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Readers for values that are comma lists of words: requests, places, globs, advice.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Which rule takes a request. Runs in every caught allocation: no lock, no allocation, no call
  * that could be one of the program's.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The requests of api.def by name: every spelling of runtime, driver and libc.
  */

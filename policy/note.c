@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Messages about a policy, made without stdio: vsnprintf may allocate and depends on the locale.
  */

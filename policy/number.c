@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Numbers, sizes and site ids. strtoull(3) takes signs, blanks and the locale into account, none
  * of which belongs in policy.conf.

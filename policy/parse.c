@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * From the text of policy.conf to rules: sections, keys, reports of faults, memory.
  */

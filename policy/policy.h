@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * policy.conf: what a program's owner wants done with its allocations. This header is the whole
  * interface: parse a text once into a struct zc_policy, then match requests against it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Readers for the values of single keys: numbers, ranges, limits, single words.
  */

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """What libzc does, in one screen: an unmodified program bare, watched, and under two policies.
 
     demo.py

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: MIT
 # Gets what building and testing libzc needs and this machine lacks: Debian packages, and NVIDIA's
 # wheels from PyPI where there is no CUDA toolkit.  What is there already is left alone.
 #

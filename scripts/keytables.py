@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Writes the tables of keys in docs/policy.md and policy.conf(5) from policy/keys.def.
 
     scripts/keytables.py            writes the tables; `make docs` runs this

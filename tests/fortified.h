@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Functions of glibc that its headers do not declare: its own names for system calls, and the forms
  * that programs built with _FORTIFY_SOURCE call. */
 #ifndef TESTS_FORTIFIED_H

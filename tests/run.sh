@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: MIT
 # Runs test files through prove, and ends with the line `N passed, N failed, N skipped`, in which
 # every test case counts once.  Exit status 0 only if none failed.  A file that the run leaves in
 # the tree, outside of build folders, is a failure.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Runs random programs for an hour and says what grew: make soak, or tests/soak.py.
 
 For each place some processes live all the time and do one random run after the other (rounds.h),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Builds the test programs of tests/ into $(B)/tests.  A program's name says what it links with:
 # sim_* the simulated driver, runtime_* the simulated runtime as well, everything else the library's
 # own objects (libzc.a).  The programs of tests/preload/programs are unaware of libzc and get it by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The parts of the command zc.
 
 cli holds the table of subcommands, and `commands` one module for each.  Shared: logs and counters

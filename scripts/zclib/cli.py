@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The command line of zc: the table of subcommands, and what is common to all of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs a program bare and under policies, and puts the runs side by side."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reads a counters file: the memory that a process shares with whoever watches it.
 
 The layout is `struct zc_counters` of shim/ledger/counters.h (docs/log.md, "Counters file"): native

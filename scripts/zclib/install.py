@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Where the other parts of libzc are: the library, the policy reader, the version.
 
 They lie where `make install` put them and wrote down that it did, in share/libzc/installed; or in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Starts a program under libzc: its environment, its signals, its exit status."""
 
 from __future__ import annotations

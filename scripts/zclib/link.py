@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Records what goes over the link of each GPU while a program runs, by the GPU's own counters.
 
 NVML's fields of PCIe bytes count everything, reads of kernels included, for the GPU as a whole.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Finds the counters files of processes, and compares two readings of one."""
 
 from __future__ import annotations

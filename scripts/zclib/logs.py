@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reads logs of libzc (docs/log.md): JSON Lines, one file a process, as a stream.
 
 What is damaged is said once, with its place, and the rest is used: a last line that SIGKILL cut,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Names from elsewhere (paths, programs, messages of a log) as text that is safe to print.
 
 Paths are str with surrogateescape, as os.fsdecode() makes them, so that every name that the file

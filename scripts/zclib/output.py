@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Files that a command writes at its end: tried before its work, and named where writing fails."""
 
 from __future__ import annotations

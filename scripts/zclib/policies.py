@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Asks zc-policy, the library's own parser as a program, about policy files."""
 
 from __future__ import annotations

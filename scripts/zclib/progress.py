@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A progress line on stderr, where that is a terminal that can write over it; nowhere else is
 anything printed."""
 

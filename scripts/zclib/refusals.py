@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Calls that libzc refused: a program that ignores errors goes on with wrong data."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is known of the terminal: its width, whether it wants colour; and the streams' encoding."""
 
 from __future__ import annotations

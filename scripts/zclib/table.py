@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Text tables that fit the width of a terminal."""
 
 from __future__ import annotations

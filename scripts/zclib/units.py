@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Sizes, counts and times as text, exactly as libzc's own summary prints them; times as read."""
 
 from __future__ import annotations

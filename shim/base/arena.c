@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The arena: size classes over chunks from mmap(2), under one lock. */
 #include "base/arena.h"
 

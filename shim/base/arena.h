@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libzc's own memory: never malloc's, so that it may be used inside malloc and signal handlers. */
 #ifndef ZC_BASE_ARENA_H
 #define ZC_BASE_ARENA_H

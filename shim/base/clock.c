@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The CPU's counter where its rate is constant, and its rate against CLOCK_MONOTONIC. */
 #include "base/clock.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Time for measuring calls: the CPU's counter where it is constant, else CLOCK_MONOTONIC. */
 #ifndef ZC_BASE_CLOCK_H
 #define ZC_BASE_CLOCK_H

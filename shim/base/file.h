@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Small files of the kernel's, by system calls alone. */
 #ifndef ZC_BASE_FILE_H
 #define ZC_BASE_FILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Whether libzc is on in this process. */
 #include "base/life.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libzc's life in a process: off until the first CUDA call, fresh in a forked child. */
 #ifndef ZC_BASE_LIFE_H
 #define ZC_BASE_LIFE_H

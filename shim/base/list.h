@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* uthash's doubly linked lists: a member is taken out without a walk.  Which of several holds
  * memory of a size. */
 #ifndef ZC_BASE_LIST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The lock: a futex word that holds its owner's thread id, so that re-entry shows. */
 #include "base/lock.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A small lock that a signal handler may meet. */
 #ifndef ZC_BASE_LOCK_H
 #define ZC_BASE_LOCK_H

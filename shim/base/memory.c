@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* mmap(2) and kin as they are. */
 #include "base/memory.h"
 

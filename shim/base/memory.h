@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pages by system calls alone. */
 #ifndef ZC_BASE_MEMORY_H
 #define ZC_BASE_MEMORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One line on stderr and one in the log, as often as is useful. */
 #include "base/message.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What libzc says to people: one line on stderr and a `warn` line in the log. */
 #ifndef ZC_BASE_MESSAGE_H
 #define ZC_BASE_MESSAGE_H

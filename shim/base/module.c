@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Walking the registry of modules. */
 #include "base/module.h"
 

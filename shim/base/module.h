@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What every module has to be told of, one static row each. */
 #ifndef ZC_BASE_MODULE_H
 #define ZC_BASE_MODULE_H

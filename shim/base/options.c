@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reading the environment variables into the options' table. */
 #include "base/options.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The environment variables: one table, read once. */
 #ifndef ZC_BASE_OPTIONS_H
 #define ZC_BASE_OPTIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Path patterns, and files that nobody else can have planted. */
 #include "base/path.h"
 

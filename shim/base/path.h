@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Names of the files that libzc writes, and their creation. */
 #ifndef ZC_BASE_PATH_H
 #define ZC_BASE_PATH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Page faults of libzc's own, taken where they cost nothing. */
 #include "base/populate.h"
 

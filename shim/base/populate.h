@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Page faults of libzc's own, taken where they cost nothing. */
 #ifndef ZC_BASE_POPULATE_H
 #define ZC_BASE_POPULATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Numbers, sizes and formats into a fixed buffer. */
 #include "base/text.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Formatting into a fixed buffer: no malloc, no locale, no stdio. */
 #ifndef ZC_BASE_TEXT_H
 #define ZC_BASE_TEXT_H

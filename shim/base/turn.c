@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A turn: mutual exclusion that may last while the driver is called. */
 #include "base/turn.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A turn: mutual exclusion that may last while the driver is called, as no lock of libzc's may. */
 #ifndef ZC_BASE_TURN_H
 #define ZC_BASE_TURN_H

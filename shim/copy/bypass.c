@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies that write past the caches: streaming stores, a cache line at a time. */
 #include "copy/bypass.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies that write past the caches. */
 #ifndef ZC_COPY_BYPASS_H
 #define ZC_COPY_BYPASS_H

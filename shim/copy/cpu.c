@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Transfers with a mapped block on at least one side: the CPU does them where both sides are its
  * own memory, because there is no device memory to move anything to. */
 #include "copy/cpu.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Transfers with a converted block on at least one side. */
 #ifndef ZC_COPY_CPU_H
 #define ZC_COPY_CPU_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Questions to /proc/self/maps by ioctl(2), which need no text to be made and read. */
 #include "copy/maps.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the kernel says of a range of the program's addresses. */
 #ifndef ZC_COPY_MAPS_H
 #define ZC_COPY_MAPS_H

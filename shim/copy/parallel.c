@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which copies of pageable memory are made by threads and the copy engine together. */
 #include "copy/parallel.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* pageable_copy = parallel: copies of pageable memory by several threads and the copy engine. */
 #ifndef ZC_COPY_PARALLEL_H
 #define ZC_COPY_PARALLEL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A copy as a stream of bytes through the ring.  The copy engine moves parts, threads move pieces
  * of them; position `at` of the copy lies in the ring at `at` modulo the ring's size.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One large copy between pageable memory and a device, through the ring. */
 #ifndef ZC_COPY_PIPELINE_H
 #define ZC_COPY_PIPELINE_H

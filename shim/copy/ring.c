@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Slots of pinned memory, taken and given back by any thread without a lock. */
 #include "copy/ring.h"
 

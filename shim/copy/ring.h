@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The ring: pinned memory through which copies of pageable memory go. */
 #ifndef ZC_COPY_RING_H
 #define ZC_COPY_RING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Asynchronous copies from and to blocks of the host heap, through a ring of pinned memory where
  * the call must not wait for its stream. */
 #include "copy/staged.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Transfers with blocks of the host heap: the program believes that they are pageable. */
 #ifndef ZC_COPY_STAGED_H
 #define ZC_COPY_STAGED_H

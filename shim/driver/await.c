@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Streams that wait for the CPU. */
 #include "driver/await.h"
 

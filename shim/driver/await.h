@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Streams that wait for the CPU. */
 #ifndef ZC_DRIVER_AWAIT_H
 #define ZC_DRIVER_AWAIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the driver answers of itself. */
 #include "driver/call.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The hand-written bodies: their common first arguments, and their prototypes made from the
  * table. */
 #ifndef ZC_DRIVER_CALL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Counts the captures that are under way. */
 #include "driver/capture.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Stream capture: what may not happen while one is under way. */
 #ifndef ZC_DRIVER_CAPTURE_H
 #define ZC_DRIVER_CAPTURE_H

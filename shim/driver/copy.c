@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From the parameters of a copy, set or prefetch to its description. */
 #include "driver/copy.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies, sets and prefetches: one description for all their shapes. */
 #ifndef ZC_DRIVER_COPY_H
 #define ZC_DRIVER_COPY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Launches: calls the parties that want to know of one. */
 #include "driver/launch.h"
 

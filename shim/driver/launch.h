@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Launches: what places have to know before the GPU is given work that no call describes. */
 #ifndef ZC_DRIVER_LAUNCH_H
 #define ZC_DRIVER_LAUNCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The one mutex that is held while the driver is called. */
 #include "driver/lock.h"
 

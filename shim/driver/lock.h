@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Mutual exclusion that lasts while the driver is called. */
 #ifndef ZC_DRIVER_LOCK_H
 #define ZC_DRIVER_LOCK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Finds the driver's functions, and maps the addresses that the driver hands out to wrappers. */
 #include "driver/real.h"
 

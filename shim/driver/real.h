@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The driver's own functions, and the numbers of the entry points. */
 #ifndef ZC_DRIVER_REAL_H
 #define ZC_DRIVER_REAL_H

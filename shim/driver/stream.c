@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a stream still has to do. */
 #include "driver/stream.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a stream still has to do. */
 #ifndef ZC_DRIVER_STREAM_H
 #define ZC_DRIVER_STREAM_H

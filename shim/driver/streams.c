@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Streams made with CU_STREAM_NON_BLOCKING: what the legacy stream does not speak for. */
 #include "driver/streams.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The streams that have no implicit order with the legacy stream. */
 #ifndef ZC_DRIVER_STREAMS_H
 #define ZC_DRIVER_STREAMS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Gives SIGSEGV to the program as the kernel would have done. */
 #include "fault/chain.h"
 

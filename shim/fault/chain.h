@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SIGSEGV as the program sees it: its action, and whether a thread blocks it. */
 #ifndef ZC_FAULT_CHAIN_H
 #define ZC_FAULT_CHAIN_H

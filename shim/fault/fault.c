@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The handler of SIGSEGV: serves faults in protected pages, passes everything else on. */
 #include "fault/fault.h"
 

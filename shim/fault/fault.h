@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pages that a place protects: who is asked when a thread or a system call meets one. */
 #ifndef ZC_FAULT_FAULT_H
 #define ZC_FAULT_FAULT_H

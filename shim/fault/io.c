@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * System calls do not fault on protected pages, they fail with EFAULT or stop short: so libc's
  * functions open the program's buffers first.  While nothing is protected they go straight on.

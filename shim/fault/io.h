@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libc's functions behind the hooks on system calls. */
 #ifndef ZC_FAULT_IO_H
 #define ZC_FAULT_IO_H

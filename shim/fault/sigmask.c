@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Functions that set a thread's signal mask.  Once pages are protected SIGSEGV stays open in the
  * kernel, because a fault while it is blocked ends the process; the program's view keeps it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Functions that set the action of SIGSEGV.  They pass through until pages are protected; from then
  * on the kernel's action stays libzc's, and the program reads back its own.

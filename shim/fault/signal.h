@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libc's own functions behind the hooks on signals. */
 #ifndef ZC_FAULT_SIGNAL_H
 #define ZC_FAULT_SIGNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Walks what a system call names, and opens the protected pages in it. */
 #include "fault/touch.h"
 

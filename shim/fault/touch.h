@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Makes what a system call is about to access accessible. */
 #ifndef ZC_FAULT_TOUCH_H
 #define ZC_FAULT_TOUCH_H

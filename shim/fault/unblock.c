@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A thread that blocks SIGSEGV dies of a fault in a protected page before any handler runs.  Worker
  * threads often block all signals, those of the driver among them, so the threads of before are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Opens SIGSEGV where the program blocked it before fault handling began. */
 #ifndef ZC_FAULT_UNBLOCK_H
 #define ZC_FAULT_UNBLOCK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Requests for device memory. */
 #include "hook/grant.h"
 #include "base/life.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Arrays: opaque to programs and never moved; their requests are counted at their sites. */
 #include "base/life.h"
 #include "hook/request.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Batches of copies, sets and prefetches: each element is a transfer of its own. */
 #include "base/clock.h"
 #include "driver/call.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Refusals that a place caused are named by their rule. */
 #include "base/message.h"
 #include "driver/call.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Refusals that a place caused are named by their rule. */
 #ifndef ZC_HOOK_BLAME_H
 #define ZC_HOOK_BLAME_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Contexts take their memory with them. */
 #include "base/message.h"
 #include "base/module.h"

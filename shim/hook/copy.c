@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The choke point of all transfers: what stands on both sides, who does it, what is recorded. */
 #include "base/clock.h"
 #include "base/message.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The life of a transfer: what stands on both sides, who does it, what is recorded. */
 #ifndef ZC_HOOK_COPY_H
 #define ZC_HOOK_COPY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which memory entry points were asked for and not caught. */
 #include "hook/coverage.h"
 

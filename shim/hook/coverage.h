@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which memory entry points were asked for and not caught. */
 #ifndef ZC_HOOK_COVERAGE_H
 #define ZC_HOOK_COVERAGE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * dlsym, dlopen and dlmopen as tail jumps.  glibc takes the caller's return address to know whose
  * RTLD_NEXT, RUNPATH and namespace are meant, so no frame of libzc may stand between the caller and

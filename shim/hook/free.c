@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Freeing device memory. */
 #include "hook/free.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Freeing blocks that libzc made. */
 #ifndef ZC_HOOK_FREE_H
 #define ZC_HOOK_FREE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Who stands before libzc in the order that the loader searches.  dlsym(3) does not tell: in a
  * program that is not position-independent it finds the program's own entry for malloc, which is a

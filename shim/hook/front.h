@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Whether the program's calls of the malloc family come to libzc first. */
 #ifndef ZC_HOOK_FRONT_H
 #define ZC_HOOK_FRONT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Granting a request for memory. */
 #include "hook/grant.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Granting a request for memory: by a place of its rule, or by the program's own call. */
 #ifndef ZC_HOOK_GRANT_H
 #define ZC_HOOK_GRANT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Graphs: the copies and sets of an executable graph are read when it is made, and counted at each
  * launch. */
 #include "hook/graph.h"

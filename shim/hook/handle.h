@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Handles of physical memory that a rule decided on, and the mappings of them. */
 #ifndef ZC_HOOK_HANDLE_H
 #define ZC_HOOK_HANDLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pinned host memory: requests for it, the program's own registrations, and what it asks about
  * both. */
 #include "hook/free.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Blocks of libc's malloc family that lie in the host heap: how they come, change and go. */
 #include "hook/hostmem.h"
 

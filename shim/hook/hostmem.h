@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Requests of libc's malloc family that a rule may place in pinned memory. */
 #ifndef ZC_HOOK_HOSTMEM_H
 #define ZC_HOOK_HOSTMEM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which requests of libc's malloc family go to the host heap. */
 #include "hook/hostrule.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which requests of libc's malloc family go to the host heap: what the policy says of them. */
 #ifndef ZC_HOOK_HOSTRULE_H
 #define ZC_HOOK_HOSTRULE_H

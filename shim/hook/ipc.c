@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory shared between processes, or with graphics APIs. */
 #include "base/life.h"
 #include "hook/request.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels that failed with an illegal address: which rules may be why. */
 #include "base/message.h"
 #include "base/text.h"

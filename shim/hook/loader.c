@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The C half of the hooks on dlsym, dlopen and dlmopen: decides, never calls on the caller's behalf
  * where the caller's identity matters. */
 #include "hook/loader.h"

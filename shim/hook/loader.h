@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the assembly stubs and their C halves share. */
 #ifndef ZC_HOOK_LOADER_H
 #define ZC_HOOK_LOADER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * libc's malloc family (glibc manual, "Replacing malloc").  Every call goes on to the next
  * allocator in line, unless it is large enough for a rule, or names a block of the host heap.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Programs that map memory themselves (cuMemCreate and kin): counted by address range. */
 #include "hook/handle.h"
 #include "base/life.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the program does to pages of its own blocks: munmap, mmap over them, mremap, mprotect,
  * madvise.  The GPU's page table holds registered pages by itself, and pairs are kept apart by

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libc's functions behind the hooks on the program's pages. */
 #ifndef ZC_HOOK_MEMORY_H
 #define ZC_HOOK_MEMORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The registry of modules: who is told of what, see base/module.h. */
 #include "base/module.h"
 

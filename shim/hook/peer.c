@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Peer access: whose memory the kernels of a context may use. */
 #include "driver/call.h"
 #include "base/life.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory pools: those whose blocks stay where they are, and the bytes that converted blocks add to
  * the figures of the others. */
 #include "hook/pool.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory pools: what libzc must know about them. */
 #ifndef ZC_HOOK_POOL_H
 #define ZC_HOOK_POOL_H

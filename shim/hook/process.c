@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Starting at the first CUDA call, ending with the process, starting anew in a forked child. */
 #include "hook/process.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Starting with the first CUDA call, ending with the process, starting anew in a forked child. */
 #ifndef ZC_HOOK_PROCESS_H
 #define ZC_HOOK_PROCESS_H

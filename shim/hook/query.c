@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a program can ask about a block, answered as for what it requested. */
 #include <stdint.h>
 #include <string.h>

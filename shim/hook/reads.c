@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the driver reads of the program's memory by itself: the shapes that lead to more memory.
  * Pointers are the program's: where one leads nowhere, the driver is left to meet it. */
 #include "hook/reads.h"

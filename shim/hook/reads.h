@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the driver reads of the program's memory by itself, call by call.  Such memory may lie in
  * the host block of a pair, whose pages libzc closes, so it is lent before a call begins

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A request on its way: who asks for what, which rule has it, and how it enters the ledger. */
 #include "hook/request.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Functions that set RLIMIT_AS and RLIMIT_DATA, and mlockall.  The addresses that the host heap has
  * reserved count against the one and against RLIMIT_MEMLOCK, used or not, and the memory that it

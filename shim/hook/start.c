@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cuInit and the resolvers. */
 #include "driver/call.h"
 #include "hook/coverage.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Variables of modules: memory that copies name although no request made it. */
 #include "base/life.h"
 #include "hook/request.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Environment variables that are nearly libzc's. */
 #include "hook/variables.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Environment variables that are nearly libzc's. */
 #ifndef ZC_HOOK_VARIABLES_H
 #define ZC_HOOK_VARIABLES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The exported wrappers, all made from the table. */
 #include "driver/call.h"
 #include "hook/blame.h"

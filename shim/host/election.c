@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Extents of the host heap that a device block lives in. */
 #include <sched.h>
 

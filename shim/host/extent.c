@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The reserved range, and the extents that are carved out of it. */
 #include "host/extent.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Extents of the host heap: carved out of the reserved range, pooled, given back.  The heap's
  * own. */
 #ifndef ZC_HOST_EXTENT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Blocks of the host heap: slots of slabs, and extents of their own. */
 #include "host/hostheap.h"
 

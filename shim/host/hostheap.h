@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The host heap: libc's large blocks in memory that can be pinned.  No call of CUDA's in here. */
 #ifndef ZC_HOST_HOSTHEAP_H
 #define ZC_HOST_HOSTHEAP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Records of the program's rights to pages: a byte for each 4 KiB. */
 #include "host/overlay.h"
 

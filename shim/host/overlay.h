@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the program itself made of the pages of its blocks: mprotect(2) and kin. */
 #ifndef ZC_HOST_OVERLAY_H
 #define ZC_HOST_OVERLAY_H

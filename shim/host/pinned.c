@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Registering extents of the host heap, and taking it back. */
 #include "host/pinned.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The place `pinned`: what the driver knows of the host heap. */
 #ifndef ZC_HOST_PINNED_H
 #define ZC_HOST_PINNED_H

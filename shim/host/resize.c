@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Another size for a large block of the host heap without copying it: realloc(3) by page tables. */
 #include "host/extent.h"
 #include "host/hostheap.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Blocks that stay with libc although a rule took their request: what the rule says of copies. */
 #ifndef ZC_HOST_STAY_H
 #define ZC_HOST_STAY_H

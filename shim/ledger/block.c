@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Blocks: the life of a live allocation in the ledger, and its gauges. */
 #include "ledger/block.h"
 

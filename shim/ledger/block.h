@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Blocks: the live allocations, found by any address inside them. */
 #ifndef ZC_LEDGER_BLOCK_H
 #define ZC_LEDGER_BLOCK_H

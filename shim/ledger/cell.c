@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Cells: the per-block counters.  They are taken from a lock-free list, because a transfer may be
  * recorded in a signal handler.

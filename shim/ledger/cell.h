@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Cells: what one live block saw in one direction. */
 #ifndef ZC_LEDGER_CELL_H
 #define ZC_LEDGER_CELL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Call-frame information: how a function's frame is left, read from .eh_frame (Linux Standard Base,
  * "Exception Frames"; DWARF 5, section 6.4).  Of the registers only the stack pointer, the frame

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Finding a function's call-frame information through .eh_frame_hdr's sorted table. */
 #include "ledger/cfi.h"
 #include "ledger/cfi_read.h"

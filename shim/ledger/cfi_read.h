@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reading DWARF's numbers within bounds. */
 #ifndef ZC_LEDGER_CFI_READ_H
 #define ZC_LEDGER_CFI_READ_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Running the instructions of call-frame information (DWARF 5, section 6.4.2). */
 #include "ledger/cfi.h"
 #include "ledger/cfi_read.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The counters: a shared mapping of a file, or private memory. */
 #include "ledger/counters.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The counters file: a MAP_SHARED page set that holds every counter, so that what was counted
  * outlives SIGKILL and `zc top` can watch a running process.  Its layout is an interface: fields

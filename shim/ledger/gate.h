@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The gate: whether the calling thread is inside the ledger already, so that a signal handler that
  * interrupted it passes through.  The locks alone do not do: a handler that interrupted the holder

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The ordered index of blocks: a sorted array of chunks of sorted entries, which many threads read
  * while one writes.  A sequence counter, odd during a change, tells readers to look again.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The ordered index of blocks: finds the block that an address lies in. */
 #ifndef ZC_LEDGER_INDEX_H
 #define ZC_LEDGER_INDEX_H

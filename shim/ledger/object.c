@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The loaded object that an address lies in. */
 #include "ledger/object.h"
 

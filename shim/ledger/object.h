@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The loaded object that an address lies in. */
 #ifndef ZC_LEDGER_OBJECT_H
 #define ZC_LEDGER_OBJECT_H

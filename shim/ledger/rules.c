@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reading the policy early and silently, and saying later what was wrong with it. */
 #include "ledger/rules.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The policy in force: read once, by libc's first large request or the first CUDA call. */
 #ifndef ZC_LEDGER_RULES_H
 #define ZC_LEDGER_RULES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The table of sites in the counters file, and the sites' counts. */
 #include "ledger/site.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sites: the call paths of requests, as module+offset frames that are the same from run to run. */
 #ifndef ZC_LEDGER_SITE_H
 #define ZC_LEDGER_SITE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From the stack to a site: the walk, the frames' modules, and the cache of paths seen before. */
 #include "ledger/site_path.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Between the walk that finds a call path and the table of sites. */
 #ifndef ZC_LEDGER_SITE_PATH_H
 #define ZC_LEDGER_SITE_PATH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Traffic: totals by flow, in one slot a thread, and the way of a transfer into all counters. */
 #include "ledger/traffic.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What was asked to move, what moved, and what did not have to: the counters. */
 #ifndef ZC_LEDGER_TRAFFIC_H
 #define ZC_LEDGER_TRAFFIC_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Walking the calling thread's stack by call-frame information. */
 #include "ledger/unwind.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Walking the calling thread's stack. */
 #ifndef ZC_LEDGER_UNWIND_H
 #define ZC_LEDGER_UNWIND_H

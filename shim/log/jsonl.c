@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Opening the log and writing whole lines to it. */
 #include "log/jsonl.h"
 

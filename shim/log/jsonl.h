@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The log's file: where finished lines go. */
 #ifndef ZC_LOG_JSONL_H
 #define ZC_LOG_JSONL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* JSON fields into a line, whole or not at all. */
 #include "log/line.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Building one line of the log: a JSON object that stays valid when it does not fit. */
 #ifndef ZC_LOG_LINE_H
 #define ZC_LOG_LINE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The lines about one block, one transfer, one site, one warning. */
 #include "log/lines.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The parts that lines about blocks have in common. */
 #ifndef ZC_LOG_LINES_H
 #define ZC_LOG_LINES_H

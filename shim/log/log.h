@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The log: JSON Lines, one object a line, each written by one write(2).  A line that ends in its
  * newline is whole.  Only SIGKILL can cut one, the last, where it crosses a page of the file: Linux

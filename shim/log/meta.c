@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The log's first line: what ran, where, under which policy. */
 #include "log/jsonl.h"
 

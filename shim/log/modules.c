@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where the modules of frames lie as files, for readers that turn offsets into functions. */
 #include "log/modules.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Where the modules of frames lie as files, for readers that turn offsets into functions. */
 #ifndef ZC_LOG_MODULES_H
 #define ZC_LOG_MODULES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The lines about pairs. */
 #include "log/pairs.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the log tells of pairs: host and device blocks that are one. */
 #ifndef ZC_LOG_PAIRS_H
 #define ZC_LOG_PAIRS_H

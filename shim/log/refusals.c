@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Refused calls, counted by rule in the counters file. */
 #include "log/refusals.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Calls that gave the program an error because of a rule: many programs go on with wrong data. */
 #ifndef ZC_LOG_REFUSALS_H
 #define ZC_LOG_REFUSALS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The summary: collecting the counters, and the log's last line. */
 #include "log/summary.h"
 

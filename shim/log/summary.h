@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the end of a run is told from: all counters, read once. */
 #ifndef ZC_LOG_SUMMARY_H
 #define ZC_LOG_SUMMARY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The summary for people: about twenty lines of at most 80 columns on stderr. */
 #include "log/summary.h"
 

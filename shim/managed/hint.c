@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Hints for managed blocks: advice, and prefetches to where pages will be used. */
 #include "managed/hint.h"
 

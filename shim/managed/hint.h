@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Hints for managed blocks: advice, and prefetches to where pages will be used. */
 #ifndef ZC_MANAGED_HINT_H
 #define ZC_MANAGED_HINT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The place `managed`: one address whose pages the driver moves to where they are used. */
 #include "driver/stream.h"
 #include "memory/device.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The pool of managed memory that stream-ordered requests are given from. */
 #include "managed/managed_pool.h"
 

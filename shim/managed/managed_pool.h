@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The pool of managed memory that stream-ordered requests are given from, where the driver has such
  * pools (CUDA 13). */
 #ifndef ZC_MANAGED_MANAGED_POOL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Budgets: the most bytes of a rule that may be alive in its first place. */
 #ifndef ZC_MEMORY_BUDGET_H
 #define ZC_MEMORY_BUDGET_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a device can do. */
 #include "memory/device.h"
 #include "driver/real.h"

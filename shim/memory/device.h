@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a device can do: the properties that places depend on. */
 #ifndef ZC_MEMORY_DEVICE_H
 #define ZC_MEMORY_DEVICE_H

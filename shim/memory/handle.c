@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host memory for programs that map memory themselves: the place `mapped` of cuMemCreate. */
 #include "memory/handle.h"
 

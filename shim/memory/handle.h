@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host memory for programs that map memory themselves: the place `mapped` of cuMemCreate. */
 #ifndef ZC_MEMORY_HANDLE_H
 #define ZC_MEMORY_HANDLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How much memory the places may take. */
 #include "memory/limits.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How much memory the places may take: max_pinned, max_managed, max_device. */
 #ifndef ZC_MEMORY_LIMITS_H
 #define ZC_MEMORY_LIMITS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The place `mapped`: pinned host memory at one address for the CPU and every GPU. */
 #include "driver/stream.h"
 #include "memory/device.h"

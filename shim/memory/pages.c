@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host pages: 2 MiB pages by MADV_HUGEPAGE, first touched by several threads. */
 #include "memory/pages.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host pages made faster than the driver makes them: huge, touched in parallel. */
 #ifndef ZC_MEMORY_PAGES_H
 #define ZC_MEMORY_PAGES_H

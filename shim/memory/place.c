@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which context a place makes memory in. */
 #include "memory/place.h"
 

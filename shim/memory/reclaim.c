@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Giving back what is kept of freed memory. */
 #include "memory/reclaim.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory that the program has freed and that libzc keeps, given back where the driver lacks it. */
 #ifndef ZC_MEMORY_RECLAIM_H
 #define ZC_MEMORY_RECLAIM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory on its way back to the driver. */
 #include "memory/transit.h"
 

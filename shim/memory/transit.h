@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory on its way back to the driver. */
 #ifndef ZC_MEMORY_TRANSIT_H
 #define ZC_MEMORY_TRANSIT_H

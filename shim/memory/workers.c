@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Short-lived threads for work on large ranges: one core moves 9 GB/s, the link 55. */
 #include "memory/workers.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Short-lived threads for work on large ranges of host memory. */
 #ifndef ZC_MEMORY_WORKERS_H
 #define ZC_MEMORY_WORKERS_H

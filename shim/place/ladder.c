@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The ladder: a rule's places in order, and where they end. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The list of places that a rule names: which of them a block gets, and giving it back. */
 #ifndef ZC_PLACE_LADDER_H
 #define ZC_PLACE_LADDER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Parked memory: freed by the program in stream order, its pages still in use until the stream
  * passes. */
 #include "place/park.h"

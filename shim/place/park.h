@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Parked memory: freed by the program, waiting for its stream. */
 #ifndef ZC_PLACE_PARK_H
 #define ZC_PLACE_PARK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Faults, system calls and launches that meet pairs. */
 #include "shared/access.h"
 

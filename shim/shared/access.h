@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Accesses to pairs that no call of CUDA's announces: of the CPU, by faults and system calls, and
  * of kernels, by launches. */
 #ifndef ZC_SHARED_ACCESS_H

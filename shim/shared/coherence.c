@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Coherence of a host block and a device block that are one: see the header for the states. */
 #include "shared/coherence.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Coherence of a host block and a device block that are one: the state machine of their pages.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* While a page is parted its address shows nothing for a moment, and what is known of a page and
  * what its address shows differ for longer: a child would take that for the page's content. */
 #include "shared/forks.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pairs while a process forks: a child must not get one that a thread is at work on. */
 #ifndef ZC_SHARED_FORKS_H
 #define ZC_SHARED_FORKS_H

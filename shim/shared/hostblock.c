@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The ledger's blocks for memory of the host heap. */
 #include "shared/hostblock.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The ledger's blocks for memory of the host heap that libc was asked for, also while they are in a
  * pair. */
 #ifndef ZC_SHARED_HOSTBLOCK_H

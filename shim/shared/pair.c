@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pairs: finding the other side, and the life of both. */
 #include "shared/pair.h"
 

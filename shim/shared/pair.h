@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pairs: a host block and a device block that the program asked for apart, and that are one. */
 #ifndef ZC_SHARED_PAIR_H
 #define ZC_SHARED_PAIR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The place `shared`: a device block that is the host block which is copied into it. */
 #include <sched.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Changes of the program's to the pages of pairs: steps of the state machine, under the lock. */
 #include "shared/remap.h"
 

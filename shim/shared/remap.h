@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the program does to the pages of a host block that is one with a device block. */
 #ifndef ZC_SHARED_REMAP_H
 #define ZC_SHARED_REMAP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What libzc says of pairs. */
 #include "shared/report.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What libzc says of pairs: conflicts, better rules, and a line in the log for each. */
 #ifndef ZC_SHARED_REPORT_H
 #define ZC_SHARED_REPORT_H

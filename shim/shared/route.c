@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How bytes get from one side of a copy to the other when pages of a pair are among them. */
 #include "shared/route.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How bytes get from one side of a copy to the other when pages of a pair are among them. */
 #ifndef ZC_SHARED_ROUTE_H
 #define ZC_SHARED_ROUTE_H

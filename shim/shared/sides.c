@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Both sides of a copy, held: pairs are locked in the order of their addresses, so that two copies
  * never wait for each other. */
 #include "shared/sides.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Both sides of a copy, made accessible and held so while the CPU goes over them. */
 #ifndef ZC_SHARED_SIDES_H
 #define ZC_SHARED_SIDES_H

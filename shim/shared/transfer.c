@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies and sets that meet a pair. */
 #include "shared/transfer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies and sets that meet a pair. */
 #ifndef ZC_SHARED_TRANSFER_H
 #define ZC_SHARED_TRANSFER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The CPU's view of shared pages: mprotect(2) and mremap(2). */
 #include "shared/view.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The CPU's view of shared pages: what its page table shows at an address that the GPU's page table
  * shows too.  System calls only: safe in signal handlers. */
 #ifndef ZC_SHARED_VIEW_H

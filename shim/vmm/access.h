@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which devices reach memory that is mapped by hand: its own, and those that were let. */
 #ifndef ZC_VMM_ACCESS_H
 #define ZC_VMM_ACCESS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What growing arrays have beyond their requests. */
 #include "vmm/ahead.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What growing arrays have beyond their requests. */
 #ifndef ZC_VMM_AHEAD_H
 #define ZC_VMM_AHEAD_H

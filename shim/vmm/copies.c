@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies and sets between devices, one of which has memory that is mapped by hand. */
 #include "vmm/copies.h"
 

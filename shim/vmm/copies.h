@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies and sets between devices, one of which has memory that is mapped by hand. */
 #ifndef ZC_VMM_COPIES_H
 #define ZC_VMM_COPIES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies of growing arrays that become remaps. */
 #include "vmm/grow.h"
 

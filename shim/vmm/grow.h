@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies of growing arrays that become remaps. */
 #ifndef ZC_VMM_GROW_H
 #define ZC_VMM_GROW_H

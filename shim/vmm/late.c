@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Blocks of `vmm` whose memory is attached late: by the first call that could touch it. */
 #include "vmm/late.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Blocks of `vmm` whose memory is attached late: by the first call that could touch it. */
 #ifndef ZC_VMM_LATE_H
 #define ZC_VMM_LATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Work left behind is done before a stream may wait for the CPU. */
 #include "vmm/quiesce.h"
 

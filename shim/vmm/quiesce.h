@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is left behind for later must be done before a stream may wait for the CPU. */
 #ifndef ZC_VMM_QUIESCE_H
 #define ZC_VMM_QUIESCE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The addresses of blocks that grew: kept mapped, for the block that grows next. */
 #include "vmm/spare.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The addresses of blocks that grew: kept mapped, for the block that grows next. */
 #ifndef ZC_VMM_SPARE_H
 #define ZC_VMM_SPARE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The place `vmm`: reserved addresses with device memory mapped behind them in pieces. */
 #include "vmm/vmm.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Blocks of the place `vmm`: reserved addresses and the physical memory behind them. */
 #ifndef ZC_VMM_VMM_H
 #define ZC_VMM_VMM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Blocks of `vmm` that were freed, kept mapped for the next request of their size. */
 #include "vmm/warm.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Blocks of `vmm` that were freed, kept mapped for the next request of their size. */
 #ifndef ZC_VMM_WARM_H
 #define ZC_VMM_WARM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Addresses that are reserved for memory mapped by hand, and what is mapped in them. */
 #include "vmm/window.h"
 

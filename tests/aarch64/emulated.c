@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Stands in for a program of another processor: runs NAME.aarch64, which lies beside it, under
  * qemu's emulation of user programs.  It is linked statically, so that the preloads and library

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: MIT
 # Builds libzc, the simulated GPU and test programs for aarch64 and runs end-to-end tests on them
 # under qemu's emulation of user programs.  Exit status 77 where the compiler or qemu is missing.
 #

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs a suite of rows and writes its tables: see run.sh, which starts it."""
 
 from __future__ import annotations

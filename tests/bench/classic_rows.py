@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The classic experiments of zero-copy: each job unmodified, under libzc, and written by hand."""
 
 from __future__ import annotations

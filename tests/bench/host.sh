@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: MIT
 # Measures what the host heap promises, bare and under libzc in turn, and prints a table with
 # medians and goals; with OUT_DIR set it is written to $OUT_DIR/host.md as well.  Needs bash and
 # what was built.

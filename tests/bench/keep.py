@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Keeps measured sessions in kernels/results.jsonl, one line a row; writes kernels/RESULTS.md, its
 picture and README's figures.
 

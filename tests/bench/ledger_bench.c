@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Measures the ledger's calls and its memory, and prints a table.  It judges nothing. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The link's own counters: bytes that crossed PCIe while a program ran, as NVML counts them.
 
 The counters belong to the device, so other programs' traffic is in them; they count whole packets,

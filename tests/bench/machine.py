@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Says in one line what the figures were measured on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Draws the kept results: one bar for each row, as SVG."""
 
 from __future__ import annotations

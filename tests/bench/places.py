@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Measures the places vmm and managed against their goals: places.py vmm|managed [ROUNDS [TEXT]].
 
 Runs each program bare, under libzc and as written by hand in turn, and prints a Markdown table of

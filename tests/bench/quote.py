@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The figures that README.md quotes, from the kept results."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What `zc report` and `zc diff` take for logs of many processes: time and resident memory.
 
     report_scale.py FILES MIB [COMMAND...]    FILES logs, of MIB together; COMMAND: report, page,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the runs of a row gave, and how it is kept in a file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a bench consists of: rows, the ways in which each is run, what is measured, and goals."""
 
 from __future__ import annotations

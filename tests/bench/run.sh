@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: MIT
 # Runs a suite of benches: unmodified programs of kernels/ bare and under libzc, and what an expert
 # writes by hand, in turn; prints tables.  Exit status 77 where no driver answers, 1 if a program
 # failed, gave wrong results or others than it does bare.

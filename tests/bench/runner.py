@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs the ways of a row in turn and keeps what each run said."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The rows that hold the place `shared` against its goals."""
 
 from __future__ import annotations

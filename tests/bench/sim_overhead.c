@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What libzc costs a caught call: times calls of the driver and of libc one by one, through the
  * pointers that a program gets, and prints the nanoseconds of each as text, one line a call: name,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The suites of rows by name."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the runs amount to, as Markdown: medians with their spread, ratios, goals, the link."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Threads of the library's own code, and of programs that it is preloaded into, under valgrind's
 # helgrind.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The rules of form that every source file keeps, checked by machine.
 
 bats_require_minimum_version 1.5.0
@@ -125,18 +126,26 @@ PYTHON
         no_findings "private paths:"
 }
 
+# Prints the N-th line of each file given on standard input, behind its name; #! does not count.
+line_of_each() {
+    xargs awk -v n="$1" 'FNR == 1 { at = n + /^#!/ } FNR == at { print FILENAME ":" $0 }'
+}
+
+scripts() {
+    sources mk bats bash sh py awk
+    ls Makefile .ci/run scripts/zc scripts/completion/zc
+}
+
+@test "every source file opens with its licence" {
+    code | line_of_each 1 | grep -vF ':/* SPDX-License-Identifier: MIT */' |
+        no_findings "no SPDX line:"
+    scripts | line_of_each 1 | grep -v ':# SPDX-License-Identifier: MIT$' |
+        no_findings "no SPDX line:"
+}
+
 @test "every source file opens with a comment on what it holds" {
-    {
-        code | while read -r file; do
-            head -n 1 "$file" | grep -qE '^(/\*|//)' || echo "$file"
-        done
-        { sources mk; ls Makefile; } | while read -r file; do
-            head -n 1 "$file" | grep -q '^# ' || echo "$file"
-        done
-        { sources bats bash sh py awk; ls .ci/run; } | while read -r file; do
-            head -n 2 "$file" | grep -qE '^(# |""")' || echo "$file"
-        done
-    } | no_findings "no opening comment:"
+    code | line_of_each 2 | grep -vE '^[^:]*:(/\*|//)' | no_findings "no opening comment:"
+    scripts | line_of_each 2 | grep -vE '^[^:]*:(# |""")' | no_findings "no opening comment:"
 }
 
 @test "every header compiles by itself" {

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The rooms of shim/ from the bottom to the top, and whether includes go from upper ones to lower
 ones only, with no large circle of modules within a room.  A module is a header and its source.
 Prints what is wrong; `includes.py --graph` prints who includes whom."""

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The tool behind `make check-mutants` changes code and nothing else, and tells what the tests that
 # it runs see from what they do not see.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The library's own code under the compiler's sanitizers, in build folders of its own.
 
 bats_require_minimum_version 1.5.0

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Fuzzes the policy parser, and matches and explains a few requests against what it accepted.
  * Built with libFuzzer, or with replay.c to run kept inputs.

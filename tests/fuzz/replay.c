@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Runs a fuzz target on kept inputs without libFuzzer, so that any compiler can build it and every
  * test run replays the corpus: each file named on the command line and each file in a folder named

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs the programs in all places, prints what failed, and writes the rows of results."""
 
 import ctypes

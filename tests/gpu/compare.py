@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Compares libzc's counts of what the driver moved with those of the CUPTI referee.
 
     compare.py FOLDER

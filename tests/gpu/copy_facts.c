@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Asks a driver which copies and sets of host memory it makes with the CPU, and up to which size:
  * the CPU may not touch the memory, and what the fault handler sees is the driver's doing.  Prints

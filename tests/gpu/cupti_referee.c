@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The referee of the byte counts: a library that the CUDA driver loads into a program and that adds
  * up from CUPTI's activity records what the driver copied and set, whatever libzc says.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Asks the CUDA driver what the simulated GPU has to imitate: error codes, pointer attributes,
  * which calls wait for what, and what a stream capture allows.  Prints one line a fact, without

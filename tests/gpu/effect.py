@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Says what a policy did to a program, and whether it did what it should have done.
 
 What it should have done comes from a run of the same program that libzc only watches: which device

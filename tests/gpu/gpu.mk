@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Builds what the tests on a real GPU need beside the library and the programs of kernels/: the
 # referee, what watches malloc, and the programs that write down what a driver answers and what
 # hardware does.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Asks a driver what it says of graph nodes, stream values and textures that name memory wrongly,
  * and of which kinds of memory it takes them: at once, at the launch or when that ran.  Prints one

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Writes down which blocks of 64 KiB and more a program has from malloc and its family, whatever
  * libzc sees of them: LD_PRELOAD=libmalloc_watch.so:libzc.so.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * A program that copies between host and device blocks at random, beside plain copies of what each
  * must hold: every byte that it reads anywhere must be the plain one.  It is right by itself; under

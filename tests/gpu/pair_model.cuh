@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels of pair_model: one reads a range of bytes, one writes it. */
 #ifndef PAIR_MODEL_CUH
 #define PAIR_MODEL_CUH

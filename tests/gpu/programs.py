@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The programs that the check runs: the tables of names, commands and settings."""
 
 import glob

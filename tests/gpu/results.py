@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Puts the rows of checks into the kept results, and makes the page that sums them up.
 
     results.py [PART...] [--into RESULTS]

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: MIT
 # Checks libzc on a real GPU: unmodified programs give the same results in every place of memory,
 # each policy has the effect that it should have, and the log's counts equal CUPTI's.  Exit status
 # 77 where no driver answers, 1 if a row failed.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs one program bare and in every place, and judges what it did."""
 
 import glob

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Says which run is next, and runs as many at a time as are asked for."""
 
 import concurrent.futures

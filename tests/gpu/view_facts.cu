@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Asks hardware how the GPU's view of pinned host memory and the CPU's come apart: what kernels,
  * copy engines and the CPU find at one address after the CPU has changed its own page table, and

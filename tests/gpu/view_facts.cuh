@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels of view_facts: one thread reads or writes one number. */
 __global__ void load_number(const int *from, int *to)
 {

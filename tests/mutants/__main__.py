@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Changes the library one line at a time and runs the tests that are to see it: `make
 check-mutants`.  In the folder tests: python3 -m mutants BUILD [measure | FILE...]
 

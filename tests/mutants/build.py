@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Builds the library again with one file changed, and the unit tests on it."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Which tests call which functions of the library: runs every test once on a build in which each
 function counts its calls, and keeps for each function the tests that are to see it break."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One-line mutations of the library's C sources: what to change, and how each change is named."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs the tests that are to see each mutant, and keeps what came of it."""
 
 import json

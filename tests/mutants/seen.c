@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Counts the calls of the library's functions, for tests/mutants: every function calls this file
  * first (-finstrument-functions), which counts in a file that all processes of a test share, so
  * that a process that is killed has counted, too. */

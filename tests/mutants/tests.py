@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs one test case against one build of the library."""
 
 import os

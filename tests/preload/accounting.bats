@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The log's totals are what was really done: to the byte what the simulated driver counted, the same
 # in total, by site and by transfer, and still there when the process is killed.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # What a program can ask about its memory is answered as for the memory that it asked for: in every
 # place the same output as without libzc, to the character.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Memory that is freed in stream order stays what it is until the stream has passed the free, and
 # nothing of it stays afterwards.
 

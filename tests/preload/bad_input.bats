@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Odd circumstances: the program goes on with the same results, and at most one message says what
 # happened.
 

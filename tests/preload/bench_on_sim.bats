@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The bench harness on the simulated GPU: its suites run, and a run that fails or gives other
 # results fails the bench.
 

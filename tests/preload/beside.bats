@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Addresses just before and behind a block are nobody's, whatever its place has there: calls that
 # name them, nodes of graphs among them, give in every place what they give without libzc, and blame
 # no rule.  Nor do calls that are wrong in something else.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The Makefile and scripts/deps.sh: what `make` says, installs, removes and asks for.
 
 bats_require_minimum_version 1.5.0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Stream capture: nothing is converted while one is under way, libzc's own calls never end one, and
 # what a graph copies is counted when it is launched.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Helpers of the end-to-end tests: the simulated GPU, policies, and running programs under both.
 # Tests run in the top folder of the source tree; ZC_BUILD is the build folder.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Frees that return before the work that uses the block has ended: the owner's word for it, and what
 # keeps the memory from others until then.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Several GPUs: programs use blocks of one device through streams of another.
 
 load common.bash

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Every driver call that a block's life needs is made to fail in turn: the request goes to the next
 # place or the program gets the driver's code, no byte is wrong, and nothing is lost.
 

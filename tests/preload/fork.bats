@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # fork(2), vfork(2), exec and daemons: a child is a process of its own, and its parent's counts
 # are the parent's alone.
 

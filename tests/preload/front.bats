@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Whose malloc a program reaches: host rules take effect in every kind of executable, and an
 # allocator that stands before libzc is still told from none.
 

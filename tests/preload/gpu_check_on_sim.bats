@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The check for real GPUs on the simulated one: what it leaves.
 
 load common.bash

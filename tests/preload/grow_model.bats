@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # A program that grows arrays at random reads no byte that it would not read without libzc, and a
 # call that is refused has changed nothing.  SEEDS="5 6" chooses other seeds, STEPS longer runs; a
 # failure prints the seed and the policy to repeat.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Programs that map memory themselves: a rule for cuMemCreate gives their handles host memory, and
 # they can't tell.
 

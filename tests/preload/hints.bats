@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # What the driver is told about managed blocks: the rule's advice and prefetches, or what the
 # block's use asks for; by both versions of the calls, and never at the program's cost.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Programs that use libc's memory in the place `pinned`: a file says `host_setup PROGRAM...` in its
 # setup().
 

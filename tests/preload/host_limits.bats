@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Limits on memory: what a program has left of them bare it has with libc's memory in `pinned`.
 
 load host.bash

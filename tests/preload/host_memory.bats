@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # libc's memory in the place `pinned`: the program computes, asks and frees as without libzc.
 
 load host.bash

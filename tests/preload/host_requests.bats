@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Pinned memory that the program asks the driver for, made by libzc: it answers, copies, waits and
 # goes as without libzc, to the character.
 

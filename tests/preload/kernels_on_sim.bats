@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Every program of kernels/ on the simulated GPU: bare, and under libzc with device memory in every
 # place.  The places must not change one byte of the results, so the checksums are compared.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # A rule's list of places is a ladder: a request takes the first place that is possible and within
 # its limits, at last where the program put it, and the log says why the others were passed over.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The log as a whole program writes it: its lines, and what happens where it can't be written.
 
 load common

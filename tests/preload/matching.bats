@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Every match key of a rule chooses the requests that it names, and no others.
 
 load common.bash

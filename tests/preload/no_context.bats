@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # A free in a thread without a current context frees the block, as the driver does (measured on an
 # H200): in every place the same output as without libzc, and nothing leaks.  A release that the
 # driver refuses leaves the block to the program.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Helpers of the tests of pairs: running a scene under rules for both sides, and what the log says.
 
 host_rule='[rule host]

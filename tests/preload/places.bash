@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Programs whose log tells where each block lay: a file says `placed_by PROGRAM` in its setup().
 
 load common.bash

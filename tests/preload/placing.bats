@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Each place is what its name says, and copies, sets and kernels keep the order and the meaning that
 # they have in device memory.
 

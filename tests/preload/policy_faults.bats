@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # A policy that is faulty, missing or unsafe: the program goes on with the same result, what was
 # right in the file holds, and standard error says what was wrong.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # libzc beside another preload, in both orders where that is allowed: jemalloc, and the address
 # sanitizer, which wants to be first.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # A program of random calls sees under every policy what it sees bare, to the character, or the call
 # that gives another answer has been named in a message.  SEEDS="5 6" chooses other seeds; a failure
 # prints the seed and the policy to repeat.

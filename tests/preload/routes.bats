@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Every route to a driver entry point ends in the wrapper of exactly the variant that the driver
 # itself would have given, and a caller of RTLD_NEXT keeps its place in the search order.
 

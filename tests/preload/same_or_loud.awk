@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Whether a program of random calls saw what it saw bare: awk -v bare=FILE -f same_or_loud.awk FILE
 # Exit status 0 if each thread's lines are those in `bare`, or a message about a rule stands between
 # the first one that is not and the line of its thread before it.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Host blocks and device blocks that are one: the program computes what it does with two memories,
 # and copies between both sides have nothing to move.
 

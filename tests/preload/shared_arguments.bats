@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # What the driver reads of the program's memory by itself lies in the host block of a pair.  The
 # driver holds its locks meanwhile, so it must not meet a page that is closed.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Each call of CUDA that meets a pair has a defined answer: what it means with two memories, or an
 # error with a message.
 

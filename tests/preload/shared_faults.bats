@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # What the CPU, signals and the system do to pairs, and everything that can be wrong with them: the
 # program computes what it does with two memories, or stops with a message.
 

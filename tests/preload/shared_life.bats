@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # How pairs end: with their context, with a free, with the process or in its child.
 
 load common.bash

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # A program that copies, sets, launches, forks and frees at random beside plain copies of what each
 # block must hold.  STEPS chooses a longer run.
 

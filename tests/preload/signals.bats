@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Signals and system calls of programs that share nothing pass through.
 
 load common.bash

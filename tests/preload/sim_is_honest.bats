@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The simulated GPU answers as a real driver does: the facts that the programs of tests/gpu ask of
 # both are the same but for the short lists below.  The real driver's answers are kept beside them
 # in *_facts.h200.txt.

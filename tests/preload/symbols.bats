@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # What libzc.so exports, needs and does to a process that never calls CUDA.
 
 bats_require_minimum_version 1.5.0

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Host build of CUDA kernels for the simulated GPU: the words of CUDA C++ that a kernel's source
  * uses, given a meaning for g++, and the two macros that make the kernel known to the simulation.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * CUDA's atomic functions for the host build of kernels.  Blocks of different streams run on
  * different OS threads, and the CPU may use the same memory, so they are real atomics; the _system

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The grid of a host-built kernel: blocks run one after another, and so do the threads of a block
  * until one of them reaches a barrier.  From there on every waiting thread is a fiber (ucontext) on

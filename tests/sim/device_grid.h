@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Runs the grid of a host-built kernel: built-in index variables, blocks, threads and barriers. */
 #ifndef SIM_DEVICE_GRID_H
 #define SIM_DEVICE_GRID_H

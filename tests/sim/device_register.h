@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * SIM_KERNEL and SIM_GLOBAL: make host-built kernels and variables known to the simulated driver
  * under the names that nvcc gives them, by constructors that run when the library is loaded.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Builds the simulated GPU's driver, $(B)/sim/libcuda.so.1.
 
 SIM_DRIVER_DIR := tests/sim/driver

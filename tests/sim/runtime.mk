@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Builds the simulated CUDA runtime, $(B)/sim/libcudart.so.13, and the kernels of kernels/ as host
 # code, $(B)/sim/kernels/NAME.so.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Control interface of the simulated GPU: what tests and host-built kernels may call in its
  * libcuda.so.1.
  *

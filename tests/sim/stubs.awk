@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Writes a C file with one stub for each entry point that programs ask for, and the table of their
 # names with the lowest version asked for. Input: versions.def, then driver-requests.tsv. A stub is
 # weak: the simulated entry point of the same name takes its place.

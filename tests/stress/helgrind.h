@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Tells helgrind what atomic operations mean, which it takes for plain loads and stores: an object
  * that is accessed by one is exempt from checking, and what a release wrote is ordered before what

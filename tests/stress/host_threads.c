@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Stress: for ZC_STRESS_SECONDS (2) sixteen threads take, use, resize and free blocks of the host
  * heap while others trim its pool, contexts go, and children are forked that use what they

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Stress: for ZC_STRESS_SECONDS (2) sixteen threads add, find, free, record and take sites at once,
  * and are interrupted by signals whose handlers do so too.  Meant for ThreadSanitizer as well,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Opens pages of zc in headless Chromium, and sorts and filters their tables by clicks.
 
     browser.py REPORT DIFF [FOLDER]

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # zc check: what it says of policy files, and its exit status.
 
 load common

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The command zc itself, and what its parts print alike: sizes, tables, names.
 
 load common

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Helpers of the tests of zc: kept logs, golden outputs, and running zc without the caller's
 # settings.  Tests run in the top folder of the source tree.
 

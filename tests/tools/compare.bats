@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # zc run --compare: bare and under several policies, side by side.
 
 load programs

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # zc doctor: what it says of this machine, of the simulated GPU, and of drivers that are broken.
 
 load programs

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The code blocks of README.md and docs/ can be pasted: each is run, or parsed.
 
 load programs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs the code blocks of a page: each must do what whoever pastes it expects.
 
     examples.py PAGE SCRATCH     runs the blocks of a page, in their order, in the folder SCRATCH

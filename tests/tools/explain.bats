@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # zc explain: which rule takes a request, and what became of the sites of a log.
 
 load common

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A stand-in for libnvidia-ml.so.1: one device whose link moves 1 GiB to it and 1 MiB from it
  * between two reads of its counters, which have 32 bits.  NVML_NO_COUNTERS=1 makes it a device
  * without them, NVML_HANGS=1 a driver that does not answer. */

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # What goes over the link by the GPU's own counters: recording by zc run, and its part of reports.
 
 load common

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The manual pages and the completion: right in form, and about everything there is.
 
 load common

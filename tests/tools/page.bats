@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The pages of zc report and zc diff: whole files, and what a browser makes of them.
 
 load common

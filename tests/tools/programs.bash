@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Programs for the tests of zc that run something: the simulated GPU, and a program that copies.
 
 load ../preload/common

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Calls that libzc refused of a program that ignores errors: all that tells of the run says so.
 
 load programs

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # zc report: what it makes of kept logs, whole and damaged.
 
 load common

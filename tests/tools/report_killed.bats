@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Reports of processes that did not end by exit: their totals are in the counters file.
 
 load common

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # What reports are summed up in: bounded memory may cost detail, and never a byte of a sum.
 
 load common

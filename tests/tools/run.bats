@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # zc run: what the program gets, what comes out, and what is left behind.
 
 load programs

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # `make soak`, in short: it passes where nothing grows, and each kind of leak makes it fail.
 
 load ../preload/common.bash

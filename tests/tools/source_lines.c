@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program that copies a table to the device again and again, for the lines that reports name. */
 #include <cuda.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Functions and lines of sites, on programs as compilers and packagers leave them.
 
 load common

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # zc top: the counters of processes that run, have ended, or were killed.
 
 load programs

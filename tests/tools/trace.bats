@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # zc report --trace: the transfers as a trace for Perfetto and Chrome.
 
 load common

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Checks a trace against the rules of the Trace Event Format that viewers rest on.
 
     trace_rules.py TRACE        exit status 1 and the rule that is broken; else what it holds

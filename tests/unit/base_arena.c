@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The arena: alignment, reuse, growth, threads, signals and fork. */
 #include "base_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* JSON strings: what is escaped, what is replaced, and that nothing is cut in the middle. */
 #include "base_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The lock: exclusion, re-entry, waiting, fork; and the clock that shares its callers. */
 #include "base_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Messages: their form, their number, and that stderr is never written to wrongly. */
 #include "base_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The environment variables: defaults, copies, what is too long, the rank. */
 #include "base_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The log's path: what patterns give, and what is never opened. */
 #include "log_test.h"
 

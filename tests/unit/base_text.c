@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Formatting: every formatter against snprintf, and what happens at the end of the buffer. */
 #include "base_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Children of a test, which end as what is tested makes them. */
 #ifndef TESTS_UNIT_CHILD_TEST_H
 #define TESTS_UNIT_CHILD_TEST_H

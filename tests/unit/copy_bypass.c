@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies that write past the caches: the same bytes as by memcpy, at any address. */
 #include "copy/bypass.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the kernel says of ranges of addresses. */
 #include "host_test.h"
 

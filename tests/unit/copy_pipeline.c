@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies through the ring, with a copy engine of this program's: every byte arrives, whatever
  * fails. */
 #include "host_test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Launches: who is told of one before the driver is, with what, and what a refusal stops. */
 #define __CUDA_API_VERSION_INTERNAL /* As the library is built: every ABI version by its own name. \
                                      */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Threads that are asked to open SIGSEGV, in the midst of something else. */
 #include "fault_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Faults of threads that begin with SIGSEGV blocked. */
 #include "fault_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SIGSEGV of the program's own: the actions, flags and stacks that it may have set. */
 #include "fault_story.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* System calls on protected buffers: what they transfer, and what they say of bad ones. */
 #include "fault_test.h"
 

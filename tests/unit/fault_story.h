@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scenes that run twice, with the kernel alone and with fault handling on, and must tell the same
  * story and end the same way. */
 #ifndef TESTS_UNIT_FAULT_STORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A place for tests that protects pages of its own. */
 #ifndef TESTS_UNIT_FAULT_TEST_H
 #define TESTS_UNIT_FAULT_TEST_H

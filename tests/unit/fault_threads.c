@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Faults of many threads at once, and of threads that block SIGSEGV. */
 #include "fault_test.h"
 

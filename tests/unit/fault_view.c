@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the program reads back of its action and mask, and what it means that SIGSEGV is blocked. */
 #include "fault_story.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* System calls that a security filter refuses. */
 #ifndef TESTS_UNIT_FORBID_TEST_H
 #define TESTS_UNIT_FORBID_TEST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The host heap without a driver: which requests it takes, its limits and its pool. */
 #include "host_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Registering the host heap: when, what the limits stop, and what a refusal leaves. */
 #include "host_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The table of blocks that stay with libc. */
 #include "host/stay.h"
 

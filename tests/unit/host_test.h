@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the host heap's test programs share: a policy from text, and a driver of a few functions. */
 #ifndef TESTS_UNIT_HOST_TEST_H
 #define TESTS_UNIT_HOST_TEST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The graphs of kernels/: the same on any number of threads, and lists that lie in their array. */
 #include "base_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Blocks: found by any address inside them, claimed once, replaced by newer ones. */
 #include "ledger_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The counters: the file's form, what survives SIGKILL, what happens where no file can be. */
 #include "log_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The index of blocks: finds what a sorted array would, in bounded memory. */
 #include "ledger_test.h"
 

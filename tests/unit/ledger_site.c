@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sites: one for each call path, the same from run to run. */
 #include "ledger_test.h"
 

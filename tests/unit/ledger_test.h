@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the ledger's test programs share. */
 #ifndef TESTS_UNIT_LEDGER_TEST_H
 #define TESTS_UNIT_LEDGER_TEST_H

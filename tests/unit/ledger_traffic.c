@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Traffic: each transfer is counted once in the totals and once for each of its blocks. */
 #include "ledger_test.h"
 

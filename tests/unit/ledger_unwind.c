@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The walk up the stack: as far as libgcc's unwinder goes, and never into unmapped memory. */
 #include "ledger_test.h"
 

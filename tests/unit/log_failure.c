@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The log in trouble: full disk, size limit, lost descriptor, SIGKILL, fork, many threads. */
 #include "log_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The log's lines: their fields, their form, and that a long one is cut and stays JSON. */
 #include "log_test.h"
 

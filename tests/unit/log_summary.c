@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The summary: the sums in the log's last line, and the table on stderr. */
 #include "log_test.h"
 

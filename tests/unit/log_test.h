@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the log's tests share: an empty folder for each test, reading files, and judging JSON. */
 #ifndef ZC_LOG_TEST_H
 #define ZC_LOG_TEST_H

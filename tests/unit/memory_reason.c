@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Why the kernel refused memory or a mapping, in the words that messages and the log use. */
 #include "host_test.h"
 

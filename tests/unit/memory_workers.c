@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Short-lived threads: what they copy, clear and touch, and how they start. */
 #include "memory/workers.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What zc_policy_explain() says of each rule: the outcome, the first key that fails, what the file
  * wants there and what the request has.

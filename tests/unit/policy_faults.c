@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Every fault that a policy can have, where it is reported and in which words; and that only the
  * faulty rule is lost. One row of the table is one test.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Which policy file is opened, and which is refused and why. Each test runs in a folder of its own.
  */

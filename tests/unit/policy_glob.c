@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Glob patterns, what one pattern covers of another, and the nearest word.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Rules that can never match because of an earlier one, rules of one name, and a rule that needs
  * another.

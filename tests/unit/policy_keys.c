@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Every key of policy.conf with the values that it accepts, and where they end up.
  */

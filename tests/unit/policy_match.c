@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Which rule takes a request: names of requests, each match key, order, ordinals, threads.
  */

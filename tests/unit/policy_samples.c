@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The sample policy.conf and the presets: no fault in any, and the sample shows every key.
  */

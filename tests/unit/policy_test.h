@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the tests of policy/ share: a text parsed into a policy, and the faults that were reported.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The text of a policy as a whole: line ends, marks, comments, limits, memory, what stays of a
  * faulty file.

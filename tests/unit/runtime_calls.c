@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How the simulated runtime goes to the driver: which calls, how often, whose stream. */
 #include <cuda.h>
 #include <cuda_runtime_api.h>

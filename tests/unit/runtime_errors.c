@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The errors of the simulated runtime: its own, the driver's handed through, and the last error. */
 #include <cuda.h>
 #include <cuda_runtime_api.h>

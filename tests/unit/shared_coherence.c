@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The pages of pairs against two plain memories: random accesses of the CPU, of copies, sets,
  * kernels and frees.  Every byte that is read must be the one that the plain memory has, or the

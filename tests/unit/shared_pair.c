@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The life of a pair: its two sides are freed by different threads at once. */
 #include "host_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The simulated driver's life and controls: initialisation, fork, ordered failures, counts,
  * cuGetProcAddress. */
 #include "sim_test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies that the driver makes with the caller's CPU: they take the CPU's view of pinned memory,
  * and what the CPU may not touch faults in the program. */
 #include "sim_test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Capture and graphs of the simulated driver: what becomes a node, what is forbidden, what a launch
  * does. */
 #include "sim_test.h"

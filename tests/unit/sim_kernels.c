@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels of the simulated driver: arguments, faults, variables, arrays. */
 #include "sim_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Device memory of the simulated driver: addresses, sizes, misuse, what a kernel can reach. */
 #include "sim_test.h"
 #include <signal.h>

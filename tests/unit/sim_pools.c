@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Stream-ordered memory of the simulated driver: pools, their attributes, frees that follow their
  * stream. */
 #include "sim_test.h"

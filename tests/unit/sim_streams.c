@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Streams of the simulated driver: order within and between streams, the two default streams, what
  * a call waits for. SIM_DELAY_US makes each operation take 20 ms, so that a missing wait shows. */
 #include "sim_test.h"

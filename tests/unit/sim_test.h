@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the tests of the simulated driver share: cmocka, a context, expectations of CUDA codes. */
 #ifndef SIM_TEST_H
 #define SIM_TEST_H

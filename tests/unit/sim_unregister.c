@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What becomes of pinned memory that is unregistered, whatever other threads do to it meanwhile. */
 #include "sim_views.h"
 #include <pthread.h>

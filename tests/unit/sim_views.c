@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Two page tables: what the CPU does to its side of pinned memory does not reach the GPU's, and the
  * GPU's rights do not bind the CPU. */
 #include "sim_views.h"

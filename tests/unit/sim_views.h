@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the tests of the two views of pinned memory share: memory to pin, and what kernels and
  * copies find there. */
 #ifndef SIM_VIEWS_H

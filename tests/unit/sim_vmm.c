@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Virtual memory management of the simulated driver: rights, sizes, what is left behind. */
 #include "sim_test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* zc-policy check: every fault of a file, in the parser's words. */
 #include <stdio.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * zc-policy explain FILE: what the rules say to requests.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reading a policy file, and telling its faults. */
 #include <errno.h>
 #include <stdio.h>

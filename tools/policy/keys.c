@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * zc-policy keys: the table of keys, a line each: name, where it stands (`match` and `place` are
  * both in a rule, `defaults`), the places that it has a meaning for (none: any, or no matter of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* zc-policy: its commands. */
 #include <errno.h>
 #include <stdio.h>

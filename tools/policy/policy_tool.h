@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * zc-policy: what the command zc asks of a policy file, answered by the library's own parser, so
  * that there is no second grammar. Text goes to stdout for programs to read: one record a line, its

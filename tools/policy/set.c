@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * zc-policy set FILE RULE.KEY=VALUE...: prints the file with these values; zc-policy get FILE
  * RULE.KEY prints one. RULE is the name of a rule, or `defaults` for the section of that name. A

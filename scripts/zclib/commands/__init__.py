@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The subcommands of zc, one module each.
 
 A module has `add_arguments(parser)`, which describes its command line to argparse, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """zc check: the faults of policy files, by the library's own parser."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """zc diff: compares the logs of two runs, before and after."""
 
 from __future__ import annotations

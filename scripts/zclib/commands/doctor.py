@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """zc doctor: what this machine can do, place by place, and what to change where it can't."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """zc explain: which rule takes a request and why; or what became of every site of a log."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """zc report: sums up logs, says where the bytes went and what stands out."""
 
 from __future__ import annotations

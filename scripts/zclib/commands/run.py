@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """zc run: a program under libzc, and then the report of all its processes that used CUDA."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """zc top: the counters of processes under libzc, live."""
 
 from __future__ import annotations

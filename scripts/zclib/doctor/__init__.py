@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What this machine can do with each place.
 
 probe and measure run in a child process, because a broken driver must not end zc: they ask the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs a module of this package in a process of its own, which the driver may crash or hold up."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The CUDA driver and NVML by ctypes, as far as doctor needs them, with errors as exceptions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the kernel says of this machine's memory and limits."""
 
 from __future__ import annotations

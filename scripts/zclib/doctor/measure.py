@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs in a child: measures the link and the memories of device 0, and prints it fact by fact.
 
 Each figure is the best of several runs, by the host's clock around calls that wait.

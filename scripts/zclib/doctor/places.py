@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Judges, place by place, whether this machine can do it, and if not, what to change."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs in a child: asks driver, runtime and NVML what they can do, and prints it fact by fact."""
 
 from __future__ import annotations

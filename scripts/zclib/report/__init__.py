@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What `zc report` and `zc diff` make of logs.
 
 totals reads logs in one streaming pass, process by process, into sums of bounded size: by flow, by

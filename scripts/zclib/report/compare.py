@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The comparison of two runs as plain data: what JSON, text and HTML of `zc diff` all show."""
 
 from __future__ import annotations

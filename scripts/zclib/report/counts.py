@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Calls and bytes by outcome, as the log counts them (docs/log.md, "What the counts mean")."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The report as plain data: what JSON, CSV, text and HTML all show."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What stands out, in words, with the rule that would change it."""
 
 from __future__ import annotations

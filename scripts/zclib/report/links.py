@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What went over the links by hardware counter, beside what copies moved."""
 
 from __future__ import annotations

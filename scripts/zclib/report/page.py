@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The report as one HTML file that opens without a network.
 
 Charts are drawn by Chart.js, whose 200 KB are put into the page.  It was chosen because it is kept

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reading many logs by several processes; what they come to is returned in the logs' order."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What logs are summed up into: processes, flows, sites, blocks, repeated copies."""
 
 from __future__ import annotations

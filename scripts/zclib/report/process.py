@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reading the log of one process: its lines become sums, in memory that does not grow with it."""
 
 from __future__ import annotations

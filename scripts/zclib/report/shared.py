@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Blocks in the place `shared`: how they paired and what sharing cost, by their sites."""
 
 from __future__ import annotations

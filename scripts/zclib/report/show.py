@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The report as text, from the same data as its JSON."""
 
 from __future__ import annotations

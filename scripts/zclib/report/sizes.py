@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The distribution of the sizes of transfers, in bounded memory."""
 
 from __future__ import annotations

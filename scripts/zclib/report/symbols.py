@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Functions and source lines of frames, by addr2line(1) on the files that the log names."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Bytes over time, in bounded memory: buckets that widen as the time grows."""
 
 from __future__ import annotations

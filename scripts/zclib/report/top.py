@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The greatest of many things, in memory for those few."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The sums over all logs, read one after another in one pass."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The transfers as a trace for Perfetto and chrome://tracing.
 
 The format is Chrome's "Trace Event Format", JSON object form.  Every process of the run is a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The transfers of one process, summed up by flow, block, pair of ends and time.
 
 Nearly all lines of a large log are transfers, and they differ in few of their fields.  So a line in

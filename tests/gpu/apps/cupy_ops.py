@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Computes with CuPy and prints digests of the results, bit by bit.
 
 Covers: the memory pool, the stream-ordered pool, plain cudaMalloc, managed memory, pinned memory,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Computes with JAX and prints digests of the results, bit by bit.
 
 Covers: jit, grad, vmap, scan, sorting, FFT, random numbers, donated buffers and device transfers.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Computes with Numba's CUDA target and prints digests of the results, bit by bit.
 
 Covers: kernels, shared memory, device, pinned and mapped arrays, streams, and the queue of blocks

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Captures CUDA graphs with PyTorch, and compiles a function with TorchInductor where it works.
 
 Prints digests of everything it computed, bit by bit.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Trains a small network with PyTorch and prints digests of everything it computed, bit by bit.
 
 Covers: pinned DataLoader with worker processes, non-blocking copies, forward, backward, two

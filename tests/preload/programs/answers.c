@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Asks everything that a program can ask about blocks of each kind of device request, and prints
  * the answers with addresses made relative: the output must not depend on where the blocks really
  * are. */

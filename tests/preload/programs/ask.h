@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a program can ask about a block, printed with addresses made relative: the output must not
  * depend on where blocks really are. */
 #ifndef ASK_H

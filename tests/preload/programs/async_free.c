@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Frees memory in stream order, with the stream held so that the order shows. */
 #include <pthread.h>
 #include <stdbool.h>

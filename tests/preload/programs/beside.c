@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program that names addresses just before and behind its blocks, which are nobody's: beside
  * SCENE.  It prints what the calls give; the tests compare that with and without libzc. */
 #include "program.h"

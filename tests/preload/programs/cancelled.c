@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * cancelled malloc|init: a thread with a cancellation request pending allocates much, or makes the
  * first CUDA call, neither of which is a cancellation point.  Then the program

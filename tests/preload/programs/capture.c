@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Captures streams into graphs, with memory made before, inside and beside the capture. */
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One request of each kind that is granted, and one that the driver refuses. */
 #include "program.h"
 

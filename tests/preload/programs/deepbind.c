@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Opens a library by RTLD_DEEPBIND, whose free would be libc's own, and then copies a block of
  * malloc to the device and back.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* defer SCENARIO: blocks freed while work that uses them still runs. */
 #include <pthread.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Two devices: streams, copies and kernels of one that use blocks of the other. */
 #include <pthread.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Chance that a seed repeats, of one thread: what the random programs throw. */
 #ifndef TESTS_PRELOAD_DICE_H
 #define TESTS_PRELOAD_DICE_H

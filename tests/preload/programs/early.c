@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* CUDA calls at the edges of a process's life: in a constructor before main, in main, in a handler
  * of atexit(3) and in a destructor after it. Prints every code. */
 #include "program.h"

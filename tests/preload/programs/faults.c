@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* faults [-a | -g | -p | -v] NAME...: lets each of these driver calls fail in turn, with several
  * codes, while blocks are made, used and freed; with -g while an array grows, with -p while another
  * device uses them (-a: and reaches them all, whatever is enabled), with -v while the program maps

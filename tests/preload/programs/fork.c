@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Forks in the ways that programs fork, with CUDA in the parent, the child, or both. A parent
  * copies PARENT bytes, a child CHILD bytes, so that their counts can be told apart. */
 #include <alloca.h>

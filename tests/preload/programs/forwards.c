@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* forwards NAME...: calls entry points before cuInit, when the driver looks at no argument, and
  * fails unless each is refused as uninitialized, or as not there. The driver's trace tells what
  * was reached. */

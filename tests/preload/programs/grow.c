@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* grow SCENARIO: programs that grow an array by allocating a larger one, copying, and freeing the
  * smaller.  Each checks its bytes; some print how often the driver was asked to copy or to map. */
 #include "grow_scene.h"

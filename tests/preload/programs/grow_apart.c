@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* grow_apart SCENARIO: arrays that grow beside blocks, contexts and devices that they have nothing
  * to do with.  Each checks its bytes. */
 #include "grow_scene.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* grow_memory SCENARIO: how much memory arrays that grow, or are attached late, may have, what the
  * driver is told of it, and threads that make such blocks at once.  Each checks its bytes. */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* grow_model SEED [STEPS [MODE [PAGES [THREADS]]]], or grow_model many, as rounds.h says: a
  * program that grows arrays at random, beside a
  * plain record of what each page of them must hold: every byte that it reads must be that one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the random model of growing arrays is made of: contexts and their streams, blocks, and what
  * each page of a block must hold. */
 #ifndef TESTS_PRELOAD_GROW_MODEL_H

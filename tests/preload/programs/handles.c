@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Programs that map memory themselves.
  *   handles story         the life of handles and mappings, and what the driver answers about them
  *   handles wishes        a handle that other bus devices can reach

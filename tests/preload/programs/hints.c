@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* hints SCENARIO: device blocks that libzc puts into managed memory, and what was advised for them:
  * prints "read_mostly preferred accessors... prefetched", with -2 for nothing. */
 #include "program.h"

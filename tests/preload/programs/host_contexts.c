@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program whose malloc'd memory outlives the context that it was copied or registered in:
  * host_contexts reset|resets|staged.  It prints what it finds; the tests compare that with and
  * without libzc. */

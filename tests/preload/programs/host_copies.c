@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program that copies from and to malloc'd memory through the driver API, one scene a run:
  * host_copies SCENE.  It prints what it finds; the tests compare that with and without libzc. */
 #include <errno.h>

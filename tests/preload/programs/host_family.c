@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* libc's malloc family against C17, POSIX and the glibc manual, in sizes on both sides of every
  * threshold of the host heap.  Prints what fails; run bare and under libzc. */
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a program can do with pinned host memory that it asks the driver for, one scenario a run:
  * the output must not depend on who made the memory. */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What scenes with the driver API share: its functions as libcudart finds them, patterns, a busy
  * stream. */
 #ifndef TESTS_PRELOAD_HOST_SCENE_H

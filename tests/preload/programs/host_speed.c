@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Times what the host heap is for, one measurement a run, through the driver API:
  * host_speed WHAT [MIB].  Prints lines "NAME VALUE"; milliseconds, GB/s or nanoseconds. */
 #include <pthread.h>

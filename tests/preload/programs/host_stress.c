@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Random calls of the whole malloc family by 16 threads, with forks in between:
  * host_stress [STEPS [SEED]], or host_stress many, as rounds.h says.  Every block carries a
  * pattern that is checked before it goes. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* killed [THREADS]: threads copy known amounts up and down, then the process is ended by SIGKILL
  * while its blocks live. With HOW=abort or _exit in the second argument, by those. */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A library that asks for the next definition of a symbol behind itself, as interposers do. NAME
  * is its name and marker(), of which every library of the test has one, returns that. */
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* loads FLAG... : opens libm with RTLD_DEEPBIND (d) or in a namespace of its own (m), uses CUDA
  * (c), in the order given. */
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Times a transfer and the kernel behind it, through the driver API: managed_speed WHAT MIB, where
  * WHAT is `copy` (device memory, copied from pinned memory), `apart` (the same, but kernels start
  * when the copy has ended), `fresh` (device memory that kernels are the first to touch) or

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Requests that differ in one thing each, so that every match key of a rule has something to
  * choose. Each has a size of its own, by which the test knows it in the log. */
 #include <pthread.h>

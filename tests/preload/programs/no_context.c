@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A program that frees in threads without a current context, as finalisers and workers do:
  * no_context SCENE.  It prints what it finds; the tests compare that with and without libzc. */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A process without a CUDA driver: what it finds when it looks for one. */
 #include <dlfcn.h>
 #include <stdio.h>

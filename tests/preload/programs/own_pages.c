@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What programs do to the pages of their own host blocks: give them back, put others there, move
  * them, take rights from them and catch the faults. */
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies of memory that no malloc gave, of many sizes, to the device and back: parallel_copies
  * THREADS.  Each thread says of each size whether every byte came back and none beside them
  * changed. */

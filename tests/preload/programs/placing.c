@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Uses device memory in the ways whose order or meaning a place could change, and checks every
  * byte. */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the pools of a program count, before and after its blocks are freed. */
 #include "program.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A random program: random_calls SEED [STEPS [THREADS [free]]], or random_calls many, as rounds.h
  * says.  It prints what every call gave,
  * behind the numbers of the thread and the step, and no address, so that each thread prints the

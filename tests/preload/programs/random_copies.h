@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies and sets of the random program: every direction and form, whole, in part, past the end. */
 #ifndef RANDOM_COPIES_H
 #define RANDOM_COPIES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Captures and graphs of the random program. */
 #ifndef RANDOM_GRAPHS_H
 #define RANDOM_GRAPHS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the CPU does to host blocks of the random program by other ways than its own instructions:
  * host functions in the order of a stream, and system calls. */
 #ifndef RANDOM_HOST_H

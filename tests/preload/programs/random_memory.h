@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Requests, frees and questions of the random program. */
 #ifndef RANDOM_MEMORY_H
 #define RANDOM_MEMORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the random program is made of: dice, blocks, streams, and the order that keeps every one of
  * its steps defined: before a stream touches a block it waits for the stream that touched it last,
  * and the CPU waits before it touches memory that a stream may use. */

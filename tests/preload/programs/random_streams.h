@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Streams of the random program: kernels, events, and streams that a gate holds. */
 #ifndef RANDOM_STREAMS_H
 #define RANDOM_STREAMS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Prints the totals of a counters file that a process left: "dir calls bytes outcome", one line
  * each, then what the blocks' cells and the sites hold together as "cells dir calls bytes". */
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Two threads register and unregister neighbours at the same time, which libzc may have registered
  * as one before: each gets what the driver gives for memory that is nobody else's. */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* requests [-a] [-f] MIB...: asks for device blocks of so many MiB each, in stream order with -a,
  * writes and reads each, prints the code of each request, and frees them at the end, with -f each
  * at once.

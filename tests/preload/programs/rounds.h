@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Many runs of a random program in one process, so that what it leaks adds up: with the argument
  * `many` alone, each line of standard input holds the arguments of a run, and a line of standard
  * output says when it is over.  A line `leak WHAT` leaks on purpose. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Prints which function of which object each route to a driver entry point gives. */
 #include <cuda.h>
 #include <cuda_runtime_api.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Prints what RTLD_NEXT finds for itself and for the libraries first, second and linked, as far as
  * they are there. */
 #include <cuda.h>

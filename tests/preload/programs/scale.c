@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a call costs among many blocks; argv[1] is their number.  A child makes them; its parent
  * then lets it request, copy, launch and free a few step by step, and prints how many instructions
  * libzc took for each, for a question about a pool after as many were destroyed, and for telling of

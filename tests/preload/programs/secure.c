@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Prints whether the process runs with AT_SECURE, and where the simulated driver holds a block. */
 #include <sys/auxv.h>
 

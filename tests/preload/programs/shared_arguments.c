@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the driver reads of the program's memory by itself lies in the host block of a pair: the
  * arguments of kernels, nodes of graphs, lists of operations, code and its options. */
 #include <pthread.h>

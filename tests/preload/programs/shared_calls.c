@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Calls of CUDA that meet a pair: copies and sets in all shapes, streams, graphs, queries, the end
  * of a context. */
 #include <pthread.h>

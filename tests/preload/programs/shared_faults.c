@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the CPU does to host blocks of pairs without a call of CUDA's: reading, writing, signals,
  * system calls, threads. */
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* System calls and functions of stdio that fill a host block of a pair, whose pages the CPU may not
  * write at that time. */
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The end of pairs, and of the process that has them: contexts that go, frees that are refused,
  * forks and exits. */
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host blocks, device blocks and copies between them, in the orders in which programs have them:
  * what the program computes must not depend on whether two blocks are one. */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies between a pair and memory of another device, by calls that name both contexts. */
 #include "shared_scene.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What the scenes with pairs share: blocks with patterns, and kernels that read and write them. */
 #ifndef SHARED_SCENE_H
 #define SHARED_SCENE_H

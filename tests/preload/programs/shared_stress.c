@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Threads that allocate, copy, write and free host and device blocks of the same few sizes in any
  * order: each block must keep its bytes.  Each thread has both sides of its pairs (`rounds`), and
  * launches kernels too (`launches`), or some threads have host blocks only and others device blocks

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Calls that are the first to tell of a kernel that wrote a block which kernels may only read.
  * Usage: shared_told CALL; without an argument it prints the calls that it knows. */
 #include "shared_scene.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* System calls that wait for descriptors, fill small structures or go to the process's own memory,
  * where all of that lies in a host block of a pair. */
 #include <errno.h>

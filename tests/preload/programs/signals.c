@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Signals and system calls of a program that shares nothing: it must tell the same under libzc. */
 #include <errno.h>
 #include <pthread.h>

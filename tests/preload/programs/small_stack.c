@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Allocates and copies in threads whose stacks are the smallest that there are; for each, that is
  * the first time that its place in the program asks. */
 #include <limits.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * What the programs that time something have in common: the driver's functions that they call, a
  * clock, and medians.

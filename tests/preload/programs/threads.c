@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Threads that make, use and free blocks of all kinds at once, each checking its own bytes. */
 #include <pthread.h>
 

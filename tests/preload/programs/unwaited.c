@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Synchronous calls whose memory is all on the device return before their stream has come to them
  * (CUDA Driver API, "API synchronization behavior").
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Times what mapping by hand is for, one measurement a run, through the driver API:
  * vmm_speed WHAT [MIB].  Prints lines "NAME VALUE"; milliseconds, microseconds or MiB.  Exits with
  * 77 where there is no GPU, and with 1 if a byte is wrong. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* warm SCENARIO: blocks that come and go, and what stays behind.  On a device of 256 MiB, with a
  * rule for requests up to 32 MiB. */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* madvise(2) as the kernel would answer it if registered pages were still the ones that they are on
  * hardware: the CPU's page table gets fresh pages of zeroes, and the GPU's keeps the old ones. */
 #define _GNU_SOURCE

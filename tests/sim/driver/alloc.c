@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Device memory: cuMemAlloc, cuMemAllocPitch, cuMemFree, cuMemGetInfo, cuMemGetAddressRange. Blocks
  * of up to 1 MiB share 2 MiB chunks in units of 512 bytes; larger ones have pages of their own. */
 #include "graph.h"

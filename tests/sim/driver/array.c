@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Arrays and mipmapped arrays: create, describe, destroy. Their contents are reached by copies
  * alone. */
 #include "array.h"

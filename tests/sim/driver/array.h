@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* CUDA arrays: opaque device memory without an address. */
 #ifndef SIM_ARRAY_H
 #define SIM_ARRAY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The ordered table of blocks, and what a copy or a kernel may do at an address. */
 #include "memory.h"
 #include "pool.h"

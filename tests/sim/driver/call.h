@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How an entry point is written: the macros that give each exported symbol its record, count, trace
  * and fault injection.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Stream capture: which streams take part, what becomes a node, what is forbidden meanwhile. */
 #include "event.h"
 #include "capture_state.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Stream capture as the rest of the driver sees it. */
 #ifndef SIM_CAPTURE_H
 #define SIM_CAPTURE_H

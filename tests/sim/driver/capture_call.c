@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The calls that begin, ask about and end captures. */
 #include "capture_state.h"
 #include "graph.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A capture in progress: shared by what the driver's calls do to it and by the calls that begin,
  * ask and end. */
 #ifndef SIM_CAPTURE_STATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Contexts: creation, the stack of each thread, synchronisation, limits. */
 #include "capture.h"
 #include "context.h"

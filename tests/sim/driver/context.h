@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The making and ending of contexts. */
 #ifndef SIM_CONTEXT_H
 #define SIM_CONTEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a program asks of its context, and peer access between contexts. */
 #include "driver.h"
 

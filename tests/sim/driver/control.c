@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Control of the simulation: counts, ordered failures, the trace, and the prologue and epilogue of
  * each entry point. */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The copy engine: checks the two sides of a copy, stages pageable sources, moves the bytes. */
 #include "copy.h"
 #include "array.h"

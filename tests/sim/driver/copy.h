@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The copy engine: every copy is a CUDA_MEMCPY3D, every set a CUDA_MEMSET_NODE_PARAMS. */
 #ifndef SIM_COPY_H
 #define SIM_COPY_H

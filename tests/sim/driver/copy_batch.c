@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Batches of copies, in the forms of CUDA 12.8 (with failIdx) and 13.0. They run on a stream of the
  * program's own, never on the legacy default stream, and can't be captured. */
 #include "array.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Linear copies: cuMemcpy and its typed, peer and array forms. The typed forms take any address
  * that the driver can place, as unified addressing lets the real one do; but a device parameter
  * must be memory that the GPU can reach. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies of two and three dimensions, and between contexts. */
 #include "copy.h"
 

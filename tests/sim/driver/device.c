@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Devices: how many, how large, and their attributes. */
 #include "memory.h"
 #include "pool.h"

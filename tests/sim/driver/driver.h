@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* State that all parts of the simulated driver share: the lock, the devices, the contexts. */
 #ifndef SIM_DRIVER_H
 #define SIM_DRIVER_H

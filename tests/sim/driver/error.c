@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cuGetErrorName and cuGetErrorString for the codes that this driver can return, or can be told to
  * return. */
 #include "call.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Events: record, query, wait, elapsed time. */
 #include "event.h"
 #include "capture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Events: a mark in the order of a stream. */
 #ifndef SIM_EVENT_H
 #define SIM_EVENT_H

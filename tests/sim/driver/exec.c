@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The queues: one worker thread a stream, first in first out, and the waits between streams.
  *
  * The legacy default stream waits for all blocking streams of its context and they wait for it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cuGetExportTable: the tables that the CUDA runtime fetches while it starts. Their functions are
  * private to the real driver and do nothing here, which lets a statically linked runtime ask for
  * all its entry points and then give up in good order. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a program asks about kernels: attributes, names, parameters, occupancy. */
 #include "launch.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Graphs as data: nodes, dependencies, clones, destruction. */
 #include "graph.h"
 #include "pool.h"

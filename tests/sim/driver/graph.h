@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Graphs: nodes of work with dependencies, and their executable copies. */
 #ifndef SIM_GRAPH_H
 #define SIM_GRAPH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Executable graphs: instantiate, launch, update, destroy. A launch runs the nodes in one order, on
  * the stream's thread. */
 #include "capture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Nodes of any type through one structure: cuGraphAddNode and cuGraphNodeSetParams (CUDA 12.2 and
  * later). */
 #include "event.h"

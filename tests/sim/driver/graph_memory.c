@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Allocation and free nodes, and the memory that graphs hold (CUDA Programming Guide, "Graph Memory
  * Nodes"). */
 #include "graph.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The calls that make nodes and get or set their parameters. */
 #include "event.h"
 #include "graph_work.h"

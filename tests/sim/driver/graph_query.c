@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Graphs: create, clone, destroy; nodes and edges as lists. */
 #include "graph.h"
 

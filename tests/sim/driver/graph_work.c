@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From the parameters of a node to its work and back: what is checked when a node is made or
  * changed. */
 #include "graph_work.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From the parameters of a node to its work and back. */
 #ifndef SIM_GRAPH_WORK_H
 #define SIM_GRAPH_WORK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Faults of kernels and of copies: SIGSEGV and SIGBUS inside guarded code become
  * CUDA_ERROR_ILLEGAL_ADDRESS, and writes to pages that are being registered wait. Faults anywhere
  * else go to the handler that the program has. */

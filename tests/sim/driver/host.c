@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Pinned host memory: allocated by the driver, or registered by the program. CPU and GPU use one
  * address, as with CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, and find the same
  * pages there, each by a mapping of its own (view.h). */

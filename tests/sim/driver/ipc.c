@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sharing with other processes by cuIpc*. Only cuMemAlloc memory has handles; to open one in the
  * process that made it is an error, and the memory of another process is not simulated. */
 #include "memory.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Launches: the arguments are copied at the call, the grid runs on the stream's thread. */
 #include "capture.h"
 #include "launch.h"

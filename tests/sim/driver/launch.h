@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels and variables of the host build, and their launch. */
 #ifndef SIM_LAUNCH_H
 #define SIM_LAUNCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cuInit, the driver's version, fork and the end of the process. */
 #include "life.h"
 #include "view.h"

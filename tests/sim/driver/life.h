@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The life of the driver in a process: before cuInit, running, in a forked child, after the
  * destructor. */
 #ifndef SIM_LIFE_H

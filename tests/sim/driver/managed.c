@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Managed memory: one address for CPU and GPU. Its pages are the CPU's, but its bytes count against
  * the device, and there is never more of it than the device has free: on real hardware that much
  * can hang the GPU for everyone.  With SIM_MANAGED=untouched its pages are nowhere until they are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reads /proc/self/maps (proc(5)): "start-end rwxp offset device inode name" a line, or one mapping
  * by the ioctl PROCMAP_QUERY. */
 #define _GNU_SOURCE

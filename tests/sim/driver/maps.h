@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The process's mappings, as /proc/self/maps tells them. */
 #ifndef SIM_MAPS_H
 #define SIM_MAPS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Values that a stream writes to memory or waits for: cuStreamWriteValue32/64,
  * cuStreamWaitValue32/64, in both ABIs. */
 #include "capture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The memory map: every range of addresses that the simulated driver knows, and what may touch it.
  */
 #ifndef SIM_MEMORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Calls that programs make in passing: stream attributes, shared memory configuration, the
  * profiler's switches. */
 #include "stream.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Modules and libraries: any image loads, and names are found among the kernels and variables of
  * the host build. */
 #include "launch.h"

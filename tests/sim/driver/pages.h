@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* System calls on pages of the program's: a driver changes them in the kernel, not by functions of
  * libc that others may have put something in front of. */
 #ifndef SIM_PAGES_H

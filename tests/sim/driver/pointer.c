@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a program asks about an address: cuPointerGetAttribute and friends (CUDA driver API,
  * "Unified Addressing"). */
 #include "memory.h"

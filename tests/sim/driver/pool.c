@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory pools: reserve, attributes, access. Blocks are cut in pool_alloc.c. */
 #include "capture.h"
 #include "pool.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory pools: a reserve of device memory that stream-ordered blocks are cut from. */
 #ifndef SIM_POOL_H
 #define SIM_POOL_H

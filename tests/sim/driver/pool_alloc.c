@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Stream-ordered blocks: they exist from the call that allocates them until their stream reaches
  * the call that frees them. Also the export of pools, and the 13.0 names of the current pools. */
 #include "capture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Primary contexts: one a device, shared by all users of the runtime. */
 #include "context.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cuGetProcAddress: the address of the exported symbol for a name, a version and a stream flavour.
  */
 #include "procaddress.h"

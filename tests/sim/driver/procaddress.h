@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Which exported symbol answers a request for a name at a version. */
 #ifndef SIM_PROCADDRESS_H
 #define SIM_PROCADDRESS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* First-fit allocator of ranges. Low addresses are reused at once, as the real driver reuses them.
  */
 #include "range.h"

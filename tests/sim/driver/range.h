@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* First-fit allocator of address or offset ranges; it owns no memory that it hands out. */
 #ifndef SIM_RANGE_H
 #define SIM_RANGE_H

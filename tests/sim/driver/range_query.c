@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cuMemRangeGetAttribute(s): what was advised for a managed range. */
 #include "memory.h"
 #include "../sim.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The tables of kernels and variables that host-built kernel libraries register. */
 #include "launch.h"
 #include <dlfcn.h>

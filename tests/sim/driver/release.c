@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The end of blocks: one by one, or all of a context. */
 #define _GNU_SOURCE
 #include "array.h"

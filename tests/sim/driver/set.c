@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sets: cuMemsetD8/16/32, one- and two-dimensional. */
 #include "capture.h"
 #include "copy.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Streams as the program handles them: making, finding, asking, waiting. */
 #include "capture.h"
 #include "pool.h"

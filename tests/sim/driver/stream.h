@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Streams and the work on them. */
 #ifndef SIM_STREAM_H
 #define SIM_STREAM_H

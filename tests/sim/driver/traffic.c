@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Counts of executed copies and sets, by kind as CUPTI's activity records name them. SIM_COPIES
  * names the file that gets, at exit, a line "copyKind srcKind dstKind count bytes" each; sets have
  * copyKind Memset and srcKind "-". */

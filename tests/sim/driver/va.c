@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Addresses: a reserved public range that the CPU can't touch, and for each device an alias range
  * of the same layout, at which the CPU, playing that device, finds the bytes. Access rights are the
  * rights of the alias pages. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Views: their pages lie in a file in memory (memfd_create), mapped once for the CPU and once for
  * the GPU. Memory that is shared already, as after an earlier view, is mapped a second time as it
  * is. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The GPU's view of pinned host memory: a second mapping (alias) of the same pages. As on hardware,
  * where the GPU has a page table of its own, what the CPU does to its side (mprotect, munmap,
  * mremap) does not reach kernels and copies. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Views in a forked child: its side of the pages becomes private before fork returns there. */
 #define _GNU_SOURCE
 #include "maps.h"

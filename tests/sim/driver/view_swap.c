@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Swaps private pages for shared ones and back while threads run: the range is made read-only,
  * copied, and replaced in one system call. Writers get SIGSEGV and wait for the end. */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reservations, mappings and access rights. A mapping is a block whose pages appear in the alias
  * range of each device that may touch it, with that device's rights, and at the public address for
  * the CPU if the handle is host memory. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Virtual memory management: handles of physical memory, reservations of addresses, mappings with
  * rights. */
 #ifndef SIM_VMM_H

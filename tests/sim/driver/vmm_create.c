@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The calls about handles: cuMemCreate, its properties, references and sharing by file descriptor.
  */
 #define _GNU_SOURCE

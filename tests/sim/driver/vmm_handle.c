@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Handles of physical memory: create, share, release. The bytes lie in one sparse file, or in a
  * file of their own where the handle may be shared with other processes. */
 #define _GNU_SOURCE

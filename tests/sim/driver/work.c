@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What each kind of queued operation does, and what it owns. */
 #include "copy.h"
 #include "event.h"

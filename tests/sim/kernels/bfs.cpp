@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host build of the kernels of bfs. */
 #include "../device.h"
 #include "bfs.cuh"

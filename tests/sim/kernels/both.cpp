@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host build of the kernel of both. */
 #include "../device.h"
 #include "both.cuh"

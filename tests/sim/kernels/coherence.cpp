@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host build of the kernels of coherence. */
 #include "../device.h"
 #include "coherence.cuh"

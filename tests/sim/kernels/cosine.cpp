@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host build of the kernel of cosine. */
 #include "../device.h"
 #include "cosine.cuh"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host build of the kernels of gather. */
 #include "../device.h"
 #include "gather.cuh"

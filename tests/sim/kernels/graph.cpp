@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host build of the kernels of graph. */
 #include "../device.h"
 #include "graph.cuh"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host build of the kernel of grow. */
 #include "../device.h"
 #include "grow.cuh"

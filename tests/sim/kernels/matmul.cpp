@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host build of the kernel of matmul. */
 #include "../device.h"
 #include "matmul.cuh"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host build of the kernels of pagerank. */
 #include "../device.h"
 #include "pagerank.cuh"

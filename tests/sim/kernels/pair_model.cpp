@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host build of the kernels of pair_model. */
 #include "../device.h"
 #include "../../gpu/pair_model.cuh"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host build of the kernels of peers. */
 #include "../device.h"
 #include "peers.cuh"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host build of the kernels of pitched. */
 #include "../device.h"
 #include "pitched.cuh"

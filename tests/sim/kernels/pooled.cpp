@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host build of the kernels of pooled. */
 #include "../device.h"
 #include "pooled.cuh"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host build of the kernel of rowsum. */
 #include "../device.h"
 #include "rowsum.cuh"

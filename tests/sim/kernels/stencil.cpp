@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host build of the kernel of stencil. */
 #include "../device.h"
 #include "stencil.cuh"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host build of the kernel of transfer. */
 #include "../device.h"
 #include "transfer.cuh"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Host build of the kernels of view_facts. */
 #include "../device.h"
 #include "../../gpu/view_facts.cuh"

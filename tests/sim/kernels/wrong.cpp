@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Kernels of the sample programs' names, each with one wrong result, for the tests that the
  * programs verify what they get.  The right kernels are here under other names.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* CUDA arrays.  A cudaArray_t and a CUarray are one handle (CUDA Runtime API, "Interactions"). */
 #include "runtime.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The thread's device, primary contexts, and the device-wide calls that need nothing else. */
 #include "runtime.h"
 

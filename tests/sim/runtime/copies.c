@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Translates the runtime's descriptions of copies with rows and slices to the driver's. */
 #include "runtime.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Devices: how many, what they can do, and which versions runtime and driver have. */
 #include "runtime.h"
 

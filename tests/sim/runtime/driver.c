@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * The way to the driver: one dlopen, one dlsym, and cuGetProcAddress for all the rest, as NVIDIA's
  * runtime does it.

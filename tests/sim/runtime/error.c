@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The thread's last error, and the names and texts of errors. */
 #include "runtime.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernels as objects: the launch configuration of <<<>>>, attributes and occupancy. */
 #include "runtime.h"
 

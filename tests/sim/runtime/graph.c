@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Graphs: building them node by node, instantiating, updating and destroying them. */
 #include "runtime.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Linear memory: device, pinned, registered and managed; pointer attributes and IPC. */
 #include "runtime.h"
 

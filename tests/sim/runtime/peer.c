@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Several devices: peer access, and copies that name devices.  The runtime has no per-thread twins
  * of cudaMemcpyPeer and cudaMemcpyPeerAsync, so their NULL stream is always the legacy one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory pools; what allocates from them is in streams/memory.c. */
 #include "runtime.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * Inside of the simulated CUDA runtime (libcudart.so.13): the driver's entry points, the calling
  * thread's error and context, and what the registration of binaries leaves behind.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Streams and events: making and ending them, and what needs no default stream. */
 #include "runtime.h"
 

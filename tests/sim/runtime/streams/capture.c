@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Stream capture, and launching what was captured. */
 #include "../runtime.h"
 

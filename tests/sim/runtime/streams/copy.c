@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Linear copies, copies of symbols, and sets. */
 #include "../runtime.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /*
  * cudaGetDriverEntryPoint: the runtime's way to the driver's entry points ends in the driver's own,
  * cuGetProcAddress, with the default stream of the caller's build.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Kernel launches. */
 #include "../runtime.h"
 

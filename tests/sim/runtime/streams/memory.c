@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memory in stream order: allocation from pools, prefetching and attaching managed memory. */
 #include "../runtime.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies with rows and slices: pitched memory and arrays. */
 #include "../runtime.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Waiting for streams, asking them, and ordering work of the host and of events in them. */
 #include "../runtime.h"
 
