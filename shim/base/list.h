@@ -7,6 +7,7 @@
 #ifndef NDEBUG
 #define NDEBUG /* Its asserts would end the program. */
 #endif
+#include <stddef.h>
 #include <stdint.h>
 #include <utlist.h>
 
