@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernels of the simulated driver: arguments, faults, variables, arrays. */
 #include "sim_test.h"
+#include <signal.h>
 
 static int variable = 5;
 static CUmodule module;
@@ -24,6 +25,13 @@ static int stray(void *const *args, const struct sim_launch *l)
     return CUDA_SUCCESS;
 }
 
+/* What kill(2) sends may arrive while a thread of the driver's runs a kernel. */
+static int signalled(void *const *args, const struct sim_launch *l)
+{
+    (void)args, (void)l;
+    return raise(SIGSEGV) ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+}
+
 static CUfunction function(const char *name)
 {
     CUfunction f;
@@ -38,6 +46,7 @@ static void start(void)
     ok(cuInit(0));
     ok(cuCtxCreate_v2(&ctx, 0, 0));
     sim_kernel_register("store", store, 2, sizes);
+    sim_kernel_register("signalled", signalled, 0, sizes);
     sim_kernel_register("stray", stray, 1, sizes);
     sim_global_register("variable", &variable, sizeof variable);
     ok(cuModuleLoadData(&module, "image"));
@@ -148,6 +157,27 @@ static void a_kernel_on_freed_memory_fails_with_700(void **state)
     ok(cuCtxDestroy_v2(ctx));
 }
 
+static _Atomic int arrived;
+
+static void count(int sig)
+{
+    (void)sig;
+    arrived++;
+}
+
+static void a_signal_that_was_sent_is_the_programs_and_no_fault_of_a_kernel(void **state)
+{
+    CUcontext ctx;
+    (void)state;
+    ok(cuCtxCreate_v2(&ctx, 0, 0));
+    void (*before)(int) = signal(SIGSEGV, count);
+    ok(cuLaunchKernel(function("signalled"), 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+    ok(cuCtxSynchronize());
+    assert_int_equal(1, arrived);
+    signal(SIGSEGV, before);
+    ok(cuCtxDestroy_v2(ctx));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -156,6 +186,7 @@ int main(void)
         sim_test(arrays_take_copies_within_their_extent),
         sim_test(a_stray_write_is_a_sticky_error_and_not_the_end_of_the_process),
         sim_test(a_kernel_on_freed_memory_fails_with_700),
+        sim_test(a_signal_that_was_sent_is_the_programs_and_no_fault_of_a_kernel),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);

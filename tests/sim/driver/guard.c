@@ -39,7 +39,7 @@ static void fault(int signal, siginfo_t *info, void *context)
 {
     if (signal == SIGSEGV && sim_swap_fault(info))
         return;
-    if (guard)
+    if (guard && info->si_code > 0) /* Else it was sent, as by kill(2). */
         siglongjmp(*guard, 1);
     /* A later handler may pass the fault on to us, whom it found below itself. */
     const char *frame = __builtin_frame_address(0);
