@@ -117,7 +117,7 @@ static void wrong(CUdeviceptr d, size_t size)
     SHOW(cuTexObjectCreate(&object, &resource, &texture, NULL));
     CHECK(cuStreamCreate(&stream, 0));
     CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-    SHOW(cuStreamWriteValue32(stream, d, 1, 0));
+    SHOW(cuStreamWriteValue32(stream, d + 1, 1, 0));
     SHOW(cuStreamEndCapture(stream, &ended));
     CHECK(cuStreamDestroy(stream));
 }

@@ -24,7 +24,7 @@ CUresult sim_value_run(struct sim_work *work, int device)
 {
     struct sim_place place;
     size_t size = work->u.value.wide ? 8 : 4;
-    bool write = work->kind == SIM_WORK_WRITE_VALUE;
+    bool write = work->u.value.write;
     for (;;) {
         sim_relock();
         CUresult r = sim_resolve(work->u.value.address, size, device, write, false, &place);
@@ -52,21 +52,21 @@ static CUresult value(CUstream handle, CUdeviceptr address, uint64_t wanted, uns
 {
     struct sim_stream *s;
     struct sim_place place;
-    struct sim_work work = {.kind = write ? SIM_WORK_WRITE_VALUE : SIM_WORK_WAIT_VALUE,
-                            .u.value = {address, wanted, flags, wide}};
+    struct sim_work work = {.kind = SIM_WORK_VALUE,
+                            .u.value = {address, wanted, flags, wide, write}};
     size_t size = wide ? 8 : 4;
     CUresult r = sim_stream_find(handle, &s);
     if (r != CUDA_SUCCESS)
         return r;
-    if (s->capture)
-        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     r = sim_capture_implicit(s);
     if (r != CUDA_SUCCESS)
         return r;
     if (address % size || (flags & ~(write ? 1u : 3u | CU_STREAM_WAIT_VALUE_FLUSH)))
         return CUDA_ERROR_INVALID_VALUE;
     r = sim_resolve(address, size, s->ctx->device, write, false, &place);
-    if (r == CUDA_SUCCESS && place.kind == SIM_UNIFIED)
+    /* As an H200 answers: tests/gpu/graph_facts.h200.txt. */
+    const struct sim_block *block = sim_block_find(address);
+    if (r == CUDA_SUCCESS && (place.kind == SIM_UNIFIED || (block && block->kind == SIM_POOLED)))
         return CUDA_ERROR_INVALID_VALUE;
     return r == CUDA_SUCCESS ? sim_submit(s, &work) : r;
 }

@@ -26,10 +26,9 @@ enum sim_work_kind {
     SIM_WORK_EVENT_RECORD = CU_GRAPH_NODE_TYPE_EVENT_RECORD,
     SIM_WORK_ALLOC = CU_GRAPH_NODE_TYPE_MEM_ALLOC,
     SIM_WORK_FREE = CU_GRAPH_NODE_TYPE_MEM_FREE,
-    SIM_WORK_CALLBACK = 100, /* cuStreamAddCallback */
-    SIM_WORK_WRITE_VALUE,    /* cuStreamWriteValue32/64 */
-    SIM_WORK_WAIT_VALUE,     /* cuStreamWaitValue32/64 */
-    SIM_WORK_GRAPH           /* cuGraphLaunch */
+    SIM_WORK_VALUE = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, /* cuStreamWriteValue32/64 and WaitValue */
+    SIM_WORK_CALLBACK = 100,                          /* cuStreamAddCallback */
+    SIM_WORK_GRAPH                                    /* cuGraphLaunch */
 };
 
 /* One operation. Copied by value; what it owns is freed by sim_work_free. */
@@ -74,6 +73,7 @@ struct sim_work {
             uint64_t value;      /* what */
             unsigned flags;      /* CU_STREAM_WAIT_VALUE_* */
             bool wide;           /* 64 bits */
+            bool write;          /* else it waits */
         } value;
         struct sim_graph_exec *exec; /* graph to launch, referenced */
     } u;

@@ -56,8 +56,7 @@ CUresult sim_work_run(struct sim_work *w, struct sim_context *ctx)
         return CUDA_SUCCESS;
     case SIM_WORK_FREE:
         return free_run(w->u.free);
-    case SIM_WORK_WRITE_VALUE:
-    case SIM_WORK_WAIT_VALUE:
+    case SIM_WORK_VALUE:
         return sim_value_run(w, ctx->device);
     case SIM_WORK_GRAPH:
         return sim_graph_exec_run(w->u.exec, ctx);
