@@ -35,7 +35,8 @@ bool zc_life_closing(void);
 /* exit(3) begins. */
 void zc_life_close(void);
 
-/* For the child of fork(2), which starts by itself where its parent was on or starting. */
+/* For the child of fork(2): libzc is off, and stays so until the child's own cuInit succeeds where
+ * its parent was on or starting. */
 void zc_life_child(void);
 
 /* What starting takes, by the thread that starts: says whether libzc is on then.  Defined on top of

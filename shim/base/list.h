@@ -13,6 +13,7 @@
 
 #define ZC_LISTS 64u
 
+/* The list of ZC_LISTS for memory of a size: equal sizes have one, others mostly another. */
 static inline unsigned zc_list_of(size_t size)
 {
     return (uint32_t)(size / 512) * 2654435769u / (UINT32_MAX / ZC_LISTS + 1);

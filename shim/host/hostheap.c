@@ -77,7 +77,6 @@ static void forget_rights(struct zc_extent *e, void *unused)
 static void in_child(void)
 {
     zc_lock_reset(&zc_heap);
-    zc_limits_reset();
     owner = getpid();
     zc_hostheap_each(forget_rights, NULL);
     __atomic_fetch_add(&zc_extent_era, 1, __ATOMIC_RELAXED);

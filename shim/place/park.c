@@ -21,9 +21,8 @@
 #include "vmm/warm.h"
 #include "place/ladder.h"
 
-#define LOOKED_AT                                                                                  \
-    32u /* Entries that a call asks the driver about which need not find them all.                 \
-         */
+/* Entries that a call asks the driver about which need not find them all. */
+#define LOOKED_AT 32u
 
 struct parked {
     struct parked *next, *before;
