@@ -7,13 +7,13 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/memory.h"
-#include "driver/capture.h"
 #include "base/life.h"
-#include "ledger/rules.h"
+#include "base/memory.h"
 #include "driver/await.h"
-#include "memory/place.h"
+#include "driver/capture.h"
 #include "driver/stream.h"
+#include "ledger/rules.h"
+#include "memory/place.h"
 #include "memory/workers.h"
 
 /* Up to here a line from pageable memory that must wait for its stream is staged, so that the call

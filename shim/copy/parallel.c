@@ -2,13 +2,13 @@
 /* Which copies of pageable memory are made by threads and the copy engine together. */
 #include "copy/parallel.h"
 
-#include "driver/capture.h"
 #include "base/life.h"
-#include "ledger/rules.h"
-#include "host/stay.h"
 #include "copy/maps.h"
 #include "copy/pipeline.h"
+#include "driver/capture.h"
 #include "driver/stream.h"
+#include "host/stay.h"
+#include "ledger/rules.h"
 
 /* Pageable memory: not the driver's under any name.  Calls may name any address as the host's. */
 static bool pageable(const struct zc_box *b)

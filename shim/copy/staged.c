@@ -3,12 +3,12 @@
  * the call must not wait for its stream. */
 #include "copy/staged.h"
 
-#include "driver/capture.h"
 #include "base/life.h"
 #include "copy/ring.h"
+#include "driver/capture.h"
 #include "driver/stream.h"
-#include "memory/workers.h"
 #include "host/hostheap.h"
+#include "memory/workers.h"
 
 /* One part of the copy, by way of a slot; without one it is the driver's, and waited for. */
 static CUresult send(const struct zc_copy *c, size_t at, size_t n)

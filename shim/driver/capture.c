@@ -2,11 +2,11 @@
 /* Counts the captures that are under way. */
 #include "driver/capture.h"
 
-#include "base/module.h"
+#include "base/life.h"
 #include "base/lock.h"
+#include "base/module.h"
 #include "driver/call.h"
 #include "driver/launch.h"
-#include "base/life.h"
 #include "driver/stream.h"
 
 #define ORIGINS_MAX 64 /* Further captures go on for good where their stream is destroyed. */

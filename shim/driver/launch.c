@@ -2,8 +2,8 @@
 /* Launches: calls the parties that want to know of one. */
 #include "driver/launch.h"
 
-#include "base/module.h"
 #include "base/life.h"
+#include "base/module.h"
 
 unsigned zc_launch_watch;
 static zc_launch_fn parties[ZC_LAUNCH_PARTIES];

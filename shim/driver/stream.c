@@ -2,10 +2,10 @@
 /* What a stream still has to do. */
 #include "driver/stream.h"
 
-#include "driver/lock.h"
-#include "driver/capture.h"
-#include "driver/streams.h"
 #include "driver/await.h"
+#include "driver/capture.h"
+#include "driver/lock.h"
+#include "driver/streams.h"
 
 /* The legacy stream: NULL in a legacy call, or named. */
 static bool is_legacy(CUstream stream, enum zc_flavour flavour)

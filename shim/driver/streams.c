@@ -2,12 +2,12 @@
 /* Streams made with CU_STREAM_NON_BLOCKING: what the legacy stream does not speak for. */
 #include "driver/streams.h"
 
-#include "driver/lock.h"
-#include "base/module.h"
+#include "base/life.h"
 #include "base/lock.h"
+#include "base/module.h"
 #include "driver/call.h"
 #include "driver/capture.h"
-#include "base/life.h"
+#include "driver/lock.h"
 #include "driver/stream.h"
 
 #define STREAMS_MAX 64 /* With more than these the answer is always "busy". */

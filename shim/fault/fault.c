@@ -7,8 +7,8 @@
 #include <ucontext.h>
 
 #include "base/module.h"
-#include "fault/signal.h"
 #include "fault/chain.h"
+#include "fault/signal.h"
 #include "fault/unblock.h"
 
 /* Private anonymous pages that are protected or missing raise SIGSEGV alone: SIGBUS stands for

@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "fault/io.h"
 #include "driver/real.h"
 #include "fault/chain.h"
+#include "fault/io.h"
 #include "fault/unblock.h"
 
 #define EXPORT __attribute__((visibility("default")))

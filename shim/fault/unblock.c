@@ -17,8 +17,8 @@
 #include "base/file.h"
 #include "base/lock.h"
 #include "base/text.h"
-#include "fault/signal.h"
 #include "fault/chain.h"
+#include "fault/signal.h"
 
 #define SEGV ZC_SIGBIT(SIGSEGV)
 #define ASKING 33  /* SIGSETXID. */

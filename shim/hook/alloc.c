@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests for device memory. */
-#include "hook/grant.h"
 #include "base/life.h"
-#include "hook/pool.h"
 #include "driver/stream.h"
+#include "hook/grant.h"
+#include "hook/pool.h"
 #include "memory/reclaim.h"
 
 static CUresult call_alloc(const struct zc_forward *f)

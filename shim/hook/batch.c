@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Batches of copies, sets and prefetches: each element is a transfer of its own. */
 #include "base/clock.h"
+#include "base/life.h"
+#include "copy/staged.h"
 #include "driver/call.h"
 #include "driver/capture.h"
-#include "hook/copy.h"
 #include "driver/launch.h"
-#include "base/life.h"
-#include "hook/request.h"
-#include "vmm/copies.h"
-#include "copy/staged.h"
-#include "shared/transfer.h"
 #include "hook/blame.h"
+#include "hook/copy.h"
+#include "hook/request.h"
+#include "shared/transfer.h"
+#include "vmm/copies.h"
 
 #if CUDA_VERSION >= 12080
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Refusals that a place caused are named by their rule. */
+#include "hook/blame.h"
+#include "base/life.h"
 #include "base/message.h"
 #include "driver/call.h"
-#include "base/life.h"
-#include "ledger/rules.h"
 #include "hook/request.h"
+#include "ledger/rules.h"
 #include "log/refusals.h"
-#include "hook/blame.h"
 
 CUresult zc_blame(enum zc_fn fn, CUdeviceptr address, CUresult code)
 {

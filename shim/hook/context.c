@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Contexts take their memory with them. */
+#include "base/life.h"
 #include "base/message.h"
 #include "base/module.h"
-#include "base/life.h"
-#include "ledger/rules.h"
 #include "driver/stream.h"
 #include "hook/request.h"
-#include "memory/budget.h"
 #include "host/pinned.h"
+#include "ledger/rules.h"
+#include "memory/budget.h"
 #include "place/ladder.h"
 
 #define BATCH 64 /* Blocks collected per walk of the ledger, whose lock covers no driver call. */

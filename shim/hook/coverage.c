@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/module.h"
 #include "base/message.h"
+#include "base/module.h"
 #include "base/options.h"
 #include "base/text.h"
 

@@ -2,23 +2,23 @@
 /* Freeing device memory. */
 #include "hook/free.h"
 
-#include "driver/lock.h"
-#include "driver/capture.h"
 #include "base/life.h"
-#include "ledger/rules.h"
+#include "driver/capture.h"
+#include "driver/lock.h"
+#include "driver/stream.h"
+#include "hook/blame.h"
 #include "hook/pool.h"
 #include "hook/request.h"
+#include "ledger/rules.h"
 #include "ledger/site.h"
 #include "log/log.h"
 #include "memory/budget.h"
+#include "memory/limits.h"
+#include "place/ladder.h"
+#include "place/park.h"
 #include "vmm/grow.h"
 #include "vmm/late.h"
-#include "memory/limits.h"
-#include "place/park.h"
-#include "driver/stream.h"
 #include "vmm/warm.h"
-#include "hook/blame.h"
-#include "place/ladder.h"
 
 static void note_free(struct zc_block *block)
 {

@@ -8,12 +8,12 @@
 
 #include "driver/capture.h"
 #include "memory/budget.h"
-#include "vmm/late.h"
 #include "memory/limits.h"
-#include "place/park.h"
-#include "vmm/warm.h"
 #include "memory/reclaim.h"
 #include "place/ladder.h"
+#include "place/park.h"
+#include "vmm/late.h"
+#include "vmm/warm.h"
 
 /* Memory that libzc keeps for later must not be what the program's own call lacks, and what is in
  * managed memory, or promised, is not the device's to give. */

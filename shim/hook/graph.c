@@ -5,22 +5,22 @@
 
 #include <string.h>
 
-#include "base/module.h"
 #include "base/arena.h"
 #include "base/clock.h"
-#include "base/lock.h"
-#include "driver/call.h"
-#include "hook/copy.h"
-#include "driver/launch.h"
 #include "base/life.h"
-#include "hook/request.h"
-#include "log/log.h"
+#include "base/lock.h"
+#include "base/module.h"
 #include "driver/await.h"
-#include "shared/transfer.h"
+#include "driver/call.h"
+#include "driver/launch.h"
 #include "driver/stream.h"
-#include "vmm/quiesce.h"
 #include "hook/blame.h"
+#include "hook/copy.h"
+#include "hook/request.h"
 #include "host/hostheap.h"
+#include "log/log.h"
+#include "shared/transfer.h"
+#include "vmm/quiesce.h"
 
 /* uthash keeps its tables on libzc's arena, and an add without memory leaves the table as it
  * was. */

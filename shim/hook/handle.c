@@ -4,10 +4,10 @@
 
 #include <string.h>
 
-#include "base/module.h"
 #include "base/arena.h"
-#include "base/lock.h"
 #include "base/life.h"
+#include "base/lock.h"
+#include "base/module.h"
 #include "ledger/rules.h"
 #include "memory/budget.h"
 #include "memory/limits.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Pinned host memory: requests for it, the program's own registrations, and what it asks about
  * both. */
+#include "base/life.h"
+#include "driver/stream.h"
 #include "hook/free.h"
 #include "hook/grant.h"
-#include "shared/hostblock.h"
-#include "base/life.h"
-#include "place/park.h"
 #include "host/pinned.h"
-#include "driver/stream.h"
+#include "place/park.h"
+#include "shared/hostblock.h"
 #include "shared/pair.h"
 #include "shared/transfer.h"
 

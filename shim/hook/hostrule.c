@@ -4,17 +4,17 @@
 
 #include <string.h>
 
-#include "base/module.h"
-#include "base/message.h"
-#include "hook/front.h"
 #include "base/life.h"
+#include "base/message.h"
+#include "base/module.h"
 #include "driver/real.h"
-#include "ledger/rules.h"
+#include "hook/front.h"
+#include "host/hostheap.h"
 #include "host/stay.h"
 #include "ledger/object.h"
+#include "ledger/rules.h"
 #include "ledger/site.h"
 #include "memory/device.h"
-#include "host/hostheap.h"
 #include "memory/limits.h"
 
 /* Different reasons why requests stay pageable; a reason is a string constant. */

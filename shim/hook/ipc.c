@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory shared between processes, or with graphics APIs. */
 #include "base/life.h"
-#include "hook/request.h"
 #include "hook/blame.h"
+#include "hook/request.h"
 
 /* Only cuMemAlloc's own memory can be exported this way.  A converted block is refused with the
  * code that the driver gives for memory that can't be, and the message says whose doing that is. */

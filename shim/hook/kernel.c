@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernels that failed with an illegal address: which rules may be why. */
+#include "base/life.h"
 #include "base/message.h"
 #include "base/text.h"
 #include "driver/call.h"
 #include "driver/launch.h"
-#include "base/life.h"
-#include "ledger/rules.h"
-#include "ledger/block.h"
 #include "hook/blame.h"
+#include "ledger/block.h"
+#include "ledger/rules.h"
 #include "shared/report.h"
 
 #define NAMED 4 /* Rules that a message has room for. */

@@ -7,10 +7,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/message.h"
-#include "hook/hostrule.h"
 #include "base/life.h"
+#include "base/message.h"
 #include "driver/real.h"
+#include "hook/hostrule.h"
 
 /* A driver name: "cu" and a capital letter.  cuBLAS, cuDNN and curl also start with "cu", and only
  * the address tells them apart, see below. */

@@ -11,14 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/life.h"
+#include "driver/real.h"
 #include "hook/front.h"
 #include "hook/hostmem.h"
-#include "base/life.h"
-#include "hook/process.h"
 #include "hook/memory.h"
-#include "driver/real.h"
-#include "host/stay.h"
+#include "hook/process.h"
 #include "host/hostheap.h"
+#include "host/stay.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define LIKELY(x) __builtin_expect(!!(x), 1)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Programs that map memory themselves (cuMemCreate and kin): counted by address range. */
-#include "hook/handle.h"
 #include "base/life.h"
+#include "hook/handle.h"
 #include "hook/request.h"
 
 /* Host memory can be mapped as well as device memory; the driver says which a handle is. */

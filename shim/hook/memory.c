@@ -20,9 +20,9 @@
 #include "base/memory.h"
 #include "driver/real.h"
 #include "fault/fault.h"
+#include "fault/touch.h"
 #include "host/overlay.h"
 #include "host/pinned.h"
-#include "fault/touch.h"
 #include "shared/remap.h"
 
 #define EXPORT __attribute__((visibility("default")))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Peer access: whose memory the kernels of a context may use. */
-#include "driver/call.h"
 #include "base/life.h"
+#include "driver/call.h"
 #include "vmm/access.h"
 
 /* Where the rights of some block can't be changed the program gets that code, and its call, of

@@ -3,16 +3,16 @@
  * the figures of the others. */
 #include "hook/pool.h"
 
-#include "base/module.h"
 #include "base/arena.h"
-#include "base/lock.h"
-#include "driver/capture.h"
 #include "base/life.h"
-#include "ledger/rules.h"
-#include "hook/request.h"
-#include "vmm/access.h"
-#include "place/park.h"
+#include "base/lock.h"
+#include "base/module.h"
+#include "driver/capture.h"
 #include "driver/stream.h"
+#include "hook/request.h"
+#include "ledger/rules.h"
+#include "place/park.h"
+#include "vmm/access.h"
 
 /* The driver reserves pool memory in these steps (measured on driver 580). */
 #define RESERVE_STEP ((cuuint64_t)32 << 20)

@@ -3,18 +3,18 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/module.h"
-#include "hook/handle.h"
 #include "base/life.h"
+#include "base/module.h"
+#include "hook/blame.h"
+#include "hook/handle.h"
 #include "hook/request.h"
-#include "vmm/grow.h"
-#include "vmm/late.h"
+#include "host/pinned.h"
 #include "memory/limits.h"
 #include "place/park.h"
-#include "host/pinned.h"
-#include "vmm/vmm.h"
-#include "hook/blame.h"
 #include "shared/report.h"
+#include "vmm/grow.h"
+#include "vmm/late.h"
+#include "vmm/vmm.h"
 
 /* The driver maps device memory in pages of this size. */
 #define HUGE_PAGE ((CUdeviceptr)2 << 20)

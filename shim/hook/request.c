@@ -5,18 +5,18 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "base/module.h"
-#include "base/message.h"
-#include "hook/handle.h"
 #include "base/life.h"
+#include "base/message.h"
+#include "base/module.h"
+#include "hook/blame.h"
+#include "hook/handle.h"
 #include "hook/pool.h"
 #include "ledger/rules.h"
 #include "ledger/site.h"
 #include "log/log.h"
 #include "memory/budget.h"
-#include "shared/pair.h"
-#include "hook/blame.h"
 #include "place/ladder.h"
+#include "shared/pair.h"
 
 static uint32_t generation = 1; /* Counts destroyed contexts: their handles may come back. */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* cuInit and the resolvers. */
+#include "base/life.h"
 #include "driver/call.h"
 #include "hook/coverage.h"
-#include "base/life.h"
 
 /* The first successful cuInit starts libzc; processes that only look for a driver see nothing. */
 ZC_BODY(cuInit, (unsigned int flags))

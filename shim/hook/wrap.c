@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The exported wrappers, all made from the table. */
 #include "driver/call.h"
+#include "driver/launch.h"
 #include "hook/blame.h"
 #include "hook/copy.h"
-#include "driver/launch.h"
 #include "hook/pool.h"
 #include "hook/reads.h"
 

@@ -8,8 +8,8 @@
 
 #include "base/memory.h"
 #include "ledger/block.h"
-#include "memory/limits.h"
 #include "memory/device.h"
+#include "memory/limits.h"
 #include "memory/pages.h"
 #include "memory/workers.h"
 

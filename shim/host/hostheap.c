@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/module.h"
 #include "base/lock.h"
-#include "ledger/block.h"
+#include "base/module.h"
 #include "host/extent.h"
-#include "memory/limits.h"
 #include "host/overlay.h"
+#include "ledger/block.h"
+#include "memory/limits.h"
 #include "memory/workers.h"
 
 #define SLOT_MAX (ZC_HOST_UNIT / 2) /* Larger blocks are extents of their own. */

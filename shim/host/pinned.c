@@ -4,18 +4,18 @@
 
 #include <sched.h>
 
-#include "base/module.h"
-#include "base/message.h"
-#include "driver/capture.h"
 #include "base/life.h"
-#include "ledger/block.h"
-#include "host/extent.h"
-#include "memory/limits.h"
-#include "memory/device.h"
-#include "host/overlay.h"
-#include "memory/pages.h"
+#include "base/message.h"
+#include "base/module.h"
+#include "driver/capture.h"
 #include "driver/stream.h"
+#include "host/extent.h"
 #include "host/hostheap.h"
+#include "host/overlay.h"
+#include "ledger/block.h"
+#include "memory/device.h"
+#include "memory/limits.h"
+#include "memory/pages.h"
 #include "memory/place.h"
 
 /* A block is registered once a part of it as large as this was copied: registering costs about a

@@ -4,14 +4,14 @@
 
 #include <string.h>
 
-#include "base/module.h"
 #include "base/arena.h"
 #include "base/lock.h"
+#include "base/module.h"
 #include "ledger/cell.h"
+#include "ledger/counters.h"
 #include "ledger/gate.h"
 #include "ledger/index.h"
 #include "ledger/site.h"
-#include "ledger/counters.h"
 
 /*
  * Removed blocks rest until this many more were removed.  A program that frees a block twice from

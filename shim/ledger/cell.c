@@ -8,9 +8,9 @@
 #include <stddef.h>
 
 #include "ledger/block.h"
+#include "ledger/counters.h"
 #include "ledger/gate.h"
 #include "ledger/site.h"
-#include "ledger/counters.h"
 
 #define BLOCK_CELLS (sizeof(((struct zc_block *)0)->cell) / sizeof(struct zc_cell *))
 

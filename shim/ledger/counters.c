@@ -2,12 +2,12 @@
 /* The counters: a shared mapping of a file, or private memory. */
 #include "ledger/counters.h"
 
-#include "base/module.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/message.h"
-#include "base/text.h"
+#include "base/module.h"
 #include "base/path.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

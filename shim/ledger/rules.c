@@ -9,12 +9,12 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "base/module.h"
 #include "base/memory.h"
 #include "base/message.h"
+#include "base/module.h"
 #include "base/options.h"
-#include "ledger/site.h"
 #include "base/path.h"
+#include "ledger/site.h"
 
 enum load_state { UNREAD, READING, READ };
 

@@ -4,12 +4,12 @@
 
 #include <string.h>
 
-#include "base/module.h"
 #include "base/arena.h"
 #include "base/lock.h"
+#include "base/module.h"
 #include "ledger/cell.h"
-#include "ledger/site_path.h"
 #include "ledger/counters.h"
+#include "ledger/site_path.h"
 
 #define uthash_malloc(bytes) zc_arena_get(bytes)
 #define uthash_free(memory, bytes) zc_arena_put(memory, bytes)

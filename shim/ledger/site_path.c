@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/path.h"
 #include "ledger/gate.h"
 #include "ledger/unwind.h"
-#include "base/path.h"
 
 #define PATHS 32 /* Cached paths of a thread; a power of two. */
 

@@ -2,13 +2,13 @@
 /* Opening the log and writing whole lines to it. */
 #include "log/jsonl.h"
 
-#include "base/module.h"
 #include "base/lock.h"
+#include "base/module.h"
 #include "base/options.h"
+#include "base/path.h"
 #include "ledger/counters.h"
 #include "log/log.h"
 #include "log/modules.h"
-#include "base/path.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,9 +3,9 @@
 #include "log/jsonl.h"
 
 #include "base/options.h"
+#include "base/path.h"
 #include "base/version.h"
 #include "log/log.h"
-#include "base/path.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,10 +2,10 @@
 /* Where the modules of frames lie as files, for readers that turn offsets into functions. */
 #include "log/modules.h"
 
+#include "base/path.h"
 #include "ledger/gate.h"
 #include "log/jsonl.h"
 #include "log/log.h"
-#include "base/path.h"
 
 #include <limits.h>
 #include <link.h>

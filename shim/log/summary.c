@@ -2,9 +2,9 @@
 /* The summary: collecting the counters, and the log's last line. */
 #include "log/summary.h"
 
-#include "base/module.h"
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/module.h"
 #include "base/options.h"
 #include "ledger/site.h"
 #include "log/jsonl.h"

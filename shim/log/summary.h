@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "ledger/block.h"
-#include "ledger/traffic.h"
 #include "ledger/counters.h"
+#include "ledger/traffic.h"
 
 /* What blocks of one site saw in one direction. */
 struct zc_site_traffic {

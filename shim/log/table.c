@@ -4,13 +4,13 @@
 
 #include "base/clock.h"
 #include "base/message.h"
+#include "base/path.h"
 #include "base/text.h"
 #include "ledger/site.h"
-#include "log/pairs.h"
 #include "log/jsonl.h"
 #include "log/lines.h"
 #include "log/log.h"
-#include "base/path.h"
+#include "log/pairs.h"
 #include "log/refusals.h"
 #include "policy/policy.h"
 

@@ -2,10 +2,10 @@
 /* Hints for managed blocks: advice, and prefetches to where pages will be used. */
 #include "managed/hint.h"
 
-#include "base/module.h"
 #include "base/arena.h"
 #include "base/list.h"
 #include "base/lock.h"
+#include "base/module.h"
 #include "driver/capture.h"
 #include "driver/launch.h"
 #include "log/log.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The place `managed`: one address whose pages the driver moves to where they are used. */
 #include "driver/stream.h"
-#include "memory/device.h"
 #include "managed/hint.h"
 #include "managed/managed_pool.h"
-#include "memory/workers.h"
+#include "memory/device.h"
 #include "memory/limits.h"
+#include "memory/workers.h"
 
 /* What the program asked for as pinned host memory is zero as that is, where the driver's managed
  * memory need not be if it was used before (measured).  It stays on the host, and the device

@@ -2,9 +2,9 @@
 /* The pool of managed memory that stream-ordered requests are given from. */
 #include "managed/managed_pool.h"
 
+#include "base/life.h"
 #include "base/module.h"
 #include "driver/capture.h"
-#include "base/life.h"
 
 #if CUDA_VERSION >= 13000
 static CUmemoryPool pool; /* NULL while there is none; atomic. */

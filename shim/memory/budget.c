@@ -3,8 +3,8 @@
 #include "memory/budget.h"
 
 #include "base/life.h"
-#include "ledger/rules.h"
 #include "driver/real.h"
+#include "ledger/rules.h"
 
 static uint64_t budget_of(const struct zc_rule *rule, int device)
 {

@@ -7,8 +7,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/module.h"
 #include "base/file.h"
+#include "base/module.h"
 
 /* One registration of 512 GiB or more fails on driver 580. */
 #define REGISTRATION_MAX ((uint64_t)512 << 30)

@@ -4,9 +4,9 @@
 
 #include <sched.h>
 
-#include "driver/lock.h"
 #include "base/module.h"
 #include "driver/await.h"
+#include "driver/lock.h"
 
 static unsigned under_way;    /* Threads' sections; atomic. */
 static unsigned ended;        /* Sections so far; atomic. */

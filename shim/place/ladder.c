@@ -2,21 +2,21 @@
 /* The ladder: a rule's places in order, and where they end. */
 #include <string.h>
 
+#include "place/ladder.h"
 #include "base/arena.h"
+#include "base/life.h"
 #include "base/message.h"
 #include "base/module.h"
 #include "base/text.h"
 #include "driver/capture.h"
-#include "base/life.h"
-#include "memory/budget.h"
-#include "managed/hint.h"
-#include "host/hostheap.h"
-#include "memory/limits.h"
-#include "place/park.h"
-#include "memory/place.h"
 #include "driver/stream.h"
+#include "host/hostheap.h"
+#include "managed/hint.h"
+#include "memory/budget.h"
+#include "memory/limits.h"
+#include "memory/place.h"
 #include "memory/transit.h"
-#include "place/ladder.h"
+#include "place/park.h"
 
 static const struct zc_place *const places[ZC_PLACE_COUNT] = {
     [ZC_PLACE_MAPPED] = &zc_place_mapped, [ZC_PLACE_MANAGED] = &zc_place_managed,

@@ -6,20 +6,20 @@
 #include <limits.h>
 #include <string.h>
 
-#include "base/module.h"
 #include "base/arena.h"
+#include "base/life.h"
 #include "base/list.h"
 #include "base/lock.h"
+#include "base/module.h"
 #include "driver/capture.h"
-#include "base/life.h"
-#include "vmm/access.h"
-#include "managed/hint.h"
-#include "host/pinned.h"
 #include "driver/stream.h"
+#include "host/pinned.h"
+#include "managed/hint.h"
 #include "memory/transit.h"
+#include "place/ladder.h"
+#include "vmm/access.h"
 #include "vmm/vmm.h"
 #include "vmm/warm.h"
-#include "place/ladder.h"
 
 /* Entries that a call asks the driver about which need not find them all. */
 #define LOOKED_AT 32u

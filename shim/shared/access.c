@@ -5,12 +5,12 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "base/module.h"
 #include "base/clock.h"
+#include "base/module.h"
 #include "driver/capture.h"
 #include "driver/launch.h"
-#include "host/extent.h"
 #include "fault/fault.h"
+#include "host/extent.h"
 #include "host/overlay.h"
 #include "shared/report.h"
 #include "shared/view.h"

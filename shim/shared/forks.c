@@ -6,8 +6,8 @@
 #include <sched.h>
 #include <stdint.h>
 
-#include "base/module.h"
 #include "base/lock.h"
+#include "base/module.h"
 
 static uint32_t forking;       /* Thread that forks, or 0.  Atomic. */
 static uint32_t working;       /* Threads that hold locks of pairs.  Atomic. */

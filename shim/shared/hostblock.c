@@ -3,12 +3,12 @@
 #include "shared/hostblock.h"
 
 #include "base/life.h"
+#include "host/extent.h"
 #include "host/hostheap.h"
 #include "ledger/rules.h"
 #include "ledger/site.h"
 #include "log/log.h"
 #include "shared/pair.h"
-#include "host/extent.h"
 
 static bool on(void)
 {

@@ -8,14 +8,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/module.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/lock.h"
-#include "ledger/rules.h"
-#include "ledger/site.h"
+#include "base/module.h"
 #include "fault/chain.h"
 #include "host/extent.h"
+#include "ledger/rules.h"
+#include "ledger/site.h"
 #include "memory/workers.h"
 #include "shared/forks.h"
 #include "shared/report.h"

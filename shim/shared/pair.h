@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 #include "driver/real.h"
+#include "host/hostheap.h"
 #include "ledger/block.h"
 #include "log/pairs.h"
-#include "host/hostheap.h"
 #include "policy/policy.h"
 #include "shared/coherence.h"
 

@@ -2,11 +2,11 @@
 /* The place `shared`: a device block that is the host block which is copied into it. */
 #include <sched.h>
 
-#include "shared/hostblock.h"
-#include "memory/device.h"
 #include "host/pinned.h"
+#include "memory/device.h"
 #include "memory/place.h"
 #include "shared/access.h"
+#include "shared/hostblock.h"
 #include "shared/pair.h"
 #include "shared/report.h"
 

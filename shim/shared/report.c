@@ -4,10 +4,10 @@
 
 #include <stdlib.h>
 
-#include "base/module.h"
-#include "base/message.h"
-#include "driver/call.h"
 #include "base/life.h"
+#include "base/message.h"
+#include "base/module.h"
+#include "driver/call.h"
 #include "ledger/rules.h"
 #include "ledger/site.h"
 #include "log/pairs.h"

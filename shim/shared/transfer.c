@@ -4,13 +4,13 @@
 
 #include <string.h>
 
-#include "driver/capture.h"
-#include "shared/hostblock.h"
 #include "copy/cpu.h"
-#include "host/overlay.h"
 #include "copy/staged.h"
+#include "driver/capture.h"
 #include "driver/stream.h"
+#include "host/overlay.h"
 #include "memory/workers.h"
+#include "shared/hostblock.h"
 #include "shared/pair.h"
 #include "shared/report.h"
 #include "shared/route.h"

@@ -2,9 +2,9 @@
 /* Which devices reach memory that is mapped by hand: its own, and those that were let. */
 #include "vmm/access.h"
 
-#include "base/module.h"
 #include "base/arena.h"
 #include "base/message.h"
+#include "base/module.h"
 #include "base/turn.h"
 #include "driver/capture.h"
 

@@ -2,18 +2,18 @@
 /* Copies of growing arrays that become remaps. */
 #include "vmm/grow.h"
 
-#include "driver/lock.h"
-#include "base/module.h"
 #include "base/clock.h"
-#include "driver/capture.h"
 #include "base/life.h"
+#include "base/module.h"
+#include "driver/await.h"
+#include "driver/capture.h"
+#include "driver/lock.h"
+#include "driver/stream.h"
 #include "driver/streams.h"
 #include "log/log.h"
 #include "vmm/ahead.h"
-#include "driver/await.h"
 #include "vmm/late.h"
 #include "vmm/spare.h"
-#include "driver/stream.h"
 
 static void record(struct zc_vmm *sink, enum zc_outcome outcome)
 {

@@ -4,19 +4,19 @@
 
 #include <string.h>
 
-#include "driver/lock.h"
-#include "base/module.h"
 #include "base/clock.h"
+#include "base/life.h"
 #include "base/list.h"
 #include "base/message.h"
+#include "base/module.h"
 #include "driver/call.h"
 #include "driver/capture.h"
-#include "base/life.h"
+#include "driver/lock.h"
 #include "ledger/rules.h"
 #include "log/refusals.h"
+#include "memory/limits.h"
 #include "vmm/ahead.h"
 #include "vmm/grow.h"
-#include "memory/limits.h"
 #include "vmm/spare.h"
 #include "vmm/warm.h"
 

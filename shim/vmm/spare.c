@@ -2,9 +2,9 @@
 /* The addresses of blocks that grew: kept mapped, for the block that grows next. */
 #include "vmm/spare.h"
 
-#include "base/module.h"
 #include "base/arena.h"
 #include "base/list.h"
+#include "base/module.h"
 #include "vmm/access.h"
 #include "vmm/late.h"
 

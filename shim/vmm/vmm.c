@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "base/module.h"
 #include "base/arena.h"
+#include "base/module.h"
 #include "driver/lock.h"
 #include "memory/device.h"
 #include "memory/handle.h"

@@ -4,14 +4,14 @@
 
 #include <string.h>
 
-#include "base/module.h"
 #include "base/arena.h"
+#include "base/life.h"
 #include "base/list.h"
 #include "base/lock.h"
-#include "base/life.h"
-#include "vmm/access.h"
+#include "base/module.h"
 #include "memory/limits.h"
 #include "memory/transit.h"
+#include "vmm/access.h"
 
 #define DEVICES_MAX 64
 #define PART 16       /* Of a device's memory, the most that is kept. */

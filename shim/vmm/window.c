@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-#include "base/module.h"
 #include "base/arena.h"
+#include "base/module.h"
 #include "driver/capture.h"
-#include "vmm/access.h"
 #include "driver/stream.h"
+#include "vmm/access.h"
 
 #define WIDE_MAX 64 /* Windows that are much larger than their blocks. */
 
