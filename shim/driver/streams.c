@@ -7,6 +7,7 @@
 #include "base/module.h"
 #include "driver/call.h"
 #include "driver/capture.h"
+#include "driver/leaving.h"
 #include "driver/lock.h"
 #include "driver/stream.h"
 
@@ -43,17 +44,19 @@ static CUresult made(CUresult result, const CUstream *stream, unsigned flags)
 bool zc_streams_idle(void)
 {
     CUstream copy[STREAMS_MAX];
+    bool busy = false;
     unsigned n = __atomic_load_n(&count, __ATOMIC_RELAXED);
     if (!n || too_many || !zc_lock_take(&lock))
         return !n && !too_many;
     n = count;
-    for (unsigned i = 0; i < n; i++)
+    for (unsigned i = 0; i < n; i++) {
         copy[i] = streams[i].stream;
+        busy = busy || zc_leaving(streams[i].context);
+    }
     zc_lock_drop(&lock);
-    for (unsigned i = 0; i < n; i++)
-        if (zc_real.cuStreamQuery(copy[i]) != CUDA_SUCCESS)
-            return false;
-    return true;
+    for (unsigned i = 0; i < n && !busy; i++)
+        busy = zc_real.cuStreamQuery(copy[i]) != CUDA_SUCCESS;
+    return !busy;
 }
 
 /* Takes out the stream, or with NULL all of a context. */

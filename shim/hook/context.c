@@ -3,6 +3,7 @@
 #include "base/life.h"
 #include "base/message.h"
 #include "base/module.h"
+#include "driver/leaving.h"
 #include "driver/stream.h"
 #include "hook/request.h"
 #include "host/pinned.h"
@@ -75,10 +76,15 @@ static void forget(CUcontext context, bool primary)
 
 ZC_BODY(cuCtxDestroy, (CUcontext context))
 {
+    struct zc_leaving leaving = {0};
+    bool on = zc_life_on();
     (void)entry;
+    if (on)
+        zc_leaving_begin(&leaving, context);
     CUresult result = real(context);
-    if (result == CUDA_SUCCESS && zc_life_on())
+    if (result == CUDA_SUCCESS && on)
         forget(context, false);
+    zc_leaving_end(&leaving);
     return result;
 }
 
@@ -95,11 +101,15 @@ static CUcontext primary_of(CUdevice device)
 
 ZC_BODY(cuDevicePrimaryCtxReset, (CUdevice device))
 {
+    struct zc_leaving leaving = {0};
     (void)entry;
     CUcontext context = primary_of(device);
+    if (context)
+        zc_leaving_begin(&leaving, context);
     CUresult result = real(device);
     if (result == CUDA_SUCCESS && context)
         forget(context, true);
+    zc_leaving_end(&leaving);
     return result;
 }
 

@@ -15,6 +15,7 @@
     X(capture)                                                                                     \
     X(launch)                                                                                      \
     X(driver_lock)                                                                                 \
+    X(leaving)                                                                                     \
     X(await)                                                                                       \
     X(streams)                                                                                     \
     X(fault)                                                                                       \

@@ -7,6 +7,7 @@
 #include "base/module.h"
 #include "base/turn.h"
 #include "driver/capture.h"
+#include "driver/leaving.h"
 
 #define DEVICES_MAX 64 /* Bits of a window's `devices`. */
 
@@ -318,7 +319,7 @@ CUresult zc_access_rest(void)
     if (!zc_access_turn_take())
         return result;
     for (struct zc_window *w = windows; w && result == CUDA_SUCCESS; w = w->next)
-        result = zc_window_wait(w);
+        result = zc_leaving(w->context) ? CUDA_SUCCESS : zc_window_wait(w);
     zc_access_turn_drop();
     return result;
 }

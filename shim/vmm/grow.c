@@ -7,6 +7,7 @@
 #include "base/module.h"
 #include "driver/await.h"
 #include "driver/capture.h"
+#include "driver/leaving.h"
 #include "driver/lock.h"
 #include "driver/stream.h"
 #include "driver/streams.h"
@@ -100,7 +101,8 @@ CUresult zc_grow_copy_all(enum zc_fn fn)
     for (struct zc_vmm *v = zc_late_opened, *next; v && result == CUDA_SUCCESS; v = next) {
         next =
             v->next == v->growth->source && v->growth->source ? v->growth->source->next : v->next;
-        result = v->growth->source ? copy_now(v, &why) : CUDA_SUCCESS;
+        bool pending = v->growth->source && !zc_leaving(v->window.context);
+        result = pending ? copy_now(v, &why) : CUDA_SUCCESS;
         if (result != CUDA_SUCCESS)
             zc_late_blame(v, fn, result, why);
     }

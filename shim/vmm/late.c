@@ -11,6 +11,7 @@
 #include "base/module.h"
 #include "driver/call.h"
 #include "driver/capture.h"
+#include "driver/leaving.h"
 #include "driver/lock.h"
 #include "ledger/rules.h"
 #include "log/refusals.h"
@@ -181,6 +182,8 @@ static CUresult before_launch(const struct zc_launch *launch)
         return CUDA_SUCCESS;
     for (struct zc_vmm *v = zc_late_opened; v && result == CUDA_SUCCESS;
          v = v->open ? v->next : zc_late_opened) {
+        if (zc_leaving(v->window.context))
+            continue;
         v = v->growth->sink ? v->growth->sink : v;
         result = zc_grow_ready(v, 0, v->span, &why);
         if (result != CUDA_SUCCESS)

@@ -290,6 +290,12 @@ $keys" "$memory" other_devices_of_the_bus
     program=$apart everywhere other_context
 }
 
+@test "a launch does not look at the arrays of a context that another thread destroys" {
+    program=$apart everywhere launch_beside_destroy
+    run -0 --separate-stderr under_policy "$growing" timeout 60 "$apart" launch_beside_destroy
+    [[ -z $stderr ]]
+}
+
 @test "a block has the peers of its own rule, also at addresses that an array has left" {
     export SIM_DEVICES=2
     run -0 timeout 60 "$apart" other_peers

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* grow_apart SCENARIO: arrays that grow beside blocks, contexts and devices that they have nothing
  * to do with.  Each checks its bytes. */
+#include <pthread.h>
+
 #include "grow_scene.h"
 
 /* An array that another context writes and then copies, in the order of its own stream: a stream of
@@ -106,6 +108,36 @@ static CUdeviceptr grown(CUdeviceptr array, size_t bytes, size_t more)
     return larger;
 }
 
+static void *destroy(void *context)
+{
+    CHECK(cuCtxDestroy(context));
+    return NULL;
+}
+
+/* A thread destroys a context, in which an array was copied behind a kernel that runs yet, while
+ * another thread launches in a context of its own. */
+static void launch_beside_destroy(void)
+{
+    static struct gate gate;
+    pthread_t destroyer;
+    CUcontext mine = start_gpu(0), other = another_context();
+    gate_close_by_kernel(&gate, NULL);
+    from = make(4 * MIB);
+    CHECK(cuMemsetD8Async(from, 2, 4 * MIB, NULL));
+    to = make(8 * MIB);
+    CHECK(cuMemcpyDtoDAsync(to, from, 4 * MIB, NULL));
+    CHECK(cuCtxSetCurrent(mine));
+    CUdeviceptr own = make(4 * MIB);
+    EXPECT(!pthread_create(&destroyer, NULL, destroy, other));
+    usleep(50000); /* It waits for the kernel. */
+    fill_kernel = NULL;
+    fill(own, 3, 4 * MIB, NULL);
+    has(own, 3, 4 * MIB);
+    gate_open(&gate);
+    EXPECT(!pthread_join(destroyer, NULL));
+    finish(own);
+}
+
 /* Prints what arrays have that grow in turn beyond what they asked for, and that they may have so
  * much again once they are gone. */
 static void ahead_together(void)
@@ -137,7 +169,7 @@ int main(int argc, char **argv)
     static const struct scenario all[] = {
         {"other_context", other_context},   {"other_peers", other_peers},
         {"rest_promised", rest_promised},   {"not_unmapped", not_unmapped},
-        {"ahead_together", ahead_together},
+        {"ahead_together", ahead_together}, {"launch_beside_destroy", launch_beside_destroy},
     };
     return RUN_SCENARIO(all, argc, argv);
 }
