@@ -267,15 +267,13 @@ static bool synchronous(const siginfo_t *info)
 
 /*
  * Ends the process by the default action, with the core dump and the siginfo that it would have
- * had: a fault happens again when the handler returns, all else is sent again.
+ * had: what is sent again arrives when libzc's handler returns.  A fault is sent, too, because a
+ * process may have sent itself what looks like one.
  */
-static void die(const siginfo_t *info, uint64_t mask)
+static void die(const siginfo_t *info)
 {
     struct sigaction act = {.sa_handler = SIG_DFL};
     zc_libc_signal.sigaction(SIGSEGV, &act, NULL);
-    if (synchronous(info))
-        return;
-    set_mask(SIG_SETMASK, mask & ~SEGV, NULL);
     send_again(info);
 }
 
@@ -343,7 +341,7 @@ void zc_chain_deliver(siginfo_t *info, ucontext_t *context)
     /* A fault that is blocked or ignored ends the process all the same (signal(7)). */
     if (blocked || now.handler == (void *)SIG_DFL ||
         (now.handler == (void *)SIG_IGN && synchronous(info)))
-        die(info, mask);
+        die(info);
     else if (now.handler != (void *)SIG_IGN)
         run(&now, info, context);
 }

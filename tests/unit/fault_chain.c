@@ -203,6 +203,121 @@ static void sent_signals(void)
     sigqueue(getpid(), SIGSEGV, (union sigval){.sival_int = 5});
 }
 
+/* Sent to the thread that serves a fault, or where nothing is protected to one that runs. */
+static void while_a_fault_is_served(void (*send)(void))
+{
+    while_served = send;
+    settled();
+    if (while_served)
+        send();
+}
+
+static void send_by_kill(void)
+{
+    kill(getpid(), SIGSEGV);
+}
+
+static void send_by_tgkill(void)
+{
+    syscall(SYS_tgkill, getpid(), gettid(), SIGSEGV);
+}
+
+/* A crash handler may send itself again what it got. */
+static void send_as_a_fault(void)
+{
+    siginfo_t info;
+    memset(&info, 0, sizeof(info));
+    info.si_signo = SIGSEGV;
+    info.si_code = SEGV_MAPERR;
+    info.si_addr = foreign + 3;
+    syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), SIGSEGV, &info);
+}
+
+static void sent_while_served(void)
+{
+    set_action(SIGSEGV, only_tell, SA_SIGINFO, SIGUSR1);
+    while_a_fault_is_served(send_by_kill);
+    tell(1);
+    while_a_fault_is_served(send_by_tgkill);
+    tell(2);
+    while_a_fault_is_served(send_as_a_fault);
+    touch_shared();
+}
+
+static void jump_out_of_what_was_sent(void)
+{
+    set_action(SIGSEGV, jump, SA_SIGINFO, SIGUSR1);
+    if (sigsetjmp(way_out, 1) == 0)
+        while_a_fault_is_served(send_by_tgkill);
+    tell(blocked_now(SIGSEGV));
+    touch_shared();
+}
+
+static void ignored_while_served(void)
+{
+    signal(SIGSEGV, SIG_IGN);
+    while_a_fault_is_served(send_by_tgkill);
+    touch_shared();
+}
+
+static void blocked_while_served(void)
+{
+    sigset_t segv;
+    sigemptyset(&segv);
+    sigaddset(&segv, SIGSEGV);
+    set_action(SIGSEGV, only_tell, SA_SIGINFO, 0);
+    sigprocmask(SIG_BLOCK, &segv, NULL);
+    while_a_fault_is_served(send_by_tgkill);
+    tell(1);
+    sigprocmask(SIG_UNBLOCK, &segv, NULL);
+}
+
+static void default_while_served(void)
+{
+    while_a_fault_is_served(send_by_kill);
+    tell(1);
+}
+
+static void default_as_a_fault(void)
+{
+    settled();
+    send_as_a_fault();
+    tell(1);
+}
+
+static int sent; /* Atomic. */
+
+static void count_sent(int sig, siginfo_t *info, void *context)
+{
+    (void)sig;
+    (void)context;
+    if (info->si_code != SI_TKILL || info->si_pid != getpid())
+        tell(info->si_code);
+    __atomic_fetch_add(&sent, 1, __ATOMIC_RELAXED);
+}
+
+static void *send_many(void *thread)
+{
+    while (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE))
+        pthread_kill(*(pthread_t *)thread, SIGSEGV);
+    return NULL;
+}
+
+/* Faults and signals of one thread, which nothing puts into an order. */
+static void sent_among_faults(void)
+{
+    pthread_t self = pthread_self(), sender;
+    set_action(SIGSEGV, count_sent, SA_SIGINFO, 0);
+    settled();
+    ready = 0;
+    if (pthread_create(&sender, NULL, send_many, &self) != 0)
+        _exit(94);
+    for (int i = 0; i < 200 || __atomic_load_n(&sent, __ATOMIC_RELAXED) < 100; i++)
+        touch_shared();
+    __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
+    pthread_join(sender, NULL);
+}
+
 #define SCENES(X)                                                                                  \
     X(default_action)                                                                              \
     X(ignored_fault)                                                                               \
@@ -216,6 +331,16 @@ static void sent_signals(void)
     X(jump_out)                                                                                    \
     X(jump_out_without_mask)                                                                       \
     X(unblock_in_handler)                                                                          \
-    X(on_alternate_stack) X(not_on_alternate_stack) X(stack_overflow) X(sent_signals)
+    X(on_alternate_stack)                                                                          \
+    X(not_on_alternate_stack)                                                                      \
+    X(stack_overflow)                                                                              \
+    X(sent_signals)                                                                                \
+    X(sent_while_served)                                                                           \
+    X(jump_out_of_what_was_sent)                                                                   \
+    X(ignored_while_served)                                                                        \
+    X(blocked_while_served)                                                                        \
+    X(default_while_served)                                                                        \
+    X(default_as_a_fault)                                                                          \
+    X(sent_among_faults)
 SCENES(TEST)
 RUN_SCENES(SCENES)

@@ -45,8 +45,14 @@ static inline bool fake_unprotect(size_t page, bool write)
     return true;
 }
 
+static void (*while_served)(void); /* Called once in the service of a fault; NULL for nothing. */
+
 static inline bool fake_fault(uintptr_t address, bool write)
 {
+    void (*meanwhile)(void) = while_served;
+    while_served = NULL;
+    if (meanwhile)
+        meanwhile();
     fake_unprotect((address - (uintptr_t)region) / PAGE, write);
     __atomic_fetch_add(&faults, 1, __ATOMIC_RELAXED);
     return true;
