@@ -85,7 +85,9 @@ bool zc_extent_reserve(const char **why)
 {
     size_t most = range_limit();
     int error = ENOMEM;
-    for (size_t bytes = RANGE_MAX; bytes >= RANGE_MIN; bytes /= 2) {
+    /* After mlockall(MCL_FUTURE) what is reserved counts as locked, which is the program's to use
+     * up. */
+    for (size_t bytes = RANGE_MAX; bytes >= RANGE_MIN && error != EAGAIN; bytes /= 2) {
         if (bytes > most)
             continue;
         char *p = reserve(bytes + ZC_HOST_UNIT);
