@@ -40,10 +40,11 @@ class Folder:
                 link.symlink_to(os.path.relpath(ROOT / build / part, link.parent))
 
     def objects(self):
-        """The library's objects by source file."""
-        top = ROOT / self.build
-        return {str(o.relative_to(top).with_suffix(".c")): o
-                for part in ("shim", "policy") for o in sorted((top / part).rglob("*.o"))}
+        """The library's objects by source file; objects of sources that are gone are left out."""
+        sources = sorted(s for part in ("shim", "policy") for s in (ROOT / part).rglob("*.[cS]"))
+        names = [str(s.relative_to(ROOT)) for s in sources]
+        objects = {n: (ROOT / self.build / n).with_suffix(".o") for n in names}
+        return {n: o for n, o in objects.items() if o.exists()}
 
     def compiles(self, source, text):
         """The object of a source file with another text, or None where that is no C."""
