@@ -81,10 +81,6 @@ static uint32_t site_new(uint32_t id, const struct zc_frame *frames, unsigned n,
     }
     site = &zc_counters()->site[index];
     memcpy(site->frame, frames, n * sizeof(*frames));
-    for (unsigned dir = 0; dir < ZC_DIR_COUNT; dir++) {
-        site->total[dir].site = (uint16_t)index;
-        site->total[dir].dir = (uint8_t)dir;
-    }
     site->nframes = n;
     site->id = id;
     __atomic_store_n(&zc_counters()->next_site, index + 1, __ATOMIC_RELEASE);

@@ -48,7 +48,7 @@ static bool add_live_block(struct zc_block *block, void *arg)
     return true;
 }
 
-/* A folded total is indexed by direction; its dir field may be unset. */
+/* A folded total is indexed by direction; its dir field is unset. */
 static void add_folded(struct zc_summary *s, uint32_t index)
 {
     const struct zc_site *site = zc_site_get(index);

@@ -202,6 +202,10 @@ static void say_to_nobody(void)
     close(pipes[1]);
     zc_message_init();
     zc_message(ZC_WARN, "test", "text");
+    errno = 4711;
+    zc_message_raw("text", 4);
+    if (errno != 4711)
+        _exit(3);
     sigpending(&pending);
     _exit(sigismember(&pending, SIGPIPE) ? 2 : 0);
 }

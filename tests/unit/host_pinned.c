@@ -101,6 +101,22 @@ static int fresh(void **state)
     return 0;
 }
 
+/* The first test: counted down, nothing would count up again before the limit. */
+static void refused_registrations_leave_room_for_others(void **state)
+{
+    (void)state;
+    void *p[3];
+    answer = CUDA_ERROR_OUT_OF_MEMORY;
+    for (int i = 0; i < 3; i++) {
+        p[i] = host_get(60 * MIB);
+        if (i == 2)
+            answer = CUDA_SUCCESS;
+        assert_int_equal(zc_pinned_use(extent_of(p[i]), 60 * MIB), i == 2);
+    }
+    for (int i = 0; i < 3; i++)
+        zc_hostmem_put(p[i]);
+}
+
 static void the_first_large_transfer_registers(void **state)
 {
     (void)state;
@@ -411,6 +427,7 @@ static void registrations_stop_before_the_kernel_runs_out_of_mappings(void **sta
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(refused_registrations_leave_room_for_others, fresh),
         cmocka_unit_test_setup(the_first_large_transfer_registers, fresh),
         cmocka_unit_test_setup(many_small_transfers_register_too, fresh),
         cmocka_unit_test_setup(a_freed_block_is_found_again_registered, fresh),

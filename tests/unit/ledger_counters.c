@@ -32,8 +32,13 @@ static void a_reader_finds_the_dimensions_in_the_header(void **state)
     assert_int_equal(c->header.pid, getpid());
     assert_int_equal(c->header.bytes, sizeof(*c));
     assert_int_equal(c->header.slots, ZC_COUNTERS_SLOTS);
+    assert_int_equal(c->header.sites, ZC_COUNTERS_SITES);
     assert_int_equal(c->header.cells, ZC_COUNTERS_CELLS);
+    assert_int_equal(c->header.places, ZC_COUNTERS_PLACES);
     assert_int_equal(c->header.kinds, ZC_KIND_COUNT);
+    assert_int_equal(c->header.dirs, ZC_DIR_COUNT);
+    assert_int_equal(c->header.outcomes, ZC_OUTCOME_COUNT);
+    assert_int_equal(c->header.frames, ZC_SITE_FRAMES);
     assert_int_equal(c->header.closed, 0);
     assert_string_equal(c->header.exe, program_invocation_short_name);
     assert_int_equal(stat("a.counters", &s), 0);

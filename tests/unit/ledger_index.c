@@ -140,6 +140,16 @@ static void test_next_and_overlap(void **state)
     assert_false(zc_index_remove(1000, b));
 }
 
+static void test_next_of_many(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < LIVE; i++)
+        ledger_add(base_of(i), PLACE);
+    for (size_t i = 1; i < LIVE; i++)
+        assert_int_equal(zc_index_next(base_of(i - 1) + 1)->base, base_of(i));
+    assert_null(zc_index_next(base_of(LIVE - 1) + 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -149,6 +159,8 @@ int main(void)
         {"ten million additions and removals take no more memory", test_no_growth, ledger_setup,
          NULL, NULL},
         {"the next and the overlapping entry are found", test_next_and_overlap, ledger_setup, NULL,
+         NULL},
+        {"the next entry is found whichever chunk has it", test_next_of_many, ledger_setup, NULL,
          NULL},
     };
 

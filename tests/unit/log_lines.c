@@ -241,6 +241,15 @@ static void the_files_of_frames_are_told_once(void **state)
     assert_holds(log_text(5), "\"module\":\"not-loaded.so\",\"build_id\":null,\"path\":null}\n");
 }
 
+static void the_counters_lie_beside_the_log_under_its_name(void **state)
+{
+    (void)state;
+    assert_true(exists("a.jsonl") && exists("a.counters"));
+    zc_log_reset();
+    zc_log_open("b.txt", ZC_LOG_SUMMARY);
+    assert_true(exists("b.txt") && exists("b.txt.counters"));
+}
+
 static void levels_leave_lines_out(void **state)
 {
     struct zc_transfer t = {.bytes = 1};
@@ -329,6 +338,7 @@ int main(void)
         LOG_TEST(a_transfer_names_its_stream_as_policies_do_and_its_handle),
         LOG_TEST(a_site_tells_its_frames),
         LOG_TEST(the_files_of_frames_are_told_once),
+        LOG_TEST(the_counters_lie_beside_the_log_under_its_name),
         LOG_TEST(levels_leave_lines_out),
         LOG_TEST(a_line_that_is_too_long_is_cut_and_says_so),
         LOG_TEST(nested_fields_that_do_not_fit_leave_valid_json),

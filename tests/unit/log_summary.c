@@ -49,6 +49,7 @@ static void some_traffic(void)
 
     transfer(zc_flow(H2D), ZC_MOVED, 4 << 20, freed);
     transfer(zc_flow(H2D), ZC_ELIDED, 2 << 20, freed);
+    transfer(zc_flow(ZC_DIR_PREFETCH, ZC_KIND_DEVICE, ZC_KIND_DEVICE), ZC_MOVED, 7, freed);
     assert_true(zc_block_claim(freed));
     zc_log_free(freed);
     zc_block_remove(freed);
@@ -108,6 +109,7 @@ static void the_last_line_sums_copies_by_outcome(void **state)
                               "\"cpu_copied_bytes\":8388608,\"elided_calls\":1,"
                               "\"elided_bytes\":2097152,\"blocked_ns\":");
     assert_holds(last_line(), "\"untracked\":0,\"lost_lines\":0,");
+    assert_null(strstr(last_line(), "\"shared\":"));
 }
 
 static void the_last_line_has_flows_and_what_was_moved_by_real_kinds(void **state)
@@ -161,6 +163,7 @@ static void a_site_sums_freed_and_live_blocks(void **state)
                         "\"traffic\":[{\"dir\":\"HtoD\",\"asked_calls\":3,"
                         "\"asked_bytes\":14680064,");
     assert_holds(sites, "{\"dir\":\"Memset\",\"asked_calls\":1,\"asked_bytes\":100,");
+    assert_holds(sites, "{\"dir\":\"Prefetch\",\"asked_calls\":1,\"asked_bytes\":7,");
 }
 
 static void places_tell_what_lives_and_the_peak(void **state)
@@ -233,6 +236,8 @@ static void the_table_without_a_log_names_none(void **state)
     summarize();
     assert_holds(table, "14 MiB asked in 3 transfers:\n"
                         "       4 MiB moved, 8 MiB copied by the CPU, 2 MiB elided, ");
+    assert_holds(table,
+                 "\nHtoD      Pageable Device         3   14 MiB    4 MiB    8 MiB    2 MiB");
     assert_null(strstr(table, "log:"));
 }
 
