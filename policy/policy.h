@@ -160,7 +160,7 @@ struct zc_advice_list {
     unsigned count;                            /* elements of item */
 };
 
-/* `place`: the ladder of a rule, without repetition. */
+/* `place`: the fallback list of a rule, without repetition. */
 struct zc_place_list {
     enum zc_place_id item[ZC_PLACE_COUNT]; /* in the order of the file */
     unsigned count;                        /* at least 1 in a rule of a parsed policy */

@@ -8,7 +8,7 @@
 
 /* The order in which a thread may take locks: only ever a later one than those it holds. */
 enum zc_lock_rank {
-    ZC_RANK_CATCH,  /* Tables of all rooms above log/. */
+    ZC_RANK_MODULE, /* Tables of all rooms above log/. */
     ZC_RANK_LEDGER, /* Blocks. */
     ZC_RANK_SITE,   /* Sites. */
     ZC_RANK_LOG,    /* The log's lines. */

@@ -37,15 +37,15 @@ struct pending {
     char staged[];
 };
 
-static bool mapped(const struct zc_box *b)
+static bool mapped(const struct zc_operand *b)
 {
-    return zc_box_converted(b) && b->block->place == ZC_PLACE_MAPPED;
+    return zc_operand_converted(b) && b->block->place == ZC_PLACE_MAPPED;
 }
 
 /* Memory that the CPU may copy from or to.  An address outside the ledger that a call names as host
  * memory may still be device memory that libzc never saw: unified addressing lets a program do
  * that. */
-bool zc_copy_cpu_side(const struct zc_box *b)
+bool zc_copy_cpu_side(const struct zc_operand *b)
 {
     unsigned type;
     if (mapped(b))
@@ -58,14 +58,14 @@ bool zc_copy_cpu_side(const struct zc_box *b)
            CUDA_SUCCESS;
 }
 
-static bool pageable(const struct zc_box *b)
+static bool pageable(const struct zc_operand *b)
 {
     return b->real == ZC_KIND_PAGEABLE || b->staged;
 }
 
 /* Reading write-combined memory by the CPU is many times slower than by DMA: CUDA C++ Programming
  * Guide, "Write-Combining Memory". */
-static bool slow_to_read(const struct zc_box *b)
+static bool slow_to_read(const struct zc_operand *b)
 {
     return mapped(b) && b->block->rule >= 0 && zc_rules()->rules[b->block->rule].write_combined;
 }
@@ -75,7 +75,7 @@ static struct job job_of(const struct zc_copy *c)
     struct job job = {.dst = (char *)c->dst.address,
                       .src = (const char *)c->src.address,
                       .extent = {c->bytes, 1, 1}};
-    for (int i = 0; i < 3 && c->boxed; i++)
+    for (int i = 0; i < 3 && c->strided; i++)
         job.extent[i] = c->extent[i];
     job.dst_step[1] = c->dst.pitch;
     job.dst_step[2] = c->dst.slice;
@@ -175,19 +175,19 @@ static bool copy_in_order(struct zc_copy *c, bool stage)
     return true;
 }
 
-static bool elsewhere(const struct zc_box *b)
+static bool elsewhere(const struct zc_operand *b)
 {
-    return zc_box_converted(b) && b->real != ZC_KIND_DEVICE;
+    return zc_operand_converted(b) && b->real != ZC_KIND_DEVICE;
 }
 
 /* Of memory that libzc did not make the driver knows more than the ledger, in which a managed
  * variable of a module may stand as the device's. */
-static bool device_memory(const struct zc_box *b)
+static bool device_memory(const struct zc_operand *b)
 {
     unsigned type, managed;
     if (b->side == ZC_SIDE_NONE || b->side == ZC_SIDE_ARRAY)
         return true;
-    if (zc_box_converted(b))
+    if (zc_operand_converted(b))
         return b->asked == ZC_KIND_DEVICE;
     return zc_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, b->address) ==
                CUDA_SUCCESS &&
@@ -207,7 +207,7 @@ bool zc_place_unwaited(const struct zc_copy *c)
 
 bool zc_place_copy(struct zc_copy *c)
 {
-    if (!(c->linear || c->boxed) || !(mapped(&c->dst) || mapped(&c->src)))
+    if (!(c->linear || c->strided) || !(mapped(&c->dst) || mapped(&c->src)))
         return false;
     if (!zc_copy_well_formed(c))
         return false;

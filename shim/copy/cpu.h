@@ -17,7 +17,7 @@ bool zc_place_copy(struct zc_copy *c);
 bool zc_place_unwaited(const struct zc_copy *c);
 
 /* True for a side that the CPU may copy from and to: a mapped block, pinned or pageable memory. */
-bool zc_copy_cpu_side(const struct zc_box *b);
+bool zc_copy_cpu_side(const struct zc_operand *b);
 
 /* Waits for what the driver's copy would wait for: the stream, and where a call without one names
  * contexts also what their devices have to do (CUDA Runtime API, cudaMemcpyPeer).  Returns the

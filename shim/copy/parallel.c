@@ -7,11 +7,11 @@
 #include "copy/pipeline.h"
 #include "driver/capture.h"
 #include "driver/stream.h"
-#include "host/stay.h"
+#include "host/passthrough.h"
 #include "ledger/rules.h"
 
 /* Pageable memory: not the driver's under any name.  Calls may name any address as the host's. */
-static bool pageable(const struct zc_box *b)
+static bool pageable(const struct zc_operand *b)
 {
     unsigned type;
     bool named = b->side == ZC_SIDE_HOST || b->side == ZC_SIDE_ANY;
@@ -24,19 +24,19 @@ static bool pageable(const struct zc_box *b)
 
 /* Device memory of which the whole range is inside a block: the driver would refuse it
  * otherwise. */
-static bool on_device(const struct zc_box *b, uint64_t bytes)
+static bool on_device(const struct zc_operand *b, uint64_t bytes)
 {
     return b->block && b->asked == ZC_KIND_DEVICE && b->real == ZC_KIND_DEVICE &&
            bytes <= b->block->base + b->block->size - b->address;
 }
 
 /* Who copies it: as the rule of the block says, else as [defaults] does. */
-static bool by_threads(const struct zc_box *host)
+static bool by_threads(const struct zc_operand *host)
 {
     const struct zc_policy *policy = zc_rules();
     const struct zc_rule *rule = host->extent ? &policy->rules[host->block->rule]
                                  : policy->needs & ZC_NEED_PAGEABLE_COPY
-                                     ? zc_stay_rule(host->address)
+                                     ? zc_passthrough_rule(host->address)
                                      : NULL;
     return (rule && rule->given & ZC_KEY_BIT(ZC_KEY_RULE_PAGEABLE_COPY)
                 ? rule->pageable_copy
@@ -71,7 +71,7 @@ static bool copy(struct zc_copy *c)
 bool zc_parallel_copy(struct zc_copy *c)
 {
     const struct zc_policy *policy = zc_rules();
-    if (c->bytes < ZC_STAY_MIN ||
+    if (c->bytes < ZC_PASSTHROUGH_MIN ||
         (policy->pageable_copy != ZC_PAGEABLE_COPY_PARALLEL &&
          !(policy->needs & ZC_NEED_PAGEABLE_COPY)) ||
         !c->linear || c->set || zc_copy_peers(c) || zc_capture_any() || zc_life_closing())

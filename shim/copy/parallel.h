@@ -6,11 +6,11 @@
 #include "driver/copy.h"
 
 /*
- * Does a copy between device memory and pageable memory of ZC_STAY_MIN bytes or more through pinned
- * memory: threads fill or drain parts while others are on the link.  In order on the stream; the
- * call waits as the driver's own would.  True when it is done (c->result); false when the driver
- * must do it: other shapes, addresses that are not surely such memory, captures, and no pinned
- * memory to be had.
+ * Does a copy between device memory and pageable memory of ZC_PASSTHROUGH_MIN bytes or more through
+ * pinned memory: threads fill or drain parts while others are on the link.  In order on the stream;
+ * the call waits as the driver's own would.  True when it is done (c->result); false when the
+ * driver must do it: other shapes, addresses that are not surely such memory, captures, and no
+ * pinned memory to be had.
  */
 bool zc_parallel_copy(struct zc_copy *c);
 

@@ -2,7 +2,7 @@
 /* What the driver answers of itself. */
 #include "driver/call.h"
 
-bool zc_blameless(CUresult code)
+bool zc_error_unrelated(CUresult code)
 {
     switch (code) {
     case CUDA_ERROR_NOT_INITIALIZED:
@@ -12,7 +12,7 @@ bool zc_blameless(CUresult code)
     case CUDA_ERROR_INVALID_HANDLE:
     case CUDA_ERROR_ECC_UNCORRECTABLE:
     case CUDA_ERROR_NVLINK_UNCORRECTABLE:
-    case CUDA_ERROR_ILLEGAL_ADDRESS: /* zc_told() has its say. */
+    case CUDA_ERROR_ILLEGAL_ADDRESS: /* zc_check_sticky() has its say. */
     case CUDA_ERROR_LAUNCH_TIMEOUT:
     case CUDA_ERROR_ASSERT:
     case CUDA_ERROR_HARDWARE_STACK_ERROR:

@@ -24,6 +24,6 @@ struct zc_entry {
 
 /* True for what a call says wherever its blocks lie: of the driver, the context, a handle, or a
  * kernel that has failed, whose error all later calls give. */
-bool zc_blameless(CUresult code);
+bool zc_error_unrelated(CUresult code);
 
 #endif

@@ -3,7 +3,7 @@
 #include "driver/copy.h"
 
 /* What a call says of a side; zc_copy_init() has set the other fields. */
-static void set_box(struct zc_box *b, enum zc_side side, CUdeviceptr address, size_t span)
+static void set_operand(struct zc_operand *b, enum zc_side side, CUdeviceptr address, size_t span)
 {
     b->side = side;
     b->address = side == ZC_SIDE_ARRAY ? 0 : address;
@@ -43,8 +43,8 @@ static enum zc_side side_of(CUmemorytype type)
 
 /* One side of a rectangle or box.  Pitch and slice height of 0 mean "tightly packed", as the driver
  * takes them for copies of one row or one slice. */
-static void set_region(struct zc_box *b, CUmemorytype type, const void *host, CUdeviceptr device,
-                       size_t pitch, size_t slice_height, const size_t at[3],
+static void set_region(struct zc_operand *b, CUmemorytype type, const void *host,
+                       CUdeviceptr device, size_t pitch, size_t slice_height, const size_t at[3],
                        const size_t extent[3])
 {
     enum zc_side side = side_of(type);
@@ -54,7 +54,7 @@ static void set_region(struct zc_box *b, CUmemorytype type, const void *host, CU
         span = zc_sum(zc_product(extent[2] - 1, slice), zc_product(extent[1] - 1, pitch));
         span = zc_sum(span, extent[0]);
     }
-    set_box(b, side, (side == ZC_SIDE_HOST ? (CUdeviceptr)host : device) + first, span);
+    set_operand(b, side, (side == ZC_SIDE_HOST ? (CUdeviceptr)host : device) + first, span);
     b->pitch = pitch;
     b->slice = slice;
 }
@@ -64,7 +64,7 @@ static void remember_extent(struct zc_copy *c, const size_t extent[3])
     for (int i = 0; i < 3; i++)
         c->extent[i] = extent[i];
     c->bytes = zc_product(zc_product(extent[0], extent[1]), extent[2]);
-    c->boxed = true;
+    c->strided = true;
 }
 
 /* The versions of CUDA_MEMCPY2D, and those of CUDA_MEMCPY3D, share the names of the fields that
@@ -223,7 +223,7 @@ void zc_describe_resource(struct zc_copy *c, const CUDA_RESOURCE_DESC *p)
 }
 
 /* Rows and slices do not overlap.  An array has its own, whatever the pitch says (cuda.h). */
-static bool rows_fit(const struct zc_box *b, const size_t e[3])
+static bool rows_fit(const struct zc_operand *b, const size_t e[3])
 {
     const size_t most = INT32_MAX; /* CU_DEVICE_ATTRIBUTE_MAX_PITCH. */
     if (b->side == ZC_SIDE_ARRAY)
@@ -239,14 +239,14 @@ bool zc_copy_well_formed(const struct zc_copy *c)
     if (c->set) /* Elements of 1, 2, 4 or 8 bytes. */
         return c->unit && !(c->unit & (c->unit - 1)) && c->dst.address % c->unit == 0 &&
                (e[1] < 2 || (c->dst.pitch >= e[0] && c->dst.pitch % c->unit == 0));
-    if (!c->boxed)
+    if (!c->strided)
         return true;
     return rows_fit(&c->dst, e) && rows_fit(&c->src, e);
 }
 
 void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n, CUstream stream)
 {
-    set_box(&c->dst, ZC_SIDE_DEVICE, ptr, n);
+    set_operand(&c->dst, ZC_SIDE_DEVICE, ptr, n);
     c->bytes = n;
     c->prefetch = true;
     on_stream(c, stream);

@@ -24,7 +24,7 @@ enum zc_side {
 };
 
 /* One side of a transfer. */
-struct zc_box {
+struct zc_operand {
     enum zc_side side;        /* What the call says. */
     enum zc_kind asked;       /* Kind that the program believes in. */
     enum zc_kind real;        /* Kind of the pages. */
@@ -51,14 +51,14 @@ struct zc_copy {
     bool sync;               /* It has none, and a row ZC_SYNC; if `async` as well, the other call
                               * is made, on the NULL stream. */
     bool linear;             /* One line of bytes. */
-    bool boxed;              /* Rows and slices: `extent` and the sides' pitches count. */
+    bool strided;            /* Rows and slices: `extent` and the sides' pitches count. */
     bool set;                /* A memset. */
     bool prefetch;           /* A prefetch: bytes asked for; what moves is not known. */
     bool wait;               /* Once forwarded, the call waits for its stream to come to it. */
     bool answered;           /* Of a pair: there is no more to say about the call's failure. */
     enum zc_outcome outcome; /* What became of it. */
     CUstream stream;         /* As the program gave it; NULL for calls without one. */
-    struct zc_box dst, src;
+    struct zc_operand dst, src;
     size_t extent[3]; /* Of a box: bytes of a row, rows of a slice, slices; of a set the
                        * rows, and where it has several the bytes of one. */
     bool split;       /* What became of it differs by part: `part` counts, not `outcome`. */
@@ -79,7 +79,7 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
     c->fn = fn;
     c->flavour = flavour;
     c->on = zc_life_on();
-    c->async = c->sync = c->linear = c->boxed = c->set = c->prefetch = c->wait = false;
+    c->async = c->sync = c->linear = c->strided = c->set = c->prefetch = c->wait = false;
     c->split = c->answered = false;
     c->outcome = ZC_MOVED;
     c->stream = NULL;
@@ -200,7 +200,7 @@ bool zc_copy_well_formed(const struct zc_copy *c);
 void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n, CUstream stream);
 
 /* True for a side in a block of which libzc made the memory. */
-static inline bool zc_box_converted(const struct zc_box *b)
+static inline bool zc_operand_converted(const struct zc_operand *b)
 {
     return b->block && (b->block->flags & ZC_BLOCK_CONVERTED);
 }

@@ -10,7 +10,7 @@ enum zc_launch_party {
     ZC_LAUNCH_GROW,     /* vmm: memory that is not attached yet, copies not made yet. */
     ZC_LAUNCH_SHARED,   /* shared: kernels may write the device side. */
     ZC_LAUNCH_PREFETCH, /* managed: pages that go to where they will be used. */
-    ZC_LAUNCH_TOLD,     /* Any place: an answer that tells of a kernel that failed. */
+    ZC_LAUNCH_DIAGNOSE, /* Any place: an answer that tells of a kernel that failed. */
     ZC_LAUNCH_PARTIES
 };
 

@@ -22,7 +22,7 @@ static const struct {
 #define ZC_CALL(name, base, flavour, params, args) {#name, (void *)name},
 #define ZC_WATCH(name, base, flavour, params, args, describe) {#name, (void *)name},
 #define ZC_LAUNCH(name, base, flavour, params, args, stream) {#name, (void *)name},
-#define ZC_TELL(name, base, flavour, params, args) {#name, (void *)name},
+#define ZC_CHECK(name, base, flavour, params, args) {#name, (void *)name},
 #include "driver.def"
 #define ZC_USE(name, base) {#name, NULL},
 #include "driver.def"

@@ -13,7 +13,7 @@
 
 #define STREAMS_MAX 64 /* With more than these the answer is always "busy". */
 
-static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_MODULE);
 static struct {
     CUstream stream;
     CUcontext context;

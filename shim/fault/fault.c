@@ -7,9 +7,9 @@
 #include <ucontext.h>
 
 #include "base/module.h"
-#include "fault/chain.h"
+#include "fault/sigsegv.h"
 #include "fault/signal.h"
-#include "fault/unblock.h"
+#include "fault/sigmask_repair.h"
 
 /* Private anonymous pages that are protected or missing raise SIGSEGV alone: SIGBUS stands for
  * memory behind the end of a file and for broken hardware (signal(7)), neither of which a change of
@@ -143,11 +143,11 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 {
     int error = errno;
     (void)sig;
-    zc_chain_enter();
+    zc_sigsegv_enter();
     bool served = serve(info, context);
     errno = error;
     if (!served)
-        zc_chain_deliver(info, context);
+        zc_sigsegv_forward(info, context);
 }
 
 const char *zc_fault_start(const struct zc_fault_ops *ops)
@@ -155,15 +155,15 @@ const char *zc_fault_start(const struct zc_fault_ops *ops)
     if (!__atomic_load_n(&zc_fault_ops, __ATOMIC_ACQUIRE)) {
         /* The handler needs `ops` as soon as it is there. */
         __atomic_store_n(&zc_fault_ops, ops, __ATOMIC_SEQ_CST);
-        zc_chain_start(on_signal);
-        zc_unblock_actions();
+        zc_sigsegv_start(on_signal);
+        zc_repair_actions();
     }
-    return zc_unblock_threads();
+    return zc_repair_threads();
 }
 
 void zc_fault_child(void)
 {
-    zc_chain_child();
+    zc_sigsegv_child();
 }
 
 const struct zc_module zc_module_fault = {.child = zc_fault_child};

@@ -29,7 +29,7 @@
 #include "fault/io.h"
 #include "driver/real.h"
 #include "fault/fault.h"
-#include "fault/touch.h"
+#include "fault/prefault.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define SLOW __attribute__((noinline)) static
@@ -114,25 +114,25 @@ static bool either(bool one, bool other)
 }
 
 #define BOTH(one, other) either(one, other)
-#define INTO(buf, n) zc_touch(true, buf, n)
-#define INTO_ONE(one) zc_touch(true, one, sizeof(*(one)))
-#define INTO_ARRAY(array, count) zc_touch(true, array, product(sizeof(*(array)), count))
+#define INTO(buf, n) zc_prefault(true, buf, n)
+#define INTO_ONE(one) zc_prefault(true, one, sizeof(*(one)))
+#define INTO_ARRAY(array, count) zc_prefault(true, array, product(sizeof(*(array)), count))
 #define INTO_EVENTS(events, count) ((count) > 0 && INTO_ARRAY(events, (size_t)(count)))
-#define INTO_SETS(count, in, out, other) zc_touch_sets(count, in, out, other)
-#define INTO_EACH(vec, count) zc_touch_vector(true, vec, (size_t)count)
-#define INTO_NAME(name, length) zc_touch_name(name.__sockaddr__, length)
-#define INTO_MESSAGE(message) zc_touch_message(true, message)
-#define INTO_MESSAGES(messages, count) zc_touch_messages(true, messages, count)
-#define FROM(buf, n) zc_touch(false, buf, n)
-#define FROM_EACH(vec, count) zc_touch_vector(false, vec, (size_t)count)
-#define FROM_NAME(name, length) zc_touch(false, name.__sockaddr__, length)
-#define FROM_MESSAGE(message) zc_touch_message(false, message)
-#define FROM_MESSAGES(messages, count) zc_touch_messages(false, messages, count)
-#define FROM_MASK(mask) zc_touch(false, mask, NSIG / 8)
-#define READ_AT(fd, at, n) zc_touch_at(false, fd, at, n)
-#define READ_EACH_AT(fd, at, vec, count) zc_touch_each_at(false, fd, at, vec, (size_t)count)
-#define WRITE_AT(fd, at, n) zc_touch_at(true, fd, at, n)
-#define WRITE_EACH_AT(fd, at, vec, count) zc_touch_each_at(true, fd, at, vec, (size_t)count)
+#define INTO_SETS(count, in, out, other) zc_prefault_sets(count, in, out, other)
+#define INTO_EACH(vec, count) zc_prefault_vector(true, vec, (size_t)count)
+#define INTO_NAME(name, length) zc_prefault_name(name.__sockaddr__, length)
+#define INTO_MESSAGE(message) zc_prefault_message(true, message)
+#define INTO_MESSAGES(messages, count) zc_prefault_messages(true, messages, count)
+#define FROM(buf, n) zc_prefault(false, buf, n)
+#define FROM_EACH(vec, count) zc_prefault_vector(false, vec, (size_t)count)
+#define FROM_NAME(name, length) zc_prefault(false, name.__sockaddr__, length)
+#define FROM_MESSAGE(message) zc_prefault_message(false, message)
+#define FROM_MESSAGES(messages, count) zc_prefault_messages(false, messages, count)
+#define FROM_MASK(mask) zc_prefault(false, mask, NSIG / 8)
+#define READ_AT(fd, at, n) zc_prefault_at(false, fd, at, n)
+#define READ_EACH_AT(fd, at, vec, count) zc_prefault_each_at(false, fd, at, vec, (size_t)count)
+#define WRITE_AT(fd, at, n) zc_prefault_at(true, fd, at, n)
+#define WRITE_EACH_AT(fd, at, vec, count) zc_prefault_each_at(true, fd, at, vec, (size_t)count)
 
 /*
  * EFAULT may come although all was open: another thread may have copied the buffer to the device

@@ -12,8 +12,8 @@
 
 #include "base/arena.h"
 #include "driver/real.h"
-#include "fault/chain.h"
-#include "fault/unblock.h"
+#include "fault/sigsegv.h"
+#include "fault/sigmask_repair.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define SEGV ZC_SIGBIT(SIGSEGV)
@@ -23,15 +23,15 @@
 
 static bool on(void)
 {
-    return __builtin_expect(__atomic_load_n(&zc_chain_on, __ATOMIC_ACQUIRE), 0);
+    return __builtin_expect(__atomic_load_n(&zc_sigsegv_on, __ATOMIC_ACQUIRE), 0);
 }
 
 typedef int (*mask_function)(int how, const sigset_t *set, sigset_t *old);
 
 /* Signals that libc or the kernel takes out of every mask. */
 #define NEVER                                                                                      \
-    (ZC_SIGBIT(SIGKILL) | ZC_SIGBIT(SIGSTOP) | ZC_SIGBIT(ZC_CHAIN_SERVES) |                        \
-     ZC_SIGBIT(ZC_CHAIN_WITNESS))
+    (ZC_SIGBIT(SIGKILL) | ZC_SIGBIT(SIGSTOP) | ZC_SIGBIT(ZC_SIGSEGV_SERVING_BIT) |                 \
+     ZC_SIGBIT(ZC_SIGSEGV_HANDLER_BIT))
 
 /* What the program asked about SIGSEGV, done to its view.  `was` it blocked before, and `before` is
  * the rest of the mask then. */
@@ -39,11 +39,11 @@ static void change_view(int how, uint64_t wanted, bool was, uint64_t before)
 {
     bool named = wanted & SEGV, opens = how == SIG_UNBLOCK;
     if (how == SIG_SETMASK ? !named : opens ? named : !was && !named)
-        zc_chain_unblock();
+        zc_sigsegv_unblock();
     else if (was)
-        zc_chain_keep(how == SIG_SETMASK ? wanted : opens ? before & ~wanted : ~(uint64_t)0);
+        zc_sigsegv_keep(how == SIG_SETMASK ? wanted : opens ? before & ~wanted : ~(uint64_t)0);
     else if (!opens)
-        zc_chain_block(wanted & ~(SEGV | NEVER | before));
+        zc_sigsegv_block(wanted & ~(SEGV | NEVER | before));
 }
 
 /* The sets are read and written where libc would, so that a bad pointer does what it did. */
@@ -59,11 +59,11 @@ static int change(mask_function real, int how, const sigset_t *set, sigset_t *ol
     if (result != 0)
         return result;
     uint64_t mask = zc_sigword(&before);
-    bool was = zc_chain_blocked(mask);
+    bool was = zc_sigsegv_blocked(mask);
     if (set)
         change_view(how, wanted, was, mask);
     if (old)
-        zc_sigword_put(old, (mask & ~ZC_SIGBIT(ZC_CHAIN_WITNESS)) | (was ? SEGV : 0));
+        zc_sigword_put(old, (mask & ~ZC_SIGBIT(ZC_SIGSEGV_HANDLER_BIT)) | (was ? SEGV : 0));
     return result;
 }
 
@@ -75,9 +75,9 @@ static int change_before(mask_function real, int how, const sigset_t *set, sigse
         return result;
     bool named = zc_sigword(set) & SEGV;
     if (how == SIG_SETMASK ? !named : how == SIG_UNBLOCK && named)
-        zc_chain_unblock();
+        zc_sigsegv_unblock();
     else
-        zc_unblock_self();
+        zc_repair_self();
     return result;
 }
 
@@ -147,7 +147,7 @@ EXPORT int sigsuspend(const sigset_t *set)
 EXPORT int sigpending(sigset_t *set)
 {
     int result = zc_libc_signal.sigpending(set);
-    if (on() && result == 0 && zc_chain_pending())
+    if (on() && result == 0 && zc_sigsegv_pending())
         zc_sigword_put(set, zc_sigword(set) | SEGV);
     return result;
 }
@@ -164,7 +164,7 @@ static void *begin(void *memory)
     struct beginning b = *(struct beginning *)memory;
     zc_arena_put(memory, sizeof(b));
     if (on())
-        zc_unblock_self();
+        zc_repair_self();
     return b.run(b.arg);
 }
 

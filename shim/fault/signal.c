@@ -10,9 +10,9 @@
 #include <stddef.h>
 
 #include "driver/real.h"
-#include "fault/chain.h"
+#include "fault/sigsegv.h"
 #include "fault/io.h"
-#include "fault/unblock.h"
+#include "fault/sigmask_repair.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define SEGV ZC_SIGBIT(SIGSEGV)
@@ -47,7 +47,7 @@ static void find(void)
 
 static bool on(void)
 {
-    return __builtin_expect(__atomic_load_n(&zc_chain_on, __ATOMIC_ACQUIRE), 0);
+    return __builtin_expect(__atomic_load_n(&zc_sigsegv_on, __ATOMIC_ACQUIRE), 0);
 }
 
 static uint64_t bit_of(int sig)
@@ -58,18 +58,18 @@ static uint64_t bit_of(int sig)
 /* Keeps whether the sa_mask that the program gave an action holds SIGSEGV. */
 static void note_mask(int sig, bool has)
 {
-    if (!on() || zc_chain_guest())
+    if (!on() || zc_sigsegv_vfork_child())
         return;
     if (has)
-        __atomic_fetch_or(&zc_unblock_masks, bit_of(sig), __ATOMIC_RELAXED);
+        __atomic_fetch_or(&zc_repair_masks, bit_of(sig), __ATOMIC_RELAXED);
     else
-        __atomic_fetch_and(&zc_unblock_masks, ~bit_of(sig), __ATOMIC_RELAXED);
+        __atomic_fetch_and(&zc_repair_masks, ~bit_of(sig), __ATOMIC_RELAXED);
 }
 
 /* Of the other signals only sa_mask is changed; the program reads back the one it set. */
 static int other_action(int sig, const struct sigaction *act, struct sigaction *old)
 {
-    bool had = __atomic_load_n(&zc_unblock_masks, __ATOMIC_RELAXED) & bit_of(sig);
+    bool had = __atomic_load_n(&zc_repair_masks, __ATOMIC_RELAXED) & bit_of(sig);
     bool has = act && (zc_sigword(&act->sa_mask) & SEGV);
     struct sigaction open;
     if (has) {
@@ -95,15 +95,15 @@ static int action_before(int sig, const struct sigaction *act, struct sigaction 
         return result;
     if (sig != SIGSEGV)
         return act ? other_action(sig, act, NULL) : result;
-    bool told_ours = old && zc_chain_ours(old);
-    return zc_chain_action(act, told_ours ? old : NULL);
+    bool told_ours = old && zc_sigsegv_ours(old);
+    return zc_sigsegv_action(act, told_ours ? old : NULL);
 }
 
 EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 {
     if (!on())
         return action_before(sig, act, old);
-    return sig == SIGSEGV ? zc_chain_action(act, old) : other_action(sig, act, old);
+    return sig == SIGSEGV ? zc_sigsegv_action(act, old) : other_action(sig, act, old);
 }
 
 /* What siginterrupt(3) said of SIGSEGV: signal(3) then leaves SA_RESTART out. */

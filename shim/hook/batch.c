@@ -6,7 +6,7 @@
 #include "driver/call.h"
 #include "driver/capture.h"
 #include "driver/launch.h"
-#include "hook/blame.h"
+#include "hook/diagnose.h"
 #include "hook/copy.h"
 #include "hook/request.h"
 #include "shared/transfer.h"
@@ -53,13 +53,14 @@ static CUresult record_lines(const struct zc_entry *entry, uint64_t start, const
 }
 
 /* The address of an operand; arrays have none. */
-static void operand(const CUmemcpy3DOperand *o, const CUextent3D *extent, struct zc_box *out)
+static void operand(const CUmemcpy3DOperand *o, const CUextent3D *extent, struct zc_operand *out)
 {
     if (o->type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
-        *out = (struct zc_box){.side = ZC_SIDE_ARRAY};
+        *out = (struct zc_operand){.side = ZC_SIDE_ARRAY};
         return;
     }
-    *out = (struct zc_box){.side = ZC_SIDE_ANY, .address = o->op.ptr.ptr, .span = extent->width};
+    *out =
+        (struct zc_operand){.side = ZC_SIDE_ANY, .address = o->op.ptr.ptr, .span = extent->width};
 }
 
 /* Whether the driver may be left alone with an operand, and reaches it. */
@@ -72,7 +73,7 @@ static CUresult leave(const struct zc_entry *entry, CUdeviceptr address, size_t 
     if (result != CUDA_SUCCESS)
         return result;
     result = zc_vmm_named(address, stream, entry->flavour);
-    return result == CUDA_SUCCESS ? result : zc_blame(entry->fn, address, result);
+    return result == CUDA_SUCCESS ? result : zc_diagnose(entry->fn, address, result);
 }
 
 /* The same for the operands of lines; or of boxes.  The first one that may not be left alone is
@@ -104,8 +105,8 @@ static size_t span_of(const CUmemcpy3DOperand *o, const CUextent3D *e)
     return zc_sum(zc_product(before, row), e->width);
 }
 
-static CUresult leave_boxes(const struct zc_entry *entry, const CUDA_MEMCPY3D_BATCH_OP *ops,
-                            size_t count, CUstream stream, size_t *fail_index)
+static CUresult leave_operands(const struct zc_entry *entry, const CUDA_MEMCPY3D_BATCH_OP *ops,
+                               size_t count, CUstream stream, size_t *fail_index)
 {
     CUresult result = CUDA_SUCCESS;
     for (size_t i = 0; ops && i < count && result == CUDA_SUCCESS; i++) {
@@ -120,8 +121,8 @@ static CUresult leave_boxes(const struct zc_entry *entry, const CUDA_MEMCPY3D_BA
     return result;
 }
 
-static CUresult record_boxes(const struct zc_entry *entry, uint64_t start,
-                             const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, CUstream stream)
+static CUresult record_operands(const struct zc_entry *entry, uint64_t start,
+                                const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, CUstream stream)
 {
     struct zc_copy staged = {.async = false};
     if (!start)
@@ -164,11 +165,11 @@ static CUresult refused_lines(const struct zc_entry *entry, const CUdeviceptr *d
     for (size_t i = 0; zc_life_on() && dsts && srcs && i < count; i++)
         if (!look_for_placed(dsts[i], &placed) || !look_for_placed(srcs[i], &placed))
             return result;
-    return placed ? zc_blame(entry->fn, placed, result) : result;
+    return placed ? zc_diagnose(entry->fn, placed, result) : result;
 }
 
-static CUresult refused_boxes(const struct zc_entry *entry, const CUDA_MEMCPY3D_BATCH_OP *ops,
-                              size_t count, CUresult result)
+static CUresult refused_operands(const struct zc_entry *entry, const CUDA_MEMCPY3D_BATCH_OP *ops,
+                                 size_t count, CUresult result)
 {
     CUdeviceptr placed = 0;
     for (size_t i = 0; zc_life_on() && ops && i < count; i++) {
@@ -178,7 +179,7 @@ static CUresult refused_boxes(const struct zc_entry *entry, const CUDA_MEMCPY3D_
                 !look_for_placed(side[s]->op.ptr.ptr, &placed))
                 return result;
     }
-    return placed ? zc_blame(entry->fn, placed, result) : result;
+    return placed ? zc_diagnose(entry->fn, placed, result) : result;
 }
 
 ZC_BODY(cuMemcpyBatchAsync, (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
@@ -201,15 +202,15 @@ ZC_BODY(cuMemcpyBatchAsync, (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *size
 ZC_BODY(cuMemcpy3DBatchAsync, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail_index,
                                unsigned long long flags, CUstream stream))
 {
-    CUresult before = leave_boxes(entry, ops, count, stream, fail_index);
+    CUresult before = leave_operands(entry, ops, count, stream, fail_index);
     if (before == CUDA_SUCCESS)
         before = zc_launch_before(entry->fn, entry->flavour, stream, false);
     if (before != CUDA_SUCCESS)
         return before;
     uint64_t start = started();
     CUresult result = real(count, ops, fail_index, flags, stream);
-    return result == CUDA_SUCCESS ? record_boxes(entry, start, ops, count, stream)
-                                  : refused_boxes(entry, ops, count, result);
+    return result == CUDA_SUCCESS ? record_operands(entry, start, ops, count, stream)
+                                  : refused_operands(entry, ops, count, result);
 }
 
 #endif
@@ -235,15 +236,15 @@ ZC_BODY(cuMemcpyBatchAsync_v2,
 ZC_BODY(cuMemcpy3DBatchAsync_v2,
         (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags, CUstream stream))
 {
-    CUresult before = leave_boxes(entry, ops, count, stream, NULL);
+    CUresult before = leave_operands(entry, ops, count, stream, NULL);
     if (before == CUDA_SUCCESS)
         before = zc_launch_before(entry->fn, entry->flavour, stream, false);
     if (before != CUDA_SUCCESS)
         return before;
     uint64_t start = started();
     CUresult result = real(count, ops, flags, stream);
-    return result == CUDA_SUCCESS ? record_boxes(entry, start, ops, count, stream)
-                                  : refused_boxes(entry, ops, count, result);
+    return result == CUDA_SUCCESS ? record_operands(entry, start, ops, count, stream)
+                                  : refused_operands(entry, ops, count, result);
 }
 
 /* Prefetching and discarding are for managed memory; in a block that the program asked for as

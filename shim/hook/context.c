@@ -9,7 +9,7 @@
 #include "host/pinned.h"
 #include "ledger/rules.h"
 #include "memory/budget.h"
-#include "place/ladder.h"
+#include "place/fallback.h"
 
 #define BATCH 64 /* Blocks collected per walk of the ledger, whose lock covers no driver call. */
 
@@ -26,7 +26,7 @@ static bool collect(struct zc_block *block, void *arg)
     bool pooled = (block->flags & ZC_BLOCK_STREAM) && !c->primary &&
                   (block->place == ZC_PLACE_DEVICE || block->place == ZC_PLACE_VMM);
     /* Memory of a pool outlives the context. */
-    bool stays = pooled || (block->flags & (ZC_BLOCK_GHOST | ZC_BLOCK_POOLED));
+    bool stays = pooled || (block->flags & (ZC_BLOCK_QUARANTINED | ZC_BLOCK_POOLED));
     if (block->context == c->context && !stays && zc_block_claim(block))
         c->block[c->count++] = block;
     return c->count < BATCH;

@@ -12,7 +12,7 @@
 #include "driver/capture.h"
 #include "driver/launch.h"
 #include "driver/stream.h"
-#include "hook/blame.h"
+#include "hook/diagnose.h"
 #include "hook/request.h"
 #include "host/pinned.h"
 #include "ledger/rules.h"
@@ -27,7 +27,7 @@
 #include "vmm/quiesce.h"
 
 /* The kind of an address that is in no block.  Only calls that leave it open need the driver. */
-static enum zc_kind unknown_kind(const struct zc_box *b)
+static enum zc_kind unknown_kind(const struct zc_operand *b)
 {
     unsigned type = 0;
     switch (b->side) {
@@ -47,7 +47,7 @@ static enum zc_kind unknown_kind(const struct zc_box *b)
 }
 
 /* A block of the host heap may be older than the ledger, and is entered by its first transfer. */
-static void resolve_host(struct zc_box *b)
+static void resolve_host(struct zc_operand *b)
 {
     if (!zc_pinned_hides(b->address))
         return;
@@ -72,7 +72,7 @@ static bool reaches_pageable(void)
 
 /* An address in no block that a call names as the device's, or as nobody's, though the driver may
  * know it: what a block's place has around it, or what a block left in the host heap. */
-static bool lies_beside(const struct zc_box *b)
+static bool lies_beside(const struct zc_operand *b)
 {
     if (b->side != ZC_SIDE_DEVICE && b->side != ZC_SIDE_ANY)
         return false;
@@ -82,7 +82,7 @@ static bool lies_beside(const struct zc_box *b)
            (b->side == ZC_SIDE_DEVICE && zc_pinned_hides(b->address) && !reaches_pageable());
 }
 
-static void resolve_box(struct zc_box *b)
+static void resolve_operand(struct zc_operand *b)
 {
     b->beside = false;
     if (b->side == ZC_SIDE_NONE)
@@ -98,40 +98,40 @@ static void resolve_box(struct zc_box *b)
 
 void zc_copy_resolve(struct zc_copy *c)
 {
-    resolve_box(&c->dst);
-    resolve_box(&c->src);
+    resolve_operand(&c->dst);
+    resolve_operand(&c->src);
 }
 
 /* The driver refuses a range that leaves the allocation it begins in, to the byte.  The pages
  * behind a converted block are rounded up, and stay for a while after a free in stream order, so
  * the check is libzc's; also that of pinned memory, which libzc's CPU copies from and to. */
-static bool leaves_block(const struct zc_box *b)
+static bool leaves_block(const struct zc_operand *b)
 {
-    bool known = zc_box_converted(b) || (b->block && b->asked == ZC_KIND_PINNED);
-    return known && ((b->block->flags & ZC_BLOCK_GHOST) ||
+    bool known = zc_operand_converted(b) || (b->block && b->asked == ZC_KIND_PINNED);
+    return known && ((b->block->flags & ZC_BLOCK_QUARANTINED) ||
                      b->span > zc_block_address(b->block) + b->block->size - b->address);
 }
 
 bool zc_copy_leaves(CUdeviceptr address, size_t span)
 {
-    struct zc_box b = {.address = address, .span = span, .block = zc_block_find(address)};
-    return b.block ? zc_box_converted(&b) && leaves_block(&b) : zc_beside(address);
+    struct zc_operand b = {.address = address, .span = span, .block = zc_block_find(address)};
+    return b.block ? zc_operand_converted(&b) && leaves_block(&b) : zc_beside(address);
 }
 
 /* The driver refuses pageable memory where a call names it as the device's.  A pair has such an
  * address without a device block where the host block's content is lost. */
-static bool refuses_host(const struct zc_box *b)
+static bool refuses_host(const struct zc_operand *b)
 {
     return (b->extent || (b->pair && b->host)) && b->side == ZC_SIDE_DEVICE && !reaches_pageable();
 }
 
-static bool is_no_range(const struct zc_box *b)
+static bool is_no_range(const struct zc_operand *b)
 {
     return b->beside || leaves_block(b) || refuses_host(b);
 }
 
 /* An address that a call can't name, of memory that is not in the ledger. */
-static bool is_nobodys(const struct zc_box *b)
+static bool is_nobodys(const struct zc_operand *b)
 {
     unsigned type;
     if (b->block || b->side == ZC_SIDE_NONE || b->side == ZC_SIDE_ARRAY)
@@ -142,7 +142,7 @@ static bool is_nobodys(const struct zc_box *b)
 }
 
 /* Pageable memory keeps its meaning by itself as long as the driver takes it for that. */
-static bool keeps_meaning(const struct zc_box *b)
+static bool keeps_meaning(const struct zc_operand *b)
 {
     return b->extent && zc_rules()->rules[b->block->rule].async == ZC_ASYNC_STAGED &&
            __atomic_load_n(&b->extent->pin, __ATOMIC_ACQUIRE) != ZC_PIN_NONE;
@@ -154,7 +154,7 @@ bool zc_copy_staged(const struct zc_copy *c)
 }
 
 /* What the driver knows of a block of the host heap decides what must be done for its meaning. */
-static void use_host(struct zc_box *b, uint64_t bytes)
+static void use_host(struct zc_operand *b, uint64_t bytes)
 {
     if (!b->extent)
         return;
@@ -163,17 +163,17 @@ static void use_host(struct zc_box *b, uint64_t bytes)
     b->staged = keeps_meaning(b);
 }
 
-static bool special(const struct zc_box *b)
+static bool special(const struct zc_operand *b)
 {
-    return zc_box_converted(b) || b->extent || b->pair || b->beside;
+    return zc_operand_converted(b) || b->extent || b->pair || b->beside;
 }
 
 /* Other threads' device blocks must not become one with a host block while it is copied. */
-static void visit(struct zc_box *b)
+static void visit(struct zc_operand *b)
 {
     while (b->extent && !zc_hostheap_visit(b->extent)) {
         b->extent = NULL;
-        resolve_box(b);
+        resolve_operand(b);
     }
     b->visited = b->extent;
 }
@@ -265,10 +265,10 @@ static bool fails_in_every_place(const struct zc_copy *c)
 static CUresult refused(const struct zc_copy *c)
 {
     const struct zc_shared *p = c->dst.pair ? c->dst.pair : c->src.pair;
-    const struct zc_box *b = zc_box_converted(&c->dst) ? &c->dst : &c->src;
-    if ((!p && !zc_box_converted(b)) || c->answered || fails_in_every_place(c))
+    const struct zc_operand *b = zc_operand_converted(&c->dst) ? &c->dst : &c->src;
+    if ((!p && !zc_operand_converted(b)) || c->answered || fails_in_every_place(c))
         return c->result;
-    return p ? zc_shared_failed(p, c->fn, c->result) : zc_blame(c->fn, b->address, c->result);
+    return p ? zc_shared_failed(p, c->fn, c->result) : zc_diagnose(c->fn, b->address, c->result);
 }
 
 bool zc_copy_reaches(struct zc_copy *c)
@@ -305,7 +305,7 @@ void zc_describe_values(struct zc_copy *c, unsigned count, const CUstreamBatchMe
             continue;
         }
         bool bad = !zc_copy_reaches(&one) || !zc_copy_well_formed(&one);
-        if (bad || (!c->set && zc_box_converted(&one.dst)))
+        if (bad || (!c->set && zc_operand_converted(&one.dst)))
             *c = one;
         if (bad)
             return;

@@ -24,9 +24,9 @@ static const struct {
     const char *name;
     const char *reason;
 } alone[] = {
-#define ZC_ALONE(name, reason) {#name, reason},
-#include "alone.def"
-#undef ZC_ALONE
+#define ZC_PASSTHROUGH(name, reason) {#name, reason},
+#include "passthrough.def"
+#undef ZC_PASSTHROUGH
 };
 
 /* Length of a name without its _v2 and _ptsz endings: both speak of the same entry point. */
@@ -41,7 +41,7 @@ static size_t stem(const char *symbol)
     return n;
 }
 
-const char *zc_coverage_alone(const char *symbol)
+const char *zc_coverage_passthrough(const char *symbol)
 {
     size_t n = stem(symbol);
     for (size_t i = 0; i < sizeof(alone) / sizeof(alone[0]); i++)
@@ -71,7 +71,7 @@ void zc_coverage_note(const char *symbol, int version, bool caught)
         __atomic_fetch_add(&caught_count, 1, __ATOMIC_RELAXED);
     } else if (!zc_coverage_is_memory(symbol)) {
         __atomic_fetch_add(&other_count, 1, __ATOMIC_RELAXED);
-    } else if (zc_coverage_alone(symbol)) {
+    } else if (zc_coverage_passthrough(symbol)) {
         __atomic_fetch_add(&alone_count, 1, __ATOMIC_RELAXED);
     } else {
         uint32_t i = __atomic_fetch_add(&next_missed, 1, __ATOMIC_RELAXED);

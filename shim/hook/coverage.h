@@ -12,7 +12,7 @@ void zc_coverage_note(const char *symbol, int version, bool caught);
  * registers, maps, exports or queries memory. */
 bool zc_coverage_is_memory(const char *symbol);
 
-/* The reason why an entry point is left alone (alone.def), or NULL. */
-const char *zc_coverage_alone(const char *symbol);
+/* The reason why an entry point is left alone (passthrough.def), or NULL. */
+const char *zc_coverage_passthrough(const char *symbol);
 
 #endif

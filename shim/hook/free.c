@@ -6,7 +6,7 @@
 #include "driver/capture.h"
 #include "driver/lock.h"
 #include "driver/stream.h"
-#include "hook/blame.h"
+#include "hook/diagnose.h"
 #include "hook/pool.h"
 #include "hook/request.h"
 #include "ledger/rules.h"
@@ -14,11 +14,11 @@
 #include "log/log.h"
 #include "memory/budget.h"
 #include "memory/limits.h"
-#include "place/ladder.h"
-#include "place/park.h"
+#include "place/fallback.h"
+#include "place/deferred.h"
 #include "vmm/grow.h"
-#include "vmm/late.h"
-#include "vmm/warm.h"
+#include "vmm/lazy.h"
+#include "vmm/free_cache.h"
 
 static void note_free(struct zc_block *block)
 {
@@ -30,23 +30,23 @@ static void note_free(struct zc_block *block)
 }
 
 /* An event behind all that may use a block whose rule lets its free come later; NULL where the
- * free has to wait.  A block that is attached late is kept as it is if another grows from it.
+ * free has to wait.  A block that is attached lazily is kept as it is if another grows from it.
  * During a capture looking for such an event would end it. */
 static CUevent mark_deferred(const struct zc_block *block)
 {
     const struct zc_vmm *v = zc_vmm_of(block);
     bool may = v && block->rule >= 0 && !(block->flags & ZC_BLOCK_STREAM) &&
                zc_rules()->rules[block->rule].free == ZC_FREE_DEFER &&
-               (!v->late || v->growth->sink) && !zc_capture_any();
-    return may ? zc_stream_mark_context(v->window.context) : NULL;
+               (!v->lazy || v->growth->copy_to) && !zc_capture_any();
+    return may ? zc_stream_mark_context(v->va.context) : NULL;
 }
 
 /* How a block goes. */
 struct parting {
-    CUevent mark; /* What its memory waits for; NULL if it waits for nothing more. */
-    bool kept;    /* Another block has its memory: see zc_grow_freeing(). */
-    bool waited;  /* The call has waited for the context. */
-    bool told;    /* What it failed by was said. */
+    CUevent mark;   /* What its memory waits for; NULL if it waits for nothing more. */
+    bool kept;      /* Another block has its memory: see zc_grow_freeing(). */
+    bool waited;    /* The call has waited for the context. */
+    bool diagnosed; /* What it failed by was said. */
 };
 
 /* Waits for the context that the block was made in, as cuMemFree does, or marks what it would wait
@@ -55,16 +55,16 @@ static CUresult let_go(struct zc_block *block, struct parting *out)
 {
     const struct zc_backing *backing = block->backing;
     CUresult result = CUDA_SUCCESS;
-    out->kept = out->told = false;
+    out->kept = out->diagnosed = false;
     out->mark = mark_deferred(block);
     out->waited = !out->mark && !(block->flags & ZC_BLOCK_STREAM);
     if (out->waited)
         result = zc_stream_wait_context(backing->context);
     if (result == CUDA_SUCCESS) {
         result = zc_grow_freeing(block, out->mark != NULL, &out->kept);
-        out->told = result != CUDA_SUCCESS;
+        out->diagnosed = result != CUDA_SUCCESS;
     }
-    bool settled = result != CUDA_SUCCESS || out->kept || zc_vmm_late(block);
+    bool settled = result != CUDA_SUCCESS || out->kept || zc_vmm_lazy(block);
     if (!out->mark || !settled)
         return result;
     zc_real.cuEventDestroy_v2(out->mark);
@@ -78,9 +78,9 @@ static CUresult let_go(struct zc_block *block, struct parting *out)
 static CUresult reap(const struct parting *p, CUresult result)
 {
     if (p->waited)
-        zc_park_reap_all();
+        zc_deferred_reap_all();
     else
-        zc_park_tidy(ZC_PLACE_COUNT);
+        zc_deferred_tidy(ZC_PLACE_COUNT);
     return result;
 }
 
@@ -91,20 +91,20 @@ static CUresult detach(struct zc_block *block, const struct parting *p)
     struct zc_vmm *v = zc_vmm_of(block);
     if (!v)
         return zc_place_detach(block->backing);
-    return p->kept || p->mark || zc_warm_fits(block) ? CUDA_SUCCESS : zc_vmm_detach(v);
+    return p->kept || p->mark || zc_free_cache_fits(block) ? CUDA_SUCCESS : zc_vmm_detach(v);
 }
 
-static CUresult free_placed(struct zc_block *block, bool *told_out)
+static CUresult free_placed(struct zc_block *block, bool *diagnosed_out)
 {
     struct zc_backing *backing = block->backing;
     struct parting p;
-    *told_out = !zc_block_claim(block);
-    if (*told_out)
+    *diagnosed_out = !zc_block_claim(block);
+    if (*diagnosed_out)
         return CUDA_ERROR_INVALID_VALUE;
     bool apart = zc_block_hosted(block) && zc_capture_any();
     if (apart || ((block->flags & ZC_BLOCK_STREAM) && zc_place_of(backing->place)->waits)) {
         note_free(block);
-        zc_park(block, NULL, NULL, NULL, ZC_LEGACY);
+        zc_defer_free(block, NULL, NULL, NULL, ZC_LEGACY);
         return CUDA_SUCCESS;
     }
     CUresult result = let_go(block, &p);
@@ -112,18 +112,18 @@ static CUresult free_placed(struct zc_block *block, bool *told_out)
         result = detach(block, &p);
     if (result != CUDA_SUCCESS) { /* Something may use it yet: it stays the program's. */
         zc_block_unclaim(block);
-        *told_out = p.told;
+        *diagnosed_out = p.diagnosed;
         return result;
     }
     note_free(block);
     if (p.kept) {
-        zc_block_make_ghost(block);
+        zc_block_quarantine(block);
         zc_limits_give(ZC_PLACE_VMM, backing->device, backing->size);
         zc_driver_unlock();
     }
     if (p.mark)
-        zc_park(block, p.mark, backing->context, CU_STREAM_LEGACY, ZC_LEGACY);
-    if (p.kept || p.mark || zc_warm_keep(block))
+        zc_defer_free(block, p.mark, backing->context, CU_STREAM_LEGACY, ZC_LEGACY);
+    if (p.kept || p.mark || zc_free_cache_keep(block))
         return reap(&p, CUDA_SUCCESS);
     zc_block_remove(block);
     return reap(&p, zc_place_release(backing, false));
@@ -141,10 +141,10 @@ CUresult zc_free_at_exit(struct zc_block *block, CUresult answer)
 CUresult zc_free_placed(enum zc_fn fn, struct zc_block *block)
 {
     CUdeviceptr address = block->base;
-    bool told;
-    CUresult result = free_placed(block, &told);
-    told = told || result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE;
-    return told ? result : zc_blame(fn, address, result);
+    bool diagnosed;
+    CUresult result = free_placed(block, &diagnosed);
+    diagnosed = diagnosed || result == CUDA_SUCCESS || result == CUDA_ERROR_INVALID_VALUE;
+    return diagnosed ? result : zc_diagnose(fn, address, result);
 }
 
 /* cuMemFree of a block of libzc's.  Refused during a capture as any cuMemFree is; freeing nothing
@@ -155,7 +155,7 @@ static CUresult free_converted(__typeof__(cuMemFree_v2) *real, enum zc_fn fn,
     CUresult captured = zc_capture_any() ? real(0) : CUDA_SUCCESS;
     if (captured != CUDA_SUCCESS)
         return captured;
-    if (block->base != dptr || (block->flags & ZC_BLOCK_GHOST))
+    if (block->base != dptr || (block->flags & ZC_BLOCK_QUARANTINED))
         return CUDA_ERROR_INVALID_VALUE;
     if (zc_life_closing())
         return zc_free_at_exit(block, real(0));
@@ -174,7 +174,7 @@ static void freed(const struct zc_untracked *block, CUevent event, CUcontext hom
 {
     bool pooled = block->taken && (block->copy.flags & ZC_BLOCK_POOLED);
     if (pooled)
-        zc_park_pooled(&block->copy, event, home);
+        zc_defer_pool_free(&block->copy, event, home);
     else if (event)
         zc_real.cuEventDestroy_v2(event);
 }
@@ -199,7 +199,7 @@ ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
     else
         freed(&untracked, NULL, NULL);
     if (result == CUDA_SUCCESS && untracked.taken && !(untracked.copy.flags & ZC_BLOCK_STREAM))
-        zc_park_reap_all();
+        zc_deferred_reap_all();
     return result;
 }
 
@@ -226,8 +226,8 @@ static CUresult free_in_order(struct zc_block *block, CUevent event, CUstream st
         return result;
     }
     note_free(block);
-    zc_park_tidy(ZC_PLACE_COUNT);
-    zc_park(block, event, zc_stream_context(stream, flavour), stream, flavour);
+    zc_deferred_tidy(ZC_PLACE_COUNT);
+    zc_defer_free(block, event, zc_stream_context(stream, flavour), stream, flavour);
     return CUDA_SUCCESS;
 }
 
@@ -237,14 +237,14 @@ ZC_BODY(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream))
     struct zc_block *block = dptr && zc_life_on() ? zc_converted_at(dptr) : NULL;
     bool pooled = block && (block->flags & ZC_BLOCK_POOLED);
     if (block && !pooled && !zc_capture_holds(stream, entry->flavour)) {
-        if (block->base != dptr || (block->flags & ZC_BLOCK_GHOST))
+        if (block->base != dptr || (block->flags & ZC_BLOCK_QUARANTINED))
             return CUDA_ERROR_INVALID_VALUE;
         if (zc_life_closing())
             return zc_free_at_exit(block, real(0, stream));
         CUevent event = zc_stream_mark(stream, entry->flavour);
         CUresult waited = event ? CUDA_SUCCESS : wait_for_stream(stream, entry->flavour);
         if (waited != CUDA_SUCCESS)
-            return zc_blame(entry->fn, dptr, waited);
+            return zc_diagnose(entry->fn, dptr, waited);
         return free_in_order(block, event, stream, entry->flavour);
     }
     if (dptr && zc_life_on() && zc_hosted_at(dptr))

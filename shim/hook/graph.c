@@ -14,7 +14,7 @@
 #include "driver/call.h"
 #include "driver/launch.h"
 #include "driver/stream.h"
-#include "hook/blame.h"
+#include "hook/diagnose.h"
 #include "hook/copy.h"
 #include "hook/request.h"
 #include "host/hostheap.h"
@@ -48,7 +48,7 @@ struct exec {
     UT_hash_handle hh;
 };
 
-static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_MODULE);
 static struct exec *execs;
 
 static void in_child(void)

@@ -12,11 +12,11 @@
 #include "memory/budget.h"
 #include "memory/limits.h"
 #include "memory/reclaim.h"
-#include "place/ladder.h"
+#include "place/fallback.h"
 
 #define BUCKETS 256
 
-static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_MODULE);
 static struct zc_handle *bucket[BUCKETS];
 static unsigned records; /* Atomic: programs without such rules take no lock. */
 
@@ -173,25 +173,25 @@ static const struct zc_rule *rule_of(const struct zc_entry *entry, size_t bytes,
 }
 
 /* Walks the rule's list.  Fills h->backing, why and budget; the handle is in *out on success. */
-static CUresult climb(__typeof__(cuMemCreate) *real, CUmemGenericAllocationHandle *out,
-                      struct zc_handle *h)
+static CUresult place_handle(__typeof__(cuMemCreate) *real, CUmemGenericAllocationHandle *out,
+                             struct zc_handle *h)
 {
     const struct zc_want want = {.size = h->size,
                                  .device = h->asked.location.id,
                                  .rule = h->rule,
                                  .api = ZC_API_cuMemCreate,
                                  .prop = &h->asked};
-    unsigned rung = 0;
-    h->backing = zc_place_climb(&want, 0, &rung, h->why, sizeof(h->why));
-    h->budget = rung == 0;
+    unsigned index = 0;
+    h->backing = zc_place_try(&want, 0, &index, h->why, sizeof(h->why));
+    h->budget = index == 0;
     if (!h->backing) {
         CUresult result = forwarded(real, out, h->size, &h->asked, 0);
         if (result != CUDA_SUCCESS && h->budget)
             zc_budget_give(h->rule, h->size);
-        if (result != CUDA_ERROR_OUT_OF_MEMORY || rung >= h->rule->place.count)
+        if (result != CUDA_ERROR_OUT_OF_MEMORY || index >= h->rule->place.count)
             return result;
         h->budget = false;
-        h->backing = zc_place_climb(&want, rung + 1, &rung, h->why, sizeof(h->why));
+        h->backing = zc_place_try(&want, index + 1, &index, h->why, sizeof(h->why));
         if (!h->backing)
             return result;
         strncpy(h->why, "device: out of memory", sizeof(h->why) - 1);
@@ -215,7 +215,7 @@ ZC_BODY(cuMemCreate, (CUmemGenericAllocationHandle * handle, size_t bytes,
     h->rule = rule;
     h->size = bytes;
     h->held = 1;
-    CUresult result = climb(real, handle, h);
+    CUresult result = place_handle(real, handle, h);
     if (result != CUDA_SUCCESS) {
         zc_arena_put(h, sizeof(*h));
         return result;

@@ -4,9 +4,9 @@
 #include "base/life.h"
 #include "driver/stream.h"
 #include "hook/free.h"
-#include "hook/grant.h"
+#include "hook/allocate.h"
 #include "host/pinned.h"
-#include "place/park.h"
+#include "place/deferred.h"
 #include "shared/hostblock.h"
 #include "shared/pair.h"
 #include "shared/transfer.h"
@@ -38,7 +38,7 @@ static CUresult request(const struct zc_entry *entry, const struct zc_forward *f
                          .size = f->bytes,
                          .asked = ZC_KIND_PINNED,
                          .home = ZC_PLACE_PINNED};
-    CUresult result = zc_grant(&ask, f, NULL);
+    CUresult result = zc_allocate(&ask, f, NULL);
     if (result == CUDA_SUCCESS)
         *pp = (void *)*f->dptr;
     return result;
@@ -85,8 +85,9 @@ static void track(const struct zc_entry *entry, void *memory, size_t bytes)
 static struct zc_block *hosted(const void *p)
 {
     struct zc_block *block = zc_life_on() ? zc_hosted_at((CUdeviceptr)p) : NULL;
-    return block && !(__atomic_load_n(&block->flags, __ATOMIC_RELAXED) & ZC_BLOCK_GHOST) ? block
-                                                                                         : NULL;
+    return block && !(__atomic_load_n(&block->flags, __ATOMIC_RELAXED) & ZC_BLOCK_QUARANTINED)
+               ? block
+               : NULL;
 }
 
 /* What a program asked for as device memory is not host memory to it, whatever lies behind; what it
@@ -135,7 +136,7 @@ static CUresult free_hosted(enum zc_fn fn, struct zc_block *block, const void *p
 }
 
 /* Device memory and host memory are freed by calls of their own; each waits for the device, so what
- * is parked can go with it. */
+ * is deferred can go with it. */
 ZC_BODY(cuMemFreeHost, (void *p))
 {
     struct zc_block *block = hosted(p);
@@ -153,7 +154,7 @@ ZC_BODY(cuMemFreeHost, (void *p))
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED)
         zc_retrack(&untracked);
     else if (untracked.taken)
-        zc_park_reap_all();
+        zc_deferred_reap_all();
     return result;
 }
 
@@ -216,7 +217,7 @@ ZC_BODY(cuMemHostUnregister, (void *p))
     if (in_heap(p))
         zc_pinned_return((CUdeviceptr)p, untracked.taken ? untracked.copy.size : 1);
     if (untracked.taken)
-        zc_park_reap_all();
+        zc_deferred_reap_all();
     return result;
 }
 

@@ -13,7 +13,7 @@
 #include "host/extent.h"
 #include "host/hostheap.h"
 #include "host/overlay.h"
-#include "host/stay.h"
+#include "host/passthrough.h"
 #include "ledger/counters.h"
 #include "ledger/rules.h"
 #include "ledger/site.h"
@@ -74,7 +74,7 @@ static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct
 
 static void *stay(const struct zc_hostmem_ask *ask, const struct zc_rule *rule)
 {
-    if (ask->stays && ask->size >= ZC_STAY_MIN && zc_hostrule_tells_copies(rule))
+    if (ask->stays && ask->size >= ZC_PASSTHROUGH_MIN && zc_hostrule_tells_copies(rule))
         *ask->stays = rule;
     return NULL;
 }

@@ -10,7 +10,7 @@
 #include "driver/real.h"
 #include "hook/front.h"
 #include "host/hostheap.h"
-#include "host/stay.h"
+#include "host/passthrough.h"
 #include "ledger/object.h"
 #include "ledger/rules.h"
 #include "ledger/site.h"
@@ -20,10 +20,10 @@
 /* Different reasons why requests stay pageable; a reason is a string constant. */
 #define CAUSES 8
 
-static uint32_t ready;                       /* 1: the threshold is the policy's; atomic. */
-static uint32_t opening;                     /* 1: a thread is getting ready, or did; atomic. */
-static const char *causes[CAUSES];           /* Reasons met, each once; atomic. */
-static const struct zc_rule *blamed[CAUSES]; /* Rule of the first request with that reason. */
+static uint32_t ready;                          /* 1: the threshold is the policy's; atomic. */
+static uint32_t opening;                        /* 1: a thread is getting ready, or did; atomic. */
+static const char *causes[CAUSES];              /* Reasons met, each once; atomic. */
+static const struct zc_rule *caused_by[CAUSES]; /* Rule of the first request with that reason. */
 
 static bool reachable;       /* Every GPU reaches libc's memory; false before CUDA is up; atomic. */
 static bool pairs;           /* Device blocks may move in with host blocks; set before `ready`. */
@@ -90,7 +90,7 @@ void zc_hostrule_note(const char *why, const struct zc_rule *rule)
         const char *there = NULL;
         if (__atomic_compare_exchange_n(&causes[i], &there, why, false, __ATOMIC_ACQ_REL,
                                         __ATOMIC_ACQUIRE)) {
-            __atomic_store_n(&blamed[i], rule, __ATOMIC_RELEASE);
+            __atomic_store_n(&caused_by[i], rule, __ATOMIC_RELEASE);
             if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON)
                 zc_hostrule_announce();
             return;
@@ -104,7 +104,7 @@ void zc_hostrule_announce(void)
 {
     for (unsigned i = 0; i < CAUSES; i++) {
         const char *why = __atomic_load_n(&causes[i], __ATOMIC_ACQUIRE);
-        const struct zc_rule *rule = __atomic_exchange_n(&blamed[i], NULL, __ATOMIC_ACQ_REL);
+        const struct zc_rule *rule = __atomic_exchange_n(&caused_by[i], NULL, __ATOMIC_ACQ_REL);
         if (why && rule)
             zc_message(ZC_WARN, "fallback", "requests of rule %s (%s:%u) stay pageable: %s",
                        rule->name, zc_rules()->file, rule->line, why);
@@ -149,8 +149,8 @@ bool zc_hostrule_ready(void)
             threshold = SIZE_MAX;
         }
     }
-    if (told < ZC_STAY_MIN)
-        told = ZC_STAY_MIN;
+    if (told < ZC_PASSTHROUGH_MIN)
+        told = ZC_PASSTHROUGH_MIN;
     if (!disabled && told < threshold)
         threshold = told;
     __atomic_store_n(&zc_hostheap.threshold, threshold, __ATOMIC_RELAXED);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory shared between processes, or with graphics APIs. */
 #include "base/life.h"
-#include "hook/blame.h"
+#include "hook/diagnose.h"
 #include "hook/request.h"
 
 /* Only cuMemAlloc's own memory can be exported this way.  A converted block is refused with the
@@ -9,7 +9,7 @@
 ZC_BODY(cuIpcGetMemHandle, (CUipcMemHandle * handle, CUdeviceptr ptr))
 {
     if (zc_life_on() && zc_converted_at(ptr))
-        return zc_blame(entry->fn, ptr, CUDA_ERROR_INVALID_VALUE);
+        return zc_diagnose(entry->fn, ptr, CUDA_ERROR_INVALID_VALUE);
     return real(handle, ptr);
 }
 

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "driver/call.h"
 #include "driver/launch.h"
-#include "hook/blame.h"
+#include "hook/diagnose.h"
 #include "ledger/block.h"
 #include "ledger/rules.h"
 #include "shared/report.h"
@@ -28,7 +28,7 @@ static bool count(struct zc_block *b, void *arg)
 {
     struct tally *t = arg;
     unsigned i = 0;
-    if (!(b->flags & ZC_BLOCK_CONVERTED) || (b->flags & ZC_BLOCK_GHOST) ||
+    if (!(b->flags & ZC_BLOCK_CONVERTED) || (b->flags & ZC_BLOCK_QUARANTINED) ||
         b->asked != ZC_KIND_DEVICE || b->rule < 0)
         return true;
     while (i < t->count && (t->of[i].rule != b->rule || t->of[i].place != b->place))
@@ -50,15 +50,15 @@ static bool count(struct zc_block *b, void *arg)
 /* True from the first placed block on. */
 static bool placed(void)
 {
-    return __atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED) & (1u << ZC_LAUNCH_TOLD);
+    return __atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED) & (1u << ZC_LAUNCH_DIAGNOSE);
 }
 
-void zc_blame_kernel(enum zc_fn fn)
+void zc_diagnose_kernel(enum zc_fn fn)
 {
     static bool told; /* Atomic. */
     struct tally t = {.count = 0};
     char list[600];
-    zc_shared_blame();
+    zc_shared_diagnose();
     /* All later calls fail so, too: the blocks are looked through once. */
     if (!zc_life_on() || !placed() || __atomic_load_n(&told, __ATOMIC_RELAXED))
         return;
@@ -89,8 +89,8 @@ static CUresult nothing(const struct zc_launch *launch)
 }
 
 /* A launch that nobody watches is left to the driver with its answer. */
-void zc_blame_watch(void)
+void zc_diagnose_watch(void)
 {
     if (!placed())
-        zc_launch_call(ZC_LAUNCH_TOLD, nothing);
+        zc_launch_call(ZC_LAUNCH_DIAGNOSE, nothing);
 }

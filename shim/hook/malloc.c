@@ -18,7 +18,7 @@
 #include "hook/memory.h"
 #include "hook/process.h"
 #include "host/hostheap.h"
-#include "host/stay.h"
+#include "host/passthrough.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
@@ -231,19 +231,19 @@ static struct {
 
 static void watched_free(void *p)
 {
-    zc_stay_forget(p);
+    zc_passthrough_forget(p);
     unwatched.free(p);
 }
 
 static void *watched_realloc(void *p, size_t n)
 {
-    zc_stay_forget(p);
+    zc_passthrough_forget(p);
     return unwatched.realloc(p, n);
 }
 
 static void *watched_reallocarray(void *p, size_t count, size_t n)
 {
-    zc_stay_forget(p);
+    zc_passthrough_forget(p);
     return unwatched.reallocarray(p, count, n);
 }
 
@@ -265,7 +265,7 @@ static void *keep(const struct zc_hostmem_ask *ask, void *p)
         return p;
     if (!__atomic_exchange_n(&watching, 1, __ATOMIC_ACQ_REL))
         watch();
-    zc_stay_note(p, ask->size, *ask->stays);
+    zc_passthrough_note(p, ask->size, *ask->stays);
     return p;
 }
 
@@ -474,7 +474,7 @@ EXPORT void *__libc_realloc(void *p, size_t n)
         return large_realloc(p, n);
     if (is_boot(p))
         return boot_realloc(p, n);
-    zc_stay_forget(p);
+    zc_passthrough_forget(p);
     return next.__libc_realloc(p, n);
 }
 
@@ -483,7 +483,7 @@ EXPORT void __libc_free(void *p)
     if (ours(p)) {
         zc_hostmem_put(p);
     } else if (!is_boot(p)) {
-        zc_stay_forget(p);
+        zc_passthrough_forget(p);
         next.__libc_free(p);
     }
 }

@@ -20,7 +20,7 @@
 #include "base/memory.h"
 #include "driver/real.h"
 #include "fault/fault.h"
-#include "fault/touch.h"
+#include "fault/prefault.h"
 #include "host/overlay.h"
 #include "host/pinned.h"
 #include "shared/remap.h"
@@ -426,7 +426,7 @@ SLOW int advise(void *at, size_t n, int advice)
         return on_each(at, n, (struct change){discard, advice}) ? 0 : -1;
     bool fills = advice == MADV_POPULATE_READ || advice == MADV_POPULATE_WRITE;
     if (fills && __atomic_load_n(&zc_fault_ops, __ATOMIC_ACQUIRE))
-        zc_touch(advice == MADV_POPULATE_WRITE, at, n);
+        zc_prefault(advice == MADV_POPULATE_WRITE, at, n);
     if (!harmless(advice))
         on_each(at, n, (struct change){mark_odd, 0});
     return next.madvise(at, n, advice);

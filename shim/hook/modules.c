@@ -20,15 +20,15 @@
     X(streams)                                                                                     \
     X(fault)                                                                                       \
     X(limits)                                                                                      \
-    X(transit)                                                                                     \
+    X(release)                                                                                     \
     X(hostheap)                                                                                    \
     X(pinned)                                                                                      \
-    X(window)                                                                                      \
+    X(va)                                                                                          \
     X(access)                                                                                      \
-    X(warm)                                                                                        \
-    X(late)                                                                                        \
-    X(spare)                                                                                       \
-    X(ahead)                                                                                       \
+    X(free_cache)                                                                                  \
+    X(lazy)                                                                                        \
+    X(reuse)                                                                                       \
+    X(headroom)                                                                                    \
     X(grow)                                                                                        \
     X(quiesce)                                                                                     \
     X(vmm)                                                                                         \
@@ -39,7 +39,7 @@
     X(pairs)                                                                                       \
     X(shared_access)                                                                               \
     X(shared_report)                                                                               \
-    X(park)                                                                                        \
+    X(deferred)                                                                                    \
     X(request)                                                                                     \
     X(pool)                                                                                        \
     X(handle)                                                                                      \

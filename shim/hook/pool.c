@@ -11,7 +11,7 @@
 #include "driver/stream.h"
 #include "hook/request.h"
 #include "ledger/rules.h"
-#include "place/park.h"
+#include "place/deferred.h"
 #include "vmm/access.h"
 
 /* The driver reserves pool memory in these steps (measured on driver 580). */
@@ -30,7 +30,7 @@ struct pool {
     bool over;             /* The next call that waits may release some of them. */
 };
 
-static struct zc_lock lock = ZC_LOCK(ZC_RANK_CATCH);
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_MODULE);
 static struct pool *pools;
 bool zc_pool_over;
 
@@ -416,7 +416,7 @@ static void release(CUmemoryPool handle, cuuint64_t keep)
     if (steps_of(handle) <= steps(keep))
         return;
     cuuint64_t own = figure_of(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
-    cuuint64_t waiting = zc_park_waiting(handle);
+    cuuint64_t waiting = zc_deferred_waiting(handle);
     if (!zc_lock_take(&lock))
         return;
     struct pool *p = find(handle, false);
@@ -448,7 +448,7 @@ static unsigned take_over(CUmemoryPool *out, unsigned most)
     return count;
 }
 
-void zc_pool_settle(void)
+void zc_pool_quiesce(void)
 {
     CUmemoryPool found[16];
     if (zc_capture_any() || zc_life_closing())

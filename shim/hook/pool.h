@@ -23,7 +23,7 @@ extern bool zc_pool_over;
 
 /* The program has waited for a stream, an event or a context: the driver would release then what
  * pools have reserved above their threshold. */
-void zc_pool_settle(void);
+void zc_pool_quiesce(void);
 
 /* True for the calls that do that. */
 static inline bool zc_pool_call(enum zc_fn fn)

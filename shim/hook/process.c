@@ -23,7 +23,7 @@
 #include "ledger/rules.h"
 #include "ledger/site.h"
 #include "log/log.h"
-#include "place/ladder.h"
+#include "place/fallback.h"
 
 /* False in a child that no handler of pthread_atfork(3) saw, as of _Fork(2): log, counters and
  * driver are its parent's, and a lock may be another thread's for ever. */

@@ -5,15 +5,15 @@
 
 #include "base/life.h"
 #include "base/module.h"
-#include "hook/blame.h"
+#include "hook/diagnose.h"
 #include "hook/handle.h"
 #include "hook/request.h"
 #include "host/pinned.h"
 #include "memory/limits.h"
-#include "place/park.h"
+#include "place/deferred.h"
 #include "shared/report.h"
 #include "vmm/grow.h"
-#include "vmm/late.h"
+#include "vmm/lazy.h"
 #include "vmm/vmm.h"
 
 /* The driver maps device memory in pages of this size. */
@@ -90,8 +90,8 @@ static int access_of(const struct zc_block *b)
                : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
 }
 
-/* Memory that is attached late has nothing yet that another device could reach; the driver says no
- * of stream-ordered memory. */
+/* Memory that is attached lazily has nothing yet that another device could reach; the driver says
+ * no of stream-ordered memory. */
 static int reached_by_bus(__typeof__(cuPointerGetAttribute) *real, const struct zc_block *b,
                           CUdeviceptr ptr)
 {
@@ -114,7 +114,7 @@ static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_
 {
     bool pool = b->flags & ZC_BLOCK_STREAM;
     CUresult result;
-    if (!data || (b->flags & ZC_BLOCK_GHOST))
+    if (!data || (b->flags & ZC_BLOCK_QUARANTINED))
         return CUDA_ERROR_INVALID_VALUE;
     if (zc_block_hosted(b) && answer_hosted(b, data, attribute, ptr, &result))
         return result;
@@ -158,7 +158,7 @@ static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
         return put_word(data, b->base & ~(HUGE_PAGE - 1));
     default:
-        return zc_grow_settle(b, ZC_FN_cuPointerGetAttribute) == CUDA_SUCCESS
+        return zc_grow_materialize(b, ZC_FN_cuPointerGetAttribute) == CUDA_SUCCESS
                    ? real(data, attribute, ptr)
                    : CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -211,13 +211,13 @@ ZC_BODY(cuPointerGetAttributes,
 {
     static const char unknown;
     const struct zc_block *b = answered_for(entry->fn, ptr);
-    if (b ? b->flags & ZC_BLOCK_GHOST : zc_beside(ptr))
+    if (b ? b->flags & ZC_BLOCK_QUARANTINED : zc_beside(ptr))
         return ask_instead(real, count, attributes, data, (CUdeviceptr)&unknown, ptr);
     if (!b && zc_handle_mapping_at(ptr))
         return ask_mapping(real, count, attributes, data, ptr);
     if (!b)
         return ask_instead(real, count, attributes, data, zc_pinned_disguise(ptr), ptr);
-    if (zc_grow_settle(b, entry->fn) != CUDA_SUCCESS)
+    if (zc_grow_materialize(b, entry->fn) != CUDA_SUCCESS)
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = real(count, attributes, data, ptr);
     if (result != CUDA_SUCCESS || !zc_real.cuPointerGetAttribute)
@@ -239,7 +239,7 @@ ZC_BODY(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute
         return CUDA_ERROR_INVALID_VALUE;
     if (!b || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
         return real(value, attribute, zc_pinned_disguise(ptr));
-    if (!value || (b->flags & ZC_BLOCK_GHOST))
+    if (!value || (b->flags & ZC_BLOCK_QUARANTINED))
         return CUDA_ERROR_INVALID_VALUE;
     /* Copies of pinned blocks are the driver's, and it must know.  In a block that shares its
      * registration the others wait as well. */
@@ -270,7 +270,7 @@ ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr
     CUresult state = zc_real.cuCtxGetDevice ? zc_real.cuCtxGetDevice(&device) : CUDA_SUCCESS;
     if (state != CUDA_SUCCESS)
         return state;
-    if (beside || (b->flags & ZC_BLOCK_GHOST))
+    if (beside || (b->flags & ZC_BLOCK_QUARANTINED))
         return CUDA_ERROR_NOT_FOUND;
     if (base)
         *base = b->base;
@@ -309,7 +309,7 @@ static uint64_t lacking(void)
     if (elsewhere && devices > 1)
         zc_block_each(count_other, &others);
     elsewhere -= others.bytes < elsewhere ? others.bytes : elsewhere;
-    return elsewhere + zc_late_promised(device);
+    return elsewhere + zc_lazy_promised(device);
 }
 
 /* Free device memory as if the converted blocks lay there.  What vmm holds is missing already, but
@@ -321,7 +321,7 @@ ZC_BODY(cuMemGetInfo_v2, (size_t * free, size_t *total))
 {
     (void)entry;
     if (free && zc_life_on())
-        zc_park_reap(ZC_PLACE_COUNT);
+        zc_deferred_reap(ZC_PLACE_COUNT);
     CUresult result = real(free, total);
     if (result != CUDA_SUCCESS || !free || !zc_life_on())
         return result;
@@ -375,8 +375,8 @@ ZC_BODY(cuMemGetHandleForAddressRange, (void *handle, CUdeviceptr ptr, size_t by
 {
     const struct zc_block *b = zc_life_on() ? zc_converted_at(ptr) : NULL;
     if (b && b->place != ZC_PLACE_VMM)
-        return zc_blame(entry->fn, ptr, CUDA_ERROR_NOT_SUPPORTED);
-    if (b && zc_grow_settle(b, entry->fn) != CUDA_SUCCESS)
+        return zc_diagnose(entry->fn, ptr, CUDA_ERROR_NOT_SUPPORTED);
+    if (b && zc_grow_materialize(b, entry->fn) != CUDA_SUCCESS)
         return CUDA_ERROR_OUT_OF_MEMORY;
     return real(handle, ptr, bytes, type, flags);
 }

@@ -8,14 +8,14 @@
 #include "base/life.h"
 #include "base/message.h"
 #include "base/module.h"
-#include "hook/blame.h"
+#include "hook/diagnose.h"
 #include "hook/handle.h"
 #include "hook/pool.h"
 #include "ledger/rules.h"
 #include "ledger/site.h"
 #include "log/log.h"
 #include "memory/budget.h"
-#include "place/ladder.h"
+#include "place/fallback.h"
 #include "shared/pair.h"
 
 static uint32_t generation = 1; /* Counts destroyed contexts: their handles may come back. */
@@ -130,7 +130,7 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
         return false;
     zc_pool_note_alloc(b);
     if (backing)
-        zc_blame_watch();
+        zc_diagnose_watch();
     if (backing && backing->place == ZC_PLACE_SHARED)
         zc_shared_note_device(backing->shared, b);
     if (__builtin_expect(zc_log_level() >= ZC_LOG_ALLOCS, 0))
@@ -171,7 +171,7 @@ void zc_untrack_foreign(CUdeviceptr address)
 struct zc_block *zc_block_at(CUdeviceptr address)
 {
     struct zc_block *b = address ? zc_block_find(address) : NULL;
-    return b && b->base == address && !(b->flags & ZC_BLOCK_GHOST) ? b : NULL;
+    return b && b->base == address && !(b->flags & ZC_BLOCK_QUARANTINED) ? b : NULL;
 }
 
 struct zc_block *zc_placed_at(CUdeviceptr address)

@@ -46,11 +46,11 @@ void zc_track_foreign(const struct zc_entry *entry, enum zc_api api, CUdeviceptr
 /* Takes foreign memory out of the ledger. */
 void zc_untrack_foreign(CUdeviceptr address);
 
-/* The block that begins at an address, ghosts left out, or NULL. */
+/* The block that begins at an address, quarantined ones left out, or NULL. */
 struct zc_block *zc_block_at(CUdeviceptr address);
 
-/* The block that an address lies in, ghosts included, if libzc made its memory, or NULL.  A block
- * of the host heap that libc was asked for is none. */
+/* The block that an address lies in, quarantined ones included, if libzc made its memory, or NULL.
+ * A block of the host heap that libc was asked for is none. */
 struct zc_block *zc_placed_at(CUdeviceptr address);
 
 /* True for an address beside such a block, where the driver may know memory of libzc's making: to

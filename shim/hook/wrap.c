@@ -2,7 +2,7 @@
 /* The exported wrappers, all made from the table. */
 #include "driver/call.h"
 #include "driver/launch.h"
-#include "hook/blame.h"
+#include "hook/diagnose.h"
 #include "hook/copy.h"
 #include "hook/pool.h"
 #include "hook/reads.h"
@@ -11,7 +11,7 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
 {
     if (zc_pool_call(fn) && result == CUDA_SUCCESS &&
         __builtin_expect(__atomic_load_n(&zc_pool_over, __ATOMIC_RELAXED), 0))
-        zc_pool_settle();
+        zc_pool_quiesce();
     return result;
 }
 
@@ -33,7 +33,7 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
         describe;                                                                                  \
         if (!zc_copy_begin(&c))                                                                    \
             c.result = forward;                                                                    \
-        return zc_told(ZC_FN_##name, zc_copy_end(&c));                                             \
+        return zc_check_sticky(ZC_FN_##name, zc_copy_end(&c));                                     \
     }
 #define ZC_COPY(name, base, flavour, params, args, describe)                                       \
     COPY(name, base, flavour, params, describe, real args)
@@ -51,7 +51,7 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
             return CUDA_ERROR_NOT_SUPPORTED;                                                       \
         ZC_LEND(base);                                                                             \
         const struct zc_entry entry = ZC_ENTRY(name, flavour);                                     \
-        return zc_told(ZC_FN_##name, zc_do_##base(real, &entry, ZC_UNPAREN args));                 \
+        return zc_check_sticky(ZC_FN_##name, zc_do_##base(real, &entry, ZC_UNPAREN args));         \
     }
 #define ZC_WATCH(name, base, flavour, params, args, describe)                                      \
     ZC_EXPORT CUresult name params                                                                 \
@@ -66,7 +66,7 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
         CUresult result = zc_copy_before_node(&c);                                                 \
         if (result == CUDA_SUCCESS)                                                                \
             result = zc_copy_after_node(&c, real args);                                            \
-        return zc_told(ZC_FN_##name, result);                                                      \
+        return zc_check_sticky(ZC_FN_##name, result);                                              \
     }
 /* A tail call where nobody wants to know of the launch: it costs a load and two branches. */
 #define ZC_LAUNCH(name, base, flavour, params, args, stream)                                       \
@@ -79,15 +79,15 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
             return real args;                                                                      \
         ZC_LEND(base);                                                                             \
         CUresult result = zc_do_launch(ZC_FN_##name, flavour, stream, true);                       \
-        return zc_told(ZC_FN_##name, result == CUDA_SUCCESS ? real args : result);                 \
+        return zc_check_sticky(ZC_FN_##name, result == CUDA_SUCCESS ? real args : result);         \
     }
-#define ZC_TELL(name, base, flavour, params, args)                                                 \
+#define ZC_CHECK(name, base, flavour, params, args)                                                \
     ZC_EXPORT CUresult name params                                                                 \
     {                                                                                              \
         __typeof__(base) *real = ZC_REAL(name);                                                    \
         if (!real)                                                                                 \
             return CUDA_ERROR_NOT_SUPPORTED;                                                       \
         ZC_LEND(base);                                                                             \
-        return zc_told(ZC_FN_##name, after_waiting(ZC_FN_##name, real args));                      \
+        return zc_check_sticky(ZC_FN_##name, after_waiting(ZC_FN_##name, real args));              \
     }
 #include "driver.def"

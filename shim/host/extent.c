@@ -19,7 +19,7 @@ _Static_assert(ZC_HOST_UNIT == ZC_HUGE_PAGE, "a unit is one huge page");
 #define RANGE_MAX ((size_t)1 << 40)
 #define RANGE_MIN ((size_t)64 << 20)
 
-#define TOUCH_FROM ((size_t)8 << 20) /* Where threads are worth starting. */
+#define PREFAULT_FROM ((size_t)8 << 20) /* Where threads are worth starting. */
 
 #define RECORDS_STEP 1024u /* Units whose records are made writable at once. */
 
@@ -337,10 +337,10 @@ void zc_extent_unback(const struct zc_extent *extent)
         zc_memory_advise(base, span, MADV_HUGEPAGE);
 }
 
-void zc_extent_touch(const struct zc_extent *extent, size_t from, size_t to)
+void zc_extent_prefault(const struct zc_extent *extent, size_t from, size_t to)
 {
-    if (to >= from + TOUCH_FROM)
-        zc_workers_touch((char *)zc_extent_base(extent) + from, to - from);
+    if (to >= from + PREFAULT_FROM)
+        zc_workers_prefault((char *)zc_extent_base(extent) + from, to - from);
 }
 
 /* The addresses that are left must stay reserved, so nothing is unmapped (mremap(2),

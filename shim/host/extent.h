@@ -61,7 +61,7 @@ void zc_extent_pages(struct zc_extent *extent, bool small);
 
 /* Touches the first pages of fresh memory, without the lock: bytes [from, to) of the extent, where
  * they are so many that threads are worth starting. */
-void zc_extent_touch(const struct zc_extent *extent, size_t from, size_t to);
+void zc_extent_prefault(const struct zc_extent *extent, size_t from, size_t to);
 
 /* Moves the memory of one extent to the first units of another, fresh one, without the lock and
  * without copying (mremap(2)); the old addresses have none then.  False where the kernel cannot;

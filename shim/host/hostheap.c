@@ -348,7 +348,7 @@ static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_ou
         zc_heap_leave();
     *slot_out = &e->slot[0];
     if (!e->slot[0].dirty)
-        zc_extent_touch(e, 0, lead + want->size);
+        zc_extent_prefault(e, 0, lead + want->size);
     return (void *)(zc_extent_base(e) + lead);
 }
 

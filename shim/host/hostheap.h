@@ -192,11 +192,11 @@ void zc_hostheap_unshare(struct zc_extent *extent);
  * Finds an extent for a device block among the live blocks with an extent of their own that have
  * none: the oldest that wants() accepts, claimed for it.  wants() runs under the heap's lock and
  * must not call the heap, the driver or libc.  NULL when there is none.  Once `shared` is set, or
- * will not be, the caller calls zc_hostheap_elected().
+ * will not be, the caller calls zc_hostheap_paired().
  */
-struct zc_extent *zc_hostheap_elect(bool (*wants)(const struct zc_extent *extent, void *arg),
-                                    void *arg);
-void zc_hostheap_elected(struct zc_extent *extent);
+struct zc_extent *zc_hostheap_pair(bool (*wants)(const struct zc_extent *extent, void *arg),
+                                   void *arg);
+void zc_hostheap_paired(struct zc_extent *extent);
 
 /*
  * A copy from or to a block of the extent begins: until it ends no device block moves in, whatever

@@ -139,7 +139,7 @@ void *zc_hostheap_resize(void *p, size_t size, struct zc_slot **slot_out)
     if (!now)
         return NULL;
     if (!now->slot[0].dirty)
-        zc_extent_touch(now, had, now->lead + size);
+        zc_extent_prefault(now, had, now->lead + size);
     *slot_out = &now->slot[0];
     return (void *)(zc_extent_base(now) + now->lead);
 }

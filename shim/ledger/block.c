@@ -9,7 +9,7 @@
 #include "base/module.h"
 #include "ledger/cell.h"
 #include "ledger/counters.h"
-#include "ledger/gate.h"
+#include "ledger/reentry.h"
 #include "ledger/index.h"
 #include "ledger/site.h"
 
@@ -21,7 +21,7 @@
 
 _Static_assert(sizeof(struct zc_block) <= 96, "memory for each live block is bounded");
 
-__thread uint8_t zc_gate_inside __attribute__((tls_model("initial-exec")));
+__thread uint8_t zc_reentry_inside __attribute__((tls_model("initial-exec")));
 
 static struct zc_lock zc_ledger = ZC_LOCK(ZC_RANK_LEDGER);
 static uint64_t serial;                         /* Id given last. */
@@ -40,13 +40,14 @@ static uint64_t end_of(const struct zc_block *block)
     return size < UINT64_MAX - block->base ? block->base + size : UINT64_MAX;
 }
 
-/* Ghosts count no more.  Gauges have one writer, the lock's holder, but readers in any process. */
+/* Quarantined blocks count no more.  Gauges have one writer, the lock's holder, but readers in any
+ * process. */
 static void gauge_change(const struct zc_block *block, int sign)
 {
     struct zc_gauge *gauge;
     uint64_t blocks, bytes;
 
-    if (block->flags & ZC_BLOCK_GHOST)
+    if (block->flags & ZC_BLOCK_QUARANTINED)
         return;
     gauge = &zc_counters()->place[block->place];
     blocks = gauge->blocks + (uint64_t)(int64_t)sign;
@@ -95,10 +96,10 @@ static void bury_dead(void)
 /* Goes into the ledger to change it; false for a signal handler that interrupted it. */
 static bool change_enter(void)
 {
-    if (!zc_gate_enter())
+    if (!zc_reentry_enter())
         return false;
     if (!zc_lock_take(&zc_ledger)) {
-        zc_gate_leave();
+        zc_reentry_leave();
         return false;
     }
     bury_dead();
@@ -108,7 +109,7 @@ static bool change_enter(void)
 static void change_leave(void)
 {
     zc_lock_drop(&zc_ledger);
-    zc_gate_leave();
+    zc_reentry_leave();
 }
 
 /* A block that has rested, or fresh memory; under the lock. */
@@ -223,13 +224,13 @@ void zc_block_unclaim(struct zc_block *block)
     __atomic_store_n(&block->state, ZC_BLOCK_LIVE, __ATOMIC_RELEASE);
 }
 
-void zc_block_make_ghost(struct zc_block *block)
+void zc_block_quarantine(struct zc_block *block)
 {
     bool entered = change_enter();
 
     if (entered)
         gauge_change(block, -1);
-    __atomic_fetch_or(&block->flags, ZC_BLOCK_GHOST, __ATOMIC_RELEASE);
+    __atomic_fetch_or(&block->flags, ZC_BLOCK_QUARANTINED, __ATOMIC_RELEASE);
     if (entered)
         change_leave();
 }
@@ -304,7 +305,7 @@ uint64_t zc_block_overlapped(void)
 void zc_block_reset(void)
 {
     zc_lock_reset(&zc_ledger);
-    zc_gate_inside = 0;
+    zc_reentry_inside = 0;
     zc_index_reset();
     serial = 0;
     dead = NULL;

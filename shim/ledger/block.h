@@ -48,7 +48,8 @@ struct zc_block {
 #define ZC_BLOCK_CONVERTED 1u /* Its memory is of libzc's making, and has a backing. */
 #define ZC_BLOCK_STREAM 2u    /* Stream-ordered request (cuMemAllocAsync and kin). */
 #define ZC_BLOCK_FOREIGN 4u   /* Not allocated here: imported, a module's global, registered. */
-#define ZC_BLOCK_GHOST 16u    /* Freed by the program; its pages wait for a stream or a request. */
+#define ZC_BLOCK_QUARANTINED                                                                       \
+    16u                       /* Freed by the program; its pages wait for a stream or a request. */
 #define ZC_BLOCK_HOST 32u     /* Of the host heap: libc memory to the program, pinned once used. */
 #define ZC_BLOCK_BUDGET 64u   /* Counts against the budget of its rule. */
 #define ZC_BLOCK_MAPPING 256u /* The program mapped a handle that a rule decided on. */
@@ -112,7 +113,7 @@ static inline uint64_t zc_block_address(const struct zc_block *block)
 
 /* A claimed block that the program has freed, but whose addresses are kept: it is found as before,
  * to answer as freed memory, and no longer counts as live. */
-void zc_block_make_ghost(struct zc_block *block);
+void zc_block_quarantine(struct zc_block *block);
 
 /* Removes a claimed block, folds its cells into its site and frees it.  In a signal handler that
  * interrupted the ledger the removal is left to the next thread that changes the ledger. */

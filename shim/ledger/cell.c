@@ -9,7 +9,7 @@
 
 #include "ledger/block.h"
 #include "ledger/counters.h"
-#include "ledger/gate.h"
+#include "ledger/reentry.h"
 #include "ledger/site.h"
 
 #define BLOCK_CELLS (sizeof(((struct zc_block *)0)->cell) / sizeof(struct zc_cell *))
@@ -56,8 +56,8 @@ static uint32_t list_pop(void)
 static struct zc_cell *cell_get(const struct zc_block *block, enum zc_dir dir, uint32_t writer)
 {
     uint32_t index = list_pop();
-    struct zc_cell *cell =
-        index < ZC_COUNTERS_CELLS ? &zc_counters()->cell[index] : zc_gate_arena_get(sizeof(*cell));
+    struct zc_cell *cell = index < ZC_COUNTERS_CELLS ? &zc_counters()->cell[index]
+                                                     : zc_reentry_arena_get(sizeof(*cell));
 
     if (cell == NULL)
         return NULL;
@@ -75,7 +75,7 @@ static void cell_put(struct zc_cell *cell)
     uintptr_t index = ((uintptr_t)cell - first) / sizeof(*cell);
 
     if ((uintptr_t)cell < first || index >= ZC_COUNTERS_CELLS) {
-        zc_gate_arena_put(cell, sizeof(*cell));
+        zc_reentry_arena_put(cell, sizeof(*cell));
         return;
     }
     __atomic_store_n(&cell->block, 0, __ATOMIC_RELAXED);

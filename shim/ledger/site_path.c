@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/path.h"
-#include "ledger/gate.h"
+#include "ledger/reentry.h"
 #include "ledger/unwind.h"
 
 #define PATHS 32 /* Cached paths of a thread; a power of two. */
@@ -149,10 +149,10 @@ uint32_t zc_site_here(void *frame, void *pc)
     const struct path *path = path_slot(at, from);
     uint32_t site;
 
-    if (!zc_gate_enter())
+    if (!zc_reentry_enter())
         return 0;
     site = path_holds(path, at, from) ? path->site : walk_path(at, from);
-    zc_gate_leave();
+    zc_reentry_leave();
     return site;
 }
 
@@ -161,14 +161,14 @@ void zc_site_rehearse(void)
     struct frames frames = {.n = 0};
     struct zc_walk walk;
 
-    if (!zc_gate_enter())
+    if (!zc_reentry_enter())
         return;
     zc_unwind(&walk, (uint64_t)(uintptr_t)__builtin_frame_address(0), add_frame, &frames);
-    zc_gate_leave();
+    zc_reentry_leave();
 }
 
 void zc_site_path_reset(void)
 {
     memset(paths, 0, sizeof(paths));
-    zc_gate_inside = 0;
+    zc_reentry_inside = 0;
 }

@@ -3,7 +3,7 @@
 #include "log/modules.h"
 
 #include "base/path.h"
-#include "ledger/gate.h"
+#include "ledger/reentry.h"
 #include "log/jsonl.h"
 #include "log/log.h"
 
@@ -134,7 +134,7 @@ static void write_line(struct search *search)
 /* A thread's stack may be of 16 KiB, in which a path and a line would take half. */
 static void write_module(const char *name)
 {
-    struct search *search = zc_gate_arena_get(sizeof(*search));
+    struct search *search = zc_reentry_arena_get(sizeof(*search));
 
     if (search == NULL)
         return;
@@ -142,7 +142,7 @@ static void write_module(const char *name)
     search->program = zc_log_program();
     dl_iterate_phdr(look, search);
     write_line(search);
-    zc_gate_arena_put(search, sizeof(*search));
+    zc_reentry_arena_put(search, sizeof(*search));
 }
 
 void zc_log_modules(const struct zc_site *site)

@@ -43,7 +43,7 @@ static bool add_live_block(struct zc_block *block, void *arg)
         if (cell != NULL)
             add_cell(arg, block->site, cell);
     }
-    if (!(block->flags & ZC_BLOCK_GHOST))
+    if (!(block->flags & ZC_BLOCK_QUARANTINED))
         zc_log_live_block(block);
     return true;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Places: where a block's pages are.  One table row a place; the ladder walks a rule's list. */
+/* Places: where a block's pages are.  One table row a place; place/fallback.c walks a rule's list.
+ */
 #ifndef ZC_MEMORY_PLACE_H
 #define ZC_MEMORY_PLACE_H
 

@@ -5,7 +5,7 @@
 #include "base/life.h"
 #include "base/module.h"
 #include "driver/capture.h"
-#include "memory/transit.h"
+#include "memory/release.h"
 #include "policy/policy.h"
 
 /* Threads that allocate and free may go on for ever to give back memory that is not enough. */
@@ -18,5 +18,5 @@ bool zc_reclaim(struct zc_reclaim *request)
     unsigned given = zc_modules_reclaim(ZC_PLACE_COUNT);
     if (!given && zc_modules_reclaim_waiting() > 0)
         given = 1 + zc_modules_reclaim(ZC_PLACE_COUNT);
-    return given > 0 || zc_transit_wait(&request->seen);
+    return given > 0 || zc_release_wait(&request->seen);
 }

@@ -8,7 +8,7 @@
 /* A request that finds no memory, zero at first. */
 struct zc_reclaim {
     unsigned tries; /* Of this request. */
-    unsigned seen;  /* See memory/transit.h. */
+    unsigned seen;  /* See memory/release.h. */
 };
 
 /*

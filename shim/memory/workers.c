@@ -20,14 +20,14 @@
 #define POPULATE_READ 22
 #define POPULATE_WRITE 23
 
-enum job { COPY, TOUCH, ZERO, ZEROES };
+enum job { COPY, PREFAULT, ZERO, ZEROES };
 
 /* Bytes that are worth a thread, whose start costs about what copying 128 KiB does; and what the
  * threads' shares are multiples of.  Two threads that touch one huge page would clear it twice. */
 static const struct {
     size_t worth, unit;
 } kinds[] = {[COPY] = {4 << 20, PAGE},
-             [TOUCH] = {HUGE_PAGE, HUGE_PAGE},
+             [PREFAULT] = {HUGE_PAGE, HUGE_PAGE},
              [ZERO] = {4 << 20, PAGE},
              [ZEROES] = {4 << 20, PAGE}};
 
@@ -61,7 +61,7 @@ static void work(const struct share *share)
     case ZERO:
         memset(share->dst, 0, share->n);
         break;
-    case TOUCH:
+    case PREFAULT:
         for (size_t i = 0; i < share->n; i += PAGE)
             ((volatile char *)share->dst)[i] = 0;
         break;
@@ -161,9 +161,9 @@ void zc_workers_copy(void *dst, const void *src, size_t n)
     split((struct share){.job = COPY, .dst = dst, .src = src, .n = n});
 }
 
-void zc_workers_touch(void *memory, size_t n)
+void zc_workers_prefault(void *memory, size_t n)
 {
-    split((struct share){.job = TOUCH, .dst = memory, .n = n});
+    split((struct share){.job = PREFAULT, .dst = memory, .n = n});
 }
 
 void zc_workers_zero(void *memory, size_t n)

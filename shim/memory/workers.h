@@ -12,7 +12,7 @@ void zc_workers_copy(void *dst, const void *src, size_t n);
 
 /* Writes one byte to each page of fresh memory, which begins at a huge page; by several threads
  * from 4 MiB on. */
-void zc_workers_touch(void *memory, size_t n);
+void zc_workers_prefault(void *memory, size_t n);
 
 /* memset(3) to 0, by several threads from 8 MiB on. */
 void zc_workers_zero(void *memory, size_t n);

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/module.h"
-#include "fault/chain.h"
+#include "fault/sigsegv.h"
 #include "host/extent.h"
 #include "ledger/rules.h"
 #include "ledger/site.h"
@@ -24,7 +24,7 @@
 /* Programs round sizes up, mostly to 256 or 512 bytes; never by more than a page of the CPU's. */
 #define ROUNDING ((size_t)4 << 10)
 
-static struct zc_lock list = ZC_LOCK(ZC_RANK_CATCH);
+static struct zc_lock list = ZC_LOCK(ZC_RANK_MODULE);
 static struct zc_shared *pairs;   /* Live ones, in no order; under the lock. */
 static struct zc_shared *resting; /* Ended ones, for reuse; under the lock. */
 static uint64_t births;           /* Pairs made so far.  Atomic. */
@@ -41,7 +41,7 @@ static void set_mask(uint64_t mask, uint64_t *old)
 bool zc_shared_lock(struct zc_shared *p, struct zc_shared_hold *hold)
 {
     uint32_t free = 0, me = zc_thread_id();
-    zc_chain_hold();
+    zc_sigsegv_hold();
     set_mask(~(UINT64_C(1) << (SIGSEGV - 1)), &hold->mask);
     zc_shared_begin_work();
     while (!__atomic_compare_exchange_n(&p->owner, &free, me, true, __ATOMIC_ACQUIRE,
@@ -59,7 +59,7 @@ void zc_shared_unlock(struct zc_shared *p, const struct zc_shared_hold *hold)
 {
     __atomic_store_n(&p->owner, 0, __ATOMIC_RELEASE);
     zc_shared_end_work();
-    zc_chain_release();
+    zc_sigsegv_release();
     set_mask(hold->mask, NULL);
 }
 
@@ -243,7 +243,7 @@ static struct zc_extent *find_host(const struct zc_shared_want *want)
         {want, me, false}, {want, me, true}, {want, 0, false}, {want, 0, true}};
     struct zc_extent *e = NULL;
     for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]) && !e; i++)
-        e = zc_hostheap_elect(accepts, &choices[i]);
+        e = zc_hostheap_pair(accepts, &choices[i]);
     return e;
 }
 
@@ -269,7 +269,7 @@ struct zc_shared *zc_shared_make(const struct zc_shared_want *want, const char *
     if (e && !give_pages(p, e, host ? e->slot[0].size : want->size)) {
         take_pages(&p->pages);
         if (host)
-            zc_hostheap_elected(e);
+            zc_hostheap_paired(e);
         zc_hostheap_revive(e);
         e = NULL;
     }

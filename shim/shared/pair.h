@@ -86,7 +86,7 @@ struct zc_shared_want {
  * A pair for a device block: with the host block that the rule leads to, or by itself.  Nobody else
  * knows of it: its pages are the host block's alone until the driver has registered them, so that
  * no other thread's launch or copy moves one meanwhile.  Then zc_shared_publish(), or
- * zc_shared_drop() where it is refused; with a host block the caller calls zc_hostheap_elected()
+ * zc_shared_drop() where it is refused; with a host block the caller calls zc_hostheap_paired()
  * behind either.  NULL with the reason in *why.
  */
 struct zc_shared *zc_shared_make(const struct zc_shared_want *want, const char **why);

@@ -79,20 +79,20 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     if (!p)
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct zc_extent *e = zc_hostheap_extent(p->pages.base);
-    bool elected = p->pages.host;
+    bool paired = p->pages.host;
     CUresult result = register_pages(p, e, want->context);
     if (result != CUDA_SUCCESS) {
         *why = "cuMemHostRegister refuses";
         __atomic_store_n(&e->pin, ZC_PIN_REFUSED, __ATOMIC_RELEASE);
         zc_shared_drop(p);
-        if (elected)
-            zc_hostheap_elected(e);
+        if (paired)
+            zc_hostheap_paired(e);
         return result;
     }
     zc_shared_publish(p);
-    if (elected) {
+    if (paired) {
         zc_hostblock_hide(p);
-        zc_hostheap_elected(e);
+        zc_hostheap_paired(e);
     }
     zc_shared_access_watch(p);
     out->base = p->pages.base;

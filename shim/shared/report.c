@@ -73,7 +73,7 @@ CUresult zc_shared_refused(const struct zc_shared *p, enum zc_fn fn, CUresult co
 
 CUresult zc_shared_failed(const struct zc_shared *p, enum zc_fn fn, CUresult code)
 {
-    return zc_blameless(code)
+    return zc_error_unrelated(code)
                ? code
                : zc_shared_refused(p, fn, code, "the driver failed what the call takes there");
 }
@@ -120,7 +120,7 @@ void zc_shared_mismatch(const struct zc_shared *p, CUdeviceptr source)
                p->rule->line, slot->size, zc_site_id(slot->site), slot->nth);
 }
 
-static void blame_one(struct zc_shared *p, void *arg)
+static void diagnose_one(struct zc_shared *p, void *arg)
 {
     bool *found = arg;
     if (!p->read_only)
@@ -136,13 +136,13 @@ static void blame_one(struct zc_shared *p, void *arg)
                zc_rules()->file, p->rule->line);
 }
 
-void zc_shared_blame(void)
+void zc_shared_diagnose(void)
 {
     static uint32_t said;
     bool found = false;
     if (__atomic_load_n(&said, __ATOMIC_RELAXED))
         return;
-    zc_shared_each(blame_one, &found);
+    zc_shared_each(diagnose_one, &found);
     __atomic_store_n(&said, found, __ATOMIC_RELAXED);
 }
 

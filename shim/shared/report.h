@@ -44,7 +44,7 @@ void zc_shared_mismatch(const struct zc_shared *pair, CUdeviceptr source);
 
 /* A kernel failed with an address that it must not touch: names the blocks that kernels may only
  * read.  Once. */
-void zc_shared_blame(void);
+void zc_shared_diagnose(void);
 
 /* The pair's line in the log. */
 void zc_shared_report(const struct zc_shared *pair);

@@ -12,7 +12,7 @@
 #define BOUNCE ((size_t)1 << 20) /* Bytes of the memory that stands in for a slot of the ring. */
 
 /* Where the CPU finds an address of an open side, and in *n how far it reaches. */
-static uintptr_t cpu_view(const struct zc_box *b, CUdeviceptr address, size_t *n)
+static uintptr_t cpu_view(const struct zc_operand *b, CUdeviceptr address, size_t *n)
 {
     uint64_t end, low;
     if (!b || !b->pair || b->host)
@@ -119,7 +119,7 @@ static CUresult bounced(struct zc_copy *c, struct zc_sides *s)
 }
 
 /* Also a host block that the driver answers for, because the program registered its pages. */
-static bool on_cpu(const struct zc_box *b)
+static bool on_cpu(const struct zc_operand *b)
 {
     return b->pair || zc_copy_cpu_side(b) || (b->block && b->real == ZC_KIND_PAGEABLE);
 }

@@ -34,7 +34,7 @@ void zc_sides_close(struct zc_sides *s)
 
 /* Other threads pair and free blocks meanwhile.  A host block whose pair has ended is the host
  * heap's alone again; a device block that is freed during a copy is the program's mistake. */
-static bool current(struct zc_box *b, CUdeviceptr address)
+static bool current(struct zc_operand *b, CUdeviceptr address)
 {
     struct zc_shared *p = b ? zc_shared_at(address) : NULL;
     if (!b || p == b->pair)
@@ -70,7 +70,7 @@ static bool hold(struct zc_sides *s)
 static enum zc_effect make_ready(const struct zc_sides *s, bool target, struct zc_shared **pair_out,
                                  uint64_t *at_out)
 {
-    const struct zc_box *b = target ? s->dst : s->src;
+    const struct zc_operand *b = target ? s->dst : s->src;
     if (!b || !b->pair)
         return ZC_EFFECT_DONE;
     struct zc_shared *p = *pair_out = b->pair;

@@ -10,7 +10,7 @@
  * its state, so the CPU can go over it without a fault, and other threads' accesses wait. */
 struct zc_sides {
     struct zc_copy *copy;          /* That it is a piece of. */
-    struct zc_box *dst, *src;      /* NULL for a side that is not touched. */
+    struct zc_operand *dst, *src;  /* NULL for a side that is not touched. */
     CUdeviceptr to, from;          /* First bytes. */
     size_t bytes;                  /* Length of both. */
     struct zc_shared *held[2];     /* Pairs under lock, in the order of their addresses, or NULL. */

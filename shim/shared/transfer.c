@@ -18,13 +18,13 @@
 
 /* Whether an address of a pair is the host block's where the call does not say: a device block that
  * was freed in the order of a stream stays until the stream has come to the free. */
-static bool host_alone(const struct zc_box *b)
+static bool host_alone(const struct zc_operand *b)
 {
     return b->side == ZC_SIDE_ANY && b->block &&
            __atomic_load_n(&b->block->state, __ATOMIC_ACQUIRE) == ZC_BLOCK_FREEING;
 }
 
-bool zc_shared_resolve(struct zc_box *b)
+bool zc_shared_resolve(struct zc_operand *b)
 {
     struct zc_shared *p = zc_shared_at(b->address);
     if (!p || (!b->block && !zc_shared_has_host(p)))
@@ -131,7 +131,7 @@ static bool dense(const struct zc_copy *c)
 static CUresult box(struct zc_copy *c)
 {
     CUresult result = CUDA_SUCCESS;
-    if (!c->boxed || dense(c))
+    if (!c->strided || dense(c))
         return line(c, c->dst.address, c->src.address, c->bytes);
     for (size_t z = 0; z < c->extent[2]; z++)
         for (size_t y = 0; y < c->extent[1] && result == CUDA_SUCCESS; y++)
@@ -206,7 +206,7 @@ static void note_elision(struct zc_copy *c)
         __atomic_fetch_add(&p->elided_copies, 1, __ATOMIC_RELAXED);
 }
 
-static bool two_views(const struct zc_box *b)
+static bool two_views(const struct zc_operand *b)
 {
     return b->pair && zc_shared_has_host(b->pair);
 }
@@ -228,7 +228,7 @@ static bool captured(struct zc_copy *c)
 }
 
 /* With both sides alive an address alone does not say which of them is meant. */
-static bool unclear(const struct zc_box *b)
+static bool unclear(const struct zc_operand *b)
 {
     return two_views(b) && !b->host && b->side == ZC_SIDE_ANY;
 }
@@ -247,7 +247,7 @@ static bool one_view(struct zc_shared *p, uint64_t low, uint64_t high)
  * direction one is copied to the other.  What else would be written must be known. */
 static bool made_clear(struct zc_copy *c)
 {
-    struct zc_box *b = &c->src;
+    struct zc_operand *b = &c->src;
     bool target = unclear(&c->dst), itself = c->linear && c->dst.address == b->address;
     if (!target && !unclear(b))
         return true;
@@ -272,7 +272,7 @@ static bool made_clear(struct zc_copy *c)
  * device block under the host block that it writes. */
 static bool by_driver(struct zc_copy *c)
 {
-    struct zc_box *b = c->dst.pair ? &c->dst : &c->src;
+    struct zc_operand *b = c->dst.pair ? &c->dst : &c->src;
     const struct zc_coherent *pages = &b->pair->pages;
     uint64_t low = offset_of(b->pair, b->address);
     bool target = b == &c->dst, small = !target && c->bytes < READ_BY_GPU;
@@ -296,16 +296,16 @@ static CUresult wait_for_stream(const struct zc_copy *c)
 }
 
 /* Asks the extent, which is there as long as the program's block: the pair may end meanwhile. */
-static bool outside(const struct zc_box *b)
+static bool outside(const struct zc_operand *b)
 {
     const struct zc_extent *e = b->pair ? zc_hostheap_extent(b->address) : NULL;
     return e && b->span > zc_extent_base(e) + zc_extent_span(e) - b->address;
 }
 
-static void probe_rows(const struct zc_copy *c, const struct zc_box *b, bool write)
+static void probe_rows(const struct zc_copy *c, const struct zc_operand *b, bool write)
 {
     const struct zc_extent *e = zc_hostheap_extent(b->address);
-    if (!c->boxed) {
+    if (!c->strided) {
         zc_overlay_probe(e, b->address, c->bytes, write);
         return;
     }
@@ -331,7 +331,7 @@ static bool carry_out(struct zc_copy *c)
     if (c->result != CUDA_SUCCESS)
         return true;
     if (c->dst.side == ZC_SIDE_ARRAY || c->src.side == ZC_SIDE_ARRAY ||
-        (!c->set && !c->linear && !c->boxed)) {
+        (!c->set && !c->linear && !c->strided)) {
         c->part[ZC_MOVED] = c->bytes;
         return by_driver(c);
     }

@@ -9,7 +9,7 @@
  * Finds the pair that a side lies in.  Both blocks of a pair have one address, so what the call
  * says of the side decides which one is meant.  False when there is no pair.
  */
-bool zc_shared_resolve(struct zc_box *box);
+bool zc_shared_resolve(struct zc_operand *box);
 
 /*
  * Carries a transfer out that meets a pair: by the pages' states where it goes from one side to the

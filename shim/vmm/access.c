@@ -9,7 +9,7 @@
 #include "driver/capture.h"
 #include "driver/leaving.h"
 
-#define DEVICES_MAX 64 /* Bits of a window's `devices`. */
+#define DEVICES_MAX 64 /* Bits of a range's `devices`. */
 
 /* A context whose kernels may use the memory of another. */
 struct pair {
@@ -22,7 +22,7 @@ struct pair {
 
 bool zc_access_many;
 static struct zc_turn turn;
-static struct zc_window *windows; /* All of them. */
+static struct zc_va *ranges; /* All of them. */
 static struct pair *pairs;
 
 bool zc_access_turn_take(void)
@@ -53,8 +53,8 @@ static CUresult add_able(int device, uint64_t *mask)
     return result;
 }
 
-/* What windows are called whose pool the program has destroyed; the driver names none so. */
-#define NO_POOL ((CUmemoryPool)&windows)
+/* What ranges are called whose pool the program has destroyed; the driver names none so. */
+#define NO_POOL ((CUmemoryPool)&ranges)
 
 /* The devices that a pool's rights let reach its memory. */
 static CUresult ask_pool(CUmemoryPool pool, uint64_t *mask)
@@ -72,55 +72,55 @@ static CUresult ask_pool(CUmemoryPool pool, uint64_t *mask)
     return result;
 }
 
-/* Devices that peer access, the pool, or the rule, lets reach a window that was entered. */
-static uint64_t let(const struct zc_window *w)
+/* Devices that peer access, the pool, or the rule, lets reach a range that was entered. */
+static uint64_t let(const struct zc_va *va)
 {
-    uint64_t mask = bit(w->device);
-    if (w->pool && w->peers == ZC_PEERS_ENABLED)
-        return mask | w->granted;
-    for (const struct pair *p = pairs; p && w->peers == ZC_PEERS_ENABLED; p = p->next)
-        if (p->owner == w->context && !p->ending)
+    uint64_t mask = bit(va->device);
+    if (va->pool && va->peers == ZC_PEERS_ENABLED)
+        return mask | va->granted;
+    for (const struct pair *p = pairs; p && va->peers == ZC_PEERS_ENABLED; p = p->next)
+        if (p->owner == va->context && !p->ending)
             mask |= bit(p->device);
-    return w->peers == ZC_PEERS_ALL ? w->devices : mask;
+    return va->peers == ZC_PEERS_ALL ? va->devices : mask;
 }
 
-/* The devices that are to reach a window. */
-static uint64_t wanted(const struct zc_window *w)
+/* The devices that are to reach a range. */
+static uint64_t wanted(const struct zc_va *va)
 {
-    return let(w) | w->copying;
+    return let(va) | va->copying;
 }
 
-CUresult zc_access_enter(struct zc_window *w)
+CUresult zc_access_enter(struct zc_va *va)
 {
     int devices = 0;
     /* Where nobody knows how many there are, there could be several. */
     if (!zc_access_many && (zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS || devices > 1))
         __atomic_store_n(&zc_access_many, true, __ATOMIC_RELAXED);
-    if (!w->devices) {
-        uint64_t mask = bit(w->device);
-        CUresult result = w->peers == ZC_PEERS_ALL    ? add_able(w->device, &mask)
-                          : w->pool && zc_access_many ? ask_pool(w->pool, &w->granted)
-                                                      : CUDA_SUCCESS;
+    if (!va->devices) {
+        uint64_t mask = bit(va->device);
+        CUresult result = va->peers == ZC_PEERS_ALL    ? add_able(va->device, &mask)
+                          : va->pool && zc_access_many ? ask_pool(va->pool, &va->granted)
+                                                       : CUDA_SUCCESS;
         if (result != CUDA_SUCCESS)
             return result;
-        w->devices = mask | (w->peers == ZC_PEERS_ALL ? 0 : wanted(w));
+        va->devices = mask | (va->peers == ZC_PEERS_ALL ? 0 : wanted(va));
     }
-    w->before = NULL;
-    w->next = windows;
-    if (windows)
-        windows->before = w;
-    windows = w;
+    va->before = NULL;
+    va->next = ranges;
+    if (ranges)
+        ranges->before = va;
+    ranges = va;
     return CUDA_SUCCESS;
 }
 
-void zc_access_leave(struct zc_window *w)
+void zc_access_leave(struct zc_va *va)
 {
-    if (w->next)
-        w->next->before = w->before;
-    if (w->before)
-        w->before->next = w->next;
+    if (va->next)
+        va->next->before = va->before;
+    if (va->before)
+        va->before->next = va->next;
     else
-        windows = w->next;
+        ranges = va->next;
 }
 
 static size_t describe(uint64_t mask, CUmemAccess_flags flags, CUmemAccessDesc *desc, size_t count)
@@ -134,45 +134,45 @@ static size_t describe(uint64_t mask, CUmemAccess_flags flags, CUmemAccessDesc *
     return count;
 }
 
-CUresult zc_access_open(const struct zc_window *w, size_t from, size_t to)
+CUresult zc_access_open(const struct zc_va *va, size_t from, size_t to)
 {
     CUmemAccessDesc desc[DEVICES_MAX];
-    size_t count = describe(w->devices, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, desc, 0);
-    return zc_real.cuMemSetAccess(w->base + from, to - from, desc, count);
+    size_t count = describe(va->devices, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, desc, 0);
+    return zc_real.cuMemSetAccess(va->base + from, to - from, desc, count);
 }
 
-/* Changes who reaches the first `runs` runs of a window. */
-static CUresult change(const struct zc_window *w, unsigned runs, uint64_t give, uint64_t take)
+/* Changes who reaches the first `runs` runs of a range. */
+static CUresult change(const struct zc_va *va, unsigned runs, uint64_t give, uint64_t take)
 {
     CUmemAccessDesc desc[DEVICES_MAX];
     CUresult result = CUDA_SUCCESS;
     size_t count = describe(give, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, desc, 0);
     count = describe(take, CU_MEM_ACCESS_FLAGS_PROT_NONE, desc, count);
     for (unsigned i = 0; i < runs && result == CUDA_SUCCESS; i++) {
-        const struct zc_run *r = &w->run[i];
-        result = zc_real.cuMemSetAccess(w->base + r->from, r->to - r->from, desc, count);
+        const struct zc_run *r = &va->run[i];
+        result = zc_real.cuMemSetAccess(va->base + r->from, r->to - r->from, desc, count);
     }
     return result;
 }
 
-/* Lets those devices reach a window that are to, and no others; on failure those that did. */
-static CUresult settle(struct zc_window *w)
+/* Lets those devices reach a range that are to, and no others; on failure those that did. */
+static CUresult settle(struct zc_va *va)
 {
-    uint64_t mask = wanted(w), give = mask & ~w->devices, take = w->devices & ~mask;
-    CUresult result = give || take ? change(w, w->count, give, take) : CUDA_SUCCESS;
+    uint64_t mask = wanted(va), give = mask & ~va->devices, take = va->devices & ~mask;
+    CUresult result = give || take ? change(va, va->count, give, take) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS)
-        w->devices = mask;
+        va->devices = mask;
     else
-        change(w, w->count, take, give);
+        change(va, va->count, take, give);
     return result;
 }
 
-/* Settles the windows of a context, or with NULL all.  Returns the first error. */
+/* Settles the ranges of a context, or with NULL all.  Returns the first error. */
 static CUresult settle_all(CUcontext owner)
 {
     CUresult result = CUDA_SUCCESS;
-    for (struct zc_window *w = windows; w; w = w->next) {
-        CUresult settled = !owner || w->context == owner ? settle(w) : CUDA_SUCCESS;
+    for (struct zc_va *va = ranges; va; va = va->next) {
+        CUresult settled = !owner || va->context == owner ? settle(va) : CUDA_SUCCESS;
         result = result == CUDA_SUCCESS ? settled : result;
     }
     return result;
@@ -247,15 +247,15 @@ CUresult zc_access_disable(CUcontext peer, CUresult (*driver)(CUcontext peer))
     return result;
 }
 
-/* Gives the windows of a pool new rights.  Returns the first error. */
+/* Gives the ranges of a pool new rights.  Returns the first error. */
 static CUresult regrant(CUmemoryPool pool, uint64_t granted)
 {
     CUresult result = CUDA_SUCCESS;
-    for (struct zc_window *w = windows; w; w = w->next) {
-        if (w->pool != pool)
+    for (struct zc_va *va = ranges; va; va = va->next) {
+        if (va->pool != pool)
             continue;
-        w->granted = granted;
-        CUresult settled = settle(w);
+        va->granted = granted;
+        CUresult settled = settle(va);
         result = result == CUDA_SUCCESS ? settled : result;
     }
     return result;
@@ -276,10 +276,10 @@ static void take_back(CUmemoryPool pool, uint64_t before, const CUmemAccessDesc 
 
 static bool has_windows(CUmemoryPool pool)
 {
-    const struct zc_window *w = windows;
-    while (w && w->pool != pool)
-        w = w->next;
-    return w;
+    const struct zc_va *va = ranges;
+    while (va && va->pool != pool)
+        va = va->next;
+    return va;
 }
 
 CUresult zc_access_grant(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count,
@@ -307,19 +307,19 @@ void zc_access_forget_pool(CUmemoryPool pool)
 {
     if (!zc_access_turn_take())
         return;
-    for (struct zc_window *w = windows; w; w = w->next)
-        if (w->pool == pool)
-            w->pool = NO_POOL;
+    for (struct zc_va *va = ranges; va; va = va->next)
+        if (va->pool == pool)
+            va->pool = NO_POOL;
     zc_access_turn_drop();
 }
 
-CUresult zc_access_rest(void)
+CUresult zc_access_quiesce(void)
 {
     CUresult result = CUDA_SUCCESS;
     if (!zc_access_turn_take())
         return result;
-    for (struct zc_window *w = windows; w && result == CUDA_SUCCESS; w = w->next)
-        result = zc_leaving(w->context) ? CUDA_SUCCESS : zc_window_wait(w);
+    for (struct zc_va *va = ranges; va && result == CUDA_SUCCESS; va = va->next)
+        result = zc_leaving(va->context) ? CUDA_SUCCESS : zc_va_wait(va);
     zc_access_turn_drop();
     return result;
 }
@@ -345,18 +345,18 @@ static bool can_reach(int device, int memory)
     return zc_real.cuDeviceCanAccessPeer(&can, device, memory) != CUDA_SUCCESS || can;
 }
 
-CUresult zc_access_let_copy(struct zc_window *w, int device)
+CUresult zc_access_let_copy(struct zc_va *va, int device)
 {
     CUresult result = CUDA_SUCCESS;
-    if (w->device == device || !zc_access_turn_take())
+    if (va->device == device || !zc_access_turn_take())
         return CUDA_SUCCESS;
-    if (!(w->devices & bit(device))) {
+    if (!(va->devices & bit(device))) {
         CUstreamCaptureMode before = zc_capture_relax();
-        w->copying |= bit(device);
-        result = settle(w);
+        va->copying |= bit(device);
+        result = settle(va);
         if (result != CUDA_SUCCESS)
-            w->copying &= ~bit(device);
-        if (result != CUDA_SUCCESS && !can_reach(device, w->device))
+            va->copying &= ~bit(device);
+        if (result != CUDA_SUCCESS && !can_reach(device, va->device))
             result = CUDA_SUCCESS;
         zc_capture_restore(before);
     }
@@ -364,23 +364,23 @@ CUresult zc_access_let_copy(struct zc_window *w, int device)
     return result;
 }
 
-CUresult zc_access_end_copies(struct zc_window *w)
+CUresult zc_access_end_copies(struct zc_va *va)
 {
-    if (!w->copying)
+    if (!va->copying)
         return CUDA_SUCCESS;
     bool mine = zc_access_turn_take();
-    w->copying = 0;
-    CUresult result = settle(w);
+    va->copying = 0;
+    CUresult result = settle(va);
     if (mine)
         zc_access_turn_drop();
     return result;
 }
 
-bool zc_access_may_set(const struct zc_window *w, int device)
+bool zc_access_may_set(const struct zc_va *va, int device)
 {
-    if (w->device == device || !zc_access_turn_take())
+    if (va->device == device || !zc_access_turn_take())
         return true;
-    bool may = let(w) & bit(device);
+    bool may = let(va) & bit(device);
     zc_access_turn_drop();
     return may;
 }
@@ -388,7 +388,7 @@ bool zc_access_may_set(const struct zc_window *w, int device)
 static void in_child(void)
 {
     turn = (struct zc_turn){0};
-    windows = NULL;
+    ranges = NULL;
     pairs = NULL;
 }
 

@@ -9,7 +9,7 @@
 static CUresult open_side(const struct zc_block *side, int device)
 {
     struct zc_vmm *v = zc_vmm_of(side);
-    return v ? zc_access_let_copy(&v->window, device) : CUDA_SUCCESS;
+    return v ? zc_access_let_copy(&v->va, device) : CUDA_SUCCESS;
 }
 
 bool zc_vmm_copy(struct zc_copy *c)
@@ -19,8 +19,8 @@ bool zc_vmm_copy(struct zc_copy *c)
         return false;
     int device;
     CUresult result = zc_stream_device(c->stream, c->flavour, &device);
-    if (result == CUDA_SUCCESS && c->set && to && !to->window.pool)
-        result = zc_access_may_set(&to->window, device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS && c->set && to && !to->va.pool)
+        result = zc_access_may_set(&to->va, device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     else if (result == CUDA_SUCCESS)
         result = open_side(c->dst.block, device);
     if (result == CUDA_SUCCESS && !c->set)

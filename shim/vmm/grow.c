@@ -12,55 +12,55 @@
 #include "driver/stream.h"
 #include "driver/streams.h"
 #include "log/log.h"
-#include "vmm/ahead.h"
-#include "vmm/late.h"
-#include "vmm/spare.h"
+#include "vmm/headroom.h"
+#include "vmm/lazy.h"
+#include "vmm/reuse.h"
 
-static void record(struct zc_vmm *sink, enum zc_outcome outcome)
+static void record(struct zc_vmm *to, enum zc_outcome outcome)
 {
-    sink->growth->copy.outcome = outcome;
-    zc_traffic_record(&sink->growth->copy);
+    to->growth->copy.outcome = outcome;
+    zc_traffic_record(&to->growth->copy);
     if (zc_log_level() == ZC_LOG_EVENTS)
-        zc_log_transfer(&sink->growth->copy, &sink->growth->call);
+        zc_log_transfer(&to->growth->copy, &to->growth->call);
 }
 
-static void unlink_pair(struct zc_vmm *sink)
+static void unlink_pair(struct zc_vmm *to)
 {
-    struct zc_vmm *source = sink->growth->source;
-    sink->growth->source = NULL;
-    source->growth->sink = NULL;
-    zc_late_note(source);
-    zc_late_note(sink);
+    struct zc_vmm *from = to->growth->copy_from;
+    to->growth->copy_from = NULL;
+    from->growth->copy_to = NULL;
+    zc_lazy_update(from);
+    zc_lazy_update(to);
 }
 
 /* Makes a pending copy.  It is complete on return, because events that the program recorded behind
  * its own copy do not cover this one.  After a failure it is still pending. */
-static CUresult copy_now(struct zc_vmm *sink, const char **why)
+static CUresult copy_now(struct zc_vmm *to, const char **why)
 {
     CUcontext current = NULL, popped;
-    struct zc_vmm *source = sink->growth->source;
+    struct zc_vmm *from = to->growth->copy_from;
     CUresult result = CUDA_SUCCESS;
-    if (!zc_vmm_whole(sink))
-        result = zc_late_attach(sink, 0, sink->span, why);
-    if (result == CUDA_SUCCESS && !zc_window_holds(&source->window, 0, sink->growth->copy.bytes))
-        result = zc_late_attach(source, 0, sink->growth->copy.bytes, why);
+    if (!zc_vmm_whole(to))
+        result = zc_lazy_attach(to, 0, to->span, why);
+    if (result == CUDA_SUCCESS && !zc_va_holds(&from->va, 0, to->growth->copy.bytes))
+        result = zc_lazy_attach(from, 0, to->growth->copy.bytes, why);
     if (result != CUDA_SUCCESS)
         return result;
     *why = "the driver refuses the copy";
     zc_real.cuCtxGetCurrent(&current);
-    if (current != sink->window.context)
-        result = zc_real.cuCtxPushCurrent_v2(sink->window.context);
+    if (current != to->va.context)
+        result = zc_real.cuCtxPushCurrent_v2(to->va.context);
     if (result != CUDA_SUCCESS)
         return result;
-    result = zc_real.cuMemcpyDtoDAsync_v2(sink->window.base, source->window.base,
-                                          sink->growth->copy.bytes, CU_STREAM_LEGACY);
+    result = zc_real.cuMemcpyDtoDAsync_v2(to->va.base, from->va.base, to->growth->copy.bytes,
+                                          CU_STREAM_LEGACY);
     if (result == CUDA_SUCCESS)
         result = zc_stream_drain(CU_STREAM_LEGACY, ZC_LEGACY);
-    if (current != sink->window.context)
+    if (current != to->va.context)
         zc_real.cuCtxPopCurrent_v2(&popped);
     if (result == CUDA_SUCCESS) {
-        record(sink, ZC_MOVED);
-        unlink_pair(sink);
+        record(to, ZC_MOVED);
+        unlink_pair(to);
     }
     return result;
 }
@@ -81,38 +81,38 @@ static bool grows(const struct zc_copy *c, const struct zc_vmm *to, const struct
 {
     if (!to || !from || to == from || !to->grows || !from->grows || !c->linear || zc_copy_peers(c))
         return false;
-    bool whole = c->dst.address == to->window.base && c->src.address == from->window.base &&
+    bool whole = c->dst.address == to->va.base && c->src.address == from->va.base &&
                  c->bytes >= c->src.block->size / 2;
-    bool empty = !to->held && !to->growth->source && !to->growth->sink;
-    bool full = from->held == from->span && !from->growth->source && !from->growth->sink;
+    bool empty = !to->held && !to->growth->copy_from && !to->growth->copy_to;
+    bool full = from->held == from->span && !from->growth->copy_from && !from->growth->copy_to;
     if (zc_await_any())
         return false;
-    bool room = to->span >= zc_vmm_own(from) && to->window.size >= from->held;
-    bool alike = to->device == from->device && to->window.context == from->window.context &&
-                 to->rdma == from->rdma;
+    bool room = to->span >= zc_vmm_own(from) && to->va.size >= from->held;
+    bool alike =
+        to->device == from->device && to->va.context == from->va.context && to->rdma == from->rdma;
     return whole && empty && full && room && alike && !zc_capture_any() &&
-           in_order(c, to->window.context);
+           in_order(c, to->va.context);
 }
 
 CUresult zc_grow_copy_all(enum zc_fn fn)
 {
     CUresult result = CUDA_SUCCESS;
     const char *why = "";
-    for (struct zc_vmm *v = zc_late_opened, *next; v && result == CUDA_SUCCESS; v = next) {
-        next =
-            v->next == v->growth->source && v->growth->source ? v->growth->source->next : v->next;
-        bool pending = v->growth->source && !zc_leaving(v->window.context);
+    for (struct zc_vmm *v = zc_lazy_list, *next; v && result == CUDA_SUCCESS; v = next) {
+        next = v->next == v->growth->copy_from && v->growth->copy_from ? v->growth->copy_from->next
+                                                                       : v->next;
+        bool pending = v->growth->copy_from && !zc_leaving(v->va.context);
         result = pending ? copy_now(v, &why) : CUDA_SUCCESS;
         if (result != CUDA_SUCCESS)
-            zc_late_blame(v, fn, result, why);
+            zc_lazy_diagnose(v, fn, result, why);
     }
     return result;
 }
 
 static void leave_pending(struct zc_copy *c, struct zc_vmm *to, struct zc_vmm *from)
 {
-    to->growth->source = from;
-    from->growth->sink = to;
+    to->growth->copy_from = from;
+    from->growth->copy_to = to;
     to->growth->copy = (struct zc_transfer){.bytes = c->bytes,
                                             .copies = c->copies,
                                             .dst = c->dst.block,
@@ -128,56 +128,57 @@ static void leave_pending(struct zc_copy *c, struct zc_vmm *to, struct zc_vmm *f
     };
     c->on = false; /* Recorded once it is known what became of it. */
     c->result = CUDA_SUCCESS;
-    zc_late_note(from);
-    zc_late_note(to);
+    zc_lazy_update(from);
+    zc_lazy_update(to);
 }
 
 CUresult zc_grow_ready(struct zc_vmm *v, size_t from, size_t to, const char **why)
 {
-    CUresult result = v->growth->source ? copy_now(v, why) : CUDA_SUCCESS;
-    if (result == CUDA_SUCCESS && (v->growth->like || !zc_window_holds(&v->window, from, to)))
-        result = zc_late_attach(v, from, to, why);
+    CUresult result = v->growth->copy_from ? copy_now(v, why) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS && (v->growth->alias_of || !zc_va_holds(&v->va, from, to)))
+        result = zc_lazy_attach(v, from, to, why);
     return result;
 }
 
 /* Makes one side of a transfer ready. */
-static CUresult side_ready(const struct zc_box *b, struct zc_vmm *v, bool written, enum zc_fn fn)
+static CUresult side_ready(const struct zc_operand *b, struct zc_vmm *v, bool written,
+                           enum zc_fn fn)
 {
     const char *why = "";
     size_t from = b->address - b->block->base, to = from + b->span;
     CUresult result = CUDA_SUCCESS;
-    if (!v->growth->source && v->growth->sink && written)
-        result = copy_now(v->growth->sink, &why);
+    if (!v->growth->copy_from && v->growth->copy_to && written)
+        result = copy_now(v->growth->copy_to, &why);
     if (result == CUDA_SUCCESS)
         result = zc_grow_ready(v, from, to, &why);
     /* Data that was there before is reachable, even if there is no more memory. */
-    if (result != CUDA_SUCCESS && !v->growth->source && !v->growth->sink && !v->growth->like &&
-        zc_window_holds(&v->window, from, to))
+    if (result != CUDA_SUCCESS && !v->growth->copy_from && !v->growth->copy_to &&
+        !v->growth->alias_of && zc_va_holds(&v->va, from, to))
         return CUDA_SUCCESS;
-    return result == CUDA_SUCCESS ? result : zc_late_blame(v, fn, result, why);
+    return result == CUDA_SUCCESS ? result : zc_lazy_diagnose(v, fn, result, why);
 }
 
-static struct zc_vmm *late_block(const struct zc_box *b)
+static struct zc_vmm *lazy_block(const struct zc_operand *b)
 {
     struct zc_vmm *v = zc_vmm_of(b->block);
-    return v && v->late ? v : NULL;
+    return v && v->lazy ? v : NULL;
 }
 
 bool zc_grow_copy(struct zc_copy *c)
 {
-    struct zc_vmm *to = late_block(&c->dst), *from = late_block(&c->src);
+    struct zc_vmm *to = lazy_block(&c->dst), *from = lazy_block(&c->src);
     CUresult result = CUDA_SUCCESS;
     const char *why;
-    if ((!zc_late_open(to) && !zc_late_open(from)) || !zc_driver_lock())
+    if ((!zc_lazy_pending(to) && !zc_lazy_pending(from)) || !zc_driver_lock())
         return false;
     bool pending = grows(c, to, from);
-    if (pending && to->growth->like != from)
-        pending = zc_spare_unalias(to, &why) == CUDA_SUCCESS;
+    if (pending && to->growth->alias_of != from)
+        pending = zc_reuse_unalias(to, &why) == CUDA_SUCCESS;
     if (pending)
         leave_pending(c, to, from);
-    if (!pending && zc_late_open(to))
+    if (!pending && zc_lazy_pending(to))
         result = side_ready(&c->dst, to, true, c->fn);
-    if (!pending && result == CUDA_SUCCESS && zc_late_open(from))
+    if (!pending && result == CUDA_SUCCESS && zc_lazy_pending(from))
         result = side_ready(&c->src, from, false, c->fn);
     zc_driver_unlock();
     if (result == CUDA_SUCCESS)
@@ -187,19 +188,19 @@ bool zc_grow_copy(struct zc_copy *c)
     return true;
 }
 
-CUresult zc_grow_settle(const struct zc_block *block, enum zc_fn fn)
+CUresult zc_grow_materialize(const struct zc_block *block, enum zc_fn fn)
 {
     struct zc_vmm *v = zc_vmm_of(block);
     const char *why = "";
     CUresult result = CUDA_SUCCESS;
-    if (!zc_late_open(v) || zc_life_closing() || !zc_driver_lock())
+    if (!zc_lazy_pending(v) || zc_life_closing() || !zc_driver_lock())
         return CUDA_SUCCESS;
-    if (v->growth->sink)
-        result = copy_now(v->growth->sink, &why);
+    if (v->growth->copy_to)
+        result = copy_now(v->growth->copy_to, &why);
     if (result == CUDA_SUCCESS)
         result = zc_grow_ready(v, 0, v->span, &why);
     if (result != CUDA_SUCCESS)
-        zc_late_blame(v, fn, result, why);
+        zc_lazy_diagnose(v, fn, result, why);
     zc_driver_unlock();
     return result;
 }
@@ -213,33 +214,33 @@ CUresult zc_grow_settle(const struct zc_block *block, enum zc_fn fn)
  */
 static CUresult hand_over(struct zc_vmm *from, struct zc_block *block, bool *kept, const char **why)
 {
-    struct zc_vmm *to = from->growth->sink;
+    struct zc_vmm *to = from->growth->copy_to;
     size_t due = zc_vmm_due(to);
     CUresult result = CUDA_SUCCESS;
     if (to->held)
         return copy_now(to, why);
     *why = "the driver does not wait for its context";
-    if (to->growth->copy.bytes < block->size || from->window.copying)
-        result = zc_window_wait(&from->window);
-    if (result == CUDA_SUCCESS && from->growth->echo && from->growth->echo != to)
-        result = zc_spare_unalias(from->growth->echo, why);
+    if (to->growth->copy.bytes < block->size || from->va.copying)
+        result = zc_va_wait(&from->va);
+    if (result == CUDA_SUCCESS && from->growth->alias && from->growth->alias != to)
+        result = zc_reuse_unalias(from->growth->alias, why);
     if (result != CUDA_SUCCESS)
         return result;
-    zc_spare_drop(from);
-    to->piece = from->piece;
+    zc_reuse_drop(from);
+    to->chunks = from->chunks;
     to->count = from->count;
     to->room = from->room;
     to->held = from->held;
-    to->growth->like = from->growth->echo = NULL;
-    zc_ahead_move(to, from);
-    from->piece = NULL;
+    to->growth->alias_of = from->growth->alias = NULL;
+    zc_headroom_move(to, from);
+    from->chunks = NULL;
     from->count = from->room = 0;
     from->held = 0;
-    zc_late_keep_promise(to, due - zc_vmm_due(to));
+    zc_lazy_keep_promise(to, due - zc_vmm_due(to));
     record(to, ZC_ELIDED);
     unlink_pair(to);
-    zc_late_take_out(from);
-    zc_spare_keep(to, from, block);
+    zc_lazy_remove(from);
+    zc_reuse_keep(to, from, block);
     *kept = true;
     return CUDA_SUCCESS;
 }
@@ -247,7 +248,7 @@ static CUresult hand_over(struct zc_vmm *from, struct zc_block *block, bool *kep
 /* Nobody will look at what a copy into a block would bring. */
 static void elide(struct zc_vmm *v)
 {
-    if (!v->growth->source)
+    if (!v->growth->copy_from)
         return;
     record(v, ZC_ELIDED);
     unlink_pair(v);
@@ -259,19 +260,19 @@ CUresult zc_grow_freeing(struct zc_block *block, bool busy, bool *kept_out)
     const char *why = "";
     CUresult result = CUDA_SUCCESS;
     *kept_out = false;
-    if (!v || !v->late || !zc_driver_lock())
+    if (!v || !v->lazy || !zc_driver_lock())
         return CUDA_SUCCESS;
-    if (!busy && v->growth->spare)
-        zc_window_rest(&v->growth->spare->window);
-    if (!busy && v->growth->echo)
-        zc_window_rest(&v->growth->echo->window);
+    if (!busy && v->growth->previous)
+        zc_va_quiesced(&v->growth->previous->va);
+    if (!busy && v->growth->alias)
+        zc_va_quiesced(&v->growth->alias->va);
     elide(v);
-    if (v->growth->sink) {
-        v->window.busy = v->window.busy || busy;
+    if (v->growth->copy_to) {
+        v->va.busy = v->va.busy || busy;
         result = hand_over(v, block, kept_out, &why);
     }
     if (result != CUDA_SUCCESS)
-        zc_late_blame(v, ZC_FN_cuMemFree_v2, result, why);
+        zc_lazy_diagnose(v, ZC_FN_cuMemFree_v2, result, why);
     if (!*kept_out)
         zc_driver_unlock();
     return result;
@@ -282,45 +283,45 @@ CUresult zc_grow_leaving(struct zc_block *block)
     struct zc_vmm *v = zc_vmm_of(block);
     const char *why = "";
     CUresult result = CUDA_SUCCESS;
-    if (!v || !v->late || !zc_driver_lock())
+    if (!v || !v->lazy || !zc_driver_lock())
         return CUDA_SUCCESS;
     elide(v);
-    if (v->growth->sink)
-        result = copy_now(v->growth->sink, &why);
+    if (v->growth->copy_to)
+        result = copy_now(v->growth->copy_to, &why);
     if (result == CUDA_SUCCESS) {
-        zc_late_forget(v);
-        v->late = false;
+        zc_lazy_forget(v);
+        v->lazy = false;
     } else {
-        zc_late_blame(v, ZC_FN_cuMemFreeAsync, result, why);
+        zc_lazy_diagnose(v, ZC_FN_cuMemFreeAsync, result, why);
     }
     zc_driver_unlock();
     return result;
 }
 
 /* Records a pending copy that nobody needs any more, of which the ledger may have let a side go. */
-static void record_left(struct zc_vmm *sink)
+static void record_left(struct zc_vmm *to)
 {
-    if (zc_block_find(sink->window.base) != sink->growth->copy.dst)
-        sink->growth->copy.dst = NULL;
-    if (zc_block_find(sink->growth->source->window.base) != sink->growth->copy.src)
-        sink->growth->copy.src = NULL;
-    record(sink, ZC_ELIDED);
+    if (zc_block_find(to->va.base) != to->growth->copy.dst)
+        to->growth->copy.dst = NULL;
+    if (zc_block_find(to->growth->copy_from->va.base) != to->growth->copy.src)
+        to->growth->copy.src = NULL;
+    record(to, ZC_ELIDED);
 }
 
 void zc_grow_unlink(struct zc_vmm *v)
 {
-    struct zc_vmm *sink = v->growth->source ? v : v->growth->sink;
-    if (!sink)
+    struct zc_vmm *to = v->growth->copy_from ? v : v->growth->copy_to;
+    if (!to)
         return;
-    record_left(sink);
-    unlink_pair(sink);
+    record_left(to);
+    unlink_pair(to);
 }
 
 /* Records the copies that are pending as the process ends: they were not needed. */
 static void finish(void)
 {
-    for (struct zc_vmm *v = zc_late_opened; v; v = v->next)
-        if (v->growth->source)
+    for (struct zc_vmm *v = zc_lazy_list; v; v = v->next)
+        if (v->growth->copy_from)
             record_left(v);
 }
 

@@ -14,19 +14,19 @@
  */
 
 /*
- * A transfer that touches a block that is attached late.  True when it is answered: it stays
+ * A transfer that touches a block that is attached lazily.  True when it is answered: it stays
  * pending, or c->result is the code of the driver call that failed to make the block ready for it.
  */
 bool zc_grow_copy(struct zc_copy *c);
 
 /* Makes one block ready for a call that looks at its addresses; says why where it can't. */
-CUresult zc_grow_settle(const struct zc_block *block, enum zc_fn fn);
+CUresult zc_grow_materialize(const struct zc_block *block, enum zc_fn fn);
 
 /*
  * The program frees a claimed block that nothing uses any more, or, with `busy`, work given
  * before: one that is copied into another hands its memory over.  Then *kept_out is true: its
  * addresses stay mapped for the next growth, so its record and the ledger's, which the caller makes
- * a ghost, are not the caller's to remove; and the caller has driver/lock.h, to drop it
+ * quarantined, are not the caller's to remove; and the caller has driver/lock.h, to drop it
  * when that is done.  On failure nothing has changed, and the code is the program's answer.
  */
 CUresult zc_grow_freeing(struct zc_block *block, bool busy, bool *kept_out);

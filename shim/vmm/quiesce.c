@@ -24,7 +24,7 @@ CUresult zc_quiesce(enum zc_fn fn)
     if (!zc_capture_any()) {
         result = zc_grow_copy_all(fn);
         if (result == CUDA_SUCCESS)
-            result = zc_access_rest();
+            result = zc_access_quiesce();
         __atomic_store_n(&settled, result == CUDA_SUCCESS, __ATOMIC_RELEASE);
     }
     zc_driver_unlock();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The place `vmm`: reserved addresses with device memory mapped behind them in pieces. */
+/* The place `vmm`: reserved addresses with device memory mapped behind them in chunks. */
 #include "vmm/vmm.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "memory/limits.h"
 #include "memory/reclaim.h"
 #include "vmm/access.h"
-#include "vmm/late.h"
+#include "vmm/lazy.h"
 
 #define DEVICES_MAX 64
 
@@ -24,7 +24,7 @@ struct facts {
 };
 static struct facts facts[DEVICES_MAX];
 
-/* The piece at both ends of every block that has a rim.  With the turn of vmm/access.h. */
+/* The chunk at both ends of every block that has a rim.  With the turn of vmm/access.h. */
 static struct {
     CUmemGenericAllocationHandle handle; /* 0 for none. */
     unsigned users;                      /* Blocks that have it. */
@@ -87,23 +87,23 @@ static void start(const struct zc_policy *policy)
         }
     }
     if (growing && most)
-        zc_window_prepare(most, granularity);
+        zc_va_prepare(most, granularity);
 }
 
 static bool push(struct zc_vmm *v, CUmemGenericAllocationHandle handle, size_t size)
 {
     if (v->count == v->room) {
         unsigned room = v->room ? 2 * v->room : 1;
-        struct zc_piece *more = zc_arena_get(room * sizeof(*more));
+        struct zc_chunk *more = zc_arena_get(room * sizeof(*more));
         if (!more)
             return false;
-        if (v->piece)
-            memcpy(more, v->piece, v->count * sizeof(*more));
-        zc_arena_put(v->piece, v->room * sizeof(*more));
-        v->piece = more;
+        if (v->chunks)
+            memcpy(more, v->chunks, v->count * sizeof(*more));
+        zc_arena_put(v->chunks, v->room * sizeof(*more));
+        v->chunks = more;
         v->room = room;
     }
-    v->piece[v->count++] = (struct zc_piece){handle, size};
+    v->chunks[v->count++] = (struct zc_chunk){handle, size};
     v->held += size;
     return true;
 }
@@ -141,17 +141,17 @@ static CUresult create(const struct zc_vmm *v, size_t size, const CUmemAllocatio
 {
     struct zc_reclaim relief = {0};
     CUresult result = zc_real.cuMemCreate(out, size, prop, 0);
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && !v->modest && zc_reclaim(&relief))
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && !v->no_reclaim && zc_reclaim(&relief))
         result = zc_real.cuMemCreate(out, size, prop, 0);
     return result;
 }
 
-/* Releases the pieces from `count` on. */
-static CUresult drop_pieces(struct zc_vmm *v, unsigned count)
+/* Releases the chunks from `count` on. */
+static CUresult drop_chunks(struct zc_vmm *v, unsigned count)
 {
     CUresult result = CUDA_SUCCESS;
     while (v->count > count) {
-        const struct zc_piece *p = &v->piece[--v->count];
+        const struct zc_chunk *p = &v->chunks[--v->count];
         bool shared = v->rim && p->handle == rim.handle;
         CUresult released = shared ? CUDA_SUCCESS : zc_real.cuMemRelease(p->handle);
         v->held -= p->size;
@@ -176,7 +176,7 @@ static CUresult create_missing(struct zc_vmm *v)
         prop.allocFlags.gpuDirectRDMACapable = 0;
     while (result == CUDA_SUCCESS && v->held < v->span - zc_vmm_rim(v)) {
         size_t missing = v->span - zc_vmm_rim(v) - v->held;
-        size_t size = v->chunk && v->chunk < missing ? v->chunk : missing;
+        size_t size = v->chunk_size && v->chunk_size < missing ? v->chunk_size : missing;
         result = create(v, size, &prop, &handle);
         if (result == CUDA_SUCCESS && !push(v, handle, size)) {
             zc_real.cuMemRelease(handle);
@@ -186,7 +186,7 @@ static CUresult create_missing(struct zc_vmm *v)
     if (result == CUDA_SUCCESS)
         result = push_rim(v);
     if (result != CUDA_SUCCESS)
-        drop_pieces(v, before);
+        drop_chunks(v, before);
     return result;
 }
 
@@ -199,13 +199,13 @@ CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, const char **wh
     if (to > v->held)
         result = create_missing(v);
     if (result != CUDA_SUCCESS) { /* What was taken over from another block holds data. */
-        zc_window_map(&v->window, v->piece, v->count, from, to, &other);
+        zc_va_map(&v->va, v->chunks, v->count, from, to, &other);
         return result;
     }
-    result = zc_window_map(&v->window, v->piece, v->count, from, to, why);
-    /* The pieces that are new are side by side at the end, so none of them is mapped then. */
+    result = zc_va_map(&v->va, v->chunks, v->count, from, to, why);
+    /* The chunks that are new are side by side at the end, so none of them is mapped then. */
     if (result != CUDA_SUCCESS)
-        drop_pieces(v, before);
+        drop_chunks(v, before);
     return result;
 }
 
@@ -225,44 +225,44 @@ void zc_vmm_drop(struct zc_vmm *v)
         drop_rim();
     if (v->grows)
         zc_arena_put(v->growth, sizeof(*v->growth));
-    zc_arena_put(v->piece, v->room * sizeof(*v->piece));
+    zc_arena_put(v->chunks, v->room * sizeof(*v->chunks));
     zc_arena_put(v, sizeof(*v));
 }
 
-/* Reserves the addresses and attaches the memory, unless that is to be done late. */
+/* Reserves the addresses and attaches the memory, unless that is to be done lazily. */
 static CUresult fill(struct zc_vmm *v, const char **why)
 {
-    if (v->late)
-        return zc_late_admit(v, why);
-    CUresult result = zc_window_reserve(&v->window, v->span, v->granularity, false, why);
+    if (v->lazy)
+        return zc_lazy_admit(v, why);
+    CUresult result = zc_va_reserve(&v->va, v->span, v->granularity, false, why);
     if (result != CUDA_SUCCESS)
         return result;
     result = zc_vmm_attach(v, 0, v->span, why);
     if (result != CUDA_SUCCESS)
-        zc_window_free(&v->window);
+        zc_va_free(&v->va);
     return result;
 }
 
 /* What stands against giving a request such memory; CUDA_SUCCESS if nothing does. */
-static CUresult refuse(const struct zc_want *want, const struct facts *f, bool late,
+static CUresult refuse(const struct zc_want *want, const struct facts *f, bool lazy,
                        const char **why)
 {
     *why = "the device has no virtual memory management";
     if (!f)
         return CUDA_ERROR_NOT_SUPPORTED;
     *why = "the driver does not say which pool it is for";
-    if (!zc_vmm_told(want))
+    if (!zc_vmm_names_devices(want))
         return CUDA_ERROR_NOT_SUPPORTED;
     *why = "more than the device has free"; /* It can't even be rounded up. */
     if (want->size > SIZE_MAX - f->granularity)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *why = "more than the device has beside managed memory";
-    if (!late && !zc_limits_device_holds(want->device, want->size, false))
+    if (!lazy && !zc_limits_device_holds(want->device, want->size, false))
         return CUDA_ERROR_OUT_OF_MEMORY;
     return CUDA_SUCCESS;
 }
 
-/* What a block leaves of its last piece lies on both sides of it, or else a rim does: see
+/* What a block leaves of its last chunk lies on both sides of it, or else a rim does: see
  * zc_margin().  Returns the bytes before it. */
 static size_t lay_out(struct zc_vmm *v, const struct zc_want *want, const struct facts *f)
 {
@@ -280,8 +280,8 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     const struct facts *f = facts_of(want->device);
     /* Stream-ordered memory is not waited for: its growth has no moment at which nothing runs. */
     bool grows = want->rule->grow && !want->stream_ordered;
-    bool late = grows || (want->rule->commit == ZC_COMMIT_LAZY && !want->stream_ordered);
-    CUresult result = refuse(want, f, late, why);
+    bool lazy = grows || (want->rule->commit == ZC_COMMIT_LAZY && !want->stream_ordered);
+    CUresult result = refuse(want, f, lazy, why);
     if (result != CUDA_SUCCESS)
         return result;
     struct zc_vmm *v = zc_arena_get(sizeof(*v));
@@ -293,37 +293,37 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     v->granularity = f->granularity;
-    v->span = zc_window_round_up(want->size, f->granularity);
-    v->chunk = zc_window_round_up(want->rule->chunk, f->granularity);
-    v->device = v->window.device = want->device;
-    v->window.context = want->context;
-    v->window.peers = want->rule->peers;
-    v->window.pool = want->pool;
+    v->span = zc_va_round_up(want->size, f->granularity);
+    v->chunk_size = zc_va_round_up(want->rule->chunk, f->granularity);
+    v->device = v->va.device = want->device;
+    v->va.context = want->context;
+    v->va.peers = want->rule->peers;
+    v->va.pool = want->pool;
     v->rdma = want->rule->rdma;
     v->bound = want->rule->budget.kind != ZC_LIMIT_NONE || zc_limits_device_bound();
     v->grows = grows;
     v->growth = growth;
-    v->late = late;
-    size_t before = late ? 0 : lay_out(v, want, f);
+    v->lazy = lazy;
+    size_t before = lazy ? 0 : lay_out(v, want, f);
     result = fill(v, why);
     if (result != CUDA_SUCCESS) {
         zc_vmm_drop(v);
         return result;
     }
     out->vmm = v;
-    out->base = v->window.base + before;
+    out->base = v->va.base + before;
     out->before = (uint16_t)(before / ZC_BLOCK_PAGE);
-    out->room = v->window.size - before;
+    out->room = v->va.size - before;
     return CUDA_SUCCESS;
 }
 
 CUresult zc_vmm_detach(struct zc_vmm *v)
 {
     const char *why;
-    bool mine = v->late && zc_driver_lock();
-    CUresult result = zc_window_unmap(&v->window);
+    bool mine = v->lazy && zc_driver_lock();
+    CUresult result = zc_va_unmap(&v->va);
     if (result != CUDA_SUCCESS)
-        zc_window_map(&v->window, v->piece, v->count, 0, v->held, &why);
+        zc_va_map(&v->va, v->chunks, v->count, 0, v->held, &why);
     if (mine)
         zc_driver_unlock();
     return result;
@@ -331,9 +331,9 @@ CUresult zc_vmm_detach(struct zc_vmm *v)
 
 CUresult zc_vmm_give_back(struct zc_vmm *v)
 {
-    CUresult unmapped = zc_window_unmap(&v->window);
-    CUresult released = drop_pieces(v, 0);
-    CUresult freed = zc_window_free(&v->window);
+    CUresult unmapped = zc_va_unmap(&v->va);
+    CUresult released = drop_chunks(v, 0);
+    CUresult freed = zc_va_free(&v->va);
     zc_vmm_drop(v);
     return unmapped != CUDA_SUCCESS ? unmapped : released != CUDA_SUCCESS ? released : freed;
 }
@@ -344,8 +344,8 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
 {
     struct zc_vmm *v = backing->vmm;
     (void)gone;
-    if (v->late)
-        zc_late_forget(v);
+    if (v->lazy)
+        zc_lazy_forget(v);
     return zc_vmm_give_back(v);
 }
 

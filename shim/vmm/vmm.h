@@ -6,51 +6,51 @@
 #include "ledger/traffic.h"
 #include "log/log.h"
 #include "memory/place.h"
-#include "vmm/window.h"
+#include "vmm/va.h"
 
 /* What only blocks that grow have.  All changes under driver/lock.h. */
 struct zc_growth {
-    struct zc_vmm *grows_next, *grows_before;   /* Of all live blocks that grow. */
-    struct zc_vmm *spares_next, *spares_before; /* Of those that have a spare. */
-    struct zc_vmm *spare;    /* The block that this one grew from: its addresses, where some of this
-                              * one's pieces are mapped too. */
-    struct zc_vmm *like;     /* A block that may grow into this one, which has no piece yet, and the
-                              * addresses of its spare, with pieces of `like` in them; the block
-                              * itself if `like` has gone and they could not be unmapped. */
-    struct zc_vmm *echo;     /* The other way round. */
-    struct zc_vmm *source;   /* The block that this one was copied from, the copy not made yet. */
-    struct zc_vmm *sink;     /* The other way round. */
-    struct zc_transfer copy; /* With a source: recorded once it is known what became of it. */
-    struct zc_log_call call; /* What the log tells of its call. */
+    struct zc_vmm *grows_next, *grows_before; /* List of all live blocks that grow. */
+    struct zc_vmm *reuse_next, *reuse_before; /* List of the blocks with a `previous`. */
+    struct zc_vmm *previous;  /* The block that this one grew from: its addresses, in which some of
+                               * this one's chunks are still mapped. */
+    struct zc_vmm *alias_of;  /* A block that may grow into this one.  This one has its `previous`
+                               * addresses, with its chunks mapped in them, and no chunk of its own.
+                               * The block itself: those chunks could not be unmapped. */
+    struct zc_vmm *alias;     /* The block whose `alias_of` this is. */
+    struct zc_vmm *copy_from; /* The source of a pending copy into this block. */
+    struct zc_vmm *copy_to;   /* The target of a pending copy out of this block. */
+    struct zc_transfer copy;  /* The pending copy: recorded when its outcome is known. */
+    struct zc_log_call call;  /* What the log says of its call. */
 };
 
 /*
- * One block.  Made and unmade by the place; of a block that is attached late everything but
- * `granularity`, `chunk`, `device`, `rdma`, `bound`, `late` and the window's addresses changes
+ * One block.  Made and unmade by the place; of a block that is attached lazily everything but
+ * `granularity`, `chunk_size`, `device`, `rdma`, `bound`, `lazy` and the range's addresses changes
  * under driver/lock.h.
  */
 struct zc_vmm {
-    struct zc_window window; /* Its addresses, and the context of the request. */
-    size_t granularity;      /* Bytes that sizes of pieces are multiples of. */
-    size_t span;             /* Bytes of memory: of the request, rounded up, and what is ahead. */
-    size_t ahead;            /* Of them, those of vmm/ahead.h. */
-    size_t chunk;           /* Bytes of each piece to make; 0: one piece for all that is missing. */
-    struct zc_piece *piece; /* From the arena, in the order of their addresses. */
-    unsigned count, room;   /* Pieces, and how many `piece` has room for. */
-    size_t held;            /* Bytes of the pieces. */
-    int8_t device;          /* Ordinal of the device that has the memory. */
-    enum zc_rdma rdma : 8;  /* Of the rule: of the pieces. */
-    bool open;              /* Something is not done yet: memory or a copy.  Atomic. */
-    bool modest;            /* Takes only memory that nothing is kept in for later. */
-    bool rim;               /* A granule at each end is host memory that all such blocks share. */
-    bool bound;             /* The owner bounds what such blocks have (budget, max_device). */
-    bool late;  /* Memory is attached when it is first needed (commit = lazy, grow), unless
+    struct zc_va va;    /* Its addresses, and the context of the request. */
+    size_t granularity; /* Bytes that sizes of chunks are multiples of. */
+    size_t span;        /* Bytes of memory: of the request, rounded up, and the headroom. */
+    size_t headroom;    /* Of them, beyond the request: see vmm/headroom.h. */
+    size_t chunk_size;  /* Bytes of each chunk to make; 0: one chunk for all that is missing. */
+    struct zc_chunk *chunks; /* From the arena, in the order of their addresses. */
+    unsigned count, room;    /* Chunks, and how many `chunks` has room for. */
+    size_t held;             /* Bytes of the chunks. */
+    int8_t device;           /* Ordinal of the device that has the memory. */
+    enum zc_rdma rdma : 8;   /* Of the rule: of the chunks. */
+    bool open;               /* Something is not done yet: memory or a copy.  Atomic. */
+    bool no_reclaim;         /* Does not have other modules give memory back for it. */
+    bool rim;                /* A granule at each end is host memory that all such blocks share. */
+    bool bound;              /* The owner bounds what such blocks have (budget, max_device). */
+    bool lazy;  /* Memory is attached when it is first needed (commit = lazy, grow), unless
                  * the block was freed in the order of a stream. */
     bool grows; /* The rule's `grow`: copies into it may become remaps. */
     struct zc_growth *growth;     /* Of one that does not grow: all zero, and can't be written. */
     struct zc_vmm *next, *before; /* Of those that are open, or of those kept after their free. */
     uint64_t kept;                /* Of the latter: the more, the later. */
-    struct zc_block *ghost;       /* Of a block kept after its free: what the ledger has of it. */
+    struct zc_block *quarantined; /* Of a block kept after its free: what the ledger has of it. */
 };
 
 /*
@@ -61,7 +61,7 @@ struct zc_vmm {
 CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, const char **why);
 
 /* True if a request says which devices its block is for: that of a pool by the pool's rights. */
-static inline bool zc_vmm_told(const struct zc_want *want)
+static inline bool zc_vmm_names_devices(const struct zc_want *want)
 {
     return want->pool || !want->stream_ordered;
 }
@@ -69,14 +69,14 @@ static inline bool zc_vmm_told(const struct zc_want *want)
 /* True if a block that was freed is for the devices that a request is for, on the bus too. */
 static inline bool zc_vmm_suits(const struct zc_vmm *v, const struct zc_want *want)
 {
-    return zc_vmm_told(want) && v->rdma == want->rule->rdma &&
-           v->window.peers == want->rule->peers && v->window.pool == want->pool;
+    return zc_vmm_names_devices(want) && v->rdma == want->rule->rdma &&
+           v->va.peers == want->rule->peers && v->va.pool == want->pool;
 }
 
 /* True if all of the block has memory that the device reaches. */
 static inline bool zc_vmm_whole(const struct zc_vmm *v)
 {
-    return v->held == v->span && v->window.mapped == v->span;
+    return v->held == v->span && v->va.mapped == v->span;
 }
 
 /* Bytes of host memory at each end. */
@@ -88,7 +88,7 @@ static inline size_t zc_vmm_rim(const struct zc_vmm *v)
 /* Bytes that the request rounded up takes. */
 static inline size_t zc_vmm_own(const struct zc_vmm *v)
 {
-    return v->span - v->ahead - 2 * zc_vmm_rim(v);
+    return v->span - v->headroom - 2 * zc_vmm_rim(v);
 }
 
 /* Those of them that have no memory yet. */
@@ -110,11 +110,11 @@ void zc_vmm_drop(struct zc_vmm *v);
 /* The vmm block of a ledger block, NULL for others. */
 struct zc_vmm *zc_vmm_of(const struct zc_block *block);
 
-/* True for a block of vmm that is attached late. */
-static inline bool zc_vmm_late(const struct zc_block *block)
+/* True for a block of vmm that is attached lazily. */
+static inline bool zc_vmm_lazy(const struct zc_block *block)
 {
     const struct zc_vmm *v = zc_vmm_of(block);
-    return v && v->late;
+    return v && v->lazy;
 }
 
 #endif

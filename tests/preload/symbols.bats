@@ -24,7 +24,7 @@ rows() {
     read -r -a command <"$ZC_BUILD/command"
     printf '%s\n' '#include <cuda.h>' '#define ZC_COPY(name, ...) ZC_ROW name' \
         '#define ZC_CALL(name, ...) ZC_ROW name' '#define ZC_WATCH(name, ...) ZC_ROW name' \
-        '#define ZC_LAUNCH(name, ...) ZC_ROW name' '#define ZC_TELL(name, ...) ZC_ROW name' \
+        '#define ZC_LAUNCH(name, ...) ZC_ROW name' '#define ZC_CHECK(name, ...) ZC_ROW name' \
         '#include "driver.def"' |
         "${command[@]}" -E -P -x c - | grep -oE 'ZC_ROW [A-Za-z0-9_]+' | cut -d ' ' -f 2
 }

@@ -2,7 +2,7 @@
 /* What the program reads back of its action and mask, and what it means that SIGSEGV is blocked. */
 #include "fault_story.h"
 
-#include "fault/chain.h"
+#include "fault/sigsegv.h"
 
 static void block(int how, int sig)
 {
@@ -311,10 +311,10 @@ static void sent_after_vfork(void)
         _exit(0);
     }
     if (handled)
-        zc_chain_hold();
+        zc_sigsegv_hold();
     tell(blocked_now(SIGSEGV));
     if (handled)
-        zc_chain_release();
+        zc_sigsegv_release();
     raise(SIGSEGV);
     tell(1);
 }

@@ -353,13 +353,13 @@ static void no_device_block_moves_in_while_a_copy_goes_over_the_host_block(void 
     struct zc_extent *e = zc_hostheap_extent((uintptr_t)p);
     assert_true(zc_hostheap_visit(e));
     assert_true(zc_hostheap_visit(e));
-    assert_null(zc_hostheap_elect(any, NULL));
+    assert_null(zc_hostheap_pair(any, NULL));
     zc_hostheap_part(e);
-    assert_null(zc_hostheap_elect(any, NULL));
+    assert_null(zc_hostheap_pair(any, NULL));
     zc_hostheap_part(e);
-    assert_ptr_equal(zc_hostheap_elect(any, NULL), e);
+    assert_ptr_equal(zc_hostheap_pair(any, NULL), e);
     e->shared = p; /* Any device block. */
-    zc_hostheap_elected(e);
+    zc_hostheap_paired(e);
     assert_false(zc_hostheap_visit(e));
     e->shared = NULL;
     assert_true(zc_hostheap_visit(e));
@@ -379,7 +379,7 @@ static void two_device_blocks_do_not_move_into_one_host_block(void **state)
     (void)state;
     char *p = host_get(3 * MIB);
     struct zc_extent *e = zc_hostheap_extent((uintptr_t)p);
-    assert_null(zc_hostheap_elect(too_late, p));
+    assert_null(zc_hostheap_pair(too_late, p));
     assert_int_equal(e->claim, ZC_CLAIM_NONE);
     e->shared = NULL;
     zc_hostmem_put(p);

@@ -137,7 +137,7 @@ static void test_ghost(void **state)
 
     (void)state;
     assert_true(zc_block_claim(a));
-    zc_block_make_ghost(a);
+    zc_block_quarantine(a);
     zc_block_gauge(0, &gauge);
     assert_int_equal(gauge.blocks, 0);
     assert_int_equal(gauge.bytes, 0);

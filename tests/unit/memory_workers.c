@@ -67,7 +67,7 @@ static void every_page_is_touched(void **state)
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
         size_t n = sizes[s], pages = (n + 4095) / 4096;
         unsigned char *p = memory(MOST);
-        zc_workers_touch(p, n);
+        zc_workers_prefault(p, n);
         assert_int_equal(mincore(p, MOST, present), 0);
         for (size_t i = 0; i < pages; i++)
             if (!(present[i] & 1))

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/message.h"
-#include "place/ladder.h"
+#include "place/fallback.h"
 #include "tools/policy/policy_tool.h"
 
 static struct file file;

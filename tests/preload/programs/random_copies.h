@@ -84,7 +84,7 @@ static inline CUresult linear(const struct copy *c, const char **name)
 }
 
 /* The same range as rows of some pitch; the bytes between the rows stay as they are. */
-static inline CUDA_MEMCPY3D boxed(const struct copy *c)
+static inline CUDA_MEMCPY3D strided(const struct copy *c)
 {
     size_t rows = 1 + below(MOST_ROWS), planes = 1 + below(MOST_PLANES);
     size_t pitch = c->bytes / (rows * planes);
@@ -125,7 +125,7 @@ static inline CUDA_MEMCPY2D flat(const CUDA_MEMCPY3D *c)
 
 static inline CUresult rectangle(const struct copy *c, const char **name)
 {
-    CUDA_MEMCPY3D box = boxed(c);
+    CUDA_MEMCPY3D box = strided(c);
     CUDA_MEMCPY2D rows = flat(&box);
     if (one_in(2)) {
         *name = "3D";

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* Walks what a system call names, and opens the protected pages in it. */
+#include "fault/prefault.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "fault/fault.h"
+
+/* The most that one call of the kernel transfers (read(2), NOTES). */
+#define MOST ((size_t)0x7ffff000)
+#define MESSAGES_MOST 1024 /* UIO_MAXIOV: what sendmmsg(2) and recvmmsg(2) look at. */
+
+static bool open_range(bool write, const void *buf, size_t n)
+{
+    const struct zc_fault_ops *ops = __atomic_load_n(&zc_fault_ops, __ATOMIC_ACQUIRE);
+    uintptr_t low = (uintptr_t)buf;
+    uintptr_t high = low + n < low ? UINTPTR_MAX : low + n;
+    return n && (ops->owns(low) || ops->owns(high - 1)) && ops->open(low, high, write);
+}
+
+bool zc_prefault(bool write, const void *buf, size_t n)
+{
+    int error = errno;
+    bool changed = open_range(write, buf, n);
+    errno = error;
+    return changed;
+}
+
+bool zc_prefault_vector(bool write, const struct iovec *vec, size_t count)
+{
+    bool changed = false;
+    struct iovec one;
+    if (count > IOV_MAX)
+        return false;
+    changed |= zc_prefault(false, vec, count * sizeof(*vec));
+    for (size_t i = 0; i < count && zc_fault_peek(&one, &vec[i], sizeof(one)); i++)
+        changed |= zc_prefault(write, one.iov_base, one.iov_len < MOST ? one.iov_len : MOST);
+    return changed;
+}
+
+bool zc_prefault_message(bool write, const struct msghdr *message)
+{
+    struct msghdr copy;
+    bool changed = zc_prefault(write, message, sizeof(*message));
+    if (!zc_fault_peek(&copy, message, sizeof(copy)))
+        return changed;
+    changed |= zc_prefault(write, copy.msg_name, copy.msg_namelen);
+    changed |= zc_prefault(write, copy.msg_control, copy.msg_controllen);
+    changed |= zc_prefault_vector(write, copy.msg_iov, copy.msg_iovlen);
+    return changed;
+}
+
+bool zc_prefault_messages(bool write, const struct mmsghdr *messages, size_t count)
+{
+    if (count > MESSAGES_MOST)
+        count = MESSAGES_MOST;
+    bool changed = zc_prefault(true, messages, count * sizeof(*messages));
+    for (size_t i = 0; i < count; i++)
+        changed |= zc_prefault_message(write, &messages[i].msg_hdr);
+    return changed;
+}
+
+bool zc_prefault_name(const void *name, const socklen_t *length)
+{
+    socklen_t room;
+    if (!name || !zc_fault_peek(&room, length, sizeof(room)))
+        return false;
+    bool changed = zc_prefault(true, length, sizeof(*length));
+    return zc_prefault(true, name, room) || changed;
+}
+
+bool zc_prefault_sets(int count, void *in, void *out, void *other)
+{
+    void *sets[] = {in, out, other};
+    bool changed = false;
+    /* Whole words, as the kernel's. */
+    size_t bytes = count > 0 ? ((size_t)count + 63) / 64 * 8 : 0;
+    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++)
+        changed |= sets[i] && zc_prefault(true, sets[i], bytes);
+    return changed;
+}
+
+/* Where a link of /proc leads, terminated. */
+static bool leads_to(const char *link, char *to, size_t room)
+{
+    long n = syscall(SYS_readlinkat, AT_FDCWD, link, to, room - 1);
+    to[n > 0 ? n : 0] = '\0';
+    return n > 0;
+}
+
+/* /proc/PID/mem, or /proc/PID/task/TID/mem, with the number that this /proc has for the process. */
+static bool is_own_memory(int fd)
+{
+    char link[32], path[64], self[16];
+    struct zc_text text = zc_text_on(link, sizeof(link));
+    zc_text_fmt(&text, "/proc/self/fd/%d", fd);
+    if (!leads_to(zc_text_cstr(&text), path, sizeof(path)) ||
+        !leads_to("/proc/self", self, sizeof(self)) || strncmp(path, "/proc/", 6) != 0)
+        return false;
+    size_t digits = strlen(self), length = strlen(path);
+    const char *rest = path + 6 + digits;
+    return strncmp(path + 6, self, digits) == 0 && strcmp(path + length - 4, "/mem") == 0 &&
+           (rest == path + length - 4 || strncmp(rest, "/task/", 6) == 0);
+}
+
+bool zc_prefault_at(bool write, int fd, off64_t at, size_t n)
+{
+    const struct zc_fault_ops *ops = __atomic_load_n(&zc_fault_ops, __ATOMIC_ACQUIRE);
+    uintptr_t low = (uintptr_t)at;
+    int error = errno;
+    if (n > MOST)
+        n = MOST;
+    bool changed = (ops->owns(low) || ops->owns(low + n - 1)) && is_own_memory(fd) &&
+                   open_range(write, (const void *)low, n);
+    errno = error;
+    return changed;
+}
+
+bool zc_prefault_each_at(bool write, int fd, off64_t at, const struct iovec *vec, size_t count)
+{
+    struct iovec one;
+    size_t n = 0;
+    if (count > IOV_MAX)
+        return false;
+    for (size_t i = 0; i < count && n < MOST && zc_fault_peek(&one, &vec[i], sizeof(one)); i++)
+        n += one.iov_len < MOST ? one.iov_len : MOST;
+    return zc_prefault_at(write, fd, at, n);
+}

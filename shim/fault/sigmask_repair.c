@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A thread that blocks SIGSEGV dies of a fault in a protected page before any handler runs.  Worker
+ * threads often block all signals, those of the driver among them, so the threads of before are
+ * asked by a signal to change the mask that they return to: SIGSETXID, by which glibc itself asks
+ * all threads for something, and which no function of libc blocks (glibc, nptl/nptl_setxid.c).
+ */
+#include "fault/sigmask_repair.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/lock.h"
+#include "base/text.h"
+#include "fault/sigsegv.h"
+#include "fault/signal.h"
+
+#define SEGV ZC_SIGBIT(SIGSEGV)
+#define ASKING 33  /* SIGSETXID. */
+#define TRIES 1000 /* Of a millisecond each. */
+#define MOST 256   /* Threads that are looked at and asked at once. */
+
+uint64_t zc_repair_masks;
+
+static bool same(const struct sigaction *a, const struct sigaction *b)
+{
+    return a->sa_handler == b->sa_handler && a->sa_flags == b->sa_flags &&
+           zc_sigword(&a->sa_mask) == zc_sigword(&b->sa_mask);
+}
+
+/* Another thread may set a later action meanwhile, which then takes the place of this one. */
+static void open_action(int sig, struct sigaction act)
+{
+    struct sigaction expected, open = act, was;
+    do {
+        expected = open;
+        open = act;
+        if (zc_sigword(&act.sa_mask) & SEGV)
+            __atomic_fetch_or(&zc_repair_masks, ZC_SIGBIT(sig), __ATOMIC_RELAXED);
+        zc_sigword_put(&open.sa_mask, zc_sigword(&act.sa_mask) & ~SEGV);
+        if (zc_libc_signal.sigaction(sig, &open, &was) != 0)
+            return;
+        act = was;
+    } while (!same(&was, &expected));
+}
+
+/* Nobody can give SIGKILL and SIGSTOP a mask. */
+void zc_repair_actions(void)
+{
+    for (int sig = 1; sig <= 64; sig++) {
+        struct sigaction act;
+        if (sig != SIGSEGV && zc_libc_signal.sigaction(sig, NULL, &act) == 0 &&
+            (zc_sigword(&act.sa_mask) & SEGV))
+            open_action(sig, act);
+    }
+}
+
+/* The kernel's struct sigaction, which libc translates and for this signal refuses. */
+struct kernel_action {
+    void *handler;
+    unsigned long flags;
+    void (*restorer)(void);
+    uint64_t mask;
+};
+static struct kernel_action before; /* glibc's own, for what glibc sends. */
+
+/* Threads that were asked while they served a fault, each in the entry that it was asked with.
+ * Atomics. */
+static uint32_t serving[MOST];
+
+static bool sent_by_us(const siginfo_t *info)
+{
+    return info->si_code == SI_QUEUE &&
+           (uintptr_t)info->si_value.sival_ptr - (uintptr_t)serving < sizeof(serving);
+}
+
+/* Code that faults does not block SIGSEGV, so its thread is open as soon as the fault is served;
+ * until then no signal may interrupt libzc's handler. */
+static void asked(int sig, siginfo_t *info, void *context)
+{
+    ucontext_t *interrupted = context;
+    int error = errno;
+    if (!sent_by_us(info)) {
+        if (before.handler != (void *)SIG_DFL && before.handler != (void *)SIG_IGN)
+            ((void (*)(int, siginfo_t *, void *))before.handler)(sig, info, context);
+        return;
+    }
+    uint64_t mask = zc_sigword(&interrupted->uc_sigmask);
+    if (zc_sigsegv_serving(mask)) {
+        __atomic_store_n((uint32_t *)info->si_value.sival_ptr, zc_thread_id(), __ATOMIC_RELEASE);
+    } else if (mask & SEGV) {
+        zc_sigword_put(&interrupted->uc_sigmask, mask & ~SEGV);
+        bool timers = mask & ZC_SIGBIT(ZC_SIGSEGV_SERVING_BIT);
+        if (!timers && !zc_sigsegv_blocked(mask))
+            zc_sigsegv_block(mask & ~SEGV);
+    }
+    errno = error;
+}
+
+/* The address by which handlers return is the one that libc gave for another signal. */
+static bool listen_in(void)
+{
+    struct kernel_action now, act;
+    if (syscall(SYS_rt_sigaction, ASKING, NULL, &now, 8) != 0 ||
+        syscall(SYS_rt_sigaction, SIGSEGV, NULL, &act, 8) != 0)
+        return false;
+    if (now.handler == (void *)asked)
+        return true;
+    before = now;
+    act.handler = (void *)asked;
+    act.flags = (act.flags & ~(unsigned long)SA_ONSTACK) | SA_RESTART | SA_SIGINFO;
+    act.mask = ~(uint64_t)0;
+    return syscall(SYS_rt_sigaction, ASKING, &act, NULL, 8) == 0;
+}
+
+static void ask(pid_t thread, uint32_t *entry)
+{
+    siginfo_t info;
+    memset(&info, 0, sizeof(info));
+    info.si_signo = ASKING;
+    info.si_code = SI_QUEUE;
+    info.si_pid = getpid();
+    info.si_value.sival_ptr = entry;
+    __atomic_store_n(entry, 0, __ATOMIC_RELAXED);
+    syscall(SYS_rt_tgsigqueueinfo, getpid(), thread, ASKING, &info);
+}
+
+/* Number of a thread in a line of /proc, or 0. */
+static pid_t number(const char *digits)
+{
+    pid_t n = 0;
+    while (*digits >= '0' && *digits <= '9')
+        n = n * 10 + (*digits++ - '0');
+    return *digits ? 0 : n;
+}
+
+/* The file of a thread in /proc, open for reading, or -1. */
+static int open_stat(pid_t thread)
+{
+    char path[64];
+    struct zc_text text = zc_text_on(path, sizeof(path));
+    zc_text_fmt(&text, "/proc/self/task/%d/stat", (int)thread);
+    return zc_file_open(zc_text_cstr(&text), 0);
+}
+
+/* proc_pid_stat(5): the name in parentheses may hold anything; field 3 is the state, field 32 the
+ * blocked signals up to 31.  A thread that is gone or a zombie blocks nothing. */
+static bool blocks(pid_t thread)
+{
+    char line[1024];
+    int fd = open_stat(thread);
+    ssize_t n = fd < 0 ? -1 : zc_file_read(fd, line, sizeof(line) - 1);
+    if (fd >= 0)
+        zc_file_close(fd);
+    if (n <= 0)
+        return false;
+    line[n] = 0;
+    const char *at = strrchr(line, ')');
+    if (!at || !at[1] || at[2] == 'Z' || at[2] == 'X')
+        return false;
+    at++;
+    for (int field = 3; at && field < 32; field++)
+        at = strchr(at + 1, ' ');
+    uint64_t mask = 0;
+    for (at = at ? at + 1 : ""; *at >= '0' && *at <= '9'; at++)
+        mask = mask * 10 + (uint64_t)(*at - '0');
+    return mask & SEGV;
+}
+
+static bool among(const pid_t *threads, int count, pid_t thread)
+{
+    for (int i = 0; i < count; i++)
+        if (threads[i] == thread)
+            return true;
+    return false;
+}
+
+/* Adds threads other than the caller that block SIGSEGV to the first `known`, until there are
+ * MOST. */
+static int list_blocking(int fd, pid_t *threads, int known)
+{
+    /* getdents64(2), because readdir(3) allocates. */
+    struct entry {
+        uint64_t inode, offset;
+        unsigned short length;
+        unsigned char type;
+        char name[];
+    };
+    char buffer[2048] __attribute__((aligned(8)));
+    pid_t self = (pid_t)syscall(SYS_gettid);
+    int count = known;
+    long n;
+    lseek(fd, 0, SEEK_SET);
+    while ((n = syscall(SYS_getdents64, fd, buffer, sizeof(buffer))) > 0)
+        for (long at = 0; at < n;) {
+            const struct entry *entry = (const void *)(buffer + at);
+            pid_t thread = number(entry->name);
+            at += entry->length;
+            if (thread && thread != self && count < MOST && !among(threads, known, thread) &&
+                blocks(thread))
+                threads[count++] = thread;
+        }
+    return count;
+}
+
+/* Takes out those that are open or have answered; returns how many are left. */
+static int still_closed(pid_t *threads, int count)
+{
+    int left = 0;
+    for (int i = 0; i < count; i++) {
+        if (__atomic_load_n(&serving[i], __ATOMIC_ACQUIRE) == (uint32_t)threads[i] ||
+            !blocks(threads[i]))
+            threads[i] = 0;
+        left += threads[i] != 0;
+    }
+    return left;
+}
+
+/* Asks threads until each has been seen open once, or in a fault: a thread blocks all signals for a
+ * moment elsewhere, too, and some thread may do so at any time.  False when the tries are used up
+ * before. */
+static bool open_threads(const pid_t *threads, int count, int *tries)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    pid_t closed[MOST];
+    int left = count;
+    memcpy(closed, threads, (size_t)count * sizeof(*threads));
+    for (int i = 0; left && *tries > 0; i++, --*tries) {
+        for (int t = 0; t < count && i % 128 == 0; t++)
+            if (closed[t])
+                ask(closed[t], &serving[t]);
+        syscall(SYS_nanosleep, &pause, NULL); /* No cancellation point: a lock may be held. */
+        left = still_closed(closed, count);
+    }
+    return !left;
+}
+
+void zc_repair_self(void)
+{
+    sigset_t set, old;
+    sigemptyset(&set);
+    sigaddset(&set, SIGSEGV);
+    zc_libc_signal.pthread_sigmask(SIG_UNBLOCK, &set, &old);
+    if (zc_sigword(&old) & SEGV)
+        zc_sigsegv_block(zc_sigword(&old) & ~SEGV);
+}
+
+const char *zc_repair_threads(void)
+{
+    zc_repair_self();
+    int fd = zc_file_open("/proc/self/task", O_DIRECTORY);
+    if (fd < 0)
+        return "the threads of the process cannot be listed (/proc/self/task)";
+    pid_t threads[MOST];
+    int known = 0, count, tries = TRIES;
+    bool open_all = true;
+    /* Once more, until there is no new one: before it was asked a thread may have started another,
+     * which has its mask. */
+    while (open_all && (count = list_blocking(fd, threads, known)) > known) {
+        open_all = listen_in() && open_threads(threads + known, count - known, &tries);
+        known = count < MOST ? count : 0;
+    }
+    zc_file_close(fd);
+    return open_all ? NULL : "a thread of the program blocks SIGSEGV and every other signal";
+}

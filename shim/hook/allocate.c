@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* Granting a request for memory. */
+#include "hook/allocate.h"
+
+#include "hook/hostrule.h"
+
+#include <string.h>
+
+#include "driver/capture.h"
+#include "memory/budget.h"
+#include "memory/limits.h"
+#include "memory/reclaim.h"
+#include "place/fallback.h"
+#include "place/deferred.h"
+#include "vmm/lazy.h"
+#include "vmm/free_cache.h"
+
+/* Memory that libzc keeps for later must not be what the program's own call lacks, and what is in
+ * managed memory, or promised, is not the device's to give. */
+static CUresult forwarded(const struct zc_ask *ask, const struct zc_forward *f)
+{
+    struct zc_reclaim relief = {0};
+    if (ask->asked == ZC_KIND_DEVICE && ask->device >= 0 && f->dptr && !zc_capture_any()) {
+        if (!zc_limits_device_holds(ask->device, ask->size, ask->flags & ZC_BLOCK_STREAM))
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        zc_lazy_before_request(ask->device, ask->size);
+    }
+    CUresult result = f->call(f);
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_reclaim(&relief))
+        result = f->call(f);
+    return result;
+}
+
+/* Memory that was freed before, of the place that comes first. */
+static struct zc_backing *take_freed(const struct zc_ask *ask, const struct zc_want *want,
+                                     CUstream stream, unsigned *index)
+{
+    const struct zc_place_list *list = &want->rule->place;
+    struct zc_backing *backing = NULL;
+    if (list->item[0] == ZC_PLACE_DEVICE || !zc_budget_take(want->rule, want->device, want->size))
+        return NULL;
+    *index = 0;
+    if (ask->flags & ZC_BLOCK_STREAM)
+        backing = zc_deferred_take(list->item[0], want, stream, ask->entry->flavour);
+    if (want->rule->free == ZC_FREE_DEFER)
+        zc_deferred_tidy(ZC_PLACE_VMM);
+    if (!backing && list->item[0] == ZC_PLACE_VMM)
+        backing = zc_free_cache_take(want);
+    if (!backing)
+        zc_budget_give(want->rule, want->size);
+    return backing;
+}
+
+/*
+ * Walks the rule's list; where it says `device`, or ends, the program's own call is made.  If the
+ * driver has no memory for that, the walk goes on below it.
+ */
+static CUresult place_request(struct zc_ask *ask, const struct zc_rule *rule,
+                              const struct zc_forward *f)
+{
+    const struct zc_want want = {.size = ask->size,
+                                 .device = ask->device,
+                                 .context = ask->context,
+                                 .rule = rule,
+                                 .api = ask->api,
+                                 .stream_ordered = ask->flags & ZC_BLOCK_STREAM,
+                                 .pool = ask->pool,
+                                 .stream = f->stream,
+                                 .flavour = ask->entry->flavour,
+                                 .flags = f->flags,
+                                 .host_heap = zc_rule_has_place(rule, ZC_PLACE_SHARED) &&
+                                              zc_hostrule_open()};
+    unsigned index = 0;
+    char why[256] = "";
+    struct zc_backing *backing = take_freed(ask, &want, f->stream, &index);
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (!backing)
+        backing = zc_place_try(&want, 0, &index, why, sizeof(why));
+    if (index == 0)
+        ask->flags |= ZC_BLOCK_BUDGET;
+    if (!backing) {
+        result = forwarded(ask, f);
+        bool tracked = result == CUDA_SUCCESS && zc_ask_track(ask, *f->dptr, NULL, rule, why);
+        if (!tracked && index == 0)
+            zc_budget_give(rule, ask->size);
+        ask->flags &= ~ZC_BLOCK_BUDGET;
+        if (result != CUDA_ERROR_OUT_OF_MEMORY || index >= rule->place.count)
+            return result;
+        backing = zc_place_try(&want, index + 1, &index, why, sizeof(why));
+        if (!backing)
+            return result;
+        strncpy(why, "device: out of memory", sizeof(why) - 1);
+    }
+    if (!zc_ask_track(ask, backing->base, backing, rule, why)) {
+        if (ask->flags & ZC_BLOCK_BUDGET)
+            zc_budget_give(rule, ask->size);
+        zc_place_release(backing, false); /* What the ledger does not know could not be freed. */
+        return forwarded(ask, f);
+    }
+    *f->dptr = backing->base;
+    return CUDA_SUCCESS;
+}
+
+CUresult zc_allocate(struct zc_ask *ask, const struct zc_forward *f, const char *unfit)
+{
+    if (!zc_ask_begin(ask))
+        return f->call(f);
+    const struct zc_rule *rule = NULL;
+    const char *why = NULL;
+    /* Zero sizes and null results have error codes of the driver's, and so has a missing
+     * context. */
+    if (f->dptr && ask->size && ask->device >= 0)
+        rule = zc_ask_rule(ask);
+    if (rule && zc_capture_any())
+        why = "a stream is being captured";
+    else if (rule && unfit)
+        why = unfit;
+    else if (rule)
+        return place_request(ask, rule, f);
+    CUresult result = forwarded(ask, f);
+    if (result == CUDA_SUCCESS && ask->size && f->dptr && *f->dptr)
+        zc_ask_track(ask, *f->dptr, NULL, rule, why);
+    return result;
+}

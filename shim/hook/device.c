@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests for device memory. */
+#include "base/life.h"
+#include "driver/stream.h"
+#include "hook/allocate.h"
+#include "hook/pool.h"
+#include "memory/reclaim.h"
+
+static CUresult call_alloc(const struct zc_forward *f)
+{
+    return ((__typeof__(cuMemAlloc_v2) *)f->real)(f->dptr, f->bytes);
+}
+
+ZC_BODY(cuMemAlloc_v2, (CUdeviceptr * dptr, size_t bytes))
+{
+    struct zc_ask ask = {.entry = entry,
+                         .api = ZC_API_cuMemAlloc,
+                         .size = bytes,
+                         .asked = ZC_KIND_DEVICE,
+                         .flags = ZC_BLOCK_SYNC_MEMOPS,
+                         .home = ZC_PLACE_DEVICE};
+    const struct zc_forward f = {
+        .call = call_alloc, .real = (void *)real, .dptr = dptr, .bytes = bytes};
+    return zc_allocate(&ask, &f, NULL);
+}
+
+/* A converted pitched block has the rows that the driver would give: both round the width up to the
+ * texture alignment. */
+static size_t pitch_of(size_t width)
+{
+    CUdevice device = 0;
+    int alignment = 0;
+    if (!zc_real.cuCtxGetDevice || zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
+        zc_real.cuDeviceGetAttribute(&alignment, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, device) !=
+            CUDA_SUCCESS ||
+        alignment <= 0)
+        return 0;
+    size_t unit = (size_t)alignment, pitch = (width + unit - 1) / unit * unit;
+    return pitch < width ? 0 : pitch;
+}
+
+static CUresult call_pitch(const struct zc_forward *f)
+{
+    return ((__typeof__(cuMemAllocPitch_v2) *)f->real)(f->dptr, f->pitch, f->width, f->height,
+                                                       f->element);
+}
+
+ZC_BODY(cuMemAllocPitch_v2,
+        (CUdeviceptr * dptr, size_t *pitch, size_t width, size_t height, unsigned int element))
+{
+    const struct zc_forward f = {.call = call_pitch,
+                                 .real = (void *)real,
+                                 .dptr = dptr,
+                                 .pitch = pitch,
+                                 .width = width,
+                                 .height = height,
+                                 .element = element};
+    size_t rows = 0, bytes = 0;
+    bool good = dptr && pitch && width && height && (element == 4 || element == 8 || element == 16);
+    if (good)
+        rows = pitch_of(width);
+    if (!rows || __builtin_mul_overflow(rows, height, &bytes))
+        return call_pitch(&f);
+    struct zc_ask ask = {.entry = entry,
+                         .api = ZC_API_cuMemAllocPitch,
+                         .size = bytes,
+                         .asked = ZC_KIND_DEVICE,
+                         .flags = ZC_BLOCK_SYNC_MEMOPS,
+                         .home = ZC_PLACE_DEVICE};
+    CUresult result = zc_allocate(&ask, &f, NULL);
+    if (result == CUDA_SUCCESS && zc_converted_at(*dptr))
+        *pitch = rows; /* Otherwise the driver has written it. */
+    return result;
+}
+
+static CUresult call_async(const struct zc_forward *f)
+{
+    return ((__typeof__(cuMemAllocAsync) *)f->real)(f->dptr, f->bytes, f->stream);
+}
+
+ZC_BODY(cuMemAllocAsync, (CUdeviceptr * dptr, size_t bytes, CUstream stream))
+{
+    struct zc_ask ask = {.entry = entry,
+                         .api = ZC_API_cuMemAllocAsync,
+                         .size = bytes,
+                         .asked = ZC_KIND_DEVICE,
+                         .flags = ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS,
+                         .home = ZC_PLACE_DEVICE,
+                         .stream = zc_stream_kind_of(stream, entry->flavour)};
+    const struct zc_forward f = {
+        .call = call_async, .real = (void *)real, .dptr = dptr, .bytes = bytes, .stream = stream};
+    bool known = !zc_life_on() || zc_pool_current(stream, entry->flavour, &ask.pool);
+    const char *unfit = zc_pool_unfit(ask.pool, &ask.asked);
+    return zc_allocate(&ask, &f, known ? unfit : "the driver refuses its stream");
+}
+
+static enum zc_place_id home_of(enum zc_kind kind)
+{
+    return kind == ZC_KIND_MANAGED  ? ZC_PLACE_MANAGED
+           : kind == ZC_KIND_PINNED ? ZC_PLACE_PINNED
+                                    : ZC_PLACE_DEVICE;
+}
+
+static CUresult call_from_pool(const struct zc_forward *f)
+{
+    return ((__typeof__(cuMemAllocFromPoolAsync) *)f->real)(f->dptr, f->bytes, f->pool, f->stream);
+}
+
+ZC_BODY(cuMemAllocFromPoolAsync,
+        (CUdeviceptr * dptr, size_t bytes, CUmemoryPool pool, CUstream stream))
+{
+    struct zc_ask ask = {.entry = entry,
+                         .api = ZC_API_cuMemAllocFromPoolAsync,
+                         .size = bytes,
+                         .asked = ZC_KIND_DEVICE,
+                         .flags = ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS,
+                         .pool = pool,
+                         .stream = zc_stream_kind_of(stream, entry->flavour)};
+    const struct zc_forward f = {.call = call_from_pool,
+                                 .real = (void *)real,
+                                 .dptr = dptr,
+                                 .bytes = bytes,
+                                 .stream = stream,
+                                 .pool = pool};
+    const char *unfit = zc_pool_unfit(pool, &ask.asked);
+    ask.home = home_of(ask.asked);
+    return zc_allocate(&ask, &f, pool ? unfit : "it names no pool");
+}
+
+/* The program asks for managed memory itself; it is counted and left as it is. */
+ZC_BODY(cuMemAllocManaged, (CUdeviceptr * dptr, size_t bytes, unsigned int flags))
+{
+    struct zc_reclaim relief = {0};
+    struct zc_ask ask = {.entry = entry,
+                         .api = ZC_API_cuMemAllocManaged,
+                         .size = bytes,
+                         .asked = ZC_KIND_MANAGED,
+                         .home = ZC_PLACE_MANAGED};
+    CUresult result = real(dptr, bytes, flags);
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_reclaim(&relief))
+        result = real(dptr, bytes, flags);
+    if (result == CUDA_SUCCESS && zc_ask_begin(&ask))
+        zc_ask_track(&ask, *dptr, NULL, NULL, NULL);
+    return result;
+}

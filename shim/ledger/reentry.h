@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The reentrancy guard: whether the calling thread is inside the ledger already, so that a signal
+ * handler that interrupted it passes through.  The locks alone do not do: a handler that
+ * interrupted the holder of one lock must not wait for another whose holder may be waiting for the
+ * first.
+ */
+#ifndef ZC_LEDGER_REENTRY_H
+#define ZC_LEDGER_REENTRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+
+extern __thread uint8_t zc_reentry_inside __attribute__((tls_model("initial-exec")));
+
+/* Goes in; false when the calling thread is inside. */
+static inline bool zc_reentry_enter(void)
+{
+    if (zc_reentry_inside)
+        return false;
+    zc_reentry_inside = 1;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    return true;
+}
+
+static inline void zc_reentry_leave(void)
+{
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    zc_reentry_inside = 0;
+}
+
+/* The arena for code outside: a handler that interrupts the arena finds the guard closed as well.
+ * zc_reentry_arena_get() returns NULL in a handler that interrupted the ledger. */
+static inline void *zc_reentry_arena_get(size_t bytes)
+{
+    void *memory;
+
+    if (!zc_reentry_enter())
+        return NULL;
+    memory = zc_arena_get(bytes);
+    zc_reentry_leave();
+    return memory;
+}
+
+static inline void zc_reentry_arena_put(void *memory, size_t bytes)
+{
+    bool entered = zc_reentry_enter();
+
+    zc_arena_put(memory, bytes);
+    if (entered)
+        zc_reentry_leave();
+}
+
+#endif

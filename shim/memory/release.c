@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory on its way back to the driver. */
+#include "memory/release.h"
+
+#include <sched.h>
+
+#include "base/module.h"
+#include "driver/await.h"
+#include "driver/lock.h"
+
+static unsigned under_way;    /* Threads' sections; atomic. */
+static unsigned ended;        /* Sections so far; atomic. */
+static __thread unsigned own; /* Of them this thread's. */
+
+void zc_release_begin(void)
+{
+    __atomic_fetch_add(&under_way, 1, __ATOMIC_ACQ_REL);
+}
+
+void zc_release_end(void)
+{
+    own++;
+    __atomic_fetch_add(&ended, 1, __ATOMIC_ACQ_REL);
+    __atomic_fetch_sub(&under_way, 1, __ATOMIC_ACQ_REL);
+}
+
+/* Who is waited for may need the turn. */
+static bool has_turn(void)
+{
+    bool taken = zc_driver_lock();
+    if (taken)
+        zc_driver_unlock();
+    return !taken;
+}
+
+/* What ended before the request failed counts, too: then it is made once more than it must. */
+bool zc_release_wait(unsigned *seen)
+{
+    bool waits = __atomic_load_n(&under_way, __ATOMIC_ACQUIRE) && !has_turn();
+    while (waits && __atomic_load_n(&under_way, __ATOMIC_ACQUIRE) && !zc_await_any())
+        sched_yield();
+    unsigned others = __atomic_load_n(&ended, __ATOMIC_ACQUIRE) - own;
+    bool news = others != *seen;
+    *seen = others;
+    return news;
+}
+
+static void in_child(void)
+{
+    under_way = 0;
+}
+
+const struct zc_module zc_module_release = {.child = in_child};

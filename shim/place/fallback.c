@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/* The fallback list: a rule's places in order, and where they end. */
+#include <string.h>
+
+#include "place/fallback.h"
+#include "base/arena.h"
+#include "base/life.h"
+#include "base/message.h"
+#include "base/module.h"
+#include "base/text.h"
+#include "driver/capture.h"
+#include "driver/stream.h"
+#include "host/hostheap.h"
+#include "managed/hint.h"
+#include "memory/budget.h"
+#include "memory/limits.h"
+#include "memory/place.h"
+#include "memory/release.h"
+#include "place/deferred.h"
+
+static const struct zc_place *const places[ZC_PLACE_COUNT] = {
+    [ZC_PLACE_MAPPED] = &zc_place_mapped, [ZC_PLACE_MANAGED] = &zc_place_managed,
+    [ZC_PLACE_VMM] = &zc_place_vmm,       [ZC_PLACE_PINNED] = &zc_place_pinned,
+    [ZC_PLACE_SHARED] = &zc_place_shared,
+};
+
+const struct zc_place *zc_place_of(enum zc_place_id id)
+{
+    return id < ZC_PLACE_COUNT ? places[id] : NULL;
+}
+
+_Static_assert(sizeof(struct zc_backing) <= 64, "memory for each live block is bounded");
+
+/* Requests that this version places; the others are counted where the program put them. */
+#define API_BIT(api) (UINT64_C(1) << ZC_API_##api)
+#define LIBC_REQUESTS (~(API_BIT(malloc) - 1))
+#define DEVICE_REQUESTS                                                                            \
+    (API_BIT(cuMemAlloc) | API_BIT(cuMemAllocPitch) | API_BIT(cuMemAllocAsync) |                   \
+     API_BIT(cuMemAllocFromPoolAsync))
+#define HOST_REQUESTS (LIBC_REQUESTS | API_BIT(cuMemHostAlloc))
+#define APIS_BUILT                                                                                 \
+    (DEVICE_REQUESTS | HOST_REQUESTS | API_BIT(cuMemHostRegister) | API_BIT(cuMemCreate))
+
+/* True if the rule's `api` has one of the request's names as a word of its own; a glob that happens
+ * to cover it does not count. */
+static bool names_api(const struct zc_rule *rule, enum zc_api api)
+{
+    const char *list = rule->wanted[ZC_KEY_API];
+    for (const char *const *name = zc_api_names(api); list && *name; name++) {
+        size_t n = strlen(*name);
+        for (const char *at = strstr(list, *name); at; at = strstr(at + 1, *name))
+            if ((at == list || at[-1] == ' ' || at[-1] == ',') &&
+                (!at[n] || at[n] == ' ' || at[n] == ','))
+                return true;
+    }
+    return false;
+}
+
+/* Whether some request of the rule can be given the place. */
+static bool built(const struct zc_rule *rule, enum zc_place_id place)
+{
+    if (place == ZC_PLACE_DEVICE || place == ZC_PLACE_PAGEABLE)
+        return true;
+    if (place == ZC_PLACE_PINNED)
+        return rule->apis & (HOST_REQUESTS | API_BIT(cuMemHostRegister));
+    if (place == ZC_PLACE_MANAGED)
+        return rule->apis & (DEVICE_REQUESTS | HOST_REQUESTS);
+    if (place == ZC_PLACE_SHARED)
+        return rule->apis & (DEVICE_REQUESTS | LIBC_REQUESTS);
+    if (place == ZC_PLACE_MAPPED)
+        return rule->apis & (DEVICE_REQUESTS | API_BIT(cuMemCreate));
+    return zc_place_of(place) && (rule->apis & DEVICE_REQUESTS);
+}
+
+/* malloc may be called from inside the driver, so it makes no CUDA call. */
+static void check_libc(const struct zc_policy *policy, const struct zc_rule *rule)
+{
+    if ((rule->apis & LIBC_REQUESTS) && zc_rule_has_place(rule, ZC_PLACE_MANAGED))
+        zc_message(ZC_WARN, "policy",
+                   "%s:%u: rule %s: place 'managed' is not possible for requests of libc, which "
+                   "make no CUDA call: they take the next place of the list, or stay as they are "
+                   "where every GPU reaches all host memory",
+                   policy->file, rule->line, rule->name);
+}
+
+static void check_sizes(const struct zc_policy *policy, const struct zc_rule *rule)
+{
+    uint64_t high = rule->size.count ? 0 : UINT64_MAX;
+    for (size_t i = 0; i < rule->size.count; i++)
+        if (rule->size.item[i].high > high)
+            high = rule->size.item[i].high;
+    if (rule->apis && !(rule->apis & ~HOST_REQUESTS) && high < ZC_HOST_MIN &&
+        !zc_rule_has_place(rule, ZC_PLACE_MANAGED))
+        zc_message(ZC_WARN, "policy", "%s:%u: rule %s: host requests below %B are never converted",
+                   policy->file, rule->line, rule->name, (uint64_t)ZC_HOST_MIN);
+}
+
+static void check_rule(const struct zc_policy *policy, const struct zc_rule *rule)
+{
+    /* Every name of `new` selects malloc too, so one of them speaks for both. */
+    for (unsigned a = 0; a < ZC_API_new; a++)
+        if ((rule->apis & ~APIS_BUILT & (UINT64_C(1) << a)) &&
+            (!(rule->apis & APIS_BUILT) || names_api(rule, (enum zc_api)a)))
+            zc_message(ZC_WARN, "policy",
+                       "%s:%u: rule %s: requests by %s are not placed by this version; they stay "
+                       "where the program put them",
+                       policy->file, rule->line, rule->name, zc_api_name((enum zc_api)a));
+    for (unsigned i = 0; i < rule->place.count; i++)
+        if ((rule->apis & APIS_BUILT) && !built(rule, rule->place.item[i]))
+            zc_message(
+                ZC_WARN, "policy",
+                "%s:%u: rule %s: place '%s' is not built into this version; its requests take "
+                "the next place of the list",
+                policy->file, rule->line, rule->name, zc_place_name(rule->place.item[i]));
+    check_sizes(policy, rule);
+    check_libc(policy, rule);
+    if ((rule->given & ZC_KEY_BIT(ZC_KEY_BUDGET)) && (rule->apis & LIBC_REQUESTS))
+        zc_message(ZC_WARN, "policy", "%s:%u: rule %s: 'budget' does not count requests of libc",
+                   policy->file, rule->line, rule->name);
+    if ((rule->given & ZC_KEY_BIT(ZC_KEY_NUMA)) && rule->write_combined)
+        zc_message(ZC_WARN, "policy",
+                   "%s:%u: rule %s: 'numa' changes nothing beside 'write_combined': the driver "
+                   "chooses the node of such memory",
+                   policy->file, rule->line, rule->name);
+}
+
+void zc_place_check_policy(const struct zc_policy *policy)
+{
+    for (size_t i = 0; i < policy->rule_count; i++)
+        check_rule(policy, &policy->rules[i]);
+}
+
+static bool make(const struct zc_place *place, const struct zc_want *want, struct zc_backing *out,
+                 const char **why)
+{
+    if (place->make(want, out, why) != CUDA_SUCCESS)
+        return false;
+    out->room = out->room > out->size ? out->room : out->size;
+    return true;
+}
+
+/* One place of the list.  A limit that is reached may be so because of memory whose free is
+ * deferred, which nobody uses any more: give that back and try once more. */
+static bool try_place(const struct zc_place *place, const struct zc_want *want,
+                      struct zc_backing *out, const char **why)
+{
+    size_t span = want->size;
+    *out = (struct zc_backing){.size = want->size,
+                               .place = (uint8_t)place->id,
+                               .device = (int8_t)want->device,
+                               .context = zc_place_home(want, place->id),
+                               .flags = (uint8_t)want->flags};
+    if (place->counts)
+        return make(place, want, out, why);
+    if (!zc_limits_take(place->id, want->device, span, why) &&
+        !(zc_modules_reclaim(place->id) && zc_limits_take(place->id, want->device, span, why)) &&
+        !(zc_modules_reclaim_waiting() > 0 && zc_limits_take(place->id, want->device, span, why)))
+        return false;
+    if (make(place, want, out, why))
+        return true;
+    zc_limits_give(place->id, want->device, span);
+    return false;
+}
+
+CUresult zc_place_detach(struct zc_backing *backing)
+{
+    const struct zc_place *place = zc_place_of(backing->place);
+    if (backing->detached || !place->detach)
+        return CUDA_SUCCESS;
+    bool lent = zc_stream_lend(backing->context);
+    CUresult result = place->detach(backing);
+    zc_stream_lent(lent);
+    backing->detached = result == CUDA_SUCCESS;
+    return result;
+}
+
+/* Where no call is left to fail. */
+static void say_stays(const struct zc_backing *backing, CUresult result)
+{
+    const struct zc_place *place = zc_place_of(backing->place);
+    if (result == CUDA_ERROR_DEINITIALIZED)
+        return;
+    if (place->stays)
+        place->stays(backing);
+    else if (zc_message_first("release"))
+        zc_message(ZC_WARN, "refused",
+                   "the driver does not take back %B of '%s' that the program has freed (code %u): "
+                   "they stay taken",
+                   (uint64_t)backing->size, zc_place_name(backing->place), (unsigned)result);
+}
+
+/* Gives back what try_place() took. */
+static CUresult untry(struct zc_backing *backing, bool gone)
+{
+    const struct zc_place *place = zc_place_of(backing->place);
+    CUresult result = gone ? CUDA_SUCCESS : zc_place_detach(backing);
+    if (result != CUDA_SUCCESS) {
+        say_stays(backing, result);
+        return result;
+    }
+    bool lent = !gone && zc_stream_lend(backing->context);
+    result = place->unmake(backing, gone);
+    zc_stream_lent(lent);
+    if (!place->counts)
+        zc_limits_give(backing->place, backing->device, backing->size);
+    return result;
+}
+
+/* Why a request can't be given a place at all, whatever the limits are; NULL if it can. */
+static const char *unfit(const struct zc_want *want, enum zc_place_id place)
+{
+    if (!(zc_api_places(want->api) & ZC_FIT_BIT(place)))
+        return "not possible for this request";
+    /* Write-combining is a property of pages that only the driver can give. */
+    if (zc_want_host(want) && (want->flags & CU_MEMHOSTALLOC_WRITECOMBINED))
+        return "only the driver makes write-combined memory";
+    if (place == ZC_PLACE_DEVICE)
+        return NULL;
+    bool pair_of_host = place == ZC_PLACE_SHARED && zc_want_host(want);
+    return zc_place_of(place) && !pair_of_host ? NULL : "not built into this version";
+}
+
+struct zc_backing *zc_place_try(const struct zc_want *want, unsigned first, unsigned *index_out,
+                                char *why, size_t why_cap)
+{
+    const struct zc_place_list *list = &want->rule->place;
+    struct zc_backing *made = NULL;
+    struct zc_text text = zc_text_on(why, why_cap);
+    const char *reason = "";
+    for (unsigned i = first; i < list->count; i++) {
+        enum zc_place_id place = list->item[i];
+        bool within = i > 0 || zc_budget_take(want->rule, want->device, want->size);
+        *index_out = i;
+        reason = within ? unfit(want, place) : "over its budget";
+        if (!reason && place == ZC_PLACE_DEVICE) {
+            if (zc_limits_device_room(want->device, want->size))
+                break;
+            reason = "over max_device";
+        }
+        if (!reason && !made && !(made = zc_arena_get(sizeof(*made))))
+            reason = "libzc has no memory for its record";
+        if (!reason && try_place(zc_place_of(place), want, made, &reason)) {
+            zc_text_cstr(&text);
+            return made;
+        }
+        if (within && i == 0)
+            zc_budget_give(want->rule, want->size);
+        zc_text_fmt(&text, "%s%s: %s", text.len ? "; " : "", zc_place_name(place), reason);
+        *index_out = i + 1;
+    }
+    zc_arena_put(made, sizeof(*made));
+    zc_text_cstr(&text);
+    return NULL;
+}
+
+CUresult zc_place_release(struct zc_backing *backing, bool gone)
+{
+    zc_hint_unmake(backing);
+    CUresult result = untry(backing, gone);
+    zc_arena_put(backing, sizeof(*backing));
+    return result;
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks of `vmm` whose memory is attached lazily: by the first call that could touch it. */
+#include "vmm/lazy.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/life.h"
+#include "base/list.h"
+#include "base/message.h"
+#include "base/module.h"
+#include "driver/call.h"
+#include "driver/capture.h"
+#include "driver/leaving.h"
+#include "driver/lock.h"
+#include "ledger/rules.h"
+#include "log/refusals.h"
+#include "memory/limits.h"
+#include "vmm/headroom.h"
+#include "vmm/grow.h"
+#include "vmm/reuse.h"
+#include "vmm/free_cache.h"
+
+/* From here on a request is held against what the device has: asking the driver costs more than a
+ * small block is worth. */
+#define ADMIT_FROM ((size_t)64 << 20)
+
+/* So long an answer of the driver's stands, less what the program has got since: an array that
+ * grows asks many times in a row.  Other processes may take memory at any time, after a fresh
+ * answer too: the memory itself is taken later. */
+#define ANSWER_NS 10000000
+
+#define DEVICES_MAX 64 /* As many as vmm serves. */
+
+struct zc_vmm *zc_lazy_list;
+static struct zc_vmm *growing;         /* Live blocks that grow, linked by `grows_next`. */
+static uint64_t promised[DEVICES_MAX]; /* Bytes without memory; atomic. */
+
+/* The last answer to what is free; read and written with the turn. */
+static struct {
+    int device;
+    uint64_t ticks; /* When it came; 0 if there is none. */
+    uint64_t free;  /* Bytes. */
+    uint64_t taken; /* taken() then. */
+} answer;
+
+uint64_t zc_lazy_promised(int device)
+{
+    return device < DEVICES_MAX ? __atomic_load_n(&promised[device], __ATOMIC_RELAXED) : 0;
+}
+
+void zc_lazy_keep_promise(const struct zc_vmm *v, size_t bytes)
+{
+    __atomic_fetch_sub(&promised[v->device], bytes, __ATOMIC_RELAXED);
+}
+
+static CUresult before_launch(const struct zc_launch *launch);
+
+static void set_open(struct zc_vmm *v, bool now)
+{
+    if (now && !v->open)
+        DL_PREPEND2(zc_lazy_list, v, before, next);
+    else if (!now && v->open)
+        DL_DELETE2(zc_lazy_list, v, before, next);
+    __atomic_store_n(&v->open, now, __ATOMIC_RELEASE);
+    zc_launch_call(ZC_LAUNCH_GROW, zc_lazy_list ? before_launch : NULL);
+}
+
+void zc_lazy_update(struct zc_vmm *v)
+{
+    set_open(v, !zc_vmm_whole(v) || v->growth->copy_from || v->growth->copy_to);
+}
+
+/* Bytes that the program has got of devices: where they grow, less is free. */
+static uint64_t taken(void)
+{
+    return zc_limits_on_devices() + zc_free_cache_bytes();
+}
+
+/* Asks the driver; 0 if it does not say. */
+static uint64_t ask_free(int device)
+{
+    size_t available = 0, total = 0;
+    answer.taken = taken();
+    if (zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
+        available = 0;
+    answer.device = device;
+    answer.ticks = zc_ticks();
+    answer.free = available;
+    return available;
+}
+
+/* No more than what is free of a device, by an answer that still stands; 0 without one. */
+static uint64_t surely_free(int device)
+{
+    if (!answer.ticks || answer.device != device ||
+        zc_ticks_to_ns(zc_ticks() - answer.ticks) > ANSWER_NS)
+        return 0;
+    uint64_t now = taken(), more = now > answer.taken ? now - answer.taken : 0;
+    return answer.free > more ? answer.free - more : 0;
+}
+
+/* Whether the current device could give so many bytes from what is free and what lies beside. */
+static bool has_room(int device, uint64_t wanted, uint64_t beside)
+{
+    return wanted <= beside || wanted - beside <= surely_free(device) ||
+           wanted - beside <= ask_free(device);
+}
+
+/* What is ahead is no other block's that was promised it, and nobody is to give memory back for it.
+ */
+static bool take_headroom(struct zc_vmm *v)
+{
+    CUdevice device;
+    if (!zc_headroom_take(v))
+        return false;
+    uint64_t wanted = zc_lazy_promised(v->device) + v->headroom;
+    if (wanted - v->headroom == zc_vmm_due(v) ||
+        (zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device == v->device &&
+         has_room(device, wanted, 0)))
+        return true;
+    zc_headroom_give(v);
+    return false;
+}
+
+static CUresult attach(struct zc_vmm *v, size_t from, size_t to, const char **why)
+{
+    bool more = to > v->held && take_headroom(v);
+    v->no_reclaim = more;
+    CUresult result = zc_vmm_attach(v, from, to, why);
+    v->no_reclaim = false;
+    if (more)
+        answer.ticks = 0; /* Less is free than the program knows of. */
+    if (!more || v->held == v->span)
+        return result;
+    zc_headroom_give(v);
+    return zc_vmm_attach(v, from, to, why);
+}
+
+CUresult zc_lazy_attach(struct zc_vmm *v, size_t from, size_t to, const char **why)
+{
+    size_t due = zc_vmm_due(v);
+    CUstreamCaptureMode before = zc_capture_relax();
+    CUresult result = zc_reuse_unalias(v, why);
+    if (result == CUDA_SUCCESS)
+        result = attach(v, from, to, why);
+    zc_capture_restore(before);
+    zc_lazy_keep_promise(v, due - zc_vmm_due(v));
+    zc_lazy_update(v);
+    return result;
+}
+
+CUresult zc_lazy_diagnose(const struct zc_vmm *v, enum zc_fn fn, CUresult code, const char *why)
+{
+    const struct zc_block *b = zc_block_find(v->va.base);
+    if (zc_error_unrelated(code) || !b || b->rule < 0)
+        return code;
+    const struct zc_policy *policy = zc_rules();
+    const struct zc_rule *rule = &policy->rules[b->rule];
+    zc_refusal_count(policy, rule);
+    zc_message(ZC_ERROR, "late",
+               "%s returned %u: block %U (%B at %x) gets its memory late by rule %s (%s:%u), and "
+               "%s; with 'commit = eager' and without 'grow' its request takes the next place",
+               zc_fn_name(fn), (unsigned)code, b->id, b->size, b->base, rule->name, policy->file,
+               rule->line, why);
+    return code;
+}
+
+/* Host functions look at no memory of the device. */
+static bool looks_at_none(enum zc_fn fn)
+{
+    return fn == ZC_FN_cuLaunchHostFunc || fn == ZC_FN_cuLaunchHostFunc_ptsz ||
+           fn == ZC_FN_cuStreamAddCallback || fn == ZC_FN_cuStreamAddCallback_ptsz;
+}
+
+/* A launch can touch every block.  A copy that is pending closes both its blocks, so the list is
+ * begun again after each that leaves it. */
+static CUresult before_launch(const struct zc_launch *launch)
+{
+    CUresult result = CUDA_SUCCESS;
+    const char *why = "";
+    if (looks_at_none(launch->fn) || !zc_driver_lock())
+        return CUDA_SUCCESS;
+    for (struct zc_vmm *v = zc_lazy_list; v && result == CUDA_SUCCESS;
+         v = v->open ? v->next : zc_lazy_list) {
+        if (zc_leaving(v->va.context))
+            continue;
+        v = v->growth->copy_to ? v->growth->copy_to : v;
+        result = zc_grow_ready(v, 0, v->span, &why);
+        if (result != CUDA_SUCCESS)
+            zc_lazy_diagnose(v, launch->fn, result, why);
+    }
+    zc_driver_unlock();
+    return result;
+}
+
+void zc_lazy_remove(struct zc_vmm *v)
+{
+    set_open(v, false);
+    if (v->grows)
+        DL_DELETE2(growing, v, growth->grows_before, growth->grows_next);
+}
+
+/* Most memory that a block of the device, so many bytes and the context can take over from one that
+ * it grows from; without a context any block of the device from any. */
+static size_t largest(int device, CUcontext context, size_t span)
+{
+    size_t most = 0;
+    for (const struct zc_vmm *b = growing; b; b = b->growth->grows_next) {
+        size_t own = zc_vmm_own(b), most_of_it = context ? span : own;
+        size_t held = b->held < most_of_it ? b->held : most_of_it;
+        if (b->device == device && (!context || b->va.context == context) && own <= span &&
+            held > most)
+            most = held;
+    }
+    return most;
+}
+
+/* With the turn: launches of other threads look at every block that is entered. */
+static CUresult enter(struct zc_vmm *v, const char **why)
+{
+    CUresult result = CUDA_SUCCESS;
+    zc_reuse_adopt(v);
+    if (!v->va.base)
+        result = zc_va_reserve(&v->va, v->span, v->granularity, v->grows, why);
+    if (result != CUDA_SUCCESS)
+        return result;
+    __atomic_fetch_add(&promised[v->device], v->span, __ATOMIC_RELAXED);
+    if (v->grows)
+        DL_PREPEND2(growing, v, growth->grows_before, growth->grows_next);
+    zc_lazy_update(v);
+    return CUDA_SUCCESS;
+}
+
+/* Whether the device could hold a block beside all that was promised.  All blocks that grow are
+ * looked at only where it decides. */
+static bool fits(const struct zc_vmm *v)
+{
+    if (v->span < ADMIT_FROM)
+        return true;
+    uint64_t beside = zc_free_cache_bytes(), wanted = zc_lazy_promised(v->device) + v->span;
+    return has_room(v->device, wanted, beside) ||
+           (v->grows &&
+            has_room(v->device, wanted, beside + largest(v->device, v->va.context, v->span)));
+}
+
+void zc_lazy_before_request(int device, size_t bytes)
+{
+    const char *why;
+    uint64_t wanted = zc_lazy_promised(device);
+    if (!wanted || !zc_driver_lock())
+        return;
+    wanted += bytes < UINT64_MAX - wanted ? bytes : UINT64_MAX - wanted;
+    uint64_t beside = zc_free_cache_bytes();
+    bool room = has_room(device, wanted, beside) ||
+                has_room(device, wanted, beside + largest(device, NULL, SIZE_MAX));
+    for (struct zc_vmm *v = room ? NULL : zc_lazy_list, *next; v; v = next) {
+        next = v->next;
+        if (v->device == device)
+            zc_lazy_attach(v, 0, v->span, &why); /* Else it stays lazy. */
+    }
+    zc_driver_unlock();
+}
+
+CUresult zc_lazy_admit(struct zc_vmm *v, const char **why)
+{
+    if (!zc_driver_lock()) {
+        *why = "called from a signal handler";
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *why = "more than the device has free";
+    CUresult result = fits(v) ? enter(v, why) : CUDA_ERROR_OUT_OF_MEMORY;
+    zc_driver_unlock();
+    return result;
+}
+
+/* Between forgetting and giving back nobody else can reach the block: the ledger has let it go. */
+void zc_lazy_forget(struct zc_vmm *v)
+{
+    bool mine = zc_driver_lock();
+    zc_grow_unlink(v);
+    zc_reuse_forget(v);
+    zc_lazy_remove(v);
+    zc_lazy_keep_promise(v, zc_vmm_due(v));
+    zc_headroom_give(v);
+    if (mine)
+        zc_driver_unlock();
+}
+
+static void in_child(void)
+{
+    zc_lazy_list = NULL;
+    growing = NULL;
+    memset(promised, 0, sizeof(promised));
+    answer.ticks = 0;
+}
+
+const struct zc_module zc_module_lazy = {.child = in_child};

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+/* Addresses that are reserved for memory mapped by hand, and what is mapped in them. */
+#include "vmm/va.h"
+
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/module.h"
+#include "driver/capture.h"
+#include "driver/stream.h"
+#include "vmm/access.h"
+
+#define WIDE_MAX 64 /* Ranges that are much larger than their blocks. */
+
+static unsigned wide_windows; /* Atomic. */
+
+/* Addresses for an array that grows and the block that grows from it; 0 once they have gone. */
+static CUdeviceptr ready[2]; /* Atomic. */
+static size_t ready_size;    /* Bytes of each. */
+
+void zc_va_prepare(size_t size, size_t granularity)
+{
+    ready_size = zc_va_round_up(size, granularity);
+    for (unsigned i = 0; i < 2; i++)
+        if (zc_real.cuMemAddressReserve(&ready[i], ready_size, granularity, 0, 0) != CUDA_SUCCESS)
+            ready[i] = 0;
+}
+
+static CUdeviceptr take_ready(unsigned i)
+{
+    return __atomic_load_n(&ready[i], __ATOMIC_RELAXED)
+               ? __atomic_exchange_n(&ready[i], 0, __ATOMIC_ACQ_REL)
+               : 0;
+}
+
+void zc_va_trim(void)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        CUdeviceptr base = take_ready(i);
+        if (base)
+            zc_real.cuMemAddressFree(base, ready_size);
+    }
+}
+
+static void in_child(void)
+{
+    ready[0] = ready[1] = 0;
+}
+
+static bool reserve_wide(struct zc_va *va, size_t size, size_t granularity)
+{
+    for (unsigned i = 0; i < 2 && !va->base && size <= ready_size; i++)
+        va->base = take_ready(i);
+    va->size = va->base ? ready_size : zc_va_round_up(size, granularity);
+    return va->base ||
+           zc_real.cuMemAddressReserve(&va->base, va->size, granularity, 0, 0) == CUDA_SUCCESS;
+}
+
+static CUresult reserve(struct zc_va *va, size_t span, size_t granularity, bool wide)
+{
+    size_t total = 0;
+    if (wide && __atomic_load_n(&wide_windows, __ATOMIC_RELAXED) < WIDE_MAX &&
+        zc_real.cuDeviceTotalMem_v2(&total, va->device) == CUDA_SUCCESS && total > span)
+        va->wide = reserve_wide(va, total, granularity);
+    __atomic_fetch_add(&wide_windows, va->wide, __ATOMIC_RELAXED);
+    if (va->wide)
+        return CUDA_SUCCESS;
+    va->size = span;
+    return zc_real.cuMemAddressReserve(&va->base, span, granularity, 0, 0);
+}
+
+/* Gives the addresses back. */
+static CUresult give_back(struct zc_va *va)
+{
+    CUdeviceptr base = va->base;
+    __atomic_fetch_sub(&wide_windows, va->wide, __ATOMIC_RELAXED);
+    va->base = 0;
+    return zc_real.cuMemAddressFree(base, va->size);
+}
+
+CUresult zc_va_reserve(struct zc_va *va, size_t span, size_t granularity, bool wide,
+                       const char **why)
+{
+    *why = "cuMemAddressReserve refuses";
+    CUresult result = reserve(va, span, granularity, wide);
+    bool mine = zc_access_turn_take();
+    if (result == CUDA_SUCCESS) {
+        *why = "cuDeviceCanAccessPeer refuses";
+        result = zc_access_enter(va);
+        if (result != CUDA_SUCCESS)
+            give_back(va);
+    }
+    if (mine)
+        zc_access_turn_drop();
+    return result;
+}
+
+/* The first run that ends behind `at`, or `count`. */
+static unsigned run_behind(const struct zc_va *va, size_t at)
+{
+    unsigned i = 0;
+    while (i < va->count && va->run[i].to <= at)
+        i++;
+    return i;
+}
+
+bool zc_va_holds(const struct zc_va *va, size_t from, size_t to)
+{
+    unsigned i = run_behind(va, from);
+    return from >= to || (i < va->count && va->run[i].from <= from && va->run[i].to >= to);
+}
+
+/* Room for one more run. */
+static bool make_room(struct zc_va *va)
+{
+    unsigned room = va->room ? 2 * va->room : 1;
+    if (va->count < va->room)
+        return true;
+    struct zc_run *more = zc_arena_get(room * sizeof(*more));
+    if (!more)
+        return false;
+    if (va->run)
+        memcpy(more, va->run, va->count * sizeof(*more));
+    zc_arena_put(va->run, va->room * sizeof(*more));
+    va->run = more;
+    va->room = room;
+    return true;
+}
+
+/* Notes a run that touches others or none, and overlaps none.  There is room for it. */
+static void add_run(struct zc_va *va, size_t from, size_t to)
+{
+    unsigned i = run_behind(va, from);
+    bool left = i > 0 && va->run[i - 1].to == from;
+    bool right = i < va->count && va->run[i].from == to;
+    va->mapped += to - from;
+    if (left && right) {
+        va->run[i - 1].to = va->run[i].to;
+        va->count--;
+        memmove(&va->run[i], &va->run[i + 1], (va->count - i) * sizeof(*va->run));
+    } else if (left) {
+        va->run[i - 1].to = to;
+    } else if (right) {
+        va->run[i].from = from;
+    } else {
+        memmove(&va->run[i + 1], &va->run[i], (va->count - i) * sizeof(*va->run));
+        va->run[i] = (struct zc_run){from, to};
+        va->count++;
+    }
+}
+
+/* Maps chunks side by side that begin at `at`, until one is mapped already or lies behind `to`.
+ * *end_out is where they end. */
+static CUresult map_run(struct zc_va *va, const struct zc_chunk *chunk, unsigned count, size_t at,
+                        size_t to, size_t *end_out, const char **why)
+{
+    size_t end = at;
+    CUresult result = CUDA_SUCCESS;
+    *why = "libzc has no memory for its record";
+    if (!make_room(va))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    for (unsigned i = 0; i < count && end < to && result == CUDA_SUCCESS; i++) {
+        if (zc_va_holds(va, end, end + 1))
+            break;
+        *why = "cuMemMap refuses";
+        result = zc_real.cuMemMap(va->base + end, chunk[i].size, 0, chunk[i].handle, 0);
+        if (result == CUDA_SUCCESS)
+            end += chunk[i].size;
+    }
+    if (result == CUDA_SUCCESS) {
+        *why = "cuMemSetAccess refuses";
+        result = zc_access_open(va, at, end);
+    }
+    if (result == CUDA_SUCCESS)
+        add_run(va, at, end);
+    else if (end > at)
+        zc_real.cuMemUnmap(va->base + at, end - at);
+    *end_out = end;
+    return result;
+}
+
+CUresult zc_va_map(struct zc_va *va, const struct zc_chunk *chunk, unsigned count, size_t from,
+                   size_t to, const char **why)
+{
+    CUresult result = CUDA_SUCCESS;
+    size_t at = 0, end = 0;
+    bool mine = zc_access_turn_take();
+    for (unsigned i = 0; i < count && at < to && result == CUDA_SUCCESS; at += chunk[i++].size)
+        if (at + chunk[i].size > from && at >= end && !zc_va_holds(va, at, at + 1))
+            result = map_run(va, chunk + i, count - i, at, to, &end, why);
+    if (mine)
+        zc_access_turn_drop();
+    return result;
+}
+
+/* The work of a context that is gone is gone, too. */
+CUresult zc_va_wait(struct zc_va *va)
+{
+    if (!va->busy)
+        return CUDA_SUCCESS;
+    if (zc_capture_any()) /* Waiting would end the capture. */
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    CUresult result = zc_stream_wait_context(va->context);
+    if (result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_CONTEXT_IS_DESTROYED)
+        result = CUDA_SUCCESS;
+    va->busy = result != CUDA_SUCCESS;
+    return result;
+}
+
+/* Runs that the driver refuses to unmap move to the front. */
+static CUresult unmap(struct zc_va *va)
+{
+    CUresult result = zc_va_wait(va);
+    unsigned kept = 0;
+    if (result != CUDA_SUCCESS)
+        return result;
+    for (unsigned i = 0; i < va->count; i++) {
+        struct zc_run r = va->run[i];
+        CUresult unmapped = zc_real.cuMemUnmap(va->base + r.from, r.to - r.from);
+        if (unmapped == CUDA_SUCCESS)
+            va->mapped -= r.to - r.from;
+        else
+            va->run[kept++] = r;
+        result = result == CUDA_SUCCESS ? unmapped : result;
+    }
+    va->count = kept;
+    return result;
+}
+
+CUresult zc_va_unmap(struct zc_va *va)
+{
+    bool mine = zc_access_turn_take();
+    CUresult result = unmap(va);
+    if (mine)
+        zc_access_turn_drop();
+    return result;
+}
+
+void zc_va_quiesced(struct zc_va *va)
+{
+    bool mine = zc_access_turn_take();
+    va->busy = false;
+    if (mine)
+        zc_access_turn_drop();
+}
+
+void zc_va_move(struct zc_va *to, struct zc_va *from)
+{
+    bool mine = zc_access_turn_take();
+    zc_access_leave(from);
+    *to = *from;
+    zc_access_enter(to);
+    if (mine)
+        zc_access_turn_drop();
+}
+
+CUresult zc_va_free(struct zc_va *va)
+{
+    bool mine = zc_access_turn_take();
+    CUresult unmapped = unmap(va);
+    zc_access_leave(va);
+    if (mine)
+        zc_access_turn_drop();
+    CUresult freed = give_back(va);
+    zc_arena_put(va->run, va->room * sizeof(*va->run));
+    return unmapped != CUDA_SUCCESS ? unmapped : freed;
+}
+
+static void context_gone(CUcontext context)
+{
+    (void)context;
+    zc_va_trim();
+}
+
+const struct zc_module zc_module_va = {.child = in_child, .context_gone = context_gone};
