@@ -78,13 +78,18 @@ class Traffic:
                     if kind in kinds)
         return moved + self.cpu_copied + self.elided + self.remapped
 
-    def text(self):
+    def by_kind(self):
+        """Bytes that the driver moved, by the kind of memory that says how it did."""
         parts = collections.Counter()
         for kinds, count in self.moved.items():
             name = next(kind for kind in ("Managed", "Array", "Pageable", "Pinned", "Device")
                         if kind in kinds)
             parts[name] += count
-        said = [f"moved as {kind} {size(count)}" for kind, count in sorted(parts.items()) if count]
+        return parts
+
+    def text(self):
+        said = [f"moved as {kind} {size(count)}" for kind, count in sorted(self.by_kind().items())
+                if count]
         said += [f"{what} {size(count)}" for what, count in
                  (("CPU-copied", self.cpu_copied), ("elided", self.elided),
                   ("remapped", self.remapped)) if count]

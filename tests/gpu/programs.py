@@ -48,6 +48,24 @@ APPS = (
     ("jax_ops, platform allocator", "jax_ops", {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}, False),
     ("numba_ops", "numba_ops", {}, True),
 )
+# People's programs, which `make bench-apps` measures: script, and arguments that make it short.
+PACKAGES = (
+    ("offload", "--layers 2 --hidden 2048 --steps 2"),
+    ("kv_cache", "--layers 4 --hidden 1024 --batch 4 --prompt 1024 --tokens 4 --steps 1"),
+    ("checkpoint", "--mib 256 --steps 2"),
+    ("saved_tensors", "--mib 16 --layers 4 --steps 2"),
+    ("load_safetensors", "--mib 256 --steps 2"),
+    ("load_mapped", "--mib 256 --steps 2"),
+    ("loader", "--batches 8"),
+    ("neighbours", "--mib 256 --steps 2"),
+    ("embedding", "--mib 256"),
+    ("resnet", "--images 64 --batch 32 --steps 1"),
+    ("growing_cat", "--mib 256 --steps 1"),
+    ("cupy_pipeline", "--mib 64 --chunks 2"),
+    ("jax_pipeline", "--mib 64 --steps 2"),
+    ("numba_pipeline", "--mib 64 --steps 2"),
+    ("ranks", "--mib 64 --steps 2"),
+)
 # What makes the libraries choose the same algorithms in every run.
 DETERMINISTIC = {
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
@@ -109,9 +127,13 @@ def kernels(build, libraries, quick):
 
 def apps(folder, quick):
     """The Python applications, with settings that make them deterministic."""
-    return [Program("apps", name, ["python3", os.path.join(folder, "apps", script + ".py")], whole,
-                    {**DETERMINISTIC, **environment})
-            for name, script, environment, in_quick in APPS if in_quick or not quick]
+    found = [Program("apps", name, ["python3", os.path.join(folder, "apps", script + ".py")], whole,
+                     {**DETERMINISTIC, **environment})
+             for name, script, environment, in_quick in APPS if in_quick or not quick]
+    for script, arguments in () if quick else PACKAGES:
+        command = ["python3", os.path.join(folder, "apps", script + ".py"), *arguments.split()]
+        found.append(Program("apps", script, command, verdict_of(r"^digest: .*$"), DETERMINISTIC))
+    return found
 
 
 def samples(folder, libraries):
