@@ -144,7 +144,7 @@ $(B)/zc-policy: $(ZC_POLICY_OBJ) $(B)/libzc.a
 -include $(OBJ:.o=.d) $(ZC_POLICY_OBJ:.o=.d)
 
 .PHONY: deps deps-build deps-demo check check-gpu check-aarch64 check-headers demo bench bench-overhead bench-host bench-shared \
-        bench-vmm bench-managed soak fuzz install uninstall dist clean help FORCE
+        bench-vmm bench-managed bench-apps soak fuzz install uninstall dist clean help FORCE
 deps:           ## get the compilers, libraries and test tools that are missing
 deps-build:     ## get what building the library takes
 deps-demo:      ## get what the demo takes
@@ -198,6 +198,10 @@ bench-vmm bench-managed:
 bench: all kernels $(if $(SIM),sim)  ## the experiments of kernels/ on a GPU, side by side; SIM=1: simulated
 	@SIM='$(SIM)' ZC_BUILD='$(B)' OUT_DIR='$(B)/bench' tests/bench/run.sh classic
 	$(if $(SIM),,@tests/bench/run.sh keep '$(B)/bench/classic.json')
+
+bench-apps: all              ## people's programs (PyTorch, JAX, CuPy ...) bare and under presets, on a GPU
+	@ZC_BUILD='$(B)' OUT_DIR='$(B)/bench' tests/bench/run.sh apps
+	@tests/bench/run.sh keep '$(B)/bench/apps.json'
 
 bench-shared: all kernels $(if $(SIM),sim)   ## programs under `shared` against their goals
 	@SIM='$(SIM)' ZC_BUILD='$(B)' tests/bench/run.sh shared

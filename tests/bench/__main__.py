@@ -12,15 +12,15 @@ import time
 
 from . import suites
 from .machine import describe
-from .result import Result, Session, plain
+from .result import Result, Session
 from .row import Row, Way
 from .runner import BenchError, Runner, Skipped
-from .tables import document
+from .tables import document, save
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests/bench/run.sh", description=__doc__)
-    parser.add_argument("suite", choices=sorted(suites.SUITES))
+    parser.add_argument("suite", choices=sorted(set(suites.SUITES) - {"apps"}))
     parser.add_argument("--only", action="append", help="rows whose group or name contains this; "
                         "given several times: rows that contain one of them")
     parser.add_argument("--rounds", type=int, default=5, help="runs that count, of each way")
@@ -55,15 +55,9 @@ def others(row: Row, also: list[str]) -> tuple[Way, ...]:
 
 
 def keep(chosen: argparse.Namespace, session: Session) -> None:
-    """Writes what was measured so far, so that a bench that is ended early leaves it."""
-    if not chosen.out:
-        return
-    os.makedirs(chosen.out, exist_ok=True)
-    for suffix, text in ((".md", "\n".join(document(session))), (".json", plain(session))):
-        path = os.path.join(chosen.out, chosen.suite + suffix)
-        with open(path + ".part", "w", encoding="utf-8") as part:
-            part.write(text + "\n")
-        os.replace(path + ".part", path)  # whoever looks finds the old file or the new one, whole
+    """Writes what was measured so far where the command line says a folder."""
+    if chosen.out:
+        save(session, chosen.out, chosen.suite)
 
 
 def measure(chosen: argparse.Namespace, work: str) -> tuple[Session, list[str]]:

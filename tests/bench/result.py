@@ -12,6 +12,8 @@ from .row import Row
 COUNTS = ("asked", "moved", "cpu_copied", "elided")
 # Of what was asked and of what was moved by the driver, that to the GPU and that from it.
 ASKED_WAYS, MOVED_WAYS = ("asked_to", "asked_from"), ("moved_to", "moved_from")
+# Of applications what was moved, by the kind of memory that counts, and what was remapped.
+KINDS = ("moved_pageable", "moved_pinned", "moved_managed", "moved_device", "remapped")
 
 
 @dataclass

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -17,14 +17,17 @@ class Way:
     more: str = ""             # arguments behind the row's own
     library: str = ""          # preloaded instead of libzc
     settings: tuple[str, ...] = ()  # NAME=VALUE: environment that the library needs
+    shows: str = ""            # of an application: what the policy must do, or the run fails:
+                               # "moved": bytes go otherwise than watched; "placed": blocks do
 
 
 @dataclass(frozen=True)
 class Goal:
-    """A figure that libzc has to reach: value / that of `against` at most `most`."""
+    """A figure that a way has to reach: value / that of `against` at most `most`."""
 
     against: str               # label of another way, or "" for the value itself
     most: float
+    label: str = "libzc"       # the way
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,11 @@ class Row:
     most_rounds: int = 0       # where a round takes a minute or more: no more than so many, all of
                                # which count; 0: as many as the bench is asked for
     host_gib: int = 0          # memory that has to be available on the real machine
+    process: tuple[Goal, ...] = ()  # goals of the time of the whole process
+
+    def measured(self) -> tuple[Metric, ...]:
+        """The metrics, and the one that every row has."""
+        return (*self.metrics, replace(PROCESS, goals=self.process))
 
     @property
     def title(self) -> str:
@@ -59,7 +67,7 @@ class Row:
 
     def fields(self) -> set[str]:
         """The fields that the metrics need."""
-        return {name for metric in (*self.metrics, PROCESS)
+        return {name for metric in self.measured()
                 for name in (*metric.fields, metric.per) if name}
 
 

@@ -5,6 +5,7 @@
 # failed, gave wrong results or others than it does bare.
 #
 #   tests/bench/run.sh SUITE [OPTION...]    SUITE: classic, shared; --help lists the options
+#   tests/bench/run.sh apps [OPTION...]     people's programs of tests/gpu/apps, with their presets
 #   tests/bench/run.sh keep [PART.json...]  files of OUT_DIR go into kernels/RESULTS.md, README.md
 #   tests/bench/run.sh keep --print         all tables of the kept results
 #
@@ -42,4 +43,9 @@ if [[ ! -e $build/libzc.so ]]; then
     echo "tests/bench: no $build/libzc.so: run 'make all kernels'" >&2
     exit 2
 fi
-cd tests && exec python3 -B -m bench "$@" "${settings[@]}"
+module=bench
+if [[ ${1:-} == apps ]]; then
+    module=bench.apps
+    shift
+fi
+cd tests && exec python3 -B -m "$module" "$@" "${settings[@]}"

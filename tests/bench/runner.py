@@ -174,7 +174,7 @@ class Runner:
             crossed = list(self.link.stop())
         return line, found, crossed
 
-    def _one(self, result: Result, way: Way, counts: bool, watched: bool) -> None:
+    def one(self, result: Result, way: Way, counts: bool, watched: bool = False) -> None:
         """One run of a way, into the result; a time `counts`, the link is only `watched`."""
         if watched:
             line, found, crossed = self._watched(result.row, way)
@@ -219,7 +219,7 @@ class Runner:
                     continue
                 begun = time.monotonic()
                 try:
-                    self._one(result, way, turn >= before, watching and turn == 0)
+                    self.one(result, way, turn >= before, watching and turn == 0)
                     if row.most_rounds:
                         ended(result, way, time.monotonic() - begun)
                 except BenchError as error:

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from statistics import median
+import os
+from statistics import geometric_mean, median
 
-from .result import ASKED_WAYS, COUNTS, MOVED_WAYS, Result, Session
-from .row import PROCESS, Goal, Metric
+from .result import ASKED_WAYS, COUNTS, KINDS, MOVED_WAYS, Result, Session, plain
+from .row import Goal, Metric
 
 SCALE = {"ms": 1.0, "us": 1e3, "MiB": 1 / 2**20}
 
@@ -50,7 +51,7 @@ def ratio(metric: Metric, result: Result, label: str, against: str) -> float | N
 
 
 def judged(metric: Metric, result: Result, goal: Goal, simulated: bool) -> str:
-    figure = ratio(metric, result, "libzc", goal.against)
+    figure = ratio(metric, result, goal.label, goal.against)
     what = f"of {goal.against}" if goal.against else metric.unit
     if figure is None:
         met = "not measured"
@@ -58,11 +59,13 @@ def judged(metric: Metric, result: Result, goal: Goal, simulated: bool) -> str:
         met = "not judged"
     else:
         met = f"{number(figure)}: " + ("yes" if figure <= goal.most * 1.0005 else "**no**")
-    return f"≤ {number(goal.most)} {what}: {met}"
+    whose = "" if goal.label == "libzc" else goal.label + " "
+    return f"{whose}≤ {number(goal.most)} {what}: {met}"
 
 
 # What is compared with what, where a table has both.
-RATIOS = (("libzc", "bare"), ("libzc", "hand"), ("watched", "bare"))
+RATIOS = (("libzc", "bare"), ("libzc", "hand"), ("watched", "bare"), ("everyday", "bare"),
+          ("best", "bare"))
 
 
 def ratio_text(metric: Metric, result: Result, label: str, against: str) -> str:
@@ -74,12 +77,12 @@ def times_table(results: list[Result], simulated: bool) -> list[str]:
     """One line a metric of each row; the ways are the columns."""
     labels = list(dict.fromkeys(label for result in results for label in result.labels()))
     ratios = [pair for pair in RATIOS if set(pair) <= set(labels)]
-    goals = any(metric.goals for result in results for metric in result.row.metrics)
+    goals = any(metric.goals for result in results for metric in result.row.measured())
     heads = ["job", "what", *labels, *(f"{label} / {against}" for label, against in ratios)]
     heads += ["goals"] if goals else []
     lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     for result in results:
-        for metric in (*result.row.metrics, PROCESS):
+        for metric in result.row.measured():
             cells = [result.row.name, f"{metric.name}, {metric.unit}"]
             cells += [spread(values_of(metric, result, label)) for label in labels]
             cells += [ratio_text(metric, result, *pair) for pair in ratios]
@@ -88,6 +91,14 @@ def times_table(results: list[Result], simulated: bool) -> list[str]:
                                        for goal in metric.goals))
             lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def peaks(log: dict[str, float]) -> str:
+    """The most that lay in each place, in MiB."""
+    places = sorted((item for item in log.items()
+                     if item[0] not in (*COUNTS, *ASKED_WAYS, *MOVED_WAYS, *KINDS)),
+                    key=lambda item: -item[1])
+    return ", ".join(f"{name} {mib(peak)}" for name, peak in places) or "-"
 
 
 def mib(count: float) -> str:
@@ -137,16 +148,34 @@ def link_table(results: list[Result]) -> list[str]:
                 continue
             cells = link_cells(result, label)
             cells += [mib(log[name]) for name in COUNTS] if log else ["-"] * 4
-            peaks = sorted((item for item in (log or {}).items()
-                            if item[0] not in (*COUNTS, *ASKED_WAYS, *MOVED_WAYS)),
-                           key=lambda item: -item[1])
-            cells.append(", ".join(f"{name} {mib(peak)}" for name, peak in peaks) or "-")
+            cells.append(peaks(log or {}))
             lines.append(f"| {result.row.name} | {label} | {' | '.join(cells)} |")
     return lines if len(lines) > 2 else []
 
 
+def kinds_table(results: list[Result]) -> list[str]:
+    """Of applications where the bytes went that they asked to copy; empty for others."""
+    heads = ["asked", *(name.replace("moved_", "moved as ") for name in KINDS), "CPU", "elided"]
+    lines = [f"| job | way | {' | '.join(heads)} | places |", "|" + "---|" * (len(heads) + 3)]
+    for result in results:
+        for label, log in result.log.items():
+            if KINDS[0] in log:
+                cells = [mib(log[name]) for name in ("asked", *KINDS, "cpu_copied", "elided")]
+                lines.append(f"| {result.row.name} | {label} | {' | '.join(cells)} "
+                             f"| {peaks(log)} |")
+    return lines if len(lines) > 2 else []
+
+
+def mean_line(results: list[Result]) -> list[str]:
+    """What the preset for any program makes of the time of processes, over all rows with it."""
+    ratios = [figure for result in results
+              if (figure := ratio(result.row.measured()[-1], result, "everyday", "bare"))]
+    return [f"Geometric mean of everyday / bare, processes of {len(ratios)} applications: "
+            f"{number(geometric_mean(ratios))}."] if len(ratios) > 1 else []
+
+
 def without_lines(results: list[Result]) -> list[str]:
-    """Where another library has no figures, and why."""
+    """Where a way has no figures, and why."""
     return [f"{label} does not run {result.row.name}: `{why}`"
             for result in results for label, why in result.without.items()]
 
@@ -161,8 +190,11 @@ def section(group: str, results: list[Result], simulated: bool, level: str,
             link: bool = True) -> list[str]:
     """Heading and tables of a group; `link`: with what crossed the link."""
     lines = [f"{level} {group[0].upper()}{group[1:]}", "", *times_table(results, simulated), ""]
-    crossed, notes = link_table(results), without_lines(results) + earlier_lines(results)
-    if link and crossed:
+    kinds, crossed = kinds_table(results), link_table(results) if link else []
+    notes = mean_line(results) + without_lines(results) + earlier_lines(results)
+    if kinds:
+        lines += ["MiB by the log:", "", *kinds, ""]
+    elif crossed:
         lines += ["MiB over the link, by its own counters and by the log:", "", *crossed, ""]
     return lines + [text for line in notes for text in (line, "")]
 
@@ -182,3 +214,13 @@ def document(session: Session) -> list[str]:
         lines += section(group, results, session.simulated, "###")
     lines += [f"Skipped: {what}." for what in session.skipped]
     return lines if lines[-1] else lines[:-1]
+
+
+def save(session: Session, folder: str, name: str) -> None:
+    """Writes what was measured so far, so that a bench that is ended early leaves it."""
+    os.makedirs(folder, exist_ok=True)
+    for suffix, text in ((".md", "\n".join(document(session))), (".json", plain(session))):
+        path = os.path.join(folder, name + suffix)
+        with open(path + ".part", "w", encoding="utf-8") as part:
+            part.write(text + "\n")
+        os.replace(path + ".part", path)  # whoever looks finds the old file or the new one, whole

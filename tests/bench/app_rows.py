@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+"""The rows of people's programs: the applications of tests/gpu/apps."""
+
+from __future__ import annotations
+
+from .row import Goal, Metric, Row, Way
+
+# What any program may take of its bare time under the preset for any program.
+NEVER_HURTS = Goal("bare", 1.02, "everyday")
+
+
+def application(name: str, script: str, arguments: str, quick: str, best: str, goals: tuple = (),
+                shows: tuple[str, str] = ("moved", "moved"), metric: str = "main part",
+                further: tuple[Metric, ...] = (), process: tuple[Goal, ...] = ()) -> Row:
+    """
+    A row of one script.  `goals` are those of `metric`, of the everyday preset or the best one;
+    `shows` is what these two have to do, as Way.shows.
+    """
+    ways = (Way("bare", script), Way("watched", script, "off"),
+            Way("everyday", script, "everyday", shows=shows[0]))
+    if best:
+        ways += (Way("best", script, best, shows=shows[1]),)
+    metrics = (Metric("main part", ("main_ms",)), Metric("first step", ("first_ms",)),
+               Metric("a later step", ("later_ms",)), *further)
+    metrics = tuple(Metric(each.name, each.fields, goals=goals) if each.name == metric else each
+                    for each in metrics)
+    return Row("applications", name, "", arguments, quick, ways, metrics,
+               process=(NEVER_HURTS, *process))
+
+
+def everyday(most: float) -> tuple[Goal, ...]:
+    return (Goal("bare", most, "everyday"),)
+
+
+HOST, TABLES = "pinned-host-buffers", "shared-tables"
+COPIES = Metric("copies to the GPU", ("copies_ms",))
+LATER = "a later step"
+
+ROWS = (
+    application("accelerate cpu_offload, Llama, a forward", "offload", "--layers 12",
+                "--layers 4 --steps 4", HOST, everyday(0.22), metric=LATER),
+    application("transformers generate, offloaded KV cache", "kv_cache", "",
+                "--layers 8 --hidden 1024 --steps 2", HOST),
+    application("a state dict to the host, tensors new each time", "checkpoint", "--mib 4096",
+                "--mib 1024 --steps 4", HOST, everyday(0.10), metric="first step"),
+    application("PyTorch's save_on_cpu, training", "saved_tensors", "", "--mib 64 --steps 3", HOST),
+    application("safetensors load_file(device=\"cuda\")", "load_safetensors", "--mib 4096",
+                "--mib 1024 --steps 3", "", everyday(0.30)),
+    application("torch.load(mmap=True) to the GPU", "load_mapped", "--mib 4096",
+                "--mib 1024 --steps 3", "", everyday(0.30)),
+    application("DataLoader, two workers", "loader", "", "--batches 32",
+                "", everyday(0.40), metric="copies to the GPU", further=(COPIES,),
+                process=(Goal("bare", 1.0, "everyday"),)),
+    application("neighbours of a graph, features on the host", "neighbours", "--mib 4096",
+                "--mib 1024 --steps 5", HOST, everyday(0.40), metric="copies to the GPU",
+                further=(COPIES,)),
+    application("embedding table, 1 % of the rows read", "embedding", "--mib 2048", "--mib 1024",
+                TABLES, process=(Goal("bare", 0.60, "best"),)),
+    application("ResNet-18, training from host memory", "resnet", "",
+                "--images 256 --batch 64 --steps 2", HOST),
+    application("a tensor that grows by torch.cat", "growing_cat", "", "--mib 1024",
+                "growing-arrays", shows=("placed", "placed")),
+    application("CuPy over chunks of NumPy", "cupy_pipeline", "", "--mib 128 --chunks 6", HOST),
+    application("JAX over arrays of NumPy", "jax_pipeline", "", "--mib 256 --steps 4", HOST),
+    application("Numba over arrays of NumPy", "numba_pipeline", "", "--mib 128 --steps 5", HOST),
+    application("NCCL and DistributedDataParallel", "ranks", "", "--steps 3", "",
+                shows=("placed", "")),
+)

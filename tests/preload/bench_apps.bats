@@ -1,0 +1,97 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# The bench of applications on the simulated GPU, with small programs in the place of people's.
+
+load common.bash
+
+setup() {
+    need_built "$LIBZC" "$SIM/libcuda.so.1"
+    command -v python3 >/dev/null || skip "no python3"
+    tree=$BATS_TEST_TMPDIR/tree
+    mkdir -p "$tree/tests/gpu/apps"
+    cp -r tests/bench policy "$tree/tests"
+    mv "$tree/tests/policy" "$tree"
+    cp tests/gpu/*.py "$tree/tests/gpu"
+    cat >"$tree/tests/gpu/apps/checkpoint.py" <<'PYTHON'
+import ctypes, hashlib, os, time
+cuda, libc, size = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(None), 8 << 20
+libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+if os.environ.get("SMALL"):  # below the size of the preset's rules
+    size = 4096
+context, block = ctypes.c_void_p(), ctypes.c_void_p()
+assert cuda.cuInit(0) == 0
+assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+assert cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(size)) == 0
+host = ctypes.c_void_p(libc.malloc(size))
+ctypes.memset(host, 7, size)
+steps = []
+for _ in range(3):
+    begun = time.perf_counter()
+    assert cuda.cuMemcpyHtoD_v2(block, host, ctypes.c_size_t(size)) == 0
+    assert cuda.cuMemcpyDtoH_v2(host, block, ctypes.c_size_t(size)) == 0
+    steps.append(time.perf_counter() - begun)
+print("digest:", hashlib.sha256(ctypes.string_at(host, size)).hexdigest() +
+      (os.environ.get("ODD", "") if "LD_PRELOAD" in os.environ else ""))
+print("main_s:", sum(steps))
+print("steps_s:", *steps)
+PYTHON
+}
+
+bench_apps() {
+    run --separate-stderr timeout 110 env SIM=1 ZC_BUILD="$PWD/$ZC_BUILD" \
+        OUT_DIR="$BATS_TEST_TMPDIR/out" "$tree/tests/bench/run.sh" apps --only checkpoint "$@"
+}
+
+# Prints an expression of the one row that was kept.
+kept() {
+    python3 -c 'import json, sys
+row = json.load(open(sys.argv[1]))["rows"][0]
+print(eval(sys.argv[2]))' "$BATS_TEST_TMPDIR/out/apps.json" "$1"
+}
+
+@test "an application is run bare, watched and under presets, and the log says where bytes went" {
+    bench_apps --rounds 2
+    [[ $status -eq 0 ]]
+    [[ $(kept '[len(runs) for runs in row["samples"].values()]') == "[2, 2, 2, 2]" ]]
+    [[ $(kept '[way["moved_pinned"] >> 20 for way in row["log"].values()]') == "[0, 48, 48]" ]]
+    [[ $(kept '[way["moved_pageable"] >> 20 for way in row["log"].values()]') == "[48, 0, 0]" ]]
+    [[ $output == *"| everyday | 48.0 | 0 | 48.0 |"* ]]
+    diff "$BATS_TEST_TMPDIR/out/apps.md" - <<<"$output"
+}
+
+@test "a quick bench of applications watches in its first round alone" {
+    bench_apps --quick
+    [[ $status -eq 0 ]]
+    [[ $(kept '[len(runs) for runs in row["samples"].values()]') == "[3, 1, 3, 3]" ]]
+}
+
+@test "an application that gives another digest under libzc fails the bench" {
+    ODD=1 bench_apps --rounds 1
+    [[ $status -eq 1 ]]
+    [[ $stderr == *"everyday: checksum "*", not "*" as the others"* ]]
+    [[ $(kept '[len(runs) for runs in row["samples"].values()]') == "[1, 0, 0, 0]" ]]
+}
+
+@test "a preset that changes nothing of an application fails the bench" {
+    SMALL=1 bench_apps --rounds 1
+    [[ $status -eq 1 ]]
+    [[ $stderr == *"everyday: no effect: "*"moved as Pageable 24 KiB"* ]]
+}
+
+@test "an application without its package is skipped" {
+    cat >"$tree/tests/gpu/apps/checkpoint.py" <<'PYTHON'
+import sys
+print("checkpoint: no package torch", file=sys.stderr)
+sys.exit(77)
+PYTHON
+    bench_apps --rounds 1
+    [[ $status -eq 0 ]]
+    [[ $output == *"Skipped: applications: "*"(checkpoint: no package torch)"* ]]
+}
+
+@test "a bench of applications whose time is over keeps what it has" {
+    bench_apps --rounds 9 --seconds 2
+    [[ $status -eq 0 && $stderr == *"the seconds are over"* ]]
+    [[ $(kept 'len(row["samples"]["bare"])') -lt 9 ]]
+}
