@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-static size_t count(void)
+static size_t module_count(void)
 {
     size_t n = 0;
     while (zc_modules[n])
@@ -18,7 +18,7 @@ static size_t count(void)
     call
 
 #define EACH_DOWNWARDS(callback, call)                                                             \
-    for (size_t i = count(); i-- > 0;)                                                             \
+    for (size_t i = module_count(); i-- > 0;)                                                      \
         if (zc_modules[i]->callback)                                                               \
     call
 

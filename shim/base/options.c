@@ -69,7 +69,7 @@ static bool is_meant(const struct option *option, const char *value)
 }
 
 /* A copy of the value; NULL where it means nothing, or where there is no room for it. */
-static const char *keep(const struct option *option, const char *value)
+static const char *keep_value(const struct option *option, const char *value)
 {
     size_t n = strlen(value) + 1;
     char *copy = store + stored;
@@ -102,7 +102,7 @@ const struct zc_options *zc_options_read(void)
     for (size_t i = 0; i < TABLE_SIZE; i++) {
         const char *value = options.secure ? NULL : secure_getenv(table[i].variable);
         bool given = value != NULL && value[0] != 0;
-        const char *kept = given ? keep(&table[i], value) : NULL;
+        const char *kept = given ? keep_value(&table[i], value) : NULL;
 
         ignored[i] = given && kept == NULL;
         *(const char **)((char *)&options + table[i].offset) =

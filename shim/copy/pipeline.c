@@ -83,7 +83,7 @@ static void stop(struct job *job)
 
 /* What the kernel does not tell of the program's memory, threads find out by bringing its pages in,
  * before anything is copied. */
-static void look(struct job *job)
+static void job_look(struct job *job)
 {
     size_t at;
     while ((at = __atomic_fetch_add(&job->looked_at, LOOK, __ATOMIC_RELAXED)) < job->bytes)
@@ -97,7 +97,7 @@ static void *move_pieces(void *arg)
 {
     struct job *job = arg;
     size_t at;
-    look(job);
+    job_look(job);
     while ((at = __atomic_fetch_add(&job->next, PIECE, __ATOMIC_RELAXED)) < job->bytes) {
         size_t n = at_most(job->bytes - at, PIECE);
         char *host = job->p->host + at, *ring = ring_at(job, at);
@@ -203,7 +203,7 @@ static bool reached(struct job *job, size_t started)
 {
     if (job->p->reachable)
         return true;
-    look(job);
+    job_look(job);
     while (__atomic_load_n(&job->ready, __ATOMIC_ACQUIRE) <= started)
         sched_yield();
     return !stopped(job);

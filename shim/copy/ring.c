@@ -88,7 +88,7 @@ static unsigned earlier(unsigned a, unsigned b)
 
 /* The slot, or ZC_RING_SLOTS with the one that left first in *oldest, which is the caller's
  * then. */
-static unsigned look(unsigned *oldest)
+static unsigned ring_look(unsigned *oldest)
 {
     *oldest = ZC_RING_SLOTS;
     for (unsigned i = 0; i < ZC_RING_SLOTS; i++) {
@@ -110,7 +110,7 @@ static unsigned look(unsigned *oldest)
 unsigned zc_ring_take(void)
 {
     for (;; sched_yield()) {
-        unsigned oldest, slot = look(&oldest);
+        unsigned oldest, slot = ring_look(&oldest);
         if (slot != ZC_RING_SLOTS)
             return slot;
         if (oldest == ZC_RING_SLOTS)
@@ -122,7 +122,7 @@ unsigned zc_ring_take(void)
 
 int zc_ring_try(void)
 {
-    unsigned oldest, slot = look(&oldest);
+    unsigned oldest, slot = ring_look(&oldest);
     if (slot != ZC_RING_SLOTS)
         return (int)slot;
     if (oldest != ZC_RING_SLOTS)

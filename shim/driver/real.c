@@ -46,7 +46,7 @@ static unsigned bucket_of(const void *address)
     return (unsigned)(((uintptr_t)address >> 4) * 0x9E3779B1u >> 7) % BUCKETS;
 }
 
-static void remember(void *real, uint32_t row)
+static void remember_real(void *real, uint32_t row)
 {
     for (unsigned i = bucket_of(real);; i = (i + 1) % BUCKETS) {
         void *expected = NULL;
@@ -149,7 +149,7 @@ bool zc_real_find(void *near)
         if (!real || zc_is_wrapper(real))
             real = (void *)missing;
         else
-            remember(real, i);
+            remember_real(real, i);
         __atomic_store_n(&slots[i], real, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&found, true, __ATOMIC_RELEASE);

@@ -60,7 +60,7 @@ bool zc_streams_idle(void)
 }
 
 /* Takes out the stream, or with NULL all of a context. */
-static void forget(CUstream stream, CUcontext context)
+static void forget_streams(CUstream stream, CUcontext context)
 {
     if (!zc_lock_take(&lock))
         return;
@@ -72,7 +72,7 @@ static void forget(CUstream stream, CUcontext context)
 
 static void context_gone(CUcontext context)
 {
-    forget(NULL, context);
+    forget_streams(NULL, context);
 }
 
 static void in_child(void)
@@ -111,7 +111,7 @@ ZC_BODY(cuStreamDestroy_v2, (CUstream stream))
         stream && zc_capture_any() ? zc_stream_context(stream, entry->flavour) : NULL;
     if (stream && zc_life_on() && __atomic_load_n(&count, __ATOMIC_RELAXED)) {
         turn = zc_driver_lock();
-        forget(stream, NULL);
+        forget_streams(stream, NULL);
     }
     if (turn)
         zc_driver_unlock();

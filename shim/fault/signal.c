@@ -21,11 +21,11 @@
 #define ZC_SIGNAL(name, result, params, args) EXPORT result name params;
 #include "fault/signal.def"
 
-static void find(void);
+static void find_real_signal(void);
 #define ZC_SIGNAL(name, result, params, args)                                                      \
     static result first_##name params                                                              \
     {                                                                                              \
-        find();                                                                                    \
+        find_real_signal();                                                                        \
         return zc_libc_signal.name args;                                                           \
     }
 #include "fault/signal.def"
@@ -35,7 +35,7 @@ struct zc_libc_signal zc_libc_signal = {
 #include "fault/signal.def"
 };
 
-static void find(void)
+static void find_real_signal(void)
 {
     zc_libc_find();
     zc_io_find();

@@ -91,7 +91,7 @@ bool zc_sigsegv_vfork_child(void)
 }
 
 /* The record of the caller's process; under `guard`. */
-static struct action *record(bool is_guest)
+static struct action *action_record(bool is_guest)
 {
     return is_guest ? &guest.program : &program;
 }
@@ -156,7 +156,7 @@ void zc_sigsegv_start(void (*handler)(int sig, siginfo_t *info, void *context))
 int zc_sigsegv_action(const struct sigaction *act, struct sigaction *old)
 {
     struct action wanted = act ? action_of(act) : (struct action){0};
-    struct action *now = record(zc_sigsegv_vfork_child());
+    struct action *now = action_record(zc_sigsegv_vfork_child());
     uint64_t mask = enter();
     struct action before = *now;
     if (act)
@@ -280,7 +280,7 @@ static void die(const siginfo_t *info)
 /* The action to run, with SA_RESETHAND done. */
 static struct action take_action(void)
 {
-    struct action *from = record(zc_sigsegv_vfork_child());
+    struct action *from = action_record(zc_sigsegv_vfork_child());
     uint64_t mask = enter();
     struct action now = *from;
     if (is_function(&now) && (now.flags & SA_RESETHAND))

@@ -53,7 +53,7 @@ static void forget_registration(const struct zc_block *block)
 
 /* The driver has freed what was its own; the ledger forgets it, and what is libzc's is given
  * back. */
-static void forget(CUcontext context, bool primary)
+static void forget_context(CUcontext context, bool primary)
 {
     struct collect c = {.context = context, .primary = primary};
     zc_modules_context_lost(context);
@@ -83,7 +83,7 @@ ZC_BODY(cuCtxDestroy, (CUcontext context))
         zc_leaving_begin(&leaving, context);
     CUresult result = real(context);
     if (result == CUDA_SUCCESS && on)
-        forget(context, false);
+        forget_context(context, false);
     zc_leaving_end(&leaving);
     return result;
 }
@@ -108,7 +108,7 @@ ZC_BODY(cuDevicePrimaryCtxReset, (CUdevice device))
         zc_leaving_begin(&leaving, context);
     CUresult result = real(device);
     if (result == CUDA_SUCCESS && context)
-        forget(context, true);
+        forget_context(context, true);
     zc_leaving_end(&leaving);
     return result;
 }
@@ -125,7 +125,7 @@ ZC_BODY(cuDevicePrimaryCtxRelease, (CUdevice device))
     CUcontext context = primary_of(device);
     CUresult result = real(device);
     if (result == CUDA_SUCCESS && context && !zc_stream_primary(device))
-        forget(context, false);
+        forget_context(context, false);
     return result;
 }
 

@@ -82,7 +82,7 @@ void zc_coverage_note(const char *symbol, int version, bool caught)
     }
 }
 
-static void finish(void)
+static void coverage_finish(void)
 {
     if (!zc_option_on(zc_options()->debug))
         return;
@@ -97,4 +97,4 @@ static void finish(void)
     zc_message(ZC_DEBUG, "coverage", "%s", zc_text_cstr(&text));
 }
 
-const struct zc_module zc_module_coverage = {.finish = finish};
+const struct zc_module zc_module_coverage = {.finish = coverage_finish};

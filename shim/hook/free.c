@@ -86,7 +86,7 @@ static CUresult reap(const struct parting *p, CUresult result)
 
 /* What the driver may refuse; then nothing has changed.  What is mapped stays so where another
  * block, the device or the next request has a use for it. */
-static CUresult detach(struct zc_block *block, const struct parting *p)
+static CUresult detach_claimed(struct zc_block *block, const struct parting *p)
 {
     struct zc_vmm *v = zc_vmm_of(block);
     if (!v)
@@ -109,7 +109,7 @@ static CUresult free_placed(struct zc_block *block, bool *diagnosed_out)
     }
     CUresult result = let_go(block, &p);
     if (result == CUDA_SUCCESS)
-        result = detach(block, &p);
+        result = detach_claimed(block, &p);
     if (result != CUDA_SUCCESS) { /* Something may use it yet: it stays the program's. */
         zc_block_unclaim(block);
         *diagnosed_out = p.diagnosed;

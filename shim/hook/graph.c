@@ -138,7 +138,7 @@ static void drop(struct exec *x)
 }
 
 /* Takes an executable graph out of the table; the caller drops it. */
-static struct exec *take(CUgraphExec handle)
+static struct exec *take_exec(CUgraphExec handle)
 {
     struct exec *x = NULL;
     if (!zc_lock_take(&lock))
@@ -151,13 +151,13 @@ static struct exec *take(CUgraphExec handle)
 }
 
 /* Reads what a new or updated executable graph will copy, and remembers it. */
-static CUresult remember(CUresult result, CUgraphExec handle, CUgraph graph)
+static CUresult remember_exec(CUresult result, CUgraphExec handle, CUgraph graph)
 {
     if (result != CUDA_SUCCESS || !zc_life_on() || !zc_real.cuGraphGetNodes ||
         !zc_real.cuGraphNodeGetType || !zc_real.cuGraphMemcpyNodeGetParams ||
         !zc_real.cuGraphMemsetNodeGetParams || !zc_real.cuGraphChildGraphNodeGetGraph)
         return result;
-    drop(take(handle));
+    drop(take_exec(handle));
     struct exec *x = zc_arena_get(sizeof(*x));
     if (!x)
         return result;
@@ -194,7 +194,7 @@ ZC_BODY(cuGraphInstantiate,
 {
     (void)entry;
     CUresult result = real(exec, graph, error_node, log, log_bytes);
-    return result == CUDA_SUCCESS ? remember(result, *exec, graph) : result;
+    return result == CUDA_SUCCESS ? remember_exec(result, *exec, graph) : result;
 }
 
 ZC_BODY(cuGraphInstantiate_v2,
@@ -207,7 +207,7 @@ ZC_BODY(cuGraphInstantiateWithFlags, (CUgraphExec * exec, CUgraph graph, unsigne
 {
     (void)entry;
     CUresult result = real(exec, graph, flags);
-    return result == CUDA_SUCCESS ? remember(result, *exec, graph) : result;
+    return result == CUDA_SUCCESS ? remember_exec(result, *exec, graph) : result;
 }
 
 ZC_BODY(cuGraphInstantiateWithParams,
@@ -215,20 +215,20 @@ ZC_BODY(cuGraphInstantiateWithParams,
 {
     (void)entry;
     CUresult result = real(exec, graph, params);
-    return result == CUDA_SUCCESS ? remember(result, *exec, graph) : result;
+    return result == CUDA_SUCCESS ? remember_exec(result, *exec, graph) : result;
 }
 
 ZC_BODY(cuGraphExecUpdate,
         (CUgraphExec exec, CUgraph graph, CUgraphNode *error_node, CUgraphExecUpdateResult *update))
 {
     (void)entry;
-    return remember(real(exec, graph, error_node, update), exec, graph);
+    return remember_exec(real(exec, graph, error_node, update), exec, graph);
 }
 
 ZC_BODY(cuGraphExecUpdate_v2, (CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info))
 {
     (void)entry;
-    return remember(real(exec, graph, info), exec, graph);
+    return remember_exec(real(exec, graph, info), exec, graph);
 }
 
 ZC_BODY(cuGraphExecMemcpyNodeSetParams,
@@ -304,7 +304,7 @@ ZC_BODY(cuGraphExecDestroy, (CUgraphExec exec))
 {
     (void)entry;
     if (zc_life_on() && __atomic_load_n(&execs, __ATOMIC_RELAXED))
-        drop(take(exec));
+        drop(take_exec(exec));
     return real(exec);
 }
 
@@ -320,7 +320,7 @@ ZC_BODY(cuGraphAddMemAllocNode, (CUgraphNode * node, CUgraph graph, const CUgrap
 }
 
 /* The blocks are looked up at each launch, because they may be freed before the graph is. */
-static void record(const struct node *n, uint64_t ticks, struct zc_log_call *call)
+static void record_node(const struct node *n, uint64_t ticks, struct zc_log_call *call)
 {
     const struct zc_transfer t = {.asked = n->asked,
                                   .real = n->real,
@@ -392,7 +392,7 @@ ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
                                .stream = zc_stream_kind_of(stream, entry->flavour),
                                .handle = (uintptr_t)stream};
     for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
-        record(&nodes[i], i ? 0 : ticks, &call);
+        record_node(&nodes[i], i ? 0 : ticks, &call);
     zc_arena_put(nodes, count * sizeof(*nodes));
     return result;
 }

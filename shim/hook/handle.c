@@ -25,8 +25,8 @@ static struct zc_handle **bucket_of(CUmemGenericAllocationHandle handle)
     return &bucket[(handle * UINT64_C(0x9E3779B97F4A7C15)) >> 56];
 }
 
-/* Under the lock, as are all up to remember(). */
-static struct zc_handle *find(CUmemGenericAllocationHandle handle)
+/* Under the lock, as are all up to remember_handle(). */
+static struct zc_handle *find_handle(CUmemGenericAllocationHandle handle)
 {
     struct zc_handle *h = *bucket_of(handle);
     while (h && h->handle != handle)
@@ -49,7 +49,7 @@ static void link_out(struct zc_handle *h)
     *at = h->next;
 }
 
-static bool remember(struct zc_handle *h)
+static bool remember_handle(struct zc_handle *h)
 {
     if (!zc_lock_take(&lock))
         return false;
@@ -60,7 +60,7 @@ static bool remember(struct zc_handle *h)
 }
 
 /* Nothing uses the memory any more: it is the driver's again, and counts no longer. */
-static void forget(struct zc_handle *h)
+static void forget_handle(struct zc_handle *h)
 {
     __atomic_fetch_sub(&records, 1, __ATOMIC_RELEASE);
     if (h->backing)
@@ -79,7 +79,7 @@ struct zc_handle *zc_handle_map(CUmemGenericAllocationHandle handle)
 {
     if (!any() || !zc_lock_take(&lock))
         return NULL;
-    struct zc_handle *h = find(handle);
+    struct zc_handle *h = find_handle(handle);
     if (h)
         h->mapped++;
     zc_lock_drop(&lock);
@@ -93,7 +93,7 @@ void zc_handle_unmap(struct zc_handle *h)
     bool last = --h->mapped == 0 && !h->held;
     zc_lock_drop(&lock);
     if (last)
-        forget(h);
+        forget_handle(h);
 }
 
 struct zc_block *zc_handle_mapping_at(CUdeviceptr address)
@@ -221,7 +221,7 @@ ZC_BODY(cuMemCreate, (CUmemGenericAllocationHandle * handle, size_t bytes,
         return result;
     }
     h->handle = *handle;
-    if (!remember(h)) {
+    if (!remember_handle(h)) {
         if (h->backing)
             zc_place_release(h->backing, false);
         if (h->budget)

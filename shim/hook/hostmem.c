@@ -24,8 +24,8 @@
 #include "shared/pair.h"
 
 /* Writes down whose the memory at `p` is from here on. */
-static void settle(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *ask, uint32_t site,
-                   const struct zc_rule *rule)
+static void fill_slot(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *ask,
+                      uint32_t site, const struct zc_rule *rule)
 {
     slot->size = ask->size;
     slot->site = site;
@@ -67,7 +67,7 @@ static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct
         return NULL;
     }
     slot->nth = nth;
-    settle(p, slot, ask, site, rule);
+    fill_slot(p, slot, ask, site, rule);
     __atomic_store_n(&slot->thread, zc_thread_id(), __ATOMIC_RELEASE);
     return p;
 }
@@ -148,7 +148,7 @@ static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *
                   : stays               ? zc_hostheap_resize(p, ask->size, &slot)
                                         : NULL;
     if (moved)
-        settle(moved, slot, ask, site, rule);
+        fill_slot(moved, slot, ask, site, rule);
     if (alone && (!moved || moved == p))
         zc_hostheap_unclaim(extent);
     if (moved)

@@ -24,7 +24,7 @@ struct tally {
 };
 
 /* Kernels are given device blocks; pinned memory that was asked for is as it would be anyway. */
-static bool count(struct zc_block *b, void *arg)
+static bool count_rule(struct zc_block *b, void *arg)
 {
     struct tally *t = arg;
     unsigned i = 0;
@@ -62,7 +62,7 @@ void zc_diagnose_kernel(enum zc_fn fn)
     /* All later calls fail so, too: the blocks are looked through once. */
     if (!zc_life_on() || !placed() || __atomic_load_n(&told, __ATOMIC_RELAXED))
         return;
-    zc_block_each(count, &t);
+    zc_block_each(count_rule, &t);
     if (!t.count || __atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
         return;
     const struct zc_policy *policy = zc_rules();

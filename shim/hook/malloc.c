@@ -130,7 +130,7 @@ static size_t boot_usable(void *p)
 }
 
 /* Several threads may come here at once: all store the same. */
-static void find(void)
+static void find_real_malloc(void)
 {
     finding = true;
     zc_process_watch_forks();
@@ -167,7 +167,7 @@ static void find(void)
     {                                                                                              \
         if (finding)                                                                               \
             return meanwhile;                                                                      \
-        find();                                                                                    \
+        find_real_malloc();                                                                        \
         return next.name args;                                                                     \
     }
 static void *nothing(void)
@@ -200,7 +200,7 @@ static void first_free(void *p)
 {
     if (finding)
         return;
-    find();
+    find_real_malloc();
     next.free(p);
 }
 
@@ -208,7 +208,7 @@ static void first___libc_free(void *p)
 {
     if (finding)
         return;
-    find();
+    find_real_malloc();
     next.__libc_free(p);
 }
 
@@ -258,7 +258,7 @@ static void watch(void)
 }
 
 /* A block of libc's, known from here on if its rule says who copies it. */
-static void *keep(const struct zc_hostmem_ask *ask, void *p)
+static void *note_passthrough(const struct zc_hostmem_ask *ask, void *p)
 {
     static uint32_t watching;
     if (!*ask->stays || !p)
@@ -293,7 +293,7 @@ SLOW void *large_malloc(size_t n)
 {
     const struct zc_hostmem_ask ask = ASK(malloc, n, 1, false);
     void *p = zc_hostmem_get(&ask);
-    return p ? p : keep(&ask, next.malloc(n));
+    return p ? p : note_passthrough(&ask, next.malloc(n));
 }
 
 EXPORT void *malloc(size_t n)
@@ -305,7 +305,7 @@ SLOW void *large_calloc(size_t count, size_t n)
 {
     const struct zc_hostmem_ask ask = ASK(calloc, count * n, 1, true);
     void *p = zc_hostmem_get(&ask);
-    return p ? p : keep(&ask, next.calloc(count, n));
+    return p ? p : note_passthrough(&ask, next.calloc(count, n));
 }
 
 /* An overflow is libc's to refuse. */
@@ -334,7 +334,7 @@ static void *move_out(void *p, const struct zc_hostmem_ask *ask)
         memcpy(moved, p, size < ask->size ? size : ask->size);
         zc_hostmem_put(p);
     }
-    return keep(ask, moved);
+    return note_passthrough(ask, moved);
 }
 
 /* From libc to the heap; NULL when no rule wants it there. */
@@ -366,7 +366,7 @@ SLOW void *large_realloc(void *p, size_t n)
     if (ours(p))
         return resize_ours(p, &ask);
     void *moved = move_in(p, &ask);
-    return moved ? moved : keep(&ask, next.realloc(p, n));
+    return moved ? moved : note_passthrough(&ask, next.realloc(p, n));
 }
 
 EXPORT void *realloc(void *p, size_t n)
@@ -380,7 +380,7 @@ SLOW void *large_reallocarray(void *p, size_t count, size_t n)
     if (ours(p))
         return resize_ours(p, &ask);
     void *moved = move_in(p, &ask);
-    return moved ? moved : keep(&ask, next.reallocarray(p, count, n));
+    return moved ? moved : note_passthrough(&ask, next.reallocarray(p, count, n));
 }
 
 EXPORT void *reallocarray(void *p, size_t count, size_t n)
@@ -398,7 +398,7 @@ SLOW void *large_aligned_alloc(size_t alignment, size_t n)
 {
     const struct zc_hostmem_ask ask = ASK(aligned_alloc, n, alignment, false);
     void *p = power_of_two(alignment) ? zc_hostmem_get(&ask) : NULL;
-    return p ? p : keep(&ask, next.aligned_alloc(alignment, n));
+    return p ? p : note_passthrough(&ask, next.aligned_alloc(alignment, n));
 }
 
 EXPORT void *aligned_alloc(size_t alignment, size_t n)
@@ -410,7 +410,7 @@ SLOW void *large_memalign(size_t alignment, size_t n)
 {
     const struct zc_hostmem_ask ask = ASK(memalign, n, alignment, false);
     void *p = power_of_two(alignment) ? zc_hostmem_get(&ask) : NULL;
-    return p ? p : keep(&ask, next.memalign(alignment, n));
+    return p ? p : note_passthrough(&ask, next.memalign(alignment, n));
 }
 
 EXPORT void *memalign(size_t alignment, size_t n)
@@ -427,7 +427,7 @@ SLOW int large_posix_memalign(void **out, size_t alignment, size_t n)
     if (p)
         *out = p;
     else if (result == 0)
-        keep(&ask, *out);
+        note_passthrough(&ask, *out);
     return result;
 }
 
@@ -441,7 +441,7 @@ SLOW void *large_valloc(size_t n)
 {
     const struct zc_hostmem_ask ask = ASK(valloc, n, page(), false);
     void *p = zc_hostmem_get(&ask);
-    return p ? p : keep(&ask, next.valloc(n));
+    return p ? p : note_passthrough(&ask, next.valloc(n));
 }
 
 EXPORT void *valloc(size_t n)
@@ -454,7 +454,7 @@ SLOW void *large_pvalloc(size_t n)
     size_t whole = (n + page() - 1) & ~(page() - 1);
     const struct zc_hostmem_ask ask = ASK(pvalloc, whole, page(), false);
     void *p = whole >= n ? zc_hostmem_get(&ask) : NULL;
-    return p ? p : keep(&ask, next.pvalloc(n));
+    return p ? p : note_passthrough(&ask, next.pvalloc(n));
 }
 
 EXPORT void *pvalloc(size_t n)

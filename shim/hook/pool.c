@@ -40,7 +40,7 @@ static cuuint64_t steps(cuuint64_t bytes)
 }
 
 /* Under the lock.  `make` adds a record for a pool that has none. */
-static struct pool *find(CUmemoryPool handle, bool make)
+static struct pool *find_pool(CUmemoryPool handle, bool make)
 {
     struct pool *p = pools;
     while (p && p->handle != handle)
@@ -72,7 +72,7 @@ static void remember_device(CUmemoryPool handle, int device)
 {
     if (!zc_lock_take(&lock))
         return;
-    struct pool *p = find(handle, true);
+    struct pool *p = find_pool(handle, true);
     if (p)
         p->device = device;
     zc_lock_drop(&lock);
@@ -112,7 +112,7 @@ const char *zc_pool_unfit(CUmemoryPool handle, enum zc_kind *kind_out)
 {
     struct pool known = {.kind = ZC_KIND_DEVICE, .device = -1};
     if (handle && zc_life_on() && zc_lock_take(&lock)) {
-        const struct pool *p = find(handle, false);
+        const struct pool *p = find_pool(handle, false);
         if (p)
             known = *p;
         zc_lock_drop(&lock);
@@ -140,7 +140,7 @@ static cuuint64_t steps_of(CUmemoryPool handle)
 {
     if (!__atomic_load_n(&pools, __ATOMIC_RELAXED) || !zc_lock_take(&lock))
         return 0;
-    const struct pool *p = find(handle, false);
+    const struct pool *p = find_pool(handle, false);
     cuuint64_t count = p ? p->steps : 0;
     zc_lock_drop(&lock);
     return count;
@@ -156,7 +156,7 @@ static cuuint64_t figure_of(CUmemoryPool pool, CUmemPool_attribute attribute)
 }
 
 /* Under the lock. */
-static void reserve(struct pool *p, cuuint64_t bytes)
+static void pool_reserve(struct pool *p, cuuint64_t bytes)
 {
     p->steps = max(p->steps, steps(bytes));
     p->steps_high = max(p->steps_high, p->steps);
@@ -170,10 +170,10 @@ static void note_most(CUmemoryPool handle)
     cuuint64_t own = figure_of(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
     if (!zc_lock_take(&lock))
         return;
-    struct pool *p = find(handle, false);
+    struct pool *p = find_pool(handle, false);
     if (p) {
         p->most = max(p->most, p->used + own);
-        reserve(p, p->used + own);
+        pool_reserve(p, p->used + own);
     }
     zc_lock_drop(&lock);
 }
@@ -189,9 +189,9 @@ void zc_pool_note_alloc(const struct zc_block *block)
     if (!is_pools(block))
         return;
     if ((block->flags & ZC_BLOCK_CONVERTED) && zc_lock_take(&lock)) {
-        struct pool *p = find(block->pool, true);
+        struct pool *p = find_pool(block->pool, true);
         if (p)
-            reserve(p, p->used += block->size);
+            pool_reserve(p, p->used += block->size);
         zc_lock_drop(&lock);
     }
     note_most(block->pool);
@@ -201,7 +201,7 @@ void zc_pool_note_free(const struct zc_block *block)
 {
     if (!is_pools(block) || !steps_of(block->pool) || !zc_lock_take(&lock))
         return;
-    struct pool *p = find(block->pool, false);
+    struct pool *p = find_pool(block->pool, false);
     if (p) {
         p->used -= block->flags & ZC_BLOCK_CONVERTED ? block->size : 0;
         set_over(p);
@@ -218,11 +218,11 @@ static void in_child(void)
 
 #define EXPORTABLE "the memory must stay exportable"
 
-static void remember(CUmemoryPool handle, enum zc_kind kind, const char *unfit)
+static void remember_pool(CUmemoryPool handle, enum zc_kind kind, const char *unfit)
 {
     if (!unfit || !zc_lock_take(&lock))
         return;
-    struct pool *p = find(handle, true);
+    struct pool *p = find_pool(handle, true);
     if (p && !p->unfit) {
         p->kind = kind;
         p->unfit = unfit;
@@ -275,10 +275,10 @@ ZC_BODY(cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps *props))
     if (result != CUDA_SUCCESS || !zc_life_on())
         return result;
     enum zc_kind kind = kind_of(&props->location, props->allocType);
-    remember(*pool, kind,
-             props->handleTypes != CU_MEM_HANDLE_TYPE_NONE ? EXPORTABLE
-             : limited(props)                              ? "its pool has a largest size"
-                                                           : unfit_of(kind));
+    remember_pool(*pool, kind,
+                  props->handleTypes != CU_MEM_HANDLE_TYPE_NONE ? EXPORTABLE
+                  : limited(props)                              ? "its pool has a largest size"
+                                                                : unfit_of(kind));
     if (kind == ZC_KIND_DEVICE && zc_rules()->rule_count)
         remember_device(*pool, props->location.id);
     return result;
@@ -291,7 +291,7 @@ static CUresult handed_out(CUresult result, const CUmemoryPool *pool, const CUme
 {
     if (result == CUDA_SUCCESS && zc_life_on()) {
         enum zc_kind kind = kind_of(location, type);
-        remember(*pool, kind, unfit_of(kind));
+        remember_pool(*pool, kind, unfit_of(kind));
     }
     return result;
 }
@@ -318,7 +318,7 @@ ZC_BODY(cuMemPoolImportFromShareableHandle,
     CUresult result = real(pool, handle, type, flags);
     if (result != CUDA_SUCCESS || !zc_life_on())
         return result;
-    remember(*pool, ZC_KIND_DEVICE, EXPORTABLE);
+    remember_pool(*pool, ZC_KIND_DEVICE, EXPORTABLE);
     return result;
 }
 
@@ -358,7 +358,7 @@ ZC_BODY(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute
     CUresult result = real(pool, attribute, value);
     if (result != CUDA_SUCCESS || !zc_life_on() || !pools || !zc_lock_take(&lock))
         return result;
-    const struct pool *p = find(pool, false);
+    const struct pool *p = find_pool(pool, false);
     const struct pool known = p ? *p : (struct pool){.handle = pool};
     zc_lock_drop(&lock);
     cuuint64_t *figure = value;
@@ -386,7 +386,7 @@ static void note_set(CUmemoryPool pool, CUmemPool_attribute attribute)
 {
     if (!zc_lock_take(&lock))
         return;
-    struct pool *p = find(pool, false);
+    struct pool *p = find_pool(pool, false);
     if (p && attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
         p->most = 0;
     else if (p && attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
@@ -419,7 +419,7 @@ static void release(CUmemoryPool handle, cuuint64_t keep)
     cuuint64_t waiting = zc_deferred_waiting(handle);
     if (!zc_lock_take(&lock))
         return;
-    struct pool *p = find(handle, false);
+    struct pool *p = find_pool(handle, false);
     if (p) {
         cuuint64_t kept = max(steps(p->used + own + waiting), steps(keep));
         p->steps = kept < p->steps ? kept : p->steps;

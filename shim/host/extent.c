@@ -35,7 +35,7 @@ static uint32_t recorded;         /* Units below have records that can be writte
 static struct zc_extent *holes, *pool;
 static unsigned pooled_odd; /* Extents in the pool that are odd. */
 
-static void *reserve(size_t bytes)
+static void *reserve_pages(size_t bytes)
 {
     void *p =
         zc_memory_map(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -55,8 +55,8 @@ static size_t range_limit(void)
 
 static bool reserve_records(size_t units)
 {
-    heads = reserve(units * sizeof(*heads));
-    extents = reserve(units * sizeof(*extents));
+    heads = reserve_pages(units * sizeof(*heads));
+    extents = reserve_pages(units * sizeof(*extents));
     if (heads && extents)
         return true;
     if (heads)
@@ -66,7 +66,7 @@ static bool reserve_records(size_t units)
 
 /* What can be written counts as the process's memory, used or not (RLIMIT_DATA, mlockall(2), strict
  * overcommit): so the records of all units would. */
-static bool record(uint32_t units)
+static bool make_records(uint32_t units)
 {
     size_t all = zc_hostheap.bytes >> ZC_HOST_UNIT_SHIFT;
     size_t most = (units + RECORDS_STEP - 1) / RECORDS_STEP * (size_t)RECORDS_STEP;
@@ -90,7 +90,7 @@ bool zc_extent_reserve(const char **why)
     for (size_t bytes = RANGE_MAX; bytes >= RANGE_MIN && error != EAGAIN; bytes /= 2) {
         if (bytes > most)
             continue;
-        char *p = reserve(bytes + ZC_HOST_UNIT);
+        char *p = reserve_pages(bytes + ZC_HOST_UNIT);
         if (!p || !reserve_records(bytes >> ZC_HOST_UNIT_SHIFT)) {
             error = errno;
             if (p)
@@ -168,7 +168,7 @@ void zc_extent_unlink(struct zc_extent **list, struct zc_extent *extent)
 }
 
 /* Makes units [first, first + units) one extent.  Every unit leads to the first. */
-static struct zc_extent *settle(uint32_t first, uint32_t units, uint8_t use)
+static struct zc_extent *set_extent(uint32_t first, uint32_t units, uint8_t use)
 {
     struct zc_extent *e = &extents[first];
     e->units = units;
@@ -187,12 +187,12 @@ struct zc_extent *zc_extent_carve(uint32_t units)
             continue;
         zc_extent_unlink(&holes, hole);
         if (rest)
-            zc_extent_link(&holes, settle(first + units, rest, ZC_EXTENT_HOLE));
-        return settle(first, units, ZC_EXTENT_NONE);
+            zc_extent_link(&holes, set_extent(first + units, rest, ZC_EXTENT_HOLE));
+        return set_extent(first, units, ZC_EXTENT_NONE);
     }
-    if (units > (zc_hostheap.bytes >> ZC_HOST_UNIT_SHIFT) - top || !record(top + units))
+    if (units > (zc_hostheap.bytes >> ZC_HOST_UNIT_SHIFT) - top || !make_records(top + units))
         return NULL;
-    struct zc_extent *e = settle(top, units, ZC_EXTENT_NONE);
+    struct zc_extent *e = set_extent(top, units, ZC_EXTENT_NONE);
     __atomic_store_n(&carved, top + units, __ATOMIC_RELEASE);
     return e;
 }
@@ -202,9 +202,9 @@ bool zc_extent_stretch(struct zc_extent *extent, uint32_t units)
     uint32_t first = (uint32_t)(extent - extents), end = first + extent->units;
     uint32_t more = units - extent->units;
     if (end == carved) {
-        if (more > (zc_hostheap.bytes >> ZC_HOST_UNIT_SHIFT) - end || !record(end + more))
+        if (more > (zc_hostheap.bytes >> ZC_HOST_UNIT_SHIFT) - end || !make_records(end + more))
             return false;
-        settle(first, units, extent->use);
+        set_extent(first, units, extent->use);
         __atomic_store_n(&carved, end + more, __ATOMIC_RELEASE);
         return true;
     }
@@ -214,16 +214,16 @@ bool zc_extent_stretch(struct zc_extent *extent, uint32_t units)
     zc_extent_unlink(&holes, hole);
     hole->use = ZC_EXTENT_NONE;
     if (hole->units > more)
-        zc_extent_link(&holes, settle(end + more, hole->units - more, ZC_EXTENT_HOLE));
-    settle(first, units, extent->use);
+        zc_extent_link(&holes, set_extent(end + more, hole->units - more, ZC_EXTENT_HOLE));
+    set_extent(first, units, extent->use);
     return true;
 }
 
 struct zc_extent *zc_extent_cut(struct zc_extent *extent, uint32_t units)
 {
     uint32_t first = (uint32_t)(extent - extents), rest = extent->units - units;
-    settle(first, units, extent->use);
-    return settle(first + units, rest, ZC_EXTENT_NONE);
+    set_extent(first, units, extent->use);
+    return set_extent(first + units, rest, ZC_EXTENT_NONE);
 }
 
 void zc_extent_bury(struct zc_extent *extent)
@@ -241,7 +241,7 @@ void zc_extent_bury(struct zc_extent *extent)
         zc_extent_unlink(&holes, before);
         first = (uint32_t)(before - extents);
     }
-    zc_extent_link(&holes, settle(first, end - first, ZC_EXTENT_HOLE));
+    zc_extent_link(&holes, set_extent(first, end - first, ZC_EXTENT_HOLE));
 }
 
 /* A block gets a whole extent, so one that is much too large is left for others. */

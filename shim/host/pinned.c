@@ -118,7 +118,7 @@ CUresult zc_pinned_register(struct zc_extent *e, unsigned flags)
 }
 
 /* The caller has moved `pin` to MAKING. */
-static bool make(struct zc_extent *e)
+static bool pin_extent(struct zc_extent *e)
 {
     CUresult result =
         zc_pinned_register(e, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
@@ -138,7 +138,7 @@ static enum zc_extent_pin settled(const struct zc_extent *e)
 
 /* Moves `pin` to MAKING, so that nobody else changes it or `program` until it is marked; returns
  * what it was. */
-static enum zc_extent_pin take(struct zc_extent *e)
+static enum zc_extent_pin take_registered(struct zc_extent *e)
 {
     uint32_t pin = settled(e);
     while (!__atomic_compare_exchange_n(&e->pin, &pin, ZC_PIN_MAKING, false, __ATOMIC_ACQ_REL,
@@ -149,7 +149,7 @@ static enum zc_extent_pin take(struct zc_extent *e)
 
 enum zc_extent_pin zc_pinned_hold(struct zc_extent *e)
 {
-    return take(e);
+    return take_registered(e);
 }
 
 void zc_pinned_let_go(struct zc_extent *e, enum zc_extent_pin pin)
@@ -164,7 +164,7 @@ static bool as_malloc_gave_them(struct zc_extent *e)
     bool stale = __atomic_load_n(&e->stale, __ATOMIC_ACQUIRE), guarded = zc_overlay_any(e);
     if ((!stale && !guarded) || !zc_hostheap_mine(e))
         return true;
-    enum zc_extent_pin pin = take(e);
+    enum zc_extent_pin pin = take_registered(e);
     if (pin == ZC_PIN_DONE && zc_pinned_unregister(e))
         pin = ZC_PIN_NONE;
     if (pin != ZC_PIN_DONE)
@@ -186,7 +186,7 @@ bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
         return false;
     if (__atomic_compare_exchange_n(&e->pin, &none, ZC_PIN_MAKING, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE))
-        return make(e);
+        return pin_extent(e);
     return settled(e) == ZC_PIN_DONE;
 }
 
@@ -250,7 +250,7 @@ void zc_pinned_yield(uint64_t address, size_t bytes)
     for (struct zc_extent *e; (e = next_in(&at, end));) {
         if (e->owner)
             continue; /* Pinned memory to the program: the driver refuses the second time. */
-        enum zc_extent_pin pin = take(e);
+        enum zc_extent_pin pin = take_registered(e);
         bool kept = pin == ZC_PIN_DONE && zc_hostheap_mine(e) && !zc_pinned_unregister(e);
         __atomic_fetch_add(&e->program, 1, __ATOMIC_ACQ_REL);
         mark(e, kept ? pin : ZC_PIN_PROGRAM);
@@ -263,7 +263,7 @@ void zc_pinned_return(uint64_t address, size_t bytes)
     for (struct zc_extent *e; (e = next_in(&at, end));) {
         if (e->owner)
             continue;
-        enum zc_extent_pin pin = take(e);
+        enum zc_extent_pin pin = take_registered(e);
         bool last = __atomic_sub_fetch(&e->program, 1, __ATOMIC_ACQ_REL) == 0;
         mark(e, last && pin == ZC_PIN_PROGRAM ? ZC_PIN_NONE : pin);
         if (last && pin == ZC_PIN_PROGRAM)
@@ -286,7 +286,7 @@ void zc_pinned_trim(void)
     }
 }
 
-static void forget(struct zc_extent *e, void *context)
+static void forget_registration(struct zc_extent *e, void *context)
 {
     if (pin_of(e) != ZC_PIN_DONE || e->context != context || !zc_hostheap_mine(e))
         return;
@@ -297,7 +297,7 @@ static void forget(struct zc_extent *e, void *context)
 void zc_pinned_forget(CUcontext context)
 {
     if (zc_hostheap.bytes)
-        zc_hostheap_each(forget, context);
+        zc_hostheap_each(forget_registration, context);
 }
 
 static void in_child(void)

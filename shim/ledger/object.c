@@ -29,7 +29,7 @@ struct search {
     struct zc_object *out; /* Where the object goes. */
 };
 
-static int look(struct dl_phdr_info *info, size_t bytes, void *arg)
+static int match_object(struct dl_phdr_info *info, size_t bytes, void *arg)
 {
     struct search *search = arg;
     struct zc_object object = {
@@ -59,7 +59,7 @@ bool zc_object_find(uint64_t address, struct zc_object *out)
 {
     struct search search = {address, out};
     int saved = errno;
-    bool found = dl_iterate_phdr(look, &search) == 1;
+    bool found = dl_iterate_phdr(match_object, &search) == 1;
 
     errno = saved;
     return found;

@@ -43,8 +43,8 @@ static void *map(size_t bytes)
     return p != MAP_FAILED ? p : NULL;
 }
 
-static void count(void *ctx, enum zc_policy_severity severity, unsigned line, unsigned column,
-                  const char *message)
+static void count_fault(void *ctx, enum zc_policy_severity severity, unsigned line, unsigned column,
+                        const char *message)
 {
     (void)severity, (void)line, (void)column, (void)message;
     ++*(unsigned *)ctx;
@@ -84,7 +84,7 @@ static void parse(void)
     memory.base = map(memory.size);
     if (!memory.base)
         return;
-    errors = zc_policy_parse(path, text, text_bytes, &memory, count, &faults, &policy);
+    errors = zc_policy_parse(path, text, text_bytes, &memory, count_fault, &faults, &policy);
     if (errors && zc_option_on(zc_options()->strict))
         memset(&policy, 0, sizeof(policy));
     if (!faults)
@@ -178,7 +178,7 @@ bool zc_rules_in_use(void)
 }
 
 /* The child has what the reading thread had got to.  Its text may be unmapped already. */
-static void forget(void)
+static void forget_policy(void)
 {
     text = NULL;
     text_bytes = 0;
@@ -191,7 +191,7 @@ static void forget(void)
 static void in_child(void)
 {
     if (load_state == READING)
-        forget();
+        forget_policy();
     for (size_t i = 0; i < policy.rule_count; i++) {
         atomic_store_explicit(&policy.rules[i].counters->fits, 0, memory_order_relaxed);
         atomic_store_explicit(&policy.rules[i].counters->taken, 0, memory_order_relaxed);

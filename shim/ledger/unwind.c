@@ -43,7 +43,7 @@ load(uint64_t address)
     return *(const volatile uint64_t *)(uintptr_t)address;
 }
 
-static bool look(struct zc_walk *walk, uint64_t address, uint64_t *value_out)
+static bool read_word(struct zc_walk *walk, uint64_t address, uint64_t *value_out)
 {
     if (address % sizeof(uint64_t) != 0 || address < PAGE)
         return false;
@@ -56,7 +56,7 @@ static bool look(struct zc_walk *walk, uint64_t address, uint64_t *value_out)
     return true;
 }
 
-static void remember(struct zc_walk *walk, uint64_t address, uint64_t value)
+static void cache_word(struct zc_walk *walk, uint64_t address, uint64_t value)
 {
     if (address < walk->from)
         return;
@@ -69,9 +69,9 @@ static void remember(struct zc_walk *walk, uint64_t address, uint64_t value)
 
 bool zc_walk_read(struct zc_walk *walk, uint64_t address, uint64_t *value_out)
 {
-    if (!look(walk, address, value_out))
+    if (!read_word(walk, address, value_out))
         return false;
-    remember(walk, address, *value_out);
+    cache_word(walk, address, *value_out);
     return true;
 }
 
@@ -80,7 +80,7 @@ bool zc_walk_read(struct zc_walk *walk, uint64_t address, uint64_t *value_out)
 static uint64_t frame_pointer(struct zc_walk *walk)
 {
     if (walk->fp_at != 0)
-        remember(walk, walk->fp_at, walk->fp);
+        cache_word(walk, walk->fp_at, walk->fp);
     walk->fp_at = 0;
     return walk->fp;
 }
@@ -153,7 +153,7 @@ static bool leave_fp(struct zc_walk *walk, const struct zc_cfi_rule *rule, uint6
         return true;
     case ZC_CFI_AT:
         walk->fp_at = cfa + (uint64_t)rule->offset;
-        return look(walk, walk->fp_at, &walk->fp);
+        return read_word(walk, walk->fp_at, &walk->fp);
     case ZC_CFI_UNDEFINED:
     case ZC_CFI_UNSUPPORTED:
         /* A lost value does not matter unless a frame further out needs it; 0 leads nowhere. */

@@ -75,7 +75,7 @@ static void read_notes(struct search *search, const uint8_t *note, size_t bytes,
     }
 }
 
-static int look(struct dl_phdr_info *info, size_t bytes, void *arg)
+static int match_module(struct dl_phdr_info *info, size_t bytes, void *arg)
 {
     struct search *search = arg;
     const char *slash = strrchr(info->dlpi_name, '/');
@@ -140,7 +140,7 @@ static void write_module(const char *name)
         return;
     search->name = name;
     search->program = zc_log_program();
-    dl_iterate_phdr(look, search);
+    dl_iterate_phdr(match_module, search);
     write_line(search);
     zc_reentry_arena_put(search, sizeof(*search));
 }

@@ -64,7 +64,7 @@ static void size(struct zc_text *t, uint64_t bytes)
 }
 
 /* A number of at most six columns: above 999,999 in thousands, millions and so on. */
-static void count(struct zc_text *t, uint64_t v)
+static void put_count(struct zc_text *t, uint64_t v)
 {
     static const char *const suffixes[] = {"", "k", "M", "G", "T", "P"};
     char buf[32];
@@ -144,7 +144,7 @@ static void flow_row(struct zc_text *t, unsigned flow, const struct zc_totals *t
     left(t, zc_dir_name(sides.dir), OPERATION);
     left(t, copy ? zc_kind_name(sides.src) : "", NAME);
     left(t, zc_kind_name(sides.dst), NAME);
-    count(t, zc_count_asked(totals->asked[flow]).calls);
+    put_count(t, zc_count_asked(totals->asked[flow]).calls);
     traffic_columns(t, totals->asked[flow]);
     duration(t, totals->ticks[flow]);
     zc_text_str(t, "\n");
@@ -190,7 +190,7 @@ static void place_table(struct zc_text *t, const struct zc_summary *s)
         }
         first = false;
         left(t, zc_place_name((enum zc_place_id)i), OPERATION + 2 * NAME);
-        count(t, s->place[i].blocks);
+        put_count(t, s->place[i].blocks);
         size(t, s->place[i].bytes);
         size(t, s->place[i].peak_bytes);
         zc_text_str(t, "\n");
@@ -266,7 +266,7 @@ static void site_row(struct zc_text *t, const struct zc_summary *s, uint32_t ind
     if (site != NULL && site->nframes > 0)
         frame(t, &site->frame[0]);
     zc_text_pad(t, start, FRAME);
-    count(t, site != NULL ? site->requests : 0);
+    put_count(t, site != NULL ? site->requests : 0);
     site_sum(s, index, by);
     traffic_columns(t, by);
     zc_text_str(t, "\n");

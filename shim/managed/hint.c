@@ -103,7 +103,7 @@ struct taken {
 /* Takes the blocks to prefetch for a launch, which are away no more, so that the driver is
  * called without the lock.  Of a block that is still to be chosen for and that copies wrote to,
  * kernels may need a part only. */
-static unsigned take(int device, struct taken out[BATCH])
+static unsigned take_waiting(int device, struct taken out[BATCH])
 {
     unsigned n = 0;
     if (!zc_lock_take(&lock))
@@ -128,7 +128,7 @@ static CUresult before_launch(const struct zc_launch *launch)
     CUdevice device;
     if (!launch->kernels || zc_capture_any() || zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS)
         return CUDA_SUCCESS;
-    unsigned n = take(device, batch);
+    unsigned n = take_waiting(device, batch);
     for (unsigned i = 0; i < n; i++) {
         const struct taken *t = &batch[i];
         if (t->partial)

@@ -39,7 +39,7 @@ static CUresult make_alone(const struct zc_want *want, struct zc_backing *out)
 
 /* Without concurrent access the driver wants the CPU to keep away while kernels run, and moves
  * whole blocks at each launch: no place for a block that the program believes to be elsewhere. */
-static CUresult make(const struct zc_want *want, struct zc_backing *out, const char **why)
+static CUresult managed_make(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
     if (!zc_device_concurrent(want->device)) {
         *why = "the device has no concurrent managed access";
@@ -66,12 +66,12 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     return CUDA_SUCCESS;
 }
 
-static CUresult detach(struct zc_backing *backing)
+static CUresult managed_detach(struct zc_backing *backing)
 {
     return zc_real.cuMemFree_v2(backing->base - zc_before(backing));
 }
 
-static CUresult unmake(struct zc_backing *backing, bool gone)
+static CUresult managed_unmake(struct zc_backing *backing, bool gone)
 {
     (void)gone;
     if (backing->for_host)
@@ -84,6 +84,6 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
 const struct zc_place zc_place_managed = {.id = ZC_PLACE_MANAGED,
                                           .real = ZC_KIND_MANAGED,
                                           .waits = true,
-                                          .make = make,
-                                          .detach = detach,
-                                          .unmake = unmake};
+                                          .make = managed_make,
+                                          .detach = managed_detach,
+                                          .unmake = managed_unmake};

@@ -224,7 +224,7 @@ struct tally {
 };
 
 /* Counts a block that is, or was to be, memory of the device that nothing else shares. */
-static bool count(struct zc_block *b, void *arg)
+static bool count_block(struct zc_block *b, void *arg)
 {
     struct tally *t = arg;
     bool there = b->place == ZC_PLACE_DEVICE || b->place == ZC_PLACE_VMM ||
@@ -247,7 +247,7 @@ bool zc_limits_device_holds(int device, size_t bytes, bool anywhere)
         zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS)
         return true;
     t.alone = devices == 1;
-    zc_block_each(count, &t);
+    zc_block_each(count_block, &t);
     return (anywhere && !t.alone) || (bytes <= total && t.bytes <= total - bytes);
 }
 

@@ -61,7 +61,7 @@ static CUresult make_by_driver(const struct zc_want *want, struct zc_backing *ou
     return CUDA_SUCCESS;
 }
 
-static CUresult make(const struct zc_want *want, struct zc_backing *out, const char **why)
+static CUresult mapped_make(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
     if (want->prop)
         return zc_handle_make(want, out, why);
@@ -80,7 +80,7 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     return result;
 }
 
-static CUresult detach(struct zc_backing *backing)
+static CUresult mapped_detach(struct zc_backing *backing)
 {
     if (backing->handle)
         return zc_real.cuMemRelease(backing->handle);
@@ -88,7 +88,7 @@ static CUresult detach(struct zc_backing *backing)
     return backing->own_pages ? zc_real.cuMemHostUnregister(first) : zc_real.cuMemFreeHost(first);
 }
 
-static CUresult unmake(struct zc_backing *backing, bool gone)
+static CUresult mapped_unmake(struct zc_backing *backing, bool gone)
 {
     (void)gone;
     if (backing->own_pages)
@@ -99,6 +99,6 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
 const struct zc_place zc_place_mapped = {.id = ZC_PLACE_MAPPED,
                                          .real = ZC_KIND_PINNED,
                                          .waits = true,
-                                         .make = make,
-                                         .detach = detach,
-                                         .unmake = unmake};
+                                         .make = mapped_make,
+                                         .detach = mapped_detach,
+                                         .unmake = mapped_unmake};

@@ -175,7 +175,7 @@ uint64_t zc_deferred_waiting(CUmemoryPool pool)
 }
 
 /* Ends an entry; the backing is the caller's. */
-static struct zc_backing *finish(struct deferred *p)
+static struct zc_backing *end_entry(struct deferred *p)
 {
     struct zc_backing *backing = p->backing;
     if (p->event)
@@ -210,7 +210,7 @@ struct taking {
     struct zc_backing *taken;
 };
 
-static bool take(struct deferred *p, void *arg)
+static bool take_if_ready(struct deferred *p, void *arg)
 {
     struct taking *t = arg;
     const struct zc_backing *b = p->backing;
@@ -219,7 +219,7 @@ static bool take(struct deferred *p, void *arg)
                 b->device == t->want->device && b->context == t->home;
     if (!fits || !ready(p, t->want, &t->stream))
         return false;
-    t->taken = finish(p);
+    t->taken = end_entry(p);
     return true;
 }
 
@@ -232,7 +232,7 @@ struct zc_backing *zc_deferred_take(enum zc_place_id place, const struct zc_want
         return NULL;
     t.home = zc_place_home(want, place);
     zc_stream_identify(stream, flavour, &t.stream);
-    visit(zc_list_of(want->size), &most, take, &t);
+    visit(zc_list_of(want->size), &most, take_if_ready, &t);
     return t.taken;
 }
 
@@ -247,7 +247,7 @@ static void release(struct deferred *p)
 {
     bool driver_has_it = p->backing->pooled;
     if (!by_rule(p) || !zc_free_cache_keep(p->quarantined)) {
-        zc_place_release(finish(p), driver_has_it);
+        zc_place_release(end_entry(p), driver_has_it);
         return;
     }
     zc_real.cuEventDestroy_v2(p->event);
@@ -333,7 +333,7 @@ static bool drop_of_context(struct deferred *p, void *context)
         p->event = NULL; /* Destroyed with its context, and so is what it stood for. */
     if (p->backing->context != context)
         return false;
-    zc_place_release(finish(p), true);
+    zc_place_release(end_entry(p), true);
     return true;
 }
 

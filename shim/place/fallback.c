@@ -130,8 +130,8 @@ void zc_place_check_policy(const struct zc_policy *policy)
         check_rule(policy, &policy->rules[i]);
 }
 
-static bool make(const struct zc_place *place, const struct zc_want *want, struct zc_backing *out,
-                 const char **why)
+static bool make_at(const struct zc_place *place, const struct zc_want *want,
+                    struct zc_backing *out, const char **why)
 {
     if (place->make(want, out, why) != CUDA_SUCCESS)
         return false;
@@ -151,12 +151,12 @@ static bool try_place(const struct zc_place *place, const struct zc_want *want,
                                .context = zc_place_home(want, place->id),
                                .flags = (uint8_t)want->flags};
     if (place->counts)
-        return make(place, want, out, why);
+        return make_at(place, want, out, why);
     if (!zc_limits_take(place->id, want->device, span, why) &&
         !(zc_modules_reclaim(place->id) && zc_limits_take(place->id, want->device, span, why)) &&
         !(zc_modules_reclaim_waiting() > 0 && zc_limits_take(place->id, want->device, span, why)))
         return false;
-    if (make(place, want, out, why))
+    if (make_at(place, want, out, why))
         return true;
     zc_limits_give(place->id, want->device, span);
     return false;

@@ -150,7 +150,7 @@ bool zc_shared_access_open(const char **why)
 }
 
 /* What is kept stays so, whatever other threads copy and launch until the driver has read it. */
-static void keep(struct zc_shared *p, uintptr_t address)
+static void keep_page(struct zc_shared *p, uintptr_t address)
 {
     struct zc_shared_hold hold;
     if (p->era != zc_extent_era || !zc_shared_lock(p, &hold))
@@ -169,7 +169,7 @@ void zc_shared_lend(const void *memory, size_t n)
     while (at < end && zc_hostheap_owns(at)) {
         struct zc_shared *p = zc_shared_at(at);
         if (p && p->pages.writable && state_at(p, at - p->pages.base) != ZC_PAGE_KEPT)
-            keep(p, at);
+            keep_page(p, at);
         at = (at | (ZC_HOST_UNIT - 1)) + 1;
     }
 }

@@ -82,8 +82,8 @@ static void become(struct zc_coherent *c, const struct run *r, uint32_t pages, e
         memset(&c->back[r->first], 0, pages * sizeof(c->back[0]));
 }
 
-static enum zc_effect settle(struct zc_coherent *c, const struct run *r, size_t done,
-                             enum zc_page state)
+static enum zc_effect set_state(struct zc_coherent *c, const struct run *r, size_t done,
+                                enum zc_page state)
 {
     become(c, r, (uint32_t)(done >> ZC_HOST_UNIT_SHIFT), state);
     return done == span_of(r) ? ZC_EFFECT_DONE : ZC_EFFECT_REFUSED;
@@ -93,14 +93,14 @@ static enum zc_effect part(struct zc_coherent *c, const struct run *r, bool copy
 {
     size_t done = zc_view_part(address_of(c, r->first), span_of(r), copy);
     c->parted += done >> ZC_HOST_UNIT_SHIFT;
-    return settle(c, r, done, ZC_PAGE_APART);
+    return set_state(c, r, done, ZC_PAGE_APART);
 }
 
 static enum zc_effect merge(struct zc_coherent *c, const struct run *r)
 {
     size_t done = zc_view_merge(address_of(c, r->first), span_of(r));
     c->merged += done >> ZC_HOST_UNIT_SHIFT;
-    return settle(c, r, done, ZC_PAGE_SAME);
+    return set_state(c, r, done, ZC_PAGE_SAME);
 }
 
 static enum zc_effect aside(struct zc_coherent *c, const struct run *r)
@@ -110,7 +110,7 @@ static enum zc_effect aside(struct zc_coherent *c, const struct run *r)
     if (one)
         kept[0] = c->back[r->first];
     enum zc_effect v =
-        settle(c, r, zc_view_aside(address_of(c, r->first), span_of(r)), ZC_PAGE_AWAY);
+        set_state(c, r, zc_view_aside(address_of(c, r->first), span_of(r)), ZC_PAGE_AWAY);
     if (one)
         c->back[r->first] = kept[0];
     return v;
@@ -120,7 +120,7 @@ static enum zc_effect protect(struct zc_coherent *c, const struct run *r, int pr
                               enum zc_page state)
 {
     bool done = zc_view_protect(address_of(c, r->first), span_of(r), protection);
-    return settle(c, r, done ? span_of(r) : 0, state);
+    return set_state(c, r, done ? span_of(r) : 0, state);
 }
 
 /* Parts pages that the CPU may write, those of zeroes without a copy: at most ZEROES_AT_ONCE. */
@@ -315,8 +315,8 @@ static enum zc_effect cool(struct zc_coherent *c, struct run *r, uint64_t low, u
     return r->state == ZC_PAGE_SAME ? part(c, r, true) : ZC_EFFECT_DONE;
 }
 
-static enum zc_effect keep(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
-                           void *arg)
+static enum zc_effect keep_run(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
+                               void *arg)
 {
     if (r->state == ZC_PAGE_AHEAD || r->state == ZC_PAGE_AWAY)
         return ZC_EFFECT_CONFLICT;
@@ -441,7 +441,7 @@ enum zc_effect zc_coherent_cool(struct zc_coherent *c)
 enum zc_effect zc_coherent_keep(struct zc_coherent *c, uint64_t low, uint64_t high,
                                 uint64_t *at_out)
 {
-    return c->host && c->device && c->writable ? each(c, low, high, keep, NULL, at_out)
+    return c->host && c->device && c->writable ? each(c, low, high, keep_run, NULL, at_out)
                                                : ZC_EFFECT_DONE;
 }
 

@@ -64,7 +64,7 @@ static CUresult register_pages(const struct zc_shared *p, struct zc_extent *e, C
     return zc_pinned_register(e, flags);
 }
 
-static CUresult make(const struct zc_want *want, struct zc_backing *out, const char **why)
+static CUresult shared_make(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
     if (!possible(want, why))
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -104,7 +104,7 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
 /* A registration that shows all pages as the CPU sees them may stay, as a pinned block's.  Another
  * one must go while the pair is whole: a driver that kept it would still copy from h what d had.
  * The caller has waited for the device. */
-static CUresult detach(struct zc_backing *backing)
+static CUresult shared_detach(struct zc_backing *backing)
 {
     struct zc_shared *p = backing->shared;
     p->kept = zc_shared_leave(p, true);
@@ -117,7 +117,7 @@ static void stays(const struct zc_backing *backing)
     zc_shared_stays(backing->shared);
 }
 
-static CUresult unmake(struct zc_backing *backing, bool gone)
+static CUresult shared_unmake(struct zc_backing *backing, bool gone)
 {
     struct zc_shared *p = backing->shared;
     struct zc_extent *e = p->extent;
@@ -137,7 +137,7 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
 const struct zc_place zc_place_shared = {.id = ZC_PLACE_SHARED,
                                          .real = ZC_KIND_PINNED,
                                          .waits = true,
-                                         .make = make,
-                                         .detach = detach,
+                                         .make = shared_make,
+                                         .detach = shared_detach,
                                          .stays = stays,
-                                         .unmake = unmake};
+                                         .unmake = shared_unmake};

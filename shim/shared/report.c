@@ -185,7 +185,7 @@ static void report_live(struct zc_shared *p, void *arg)
 }
 
 /* The lines of all live pairs, and what was never paired. */
-static void finish(void)
+static void report_finish(void)
 {
     struct zc_pair_counts totals;
     zc_shared_totals(&totals);
@@ -193,4 +193,4 @@ static void finish(void)
     zc_log_pair_totals(&totals);
 }
 
-const struct zc_module zc_module_shared_report = {.finish = finish};
+const struct zc_module zc_module_shared_report = {.finish = report_finish};

@@ -22,7 +22,7 @@ static uintptr_t nursery; /* Distance from an address in the heap to where its o
 static size_t reserved;   /* Bytes of the heap that both ranges stand for; atomic. */
 
 /* Addresses that nobody else gets, without memory. */
-static bool reserve(uintptr_t at, size_t n)
+static bool view_reserve(uintptr_t at, size_t n)
 {
     void *p = zc_memory_map((void *)at, n, PROT_NONE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
@@ -51,7 +51,7 @@ static int move_in_place(void)
         zc_memory_move((void *)from, ZC_HOST_UNIT, ZC_HOST_UNIT,
                        MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, (void *)to) != MAP_FAILED;
     int error = moved ? 0 : errno;
-    return reserve(from, ZC_HOST_UNIT) && reserve(to, ZC_HOST_UNIT) ? error : errno;
+    return view_reserve(from, ZC_HOST_UNIT) && view_reserve(to, ZC_HOST_UNIT) ? error : errno;
 }
 
 bool zc_view_open(const char **why)
@@ -194,7 +194,7 @@ size_t zc_view_part(uintptr_t at, size_t n, bool copy)
         zc_view_merge(at + placed, aside - placed);
     if (aside < n)
         zc_view_protect(at + aside, n - aside, PROT_READ);
-    reserve(own, n);
+    view_reserve(own, n);
     restrict_view(at, placed, ZC_VIEW_OPEN);
     return placed;
 }
@@ -204,7 +204,7 @@ size_t zc_view_part(uintptr_t at, size_t n, bool copy)
 size_t zc_view_aside(uintptr_t at, size_t n)
 {
     size_t moved = move_aside(at, n);
-    reserve(at, moved);
+    view_reserve(at, moved);
     return moved;
 }
 
@@ -214,12 +214,12 @@ size_t zc_view_merge(uintptr_t at, size_t n)
     if (!set_protection(shadow, n, PROT_READ))
         return 0;
     size_t moved = move(shadow, at, n);
-    reserve(shadow, moved);
+    view_reserve(shadow, moved);
     restrict_view(at, moved, PROT_READ);
     return moved;
 }
 
 void zc_view_forget(uintptr_t at, size_t n)
 {
-    reserve(at + zc_view_shadow, n);
+    view_reserve(at + zc_view_shadow, n);
 }

@@ -156,7 +156,7 @@ static CUresult change(const struct zc_va *va, unsigned runs, uint64_t give, uin
 }
 
 /* Lets those devices reach a range that are to, and no others; on failure those that did. */
-static CUresult settle(struct zc_va *va)
+static CUresult apply_rights(struct zc_va *va)
 {
     uint64_t mask = wanted(va), give = mask & ~va->devices, take = va->devices & ~mask;
     CUresult result = give || take ? change(va, va->count, give, take) : CUDA_SUCCESS;
@@ -168,11 +168,11 @@ static CUresult settle(struct zc_va *va)
 }
 
 /* Settles the ranges of a context, or with NULL all.  Returns the first error. */
-static CUresult settle_all(CUcontext owner)
+static CUresult apply_rights_all(CUcontext owner)
 {
     CUresult result = CUDA_SUCCESS;
     for (struct zc_va *va = ranges; va; va = va->next) {
-        CUresult settled = !owner || va->context == owner ? settle(va) : CUDA_SUCCESS;
+        CUresult settled = !owner || va->context == owner ? apply_rights(va) : CUDA_SUCCESS;
         result = result == CUDA_SUCCESS ? settled : result;
     }
     return result;
@@ -207,10 +207,10 @@ CUresult zc_access_enable(CUcontext peer)
     }
     *p = (struct pair){.next = pairs, .user = user, .owner = peer, .device = device};
     pairs = p;
-    result = settle_all(peer);
+    result = apply_rights_all(peer);
     if (result != CUDA_SUCCESS) {
         remove_pairs(user, peer);
-        settle_all(peer);
+        apply_rights_all(peer);
     }
     zc_access_turn_drop();
     return result;
@@ -233,7 +233,7 @@ CUresult zc_access_disable(CUcontext peer, CUresult (*driver)(CUcontext peer))
     struct pair *p = result == CUDA_SUCCESS ? pair_of(user, peer) : NULL;
     if (p) {
         p->ending = true;
-        result = settle_all(peer);
+        result = apply_rights_all(peer);
     }
     if (result == CUDA_SUCCESS)
         result = driver(peer);
@@ -241,7 +241,7 @@ CUresult zc_access_disable(CUcontext peer, CUresult (*driver)(CUcontext peer))
         remove_pairs(user, peer);
     } else if (p) {
         p->ending = false;
-        settle_all(peer);
+        apply_rights_all(peer);
     }
     zc_access_turn_drop();
     return result;
@@ -255,7 +255,7 @@ static CUresult regrant(CUmemoryPool pool, uint64_t granted)
         if (va->pool != pool)
             continue;
         va->granted = granted;
-        CUresult settled = settle(va);
+        CUresult settled = apply_rights(va);
         result = result == CUDA_SUCCESS ? settled : result;
     }
     return result;
@@ -330,7 +330,7 @@ static void context_gone(CUcontext context)
         return;
     remove_pairs(context, NULL);
     remove_pairs(NULL, context);
-    CUresult result = settle_all(NULL);
+    CUresult result = apply_rights_all(NULL);
     zc_access_turn_drop();
     if (result != CUDA_SUCCESS) /* There is no call left to fail with it. */
         zc_message(ZC_WARN, "peers",
@@ -353,7 +353,7 @@ CUresult zc_access_let_copy(struct zc_va *va, int device)
     if (!(va->devices & bit(device))) {
         CUstreamCaptureMode before = zc_capture_relax();
         va->copying |= bit(device);
-        result = settle(va);
+        result = apply_rights(va);
         if (result != CUDA_SUCCESS)
             va->copying &= ~bit(device);
         if (result != CUDA_SUCCESS && !can_reach(device, va->device))
@@ -370,7 +370,7 @@ CUresult zc_access_end_copies(struct zc_va *va)
         return CUDA_SUCCESS;
     bool mine = zc_access_turn_take();
     va->copying = 0;
-    CUresult result = settle(va);
+    CUresult result = apply_rights(va);
     if (mine)
         zc_access_turn_drop();
     return result;

@@ -45,7 +45,7 @@ static struct zc_vmm **list_of(const struct zc_vmm *v)
 }
 
 /* Takes out a block, under the lock. */
-static struct zc_vmm *take(struct zc_vmm *v)
+static struct zc_vmm *cache_remove(struct zc_vmm *v)
 {
     DL_DELETE2(*list_of(v), v, before, next);
     bytes[v->device] -= zc_vmm_own(v);
@@ -74,7 +74,7 @@ static struct zc_vmm *put(struct zc_vmm *v, uint64_t limit)
     bytes[v->device] += zc_vmm_own(v);
     blocks++;
     while (bytes[v->device] > limit) {
-        struct zc_vmm *gone = take(oldest(v->device));
+        struct zc_vmm *gone = cache_remove(oldest(v->device));
         LL_PREPEND2(out, gone, next);
     }
     return out;
@@ -112,12 +112,12 @@ static bool fits(const struct zc_vmm *v, const struct zc_want *want)
 }
 
 /* Under the lock. */
-static struct zc_vmm *find(const struct zc_want *want)
+static struct zc_vmm *cache_find(const struct zc_want *want)
 {
     struct zc_vmm *v = kept[want->device][zc_list_of(want->size)];
     for (unsigned i = 0; v && i < LOOKED_AT; v = v->next, i++)
         if (fits(v, want))
-            return take(v);
+            return cache_remove(v);
     return NULL;
 }
 
@@ -129,7 +129,7 @@ struct zc_backing *zc_free_cache_take(const struct zc_want *want)
         want->rule->grow || !zc_limits_take(ZC_PLACE_VMM, want->device, want->size, &why))
         return NULL;
     if (zc_lock_take(&lock)) {
-        v = find(want);
+        v = cache_find(want);
         zc_lock_drop(&lock);
     }
     if (v)
@@ -170,7 +170,7 @@ unsigned zc_free_cache_trim(void)
     zc_release_begin();
     for (int d = 0; d < DEVICES_MAX; d++)
         for (struct zc_vmm *v; (v = oldest(d));) {
-            take(v);
+            cache_remove(v);
             LL_PREPEND2(all, v, next);
         }
     zc_lock_drop(&lock);

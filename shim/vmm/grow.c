@@ -16,7 +16,7 @@
 #include "vmm/lazy.h"
 #include "vmm/reuse.h"
 
-static void record(struct zc_vmm *to, enum zc_outcome outcome)
+static void record_copy(struct zc_vmm *to, enum zc_outcome outcome)
 {
     to->growth->copy.outcome = outcome;
     zc_traffic_record(&to->growth->copy);
@@ -59,7 +59,7 @@ static CUresult copy_now(struct zc_vmm *to, const char **why)
     if (current != to->va.context)
         zc_real.cuCtxPopCurrent_v2(&popped);
     if (result == CUDA_SUCCESS) {
-        record(to, ZC_MOVED);
+        record_copy(to, ZC_MOVED);
         unlink_pair(to);
     }
     return result;
@@ -237,7 +237,7 @@ static CUresult hand_over(struct zc_vmm *from, struct zc_block *block, bool *kep
     from->count = from->room = 0;
     from->held = 0;
     zc_lazy_keep_promise(to, due - zc_vmm_due(to));
-    record(to, ZC_ELIDED);
+    record_copy(to, ZC_ELIDED);
     unlink_pair(to);
     zc_lazy_remove(from);
     zc_reuse_keep(to, from, block);
@@ -250,7 +250,7 @@ static void elide(struct zc_vmm *v)
 {
     if (!v->growth->copy_from)
         return;
-    record(v, ZC_ELIDED);
+    record_copy(v, ZC_ELIDED);
     unlink_pair(v);
 }
 
@@ -305,7 +305,7 @@ static void record_left(struct zc_vmm *to)
         to->growth->copy.dst = NULL;
     if (zc_block_find(to->growth->copy_from->va.base) != to->growth->copy.src)
         to->growth->copy.src = NULL;
-    record(to, ZC_ELIDED);
+    record_copy(to, ZC_ELIDED);
 }
 
 void zc_grow_unlink(struct zc_vmm *v)
@@ -318,11 +318,11 @@ void zc_grow_unlink(struct zc_vmm *v)
 }
 
 /* Records the copies that are pending as the process ends: they were not needed. */
-static void finish(void)
+static void grow_finish(void)
 {
     for (struct zc_vmm *v = zc_lazy_list; v; v = v->next)
         if (v->growth->copy_from)
             record_left(v);
 }
 
-const struct zc_module zc_module_grow = {.finish = finish};
+const struct zc_module zc_module_grow = {.finish = grow_finish};

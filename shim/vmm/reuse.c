@@ -27,7 +27,7 @@ CUresult zc_reuse_unalias(struct zc_vmm *v, const char **why)
 }
 
 /* Ends a kept range: the ledger forgets its addresses.  Its range is the caller's. */
-static struct zc_vmm *take(struct zc_vmm *v)
+static struct zc_vmm *take_previous(struct zc_vmm *v)
 {
     struct zc_vmm *previous = v->growth->previous;
     struct zc_backing *backing = previous->quarantined->backing;
@@ -40,7 +40,7 @@ static struct zc_vmm *take(struct zc_vmm *v)
 
 CUresult zc_reuse_drop(struct zc_vmm *v)
 {
-    return v->growth->previous ? zc_vmm_give_back(take(v)) : CUDA_SUCCESS;
+    return v->growth->previous ? zc_vmm_give_back(take_previous(v)) : CUDA_SUCCESS;
 }
 
 void zc_reuse_keep(struct zc_vmm *to, struct zc_vmm *from, struct zc_block *block)
@@ -72,7 +72,7 @@ void zc_reuse_adopt(struct zc_vmm *v)
             b = at;
     if (!b)
         return;
-    struct zc_vmm *previous = take(b);
+    struct zc_vmm *previous = take_previous(b);
     zc_va_move(&v->va, &previous->va);
     v->growth->alias_of = b;
     b->growth->alias = v;

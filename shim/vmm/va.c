@@ -56,7 +56,7 @@ static bool reserve_wide(struct zc_va *va, size_t size, size_t granularity)
            zc_real.cuMemAddressReserve(&va->base, va->size, granularity, 0, 0) == CUDA_SUCCESS;
 }
 
-static CUresult reserve(struct zc_va *va, size_t span, size_t granularity, bool wide)
+static CUresult va_reserve(struct zc_va *va, size_t span, size_t granularity, bool wide)
 {
     size_t total = 0;
     if (wide && __atomic_load_n(&wide_windows, __ATOMIC_RELAXED) < WIDE_MAX &&
@@ -82,7 +82,7 @@ CUresult zc_va_reserve(struct zc_va *va, size_t span, size_t granularity, bool w
                        const char **why)
 {
     *why = "cuMemAddressReserve refuses";
-    CUresult result = reserve(va, span, granularity, wide);
+    CUresult result = va_reserve(va, span, granularity, wide);
     bool mine = zc_access_turn_take();
     if (result == CUDA_SUCCESS) {
         *why = "cuDeviceCanAccessPeer refuses";

@@ -275,7 +275,7 @@ static size_t lay_out(struct zc_vmm *v, const struct zc_want *want, const struct
     return before < ZC_BEFORE_MAX ? before : ZC_BEFORE_MAX;
 }
 
-static CUresult make(const struct zc_want *want, struct zc_backing *out, const char **why)
+static CUresult vmm_make(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
     const struct facts *f = facts_of(want->device);
     /* Stream-ordered memory is not waited for: its growth has no moment at which nothing runs. */
@@ -340,7 +340,7 @@ CUresult zc_vmm_give_back(struct zc_vmm *v)
 
 /* Handles and addresses belong to the process, not to a context, so they are given back also when
  * the context is gone. */
-static CUresult unmake(struct zc_backing *backing, bool gone)
+static CUresult vmm_unmake(struct zc_backing *backing, bool gone)
 {
     struct zc_vmm *v = backing->vmm;
     (void)gone;
@@ -350,6 +350,6 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
 }
 
 const struct zc_place zc_place_vmm = {
-    .id = ZC_PLACE_VMM, .real = ZC_KIND_DEVICE, .make = make, .unmake = unmake};
+    .id = ZC_PLACE_VMM, .real = ZC_KIND_DEVICE, .make = vmm_make, .unmake = vmm_unmake};
 
 const struct zc_module zc_module_vmm = {.start = start};
