@@ -46,7 +46,7 @@ class Verdict:
     key: str       # The first key that fails.
     wanted: str    # Its value in the file.
     got: str       # What the request has there.
-    places: str    # The rule's ladder, as in the file.
+    places: str    # The rule's list of places, as in the file.
 
 
 class Failed(Exception):

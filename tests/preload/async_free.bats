@@ -110,7 +110,7 @@ WITHOUT_POOLS=cuMemPoolCreate:801:0
     in_every_place "$program" pool_destroyed
 }
 
-@test "a destroyed context takes its live and parked blocks with it" {
+@test "a destroyed context takes its live and deferred blocks with it" {
     in_every_place "$program" destroyed
     in_every_place "$program" block_destroyed
     in_every_place "$program" stream_destroyed

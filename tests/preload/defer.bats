@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Frees that return before the work that uses the block has ended: the owner's word for it, and what
-# keeps the memory from others until then.
+# Frees that return before the work that uses the block has ended: `free = defer` is an unchecked
+# promise of the rule, and until then nobody else gets the memory.
 
 load common.bash
 

@@ -38,7 +38,7 @@ fail_each_call() {
     fail_each_call 'place = device' 'cuMemAlloc_v2 cuMemFree_v2 cuMemAllocAsync cuMemFreeAsync'
 }
 
-@test "in mapped memory, whose end of the ladder is the device" {
+@test "in mapped memory, whose list ends at the device" {
     fail_each_call 'place = mapped' \
         'cuMemHostRegister_v2 cuMemHostUnregister cuMemHostAlloc cuMemFreeHost cuEventRecord'
 }
@@ -52,7 +52,7 @@ fail_each_call() {
         cuMemUnmap cuMemRelease cuMemAddressFree cuMemGetAllocationGranularity'
 }
 
-@test "in vmm memory that is attached late" {
+@test "in vmm memory that is attached lazily" {
     fail_each_call $'place = vmm\ncommit = lazy\nchunk = 2M' 'cuMemAddressReserve cuMemCreate
         cuMemMap cuMemSetAccess cuMemUnmap cuMemRelease cuMemAddressFree'
 }
@@ -97,7 +97,7 @@ fail_each_call() {
         cuDeviceGetCount cuMemSetAccess # Blocks that all reach do so, or are passed over.
 }
 
-@test "a rung that fails is named in the log, whatever the code" {
+@test "a place that fails is named in the log, whatever the code" {
     need_built "$ZC_BUILD/tests/preload/programs/requests"
     export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl ZC_LOG_LEVEL=allocs
     while read -r place call; do

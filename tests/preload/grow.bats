@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# Memory that is attached late, and copies of growing arrays that become remaps: nothing can tell
+# Memory that is attached lazily, and copies of growing arrays that become remaps: nothing can tell
 # the difference but the bytes that no longer move.
 
 load common.bash

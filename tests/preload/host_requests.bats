@@ -136,7 +136,7 @@ place = managed" "$PROGRAM" words
     [[ $stderr == *"cuStreamWriteValue32"*"it lies in 'managed' by rule all"*"'place = pinned'"* ]]
 }
 
-@test "limits send requests down the ladder, and no byte is lost" {
+@test "limits send requests down the list, and no byte is lost" {
     same_as_bare many "[defaults]
 max_pinned = 8M
 [rule all]
@@ -172,7 +172,7 @@ place = $place" timeout 60 "$PROGRAM" many
     done
 }
 
-@test "a rung that is refused is named in the log" {
+@test "a place that is refused is named in the log" {
     SIM_FAIL=cuMemHostRegister_v2:2:0 same_as_bare many "$HOST
 place = pinned"
     [[ $(places) == *'pinned Pinned pinned: cuMemHostRegister refuses'* ]]

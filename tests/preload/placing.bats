@@ -176,47 +176,48 @@ place = ${places[(i + 1) % 4]}" timeout 30 "$unwaited" "$call"
     done
 }
 
-# Runs a scenario of freed vmm blocks on a small device: warm SCENARIO
-warm() {
-    need_built "$ZC_BUILD/tests/preload/programs/warm"
+# Runs a scenario of freed vmm blocks on a small device: free_cache SCENARIO
+free_cache() {
+    need_built "$ZC_BUILD/tests/preload/programs/free_cache"
     export SIM_MEMORY_MIB=256 SIM_LEAKS=$BATS_TEST_TMPDIR/leaks
-    run -0 under_policy $'size = ..32M\nplace = vmm' "$ZC_BUILD/tests/preload/programs/warm" "$1"
+    run -0 under_policy $'size = ..32M\nplace = vmm' \
+        "$ZC_BUILD/tests/preload/programs/free_cache" "$1"
     [[ -e $SIM_LEAKS && ! -s $SIM_LEAKS ]]
 }
 
 @test "a freed vmm block serves the next request of its size" {
-    warm again
+    free_cache again
     [[ $output == 'created 1' ]]
 }
 
 @test "the memory of a vmm block can be exported as a file" {
-    warm exportable
+    free_cache exportable
     [[ $output == 'exportable 1' ]]
 }
 
 @test "freed vmm blocks keep no more than a sixteenth of the device" {
-    warm many
+    free_cache many
     [[ $output == 'kept 5' ]] # Four blocks, and the host memory at both ends of them all.
 }
 
 @test "what freed vmm blocks keep is there for every call that needs it" {
-    warm all_of_it
+    free_cache all_of_it
 }
 
-@test "freed vmm blocks that are kept are not in the way of one that is attached late" {
-    need_built "$ZC_BUILD/tests/preload/programs/warm"
+@test "freed vmm blocks that are kept are not in the way of one that is attached lazily" {
+    need_built "$ZC_BUILD/tests/preload/programs/free_cache"
     export SIM_MEMORY_MIB=256 ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl ZC_LOG_LEVEL=allocs
-    for late in commit=lazy grow=yes; do
+    for lazy in commit=lazy grow=yes; do
         rm -f "$ZC_LOG"
         run -0 under_policy $'[rule kept]\nsize = ..32M\nplace = vmm
-[rule late]\nplace = vmm\n'"$late" "$ZC_BUILD/tests/preload/programs/warm" late_beside_kept
+[rule lazy]\nplace = vmm\n'"$lazy" "$ZC_BUILD/tests/preload/programs/free_cache" lazy_beside_kept
         [[ $(grep -c '"type":"alloc".*"place":"vmm"' "$ZC_LOG") == 2 ]]
     done
 }
 
 @test "freed vmm blocks that threads take from each other are counted once" {
     export ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl
-    warm threads
+    free_cache threads
     tail -n 1 "$ZC_LOG" | grep -q '"place":"vmm","blocks":0,"bytes":0'
 }
 
@@ -235,7 +236,7 @@ warm() {
     bare=$output
     [[ $bare == *'-> 710'* && $bare != *'-> 0'* ]]
     for rule in 'place = mapped' 'place = managed' 'place = vmm' $'place = vmm\ncommit = lazy'; do
-        # A block that is attached late asks for its memory behind the error.
+        # A block that is attached lazily asks for its memory behind the error.
         SIM_FAIL=cuMemCreate:710:2 run -0 --separate-stderr under_policy "$rule" "$program" \
             failed_kernel
         [[ $output == "$bare" && -z $stderr ]]

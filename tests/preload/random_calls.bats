@@ -59,7 +59,7 @@ random() {
     done
 }
 
-@test "random calls give the same with memory that is attached late, grown and freed later" {
+@test "random calls give the same with memory that is attached lazily, grown and freed later" {
     random $'place = vmm\ngrow = yes\nfree = defer\nchunk = 2M'
 }
 

@@ -33,15 +33,15 @@ stays_level() {
     stays_level 'place = managed' 100
 }
 
-@test "a call among many blocks that are attached late, or may grow, costs as among few" {
+@test "a call among many blocks that are attached lazily, or may grow, costs as among few" {
     stays_level $'place = vmm\ncommit = lazy' 100
     stays_level $'place = vmm\ngrow = yes' 100
 }
 
 @test "a call among many freed blocks that wait for their stream costs as among few" {
-    stays_level 'place = mapped' 100 parked
-    stays_level 'place = managed' 100 parked
-    stays_level 'place = vmm' 50 parked
+    stays_level 'place = mapped' 100 deferred
+    stays_level 'place = managed' 100 deferred
+    stays_level 'place = vmm' 50 deferred
 }
 
 @test "a call among many freed blocks that are kept for later costs as among few" {

@@ -130,7 +130,7 @@ static void test_gauges(void **state)
     assert_int_equal(gauge.blocks, 0);
 }
 
-static void test_ghost(void **state)
+static void test_quarantined(void **state)
 {
     struct zc_block *a = ledger_add(0x1000, 100);
     struct zc_block_gauge gauge;
@@ -327,7 +327,7 @@ int main(void)
         TEST("a freed block can't be claimed by a late thread", test_stale_claim),
         TEST("blocks are visited in address order", test_each),
         TEST("gauges follow blocks by place", test_gauges),
-        TEST("a ghost is found, and counts no more", test_ghost),
+        TEST("a quarantined block is found, and counts no more", test_quarantined),
         TEST("what lies beside a block is told by its pages", test_beside),
         TEST("a shifted block is found at its other address, and back", test_shift),
         TEST("a reset ledger is empty and counts from one", test_reset),

@@ -226,7 +226,7 @@ static void many(void)
     CHECK(cuEventDestroy(event));
 }
 
-/* Leaves everything to the end of the context: live, parked and waiting blocks. */
+/* Leaves everything to the end of the context: live, deferred and waiting blocks. */
 static void left_behind(void)
 {
     CUdeviceptr p;
@@ -240,7 +240,7 @@ static void left_behind(void)
     }
 }
 
-/* Destroys a context while it has live and parked blocks; nothing of them may stay. */
+/* Destroys a context while it has live and deferred blocks; nothing of them may stay. */
 static void destroyed(void)
 {
     struct gate gate;

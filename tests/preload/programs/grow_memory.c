@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* grow_memory SCENARIO: how much memory arrays that grow, or are attached late, may have, what the
- * driver is told of it, and threads that make such blocks at once.  Each checks its bytes. */
+/* grow_memory SCENARIO: how much memory arrays that grow, or are attached lazily, may have, what
+ * the driver is told of it, and threads that make such blocks at once.  Each checks its bytes. */
 #include <pthread.h>
 
 #include "grow_scene.h"

@@ -2,7 +2,7 @@
 /* What a call costs among many blocks; argv[1] is their number.  A child makes them; its parent
  * then lets it request, copy, launch and free a few step by step, and prints how many instructions
  * libzc took for each, for a question about a pool after as many were destroyed, and for telling of
- * a kernel that failed before; with "kept" and "parked" among blocks that were freed.  With
+ * a kernel that failed before; with "kept" and "deferred" among blocks that were freed.  With
  * "memory" it prints the bytes that libzc takes for itself for each block, with "staged" those that
  * copies of many sizes leave, with "time" how long requests and frees take among more and fewer
  * blocks. */
@@ -363,7 +363,7 @@ int main(int argc, char **argv)
         return timed((size_t)atol(argv[1]));
     pid_t pid = fork();
     if (pid == 0 && argc > 2)
-        after_frees((size_t)atol(argv[1]), strcmp(argv[2], "parked") == 0);
+        after_frees((size_t)atol(argv[1]), strcmp(argv[2], "deferred") == 0);
     if (pid == 0)
         child((size_t)atol(argv[1]));
     to_stop(pid);

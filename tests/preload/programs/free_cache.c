@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* warm SCENARIO: blocks that come and go, and what stays behind.  On a device of 256 MiB, with a
- * rule for requests up to 32 MiB. */
+/* free_cache SCENARIO: blocks that come and go, and what stays behind.  On a device of 256 MiB,
+ * with a rule for requests up to 32 MiB. */
 #include <pthread.h>
 
 #include "program.h"
@@ -72,8 +72,8 @@ static void all_of_it(void)
     end_gpu(0);
 }
 
-/* A large block that is attached late can be had although a freed one is kept. */
-static void late_beside_kept(void)
+/* A large block that is attached lazily can be had although a freed one is kept. */
+static void lazy_beside_kept(void)
 {
     size_t available, total;
     start_gpu(0);
@@ -127,7 +127,7 @@ int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
         {"again", again},           {"many", many},
-        {"all_of_it", all_of_it},   {"late_beside_kept", late_beside_kept},
+        {"all_of_it", all_of_it},   {"lazy_beside_kept", lazy_beside_kept},
         {"exportable", exportable}, {"threads", threads}};
     return RUN_SCENARIO(all, argc, argv);
 }

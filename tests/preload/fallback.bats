@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# A rule's list of places is a ladder: a request takes the first place that is possible and within
-# its limits, at last where the program put it, and the log says why the others were passed over.
+# A rule names a list of places.  A request takes the first one that is possible and within its
+# limits, or else stays where the program put it; the log says why the others were passed over.
 
 load places.bash
 
@@ -26,7 +26,7 @@ setup() {
     [[ $places == 'device: managed: cuMemAllocManaged refuses' && $codes == 0 ]]
 }
 
-@test "what is full on the device goes down the ladder" {
+@test "what is full on the device goes down the list" {
     export SIM_MEMORY_MIB=16
     places_of 'place = device, mapped' 8 8 8
     [[ $places == $'device: -\ndevice: -\nmapped: device: out of memory' ]]
@@ -111,7 +111,7 @@ print(peak)' "$ZC_LOG" "$1"
     [[ $places == $'device: -\nmapped: vmm: over max_device\nvmm: -' ]]
 }
 
-@test "freed memory counts no longer against a limit, parked memory neither" {
+@test "freed memory counts no longer against a limit, memory whose free is deferred neither" {
     places_of $'[defaults]\nmax_pinned = 6M\n[rule all]\nplace = mapped' 4 4
     [[ $places == $'mapped: -\ndevice: mapped: over max_pinned' ]]
     for order in '' -a; do
