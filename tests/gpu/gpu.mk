@@ -32,10 +32,10 @@ ifneq ($(NVCC),)
 gpu-tests: $(CUDA_TESTS:%=%-static) $(CUDA_TESTS:%=%-shared)
 endif
 define CUDA_TEST
-$(1)-%: tests/gpu/$(notdir $(1)).cu tests/gpu/$(notdir $(1)).cuh
+$(1)-%: tests/gpu/$(notdir $(1)).cu $(wildcard tests/gpu/*.cuh) $(DRIVER_STUB)
 	$$(call say,NVCC,$$@)
 	@mkdir -p $$(@D)
-	$$(Q)$$(NVCC) $$(NVCCFLAGS) -Xcompiler -Wall -cudart $$* -o $$@ $$<
+	$$(Q)$$(NVCC) $$(NVCCFLAGS) -Xcompiler -Wall -cudart $$* -o $$@ $$< $$(DRIVER_STUB)
 endef
 $(foreach t,$(CUDA_TESTS),$(eval $(call CUDA_TEST,$(t))))
 

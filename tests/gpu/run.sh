@@ -58,8 +58,9 @@ for folder in "${CUDA_HOME:-/usr/local/cuda}" /usr/local/cuda-13.0; do
 done
 export ZC_CUDA_LIBRARIES
 
-# view_facts needs nvcc and may be missing.
-for program in "$build"/tests/gpu/{driver_facts,copy_facts,graph_facts,view_facts-static}; do
+# Some need nvcc and may be missing.
+for program in "$build"/tests/gpu/{driver,copy,graph}_facts \
+    "$build"/tests/gpu/{view,address}_facts-static; do
     [[ -x $program ]] || continue
     facts=$(basename "${program%-static}")
     "$program" >"$OUT_DIR/$facts.txt" ||

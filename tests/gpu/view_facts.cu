@@ -6,39 +6,8 @@
  * simulated GPU can be compared with a real one.
  *
  *   view_facts      ends with status 77 where no GPU answers
- *
- * Every group of facts runs in a process of its own, because a kernel that faults ends the use of
- * CUDA in its process.
  */
-#include <cuda_runtime.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include "view_facts.cuh"
-
-#define PAGE ((size_t)2 << 20) /* A huge page; all mappings are multiples of it. */
-#define WORDS (PAGE / sizeof(int))
-
-static int *out;          /* Device memory, PAGE bytes. */
-static size_t copy_bytes; /* Size of the group's copies: drivers treat small ones differently. */
-
-static void say(const char *fact, cudaError_t error)
-{
-    printf("%s: %s\n", fact, cudaGetErrorName(error));
-    fflush(stdout);
-    cudaGetLastError();
-}
-
-static void show(const char *fact, int value)
-{
-    printf("%s: %d\n", fact, value);
-    fflush(stdout);
-}
+#include "facts.cuh"
 
 /* `count` huge pages at a multiple of their size, each of which begins with `value`. */
 static volatile int *pages(size_t count, int value)
@@ -79,55 +48,6 @@ static void move(volatile int *from, volatile int *to)
 {
     if (mremap((void *)from, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)to) != (void *)to)
         perror("mremap");
-}
-
-static void kernel_reads(const char *fact, volatile int *p)
-{
-    int value = -1;
-    cudaError_t error;
-
-    load_number<<<1, 1>>>((const int *)p, out);
-    error = cudaMemcpy(&value, out, sizeof(value), cudaMemcpyDeviceToHost);
-    if (error != cudaSuccess)
-        say(fact, error);
-    else
-        show(fact, value);
-}
-
-static void kernel_writes(const char *fact, volatile int *p, int value)
-{
-    store_number<<<1, 1>>>((int *)p, value);
-    say(fact, cudaDeviceSynchronize());
-}
-
-static void copy_reads(const char *fact, volatile int *p)
-{
-    int value = -1;
-    cudaError_t error = cudaMemcpy(out, (void *)p, copy_bytes, cudaMemcpyHostToDevice);
-
-    if (error != cudaSuccess) {
-        say(fact, error);
-        return;
-    }
-    cudaMemcpy(&value, out, sizeof(value), cudaMemcpyDeviceToHost);
-    show(fact, value);
-}
-
-static void copy_writes(const char *fact, volatile int *p, int value)
-{
-    cudaMemcpy(out, &value, sizeof(value), cudaMemcpyHostToDevice);
-    say(fact, cudaMemcpy((void *)p, out, copy_bytes, cudaMemcpyDeviceToHost));
-}
-
-static void memory_type(const char *fact, volatile int *p)
-{
-    struct cudaPointerAttributes attributes;
-    cudaError_t error = cudaPointerGetAttributes(&attributes, (void *)p);
-
-    if (error != cudaSuccess)
-        say(fact, error);
-    else
-        show(fact, (int)attributes.type);
 }
 
 static void protected_pages(void)
@@ -373,11 +293,7 @@ static void graphs(void)
     }
 }
 
-static const struct {
-    const char *name;  /* a comment line ahead of its facts */
-    void (*run)(void); /* prints them */
-    bool copies;       /* the size of copies may matter */
-} groups[] = {
+static const struct group groups[] = {
     {"protected pages", protected_pages, true},
     {"replaced page", replaced_page, true},
     {"page aside", page_aside, true},
@@ -393,50 +309,7 @@ static const struct {
     {"graphs", graphs, true},
 };
 
-static const size_t sizes[] = {sizeof(int), 64 << 10, 1 << 20};
-
-/* In a child that has not yet used CUDA. */
-static int run_group(size_t i, size_t bytes)
-{
-    int count = 0;
-
-    if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0)
-        return 77;
-    if (cudaMalloc((void **)&out, PAGE) != cudaSuccess)
-        return 1;
-    copy_bytes = bytes;
-    printf("# %s", groups[i].name);
-    if (groups[i].copies)
-        printf(", copies of %zu bytes", bytes);
-    printf("\n");
-    groups[i].run();
-    return fflush(stdout) == 0 ? 0 : 1;
-}
-
-static int status_of_group(size_t i, size_t bytes)
-{
-    int status = 0;
-    pid_t child = fork();
-
-    if (child == 0)
-        _exit(run_group(i, bytes));
-    return child > 0 && waitpid(child, &status, 0) == child ? status : -1;
-}
-
 int main(void)
 {
-    for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
-        for (size_t k = 0; k < (groups[i].copies ? 3 : 1); k++) {
-            int status = status_of_group(i, sizes[k]);
-
-            if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
-                fputs("view_facts: no GPU answers\n", stderr);
-                return 77;
-            }
-            if (status != 0)
-                printf("ended: status %d\n", status);
-            fflush(stdout);
-        }
-    }
-    return 0;
+    return run_groups("view_facts", groups, sizeof(groups) / sizeof(groups[0]));
 }

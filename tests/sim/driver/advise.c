@@ -27,19 +27,33 @@ static int on_private_pages(const struct sim_mapping *m, int advice)
     return p == MAP_FAILED ? -1 : 0;
 }
 
-/* What is removed from a file is gone for everybody who maps it but the GPU, which keeps the pages
- * (measured on an H200). */
-static void keep_registered(uintptr_t from, uintptr_t to)
+/* The part of a view that maps what `m` maps. */
+static void keep_view(struct sim_view *view, const struct sim_mapping *m)
 {
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t alias = (uintptr_t)view->alias;
+    struct sim_maps maps;
+    if (!sim_maps_ask(&maps, alias, alias + view->bytes))
+        return;
+    for (size_t i = 0; i < maps.count; i++) {
+        const struct sim_mapping *a = &maps.items[i];
+        uint64_t a_end = a->offset + (a->end - a->start), m_end = m->offset + (m->end - m->start);
+        uint64_t low = a->offset > m->offset ? a->offset : m->offset;
+        uint64_t high = a_end < m_end ? a_end : m_end;
+        if (a->shared && a->file == m->file && low < high)
+            sim_view_keep(view, a->start - alias + (low - a->offset), high - low);
+    }
+    sim_maps_free(&maps);
+}
+
+/* What is removed from a file is gone for everybody who maps it, wherever, but the GPU, which keeps
+ * the pages (measured on an H200). */
+static void keep_registered(const struct sim_mapping *m)
+{
     struct sim_block *b;
     sim_relock();
-    for (size_t i = 0; (b = sim_block_at(i)) != NULL; i++) {
-        uintptr_t first = b->va & ~(page - 1), end = first + b->view.bytes;
-        uintptr_t low = first > from ? first : from, high = end < to ? end : to;
-        if (b->kind == SIM_REGISTERED && low < high)
-            sim_view_keep(&b->view, low - first, high - low);
-    }
+    for (size_t i = 0; (b = sim_block_at(i)) != NULL; i++)
+        if (b->kind == SIM_REGISTERED)
+            keep_view(&b->view, m);
     sim_unlock();
 }
 
@@ -52,7 +66,7 @@ static int advise_each(const struct sim_maps *maps, int advice, uintptr_t at, ui
         hole = hole || m->start != at;
         at = m->end;
         if (advice == MADV_REMOVE && m->shared && !m->view)
-            keep_registered(m->start, m->end);
+            keep_registered(m);
         result = m->view && !m->allocated
                      ? on_private_pages(m, advice)
                      : sim_madvise((void *)m->start, m->end - m->start, advice);

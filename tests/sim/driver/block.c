@@ -90,7 +90,7 @@ static bool run_holds(const struct sim_block *b, CUdeviceptr va, size_t size, in
         if (end <= b->va + b->size)
             return true;
         b = sim_block_find(b->va + b->size);
-        if (!b)
+        if (!b || b->kind != SIM_VMM) /* a border of backings (measured) */
             return false;
     }
     return end <= b->va + b->size;
@@ -124,7 +124,9 @@ CUresult sim_resolve(CUdeviceptr va, size_t size, int device, bool write, bool p
 {
     struct sim_block *b = sim_block_find(va);
     if (!b) {
-        if (!pageable || va == 0 || sim_va_reserved(va))
+        bool cpus = !sim_va_reserved(va) ||
+                    (sim_reservation_holds(va, size) && !sim_block_overlap(va, size));
+        if (!pageable || va == 0 || !cpus)
             return CUDA_ERROR_INVALID_VALUE;
         *out = (struct sim_place){(char *)(uintptr_t)va, SIM_PAGEABLE, -1};
         return CUDA_SUCCESS;

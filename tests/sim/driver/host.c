@@ -74,7 +74,8 @@ SIM_API(cuMemFreeHost, (void *p), (p))
 }
 
 /* Only memory of the CPU's own can be registered: not managed, not VMM (measured: 1), not device
- * addresses. */
+ * addresses. Where the CPU has put pages into reserved addresses they are its own; the GPU finds
+ * them side by side with what is mapped there for it, so that kernels may run over the border. */
 SIM_API(cuMemHostRegister_v2, (void *p, size_t size, unsigned int flags), (p, size, flags))
 {
     struct sim_context *ctx;
@@ -83,7 +84,7 @@ SIM_API(cuMemHostRegister_v2, (void *p, size_t size, unsigned int flags), (p, si
     if (r != CUDA_SUCCESS)
         return r;
     if (!p || size == 0 || va + size < va || (flags & ~(unsigned)REGISTER_FLAGS) ||
-        sim_va_reserved(va))
+        (sim_va_reserved(va) && !sim_reservation_holds(va, size)))
         return CUDA_ERROR_INVALID_VALUE;
     struct sim_block *b = sim_block_overlap(va, size);
     if (b)
@@ -93,7 +94,8 @@ SIM_API(cuMemHostRegister_v2, (void *p, size_t size, unsigned int flags), (p, si
     uintptr_t first = (uintptr_t)p & ~(page - 1);
     size_t bytes = ((uintptr_t)p + size + page - 1) / page * page - first;
     struct sim_view view;
-    r = sim_view_open(&view, (char *)first, bytes, flags & CU_MEMHOSTREGISTER_READ_ONLY);
+    r = sim_view_open(&view, (char *)first, bytes, flags & CU_MEMHOSTREGISTER_READ_ONLY,
+                      sim_va_reserved(va) ? sim_alias(first, ctx->device) : NULL);
     if (r != CUDA_SUCCESS)
         return r;
     b = sim_block_add(va, size, SIM_REGISTERED, ctx->device, ctx);

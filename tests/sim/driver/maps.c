@@ -70,10 +70,10 @@ static struct sim_mapping parse(char *line)
     m.rights = (line[1] == 'r' ? PROT_READ : 0) | (line[2] == 'w' ? PROT_WRITE : 0) |
                (line[3] == 'x' ? PROT_EXEC : 0);
     m.shared = line[4] == 's';
-    strtoull(line + 6, &line, 16); /* the offset, */
-    strtoull(line + 1, &line, 16); /* the device, major and */
-    strtoull(line + 1, &line, 16); /* minor, */
-    strtoull(line + 1, &line, 10); /* and the inode */
+    m.offset = strtoull(line + 6, &line, 16);
+    strtoull(line + 1, &line, 16); /* the device, major */
+    strtoull(line + 1, &line, 16); /* and minor */
+    m.file = strtoull(line + 1, &line, 10);
     line += strspn(line, " ");
     m.allocated = starts(line, "/memfd:" SIM_ALLOCATED_NAME);
     m.view = m.allocated || starts(line, "/memfd:" SIM_VIEW_NAME);
@@ -82,6 +82,7 @@ static struct sim_mapping parse(char *line)
 
 static bool list_add(struct buffer *list, struct sim_mapping m, uintptr_t from, uintptr_t to)
 {
+    m.offset += m.start < from ? from - m.start : 0;
     m.start = m.start < from ? from : m.start;
     m.end = m.end > to ? to : m.end;
     if (list->capacity - list->used < sizeof m && !buffer_grow(list))
@@ -142,7 +143,7 @@ struct query {
 
 static struct sim_mapping mapping_of(const struct query *q)
 {
-    struct sim_mapping m = {.start = q->start, .end = q->end};
+    struct sim_mapping m = {.start = q->start, .end = q->end, .file = q->file, .offset = q->offset};
     m.rights = (q->rights & QUERY_READ ? PROT_READ : 0) |
                (q->rights & QUERY_WRITE ? PROT_WRITE : 0) |
                (q->rights & QUERY_EXEC ? PROT_EXEC : 0);

@@ -13,6 +13,8 @@ struct sim_mapping {
     uintptr_t end;   /* behind the last */
     int rights;      /* PROT_* of the CPU */
     bool shared;     /* MAP_SHARED */
+    uint64_t file;   /* its inode, 0 for none; shared anonymous memory has one */
+    uint64_t offset; /* of the first address in the file */
     bool view;       /* pages of a view (view.h), by the name of its file, */
     bool allocated;  /* which the driver made */
 };

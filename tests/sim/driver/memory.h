@@ -64,17 +64,25 @@ struct sim_block {
 /* Reserves the public range and the alias ranges of sim_device_count devices. */
 CUresult sim_memory_start(void);
 
-/* True where an address lies in the range that device addresses come from: the CPU can't touch it.
+/* True where an address is the driver's: in the range that device addresses come from, or in a
+ * reservation at a hint outside of it. The CPU can't touch it, unless the program maps pages there.
  */
 bool sim_va_reserved(CUdeviceptr va);
+
+/* True where a live reservation of the program's holds the range. */
+bool sim_reservation_holds(CUdeviceptr va, size_t size);
 
 /* Address at which device `device` (simulated by the CPU) sees a public address. */
 char *sim_alias(CUdeviceptr va, int device);
 
 /* Public addresses. sim_va_take gives 0 where none are left. */
 CUdeviceptr sim_va_take(size_t size, size_t alignment);
-bool sim_va_take_at(CUdeviceptr va, size_t size);
 void sim_va_give(CUdeviceptr va, size_t size);
+
+/* Addresses for a reservation at a hint, which may be any that is free, or 0. sim_va_end gives a
+ * reservation's addresses back, with the pages that the CPU has there. */
+CUdeviceptr sim_va_take_hint(CUdeviceptr hint, size_t size);
+void sim_va_end(CUdeviceptr va, size_t size);
 
 /* Puts anonymous memory behind [va, va+size) on one device and fills it with 0xA5; or takes it
  * away. */

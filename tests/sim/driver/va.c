@@ -4,12 +4,25 @@
  * rights of the alias pages. */
 #define _GNU_SOURCE
 #include "memory.h"
+#include "pages.h"
 #include "range.h"
+#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #define VA_SIZE ((size_t)256 << 30) /* small enough for ThreadSanitizer's map of addresses */
 
+/* A driver takes hints at multiples of this, and no others (measured on an H200). */
+#define HINT_UNIT ((CUdeviceptr)32 << 20)
+
+/* A reservation at a hint outside of the public range, which has aliases of addresses inside. */
+struct guest {
+    CUdeviceptr va;     /* first address, as the program knows it */
+    CUdeviceptr inside; /* the one that it stands for */
+    size_t size;        /* bytes */
+};
+
+static struct guest *guests; /* owned array, in no order */
+static size_t guest_count;
 static struct sim_ranges va_free;
 static char *va_base;
 static char *alias_base[SIM_MAX_DEVICES];
@@ -39,13 +52,29 @@ CUresult sim_memory_start(void)
     return CUDA_SUCCESS;
 }
 
-bool sim_va_reserved(CUdeviceptr va)
+static bool in_public_range(CUdeviceptr va)
 {
     return va_base && va - (CUdeviceptr)(uintptr_t)va_base < VA_SIZE;
 }
 
+static struct guest *guest_of(CUdeviceptr va)
+{
+    for (size_t i = 0; i < guest_count; i++)
+        if (va - guests[i].va < guests[i].size)
+            return &guests[i];
+    return NULL;
+}
+
+bool sim_va_reserved(CUdeviceptr va)
+{
+    return in_public_range(va) || guest_of(va);
+}
+
 char *sim_alias(CUdeviceptr va, int device)
 {
+    const struct guest *g = in_public_range(va) ? NULL : guest_of(va);
+    if (g)
+        va = g->inside + (va - g->va);
     return alias_base[device] + (va - (CUdeviceptr)(uintptr_t)va_base);
 }
 
@@ -57,9 +86,41 @@ CUdeviceptr sim_va_take(size_t size, size_t alignment)
     return start;
 }
 
-bool sim_va_take_at(CUdeviceptr va, size_t size)
+static void *close_addresses(CUdeviceptr va, size_t size, int flag)
 {
-    return sim_va_reserved(va) && size <= VA_SIZE && sim_ranges_take_at(&va_free, va, size);
+    return sim_mmap((void *)(uintptr_t)va, size, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flag, -1, 0);
+}
+
+CUdeviceptr sim_va_take_hint(CUdeviceptr hint, size_t size)
+{
+    if (hint % HINT_UNIT || size > VA_SIZE)
+        return 0;
+    if (in_public_range(hint))
+        return sim_ranges_take_at(&va_free, hint, size) ? hint : 0;
+    if (close_addresses(hint, size, MAP_FIXED_NOREPLACE) != (void *)(uintptr_t)hint)
+        return 0;
+    CUdeviceptr inside = sim_va_take(size, SIM_PAGE);
+    if (!inside) {
+        sim_munmap((void *)(uintptr_t)hint, size);
+        return 0;
+    }
+    guests = realloc(guests, (guest_count + 1) * sizeof *guests);
+    guests[guest_count++] = (struct guest){hint, inside, size};
+    return hint;
+}
+
+void sim_va_end(CUdeviceptr va, size_t size)
+{
+    struct guest *g = in_public_range(va) ? NULL : guest_of(va);
+    if (g) {
+        sim_munmap((void *)(uintptr_t)va, size);
+        va = g->inside;
+        *g = guests[--guest_count];
+    } else {
+        close_addresses(va, size, MAP_FIXED);
+    }
+    sim_va_give(va, size);
 }
 
 void sim_va_give(CUdeviceptr va, size_t size)

@@ -89,19 +89,25 @@ static bool fill(struct sim_view *view, const struct sim_maps *maps, int fd, uin
     return fine;
 }
 
-/* Room for the alias, with the file mapped all over it where there is one. */
-static bool place(struct sim_view *view, size_t bytes, int fd)
+static char *closed_room(char *at, size_t bytes)
 {
-    char *p = sim_mmap(NULL, bytes, fd < 0 ? PROT_NONE : PROT_READ | PROT_WRITE,
-                       fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED, fd, 0);
+    return sim_mmap(at, bytes, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at ? MAP_FIXED : 0), -1, 0);
+}
+
+/* Room for the alias, with the file mapped all over it where there is one. */
+static bool place(struct sim_view *view, size_t bytes, int fd, char *at)
+{
+    char *p = fd < 0 ? closed_room(at, bytes)
+                     : sim_mmap(at, bytes, PROT_READ | PROT_WRITE,
+                                MAP_SHARED | (at ? MAP_FIXED : 0), fd, 0);
     if (p == MAP_FAILED)
         return false;
-    view->alias = p;
-    view->bytes = bytes;
+    *view = (struct sim_view){.alias = p, .bytes = bytes, .placed = at != NULL};
     return true;
 }
 
-CUresult sim_view_open(struct sim_view *view, char *first, size_t bytes, bool read_only)
+CUresult sim_view_open(struct sim_view *view, char *first, size_t bytes, bool read_only, char *at)
 {
     struct sim_maps maps;
     bool own;
@@ -114,7 +120,7 @@ CUresult sim_view_open(struct sim_view *view, char *first, size_t bytes, bool re
     }
     *view = (struct sim_view){0};
     bool fine = !own || (fd = file_new(SIM_VIEW_NAME)) >= 0;
-    fine = fine && place(view, bytes, fd) && fill(view, &maps, fd, (uintptr_t)first);
+    fine = fine && place(view, bytes, fd, at) && fill(view, &maps, fd, (uintptr_t)first);
     fine = fine && (!read_only || sim_mprotect(view->alias, bytes, PROT_READ) == 0);
     if (fd >= 0)
         close(fd);
@@ -137,7 +143,9 @@ bool sim_view_keep(struct sim_view *view, size_t at, size_t bytes)
 
 void sim_view_close(struct sim_view *view)
 {
-    if (view->alias)
+    if (view->placed)
+        closed_room(view->alias, view->bytes);
+    else if (view->alias)
         sim_munmap(view->alias, view->bytes);
     *view = (struct sim_view){0};
 }

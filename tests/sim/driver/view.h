@@ -15,6 +15,7 @@
 struct sim_view {
     char *alias;  /* where the GPU, played by the CPU, finds the pages; NULL for no view */
     size_t bytes; /* whole pages */
+    bool placed;  /* the alias lies at an address that the caller of sim_view_open keeps */
 };
 
 /* Fresh memory of `bytes` (whole pages), zeroed, for both sides; the CPU's address, or NULL where
@@ -25,8 +26,9 @@ void *sim_view_alloc(struct sim_view *view, size_t bytes);
  * stay. Private pages become pages of a shared file on the way; other threads that write to them
  * meanwhile wait, but a system call that does gets EFAULT. No other thread's stack may lie in the
  * range, because signals could not be delivered there. CUDA_ERROR_INVALID_VALUE where a part is not
- * mapped, or the CPU itself may not read it or, but for `read_only`, write it. */
-CUresult sim_view_open(struct sim_view *view, char *first, size_t bytes, bool read_only);
+ * mapped, or the CPU itself may not read it or, but for `read_only`, write it. The alias comes to
+ * `at`, in place of what is mapped there, or anywhere for NULL. */
+CUresult sim_view_open(struct sim_view *view, char *first, size_t bytes, bool read_only, char *at);
 
 /* Gives a part of a view (whole pages) pages of its own with the bytes that it has, so that the GPU
  * keeps them; false where there is no memory. */

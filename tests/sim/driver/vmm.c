@@ -62,7 +62,7 @@ SIM_API(cuMemAddressReserve,
     bool power = (alignment & (alignment - 1)) == 0;
     if (!out || size == 0 || !aligned(size) || !power || flags)
         return CUDA_ERROR_INVALID_VALUE;
-    CUdeviceptr va = hint && aligned(hint) && sim_va_take_at(hint, size) ? hint : 0;
+    CUdeviceptr va = hint ? sim_va_take_hint(hint, size) : 0;
     if (!va)
         va = sim_va_take(size, alignment > SIM_PAGE ? alignment : SIM_PAGE);
     if (!va)
@@ -81,11 +81,11 @@ SIM_API(cuMemAddressFree, (CUdeviceptr va, size_t size), (va, size))
         return CUDA_ERROR_INVALID_VALUE;
     reservation_count--;
     memmove(r, r + 1, (reservation_count + 1 - behind) * sizeof *r);
-    sim_va_give(va, size);
+    sim_va_end(va, size);
     return CUDA_SUCCESS;
 }
 
-static bool reserved(CUdeviceptr va, size_t size)
+bool sim_reservation_holds(CUdeviceptr va, size_t size)
 {
     size_t behind = reservations_until(va);
     const struct reservation *r = reservations + behind - 1;
@@ -101,7 +101,7 @@ SIM_API(cuMemMap,
     struct sim_handle *h = sim_handle_of(value);
     if (!h || flags || size == 0 || !aligned(va) || !aligned(size) || !aligned(offset))
         return CUDA_ERROR_INVALID_VALUE;
-    if (!reserved(va, size) || sim_block_overlap(va, size) || offset + size > h->size)
+    if (!sim_reservation_holds(va, size) || sim_block_overlap(va, size) || offset + size > h->size)
         return CUDA_ERROR_INVALID_VALUE;
     if (offset != 0 || size != h->size)
         return CUDA_ERROR_NOT_SUPPORTED;

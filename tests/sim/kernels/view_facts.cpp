@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Host build of the kernels of view_facts. */
+/* Host build of the kernels of view_facts and address_facts. */
 #include "../device.h"
 #include "../../gpu/view_facts.cuh"
 
 SIM_KERNEL(load_number)
 SIM_KERNEL(store_number)
+SIM_KERNEL(add_numbers)
