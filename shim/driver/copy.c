@@ -205,23 +205,6 @@ void zc_describe_node(struct zc_copy *c, const CUgraphNodeParams *p)
 }
 #endif
 
-/* CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT and ..._TEXTURE_PITCH_ALIGNMENT of all devices so far. */
-void zc_describe_texture(struct zc_copy *c, CUdeviceptr address, size_t span, size_t pitch)
-{
-    zc_describe_set(c, address, 0, pitch % 32 ? 0 : 512, 0);
-    c->dst.span = span;
-}
-
-void zc_describe_resource(struct zc_copy *c, const CUDA_RESOURCE_DESC *p)
-{
-    if (p && p->resType == CU_RESOURCE_TYPE_LINEAR)
-        zc_describe_texture(c, p->res.linear.devPtr, p->res.linear.sizeInBytes, 0);
-    else if (p && p->resType == CU_RESOURCE_TYPE_PITCH2D)
-        zc_describe_texture(c, p->res.pitch2D.devPtr,
-                            zc_product(p->res.pitch2D.pitchInBytes, p->res.pitch2D.height),
-                            p->res.pitch2D.pitchInBytes);
-}
-
 /* Rows and slices do not overlap.  An array has its own, whatever the pitch says (cuda.h). */
 static bool rows_fit(const struct zc_operand *b, const size_t e[3])
 {

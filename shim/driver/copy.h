@@ -64,7 +64,7 @@ struct zc_copy {
     bool split;       /* What became of it differs by part: `part` counts, not `outcome`. */
     uint64_t part[ZC_OUTCOME_COUNT]; /* Bytes by what became of them. */
     unsigned value;                  /* Of a set: what each element becomes. */
-    uint16_t unit;                   /* Of a set: bytes of an element; 0: of no element. */
+    uint8_t unit;                    /* Of a set: bytes of an element; 0: of no element. */
     uint64_t bytes;                  /* Bytes that the call asks to move or set. */
     uint64_t copies;                 /* Copies that the driver makes of it. */
     uint64_t start;                  /* zc_ticks() at entry. */
@@ -150,8 +150,8 @@ void zc_describe_3d_async(struct zc_copy *c, const CUDA_MEMCPY3D *p, CUstream st
 void zc_describe_3d_peer(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p);
 void zc_describe_3d_peer_async(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p, CUstream stream);
 /* Sets: `count` elements of `unit` bytes, and rows of `width` elements. */
-static inline void zc_describe_set(struct zc_copy *c, CUdeviceptr dst, unsigned value,
-                                   uint16_t unit, size_t count)
+static inline void zc_describe_set(struct zc_copy *c, CUdeviceptr dst, unsigned value, uint8_t unit,
+                                   size_t count)
 {
     c->dst.side = ZC_SIDE_DEVICE;
     c->dst.address = dst;
@@ -163,7 +163,7 @@ static inline void zc_describe_set(struct zc_copy *c, CUdeviceptr dst, unsigned 
 }
 
 static inline void zc_describe_set_async(struct zc_copy *c, CUdeviceptr dst, unsigned value,
-                                         uint16_t unit, size_t count, CUstream stream)
+                                         uint8_t unit, size_t count, CUstream stream)
 {
     zc_describe_set(c, dst, value, unit, count);
     c->async = true;
@@ -188,9 +188,6 @@ void zc_describe_set_node(struct zc_copy *c, const CUDA_MEMSET_NODE_PARAMS *p);
 #if CUDA_VERSION >= 12030
 void zc_describe_node(struct zc_copy *c, const CUgraphNodeParams *p);
 #endif
-/* What a texture reads moves no bytes: a range that leaves its block is left to the driver. */
-void zc_describe_texture(struct zc_copy *c, CUdeviceptr address, size_t span, size_t pitch);
-void zc_describe_resource(struct zc_copy *c, const CUDA_RESOURCE_DESC *p);
 
 /* True for a shape that the driver takes; the others it refuses in any memory, with codes of its
  * own: CUDA Driver API, cuMemcpy2D ("the pitches must be greater than or equal to WidthInBytes"),
