@@ -182,6 +182,14 @@ void zc_describe_value(struct zc_copy *c, CUdeviceptr address, uint8_t width, un
                        unsigned known, CUstream stream)
 {
     zc_describe_set_async(c, address, 0, flags & ~known ? 0 : width, 1, stream);
+    c->word = true;
+}
+
+bool zc_describe_of_type(CUgraphNode node, CUgraphNodeType type)
+{
+    CUgraphNodeType its;
+    return node && !zc_life_closing() && zc_real.cuGraphNodeGetType(node, &its) == CUDA_SUCCESS &&
+           its == type;
 }
 
 void zc_describe_set_node(struct zc_copy *c, const CUDA_MEMSET_NODE_PARAMS *p)

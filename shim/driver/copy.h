@@ -42,6 +42,16 @@ struct zc_operand {
     bool beside;               /* Memory of libzc's making that is no block of the program's. */
 };
 
+/* Where a node that is added to a graph shall stand. */
+struct zc_behind {
+    CUgraph graph;
+    const CUgraphNode *nodes;
+    const void *edges; /* NULL for plain ones. */
+    size_t count;
+};
+
+#define ZC_BEHIND(graph, nodes, count) (&(const struct zc_behind){(graph), (nodes), NULL, (count)})
+
 /* A transfer on its way through a wrapper; lives on the wrapper's stack. */
 struct zc_copy {
     enum zc_fn fn;           /* Entry point. */
@@ -53,6 +63,7 @@ struct zc_copy {
     bool linear;             /* One line of bytes. */
     bool strided;            /* Rows and slices: `extent` and the sides' pitches count. */
     bool set;                /* A memset. */
+    bool word;               /* A set of one element that a stream writes, or waits for. */
     bool prefetch;           /* A prefetch: bytes asked for; what moves is not known. */
     bool wait;               /* Once forwarded, the call waits for its stream to come to it. */
     bool answered;           /* Of a pair: there is no more to say about the call's failure. */
@@ -63,6 +74,7 @@ struct zc_copy {
                        * rows, and where it has several the bytes of one. */
     bool split;       /* What became of it differs by part: `part` counts, not `outcome`. */
     uint64_t part[ZC_OUTCOME_COUNT]; /* Bytes by what became of them. */
+    const struct zc_behind *behind;  /* Of a node that is added to a graph, else NULL. */
     unsigned value;                  /* Of a set: what each element becomes. */
     uint8_t unit;                    /* Of a set: bytes of an element; 0: of no element. */
     uint64_t bytes;                  /* Bytes that the call asks to move or set. */
@@ -80,7 +92,8 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
     c->flavour = flavour;
     c->on = zc_life_on();
     c->async = c->sync = c->linear = c->strided = c->set = c->prefetch = c->wait = false;
-    c->split = c->answered = false;
+    c->word = c->split = c->answered = false;
+    c->behind = NULL;
     c->outcome = ZC_MOVED;
     c->stream = NULL;
     c->dst.side = c->src.side = ZC_SIDE_NONE;
@@ -185,6 +198,8 @@ void zc_describe_set_2d_async(struct zc_copy *c, CUdeviceptr dst, size_t pitch, 
 void zc_describe_value(struct zc_copy *c, CUdeviceptr address, uint8_t width, unsigned flags,
                        unsigned known, CUstream stream);
 void zc_describe_set_node(struct zc_copy *c, const CUDA_MEMSET_NODE_PARAMS *p);
+/* True for a node of a type: calls that change one of another type fail in any memory. */
+bool zc_describe_of_type(CUgraphNode node, CUgraphNodeType type);
 #if CUDA_VERSION >= 12030
 void zc_describe_node(struct zc_copy *c, const CUgraphNodeParams *p);
 #endif

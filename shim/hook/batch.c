@@ -149,37 +149,32 @@ static uint64_t started(void)
     return zc_life_on() ? zc_ticks() : 0;
 }
 
-/* A refused batch names the first converted block in it.  With an address of nobody's it is refused
- * wherever the others lie. */
-static bool look_for_placed(CUdeviceptr address, CUdeviceptr *placed)
+/* A refused batch names the first converted block in it.  An invalid value is one in any memory. */
+static bool may_diagnose(CUresult result)
 {
-    if (address && !*placed && zc_placed_at(address))
-        *placed = address;
-    return address;
+    return result != CUDA_ERROR_INVALID_VALUE && zc_life_on();
 }
 
 static CUresult refused_lines(const struct zc_entry *entry, const CUdeviceptr *dsts,
                               const CUdeviceptr *srcs, size_t count, CUresult result)
 {
-    CUdeviceptr placed = 0;
-    for (size_t i = 0; zc_life_on() && dsts && srcs && i < count; i++)
-        if (!look_for_placed(dsts[i], &placed) || !look_for_placed(srcs[i], &placed))
-            return result;
-    return placed ? zc_diagnose(entry->fn, placed, result) : result;
+    for (size_t i = 0; may_diagnose(result) && dsts && srcs && i < 2 * count; i++) {
+        CUdeviceptr at = (i % 2 ? srcs : dsts)[i / 2];
+        if (zc_placed_at(at))
+            return zc_diagnose(entry->fn, at, result);
+    }
+    return result;
 }
 
 static CUresult refused_operands(const struct zc_entry *entry, const CUDA_MEMCPY3D_BATCH_OP *ops,
                                  size_t count, CUresult result)
 {
-    CUdeviceptr placed = 0;
-    for (size_t i = 0; zc_life_on() && ops && i < count; i++) {
-        const CUmemcpy3DOperand *side[2] = {&ops[i].dst, &ops[i].src};
-        for (int s = 0; s < 2; s++)
-            if (side[s]->type == CU_MEMCPY_OPERAND_TYPE_POINTER &&
-                !look_for_placed(side[s]->op.ptr.ptr, &placed))
-                return result;
+    for (size_t i = 0; may_diagnose(result) && ops && i < 2 * count; i++) {
+        const CUmemcpy3DOperand *o = i % 2 ? &ops[i / 2].src : &ops[i / 2].dst;
+        if (o->type == CU_MEMCPY_OPERAND_TYPE_POINTER && zc_placed_at(o->op.ptr.ptr))
+            return zc_diagnose(entry->fn, o->op.ptr.ptr, result);
     }
-    return placed ? zc_diagnose(entry->fn, placed, result) : result;
+    return result;
 }
 
 ZC_BODY(cuMemcpyBatchAsync, (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,

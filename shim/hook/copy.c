@@ -255,10 +255,29 @@ static bool capture_forbids(const struct zc_copy *c)
     return c->result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && waits;
 }
 
+/* Whether a graph takes an empty node where it has refused another one. */
+static bool takes_nodes(const struct zc_behind *at)
+{
+    CUgraphNode node;
+    CUresult result;
+#if CUDA_VERSION >= 12030
+    CUgraphNodeParams empty = {.type = CU_GRAPH_NODE_TYPE_EMPTY};
+    if (at->edges)
+        result =
+            zc_real.cuGraphAddNode_v2(&node, at->graph, at->nodes, at->edges, at->count, &empty);
+    else
+#endif
+        result = zc_real.cuGraphAddEmptyNode(&node, at->graph, at->nodes, at->count);
+    return result == CUDA_SUCCESS && zc_real.cuGraphDestroyNode(node) == CUDA_SUCCESS;
+}
+
+/* Words are refused for where they lie in managed memory and in pairs alone. */
 static bool fails_in_every_place(const struct zc_copy *c)
 {
     return capture_forbids(c) || is_no_range(&c->dst) || is_no_range(&c->src) ||
-           is_nobodys(&c->dst) || is_nobodys(&c->src) || c->prefetch || !zc_copy_well_formed(c);
+           is_nobodys(&c->dst) || is_nobodys(&c->src) || c->prefetch || !zc_copy_well_formed(c) ||
+           (c->word && !c->dst.pair && c->dst.real != ZC_KIND_MANAGED) ||
+           (c->behind && !takes_nodes(c->behind));
 }
 
 /* What a pair refuses by itself it has said. */
@@ -271,12 +290,18 @@ static CUresult refused(const struct zc_copy *c)
     return p ? zc_shared_failed(p, c->fn, c->result) : zc_diagnose(c->fn, b->address, c->result);
 }
 
+/* The driver takes no words of pools (measured on an H200, tests/gpu/graph_facts.h200.txt). */
+static bool is_pools_word(const struct zc_copy *c)
+{
+    return c->word && zc_operand_converted(&c->dst) && (c->dst.block->flags & ZC_BLOCK_STREAM);
+}
+
 bool zc_copy_reaches(struct zc_copy *c)
 {
     if (!c->on)
         return true;
     zc_copy_resolve(c);
-    return !c->bytes || !(is_no_range(&c->dst) || is_no_range(&c->src));
+    return !c->bytes || !(is_no_range(&c->dst) || is_no_range(&c->src) || is_pools_word(c));
 }
 
 void zc_describe_values(struct zc_copy *c, unsigned count, const CUstreamBatchMemOpParams *p,
@@ -284,7 +309,7 @@ void zc_describe_values(struct zc_copy *c, unsigned count, const CUstreamBatchMe
 {
     c->async = true;
     c->stream = stream;
-    struct zc_copy one = *c;
+    struct zc_copy one = *c, placed = *c;
     for (unsigned i = 0; p && i < count; i++) {
         /* Waits and writes begin with the same fields: operation, then address. */
         CUdeviceptr address = p[i].waitValue.address;
@@ -301,15 +326,19 @@ void zc_describe_values(struct zc_copy *c, unsigned count, const CUstreamBatchMe
         case CU_STREAM_MEM_OP_WRITE_VALUE_64:
             zc_describe_value(&one, address, 8, p[i].writeValue.flags, ZC_WRITE_FLAGS, stream);
             break;
-        default:
+        case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+        case CU_STREAM_MEM_OP_BARRIER:
             continue;
+        default:
+            return;
         }
         bool bad = !zc_copy_reaches(&one) || !zc_copy_well_formed(&one);
-        if (bad || (!c->set && zc_operand_converted(&one.dst)))
-            *c = one;
+        if (bad || (!placed.set && zc_operand_converted(&one.dst)))
+            placed = one;
         if (bad)
-            return;
+            break;
     }
+    *c = placed;
 }
 
 CUresult zc_copy_before_node(struct zc_copy *c)

@@ -176,17 +176,21 @@ static CUresult remember_exec(CUresult result, CUgraphExec handle, CUgraph graph
 static CUresult replace(CUgraphExec handle, CUgraphNode id, struct zc_copy *c, CUresult result)
 {
     struct exec *x = NULL;
-    if (result != CUDA_SUCCESS || !c->on)
-        return zc_copy_after_node(c, result);
+    if (!c->on)
+        return result;
     const struct node n = node_of(id, c);
     if (!zc_lock_take(&lock))
         return result;
     HASH_FIND_PTR(execs, &handle, x);
+    bool stranger = x; /* Which it refuses in any memory. */
     for (size_t i = 0; x && i < x->count; i++)
-        if (x->nodes[i].id == id)
-            x->nodes[i] = n;
+        if (x->nodes[i].id == id) {
+            stranger = false;
+            if (result == CUDA_SUCCESS)
+                x->nodes[i] = n;
+        }
     zc_lock_drop(&lock);
-    return result;
+    return stranger ? result : zc_copy_after_node(c, result);
 }
 
 ZC_BODY(cuGraphInstantiate,
@@ -236,7 +240,7 @@ ZC_BODY(cuGraphExecMemcpyNodeSetParams,
 {
     struct zc_copy c;
     zc_copy_init(&c, entry->fn, entry->flavour);
-    zc_describe_3d(&c, exec && node ? params : NULL);
+    zc_describe_3d(&c, zc_describe_of_type(node, CU_GRAPH_NODE_TYPE_MEMCPY) ? params : NULL);
     CUresult refused = zc_copy_before_node(&c);
     return refused == CUDA_SUCCESS ? replace(exec, node, &c, real(exec, node, params, context))
                                    : refused;
@@ -247,7 +251,7 @@ ZC_BODY(cuGraphExecMemsetNodeSetParams, (CUgraphExec exec, CUgraphNode node,
 {
     struct zc_copy c;
     zc_copy_init(&c, entry->fn, entry->flavour);
-    zc_describe_set_node(&c, exec && node ? params : NULL);
+    zc_describe_set_node(&c, zc_describe_of_type(node, CU_GRAPH_NODE_TYPE_MEMSET) ? params : NULL);
     CUresult refused = zc_copy_before_node(&c);
     return refused == CUDA_SUCCESS ? replace(exec, node, &c, real(exec, node, params, context))
                                    : refused;
@@ -276,7 +280,8 @@ ZC_BODY(cuGraphAddNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode *d
                          size_t count, CUgraphNodeParams *params))
 {
     struct zc_copy c;
-    CUresult refused = before_any(entry, &c, graph ? params : NULL);
+    CUresult refused = before_any(entry, &c, node && graph ? params : NULL);
+    c.behind = ZC_BEHIND(graph, dependencies, count);
     return refused == CUDA_SUCCESS
                ? added(entry, &c, real(node, graph, dependencies, count, params), params)
                : refused;
@@ -286,7 +291,8 @@ ZC_BODY(cuGraphAddNode_v2, (CUgraphNode * node, CUgraph graph, const CUgraphNode
                             const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params))
 {
     struct zc_copy c;
-    CUresult refused = before_any(entry, &c, graph ? params : NULL);
+    CUresult refused = before_any(entry, &c, node && graph ? params : NULL);
+    c.behind = &(const struct zc_behind){graph, dependencies, edges, count};
     return refused == CUDA_SUCCESS
                ? added(entry, &c, real(node, graph, dependencies, edges, count, params), params)
                : refused;
@@ -295,7 +301,8 @@ ZC_BODY(cuGraphAddNode_v2, (CUgraphNode * node, CUgraph graph, const CUgraphNode
 ZC_BODY(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params))
 {
     struct zc_copy c;
-    CUresult refused = before_any(entry, &c, exec && node ? params : NULL);
+    CUresult refused =
+        before_any(entry, &c, params && zc_describe_of_type(node, params->type) ? params : NULL);
     return refused == CUDA_SUCCESS ? replace(exec, node, &c, real(exec, node, params)) : refused;
 }
 #endif

@@ -82,6 +82,86 @@ static void values(CUdeviceptr at)
     SHOW(cuStreamBatchMemOp(NULL, 1, &op, 0));
 }
 
+/* Nodes of good memory that stand behind no node of their graph, and calls that change a node of
+ * another kind or of another graph. */
+static void wrong_nodes(CUdeviceptr d)
+{
+    CUDA_MEMCPY3D copy = line(CU_MEMORYTYPE_HOST, (CUdeviceptr)host, CU_MEMORYTYPE_DEVICE, d);
+    CUDA_MEMSET_NODE_PARAMS set = {.dst = d, .elementSize = 1, .width = 8, .height = 1};
+    CUgraph graph, other;
+    CUgraphNode copies, sets, stranger, node;
+    CUgraphExec exec;
+    CUcontext context;
+    CHECK(cuCtxGetCurrent(&context));
+    CHECK(cuGraphCreate(&graph, 0));
+    CHECK(cuGraphCreate(&other, 0));
+    CHECK(cuGraphAddEmptyNode(&stranger, other, NULL, 0));
+    CHECK(cuGraphAddMemcpyNode(&copies, graph, NULL, 0, &copy, context));
+    set.dst = apart;
+    CHECK(cuGraphAddMemsetNode(&sets, graph, NULL, 0, &set, context));
+    set.dst = d;
+    SHOW(cuGraphAddMemcpyNode(&node, graph, &stranger, 1, &copy, context));
+    SHOW(cuGraphAddMemsetNode(&node, graph, &stranger, 1, &set, context));
+    SHOW(cuGraphAddMemsetNode(&node, graph, NULL, 1, &set, context));
+    SHOW(cuGraphAddMemsetNode(NULL, graph, NULL, 0, &set, context));
+    SHOW(cuGraphMemcpyNodeSetParams(sets, &copy));
+    SHOW(cuGraphMemsetNodeSetParams(copies, &set));
+#if CUDA_VERSION >= 13000
+    CUgraphNodeParams any = {.type = CU_GRAPH_NODE_TYPE_MEMCPY};
+    any.memcpy.copyParams = copy;
+    any.memcpy.copyCtx = context;
+    SHOW(cuGraphAddNode(&node, graph, &stranger, NULL, 1, &any));
+    SHOW(cuGraphNodeSetParams(sets, &any));
+#endif
+    CHECK(cuGraphInstantiate(&exec, graph, 0));
+    SHOW(cuGraphExecMemcpyNodeSetParams(exec, sets, &copy, context));
+    SHOW(cuGraphExecMemsetNodeSetParams(exec, copies, &set, context));
+    CHECK(cuGraphAddMemcpyNode(&stranger, other, NULL, 0, &copy, context));
+    SHOW(cuGraphExecMemcpyNodeSetParams(exec, stranger, &copy, context));
+    SHOW(cuGraphExecMemsetNodeSetParams(exec, stranger, &set, context));
+#if CUDA_VERSION >= 13000
+    SHOW(cuGraphExecNodeSetParams(exec, sets, &any));
+    SHOW(cuGraphExecNodeSetParams(exec, stranger, &any));
+#endif
+    size_t nodes = 0;
+    CHECK(cuGraphGetNodes(graph, NULL, &nodes));
+    printf("%zu nodes\n", nodes);
+    CHECK(cuGraphExecDestroy(exec));
+    CHECK(cuGraphDestroy(graph));
+    CHECK(cuGraphDestroy(other));
+}
+
+/* Lists with a good element that are wrong in something else. */
+static void wrong_lists(CUdeviceptr d)
+{
+    CUstreamBatchMemOpParams ops[2] = {{.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32},
+                                       {.operation = (CUstreamBatchMemOpType)99}};
+    ops[0].writeValue.address = d;
+    SHOW(cuStreamBatchMemOp(NULL, 2, ops, 0));
+    SHOW(cuStreamBatchMemOp(NULL, 1, ops, 1));
+    SHOW(cuStreamBatchMemOp(NULL, 0, ops, 0));
+#if CUDA_VERSION >= 13000
+    CUdeviceptr to[2] = {d, d + 8}, from[2] = {(CUdeviceptr)host, (CUdeviceptr)host};
+    size_t sizes[2] = {8, 0}, first = 0, second = 1;
+    CUmemcpyAttributes how = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    CUDA_MEMCPY3D_BATCH_OP box = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    CUstream stream;
+    box.src.type = box.dst.type = CU_MEMCPY_OPERAND_TYPE_POINTER;
+    box.src.op.ptr.ptr = (CUdeviceptr)host;
+    box.dst.op.ptr.ptr = d;
+    CHECK(cuStreamCreate(&stream, 0));
+    SHOW(cuMemcpyBatchAsync(to, from, sizes, 1, &how, &first, 1, NULL));
+    SHOW(cuMemcpyBatchAsync(to, from, sizes, 2, &how, &first, 1, stream));
+    SHOW(cuMemcpyBatchAsync(to, from, sizes, 1, &how, &second, 1, stream));
+    SHOW(cuMemcpyBatchAsync(to, from, sizes, 1, &how, &first, 0, stream));
+    SHOW(cuMemcpy3DBatchAsync(1, &box, 0, stream));
+    box.extent = (CUextent3D){.width = 8, .height = 1, .depth = 1};
+    SHOW(cuMemcpy3DBatchAsync(1, &box, 0, NULL));
+    SHOW(cuMemcpy3DBatchAsync(1, &box, 1, stream));
+    CHECK(cuStreamDestroy(stream));
+#endif
+}
+
 /* Calls that name a good block, and are wrong in something else. */
 static void wrong(CUdeviceptr d, size_t size)
 {
@@ -111,6 +191,8 @@ static void wrong(CUdeviceptr d, size_t size)
     set.dst = d + 1;
     SHOW(cuGraphAddMemsetNode(&node, graph, NULL, 0, &set, context));
     CHECK(cuGraphDestroy(graph));
+    wrong_nodes(d);
+    wrong_lists(d);
     values(d + 1);
     SHOW(cuStreamWriteValue32(NULL, d, 1, 0x70));
     SHOW(cuMemAddressFree(d, size));
@@ -223,6 +305,8 @@ static void pool(void)
     CUdeviceptr d;
     CHECK(cuMemAllocAsync(&d, size, NULL));
     around(d, size, true);
+    printf("values\n");
+    values(d);
     CHECK(cuMemFreeAsync(d, NULL));
     CHECK(cuCtxSynchronize());
 }
