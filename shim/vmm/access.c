@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which devices reach memory that is mapped by hand: its own, and those that were let. */
+/* Which devices can reach memory that libzc mapped by hand. */
 #include "vmm/access.h"
 
 #include "base/arena.h"
@@ -11,18 +11,18 @@
 
 #define DEVICES_MAX 64 /* Bits of a range's `devices`. */
 
-/* A context whose kernels may use the memory of another. */
+/* A pair of contexts: kernels of `user` may use the memory of the other. */
 struct pair {
     struct pair *next;
     CUcontext user; /* Its device is `device`. */
     CUcontext owner;
     int device;
-    bool ending; /* Being disabled: counts no more. */
+    bool ending; /* Access is being disabled, so the pair no longer counts. */
 };
 
 bool zc_access_many;
 static struct zc_turn turn;
-static struct zc_va *ranges; /* All of them. */
+static struct zc_va *ranges; /* All reserved ranges. */
 static struct pair *pairs;
 
 bool zc_access_turn_take(void)
@@ -40,7 +40,7 @@ static uint64_t bit(int device)
     return device >= 0 && device < DEVICES_MAX ? UINT64_C(1) << device : 0;
 }
 
-/* Adds the devices that can reach memory of one, whoever lets them. */
+/* Adds the devices that can reach the memory of `device`. */
 static CUresult add_able(int device, uint64_t *mask)
 {
     int devices = 0;
@@ -53,10 +53,11 @@ static CUresult add_able(int device, uint64_t *mask)
     return result;
 }
 
-/* What ranges are called whose pool the program has destroyed; the driver names none so. */
+/* Stands for the pool of a range once the program has destroyed the pool.  No pool has this
+ * handle. */
 #define NO_POOL ((CUmemoryPool)&ranges)
 
-/* The devices that a pool's rights let reach its memory. */
+/* Asks the driver which devices the rights of a pool let reach its memory. */
 static CUresult ask_pool(CUmemoryPool pool, uint64_t *mask)
 {
     int devices = 0;
@@ -72,7 +73,7 @@ static CUresult ask_pool(CUmemoryPool pool, uint64_t *mask)
     return result;
 }
 
-/* Devices that peer access, the pool, or the rule, lets reach a range that was entered. */
+/* The devices that the pool, peer access or the rule let reach an entered range. */
 static uint64_t let(const struct zc_va *va)
 {
     uint64_t mask = bit(va->device);
@@ -84,7 +85,7 @@ static uint64_t let(const struct zc_va *va)
     return va->peers == ZC_PEERS_ALL ? va->devices : mask;
 }
 
-/* The devices that are to reach a range. */
+/* The devices that should reach a range now. */
 static uint64_t wanted(const struct zc_va *va)
 {
     return let(va) | va->copying;
@@ -93,7 +94,7 @@ static uint64_t wanted(const struct zc_va *va)
 CUresult zc_access_enter(struct zc_va *va)
 {
     int devices = 0;
-    /* Where nobody knows how many there are, there could be several. */
+    /* If the number of devices is unknown, assume several. */
     if (!zc_access_many && (zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS || devices > 1))
         __atomic_store_n(&zc_access_many, true, __ATOMIC_RELAXED);
     if (!va->devices) {
@@ -141,7 +142,7 @@ CUresult zc_access_open(const struct zc_va *va, size_t from, size_t to)
     return zc_real.cuMemSetAccess(va->base + from, to - from, desc, count);
 }
 
-/* Changes who reaches the first `runs` runs of a range. */
+/* Sets which devices reach the first `runs` runs of a range. */
 static CUresult change(const struct zc_va *va, unsigned runs, uint64_t give, uint64_t take)
 {
     CUmemAccessDesc desc[DEVICES_MAX];
@@ -155,7 +156,7 @@ static CUresult change(const struct zc_va *va, unsigned runs, uint64_t give, uin
     return result;
 }
 
-/* Lets those devices reach a range that are to, and no others; on failure those that did. */
+/* Gives a range exactly the devices that should reach it.  On failure it keeps those it had. */
 static CUresult apply_rights(struct zc_va *va)
 {
     uint64_t mask = wanted(va), give = mask & ~va->devices, take = va->devices & ~mask;
@@ -167,7 +168,7 @@ static CUresult apply_rights(struct zc_va *va)
     return result;
 }
 
-/* Settles the ranges of a context, or with NULL all.  Returns the first error. */
+/* Does so for the ranges of a context, or for all with NULL.  Returns the first error. */
 static CUresult apply_rights_all(CUcontext owner)
 {
     CUresult result = CUDA_SUCCESS;
@@ -261,7 +262,7 @@ static CUresult regrant(CUmemoryPool pool, uint64_t granted)
     return result;
 }
 
-/* Gives a pool the rights back that it had for the devices of a call. */
+/* Restores the rights that a pool had for the devices of a call. */
 static void take_back(CUmemoryPool pool, uint64_t before, const CUmemAccessDesc *map, size_t count,
                       __typeof__(cuMemPoolSetAccess) *driver)
 {
@@ -274,7 +275,7 @@ static void take_back(CUmemoryPool pool, uint64_t before, const CUmemAccessDesc 
     regrant(pool, before);
 }
 
-static bool has_windows(CUmemoryPool pool)
+static bool has_ranges(CUmemoryPool pool)
 {
     const struct zc_va *va = ranges;
     while (va && va->pool != pool)
@@ -288,7 +289,7 @@ CUresult zc_access_grant(CUmemoryPool pool, const CUmemAccessDesc *map, size_t c
     uint64_t before = 0, now;
     if (!zc_access_turn_take())
         return driver(pool, map, count);
-    bool follow = pool && map && has_windows(pool);
+    bool follow = pool && map && has_ranges(pool);
     CUresult result = follow ? ask_pool(pool, &before) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS)
         result = driver(pool, map, count);
@@ -332,7 +333,7 @@ static void context_gone(CUcontext context)
     remove_pairs(NULL, context);
     CUresult result = apply_rights_all(NULL);
     zc_access_turn_drop();
-    if (result != CUDA_SUCCESS) /* There is no call left to fail with it. */
+    if (result != CUDA_SUCCESS) /* No call is left that could return the error. */
         zc_message(ZC_WARN, "peers",
                    "a context is gone, but cuMemSetAccess returned %d: its device still reaches "
                    "blocks in 'vmm' that it had peer access to",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies and sets between devices, one of which has memory that is mapped by hand. */
+/* Copies and sets by one device that touch vmm blocks of another. */
 #include "vmm/copies.h"
 
 #include "driver/stream.h"

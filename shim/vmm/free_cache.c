@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks of `vmm` that were freed, kept mapped for the next request of their size. */
+/* A cache of freed vmm blocks, still mapped, for the next request of their size. */
 #include "vmm/free_cache.h"
 
 #include <string.h>
@@ -14,15 +14,16 @@
 #include "vmm/access.h"
 
 #define DEVICES_MAX 64
-#define PART 16       /* Of a device's memory, the most that is kept. */
-#define LOOKED_AT 32u /* Blocks that a request is compared with. */
+#define PART 16       /* At most 1/PART of a device's memory is kept. */
+#define LOOKED_AT 32u /* How many kept blocks a request is compared with. */
 
 static struct zc_lock lock = ZC_LOCK(ZC_RANK_MODULE);
-static struct zc_vmm *kept[DEVICES_MAX][ZC_LISTS]; /* By size, the one kept last first. */
-static uint64_t serial;                            /* Of the block kept last. */
-static unsigned blocks;                            /* Atomic. */
-static uint64_t bytes[DEVICES_MAX];                /* Of them by device; atomic. */
-static uint64_t limits[DEVICES_MAX]; /* Most bytes of a device; 0 until asked.  Atomic. */
+static struct zc_vmm
+    *kept[DEVICES_MAX][ZC_LISTS];    /* Lists by size; the block kept last comes first. */
+static uint64_t serial;              /* Counts the blocks kept so far. */
+static unsigned blocks;              /* Blocks kept now.  Atomic. */
+static uint64_t bytes[DEVICES_MAX];  /* Their bytes by device.  Atomic. */
+static uint64_t limits[DEVICES_MAX]; /* Most bytes to keep of a device; 0 until asked.  Atomic. */
 
 static uint64_t limit_of(int device)
 {
@@ -44,7 +45,7 @@ static struct zc_vmm **list_of(const struct zc_vmm *v)
     return &kept[v->device][zc_list_of(backing_of(v)->size)];
 }
 
-/* Takes out a block, under the lock. */
+/* Takes a block out of its list.  Under the lock. */
 static struct zc_vmm *cache_remove(struct zc_vmm *v)
 {
     DL_DELETE2(*list_of(v), v, before, next);
@@ -64,8 +65,8 @@ static struct zc_vmm *oldest(int device)
     return found;
 }
 
-/* Puts a block in and takes the oldest of its device out until the rest keeps the limit; returns
- * these, linked by `next`.  Under the lock. */
+/* Adds a block, then removes the oldest ones of its device until the rest is within the limit.
+ * Returns the removed blocks, linked by `next`.  Under the lock. */
 static struct zc_vmm *put(struct zc_vmm *v, uint64_t limit)
 {
     struct zc_vmm *out = NULL;
@@ -80,7 +81,7 @@ static struct zc_vmm *put(struct zc_vmm *v, uint64_t limit)
     return out;
 }
 
-/* Lets the ledger forget a kept block; its memory is the caller's. */
+/* Removes a kept block from the ledger.  Its memory is the caller's then. */
 static struct zc_backing *wake(struct zc_vmm *v)
 {
     struct zc_backing *backing = v->quarantined->backing;
@@ -89,7 +90,7 @@ static struct zc_backing *wake(struct zc_vmm *v)
     return backing;
 }
 
-/* Ends what began before the blocks were taken out. */
+/* Gives blocks back to the driver, and ends the release that their removal began. */
 static unsigned give_back(struct zc_vmm *list)
 {
     unsigned count = 0;

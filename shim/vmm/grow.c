@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies of growing arrays that become remaps. */
+/* Turns the copies of growing arrays into remaps. */
 #include "vmm/grow.h"
 
 #include "base/clock.h"
@@ -33,8 +33,8 @@ static void unlink_pair(struct zc_vmm *to)
     zc_lazy_update(to);
 }
 
-/* Makes a pending copy.  It is complete on return, because events that the program recorded behind
- * its own copy do not cover this one.  After a failure it is still pending. */
+/* Makes a pending copy, and waits for it: events that the program recorded behind its own copy do
+ * not cover this one.  After a failure the copy is still pending. */
 static CUresult copy_now(struct zc_vmm *to, const char **why)
 {
     CUcontext current = NULL, popped;
@@ -65,10 +65,10 @@ static CUresult copy_now(struct zc_vmm *to, const char **why)
     return result;
 }
 
-/* The legacy stream orders a copy behind everything of its context but the streams that are
- * independent of it; behind other streams a copy is in order only if nothing runs.  Work that is
- * not before the copy might change the source after it, and that of another context is before a
- * copy of that context's alone. */
+/* True if the copy is in order behind all other work.  The legacy stream orders it behind
+ * everything in its context except streams that are independent of it; for those, nothing may be
+ * running.  Work that is not ordered before the copy could change the source after it.  Work of
+ * another context is ordered only before copies of that context. */
 static bool in_order(const struct zc_copy *c, CUcontext context)
 {
     bool legacy = c->stream == CU_STREAM_LEGACY || (!c->stream && c->flavour == ZC_LEGACY);
@@ -76,7 +76,7 @@ static bool in_order(const struct zc_copy *c, CUcontext context)
            (legacy || zc_stream_idle(CU_STREAM_LEGACY, ZC_LEGACY)) && zc_streams_idle();
 }
 
-/* A copy of the whole of one block into the beginning of a larger one that is still empty. */
+/* True for a copy of one whole block into the beginning of a larger one that is still empty. */
 static bool grows(const struct zc_copy *c, const struct zc_vmm *to, const struct zc_vmm *from)
 {
     if (!to || !from || to == from || !to->grows || !from->grows || !c->linear || zc_copy_peers(c))
@@ -126,7 +126,7 @@ static void leave_pending(struct zc_copy *c, struct zc_vmm *to, struct zc_vmm *f
         .stream = c->async ? zc_stream_kind_of(c->stream, c->flavour) : ZC_STREAM_NONE,
         .handle = (uintptr_t)c->stream,
     };
-    c->on = false; /* Recorded once it is known what became of it. */
+    c->on = false; /* It is recorded once its outcome is known. */
     c->result = CUDA_SUCCESS;
     zc_lazy_update(from);
     zc_lazy_update(to);
@@ -151,7 +151,7 @@ static CUresult side_ready(const struct zc_operand *b, struct zc_vmm *v, bool wr
         result = copy_now(v->growth->copy_to, &why);
     if (result == CUDA_SUCCESS)
         result = zc_grow_ready(v, from, to, &why);
-    /* Data that was there before is reachable, even if there is no more memory. */
+    /* Existing data stays reachable even if no more memory is to be had. */
     if (result != CUDA_SUCCESS && !v->growth->copy_from && !v->growth->copy_to &&
         !v->growth->alias_of && zc_va_holds(&v->va, from, to))
         return CUDA_SUCCESS;
@@ -183,7 +183,7 @@ bool zc_grow_copy(struct zc_copy *c)
     zc_driver_unlock();
     if (result == CUDA_SUCCESS)
         return pending;
-    c->on = false; /* The refusal is explained already. */
+    c->on = false; /* The refusal has been explained already. */
     c->result = result;
     return true;
 }
@@ -206,11 +206,11 @@ CUresult zc_grow_materialize(const struct zc_block *block, enum zc_fn fn)
 }
 
 /*
- * The small block's memory becomes the large one's, which maps what is not mapped there already
- * when it is needed.  The small one's mapping stays, for the block that will grow from the large
- * one.  A large block that got memory of its own for a copy that failed is copied again.  What the
- * copy leaves out is the large one's at once, so no work may write it any more; nor may devices
- * copy there that are let only by copies.
+ * Hands the physical memory of the small block to the large one, which maps it when it is first
+ * needed.  The small block's addresses stay mapped, for the block that will grow from the large
+ * one.  If the large block already got memory of its own for a copy that failed, the copy is made
+ * again.  Bytes that the copy left out belong to the large block at once.  So no earlier work may
+ * still write them, and devices that were let in only for copies may not either.
  */
 static CUresult hand_over(struct zc_vmm *from, struct zc_block *block, bool *kept, const char **why)
 {
@@ -245,7 +245,7 @@ static CUresult hand_over(struct zc_vmm *from, struct zc_block *block, bool *kep
     return CUDA_SUCCESS;
 }
 
-/* Nobody will look at what a copy into a block would bring. */
+/* Drops the copy into a block: nobody will read what it would bring. */
 static void elide(struct zc_vmm *v)
 {
     if (!v->growth->copy_from)
@@ -298,7 +298,8 @@ CUresult zc_grow_leaving(struct zc_block *block)
     return result;
 }
 
-/* Records a pending copy that nobody needs any more, of which the ledger may have let a side go. */
+/* Records a pending copy that nobody needs any more.  The ledger may have forgotten one of its
+ * sides. */
 static void record_left(struct zc_vmm *to)
 {
     if (zc_block_find(to->va.base) != to->growth->copy.dst)
@@ -317,7 +318,7 @@ void zc_grow_unlink(struct zc_vmm *v)
     unlink_pair(to);
 }
 
-/* Records the copies that are pending as the process ends: they were not needed. */
+/* At the end of the process, records the pending copies: they turned out not to be needed. */
 static void grow_finish(void)
 {
     for (struct zc_vmm *v = zc_lazy_list; v; v = v->next)

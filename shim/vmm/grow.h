@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies of growing arrays that become remaps. */
+/* Turns the copies of growing arrays into remaps. */
 #ifndef ZC_VMM_GROW_H
 #define ZC_VMM_GROW_H
 
@@ -7,46 +7,48 @@
 #include "vmm/vmm.h"
 
 /*
- * A program grows an array by asking for a larger block, copying the smaller one into it and
- * freeing that.  The copy stays pending: nothing has memory twice.  When the small block is freed
- * its physical memory becomes the beginning of the large one's; when something could tell the
- * difference before that (a launch, a copy, a set), memory is attached and the copy is made.
+ * A program grows an array by allocating a larger block, copying the smaller one into it, and
+ * freeing the smaller one. libzc leaves that copy pending, so nothing has memory twice.  When the
+ * small block is freed, its physical memory becomes the beginning of the large one.  If something
+ * could tell the difference before that (a launch, a copy, a set), memory is attached and the copy
+ * is made.
  */
 
 /*
- * A transfer that touches a block that is attached lazily.  True when it is answered: it stays
- * pending, or c->result is the code of the driver call that failed to make the block ready for it.
+ * Handles a transfer that touches a lazy block.  Returns true if nothing more is to be done: the
+ * transfer stays pending, or c->result is the code of the driver call that failed to make the block
+ * ready.
  */
 bool zc_grow_copy(struct zc_copy *c);
 
-/* Makes one block ready for a call that looks at its addresses; says why where it can't. */
+/* Makes a block ready for a call that looks at its addresses.  If that fails, says why. */
 CUresult zc_grow_materialize(const struct zc_block *block, enum zc_fn fn);
 
 /*
- * The program frees a claimed block that nothing uses any more, or, with `busy`, work given
- * before: one that is copied into another hands its memory over.  Then *kept_out is true: its
- * addresses stay mapped for the next growth, so its record and the ledger's, which the caller makes
- * quarantined, are not the caller's to remove; and the caller has driver/lock.h, to drop it
- * when that is done.  On failure nothing has changed, and the code is the program's answer.
+ * The program frees a claimed block.  With `busy`, earlier work may still use it.  If the block has
+ * a pending copy into another one, it hands over its memory, and *kept_out is true.  Then its
+ * addresses stay mapped for the next growth, and the caller must not remove its record nor its
+ * ledger entry, which it makes quarantined.  The caller then also holds the driver lock, and drops
+ * it when that is done.  On failure nothing has changed, and the program gets the returned code.
  */
 CUresult zc_grow_freeing(struct zc_block *block, bool busy, bool *kept_out);
 
 /*
- * The program frees a claimed block in the order of a stream: a copy into it is needed no more, one
- * out of it is made, and calls that come later attach no memory to it.  On failure nothing has
- * changed, and the code is the program's answer.
+ * The program frees a claimed block in stream order.  A pending copy into it is dropped, one out of
+ * it is made, and later calls attach no memory to it.  On failure nothing has changed, and the
+ * program gets the returned code.
  */
 CUresult zc_grow_leaving(struct zc_block *block);
 
-/* With the turn: makes the copy into a block if one is pending, and its bytes from `from` to `to`
- * usable. */
+/* Makes the pending copy into a block, if there is one, and its bytes [from, to) usable.  With the
+ * driver lock. */
 CUresult zc_grow_ready(struct zc_vmm *v, size_t from, size_t to, const char **why);
 
-/* With the turn: makes all copies that are pending, before the program's call of `fn`. */
+/* Makes all pending copies, before the program's call of `fn`.  With the driver lock. */
 CUresult zc_grow_copy_all(enum zc_fn fn);
 
-/* With the turn: a block goes with its context, and with it the copy into it or out of it that is
- * pending. */
+/* Drops the pending copy into or out of a block that goes with its context.  With the driver
+ * lock. */
 void zc_grow_unlink(struct zc_vmm *v);
 
 #endif

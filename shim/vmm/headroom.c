@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What growing arrays have beyond their requests. */
+/* Memory that growing arrays get beyond their requests. */
 #include "vmm/headroom.h"
 
 #include "base/module.h"
@@ -10,9 +10,9 @@
 #define PART 256
 #define DEVICES_MAX 64 /* As many as vmm serves. */
 
-static size_t taken[DEVICES_MAX]; /* Bytes by device. */
+static size_t taken[DEVICES_MAX]; /* Headroom in use, by device. */
 
-/* Bytes that all arrays of the device may have ahead beyond what they have. */
+/* Bytes of headroom that all arrays of a device may still get. */
 static size_t left(int device)
 {
     size_t total = 0;
@@ -31,7 +31,7 @@ static size_t wanted(const struct zc_vmm *v)
 
 bool zc_headroom_take(struct zc_vmm *v)
 {
-    /* An owner who names the size of the chunks, or the most, decides what a step takes. */
+    /* If the rule sets `chunk` or a limit, do not allocate more than was requested. */
     if (!v->growth->previous || v->headroom || v->chunk_size || v->bound)
         return false;
     size_t more = wanted(v), most = left(v->device), room = v->va.size - v->span;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks of `vmm` whose memory is attached lazily: by the first call that could touch it. */
+/* vmm blocks that get their memory from the first call that could touch them. */
 #include "vmm/lazy.h"
 
 #include <string.h>
@@ -21,27 +21,27 @@
 #include "vmm/reuse.h"
 #include "vmm/free_cache.h"
 
-/* From here on a request is held against what the device has: asking the driver costs more than a
- * small block is worth. */
+/* Only requests of at least this size are checked against free memory: asking the driver costs more
+ * than a smaller block is worth. */
 #define ADMIT_FROM ((size_t)64 << 20)
 
-/* So long an answer of the driver's stands, less what the program has got since: an array that
- * grows asks many times in a row.  Other processes may take memory at any time, after a fresh
- * answer too: the memory itself is taken later. */
+/* Reuse the driver's last answer for 10 ms, minus what the program has allocated since: a growing
+ * array asks many times in a row.  Even a fresh answer would not be certain, because other
+ * processes may take the memory before it is attached. */
 #define ANSWER_NS 10000000
 
 #define DEVICES_MAX 64 /* As many as vmm serves. */
 
 struct zc_vmm *zc_lazy_list;
 static struct zc_vmm *growing;         /* Live blocks that grow, linked by `grows_next`. */
-static uint64_t promised[DEVICES_MAX]; /* Bytes without memory; atomic. */
+static uint64_t promised[DEVICES_MAX]; /* Bytes that blocks still have to get.  Atomic. */
 
-/* The last answer to what is free; read and written with the turn. */
+/* The driver's last answer about free memory.  With the driver lock. */
 static struct {
     int device;
-    uint64_t ticks; /* When it came; 0 if there is none. */
+    uint64_t ticks; /* When it came; 0: there is none. */
     uint64_t free;  /* Bytes. */
-    uint64_t taken; /* taken() then. */
+    uint64_t taken; /* What taken() returned then. */
 } answer;
 
 uint64_t zc_lazy_promised(int device)
@@ -71,13 +71,13 @@ void zc_lazy_update(struct zc_vmm *v)
     set_open(v, !zc_vmm_whole(v) || v->growth->copy_from || v->growth->copy_to);
 }
 
-/* Bytes that the program has got of devices: where they grow, less is free. */
+/* Bytes of device memory that the program holds.  When they grow, less is free. */
 static uint64_t taken(void)
 {
     return zc_limits_on_devices() + zc_free_cache_bytes();
 }
 
-/* Asks the driver; 0 if it does not say. */
+/* Asks the driver for free bytes; 0 if it does not say. */
 static uint64_t ask_free(int device)
 {
     size_t available = 0, total = 0;
@@ -90,7 +90,7 @@ static uint64_t ask_free(int device)
     return available;
 }
 
-/* No more than what is free of a device, by an answer that still stands; 0 without one. */
+/* A lower bound of what is free on a device, from the last answer if that is recent; else 0. */
 static uint64_t surely_free(int device)
 {
     if (!answer.ticks || answer.device != device ||
@@ -100,15 +100,16 @@ static uint64_t surely_free(int device)
     return answer.free > more ? answer.free - more : 0;
 }
 
-/* Whether the current device could give so many bytes from what is free and what lies beside. */
+/* True if the current device has `wanted` bytes in free memory and in `beside`, which libzc could
+ * give back. */
 static bool has_room(int device, uint64_t wanted, uint64_t beside)
 {
     return wanted <= beside || wanted - beside <= surely_free(device) ||
            wanted - beside <= ask_free(device);
 }
 
-/* What is ahead is no other block's that was promised it, and nobody is to give memory back for it.
- */
+/* Headroom must not take memory that was promised to other blocks, nor make other modules give
+ * memory back. */
 static bool take_headroom(struct zc_vmm *v)
 {
     CUdevice device;
@@ -130,7 +131,7 @@ static CUresult attach(struct zc_vmm *v, size_t from, size_t to, const char **wh
     CUresult result = zc_vmm_attach(v, from, to, why);
     v->no_reclaim = false;
     if (more)
-        answer.ticks = 0; /* Less is free than the program knows of. */
+        answer.ticks = 0; /* Less is free now than taken() shows. */
     if (!more || v->held == v->span)
         return result;
     zc_headroom_give(v);
@@ -166,15 +167,15 @@ CUresult zc_lazy_diagnose(const struct zc_vmm *v, enum zc_fn fn, CUresult code, 
     return code;
 }
 
-/* Host functions look at no memory of the device. */
+/* Host functions do not look at device memory. */
 static bool looks_at_none(enum zc_fn fn)
 {
     return fn == ZC_FN_cuLaunchHostFunc || fn == ZC_FN_cuLaunchHostFunc_ptsz ||
            fn == ZC_FN_cuStreamAddCallback || fn == ZC_FN_cuStreamAddCallback_ptsz;
 }
 
-/* A launch can touch every block.  A copy that is pending closes both its blocks, so the list is
- * begun again after each that leaves it. */
+/* A launch can touch every block.  Making a pending copy closes both its blocks, so the loop starts
+ * again after each block that leaves the list. */
 static CUresult before_launch(const struct zc_launch *launch)
 {
     CUresult result = CUDA_SUCCESS;
@@ -201,8 +202,8 @@ void zc_lazy_remove(struct zc_vmm *v)
         DL_DELETE2(growing, v, growth->grows_before, growth->grows_next);
 }
 
-/* Most memory that a block of the device, so many bytes and the context can take over from one that
- * it grows from; without a context any block of the device from any. */
+/* The most memory that a new block of this size and context can take over from a block that it may
+ * grow from.  With no context: any block of the device from any other. */
 static size_t largest(int device, CUcontext context, size_t span)
 {
     size_t most = 0;
@@ -216,7 +217,7 @@ static size_t largest(int device, CUcontext context, size_t span)
     return most;
 }
 
-/* With the turn: launches of other threads look at every block that is entered. */
+/* With the driver lock, because launches of other threads look at every entered block. */
 static CUresult enter(struct zc_vmm *v, const char **why)
 {
     CUresult result = CUDA_SUCCESS;
@@ -232,8 +233,8 @@ static CUresult enter(struct zc_vmm *v, const char **why)
     return CUDA_SUCCESS;
 }
 
-/* Whether the device could hold a block beside all that was promised.  All blocks that grow are
- * looked at only where it decides. */
+/* True if the device could hold a block besides everything that was promised.  Looks at all growing
+ * blocks only if they decide it. */
 static bool fits(const struct zc_vmm *v)
 {
     if (v->span < ADMIT_FROM)
@@ -257,7 +258,7 @@ void zc_lazy_before_request(int device, size_t bytes)
     for (struct zc_vmm *v = room ? NULL : zc_lazy_list, *next; v; v = next) {
         next = v->next;
         if (v->device == device)
-            zc_lazy_attach(v, 0, v->span, &why); /* Else it stays lazy. */
+            zc_lazy_attach(v, 0, v->span, &why); /* If this fails, the block stays lazy. */
     }
     zc_driver_unlock();
 }
@@ -274,7 +275,7 @@ CUresult zc_lazy_admit(struct zc_vmm *v, const char **why)
     return result;
 }
 
-/* Between forgetting and giving back nobody else can reach the block: the ledger has let it go. */
+/* Until its memory is given back nobody else can reach the block: it has left the ledger. */
 void zc_lazy_forget(struct zc_vmm *v)
 {
     bool mine = zc_driver_lock();

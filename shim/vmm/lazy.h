@@ -1,60 +1,60 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks of `vmm` whose memory is attached lazily: by the first call that could touch it. */
+/* vmm blocks that get their memory from the first call that could touch them. */
 #ifndef ZC_VMM_LAZY_H
 #define ZC_VMM_LAZY_H
 
 #include "driver/launch.h"
 #include "vmm/vmm.h"
 
-/* One thread at a time changes such blocks: it has driver/lock.h, "the turn" below. */
+/* Such blocks change only with the lock of driver/lock.h, called "the driver lock" below. */
 
 /*
- * Enters a block that is attached lazily.  Refuses what the device could not hold even if what is
- * kept of freed blocks went, and the block took over the memory of the largest one that it might
- * grow from.  Gives it the addresses that a block which it might grow from has to spare, else
- * addresses of its own: one that grows gets room for more, so that the block that grows from it can
- * have them again.  On failure the driver's code, and the block is not entered.
+ * Enters a lazy block.  Refuses what the device could not hold even if the free cache were emptied
+ * and the block took over the memory of the largest block that it might grow from.  The block
+ * reuses the addresses that such a block keeps, or else gets addresses of its own.  A block that
+ * grows gets a larger range, so that its successor can reuse it.  On failure returns the driver's
+ * code, and the block is not entered.
  */
 CUresult zc_lazy_admit(struct zc_vmm *v, const char **why);
 
-/* Takes a block out, whatever is pending; its memory is the caller's to give back. */
+/* Removes a block, whatever is pending.  The caller gives its memory back. */
 void zc_lazy_forget(struct zc_vmm *v);
 
 /*
- * Before the program's own call takes memory of the current device: where that would leave none for
- * what was promised, the promises are kept now, and the driver refuses what it would refuse if they
- * had been from the start.
+ * The program's own call is about to take memory of the current device.  If too little would be
+ * left for what was promised, the promised memory is attached now.  Then the driver refuses exactly
+ * what it would have refused without lazy blocks.
  */
 void zc_lazy_before_request(int device, size_t bytes);
 
-/* Bytes of a device that were given to the program and have no memory yet. */
+/* Bytes of a device that the program was given and that have no memory yet. */
 uint64_t zc_lazy_promised(int device);
 
-/* The functions below are for the rest of vmm/, and are called with the turn. */
+/* The functions below are for the rest of vmm/.  The caller holds the driver lock. */
 
-/* The blocks that are open, the one opened last first, linked by `next`: so a call costs what is
- * not done, however many blocks there are. */
+/* The blocks with something pending, linked by `next`, newest first.  So a call costs time only for
+ * what is pending, however many blocks there are. */
 extern struct zc_vmm *zc_lazy_list;
 
-/* Makes the bytes from `from` to `to` of a block usable, as zc_vmm_attach() does; legal during
- * captures too. */
+/* Makes the bytes [from, to) of a block usable, as zc_vmm_attach() does.  Allowed during captures,
+ * too. */
 CUresult zc_lazy_attach(struct zc_vmm *v, size_t from, size_t to, const char **why);
 
-/* Says anew whether something of a block is not done; launches are watched while any is open.  A
- * block that is no longer open leaves the list. */
+/* Checks again whether something of a block is pending, and updates the list.  Launches are watched
+ * while the list is not empty. */
 void zc_lazy_update(struct zc_vmm *v);
 
-/* Takes a block out of those that launches look at. */
+/* Takes a block out of the lists that launches look at. */
 void zc_lazy_remove(struct zc_vmm *v);
 
-/* So many bytes were promised for a block and need no memory of their own any more. */
+/* So many promised bytes of a block no longer need memory. */
 void zc_lazy_keep_promise(const struct zc_vmm *v, size_t bytes);
 
-/* Says which block could not be made ready for a call of the program's, and by which rule it is
- * late; returns `code`. */
+/* Reports which block could not be made ready for a call, and the rule that made it lazy.  Returns
+ * `code`. */
 CUresult zc_lazy_diagnose(const struct zc_vmm *v, enum zc_fn fn, CUresult code, const char *why);
 
-/* True if something of the block is not done; needs no turn. */
+/* True if something of the block is pending.  Needs no lock. */
 static inline bool zc_lazy_pending(const struct zc_vmm *v)
 {
     return v && __atomic_load_n(&v->open, __ATOMIC_ACQUIRE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Work left behind is done before a stream may wait for the CPU. */
+/* Waits for deferred work before a stream may wait for the CPU. */
 #include "vmm/quiesce.h"
 
 #include "base/life.h"
@@ -10,10 +10,10 @@
 #include "vmm/access.h"
 #include "vmm/grow.h"
 
-static bool settled; /* Nothing is left behind from before such work.  Atomic. */
+static bool settled; /* No deferred work is left to wait for.  Atomic. */
 
-/* During a capture nothing may be waited for, and nothing runs before its graph is launched: then
- * there is another call to begin with. */
+/* Does nothing during a capture: nothing may be waited for then, and nothing runs before the graph
+ * is launched, by another call. */
 CUresult zc_quiesce(enum zc_fn fn)
 {
     if (__atomic_load_n(&settled, __ATOMIC_ACQUIRE) || !zc_life_on() || zc_life_closing() ||

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The addresses of blocks that grew: kept mapped, for the block that grows next. */
+/* Reuses the addresses of an array that grew when it grows again. */
 #include "vmm/reuse.h"
 
 #include "base/arena.h"
@@ -8,10 +8,11 @@
 #include "vmm/access.h"
 #include "vmm/lazy.h"
 
-/* Blocks that a request may be compared with: more arrays that grow in turn only map more. */
+/* How many kept ranges a request is compared with.  With more growing arrays in turn, more is
+ * mapped anew. */
 #define LOOKED_AT 64
 
-static struct zc_vmm *keepers; /* Those with a `previous`, linked by `reuse_next`. */
+static struct zc_vmm *keepers; /* Blocks with a `previous`, linked by `reuse_next`. */
 
 CUresult zc_reuse_unalias(struct zc_vmm *v, const char **why)
 {
@@ -26,7 +27,8 @@ CUresult zc_reuse_unalias(struct zc_vmm *v, const char **why)
     return CUDA_SUCCESS;
 }
 
-/* Ends a kept range: the ledger forgets its addresses.  Its range is the caller's. */
+/* Takes the kept block out and removes its addresses from the ledger.  Its range is the caller's
+ * then. */
 static struct zc_vmm *take_previous(struct zc_vmm *v)
 {
     struct zc_vmm *previous = v->growth->previous;
@@ -52,7 +54,7 @@ void zc_reuse_keep(struct zc_vmm *to, struct zc_vmm *from, struct zc_block *bloc
     DL_PREPEND2(keepers, to, growth->reuse_before, growth->reuse_next);
 }
 
-/* True if a block has addresses to spare that another can have. */
+/* True if `v` can use the addresses that `b` keeps. */
 static bool may_precede(const struct zc_vmm *b, const struct zc_vmm *v)
 {
     return b->device == v->device && b->va.context == v->va.context &&
@@ -60,7 +62,7 @@ static bool may_precede(const struct zc_vmm *b, const struct zc_vmm *v)
            v->span <= b->growth->previous->va.size && b->held == b->span && !b->growth->copy_to;
 }
 
-/* Of several blocks it will be the largest, and of arrays that grow in turn the one that grew
+/* The largest of several arrays takes the range; of arrays that grow in turn, the one that grew
  * first. */
 void zc_reuse_adopt(struct zc_vmm *v)
 {
@@ -82,7 +84,7 @@ void zc_reuse_adopt(struct zc_vmm *v)
 void zc_reuse_forget(struct zc_vmm *v)
 {
     const char *why;
-    /* Where the driver refuses, something is mapped there yet, and no other block's. */
+    /* If the driver refuses, something is still mapped there, but no other block's memory. */
     if (v->growth->alias && zc_reuse_unalias(v->growth->alias, &why) != CUDA_SUCCESS)
         v->growth->alias->growth->alias_of = v->growth->alias;
     if (v->growth->alias_of)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Addresses that are reserved for memory mapped by hand, and what is mapped in them. */
+/* Reserved ranges of virtual addresses, and what is mapped in them. */
 #include "vmm/va.h"
 
 #include <string.h>
@@ -10,11 +10,12 @@
 #include "driver/stream.h"
 #include "vmm/access.h"
 
-#define WIDE_MAX 64 /* Ranges that are much larger than their blocks. */
+#define WIDE_MAX 64 /* Most ranges that may be much larger than their blocks. */
 
-static unsigned wide_windows; /* Atomic. */
+static unsigned wide_ranges; /* Atomic. */
 
-/* Addresses for an array that grows and the block that grows from it; 0 once they have gone. */
+/* Addresses reserved in advance: for a growing array, and for the block that grows from it. 0 once
+ * used. */
 static CUdeviceptr ready[2]; /* Atomic. */
 static size_t ready_size;    /* Bytes of each. */
 
@@ -59,21 +60,21 @@ static bool reserve_wide(struct zc_va *va, size_t size, size_t granularity)
 static CUresult va_reserve(struct zc_va *va, size_t span, size_t granularity, bool wide)
 {
     size_t total = 0;
-    if (wide && __atomic_load_n(&wide_windows, __ATOMIC_RELAXED) < WIDE_MAX &&
+    if (wide && __atomic_load_n(&wide_ranges, __ATOMIC_RELAXED) < WIDE_MAX &&
         zc_real.cuDeviceTotalMem_v2(&total, va->device) == CUDA_SUCCESS && total > span)
         va->wide = reserve_wide(va, total, granularity);
-    __atomic_fetch_add(&wide_windows, va->wide, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&wide_ranges, va->wide, __ATOMIC_RELAXED);
     if (va->wide)
         return CUDA_SUCCESS;
     va->size = span;
     return zc_real.cuMemAddressReserve(&va->base, span, granularity, 0, 0);
 }
 
-/* Gives the addresses back. */
+/* Gives the addresses back to the driver. */
 static CUresult give_back(struct zc_va *va)
 {
     CUdeviceptr base = va->base;
-    __atomic_fetch_sub(&wide_windows, va->wide, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&wide_ranges, va->wide, __ATOMIC_RELAXED);
     va->base = 0;
     return zc_real.cuMemAddressFree(base, va->size);
 }
@@ -95,7 +96,7 @@ CUresult zc_va_reserve(struct zc_va *va, size_t span, size_t granularity, bool w
     return result;
 }
 
-/* The first run that ends behind `at`, or `count`. */
+/* Index of the first run that ends behind `at`, or `count`. */
 static unsigned run_behind(const struct zc_va *va, size_t at)
 {
     unsigned i = 0;
@@ -110,7 +111,7 @@ bool zc_va_holds(const struct zc_va *va, size_t from, size_t to)
     return from >= to || (i < va->count && va->run[i].from <= from && va->run[i].to >= to);
 }
 
-/* Room for one more run. */
+/* Makes room for one more run. */
 static bool make_room(struct zc_va *va)
 {
     unsigned room = va->room ? 2 * va->room : 1;
@@ -127,7 +128,7 @@ static bool make_room(struct zc_va *va)
     return true;
 }
 
-/* Notes a run that touches others or none, and overlaps none.  There is room for it. */
+/* Records a new run, which overlaps no other but may touch some.  There must be room for it. */
 static void add_run(struct zc_va *va, size_t from, size_t to)
 {
     unsigned i = run_behind(va, from);
@@ -149,8 +150,8 @@ static void add_run(struct zc_va *va, size_t from, size_t to)
     }
 }
 
-/* Maps chunks side by side that begin at `at`, until one is mapped already or lies behind `to`.
- * *end_out is where they end. */
+/* Maps consecutive chunks from `at` on, up to `to` or to one that is mapped already. *end_out is
+ * where they end. */
 static CUresult map_run(struct zc_va *va, const struct zc_chunk *chunk, unsigned count, size_t at,
                         size_t to, size_t *end_out, const char **why)
 {
@@ -193,7 +194,7 @@ CUresult zc_va_map(struct zc_va *va, const struct zc_chunk *chunk, unsigned coun
     return result;
 }
 
-/* The work of a context that is gone is gone, too. */
+/* If the context is gone, so is its work. */
 CUresult zc_va_wait(struct zc_va *va)
 {
     if (!va->busy)
@@ -207,7 +208,7 @@ CUresult zc_va_wait(struct zc_va *va)
     return result;
 }
 
-/* Runs that the driver refuses to unmap move to the front. */
+/* Runs that the driver refuses to unmap move to the front and are kept. */
 static CUresult unmap(struct zc_va *va)
 {
     CUresult result = zc_va_wait(va);

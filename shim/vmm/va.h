@@ -1,87 +1,87 @@
 /* SPDX-License-Identifier: MIT */
-/* Addresses that are reserved for memory mapped by hand, and what is mapped in them. */
+/* Reserved ranges of virtual addresses, and what is mapped in them. */
 #ifndef ZC_VMM_VA_H
 #define ZC_VMM_VA_H
 
 #include "driver/real.h"
 #include "policy/policy.h"
 
-/* Physical memory behind a stretch of a block's addresses.  A handle can only be mapped whole
- * (CUDA Driver API, cuMemMap), so chunks follow each other without gaps. */
+/* Physical memory behind a part of a block's addresses.  A handle can only be mapped whole (CUDA
+ * Driver API, cuMemMap), so chunks follow each other without gaps. */
 struct zc_chunk {
     CUmemGenericAllocationHandle handle;
     size_t size; /* Bytes, a multiple of the granularity. */
 };
 
-/* A stretch that is mapped, in bytes from the first address. */
+/* A mapped part of the range, as offsets in bytes. */
 struct zc_run {
     size_t from, to;
 };
 
-/* One reservation.  Whoever has the block that it belongs to may change it, and does so with the
- * turn of vmm/access.h: other threads may change who reaches what is mapped. */
+/* One reservation.  The owner of its block may change it, with the turn of vmm/access.h, because
+ * other threads may change who reaches it. */
 struct zc_va {
     int device;              /* Ordinal of the device that has the memory. */
     enum zc_peers peers : 8; /* Which other devices may use it. */
-    bool wide;               /* Much more than its block has, and counted as that. */
-    bool busy;               /* Work that was given before its block was freed may use it yet. */
-    CUcontext context;       /* Of the request; peer access is enabled for its memory. */
-    CUmemoryPool pool;       /* Of a request in stream order: its rights count, not peer access. */
-    uint64_t granted;        /* Devices that these let, a bit each. */
+    bool wide;               /* Much larger than its block; counted by WIDE_MAX. */
+    bool busy;               /* Work given before the block was freed may still use it. */
+    CUcontext context;       /* Context of the request; peer access is enabled for its memory. */
+    CUmemoryPool pool;       /* Pool of the request, whose rights count; else NULL. */
+    uint64_t granted;        /* Devices that the pool's rights let in, one bit each. */
     CUdeviceptr base;        /* First address. */
     size_t size;             /* Bytes reserved. */
-    struct zc_run *run;      /* From the arena: in order, and no two touch. */
-    unsigned count, room;    /* Runs, and how many `run` has room for. */
-    size_t mapped;           /* Bytes of the runs. */
-    uint64_t devices;        /* Those that reach the runs, a bit each. */
-    uint64_t copying;        /* Of them, those that copies needed. */
-    struct zc_va *next, *before; /* All ranges. */
+    struct zc_run *run;      /* Mapped runs, from the arena: sorted, and no two touch. */
+    unsigned count, room;    /* Number of runs, and capacity of `run`. */
+    size_t mapped;           /* Sum of the runs in bytes. */
+    uint64_t devices;        /* Devices that reach the runs, one bit each. */
+    uint64_t copying;        /* Those of them that were let in only for copies. */
+    struct zc_va *next, *before; /* List of all ranges. */
 };
 
 /*
- * Fills a range whose device, context and `peers` are set, and which is zero else: reserves
- * `span` bytes of addresses, or, with `wide`, room for all that the device has: as long
- * as there are not many such ranges, because addresses are bounded.  Returns the driver's code,
- * and in *why the call that refused; nothing is reserved then.
+ * Reserves a range whose `device`, `context` and `peers` are set, and which is zero otherwise.  It
+ * is `span` bytes long; with `wide` it is large enough for all memory of the device, unless there
+ * are too many such ranges, because addresses are limited.  On failure returns the driver's code,
+ * with the refused call in *why, and nothing is reserved.
  */
 CUresult zc_va_reserve(struct zc_va *va, size_t span, size_t granularity, bool wide,
                        const char **why);
 
-/* Sizes of chunks and ranges are multiples of the granularity. */
+/* Rounds up to the granularity, which all chunks and ranges are multiples of. */
 static inline size_t zc_va_round_up(size_t bytes, size_t granularity)
 {
     return (bytes + granularity - 1) / granularity * granularity;
 }
 
-/* Reserves the addresses of the first wide ranges, `size` bytes each, before any is asked for. */
+/* Reserves the addresses of the first wide ranges in advance, `size` bytes each. */
 void zc_va_prepare(size_t size, size_t granularity);
 
-/* Gives those that no range has got back to the driver. */
+/* Gives the prepared addresses that no range has used back to the driver. */
 void zc_va_trim(void);
 
-/* True if the bytes from `from` to `to` are all mapped. */
+/* True if all bytes [from, to) are mapped. */
 bool zc_va_holds(const struct zc_va *va, size_t from, size_t to);
 
 /*
- * Maps those of `count` chunks, laid out from the first address on, that the bytes from `from` to
- * `to` lie in and that are not mapped yet, and opens them to the range's devices, by one
- * cuMemSetAccess for chunks side by side.  On failure the driver's code, and in *why the call that
- * refused; a run of chunks side by side is then mapped whole or not at all.
+ * `chunk` lists `count` chunks, laid out from the start of the range.  Maps those that overlap
+ * [from, to) and are not mapped yet, and opens them to the range's devices, with one cuMemSetAccess
+ * for neighbours.  On failure returns the driver's code, with the refused call in *why; a group of
+ * neighbours is then mapped whole or not at all.
  */
 CUresult zc_va_map(struct zc_va *va, const struct zc_chunk *chunk, unsigned count, size_t from,
                    size_t to, const char **why);
 
-/* Unmaps everything, behind the work that may use it.  Returns the first refusal; what the driver
- * refuses stays noted as mapped. */
+/* Waits for the work that may use the range, and unmaps everything.  Returns the first refusal;
+ * what the driver refuses to unmap stays recorded as mapped. */
 CUresult zc_va_unmap(struct zc_va *va);
 
-/* With the turn: waits for the work that may use a range yet. */
+/* Waits for work that may still use a range.  With the turn. */
 CUresult zc_va_wait(struct zc_va *va);
 
-/* The work that was given before the free of a range's block has ended. */
+/* All work given before the free of the range's block has ended. */
 void zc_va_quiesced(struct zc_va *va);
 
-/* Moves a range to another place in memory. */
+/* Moves the record of a range to another address in memory. */
 void zc_va_move(struct zc_va *to, struct zc_va *from);
 
 /* Unmaps everything and gives the addresses back.  Returns the first refusal. */

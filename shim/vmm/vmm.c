@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The place `vmm`: reserved addresses with device memory mapped behind them in chunks. */
+/* The place `vmm`: reserved addresses, with device memory mapped behind them in chunks. */
 #include "vmm/vmm.h"
 
 #include <string.h>
@@ -16,22 +16,22 @@
 
 #define DEVICES_MAX 64
 
-/* What the driver says about a device's memory; it does not change. */
+/* What the driver says about a device's memory; it never changes. */
 struct facts {
-    bool known;               /* Atomic: the rest is set. */
-    size_t granularity;       /* Bytes that sizes are multiples of. */
-    CUmemAllocationProp prop; /* Of the handles. */
+    bool known;               /* The other fields are set.  Atomic. */
+    size_t granularity;       /* Sizes are multiples of it. */
+    CUmemAllocationProp prop; /* Properties of the handles. */
 };
 static struct facts facts[DEVICES_MAX];
 
-/* The chunk at both ends of every block that has a rim.  With the turn of vmm/access.h. */
+/* The host memory at both ends of every block that has a rim.  With the turn of vmm/access.h. */
 static struct {
     CUmemGenericAllocationHandle handle; /* 0 for none. */
-    unsigned users;                      /* Blocks that have it. */
+    unsigned users;                      /* Number of blocks that map it. */
 } rim;
 
-/* Exportable and usable by other bus devices where the device can, so that a program which asks for
- * a file descriptor of its block is not refused for where it lies. */
+/* Memory is exportable and usable by other bus devices if the device can do that, so that a program
+ * can export its block as a file descriptor. */
 static CUmemAllocationProp properties(int device)
 {
     CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -44,7 +44,8 @@ static CUmemAllocationProp properties(int device)
     return prop;
 }
 
-/* Two threads that ask first store the same.  NULL where the device can't map memory by hand. */
+/* Two threads that ask first store the same values.  NULL if the device can't map memory by
+ * hand. */
 static const struct facts *facts_of(int device)
 {
     struct facts *f = &facts[device < DEVICES_MAX ? device : DEVICES_MAX - 1];
@@ -66,7 +67,7 @@ static const struct facts *facts_of(int device)
     return f;
 }
 
-/* Asks the driver what the first requests of a policy would have to ask. */
+/* Asks the driver in advance what the first requests under a policy would ask. */
 static void start(const struct zc_policy *policy)
 {
     size_t total = 0, most = 0, granularity = 0;
@@ -108,7 +109,7 @@ static bool push(struct zc_vmm *v, CUmemGenericAllocationHandle handle, size_t s
     return true;
 }
 
-/* Host memory, because what is free of the device is to be as bare. */
+/* The rim is host memory, so that as much device memory is free as without libzc. */
 static bool take_rim(const struct zc_want *want, const struct facts *f)
 {
     struct zc_want host = *want;
@@ -135,7 +136,7 @@ static void drop_rim(void)
         zc_access_turn_drop();
 }
 
-/* Memory that nobody uses may be what is missing. */
+/* If memory is short, memory that libzc keeps for later is given back first. */
 static CUresult create(const struct zc_vmm *v, size_t size, const CUmemAllocationProp *prop,
                        CUmemGenericAllocationHandle *out)
 {
@@ -198,12 +199,13 @@ CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, const char **wh
     *why = "cuMemCreate refuses";
     if (to > v->held)
         result = create_missing(v);
-    if (result != CUDA_SUCCESS) { /* What was taken over from another block holds data. */
+    if (result != CUDA_SUCCESS) { /* Chunks taken over from another block hold data, so they must
+                                     stay reachable. */
         zc_va_map(&v->va, v->chunks, v->count, from, to, &other);
         return result;
     }
     result = zc_va_map(&v->va, v->chunks, v->count, from, to, why);
-    /* The chunks that are new are side by side at the end, so none of them is mapped then. */
+    /* The new chunks are at the end, so none of them is mapped in this case. */
     if (result != CUDA_SUCCESS)
         drop_chunks(v, before);
     return result;
@@ -216,7 +218,7 @@ struct zc_vmm *zc_vmm_of(const struct zc_block *block)
     return ((const struct zc_backing *)block->backing)->vmm;
 }
 
-/* Of blocks that don't grow; never written to. */
+/* For blocks that don't grow; never written to. */
 static const struct zc_growth none;
 
 void zc_vmm_drop(struct zc_vmm *v)
@@ -229,7 +231,7 @@ void zc_vmm_drop(struct zc_vmm *v)
     zc_arena_put(v, sizeof(*v));
 }
 
-/* Reserves the addresses and attaches the memory, unless that is to be done lazily. */
+/* Reserves the addresses, and attaches the memory unless the block is lazy. */
 static CUresult fill(struct zc_vmm *v, const char **why)
 {
     if (v->lazy)
@@ -243,7 +245,7 @@ static CUresult fill(struct zc_vmm *v, const char **why)
     return result;
 }
 
-/* What stands against giving a request such memory; CUDA_SUCCESS if nothing does. */
+/* Why a request can't have vmm memory; CUDA_SUCCESS if it can. */
 static CUresult refuse(const struct zc_want *want, const struct facts *f, bool lazy,
                        const char **why)
 {
@@ -253,7 +255,7 @@ static CUresult refuse(const struct zc_want *want, const struct facts *f, bool l
     *why = "the driver does not say which pool it is for";
     if (!zc_vmm_names_devices(want))
         return CUDA_ERROR_NOT_SUPPORTED;
-    *why = "more than the device has free"; /* It can't even be rounded up. */
+    *why = "more than the device has free"; /* The size can't even be rounded up. */
     if (want->size > SIZE_MAX - f->granularity)
         return CUDA_ERROR_OUT_OF_MEMORY;
     *why = "more than the device has beside managed memory";
@@ -262,8 +264,8 @@ static CUresult refuse(const struct zc_want *want, const struct facts *f, bool l
     return CUDA_SUCCESS;
 }
 
-/* What a block leaves of its last chunk lies on both sides of it, or else a rim does: see
- * zc_margin().  Returns the bytes before it. */
+/* Places the block in its range: what the last chunk has to spare is split to both sides of it, or
+ * a rim is added; see zc_margin().  Returns the bytes before the block. */
 static size_t lay_out(struct zc_vmm *v, const struct zc_want *want, const struct facts *f)
 {
     size_t slack = v->span - want->size, before = slack / 2 / ZC_BLOCK_PAGE * ZC_BLOCK_PAGE;
@@ -278,7 +280,7 @@ static size_t lay_out(struct zc_vmm *v, const struct zc_want *want, const struct
 static CUresult vmm_make(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
     const struct facts *f = facts_of(want->device);
-    /* Stream-ordered memory is not waited for: its growth has no moment at which nothing runs. */
+    /* Stream-ordered memory does not grow: there is no moment at which nothing uses it. */
     bool grows = want->rule->grow && !want->stream_ordered;
     bool lazy = grows || (want->rule->commit == ZC_COMMIT_LAZY && !want->stream_ordered);
     CUresult result = refuse(want, f, lazy, why);
@@ -338,8 +340,8 @@ CUresult zc_vmm_give_back(struct zc_vmm *v)
     return unmapped != CUDA_SUCCESS ? unmapped : released != CUDA_SUCCESS ? released : freed;
 }
 
-/* Handles and addresses belong to the process, not to a context, so they are given back also when
- * the context is gone. */
+/* Handles and addresses belong to the process, not to a context, so they are given back even if the
+ * context is gone. */
 static CUresult vmm_unmake(struct zc_backing *backing, bool gone)
 {
     struct zc_vmm *v = backing->vmm;

@@ -8,7 +8,7 @@
 #include "memory/place.h"
 #include "vmm/va.h"
 
-/* What only blocks that grow have.  All changes under driver/lock.h. */
+/* State that only growing blocks have.  All of it changes only with the driver lock. */
 struct zc_growth {
     struct zc_vmm *grows_next, *grows_before; /* List of all live blocks that grow. */
     struct zc_vmm *reuse_next, *reuse_before; /* List of the blocks with a `previous`. */
@@ -25,55 +25,54 @@ struct zc_growth {
 };
 
 /*
- * One block.  Made and unmade by the place; of a block that is attached lazily everything but
- * `granularity`, `chunk_size`, `device`, `rdma`, `bound`, `lazy` and the range's addresses changes
- * under driver/lock.h.
+ * One block.  In a lazy block everything changes only with the driver lock, except `granularity`,
+ * `chunk_size`, `device`, `rdma`, `bound`, `lazy` and the addresses of the range.
  */
 struct zc_vmm {
-    struct zc_va va;    /* Its addresses, and the context of the request. */
-    size_t granularity; /* Bytes that sizes of chunks are multiples of. */
-    size_t span;        /* Bytes of memory: of the request, rounded up, and the headroom. */
-    size_t headroom;    /* Of them, beyond the request: see vmm/headroom.h. */
-    size_t chunk_size;  /* Bytes of each chunk to make; 0: one chunk for all that is missing. */
+    struct zc_va va;         /* Its addresses, and the context of the request. */
+    size_t granularity;      /* Sizes of chunks are multiples of it. */
+    size_t span;             /* Bytes of memory: the request, rounded up, and the headroom. */
+    size_t headroom;         /* Bytes of `span` beyond the request; see vmm/headroom.h. */
+    size_t chunk_size;       /* Bytes of each new chunk; 0: one chunk for all that is missing. */
     struct zc_chunk *chunks; /* From the arena, in the order of their addresses. */
-    unsigned count, room;    /* Chunks, and how many `chunks` has room for. */
-    size_t held;             /* Bytes of the chunks. */
+    unsigned count, room;    /* Number of chunks, and capacity of `chunks`. */
+    size_t held;             /* Sum of the chunks in bytes. */
     int8_t device;           /* Ordinal of the device that has the memory. */
-    enum zc_rdma rdma : 8;   /* Of the rule: of the chunks. */
-    bool open;               /* Something is not done yet: memory or a copy.  Atomic. */
-    bool no_reclaim;         /* Does not have other modules give memory back for it. */
-    bool rim;                /* A granule at each end is host memory that all such blocks share. */
-    bool bound;              /* The owner bounds what such blocks have (budget, max_device). */
-    bool lazy;  /* Memory is attached when it is first needed (commit = lazy, grow), unless
-                 * the block was freed in the order of a stream. */
-    bool grows; /* The rule's `grow`: copies into it may become remaps. */
-    struct zc_growth *growth;     /* Of one that does not grow: all zero, and can't be written. */
-    struct zc_vmm *next, *before; /* Of those that are open, or of those kept after their free. */
-    uint64_t kept;                /* Of the latter: the more, the later. */
-    struct zc_block *quarantined; /* Of a block kept after its free: what the ledger has of it. */
+    enum zc_rdma rdma : 8;   /* The rule's `rdma`, for the chunks. */
+    bool open;               /* Something is pending: memory or a copy.  Atomic. */
+    bool no_reclaim;         /* Other modules do not give memory back for it. */
+    bool rim;   /* Each end has a granule of host memory, which all such blocks share. */
+    bool bound; /* The policy limits such blocks (budget, max_device). */
+    bool lazy;  /* Memory is attached when first needed (commit = lazy, grow). */
+    bool grows; /* The rule says `grow`: copies into it may become remaps. */
+    struct zc_growth *growth;     /* All zero, and read-only, if the block does not grow. */
+    struct zc_vmm *next, *before; /* List of blocks with something pending, or of the free cache. */
+    uint64_t kept;                /* Serial number in the free cache: higher is newer. */
+    struct zc_block *quarantined; /* Its ledger entry after the free. */
 };
 
 /*
- * Makes the block's bytes from `from` to `to` usable: creates all that is missing if some of it is
- * there, and maps and opens what is not mapped.  On failure the driver's code, and in *why the call
- * that refused; what was held before is still held, and reachable as far as the driver allows.
+ * Makes the bytes [from, to) of a block usable: if some of them have no memory, creates all that
+ * the block lacks; then maps and opens what is not mapped.  On failure returns the driver's code,
+ * with the refused call in *why; memory that the block had stays, and is reachable as far as the
+ * driver allows.
  */
 CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, const char **why);
 
-/* True if a request says which devices its block is for: that of a pool by the pool's rights. */
+/* True if it is known which devices a request is for; for a pool its rights say so. */
 static inline bool zc_vmm_names_devices(const struct zc_want *want)
 {
     return want->pool || !want->stream_ordered;
 }
 
-/* True if a block that was freed is for the devices that a request is for, on the bus too. */
+/* True if a freed block fits a request in the devices that may reach it, also over the bus. */
 static inline bool zc_vmm_suits(const struct zc_vmm *v, const struct zc_want *want)
 {
     return zc_vmm_names_devices(want) && v->rdma == want->rule->rdma &&
            v->va.peers == want->rule->peers && v->va.pool == want->pool;
 }
 
-/* True if all of the block has memory that the device reaches. */
+/* True if the whole block has memory that its device reaches. */
 static inline bool zc_vmm_whole(const struct zc_vmm *v)
 {
     return v->held == v->span && v->va.mapped == v->span;
@@ -85,32 +84,32 @@ static inline size_t zc_vmm_rim(const struct zc_vmm *v)
     return v->rim ? v->granularity : 0;
 }
 
-/* Bytes that the request rounded up takes. */
+/* Bytes of the rounded request, without headroom and rim. */
 static inline size_t zc_vmm_own(const struct zc_vmm *v)
 {
     return v->span - v->headroom - 2 * zc_vmm_rim(v);
 }
 
-/* Those of them that have no memory yet. */
+/* Bytes of them that have no memory yet. */
 static inline size_t zc_vmm_due(const struct zc_vmm *v)
 {
     return v->held < zc_vmm_own(v) ? zc_vmm_own(v) - v->held : 0;
 }
 
-/* Unmaps a block's memory; where the driver refuses, all of it is mapped as before. */
+/* Unmaps a block's memory.  If the driver refuses, all of it is mapped as before. */
 CUresult zc_vmm_detach(struct zc_vmm *v);
 
-/* Gives a block's memory and addresses back to the driver, and its record to the arena.  Returns
- * the first refusal. */
+/* Gives memory and addresses back to the driver, and the record to the arena.  Returns the first
+ * refusal. */
 CUresult zc_vmm_give_back(struct zc_vmm *v);
 
 /* Gives back the record alone. */
 void zc_vmm_drop(struct zc_vmm *v);
 
-/* The vmm block of a ledger block, NULL for others. */
+/* The vmm record of a ledger block; NULL for other places. */
 struct zc_vmm *zc_vmm_of(const struct zc_block *block);
 
-/* True for a block of vmm that is attached lazily. */
+/* True for a lazy vmm block. */
 static inline bool zc_vmm_lazy(const struct zc_block *block)
 {
     const struct zc_vmm *v = zc_vmm_of(block);
