@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The reserved range, and the extents that are carved out of it. */
+/* The reserved range of addresses, and the extents that are carved out of it. */
 #include "host/extent.h"
 
 #include <errno.h>
@@ -15,25 +15,26 @@
 
 _Static_assert(ZC_HOST_UNIT == ZC_HUGE_PAGE, "a unit is one huge page");
 
-/* Addresses are free; 1 TiB is more memory than hosts have. */
+/* Unused addresses cost nothing, and no host has more than 1 TiB of memory. */
 #define RANGE_MAX ((size_t)1 << 40)
 #define RANGE_MIN ((size_t)64 << 20)
 
-#define PREFAULT_FROM ((size_t)8 << 20) /* Where threads are worth starting. */
+#define PREFAULT_FROM ((size_t)8 << 20) /* Bytes that are worth starting threads for. */
 
-#define RECORDS_STEP 1024u /* Units whose records are made writable at once. */
+#define RECORDS_STEP 1024u /* Records become writable in steps of this many units. */
 
 struct zc_hostheap_range zc_hostheap = {.base = (uintptr_t)1 << 63, .threshold = ZC_HOST_MIN};
 uint32_t zc_extent_era = 1;
 int zc_extent_local = ZC_NODE_ANY;
 size_t zc_extent_pooled_bytes;
 
-static struct zc_extent *extents; /* One record a unit; only those of first units are used. */
-static uint32_t *heads;           /* Index of the first unit, for every unit that was carved. */
-static uint32_t carved;           /* Units below were carved at least once; atomic. */
-static uint32_t recorded;         /* Units below have records that can be written. */
+static struct zc_extent
+    *extents;             /* One record a unit; only the first unit of an extent uses its record. */
+static uint32_t *heads;   /* For every carved unit, the index of its extent's first unit. */
+static uint32_t carved;   /* Units below were carved at least once; atomic. */
+static uint32_t recorded; /* Units below this one have writable records. */
 static struct zc_extent *holes, *pool;
-static unsigned pooled_odd; /* Extents in the pool that are odd. */
+static unsigned pooled_odd; /* Odd extents in the pool. */
 
 static void *reserve_pages(size_t bytes)
 {
@@ -42,8 +43,7 @@ static void *reserve_pages(size_t bytes)
     return p != MAP_FAILED ? p : NULL;
 }
 
-/* Under RLIMIT_AS reserved addresses are taken from what the program may map, so libzc keeps to a
- * quarter of it. */
+/* Under RLIMIT_AS reserved addresses count as mapped, so libzc keeps to a quarter of the limit. */
 static size_t range_limit(void)
 {
     struct rlimit limit;
@@ -64,8 +64,9 @@ static bool reserve_records(size_t units)
     return false;
 }
 
-/* What can be written counts as the process's memory, used or not (RLIMIT_DATA, mlockall(2), strict
- * overcommit): so the records of all units would. */
+/* Makes the records of the first `units` units writable.  Writable memory counts as the process's,
+ * used or not (RLIMIT_DATA, mlockall(2), strict overcommit), so the records of all units would be
+ * too much. */
 static bool make_records(uint32_t units)
 {
     size_t all = zc_hostheap.bytes >> ZC_HOST_UNIT_SHIFT;
@@ -104,7 +105,7 @@ bool zc_extent_reserve(const char **why)
         __atomic_store_n(&zc_hostheap.bytes, bytes, __ATOMIC_RELEASE);
         return true;
     }
-    /* Where a quarter of RLIMIT_AS is too little, what is asked for is as much as all of it. */
+    /* If a quarter of RLIMIT_AS is too little, the limit is what to name. */
     *why = zc_limits_reason(error, 4 * RANGE_MIN);
     return false;
 }
@@ -127,7 +128,7 @@ void zc_extent_fit(bool carved_only)
         return;
     if (recorded > units)
         recorded = (uint32_t)units;
-    /* Before the addresses may be others'. */
+    /* First of all: the addresses may soon belong to others. */
     __atomic_store_n(&zc_hostheap.bytes, units << ZC_HOST_UNIT_SHIFT, __ATOMIC_SEQ_CST);
     cut_off((void *)zc_hostheap.base, units << ZC_HOST_UNIT_SHIFT, all << ZC_HOST_UNIT_SHIFT);
     cut_off(heads, units * sizeof(*heads), all * sizeof(*heads));
@@ -167,7 +168,7 @@ void zc_extent_unlink(struct zc_extent **list, struct zc_extent *extent)
     extent->next = extent->prev = NULL;
 }
 
-/* Makes units [first, first + units) one extent.  Every unit leads to the first. */
+/* Makes units [first, first + units) one extent.  `heads` of each unit leads to the first. */
 static struct zc_extent *set_extent(uint32_t first, uint32_t units, uint8_t use)
 {
     struct zc_extent *e = &extents[first];
@@ -244,7 +245,8 @@ void zc_extent_bury(struct zc_extent *extent)
     zc_extent_link(&holes, set_extent(first, end - first, ZC_EXTENT_HOLE));
 }
 
-/* A block gets a whole extent, so one that is much too large is left for others. */
+/* True if a block of `units` units may take the extent.  It takes the extent whole, so one that is
+ * much too large is left for others. */
 static bool fits(const struct zc_extent *e, uint32_t units, int node)
 {
     return e->units >= units && e->units - units <= units / 4 && e->node == node && !e->odd;
@@ -255,7 +257,7 @@ static bool registered(const struct zc_extent *e)
     return __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_DONE && zc_hostheap_mine(e);
 }
 
-/* A context that is not the owner's could go first, and take the registration along. */
+/* Another context could be destroyed first and take its registration along. */
 static bool suits(const struct zc_extent *e, const void *owner)
 {
     return !owner || !registered(e) || e->context == owner;
@@ -319,13 +321,13 @@ void zc_extent_pages(struct zc_extent *extent, bool small)
     if (extent->small == small)
         return;
     extent->small = small;
-    /* Where the kernel has no huge pages there is nothing to say. */
+    /* If the kernel has no huge pages, nothing is lost. */
     zc_memory_advise((void *)zc_extent_base(extent), zc_extent_span(extent),
                      small ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
 }
 
-/* A fresh mapping takes the pages and a binding to a node away.  It cannot be refused for want of
- * memory where the old one is replaced whole; if it is, the pages at least go. */
+/* A fresh mapping drops the pages and their binding to a node.  Replacing a whole mapping can't
+ * fail for want of memory; if it does, at least the pages are dropped. */
 void zc_extent_unback(const struct zc_extent *extent)
 {
     void *base = (void *)zc_extent_base(extent);
@@ -343,9 +345,9 @@ void zc_extent_prefault(const struct zc_extent *extent, size_t from, size_t to)
         zc_workers_prefault((char *)zc_extent_base(extent) + from, to - from);
 }
 
-/* The addresses that are left must stay reserved, so nothing is unmapped (mremap(2),
- * MREMAP_DONTUNMAP, Linux 5.7).  A call that fails late has unmapped its target already; what
- * another thread mapped there since is not touched. */
+/* The old addresses must stay reserved, so nothing is unmapped (mremap(2), MREMAP_DONTUNMAP, Linux
+ * 5.7).  A call that fails late has unmapped its target already; another thread may have mapped
+ * something there since, which must not be touched. */
 bool zc_extent_move(const struct zc_extent *from, const struct zc_extent *to, bool *intact)
 {
     void *target = (void *)zc_extent_base(to);
@@ -355,7 +357,7 @@ bool zc_extent_move(const struct zc_extent *from, const struct zc_extent *to, bo
         zc_extent_unback(from);
         return true;
     }
-    *intact = errno == EINVAL || /* The flag is not known, and nothing was done. */
+    *intact = errno == EINVAL || /* The kernel does not know the flag, and has done nothing. */
               zc_memory_map(target, span, PROT_NONE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
                             0) == target;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Extents of the host heap: carved out of the reserved range, pooled, given back.  The heap's
- * own. */
+/* Extents of the host heap: carved out of the reserved range, pooled, given back.  Used only by the
+ * heap. */
 #ifndef ZC_HOST_EXTENT_H
 #define ZC_HOST_EXTENT_H
 
@@ -10,11 +10,12 @@
 bool zc_heap_enter(void);
 void zc_heap_leave(void);
 
-/* Counts memory against max_pinned, without the lock.  What the pool holds for nobody may stand in
- * the way of a request that would fit, and goes.  False, with the reason in *why, at the limit. */
+/* Counts memory against max_pinned, without the lock.  If the pool's memory is in the way of a
+ * request that would fit, the pool is emptied.  At the limit returns false, with the reason in
+ * *why. */
 bool zc_heap_take_limit(size_t span, const char **why);
 
-/* Units that so many bytes take. */
+/* Units that hold this many bytes. */
 static inline uint64_t zc_extent_units(uint64_t bytes)
 {
     return (bytes + ZC_HOST_UNIT - 1) >> ZC_HOST_UNIT_SHIFT;
@@ -25,47 +26,47 @@ static inline uint64_t zc_extent_units(uint64_t bytes)
 /* Makes an extent one live block of `size` bytes. */
 void zc_heap_occupy(struct zc_extent *extent, size_t size);
 
-/* Addresses for `units` units, use NONE.  NULL when the range is full. */
+/* Addresses for `units` units, with use NONE.  NULL if the range is full. */
 struct zc_extent *zc_extent_carve(uint32_t units);
 
-/* Takes addresses back that have no memory. */
+/* Takes back addresses without memory. */
 void zc_extent_bury(struct zc_extent *extent);
 
-/* Makes an extent `units` units long, its new addresses without memory.  False, and nothing
- * changed, where others lie behind it. */
+/* Lengthens an extent to `units` units; its new addresses have no memory.  If others lie behind it,
+ * returns false and changes nothing. */
 bool zc_extent_stretch(struct zc_extent *extent, uint32_t units);
 
-/* Makes it `units` units long, fewer than it has.  What is cut off is an extent of its own then,
- * use NONE, with its memory. */
+/* Shortens an extent to `units` units.  Returns the rest as an extent of its own, with use NONE and
+ * its memory. */
 struct zc_extent *zc_extent_cut(struct zc_extent *extent, uint32_t units);
 
-/* The pool's best fit of at least `units` units bound to `node`, taken out of it, or NULL.  For an
- * `owner` none that another context registered. */
+/* Takes the best fit of at least `units` units bound to `node` out of the pool, or returns NULL.
+ * An `owner` gets none that another context registered. */
 struct zc_extent *zc_extent_reuse(uint32_t units, int node, const void *owner);
 
 /* Puts memory into the pool, and takes it out. */
 void zc_extent_pool(struct zc_extent *extent);
 void zc_extent_unpool(struct zc_extent *extent);
 
-/* The oldest extent in the pool that is registered by libzc (`pinned`) or is not, or NULL; with
- * `odd` only of those whose mappings the program changed. */
+/* The oldest extent in the pool that libzc registered (`pinned`), or did not register; with `odd`
+ * only one whose mappings the program changed.  NULL if there is none. */
 struct zc_extent *zc_extent_oldest(bool pinned, bool odd);
 
-/* Makes memory behind the fresh addresses of the units from `first` on, without the lock: readable,
- * in huge pages, on a node.  False when the kernel refuses. */
+/* Gives the fresh addresses of the units from `first` on memory: readable, in huge pages, on a
+ * node.  Without the lock.  False if the kernel refuses. */
 bool zc_extent_back(const struct zc_extent *extent, uint32_t first, int node);
 
-/* Says whether memory of the extent that was not touched yet comes in pages of 4 KiB or in huge
- * ones, without the lock. */
+/* Chooses 4 KiB or huge pages for memory of the extent that is not touched yet.  Without the
+ * lock. */
 void zc_extent_pages(struct zc_extent *extent, bool small);
 
-/* Touches the first pages of fresh memory, without the lock: bytes [from, to) of the extent, where
- * they are so many that threads are worth starting. */
+/* Touches the bytes [from, to) of fresh memory, if they are many enough to be worth starting
+ * threads.  Without the lock. */
 void zc_extent_prefault(const struct zc_extent *extent, size_t from, size_t to);
 
-/* Moves the memory of one extent to the first units of another, fresh one, without the lock and
- * without copying (mremap(2)); the old addresses have none then.  False where the kernel cannot;
- * the fresh addresses are in order only if *intact. */
+/* Moves the memory of one extent to the first units of another, fresh one without copying it
+ * (mremap(2)); the old addresses then have no memory.  Without the lock.  False if the kernel
+ * can't; then the fresh addresses are usable only if *intact. */
 bool zc_extent_move(const struct zc_extent *from, const struct zc_extent *to, bool *intact);
 
 /* Gives the memory back to the kernel, without the lock.  The addresses stay reserved. */
@@ -74,20 +75,19 @@ void zc_extent_unback(const struct zc_extent *extent);
 /* Reserves the range and the records.  Without the lock, one caller at a time. */
 bool zc_extent_reserve(const char **why);
 
-/* Makes the range as long as RLIMIT_AS asks for, or no longer than what was carved of it: never
- * longer than it is. */
+/* Shortens the range to what RLIMIT_AS allows, or to what was carved of it.  Never lengthens it. */
 void zc_extent_fit(bool carved_only);
 
 /* Visits all extents with memory, in address order. */
 void zc_extent_each(void (*visit)(struct zc_extent *extent, void *arg), void *arg);
 
-/* Lists by use; the heap links slabs with room through these too. */
+/* Lists by use.  The heap also links slabs with room through these. */
 void zc_extent_link(struct zc_extent **list, struct zc_extent *extent);
 void zc_extent_unlink(struct zc_extent **list, struct zc_extent *extent);
 
-/* This process's generation: a child of fork(2) has another than its parent.  Atomic. */
+/* The generation of this process: a child of fork(2) has another than its parent.  Atomic. */
 extern uint32_t zc_extent_era;
-extern int zc_extent_local; /* Node of the device that used a ZC_NODE_LOCAL extent last; atomic. */
-extern size_t zc_extent_pooled_bytes; /* Memory in the pool, inherited memory included. */
+extern int zc_extent_local; /* Node of the device that last used a ZC_NODE_LOCAL extent.  Atomic. */
+extern size_t zc_extent_pooled_bytes; /* Bytes in the pool, with inherited memory. */
 
 #endif

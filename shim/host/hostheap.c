@@ -15,23 +15,24 @@
 #include "memory/limits.h"
 #include "memory/workers.h"
 
-#define SLOT_MAX (ZC_HOST_UNIT / 2) /* Larger blocks are extents of their own. */
+#define SLOT_MAX (ZC_HOST_UNIT / 2) /* Larger blocks get an extent of their own. */
 #define SLOT_STEP ((size_t)4 << 10) /* Slots begin at multiples of it. */
 
-#define OPEN_TRIES 10000 /* Others' turns while another thread opens the heap. */
+#define OPEN_TRIES 10000 /* How often to yield while another thread opens the heap. */
 
-/* A freed block that could not be put back at once.  The link lies in the block. */
+/* A freed block that could not be put back at once.  The link is stored in the block. */
 struct orphan {
     struct orphan *next;
 };
 
 static struct zc_lock zc_heap;
 static struct zc_extent
-    *slabs[ZC_HOST_SLOTS + 1];      /* Slabs with room, by how many slots they have. */
-static struct orphan *orphans;      /* Freed in a signal handler inside the heap; atomic. */
-static uint64_t serial;             /* Extents that became blocks. */
-static __thread bool held_for_fork; /* By this thread. */
-static pid_t owner;                 /* The process whose memory the heap is. */
+    *slabs[ZC_HOST_SLOTS + 1]; /* Slabs with free slots, by the number of slots they have. */
+static struct orphan
+    *orphans;           /* Blocks freed in a signal handler that interrupted the heap.  Atomic. */
+static uint64_t serial; /* Counts the extents that became blocks. */
+static __thread bool held_for_fork; /* This thread holds the lock for fork. */
+static pid_t owner;                 /* The process that the heap's memory belongs to. */
 
 static bool put_locked(void *p);
 
@@ -53,8 +54,8 @@ void zc_heap_leave(void)
     zc_lock_drop(&zc_heap);
 }
 
-/* No other thread is inside while the kernel copies the records, so that they are whole in the
- * child. */
+/* Keeps other threads out while the kernel copies the records, so that the child gets them
+ * whole. */
 static void before_fork(void)
 {
     held_for_fork = zc_hostheap.bytes && zc_lock_take(&zc_heap);
@@ -66,7 +67,7 @@ static void after_fork(void)
         zc_lock_drop(&zc_heap);
 }
 
-/* The records lie in the arena, which begins anew in the child. */
+/* The records are in the arena, which starts empty in the child. */
 static void forget_rights(struct zc_extent *e, void *unused)
 {
     (void)unused;
@@ -102,7 +103,7 @@ bool zc_hostheap_mine(const struct zc_extent *extent)
     return extent->era == __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
 }
 
-/* Makes an extent from the pool this process's own, whatever it was before. */
+/* Gives an extent from the pool to this process, even if it was inherited. */
 static bool adopt(struct zc_extent *e, const char **why)
 {
     if (zc_hostheap_mine(e))
@@ -129,8 +130,8 @@ static struct zc_extent *from_pool(uint32_t units, const struct zc_host_want *wa
     return e;
 }
 
-/* Gives back what the pool may not hold, or `all` that it holds, where the driver does not know
- * it. */
+/* Gives back memory that exceeds the pool's limit, or with `all` the whole pool, except what the
+ * driver has registered. */
 static void drain(bool all)
 {
     struct zc_extent *e;
@@ -138,7 +139,7 @@ static void drain(bool all)
         zc_hostheap_drop(e);
 }
 
-/* A child of vfork(2) has limits of its own, and its parent's memory. */
+/* A child of vfork(2) has its own limits, but uses its parent's memory. */
 void zc_hostheap_fit(bool all)
 {
     if (!__atomic_load_n(&zc_hostheap.bytes, __ATOMIC_ACQUIRE) || owner != getpid() ||
@@ -157,7 +158,9 @@ bool zc_heap_take_limit(size_t span, const char **why)
     return zc_limits_take(ZC_PLACE_PINNED, -1, span, why);
 }
 
-/* What the pool holds may be all that the kernel would have given. */
+/* Keeps the driver from pages that the program has protected or replaced: as for pageable memory,
+ * these are a matter of program, CPU and kernel alone.  Ends a stale registration.  False if the
+ * pages can't be registered now. */
 static bool back(const struct zc_extent *e, int node)
 {
     if (zc_extent_back(e, 0, node))
@@ -169,12 +172,12 @@ static bool back(const struct zc_extent *e, int node)
 static void bury(struct zc_extent *e)
 {
     if (!zc_heap_enter())
-        return; /* The addresses are lost, and nothing else. */
+        return; /* Only the addresses are lost. */
     zc_extent_bury(e);
     zc_heap_leave();
 }
 
-/* NULL with errno where the kernel refuses, and with 0 where the range is full. */
+/* Returns NULL with errno set if the kernel refuses, or with errno 0 if the range is full. */
 static struct zc_extent *carve(uint32_t units)
 {
     struct zc_extent *e = NULL;
@@ -192,7 +195,7 @@ static struct zc_extent *fresh(uint32_t units, int node, const char **why)
     if (!zc_heap_take_limit(span, why))
         return NULL;
     struct zc_extent *e = carve(units);
-    if (!e) { /* What waits in the pool may lie in pieces where the block would fit. */
+    if (!e) { /* The pool may hold the memory in several smaller pieces. */
         drain(true);
         e = carve(units);
     }
@@ -231,8 +234,9 @@ static struct zc_extent *extent_for(uint32_t units, const struct zc_host_want *w
 }
 
 /*
- * How many slots a unit is divided into for such blocks; 0 where they are too large.  Numbers of
- * four significant bits: up to 512 KiB a slot is at most about a quarter larger than its block.
+ * The number of slots that a unit is divided into for such blocks; 0 if they are too large for
+ * slabs.  Numbers of four significant bits keep a slot at most about a quarter larger than its
+ * block, up to 512 KiB.
  */
 static unsigned slots_for(const struct zc_host_want *want)
 {
@@ -242,7 +246,7 @@ static unsigned slots_for(const struct zc_host_want *want)
         least = want->alignment;
     if (least > SLOT_MAX)
         return 0;
-    if (want->alignment > SLOT_STEP) /* A power of two then: so do the slots begin. */
+    if (want->alignment > SLOT_STEP) /* Slots then begin at multiples of a power of two. */
         least = (size_t)1 << (64 - __builtin_clzl(least - 1));
     slots = (unsigned)(ZC_HOST_UNIT / ((least + SLOT_STEP - 1) / SLOT_STEP * SLOT_STEP));
     while (slots >> drop > 15)
@@ -272,7 +276,7 @@ static void make_slab(struct zc_extent *e, unsigned slots)
     zc_extent_link(&slabs[slots], e);
 }
 
-/* The first free slot of a slab, filled. */
+/* Takes and fills the first free slot of a slab. */
 static void *take_slot(struct zc_extent *e, size_t size, struct zc_slot **slot_out)
 {
     unsigned i = (unsigned)__builtin_ctz(e->room);
@@ -285,8 +289,8 @@ static void *take_slot(struct zc_extent *e, size_t size, struct zc_slot **slot_o
     return (void *)(zc_extent_base(e) + (uintptr_t)i * e->step);
 }
 
-/* Programs that have many small blocks may touch a little of each, so that pages come one by one,
- * as libc's do: only registering brings in the whole unit. */
+/* Programs with many small blocks may touch little of each.  So their pages come one by one, as
+ * libc's do; only registering brings in the whole unit. */
 static void *get_small(const struct zc_host_want *want, unsigned slots, struct zc_slot **slot_out,
                        const char **why)
 {
@@ -318,7 +322,7 @@ void zc_heap_occupy(struct zc_extent *e, size_t size)
     __atomic_store_n(&e->claim, ZC_CLAIM_NONE, __ATOMIC_RELEASE);
 }
 
-/* Where the next block begins in its extent. */
+/* The offset of the next block in its extent. */
 static uint16_t next_lead(const struct zc_host_want *want)
 {
     static unsigned turn;
@@ -395,8 +399,8 @@ size_t zc_hostheap_room(const void *p)
     return e->use == ZC_EXTENT_SLAB ? e->step : zc_extent_span(e) - e->lead;
 }
 
-/* The program's own registration, or a device block, outlives the block: nobody else may get these
- * addresses before. */
+/* A registration of the program's, or a device block, outlives the block.  Nobody else may get
+ * these addresses before it ends. */
 static void retire(struct zc_extent *e)
 {
     e->live = 0;
@@ -426,7 +430,7 @@ static bool put_locked(void *p)
         return true;
     }
     struct zc_extent **list = &slabs[slots_of(e)];
-    /* Nobody gets a slot again whose mappings may be odd. */
+    /* A slot whose mappings may be odd is never used again. */
     bool again = !__atomic_load_n(&e->odd, __ATOMIC_ACQUIRE);
     if (!e->room && again)
         zc_extent_link(list, e);

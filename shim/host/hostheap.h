@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The host heap: libc's large blocks in memory that can be pinned.  No call of CUDA's in here. */
+/* The host heap: libc's large blocks in memory that can be pinned.  It makes no CUDA call. */
 #ifndef ZC_HOST_HOSTHEAP_H
 #define ZC_HOST_HOSTHEAP_H
 
@@ -8,12 +8,12 @@
 #include <stdint.h>
 
 /*
- * One reserved range of addresses, cut into units of one huge page.  An extent is a run of units:
- * one large block, or a slab of equal small ones.  Extents are what is registered with the driver,
- * as a whole, and what is pooled.  All records lie beside the range, in private memory, so that the
- * child of fork(2) finds in them what it inherited, and no block can be overrun into them.
+ * The heap is one reserved range of addresses, cut into units of one huge page.  An extent is a run
+ * of units: one large block, or a slab of equal small ones.  Extents are registered with the
+ * driver, and pooled, as a whole.  All records lie outside the range, in private memory.  So a
+ * child of fork(2) finds what it inherited, and no block can be overrun into them.
  */
-#ifndef ZC_HOST_UNIT_SHIFT /* Tests of page states are quicker with small pages. */
+#ifndef ZC_HOST_UNIT_SHIFT /* With small pages, tests of page states are faster. */
 #define ZC_HOST_UNIT_SHIFT 21
 #endif
 #define ZC_HOST_UNIT ((size_t)1 << ZC_HOST_UNIT_SHIFT)
@@ -21,14 +21,15 @@
 #define ZC_HOST_SLOTS 32               /* Blocks of 64 KiB in a unit. */
 
 /*
- * Where two blocks begin at the same place of their huge pages, the same elements of both have the
- * same low bits of their physical addresses, and caches and memory take these for one place: 16
- * threads that went through two such blocks side by side took 2.5 times as long as with 4 KiB pages
- * (measured).  So blocks begin at ZC_HOST_LEADS different multiples of ZC_HOST_LEAD bytes.
+ * If two blocks begin at the same offset in their huge pages, equal elements of both have equal low
+ * bits in their physical addresses, and compete for the same cache sets: 16 threads that read two
+ * such blocks side by side took 2.5 times as long as with 4 KiB pages (measured).  So blocks begin
+ * at ZC_HOST_LEADS different multiples of ZC_HOST_LEAD bytes.
  */
 #define ZC_HOST_LEAD 128
 #define ZC_HOST_LEADS 31
-#define ZC_HOST_LEAD_UNITS 8 /* Blocks of fewer units get none that would cost a unit. */
+#define ZC_HOST_LEAD_UNITS 8 /* Blocks of fewer units begin at 0 if an offset would cost a unit.   \
+                              */
 
 /* What an extent is for. */
 enum zc_extent_use {
@@ -50,7 +51,7 @@ enum zc_extent_pin {
     ZC_PIN_SHARED,  /* Registered by libzc for a device block that lives in it. */
 };
 
-/* One block: what must be known to free, to move and to describe it. */
+/* One block: all that freeing, moving and describing it needs. */
 struct zc_slot {
     uint64_t size;   /* Bytes that the program asked for; 0 in a free slot. */
     uint32_t site;   /* Index into the site table. */
@@ -58,21 +59,21 @@ struct zc_slot {
     uint8_t api;     /* enum zc_api. */
     bool dirty;      /* The memory was used before, and is not zero. */
     uint32_t nth;    /* Which block of its site it is, from 1. */
-    uint32_t thread; /* That asked for it; 0 until the slot is filled.  Atomic. */
+    uint32_t thread; /* Thread that asked for it; 0 until the slot is filled.  Atomic. */
 };
 
-/* Who decides whether a device block moves in. */
+/* Who decides whether a device block may use the extent. */
 enum zc_extent_claim {
-    ZC_CLAIM_NONE,   /* Whoever comes first. */
-    ZC_CLAIM_DEVICE, /* A device block is about to move in: `shared` is set soon. */
+    ZC_CLAIM_NONE,   /* Nobody yet. */
+    ZC_CLAIM_DEVICE, /* A device block is about to use it: `shared` is set soon. */
     ZC_CLAIM_OWNER,  /* The program frees or resizes the host block. */
 };
 
-/* One extent, at the index of its first unit.  Under the heap's lock, except `pin`, `copied`,
- * `shared`, `claim`, `visits`, `program`, `rights`, `guards`, `stale` and `odd` (atomics), and the
- * slot of a live block, which is its owner's. */
+/* One extent, stored at the index of its first unit.  Changes under the heap's lock, except `pin`,
+ * `copied`, `shared`, `claim`, `visits`, `program`, `rights`, `guards`, `stale` and `odd`, which
+ * are atomics, and the slot of a live block, which belongs to the block's owner. */
 struct zc_extent {
-    struct zc_extent *next, *prev; /* In the list of its use: holes, pool, slabs with room. */
+    struct zc_extent *next, *prev; /* List by use: holes, pool, slabs with room. */
     void *context;                 /* CUcontext that registered it; written before pin is DONE. */
     void *owner;      /* CUcontext of the program's cuMemHostAlloc in it; NULL for libc's blocks. */
     void *shared;     /* struct zc_shared of a device block in it, or NULL.  Atomic. */
@@ -88,27 +89,27 @@ struct zc_extent {
     uint32_t era;     /* Process generation that made it, see zc_hostheap_mine(). */
     uint8_t *rights;  /* See host/overlay.h; NULL while the pages are as malloc gave them. */
     uint32_t guards;  /* Pages in it that are not. */
-    bool stale;       /* What the driver registered is not what the CPU has there any more. */
-    bool odd;         /* The program changed its mappings: no other block gets them. */
+    bool stale;       /* The driver registered other pages than the CPU has there now. */
+    bool odd;         /* The program changed its mappings: no other block may get it. */
     int16_t node;     /* NUMA node that its pages are bound to, or ZC_NODE_*. */
-    uint16_t lead;    /* BLOCK: bytes of the extent before the block's first. */
+    uint16_t lead;    /* BLOCK: offset of the block in the extent. */
     uint8_t use;      /* enum zc_extent_use. */
-    bool small;       /* Its memory is not to come in huge pages. */
-    uint32_t step;    /* SLAB: the slots' bytes. */
+    bool small;       /* Its memory must not use huge pages. */
+    uint32_t step;    /* SLAB: bytes of a slot. */
     struct zc_slot slot[ZC_HOST_SLOTS];
 };
 
 /*
- * What every malloc(3) and free(3) of the program reads, without a lock: so it has a cache line
- * that nothing else is written to, and no table of addresses stands before it.  Fields are atomics.
+ * Every malloc(3) and free(3) of the program reads this without a lock.  So it has a cache line of
+ * its own, which is hardly ever written, and no address table is needed.  All fields are atomics.
  */
 struct zc_hostheap_range {
-    uintptr_t base; /* The range: [base, base + bytes).  Before zc_hostheap_open() it is empty and
-                     * lies where no program's memory is, so that a thread that sees only one of
-                     * the two change takes no address for the heap's. */
+    uintptr_t base; /* The range is [base, base + bytes).  Before zc_hostheap_open() it is empty,
+                       and lies where programs have no memory, so that a thread that sees only one
+                       of both fields change takes no address for the heap's. */
     size_t bytes;
-    size_t threshold; /* Smaller requests go to libc: ZC_HOST_MIN until the policy is known, then
-                       * what the smallest rule asks for, SIZE_MAX where no rule asks. */
+    size_t threshold; /* Smaller requests go to libc.  ZC_HOST_MIN until the policy is known, then
+                         the smallest size that a rule asks for; SIZE_MAX if none does. */
 } __attribute__((aligned(64)));
 extern struct zc_hostheap_range zc_hostheap __attribute__((visibility("hidden")));
 
@@ -119,42 +120,42 @@ static inline bool zc_hostheap_owns(uint64_t address)
                             0);
 }
 
-/* What a block must be. */
+/* Requirements of a block. */
 struct zc_host_want {
     size_t size;      /* Bytes, at least 1. */
     size_t alignment; /* Power of two, at most ZC_HOST_UNIT. */
     int node;         /* NUMA node, or ZC_NODE_*. */
-    bool zero;        /* calloc(3), cuMemHostAlloc. */
-    bool spread;      /* A block with an extent of its own may begin a little behind the extent's
-                       * first byte, see ZC_HOST_LEAD; and then no device block moves in. */
-    void *owner;      /* CUcontext of a cuMemHostAlloc: its blocks share no extent with others', and
-                       * get none that another context registered, because it could take the
-                       * registration along.  NULL for libc's. */
+    bool zero;        /* Zeroed, as for calloc(3) and cuMemHostAlloc. */
+    bool spread; /* A block with its own extent may begin a little behind the extent's first byte
+                    (ZC_HOST_LEAD); then no device block can use the extent. */
+    void *owner; /* CUcontext of a cuMemHostAlloc.  Its blocks share no extent with others', nor
+                    reuse one that another context registered, which could take the registration
+                    along.  NULL for libc's blocks. */
 };
 
-/* Reserves the range.  False, with the reason in *why, where the kernel or RLIMIT_AS refuses; then
- * the heap stays closed for good, and later calls return what the first did.  A caller that comes
- * while another is at it waits a moment, and gets false where that does not end: the other may be
- * what its signal handler interrupted. */
+/* Reserves the range.  If the kernel or RLIMIT_AS refuses, returns false, with the reason in *why;
+ * the heap then stays closed for good, and later calls return the same.  A caller that comes while
+ * another thread opens the heap waits a moment, and gives up with false if that takes too long: the
+ * other may be the thread that its signal handler interrupted. */
 bool zc_hostheap_open(const char **why);
 
-/* Gives addresses back that no block ever had, as RLIMIT_AS has become or all of them, and memory
- * of the pool, as RLIMIT_DATA has. */
+/* Gives back addresses that no block ever had, as far as RLIMIT_AS demands or with `all` every one,
+ * and memory of the pool as RLIMIT_DATA demands. */
 void zc_hostheap_fit(bool all);
 
 /*
- * A block, its slot filled by the caller from *slot_out on.  NULL with the reason in *why when a
- * limit is reached, the kernel refuses, or the calling thread was interrupted inside the heap.
+ * Allocates a block.  The caller fills its slot, *slot_out.  Returns NULL, with the reason in *why,
+ * if a limit is reached, the kernel refuses, or the thread was interrupted inside the heap.
  */
 void *zc_hostheap_get(const struct zc_host_want *want, struct zc_slot **slot_out, const char **why);
 
-/* The slot of the live block that begins at `p`, NULL if none does. */
+/* The slot of the live block that begins at `p`, or NULL. */
 struct zc_slot *zc_hostheap_slot(const void *p);
 
-/* The live block that an address lies in: its first address, or 0. */
+/* The first address of the live block that contains an address, or 0. */
 uintptr_t zc_hostheap_block(uint64_t address);
 
-/* The extent that an address of the range lies in, or NULL. */
+/* The extent that contains an address of the range, or NULL. */
 struct zc_extent *zc_hostheap_extent(uint64_t address);
 
 /* First address and bytes of an extent. */
@@ -164,18 +165,17 @@ static inline size_t zc_extent_span(const struct zc_extent *extent)
     return (size_t)extent->units << ZC_HOST_UNIT_SHIFT;
 }
 
-/* Bytes that a block of that size has room for in its place: realloc(3) may grow into them. */
+/* Bytes that a block can grow to in place, by realloc(3). */
 size_t zc_hostheap_room(const void *p);
 
 /*
- * Makes a block that has an extent of its own another size, its content kept, without copying: in
- * its place, or its pages move to other addresses.  NULL, and the block as it was, where it shares
- * an extent, is registered or inherited, or where limit, addresses or kernel refuse.  The caller
- * fills *slot_out.
+ * Resizes a block with its own extent without copying its content: in place, or by moving its pages
+ * to other addresses.  Returns NULL, and leaves the block as it was, if it shares an extent, is
+ * registered or inherited, or if limit, addresses or kernel refuse.  The caller fills *slot_out.
  */
 void *zc_hostheap_resize(void *p, size_t size, struct zc_slot **slot_out);
 
-/* Frees a block.  Its memory waits in the pool, registered or not. */
+/* Frees a block.  Its memory goes to the pool, registered or not. */
 void zc_hostheap_put(void *p);
 
 /* False for memory inherited over fork(2): this process never registered it. */
@@ -184,42 +184,43 @@ bool zc_hostheap_mine(const struct zc_extent *extent);
 /* Puts an extent in limbo back into the pool. */
 void zc_hostheap_revive(struct zc_extent *extent);
 
-/* The same for one whose device block has gone: `shared` becomes NULL in the same step, so that
- * either this or the free of its host block puts it into the pool. */
+/* As above, after the device block in it has gone.  `shared` becomes NULL in the same step, so that
+ * exactly one of this call and the free of the host block puts the extent into the pool. */
 void zc_hostheap_unshare(struct zc_extent *extent);
 
 /*
- * Finds an extent for a device block among the live blocks with an extent of their own that have
- * none: the oldest that wants() accepts, claimed for it.  wants() runs under the heap's lock and
- * must not call the heap, the driver or libc.  NULL when there is none.  Once `shared` is set, or
- * will not be, the caller calls zc_hostheap_paired().
+ * Finds an extent for a device block: the oldest that wants() accepts among the live blocks with an
+ * extent of their own and without a device block, and claims it. wants() runs under the heap's lock
+ * and must not call the heap, the driver or libc.  NULL if there is none.  The caller calls
+ * zc_hostheap_paired() once `shared` is set or will not be.
  */
 struct zc_extent *zc_hostheap_pair(bool (*wants)(const struct zc_extent *extent, void *arg),
                                    void *arg);
 void zc_hostheap_paired(struct zc_extent *extent);
 
 /*
- * A copy from or to a block of the extent begins: until it ends no device block moves in, whatever
- * other threads allocate.  False when there is one, or was about to be one: then nothing has begun,
- * and the caller looks again whose the address is.
+ * A copy from or to a block of the extent begins.  Until it ends no device block starts to use the
+ * extent, whatever other threads allocate.  Returns false if one does already or is about to: then
+ * nothing has begun, and the caller looks up the address again.
  */
 bool zc_hostheap_visit(struct zc_extent *extent);
 void zc_hostheap_part(struct zc_extent *extent);
 
-/* The program frees or resizes a block: no device block moves into its extent meanwhile, and one
- * that is about to has done so when the call returns. */
+/* The program frees or resizes a block: until the claim ends no device block starts to use its
+ * extent.  One that was about to has done so when the call returns. */
 void zc_hostheap_claim(struct zc_extent *extent);
 void zc_hostheap_unclaim(struct zc_extent *extent);
 
-/* Takes the block out of an extent of its own, which goes into limbo; and puts one there. */
+/* Takes the block out of its own extent, which goes into limbo; and puts a block into such an
+ * extent. */
 void zc_hostheap_vacate(struct zc_extent *extent);
 struct zc_slot *zc_hostheap_occupy(struct zc_extent *extent, size_t size);
 
 /*
- * Takes one extent out of the pool that is too much in it, because there are too many or because it
- * is odd: of those that libzc registered when `pinned`, else of the others.  NULL when there is
- * none, or with `all` when none is left.  The caller unregisters it and then calls
- * zc_hostheap_drop(), or zc_hostheap_keep() to put it back.
+ * Takes one extent that is too much, or odd, out of the pool.  With `pinned`, one that libzc
+ * registered, else another.  With `all` the pool is emptied in this way.  NULL if there is none.
+ * The caller unregisters the extent and then calls zc_hostheap_drop(), or zc_hostheap_keep() to put
+ * it back.
  */
 struct zc_extent *zc_hostheap_surplus(bool pinned, bool all);
 void zc_hostheap_drop(struct zc_extent *extent);

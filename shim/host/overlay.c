@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "fault/fault.h"
 
-#define GRAIN_SHIFT 12u /* No processor's pages are smaller. */
+#define GRAIN_SHIFT 12u /* No processor has smaller pages. */
 
 static size_t grains(const struct zc_extent *e)
 {
@@ -25,7 +25,7 @@ static uint8_t *record_of(const struct zc_extent *e)
     return __atomic_load_n(&e->rights, __ATOMIC_ACQUIRE);
 }
 
-/* Two threads may come here at once, for two blocks of a slab. */
+/* Two threads may call this at once, for two blocks of a slab. */
 static uint8_t *make_record(struct zc_extent *e)
 {
     uint8_t *record = record_of(e), *fresh;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the program itself made of the pages of its blocks: mprotect(2) and kin. */
+/* The rights that the program gave pages of its blocks by mprotect(2) and related calls. */
 #ifndef ZC_HOST_OVERLAY_H
 #define ZC_HOST_OVERLAY_H
 
@@ -9,35 +9,35 @@
 
 #include "host/hostheap.h"
 
-/* Rights are PROT_*; pages of malloc's have ZC_OVERLAY_OPEN. */
+/* Rights are PROT_*.  ZC_OVERLAY_OPEN: as malloc gives pages. */
 #define ZC_OVERLAY_OPEN 3
-#define ZC_OVERLAY_FOREIGN 0x80 /* A mapping of the program's own: libzc must not change it. */
+#define ZC_OVERLAY_FOREIGN 0x80 /* A mapping made by the program; libzc must not change it. */
 
 /*
- * Each extent of which the program changed pages has a record of the rights that it wants, for each
- * 4 KiB, until its block is freed.  Only the block's owner changes it; any thread may read, also in
- * a signal handler.  Addresses and sizes are of whole pages within one extent.
+ * If the program changes pages of an extent, the extent gets a record of the rights of each 4 KiB,
+ * until its block is freed.  Only the block's owner changes it; any thread may read it, even in a
+ * signal handler.  All addresses and sizes are whole pages within one extent.
  */
 
-/* Notes rights.  False when there is no memory for the record. */
+/* Records rights.  False if there is no memory for the record. */
 bool zc_overlay_note(struct zc_extent *extent, uintptr_t at, size_t n, int rights);
 
-/* The rights of the page at an address, and in *end_out where the next page has others: at most
- * `high`. */
+/* The rights of the page at an address. *end_out is where the next page with other rights begins,
+ * at most `high`. */
 int zc_overlay_run(const struct zc_extent *extent, uintptr_t at, uintptr_t high,
                    uintptr_t *end_out);
 
-/* True where the program did not take the CPU's right to an access away. */
+/* True if the program allows the CPU this access. */
 bool zc_overlay_permits(const struct zc_extent *extent, uintptr_t address, bool write);
 
-/* Accesses what the program took rights from in [at, at + n), as a copy by the caller's CPU would:
- * the program's own handler gets the faults.  No lock may be held. */
+/* Accesses the bytes of [at, at + n) that the program took rights from, as a copy by the CPU would,
+ * so that the program's own handler gets the faults.  The caller must hold no lock. */
 void zc_overlay_probe(const struct zc_extent *extent, uintptr_t at, size_t n, bool write);
 
-/* Forgets the record: the pages are nobody's. */
+/* Drops the record, once the pages belong to nobody. */
 void zc_overlay_drop(struct zc_extent *extent);
 
-/* True while some page has other rights than malloc's. */
+/* True if some page has other rights than malloc gives. */
 static inline bool zc_overlay_any(const struct zc_extent *extent)
 {
     return __builtin_expect(__atomic_load_n(&extent->guards, __ATOMIC_ACQUIRE) != 0, 0);

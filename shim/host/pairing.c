@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Extents of the host heap that a device block lives in. */
+/* Chooses the extent of the host heap that a device block will use. */
 #include <sched.h>
 
 #include "host/extent.h"
@@ -29,8 +29,9 @@ static bool take_claim(struct zc_extent *e, uint32_t claim)
                                        __ATOMIC_RELAXED);
 }
 
-/* A visit counts itself before it looks at the claim, so one of both sees the other.  Before the
- * claim was taken another device block may have moved in, or the owner have resized its block. */
+/* A visit counts itself before it reads the claim, and the claim is taken before the visits are
+ * read, so one of the two sees the other.  Before the claim was taken, another device block may
+ * have come, or the owner may have resized its block. */
 static bool move_in(const struct pairing *p)
 {
     struct zc_extent *e = p->best;

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of blocks that stay with libc: buckets by address. */
+/* The table of blocks that stay with libc although a rule matched: buckets by address. */
 #include "host/passthrough.h"
 
 #include "base/message.h"
 
 #define BUCKETS 512u
 #define BUCKET 8u
-#define FILLING 1u /* No address of a block. */
+#define FILLING 1u /* The entry is being filled; no block has this address. */
 
-/* Atomics.  A reader that finds the same base before and after has read one block. */
+/* All fields are atomics.  A reader that finds the same base before and after has read one
+ * block. */
 static struct {
-    uintptr_t base; /* 0 in a free entry. */
+    uintptr_t base; /* 0: the entry is free. */
     size_t bytes;
     const struct zc_rule *rule;
 } table[BUCKETS][BUCKET];
 
-static uint32_t kept;                 /* Entries in use; atomic. */
-static const struct zc_rule *crowded; /* Of a block that found no room, until it is told; atomic. */
+static uint32_t kept; /* Entries in use; atomic. */
+static const struct zc_rule
+    *crowded; /* Rule of a block that found no room, until the message is printed.  Atomic. */
 
 static unsigned bucket_of(const void *p)
 {
@@ -56,7 +58,7 @@ void zc_passthrough_forget(const void *p)
     }
 }
 
-/* Not said in malloc: a process that never calls CUDA hears nothing. */
+/* Not printed in malloc: a process that never calls CUDA must print nothing. */
 static void tell_crowded(void)
 {
     const struct zc_rule *rule = __atomic_load_n(&crowded, __ATOMIC_RELAXED);

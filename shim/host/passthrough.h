@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks that stay with libc although a rule took their request: what the rule says of copies. */
+/* Blocks that stay with libc although a rule matched: what the rule says about copying them. */
 #ifndef ZC_HOST_PASSTHROUGH_H
 #define ZC_HOST_PASSTHROUGH_H
 
@@ -8,20 +8,20 @@
 
 #include "policy/policy.h"
 
-/* Smaller copies are over before threads have started, so smaller blocks have none that it matters
- * for. */
+/* Smaller copies end before threads have started, so the rule does not matter for smaller
+ * blocks. */
 #define ZC_PASSTHROUGH_MIN ((size_t)6 << 20)
 
 /*
- * The blocks are kept in a table of fixed size, for a look-up by any address in them.  No lock is
- * taken: what is lost or stale decides who copies a block, which is right either way.  A block that
- * finds no room is copied as [defaults] says, and a message tells so once.
+ * A table of fixed size, searched by any address in a block.  It takes no lock: if an entry is lost
+ * or stale, the wrong party copies a block, and both copy it correctly.  A block that finds no room
+ * is copied as [defaults] says, and one message reports that.
  */
 
-/* Keeps the block of `bytes` at `p` whose request the rule took. */
+/* Adds the block of `bytes` at `p`, which the rule matched. */
 void zc_passthrough_note(const void *p, size_t bytes, const struct zc_rule *rule);
 
-/* Forgets it; nothing to do for blocks that are not kept. */
+/* Removes a block; does nothing if it is not in the table. */
 void zc_passthrough_forget(const void *p);
 
 /* The rule of the block that holds the address, or NULL. */

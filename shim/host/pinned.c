@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Registering extents of the host heap, and taking it back. */
+/* Registers extents of the host heap, and ends registrations. */
 #include "host/pinned.h"
 
 #include <sched.h>
@@ -18,19 +18,19 @@
 #include "memory/pages.h"
 #include "memory/place.h"
 
-/* A block is registered once a part of it as large as this was copied: registering costs about a
- * third of what copying it as pageable memory does. */
+/* A block is registered once copies have moved 1/WORTH_PART of it: registering costs about a third
+ * of copying the block as pageable memory. */
 #define WORTH_PART 16
 
-/* Registrations take mappings of the process, of which the kernel has a limit; the program needs
- * some too. */
+/* The kernel limits the mappings of a process, and registrations use some; the rest is for the
+ * program. */
 #define MAPS_PERCENT 75
 
-/* What room_for_one() stands for: no code that registering returns. */
+/* Means that there is no room for one more registration.  Registering itself never returns it. */
 #define FULL CUDA_ERROR_MAP_FAILED
 
 static uint64_t registrations; /* Atomic. */
-static uint64_t most;          /* Resolved MAPS_PERCENT of vm.max_map_count; 0 before the first. */
+static uint64_t most;          /* MAPS_PERCENT of vm.max_map_count; 0 until asked. */
 
 static bool room_for_one(void)
 {
@@ -69,7 +69,7 @@ static enum zc_extent_pin pin_of(const struct zc_extent *e)
     return (enum zc_extent_pin)__atomic_load_n(&e->pin, __ATOMIC_ACQUIRE);
 }
 
-/* Pages that were to lie next to their device may have been touched before it was known. */
+/* Pages that should be near their device may have been touched before the device was known. */
 static void bring_near(const struct zc_extent *e)
 {
     CUdevice device;
@@ -86,7 +86,7 @@ static void bring_near(const struct zc_extent *e)
                    node, (int)device);
 }
 
-/* Says nothing.  FULL where there is no room. */
+/* Registers an extent, without a message.  Returns FULL if there is no room. */
 static CUresult enrol(struct zc_extent *e, unsigned flags)
 {
     CUcontext context = NULL;
@@ -103,7 +103,7 @@ static CUresult enrol(struct zc_extent *e, unsigned flags)
     return result;
 }
 
-/* Whether it may go well elsewhere: with a context, and outside of host functions. */
+/* True if the call may succeed elsewhere: with a context, or outside of a host function. */
 static bool not_here(CUresult result)
 {
     return result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_NOT_PERMITTED;
@@ -126,8 +126,8 @@ static bool pin_extent(struct zc_extent *e)
     return result == CUDA_SUCCESS;
 }
 
-/* Whether another thread's registering of the same slab went well.  A child of fork(2) has no such
- * thread. */
+/* Waits for another thread that registers the same slab, and returns the outcome.  In a child of
+ * fork(2) that thread does not exist. */
 static enum zc_extent_pin settled(const struct zc_extent *e)
 {
     enum zc_extent_pin pin;
@@ -136,8 +136,8 @@ static enum zc_extent_pin settled(const struct zc_extent *e)
     return pin;
 }
 
-/* Moves `pin` to MAKING, so that nobody else changes it or `program` until it is marked; returns
- * what it was. */
+/* Moves `pin` to MAKING, so that nobody else changes `pin` or `program` until the caller sets it
+ * again.  Returns the old value. */
 static enum zc_extent_pin take_registered(struct zc_extent *e)
 {
     uint32_t pin = settled(e);
@@ -157,8 +157,9 @@ void zc_pinned_let_go(struct zc_extent *e, enum zc_extent_pin pin)
     mark(e, pin);
 }
 
-/* What the program did to the pages is between it, the CPU and the kernel, as for pageable memory:
- * the driver must not know them.  False where they can't be registered now. */
+/* Keeps the driver from pages that the program has protected or replaced: as for pageable memory,
+ * these are a matter of program, CPU and kernel alone.  Ends a stale registration.  False if the
+ * pages can't be registered now. */
 static bool as_malloc_gave_them(struct zc_extent *e)
 {
     bool stale = __atomic_load_n(&e->stale, __ATOMIC_ACQUIRE), guarded = zc_overlay_any(e);
@@ -193,7 +194,7 @@ bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
 CUresult zc_pinned_now(struct zc_extent *e, const char **why)
 {
     uint32_t pin = settled(e);
-    /* What registering refused before may be possible now. */
+    /* What could not be registered before may be possible now. */
     while (pin != ZC_PIN_DONE && !__atomic_compare_exchange_n(&e->pin, &pin, ZC_PIN_MAKING, false,
                                                               __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         pin = settled(e);
@@ -214,7 +215,7 @@ bool zc_pinned_hides(uint64_t address)
     if (!e)
         return false;
     enum zc_extent_pin pin = pin_of(e);
-    /* Taken to count one registration of the program's more or less. */
+    /* The caller adds or removes one registration of the program's. */
     bool counting = pin == ZC_PIN_MAKING && __atomic_load_n(&e->program, __ATOMIC_ACQUIRE);
     return pin != ZC_PIN_PROGRAM && !counting;
 }
@@ -249,7 +250,8 @@ void zc_pinned_yield(uint64_t address, size_t bytes)
     uint64_t at = address, end = address + bytes;
     for (struct zc_extent *e; (e = next_in(&at, end));) {
         if (e->owner)
-            continue; /* Pinned memory to the program: the driver refuses the second time. */
+            continue; /* This is pinned memory to the program, so the driver refuses a second
+                         registration. */
         enum zc_extent_pin pin = take_registered(e);
         bool kept = pin == ZC_PIN_DONE && zc_hostheap_mine(e) && !zc_pinned_unregister(e);
         __atomic_fetch_add(&e->program, 1, __ATOMIC_ACQ_REL);
@@ -305,8 +307,8 @@ static void in_child(void)
     registrations = 0;
 }
 
-/* Pinned memory that the driver gives is zero from 1 MiB on, also where the program freed as much
- * just before (measured), so this is zero too. */
+/* The driver's pinned memory is zero from 1 MiB on, even if the program just freed memory of that
+ * size (measured).  So this memory is zero, too. */
 static CUresult make_block(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
     const struct zc_host_want block = {.size = want->size,
@@ -336,7 +338,7 @@ static CUresult make_block(const struct zc_want *want, struct zc_backing *out, c
     return CUDA_SUCCESS;
 }
 
-/* The memory goes to the pool, registered, for the next request of its context. */
+/* The memory goes to the pool, still registered, for the next request of its context. */
 static CUresult unmake_block(struct zc_backing *backing, bool gone)
 {
     (void)gone;

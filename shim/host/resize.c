@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Another size for a large block of the host heap without copying it: realloc(3) by page tables. */
+/* Resizes large blocks of the host heap by page tables, without copying: for realloc(3). */
 #include "host/extent.h"
 #include "host/hostheap.h"
 #include "memory/limits.h"
 
-/* What the driver knows of pages it knows by their addresses, so registered memory stays as it is.
- * Nobody registers the extent while `pin` is MAKING. */
+/* The driver knows pages by their addresses, so registered memory must stay as it is.  While `pin`
+ * is MAKING nobody registers the extent. */
 static bool claim(struct zc_extent *e)
 {
     uint32_t none = ZC_PIN_NONE;
@@ -16,14 +16,15 @@ static bool claim(struct zc_extent *e)
         return false;
     if (!__atomic_load_n(&e->shared, __ATOMIC_SEQ_CST))
         return true;
-    __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE); /* A device block moves in. */
+    __atomic_store_n(&e->pin, ZC_PIN_NONE,
+                     __ATOMIC_RELEASE); /* A device block is about to use the extent. */
     return false;
 }
 
 static void bury(struct zc_extent *e)
 {
     if (!zc_heap_enter())
-        return; /* The addresses are lost, and nothing else. */
+        return; /* Only the addresses are lost. */
     zc_extent_bury(e);
     zc_heap_leave();
 }
@@ -69,7 +70,7 @@ static bool grow_in_place(struct zc_extent *e, uint32_t units)
     return false;
 }
 
-/* The record of a block whose pages are elsewhere from here on. */
+/* Copies the record of a block whose pages have moved. */
 static void take_over(struct zc_extent *to, const struct zc_extent *from)
 {
     to->era = from->era;
@@ -127,7 +128,8 @@ static struct zc_extent *grow(struct zc_extent *e, uint32_t units)
 void *zc_hostheap_resize(void *p, size_t size, struct zc_slot **slot_out)
 {
     struct zc_extent *e = zc_hostheap_extent((uintptr_t)p), *now;
-    /* What fits into a slab belongs there; and nothing may wrap around below. */
+    /* Smaller sizes belong into slabs.  Larger ones must not wrap around in the computation
+     * below. */
     if (size <= ZC_HOST_UNIT / 2 || size > zc_hostheap.bytes - e->lead || !claim(e))
         return NULL;
     uint64_t units = zc_extent_units(size + e->lead);

@@ -6,12 +6,12 @@
 #include "ledger/block.h"
 #include "policy/policy.h"
 
-/* Counts a request that goes to the first place of its rule.  False, and nothing counted, when it
- * would pass the rule's budget; true for rules without one.  A percentage is of the memory of
- * `device`. */
+/* Counts a request that goes to the first place of its rule.  Returns false, and counts nothing, if
+ * it would exceed the rule's budget.  Always true for rules without a budget.  A percentage refers
+ * to the memory of `device`. */
 bool zc_budget_take(const struct zc_rule *rule, int device, uint64_t bytes);
 
-/* Takes a request back that was counted and not made. */
+/* Takes back a counted request that was not made. */
 void zc_budget_give(const struct zc_rule *rule, uint64_t bytes);
 
 /* A block enters or leaves the ledger; only those with ZC_BLOCK_BUDGET count. */

@@ -5,9 +5,9 @@
 #include "memory/device.h"
 
 #if CUDA_VERSION >= 12020
-/* Memory of a node can be exported by file descriptor, that of CU_MEM_LOCATION_TYPE_HOST can't
- * (measured).  Compression and reach for other bus devices are the device's alone, and a driver
- * refuses handles of host memory that ask for the latter (measured). */
+/* The memory is bound to a node because such memory can be exported by file descriptor, and memory
+ * of CU_MEM_LOCATION_TYPE_HOST can't (measured).  Only device memory can be compressed, or reached
+ * by other bus devices: a driver refuses host memory that asks for the latter (measured). */
 CUresult zc_handle_make(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
     CUmemAllocationProp prop = *want->prop;

@@ -6,9 +6,9 @@
 #include "memory/place.h"
 
 /*
- * Creates the handle of want->prop from host memory, on the NUMA node of the rule or next to the
- * device.  Everything else is as the program asked: size, and ways to export the handle.  Fills
- * out->handle; on failure returns the driver's code and says why.
+ * Creates the handle of want->prop from host memory, on the rule's NUMA node or the one nearest to
+ * the device.  Size and export types are as the program asked.  Fills out->handle.  On failure
+ * returns the driver's code and the reason.
  */
 CUresult zc_handle_make(const struct zc_want *want, struct zc_backing *out, const char **why);
 

@@ -13,24 +13,24 @@
 /* One registration of 512 GiB or more fails on driver 580. */
 #define REGISTRATION_MAX ((uint64_t)512 << 30)
 
-/* So many mappings short of the limit one call may need more than are left. */
+/* When fewer mappings are left, a single call may need more than that. */
 #define MAPS_NEAR 8
 
-/* Freed pinned memory that is kept for the next request, as a part of max_pinned. */
+/* At most 1/POOL_PART of max_pinned is kept as freed memory for later requests. */
 #define POOL_PART 4
 
-static uint64_t managed_for_host; /* Bytes of requests for host memory in `managed`; atomic. */
+static uint64_t
+    managed_for_host; /* Bytes in `managed` that were requested as host memory.  Atomic. */
 static struct zc_limit max_managed, max_device;
-static bool started;                  /* The limits below are resolved. */
-static uint64_t pinned_bytes;         /* Resolved max_pinned. */
-static bool strict;                   /* The kernel promises no more memory than there is. */
+static bool started;          /* The limits below have been resolved. */
+static uint64_t pinned_bytes; /* Resolved max_pinned. */
+static bool strict;           /* Strict overcommit: the kernel promises only memory that it has. */
 static uint64_t used[ZC_PLACE_COUNT]; /* Bytes by place. */
 
-#define DEVICES_MAX 64                    /* The last one stands for all further ones. */
+#define DEVICES_MAX 64                    /* All further devices share the last entry. */
 static uint64_t managed_for[DEVICES_MAX]; /* Managed bytes by the device of the request. */
 
-/* The number behind `label` in a small file of the kernel's; false where it can't be read, or is no
- * number. */
+/* Reads the number behind `label` in a small kernel file.  False if that fails. */
 static bool read_number(const char *path, const char *label, uint64_t *out)
 {
     char text[512];
@@ -52,15 +52,15 @@ static bool read_number(const char *path, const char *label, uint64_t *out)
     return true;
 }
 
-/* proc_sys_vm(5): whether each page that can be written is counted, used or not. */
+/* True if the kernel counts every writable page, used or not: strict overcommit, proc_sys_vm(5). */
 static bool counts_all(void)
 {
     uint64_t mode;
     return read_number("/proc/sys/vm/overcommit_memory", "", &mode) && mode == 2;
 }
 
-/* MemAvailable of proc_meminfo(5) in bytes, or what a container's control group leaves of it (the
- * kernel's cgroup-v2 documentation, memory.max); 0 where neither can be read. */
+/* MemAvailable of proc_meminfo(5) in bytes, or what the control group of a container leaves of it
+ * (the kernel's cgroup-v2 documentation, memory.max). 0 if neither can be read. */
 static uint64_t memory_available(void)
 {
     uint64_t kib = 0, most, held;
@@ -79,7 +79,7 @@ uint64_t zc_limits_maps(void)
     return read_number("/proc/sys/vm/max_map_count", "", &maps) ? maps : 65530;
 }
 
-/* Lines of a file of the kernel's. */
+/* Counts the lines of a kernel file. */
 static uint64_t count_lines(const char *path)
 {
     char text[512];
@@ -93,7 +93,7 @@ static uint64_t count_lines(const char *path)
     return lines;
 }
 
-/* Whether a limit on what the field of proc_pid_statm(5) counts leaves less than `bytes`. */
+/* True if less than `bytes` are left of a limit, given the value of a proc_pid_statm(5) field. */
 static bool exceeds(const struct rlimit *limit, const char *field, size_t bytes)
 {
     uint64_t pages = 0;
@@ -112,7 +112,7 @@ const char *zc_limits_reason(int error, size_t bytes)
         return "the process has all mappings that vm.max_map_count allows";
     if (getrlimit(RLIMIT_AS, &addresses) == 0 && exceeds(&addresses, "", bytes))
         return "over RLIMIT_AS";
-    /* The field of data comes behind the one of libraries, which is 0. */
+    /* In the file the data field follows the library field, which is always 0. */
     if (getrlimit(RLIMIT_DATA, &data) == 0 && exceeds(&data, " 0 ", bytes))
         return "over RLIMIT_DATA";
     return "the kernel gives no memory";
@@ -151,7 +151,7 @@ void zc_limits_reset(void)
     started = false;
 }
 
-/* What the pool held would be missing from what the program may have. */
+/* The program could not use what the pool holds. */
 uint64_t zc_limits_pool(void)
 {
     struct rlimit data;
@@ -164,9 +164,10 @@ static uint64_t *managed_counter(int device)
     return &managed_for[device >= 0 && device < DEVICES_MAX ? device : DEVICES_MAX - 1];
 }
 
-/* Most bytes managed by requests for the current device.  Managed memory beyond what the device has
- * free can hang the GPU for everyone, so what is free is the hard limit.  Pages that no kernel
- * touched yet are not missing from `free`: all of the device's managed bytes must fit into it. */
+/* Most bytes that may be managed by requests for the current device.  If managed memory exceeds
+ * what the device has free, it can hang the GPU for everyone, so free memory is the hard limit.
+ * Pages that no kernel has touched yet still count as free: so all managed bytes of the device must
+ * fit into it. */
 static uint64_t managed_limit(void)
 {
     size_t available = 0, total = 0;
@@ -191,7 +192,7 @@ static uint64_t device_limit(int device)
     return zc_limit_bytes(max_device, total);
 }
 
-/* Both places are pinned memory of the host. */
+/* Both places use pinned host memory. */
 static uint64_t other_pinned(enum zc_place_id place)
 {
     return zc_limits_used(place == ZC_PLACE_MAPPED ? ZC_PLACE_PINNED : ZC_PLACE_MAPPED);
@@ -219,11 +220,11 @@ bool zc_limits_device_room(int device, size_t bytes)
 
 struct tally {
     int device;
-    bool alone;     /* The only device: what is in stream order is its, too. */
-    uint64_t bytes; /* That the driver would have found for the program without libzc. */
+    bool alone;     /* It is the only device, so stream-ordered blocks are on it. */
+    uint64_t bytes; /* Bytes that would be missing on the device without libzc. */
 };
 
-/* Counts a block that is, or was to be, memory of the device that nothing else shares. */
+/* Counts blocks that are on the device, or would be without libzc. */
 static bool count_block(struct zc_block *b, void *arg)
 {
     struct tally *t = arg;
@@ -251,7 +252,7 @@ bool zc_limits_device_holds(int device, size_t bytes, bool anywhere)
     return (anywhere && !t.alone) || (bytes <= total && t.bytes <= total - bytes);
 }
 
-/* Adds to a counter what keeps it, with what lies beside, within a limit. */
+/* Adds to a counter, unless the counter and `beside` would then exceed the limit. */
 static bool add(uint64_t *counter, size_t bytes, uint64_t beside, uint64_t limit)
 {
     uint64_t before = __atomic_load_n(counter, __ATOMIC_RELAXED);

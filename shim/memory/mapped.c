@@ -6,8 +6,8 @@
 #include "memory/pages.h"
 #include "memory/place.h"
 
-/* From here on libzc makes the pages: the driver needs about ten times as long.  Below, the driver
- * packs many small blocks into one mapping, which pages of 2 MiB could not. */
+/* libzc makes the pages of blocks of this size and more itself: the driver takes about ten times as
+ * long.  It packs smaller blocks into one mapping, which pages of 2 MiB could not. */
 #define OWN_PAGES_FROM ((size_t)1 << 20)
 
 static bool names_node(const struct zc_rule *rule)
@@ -51,7 +51,7 @@ static CUresult make_by_driver(const struct zc_want *want, struct zc_backing *ou
         return result;
     }
     if ((CUdeviceptr)memory %
-        256) { /* CUDA C++ Programming Guide: cudaMalloc aligns to 256 bytes. */
+        256) { /* cudaMalloc aligns to 256 bytes (CUDA C++ Programming Guide). */
         zc_real.cuMemFreeHost(memory);
         *why = "cuMemHostAlloc aligns to less than 256 bytes";
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -69,8 +69,7 @@ static CUresult mapped_make(const struct zc_want *want, struct zc_backing *out, 
         *why = "the device can't use host addresses";
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    /* Write-combining is a property that only the driver can give, a node one that only libzc
-     * can. */
+    /* Only the driver can make write-combining memory, only libzc can bind memory to a node. */
     bool by_driver =
         want->rule->write_combined || (want->size < OWN_PAGES_FROM && !names_node(want->rule));
     out->before = (uint16_t)(zc_margin(want->size) / ZC_BLOCK_PAGE);

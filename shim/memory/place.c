@@ -17,6 +17,6 @@ bool zc_place_enter(const struct zc_want *want, struct zc_backing *out)
         return false;
     if (zc_real.cuCtxPushCurrent_v2(out->context) == CUDA_SUCCESS)
         return true;
-    out->context = want->context; /* Meanwhile the other one is gone. */
+    out->context = want->context; /* The other context has been destroyed in the meantime. */
     return false;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Places: where a block's pages are.  One table row a place; place/fallback.c walks a rule's list.
- */
+/* Places: where a block's pages are.  Each place has one row; place/fallback.c tries a rule's
+ * list. */
 #ifndef ZC_MEMORY_PLACE_H
 #define ZC_MEMORY_PLACE_H
 
@@ -12,52 +12,54 @@
 #include "ledger/block.h"
 #include "policy/policy.h"
 
-/* A managed block while its pages are not known to be on its device: see managed/hint.h. */
+/* State of a managed block whose pages may not be on its device: see managed/hint.h. */
 struct zc_hinted {
-    uint64_t copied; /* Bytes that copies and sets wrote into it while it was away. */
-    struct zc_backing *next, *before; /* Of those that a launch may want. */
+    uint64_t copied;                  /* Bytes that copies and sets wrote while it was away. */
+    struct zc_backing *next, *before; /* List of blocks that a launch may want. */
 };
 struct zc_hinting {
-    uint8_t prefetch : 4; /* ZC_PREFETCH_*: what the rule says, or what was chosen. */
-    uint8_t chosen : 1;   /* `prefetch` is settled; 0: to be chosen by the block's use. */
-    uint8_t waits : 1;    /* A launch may want it: it is in the list of these. */
+    uint8_t prefetch : 4; /* ZC_PREFETCH_*: from the rule, or chosen. */
+    uint8_t chosen : 1;   /* `prefetch` is final; 0: the block's use will decide. */
+    uint8_t waits : 1;    /* It is in the list of blocks that a launch may want. */
     uint8_t pages;        /* enum zc_hint_pages.  Atomic. */
 };
 enum zc_hint_pages {
     ZC_HINT_NONE, /* The block has no hints. */
     ZC_HINT_AWAY, /* Its pages may be elsewhere. */
-    ZC_HINT_HOME  /* They are on its device, or come there by their first use. */
+    ZC_HINT_HOME  /* They are on its device, or will be after the first use. */
 };
 
-/* The memory behind a converted block, at most 64 bytes.  Made by a place, owned by the block until
- * it is unmade. */
+/* The memory behind a converted block, at most 64 bytes.  A place makes it, and the block owns
+ * it. */
 struct zc_backing {
-    CUdeviceptr base;  /* Address for CPU and GPU, at least 512-byte aligned as cuMemAlloc's is. */
-    size_t size;       /* Bytes of the request, as counted against the limits. */
-    size_t room;       /* Bytes from `base` on that are of the place's making; at least `size`. */
-    CUcontext context; /* Context of the request, or what zc_place_home() says. */
+    CUdeviceptr
+        base;    /* Address for CPU and GPU, aligned to at least 512 bytes as cuMemAlloc's is. */
+    size_t size; /* Bytes of the request, as counted against the limits. */
+    size_t room; /* Bytes from `base` on that the place has mapped; at least `size`. */
+    CUcontext context; /* Context of the request, or that of zc_place_home(). */
     union {
-        struct zc_vmm *vmm;                  /* vmm: reservation and physical memory. */
-        void *shared;                        /* shared: its struct zc_shared. */
-        struct zc_hinted hint;               /* managed, for the device. */
-        CUmemGenericAllocationHandle handle; /* mapped, of cuMemCreate: the program's; else 0. */
+        struct zc_vmm *vmm;    /* vmm: reservation and physical memory. */
+        void *shared;          /* shared: its struct zc_shared. */
+        struct zc_hinted hint; /* managed, for device memory. */
+        CUmemGenericAllocationHandle
+            handle; /* mapped, for cuMemCreate: the program's handle; else 0. */
     };
-    uint16_t before; /* Pages of ZC_BLOCK_PAGE below `base` that are of the place's making. */
-    int8_t device;   /* Ordinal of the device of the request. */
-    uint8_t place;   /* enum zc_place_id. */
-    uint8_t flags; /* Of a request for host memory: CU_MEMHOSTALLOC_*, as the program gave them. */
+    uint16_t before;           /* Pages of ZC_BLOCK_PAGE below `base` that the place has mapped. */
+    int8_t device;             /* Ordinal of the device of the request. */
+    uint8_t place;             /* enum zc_place_id. */
+    uint8_t flags;             /* For host memory: the program's CU_MEMHOSTALLOC_* flags. */
     bool for_host : 1;         /* The request was for host memory. */
     bool own_pages : 1;        /* mapped: libzc's own pages, registered. */
-    bool pooled : 1;           /* managed: the driver's pool of managed memory has it. */
-    bool detached : 1;         /* The driver has taken its part back. */
+    bool pooled : 1;           /* managed: it is from the driver's pool of managed memory. */
+    bool detached : 1;         /* The driver has taken its part back already. */
     struct zc_hinting hinting; /* managed: the state of `hint`. */
 };
 
-/* Most bytes below a block that the ledger can tell of. */
+/* Most bytes below a block that the ledger can record. */
 #define ZC_BEFORE_MAX ((size_t)0xfff * ZC_BLOCK_PAGE)
 
-/* Before and behind a device's block the driver mostly has other memory mapped, and kernels that
- * read a row too far don't fail.  Elsewhere they read so many bytes on both sides. */
+/* Around a device block the driver mostly has other memory mapped, so kernels that read beyond a
+ * row don't fail.  Other places map this many bytes on both sides for them. */
 #define ZC_MARGIN_MAX ((size_t)64 << 10)
 static inline size_t zc_margin(size_t size)
 {
@@ -69,20 +71,20 @@ static inline size_t zc_before(const struct zc_backing *backing)
     return backing->before * ZC_BLOCK_PAGE;
 }
 
-/* What a place is asked for. */
+/* A request to a place. */
 struct zc_want {
     size_t size;                /* Bytes, at least 1. */
     int device;                 /* Ordinal of the current device. */
     CUcontext context;          /* Current context. */
     const struct zc_rule *rule; /* The rule that decided. */
-    enum zc_api api;            /* The request; cuMemHostAlloc asks for host memory. */
-    bool stream_ordered;        /* Allocated, and freed, in the order of a stream. */
-    CUmemoryPool pool;          /* Of such a request: the pool that it is for. */
-    CUstream stream;            /* Of a stream-ordered request: the stream, */
-    enum zc_flavour flavour;    /* and what NULL means there. */
-    unsigned flags;             /* Of cuMemHostAlloc: CU_MEMHOSTALLOC_*; else 0. */
-    bool host_heap;             /* Host blocks may be placed, so there may be one to pair with. */
-    const CUmemAllocationProp *prop; /* Of cuMemCreate: what the program asked for; else NULL. */
+    enum zc_api api;            /* The called API; cuMemHostAlloc asks for host memory. */
+    bool stream_ordered;        /* Allocated and freed in stream order. */
+    CUmemoryPool pool;          /* The pool of a stream-ordered request. */
+    CUstream stream;            /* The stream of a stream-ordered request, */
+    enum zc_flavour flavour;    /* and the meaning of NULL there. */
+    unsigned flags;             /* Flags of cuMemHostAlloc, CU_MEMHOSTALLOC_*; else 0. */
+    bool host_heap;             /* Host blocks may be placed, so a partner for a pair may exist. */
+    const CUmemAllocationProp *prop; /* Properties given to cuMemCreate; else NULL. */
 };
 
 /* True for a request for pinned host memory. */
@@ -93,26 +95,27 @@ static inline bool zc_want_host(const struct zc_want *want)
 
 struct zc_place {
     enum zc_place_id id;
-    enum zc_kind real; /* What its pages are to CUPTI. */
+    enum zc_kind real; /* Kind of its pages in CUPTI's terms. */
     bool waits;        /* Unmaking waits for the whole device (cuMemHostUnregister, cuMemFree). */
-    bool counts;       /* The place counts its memory against the limits itself, with its pool. */
-    /* Fills *out, which stays where it is.  On failure returns the driver's code and says in *why
-     * what was not possible; nothing is left behind. */
+    bool counts;       /* The place counts its memory, with its pool, against the limits itself. */
+    /* Fills *out, whose address stays the same.  On failure returns the driver's code, with the
+     * reason in *why, and leaves nothing behind. */
     CUresult (*make)(const struct zc_want *want, struct zc_backing *out, const char **why);
-    /* Gives back to the driver what it may refuse to take: the block then stays what it is.  NULL
-     * where nothing is. */
+    /* Gives back what the driver may refuse to take; then the block stays as it is.  NULL if there
+     * is nothing like that. */
     CUresult (*detach)(struct zc_backing *backing);
-    /* Says that a freed block stays, because the driver refused; NULL for what is said of any. */
+    /* Reports a freed block that stays because the driver refused; NULL: the usual message. */
     void (*stays)(const struct zc_backing *backing);
-    /* Gives back everything else.  `gone`: the context was destroyed and took the driver's part
-     * along. */
+    /* Gives back everything else.  `gone`: the context was destroyed, and the driver's part with
+     * it. */
     CUresult (*unmake)(struct zc_backing *backing, bool gone);
 };
 
 /*
- * The context that a place makes memory in: pinned and managed memory goes with its context, memory
- * of a pool does not, and so that which stands for it is the primary context's, if that is active.
- * zc_place_enter() makes it current where it is not; true if the caller is to pop it.
+ * The context in which a place makes memory.  Pinned and managed memory is destroyed with its
+ * context, pool memory is not.  So memory for a pool belongs to the primary context, if that is
+ * active. zc_place_enter() makes the context current if it is not; true if the caller has to pop
+ * it.
  */
 CUcontext zc_place_home(const struct zc_want *want, enum zc_place_id place);
 bool zc_place_enter(const struct zc_want *want, struct zc_backing *out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Giving back what is kept of freed memory. */
+/* Gives memory back that libzc keeps after the program freed it. */
 #include "memory/reclaim.h"
 
 #include "base/life.h"
@@ -8,7 +8,7 @@
 #include "memory/release.h"
 #include "policy/policy.h"
 
-/* Threads that allocate and free may go on for ever to give back memory that is not enough. */
+/* Other threads that allocate and free could go on giving back too little for ever. */
 #define TRIES_MAX 64
 
 bool zc_reclaim(struct zc_reclaim *request)

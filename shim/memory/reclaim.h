@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory that the program has freed and that libzc keeps, given back where the driver lacks it. */
+/* Gives memory back that libzc keeps after the program freed it, when the driver is out of
+ * memory. */
 #ifndef ZC_MEMORY_RECLAIM_H
 #define ZC_MEMORY_RECLAIM_H
 
 #include <stdbool.h>
 
-/* A request that finds no memory, zero at first. */
+/* State of a request that found no memory; zero at first. */
 struct zc_reclaim {
-    unsigned tries; /* Of this request. */
+    unsigned tries; /* Attempts for this request. */
     unsigned seen;  /* See memory/release.h. */
 };
 
 /*
- * For calls that the driver has no memory for.  True if something was given back, so that trying
- * again may help; then there may be more, which it has to wait for.  Keeps no lock; does nothing
- * while a capture is under way.
+ * For calls that failed because the driver has no memory.  Returns true if something was given
+ * back, so that the call may be tried again; memory still in use is waited for last.  Call it
+ * without a lock.  Does nothing during a capture.
  */
 bool zc_reclaim(struct zc_reclaim *request);
 

@@ -8,9 +8,9 @@
 #include "driver/await.h"
 #include "driver/lock.h"
 
-static unsigned under_way;    /* Threads' sections; atomic. */
-static unsigned ended;        /* Sections so far; atomic. */
-static __thread unsigned own; /* Of them this thread's. */
+static unsigned under_way;    /* Releases in flight, in all threads.  Atomic. */
+static unsigned ended;        /* Releases that have ended.  Atomic. */
+static __thread unsigned own; /* Releases in flight in this thread. */
 
 void zc_release_begin(void)
 {
@@ -33,7 +33,8 @@ static bool has_turn(void)
     return !taken;
 }
 
-/* What ended before the request failed counts, too: then it is made once more than it must. */
+/* A release that ended before the request failed counts, too: then the request is made once more
+ * than necessary. */
 bool zc_release_wait(unsigned *seen)
 {
     bool waits = __atomic_load_n(&under_way, __ATOMIC_ACQUIRE) && !has_turn();

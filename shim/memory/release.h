@@ -6,9 +6,10 @@
 #include <stdbool.h>
 
 /*
- * Who gives kept memory back first takes it out of the list that it is kept in, because the driver
- * is called without a lock.  Meanwhile another thread that lacks memory finds neither: between
- * these two it is told to wait.  They nest, and make no request for memory.
+ * Memory that libzc keeps is first taken out of its list and then given back to the driver, because
+ * the driver is called without a lock.  In between, another thread that lacks memory would find it
+ * in neither.  These two calls mark that time, so that the thread can wait.  They nest, and never
+ * request memory.
  */
 void zc_release_begin(void);
 void zc_release_end(void);

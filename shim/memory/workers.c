@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Short-lived threads for work on large ranges: one core moves 9 GB/s, the link 55. */
+/* Short-lived threads for work on large ranges: one core moves 9 GB/s, the link 55 GB/s. */
 #include "memory/workers.h"
 
 #include <errno.h>
@@ -22,8 +22,9 @@
 
 enum job { COPY, PREFAULT, ZERO, ZEROES };
 
-/* Bytes that are worth a thread, whose start costs about what copying 128 KiB does; and what the
- * threads' shares are multiples of.  Two threads that touch one huge page would clear it twice. */
+/* `from`: bytes that are worth a thread, which costs about as much to start as copying 128 KiB.
+ * The shares of threads are multiples of `step`: two threads that touch one huge page would clear
+ * it twice. */
 static const struct {
     size_t worth, unit;
 } kinds[] = {[COPY] = {4 << 20, PAGE},
@@ -36,12 +37,12 @@ struct share {
     char *dst;
     const char *src; /* COPY only. */
     size_t n;
-    size_t unit; /* ZEROES only, and `zero`: a flag for each unit from dst on. */
+    size_t unit; /* Only ZEROES, and its output `zero`: one flag for each unit from dst on. */
     bool *zero;
     pthread_t thread;
 };
 
-/* Blocks of a cache line or more, because a test after each word costs more than reading it. */
+/* Tests a cache line or more at a time: a test after each word would cost more than reading it. */
 static bool only_zeroes(const char *memory, size_t n)
 {
     const uint64_t *word = (const void *)memory;
@@ -78,7 +79,7 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-/* Threads that this process may run on, so that a container's CPU set is kept. */
+/* The processors that this process may run on, which respects a container's CPU set. */
 size_t zc_workers_cpus(void)
 {
     cpu_set_t set;
@@ -87,7 +88,7 @@ size_t zc_workers_cpus(void)
     return (size_t)CPU_COUNT(&set);
 }
 
-/* The piece [at, at + n) of the whole. */
+/* The part [at, at + n) of the whole. */
 static struct share piece(const struct share *whole, size_t at, size_t n)
 {
     return (struct share){.job = whole->job,
@@ -98,9 +99,9 @@ static struct share piece(const struct share *whole, size_t at, size_t n)
                           .zero = whole->zero ? whole->zero + at / whole->unit : NULL};
 }
 
-/* glibc keeps 40 MiB of stacks of threads that have ended.  Unmapping one of the usual 8 MiB
- * instead interrupts all processors, which took about 70 us a thread; so ours are small, unless the
- * process has more thread-local storage than fits. */
+/* glibc keeps 40 MiB of stacks of ended threads.  Unmapping one of the usual 8 MiB interrupts all
+ * processors, about 70 us a thread.  So ours are small, unless the process has more thread-local
+ * storage than fits. */
 bool zc_workers_start(pthread_t *thread, void *(*run)(void *), void *arg)
 {
     pthread_attr_t attr;
@@ -123,7 +124,7 @@ void zc_workers_end(pthread_t thread)
         sched_yield();
 }
 
-/* The caller works too, and does what no thread could be started for. */
+/* The caller works too, and does the shares for which no thread could be started. */
 static void split(struct share whole)
 {
     struct share shares[WORKERS_MAX], own;

@@ -10,33 +10,33 @@
 /* memcpy(3), by several threads from 8 MiB on.  Ranges must not overlap. */
 void zc_workers_copy(void *dst, const void *src, size_t n);
 
-/* Writes one byte to each page of fresh memory, which begins at a huge page; by several threads
- * from 4 MiB on. */
+/* Writes one byte to each page of fresh memory that begins at a huge page; by several threads from
+ * 4 MiB on. */
 void zc_workers_prefault(void *memory, size_t n);
 
 /* memset(3) to 0, by several threads from 8 MiB on. */
 void zc_workers_zero(void *memory, size_t n);
 
-/* Which units of `unit` bytes hold zeroes alone: `zero_out` has one flag for each of the n / unit,
- * which n is a multiple of.  By several threads from 8 MiB on; a unit that holds something else is
- * read up to there. */
+/* Finds the units of `unit` bytes that contain only zeroes. n is a multiple of `unit`, and
+ * `zero_out` has one flag for each unit.  By several threads from 8 MiB on; a unit is read only up
+ * to the first other byte. */
 void zc_workers_zeroes(const void *memory, size_t n, size_t unit, bool *zero_out);
 
 /*
- * True when the CPU may read, or write, every page of a range; they are present then.  False for a
- * range that is not mapped whole, is protected, or ends behind its file, and before Linux 5.14
- * (madvise(2), MADV_POPULATE_READ).
+ * True if the CPU may read, or write, every page of a range; they are present then.  False if parts
+ * are not mapped, protected, or behind the end of their file, and before Linux 5.14 (madvise(2),
+ * MADV_POPULATE_READ).
  */
 bool zc_workers_reach(void *memory, size_t n, bool write);
 
 /*
- * A thread of ours, for zc_workers_end(); `run` must not need much stack.  All signals are blocked
- * in it, because a program's handlers must not run in a thread that the program does not know.
- * False when there is none to be had.
+ * Starts a thread of libzc's, to be ended by zc_workers_end(); `run` must not need much stack.  All
+ * signals are blocked in it, because the program's handlers must not run in a thread that the
+ * program does not know.  False if no thread can be started.
  */
 bool zc_workers_start(pthread_t *thread, void *(*run)(void *), void *arg);
 
-/* Waits for a thread that is about to end: not asleep, because to be woken takes longer. */
+/* Waits for a thread that is about to end.  It spins, because waking up takes longer. */
 void zc_workers_end(pthread_t thread);
 
 /* Processors that the calling thread may run on. */

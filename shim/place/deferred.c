@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Deferred frees: memory freed by the program in stream order, its pages still in use until the
- * stream passes. */
+/* Deferred frees: memory that the program freed in stream order, and that the stream may still
+ * use. */
 #include "place/deferred.h"
 
 #include <limits.h>
@@ -21,24 +21,25 @@
 #include "vmm/vmm.h"
 #include "vmm/free_cache.h"
 
-/* Entries that a call asks the driver about which need not find them all. */
+/* Most entries that a call asks the driver about if it need not find them all. */
 #define LOOKED_AT 32u
 
 struct deferred {
     struct deferred *next, *before;
     struct zc_backing *backing;
-    struct zc_block *quarantined; /* The freed block; NULL where its addresses may be used again. */
-    CUmemoryPool pool;            /* That the program asked; NULL for none. */
-    uint64_t size;                /* Of the freed block. */
+    struct zc_block *quarantined; /* The freed block; NULL if its addresses may be used again. */
+    CUmemoryPool pool;            /* The pool that the program asked; NULL for none. */
+    uint64_t size;                /* Bytes of the freed block. */
     CUevent event;
-    CUcontext home;                /* Of the event. */
-    struct zc_stream_ident stream; /* Of a block that was freed in the order of a stream. */
+    CUcontext home;                /* Context of the event. */
+    struct zc_stream_ident stream; /* For a block freed in stream order: its stream. */
 };
 
 static struct zc_lock lock = ZC_LOCK(ZC_RANK_MODULE);
-static struct deferred *lists[ZC_LISTS]; /* By the size of the memory, not yet looked at first. */
-static unsigned entries;                 /* Atomic. */
-static unsigned turn;                    /* The list that tidying begins with; atomic. */
+static struct deferred
+    *lists[ZC_LISTS];    /* By size of the memory; entries that were not looked at come first. */
+static unsigned entries; /* Atomic. */
+static unsigned turn;    /* The list that the next tidying begins with.  Atomic. */
 
 static bool enter(struct deferred *p)
 {
@@ -50,8 +51,8 @@ static bool enter(struct deferred *p)
     return true;
 }
 
-/* Takes the first entries out of a list, so that the driver is asked about their events without the
- * lock held; what stays is put back behind the others. */
+/* Takes the first entries out of a list, so that the driver can be asked about their events without
+ * the lock.  Entries that stay are put back at the end. */
 static struct deferred *take_out(unsigned list, unsigned *most)
 {
     struct deferred *out = NULL;
@@ -76,10 +77,10 @@ static void put_back(unsigned list, struct deferred *kept)
     zc_release_end();
 }
 
-/* What is done with an entry; true if it is gone then. */
+/* Handles an entry; true if the entry is gone then. */
 typedef bool visitor(struct deferred *p, void *arg);
 
-/* Shows entries of a list, *most_left of them at most, and returns how many are gone. */
+/* Calls ends() for at most *most_left entries of a list, and returns how many are gone. */
 static unsigned visit(unsigned list, unsigned *most_left, visitor *ends, void *arg)
 {
     unsigned count = 0;
@@ -122,8 +123,8 @@ void zc_defer_free(struct zc_block *block, CUevent event, CUcontext home, CUstre
 {
     struct deferred *p = zc_arena_get(sizeof(*p));
     zc_block_quarantine(block);
-    /* Without memory for the record the block stays quarantined for good: lost, never reused too
-     * early. */
+    /* Without memory for a record the block stays quarantined for good: it is lost, but never
+     * reused too early. */
     if (!p)
         return;
     *p = deferred_free(block, event, home);
@@ -174,7 +175,7 @@ uint64_t zc_deferred_waiting(CUmemoryPool pool)
     return sum.waiting;
 }
 
-/* Ends an entry; the backing is the caller's. */
+/* Removes an entry.  Its backing is the caller's then. */
 static struct zc_backing *end_entry(struct deferred *p)
 {
     struct zc_backing *backing = p->backing;
@@ -186,9 +187,8 @@ static struct zc_backing *end_entry(struct deferred *p)
     return backing;
 }
 
-/* True if a block that was freed in stream order can be had for a request at once: its stream has
- * passed, or the request stands behind the free.  What only copies of other devices needed ends
- * before that. */
+/* True if a request can have the block at once: its stream has passed, or the request comes later
+ * in the same stream.  Access that other devices got only for copies ends before that. */
 static bool ready(const struct deferred *p, const struct zc_want *want,
                   const struct zc_stream_ident *stream)
 {
@@ -205,7 +205,7 @@ static bool ready(const struct deferred *p, const struct zc_want *want,
 struct taking {
     enum zc_place_id place;
     const struct zc_want *want;
-    CUcontext home; /* Of its memory. */
+    CUcontext home; /* Context of its memory. */
     struct zc_stream_ident stream;
     struct zc_backing *taken;
 };
@@ -236,13 +236,13 @@ struct zc_backing *zc_deferred_take(enum zc_place_id place, const struct zc_want
     return t.taken;
 }
 
-/* True for a block whose free was deferred, which the program did not free in stream order. */
+/* True for a block whose free the rule defers, and which was not freed in stream order. */
 static bool by_rule(const struct deferred *p)
 {
     return p->event && p->quarantined && !(p->quarantined->flags & ZC_BLOCK_STREAM);
 }
 
-/* Ends an entry: the memory goes back to the driver, or waits for the next request. */
+/* Removes an entry: its memory goes back to the driver, or into the free cache. */
 static void release(struct deferred *p)
 {
     bool driver_has_it = p->backing->pooled;
@@ -269,13 +269,13 @@ static bool end_if_due(struct deferred *p, void *arg)
     return ended;
 }
 
-/* Calls of the driver are forbidden during a capture, and at the end of the process. */
+/* During a capture, and at the end of the process, the driver must not be called. */
 static bool may_sweep(void)
 {
     return __atomic_load_n(&entries, __ATOMIC_RELAXED) && !zc_capture_any() && !zc_life_closing();
 }
 
-/* Ends the entries that are due, which may ask the driver, and counts them. */
+/* Removes the entries for which due() is true, and counts them.  It may ask the driver. */
 static unsigned sweep(bool (*due)(const struct deferred *p, enum zc_place_id place),
                       enum zc_place_id place)
 {
@@ -330,7 +330,7 @@ static unsigned reclaim_waiting(void)
 static bool drop_of_context(struct deferred *p, void *context)
 {
     if (p->home == context)
-        p->event = NULL; /* Destroyed with its context, and so is what it stood for. */
+        p->event = NULL; /* The event was destroyed with its context. */
     if (p->backing->context != context)
         return false;
     zc_place_release(end_entry(p), true);

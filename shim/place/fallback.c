@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The fallback list: a rule's places in order, and where they end. */
+/* Tries the places of a rule's list in order. */
 #include <string.h>
 
 #include "place/fallback.h"
@@ -31,7 +31,7 @@ const struct zc_place *zc_place_of(enum zc_place_id id)
 
 _Static_assert(sizeof(struct zc_backing) <= 64, "memory for each live block is bounded");
 
-/* Requests that this version places; the others are counted where the program put them. */
+/* Requests that this version can place; others are only counted. */
 #define API_BIT(api) (UINT64_C(1) << ZC_API_##api)
 #define LIBC_REQUESTS (~(API_BIT(malloc) - 1))
 #define DEVICE_REQUESTS                                                                            \
@@ -41,8 +41,8 @@ _Static_assert(sizeof(struct zc_backing) <= 64, "memory for each live block is b
 #define APIS_BUILT                                                                                 \
     (DEVICE_REQUESTS | HOST_REQUESTS | API_BIT(cuMemHostRegister) | API_BIT(cuMemCreate))
 
-/* True if the rule's `api` has one of the request's names as a word of its own; a glob that happens
- * to cover it does not count. */
+/* True if the rule's `api` contains the full name of the request; a glob that happens to match does
+ * not count. */
 static bool names_api(const struct zc_rule *rule, enum zc_api api)
 {
     const char *list = rule->wanted[ZC_KEY_API];
@@ -56,7 +56,7 @@ static bool names_api(const struct zc_rule *rule, enum zc_api api)
     return false;
 }
 
-/* Whether some request of the rule can be given the place. */
+/* True if some request of the rule's `api` can have the place. */
 static bool built(const struct zc_rule *rule, enum zc_place_id place)
 {
     if (place == ZC_PLACE_DEVICE || place == ZC_PLACE_PAGEABLE)
@@ -72,7 +72,7 @@ static bool built(const struct zc_rule *rule, enum zc_place_id place)
     return zc_place_of(place) && (rule->apis & DEVICE_REQUESTS);
 }
 
-/* malloc may be called from inside the driver, so it makes no CUDA call. */
+/* malloc may be called from inside the driver, so libzc makes no CUDA call in it. */
 static void check_libc(const struct zc_policy *policy, const struct zc_rule *rule)
 {
     if ((rule->apis & LIBC_REQUESTS) && zc_rule_has_place(rule, ZC_PLACE_MANAGED))
@@ -97,7 +97,7 @@ static void check_sizes(const struct zc_policy *policy, const struct zc_rule *ru
 
 static void check_rule(const struct zc_policy *policy, const struct zc_rule *rule)
 {
-    /* Every name of `new` selects malloc too, so one of them speaks for both. */
+    /* Every name of `new` also selects malloc, so one of them is enough here. */
     for (unsigned a = 0; a < ZC_API_new; a++)
         if ((rule->apis & ~APIS_BUILT & (UINT64_C(1) << a)) &&
             (!(rule->apis & APIS_BUILT) || names_api(rule, (enum zc_api)a)))
@@ -139,8 +139,8 @@ static bool make_at(const struct zc_place *place, const struct zc_want *want,
     return true;
 }
 
-/* One place of the list.  A limit that is reached may be so because of memory whose free is
- * deferred, which nobody uses any more: give that back and try once more. */
+/* Tries one place.  If a limit is reached, memory of deferred frees that nobody uses any more may
+ * be the reason: gives that back and tries once more. */
 static bool try_place(const struct zc_place *place, const struct zc_want *want,
                       struct zc_backing *out, const char **why)
 {
@@ -174,7 +174,7 @@ CUresult zc_place_detach(struct zc_backing *backing)
     return result;
 }
 
-/* Where no call is left to fail. */
+/* For calls that can't return an error. */
 static void say_stays(const struct zc_backing *backing, CUresult result)
 {
     const struct zc_place *place = zc_place_of(backing->place);
@@ -189,7 +189,7 @@ static void say_stays(const struct zc_backing *backing, CUresult result)
                    (uint64_t)backing->size, zc_place_name(backing->place), (unsigned)result);
 }
 
-/* Gives back what try_place() took. */
+/* Undoes try_place(). */
 static CUresult untry(struct zc_backing *backing, bool gone)
 {
     const struct zc_place *place = zc_place_of(backing->place);
@@ -206,12 +206,12 @@ static CUresult untry(struct zc_backing *backing, bool gone)
     return result;
 }
 
-/* Why a request can't be given a place at all, whatever the limits are; NULL if it can. */
+/* Why a request can never have this place, whatever the limits are; NULL if it can. */
 static const char *unfit(const struct zc_want *want, enum zc_place_id place)
 {
     if (!(zc_api_places(want->api) & ZC_FIT_BIT(place)))
         return "not possible for this request";
-    /* Write-combining is a property of pages that only the driver can give. */
+    /* Only the driver can make write-combining pages. */
     if (zc_want_host(want) && (want->flags & CU_MEMHOSTALLOC_WRITECOMBINED))
         return "only the driver makes write-combined memory";
     if (place == ZC_PLACE_DEVICE)

@@ -1,35 +1,33 @@
 /* SPDX-License-Identifier: MIT */
-/* The list of places that a rule names: which of them a block gets, and giving it back. */
+/* Tries the places that a rule names, and gives their memory back. */
 #ifndef ZC_PLACE_FALLBACK_H
 #define ZC_PLACE_FALLBACK_H
 
 #include "memory/place.h"
 
-/* The row of a place, NULL for one that this version of libzc does not build. */
+/* The row of a place; NULL if this version of libzc does not have it. */
 const struct zc_place *zc_place_of(enum zc_place_id id);
 
-/* Says once per rule which of its places and keys this version does not build, and so passes
- * over. */
+/* Reports once per rule which of its places and keys this version does not support. */
 void zc_place_check_policy(const struct zc_policy *policy);
 
 /*
- * Tries the places of want->rule in order, as long as each is possible and within its limits.  On
- * success returns a backing (from the arena) and the index of the place taken in *index_out.
- * Returns NULL when the list reached `device` or its end: then the request goes where the program
- * put it, and *index_out is the index of `device`, or the length of the list.  `why` collects the
- * reasons of the places passed over, as text ("mapped: over max_pinned"), empty if the first one
- * was taken. Where index 0 is given back, also for `device`, the request counts against the rule's
- * budget.
+ * Tries the places of want->rule in order, from index `first` on.  A place must be possible and
+ * within its limits.  On success returns a backing (from the arena), and its index in *index_out.
+ * Returns NULL at `device` or at the end of the list: then the request goes where the program put
+ * it, and *index_out is the index of `device` or the length of the list.  `why` collects why places
+ * were passed over ("mapped: over max_pinned"); it is empty if the first one was taken.  If
+ * *index_out is 0, even for `device`, the request counts against the rule's budget.
  */
 struct zc_backing *zc_place_try(const struct zc_want *want, unsigned first, unsigned *index_out,
                                 char *why, size_t why_cap);
 
-/* The part of zc_place_release() that the driver may refuse; then nothing has changed.  Its context
- * is current, or the thread gets one. */
+/* The part of zc_place_release() that the driver may refuse; then nothing has changed.  A thread
+ * without a context gets the backing's for the call. */
 CUresult zc_place_detach(struct zc_backing *backing);
 
-/* Unmakes a backing and returns its memory to the arena and the limits.  What the driver refuses to
- * take back stays as it is, for good. */
+/* Gives back the memory of a backing and what it counted against the limits, and frees the record.
+ * What the driver refuses to take back stays for good. */
 CUresult zc_place_release(struct zc_backing *backing, bool gone);
 
 #endif
