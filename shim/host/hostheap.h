@@ -28,8 +28,7 @@
  */
 #define ZC_HOST_LEAD 128
 #define ZC_HOST_LEADS 31
-#define ZC_HOST_LEAD_UNITS 8 /* Blocks of fewer units begin at 0 if an offset would cost a unit.   \
-                              */
+#define ZC_HOST_LEAD_UNITS 8 /* Smaller blocks begin at 0 if an offset would cost a unit. */
 
 /* What an extent is for. */
 enum zc_extent_use {
@@ -105,11 +104,11 @@ struct zc_extent {
  */
 struct zc_hostheap_range {
     uintptr_t base; /* The range is [base, base + bytes).  Before zc_hostheap_open() it is empty,
-                       and lies where programs have no memory, so that a thread that sees only one
-                       of both fields change takes no address for the heap's. */
+                     * and lies where programs have no memory, so that a thread that sees only one
+                     * of both fields change takes no address for the heap's. */
     size_t bytes;
     size_t threshold; /* Smaller requests go to libc.  ZC_HOST_MIN until the policy is known, then
-                         the smallest size that a rule asks for; SIZE_MAX if none does. */
+                       * the smallest size that a rule asks for; SIZE_MAX if none does. */
 } __attribute__((aligned(64)));
 extern struct zc_hostheap_range zc_hostheap __attribute__((visibility("hidden")));
 
@@ -127,10 +126,10 @@ struct zc_host_want {
     int node;         /* NUMA node, or ZC_NODE_*. */
     bool zero;        /* Zeroed, as for calloc(3) and cuMemHostAlloc. */
     bool spread; /* A block with its own extent may begin a little behind the extent's first byte
-                    (ZC_HOST_LEAD); then no device block can use the extent. */
+                  * (ZC_HOST_LEAD); then no device block can use the extent. */
     void *owner; /* CUcontext of a cuMemHostAlloc.  Its blocks share no extent with others', nor
-                    reuse one that another context registered, which could take the registration
-                    along.  NULL for libc's blocks. */
+                  * reuse one that another context registered, which could take the registration
+                  * along.  NULL for libc's blocks. */
 };
 
 /* Reserves the range.  If the kernel or RLIMIT_AS refuses, returns false, with the reason in *why;

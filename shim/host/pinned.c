@@ -250,8 +250,7 @@ void zc_pinned_yield(uint64_t address, size_t bytes)
     uint64_t at = address, end = address + bytes;
     for (struct zc_extent *e; (e = next_in(&at, end));) {
         if (e->owner)
-            continue; /* This is pinned memory to the program, so the driver refuses a second
-                         registration. */
+            continue; /* Pinned memory: the driver refuses a second time. */
         enum zc_extent_pin pin = take_registered(e);
         bool kept = pin == ZC_PIN_DONE && zc_hostheap_mine(e) && !zc_pinned_unregister(e);
         __atomic_fetch_add(&e->program, 1, __ATOMIC_ACQ_REL);

@@ -16,8 +16,7 @@ static bool claim(struct zc_extent *e)
         return false;
     if (!__atomic_load_n(&e->shared, __ATOMIC_SEQ_CST))
         return true;
-    __atomic_store_n(&e->pin, ZC_PIN_NONE,
-                     __ATOMIC_RELEASE); /* A device block is about to use the extent. */
+    __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE); /* A device block comes. */
     return false;
 }
 

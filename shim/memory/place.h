@@ -38,11 +38,10 @@ struct zc_backing {
     size_t room; /* Bytes from `base` on that the place has mapped; at least `size`. */
     CUcontext context; /* Context of the request, or that of zc_place_home(). */
     union {
-        struct zc_vmm *vmm;    /* vmm: reservation and physical memory. */
-        void *shared;          /* shared: its struct zc_shared. */
-        struct zc_hinted hint; /* managed, for device memory. */
-        CUmemGenericAllocationHandle
-            handle; /* mapped, for cuMemCreate: the program's handle; else 0. */
+        struct zc_vmm *vmm;                  /* vmm: reservation and physical memory. */
+        void *shared;                        /* shared: its struct zc_shared. */
+        struct zc_hinted hint;               /* managed, for device memory. */
+        CUmemGenericAllocationHandle handle; /* mapped, for cuMemCreate; else 0. */
     };
     uint16_t before;           /* Pages of ZC_BLOCK_PAGE below `base` that the place has mapped. */
     int8_t device;             /* Ordinal of the device of the request. */

@@ -200,7 +200,7 @@ CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, const char **wh
     if (to > v->held)
         result = create_missing(v);
     if (result != CUDA_SUCCESS) { /* Chunks taken over from another block hold data, so they must
-                                     stay reachable. */
+                                   * stay reachable. */
         zc_va_map(&v->va, v->chunks, v->count, from, to, &other);
         return result;
     }
