@@ -28,6 +28,7 @@ struct pool {
     cuuint64_t steps;      /* RESERVE_STEPs that the driver would have reserved for all blocks. */
     cuuint64_t steps_high; /* The most since RESERVED_MEM_HIGH was set. */
     bool over;             /* The next call that waits may release some of them. */
+    bool due;              /* That call is at it. */
 };
 
 static struct zc_lock lock = ZC_LOCK(ZC_RANK_MODULE);
@@ -429,33 +430,34 @@ static void release(CUmemoryPool handle, cuuint64_t keep)
     zc_lock_drop(&lock);
 }
 
-/* Takes up to `most` pools that are marked. */
-static unsigned take_over(CUmemoryPool *out, unsigned most)
+/* A pool that is to release memory, and no more; the first time of all that are marked. */
+static CUmemoryPool next_due(bool first)
 {
-    unsigned count = 0;
+    CUmemoryPool found = NULL;
     if (!zc_lock_take(&lock))
-        return 0;
-    __atomic_store_n(&zc_pool_over, false, __ATOMIC_RELAXED);
+        return NULL;
+    if (first)
+        __atomic_store_n(&zc_pool_over, false, __ATOMIC_RELAXED);
     for (struct pool *p = pools; p; p = p->next) {
-        if (p->over && count == most)
-            __atomic_store_n(&zc_pool_over, true, __ATOMIC_RELAXED);
-        if (!p->over || count == most)
-            continue;
-        p->over = false;
-        out[count++] = p->handle;
+        if (first && p->over) {
+            p->over = false;
+            p->due = true;
+        }
+        if (p->due && !found) {
+            p->due = false;
+            found = p->handle;
+        }
     }
     zc_lock_drop(&lock);
-    return count;
+    return found;
 }
 
 void zc_pool_quiesce(void)
 {
-    CUmemoryPool found[16];
     if (zc_capture_any() || zc_life_closing())
         return;
-    unsigned count = take_over(found, sizeof(found) / sizeof(found[0]));
-    for (unsigned i = 0; i < count; i++)
-        release(found[i], figure_of(found[i], CU_MEMPOOL_ATTR_RELEASE_THRESHOLD));
+    for (CUmemoryPool p = next_due(true); p; p = next_due(false))
+        release(p, figure_of(p, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD));
 }
 
 ZC_BODY(cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep))

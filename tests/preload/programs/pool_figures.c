@@ -141,9 +141,49 @@ static void marks(void)
     end();
 }
 
+/* Another pool comes and goes. */
+static void neighbour(void)
+{
+    CUmemoryPool first, second;
+    start(~(cuuint64_t)0);
+    first = pool;
+    CUdeviceptr p = get(64 * MIB);
+    start(~(cuuint64_t)0);
+    second = pool;
+    give(get(32 * MIB));
+    CHECK(cuMemPoolDestroy(second));
+    pool = first;
+    give(p);
+    trim(0);
+    end();
+}
+
+/* All pools release with the next synchronisation what is above their thresholds. */
+static void several(void)
+{
+    CUmemoryPool pools[20];
+    for (int i = 0; i < 20; i++) {
+        start(0);
+        pools[i] = pool;
+        CUdeviceptr p;
+        CHECK(cuMemAllocFromPoolAsync(&p, 32 * MIB, pool, stream));
+        CHECK(cuMemFreeAsync(p, stream));
+        while (cuStreamQuery(stream) != CUDA_SUCCESS)
+            usleep(1000);
+        CHECK(cuStreamDestroy(stream));
+    }
+    CHECK(cuCtxSynchronize());
+    for (int i = 0; i < 20; i++) {
+        pool = pools[i];
+        show("after the context");
+        CHECK(cuMemPoolDestroy(pool));
+    }
+}
+
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {
-        {"keeping", keeping}, {"releasing", releasing}, {"pending", pending}, {"marks", marks}};
+    static const struct scenario all[] = {{"keeping", keeping},     {"releasing", releasing},
+                                          {"pending", pending},     {"marks", marks},
+                                          {"neighbour", neighbour}, {"several", several}};
     return RUN_SCENARIO(all, argc, argv);
 }
