@@ -184,10 +184,7 @@ struct batch {
 static void collect(struct zc_shared *p, void *arg)
 {
     struct batch *b = arg;
-    const uint32_t *count = p->pages.count;
-    bool host = zc_shared_has_host(p);
-    bool exposed =
-        host ? count[ZC_PAGE_ALONE] || count[ZC_PAGE_SAME] || p->pages.noted : !p->written;
+    bool exposed = zc_shared_has_host(p) ? zc_coherent_exposed(&p->pages) : !p->written;
     if (p->pages.writable && __atomic_load_n(&p->pages.device, __ATOMIC_ACQUIRE) && exposed &&
         b->count < BATCH)
         b->pair[b->count++] = p;

@@ -425,6 +425,11 @@ enum zc_effect zc_coherent_device(struct zc_coherent *c, uint64_t low, uint64_t 
                    : ZC_EFFECT_DONE;
 }
 
+bool zc_coherent_exposed(const struct zc_coherent *c)
+{
+    return c->count[ZC_PAGE_ALONE] || c->count[ZC_PAGE_SAME] || c->noted;
+}
+
 enum zc_effect zc_coherent_launch(struct zc_coherent *c)
 {
     __atomic_store_n(&c->noted, false, __ATOMIC_RELEASE);
@@ -450,8 +455,8 @@ enum zc_effect zc_coherent_keep(struct zc_coherent *c, uint64_t low, uint64_t hi
 static struct run window_at(struct zc_coherent *c, uint32_t page)
 {
     struct run r = {page, page + 1, ZC_PAGE_SAME, true};
-    uint32_t most = page == c->next ? 2 * c->window : 1;
-    c->window = most < 1 ? 1 : most < WINDOW ? most : WINDOW;
+    bool follows = page == c->next && c->window;
+    c->window = follows ? (uint32_t)least(2 * c->window, WINDOW) : 1;
     while (r.end < c->pages && r.end - page < c->window && c->state[r.end] == ZC_PAGE_SAME)
         r.end++;
     c->next = r.end;

@@ -146,7 +146,9 @@ uintptr_t zc_coherent_alias(const struct zc_coherent *c, uint64_t offset, uint64
 /* True when the CPU's and the GPU's views of [low, high) are one. */
 bool zc_coherent_one_view(const struct zc_coherent *c, uint64_t low, uint64_t high);
 
-/* A kernel that is launched next may write d anywhere. */
+/* A kernel that is launched next may write d anywhere.  False where no launch has to be told: asked
+ * without the lock. */
+bool zc_coherent_exposed(const struct zc_coherent *c);
 enum zc_effect zc_coherent_launch(struct zc_coherent *c);
 
 /* Before the driver reads h by itself. */

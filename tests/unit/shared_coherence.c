@@ -355,7 +355,7 @@ static bool other_device(uint32_t low, uint32_t high, bool write)
 
 static bool kernel(uint32_t low, uint32_t high, bool write)
 {
-    if (zc_coherent_launch(&c) != ZC_EFFECT_DONE)
+    if (zc_coherent_exposed(&c) && zc_coherent_launch(&c) != ZC_EFFECT_DONE)
         return false;
     for (uint32_t p = 0; p < PAGES; p++)
         exposed[p] = exposed[p] || one[p];
@@ -428,6 +428,7 @@ static void finish(void)
     fail_after = below(4) ? 0 : 1 + below(PAGES);
     if (below(2)) {
         zc_coherent_host_gone(&c);
+        assert_int_equal(zc_coherent_launch(&c), ZC_EFFECT_DONE);
         check_alone();
         return;
     }
