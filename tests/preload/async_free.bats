@@ -23,6 +23,7 @@ WITHOUT_POOLS=cuMemPoolCreate:801:0
     for scenario in other_thread other_context; do
         in_every_place "$program" $scenario
         SIM_FAIL=$WITHOUT_POOLS in_every_place "$program" $scenario
+        SIM_FAIL=$WITHOUT_POOLS,cuStreamGetId:801:0 in_every_place "$program" $scenario
     done
 }
 

@@ -26,6 +26,13 @@ setup() {
     [[ $places == 'device: managed: cuMemAllocManaged refuses' && $codes == 0 ]]
 }
 
+@test "a mapped block that the driver refuses to pin takes the next place" {
+    SIM_FAIL=cuMemHostRegister_v2:2:0 places_of 'place = mapped, vmm' 4 0.5
+    [[ $places == $'vmm: mapped: cuMemHostRegister refuses\nmapped: -' && $codes == $'0\n0' ]]
+    SIM_FAIL=cuMemHostAlloc:2:0 places_of 'place = mapped, vmm' 4 0.5
+    [[ $places == $'mapped: -\nvmm: mapped: cuMemHostAlloc refuses' && $codes == $'0\n0' ]]
+}
+
 @test "what is full on the device goes down the list" {
     export SIM_MEMORY_MIB=16
     places_of 'place = device, mapped' 8 8 8
@@ -66,6 +73,8 @@ setup() {
     [[ $codes == $'0\n0\n0' ]]
     [[ $places == $'managed: -\nmapped: device: out of memory\ndevice: -' ]]
     places_of "${managed}device" -f 8 12 # Freed memory is no more in the way than in a bare run.
+    [[ $codes == $'0\n0' ]]
+    places_of "${managed}device" 8 h20 # Host memory takes nothing of the device.
     [[ $codes == $'0\n0' ]]
 }
 

@@ -6,6 +6,11 @@
 load host.bash
 
 BYTES=$((4 << 20))
+HOST="[rule device]
+api = cudaMalloc
+place = device
+[rule host]
+$PINNED"
 
 setup() {
     host_setup
@@ -68,13 +73,13 @@ expect_placed() {
 
 expect_left_alone() {
     run_under "$@"
-    [[ $output == '0 7 7' && $stderr == *'another allocator stands before libzc'* ]]
+    [[ $output == '0 7 7' && $stderr == *' rule host ('*'another allocator stands before libzc'* ]]
     [[ $(moved) == "Pageable $BYTES" ]]
 }
 
 @test "other allocators keep libzc's blocks away only where they stand before it" {
     local name flag other tried=0
-    write_policy "$PINNED"
+    write_policy "$HOST"
     for name in libjemalloc.so.2 libtcmalloc_minimal.so.4 libmimalloc.so.2; do
         other=$(library "$name") || continue
         tried=$((tried + 1))
@@ -93,7 +98,7 @@ expect_left_alone() {
 
 @test "a program's own allocator keeps libzc's blocks away, whether position-independent or not" {
     local flag style
-    write_policy "$PINNED"
+    write_policy "$HOST"
     cat >"$BATS_TEST_TMPDIR/own.c" <<-'END'
 	#include <stddef.h>
 	#include <string.h>

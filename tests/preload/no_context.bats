@@ -111,6 +111,17 @@ api = cudaHostAlloc\nplace = pinned'
 	END
 }
 
+@test "a free whose wait the driver refuses leaves the block to the program" {
+    local place
+    export SIM_DEVICES=2
+    for place in mapped managed vmm; do
+        rm -f "$SIM_LEAKS"
+        run -0 --separate-stderr under_policy "place = $place" timeout 30 "$PROGRAM" refused_wait
+        [[ $(grep -c "cuMemFree_v2 returned 999 .*'$place' by rule all" <<<"$stderr") == 2 ]]
+        [[ -e $SIM_LEAKS && ! -s $SIM_LEAKS ]]
+    done
+}
+
 @test "pinned memory whose release the driver refuses is the program's still, and told" {
     run -0 --separate-stderr under_policy $'api = cudaHostAlloc\nplace = managed' timeout 30 \
         "$PROGRAM" refused_host

@@ -39,6 +39,11 @@ everywhere() {
     everywhere advised
 }
 
+@test "blocks whose pages the kernel filled at once share them all the same" {
+    everywhere populated
+    (($(sum elided_copies) >= 3))
+}
+
 @test "fresh memory over a block is what the next copy brings, and faults are the program's" {
     everywhere mapped_fresh
 }

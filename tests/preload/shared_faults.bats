@@ -202,6 +202,11 @@ waits() {
     [[ $status -eq 0 || ($status -eq 134 && $stderr == *"rule device ("*"vm.max_map_count"*) ]]
 }
 
+@test "when mappings run out a set of the device block is refused, and the host block stays" {
+    scene few_mappings_set ''
+    [[ $status -eq 0 && $stderr == *"refused sets "[1-9]* && $stderr == *"rule device ("* ]]
+}
+
 @test "where few addresses may be reserved, blocks stay where the program put them" {
     for room in 100 1000 100000; do
         ROOM_MIB=$room same few_addresses ''

@@ -2,6 +2,7 @@
 /* The log's lines: their fields, their form, and that a long one is cut and stays JSON. */
 #include "log_test.h"
 
+#include <dlfcn.h>
 #include <limits.h>
 
 #include "ledger/block.h"
@@ -241,6 +242,34 @@ static void the_files_of_frames_are_told_once(void **state)
     assert_holds(log_text(5), "\"module\":\"not-loaded.so\",\"build_id\":null,\"path\":null}\n");
 }
 
+/* Frames hold the first 39 bytes of a name: here all but the last of them are the same. */
+static void long_names_are_told_apart_by_all_that_frames_hold(void **state)
+{
+    static const char *const names[] = {"./the-library-whose-name-is-39-bytes.so.1",
+                                        "./the-library-whose-name-is-39-bytes.so.2"};
+    struct zc_site *site = &zc_counters()->site[0];
+    char here[PATH_MAX], command[PATH_MAX], wanted[PATH_MAX];
+
+    (void)state;
+    assert_non_null(getcwd(here, sizeof(here)));
+    site->nframes = 2;
+    for (int i = 0; i < 2; i++) {
+        Dl_info info;
+
+        assert_int_not_equal(dladdr((void *)(uintptr_t)cmocka_set_message_output, &info), 0);
+        snprintf(command, sizeof(command), "cp %s %s", info.dli_fname, names[i]);
+        assert_int_equal(system(command), 0);
+        assert_non_null(dlopen(names[i], RTLD_NOW | RTLD_LOCAL));
+        assert_int_equal(strlen(names[i] + 2), ZC_SITE_MODULE - 1);
+        strcpy(site->frame[i].module, names[i] + 2);
+    }
+    zc_log_site(0);
+    for (int i = 0; i < 2; i++) {
+        snprintf(wanted, sizeof(wanted), "\"path\":\"%s\"}\n", names[i]);
+        assert_holds(log_text(3), wanted);
+    }
+}
+
 static void the_counters_lie_beside_the_log_under_its_name(void **state)
 {
     (void)state;
@@ -338,6 +367,7 @@ int main(void)
         LOG_TEST(a_transfer_names_its_stream_as_policies_do_and_its_handle),
         LOG_TEST(a_site_tells_its_frames),
         LOG_TEST(the_files_of_frames_are_told_once),
+        LOG_TEST(long_names_are_told_apart_by_all_that_frames_hold),
         LOG_TEST(the_counters_lie_beside_the_log_under_its_name),
         LOG_TEST(levels_leave_lines_out),
         LOG_TEST(a_line_that_is_too_long_is_cut_and_says_so),

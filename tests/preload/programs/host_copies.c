@@ -31,6 +31,8 @@ static int scene_roundtrip(void)
     fprintf(stderr, "registrations %u\n", registrations());
     free(before);
     free(after);
+    void *volatile never_copied = malloc(BLOCK);
+    free(never_copied);
     return 0;
 }
 
@@ -73,25 +75,50 @@ static int scene_arrived(void)
 }
 
 /* More than the ring of staging memory holds, in many copies behind one another. */
+enum { MANY = 6 * BLOCK + 1 };
+
 static int scene_many(void)
 {
     CUstream stream;
     bool right = true;
     start();
-    unsigned char *p = filled(malloc(8 * BLOCK), 8 * BLOCK, 7);
-    CHECK(cuMemcpyHtoD_v2, device, p, 8 * BLOCK);
+    unsigned char *p = filled(malloc(MANY), MANY, 7);
+    CHECK(cuMemcpyHtoD_v2, device, p, MANY);
     CHECK(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
     for (unsigned round = 0; round < 4; round++) {
         CHECK(cuLaunchHostFunc, stream, sleep_a_little, NULL);
         for (unsigned i = 0; i < 3; i++) {
-            filled(p, 8 * BLOCK, 8 + i);
-            CHECK(cuMemcpyHtoDAsync_v2, device, p, 8 * BLOCK, stream);
+            filled(p, MANY, 8 + i);
+            CHECK(cuMemcpyHtoDAsync_v2, device, p, MANY, stream);
         }
-        memset(p, 0, 8 * BLOCK);
+        memset(p, 0, MANY);
         CHECK(cuStreamSynchronize, stream);
-        right = right && device_holds(8 * BLOCK, 10);
+        right = right && device_holds(MANY, 10);
     }
     printf("last content %d\n", right);
+    free(p);
+    return 0;
+}
+
+/* When the ring was full once, all of it is there again for the next copies. */
+static int scene_again(void)
+{
+    CUstream stream;
+    start();
+    unsigned char *p = filled(malloc(MANY), MANY, 7);
+    CHECK(cuMemcpyHtoD_v2, device, p, MANY);
+    CHECK(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+    CHECK(cuLaunchHostFunc, stream, sleep_a_little, NULL);
+    for (unsigned i = 0; i < 4; i++)
+        CHECK(cuMemcpyHtoDAsync_v2, device, p, MANY, stream);
+    CHECK(cuStreamSynchronize, stream);
+    CHECK(cuLaunchHostFunc, stream, work, NULL);
+    CHECK(cuMemcpyHtoDAsync_v2, device, p, MANY, stream);
+    bool returned = !work_ended;
+    call_returned = true;
+    CHECK(cuStreamSynchronize, stream);
+    printf("content %d\n", device_holds(MANY, 7));
+    fprintf(stderr, "returned before the stream %d\n", returned);
     free(p);
     return 0;
 }
@@ -478,6 +505,7 @@ static const struct {
     {"overwrite", scene_overwrite},
     {"arrived", scene_arrived},
     {"many", scene_many},
+    {"again", scene_again},
     {"attributes", scene_attributes},
     {"register", scene_register},
     {"capture", scene_capture},

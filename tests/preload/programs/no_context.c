@@ -193,6 +193,26 @@ static void refused(void)
     }
 }
 
+/* A free in another context than the block's, which can't be waited for. */
+static void refused_wait(void)
+{
+    static const char *const calls[] = {"cuCtxPushCurrent_v2", "cuCtxSynchronize"};
+    CUcontext home = start_gpu(0), other = start_gpu(1);
+    for (int i = 0; i < 2; i++) {
+        CUdeviceptr d;
+        CHECK(cuCtxSetCurrent(home));
+        CHECK(cuMemAlloc(&d, SIZE));
+        CHECK(cuCtxSetCurrent(other));
+        sim_fail(calls[i], CUDA_ERROR_UNKNOWN, 0);
+        EXPECT(cuMemFree(d) == CUDA_ERROR_UNKNOWN);
+        sim_fail(NULL, CUDA_SUCCESS, 0);
+        CHECK(cuMemFree(d));
+    }
+    CHECK(cuCtxSetCurrent(home));
+    end_gpu(1);
+    end_gpu(0);
+}
+
 /* The same of pinned memory that was asked for; the first call asks how the driver is. */
 static void refused_host(void)
 {
@@ -208,10 +228,16 @@ static void refused_host(void)
 
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {
-        {"device", device},       {"popped", popped},   {"pool", pool},
-        {"ordered", ordered},     {"host", host},       {"registering", registering},
-        {"left_over", left_over}, {"refused", refused}, {"refused_host", refused_host}};
+    static const struct scenario all[] = {{"device", device},
+                                          {"popped", popped},
+                                          {"pool", pool},
+                                          {"ordered", ordered},
+                                          {"host", host},
+                                          {"registering", registering},
+                                          {"left_over", left_over},
+                                          {"refused", refused},
+                                          {"refused_host", refused_host},
+                                          {"refused_wait", refused_wait}};
     start_gpu(0);
     int status = RUN_SCENARIO(all, argc, argv);
     end_gpu(0);

@@ -124,6 +124,21 @@ static void advise_else(unsigned char *at, size_t n)
     }
 }
 
+/* Pages that the kernel fills before the first copy, and between two. */
+static void populated(void)
+{
+    for (int advice = MADV_POPULATE_READ; advice <= MADV_POPULATE_WRITE; advice++) {
+        unsigned char *h = aligned_block(SIZE);
+        printf("%d -> %d\n", advice, madvise(h, SIZE, advice));
+        struct pair p = {h, device_block(SIZE)};
+        paint(p.h, SIZE, 1);
+        CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+        printf("%d -> %d\n", advice, madvise(h, SIZE, advice));
+        show("populated", p);
+        give_back(p);
+    }
+}
+
 static void advised(void)
 {
     struct pair p = copied_pair(SIZE, 1);
@@ -495,6 +510,7 @@ int main(int argc, char **argv)
     static const struct scenario all[] = {
         {"discarded", discarded},
         {"discarded_lost", discarded_lost},
+        {"populated", populated},
         {"advised", advised},
         {"mapped_fresh", mapped_fresh},
         {"mapped_file", mapped_file},

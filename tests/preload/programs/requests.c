@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* requests [-a] [-f] MIB...: asks for device blocks of so many MiB each, in stream order with -a,
  * writes and reads each, prints the code of each request, and frees them at the end, with -f each
- * at once.
+ * at once.  hMIB asks for pinned host memory, and frees it at once.
  * requests -t THREADS: so many threads ask for a block of 1 MiB at the same time, 200 times over;
  * all blocks of a round are alive at once. */
 #include <pthread.h>
@@ -61,6 +61,15 @@ static int threads_main(unsigned count)
     return 0;
 }
 
+static CUresult request_host(size_t bytes)
+{
+    void *p;
+    CUresult result = cuMemAllocHost(&p, bytes);
+    if (result == CUDA_SUCCESS)
+        CHECK(cuMemFreeHost(p));
+    return result;
+}
+
 int main(int argc, char **argv)
 {
     static char host[4096];
@@ -74,7 +83,9 @@ int main(int argc, char **argv)
         size_t bytes = (size_t)(atof(argv[i]) * 1024 * 1024);
         async |= !strcmp(argv[i], "-a");
         at_once |= !strcmp(argv[i], "-f");
-        if (argv[i][0] == '-')
+        if (argv[i][0] == 'h')
+            printf("%d\n", (int)request_host((size_t)atoi(argv[i] + 1) << 20));
+        if (argv[i][0] == '-' || argv[i][0] == 'h')
             continue;
         CUresult result = request(&blocks[count], bytes);
         printf("%d\n", (int)result);

@@ -366,17 +366,39 @@ static void no_huge_pages(void)
     give_back(p);
 }
 
-/* Nearly no mappings are left to part pages with: every second one is written. */
-static void few_mappings(void)
+enum { ROOM = 200000 };
+
+/* Leaves nearly no mappings to part pages with, until its result is unmapped. */
+static char *take_mappings(void)
 {
-    struct pair p = filled_pair(16 * MIB, 1);
-    enum { ROOM = 200000 };
     char *room = mmap(NULL, (size_t)ROOM * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     size_t taken = 0;
     while (taken < ROOM && mprotect(room + taken * 4096, 4096, PROT_READ) == 0)
         taken += 2;
     TELL("mappings %zu\n", taken);
     mprotect(room, (size_t)8 * 4096, PROT_READ);
+    return room;
+}
+
+/* A set that finds no mapping to part its page with is refused, and the host block stays. */
+static void few_mappings_set(void)
+{
+    struct pair p = filled_pair(16 * MIB, 1);
+    unsigned refused = 0;
+    char *room = take_mappings();
+    for (size_t at = UNIT; at < 16 * MIB; at += 2 * UNIT)
+        refused += cuMemsetD8(p.d + at, 9, 1) != CUDA_SUCCESS;
+    munmap(room, (size_t)ROOM * 4096);
+    TELL("refused sets %u\n", refused);
+    EXPECT(shows(p.h, 16 * MIB, 1));
+    give_back(p);
+}
+
+/* Every second page is written. */
+static void few_mappings(void)
+{
+    struct pair p = filled_pair(16 * MIB, 1);
+    char *room = take_mappings();
     for (size_t at = UNIT; at < 16 * MIB; at += 2 * UNIT)
         p.h[at] ^= 1;
     munmap(room, (size_t)ROOM * 4096);
@@ -450,6 +472,7 @@ int main(int argc, char **argv)
         {"told_by_launch", told_by_launch},
         {"no_huge_pages", no_huge_pages},
         {"few_mappings", few_mappings},
+        {"few_mappings_set", few_mappings_set},
         {"unequal", unequal},
         {"roundtrip", roundtrip},
         {"few_addresses", few_addresses},

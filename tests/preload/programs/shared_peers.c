@@ -23,12 +23,32 @@ static CUdeviceptr mapped_block(size_t n)
 /* The contexts of the two devices; a pair is the first one's. */
 static CUcontext contexts[2];
 
+enum way { AT_ONCE, AS_BOX, IN_ORDER, WAYS };
+
 /* A copy whose call names the contexts, in the order of the one that is current. */
-static void peer_copy(CUdeviceptr to, int dst, CUdeviceptr from, int src, size_t n, bool async)
+static void peer_copy(CUdeviceptr to, int dst, CUdeviceptr from, int src, size_t n, enum way way)
 {
     CUstream stream;
     CUcontext a = contexts[dst], b = contexts[src];
-    if (!async) {
+    if (way == AS_BOX) {
+        const CUDA_MEMCPY3D_PEER box = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                                        .srcDevice = from,
+                                        .srcContext = b,
+                                        .srcPitch = n,
+                                        .srcHeight = 1,
+                                        .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                                        .dstDevice = to,
+                                        .dstContext = a,
+                                        .dstPitch = n,
+                                        .dstHeight = 1,
+                                        .WidthInBytes = n,
+                                        .Height = 1,
+                                        .Depth = 1};
+        CHECK(cuMemcpy3DPeer(&box));
+        CHECK(cuCtxSynchronize());
+        return;
+    }
+    if (way == AT_ONCE) {
         CHECK(cuMemcpyPeer(to, a, from, b, n));
         CHECK(cuCtxSynchronize());
         return;
@@ -40,17 +60,17 @@ static void peer_copy(CUdeviceptr to, int dst, CUdeviceptr from, int src, size_t
 }
 
 /* There and back, with each of the contexts current. */
-static void there_and_back(struct pair p, CUdeviceptr far, size_t n, bool async)
+static void there_and_back(struct pair p, CUdeviceptr far, size_t n, enum way way)
 {
     for (int current = 0; current < 2; current++) {
         CHECK(cuCtxSetCurrent(contexts[current]));
-        peer_copy(far, 1, p.d, 0, n, async);
+        peer_copy(far, 1, p.d, 0, n, way);
         CHECK(cuCtxSetCurrent(contexts[1]));
         EXPECT(copy_sees(far, 0, n, 1));
         paint(plain, n, 2);
         CHECK(cuMemcpyHtoD(far, plain, n));
         CHECK(cuCtxSetCurrent(contexts[current]));
-        peer_copy(p.d, 0, far, 1, n, async);
+        peer_copy(p.d, 0, far, 1, n, way);
         CHECK(cuCtxSetCurrent(contexts[0]));
         EXPECT(shows(p.h, SIZE, 1) && sees(p.d, 0, n, 2) && sees(p.d, n, SIZE - n, 1));
         CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
@@ -67,9 +87,9 @@ static void peers(void)
     contexts[0] = start_gpu(0);
     struct pair p = filled_pair(SIZE, 1);
     for (int enabled = 0; enabled < 2; enabled++) {
-        for (int async = 0; async < 2; async++) {
-            there_and_back(p, far, UNIT / 4, async);
-            there_and_back(p, mapped, UNIT, async);
+        for (enum way way = AT_ONCE; way < WAYS; way++) {
+            there_and_back(p, far, UNIT / 4, way);
+            there_and_back(p, mapped, UNIT, way);
         }
         for (int i = 0; i < 2 && !enabled; i++) {
             CHECK(cuCtxSetCurrent(contexts[i]));
@@ -94,10 +114,10 @@ static void busy_peer(void)
     gate_close(&gate, NULL);
     contexts[0] = start_gpu(0);
     struct pair p = filled_pair(SIZE, 1);
-    peer_copy(mapped, 1, p.d, 0, UNIT, true);
+    peer_copy(mapped, 1, p.d, 0, UNIT, IN_ORDER);
     CHECK(cuMemsetD8(p.d, 7, UNIT));
     CHECK(cuCtxSynchronize());
-    peer_copy(p.d, 0, mapped, 1, UNIT, true);
+    peer_copy(p.d, 0, mapped, 1, UNIT, IN_ORDER);
     EXPECT(shows(p.h, SIZE, 1) && sees(p.d, 0, SIZE, 1));
     gate_open(&gate);
     give_back(p);
