@@ -3,11 +3,11 @@
 #include "base/life.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
 
 #include "base/lock.h"
+#include "base/wait.h"
 
 int zc_life_state = ZC_LIFE_OFF;
 static uint32_t starter; /* Thread that is starting libzc. */
@@ -47,6 +47,7 @@ static void start(void)
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled);
     bool on = zc_process_start();
     __atomic_store_n(&zc_life_state, on ? ZC_LIFE_ON : ZC_LIFE_PASS, __ATOMIC_RELEASE);
+    zc_wake((const uint32_t *)&zc_life_state);
     pthread_setcancelstate(cancelled, NULL);
     __atomic_store_n(&starter, 0, __ATOMIC_RELEASE);
 }
@@ -62,7 +63,7 @@ bool zc_life_start(void)
     while (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_STARTING) {
         if (__atomic_load_n(&starter, __ATOMIC_ACQUIRE) == zc_thread_id())
             return false;
-        sched_yield();
+        zc_wait((const uint32_t *)&zc_life_state, ZC_LIFE_STARTING);
     }
     return __atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON;
 }

@@ -39,61 +39,70 @@ static inline void pause_cpu(void)
 #endif
 }
 
-static void futex(struct zc_lock *lock, int operation, uint32_t value)
+static void futex(uint32_t *word, int operation, uint32_t value)
 {
     int saved = errno;
 
-    syscall(SYS_futex, &lock->owner, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
+    syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
     errno = saved;
 }
 
-static bool grab(struct zc_lock *lock, uint32_t wanted)
+static bool grab(uint32_t *word, uint32_t wanted)
 {
     uint32_t free_word = 0;
 
-    return __atomic_compare_exchange_n(&lock->owner, &free_word, wanted, false, __ATOMIC_ACQUIRE,
+    return __atomic_compare_exchange_n(word, &free_word, wanted, false, __ATOMIC_ACQUIRE,
                                        __ATOMIC_RELAXED);
 }
 
 /* Whoever slept takes the lock with the bit set: others may sleep on it still. */
-static void sleep_for(struct zc_lock *lock, uint32_t me)
+static void sleep_for(uint32_t *word, uint32_t me)
 {
-    while (!grab(lock, me | WAITERS)) {
-        uint32_t seen = __atomic_load_n(&lock->owner, __ATOMIC_RELAXED);
+    while (!grab(word, me | WAITERS)) {
+        uint32_t seen = __atomic_load_n(word, __ATOMIC_RELAXED);
 
         if (seen == 0)
             continue;
-        if (!(seen & WAITERS) &&
-            !__atomic_compare_exchange_n(&lock->owner, &seen, seen | WAITERS, false,
-                                         __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        if (!(seen & WAITERS) && !__atomic_compare_exchange_n(word, &seen, seen | WAITERS, false,
+                                                              __ATOMIC_RELAXED, __ATOMIC_RELAXED))
             continue;
-        futex(lock, FUTEX_WAIT, seen | WAITERS);
+        futex(word, FUTEX_WAIT, seen | WAITERS);
     }
+}
+
+void zc_word_lock(uint32_t *word)
+{
+    uint32_t me = zc_thread_id();
+
+    if (grab(word, me))
+        return;
+    for (int i = 0; i < SPINS; i++) {
+        pause_cpu();
+        if (__atomic_load_n(word, __ATOMIC_RELAXED) == 0 && grab(word, me))
+            return;
+    }
+    sleep_for(word, me);
+}
+
+void zc_word_unlock(uint32_t *word)
+{
+    if (__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) & WAITERS)
+        futex(word, FUTEX_WAKE, 1);
 }
 
 bool zc_lock_take(struct zc_lock *lock)
 {
-    uint32_t me = zc_thread_id();
-
     if (held >> lock->rank)
         return false;
     held |= 1u << lock->rank;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    if (grab(lock, me))
-        return true;
-    for (int i = 0; i < SPINS; i++) {
-        pause_cpu();
-        if (__atomic_load_n(&lock->owner, __ATOMIC_RELAXED) == 0 && grab(lock, me))
-            return true;
-    }
-    sleep_for(lock, me);
+    zc_word_lock(&lock->owner);
     return true;
 }
 
 void zc_lock_drop(struct zc_lock *lock)
 {
-    if (__atomic_exchange_n(&lock->owner, 0, __ATOMIC_RELEASE) & WAITERS)
-        futex(lock, FUTEX_WAKE, 1);
+    zc_word_unlock(&lock->owner);
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     held &= ~(1u << lock->rank);
 }

@@ -6,18 +6,32 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The order in which a thread may take locks: only ever a later one than those it holds. */
+/* The order in which a thread may take locks: only ever a later one than those it holds.  Each has
+ * a rank of its own. */
 enum zc_lock_rank {
-    ZC_RANK_MODULE, /* Tables of all rooms above log/. */
+    ZC_RANK_DRIVER, /* driver/lock.h.  Held while the driver is called. */
+    ZC_RANK_ACCESS, /* Address ranges and who reaches them.  Held while the driver is called. */
+    ZC_RANK_FAULTS, /* The start of fault handling for pairs. */
+    ZC_RANK_GRAPH,  /* Tables of single modules: none is taken with another of them held. */
+    ZC_RANK_HANDLE,
+    ZC_RANK_POOL,
+    ZC_RANK_DEFERRED,
+    ZC_RANK_PAIRS,
+    ZC_RANK_HINT,
+    ZC_RANK_FREE_CACHE,
+    ZC_RANK_CAPTURE,
+    ZC_RANK_STREAMS,
+    ZC_RANK_HEAP,   /* The host heap. */
     ZC_RANK_LEDGER, /* Blocks. */
     ZC_RANK_SITE,   /* Sites. */
     ZC_RANK_LOG,    /* The log's lines. */
     ZC_RANK_ARENA,  /* libzc's own memory. */
 };
 
-/* No lock is held while libzc calls the driver, the loader or a libc function that may allocate. */
+/* But for the first two, no lock is held while libzc calls the driver, the loader or a libc
+ * function that may allocate. */
 struct zc_lock {
-    uint32_t owner; /* Thread id of the holder, 0 when free.  Only accessed atomically. */
+    uint32_t owner; /* See zc_word_lock(). */
     uint32_t rank;  /* enum zc_lock_rank; constant. */
 };
 
@@ -35,6 +49,11 @@ void zc_lock_drop(struct zc_lock *lock);
 
 /* Forgets any holder.  For the child of fork(2), whose other threads no longer exist. */
 void zc_lock_reset(struct zc_lock *lock);
+
+/* The same without a rank, on a word that is 0 while nobody has it: where no handler can interrupt
+ * the holder and wait for it. */
+void zc_word_lock(uint32_t *word);
+void zc_word_unlock(uint32_t *word);
 
 /* The calling thread's kernel id, cached per thread; right in the child of fork(2) too, once
  * zc_thread_id_reset() ran there. */

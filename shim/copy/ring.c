@@ -2,9 +2,8 @@
 /* Slots of pinned memory, taken and given back by any thread without a lock. */
 #include "copy/ring.h"
 
-#include <sched.h>
-
 #include "base/module.h"
+#include "base/wait.h"
 #include "ledger/block.h"
 #include "memory/limits.h"
 #include "memory/pages.h"
@@ -26,6 +25,7 @@ static struct {
 } slots[ZC_RING_SLOTS];
 
 static uint64_t departures; /* Atomic. */
+static uint32_t releases;   /* So far; those wait for it who find no slot.  Atomic. */
 
 /* Memory for a slot, made at its first use, and registered again where a context took that
  * along. */
@@ -70,6 +70,7 @@ static void land(unsigned i)
 static void release(unsigned i, uint32_t state)
 {
     __atomic_store_n(&slots[i].state, state, __ATOMIC_RELEASE);
+    zc_wait_step(&releases);
 }
 
 char *zc_ring_memory(unsigned slot)
@@ -109,14 +110,16 @@ static unsigned ring_look(unsigned *oldest)
 
 unsigned zc_ring_take(void)
 {
-    for (;; sched_yield()) {
+    for (;;) {
+        uint32_t seen = __atomic_load_n(&releases, __ATOMIC_SEQ_CST);
         unsigned oldest, slot = ring_look(&oldest);
         if (slot != ZC_RING_SLOTS)
             return slot;
-        if (oldest == ZC_RING_SLOTS)
-            continue;
-        land(oldest);
-        return oldest;
+        if (oldest != ZC_RING_SLOTS) {
+            land(oldest);
+            return oldest;
+        }
+        zc_wait(&releases, seen);
     }
 }
 

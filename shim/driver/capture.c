@@ -13,7 +13,7 @@
 
 static int captures; /* Streams whose capture began and has not ended. */
 
-static struct zc_lock lock = ZC_LOCK(ZC_RANK_MODULE);
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_CAPTURE);
 static struct origin {
     CUstream stream;          /* No other one has the handle while it captures, but for the default
                                * streams, which are not destroyed. */

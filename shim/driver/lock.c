@@ -2,24 +2,24 @@
 /* The one mutex that is held while the driver is called. */
 #include "driver/lock.h"
 
+#include "base/lock.h"
 #include "base/module.h"
-#include "base/turn.h"
 
-static struct zc_turn turn;
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_DRIVER);
 
 bool zc_driver_lock(void)
 {
-    return zc_turn_take(&turn);
+    return zc_lock_take(&lock);
 }
 
 void zc_driver_unlock(void)
 {
-    zc_turn_drop(&turn);
+    zc_lock_drop(&lock);
 }
 
 static void in_child(void)
 {
-    turn = (struct zc_turn){0};
+    zc_lock_reset(&lock);
 }
 
 const struct zc_module zc_module_driver_lock = {.child = in_child};

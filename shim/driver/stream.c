@@ -242,7 +242,7 @@ CUresult zc_stream_drain_context(CUcontext context)
     return result;
 }
 
-/* With the turn no other thread puts work that waits for the CPU in between. */
+/* With the lock no other thread puts work that waits for the CPU in between. */
 CUevent zc_stream_mark_context(CUcontext context)
 {
     CUevent event = NULL;

@@ -13,7 +13,7 @@
 
 #define STREAMS_MAX 64 /* With more than these the answer is always "busy". */
 
-static struct zc_lock lock = ZC_LOCK(ZC_RANK_MODULE);
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_STREAMS);
 static struct {
     CUstream stream;
     CUcontext context;
@@ -106,14 +106,14 @@ ZC_BODY(cuGreenCtxStreamCreate,
 /* Out of the table before the driver forgets the handle, and never while it is asked about. */
 ZC_BODY(cuStreamDestroy_v2, (CUstream stream))
 {
-    bool turn = false;
+    bool locked = false;
     CUcontext capturing =
         stream && zc_capture_any() ? zc_stream_context(stream, entry->flavour) : NULL;
     if (stream && zc_life_on() && __atomic_load_n(&count, __ATOMIC_RELAXED)) {
-        turn = zc_driver_lock();
+        locked = zc_driver_lock();
         forget_streams(stream, NULL);
     }
-    if (turn)
+    if (locked)
         zc_driver_unlock();
     CUresult result = real(stream);
     if (capturing && result == CUDA_SUCCESS)

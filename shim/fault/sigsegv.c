@@ -3,7 +3,6 @@
 #include "fault/sigsegv.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -61,14 +60,13 @@ static uint64_t enter(void)
 {
     uint64_t before = 0;
     set_mask(SIG_BLOCK, ~(uint64_t)0, &before);
-    while (__atomic_exchange_n(&guard, 1, __ATOMIC_ACQUIRE))
-        sched_yield();
+    zc_word_lock(&guard);
     return before;
 }
 
 static void leave(uint64_t before)
 {
-    __atomic_store_n(&guard, 0, __ATOMIC_RELEASE);
+    zc_word_unlock(&guard);
     set_mask(SIG_SETMASK, before, NULL);
 }
 

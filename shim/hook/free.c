@@ -4,7 +4,6 @@
 
 #include "base/life.h"
 #include "driver/capture.h"
-#include "driver/lock.h"
 #include "driver/stream.h"
 #include "hook/diagnose.h"
 #include "hook/pool.h"
@@ -13,7 +12,6 @@
 #include "ledger/site.h"
 #include "log/log.h"
 #include "memory/budget.h"
-#include "memory/limits.h"
 #include "place/fallback.h"
 #include "place/deferred.h"
 #include "vmm/grow.h"
@@ -61,7 +59,7 @@ static CUresult let_go(struct zc_block *block, struct parting *out)
     if (out->waited)
         result = zc_stream_wait_context(backing->context);
     if (result == CUDA_SUCCESS) {
-        result = zc_grow_freeing(block, out->mark != NULL, &out->kept);
+        result = zc_grow_freeing(block, out->mark != NULL, note_free, &out->kept);
         out->diagnosed = result != CUDA_SUCCESS;
     }
     bool settled = result != CUDA_SUCCESS || out->kept || zc_vmm_lazy(block);
@@ -88,10 +86,12 @@ static CUresult reap(const struct parting *p, CUresult result)
  * block, the device or the next request has a use for it. */
 static CUresult detach_claimed(struct zc_block *block, const struct parting *p)
 {
+    if (p->kept) /* Perhaps another thread's block has it by now. */
+        return CUDA_SUCCESS;
     struct zc_vmm *v = zc_vmm_of(block);
     if (!v)
         return zc_place_detach(block->backing);
-    return p->kept || p->mark || zc_free_cache_fits(block) ? CUDA_SUCCESS : zc_vmm_detach(v);
+    return p->mark || zc_free_cache_fits(block) ? CUDA_SUCCESS : zc_vmm_detach(v);
 }
 
 static CUresult free_placed(struct zc_block *block, bool *diagnosed_out)
@@ -115,15 +115,12 @@ static CUresult free_placed(struct zc_block *block, bool *diagnosed_out)
         *diagnosed_out = p.diagnosed;
         return result;
     }
+    if (p.kept)
+        return reap(&p, CUDA_SUCCESS);
     note_free(block);
-    if (p.kept) {
-        zc_block_quarantine(block);
-        zc_limits_give(ZC_PLACE_VMM, backing->device, backing->size);
-        zc_driver_unlock();
-    }
     if (p.mark)
         zc_defer_free(block, p.mark, backing->context, CU_STREAM_LEGACY, ZC_LEGACY);
-    if (p.kept || p.mark || zc_free_cache_keep(block))
+    if (p.mark || zc_free_cache_keep(block))
         return reap(&p, CUDA_SUCCESS);
     zc_block_remove(block);
     return reap(&p, zc_place_release(backing, false));

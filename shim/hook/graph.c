@@ -48,7 +48,7 @@ struct exec {
     UT_hash_handle hh;
 };
 
-static struct zc_lock lock = ZC_LOCK(ZC_RANK_MODULE);
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_GRAPH);
 static struct exec *execs;
 
 static void in_child(void)

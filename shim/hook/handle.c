@@ -16,7 +16,7 @@
 
 #define BUCKETS 256
 
-static struct zc_lock lock = ZC_LOCK(ZC_RANK_MODULE);
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_HANDLE);
 static struct zc_handle *bucket[BUCKETS];
 static unsigned records; /* Atomic: programs without such rules take no lock. */
 

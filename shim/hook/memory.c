@@ -210,7 +210,7 @@ static bool discard(const struct piece *p, int advice)
         return done;
     if (e->owner) /* The driver's pinned memory keeps its pages. */
         return true;
-    enum zc_extent_pin pin = zc_pinned_hold(e);
+    enum zc_extent_pin pin = zc_pinned_hold(e, ZC_PIN_MAKING);
     bool registered = pin == ZC_PIN_DONE && zc_hostheap_mine(e);
     if (registered && !zc_overlay_any(e)) {
         __builtin_memset(start_of(p), 0, bytes_of(p));
@@ -227,7 +227,7 @@ static bool guard(const struct piece *p, int protection)
 {
     struct zc_extent *e = p->extent;
     bool done;
-    enum zc_extent_pin pin = zc_pinned_hold(e);
+    enum zc_extent_pin pin = zc_pinned_hold(e, ZC_PIN_MAKING);
     bool own = programs_own(e, pin) && pin != ZC_PIN_SHARED;
     make_odd(p, false);
     if (!own && !zc_overlay_note(e, p->low, bytes_of(p), protection)) {
@@ -252,7 +252,7 @@ static bool exile(const struct piece *p, int moves)
 /* After that. */
 static bool foreign(const struct piece *p, int rights)
 {
-    enum zc_extent_pin pin = zc_pinned_hold(p->extent);
+    enum zc_extent_pin pin = zc_pinned_hold(p->extent, ZC_PIN_MAKING);
     make_odd(p, true);
     if (!programs_own(p->extent, pin))
         zc_overlay_note(p->extent, p->low, bytes_of(p), rights);

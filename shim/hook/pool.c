@@ -31,7 +31,7 @@ struct pool {
     bool due;              /* That call is at it. */
 };
 
-static struct zc_lock lock = ZC_LOCK(ZC_RANK_MODULE);
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_POOL);
 static struct pool *pools;
 bool zc_pool_over;
 

@@ -6,9 +6,9 @@
 
 #include "host/hostheap.h"
 
-/* The heap's lock.  zc_heap_enter() is false in a signal handler that interrupted the heap. */
-bool zc_heap_enter(void);
-void zc_heap_leave(void);
+/* The heap's lock.  zc_heap_lock() is false in a signal handler that interrupted the heap. */
+bool zc_heap_lock(void);
+void zc_heap_unlock(void);
 
 /* Counts memory against max_pinned, without the lock.  If the pool's memory is in the way of a
  * request that would fit, the pool is emptied.  At the limit returns false, with the reason in
@@ -72,7 +72,7 @@ bool zc_extent_move(const struct zc_extent *from, const struct zc_extent *to, bo
 /* Gives the memory back to the kernel, without the lock.  The addresses stay reserved. */
 void zc_extent_unback(const struct zc_extent *extent);
 
-/* Reserves the range and the records.  Without the lock, one caller at a time. */
+/* Reserves the range and the records, once. */
 bool zc_extent_reserve(const char **why);
 
 /* Shortens the range to what RLIMIT_AS allows, or to what was carved of it.  Never lengthens it. */

@@ -3,7 +3,6 @@
 #include "host/hostheap.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,14 +17,12 @@
 #define SLOT_MAX (ZC_HOST_UNIT / 2) /* Larger blocks get an extent of their own. */
 #define SLOT_STEP ((size_t)4 << 10) /* Slots begin at multiples of it. */
 
-#define OPEN_TRIES 10000 /* How often to yield while another thread opens the heap. */
-
 /* A freed block that could not be put back at once.  The link is stored in the block. */
 struct orphan {
     struct orphan *next;
 };
 
-static struct zc_lock zc_heap;
+static struct zc_lock zc_heap = ZC_LOCK(ZC_RANK_HEAP);
 static struct zc_extent
     *slabs[ZC_HOST_SLOTS + 1]; /* Slabs with free slots, by the number of slots they have. */
 static struct orphan
@@ -36,7 +33,7 @@ static pid_t owner;                 /* The process that the heap's memory belong
 
 static bool put_locked(void *p);
 
-bool zc_heap_enter(void)
+bool zc_heap_lock(void)
 {
     if (!zc_lock_take(&zc_heap))
         return false;
@@ -49,7 +46,7 @@ bool zc_heap_enter(void)
     return true;
 }
 
-void zc_heap_leave(void)
+void zc_heap_unlock(void)
 {
     zc_lock_drop(&zc_heap);
 }
@@ -85,16 +82,16 @@ static void in_child(void)
 
 bool zc_hostheap_open(const char **why)
 {
-    static uint32_t tried, settled;
-    if (!__atomic_exchange_n(&tried, 1, __ATOMIC_ACQ_REL)) {
-        owner = getpid();
-        bool open = zc_extent_reserve(why);
-        __atomic_store_n(&settled, 1, __ATOMIC_RELEASE);
-        return open;
-    }
-    for (int i = 0; i < OPEN_TRIES && !__atomic_load_n(&settled, __ATOMIC_ACQUIRE); i++)
-        sched_yield();
+    static bool tried;
     *why = "no addresses are reserved for the host heap";
+    if (!__atomic_load_n(&tried, __ATOMIC_ACQUIRE) && zc_heap_lock()) {
+        if (!tried) {
+            owner = getpid();
+            zc_extent_reserve(why);
+            __atomic_store_n(&tried, true, __ATOMIC_RELEASE);
+        }
+        zc_heap_unlock();
+    }
     return __atomic_load_n(&zc_hostheap.bytes, __ATOMIC_ACQUIRE) != 0;
 }
 
@@ -119,14 +116,14 @@ static bool adopt(struct zc_extent *e, const char **why)
 static struct zc_extent *from_pool(uint32_t units, const struct zc_host_want *want,
                                    const char **why)
 {
-    if (!zc_heap_enter())
+    if (!zc_heap_lock())
         return NULL;
     struct zc_extent *e = zc_extent_reuse(units, want->node, want->owner);
     if (e && !adopt(e, why)) {
         zc_extent_pool(e);
         e = NULL;
     }
-    zc_heap_leave();
+    zc_heap_unlock();
     return e;
 }
 
@@ -143,10 +140,10 @@ static void drain(bool all)
 void zc_hostheap_fit(bool all)
 {
     if (!__atomic_load_n(&zc_hostheap.bytes, __ATOMIC_ACQUIRE) || owner != getpid() ||
-        !zc_heap_enter())
+        !zc_heap_lock())
         return;
     zc_extent_fit(all);
-    zc_heap_leave();
+    zc_heap_unlock();
     drain(false);
 }
 
@@ -171,10 +168,10 @@ static bool back(const struct zc_extent *e, int node)
 
 static void bury(struct zc_extent *e)
 {
-    if (!zc_heap_enter())
+    if (!zc_heap_lock())
         return; /* Only the addresses are lost. */
     zc_extent_bury(e);
-    zc_heap_leave();
+    zc_heap_unlock();
 }
 
 /* Returns NULL with errno set if the kernel refuses, or with errno 0 if the range is full. */
@@ -182,9 +179,9 @@ static struct zc_extent *carve(uint32_t units)
 {
     struct zc_extent *e = NULL;
     errno = 0;
-    if (zc_heap_enter()) {
+    if (zc_heap_lock()) {
         e = zc_extent_carve(units);
-        zc_heap_leave();
+        zc_heap_unlock();
     }
     return e;
 }
@@ -295,20 +292,20 @@ static void *get_small(const struct zc_host_want *want, unsigned slots, struct z
                        const char **why)
 {
     *why = "inside a signal handler";
-    if (!zc_heap_enter())
+    if (!zc_heap_lock())
         return NULL;
     struct zc_extent *e = slab_with_room(slots, want);
     if (!e) {
-        zc_heap_leave();
+        zc_heap_unlock();
         e = extent_for(1, want, why);
         if (e)
             zc_extent_pages(e, !want->owner);
-        if (!e || !zc_heap_enter())
+        if (!e || !zc_heap_lock())
             return NULL;
         make_slab(e, slots);
     }
     void *p = take_slot(e, want->size, slot_out);
-    zc_heap_leave();
+    zc_heap_unlock();
     return p;
 }
 
@@ -319,7 +316,7 @@ void zc_heap_occupy(struct zc_extent *e, size_t size)
     e->serial = ++serial;
     e->slot[0].size = size;
     __atomic_store_n(&e->slot[0].thread, 0, __ATOMIC_RELEASE);
-    __atomic_store_n(&e->claim, ZC_CLAIM_NONE, __ATOMIC_RELEASE);
+    zc_hostheap_unclaim(e);
 }
 
 /* The offset of the next block in its extent. */
@@ -345,11 +342,11 @@ static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_ou
     if (!e)
         return NULL;
     zc_extent_pages(e, false);
-    bool inside = zc_heap_enter();
+    bool inside = zc_heap_lock();
     e->lead = lead;
     zc_heap_occupy(e, want->size);
     if (inside)
-        zc_heap_leave();
+        zc_heap_unlock();
     *slot_out = &e->slot[0];
     if (!e->slot[0].dirty)
         zc_extent_prefault(e, 0, lead + want->size);
@@ -405,7 +402,7 @@ static void retire(struct zc_extent *e)
 {
     e->live = 0;
     zc_overlay_drop(e);
-    __atomic_store_n(&e->claim, ZC_CLAIM_NONE, __ATOMIC_RELEASE);
+    zc_hostheap_unclaim(e);
     for (unsigned i = 0; i < ZC_HOST_SLOTS; i++)
         e->slot[i].dirty = true;
     bool known = __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_PROGRAM ||
@@ -446,7 +443,7 @@ static bool put_locked(void *p)
 
 void zc_hostheap_put(void *p)
 {
-    if (!zc_heap_enter()) {
+    if (!zc_heap_lock()) {
         struct orphan *o = p;
         o->next = __atomic_load_n(&orphans, __ATOMIC_RELAXED);
         while (!__atomic_compare_exchange_n(&orphans, &o->next, o, true, __ATOMIC_RELEASE,
@@ -455,39 +452,39 @@ void zc_hostheap_put(void *p)
         return;
     }
     bool pooled = put_locked(p);
-    zc_heap_leave();
+    zc_heap_unlock();
     if (pooled)
         drain(false);
 }
 
 void zc_hostheap_revive(struct zc_extent *extent)
 {
-    if (!zc_heap_enter())
+    if (!zc_heap_lock())
         return;
     if (extent->use == ZC_EXTENT_LIMBO)
         zc_extent_pool(extent);
-    zc_heap_leave();
+    zc_heap_unlock();
 }
 
 void zc_hostheap_unshare(struct zc_extent *extent)
 {
-    bool inside = zc_heap_enter();
+    bool inside = zc_heap_lock();
     __atomic_store_n(&extent->shared, NULL, __ATOMIC_SEQ_CST);
     if (inside && extent->use == ZC_EXTENT_LIMBO)
         zc_extent_pool(extent);
     if (inside)
-        zc_heap_leave();
+        zc_heap_unlock();
 }
 
 struct zc_extent *zc_hostheap_surplus(bool pinned, bool all)
 {
     struct zc_extent *e = NULL;
-    if (!zc_heap_enter())
+    if (!zc_heap_lock())
         return NULL;
     e = zc_extent_oldest(pinned, !all && zc_extent_pooled_bytes <= zc_limits_pool());
     if (e)
         zc_extent_unpool(e);
-    zc_heap_leave();
+    zc_heap_unlock();
     return e;
 }
 
@@ -501,26 +498,26 @@ void zc_hostheap_drop(struct zc_extent *extent)
 
 void zc_hostheap_keep(struct zc_extent *extent)
 {
-    if (!zc_heap_enter())
+    if (!zc_heap_lock())
         return;
     zc_extent_pool(extent);
-    zc_heap_leave();
+    zc_heap_unlock();
 }
 
 void zc_hostheap_each(void (*visit)(struct zc_extent *extent, void *arg), void *arg)
 {
-    if (!zc_heap_enter())
+    if (!zc_heap_lock())
         return;
     zc_extent_each(visit, arg);
-    zc_heap_leave();
+    zc_heap_unlock();
 }
 
 size_t zc_hostheap_pooled(void)
 {
     size_t bytes = 0;
-    if (zc_heap_enter()) {
+    if (zc_heap_lock()) {
         bytes = zc_extent_pooled_bytes;
-        zc_heap_leave();
+        zc_heap_unlock();
     }
     return bytes;
 }

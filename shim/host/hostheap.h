@@ -191,11 +191,10 @@ void zc_hostheap_unshare(struct zc_extent *extent);
  * Finds an extent for a device block: the oldest that wants() accepts among the live blocks with an
  * extent of their own and without a device block, and claims it. wants() runs under the heap's lock
  * and must not call the heap, the driver or libc.  NULL if there is none.  The caller calls
- * zc_hostheap_paired() once `shared` is set or will not be.
+ * zc_hostheap_unclaim() once `shared` is set or will not be.
  */
 struct zc_extent *zc_hostheap_pair(bool (*wants)(const struct zc_extent *extent, void *arg),
                                    void *arg);
-void zc_hostheap_paired(struct zc_extent *extent);
 
 /*
  * A copy from or to a block of the extent begins.  Until it ends no device block starts to use the

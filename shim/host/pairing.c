@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Chooses the extent of the host heap that a device block will use. */
-#include <sched.h>
-
+#include "base/wait.h"
 #include "host/extent.h"
 #include "host/hostheap.h"
 
@@ -40,7 +39,7 @@ static bool move_in(const struct pairing *p)
     if (!__atomic_load_n(&e->visits, __ATOMIC_SEQ_CST) &&
         !__atomic_load_n(&e->shared, __ATOMIC_SEQ_CST) && p->wants(e, p->arg))
         return true;
-    zc_hostheap_paired(e);
+    zc_hostheap_unclaim(e);
     return false;
 }
 
@@ -52,7 +51,7 @@ bool zc_hostheap_visit(struct zc_extent *e)
         return true;
     zc_hostheap_part(e);
     while (__atomic_load_n(&e->claim, __ATOMIC_ACQUIRE) == ZC_CLAIM_DEVICE)
-        sched_yield();
+        zc_wait(&e->claim, ZC_CLAIM_DEVICE);
     return false;
 }
 
@@ -65,49 +64,48 @@ struct zc_extent *zc_hostheap_pair(bool (*wants)(const struct zc_extent *extent,
                                    void *arg)
 {
     struct pairing p = {wants, arg, NULL};
-    if (!zc_heap_enter())
+    if (!zc_heap_lock())
         return NULL;
     do {
         p.best = NULL;
         zc_extent_each(consider, &p);
     } while (p.best && !move_in(&p));
-    zc_heap_leave();
+    zc_heap_unlock();
     return p.best;
-}
-
-void zc_hostheap_paired(struct zc_extent *extent)
-{
-    __atomic_store_n(&extent->claim, ZC_CLAIM_NONE, __ATOMIC_SEQ_CST);
 }
 
 void zc_hostheap_claim(struct zc_extent *extent)
 {
-    while (zc_hostheap_mine(extent) && !take_claim(extent, ZC_CLAIM_OWNER))
-        sched_yield();
+    while (zc_hostheap_mine(extent) && !take_claim(extent, ZC_CLAIM_OWNER)) {
+        uint32_t claim = __atomic_load_n(&extent->claim, __ATOMIC_RELAXED);
+        if (claim != ZC_CLAIM_NONE)
+            zc_wait(&extent->claim, claim);
+    }
 }
 
 void zc_hostheap_unclaim(struct zc_extent *extent)
 {
     __atomic_store_n(&extent->claim, ZC_CLAIM_NONE, __ATOMIC_SEQ_CST);
+    zc_wake(&extent->claim);
 }
 
 void zc_hostheap_vacate(struct zc_extent *extent)
 {
-    bool inside = zc_heap_enter();
+    bool inside = zc_heap_lock();
     extent->slot[0].size = 0;
     extent->slot[0].dirty = true;
     extent->live = 0;
     extent->use = ZC_EXTENT_LIMBO;
     if (inside)
-        zc_heap_leave();
+        zc_heap_unlock();
 }
 
 struct zc_slot *zc_hostheap_occupy(struct zc_extent *extent, size_t size)
 {
-    bool inside = zc_heap_enter();
+    bool inside = zc_heap_lock();
     extent->lead = 0;
     zc_heap_occupy(extent, size);
     if (inside)
-        zc_heap_leave();
+        zc_heap_unlock();
     return &extent->slot[0];
 }

@@ -2,11 +2,10 @@
 /* Registers extents of the host heap, and ends registrations. */
 #include "host/pinned.h"
 
-#include <sched.h>
-
 #include "base/life.h"
 #include "base/message.h"
 #include "base/module.h"
+#include "base/wait.h"
 #include "driver/capture.h"
 #include "driver/stream.h"
 #include "host/extent.h"
@@ -59,9 +58,10 @@ static void refused(const struct zc_extent *e, CUresult result)
                    (uint64_t)zc_extent_span(e), (unsigned)result);
 }
 
-static void mark(struct zc_extent *e, enum zc_extent_pin pin)
+void zc_pinned_let_go(struct zc_extent *e, enum zc_extent_pin pin)
 {
     __atomic_store_n(&e->pin, pin, __ATOMIC_RELEASE);
+    zc_wake(&e->pin);
 }
 
 static enum zc_extent_pin pin_of(const struct zc_extent *e)
@@ -122,7 +122,9 @@ static bool pin_extent(struct zc_extent *e)
 {
     CUresult result =
         zc_pinned_register(e, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
-    mark(e, result == CUDA_SUCCESS ? ZC_PIN_DONE : not_here(result) ? ZC_PIN_NONE : ZC_PIN_REFUSED);
+    zc_pinned_let_go(e, result == CUDA_SUCCESS ? ZC_PIN_DONE
+                        : not_here(result)     ? ZC_PIN_NONE
+                                               : ZC_PIN_REFUSED);
     return result == CUDA_SUCCESS;
 }
 
@@ -132,29 +134,17 @@ static enum zc_extent_pin settled(const struct zc_extent *e)
 {
     enum zc_extent_pin pin;
     while ((pin = pin_of(e)) == ZC_PIN_MAKING && zc_hostheap_mine(e))
-        sched_yield();
+        zc_wait(&e->pin, ZC_PIN_MAKING);
     return pin;
 }
 
-/* Moves `pin` to MAKING, so that nobody else changes `pin` or `program` until the caller sets it
- * again.  Returns the old value. */
-static enum zc_extent_pin take_registered(struct zc_extent *e)
+enum zc_extent_pin zc_pinned_hold(struct zc_extent *e, enum zc_extent_pin as)
 {
     uint32_t pin = settled(e);
-    while (!__atomic_compare_exchange_n(&e->pin, &pin, ZC_PIN_MAKING, false, __ATOMIC_ACQ_REL,
-                                        __ATOMIC_ACQUIRE))
+    while (
+        !__atomic_compare_exchange_n(&e->pin, &pin, as, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE))
         pin = settled(e);
     return (enum zc_extent_pin)pin;
-}
-
-enum zc_extent_pin zc_pinned_hold(struct zc_extent *e)
-{
-    return take_registered(e);
-}
-
-void zc_pinned_let_go(struct zc_extent *e, enum zc_extent_pin pin)
-{
-    mark(e, pin);
 }
 
 /* Keeps the driver from pages that the program has protected or replaced: as for pageable memory,
@@ -165,12 +155,12 @@ static bool as_malloc_gave_them(struct zc_extent *e)
     bool stale = __atomic_load_n(&e->stale, __ATOMIC_ACQUIRE), guarded = zc_overlay_any(e);
     if ((!stale && !guarded) || !zc_hostheap_mine(e))
         return true;
-    enum zc_extent_pin pin = take_registered(e);
+    enum zc_extent_pin pin = zc_pinned_hold(e, ZC_PIN_MAKING);
     if (pin == ZC_PIN_DONE && zc_pinned_unregister(e))
         pin = ZC_PIN_NONE;
     if (pin != ZC_PIN_DONE)
         __atomic_store_n(&e->stale, false, __ATOMIC_RELEASE);
-    mark(e, pin);
+    zc_pinned_let_go(e, pin);
     return !guarded;
 }
 
@@ -201,7 +191,7 @@ CUresult zc_pinned_now(struct zc_extent *e, const char **why)
     if (pin == ZC_PIN_DONE)
         return CUDA_SUCCESS;
     CUresult result = enrol(e, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
-    mark(e, result == CUDA_SUCCESS ? ZC_PIN_DONE : (enum zc_extent_pin)pin);
+    zc_pinned_let_go(e, result == CUDA_SUCCESS ? ZC_PIN_DONE : (enum zc_extent_pin)pin);
     if (result == CUDA_SUCCESS)
         return result;
     *why =
@@ -251,10 +241,10 @@ void zc_pinned_yield(uint64_t address, size_t bytes)
     for (struct zc_extent *e; (e = next_in(&at, end));) {
         if (e->owner)
             continue; /* Pinned memory: the driver refuses a second time. */
-        enum zc_extent_pin pin = take_registered(e);
+        enum zc_extent_pin pin = zc_pinned_hold(e, ZC_PIN_MAKING);
         bool kept = pin == ZC_PIN_DONE && zc_hostheap_mine(e) && !zc_pinned_unregister(e);
         __atomic_fetch_add(&e->program, 1, __ATOMIC_ACQ_REL);
-        mark(e, kept ? pin : ZC_PIN_PROGRAM);
+        zc_pinned_let_go(e, kept ? pin : ZC_PIN_PROGRAM);
     }
 }
 
@@ -264,9 +254,9 @@ void zc_pinned_return(uint64_t address, size_t bytes)
     for (struct zc_extent *e; (e = next_in(&at, end));) {
         if (e->owner)
             continue;
-        enum zc_extent_pin pin = take_registered(e);
+        enum zc_extent_pin pin = zc_pinned_hold(e, ZC_PIN_MAKING);
         bool last = __atomic_sub_fetch(&e->program, 1, __ATOMIC_ACQ_REL) == 0;
-        mark(e, last && pin == ZC_PIN_PROGRAM ? ZC_PIN_NONE : pin);
+        zc_pinned_let_go(e, last && pin == ZC_PIN_PROGRAM ? ZC_PIN_NONE : pin);
         if (last && pin == ZC_PIN_PROGRAM)
             zc_hostheap_revive(e);
     }
@@ -282,7 +272,7 @@ void zc_pinned_trim(void)
             zc_hostheap_keep(e);
             return;
         }
-        mark(e, ZC_PIN_NONE);
+        zc_pinned_let_go(e, ZC_PIN_NONE);
         zc_hostheap_drop(e);
     }
 }
@@ -292,7 +282,7 @@ static void forget_registration(struct zc_extent *e, void *context)
     if (pin_of(e) != ZC_PIN_DONE || e->context != context || !zc_hostheap_mine(e))
         return;
     __atomic_fetch_sub(&registrations, 1, __ATOMIC_RELAXED);
-    mark(e, ZC_PIN_NONE);
+    zc_pinned_let_go(e, ZC_PIN_NONE);
 }
 
 void zc_pinned_forget(CUcontext context)

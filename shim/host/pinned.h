@@ -20,10 +20,10 @@
  * register during a capture: the memory then stays pageable. */
 bool zc_pinned_use(struct zc_extent *extent, uint64_t bytes);
 
-/* Keeps everybody from registering the extent or ending its registration while the program changes
- * its pages.  Returns the old `pin`.  End it by zc_pinned_let_go() with the new one.  All signals
- * are blocked in between. */
-enum zc_extent_pin zc_pinned_hold(struct zc_extent *extent);
+/* Waits while `pin` is MAKING, and then moves it to `as`.  Returns the old `pin`.  With MAKING
+ * nobody else registers the extent, ends its registration or changes `program`, until
+ * zc_pinned_let_go() with the new `pin`.  All signals are blocked in between. */
+enum zc_extent_pin zc_pinned_hold(struct zc_extent *extent, enum zc_extent_pin as);
 void zc_pinned_let_go(struct zc_extent *extent, enum zc_extent_pin pin);
 
 /* Registers an extent in the current context, for a request for pinned memory; does nothing if it

@@ -2,6 +2,7 @@
 /* Resizes large blocks of the host heap by page tables, without copying: for realloc(3). */
 #include "host/extent.h"
 #include "host/hostheap.h"
+#include "host/pinned.h"
 #include "memory/limits.h"
 
 /* The driver knows pages by their addresses, so registered memory must stay as it is.  While `pin`
@@ -16,16 +17,16 @@ static bool claim(struct zc_extent *e)
         return false;
     if (!__atomic_load_n(&e->shared, __ATOMIC_SEQ_CST))
         return true;
-    __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE); /* A device block comes. */
+    zc_pinned_let_go(e, ZC_PIN_NONE); /* A device block comes. */
     return false;
 }
 
 static void bury(struct zc_extent *e)
 {
-    if (!zc_heap_enter())
+    if (!zc_heap_lock())
         return; /* Only the addresses are lost. */
     zc_extent_bury(e);
-    zc_heap_leave();
+    zc_heap_unlock();
 }
 
 static void give_back(struct zc_extent *e)
@@ -37,9 +38,9 @@ static void give_back(struct zc_extent *e)
 static struct zc_extent *cut(struct zc_extent *e, uint32_t units)
 {
     struct zc_extent *rest = NULL;
-    if (zc_heap_enter()) {
+    if (zc_heap_lock()) {
         rest = zc_extent_cut(e, units);
-        zc_heap_leave();
+        zc_heap_unlock();
     }
     return rest;
 }
@@ -57,10 +58,10 @@ static struct zc_extent *shrink(struct zc_extent *e, uint32_t units)
 static bool grow_in_place(struct zc_extent *e, uint32_t units)
 {
     uint32_t had = e->units;
-    if (!zc_heap_enter())
+    if (!zc_heap_lock())
         return false;
     bool longer = zc_extent_stretch(e, units);
-    zc_heap_leave();
+    zc_heap_unlock();
     if (!longer || zc_extent_back(e, had, e->node))
         return longer;
     struct zc_extent *rest = cut(e, had);
@@ -90,10 +91,10 @@ static void take_over(struct zc_extent *to, const struct zc_extent *from)
 static struct zc_extent *grow_elsewhere(struct zc_extent *e, uint32_t units)
 {
     bool intact = true;
-    if (!zc_heap_enter())
+    if (!zc_heap_lock())
         return NULL;
     struct zc_extent *to = zc_extent_carve(units);
-    zc_heap_leave();
+    zc_heap_unlock();
     if (!to)
         return NULL;
     if (!zc_extent_back(to, e->units, e->node) || !zc_extent_move(e, to, &intact)) {
@@ -101,12 +102,12 @@ static struct zc_extent *grow_elsewhere(struct zc_extent *e, uint32_t units)
             give_back(to);
         return NULL;
     }
-    if (zc_heap_enter()) {
+    if (zc_heap_lock()) {
         take_over(to, e);
         e->use = ZC_EXTENT_NONE;
-        __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
+        zc_pinned_let_go(e, ZC_PIN_NONE);
         zc_extent_bury(e);
-        zc_heap_leave();
+        zc_heap_unlock();
     }
     return to;
 }
@@ -136,7 +137,7 @@ void *zc_hostheap_resize(void *p, size_t size, struct zc_slot **slot_out)
     now = units > e->units   ? grow(e, (uint32_t)units)
           : units < e->units ? shrink(e, (uint32_t)units)
                              : e;
-    __atomic_store_n(now ? &now->pin : &e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
+    zc_pinned_let_go(now ? now : e, ZC_PIN_NONE);
     if (!now)
         return NULL;
     if (!now->slot[0].dirty)

@@ -147,12 +147,12 @@ static void copy_sites(struct zc_counters *made, const struct zc_counters *befor
  * requests of libc's have sites before the first CUDA call, and while it is made. */
 static void take_over(struct zc_counters *made)
 {
-    bool held = zc_site_hold();
+    bool held = zc_site_lock();
 
     copy_sites(made, zc_counters());
     __atomic_store_n(&current, made, __ATOMIC_RELEASE);
     if (held)
-        zc_site_let_go();
+        zc_site_unlock();
 }
 
 static bool open_counters(const char *path, bool anew)

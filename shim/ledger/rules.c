@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include "base/module.h"
 #include "base/options.h"
 #include "base/path.h"
+#include "base/wait.h"
 #include "ledger/site.h"
 
 enum load_state { UNREAD, READING, READ };
@@ -126,6 +126,7 @@ bool zc_rules_load(void)
     load();
     pthread_setcancelstate(cancelled, NULL);
     __atomic_store_n(&load_state, READ, __ATOMIC_RELEASE);
+    zc_wake(&load_state);
     errno = saved;
     return true;
 }
@@ -160,7 +161,7 @@ static void say_faults(void)
 void zc_rules_await(void)
 {
     while (!zc_rules_load())
-        sched_yield();
+        zc_wait(&load_state, READING);
 }
 
 void zc_rules_announce(void)

@@ -186,12 +186,12 @@ bool zc_site_is_new(uint32_t index)
     return !(__atomic_fetch_or(&asked_for[index / 64], bit, __ATOMIC_RELAXED) & bit);
 }
 
-bool zc_site_hold(void)
+bool zc_site_lock(void)
 {
     return zc_lock_take(&zc_site);
 }
 
-void zc_site_let_go(void)
+void zc_site_unlock(void)
 {
     zc_lock_drop(&zc_site);
 }

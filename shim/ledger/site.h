@@ -73,8 +73,8 @@ bool zc_site_is_new(uint32_t index);
 
 /* Keeps new sites out of the table, while the counters that hold it become others; false in a
  * signal handler that interrupted the table. */
-bool zc_site_hold(void);
-void zc_site_let_go(void);
+bool zc_site_lock(void);
+void zc_site_unlock(void);
 
 void zc_site_reset(void); /* For the child of fork(2). */
 

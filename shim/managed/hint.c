@@ -12,7 +12,7 @@
 
 #define BATCH 16 /* Blocks prefetched for one launch; further ones go with the next launch. */
 
-static struct zc_lock lock = ZC_LOCK(ZC_RANK_MODULE);
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_HINT);
 static struct zc_backing *waiting; /* Blocks that a launch may want, the newest first. */
 
 /* Only advice about a NUMA node needs the newer call: what it names beside that has a number in the

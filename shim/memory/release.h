@@ -14,6 +14,9 @@
 void zc_release_begin(void);
 void zc_release_end(void);
 
+/* As zc_await_note(): threads that wait here look again, because streams may wait for them. */
+void zc_release_await(void);
+
 /* Waits until nothing is on its way, and tells whether other threads have been at it since *seen,
  * which is 0 at first and kept for the next question.  Does not wait where a stream may wait for
  * the program, which the other thread may wait for, and not with driver/lock.h, which

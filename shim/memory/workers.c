@@ -120,8 +120,10 @@ bool zc_workers_start(pthread_t *thread, void *(*run)(void *), void *arg)
 
 void zc_workers_end(pthread_t thread)
 {
-    while (pthread_tryjoin_np(thread, NULL) == EBUSY)
-        sched_yield();
+    int cancelled;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled);
+    pthread_join(thread, NULL);
+    pthread_setcancelstate(cancelled, NULL);
 }
 
 /* The caller works too, and does the shares for which no thread could be started. */

@@ -35,7 +35,7 @@ struct deferred {
     struct zc_stream_ident stream; /* For a block freed in stream order: its stream. */
 };
 
-static struct zc_lock lock = ZC_LOCK(ZC_RANK_MODULE);
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_DEFERRED);
 static struct deferred
     *lists[ZC_LISTS];    /* By size of the memory; entries that were not looked at come first. */
 static unsigned entries; /* Atomic. */

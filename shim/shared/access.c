@@ -2,10 +2,10 @@
 /* Faults, system calls and launches that meet pairs. */
 #include "shared/access.h"
 
-#include <sched.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/module.h"
 #include "driver/capture.h"
 #include "driver/launch.h"
@@ -56,13 +56,8 @@ static bool permits(enum zc_page state, bool write)
  * nothing, but tries it again. */
 static bool try_again(const struct zc_shared *p, uintptr_t address, bool write)
 {
-    while (__atomic_load_n(&p->owner, __ATOMIC_ACQUIRE)) {
-        bool open = permits(state_at(p, address - p->pages.base), write);
-        sched_yield();
-        if (open)
-            return true;
-    }
-    return false;
+    return __atomic_load_n(&p->owner, __ATOMIC_ACQUIRE) &&
+           permits(state_at(p, address - p->pages.base), write);
 }
 
 /* The pair may have ended meanwhile, and be another one: then the access is tried again. */
@@ -135,16 +130,18 @@ static bool open_range(uintptr_t low, uintptr_t high, bool write)
     return changed;
 }
 
+static struct zc_lock opening = ZC_LOCK(ZC_RANK_FAULTS);
+
 bool zc_shared_access_open(const char **why)
 {
     static const struct zc_fault_ops ops = {owns, fault, program_permits, open_range};
-    static uint32_t busy;
-    while (__atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE))
-        sched_yield();
-    const char *reason = NULL;
-    if (zc_view_open(&reason))
-        reason = zc_fault_start(&ops);
-    __atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
+    const char *reason = "called from a signal handler";
+    if (zc_lock_take(&opening)) {
+        reason = NULL;
+        if (zc_view_open(&reason))
+            reason = zc_fault_start(&ops);
+        zc_lock_drop(&opening);
+    }
     *why = reason ? reason : *why;
     return !reason;
 }
@@ -247,6 +244,7 @@ void zc_shared_access_unwatch(const struct zc_shared *p)
 
 static void in_child(void)
 {
+    zc_lock_reset(&opening);
     zc_shared_writable = 0;
 }
 

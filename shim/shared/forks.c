@@ -3,15 +3,22 @@
  * what its address shows differ for longer: a child would take that for the page's content. */
 #include "shared/forks.h"
 
-#include <sched.h>
 #include <stdint.h>
 
 #include "base/lock.h"
 #include "base/module.h"
+#include "base/wait.h"
 
 static uint32_t forking;       /* Thread that forks, or 0.  Atomic. */
 static uint32_t working;       /* Threads that hold locks of pairs.  Atomic. */
 static __thread uint32_t held; /* By this thread. */
+
+static void rest(void)
+{
+    __atomic_fetch_sub(&working, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&forking, __ATOMIC_SEQ_CST))
+        zc_wake(&working);
+}
 
 /* A thread that holds a lock takes further ones, because who forks waits for it. */
 void zc_shared_begin_work(void)
@@ -23,35 +30,35 @@ void zc_shared_begin_work(void)
         uint32_t thread = __atomic_load_n(&forking, __ATOMIC_SEQ_CST);
         if (!thread || thread == zc_thread_id())
             return;
-        __atomic_fetch_sub(&working, 1, __ATOMIC_SEQ_CST);
-        while (__atomic_load_n(&forking, __ATOMIC_ACQUIRE))
-            sched_yield();
+        rest();
+        zc_wait(&forking, thread);
     }
 }
 
 void zc_shared_end_work(void)
 {
     if (!--held)
-        __atomic_fetch_sub(&working, 1, __ATOMIC_SEQ_CST);
+        rest();
 }
 
 /* No other thread is at work from here on, until after_fork() and in the child: locks of pairs are
  * held for what the CPU does alone, so the wait ends. */
 static void before_fork(void)
 {
-    uint32_t none = 0;
-    while (!__atomic_compare_exchange_n(&forking, &none, zc_thread_id(), false, __ATOMIC_SEQ_CST,
+    uint32_t other = 0, others;
+    while (!__atomic_compare_exchange_n(&forking, &other, zc_thread_id(), false, __ATOMIC_SEQ_CST,
                                         __ATOMIC_RELAXED)) {
-        none = 0;
-        sched_yield();
+        zc_wait(&forking, other);
+        other = 0;
     }
-    while (__atomic_load_n(&working, __ATOMIC_SEQ_CST) > (held ? 1 : 0))
-        sched_yield();
+    while ((others = __atomic_load_n(&working, __ATOMIC_SEQ_CST)) > (held ? 1 : 0))
+        zc_wait(&working, others);
 }
 
 static void after_fork(void)
 {
     __atomic_store_n(&forking, 0, __ATOMIC_SEQ_CST);
+    zc_wake(&forking);
 }
 
 static void inherit(void)

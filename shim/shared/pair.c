@@ -2,7 +2,6 @@
 /* Pairs: finding the other side, and the life of both. */
 #include "shared/pair.h"
 
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -24,7 +23,7 @@
 /* Programs round sizes up, mostly to 256 or 512 bytes; never by more than a page of the CPU's. */
 #define ROUNDING ((size_t)4 << 10)
 
-static struct zc_lock list = ZC_LOCK(ZC_RANK_MODULE);
+static struct zc_lock list = ZC_LOCK(ZC_RANK_PAIRS);
 static struct zc_shared *pairs;   /* Live ones, in no order; under the lock. */
 static struct zc_shared *resting; /* Ended ones, for reuse; under the lock. */
 static uint64_t births;           /* Pairs made so far.  Atomic. */
@@ -40,15 +39,10 @@ static void set_mask(uint64_t mask, uint64_t *old)
 
 bool zc_shared_lock(struct zc_shared *p, struct zc_shared_hold *hold)
 {
-    uint32_t free = 0, me = zc_thread_id();
     zc_sigsegv_hold();
     set_mask(~(UINT64_C(1) << (SIGSEGV - 1)), &hold->mask);
     zc_shared_begin_work();
-    while (!__atomic_compare_exchange_n(&p->owner, &free, me, true, __ATOMIC_ACQUIRE,
-                                        __ATOMIC_RELAXED)) {
-        free = 0;
-        sched_yield();
-    }
+    zc_word_lock(&p->owner);
     if (__atomic_load_n(&p->extent, __ATOMIC_ACQUIRE) && p->era == zc_extent_era)
         return true;
     zc_shared_unlock(p, hold);
@@ -57,7 +51,7 @@ bool zc_shared_lock(struct zc_shared *p, struct zc_shared_hold *hold)
 
 void zc_shared_unlock(struct zc_shared *p, const struct zc_shared_hold *hold)
 {
-    __atomic_store_n(&p->owner, 0, __ATOMIC_RELEASE);
+    zc_word_unlock(&p->owner);
     zc_shared_end_work();
     zc_sigsegv_release();
     set_mask(hold->mask, NULL);
@@ -269,7 +263,7 @@ struct zc_shared *zc_shared_make(const struct zc_shared_want *want, const char *
     if (e && !give_pages(p, e, host ? e->slot[0].size : want->size)) {
         take_pages(&p->pages);
         if (host)
-            zc_hostheap_paired(e);
+            zc_hostheap_unclaim(e);
         zc_hostheap_revive(e);
         e = NULL;
     }

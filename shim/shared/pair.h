@@ -19,9 +19,8 @@
  * has just ended.  Fields are under the pair's lock, but those that say otherwise.
  */
 struct zc_shared {
-    uint32_t owner;              /* The lock: thread id of the holder, 0 when free.  Atomic.  The
-                                  * first field, and the only one that an object keeps for its
-                                  * next life. */
+    uint32_t owner;              /* The lock, by zc_word_lock().  The first field, and the
+                                  * only one that an object keeps for its next life. */
     struct zc_coherent pages;    /* The state machine. */
     uint32_t thread;             /* That asked for the device block: its own host blocks come
                                   * first. */
@@ -86,7 +85,7 @@ struct zc_shared_want {
  * A pair for a device block: with the host block that the rule leads to, or by itself.  Nobody else
  * knows of it: its pages are the host block's alone until the driver has registered them, so that
  * no other thread's launch or copy moves one meanwhile.  Then zc_shared_publish(), or
- * zc_shared_drop() where it is refused; with a host block the caller calls zc_hostheap_paired()
+ * zc_shared_drop() where it is refused; with a host block the caller calls zc_hostheap_unclaim()
  * behind either.  NULL with the reason in *why.
  */
 struct zc_shared *zc_shared_make(const struct zc_shared_want *want, const char **why);

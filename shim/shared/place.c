@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The place `shared`: a device block that is the host block which is copied into it. */
-#include <sched.h>
-
 #include "host/pinned.h"
 #include "memory/device.h"
 #include "memory/place.h"
@@ -49,11 +47,8 @@ static bool possible(const struct zc_want *want, const char **why)
 static CUresult register_pages(const struct zc_shared *p, struct zc_extent *e, CUcontext home)
 {
     unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
-    uint32_t pin;
-    while ((pin = __atomic_load_n(&e->pin, __ATOMIC_SEQ_CST)) == ZC_PIN_MAKING ||
-           !__atomic_compare_exchange_n(&e->pin, &pin, ZC_PIN_SHARED, false, __ATOMIC_SEQ_CST,
-                                        __ATOMIC_RELAXED))
-        sched_yield(); /* realloc(3) is about to see that the block must stay. */
+    /* May wait for realloc(3), which is about to see that the block must stay. */
+    enum zc_extent_pin pin = zc_pinned_hold(e, ZC_PIN_SHARED);
     bool known = pin == ZC_PIN_DONE;
     if (known && !p->read_only && e->context == home)
         return CUDA_SUCCESS;
@@ -83,16 +78,16 @@ static CUresult shared_make(const struct zc_want *want, struct zc_backing *out, 
     CUresult result = register_pages(p, e, want->context);
     if (result != CUDA_SUCCESS) {
         *why = "cuMemHostRegister refuses";
-        __atomic_store_n(&e->pin, ZC_PIN_REFUSED, __ATOMIC_RELEASE);
+        zc_pinned_let_go(e, ZC_PIN_REFUSED);
         zc_shared_drop(p);
         if (paired)
-            zc_hostheap_paired(e);
+            zc_hostheap_unclaim(e);
         return result;
     }
     zc_shared_publish(p);
     if (paired) {
         zc_hostblock_hide(p);
-        zc_hostheap_paired(e);
+        zc_hostheap_unclaim(e);
     }
     zc_shared_access_watch(p);
     out->base = p->pages.base;
@@ -124,7 +119,7 @@ static CUresult shared_unmake(struct zc_backing *backing, bool gone)
     bool keep = p->kept && !gone;
     if (!p->kept)
         zc_shared_leave(p, false);
-    __atomic_store_n(&e->pin, keep ? ZC_PIN_DONE : ZC_PIN_NONE, __ATOMIC_RELEASE);
+    zc_pinned_let_go(e, keep ? ZC_PIN_DONE : ZC_PIN_NONE);
     zc_shared_report(p);
     zc_shared_access_unwatch(p);
     zc_hostheap_claim(e);

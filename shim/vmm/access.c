@@ -3,9 +3,9 @@
 #include "vmm/access.h"
 
 #include "base/arena.h"
+#include "base/lock.h"
 #include "base/message.h"
 #include "base/module.h"
-#include "base/turn.h"
 #include "driver/capture.h"
 #include "driver/leaving.h"
 
@@ -21,18 +21,18 @@ struct pair {
 };
 
 bool zc_access_many;
-static struct zc_turn turn;
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_ACCESS);
 static struct zc_va *ranges; /* All reserved ranges. */
 static struct pair *pairs;
 
-bool zc_access_turn_take(void)
+bool zc_access_lock(void)
 {
-    return zc_turn_take(&turn);
+    return zc_lock_take(&lock);
 }
 
-void zc_access_turn_drop(void)
+void zc_access_unlock(void)
 {
-    zc_turn_drop(&turn);
+    zc_lock_drop(&lock);
 }
 
 static uint64_t bit(int device)
@@ -202,7 +202,7 @@ CUresult zc_access_enable(CUcontext peer)
     if (result != CUDA_SUCCESS)
         return result;
     struct pair *p = zc_arena_get(sizeof(*p));
-    if (!p || !zc_access_turn_take()) {
+    if (!p || !zc_access_lock()) {
         zc_arena_put(p, sizeof(*p));
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -213,7 +213,7 @@ CUresult zc_access_enable(CUcontext peer)
         remove_pairs(user, peer);
         apply_rights_all(peer);
     }
-    zc_access_turn_drop();
+    zc_access_unlock();
     return result;
 }
 
@@ -228,7 +228,7 @@ static struct pair *pair_of(CUcontext user, CUcontext owner)
 CUresult zc_access_disable(CUcontext peer, CUresult (*driver)(CUcontext peer))
 {
     CUcontext user = NULL;
-    if (!zc_access_turn_take())
+    if (!zc_access_lock())
         return CUDA_ERROR_NOT_PERMITTED;
     CUresult result = pairs ? zc_real.cuCtxGetCurrent(&user) : CUDA_SUCCESS;
     struct pair *p = result == CUDA_SUCCESS ? pair_of(user, peer) : NULL;
@@ -244,7 +244,7 @@ CUresult zc_access_disable(CUcontext peer, CUresult (*driver)(CUcontext peer))
         p->ending = false;
         apply_rights_all(peer);
     }
-    zc_access_turn_drop();
+    zc_access_unlock();
     return result;
 }
 
@@ -287,7 +287,7 @@ CUresult zc_access_grant(CUmemoryPool pool, const CUmemAccessDesc *map, size_t c
                          __typeof__(cuMemPoolSetAccess) *driver)
 {
     uint64_t before = 0, now;
-    if (!zc_access_turn_take())
+    if (!zc_access_lock())
         return driver(pool, map, count);
     bool follow = pool && map && has_ranges(pool);
     CUresult result = follow ? ask_pool(pool, &before) : CUDA_SUCCESS;
@@ -300,39 +300,39 @@ CUresult zc_access_grant(CUmemoryPool pool, const CUmemAccessDesc *map, size_t c
         if (result != CUDA_SUCCESS)
             take_back(pool, before, map, count, driver);
     }
-    zc_access_turn_drop();
+    zc_access_unlock();
     return result;
 }
 
 void zc_access_forget_pool(CUmemoryPool pool)
 {
-    if (!zc_access_turn_take())
+    if (!zc_access_lock())
         return;
     for (struct zc_va *va = ranges; va; va = va->next)
         if (va->pool == pool)
             va->pool = NO_POOL;
-    zc_access_turn_drop();
+    zc_access_unlock();
 }
 
 CUresult zc_access_quiesce(void)
 {
     CUresult result = CUDA_SUCCESS;
-    if (!zc_access_turn_take())
+    if (!zc_access_lock())
         return result;
     for (struct zc_va *va = ranges; va && result == CUDA_SUCCESS; va = va->next)
         result = zc_leaving(va->context) ? CUDA_SUCCESS : zc_va_wait(va);
-    zc_access_turn_drop();
+    zc_access_unlock();
     return result;
 }
 
 static void context_gone(CUcontext context)
 {
-    if (!zc_access_turn_take())
+    if (!zc_access_lock())
         return;
     remove_pairs(context, NULL);
     remove_pairs(NULL, context);
     CUresult result = apply_rights_all(NULL);
-    zc_access_turn_drop();
+    zc_access_unlock();
     if (result != CUDA_SUCCESS) /* No call is left that could return the error. */
         zc_message(ZC_WARN, "peers",
                    "a context is gone, but cuMemSetAccess returned %d: its device still reaches "
@@ -349,7 +349,7 @@ static bool can_reach(int device, int memory)
 CUresult zc_access_let_copy(struct zc_va *va, int device)
 {
     CUresult result = CUDA_SUCCESS;
-    if (va->device == device || !zc_access_turn_take())
+    if (va->device == device || !zc_access_lock())
         return CUDA_SUCCESS;
     if (!(va->devices & bit(device))) {
         CUstreamCaptureMode before = zc_capture_relax();
@@ -361,7 +361,7 @@ CUresult zc_access_let_copy(struct zc_va *va, int device)
             result = CUDA_SUCCESS;
         zc_capture_restore(before);
     }
-    zc_access_turn_drop();
+    zc_access_unlock();
     return result;
 }
 
@@ -369,26 +369,26 @@ CUresult zc_access_end_copies(struct zc_va *va)
 {
     if (!va->copying)
         return CUDA_SUCCESS;
-    bool mine = zc_access_turn_take();
+    bool mine = zc_access_lock();
     va->copying = 0;
     CUresult result = apply_rights(va);
     if (mine)
-        zc_access_turn_drop();
+        zc_access_unlock();
     return result;
 }
 
 bool zc_access_may_set(const struct zc_va *va, int device)
 {
-    if (va->device == device || !zc_access_turn_take())
+    if (va->device == device || !zc_access_lock())
         return true;
     bool may = let(va) & bit(device);
-    zc_access_turn_drop();
+    zc_access_unlock();
     return may;
 }
 
 static void in_child(void)
 {
-    turn = (struct zc_turn){0};
+    zc_lock_reset(&lock);
     ranges = NULL;
     pairs = NULL;
 }

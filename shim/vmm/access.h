@@ -12,17 +12,17 @@
  * program enables, and applies it to all ranges of the context, present and future.  The rights of
  * a pool are applied to the ranges of its requests in the same way.
  *
- * Ranges, and who reaches them, change only with the turn.
+ * Ranges, and who reaches them, change only with the lock.
  */
-bool zc_access_turn_take(void);
-void zc_access_turn_drop(void);
+bool zc_access_lock(void);
+void zc_access_unlock(void);
 
-/* Adds a reserved range to the list, and removes it.  With the turn.  If the driver does not say
+/* Adds a reserved range to the list, and removes it.  With the lock.  If the driver does not say
  * which devices could reach the range, zc_access_enter() returns its code and adds nothing. */
 CUresult zc_access_enter(struct zc_va *va);
 void zc_access_leave(struct zc_va *va);
 
-/* Opens the just mapped bytes [from, to) to the range's devices.  With the turn.  Returns the
+/* Opens the just mapped bytes [from, to) to the range's devices.  With the lock.  Returns the
  * driver's code. */
 CUresult zc_access_open(const struct zc_va *va, size_t from, size_t to);
 

@@ -17,7 +17,7 @@
 #define PART 16       /* At most 1/PART of a device's memory is kept. */
 #define LOOKED_AT 32u /* How many kept blocks a request is compared with. */
 
-static struct zc_lock lock = ZC_LOCK(ZC_RANK_MODULE);
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_FREE_CACHE);
 static struct zc_vmm
     *kept[DEVICES_MAX][ZC_LISTS];    /* Lists by size; the block kept last comes first. */
 static uint64_t serial;              /* Counts the blocks kept so far. */

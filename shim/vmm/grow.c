@@ -12,6 +12,7 @@
 #include "driver/stream.h"
 #include "driver/streams.h"
 #include "log/log.h"
+#include "memory/limits.h"
 #include "vmm/headroom.h"
 #include "vmm/lazy.h"
 #include "vmm/reuse.h"
@@ -254,7 +255,8 @@ static void elide(struct zc_vmm *v)
     unlink_pair(v);
 }
 
-CUresult zc_grow_freeing(struct zc_block *block, bool busy, bool *kept_out)
+CUresult zc_grow_freeing(struct zc_block *block, bool busy, void (*freed)(struct zc_block *block),
+                         bool *kept_out)
 {
     struct zc_vmm *v = zc_vmm_of(block);
     const char *why = "";
@@ -273,8 +275,12 @@ CUresult zc_grow_freeing(struct zc_block *block, bool busy, bool *kept_out)
     }
     if (result != CUDA_SUCCESS)
         zc_lazy_diagnose(v, ZC_FN_cuMemFree_v2, result, why);
-    if (!*kept_out)
-        zc_driver_unlock();
+    if (*kept_out) {
+        freed(block);
+        zc_block_quarantine(block);
+        zc_limits_give(ZC_PLACE_VMM, v->device, block->size);
+    }
+    zc_driver_unlock();
     return result;
 }
 

@@ -27,11 +27,12 @@ CUresult zc_grow_materialize(const struct zc_block *block, enum zc_fn fn);
 /*
  * The program frees a claimed block.  With `busy`, earlier work may still use it.  If the block has
  * a pending copy into another one, it hands over its memory, and *kept_out is true.  Then its
- * addresses stay mapped for the next growth, and the caller must not remove its record nor its
- * ledger entry, which it makes quarantined.  The caller then also holds the driver lock, and drops
- * it when that is done.  On failure nothing has changed, and the program gets the returned code.
+ * addresses stay mapped for the next growth: freed() was called, and the block is quarantined and
+ * may be taken by another thread at any time.  On failure nothing has changed, and the program gets
+ * the returned code.
  */
-CUresult zc_grow_freeing(struct zc_block *block, bool busy, bool *kept_out);
+CUresult zc_grow_freeing(struct zc_block *block, bool busy, void (*freed)(struct zc_block *block),
+                         bool *kept_out);
 
 /*
  * The program frees a claimed block in stream order.  A pending copy into it is dropped, one out of

@@ -4,9 +4,9 @@
 
 #include "base/life.h"
 #include "base/module.h"
-#include "driver/await.h"
 #include "driver/capture.h"
 #include "driver/lock.h"
+#include "memory/release.h"
 #include "vmm/access.h"
 #include "vmm/grow.h"
 
@@ -19,7 +19,7 @@ CUresult zc_quiesce(enum zc_fn fn)
     if (__atomic_load_n(&settled, __ATOMIC_ACQUIRE) || !zc_life_on() || zc_life_closing() ||
         !zc_driver_lock())
         return CUDA_SUCCESS;
-    zc_await_note();
+    zc_release_await();
     CUresult result = CUDA_SUCCESS;
     if (!zc_capture_any()) {
         result = zc_grow_copy_all(fn);

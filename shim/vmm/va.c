@@ -84,7 +84,7 @@ CUresult zc_va_reserve(struct zc_va *va, size_t span, size_t granularity, bool w
 {
     *why = "cuMemAddressReserve refuses";
     CUresult result = va_reserve(va, span, granularity, wide);
-    bool mine = zc_access_turn_take();
+    bool mine = zc_access_lock();
     if (result == CUDA_SUCCESS) {
         *why = "cuDeviceCanAccessPeer refuses";
         result = zc_access_enter(va);
@@ -92,7 +92,7 @@ CUresult zc_va_reserve(struct zc_va *va, size_t span, size_t granularity, bool w
             give_back(va);
     }
     if (mine)
-        zc_access_turn_drop();
+        zc_access_unlock();
     return result;
 }
 
@@ -185,12 +185,12 @@ CUresult zc_va_map(struct zc_va *va, const struct zc_chunk *chunk, unsigned coun
 {
     CUresult result = CUDA_SUCCESS;
     size_t at = 0, end = 0;
-    bool mine = zc_access_turn_take();
+    bool mine = zc_access_lock();
     for (unsigned i = 0; i < count && at < to && result == CUDA_SUCCESS; at += chunk[i++].size)
         if (at + chunk[i].size > from && at >= end && !zc_va_holds(va, at, at + 1))
             result = map_run(va, chunk + i, count - i, at, to, &end, why);
     if (mine)
-        zc_access_turn_drop();
+        zc_access_unlock();
     return result;
 }
 
@@ -230,38 +230,38 @@ static CUresult unmap(struct zc_va *va)
 
 CUresult zc_va_unmap(struct zc_va *va)
 {
-    bool mine = zc_access_turn_take();
+    bool mine = zc_access_lock();
     CUresult result = unmap(va);
     if (mine)
-        zc_access_turn_drop();
+        zc_access_unlock();
     return result;
 }
 
 void zc_va_quiesced(struct zc_va *va)
 {
-    bool mine = zc_access_turn_take();
+    bool mine = zc_access_lock();
     va->busy = false;
     if (mine)
-        zc_access_turn_drop();
+        zc_access_unlock();
 }
 
 void zc_va_move(struct zc_va *to, struct zc_va *from)
 {
-    bool mine = zc_access_turn_take();
+    bool mine = zc_access_lock();
     zc_access_leave(from);
     *to = *from;
     zc_access_enter(to);
     if (mine)
-        zc_access_turn_drop();
+        zc_access_unlock();
 }
 
 CUresult zc_va_free(struct zc_va *va)
 {
-    bool mine = zc_access_turn_take();
+    bool mine = zc_access_lock();
     CUresult unmapped = unmap(va);
     zc_access_leave(va);
     if (mine)
-        zc_access_turn_drop();
+        zc_access_unlock();
     CUresult freed = give_back(va);
     zc_arena_put(va->run, va->room * sizeof(*va->run));
     return unmapped != CUDA_SUCCESS ? unmapped : freed;

@@ -18,7 +18,7 @@ struct zc_run {
     size_t from, to;
 };
 
-/* One reservation.  The owner of its block may change it, with the turn of vmm/access.h, because
+/* One reservation.  The owner of its block may change it, with the lock of vmm/access.h, because
  * other threads may change who reaches it. */
 struct zc_va {
     int device;              /* Ordinal of the device that has the memory. */
@@ -75,7 +75,7 @@ CUresult zc_va_map(struct zc_va *va, const struct zc_chunk *chunk, unsigned coun
  * what the driver refuses to unmap stays recorded as mapped. */
 CUresult zc_va_unmap(struct zc_va *va);
 
-/* Waits for work that may still use a range.  With the turn. */
+/* Waits for work that may still use a range.  With the lock. */
 CUresult zc_va_wait(struct zc_va *va);
 
 /* All work given before the free of the range's block has ended. */

@@ -24,7 +24,7 @@ struct facts {
 };
 static struct facts facts[DEVICES_MAX];
 
-/* The host memory at both ends of every block that has a rim.  With the turn of vmm/access.h. */
+/* The host memory at both ends of every block that has a rim.  With the lock of vmm/access.h. */
 static struct {
     CUmemGenericAllocationHandle handle; /* 0 for none. */
     unsigned users;                      /* Number of blocks that map it. */
@@ -117,23 +117,23 @@ static bool take_rim(const struct zc_want *want, const struct facts *f)
     const char *why;
     host.size = f->granularity;
     host.prop = &f->prop;
-    if (!zc_access_turn_take())
+    if (!zc_access_lock())
         return false;
     if (!rim.users)
         rim.handle = zc_handle_make(&host, &made, &why) == CUDA_SUCCESS ? made.handle : 0;
     bool taken = rim.handle;
     rim.users += taken;
-    zc_access_turn_drop();
+    zc_access_unlock();
     return taken;
 }
 
 static void drop_rim(void)
 {
-    bool mine = zc_access_turn_take();
+    bool mine = zc_access_lock();
     if (!--rim.users)
         zc_real.cuMemRelease(rim.handle);
     if (mine)
-        zc_access_turn_drop();
+        zc_access_unlock();
 }
 
 /* If memory is short, memory that libzc keeps for later is given back first. */

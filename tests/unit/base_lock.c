@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The lock: exclusion, re-entry, waiting, fork; and the clock that shares its callers. */
+/* The lock: exclusion, re-entry, ranks, waiting, fork; waiting for a word; and the clock that
+ * shares its callers. */
 #include "base_test.h"
 
 #include <errno.h>
@@ -12,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/wait.h"
 
 enum { THREADS = 8, ROUNDS = 100000 };
 
@@ -60,6 +62,78 @@ static void a_holder_that_is_interrupted_is_refused(void **state)
     zc_lock_drop(&lock);
     assert_true(zc_lock_take(&lock));
     zc_lock_drop(&lock);
+}
+
+static void a_thread_takes_later_ranks_only(void **state)
+{
+    struct zc_lock early = ZC_LOCK(ZC_RANK_DRIVER), middle = ZC_LOCK(ZC_RANK_HEAP),
+                   late = ZC_LOCK(ZC_RANK_ARENA);
+    (void)state;
+    assert_true(zc_lock_take(&middle));
+    assert_false(zc_lock_take(&early));
+    assert_true(zc_lock_take(&late));
+    zc_lock_drop(&late);
+    zc_lock_drop(&middle);
+    assert_true(zc_lock_take(&early));
+    zc_lock_drop(&early);
+}
+
+static uint32_t word;
+
+static void *wait_for_the_word(void *arg)
+{
+    (void)arg;
+    errno = 4711;
+    while (__atomic_load_n(&word, __ATOMIC_ACQUIRE) == 0)
+        zc_wait(&word, 0);
+    return errno == 4711 ? NULL : &word;
+}
+
+/* Some wait before the change, some come after it: none may sleep on. */
+static void a_change_of_a_word_wakes_all_who_wait_for_it(void **state)
+{
+    pthread_t thread[THREADS];
+    void *failed;
+
+    (void)state;
+    for (int i = 0; i < THREADS; i++) {
+        if (i == THREADS / 2)
+            zc_wait_step(&word);
+        pthread_create(&thread[i], NULL, wait_for_the_word, NULL);
+        if (i == THREADS / 2 - 1)
+            usleep(20000);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(thread[i], &failed);
+        assert_null(failed);
+    }
+}
+
+/* Two threads hand a word to and fro: a wake that is lost ends this in a sleep without end. */
+static void *answer_each_step(void *arg)
+{
+    (void)arg;
+    for (uint32_t step = 1; step < ROUNDS / 10; step += 2) {
+        for (uint32_t seen; (seen = __atomic_load_n(&word, __ATOMIC_ACQUIRE)) != step;)
+            zc_wait(&word, seen);
+        zc_wait_step(&word);
+    }
+    return NULL;
+}
+
+static void no_wake_is_lost(void **state)
+{
+    pthread_t thread;
+
+    (void)state;
+    __atomic_store_n(&word, 0, __ATOMIC_RELEASE);
+    pthread_create(&thread, NULL, answer_each_step, NULL);
+    for (uint32_t step = 0; step < ROUNDS / 10; step += 2) {
+        zc_wait_step(&word);
+        for (uint32_t seen; (seen = __atomic_load_n(&word, __ATOMIC_ACQUIRE)) != step + 2;)
+            zc_wait(&word, seen);
+    }
+    pthread_join(thread, NULL);
 }
 
 static void *take_and_drop(void *arg)
@@ -162,6 +236,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_one_thread_is_inside),
         cmocka_unit_test(a_holder_that_is_interrupted_is_refused),
+        cmocka_unit_test(a_thread_takes_later_ranks_only),
+        cmocka_unit_test(a_change_of_a_word_wakes_all_who_wait_for_it),
+        cmocka_unit_test(no_wake_is_lost),
         cmocka_unit_test(a_refused_holder_still_wakes_those_who_wait),
         cmocka_unit_test(a_forked_child_takes_a_lock_that_was_held),
         cmocka_unit_test(ticks_convert_to_what_the_monotonic_clock_says),

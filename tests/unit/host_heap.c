@@ -359,7 +359,7 @@ static void no_device_block_moves_in_while_a_copy_goes_over_the_host_block(void 
     zc_hostheap_part(e);
     assert_ptr_equal(zc_hostheap_pair(any, NULL), e);
     e->shared = p; /* Any device block. */
-    zc_hostheap_paired(e);
+    zc_hostheap_unclaim(e);
     assert_false(zc_hostheap_visit(e));
     e->shared = NULL;
     assert_true(zc_hostheap_visit(e));

@@ -83,7 +83,7 @@ static struct zc_shared *pair_in(char *host)
     assert_ptr_equal(p->pages.base, host);
     extent = zc_hostheap_extent((uintptr_t)host);
     zc_shared_publish(p);
-    zc_hostheap_paired(extent);
+    zc_hostheap_unclaim(extent);
     return p;
 }
 
