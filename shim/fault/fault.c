@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The handler of SIGSEGV: serves faults in protected pages, passes everything else on. */
+/* The SIGSEGV handler: serves faults in protected pages, and forwards everything else. */
 #include "fault/fault.h"
 
 #include <errno.h>
@@ -11,17 +11,16 @@
 #include "fault/signal.h"
 #include "fault/sigmask_repair.h"
 
-/* Private anonymous pages that are protected or missing raise SIGSEGV alone: SIGBUS stands for
- * memory behind the end of a file and for broken hardware (signal(7)), neither of which a change of
- * protection brings about. */
+/* Protected or missing private anonymous pages raise only SIGSEGV.  SIGBUS means memory behind the
+ * end of a file, or broken hardware (signal(7)); changes of protection never cause it. */
 
 const struct zc_fault_ops *zc_fault_ops;
 
-/* Where zc_fault_peek() reads, and where it goes on after a read that failed. */
+/* The instruction by which zc_fault_peek() reads, and where it continues after a failed read. */
 extern const char zc_peek_reads[] __attribute__((visibility("hidden")));
 extern const char zc_peek_ends[] __attribute__((visibility("hidden")));
 
-/* The labels allow one copy of the code only. */
+/* The labels allow only one copy of the code. */
 __attribute__((noinline)) bool zc_fault_peek(void *to, const void *from, unsigned long n)
 {
 #if defined(__x86_64__)
@@ -45,11 +44,12 @@ __attribute__((noinline)) bool zc_fault_peek(void *to, const void *from, unsigne
     return n == 0;
 }
 
-/* Where zc_fault_probe() accesses the program's memory, and where it goes on. */
+/* The instructions by which zc_fault_probe() accesses the program's memory, and where it
+ * continues. */
 extern const char zc_probe_begins[] __attribute__((visibility("hidden")));
 extern const char zc_probe_ends[] __attribute__((visibility("hidden")));
 
-/* The write changes nothing, whatever other threads write there. */
+/* The write stores the value that is there, atomically, so it changes nothing. */
 __attribute__((noinline)) void zc_fault_probe(uintptr_t address, bool write)
 {
 #if defined(__x86_64__)
@@ -106,8 +106,8 @@ static bool is_write(const ucontext_t *context)
 }
 #endif
 
-/* A probe ends where the program gives the right to the access, whatever libzc itself keeps closed
- * there.  Else the fault is the program's own. */
+/* Ends a probe if the program allows the access, whatever libzc itself has closed.  Otherwise the
+ * fault is the program's own. */
 static bool end_probe(uintptr_t address, ucontext_t *context)
 {
     const struct zc_fault_ops *ops = __atomic_load_n(&zc_fault_ops, __ATOMIC_ACQUIRE);
@@ -153,7 +153,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 const char *zc_fault_start(const struct zc_fault_ops *ops)
 {
     if (!__atomic_load_n(&zc_fault_ops, __ATOMIC_ACQUIRE)) {
-        /* The handler needs `ops` as soon as it is there. */
+        /* Stored first, because the handler needs it. */
         __atomic_store_n(&zc_fault_ops, ops, __ATOMIC_SEQ_CST);
         zc_sigsegv_start(on_signal);
         zc_repair_actions();

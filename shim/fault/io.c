@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls do not fault on protected pages, they fail with EFAULT or stop short: so libc's
- * functions open the program's buffers first.  While nothing is protected they go straight on.
+ * System calls do not fault on protected pages: they fail with EFAULT or stop short.  So libc's
+ * functions open the program's buffers first.  While nothing is protected they pass straight
+ * through.
  *
- * Not seen are system calls that do not come through these functions: syscall(2), statically linked
- * code, io_uring, and libc's own calls, such as those of stdio into a buffer of setvbuf(3).  The
- * string functions of stdio (fputs, printf) read their argument with the CPU first.  Other calls
- * that fill memory (ioctl, stat, process_vm_readv, aio_read) are let alone: they fail with EFAULT
- * where the page is protected.
+ * System calls by other ways are not seen: syscall(2), statically linked code, io_uring, and libc's
+ * internal calls, such as those of stdio into a buffer of setvbuf(3).  The string functions of
+ * stdio (fputs, printf) need no hook, because they read their argument with the CPU first.  Other
+ * calls that fill memory (ioctl, stat, process_vm_readv, aio_read) are not hooked, and fail with
+ * EFAULT on a protected page.
  */
 #undef _FORTIFY_SOURCE /* It would define some of these functions in the headers. */
 #include <dlfcn.h>
@@ -36,8 +37,8 @@
 
 struct _IO_FILE; /* FILE, without stdio.h. */
 
-/* Declared here too, because the fortified forms are in no header; stdio's under other names in C,
- * because compilers know their types from that header. */
+/* Declared here, too, because no header has the fortified forms.  Functions of stdio have other
+ * names in C, because compilers know their types from the header. */
 #define ZC_IO_CALL(name, result, params, args, touched) EXPORT result name params;
 #define ZC_IO_STDIO(name, params, args, touched) EXPORT size_t zc_io_##name params __asm__(#name);
 #include "fault/io.def"
@@ -45,7 +46,7 @@ struct _IO_FILE; /* FILE, without stdio.h. */
 #define FAILURE(type) _Generic((type){0}, char * : NULL, default : -1)
 #define FAILED(got) _Generic(got, char * : !(got), default : (intptr_t)(got) == -1)
 
-/* What an older libc lacks, as it would say of a system call that the kernel lacks. */
+/* For functions that an older libc lacks: fail as for a system call that the kernel lacks. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #define ZC_IO_CALL(name, result, params, args, touched)                                            \
@@ -58,7 +59,8 @@ struct _IO_FILE; /* FILE, without stdio.h. */
 #include "fault/io.def"
 #pragma GCC diagnostic pop
 
-/* The functions behind libzc's; until the first call each leads to one that finds them all. */
+/* The functions behind libzc's.  Until the first call each pointer leads to a stub that looks up
+ * all of them. */
 #define ZC_IO_CALL(name, result, params, args, touched) static result first_##name params;
 #define ZC_IO_STDIO(name, params, args, touched) static size_t first_##name params;
 #include "fault/io.def"
@@ -73,7 +75,7 @@ static struct __attribute__((aligned(64))) {
 #include "fault/io.def"
 };
 
-/* Several threads may come here at once: all store the same. */
+/* Several threads may run this at once; all store the same values. */
 void zc_io_find(void)
 {
     zc_libc_find();
@@ -101,7 +103,7 @@ static bool nothing_protected(void)
     return __builtin_expect(!__atomic_load_n(&zc_fault_ops, __ATOMIC_RELAXED), 1);
 }
 
-/* As many bytes as stdio would take; one product that is too large leads nowhere anyway. */
+/* Bytes as stdio counts them.  If the product overflows, the call fails anyway. */
 static size_t product(size_t size, size_t count)
 {
     size_t bytes;
@@ -135,8 +137,8 @@ static bool either(bool one, bool other)
 #define WRITE_EACH_AT(fd, at, vec, count) zc_prefault_each_at(true, fd, at, vec, (size_t)count)
 
 /*
- * EFAULT may come although all was open: another thread may have copied the buffer to the device
- * and so protected it again.  A call that failed so has transferred nothing, except that a datagram
+ * EFAULT is possible even after opening: another thread may have copied the buffer to the device
+ * and so protected it again.  A call that failed has transferred nothing, except that a datagram
  * may be lost (recv(2) into memory that another thread copies from is the program's own race).
  */
 #define ZC_IO_CALL(name, result, params, args, touched)                                            \

@@ -3,8 +3,8 @@
 #ifndef ZC_FAULT_IO_H
 #define ZC_FAULT_IO_H
 
-/* Looks them up.  The first call of a hook does so too, which may come in a signal handler, where
- * dlsym(3) is not allowed: so whoever installs one does it beforehand. */
+/* Looks them up.  A hook's first call does that, too, but may come in a signal handler, where
+ * dlsym(3) is not allowed.  So code that installs a handler calls this first. */
 void zc_io_find(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Walks what a system call names, and opens the protected pages in it. */
+/* Finds the memory that a system call names, and opens the protected pages in it. */
 #include "fault/prefault.h"
 
 #include <errno.h>
@@ -11,9 +11,9 @@
 #include "base/text.h"
 #include "fault/fault.h"
 
-/* The most that one call of the kernel transfers (read(2), NOTES). */
+/* The kernel transfers at most this much in one call (read(2), NOTES). */
 #define MOST ((size_t)0x7ffff000)
-#define MESSAGES_MOST 1024 /* UIO_MAXIOV: what sendmmsg(2) and recvmmsg(2) look at. */
+#define MESSAGES_MOST 1024 /* UIO_MAXIOV: the most that sendmmsg(2) and recvmmsg(2) read. */
 
 static bool open_range(bool write, const void *buf, size_t n)
 {
@@ -78,14 +78,14 @@ bool zc_prefault_sets(int count, void *in, void *out, void *other)
 {
     void *sets[] = {in, out, other};
     bool changed = false;
-    /* Whole words, as the kernel's. */
+    /* Whole words, as the kernel counts them. */
     size_t bytes = count > 0 ? ((size_t)count + 63) / 64 * 8 : 0;
     for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++)
         changed |= sets[i] && zc_prefault(true, sets[i], bytes);
     return changed;
 }
 
-/* Where a link of /proc leads, terminated. */
+/* Reads the target of a link in /proc, and terminates it. */
 static bool leads_to(const char *link, char *to, size_t room)
 {
     long n = syscall(SYS_readlinkat, AT_FDCWD, link, to, room - 1);
@@ -93,7 +93,7 @@ static bool leads_to(const char *link, char *to, size_t room)
     return n > 0;
 }
 
-/* /proc/PID/mem, or /proc/PID/task/TID/mem, with the number that this /proc has for the process. */
+/* True for /proc/PID/mem and /proc/PID/task/TID/mem of this process. */
 static bool is_own_memory(int fd)
 {
     char link[32], path[64], self[16];

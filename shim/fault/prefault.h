@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Makes what a system call is about to access accessible. */
+/* Opens protected pages that a system call is about to access. */
 #ifndef ZC_FAULT_PREFAULT_H
 #define ZC_FAULT_PREFAULT_H
 
@@ -10,29 +10,30 @@
 #include <sys/uio.h>
 
 /*
- * All return true if pages were made accessible, and keep errno.  `write` says that the kernel
- * writes the memory, else it reads it.  Pointers are the program's: where they lead nowhere nothing
- * is done, and the kernel answers for them.  Only while zc_fault_ops is set.
+ * All return true if they opened pages, and keep errno.  `write` says that the kernel writes the
+ * memory, else it reads it.  Pointers come from the program: bad ones are ignored, and the kernel
+ * will refuse them.  Only while zc_fault_ops is set.
  */
 bool zc_prefault(bool write, const void *buf, size_t n);
 
-/* The buffers of an array (readv(2)); one that is too long is the kernel's to refuse. */
+/* The buffers of an array (readv(2)).  The kernel refuses one that is too long. */
 bool zc_prefault_vector(bool write, const struct iovec *vec, size_t count);
 
 /* A message, with its header, name, buffers and control data (recvmsg(2)). */
 bool zc_prefault_message(bool write, const struct msghdr *message);
 
-/* An array of messages, whose lengths the kernel writes in both directions (recvmmsg(2)). */
+/* An array of messages, whose lengths the kernel writes for both directions (recvmmsg(2)). */
 bool zc_prefault_messages(bool write, const struct mmsghdr *messages, size_t count);
 
-/* A socket's name that the kernel fills, with the length that it reads and writes (recvfrom(2)). */
+/* A socket's name that the kernel fills, and its length, which it reads and writes
+ * (recvfrom(2)). */
 bool zc_prefault_name(const void *name, const socklen_t *length);
 
 /* The sets of select(2), of `count` descriptors each; NULL for none. */
 bool zc_prefault_sets(int count, void *in, void *out, void *other);
 
-/* n bytes at an offset of a file, or as many as an array takes: where that is the memory of this
- * process (/proc/self/mem), to which the kernel gives access whatever the protection. */
+/* n bytes, or the bytes of an array, at an offset of a file: if the file is this process's memory
+ * (/proc/self/mem), to which the kernel gives access regardless of protection. */
 bool zc_prefault_at(bool write, int fd, off64_t at, size_t n);
 bool zc_prefault_each_at(bool write, int fd, off64_t at, const struct iovec *vec, size_t count);
 

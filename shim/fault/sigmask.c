@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions that set a thread's signal mask.  Once pages are protected SIGSEGV stays open in the
- * kernel, because a fault while it is blocked ends the process; the program's view keeps it.
+ * Hooks on functions that set a thread's signal mask.  Once pages are protected, SIGSEGV stays open
+ * in the kernel, because a fault while it is blocked ends the process.  The program still sees it
+ * blocked.
  */
 #include "fault/signal.h"
 
@@ -28,13 +29,13 @@ static bool on(void)
 
 typedef int (*mask_function)(int how, const sigset_t *set, sigset_t *old);
 
-/* Signals that libc or the kernel takes out of every mask. */
+/* Signals that libc or the kernel removes from every mask. */
 #define NEVER                                                                                      \
     (ZC_SIGBIT(SIGKILL) | ZC_SIGBIT(SIGSTOP) | ZC_SIGBIT(ZC_SIGSEGV_SERVING_BIT) |                 \
      ZC_SIGBIT(ZC_SIGSEGV_HANDLER_BIT))
 
-/* What the program asked about SIGSEGV, done to its view.  `was` it blocked before, and `before` is
- * the rest of the mask then. */
+/* Applies the program's request about SIGSEGV to its view.  `was`: it blocked SIGSEGV before;
+ * `before` is the rest of the old mask. */
 static void change_view(int how, uint64_t wanted, bool was, uint64_t before)
 {
     bool named = wanted & SEGV, opens = how == SIG_UNBLOCK;
@@ -46,7 +47,7 @@ static void change_view(int how, uint64_t wanted, bool was, uint64_t before)
         zc_sigsegv_block(wanted & ~(SEGV | NEVER | before));
 }
 
-/* The sets are read and written where libc would, so that a bad pointer does what it did. */
+/* Reads and writes the sets where libc would, so that a bad pointer has the usual effect. */
 static int change(mask_function real, int how, const sigset_t *set, sigset_t *old)
 {
     sigset_t open, before;
@@ -67,7 +68,8 @@ static int change(mask_function real, int how, const sigset_t *set, sigset_t *ol
     return result;
 }
 
-/* Fault handling may begin while libc is in the call: what it did then is taken over. */
+/* Fault handling may begin while libc is in the call; then its effect is applied to the view
+ * afterwards. */
 static int change_before(mask_function real, int how, const sigset_t *set, sigset_t *old)
 {
     int result = real(how, set, old);
@@ -108,7 +110,7 @@ EXPORT int sigrelse(int sig)
     return on() ? change_one(SIG_UNBLOCK, sig) : zc_libc_signal.sigrelse(sig);
 }
 
-/* BSD's masks are the first 32 signals. */
+/* BSD masks are the first 32 signals. */
 static int change_bsd(int how, const int *mask)
 {
     sigset_t set, old;
@@ -133,8 +135,8 @@ EXPORT int siggetmask(void)
     return on() ? change_bsd(SIG_BLOCK, NULL) : zc_libc_signal.siggetmask();
 }
 
-/* A cancellation point, so nothing may have to be undone after it: handlers that run meanwhile may
- * meet protected pages, and find SIGSEGV open. */
+/* This is a cancellation point, so nothing may need undoing after it.  Handlers that run meanwhile
+ * may touch protected pages, and find SIGSEGV open. */
 EXPORT int sigsuspend(const sigset_t *set)
 {
     if (!on() || !(zc_sigword(set) & SEGV))
@@ -152,13 +154,13 @@ EXPORT int sigpending(sigset_t *set)
     return result;
 }
 
-/* A thread that begins with a mask of its own, and what it is to run. */
+/* A thread that begins with a mask of its own, and its start routine. */
 struct beginning {
     void *(*run)(void *arg);
     void *arg;
 };
 
-/* libc has set the mask, and the thread has done nothing yet. */
+/* libc has set the mask, and the thread has not run anything yet. */
 static void *begin(void *memory)
 {
     struct beginning b = *(struct beginning *)memory;
@@ -168,7 +170,7 @@ static void *begin(void *memory)
     return b.run(b.arg);
 }
 
-/* glibc has masks in attributes since 2.32. */
+/* Attributes have masks since glibc 2.32. */
 static bool blocks_segv(const pthread_attr_t *attr)
 {
     static int (*get)(const pthread_attr_t *attr, sigset_t *set);
@@ -183,7 +185,7 @@ static bool blocks_segv(const pthread_attr_t *attr)
     return get && get(attr, &set) == 0 && (zc_sigword(&set) & SEGV);
 }
 
-/* Also before pages are protected: that may begin while libc is in the call. */
+/* Needed before pages are protected, too: that may begin while libc is in the call. */
 EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
                           void *arg)
 {

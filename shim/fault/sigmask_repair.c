@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread that blocks SIGSEGV dies of a fault in a protected page before any handler runs.  Worker
- * threads often block all signals, those of the driver among them, so the threads of before are
- * asked by a signal to change the mask that they return to: SIGSETXID, by which glibc itself asks
- * all threads for something, and which no function of libc blocks (glibc, nptl/nptl_setxid.c).
+ * A thread that blocks SIGSEGV is killed by a fault in a protected page before any handler runs.
+ * Worker threads often block all signals, even those of the driver.  So existing threads are sent a
+ * signal whose handler changes the mask that they return to.  The signal is SIGSETXID, by which
+ * glibc itself asks all threads for something, and which no libc function blocks (glibc,
+ * nptl/nptl_setxid.c).
  */
 #include "fault/sigmask_repair.h"
 
@@ -22,8 +23,8 @@
 
 #define SEGV ZC_SIGBIT(SIGSEGV)
 #define ASKING 33  /* SIGSETXID. */
-#define TRIES 1000 /* Of a millisecond each. */
-#define MOST 256   /* Threads that are looked at and asked at once. */
+#define TRIES 1000 /* Each takes a millisecond. */
+#define MOST 256   /* Most threads to look at and ask at once. */
 
 uint64_t zc_repair_masks;
 
@@ -33,7 +34,7 @@ static bool same(const struct sigaction *a, const struct sigaction *b)
            zc_sigword(&a->sa_mask) == zc_sigword(&b->sa_mask);
 }
 
-/* Another thread may set a later action meanwhile, which then takes the place of this one. */
+/* Another thread may set a later action meanwhile; that one wins. */
 static void open_action(int sig, struct sigaction act)
 {
     struct sigaction expected, open = act, was;
@@ -49,7 +50,7 @@ static void open_action(int sig, struct sigaction act)
     } while (!same(&was, &expected));
 }
 
-/* Nobody can give SIGKILL and SIGSTOP a mask. */
+/* SIGKILL and SIGSTOP have no action that could have a mask. */
 void zc_repair_actions(void)
 {
     for (int sig = 1; sig <= 64; sig++) {
@@ -60,17 +61,16 @@ void zc_repair_actions(void)
     }
 }
 
-/* The kernel's struct sigaction, which libc translates and for this signal refuses. */
+/* The kernel's struct sigaction; libc translates it, and refuses this signal. */
 struct kernel_action {
     void *handler;
     unsigned long flags;
     void (*restorer)(void);
     uint64_t mask;
 };
-static struct kernel_action before; /* glibc's own, for what glibc sends. */
+static struct kernel_action before; /* glibc's own action, for signals that glibc sends. */
 
-/* Threads that were asked while they served a fault, each in the entry that it was asked with.
- * Atomics. */
+/* Threads that were asked while they served a fault, at the index of their request.  Atomics. */
 static uint32_t serving[MOST];
 
 static bool sent_by_us(const siginfo_t *info)
@@ -79,8 +79,8 @@ static bool sent_by_us(const siginfo_t *info)
            (uintptr_t)info->si_value.sival_ptr - (uintptr_t)serving < sizeof(serving);
 }
 
-/* Code that faults does not block SIGSEGV, so its thread is open as soon as the fault is served;
- * until then no signal may interrupt libzc's handler. */
+/* Code that faults does not block SIGSEGV, so its thread is open once the fault is served.  Until
+ * then no signal may interrupt libzc's handler. */
 static void asked(int sig, siginfo_t *info, void *context)
 {
     ucontext_t *interrupted = context;
@@ -102,7 +102,7 @@ static void asked(int sig, siginfo_t *info, void *context)
     errno = error;
 }
 
-/* The address by which handlers return is the one that libc gave for another signal. */
+/* Handlers return by the address that libc uses for another signal. */
 static bool listen_in(void)
 {
     struct kernel_action now, act;
@@ -130,7 +130,7 @@ static void ask(pid_t thread, uint32_t *entry)
     syscall(SYS_rt_tgsigqueueinfo, getpid(), thread, ASKING, &info);
 }
 
-/* Number of a thread in a line of /proc, or 0. */
+/* The thread id in a directory name of /proc, or 0. */
 static pid_t number(const char *digits)
 {
     pid_t n = 0;
@@ -139,7 +139,7 @@ static pid_t number(const char *digits)
     return *digits ? 0 : n;
 }
 
-/* The file of a thread in /proc, open for reading, or -1. */
+/* Opens the stat file of a thread in /proc, or returns -1. */
 static int open_stat(pid_t thread)
 {
     char path[64];
@@ -148,8 +148,8 @@ static int open_stat(pid_t thread)
     return zc_file_open(zc_text_cstr(&text), 0);
 }
 
-/* proc_pid_stat(5): the name in parentheses may hold anything; field 3 is the state, field 32 the
- * blocked signals up to 31.  A thread that is gone or a zombie blocks nothing. */
+/* proc_pid_stat(5): the name in parentheses may contain anything; field 3 is the state, field 32
+ * the blocked signals up to 31.  A thread that has ended, or is a zombie, blocks nothing. */
 static bool blocks(pid_t thread)
 {
     char line[1024];
@@ -180,8 +180,7 @@ static bool among(const pid_t *threads, int count, pid_t thread)
     return false;
 }
 
-/* Adds threads other than the caller that block SIGSEGV to the first `known`, until there are
- * MOST. */
+/* Adds other threads that block SIGSEGV behind the first `known`, up to MOST. */
 static int list_blocking(int fd, pid_t *threads, int known)
 {
     /* getdents64(2), because readdir(3) allocates. */
@@ -208,7 +207,7 @@ static int list_blocking(int fd, pid_t *threads, int known)
     return count;
 }
 
-/* Takes out those that are open or have answered; returns how many are left. */
+/* Removes threads that are open or have answered; returns how many are left. */
 static int still_closed(pid_t *threads, int count)
 {
     int left = 0;
@@ -221,9 +220,9 @@ static int still_closed(pid_t *threads, int count)
     return left;
 }
 
-/* Asks threads until each has been seen open once, or in a fault: a thread blocks all signals for a
- * moment elsewhere, too, and some thread may do so at any time.  False when the tries are used up
- * before. */
+/* Asks threads until each has been seen open once, or in a fault.  A thread may block all signals
+ * for a moment for other reasons, too, so all tries may be needed.  False if they were not
+ * enough. */
 static bool open_threads(const pid_t *threads, int count, int *tries)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
@@ -259,8 +258,8 @@ const char *zc_repair_threads(void)
     pid_t threads[MOST];
     int known = 0, count, tries = TRIES;
     bool open_all = true;
-    /* Once more, until there is no new one: before it was asked a thread may have started another,
-     * which has its mask. */
+    /* Again, until there is no new thread: one that was not asked yet may have started another,
+     * which inherits its mask. */
     while (open_all && (count = list_blocking(fd, threads, known)) > known) {
         open_all = listen_in() && open_threads(threads + known, count - known, &tries);
         known = count < MOST ? count : 0;

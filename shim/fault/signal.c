@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions that set the action of SIGSEGV.  They pass through until pages are protected; from then
- * on the kernel's action stays libzc's, and the program reads back its own.
+ * Hooks on functions that set the action of SIGSEGV.  They pass through until pages are protected.
+ * From then on libzc's action stays in the kernel, and the program reads back its own.
  */
 #include "fault/signal.h"
 
@@ -17,7 +17,7 @@
 #define EXPORT __attribute__((visibility("default")))
 #define SEGV ZC_SIGBIT(SIGSEGV)
 
-/* Declared here for old libc headers, which lack some. */
+/* Declared here because old libc headers lack some of them. */
 #define ZC_SIGNAL(name, result, params, args) EXPORT result name params;
 #include "fault/signal.def"
 
@@ -55,7 +55,7 @@ static uint64_t bit_of(int sig)
     return sig >= 1 && sig <= 64 ? ZC_SIGBIT(sig) : 0;
 }
 
-/* Keeps whether the sa_mask that the program gave an action holds SIGSEGV. */
+/* Records whether the sa_mask that the program gave an action contains SIGSEGV. */
 static void note_mask(int sig, bool has)
 {
     if (!on() || zc_sigsegv_vfork_child())
@@ -66,7 +66,7 @@ static void note_mask(int sig, bool has)
         __atomic_fetch_and(&zc_repair_masks, ~bit_of(sig), __ATOMIC_RELAXED);
 }
 
-/* Of the other signals only sa_mask is changed; the program reads back the one it set. */
+/* For other signals only sa_mask is changed, and the program reads back what it set. */
 static int other_action(int sig, const struct sigaction *act, struct sigaction *old)
 {
     bool had = __atomic_load_n(&zc_repair_masks, __ATOMIC_RELAXED) & bit_of(sig);
@@ -86,8 +86,8 @@ static int other_action(int sig, const struct sigaction *act, struct sigaction *
     return result;
 }
 
-/* Fault handling may begin while libc is in the call: what it set then is taken over, and what it
- * told is corrected. */
+/* Fault handling may begin while libc is in the call; then its effect is taken over, and its answer
+ * corrected. */
 static int action_before(int sig, const struct sigaction *act, struct sigaction *old)
 {
     int result = zc_libc_signal.sigaction(sig, act, old);
@@ -106,11 +106,11 @@ EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old
     return sig == SIGSEGV ? zc_sigsegv_action(act, old) : other_action(sig, act, old);
 }
 
-/* What siginterrupt(3) said of SIGSEGV: signal(3) then leaves SA_RESTART out. */
+/* siginterrupt(3) was called for SIGSEGV: signal(3) then leaves SA_RESTART out. */
 static bool interrupts;
 
-/* The older functions, as glibc builds them on sigaction (sysdeps/posix/signal.c): before pages are
- * protected, too, because fault handling may begin while libc is in them. */
+/* The older functions, built on sigaction as in glibc (sysdeps/posix/signal.c).  Also used before
+ * pages are protected, because that may begin while libc is in them. */
 static zc_sighandler set_handler(zc_sighandler handler, int flags, bool masked)
 {
     struct sigaction act, old;
@@ -128,7 +128,7 @@ static int bsd_flags(void)
     return __atomic_load_n(&interrupts, __ATOMIC_RELAXED) ? 0 : SA_RESTART;
 }
 
-/* libc's set a sa_mask without SIGSEGV. */
+/* libc sets a sa_mask without SIGSEGV in them. */
 static zc_sighandler noted(int sig, zc_sighandler was)
 {
     if (was != SIG_ERR)

@@ -8,8 +8,8 @@
 
 typedef void (*zc_sighandler)(int sig);
 
-/* One pointer a row of signal.def.  Until the first call each leads to a function that finds them
- * all and goes on; written with the same values by every thread that comes first. */
+/* One pointer for each row of signal.def.  Until the first call each leads to a function that looks
+ * up all of them; threads that do so at once write the same values. */
 #define ZC_SIGNAL(name, result, params, args) result(*name) params;
 struct zc_libc_signal {
 #include "fault/signal.def"

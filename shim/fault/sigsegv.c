@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Gives SIGSEGV to the program as the kernel would have done. */
+/* Forwards SIGSEGV to the program as the kernel would have done. */
 #include "fault/sigsegv.h"
 
 #include <errno.h>
@@ -14,9 +14,9 @@
 #define WORD 8 /* Bytes of a signal mask in the kernel. */
 #define SEGV ZC_SIGBIT(SIGSEGV)
 
-/* The kernel's struct, in the order that suits copies; glibc's sigset_t has 120 bytes more. */
+/* The kernel's struct, with fields in a convenient order; glibc's sigset_t is 120 bytes larger. */
 struct action {
-    void *handler; /* SIG_DFL, SIG_IGN, or a function of the kind that SA_SIGINFO says. */
+    void *handler; /* SIG_DFL, SIG_IGN, or a function as SA_SIGINFO says. */
     void (*restorer)(void);
     uint64_t mask;
     int flags;
@@ -30,32 +30,31 @@ static uint32_t guard; /* Held for a few instructions, with every signal blocked
 /* What one thread blocks in the program's view. */
 struct view {
     bool blocked;
-    bool pending;     /* `info` waits. */
-    uint64_t witness; /* Signals whose bits in the kernel's mask together confirm `blocked`; 0:
-                       * none needed. */
-    siginfo_t info;   /* The first occurrence; further ones are dropped, as signal(7) says. */
+    bool pending;     /* `info` is waiting to be delivered. */
+    uint64_t witness; /* Signals whose bits in the kernel's mask confirm `blocked`, or 0. */
+    siginfo_t info;   /* The first occurrence; more are dropped, as signal(7) says. */
 };
 static __thread struct view view __attribute__((tls_model("initial-exec")));
 
-/* Whether libzc's handler has run in this thread, and how often libzc holds back what is sent. */
+/* Whether libzc's handler has run in this thread, and how often zc_sigsegv_hold() is in force. */
 static __thread bool entered __attribute__((tls_model("initial-exec")));
 static __thread uint32_t held __attribute__((tls_model("initial-exec")));
 
-/* A child of vfork(2) runs in the memory of the thread that waits for it, and has actions and masks
- * of its own. */
+/* A child of vfork(2) runs in the memory of the waiting parent thread, with its own actions and
+ * masks. */
 static __thread struct {
-    pid_t pid; /* 0 while there is none. */
+    pid_t pid; /* 0: there is none. */
     struct action program;
-    struct view parent; /* What `view` was. */
+    struct view parent; /* The parent's `view`. */
 } guest __attribute__((tls_model("initial-exec")));
-static pid_t home; /* Whose memory it is. */
+static pid_t home; /* The process that the memory belongs to. */
 
 static void set_mask(int how, uint64_t mask, uint64_t *old)
 {
     syscall(SYS_rt_sigprocmask, how, &mask, old, WORD);
 }
 
-/* With every signal blocked no handler can interrupt the holder and wait for it. */
+/* Blocks every signal, so that no handler can interrupt the holder and wait for it. */
 static uint64_t enter(void)
 {
     uint64_t before = 0;
@@ -88,7 +87,7 @@ bool zc_sigsegv_vfork_child(void)
     return guest.pid;
 }
 
-/* The record of the caller's process; under `guard`. */
+/* The action of the calling process.  Under `guard`. */
 static struct action *action_record(bool is_guest)
 {
     return is_guest ? &guest.program : &program;
@@ -109,10 +108,10 @@ static bool is_function(const struct action *a)
 }
 
 /*
- * The kernel's action: libzc's handler, with those of the program's flags that act before a handler
- * runs.  With every signal in the mask, except the one by which threads are asked to open SIGSEGV
- * (fault/sigmask_repair.c), nothing interrupts libzc's part, and the frame that it returns through
- * holds the mask of the interrupted code.
+ * Installs the kernel's action: libzc's handler, with those flags of the program's action that take
+ * effect before a handler runs.  Its mask has every signal except the one that asks threads to
+ * unblock SIGSEGV (fault/sigmask_repair.c).  So nothing interrupts libzc's part, and the signal
+ * frame holds the mask of the interrupted code.
  */
 static void install(const struct action *a, struct sigaction *was)
 {
@@ -129,8 +128,8 @@ bool zc_sigsegv_ours(const struct sigaction *act)
     return act->sa_sigaction == ours;
 }
 
-/* The program's action is there before libzc's handler needs it.  Another thread may have set a
- * later one, by a call that began before. */
+/* Stores the program's action before libzc's handler needs it.  Another thread may have set a later
+ * one by a call that began earlier. */
 void zc_sigsegv_start(void (*handler)(int sig, siginfo_t *info, void *context))
 {
     struct sigaction before;
@@ -163,7 +162,7 @@ int zc_sigsegv_action(const struct sigaction *act, struct sigaction *old)
     if (act) {
         struct sigaction kernel;
         install(&wanted, NULL);
-        /* The flag and address by which libc returns from handlers are in what it reports. */
+        /* libc reports its own return flag and address with the action. */
         zc_libc_signal.sigaction(SIGSEGV, NULL, &kernel);
         mask = enter();
         now->restorer = kernel.sa_restorer;
@@ -179,7 +178,7 @@ int zc_sigsegv_action(const struct sigaction *act, struct sigaction *old)
     return 0;
 }
 
-/* Before this is noted for the first time the thread may have been asked and opened. */
+/* Before `entered` is set, the thread may have been asked and opened already. */
 void zc_sigsegv_enter(void)
 {
     if (entered)
@@ -208,13 +207,13 @@ void zc_sigsegv_block(uint64_t with)
 void zc_sigsegv_keep(uint64_t mask)
 {
     if (view.witness == ZC_SIGBIT(ZC_SIGSEGV_HANDLER_BIT))
-        set_mask(SIG_BLOCK, view.witness, NULL); /* Libc's masks leave it out. */
+        set_mask(SIG_BLOCK, view.witness, NULL); /* libc's functions do not block this signal. */
     else
         view.witness &= mask;
 }
 
-/* Sends the occurrence to this thread again, as it was: the kernel lets a process say anything
- * about signals to itself (rt_sigqueueinfo(2)). */
+/* Sends the signal to this thread again, unchanged: the kernel lets a process send itself any
+ * siginfo (rt_sigqueueinfo(2)). */
 static void send_again(const siginfo_t *info)
 {
     syscall(SYS_rt_tgsigqueueinfo, getpid(), (pid_t)syscall(SYS_gettid), SIGSEGV, info);
@@ -248,7 +247,7 @@ void zc_sigsegv_hold(void)
 void zc_sigsegv_release(void)
 {
     held--;
-    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* From here on none is kept any more. */
+    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* From here on no occurrence is kept. */
     if (held || !view.pending)
         return;
     siginfo_t info = view.info;
@@ -257,16 +256,16 @@ void zc_sigsegv_release(void)
     send_again(&info);
 }
 
-/* Whether executing the interrupted instruction again raises the signal again. */
+/* True if executing the interrupted instruction again raises the signal again. */
 static bool synchronous(const siginfo_t *info)
 {
     return info->si_code > 0 && info->si_code != SEGV_MTEAERR;
 }
 
 /*
- * Ends the process by the default action, with the core dump and the siginfo that it would have
- * had: what is sent again arrives when libzc's handler returns.  A fault is sent, too, because a
- * process may have sent itself what looks like one.
+ * Ends the process by the default action, with the usual core dump and siginfo: the signal that is
+ * sent again arrives when libzc's handler returns.  Faults are sent again, too, because a process
+ * may have sent itself what looks like a fault.
  */
 static void die(const siginfo_t *info)
 {
@@ -275,7 +274,7 @@ static void die(const siginfo_t *info)
     send_again(info);
 }
 
-/* The action to run, with SA_RESETHAND done. */
+/* The action to run, after SA_RESETHAND was applied. */
 static struct action take_action(void)
 {
     struct action *from = action_record(zc_sigsegv_vfork_child());
@@ -288,9 +287,10 @@ static struct action take_action(void)
 }
 
 /*
- * The program's handler, with the mask of sigaction(2): the interrupted code's, sa_mask, and
- * SIGSEGV without SA_NODEFER.  The last lives in the thread's view, with a witness in the kernel's
- * mask.  A handler may leave by siglongjmp(3), or change the mask that it returns to.
+ * Runs the program's handler with the mask of sigaction(2): that of the interrupted code, sa_mask,
+ * and SIGSEGV unless SA_NODEFER is set.  SIGSEGV is blocked only in the thread's view, with a
+ * witness in the kernel's mask, because a handler may leave by siglongjmp(3) or change the mask
+ * that it returns to.
  */
 static void run(const struct action *a, siginfo_t *info, ucontext_t *context)
 {
@@ -317,7 +317,7 @@ static void run(const struct action *a, siginfo_t *info, ucontext_t *context)
         zc_sigword_put(&context->uc_sigmask, back & ~SEGV);
         zc_sigsegv_block(0);
     } else if (view.pending && !zc_sigsegv_blocked(back)) {
-        /* Blocked until the return to the interrupted code, where it arrives. */
+        /* Blocked until the interrupted code continues, where it arrives. */
         siginfo_t waiting = view.info;
         view.pending = false;
         send_again(&waiting);
@@ -336,7 +336,7 @@ void zc_sigsegv_forward(siginfo_t *info, ucontext_t *context)
         return;
     }
     struct action now = take_action();
-    /* A fault that is blocked or ignored ends the process all the same (signal(7)). */
+    /* A blocked or ignored fault still ends the process (signal(7)). */
     if (blocked || now.handler == (void *)SIG_DFL ||
         (now.handler == (void *)SIG_IGN && synchronous(info)))
         die(info);
@@ -344,8 +344,8 @@ void zc_sigsegv_forward(siginfo_t *info, ucontext_t *context)
         run(&now, info, context);
 }
 
-/* What waits for a process does not wait for its children.  Until here the child was taken for one
- * of vfork(2), whose actions and masks no other thread has. */
+/* A pending signal of a process is not inherited.  Until here the child looked like one of
+ * vfork(2), whose actions and masks no other thread uses. */
 void zc_sigsegv_child(void)
 {
     __atomic_store_n(&guard, 0, __ATOMIC_RELAXED);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* SIGSEGV as the program sees it: its action, and whether a thread blocks it. */
+/* The program's view of SIGSEGV: its action, and which threads block it. */
 #ifndef ZC_FAULT_SIGSEGV_H
 #define ZC_FAULT_SIGSEGV_H
 
@@ -9,11 +9,11 @@
 #include <ucontext.h>
 
 /*
- * Once fault handling is on the kernel has libzc's action and leaves SIGSEGV open in every thread.
- * What the program set instead is kept here.
+ * Once fault handling is on, the kernel has libzc's action, and SIGSEGV is unblocked in every
+ * thread.  What the program set instead is stored here.
  */
 
-/* The first word of a sigset_t, which is all that the kernel knows of it. */
+/* The first word of a sigset_t; the kernel uses only this one. */
 #define ZC_SIGBIT(sig) ((uint64_t)1 << ((sig)-1))
 static inline uint64_t zc_sigword(const sigset_t *set)
 {
@@ -24,66 +24,68 @@ static inline void zc_sigword_put(sigset_t *set, uint64_t word)
     *(uint64_t *)(void *)set = word;
 }
 
-/* True once the program's action is kept here.  Read without a lock. */
+/* True once the program's action is stored here.  Read without a lock. */
 extern bool zc_sigsegv_on;
 
-/* Makes `handler` the kernel's action, and keeps the program's.  Once. */
+/* Makes `handler` the kernel's action, and stores the program's.  Once. */
 void zc_sigsegv_start(void (*handler)(int sig, siginfo_t *info, void *context));
 
-/* sigaction(2) for SIGSEGV: returns in `old` what the program set last, and takes `act`.  Either
- * may be NULL.  Neither is touched while the record is locked. */
+/* sigaction(2) for SIGSEGV: returns the program's last action in `old`, and stores `act`.  Either
+ * may be NULL.  Neither is accessed while the record is locked. */
 int zc_sigsegv_action(const struct sigaction *act, struct sigaction *old);
 
-/* True in a child of vfork(2), whose actions and masks are kept apart from its parent's. */
+/* True in a child of vfork(2), whose actions and masks are stored apart from its parent's. */
 bool zc_sigsegv_vfork_child(void);
 
 /* True for the action that zc_sigsegv_start() gave to the kernel. */
 bool zc_sigsegv_ours(const struct sigaction *act);
 
-/* First in the handler. */
+/* Call this first in the handler. */
 void zc_sigsegv_enter(void);
 
-/* Whether the calling thread is in the handler, by its mask in the kernel; not where the program's
- * own is called from it. */
+/* True if the calling thread, which has this mask in the kernel, is in libzc's handler; false while
+ * that runs the program's own handler. */
 bool zc_sigsegv_serving(uint64_t mask);
 
-/* Does with an occurrence of SIGSEGV what the kernel would have done with the program's action and
- * mask.  From the handler, with its own arguments; returns if the program goes on. */
+/* Treats a SIGSEGV as the kernel would have done with the program's action and mask.  Call it in
+ * the handler, with the handler's arguments; returns if the program goes on. */
 void zc_sigsegv_forward(siginfo_t *info, ucontext_t *context);
 
 /*
- * Whether the calling thread blocks SIGSEGV in the program's view; `mask` is its mask in the
- * kernel. The view is tied to the signals that were blocked together with it: where one of them is
- * open again, the program has left by siglongjmp(3) or from a handler, or libc has ended a block of
- * its own, and all of these restored the mask.
+ * True if the calling thread blocks SIGSEGV in the program's view; `mask` is its mask in the
+ * kernel.  The view is tied to the signals that were blocked together with SIGSEGV.  If one of them
+ * is unblocked again, the mask was restored: by siglongjmp(3), by the return from a handler, or by
+ * libc after a block of its own.
  */
 bool zc_sigsegv_blocked(uint64_t mask);
 
-/* The calling thread blocks SIGSEGV; `with` are signals that the same call newly blocked. */
+/* The calling thread blocks SIGSEGV from now on.  `with`: signals that the same call newly
+ * blocked. */
 void zc_sigsegv_block(uint64_t with);
 
-/* It does so still, and what it blocks besides is `mask` now: by a call of the program's. */
+/* It still blocks SIGSEGV, and the rest of its mask has become `mask` by a call of the
+ * program's. */
 void zc_sigsegv_keep(uint64_t mask);
 
-/* It no longer does.  What was sent to it meanwhile arrives before this returns. */
+/* It no longer blocks SIGSEGV.  A waiting signal arrives before this returns. */
 void zc_sigsegv_unblock(void);
 
-/* Whether a SIGSEGV that was sent to the calling thread waits for it to be unblocked. */
+/* True if a SIGSEGV sent to the calling thread waits to be unblocked. */
 bool zc_sigsegv_pending(void);
 
-/* From one to the other a SIGSEGV that is sent to the calling thread waits, while its faults are
- * served: for code that must not be interrupted, and that meets protected pages.  After the last
- * release it arrives with the mask that the caller sets next.  They nest. */
+/* Between these two calls a SIGSEGV sent to the calling thread waits, while its faults are still
+ * served.  For code that must not be interrupted but touches protected pages.  After the last
+ * release the signal arrives with the mask that the caller sets next.  They nest. */
 void zc_sigsegv_hold(void);
 void zc_sigsegv_release(void);
 
-/* The signal whose bit in the kernel's mask says that a handler of the program's for SIGSEGV runs:
- * glibc's SIGSETXID, which no function of libc shows or blocks. */
+/* A signal whose bit in the kernel's mask means that a SIGSEGV handler of the program's runs:
+ * glibc's SIGSETXID, which no libc function shows or blocks. */
 #define ZC_SIGSEGV_HANDLER_BIT 33
 
-/* The signal whose bit in the kernel's mask says, without that of SIGSETXID, that libzc's handler
- * runs: glibc's SIGCANCEL, which glibc itself blocks together with SIGSETXID (glibc,
- * sysdeps/unix/sysv/linux/internal-signals.h), or in its threads for timers. */
+/* A signal whose bit in the kernel's mask, without that of SIGSETXID, means that libzc's handler
+ * runs: glibc's SIGCANCEL. glibc itself blocks it only together with SIGSETXID (glibc,
+ * sysdeps/unix/sysv/linux/internal-signals.h), or in its timer threads. */
 #define ZC_SIGSEGV_SERVING_BIT 32
 
 /* For the child of fork(2). */

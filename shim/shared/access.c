@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Faults, system calls and launches that meet pairs. */
+/* Faults, system calls and launches that touch pairs. */
 #include "shared/access.h"
 
 #include <stdlib.h>
@@ -19,12 +19,12 @@
 
 uint32_t zc_shared_writable;
 
-static __thread uint32_t ends __attribute__((tls_model("initial-exec"))); /* That this thread has
-                                                                           * tried again after. */
+/* The value of zc_shared_ends when this thread last tried again. */
+static __thread uint32_t ends __attribute__((tls_model("initial-exec")));
 
-/* A page may have been closed for a moment by a pair that has ended before the handler came to
- * look: the first fault of a thread after an end is tried again, and comes again if it is the
- * program's own. */
+/* A pair may have closed a page for a moment, and have ended before the handler looked.  So the
+ * first fault of a thread after an end is tried again; if it is the program's own, it comes
+ * back. */
 static bool ended_since(void)
 {
     return __atomic_load_n(&zc_shared_ends, __ATOMIC_ACQUIRE) != ends;
@@ -35,8 +35,8 @@ static bool owns(uintptr_t address)
     return zc_shared_at(address) || (zc_hostheap_owns(address) && ended_since());
 }
 
-/* What a page is, asked without the lock; a pair that has just ended may be another one: then it is
- * a page that nothing needs to be done for. */
+/* The state of a page, read without the lock.  The pair may just have ended and be reused; then the
+ * page needs nothing. */
 static enum zc_page state_at(const struct zc_shared *p, uint64_t offset)
 {
     if (offset >> ZC_HOST_UNIT_SHIFT >= p->pages.pages)
@@ -51,22 +51,22 @@ static bool permits(enum zc_page state, bool write)
     return !lost && (state != ZC_PAGE_SAME || !write);
 }
 
-/* Who holds the lock may be this thread, or wait for it, in a copy over a page that something else
- * than the pair has closed for a moment: so nobody waits for the lock where the access needs
- * nothing, but tries it again. */
+/* The lock may be held by this very thread, or by one that waits for it, in a copy over a page that
+ * another mapping has closed for a moment.  So an access that needs nothing from the pair does not
+ * wait for the lock, but is tried again. */
 static bool try_again(const struct zc_shared *p, uintptr_t address, bool write)
 {
     return __atomic_load_n(&p->owner, __ATOMIC_ACQUIRE) &&
            permits(state_at(p, address - p->pages.base), write);
 }
 
-/* The pair may have ended meanwhile, and be another one: then the access is tried again. */
+/* If the pair has ended and is reused meanwhile, the access is tried again. */
 static enum zc_effect serve(struct zc_shared *p, uintptr_t address, bool write)
 {
     struct zc_shared_hold hold;
     enum zc_effect v = ZC_EFFECT_DONE;
     if (p->era != zc_extent_era)
-        return ZC_EFFECT_CONFLICT; /* The child has all but what is lost. */
+        return ZC_EFFECT_CONFLICT; /* The child has everything except the lost pages. */
     if (!zc_shared_lock(p, &hold))
         return v;
     uint64_t offset = address - p->pages.base;
@@ -146,7 +146,8 @@ bool zc_shared_access_open(const char **why)
     return !reason;
 }
 
-/* What is kept stays so, whatever other threads copy and launch until the driver has read it. */
+/* Pages that are kept stay so until the driver has read them, whatever other threads copy and
+ * launch. */
 static void keep_page(struct zc_shared *p, uintptr_t address)
 {
     struct zc_shared_hold hold;
@@ -176,8 +177,7 @@ struct batch {
     unsigned count;
 };
 
-/* Pairs that a kernel could write to without the CPU's side being safe from it: none that has only
- * a host block left. */
+/* Collects pairs that kernels may write to while a host block needs protection from that. */
 static void collect(struct zc_shared *p, void *arg)
 {
     struct batch *b = arg;
@@ -200,13 +200,13 @@ static enum zc_effect close_pair(struct zc_shared *p)
     return v;
 }
 
-/* Calls that are no launches and write memory all the same: their rows follow each other. */
+/* Calls that write memory without being launches.  Their rows in driver.def follow each other. */
 static bool writes(enum zc_fn fn)
 {
     return fn >= ZC_FN_cuStreamWriteValue32 && fn <= ZC_FN_cuStreamBatchMemOp_v2_ptsz;
 }
 
-/* What is captured runs when its graph is launched. */
+/* Captured work runs later, when its graph is launched. */
 static CUresult before_launch(const struct zc_launch *launch)
 {
     struct batch b;
@@ -228,7 +228,7 @@ static CUresult before_launch(const struct zc_launch *launch)
     return CUDA_SUCCESS;
 }
 
-/* Also where kernels only read: a launch may be the first call that tells of one that wrote. */
+/* Needed for read-only pairs, too: a launch may be the first call to report a kernel that wrote. */
 void zc_shared_access_watch(const struct zc_shared *p)
 {
     if (p->pages.writable)

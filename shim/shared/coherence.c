@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Coherence of a host block and a device block that are one: see the header for the states. */
+/* Coherence of a host and a device block that share their pages; the header explains the states. */
 #include "shared/coherence.h"
 
 #include <string.h>
@@ -9,17 +9,17 @@
 #include "memory/workers.h"
 #include "shared/view.h"
 
-/* A program that writes one page after the other parts up to this many at once. */
+/* A program that writes page after page gets up to this many parted at once. */
 #define WINDOW 8u
 
-/* Pages that are looked at for zeroes at once: a flag for each lies on the stack. */
+/* Pages tested for zeroes at once; the flags are on the stack. */
 #define ZEROES_AT_ONCE 512u
 
 /* A run of pages in one state. */
 struct run {
     uint32_t first, end;
     enum zc_page state;
-    bool whole; /* The range covers what h has of each page. */
+    bool whole; /* The range covers all bytes of h in each page. */
 };
 
 static uint32_t page_of(uint64_t offset)
@@ -47,7 +47,7 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Whether [low, high) covers what h has of a page. */
+/* True if [low, high) covers all bytes of h in a page. */
 static bool covers(const struct zc_coherent *c, uint32_t page, uint64_t low, uint64_t high)
 {
     uint64_t start = start_of(page), end = least(start_of(page + 1), c->bytes);
@@ -63,7 +63,7 @@ static struct run run_at(const struct zc_coherent *c, uint32_t page, uint64_t lo
     return r;
 }
 
-/* The bytes of a run that lie in [low, high). */
+/* Bytes of a run in [low, high). */
 static uint64_t clip(const struct run *r, uint64_t low, uint64_t high, uint64_t *start_out)
 {
     uint64_t start = start_of(r->first), end = least(start_of(r->end), high);
@@ -123,7 +123,7 @@ static enum zc_effect protect(struct zc_coherent *c, const struct run *r, int pr
     return set_state(c, r, done ? span_of(r) : 0, state);
 }
 
-/* Parts pages that the CPU may write, those of zeroes without a copy: at most ZEROES_AT_ONCE. */
+/* Parts pages that the CPU may write, at most ZEROES_AT_ONCE; pages of zeroes without a copy. */
 static enum zc_effect part_some(struct zc_coherent *c, const struct run *some)
 {
     bool zero[ZEROES_AT_ONCE];
@@ -198,7 +198,7 @@ static enum zc_effect to_device(struct zc_coherent *c, struct run *r, uint64_t l
     }
 }
 
-/* Notes that a part of the page was copied back; true when all of it was. */
+/* Records that a part of the page was copied back; true once all of it was. */
 static bool note_back(struct zc_coherent *c, uint32_t page, uint64_t low, uint64_t high)
 {
     struct zc_page_back *b = &c->back[page];
@@ -222,7 +222,7 @@ static enum zc_effect to_host(struct zc_coherent *c, struct run *r, uint64_t low
     struct zc_moved *moved = arg;
     bool whole = r->whole, lost = r->state == ZC_PAGE_AHEAD || r->state == ZC_PAGE_AWAY;
     if (lost && !whole)
-        r->end = r->first + 1; /* What has come of a page is noted page by page. */
+        r->end = r->first + 1; /* `back` is recorded page by page. */
     uint64_t start, n = clip(r, low, high, &start);
     if (r->state == ZC_PAGE_KEPT || (r->state == ZC_PAGE_APART && (c->cold || !whole))) {
         zc_workers_copy((void *)(c->base + start), (void *)(c->base + start + zc_view_shadow), n);
@@ -273,7 +273,7 @@ static enum zc_effect device_read(struct zc_coherent *c, struct run *r, uint64_t
     (void)low, (void)high, (void)arg;
     if (r->state != ZC_PAGE_AHEAD)
         return ZC_EFFECT_DONE;
-    r->end = r->first + 1; /* What was noted of each page is kept. */
+    r->end = r->first + 1; /* `back` of each page stays. */
     return aside(c, r);
 }
 
@@ -328,7 +328,7 @@ static enum zc_effect keep_run(struct zc_coherent *c, struct run *r, uint64_t lo
     return v;
 }
 
-/* What h has of a page that only the GPU's page is behind. */
+/* Clears the bytes of h in pages that only the GPU's page is behind. */
 static enum zc_effect clear(struct zc_coherent *c, const struct run *r, uint64_t start, uint64_t n)
 {
     if (start >= c->bytes)
@@ -366,7 +366,7 @@ static enum zc_effect exile(struct zc_coherent *c, struct run *r, uint64_t low, 
     return host_write(c, r, low, high, NULL);
 }
 
-/* The kernel is asked for the pages' rights anew, by what the program wants of them. */
+/* Sets the pages' rights anew, as the program wants them. */
 static enum zc_effect guard(struct zc_coherent *c, struct run *r, uint64_t low, uint64_t high,
                             void *arg)
 {
@@ -409,7 +409,7 @@ enum zc_effect zc_coherent_discard(struct zc_coherent *c, uint64_t low, uint64_t
 enum zc_effect zc_coherent_exile(struct zc_coherent *c, uint64_t low, uint64_t high, bool keep,
                                  uint64_t *at_out)
 {
-    c->cold = true; /* Nothing of the range is moved again. */
+    c->cold = true; /* No page of the range may move again. */
     return each(c, low, high, exile, &keep, at_out);
 }
 
@@ -450,8 +450,8 @@ enum zc_effect zc_coherent_keep(struct zc_coherent *c, uint64_t low, uint64_t hi
                                                : ZC_EFFECT_DONE;
 }
 
-/* How many pages to part at once: one, and twice as many each time that the next in line follows,
- * as the kernel's own read-ahead does. */
+/* How many pages to part at once: one at first, and twice as many each time that the next page in
+ * line follows, like the kernel's own read-ahead. */
 static struct run window_at(struct zc_coherent *c, uint32_t page)
 {
     struct run r = {page, page + 1, ZC_PAGE_SAME, true};
@@ -463,7 +463,7 @@ static struct run window_at(struct zc_coherent *c, uint32_t page)
     return r;
 }
 
-/* The CPU may fault where another thread has just made the access possible. */
+/* Another thread may just have made the access possible. */
 static enum zc_effect again(struct zc_coherent *c, uint32_t page, int protection)
 {
     return zc_view_protect(address_of(c, page), ZC_HOST_UNIT, protection) ? ZC_EFFECT_DONE
@@ -481,7 +481,7 @@ enum zc_effect zc_coherent_touch(struct zc_coherent *c, uint64_t offset, bool wr
             return c->state[page] == ZC_PAGE_APART ? ZC_EFFECT_DONE : v;
         }
         return again(c, page, PROT_READ);
-    case ZC_PAGE_ALONE: /* Closed when the CPU looked, or by a parting that the kernel refused. */
+    case ZC_PAGE_ALONE: /* Closed for a moment, or the kernel refused to part it. */
     case ZC_PAGE_APART:
     case ZC_PAGE_KEPT:
         return again(c, page, ZC_VIEW_OPEN);
@@ -490,7 +490,8 @@ enum zc_effect zc_coherent_touch(struct zc_coherent *c, uint64_t offset, bool wr
     }
 }
 
-/* Merges a run, which ends behind what could be: without any it is one page, where it was. */
+/* Merges a run.  It may end after pages that need no merge; a run without pages to merge is one
+ * page long. */
 static bool merge_some(struct zc_coherent *c, struct run *r)
 {
     uint32_t first = r->first, end = r->end, done = first;
@@ -503,7 +504,7 @@ static bool merge_some(struct zc_coherent *c, struct run *r)
     return done > first;
 }
 
-/* Pages that are one side's alone.  Those that the kernel does not open are, too. */
+/* Opens pages of one side alone, including those that the kernel did not open before. */
 static enum zc_effect open_alone(struct zc_coherent *c, const struct run *r, enum zc_effect *worst)
 {
     if (!zc_view_protect(address_of(c, r->first), span_of(r), ZC_VIEW_OPEN))
@@ -512,7 +513,7 @@ static enum zc_effect open_alone(struct zc_coherent *c, const struct run *r, enu
     return ZC_EFFECT_DONE;
 }
 
-/* What the kernel does not let come back stays at the shadow, where d's bytes are looked for. */
+/* What the kernel does not move back stays at the shadow, where d's bytes are looked up. */
 static enum zc_effect leave_to_device(struct zc_coherent *c, struct run *r, uint64_t low,
                                       uint64_t high, void *arg)
 {
@@ -552,7 +553,7 @@ enum zc_effect zc_coherent_host_gone(struct zc_coherent *c)
     return leave_all_to_device(c);
 }
 
-/* What is lost of h stays closed. */
+/* Lost pages of h stay closed. */
 static enum zc_effect leave_to_host(struct zc_coherent *c, struct run *r, uint64_t low,
                                     uint64_t high, void *arg)
 {
@@ -568,14 +569,13 @@ enum zc_effect zc_coherent_device_gone(struct zc_coherent *c)
     enum zc_effect worst = ZC_EFFECT_DONE;
     if (c->host)
         each(c, 0, whole(c), leave_to_host, &worst, NULL);
-    __atomic_store_n(&c->device, false, __ATOMIC_RELEASE); /* Launches ask without the lock. */
+    __atomic_store_n(&c->device, false, __ATOMIC_RELEASE); /* Launches read it without the lock. */
     return worst;
 }
 
 /*
- * Parting a page and merging it again takes about as long as the CPU's threads need to copy eight:
- * each page may part once, and every further time must have been earned by copies that were not
- * necessary.
+ * Parting and merging a page costs about as much as copying eight pages with several threads.  Each
+ * page may part once; every further time must have been earned by copies that were saved.
  */
 #define PARTING_COSTS 8u
 

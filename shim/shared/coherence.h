@@ -64,53 +64,53 @@ enum zc_page {
     ZC_PAGE_STATES
 };
 
-/* What an event comes to. */
+/* The result of an event. */
 enum zc_effect {
     ZC_EFFECT_DONE,
-    ZC_EFFECT_CONFLICT, /* See above; nothing was changed on the page that has it. */
-    ZC_EFFECT_REFUSED,  /* The kernel gives no memory or no mappings for what must be done. */
+    ZC_EFFECT_CONFLICT, /* See above.  The page in question is unchanged. */
+    ZC_EFFECT_REFUSED,  /* The kernel refuses memory or mappings for it. */
 };
 
-/* The part of an AHEAD or AWAY page that was copied back, in bytes from the page's beginning. */
+/* The part of an AHEAD or AWAY page that was copied back, as offsets in the page. */
 struct zc_page_back {
-    uint32_t low, high; /* Equal when nothing was. */
+    uint32_t low, high; /* Equal if nothing was. */
 };
 
-/* True where G is at the shadow. */
+/* True if G is at the shadow. */
 static inline bool zc_coherent_shadowed(enum zc_page state)
 {
     return state == ZC_PAGE_APART || state == ZC_PAGE_KEPT || state == ZC_PAGE_AWAY;
 }
 
-/* One host block and one device block.  All under the caller's lock, but `count`, which anybody may
- * read, and the statistics, which only grow. */
+/* One host block and one device block.  Everything is under the caller's lock, except `count`,
+ * which anyone may read, and the statistics, which only grow. */
 struct zc_coherent {
-    uintptr_t base;    /* First address; of a unit. */
-    uint32_t pages;    /* Length in units. */
-    uint64_t bytes;    /* Of the host block: what lies behind it in the last page is d's alone. */
-    bool writable;     /* Kernels may write to d. */
-    bool host, device; /* h, d live. */
-    bool cold;         /* Pages that part stay apart. */
-    bool noted;        /* Something was noted in `back` since the last launch.  Atomic. */
-    uint8_t *state;    /* enum zc_page by page; the caller's memory. */
-    struct zc_page_back *back;      /* By page; the caller's memory. */
+    uintptr_t base;            /* First address; a multiple of a unit. */
+    uint32_t pages;            /* Length in units. */
+    uint64_t bytes;            /* Bytes of the host block; the rest of its last page is only d's. */
+    bool writable;             /* Kernels may write d. */
+    bool host, device;         /* h lives, d lives. */
+    bool cold;                 /* Parted pages stay apart. */
+    bool noted;                /* `back` has changed since the last launch.  Atomic. */
+    uint8_t *state;            /* enum zc_page of each page; the caller's memory. */
+    struct zc_page_back *back; /* One entry a page; the caller's memory. */
     uint32_t count[ZC_PAGE_STATES]; /* Pages in each state.  Atomic. */
-    uint32_t next, window;          /* Page behind the last parted by a write of the CPU's, and how
-                                     * many were parted at once. */
-    uint64_t elided;                /* Pages whose copy was not necessary. */
+    uint32_t next, window;          /* The page after the last one that a CPU write parted, and how
+                                     * many pages it parted. */
+    uint64_t elided;                /* Page copies that were saved. */
     uint64_t parted;                /* Pages parted. */
-    uint64_t merged;                /* Pages that became one again. */
+    uint64_t merged;                /* Pages merged again. */
 };
 
-/* What a copy between h and d came to: bytes that nobody had to copy, and that the CPU copied. */
+/* Result of a copy between h and d: bytes that needed no copy, and bytes that the CPU copied. */
 struct zc_moved {
     uint64_t elided, copied;
 };
 
-/* Ranges below are [low, high) in bytes from the base.  They stop at the first page that is not
- * done; *at_out, where it is given, is the first byte of the range in it. */
+/* Ranges below are [low, high), in bytes from the base.  A call stops at the first page that it
+ * can't handle; *at_out, if given, is the first byte of the range in that page. */
 
-/* The CPU faulted at an offset.  DONE: it may try again. */
+/* The CPU faulted at an offset.  DONE: it may try the access again. */
 enum zc_effect zc_coherent_touch(struct zc_coherent *c, uint64_t offset, bool write);
 
 /* cudaMemcpy from h to d and from d to h at the same offset. */
@@ -119,55 +119,56 @@ enum zc_effect zc_coherent_to_device(struct zc_coherent *c, uint64_t low, uint64
 enum zc_effect zc_coherent_to_host(struct zc_coherent *c, uint64_t low, uint64_t high,
                                    struct zc_moved *moved, uint64_t *at_out);
 
-/* Before something else reads or writes h at its address, or d at its alias. */
+/* Something else is about to read or write h at its address, or d at its alias. */
 enum zc_effect zc_coherent_host(struct zc_coherent *c, uint64_t low, uint64_t high, bool write,
                                 uint64_t *at_out);
 enum zc_effect zc_coherent_device(struct zc_coherent *c, uint64_t low, uint64_t high, bool write,
                                   uint64_t *at_out);
 
-/* The program needs the content of [low, high) of h, whole pages of the CPU's, no more: it finds
- * zeroes there next (madvise(2), MADV_DONTNEED). */
+/* The program discards [low, high) of h, whole CPU pages: it will read zeroes (madvise(2),
+ * MADV_DONTNEED). */
 enum zc_effect zc_coherent_discard(struct zc_coherent *c, uint64_t low, uint64_t high,
                                    uint64_t *at_out);
 
-/* The program is about to put other mappings at [low, high): pages there are apart, for good.  With
- * `keep` they have h's content. */
+/* The program is about to map something else at [low, high): parts these pages for good.  With
+ * `keep` they keep h's content. */
 enum zc_effect zc_coherent_exile(struct zc_coherent *c, uint64_t low, uint64_t high, bool keep,
                                  uint64_t *at_out);
 
-/* The program wants other rights to pages of h (host/overlay.h). */
+/* The program changed its rights to pages of h (host/overlay.h). */
 enum zc_effect zc_coherent_guard(struct zc_coherent *c, uint64_t low, uint64_t high);
 
-/* Where the CPU reaches d at an offset, after zc_coherent_device(); and how far from there on in
+/* The address at which the CPU reaches d, after zc_coherent_device(), and how many bytes follow in
  * one piece, at most to `high`. */
 uintptr_t zc_coherent_alias(const struct zc_coherent *c, uint64_t offset, uint64_t high,
                             uint64_t *end_out);
 
-/* True when the CPU's and the GPU's views of [low, high) are one. */
+/* True if CPU and GPU see the same pages in [low, high). */
 bool zc_coherent_one_view(const struct zc_coherent *c, uint64_t low, uint64_t high);
 
-/* A kernel that is launched next may write d anywhere.  False where no launch has to be told: asked
- * without the lock. */
+/* A kernel is about to be launched that may write d anywhere.  zc_coherent_exposed(): false if no
+ * launch matters to the pair; needs no lock. */
 bool zc_coherent_exposed(const struct zc_coherent *c);
 enum zc_effect zc_coherent_launch(struct zc_coherent *c);
 
-/* Before the driver reads h by itself. */
+/* The driver is about to read h by itself. */
 enum zc_effect zc_coherent_keep(struct zc_coherent *c, uint64_t low, uint64_t high,
                                 uint64_t *at_out);
 
-/* All pages that may be parted are, so that no access of the CPU's to h ever faults again. */
+/* Parts every page that may be parted, so that CPU accesses to h never fault again. */
 enum zc_effect zc_coherent_cool(struct zc_coherent *c);
 
-/* A host block joins a device block that had none; `written`: something was put into d. */
+/* A host block joins a device block that had none.  `written`: d has content. */
 enum zc_effect zc_coherent_join(struct zc_coherent *c, bool written);
 
-/* The program freed h; d's pages are at the address.  REFUSED: some stay closed to the CPU. */
+/* The program freed h; d keeps its pages at the address.  REFUSED: some pages stay closed to the
+ * CPU. */
 enum zc_effect zc_coherent_host_gone(struct zc_coherent *c);
 
-/* The program freed d.  REFUSED: pages that are not lost stay closed to the CPU. */
+/* The program freed d.  REFUSED: some pages that are not lost stay closed to the CPU. */
 enum zc_effect zc_coherent_device_gone(struct zc_coherent *c);
 
-/* True when the pages part more often than sharing is worth. */
+/* True if pages part so often that sharing does not pay. */
 bool zc_coherent_cooling(const struct zc_coherent *c);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* While a page is parted its address shows nothing for a moment, and what is known of a page and
- * what its address shows differ for longer: a child would take that for the page's content. */
+/* Holds pairs still during a fork.  While a page is being parted its address shows nothing for a
+ * moment, and its recorded state is behind for longer.  A child must not inherit that. */
 #include "shared/forks.h"
 
 #include <stdint.h>
@@ -9,9 +9,9 @@
 #include "base/module.h"
 #include "base/wait.h"
 
-static uint32_t forking;       /* Thread that forks, or 0.  Atomic. */
+static uint32_t forking;       /* The thread that forks, or 0.  Atomic. */
 static uint32_t working;       /* Threads that hold locks of pairs.  Atomic. */
-static __thread uint32_t held; /* By this thread. */
+static __thread uint32_t held; /* Locks of pairs that this thread holds. */
 
 static void rest(void)
 {
@@ -41,8 +41,8 @@ void zc_shared_end_work(void)
         rest();
 }
 
-/* No other thread is at work from here on, until after_fork() and in the child: locks of pairs are
- * held for what the CPU does alone, so the wait ends. */
+/* Waits until no thread works on pairs, and keeps it so until after_fork(), and in the child.
+ * Locks of pairs are held only for work of the CPU, so the wait ends. */
 static void before_fork(void)
 {
     uint32_t other = 0, others;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Pairs while a process forks: a child must not get one that a thread is at work on. */
+/* Holds pairs still during a fork, so that a child never inherits one in the middle of a change. */
 #ifndef ZC_SHARED_FORKS_H
 #define ZC_SHARED_FORKS_H
 
-/* Around the time in which a thread holds locks of pairs, once for each; the first waits while
+/* Mark the time in which a thread holds a pair's lock, once for each lock.  The first waits while
  * another thread forks. */
 void zc_shared_begin_work(void);
 void zc_shared_end_work(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The ledger's blocks for memory of the host heap. */
+/* The ledger's entries for blocks of the host heap. */
 #include "shared/hostblock.h"
 
 #include "base/life.h"
@@ -15,7 +15,7 @@ static bool on(void)
     return __atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) == ZC_LIFE_ON;
 }
 
-/* Why libc's memory cannot be what the rule names first. */
+/* Why libc's memory can't have the first place that the rule names. */
 static const char *passed_over(const struct zc_rule *rule)
 {
     return rule->place.item[0] == ZC_PLACE_MANAGED ? "managed: requests of libc make no CUDA call"
@@ -31,7 +31,7 @@ struct zc_block *zc_hostblock_enter(uintptr_t base, const struct zc_slot *slot,
     const struct zc_block like = {
         .base = base + (pair ? zc_block_shadow : 0),
         .size = slot->size,
-        .site = mine ? slot->site : 0, /* A child has a table of sites of its own. */
+        .site = mine ? slot->site : 0, /* A child has its own table of sites. */
         .flags = ZC_BLOCK_HOST | (pair ? ZC_BLOCK_SHADOW : 0),
         .device = -1,
         .rule = slot->rule,
@@ -49,22 +49,22 @@ struct zc_block *zc_hostblock_enter(uintptr_t base, const struct zc_slot *slot,
         const struct zc_rule *rule = &zc_rules()->rules[slot->rule];
         if (zc_site_is_new(b->site))
             zc_log_site(b->site);
-        /* Blocks are entered at their first use, by whichever thread that is. */
+        /* A block is entered at its first use, maybe by another thread. */
         zc_log_alloc(b, &(struct zc_log_request){
                             .rule = rule->name, .line = (int)rule->line, .why = passed_over(rule)});
     }
     return b;
 }
 
-/* The slot of a live block of libc's.  Pinned memory that the program asked the driver for lies in
- * the heap too, and is nothing to libc. */
+/* Pinned memory that the program asked the driver for is in the heap too, and has no slot for
+ * libc. */
 struct zc_slot *zc_hostblock_slot(const void *p)
 {
     struct zc_slot *slot = zc_hostheap_slot(p);
     return slot && !zc_hostheap_extent((uintptr_t)p)->owner ? slot : NULL;
 }
 
-/* The host block that the ledger has for an address: its pair knows it while it is hidden. */
+/* The host block that the ledger has for an address; a hidden one is known to its pair. */
 static struct zc_block *known(uint64_t address)
 {
     const struct zc_shared *pair = zc_shared_at(address);

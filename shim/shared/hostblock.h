@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The ledger's blocks for memory of the host heap that libc was asked for, also while they are in a
- * pair. */
+/* The ledger's entries for blocks of the host heap that libc was asked for, also while they are in
+ * a pair. */
 #ifndef ZC_SHARED_HOSTBLOCK_H
 #define ZC_SHARED_HOSTBLOCK_H
 
@@ -13,23 +13,23 @@ struct zc_extent;
 struct zc_shared;
 struct zc_slot;
 
-/* The slot of a live block of libc's, else NULL.  Pinned memory that the program asked the driver
- * for lies in the heap too, and is nothing to libc. */
+/* The slot of a live block that libc was asked for, else NULL; also NULL for pinned memory that the
+ * program asked the driver for. */
 struct zc_slot *zc_hostblock_slot(const void *p);
 
-/* Enters the block at `base`, whose slot lies in the extent.  NULL without memory for it. */
+/* Enters the block at `base`, whose slot is in the extent.  NULL if there is no memory for it. */
 struct zc_block *zc_hostblock_enter(uintptr_t base, const struct zc_slot *slot,
                                     const struct zc_extent *extent);
 
-/* The ledger's block for an address in the heap, entered at its first use where it was asked for
- * before CUDA was up.  NULL when there is no live block or no memory for it. */
+/* The ledger's entry for an address in the heap.  A block from before CUDA was up is entered at its
+ * first use.  NULL if there is no live block, or no memory for the entry. */
 struct zc_block *zc_hostblock_find(uint64_t address);
 
-/* Takes the block at the address out; `say` writes the line of its free. */
+/* Removes the block at the address; `say` writes its `free` line. */
 void zc_hostblock_unlist(uint64_t address, bool say);
 
-/* A device block moves into the extent of a host block, or out of it: the ledger keeps the host
- * block at its shadow's address meanwhile. */
+/* A device block begins, or ends, to use the extent of a host block.  Meanwhile the ledger keeps
+ * the host block at its shadow's address. */
 void zc_hostblock_hide(struct zc_shared *pair);
 void zc_hostblock_unhide(struct zc_shared *pair);
 

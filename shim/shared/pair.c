@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pairs: finding the other side, and the life of both. */
+/* Pairs: finding a partner, and the life of both blocks. */
 #include "shared/pair.h"
 
 #include <signal.h>
@@ -20,7 +20,7 @@
 #include "shared/report.h"
 #include "shared/view.h"
 
-/* Programs round sizes up, mostly to 256 or 512 bytes; never by more than a page of the CPU's. */
+/* Programs round sizes up, mostly to 256 or 512 bytes, and never by more than a CPU page. */
 #define ROUNDING ((size_t)4 << 10)
 
 static struct zc_lock list = ZC_LOCK(ZC_RANK_PAIRS);
@@ -29,9 +29,9 @@ static struct zc_shared *resting; /* Ended ones, for reuse; under the lock. */
 static uint64_t births;           /* Pairs made so far.  Atomic. */
 uint32_t zc_shared_ends;
 static uint32_t waiting;           /* Device blocks without a host block.  Atomic. */
-static struct zc_pair_counts past; /* Of ended pairs; under the lock. */
+static struct zc_pair_counts past; /* Counts of ended pairs.  Under the lock. */
 
-/* Raw: libzc's own hooks of the signal functions serve the program. */
+/* A raw system call: the hooked functions would serve the program's view. */
 static void set_mask(uint64_t mask, uint64_t *old)
 {
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, old, sizeof(mask));
@@ -87,7 +87,7 @@ static struct zc_shared *fresh(const struct zc_shared_want *want)
         p = zc_arena_get(sizeof(*p));
     if (!p)
         return NULL;
-    /* A handler that came too late may hold the lock, and give it back at any time. */
+    /* A late handler may hold the lock, and may drop it at any time, so `owner` is not cleared. */
     memset((char *)p + sizeof(p->owner), 0, sizeof(*p) - sizeof(p->owner));
     p->era = zc_extent_era;
     p->thread = zc_thread_id();
@@ -107,7 +107,7 @@ static void enlist(struct zc_shared *p)
     zc_lock_drop(&list);
 }
 
-/* The page records of a pair; false when there is no memory for them. */
+/* Gives a pair its page records; false if there is no memory for them. */
 static bool give_pages(struct zc_shared *p, struct zc_extent *e, uint64_t bytes)
 {
     struct zc_coherent *c = &p->pages;
@@ -141,7 +141,7 @@ struct zc_pair_counts zc_shared_counts(const struct zc_shared *p)
         .conflicts = __atomic_load_n(&p->conflicts, __ATOMIC_RELAXED)};
 }
 
-/* All of struct zc_pair_counts is 64-bit counts, so that it is summed as an array of them. */
+/* struct zc_pair_counts holds only 64-bit counts, so it is summed as an array. */
 static void add_totals(struct zc_pair_counts *t, const struct zc_shared *p)
 {
     struct zc_pair_counts one = zc_shared_counts(p);
@@ -160,8 +160,8 @@ static void rest(struct zc_shared *p)
     zc_lock_drop(&list);
 }
 
-/* Under the lock: whether the caller has to end a pair that is over.  Threads that free its two
- * sides at once may both find it so; the first of them ends it. */
+/* True if the caller must end a pair that is over.  Two threads that free both sides at once may
+ * both find it over; the first one ends it.  Under the lock. */
 static bool must_end(struct zc_shared *p, bool over)
 {
     bool mine = over && !p->ending;
@@ -169,15 +169,16 @@ static bool must_end(struct zc_shared *p, bool over)
     return mine;
 }
 
-/* Both sides are gone, or what remains needs no care.  The extent is the heap's alone again, at
- * once and for good: another thread may free the host block meanwhile, and a third one get its
- * addresses.  Once the lock was held, nobody uses the pages' records any more. */
+/* Ends a pair: both sides are gone, or the rest needs no care.  The extent belongs to the heap
+ * alone at once, because another thread may free the host block meanwhile, and a third may get its
+ * addresses.  Once the lock was held, nobody uses the page records any more. */
 static void end(struct zc_shared *p)
 {
     struct zc_shared_hold hold;
     if (!zc_shared_lock(p, &hold))
         return;
-    /* Twice: who finds no pair finds an end, and an end that came too early is followed by one. */
+    /* Counted twice: before and after.  A handler that finds no pair sees the first count, and one
+     * that looked too early sees the second. */
     __atomic_fetch_add(&zc_shared_ends, 1, __ATOMIC_SEQ_CST);
     zc_hostheap_unshare(p->extent);
     __atomic_fetch_add(&zc_shared_ends, 1, __ATOMIC_SEQ_CST);
@@ -197,12 +198,12 @@ static void end(struct zc_shared *p)
     zc_lock_drop(&list);
 }
 
-/* Which host block is looked for: the thread's own first, because threads that allocate side by
- * side mean their own blocks; and the same size first. */
+/* Which host block to look for.  Blocks of the same thread come first, because threads that
+ * allocate side by side mean their own; and blocks of the same size come first. */
 struct choice {
     const struct zc_shared_want *want;
-    uint32_t thread; /* 0 for any. */
-    bool rounded;    /* Sizes that programs round may differ. */
+    uint32_t thread; /* 0: any. */
+    bool rounded;    /* Sizes that programs round up may differ. */
 };
 
 static bool sizes_meet(size_t host, size_t device, bool rounded)
@@ -210,8 +211,8 @@ static bool sizes_meet(size_t host, size_t device, bool rounded)
     return host == device || (rounded && host < device && device - host < ROUNDING);
 }
 
-/* Whether a host block may be the other side.  Small ones share their extent with others, and the
- * end of a padded device block would lie in the next one. */
+/* True if a host block may be the partner.  Small blocks share their extent with others, and a
+ * padded device block would reach into the next one. */
 static bool accepts(const struct zc_extent *e, void *arg)
 {
     const struct choice *c = arg;
@@ -219,7 +220,7 @@ static bool accepts(const struct zc_extent *e, void *arg)
     const struct zc_slot *slot = &e->slot[0];
     uint32_t pin = __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE);
     uint32_t thread = __atomic_load_n(&slot->thread, __ATOMIC_ACQUIRE);
-    /* Copies of such a block may be under way that nobody waits for. */
+    /* Nobody may wait for copies of such a block, so some may be running. */
     bool overlaps = zc_rules()->rules[slot->rule].async == ZC_ASYNC_OVERLAP;
     if (!thread || (c->thread && thread != c->thread) || overlaps || e->odd ||
         (pin != ZC_PIN_NONE && pin != ZC_PIN_DONE) || c->want->size > zc_extent_span(e))
@@ -275,7 +276,8 @@ struct zc_shared *zc_shared_make(const struct zc_shared_want *want, const char *
     return p;
 }
 
-/* From the extent on the pair can be locked, also by who has the object's last life in hand. */
+/* From the extent on the pair can be locked, even by a thread that still holds the object of an
+ * earlier pair. */
 void zc_shared_publish(struct zc_shared *p)
 {
     struct zc_extent *e = zc_hostheap_extent(p->pages.base);
@@ -353,7 +355,7 @@ void zc_shared_device_gone(struct zc_shared *p)
         return;
     bool host = p->pages.host, waited = !__atomic_exchange_n(&p->paired, true, __ATOMIC_ACQ_REL);
     enum zc_effect v = ZC_EFFECT_DONE;
-    if (!host) /* It may have gone meanwhile, and left what was lost closed. */
+    if (!host) /* The host block may be gone meanwhile, with lost pages left closed. */
         v = zc_coherent_host_gone(&p->pages);
     bool lost = host && p->pages.count[ZC_PAGE_ALONE] != p->pages.pages;
     bool ends = must_end(p, !lost);
@@ -378,13 +380,13 @@ void zc_shared_host_gone(struct zc_extent *e)
     }
     if (!zc_shared_lock(p, &hold))
         return;
-    if (p->extent != e) { /* It has just ended, and is another's. */
+    if (p->extent != e) { /* The pair has just ended, and the object belongs to another one. */
         zc_shared_unlock(p, &hold);
         return;
     }
     bool device = p->pages.device || p->leaving;
     enum zc_effect v = ZC_EFFECT_DONE;
-    if (p->leaving) /* The driver is at its pages. */
+    if (p->leaving) /* The driver is working on its pages. */
         p->pages.host = false;
     else
         v = zc_coherent_host_gone(&p->pages);
@@ -397,7 +399,7 @@ void zc_shared_host_gone(struct zc_extent *e)
         end(p);
 }
 
-/* A new host block that looks for a device block. */
+/* A new host block that looks for a waiting device block. */
 struct newcomer {
     size_t size;
     uint32_t site, nth;
@@ -412,7 +414,7 @@ static bool meets(const struct zc_shared *p, const struct newcomer *new, bool ro
            new->size <= p->device_size;
 }
 
-/* The oldest pair by its age in the list: pairs are put in front of it.  Of one thread, or any. */
+/* The oldest waiting pair, of one thread or of any.  The list has the newest in front. */
 static struct zc_shared *oldest_waiting(const struct newcomer *new, uint32_t thread, bool rounded)
 {
     struct zc_shared *found = NULL;
@@ -423,7 +425,7 @@ static struct zc_shared *oldest_waiting(const struct newcomer *new, uint32_t thr
     return found;
 }
 
-/* Under the list's lock no other thread can take the same one. */
+/* Under the list's lock, so that no other thread can claim the same pair. */
 static struct zc_shared *claim_waiting(const struct newcomer *new, uint64_t *birth)
 {
     struct zc_shared *p = NULL;
@@ -440,7 +442,7 @@ static struct zc_shared *claim_waiting(const struct newcomer *new, uint64_t *bir
     return p;
 }
 
-/* Under the pair's lock, so that the device block can't go before the host block is there. */
+/* Under the pair's lock, so that the device block can't go before the host block is in. */
 static struct zc_slot *move_in(struct zc_shared *p, size_t size)
 {
     p->pages.bytes = size;
@@ -486,8 +488,8 @@ void zc_shared_totals(struct zc_pair_counts *out)
     zc_lock_drop(&list);
 }
 
-/* Of each pair the child opens what it may have, and remembers whose the rest is.  Who held the
- * lock is not in the child. */
+/* The child opens the pages that it may have, and remembers to whom the rest belong.  A thread that
+ * held a lock does not exist in the child. */
 static void inherit(void)
 {
     zc_lock_reset(&list);
@@ -502,9 +504,9 @@ static void in_child(void)
     memset(&past, 0, sizeof(past));
 }
 
-#define KEPT_MAX 32 /* Further ones are told by the name of the last. */
+#define KEPT_MAX 32 /* Further ones are reported under the name of the last. */
 
-/* Opens the parent's pages; false if some stay closed, because their content is lost. */
+/* Opens the parent's pages.  False if some stay closed because their content is lost. */
 static bool open_pages(const struct zc_coherent *c)
 {
     bool all = true;

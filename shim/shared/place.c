@@ -8,8 +8,8 @@
 #include "shared/pair.h"
 #include "shared/report.h"
 
-/* Where any device of the process reaches pageable memory, a kernel that is given the host block's
- * address finds the host block, as no pair shows it. */
+/* If a device reaches pageable memory, a kernel given the host block's address would read the
+ * host's view, which a pair does not keep for it. */
 static bool reaches_pageable(void)
 {
     int devices = 0;
@@ -42,8 +42,7 @@ static bool possible(const struct zc_want *want, const char **why)
     return zc_shared_access_open(why);
 }
 
-/* What was registered for a pinned block may be written to by kernels, and goes with the context
- * that it was registered in. */
+/* A registration made for a pinned block lets kernels write, and goes with its own context. */
 static CUresult register_pages(const struct zc_shared *p, struct zc_extent *e, CUcontext home)
 {
     unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
@@ -96,9 +95,9 @@ static CUresult shared_make(const struct zc_want *want, struct zc_backing *out, 
     return CUDA_SUCCESS;
 }
 
-/* A registration that shows all pages as the CPU sees them may stay, as a pinned block's.  Another
- * one must go while the pair is whole: a driver that kept it would still copy from h what d had.
- * The caller has waited for the device. */
+/* A registration may stay as that of a pinned block if it shows all pages as the CPU sees them.
+ * Any other one must end while the pair is whole: a driver that kept it would go on copying d's old
+ * content from h.  The caller has waited for the device. */
 static CUresult shared_detach(struct zc_backing *backing)
 {
     struct zc_shared *p = backing->shared;
@@ -106,7 +105,7 @@ static CUresult shared_detach(struct zc_backing *backing)
     return p->kept || zc_pinned_unregister(p->extent) ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }
 
-/* Where no call is left to fail, a pair that the driver holds on to stays one for good. */
+/* If no call can return the error, a pair that the driver holds on to stays a pair for good. */
 static void stays(const struct zc_backing *backing)
 {
     zc_shared_stays(backing->shared);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Changes of the program's to the pages of pairs: steps of the state machine, under the lock. */
+/* Changes that the program makes to the pages of pairs, as steps of the state machine. */
 #include "shared/remap.h"
 
 #include "shared/access.h"

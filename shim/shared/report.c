@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What libzc says of pairs. */
+/* Messages and log lines about pairs. */
 #include "shared/report.h"
 
 #include <stdlib.h>
@@ -78,7 +78,7 @@ CUresult zc_shared_failed(const struct zc_shared *p, enum zc_fn fn, CUresult cod
                : zc_shared_refused(p, fn, code, "the driver failed what the call takes there");
 }
 
-/* Pages that were not copied yet, or not changed since, have one content. */
+/* Pages with equal content: not copied yet, or not changed since. */
 static bool sides_differ(const struct zc_shared *p)
 {
     const uint32_t *count = p->pages.count;
@@ -146,7 +146,7 @@ void zc_shared_diagnose(void)
     __atomic_store_n(&said, found, __ATOMIC_RELAXED);
 }
 
-/* The user named a site in the policy, and would wait for it in vain. */
+/* The user named a site in the policy that never paired; otherwise nothing would tell him. */
 static void lonely(const struct zc_shared *p)
 {
     const struct zc_pair *pair = &p->rule->pair;
@@ -184,7 +184,7 @@ static void report_live(struct zc_shared *p, void *arg)
         zc_shared_report(p);
 }
 
-/* The lines of all live pairs, and what was never paired. */
+/* Writes the lines of all live pairs, and reports those that never paired. */
 static void report_finish(void)
 {
     struct zc_pair_counts totals;

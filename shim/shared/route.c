@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How bytes get from one side of a copy to the other when pages of a pair are among them. */
+/* Moves the bytes of a copy when pages of a pair are among them. */
 #include "shared/route.h"
 
 #include "base/memory.h"
@@ -9,9 +9,9 @@
 #include "memory/workers.h"
 #include "shared/sides.h"
 
-#define BOUNCE ((size_t)1 << 20) /* Bytes of the memory that stands in for a slot of the ring. */
+#define BOUNCE ((size_t)1 << 20) /* Bytes of the memory that replaces a slot of the ring. */
 
-/* Where the CPU finds an address of an open side, and in *n how far it reaches. */
+/* The address at which the CPU sees an open side; *n is how far that reaches. */
 static uintptr_t cpu_view(const struct zc_operand *b, CUdeviceptr address, size_t *n)
 {
     uint64_t end, low;
@@ -23,7 +23,7 @@ static uintptr_t cpu_view(const struct zc_operand *b, CUdeviceptr address, size_
     return at;
 }
 
-/* The CPU copies a piece of the sides; one that is not among them is memory of libzc's. */
+/* Copies a part by the CPU.  An address that belongs to neither side is libzc's own memory. */
 static CUresult cpu_copy(struct zc_sides *s, CUdeviceptr to, CUdeviceptr from, size_t n)
 {
     CUresult result = zc_sides_open(s);
@@ -38,15 +38,15 @@ static CUresult cpu_copy(struct zc_sides *s, CUdeviceptr to, CUdeviceptr from, s
     return CUDA_SUCCESS;
 }
 
-/* The stream that the driver's part of a copy goes through. */
+/* The stream for the driver's part of a copy. */
 struct lane {
     CUstream stream;
     enum zc_flavour flavour;
-    bool own; /* Made for the copy, in a context that was made current for it. */
+    bool own; /* Created for this copy, in a context that was made current for it. */
 };
 
-/* A context that the call names reaches what another device's stream may not.  The call's stream
- * has come to the copy already, and a stream of its own waits for no other work. */
+/* A context that the call names may reach memory that another device's stream may not.  The call's
+ * stream is drained already, and a stream of its own waits for nothing. */
 static CUresult open_lane(const struct zc_copy *c, CUcontext named, struct lane *lane)
 {
     CUcontext popped;
@@ -81,7 +81,7 @@ static CUresult link_copy(const struct lane *lane, CUdeviceptr device, void *cpu
     return result != CUDA_SUCCESS ? result : zc_stream_drain(stream, lane->flavour);
 }
 
-/* The driver would read and write what the GPU sees at the address, so it gets another one. */
+/* The driver would see the GPU's pages at the address, so it gets buffers instead. */
 static CUresult through(struct zc_copy *c, char *memory, size_t cap, struct zc_sides *s)
 {
     struct lane lane;
@@ -118,7 +118,7 @@ static CUresult bounced(struct zc_copy *c, struct zc_sides *s)
     return result;
 }
 
-/* Also a host block that the driver answers for, because the program registered its pages. */
+/* True for memory that the CPU copies, even host blocks that the program has registered. */
 static bool on_cpu(const struct zc_operand *b)
 {
     return b->pair || zc_copy_cpu_side(b) || (b->block && b->real == ZC_KIND_PAGEABLE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Both sides of a copy, held: pairs are locked in the order of their addresses, so that two copies
- * never wait for each other. */
+/* Holds both sides of a copy.  Pairs are locked in the order of their addresses, so that two copies
+ * never deadlock. */
 #include "shared/sides.h"
 
 #include "base/life.h"
@@ -32,8 +32,8 @@ void zc_sides_close(struct zc_sides *s)
     s->held[0] = s->held[1] = NULL;
 }
 
-/* Other threads pair and free blocks meanwhile.  A host block whose pair has ended is the host
- * heap's alone again; a device block that is freed during a copy is the program's mistake. */
+/* Other threads pair and free blocks meanwhile.  If the pair of a host block has ended, the block
+ * is the heap's alone.  If a device block is freed during a copy, that is the program's error. */
 static bool current(struct zc_operand *b, CUdeviceptr address)
 {
     struct zc_shared *p = b ? zc_shared_at(address) : NULL;
@@ -66,7 +66,7 @@ static bool hold(struct zc_sides *s)
     return true;
 }
 
-/* One side's pages, under the lock. */
+/* Prepares one side's pages, under the lock. */
 static enum zc_effect make_ready(const struct zc_sides *s, bool target, struct zc_shared **pair_out,
                                  uint64_t *at_out)
 {
@@ -93,7 +93,7 @@ CUresult zc_sides_open(struct zc_sides *s)
             if (held)
                 zc_sides_close(s);
             if (!held && known) {
-                s->copy->answered = true; /* The program freed the block meanwhile. */
+                s->copy->answered = true; /* The program has freed the block meanwhile. */
                 return CUDA_ERROR_INVALID_VALUE;
             }
             continue;

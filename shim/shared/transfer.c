@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies and sets that meet a pair. */
+/* Copies and sets that touch a pair. */
 #include "shared/transfer.h"
 
 #include <string.h>
@@ -16,8 +16,8 @@
 #include "shared/route.h"
 #include "shared/sides.h"
 
-/* Whether an address of a pair is the host block's where the call does not say: a device block that
- * was freed in the order of a stream stays until the stream has come to the free. */
+/* True if an address of a pair means the host block when the call does not say: a device block
+ * freed in stream order stays only until its stream reaches the free. */
 static bool host_alone(const struct zc_operand *b)
 {
     return b->side == ZC_SIDE_ANY && b->block &&
@@ -53,14 +53,14 @@ static uint64_t offset_of(const struct zc_shared *p, CUdeviceptr address)
 typedef enum zc_effect (*step_fn)(struct zc_coherent *pages, uint64_t low, uint64_t high, void *arg,
                                   uint64_t *at_out);
 
-/* A step of the state machine under the lock. */
+/* Makes a step of the state machine, under the lock. */
 static CUresult apply(struct zc_copy *c, step_fn step, uint64_t low, uint64_t high, void *arg)
 {
     struct zc_shared *p = c->dst.pair;
     struct zc_shared_hold hold;
     uint64_t at = low;
     if (!zc_shared_lock(p, &hold)) {
-        c->answered = true; /* The program freed the block meanwhile. */
+        c->answered = true; /* The program has freed the block meanwhile. */
         return CUDA_ERROR_INVALID_VALUE;
     }
     enum zc_effect v = step(&p->pages, low, high, arg, &at);
@@ -85,7 +85,7 @@ static enum zc_effect step_out(struct zc_coherent *pages, uint64_t low, uint64_t
     return zc_coherent_to_host(pages, low, high, arg, at_out);
 }
 
-/* Between the two sides of one pair, at the same offset. */
+/* Copies between both sides of one pair, at the same offset. */
 static CUresult between(struct zc_copy *c, CUdeviceptr address, size_t n)
 {
     struct zc_moved moved = {0, 0};
@@ -96,7 +96,7 @@ static CUresult between(struct zc_copy *c, CUdeviceptr address, size_t n)
     return result;
 }
 
-/* Makes the target's bytes ready for the driver. */
+/* Prepares the target's bytes for the driver. */
 static CUresult prepare(struct zc_copy *c)
 {
     struct zc_sides sides = {.copy = c, .dst = &c->dst, .to = c->dst.address, .bytes = c->dst.span};
@@ -120,7 +120,7 @@ static CUresult line(struct zc_copy *c, CUdeviceptr dst, CUdeviceptr src, size_t
     return zc_shared_route(c, dst, src, n);
 }
 
-/* Rows that lie one behind the other on both sides are one line. */
+/* True if the rows of both sides are contiguous, so the copy is one line. */
 static bool dense(const struct zc_copy *c)
 {
     const size_t *e = c->extent;
@@ -147,10 +147,10 @@ static void fill(char *to, size_t n, unsigned value, uint8_t unit)
         return;
     }
     for (size_t at = 0; at < n; at += unit)
-        memcpy(to + at, &value, unit); /* Little-endian, as all that CUDA runs on. */
+        memcpy(to + at, &value, unit); /* Little-endian, as every machine that runs CUDA. */
 }
 
-/* The device block's bytes are set where the CPU finds them. */
+/* Sets bytes of the device block where the CPU can reach them. */
 static CUresult set_line(struct zc_copy *c, CUdeviceptr dst, size_t n)
 {
     struct zc_shared *p = c->dst.pair;
@@ -178,8 +178,8 @@ static CUresult set(struct zc_copy *c)
     return result;
 }
 
-/* The GPU's page table shows the device block: where it may write, the driver sets it, in the order
- * of the stream, and the call need not wait. */
+/* The GPU's page table shows the device block.  If the GPU may write it, the driver sets it in
+ * stream order, and the call need not wait. */
 static bool set_by_driver(struct zc_copy *c)
 {
     c->part[ZC_MOVED] = c->bytes;
@@ -187,8 +187,8 @@ static bool set_by_driver(struct zc_copy *c)
     return c->result != CUDA_SUCCESS;
 }
 
-/* A copy to the device of pages that are all one has nothing to wait for either: nothing that is
- * still to run on the stream writes them. */
+/* A copy to the device over pages that both sides share needs no wait: nothing that still runs on
+ * the stream writes them. */
 static bool nothing_to_do(const struct zc_copy *c)
 {
     const struct zc_shared *p = c->dst.pair;
@@ -199,7 +199,7 @@ static bool nothing_to_do(const struct zc_copy *c)
 static void note_elision(struct zc_copy *c)
 {
     struct zc_shared *p = c->dst.pair ? c->dst.pair : c->src.pair;
-    if (!p) /* Another thread has freed the device block, and nothing was elided. */
+    if (!p) /* Another thread has freed the device block, so nothing was elided. */
         return;
     __atomic_fetch_add(&p->elided_bytes, c->part[ZC_ELIDED], __ATOMIC_RELAXED);
     if (c->part[ZC_ELIDED] == c->bytes)
@@ -211,9 +211,9 @@ static bool two_views(const struct zc_operand *b)
     return b->pair && zc_shared_has_host(b->pair);
 }
 
-/* What is captured is carried out by the driver alone, at each launch of the graph.  It can write
- * the device block, which the GPU's page table shows; but what it reads of little it may read with
- * the CPU, which need not see the same where there is a host block. */
+/* The driver alone carries out captured copies, each time the graph is launched.  It can write the
+ * device block, which the GPU's page table shows.  But it may read small sources with the CPU,
+ * which may see something else if there is a host block. */
 static bool captured(struct zc_copy *c)
 {
     bool writes = !c->dst.host && c->dst.side == ZC_SIDE_DEVICE && !c->src.pair &&
@@ -227,7 +227,7 @@ static bool captured(struct zc_copy *c)
                         : "its stream is being captured, and a graph can't do this copy");
 }
 
-/* With both sides alive an address alone does not say which of them is meant. */
+/* With both sides alive, an address alone does not say which side is meant. */
 static bool unclear(const struct zc_operand *b)
 {
     return two_views(b) && !b->host && b->side == ZC_SIDE_ANY;
@@ -243,8 +243,8 @@ static bool one_view(struct zc_shared *p, uint64_t low, uint64_t high)
     return one;
 }
 
-/* Where host and device block hold the same it does not matter which of them is read, nor in which
- * direction one is copied to the other.  What else would be written must be known. */
+/* If host and device block are equal, it does not matter which one is read, nor in which direction
+ * one is copied to the other.  In every other case the written side must be known. */
 static bool made_clear(struct zc_copy *c)
 {
     struct zc_operand *b = &c->src;
@@ -265,11 +265,11 @@ static bool made_clear(struct zc_copy *c)
     return true;
 }
 
-/* Below this many bytes the driver may read pinned memory with the CPU. */
+/* The driver may read less pinned memory than this with the CPU. */
 #define READ_BY_GPU ((uint64_t)64 << 10)
 
-/* Arrays have no address: the driver does the copy, and sees what the GPU sees.  It must not find a
- * device block under the host block that it writes. */
+/* Arrays have no address, so the driver makes the copy, and sees what the GPU sees.  It must not
+ * find a device block under the host block that it writes. */
 static bool by_driver(struct zc_copy *c)
 {
     struct zc_operand *b = c->dst.pair ? &c->dst : &c->src;
@@ -295,7 +295,7 @@ static CUresult wait_for_stream(const struct zc_copy *c)
     return zc_capture_any() ? zc_staged_wait(c) : zc_copy_drain(c);
 }
 
-/* Asks the extent, which is there as long as the program's block: the pair may end meanwhile. */
+/* Reads the extent, which lives as long as the program's block; the pair may end meanwhile. */
 static bool outside(const struct zc_operand *b)
 {
     const struct zc_extent *e = b->pair ? zc_hostheap_extent(b->address) : NULL;
@@ -314,8 +314,8 @@ static void probe_rows(const struct zc_copy *c, const struct zc_operand *b, bool
             zc_overlay_probe(e, b->address + z * b->slice + y * b->pitch, c->extent[0], write);
 }
 
-/* A copy of pageable memory faults in the caller where the program took rights away, and its
- * handler may give them back: so that comes before anything is locked. */
+/* A copy of pageable memory faults in the calling thread where the program took rights away, and
+ * its handler may restore them.  So this is done before anything is locked. */
 static void probe(const struct zc_copy *c)
 {
     if (c->src.pair && c->src.host)
@@ -324,7 +324,8 @@ static void probe(const struct zc_copy *c)
         probe_rows(c, &c->dst, true);
 }
 
-/* The copy waits for its stream and for its own parts, also while another stream captures. */
+/* Carries out a copy.  It waits for its stream and its own parts, even while another stream
+ * captures. */
 static bool carry_out(struct zc_copy *c)
 {
     c->result = wait_for_stream(c);
@@ -346,7 +347,7 @@ bool zc_shared_copy(struct zc_copy *c)
     if (outside(&c->dst) || outside(&c->src))
         return refuse(c, c->dst.pair ? c->dst.pair : c->src.pair, CUDA_ERROR_INVALID_VALUE,
                       "the copy leaves it");
-    if (!zc_copy_well_formed(c)) /* The driver says how it refuses that. */
+    if (!zc_copy_well_formed(c)) /* The driver knows how to refuse that. */
         return false;
     if (zc_capture_holds(c->stream, c->flavour))
         return captured(c);

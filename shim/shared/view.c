@@ -15,13 +15,14 @@
 #define MREMAP_DONTUNMAP 4 /* Linux 5.7. */
 #endif
 
-/* Threads are started from here on; below, and so in all signal handlers, the caller copies. */
+/* From this size on threads help.  Below it, and so in all signal handlers, the caller copies
+ * alone. */
 #define THREADS_FROM ((size_t)64 << 20)
 
-static uintptr_t nursery; /* Distance from an address in the heap to where its own page is made. */
-static size_t reserved;   /* Bytes of the heap that both ranges stand for; atomic. */
+static uintptr_t nursery; /* Distance from an address in the heap to its nursery. */
+static size_t reserved;   /* Bytes of the heap that both ranges cover.  Atomic. */
 
-/* Addresses that nobody else gets, without memory. */
+/* Keeps addresses reserved, without memory. */
 static bool view_reserve(uintptr_t at, size_t n)
 {
     void *p = zc_memory_map((void *)at, n, PROT_NONE,
@@ -42,7 +43,7 @@ static bool reserve_range(uintptr_t *distance)
     return true;
 }
 
-/* A kernel that can't leave the old mapping in place would leave holes.  Returns errno. */
+/* A kernel that can't keep the old mapping in place would leave holes.  Returns errno. */
 static int move_in_place(void)
 {
     uintptr_t from = zc_hostheap.base + zc_view_shadow, to = zc_hostheap.base + nursery;
@@ -91,7 +92,7 @@ void zc_view_fit(void)
     zc_memory_unmap((void *)(end + nursery), was - left);
 }
 
-static uint32_t last_error; /* Of the last change that the kernel refused; atomic. */
+static uint32_t last_error; /* Errno of the last refused change.  Atomic. */
 
 static bool note(bool done)
 {
@@ -110,7 +111,7 @@ static bool set_protection(uintptr_t at, size_t n, int protection)
     return note(zc_memory_protect((void *)at, n, protection) == 0);
 }
 
-/* The program may have taken rights away, too. */
+/* Sets rights, except those that the program itself took away. */
 static bool protect_run(uintptr_t at, uintptr_t end, int rights, int protection)
 {
     int both = (rights & protection) | (protection & PROT_READ ? rights & PROT_EXEC : 0);
@@ -135,7 +136,7 @@ bool zc_view_expose(uintptr_t at, size_t n, int protection)
     return set_protection(at, n, protection);
 }
 
-/* What has come to its place may do what the program and libzc both allow. */
+/* Pages that were moved to the address get the rights that both program and libzc allow. */
 static void restrict_view(uintptr_t at, size_t n, int protection)
 {
     const struct zc_extent *e = n ? zc_hostheap_extent(at) : NULL;
@@ -149,8 +150,8 @@ static bool move_once(uintptr_t from, uintptr_t to, size_t n)
                           (void *)to) != MAP_FAILED;
 }
 
-/* mremap(2) takes one mapping at a time, and what looks like one range may be several.  The mapping
- * left behind is empty. */
+/* mremap(2) moves one mapping at a time, and a range may consist of several.  The mapping left
+ * behind is empty. */
 static size_t move(uintptr_t from, uintptr_t to, size_t n)
 {
     size_t done = 0;
@@ -169,8 +170,8 @@ static void copy_pages(uintptr_t to, uintptr_t from, size_t n)
         memcpy((void *)to, (const void *)from, n);
 }
 
-/* Between the two moves the address shows nothing, so it is closed before: a thread that looks
- * there meanwhile must fault, and not read zeroes. */
+/* Between the two moves the address shows nothing.  So it is closed before: a thread that looks
+ * meanwhile must fault, and not read zeroes. */
 static size_t move_aside(uintptr_t at, size_t n)
 {
     uintptr_t shadow = at + zc_view_shadow;
@@ -190,7 +191,7 @@ size_t zc_view_part(uintptr_t at, size_t n, bool copy)
     if (copy)
         copy_pages(own, at, n);
     size_t aside = move_aside(at, n), placed = move(own, at, aside);
-    if (placed < aside) /* The GPU's pages that found no partner go back. */
+    if (placed < aside) /* Pages that found no counterpart move back. */
         zc_view_merge(at + placed, aside - placed);
     if (aside < n)
         zc_view_protect(at + aside, n - aside, PROT_READ);
@@ -199,8 +200,8 @@ size_t zc_view_part(uintptr_t at, size_t n, bool copy)
     return placed;
 }
 
-/* What a move leaves behind is empty where the pages are private, and shows them still where they
- * are shared memory. */
+/* After a move the old address is empty if the pages are private, but still shows them if they are
+ * shared memory. */
 size_t zc_view_aside(uintptr_t at, size_t n)
 {
     size_t moved = move_aside(at, n);
