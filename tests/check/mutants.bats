@@ -56,6 +56,7 @@ from mutants import operators, runner
 
 FILE = "policy/glob.c"
 table = runner.Table(Path(sys.argv[2]))
+table.unmeasured = set()
 worker = runner.Worker(sys.argv[1], "-test", table, 4)
 
 def result(tests, before, after):
@@ -77,5 +78,18 @@ assert result(units, END, "return a.n == 0 || a.n > (size_t)1 << 60;") == ("surv
 assert all(worker.run(unit, worker.folder.path)[0] == "passed" for unit in units)
 loop = "while (a.n > 0 && a.at[0] == '*')"
 assert result(["policy_glob"], loop, "while (true)") == ("caught", "policy_glob")
+PYTHON
+}
+
+@test "functions and tests that were named by hand are there" {
+    python <<'PYTHON'
+from mutants import measure, operators, runner
+
+functions = {(m.file, m.function) for m in operators.all_mutants()}
+tests = set(measure.all_tests())
+also = runner.Table().also
+gone = [*(f for f in also if f not in functions),
+        *(t for named in also.values() for t in named if t not in tests)]
+assert not gone, gone
 PYTHON
 }

@@ -64,7 +64,7 @@ def functions(binary):
     for line in out.splitlines():
         match = re.match(r"([0-9a-f]+) [tT] ([\w.]+)\t.*?/((?:shim|policy)/[\w/]+\.c):", line)
         if match:
-            name = match[2].partition(".")[0]
+            name = match[2].partition(".")[0].removeprefix("zc_do_")  # ZC_BODY: driver/call.h
             found.append((int(match[1], 16) // 16, f"{match[3]} {name}"))
     return found
 

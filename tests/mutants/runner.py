@@ -11,16 +11,19 @@ from . import operators, tests
 from .build import ROOT, Folder, unit_names
 from .measure import KEPT
 
+ALSO = ROOT / "tests/mutants/also.tsv"
 EXPLAINED = ROOT / "tests/mutants/SURVIVORS.md"
 FALLBACK = 6  # Tests of a function that no test was seen to call.
+SHORT = 5.0  # Seconds of CPU of a case that was not measured.
 LONG = 30.0  # Seconds of CPU of a unit test that was not measured.
 
 
 class Table:
-    """What measure.py kept: which tests to run, and what they cost."""
+    """What measure.py kept: which tests to run, and what they cost; and what also.tsv adds."""
 
     def __init__(self, path=KEPT):
-        self.cost, names, self.of, self.file = dict.fromkeys(unit_names(), LONG), {}, {}, {}
+        self.cost, names = dict.fromkeys(unit_names(), LONG), {}
+        self.of, self.file, self.also = {}, {}, {}
         for line in path.read_text().splitlines():
             kind, *fields = line.split("\t")
             if kind == "test":
@@ -30,6 +33,10 @@ class Table:
                 chosen = [names[i] for i in fields[2:]]
                 self.of[fields[0], fields[1]] = chosen
                 self.file.setdefault(fields[0], []).extend(chosen)
+        for line in ALSO.read_text().splitlines()[1:]:
+            file, function, test = line.split("\t")
+            self.cost.setdefault(test, SHORT)
+            self.also.setdefault((file, function), []).append(test)
         self.unmeasured = set(unit_names()) - set(names.values())
 
     def tests(self, mutant):
@@ -40,6 +47,7 @@ class Table:
         room, own = Path(mutant.file).with_suffix("").parts[-2:]  # shim/base/text.c: base_text
         near = {t for t in self.unmeasured if t.startswith(f"{room}_")}
         near |= {f"{room}_{own}"} & self.cost.keys()
+        near.update(self.also.get((mutant.file, mutant.function), []))
         return sorted({*found, *near}, key=lambda t: (self.cost[t], t))
 
 
