@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies that write past the caches: streaming stores, a cache line at a time. */
+/* Copies past the caches: streaming stores, a cache line at a time. */
 #include "copy/bypass.h"
 
 #include <stdint.h>
@@ -34,7 +34,8 @@ void zc_bypass_copy(void *dst, const void *src, size_t n)
     for (at = head; at + LINE <= n; at += LINE)
         copy_line(to + at, from + at);
     __builtin_memcpy(to + at, from + at, n - at);
-    /* Streaming stores are not ordered with the stores that publish them (Intel SDM, SFENCE). */
+    /* Streaming stores are not ordered with the stores that publish the data (Intel SDM,
+     * SFENCE). */
     _mm_sfence();
 }
 

@@ -33,7 +33,7 @@ struct job {
 /* A job that waits for its stream. */
 struct pending {
     struct job job;
-    size_t record; /* Bytes that this record was given, with those staged. */
+    size_t record; /* Allocated bytes of this record, with the staged data. */
     char staged[];
 };
 
@@ -42,9 +42,8 @@ static bool mapped(const struct zc_operand *b)
     return zc_operand_converted(b) && b->block->place == ZC_PLACE_MAPPED;
 }
 
-/* Memory that the CPU may copy from or to.  An address outside the ledger that a call names as host
- * memory may still be device memory that libzc never saw: unified addressing lets a program do
- * that. */
+/* True for memory that the CPU may copy.  An address outside the ledger that a call names as host
+ * memory may still be device memory unknown to libzc: unified addressing allows that. */
 bool zc_copy_cpu_side(const struct zc_operand *b)
 {
     unsigned type;
@@ -63,8 +62,8 @@ static bool pageable(const struct zc_operand *b)
     return b->real == ZC_KIND_PAGEABLE || b->staged;
 }
 
-/* Reading write-combined memory by the CPU is many times slower than by DMA: CUDA C++ Programming
- * Guide, "Write-Combining Memory". */
+/* Reading write-combined memory by the CPU is many times slower than by DMA (CUDA C++ Programming
+ * Guide, "Write-Combining Memory"). */
 static bool slow_to_read(const struct zc_operand *b)
 {
     return mapped(b) && b->block->rule >= 0 && zc_rules()->rules[b->block->rule].write_combined;
@@ -92,8 +91,8 @@ static void run(const struct job *job)
                             job->src + z * job->src_step[2] + y * job->src_step[1], job->extent[0]);
 }
 
-/* The arena keeps what it once gave for requests of the same size.  So it gives small records, of
- * few sizes, and others have pages of their own, which go back. */
+/* The arena keeps freed memory for requests of the same size only.  So small records come from it,
+ * in few sizes; others get pages of their own, which are given back. */
 #define RECORD_FIRST ((size_t)256)
 #define RECORD_MAX ((size_t)16 << 10)
 
@@ -147,7 +146,7 @@ CUresult zc_copy_drain(const struct zc_copy *c)
     return result;
 }
 
-/* Waits as the call would, then copies. */
+/* Waits as the call would, and copies. */
 static bool copy_drained(struct zc_copy *c)
 {
     c->result = zc_copy_drain(c);
@@ -155,7 +154,7 @@ static bool copy_drained(struct zc_copy *c)
 }
 
 /* Puts the copy into the stream.  The driver's own copy between two host ranges would wait for the
- * stream, and a program whose kernel waits for something that comes after the call would hang. */
+ * stream, and a program whose kernel waits for something after the call would deadlock. */
 static bool copy_in_order(struct zc_copy *c, bool stage)
 {
     size_t record = record_size(sizeof(struct pending) + (stage ? c->bytes : 0));
@@ -180,8 +179,8 @@ static bool elsewhere(const struct zc_operand *b)
     return zc_operand_converted(b) && b->real != ZC_KIND_DEVICE;
 }
 
-/* Of memory that libzc did not make the driver knows more than the ledger, in which a managed
- * variable of a module may stand as the device's. */
+/* The driver knows memory that libzc did not make better than the ledger does, which may list a
+ * module's managed variable as device memory. */
 static bool device_memory(const struct zc_operand *b)
 {
     unsigned type, managed;
@@ -196,8 +195,8 @@ static bool device_memory(const struct zc_operand *b)
            type == CU_MEMORYTYPE_DEVICE && !managed;
 }
 
-/* CUDA Runtime API, "API synchronization behavior".  A copy at a pair waits: its address may mean
- * the host block. */
+/* CUDA Runtime API, "API synchronization behavior".  A copy that names a pair waits, because its
+ * address may mean the host block. */
 bool zc_place_unwaited(const struct zc_copy *c)
 {
     return c->sync && zc_await_any() && (elsewhere(&c->dst) || elsewhere(&c->src)) &&
@@ -211,8 +210,7 @@ bool zc_place_copy(struct zc_copy *c)
         return false;
     if (!zc_copy_well_formed(c))
         return false;
-    /* Waiting and asking are forbidden calls during a capture; the driver captures or copies
-     * itself. */
+    /* During a capture waiting and querying are forbidden; the driver captures or copies itself. */
     if (zc_capture_any() || !zc_copy_cpu_side(&c->dst) || !zc_copy_cpu_side(&c->src) ||
         slow_to_read(&c->src))
         return false;
@@ -220,8 +218,8 @@ bool zc_place_copy(struct zc_copy *c)
         return copy_drained(c);
     if (zc_stream_idle(c->stream, c->flavour))
         return copy_now(c);
-    /* The meaning of pageable memory: a copy to it has arrived when the call returns, and one from
-     * it has left (CUDA Driver API, "API synchronization behavior"). */
+    /* The meaning for pageable memory: a copy to it is complete when the call returns, and a copy
+     * from it has read it (CUDA Driver API, "API synchronization behavior"). */
     if (pageable(&c->dst))
         return copy_drained(c);
     if (!pageable(&c->src))

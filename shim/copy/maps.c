@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Questions to /proc/self/maps by ioctl(2), which need no text to be made and read. */
+/* Queries /proc/self/maps by ioctl(2), so no text has to be written and parsed. */
 #include "copy/maps.h"
 
 #include <errno.h>
@@ -10,24 +10,24 @@
 
 /* <linux/fs.h> of Linux 6.11: struct procmap_query. */
 struct query {
-    uint64_t size;         /* Of this struct. */
-    uint64_t flags;        /* What is asked for; 0: the mapping that holds the address. */
-    uint64_t address;      /* The address. */
-    uint64_t start, end;   /* From here on the answer: the mapping, */
-    uint64_t rights;       /* its RIGHT_*, */
-    uint64_t page_size;    /* bytes of its pages, */
-    uint64_t offset;       /* of its beginning in the file, */
-    uint64_t inode;        /* of the file, 0 for none, */
-    uint32_t major, minor; /* the file's device. */
-    uint32_t name_size, build_id_size;       /* Not asked for. */
-    uint64_t name_address, build_id_address; /* Not asked for. */
+    uint64_t size;                     /* Bytes of this struct. */
+    uint64_t flags;                    /* The query; 0: the mapping that contains the address. */
+    uint64_t address;                  /* The address. */
+    uint64_t start, end;               /* The answer from here on: the mapping, */
+    uint64_t rights;                   /* its RIGHT_*, */
+    uint64_t page_size;                /* bytes of its pages, */
+    uint64_t offset;                   /* offset of its beginning in the file, */
+    uint64_t inode;                    /* inode of the file, 0 for none, */
+    uint32_t major, minor;             /* device of the file. */
+    uint32_t name_size, build_id_size; /* Not used. */
+    uint64_t name_address, build_id_address; /* Not used. */
 };
 _Static_assert(sizeof(struct query) == 104, "the kernel's layout");
 #define QUERY _IOWR('f', 17, struct query)
 #define RIGHT_READ 1u
 #define RIGHT_WRITE 2u
 
-/* Of the mapping at *at, and where it ends. */
+/* The mapping at *at; moves *at to its end. */
 static enum zc_maps_answer ask(int fd, uint64_t *at, uint64_t right)
 {
     struct query q = {.size = sizeof(q), .address = *at};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which copies of pageable memory are made by threads and the copy engine together. */
+/* Selects the copies of pageable memory that threads and the copy engine make together. */
 #include "copy/parallel.h"
 
 #include "base/life.h"
@@ -10,7 +10,7 @@
 #include "host/passthrough.h"
 #include "ledger/rules.h"
 
-/* Pageable memory: not the driver's under any name.  Calls may name any address as the host's. */
+/* Pageable memory: unknown to the driver.  Calls may name any address as host memory. */
 static bool pageable(const struct zc_operand *b)
 {
     unsigned type;
@@ -22,15 +22,14 @@ static bool pageable(const struct zc_operand *b)
                CUDA_SUCCESS;
 }
 
-/* Device memory of which the whole range is inside a block: the driver would refuse it
- * otherwise. */
+/* Device memory, with the whole range inside a block; otherwise the driver would refuse. */
 static bool on_device(const struct zc_operand *b, uint64_t bytes)
 {
     return b->block && b->asked == ZC_KIND_DEVICE && b->real == ZC_KIND_DEVICE &&
            bytes <= b->block->base + b->block->size - b->address;
 }
 
-/* Who copies it: as the rule of the block says, else as [defaults] does. */
+/* Who copies it: as the block's rule says, else as [defaults] says. */
 static bool by_threads(const struct zc_operand *host)
 {
     const struct zc_policy *policy = zc_rules();
@@ -51,13 +50,13 @@ static bool copy(struct zc_copy *c)
         return false;
     if (!by_threads(p.in ? &c->src : &c->dst))
         return false;
-    /* An asynchronous copy to the device need not wait for its stream; this one would.  A stream of
-     * another device takes none of the events that the pipeline makes. */
+    /* The driver's asynchronous copy to the device need not wait for its stream; this one would.  A
+     * stream of another device can't record the pipeline's events. */
     if (c->async && !(p.in ? zc_stream_idle : zc_stream_here)(c->stream, c->flavour))
         return false;
     p.host = (char *)(p.in ? c->src.address : c->dst.address);
     p.device = p.in ? c->dst.address : c->src.address;
-    /* What to do about memory that the CPU may not touch is the driver's to decide. */
+    /* If the CPU may not touch the memory, the driver decides what happens. */
     enum zc_maps_answer answer = zc_maps_ask(p.host, c->bytes, !p.in);
     p.reachable = answer == ZC_MAPS_YES;
     c->result = CUDA_SUCCESS;
@@ -67,7 +66,7 @@ static bool copy(struct zc_copy *c)
     return true;
 }
 
-/* Every copy of the program comes by here, so what most of them are is asked first. */
+/* Every copy of the program passes here, so the most common exclusions are tested first. */
 bool zc_parallel_copy(struct zc_copy *c)
 {
     const struct zc_policy *policy = zc_rules();

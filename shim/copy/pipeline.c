@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A copy as a stream of bytes through the ring.  The copy engine moves parts, threads move pieces
- * of them; position `at` of the copy lies in the ring at `at` modulo the ring's size.
+ * A copy as a stream of bytes through the ring.  The copy engine moves parts, and threads move
+ * pieces of them; byte `at` of the copy is in the ring at `at` modulo the ring's size.
  *
- * Parts are large, because the copy engine rests for about 2 us between two.  But the link is idle
- * until the first part to the device is there, and so are threads while the last one from it is on
- * its way: these are cut small.
+ * Parts are large, because the copy engine pauses about 2 us between two.  But the link is idle
+ * until the first part to the device is filled, and threads are idle while the last part from it is
+ * on its way.  So these parts are small.
  */
 #include "copy/pipeline.h"
 
@@ -17,35 +17,35 @@
 #include "memory/workers.h"
 
 #define PART ((size_t)8 << 20)    /* Bytes of a part. */
-#define SMALL ((size_t)1 << 20)   /* Of one at the end of the copy where the other side waits. */
-#define PIECE ((size_t)256 << 10) /* What a thread moves at once. */
-#define LOOK ((size_t)4 << 20)    /* Bytes that a thread looks at in one go. */
+#define SMALL ((size_t)1 << 20)   /* Of a part at the end where the other side waits. */
+#define PIECE ((size_t)256 << 10) /* Bytes that a thread moves at once. */
+#define LOOK ((size_t)4 << 20)    /* Bytes that a thread checks in one go. */
 #define A_THREAD_FOR ((size_t)1 << 20)
 #define BUFFERS_MAX (ZC_RING_BYTES / PART)
 #define PIECES_MAX (ZC_RING_BYTES / PIECE)
-#define EVENTS_MAX (BUFFERS_MAX + 2 * PART / SMALL) /* Parts that the ring holds. */
-#define THREADS_MAX 14 /* From here on the link is slower than the threads. */
+#define EVENTS_MAX (BUFFERS_MAX + 2 * PART / SMALL) /* Most parts in the ring. */
+#define THREADS_MAX 14 /* With more threads the link is the bottleneck. */
 
-/* One copy under way.  Positions and counts without "atomic" are the calling thread's. */
+/* One copy in progress.  Fields that are not atomic belong to the calling thread. */
 struct job {
     const struct zc_pipeline *p;
-    size_t bytes;               /* Of the copy. */
+    size_t bytes;               /* Bytes of the copy. */
     size_t ring;                /* Bytes of all buffers. */
     size_t buffers;             /* PART bytes each. */
-    char *buffer[BUFFERS_MAX];  /* Pinned. */
-    unsigned events;            /* Events made; no more parts are in flight. */
-    CUevent event[EVENTS_MAX];  /* Recorded behind a part: number n has event n % events. */
-    size_t sent;                /* Bytes that the copy engine was told to move. */
+    char *buffer[BUFFERS_MAX];  /* Pinned memory. */
+    unsigned events;            /* Number of events; at most so many parts are in flight. */
+    CUevent event[EVENTS_MAX];  /* Recorded behind parts: part n has event n % events. */
+    size_t sent;                /* Bytes given to the copy engine. */
     size_t passed;              /* Bytes that it has moved. */
-    unsigned parts_sent;        /* Parts up to `sent`. */
-    unsigned parts_passed;      /* Parts up to `passed`. */
-    uint32_t moved[PIECES_MAX]; /* How often a piece of the ring was moved by a thread; atomic. */
-    size_t next;                /* Where the next idle thread begins; atomic. */
-    size_t open;                /* Threads may move bytes up to here; atomic. */
-    size_t looked_at;           /* Bytes of the program's memory that were looked at; atomic. */
-    size_t ready;               /* Threads, the caller's too, that have nothing left to look at;
-                                 * atomic. */
-    bool stop;                  /* Something failed: threads end; atomic. */
+    unsigned parts_sent;        /* Number of parts up to `sent`. */
+    unsigned parts_passed;      /* Number of parts up to `passed`. */
+    uint32_t moved[PIECES_MAX]; /* How often a thread moved each piece of the ring.  Atomic. */
+    size_t next;                /* Where the next free thread begins.  Atomic. */
+    size_t open;                /* Threads may move bytes up to here.  Atomic. */
+    size_t looked_at;           /* Bytes of the program's memory that were checked.  Atomic. */
+    size_t ready;               /* Threads that have nothing left to check, with the caller.
+                                 * Atomic. */
+    bool stop;                  /* Something failed: threads end.  Atomic. */
 };
 
 static size_t at_most(size_t n, size_t most)
@@ -53,7 +53,7 @@ static size_t at_most(size_t n, size_t most)
     return n < most ? n : most;
 }
 
-/* Bytes of the part that begins at a position. */
+/* Bytes of the part that begins at `at`. */
 static size_t part_at(const struct job *job, size_t at)
 {
     size_t rest = job->bytes - at;
@@ -81,8 +81,8 @@ static void stop(struct job *job)
     __atomic_store_n(&job->stop, true, __ATOMIC_RELEASE);
 }
 
-/* What the kernel does not tell of the program's memory, threads find out by bringing its pages in,
- * before anything is copied. */
+/* What the kernel does not say about the program's memory, threads find out by populating its
+ * pages, before anything is copied. */
 static void job_look(struct job *job)
 {
     size_t at;
@@ -92,7 +92,7 @@ static void job_look(struct job *job)
     __atomic_fetch_add(&job->ready, 1, __ATOMIC_RELEASE);
 }
 
-/* A thread's work: the pieces as they come. */
+/* A thread's work: takes one piece after the other. */
 static void *move_pieces(void *arg)
 {
     struct job *job = arg;
@@ -105,7 +105,7 @@ static void *move_pieces(void *arg)
             sched_yield();
         if (stopped(job))
             break;
-        /* The copy engine reads the ring from the caches; the program's memory is too large for
+        /* The copy engine reads the ring from the caches; the program's memory would not fit into
          * them. */
         if (job->p->in)
             __builtin_memcpy(ring, host, n);
@@ -116,7 +116,7 @@ static void *move_pieces(void *arg)
     return NULL;
 }
 
-/* Whether threads have filled, or emptied for it, the part that is sent next. */
+/* True if threads have filled the next part to send, or emptied its place. */
 static bool sendable(struct job *job, size_t n)
 {
     uint32_t times = (uint32_t)(job->sent / job->ring) + (job->p->in ? 1 : 0);
@@ -139,7 +139,7 @@ static CUresult transfer(const struct job *job, size_t n)
                                         job->event[job->parts_sent % job->events], c->stream);
 }
 
-/* Tells the copy engine of the next part, if it is there.  False when nothing was done. */
+/* Gives the next part to the copy engine, if it is ready.  False if nothing was done. */
 static bool send_part(struct job *job)
 {
     struct zc_copy *c = job->p->c;
@@ -155,8 +155,8 @@ static bool send_part(struct job *job)
     return true;
 }
 
-/* Opens to threads what the oldest part in flight was on its way for.  False when nothing was
- * done. */
+/* Waits for the oldest part in flight, and lets threads use its place or its data.  False if
+ * nothing was done. */
 static bool land_part(struct job *job)
 {
     struct zc_copy *c = job->p->c;
@@ -183,7 +183,7 @@ static void drive(struct job *job)
     }
 }
 
-/* The first parts leave while the other threads start. */
+/* The first parts are sent while the other threads start. */
 static size_t start_threads(struct job *job, pthread_t *threads)
 {
     size_t wanted = at_most(job->bytes / A_THREAD_FOR + 1, THREADS_MAX), started = 0;
@@ -198,7 +198,7 @@ static size_t start_threads(struct job *job, pthread_t *threads)
     return started;
 }
 
-/* True when all of the program's memory was looked at and is within reach. */
+/* True if all of the program's memory was checked and is accessible. */
 static bool reached(struct job *job, size_t started)
 {
     if (job->p->reachable)
@@ -209,7 +209,7 @@ static bool reached(struct job *job, size_t started)
     return !stopped(job);
 }
 
-/* What comes from the device is on the link before there are threads to meet it. */
+/* A copy from the device is on the link before the threads have started. */
 static bool run_with_threads(struct job *job)
 {
     struct zc_copy *c = job->p->c;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Slots of pinned memory, taken and given back by any thread without a lock. */
+/* Slots of pinned memory, which any thread takes and gives back without a lock. */
 #include "copy/ring.h"
 
 #include "base/module.h"
@@ -11,24 +11,24 @@
 enum slot_state {
     SLOT_FREE,
     SLOT_OWNED,  /* A thread fills it, or waits for its event. */
-    SLOT_FLYING, /* A copy out of it is in a stream; `event` tells when it has passed. */
+    SLOT_FLYING, /* A copy out of it is in a stream; `event` says when it has passed. */
 };
 
 static struct {
     uint32_t state;    /* enum slot_state; atomic. */
-    bool refused;      /* No memory, or no registration of it, can be had. */
-    char *memory;      /* ZC_RING_SLOT bytes, mapped at first use and for good; the owner's. */
-    CUcontext context; /* The one that it is registered in, NULL for none; atomic. */
-    CUevent event;     /* The owner's; NULL where nothing is to be waited for. */
-    CUcontext home;    /* Of the event; the owner's. */
-    uint64_t serial;   /* Order in which copies left; the owner's. */
+    bool refused;      /* There is no memory for it, or it can't be registered. */
+    char *memory;      /* ZC_RING_SLOT bytes, made at first use and never freed; the owner's. */
+    CUcontext context; /* Context that it is registered in, or NULL.  Atomic. */
+    CUevent event;     /* The owner's; NULL: nothing to wait for. */
+    CUcontext home;    /* Context of the event; the owner's. */
+    uint64_t serial;   /* Order in which copies were sent; the owner's. */
 } slots[ZC_RING_SLOTS];
 
 static uint64_t departures; /* Atomic. */
 static uint32_t releases;   /* So far; those wait for it who find no slot.  Atomic. */
 
-/* Memory for a slot, made at its first use, and registered again where a context took that
- * along. */
+/* Makes the memory of a slot at its first use, and registers it again if a context took the
+ * registration along. */
 static bool prepare(unsigned i)
 {
     const char *why;
@@ -57,7 +57,7 @@ static bool claim(unsigned i, uint32_t from)
                                        __ATOMIC_RELAXED);
 }
 
-/* Ends the flight of a slot that the caller owns. */
+/* Waits for the copy out of a slot that the caller owns. */
 static void land(unsigned i)
 {
     if (slots[i].event) {
@@ -78,7 +78,7 @@ char *zc_ring_memory(unsigned slot)
     return prepare(slot) ? slots[slot].memory : NULL;
 }
 
-/* Of two slots that fly the caller keeps the one that left first. */
+/* Of two flying slots, the one that was sent first. */
 static unsigned earlier(unsigned a, unsigned b)
 {
     unsigned first = a == ZC_RING_SLOTS || slots[b].serial < slots[a].serial ? b : a;
@@ -87,8 +87,8 @@ static unsigned earlier(unsigned a, unsigned b)
     return first;
 }
 
-/* The slot, or ZC_RING_SLOTS with the one that left first in *oldest, which is the caller's
- * then. */
+/* Takes a slot.  If none is free, returns ZC_RING_SLOTS, with the flying slot that was sent first
+ * in *oldest, which the caller then owns. */
 static unsigned ring_look(unsigned *oldest)
 {
     *oldest = ZC_RING_SLOTS;
@@ -155,7 +155,7 @@ static void context_gone(CUcontext context)
     }
 }
 
-/* The child has copies of the slots' memory of its own, registered with nobody. */
+/* The child has its own copies of the slots' memory, which nobody registered. */
 static void in_child(void)
 {
     for (unsigned i = 0; i < ZC_RING_SLOTS; i++) {

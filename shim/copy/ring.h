@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The ring: pinned memory through which copies of pageable memory go. */
+/* The ring: pinned memory for copies of pageable memory. */
 #ifndef ZC_COPY_RING_H
 #define ZC_COPY_RING_H
 
@@ -13,19 +13,18 @@
 #define ZC_RING_BYTES (ZC_RING_SLOTS * ZC_RING_SLOT)
 
 /*
- * A slot for the caller alone: a free one; else one whose copy has passed; else, by zc_ring_take(),
- * the one whose copy left first, after waiting for it.  zc_ring_try() returns -1 instead of
- * waiting.  No lock is held on return.
+ * Takes a slot: a free one, or else one whose copy has passed.  Otherwise zc_ring_take() waits for
+ * the slot that was sent first, and zc_ring_try() returns -1.  No lock is held on return.
  */
 unsigned zc_ring_take(void);
 int zc_ring_try(void);
 
-/* The memory of a slot that the caller has; made at its first use, counted against max_pinned. NULL
- * where there is none to be had: then the slot is of no use. */
+/* The memory of a slot that the caller owns; made at its first use, and counted against max_pinned.
+ * NULL if there is none: then the slot is of no use. */
 char *zc_ring_memory(unsigned slot);
 
-/* Gives a slot back.  `event`, if not NULL, tells when the copy from it has passed, and is the
- * ring's from here on, of the context `home`. */
+/* Gives a slot back.  `event`, if not NULL, says when the copy from it has passed; it is of the
+ * context `home`, and the ring owns it from now on. */
 void zc_ring_give(unsigned slot, CUevent event, CUcontext home);
 
 #endif

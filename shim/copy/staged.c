@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Asynchronous copies from and to blocks of the host heap, through a ring of pinned memory where
- * the call must not wait for its stream. */
+/* Asynchronous copies from and to blocks of the host heap, through a ring of pinned memory if the
+ * call must not wait for its stream. */
 #include "copy/staged.h"
 
 #include "base/life.h"
@@ -10,7 +10,8 @@
 #include "host/hostheap.h"
 #include "memory/workers.h"
 
-/* One part of the copy, by way of a slot; without one it is the driver's, and waited for. */
+/* Sends one part of the copy through a slot.  Without a slot the driver copies it, and the call
+ * waits. */
 static CUresult send(const struct zc_copy *c, size_t at, size_t n)
 {
     unsigned slot = zc_ring_take();
@@ -31,7 +32,7 @@ static CUresult send(const struct zc_copy *c, size_t at, size_t n)
     return result;
 }
 
-/* Parts must not be on their way when the driver would refuse the whole. */
+/* No part may be sent if the driver would refuse the whole copy. */
 static bool splittable(const struct zc_copy *c)
 {
     const struct zc_block *b = c->dst.block;
@@ -56,7 +57,7 @@ bool zc_staged_copy(struct zc_copy *c)
     if (!c->async || !(c->dst.staged || c->src.staged))
         return false;
     if (zc_capture_holds(c->stream, c->flavour))
-        return false; /* What a graph copies is read and written at its launches. */
+        return false; /* A graph reads and writes the memory at its launches. */
     if (!c->dst.staged && !zc_capture_any() && !zc_stream_idle(c->stream, c->flavour) &&
         through_ring(c))
         return true;

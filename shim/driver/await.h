@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Streams that wait for the CPU. */
+/* Streams that may wait for the CPU. */
 #ifndef ZC_DRIVER_AWAIT_H
 #define ZC_DRIVER_AWAIT_H
 
 #include "driver/real.h"
 
 /*
- * A host function, or a wait for a value in memory or a semaphore, may end only after something
- * that the program's CPU still has to do.  If libzc waited for the stream in a call that would not
- * have, the program would stand still.  So from the first such work on nothing is left behind that
- * a later call has to wait for: no copy stays pending and no free is deferred; and a synchronous
- * call that would not have waited, because all its memory is the device's, does not in other
- * places.  A kernel that waits for the CPU is not told from others.
+ * A host function, or a wait for a value in memory or for a semaphore, may depend on something that
+ * the program's CPU still has to do.  If libzc waited for such a stream in a call that does not
+ * wait by itself, the program could deadlock.  So from the first such work on, libzc defers nothing
+ * that a later call would have to wait for: no copy stays pending, and no free is deferred.  And a
+ * synchronous call that would not have waited, because all its memory is on the device, does not
+ * wait when the memory is elsewhere, either.  A kernel that waits for the CPU can't be recognised.
  */
 
 /* True for calls that give a stream work which may wait for the CPU. */
@@ -49,10 +49,10 @@ static inline bool zc_await_node(CUgraphNodeType type)
            type == CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT;
 }
 
-/* A stream is given such work, and nothing may be left behind from here on.  With driver/lock.h. */
+/* A stream is given such work: from now on nothing may be deferred.  With the driver lock. */
 void zc_await_note(void);
 
-/* True once some stream was given such work.  With driver/lock.h it stays as it is. */
+/* True once some stream was given such work.  With the driver lock the answer stays valid. */
 bool zc_await_any(void);
 
 #endif

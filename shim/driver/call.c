@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the driver answers of itself. */
+/* Tells which error codes have nothing to do with where a block is. */
 #include "driver/call.h"
 
 bool zc_error_unrelated(CUresult code)
@@ -12,7 +12,7 @@ bool zc_error_unrelated(CUresult code)
     case CUDA_ERROR_INVALID_HANDLE:
     case CUDA_ERROR_ECC_UNCORRECTABLE:
     case CUDA_ERROR_NVLINK_UNCORRECTABLE:
-    case CUDA_ERROR_ILLEGAL_ADDRESS: /* zc_check_sticky() has its say. */
+    case CUDA_ERROR_ILLEGAL_ADDRESS: /* zc_check_sticky() reports it. */
     case CUDA_ERROR_LAUNCH_TIMEOUT:
     case CUDA_ERROR_ASSERT:
     case CUDA_ERROR_HARDWARE_STACK_ERROR:
@@ -21,7 +21,7 @@ bool zc_error_unrelated(CUresult code)
     case CUDA_ERROR_INVALID_ADDRESS_SPACE:
     case CUDA_ERROR_INVALID_PC:
     case CUDA_ERROR_LAUNCH_FAILED:
-    case CUDA_ERROR_NOT_PERMITTED: /* What calls give in host functions. */
+    case CUDA_ERROR_NOT_PERMITTED: /* What CUDA calls return inside host functions. */
         return true;
     default:
         return false;

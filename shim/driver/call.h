@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The hand-written bodies: their common first arguments, and their prototypes made from the
- * table. */
+/* Hand-written bodies: their first arguments, and their prototypes, made from the table. */
 #ifndef ZC_DRIVER_CALL_H
 #define ZC_DRIVER_CALL_H
 
@@ -18,12 +17,12 @@ struct zc_entry {
 #define ZC_BODY(base, params)                                                                      \
     CUresult zc_do_##base(__typeof__(base) *real, const struct zc_entry *entry, ZC_UNPAREN params)
 
-/* Both flavours share a body, so the declaration of it may come twice. */
+/* Both flavours share a body, so it may be declared twice. */
 #define ZC_CALL(name, base, flavour, params, args) ZC_BODY(base, params);
 #include "driver.def"
 
-/* True for what a call says wherever its blocks lie: of the driver, the context, a handle, or a
- * kernel that has failed, whose error all later calls give. */
+/* True for codes that do not depend on where blocks are: about the driver, the context, a handle,
+ * or a kernel that has failed, whose error all later calls return. */
 bool zc_error_unrelated(CUresult code);
 
 #endif

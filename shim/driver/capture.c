@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts the captures that are under way. */
+/* Counts the captures in progress. */
 #include "driver/capture.h"
 
 #include "base/life.h"
@@ -9,17 +9,19 @@
 #include "driver/launch.h"
 #include "driver/stream.h"
 
-#define ORIGINS_MAX 64 /* Further captures go on for good where their stream is destroyed. */
+#define ORIGINS_MAX                                                                                \
+    64 /* Captures beyond these never end for libzc if their stream is destroyed.                  \
+        */
 
-static int captures; /* Streams whose capture began and has not ended. */
+static int captures; /* Captures that have begun and not ended. */
 
 static struct zc_lock lock = ZC_LOCK(ZC_RANK_CAPTURE);
 static struct origin {
-    CUstream stream;          /* No other one has the handle while it captures, but for the default
-                               * streams, which are not destroyed. */
-    CUcontext context;        /* Of the stream. */
-} origins[ORIGINS_MAX];       /* The streams that captures began with, */
-static unsigned origin_count; /* of which there are so many. */
+    CUstream stream;          /* While it captures no other stream has this handle, except the
+                               * default streams, which are never destroyed. */
+    CUcontext context;        /* Context of the stream. */
+} origins[ORIGINS_MAX];       /* Streams in which captures began, */
+static unsigned origin_count; /* and their number. */
 
 bool zc_capture_any(void)
 {
@@ -29,8 +31,8 @@ bool zc_capture_any(void)
 bool zc_capture_holds(CUstream stream, enum zc_flavour flavour)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    /* The status of the legacy stream is refused while a blocking stream captures; a call on it is
-     * then refused as well. */
+    /* If a blocking stream captures, the driver refuses the status of the legacy stream, and calls
+     * on that stream as well. */
     return zc_capture_any() &&
            ZC_FLAVOURED(flavour, cuStreamIsCapturing)(stream, &status) == CUDA_SUCCESS &&
            status != CU_STREAM_CAPTURE_STATUS_NONE;
@@ -57,7 +59,7 @@ static void in_child(void)
     origin_count = 0;
 }
 
-/* A stream that captures is told by its handle, because asking it for its number ends the
+/* A capturing stream is identified by its handle, because asking for its id would end the
  * capture. */
 static struct origin origin_of(CUstream stream, enum zc_flavour flavour)
 {
@@ -77,8 +79,8 @@ static CUresult begun(CUresult result, const struct origin *o)
     return result;
 }
 
-/* Takes out the stream if it is of the context, or all of the context, at most so many;
- * returns how many there were. */
+/* Removes the entries of the stream, or with `all` of its context, at most `most`.  Returns their
+ * number. */
 static int take_out(const struct origin *o, bool all, int most)
 {
     int found = 0;
@@ -127,8 +129,8 @@ ZC_BODY(cuStreamBeginCaptureToGraph,
 }
 #endif
 
-/* A capture ends whatever the result says, unless this stream had none: an invalidated capture
- * gives CUDA_ERROR_STREAM_CAPTURE_INVALIDATED and is over. */
+/* A capture ends whatever the result is, unless this stream had none: an invalidated capture
+ * returns CUDA_ERROR_STREAM_CAPTURE_INVALIDATED and is over. */
 ZC_BODY(cuStreamEndCapture, (CUstream stream, CUgraph *graph))
 {
     bool held = zc_capture_holds(stream, entry->flavour);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* From the parameters of a copy, set or prefetch to its description. */
+/* Describes copies, sets and prefetches by their parameters. */
 #include "driver/copy.h"
 
-/* What a call says of a side; zc_copy_init() has set the other fields. */
+/* Sets what a call says of a side; zc_copy_init() has set the other fields. */
 static void set_operand(struct zc_operand *b, enum zc_side side, CUdeviceptr address, size_t span)
 {
     b->side = side;
@@ -26,7 +26,7 @@ void zc_describe_peer_async(struct zc_copy *c, CUdeviceptr dst, CUcontext dst_co
     c->stream = stream;
 }
 
-/* The side that a CUmemorytype names, and which of the two address fields then counts. */
+/* The side that a CUmemorytype means, and which of the two address fields it uses. */
 static enum zc_side side_of(CUmemorytype type)
 {
     switch (type) {
@@ -41,8 +41,8 @@ static enum zc_side side_of(CUmemorytype type)
     }
 }
 
-/* One side of a rectangle or box.  Pitch and slice height of 0 mean "tightly packed", as the driver
- * takes them for copies of one row or one slice. */
+/* One side of a 2D or 3D copy.  A pitch or height of 0 means "tightly packed", as the driver takes
+ * it for copies of one row or one slice. */
 static void set_region(struct zc_operand *b, CUmemorytype type, const void *host,
                        CUdeviceptr device, size_t pitch, size_t slice_height, const size_t at[3],
                        const size_t extent[3])
@@ -67,8 +67,8 @@ static void remember_extent(struct zc_copy *c, const size_t extent[3])
     c->strided = true;
 }
 
-/* The versions of CUDA_MEMCPY2D, and those of CUDA_MEMCPY3D, share the names of the fields that
- * count here. */
+/* The versions of CUDA_MEMCPY2D, and those of CUDA_MEMCPY3D, have the same names for the fields
+ * used here. */
 #define DESCRIBE_2D(c, p)                                                                          \
     do {                                                                                           \
         const size_t extent[3] = {(p)->WidthInBytes, (p)->Height, 1};                              \
@@ -213,7 +213,8 @@ void zc_describe_node(struct zc_copy *c, const CUgraphNodeParams *p)
 }
 #endif
 
-/* Rows and slices do not overlap.  An array has its own, whatever the pitch says (cuda.h). */
+/* True if rows and slices do not overlap.  An array has its own layout, whatever the pitch says
+ * (cuda.h). */
 static bool rows_fit(const struct zc_operand *b, const size_t e[3])
 {
     const size_t most = INT32_MAX; /* CU_DEVICE_ATTRIBUTE_MAX_PITCH. */
@@ -248,7 +249,8 @@ static bool on_device(enum zc_kind kind)
     return kind == ZC_KIND_DEVICE || kind == ZC_KIND_MANAGED;
 }
 
-/* Blocks of two devices make a peer copy, whatever the call is named; so CUPTI counts them. */
+/* Copies between blocks of two devices are peer copies, whatever function is called; CUPTI counts
+ * them so. */
 static bool crosses_devices(const struct zc_copy *c, enum zc_kind src, enum zc_kind dst)
 {
     return on_device(src) && on_device(dst) && c->src.block && c->dst.block &&
@@ -269,7 +271,7 @@ void zc_copy_flows(const struct zc_copy *c, unsigned *asked, unsigned *real)
     bool one = c->set || c->prefetch;
     enum zc_kind as = one ? c->dst.asked : c->src.asked, rs = one ? c->dst.real : c->src.real;
     *asked = zc_flow(direction(c, as, c->dst.asked), as, c->dst.asked);
-    *real = *asked; /* Mostly nothing was placed elsewhere. */
+    *real = *asked; /* The common case: nothing was placed elsewhere. */
     if (rs != as || c->dst.real != c->dst.asked)
         *real = zc_flow(direction(c, rs, c->dst.real), rs, c->dst.real);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Launches: calls the parties that want to know of one. */
+/* Calls registered parties before each launch. */
 #include "driver/launch.h"
 
 #include "base/life.h"
@@ -8,8 +8,8 @@
 unsigned zc_launch_watch;
 static zc_launch_fn parties[ZC_LAUNCH_PARTIES];
 
-/* The function comes before the bit and stays after it: a launch that still sees the bit of a party
- * that left finds either its function or none. */
+/* The function is set before the bit and stays after it.  So a launch that still sees the bit of a
+ * party that has left finds its function or NULL. */
 void zc_launch_call(enum zc_launch_party party, zc_launch_fn fn)
 {
     if (!fn)
@@ -19,8 +19,8 @@ void zc_launch_call(enum zc_launch_party party, zc_launch_fn fn)
         __atomic_fetch_or(&zc_launch_watch, 1u << party, __ATOMIC_ACQ_REL);
 }
 
-/* Once exit has begun libzc makes no calls of its own, but a kernel must find the memory and the
- * bytes that the program was given. */
+/* After exit has begun libzc makes no calls of its own; but kernels must still find the memory and
+ * the bytes that the program was given. */
 CUresult zc_do_launch(enum zc_fn fn, enum zc_flavour flavour, CUstream stream, bool kernels)
 {
     const struct zc_launch launch = {fn, flavour, stream, kernels};

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Launches: what places have to know before the GPU is given work that no call describes. */
+/* Launches, and other work given to the GPU whose memory accesses no call describes. */
 #ifndef ZC_DRIVER_LAUNCH_H
 #define ZC_DRIVER_LAUNCH_H
 
 #include "driver/real.h"
 
-/* Who may ask to be called; the order is that of the calls. */
+/* The parties, in the order in which they are called. */
 enum zc_launch_party {
-    ZC_LAUNCH_GROW,     /* vmm: memory that is not attached yet, copies not made yet. */
+    ZC_LAUNCH_GROW,     /* vmm: attach memory, make pending copies. */
     ZC_LAUNCH_SHARED,   /* shared: kernels may write the device side. */
-    ZC_LAUNCH_PREFETCH, /* managed: pages that go to where they will be used. */
-    ZC_LAUNCH_DIAGNOSE, /* Any place: an answer that tells of a kernel that failed. */
+    ZC_LAUNCH_PREFETCH, /* managed: prefetch pages to where they will be used. */
+    ZC_LAUNCH_DIAGNOSE, /* All places: check for the sticky error of a failed kernel. */
     ZC_LAUNCH_PARTIES
 };
 
@@ -19,27 +19,27 @@ struct zc_launch {
     enum zc_fn fn;           /* Entry point. */
     enum zc_flavour flavour; /* What the NULL stream means. */
     CUstream stream;         /* As the program gave it; NULL for calls without one. */
-    bool kernels;            /* Kernels or a graph.  False for calls that name their addresses but
-                              * are not described as copies: stream memory operations, batches,
-                              * nodes of graphs, imports. */
+    bool kernels;            /* Kernels or a graph.  False for calls that name addresses without
+                              * being described as copies: stream memory operations, batches, nodes
+                              * of graphs, imports. */
 };
 
-/* Called before the driver is.  A code other than CUDA_SUCCESS is returned to the program, and
- * nothing is launched. */
+/* Called before the driver.  If it returns an error, the program gets that, and nothing is
+ * launched. */
 typedef CUresult (*zc_launch_fn)(const struct zc_launch *launch);
 
-/* A bit for each party that wants to be called; atomic.  Read by every launch, with one relaxed
- * load: a party sets its bit before the program's call returns that made it necessary, so that a
- * launch ordered after that call sees it. */
+/* One bit for each party that wants to be called.  Atomic.  Every launch reads it with one relaxed
+ * load.  A party sets its bit before the program's call that made it necessary returns, so a launch
+ * ordered after that call sees the bit. */
 extern unsigned zc_launch_watch;
 
-/* From here on `fn` is called before each launch; NULL: no more. */
+/* Calls `fn` before each launch from now on; NULL: no more. */
 void zc_launch_call(enum zc_launch_party party, zc_launch_fn fn);
 
 /* Calls the parties until one refuses. */
 CUresult zc_do_launch(enum zc_fn fn, enum zc_flavour flavour, CUstream stream, bool kernels);
 
-/* The same where nobody mostly wants to know, as on the path of every launch. */
+/* The same, fast for the common case that no party is registered. */
 static inline CUresult zc_launch_before(enum zc_fn fn, enum zc_flavour flavour, CUstream stream,
                                         bool kernels)
 {
@@ -48,6 +48,6 @@ static inline CUresult zc_launch_before(enum zc_fn fn, enum zc_flavour flavour, 
     return zc_do_launch(fn, flavour, stream, kernels);
 }
 
-void zc_launch_reset(void); /* For the child of fork(2): nobody wants to know. */
+void zc_launch_reset(void); /* For the child of fork(2): no party is registered. */
 
 #endif

@@ -9,13 +9,13 @@
 
 /*
  * While the program destroys a context no other call may use it (CUDA Driver API, cuCtxDestroy).
- * So calls that other threads make in contexts of their own leave its blocks and streams alone,
- * from before the driver is told until they are forgotten, or the driver has refused.
+ * So calls of other threads, in contexts of their own, leave its blocks and streams alone: from
+ * before the driver is told until they are forgotten, or the driver has refused.
  */
 struct zc_leaving {
     CUcontext context;
     struct zc_leaving *next;
-    bool noted; /* Not by a signal handler that interrupted the holder of driver/lock.h. */
+    bool noted; /* False for a signal handler that interrupted the holder of the driver lock. */
 };
 
 /* `l` lies in the caller's frame. */

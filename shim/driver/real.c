@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds the driver's functions, and maps the addresses that the driver hands out to wrappers. */
+/* Finds the driver's functions, and maps addresses that the driver hands out to wrappers. */
 #include "driver/real.h"
 
 #include <dlfcn.h>
@@ -12,8 +12,8 @@ struct zc_real zc_real;
 void *(*zc_real_dlsym)(void *handle, const char *name);
 void *(*zc_real_dlopen)(const char *file, int mode);
 
-/* Name and wrapper of a row; rows that libzc only uses have no wrapper.  The struct zc_real holds
- * its pointers in the same order, which the assertion below pins. */
+/* Name and wrapper of each row; rows that libzc only calls have no wrapper. struct zc_real has its
+ * pointers in the same order, as the assertion below checks. */
 static const struct {
     const char *name;
     void *wrapper;
@@ -30,8 +30,8 @@ static const struct {
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == ZC_FN_COUNT, "one row an entry point");
 _Static_assert(sizeof(struct zc_real) == ZC_FN_COUNT * sizeof(void *), "one pointer a row");
 
-/* Open addressing from real addresses to row numbers plus one.  Filled once; slots are claimed by
- * compare and swap, so that several threads may fill it with the same pairs. */
+/* A hash table with open addressing, from real addresses to row numbers plus one.  Slots are
+ * claimed by compare and swap, so several threads may fill it with the same pairs. */
 #define BUCKETS 1024u
 static struct {
     void *real;
@@ -88,14 +88,14 @@ const char *zc_fn_name(enum zc_fn fn)
     return fn < ZC_FN_COUNT ? rows[fn].name : "?";
 }
 
-/* The driver's names are not its alone: libcufile's begin alike. */
+/* Checks the name exactly: libcufile's begins in the same way. */
 static bool is_driver(void *handle)
 {
     void *init = zc_real_dlsym(handle, "cuInit");
     return init && !zc_is_wrapper(init);
 }
 
-/* The object that `near` lies in, if it is a driver. */
+/* The object that contains `near`, if it is a driver. */
 static void *driver_around(void *near)
 {
     Dl_info info;
@@ -109,16 +109,15 @@ static void *driver_around(void *near)
     return handle;
 }
 
-/* libcuda by its soname, else around `near`; never loads anything. */
+/* Finds libcuda by its soname, or as the object around `near`.  Never loads anything. */
 static void *driver_handle(void *near)
 {
     void *handle = zc_real_dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
     return handle ? handle : driver_around(near);
 }
 
-/* Stands in for what the driver lacks, so that libzc's own calls need not ask for each one: all of
- * the driver's functions return a CUresult, and the callers of one that is not there clean up
- * after it. */
+/* Stands for functions that the driver lacks, so that libzc's own calls need no test: all driver
+ * functions return a CUresult, and callers clean up after an error anyway. */
 static CUresult missing(void)
 {
     return CUDA_ERROR_NOT_SUPPORTED;
@@ -156,8 +155,8 @@ bool zc_real_find(void *near)
     return true;
 }
 
-/* dlsym under the version names that glibc gave it: 2.34 moved it into libc, 2.2.5 and 2.17 are the
- * first versions of x86-64 and aarch64.  dlvsym is not hooked, so this never meets the hook. */
+/* Looks dlsym up by its glibc versions: 2.34 moved it into libc, 2.2.5 and 2.17 are the first
+ * versions on x86-64 and aarch64. dlvsym is not hooked, so this never calls the hook. */
 void zc_libc_find(void)
 {
     static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};

@@ -10,7 +10,8 @@
 /* Whether the NULL stream of a call means the legacy or the per-thread default stream. */
 enum zc_flavour { ZC_LEGACY, ZC_PER_THREAD };
 
-/* cuda.h declares only part of the twins that the driver exports; they have their base's type. */
+/* cuda.h declares only some of the twins that the driver exports; they have the type of their
+ * base. */
 #define ZC_COPY(name, base, flavour, params, args, describe) extern __typeof__(base) name;
 #define ZC_CALL(name, base, flavour, params, args) extern __typeof__(base) name;
 #define ZC_WATCH(name, base, flavour, params, args, describe) extern __typeof__(base) name;
@@ -26,7 +27,7 @@ enum zc_fn {
 #define ZC_LAUNCH(name, base, flavour, params, args, stream) ZC_FN_##name,
 #define ZC_CHECK(name, base, flavour, params, args) ZC_FN_##name,
 #include "driver.def"
-    ZC_FN_CAUGHT, /* Rows up to here have wrappers. */
+    ZC_FN_CAUGHT, /* Rows before this one have wrappers. */
     ZC_FN_BEFORE_USED = ZC_FN_CAUGHT - 1,
 #define ZC_USE(name, base) ZC_FN_##name,
 #include "driver.def"
@@ -34,9 +35,9 @@ enum zc_fn {
 };
 
 /*
- * The real functions, one correctly typed pointer a row, in the order of enum zc_fn; NULL before
- * the driver was found, a function that gives CUDA_ERROR_NOT_SUPPORTED where it has none. Written
- * once by zc_real_find(), read with plain loads: the pointers never change.
+ * The real functions: one correctly typed pointer for each row, in the order of enum zc_fn.  NULL
+ * until the driver is found; then a function that returns CUDA_ERROR_NOT_SUPPORTED for what it
+ * lacks.  Written once by zc_real_find(), and read with plain loads: the pointers never change.
  */
 struct zc_real {
 #define ZC_COPY(name, base, flavour, params, args, describe) __typeof__(base) *name;
@@ -51,35 +52,34 @@ struct zc_real {
 extern struct zc_real zc_real;
 
 /*
- * Finds the driver if it is loaded and fills zc_real; true if it is there.  May run in several
+ * Finds the driver if it is loaded, and fills zc_real; true if it is there.  May run in several
  * threads at once: all store the same values, and no lock is held while the loader is called.
- * `near`, if not NULL, is an address inside libcuda, for a driver that no soname finds.
+ * `near`, if not NULL, is an address inside libcuda, for a driver that can't be found by its
+ * soname.
  */
 bool zc_real_find(void *near);
 
-/* The real function of a row, looking for the driver first where that was not done; NULL if
- * none. */
+/* The real function of a row, after looking for the driver if necessary; NULL if there is none. */
 #define ZC_REAL(name)                                                                              \
     (__builtin_expect(zc_real.name != NULL, 1) || zc_real_find(NULL) ? zc_real.name : NULL)
 
-/* The function of a pair that belongs to a flavour. */
+/* The function of the pair for a flavour. */
 #define ZC_FLAVOURED(flavour, name)                                                                \
     ((flavour) == ZC_PER_THREAD && zc_real.name##_ptsz ? zc_real.name##_ptsz : zc_real.name)
 
-/* Name of an entry point, as exported. */
+/* Exported name of an entry point. */
 const char *zc_fn_name(enum zc_fn fn);
 
-/* The wrapper for a driver address, or the address itself where the address has none. */
+/* The wrapper for a driver address, or the address itself if there is none. */
 void *zc_wrapper_of(void *real);
 
 /* True if the address is one of libzc's wrappers. */
 bool zc_is_wrapper(const void *address);
 
-/* True if the driver, once found, has the function of a wrapper. */
+/* True if the driver has the function behind a wrapper. */
 bool zc_driver_has(const void *wrapper);
 
-/* The libc functions behind libzc's hooks, found by dlvsym(3): `dlsym` from here never is the
- * hook. */
+/* libc's functions behind libzc's hooks, found by dlvsym(3), so `dlsym` here is never the hook. */
 extern void *(*zc_real_dlsym)(void *handle, const char *name);
 extern void *(*zc_real_dlopen)(const char *file, int mode);
 void zc_libc_find(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a stream still has to do. */
+/* Pending work of streams. */
 #include "driver/stream.h"
 
 #include "driver/await.h"
@@ -13,7 +13,7 @@ static bool is_legacy(CUstream stream, enum zc_flavour flavour)
     return stream == CU_STREAM_LEGACY || (!stream && flavour == ZC_LEGACY);
 }
 
-/* Streams made with CU_STREAM_NON_BLOCKING have no implicit order with the legacy stream. */
+/* Streams made with CU_STREAM_NON_BLOCKING are not ordered with the legacy stream. */
 static bool independent(CUstream stream, enum zc_flavour flavour)
 {
     unsigned flags = 0;
@@ -23,7 +23,7 @@ static bool independent(CUstream stream, enum zc_flavour flavour)
            (flags & CU_STREAM_NON_BLOCKING);
 }
 
-/* *other is the context of a created stream where that is not the current one, else NULL.  Programs
+/* *other is the context of a created stream if that is not the current one, else NULL.  Programs
  * may copy through a stream of another device (CUDA Runtime API, "Multi-Device System"). */
 static CUresult find_other(CUstream stream, enum zc_flavour flavour, CUcontext *other)
 {
@@ -39,7 +39,7 @@ static CUresult find_other(CUstream stream, enum zc_flavour flavour, CUcontext *
     return result;
 }
 
-/* The same, NULL also where the driver does not say. */
+/* The same; also NULL if the driver does not say. */
 static CUcontext other_context(CUstream stream, enum zc_flavour flavour)
 {
     CUcontext other;
@@ -61,12 +61,12 @@ CUcontext zc_stream_context(CUstream stream, enum zc_flavour flavour)
     return context;
 }
 
-/* Asking the legacy stream covers all streams that synchronise with it: it reports them as its own
- * pending work.  The other way round a stream does not report the legacy stream's. */
+/* The legacy stream reports work of all streams that synchronise with it as its own.  Those streams
+ * do not report the legacy stream's work. */
 bool zc_stream_idle(CUstream stream, enum zc_flavour flavour)
 {
     if (!zc_stream_here(stream, flavour))
-        return false; /* The legacy stream that it goes with is another context's. */
+        return false; /* It synchronises with the legacy stream of another context. */
     if (!independent(stream, flavour))
         stream = CU_STREAM_LEGACY;
     return ZC_FLAVOURED(flavour, cuStreamQuery)(stream) == CUDA_SUCCESS;
@@ -96,8 +96,9 @@ CUevent zc_stream_mark(CUstream stream, enum zc_flavour flavour)
     return event;
 }
 
-/* The legacy stream and independent ones can be waited for as they are.  In between, a recorded
- * event takes part in the implicit order as a copy would, and waits for no other stream's sake. */
+/* Waits for a stream.  The legacy stream and independent ones can be waited for directly.  For
+ * others an event is recorded: it takes part in the implicit order as a copy would, and the wait
+ * includes no later work. */
 static CUresult drain(CUstream stream, enum zc_flavour flavour)
 {
     if (is_legacy(stream, flavour) || independent(stream, flavour))
@@ -132,7 +133,7 @@ static unsigned next_number(void)
     return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
 }
 
-/* The kernel gives a thread's number to another one when it has ended. */
+/* The kernel reuses the id of a thread that has ended. */
 static unsigned thread_number(void)
 {
     static __thread unsigned own;
@@ -203,7 +204,7 @@ void zc_stream_lent(bool lent)
         zc_real.cuCtxPopCurrent_v2(&popped);
 }
 
-/* Retained for a moment, because nothing else tells the handle. */
+/* Retains the context for a moment, because no other call returns its handle. */
 CUcontext zc_stream_primary(int device)
 {
     CUcontext context = NULL;
@@ -218,7 +219,7 @@ CUcontext zc_stream_primary(int device)
     return context;
 }
 
-/* The legacy stream speaks for all streams but those that are independent of it. */
+/* The legacy stream covers all streams except those that are independent of it. */
 static CUevent mark_context(CUcontext context)
 {
     CUcontext current = NULL, popped;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Streams made with CU_STREAM_NON_BLOCKING: what the legacy stream does not speak for. */
+/* Streams made with CU_STREAM_NON_BLOCKING, which the legacy stream does not cover. */
 #include "driver/streams.h"
 
 #include "base/life.h"
@@ -11,15 +11,15 @@
 #include "driver/lock.h"
 #include "driver/stream.h"
 
-#define STREAMS_MAX 64 /* With more than these the answer is always "busy". */
+#define STREAMS_MAX 64 /* With more streams the answer is always "busy". */
 
 static struct zc_lock lock = ZC_LOCK(ZC_RANK_STREAMS);
 static struct {
     CUstream stream;
     CUcontext context;
 } streams[STREAMS_MAX];
-static unsigned count; /* Of them. */
-static bool too_many;  /* There were more, and nobody knows which are left. */
+static unsigned count; /* Number of streams. */
+static bool too_many;  /* There were more, so it is unknown which are left. */
 
 static CUresult made(CUresult result, const CUstream *stream, unsigned flags)
 {
@@ -59,7 +59,7 @@ bool zc_streams_idle(void)
     return !busy;
 }
 
-/* Takes out the stream, or with NULL all of a context. */
+/* Removes the stream, or with NULL all streams of a context. */
 static void forget_streams(CUstream stream, CUcontext context)
 {
     if (!zc_lock_take(&lock))
@@ -103,7 +103,7 @@ ZC_BODY(cuGreenCtxStreamCreate,
 }
 #endif
 
-/* Out of the table before the driver forgets the handle, and never while it is asked about. */
+/* Removed before the driver destroys it, and never while it is being queried. */
 ZC_BODY(cuStreamDestroy_v2, (CUstream stream))
 {
     bool locked = false;

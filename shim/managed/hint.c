@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Hints for managed blocks: advice, and prefetches to where pages will be used. */
+/* Hints for managed blocks: advice, and prefetches to the place of use. */
 #include "managed/hint.h"
 
 #include "base/arena.h"
@@ -10,13 +10,13 @@
 #include "driver/launch.h"
 #include "log/log.h"
 
-#define BATCH 16 /* Blocks prefetched for one launch; further ones go with the next launch. */
+#define BATCH 16 /* Most blocks prefetched for one launch; others follow with the next. */
 
 static struct zc_lock lock = ZC_LOCK(ZC_RANK_HINT);
-static struct zc_backing *waiting; /* Blocks that a launch may want, the newest first. */
+static struct zc_backing *waiting; /* Blocks that a launch may want, newest first. */
 
-/* Only advice about a NUMA node needs the newer call: what it names beside that has a number in the
- * older one (CUDA Driver API, cuMemAdvise). */
+/* Only advice about a NUMA node needs the newer call; other locations have a number in the older
+ * one (CUDA Driver API, cuMemAdvise). */
 static CUresult advise(CUdeviceptr base, size_t size, CUmem_advise advice, enum zc_where where,
                        int id)
 {
@@ -67,7 +67,7 @@ static void give_advice(const struct zc_want *want, CUdeviceptr base)
     }
 }
 
-/* Whether kernels that are about to use the block want it on its device. */
+/* True if kernels that are about to use the block want it on its device. */
 static bool wanted(const struct zc_hinting *h)
 {
     return h->pages == ZC_HINT_AWAY && (!h->chosen || h->prefetch & ZC_PREFETCH_LAUNCH);
@@ -75,8 +75,8 @@ static bool wanted(const struct zc_hinting *h)
 
 static CUresult before_launch(const struct zc_launch *launch);
 
-/* Notes whether a block waits for a launch; launches are watched while any does.  Under the lock.
- */
+/* Records whether a block waits for a launch; launches are watched while one does.  Under the
+ * lock. */
 static void set_waits(struct zc_backing *b, bool now)
 {
     if (now && !b->hinting.waits)
@@ -92,17 +92,17 @@ static void set_away(struct zc_backing *b, bool away)
     __atomic_store_n(&b->hinting.pages, away ? ZC_HINT_AWAY : ZC_HINT_HOME, __ATOMIC_RELAXED);
 }
 
-/* What a launch takes out of the list. */
+/* What a launch removes from the list. */
 struct taken {
     CUdeviceptr base;
     size_t size;  /* Bytes to prefetch. */
-    bool chosen;  /* It was settled before. */
-    bool partial; /* Kernels may need a part only: nothing is prefetched. */
+    bool chosen;  /* It was chosen before. */
+    bool partial; /* Kernels may need only a part: nothing is prefetched. */
 };
 
-/* Takes the blocks to prefetch for a launch, which are away no more, so that the driver is
- * called without the lock.  Of a block that is still to be chosen for and that copies wrote to,
- * kernels may need a part only. */
+/* Takes the blocks to prefetch for a launch out of the list, and marks them as home, so that the
+ * driver is called without the lock.  If a block's prefetch is not chosen yet and copies wrote to
+ * it, kernels may need only a part of it. */
 static unsigned take_waiting(int device, struct taken out[BATCH])
 {
     unsigned n = 0;
@@ -141,8 +141,8 @@ static CUresult before_launch(const struct zc_launch *launch)
     return CUDA_SUCCESS;
 }
 
-/* Whether the bytes of a copy are to be sent first.  A rule without hints gets that for a block
- * that copies fill by half or more.  Under the lock. */
+/* True if the pages of a copy should be prefetched first.  Without a hint in the rule that is done
+ * for blocks that copies fill by half or more.  Under the lock. */
 static bool send_first(struct zc_backing *b, uint64_t bytes, bool *chosen)
 {
     struct zc_hinting *h = &b->hinting;

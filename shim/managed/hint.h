@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Hints for managed blocks: advice, and prefetches to where pages will be used. */
+/* Hints for managed blocks: advice, and prefetches to the place of use. */
 #ifndef ZC_MANAGED_HINT_H
 #define ZC_MANAGED_HINT_H
 
@@ -7,16 +7,16 @@
 #include "memory/place.h"
 
 /*
- * Gives a fresh managed block the rule's advice and first prefetch.  Hints that the driver refuses
- * are left out: they change no result.
+ * Applies the rule's advice and first prefetch to a new managed block.  Hints that the driver
+ * refuses are left out: they change no result.
  */
 void zc_hint_make(const struct zc_want *want, struct zc_backing *b);
 
-/* A block of any place is being freed: it has no hints any more. */
+/* A block of any place is being freed: drops its hints. */
 void zc_hint_unmake(struct zc_backing *b);
 
-/* A copy or set that is about to be given to the driver: with `prefetch = copy` the pages that it
- * writes are sent to the device first, on its stream. */
+/* A copy or set is about to go to the driver: with `prefetch = copy` the pages that it writes are
+ * prefetched to the device first, on its stream. */
 void zc_hint_copy(const struct zc_copy *c);
 
 #endif

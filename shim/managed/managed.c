@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The place `managed`: one address whose pages the driver moves to where they are used. */
+/* The place `managed`: one address, whose pages the driver moves to where they are used. */
 #include "driver/stream.h"
 #include "managed/hint.h"
 #include "managed/managed_pool.h"
@@ -7,9 +7,9 @@
 #include "memory/limits.h"
 #include "memory/workers.h"
 
-/* What the program asked for as pinned host memory is zero as that is, where the driver's managed
- * memory need not be if it was used before (measured).  It stays on the host, and the device
- * reads it over the link (CUDA Driver API, cuMemAdvise). */
+/* Pinned host memory is zero, but the driver's managed memory may have been used before (measured),
+ * so it is cleared.  It stays on the host, and the device reads it over the link (CUDA Driver API,
+ * cuMemAdvise). */
 static CUresult make_for_host(CUdeviceptr base, size_t size, int device)
 {
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
@@ -23,7 +23,7 @@ static CUresult make_for_host(CUdeviceptr base, size_t size, int device)
     return result;
 }
 
-/* The margins take no memory until they are touched. */
+/* The margins use no memory until they are touched. */
 static CUresult make_alone(const struct zc_want *want, struct zc_backing *out)
 {
     size_t margin = zc_want_host(want) ? 0 : zc_margin(want->size);
@@ -37,8 +37,9 @@ static CUresult make_alone(const struct zc_want *want, struct zc_backing *out)
     return result;
 }
 
-/* Without concurrent access the driver wants the CPU to keep away while kernels run, and moves
- * whole blocks at each launch: no place for a block that the program believes to be elsewhere. */
+/* Without concurrent access the CPU must not touch the memory while kernels run, and every launch
+ * moves whole blocks.  That does not suit a block that the program takes for another kind of
+ * memory. */
 static CUresult managed_make(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
     if (!zc_device_concurrent(want->device)) {

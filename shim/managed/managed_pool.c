@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The pool of managed memory that stream-ordered requests are given from. */
+/* The pool of managed memory for stream-ordered requests. */
 #include "managed/managed_pool.h"
 
 #include "base/life.h"
@@ -7,11 +7,11 @@
 #include "driver/capture.h"
 
 #if CUDA_VERSION >= 13000
-static CUmemoryPool pool; /* NULL while there is none; atomic. */
-static bool refused;      /* The driver has no such pools; atomic. */
-static uint64_t users;    /* Blocks, and calls that are about to make one; atomic. */
+static CUmemoryPool pool; /* NULL: there is none.  Atomic. */
+static bool refused;      /* The driver has no such pools.  Atomic. */
+static uint64_t users;    /* Blocks, and calls that are about to make one.  Atomic. */
 
-/* Near no device: its pages are made where they are touched first, as those of cuMemAllocManaged
+/* Near no device: pages are made where they are first touched, as those of cuMemAllocManaged
  * are. */
 static CUmemoryPool open_pool(void)
 {
@@ -28,16 +28,16 @@ static CUmemoryPool open_pool(void)
         return NULL;
     if (__atomic_compare_exchange_n(&pool, &none, made, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
         return made;
-    zc_real.cuMemPoolDestroy(made); /* Another thread was faster. */
+    zc_real.cuMemPoolDestroy(made); /* Another thread made one first. */
     return none;
 }
 
-/* Memory of a pool takes no advice (measured). */
+/* Pool memory takes no advice (measured). */
 bool zc_managed_pool_make(const struct zc_want *want, struct zc_backing *out)
 {
     if (!want->stream_ordered || (want->rule->given & ZC_KEY_BIT(ZC_KEY_ADVISE)))
         return false;
-    __atomic_fetch_add(&users, 1, __ATOMIC_SEQ_CST); /* Before the pool is looked for: see trim. */
+    __atomic_fetch_add(&users, 1, __ATOMIC_SEQ_CST); /* Before the pool is read: see trim. */
     CUmemoryPool from = open_pool();
     out->pooled = from && ZC_FLAVOURED(want->flavour, cuMemAllocFromPoolAsync)(
                               &out->base, want->size, from, want->stream) == CUDA_SUCCESS;
@@ -51,9 +51,9 @@ void zc_managed_pool_leave(void)
     __atomic_fetch_sub(&users, 1, __ATOMIC_SEQ_CST);
 }
 
-/* The driver keeps the pages of freed blocks until the pool goes (measured; cuMemPoolTrimTo gives
- * none back).  Who counted as a user before the exchange has the pool, and is seen here; who comes
- * later makes another one. */
+/* The driver keeps the pages of freed blocks until the pool is destroyed (measured; cuMemPoolTrimTo
+ * gives none back).  A thread that counted as a user before the exchange has the old pool, and is
+ * seen here; one that comes later makes a new pool. */
 bool zc_managed_pool_trim(void)
 {
     CUmemoryPool none = NULL;
@@ -64,7 +64,7 @@ bool zc_managed_pool_trim(void)
         return false;
     if (!__atomic_load_n(&users, __ATOMIC_SEQ_CST))
         return zc_real.cuMemPoolDestroy(old) == CUDA_SUCCESS;
-    /* Where a newer one was made meanwhile, the driver drops the old one with its last block. */
+    /* If a newer pool exists, the driver drops the old one with its last block. */
     if (!__atomic_compare_exchange_n(&pool, &none, old, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
         zc_real.cuMemPoolDestroy(old);
     return false;
