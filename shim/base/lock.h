@@ -21,11 +21,13 @@ enum zc_lock_rank {
     ZC_RANK_FREE_CACHE,
     ZC_RANK_CAPTURE,
     ZC_RANK_STREAMS,
-    ZC_RANK_HEAP,   /* The host heap. */
-    ZC_RANK_LEDGER, /* Blocks. */
-    ZC_RANK_SITE,   /* Sites. */
-    ZC_RANK_LOG,    /* The log's lines. */
-    ZC_RANK_ARENA,  /* libzc's own memory. */
+    ZC_RANK_RULES,   /* Reading the policy. */
+    ZC_RANK_OPENING, /* Opening the host heap. */
+    ZC_RANK_HEAP,    /* The host heap. */
+    ZC_RANK_LEDGER,  /* Blocks. */
+    ZC_RANK_SITE,    /* Sites. */
+    ZC_RANK_LOG,     /* The log's lines. */
+    ZC_RANK_ARENA,   /* libzc's own memory. */
 };
 
 /* But for the first two, no lock is held while libzc calls the driver, the loader or a libc

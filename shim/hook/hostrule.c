@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/life.h"
+#include "base/lock.h"
 #include "base/message.h"
 #include "base/module.h"
 #include "driver/real.h"
@@ -20,8 +21,8 @@
 /* Different reasons why requests stay pageable; a reason is a string constant. */
 #define CAUSES 8
 
-static uint32_t ready;                          /* 1: the threshold is the policy's; atomic. */
-static uint32_t opening;                        /* 1: a thread is getting ready, or did; atomic. */
+static uint32_t ready; /* 1: the threshold is the policy's; atomic. */
+static struct zc_lock opening = ZC_LOCK(ZC_RANK_OPENING);
 static const char *causes[CAUSES];              /* Reasons met, each once; atomic. */
 static const struct zc_rule *caused_by[CAUSES]; /* Rule of the first request with that reason. */
 
@@ -130,15 +131,9 @@ void zc_hostrule_leave(const char *why)
     __atomic_store_n(&left, why, __ATOMIC_RELEASE);
 }
 
-bool zc_hostrule_ready(void)
+static void get_ready(void)
 {
     const char *why = "";
-    if (__builtin_expect(__atomic_load_n(&ready, __ATOMIC_ACQUIRE), 1))
-        return true;
-    if (!zc_rules_load())
-        return false; /* Another thread is at it, or this one in a signal handler. */
-    if (__atomic_exchange_n(&opening, 1, __ATOMIC_ACQ_REL))
-        return false;
     size_t threshold = smallest(zc_rules(), converts);
     size_t told = smallest(zc_rules(), zc_hostrule_tells_copies);
     pairs = asks_for(zc_rules(), ZC_PLACE_SHARED, ~host_apis);
@@ -155,13 +150,28 @@ bool zc_hostrule_ready(void)
         threshold = told;
     __atomic_store_n(&zc_hostheap.threshold, threshold, __ATOMIC_RELAXED);
     __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
+}
+
+bool zc_hostrule_ready(void)
+{
+    if (__builtin_expect(__atomic_load_n(&ready, __ATOMIC_ACQUIRE), 1))
+        return true;
+    if (!zc_rules_load())
+        return false;
+    /* Without rules there is nothing to open, and a child is not told to reset the lock. */
+    bool locked = zc_rules_in_use();
+    if (locked && !zc_lock_take(&opening))
+        return false;
+    if (!ready)
+        get_ready();
+    if (locked)
+        zc_lock_drop(&opening);
     return true;
 }
 
 static void in_child(void)
 {
-    if (!ready)
-        opening = 0;
+    zc_lock_reset(&opening);
 }
 
 bool zc_hostrule_open(void)

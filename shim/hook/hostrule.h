@@ -22,8 +22,8 @@ struct zc_hostmem_ask {
 };
 
 /* The first large request of the process reads the policy, and opens the heap where its rules need
- * one.  False while another thread is at it, or this one in a signal handler: the request stays
- * with libc. */
+ * one.  Waits for another thread that is at it.  False in a signal handler that interrupted it: the
+ * request stays with libc. */
 bool zc_hostrule_ready(void);
 
 /* Whether there is a host heap; gets ready as zc_hostrule_ready() does. */

@@ -93,7 +93,8 @@ static void announce(void)
 bool zc_process_start(void)
 {
     static bool registered;
-    zc_rules_await();
+    if (!zc_rules_load())
+        return false;
     /* Once more: a program may set variables for libzc after its first large request. */
     if (zc_options_read()->secure)
         return false;

@@ -8,17 +8,18 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "base/memory.h"
 #include "base/message.h"
 #include "base/module.h"
 #include "base/options.h"
 #include "base/path.h"
-#include "base/wait.h"
 #include "ledger/site.h"
 
 enum load_state { UNREAD, READING, READ };
 
-static uint32_t load_state; /* enum load_state */
+static uint32_t load_state; /* enum load_state; atomic. */
+static struct zc_lock reading = ZC_LOCK(ZC_RANK_RULES);
 static struct zc_policy policy;
 static char path[4096];
 static char refusal[256]; /* Why the file was refused, "" if it was not. */
@@ -114,21 +115,22 @@ static void load(void)
 
 bool zc_rules_load(void)
 {
-    uint32_t state = __atomic_load_n(&load_state, __ATOMIC_ACQUIRE);
     int saved = errno, cancelled;
-    if (state == READ)
+    if (__atomic_load_n(&load_state, __ATOMIC_ACQUIRE) == READ)
         return true;
-    if (state == READING || !__atomic_compare_exchange_n(&load_state, &state, READING, false,
-                                                         __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-        return state == READ;
-    /* Reading a file is a cancellation point, and malloc(3) is none; and nobody else would read. */
+    /* Reading a file is a cancellation point, and malloc(3) is none; and others wait. */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled);
-    load();
+    bool mine = zc_lock_take(&reading);
+    if (mine && load_state != READ) {
+        __atomic_store_n(&load_state, READING, __ATOMIC_RELEASE);
+        load();
+        __atomic_store_n(&load_state, READ, __ATOMIC_RELEASE);
+    }
+    if (mine)
+        zc_lock_drop(&reading);
     pthread_setcancelstate(cancelled, NULL);
-    __atomic_store_n(&load_state, READ, __ATOMIC_RELEASE);
-    zc_wake(&load_state);
     errno = saved;
-    return true;
+    return mine;
 }
 
 /* What becomes of a file with errors; first of all, because only so many messages are printed. */
@@ -158,12 +160,6 @@ static void say_faults(void)
     drop_text();
 }
 
-void zc_rules_await(void)
-{
-    while (!zc_rules_load())
-        zc_wait(&load_state, READING);
-}
-
 void zc_rules_announce(void)
 {
     if (refusal[0])
@@ -191,6 +187,7 @@ static void forget_policy(void)
 
 static void in_child(void)
 {
+    zc_lock_reset(&reading);
     if (load_state == READING)
         forget_policy();
     for (size_t i = 0; i < policy.rule_count; i++) {

@@ -9,13 +9,11 @@
 
 /*
  * Reads the environment variables and the policy file, unless that was done.  Says nothing, creates
- * nothing, starts nothing, and allocates by mmap(2) alone: it runs inside malloc.  False in a
- * second caller while the first is at it; then there are no rules yet.
+ * nothing, starts nothing, and allocates by mmap(2) alone: it runs inside malloc.  Waits for
+ * another thread that is at it.  False in a signal handler that interrupted it; then there are no
+ * rules yet.
  */
 bool zc_rules_load(void);
-
-/* As zc_rules_load(), waiting for another thread at it. */
-void zc_rules_await(void);
 
 /* Says what is wrong with the policy that was read. */
 void zc_rules_announce(void);

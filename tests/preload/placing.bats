@@ -169,6 +169,22 @@ place = ${places[(i + 1) % 4]}" timeout 30 "$unwaited" "$call"
     in_every_place "$ZC_BUILD/tests/preload/programs/threads"
 }
 
+@test "requests that come while another thread reads the policy are placed as those after it" {
+    local log=$BATS_TEST_TMPDIR/log.jsonl
+    need_built "$ZC_BUILD/tests/preload/programs/threads"
+    write_policy '[rule host]
+api = malloc
+place = pinned
+[rule device]
+place = mapped'
+    yes '# So much to read that all threads come meanwhile.' | head -n 20000 \
+        >>"$BATS_TEST_TMPDIR/policy.conf"
+    run -0 env ZC_POLICY="$BATS_TEST_TMPDIR/policy.conf" ZC_LOG="$log" ZC_LOG_LEVEL=allocs \
+        LD_PRELOAD="$LIBZC" "$ZC_BUILD/tests/preload/programs/threads" at_once
+    [[ $(grep -c '"type":"alloc".*"place":"mapped"' "$log") == 24 ]]
+    [[ $(grep -c '"type":"alloc".*"place":"pinned"' "$log") == 24 ]]
+}
+
 @test "streams that run late show no wrong order in any place" {
     export SIM_DELAY_US=400
     for scenario in no_hang arrived mixed rectangles boxes batches; do

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads that make, use and free blocks of all kinds at once, each checking its own bytes. */
+/* Threads that make, use and free blocks of all kinds at once, each checking its own bytes; or,
+ * with an argument, whose first requests are the first of the process. */
 #include <pthread.h>
 
 #include "program.h"
@@ -41,9 +42,46 @@ static void *run_rounds(void *seed)
     return NULL;
 }
 
-int main(void)
+#define AT_ONCE 24
+
+static pthread_barrier_t begin;
+
+/* The first request of the process for host memory, and the first for the device's. */
+static void *request(void *out)
+{
+    CUdeviceptr *d = out;
+    pthread_barrier_wait(&begin);
+    char *host = malloc(2 * (size_t)1 << 20);
+    memset(host, 5, 2 << 20);
+    start_gpu(0);
+    CHECK(cuMemAlloc(d, 2 << 20));
+    CHECK(cuMemcpyHtoD(*d, host, 2 << 20));
+    free(host);
+    return NULL;
+}
+
+static int at_once(void)
+{
+    pthread_t threads[AT_ONCE];
+    CUdeviceptr blocks[AT_ONCE];
+    pthread_barrier_init(&begin, NULL, AT_ONCE);
+    for (int i = 0; i < AT_ONCE; i++)
+        CHECK(pthread_create(&threads[i], NULL, request, &blocks[i]));
+    for (int i = 0; i < AT_ONCE; i++) {
+        CHECK(pthread_join(threads[i], NULL));
+        CHECK(cuInit(0));
+        start_gpu(0);
+        CHECK(cuMemFree(blocks[i]));
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
 {
     pthread_t threads[THREADS];
+    (void)argv;
+    if (argc > 1)
+        return at_once();
     context = start_gpu(0);
     for (size_t i = 0; i < THREADS; i++)
         CHECK(pthread_create(&threads[i], NULL, run_rounds, (void *)(i * 17)));
