@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Granting a request for memory. */
+/* Allocates: by a place of the request's rule, or by the program's own call. */
 #include "hook/allocate.h"
 
 #include "hook/hostrule.h"
@@ -15,8 +15,9 @@
 #include "vmm/lazy.h"
 #include "vmm/free_cache.h"
 
-/* Memory that libzc keeps for later must not be what the program's own call lacks, and what is in
- * managed memory, or promised, is not the device's to give. */
+/* Makes the program's own call.  If memory is short, what libzc keeps for later is given back
+ * first.  Device memory that is promised, or that libzc holds in managed memory, is not
+ * available. */
 static CUresult forwarded(const struct zc_ask *ask, const struct zc_forward *f)
 {
     struct zc_reclaim relief = {0};
@@ -31,7 +32,7 @@ static CUresult forwarded(const struct zc_ask *ask, const struct zc_forward *f)
     return result;
 }
 
-/* Memory that was freed before, of the place that comes first. */
+/* Takes memory that was freed before, of the rule's first place. */
 static struct zc_backing *take_freed(const struct zc_ask *ask, const struct zc_want *want,
                                      CUstream stream, unsigned *index)
 {
@@ -52,8 +53,8 @@ static struct zc_backing *take_freed(const struct zc_ask *ask, const struct zc_w
 }
 
 /*
- * Walks the rule's list; where it says `device`, or ends, the program's own call is made.  If the
- * driver has no memory for that, the walk goes on below it.
+ * Tries the rule's list.  At `device`, or at the end, makes the program's own call; if the driver
+ * has no memory, tries the places after `device`.
  */
 static CUresult place_request(struct zc_ask *ask, const struct zc_rule *rule,
                               const struct zc_forward *f)
@@ -94,7 +95,8 @@ static CUresult place_request(struct zc_ask *ask, const struct zc_rule *rule,
     if (!zc_ask_track(ask, backing->base, backing, rule, why)) {
         if (ask->flags & ZC_BLOCK_BUDGET)
             zc_budget_give(rule, ask->size);
-        zc_place_release(backing, false); /* What the ledger does not know could not be freed. */
+        /* Memory that the ledger does not know could not be freed. */
+        zc_place_release(backing, false);
         return forwarded(ask, f);
     }
     *f->dptr = backing->base;
@@ -107,8 +109,7 @@ CUresult zc_allocate(struct zc_ask *ask, const struct zc_forward *f, const char 
         return f->call(f);
     const struct zc_rule *rule = NULL;
     const char *why = NULL;
-    /* Zero sizes and null results have error codes of the driver's, and so has a missing
-     * context. */
+    /* Zero sizes, null results and a missing context get the driver's own error codes. */
     if (f->dptr && ask->size && ask->device >= 0)
         rule = zc_ask_rule(ask);
     if (rule && zc_capture_any())

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Granting a request for memory: by a place of its rule, or by the program's own call. */
+/* Allocates: by a place of the request's rule, or by the program's own call. */
 #ifndef ZC_HOOK_ALLOCATE_H
 #define ZC_HOOK_ALLOCATE_H
 
 #include "hook/request.h"
 
-/* The program's own call, to be made where no place takes the request. */
+/* The program's own call, made if no place takes the request. */
 struct zc_forward {
-    CUresult (*call)(const struct zc_forward *f); /* Makes it. */
+    CUresult (*call)(const struct zc_forward *f); /* Makes the call. */
     void *real;                                   /* The driver's function. */
-    CUdeviceptr *dptr; /* Where the block's address goes; NULL as the program may have given. */
-    size_t bytes;      /* Size, as the program gave it. */
-    CUstream stream;   /* cuMemAllocAsync and kin. */
+    CUdeviceptr *dptr; /* Receives the address; may be NULL if the program said so. */
+    size_t bytes;      /* Requested size. */
+    CUstream stream;   /* cuMemAllocAsync and related calls. */
     CUmemoryPool pool; /* cuMemAllocFromPoolAsync */
     size_t *pitch;     /* cuMemAllocPitch, with its three sizes. */
     size_t width, height;
@@ -20,9 +20,9 @@ struct zc_forward {
 };
 
 /*
- * Finds the rule of a request and walks its list; enters the block into the ledger.  `unfit` is why
- * a rule's places are not possible for it, NULL if they are.  Returns the driver's code, with the
- * block's address in *f->dptr on success.
+ * Finds the rule of a request, tries its list, and enters the block into the ledger.  `unfit`: why
+ * the places of a rule are impossible, else NULL.  Returns the driver's code; on success the
+ * address is in *f->dptr.
  */
 CUresult zc_allocate(struct zc_ask *ask, const struct zc_forward *f, const char *unfit);
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Arrays: opaque to programs and never moved; their requests are counted at their sites. */
+/* Requests for arrays: opaque to programs, never moved, only counted at their sites. */
 #include "base/life.h"
 #include "hook/request.h"
 #include "ledger/block.h"
 #include "ledger/site.h"
 #include "memory/reclaim.h"
 
-/* Bytes of an element of a format; 0 for compressed and planar ones, whose size has no simple
- * rule. */
+/* Bytes of an element; 0 for compressed and planar formats, whose size follows no simple rule. */
 static size_t element_bytes(CUarray_format format)
 {
     switch (format) {
@@ -27,7 +26,7 @@ static size_t element_bytes(CUarray_format format)
     }
 }
 
-/* Zero height and depth mean one-dimensional and two-dimensional arrays: cuArray3DCreate. */
+/* A height or depth of 0 means one or two dimensions (cuArray3DCreate). */
 static void note(const struct zc_entry *entry, CUarray_format format, unsigned channels,
                  size_t width, size_t height, size_t depth)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Batches of copies, sets and prefetches: each element is a transfer of its own. */
+/* Batches of copies, sets and prefetches: each element is recorded as a transfer of its own. */
 #include "base/clock.h"
 #include "base/life.h"
 #include "copy/staged.h"
@@ -14,7 +14,8 @@
 
 #if CUDA_VERSION >= 12080
 
-/* Records the elements of a batch that the driver took whole.  The call's time is shared evenly. */
+/* Records the elements of a batch that the driver took as a whole.  They share the call's time
+ * evenly. */
 static void begin_element(struct zc_copy *c, const struct zc_entry *entry, uint64_t start,
                           uint64_t share, CUstream stream)
 {
@@ -24,7 +25,7 @@ static void begin_element(struct zc_copy *c, const struct zc_entry *entry, uint6
     c->stream = stream;
 }
 
-/* A batch in which a block of the host heap stands is complete when the call returns. */
+/* A batch that names a block of the host heap is complete when the call returns. */
 static CUresult complete(const struct zc_copy *staged)
 {
     return staged->async && !zc_capture_holds(staged->stream, staged->flavour)
@@ -63,7 +64,7 @@ static void operand(const CUmemcpy3DOperand *o, const CUextent3D *extent, struct
         (struct zc_operand){.side = ZC_SIDE_ANY, .address = o->op.ptr.ptr, .span = extent->width};
 }
 
-/* Whether the driver may be left alone with an operand, and reaches it. */
+/* Prepares an operand for the driver; returns an error if the driver may not be given it. */
 static CUresult leave(const struct zc_entry *entry, CUdeviceptr address, size_t span,
                       CUstream stream)
 {
@@ -76,8 +77,8 @@ static CUresult leave(const struct zc_entry *entry, CUdeviceptr address, size_t 
     return result == CUDA_SUCCESS ? result : zc_diagnose(entry->fn, address, result);
 }
 
-/* The same for the operands of lines; or of boxes.  The first one that may not be left alone is
- * told in *fail_index, where the call has that. */
+/* The same for all operands of lines or of 3D copies.  The index of the first one that fails is
+ * stored in *fail_index, if the call has that. */
 static CUresult leave_lines(const struct zc_entry *entry, const CUdeviceptr *dsts,
                             const CUdeviceptr *srcs, const size_t *sizes, size_t count,
                             CUstream stream, size_t *fail_index)
@@ -93,8 +94,8 @@ static CUresult leave_lines(const struct zc_entry *entry, const CUdeviceptr *dst
     return result;
 }
 
-/* Bytes from the first to behind the last one of an operand that is not an array's.  Beside an
- * array lengths are in its elements, which have a byte or more. */
+/* Bytes from the first to the last one of an operand that is not an array.  Next to an array
+ * lengths count its elements, of at least a byte. */
 static size_t span_of(const CUmemcpy3DOperand *o, const CUextent3D *e)
 {
     size_t row = o->op.ptr.rowLength ? o->op.ptr.rowLength : e->width;
@@ -143,13 +144,13 @@ static CUresult record_operands(const struct zc_entry *entry, uint64_t start,
     return complete(&staged);
 }
 
-/* When the call started, 0 when libzc is off. */
+/* The start time of the call; 0 if libzc is off. */
 static uint64_t started(void)
 {
     return zc_life_on() ? zc_ticks() : 0;
 }
 
-/* A refused batch names the first converted block in it.  An invalid value is one in any memory. */
+/* A refused batch names its first converted block.  An invalid value is invalid in any memory. */
 static bool may_diagnose(CUresult result)
 {
     return result != CUDA_ERROR_INVALID_VALUE && zc_life_on();
@@ -242,8 +243,8 @@ ZC_BODY(cuMemcpy3DBatchAsync_v2,
                                   : refused_operands(entry, ops, count, result);
 }
 
-/* Prefetching and discarding are for managed memory; in a block that the program asked for as
- * device memory or pinned memory they are refused as the driver would. */
+/* Prefetching and discarding need managed memory.  In blocks that the program requested as device
+ * or pinned memory they are refused, as the driver would do. */
 static bool any_converted(const CUdeviceptr *ptrs, size_t count)
 {
     for (size_t i = 0; ptrs && zc_life_on() && i < count; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Contexts take their memory with them. */
+/* Destroyed contexts, which take their memory with them. */
 #include "base/life.h"
 #include "base/message.h"
 #include "base/module.h"
@@ -11,11 +11,11 @@
 #include "memory/budget.h"
 #include "place/fallback.h"
 
-#define BATCH 64 /* Blocks collected per walk of the ledger, whose lock covers no driver call. */
+#define BATCH 64 /* Blocks collected in one walk of the ledger. */
 
 struct collect {
     CUcontext context;
-    bool primary; /* Of a device, which is reset as a whole. */
+    bool primary; /* The device's primary context, which is reset as a whole. */
     struct zc_block *block[BATCH];
     unsigned count;
 };
@@ -25,14 +25,14 @@ static bool collect(struct zc_block *block, void *arg)
     struct collect *c = arg;
     bool pooled = (block->flags & ZC_BLOCK_STREAM) && !c->primary &&
                   (block->place == ZC_PLACE_DEVICE || block->place == ZC_PLACE_VMM);
-    /* Memory of a pool outlives the context. */
+    /* Pool memory outlives the context. */
     bool stays = pooled || (block->flags & (ZC_BLOCK_QUARANTINED | ZC_BLOCK_POOLED));
     if (block->context == c->context && !stays && zc_block_claim(block))
         c->block[c->count++] = block;
     return c->count < BATCH;
 }
 
-/* Memory of a pool would have stayed, which is the program's to rely on. */
+/* Reports pool memory that is gone, although the program may rely on it. */
 static void say_gone(const struct zc_block *block)
 {
     const struct zc_policy *policy = zc_rules();
@@ -44,15 +44,14 @@ static void say_gone(const struct zc_block *block)
                rule->name, policy->file, rule->line);
 }
 
-/* A registration of the program's goes, too; its pages may lie in the host heap. */
+/* The program's registration goes, too; its pages may be in the host heap. */
 static void forget_registration(const struct zc_block *block)
 {
     if (block->api == ZC_API_cuMemHostRegister && (block->flags & ZC_BLOCK_FOREIGN))
         zc_pinned_return(block->base, block->size);
 }
 
-/* The driver has freed what was its own; the ledger forgets it, and what is libzc's is given
- * back. */
+/* The driver has freed its own memory: removes it from the ledger, and gives libzc's back. */
 static void forget_context(CUcontext context, bool primary)
 {
     struct collect c = {.context = context, .primary = primary};
@@ -93,7 +92,7 @@ ZC_BODY(cuCtxDestroy_v2, (CUcontext context))
     return zc_do_cuCtxDestroy(real, entry, context);
 }
 
-/* NULL while the process exits: then the kernel takes back what is libzc's. */
+/* NULL while the process exits: the kernel will free everything. */
 static CUcontext primary_of(CUdevice device)
 {
     return zc_life_on() && !zc_life_closing() ? zc_stream_primary(device) : NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which memory entry points were asked for and not caught. */
+/* Records memory entry points that programs ask for and libzc does not hook. */
 #include "hook/coverage.h"
 
 #include <stdint.h>
@@ -10,11 +10,11 @@
 #include "base/options.h"
 #include "base/text.h"
 
-#define MISSED_MAX 64 /* Names kept; further ones are only counted. */
+#define MISSED_MAX 64 /* Names that are stored; others are only counted. */
 #define NAME_MAX_BYTES 64
 
 static struct {
-    uint32_t used; /* 1 once the name is complete. */
+    uint32_t used; /* 1: the name is complete. */
     char name[NAME_MAX_BYTES];
 } missed[MISSED_MAX];
 static uint32_t next_missed;
@@ -29,7 +29,7 @@ static const struct {
 #undef ZC_PASSTHROUGH
 };
 
-/* Length of a name without its _v2 and _ptsz endings: both speak of the same entry point. */
+/* Length of a name without suffixes such as _v2 and _ptsz. */
 static size_t stem(const char *symbol)
 {
     size_t n = strlen(symbol);

@@ -24,7 +24,7 @@ ZC_BODY(cuMemAlloc_v2, (CUdeviceptr * dptr, size_t bytes))
     return zc_allocate(&ask, &f, NULL);
 }
 
-/* A converted pitched block has the rows that the driver would give: both round the width up to the
+/* A converted pitched block has the pitch that the driver would choose: the width rounded up to the
  * texture alignment. */
 static size_t pitch_of(size_t width)
 {
@@ -69,7 +69,7 @@ ZC_BODY(cuMemAllocPitch_v2,
                          .home = ZC_PLACE_DEVICE};
     CUresult result = zc_allocate(&ask, &f, NULL);
     if (result == CUDA_SUCCESS && zc_converted_at(*dptr))
-        *pitch = rows; /* Otherwise the driver has written it. */
+        *pitch = rows; /* Otherwise the driver has stored it. */
     return result;
 }
 
@@ -127,7 +127,7 @@ ZC_BODY(cuMemAllocFromPoolAsync,
     return zc_allocate(&ask, &f, pool ? unfit : "it names no pool");
 }
 
-/* The program asks for managed memory itself; it is counted and left as it is. */
+/* The program asks for managed memory itself: counted, and left as it is. */
 ZC_BODY(cuMemAllocManaged, (CUdeviceptr * dptr, size_t bytes, unsigned int flags))
 {
     struct zc_reclaim relief = {0};

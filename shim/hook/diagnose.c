@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Refusals that a place caused are named by their rule. */
+/* Names the rule of a block when the driver refuses a call because of its place. */
 #include "hook/diagnose.h"
 #include "base/life.h"
 #include "base/message.h"
@@ -11,7 +11,7 @@
 CUresult zc_diagnose(enum zc_fn fn, CUdeviceptr address, CUresult code)
 {
     const struct zc_block *b = zc_life_on() ? zc_placed_at(address) : NULL;
-    /* Registered host memory can do all that the driver's own pinned memory can. */
+    /* Registered memory can do everything that the driver's own pinned memory can. */
     if (b && zc_block_hosted(b) && b->place == ZC_PLACE_PINNED)
         return code;
     if (!b || zc_error_unrelated(code) || b->rule < 0)

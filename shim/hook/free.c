@@ -27,9 +27,9 @@ static void note_free(struct zc_block *block)
     zc_budget_return(block);
 }
 
-/* An event behind all that may use a block whose rule lets its free come later; NULL where the
- * free has to wait.  A block that is attached lazily is kept as it is if another grows from it.
- * During a capture looking for such an event would end it. */
+/* Returns an event behind everything that may use a block whose rule defers frees, or NULL if the
+ * free has to wait.  A lazy block from which another one grows is kept instead.  During a capture
+ * no event can be recorded. */
 static CUevent mark_deferred(const struct zc_block *block)
 {
     const struct zc_vmm *v = zc_vmm_of(block);
@@ -39,16 +39,16 @@ static CUevent mark_deferred(const struct zc_block *block)
     return may ? zc_stream_mark_context(v->va.context) : NULL;
 }
 
-/* How a block goes. */
+/* How a block is freed. */
 struct parting {
-    CUevent mark;   /* What its memory waits for; NULL if it waits for nothing more. */
-    bool kept;      /* Another block has its memory: see zc_grow_freeing(). */
+    CUevent mark;   /* What its memory waits for; NULL: nothing. */
+    bool kept;      /* Another block has its memory; see zc_grow_freeing(). */
     bool waited;    /* The call has waited for the context. */
-    bool diagnosed; /* What it failed by was said. */
+    bool diagnosed; /* The failure has been reported. */
 };
 
-/* Waits for the context that the block was made in, as cuMemFree does, or marks what it would wait
- * for; then lets a block that grew from this one have its memory. */
+/* Waits for the block's context, as cuMemFree does, or records what it would wait for.  Then hands
+ * the memory to a block that grew from this one. */
 static CUresult let_go(struct zc_block *block, struct parting *out)
 {
     const struct zc_backing *backing = block->backing;
@@ -71,8 +71,8 @@ static CUresult let_go(struct zc_block *block, struct parting *out)
     return out->waited ? zc_stream_wait_context(backing->context) : result;
 }
 
-/* What streams have passed may go with a block; what waits for the device, only where that waits
- * too. */
+/* Gives back memory that streams have passed.  Places that wait for the device are included only if
+ * this free waited, too. */
 static CUresult reap(const struct parting *p, CUresult result)
 {
     if (p->waited)
@@ -82,11 +82,11 @@ static CUresult reap(const struct parting *p, CUresult result)
     return result;
 }
 
-/* What the driver may refuse; then nothing has changed.  What is mapped stays so where another
- * block, the device or the next request has a use for it. */
+/* Does what the driver may refuse; then nothing has changed.  Memory stays mapped if another block,
+ * the device or the next request has a use for it. */
 static CUresult detach_claimed(struct zc_block *block, const struct parting *p)
 {
-    if (p->kept) /* Perhaps another thread's block has it by now. */
+    if (p->kept) /* It may belong to another thread's block by now. */
         return CUDA_SUCCESS;
     struct zc_vmm *v = zc_vmm_of(block);
     if (!v)
@@ -110,7 +110,7 @@ static CUresult free_placed(struct zc_block *block, bool *diagnosed_out)
     CUresult result = let_go(block, &p);
     if (result == CUDA_SUCCESS)
         result = detach_claimed(block, &p);
-    if (result != CUDA_SUCCESS) { /* Something may use it yet: it stays the program's. */
+    if (result != CUDA_SUCCESS) { /* Something may still use it, so it stays allocated. */
         zc_block_unclaim(block);
         *diagnosed_out = p.diagnosed;
         return result;
@@ -144,8 +144,8 @@ CUresult zc_free_placed(enum zc_fn fn, struct zc_block *block)
     return diagnosed ? result : zc_diagnose(fn, address, result);
 }
 
-/* cuMemFree of a block of libzc's.  Refused during a capture as any cuMemFree is; freeing nothing
- * asks the driver so. */
+/* cuMemFree of a block that libzc made.  During a capture any cuMemFree is refused; freeing NULL
+ * gets the driver's code. */
 static CUresult free_converted(__typeof__(cuMemFree_v2) *real, enum zc_fn fn,
                                struct zc_block *block, CUdeviceptr dptr)
 {
@@ -159,14 +159,15 @@ static CUresult free_converted(__typeof__(cuMemFree_v2) *real, enum zc_fn fn,
     return zc_free_placed(fn, block);
 }
 
-/* Host memory is no device block: refused, if the driver has nothing else to say first. */
+/* Host memory is not a device block: refused, unless the driver has another error to report
+ * first. */
 static CUresult refused_for_host(CUresult state)
 {
     return state == CUDA_SUCCESS ? CUDA_ERROR_INVALID_VALUE : state;
 }
 
-/* Memory of a pool is the driver's to free.  It counts until `event`, recorded on the stream of the
- * free, in its context; NULL where nothing uses it any more. */
+/* The driver frees pool memory.  It counts until `event`, of its context, recorded on the stream of
+ * the free; with NULL nothing uses it any more. */
 static void freed(const struct zc_untracked *block, CUevent event, CUcontext home)
 {
     bool pooled = block->taken && (block->copy.flags & ZC_BLOCK_POOLED);
@@ -182,7 +183,7 @@ ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
     if (block && zc_block_hosted(block))
         return refused_for_host(real(0));
     if (block && (block->flags & (ZC_BLOCK_CONVERTED | ZC_BLOCK_POOLED)) == ZC_BLOCK_CONVERTED) {
-        /* Memory of a pool may have outlived its context. */
+        /* Pool memory may have outlived its context. */
         bool lent = zc_stream_lend(block->flags & ZC_BLOCK_STREAM ? NULL : block->context);
         CUresult result = free_converted(real, entry->fn, block, dptr);
         zc_stream_lent(lent);
@@ -200,14 +201,14 @@ ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
     return result;
 }
 
-/* For a free in stream order that no event can mark. Waiting is forbidden during a capture; then
- * the block stays the program's. */
+/* For a free in stream order that no event can mark.  During a capture waiting is forbidden; then
+ * the block stays allocated. */
 static CUresult wait_for_stream(CUstream stream, enum zc_flavour flavour)
 {
     return zc_capture_any() ? CUDA_ERROR_OUT_OF_MEMORY : zc_stream_drain(stream, flavour);
 }
 
-/* Frees a block behind `event`. */
+/* Frees a block once `event` has passed. */
 static CUresult free_in_order(struct zc_block *block, CUevent event, CUstream stream,
                               enum zc_flavour flavour)
 {
@@ -228,7 +229,7 @@ static CUresult free_in_order(struct zc_block *block, CUevent event, CUstream st
     return CUDA_SUCCESS;
 }
 
-/* The block is the program's until the stream comes to the free; then its pages may go. */
+/* The program may use the block until the stream reaches the free; after that its pages may go. */
 ZC_BODY(cuMemFreeAsync, (CUdeviceptr dptr, CUstream stream))
 {
     struct zc_block *block = dptr && zc_life_on() ? zc_converted_at(dptr) : NULL;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Freeing blocks that libzc made. */
+/* Frees blocks that libzc made. */
 #ifndef ZC_HOOK_FREE_H
 #define ZC_HOOK_FREE_H
 
 #include "driver/call.h"
 #include "ledger/block.h"
 
-/* Frees the block, once: CUDA_ERROR_INVALID_VALUE for a second caller.  A block from cuMemAlloc or
- * cuMemHostAlloc is free when all work of its context is done; one from a pool is free at once,
- * because there the program answers for it.  While a stream is captured waiting ends the capture
- * (measured): then pinned memory is kept until a free that may wait.  A free that fails though the
- * program may free the block leaves it as it is, and names its rule. */
+/* Frees a block once; a second caller gets CUDA_ERROR_INVALID_VALUE.  A block from cuMemAlloc or
+ * cuMemHostAlloc is freed when all work of its context is done.  One from a pool is freed at once,
+ * because the program promises that nothing uses it.  During a capture waiting would end the
+ * capture (measured), so pinned memory is kept until a free that may wait.  If a free fails
+ * although it is valid, the block stays, and a message names its rule. */
 CUresult zc_free_placed(enum zc_fn fn, struct zc_block *block);
 
-/* A free while the process exits: the memory goes with the process, and `answer`, the driver's to
- * freeing nothing, says whether it is still there. */
+/* A free while the process exits.  The memory goes with the process; `answer`, the driver's code
+ * for freeing NULL, shows whether it still exists. */
 CUresult zc_free_at_exit(struct zc_block *block, CUresult answer);
 
 #endif

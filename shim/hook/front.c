@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who stands before libzc in the order that the loader searches.  dlsym(3) does not tell: in a
- * program that is not position-independent it finds the program's own entry for malloc, which is a
- * jump to whichever definition comes next (ELF gABI, "Symbol Table": an undefined symbol with a
- * value).  So the symbol tables are read, of the few objects before libzc.
+ * Finds objects that come before libzc in the loader's search order. dlsym(3) can't tell: in a
+ * program that is not position-independent it finds the program's own entry for malloc, which jumps
+ * to the next definition (ELF gABI, "Symbol Table": an undefined symbol with a value).  So this
+ * reads the symbol tables of the few objects before libzc.
  */
 #include "hook/front.h"
 
@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* What of an object's dynamic section finding a symbol by its name needs. */
+/* The parts of an object's dynamic section that a symbol look-up needs. */
 struct table {
     const ElfW(Sym) * symbols;
     const char *names;
@@ -20,7 +20,7 @@ struct table {
     const ElfW(Word) * sysv; /* DT_HASH, or NULL. */
 };
 
-/* The loader turns the section's offsets into addresses, where it may write there. */
+/* The loader replaces the section's offsets by addresses if it can write there. */
 static const void *pointer(const struct link_map *map, const ElfW(Dyn) * entry)
 {
     uintptr_t at = (uintptr_t)entry->d_un.d_ptr;
@@ -49,8 +49,8 @@ static bool is_definition(const struct table *t, uint32_t index, const char *nam
     return s->st_shndx != SHN_UNDEF && strcmp(t->names + s->st_name, name) == 0;
 }
 
-/* The layout of DT_GNU_HASH: buckets, index of the first symbol, words of the bloom filter, its
- * shift; the filter, the buckets, and a hash for each symbol, odd at the end of a chain. */
+/* The layout of DT_GNU_HASH: number of buckets, index of the first symbol, words of the bloom
+ * filter, its shift; the filter; the buckets; a hash for each symbol, odd at the end of a chain. */
 static bool gnu_defines(const struct table *t, const char *name)
 {
     const uint32_t *g = t->gnu, *buckets, *chain;
@@ -92,7 +92,7 @@ bool zc_front_is_taken(void)
     Dl_info info;
     if (!dladdr1(&here, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
         return true;
-    /* The loader lists objects in the order that it searches. */
+    /* The loader lists objects in its search order. */
     while ((map = map->l_prev)) {
         struct table t = read_table(map);
         for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)

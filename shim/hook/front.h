@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-/* True where an object before libzc, the program itself or a library, defines a function of libc's
- * that is given blocks: then it may get blocks of libzc's to free.  Takes the loader's lock. */
+/* True if an object before libzc, the program or a library, defines a libc function that takes
+ * blocks: it may get blocks of libzc's to free.  Takes the loader's lock. */
 bool zc_front_is_taken(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Graphs: the copies and sets of an executable graph are read when it is made, and counted at each
+/* Graphs: reads the copies and sets of an executable graph when it is made, and counts them at each
  * launch. */
 #include "hook/graph.h"
 
@@ -22,29 +22,28 @@
 #include "shared/transfer.h"
 #include "vmm/quiesce.h"
 
-/* uthash keeps its tables on libzc's arena, and an add without memory leaves the table as it
- * was. */
+/* uthash uses libzc's arena; an add without memory leaves the table unchanged. */
 #define uthash_malloc(n) zc_arena_get(n)
 #define uthash_free(p, n) zc_arena_put(p, n)
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#define DEPTH_MAX 8 /* Child graphs within child graphs. */
+#define DEPTH_MAX 8 /* Nesting depth of child graphs. */
 
 /* One copy or set of an executable graph. */
 struct node {
-    CUgraphNode id;       /* The node of the graph it was made from, which updates name. */
-    CUdeviceptr dst, src; /* Where it begins; 0 for arrays, and for the source of a set. */
+    CUgraphNode id;       /* The node in the original graph, which updates name. */
+    CUdeviceptr dst, src; /* First addresses; 0 for arrays, and for the source of a set. */
     unsigned asked, real; /* Flows, as in struct zc_transfer. */
     uint64_t bytes;       /* Bytes that each launch moves or sets. */
-    bool by_gpu;          /* Device memory is set, or copied to from device memory. */
+    bool by_gpu;          /* It sets device memory, or copies from device memory to it. */
 };
 
 struct exec {
     CUgraphExec handle;
     struct node *nodes;
     size_t count, cap;
-    bool awaits; /* Something in it may wait for the CPU. */
+    bool awaits; /* A node may wait for the CPU. */
     UT_hash_handle hh;
 };
 
@@ -137,7 +136,7 @@ static void drop(struct exec *x)
     zc_arena_put(x, sizeof(*x));
 }
 
-/* Takes an executable graph out of the table; the caller drops it. */
+/* Removes an executable graph from the table; the caller frees it. */
 static struct exec *take_exec(CUgraphExec handle)
 {
     struct exec *x = NULL;
@@ -150,7 +149,7 @@ static struct exec *take_exec(CUgraphExec handle)
     return x;
 }
 
-/* Reads what a new or updated executable graph will copy, and remembers it. */
+/* Records what a new or updated executable graph will copy. */
 static CUresult remember_exec(CUresult result, CUgraphExec handle, CUgraph graph)
 {
     if (result != CUDA_SUCCESS || !zc_life_on() || !zc_real.cuGraphGetNodes ||
@@ -172,7 +171,7 @@ static CUresult remember_exec(CUresult result, CUgraphExec handle, CUgraph graph
     return result;
 }
 
-/* Changes one node of an executable graph if the driver did, by a call that `c` describes. */
+/* Changes one recorded node if the driver did, by a call that `c` describes. */
 static CUresult replace(CUgraphExec handle, CUgraphNode id, struct zc_copy *c, CUresult result)
 {
     struct exec *x = NULL;
@@ -182,7 +181,7 @@ static CUresult replace(CUgraphExec handle, CUgraphNode id, struct zc_copy *c, C
     if (!zc_lock_take(&lock))
         return result;
     HASH_FIND_PTR(execs, &handle, x);
-    bool stranger = x; /* Which it refuses in any memory. */
+    bool stranger = x; /* The driver refuses such a change in any memory. */
     for (size_t i = 0; x && i < x->count; i++)
         if (x->nodes[i].id == id) {
             stranger = false;
@@ -258,7 +257,7 @@ ZC_BODY(cuGraphExecMemsetNodeSetParams, (CUgraphExec exec, CUgraphNode node,
 }
 
 #if CUDA_VERSION >= 12030
-/* The calls that take nodes of any type. */
+/* Calls that take nodes of any type. */
 static CUresult before_any(const struct zc_entry *entry, struct zc_copy *c,
                            const CUgraphNodeParams *params)
 {
@@ -315,7 +314,7 @@ ZC_BODY(cuGraphExecDestroy, (CUgraphExec exec))
     return real(exec);
 }
 
-/* Nothing is converted inside a graph: its memory nodes are the driver's. */
+/* Nothing is converted inside a graph: the driver handles its memory nodes. */
 ZC_BODY(cuGraphAddMemAllocNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
                                  size_t count, CUDA_MEM_ALLOC_NODE_PARAMS *params))
 {
@@ -345,8 +344,8 @@ static void record_node(const struct node *n, uint64_t ticks, struct zc_log_call
     }
 }
 
-/* The nodes of one executable graph, copied out so that nothing is called under the lock; the
- * caller's. */
+/* Copies the nodes of an executable graph for the caller, so that nothing is called under the
+ * lock. */
 static struct node *snapshot(CUgraphExec handle, size_t *count_out, bool *awaits_out)
 {
     struct exec *x = NULL;
@@ -365,7 +364,7 @@ static struct node *snapshot(CUgraphExec handle, size_t *count_out, bool *awaits
     return nodes;
 }
 
-/* Blocks may have become one with others since the graph was made. */
+/* Blocks may have become parts of pairs since the graph was made. */
 static CUresult keep_out(const struct zc_entry *entry, const struct node *nodes, size_t count)
 {
     CUresult result = CUDA_SUCCESS;

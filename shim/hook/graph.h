@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Graphs: their copies and sets happen at each launch. */
+/* Graphs: counts their copies and sets at each launch. */
 #ifndef ZC_HOOK_GRAPH_H
 #define ZC_HOOK_GRAPH_H
 

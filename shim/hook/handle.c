@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Handles of physical memory that a rule decided on, and the mappings of them. */
+/* Handles of physical memory to which a rule applies, and their mappings. */
 #include "hook/handle.h"
 
 #include <string.h>
@@ -18,14 +18,14 @@
 
 static struct zc_lock lock = ZC_LOCK(ZC_RANK_HANDLE);
 static struct zc_handle *bucket[BUCKETS];
-static unsigned records; /* Atomic: programs without such rules take no lock. */
+static unsigned records; /* Atomic: programs without such rules need no lock. */
 
 static struct zc_handle **bucket_of(CUmemGenericAllocationHandle handle)
 {
     return &bucket[(handle * UINT64_C(0x9E3779B97F4A7C15)) >> 56];
 }
 
-/* Under the lock, as are all up to remember_handle(). */
+/* Under the lock, like all functions up to remember_handle(). */
 static struct zc_handle *find_handle(CUmemGenericAllocationHandle handle)
 {
     struct zc_handle *h = *bucket_of(handle);
@@ -59,7 +59,7 @@ static bool remember_handle(struct zc_handle *h)
     return true;
 }
 
-/* Nothing uses the memory any more: it is the driver's again, and counts no longer. */
+/* Frees the record: nothing uses the memory any more, and it no longer counts. */
 static void forget_handle(struct zc_handle *h)
 {
     __atomic_fetch_sub(&records, 1, __ATOMIC_RELEASE);
@@ -135,8 +135,8 @@ static void in_child(void)
     records = 0;
 }
 
-/* Memory that libzc keeps for later must not be what the program's own call lacks, and what is in
- * managed memory is not the device's to give. */
+/* If memory is short, what libzc keeps for later is given back first.  What is in managed memory is
+ * not available. */
 static CUresult forwarded(__typeof__(cuMemCreate) *real, CUmemGenericAllocationHandle *handle,
                           size_t bytes, const CUmemAllocationProp *prop, unsigned long long flags)
 {
@@ -150,7 +150,7 @@ static CUresult forwarded(__typeof__(cuMemCreate) *real, CUmemGenericAllocationH
     return result;
 }
 
-/* Device memory for ordinary mappings; tiles of sparse arrays can't be elsewhere. */
+/* True for device memory in ordinary mappings; tiles of sparse arrays can't be elsewhere. */
 static bool placeable(const CUmemGenericAllocationHandle *handle, size_t bytes,
                       const CUmemAllocationProp *prop, unsigned long long flags)
 {
@@ -168,11 +168,12 @@ static const struct zc_rule *rule_of(const struct zc_entry *entry, size_t bytes,
                          .home = ZC_PLACE_DEVICE};
     if (!zc_ask_begin(&ask))
         return NULL;
-    ask.device = device; /* A handle is of the device that it names, whichever is current. */
+    ask.device = device; /* A handle belongs to the device that it names, whichever is current. */
     return zc_ask_rule(&ask);
 }
 
-/* Walks the rule's list.  Fills h->backing, why and budget; the handle is in *out on success. */
+/* Tries the rule's list.  Fills h->backing, `why` and `budget`; on success the handle is in
+ * *out. */
 static CUresult place_handle(__typeof__(cuMemCreate) *real, CUmemGenericAllocationHandle *out,
                              struct zc_handle *h)
 {
@@ -233,7 +234,7 @@ ZC_BODY(cuMemCreate, (CUmemGenericAllocationHandle * handle, size_t bytes,
     return CUDA_SUCCESS;
 }
 
-/* Out of the table before the driver can give the same number to another handle. */
+/* Removed from the table before the driver can reuse the number. */
 ZC_BODY(cuMemRelease, (CUmemGenericAllocationHandle handle))
 {
     (void)entry;
@@ -253,7 +254,7 @@ ZC_BODY(cuMemRelease, (CUmemGenericAllocationHandle handle))
     return result;
 }
 
-/* Another reference, perhaps after the program released all that it had. */
+/* Another reference, maybe after the program released all that it had. */
 static void note_retained(struct zc_handle *h, CUmemGenericAllocationHandle handle)
 {
     if (!zc_lock_take(&lock))
@@ -280,8 +281,8 @@ ZC_BODY(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * handle, voi
     return result;
 }
 
-/* What the program asked for, but for what it is told to ask about: whether the memory is
- * compressed (CUDA Driver API, CUmemAllocationProp), and reached by other bus devices. */
+/* Answers what the program asked for, except for fields that it is meant to check: compression
+ * (CUDA Driver API, CUmemAllocationProp), and access by other bus devices. */
 ZC_BODY(cuMemGetAllocationPropertiesFromHandle,
         (CUmemAllocationProp * prop, CUmemGenericAllocationHandle handle))
 {

@@ -1,41 +1,41 @@
 /* SPDX-License-Identifier: MIT */
-/* Handles of physical memory that a rule decided on, and the mappings of them. */
+/* Handles of physical memory to which a rule applies, and their mappings. */
 #ifndef ZC_HOOK_HANDLE_H
 #define ZC_HOOK_HANDLE_H
 
 #include "hook/request.h"
 
 /*
- * What a rule decided about the memory of one cuMemCreate.  The memory lives while the program
- * holds the handle or has it mapped, and so does this record (CUDA Driver API, cuMemRelease).  All
- * fields but the counts and `handle` are constant.
+ * The decision of a rule about one cuMemCreate.  The memory and this record live while the program
+ * holds the handle or has it mapped (CUDA Driver API, cuMemRelease).  All fields except the counts
+ * and `handle` are constant.
  */
 struct zc_handle {
-    struct zc_handle *next;              /* In its bucket; under the lock. */
-    CUmemGenericAllocationHandle handle; /* Valid while `held`; under the lock. */
-    unsigned held;                       /* References that the program has; under the lock. */
-    unsigned mapped;                     /* Mappings, and calls under way; under the lock. */
+    struct zc_handle *next;              /* List of its bucket; under the lock. */
+    CUmemGenericAllocationHandle handle; /* Valid while `held` is not 0; under the lock. */
+    unsigned held;                       /* References of the program; under the lock. */
+    unsigned mapped;                     /* Mappings, and calls in progress; under the lock. */
     CUmemAllocationProp asked;           /* As the program gave it. */
-    const struct zc_rule *rule;          /* That decided. */
-    struct zc_backing *backing; /* The host memory; NULL where the memory is the device's. */
-    size_t size;                /* Bytes. */
-    bool budget;                /* Counts against the rule's budget. */
-    char why[128];              /* Why not the first place of the rule, "" if it is. */
+    const struct zc_rule *rule;          /* The rule. */
+    struct zc_backing *backing;          /* The host memory; NULL if it is device memory. */
+    size_t size;                         /* Bytes. */
+    bool budget;                         /* It counts against the rule's budget. */
+    char why[128];                       /* Why it is not in the rule's first place, or "". */
 };
 
-/* The record of a handle that is about to be mapped, NULL for handles that no rule decided on.  It
- * stays until zc_handle_unmap(). */
+/* The record of a handle that is about to be mapped; NULL if no rule applies.  It stays until
+ * zc_handle_unmap(). */
 struct zc_handle *zc_handle_map(CUmemGenericAllocationHandle handle);
 
-/* A mapping is gone, or was not made. */
+/* A mapping is gone, or could not be made. */
 void zc_handle_unmap(struct zc_handle *handle);
 
-/* The mapping that an address lies in, if its memory is the host's by a rule; else NULL. */
+/* The mapping that contains an address, if a rule made its memory host memory; else NULL. */
 struct zc_block *zc_handle_mapping_at(CUdeviceptr address);
 
 /*
- * What the driver would answer for device memory where an address lies in such a mapping: true with
- * the result for attributes that host memory answers otherwise.
+ * Answers for an address in such a mapping as the driver would for device memory.  True if the
+ * attribute needs that, with the answer stored.
  */
 bool zc_handle_answer(CUdeviceptr ptr, void *data, CUpointer_attribute attribute, CUresult *result);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pinned host memory: requests for it, the program's own registrations, and what it asks about
- * both. */
+/* Pinned host memory: requests for it, the program's own registrations, and queries about both. */
 #include "base/life.h"
 #include "driver/stream.h"
 #include "hook/free.h"
@@ -30,7 +29,7 @@ static CUresult call_host_alloc(const struct zc_forward *f)
     return result;
 }
 
-/* A request that is valid as far as its parameters tell. */
+/* A request whose parameters are valid. */
 static CUresult request(const struct zc_entry *entry, const struct zc_forward *f, void **pp)
 {
     struct zc_ask ask = {.entry = entry,
@@ -64,7 +63,7 @@ ZC_BODY(cuMemHostAlloc, (void **pp, size_t bytes, unsigned int flags))
     return valid ? request(entry, &f, pp) : real(pp, bytes, flags);
 }
 
-/* Pages of the program's own: a rule can only have them watched. */
+/* The program's own pages: a rule can only watch them. */
 static void track(const struct zc_entry *entry, void *memory, size_t bytes)
 {
     struct zc_ask ask = {.entry = entry,
@@ -81,7 +80,8 @@ static void track(const struct zc_entry *entry, void *memory, size_t bytes)
                  first ? NULL : "the pages are the program's own");
 }
 
-/* The live block of libzc's making that an address lies in, if it is host memory to the program. */
+/* The live block that libzc made and that contains an address, if it is host memory to the
+ * program. */
 static struct zc_block *hosted(const void *p)
 {
     struct zc_block *block = zc_life_on() ? zc_hosted_at((CUdeviceptr)p) : NULL;
@@ -90,29 +90,30 @@ static struct zc_block *hosted(const void *p)
                : NULL;
 }
 
-/* What a program asked for as device memory is not host memory to it, whatever lies behind; what it
- * has freed is nothing to it. */
+/* Memory that the program requested as device memory is not host memory to it, and freed memory is
+ * unknown to it. */
 static bool is_converted(const void *p)
 {
     return zc_life_on() &&
            ((zc_placed_at((CUdeviceptr)p) && !hosted(p)) || zc_beside((CUdeviceptr)p));
 }
 
-/* Memory of the driver's cannot be registered or unregistered by the program: the driver gives
+/* The program can't register or unregister the driver's own memory: the driver returns
  * CUDA_ERROR_INVALID_VALUE for both (measured), and so does libzc. */
 static bool is_drivers(const void *p)
 {
     return is_converted(p) || hosted(p);
 }
 
-/* What the driver would say before it looks at the address: an error that sticks, a capture under
- * way.  Freeing nothing asks it so. */
+/* What the driver reports before it looks at the address: a sticky error, or a capture.  Freeing
+ * NULL gets that code. */
 static CUresult state_of_driver(void)
 {
     return zc_real.cuMemFree_v2 ? zc_real.cuMemFree_v2(0) : CUDA_SUCCESS;
 }
 
-/* The memory goes to the pool as it came.  A slab's other blocks may want what this one wanted. */
+/* The memory goes to the pool in its original state.  Other blocks in a slab may still want the
+ * attribute. */
 static void forget_sync_memops(const struct zc_block *block)
 {
     int none = 0;
@@ -135,8 +136,8 @@ static CUresult free_hosted(enum zc_fn fn, struct zc_block *block, const void *p
     return zc_free_placed(fn, block);
 }
 
-/* Device memory and host memory are freed by calls of their own; each waits for the device, so what
- * is deferred can go with it. */
+/* Calls that free device memory and host memory differ, but both wait for the device, so both give
+ * back what is deferred. */
 ZC_BODY(cuMemFreeHost, (void *p))
 {
     struct zc_block *block = hosted(p);
@@ -158,7 +159,7 @@ ZC_BODY(cuMemFreeHost, (void *p))
     return result;
 }
 
-/* A missing context is told first, as by every query and registration. */
+/* A missing context is reported first, as all queries and registrations do. */
 static CUresult state_of_context(void)
 {
     CUdevice device;
@@ -170,8 +171,8 @@ static bool in_heap(const void *p)
     return zc_hostheap_owns((uint64_t)(uintptr_t)p);
 }
 
-/* Memory of the host heap that the program registers itself is its own from there on: libzc takes
- * its registration back, so that the driver answers. */
+/* Once the program registers memory of the host heap itself, libzc ends its own registration, so
+ * that the driver answers for it. */
 ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
 {
     bool known = zc_shared_at((uint64_t)(uintptr_t)p) || is_drivers(p);
@@ -242,7 +243,8 @@ ZC_BODY(cuMemHostGetDevicePointer_v2, (CUdeviceptr * dptr, void *p, unsigned int
     return CUDA_SUCCESS;
 }
 
-/* With unified addressing all of the driver's pinned memory is mapped, and says so (measured). */
+/* With unified addressing all pinned memory of the driver is mapped, and reports that
+ * (measured). */
 ZC_BODY(cuMemHostGetFlags, (unsigned int *flags, void *p))
 {
     (void)entry;

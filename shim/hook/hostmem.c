@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks of libc's malloc family that lie in the host heap: how they come, change and go. */
+/* Blocks of libc's malloc family in the host heap: made, resized and freed. */
 #include "hook/hostmem.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 #include "shared/hostblock.h"
 #include "shared/pair.h"
 
-/* Writes down whose the memory at `p` is from here on. */
+/* Records the owner of the memory at `p`. */
 static void fill_slot(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *ask,
                       uint32_t site, const struct zc_rule *rule)
 {
@@ -42,7 +42,7 @@ static int node_of(const struct zc_rule *rule)
     return rule->numa.local ? ZC_NODE_LOCAL : (int)rule->numa.node;
 }
 
-/* Which request of its site it is, from 1: rules that pair blocks may name it. */
+/* The number of a request at its site, from 1: rules that pair blocks may refer to it. */
 static uint32_t ordinal(uint32_t site)
 {
     static uint32_t asked[ZC_COUNTERS_SITES];
@@ -109,7 +109,7 @@ void zc_hostmem_put(void *p)
         zc_hostheap_claim(extent);
     zc_hostblock_unlist((uint64_t)(uintptr_t)p, true);
     if (alone) {
-        zc_overlay_drop(extent); /* What the pair opens now is nobody's. */
+        zc_overlay_drop(extent); /* Pages that the pair opens now belong to nobody. */
         zc_shared_host_gone(extent);
     }
     zc_hostheap_put(p);
@@ -122,7 +122,7 @@ size_t zc_hostmem_size(const void *p)
     return slot ? slot->size : 0;
 }
 
-/* Far below its room a block moves, so that shrinking gives memory back. */
+/* A block that shrinks far below its room moves, so that memory is given back. */
 static bool fits_in_place(void *p, const struct zc_hostmem_ask *ask)
 {
     size_t room = zc_hostheap_room(p);
@@ -142,7 +142,8 @@ static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *
     bool stays = extent->node == node_of(rule), alone = extent->use == ZC_EXTENT_BLOCK;
     if (alone)
         zc_hostheap_claim(extent);
-    /* Before its addresses may be another block's.  If all fails, its next transfer enters it. */
+    /* Before another block can get its addresses.  If all fails, the next transfer enters it
+     * again. */
     zc_hostblock_unlist((uint64_t)(uintptr_t)p, true);
     void *moved = fits_in_place(p, ask) ? p
                   : stays               ? zc_hostheap_resize(p, ask->size, &slot)

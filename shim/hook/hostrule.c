@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which requests of libc's malloc family go to the host heap. */
+/* Decides which requests of libc's malloc family go to the host heap. */
 #include "hook/hostrule.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@
 #include "memory/device.h"
 #include "memory/limits.h"
 
-/* Different reasons why requests stay pageable; a reason is a string constant. */
+/* Most different reasons why requests stay pageable; a reason is a string constant. */
 #define CAUSES 8
 
 static uint32_t ready; /* 1: the threshold is the policy's; atomic. */
@@ -26,10 +26,10 @@ static struct zc_lock opening = ZC_LOCK(ZC_RANK_OPENING);
 static const char *causes[CAUSES];              /* Reasons met, each once; atomic. */
 static const struct zc_rule *caused_by[CAUSES]; /* Rule of the first request with that reason. */
 
-static bool reachable;       /* Every GPU reaches libc's memory; false before CUDA is up; atomic. */
-static bool pairs;           /* Device blocks may move in with host blocks; set before `ready`. */
-static const char *disabled; /* Why nothing is converted in this process, or NULL. */
-static const char *left;     /* Why nothing of libc's is from here on, or NULL; atomic. */
+static bool reachable;       /* Every GPU reaches libc's memory.  Atomic. */
+static bool pairs;           /* Device blocks may pair with host blocks; set before `ready`. */
+static const char *disabled; /* Why this process converts nothing, or NULL. */
+static const char *left;     /* Why libc's requests are no longer converted, or NULL.  Atomic. */
 
 static const uint64_t host_apis =
     UINT64_C(1) << ZC_API_malloc | UINT64_C(1) << ZC_API_calloc | UINT64_C(1) << ZC_API_realloc |
@@ -37,7 +37,7 @@ static const uint64_t host_apis =
     UINT64_C(1) << ZC_API_posix_memalign | UINT64_C(1) << ZC_API_memalign |
     UINT64_C(1) << ZC_API_valloc | UINT64_C(1) << ZC_API_pvalloc;
 
-/* Whether a rule for one of these requests names the place. */
+/* True if a rule for one of these requests names the place. */
 static bool asks_for(const struct zc_policy *policy, enum zc_place_id place, uint64_t apis)
 {
     for (size_t i = 0; i < policy->rule_count; i++)
@@ -193,7 +193,7 @@ static const struct zc_rule *match(const struct zc_hostmem_ask *ask, uint32_t *s
     return rule;
 }
 
-/* The driver's own memory stays what the driver knows it to be. */
+/* The driver's own memory must stay as the driver knows it. */
 static bool from_driver(const void *pc)
 {
     struct zc_object object = {.name = NULL};
@@ -209,7 +209,7 @@ const struct zc_rule *zc_hostrule_of(const struct zc_hostmem_ask *ask, uint32_t 
     return rule && !from_driver(ask->pc) ? rule : NULL;
 }
 
-/* Where every GPU reaches all host memory, libc's own is what `managed` asks for (CUDA C++
+/* If every GPU reaches all host memory, libc's own memory is what `managed` asks for (CUDA C++
  * Programming Guide, "Unified Memory"). */
 static bool reached(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which requests of libc's malloc family go to the host heap: what the policy says of them. */
+/* Decides which requests of libc's malloc family go to the host heap. */
 #ifndef ZC_HOOK_HOSTRULE_H
 #define ZC_HOOK_HOSTRULE_H
 
@@ -9,15 +9,16 @@
 
 #include "policy/policy.h"
 
-/* One request. */
+/* A request. */
 struct zc_hostmem_ask {
-    enum zc_api api;              /* Which function was called. */
+    enum zc_api api;              /* The called function. */
     size_t size;                  /* Bytes, at least zc_hostheap.threshold. */
-    size_t alignment;             /* Power of two; 1 where the function gives none. */
+    size_t alignment;             /* Power of two; 1 if the function has none. */
     bool zero;                    /* calloc(3). */
-    const struct zc_rule **stays; /* Set to the rule whose block stays with libc and whose key
-                                   * pageable_copy counts; untouched otherwise.  NULL: not asked. */
-    void *frame; /* Frame address of the exported function, and its return address. */
+    const struct zc_rule **stays; /* Set to the rule if the block stays with libc and the rule's key
+                                   * pageable_copy applies; unchanged otherwise.  NULL: not
+                                   * needed. */
+    void *frame;                  /* Frame address and return address of the exported function. */
     void *pc;
 };
 
@@ -26,42 +27,44 @@ struct zc_hostmem_ask {
  * request stays with libc. */
 bool zc_hostrule_ready(void);
 
-/* Whether there is a host heap; gets ready as zc_hostrule_ready() does. */
+/* True if there is a host heap.  Starts like zc_hostrule_ready(). */
 bool zc_hostrule_open(void);
 
-/* Converts nothing in this process, because another allocator stands before libzc.  Before the
+/* Turns conversion off in this process, because another allocator comes before libzc.  Before the
  * first request. */
 void zc_hostrule_disable(void);
 
-/* From here on requests of libc's stay with libc; blocks that were placed remain until they are
- * freed or resized.  `why` is a string constant. */
+/* From now on libc's requests stay with libc.  Placed blocks remain until they are freed or
+ * resized.  `why` is a string constant. */
 void zc_hostrule_leave(const char *why);
 
-/* The rule that takes the request, or NULL; *site is the index of its call path, 0 where the rules
- * did not ask for it.  The driver's own requests have no rule. */
+/* The rule that matches a request, or NULL. *site is the index of its call path; 0 if no rule needs
+ * it.  The driver's own requests have no rule. */
 const struct zc_rule *zc_hostrule_of(const struct zc_hostmem_ask *ask, uint32_t *site);
 
-/* Whether its requests go to the host heap: the first place of the list that can be had. */
+/* True if the rule's requests go to the host heap, by the first place of its list that is
+ * possible. */
 bool zc_hostrule_to_heap(const struct zc_rule *rule);
 
-/* Whether blocks of the rule that stay with libc are to be known, since it says who copies them. */
+/* True if libzc must know the rule's blocks that stay with libc, because the rule says who copies
+ * them. */
 bool zc_hostrule_tells_copies(const struct zc_rule *rule);
 
-/* Whether device blocks may move in with host blocks.  Once ready. */
+/* True if device blocks may pair with host blocks.  Only once ready. */
 bool zc_hostrule_pairs(void);
 
-/* Asks the devices whether they reach libc's memory as it is.  Once CUDA is up. */
+/* Asks the devices whether they reach libc's memory.  Only once CUDA is up. */
 void zc_hostrule_ask_devices(void);
 
-/* Keeps why a request of the rule stayed pageable, and says it once CUDA is up; each reason once.
+/* Stores why a request of the rule stayed pageable, to report it once CUDA is up; each reason once.
  * `why` is a string constant. */
 void zc_hostrule_note(const char *why, const struct zc_rule *rule);
 
-/* Notes an allocator that stands before libzc, and may have had all requests.  Takes the loader's
+/* Detects an allocator that comes before libzc and may get all requests.  Takes the loader's
  * lock. */
 void zc_hostrule_ask_front(void);
 
-/* Says why requests stayed pageable before CUDA was up. */
+/* Reports why requests stayed pageable before CUDA was up. */
 void zc_hostrule_announce(void);
 
 #endif

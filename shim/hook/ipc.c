@@ -4,8 +4,8 @@
 #include "hook/diagnose.h"
 #include "hook/request.h"
 
-/* Only cuMemAlloc's own memory can be exported this way.  A converted block is refused with the
- * code that the driver gives for memory that can't be, and the message says whose doing that is. */
+/* Only memory of cuMemAlloc itself can be exported this way.  A converted block is refused with the
+ * driver's code for memory that can't be exported, and a message names the rule. */
 ZC_BODY(cuIpcGetMemHandle, (CUipcMemHandle * handle, CUdeviceptr ptr))
 {
     if (zc_life_on() && zc_converted_at(ptr))

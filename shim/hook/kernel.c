@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Kernels that failed with an illegal address: which rules may be why. */
+/* Kernels that failed with an illegal address: names the rules that may be the reason. */
 #include "base/life.h"
 #include "base/message.h"
 #include "base/text.h"
@@ -10,7 +10,7 @@
 #include "ledger/rules.h"
 #include "shared/report.h"
 
-#define NAMED 4 /* Rules that a message has room for. */
+#define NAMED 4 /* Most rules in one message. */
 
 /* Live blocks that rules placed elsewhere, by rule and place. */
 struct tally {
@@ -19,11 +19,11 @@ struct tally {
         enum zc_place_id place;
         uint64_t blocks, bytes;
     } of[NAMED];
-    unsigned count; /* Entries in use. */
+    unsigned count; /* Number of entries. */
     uint64_t more;  /* Blocks that found no entry. */
 };
 
-/* Kernels are given device blocks; pinned memory that was asked for is as it would be anyway. */
+/* Kernels get device blocks; requested pinned memory works as it would anyway. */
 static bool count_rule(struct zc_block *b, void *arg)
 {
     struct tally *t = arg;
@@ -47,7 +47,7 @@ static bool count_rule(struct zc_block *b, void *arg)
     return true;
 }
 
-/* True from the first placed block on. */
+/* True once a block was placed. */
 static bool placed(void)
 {
     return __atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED) & (1u << ZC_LAUNCH_DIAGNOSE);
@@ -59,7 +59,7 @@ void zc_diagnose_kernel(enum zc_fn fn)
     struct tally t = {.count = 0};
     char list[600];
     zc_shared_diagnose();
-    /* All later calls fail so, too: the blocks are looked through once. */
+    /* All later calls fail, too, so the blocks are searched only once. */
     if (!zc_life_on() || !placed() || __atomic_load_n(&told, __ATOMIC_RELAXED))
         return;
     zc_block_each(count_rule, &t);
@@ -88,7 +88,7 @@ static CUresult nothing(const struct zc_launch *launch)
     return CUDA_SUCCESS;
 }
 
-/* A launch that nobody watches is left to the driver with its answer. */
+/* Launches that nobody watches pass straight through, with the driver's code. */
 void zc_diagnose_watch(void)
 {
     if (!placed())

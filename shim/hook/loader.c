@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The C half of the hooks on dlsym, dlopen and dlmopen: decides, never calls on the caller's behalf
- * where the caller's identity matters. */
+/* The C half of the hooks on dlsym, dlopen and dlmopen.  It decides, but never calls on behalf of
+ * the caller if the caller's identity matters. */
 #include "hook/loader.h"
 
 #include <dlfcn.h>
@@ -12,8 +12,8 @@
 #include "driver/real.h"
 #include "hook/hostrule.h"
 
-/* A driver name: "cu" and a capital letter.  cuBLAS, cuDNN and curl also start with "cu", and only
- * the address tells them apart, see below. */
+/* A driver name: "cu" and a capital letter.  Names of cuBLAS, cuDNN and curl also begin with "cu";
+ * only the address distinguishes them, see below. */
 static bool driver_name(const char *name)
 {
     return name && name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z';
@@ -29,40 +29,41 @@ static struct zc_choice answer(void *address)
     return (struct zc_choice){address, (void *)1};
 }
 
-/* Instrumented builds call dlsym before their run time is set up, so this path carries none. */
+/* Instrumented builds call dlsym before their run time is ready, so this path has no
+ * instrumentation. */
 __attribute__((no_sanitize("address", "thread", "undefined"))) struct zc_choice
 zc_dlsym_choose(void *handle, const char *name)
 {
     if (__builtin_expect(zc_real_dlsym == NULL, 0))
         zc_libc_find();
-    /* RTLD_NEXT is answered by the real function for the real caller: an interposer in front of
-     * libzc finds libzc's wrapper that way, one behind it finds libcuda's own. */
+    /* The real function answers RTLD_NEXT for the real caller: an interposer before libzc then
+     * finds libzc's wrapper, and one after it finds libcuda's function. */
     if (!driver_name(name) || handle == RTLD_NEXT)
         return go_on((void *)zc_real_dlsym);
     void *address = zc_real_dlsym(handle, name);
     if (address && zc_is_wrapper(address)) {
-        /* Found through the global scope. Without a driver in the process, or with one that lacks
-         * the function, there is nothing behind the wrapper, and the program must get the answer
-         * that it would get without libzc. */
+        /* Found in the global scope.  If the process has no driver, or its driver lacks the
+         * function, the wrapper could call nothing, so the program gets the answer that it would
+         * get without libzc. */
         bool behind = zc_real_find(NULL) && zc_driver_has(address);
         return answer(behind ? address : zc_real_dlsym(RTLD_NEXT, name));
     }
     void *wrapper = address && zc_real_find(address) ? zc_wrapper_of(address) : address;
-    /* RTLD_DEFAULT reaches the caller's own libraries too, and dlerror(3) names the caller: what
-     * has no wrapper is the real function's to find. */
+    /* RTLD_DEFAULT includes the caller's own libraries, and dlerror(3) names the caller: so the
+     * real function looks up everything that has no wrapper. */
     return wrapper != address ? answer(wrapper) : go_on((void *)zc_real_dlsym);
 }
 
 /* The first object of each kind that was opened out of libzc's reach. */
 struct unreached {
-    const char *code;   /* Of the message. */
-    const char *reason; /* Its end. */
-    uint32_t state;     /* 0 none, 1 being noted, 2 noted, 3 said. */
+    const char *code;   /* Code of the message. */
+    const char *reason; /* End of the message. */
+    uint32_t state;     /* 0 none, 1 being recorded, 2 recorded, 3 reported. */
     char file[256];
 };
 
-/* RTLD_DEEPBIND puts the opened object's own scope before every preload: its calls pass libzc
- * by. */
+/* With RTLD_DEEPBIND the object's own scope comes before every preload, so its calls bypass
+ * libzc. */
 static struct unreached deepbind = {
     .code = "deepbind",
     .reason = "is opened with RTLD_DEEPBIND: CUDA calls that it binds by itself pass by libzc "
@@ -103,7 +104,7 @@ struct zc_choice zc_dlopen_choose(const char *file, int mode)
     zc_libc_find();
     if (file && (mode & RTLD_DEEPBIND)) {
         note(&deepbind, file);
-        /* Its free(3) and realloc(3) are libc's own, which know no block of the host heap. */
+        /* Its free(3) and realloc(3) are libc's own, which do not know the host heap's blocks. */
         zc_hostrule_leave("a library that RTLD_DEEPBIND binds to libc's free() may be given them");
     }
     return go_on((void *)zc_real_dlopen);

@@ -3,15 +3,14 @@
 #ifndef ZC_HOOK_LOADER_H
 #define ZC_HOOK_LOADER_H
 
-/* Returned in two registers: where to continue, or the answer itself when `answered` is not
- * NULL. */
+/* Returned in two registers: where to continue, or the answer if `answered` is not NULL. */
 struct zc_choice {
     void *address;
     void *answered;
 };
 
-/* Says what was opened out of libzc's reach before libzc was on: a process without CUDA hears
- * nothing of it. */
+/* Reports objects that were opened out of libzc's reach before libzc was on: a process without CUDA
+ * must print nothing. */
 void zc_loader_report(void);
 
 struct zc_choice zc_dlsym_choose(void *handle, const char *name);

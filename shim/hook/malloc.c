@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * libc's malloc family (glibc manual, "Replacing malloc").  Every call goes on to the next
- * allocator in line, unless it is large enough for a rule, or names a block of the host heap.
+ * allocator, unless it is large enough for a rule or names a block of the host heap.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -37,12 +37,12 @@
     X(malloc_usable_size, size_t, (void *p), (p))                                                  \
     X(__libc_realloc, void *, (void *p, size_t n), (p, n))
 
-/* glibc's names for those who wrap its family; cfree is for programs from before glibc 2.26. */
+/* glibc's names for programs that wrap its family; cfree is for programs from before glibc 2.26. */
 void *__libc_realloc(void *p, size_t n);
 void __libc_free(void *p);
 void cfree(void *p);
 
-/* Until the first call each pointer leads to a function that finds them all. */
+/* Until the first call each pointer leads to a function that looks up all of them. */
 #define FIRST(name, result, params, args) static result first_##name params;
 FAMILY(FIRST)
 static void first_free(void *p);
@@ -60,8 +60,8 @@ static struct __attribute__((aligned(64))) {
 };
 
 /*
- * dlsym(3) of some glibc versions calls calloc.  What it gets while the functions are being looked
- * for comes from here, is zero, and is never given back.  The size stands in front.
+ * In some glibc versions dlsym(3) calls calloc.  During the look-up it gets memory from here, which
+ * is zero and never freed.  The size is stored in front of it.
  */
 static char boot[16384] __attribute__((aligned(16)));
 static size_t boot_used; /* Atomic. */
@@ -99,7 +99,7 @@ static void *boot_move(void *to, const void *p, size_t n)
     return to;
 }
 
-/* What stands in the way of the fast path where something came from `boot`. */
+/* Used on the fast path if something came from `boot`. */
 static void (*behind_free)(void *p);
 static void *(*behind_realloc)(void *p, size_t n);
 static void *(*behind_reallocarray)(void *p, size_t count, size_t n);
@@ -118,7 +118,7 @@ static void *boot_realloc(void *p, size_t n)
     return n ? boot_move(next.malloc(n), p, n) : NULL;
 }
 
-/* The product was found to fit. */
+/* The caller has checked the product. */
 static void *boot_reallocarray(void *p, size_t count, size_t n)
 {
     return is_boot(p) ? boot_realloc(p, count * n) : behind_reallocarray(p, count, n);
@@ -129,7 +129,7 @@ static size_t boot_usable(void *p)
     return is_boot(p) ? boot_size(p) : behind_usable(p);
 }
 
-/* Several threads may come here at once: all store the same. */
+/* Several threads may run this at once; all store the same values. */
 static void find_real_malloc(void)
 {
     finding = true;
@@ -161,7 +161,7 @@ static void find_real_malloc(void)
     FAMILY(KEEP)
 }
 
-/* The call itself goes on once everything is found; a call out of the search gets what it can. */
+/* The call continues once everything is found; a call from inside the look-up gets `meanwhile`. */
 #define FIRST_OR(name, result, params, args, meanwhile)                                            \
     static result first_##name params                                                              \
     {                                                                                              \
@@ -212,8 +212,8 @@ static void first___libc_free(void *p)
     next.__libc_free(p);
 }
 
-/* The slow halves are functions of their own that the exported ones end in, so that those need no
- * frame, and the frame and return address seen here are the caller's. */
+/* The slow paths are separate functions that the exported ones end in.  So the exported ones need
+ * no frame, and the frame and return address seen here are the caller's. */
 #define ASK(which, bytes, boundary, zeroed)                                                        \
     {                                                                                              \
         .api = ZC_API_##which, .size = (bytes), .alignment = (boundary), .zero = (zeroed),         \
@@ -222,7 +222,7 @@ static void first___libc_free(void *p)
     }
 #define SLOW __attribute__((noinline)) static
 
-/* What stands in the way of the fast path once a block that stays with libc is to be known. */
+/* Used on the fast path once blocks that stay with libc must be known. */
 static struct {
     void (*free)(void *p);
     void *(*realloc)(void *p, size_t n);
@@ -257,7 +257,7 @@ static void watch(void)
     __atomic_store_n(&next.reallocarray, watched_reallocarray, __ATOMIC_RELEASE);
 }
 
-/* A block of libc's, known from here on if its rule says who copies it. */
+/* Records a block of libc's if its rule says who copies it. */
 static void *note_passthrough(const struct zc_hostmem_ask *ask, void *p)
 {
     static uint32_t watching;
@@ -308,7 +308,7 @@ SLOW void *large_calloc(size_t count, size_t n)
     return p ? p : note_passthrough(&ask, next.calloc(count, n));
 }
 
-/* An overflow is libc's to refuse. */
+/* libc refuses an overflow. */
 EXPORT void *calloc(size_t count, size_t n)
 {
     size_t bytes;
@@ -325,7 +325,7 @@ EXPORT void free(void *p)
         zc_hostmem_put(p);
 }
 
-/* From the heap to libc. */
+/* Moves a block from the heap to libc. */
 static void *move_out(void *p, const struct zc_hostmem_ask *ask)
 {
     size_t size = zc_hostmem_size(p);
@@ -337,7 +337,7 @@ static void *move_out(void *p, const struct zc_hostmem_ask *ask)
     return note_passthrough(ask, moved);
 }
 
-/* From libc to the heap; NULL when no rule wants it there. */
+/* Moves a block from libc to the heap; NULL if no rule wants it there. */
 static void *move_in(void *p, const struct zc_hostmem_ask *ask)
 {
     void *moved = zc_hostmem_get(ask);
@@ -349,7 +349,7 @@ static void *move_in(void *p, const struct zc_hostmem_ask *ask)
     return moved;
 }
 
-/* As glibc does: a size of 0 frees (glibc manual, "Changing the Size of a Block"). */
+/* A size of 0 frees, as in glibc (glibc manual, "Changing the Size of a Block"). */
 static void *resize_ours(void *p, const struct zc_hostmem_ask *ask)
 {
     if (!ask->size) {
@@ -387,7 +387,7 @@ EXPORT void *reallocarray(void *p, size_t count, size_t n)
 {
     size_t bytes;
     if (__builtin_mul_overflow(count, n, &bytes)) {
-        errno = ENOMEM; /* And the block stays as it was. */
+        errno = ENOMEM; /* The block is unchanged. */
         return NULL;
     }
     return small(bytes) && LIKELY(!ours(p)) ? next.reallocarray(p, count, n)
@@ -467,7 +467,7 @@ EXPORT size_t malloc_usable_size(void *p)
     return LIKELY(!ours(p)) ? next.malloc_usable_size(p) : zc_hostmem_size(p);
 }
 
-/* Requests by glibc's own names stay with glibc; what they are given may be a block of any. */
+/* Requests under glibc's own names stay with glibc, but may be given any block. */
 EXPORT void *__libc_realloc(void *p, size_t n)
 {
     if (ours(p))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Programs that map memory themselves (cuMemCreate and kin): counted by address range. */
+/* Programs that map memory themselves (cuMemCreate and related calls): counted by address range. */
 #include "base/life.h"
 #include "hook/handle.h"
 #include "hook/request.h"
 
-/* Host memory can be mapped as well as device memory; the driver says which a handle is. */
+/* Handles may be host memory or device memory; the driver knows. */
 static enum zc_kind kind_of(CUdeviceptr ptr)
 {
     unsigned type = CU_MEMORYTYPE_DEVICE;
@@ -13,7 +13,7 @@ static enum zc_kind kind_of(CUdeviceptr ptr)
     return type == CU_MEMORYTYPE_HOST ? ZC_KIND_PINNED : ZC_KIND_DEVICE;
 }
 
-/* A handle has no address; what is counted as a block is its mapping.  It belongs to no context. */
+/* A handle has no address, so the mapping is counted as the block.  It belongs to no context. */
 static bool track(const struct zc_entry *entry, CUdeviceptr ptr, size_t bytes, struct zc_handle *h)
 {
     struct zc_ask ask = {.entry = entry,
@@ -44,7 +44,7 @@ ZC_BODY(cuMemMap, (CUdeviceptr ptr, size_t bytes, size_t offset,
     return result;
 }
 
-/* One call may unmap several mappings that follow each other. */
+/* One call may unmap several consecutive mappings. */
 ZC_BODY(cuMemUnmap, (CUdeviceptr ptr, size_t bytes))
 {
     (void)entry;
@@ -64,7 +64,7 @@ ZC_BODY(cuMemUnmap, (CUdeviceptr ptr, size_t bytes))
     return result;
 }
 
-/* Rights and handles of a converted block are libzc's business: to the program it is no mapping. */
+/* Rights and handles of a converted block belong to libzc: to the program it is no mapping. */
 ZC_BODY(cuMemSetAccess, (CUdeviceptr ptr, size_t bytes, const CUmemAccessDesc *desc, size_t count))
 {
     (void)entry;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the program does to pages of its own blocks: munmap, mmap over them, mremap, mprotect,
- * madvise.  The GPU's page table holds registered pages by itself, and pairs are kept apart by
- * protection; so blocks of the host heap get what the program would see without libzc, and all else
- * goes straight on.
+ * Changes that the program makes to pages of its own blocks: munmap, mmap over them, mremap,
+ * mprotect, madvise.  The GPU's page table holds registered pages by itself, and protection keeps
+ * pairs apart.  So blocks of the host heap are changed in a way that looks to the program as it
+ * would without libzc; all other calls pass straight through.
  *
- * Until the functions behind libzc's are looked up, in the first malloc, the system calls
- * themselves stand for them: a look-up in here could come from inside of an allocator.
+ * Until the first malloc looks up the functions behind libzc's, raw system calls replace them: a
+ * look-up in here could come from inside an allocator.
  */
 #include "hook/memory.h"
 
@@ -43,7 +43,7 @@
 #define MADV_DONTNEED_LOCKED 24 /* Linux 5.18. */
 #endif
 
-/* The header's declaration has an ellipsis, which takes the same registers. */
+/* The header declares it with an ellipsis, which uses the same registers. */
 EXPORT void *zc_hook_mremap(void *at, size_t n, size_t now, int flags, void *to) __asm__("mremap");
 
 static int raw_pkey_mprotect(void *at, size_t n, int protection, int key)
@@ -61,7 +61,7 @@ static struct __attribute__((aligned(64))) {
 } next = {zc_memory_map,     zc_memory_unmap,   zc_memory_move,
           zc_memory_protect, raw_pkey_mprotect, zc_memory_advise};
 
-/* Several threads may come here at once: all store the same. */
+/* Several threads may run this at once; all store the same values. */
 void zc_memory_find(void)
 {
 #define FIND(name)                                                                                 \
@@ -78,8 +78,7 @@ void zc_memory_find(void)
     FIND(madvise);
 }
 
-/* Whether a range has something to do with the host heap.  One that wraps around is the kernel's to
- * refuse. */
+/* True if a range may overlap the host heap.  The kernel refuses one that wraps around. */
 static bool placed(const void *at, size_t n)
 {
     uintptr_t base = __atomic_load_n(&zc_hostheap.base, __ATOMIC_RELAXED), low = (uintptr_t)at;
@@ -87,13 +86,13 @@ static bool placed(const void *at, size_t n)
     return __builtin_expect(low < base + bytes && low + n > base, 0);
 }
 
-/* Pages of one extent, which a call changes. */
+/* Pages of one extent that a call changes. */
 struct piece {
     struct zc_extent *extent;
     uintptr_t low, high;
 };
 
-/* A change, and what it needs to know. */
+/* A change and its arguments. */
 struct change {
     bool (*apply)(const struct piece *piece, int argument);
     int argument;
@@ -122,7 +121,8 @@ static uintptr_t page_end(uintptr_t address)
     return (address + page_size() - 1) & ~(uintptr_t)(page_size() - 1);
 }
 
-/* Calls that the kernel refuses before it looks at the pages, or that leave the heap. */
+/* True for calls that the kernel refuses before it looks at the pages, or that reach beyond the
+ * heap. */
 static bool plain(const void *at, size_t n)
 {
     uintptr_t low = (uintptr_t)at, high = page_end(low + n);
@@ -141,7 +141,7 @@ static bool next_piece(struct piece *piece, uintptr_t end)
     return true;
 }
 
-/* Addresses that are no block's are to the program as if nothing were mapped there. */
+/* To the program, addresses without a block look unmapped. */
 static bool on_each(const void *at, size_t n, struct change change)
 {
     uintptr_t end = page_end((uintptr_t)at + n);
@@ -171,8 +171,8 @@ static size_t bytes_of(const struct piece *p)
     return p->high - p->low;
 }
 
-/* Pages that libzc has nothing to do with: what a child inherited, what is the driver's pinned
- * memory to the program, and what the program registered itself. */
+/* Pages that libzc leaves alone: inherited by a child, pinned memory of the driver to the program,
+ * or registered by the program itself. */
 static bool programs_own(const struct zc_extent *e, enum zc_extent_pin pin)
 {
     return !zc_hostheap_mine(e) || e->owner || pin == ZC_PIN_PROGRAM;
@@ -185,7 +185,7 @@ static void make_odd(const struct piece *p, bool stale)
         __atomic_store_n(&p->extent->stale, true, __ATOMIC_RELEASE);
 }
 
-/* The pair's part of a change.  True where there is a pair; then *done says whether all is well. */
+/* The pair's part of a change.  True if there is a pair; *done then says whether it succeeded. */
 static bool of_pair(const struct piece *p, enum zc_remap what, bool *done)
 {
     struct zc_shared *pair = zc_shared_hosting(p->low);
@@ -201,14 +201,14 @@ static bool in_kernel(int result)
     return result == 0;
 }
 
-/* Registered pages are filled with zeroes: the GPU would keep the old ones. */
+/* Registered pages are filled with zeroes, because the GPU would keep the old ones. */
 static bool discard(const struct piece *p, int advice)
 {
     struct zc_extent *e = p->extent;
     bool done;
     if (of_pair(p, ZC_REMAP_DISCARD, &done))
         return done;
-    if (e->owner) /* The driver's pinned memory keeps its pages. */
+    if (e->owner) /* Pinned memory of the driver keeps its pages. */
         return true;
     enum zc_extent_pin pin = zc_pinned_hold(e, ZC_PIN_MAKING);
     bool registered = pin == ZC_PIN_DONE && zc_hostheap_mine(e);
@@ -241,7 +241,7 @@ static bool guard(const struct piece *p, int protection)
     return done;
 }
 
-/* Before other mappings come, or the pages go. */
+/* Before other mappings replace the pages, or the pages move. */
 static bool exile(const struct piece *p, int moves)
 {
     bool done;
@@ -249,7 +249,7 @@ static bool exile(const struct piece *p, int moves)
     return done;
 }
 
-/* After that. */
+/* After that change. */
 static bool foreign(const struct piece *p, int rights)
 {
     enum zc_extent_pin pin = zc_pinned_hold(p->extent, ZC_PIN_MAKING);
@@ -298,7 +298,7 @@ EXPORT int pkey_mprotect(void *at, size_t n, int protection, int key)
                          : next.pkey_mprotect(at, n, protection, key);
 }
 
-/* The addresses stay the heap's, without memory and closed. */
+/* The addresses stay reserved for the heap, without memory and closed. */
 static bool empty(void *at, size_t n, int protection)
 {
     return on_each(at, n, (struct change){discard, MADV_DONTNEED}) &&
@@ -317,7 +317,7 @@ EXPORT int munmap(void *at, size_t n)
     return placed(at, n) ? unmap(at, n) : next.munmap(at, n);
 }
 
-/* Fresh private memory is what the block is made of anyway. */
+/* True for fresh private memory, which is what blocks consist of anyway. */
 static bool fresh_memory(int protection, int flags)
 {
     int known = MAP_TYPE | MAP_FIXED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_POPULATE | MAP_STACK;
@@ -353,7 +353,7 @@ EXPORT void *mmap64(void *at, size_t n, int protection, int flags, int fd, off64
     return mmap(at, n, protection, flags, fd, from);
 }
 
-/* Nothing may fall into what the pages leave behind, so they go in two steps. */
+/* The old addresses must never be free, so the pages move in two steps. */
 static void *move_away(void *at, size_t n, size_t now, int flags, void *to)
 {
     if (!on_each(at, n, (struct change){exile, true}))
@@ -374,7 +374,7 @@ static void *move_away(void *at, size_t n, size_t now, int flags, void *to)
     return end;
 }
 
-/* From a block, where the kernel may move what lies there. */
+/* Moves pages from a block to where the kernel chooses. */
 static void *move_from(void *at, size_t n, size_t now, int flags, void *to)
 {
     now = page_end(now);
@@ -382,7 +382,7 @@ static void *move_from(void *at, size_t n, size_t now, int flags, void *to)
     if (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) || (now > n && (flags & MREMAP_MAYMOVE)))
         return move_away(at, n, now, flags, to);
     if (now > n) {
-        errno = ENOMEM; /* Something lies behind. */
+        errno = ENOMEM; /* Another mapping follows. */
         return MAP_FAILED;
     }
     return now == n || empty((char *)at + now, n - now, PROT_NONE) ? at : MAP_FAILED;
@@ -409,7 +409,7 @@ EXPORT void *zc_hook_mremap(void *at, size_t n, size_t now, int flags, void *to)
                : next.mremap(at, n, now, flags, to);
 }
 
-/* What changes neither content nor mappings. */
+/* Advice that changes neither content nor mappings. */
 static bool harmless(int advice)
 {
     return advice == MADV_NORMAL || advice == MADV_RANDOM || advice == MADV_SEQUENTIAL ||

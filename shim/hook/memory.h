@@ -3,7 +3,7 @@
 #ifndef ZC_HOOK_MEMORY_H
 #define ZC_HOOK_MEMORY_H
 
-/* Looks them up.  Outside of all allocators. */
+/* Looks them up.  Not from inside an allocator. */
 void zc_memory_find(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The registry of modules: who is told of what, see base/module.h. */
+/* The registry of modules; see base/module.h. */
 #include "base/module.h"
 
 #include <stddef.h>

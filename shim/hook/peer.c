@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Peer access: whose memory the kernels of a context may use. */
+/* Peer access: lets kernels of one context use the memory of another. */
 #include "base/life.h"
 #include "driver/call.h"
 #include "vmm/access.h"
 
-/* Where the rights of some block can't be changed the program gets that code, and its call, of
- * either function, has not happened. */
+/* If the rights of a block can't be changed, the program gets that code, and its call has not
+ * happened. */
 ZC_BODY(cuCtxEnablePeerAccess, (CUcontext peer, unsigned int flags))
 {
     (void)entry;

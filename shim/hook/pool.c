@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory pools: those whose blocks stay where they are, and the bytes that converted blocks add to
+/* Memory pools: those whose blocks are never converted, and the bytes that converted blocks add to
  * the figures of the others. */
 #include "hook/pool.h"
 
@@ -20,15 +20,15 @@
 struct pool {
     struct pool *next;
     CUmemoryPool handle;
-    enum zc_kind kind;     /* Of its memory. */
-    int device;            /* Where its memory is, -1 if unknown. */
-    const char *unfit;     /* Why its blocks stay where they are, NULL if they need not. */
+    enum zc_kind kind;     /* Kind of its memory. */
+    int device;            /* Device of its memory; -1 if unknown. */
+    const char *unfit;     /* Why its blocks can't be converted; NULL if they can. */
     cuuint64_t used;       /* Bytes of converted blocks. */
-    cuuint64_t most;       /* Of all blocks at once, since USED_MEM_HIGH was set. */
-    cuuint64_t steps;      /* RESERVE_STEPs that the driver would have reserved for all blocks. */
-    cuuint64_t steps_high; /* The most since RESERVED_MEM_HIGH was set. */
+    cuuint64_t most;       /* Peak of all blocks since USED_MEM_HIGH was set. */
+    cuuint64_t steps;      /* RESERVE_STEPs that the driver would have reserved. */
+    cuuint64_t steps_high; /* Peak since RESERVED_MEM_HIGH was set. */
     bool over;             /* The next call that waits may release some of them. */
-    bool due;              /* That call is at it. */
+    bool due;              /* That call is in progress. */
 };
 
 static struct zc_lock lock = ZC_LOCK(ZC_RANK_POOL);
@@ -40,7 +40,7 @@ static cuuint64_t steps(cuuint64_t bytes)
     return bytes / RESERVE_STEP + (bytes % RESERVE_STEP != 0);
 }
 
-/* Under the lock.  `make` adds a record for a pool that has none. */
+/* Under the lock.  `make` adds a record if the pool has none. */
 static struct pool *find_pool(CUmemoryPool handle, bool make)
 {
     struct pool *p = pools;
@@ -79,7 +79,7 @@ static void remember_device(CUmemoryPool handle, int device)
     zc_lock_drop(&lock);
 }
 
-/* The device that a pool which nobody made is the default one of. */
+/* The device whose default pool this is. */
 static int device_of_default(CUmemoryPool handle)
 {
     int count = 0;
@@ -94,8 +94,8 @@ static int device_of_default(CUmemoryPool handle)
     return -1;
 }
 
-/* Requests of a pool that was destroyed are the driver's to refuse.  Where there are rules all that
- * the program made are known, and forgotten when they go. */
+/* The driver refuses requests from a destroyed pool.  If there are rules, all pools of the program
+ * are recorded, and removed when they are destroyed. */
 static const char *elsewhere(CUmemoryPool handle, int device)
 {
     CUdevice current;
@@ -136,7 +136,7 @@ static void set_over(struct pool *p)
     __atomic_store_n(&zc_pool_over, true, __ATOMIC_RELAXED);
 }
 
-/* 0 for a pool without converted blocks, and without what those that it had have left. */
+/* 0 for a pool without converted blocks and without anything left of them. */
 static cuuint64_t steps_of(CUmemoryPool handle)
 {
     if (!__atomic_load_n(&pools, __ATOMIC_RELAXED) || !zc_lock_take(&lock))
@@ -163,7 +163,7 @@ static void pool_reserve(struct pool *p, cuuint64_t bytes)
     p->steps_high = max(p->steps_high, p->steps);
 }
 
-/* A pool has the most in use after a request. */
+/* A pool has its most in use right after a request. */
 static void note_most(CUmemoryPool handle)
 {
     if (!steps_of(handle) || zc_capture_any())
@@ -179,7 +179,7 @@ static void note_most(CUmemoryPool handle)
     zc_lock_drop(&lock);
 }
 
-/* True for a block that counts among its pool's. */
+/* True for a block that counts for its pool. */
 static bool is_pools(const struct zc_block *block)
 {
     return block->pool && !(block->flags & ZC_BLOCK_POOL_GONE);
@@ -231,7 +231,7 @@ static void remember_pool(CUmemoryPool handle, enum zc_kind kind, const char *un
     zc_lock_drop(&lock);
 }
 
-/* The CPU reaches what is not a device's, and the program relies on that. */
+/* The CPU can access memory that is not on a device, and the program relies on it. */
 static enum zc_kind kind_of(const CUmemLocation *location, CUmemAllocationType type)
 {
     return type != CU_MEM_ALLOCATION_TYPE_PINNED           ? ZC_KIND_MANAGED
@@ -286,7 +286,7 @@ ZC_BODY(cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps *props))
 }
 
 #if CUDA_VERSION >= 13000
-/* Pools that the program did not make; of its own more is known. */
+/* Pools that the program did not create; more is known of its own. */
 static CUresult handed_out(CUresult result, const CUmemoryPool *pool, const CUmemLocation *location,
                            CUmemAllocationType type)
 {
@@ -343,8 +343,8 @@ ZC_BODY(cuMemPoolDestroy, (CUmemoryPool pool))
     return result;
 }
 
-/* Where the rights of some block can't be changed the program gets that code, and those of the pool
- * are as before. */
+/* If the rights of a block can't be changed, the program gets that code, and the pool's rights are
+ * unchanged. */
 ZC_BODY(cuMemPoolSetAccess, (CUmemoryPool pool, const CUmemAccessDesc *map, size_t count))
 {
     (void)entry;
@@ -352,7 +352,7 @@ ZC_BODY(cuMemPoolSetAccess, (CUmemoryPool pool, const CUmemAccessDesc *map, size
                                               : real(pool, map, count);
 }
 
-/* A pool's figures as if its converted blocks were its own. */
+/* A pool's figures as if its converted blocks were in it. */
 ZC_BODY(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
 {
     (void)entry;
@@ -382,7 +382,7 @@ ZC_BODY(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute
     return result;
 }
 
-/* Setting a high-water mark, which only 0 is allowed for, starts that one anew. */
+/* Setting a high-water mark, to 0 only, starts it anew. */
 static void note_set(CUmemoryPool pool, CUmemPool_attribute attribute)
 {
     if (!zc_lock_take(&lock))
@@ -409,9 +409,8 @@ ZC_BODY(cuMemPoolSetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute
     return result;
 }
 
-/* Releases what the driver would of the memory that it had reserved for all blocks, but for `keep`
- * bytes.  Blocks whose free waits for its stream keep theirs: then the next call that waits may
- * release more. */
+/* Releases what the driver would of all reserved memory, except `keep` bytes.  Blocks whose free
+ * waits for a stream keep theirs; the next call that waits may then release more. */
 static void release(CUmemoryPool handle, cuuint64_t keep)
 {
     if (steps_of(handle) <= steps(keep))
@@ -430,7 +429,7 @@ static void release(CUmemoryPool handle, cuuint64_t keep)
     zc_lock_drop(&lock);
 }
 
-/* A pool that is to release memory, and no more; the first time of all that are marked. */
+/* The next pool that has to release memory.  `first` marks all of them. */
 static CUmemoryPool next_due(bool first)
 {
     CUmemoryPool found = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Starting at the first CUDA call, ending with the process, starting anew in a forked child. */
+/* Starts libzc at the first CUDA call, ends it with the process, and starts it anew in a forked
+ * child. */
 #include "hook/process.h"
 
 #include <pthread.h>
@@ -25,8 +26,8 @@
 #include "log/log.h"
 #include "place/fallback.h"
 
-/* False in a child that no handler of pthread_atfork(3) saw, as of _Fork(2): log, counters and
- * driver are its parent's, and a lock may be another thread's for ever. */
+/* False in a child that no pthread_atfork(3) handler saw, such as one of _Fork(2): log, counters
+ * and driver belong to its parent, and another thread may have held a lock. */
 static bool own_process(void)
 {
     return zc_counters()->header.pid == (uint32_t)getpid();
@@ -44,7 +45,8 @@ static void open_log(void)
     zc_log_open(pattern ? pattern : "zc.%e.%p.jsonl", levels[wanted]);
 }
 
-/* Asks the driver who it is; before cuInit it says nothing, and the fields stay unknown. */
+/* Asks the driver for its version and devices.  Before cuInit it says nothing, and the fields stay
+ * unknown. */
 static void write_meta(void)
 {
     char gpu[256] = "";
@@ -61,14 +63,14 @@ static void write_meta(void)
     zc_log_meta(&meta);
 }
 
-/* POSIX allows only async-signal-safe functions in the child of a threaded process; everything here
+/* POSIX allows only async-signal-safe functions in the child of a threaded process: everything here
  * is plain stores, system calls and mmap(2). */
 static void child(void)
 {
     zc_thread_id_reset();
     zc_modules_after_fork();
     if (__atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) == ZC_LIFE_OFF && !zc_rules_in_use())
-        return; /* Nothing takes a lock before the first CUDA call but requests that rules match. */
+        return; /* Before the first CUDA call only requests that rules match take locks. */
     zc_message_reset();
     zc_modules_inherit();
     zc_arena_reset();
@@ -76,8 +78,8 @@ static void child(void)
     zc_life_child();
 }
 
-/* Once, also where a forked child starts anew.  The log is open by then, because it has every
- * message, and standard error but so many of a kind. */
+/* Done once, even if a forked child starts anew.  The log is open first, because it gets every
+ * message, while standard error gets only so many of each kind. */
 static void announce(void)
 {
     static bool announced;
@@ -101,8 +103,8 @@ bool zc_process_start(void)
     zc_clock_calibrate();
     zc_populate();
     zc_site_rehearse();
-    /* Handlers run in the reverse order of their registration.  This one is registered at the first
-     * cuInit, after the runtime's own, and so runs before the runtime lets go of the driver. */
+    /* Handlers run in reverse order of registration.  This one is registered at the first cuInit,
+     * after the runtime's, so it runs before the runtime releases the driver. */
     if (!registered) {
         atexit(zc_life_close);
         registered = true;
@@ -118,8 +120,8 @@ bool zc_process_start(void)
     return zc_counters() != NULL;
 }
 
-/* What runs before a fork runs in the reverse order of its registration, and the program's may wait
- * for a lock under which another thread allocates: so the heap is held last, as libc's own is. */
+/* Handlers before a fork run in reverse order of registration, and those of the program may wait
+ * for a lock under which another thread allocates.  So the heap is held last, as libc's own is. */
 void zc_process_watch_forks(void)
 {
     static uint32_t watching;
@@ -127,9 +129,9 @@ void zc_process_watch_forks(void)
         pthread_atfork(zc_modules_before_fork, zc_modules_after_fork, child);
 }
 
-/* Loading costs two clock readings and one look at descriptor 2; nothing of CUDA is touched.  Host
- * blocks may be placed, by several threads, before the first CUDA call, so that forks matter from
- * here on. */
+/* Loading costs two clock readings and one look at descriptor 2, and touches nothing of CUDA.
+ * Several threads may place host blocks before the first CUDA call, so forks matter from here
+ * on. */
 __attribute__((constructor)) static void load(void)
 {
     zc_clock_mark();
@@ -137,8 +139,8 @@ __attribute__((constructor)) static void load(void)
     zc_process_watch_forks();
 }
 
-/* The driver may be gone by now: only memory and the log are touched.  Calls that come later still
- * count in memory, and pass through. */
+/* The driver may be gone: only memory and the log are touched.  Later calls still count in memory,
+ * and pass through. */
 __attribute__((destructor)) static void unload(void)
 {
     if (__atomic_load_n(&zc_life_state, __ATOMIC_ACQUIRE) != ZC_LIFE_ON || !own_process())

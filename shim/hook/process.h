@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Starting with the first CUDA call, ending with the process, starting anew in a forked child. */
+/* Starts libzc at the first CUDA call, ends it with the process, and starts it anew in a forked
+ * child. */
 #ifndef ZC_HOOK_PROCESS_H
 #define ZC_HOOK_PROCESS_H
 
-/* Makes forks known to libzc: as early as a library's constructor may have forks be known to it. */
+/* Registers the fork handlers, as early as a library's constructor can. */
 void zc_process_watch_forks(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a program can ask about a block, answered as for what it requested. */
+/* Answers what a program asks about a block as if it were the requested memory. */
 #include <stdint.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static struct zc_block *asked_about(CUdeviceptr ptr)
     return zc_life_on() ? zc_placed_at(ptr) : NULL;
 }
 
-/* Of a pair both blocks have the address that is asked about. */
+/* Both blocks of a pair have the address that is asked about. */
 static struct zc_block *answered_for(enum zc_fn fn, CUdeviceptr ptr)
 {
     struct zc_block *b = asked_about(ptr);
@@ -45,11 +45,11 @@ static CUresult put_word(void *data, uint64_t value)
     return CUDA_SUCCESS;
 }
 
-/* Numbers of the driver's that only have to be unique do not reach up to here. */
+/* The driver's ids, which only have to be unique, stay below. */
 #define OWN_IDS ((uint64_t)1 << 62)
 
-/* What pinned host memory answers otherwise than device memory.  The memory may have been another
- * block's before, so that its number is libzc's. */
+/* Attributes for which pinned host memory has other answers than device memory.  The memory may
+ * have been another block's before, so its id is libzc's. */
 static bool answer_hosted(const struct zc_block *b, void *data, CUpointer_attribute attribute,
                           CUdeviceptr ptr, CUresult *result)
 {
@@ -73,8 +73,8 @@ static bool answer_hosted(const struct zc_block *b, void *data, CUpointer_attrib
     }
 }
 
-/* What the device of the current context may do with a block.  Memory of a pool has the pool's
- * rights, and a device has all rights to its own. */
+/* The rights of the current context's device to a block.  Pool memory has the rights of its pool; a
+ * device has all rights to its own memory. */
 static int access_of(const struct zc_block *b)
 {
     CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
@@ -90,8 +90,8 @@ static int access_of(const struct zc_block *b)
                : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
 }
 
-/* Memory that is attached lazily has nothing yet that another device could reach; the driver says
- * no of stream-ordered memory. */
+/* A lazy block has no memory yet that another device could reach.  The driver says no for
+ * stream-ordered memory. */
 static int reached_by_bus(__typeof__(cuPointerGetAttribute) *real, const struct zc_block *b,
                           CUdeviceptr ptr)
 {
@@ -104,10 +104,10 @@ static int reached_by_bus(__typeof__(cuPointerGetAttribute) *real, const struct 
 }
 
 /*
- * One attribute of a converted block, as the driver answers it for the memory that was asked for.
- * The two that name what the block can do for other processes and other bus devices tell the truth,
- * because a program that asks takes another way if it can't; and so does the number that only has
- * to be unique.
+ * One attribute of a converted block, answered as for the requested memory.  Three attributes tell
+ * the truth.  Two say whether other processes and other bus devices can use the block, because a
+ * program that asks has another way if they can't.  The third is the id, which only has to be
+ * unique.
  */
 static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_block *b,
                        void *data, CUpointer_attribute attribute, CUdeviceptr ptr)
@@ -177,8 +177,8 @@ ZC_BODY(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdev
                : real(data, attribute, zc_pinned_disguise(ptr));
 }
 
-/* Asks about another address in the place of `ptr`.  Of memory that the driver does not know it
- * gives the address back as the host's (measured): the program gets its own. */
+/* Asks about another address instead of `ptr`.  For memory that it does not know, the driver
+ * returns the address itself as a host address (measured), so the program gets its own. */
 static CUresult ask_instead(__typeof__(cuPointerGetAttributes) *real, unsigned count,
                             CUpointer_attribute *attributes, void **data, CUdeviceptr instead,
                             CUdeviceptr ptr)
@@ -193,7 +193,7 @@ static CUresult ask_instead(__typeof__(cuPointerGetAttributes) *real, unsigned c
     return result;
 }
 
-/* Of a mapping of host memory that was asked for as device memory. */
+/* For a mapping of host memory that was requested as device memory. */
 static CUresult ask_mapping(__typeof__(cuPointerGetAttributes) *real, unsigned count,
                             CUpointer_attribute *attributes, void **data, CUdeviceptr ptr)
 {
@@ -204,8 +204,9 @@ static CUresult ask_mapping(__typeof__(cuPointerGetAttributes) *real, unsigned c
     return result;
 }
 
-/* Of many attributes the ones that do not apply are 0, and the call succeeds: CUDA Driver API,
- * cuPointerGetAttributes.  A freed block is asked about as memory that the driver does not know. */
+/* Attributes that do not apply are 0, and the call succeeds (CUDA Driver API,
+ * cuPointerGetAttributes).  A freed block is answered for like memory that the driver does not
+ * know. */
 ZC_BODY(cuPointerGetAttributes,
         (unsigned int count, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr))
 {
@@ -229,8 +230,8 @@ ZC_BODY(cuPointerGetAttributes,
     return result;
 }
 
-/* Converted blocks keep the flag themselves: libzc's copies of them are no more asynchronous than
- * it allows, and the driver refuses it for some kinds of memory. */
+/* libzc stores the flag for converted blocks: its copies are never more asynchronous than the flag
+ * allows, and the driver refuses it for some kinds of memory. */
 ZC_BODY(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute, CUdeviceptr ptr))
 {
     (void)entry;
@@ -241,8 +242,8 @@ ZC_BODY(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute
         return real(value, attribute, zc_pinned_disguise(ptr));
     if (!value || (b->flags & ZC_BLOCK_QUARANTINED))
         return CUDA_ERROR_INVALID_VALUE;
-    /* Copies of pinned blocks are the driver's, and it must know.  In a block that shares its
-     * registration the others wait as well. */
+    /* The driver copies pinned blocks, so it must know the flag.  Other blocks in the same
+     * registration wait as well. */
     if (zc_block_hosted(b) && b->place == ZC_PLACE_PINNED) {
         CUresult result = real(value, attribute, ptr);
         if (result != CUDA_SUCCESS)
@@ -263,7 +264,7 @@ ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr
         CUresult result = real(base, bytes, zc_pinned_disguise(ptr));
         const struct zc_block *mapping = zc_handle_mapping_at(ptr);
         if (result == CUDA_SUCCESS && base && mapping)
-            *base = mapping->base; /* Of host memory the driver gives 0 (measured). */
+            *base = mapping->base; /* The driver returns 0 for host memory (measured). */
         return result;
     }
     CUdevice device;
@@ -284,7 +285,7 @@ struct others {
     uint64_t bytes;
 };
 
-/* Counts what was asked of another device than this one, and lies elsewhere. */
+/* Counts memory requested from other devices that lies elsewhere. */
 static bool count_other(struct zc_block *b, void *arg)
 {
     struct others *o = arg;
@@ -296,7 +297,7 @@ static bool count_other(struct zc_block *b, void *arg)
     return true;
 }
 
-/* Bytes of the current device's that lie elsewhere, or nowhere yet. */
+/* Bytes requested from the current device that lie elsewhere, or have no memory yet. */
 static uint64_t lacking(void)
 {
     CUdevice device = 0;
@@ -312,11 +313,10 @@ static uint64_t lacking(void)
     return elsewhere + zc_lazy_promised(device);
 }
 
-/* Free device memory as if the converted blocks lay there.  What vmm holds is missing already, but
- * not what it has promised; and what it keeps for the next request is the program's to have, as is
- * what streams have passed.
- * Managed pages are missing only once they moved to the device, so they may be counted twice: then
- * the answer is too small, which makes a program careful, and never too large. */
+/* Reports free memory as if converted blocks were on the device. vmm's memory is missing already;
+ * what it has promised is subtracted.  Memory that libzc keeps for later, or that streams have
+ * passed, counts as free.  Managed pages are missing only once they have moved to the device, so
+ * they may be counted twice.  Then the answer is too small, never too large. */
 ZC_BODY(cuMemGetInfo_v2, (size_t * free, size_t *total))
 {
     (void)entry;
@@ -331,7 +331,7 @@ ZC_BODY(cuMemGetInfo_v2, (size_t * free, size_t *total))
     return result;
 }
 
-/* Advice, prefetching and attachment are for managed memory, and the program has none here. */
+/* Advice, prefetches and attachment need managed memory; the program has requested none here. */
 ZC_BODY(cuMemRangeGetAttribute,
         (void *data, size_t size, CUmem_range_attribute attribute, CUdeviceptr ptr, size_t bytes))
 {
@@ -369,7 +369,7 @@ ZC_BODY(cuStreamAttachMemAsync,
     return asked_about(ptr) ? CUDA_ERROR_INVALID_VALUE : real(stream, ptr, bytes, flags);
 }
 
-/* A dma-buf of host memory would be another thing than the program asked for. */
+/* A dma-buf of host memory is not what the program asked for. */
 ZC_BODY(cuMemGetHandleForAddressRange, (void *handle, CUdeviceptr ptr, size_t bytes,
                                         CUmemRangeHandleType type, unsigned long long flags))
 {

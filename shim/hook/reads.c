@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* What the driver reads of the program's memory by itself: the shapes that lead to more memory.
- * Pointers are the program's: where one leads nowhere, the driver is left to meet it. */
+/* Memory of the program that the driver reads by itself: structures that lead to more memory.  Bad
+ * pointers are left to the driver. */
 #include "hook/reads.h"
 
 #include <string.h>
 
 #include "fault/fault.h"
 
-/* Bytes that a kernel's arguments have at most, together (CUDA C++ Programming Guide, "Kernel
- * parameters": 32,764 since 12.1), and of one where its size is not known. */
+/* Most bytes of a kernel's arguments together (CUDA C++ Programming Guide, "Kernel parameters":
+ * 32,764 since 12.1), and the size assumed for one of unknown size. */
 #define PARAMS_MOST 8191u
 #define ARGUMENT_MOST 4096u
 
-#define TEXT_STEP 256u /* Bytes of a text that are looked at together. */
+#define TEXT_STEP 256u /* Bytes of a text that are searched at a time. */
 
 /* Sections of a cubin. */
 #define SECTIONS_MOST 65535u
@@ -22,7 +22,7 @@ static bool peek(void *to, const void *from, size_t n)
     return from && zc_fault_peek(to, from, n);
 }
 
-/* Up to the end of its memory page at once, so that no page behind the text is touched. */
+/* Reads to the end of each memory page, so that no page behind the text is touched. */
 void zc_reads_text(const char *text)
 {
     char bytes[TEXT_STEP];
@@ -36,7 +36,7 @@ void zc_reads_text(const char *text)
     }
 }
 
-/* The size of an argument: false behind the last. */
+/* The size of an argument; false after the last one. */
 static bool argument(CUfunction f, size_t i, size_t *n_out)
 {
 #if CUDA_VERSION >= 12040
@@ -51,8 +51,8 @@ static bool argument(CUfunction f, size_t i, size_t *n_out)
 #endif
 }
 
-/* Drivers before 12.4 do not tell how many arguments there are: those count that lie in the host
- * heap one after the other. */
+/* Drivers before 12.4 do not say how many arguments there are: consecutive ones in the host heap
+ * count. */
 static void guess_arguments(void *const *params)
 {
     void *value;
@@ -124,7 +124,7 @@ void zc_reads_launches(const CUDA_LAUNCH_PARAMS *list, unsigned count)
         zc_reads_kernel(one.function, one.kernelParams, NULL);
 }
 
-/* Where the last section of a cubin ends (ELF-64 Object File Format). */
+/* The end of the last section of a cubin (ELF-64 Object File Format). */
 static size_t cubin_size(const char *image)
 {
     struct {
@@ -155,7 +155,7 @@ static size_t cubin_size(const char *image)
     return end;
 }
 
-/* The forms begin with numbers of their own (fatbinary.h, fatBinaryCtl.h of the CUDA toolkit). */
+/* Each form begins with its own magic number (fatbinary.h, fatBinaryCtl.h of the CUDA toolkit). */
 void zc_reads_image(const void *image)
 {
     struct {

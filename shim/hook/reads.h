@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the driver reads of the program's memory by itself, call by call.  Such memory may lie in
- * the host block of a pair, whose pages libzc closes, so it is lent before a call begins
- * (shared/access.h).  Copies and sets are not here: the blocks that they name are answered for, and
- * libzc reads their descriptions first.
+ * Memory of the program that the driver reads by itself, call by call.  It may be in the host block
+ * of a pair, whose pages libzc closes, so it is lent to the driver first (shared/access.h).  Copies
+ * and sets are not listed here: libzc answers for their blocks and reads their descriptions itself.
  */
 #ifndef ZC_HOOK_READS_H
 #define ZC_HOOK_READS_H
@@ -12,7 +11,7 @@
 #include "driver/real.h"
 #include "shared/access.h"
 
-/* `count` elements that a pointer leads to. */
+/* `count` elements at a pointer. */
 #define zc_reads_array(p, count) zc_shared_lend((p), zc_product((count), sizeof(*(p))))
 #define zc_reads_one(p) zc_reads_array(p, 1)
 
@@ -26,7 +25,7 @@ void zc_reads_launches(const CUDA_LAUNCH_PARAMS *list, unsigned count);
 /* Code in any form: a fat binary or its wrapper, a cubin, PTX. */
 void zc_reads_image(const void *image);
 
-/* Options of the compiler, also the buffers that it fills later. */
+/* Options of the compiler, and the buffers that it fills later. */
 void zc_reads_jit(unsigned count, const CUjit_option *options, void *const *values);
 
 /* A node of a graph. */
@@ -36,7 +35,7 @@ void zc_reads_kernel_node_v1(const CUDA_KERNEL_NODE_PARAMS_v1 *params);
 void zc_reads_node(const CUgraphNodeParams *params);
 #endif
 
-/* A row: ZC_READS_<base> is what the wrapper of that row in driver.def does first. */
+/* A row: ZC_READS_<base> runs first in the wrapper of that row in driver.def. */
 #define ZC_READS(what)                                                                             \
     ~, do                                                                                          \
     {                                                                                              \
@@ -46,7 +45,7 @@ void zc_reads_node(const CUgraphNodeParams *params);
     }                                                                                              \
     while (0)
 
-/* The row of an entry point, or nothing where it has none. */
+/* The row of an entry point, or nothing if it has none. */
 #define ZC_LEND(base) ZC_LEND_SECOND(ZC_READS_##base, , )
 #define ZC_LEND_SECOND(...) ZC_LEND_SECOND_(__VA_ARGS__)
 #define ZC_LEND_SECOND_(first, second, ...) second

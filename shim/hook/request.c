@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A request on its way: who asks for what, which rule has it, and how it enters the ledger. */
+/* A request: its caller, its rule, and its entry in the ledger. */
 #include "hook/request.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@
 #include "place/fallback.h"
 #include "shared/pair.h"
 
-static uint32_t generation = 1; /* Counts destroyed contexts: their handles may come back. */
+static uint32_t generation = 1; /* Counts destroyed contexts, because handles are reused. */
 
 /* The device of the context that this thread used last; asking the driver costs a call. */
 static __thread struct {
@@ -86,12 +86,12 @@ static void log_alloc(const struct zc_block *block, const struct zc_ask *ask,
     zc_log_alloc(block, &request);
 }
 
-/* What struct zc_block has bits for. */
+/* struct zc_block has only so many bits. */
 _Static_assert(ZC_API_COUNT <= 32 && ZC_PLACE_COUNT <= 8 && ZC_KIND_COUNT <= 16,
                "fields are wide enough");
 
-/* The pages of a place's making from that of the last byte of a block on; 0 where the block takes
- * them all. */
+/* Pages that the place has mapped from the last byte of a block on; 0 if the block uses all of
+ * them. */
 static uint32_t pages_behind(const struct zc_backing *b, size_t size)
 {
     CUdeviceptr end = b->base + b->room + ZC_BLOCK_PAGE - 1;
@@ -104,7 +104,7 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
 {
     const struct zc_place *place = backing ? zc_place_of(backing->place) : NULL;
     struct zc_block
-        like; /* Set field by field: clearing it first takes longer than all the rest. */
+        like; /* Sets field by field: clearing it first takes longer than all the rest. */
     like.base = address;
     like.size = ask->size;
     like.before = backing ? backing->before & 0xfff : 0;
@@ -152,7 +152,7 @@ void zc_track_foreign(const struct zc_entry *entry, enum zc_api api, CUdeviceptr
         return;
     const struct zc_block *known = zc_block_at(address);
     if (known && known->size == bytes)
-        return; /* Asking twice for a module's global gives the same block. */
+        return; /* Asking for a module's global again gives the same block. */
     if (!bytes && (!zc_real.cuMemGetAddressRange_v2 ||
                    zc_real.cuMemGetAddressRange_v2(&base, &ask.size, address) != CUDA_SUCCESS))
         return;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions that set RLIMIT_AS and RLIMIT_DATA, and mlockall.  The addresses that the host heap has
- * reserved count against the one and against RLIMIT_MEMLOCK, used or not, and the memory that it
- * keeps against the other, so that the program could map or lock nothing more.
+ * Functions that set RLIMIT_AS and RLIMIT_DATA, and mlockall.  The heap's reserved addresses count
+ * against RLIMIT_AS and RLIMIT_MEMLOCK, used or not, and its pool against RLIMIT_DATA.  So libzc
+ * gives back what it can, or the program could map or lock nothing more.
  *
- * All of glibc's are the one system call here.  Sanitizers make theirs before anything can be
- * looked up, and before code that they watch may touch memory.
+ * In glibc all of them are one system call, made directly here.  Sanitizers call these functions
+ * before anything can be looked up, and before instrumented code may touch memory.
  */
 #include <errno.h>
 #include <stdbool.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* cuInit and the resolvers. */
+/* cuInit and the functions that look up driver functions. */
 #include "base/life.h"
 #include "driver/call.h"
 #include "hook/coverage.h"
 
-/* The first successful cuInit starts libzc; processes that only look for a driver see nothing. */
+/* The first successful cuInit starts libzc; processes that only look for a driver are not
+ * affected. */
 ZC_BODY(cuInit, (unsigned int flags))
 {
     (void)entry;
@@ -14,10 +15,10 @@ ZC_BODY(cuInit, (unsigned int flags))
     return result;
 }
 
-/* The driver answers first, with the program's own arguments; then the address that it returned is
- * mapped to its wrapper.  The name alone would be ambiguous: one name stands for several functions
- * by version and flags.  cuGetProcAddress itself is a row too, so a program that asks for it gets
- * the wrapper again. */
+/* The driver answers first, with the program's own arguments; then the returned address is mapped
+ * to its wrapper.  The name alone would be ambiguous, because it stands for several functions by
+ * version and flags. cuGetProcAddress is a row, too, so a program that asks for it gets the
+ * wrapper. */
 static void substitute(const char *symbol, void **pfn, int version)
 {
     if (!symbol || !*symbol || !pfn || !*pfn)

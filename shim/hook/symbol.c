@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Variables of modules: memory that copies name although no request made it. */
+/* Variables of modules: memory that copies name without any request for it. */
 #include "base/life.h"
 #include "hook/request.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Environment variables that are nearly libzc's. */
+/* Warns of environment variables with mistyped names. */
 #include "hook/variables.h"
 
 #include <stdbool.h>
@@ -13,9 +13,9 @@
 
 #define PREFIX "ZC_"
 #define PREFIX_BYTES (sizeof(PREFIX) - 1)
-#define NAME_BYTES 44 /* With the final 0; a longer name is near to none. */
+#define NAME_BYTES 44 /* With the final 0; longer names are similar to none. */
 
-/* Without the prefix, which would make short names alike. */
+/* Without the prefix, which would make short names similar. */
 static const char *const known[] = {
 #define NAME(field, variable, def, help) &(variable)[PREFIX_BYTES],
     ZC_OPTIONS(NAME)

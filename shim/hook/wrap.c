@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The exported wrappers, all made from the table. */
+/* The exported wrappers, all generated from the table. */
 #include "driver/call.h"
 #include "driver/launch.h"
 #include "hook/diagnose.h"
@@ -37,7 +37,7 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
     }
 #define ZC_COPY(name, base, flavour, params, args, describe)                                       \
     COPY(name, base, flavour, params, describe, real args)
-/* What the other call refuses, this one refuses with its own code or does all the same. */
+/* If the other form refuses the call, this form refuses it with its own code, or does it anyway. */
 #define ZC_SYNC(name, base, flavour, other, params, args, describe)                                \
     COPY(name, base, flavour, params, (c.sync = true, describe),                                   \
          !c.async || ZC_FLAVOURED(flavour, other)(ZC_UNPAREN args, NULL) != CUDA_SUCCESS           \
@@ -68,7 +68,7 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
             result = zc_copy_after_node(&c, real args);                                            \
         return zc_check_sticky(ZC_FN_##name, result);                                              \
     }
-/* A tail call where nobody wants to know of the launch: it costs a load and two branches. */
+/* A tail call if no party watches launches: it costs a load and two branches. */
 #define ZC_LAUNCH(name, base, flavour, params, args, stream)                                       \
     ZC_EXPORT CUresult name params                                                                 \
     {                                                                                              \
