@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The arena: size classes over chunks from mmap(2), under one lock. */
+/* The arena: size classes in chunks from mmap(2), under one lock. */
 #include "base/arena.h"
 
 #include "base/lock.h"
@@ -11,44 +11,44 @@
 #include <unistd.h>
 
 #define LINE 64u                  /* Alignment of mappings' contents and of larger objects. */
-#define RUN 4096u                 /* What a class of small objects takes from a chunk at once. */
+#define RUN 4096u                 /* Taken from a chunk at a time for small objects. */
 #define RUN_OBJECT 1024u          /* Largest object that comes out of a run. */
 #define CHUNK ((size_t)256 << 10) /* Smallest chunk. */
 #define CHUNK_MAX ((size_t)8 << 20)
-#define LARGE ((size_t)32 << 10) /* From here on an object has a mapping of its own. */
-#define AHEAD ((size_t)64 << 10) /* As much as a program's first requests take. */
+#define LARGE ((size_t)32 << 10) /* Objects of at least this size have mappings of their own. */
+#define AHEAD ((size_t)64 << 10) /* Enough for the first requests of a program. */
 #define BITS_MAX 46              /* Requests above 2^46 bytes are refused. */
 #define CLASSES (16 + 4 * (BITS_MAX - 8))
 
 /* A free object.  Its other bytes are zero. */
 struct hole {
     struct hole *next;
-    size_t bytes; /* Only in the orphans' list: what was asked for. */
+    size_t bytes; /* Only in the list of orphans: the requested bytes. */
 };
 
 /* The first line of every mapping. */
 struct mapping {
     struct mapping *next;  /* All mappings, newest first. */
-    struct mapping *spare; /* Chunks that nothing was carved from yet. */
+    struct mapping *spare; /* List of chunks that nothing was carved from yet. */
     size_t bytes;          /* Size of the mapping. */
     unsigned size_class;   /* Class of the one object in it; CLASSES for a chunk. */
 };
 _Static_assert(sizeof(struct mapping) <= LINE, "objects start one line into a mapping");
 
 struct run {
-    char *at, *end; /* What is left of the class's run. */
+    char *at, *end; /* The rest of the class's run. */
 };
 
 static struct zc_lock zc_arena = ZC_LOCK(ZC_RANK_ARENA);
 static struct mapping *mappings;
 static struct mapping *spares;
-static struct run chunk;            /* What is left of the current chunk. */
+static struct run chunk;            /* The rest of the current chunk. */
 static struct run runs[16 + 4 * 2]; /* By class, for objects up to RUN_OBJECT. */
 static struct hole *holes[CLASSES];
-static struct hole *orphans; /* Put back in a signal handler inside the arena; atomic. */
+static struct hole *orphans; /* Freed in a signal handler that interrupted the arena.  Atomic. */
 static size_t mapped;        /* Atomic. */
 
-/* 16-byte steps to 256 B, then four steps from each power of two to the next. */
+/* Steps of 16 bytes up to 256, then four steps from each power of two to the next. */
 static unsigned class_of(size_t bytes)
 {
     unsigned bits;
@@ -68,7 +68,7 @@ static size_t class_bytes(unsigned size_class)
     return ((size_t)256 << (step / 4)) / 4 * (5 + step % 4);
 }
 
-/* Lock-free readers may look at a freed object by atomic loads, hence atomic stores. */
+/* Atomic stores, because lock-free readers may load from a freed object. */
 static void clear(void *memory, size_t bytes)
 {
     uint64_t *word = memory;
@@ -93,7 +93,7 @@ static struct mapping *map(size_t bytes, unsigned size_class)
     return m;
 }
 
-/* Zeroes whole pages.  The kernel drops them where it may (not under mlockall(2)). */
+/* Zeroes whole pages.  The kernel drops them if it may (not under mlockall(2)). */
 static void clear_pages(void *memory, size_t bytes)
 {
     int saved = errno;
@@ -212,7 +212,7 @@ void *zc_arena_get(size_t bytes)
     return memory;
 }
 
-/* The pages of a large object behind its first, which holds the mapping's own line too. */
+/* Clears the pages of a large object except the first, which also holds the mapping's header. */
 static void clear_large(char *memory, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -225,7 +225,7 @@ static void clear_large(char *memory, size_t bytes)
         clear_pages(memory + first, (bytes - first + page - 1) / page * page);
 }
 
-/* For a thread that was interrupted inside the arena: the next zc_arena_get() adopts the object. */
+/* For a thread that was interrupted inside the arena: the next zc_arena_get() takes the object. */
 static void put_orphan(struct hole *hole, size_t bytes)
 {
     struct hole *head = __atomic_load_n(&orphans, __ATOMIC_RELAXED);
@@ -260,7 +260,7 @@ char *zc_arena_ahead(char **end_out)
 {
     char *at;
 
-    zc_arena_put(zc_arena_get(1), 1); /* There is a chunk from here on. */
+    zc_arena_put(zc_arena_get(1), 1); /* Makes sure that there is a chunk. */
     if (!zc_lock_take(&zc_arena))
         return NULL;
     at = chunk.at;

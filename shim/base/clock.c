@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The CPU's counter where its rate is constant, and its rate against CLOCK_MONOTONIC. */
+/* The CPU's counter, if its rate is constant, and that rate measured against CLOCK_MONOTONIC. */
 #include "base/clock.h"
 
 #include <stdbool.h>
@@ -10,18 +10,18 @@
 #endif
 
 #define NS_PER_S 1000000000ull
-#define SPAN_NS 100000ull /* Shortest span that a rate is computed from. */
+#define SPAN_NS 100000ull /* Shortest span from which the rate is computed. */
 #define TRIES 5
 
 enum source { UNKNOWN, COUNTER, MONOTONIC };
 
-/* Ticks and nanoseconds read at one moment. */
+/* Ticks and nanoseconds read at the same moment. */
 struct pair {
-    uint64_t ticks; /* 0 before the first reading. */
+    uint64_t ticks; /* 0: not read yet. */
     uint64_t ns;    /* CLOCK_MONOTONIC. */
 };
 
-static enum source source; /* Atomic; every thread would find the same. */
+static enum source source; /* Atomic; every thread would store the same value. */
 bool zc_clock_counter;
 static struct pair mark;
 static uint64_t mult; /* Atomic. */
@@ -91,7 +91,7 @@ uint64_t zc_ticks_slow(void)
     return __builtin_expect(s == COUNTER, 1) ? counter() : clock_ns(CLOCK_MONOTONIC);
 }
 
-/* The best of a few readings: a thread that is preempted between the two clocks reads a false
+/* Takes the best of a few readings: a thread preempted between the two clocks reads a wrong
  * pair. */
 static struct pair read_pair(void)
 {

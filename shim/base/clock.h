@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Time for measuring calls: the CPU's counter where it is constant, else CLOCK_MONOTONIC. */
+/* Time for measuring calls: the CPU's counter if its rate is constant, else CLOCK_MONOTONIC. */
 #ifndef ZC_BASE_CLOCK_H
 #define ZC_BASE_CLOCK_H
 
@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * Ticks of an arbitrary but constant rate.  x86-64 with an invariant TSC and aarch64 read the CPU's
- * counter (about 9 ns); elsewhere one tick is one nanosecond of CLOCK_MONOTONIC.
+ * Ticks at an arbitrary but constant rate.  On x86-64 with an invariant TSC, and on aarch64, this
+ * reads the CPU's counter (about 9 ns).  Elsewhere a tick is a nanosecond of CLOCK_MONOTONIC.
  */
 uint64_t zc_ticks_slow(void);
 
@@ -23,13 +23,12 @@ static inline uint64_t zc_ticks(void)
     return zc_ticks_slow();
 }
 
-/* Takes the first of the two readings that the rate is computed from.  Called when libzc is loaded;
- * costs a few clock readings. */
+/* Takes the first of the two readings for the rate.  Called when libzc is loaded; costs a few clock
+ * readings. */
 void zc_clock_mark(void);
 
-/* Computes the rate from the mark to now; spins until at least 100 us have passed since the mark,
- * so that the rate is good to 0.1 %.  Called once, at the first CUDA call.  May be called again to
- * refine it. */
+/* Computes the rate since the mark.  Spins until at least 100 us have passed, so that the rate is
+ * exact to 0.1 %.  Called at the first CUDA call; may be called again to refine the rate. */
 void zc_clock_calibrate(void);
 
 /* Converts a span of ticks to nanoseconds.  0 before zc_clock_calibrate(). */
@@ -38,7 +37,7 @@ uint64_t zc_ticks_to_ns(uint64_t ticks);
 /* Nanoseconds since the Unix epoch, for log lines. */
 uint64_t zc_wall_ns(void);
 
-/* The conversion itself: ns = ticks * mult >> 32, kept in the counters file for its readers. */
+/* The conversion: ns = ticks * mult >> 32.  The counters file has it for its readers. */
 uint64_t zc_clock_mult(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Small files of the kernel's, by system calls alone. */
+/* Small kernel files, read by system calls alone. */
 #ifndef ZC_BASE_FILE_H
 #define ZC_BASE_FILE_H
 
@@ -9,8 +9,8 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-/* Libc's functions are cancellation points, which copies, malloc and free must not be: they could
- * end the thread with something half done. */
+/* libc's functions are cancellation points, but copies, malloc and free must not be any: the thread
+ * could end in the middle of their work. */
 static inline int zc_file_open(const char *path, int flags)
 {
     return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_RDONLY | O_CLOEXEC);

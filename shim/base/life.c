@@ -43,7 +43,7 @@ static void start(void)
 {
     int cancelled;
     __atomic_store_n(&starter, zc_thread_id(), __ATOMIC_RELEASE);
-    /* A thread that is cancelled on the way would leave all others waiting. */
+    /* If this thread were cancelled, all others would wait for ever. */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelled);
     bool on = zc_process_start();
     __atomic_store_n(&zc_life_state, on ? ZC_LIFE_ON : ZC_LIFE_PASS, __ATOMIC_RELEASE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* libzc's life in a process: off until the first CUDA call, fresh in a forked child. */
+/* libzc's state in a process: off until the first CUDA call, and off again in a forked child. */
 #ifndef ZC_BASE_LIFE_H
 #define ZC_BASE_LIFE_H
 
@@ -8,15 +8,15 @@
 enum zc_life {
     ZC_LIFE_OFF,      /* No CUDA call yet: nothing is recorded, no file exists. */
     ZC_LIFE_STARTING, /* One thread reads the policy and opens the log. */
-    ZC_LIFE_ON,       /* Catching and recording. */
-    ZC_LIFE_PASS,     /* AT_SECURE, or no memory for the counters: pure pass-through for good. */
+    ZC_LIFE_ON,       /* Hooking and recording. */
+    ZC_LIFE_PASS,     /* AT_SECURE, or no memory for the counters: pure pass-through from now on. */
 };
 
 extern int zc_life_state; /* enum zc_life; read with relaxed loads on hot paths. */
 
-/* Starts libzc at a call in a process that it is off in, and says whether it is on: other threads
- * wait for the one that starts it, a signal handler of that thread passes through.  The child of
- * fork(2) inherits a driver that answers nothing, and is started by zc_life_init() alone. */
+/* Starts libzc if it is off, and returns whether it is on.  Other threads wait for the one that
+ * starts it; a signal handler in that thread passes through.  A child of fork(2) inherits a driver
+ * that answers nothing, and only zc_life_init() starts libzc there. */
 bool zc_life_start(void);
 
 /* Starts libzc after a cuInit that succeeded. */
@@ -28,19 +28,19 @@ static inline bool zc_life_on(void)
            zc_life_start();
 }
 
-/* True once exit(3) has begun.  From then on libzc makes no driver call of its own, because the
- * driver may be gone at any moment; the program's own calls are still passed on. */
+/* True once exit(3) has begun.  From then on libzc makes no driver calls of its own, because the
+ * driver may disappear at any moment.  The program's calls are still passed on. */
 bool zc_life_closing(void);
 
 /* exit(3) begins. */
 void zc_life_close(void);
 
-/* For the child of fork(2): libzc is off, and stays so until the child's own cuInit succeeds where
- * its parent was on or starting. */
+/* For the child of fork(2): libzc is off.  If it was on or starting in the parent, it stays off
+ * until the child's own cuInit succeeds. */
 void zc_life_child(void);
 
-/* What starting takes, by the thread that starts: says whether libzc is on then.  Defined on top of
- * all rooms, in hook/process.c. */
+/* The work of starting, done by one thread; returns whether libzc is on.  Defined in
+ * hook/process.c, above all other rooms. */
 bool zc_process_start(void);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* uthash's doubly linked lists: a member is taken out without a walk.  Which of several holds
- * memory of a size. */
+/* uthash's doubly linked lists, from which a member is removed without a walk; and the choice of a
+ * list by size. */
 #ifndef ZC_BASE_LIST_H
 #define ZC_BASE_LIST_H
 
 #ifndef NDEBUG
-#define NDEBUG /* Its asserts would end the program. */
+#define NDEBUG /* A failed assert would end the program. */
 #endif
 #include <stddef.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@
 
 #define ZC_LISTS 64u
 
-/* The list of ZC_LISTS for memory of a size: equal sizes have one, others mostly another. */
+/* Which of ZC_LISTS lists holds memory of a size.  Equal sizes share one, others mostly do not. */
 static inline unsigned zc_list_of(size_t size)
 {
     return (uint32_t)(size / 512) * 2654435769u / (UINT32_MAX / ZC_LISTS + 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One line on stderr and one in the log, as often as is useful. */
+/* Messages: one line on stderr and one in the log, limited in number. */
 #include "base/message.h"
 
 #include "base/options.h"
@@ -16,21 +16,21 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CODES 64 /* Different codes; further ones share the last entry. */
+#define CODES 64 /* Different codes; all further ones share the last entry. */
 #define PRINTED_MAX 16
 #define LINE_MAX_BYTES 1024
 #define EARLY 16
 
 struct code {
-    const char *name;  /* NULL in a free entry; set once by compare-and-swap. */
+    const char *name;  /* NULL in a free entry; set once by compare and swap. */
     uint32_t messages; /* Messages of the code so far. */
-    bool said;         /* zc_message_first() was true for it. */
+    bool said;         /* zc_message_first() has returned true for it. */
 };
 
-/* A message that was said before the log was open. */
+/* A message from before the log was open. */
 struct early {
     enum zc_severity severity;
-    const char *code;          /* NULL until the entry is whole. */
+    const char *code;          /* NULL until the entry is complete. */
     char text[LINE_MAX_BYTES]; /* Terminated. */
 };
 
@@ -39,9 +39,9 @@ enum stderr_state { UNKNOWN, OPEN, CLOSED };
 static struct code codes[CODES];
 static zc_message_sink sink; /* Atomic. */
 static struct early early[EARLY];
-static uint32_t early_count; /* Messages said without a sink. */
+static uint32_t early_count; /* Messages from before there was a sink. */
 static enum stderr_state state;
-static dev_t stderr_device; /* What descriptor 2 was when libzc was loaded. */
+static dev_t stderr_device; /* The device of descriptor 2 when libzc was loaded. */
 static ino_t stderr_inode;
 
 static struct code *code_entry(const char *name)
@@ -73,7 +73,7 @@ void zc_message_init(void)
     errno = saved;
 }
 
-/* A program that closed descriptor 2 may have got it back for a file or a socket of its own. */
+/* A program that closed descriptor 2 may have reused it for a file or a socket of its own. */
 static bool stderr_is_ours(void)
 {
     struct stat s;
@@ -86,8 +86,8 @@ static bool stderr_is_ours(void)
            S_ISFIFO(s.st_mode);
 }
 
-/* A pipe without a reader or a file at RLIMIT_FSIZE would kill the program by a signal.  Both are
- * sent to the calling thread (POSIX, write()), so that they can be blocked and taken back.  libc's
+/* A pipe without a reader, or a file at RLIMIT_FSIZE, would kill the program by a signal.  Both
+ * signals go to the calling thread (POSIX, write()), so they can be blocked and taken back. libc's
  * write(2) is a cancellation point, which could leave them blocked. */
 static void write_without_signals(const char *bytes, size_t n)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Walking the registry of modules. */
+/* Calls the callbacks of all modules. */
 #include "base/module.h"
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What every module has to be told of, one static row each. */
+/* The registry of modules: one static row of callbacks for each. */
 #ifndef ZC_BASE_MODULE_H
 #define ZC_BASE_MODULE_H
 
@@ -9,38 +9,37 @@ struct CUctx_st;
 struct zc_policy;
 
 /*
- * A module's callbacks, each NULL where it does not care.  Rows are listed in hook/modules.c, from
- * the bottom of the rooms to their top.  All but `reclaim` and `idle_bytes` are called by one
- * thread.
+ * A module's callbacks, NULL if not needed. hook/modules.c lists the rows, from the bottom room to
+ * the top one.  One thread calls all of them, except `reclaim` and `idle_bytes`.
  */
 struct zc_module {
-    /* libzc goes on: the policy is known, the driver initialised.  From bottom to top. */
+    /* libzc starts: the policy is known, the driver initialised.  From bottom to top. */
     void (*start)(const struct zc_policy *policy);
-    /* The parent is about to fork, top to bottom; and has forked, in both processes, bottom to top.
-     * Also while libzc is off, because host blocks may be placed before. */
+    /* The parent is about to fork, from top to bottom; and has forked, in both processes, from
+     * bottom to top.  Also called while libzc is off, because host blocks may be placed before. */
     void (*before_fork)(void), (*after_fork)(void);
-    /* In the child of fork(2), which may only do what is async-signal-safe: store, make system
-     * calls and mmap(2).  `inherit` still sees what the parent has in the arena, which is cleared
-     * before `child`.  From bottom to top. */
+    /* In the child of fork(2), which may only do what is async-signal-safe: stores, system calls,
+     * mmap(2).  `inherit` still sees the parent's arena, which is cleared before `child`.  From
+     * bottom to top. */
     void (*inherit)(void), (*child)(void);
-    /* The driver has destroyed a context.  `context_lost` is called before the blocks of the
-     * context are forgotten, `context_gone` after that.  From top to bottom. */
+    /* The driver has destroyed a context.  `context_lost` comes before the context's blocks are
+     * removed, `context_gone` after that.  From top to bottom. */
     void (*context_lost)(struct CUctx_st *context), (*context_gone)(struct CUctx_st *context);
-    /* Gives back memory that is kept for later and that nobody uses, of a place (enum zc_place_id)
-     * or with ZC_PLACE_COUNT of all; returns how many pieces.  From top to bottom.  Not during
+    /* Gives back unused memory that is kept for later: that of one place (enum zc_place_id), or
+     * with ZC_PLACE_COUNT of all.  Returns the number of pieces.  From top to bottom.  Not during
      * captures. */
     unsigned (*reclaim)(int place);
-    /* Waits for memory that was freed and is still in use, and gives it back; returns how many
+    /* Waits for freed memory that is still in use, and gives it back.  Returns the number of
      * pieces. */
     unsigned (*reclaim_waiting)(void);
     /* Bytes of the current device that the module keeps and `reclaim` would give back. */
     uint64_t (*idle_bytes)(void);
-    /* The process ends: the driver may be gone, so only memory and the log are touched.  From top
-     * to bottom. */
+    /* The process ends: the driver may be gone, so only memory and the log may be touched.  From
+     * top to bottom. */
     void (*finish)(void);
 };
 
-/* All rows, bottom to top, ended by NULL; defined in hook/modules.c. */
+/* All rows, from bottom to top, ended by NULL; see hook/modules.c. */
 extern const struct zc_module *const zc_modules[];
 
 void zc_modules_start(const struct zc_policy *policy);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading the environment variables into the options' table. */
+/* Reads the environment variables into the table of options. */
 #include "base/options.h"
 
 #include "base/message.h"
@@ -9,13 +9,13 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-/* Bytes for the copies of all values; a path is at most PATH_MAX, 4096. */
+/* Bytes for copies of all values; a path has at most PATH_MAX, 4096. */
 #define STORE 16384
 
 struct option {
-    size_t offset;        /* Of the field in struct zc_options. */
+    size_t offset;        /* Offset of the field in struct zc_options. */
     const char *variable; /* Environment variable. */
-    const char *fallback; /* Value where the variable is not set. */
+    const char *fallback; /* Value if the variable is not set. */
 };
 
 static const struct option table[] = {
@@ -30,11 +30,11 @@ static struct zc_options options = {
     ZC_OPTIONS(DEFAULT)
 #undef DEFAULT
 };
-static bool ignored[TABLE_SIZE]; /* The variable's value, by zc_options_read(). */
+static bool ignored[TABLE_SIZE]; /* Set by zc_options_read() for values without meaning. */
 static char store[STORE];
 static size_t stored;
 
-/* A launcher's variable holds the rank of this process; the first one set counts. */
+/* Launchers store the rank of the process in one of these; the first one that is set counts. */
 static const char *const rank_variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
                                              "MV2_COMM_WORLD_RANK", "SLURM_PROCID"};
 #define RANK_DIGITS 10
@@ -55,7 +55,7 @@ bool zc_option_on(const char *value)
     return is_one_of(on, value);
 }
 
-/* Switches alone have a default that is not empty. */
+/* Only switches have a default that is not empty. */
 static bool is_switch(const struct option *option)
 {
     return option->fallback[0] != 0;
@@ -68,7 +68,7 @@ static bool is_meant(const struct option *option, const char *value)
     return !is_switch(option) || zc_option_on(value) || is_one_of(off, value);
 }
 
-/* A copy of the value; NULL where it means nothing, or where there is no room for it. */
+/* Copies a value; NULL if it has no meaning, or there is no room for it. */
 static const char *keep_value(const struct option *option, const char *value)
 {
     size_t n = strlen(value) + 1;

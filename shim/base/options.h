@@ -18,25 +18,26 @@ struct zc_options {
 #define ZC_OPTION_FIELD(field, variable, def, help) const char *field;
     ZC_OPTIONS(ZC_OPTION_FIELD) /* Pointers into the environment or constants; never NULL. */
 #undef ZC_OPTION_FIELD
-    bool secure; /* AT_SECURE: every variable has its default, and nothing may be opened. */
+    bool secure; /* AT_SECURE: every option has its default, and no file may be opened. */
 };
 
 /*
- * Reads the environment by secure_getenv(3), and getauxval(AT_SECURE).  Under AT_SECURE all fields
- * are defaults and libzc is a pure pass-through.  Called once, at the first CUDA call; the strings
- * are copied, because a program may change its environment afterwards.  Says nothing.
+ * Reads the environment by secure_getenv(3), and getauxval(AT_SECURE).  Under AT_SECURE all options
+ * have their defaults, and libzc only passes calls through.  Called once, at the first CUDA call.
+ * The strings are copied, because a program may change its environment later.  Prints nothing.
  */
 const struct zc_options *zc_options_read(void);
 
-/* Says which variables have values that mean nothing, so that their defaults hold. */
+/* Reports variables whose values have no meaning, so that the defaults apply. */
 void zc_options_announce(void);
 
-/* The table read last; defaults before zc_options_read(). */
+/* The options as last read; defaults before zc_options_read(). */
 const struct zc_options *zc_options(void);
 
 /*
- * The process's rank in its job, from the variables of Open MPI, PMIx, PMI, MVAPICH and Slurm; "0"
- * outside a job, before zc_options_read() and under AT_SECURE.  Digits only, fit for a file name.
+ * The rank of the process in its job, from the variables of Open MPI, PMIx, PMI, MVAPICH and Slurm.
+ * "0" outside a job, before zc_options_read() and under AT_SECURE.  It has only digits, so it can
+ * be part of a file name.
  */
 const char *zc_option_rank(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Path patterns, and files that nobody else can have planted. */
+/* Path patterns, and files that nobody else can have created. */
 #include "base/path.h"
 
 #include "base/clock.h"
@@ -28,7 +28,7 @@ bool zc_log_program_path(char path[PATH_MAX])
     return n > 0;
 }
 
-/* Not inlined: a path's worth of stack is needed once, and a signal's stack may be small. */
+/* Not inlined: it needs the stack for a path only once, and a signal stack may be small. */
 __attribute__((noinline)) static bool find_program(void)
 {
     static const char deleted[] = " (deleted)";
@@ -41,10 +41,10 @@ __attribute__((noinline)) static bool find_program(void)
     name = strrchr(exe, '/');
     name = name != NULL ? name + 1 : exe;
     length = strnlen(name, NAME_MAX);
-    /* The kernel's mark for an executable that was replaced on disk. */
+    /* The kernel's suffix for an executable that was replaced on disk. */
     if (length > sizeof(deleted) - 1 && strcmp(name + length - (sizeof(deleted) - 1), deleted) == 0)
         length -= sizeof(deleted) - 1;
-    /* Several threads may be here at once: each has written the whole before it goes on. */
+    /* Several threads may do this at once; each stores the whole name before it goes on. */
     for (size_t i = 0; i < length; i++)
         __atomic_store_n(&program[i], name[i], __ATOMIC_RELAXED);
     __atomic_store_n(&program_known, true, __ATOMIC_RELEASE);
@@ -75,8 +75,8 @@ static void two_digits(struct zc_text *t, unsigned v)
     zc_text_u64(t, v);
 }
 
-/* localtime(3) reads the time zone's file and may allocate; the days are
- * split by the proleptic Gregorian calendar, counted from 1 March so that the leap day is last. */
+/* localtime(3) reads the time zone's file and may allocate.  So the days are split here, in the
+ * proleptic Gregorian calendar, counted from 1 March so that the leap day comes last. */
 void zc_log_utc(struct zc_text *t, uint64_t seconds)
 {
     uint64_t days = seconds / 86400 + 719468; /* Since 1 March of the year 0. */
@@ -85,7 +85,7 @@ void zc_log_utc(struct zc_text *t, uint64_t seconds)
     unsigned day = (unsigned)(days % 146097);
     unsigned year = (day - day / 1460 + day / 36524 - day / 146096) / 365;
     unsigned yday = day - (365 * year + year / 4 - year / 100);
-    unsigned month = (5 * yday + 2) / 153; /* 0 is March. */
+    unsigned month = (5 * yday + 2) / 153; /* 0: March. */
 
     zc_text_u64(t, era * 400 + year + (month >= 10));
     two_digits(t, month < 10 ? month + 3 : month - 9);
@@ -97,7 +97,7 @@ void zc_log_utc(struct zc_text *t, uint64_t seconds)
     zc_text_raw(t, "Z", 1);
 }
 
-/* The letter is 0 behind a percent sign that ends the pattern. */
+/* The letter is 0 after a percent sign at the end of the pattern. */
 static void expand_letter(struct zc_text *path, char letter)
 {
     const char code[] = {'%', letter, 0};

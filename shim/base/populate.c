@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Page faults of libzc's own, taken where they cost nothing. */
+/* Takes libzc's own page faults early, where they cost nothing. */
 #include "base/populate.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* By the linker: where this object's first segment begins, and its variables without a value. */
+/* From the linker: the start of this object's first segment, and of its uninitialised variables. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char __bss_start[] __attribute__((visibility("hidden")));
 

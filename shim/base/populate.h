@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Page faults of libzc's own, taken where they cost nothing. */
+/* Takes libzc's own page faults early, where they cost nothing. */
 #ifndef ZC_BASE_POPULATE_H
 #define ZC_BASE_POPULATE_H
 
 /*
- * Maps libzc's code, tables and the memory that its arena hands out next (madvise(2),
- * MADV_POPULATE_*), so that a program's first requests do not fault them in page by page.  For
- * cuInit, which takes a thousand times as long.  Does nothing with kernels before Linux 5.14.
+ * Maps libzc's code and tables, and the memory that its arena hands out next (madvise(2),
+ * MADV_POPULATE_*), so that a program's first requests do not fault them in page by page.  Called
+ * in cuInit, which takes a thousand times as long.  Does nothing before Linux 5.14.
  */
 void zc_populate(void);
 

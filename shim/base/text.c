@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers, sizes and formats into a fixed buffer. */
+/* Numbers, sizes and formatted text in a fixed buffer. */
 #include "base/text.h"
 
 #include <stdarg.h>
@@ -17,7 +17,7 @@ const char *zc_text_cstr(struct zc_text *t)
     return t->buf;
 }
 
-/* One byte stays free for zc_text_cstr()'s terminator. */
+/* One byte stays free for the terminator. */
 static size_t room(const struct zc_text *t)
 {
     return t->truncated || t->len + 1 >= t->cap ? 0 : t->cap - 1 - t->len;
@@ -35,7 +35,7 @@ void zc_text_raw(struct zc_text *t, const char *s, size_t n)
         t->truncated = true;
 }
 
-/* For what must not be cut: half a number would be a wrong one. */
+/* Appends text that must not be cut: half a number would be wrong. */
 static void whole(struct zc_text *t, const char *s, size_t n)
 {
     if (n <= room(t))
@@ -269,7 +269,7 @@ const char *zc_error_text(int error)
     }
 }
 
-/* Well-formed UTF-8 by lead byte (Unicode 15, table 3-7): what may follow it. */
+/* Well-formed UTF-8 by lead byte (Unicode 15, table 3-7). */
 struct utf8_lead {
     unsigned char first, last; /* Range of the lead byte. */
     unsigned char low, high;   /* Range of the second byte; further ones are 80..BF. */
@@ -282,8 +282,8 @@ static const struct utf8_lead leads[] = {
     {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
 };
 
-/* Length of the sequence at s; negative for the length of a part that can't be completed, which one
- * U+FFFD replaces. */
+/* Length of the sequence at s.  Negative: length of an incomplete part, which one U+FFFD
+ * replaces. */
 static int sequence(const unsigned char *s)
 {
     const struct utf8_lead *lead = NULL;
@@ -301,7 +301,7 @@ static int sequence(const unsigned char *s)
     return lead->length;
 }
 
-/* Writes the escape of an ASCII byte into out[6]; returns its length, 0 where none is needed. */
+/* Stores the escape of an ASCII byte in out[6]; returns its length, or 0 if it needs none. */
 static size_t escape(unsigned char c, char out[6])
 {
     static const char named[] = "\"\"\\\\\bb\ff\nn\rr\tt";
@@ -320,7 +320,7 @@ static size_t escape(unsigned char c, char out[6])
     return 6;
 }
 
-/* Appends the character at p, which is not plain; returns the bytes of it. */
+/* Appends the special character at p; returns its bytes. */
 static size_t append_special(struct zc_text *t, const unsigned char *p)
 {
     int length = sequence(p);
@@ -337,19 +337,19 @@ static size_t append_special(struct zc_text *t, const unsigned char *p)
     return (size_t)(length < 0 ? -length : length);
 }
 
-/* Bytes that stand for themselves: most strings have no others. */
+/* Bytes that need no escape: most strings have no others. */
 static const bool plain[256] = {
     [0x20 ... '"' - 1] = true,
     ['"' + 1 ... '\\' - 1] = true,
     ['\\' + 1 ... 0x7e] = true,
 };
 
-/* Copies leading plain bytes, as many as fit; returns where they end.  The text may be full
- * without more to come, so that only its caller knows whether it is truncated. */
+/* Copies leading plain bytes that fit, and returns where they end.  Only the caller knows whether
+ * more follows, that is whether the text is truncated. */
 static const unsigned char *append_plain(struct zc_text *t, const unsigned char *p)
 {
     char *out = t->buf + t->len;
-    const char *end = t->buf + t->cap - 1; /* A byte stays free for zc_text_cstr(). */
+    const char *end = t->buf + t->cap - 1; /* One byte stays free for the terminator. */
 
     while (plain[*p] && out < end)
         *out++ = (char)*p++;

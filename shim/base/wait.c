@@ -9,8 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Threads in zc_wait(), so that waking nobody costs no system call.  Atomic.  The child of fork(2)
- * inherits too many at worst. */
+/* Threads in zc_wait(): without any, zc_wake() makes no system call.  Atomic.  A child of fork(2)
+ * may inherit a number that is too high, which only costs calls. */
 static uint32_t sleepers;
 
 void zc_wait(const uint32_t *word, uint32_t value)
@@ -22,8 +22,8 @@ void zc_wait(const uint32_t *word, uint32_t value)
     errno = saved;
 }
 
-/* A full barrier between the change of the word and the look at who sleeps, as between the two of
- * zc_wait(): one of both sees the other. */
+/* A full barrier between the change of the word and the read of `sleepers`, as in zc_wait() between
+ * the opposite two.  So one of both sides sees the other. */
 void zc_wake(const uint32_t *word)
 {
     int saved = errno;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Waiting until another thread changes a word of memory. */
+/* Waits until another thread changes a word of memory. */
 #ifndef ZC_BASE_WAIT_H
 #define ZC_BASE_WAIT_H
 
 #include <stdint.h>
 
-/* Sleeps while the word has this value, until zc_wake() at the latest; may also return for nothing,
- * so callers look again.  No cancellation point; async-signal-safe; keeps errno. */
+/* Sleeps while the word has this value, until zc_wake() at the latest.  It may return early, so
+ * callers test again.  No cancellation point; async-signal-safe; keeps errno. */
 void zc_wait(const uint32_t *word, uint32_t value);
 
-/* Wakes all threads that wait for the word, which the caller has changed.  A system call only while
- * some thread waits. */
+/* Wakes all threads that wait for the word, after the caller changed it.  Makes a system call only
+ * if some thread waits. */
 void zc_wake(const uint32_t *word);
 
-/* One step of a counter that threads wait for, and wakes them. */
+/* Increments a counter that threads wait for, and wakes them. */
 static inline void zc_wait_step(uint32_t *counter)
 {
     __atomic_fetch_add(counter, 1, __ATOMIC_SEQ_CST);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks: the life of a live allocation in the ledger, and its gauges. */
+/* The life of a block in the ledger, and the gauges. */
 #include "ledger/block.h"
 
 #include <string.h>
@@ -14,8 +14,9 @@
 #include "ledger/site.h"
 
 /*
- * Removed blocks rest until this many more were removed.  A program that frees a block twice from
- * two threads then claims a block at rest, which fails, and not another live one.
+ * Removed blocks are not reused until this many more were removed.  So if a program frees a block
+ * twice from two threads, the second one claims a removed block, which fails, and not another live
+ * one.
  */
 #define RESTING 64u
 
@@ -25,11 +26,11 @@ __thread uint8_t zc_reentry_inside __attribute__((tls_model("initial-exec")));
 
 static struct zc_lock zc_ledger = ZC_LOCK(ZC_RANK_LEDGER);
 static uint64_t serial;                         /* Id given last. */
-static struct zc_block *dead;                   /* Left by signal handlers; atomic. */
-static struct zc_block *rest_first, *rest_last; /* Blocks at rest, oldest first. */
+static struct zc_block *dead;                   /* Left by signal handlers.  Atomic. */
+static struct zc_block *rest_first, *rest_last; /* Removed, not reused yet; oldest first. */
 static uint32_t resting;                        /* Number of them. */
 static uint64_t untracked, overlapped;          /* Atomic. */
-static bool padded; /* Some block has bytes of its place's beside it.  Atomic. */
+static bool padded; /* Some block has memory of its place's around it.  Atomic. */
 
 uint64_t zc_block_shadow;
 
@@ -40,8 +41,8 @@ static uint64_t end_of(const struct zc_block *block)
     return size < UINT64_MAX - block->base ? block->base + size : UINT64_MAX;
 }
 
-/* Quarantined blocks count no more.  Gauges have one writer, the lock's holder, but readers in any
- * process. */
+/* Updates the gauges; quarantined blocks no longer count.  Only the lock's holder writes them, but
+ * any process may read them. */
 static void gauge_change(const struct zc_block *block, int sign)
 {
     struct zc_gauge *gauge;
@@ -69,8 +70,8 @@ static void rest(struct zc_block *block)
     resting++;
 }
 
-/* Takes a claimed block, whose cells are folded, out.  One that a newer block has replaced is not
- * in the index any more. */
+/* Removes a claimed block whose cells are folded.  If a newer block has replaced it, it is no
+ * longer in the index. */
 static void remove_locked(struct zc_block *block)
 {
     if (zc_index_remove(block->base, block))
@@ -93,7 +94,7 @@ static void bury_dead(void)
     }
 }
 
-/* Goes into the ledger to change it; false for a signal handler that interrupted it. */
+/* Enters the ledger for a change; false in a signal handler that interrupted it. */
 static bool change_enter(void)
 {
     if (!zc_reentry_enter())
@@ -112,7 +113,7 @@ static void change_leave(void)
     zc_reentry_leave();
 }
 
-/* A block that has rested, or fresh memory; under the lock. */
+/* A removed block that may be reused, or fresh memory.  Under the lock. */
 static struct zc_block *block_new(void)
 {
     struct zc_block *block = rest_first;
@@ -124,12 +125,12 @@ static struct zc_block *block_new(void)
     return block;
 }
 
-/* Takes a block out whose addresses the driver has given to a newer one. */
+/* Removes a block whose addresses the driver has given to a newer one. */
 static void displace(struct zc_block *old)
 {
     zc_index_remove(old->base, old);
     gauge_change(old, -1);
-    /* A claimed one is on its way out: whoever claimed it will remove it. */
+    /* Its claimer is about to remove it. */
     if (!zc_block_claim(old))
         return;
     __atomic_fetch_add(&overlapped, 1, __ATOMIC_RELAXED);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cells: the per-block counters.  They are taken from a lock-free list, because a transfer may be
- * recorded in a signal handler.
+ * Cells: the per-block counters.  They come from a lock-free list, because a signal handler may
+ * record a transfer.
  */
 #include "ledger/cell.h"
 
@@ -14,12 +14,12 @@
 
 #define BLOCK_CELLS (sizeof(((struct zc_block *)0)->cell) / sizeof(struct zc_cell *))
 
-/* Free cells of the counters file, as indices + 1.  The links are kept out of the file, whose
- * readers see counters only.  The head's upper half counts changes, so that a head which was taken
- * and came back in between is not mistaken for an unchanged one. */
+/* Free cells of the counters file, as indices + 1.  The links are not in the file, whose readers
+ * see only counters.  The upper half of the head counts changes, so that a head that was taken and
+ * returned in between does not look unchanged. */
 static uint32_t next_free[ZC_COUNTERS_CELLS];
 static uint64_t free_head;
-static uint32_t fresh; /* Cells from here on were never in use. */
+static uint32_t fresh; /* Cells from here on were never used. */
 
 static void list_push(uint32_t index)
 {
@@ -32,7 +32,7 @@ static void list_push(uint32_t index)
                                           __ATOMIC_RELAXED));
 }
 
-/* Returns a cell's index, or ZC_COUNTERS_CELLS when all are in use. */
+/* Returns a cell's index, or ZC_COUNTERS_CELLS if all are in use. */
 static uint32_t list_pop(void)
 {
     uint64_t head = __atomic_load_n(&free_head, __ATOMIC_ACQUIRE), wanted;
@@ -64,7 +64,7 @@ static struct zc_cell *cell_get(const struct zc_block *block, enum zc_dir dir, u
     __atomic_store_n(&cell->site, (uint16_t)block->site, __ATOMIC_RELAXED);
     __atomic_store_n(&cell->dir, (uint8_t)dir, __ATOMIC_RELAXED);
     __atomic_store_n(&cell->writer, (uint8_t)writer, __ATOMIC_RELAXED);
-    /* Last: a reader of the file takes a cell with a block in it for one in use. */
+    /* Stored last: readers of the file take a cell with a block for one in use. */
     __atomic_store_n(&cell->block, (uint32_t)block->id, __ATOMIC_RELEASE);
     return cell;
 }
@@ -109,8 +109,8 @@ static void cell_add_own(struct zc_cell *cell, const struct zc_transfer *t)
     __atomic_store_n(&cell->ticks, cell->ticks + t->ticks, __ATOMIC_RELAXED);
 }
 
-/* The cell of a direction that a thread may write, taken at its first transfer; NULL where there is
- * none. */
+/* The cell of a direction that a thread may write, allocated at its first transfer; NULL if there
+ * is none. */
 static struct zc_cell *cell_of(struct zc_block *block, enum zc_dir dir, uint32_t slot)
 {
     struct zc_cell *taken = NULL, *cell = NULL;
@@ -131,7 +131,7 @@ static struct zc_cell *cell_of(struct zc_block *block, enum zc_dir dir, uint32_t
 
             if (theirs == slot || theirs == 0)
                 break;
-            writer = 0; /* Somebody has a cell of its own; the next one is for all the others. */
+            writer = 0; /* One thread has its own cell; the next one is shared by all others. */
         }
         cell = NULL;
     }

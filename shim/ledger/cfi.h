@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Call-frame information: how a function's frame is left, read from .eh_frame (Linux Standard Base,
- * "Exception Frames"; DWARF 5, section 6.4).  Of the registers only the stack pointer, the frame
- * pointer and the return address are followed: nearly all functions need no other.
+ * Call-frame information: how to leave a function's frame, read from .eh_frame (Linux Standard
+ * Base, "Exception Frames"; DWARF 5, section 6.4).  Only three registers are followed: stack
+ * pointer, frame pointer and return address.  Nearly all functions need no others.
  */
 #ifndef ZC_LEDGER_CFI_H
 #define ZC_LEDGER_CFI_H
@@ -30,7 +30,7 @@ struct zc_cfi_expr {
     size_t bytes;        /* Bytes of them. */
 };
 
-/* Where the caller's value of a register is. */
+/* Where the caller's value of a register is stored. */
 enum zc_cfi_how {
     ZC_CFI_SAME,       /* Unchanged. */
     ZC_CFI_UNDEFINED,  /* Lost; for the return address: the outermost frame. */
@@ -40,22 +40,22 @@ enum zc_cfi_how {
 };
 
 struct zc_cfi_rule {
-    enum zc_cfi_how how;     /* Which of the fields below counts. */
+    enum zc_cfi_how how;     /* Selects the field below that counts. */
     int64_t offset;          /* Bytes from the CFA. */
     struct zc_cfi_expr expr; /* The address. */
 };
 
-/* The row of the table that holds at one address. */
+/* The row of the table that is valid at one address. */
 struct zc_cfi_row {
     uint64_t cfa_reg;            /* CFA = this register + cfa_offset, */
     int64_t cfa_offset;          /* bytes, */
-    struct zc_cfi_expr cfa_expr; /* or, where it has code, the value of this expression. */
+    struct zc_cfi_expr cfa_expr; /* or, if it has code, the value of this expression. */
     struct zc_cfi_rule fp, ra;   /* The caller's frame pointer and the return address. */
     bool signal;                 /* The frame of a signal trampoline. */
     bool ra_signed;              /* The return address carries a pointer authentication code. */
 };
 
-/* The program of one function: its instructions and what they are read with. */
+/* The program of one function: its instructions and the parameters for reading them. */
 struct zc_cfi_program {
     const uint8_t *init, *init_end; /* The CIE's instructions. */
     const uint8_t *code, *code_end; /* The FDE's. */
@@ -66,11 +66,11 @@ struct zc_cfi_program {
     bool signal;                    /* Augmentation "S". */
 };
 
-/* Finds the program of the function that `pc` lies in.  False where there is none, or none of a
- * known format. */
+/* Finds the program of the function that contains `pc`.  False if there is none in a known
+ * format. */
 bool zc_cfi_find(const struct zc_object *object, uint64_t pc, struct zc_cfi_program *out);
 
-/* Runs it up to `pc`.  False at an instruction that is not known or makes no sense. */
+/* Runs the program up to `pc`.  False at an unknown or invalid instruction. */
 bool zc_cfi_run(const struct zc_cfi_program *program, uint64_t pc, struct zc_cfi_row *out);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finding a function's call-frame information through .eh_frame_hdr's sorted table. */
+/* Finds a function's call-frame information by the sorted table in .eh_frame_hdr. */
 #include "ledger/cfi.h"
 #include "ledger/cfi_read.h"
 
@@ -14,8 +14,8 @@ static bool inside(const struct zc_object *object, uint64_t address, uint64_t by
     return address >= object->start && address < object->end && bytes <= object->end - address;
 }
 
-/* The address of the FDE with the highest start at or below pc, 0 for none.  Linkers write the
- * table in one format only, with 32-bit offsets from the header. */
+/* The address of the FDE with the highest start at or below pc; 0 for none.  Linkers write the
+ * table in only one format, with 32-bit offsets from the header. */
 static uint64_t fde_address(const struct zc_object *object, uint64_t pc)
 {
     const uint8_t *hdr = object->hdr;
@@ -42,7 +42,7 @@ static uint64_t fde_address(const struct zc_object *object, uint64_t pc)
     return base + (uint64_t)(int64_t)row.fde;
 }
 
-/* A cursor over the CIE or FDE at `address`, behind its length. */
+/* A cursor over the CIE or FDE at `address`, after its length. */
 static bool entry_open(const struct zc_object *object, uint64_t address, struct zc_cursor *out)
 {
     const uint8_t *at = (const uint8_t *)(uintptr_t)address;
@@ -51,14 +51,14 @@ static bool entry_open(const struct zc_object *object, uint64_t address, struct 
     if (!inside(object, address, sizeof(length)))
         return false;
     memcpy(&length, at, sizeof(length));
-    /* 0 ends the section, and lengths from 0xfffffff0 on announce the 64-bit format. */
+    /* 0 ends the section; lengths from 0xfffffff0 on mean the 64-bit format. */
     if (length == 0 || length >= 0xfffffff0u || !inside(object, address, 4 + (uint64_t)length))
         return false;
     *out = (struct zc_cursor){at + 4, at + 4 + length, false};
     return true;
 }
 
-/* The letters of an augmentation "z...": what data a CIE has beyond DWARF's. */
+/* The letters of an augmentation "z...": extra data of a CIE. */
 static void augmentation(struct zc_cursor *c, const uint8_t *letters, struct zc_cfi_program *out)
 {
     uint64_t bytes = zc_cursor_uleb(c);
@@ -125,7 +125,7 @@ bool zc_cfi_find(const struct zc_object *object, uint64_t pc, struct zc_cfi_prog
     memset(out, 0, sizeof(*out));
     if (address == 0 || !entry_open(object, address, &c))
         return false;
-    /* The CIE is given by how far it lies before the word that says so; 0 there is a CIE. */
+    /* The distance from here back to the CIE; 0 marks a CIE itself. */
     place = (uint64_t)(uintptr_t)c.at;
     back = zc_cursor_fixed(&c, 4);
     if (back == 0 || !cie_read(object, place - back, &augmented, out))

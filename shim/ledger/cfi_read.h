@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading DWARF's numbers within bounds. */
+/* Reads DWARF's numbers within bounds. */
 #ifndef ZC_LEDGER_CFI_READ_H
 #define ZC_LEDGER_CFI_READ_H
 
@@ -13,7 +13,7 @@
 #define ZC_PE_UDATA4 0x03u  /* DW_EH_PE_udata4. */
 #define ZC_PE_DATAREL 0x30u /* DW_EH_PE_datarel: relative to .eh_frame_hdr. */
 
-/* Where reading is.  Beyond the end every number is 0 and `bad` is set. */
+/* A reading position.  Beyond the end every number is 0, and `bad` is set. */
 struct zc_cursor {
     const uint8_t *at;  /* Next byte. */
     const uint8_t *end; /* First byte that must not be read. */
@@ -100,7 +100,7 @@ static inline uint64_t zc_cursor_format(struct zc_cursor *c, uint8_t encoding)
     }
 }
 
-/* An encoded address: absolute or relative to its own place, the two that .eh_frame uses. */
+/* An encoded address: absolute or relative to its own place, the only formats in .eh_frame. */
 static inline uint64_t zc_cursor_address(struct zc_cursor *c, uint8_t encoding)
 {
     uint64_t place = (uint64_t)(uintptr_t)c->at;

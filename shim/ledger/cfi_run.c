@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Running the instructions of call-frame information (DWARF 5, section 6.4.2). */
+/* Runs the instructions of call-frame information (DWARF 5, section 6.4.2). */
 #include "ledger/cfi.h"
 #include "ledger/cfi_read.h"
 
@@ -36,12 +36,12 @@ enum {
 };
 
 struct machine {
-    const struct zc_cfi_program *program; /* What is run. */
+    const struct zc_cfi_program *program; /* The program. */
     struct zc_cursor c;                   /* Next instruction. */
-    uint64_t loc;                         /* Address that the row holds from. */
+    uint64_t loc;                         /* Address from which the row is valid. */
     struct zc_cfi_row row;                /* The row so far. */
     struct zc_cfi_row initial;            /* The row after the CIE's instructions. */
-    struct zc_cfi_row stack[REMEMBERED];  /* DW_CFA_remember_state's. */
+    struct zc_cfi_row stack[REMEMBERED];  /* Rows of DW_CFA_remember_state. */
     unsigned depth;                       /* Rows on the stack. */
 };
 
@@ -79,7 +79,7 @@ static void rule_restore(struct machine *m, uint64_t reg)
     rule_set(&m->row, reg, reg == ZC_CFI_RA ? m->initial.ra : m->initial.fp);
 }
 
-/* Instructions that set the rule of one register, which comes first. */
+/* Instructions that set the rule of one register, their first operand. */
 static void run_register(struct machine *m, uint8_t op)
 {
     uint64_t reg = zc_cursor_uleb(&m->c);
@@ -189,7 +189,7 @@ static bool run_advance(struct machine *m, uint8_t op)
     }
 }
 
-/* Runs instructions until they end or hold only behind `pc`. */
+/* Runs instructions up to those that are valid only after `pc`. */
 static void run(struct machine *m, uint64_t pc)
 {
     while (m->c.at < m->c.end && !m->c.bad) {

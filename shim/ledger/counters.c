@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The counters: a shared mapping of a file, or private memory. */
+/* The counters: a shared file mapping, or private memory. */
 #include "ledger/counters.h"
 
 #include "base/clock.h"
@@ -20,13 +20,13 @@
 typedef uint64_t __attribute__((may_alias)) word;
 _Static_assert(sizeof(ZC_COUNTERS_MAGIC) - 1 == sizeof(word), "the magic is one word");
 
-/* What counts before zc_counters_open() and where the kernel gives no memory.  It takes no page
- * until it is written to. */
+/* Used before zc_counters_open(), and if the kernel has no memory.  Uses no page until it is
+ * written. */
 static struct zc_counters last_resort;
 
 static struct zc_counters *current = &last_resort; /* Atomic. */
 
-/* The file behind `current`; the path is empty where there is none. */
+/* The file behind `current`; the path is empty if there is none. */
 static char file_path[PATH_MAX];
 static dev_t file_device;
 static ino_t file_inode;
@@ -36,8 +36,8 @@ struct zc_counters *zc_counters(void)
     return __atomic_load_n(&current, __ATOMIC_ACQUIRE);
 }
 
-/* For file systems without fallocate(2).  glibc's posix_fallocate(3) writes one byte a block there
- * and gives up on descriptors with O_APPEND. */
+/* For file systems without fallocate(2).  There glibc's posix_fallocate(3) writes one byte a block,
+ * and fails on descriptors with O_APPEND. */
 static int write_zeroes(int fd, uint64_t bytes)
 {
     static const char zeroes[65536];
@@ -79,7 +79,7 @@ static struct zc_counters *map(int fd)
     return memory != MAP_FAILED ? memory : NULL;
 }
 
-/* Maps a new file.  Leaves no file behind where it fails. */
+/* Maps a new file.  On failure no file stays behind. */
 static struct zc_counters *map_file(const char *path)
 {
     struct zc_counters *made = NULL;
@@ -107,7 +107,7 @@ static struct zc_counters *map_file(const char *path)
     return made;
 }
 
-/* The magic comes last: a reader that finds it finds all other fields. */
+/* Stores the magic last: a reader that finds it finds all other fields. */
 static void fill_header(struct zc_counters_header *h)
 {
     struct zc_text exe = zc_text_on(h->exe, sizeof(h->exe));
@@ -143,8 +143,8 @@ static void copy_sites(struct zc_counters *made, const struct zc_counters *befor
     made->next_site = sites;
 }
 
-/* Puts others in the place of the current ones.  Sites that were seen before keep their indices:
- * requests of libc's have sites before the first CUDA call, and while it is made. */
+/* Replaces the current counters.  Known sites keep their indices: libc's requests have sites before
+ * the first CUDA call, and during it. */
 static void take_over(struct zc_counters *made)
 {
     bool held = zc_site_lock();
@@ -189,7 +189,7 @@ void zc_counters_close(void)
 
     c->header.tick_mult = zc_clock_mult();
     __atomic_store_n(&c->header.closed, 1, __ATOMIC_RELEASE);
-    /* The program may have changed its folder, and the name may be another file there. */
+    /* The program may have changed its folder, so the name may mean another file now. */
     if (file_path[0] != 0 && lstat(file_path, &file) == 0 && file.st_dev == file_device &&
         file.st_ino == file_inode)
         unlink(file_path);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The counters file: a MAP_SHARED page set that holds every counter, so that what was counted
- * outlives SIGKILL and `zc top` can watch a running process.  Its layout is an interface: fields
- * are only added at the end, and the schema number says which.
+ * The counters file: a MAP_SHARED set of pages with every counter, so that counts survive SIGKILL
+ * and `zc top` can watch a running process.  Its layout is an interface: fields are only added at
+ * the end, and the schema number identifies it.
  */
 #ifndef ZC_LEDGER_COUNTERS_H
 #define ZC_LEDGER_COUNTERS_H
@@ -15,11 +15,11 @@
 
 #define ZC_COUNTERS_MAGIC "zc-count"
 #define ZC_COUNTERS_SCHEMA 1u
-#define ZC_COUNTERS_SLOTS 32u /* Totals; slot 0 is shared by all threads beyond the others. */
+#define ZC_COUNTERS_SLOTS 32u /* Totals; threads that have no slot share slot 0. */
 #define ZC_COUNTERS_SITES 512u
-#define ZC_COUNTERS_CELLS 8192u /* Cells of live blocks; further ones live in private memory. */
+#define ZC_COUNTERS_CELLS 8192u /* Cells of live blocks; more are in private memory. */
 #define ZC_COUNTERS_PLACES 16u
-#define ZC_COUNTERS_REFUSALS 16u /* Rules of refused calls; those of further rules have none. */
+#define ZC_COUNTERS_REFUSALS 16u /* Rules of refused calls; further rules are not named. */
 
 struct zc_counters_header {
     char magic[8];                          /* ZC_COUNTERS_MAGIC, not terminated. */
@@ -27,7 +27,7 @@ struct zc_counters_header {
     uint32_t pid;                           /* Process id. */
     uint64_t bytes;                         /* Size of the file. */
     uint32_t slots, sites, cells, places;   /* Lengths of the arrays below. */
-    uint32_t kinds, dirs, outcomes, frames; /* Dimensions inside their elements. */
+    uint32_t kinds, dirs, outcomes, frames; /* Lengths of the arrays inside their elements. */
     uint64_t tick_mult;                     /* ns = ticks * tick_mult >> 32. */
     uint64_t start_wall_ns;                 /* Start, Unix time in ns. */
     uint64_t closed;                        /* 1 after a clean exit. */
@@ -37,23 +37,23 @@ struct zc_counters_header {
 struct zc_gauge {
     uint64_t blocks;     /* Live blocks of a place. */
     uint64_t bytes;      /* Bytes of them. */
-    uint64_t peak_bytes; /* Highest value of bytes. */
+    uint64_t peak_bytes; /* Peak of `bytes`. */
 };
 
 struct zc_refusal {
-    uint64_t calls; /* Refused because of the rule. */
-    uint32_t line;  /* Of the rule, 0 in a free entry. */
+    uint64_t calls; /* Calls refused because of the rule. */
+    uint32_t line;  /* Line of the rule; 0 in a free entry. */
     char rule[52];  /* Its name, terminated. */
 };
 
 struct zc_refusals {
-    uint64_t calls;                                  /* All that were refused. */
-    struct zc_refusal by_rule[ZC_COUNTERS_REFUSALS]; /* In the order of first refusals. */
+    uint64_t calls;                                  /* All refused calls. */
+    struct zc_refusal by_rule[ZC_COUNTERS_REFUSALS]; /* In order of first refusals. */
 };
 
 struct zc_counters {
     struct zc_counters_header header;
-    uint32_t next_slot;                        /* Slots handed to threads so far. */
+    uint32_t next_slot;                        /* Slots given to threads so far. */
     uint32_t next_site;                        /* Sites in use. */
     struct zc_gauge place[ZC_COUNTERS_PLACES]; /* By enum zc_place_id. */
     struct zc_totals slot[ZC_COUNTERS_SLOTS] __attribute__((aligned(64)));
@@ -62,21 +62,21 @@ struct zc_counters {
     struct zc_refusals refusals;
 };
 
-/* The counters in use.  Never NULL: before zc_counters_open() they are static memory, of which only
- * the sites are taken over. */
+/* The counters in use, never NULL: before zc_counters_open() static memory, of which only the sites
+ * are taken over. */
 struct zc_counters *zc_counters(void);
 
 /*
- * Creates the counters: in a file `path` (O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC, 0600, its blocks
- * allocated by fallocate(2) so that a full disk is an error here and not SIGBUS later), or
- * in private memory when path is NULL or the file can't be made (one message says why).  Where the
- * file system has no fallocate(2), zeroes are written.  Returns false when not even private
- * memory is there: the static memory goes on counting then.
+ * Creates the counters in the file `path` (O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC, 0600).  Its blocks
+ * are allocated by fallocate(2), or by writing zeroes if the file system lacks that, so that a full
+ * disk is an error here and not SIGBUS later.  If path is NULL, or the file can't be made (one
+ * message says why), they are in private memory.  False if not even that is available: then
+ * counting goes on in the static memory.
  */
 bool zc_counters_open(const char *path);
 
-/* Clean exit: marks the file closed and unlinks it, because the log's summary line holds the rest.
- * The memory stays: other threads may still count. */
+/* Clean exit: marks the file as closed and unlinks it, because the log's summary has the rest.  The
+ * memory stays, because other threads may still count. */
 void zc_counters_close(void);
 
 /* For the child of fork(2): fresh private counters; the parent's file is not touched. */

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ordered index of blocks: a sorted array of chunks of sorted entries, which many threads read
- * while one writes.  A sequence counter, odd during a change, tells readers to look again.
+ * The ordered index of blocks: a sorted array of chunks of sorted entries.  Many threads read it
+ * while one writes.  A sequence counter, odd during a change, tells readers to try again.
  *
  * Every word that readers see is stored with release and loaded with acquire order.  A reader that
- * saw a word of a change therefore also sees the odd counter that was stored before it, and no
+ * saw a word of a change therefore also sees the odd counter that was stored before it.  So no
  * fence is needed, which ThreadSanitizer would not understand.  Chunks and arrays are never given
- * back to the arena: a reader that is late may still look into them, and finds numbers that it
- * throws away.
+ * back to the arena: a late reader may still look into them, and discards what it finds.
  */
 #include "ledger/index.h"
 
 #include "base/arena.h"
 
-#define FANOUT 63u    /* Entries of a chunk: with them it just fits the arena's class of 1536 B. */
-#define FIRST_TOP 64u /* Chunks that the first top array has room for; it doubles. */
-#define MERGE_BELOW 24u /* A chunk with fewer entries looks for a neighbour to join. */
-#define MERGE_FILL 48u  /* Entries of a joined chunk at most, so that it does not split at once. */
-#define TRIES 64        /* Lock-free attempts of a lookup. */
+#define FANOUT 63u      /* Entries of a chunk: just as many as fit the arena's class of 1536 B. */
+#define FIRST_TOP 64u   /* Chunks in the first top array; its size doubles when needed. */
+#define MERGE_BELOW 24u /* A chunk with fewer entries is merged with a neighbour if possible. */
+#define MERGE_FILL                                                                                 \
+    48u          /* Most entries of a merged chunk, so that it is not split again at once.         \
+                  */
+#define TRIES 64 /* Attempts of a lock-free look-up. */
 
 struct chunk {
     uint64_t count;                 /* Entries in use. */
@@ -28,11 +29,11 @@ struct chunk {
 _Static_assert(sizeof(struct chunk) <= 1536, "a chunk fits the arena's class");
 
 struct slot {
-    uint64_t first;      /* Lowest base in the chunk; 0 in slot 0, which so matches everything. */
-    struct chunk *chunk; /* Never NULL in a slot in use, and empty only where it is the only one. */
+    uint64_t first;      /* Lowest base in the chunk; 0 in slot 0, so that it matches everything. */
+    struct chunk *chunk; /* Never NULL in a used slot; empty only if it is the only chunk. */
 };
 
-static uint64_t sequence;  /* Odd while a change is under way. */
+static uint64_t sequence;  /* Odd during a change. */
 static struct slot *top;   /* The array of chunks, `top_capacity` slots. */
 static uint64_t top_count; /* Slots in use. */
 static uint64_t top_capacity;
@@ -52,8 +53,8 @@ static void change_end(void)
     SET(sequence, sequence + 1);
 }
 
-/* How many of n ascending keys, `step` words apart, are at most `key`.  The loop has no branch on a
- * key, because the outcome of a binary search can't be predicted. */
+/* The number of n ascending keys, `step` words apart, that are at most `key`.  The loop does not
+ * branch on keys, because the outcome of a binary search can't be predicted. */
 static inline size_t rank(const uint64_t *keys, size_t step, size_t n, uint64_t key)
 {
     size_t low = 0;
@@ -74,7 +75,7 @@ static inline size_t top_rank(const struct slot *array, size_t n, uint64_t key)
     return rank(&array->first, sizeof(*array) / sizeof(uint64_t), n, key);
 }
 
-/* One attempt of a lookup; false when a change came in between. */
+/* One attempt of a look-up; false if a change interfered. */
 static bool find_once(uint64_t address, struct zc_block **block_out)
 {
     uint64_t before = GET(sequence), n, entries, end;
@@ -90,7 +91,7 @@ static bool find_once(uint64_t address, struct zc_block **block_out)
         return true;
     s = top_rank(array, n, address);
     if (s == 0)
-        return false; /* Only in the middle of a change is slot 0's key above 0. */
+        return false; /* Slot 0's key is above 0 only in the middle of a change. */
     chunk = GET(array[s - 1].chunk);
     if (GET(sequence) != before)
         return false;
@@ -112,7 +113,7 @@ bool zc_index_find(uint64_t address, struct zc_block **block_out)
     return false;
 }
 
-/* One attempt; false when a change came in between. */
+/* One attempt; false if a change interfered. */
 static bool around_once(uint64_t address, struct zc_block **below_out, struct zc_block **above_out)
 {
     uint64_t before = GET(sequence), n, entries;
@@ -206,7 +207,7 @@ static void entry_remove(struct chunk *chunk, size_t at)
         entry_copy(chunk, i, chunk, i + 1);
 }
 
-/* Moves the entries from `at` on to the end of another chunk, which lies behind or is empty. */
+/* Moves the entries from `at` on to the end of another chunk, which comes later or is empty. */
 static void entries_move(struct chunk *to, struct chunk *from, size_t at)
 {
     for (size_t i = at; i < from->count; i++)
@@ -215,8 +216,8 @@ static void entries_move(struct chunk *to, struct chunk *from, size_t at)
     SET(from->count, at);
 }
 
-/* Makes room for one more slot.  The old array stays as it is for late readers: all old arrays
- * together are smaller than the one in use. */
+/* Makes room for one more slot.  The old array stays for late readers; all old arrays together are
+ * smaller than the current one. */
 static bool top_reserve(void)
 {
     uint64_t capacity = top_capacity == 0 ? FIRST_TOP : 2 * top_capacity;
@@ -262,9 +263,8 @@ static void top_remove(size_t at)
 }
 
 /*
- * Splits the full chunk of slot s for an entry that belongs at `at`.  At either end nothing moves
- * but the entry: programs mostly get ascending or descending addresses, and halves would stay half
- * empty then.
+ * Splits the full chunk of slot s for an entry at `at`.  At either end only the new entry moves:
+ * programs mostly get ascending or descending addresses, and halves would stay half empty.
  */
 static bool insert_split(size_t s, size_t at, uint64_t base, uint64_t end, struct zc_block *block)
 {
@@ -296,7 +296,7 @@ static bool insert_split(size_t s, size_t at, uint64_t base, uint64_t end, struc
     return true;
 }
 
-/* The entry that overlaps [base, end), which would be entered at `at` of slot s; or NULL. */
+/* The entry that overlaps [base, end), which would be inserted at `at` in slot s; or NULL. */
 static struct zc_block *overlap(size_t s, size_t at, uint64_t base, uint64_t end)
 {
     const struct chunk *chunk = top[s].chunk;
@@ -340,7 +340,7 @@ bool zc_index_insert(uint64_t base, uint64_t end, struct zc_block *block,
     return true;
 }
 
-/* Joins the chunk of slot s + 1 to that of slot s if they fit into one. */
+/* Merges the chunk of slot s + 1 into that of slot s if they fit into one. */
 static bool merge(size_t s)
 {
     if (s + 1 >= top_count || top[s].chunk->count + top[s + 1].chunk->count > MERGE_FILL)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The loaded object that an address lies in. */
+/* Finds the loaded object that contains an address. */
 #include "ledger/object.h"
 
 #include <dlfcn.h>
@@ -25,8 +25,8 @@ bool zc_object_find(uint64_t address, struct zc_object *out)
 #else
 
 struct search {
-    uint64_t address;      /* What is looked for. */
-    struct zc_object *out; /* Where the object goes. */
+    uint64_t address;      /* Address to look for. */
+    struct zc_object *out; /* Receives the object. */
 };
 
 static int match_object(struct dl_phdr_info *info, size_t bytes, void *arg)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The reentrancy guard: whether the calling thread is inside the ledger already, so that a signal
- * handler that interrupted it passes through.  The locks alone do not do: a handler that
- * interrupted the holder of one lock must not wait for another whose holder may be waiting for the
- * first.
+ * The reentrancy guard: whether the calling thread is inside the ledger, so that a signal handler
+ * that interrupted it passes through.  Locks alone are not enough: a handler that interrupted the
+ * holder of one lock must not wait for another lock, whose holder may wait for the first.
  */
 #ifndef ZC_LEDGER_REENTRY_H
 #define ZC_LEDGER_REENTRY_H
@@ -16,7 +15,7 @@
 
 extern __thread uint8_t zc_reentry_inside __attribute__((tls_model("initial-exec")));
 
-/* Goes in; false when the calling thread is inside. */
+/* Enters; false if the calling thread is inside already. */
 static inline bool zc_reentry_enter(void)
 {
     if (zc_reentry_inside)
@@ -32,8 +31,8 @@ static inline void zc_reentry_leave(void)
     zc_reentry_inside = 0;
 }
 
-/* The arena for code outside: a handler that interrupts the arena finds the guard closed as well.
- * zc_reentry_arena_get() returns NULL in a handler that interrupted the ledger. */
+/* The arena for code outside of the ledger: a handler that interrupts the arena finds the guard
+ * set, too. zc_reentry_arena_get() returns NULL in a handler that interrupted the ledger. */
 static inline void *zc_reentry_arena_get(size_t bytes)
 {
     void *memory;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading the policy early and silently, and saying later what was wrong with it. */
+/* Reads the policy early and silently, and reports its faults later. */
 #include "ledger/rules.h"
 
 #include <errno.h>
@@ -22,8 +22,8 @@ static uint32_t load_state; /* enum load_state; atomic. */
 static struct zc_lock reading = ZC_LOCK(ZC_RANK_RULES);
 static struct zc_policy policy;
 static char path[4096];
-static char refusal[256]; /* Why the file was refused, "" if it was not. */
-static char *text;        /* The file, kept until its faults were said; NULL without faults. */
+static char refusal[256]; /* Why the file was refused, or "". */
+static char *text;        /* The file, kept until its faults are reported; NULL without faults. */
 static size_t text_bytes;
 static int errors;
 
@@ -76,8 +76,8 @@ static void drop_text(void)
     text = NULL;
 }
 
-/* The rules stay mapped for the life of the process.  A file with faults is parsed again when there
- * is somebody to tell them to. */
+/* The rules stay mapped for the life of the process.  A file with faults is parsed again when its
+ * faults can be reported. */
 static void parse(void)
 {
     struct zc_policy_memory memory = {.size = zc_policy_memory_for(text_bytes)};
@@ -133,7 +133,7 @@ bool zc_rules_load(void)
     return mine;
 }
 
-/* What becomes of a file with errors; first of all, because only so many messages are printed. */
+/* Reports what happens to a file with errors; first, because only so many messages are printed. */
 static void say_verdict(void)
 {
     if (zc_option_on(zc_options()->strict))
@@ -174,7 +174,7 @@ bool zc_rules_in_use(void)
     return state == READING || (state == READ && policy.rule_count > 0);
 }
 
-/* The child has what the reading thread had got to.  Its text may be unmapped already. */
+/* The child has what the reading thread had read so far.  Its text may be unmapped already. */
 static void forget_policy(void)
 {
     text = NULL;

@@ -15,20 +15,21 @@
  */
 bool zc_rules_load(void);
 
-/* Says what is wrong with the policy that was read. */
+/* Reports the faults of the policy that was read. */
 void zc_rules_announce(void);
 
-/* The policy; one without rules where there is no file.  Constant once zc_rules_load() was true. */
+/* The policy; without a file one without rules.  Constant once zc_rules_load() was true. */
 const struct zc_policy *zc_rules(void);
 
-/* Path of the policy file, NULL where there is none or it was refused. */
+/* Path of the policy file; NULL if there is none or it was refused. */
 const char *zc_rules_path(void);
 
-/* The rule that takes a request, or NULL.  Finds out what the policy asks for beyond the request's
+/* The rule that matches a request, or NULL.  Looks up what the policy needs beyond the request's
  * own fields: module and id of the site (an index of ledger/site.h), program and thread. */
 const struct zc_rule *zc_rules_match(struct zc_request *request, uint32_t site);
 
-/* Whether a thread is reading the policy, or has read one with rules: requests may be matched. */
+/* True while a thread reads the policy, and once a policy with rules was read: requests may
+ * match. */
 bool zc_rules_in_use(void);
 
 #endif

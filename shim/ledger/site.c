@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of sites in the counters file, and the sites' counts. */
+/* The table of sites in the counters file, and their counts. */
 #include "ledger/site.h"
 
 #include <string.h>
@@ -16,20 +16,20 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-/* The last sites of the table are for one a module each: what finds no other keeps the module,
- * which rules ask for. */
+/* The last sites of the table stand for one module each: calls that find no other site keep the
+ * module, which rules may need. */
 #define MODULES 32u
 
-/* Where a site's id leads. */
+/* An entry of the table of ids. */
 struct entry {
     uint32_t id;       /* The key. */
     uint32_t index;    /* Index into the table. */
-    UT_hash_handle hh; /* uthash's. */
+    UT_hash_handle hh; /* uthash's handle. */
 };
 
 static struct zc_lock zc_site = ZC_LOCK(ZC_RANK_SITE);
-static struct entry *entries;                             /* By id; under the lock. */
-static uint64_t asked_for[(ZC_COUNTERS_SITES + 63) / 64]; /* Bits for zc_site_is_new(); atomic. */
+static struct entry *entries;                             /* By id.  Under the lock. */
+static uint64_t asked_for[(ZC_COUNTERS_SITES + 63) / 64]; /* Bits for zc_site_is_new().  Atomic. */
 
 static uint32_t fnv(uint32_t hash, const void *bytes, size_t n)
 {
@@ -60,7 +60,7 @@ uint32_t zc_site_count(void)
     return count > 0 ? count : 1;
 }
 
-/* Appends a site; 0 when `limit` are there or there is no memory for its entry. */
+/* Adds a site; 0 if there are `limit` already, or no memory for its entry. */
 static uint32_t site_new(uint32_t id, const struct zc_frame *frames, unsigned n, uint32_t limit)
 {
     uint32_t index = zc_site_count();
@@ -180,7 +180,7 @@ bool zc_site_is_new(uint32_t index)
 
     if (index == 0 || index >= ZC_COUNTERS_SITES)
         return false;
-    /* Looked at first: a site is asked for at each of its requests. */
+    /* Read first, because this is asked at each request. */
     if (__atomic_load_n(&asked_for[index / 64], __ATOMIC_RELAXED) & bit)
         return false;
     return !(__atomic_fetch_or(&asked_for[index / 64], bit, __ATOMIC_RELAXED) & bit);

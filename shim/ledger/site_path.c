@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* From the stack to a site: the walk, the frames' modules, and the cache of paths seen before. */
+/* From the stack to a site: the walk, the modules of frames, and a cache of known paths. */
 #include "ledger/site_path.h"
 
 #include <stdbool.h>
@@ -12,31 +12,31 @@
 #define PATHS 32 /* Cached paths of a thread; a power of two. */
 
 /*
- * A path seen before: where it starts, and the words that the walk read with what they were.  The
- * words lie above a frame that is live, on the same stack, and are safe to read as long as nothing
- * but that frame is given: an offset reaches 512 KiB, and frames beyond are not cached.
+ * A known path: its start, and the values of the stack words that the walk read.  The words are
+ * above a live frame on the same stack.  They are safe to read with only that frame given: an
+ * offset reaches 512 KiB, and larger paths are not cached.
  */
 struct path {
     uint64_t frame;             /* Frame address of the wrapper; 0 in an unused path. */
     uint64_t pc;                /* Its return address. */
-    uint64_t sum;               /* weigh() over the words' values. */
+    uint64_t sum;               /* weigh() over the values of the words. */
     uint16_t site;              /* Index of the site. */
-    uint16_t words;             /* Words. */
-    uint16_t at[ZC_WALK_WORDS]; /* Where they are, in words above frame. */
+    uint16_t words;             /* Number of words. */
+    uint16_t at[ZC_WALK_WORDS]; /* Their positions, in words above `frame`. */
 };
 _Static_assert(sizeof(struct path) * PATHS <= 4096, "the cache is a small part of a thread's TLS");
 
 static __thread struct path paths[PATHS] __attribute__((tls_model("initial-exec")));
 
-/* Objects whose frames are left out at the start of a path: they lie between the program and us. */
+/* Objects whose leading frames are left out, because they are between the program and libzc. */
 static const char *const between[] = {"libzc.so",     "libcuda.so", "libcudart.so",
                                       "libstdc++.so", "libc++.so",  "libc.so"};
 
-/* The frames of a walk as it goes. */
+/* The frames collected by a walk. */
 struct frames {
     struct zc_frame frame[ZC_SITE_FRAMES]; /* Frames of the path. */
-    unsigned n;                            /* How many. */
-    uint64_t pc;                           /* The first frame visited; the wrapper's caller. */
+    unsigned n;                            /* Their number. */
+    uint64_t pc;                           /* The first visited frame: the wrapper's caller. */
 };
 
 static void basename_copy(char *out, const char *path)
@@ -66,7 +66,7 @@ static bool add_frame(uint64_t pc, const struct zc_object *object, void *arg)
         frames->pc = pc;
     memset(frame, 0, sizeof(*frame));
     if (object == NULL) {
-        /* Code made at run time: its addresses differ from run to run. */
+        /* Code made at run time; its addresses differ from run to run. */
         frame->module[0] = '?';
     } else if (object->name == NULL || object->name[0] == 0) {
         basename_copy(frame->module, zc_log_program());
@@ -80,7 +80,7 @@ static bool add_frame(uint64_t pc, const struct zc_object *object, void *arg)
     return ++frames->n < ZC_SITE_FRAMES;
 }
 
-/* Each word has an odd weight of its own, so that two words that change places change the sum. */
+/* Each word has its own odd weight, so that swapping two words changes the sum. */
 static inline uint64_t weigh(uint64_t value, unsigned i)
 {
     return value * (0x9e3779b97f4a7c15ull * (2 * i + 1));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Traffic: totals by flow, in one slot a thread, and the way of a transfer into all counters. */
+/* Traffic: totals by flow, in one slot for each thread, and the recording of a transfer in all
+ * counters. */
 #include "ledger/traffic.h"
 
 #include <string.h>
@@ -10,12 +11,12 @@
 
 #define SLOT_UNKNOWN 0u /* The thread has not asked for a slot. */
 
-/* Slot of the calling thread, plus one.  A slot is handed out once and not given back by threads
- * that end, so that a count never has two writers. */
+/* Slot of the calling thread, plus one.  A slot is given out once, even if its thread ends, so that
+ * no count ever has two writers. */
 static __thread uint32_t my_slot __attribute__((tls_model("initial-exec")));
 
-/* Set while the thread writes its own slot.  A signal handler in between must not: between the load
- * and the store its own count would be lost. */
+/* Set while the thread writes its own slot.  A signal handler in between must not write it: its
+ * count would be lost between the load and the store. */
 static __thread uint8_t writing __attribute__((tls_model("initial-exec")));
 
 const char *zc_kind_name(enum zc_kind kind)
@@ -42,8 +43,8 @@ const char *zc_dir_name(enum zc_dir dir)
 
 enum zc_dir zc_dir_of(enum zc_kind src, enum zc_kind dst)
 {
-    /* CUPTI counts managed memory to the device's side, as its CUpti_ActivityMemcpyKind does where
-     * the pages are not known. */
+    /* Managed memory counts as the device's side, as in CUPTI's CUpti_ActivityMemcpyKind when the
+     * pages are not known. */
     enum side { HOST, DEVICE, ARRAY };
     static const uint8_t side_of[ZC_KIND_COUNT] = {
         [ZC_KIND_PAGEABLE] = HOST, [ZC_KIND_PINNED] = HOST,    [ZC_KIND_DEVICE] = DEVICE,
@@ -58,7 +59,7 @@ enum zc_dir zc_dir_of(enum zc_kind src, enum zc_kind dst)
     return (enum zc_dir)dirs[side_of[src]][side_of[dst]];
 }
 
-/* Hands out slots 1 to the last; threads beyond share slot 0. */
+/* Gives out slots 1 to the last; further threads share slot 0. */
 static uint32_t slot_take(void)
 {
     uint32_t *next = &zc_counters()->next_slot;
@@ -99,7 +100,7 @@ totals_add(struct zc_totals *totals, const struct zc_transfer *t,
     }
 }
 
-/* The blocks' part.  In a handler that interrupted the thread's own writing, slot is 0. */
+/* Counts for the blocks.  In a handler that interrupted the thread's own writing, slot is 0. */
 static void count_blocks(const struct zc_transfer *t, uint32_t slot)
 {
     enum zc_dir dir = (enum zc_dir)(t->asked / (ZC_KIND_COUNT * ZC_KIND_COUNT));
@@ -139,8 +140,8 @@ void zc_traffic_totals(struct zc_totals *out)
     uint32_t last = __atomic_load_n(&counters->next_slot, __ATOMIC_RELAXED);
     uint64_t *sum = (uint64_t *)out;
 
-    /* All of struct zc_totals is 64-bit counts, so that it is summed as an array of them.  Slots
-     * that no thread has are left out: reading them would make their pages. */
+    /* struct zc_totals holds only 64-bit counts, so it is summed as an array.  Unused slots are
+     * skipped: reading them would allocate their pages. */
     memset(out, 0, sizeof(*out));
     for (uint32_t i = 0; i <= last; i++) {
         const uint64_t *count = (const uint64_t *)&counters->slot[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What was asked to move, what moved, and what did not have to: the counters. */
+/* The counters: bytes asked to move, bytes moved, and bytes that did not have to. */
 #ifndef ZC_LEDGER_TRAFFIC_H
 #define ZC_LEDGER_TRAFFIC_H
 
@@ -18,8 +18,8 @@ enum zc_kind {
         ZC_KIND_COUNT
 };
 
-/* Directions, named as Nsight Systems and CUPTI's CUpti_ActivityMemcpyKind name them; Memset and
- * Prefetch beside them.  A = array, P = peer (two devices). */
+/* Directions, named as in Nsight Systems and CUPTI's CUpti_ActivityMemcpyKind, and Memset and
+ * Prefetch.  A = array, P = peer (two devices). */
 #define ZC_DIRS(X)                                                                                 \
     X(HTOD, "HtoD")                                                                                \
     X(DTOH, "DtoH")                                                                                \
@@ -49,54 +49,54 @@ static inline unsigned zc_flow(enum zc_dir dir, enum zc_kind src, enum zc_kind d
 /* The direction of a copy between two memory kinds on one device. */
 enum zc_dir zc_dir_of(enum zc_kind src, enum zc_kind dst);
 
-/* What became of a transfer. */
+/* The outcome of a transfer. */
 enum zc_outcome {
-    ZC_MOVED,  /* The driver did it. */
-    ZC_CPU,    /* libzc did it with the CPU; nothing crossed the link. */
-    ZC_ELIDED, /* Nothing had to be done: both sides are one. */
+    ZC_MOVED,  /* The driver made it. */
+    ZC_CPU,    /* libzc made it with the CPU; nothing crossed the link. */
+    ZC_ELIDED, /* Nothing had to be done: both sides are the same memory. */
     ZC_OUTCOME_COUNT
 };
 
-/* Counts of one kind; all fields only grow.  Written with relaxed atomics. */
+/* Counts of one kind, which only grow.  Written with relaxed atomics. */
 struct zc_count {
     uint64_t calls; /* Transfers, or the driver's copies. */
     uint64_t bytes; /* Bytes of them. */
 };
 
-/* One line of 64 bytes: what one block (or site) saw in one direction. */
+/* The traffic of one block, or site, in one direction. 64 bytes: a cache line. */
 struct zc_cell {
     uint32_t block;                       /* Low 32 bits of the block's id; 0 in a free cell. */
     uint16_t site;                        /* Index of the block's site. */
     uint8_t dir;                          /* enum zc_dir. */
-    uint8_t writer;                       /* Slot of the only thread that writes it; 0: any. */
-    struct zc_count by[ZC_OUTCOME_COUNT]; /* Asked = moved + CPU-copied + elided. */
+    uint8_t writer;                       /* Slot of its only writer; 0: any thread. */
+    struct zc_count by[ZC_OUTCOME_COUNT]; /* Requested = moved + CPU-copied + elided. */
     uint64_t ticks;                       /* Time that callers were blocked, in ticks. */
 };
 _Static_assert(sizeof(struct zc_cell) == 64, "a cell is one cache line");
 
 /* Totals of the threads that share a slot. */
 struct zc_totals {
-    struct zc_count asked[ZC_FLOWS][ZC_OUTCOME_COUNT]; /* By the flow that the program asked for. */
-    struct zc_count moved[ZC_FLOWS]; /* Copies of the driver's, by the real kinds: CUPTI's view. */
-    uint64_t ticks[ZC_FLOWS];        /* Blocked time by asked flow, in ticks. */
+    struct zc_count asked[ZC_FLOWS][ZC_OUTCOME_COUNT]; /* By requested flow. */
+    struct zc_count moved[ZC_FLOWS];                   /* The driver's copies, by actual kinds. */
+    uint64_t ticks[ZC_FLOWS]; /* Blocked time by requested flow, in ticks. */
 };
 
 struct zc_block;
 
 struct zc_transfer {
     unsigned asked;          /* Flow as the program sees it. */
-    unsigned real;           /* Flow by the places' real kinds. */
-    enum zc_outcome outcome; /* What became of it. */
+    unsigned real;           /* Flow by the actual kinds. */
+    enum zc_outcome outcome; /* Its outcome. */
     uint64_t bytes;          /* Bytes copied or set. */
-    uint64_t copies;         /* Copies or sets that the driver made of it; counted if MOVED. */
+    uint64_t copies;         /* Copies or sets that the driver made; counted if MOVED. */
     uint64_t ticks;          /* Ticks that the call took. */
     struct zc_block *dst;    /* Destination's block, or NULL when it is not in the ledger. */
     struct zc_block *src;    /* Source's block, or NULL; NULL for sets. */
-    bool continues;          /* A further part of a transfer that was counted: bytes, no call. */
+    bool continues;          /* Another part of a counted transfer: bytes, but no call. */
 };
 
-/* Adds a transfer to the calling thread's totals and to both blocks' cells.  No lock, no allocation
- * but a block's first cell of a direction; safe in signal handlers. */
+/* Adds a transfer to the calling thread's totals and to both blocks' cells.  Takes no lock;
+ * allocates only a block's first cell of a direction; safe in signal handlers. */
 void zc_traffic_record(const struct zc_transfer *t);
 
 /* Sums all slots of totals (in the counters file) into *out. */

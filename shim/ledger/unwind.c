@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Walking the calling thread's stack by call-frame information. */
+/* Walks the calling thread's stack by call-frame information. */
 #include "ledger/unwind.h"
 
 #include <errno.h>
@@ -10,15 +10,15 @@
 #include "ledger/cfi_read.h"
 
 #define PAGE 4096ull                  /* The smallest page of both architectures. */
-#define FRAME_MAX ((uint64_t)1 << 26) /* Bytes of a frame; no walk goes on beyond a larger one. */
-#define FRAMES_MAX 64                 /* Frames of a walk, those inside libzc included. */
+#define FRAME_MAX ((uint64_t)1 << 26) /* Larger frames end the walk. */
+#define FRAMES_MAX 64                 /* Most frames of a walk, with those inside libzc. */
 
 enum { DW_OP_deref = 0x06, DW_OP_plus_uconst = 0x23, DW_OP_breg0 = 0x70 };
 
 /*
- * Whether a word can be read.  rt_sigprocmask(2) copies the new mask from user space before it
- * looks at `how`, so that an impossible `how` makes it a test: EFAULT for an address that is not
- * readable, EINVAL otherwise.  No filter of system calls can do without it, because glibc can't.
+ * True if a word can be read. rt_sigprocmask(2) reads the new mask before it checks `how`, so an
+ * invalid `how` makes it a test: EFAULT for an unreadable address, EINVAL otherwise.  No system
+ * call filter can forbid it, because glibc needs it.
  */
 static bool readable(uint64_t address)
 {
@@ -30,8 +30,8 @@ static bool readable(uint64_t address)
     return ok;
 }
 
-/* Return addresses and saved registers lie in frames of other functions, where AddressSanitizer and
- * ThreadSanitizer would have us not look. */
+/* Return addresses and saved registers are in frames of other functions, which AddressSanitizer and
+ * ThreadSanitizer would object to. */
 #if defined(__clang__)
 __attribute__((no_sanitize("address", "thread", "memory")))
 #else
@@ -75,8 +75,8 @@ bool zc_walk_read(struct zc_walk *walk, uint64_t address, uint64_t *value_out)
     return true;
 }
 
-/* The frame pointer register of the current frame.  Only here is the word that it was saved in
- * remembered: most functions use the register for anything, and its values do not make a path. */
+/* The frame pointer register of the current frame.  The word that it was saved in is cached only
+ * here: most functions use the register for other things, and its values do not make a path. */
 static uint64_t frame_pointer(struct zc_walk *walk)
 {
     if (walk->fp_at != 0)
@@ -119,7 +119,8 @@ static bool rule_value(struct zc_walk *walk, const struct zc_cfi_rule *rule, uin
     }
 }
 
-/* Removes AArch64's pointer authentication code; the instruction is a no-op on CPUs without. */
+/* Removes AArch64's pointer authentication code; the instruction does nothing on CPUs without
+ * it. */
 static uint64_t strip(uint64_t pc, bool is_signed)
 {
 #if defined(__aarch64__)
@@ -156,7 +157,7 @@ static bool leave_fp(struct zc_walk *walk, const struct zc_cfi_rule *rule, uint6
         return read_word(walk, walk->fp_at, &walk->fp);
     case ZC_CFI_UNDEFINED:
     case ZC_CFI_UNSUPPORTED:
-        /* A lost value does not matter unless a frame further out needs it; 0 leads nowhere. */
+        /* A lost value matters only if an outer frame needs it; 0 leads nowhere. */
         walk->fp_at = 0;
         walk->fp = 0;
         return true;
@@ -166,14 +167,14 @@ static bool leave_fp(struct zc_walk *walk, const struct zc_cfi_rule *rule, uint6
     }
 }
 
-/* Leaves the current frame.  False at the outermost one and where something is strange. */
+/* Leaves the current frame.  False at the outermost one, and if something is strange. */
 static bool step(struct zc_walk *walk, const struct zc_object *object)
 {
     struct zc_cfi_program program;
     struct zc_cfi_row row;
     uint64_t cfa = 0, pc = 0;
 
-    /* A call may be a function's last instruction; the address before is surely inside. */
+    /* A call may be a function's last instruction, so the address before is used. */
     if (!zc_cfi_find(object, walk->pc - 1, &program) || !zc_cfi_run(&program, walk->pc - 1, &row) ||
         row.signal)
         return false;
@@ -189,7 +190,8 @@ static bool step(struct zc_walk *walk, const struct zc_object *object)
     return walk->pc > PAGE;
 }
 
-/* Not inlined: the registers taken are this function's, whose own information describes them. */
+/* Not inlined: the registers read are those of this function, whose own information describes
+ * them. */
 __attribute__((noinline)) void
 zc_unwind(struct zc_walk *walk, uint64_t from,
           bool (*visit)(uint64_t pc, const struct zc_object *object, void *arg), void *arg)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening the log and writing whole lines to it. */
+/* Opens the log and writes whole lines to it. */
 #include "log/jsonl.h"
 
 #include "base/lock.h"
@@ -21,15 +21,15 @@
 #include <unistd.h>
 
 #define EXTRA_NAMES 9        /* NAME.1 to NAME.9. */
-#define FIRST_DESCRIPTOR 200 /* Above those that programs expect in an order. */
+#define FIRST_DESCRIPTOR 200 /* Above the numbers that programs expect in order. */
 
 static struct zc_lock zc_log = ZC_LOCK(ZC_RANK_LOG);
-int zc_log_level_now = ZC_LOG_OFF; /* Not OFF only while fd is the log. */
-static int fd = -1;                /* Under zc_log, as the following two. */
-static dev_t device;               /* Of the file: a program may close and reuse our descriptor. */
+int zc_log_level_now = ZC_LOG_OFF; /* Not OFF only while `fd` is the log. */
+static int fd = -1;                /* Under zc_log, as are the next two. */
+static dev_t device;               /* The file; the program may reuse the descriptor. */
 static ino_t inode;
-static char path[PATH_MAX]; /* Empty where there was no file. */
-static int ended_by;        /* errno value that ended the log. */
+static char path[PATH_MAX]; /* Empty if there was no file. */
+static int ended_by;        /* The errno value that ended the log. */
 static uint64_t lost;       /* Atomic. */
 
 const char *zc_log_path(void)
@@ -47,9 +47,9 @@ int zc_log_error(void)
     return ended_by;
 }
 
-/* Bytes of the log; -1 where the descriptor is not the log.  Does not ask for the file's times as
- * fstat(2) does: since Linux 6.13 (multigrain timestamps) a file whose times were read gets new
- * ones at the next write, which then writes its inode as well and takes a microsecond more. */
+/* Bytes of the log; -1 if the descriptor is not the log.  Does not ask for the file's times, as
+ * fstat(2) does: since Linux 6.13 (multigrain timestamps) that makes the next write update the
+ * inode as well, which takes a microsecond more. */
 static int64_t log_size(void)
 {
     struct statx x;
@@ -59,11 +59,11 @@ static int64_t log_size(void)
         return makedev(x.stx_dev_major, x.stx_dev_minor) == device && x.stx_ino == inode
                    ? (int64_t)x.stx_size
                    : -1;
-    /* Container runtimes may forbid a call that is younger than their list. */
+    /* Container runtimes may forbid system calls that are newer than their list. */
     return fstat(fd, &s) == 0 && s.st_dev == device && s.st_ino == inode ? s.st_size : -1;
 }
 
-/* Writes the bytes or nothing of them.  Returns 0 or the errno value. */
+/* Writes all bytes or none.  Returns 0 or the errno value. */
 static int append(const char *bytes, size_t n)
 {
     int64_t size = log_size();
@@ -73,7 +73,7 @@ static int append(const char *bytes, size_t n)
         return EBADF;
     if (!zc_log_size_allowed((uint64_t)size + n))
         return EFBIG;
-    /* Not write(2) of libc: as a cancellation point it could end the thread with the lock held. */
+    /* libc's write(2) is a cancellation point, and could end the thread with the lock held. */
     do
         written = syscall(SYS_write, fd, bytes, n);
     while (written < 0 && errno == EINTR);
@@ -81,7 +81,8 @@ static int append(const char *bytes, size_t n)
         return 0;
     if (written < 0)
         return errno;
-    /* The file system took a part: it is full.  Half a line would spoil the file for readers. */
+    /* The file system took only a part, so it is full.  Half a line would break the file for
+     * readers. */
     return ftruncate(fd, size) == 0 ? ENOSPC : errno;
 }
 
@@ -124,7 +125,7 @@ void zc_log_write_last(struct zc_line *line)
     write_one(line, true);
 }
 
-/* A log for a device node would be created beside it, in /dev. */
+/* A log named after a device node would be created next to it, in /dev. */
 static bool is_device(const char *name)
 {
     struct stat s;
@@ -132,7 +133,7 @@ static bool is_device(const char *name)
     return stat(name, &s) == 0 && (S_ISCHR(s.st_mode) || S_ISBLK(s.st_mode));
 }
 
-/* Creates the file under its name or a numbered one, which `path` then holds. */
+/* Creates the file under its name or a numbered one, and stores that in `path`. */
 static int create_file(void)
 {
     size_t n = strlen(path);
@@ -152,8 +153,9 @@ static int create_file(void)
     return created;
 }
 
-/* Programs and shells count on the lowest descriptor being free.  Where the limit (RLIMIT_NOFILE)
- * is low, at least none of the first three may be ours: programs print there without asking. */
+/* Programs and shells expect the lowest descriptor to be free.  If the limit (RLIMIT_NOFILE) is
+ * low, at least none of the first three may be libzc's, because programs print to them without
+ * asking. */
 static int move_up(int low)
 {
     int high = fcntl(low, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
@@ -198,7 +200,8 @@ static bool open_file(const char *pattern)
     return true;
 }
 
-/* The counters' name is made from the log's: another file, so that readers tell them apart. */
+/* The counters' name is derived from the log's, but differs, so that readers can tell them
+ * apart. */
 static void open_counters(void)
 {
     static const char ending[] = ".jsonl";

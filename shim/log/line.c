@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* JSON fields into a line, whole or not at all. */
+/* Appends JSON fields to a line, whole or not at all. */
 #include "log/line.h"
 
 #include "base/clock.h"
@@ -20,8 +20,8 @@ const char *zc_outcome_name(enum zc_outcome outcome)
     return outcome_names[outcome];
 }
 
-/* Writes what comes before a value: a comma where one is due, and the name.  Returns where the
- * field began, to take it back when it does not fit. */
+/* Writes what comes before a value: a comma if needed, and the name.  Returns the start of the
+ * field, for removing it if it does not fit. */
 static size_t begin_field(struct zc_line *line, const char *name)
 {
     struct zc_text *t = &line->text;
@@ -65,7 +65,7 @@ void zc_line_begin(struct zc_line *line, char *buf, size_t cap, const char *type
     zc_line_u64(line, "time_ns", zc_wall_ns());
 }
 
-/* One field of a value that is whole or not there; `write` is the statement that writes it. */
+/* One field whose value is whole or missing; `write` is the statement that writes it. */
 #define FIELD(line, name, write)                                                                   \
     do {                                                                                           \
         if (!(line)->cut) {                                                                        \
@@ -122,7 +122,7 @@ void zc_line_address(struct zc_line *line, const char *name, uint64_t v)
     FIELD(line, name, quoted_hex(&line->text, "0x", v, 0));
 }
 
-/* Brackets and quotes that close something always fit: they come out of the reserve. */
+/* Closing brackets and quotes always fit: room is reserved for them. */
 static void close_with(struct zc_line *line, const char *s)
 {
     size_t n = strlen(s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Building one line of the log: a JSON object that stays valid when it does not fit. */
+/* Builds one line of the log: a JSON object that stays valid if it does not fit. */
 #ifndef ZC_LOG_LINE_H
 #define ZC_LOG_LINE_H
 
@@ -9,23 +9,23 @@
 #include "base/text.h"
 #include "ledger/traffic.h"
 
-/* Longest line but the summary's: what Linux writes to a file in one piece in all events. */
+/* Longest line except the summary: as much as Linux always writes to a file in one piece. */
 #define ZC_LINE_MAX 4096
 
 struct zc_line {
-    struct zc_text text; /* What is there so far; its cap leaves room for the closing brackets. */
+    struct zc_text text; /* The text so far; its cap leaves room for closing brackets. */
     size_t cap;          /* Bytes of the caller's buffer. */
-    bool cut;            /* A field did not fit: it and all later ones are left out. */
-    unsigned skipped;    /* Nested objects and arrays opened since, which have to be closed. */
+    bool cut;            /* A field did not fit: it and all later ones are missing. */
+    unsigned skipped;    /* Nested objects and arrays opened since then, to be closed. */
 };
 
 /* Starts {"type":TYPE,"time_ns":NOW in buf; cap is at least 256. */
 void zc_line_begin(struct zc_line *line, char *buf, size_t cap, const char *type);
 
 /*
- * Fields.  `name` is NULL inside an array.  A string may be NULL, which gives null; one that does
- * not fit is cut at a character.  The id forms write what a person searches for as a string: eight
- * hex digits, or 0x and the address.
+ * Fields.  `name` is NULL inside an array.  A NULL string gives null; one that does not fit is cut
+ * at a character.  The id forms write what people search for as a string: eight hex digits, or 0x
+ * and the address.
  */
 void zc_line_u64(struct zc_line *line, const char *name, uint64_t v);
 void zc_line_id(struct zc_line *line, const char *name, uint64_t v); /* Null for 0. */
@@ -40,15 +40,15 @@ void zc_line_address(struct zc_line *line, const char *name, uint64_t v);
 void zc_line_open(struct zc_line *line, const char *name, char bracket);
 void zc_line_close(struct zc_line *line, char bracket);
 
-/* The counts of one outcome list as the fields asked_calls, asked_bytes, moved_calls and so on, and
+/* Writes the counts by outcome as the fields asked_calls, asked_bytes, moved_calls and so on, and
  * blocked_ns. */
 void zc_line_counts(struct zc_line *line, const struct zc_count by[ZC_OUTCOME_COUNT],
                     uint64_t ticks);
 
-/* Closes the object, with "truncated":true where something was cut, and appends the newline. */
+/* Closes the object, with "truncated":true if something is missing, and appends the newline. */
 void zc_line_end(struct zc_line *line);
 
-/* The sum of an outcome list: what was asked. */
+/* The sum over the outcomes: what was requested. */
 struct zc_count zc_count_asked(const struct zc_count by[ZC_OUTCOME_COUNT]);
 
 /* "moved", "cpu_copied", "elided". */

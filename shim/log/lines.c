@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The lines about one block, one transfer, one site, one warning. */
+/* The lines about blocks, transfers, sites and warnings. */
 #include "log/lines.h"
 
 #include "base/clock.h"
@@ -12,7 +12,7 @@
 
 #include <stddef.h>
 
-/* What names a block in every line about it. */
+/* The fields that identify a block, in every line about it. */
 static void block_fields(struct zc_line *line, const struct zc_block *block)
 {
     zc_line_u64(line, "block", block->id);
@@ -190,7 +190,7 @@ static void frame(struct zc_line *line, const struct zc_frame *f)
     zc_line_str(line, NULL, zc_text_cstr(&t));
 }
 
-/* Not inlined, so that its line is not on the stack beside those of modules. */
+/* Not inlined, so that its line is not on the stack together with those of modules. */
 __attribute__((noinline)) static void write_site(const struct zc_site *site)
 {
     char buf[ZC_LINE_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts that lines about blocks have in common. */
+/* Parts that lines about blocks have in common. */
 #ifndef ZC_LOG_LINES_H
 #define ZC_LOG_LINES_H
 
@@ -7,7 +7,7 @@
 #include "ledger/traffic.h"
 #include "log/line.h"
 
-/* What a flow's number stands for; the inverse of zc_flow(). */
+/* What a flow's number means; the inverse of zc_flow(). */
 struct zc_sides {
     enum zc_dir dir;       /* Direction. */
     enum zc_kind src, dst; /* Memory kinds of the source and the destination. */
@@ -21,7 +21,7 @@ static inline struct zc_sides zc_flow_sides(unsigned flow)
     };
 }
 
-/* What the fields of a flow are called. */
+/* Names of the fields of a flow. */
 struct zc_flow_names {
     const char *dir;       /* Field of the direction. */
     const char *src, *dst; /* Fields of the memory kinds of both sides. */
@@ -36,14 +36,14 @@ void zc_line_flow(struct zc_line *line, const struct zc_flow_names *names, unsig
 void zc_line_traffic(struct zc_line *line, enum zc_dir dir,
                      const struct zc_count by[ZC_OUTCOME_COUNT], uint64_t ticks);
 
-/* Reads a cell that other threads may be adding to, field by field, by relaxed loads. */
+/* Reads a cell that other threads may be changing, field by field with relaxed loads. */
 void zc_cell_read(struct zc_cell *copy, const struct zc_cell *cell);
 
 /* Appends the counts of a pair, or of all. */
 struct zc_pair_counts;
 void zc_line_pair_counts(struct zc_line *line, const struct zc_pair_counts *counts);
 
-/* Writes a `block` line for a block that is still live: the traffic it has seen so far. */
+/* Writes a `block` line for a block that is still live: its traffic so far. */
 void zc_log_live_block(const struct zc_block *block);
 
 #endif

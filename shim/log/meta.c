@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The log's first line: what ran, where, under which policy. */
+/* The log's first line: program, machine and policy. */
 #include "log/jsonl.h"
 
 #include "base/options.h"
@@ -14,8 +14,8 @@
 
 #define SCHEMA 1
 
-/* Reads /proc/self/cmdline (proc(5)): arguments, each terminated.  Returns the bytes read, and
- * whether there was more. */
+/* Reads /proc/self/cmdline (proc(5)), a list of terminated arguments.  Returns the bytes read, and
+ * whether there are more. */
 static size_t read_arguments(char *buf, size_t cap, bool *more)
 {
     int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the modules of frames lie as files, for readers that turn offsets into functions. */
+/* The files of the modules in frames, for readers that turn offsets into functions. */
 #include "log/modules.h"
 
 #include "base/path.h"
@@ -13,24 +13,24 @@
 #include <string.h>
 
 #define MODULES 256 /* A power of two. */
-#define BUILD_ID 20 /* Bytes of the longest build id that linkers make, a SHA-1. */
+#define BUILD_ID 20 /* Bytes of the longest build id that linkers write, a SHA-1. */
 
 /* Hashes of the names that have a line; 0 in a free entry.  Atomic. */
 static uint32_t written[MODULES];
 
-/* The search for one module, and its line. */
+/* The search for one module, and its result. */
 struct search {
-    const char *name;     /* As in a frame: a file name of at most ZC_SITE_MODULE - 1 bytes. */
-    const char *program;  /* The executable's, for which the loader has an empty name. */
+    const char *name;     /* File name as in a frame, at most ZC_SITE_MODULE - 1 bytes. */
+    const char *program;  /* The executable's name; the loader has an empty one for it. */
     unsigned found;       /* Loaded objects of that name. */
-    char path[PATH_MAX];  /* Of the last one, as the loader has it. */
+    char path[PATH_MAX];  /* Path of the last one, from the loader. */
     uint8_t id[BUILD_ID]; /* Its build id. */
-    unsigned id_bytes;    /* 0 where it has none. */
+    unsigned id_bytes;    /* 0 if it has none. */
     char line[ZC_LINE_MAX];
 };
 
-/* True for the first caller with this name.  Names with one hash are taken for one, which costs a
- * reader the path of one module. */
+/* True for the first caller with this name.  Names with equal hashes are taken for the same, which
+ * hides the path of one module. */
 static bool first_time(const char *name)
 {
     uint32_t hash = 2166136261u;
@@ -51,7 +51,7 @@ static bool first_time(const char *name)
     return false;
 }
 
-/* The build id among the notes of a segment (elf(5), "Notes"). */
+/* Finds the build id among the notes of a segment (elf(5), "Notes"). */
 static void read_notes(struct search *search, const uint8_t *note, size_t bytes, size_t align)
 {
     align = align == 8 ? 8 : 4;
@@ -100,8 +100,8 @@ static int match_module(struct dl_phdr_info *info, size_t bytes, void *arg)
     return 0;
 }
 
-/* The loader has the executable under an empty name, and others as they were asked for, which may
- * be relative to the folder that was the current one then. */
+/* The loader has an empty name for the executable.  Other names are as they were requested, maybe
+ * relative to the folder that was current then. */
 static const char *known_path(struct search *search)
 {
     if (search->found != 1)
@@ -131,7 +131,7 @@ static void write_line(struct search *search)
     zc_log_write(&line);
 }
 
-/* A thread's stack may be of 16 KiB, in which a path and a line would take half. */
+/* Not inlined: a thread's stack may have 16 KiB, of which a path and a line would take half. */
 static void write_module(const char *name)
 {
     struct search *search = zc_reentry_arena_get(sizeof(*search));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Refused calls, counted by rule in the counters file. */
+/* Counts refused calls by rule, in the counters file. */
 #include "log/refusals.h"
 
 #include "ledger/counters.h"
 
-static const char *policy_file; /* Atomic; of the rules that were counted. */
+static const char *policy_file; /* Policy file of the counted rules.  Atomic. */
 
-/* The rule's entry, which a rule without one takes by its line; NULL where all are others'. */
+/* The entry of a rule; a new rule takes a free one by its line.  NULL if all belong to others. */
 static struct zc_refusal *entry_of(struct zc_refusals *r, const struct zc_rule *rule)
 {
     for (unsigned i = 0; i < ZC_COUNTERS_REFUSALS; i++) {

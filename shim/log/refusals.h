@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls that gave the program an error because of a rule: many programs go on with wrong data. */
+/* Calls that returned an error because of a rule: many programs ignore that and go on with wrong
+ * data. */
 #ifndef ZC_LOG_REFUSALS_H
 #define ZC_LOG_REFUSALS_H
 
@@ -7,17 +8,17 @@
 #include "log/line.h"
 #include "policy/policy.h"
 
-/* Counts a call that libzc refuses, or that fails because of where a rule put a block, though it
- * would have succeeded without libzc, or whose answer may mislead.  Whoever makes such an error
- * says why by zc_message(), and counts it here.  Async-signal-safe. */
+/* Counts a call that libzc refuses, or that fails because of where a rule put a block although it
+ * would succeed without libzc, or whose answer may mislead.  Code that makes such an error reports
+ * it by zc_message(), and counts it here.  Async-signal-safe. */
 void zc_refusal_count(const struct zc_policy *policy, const struct zc_rule *rule);
 
-uint64_t zc_refusals(void); /* How many there were. */
+uint64_t zc_refusals(void); /* Number of such calls. */
 
 /* Appends the fields of the summary line. */
 void zc_refusals_line(struct zc_line *line);
 
-/* Appends the last line of the exit's summary, nothing where no call was refused. */
+/* Appends the last line of the exit summary; nothing if no call was refused. */
 void zc_refusals_text(struct zc_text *text);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The summary: collecting the counters, and the log's last line. */
+/* The summary: collects the counters, and writes the log's last line. */
 #include "log/summary.h"
 
 #include "base/arena.h"
@@ -16,7 +16,7 @@
 
 #include <errno.h>
 
-/* Room for every site in every direction; pages that are not written to cost nothing. */
+/* Room for every site in every direction; unused pages cost nothing. */
 #define LINE_BYTES ((size_t)4 << 20)
 
 static void add_cell(struct zc_summary *s, uint32_t site, const struct zc_cell *cell)
@@ -48,7 +48,7 @@ static bool add_live_block(struct zc_block *block, void *arg)
     return true;
 }
 
-/* A folded total is indexed by direction; its dir field is unset. */
+/* A folded total is indexed by direction, so its `dir` is not set. */
 static void add_folded(struct zc_summary *s, uint32_t index)
 {
     const struct zc_site *site = zc_site_get(index);
@@ -191,7 +191,7 @@ static void write_line(const struct zc_summary *s)
     zc_arena_put(large, LINE_BYTES);
 }
 
-/* A program that only looked whether there is a GPU has nothing to tell. */
+/* A program that only checked for a GPU has nothing to report. */
 static bool has_content(const struct zc_summary *s)
 {
     uint64_t seen = s->untracked;
@@ -205,7 +205,7 @@ static bool has_content(const struct zc_summary *s)
     return seen != 0;
 }
 
-/* At the level `summary` no request has written its site. */
+/* At the level `summary` no request has logged its site. */
 static void log_sites(const struct zc_summary *s)
 {
     for (uint32_t i = 0; i < s->sites; i++)

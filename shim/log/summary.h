@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the end of a run is told from: all counters, read once. */
+/* What the summary is made from: all counters, read once. */
 #ifndef ZC_LOG_SUMMARY_H
 #define ZC_LOG_SUMMARY_H
 
@@ -10,9 +10,9 @@
 #include "ledger/counters.h"
 #include "ledger/traffic.h"
 
-/* What blocks of one site saw in one direction. */
+/* The traffic of one site's blocks in one direction. */
 struct zc_site_traffic {
-    struct zc_count by[ZC_OUTCOME_COUNT]; /* Asked = moved + CPU-copied + elided. */
+    struct zc_count by[ZC_OUTCOME_COUNT]; /* Requested = moved + CPU-copied + elided. */
     uint64_t ticks;                       /* Blocked time. */
 };
 
@@ -23,7 +23,7 @@ struct zc_summary {
     struct zc_block_gauge place[ZC_COUNTERS_PLACES];              /* By enum zc_place_id. */
     uint64_t untracked; /* Requests that could not be recorded. */
     uint64_t wall_ns;   /* Since the counters were made. */
-    /* Sums over all copies: sets and prefetches move nothing between two blocks of the program. */
+    /* Sums over all copies; sets and prefetches move nothing between two blocks. */
     struct zc_count copies[ZC_OUTCOME_COUNT];
     uint64_t copy_ticks;     /* Blocked time of the copies. */
     uint64_t pageable_asked; /* Bytes of the copies that were to go from or to pageable memory. */
