@@ -15,10 +15,9 @@ enum zc_lock_rank {
     ZC_RANK_GRAPH,  /* Tables of single modules: none is taken with another of them held. */
     ZC_RANK_HANDLE,
     ZC_RANK_POOL,
-    ZC_RANK_DEFERRED,
+    ZC_RANK_FREED,
     ZC_RANK_PAIRS,
     ZC_RANK_HINT,
-    ZC_RANK_FREE_CACHE,
     ZC_RANK_CAPTURE,
     ZC_RANK_STREAMS,
     ZC_RANK_RULES,   /* Reading the policy. */

@@ -11,9 +11,8 @@
 #include "memory/limits.h"
 #include "memory/reclaim.h"
 #include "place/fallback.h"
-#include "place/deferred.h"
+#include "place/freed.h"
 #include "vmm/lazy.h"
-#include "vmm/free_cache.h"
 
 /* Makes the program's own call.  If memory is short, what libzc keeps for later is given back
  * first.  Device memory that is promised, or that libzc holds in managed memory, is not
@@ -33,20 +32,12 @@ static CUresult forwarded(const struct zc_ask *ask, const struct zc_forward *f)
 }
 
 /* Takes memory that was freed before, of the rule's first place. */
-static struct zc_backing *take_freed(const struct zc_ask *ask, const struct zc_want *want,
-                                     CUstream stream, unsigned *index)
+static struct zc_backing *take_freed(const struct zc_want *want)
 {
-    const struct zc_place_list *list = &want->rule->place;
-    struct zc_backing *backing = NULL;
-    if (list->item[0] == ZC_PLACE_DEVICE || !zc_budget_take(want->rule, want->device, want->size))
+    enum zc_place_id first = want->rule->place.item[0];
+    if (first == ZC_PLACE_DEVICE || !zc_budget_take(want->rule, want->device, want->size))
         return NULL;
-    *index = 0;
-    if (ask->flags & ZC_BLOCK_STREAM)
-        backing = zc_deferred_take(list->item[0], want, stream, ask->entry->flavour);
-    if (want->rule->free == ZC_FREE_DEFER)
-        zc_deferred_tidy(ZC_PLACE_VMM);
-    if (!backing && list->item[0] == ZC_PLACE_VMM)
-        backing = zc_free_cache_take(want);
+    struct zc_backing *backing = zc_freed_take(first, want);
     if (!backing)
         zc_budget_give(want->rule, want->size);
     return backing;
@@ -73,7 +64,7 @@ static CUresult place_request(struct zc_ask *ask, const struct zc_rule *rule,
                                               zc_hostrule_open()};
     unsigned index = 0;
     char why[256] = "";
-    struct zc_backing *backing = take_freed(ask, &want, f->stream, &index);
+    struct zc_backing *backing = take_freed(&want);
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
     if (!backing)
         backing = zc_place_try(&want, 0, &index, why, sizeof(why));

@@ -13,10 +13,9 @@
 #include "log/log.h"
 #include "memory/budget.h"
 #include "place/fallback.h"
-#include "place/deferred.h"
+#include "place/freed.h"
 #include "vmm/grow.h"
 #include "vmm/lazy.h"
-#include "vmm/free_cache.h"
 
 static void note_free(struct zc_block *block)
 {
@@ -76,9 +75,9 @@ static CUresult let_go(struct zc_block *block, struct parting *out)
 static CUresult reap(const struct parting *p, CUresult result)
 {
     if (p->waited)
-        zc_deferred_reap_all();
+        zc_freed_reap_all();
     else
-        zc_deferred_tidy(ZC_PLACE_COUNT);
+        zc_freed_tidy(ZC_PLACE_COUNT);
     return result;
 }
 
@@ -91,7 +90,7 @@ static CUresult detach_claimed(struct zc_block *block, const struct parting *p)
     struct zc_vmm *v = zc_vmm_of(block);
     if (!v)
         return zc_place_detach(block->backing);
-    return p->mark || zc_free_cache_fits(block) ? CUDA_SUCCESS : zc_vmm_detach(v);
+    return p->mark || zc_freed_fits(block) ? CUDA_SUCCESS : zc_vmm_detach(v);
 }
 
 static CUresult free_placed(struct zc_block *block, bool *diagnosed_out)
@@ -104,7 +103,7 @@ static CUresult free_placed(struct zc_block *block, bool *diagnosed_out)
     bool apart = zc_block_hosted(block) && zc_capture_any();
     if (apart || ((block->flags & ZC_BLOCK_STREAM) && zc_place_of(backing->place)->waits)) {
         note_free(block);
-        zc_defer_free(block, NULL, NULL, NULL, ZC_LEGACY);
+        zc_freed_defer(block, NULL, NULL, NULL, ZC_LEGACY);
         return CUDA_SUCCESS;
     }
     CUresult result = let_go(block, &p);
@@ -119,8 +118,8 @@ static CUresult free_placed(struct zc_block *block, bool *diagnosed_out)
         return reap(&p, CUDA_SUCCESS);
     note_free(block);
     if (p.mark)
-        zc_defer_free(block, p.mark, backing->context, CU_STREAM_LEGACY, ZC_LEGACY);
-    if (p.mark || zc_free_cache_keep(block))
+        zc_freed_defer(block, p.mark, backing->context, CU_STREAM_LEGACY, ZC_LEGACY);
+    if (p.mark || zc_freed_keep(block))
         return reap(&p, CUDA_SUCCESS);
     zc_block_remove(block);
     return reap(&p, zc_place_release(backing, false));
@@ -172,7 +171,7 @@ static void freed(const struct zc_untracked *block, CUevent event, CUcontext hom
 {
     bool pooled = block->taken && (block->copy.flags & ZC_BLOCK_POOLED);
     if (pooled)
-        zc_defer_pool_free(&block->copy, event, home);
+        zc_freed_defer_pool(&block->copy, event, home);
     else if (event)
         zc_real.cuEventDestroy_v2(event);
 }
@@ -197,7 +196,7 @@ ZC_BODY(cuMemFree_v2, (CUdeviceptr dptr))
     else
         freed(&untracked, NULL, NULL);
     if (result == CUDA_SUCCESS && untracked.taken && !(untracked.copy.flags & ZC_BLOCK_STREAM))
-        zc_deferred_reap_all();
+        zc_freed_reap_all();
     return result;
 }
 
@@ -224,8 +223,8 @@ static CUresult free_in_order(struct zc_block *block, CUevent event, CUstream st
         return result;
     }
     note_free(block);
-    zc_deferred_tidy(ZC_PLACE_COUNT);
-    zc_defer_free(block, event, zc_stream_context(stream, flavour), stream, flavour);
+    zc_freed_tidy(ZC_PLACE_COUNT);
+    zc_freed_defer(block, event, zc_stream_context(stream, flavour), stream, flavour);
     return CUDA_SUCCESS;
 }
 

@@ -5,7 +5,7 @@
 #include "hook/free.h"
 #include "hook/allocate.h"
 #include "host/pinned.h"
-#include "place/deferred.h"
+#include "place/freed.h"
 #include "shared/hostblock.h"
 #include "shared/pair.h"
 #include "shared/transfer.h"
@@ -155,7 +155,7 @@ ZC_BODY(cuMemFreeHost, (void *p))
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED)
         zc_retrack(&untracked);
     else if (untracked.taken)
-        zc_deferred_reap_all();
+        zc_freed_reap_all();
     return result;
 }
 
@@ -218,7 +218,7 @@ ZC_BODY(cuMemHostUnregister, (void *p))
     if (in_heap(p))
         zc_pinned_return((CUdeviceptr)p, untracked.taken ? untracked.copy.size : 1);
     if (untracked.taken)
-        zc_deferred_reap_all();
+        zc_freed_reap_all();
     return result;
 }
 

@@ -25,7 +25,6 @@
     X(pinned)                                                                                      \
     X(va)                                                                                          \
     X(access)                                                                                      \
-    X(free_cache)                                                                                  \
     X(lazy)                                                                                        \
     X(reuse)                                                                                       \
     X(headroom)                                                                                    \
@@ -39,7 +38,7 @@
     X(pairs)                                                                                       \
     X(shared_access)                                                                               \
     X(shared_report)                                                                               \
-    X(deferred)                                                                                    \
+    X(freed)                                                                                       \
     X(request)                                                                                     \
     X(pool)                                                                                        \
     X(handle)                                                                                      \

@@ -11,7 +11,7 @@
 #include "driver/stream.h"
 #include "hook/request.h"
 #include "ledger/rules.h"
-#include "place/deferred.h"
+#include "place/freed.h"
 #include "vmm/access.h"
 
 /* The driver reserves pool memory in these steps (measured on driver 580). */
@@ -416,7 +416,7 @@ static void release(CUmemoryPool handle, cuuint64_t keep)
     if (steps_of(handle) <= steps(keep))
         return;
     cuuint64_t own = figure_of(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
-    cuuint64_t waiting = zc_deferred_waiting(handle);
+    cuuint64_t waiting = zc_freed_waiting(handle);
     if (!zc_lock_take(&lock))
         return;
     struct pool *p = find_pool(handle, false);

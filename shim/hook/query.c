@@ -10,7 +10,7 @@
 #include "hook/request.h"
 #include "host/pinned.h"
 #include "memory/limits.h"
-#include "place/deferred.h"
+#include "place/freed.h"
 #include "shared/report.h"
 #include "vmm/grow.h"
 #include "vmm/lazy.h"
@@ -321,7 +321,7 @@ ZC_BODY(cuMemGetInfo_v2, (size_t * free, size_t *total))
 {
     (void)entry;
     if (free && zc_life_on())
-        zc_deferred_reap(ZC_PLACE_COUNT);
+        zc_freed_reap(ZC_PLACE_COUNT);
     CUresult result = real(free, total);
     if (result != CUDA_SUCCESS || !free || !zc_life_on())
         return result;

@@ -16,7 +16,7 @@
 #include "memory/limits.h"
 #include "memory/place.h"
 #include "memory/release.h"
-#include "place/deferred.h"
+#include "place/freed.h"
 
 static const struct zc_place *const places[ZC_PLACE_COUNT] = {
     [ZC_PLACE_MAPPED] = &zc_place_mapped, [ZC_PLACE_MANAGED] = &zc_place_managed,

@@ -19,7 +19,6 @@
 #include "vmm/headroom.h"
 #include "vmm/grow.h"
 #include "vmm/reuse.h"
-#include "vmm/free_cache.h"
 
 /* Only requests of at least this size are checked against free memory: asking the driver costs more
  * than a smaller block is worth. */
@@ -74,7 +73,7 @@ void zc_lazy_update(struct zc_vmm *v)
 /* Bytes of device memory that the program holds.  When they grow, less is free. */
 static uint64_t taken(void)
 {
-    return zc_limits_on_devices() + zc_free_cache_bytes();
+    return zc_limits_on_devices() + zc_modules_idle_bytes();
 }
 
 /* Asks the driver for free bytes; 0 if it does not say. */
@@ -239,7 +238,7 @@ static bool fits(const struct zc_vmm *v)
 {
     if (v->span < ADMIT_FROM)
         return true;
-    uint64_t beside = zc_free_cache_bytes(), wanted = zc_lazy_promised(v->device) + v->span;
+    uint64_t beside = zc_modules_idle_bytes(), wanted = zc_lazy_promised(v->device) + v->span;
     return has_room(v->device, wanted, beside) ||
            (v->grows &&
             has_room(v->device, wanted, beside + largest(v->device, v->va.context, v->span)));
@@ -252,7 +251,7 @@ void zc_lazy_before_request(int device, size_t bytes)
     if (!wanted || !zc_driver_lock())
         return;
     wanted += bytes < UINT64_MAX - wanted ? bytes : UINT64_MAX - wanted;
-    uint64_t beside = zc_free_cache_bytes();
+    uint64_t beside = zc_modules_idle_bytes();
     bool room = has_room(device, wanted, beside) ||
                 has_room(device, wanted, beside + largest(device, NULL, SIZE_MAX));
     for (struct zc_vmm *v = room ? NULL : zc_lazy_list, *next; v; v = next) {

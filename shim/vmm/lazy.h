@@ -9,8 +9,8 @@
 /* Such blocks change only with the lock of driver/lock.h, called "the driver lock" below. */
 
 /*
- * Enters a lazy block.  Refuses what the device could not hold even if the free cache were emptied
- * and the block took over the memory of the largest block that it might grow from.  The block
+ * Enters a lazy block.  Refuses what the device could not hold even if all kept blocks were given
+ * back and the block took over the memory of the largest block that it might grow from.  The block
  * reuses the addresses that such a block keeps, or else gets addresses of its own.  A block that
  * grows gets a larger range, so that its successor can reuse it.  On failure returns the driver's
  * code, and the block is not entered.

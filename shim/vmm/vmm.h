@@ -46,9 +46,8 @@ struct zc_vmm {
     bool lazy;  /* Memory is attached when first needed (commit = lazy, grow). */
     bool grows; /* The rule says `grow`: copies into it may become remaps. */
     struct zc_growth *growth;     /* All zero, and read-only, if the block does not grow. */
-    struct zc_vmm *next, *before; /* List of blocks with something pending, or of the free cache. */
-    uint64_t kept;                /* Serial number in the free cache: higher is newer. */
-    struct zc_block *quarantined; /* Its ledger entry after the free. */
+    struct zc_vmm *next, *before; /* List of blocks with something pending. */
+    struct zc_block *quarantined; /* The ledger entry of a `previous` block. */
 };
 
 /*
