@@ -82,8 +82,7 @@ static void take_over(struct zc_extent *to, const struct zc_extent *from)
     to->stale = to->odd = false;
     to->live = 1;
     __atomic_store_n(&to->claim, ZC_CLAIM_NONE, __ATOMIC_RELEASE);
-    for (unsigned i = 0; i < ZC_HOST_SLOTS; i++)
-        to->slot[i] = from->slot[i];
+    to->slot[0] = from->slot[0];
     __atomic_store_n(&to->pin, ZC_PIN_MAKING, __ATOMIC_RELEASE);
     to->use = ZC_EXTENT_BLOCK;
 }
