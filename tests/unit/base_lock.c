@@ -18,15 +18,26 @@
 enum { THREADS = 8, ROUNDS = 100000 };
 
 static struct zc_lock lock;
-static long shared_count;
+static long shared_count, not_owned;
 
+static void pass_time(int steps)
+{
+    for (volatile int i = 0; i < steps; i++) {
+    }
+}
+
+/* Time passes inside and outside, so that others come to the lock while it is held, and see it
+ * dropped. */
 static void *count_up(void *arg)
 {
     (void)arg;
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < 4 * ROUNDS; i++) {
         zc_lock_take(&lock);
         shared_count++;
+        not_owned += ((lock.owner ^ zc_thread_id()) << 1) != 0; /* The top bit says who waits. */
+        pass_time(i % 64);
         zc_lock_drop(&lock);
+        pass_time(i % 128);
     }
     return NULL;
 }
@@ -40,7 +51,8 @@ static void only_one_thread_is_inside(void **state)
         pthread_create(&thread[i], NULL, count_up, NULL);
     for (int i = 0; i < THREADS; i++)
         pthread_join(thread[i], NULL);
-    assert_int_equal(shared_count, (long)THREADS * ROUNDS);
+    assert_int_equal(shared_count, 4L * THREADS * ROUNDS);
+    assert_int_equal(not_owned, 0);
     assert_int_equal(lock.owner, 0);
 }
 

@@ -108,7 +108,8 @@ static int scene_again(void)
     unsigned char *p = filled(malloc(MANY), MANY, 7);
     CHECK(cuMemcpyHtoD_v2, device, p, MANY);
     CHECK(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
-    CHECK(cuLaunchHostFunc, stream, sleep_a_little, NULL);
+    for (unsigned i = 0; i < 10; i++)
+        CHECK(cuLaunchHostFunc, stream, sleep_a_little, NULL);
     for (unsigned i = 0; i < 4; i++)
         CHECK(cuMemcpyHtoDAsync_v2, device, p, MANY, stream);
     CHECK(cuStreamSynchronize, stream);
