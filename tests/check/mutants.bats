@@ -81,15 +81,19 @@ assert result(["policy_glob"], loop, "while (true)") == ("caught", "policy_glob"
 PYTHON
 }
 
-@test "functions and tests that were named by hand are there" {
+@test "functions, tests and mutants that were named by hand are there" {
     python <<'PYTHON'
+import re
 from mutants import measure, operators, runner
 
+numbers = {m.id for m in operators.all_mutants()}
 functions = {(m.file, m.function) for m in operators.all_mutants()}
 tests = set(measure.all_tests())
 also = runner.Table().also
 gone = [*(f for f in also if f not in functions),
-        *(t for named in also.values() for t in named if t not in tests)]
+        *(t for named in also.values() for t in named if t not in tests),
+        *(n for n in re.findall(r"^\| (\w{10}) \|", runner.EXPLAINED.read_text(), re.M)
+          if n not in numbers)]
 assert not gone, gone
 PYTHON
 }
