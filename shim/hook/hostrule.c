@@ -112,7 +112,7 @@ void zc_hostrule_announce(void)
     }
 }
 
-static const char in_front[] = "another allocator stands before libzc";
+static const char in_front[] = "another allocator comes before libzc";
 
 void zc_hostrule_disable(void)
 {

@@ -75,11 +75,12 @@ void zc_diagnose_kernel(enum zc_fn fn)
     }
     if (t.more)
         zc_text_fmt(&text, ", and %U more", t.more);
-    zc_message(ZC_WARN, "kernel",
-               "a kernel failed with an illegal address (700, told by %s), and rules have placed "
-               "device blocks: %s; if it does not fail without libzc, say 'place = device' there; "
-               "compute-sanitizer finds the access",
-               zc_fn_name(fn), zc_text_cstr(&text));
+    zc_message(
+        ZC_WARN, "kernel",
+        "a kernel failed with an illegal address (700, reported by %s), and rules have placed "
+        "device blocks: %s; if it does not fail without libzc, say 'place = device' there; "
+        "compute-sanitizer finds the access",
+        zc_fn_name(fn), zc_text_cstr(&text));
 }
 
 static CUresult nothing(const struct zc_launch *launch)

@@ -41,7 +41,7 @@ void zc_variables_check(void)
         memcpy(name, *entry, n);
         const char *rest = name + PREFIX_BYTES, *near = zc_policy_nearest(rest, known, KNOWN);
         if (near && !(is_known(rest) && strncmp(name, PREFIX, PREFIX_BYTES) == 0))
-            zc_message(ZC_WARN, "options", "the variable %s is none of libzc's (nearest: ZC_%s)",
+            zc_message(ZC_WARN, "options", "the variable %s is not one of libzc's (nearest: ZC_%s)",
                        name, near);
     }
 }

@@ -185,7 +185,7 @@ static void say_stays(const struct zc_backing *backing, CUresult result)
     else if (zc_message_first("release"))
         zc_message(ZC_WARN, "refused",
                    "the driver does not take back %B of '%s' that the program has freed (code %u): "
-                   "they stay taken",
+                   "it stays allocated",
                    (uint64_t)backing->size, zc_place_name(backing->place), (unsigned)result);
 }
 

@@ -22,11 +22,12 @@ static const char *const culprits[] = {
 
 void zc_shared_stays(const struct zc_shared *p)
 {
-    zc_message(ZC_ERROR, "refused",
-               "cuMemHostUnregister refuses device block %U (%B at %x), which the program has "
-               "freed: its host block stays one with it by rule %s (%s:%u), as if it were alive",
-               p->device_id, p->device_size, (uint64_t)p->pages.base, p->rule->name,
-               zc_rules()->file, p->rule->line);
+    zc_message(
+        ZC_ERROR, "refused",
+        "cuMemHostUnregister refuses device block %U (%B at %x), which the program has "
+        "freed: its host block still shares memory with it by rule %s (%s:%u), as if it were alive",
+        p->device_id, p->device_size, (uint64_t)p->pages.base, p->rule->name, zc_rules()->file,
+        p->rule->line);
 }
 
 void zc_shared_conflict(struct zc_shared *p, enum zc_shared_culprit culprit, uint64_t offset)
@@ -35,7 +36,7 @@ void zc_shared_conflict(struct zc_shared *p, enum zc_shared_culprit culprit, uin
     zc_message(
         ZC_ERROR, "conflict",
         "%s byte %U of host block %U (site %X), but its content is lost: kernels may have "
-        "written device block %U (%B, site %X), with which it is one by rule %s (%s:%u), "
+        "written device block %U (%B, site %X), with which it shares memory by rule %s (%s:%u), "
         "and that was not copied back%s; say 'access = read' there if kernels only read it, or "
         "'place = mapped'",
         culprits[culprit], offset, p->host_id, p->host_site, p->device_id, p->device_size,
@@ -94,13 +95,14 @@ void zc_shared_asked(enum zc_fn fn, CUdeviceptr address)
     if (!p || !sides_differ(p) || __atomic_exchange_n(&p->asked, true, __ATOMIC_RELAXED))
         return;
     zc_refusal_count(zc_rules(), p->rule);
-    zc_message(ZC_WARN, "asked",
-               "%s asks about %x, the address of host block %U (site %X) and of device block %U "
-               "(%B, site %X), which are one by rule %s (%s:%u) and differ now: the answer is the "
-               "device block's, so whoever copies by it (MPI, UCX) does not get the host block; "
-               "where that one is meant, say 'place = mapped' there",
-               zc_fn_name(fn), (uint64_t)address, p->host_id, p->host_site, p->device_id,
-               p->device_size, p->device_site, p->rule->name, zc_rules()->file, p->rule->line);
+    zc_message(
+        ZC_WARN, "asked",
+        "%s asks about %x, the address of host block %U (site %X) and of device block %U "
+        "(%B, site %X), which share memory by rule %s (%s:%u) and differ now: the answer is the "
+        "device block's, so a library that relies on it (MPI, UCX) does not copy the host block; "
+        "if that one is meant, say 'place = mapped' there",
+        zc_fn_name(fn), (uint64_t)address, p->host_id, p->host_site, p->device_id, p->device_size,
+        p->device_site, p->rule->name, zc_rules()->file, p->rule->line);
 }
 
 void zc_shared_mismatch(const struct zc_shared *p, CUdeviceptr source)
@@ -114,7 +116,7 @@ void zc_shared_mismatch(const struct zc_shared *p, CUdeviceptr source)
         return;
     zc_message(ZC_NOTE, "pair",
                "device block %U (%B, site %X) of rule %s (%s:%u) is copied from a host block (%B) "
-               "that is not its own; 'pair = site:%X:%u' in that rule pairs both, and spares the "
+               "that is not its own; 'pair = site:%X:%u' in that rule pairs both, and saves the "
                "copy",
                p->device_id, p->device_size, p->device_site, p->rule->name, zc_rules()->file,
                p->rule->line, slot->size, zc_site_id(slot->site), slot->nth);
@@ -151,9 +153,8 @@ static void lonely(const struct zc_shared *p)
 {
     const struct zc_pair *pair = &p->rule->pair;
     zc_message(ZC_WARN, "pair",
-               "device block %U (%B, site %X) of rule %s (%s:%u) lay in host memory by itself: "
-               "there was no host block of site %X, number %U (0: any), which 'pair' names, that "
-               "it fits",
+               "device block %U (%B, site %X) of rule %s (%s:%u) got no host block: 'pair' names "
+               "site %X, number %U (0: any), and no block from there fits",
                p->device_id, p->device_size, p->device_site, p->rule->name, zc_rules()->file,
                p->rule->line, pair->site, pair->nth);
 }

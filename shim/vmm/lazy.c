@@ -159,7 +159,7 @@ CUresult zc_lazy_diagnose(const struct zc_vmm *v, enum zc_fn fn, CUresult code, 
     const struct zc_rule *rule = &policy->rules[b->rule];
     zc_refusal_count(policy, rule);
     zc_message(ZC_ERROR, "late",
-               "%s returned %u: block %U (%B at %x) gets its memory late by rule %s (%s:%u), and "
+               "%s returned %u: block %U (%B at %x) gets its memory lazily by rule %s (%s:%u), and "
                "%s; with 'commit = eager' and without 'grow' its request takes the next place",
                zc_fn_name(fn), (unsigned)code, b->id, b->size, b->base, rule->name, policy->file,
                rule->line, why);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Whose malloc a program reaches: host rules take effect in every kind of executable, and an
-# allocator that stands before libzc is still told from none.
+# allocator that comes before libzc is still recognised.
 
 load host.bash
 
@@ -73,7 +73,7 @@ expect_placed() {
 
 expect_left_alone() {
     run_under "$@"
-    [[ $output == '0 7 7' && $stderr == *' rule host ('*'another allocator stands before libzc'* ]]
+    [[ $output == '0 7 7' && $stderr == *' rule host ('*'another allocator comes before libzc'* ]]
     [[ $(moved) == "Pageable $BYTES" ]]
 }
 

@@ -276,7 +276,7 @@ told_of() {
         for call in launch free host copy; do
             told_of $'[rule a]\napi = cudaMalloc\nsize = ..2M\nplace = '"$place"$'
 [rule b]\napi = cudaMalloc\nplace = '"$place" "$call"
-            [[ $stderr == "libzc: a kernel failed with an illegal address (700, told by cu"* ]]
+            [[ $stderr == "libzc: a kernel failed with an illegal address (700, reported by cu"* ]]
             [[ $stderr == *"1 (2 MiB) in '${place%%$'\n'*}' by rule a ("* ]]
             [[ $call == free || $stderr == *"1 (3 MiB) in "*" by rule b ("* ]]
             [[ $stderr == *"'place = device'"* && ${#stderr_lines[@]} -eq 1 ]]

@@ -189,9 +189,9 @@ rules_used() {
 @test "a variable that is nearly libzc's is warned of, others are not" {
     printf '%s\n' '[rule r]' 'place = mapped' >p.conf
     under_libzc ZC_POLCY=p.conf zc_log=x.jsonl ZC_LOGS=off ZC_LIB=x ZC_JOBS=2 ZC_BUILD=y ZC_=z
-    says 'the variable ZC_POLCY is none of libzc'"'"'s (nearest: ZC_POLICY)'
-    says 'the variable zc_log is none of libzc'"'"'s (nearest: ZC_LOG)'
-    says 'the variable ZC_LOGS is none of libzc'"'"'s (nearest: ZC_LOG)'
-    [[ $(grep -c 'is none of libzc' <<<"$stderr") == 3 ]]
+    says 'the variable ZC_POLCY is not one of libzc'"'"'s (nearest: ZC_POLICY)'
+    says 'the variable zc_log is not one of libzc'"'"'s (nearest: ZC_LOG)'
+    says 'the variable ZC_LOGS is not one of libzc'"'"'s (nearest: ZC_LOG)'
+    [[ $(grep -c 'is not one of libzc' <<<"$stderr") == 3 ]]
     [ "$(rules_used)" = "" ]
 }

@@ -238,7 +238,7 @@ waits() {
 
 @test "a site in pair that does not exist is told, and nothing is lost" {
     same roundtrip 'pair = site:0badf00d:3'
-    [[ $stderr == *"there was no host block of site 0badf00d, number 3 "*"'pair' names"* ]]
+    [[ $stderr == *"got no host block: 'pair' names site 0badf00d, number 3 "* ]]
     [[ $pairs == *"\"why\":\"no host block of the site in 'pair'\""* ]]
 }
 
