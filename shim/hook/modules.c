@@ -20,7 +20,7 @@
     X(streams)                                                                                     \
     X(fault)                                                                                       \
     X(limits)                                                                                      \
-    X(release)                                                                                     \
+    X(reclaim)                                                                                     \
     X(hostheap)                                                                                    \
     X(pinned)                                                                                      \
     X(va)                                                                                          \

@@ -4,12 +4,65 @@
 
 #include "base/life.h"
 #include "base/module.h"
+#include "base/wait.h"
+#include "driver/await.h"
 #include "driver/capture.h"
-#include "memory/release.h"
+#include "driver/lock.h"
 #include "policy/policy.h"
 
 /* Other threads that allocate and free could go on giving back too little for ever. */
 #define TRIES_MAX 64
+
+static unsigned under_way;    /* Releases in flight, in all threads.  Atomic. */
+static uint32_t ended;        /* Releases that have ended.  Atomic. */
+static __thread unsigned own; /* Those of them that this thread made. */
+static uint32_t news;         /* Counts the changes that wait_for_releases() waits for.  Atomic. */
+
+void zc_release_begin(void)
+{
+    __atomic_fetch_add(&under_way, 1, __ATOMIC_ACQ_REL);
+}
+
+void zc_release_end(void)
+{
+    own++;
+    __atomic_fetch_add(&ended, 1, __ATOMIC_ACQ_REL);
+    __atomic_fetch_sub(&under_way, 1, __ATOMIC_ACQ_REL);
+    zc_wait_step(&news);
+}
+
+void zc_release_await(void)
+{
+    zc_await_note();
+    zc_wait_step(&news);
+}
+
+/* Who is waited for may need the lock. */
+static bool has_lock(void)
+{
+    bool taken = zc_driver_lock();
+    if (taken)
+        zc_driver_unlock();
+    return !taken;
+}
+
+/* Waits until no release is in flight, and tells whether other threads have ended one since *seen.
+ * Does not wait if a stream may wait for the program, which the other thread may wait for, nor with
+ * the driver lock, which that thread may need.  A release that ended before the request failed
+ * counts, too: then the request is made once more than necessary. */
+static bool wait_for_releases(unsigned *seen)
+{
+    bool waits = __atomic_load_n(&under_way, __ATOMIC_ACQUIRE) && !has_lock();
+    uint32_t before = __atomic_load_n(&news, __ATOMIC_SEQ_CST);
+    while (waits && __atomic_load_n(&under_way, __ATOMIC_ACQUIRE) && !zc_await_any()) {
+        zc_wait(&news, before);
+        before = __atomic_load_n(&news, __ATOMIC_SEQ_CST);
+    }
+    unsigned others = __atomic_load_n(&ended, __ATOMIC_ACQUIRE) - own;
+    bool more = others != *seen;
+    *seen = others;
+    return more;
+}
 
 bool zc_reclaim(struct zc_reclaim *request)
 {
@@ -18,5 +71,12 @@ bool zc_reclaim(struct zc_reclaim *request)
     unsigned given = zc_modules_reclaim(ZC_PLACE_COUNT);
     if (!given && zc_modules_reclaim_waiting() > 0)
         given = 1 + zc_modules_reclaim(ZC_PLACE_COUNT);
-    return given > 0 || zc_release_wait(&request->seen);
+    return given > 0 || wait_for_releases(&request->seen);
 }
+
+static void in_child(void)
+{
+    under_way = 0;
+}
+
+const struct zc_module zc_module_reclaim = {.child = in_child};

@@ -9,7 +9,7 @@
 /* State of a request that found no memory; zero at first. */
 struct zc_reclaim {
     unsigned tries; /* Attempts for this request. */
-    unsigned seen;  /* See memory/release.h. */
+    unsigned seen;  /* Releases of other threads that it has taken into account. */
 };
 
 /*
@@ -18,5 +18,17 @@ struct zc_reclaim {
  * without a lock.  Does nothing during a capture.
  */
 bool zc_reclaim(struct zc_reclaim *request);
+
+/*
+ * Memory that libzc keeps is first taken out of its list and then given back to the driver, because
+ * the driver is called without a lock.  In between, another thread that lacks memory would find it
+ * in neither.  These two calls mark that time, so that the thread can wait.  They nest, and never
+ * request memory.
+ */
+void zc_release_begin(void);
+void zc_release_end(void);
+
+/* As zc_await_note(): threads that wait here look again, because streams may wait for them. */
+void zc_release_await(void);
 
 #endif

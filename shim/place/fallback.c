@@ -15,7 +15,6 @@
 #include "memory/budget.h"
 #include "memory/limits.h"
 #include "memory/place.h"
-#include "memory/release.h"
 #include "place/freed.h"
 
 static const struct zc_place *const places[ZC_PLACE_COUNT] = {

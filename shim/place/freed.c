@@ -16,7 +16,7 @@
 #include "host/pinned.h"
 #include "managed/hint.h"
 #include "memory/limits.h"
-#include "memory/release.h"
+#include "memory/reclaim.h"
 #include "place/fallback.h"
 #include "vmm/access.h"
 #include "vmm/vmm.h"

@@ -6,7 +6,7 @@
 #include "base/module.h"
 #include "driver/capture.h"
 #include "driver/lock.h"
-#include "memory/release.h"
+#include "memory/reclaim.h"
 #include "vmm/access.h"
 #include "vmm/grow.h"
 
