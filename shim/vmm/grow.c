@@ -2,6 +2,7 @@
 /* Turns the copies of growing arrays into remaps. */
 #include "vmm/grow.h"
 
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/life.h"
 #include "base/module.h"
@@ -19,10 +20,11 @@
 
 static void record_copy(struct zc_vmm *to, enum zc_outcome outcome)
 {
-    to->growth->copy.outcome = outcome;
-    zc_traffic_record(&to->growth->copy);
+    struct zc_pending_copy *copy = to->growth->copy;
+    copy->transfer.outcome = outcome;
+    zc_traffic_record(&copy->transfer);
     if (zc_log_level() == ZC_LOG_EVENTS)
-        zc_log_transfer(&to->growth->copy, &to->growth->call);
+        zc_log_transfer(&copy->transfer, &copy->call);
 }
 
 static void unlink_pair(struct zc_vmm *to)
@@ -30,6 +32,8 @@ static void unlink_pair(struct zc_vmm *to)
     struct zc_vmm *from = to->growth->copy_from;
     to->growth->copy_from = NULL;
     from->growth->copy_to = NULL;
+    zc_arena_put(to->growth->copy, sizeof(*to->growth->copy));
+    to->growth->copy = NULL;
     zc_lazy_update(from);
     zc_lazy_update(to);
 }
@@ -43,8 +47,8 @@ static CUresult copy_now(struct zc_vmm *to, const char **why)
     CUresult result = CUDA_SUCCESS;
     if (!zc_vmm_whole(to))
         result = zc_lazy_attach(to, 0, to->span, why);
-    if (result == CUDA_SUCCESS && !zc_va_holds(&from->va, 0, to->growth->copy.bytes))
-        result = zc_lazy_attach(from, 0, to->growth->copy.bytes, why);
+    if (result == CUDA_SUCCESS && !zc_va_holds(&from->va, 0, to->growth->copy->transfer.bytes))
+        result = zc_lazy_attach(from, 0, to->growth->copy->transfer.bytes, why);
     if (result != CUDA_SUCCESS)
         return result;
     *why = "the driver refuses the copy";
@@ -53,8 +57,8 @@ static CUresult copy_now(struct zc_vmm *to, const char **why)
         result = zc_real.cuCtxPushCurrent_v2(to->va.context);
     if (result != CUDA_SUCCESS)
         return result;
-    result = zc_real.cuMemcpyDtoDAsync_v2(to->va.base, from->va.base, to->growth->copy.bytes,
-                                          CU_STREAM_LEGACY);
+    result = zc_real.cuMemcpyDtoDAsync_v2(to->va.base, from->va.base,
+                                          to->growth->copy->transfer.bytes, CU_STREAM_LEGACY);
     if (result == CUDA_SUCCESS)
         result = zc_stream_drain(CU_STREAM_LEGACY, ZC_LEGACY);
     if (current != to->va.context)
@@ -110,17 +114,22 @@ CUresult zc_grow_copy_all(enum zc_fn fn)
     return result;
 }
 
-static void leave_pending(struct zc_copy *c, struct zc_vmm *to, struct zc_vmm *from)
+/* False where there is no memory for it: then the copy is made. */
+static bool leave_pending(struct zc_copy *c, struct zc_vmm *to, struct zc_vmm *from)
 {
+    struct zc_pending_copy *copy = zc_arena_get(sizeof(*copy));
+    if (!copy)
+        return false;
     to->growth->copy_from = from;
     from->growth->copy_to = to;
-    to->growth->copy = (struct zc_transfer){.bytes = c->bytes,
-                                            .copies = c->copies,
-                                            .dst = c->dst.block,
-                                            .src = c->src.block,
-                                            .ticks = zc_ticks() - c->start};
-    zc_copy_flows(c, &to->growth->copy.asked, &to->growth->copy.real);
-    to->growth->call = (struct zc_log_call){
+    to->growth->copy = copy;
+    copy->transfer = (struct zc_transfer){.bytes = c->bytes,
+                                          .copies = c->copies,
+                                          .dst = c->dst.block,
+                                          .src = c->src.block,
+                                          .ticks = zc_ticks() - c->start};
+    zc_copy_flows(c, &copy->transfer.asked, &copy->transfer.real);
+    copy->call = (struct zc_log_call){
         .function = zc_fn_name(c->fn),
         .dst = c->dst.address,
         .src = c->src.address,
@@ -131,6 +140,7 @@ static void leave_pending(struct zc_copy *c, struct zc_vmm *to, struct zc_vmm *f
     c->result = CUDA_SUCCESS;
     zc_lazy_update(from);
     zc_lazy_update(to);
+    return true;
 }
 
 CUresult zc_grow_ready(struct zc_vmm *v, size_t from, size_t to, const char **why)
@@ -176,7 +186,7 @@ bool zc_grow_copy(struct zc_copy *c)
     if (pending && to->growth->alias_of != from)
         pending = zc_reuse_unalias(to, &why) == CUDA_SUCCESS;
     if (pending)
-        leave_pending(c, to, from);
+        pending = leave_pending(c, to, from);
     if (!pending && zc_lazy_pending(to))
         result = side_ready(&c->dst, to, true, c->fn);
     if (!pending && result == CUDA_SUCCESS && zc_lazy_pending(from))
@@ -221,7 +231,7 @@ static CUresult hand_over(struct zc_vmm *from, struct zc_block *block, bool *kep
     if (to->held)
         return copy_now(to, why);
     *why = "the driver does not wait for its context";
-    if (to->growth->copy.bytes < block->size || from->va.copying)
+    if (to->growth->copy->transfer.bytes < block->size || from->va.copying)
         result = zc_va_wait(&from->va);
     if (result == CUDA_SUCCESS && from->growth->alias && from->growth->alias != to)
         result = zc_reuse_unalias(from->growth->alias, why);
@@ -308,10 +318,11 @@ CUresult zc_grow_leaving(struct zc_block *block)
  * sides. */
 static void record_left(struct zc_vmm *to)
 {
-    if (zc_block_find(to->va.base) != to->growth->copy.dst)
-        to->growth->copy.dst = NULL;
-    if (zc_block_find(to->growth->copy_from->va.base) != to->growth->copy.src)
-        to->growth->copy.src = NULL;
+    struct zc_transfer *t = &to->growth->copy->transfer;
+    if (zc_block_find(to->va.base) != t->dst)
+        t->dst = NULL;
+    if (zc_block_find(to->growth->copy_from->va.base) != t->src)
+        t->src = NULL;
     record_copy(to, ZC_ELIDED);
 }
 

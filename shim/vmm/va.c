@@ -134,7 +134,6 @@ static void add_run(struct zc_va *va, size_t from, size_t to)
     unsigned i = run_behind(va, from);
     bool left = i > 0 && va->run[i - 1].to == from;
     bool right = i < va->count && va->run[i].from == to;
-    va->mapped += to - from;
     if (left && right) {
         va->run[i - 1].to = va->run[i].to;
         va->count--;
@@ -218,9 +217,7 @@ static CUresult unmap(struct zc_va *va)
     for (unsigned i = 0; i < va->count; i++) {
         struct zc_run r = va->run[i];
         CUresult unmapped = zc_real.cuMemUnmap(va->base + r.from, r.to - r.from);
-        if (unmapped == CUDA_SUCCESS)
-            va->mapped -= r.to - r.from;
-        else
+        if (unmapped != CUDA_SUCCESS)
             va->run[kept++] = r;
         result = result == CUDA_SUCCESS ? unmapped : result;
     }

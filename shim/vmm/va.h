@@ -32,7 +32,6 @@ struct zc_va {
     size_t size;             /* Bytes reserved. */
     struct zc_run *run;      /* Mapped runs, from the arena: sorted, and no two touch. */
     unsigned count, room;    /* Number of runs, and capacity of `run`. */
-    size_t mapped;           /* Sum of the runs in bytes. */
     uint64_t devices;        /* Devices that reach the runs, one bit each. */
     uint64_t copying;        /* Those of them that were let in only for copies. */
     struct zc_va *next, *before; /* List of all ranges. */

@@ -59,7 +59,7 @@ static const struct facts *facts_of(int device)
     prop = properties(device);
     if (zc_real.cuMemGetAllocationGranularity(
             &granularity, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) != CUDA_SUCCESS ||
-        !granularity)
+        !granularity || granularity > UINT32_MAX)
         return NULL;
     f->granularity = granularity;
     f->prop = prop;
@@ -94,7 +94,7 @@ static void start(const struct zc_policy *policy)
 static bool push(struct zc_vmm *v, CUmemGenericAllocationHandle handle, size_t size)
 {
     if (v->count == v->room) {
-        unsigned room = v->room ? 2 * v->room : 1;
+        unsigned room = v->room ? 2 * v->room : v->rim ? 3 : 1;
         struct zc_chunk *more = zc_arena_get(room * sizeof(*more));
         if (!more)
             return false;
@@ -294,7 +294,7 @@ static CUresult vmm_make(const struct zc_want *want, struct zc_backing *out, con
         *why = "libzc has no memory for its record";
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    v->granularity = f->granularity;
+    v->granularity = (uint32_t)f->granularity;
     v->span = zc_va_round_up(want->size, f->granularity);
     v->chunk_size = zc_va_round_up(want->rule->chunk, f->granularity);
     v->device = v->va.device = want->device;

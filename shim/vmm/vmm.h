@@ -8,6 +8,12 @@
 #include "memory/place.h"
 #include "vmm/va.h"
 
+/* A pending copy: recorded when its outcome is known. */
+struct zc_pending_copy {
+    struct zc_transfer transfer;
+    struct zc_log_call call; /* What the log says of its call. */
+};
+
 /* State that only growing blocks have.  All of it changes only with the driver lock. */
 struct zc_growth {
     struct zc_vmm *grows_next, *grows_before; /* List of all live blocks that grow. */
@@ -20,8 +26,7 @@ struct zc_growth {
     struct zc_vmm *alias;     /* The block whose `alias_of` this is. */
     struct zc_vmm *copy_from; /* The source of a pending copy into this block. */
     struct zc_vmm *copy_to;   /* The target of a pending copy out of this block. */
-    struct zc_transfer copy;  /* The pending copy: recorded when its outcome is known. */
-    struct zc_log_call call;  /* What the log says of its call. */
+    struct zc_pending_copy *copy; /* With `copy_from`. */
 };
 
 /*
@@ -30,21 +35,21 @@ struct zc_growth {
  */
 struct zc_vmm {
     struct zc_va va;         /* Its addresses, and the context of the request. */
-    size_t granularity;      /* Sizes of chunks are multiples of it. */
     size_t span;             /* Bytes of memory: the request, rounded up, and the headroom. */
     size_t headroom;         /* Bytes of `span` beyond the request; see vmm/headroom.h. */
     size_t chunk_size;       /* Bytes of each new chunk; 0: one chunk for all that is missing. */
     struct zc_chunk *chunks; /* From the arena, in the order of their addresses. */
-    unsigned count, room;    /* Number of chunks, and capacity of `chunks`. */
     size_t held;             /* Sum of the chunks in bytes. */
+    unsigned count, room;    /* Number of chunks, and capacity of `chunks`. */
+    uint32_t granularity;    /* Sizes of chunks are multiples of it. */
     int8_t device;           /* Ordinal of the device that has the memory. */
-    enum zc_rdma rdma : 8;   /* The rule's `rdma`, for the chunks. */
     bool open;               /* Something is pending: memory or a copy.  Atomic. */
     bool no_reclaim;         /* Other modules do not give memory back for it. */
-    bool rim;   /* Each end has a granule of host memory, which all such blocks share. */
-    bool bound; /* The policy limits such blocks (budget, max_device). */
-    bool lazy;  /* Memory is attached when first needed (commit = lazy, grow). */
-    bool grows; /* The rule says `grow`: copies into it may become remaps. */
+    enum zc_rdma rdma : 4;   /* The rule's `rdma`, for the chunks. */
+    bool rim : 1;   /* Each end has a granule of host memory, which all such blocks share. */
+    bool bound : 1; /* The policy limits such blocks (budget, max_device). */
+    bool lazy : 1;  /* Memory is attached when first needed (commit = lazy, grow). */
+    bool grows : 1; /* The rule says `grow`: copies into it may become remaps. */
     struct zc_growth *growth;     /* All zero, and read-only, if the block does not grow. */
     struct zc_vmm *next, *before; /* List of blocks with something pending. */
     struct zc_block *quarantined; /* The ledger entry of a `previous` block. */
@@ -74,7 +79,7 @@ static inline bool zc_vmm_suits(const struct zc_vmm *v, const struct zc_want *wa
 /* True if the whole block has memory that its device reaches. */
 static inline bool zc_vmm_whole(const struct zc_vmm *v)
 {
-    return v->held == v->span && v->va.mapped == v->span;
+    return v->held == v->span && zc_va_holds(&v->va, 0, v->span);
 }
 
 /* Bytes of host memory at each end. */
