@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Transfers with a mapped block on at least one side: the CPU does them where both sides are its
- * own memory, because there is no device memory to move anything to. */
+/* Copies by the CPU, at once or in the order of their stream. */
 #include "copy/cpu.h"
 
 #include <stdint.h>
@@ -9,16 +8,12 @@
 #include "base/arena.h"
 #include "base/life.h"
 #include "base/memory.h"
-#include "driver/await.h"
-#include "driver/capture.h"
 #include "driver/stream.h"
 #include "ledger/rules.h"
 #include "memory/place.h"
 #include "memory/workers.h"
 
-/* Up to here a line from pageable memory that must wait for its stream is staged, so that the call
- * need not wait.  Above, the call waits: CUDA Driver API, "API synchronization behavior", allows
- * both. */
+/* Up to here a line is short. */
 #define STAGE_MAX ((uint64_t)1 << 20)
 
 /* A copy between two ranges of host memory. */
@@ -74,7 +69,7 @@ static struct job job_of(const struct zc_copy *c)
     struct job job = {.dst = (char *)c->dst.address,
                       .src = (const char *)c->src.address,
                       .extent = {c->bytes, 1, 1}};
-    for (int i = 0; i < 3 && c->strided; i++)
+    for (int i = 0; i < 3 && c->shape == ZC_SHAPE_STRIDED; i++)
         job.extent[i] = c->extent[i];
     job.dst_step[1] = c->dst.pitch;
     job.dst_step[2] = c->dst.slice;
@@ -128,12 +123,10 @@ static void CUDA_CB run_pending(void *data)
     put_record(p);
 }
 
-static bool copy_now(struct zc_copy *c)
+static void copy_now(const struct zc_copy *c)
 {
     struct job job = job_of(c);
     run(&job);
-    c->outcome = ZC_CPU;
-    return true;
 }
 
 CUresult zc_copy_drain(const struct zc_copy *c)
@@ -147,31 +140,42 @@ CUresult zc_copy_drain(const struct zc_copy *c)
 }
 
 /* Waits as the call would, and copies. */
-static bool copy_drained(struct zc_copy *c)
+static void copy_drained(struct zc_copy *c)
 {
     c->result = zc_copy_drain(c);
-    return c->result != CUDA_SUCCESS || copy_now(c);
+    if (c->result == CUDA_SUCCESS)
+        copy_now(c);
 }
 
 /* Puts the copy into the stream.  The driver's own copy between two host ranges would wait for the
  * stream, and a program whose kernel waits for something after the call would deadlock. */
-static bool copy_in_order(struct zc_copy *c, bool stage)
+static void copy_in_order(struct zc_copy *c, bool stage)
 {
     size_t record = record_size(sizeof(struct pending) + (stage ? c->bytes : 0));
     struct pending *p = get_record(record);
-    if (!p)
-        return copy_drained(c);
+    if (!p) {
+        copy_drained(c);
+        return;
+    }
     p->job = job_of(c);
     p->record = record;
     if (stage) {
         memcpy(p->staged, p->job.src, c->bytes);
         p->job.src = p->staged;
     }
-    c->outcome = ZC_CPU;
     c->result = zc_stream_call(c->stream, c->flavour, run_pending, p);
     if (c->result != CUDA_SUCCESS)
         put_record(p);
-    return true;
+}
+
+void zc_cpu_copy(struct zc_copy *c)
+{
+    if (c->way == ZC_WAY_CPU)
+        copy_now(c);
+    else if (c->way == ZC_WAY_CPU_WAIT)
+        copy_drained(c);
+    else
+        copy_in_order(c, c->way == ZC_WAY_CPU_STAGED);
 }
 
 static bool elsewhere(const struct zc_operand *b)
@@ -197,32 +201,23 @@ static bool device_memory(const struct zc_operand *b)
 
 /* CUDA Runtime API, "API synchronization behavior".  A copy that names a pair waits, because its
  * address may mean the host block. */
-bool zc_place_unwaited(const struct zc_copy *c)
+bool zc_cpu_unwaited(const struct zc_copy *c)
 {
-    return c->sync && zc_await_any() && (elsewhere(&c->dst) || elsewhere(&c->src)) &&
-           (c->set || !(c->dst.pair || c->src.pair)) && !zc_capture_any() &&
-           device_memory(&c->dst) && device_memory(&c->src);
+    return (elsewhere(&c->dst) || elsewhere(&c->src)) &&
+           (c->shape == ZC_SHAPE_SET || !(c->dst.pair || c->src.pair)) && device_memory(&c->dst) &&
+           device_memory(&c->src);
 }
 
-bool zc_place_copy(struct zc_copy *c)
+bool zc_cpu_able(const struct zc_copy *c)
 {
-    if (!(c->linear || c->strided) || !(mapped(&c->dst) || mapped(&c->src)))
-        return false;
-    if (!zc_copy_well_formed(c))
-        return false;
-    /* During a capture waiting and querying are forbidden; the driver captures or copies itself. */
-    if (zc_capture_any() || !zc_copy_cpu_side(&c->dst) || !zc_copy_cpu_side(&c->src) ||
-        slow_to_read(&c->src))
-        return false;
-    if (!c->async)
-        return copy_drained(c);
-    if (zc_stream_idle(c->stream, c->flavour))
-        return copy_now(c);
-    /* The meaning for pageable memory: a copy to it is complete when the call returns, and a copy
-     * from it has read it (CUDA Driver API, "API synchronization behavior"). */
-    if (pageable(&c->dst))
-        return copy_drained(c);
-    if (!pageable(&c->src))
-        return copy_in_order(c, false);
-    return c->linear && c->bytes <= STAGE_MAX ? copy_in_order(c, true) : copy_drained(c);
+    return zc_copy_cpu_side(&c->dst) && zc_copy_cpu_side(&c->src) && !slow_to_read(&c->src);
+}
+
+uint32_t zc_cpu_facts(const struct zc_copy *c)
+{
+    bool line = c->shape == ZC_SHAPE_LINE, copy = line || c->shape == ZC_SHAPE_STRIDED;
+    return ZC_FACT_IF(MAPPED, copy && (mapped(&c->dst) || mapped(&c->src))) |
+           ZC_FACT_IF(SHORT, line && c->bytes <= STAGE_MAX) |
+           ZC_FACT_IF(TO_PAGEABLE, pageable(&c->dst)) |
+           ZC_FACT_IF(FROM_PAGEABLE, pageable(&c->src));
 }

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* Transfers by the CPU, with a converted block on at least one side. */
+/* Copies by the CPU, of blocks that are host memory where the program believes in the device's. */
 #ifndef ZC_COPY_CPU_H
 #define ZC_COPY_CPU_H
 
 #include "driver/copy.h"
 
-/*
- * Makes a transfer itself if the driver would do it more slowly, or with another meaning than the
- * program expects.  True if it is done or refused (c->result, c->outcome); false if the driver
- * should do it exactly as asked.
- */
-bool zc_place_copy(struct zc_copy *c);
+/* Carries a copy out that goes the way ZC_WAY_CPU, or one of its kin; c->result. */
+void zc_cpu_copy(struct zc_copy *c);
 
-/* True for a call without a stream that must not wait for one: both sides are device memory to the
- * program, and some stream may wait for the program itself. */
-bool zc_place_unwaited(const struct zc_copy *c);
+/* The facts behind READY_KNOWN that decide about it. */
+uint32_t zc_cpu_facts(const struct zc_copy *c);
+
+/* ZC_FACT_CPU.  May ask the driver. */
+bool zc_cpu_able(const struct zc_copy *c);
+
+/* ZC_FACT_UNWAITED, for a call that has a twin with a stream: both sides are device memory to the
+ * program, and one is not really.  Asks the driver. */
+bool zc_cpu_unwaited(const struct zc_copy *c);
 
 /* True for a side that the CPU may copy: a mapped block, pinned or pageable memory. */
 bool zc_copy_cpu_side(const struct zc_operand *b);

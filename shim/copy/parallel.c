@@ -5,7 +5,6 @@
 #include "base/life.h"
 #include "copy/maps.h"
 #include "copy/pipeline.h"
-#include "driver/capture.h"
 #include "driver/stream.h"
 #include "host/passthrough.h"
 #include "ledger/rules.h"
@@ -42,38 +41,39 @@ static bool by_threads(const struct zc_operand *host)
                 : policy->pageable_copy) == ZC_PAGEABLE_COPY_PARALLEL;
 }
 
-static bool copy(struct zc_copy *c)
+/* A stream of another device can't record the pipeline's events. */
+uint32_t zc_parallel_facts(const struct zc_copy *c)
 {
-    struct zc_pipeline p = {.c = c};
-    p.in = pageable(&c->src) && on_device(&c->dst, c->bytes);
-    if (!p.in && !(pageable(&c->dst) && on_device(&c->src, c->bytes)))
-        return false;
-    if (!by_threads(p.in ? &c->src : &c->dst))
-        return false;
-    /* The driver's asynchronous copy to the device need not wait for its stream; this one would.  A
-     * stream of another device can't record the pipeline's events. */
-    if (c->async && !(p.in ? zc_stream_idle : zc_stream_here)(c->stream, c->flavour))
-        return false;
-    p.host = (char *)(p.in ? c->src.address : c->dst.address);
-    p.device = p.in ? c->dst.address : c->src.address;
+    bool in = pageable(&c->src) && on_device(&c->dst, c->bytes);
+    bool right = in || (pageable(&c->dst) && on_device(&c->src, c->bytes));
+    right = right && by_threads(in ? &c->src : &c->dst) &&
+            (in || !c->async || zc_stream_here(c->stream, c->flavour));
+    return ZC_FACT_IF(THREADS, right) | ZC_FACT_IF(INWARD, right && in);
+}
+
+bool zc_parallel_copy(struct zc_copy *c)
+{
+    bool in = c->facts & ZC_FACT_INWARD;
+    struct zc_operand *host = in ? &c->src : &c->dst, *device = in ? &c->dst : &c->src;
     /* If the CPU may not touch the memory, the driver decides what happens. */
-    enum zc_maps_answer answer = zc_maps_ask(p.host, c->bytes, !p.in);
-    p.reachable = answer == ZC_MAPS_YES;
-    c->result = CUDA_SUCCESS;
+    enum zc_maps_answer answer = zc_maps_ask((char *)host->address, c->bytes, !in);
+    const struct zc_pipeline p = {.c = c,
+                                  .host = (char *)host->address,
+                                  .device = device->address,
+                                  .in = in,
+                                  .reachable = answer == ZC_MAPS_YES};
     if (answer == ZC_MAPS_NO || !zc_pipeline_run(&p))
         return false;
-    *(p.in ? &c->src.real : &c->dst.real) = ZC_KIND_PINNED;
+    host->real = ZC_KIND_PINNED;
     return true;
 }
 
 /* Every copy of the program passes here, so the most common exclusions are tested first. */
-bool zc_parallel_copy(struct zc_copy *c)
+bool zc_parallel_large(const struct zc_copy *c)
 {
     const struct zc_policy *policy = zc_rules();
-    if (c->bytes < ZC_PASSTHROUGH_MIN ||
-        (policy->pageable_copy != ZC_PAGEABLE_COPY_PARALLEL &&
-         !(policy->needs & ZC_NEED_PAGEABLE_COPY)) ||
-        !c->linear || c->set || zc_copy_peers(c) || zc_capture_any() || zc_life_closing())
-        return false;
-    return copy(c);
+    return c->bytes >= ZC_PASSTHROUGH_MIN &&
+           (policy->pageable_copy == ZC_PAGEABLE_COPY_PARALLEL ||
+            policy->needs & ZC_NEED_PAGEABLE_COPY) &&
+           c->shape == ZC_SHAPE_LINE && !zc_copy_peers(c) && !zc_life_closing();
 }

@@ -5,12 +5,17 @@
 
 #include "driver/copy.h"
 
+/* ZC_FACT_LARGE: one line of ZC_PASSTHROUGH_MIN bytes or more, where the policy has such copies. */
+bool zc_parallel_large(const struct zc_copy *c);
+
+/* ZC_FACT_THREADS and ZC_FACT_INWARD, of such a copy.  Asks the driver. */
+uint32_t zc_parallel_facts(const struct zc_copy *c);
+
 /*
- * Makes a copy of ZC_PASSTHROUGH_MIN bytes or more between device memory and pageable memory
+ * Carries a copy out that goes the way ZC_WAY_THREADS: between device memory and pageable memory
  * through pinned buffers: threads fill or drain parts while others are on the link.  It is ordered
- * in the stream, and the call waits as the driver's own would.  True if it is done (c->result);
- * false if the driver must do it: other shapes, other or unknown memory, captures, or no pinned
- * memory.
+ * in the stream, and the call waits as the driver's own would.  False if the driver must do it:
+ * the CPU may not touch the memory, or there is no pinned memory to be had.
  */
 bool zc_parallel_copy(struct zc_copy *c);
 

@@ -36,33 +36,23 @@ static CUresult send(const struct zc_copy *c, size_t at, size_t n)
 static bool splittable(const struct zc_copy *c)
 {
     const struct zc_block *b = c->dst.block;
-    return c->linear && c->bytes <= ZC_RING_BYTES && b && b->asked == ZC_KIND_DEVICE &&
-           b->real == ZC_KIND_DEVICE && c->bytes <= b->base + b->size - c->dst.address &&
-           zc_hostheap_block(c->src.address) && zc_real.cuMemcpyHtoDAsync_v2;
+    return c->shape == ZC_SHAPE_LINE && c->bytes <= ZC_RING_BYTES && b &&
+           b->asked == ZC_KIND_DEVICE && b->real == ZC_KIND_DEVICE &&
+           c->bytes <= b->base + b->size - c->dst.address && zc_hostheap_block(c->src.address) &&
+           zc_real.cuMemcpyHtoDAsync_v2;
 }
 
-static bool through_ring(struct zc_copy *c)
+void zc_staged_send(struct zc_copy *c)
 {
-    if (!splittable(c) || zc_life_closing())
-        return false;
-    c->result = CUDA_SUCCESS;
     c->copies = (c->bytes + ZC_RING_SLOT - 1) / ZC_RING_SLOT;
     for (size_t at = 0; at < c->bytes && c->result == CUDA_SUCCESS; at += ZC_RING_SLOT)
         c->result = send(c, at, c->bytes - at < ZC_RING_SLOT ? c->bytes - at : ZC_RING_SLOT);
-    return true;
 }
 
-bool zc_staged_copy(struct zc_copy *c)
+uint32_t zc_staged_facts(const struct zc_copy *c)
 {
-    if (!c->async || !(c->dst.staged || c->src.staged))
-        return false;
-    if (zc_capture_holds(c->stream, c->flavour))
-        return false; /* A graph reads and writes the memory at its launches. */
-    if (!c->dst.staged && !zc_capture_any() && !zc_stream_idle(c->stream, c->flavour) &&
-        through_ring(c))
-        return true;
-    c->wait = true;
-    return false;
+    return ZC_FACT_IF(TO_STAGED, c->dst.staged) | ZC_FACT_IF(FROM_STAGED, c->src.staged) |
+           ZC_FACT_IF(RING, c->src.staged && splittable(c) && !zc_life_closing());
 }
 
 CUresult zc_staged_wait(const struct zc_copy *c)

@@ -8,10 +8,14 @@
 /*
  * Keeps the meaning of asynchronous copies for pageable memory (CUDA Runtime API, "API
  * synchronization behavior"): when the call returns, a copy to it is complete, and the source of a
- * copy from it may be overwritten.  True if the copy was made (c->result).  False if the driver
- * makes it as asked; then the caller waits for the stream if c->wait is set.
+ * copy from it may be overwritten.
  */
-bool zc_staged_copy(struct zc_copy *c);
+
+/* The facts behind READY_KNOWN that decide about that. */
+uint32_t zc_staged_facts(const struct zc_copy *c);
+
+/* Carries a copy out that goes the way ZC_WAY_RING; c->result. */
+void zc_staged_send(struct zc_copy *c);
 
 /* Waits for what the calling thread just put into the stream, and for nothing after it. */
 CUresult zc_staged_wait(const struct zc_copy *c);

@@ -64,7 +64,7 @@ static void remember_extent(struct zc_copy *c, const size_t extent[3])
     for (int i = 0; i < 3; i++)
         c->extent[i] = extent[i];
     c->bytes = zc_product(zc_product(extent[0], extent[1]), extent[2]);
-    c->strided = true;
+    c->shape = ZC_SHAPE_STRIDED;
 }
 
 /* The versions of CUDA_MEMCPY2D, and those of CUDA_MEMCPY3D, have the same names for the fields
@@ -228,19 +228,17 @@ static bool rows_fit(const struct zc_operand *b, const size_t e[3])
 bool zc_copy_well_formed(const struct zc_copy *c)
 {
     const size_t *e = c->extent;
-    if (c->set) /* Elements of 1, 2, 4 or 8 bytes. */
+    if (c->shape == ZC_SHAPE_SET) /* Elements of 1, 2, 4 or 8 bytes. */
         return c->unit && !(c->unit & (c->unit - 1)) && c->dst.address % c->unit == 0 &&
                (e[1] < 2 || (c->dst.pitch >= e[0] && c->dst.pitch % c->unit == 0));
-    if (!c->strided)
-        return true;
-    return rows_fit(&c->dst, e) && rows_fit(&c->src, e);
+    return c->shape != ZC_SHAPE_STRIDED || (rows_fit(&c->dst, e) && rows_fit(&c->src, e));
 }
 
 void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n, CUstream stream)
 {
     set_operand(&c->dst, ZC_SIDE_DEVICE, ptr, n);
     c->bytes = n;
-    c->prefetch = true;
+    c->shape = ZC_SHAPE_PREFETCH;
     on_stream(c, stream);
 }
 
@@ -259,16 +257,16 @@ static bool crosses_devices(const struct zc_copy *c, enum zc_kind src, enum zc_k
 
 static enum zc_dir direction(const struct zc_copy *c, enum zc_kind src, enum zc_kind dst)
 {
-    if (c->set)
+    if (c->shape == ZC_SHAPE_SET)
         return ZC_DIR_MEMSET;
-    if (c->prefetch)
+    if (c->shape == ZC_SHAPE_PREFETCH)
         return ZC_DIR_PREFETCH;
     return crosses_devices(c, src, dst) ? ZC_DIR_PTOP : zc_dir_of(src, dst);
 }
 
 void zc_copy_flows(const struct zc_copy *c, unsigned *asked, unsigned *real)
 {
-    bool one = c->set || c->prefetch;
+    bool one = c->shape == ZC_SHAPE_SET || c->shape == ZC_SHAPE_PREFETCH;
     enum zc_kind as = one ? c->dst.asked : c->src.asked, rs = one ? c->dst.real : c->src.real;
     *asked = zc_flow(direction(c, as, c->dst.asked), as, c->dst.asked);
     *real = *asked; /* The common case: nothing was placed elsewhere. */

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/life.h"
+#include "driver/plan.h"
 #include "driver/real.h"
 #include "ledger/block.h"
 #include "ledger/traffic.h"
@@ -52,35 +53,41 @@ struct zc_behind {
 
 #define ZC_BEHIND(graph, nodes, count) (&(const struct zc_behind){(graph), (nodes), NULL, (count)})
 
+enum zc_shape {
+    ZC_SHAPE_NONE,     /* Nothing is described. */
+    ZC_SHAPE_LINE,     /* One line of bytes. */
+    ZC_SHAPE_STRIDED,  /* Rows and slices: `extent` and the pitches count. */
+    ZC_SHAPE_SET,      /* A memset, or a value that a stream writes or waits for. */
+    ZC_SHAPE_PREFETCH, /* Only the requested bytes are known. */
+};
+
 /* A transfer in a wrapper; lives on the wrapper's stack. */
 struct zc_copy {
+    /* The call, and what stands on both sides. */
     enum zc_fn fn;           /* Entry point. */
     enum zc_flavour flavour; /* What the NULL stream means. */
-    bool on;                 /* libzc records this call. */
-    bool async;              /* The call has a stream and need not wait. */
-    bool sync;               /* The call has no stream, but a row ZC_SYNC.  With `async`: forward
-                              * the form with a stream instead, on the NULL stream. */
-    bool linear;             /* One line of bytes. */
-    bool strided;            /* Rows and slices: `extent` and the pitches count. */
-    bool set;                /* A memset. */
-    bool word;               /* A single value that a stream writes or waits for. */
-    bool prefetch;           /* A prefetch: only the requested bytes are known. */
-    bool wait;               /* Wait for the stream after forwarding. */
-    bool answered;           /* The failure of a call on a pair has been explained. */
-    enum zc_outcome outcome; /* Its outcome. */
-    CUstream stream;         /* As the program gave it; NULL for calls without one. */
+    enum zc_shape shape;
+    bool on;         /* libzc records this call. */
+    bool async;      /* The call has a stream and need not wait. */
+    bool sync;       /* The call has no stream, but a row ZC_SYNC. */
+    bool word;       /* A set: a single value that a stream writes or waits for. */
+    uint8_t unit;    /* Sets: bytes of an element; 0: of no element. */
+    unsigned value;  /* Sets: the value of each element. */
+    CUstream stream; /* As the program gave it; NULL for calls without one. */
     struct zc_operand dst, src;
-    size_t extent[3]; /* 2D and 3D: bytes of a row, rows of a slice, slices.  Sets: rows, and if
-                       * there are several the bytes of one. */
-    bool split;       /* Parts have different outcomes: `part` counts, not `outcome`. */
-    uint64_t part[ZC_OUTCOME_COUNT]; /* Bytes by outcome. */
-    const struct zc_behind *behind;  /* Position of a node added to a graph, else NULL. */
-    unsigned value;                  /* Sets: the value of each element. */
-    uint8_t unit;                    /* Sets: bytes of an element; 0: of no element. */
-    uint64_t bytes;                  /* Bytes that the call asks to move or set. */
-    uint64_t copies;                 /* Number of copies that the driver makes. */
-    uint64_t start;                  /* zc_ticks() at entry. */
+    size_t extent[3]; /* Strided: bytes of a row, rows of a slice, slices.  Sets: rows, and if there
+                       * are several the bytes of one. */
+    uint64_t bytes;   /* Bytes that the call asks to move or set. */
+    uint64_t start;   /* zc_ticks() at entry. */
+    const struct zc_behind *behind; /* Position of a node added to a graph, else NULL. */
+    /* The plan. */
+    uint32_t facts;  /* Bits of enum zc_fact. */
+    enum zc_way way; /* By the facts; FORWARD if the way ended with the driver. */
+    /* The outcome. */
+    bool answered;                   /* The failure of the call has been explained. */
     CUresult result;                 /* What the wrapper returns. */
+    uint64_t copies;                 /* Number of copies that the driver makes. */
+    uint64_t part[ZC_OUTCOME_COUNT]; /* Pairs: bytes by outcome. */
 };
 
 /* Begins a description: sets every field and starts the clock.  It is inline, as are the most
@@ -91,10 +98,11 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
     c->fn = fn;
     c->flavour = flavour;
     c->on = zc_life_on();
-    c->async = c->sync = c->linear = c->strided = c->set = c->prefetch = c->wait = false;
-    c->word = c->split = c->answered = false;
+    c->shape = ZC_SHAPE_NONE;
+    c->async = c->sync = c->word = c->answered = false;
     c->behind = NULL;
-    c->outcome = ZC_MOVED;
+    c->facts = 0;
+    c->way = ZC_WAY_FORWARD;
     c->stream = NULL;
     c->dst.side = c->src.side = ZC_SIDE_NONE;
     c->dst.asked = c->src.asked = c->dst.real = c->src.real = ZC_KIND_PAGEABLE;
@@ -136,7 +144,7 @@ static inline void zc_describe_line(struct zc_copy *c, enum zc_side ds, CUdevice
     c->src.address = src;
     c->src.span = n;
     c->bytes = n;
-    c->linear = true;
+    c->shape = ZC_SHAPE_LINE;
 }
 
 static inline void zc_describe_line_async(struct zc_copy *c, enum zc_side ds, CUdeviceptr dst,
@@ -172,7 +180,7 @@ static inline void zc_describe_set(struct zc_copy *c, CUdeviceptr dst, unsigned 
     c->extent[1] = 1;
     c->value = value;
     c->unit = unit;
-    c->set = true;
+    c->shape = ZC_SHAPE_SET;
 }
 
 static inline void zc_describe_set_async(struct zc_copy *c, CUdeviceptr dst, unsigned value,

@@ -178,34 +178,87 @@ static void visit(struct zc_operand *b)
     b->visited = b->extent;
 }
 
+/* What must be so whoever makes the copy; and the facts that it decides. */
+static uint32_t make_ready(struct zc_copy *c)
+{
+    use_host(&c->dst, c->bytes);
+    use_host(&c->src, c->bytes);
+    c->result = zc_vmm_open(c);
+    uint32_t ended = c->result == CUDA_SUCCESS ? zc_grow_facts(c) : ZC_FACT_FAILED;
+    if (ended)
+        return ended;
+    zc_hint_copy(c);
+    return zc_cpu_facts(c) | zc_staged_facts(c) | ZC_FACT_IF(MALFORMED, !zc_copy_well_formed(c)) |
+           ZC_FACT_IF(PAIR, c->dst.pair || c->src.pair) |
+           ZC_FACT_IF(AWAITED, c->sync && zc_await_any()) |
+           ZC_FACT_IF(CAPTURED, zc_capture_holds(c->stream, c->flavour));
+}
+
+/* Gathers the facts that a row asks for. */
+static uint32_t answer(struct zc_copy *c, enum zc_way question)
+{
+    switch (question) {
+    case ZC_WAY_ASK_READY:
+        return ZC_FACT_READY_KNOWN | make_ready(c);
+    case ZC_WAY_ASK_UNWAITED:
+        return ZC_FACT_UNWAITED_KNOWN | ZC_FACT_IF(UNWAITED, zc_cpu_unwaited(c));
+    case ZC_WAY_ASK_CPU:
+        return ZC_FACT_CPU_KNOWN | ZC_FACT_IF(CPU, zc_cpu_able(c));
+    case ZC_WAY_ASK_IDLE:
+        return ZC_FACT_IDLE_KNOWN | ZC_FACT_IF(IDLE, zc_stream_idle(c->stream, c->flavour));
+    default:
+        return ZC_FACT_THREADS_KNOWN | zc_parallel_facts(c);
+    }
+}
+
+/* True when the call is answered. */
+static bool carry_out(struct zc_copy *c)
+{
+    switch (c->way) {
+    case ZC_WAY_REFUSE:
+        if (c->result == CUDA_SUCCESS)
+            c->result = CUDA_ERROR_INVALID_VALUE;
+        return true;
+    case ZC_WAY_REMAP:
+        return true;
+    case ZC_WAY_PAIR:
+        return zc_shared_copy(c);
+    case ZC_WAY_RING:
+        zc_staged_send(c);
+        return true;
+    case ZC_WAY_THREADS:
+        return zc_parallel_copy(c);
+    case ZC_WAY_FORWARD:
+    case ZC_WAY_FORWARD_WAIT:
+        return false;
+    default:
+        zc_cpu_copy(c);
+        return true;
+    }
+}
+
 bool zc_copy_begin(struct zc_copy *c)
 {
     if (!c->on)
         return false;
     zc_copy_resolve(c);
-    if (__builtin_expect(!special(&c->dst) && !special(&c->src), 1) || !c->bytes)
-        return zc_parallel_copy(c);
-    visit(&c->dst);
-    visit(&c->src);
-    if (is_no_range(&c->dst) || is_no_range(&c->src)) {
-        c->result = CUDA_ERROR_INVALID_VALUE;
-        return true;
+    bool ours = (special(&c->dst) || special(&c->src)) && c->bytes, large = zc_parallel_large(c);
+    if (__builtin_expect(!ours && !large, 1))
+        return false;
+    if (ours) {
+        visit(&c->dst);
+        visit(&c->src);
     }
-    use_host(&c->dst, c->bytes);
-    use_host(&c->src, c->bytes);
-    if (c->prefetch && !c->dst.extent) { /* Only managed memory can be prefetched. */
-        c->result = CUDA_ERROR_INVALID_VALUE;
-        return true;
-    }
-    if (__atomic_load_n(&zc_access_many, __ATOMIC_RELAXED) && zc_vmm_copy(c))
-        return true;
-    if (zc_grow_copy(c))
-        return true;
-    zc_hint_copy(c);
-    c->async = c->async || zc_place_unwaited(c);
-    if (c->dst.pair || c->src.pair)
-        return zc_shared_copy(c);
-    return zc_place_copy(c) || zc_staged_copy(c) || (!c->wait && zc_parallel_copy(c));
+    c->facts = ZC_FACT_IF(OURS, ours) | ZC_FACT_IF(LARGE, large) | ZC_FACT_IF(ASYNC, c->async) |
+               ZC_FACT_IF(CAPTURE, zc_capture_any()) |
+               ZC_FACT_IF(LEAVES, ours && (is_no_range(&c->dst) || is_no_range(&c->src))) |
+               ZC_FACT_IF(UNMANAGED, ours && c->shape == ZC_SHAPE_PREFETCH && !c->dst.extent);
+    while ((c->way = zc_plan(c->facts)) >= ZC_WAY_COUNT)
+        c->facts |= answer(c, c->way);
+    bool answered = carry_out(c);
+    if (!answered && c->way != ZC_WAY_FORWARD_WAIT)
+        c->way = ZC_WAY_FORWARD;
+    return answered;
 }
 
 /* Not inlined: only the level `events` comes here. */
@@ -216,7 +269,7 @@ __attribute__((noinline)) static void log_transfer(const struct zc_copy *c,
         .function = zc_fn_name(c->fn),
         .dst = c->dst.address,
         .src = c->src.address,
-        .stream = c->async && !c->sync ? zc_stream_kind_of(c->stream, c->flavour) : ZC_STREAM_NONE,
+        .stream = c->async ? zc_stream_kind_of(c->stream, c->flavour) : ZC_STREAM_NONE,
         .handle = (uintptr_t)c->stream,
     };
     zc_log_transfer(t, &call);
@@ -247,12 +300,12 @@ static void record_parts(const struct zc_copy *c, struct zc_transfer *t)
  * invalid, wherever a call's blocks lie. */
 static bool capture_forbids(const struct zc_copy *c)
 {
-    bool waits = !c->async || c->sync;
     if (c->result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
         return true;
     if (c->result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
-        return waits || c->stream == CU_STREAM_LEGACY || (!c->stream && c->flavour == ZC_LEGACY);
-    return c->result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && waits;
+        return !c->async || c->stream == CU_STREAM_LEGACY ||
+               (!c->stream && c->flavour == ZC_LEGACY);
+    return c->result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && !c->async;
 }
 
 /* Whether a graph takes an empty node where it has refused another one. */
@@ -275,8 +328,8 @@ static bool takes_nodes(const struct zc_behind *at)
 static bool fails_in_every_place(const struct zc_copy *c)
 {
     return capture_forbids(c) || is_no_range(&c->dst) || is_no_range(&c->src) ||
-           is_nobodys(&c->dst) || is_nobodys(&c->src) || c->prefetch || !zc_copy_well_formed(c) ||
-           (c->word && !c->dst.pair && c->dst.real != ZC_KIND_MANAGED) ||
+           is_nobodys(&c->dst) || is_nobodys(&c->src) || c->shape == ZC_SHAPE_PREFETCH ||
+           !zc_copy_well_formed(c) || (c->word && !c->dst.pair && c->dst.real != ZC_KIND_MANAGED) ||
            (c->behind && !takes_nodes(c->behind));
 }
 
@@ -333,7 +386,7 @@ void zc_describe_values(struct zc_copy *c, unsigned count, const CUstreamBatchMe
             return;
         }
         bool bad = !zc_copy_reaches(&one) || !zc_copy_well_formed(&one);
-        if (bad || (!placed.set && zc_operand_converted(&one.dst)))
+        if (bad || (placed.shape != ZC_SHAPE_SET && zc_operand_converted(&one.dst)))
             placed = one;
         if (bad)
             break;
@@ -358,21 +411,23 @@ CUresult zc_copy_after_node(struct zc_copy *c, CUresult result)
 
 static CUresult finish(struct zc_copy *c)
 {
-    if (c->wait && c->result == CUDA_SUCCESS)
+    if (c->way == ZC_WAY_FORWARD_WAIT && c->result == CUDA_SUCCESS)
         c->result = zc_staged_wait(c);
     if (__builtin_expect(c->result != CUDA_SUCCESS, 0))
         return refused(c);
     /* A captured copy has not happened yet; the graph's launches count it. */
-    if (!c->bytes || (c->async && zc_capture_holds(c->stream, c->flavour)))
+    if (!c->bytes || c->way == ZC_WAY_REMAP ||
+        (c->async && zc_capture_holds(c->stream, c->flavour)))
         return c->result;
-    struct zc_transfer t = {.outcome = c->outcome,
+    bool by_cpu = c->way >= ZC_WAY_CPU && c->way <= ZC_WAY_CPU_STAGED;
+    struct zc_transfer t = {.outcome = by_cpu ? ZC_CPU : ZC_MOVED,
                             .bytes = c->bytes,
                             .copies = c->copies,
                             .dst = c->dst.block,
                             .src = c->src.block,
                             .ticks = zc_ticks() - c->start};
     zc_copy_flows(c, &t.asked, &t.real);
-    if (__builtin_expect(c->split, 0))
+    if (__builtin_expect(c->way == ZC_WAY_PAIR, 0))
         record_parts(c, &t);
     else
         record(c, &t);

@@ -82,7 +82,8 @@ static struct node node_of(CUgraphNode id, struct zc_copy *c)
     n.src = c->src.address;
     n.bytes = c->bytes;
     n.by_gpu = c->dst.side == ZC_SIDE_DEVICE &&
-               (c->set || c->src.asked == ZC_KIND_DEVICE || c->src.asked == ZC_KIND_ARRAY);
+               (c->shape == ZC_SHAPE_SET || c->src.asked == ZC_KIND_DEVICE ||
+                c->src.asked == ZC_KIND_ARRAY);
     return n;
 }
 

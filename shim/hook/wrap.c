@@ -40,7 +40,8 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
 /* If the other form refuses the call, this form refuses it with its own code, or does it anyway. */
 #define ZC_SYNC(name, base, flavour, other, params, args, describe)                                \
     COPY(name, base, flavour, params, (c.sync = true, describe),                                   \
-         !c.async || ZC_FLAVOURED(flavour, other)(ZC_UNPAREN args, NULL) != CUDA_SUCCESS           \
+         !(c.facts & ZC_FACT_UNWAITED) ||                                                          \
+                 ZC_FLAVOURED(flavour, other)(ZC_UNPAREN args, NULL) != CUDA_SUCCESS               \
              ? real args                                                                           \
              : CUDA_SUCCESS)
 #define ZC_CALL(name, base, flavour, params, args)                                                 \

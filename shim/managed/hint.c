@@ -165,7 +165,7 @@ void zc_hint_copy(const struct zc_copy *c)
     const struct zc_block *block = c->dst.block;
     bool chosen = false;
     if (!block || block->place != ZC_PLACE_MANAGED || !(block->flags & ZC_BLOCK_CONVERTED) ||
-        c->prefetch || zc_capture_any() || !zc_lock_take(&lock))
+        c->shape == ZC_SHAPE_PREFETCH || zc_capture_any() || !zc_lock_take(&lock))
         return;
     struct zc_backing *b = block->backing;
     bool send = send_first(b, c->bytes, &chosen);

@@ -131,7 +131,7 @@ static bool dense(const struct zc_copy *c)
 static CUresult box(struct zc_copy *c)
 {
     CUresult result = CUDA_SUCCESS;
-    if (!c->strided || dense(c))
+    if (c->shape == ZC_SHAPE_LINE || dense(c))
         return line(c, c->dst.address, c->src.address, c->bytes);
     for (size_t z = 0; z < c->extent[2]; z++)
         for (size_t y = 0; y < c->extent[1] && result == CUDA_SUCCESS; y++)
@@ -182,7 +182,6 @@ static CUresult set(struct zc_copy *c)
  * stream order, and the call need not wait. */
 static bool set_by_driver(struct zc_copy *c)
 {
-    c->part[ZC_MOVED] = c->bytes;
     c->result = prepare(c);
     return c->result != CUDA_SUCCESS;
 }
@@ -192,7 +191,8 @@ static bool set_by_driver(struct zc_copy *c)
 static bool nothing_to_do(const struct zc_copy *c)
 {
     const struct zc_shared *p = c->dst.pair;
-    return c->async && c->linear && same_place(c, c->dst.address, c->src.address) && c->src.host &&
+    return c->async && c->shape == ZC_SHAPE_LINE && same_place(c, c->dst.address, c->src.address) &&
+           c->src.host &&
            __atomic_load_n(&p->pages.count[ZC_PAGE_SAME], __ATOMIC_ACQUIRE) == p->pages.pages;
 }
 
@@ -217,7 +217,7 @@ static bool two_views(const struct zc_operand *b)
 static bool captured(struct zc_copy *c)
 {
     bool writes = !c->dst.host && c->dst.side == ZC_SIDE_DEVICE && !c->src.pair &&
-                  (c->set || !zc_copy_cpu_side(&c->src));
+                  (c->shape == ZC_SHAPE_SET || !zc_copy_cpu_side(&c->src));
     bool exact = writes || (!two_views(&c->dst) && !two_views(&c->src));
     if (exact && (!c->dst.pair || c->dst.pair->pages.writable))
         return false;
@@ -248,7 +248,8 @@ static bool one_view(struct zc_shared *p, uint64_t low, uint64_t high)
 static bool made_clear(struct zc_copy *c)
 {
     struct zc_operand *b = &c->src;
-    bool target = unclear(&c->dst), itself = c->linear && c->dst.address == b->address;
+    bool target = unclear(&c->dst),
+         itself = c->shape == ZC_SHAPE_LINE && c->dst.address == b->address;
     if (!target && !unclear(b))
         return true;
     if (!unclear(b) || (target && !itself))
@@ -305,7 +306,7 @@ static bool outside(const struct zc_operand *b)
 static void probe_rows(const struct zc_copy *c, const struct zc_operand *b, bool write)
 {
     const struct zc_extent *e = zc_hostheap_extent(b->address);
-    if (!c->strided) {
+    if (c->shape != ZC_SHAPE_STRIDED) {
         zc_overlay_probe(e, b->address, c->bytes, write);
         return;
     }
@@ -331,12 +332,9 @@ static bool carry_out(struct zc_copy *c)
     c->result = wait_for_stream(c);
     if (c->result != CUDA_SUCCESS)
         return true;
-    if (c->dst.side == ZC_SIDE_ARRAY || c->src.side == ZC_SIDE_ARRAY ||
-        (!c->set && !c->linear && !c->strided)) {
-        c->part[ZC_MOVED] = c->bytes;
+    if (c->dst.side == ZC_SIDE_ARRAY || c->src.side == ZC_SIDE_ARRAY)
         return by_driver(c);
-    }
-    c->result = c->set ? set(c) : box(c);
+    c->result = c->shape == ZC_SHAPE_SET ? set(c) : box(c);
     if (c->result == CUDA_SUCCESS)
         note_elision(c);
     return true;
@@ -347,16 +345,13 @@ bool zc_shared_copy(struct zc_copy *c)
     if (outside(&c->dst) || outside(&c->src))
         return refuse(c, c->dst.pair ? c->dst.pair : c->src.pair, CUDA_ERROR_INVALID_VALUE,
                       "the copy leaves it");
-    if (!zc_copy_well_formed(c)) /* The driver knows how to refuse that. */
-        return false;
-    if (zc_capture_holds(c->stream, c->flavour))
+    if (c->facts & ZC_FACT_CAPTURED)
         return captured(c);
     if (!made_clear(c))
         return refuse(c, unclear(&c->dst) ? c->dst.pair : c->src.pair, CUDA_ERROR_INVALID_VALUE,
                       "the call leaves open which of the two it means (cudaMemcpyDefault), and "
                       "they differ or it writes one of them");
     probe(c);
-    c->split = true;
     c->part[ZC_MOVED] = c->part[ZC_CPU] = c->part[ZC_ELIDED] = 0;
     if (nothing_to_do(c)) { /* Then nothing else asks the driver about the stream. */
         CUdevice device;
@@ -368,7 +363,7 @@ bool zc_shared_copy(struct zc_copy *c)
         note_elision(c);
         return true;
     }
-    if (c->set && c->dst.pair->pages.writable)
+    if (c->shape == ZC_SHAPE_SET && c->dst.pair->pages.writable)
         return set_by_driver(c);
     CUstreamCaptureMode before = zc_capture_relax();
     bool done = carry_out(c);

@@ -12,9 +12,10 @@
 bool zc_shared_resolve(struct zc_operand *box);
 
 /*
- * Carries out a transfer that touches a pair, in stream order and complete on return.  Bytes that
- * go between both sides follow the pages' states; others are moved by the CPU or the driver.  False
- * if the driver should do it exactly as the program asked; else c->result is the answer.
+ * Carries a copy out that goes the way ZC_WAY_PAIR: by the pages' states where it goes from one
+ * side to the other, by the CPU or the driver from and to where each side's content is otherwise.
+ * In the order of its stream, and finished when the call returns.  False when the driver does it
+ * exactly as asked; else c->result.
  */
 bool zc_shared_copy(struct zc_copy *c);
 

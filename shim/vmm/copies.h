@@ -9,10 +9,9 @@
  * Prepares a copy or set that touches a vmm block of another device than the one that makes it.
  * CUDA allows such copies without peer access, so the block is opened to that device; if it can't
  * be, the copy gets the driver's code.  CUDA refuses such sets, even after a copy has opened the
- * block, except for stream-ordered blocks, whose sets are treated as copies.  Returns true if
- * c->result is such an error.
+ * block, except for stream-ordered blocks, whose sets are treated as copies.
  */
-bool zc_vmm_copy(struct zc_copy *c);
+CUresult zc_vmm_open(const struct zc_copy *c);
 
 /* The same for one address among several that a call names: opens its block to the device of the
  * stream.  Returns the driver's code. */

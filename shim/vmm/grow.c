@@ -84,7 +84,8 @@ static bool in_order(const struct zc_copy *c, CUcontext context)
 /* True for a copy of one whole block into the beginning of a larger one that is still empty. */
 static bool grows(const struct zc_copy *c, const struct zc_vmm *to, const struct zc_vmm *from)
 {
-    if (!to || !from || to == from || !to->grows || !from->grows || !c->linear || zc_copy_peers(c))
+    if (!to || !from || to == from || !to->grows || !from->grows || c->shape != ZC_SHAPE_LINE ||
+        zc_copy_peers(c))
         return false;
     bool whole = c->dst.address == to->va.base && c->src.address == from->va.base &&
                  c->bytes >= c->src.block->size / 2;
@@ -136,8 +137,6 @@ static bool leave_pending(struct zc_copy *c, struct zc_vmm *to, struct zc_vmm *f
         .stream = c->async ? zc_stream_kind_of(c->stream, c->flavour) : ZC_STREAM_NONE,
         .handle = (uintptr_t)c->stream,
     };
-    c->on = false; /* It is recorded once its outcome is known. */
-    c->result = CUDA_SUCCESS;
     zc_lazy_update(from);
     zc_lazy_update(to);
     return true;
@@ -175,13 +174,13 @@ static struct zc_vmm *lazy_block(const struct zc_operand *b)
     return v && v->lazy ? v : NULL;
 }
 
-bool zc_grow_copy(struct zc_copy *c)
+uint32_t zc_grow_facts(struct zc_copy *c)
 {
     struct zc_vmm *to = lazy_block(&c->dst), *from = lazy_block(&c->src);
     CUresult result = CUDA_SUCCESS;
     const char *why;
     if ((!zc_lazy_pending(to) && !zc_lazy_pending(from)) || !zc_driver_lock())
-        return false;
+        return 0;
     bool pending = grows(c, to, from);
     if (pending && to->growth->alias_of != from)
         pending = zc_reuse_unalias(to, &why) == CUDA_SUCCESS;
@@ -192,11 +191,9 @@ bool zc_grow_copy(struct zc_copy *c)
     if (!pending && result == CUDA_SUCCESS && zc_lazy_pending(from))
         result = side_ready(&c->src, from, false, c->fn);
     zc_driver_unlock();
-    if (result == CUDA_SUCCESS)
-        return pending;
-    c->on = false; /* The refusal has been explained already. */
     c->result = result;
-    return true;
+    c->answered = result != CUDA_SUCCESS;
+    return ZC_FACT_IF(FAILED, c->answered) | ZC_FACT_IF(PENDING, pending);
 }
 
 CUresult zc_grow_materialize(const struct zc_block *block, enum zc_fn fn)

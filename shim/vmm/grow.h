@@ -15,11 +15,11 @@
  */
 
 /*
- * Handles a transfer that touches a lazy block.  Returns true if nothing more is to be done: the
- * transfer stays pending, or c->result is the code of the driver call that failed to make the block
- * ready.
+ * Handles a transfer that touches a lazy block.  ZC_FACT_PENDING: it stays pending, and is recorded
+ * once its outcome is known.  ZC_FACT_FAILED: c->result is the code of the driver call that failed
+ * to make the block ready.
  */
-bool zc_grow_copy(struct zc_copy *c);
+uint32_t zc_grow_facts(struct zc_copy *c);
 
 /* Makes a block ready for a call that looks at its addresses.  If that fails, says why. */
 CUresult zc_grow_materialize(const struct zc_block *block, enum zc_fn fn);
