@@ -14,7 +14,7 @@ int main(int argc, char **argv)
 
     at_most_arguments(argc, argv, 3, "[scale [edges_a_vertex [seed]]]");
     rmat_arguments(&g, argc, argv, 1, &report);
-    CHECK(cudaFree(0)); /* starts CUDA, which is no part of the program's own time */
+    CHECK(cudaFree(0)); /* starts CUDA outside of the timed phases */
 
     phase_begin(&report);
     unsigned *offsets = (unsigned *)host_alloc(rmat_offset_bytes(&g));

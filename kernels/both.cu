@@ -10,7 +10,7 @@ int main(int argc, char **argv)
 
     for (int d = GPUS - 1; d >= 0; d--) {
         CHECK(cudaSetDevice(d));
-        CHECK(cudaFree(0)); /* starts CUDA, which is no part of the program's own time */
+        CHECK(cudaFree(0)); /* starts CUDA outside of the timed phases */
     }
 
     phase_begin(&report);

@@ -99,7 +99,7 @@ int main(int argc, char **argv)
     size_t rounds = size_argument(argc, argv, 2, "rounds", 20, 1, 1000000);
     report_size(&report, "elements", n);
     report_size(&report, "rounds", rounds);
-    CHECK(cudaFree(0)); /* starts CUDA, which is no part of the program's own time */
+    CHECK(cudaFree(0)); /* starts CUDA outside of the timed phases */
 
     phase_begin(&report);
     int verified = counter(rounds, &total);

@@ -14,7 +14,7 @@ int main(int argc, char **argv)
 
     at_most_arguments(argc, argv, 4, "[targets [queries [dimensions [batches]]]]");
     struct cosine_sizes s = cosine_arguments(argc, argv, &report);
-    CHECK(cudaFree(0)); /* starts CUDA, which is no part of the program's own time */
+    CHECK(cudaFree(0)); /* starts CUDA outside of the timed phases */
 
     phase_begin(&report);
     float *targets = (float *)host_alloc(s.target_bytes);

@@ -42,7 +42,7 @@ int main(int argc, char **argv)
                 argv[0], how);
         return EXIT_USAGE;
     }
-    CHECK(cudaFree(0)); /* starts CUDA, which is no part of the program's own time */
+    CHECK(cudaFree(0)); /* starts CUDA outside of the timed phases */
 
     phase_begin(&report);
     float *targets = (float *)managed_alloc(s.target_bytes);

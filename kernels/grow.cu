@@ -13,7 +13,7 @@ int main(int argc, char **argv)
     size_t capacity = s.chunk;
     uint64_t checksum;
 
-    CHECK(cudaFree(0)); /* starts CUDA, which is no part of the program's own time */
+    CHECK(cudaFree(0)); /* starts CUDA outside of the timed phases */
 
     phase_begin(&report);
     CHECK(cudaMalloc(&vector, capacity));

@@ -43,7 +43,7 @@ int main(int argc, char **argv)
     size_t bytes = n * n * sizeof(float);
     report_size(&report, "n", n);
     report_size(&report, "seed", seed);
-    CHECK(cudaFree(0)); /* starts CUDA, which is no part of the program's own time */
+    CHECK(cudaFree(0)); /* starts CUDA outside of the timed phases */
 
     phase_begin(&report);
     float *a = (float *)host_alloc(bytes);

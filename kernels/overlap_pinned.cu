@@ -11,7 +11,7 @@ int main(int argc, char **argv)
     struct overlap o = overlap_arguments(argc, argv, &report);
     unsigned *from, *to;
 
-    CHECK(cudaFree(0)); /* starts CUDA, which is no part of the program's own time */
+    CHECK(cudaFree(0)); /* starts CUDA outside of the timed phases */
 
     phase_begin(&report);
     CHECK(cudaMallocHost(&from, o.bytes));

@@ -11,7 +11,7 @@ int main(int argc, char **argv)
     struct sampled_sizes s = sampled_arguments(argc, argv, 100, &report);
     unsigned *device_buffer, *device_sum, sum;
 
-    CHECK(cudaFree(0)); /* starts CUDA, which is no part of the program's own time */
+    CHECK(cudaFree(0)); /* starts CUDA outside of the timed phases */
 
     phase_begin(&report);
     unsigned *buffer = (unsigned *)host_alloc(s.bytes);

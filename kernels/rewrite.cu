@@ -12,7 +12,7 @@ int main(int argc, char **argv)
     unsigned *device_buffer, *device_sum, sum, expected = 0;
     double fill = 0, copy = 0, kernel = 0;
 
-    CHECK(cudaFree(0)); /* starts CUDA, which is no part of the program's own time */
+    CHECK(cudaFree(0)); /* starts CUDA outside of the timed phases */
 
     phase_begin(&report);
     unsigned *buffer = (unsigned *)host_alloc(s.bytes);

@@ -13,7 +13,7 @@ int main(int argc, char **argv)
     struct gather_sizes s = gather_arguments(argc, argv, &report);
     unsigned *device_table, *device_picks, *device_sums;
 
-    CHECK(cudaFree(0)); /* starts CUDA, which is no part of the program's own time */
+    CHECK(cudaFree(0)); /* starts CUDA outside of the timed phases */
 
     phase_begin(&report);
     unsigned *table = (unsigned *)host_alloc(s.table_bytes);

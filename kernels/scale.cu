@@ -10,7 +10,7 @@ int main(int argc, char **argv)
     struct scale_sizes s = scale_arguments(argc, argv, &report);
     float *x, *y, *device_x, *device_y;
 
-    CHECK(cudaFree(0)); /* starts CUDA, which is no part of the program's own time */
+    CHECK(cudaFree(0)); /* starts CUDA outside of the timed phases */
 
     phase_begin(&report);
     x = (float *)host_alloc(s.bytes);

@@ -68,7 +68,7 @@ int main(int argc, char **argv)
     report_size(&report, "width", width);
     report_size(&report, "height", height);
     report_size(&report, "steps", steps);
-    CHECK(cudaFree(0)); /* starts CUDA, which is no part of the program's own time */
+    CHECK(cudaFree(0)); /* starts CUDA outside of the timed phases */
 
     phase_begin(&report);
     unsigned *plane = (unsigned *)host_alloc(bytes);

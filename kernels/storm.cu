@@ -30,7 +30,7 @@ int main(int argc, char **argv)
     size_t bytes = size_argument(argc, argv, 2, "bytes", 64, 1, 1 << 20);
     report_size(&report, "copies", copies);
     report_size(&report, "bytes", bytes);
-    CHECK(cudaFree(0)); /* starts CUDA, which is no part of the program's own time */
+    CHECK(cudaFree(0)); /* starts CUDA outside of the timed phases */
 
     phase_begin(&report);
     unsigned char *ring = (unsigned char *)host_alloc(SLOTS * bytes);

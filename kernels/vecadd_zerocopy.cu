@@ -22,7 +22,7 @@ int main(int argc, char **argv)
     size_t n = vecadd_arguments(argc, argv, &report), bytes = n * sizeof(float);
     float *device_a, *device_b, *device_c;
 
-    CHECK(cudaFree(0)); /* starts CUDA, which is no part of the program's own time */
+    CHECK(cudaFree(0)); /* starts CUDA outside of the timed phases */
 
     phase_begin(&report);
     float *a = mapped_vector(bytes, &device_a);
