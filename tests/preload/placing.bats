@@ -323,7 +323,7 @@ all_run() {
         run -0 --separate-stderr under_policy $'[rule host]\napi = malloc\nplace = shared
 [rule all]\napi = cudaMalloc\nplace = '"$place" "$program" overreads_one_side
         [[ ${lines[0]} == *'-> 0' && ${lines[1]} == *'-> 700' && ${#stderr_lines[@]} -eq 1 ]]
-        [[ $stderr == *"(700, told by"*"1 (3 MiB) in '${place%%$'\n'*}' by rule all ("* ]]
+        [[ $stderr == *"(700, reported by"*"1 (3 MiB) in '${place%%$'\n'*}' by rule all ("* ]]
     done
 }
 
