@@ -59,6 +59,20 @@ access = write" "$PROGRAM" vecadd
     [[ $stderr == *"same address 1"* ]]
 }
 
+@test "a host block whose copy was refused for want of memory meets the next device block" {
+    run -0 --separate-stderr under_policy "$host_rule
+[rule empty]
+api = cudaMalloc
+nth = 1
+place = vmm
+commit = lazy
+[rule device]
+api = cudaMalloc
+size = 1M..
+place = shared" timeout 60 "$PROGRAM" copied_in_vain
+    [[ $stderr == *"same address 1"* ]]
+}
+
 @test "a host block outlives its device block, and meets the next" {
     both device_freed_first
     [[ $(wc -l <<<"$pairs") -eq 2 ]]

@@ -456,6 +456,24 @@ static void registered_beside(void)
     give_back(p);
 }
 
+/* The first device block has no memory when the host block is copied to it. */
+static void copied_in_vain(void)
+{
+    unsigned char *h = host_block(SIZE);
+    CUdeviceptr empty = device_block(SIZE);
+    paint(h, SIZE, 1);
+    sim_fail("cuMemCreate", CUDA_ERROR_OUT_OF_MEMORY, 0);
+    EXPECT(cuMemcpyHtoD(empty, h, SIZE) == CUDA_ERROR_OUT_OF_MEMORY);
+    sim_fail(NULL, CUDA_SUCCESS, 0);
+    CUdeviceptr d = device_block(SIZE);
+    TELL("same address %d\n", (CUdeviceptr)h == d);
+    CHECK(cuMemcpyHtoD(d, h, SIZE));
+    EXPECT(sees(d, 0, SIZE, 1));
+    CHECK(cuMemFree(d));
+    CHECK(cuMemFree(empty));
+    free(h);
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
@@ -479,6 +497,7 @@ int main(int argc, char **argv)
         {"registered_beside", registered_beside},
         {"by_two_threads", by_two_threads},
         {"many_results_kept_in_part", many_results_kept_in_part},
+        {"copied_in_vain", copied_in_vain},
     };
     return RUN_SCENES(all, argc, argv);
 }
