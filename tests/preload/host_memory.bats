@@ -405,7 +405,7 @@ pageable_copy = parallel"
     for s in others order; do
         referee "$PARALLEL" "$PROGRAMS/host_copies" "$s"
     done
-    referee "$PINNED" "$PROGRAMS/host_copies" many
+    referee "$PINNED" "$PROGRAMS/host_copies" again
     [[ $(moved_by_kind "$BATS_TEST_TMPDIR/referee.jsonl") == *"HtoD Pinned Device"* ]]
     ZC_LOG_LEVEL=events referee "$PARALLEL" "$PROGRAMS/host_copies" others
     python3 - "$BATS_TEST_TMPDIR/referee.jsonl" <<'PY'
