@@ -6,13 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The order in which a thread may take locks: only ever a later one than those it holds.  Each has
- * a rank of its own. */
+/* The order of locks: a thread may only take a later one than those it holds.  Each lock has its
+ * own rank. */
 enum zc_lock_rank {
     ZC_RANK_DRIVER, /* driver/lock.h.  Held while the driver is called. */
-    ZC_RANK_ACCESS, /* Address ranges and who reaches them.  Held while the driver is called. */
+    ZC_RANK_ACCESS, /* Address ranges and their rights.  Held while the driver is called. */
     ZC_RANK_FAULTS, /* The start of fault handling for pairs. */
-    ZC_RANK_GRAPH,  /* Tables of single modules: none is taken with another of them held. */
+    ZC_RANK_GRAPH,  /* Tables of modules: of these only one is held at a time. */
     ZC_RANK_HANDLE,
     ZC_RANK_POOL,
     ZC_RANK_FREED,
@@ -29,7 +29,7 @@ enum zc_lock_rank {
     ZC_RANK_ARENA,   /* libzc's own memory. */
 };
 
-/* But for the first two, no lock is held while libzc calls the driver, the loader or a libc
+/* Except for the first two, no lock is held while libzc calls the driver, the loader or a libc
  * function that may allocate. */
 struct zc_lock {
     uint32_t owner; /* See zc_word_lock(). */
@@ -51,8 +51,8 @@ void zc_lock_drop(struct zc_lock *lock);
 /* Forgets any holder.  For the child of fork(2), whose other threads no longer exist. */
 void zc_lock_reset(struct zc_lock *lock);
 
-/* The same without a rank, on a word that is 0 while nobody has it: where no handler can interrupt
- * the holder and wait for it. */
+/* The same without a rank, on a word that is 0 while it is free.  Only where no handler can
+ * interrupt the holder and wait for the lock. */
 void zc_word_lock(uint32_t *word);
 void zc_word_unlock(uint32_t *word);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* mmap(2) and kin as they are. */
+/* mmap(2) and related system calls. */
 #include "base/memory.h"
 
 #include <sys/syscall.h>

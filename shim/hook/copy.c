@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The choke point of all transfers: what stands on both sides, who does it, what is recorded. */
+/* All transfers pass here: resolves both sides, decides who makes the copy, and records it. */
 #include "hook/copy.h"
 #include "base/clock.h"
 #include "base/life.h"
@@ -26,7 +26,7 @@
 #include "vmm/grow.h"
 #include "vmm/quiesce.h"
 
-/* The kind of an address that is in no block.  Only calls that leave it open need the driver. */
+/* The kind of an address outside of blocks.  The driver is asked only if the call does not say. */
 static enum zc_kind unknown_kind(const struct zc_operand *b)
 {
     unsigned type = 0;
@@ -46,7 +46,7 @@ static enum zc_kind unknown_kind(const struct zc_operand *b)
     }
 }
 
-/* A block of the host heap may be older than the ledger, and is entered by its first transfer. */
+/* A block of the host heap may be older than the ledger; its first transfer enters it. */
 static void resolve_host(struct zc_operand *b)
 {
     if (!zc_pinned_hides(b->address))
@@ -56,7 +56,7 @@ static void resolve_host(struct zc_operand *b)
         b->extent = zc_hostheap_extent(b->address);
 }
 
-/* Devices that reach all of the host's memory take pageable addresses for their own. */
+/* A device that reaches all host memory takes pageable addresses for its own. */
 static bool reaches_pageable(void)
 {
     static int reaches = -1;
@@ -70,8 +70,9 @@ static bool reaches_pageable(void)
     return reaches > 0;
 }
 
-/* An address in no block that a call names as the device's, or as nobody's, though the driver may
- * know it: what a block's place has around it, or what a block left in the host heap. */
+/* True for an address outside of blocks that a call names as device memory or leaves open, although
+ * the driver may know it: memory that a place mapped around a block, or that a block left in the
+ * host heap. */
 static bool lies_beside(const struct zc_operand *b)
 {
     if (b->side != ZC_SIDE_DEVICE && b->side != ZC_SIDE_ANY)
@@ -102,9 +103,9 @@ void zc_copy_resolve(struct zc_copy *c)
     resolve_operand(&c->src);
 }
 
-/* The driver refuses a range that leaves the allocation it begins in, to the byte.  The pages
- * behind a converted block are rounded up, and stay for a while after a free in stream order, so
- * the check is libzc's; also that of pinned memory, which libzc's CPU copies from and to. */
+/* True if a range leaves its block.  The driver refuses that to the byte.  The pages behind a
+ * converted block are rounded up, and stay for a while after a free in stream order, so libzc has
+ * to check.  It also checks pinned memory, which it copies with the CPU. */
 static bool leaves_block(const struct zc_operand *b)
 {
     bool known = zc_operand_converted(b) || (b->block && b->asked == ZC_KIND_PINNED);
@@ -118,8 +119,8 @@ bool zc_copy_leaves(CUdeviceptr address, size_t span)
     return b.block ? zc_operand_converted(&b) && leaves_block(&b) : zc_beside(address);
 }
 
-/* The driver refuses pageable memory where a call names it as the device's.  A pair has such an
- * address without a device block where the host block's content is lost. */
+/* The driver refuses pageable memory that a call names as device memory.  Such an address may be in
+ * a pair without a device block, whose host block's content is lost. */
 static bool refuses_host(const struct zc_operand *b)
 {
     return (b->extent || (b->pair && b->host)) && b->side == ZC_SIDE_DEVICE && !reaches_pageable();
@@ -130,7 +131,7 @@ static bool is_no_range(const struct zc_operand *b)
     return b->beside || leaves_block(b) || refuses_host(b);
 }
 
-/* An address that a call can't name, of memory that is not in the ledger. */
+/* True for an address that the call can't name, in memory outside of the ledger. */
 static bool is_nobodys(const struct zc_operand *b)
 {
     unsigned type;
@@ -141,7 +142,8 @@ static bool is_nobodys(const struct zc_operand *b)
                                                          b->address) != CUDA_SUCCESS);
 }
 
-/* Pageable memory keeps its meaning by itself as long as the driver takes it for that. */
+/* True for memory that the driver treats as pageable, so its copies keep their meaning by
+ * themselves. */
 static bool keeps_meaning(const struct zc_operand *b)
 {
     return b->extent && zc_rules()->rules[b->block->rule].async == ZC_ASYNC_STAGED &&
@@ -153,7 +155,7 @@ bool zc_copy_staged(const struct zc_copy *c)
     return keeps_meaning(&c->dst) || keeps_meaning(&c->src);
 }
 
-/* What the driver knows of a block of the host heap decides what must be done for its meaning. */
+/* What the driver knows of a host heap block decides how its meaning as pageable memory is kept. */
 static void use_host(struct zc_operand *b, uint64_t bytes)
 {
     if (!b->extent)
@@ -168,7 +170,7 @@ static bool special(const struct zc_operand *b)
     return zc_operand_converted(b) || b->extent || b->pair || b->beside;
 }
 
-/* Other threads' device blocks must not become one with a host block while it is copied. */
+/* While a host block is copied, device blocks of other threads must not be paired with it. */
 static void visit(struct zc_operand *b)
 {
     while (b->extent && !zc_hostheap_visit(b->extent)) {
@@ -178,7 +180,7 @@ static void visit(struct zc_operand *b)
     b->visited = b->extent;
 }
 
-/* What must be so whoever makes the copy; and the facts that it decides. */
+/* Does what is needed whoever makes the copy, and returns the facts that this settles. */
 static uint32_t make_ready(struct zc_copy *c)
 {
     use_host(&c->dst, c->bytes);
@@ -261,7 +263,7 @@ bool zc_copy_begin(struct zc_copy *c)
     return answered;
 }
 
-/* Not inlined: only the level `events` comes here. */
+/* Not inlined: used only at the level `events`. */
 __attribute__((noinline)) static void log_transfer(const struct zc_copy *c,
                                                    const struct zc_transfer *t)
 {
@@ -282,7 +284,7 @@ static void record(const struct zc_copy *c, const struct zc_transfer *t)
         log_transfer(c, t);
 }
 
-/* One call of the program's, of which each part counts for what became of it. */
+/* One call, whose parts count by their outcomes. */
 static void record_parts(const struct zc_copy *c, struct zc_transfer *t)
 {
     for (unsigned i = 0; i < ZC_OUTCOME_COUNT; i++) {
@@ -296,8 +298,8 @@ static void record_parts(const struct zc_copy *c, struct zc_transfer *t)
     }
 }
 
-/* Captures forbid calls that wait and work on the legacy stream, and take nothing once they are
- * invalid, wherever a call's blocks lie. */
+/* A capture forbids calls that wait, and work on the legacy stream; once invalid it accepts
+ * nothing.  That does not depend on where blocks are. */
 static bool capture_forbids(const struct zc_copy *c)
 {
     if (c->result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
@@ -308,7 +310,7 @@ static bool capture_forbids(const struct zc_copy *c)
     return c->result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && !c->async;
 }
 
-/* Whether a graph takes an empty node where it has refused another one. */
+/* True if a graph accepts an empty node after it has refused another one. */
 static bool takes_nodes(const struct zc_behind *at)
 {
     CUgraphNode node;
@@ -324,7 +326,7 @@ static bool takes_nodes(const struct zc_behind *at)
     return result == CUDA_SUCCESS && zc_real.cuGraphDestroyNode(node) == CUDA_SUCCESS;
 }
 
-/* Words are refused for where they lie in managed memory and in pairs alone. */
+/* Single values are refused because of their place only in managed memory and in pairs. */
 static bool fails_in_every_place(const struct zc_copy *c)
 {
     return capture_forbids(c) || is_no_range(&c->dst) || is_no_range(&c->src) ||
@@ -333,7 +335,7 @@ static bool fails_in_every_place(const struct zc_copy *c)
            (c->behind && !takes_nodes(c->behind));
 }
 
-/* What a pair refuses by itself it has said. */
+/* Reports a refusal, unless a pair has reported it already. */
 static CUresult refused(const struct zc_copy *c)
 {
     const struct zc_shared *p = c->dst.pair ? c->dst.pair : c->src.pair;
@@ -343,7 +345,8 @@ static CUresult refused(const struct zc_copy *c)
     return p ? zc_shared_failed(p, c->fn, c->result) : zc_diagnose(c->fn, b->address, c->result);
 }
 
-/* The driver takes no words of pools (measured on an H200, tests/gpu/graph_facts.h200.txt). */
+/* The driver refuses single values in pool memory (measured on an H200,
+ * tests/gpu/graph_facts.h200.txt). */
 static bool is_pools_word(const struct zc_copy *c)
 {
     return c->word && zc_operand_converted(&c->dst) && (c->dst.block->flags & ZC_BLOCK_STREAM);
@@ -364,7 +367,7 @@ void zc_describe_values(struct zc_copy *c, unsigned count, const CUstreamBatchMe
     c->stream = stream;
     struct zc_copy one = *c, placed = *c;
     for (unsigned i = 0; p && i < count; i++) {
-        /* Waits and writes begin with the same fields: operation, then address. */
+        /* Waits and writes have the same first fields: operation, then address. */
         CUdeviceptr address = p[i].waitValue.address;
         switch (p[i].operation) {
         case CU_STREAM_MEM_OP_WAIT_VALUE_32:
@@ -402,7 +405,7 @@ CUresult zc_copy_before_node(struct zc_copy *c)
     return result == CUDA_SUCCESS ? zc_launch_before(c->fn, c->flavour, c->stream, false) : result;
 }
 
-/* Which memory it is the driver minds with one code. */
+/* The driver returns one code if it objects to the kind of memory. */
 CUresult zc_copy_after_node(struct zc_copy *c, CUresult result)
 {
     c->result = result;
@@ -415,7 +418,7 @@ static CUresult finish(struct zc_copy *c)
         c->result = zc_staged_wait(c);
     if (__builtin_expect(c->result != CUDA_SUCCESS, 0))
         return refused(c);
-    /* A captured copy has not happened yet; the graph's launches count it. */
+    /* A captured copy has not happened yet; it is counted at the launches of its graph. */
     if (!c->bytes || c->way == ZC_WAY_REMAP ||
         (c->async && zc_capture_holds(c->stream, c->flavour)))
         return c->result;

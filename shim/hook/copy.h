@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: MIT */
-/* The life of a transfer: what stands on both sides, who does it, what is recorded. */
+/* The life of a transfer: resolves both sides, decides who makes the copy, and records it. */
 #ifndef ZC_HOOK_COPY_H
 #define ZC_HOOK_COPY_H
 
 #include "driver/copy.h"
 
 /*
- * Looks both sides up and decides.  True when the call is answered: c->result holds the answer and
- * nothing is to be forwarded.  False: the wrapper forwards the call as the program made it.
+ * Resolves both sides and decides.  True if the call is complete: c->result is the answer, and
+ * nothing is forwarded.  False: the wrapper forwards the call as the program made it.
  */
 bool zc_copy_begin(struct zc_copy *c);
 
-/* Records a transfer that succeeded; names the rule of a converted block when it was refused.
- * Returns c->result. */
+/* Records a successful transfer; for a refused one names the rule of a converted block.  Returns
+ * c->result. */
 CUresult zc_copy_end(struct zc_copy *c);
 
-/* Looks both sides up.  False where the driver would refuse the range of one in any memory. */
+/* Resolves both sides.  False if the driver would refuse a range in any memory. */
 bool zc_copy_reaches(struct zc_copy *c);
 
-/* True when a side is a block of the host heap whose asynchronous copies libzc must complete. */
+/* True if a side is a host heap block whose asynchronous copies libzc must complete. */
 bool zc_copy_staged(const struct zc_copy *c);
 
-/* True where a range leaves the block that it begins in and the driver need not say so, because
- * libzc made the block. */
+/* True if a range leaves its block and libzc has to refuse it, because it made the block. */
 bool zc_copy_leaves(CUdeviceptr address, size_t span);
 
-/* A call that has the driver copy or set later, which is passed on as it is: CUDA_SUCCESS, or how
- * it is refused; and the driver's code, of which the rule is named that it may be due to. */
+/* For calls that make the driver copy or set something later, and are forwarded unchanged.  Before:
+ * CUDA_SUCCESS, or the code of a refusal.  After: names the rule that may be the reason for the
+ * driver's code. */
 CUresult zc_copy_before_node(struct zc_copy *c);
 CUresult zc_copy_after_node(struct zc_copy *c, CUresult result);
 
-/* As zc_describe_value(), of operations of a stream. */
+/* As zc_describe_value(), for stream operations. */
 void zc_describe_values(struct zc_copy *c, unsigned count, const CUstreamBatchMemOpParams *p,
                         CUstream stream);
 

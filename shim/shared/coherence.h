@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Coherence of a host block and a device block that are one: the state machine of their pages.
+ * Coherence of a host and a device block that share their pages: the state machine of the pages.
  *
- * The program believes in two memories: h, the host block, and d, the device block.  Both have the
- * same addresses.  G is the page that the GPU's page table shows there, for good; C a page of the
+ * To the program there are two memories: h, the host block, and d, the device block.  Both have the
+ * same addresses.  G is the page that the GPU's page table always shows there; C is a page of the
  * CPU's own.  A page (ZC_HOST_UNIT) is in one of these states:
  *
  *   state   h is       d is       the CPU at the address may
  *   ALONE   G          undefined  read and write G.  Nothing was put into d yet.
  *   SAME    G          G          read G.  h and d are equal.
  *   APART   C          G          read and write C.  G is at the shadow.
- *   KEPT    C          G          as APART, and no event makes the page another one.
+ *   KEPT    C          G          as APART, and the page stays in this state.
  *   AHEAD   lost       G          do nothing.  Kernels may have written G.
  *   AWAY    lost       G          do nothing.  As AHEAD, and G is at the shadow.
  *
- * KEPT is what a driver reads by itself, such as a kernel's arguments: it must not meet a page that
- * is closed, because who opens it may have to ask the driver, which holds its locks meanwhile.
+ * KEPT is for memory that a driver reads by itself, such as a kernel's arguments.  It must not meet
+ * a closed page: the fault handler may need the driver, which holds its locks meanwhile.
  *
- * What happens to the whole page, and in brackets to a part of it, where that is another thing:
+ * What happens to a whole page, and in brackets to a part of it if that differs:
  *
  *   event                  ALONE          SAME         APART             AHEAD       AWAY
  *   the CPU reads h        -              -            -                 conflict    conflict
@@ -38,14 +38,14 @@
  *
  * part:   the CPU gets a C with G's content, G goes to the shadow: APART.
  * aside:  G goes to the shadow, the address is left closed: AWAY.
- * Copies between h and d go over a KEPT page as over a part of one that is APART.
- * note:   the part counts as copied back; when all parts of a page have come, it is SAME.
- * conflict: h was overwritten by what kernels may have written to d, and nobody saved it.  The
- *         caller stops the program.
+ * Copies between h and d treat a KEPT page like a part of a page that is APART.
+ * note:   the part counts as copied back; once all parts of a page are, it is SAME.
+ * conflict: kernels may have overwritten h by writing d, and nobody saved it.  The caller stops the
+ *         program.
  *
- * Kernels may write only where `writable`; elsewhere the GPU's page table forbids it.  A page of
- * zeroes is parted without a copy.  When the program frees h, all pages become ALONE without an h;
- * when it frees d, they become h's alone, but those whose h is lost until all of it is written.
+ * Kernels may write only if `writable`; otherwise the GPU's page table forbids it.  A page of
+ * zeroes is parted without a copy.  When the program frees h, all pages become ALONE, without an h.
+ * When it frees d, they belong to h alone, except lost ones until all of them is written.
  */
 #ifndef ZC_SHARED_COHERENCE_H
 #define ZC_SHARED_COHERENCE_H

@@ -20,7 +20,7 @@ static void rest(void)
         zc_wake(&working);
 }
 
-/* A thread that holds a lock takes further ones, because who forks waits for it. */
+/* A thread that holds a lock may take further ones, because the forking thread waits for it. */
 void zc_shared_begin_work(void)
 {
     if (held++)
