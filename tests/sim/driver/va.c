@@ -26,6 +26,7 @@ static size_t guest_count;
 static struct sim_ranges va_free;
 static char *va_base;
 static char *alias_base[SIM_MAX_DEVICES];
+static bool left_open; /* the CPU may have pages at addresses that are free again */
 
 static char *reserve(void)
 {
@@ -78,18 +79,20 @@ char *sim_alias(CUdeviceptr va, int device)
     return alias_base[device] + (va - (CUdeviceptr)(uintptr_t)va_base);
 }
 
+static void *close_addresses(CUdeviceptr va, size_t size, int flag)
+{
+    return sim_mmap((void *)(uintptr_t)va, size, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flag, -1, 0);
+}
+
 CUdeviceptr sim_va_take(size_t size, size_t alignment)
 {
     uint64_t start;
     if (size > VA_SIZE || !sim_ranges_take(&va_free, size, alignment, &start))
         return 0;
+    if (left_open)
+        close_addresses(start, size, MAP_FIXED);
     return start;
-}
-
-static void *close_addresses(CUdeviceptr va, size_t size, int flag)
-{
-    return sim_mmap((void *)(uintptr_t)va, size, PROT_NONE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flag, -1, 0);
 }
 
 CUdeviceptr sim_va_take_hint(CUdeviceptr hint, size_t size)
@@ -97,7 +100,10 @@ CUdeviceptr sim_va_take_hint(CUdeviceptr hint, size_t size)
     if (hint % HINT_UNIT || size > VA_SIZE)
         return 0;
     if (in_public_range(hint))
-        return sim_ranges_take_at(&va_free, hint, size) ? hint : 0;
+        return sim_ranges_take_at(&va_free, hint, size) &&
+                       (!left_open || close_addresses(hint, size, MAP_FIXED) != MAP_FAILED)
+                   ? hint
+                   : 0;
     if (close_addresses(hint, size, MAP_FIXED_NOREPLACE) != (void *)(uintptr_t)hint)
         return 0;
     CUdeviceptr inside = sim_va_take(size, SIM_PAGE);
@@ -117,9 +123,8 @@ void sim_va_end(CUdeviceptr va, size_t size)
         sim_munmap((void *)(uintptr_t)va, size);
         va = g->inside;
         *g = guests[--guest_count];
-    } else {
-        close_addresses(va, size, MAP_FIXED);
     }
+    left_open = true; /* what the CPU has mapped there stays (measured) */
     sim_va_give(va, size);
 }
 
