@@ -211,7 +211,7 @@ for node in ast.walk(tree):
         names.update(alias.name.split(".")[0] for alias in node.names)
     elif isinstance(node, ast.ImportFrom) and node.level == 0:
         names.add(node.module.split(".")[0])
-foreign = names - set(sys.stdlib_module_names) - {"zclib"}
+foreign = names - set(sys.stdlib_module_names) - {"zclib", "gpu"}
 sys.exit(f"{sys.argv[1]}: {sorted(foreign)}" if foreign else 0)
 PYTHON
     done
