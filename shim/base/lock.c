@@ -2,11 +2,11 @@
 /* The lock: a futex word that holds its owner's thread id, so that re-entry shows. */
 #include "base/lock.h"
 
-#include <errno.h>
 #include <linux/futex.h>
-#include <stddef.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "base/wait.h"
 
 /* Thread ids are below 2^22 (PID_MAX_LIMIT in proc(5)); the top bit says that somebody sleeps. */
 #define WAITERS 0x80000000u
@@ -39,14 +39,6 @@ static inline void pause_cpu(void)
 #endif
 }
 
-static void futex(uint32_t *word, int operation, uint32_t value)
-{
-    int saved = errno;
-
-    syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
-    errno = saved;
-}
-
 static bool grab(uint32_t *word, uint32_t wanted)
 {
     uint32_t free_word = 0;
@@ -66,7 +58,7 @@ static void sleep_for(uint32_t *word, uint32_t me)
         if (!(seen & WAITERS) && !__atomic_compare_exchange_n(word, &seen, seen | WAITERS, false,
                                                               __ATOMIC_RELAXED, __ATOMIC_RELAXED))
             continue;
-        futex(word, FUTEX_WAIT, seen | WAITERS);
+        zc_futex(word, FUTEX_WAIT_PRIVATE, seen | WAITERS);
     }
 }
 
@@ -87,7 +79,7 @@ void zc_word_lock(uint32_t *word)
 void zc_word_unlock(uint32_t *word)
 {
     if (__atomic_exchange_n(word, 0, __ATOMIC_RELEASE) & WAITERS)
-        futex(word, FUTEX_WAKE, 1);
+        zc_futex(word, FUTEX_WAKE_PRIVATE, 1);
 }
 
 bool zc_lock_take(struct zc_lock *lock)

@@ -5,6 +5,9 @@
 
 #include <stdint.h>
 
+/* futex(2) without a timeout, on a word of this process; keeps errno. */
+void zc_futex(const uint32_t *word, int operation, uint32_t value);
+
 /* Sleeps while the word has this value, until zc_wake() at the latest.  It may return early, so
  * callers test again.  No cancellation point; async-signal-safe; keeps errno. */
 void zc_wait(const uint32_t *word, uint32_t value);
