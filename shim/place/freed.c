@@ -337,13 +337,13 @@ bool zc_freed_fits(const struct zc_block *block)
            zc_vmm_own(v) <= limit_of(v->device);
 }
 
-/* Keeps a block that nothing uses any more, and gives back the oldest blocks beyond the limit. */
+/* Keeps a block that fits and that nothing uses any more, and gives back the oldest blocks beyond
+ * the limit. */
 static bool keep_entry(struct freed *p)
 {
     struct zc_backing *b = p->backing;
     struct freed *out = NULL, *oldest;
-    if (!zc_freed_fits(p->quarantined) || zc_access_end_copies(&b->vmm->va) != CUDA_SUCCESS ||
-        !zc_lock_take(&lock))
+    if (zc_access_end_copies(&b->vmm->va) != CUDA_SUCCESS || !zc_lock_take(&lock))
         return false;
     zc_release_begin();
     if (!(p->quarantined->flags & ZC_BLOCK_QUARANTINED))
@@ -405,7 +405,7 @@ static bool by_rule(const struct freed *p)
 /* Ends a deferred free: the memory goes back to the driver, or is kept. */
 static void release(struct freed *p)
 {
-    bool driver_has_it = p->backing->pooled, may_keep = by_rule(p);
+    bool driver_has_it = p->backing->pooled, may_keep = by_rule(p) && zc_freed_fits(p->quarantined);
     if (p->event)
         zc_real.cuEventDestroy_v2(p->event);
     p->event = NULL;
