@@ -22,9 +22,10 @@ void zc_leaving_end(struct zc_leaving *l)
     if (!l->noted || !zc_driver_lock())
         return;
     struct zc_leaving **at = &all;
-    while (*at != l)
+    while (*at && *at != l)
         at = &(*at)->next;
-    *at = l->next;
+    if (*at) /* Not in a child that a signal handler forked meanwhile. */
+        *at = l->next;
     zc_driver_unlock();
 }
 
