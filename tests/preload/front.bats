@@ -172,6 +172,15 @@ place = shared"
     tail -n 1 "$log" | grep -qF "\"elided_calls\":3,\"elided_bytes\":$((3 * (BYTES - 1)))"
 }
 
+@test "the distribution's Python copies from pinned memory under the preset for any program" {
+    [[ -x /usr/bin/python3 ]] || skip 'no /usr/bin/python3'
+    cp policy/presets/everyday.conf "$BATS_TEST_TMPDIR/policy.conf"
+    for BYTES in $((8 << 20)) $(((16 << 20) + 1)); do # Copied by threads, and placed.
+        python_copies
+        [[ $(moved) == "Pinned $((2 * BYTES - 2))" ]]
+    done
+}
+
 @test "the distribution's Node.js copies from pinned memory" {
     [[ -x /usr/bin/node ]] || skip 'no /usr/bin/node'
     "${CC:-gcc}" -O1 -fPIC -shared -xc -o "$BATS_TEST_TMPDIR/copies.node" - \
