@@ -129,31 +129,33 @@ static bool takes(const struct zc_rule *rule, unsigned places)
     return false;
 }
 
-/* A device block in `shared` pairs with a host block that some rule makes; where none does, the
- * place is passed over, and only the log would say so. */
+/* Whether the rule gives `shared` to requests that can have all of these places. */
+static bool shares(const struct zc_rule *rule, unsigned places)
+{
+    return zc_rule_has_place(rule, ZC_PLACE_SHARED) && takes(rule, places | ZC_FIT(SHARED));
+}
+
+/* A device block in `shared` becomes one with a host block that some rule makes, if its own rule
+ * says what kernels do to it. Else it is device memory, and only the log would say so. */
 static void check_partners(struct zc_parser *parser)
 {
     const struct zc_policy *out = parser->out;
-    const struct zc_rule *lonely = NULL;
+    bool partners = false;
 
+    for (size_t i = 0; i < out->rule_count; i++)
+        partners |= shares(&out->rules[i], ZC_FIT(PAGEABLE));
     for (size_t i = 0; i < out->rule_count; i++) {
         const struct zc_rule *rule = &out->rules[i];
+        struct zc_slice name = zc_slice_of(rule->name);
+        const char *missing = rule->access == ZC_ACCESS_READWRITE
+                                  ? "it does not say 'access = read' or 'access = write'"
+                              : partners ? NULL
+                                         : "no rule gives requests of malloc 'shared'";
 
-        if ((zc_rule_has_place(rule, ZC_PLACE_SHARED) ||
-             zc_rule_has_place(rule, ZC_PLACE_PINNED)) &&
-            takes(rule, ZC_FIT(PAGEABLE)))
-            return;
-        if (lonely == NULL && zc_rule_has_place(rule, ZC_PLACE_SHARED) &&
-            takes(rule, ZC_FIT(DEVICE) | ZC_FIT(SHARED)))
-            lonely = rule;
-    }
-    if (lonely != NULL) {
-        struct zc_slice name = zc_slice_of(lonely->name);
-
-        zc_fault_at(parser, ZC_SEVERITY_WARNING, lonely->line, 1,
-                    "rule %w shares with nothing: no rule gives requests of malloc 'shared' or "
-                    "'pinned', so its blocks take the next place of the list",
-                    &name);
+        if (missing != NULL && shares(rule, ZC_FIT(DEVICE)))
+            zc_fault_at(parser, ZC_SEVERITY_WARNING, rule->line, 1,
+                        "rule %w shares nothing, and its blocks are device memory: %s", &name,
+                        missing);
     }
 }
 

@@ -207,14 +207,14 @@ static const struct zc_key *find_key(struct zc_parser *parser, struct zc_slice n
     return NULL;
 }
 
-/* Keys of former versions: a policy that has one works, and is told what to do instead. */
+/* Keys of former versions: a policy that has one works, and is told why nothing needs it. */
 static bool is_gone(struct zc_parser *parser, struct zc_slice name)
 {
     static const struct {
-        const char *name, *instead;
+        const char *name, *why;
     } gone[] = {
-        {"conflict", "a conflict stops the program; say 'access = read' if kernels only read the "
-                     "block, or 'place = mapped'"},
+        {"conflict", "host block and device block have their own content wherever they differ"},
+        {"pair", "a device block becomes one with the host block that is copied into it"},
         {"um_counters", "migrations of managed memory are counted by 'nsys profile "
                         "--cuda-um-cpu-page-faults=true --cuda-um-gpu-page-faults=true'"},
     };
@@ -223,7 +223,7 @@ static bool is_gone(struct zc_parser *parser, struct zc_slice name)
         if (zc_slice_is(name, gone[i].name)) {
             zc_fault_at(parser, ZC_SEVERITY_WARNING, parser->line,
                         (unsigned)(name.at - parser->text.at) + 1,
-                        "key %w is no longer known and has no effect: %s", &name, gone[i].instead);
+                        "key %w is not needed any more and has no effect: %s", &name, gone[i].why);
             return true;
         }
     return false;

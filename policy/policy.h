@@ -166,13 +166,6 @@ struct zc_place_list {
     unsigned count;                        /* at least 1 in a rule of a parsed policy */
 };
 
-/* `pair`: how a shared device block finds its host block. */
-struct zc_pair {
-    bool by_site;  /* false: the oldest unpaired block of the same size */
-    uint32_t site; /* call-path id of the host block, for by_site */
-    uint64_t nth;  /* which block of that site, from 1; 0: the oldest unpaired one */
-};
-
 /* `numa`. */
 struct zc_numa {
     bool local;    /* the node next to the device */
@@ -237,7 +230,6 @@ struct zc_rule {
                                           * requests if one of its places is a device
                                           * place, else the host requests */
     enum zc_access access;               /* what kernels do to the block */
-    struct zc_pair pair;                 /* shared: which host block */
     enum zc_async async;                 /* pinned, shared: asynchronous copies */
     struct zc_advice_list advise;        /* managed: hints; see zc_rule.given */
     unsigned prefetch;                   /* managed: ZC_PREFETCH_* */

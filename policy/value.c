@@ -180,31 +180,6 @@ bool zc_value_numa(struct zc_parser *parser, const struct zc_key *key, struct zc
     return true;
 }
 
-bool zc_value_pair(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
-                   void *field)
-{
-    struct zc_pair *pair = field;
-    struct zc_slice kind, rest, id, nth;
-    uint64_t site;
-
-    if (zc_slice_is(value, "size"))
-        return true;
-    if (!zc_slice_split(value, ':', &kind, &rest) || !zc_slice_is(kind, "site"))
-        return zc_fault(parser, value, "%s: %w is neither 'size' nor 'site:ID'", key->name, &value);
-    bool has_nth = zc_slice_split(rest, ':', &id, &nth);
-    if (!read_number(parser, key, id, zc_number_site, &site))
-        return false;
-    if (has_nth) {
-        if (!read_number(parser, key, nth, zc_number_decimal, &pair->nth))
-            return false;
-        if (pair->nth == 0)
-            return zc_fault(parser, nth, "%s: the first block of a site is number 1", key->name);
-    }
-    pair->by_site = true;
-    pair->site = (uint32_t)site;
-    return true;
-}
-
 /* The letters are those that log patterns of other tools use; an unknown one is a fault, because
  * the log would land in a file that nobody expects. */
 bool zc_value_log_pattern(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,

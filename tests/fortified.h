@@ -23,7 +23,6 @@ extern size_t __fread_chk(void *buf, size_t room, size_t size, size_t n, FILE *s
 extern size_t __fread_unlocked_chk(void *buf, size_t room, size_t size, size_t n, FILE *stream);
 extern char *__fgets_chk(char *buf, size_t room, int n, FILE *stream);
 extern char *__fgets_unlocked_chk(char *buf, size_t room, int n, FILE *stream);
-extern ssize_t __write(int fd, const void *buf, size_t n);
 extern ssize_t __pwrite64(int fd, const void *buf, size_t n, off64_t at);
 extern int __poll(struct pollfd *fds, nfds_t count, int timeout);
 extern int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room);
@@ -33,6 +32,5 @@ extern int __select(int count, fd_set *in, fd_set *out, fd_set *other, struct ti
 extern char *__getcwd_chk(char *buf, size_t n, size_t room);
 extern ssize_t __readlink_chk(const char *path, char *buf, size_t n, size_t room);
 extern ssize_t __readlinkat_chk(int fd, const char *path, char *buf, size_t n, size_t room);
-extern ssize_t __send(int fd, const void *buf, size_t n, int flags);
 
 #endif

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/life.h"
 #include "base/memory.h"
 #include "driver/stream.h"
 #include "ledger/rules.h"
@@ -34,7 +33,9 @@ struct pending {
 
 static bool mapped(const struct zc_operand *b)
 {
-    return zc_operand_converted(b) && b->block->place == ZC_PLACE_MAPPED;
+    return zc_operand_converted(b) &&
+           (b->block->place == ZC_PLACE_MAPPED ||
+            (b->block->place == ZC_PLACE_SHARED && b->real == ZC_KIND_PINNED));
 }
 
 /* True for memory that the CPU may copy.  An address outside the ledger that a call names as host
@@ -199,12 +200,10 @@ static bool device_memory(const struct zc_operand *b)
            type == CU_MEMORYTYPE_DEVICE && !managed;
 }
 
-/* CUDA Runtime API, "API synchronization behavior".  A copy that names a pair waits, because its
- * address may mean the host block. */
+/* CUDA Runtime API, "API synchronization behavior". */
 bool zc_cpu_unwaited(const struct zc_copy *c)
 {
-    return (elsewhere(&c->dst) || elsewhere(&c->src)) &&
-           (c->shape == ZC_SHAPE_SET || !(c->dst.pair || c->src.pair)) && device_memory(&c->dst) &&
+    return (elsewhere(&c->dst) || elsewhere(&c->src)) && device_memory(&c->dst) &&
            device_memory(&c->src);
 }
 

@@ -2,7 +2,6 @@
 /* Counts the captures in progress. */
 #include "driver/capture.h"
 
-#include "base/life.h"
 #include "base/lock.h"
 #include "base/module.h"
 #include "driver/call.h"

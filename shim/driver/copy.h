@@ -13,7 +13,6 @@
 #include "ledger/traffic.h"
 
 struct zc_extent;
-struct zc_shared;
 
 /* What a call says about one side of a copy. */
 enum zc_side {
@@ -37,9 +36,7 @@ struct zc_operand {
     struct zc_extent *extent;  /* Extent of a host heap block that libzc answers for, else NULL. */
     bool staged;               /* Such a block; its copies stay those of pageable memory. */
     struct zc_extent *visited; /* `extent` during the copy; see zc_hostheap_visit(). */
-    struct zc_shared *pair;    /* The pair that contains it, or NULL. */
     CUcontext context;         /* Context that the call names for it, or NULL. */
-    bool host;                 /* It is the host side of `pair`. */
     bool beside;               /* Memory that libzc mapped around a block. */
 };
 
@@ -87,7 +84,7 @@ struct zc_copy {
     bool answered;                   /* The failure of the call has been explained. */
     CUresult result;                 /* What the wrapper returns. */
     uint64_t copies;                 /* Number of copies that the driver makes. */
-    uint64_t part[ZC_OUTCOME_COUNT]; /* Pairs: bytes by outcome. */
+    uint64_t part[ZC_OUTCOME_COUNT]; /* `shared`: bytes by outcome. */
 };
 
 /* Begins a description: sets every field and starts the clock.  It is inline, as are the most
@@ -112,7 +109,6 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
     c->dst.extent = c->src.extent = NULL;
     c->dst.staged = c->src.staged = false;
     c->dst.visited = c->src.visited = NULL;
-    c->dst.pair = c->src.pair = NULL;
     c->dst.context = c->src.context = NULL;
     c->bytes = 0;
     c->copies = 1;

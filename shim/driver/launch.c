@@ -4,9 +4,17 @@
 
 #include "base/life.h"
 #include "base/module.h"
+#include "base/wait.h"
 
 unsigned zc_launch_watch;
 static zc_launch_fn parties[ZC_LAUNCH_PARTIES];
+static uint32_t settled;   /* Calls of zc_launch_settle().  Atomic. */
+static uint32_t under_way; /* Launches that the driver is being given.  Atomic. */
+
+/* Of this thread's launch. */
+#define OWN __thread __attribute__((tls_model("initial-exec")))
+static OWN void (*done)(const struct zc_launch *);
+static OWN uint32_t mine; /* Of `under_way`: more than one in signal handlers. */
 
 /* The function is set before the bit and stays after it.  So a launch that still sees the bit of a
  * party that has left finds its function or NULL. */
@@ -21,23 +29,76 @@ void zc_launch_call(enum zc_launch_party party, zc_launch_fn fn)
 
 /* After exit has begun libzc makes no calls of its own; but kernels must still find the memory and
  * the bytes that the program was given. */
-CUresult zc_do_launch(enum zc_fn fn, enum zc_flavour flavour, CUstream stream, bool kernels)
+CUresult zc_launch_ask(const struct zc_launch *launch)
 {
-    const struct zc_launch launch = {fn, flavour, stream, kernels};
     for (unsigned i = 0; i < ZC_LAUNCH_PARTIES; i++) {
         if (zc_life_closing() && i == ZC_LAUNCH_PREFETCH)
             break;
         zc_launch_fn party = __atomic_load_n(&parties[i], __ATOMIC_ACQUIRE);
-        CUresult result = party ? party(&launch) : CUDA_SUCCESS;
+        CUresult result = party ? party(launch) : CUDA_SUCCESS;
         if (result != CUDA_SUCCESS)
             return result;
     }
     return CUDA_SUCCESS;
 }
 
+void zc_launch_when_done(void (*then)(const struct zc_launch *launch))
+{
+    done = then;
+}
+
+static void call_done(const struct zc_launch *launch)
+{
+    void (*then)(const struct zc_launch *) = done;
+    done = NULL;
+    if (then)
+        then(launch);
+}
+
+static void leave(void)
+{
+    mine--;
+    __atomic_fetch_sub(&under_way, 1, __ATOMIC_SEQ_CST);
+    zc_wake(&under_way);
+}
+
+/* A launch counts itself before it looks whether somebody settles, who looks at the count after
+ * that: one of both sees the other. */
+CUresult zc_launch_begin(const struct zc_launch *launch)
+{
+    for (;;) {
+        uint32_t before = __atomic_load_n(&settled, __ATOMIC_SEQ_CST);
+        CUresult result = zc_launch_ask(launch);
+        if (result != CUDA_SUCCESS) {
+            call_done(launch);
+            return result;
+        }
+        mine++;
+        __atomic_fetch_add(&under_way, 1, __ATOMIC_SEQ_CST);
+        if (__atomic_load_n(&settled, __ATOMIC_SEQ_CST) == before)
+            return CUDA_SUCCESS;
+        leave();
+    }
+}
+
+void zc_launch_end(const struct zc_launch *launch)
+{
+    call_done(launch);
+    leave();
+}
+
+void zc_launch_settle(void)
+{
+    uint32_t now;
+    __atomic_fetch_add(&settled, 1, __ATOMIC_SEQ_CST);
+    while ((now = __atomic_load_n(&under_way, __ATOMIC_SEQ_CST)) != mine)
+        zc_wait(&under_way, now);
+}
+
 void zc_launch_reset(void)
 {
     zc_launch_watch = 0;
+    under_way = mine = 0;
     for (unsigned i = 0; i < ZC_LAUNCH_PARTIES; i++)
         parties[i] = NULL;
 }

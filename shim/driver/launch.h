@@ -8,7 +8,7 @@
 /* The parties, in the order in which they are called. */
 enum zc_launch_party {
     ZC_LAUNCH_GROW,     /* vmm: attach memory, make pending copies. */
-    ZC_LAUNCH_SHARED,   /* shared: kernels may write the device side. */
+    ZC_LAUNCH_SHARED,   /* shared: time kernels, and keep what outputs delivered. */
     ZC_LAUNCH_PREFETCH, /* managed: prefetch pages to where they will be used. */
     ZC_LAUNCH_DIAGNOSE, /* All places: check for the sticky error of a failed kernel. */
     ZC_LAUNCH_PARTIES
@@ -19,6 +19,8 @@ struct zc_launch {
     enum zc_fn fn;           /* Entry point. */
     enum zc_flavour flavour; /* What the NULL stream means. */
     CUstream stream;         /* As the program gave it; NULL for calls without one. */
+    CUfunction function;     /* cuLaunchKernel and its kin: the kernel, or a CUkernel; else NULL. */
+    void **arguments;        /* Its kernelParams, or NULL. */
     bool kernels;            /* Kernels or a graph.  False for calls that name addresses without
                               * being described as copies: stream memory operations, batches, nodes
                               * of graphs, imports. */
@@ -37,15 +39,31 @@ extern unsigned zc_launch_watch;
 void zc_launch_call(enum zc_launch_party party, zc_launch_fn fn);
 
 /* Calls the parties until one refuses. */
-CUresult zc_do_launch(enum zc_fn fn, enum zc_flavour flavour, CUstream stream, bool kernels);
+CUresult zc_launch_ask(const struct zc_launch *launch);
 
-/* The same, fast for the common case that no party is registered. */
+/* The same for a launch that zc_launch_end() follows, if this returns CUDA_SUCCESS. */
+CUresult zc_launch_begin(const struct zc_launch *launch);
+
+/* Called by a party: the thread's launch calls the function once more after the driver. */
+void zc_launch_when_done(void (*done)(const struct zc_launch *launch));
+
+/* After the driver has answered, whatever it said. */
+void zc_launch_end(const struct zc_launch *launch);
+
+/* Waits until the driver has what other threads' launches are giving it.  Launches that it has not
+ * yet are shown to the parties again. */
+void zc_launch_settle(void);
+
+/* The same for calls that are no launch of one kernel, fast for the common case that no party is
+ * registered. */
 static inline CUresult zc_launch_before(enum zc_fn fn, enum zc_flavour flavour, CUstream stream,
                                         bool kernels)
 {
     if (__builtin_expect(!__atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED), 1))
         return CUDA_SUCCESS;
-    return zc_do_launch(fn, flavour, stream, kernels);
+    const struct zc_launch launch = {
+        .fn = fn, .flavour = flavour, .stream = stream, .kernels = kernels};
+    return zc_launch_ask(&launch);
 }
 
 void zc_launch_reset(void); /* For the child of fork(2): no party is registered. */

@@ -19,7 +19,8 @@ enum zc_way {
     ZC_WAY_THREADS,      /* The driver and threads together (copy/parallel.h). */
     ZC_WAY_COUNT,
     /* No way: some facts are to be gathered first. */
-    ZC_WAY_ASK_READY = ZC_WAY_COUNT,
+    ZC_WAY_ASK_PAIR = ZC_WAY_COUNT,
+    ZC_WAY_ASK_READY,
     ZC_WAY_ASK_UNWAITED,
     ZC_WAY_ASK_CPU,
     ZC_WAY_ASK_IDLE,
@@ -38,7 +39,7 @@ enum zc_fact {
     ZC_FACT_CAPTURED = 1 << 7,  /* Its own is. */
     ZC_FACT_AWAITED = 1 << 8,   /* Streams may wait for the program, and the call has a twin with
                                  * a stream. */
-    ZC_FACT_PAIR = 1 << 9,      /* A side lies in a pair. */
+    ZC_FACT_SHARED = 1 << 9,    /* A side is of the place `shared`, or one with such a block. */
     ZC_FACT_MAPPED = 1 << 10,   /* A side is mapped, and the shape is one that the CPU copies. */
     ZC_FACT_SHORT = 1 << 11,    /* One line that is short enough for a buffer. */
 
@@ -60,6 +61,8 @@ enum zc_fact {
     ZC_FACT_THREADS_KNOWN = 1 << 26,
     ZC_FACT_THREADS = 1 << 27, /* The policy and both sides are right for threads. */
     ZC_FACT_INWARD = 1 << 28,  /* To the device. */
+    ZC_FACT_PAIR_KNOWN = 1 << 29,
+    ZC_FACT_PAIR = 1 << 30, /* It goes between a host block and the device block one with it. */
 };
 
 /* The fact, where it holds. */

@@ -6,8 +6,6 @@
 #include <link.h>
 #include <stdint.h>
 
-#include "base/message.h"
-
 struct zc_real zc_real;
 void *(*zc_real_dlsym)(void *handle, const char *name);
 void *(*zc_real_dlopen)(const char *file, int mode);
@@ -21,7 +19,7 @@ static const struct {
 #define ZC_COPY(name, base, flavour, params, args, describe) {#name, (void *)name},
 #define ZC_CALL(name, base, flavour, params, args) {#name, (void *)name},
 #define ZC_WATCH(name, base, flavour, params, args, describe) {#name, (void *)name},
-#define ZC_LAUNCH(name, base, flavour, params, args, stream) {#name, (void *)name},
+#define ZC_LAUNCH(name, base, flavour, params, args, ...) {#name, (void *)name},
 #define ZC_CHECK(name, base, flavour, params, args) {#name, (void *)name},
 #include "driver.def"
 #define ZC_USE(name, base) {#name, NULL},

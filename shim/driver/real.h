@@ -15,7 +15,7 @@ enum zc_flavour { ZC_LEGACY, ZC_PER_THREAD };
 #define ZC_COPY(name, base, flavour, params, args, describe) extern __typeof__(base) name;
 #define ZC_CALL(name, base, flavour, params, args) extern __typeof__(base) name;
 #define ZC_WATCH(name, base, flavour, params, args, describe) extern __typeof__(base) name;
-#define ZC_LAUNCH(name, base, flavour, params, args, stream) extern __typeof__(base) name;
+#define ZC_LAUNCH(name, base, flavour, params, args, ...) extern __typeof__(base) name;
 #define ZC_CHECK(name, base, flavour, params, args) extern __typeof__(base) name;
 #define ZC_USE(name, base) extern __typeof__(base) name;
 #include "driver.def"
@@ -24,7 +24,7 @@ enum zc_fn {
 #define ZC_COPY(name, base, flavour, params, args, describe) ZC_FN_##name,
 #define ZC_CALL(name, base, flavour, params, args) ZC_FN_##name,
 #define ZC_WATCH(name, base, flavour, params, args, describe) ZC_FN_##name,
-#define ZC_LAUNCH(name, base, flavour, params, args, stream) ZC_FN_##name,
+#define ZC_LAUNCH(name, base, flavour, params, args, ...) ZC_FN_##name,
 #define ZC_CHECK(name, base, flavour, params, args) ZC_FN_##name,
 #include "driver.def"
     ZC_FN_CAUGHT, /* Rows before this one have wrappers. */
@@ -43,7 +43,7 @@ struct zc_real {
 #define ZC_COPY(name, base, flavour, params, args, describe) __typeof__(base) *name;
 #define ZC_CALL(name, base, flavour, params, args) __typeof__(base) *name;
 #define ZC_WATCH(name, base, flavour, params, args, describe) __typeof__(base) *name;
-#define ZC_LAUNCH(name, base, flavour, params, args, stream) __typeof__(base) *name;
+#define ZC_LAUNCH(name, base, flavour, params, args, ...) __typeof__(base) *name;
 #define ZC_CHECK(name, base, flavour, params, args) __typeof__(base) *name;
 #include "driver.def"
 #define ZC_USE(name, base) __typeof__(base) *name;

@@ -8,7 +8,6 @@
 
 #include "base/module.h"
 #include "fault/sigsegv.h"
-#include "fault/signal.h"
 #include "fault/sigmask_repair.h"
 
 /* Protected or missing private anonymous pages raise only SIGSEGV.  SIGBUS means memory behind the

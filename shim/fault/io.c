@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * System calls do not fault on protected pages: they fail with EFAULT or stop short.  So libc's
- * functions open the program's buffers first.  While nothing is protected they pass straight
+ * System calls that write protected pages do not fault: they fail with EFAULT or stop short.  So
+ * libc's functions open the program's buffers first.  While nothing is protected they pass straight
  * through.
  *
  * System calls by other ways are not seen: syscall(2), statically linked code, io_uring, and libc's
- * internal calls, such as those of stdio into a buffer of setvbuf(3).  The string functions of
- * stdio (fputs, printf) need no hook, because they read their argument with the CPU first.  Other
- * calls that fill memory (ioctl, stat, process_vm_readv, aio_read) are not hooked, and fail with
- * EFAULT on a protected page.
+ * internal calls, such as those of stdio into a buffer of setvbuf(3).  Other calls that fill memory
+ * (ioctl, stat, process_vm_readv, aio_read) are not hooked, and fail with EFAULT on a protected
+ * page.
  */
 #undef _FORTIFY_SOURCE /* It would define some of these functions in the headers. */
 #include <dlfcn.h>
@@ -36,6 +35,8 @@
 #define SLOW __attribute__((noinline)) static
 
 struct _IO_FILE; /* FILE, without stdio.h. */
+int ferror_unlocked(struct _IO_FILE *stream);
+void clearerr_unlocked(struct _IO_FILE *stream);
 
 /* Declared here, too, because no header has the fortified forms.  Functions of stdio have other
  * names in C, because compilers know their types from the header. */
@@ -116,38 +117,35 @@ static bool either(bool one, bool other)
 }
 
 #define BOTH(one, other) either(one, other)
-#define INTO(buf, n) zc_prefault(true, buf, n)
-#define INTO_ONE(one) zc_prefault(true, one, sizeof(*(one)))
-#define INTO_ARRAY(array, count) zc_prefault(true, array, product(sizeof(*(array)), count))
+#define INTO(buf, n) zc_prefault(buf, n)
+#define INTO_ONE(one) zc_prefault(one, sizeof(*(one)))
+#define INTO_ARRAY(array, count) zc_prefault(array, product(sizeof(*(array)), count))
 #define INTO_EVENTS(events, count) ((count) > 0 && INTO_ARRAY(events, (size_t)(count)))
 #define INTO_SETS(count, in, out, other) zc_prefault_sets(count, in, out, other)
-#define INTO_EACH(vec, count) zc_prefault_vector(true, vec, (size_t)count)
+#define INTO_EACH(vec, count) zc_prefault_vector(vec, (size_t)count)
 #define INTO_NAME(name, length) zc_prefault_name(name.__sockaddr__, length)
-#define INTO_MESSAGE(message) zc_prefault_message(true, message)
-#define INTO_MESSAGES(messages, count) zc_prefault_messages(true, messages, count)
-#define FROM(buf, n) zc_prefault(false, buf, n)
-#define FROM_EACH(vec, count) zc_prefault_vector(false, vec, (size_t)count)
-#define FROM_NAME(name, length) zc_prefault(false, name.__sockaddr__, length)
-#define FROM_MESSAGE(message) zc_prefault_message(false, message)
-#define FROM_MESSAGES(messages, count) zc_prefault_messages(false, messages, count)
-#define FROM_MASK(mask) zc_prefault(false, mask, NSIG / 8)
-#define READ_AT(fd, at, n) zc_prefault_at(false, fd, at, n)
-#define READ_EACH_AT(fd, at, vec, count) zc_prefault_each_at(false, fd, at, vec, (size_t)count)
-#define WRITE_AT(fd, at, n) zc_prefault_at(true, fd, at, n)
-#define WRITE_EACH_AT(fd, at, vec, count) zc_prefault_each_at(true, fd, at, vec, (size_t)count)
+#define INTO_MESSAGE(message) zc_prefault_message(message)
+#define INTO_MESSAGES(messages, count) zc_prefault_messages(messages, count)
+#define WRITE_AT(fd, at, n) zc_prefault_at(fd, at, n)
+#define WRITE_EACH_AT(fd, at, vec, count) zc_prefault_each_at(fd, at, vec, (size_t)count)
 
 /*
  * EFAULT is possible even after opening: another thread may have copied the buffer to the device
  * and so protected it again.  A call that failed has transferred nothing, except that a datagram
- * may be lost (recv(2) into memory that another thread copies from is the program's own race).
+ * may be lost (recv(2) into memory that another thread copies from is the program's own race).  One
+ * that stopped short goes on where that can't block: files, streams.  After TRIES without any
+ * progress the fault is the program's own.
  */
+#define TRIES 1000
+#define AGAIN(touched) (errno == EFAULT && tries < TRIES && (touched))
 #define ZC_IO_CALL(name, result, params, args, touched)                                            \
     SLOW result opening_##name params                                                              \
     {                                                                                              \
         (void)(touched);                                                                           \
-        for (int error = errno;; errno = error) {                                                  \
+        int error = errno;                                                                         \
+        for (unsigned tries = 0;; tries++, errno = error) {                                        \
             result got = next.name args;                                                           \
-            if (!FAILED(got) || errno != EFAULT || !(touched))                                     \
+            if (!FAILED(got) || !AGAIN(touched))                                                   \
                 return got;                                                                        \
         }                                                                                          \
     }                                                                                              \
@@ -155,11 +153,51 @@ static bool either(bool one, bool other)
     {                                                                                              \
         return nothing_protected() ? next.name args : opening_##name args;                         \
     }
+#define ZC_IO_READ(name, params, args, touched, moved)                                             \
+    SLOW ssize_t opening_##name params                                                             \
+    {                                                                                              \
+        ssize_t done = 0;                                                                          \
+        bool again = true;                                                                         \
+        int error = errno;                                                                         \
+        (void)(touched);                                                                           \
+        for (unsigned tries = 0; again; tries++, errno = error) {                                  \
+            ssize_t got = next.name args;                                                          \
+            if (got < 0 && !AGAIN(touched))                                                        \
+                return done ? done : got;                                                          \
+            if (got < 0)                                                                           \
+                continue;                                                                          \
+            tries = 0;                                                                             \
+            done += got;                                                                           \
+            buf = (char *)buf + got;                                                               \
+            n -= (size_t)got;                                                                      \
+            moved;                                                                                 \
+            again = got && n && (touched) && lseek(fd, 0, SEEK_CUR) >= 0;                          \
+        }                                                                                          \
+        return done;                                                                               \
+    }                                                                                              \
+    EXPORT ssize_t name params                                                                     \
+    {                                                                                              \
+        return nothing_protected() ? next.name args : opening_##name args;                         \
+    }
 #define ZC_IO_STDIO(name, params, args, touched)                                                   \
     SLOW size_t opening_##name params                                                              \
     {                                                                                              \
+        size_t all = product(size, count), item = size, done = 0;                                  \
         (void)(touched);                                                                           \
-        return next.name args;                                                                     \
+        if (!all || ferror_unlocked(stream))                                                       \
+            return next.name args;                                                                 \
+        size = 1, count = all;                                                                     \
+        int error = errno;                                                                         \
+        for (unsigned tries = 0;; tries++, errno = error) {                                        \
+            size_t got = next.name args;                                                           \
+            tries = got ? 0 : tries;                                                               \
+            done += got;                                                                           \
+            buf = (char *)buf + got;                                                               \
+            count -= got;                                                                          \
+            if (!count || !ferror_unlocked(stream) || !AGAIN(touched))                             \
+                return done / item;                                                                \
+            clearerr_unlocked(stream);                                                             \
+        }                                                                                          \
     }                                                                                              \
     EXPORT size_t zc_io_##name params                                                              \
     {                                                                                              \

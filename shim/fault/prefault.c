@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds the memory that a system call names, and opens the protected pages in it. */
+/* Finds the memory that a system call writes, and opens the protected pages in it. */
 #include "fault/prefault.h"
 
 #include <errno.h>
@@ -15,53 +15,52 @@
 #define MOST ((size_t)0x7ffff000)
 #define MESSAGES_MOST 1024 /* UIO_MAXIOV: the most that sendmmsg(2) and recvmmsg(2) read. */
 
-static bool open_range(bool write, const void *buf, size_t n)
+static bool open_range(const void *buf, size_t n)
 {
     const struct zc_fault_ops *ops = __atomic_load_n(&zc_fault_ops, __ATOMIC_ACQUIRE);
     uintptr_t low = (uintptr_t)buf;
     uintptr_t high = low + n < low ? UINTPTR_MAX : low + n;
-    return n && (ops->owns(low) || ops->owns(high - 1)) && ops->open(low, high, write);
+    return n && (ops->owns(low) || ops->owns(high - 1)) && ops->open(low, high);
 }
 
-bool zc_prefault(bool write, const void *buf, size_t n)
+bool zc_prefault(const void *buf, size_t n)
 {
     int error = errno;
-    bool changed = open_range(write, buf, n);
+    bool changed = open_range(buf, n);
     errno = error;
     return changed;
 }
 
-bool zc_prefault_vector(bool write, const struct iovec *vec, size_t count)
+bool zc_prefault_vector(const struct iovec *vec, size_t count)
 {
     bool changed = false;
     struct iovec one;
     if (count > IOV_MAX)
         return false;
-    changed |= zc_prefault(false, vec, count * sizeof(*vec));
     for (size_t i = 0; i < count && zc_fault_peek(&one, &vec[i], sizeof(one)); i++)
-        changed |= zc_prefault(write, one.iov_base, one.iov_len < MOST ? one.iov_len : MOST);
+        changed |= zc_prefault(one.iov_base, one.iov_len < MOST ? one.iov_len : MOST);
     return changed;
 }
 
-bool zc_prefault_message(bool write, const struct msghdr *message)
+bool zc_prefault_message(const struct msghdr *message)
 {
     struct msghdr copy;
-    bool changed = zc_prefault(write, message, sizeof(*message));
+    bool changed = zc_prefault(message, sizeof(*message));
     if (!zc_fault_peek(&copy, message, sizeof(copy)))
         return changed;
-    changed |= zc_prefault(write, copy.msg_name, copy.msg_namelen);
-    changed |= zc_prefault(write, copy.msg_control, copy.msg_controllen);
-    changed |= zc_prefault_vector(write, copy.msg_iov, copy.msg_iovlen);
+    changed |= zc_prefault(copy.msg_name, copy.msg_namelen);
+    changed |= zc_prefault(copy.msg_control, copy.msg_controllen);
+    changed |= zc_prefault_vector(copy.msg_iov, copy.msg_iovlen);
     return changed;
 }
 
-bool zc_prefault_messages(bool write, const struct mmsghdr *messages, size_t count)
+bool zc_prefault_messages(const struct mmsghdr *messages, size_t count)
 {
     if (count > MESSAGES_MOST)
         count = MESSAGES_MOST;
-    bool changed = zc_prefault(true, messages, count * sizeof(*messages));
+    bool changed = zc_prefault(messages, count * sizeof(*messages));
     for (size_t i = 0; i < count; i++)
-        changed |= zc_prefault_message(write, &messages[i].msg_hdr);
+        changed |= zc_prefault_message(&messages[i].msg_hdr);
     return changed;
 }
 
@@ -70,8 +69,8 @@ bool zc_prefault_name(const void *name, const socklen_t *length)
     socklen_t room;
     if (!name || !zc_fault_peek(&room, length, sizeof(room)))
         return false;
-    bool changed = zc_prefault(true, length, sizeof(*length));
-    return zc_prefault(true, name, room) || changed;
+    bool changed = zc_prefault(length, sizeof(*length));
+    return zc_prefault(name, room) || changed;
 }
 
 bool zc_prefault_sets(int count, void *in, void *out, void *other)
@@ -81,7 +80,7 @@ bool zc_prefault_sets(int count, void *in, void *out, void *other)
     /* Whole words, as the kernel counts them. */
     size_t bytes = count > 0 ? ((size_t)count + 63) / 64 * 8 : 0;
     for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++)
-        changed |= sets[i] && zc_prefault(true, sets[i], bytes);
+        changed |= sets[i] && zc_prefault(sets[i], bytes);
     return changed;
 }
 
@@ -108,7 +107,7 @@ static bool is_own_memory(int fd)
            (rest == path + length - 4 || strncmp(rest, "/task/", 6) == 0);
 }
 
-bool zc_prefault_at(bool write, int fd, off64_t at, size_t n)
+bool zc_prefault_at(int fd, off64_t at, size_t n)
 {
     const struct zc_fault_ops *ops = __atomic_load_n(&zc_fault_ops, __ATOMIC_ACQUIRE);
     uintptr_t low = (uintptr_t)at;
@@ -116,12 +115,12 @@ bool zc_prefault_at(bool write, int fd, off64_t at, size_t n)
     if (n > MOST)
         n = MOST;
     bool changed = (ops->owns(low) || ops->owns(low + n - 1)) && is_own_memory(fd) &&
-                   open_range(write, (const void *)low, n);
+                   open_range((const void *)low, n);
     errno = error;
     return changed;
 }
 
-bool zc_prefault_each_at(bool write, int fd, off64_t at, const struct iovec *vec, size_t count)
+bool zc_prefault_each_at(int fd, off64_t at, const struct iovec *vec, size_t count)
 {
     struct iovec one;
     size_t n = 0;
@@ -129,5 +128,5 @@ bool zc_prefault_each_at(bool write, int fd, off64_t at, const struct iovec *vec
         return false;
     for (size_t i = 0; i < count && n < MOST && zc_fault_peek(&one, &vec[i], sizeof(one)); i++)
         n += one.iov_len < MOST ? one.iov_len : MOST;
-    return zc_prefault_at(write, fd, at, n);
+    return zc_prefault_at(fd, at, n);
 }

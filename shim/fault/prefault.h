@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Opens protected pages that a system call is about to access. */
+/* Opens protected pages that a system call is about to write. */
 #ifndef ZC_FAULT_PREFAULT_H
 #define ZC_FAULT_PREFAULT_H
 
@@ -9,21 +9,18 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-/*
- * All return true if they opened pages, and keep errno.  `write` says that the kernel writes the
- * memory, else it reads it.  Pointers come from the program: bad ones are ignored, and the kernel
- * will refuse them.  Only while zc_fault_ops is set.
- */
-bool zc_prefault(bool write, const void *buf, size_t n);
+/* All return true if they opened pages, and keep errno.  Pointers come from the program: bad ones
+ * are ignored, and the kernel will refuse them.  Only while zc_fault_ops is set. */
+bool zc_prefault(const void *buf, size_t n);
 
 /* The buffers of an array (readv(2)).  The kernel refuses one that is too long. */
-bool zc_prefault_vector(bool write, const struct iovec *vec, size_t count);
+bool zc_prefault_vector(const struct iovec *vec, size_t count);
 
 /* A message, with its header, name, buffers and control data (recvmsg(2)). */
-bool zc_prefault_message(bool write, const struct msghdr *message);
+bool zc_prefault_message(const struct msghdr *message);
 
-/* An array of messages, whose lengths the kernel writes for both directions (recvmmsg(2)). */
-bool zc_prefault_messages(bool write, const struct mmsghdr *messages, size_t count);
+/* An array of messages, with their lengths (recvmmsg(2)). */
+bool zc_prefault_messages(const struct mmsghdr *messages, size_t count);
 
 /* A socket's name that the kernel fills, and its length, which it reads and writes
  * (recvfrom(2)). */
@@ -34,7 +31,7 @@ bool zc_prefault_sets(int count, void *in, void *out, void *other);
 
 /* n bytes, or the bytes of an array, at an offset of a file: if the file is this process's memory
  * (/proc/self/mem), to which the kernel gives access regardless of protection. */
-bool zc_prefault_at(bool write, int fd, off64_t at, size_t n);
-bool zc_prefault_each_at(bool write, int fd, off64_t at, const struct iovec *vec, size_t count);
+bool zc_prefault_at(int fd, off64_t at, size_t n);
+bool zc_prefault_each_at(int fd, off64_t at, const struct iovec *vec, size_t count);
 
 #endif

@@ -9,7 +9,7 @@
 #include "hook/diagnose.h"
 #include "hook/copy.h"
 #include "hook/request.h"
-#include "shared/transfer.h"
+#include "shared/backing.h"
 #include "vmm/copies.h"
 
 #if CUDA_VERSION >= 12080
@@ -65,12 +65,12 @@ static void operand(const CUmemcpy3DOperand *o, const CUextent3D *extent, struct
 }
 
 /* Prepares an operand for the driver; returns an error if the driver may not be given it. */
-static CUresult leave(const struct zc_entry *entry, CUdeviceptr address, size_t span,
+static CUresult leave(const struct zc_entry *entry, CUdeviceptr address, size_t span, bool target,
                       CUstream stream)
 {
     if (zc_life_on() && zc_copy_leaves(address, span))
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = zc_shared_keep_out(entry->fn, address);
+    CUresult result = target ? zc_shared_forward(entry->fn, address, span) : CUDA_SUCCESS;
     if (result != CUDA_SUCCESS)
         return result;
     result = zc_vmm_named(address, stream, entry->flavour);
@@ -85,9 +85,9 @@ static CUresult leave_lines(const struct zc_entry *entry, const CUdeviceptr *dst
 {
     CUresult result = CUDA_SUCCESS;
     for (size_t i = 0; dsts && srcs && sizes && i < count && result == CUDA_SUCCESS; i++) {
-        result = leave(entry, dsts[i], sizes[i], stream);
+        result = leave(entry, dsts[i], sizes[i], true, stream);
         if (result == CUDA_SUCCESS)
-            result = leave(entry, srcs[i], sizes[i], stream);
+            result = leave(entry, srcs[i], sizes[i], false, stream);
         if (result != CUDA_SUCCESS && fail_index)
             *fail_index = i;
     }
@@ -114,8 +114,8 @@ static CUresult leave_operands(const struct zc_entry *entry, const CUDA_MEMCPY3D
         const CUmemcpy3DOperand *side[2] = {&ops[i].dst, &ops[i].src};
         for (int s = 0; s < 2 && result == CUDA_SUCCESS; s++)
             if (side[s]->type == CU_MEMCPY_OPERAND_TYPE_POINTER)
-                result =
-                    leave(entry, side[s]->op.ptr.ptr, span_of(side[s], &ops[i].extent), stream);
+                result = leave(entry, side[s]->op.ptr.ptr, span_of(side[s], &ops[i].extent), s == 0,
+                               stream);
         if (result != CUDA_SUCCESS && fail_index)
             *fail_index = i;
     }

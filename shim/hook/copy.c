@@ -2,8 +2,6 @@
 /* All transfers pass here: resolves both sides, decides who makes the copy, and records it. */
 #include "hook/copy.h"
 #include "base/clock.h"
-#include "base/life.h"
-#include "base/message.h"
 #include "copy/cpu.h"
 #include "copy/parallel.h"
 #include "copy/staged.h"
@@ -14,17 +12,16 @@
 #include "driver/stream.h"
 #include "hook/diagnose.h"
 #include "hook/request.h"
+#include "host/hostblock.h"
 #include "host/pinned.h"
+#include "host/visits.h"
 #include "ledger/rules.h"
 #include "log/log.h"
 #include "managed/hint.h"
-#include "shared/hostblock.h"
-#include "shared/report.h"
+#include "shared/backing.h"
 #include "shared/transfer.h"
-#include "vmm/access.h"
 #include "vmm/copies.h"
 #include "vmm/grow.h"
-#include "vmm/quiesce.h"
 
 /* The kind of an address outside of blocks.  The driver is asked only if the call does not say. */
 static enum zc_kind unknown_kind(const struct zc_operand *b)
@@ -79,8 +76,7 @@ static bool lies_beside(const struct zc_operand *b)
         return false;
     if (!zc_hostheap_owns(b->address))
         return zc_beside(b->address);
-    return b->pair ||
-           (b->side == ZC_SIDE_DEVICE && zc_pinned_hides(b->address) && !reaches_pageable());
+    return b->side == ZC_SIDE_DEVICE && zc_pinned_hides(b->address) && !reaches_pageable();
 }
 
 static void resolve_operand(struct zc_operand *b)
@@ -89,7 +85,7 @@ static void resolve_operand(struct zc_operand *b)
     if (b->side == ZC_SIDE_NONE)
         return;
     b->block = b->address ? zc_block_find(b->address) : NULL;
-    if (zc_hostheap_owns(b->address) && !zc_shared_resolve(b))
+    if (zc_hostheap_owns(b->address))
         resolve_host(b);
     b->beside = !b->block && lies_beside(b);
     b->asked = b->block ? (enum zc_kind)b->block->asked : unknown_kind(b);
@@ -110,7 +106,7 @@ static bool leaves_block(const struct zc_operand *b)
 {
     bool known = zc_operand_converted(b) || (b->block && b->asked == ZC_KIND_PINNED);
     return known && ((b->block->flags & ZC_BLOCK_QUARANTINED) ||
-                     b->span > zc_block_address(b->block) + b->block->size - b->address);
+                     b->span > b->block->base + b->block->size - b->address);
 }
 
 bool zc_copy_leaves(CUdeviceptr address, size_t span)
@@ -119,11 +115,10 @@ bool zc_copy_leaves(CUdeviceptr address, size_t span)
     return b.block ? zc_operand_converted(&b) && leaves_block(&b) : zc_beside(address);
 }
 
-/* The driver refuses pageable memory that a call names as device memory.  Such an address may be in
- * a pair without a device block, whose host block's content is lost. */
+/* The driver refuses pageable memory that a call names as device memory. */
 static bool refuses_host(const struct zc_operand *b)
 {
-    return (b->extent || (b->pair && b->host)) && b->side == ZC_SIDE_DEVICE && !reaches_pageable();
+    return b->extent && b->side == ZC_SIDE_DEVICE && !reaches_pageable();
 }
 
 static bool is_no_range(const struct zc_operand *b)
@@ -146,8 +141,10 @@ static bool is_nobodys(const struct zc_operand *b)
  * themselves. */
 static bool keeps_meaning(const struct zc_operand *b)
 {
-    return b->extent && zc_rules()->rules[b->block->rule].async == ZC_ASYNC_STAGED &&
-           __atomic_load_n(&b->extent->pin, __ATOMIC_ACQUIRE) != ZC_PIN_NONE;
+    if (!b->extent || zc_rules()->rules[b->block->rule].async != ZC_ASYNC_STAGED)
+        return false;
+    uint32_t pin = __atomic_load_n(&b->extent->pin, __ATOMIC_ACQUIRE);
+    return pin != ZC_PIN_NONE && pin != ZC_PIN_SHARED;
 }
 
 bool zc_copy_staged(const struct zc_copy *c)
@@ -167,16 +164,14 @@ static void use_host(struct zc_operand *b, uint64_t bytes)
 
 static bool special(const struct zc_operand *b)
 {
-    return zc_operand_converted(b) || b->extent || b->pair || b->beside;
+    return zc_operand_converted(b) || b->extent || b->beside;
 }
 
-/* While a host block is copied, device blocks of other threads must not be paired with it. */
+/* While a host block is copied, no device block may become one with it by another copy. */
 static void visit(struct zc_operand *b)
 {
-    while (b->extent && !zc_hostheap_visit(b->extent)) {
-        b->extent = NULL;
-        resolve_operand(b);
-    }
+    if (b->extent)
+        zc_hostheap_visit(b->extent);
     b->visited = b->extent;
 }
 
@@ -191,7 +186,6 @@ static uint32_t make_ready(struct zc_copy *c)
         return ended;
     zc_hint_copy(c);
     return zc_cpu_facts(c) | zc_staged_facts(c) | ZC_FACT_IF(MALFORMED, !zc_copy_well_formed(c)) |
-           ZC_FACT_IF(PAIR, c->dst.pair || c->src.pair) |
            ZC_FACT_IF(AWAITED, c->sync && zc_await_any()) |
            ZC_FACT_IF(CAPTURED, zc_capture_holds(c->stream, c->flavour));
 }
@@ -200,6 +194,8 @@ static uint32_t make_ready(struct zc_copy *c)
 static uint32_t answer(struct zc_copy *c, enum zc_way question)
 {
     switch (question) {
+    case ZC_WAY_ASK_PAIR:
+        return ZC_FACT_PAIR_KNOWN | zc_shared_facts(c);
     case ZC_WAY_ASK_READY:
         return ZC_FACT_READY_KNOWN | make_ready(c);
     case ZC_WAY_ASK_UNWAITED:
@@ -224,7 +220,8 @@ static bool carry_out(struct zc_copy *c)
     case ZC_WAY_REMAP:
         return true;
     case ZC_WAY_PAIR:
-        return zc_shared_copy(c);
+        zc_shared_copy(c);
+        return true;
     case ZC_WAY_RING:
         zc_staged_send(c);
         return true;
@@ -253,6 +250,7 @@ bool zc_copy_begin(struct zc_copy *c)
     }
     c->facts = ZC_FACT_IF(OURS, ours) | ZC_FACT_IF(LARGE, large) | ZC_FACT_IF(ASYNC, c->async) |
                ZC_FACT_IF(CAPTURE, zc_capture_any()) |
+               ZC_FACT_IF(SHARED, ours && (zc_shared_meets(&c->dst) || zc_shared_meets(&c->src))) |
                ZC_FACT_IF(LEAVES, ours && (is_no_range(&c->dst) || is_no_range(&c->src))) |
                ZC_FACT_IF(UNMANAGED, ours && c->shape == ZC_SHAPE_PREFETCH && !c->dst.extent);
     while ((c->way = zc_plan(c->facts)) >= ZC_WAY_COUNT)
@@ -331,18 +329,17 @@ static bool fails_in_every_place(const struct zc_copy *c)
 {
     return capture_forbids(c) || is_no_range(&c->dst) || is_no_range(&c->src) ||
            is_nobodys(&c->dst) || is_nobodys(&c->src) || c->shape == ZC_SHAPE_PREFETCH ||
-           !zc_copy_well_formed(c) || (c->word && !c->dst.pair && c->dst.real != ZC_KIND_MANAGED) ||
+           !zc_copy_well_formed(c) || (c->word && c->dst.real != ZC_KIND_MANAGED) ||
            (c->behind && !takes_nodes(c->behind));
 }
 
-/* Reports a refusal, unless a pair has reported it already. */
+/* Reports a refusal, unless `shared` has reported it already. */
 static CUresult refused(const struct zc_copy *c)
 {
-    const struct zc_shared *p = c->dst.pair ? c->dst.pair : c->src.pair;
     const struct zc_operand *b = zc_operand_converted(&c->dst) ? &c->dst : &c->src;
-    if ((!p && !zc_operand_converted(b)) || c->answered || fails_in_every_place(c))
+    if (!zc_operand_converted(b) || c->answered || fails_in_every_place(c))
         return c->result;
-    return p ? zc_shared_failed(p, c->fn, c->result) : zc_diagnose(c->fn, b->address, c->result);
+    return zc_diagnose(c->fn, b->address, c->result);
 }
 
 /* The driver refuses single values in pool memory (measured on an H200,
@@ -400,8 +397,12 @@ void zc_describe_values(struct zc_copy *c, unsigned count, const CUstreamBatchMe
 CUresult zc_copy_before_node(struct zc_copy *c)
 {
     CUresult result = zc_copy_reaches(c) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS && c->on && zc_shared_meets(&c->dst))
+        result = zc_shared_forward(c->fn, c->dst.address, c->dst.span);
+    if (result == CUDA_SUCCESS && c->on)
+        result = zc_shared_source(c->fn, c->src.address);
     if (result == CUDA_SUCCESS && zc_await_call(c->fn))
-        result = zc_quiesce(c->fn);
+        result = zc_shared_quiesce(c->fn);
     return result == CUDA_SUCCESS ? zc_launch_before(c->fn, c->flavour, c->stream, false) : result;
 }
 

@@ -15,7 +15,6 @@
 #include "place/fallback.h"
 #include "place/freed.h"
 #include "vmm/grow.h"
-#include "vmm/lazy.h"
 
 static void note_free(struct zc_block *block)
 {
@@ -88,7 +87,7 @@ static CUresult detach_claimed(struct zc_block *block, const struct parting *p)
     if (p->kept) /* It may belong to another thread's block by now. */
         return CUDA_SUCCESS;
     struct zc_vmm *v = zc_vmm_of(block);
-    if (!v)
+    if (!v || block->place == ZC_PLACE_SHARED)
         return zc_place_detach(block->backing);
     return p->mark || zc_freed_fits(block) ? CUDA_SUCCESS : zc_vmm_detach(v);
 }

@@ -14,13 +14,11 @@
 #include "driver/call.h"
 #include "driver/launch.h"
 #include "driver/stream.h"
-#include "hook/diagnose.h"
 #include "hook/copy.h"
 #include "hook/request.h"
 #include "host/hostheap.h"
 #include "log/log.h"
-#include "shared/transfer.h"
-#include "vmm/quiesce.h"
+#include "shared/backing.h"
 
 /* uthash uses libzc's arena; an add without memory leaves the table unchanged. */
 #define uthash_malloc(n) zc_arena_get(n)
@@ -36,7 +34,6 @@ struct node {
     CUdeviceptr dst, src; /* First addresses; 0 for arrays, and for the source of a set. */
     unsigned asked, real; /* Flows, as in struct zc_transfer. */
     uint64_t bytes;       /* Bytes that each launch moves or sets. */
-    bool by_gpu;          /* It sets device memory, or copies from device memory to it. */
 };
 
 struct exec {
@@ -81,9 +78,6 @@ static struct node node_of(CUgraphNode id, struct zc_copy *c)
     n.dst = c->dst.address;
     n.src = c->src.address;
     n.bytes = c->bytes;
-    n.by_gpu = c->dst.side == ZC_SIDE_DEVICE &&
-               (c->shape == ZC_SHAPE_SET || c->src.asked == ZC_KIND_DEVICE ||
-                c->src.asked == ZC_KIND_ARRAY);
     return n;
 }
 
@@ -365,15 +359,14 @@ static struct node *snapshot(CUgraphExec handle, size_t *count_out, bool *awaits
     return nodes;
 }
 
-/* Blocks may have become parts of pairs since the graph was made. */
-static CUresult keep_out(const struct zc_entry *entry, const struct node *nodes, size_t count)
+/* Blocks may have become one with others since the graph was made. */
+static CUresult make_own(const struct zc_entry *entry, const struct node *nodes, size_t count)
 {
     CUresult result = CUDA_SUCCESS;
     for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
-        if (zc_hostheap_owns(nodes[i].src))
-            result = zc_shared_keep_out(entry->fn, nodes[i].src);
-        if (result == CUDA_SUCCESS && zc_hostheap_owns(nodes[i].dst) && !nodes[i].by_gpu)
-            result = zc_shared_keep_out(entry->fn, nodes[i].dst);
+        result = zc_shared_forward(entry->fn, nodes[i].dst, nodes[i].bytes);
+        if (result == CUDA_SUCCESS)
+            result = zc_shared_source(entry->fn, nodes[i].src);
     }
     return result;
 }
@@ -389,9 +382,10 @@ ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
     bool awaits;
     struct node *nodes = snapshot(exec, &count, &awaits);
     uint64_t start = zc_ticks();
-    result = keep_out(entry, nodes, count);
+    if (__atomic_load_n(&zc_shared_ones, __ATOMIC_RELAXED))
+        result = make_own(entry, nodes, count);
     if (result == CUDA_SUCCESS && awaits)
-        result = zc_quiesce(entry->fn);
+        result = zc_shared_quiesce(entry->fn);
     if (result == CUDA_SUCCESS)
         result = real(exec, stream);
     uint64_t ticks = zc_ticks() - start;

@@ -4,11 +4,10 @@
 #include "driver/stream.h"
 #include "hook/free.h"
 #include "hook/allocate.h"
+#include "host/hostblock.h"
 #include "host/pinned.h"
 #include "place/freed.h"
-#include "shared/hostblock.h"
-#include "shared/pair.h"
-#include "shared/transfer.h"
+#include "shared/backing.h"
 
 #define FLAGS_KNOWN                                                                                \
     (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
@@ -175,13 +174,12 @@ static bool in_heap(const void *p)
  * that the driver answers for it. */
 ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
 {
-    bool known = zc_shared_at((uint64_t)(uintptr_t)p) || is_drivers(p);
-    CUresult state = known ? state_of_context() : CUDA_SUCCESS;
+    struct zc_shared *pair = zc_shared_at((uint64_t)(uintptr_t)p);
+    CUresult state = pair || is_drivers(p) ? state_of_context() : CUDA_SUCCESS;
+    if (state == CUDA_SUCCESS && pair)
+        state = zc_shared_to_own(pair, entry->fn, "the program registers its host block");
     if (state != CUDA_SUCCESS)
         return state;
-    CUresult kept_out = zc_shared_keep_registered(entry->fn, (CUdeviceptr)p);
-    if (kept_out != CUDA_SUCCESS)
-        return kept_out;
     if (is_drivers(p))
         return CUDA_ERROR_INVALID_VALUE;
     if (in_heap(p) && bytes) {

@@ -10,17 +10,16 @@
 #include "base/lock.h"
 #include "base/message.h"
 #include "hook/request.h"
-#include "host/extent.h"
+#include "host/hostblock.h"
 #include "host/hostheap.h"
 #include "host/overlay.h"
 #include "host/passthrough.h"
+#include "host/visits.h"
 #include "ledger/counters.h"
 #include "ledger/rules.h"
-#include "ledger/site.h"
 #include "log/log.h"
 #include "memory/device.h"
 #include "memory/workers.h"
-#include "shared/hostblock.h"
 #include "shared/pair.h"
 
 /* Records the owner of the memory at `p`. */
@@ -42,7 +41,7 @@ static int node_of(const struct zc_rule *rule)
     return rule->numa.local ? ZC_NODE_LOCAL : (int)rule->numa.node;
 }
 
-/* The number of a request at its site, from 1: rules that pair blocks may refer to it. */
+/* The number of a request at its site, from 1. */
 static uint32_t ordinal(uint32_t site)
 {
     static uint32_t asked[ZC_COUNTERS_SITES];
@@ -55,13 +54,12 @@ static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct
                                       .alignment = ask->alignment,
                                       .node = node_of(rule),
                                       .zero = ask->zero,
-                                      .spread = !zc_hostrule_pairs()};
+                                      .shareable = zc_hostrule_shares(rule),
+                                      .spread = !zc_hostrule_shares(rule)};
     struct zc_slot *slot = NULL;
     const char *why = "";
     uint32_t nth = ordinal(site);
-    void *p = zc_shared_join(ask->size, site, nth, ask->zero, &slot);
-    if (!p)
-        p = zc_hostheap_get(&want, &slot, &why);
+    void *p = zc_hostheap_get(&want, &slot, &why);
     if (!p) {
         zc_hostrule_note(why, rule);
         return NULL;
@@ -109,7 +107,7 @@ void zc_hostmem_put(void *p)
         zc_hostheap_claim(extent);
     zc_hostblock_unlist((uint64_t)(uintptr_t)p, true);
     if (alone) {
-        zc_overlay_drop(extent); /* Pages that the pair opens now belong to nobody. */
+        zc_overlay_drop(extent);
         zc_shared_host_gone(extent);
     }
     zc_hostheap_put(p);
@@ -126,8 +124,10 @@ size_t zc_hostmem_size(const void *p)
 static bool fits_in_place(void *p, const struct zc_hostmem_ask *ask)
 {
     size_t room = zc_hostheap_room(p);
-    return ask->size <= room && ask->size >= room / 2 &&
-           zc_shared_resize(zc_hostheap_extent((uintptr_t)p), ask->size);
+    if (ask->size > room || ask->size < room / 2)
+        return false;
+    zc_shared_resize(zc_hostheap_extent((uintptr_t)p), ask->size);
+    return true;
 }
 
 static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *ask)

@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 #include "hook/hostrule.h"
-#include "ledger/block.h"
 
 /* Returns a block, or NULL for a request that stays with libc: no rule, a limit, no memory.  Never
  * calls the driver or the loader.  Keeps errno. */

@@ -27,7 +27,7 @@ static const char *causes[CAUSES];              /* Reasons met, each once; atomi
 static const struct zc_rule *caused_by[CAUSES]; /* Rule of the first request with that reason. */
 
 static bool reachable;       /* Every GPU reaches libc's memory.  Atomic. */
-static bool pairs;           /* Device blocks may pair with host blocks; set before `ready`. */
+static bool shares;          /* Device blocks may be one with host blocks; set before `ready`. */
 static const char *disabled; /* Why this process converts nothing, or NULL. */
 static const char *left;     /* Why libc's requests are no longer converted, or NULL.  Atomic. */
 
@@ -43,6 +43,18 @@ static bool asks_for(const struct zc_policy *policy, enum zc_place_id place, uin
     for (size_t i = 0; i < policy->rule_count; i++)
         if ((policy->rules[i].apis & apis) && zc_rule_has_place(&policy->rules[i], place))
             return true;
+    return false;
+}
+
+/* Whether device blocks of some rule may be one with host blocks. */
+static bool promises(const struct zc_policy *policy)
+{
+    for (size_t i = 0; i < policy->rule_count; i++) {
+        const struct zc_rule *rule = &policy->rules[i];
+        if ((rule->apis & ~host_apis) && zc_rule_has_place(rule, ZC_PLACE_SHARED) &&
+            (rule->access == ZC_ACCESS_READ || rule->access == ZC_ACCESS_WRITE))
+            return true;
+    }
     return false;
 }
 
@@ -136,7 +148,7 @@ static void get_ready(void)
     const char *why = "";
     size_t threshold = smallest(zc_rules(), converts);
     size_t told = smallest(zc_rules(), zc_hostrule_tells_copies);
-    pairs = asks_for(zc_rules(), ZC_PLACE_SHARED, ~host_apis);
+    shares = promises(zc_rules());
     if (threshold != SIZE_MAX) {
         zc_limits_start(zc_rules());
         if (disabled || !zc_hostheap_open(&why)) {
@@ -247,9 +259,9 @@ bool zc_hostrule_to_heap(const struct zc_rule *rule)
     return false;
 }
 
-bool zc_hostrule_pairs(void)
+bool zc_hostrule_shares(const struct zc_rule *rule)
 {
-    return pairs;
+    return shares && zc_rule_has_place(rule, ZC_PLACE_SHARED);
 }
 
 const struct zc_module zc_module_hostrule = {.child = in_child};

@@ -50,8 +50,8 @@ bool zc_hostrule_to_heap(const struct zc_rule *rule);
  * them. */
 bool zc_hostrule_tells_copies(const struct zc_rule *rule);
 
-/* True if device blocks may pair with host blocks.  Only once ready. */
-bool zc_hostrule_pairs(void);
+/* True if device blocks may be one with the rule's host blocks.  Only once ready. */
+bool zc_hostrule_shares(const struct zc_rule *rule);
 
 /* Asks the devices whether they reach libc's memory.  Only once CUDA is up. */
 void zc_hostrule_ask_devices(void);

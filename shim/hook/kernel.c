@@ -3,7 +3,6 @@
 #include "base/life.h"
 #include "base/message.h"
 #include "base/text.h"
-#include "driver/call.h"
 #include "driver/launch.h"
 #include "hook/diagnose.h"
 #include "ledger/block.h"

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/life.h"
 #include "driver/real.h"
 #include "hook/front.h"
 #include "hook/hostmem.h"

@@ -23,7 +23,7 @@
 #include "fault/prefault.h"
 #include "host/overlay.h"
 #include "host/pinned.h"
-#include "shared/remap.h"
+#include "shared/pair.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define SLOW __attribute__((noinline)) static
@@ -185,15 +185,23 @@ static void make_odd(const struct piece *p, bool stale)
         __atomic_store_n(&p->extent->stale, true, __ATOMIC_RELEASE);
 }
 
-/* The pair's part of a change.  True if there is a pair; *done then says whether it succeeded. */
-static bool of_pair(const struct piece *p, enum zc_remap what, bool *done)
+/* Memory that is a file answers other calls than malloc's memory, and would take its content along
+ * when it is moved.  While `pin` is MAKING no device block becomes one with it. */
+static bool leave_file(const struct piece *p, bool keep)
 {
-    struct zc_shared *pair = zc_shared_hosting(p->low);
-    bool ended = true;
-    *done = !pair || zc_shared_remap(pair, what, p->low, p->high, &ended);
-    if (!*done)
-        errno = ENOMEM;
-    return !ended;
+    if (!p->extent->fd || zc_shared_exile(p->extent, p->low, p->high, keep))
+        return true;
+    errno = ENOMEM;
+    return false;
+}
+
+static bool make_private(const struct piece *p, int unused)
+{
+    enum zc_extent_pin pin = zc_pinned_hold(p->extent);
+    (void)unused;
+    bool done = leave_file(p, true);
+    zc_pinned_let_go(p->extent, pin);
+    return done;
 }
 
 static bool in_kernel(int result)
@@ -205,17 +213,15 @@ static bool in_kernel(int result)
 static bool discard(const struct piece *p, int advice)
 {
     struct zc_extent *e = p->extent;
-    bool done;
-    if (of_pair(p, ZC_REMAP_DISCARD, &done))
-        return done;
+    bool done = true;
     if (e->owner) /* Pinned memory of the driver keeps its pages. */
         return true;
-    enum zc_extent_pin pin = zc_pinned_hold(e, ZC_PIN_MAKING);
+    enum zc_extent_pin pin = zc_pinned_hold(e);
     bool registered = pin == ZC_PIN_DONE && zc_hostheap_mine(e);
     if (registered && !zc_overlay_any(e)) {
         __builtin_memset(start_of(p), 0, bytes_of(p));
     } else {
-        done = in_kernel(next.madvise(start_of(p), bytes_of(p), advice));
+        done = leave_file(p, false) && in_kernel(next.madvise(start_of(p), bytes_of(p), advice));
         if (registered)
             make_odd(p, true);
     }
@@ -227,7 +233,7 @@ static bool guard(const struct piece *p, int protection)
 {
     struct zc_extent *e = p->extent;
     bool done;
-    enum zc_extent_pin pin = zc_pinned_hold(e, ZC_PIN_MAKING);
+    enum zc_extent_pin pin = zc_pinned_hold(e);
     bool own = programs_own(e, pin) && pin != ZC_PIN_SHARED;
     make_odd(p, false);
     if (!own && !zc_overlay_note(e, p->low, bytes_of(p), protection)) {
@@ -235,24 +241,16 @@ static bool guard(const struct piece *p, int protection)
         errno = ENOMEM;
         return false;
     }
-    if (!of_pair(p, ZC_REMAP_GUARD, &done))
-        done = in_kernel(next.mprotect(start_of(p), bytes_of(p), protection));
+    done = (pin != ZC_PIN_SHARED || leave_file(p, true)) &&
+           in_kernel(next.mprotect(start_of(p), bytes_of(p), protection));
     zc_pinned_let_go(e, pin);
-    return done;
-}
-
-/* Before other mappings replace the pages, or the pages move. */
-static bool exile(const struct piece *p, int moves)
-{
-    bool done;
-    of_pair(p, moves ? ZC_REMAP_MOVE : ZC_REMAP_REPLACE, &done);
     return done;
 }
 
 /* After that change. */
 static bool foreign(const struct piece *p, int rights)
 {
-    enum zc_extent_pin pin = zc_pinned_hold(p->extent, ZC_PIN_MAKING);
+    enum zc_extent_pin pin = zc_pinned_hold(p->extent);
     make_odd(p, true);
     if (!programs_own(p->extent, pin))
         zc_overlay_note(p->extent, p->low, bytes_of(p), rights);
@@ -262,9 +260,8 @@ static bool foreign(const struct piece *p, int rights)
 
 static bool mark_odd(const struct piece *p, int unused)
 {
-    (void)unused;
     make_odd(p, false);
-    return true;
+    return make_private(p, unused);
 }
 
 SLOW int change_rights(void *at, size_t n, int protection)
@@ -285,7 +282,7 @@ SLOW int change_key(void *at, size_t n, int protection, int key)
         return next.pkey_mprotect(at, n, protection, key);
     if (key == -1)
         return change_rights(at, n, protection);
-    if (!on_each(at, n, (struct change){exile, true}) ||
+    if (!on_each(at, n, (struct change){make_private, 0}) ||
         next.pkey_mprotect(at, n, protection, key) != 0)
         return -1;
     on_each(at, n, (struct change){foreign, protection | ZC_OVERLAY_FOREIGN});
@@ -331,7 +328,7 @@ SLOW void *map_over(void *at, size_t n, int protection, int flags, int fd, off_t
         return next.mmap(at, n, protection, flags, fd, from);
     if (fresh_memory(protection, flags))
         return empty(at, n, protection) ? at : MAP_FAILED;
-    if (!on_each(at, n, (struct change){exile, false}))
+    if (!on_each(at, n, (struct change){make_private, 0}))
         return MAP_FAILED;
     void *got = next.mmap(at, n, protection, flags, fd, from);
     int error = errno;
@@ -356,7 +353,7 @@ EXPORT void *mmap64(void *at, size_t n, int protection, int flags, int fd, off64
 /* The old addresses must never be free, so the pages move in two steps. */
 static void *move_away(void *at, size_t n, size_t now, int flags, void *to)
 {
-    if (!on_each(at, n, (struct change){exile, true}))
+    if (!on_each(at, n, (struct change){make_private, 0}))
         return MAP_FAILED;
     void *got = next.mremap(at, n, n, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
     if (got == MAP_FAILED)
@@ -392,7 +389,7 @@ SLOW void *move_pages(void *at, size_t n, size_t now, int flags, void *to)
 {
     bool onto = (flags & MREMAP_FIXED) && placed(to, now) && !plain(to, now);
     bool from = placed(at, n) && !plain(at, n) && now;
-    if (onto && !on_each(to, now, (struct change){exile, false}))
+    if (onto && !on_each(to, now, (struct change){make_private, 0}))
         return MAP_FAILED;
     void *got = from ? move_from(at, n, now, flags, to) : next.mremap(at, n, now, flags, to);
     int error = errno;
@@ -413,9 +410,9 @@ EXPORT void *zc_hook_mremap(void *at, size_t n, size_t now, int flags, void *to)
 static bool harmless(int advice)
 {
     return advice == MADV_NORMAL || advice == MADV_RANDOM || advice == MADV_SEQUENTIAL ||
-           advice == MADV_WILLNEED || advice == MADV_FREE || advice == MADV_REMOVE ||
-           advice == MADV_POPULATE_READ || advice == MADV_POPULATE_WRITE ||
-           advice == MADV_HUGEPAGE || advice == MADV_COLD || advice == MADV_PAGEOUT;
+           advice == MADV_WILLNEED || advice == MADV_POPULATE_READ ||
+           advice == MADV_POPULATE_WRITE || advice == MADV_HUGEPAGE || advice == MADV_COLD ||
+           advice == MADV_PAGEOUT;
 }
 
 SLOW int advise(void *at, size_t n, int advice)
@@ -424,11 +421,12 @@ SLOW int advise(void *at, size_t n, int advice)
         return next.madvise(at, n, advice);
     if (advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED)
         return on_each(at, n, (struct change){discard, advice}) ? 0 : -1;
-    bool fills = advice == MADV_POPULATE_READ || advice == MADV_POPULATE_WRITE;
-    if (fills && __atomic_load_n(&zc_fault_ops, __ATOMIC_ACQUIRE))
-        zc_prefault(advice == MADV_POPULATE_WRITE, at, n);
+    if (advice == MADV_POPULATE_WRITE && __atomic_load_n(&zc_fault_ops, __ATOMIC_ACQUIRE))
+        zc_prefault(at, n);
+    bool frees =
+        advice == MADV_FREE || advice == MADV_REMOVE; /* Private memory stays what it is. */
     if (!harmless(advice))
-        on_each(at, n, (struct change){mark_odd, 0});
+        on_each(at, n, (struct change){frees ? make_private : mark_odd, 0});
     return next.madvise(at, n, advice);
 }
 

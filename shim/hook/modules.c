@@ -22,6 +22,7 @@
     X(limits)                                                                                      \
     X(reclaim)                                                                                     \
     X(hostheap)                                                                                    \
+    X(memfile)                                                                                     \
     X(pinned)                                                                                      \
     X(va)                                                                                          \
     X(access)                                                                                      \
@@ -34,9 +35,9 @@
     X(managed_pool)                                                                                \
     X(hint)                                                                                        \
     X(ring)                                                                                        \
-    X(forks)                                                                                       \
     X(pairs)                                                                                       \
-    X(shared_access)                                                                               \
+    X(heat)                                                                                        \
+    X(forks)                                                                                       \
     X(shared_report)                                                                               \
     X(freed)                                                                                       \
     X(request)                                                                                     \

@@ -15,7 +15,6 @@
 #include "base/module.h"
 #include "base/options.h"
 #include "base/populate.h"
-#include "base/text.h"
 #include "driver/real.h"
 #include "hook/hostrule.h"
 #include "hook/loader.h"

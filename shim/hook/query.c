@@ -11,7 +11,6 @@
 #include "host/pinned.h"
 #include "memory/limits.h"
 #include "place/freed.h"
-#include "shared/report.h"
 #include "vmm/grow.h"
 #include "vmm/lazy.h"
 #include "vmm/vmm.h"
@@ -22,15 +21,6 @@
 static struct zc_block *asked_about(CUdeviceptr ptr)
 {
     return zc_life_on() ? zc_placed_at(ptr) : NULL;
-}
-
-/* Both blocks of a pair have the address that is asked about. */
-static struct zc_block *answered_for(enum zc_fn fn, CUdeviceptr ptr)
-{
-    struct zc_block *b = asked_about(ptr);
-    if (b && b->place == ZC_PLACE_SHARED)
-        zc_shared_asked(fn, ptr);
-    return b;
 }
 
 static CUresult put_int(void *data, int value)
@@ -166,7 +156,8 @@ static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_
 
 ZC_BODY(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdeviceptr ptr))
 {
-    const struct zc_block *b = answered_for(entry->fn, ptr);
+    (void)entry;
+    const struct zc_block *b = asked_about(ptr);
     CUresult result;
     if (b)
         return answer(real, b, data, attribute, ptr);
@@ -211,7 +202,7 @@ ZC_BODY(cuPointerGetAttributes,
         (unsigned int count, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr))
 {
     static const char unknown;
-    const struct zc_block *b = answered_for(entry->fn, ptr);
+    const struct zc_block *b = asked_about(ptr);
     if (b ? b->flags & ZC_BLOCK_QUARANTINED : zc_beside(ptr))
         return ask_instead(real, count, attributes, data, (CUdeviceptr)&unknown, ptr);
     if (!b && zc_handle_mapping_at(ptr))
@@ -258,7 +249,8 @@ ZC_BODY(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute
 
 ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr ptr))
 {
-    const struct zc_block *b = answered_for(entry->fn, ptr);
+    (void)entry;
+    const struct zc_block *b = asked_about(ptr);
     bool beside = !b && zc_beside(ptr);
     if (!b && !beside) {
         CUresult result = real(base, bytes, zc_pinned_disguise(ptr));
@@ -289,8 +281,7 @@ struct others {
 static bool count_other(struct zc_block *b, void *arg)
 {
     struct others *o = arg;
-    bool elsewhere =
-        b->place == ZC_PLACE_MAPPED || b->place == ZC_PLACE_MANAGED || b->place == ZC_PLACE_SHARED;
+    bool elsewhere = b->place == ZC_PLACE_MAPPED || b->place == ZC_PLACE_MANAGED;
     if (elsewhere && (b->flags & ZC_BLOCK_CONVERTED) && b->asked == ZC_KIND_DEVICE &&
         b->device != o->device)
         o->bytes += b->size;
@@ -302,8 +293,8 @@ static uint64_t lacking(void)
 {
     CUdevice device = 0;
     int devices = 1;
-    uint64_t elsewhere = zc_limits_used(ZC_PLACE_MAPPED) + zc_limits_used(ZC_PLACE_MANAGED) +
-                         zc_limits_used(ZC_PLACE_SHARED) - zc_limits_managed_host();
+    uint64_t elsewhere = zc_limits_used(ZC_PLACE_MAPPED) + zc_limits_used(ZC_PLACE_MANAGED) -
+                         zc_limits_managed_host();
     zc_real.cuCtxGetDevice(&device);
     zc_real.cuDeviceGetCount(&devices);
     struct others others = {.device = device};

@@ -6,7 +6,6 @@
 #include <sys/prctl.h>
 
 #include "base/life.h"
-#include "base/message.h"
 #include "base/module.h"
 #include "hook/diagnose.h"
 #include "hook/handle.h"
@@ -17,6 +16,7 @@
 #include "memory/budget.h"
 #include "place/fallback.h"
 #include "shared/pair.h"
+#include "vmm/vmm.h"
 
 static uint32_t generation = 1; /* Counts destroyed contexts, because handles are reused. */
 
@@ -132,7 +132,7 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
     if (backing)
         zc_diagnose_watch();
     if (backing && backing->place == ZC_PLACE_SHARED)
-        zc_shared_note_device(backing->shared, b);
+        zc_shared_note(backing->vmm->pair, b);
     if (__builtin_expect(zc_log_level() >= ZC_LOG_ALLOCS, 0))
         log_alloc(b, ask, rule, why);
     return true;

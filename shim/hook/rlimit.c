@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "host/hostheap.h"
-#include "shared/view.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -25,7 +24,6 @@ static void fit(bool all)
 {
     int saved = errno;
     zc_hostheap_fit(all);
-    zc_view_fit();
     errno = saved;
 }
 

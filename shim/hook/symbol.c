@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Variables of modules: memory that copies name without any request for it. */
-#include "base/life.h"
 #include "hook/request.h"
 
 /* A caller may ask for the size alone, or for the address alone. */

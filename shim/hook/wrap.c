@@ -5,7 +5,6 @@
 #include "hook/diagnose.h"
 #include "hook/copy.h"
 #include "hook/pool.h"
-#include "hook/reads.h"
 
 static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
 {
@@ -50,7 +49,6 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
         __typeof__(base) *real = ZC_REAL(name);                                                    \
         if (!real)                                                                                 \
             return CUDA_ERROR_NOT_SUPPORTED;                                                       \
-        ZC_LEND(base);                                                                             \
         const struct zc_entry entry = ZC_ENTRY(name, flavour);                                     \
         return zc_check_sticky(ZC_FN_##name, zc_do_##base(real, &entry, ZC_UNPAREN args));         \
     }
@@ -60,7 +58,6 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
         __typeof__(base) *real = ZC_REAL(name);                                                    \
         if (!real)                                                                                 \
             return CUDA_ERROR_NOT_SUPPORTED;                                                       \
-        ZC_LEND(base);                                                                             \
         struct zc_copy c;                                                                          \
         zc_copy_init(&c, ZC_FN_##name, flavour);                                                   \
         describe;                                                                                  \
@@ -70,7 +67,7 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
         return zc_check_sticky(ZC_FN_##name, result);                                              \
     }
 /* A tail call if no party watches launches: it costs a load and two branches. */
-#define ZC_LAUNCH(name, base, flavour, params, args, stream)                                       \
+#define ZC_LAUNCH(name, base, flavour, params, args, stream, function, arguments)                  \
     ZC_EXPORT CUresult name params                                                                 \
     {                                                                                              \
         __typeof__(base) *real = ZC_REAL(name);                                                    \
@@ -78,9 +75,14 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
             return CUDA_ERROR_NOT_SUPPORTED;                                                       \
         if (__builtin_expect(!__atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED), 1))             \
             return real args;                                                                      \
-        ZC_LEND(base);                                                                             \
-        CUresult result = zc_do_launch(ZC_FN_##name, flavour, stream, true);                       \
-        return zc_check_sticky(ZC_FN_##name, result == CUDA_SUCCESS ? real args : result);         \
+        const struct zc_launch launch = {                                                          \
+            ZC_FN_##name, flavour, stream, function, arguments, true};                             \
+        CUresult result = zc_launch_begin(&launch);                                                \
+        if (result == CUDA_SUCCESS) {                                                              \
+            result = real args;                                                                    \
+            zc_launch_end(&launch);                                                                \
+        }                                                                                          \
+        return zc_check_sticky(ZC_FN_##name, result);                                              \
     }
 #define ZC_CHECK(name, base, flavour, params, args)                                                \
     ZC_EXPORT CUresult name params                                                                 \
@@ -88,7 +90,6 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
         __typeof__(base) *real = ZC_REAL(name);                                                    \
         if (!real)                                                                                 \
             return CUDA_ERROR_NOT_SUPPORTED;                                                       \
-        ZC_LEND(base);                                                                             \
         return zc_check_sticky(ZC_FN_##name, after_waiting(ZC_FN_##name, real args));              \
     }
 #include "driver.def"

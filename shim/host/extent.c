@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The reserved range of addresses, and the extents that are carved out of it. */
 #include "host/extent.h"
+#include "host/memfile.h"
 
 #include <errno.h>
 #include <sys/resource.h>
@@ -82,7 +83,7 @@ static bool make_records(uint32_t units)
     return true;
 }
 
-bool zc_extent_reserve(const char **why)
+void zc_extent_reserve(const char **why)
 {
     size_t most = range_limit();
     int error = ENOMEM;
@@ -103,11 +104,10 @@ bool zc_extent_reserve(const char **why)
         zc_memory_advise((void *)base, bytes, MADV_HUGEPAGE);
         __atomic_store_n(&zc_hostheap.base, base, __ATOMIC_RELAXED);
         __atomic_store_n(&zc_hostheap.bytes, bytes, __ATOMIC_RELEASE);
-        return true;
+        return;
     }
     /* If a quarter of RLIMIT_AS is too little, the limit is what to name. */
     *why = zc_limits_reason(error, 4 * RANGE_MIN);
-    return false;
 }
 
 /* Unmaps whole pages of [at + from, at + to). */
@@ -247,9 +247,10 @@ void zc_extent_bury(struct zc_extent *extent)
 
 /* True if a block of `units` units may take the extent.  It takes the extent whole, so one that is
  * much too large is left for others. */
-static bool fits(const struct zc_extent *e, uint32_t units, int node)
+static bool fits(const struct zc_extent *e, uint32_t units, const struct zc_host_want *want)
 {
-    return e->units >= units && e->units - units <= units / 4 && e->node == node && !e->odd;
+    return e->units >= units && e->units - units <= units / 4 && e->node == want->node && !e->odd &&
+           (e->fd != 0) == want->shareable;
 }
 
 static bool registered(const struct zc_extent *e)
@@ -263,11 +264,11 @@ static bool suits(const struct zc_extent *e, const void *owner)
     return !owner || !registered(e) || e->context == owner;
 }
 
-struct zc_extent *zc_extent_reuse(uint32_t units, int node, const void *owner)
+struct zc_extent *zc_extent_reuse(uint32_t units, const struct zc_host_want *want)
 {
     struct zc_extent *best = NULL;
     for (struct zc_extent *e = pool; e && !(best && best->units == units); e = e->next)
-        if (fits(e, units, node) && suits(e, owner) && (!best || e->units < best->units))
+        if (fits(e, units, want) && suits(e, want->owner) && (!best || e->units < best->units))
             best = e;
     if (best)
         zc_extent_unpool(best);
@@ -328,8 +329,9 @@ void zc_extent_pages(struct zc_extent *extent, bool small)
 
 /* A fresh mapping drops the pages and their binding to a node.  Replacing a whole mapping can't
  * fail for want of memory; if it does, at least the pages are dropped. */
-void zc_extent_unback(const struct zc_extent *extent)
+void zc_extent_unback(struct zc_extent *extent)
 {
+    zc_memfile_close(extent);
     void *base = (void *)zc_extent_base(extent);
     size_t span = zc_extent_span(extent);
     if (zc_memory_map(base, span, PROT_NONE,
@@ -341,14 +343,14 @@ void zc_extent_unback(const struct zc_extent *extent)
 
 void zc_extent_prefault(const struct zc_extent *extent, size_t from, size_t to)
 {
-    if (to >= from + PREFAULT_FROM)
-        zc_workers_prefault((char *)zc_extent_base(extent) + from, to - from);
+    if (extent->fd || to >= from + PREFAULT_FROM)
+        zc_workers_prefault((char *)zc_extent_base(extent) + from, to - from, extent->fd);
 }
 
 /* The old addresses must stay reserved, so nothing is unmapped (mremap(2), MREMAP_DONTUNMAP, Linux
  * 5.7).  A call that fails late has unmapped its target already; another thread may have mapped
  * something there since, which must not be touched. */
-bool zc_extent_move(const struct zc_extent *from, const struct zc_extent *to, bool *intact)
+bool zc_extent_move(struct zc_extent *from, const struct zc_extent *to, bool *intact)
 {
     void *target = (void *)zc_extent_base(to);
     size_t span = zc_extent_span(from);

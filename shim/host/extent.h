@@ -23,9 +23,6 @@ static inline uint64_t zc_extent_units(uint64_t bytes)
 
 /* The functions below are called with the heap's lock held, unless they say otherwise. */
 
-/* Makes an extent one live block of `size` bytes. */
-void zc_heap_occupy(struct zc_extent *extent, size_t size);
-
 /* Addresses for `units` units, with use NONE.  NULL if the range is full. */
 struct zc_extent *zc_extent_carve(uint32_t units);
 
@@ -42,7 +39,7 @@ struct zc_extent *zc_extent_cut(struct zc_extent *extent, uint32_t units);
 
 /* Takes the best fit of at least `units` units bound to `node` out of the pool, or returns NULL.
  * An `owner` gets none that another context registered. */
-struct zc_extent *zc_extent_reuse(uint32_t units, int node, const void *owner);
+struct zc_extent *zc_extent_reuse(uint32_t units, const struct zc_host_want *want);
 
 /* Puts memory into the pool, and takes it out. */
 void zc_extent_pool(struct zc_extent *extent);
@@ -67,13 +64,14 @@ void zc_extent_prefault(const struct zc_extent *extent, size_t from, size_t to);
 /* Moves the memory of one extent to the first units of another, fresh one without copying it
  * (mremap(2)); the old addresses then have no memory.  Without the lock.  False if the kernel
  * can't; then the fresh addresses are usable only if *intact. */
-bool zc_extent_move(const struct zc_extent *from, const struct zc_extent *to, bool *intact);
+bool zc_extent_move(struct zc_extent *from, const struct zc_extent *to, bool *intact);
 
-/* Gives the memory back to the kernel, without the lock.  The addresses stay reserved. */
-void zc_extent_unback(const struct zc_extent *extent);
+/* Gives the memory back to the kernel, without the lock, and forgets its file.  The addresses stay
+ * reserved. */
+void zc_extent_unback(struct zc_extent *extent);
 
-/* Reserves the range and the records, once. */
-bool zc_extent_reserve(const char **why);
+/* Reserves the range and the records, once; else the reason is in *why. */
+void zc_extent_reserve(const char **why);
 
 /* Shortens the range to what RLIMIT_AS allows, or to what was carved of it.  Never lengthens it. */
 void zc_extent_fit(bool carved_only);

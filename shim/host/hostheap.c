@@ -9,7 +9,9 @@
 #include "base/lock.h"
 #include "base/module.h"
 #include "host/extent.h"
+#include "host/memfile.h"
 #include "host/overlay.h"
+#include "host/visits.h"
 #include "ledger/block.h"
 #include "memory/limits.h"
 #include "memory/workers.h"
@@ -26,8 +28,7 @@ static struct zc_lock zc_heap = ZC_LOCK(ZC_RANK_HEAP);
 static struct zc_extent
     *slabs[ZC_HOST_SLOTS + 1]; /* Slabs with free slots, by the number of slots they have. */
 static struct orphan
-    *orphans;           /* Blocks freed in a signal handler that interrupted the heap.  Atomic. */
-static uint64_t serial; /* Counts the extents that became blocks. */
+    *orphans; /* Blocks freed in a signal handler that interrupted the heap.  Atomic. */
 static __thread bool held_for_fork; /* This thread holds the lock for fork. */
 static pid_t owner;                 /* The process that the heap's memory belongs to. */
 
@@ -118,7 +119,7 @@ static struct zc_extent *from_pool(uint32_t units, const struct zc_host_want *wa
 {
     if (!zc_heap_lock())
         return NULL;
-    struct zc_extent *e = zc_extent_reuse(units, want->node, want->owner);
+    struct zc_extent *e = zc_extent_reuse(units, want);
     if (e && !adopt(e, why)) {
         zc_extent_pool(e);
         e = NULL;
@@ -186,7 +187,7 @@ static struct zc_extent *carve(uint32_t units)
     return e;
 }
 
-static struct zc_extent *fresh(uint32_t units, int node, const char **why)
+static struct zc_extent *fresh(uint32_t units, const struct zc_host_want *want, const char **why)
 {
     size_t span = (size_t)units << ZC_HOST_UNIT_SHIFT;
     if (!zc_heap_take_limit(span, why))
@@ -198,8 +199,11 @@ static struct zc_extent *fresh(uint32_t units, int node, const char **why)
     }
     if (!e)
         *why = errno ? zc_limits_reason(errno, span) : "the range of the host heap is full";
-    if (e && !back(e, node)) {
+    if (e && want->shareable)
+        zc_memfile_open(e);
+    if (e && !back(e, want->node)) {
         *why = zc_limits_reason(errno, span);
+        zc_extent_unback(e);
         bury(e);
         e = NULL;
     }
@@ -212,8 +216,8 @@ static struct zc_extent *fresh(uint32_t units, int node, const char **why)
     e->program = 0;
     e->owner = NULL;
     e->visits = 0;
-    e->stale = e->odd = e->small = false;
-    e->node = (int16_t)node;
+    e->stale = e->odd = e->small = e->frozen = false;
+    e->node = (int16_t)want->node;
     __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
     memset(e->slot, 0, sizeof(e->slot));
     return e;
@@ -224,7 +228,7 @@ static struct zc_extent *extent_for(uint32_t units, const struct zc_host_want *w
 {
     struct zc_extent *e = from_pool(units, want, why);
     if (!e)
-        e = fresh(units, want->node, why);
+        e = fresh(units, want, why);
     if (e)
         e->owner = want->owner;
     return e;
@@ -291,13 +295,15 @@ static void *take_slot(struct zc_extent *e, size_t size, struct zc_slot **slot_o
 static void *get_small(const struct zc_host_want *want, unsigned slots, struct zc_slot **slot_out,
                        const char **why)
 {
+    struct zc_host_want slab = *want;
+    slab.shareable = false;
     *why = "inside a signal handler";
     if (!zc_heap_lock())
         return NULL;
     struct zc_extent *e = slab_with_room(slots, want);
     if (!e) {
         zc_heap_unlock();
-        e = extent_for(1, want, why);
+        e = extent_for(1, &slab, why);
         if (e)
             zc_extent_pages(e, !want->owner);
         if (!e || !zc_heap_lock())
@@ -309,11 +315,10 @@ static void *get_small(const struct zc_host_want *want, unsigned slots, struct z
     return p;
 }
 
-void zc_heap_occupy(struct zc_extent *e, size_t size)
+static void occupy(struct zc_extent *e, size_t size)
 {
     e->use = ZC_EXTENT_BLOCK;
     e->live = 1;
-    e->serial = ++serial;
     e->slot[0].size = size;
     __atomic_store_n(&e->slot[0].thread, 0, __ATOMIC_RELEASE);
     zc_hostheap_unclaim(e);
@@ -344,7 +349,7 @@ static void *get_large(const struct zc_host_want *want, struct zc_slot **slot_ou
     zc_extent_pages(e, false);
     bool inside = zc_heap_lock();
     e->lead = lead;
-    zc_heap_occupy(e, want->size);
+    occupy(e, want->size);
     if (inside)
         zc_heap_unlock();
     *slot_out = &e->slot[0];
@@ -405,8 +410,7 @@ static void retire(struct zc_extent *e)
     zc_hostheap_unclaim(e);
     for (unsigned i = 0; i < ZC_HOST_SLOTS; i++)
         e->slot[i].dirty = true;
-    bool known = __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_PROGRAM ||
-                 __atomic_load_n(&e->shared, __ATOMIC_ACQUIRE);
+    bool known = __atomic_load_n(&e->pin, __ATOMIC_ACQUIRE) == ZC_PIN_PROGRAM;
     if (known && zc_hostheap_mine(e))
         e->use = ZC_EXTENT_LIMBO;
     else
@@ -464,16 +468,6 @@ void zc_hostheap_revive(struct zc_extent *extent)
     if (extent->use == ZC_EXTENT_LIMBO)
         zc_extent_pool(extent);
     zc_heap_unlock();
-}
-
-void zc_hostheap_unshare(struct zc_extent *extent)
-{
-    bool inside = zc_heap_lock();
-    __atomic_store_n(&extent->shared, NULL, __ATOMIC_SEQ_CST);
-    if (inside && extent->use == ZC_EXTENT_LIMBO)
-        zc_extent_pool(extent);
-    if (inside)
-        zc_heap_unlock();
 }
 
 struct zc_extent *zc_hostheap_surplus(bool pinned, bool all)

@@ -47,7 +47,7 @@ enum zc_extent_pin {
     ZC_PIN_DONE,    /* Registered by libzc. */
     ZC_PIN_REFUSED, /* Registering failed: it stays pageable. */
     ZC_PIN_PROGRAM, /* The program registered some of it: the driver answers for it. */
-    ZC_PIN_SHARED,  /* Registered by libzc for a device block that lives in it. */
+    ZC_PIN_SHARED,  /* Nothing: a device block is one with its block, at another address. */
 };
 
 /* One block: all that freeing, moving and describing it needs. */
@@ -75,10 +75,10 @@ struct zc_extent {
     struct zc_extent *next, *prev; /* List by use: holes, pool, slabs with room. */
     void *context;                 /* CUcontext that registered it; written before pin is DONE. */
     void *owner;      /* CUcontext of the program's cuMemHostAlloc in it; NULL for libc's blocks. */
-    void *shared;     /* struct zc_shared of a device block in it, or NULL.  Atomic. */
+    void *shared;     /* struct zc_shared of the device block that its block is one with, or NULL.
+                       * Atomic. */
     uint32_t claim;   /* enum zc_extent_claim.  Atomic. */
     uint32_t visits;  /* Copies under way from or to its blocks.  Atomic. */
-    uint64_t serial;  /* Counts extents that became blocks: the age of its block. */
     uint64_t copied;  /* Bytes that transfers moved from or to it before it was registered. */
     uint32_t units;   /* Length. */
     uint32_t live;    /* Blocks in it. */
@@ -86,10 +86,13 @@ struct zc_extent {
     uint32_t pin;     /* enum zc_extent_pin. */
     uint32_t program; /* Registrations of the program's own in it. */
     uint32_t era;     /* Process generation that made it, see zc_hostheap_mine(). */
+    int32_t fd;       /* Of the file that its memory is, 0 for private memory: host/memfile.h. */
+    uint64_t inode;   /* Of that file. */
     uint8_t *rights;  /* See host/overlay.h; NULL while the pages are as malloc gave them. */
     uint32_t guards;  /* Pages in it that are not. */
     bool stale;       /* The driver registered other pages than the CPU has there now. */
     bool odd;         /* The program changed its mappings: no other block may get it. */
+    bool frozen;      /* Of a file that is mapped privately by now.  Atomic. */
     int16_t node;     /* NUMA node that its pages are bound to, or ZC_NODE_*. */
     uint16_t lead;    /* BLOCK: offset of the block in the extent. */
     uint8_t use;      /* enum zc_extent_use. */
@@ -125,6 +128,7 @@ struct zc_host_want {
     size_t alignment; /* Power of two, at most ZC_HOST_UNIT. */
     int node;         /* NUMA node, or ZC_NODE_*. */
     bool zero;        /* Zeroed, as for calloc(3) and cuMemHostAlloc. */
+    bool shareable;   /* A large block's memory can be mapped a second time: host/memfile.h. */
     bool spread; /* A block with its own extent may begin a little behind the extent's first byte
                   * (ZC_HOST_LEAD); then no device block can use the extent. */
     void *owner; /* CUcontext of a cuMemHostAlloc.  Its blocks share no extent with others', nor
@@ -182,37 +186,6 @@ bool zc_hostheap_mine(const struct zc_extent *extent);
 
 /* Puts an extent in limbo back into the pool. */
 void zc_hostheap_revive(struct zc_extent *extent);
-
-/* As above, after the device block in it has gone.  `shared` becomes NULL in the same step, so that
- * exactly one of this call and the free of the host block puts the extent into the pool. */
-void zc_hostheap_unshare(struct zc_extent *extent);
-
-/*
- * Finds an extent for a device block: the oldest that wants() accepts among the live blocks with an
- * extent of their own and without a device block, and claims it. wants() runs under the heap's lock
- * and must not call the heap, the driver or libc.  NULL if there is none.  The caller calls
- * zc_hostheap_unclaim() once `shared` is set or will not be.
- */
-struct zc_extent *zc_hostheap_pair(bool (*wants)(const struct zc_extent *extent, void *arg),
-                                   void *arg);
-
-/*
- * A copy from or to a block of the extent begins.  Until it ends no device block starts to use the
- * extent, whatever other threads allocate.  Returns false if one does already or is about to: then
- * nothing has begun, and the caller looks up the address again.
- */
-bool zc_hostheap_visit(struct zc_extent *extent);
-void zc_hostheap_part(struct zc_extent *extent);
-
-/* The program frees or resizes a block: until the claim ends no device block starts to use its
- * extent.  One that was about to has done so when the call returns. */
-void zc_hostheap_claim(struct zc_extent *extent);
-void zc_hostheap_unclaim(struct zc_extent *extent);
-
-/* Takes the block out of its own extent, which goes into limbo; and puts a block into such an
- * extent. */
-void zc_hostheap_vacate(struct zc_extent *extent);
-struct zc_slot *zc_hostheap_occupy(struct zc_extent *extent, size_t size);
 
 /*
  * Takes one extent that is too much, or odd, out of the pool.  With `pinned`, one that libzc

@@ -87,7 +87,7 @@ static void bring_near(const struct zc_extent *e)
 }
 
 /* Registers an extent, without a message.  Returns FULL if there is no room. */
-static CUresult enrol(struct zc_extent *e, unsigned flags)
+static CUresult enrol(struct zc_extent *e)
 {
     CUcontext context = NULL;
     CUresult result = zc_real.cuCtxGetCurrent(&context);
@@ -96,7 +96,9 @@ static CUresult enrol(struct zc_extent *e, unsigned flags)
     if (!room_for_one())
         return FULL;
     bring_near(e);
-    result = zc_real.cuMemHostRegister_v2((void *)zc_extent_base(e), zc_extent_span(e), flags);
+    result =
+        zc_real.cuMemHostRegister_v2((void *)zc_extent_base(e), zc_extent_span(e),
+                                     CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
     if (result != CUDA_SUCCESS)
         __atomic_fetch_sub(&registrations, 1, __ATOMIC_RELAXED);
     e->context = context;
@@ -109,19 +111,12 @@ static bool not_here(CUresult result)
     return result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_NOT_PERMITTED;
 }
 
-CUresult zc_pinned_register(struct zc_extent *e, unsigned flags)
-{
-    CUresult result = enrol(e, flags);
-    if (result != CUDA_SUCCESS && !not_here(result))
-        refused(e, result);
-    return result == FULL ? CUDA_ERROR_OUT_OF_MEMORY : result;
-}
-
 /* The caller has moved `pin` to MAKING. */
 static bool pin_extent(struct zc_extent *e)
 {
-    CUresult result =
-        zc_pinned_register(e, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    CUresult result = enrol(e);
+    if (result != CUDA_SUCCESS && !not_here(result))
+        refused(e, result);
     zc_pinned_let_go(e, result == CUDA_SUCCESS ? ZC_PIN_DONE
                         : not_here(result)     ? ZC_PIN_NONE
                                                : ZC_PIN_REFUSED);
@@ -138,11 +133,11 @@ static enum zc_extent_pin settled(const struct zc_extent *e)
     return pin;
 }
 
-enum zc_extent_pin zc_pinned_hold(struct zc_extent *e, enum zc_extent_pin as)
+enum zc_extent_pin zc_pinned_hold(struct zc_extent *e)
 {
     uint32_t pin = settled(e);
-    while (
-        !__atomic_compare_exchange_n(&e->pin, &pin, as, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE))
+    while (!__atomic_compare_exchange_n(&e->pin, &pin, ZC_PIN_MAKING, false, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_ACQUIRE))
         pin = settled(e);
     return (enum zc_extent_pin)pin;
 }
@@ -155,7 +150,7 @@ static bool as_malloc_gave_them(struct zc_extent *e)
     bool stale = __atomic_load_n(&e->stale, __ATOMIC_ACQUIRE), guarded = zc_overlay_any(e);
     if ((!stale && !guarded) || !zc_hostheap_mine(e))
         return true;
-    enum zc_extent_pin pin = zc_pinned_hold(e, ZC_PIN_MAKING);
+    enum zc_extent_pin pin = zc_pinned_hold(e);
     if (pin == ZC_PIN_DONE && zc_pinned_unregister(e))
         pin = ZC_PIN_NONE;
     if (pin != ZC_PIN_DONE)
@@ -190,7 +185,7 @@ CUresult zc_pinned_now(struct zc_extent *e, const char **why)
         pin = settled(e);
     if (pin == ZC_PIN_DONE)
         return CUDA_SUCCESS;
-    CUresult result = enrol(e, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
+    CUresult result = enrol(e);
     zc_pinned_let_go(e, result == CUDA_SUCCESS ? ZC_PIN_DONE : (enum zc_extent_pin)pin);
     if (result == CUDA_SUCCESS)
         return result;
@@ -241,7 +236,7 @@ void zc_pinned_yield(uint64_t address, size_t bytes)
     for (struct zc_extent *e; (e = next_in(&at, end));) {
         if (e->owner)
             continue; /* Pinned memory: the driver refuses a second time. */
-        enum zc_extent_pin pin = zc_pinned_hold(e, ZC_PIN_MAKING);
+        enum zc_extent_pin pin = zc_pinned_hold(e);
         bool kept = pin == ZC_PIN_DONE && zc_hostheap_mine(e) && !zc_pinned_unregister(e);
         __atomic_fetch_add(&e->program, 1, __ATOMIC_ACQ_REL);
         zc_pinned_let_go(e, kept ? pin : ZC_PIN_PROGRAM);
@@ -254,7 +249,7 @@ void zc_pinned_return(uint64_t address, size_t bytes)
     for (struct zc_extent *e; (e = next_in(&at, end));) {
         if (e->owner)
             continue;
-        enum zc_extent_pin pin = zc_pinned_hold(e, ZC_PIN_MAKING);
+        enum zc_extent_pin pin = zc_pinned_hold(e);
         bool last = __atomic_sub_fetch(&e->program, 1, __ATOMIC_ACQ_REL) == 0;
         zc_pinned_let_go(e, last && pin == ZC_PIN_PROGRAM ? ZC_PIN_NONE : pin);
         if (last && pin == ZC_PIN_PROGRAM)

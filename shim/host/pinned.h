@@ -20,21 +20,17 @@
  * register during a capture: the memory then stays pageable. */
 bool zc_pinned_use(struct zc_extent *extent, uint64_t bytes);
 
-/* Waits while `pin` is MAKING, and then moves it to `as`.  Returns the old `pin`.  With MAKING
- * nobody else registers the extent, ends its registration or changes `program`, until
- * zc_pinned_let_go() with the new `pin`.  All signals are blocked in between. */
-enum zc_extent_pin zc_pinned_hold(struct zc_extent *extent, enum zc_extent_pin as);
+/* Waits while `pin` is MAKING, and then moves it there.  Returns the old `pin`.  Nobody else
+ * registers the extent, ends its registration or changes `program`, until zc_pinned_let_go() with
+ * the new `pin`.  Who stands for a system call that signal handlers may make, as mmap(2), blocks all
+ * signals in between. */
+enum zc_extent_pin zc_pinned_hold(struct zc_extent *extent);
 void zc_pinned_let_go(struct zc_extent *extent, enum zc_extent_pin pin);
 
 /* Registers an extent in the current context, for a request for pinned memory; does nothing if it
  * is registered already.  On failure returns the driver's code, with the reason in *why, and the
  * extent stays as it was.  Not during a capture. */
 CUresult zc_pinned_now(struct zc_extent *extent, const char **why);
-
-/* Registers an extent whose `pin` the caller has moved to MAKING, in the current context.  The
- * caller sets `pin` afterwards.  Returns the driver's code, or CUDA_ERROR_OUT_OF_MEMORY if there
- * are too many registrations. */
-CUresult zc_pinned_register(struct zc_extent *extent, unsigned flags);
 
 /* Ends a registration; waits for the device.  False if the driver keeps it. */
 bool zc_pinned_unregister(struct zc_extent *extent);

@@ -5,20 +5,17 @@
 #include "host/pinned.h"
 #include "memory/limits.h"
 
-/* The driver knows pages by their addresses, so registered memory must stay as it is.  While `pin`
- * is MAKING nobody registers the extent. */
+/* The driver knows pages by their addresses, so registered memory must stay as it is, and a file
+ * has the length that it has.  While `pin` is MAKING nobody registers the extent. */
 static bool claim(struct zc_extent *e)
 {
     uint32_t none = ZC_PIN_NONE;
-    if (e->use != ZC_EXTENT_BLOCK || !zc_hostheap_mine(e) ||
+    if (e->use != ZC_EXTENT_BLOCK || e->fd || !zc_hostheap_mine(e) ||
         __atomic_load_n(&e->odd, __ATOMIC_ACQUIRE) ||
         !__atomic_compare_exchange_n(&e->pin, &none, ZC_PIN_MAKING, false, __ATOMIC_SEQ_CST,
                                      __ATOMIC_RELAXED))
         return false;
-    if (!__atomic_load_n(&e->shared, __ATOMIC_SEQ_CST))
-        return true;
-    zc_pinned_let_go(e, ZC_PIN_NONE); /* A device block comes. */
-    return false;
+    return true;
 }
 
 static void bury(struct zc_extent *e)

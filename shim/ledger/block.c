@@ -32,8 +32,6 @@ static uint32_t resting;                        /* Number of them. */
 static uint64_t untracked, overlapped;          /* Atomic. */
 static bool padded; /* Some block has memory of its place's around it.  Atomic. */
 
-uint64_t zc_block_shadow;
-
 static uint64_t end_of(const struct zc_block *block)
 {
     uint64_t size = block->size != 0 ? block->size : 1;
@@ -251,21 +249,6 @@ void zc_block_remove(struct zc_block *block)
         block->next_dead = head;
     while (!__atomic_compare_exchange_n(&dead, &head, block, true, __ATOMIC_RELEASE,
                                         __ATOMIC_RELAXED));
-}
-
-void zc_block_shift(struct zc_block *block, bool away)
-{
-    struct zc_block *old;
-
-    if (!change_enter())
-        return;
-    if (!(block->flags & ZC_BLOCK_SHADOW) == away && zc_index_remove(block->base, block)) {
-        block->base += away ? zc_block_shadow : -zc_block_shadow;
-        __atomic_fetch_xor(&block->flags, ZC_BLOCK_SHADOW, __ATOMIC_RELEASE);
-        while (!zc_index_insert(block->base, end_of(block), block, &old) && old != NULL)
-            displace(old);
-    }
-    change_leave();
 }
 
 void zc_block_each(bool (*visit)(struct zc_block *block, void *arg), void *arg)

@@ -13,11 +13,11 @@ enum zc_block_state { ZC_BLOCK_LIVE = 1, ZC_BLOCK_FREEING = 2 };
 
 /*
  * One live allocation.  Fields are set before zc_block_add() publishes the block and constant
- * afterwards, except `state`, `cells`, `flags` and, for host blocks, `real` and `base`.  It has 96
+ * afterwards, except `state`, `cells`, `flags` and, of host blocks and `shared`, `real`.  It has 96
  * bytes: a live block may cost 200, of which its index entry takes 25 and the place's record 64.
  */
 struct zc_block {
-    uint64_t base; /* First address, as the program knows it; see zc_block_shift(). */
+    uint64_t base; /* First address, as the program knows it. */
     uint64_t size; /* Bytes that the program asked for, at least 1. */
     union {
         uint64_t id;                /* Serial number from 1, as in the log. */
@@ -53,7 +53,6 @@ struct zc_block {
 #define ZC_BLOCK_MAPPING 256u /* A mapping of a handle to which a rule applies. */
 #define ZC_BLOCK_POOLED 512u  /* Converted; the driver's pool has its memory and frees it. */
 #define ZC_BLOCK_POOL_GONE 1024u /* Its pool was destroyed; the handle may be reused. */
-#define ZC_BLOCK_SHADOW 128u     /* Indexed at its shadow; a device block has its address. */
 #define ZC_BLOCK_SYNC_MEMOPS 8u  /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set by the program. */
 
 /* True for pinned host memory that the program requested and libzc made. */
@@ -92,20 +91,6 @@ bool zc_block_beside(uint64_t address);
  */
 bool zc_block_claim(struct zc_block *block);
 void zc_block_unclaim(struct zc_block *block);
-
-/*
- * A host block and a device block may have the same addresses.  Then the host block is indexed
- * `zc_block_shadow` bytes further on, modulo 2^64, which is also its base. zc_block_shift() moves a
- * live block to its shadow, or back.
- */
-extern uint64_t zc_block_shadow; /* Set once, before the first block is shifted. */
-void zc_block_shift(struct zc_block *block, bool away);
-
-/* The address that the program knows. */
-static inline uint64_t zc_block_address(const struct zc_block *block)
-{
-    return block->base - (block->flags & ZC_BLOCK_SHADOW ? zc_block_shadow : 0);
-}
 
 /* Quarantines a claimed block: the program has freed it, but its addresses are kept.  It is still
  * found, to answer as freed memory, and no longer counts as live. */

@@ -7,7 +7,6 @@
 #include "base/arena.h"
 #include "base/lock.h"
 #include "base/module.h"
-#include "ledger/cell.h"
 #include "ledger/counters.h"
 #include "ledger/site_path.h"
 

@@ -99,6 +99,10 @@ struct zc_transfer {
  * allocates only a block's first cell of a direction; safe in signal handlers. */
 void zc_traffic_record(const struct zc_transfer *t);
 
+/* A copy that libzc had the driver make for itself: nobody asked for it, and no block's cells count
+ * it. */
+void zc_traffic_own(unsigned real, uint64_t bytes);
+
 /* Sums all slots of totals (in the counters file) into *out. */
 void zc_traffic_totals(struct zc_totals *out);
 

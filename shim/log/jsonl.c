@@ -4,7 +4,6 @@
 
 #include "base/lock.h"
 #include "base/module.h"
-#include "base/options.h"
 #include "base/path.h"
 #include "ledger/counters.h"
 #include "log/log.h"

@@ -20,7 +20,7 @@ static void block_fields(struct zc_line *line, const struct zc_block *block)
     zc_line_str(line, "api", zc_api_name((enum zc_api)block->api));
     zc_line_u64(line, "size_bytes", block->size);
     zc_line_str(line, "place", zc_place_name((enum zc_place_id)block->place));
-    zc_line_address(line, "address", zc_block_address(block));
+    zc_line_address(line, "address", block->base);
     zc_line_i64(line, "device", block->device);
 }
 

@@ -26,7 +26,6 @@ void zc_line_pair_counts(struct zc_line *line, const struct zc_pair_counts *c)
     zc_line_u64(line, "merged_pages", c->merged_pages);
     zc_line_u64(line, "faults", c->faults);
     zc_line_u64(line, "fault_ns", c->fault_ns);
-    zc_line_u64(line, "conflicts", c->conflicts);
 }
 
 static void optional_site(struct zc_line *line, const char *name, uint32_t id)
@@ -50,8 +49,7 @@ void zc_log_pair(const struct zc_pair_names *names, const struct zc_pair_counts 
     optional_site(&line, "host_site", names->host_site);
     zc_line_str(&line, "why", names->why);
     zc_line_u64(&line, "size_bytes", names->bytes);
-    zc_line_u64(&line, "pages", names->pages);
-    zc_line_bool(&line, "cold", names->cold);
+    zc_line_str(&line, "backing", names->one ? "one" : "own");
     zc_line_pair_counts(&line, counts);
     zc_log_write(&line);
 }

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One pair, or the sum of all. */
+/* One device block of `shared`, or the sum of all. */
 struct zc_pair_counts {
     uint64_t pairs;         /* Device blocks in the place `shared`; 1 for one. */
     uint64_t elided_copies; /* Copies between both sides that moved nothing. */
@@ -15,7 +15,6 @@ struct zc_pair_counts {
     uint64_t merged_pages;  /* Pages that were merged again. */
     uint64_t faults;        /* Accesses of the CPU that were served. */
     uint64_t fault_ns;      /* Their time. */
-    uint64_t conflicts;     /* Accesses to what kernels may have overwritten. */
 };
 
 /* Identity of a pair. */
@@ -23,9 +22,8 @@ struct zc_pair_names {
     uint64_t device_block, host_block; /* Serial numbers of the blocks; 0: none. */
     uint32_t device_site, host_site;   /* Public ids of their sites; 0: unknown. */
     uint64_t bytes;                    /* Bytes of the device block. */
-    uint64_t pages;                    /* Pages of 2 MiB. */
-    bool cold;                         /* Sharing has ended. */
-    const char *why;                   /* Why it never had a host block, or NULL; constant. */
+    bool one;                          /* It is one with its host block, at the end. */
+    const char *why;                   /* Why it is not, or NULL; a string constant. */
 };
 
 /* Writes a `pair` line, at ALLOCS and EVENTS, when the device block is freed or at the end. */

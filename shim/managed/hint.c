@@ -2,7 +2,6 @@
 /* Hints for managed blocks: advice, and prefetches to the place of use. */
 #include "managed/hint.h"
 
-#include "base/arena.h"
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/module.h"

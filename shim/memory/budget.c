@@ -2,7 +2,6 @@
 /* Budgets: the most bytes of a rule that may be alive in its first place. */
 #include "memory/budget.h"
 
-#include "base/life.h"
 #include "driver/real.h"
 #include "ledger/rules.h"
 

@@ -206,15 +206,21 @@ static uint64_t live_on_device(void)
     return gauge.bytes;
 }
 
+/* Bytes of the places that are device memory: a block of `shared` was promised its own. */
+static uint64_t placed_on_device(void)
+{
+    return zc_limits_used(ZC_PLACE_VMM) + zc_limits_used(ZC_PLACE_SHARED);
+}
+
 uint64_t zc_limits_on_devices(void)
 {
-    return live_on_device() + zc_limits_used(ZC_PLACE_VMM) + zc_limits_used(ZC_PLACE_MANAGED);
+    return live_on_device() + placed_on_device() + zc_limits_used(ZC_PLACE_MANAGED);
 }
 
 bool zc_limits_device_room(int device, size_t bytes)
 {
     uint64_t limit = device_limit(device);
-    uint64_t held = limit == UINT64_MAX ? 0 : live_on_device() + zc_limits_used(ZC_PLACE_VMM);
+    uint64_t held = limit == UINT64_MAX ? 0 : live_on_device() + placed_on_device();
     return bytes <= limit && held <= limit - bytes;
 }
 
@@ -229,6 +235,7 @@ static bool count_block(struct zc_block *b, void *arg)
 {
     struct tally *t = arg;
     bool there = b->place == ZC_PLACE_DEVICE || b->place == ZC_PLACE_VMM ||
+                 b->place == ZC_PLACE_SHARED ||
                  (b->place == ZC_PLACE_MANAGED && (b->flags & ZC_BLOCK_CONVERTED));
     bool sure = t->alone || !(b->flags & ZC_BLOCK_STREAM);
     if (there && sure && b->asked == ZC_KIND_DEVICE && b->device == t->device &&
@@ -285,8 +292,9 @@ bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char
         for_device = add(managed_counter(device), bytes, 0, managed_limit());
         break;
     case ZC_PLACE_VMM:
+    case ZC_PLACE_SHARED:
         limit = device_limit(device);
-        beside = live_on_device();
+        beside = live_on_device() + placed_on_device() - zc_limits_used(place);
         *why = "over max_device";
         break;
     default:

@@ -54,7 +54,7 @@ void *zc_pages_make(size_t bytes, size_t margin, int node)
         zc_memory_unmap(first, all);
         return NULL;
     }
-    zc_workers_prefault(pages, span);
+    zc_workers_prefault(pages, span, false);
     return pages;
 }
 

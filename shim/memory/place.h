@@ -38,8 +38,7 @@ struct zc_backing {
     size_t room; /* Bytes from `base` on that the place has mapped; at least `size`. */
     CUcontext context; /* Context of the request, or that of zc_place_home(). */
     union {
-        struct zc_vmm *vmm;                  /* vmm: reservation and physical memory. */
-        void *shared;                        /* shared: its struct zc_shared. */
+        struct zc_vmm *vmm;                  /* vmm, shared: reservation and physical memory. */
         struct zc_hinted hint;               /* managed, for device memory. */
         CUmemGenericAllocationHandle handle; /* mapped, for cuMemCreate; else 0. */
     };
@@ -72,17 +71,18 @@ static inline size_t zc_before(const struct zc_backing *backing)
 
 /* A request to a place. */
 struct zc_want {
-    size_t size;                /* Bytes, at least 1. */
-    int device;                 /* Ordinal of the current device. */
-    CUcontext context;          /* Current context. */
-    const struct zc_rule *rule; /* The rule that decided. */
-    enum zc_api api;            /* The called API; cuMemHostAlloc asks for host memory. */
-    bool stream_ordered;        /* Allocated and freed in stream order. */
-    CUmemoryPool pool;          /* The pool of a stream-ordered request. */
-    CUstream stream;            /* The stream of a stream-ordered request, */
-    enum zc_flavour flavour;    /* and the meaning of NULL there. */
-    unsigned flags;             /* Flags of cuMemHostAlloc, CU_MEMHOSTALLOC_*; else 0. */
-    bool host_heap;             /* Host blocks may be placed, so a partner for a pair may exist. */
+    size_t size;                     /* Bytes, at least 1. */
+    int device;                      /* Ordinal of the current device. */
+    CUcontext context;               /* Current context. */
+    const struct zc_rule *rule;      /* The rule that decided. */
+    enum zc_api api;                 /* The called API; cuMemHostAlloc asks for host memory. */
+    bool stream_ordered;             /* Allocated and freed in stream order. */
+    CUmemoryPool pool;               /* The pool of a stream-ordered request. */
+    CUstream stream;                 /* The stream of a stream-ordered request, */
+    enum zc_flavour flavour;         /* and the meaning of NULL there. */
+    unsigned flags;                  /* Flags of cuMemHostAlloc, CU_MEMHOSTALLOC_*; else 0. */
+    bool host_heap;                  /* Host blocks may be placed, so there may be one to share. */
+    bool lazy;                       /* The place attaches memory late, whatever the rule says. */
     const CUmemAllocationProp *prop; /* Properties given to cuMemCreate; else NULL. */
 };
 

@@ -19,8 +19,11 @@
 /* <linux/mman.h> of Linux 5.14. */
 #define POPULATE_READ 22
 #define POPULATE_WRITE 23
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1. */
+#endif
 
-enum job { COPY, PREFAULT, ZERO, ZEROES };
+enum job { COPY, PREFAULT, COLLAPSE, ZERO };
 
 /* `from`: bytes that are worth a thread, which costs about as much to start as copying 128 KiB.
  * The shares of threads are multiples of `step`: two threads that touch one huge page would clear
@@ -29,28 +32,33 @@ static const struct {
     size_t worth, unit;
 } kinds[] = {[COPY] = {4 << 20, PAGE},
              [PREFAULT] = {HUGE_PAGE, HUGE_PAGE},
-             [ZERO] = {4 << 20, PAGE},
-             [ZEROES] = {4 << 20, PAGE}};
+             [COLLAPSE] = {HUGE_PAGE, HUGE_PAGE},
+             [ZERO] = {4 << 20, PAGE}};
 
 struct share {
     enum job job;
     char *dst;
     const char *src; /* COPY only. */
     size_t n;
-    size_t unit; /* Only ZEROES, and its output `zero`: one flag for each unit from dst on. */
-    bool *zero;
     pthread_t thread;
 };
 
-/* Tests a cache line or more at a time: a test after each word would cost more than reading it. */
-static bool only_zeroes(const char *memory, size_t n)
+static void touch(char *memory, size_t n)
 {
-    const uint64_t *word = (const void *)memory;
-    uint64_t any = 0;
-    for (size_t i = 0; i < n / sizeof(*word) && !any; i += 64)
-        for (size_t j = 0; j < 64; j++)
-            any |= word[i + j];
-    return !any;
+    for (size_t i = 0; i < n; i += PAGE)
+        ((volatile char *)memory)[i] = 0;
+}
+
+/* The kernel gives memory of files huge pages only where it is told to, and then only where
+ * something is there already (measured). */
+static void collapse(char *memory, size_t n)
+{
+    for (size_t i = 0; i < n; i += HUGE_PAGE) {
+        size_t left = n - i < HUGE_PAGE ? n - i : HUGE_PAGE;
+        touch(memory + i, 1);
+        if (zc_memory_advise(memory + i, HUGE_PAGE, MADV_COLLAPSE) != 0)
+            touch(memory + i, left);
+    }
 }
 
 static void work(const struct share *share)
@@ -63,12 +71,10 @@ static void work(const struct share *share)
         memset(share->dst, 0, share->n);
         break;
     case PREFAULT:
-        for (size_t i = 0; i < share->n; i += PAGE)
-            ((volatile char *)share->dst)[i] = 0;
+        touch(share->dst, share->n);
         break;
-    case ZEROES:
-        for (size_t i = 0; i * share->unit < share->n; i++)
-            share->zero[i] = only_zeroes(share->dst + i * share->unit, share->unit);
+    case COLLAPSE:
+        collapse(share->dst, share->n);
         break;
     }
 }
@@ -94,9 +100,7 @@ static struct share piece(const struct share *whole, size_t at, size_t n)
     return (struct share){.job = whole->job,
                           .dst = whole->dst + at,
                           .src = whole->src ? whole->src + at : NULL,
-                          .n = n,
-                          .unit = whole->unit,
-                          .zero = whole->zero ? whole->zero + at / whole->unit : NULL};
+                          .n = n};
 }
 
 /* glibc keeps 40 MiB of stacks of ended threads.  Unmapping one of the usual 8 MiB interrupts all
@@ -132,8 +136,6 @@ static void split(struct share whole)
     struct share shares[WORKERS_MAX], own;
     size_t count = whole.n / kinds[whole.job].worth, grain = kinds[whole.job].unit;
     size_t most = zc_workers_cpus(), started = 0;
-    if (grain < whole.unit)
-        grain = whole.unit;
     if (count > most)
         count = most;
     if (count > WORKERS_MAX)
@@ -164,20 +166,14 @@ void zc_workers_copy(void *dst, const void *src, size_t n)
     split((struct share){.job = COPY, .dst = dst, .src = src, .n = n});
 }
 
-void zc_workers_prefault(void *memory, size_t n)
+void zc_workers_prefault(void *memory, size_t n, bool file)
 {
-    split((struct share){.job = PREFAULT, .dst = memory, .n = n});
+    split((struct share){.job = file ? COLLAPSE : PREFAULT, .dst = memory, .n = n});
 }
 
 void zc_workers_zero(void *memory, size_t n)
 {
     split((struct share){.job = ZERO, .dst = memory, .n = n});
-}
-
-void zc_workers_zeroes(const void *memory, size_t n, size_t unit, bool *zero_out)
-{
-    split((struct share){
-        .job = ZEROES, .dst = (char *)(uintptr_t)memory, .n = n, .unit = unit, .zero = zero_out});
 }
 
 bool zc_workers_reach(void *memory, size_t n, bool write)

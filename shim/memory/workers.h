@@ -11,16 +11,11 @@
 void zc_workers_copy(void *dst, const void *src, size_t n);
 
 /* Writes one byte to each page of fresh memory that begins at a huge page; by several threads from
- * 4 MiB on. */
-void zc_workers_prefault(void *memory, size_t n);
+ * 4 MiB on.  Memory of a `file` becomes huge pages, whole ones to the end. */
+void zc_workers_prefault(void *memory, size_t n, bool file);
 
 /* memset(3) to 0, by several threads from 8 MiB on. */
 void zc_workers_zero(void *memory, size_t n);
-
-/* Finds the units of `unit` bytes that contain only zeroes. n is a multiple of `unit`, and
- * `zero_out` has one flag for each unit.  By several threads from 8 MiB on; a unit is read only up
- * to the first other byte. */
-void zc_workers_zeroes(const void *memory, size_t n, size_t unit, bool *zero_out);
 
 /*
  * True if the CPU may read, or write, every page of a range; they are present then.  False if parts

@@ -4,18 +4,15 @@
 
 #include "place/fallback.h"
 #include "base/arena.h"
-#include "base/life.h"
 #include "base/message.h"
 #include "base/module.h"
 #include "base/text.h"
-#include "driver/capture.h"
 #include "driver/stream.h"
 #include "host/hostheap.h"
 #include "managed/hint.h"
 #include "memory/budget.h"
 #include "memory/limits.h"
 #include "memory/place.h"
-#include "place/freed.h"
 
 static const struct zc_place *const places[ZC_PLACE_COUNT] = {
     [ZC_PLACE_MAPPED] = &zc_place_mapped, [ZC_PLACE_MANAGED] = &zc_place_managed,
@@ -219,6 +216,13 @@ static const char *unfit(const struct zc_want *want, enum zc_place_id place)
     return zc_place_of(place) && !pair_of_host ? NULL : "not built into this version";
 }
 
+/* Whether a request for device memory may have that, by the program's own call. */
+static bool on_device(const struct zc_want *want, const char **why)
+{
+    *why = "over max_device";
+    return !zc_want_host(want) && zc_limits_device_room(want->device, want->size);
+}
+
 struct zc_backing *zc_place_try(const struct zc_want *want, unsigned first, unsigned *index_out,
                                 char *why, size_t why_cap)
 {
@@ -231,20 +235,20 @@ struct zc_backing *zc_place_try(const struct zc_want *want, unsigned first, unsi
         bool within = i > 0 || zc_budget_take(want->rule, want->device, want->size);
         *index_out = i;
         reason = within ? unfit(want, place) : "over its budget";
-        if (!reason && place == ZC_PLACE_DEVICE) {
-            if (zc_limits_device_room(want->device, want->size))
-                break;
-            reason = "over max_device";
-        }
+        if (!reason && place == ZC_PLACE_DEVICE && on_device(want, &reason))
+            break;
         if (!reason && !made && !(made = zc_arena_get(sizeof(*made))))
             reason = "libzc has no memory for its record";
         if (!reason && try_place(zc_place_of(place), want, made, &reason)) {
             zc_text_cstr(&text);
             return made;
         }
+        zc_text_fmt(&text, "%s%s: %s", text.len ? "; " : "", zc_place_name(place), reason);
+        /* What can't be shared is what the program asked for. */
+        if (within && place == ZC_PLACE_SHARED && on_device(want, &reason))
+            break;
         if (within && i == 0)
             zc_budget_give(want->rule, want->size);
-        zc_text_fmt(&text, "%s%s: %s", text.len ? "; " : "", zc_place_name(place), reason);
         *index_out = i + 1;
     }
     zc_arena_put(made, sizeof(*made));

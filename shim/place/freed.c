@@ -469,10 +469,10 @@ static bool passed_anywhere(const struct freed *p, enum zc_place_id place)
     return passed(p);
 }
 
-unsigned zc_freed_reap_all(void)
+void zc_freed_reap_all(void)
 {
     zc_pinned_trim();
-    return sweep(passed_anywhere, ZC_PLACE_COUNT);
+    sweep(passed_anywhere, ZC_PLACE_COUNT);
 }
 
 static bool waited_for(const struct freed *p, enum zc_place_id place)

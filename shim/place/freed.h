@@ -56,6 +56,6 @@ void zc_freed_tidy(enum zc_place_id place);
 
 /* As zc_freed_reap() for all places, and for freed host blocks: for calls in which the program
  * itself waits for the device. */
-unsigned zc_freed_reap_all(void);
+void zc_freed_reap_all(void);
 
 #endif

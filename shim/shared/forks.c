@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Holds pairs still during a fork.  While a page is being parted its address shows nothing for a
- * moment, and its recorded state is behind for longer.  A child must not inherit that. */
+/* Holds pairs still during a fork, so that no child inherits one in the middle of a change. */
 #include "shared/forks.h"
 
 #include <stdint.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pairs: a host block and a device block that the program requested separately and that share their
- * memory. */
+/* Device blocks of the place `shared`, and the host blocks that they are one with. */
 #ifndef ZC_SHARED_PAIR_H
 #define ZC_SHARED_PAIR_H
 
@@ -11,126 +10,112 @@
 #include "host/hostheap.h"
 #include "ledger/block.h"
 #include "log/pairs.h"
-#include "policy/policy.h"
+#include "memory/place.h"
 #include "shared/coherence.h"
 
 /*
- * One extent of the host heap that a device block uses, with or without a host block.  Objects come
- * from the arena and are reused only for pairs, so a fault handler may look at one that has just
- * ended.  All fields are under the pair's lock, unless they say otherwise.
+ * One device block.  Its memory is its own (OWN: as in `vmm`, attached late), or that of a host
+ * block (ONE).  Objects come from the arena and are reused for nothing else, so that a fault
+ * handler may look at one that has just ended.  Fields are under the pair's lock, but those that
+ * say otherwise.
  */
 struct zc_shared {
-    uint32_t owner;              /* The lock, by zc_word_lock().  The first field, and the
-                                  * only one that an object keeps for its next life. */
-    struct zc_coherent pages;    /* The state machine. */
-    uint32_t thread;             /* Thread whose own host blocks come first as partners. */
-    uint64_t birth;              /* Serial number of the pair, because objects are reused. */
-    uint32_t era;                /* zc_extent_era of the process that made the pair; constant. */
-    struct zc_shared *next;      /* List of pairs; under the list's lock. */
-    struct zc_extent *extent;    /* The extent of both; NULL in an ended pair, and until the driver
-                                  * has registered it.  Atomic. */
-    const struct zc_rule *rule;  /* Rule of the device block; constant. */
-    struct zc_block *host_block; /* Its ledger entry, at the shadow's address.  Atomic. */
-    uint64_t device_size;        /* Requested bytes of the device block; constant. */
-    uint64_t device_id, host_id; /* Serial numbers of both blocks, as in the log; 0: unknown. */
-    uint32_t device_site, host_site; /* Public ids of their sites; 0: unknown. */
-    bool read_only;                  /* The GPU's page table forbids kernels to write. */
-    bool paired;                     /* Has, or had, a host block.  Atomic. */
-    bool leaving;                    /* The device block is being freed: pages no longer move. */
-    bool kept;                       /* The driver's registration stays.  For the freeing thread. */
-    bool asked;   /* It was reported that the program asked about the address while both sides
-                   * differed.  Atomic. */
-    bool ending;  /* A thread is about to end the pair. */
-    bool written; /* A device block without a host block has content. */
-    uint64_t elided_copies, elided_bytes; /* Copies between both sides that moved nothing. */
-    uint64_t faults, fault_ticks;         /* Accesses of the CPU that were served.  Atomic. */
-    uint64_t conflicts;                   /* Accesses to lost pages.  Atomic. */
+    uint32_t owner; /* The lock, see zc_word_lock().  First, and all that an object keeps for its
+                     * next life. */
+    struct zc_coherent pages;        /* ONE: the state machine. */
+    struct zc_shared *next, *before; /* Of all; under the list's lock. */
+    struct zc_extent *extent;        /* ONE: the host block's; NULL once that was freed. */
+    struct zc_extent *spare;    /* `access = write`: `extent`, until a host block of the program's
+                                 * is one with the device block. */
+    bool one;                   /* The backing.  It changes under driver/lock.h as well.  Atomic. */
+    bool fresh;                 /* `access = write`: nothing has written it yet.  Atomic. */
+    bool settled;               /* It stays OWN.  Atomic. */
+    bool freed;                 /* The driver has let go of it for a free.  Under driver/lock.h. */
+    uint32_t era;               /* zc_extent_era of the process that made it; constant. */
+    struct zc_vmm *vmm;         /* Addresses and own memory; constant. */
+    struct zc_block *block;     /* In the ledger; set once. */
+    const struct zc_rule *rule; /* Constant. */
+    const char *why;            /* Why it is not one with a host block; a string constant. */
+    uint64_t device_id;         /* Serial number of the device block, as in the log; set once. */
+    uint64_t device_size;       /* Bytes of it as asked for; set once. */
+    uint32_t device_site;       /* Public id of its site; set once. */
+    uint64_t host_id;           /* Serial number of the last host block, as in the log; 0: none. */
+    uint32_t host_site;         /* Public id of its site; 0: unknown. */
+    uint64_t elided_copies, elided_bytes; /* Copies between both that had nothing to move. */
+    uint64_t used;           /* ONE: microseconds of kernels that were given it.  Atomic. */
+    uint64_t last;           /* Of the last of them that was timed, and 1; 0: none was.  Atomic. */
+    uint64_t parted, merged; /* Pages, of backings that have ended. */
+    uint64_t faults, fault_ticks; /* Accesses of the CPU's that had to be served.  Atomic. */
 };
 
-/* The pair that contains an address, or NULL.  Takes no lock, so it may end at any time. */
+/* The device block of a ledger block, NULL for others. */
+struct zc_shared *zc_shared_of(const struct zc_block *block);
+
+/* The device block that the host block at an address is one with, or NULL.  No lock: it may end at
+ * any time. */
 struct zc_shared *zc_shared_at(uint64_t address);
 
-/* Counts pairs that have ended.  Atomic. */
+/* Counts host blocks that are on their own again.  Atomic. */
 extern uint32_t zc_shared_ends;
 
-/* This process's pair that contains an address and has a host block, or NULL. */
-struct zc_shared *zc_shared_hosting(uint64_t address);
+/* Device blocks that are one with a host block.  Atomic. */
+extern uint32_t zc_shared_ones;
 
-/* True if there is a pair and it has a host block. */
-bool zc_shared_has_host(const struct zc_shared *pair);
+static inline bool zc_shared_is_one(const struct zc_shared *p)
+{
+    return __atomic_load_n(&p->one, __ATOMIC_ACQUIRE);
+}
 
 /*
- * Takes the pair's lock.  Signals sent to the thread wait meanwhile, because a handler of the
- * program's may touch a page of the pair.  Under the lock nobody calls the driver, the ledger or
- * the log, or touches a page that may be closed.  False if the pair has ended.
+ * Takes the pair's lock: all signals that are sent to the thread wait meanwhile, because a handler
+ * of the program's may touch a page of the pair.  Under it neither the driver nor the ledger nor
+ * the log are called, and no page is touched that is not known to be open.
  */
 struct zc_shared_hold {
-    uint64_t mask; /* The thread's previous signal mask. */
+    uint64_t mask; /* The thread's signal mask before. */
 };
-bool zc_shared_lock(struct zc_shared *pair, struct zc_shared_hold *hold);
+void zc_shared_lock(struct zc_shared *pair, struct zc_shared_hold *hold);
 void zc_shared_unlock(struct zc_shared *pair, const struct zc_shared_hold *hold);
 
-/* Requirements of a device block. */
-struct zc_shared_want {
-    size_t size;
-    const struct zc_rule *rule;
-    bool read_only; /* Kernels only read, and the device can enforce that. */
-    int node;       /* NUMA node of fresh pages; -1: any. */
-};
+/* The same where it is one with the host block of an extent; else false, and nothing is locked. */
+bool zc_shared_lock_host(struct zc_shared *pair, const struct zc_extent *extent,
+                         struct zc_shared_hold *hold);
 
-/*
- * A pair for a device block: with the host block that the rule leads to, or by itself.  Nobody else
- * knows of it: its pages are the host block's alone until the driver has registered them, so that
- * no other thread's launch or copy moves one meanwhile.  Then zc_shared_publish(), or
- * zc_shared_drop() where it is refused; with a host block the caller calls zc_hostheap_unclaim()
- * behind either.  NULL with the reason in *why.
- */
-struct zc_shared *zc_shared_make(const struct zc_shared_want *want, const char **why);
-void zc_shared_publish(struct zc_shared *pair);
-void zc_shared_drop(struct zc_shared *pair);
+/* True for a block that kernels may write while it is ONE: `access = write`. */
+static inline bool zc_shared_writable(const struct zc_shared *p)
+{
+    return p->rule->access == ZC_ACCESS_WRITE;
+}
 
-/* Both blocks are in the ledger now. */
-void zc_shared_note_device(struct zc_shared *pair, const struct zc_block *block);
-void zc_shared_note_host(struct zc_shared *pair, struct zc_block *block);
+/* The device block is entered in the ledger. */
+void zc_shared_note(struct zc_shared *pair, struct zc_block *block);
 
-/* A host block leaves the ledger. */
-void zc_shared_forget_host(const struct zc_block *block);
+/* Its first address. */
+uintptr_t zc_shared_address(const struct zc_shared *pair);
 
-/*
- * The program frees the device block, and the device is idle.  All pages that are not lost go to
- * the host block, and none moves any more.  With `pinned` only if the driver has registered exactly
- * the pages that the CPU sees, and may write them: then the registration may stay, as that of a
- * pinned block.  Returns false if nothing was done.
- */
-bool zc_shared_leave(struct zc_shared *pair, bool pinned);
+/* A record for a device block, in OWN; NULL without memory.  And the end of it, in OWN as well. */
+struct zc_shared *zc_shared_new(struct zc_vmm *vmm, const struct zc_rule *rule);
+void zc_shared_end(struct zc_shared *pair);
 
-/* Follows, once the driver has dropped the registration or it stays. */
-void zc_shared_device_gone(struct zc_shared *pair);
+/* The host block of an extent is to be `size` bytes long, in its place. */
+void zc_shared_resize(struct zc_extent *extent, size_t size);
 
-/*
- * Makes a new host block of `size` bytes in the extent of a device block that waits for one; filled
- * with zeroes if `zero`.  NULL if none waits. *slot_out as in zc_hostheap_get().
- */
-void *zc_shared_join(size_t size, uint32_t site, uint32_t nth, bool zero,
-                     struct zc_slot **slot_out);
-
-/* The host block of an extent is to be resized.  False if it is in a pair that the size does not
- * fit. */
-bool zc_shared_resize(struct zc_extent *extent, size_t size);
-
-/* The program frees the host block of an extent with a pair.  Call before zc_hostheap_put(). */
+/* The program frees the host block of an extent: the device block keeps its content.  Before
+ * zc_hostheap_put(). */
 void zc_shared_host_gone(struct zc_extent *extent);
 
-/* Visits all live pairs under the list's lock. visit() may take the pair's lock, and nothing
- * else. */
+/*
+ * The program is about to change the mappings of [low, high), whole pages of the CPU's in an extent
+ * whose memory is a file: they become private memory, with their content unless it wants them
+ * empty.  False when the kernel gives no memory or mappings.
+ */
+bool zc_shared_exile(struct zc_extent *extent, uintptr_t low, uintptr_t high, bool keep);
+
+/* Visits all under the list's lock; visit() may take the pair's lock and nothing else. */
 void zc_shared_each(void (*visit)(struct zc_shared *pair, void *arg), void *arg);
 
-/* The counts of one pair, and of all pairs of the process. */
+/* The counts of one; and of all that were, and are. */
 struct zc_pair_counts zc_shared_counts(const struct zc_shared *pair);
 void zc_shared_totals(struct zc_pair_counts *out);
-
-void zc_shared_inherit(struct zc_shared *pair, void *unused);
-/* A child frees the host block of an extent that it has inherited. */
-void zc_shared_leave_inherited(struct zc_extent *extent, struct zc_shared *pair);
 
 #endif

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/life.h"
 #include "base/list.h"
 #include "base/message.h"
 #include "base/module.h"
@@ -191,6 +190,30 @@ static CUresult before_launch(const struct zc_launch *launch)
             zc_lazy_diagnose(v, launch->fn, result, why);
     }
     zc_driver_unlock();
+    return result;
+}
+
+void zc_lazy_suspend(struct zc_vmm *v)
+{
+    set_open(v, false);
+}
+
+CUresult zc_lazy_create(struct zc_vmm *v)
+{
+    size_t due = zc_vmm_due(v);
+    CUresult result = zc_vmm_create(v);
+    zc_lazy_keep_promise(v, due - zc_vmm_due(v));
+    return result;
+}
+
+CUresult zc_lazy_empty(struct zc_vmm *v)
+{
+    size_t due = zc_vmm_due(v);
+    CUresult result = zc_va_unmap(&v->va);
+    if (result == CUDA_SUCCESS)
+        zc_vmm_destroy(v);
+    __atomic_fetch_add(&promised[v->device], zc_vmm_due(v) - due, __ATOMIC_RELAXED);
+    zc_lazy_update(v);
     return result;
 }
 

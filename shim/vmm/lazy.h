@@ -44,6 +44,16 @@ CUresult zc_lazy_attach(struct zc_vmm *v, size_t from, size_t to, const char **w
  * while the list is not empty. */
 void zc_lazy_update(struct zc_vmm *v);
 
+/* A block of `shared` has memory that is not its own: no call attaches any, and what it was
+ * promised stays promised.  Until zc_lazy_update(). */
+void zc_lazy_suspend(struct zc_vmm *v);
+
+/* Creates all memory of a block without mapping it; and takes it back, mapped or not.  The first
+ * returns the driver's code, with what there was before; so does the second where the driver does
+ * not unmap. */
+CUresult zc_lazy_create(struct zc_vmm *v);
+CUresult zc_lazy_empty(struct zc_vmm *v);
+
 /* Takes a block out of the lists that launches look at. */
 void zc_lazy_remove(struct zc_vmm *v);
 

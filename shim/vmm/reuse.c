@@ -6,7 +6,6 @@
 #include "base/list.h"
 #include "base/module.h"
 #include "vmm/access.h"
-#include "vmm/lazy.h"
 
 /* How many kept ranges a request is compared with.  With more growing arrays in turn, more is
  * mapped anew. */
@@ -40,9 +39,10 @@ static struct zc_vmm *take_previous(struct zc_vmm *v)
     return previous;
 }
 
-CUresult zc_reuse_drop(struct zc_vmm *v)
+void zc_reuse_drop(struct zc_vmm *v)
 {
-    return v->growth->previous ? zc_vmm_give_back(take_previous(v)) : CUDA_SUCCESS;
+    if (v->growth->previous)
+        zc_vmm_give_back(take_previous(v));
 }
 
 void zc_reuse_keep(struct zc_vmm *to, struct zc_vmm *from, struct zc_block *block)

@@ -24,7 +24,7 @@ CUresult zc_reuse_unalias(struct zc_vmm *v, const char **why);
 void zc_reuse_keep(struct zc_vmm *to, struct zc_vmm *from, struct zc_block *block);
 
 /* Gives the addresses that a block keeps back to the driver. */
-CUresult zc_reuse_drop(struct zc_vmm *v);
+void zc_reuse_drop(struct zc_vmm *v);
 
 /* Removes every reference to a block that goes.  What is mapped in its addresses stays; the caller
  * unmaps it. */

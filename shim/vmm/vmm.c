@@ -161,12 +161,17 @@ static CUresult drop_chunks(struct zc_vmm *v, unsigned count)
     return result;
 }
 
+void zc_vmm_destroy(struct zc_vmm *v)
+{
+    drop_chunks(v, 0);
+}
+
 static CUresult push_rim(struct zc_vmm *v)
 {
     return !v->rim || push(v, rim.handle, v->granularity) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static CUresult create_missing(struct zc_vmm *v)
+CUresult zc_vmm_create(struct zc_vmm *v)
 {
     CUmemGenericAllocationHandle handle;
     const struct facts *f = facts_of(v->device);
@@ -198,7 +203,7 @@ CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, const char **wh
     CUresult result = CUDA_SUCCESS;
     *why = "cuMemCreate refuses";
     if (to > v->held)
-        result = create_missing(v);
+        result = zc_vmm_create(v);
     if (result != CUDA_SUCCESS) { /* Chunks taken over from another block hold data, so they must
                                    * stay reachable. */
         zc_va_map(&v->va, v->chunks, v->count, from, to, &other);
@@ -213,7 +218,8 @@ CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, const char **wh
 
 struct zc_vmm *zc_vmm_of(const struct zc_block *block)
 {
-    if (!block || block->place != ZC_PLACE_VMM || !(block->flags & ZC_BLOCK_CONVERTED))
+    if (!block || (block->place != ZC_PLACE_VMM && block->place != ZC_PLACE_SHARED) ||
+        !(block->flags & ZC_BLOCK_CONVERTED))
         return NULL;
     return ((const struct zc_backing *)block->backing)->vmm;
 }
@@ -277,12 +283,13 @@ static size_t lay_out(struct zc_vmm *v, const struct zc_want *want, const struct
     return before < ZC_BEFORE_MAX ? before : ZC_BEFORE_MAX;
 }
 
-static CUresult vmm_make(const struct zc_want *want, struct zc_backing *out, const char **why)
+CUresult zc_vmm_make(const struct zc_want *want, struct zc_backing *out, const char **why)
 {
     const struct facts *f = facts_of(want->device);
     /* Stream-ordered memory does not grow: there is no moment at which nothing uses it. */
-    bool grows = want->rule->grow && !want->stream_ordered;
-    bool lazy = grows || (want->rule->commit == ZC_COMMIT_LAZY && !want->stream_ordered);
+    bool grows = want->rule->grow && !want->stream_ordered && !want->lazy;
+    bool lazy =
+        grows || want->lazy || (want->rule->commit == ZC_COMMIT_LAZY && !want->stream_ordered);
     CUresult result = refuse(want, f, lazy, why);
     if (result != CUDA_SUCCESS)
         return result;
@@ -342,7 +349,7 @@ CUresult zc_vmm_give_back(struct zc_vmm *v)
 
 /* Handles and addresses belong to the process, not to a context, so they are given back even if the
  * context is gone. */
-static CUresult vmm_unmake(struct zc_backing *backing, bool gone)
+CUresult zc_vmm_unmake(struct zc_backing *backing, bool gone)
 {
     struct zc_vmm *v = backing->vmm;
     (void)gone;
@@ -352,6 +359,6 @@ static CUresult vmm_unmake(struct zc_backing *backing, bool gone)
 }
 
 const struct zc_place zc_place_vmm = {
-    .id = ZC_PLACE_VMM, .real = ZC_KIND_DEVICE, .make = vmm_make, .unmake = vmm_unmake};
+    .id = ZC_PLACE_VMM, .real = ZC_KIND_DEVICE, .make = zc_vmm_make, .unmake = zc_vmm_unmake};
 
 const struct zc_module zc_module_vmm = {.start = start};

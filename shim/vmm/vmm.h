@@ -50,6 +50,7 @@ struct zc_vmm {
     bool bound : 1; /* The policy limits such blocks (budget, max_device). */
     bool lazy : 1;  /* Memory is attached when first needed (commit = lazy, grow). */
     bool grows : 1; /* The rule says `grow`: copies into it may become remaps. */
+    struct zc_shared *pair;       /* Of `shared`: the place's record; constant. */
     struct zc_growth *growth;     /* All zero, and read-only, if the block does not grow. */
     struct zc_vmm *next, *before; /* List of blocks with something pending. */
     struct zc_block *quarantined; /* The ledger entry of a `previous` block. */
@@ -81,6 +82,20 @@ static inline bool zc_vmm_whole(const struct zc_vmm *v)
 {
     return v->held == v->span && zc_va_holds(&v->va, 0, v->span);
 }
+
+/* Creates the memory that a block lacks, without mapping it.  Returns the driver's code; after a
+ * failure it has what it had before. */
+CUresult zc_vmm_create(struct zc_vmm *v);
+
+/* Gives back all memory of a block, of which nothing is mapped. */
+void zc_vmm_destroy(struct zc_vmm *v);
+
+/* Makes a block of the place `vmm`, or with `want->lazy` for another place that attaches its memory
+ * late. */
+CUresult zc_vmm_make(const struct zc_want *want, struct zc_backing *out, const char **why);
+
+/* Gives back what zc_vmm_make() made. */
+CUresult zc_vmm_unmake(struct zc_backing *backing, bool gone);
 
 /* Bytes of host memory at each end. */
 static inline size_t zc_vmm_rim(const struct zc_vmm *v)

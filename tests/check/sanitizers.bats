@@ -7,7 +7,7 @@ bats_require_minimum_version 1.5.0
 setup() {
     unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
     export ZC_STRESS_SECONDS=1
-    export ZC_MODEL_STEPS=100000 # A seed; those of the plain build take ten times as long here.
+    export ZC_MODEL_STEPS=5000 # A seed; those of the plain build take ten times as long here.
 }
 
 # Skips the test where the compiler has no runtime for a sanitizer.

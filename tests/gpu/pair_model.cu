@@ -6,9 +6,8 @@
  *
  *   pair_model [steps [seed [write]]], or pair_model many, as rounds.h says
  *
- * `write`: kernels write device blocks too, and the program then leaves a host block alone until it
- * was copied back whole, as the place `shared` asks of programs.  Prints one JSON line; status 77
- * where no GPU answers, 1 at the first difference.
+ * `write`: kernels write device blocks, too.  Prints one JSON line; status 77 where no GPU answers,
+ * 1 at the first difference.
  */
 #include <cuda_runtime.h>
 
@@ -30,8 +29,7 @@ struct pair {
     unsigned char *h, *d;   /* The program's; NULL where freed. */
     unsigned char *hp, *dp; /* The plain ones. */
     size_t bytes;
-    bool known;   /* All of d was written once. */
-    bool exposed; /* A kernel was launched since h was last known to be apart from d. */
+    bool known; /* All of d was written once. */
 };
 
 static struct pair pairs[BLOCKS];
@@ -77,24 +75,6 @@ static void fill(struct pair *p)
 }
 
 /* Host block first, or device block first. */
-static void make(struct pair *p)
-{
-    bool host_first = below(2);
-    p->bytes = ((size_t)2 << 20) + below(4 << 20);
-    p->hp = (unsigned char *)calloc(1, p->bytes);
-    p->dp = (unsigned char *)calloc(1, p->bytes);
-    if (!host_first)
-        must(cudaMalloc((void **)&p->d, p->bytes), "cudaMalloc");
-    p->h = (unsigned char *)malloc(p->bytes);
-    memset(p->h, 1, p->bytes);
-    memset(p->hp, 1, p->bytes);
-    if (host_first && below(2))
-        fill(p);
-    if (host_first)
-        must(cudaMalloc((void **)&p->d, p->bytes), "cudaMalloc");
-    p->known = p->exposed = false;
-}
-
 static void drop(struct pair *p)
 {
     if (below(2)) {
@@ -106,25 +86,15 @@ static void drop(struct pair *p)
         must(cudaFree(p->d), "cudaFree");
     } else {
         must(cudaFree(p->d), "cudaFree");
-        if (!p->exposed)
-            same("h alone", p->h, p->hp, p->bytes);
+        same("h alone", p->h, p->hp, p->bytes);
         free(p->h);
     }
     free(p->hp);
     free(p->dp);
 }
 
-/* Kernels may touch any block that they may write, for all that anybody knows. */
-static void launched(void)
-{
-    for (int i = 0; writes && i < BLOCKS; i++)
-        pairs[i].exposed = true;
-}
-
 static void cpu_access(struct pair *p, size_t low, size_t n, bool write)
 {
-    if (p->exposed)
-        return;
     if (!write) {
         same("h", p->h + low, p->hp + low, n < 64 ? n : 64);
         return;
@@ -134,7 +104,7 @@ static void cpu_access(struct pair *p, size_t low, size_t n, bool write)
 
 static void copy_in(struct pair *p, size_t low, size_t n, bool async)
 {
-    if (p->exposed || (!p->known && n < p->bytes))
+    if (!p->known && n < p->bytes)
         return;
     if (async)
         must(cudaMemcpyAsync(p->d + low, p->h + low, n, cudaMemcpyHostToDevice, stream), "in");
@@ -148,14 +118,12 @@ static void copy_in(struct pair *p, size_t low, size_t n, bool async)
 /* From the block's own device block, or from that of another one. */
 static void copy_out(struct pair *p, const struct pair *from, size_t low, size_t n)
 {
-    if (!from->known || low + n > from->bytes || (p->exposed && n < p->bytes))
+    if (!from->known || low + n > from->bytes)
         return;
     must(cudaStreamSynchronize(stream), "stream");
     must(cudaMemcpy(p->h + low, from->d + low, n, cudaMemcpyDeviceToHost), "out");
     memcpy(p->hp + low, from->dp + low, n);
-    p->exposed = p->exposed && n < p->bytes;
-    if (!p->exposed)
-        same("h after a copy", p->h + low, p->hp + low, n < WINDOW ? n : WINDOW);
+    same("h after a copy", p->h + low, p->hp + low, n < WINDOW ? n : WINDOW);
 }
 
 static void other_in(struct pair *p, size_t low, size_t n)
@@ -207,7 +175,6 @@ static void kernel_reads(struct pair *p, size_t low, size_t n)
         return;
     must(cudaMemsetAsync(sum, 0, sizeof(*sum), stream), "sum");
     sum_bytes<<<(unsigned)(n + 255) / 256, 256, 0, stream>>>(p->d + low, (int)n, sum);
-    launched();
     must(cudaMemcpyAsync(&got, sum, sizeof(got), cudaMemcpyDeviceToHost, stream), "sum");
     must(cudaStreamSynchronize(stream), "kernel");
     for (size_t i = 0; i < n; i++)
@@ -220,20 +187,45 @@ static void kernel_writes(struct pair *p, size_t low, size_t n)
 {
     unsigned with = below(256);
     n = n < WINDOW ? n : WINDOW;
-    if (!writes || !p->known)
+    if (!writes)
         return;
+    if (!p->known) { /* An output. */
+        low = 0;
+        n = p->bytes;
+    }
     write_bytes<<<(unsigned)(n + 255) / 256, 256, 0, stream>>>(p->d + low, (int)n, with);
-    launched();
     for (size_t i = 0; i < n; i++)
         p->dp[low + i] = (unsigned char)(with + (unsigned)i * 7u);
-    must(cudaStreamSynchronize(stream), "kernel");
+    p->known = true;
+    if (below(2))
+        must(cudaStreamSynchronize(stream), "kernel");
+}
+
+static void make(struct pair *p)
+{
+    bool host_first = below(2);
+    p->bytes = ((size_t)2 << 20) + below(4 << 20);
+    p->hp = (unsigned char *)calloc(1, p->bytes);
+    p->dp = (unsigned char *)calloc(1, p->bytes);
+    if (!host_first)
+        must(cudaMalloc((void **)&p->d, p->bytes), "cudaMalloc");
+    p->h = (unsigned char *)malloc(p->bytes);
+    memset(p->h, 1, p->bytes);
+    memset(p->hp, 1, p->bytes);
+    if (host_first && below(2))
+        fill(p);
+    if (host_first)
+        must(cudaMalloc((void **)&p->d, p->bytes), "cudaMalloc");
+    p->known = false;
+    if (writes && below(2)) { /* An output: written by kernels alone, and then copied whole. */
+        kernel_writes(p, 0, p->bytes);
+        copy_out(p, p, 0, p->bytes);
+    }
 }
 
 static void child_reads(struct pair *p)
 {
     int status = 0;
-    if (p->exposed)
-        return;
     pid_t child = fork();
     if (child == 0) {
         p->h[0] ^= 1; /* Its own copy. */
@@ -247,8 +239,6 @@ static void child_reads(struct pair *p)
 static void grow(struct pair *p)
 {
     size_t more = p->bytes + below(1 << 20);
-    if (p->exposed)
-        return;
     unsigned char *h = (unsigned char *)realloc(p->h, more), *keep = p->hp;
     same("h after realloc", h, keep, p->bytes);
     p->h = (unsigned char *)realloc(h, p->bytes);

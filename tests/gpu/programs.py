@@ -6,18 +6,21 @@ import os
 import re
 
 BUILDS = ("static", "shared", "ptds")
-PLACES = ("none", "device", "mapped", "managed", "vmm", "grow", "pinned", "shared")
-QUICK_PLACES = ("none", "mapped", "vmm", "shared")
+PLACES = ("none", "device", "mapped", "managed", "vmm", "grow", "pinned", "shared",
+          "outputs")
+QUICK_PLACES = ("none", "mapped", "vmm", "shared", "outputs")
 
 DEVICE_REQUESTS = "cudaMalloc, cudaMallocPitch, cudaMallocAsync, cudaMallocFromPoolAsync"
 HOST_REQUESTS = "malloc, calloc, realloc, aligned_alloc, posix_memalign, memalign, valloc"
-# The policies that are no more than their place for all device requests.
+SHARED_HOST = f"[rule host]\napi = {HOST_REQUESTS}\nsize = 64K..\nplace = shared\n"
+SHARED_DEVICE = f"[rule device]\napi = {DEVICE_REQUESTS}\nplace = shared\n"
+# The policies that are more than their place for all device requests.
 POLICIES = {
     "grow": f"[rule all]\napi = {DEVICE_REQUESTS}\nplace = vmm\ngrow = yes\n",
     "pinned": f"[rule libc]\napi = {HOST_REQUESTS}\nsize = 64K..\nplace = pinned\n"
               "[rule cuda]\napi = cudaHostAlloc, cudaMallocHost\nplace = pinned\n",
-    "shared": f"[rule host]\napi = {HOST_REQUESTS}\nsize = 64K..\nplace = shared\n"
-              f"[rule device]\napi = {DEVICE_REQUESTS}\nplace = shared, mapped\n",
+    "shared": SHARED_HOST + SHARED_DEVICE,
+    "outputs": SHARED_HOST + SHARED_DEVICE + "access = write\n",
 }
 
 

@@ -24,7 +24,7 @@ SHORT = 0.5  # Seconds.
 # Files that run many programs or many random calls, or look at the build and not at what it does.
 LEFT_OUT = ("kernels_on_sim", "bench_on_sim", "gpu_check_on_sim", "build", "symbols",
             "sim_is_honest", "preloads", "host_limits", "grow_model", "random_calls",
-            "shared_model", "shared_coherence")
+            "shared_model")
 
 
 def all_tests():

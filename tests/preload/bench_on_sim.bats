@@ -41,7 +41,15 @@ assert rows and all(all(row["samples"].values()) for row in rows)
 PYTHON
 }
 
-@test "the suite of the place shared runs on the simulated GPU" { whole_suite shared; }
+@test "the suite of the place shared elides what its presets promise on the simulated GPU" {
+    whole_suite shared
+    python3 - "$BATS_TEST_TMPDIR/out/shared.json" <<'PYTHON'
+import json, sys
+rows = json.load(open(sys.argv[1]))["rows"]
+elided = [row["log"]["libzc"]["elided"] / 2**20 for row in rows]
+assert elided == [16, 16, 12, 40, 4, 4], elided
+PYTHON
+}
 
 @test "the suite of classic experiments runs on the simulated GPU" { whole_suite classic; }
 

@@ -42,11 +42,12 @@ place = $place" timeout 60 "$PROGRAM" "$1"
 }
 
 @test "around a block without a host block to share" {
-    same_in device shared $'shared\naccess = read'
+    same_in device $'shared\naccess = read'
 }
 
 @test "around a block that is one with a host block" {
-    same_in paired shared $'shared\naccess = read'
+    same_in paired $'shared\naccess = read'
+    [[ $(grep -c '^{"type":"pair".*"elided_copies":1,' "$ZC_LOG") -eq 5 ]]
 }
 
 @test "around a block of a pool" {

@@ -76,7 +76,7 @@ mapped_by_hand() {
 @test "a peer copy without a stream waits for both devices" {
     everywhere peer_order
     run -0 --separate-stderr under_policy $'[rule host]\napi = malloc\nplace = shared
-[rule device]\napi = cudaMalloc\nplace = shared' timeout 30 "$program" peer_order
+[rule device]\napi = cudaMalloc\nplace = shared\naccess = read' timeout 30 "$program" peer_order
     [[ -z $stderr ]]
 }
 
@@ -182,7 +182,8 @@ size = 2M..
 place = shared
 [rule device]
 api = cudaMalloc
-place = shared" timeout 60 "$ZC_BUILD/kernels/peers-shared" 1048576
+place = shared
+access = read" timeout 60 "$ZC_BUILD/kernels/peers-shared" 1048576
     [[ $(json_field checksum <<<"$output") == "$bare" && -n $bare ]]
     grep -q '^{"type":"pair".*"host_block":[0-9].*"elided_copies":[1-9]' "$BATS_TEST_TMPDIR/log"
 }

@@ -16,9 +16,14 @@ setup() {
     done
 }
 
-@test "a place that is not possible is passed over, and the log says so" {
+@test "what can't be shared is plain device memory, whatever the list says, and the log says so" {
+    local why="its rule does not say 'access = read' or 'access = write'"
     places_of 'place = shared, vmm' 1
-    [[ $places == "vmm: shared: no rule gives host blocks 'shared' or 'pinned'" ]]
+    [[ $places == "device: shared: $why" ]]
+    places_of $'place = shared, vmm\naccess = read' 1
+    [[ $places == "device: shared: no rule gives host blocks 'shared'" ]]
+    places_of $'[defaults]\nmax_device = 2M\n[rule all]\nplace = shared, mapped' 1 3
+    [[ $places == "device: shared: $why"$'\n'"mapped: shared: over max_device" ]]
 }
 
 @test "at the end of the list a request goes where the program put it" {

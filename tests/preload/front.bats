@@ -166,7 +166,8 @@ api = $FAMILY
 place = shared
 [rule device]
 api = cudaMalloc
-place = shared"
+place = shared
+access = read"
     python_copies
     [[ -z $(moved) ]]
     tail -n 1 "$log" | grep -qF "\"elided_calls\":3,\"elided_bytes\":$((3 * (BYTES - 1)))"

@@ -190,24 +190,57 @@ under_every_place() {
     done
 }
 
-@test "programs give the same bytes where host and device blocks are one" {
-    local program build
-    need_built "$LIBZC"
-    for program in vecadd gather pipeline pooled pitched graph driver_saxpy; do
-        need_built $(builds "$program") "$SIM/kernels/$program.so"
-        sim_env "$program"
-        for build in $(builds "$program"); do
+# Runs the builds of a program in shared memory, with and without the promise that kernels only read
+# it, with which so many bytes are elided: shared PROGRAM BYTES
+shared() {
+    local build access
+    need_built "$LIBZC" $(builds "$1") "$SIM/kernels/$(kernels "$1").so"
+    sim_env "$(kernels "$1")"
+    export ZC_SUMMARY=0 ZC_LOG=$BATS_TEST_TMPDIR/log.jsonl
+    for build in $(builds "$1"); do
+        for access in '' 'access = read'; do
+            rm -f "$ZC_LOG"*
             run --separate-stderr under_policy "[rule host]
 api = malloc, calloc, realloc, posix_memalign
 place = shared
 [rule device]
 api = cudaMalloc, cudaMallocPitch, cudaMallocAsync
-place = shared, mapped" "$build"
-            expect_result "$program"
-            # Programs whose blocks are large enough for pairs, and copied from one to the other.
-            [[ $program != @(vecadd|gather|driver_saxpy) ]] || grep -q "^shared: " <<<"$stderr"
+place = shared
+$access" "$build"
+            expect_result "$1"
+            [[ ${access:-$stderr} == *'access = read'* && ${#stderr_lines[@]} -le 1 ]]
+            [[ $(tail -n 1 "$ZC_LOG") =~ \"elided_bytes\":([0-9]+) ]]
+            echo "${build##*/} $access: ${BASH_REMATCH[1]} elided"
+            ((BASH_REMATCH[1] == (${#access} ? $2 : 0)))
         done
     done
+}
+
+@test "what kernels only read is not copied where host and device blocks are one" {
+    local program
+    shared vecadd $((8 << 20))
+    shared gather $((64 << 20))
+    shared rowsum $((64 << 20))
+    shared scale $((12 << 20))
+    shared recopy $((800 << 20))
+    shared rewrite $((8 << 20)) # The first of its copies.
+    # No block that is copied whole is larger than 1 MiB.
+    for program in pipeline pooled pitched graph bfs transfer overlap pagerank matmul stencil; do
+        shared "$program" 0
+    done
+}
+
+@test "a kernel that writes what it should only read ends the program, and the rule is named" {
+    need_built "$LIBZC" "$ZC_BUILD/kernels/driver_saxpy" "$SIM/kernels/driver_saxpy.so"
+    sim_env driver_saxpy
+    run -3 --separate-stderr under_policy "[rule host]
+api = malloc
+place = shared
+[rule device]
+api = cudaMalloc
+place = shared
+access = read" "$ZC_BUILD/kernels/driver_saxpy"
+    [[ -z $output && $stderr == *"a write to device block "*"because rule device ("* ]]
 }
 
 @test "a stream that runs late shows no wrong order in pipeline" {

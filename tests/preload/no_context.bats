@@ -16,7 +16,7 @@ place = shared'
 PLACES=('place = device' 'place = mapped' 'place = managed' 'place = vmm'
     $'place = vmm\ncommit = lazy' $'place = vmm\ngrow = yes' $'place = vmm\nfree = defer'
     $'place = vmm\ngrow = yes\nfree = defer')
-SHARED=('place = shared, mapped' $'place = shared, mapped\naccess = read')
+SHARED=$'place = shared\naccess = read'
 
 setup() {
     need_built "$LIBZC" "$PROGRAM"
@@ -64,14 +64,15 @@ $place")
 }
 
 @test "a thread without a context frees device memory in every place" {
-    device_rules "${PLACES[@]}" "${SHARED[@]}"
+    device_rules "${PLACES[@]}" "$SHARED"
     same_in device "${rules[@]}"
+    (($(grep -c '"pair".*"elided_copies":[1-9]' "$ZC_LOG") == 4))
 }
 
 @test "a program that has popped its context frees what it has copied, and goes on" {
-    device_rules "${PLACES[@]}" "${SHARED[@]}"
+    device_rules "${PLACES[@]}" "$SHARED"
     same_in popped "${rules[@]}"
-    grep -q '"place":"shared"' "$ZC_LOG"
+    grep -q '"pair".*"elided_copies":[1-9]' "$ZC_LOG"
 }
 
 @test "a thread without a context frees blocks of a pool" {
@@ -81,7 +82,7 @@ $place")
 }
 
 @test "what waits for a free that waits may go with one that has no context" {
-    device_rules "${PLACES[@]}" "${SHARED[@]}"
+    device_rules "${PLACES[@]}" "$SHARED"
     same_in left_over "${rules[@]}"
 }
 
@@ -91,7 +92,7 @@ $place")
 }
 
 @test "memory is registered in a context alone" {
-    device_rules 'place = device' "${SHARED[@]}" $'place = mapped\n[rule pinned]
+    device_rules 'place = device' "$SHARED" $'place = mapped\n[rule pinned]
 api = cudaHostAlloc\nplace = pinned'
     same_in registering "${rules[@]}"
 }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Helpers of the tests of pairs: running a scene under rules for both sides, and what the log says.
+# Helpers of the tests of the place `shared`: running a scene under rules for both sides, and what
+# the log says of its device blocks.
 
 host_rule='[rule host]
 api = malloc, calloc, realloc, posix_memalign
@@ -12,13 +13,20 @@ pairs_setup() {
     export ZC_LOG=$BATS_TEST_TMPDIR/log SIM_LEAKS=$BATS_TEST_TMPDIR/leaks
 }
 
+# Another program's scenes: of PROGRAM COMMAND...
+of() {
+    local PROGRAM=${PROGRAM%/*}/$1
+    need_built "$PROGRAM"
+    "${@:2}"
+}
+
 # Runs a scene of $PROGRAM under the host rule and one device rule, in which it may end as it likes:
 # scene SCENE 'LINES OF THE DEVICE RULE' [read].  The device rule's places are in $device_place.
 scene() {
     rm -f "$ZC_LOG"* "$SIM_LEAKS"
     run --separate-stderr under_policy "$host_rule
 [rule device]
-api = cudaMalloc
+api = cudaMalloc, cudaMallocPitch
 size = 1M..
 place = ${device_place:-shared}
 $2" timeout 60 "$PROGRAM" "$1" ${3:+"$3"}
@@ -33,20 +41,34 @@ $2" timeout 60 "$PROGRAM" "$1" ${3:+"$3"}
 same() {
     run -0 --separate-stderr timeout 60 "$PROGRAM" "$1" ${3:+"$3"}
     bare=$output
+    as_bare "$@"
+}
+
+# As in the last bare run.
+as_bare() {
     scene "$1" "$2" "${3-}"
     [[ $status -eq 0 && $output == "$bare" ]]
     [[ -e $SIM_LEAKS && ! -s $SIM_LEAKS ]]
 }
 
-# A scene with kernels that write, and with kernels that only read.
+# A scene whose kernels write: its device blocks lie on the device, or begin in host memory.  Then
+# with kernels that only read, as promised.
 both() {
     same "$1" ''
+    [[ -z $pairs ]]
+    [[ $(grep -c '"type":"alloc".*"place":"shared"' "$ZC_LOG") -eq 0 ]]
+    as_bare "$1" 'access = write'
     same "$1" 'access = read' read
 }
 
-# The sum of a field over all pairs.
+# The sum of a field over all device blocks of `shared`.
 sum() {
     local value total=0
     while read -r value; do total=$((total + value)); done < <(json_field "$1" <<<"$pairs")
     echo "$total"
+}
+
+# How many ended so: ended one, ended own 'PART OF THE REASON'
+ended() {
+    grep -cE "\"why\":[^,]*${2:-}[^,]*,.*\"backing\":\"$1\"" <<<"$pairs" || true
 }

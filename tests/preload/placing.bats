@@ -319,7 +319,7 @@ all_run() {
 }
 
 @test "a kernel that reads before a block of another place is stopped, and told with the rules" {
-    for place in $'vmm\ncommit = lazy' $'vmm\ngrow = yes' shared; do
+    for place in $'vmm\ncommit = lazy' $'vmm\ngrow = yes' $'shared\naccess = read'; do
         run -0 --separate-stderr under_policy $'[rule host]\napi = malloc\nplace = shared
 [rule all]\napi = cudaMalloc\nplace = '"$place" "$program" overreads_one_side
         [[ ${lines[0]} == *'-> 0' && ${lines[1]} == *'-> 700' && ${#stderr_lines[@]} -eq 1 ]]

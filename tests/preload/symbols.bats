@@ -37,22 +37,6 @@ rows() {
     [ -z "$(rows | sort | uniq -d)" ]
 }
 
-# What a call reads of the program's memory may lie in a page that libzc has closed.
-@test "every row with a description to read says so in reads.h, where all names are rows" {
-    # The resolvers run before there is a pair.
-    grep -E '^ZC_(CALL|WATCH|LAUNCH|TELL)_[NS]\(' shim/driver.def |
-        grep -E 'const [A-Za-z0-9_]+ \*[a-z]' | sed -E 's/^[A-Z_]+\((\w+),.*/\1/' |
-        grep -v '^cuGetProcAddress' | sort >"$BATS_TEST_TMPDIR/reading"
-    grep -oE '^#define ZC_READS_\w+' shim/hook/reads.h | sed 's/.*ZC_READS_//' | sort \
-        >"$BATS_TEST_TMPDIR/said"
-    [ "$(wc -l <"$BATS_TEST_TMPDIR/reading")" -gt 30 ]
-    run comm -23 "$BATS_TEST_TMPDIR/reading" "$BATS_TEST_TMPDIR/said"
-    [ -z "$output" ]
-    run comm -23 "$BATS_TEST_TMPDIR/said" <(grep -oE '^ZC_\w+\(\w+,' shim/driver.def |
-        sed -E 's/.*\((\w+),/\1/' | sort)
-    [ -z "$output" ]
-}
-
 @test "what it interposes beside the driver are functions of libc" {
     libc=$(ldd "$lib" | awk '/libc\.so/ { print $3 }')
     diff <(interposed | sort) \

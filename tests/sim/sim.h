@@ -4,8 +4,8 @@
  *
  * Nothing here exists in a real driver. All functions may be called from any thread; none of them
  * needs cuInit. The environment gives the same controls to unmodified programs: SIM_DEVICES,
- * SIM_MEMORY_MIB, SIM_DELAY_US, SIM_ATTR, SIM_FAIL, SIM_WITHOUT, SIM_KERNELS, SIM_TRACE,
- * SIM_COPIES, SIM_MANAGED and SIM_LEAKS.
+ * SIM_MEMORY_MIB, SIM_DELAY_US, SIM_KERNEL_US, SIM_ATTR, SIM_FAIL, SIM_WITHOUT, SIM_KERNELS,
+ * SIM_TRACE, SIM_COPIES, SIM_MANAGED and SIM_LEAKS.
  *
  * Pinned host memory (registered, or from the driver) has two mappings, the CPU's and the GPU's, as
  * on hardware: sets, kernels that ask sim_gpu_pointer and copies by the copy engine take the GPU's,
@@ -71,6 +71,10 @@ void *sim_gpu_pointer_write(CUdeviceptr va);
 /* As cuMemRangeGetAttribute, for programs that libzc hides what is managed from. */
 CUresult sim_range_attribute(void *data, size_t size, CUmem_range_attribute attribute,
                              CUdeviceptr va, size_t count);
+
+/* The error of the current context that every later call is to return, or CUDA_SUCCESS; no call of
+ * the driver. */
+CUresult sim_error(void);
 
 /* Number of calls of an entry point by its exported name, such as "cuMemAlloc_v2"; 0 for an unknown
  * name. */

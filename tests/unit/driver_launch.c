@@ -9,8 +9,11 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "driver/launch.h"
 
@@ -21,6 +24,8 @@ static char letters[16];
 static struct zc_launch last; /* As the party got it. */
 static CUresult answer;       /* What the party returns. */
 static unsigned forwarded;    /* Calls that came to the driver. */
+
+static sem_t *in_driver, *go_on; /* Of a launch that the driver keeps; NULL: it keeps none. */
 
 static void note(char letter)
 {
@@ -52,6 +57,10 @@ static CUresult CUDAAPI driver_kernel(CUfunction f, unsigned gx, unsigned gy, un
     assert_ptr_equal(stream, STREAM);
     assert_ptr_equal(params, (void **)9);
     assert_ptr_equal(extra, (void **)10);
+    if (in_driver) {
+        sem_post(in_driver);
+        sem_wait(go_on);
+    }
     forwarded++;
     return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
 }
@@ -245,6 +254,58 @@ static void parties_come_in_their_order_and_leave_by_themselves(void **state)
     assert_int_equal(forwarded, 3);
 }
 
+static void *launch(void *unused)
+{
+    (void)unused;
+    kernel(cuLaunchKernel);
+    return NULL;
+}
+
+static void *settle(void *before)
+{
+    zc_launch_settle();
+    *(unsigned *)before = forwarded;
+    return NULL;
+}
+
+static void who_settles_waits_for_launches_that_the_driver_is_being_given(void **state)
+{
+    sem_t inside, resume;
+    pthread_t launching, settling;
+    unsigned before = 0;
+    (void)state;
+    sem_init(&inside, 0, 0);
+    sem_init(&resume, 0, 0);
+    in_driver = &inside;
+    go_on = &resume;
+    zc_launch_call(ZC_LAUNCH_GROW, grow);
+    assert_int_equal(pthread_create(&launching, NULL, launch, NULL), 0);
+    sem_wait(&inside);
+    in_driver = NULL;
+    assert_int_equal(pthread_create(&settling, NULL, settle, &before), 0);
+    usleep(20000);
+    sem_post(&resume);
+    pthread_join(settling, NULL);
+    pthread_join(launching, NULL);
+    assert_int_equal(before, 1);
+}
+
+static CUresult grow_and_settle_once(const struct zc_launch *launch)
+{
+    if (strlen(letters) == 0)
+        zc_launch_settle();
+    return grow(launch);
+}
+
+static void a_launch_that_the_driver_has_not_yet_is_shown_again(void **state)
+{
+    (void)state;
+    zc_launch_call(ZC_LAUNCH_GROW, grow_and_settle_once);
+    kernel(cuLaunchKernel);
+    assert_string_equal(order, "gg");
+    assert_int_equal(forwarded, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -253,6 +314,9 @@ int main(void)
         cmocka_unit_test_setup(other_work_on_memory_is_told_as_no_kernel, fresh),
         cmocka_unit_test_setup(a_refusal_is_the_programs_answer_and_nothing_is_launched, fresh),
         cmocka_unit_test_setup(parties_come_in_their_order_and_leave_by_themselves, fresh),
+        cmocka_unit_test_setup(who_settles_waits_for_launches_that_the_driver_is_being_given,
+                               fresh),
+        cmocka_unit_test_setup(a_launch_that_the_driver_has_not_yet_is_shown_again, fresh),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, setup, NULL);

@@ -19,13 +19,11 @@ static const uint32_t wrong[] = {0, F(LEAVES), F(UNMANAGED), F(MALFORMED)};
 static const uint32_t call[] = {0, F(ASYNC), F(AWAITED), F(AWAITED) | F(UNWAITED_KNOWN),
                                 F(AWAITED) | F(UNWAITED_KNOWN) | F(UNWAITED)};
 static const uint32_t capture[] = {0, F(CAPTURE), F(CAPTURE) | F(CAPTURED)};
-static const uint32_t ready[] = {0, F(READY_KNOWN), F(READY_KNOWN) | F(FAILED),
+static const uint32_t ready[] = {0, F(FAILED), F(READY_KNOWN), F(READY_KNOWN) | F(FAILED),
                                  F(READY_KNOWN) | F(PENDING)};
-static const uint32_t place[] = {0,
-                                 F(PAIR),
-                                 F(MAPPED),
-                                 F(PAIR) | F(MAPPED),
-                                 F(MAPPED) | F(CPU_KNOWN),
+static const uint32_t shared[] = {0, F(SHARED), F(SHARED) | F(PAIR_KNOWN),
+                                  F(SHARED) | F(PAIR_KNOWN) | F(PAIR)};
+static const uint32_t place[] = {0, F(MAPPED), F(MAPPED) | F(CPU_KNOWN),
                                  F(MAPPED) | F(CPU_KNOWN) | F(CPU)};
 static const uint32_t to[] = {0, F(TO_PAGEABLE), F(TO_PAGEABLE) | F(TO_STAGED)};
 static const uint32_t from[] = {0, F(FROM_PAGEABLE), F(FROM_PAGEABLE) | F(FROM_STAGED),
@@ -43,8 +41,9 @@ static const struct {
     {                                                                                              \
         list, LENGTH(list)                                                                         \
     }
-    GROUP(ours),  GROUP(large), GROUP(wrong), GROUP(call),   GROUP(capture), GROUP(ready),
-    GROUP(place), GROUP(to),    GROUP(from),  GROUP(length), GROUP(idle),    GROUP(threads)};
+    GROUP(ours),   GROUP(large), GROUP(wrong),  GROUP(call), GROUP(capture),
+    GROUP(shared), GROUP(ready), GROUP(place),  GROUP(to),   GROUP(from),
+    GROUP(length), GROUP(idle),  GROUP(threads)};
 
 /* Calls `check` with every combination. */
 static void each(void (*check)(uint32_t facts))
@@ -103,6 +102,8 @@ static void every_copy_has_a_row_and_every_row_decides_about_some(void **state)
 static uint32_t known_by(enum zc_way question)
 {
     switch (question) {
+    case ZC_WAY_ASK_PAIR:
+        return F(PAIR_KNOWN);
     case ZC_WAY_ASK_READY:
         return F(READY_KNOWN);
     case ZC_WAY_ASK_UNWAITED:
@@ -135,7 +136,8 @@ static void in_a_capture(uint32_t facts)
     if (!(facts & F(CAPTURE)) || facts & (F(CPU) | F(THREADS)))
         return; /* These two are gathered outside captures. */
     assert_true(way == ZC_WAY_FORWARD || way == ZC_WAY_FORWARD_WAIT || way == ZC_WAY_REFUSE ||
-                way == ZC_WAY_PAIR || way == ZC_WAY_REMAP || way == ZC_WAY_ASK_READY);
+                way == ZC_WAY_PAIR || way == ZC_WAY_REMAP || way == ZC_WAY_ASK_PAIR ||
+                way == ZC_WAY_ASK_READY);
     assert_false(way == ZC_WAY_FORWARD_WAIT && facts & F(CAPTURED));
 }
 
@@ -180,7 +182,10 @@ static void with_a_reason(uint32_t facts)
     if (!(facts & (F(OURS) | F(LARGE))))
         assert_int_equal(way, ZC_WAY_FORWARD);
     if (facts & F(OURS) && !(facts & F(READY_KNOWN)))
-        assert_true(way == ZC_WAY_REFUSE || way == ZC_WAY_ASK_READY);
+        assert_true(way == ZC_WAY_REFUSE || way == ZC_WAY_ASK_READY || way == ZC_WAY_ASK_PAIR ||
+                    way == ZC_WAY_PAIR);
+    if (facts & F(SHARED) && facts & F(OURS) && !(facts & F(PAIR_KNOWN))) /* It may change both. */
+        assert_true(way == ZC_WAY_REFUSE || way == ZC_WAY_ASK_PAIR);
     if (by_cpu(way))
         assert_true(facts & F(CPU));
     if (way == ZC_WAY_RING)
@@ -189,9 +194,10 @@ static void with_a_reason(uint32_t facts)
         assert_true(facts & F(THREADS));
     if (way == ZC_WAY_REMAP)
         assert_true(facts & F(PENDING));
-    if (has(facts, F(OURS) | F(READY_KNOWN) | F(PAIR) | F(UNWAITED_KNOWN)) &&
-        !(facts & (F(LEAVES) | F(UNMANAGED) | F(MALFORMED) | F(FAILED) | F(PENDING))))
+    if (has(facts, F(OURS) | F(PAIR)) && !(facts & (F(LEAVES) | F(UNMANAGED) | F(FAILED))))
         assert_int_equal(way, ZC_WAY_PAIR);
+    if (way == ZC_WAY_PAIR)
+        assert_true(facts & F(PAIR));
 }
 
 static void each_way_has_its_reason(void **state)

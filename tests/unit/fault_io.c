@@ -43,10 +43,10 @@ static void halves(struct iovec *vec, void *buf, size_t n)
         (void)one;                                                                                 \
         return expression;                                                                         \
     }
-#define CALL_STREAM(name, mode, expression)                                                        \
+#define CALL_STREAM(name, expression)                                                              \
     static ssize_t with_##name(int fd, void *buf, size_t n)                                        \
     {                                                                                              \
-        FILE *stream = fdopen(dup(fd), mode);                                                      \
+        FILE *stream = fdopen(dup(fd), "r");                                                       \
         ssize_t got = (ssize_t)(expression);                                                       \
         if (fclose(stream) != 0)                                                                   \
             return -1;                                                                             \
@@ -66,33 +66,16 @@ CALL_VECTOR(preadv, preadv(fd, vec, 2, 0))
 CALL_VECTOR(preadv64, preadv64(fd, vec, 2, 0))
 CALL_VECTOR(preadv2, preadv2(fd, vec, 2, 0, 0))
 CALL_VECTOR(preadv64v2, preadv64v2(fd, vec, 2, 0, 0))
-CALL_STREAM(fread, "r", fread(buf, 1, n, stream))
-CALL_STREAM(fread_unlocked, "r", fread_unlocked(buf, 1, n, stream))
-CALL_STREAM(__fread_chk, "r", __fread_chk(buf, n, 1, n, stream))
-CALL_STREAM(__fread_unlocked_chk, "r", __fread_unlocked_chk(buf, n, 1, n, stream))
+CALL_STREAM(fread, fread(buf, 1, n, stream))
+CALL_STREAM(fread_unlocked, fread_unlocked(buf, 1, n, stream))
+CALL_STREAM(__fread_chk, __fread_chk(buf, n, 1, n, stream))
+CALL_STREAM(__fread_unlocked_chk, __fread_unlocked_chk(buf, n, 1, n, stream))
 CALL(recv, recv(fd, buf, n, MSG_WAITALL))
 CALL(__recv_chk, __recv_chk(fd, buf, n, n, MSG_WAITALL))
 CALL(recvfrom, recvfrom(fd, buf, n, MSG_WAITALL, NULL, NULL))
 CALL(__recvfrom_chk, __recvfrom_chk(fd, buf, n, n, MSG_WAITALL, NULL, NULL))
 CALL_MESSAGE(recvmsg, recvmsg(fd, one, MSG_WAITALL))
 CALL_MESSAGE(recvmmsg, recvmmsg(fd, &many, 1, MSG_WAITALL, NULL) == 1 ? (ssize_t)many.msg_len : -1)
-CALL(write, write(fd, buf, n))
-CALL(__write, __write(fd, buf, n))
-CALL(pwrite, pwrite(fd, buf, n, 0))
-CALL(pwrite64, pwrite64(fd, buf, n, 0))
-CALL(__pwrite64, __pwrite64(fd, buf, n, 0))
-CALL_VECTOR(writev, writev(fd, vec, 2))
-CALL_VECTOR(pwritev, pwritev(fd, vec, 2, 0))
-CALL_VECTOR(pwritev64, pwritev64(fd, vec, 2, 0))
-CALL_VECTOR(pwritev2, pwritev2(fd, vec, 2, 0, 0))
-CALL_VECTOR(pwritev64v2, pwritev64v2(fd, vec, 2, 0, 0))
-CALL_STREAM(fwrite, "w", fwrite(buf, 1, n, stream))
-CALL_STREAM(fwrite_unlocked, "w", fwrite_unlocked(buf, 1, n, stream))
-CALL(send, send(fd, buf, n, 0))
-CALL(__send, __send(fd, buf, n, 0))
-CALL(sendto, sendto(fd, buf, n, 0, NULL, 0))
-CALL_MESSAGE(sendmsg, sendmsg(fd, one, 0))
-CALL_MESSAGE(sendmmsg, sendmmsg(fd, &many, 1, 0) == 1 ? (ssize_t)many.msg_len : -1)
 
 enum kind { ON_FILE, ON_STREAM, ON_SOCKET };
 struct call {
@@ -130,15 +113,6 @@ static const struct call readers[] = {
     ROW(ON_SOCKET, __recvfrom_chk),
     ROW(ON_SOCKET, recvmsg),
     ROW(ON_SOCKET, recvmmsg),
-};
-static const struct call writers[] = {
-    ROW(ON_FILE, write),       ROW(ON_FILE, __write),    ROW(ON_FILE, pwrite),
-    ROW(ON_FILE, pwrite64),    ROW(ON_FILE, __pwrite64), ROW(ON_FILE, writev),
-    ROW(ON_FILE, pwritev),     ROW(ON_FILE, pwritev64),  ROW(ON_FILE, pwritev2),
-    ROW(ON_FILE, pwritev64v2), ROW(ON_STREAM, fwrite),   ROW(ON_STREAM, fwrite_unlocked),
-    ROW(ON_SOCKET, write),     ROW(ON_SOCKET, writev),   ROW(ON_SOCKET, send),
-    ROW(ON_SOCKET, __send),    ROW(ON_SOCKET, sendto),   ROW(ON_SOCKET, sendmsg),
-    ROW(ON_SOCKET, sendmmsg),
 };
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 
@@ -181,12 +155,12 @@ static void give(const int fd[2], enum kind kind)
         lseek(fd[1], 0, SEEK_SET);
 }
 
-static void check_reader(const struct call *row, int protection)
+static void check_reader(const struct call *row)
 {
     int fd[2];
     open_pair(row->kind, fd);
     give(fd, row->kind);
-    fake_protect(protection);
+    fake_protect(PROT_READ);
     errno = 55;
     ssize_t got = row->call(fd[0], region + OFFSET, BYTES);
     if (got != (ssize_t)BYTES || faults || opened != 4)
@@ -201,43 +175,16 @@ static void check_reader(const struct call *row, int protection)
 static void reading_into_protected_pages_succeeds(void **test)
 {
     (void)test;
-    for (size_t i = 0; i < COUNT(readers); i++) {
-        check_reader(&readers[i], PROT_READ);
-        check_reader(&readers[i], PROT_NONE);
-    }
-}
-
-static void writing_out_of_protected_pages_succeeds(void **test)
-{
-    (void)test;
-    static char seen[BYTES], expected[BYTES];
-    for (size_t i = 0; i < COUNT(writers); i++) {
-        const struct call *row = &writers[i];
-        int fd[2];
-        open_pair(row->kind, fd);
-        fake_protect(PROT_READ);
-        memcpy(expected, region + OFFSET, BYTES);
-        fake_protect(PROT_NONE);
-        ssize_t got = row->call(fd[0], region + OFFSET, BYTES);
-        if (got != (ssize_t)BYTES || faults || opened != 4)
-            fail_msg("%s: %zd, errno %d, %d faults", row->name, got, errno, faults);
-        for (size_t page = 0; page < 4; page++)
-            assert_int_equal(state[page], PROT_READ);
-        if (row->kind != ON_SOCKET)
-            lseek(fd[1], 0, SEEK_SET);
-        assert_int_equal(recv(fd[1], seen, 0, 0) <= 0 ? read(fd[1], seen, BYTES) : 0, BYTES);
-        assert_memory_equal(seen, expected, BYTES);
-        close_pair(fd);
-    }
+    for (size_t i = 0; i < COUNT(readers); i++)
+        check_reader(&readers[i]);
 }
 
 /* What the kernel says of a bad buffer stays what it says. */
-static void check_bad(const struct call *row, bool reader)
+static void check_bad(const struct call *row)
 {
     int fd[2];
     open_pair(row->kind, fd);
-    if (reader)
-        give(fd, row->kind);
+    give(fd, row->kind);
     errno = 0;
     if (row->kind != ON_STREAM) {
         assert_int_equal(row->call(fd[0], NULL, 0), 0);
@@ -259,9 +206,7 @@ static void bad_buffers_fail_as_before(void **test)
     fake_protect(PROT_READ | PROT_WRITE);
     for (size_t i = 0; i < COUNT(readers); i++)
         if (strcmp(readers[i].name, "recvmmsg") != 0)
-            check_bad(&readers[i], true);
-    for (size_t i = 0; i < COUNT(writers); i++)
-        check_bad(&writers[i], false);
+            check_bad(&readers[i]);
     assert_int_equal(faults, 0);
 }
 
@@ -279,38 +224,44 @@ static void bad_arrays_and_messages_fail_as_before(void **test)
         assert_int_equal(errno, error);                                                            \
     } while (0)
     REFUSED(readv(fd[0], bad, 2), EFAULT);
-    REFUSED(writev(fd[0], bad, 2), EFAULT);
     REFUSED(readv(fd[0], bad, 5000), EINVAL);
     volatile int negative = -1;
     REFUSED(readv(fd[0], bad, negative), EINVAL);
     REFUSED(recvmsg(fd[0], (struct msghdr *)(void *)foreign, 0), EFAULT);
-    REFUSED(sendmsg(fd[0], (struct msghdr *)(void *)foreign, 0), EFAULT);
     struct msghdr message = {.msg_iov = (struct iovec *)(void *)foreign, .msg_iovlen = 1};
     REFUSED(recvmsg(fd[0], &message, 0), EFAULT);
     REFUSED(recvfrom(fd[0], region, 1, 0, (struct sockaddr *)(void *)region, (socklen_t *)bad),
             EFAULT);
     close_pair(fd);
+    int file = temporary();
+    REFUSED(pwritev(file, bad, 2, 0), EFAULT);
+    close(file);
 }
 
 /* Headers, names and lengths may lie in protected pages too. */
-static void arrays_in_protected_pages_are_read(void **test)
+static void messages_in_protected_pages_are_filled(void **test)
 {
     (void)test;
     int fd[2];
     open_pair(ON_SOCKET, fd);
     fake_protect(PROT_READ | PROT_WRITE);
-    struct msghdr *message = (struct msghdr *)(void *)region;
+    struct mmsghdr *many = (struct mmsghdr *)(void *)region;
+    struct msghdr *message = &many->msg_hdr;
     struct iovec *vec = (struct iovec *)(void *)(region + PAGE);
-    memset(message, 0, sizeof(*message));
+    memset(many, 0, sizeof(*many));
     message->msg_iov = vec;
     message->msg_iovlen = 2;
     halves(vec, region + 2 * PAGE + OFFSET, BYTES);
     for (size_t page = 0; page < PAGES; page++)
-        state[page] = PROT_NONE;
-    mprotect(region, PAGES * PAGE, PROT_NONE);
+        state[page] = PROT_READ;
+    mprotect(region, PAGES * PAGE, PROT_READ);
     give(fd, ON_SOCKET);
     assert_int_equal(recvmsg(fd[0], message, MSG_WAITALL), BYTES);
     assert_memory_equal(region + 2 * PAGE + OFFSET, pattern, BYTES);
+    state[0] = PROT_READ;
+    mprotect(region, PAGE, PROT_READ);
+    assert_int_equal(sendmmsg(fd[0], many, 1, 0), 1);
+    assert_int_equal(many->msg_len, BYTES);
     close_pair(fd);
 }
 
@@ -342,10 +293,10 @@ static void names_in_protected_pages_are_filled(void **test)
  */
 static int races;
 
-static bool racing_open(uintptr_t low, uintptr_t high, bool write)
+static bool racing_open(uintptr_t low, uintptr_t high)
 {
     if (!races)
-        return fake_open(low, high, write);
+        return fake_open(low, high);
     races--;
     return true;
 }
@@ -363,10 +314,6 @@ static void read_in_a_race(void)
     if (pread(fd, region, BYTES, 0) != (ssize_t)BYTES || errno != 55 || races ||
         memcmp(region, pattern, BYTES) != 0)
         _exit(2);
-    fake_protect(PROT_NONE);
-    races = 2;
-    if (pwrite(fd, region, BYTES, 0) != (ssize_t)BYTES || region[0] != 1)
-        _exit(3);
 }
 
 static void a_call_that_met_pages_protected_again_is_repeated(void **test)
@@ -434,10 +381,9 @@ int main(void)
         cmocka_unit_test(a_call_that_met_pages_protected_again_is_repeated),
         cmocka_unit_test(fault_handling_begins),
         cmocka_unit_test(reading_into_protected_pages_succeeds),
-        cmocka_unit_test(writing_out_of_protected_pages_succeeds),
         cmocka_unit_test(bad_buffers_fail_as_before),
         cmocka_unit_test(bad_arrays_and_messages_fail_as_before),
-        cmocka_unit_test(arrays_in_protected_pages_are_read),
+        cmocka_unit_test(messages_in_protected_pages_are_filled),
         cmocka_unit_test(names_in_protected_pages_are_filled),
         cmocka_unit_test(a_waiting_read_can_be_cancelled),
     };

@@ -58,12 +58,12 @@ static inline bool fake_fault(uintptr_t address, bool write)
     return true;
 }
 
-static inline bool fake_open(uintptr_t low, uintptr_t high, bool write)
+static inline bool fake_open(uintptr_t low, uintptr_t high)
 {
     bool changed = false;
     for (size_t page = 0; page < PAGES; page++) {
         uintptr_t at = (uintptr_t)region + page * PAGE;
-        if (at < high && at + PAGE > low && fake_unprotect(page, write)) {
+        if (at < high && at + PAGE > low && fake_unprotect(page, true)) {
             changed = true;
             opened++;
         }

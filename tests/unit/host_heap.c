@@ -3,9 +3,11 @@
 #include "host_test.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 
 #include "base/memory.h"
+#include "host/visits.h"
 
 /* In place of libzc's own: these count. */
 static unsigned advised, protected;
@@ -340,48 +342,61 @@ static void the_pool_keeps_a_quarter(void **state)
     zc_hostmem_put(q);
 }
 
-static bool any(const struct zc_extent *extent, void *arg)
+static bool moved_in; /* Atomic. */
+
+/* Both wait until the device block that was about to come is there. */
+static void *visit(void *extent)
 {
-    (void)arg;
-    return extent->use == ZC_EXTENT_BLOCK;
+    zc_hostheap_visit(extent);
+    return __atomic_load_n(&moved_in, __ATOMIC_ACQUIRE) ? extent : NULL;
 }
 
-static void no_device_block_moves_in_while_a_copy_goes_over_the_host_block(void **state)
+static void *claim(void *extent)
 {
-    (void)state;
-    void *p = host_get(8 * MIB);
+    zc_hostheap_claim(extent);
+    return __atomic_load_n(&moved_in, __ATOMIC_ACQUIRE) ? extent : NULL;
+}
+
+static void copies_and_frees_wait_for_a_device_block_that_is_about_to_come(void **state)
+{
+    void *(*const comers[])(void *) = {visit, claim};
+    void *p = host_get(8 * MIB), *waited;
     struct zc_extent *e = zc_hostheap_extent((uintptr_t)p);
-    assert_true(zc_hostheap_visit(e));
-    assert_true(zc_hostheap_visit(e));
-    assert_null(zc_hostheap_pair(any, NULL));
+    pthread_t thread;
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        __atomic_store_n(&moved_in, false, __ATOMIC_RELEASE);
+        assert_true(zc_hostheap_claim_for_device(e));
+        assert_int_equal(pthread_create(&thread, NULL, comers[i], e), 0);
+        usleep(20000);
+        __atomic_store_n(&moved_in, true, __ATOMIC_RELEASE);
+        zc_hostheap_unclaim(e);
+        pthread_join(thread, &waited);
+        assert_ptr_equal(waited, e);
+    }
+    assert_int_equal(e->visits, 1);
     zc_hostheap_part(e);
-    assert_null(zc_hostheap_pair(any, NULL));
-    zc_hostheap_part(e);
-    assert_ptr_equal(zc_hostheap_pair(any, NULL), e);
-    e->shared = p; /* Any device block. */
     zc_hostheap_unclaim(e);
-    assert_false(zc_hostheap_visit(e));
-    e->shared = NULL;
-    assert_true(zc_hostheap_visit(e));
-    zc_hostheap_part(e);
     zc_hostmem_put(p);
 }
 
-/* Says yes while another thread moves in. */
-static bool too_late(const struct zc_extent *e, void *arg)
+static void one_at_a_time_claims_a_host_block_and_copies_go_on(void **state)
 {
-    ((struct zc_extent *)(uintptr_t)e)->shared = arg;
-    return true;
-}
-
-static void two_device_blocks_do_not_move_into_one_host_block(void **state)
-{
-    (void)state;
-    char *p = host_get(3 * MIB);
+    void *p = host_get(3 * MIB);
     struct zc_extent *e = zc_hostheap_extent((uintptr_t)p);
-    assert_null(zc_hostheap_pair(too_late, p));
-    assert_int_equal(e->claim, ZC_CLAIM_NONE);
-    e->shared = NULL;
+    (void)state;
+    zc_hostheap_claim(e);
+    assert_false(zc_hostheap_claim_for_device(e));
+    zc_hostheap_visit(e);
+    zc_hostheap_visit(e);
+    assert_int_equal(e->visits, 2);
+    zc_hostheap_unclaim(e);
+    assert_true(zc_hostheap_claim_for_device(e));
+    assert_false(zc_hostheap_claim_for_device(e));
+    zc_hostheap_unclaim(e);
+    zc_hostheap_part(e);
+    zc_hostheap_part(e);
+    assert_int_equal(e->visits, 0);
     zc_hostmem_put(p);
 }
 
@@ -404,8 +419,8 @@ int main(void)
         cmocka_unit_test(sizes_that_wrap_around_are_refused),
         cmocka_unit_test(max_pinned_bounds_what_is_placed),
         cmocka_unit_test(the_pool_keeps_a_quarter),
-        cmocka_unit_test(no_device_block_moves_in_while_a_copy_goes_over_the_host_block),
-        cmocka_unit_test(two_device_blocks_do_not_move_into_one_host_block),
+        cmocka_unit_test(copies_and_frees_wait_for_a_device_block_that_is_about_to_come),
+        cmocka_unit_test(one_at_a_time_claims_a_host_block_and_copies_go_on),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, setup, NULL);

@@ -22,7 +22,7 @@
 #include "ledger/rules.h"
 #include "host/hostheap.h"
 #include "host/pinned.h"
-#include "shared/hostblock.h"
+#include "host/hostblock.h"
 
 #define MIB ((size_t)1 << 20)
 

@@ -165,23 +165,6 @@ static void test_beside(void **state)
     assert_false(zc_block_beside(base - ZC_BLOCK_PAGE - 1));
 }
 
-static void test_shift(void **state)
-{
-    struct zc_block *block = ledger_add(0x1000, 0x100);
-
-    (void)state;
-    zc_block_shadow = 1ull << 40;
-    for (int i = 0; i < 2; i++) {
-        zc_block_shift(block, true);
-        assert_null(zc_block_find(0x1000));
-        assert_ptr_equal(zc_block_find((1ull << 40) + 0x10ff), block);
-        zc_block_shift(block, false);
-        assert_null(zc_block_find((1ull << 40) + 0x1000));
-        assert_ptr_equal(zc_block_find(0x10ff), block);
-    }
-    zc_block_shadow = 0;
-}
-
 static void test_reset(void **state)
 {
     (void)state;
@@ -329,7 +312,6 @@ int main(void)
         TEST("gauges follow blocks by place", test_gauges),
         TEST("a quarantined block is found, and counts no more", test_quarantined),
         TEST("what lies beside a block is told by its pages", test_beside),
-        TEST("a shifted block is found at its other address, and back", test_shift),
         TEST("a reset ledger is empty and counts from one", test_reset),
         TEST("of sixteen threads that claim a block exactly one gets it", test_claim_race),
         TEST("signal handlers may use the ledger at any time", test_signal_storm),

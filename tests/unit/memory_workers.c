@@ -10,15 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #define MIB ((size_t)1 << 20)
 #define MOST (70 * MIB) /* More than one share for each of the threads that there may be. */
 #define MARGIN ((size_t)64)
-
-#define UNIT ((size_t)2 << 20)
-#define UNITS 23u /* Of which the threads' shares are no whole number. */
+#define HUGE (2 * MIB)
 
 /* More thread-local storage than the stack of a worker has room for. */
 static __thread volatile char wide[MIB];
@@ -67,7 +66,7 @@ static void every_page_is_touched(void **state)
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
         size_t n = sizes[s], pages = (n + 4095) / 4096;
         unsigned char *p = memory(MOST);
-        zc_workers_prefault(p, n);
+        zc_workers_prefault(p, n, false);
         assert_int_equal(mincore(p, MOST, present), 0);
         for (size_t i = 0; i < pages; i++)
             if (!(present[i] & 1))
@@ -76,24 +75,27 @@ static void every_page_is_touched(void **state)
     }
 }
 
-static void a_byte_anywhere_makes_a_unit_not_zero(void **state)
+/* In huge pages, or one by one where the kernel makes none of files. */
+static void memory_of_a_file_is_touched_too(void **state)
 {
     (void)state;
-    bool zero[UNITS + 1];
-    char *memory = aligned_alloc(UNIT, UNITS * UNIT);
-    assert_non_null(memory);
-    memset(memory, 0, UNITS * UNIT);
-    memory[3 * UNIT] = 1;
-    memory[11 * UNIT - 1] = 1;
-    memory[UNITS * UNIT - UNIT / 2] = 1;
-    memset(zero, 2, sizeof(zero));
-    zc_workers_zeroes(memory, UNITS * UNIT, UNIT, zero);
-    for (unsigned i = 0; i < UNITS; i++)
-        assert_int_equal(zero[i], i != 3 && i != 10 && i != UNITS - 1);
-    assert_int_equal(*(unsigned char *)&zero[UNITS], 2); /* Nothing behind the last flag. */
-    zc_workers_zeroes(memory + UNIT, UNIT, UNIT, zero);
-    assert_true(zero[0]);
-    free(memory);
+    static unsigned char present[MOST / 4096];
+    unsigned char *p = mmap(NULL, MOST + HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(p != MAP_FAILED);
+    int fd = memfd_create("test", 0);
+    assert_int_equal(ftruncate(fd, MOST), 0);
+    p += -(uintptr_t)p % HUGE;
+    for (size_t n = 1; n <= MOST; n = n < 7 * MIB ? 7 * MIB : n + 21 * MIB) {
+        assert_true(mmap(p, MOST, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == p);
+        zc_workers_prefault(p, n, true);
+        assert_int_equal(mincore(p, MOST, present), 0);
+        for (size_t i = 0; i < (n + 4095) / 4096; i++)
+            if (!(present[i] & 1))
+                fail_msg("page %zu of %zu bytes was not touched", i, n);
+        assert_int_equal(ftruncate(fd, 0), 0);
+        assert_int_equal(ftruncate(fd, MOST), 0);
+    }
+    close(fd);
 }
 
 static void *mask_of_thread(void *mask)
@@ -125,7 +127,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_and_clears_are_whole),
         cmocka_unit_test(every_page_is_touched),
-        cmocka_unit_test(a_byte_anywhere_makes_a_unit_not_zero),
+        cmocka_unit_test(memory_of_a_file_is_touched_too),
         cmocka_unit_test(a_thread_starts_with_more_local_storage_than_stack_and_takes_no_signal),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

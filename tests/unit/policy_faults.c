@@ -204,14 +204,6 @@ static const struct row rows[] = {
      "max_pinned: '%' is not a percentage: digits, then %", 1, 1},
     {"a blank before the percent sign is a fault", "[defaults]\nmax_pinned = 50 %\n" GOOD, 2, 14,
      "max_pinned: '50 %' is not a percentage: digits, then %", 1, 1},
-    {"a pair is by size or by site", GOOD "[rule r]\nplace = shared\npair = sites\n", 5, 8,
-     "pair: 'sites' is neither 'size' nor 'site:ID'", 1, 1},
-    {"a pair's site is hexadecimal", GOOD "[rule r]\nplace = shared\npair = site:xyz\n", 5, 13,
-     "pair: 'xyz' is not a site id: up to 8 hexadecimal digits", 1, 1},
-    {"a pair's ordinal counts from 1", GOOD "[rule r]\nplace = shared\npair = site:1:0\n", 5, 15,
-     "pair: the first block of a site is number 1", 1, 1},
-    {"a pair's ordinal is a number", GOOD "[rule r]\nplace = shared\npair = site:1:x\n", 5, 15,
-     "pair: 'x' is not a number", 1, 1},
     {"an unknown letter in the log pattern is a fault", "[defaults]\nlog = zc.%q.jsonl\n" GOOD, 2,
      10, "log: unknown pattern '%q' (known: %e %p %h %r %t %%)", 1, 1},
     {"a percent sign at the end of the log pattern is a fault", "[defaults]\nlog = zc%\n" GOOD, 2,
@@ -229,10 +221,18 @@ static const struct row rows[] = {
      1, 1},
     {"a key that is gone is a warning that names what to use", "[defaults]\num_counters = yes\n", 2,
      1,
-     "warning: key 'um_counters' is no longer known and has no effect: migrations of managed "
-     "memory "
-     "are counted by 'nsys profile --cuda-um-cpu-page-faults=true --cuda-um-gpu-page-faults=true'",
+     "warning: key 'um_counters' is not needed any more and has no effect: migrations of managed "
+     "memory are counted by 'nsys profile --cuda-um-cpu-page-faults=true "
+     "--cuda-um-gpu-page-faults=true'",
      0, 0},
+    {"a key that nothing needs any more is a warning, whatever its value", RULE "pair =\n", 3, 1,
+     "warning: key 'pair' is not needed any more and has no effect: a device block becomes one "
+     "with the host block that is copied into it",
+     0, 1},
+    {"so is one that says how to meet what no longer happens", RULE "conflict = reveal\n", 3, 1,
+     "warning: key 'conflict' is not needed any more and has no effect: host block and device "
+     "block have their own content wherever they differ",
+     0, 1},
     {"a key of another place is a warning", RULE "advise = read_mostly\n", 3, 10,
      "warning: advise: has no effect, it goes with place managed", 0, 1},
     {"a word about kernels is a warning where nothing is shared", RULE "access = read\n", 3, 10,

@@ -100,27 +100,32 @@ static void two_rules_of_one_name_are_warned_of(void **state)
     parsed_free(parsed);
 }
 
-/* The check gives up rather than spend seconds on a file that no person wrote. */
-/* Whether the rule of cudaMalloc in `shared` is called one without partner beside another. */
-static bool lonely(const char *other)
+/* Whether a rule of cudaMalloc in `shared` with `keys`, beside another rule, is told that it shares
+ * nothing, because of `why`. */
+static bool told(const char *keys, const char *other, const char *why)
 {
-    char text[512];
-    bool told = false;
+    char text[512], expected[256];
+    bool found = false;
 
-    snprintf(text, sizeof text, "[rule d]\napi = cudaMalloc\nplace = shared, device\n%s", other);
+    snprintf(text, sizeof text, "[rule d]\napi = cudaMalloc\nplace = shared\n%s%s", keys, other);
+    snprintf(expected, sizeof expected,
+             "rule 'd' shares nothing, and its blocks are device memory: %s", why);
     struct parsed *parsed = parse_text(text);
     for (unsigned i = 0; i < parsed->faults; i++) {
-        if (strstr(parsed->fault[i].message, "shares with nothing") == NULL)
+        if (strstr(parsed->fault[i].message, "shares nothing") == NULL)
             continue;
         assert_int_equal(parsed->fault[i].severity, ZC_SEVERITY_WARNING);
         assert_int_equal(parsed->fault[i].line, 1);
-        assert_string_equal(parsed->fault[i].message,
-                            "rule 'd' shares with nothing: no rule gives requests of malloc "
-                            "'shared' or 'pinned', so its blocks take the next place of the list");
-        told = true;
+        assert_string_equal(parsed->fault[i].message, expected);
+        found = true;
     }
     parsed_free(parsed);
-    return told;
+    return found;
+}
+
+static bool lonely(const char *other)
+{
+    return told("access = read\n", other, "no rule gives requests of malloc 'shared'");
 }
 
 static void a_shared_rule_needs_one_for_host_blocks(void **state)
@@ -130,9 +135,23 @@ static void a_shared_rule_needs_one_for_host_blocks(void **state)
     assert_true(lonely("[rule h]\napi = malloc\nplace = pageable\n"));
     assert_true(lonely("[rule h]\napi = cudaHostAlloc\nplace = pinned\n"));
     assert_true(lonely("[rule faulty]\napi = malloc\nplace = shared\nsize = x\n"));
+    assert_true(lonely("[rule h]\nplace = pinned\n"));
     assert_false(lonely("[rule h]\napi = malloc\nplace = shared, pageable\n"));
-    assert_false(lonely("[rule h]\nplace = pinned\n"));
 }
+
+static void a_shared_rule_needs_a_word_about_kernels(void **state)
+{
+    (void)state;
+    const char *other = "[rule h]\napi = malloc\nplace = shared\n";
+    const char *why = "it does not say 'access = read' or 'access = write'";
+
+    assert_true(told("", other, why));
+    assert_true(told("access = readwrite\n", other, why));
+    assert_false(told("access = read\n", other, why));
+    assert_false(told("access = write\n", other, why));
+}
+
+/* The check gives up rather than spend seconds on a file that no person wrote. */
 
 static void a_hostile_file_costs_bounded_work(void **state)
 {
@@ -168,6 +187,7 @@ int main(void)
         cmocka_unit_test(a_faulty_rule_hides_nothing),
         cmocka_unit_test(two_rules_of_one_name_are_warned_of),
         cmocka_unit_test(a_shared_rule_needs_one_for_host_blocks),
+        cmocka_unit_test(a_shared_rule_needs_a_word_about_kernels),
         cmocka_unit_test(a_hostile_file_costs_bounded_work),
     };
 

@@ -147,25 +147,6 @@ static void prefetch_is_a_set(void **state)
     parsed_free(parsed);
 }
 
-static void pairs_are_by_size_or_by_site(void **state)
-{
-    (void)state;
-    const struct zc_rule *rule;
-    struct parsed *parsed = rule_with("shared", "pair = size", &rule);
-
-    assert_false(rule->pair.by_site);
-    parsed_free(parsed);
-    parsed = rule_with("shared", "pair = site:3f9a1c22", &rule);
-    assert_true(rule->pair.by_site);
-    assert_int_equal(rule->pair.site, 0x3f9a1c22);
-    assert_int_equal(rule->pair.nth, 0);
-    parsed_free(parsed);
-    parsed = rule_with("shared", "pair = site:ff:12", &rule);
-    assert_int_equal(rule->pair.site, 0xff);
-    assert_int_equal(rule->pair.nth, 12);
-    parsed_free(parsed);
-}
-
 static void numa_is_local_or_a_node(void **state)
 {
     (void)state;
@@ -348,7 +329,6 @@ int main(void)
         cmocka_unit_test(advice_is_a_list),
         cmocka_unit_test(advice_of_none_is_given_and_empty),
         cmocka_unit_test(prefetch_is_a_set),
-        cmocka_unit_test(pairs_are_by_size_or_by_site),
         cmocka_unit_test(numa_is_local_or_a_node),
         cmocka_unit_test(a_budget_is_bytes_or_percent),
         cmocka_unit_test(a_chunk_is_bytes),

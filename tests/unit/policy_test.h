@@ -90,7 +90,7 @@ static inline struct parsed *parse_good(const char *text)
     for (unsigned i = 0; i < parsed->faults; i++) {
         const struct fault *fault = &parsed->fault[i];
 
-        if (strstr(fault->message, "shares with nothing") == NULL)
+        if (strstr(fault->message, "shares nothing") == NULL)
             fail_msg("line %u: %s", fault->line, fault->message);
     }
     return parsed;

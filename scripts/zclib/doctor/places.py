@@ -94,15 +94,15 @@ def _pageable(_: Machine) -> Verdict:
 
 
 def _shared(machine: Machine) -> Verdict:
-    mapped = _mapped(machine)
-    if not mapped.possible:
-        return mapped
+    mapped, vmm = _mapped(machine), _vmm(machine)
+    if not mapped.possible or not vmm.possible:
+        return vmm if mapped.possible else mapped
     if _has(machine, "pageable_memory_access") or _has(machine, "host_page_tables"):
         return Verdict(False, "the device reaches pageable memory (HMM, ATS), so that a kernel may "
-                       "be given the host block itself; rules go on to their next place")
+                       "write the host block itself; blocks stay on the device")
     if machine.gpu.get("registers_read_only") is not True:
-        return Verdict(True, "`access = read` is not enforced, because memory can't be registered "
-                       f"read-only: {machine.gpu.get('registers_read_only')}")
+        return Verdict(False, "memory can't be registered read-only: "
+                       f"{machine.gpu.get('registers_read_only')}; blocks stay on the device")
     return mapped
 
 

@@ -23,7 +23,8 @@ SHARED_OVER = 1 << 20    # Blocks up to here can't be `shared`.
 ONCE_BYTES = 1 << 20     # Smaller blocks that are copied in once are not worth a rule.
 
 # Requests that a rule can place (docs/policy.md, "Requests").
-PLACED = {"cuMemAlloc", "cuMemAllocPitch", "cuMemAllocAsync", "cuMemAllocFromPoolAsync"}
+SHARED = {"cuMemAlloc", "cuMemAllocPitch"}
+PLACED = {*SHARED, "cuMemAllocAsync", "cuMemAllocFromPoolAsync"}
 HOST_APIS = ("malloc, calloc, realloc, reallocarray, aligned_alloc, posix_memalign, memalign, "
              "valloc, pvalloc")
 
@@ -131,18 +132,19 @@ class Finder:
                 "earlier one" if site.repeated_calls else "")
         if source == "Pinned":
             return Finding("repeated", counts.blocked_ns, text + same, "", site.id)
-        place = "shared" if (one or counts.asked_bytes // counts.asked_calls) > SHARED_OVER else \
-            "mapped"
-        rule = (f"[rule {self._rule_name(site)}]\nsite = {site.id}\nplace = "
-                f"{'shared, mapped' if place == 'shared' else 'mapped'}, device\n")
-        if place == "shared":
-            rule += (f"\n[rule {self._rule_name(site)}-host]\napi = {HOST_APIS}\n"
-                     f"size = {_at_least(counts.asked_bytes // counts.asked_calls)}\n"
-                     "place = pinned\n")
-        condition = " of what the host did not change" if place == "shared" else \
-            " by copy, and pays if kernels read a small part of it"
-        return Finding("repeated", counts.blocked_ns, f"{text}; rule `place = {place}` would move 0"
-                       f"{condition}{same}", rule, site.id)
+        each = counts.asked_bytes // counts.asked_calls
+        rule = f"[rule {self._rule_name(site)}]\nsite = {site.id}\n"
+        if (one or each) > SHARED_OVER and set(site.apis) <= SHARED:
+            text += ("; if kernels only read it, rule `place = shared` with `access = read` would "
+                     "move 0 of what the host did not change")
+            rule += ("place = shared, device\naccess = read\n\n"
+                     f"[rule {self._rule_name(site)}-host]\napi = {HOST_APIS}\n"
+                     f"size = {_at_least(each)}\nplace = shared, pageable\n")
+        else:
+            text += ("; rule `place = mapped` would move 0 by copy, and pays if kernels read a "
+                     "small part of it")
+            rule += "place = mapped, device\n"
+        return Finding("repeated", counts.blocked_ns, text + same, rule, site.id)
 
     def _once(self, site: Site, counts: Counts) -> Finding:
         return Finding("once", counts.blocked_ns,
@@ -161,16 +163,12 @@ class Finder:
                        f"did not get the first place of rule {rules}: {whys}", "", site.id)
 
     def _shared(self, name: str, shared: Shared) -> Iterator[Finding]:
-        """What kept blocks in `shared` from moving nothing."""
+        """What kept blocks in `shared` from being one with a host block, or made that slow."""
         site = self._totals.sites.get(name)
         said = []
         for why, times in shared.whys.items():
-            said.append(f"{times} of {shared.blocks} shared blocks never had a host block: {why}")
-        if shared.cold:
-            said.append(f"sharing was given up for {shared.cold} of {shared.blocks} blocks, "
-                        f"because the CPU wrote to {units.count(shared.parted_pages)} of "
-                        "their pages between copies; `place = mapped` or `device` spares the "
-                        "faults")
+            said.append(f"{times} of {shared.blocks} shared blocks had device memory of their own: "
+                        f"{why}")
         if shared.fault_ns > LEAST_SHARE * self._totals.wall_ns > 0:
             said.append(f"{units.count(shared.faults)} accesses of the CPU to shared pages took "
                         f"{units.duration(shared.fault_ns)}, "

@@ -245,9 +245,8 @@ function report() {
         text("Caller", "caller"), bytes("Moved", "moved_bytes"), time], data.repeated,
         data.repeated_in_all);
   table("shared", "Shared blocks", [text("Site", "site"), text("Caller", "caller"),
-        number("Blocks", "blocks"), bytes("Elided", "elided_bytes"),
-        number("Elided copies", "elided_copies"), number("Unpaired", "without_host_block"),
-        number("Given up", "cold"), number("Parted pages", "parted_pages"),
+        number("Blocks", "blocks"), number("One", "one"), bytes("Elided", "elided_bytes"),
+        number("Elided copies", "elided_copies"), number("Parted pages", "parted_pages"),
         number("Faults", "faults"), number("Fault time", "fault_ns", duration)], data.shared);
   table("places", "Most memory at one time", [text("Place", "place"), bytes("Peak", "peak_bytes")],
         data.places);

@@ -161,13 +161,12 @@ class Text:
     def _shared(self) -> None:
         self._section("Shared blocks", [
             table.text("Site", least=0), table.text("Caller"), table.Column("Blocks"),
-            table.Column("Elided"), table.Column("Copies", drop=4),
-            table.Column("Unpaired", drop=1), table.Column("Given up", drop=2),
+            table.Column("One"), table.Column("Elided"), table.Column("Copies", drop=4),
             table.Column("Parted pages", drop=3), table.Column("Faults"),
             table.Column("Fault time"),
         ], [[row["site"] or "-", row["caller"], units.count(row["blocks"]),
-             units.size(row["elided_bytes"]), units.count(row["elided_copies"]),
-             units.count(row["without_host_block"]), units.count(row["cold"]),
+             units.count(row["one"]), units.size(row["elided_bytes"]),
+             units.count(row["elided_copies"]),
              units.count(row["parted_pages"]), units.count(row["faults"]),
              units.duration(row["fault_ns"])] for row in self._data["shared"]])
 

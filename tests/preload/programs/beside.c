@@ -7,7 +7,6 @@
 
 static char host[64];
 static CUdeviceptr apart; /* Another block. */
-static bool shares;       /* What may write ends what blocks share: here nothing does. */
 
 static CUDA_MEMCPY3D line(CUmemorytype to, CUdeviceptr dst, CUmemorytype from, CUdeviceptr src)
 {
@@ -64,8 +63,7 @@ static void add_nodes(CUdeviceptr good, CUdeviceptr at)
     SHOW(cuGraphNodeSetParams(sets, &any));
     SHOW(cuGraphExecNodeSetParams(exec, sets, &any));
 #endif
-    if (!shares)
-        SHOW(cuGraphLaunch(exec, NULL));
+    SHOW(cuGraphLaunch(exec, NULL));
     CHECK(cuGraphExecDestroy(exec));
     CHECK(cuGraphDestroy(graph));
 }
@@ -243,8 +241,7 @@ static void ask(CUdeviceptr d, CUdeviceptr at, long offset)
     SHOW(cuMemFree(at));
     SHOW(cuMemFreeHost((void *)at));
     add_nodes(apart, at);
-    if (!shares || offset >= 0)
-        values((offset < 0 ? at : at + 7) & ~7ull);
+    values((offset < 0 ? at : at + 7) & ~7ull);
     SHOW(cuCtxSynchronize());
 }
 
@@ -255,8 +252,7 @@ static void around(CUdeviceptr d, size_t size, bool before)
     printf("%zu bytes\n", size);
     SHOW(cuMemsetD8(d + size - 1, 1, 1));
     SHOW(cuMemsetD8(d + size - 1, 1, 2));
-    if (!shares)
-        wrong(d, size);
+    wrong(d, size);
     for (size_t i = 0; i < sizeof(behind) / sizeof(behind[0]); i++)
         ask(d, d + size + (CUdeviceptr)behind[i], behind[i]);
     if (before) {
@@ -283,19 +279,21 @@ static void device(void)
     }
 }
 
-/* A block that is paired with a host block of its size. */
+/* A block that is one with a host block until a call names it: a new one for each address. */
 static void paired(void)
 {
-    size_t size = 5 * MIB + 512;
+    static const long size = 5 * MIB + 512;
+    static const long offsets[] = {size, size + 1, size + 4096, size + (64 << 10), -1};
     char *h = malloc(size);
-    CUdeviceptr d;
-    shares = true;
     memset(h, 3, size);
-    CHECK(cuMemAlloc(&d, size));
-    CHECK(cuMemcpyHtoD(d, h, size));
-    around(d, size, true);
-    EXPECT(all_are(h, 3, size));
-    CHECK(cuMemFree(d));
+    for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
+        CUdeviceptr d;
+        CHECK(cuMemAlloc(&d, size));
+        CHECK(cuMemcpyHtoD(d, h, size));
+        ask(d, d + (CUdeviceptr)offsets[i], offsets[i]);
+        EXPECT(all_are(h, 3, size));
+        CHECK(cuMemFree(d));
+    }
     free(h);
 }
 

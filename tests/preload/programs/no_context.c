@@ -45,11 +45,15 @@ static void must_be_gone(CUdeviceptr d)
 /* A block that was written, and freed by another thread. */
 static void by_a_thread(size_t size, CUdeviceptr d)
 {
+    char *h = malloc(size);
     printf("%zu bytes\n", size);
-    CHECK(cuMemsetD8(d, 5, size));
+    memset(h, 5, size);
+    CHECK(cuMemcpyHtoD(d, h, size));
     CHECK(cuCtxSynchronize());
     SHOW(in_a_thread(free_device, &d));
     must_be_gone(d);
+    EXPECT(all_are(h, 5, size));
+    free(h);
 }
 
 static void device(void)

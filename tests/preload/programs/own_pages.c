@@ -436,8 +436,8 @@ static void forked(void)
         bool right = faults(at, true) && at[PAGE] == 0 && shows_part(p.h, 0, UNIT, 1);
         CHECK(mprotect(at, PAGE, PROT_READ | PROT_WRITE));
         memset(p.h, 3, SIZE);
-        CHECK(madvise(at, UNIT, MADV_DONTNEED));
-        _exit(right && at[5] == 0 ? 0 : 1);
+        CHECK(madvise(p.h, 2 * UNIT, MADV_DONTNEED));
+        _exit(right && all_are(p.h, 0, 2 * UNIT) && p.h[2 * UNIT] == 3 ? 0 : 1);
     }
     EXPECT(waitpid(pid, &status, 0) == pid);
     printf("child %d, here %d\n", status, faults(at, true));
@@ -501,6 +501,7 @@ static void refused(void)
     TRY(mprotect(at, 0, PROT_NONE));
     TRY(munmap(at, 0));
     TRY(mmap(at, PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, -1, 0) == MAP_FAILED);
+    TRY(mmap(at, UNIT, PROT_READ, MAP_SHARED | MAP_FIXED, -1, 0) == MAP_FAILED);
     show("refused", p);
     give_back(p);
 }

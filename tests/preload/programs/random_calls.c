@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A random program: random_calls SEED [STEPS [THREADS [free]]], or random_calls many, as rounds.h
- * says.  It prints what every call gave,
- * behind the numbers of the thread and the step, and no address, so that each thread prints the
- * same in two runs of a seed that saw the same.  All that it does is
- * defined by CUDA.  `free` is for places where calls wait that need not, and where the address of a
- * host block may be that of a device block: it holds no stream, and asks about no host block. */
+/* A random program: random_calls SEED [STEPS [THREADS [read|write]]], or random_calls many, as
+ * rounds.h says.  It prints what every call gave, behind the numbers of the thread and the step,
+ * and no address, so that each thread prints the same in two runs of a seed that saw the same.  All
+ * that it does is defined by CUDA.  With `read` and `write` no stream waits for the CPU, and with
+ * `read` kernels only read the blocks of cuMemAlloc. */
 #include <pthread.h>
 
 #include "random_graphs.h"
@@ -71,7 +70,7 @@ static void run_job(struct job *job)
     for (int i = 0; i < 8; i++)
         below(2);
     kernels = !one_in(4);
-    values = one_in(6);
+    values = one_in(6) && awaits_cpu;
     current = 0;
     memset(blocks, 0, sizeof(blocks));
     CHECK(cuCtxSetCurrent(contexts[0]));
@@ -111,8 +110,9 @@ static int run(int argc, char **argv)
     CUmemPoolProps pool = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
                            .location.type = CU_MEM_LOCATION_TYPE_DEVICE};
     threads = argc > 3 && atoi(argv[3]) == THREADS ? THREADS : 1;
-    asks_host = argc <= 4;
-    gates = asks_host && threads == 1;
+    awaits_cpu = argc <= 4;
+    reads_only = !awaits_cpu && !strcmp(argv[4], "read");
+    gates = threads == 1;
     setvbuf(stdout, NULL, _IOLBF, 0);
     contexts[1] = start_gpu(1);
     contexts[0] = start_gpu(0);

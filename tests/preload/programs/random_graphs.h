@@ -66,7 +66,7 @@ static inline CUresult captured_step(const struct parts *parts, CUstream s)
     case 1:
         return on_device(a) ? cuMemsetD8Async(to, (unsigned char)k, n, s) : CUDA_SUCCESS;
     case 2:
-        if (!kernels || a == b)
+        if (!kernels || a == b || !kernel_writes(a))
             return CUDA_SUCCESS;
         return cuLaunchKernel(mix_kernel[current], 1, 1, 1, 1, 1, 1, 0, s, args, NULL);
     case 3:
@@ -158,7 +158,7 @@ static inline CUresult add_node(CUgraphNode *node, CUgraph graph, const CUgraphN
         return on_device(a)
                    ? cuGraphAddMemsetNode(node, graph, behind, behinds, &set, contexts[current])
                    : cuGraphAddEmptyNode(node, graph, behind, behinds);
-    if (kernels && one_in(2))
+    if (kernels && kernel_writes(a) && one_in(2))
         return cuGraphAddKernelNode(node, graph, behind, behinds, &kernel);
     return cuGraphAddMemcpyNode(node, graph, behind, behinds, &copy, contexts[current]);
 }

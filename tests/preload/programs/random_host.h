@@ -32,7 +32,7 @@ static inline void call_host(void)
 {
     struct block *b = pick(host_free);
     struct stream *s = any_stream();
-    if (!b)
+    if (!b || !awaits_cpu)
         return;
     size_t low = below(b->bytes), n = 1 + below(b->bytes - low);
     struct addend *a = malloc(sizeof(*a));

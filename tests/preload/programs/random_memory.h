@@ -18,6 +18,8 @@ static inline size_t any_size(void)
     const struct block *like = one_in(3) ? pick(NULL) : NULL;
     if (like)
         return like->bytes;
+    if (!awaits_cpu && one_in(2))
+        return ((size_t)1 << 20) + below(3 << 20);
     switch (below(8)) {
     case 0:
         return 1 + below(100);
@@ -116,6 +118,23 @@ static inline bool is_live(enum kind kind)
     return false;
 }
 
+static inline bool large_heap(const struct block *b)
+{
+    return b->kind == HEAP && b->bytes > (size_t)1 << 20;
+}
+
+/* What a program makes on the device and brings to the host. */
+static inline void make_and_copy(const struct block *b, const struct block *twin, struct stream *s)
+{
+    CUdeviceptr to = address(b, 0);
+    size_t n = b->bytes;
+    int k = (int)below(256);
+    void *args[] = {&to, &n, &k};
+    say("made: %d",
+        (int)cuLaunchKernel(make_kernel[current], 1, 1, 1, 1, 1, 1, 0, s->handle, args, NULL));
+    say("brought: %d", (int)cuMemcpyDtoH(twin->at, to, n));
+}
+
 /* Fills a free slot; what it gets is written whole, so that nothing reads what nobody wrote. */
 static inline void make_block(struct block *b)
 {
@@ -127,7 +146,8 @@ static inline void make_block(struct block *b)
     CUresult code;
     struct stream *s = any_stream();
     b->kind = kinds[below(sizeof(kinds) / sizeof(*kinds))];
-    b->bytes = any_size();
+    struct block *twin = b->kind == DEVICE && one_in(2) ? pick(large_heap) : NULL;
+    b->bytes = twin ? twin->bytes : any_size();
     b->device = current;
     b->last = NULL;
     b->held = 0;
@@ -152,6 +172,14 @@ static inline void make_block(struct block *b)
     else
         s = legacy(current);
     take(s, b);
+    if (twin) {
+        settle(twin);
+        if (kernels && !reads_only && one_in(2))
+            make_and_copy(b, twin, s);
+        else
+            say("filled: %d", (int)cuMemcpyHtoD(p, twin->at, b->bytes));
+        return;
+    }
     say("set: %d", (int)cuMemsetD8Async(p, (unsigned char)below(256), b->bytes, s->handle));
 }
 
@@ -373,14 +401,9 @@ static inline void ask_together(struct block *b, size_t offset)
     }
 }
 
-static inline bool asked(const struct block *b)
-{
-    return asks_host || !pageable(b);
-}
-
 static inline void ask(void)
 {
-    struct block *b = pick(asked);
+    struct block *b = pick(NULL);
     CUdeviceptr base = 77;
     size_t bytes = 77, free_bytes = 0, total = 0;
     unsigned flags = 77;

@@ -53,8 +53,9 @@ struct block {
 static CUcontext contexts[DEVICES];
 static CUmemoryPool own_pool; /* Of device 0. */
 static int threads = 1;
-static bool gates = true;     /* Whether streams are held until the program has gone on. */
-static bool asks_host = true; /* Whether the driver is asked about pageable blocks. */
+static bool gates = true;      /* Whether streams are held until the program has gone on. */
+static bool awaits_cpu = true; /* Whether streams may wait for the CPU. */
+static bool reads_only;        /* Kernels write no block of cuMemAlloc. */
 
 /* All that follows belongs to one thread. */
 static __thread int thread_number;
@@ -62,7 +63,7 @@ static __thread unsigned step;
 static __thread struct stream streams[DEVICES * STREAMS_OF_DEVICE];
 static __thread struct block blocks[BLOCKS];
 static __thread CUevent marks[DEVICES]; /* Events by which one stream waits for another. */
-static __thread CUfunction mix_kernel[DEVICES];
+static __thread CUfunction mix_kernel[DEVICES], make_kernel[DEVICES];
 static __thread int current;  /* The device whose context is current. */
 static __thread bool gated;   /* A stream is held: nothing may wait on the CPU. */
 static __thread bool kernels; /* Whether this run launches any. */
@@ -233,6 +234,20 @@ static inline int mix_grid(void *const *args, const struct sim_launch *launch)
         return CUDA_ERROR_ILLEGAL_ADDRESS;
     for (size_t i = 0; i < bytes; i++)
         to[i] = (unsigned char)(3 * to[i] + from[i] + *(int *)args[3]);
+    return 0;
+}
+
+/* A kernel make(to, bytes, k): to[i] = i / 64 + k. */
+static inline int make_grid(void *const *args, const struct sim_launch *launch)
+{
+    (void)launch;
+    CUdeviceptr at = *(CUdeviceptr *)args[0];
+    size_t bytes = *(size_t *)args[1];
+    unsigned char *to = sim_gpu_pointer_write(at);
+    if (!to || !sim_gpu_pointer_write(at + bytes - 1))
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    for (size_t i = 0; i < bytes; i++)
+        to[i] = (unsigned char)(i / 64 + (size_t) * (int *)args[2]);
     return 0;
 }
 

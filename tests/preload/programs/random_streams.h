@@ -10,10 +10,12 @@ static inline void load_kernels(void)
     static const size_t sizes[] = {8, 8, 8, 4};
     CUmodule module;
     sim_kernel_register("mix", mix_grid, 4, sizes);
+    sim_kernel_register("make", make_grid, 3, sizes + 1);
     for (int i = 0; i < DEVICES; i++) {
         enter(i);
         CHECK(cuModuleLoadData(&module, ""));
         CHECK(cuModuleGetFunction(&mix_kernel[i], module, "mix"));
+        CHECK(cuModuleGetFunction(&make_kernel[i], module, "make"));
         leave();
     }
 }
@@ -31,10 +33,15 @@ static inline bool kernel_takes(const struct block *b)
            (!b->held && b->device == current && b->kind == REGISTERED);
 }
 
+static inline bool kernel_writes(const struct block *b)
+{
+    return !reads_only || b->kind != DEVICE;
+}
+
 static inline void launch_on(struct stream *s)
 {
     struct block *a = pick(kernel_takes), *b = pick(kernel_takes);
-    if (!kernels || !a || !b || a == b)
+    if (!kernels || !a || !b || a == b || !kernel_writes(a))
         return;
     CUdeviceptr to = address(a, 0), from = address(b, 0);
     size_t most = a->bytes < b->bytes ? a->bytes : b->bytes, n = 1 + below(most);
@@ -112,6 +119,8 @@ static inline void gate_a_stream(void)
     struct stream *s = any_stream();
     struct slow_gate gate = {!gates, 0};
     CUevent event;
+    if (!awaits_cpu)
+        return;
     CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
     CHECK(cuCtxSynchronize());
     say("gate on %d: %d", (int)(s - streams),

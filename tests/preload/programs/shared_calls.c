@@ -142,39 +142,21 @@ static void rectangles(void)
     give_back(p);
 }
 
-/* Calls that do not say which of two blocks they mean, where both hold the same. */
-static void either(void)
+/* Rows of another device block, and a copy that is refused, go to a host block that is one: the
+ * other bytes stay as they are. */
+static void rows_into_h(void)
 {
-    struct pair p = new_pair(SIZE);
-    CUdeviceptr other;
-    CHECK(cuMemAlloc(&other, UNIT / 4));
-    paint(p.h, SIZE, 1);
-    CHECK(cuMemcpy(p.d, (CUdeviceptr)p.h, SIZE));
-    paint(p.h, SIZE / 2, 2);
-    EXPECT(sees(p.d, 0, SIZE, 1) || !kernels_read);
+    struct pair p = filled_pair(SIZE, 1), other = {p.h, device_block(SIZE)};
+    put(other.d, SIZE, 2);
+    CUDA_MEMCPY2D rows = box(other, false, 100, 0, 500, SIZE / 4096);
+    CHECK(cuMemcpy2D(&rows));
+    for (size_t i = 0; i < SIZE; i++)
+        EXPECT(p.h[i] == pattern(i, i % 4096 >= 100 && i % 4096 < 600 ? 2 : 1));
+    paint(p.h, SIZE, 3);
     CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
-    CHECK(cuMemcpyAsync((CUdeviceptr)p.h, p.d, SIZE, NULL));
-    CHECK(cuMemcpy((CUdeviceptr)plain, p.d + UNIT, UNIT));
-    CHECK(cuMemcpy(other, (CUdeviceptr)p.h + UNIT, UNIT / 4));
-    CHECK(cuMemcpyDtoH(plain + UNIT, other, UNIT / 4));
-    EXPECT(!memcmp(plain, p.h + UNIT, UNIT) && !memcmp(plain + UNIT, plain, UNIT / 4));
-    EXPECT(shows(p.h, SIZE / 2, 2) && shows_part(p.h, SIZE / 2, SIZE / 2, 1));
-    CHECK(cuMemFree(other));
-    give_back(p);
-}
-
-/* And where they do not, or one of them would be written. */
-static void unclear(void)
-{
-    struct pair p = filled_pair(SIZE, 1);
-    paint(plain, SIZE, 3);
-    SHOW(cuMemcpy(p.d, (CUdeviceptr)plain, SIZE));
-    SHOW(cuMemcpy(p.d + UNIT, (CUdeviceptr)p.h, UNIT));
-    p.h[5] ^= 255;
-    SHOW(cuMemcpy(p.d, (CUdeviceptr)p.h, SIZE));
-    SHOW(cuMemcpy((CUdeviceptr)plain, p.d, UNIT));
-    p.h[5] ^= 255;
-    EXPECT(shows(p.h, SIZE, 1) && sees(p.d, 0, SIZE, 1));
+    SHOW(cuMemcpyDtoH(p.h, 4096, SIZE));
+    EXPECT(shows(p.h, SIZE, 3) && sees(p.d, 0, SIZE, 3));
+    CHECK(cuMemFree(other.d));
     give_back(p);
 }
 
@@ -242,56 +224,6 @@ static void waiting_set(void)
     give_back(p);
 }
 
-/* Waiting for the device is no launch: what was copied back before stays the host block's. */
-static void waits_after(void)
-{
-    struct pair p = filled_pair(SIZE, 1);
-    CUevent event;
-    CHECK(cuEventCreate(&event, CU_EVENT_DEFAULT));
-    gpu_paint(p.d, 0, SIZE, 2);
-    CHECK(cuMemcpyDtoHAsync(p.h, p.d, SIZE, NULL));
-    CHECK(cuEventRecord(event, NULL));
-    CHECK(cuEventSynchronize(event));
-    CHECK(cuStreamSynchronize(NULL));
-    CHECK(cuCtxSynchronize());
-    CHECK(cuEventDestroy(event));
-    EXPECT(shows(p.h, SIZE, 2));
-    give_back(p);
-}
-
-/* A graph that holds the device block's address in a kernel, and one that would copy. */
-static void captures(void)
-{
-    struct pair p = filled_pair(SIZE, 1);
-    CUgraphExec exec;
-    CUgraph graph;
-    CUstream s;
-    kernel_of(PAINT);
-    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
-    CHECK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
-    CHECK(try_kernel(PAINT, p.d, 0, SIZE, 2, NULL, s));
-    CHECK(cuStreamEndCapture(s, &graph));
-    CHECK(cuGraphInstantiate(&exec, graph, 0));
-    EXPECT(shows(p.h, SIZE, 1));
-    for (int i = 0; i < 2; i++) {
-        paint(p.h, SIZE, 5);
-        CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
-        CHECK(cuGraphLaunch(exec, s));
-        CHECK(cuStreamSynchronize(s));
-        CHECK(cuMemcpyDtoH(p.h, p.d, SIZE));
-        EXPECT(shows(p.h, SIZE, 2));
-    }
-    CHECK(cuGraphExecDestroy(exec));
-    CHECK(cuGraphDestroy(graph));
-    CHECK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
-    SHOW(cuMemcpyHtoDAsync(p.d, p.h, SIZE, s));
-    SHOW(cuMemcpyDtoHAsync(p.h, p.d, SIZE, s));
-    CHECK(cuStreamEndCapture(s, &graph));
-    CHECK(cuGraphDestroy(graph));
-    CHECK(cuStreamDestroy(s));
-    give_back(p);
-}
-
 /* What other streams copy while one captures.  It is not for them to end the capture. */
 static void beside_a_capture(void)
 {
@@ -326,100 +258,38 @@ static void beside_a_capture(void)
     give_back(p);
 }
 
-/* A graph sets and copies a device block that gets its host block between two launches. */
-static void joined_graph(void)
-{
-    CUdeviceptr d = device_block(SIZE), other;
-    CUgraphExec exec;
-    CUgraph graph;
-    CUstream s;
-    CHECK(cuMemAlloc(&other, 512 << 10));
-    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
-    CHECK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
-    CHECK(cuMemsetD8Async(d, 6, SIZE, s));
-    CHECK(cuMemcpyDtoDAsync(other, d, 512 << 10, s));
-    CHECK(cuStreamEndCapture(s, &graph));
-    CHECK(cuGraphInstantiate(&exec, graph, 0));
-    CHECK(cuGraphLaunch(exec, s));
-    CHECK(cuStreamSynchronize(s));
-    unsigned char *h = host_block(SIZE);
-    TELL("same address %d\n", (CUdeviceptr)h == d);
-    paint(h, SIZE, 1);
-    SHOW(cuGraphLaunch(exec, s));
-    CHECK(cuStreamSynchronize(s));
-    EXPECT(shows(h, SIZE, 1));
-    CHECK(cuMemcpyDtoH(plain, d, SIZE));
-    EXPECT(all_are(plain, 6, SIZE));
-    CHECK(cuGraphExecDestroy(exec));
-    CHECK(cuGraphDestroy(graph));
-    CHECK(cuStreamDestroy(s));
-    CHECK(cuMemFree(other));
-    CHECK(cuMemFree(d));
-    free(h);
-}
-
-/* Many copies in one call, and a handle for other processes. */
-static void refused(void)
-{
-    struct pair p = filled_pair(SIZE, 1);
-    CUstream s;
-    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
-#if CUDA_VERSION >= 12080
-    CUdeviceptr dst = p.d, src = (CUdeviceptr)plain;
-    size_t n = 4096, first = 0;
-    CUmemcpyAttributes how = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
-#if CUDA_VERSION >= 13000
-    paint(plain, n, 1);
-    SHOW(cuMemcpyBatchAsync(&dst, &src, &n, 1, &how, &first, 1, s));
-#else
-    size_t failed;
-    SHOW(cuMemcpyBatchAsync(&dst, &src, &n, 1, &how, &first, 1, &failed, s));
-#endif
-#endif
-    CUipcMemHandle handle;
-    SHOW(cuIpcGetMemHandle(&handle, p.d));
-    SHOW(cuMemHostRegister(p.h, SIZE, 0));
-    EXPECT(shows(p.h, SIZE, 1) && sees(p.d, 0, SIZE, 1));
-    CHECK(cuStreamDestroy(s));
-    give_back(p);
-}
-
-/* Nodes of a graph that copy device memory into the host block. */
-static void nodes(void)
-{
-    struct pair p = filled_pair(SIZE, 1);
-    CUgraph graph;
-    CUgraphNode node;
-    CUdeviceptr other;
-    CHECK(cuMemAlloc(&other, 4096));
-    CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .srcDevice = other,
-                          .dstMemoryType = CU_MEMORYTYPE_HOST,
-                          .dstHost = p.h,
-                          .WidthInBytes = 4096,
-                          .Height = 1,
-                          .Depth = 1};
-    CUgraphNodeParams any = {.type = CU_GRAPH_NODE_TYPE_MEMCPY, .memcpy.copyParams = copy};
-    CHECK(cuGraphCreate(&graph, 0));
-    CHECK(cuCtxGetCurrent(&any.memcpy.copyCtx));
-    SHOW(cuGraphAddMemcpyNode(&node, graph, NULL, 0, &copy, any.memcpy.copyCtx));
-    SHOW(cuGraphAddNode(&node, graph, NULL, NULL, 0, &any));
-    CHECK(cuGraphDestroy(graph));
-    CHECK(cuMemFree(other));
-    give_back(p);
-}
-
 /* The program registers its host block first: then it is its own. */
 static void registered(void)
 {
     struct pair p = {host_block(SIZE), 0};
     CHECK(cuMemHostRegister(p.h, SIZE, 0));
     p.d = device_block(SIZE);
-    TELL("same address %d\n", (CUdeviceptr)p.h == p.d);
     paint(p.h, SIZE, 1);
     CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
     EXPECT(sees(p.d, 0, SIZE, 1));
     CHECK(cuMemHostUnregister(p.h));
+    give_back(p);
+}
+
+/* It registers it while both are one: kernels see what the CPU writes, at the address for h. */
+static void registers(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    CUdeviceptr at;
+    p.h[UNIT] ^= 255;
+    CHECK(cuMemHostRegister(p.h, SIZE, CU_MEMHOSTREGISTER_DEVICEMAP));
+    CHECK(cuMemHostGetDevicePointer(&at, p.h, 0));
+    paint(p.h, SIZE, 2);
+    EXPECT(gpu_sees(at, 0, SIZE, 2) && sees(p.d, 0, SIZE, 1));
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    paint(p.h, SIZE, 3);
+    EXPECT(gpu_sees(at, 0, SIZE, 3) && sees(p.d, 0, SIZE, 2));
+    gpu_paint(at, 0, SIZE, 4); /* It may write its own memory. */
+    CHECK(cuCtxSynchronize());
+    EXPECT(shows(p.h, SIZE, 4) && sees(p.d, 0, SIZE, 2));
+    CHECK(cuMemHostUnregister(p.h));
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    EXPECT(sees(p.d, 0, SIZE, 4));
     give_back(p);
 }
 
@@ -429,7 +299,85 @@ static int attribute(CUdeviceptr at, CUpointer_attribute which)
     return cuPointerGetAttribute(&value, which, at) == CUDA_SUCCESS ? value : -1;
 }
 
-/* What the driver says of the device block; and of the host block, which has the same address. */
+/* Says what the driver answers about an address. */
+static void say(const char *what, CUdeviceptr at)
+{
+    CUpointer_attribute which = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    CUdeviceptr base = 0;
+    int type = -1;
+    void *data = &type;
+    size_t span = 0;
+    printf("%s: type %d, managed %d, ordinal %d, mapped %d", what, attribute(at, which),
+           attribute(at, CU_POINTER_ATTRIBUTE_IS_MANAGED),
+           attribute(at, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL),
+           attribute(at, CU_POINTER_ATTRIBUTE_MAPPED));
+    printf(", again %d", cuPointerGetAttributes(1, &which, &data, at));
+    printf(" %d", type);
+    printf(", range %d", cuMemGetAddressRange(&base, &span, at));
+    printf(" %d %zu\n", base == at, span);
+}
+
+/* Libraries that copy a buffer by what its address is: d is device memory, and h is pageable. */
+static void answers(void)
+{
+    const CUmemLocation here = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
+    size_t before, after, total;
+    CHECK(cuMemGetInfo(&before, &total));
+    struct pair p = new_pair(SIZE);
+    say("d before", p.d);
+    say("h before", (CUdeviceptr)p.h);
+    paint(p.h, SIZE, 1);
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    CHECK(cuMemGetInfo(&after, &total));
+    printf("free memory %zu\n", before - after);
+    say("d", p.d);
+    say("h", (CUdeviceptr)p.h);
+#if CUDA_VERSION >= 13000
+    SHOW(cuMemPrefetchAsync(p.d, SIZE, here, 0, NULL));
+    SHOW(cuMemAdvise(p.d, SIZE, CU_MEM_ADVISE_SET_READ_MOSTLY, here));
+#else
+    (void)here;
+    SHOW(cuMemPrefetchAsync(p.d, SIZE, 0, NULL));
+    SHOW(cuMemAdvise(p.d, SIZE, CU_MEM_ADVISE_SET_READ_MOSTLY, 0));
+#endif
+    p.h[5] ^= 255;
+    say("d apart", p.d);
+    say("h apart", (CUdeviceptr)p.h);
+    CHECK(cuMemsetD8(p.d, 1, SIZE));
+    say("d set", p.d);
+    say("h behind", (CUdeviceptr)p.h);
+    CHECK(cuMemFree(p.d));
+    say("d freed", p.d);
+    free(p.h);
+}
+
+/* Copies that name addresses only. */
+static void by_address(void)
+{
+    struct pair p = new_pair(SIZE);
+    CUdeviceptr other;
+    CHECK(cuMemAlloc(&other, UNIT / 4));
+    paint(p.h, SIZE, 1);
+    CHECK(cuMemcpy(p.d, (CUdeviceptr)p.h, SIZE));
+    paint(p.h, SIZE / 2, 2);
+    EXPECT(sees(p.d, 0, SIZE, 1));
+    CHECK(cuMemcpy((CUdeviceptr)plain, p.d, SIZE)); /* Both differ now. */
+    EXPECT(shows(plain, SIZE, 1));
+    CHECK(cuMemcpy((CUdeviceptr)plain, (CUdeviceptr)p.h, SIZE));
+    EXPECT(shows(plain, SIZE / 2, 2) && shows_part(plain, SIZE / 2, SIZE / 2, 1));
+    CHECK(cuMemcpy(other, (CUdeviceptr)p.h, UNIT / 4));
+    EXPECT(copy_sees(other, 0, UNIT / 4, 2));
+    CHECK(cuMemcpyAsync((CUdeviceptr)p.h, p.d, SIZE, NULL));
+    CHECK(cuStreamSynchronize(NULL));
+    EXPECT(shows(p.h, SIZE, 1));
+    CHECK(cuMemcpy(p.d, other, UNIT / 4)); /* From elsewhere. */
+    EXPECT(shows(p.h, SIZE, 1) && sees(p.d, 0, UNIT / 4, 2));
+    CHECK(cuMemcpy((CUdeviceptr)p.h, other, UNIT / 4));
+    EXPECT(shows(p.h, UNIT / 4, 2) && sees(p.d, UNIT / 4, SIZE - UNIT / 4, 1));
+    CHECK(cuMemFree(other));
+    give_back(p);
+}
+
 /* A kernel: *result = *h, where the device reaches pageable memory. */
 static int reads_h(void *const *args, const struct sim_launch *launch)
 {
@@ -466,62 +414,98 @@ static void reached(void)
     free(h);
 }
 
-/* A library that copies a buffer by what its address is: bare, the host block by the CPU. */
-static void asks(void)
+/* What the driver reads and writes by itself lies in h, in pages that both sides show. */
+static void driver_in_h(void)
 {
-    struct pair p = filled_pair(SIZE, 1);
-    CUpointer_attribute which = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
-    int type = 0;
-    void *data = &type;
-    size_t span;
-    TELL("while both are one: %d\n", attribute((CUdeviceptr)p.h, which));
-    CHECK(cuMemGetAddressRange(NULL, &span, p.d));
-    p.h[0] = 200;
-    TELL("when h was written: %d\n", attribute((CUdeviceptr)p.h, which));
-    CHECK(cuPointerGetAttributes(1, &which, &data, p.d));
-    CHECK(cuMemGetAddressRange(NULL, &span, p.d));
-    EXPECT(type == CU_MEMORYTYPE_DEVICE && span == SIZE && p.h[0] == 200);
-    give_back(p);
-    p = filled_pair(SIZE, 1);
-    gpu_paint(p.d, 0, SIZE, 2);
-    CHECK(cuMemGetAddressRange(NULL, &span, p.d));
+    struct parameters {
+        CUdeviceptr d;
+        size_t from, n;
+        unsigned seed;
+        int *result;
+        void *list[5];
+        size_t bytes;
+        void *extra[5];
+        size_t free, total;
+        int type;
+    };
+    struct pair p = new_pair(SIZE);
+    struct parameters *a = (struct parameters *)(p.h + SIZE - sizeof(*a));
+    const size_t n = SIZE - UNIT;
+    int seen = -1;
+    CUfunction f = kernel_of(SHOWS);
+    paint(p.h, SIZE, 1);
+    *a = (struct parameters){.d = p.d, .n = n, .seed = 1, .result = &seen, .bytes = sizeof(*a)};
+    memcpy(a->list, ((void *[]){&a->d, &a->from, &a->n, &a->seed, &a->result}), sizeof(a->list));
+    memcpy(a->extra,
+           ((void *[]){CU_LAUNCH_PARAM_BUFFER_POINTER, a, CU_LAUNCH_PARAM_BUFFER_SIZE, &a->bytes,
+                       CU_LAUNCH_PARAM_END}),
+           sizeof(a->extra));
+    for (int packed = 0; packed < 2; packed++) {
+        CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+        CHECK(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, NULL, packed ? NULL : a->list,
+                             packed ? a->extra : NULL));
+        CHECK(cuCtxSynchronize());
+        EXPECT(seen == 1);
+        seen = -1;
+    }
+    CHECK(cuMemGetInfo(&a->free, &a->total));
+    CHECK(cuPointerGetAttribute(&a->type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p.d));
+    printf("type %d\n", a->type);
+    EXPECT(a->total > 0 && shows(p.h, n, 1) && sees(p.d, 0, n, 1));
+    struct parameters was;
+    CHECK(cuMemcpyDtoH(&was, p.d + SIZE - sizeof(was), sizeof(was)));
+    EXPECT(was.total == 0 && was.type == 0);
     give_back(p);
 }
 
-static void answers(void)
+/* Operations of a stream write d. */
+static void operations(void)
 {
-    size_t before, after, total, span;
-    CUdeviceptr base;
-    CHECK(cuMemGetInfo(&before, &total));
     struct pair p = filled_pair(SIZE, 1);
-    CHECK(cuMemGetInfo(&after, &total));
-    CHECK(cuMemGetAddressRange(&base, &span, p.d + UNIT));
-    printf("free memory %zu, range %zu %d\n", before - after, span, base == p.d);
-    printf("type %d, managed %d, ordinal %d, mapped %d\n",
-           attribute(p.d, CU_POINTER_ATTRIBUTE_MEMORY_TYPE),
-           attribute(p.d, CU_POINTER_ATTRIBUTE_IS_MANAGED),
-           attribute(p.d, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL),
-           attribute(p.d, CU_POINTER_ATTRIBUTE_MAPPED));
-    CUmemLocation here = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
-#if CUDA_VERSION >= 13000
-    SHOW(cuMemPrefetchAsync(p.d, SIZE, here, 0, NULL));
-    SHOW(cuMemAdvise(p.d, SIZE, CU_MEM_ADVISE_SET_READ_MOSTLY, here));
-#else
-    (void)here;
-    SHOW(cuMemPrefetchAsync(p.d, SIZE, 0, NULL));
-    SHOW(cuMemAdvise(p.d, SIZE, CU_MEM_ADVISE_SET_READ_MOSTLY, 0));
-#endif
-    TELL("type of the host block %d\n",
-         attribute((CUdeviceptr)p.h, CU_POINTER_ATTRIBUTE_MEMORY_TYPE));
-    EXPECT(shows(p.h, SIZE, 1) && sees(p.d, 0, SIZE, 1));
-    CHECK(cuMemFree(p.d));
-    TELL("and without device block %d\n",
-         attribute((CUdeviceptr)p.h, CU_POINTER_ATTRIBUTE_MEMORY_TYPE));
-    free(p.h);
+    CUstreamBatchMemOpParams list[2];
+    memset(list, 0, sizeof(list));
+    for (int i = 0; i < 2; i++)
+        list[i].writeValue =
+            (struct CUstreamMemOpWriteValueParams_st){.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32,
+                                                      .address = p.d + 4 * (size_t)i,
+                                                      .value = 0x01010101};
+    CHECK(cuStreamBatchMemOp(NULL, 2, list, 0));
+    CHECK(cuStreamWriteValue32(NULL, p.d + 8, 0x01010101, 0));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuMemcpyDtoH(plain, p.d, SIZE));
+    EXPECT(all_are(plain, 1, 12) && shows_part(plain, 12, SIZE - 12, 1) && shows(p.h, SIZE, 1));
+    give_back(p);
 }
 
-/* A copy to or from an array of UNIT bytes, in rows of 4 KiB. */
-/* Pitches of arrays are not looked at. */
+/* A stream waits for a value that the CPU writes when it has issued other work. */
+static void waiting_stream(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    unsigned *flag;
+    int result = -1;
+    CUstream waits, other;
+    CHECK(cuMemHostAlloc((void **)&flag, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
+    *flag = 0;
+    CHECK(cuStreamCreate(&waits, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamWaitValue32(waits, (CUdeviceptr)flag, 1, CU_STREAM_WAIT_VALUE_EQ));
+    CHECK(try_kernel(SHOWS, p.d, UNIT, UNIT, 1, &result, waits));
+    CHECK(cuMemsetD8Async(p.d, 7, UNIT, other));
+    CHECK(cuStreamSynchronize(other));
+    struct pair late = filled_pair(SIZE, 2); /* No longer one: that would wait for the device. */
+    EXPECT(result == -1);
+    *(volatile unsigned *)flag = 1;
+    CHECK(cuStreamSynchronize(waits));
+    EXPECT(result == 1 && shows(p.h, SIZE, 1) && sees(p.d, UNIT, SIZE - UNIT, 1));
+    EXPECT(sees(late.d, 0, SIZE, 2));
+    CHECK(cuStreamDestroy(waits));
+    CHECK(cuStreamDestroy(other));
+    CHECK(cuMemFreeHost(flag));
+    give_back(late);
+    give_back(p);
+}
+
+/* Arrays are copied from either side, and into both. */
 static CUresult array_copy(CUarray array, bool in, const void *host, CUdeviceptr device)
 {
     CUDA_MEMCPY2D copy = {.WidthInBytes = 4096, .Height = UNIT / 4096};
@@ -537,7 +521,6 @@ static CUresult array_copy(CUarray array, bool in, const void *host, CUdeviceptr
     return cuMemcpy2D(&copy);
 }
 
-/* Arrays are copied by the driver, from either side of a pair and into its device block. */
 static void arrays(void)
 {
     static unsigned char seen[UNIT];
@@ -553,21 +536,52 @@ static void arrays(void)
     EXPECT(shows(seen, UNIT, 1));
     paint(p.h, SIZE, 2);
     CHECK(array_copy(array, true, NULL, p.d));
-    CHECK(array_copy(array, false, seen, 0));
-    EXPECT(shows(seen, UNIT, 1));
-    if (kernels_read)
-        TELL("into what is read: %d\n", (int)array_copy(array, false, NULL, p.d));
+    CHECK(array_copy(array, false, p.h, 0)); /* d's pattern comes to h. */
+    EXPECT(shows(p.h, UNIT, 1) && shows_part(p.h, UNIT, SIZE - UNIT, 2));
     paint(seen, UNIT, 3);
-    CHECK(cuMemcpyHtoD(p.d, seen, UNIT));
-    CHECK(array_copy(array, true, NULL, p.d));
-    CHECK(array_copy(array, false, seen, 0));
-    EXPECT(shows(seen, UNIT, 3) && shows(p.h, SIZE, 2));
-    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
-    if (!kernels_read) {
-        CHECK(array_copy(array, false, NULL, p.d));
-        EXPECT(copy_sees(p.d, 0, UNIT, 3) && shows(p.h, SIZE, 2));
-    }
+    CHECK(array_copy(array, true, seen, 0));
+    CHECK(array_copy(array, false, NULL, p.d));
+    EXPECT(sees(p.d, 0, UNIT, 3) && sees(p.d, UNIT, SIZE - UNIT, 1));
+    EXPECT(shows(p.h, UNIT, 1) && shows_part(p.h, UNIT, SIZE - UNIT, 2));
     CHECK(cuArrayDestroy(array));
+    give_back(p);
+}
+
+/* Many copies in one call. */
+static void batch(void)
+{
+#if CUDA_VERSION >= 12080
+    struct pair p = filled_pair(SIZE, 1);
+    CUdeviceptr dst[2] = {p.d, (CUdeviceptr)p.h + UNIT}, src[2] = {(CUdeviceptr)plain, p.d + UNIT};
+    size_t n[2] = {4096, 8192}, first = 0;
+    CUmemcpyAttributes how = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    CUstream s;
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    paint(plain, 4096, 2);
+    paint_part(p.h, UNIT, UNIT, 3);
+#if CUDA_VERSION >= 13000
+    CHECK(cuMemcpyBatchAsync(dst, src, n, 2, &how, &first, 1, s));
+#else
+    size_t failed;
+    CHECK(cuMemcpyBatchAsync(dst, src, n, 2, &how, &first, 1, &failed, s));
+#endif
+    CHECK(cuStreamSynchronize(s));
+    EXPECT(sees(p.d, 0, 4096, 2) && sees(p.d, 4096, SIZE - 4096, 1));
+    EXPECT(shows(p.h, UNIT, 1) && shows_part(p.h, UNIT, 8192, 1));
+    EXPECT(shows_part(p.h, UNIT + 8192, UNIT - 8192, 3));
+    CHECK(cuStreamDestroy(s));
+    give_back(p);
+#endif
+}
+
+/* A handle for other processes. */
+static void ipc(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    CUipcMemHandle handle;
+    SHOW(cuIpcGetMemHandle(&handle, p.d));
+    paint(p.h, SIZE, 2);
+    EXPECT(sees(p.d, 0, SIZE, 1));
     give_back(p);
 }
 
@@ -588,22 +602,22 @@ int main(int argc, char **argv)
         {"device_to_device", device_to_device},
         {"partial", partial},
         {"rectangles", rectangles},
-        {"either", either},
-        {"unclear", unclear},
+        {"rows_into_h", rows_into_h},
         {"busy", busy},
         {"waiting_set", waiting_set},
-        {"waits_after", waits_after},
-        {"captures", captures},
         {"beside_a_capture", beside_a_capture},
-        {"joined_graph", joined_graph},
-        {"refused", refused},
-        {"nodes", nodes},
         {"registered", registered},
+        {"registers", registers},
         {"answers", answers},
-        {"asks", asks},
+        {"by_address", by_address},
+        {"driver_in_h", driver_in_h},
+        {"operations", operations},
+        {"waiting_stream", waiting_stream},
+        {"arrays", arrays},
+        {"batch", batch},
+        {"ipc", ipc},
         {"given_h", given_h},
         {"reached", reached},
-        {"arrays", arrays},
         {"leaves", leaves},
     };
     return RUN_SCENES(all, argc, argv);

@@ -13,8 +13,6 @@
 
 #include "shared_scene.h"
 
-static unsigned char plain[SIZE]; /* Memory that no rule can place. */
-
 static sigjmp_buf way_out;
 static char *guard;
 static volatile sig_atomic_t caught;
@@ -226,109 +224,6 @@ static void threads(void)
     give_back(p);
 }
 
-/* Kernels may have written, nothing was copied back, and the CPU reads; or writes. */
-static void lost_read(void)
-{
-    struct pair p = filled_pair(SIZE, 1);
-    gpu_paint(p.d, 0, SIZE, 2);
-    printf("byte %d\n", p.h[UNIT + 5] == pattern(UNIT + 5, 2));
-    give_back(p);
-}
-
-static void lost_write(void)
-{
-    struct pair p = filled_pair(SIZE, 1);
-    gpu_paint(p.d, 0, SIZE, 2);
-    *(volatile unsigned char *)(p.h + 5) = 1;
-    printf("neighbour %d\n", p.h[6] == pattern(6, 2));
-    give_back(p);
-}
-
-/* The signals that the thread blocks are its own, also where what kernels wrote was shown to it. */
-static void signals_blocked(void)
-{
-    uint64_t before = 0, after = 1;
-    syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &before, sizeof(before));
-    struct pair p = filled_pair(SIZE, 1);
-    gpu_paint(p.d, 0, SIZE, 2);
-    CHECK(cuMemcpyDtoH(p.h, p.d, SIZE));
-    EXPECT(p.h[UNIT + 5] == pattern(UNIT + 5, 2));
-    syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &after, sizeof(after));
-    printf("same signals %d\n", before == after);
-    give_back(p);
-}
-
-static void lost_copy(void)
-{
-    struct pair p = filled_pair(SIZE, 1);
-    gpu_paint(p.d, 0, SIZE, 2);
-    SHOW(cuMemcpyHtoD(p.d, p.h, SIZE));
-    give_back(p);
-}
-
-static void lost_io(void)
-{
-    struct pair p = filled_pair(SIZE, 1);
-    gpu_paint(p.d, 0, SIZE, 2);
-    printf("written %zd\n", pwrite(memfd_create("file", 0), p.h, SIZE, 0));
-    give_back(p);
-}
-
-/* The device block goes before its content came back. */
-static void lost_for_good(void)
-{
-    struct pair p = filled_pair(SIZE, 1);
-    gpu_paint(p.d, 0, SIZE, 2);
-    CHECK(cuMemFree(p.d));
-    printf("byte %d\n", p.h[0]);
-    free(p.h);
-}
-
-/* The same, by copies of what was lost: out of it, and over all of it, after which it is whole. */
-static void lost_copied_late(void)
-{
-    static unsigned char source[SIZE];
-    struct pair p = filled_pair(SIZE, 1);
-    CUdeviceptr other;
-    gpu_paint(p.d, 0, SIZE, 2);
-    CHECK(cuMemFree(p.d));
-    CHECK(cuMemAlloc(&other, SIZE / 8));
-    SHOW(cuMemcpyHtoD(other, p.h, SIZE / 8));
-    paint(source, SIZE, 3);
-    SHOW(cuMemcpy((CUdeviceptr)p.h, (CUdeviceptr)source, SIZE));
-    EXPECT(shows(p.h, SIZE, 3));
-    CHECK(cuMemFree(other));
-    free(p.h);
-}
-
-/* Calls that name freed device memory, which was a lost host block's. */
-static void lost_and_misused(void)
-{
-    struct pair p = filled_pair(SIZE, 1);
-    gpu_paint(p.d, 0, SIZE, 2);
-    CHECK(cuMemFree(p.d));
-    SHOW(cuMemsetD8(p.d, 1, 16));
-    SHOW(cuMemcpyDtoH(plain, p.d, 16));
-    SHOW(cuMemcpyHtoD(p.d, plain, 16));
-    free(p.h);
-}
-
-/* The same, but nobody looks: the memory is as good as any afterwards. */
-static void lost_and_freed(void)
-{
-    for (int i = 0; i < 3; i++) {
-        struct pair p = filled_pair(SIZE, 1);
-        gpu_paint(p.d, 0, SIZE, 2);
-        CHECK(cuMemFree(p.d));
-        free(p.h);
-        unsigned char *h = calloc(1, SIZE);
-        EXPECT(all_are(h, 0, SIZE));
-        paint(h, SIZE, 3);
-        EXPECT(shows(h, SIZE, 3));
-        free(h);
-    }
-}
-
 /* A kernel writes what it was said to read only. */
 static void written_by_kernel(void)
 {
@@ -358,7 +253,6 @@ static void no_huge_pages(void)
 {
     CHECK(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0));
     struct pair p = filled_pair(SIZE, 1);
-    TELL("same address %d\n", (CUdeviceptr)p.h == p.d);
     write_all(p, SIZE, 1, 2);
     put(p.d, SIZE, 3);
     CHECK(cuMemcpyDtoH(p.h, p.d, SIZE));
@@ -394,11 +288,14 @@ static void few_mappings_set(void)
     give_back(p);
 }
 
-/* Every second page is written. */
+/* Every second page is written, the first of them by the kernel. */
 static void few_mappings(void)
 {
     struct pair p = filled_pair(16 * MIB, 1);
+    int file = memfd_create("file", 0);
+    EXPECT(pwrite(file, p.h, UNIT, 0) == (ssize_t)UNIT);
     char *room = take_mappings();
+    EXPECT(pread(file, p.h, UNIT, 0) == (ssize_t)UNIT);
     for (size_t at = UNIT; at < 16 * MIB; at += 2 * UNIT)
         p.h[at] ^= 1;
     munmap(room, (size_t)ROOM * 4096);
@@ -408,34 +305,14 @@ static void few_mappings(void)
     give_back(p);
 }
 
-/* Host and device block of other sizes than each other's. */
-static void unequal(void)
-{
-    enum { LESS = SIZE - UNIT / 2 };
-    unsigned char *small = host_block(LESS);
-    CUdeviceptr d = device_block(SIZE);
-    TELL("same address %d\n", (CUdeviceptr)small == d);
-    paint(small, LESS, 1);
-    CHECK(cuMemcpyHtoD(d, small, LESS));
-    CHECK(cuMemsetD8(d + LESS, 4, UNIT / 2));
-    EXPECT(sees(d, 0, LESS, 1) && shows(small, LESS, 1));
-    put(d, SIZE, 2);
-    CHECK(cuMemcpyDtoH(small, d, LESS));
-    EXPECT(shows(small, LESS, 2) && copy_sees(d, 0, SIZE, 2));
-    CHECK(cuMemFree(d));
-    free(small);
-}
-
 static void roundtrip(void)
 {
     struct pair p = filled_pair(SIZE, 1);
-    TELL("same address %d, device blocks %zu\n", (CUdeviceptr)p.h == p.d,
-         sim_leaks(SIM_LEAK_DEVICE));
     write_all(p, SIZE, 1, 2);
     give_back(p);
 }
 
-/* Only ROOM_MIB MiB of addresses are left when the first block is asked for. */
+/* ROOM_MIB MiB of addresses are left when the first block is asked for. */
 static void few_addresses(void)
 {
     struct rlimit limit;
@@ -459,21 +336,11 @@ int main(int argc, char **argv)
         {"blocked_before", blocked_before},
         {"handler_in_thread", handler_in_thread},
         {"threads", threads},
-        {"lost_read", lost_read},
-        {"lost_write", lost_write},
-        {"lost_copy", lost_copy},
-        {"signals_blocked", signals_blocked},
-        {"lost_io", lost_io},
-        {"lost_for_good", lost_for_good},
-        {"lost_copied_late", lost_copied_late},
-        {"lost_and_misused", lost_and_misused},
-        {"lost_and_freed", lost_and_freed},
         {"written_by_kernel", written_by_kernel},
         {"told_by_launch", told_by_launch},
         {"no_huge_pages", no_huge_pages},
         {"few_mappings", few_mappings},
         {"few_mappings_set", few_mappings_set},
-        {"unequal", unequal},
         {"roundtrip", roundtrip},
         {"few_addresses", few_addresses},
     };

@@ -38,7 +38,6 @@ static void outlived(void)
     CHECK(cuMemcpyHtoD(other, p.h, MIB));
     CHECK(cuCtxSetCurrent(home));
     p.d = device_block(SIZE);
-    TELL("same address %d\n", (CUdeviceptr)p.h == p.d);
     CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
     CHECK(cuCtxDestroy(first));
     put(p.d, SIZE, 2);
@@ -71,23 +70,101 @@ static void forked(void)
     give_back(p);
 }
 
-/* The child touches what kernels may have overwritten, at its own place or aside. */
-static void forked_lost(void)
+static pid_t fork_flushed(void)
 {
-    struct pair p = filled_pair(SIZE, 1);
-    gpu_paint(p.d, 0, SIZE, 2);
-    EXPECT(copy_sees(p.d, 0, UNIT, 2));
-    for (size_t at = 0; at < SIZE; at += UNIT) {
-        fflush(NULL);
-        pid_t child = fork();
-        int status;
-        if (!child)
-            _exit(p.h[at] != pattern(at, 1));
-        EXPECT(waitpid(child, &status, 0) == child);
-        printf("%d\n", WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status));
+    fflush(NULL);
+    pid_t child = fork();
+    EXPECT(child >= 0);
+    return child;
+}
+
+static void pass(int fd)
+{
+    EXPECT(write(fd, "x", 1) == 1);
+}
+
+static void await(int fd)
+{
+    char byte;
+    EXPECT(read(fd, &byte, 1) == 1);
+}
+
+/* Writes to h before its parent or after it: each has a copy of its own. */
+static _Noreturn void write_in_turn(struct pair p, bool first, int go, int done)
+{
+    if (!first)
+        await(go);
+    bool good = shows(p.h, SIZE, 1);
+    paint(p.h, SIZE, 5);
+    if (first) {
+        pass(done);
+        await(go);
     }
-    CHECK(cuMemcpyDtoH(p.h, p.d, SIZE));
+    _exit(good && shows(p.h, SIZE, 5) ? 0 : 1);
+}
+
+/* Parent and child write in turn; d keeps what was copied.  So does a block that is copied for the
+ * first time after the fork. */
+static void forked_in_turn(void)
+{
+    for (int first = 0; first < 2; first++) {
+        struct pair p = filled_pair(SIZE, 1), late = new_pair(SIZE);
+        int go[2], done[2], status;
+        CHECK(pipe(go));
+        CHECK(pipe(done));
+        paint(late.h, SIZE, 1);
+        pid_t child = fork_flushed();
+        if (!child)
+            write_in_turn(first ? late : p, first, go[0], done[1]);
+        if (first)
+            await(done[0]);
+        EXPECT(shows(p.h, SIZE, 1) && sees(p.d, 0, SIZE, 1) && shows(late.h, SIZE, 1));
+        CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+        CHECK(cuMemcpyHtoD(late.d, late.h, SIZE));
+        paint(p.h, SIZE, 2);
+        pass(go[1]);
+        EXPECT(waitpid(child, &status, 0) == child && status == 0);
+        EXPECT(shows(p.h, SIZE, 2) && sees(p.d, 0, SIZE, 1) && sees(late.d, 0, SIZE, 1));
+        CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+        EXPECT(sees(p.d, 0, SIZE, 2));
+        give_back(p);
+        give_back(late);
+    }
+}
+
+/* The program closes all files that it does not know but the driver's, which come first, and gets
+ * their numbers for its own. */
+static void closed_files(void)
+{
+    enum { FIRST = 100, FILES = 600 };
+    static unsigned char byte;
+    struct pair p = filled_pair(SIZE, 1), q = new_pair(SIZE);
+    int status, fd = 0;
+    paint(q.h, SIZE, 2);
+    for (int i = FIRST; i < FILES; i++)
+        close(i);
+    while (fd < FILES) {
+        fd = memfd_create("own", 0);
+        EXPECT(fd >= 0 && pwrite(fd, "o", 1, SIZE - 1) == 1);
+    }
+    CHECK(cuMemcpyHtoD(q.d, q.h, SIZE));
+    p.h[UNIT] ^= 1;
+    pid_t child = fork_flushed();
+    if (!child) {
+        p.h[UNIT] ^= 1;
+        bool good = shows(p.h, SIZE, 1) && shows(q.h, SIZE, 2);
+        paint(q.h, SIZE, 3);
+        _exit(good && shows(q.h, SIZE, 3) ? 0 : 1);
+    }
+    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+    EXPECT(sees(p.d, 0, SIZE, 1) && sees(q.d, 0, SIZE, 2) && shows(q.h, SIZE, 2));
+    paint(p.h, SIZE, 4);
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    EXPECT(sees(p.d, 0, SIZE, 4));
     give_back(p);
+    give_back(q);
+    for (; fd >= FIRST; fd--)
+        EXPECT(pread(fd, &byte, 1, SIZE - 1) == 1 && byte == 'o');
 }
 
 /* A free that the driver refuses leaves both sides what they are; then it is freed, and the driver
@@ -152,21 +229,18 @@ static void freed_in_order(void)
     free(p.h);
 }
 
-/* Pairs that a kernel writes while the process exits. */
+/* Pairs that kernels use while the process exits. */
 static struct pair fresh, copied;
 
 static void launch_at_exit(void)
 {
     if (!fresh.h)
         return;
-    gpu_paint(fresh.d, 0, SIZE, 3);
-    gpu_paint(copied.d, 0, SIZE, 4);
-    CHECK(cuCtxSynchronize());
-    EXPECT(copy_sees(fresh.d, 0, SIZE, 3) && copy_sees(copied.d, 0, SIZE, 4));
-    EXPECT(shows(fresh.h, SIZE, 1)); /* Never copied: it is the host side's own. */
-    CHECK(cuMemcpyDtoH(fresh.h, fresh.d, SIZE));
-    EXPECT(shows(fresh.h, SIZE, 3));
-    printf("%d\n", shows(copied.h, SIZE, 2));
+    gpu_paint(fresh.d, 0, SIZE, 3); /* Its host block was never copied. */
+    CHECK(cuMemcpyDtoH(copied.h, fresh.d, UNIT));
+    EXPECT(sees(fresh.d, 0, SIZE, 3) && sees(copied.d, 0, SIZE, 2));
+    EXPECT(shows(fresh.h, SIZE, 1) && shows(copied.h, UNIT, 3));
+    printf("%d\n", shows_part(copied.h, UNIT, SIZE - UNIT, 2));
 }
 
 /* Handlers that were registered before the first CUDA call run after all others. */
@@ -208,7 +282,8 @@ int main(int argc, char **argv)
         {"reset", reset},
         {"outlived", outlived},
         {"forked", forked},
-        {"forked_lost", forked_lost},
+        {"forked_in_turn", forked_in_turn},
+        {"closed_files", closed_files},
         {"refused_free", refused_free},
         {"refused_behind", refused_behind},
         {"freed_in_order", freed_in_order},

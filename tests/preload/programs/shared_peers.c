@@ -128,8 +128,59 @@ static void busy_peer(void)
     CHECK(cuCtxSetCurrent(contexts[0]));
 }
 
+/* Kernels of the second device read a block of the first one, as collectives do. */
+static void peer_kernel(void)
+{
+    contexts[1] = start_gpu(1);
+    contexts[0] = start_gpu(0);
+    struct pair p = filled_pair(SIZE, 1);
+    CHECK(cuCtxSetCurrent(contexts[1]));
+    CHECK(cuCtxEnablePeerAccess(contexts[0], 0));
+    EXPECT(gpu_sees(p.d, 0, SIZE, 1));
+    paint(p.h, SIZE, 2);
+    EXPECT(gpu_sees(p.d, 0, SIZE, 1));
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    CHECK(cuCtxSynchronize());
+    EXPECT(gpu_sees(p.d, 0, SIZE, 2));
+    CHECK(cuCtxSetCurrent(contexts[0]));
+    CHECK(cuMemsetD8(p.d, 7, UNIT));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuCtxSetCurrent(contexts[1]));
+    EXPECT(gpu_sees(p.d, UNIT, SIZE - UNIT, 2) && shows(p.h, SIZE, 2));
+    CHECK(cuCtxDisablePeerAccess(contexts[0]));
+    end_gpu(1);
+    CHECK(cuCtxSetCurrent(contexts[0]));
+    give_back(p);
+}
+
+/* One host block for both devices, and one for the second alone. */
+static void each_device(void)
+{
+    contexts[1] = start_gpu(1);
+    struct pair q = filled_pair(SIZE, 1), other;
+    contexts[0] = start_gpu(0);
+    struct pair p = filled_pair(SIZE, 2);
+    CHECK(cuCtxSetCurrent(contexts[1]));
+    other.d = device_block(SIZE);
+    CHECK(cuMemcpyHtoD(other.d, p.h, SIZE));
+    EXPECT(sees(other.d, 0, SIZE, 2) && sees(q.d, 0, SIZE, 1));
+    paint(p.h, SIZE, 3);
+    CHECK(cuMemcpyHtoD(other.d, p.h, SIZE));
+    EXPECT(sees(other.d, 0, SIZE, 3) && shows(q.h, SIZE, 1));
+    CHECK(cuMemFree(other.d));
+    give_back(q);
+    CHECK(cuCtxSetCurrent(contexts[0]));
+    EXPECT(sees(p.d, 0, SIZE, 2) && shows(p.h, SIZE, 3));
+    give_back(p);
+    end_gpu(1);
+    CHECK(cuCtxSetCurrent(contexts[0]));
+}
+
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {{"peers", peers}, {"busy_peer", busy_peer}};
+    static const struct scenario all[] = {{"peers", peers},
+                                          {"busy_peer", busy_peer},
+                                          {"peer_kernel", peer_kernel},
+                                          {"each_device", each_device}};
     return RUN_SCENES(all, argc, argv);
 }

@@ -6,7 +6,7 @@
 #include "program.h"
 
 #define MIB ((size_t)1 << 20)
-#define UNIT (2 * MIB) /* What the CPU's and the GPU's view are kept apart by. */
+#define UNIT (2 * MIB) /* What both sides are kept apart by. */
 #define SIZE (6 * MIB)
 
 /* Says what differs between runs with and without libzc, where no comparison of outputs sees it. */
@@ -157,14 +157,13 @@ static inline bool copy_sees(CUdeviceptr d, size_t from, size_t n, unsigned seed
     return shows_part(seen, from, n, seed);
 }
 
-/* Whether d has a pattern, by a copy; and by a kernel where the run is one in which kernels only
- * read, because elsewhere a launch means that host blocks may have been overwritten. */
-static bool kernels_read;
-
+/* Whether d has a pattern, for a copy and for a kernel. */
 static inline bool sees(CUdeviceptr d, size_t from, size_t n, unsigned seed)
 {
-    return copy_sees(d, from, n, seed) && (!kernels_read || gpu_sees(d, from, n, seed));
+    return copy_sees(d, from, n, seed) && gpu_sees(d, from, n, seed);
 }
+
+static bool kernels_read; /* The run is one in which kernels write no device block of a pair. */
 
 /* Gives d a pattern: by a kernel, or by a copy where kernels only read. */
 static inline void put(CUdeviceptr d, size_t n, unsigned seed)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a program asks of its context, and peer access between contexts. */
+#include "../sim.h"
 #include "driver.h"
 
 #if CUDA_VERSION >= 13000
@@ -186,4 +187,10 @@ SIM_API(cuCtxDisablePeerAccess, (CUcontext handle), (handle))
         return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
     ctx->peer[peer->device] = false;
     return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult sim_error(void)
+{
+    struct sim_context *ctx;
+    return sim_current(&ctx);
 }

@@ -3,9 +3,9 @@
 #include "event.h"
 #include "capture.h"
 #include "context.h"
+#include "launch.h"
 #include "pool.h"
 #include <stdlib.h>
-#include <time.h>
 
 static struct sim_event *events;
 
@@ -69,10 +69,8 @@ void sim_events_capture_end(const struct sim_capture *capture)
 
 void sim_event_reached(struct sim_event *event)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
     sim_relock();
-    event->time_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    event->time_ns = sim_kernel_time_ns();
     sim_unlock();
 }
 

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/* Extents whose memory is a file without a name. */
+#include "host/memfile.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/message.h"
+#include "base/module.h"
+#include "host/overlay.h"
+
+/* Programs expect low numbers for their own files, and some have as many as they may. */
+#define FD_MIN 512
+#define FD_PART 4 /* Of RLIMIT_NOFILE, the most that is taken. */
+
+static uint32_t opened; /* Files; atomic. */
+
+/* Where a file may not grow, setting its length raises SIGXFSZ (setrlimit(2), RLIMIT_FSIZE). */
+static bool within_limits(size_t span, uint32_t files)
+{
+    struct rlimit size, count;
+    return getrlimit(RLIMIT_FSIZE, &size) == 0 && getrlimit(RLIMIT_NOFILE, &count) == 0 &&
+           size.rlim_cur >= span && files <= count.rlim_cur / FD_PART;
+}
+
+static int make_file(size_t span)
+{
+    int low = memfd_create("libzc", MFD_CLOEXEC), fd = -1;
+    if (low < 0)
+        return -1;
+    if (ftruncate(low, (off_t)span) == 0)
+        fd = fcntl(low, F_DUPFD_CLOEXEC, FD_MIN);
+    if (fd < 0)
+        fd = fcntl(low, F_DUPFD_CLOEXEC, 3);
+    zc_file_close(low);
+    return fd;
+}
+
+static bool map_file(struct zc_extent *e, size_t span)
+{
+    struct stat stat;
+    int fd = make_file(span);
+    if (fd < 0)
+        return false;
+    if (fstat(fd, &stat) == 0 && zc_memory_map((void *)zc_extent_base(e), span, PROT_NONE,
+                                               MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED) {
+        e->fd = fd;
+        e->inode = stat.st_ino;
+        return true;
+    }
+    zc_file_close(fd);
+    return false;
+}
+
+void zc_memfile_open(struct zc_extent *e)
+{
+    size_t span = zc_extent_span(e);
+    uint32_t files = __atomic_add_fetch(&opened, 1, __ATOMIC_RELAXED);
+    if (!within_limits(span, files) || !map_file(e, span))
+        __atomic_fetch_sub(&opened, 1, __ATOMIC_RELAXED);
+}
+
+/* Some programs close all files that they do not know, and get the numbers again for others. */
+static bool ours(const struct zc_extent *e)
+{
+    struct stat stat;
+    return fstat(e->fd, &stat) == 0 && stat.st_ino == e->inode;
+}
+
+void zc_memfile_close(struct zc_extent *e)
+{
+    if (!e->fd)
+        return;
+    if (ours(e))
+        zc_file_close(e->fd);
+    e->fd = 0;
+    __atomic_fetch_sub(&opened, 1, __ATOMIC_RELAXED);
+}
+
+void zc_memfile_exchange(struct zc_extent *from, struct zc_extent *to)
+{
+    int fd = from->fd;
+    uint64_t inode = from->inode;
+    from->fd = to->fd;
+    from->inode = to->inode;
+    to->fd = fd;
+    to->inode = inode;
+    if (!ours(from) ||
+        zc_memory_map((void *)zc_extent_base(from), zc_extent_span(from), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_FIXED, from->fd, 0) == MAP_FAILED)
+        __atomic_store_n(&from->odd, true, __ATOMIC_RELEASE);
+}
+
+static bool part_run(const struct zc_extent *e, uintptr_t at, size_t n, int rights)
+{
+    if (ours(e))
+        return zc_memory_map((void *)at, n, rights, MAP_PRIVATE | MAP_FIXED, e->fd,
+                             (off_t)(at - zc_extent_base(e))) != MAP_FAILED;
+    /* Without the file the pages are copied. */
+    void *own = zc_memory_map(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (own == MAP_FAILED)
+        return false;
+    if (zc_memory_protect((void *)at, n, PROT_READ) == 0) {
+        memcpy(own, (void *)at, n);
+        if (zc_memory_protect(own, n, rights) == 0 &&
+            zc_memory_move(own, n, n, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)at) != MAP_FAILED)
+            return true;
+        zc_memory_protect((void *)at, n, rights);
+    }
+    zc_memory_unmap(own, n);
+    return false;
+}
+
+bool zc_memfile_part(const struct zc_extent *e, uintptr_t at, size_t n, bool write)
+{
+    bool done = true;
+    for (uintptr_t high = at + n, end; at < high && done; at = end) {
+        int rights = zc_overlay_run(e, at, high, &end);
+        if (!(rights & ZC_OVERLAY_FOREIGN))
+            done = part_run(e, at, end - at, write ? rights : rights & ~PROT_WRITE);
+    }
+    return done;
+}
+
+bool zc_memfile_freeze(struct zc_extent *e)
+{
+    if (!zc_memfile_shareable(e))
+        return true;
+    if (!zc_memfile_part(e, zc_extent_base(e), zc_extent_span(e), true))
+        return false;
+    __atomic_store_n(&e->odd, true, __ATOMIC_RELEASE);
+    __atomic_store_n(&e->stale, true, __ATOMIC_RELEASE);
+    __atomic_store_n(&e->frozen, true, __ATOMIC_RELEASE);
+    return true;
+}
+
+/* A child has the parent's blocks as they are at the fork, whatever both write later, and that
+ * holds of private mappings alone.  Extents of pairs are not for this module. */
+static void freeze_for_child(struct zc_extent *e, void *failed)
+{
+    if (zc_hostheap_mine(e) && !e->shared && !zc_memfile_freeze(e))
+        *(bool *)failed = true;
+}
+
+static void before_fork(void)
+{
+    bool failed = false;
+    if (__atomic_load_n(&opened, __ATOMIC_RELAXED))
+        zc_hostheap_each(freeze_for_child, &failed);
+    if (failed)
+        zc_message(ZC_ERROR, "fork",
+                   "the kernel gives no memory to keep host blocks of place 'shared' apart: a "
+                   "forked child sees what its parent writes to them");
+}
+
+const struct zc_module zc_module_memfile = {.before_fork = before_fork};

@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: MIT */
+/* The two backings of a device block of `shared`, and the way from one to the other. */
+#include "shared/backing.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "base/arena.h"
+#include "base/life.h"
+#include "driver/await.h"
+#include "driver/capture.h"
+#include "driver/lock.h"
+#include "driver/stream.h"
+#include "driver/streams.h"
+#include "host/extent.h"
+#include "host/memfile.h"
+#include "host/pinned.h"
+#include "memory/device.h"
+#include "shared/access.h"
+#include "shared/heat.h"
+#include "shared/report.h"
+#include "shared/view.h"
+#include "vmm/lazy.h"
+#include "vmm/quiesce.h"
+#include "vmm/vmm.h"
+
+#define RESTS_MS 100u
+
+/* Kernels of such a device may be given the host block itself, whose pages are closed to writes. */
+static bool reaches_pageable(void)
+{
+    int devices = 0;
+    bool reaches = zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS;
+    for (int i = 0; i < devices; i++)
+        reaches |=
+            zc_device_has(i, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) ||
+            zc_device_has(i, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
+    return reaches;
+}
+
+bool zc_shared_possible(const struct zc_want *want, const char **why)
+{
+    *why = "stream-ordered requests can't be";
+    if (want->api != ZC_API_cuMemAlloc && want->api != ZC_API_cuMemAllocPitch)
+        return false;
+    *why = "its rule does not say 'access = read' or 'access = write'";
+    if (want->rule->access != ZC_ACCESS_READ && want->rule->access != ZC_ACCESS_WRITE)
+        return false;
+    *why = "the device can't keep kernels from writing host memory";
+    if (!zc_device_has(want->device, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED))
+        return false;
+    *why = "the device can't use host addresses";
+    if (!zc_device_one_address(want->device))
+        return false;
+    *why = "a device reaches pageable memory (HMM, ATS)";
+    if (reaches_pageable())
+        return false;
+    *why = "no rule gives host blocks 'shared'";
+    if (!want->host_heap)
+        return false;
+    *why = "it is not larger than 1 MiB";
+    if (want->size <= ZC_HOST_UNIT / 2)
+        return false;
+    return zc_shared_access_open(why);
+}
+
+/* All that is not done in a moment of the driver's is asked of the block's own context. */
+static bool enter(const struct zc_shared *p, CUstreamCaptureMode *mode)
+{
+    CUcontext current = NULL;
+    *mode = zc_capture_relax();
+    if (zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == p->vmm->va.context)
+        return false;
+    return zc_real.cuCtxPushCurrent_v2(p->vmm->va.context) == CUDA_SUCCESS;
+}
+
+static void leave(bool entered, CUstreamCaptureMode mode)
+{
+    CUcontext popped;
+    if (entered)
+        zc_real.cuCtxPopCurrent_v2(&popped);
+    zc_capture_restore(mode);
+}
+
+static void set_real(struct zc_shared *p, enum zc_kind kind)
+{
+    if (p->block)
+        __atomic_store_n(&p->block->real, (uint8_t)kind, __ATOMIC_RELAXED);
+}
+
+/* A kernel may wait for what the program does after its copy, which nobody can know: so the context
+ * has RESTS_MS to come to rest. */
+static bool comes_to_rest(void)
+{
+    const struct timespec moment = {.tv_nsec = 100000};
+    CUevent mark = NULL;
+    bool rests = false;
+    if (zc_real.cuEventCreate(&mark, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        return false;
+    bool marked = zc_real.cuEventRecord(mark, CU_STREAM_LEGACY) == CUDA_SUCCESS;
+    for (unsigned i = 0; marked && !rests && i < 10 * RESTS_MS; i++) {
+        rests = zc_real.cuEventQuery(mark) == CUDA_SUCCESS && zc_streams_idle();
+        if (!rests)
+            nanosleep(&moment, NULL);
+    }
+    zc_real.cuEventDestroy_v2(mark);
+    return rests;
+}
+
+/* Memory that the block has got already, because something was launched, is given back.  Kernels
+ * that run could read of it what was never written, so they end first. */
+static bool empty(struct zc_shared *p)
+{
+    struct zc_vmm *v = p->vmm;
+    return !v->held || (comes_to_rest() && zc_stream_wait_context(v->va.context) == CUDA_SUCCESS &&
+                        zc_lazy_empty(v) == CUDA_SUCCESS);
+}
+
+/* The host block's own registration would show the driver other pages than the CPU's, once these
+ * are parted.  While `pin` is MAKING the program changes no mappings of the block. */
+static bool take_pin(struct zc_extent *e)
+{
+    enum zc_extent_pin pin = zc_pinned_hold(e);
+    bool taken = pin == ZC_PIN_NONE || pin == ZC_PIN_REFUSED ||
+                 (pin == ZC_PIN_DONE && zc_pinned_unregister(e));
+    if (!taken)
+        zc_pinned_let_go(e, pin);
+    return taken;
+}
+
+static bool give_pages(struct zc_shared *p, const struct zc_extent *e)
+{
+    p->pages = (struct zc_coherent){.host = zc_extent_base(e),
+                                    .device = p->vmm->va.base,
+                                    .pages = e->units,
+                                    .bytes = e->slot[0].size,
+                                    .state = zc_arena_get(e->units)};
+    return p->pages.state;
+}
+
+static void take_pages(struct zc_shared *p)
+{
+    p->parted += p->pages.parted;
+    p->merged += p->pages.merged;
+    zc_arena_put(p->pages.state, p->pages.pages);
+    p->pages.state = NULL;
+    p->pages.parted = p->pages.merged = 0;
+}
+
+static bool show_host_pages(struct zc_shared *p, struct zc_extent *e)
+{
+    CUdeviceptr base = p->vmm->va.base;
+    size_t span = zc_extent_span(e);
+    if (!zc_view_alias(zc_extent_base(e), base, span))
+        return false;
+    unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+                     (zc_shared_writable(p) ? 0 : CU_MEMHOSTREGISTER_READ_ONLY);
+    if (zc_real.cuMemHostRegister_v2((void *)base, span, flags) == CUDA_SUCCESS)
+        return true;
+    zc_view_reserve(base, span);
+    return false;
+}
+
+/* False where the program or a fork has mapped the host block anew meanwhile. */
+static bool still_shareable(const struct zc_extent *e)
+{
+    return !__atomic_load_n(&e->odd, __ATOMIC_ACQUIRE) && zc_memfile_shareable(e);
+}
+
+static bool join(struct zc_shared *p, struct zc_extent *e)
+{
+    struct zc_shared_hold hold;
+    zc_shared_lock(p, &hold);
+    bool still = still_shareable(e);
+    if (still) {
+        p->extent = e;
+        p->why = NULL;
+        __atomic_store_n(&p->one, true, __ATOMIC_RELEASE);
+        __atomic_store_n(&e->shared, p, __ATOMIC_SEQ_CST);
+    }
+    zc_shared_unlock(p, &hold);
+    return still;
+}
+
+static bool become_one(struct zc_shared *p, struct zc_extent *e)
+{
+    if (!empty(p) || !take_pin(e))
+        return false;
+    bool shown = give_pages(p, e) && show_host_pages(p, e), one = shown && join(p, e);
+    if (shown && !one && zc_shared_unregister(p) == CUDA_SUCCESS)
+        zc_view_reserve(p->vmm->va.base, zc_extent_span(e));
+    if (!one)
+        take_pages(p);
+    zc_pinned_let_go(e, one ? ZC_PIN_SHARED : ZC_PIN_NONE);
+    if (!one)
+        return false;
+    __atomic_fetch_add(&zc_shared_ones, 1, __ATOMIC_ACQ_REL);
+    zc_heat_watch();
+    zc_lazy_suspend(p->vmm);
+    set_real(p, ZC_KIND_PINNED);
+    return true;
+}
+
+bool zc_shared_to_one(struct zc_shared *p, struct zc_extent *e)
+{
+    CUstreamCaptureMode mode;
+    if (zc_capture_any() || zc_await_any() || zc_life_closing() || !zc_driver_lock())
+        return false;
+    bool entered = enter(p, &mode);
+    bool one = !p->one && !p->settled && become_one(p, e);
+    leave(entered, mode);
+    zc_driver_unlock();
+    return one;
+}
+
+/* Memory of the heap's that no block of the program's has, with its pages. */
+static struct zc_extent *spare_extent(size_t size, int node)
+{
+    const struct zc_host_want want = {
+        .size = size, .alignment = ZC_HOST_UNIT, .node = node, .shareable = true};
+    struct zc_slot *slot;
+    const char *why;
+    void *memory = zc_hostheap_get(&want, &slot, &why);
+    struct zc_extent *e = memory ? zc_hostheap_extent((uintptr_t)memory) : NULL;
+    if (e && !slot->dirty)
+        zc_extent_prefault(e, 0, size);
+    return e;
+}
+
+static void give_spare(struct zc_extent *e)
+{
+    if (e)
+        zc_hostheap_put((void *)zc_extent_base(e));
+}
+
+void zc_shared_begin(struct zc_shared *p, size_t size, int node)
+{
+    struct zc_extent *e = spare_extent(size, node);
+    bool one =
+        e && zc_memfile_shareable(e) && zc_extent_span(e) <= p->vmm->span && zc_shared_to_one(p, e);
+    p->fresh = one;
+    if (one)
+        p->spare = e;
+    else
+        give_spare(e);
+    p->why = one ? NULL : "the host has no memory for it";
+}
+
+/* From here on the host block's content is that of the device block. */
+static bool exchange(struct zc_shared *p, struct zc_extent *e)
+{
+    struct zc_extent *spare = p->spare;
+    uintptr_t host = zc_extent_base(e);
+    if (!zc_view_show(host, p->vmm->va.base, zc_extent_span(e)))
+        return false;
+    zc_memfile_exchange(spare, e);
+    p->extent = e;
+    p->pages.host = host;
+    p->pages.bytes = e->slot[0].size;
+    p->pages.frozen = false;
+    memset(p->pages.state, ZC_PAGE_SAME, p->pages.pages);
+    __atomic_store_n(&e->shared, p, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&spare->shared, NULL, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&spare->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
+    p->spare = NULL;
+    return true;
+}
+
+static bool deliver(struct zc_shared *p, struct zc_extent *e)
+{
+    struct zc_shared_hold hold;
+    struct zc_extent *spare = p->spare;
+    if (!spare || spare->units != e->units || !zc_memfile_shareable(spare) || !comes_to_rest() ||
+        zc_stream_wait_context(p->vmm->va.context) != CUDA_SUCCESS || !take_pin(e))
+        return false;
+    zc_shared_lock(p, &hold);
+    bool done = still_shareable(e) && exchange(p, e);
+    zc_shared_unlock(p, &hold);
+    zc_pinned_let_go(e, done ? ZC_PIN_SHARED : ZC_PIN_NONE);
+    if (!done)
+        return false;
+    give_spare(spare);
+    return true;
+}
+
+bool zc_shared_deliver(struct zc_shared *p, struct zc_extent *e)
+{
+    CUstreamCaptureMode mode;
+    if (zc_capture_any() || zc_await_any() || zc_life_closing() || !zc_driver_lock())
+        return false;
+    bool entered = enter(p, &mode);
+    bool done = p->one && deliver(p, e);
+    leave(entered, mode);
+    zc_driver_unlock();
+    return done;
+}
+
+/* Copies what the GPU sees to the block's new memory, which is mapped elsewhere for that. */
+static CUresult copy_out(struct zc_shared *p, const char **why)
+{
+    struct zc_vmm *v = p->vmm;
+    struct zc_va elsewhere = {
+        .device = v->va.device, .context = v->va.context, .peers = v->va.peers};
+    CUstream stream = NULL;
+    size_t bytes = (size_t)p->pages.pages << ZC_HOST_UNIT_SHIFT;
+    *why = "the device has no memory for it";
+    CUresult result = zc_va_reserve(&elsewhere, v->span, v->granularity, false, why);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = zc_va_map(&elsewhere, v->chunks, v->count, 0, v->span, why);
+    if (result == CUDA_SUCCESS) {
+        *why = "the driver refuses the copy";
+        result = zc_real.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+    }
+    if (result == CUDA_SUCCESS) {
+        result = zc_real.cuMemcpyHtoDAsync_v2(elsewhere.base, (void *)v->va.base, bytes, stream);
+        CUresult waited = zc_stream_drain(stream, ZC_LEGACY);
+        result = result == CUDA_SUCCESS ? waited : result;
+        zc_real.cuStreamDestroy_v2(stream);
+    }
+    if (result == CUDA_SUCCESS)
+        zc_traffic_own(zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE), bytes);
+    CUresult freed = zc_va_free(&elsewhere);
+    return result == CUDA_SUCCESS ? freed : result;
+}
+
+/* Launches find the block open, and wait for driver/lock.h, while nothing lies behind it.  Those
+ * that found it closed reach the driver first. */
+static CUresult become_own(struct zc_shared *p, const char **why)
+{
+    struct zc_vmm *v = p->vmm;
+    zc_lazy_update(v);
+    zc_launch_settle();
+    *why = "work that may write it has failed";
+    CUresult result = CUDA_SUCCESS;
+    if (zc_shared_writable(p))
+        result = zc_stream_wait_context(v->va.context);
+    *why = "the device has no memory for it";
+    if (result == CUDA_SUCCESS)
+        result = zc_lazy_create(v);
+    if (result == CUDA_SUCCESS && !__atomic_load_n(&p->fresh, __ATOMIC_ACQUIRE))
+        result = copy_out(p, why);
+    if (result == CUDA_SUCCESS) {
+        *why = "the driver keeps the host block";
+        result = zc_shared_unregister(p);
+    }
+    if (result != CUDA_SUCCESS) {
+        zc_lazy_empty(v);
+        zc_lazy_suspend(v);
+        return result;
+    }
+    zc_shared_part_ways(p);
+    return zc_lazy_attach(v, 0, v->span, why);
+}
+
+/* With driver/lock.h.  `gently`: not where the context does not come to rest. */
+static CUresult change(struct zc_shared *p, const char *why, bool gently, const char **refused)
+{
+    CUstreamCaptureMode mode;
+    if (!p->one || p->freed)
+        return CUDA_SUCCESS;
+    bool entered = enter(p, &mode);
+    CUresult result = gently && !comes_to_rest() ? CUDA_ERROR_NOT_READY : become_own(p, refused);
+    if (result == CUDA_SUCCESS)
+        p->why = why;
+    leave(entered, mode);
+    return result;
+}
+
+CUresult zc_shared_to_own(struct zc_shared *p, enum zc_fn fn, const char *why)
+{
+    const char *refused;
+    bool settled = __atomic_exchange_n(&p->settled, true, __ATOMIC_ACQ_REL);
+    if (!zc_shared_is_one(p))
+        p->why = settled ? p->why : why;
+    if (!zc_shared_is_one(p) || !zc_driver_lock())
+        return CUDA_SUCCESS;
+    CUresult result = change(p, why, false, &refused);
+    zc_driver_unlock();
+    return result == CUDA_SUCCESS ? result : zc_shared_refused(p, fn, result, refused);
+}
+
+bool zc_shared_cool(struct zc_shared *p, const char *why)
+{
+    const char *refused;
+    if (!zc_shared_is_one(p) || !zc_driver_lock())
+        return false;
+    bool done = change(p, why, true, &refused) == CUDA_SUCCESS;
+    zc_driver_unlock();
+    if (done)
+        __atomic_store_n(&p->settled, true, __ATOMIC_RELEASE);
+    return done;
+}
+
+struct found {
+    bool delivered; /* Only blocks whose content a host block has got. */
+    struct zc_shared *one;
+};
+
+static void find_one(struct zc_shared *p, void *arg)
+{
+    struct found *found = arg;
+    if (zc_shared_is_one(p) && !p->freed &&
+        (!found->delivered || (zc_shared_writable(p) && !p->spare)))
+        found->one = p;
+}
+
+static struct zc_shared *any_one(bool delivered)
+{
+    struct found found = {.delivered = delivered};
+    if (__atomic_load_n(&zc_shared_ones, __ATOMIC_ACQUIRE))
+        zc_shared_each(find_one, &found);
+    return found.one;
+}
+
+/* With the lock no block becomes ONE, and none that is ONE goes. */
+static CUresult all_own(enum zc_fn fn, bool delivered, const char *why)
+{
+    CUresult result = CUDA_SUCCESS;
+    const char *refused;
+    if (!any_one(delivered) || !zc_driver_lock())
+        return CUDA_SUCCESS;
+    for (struct zc_shared *p; result == CUDA_SUCCESS && (p = any_one(delivered));) {
+        __atomic_store_n(&p->settled, true, __ATOMIC_RELEASE);
+        result = change(p, why, false, &refused);
+        if (result != CUDA_SUCCESS)
+            zc_shared_refused(p, fn, result, refused);
+    }
+    zc_driver_unlock();
+    return result;
+}
+
+/* A stream that waits for the program would never let the device come to rest. */
+CUresult zc_shared_quiesce(enum zc_fn fn)
+{
+    CUresult result = all_own(fn, false, "a stream may wait for the CPU");
+    return result == CUDA_SUCCESS ? zc_quiesce(fn) : result;
+}
+
+static void written(struct zc_shared *p, void *unused)
+{
+    (void)unused;
+    __atomic_store_n(&p->fresh, false, __ATOMIC_RELEASE);
+}
+
+CUresult zc_shared_before_kernels(enum zc_fn fn)
+{
+    zc_shared_each(written, NULL);
+    return all_own(fn, true, "kernels may write it again");
+}
+
+CUresult zc_shared_forward(enum zc_fn fn, CUdeviceptr address, size_t span)
+{
+    struct zc_extent *e = zc_hostheap_owns(address) ? zc_hostheap_extent(address) : NULL;
+    struct zc_shared *p =
+        e ? __atomic_load_n(&e->shared, __ATOMIC_ACQUIRE) : zc_shared_of(zc_block_find(address));
+    struct zc_shared_hold hold;
+    if (!p)
+        return CUDA_SUCCESS;
+    if (!e)
+        return zc_shared_to_own(p, fn, "a call writes it that is no copy");
+    if (!zc_shared_lock_host(p, e, &hold))
+        return CUDA_SUCCESS;
+    uint64_t low = address - p->pages.host;
+    bool done = zc_coherent_exile(&p->pages, low, low + span, true);
+    zc_shared_unlock(p, &hold);
+    return done ? CUDA_SUCCESS : zc_shared_stuck_at(p, fn);
+}
+
+CUresult zc_shared_source(enum zc_fn fn, CUdeviceptr address)
+{
+    struct zc_shared *p = zc_shared_of(zc_block_find(address));
+    return p ? zc_shared_to_own(p, fn, "a graph copies it") : CUDA_SUCCESS;
+}
+
+CUresult zc_shared_unregister(struct zc_shared *p)
+{
+    CUresult result = zc_real.cuMemHostUnregister((void *)p->vmm->va.base);
+    return result == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED ? CUDA_SUCCESS : result;
+}
+
+void zc_shared_part_ways(struct zc_shared *p)
+{
+    struct zc_shared_hold hold;
+    size_t span = (size_t)p->pages.pages << ZC_HOST_UNIT_SHIFT;
+    bool is_private = false, open = true;
+    zc_shared_lock(p, &hold);
+    struct zc_extent *e = p->extent;
+    if (e) {
+        open = zc_coherent_end(&p->pages, &is_private);
+        if (is_private) {
+            __atomic_store_n(&e->odd, true, __ATOMIC_RELEASE);
+            __atomic_store_n(&e->frozen, true, __ATOMIC_RELEASE);
+        }
+        /* Twice: who finds no pair finds an end, and one that came too early is followed by one. */
+        __atomic_fetch_add(&zc_shared_ends, 1, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&e->shared, NULL, __ATOMIC_SEQ_CST);
+        __atomic_fetch_add(&zc_shared_ends, 1, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
+    }
+    struct zc_extent *spare = p->spare;
+    p->extent = p->spare = NULL;
+    __atomic_store_n(&p->one, false, __ATOMIC_RELEASE);
+    zc_shared_unlock(p, &hold);
+    give_spare(spare);
+    if (!open)
+        zc_shared_stuck(p);
+    zc_view_reserve(p->vmm->va.base, span);
+    take_pages(p);
+    __atomic_fetch_sub(&zc_shared_ones, 1, __ATOMIC_ACQ_REL);
+    set_real(p, ZC_KIND_DEVICE);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How much kernels use device blocks that are ONE: once reading a block over the link may have
+ * taken as long as a copy of it, the block becomes OWN.  So no choice costs more than about twice
+ * the best one in hindsight.
+ */
+#ifndef ZC_SHARED_HEAT_H
+#define ZC_SHARED_HEAT_H
+
+#include "shared/pair.h"
+
+/* A block has become ONE: launches are watched from now on. */
+void zc_heat_watch(void);
+
+/* The block is new: it stays OWN where an earlier one of its site became hot. */
+void zc_heat_new(struct zc_shared *pair);
+
+#endif

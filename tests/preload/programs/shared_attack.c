@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/* Programs that do something else to their host blocks while these are one with device blocks:
+ * files that are read by another thread, forks, changed mappings, calls that fail, exits. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "shared_scene.h"
+
+static unsigned char *aligned_block(size_t n)
+{
+    void *p;
+    EXPECT(posix_memalign(&p, UNIT, n) == 0);
+    return p;
+}
+
+static struct pair aligned_pair(size_t n, size_t copied, unsigned seed)
+{
+    struct pair p = {aligned_block(n), device_block(n)};
+    paint(p.h, n, seed);
+    CHECK(cuMemcpyHtoD(p.d, p.h, copied));
+    return p;
+}
+
+static bool empties(unsigned char *h)
+{
+    EXPECT(madvise(h, UNIT, MADV_DONTNEED) == 0);
+    return all_are(h, 0, UNIT);
+}
+
+/* After a fork both processes get zeroes where they ask for that, whatever the page was. */
+static void emptied(void)
+{
+    struct pair p = aligned_pair(SIZE, UNIT, 1);
+    unsigned char *alone = aligned_block(SIZE);
+    int status;
+    paint(alone, SIZE, 2);
+    pid_t child = fork();
+    if (!child) {
+        bool good = empties(p.h) && empties(p.h + UNIT) && empties(alone);
+        _exit(good && shows_part(p.h, 2 * UNIT, UNIT, 1) ? 0 : 1);
+    }
+    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+    EXPECT(empties(p.h) && empties(p.h + UNIT) && empties(alone));
+    EXPECT(shows_part(p.h, 2 * UNIT, UNIT, 1) && shows_part(alone, UNIT, 2 * UNIT, 2));
+    EXPECT(sees(p.d, 0, UNIT, 1));
+    give_back(p);
+    free(alone);
+}
+
+/* What can't be mapped over a block leaves its content. */
+static void unmappable(void)
+{
+    struct pair p = aligned_pair(SIZE, UNIT, 1);
+    unsigned char *alone = aligned_block(SIZE);
+    void *gone = mmap(NULL, UNIT, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    paint(alone, SIZE, 1);
+    munmap(gone, UNIT);
+    for (size_t at = 0; at < SIZE; at += UNIT) {
+        EXPECT(mmap(p.h + at, UNIT, PROT_READ, MAP_SHARED | MAP_FIXED, -1, 0) == MAP_FAILED);
+        EXPECT(mremap(gone, UNIT, UNIT, MREMAP_MAYMOVE | MREMAP_FIXED, alone + at) == MAP_FAILED);
+    }
+    EXPECT(shows(p.h, SIZE, 1) && shows(alone, UNIT, 1) && sees(p.d, 0, UNIT, 1));
+    give_back(p);
+    free(alone);
+}
+
+/* A copy that fails has written nothing. */
+static void failed(void)
+{
+    struct pair p = filled_pair(SIZE, 1);
+    CUdeviceptr other;
+    CHECK(cuMemAllocAsync(&other, SIZE, NULL));
+    sim_fail("cuMemcpyDtoH_v2", CUDA_ERROR_UNKNOWN, 1);
+    EXPECT(cuMemcpyDtoH(p.h, other, SIZE) == CUDA_ERROR_UNKNOWN);
+    EXPECT(shows(p.h, SIZE, 1) && sees(p.d, 0, SIZE, 1));
+    CHECK(cuMemFree(other));
+    give_back(p);
+}
+
+#define CHUNK ((size_t)192 << 10)
+#define CHUNKS ((size_t)64)
+
+struct loader {
+    unsigned char *h;
+    FILE *file;
+    bool whole;         /* Every chunk came in one call. */
+    _Atomic size_t got; /* Chunks. */
+};
+
+static void *load_by_stream(void *arg)
+{
+    struct loader *l = arg;
+    for (size_t i = 0; i < CHUNKS; i++) {
+        l->whole &= fread(l->h + i * CHUNK, 1, CHUNK, l->file) == CHUNK;
+        l->got++;
+    }
+    return NULL;
+}
+
+static void *load_by_call(void *arg)
+{
+    struct loader *l = arg;
+    int fd = fileno(l->file);
+    for (size_t i = 0; i < CHUNKS; i++) {
+        unsigned char *to = l->h + i * CHUNK;
+        ssize_t got = i % 2 ? pread(fd, to, CHUNK, (off_t)(i * CHUNK)) : read(fd, to, CHUNK);
+        l->whole &= got == (ssize_t)CHUNK && (i % 2 == 0 || lseek(fd, CHUNK, SEEK_CUR) >= 0);
+        l->got++;
+    }
+    return NULL;
+}
+
+/* A thread reads a file chunk by chunk, and another copies behind it; pages hold several chunks. */
+static void pipeline(void *(*load)(void *))
+{
+    size_t n = CHUNKS * CHUNK;
+    static unsigned char data[CHUNKS * CHUNK];
+    FILE *file = tmpfile();
+    paint(data, n, 4);
+    EXPECT(file && fwrite(data, 1, n, file) == n);
+    for (int round = 0; round < 8; round++) {
+        pthread_t thread;
+        struct pair p = new_pair(n);
+        struct loader l = {.h = p.h, .file = file, .whole = true};
+        rewind(file);
+        EXPECT(pthread_create(&thread, NULL, load, &l) == 0);
+        for (size_t i = 0; i < CHUNKS; i++) {
+            while (l.got <= i)
+                usleep(10);
+            CHECK(cuMemcpyHtoD(p.d + i * CHUNK, p.h + i * CHUNK, CHUNK));
+        }
+        EXPECT(pthread_join(thread, NULL) == 0 && l.whole && copy_sees(p.d, 0, n, 4));
+        give_back(p);
+    }
+    fclose(file);
+}
+
+static void streamed(void)
+{
+    pipeline(load_by_stream);
+}
+
+static void called(void)
+{
+    pipeline(load_by_call);
+}
+
+/* The first copy into a block does not wait for a kernel that waits for the program. */
+static void held(void)
+{
+    static struct gate gate;
+    struct pair q = filled_pair(SIZE, 2), p = new_pair(SIZE);
+    CUstream stream;
+    paint(p.h, SIZE, 1);
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    gate_close_by_kernel(&gate, stream);
+    CHECK(cuMemcpyHtoD(p.d, p.h, SIZE));
+    EXPECT(copy_sees(p.d, 0, SIZE, 1) && copy_sees(q.d, 0, SIZE, 2));
+    gate_open(&gate);
+    CHECK(cuStreamDestroy(stream));
+    give_back(p);
+    give_back(q);
+}
+
+#define MANY 20
+
+static void *free_all(void *arg)
+{
+    struct pair *p = arg;
+    CUcontext context;
+    CHECK(cuDevicePrimaryCtxRetain(&context, 0));
+    CHECK(cuCtxSetCurrent(context));
+    for (unsigned i = 0; i < MANY; i++)
+        CHECK(cuMemFree(p[i].d));
+    CHECK(cuDevicePrimaryCtxRelease(0));
+    return NULL;
+}
+
+static void CUDA_CB nothing(void *unused)
+{
+    (void)unused;
+}
+
+/* One thread frees device blocks while another's call gives all of them memory of their own. */
+static void freed(void)
+{
+    struct pair p[MANY];
+    pthread_t thread;
+    for (unsigned i = 0; i < MANY; i++)
+        p[i] = filled_pair(UNIT, i);
+    EXPECT(pthread_create(&thread, NULL, free_all, p) == 0);
+    usleep(300);
+    CHECK(cuLaunchHostFunc(NULL, nothing, NULL));
+    EXPECT(pthread_join(thread, NULL) == 0);
+    for (unsigned i = 0; i < MANY; i++) {
+        EXPECT(shows(p[i].h, UNIT, i));
+        paint(p[i].h, UNIT, i + 1);
+        free(p[i].h);
+    }
+}
+
+static struct pair last;
+
+/* After libzc's own exit handler. */
+static void set_last(void)
+{
+    static unsigned char seen[SIZE];
+    CHECK(cuMemsetD8(last.d, 7, UNIT));
+    CHECK(cuMemcpyDtoH(seen, last.d, SIZE));
+    EXPECT(all_are(seen, 7, UNIT) && shows_part(seen, UNIT, 2 * UNIT, 1));
+    EXPECT(shows(last.h, SIZE, 1));
+    CHECK(cuMemFree(last.d));
+}
+
+static void exiting(void)
+{
+    last = filled_pair(SIZE, 1);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario all[] = {{"called", called},     {"emptied", emptied},
+                                          {"exiting", exiting},   {"failed", failed},
+                                          {"freed", freed},       {"held", held},
+                                          {"streamed", streamed}, {"unmappable", unmappable}};
+    bool exits = argc > 1 && !strcmp(argv[1], "exiting");
+    if (exits)
+        atexit(set_last);
+    kernels_read = true;
+    start_gpu(0);
+    int status = RUN_SCENARIO(all, argc, argv);
+    if (!exits)
+        end_gpu(0);
+    return status;
+}

@@ -1,0 +1,54 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# What else a program does to host blocks that are one with device blocks: other threads that read
+# files into them, forks, changed mappings, calls that fail, and exits.
+
+load common.bash
+load pairs.bash
+
+PROGRAM=$PWD/$ZC_BUILD/tests/preload/programs/shared_attack
+
+setup() {
+    pairs_setup
+}
+
+attack() {
+    same "$1" 'access = read'
+}
+
+@test "a stream reads into a page while another part of it is copied to the device" {
+    attack streamed
+}
+
+@test "files are read into a page in whole while another part of it is copied to the device" {
+    attack called
+}
+
+@test "pages that are given back read as zeroes behind a fork, in parent and child" {
+    attack emptied
+}
+
+@test "what can't be mapped over a host block leaves its content" {
+    attack unmappable
+    [[ $(grep -c '"pair"' <<<"$pairs") -eq 1 ]]
+}
+
+@test "a copy to a host block that the driver refuses has written nothing" {
+    attack failed
+    [[ $(ended one) -eq 1 ]]
+}
+
+@test "the first copy into a block does not wait for a kernel that waits for the program" {
+    attack held
+    [[ $(ended own) -eq 1 ]]
+}
+
+@test "device blocks are freed while another thread's call gives them memory of their own" {
+    attack freed
+}
+
+@test "a set in an exit handler leaves the host block alone" {
+    run -0 timeout 60 "$PROGRAM" exiting
+    scene exiting 'access = read'
+    [[ $status -eq 0 && -z $stderr ]]
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks of the host heap whose memory is a file. */
+#include "host_test.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "base/module.h"
+#include "host/extent.h"
+#include "host/memfile.h"
+#include "host/overlay.h"
+#include "memory/workers.h"
+
+#define SIZE (4 * MIB)
+
+extern const struct zc_module zc_module_memfile;
+
+static struct zc_extent *extent;
+
+static char *get_bytes(size_t size, bool shareable)
+{
+    const struct zc_host_want want = {
+        .size = size, .alignment = 1, .node = -1, .shareable = shareable};
+    struct zc_slot *slot;
+    const char *why = NULL;
+    char *p = zc_hostheap_get(&want, &slot, &why);
+    if (!p)
+        fail_msg("no block: %s", why);
+    extent = zc_hostheap_extent((uintptr_t)p);
+    return p;
+}
+
+static char *get(bool shareable)
+{
+    return get_bytes(SIZE, shareable);
+}
+
+/* The same memory at another address. */
+static char *alias(void *p)
+{
+    char *again = mremap(p, 0, SIZE, MREMAP_MAYMOVE);
+    assert_true(again != MAP_FAILED);
+    return again;
+}
+
+static void free_both(char *p, char *again)
+{
+    if (again)
+        munmap(again, SIZE);
+    zc_hostheap_put(p);
+}
+
+/* Gives the pool's memory back. */
+static void drop_pool(void)
+{
+    struct zc_extent *e;
+    while ((e = zc_hostheap_surplus(false, true)))
+        zc_hostheap_drop(e);
+    assert_int_equal(zc_hostheap_pooled(), 0);
+}
+
+static void a_shareable_block_shows_the_same_at_a_second_address(void **state)
+{
+    char *p = get(true), *again = alias(p);
+    (void)state;
+    assert_true(zc_memfile_shareable(extent));
+    assert_true(fcntl(extent->fd, F_GETFD) & FD_CLOEXEC);
+    for (size_t i = 0; i < SIZE; i++)
+        assert_int_equal(p[i], 0);
+    p[SIZE - 1] = 1;
+    again[0] = 2;
+    assert_int_equal(again[SIZE - 1], 1);
+    assert_int_equal(p[0], 2);
+    free_both(p, again);
+    drop_pool();
+}
+
+static void only_a_shareable_block_gets_such_memory_again(void **state)
+{
+    char *p = get(true);
+    const struct zc_extent *first = extent;
+    int fd = extent->fd;
+    (void)state;
+    zc_hostheap_put(p);
+    char *other = get(false);
+    assert_int_equal(extent->fd, 0);
+    assert_ptr_not_equal(extent, first);
+    zc_hostheap_put(other);
+    p = get(true);
+    assert_ptr_equal(extent, first);
+    assert_int_equal(extent->fd, fd);
+    zc_hostheap_put(p);
+    drop_pool();
+    assert_int_equal(fcntl(fd, F_GETFD), -1);
+}
+
+static void small_blocks_are_never_shareable(void **state)
+{
+    char *p = get_bytes(200000, true);
+    (void)state;
+    assert_int_equal(extent->fd, 0);
+    zc_hostheap_put(p);
+    drop_pool();
+}
+
+static void a_frozen_block_keeps_its_content_and_shows_no_more_of_it(void **state)
+{
+    char *p = get(true), *again = alias(p);
+    (void)state;
+    memset(p, 1, SIZE);
+    assert_int_equal(zc_overlay_note(extent, (uintptr_t)p + 4096, 4096, PROT_READ), true);
+    zc_module_memfile.before_fork();
+    assert_false(zc_memfile_shareable(extent));
+    assert_true(extent->odd && extent->stale);
+    assert_true(zc_workers_reach(p, 4096, true));
+    assert_false(zc_workers_reach(p + 4096, 4096, true));
+    assert_true(zc_workers_reach(p + 4096, 4096, false));
+    p[0] = p[SIZE - 1] = 2;
+    for (size_t i = 1; i < SIZE - 1; i++)
+        assert_int_equal(p[i], 1);
+    assert_int_equal(again[0], 1);
+    assert_int_equal(again[SIZE - 1], 1);
+    assert_true(zc_memfile_freeze(extent));
+    assert_int_equal(p[0], 2); /* The second time nothing is done. */
+    free_both(p, again);
+    drop_pool();
+}
+
+static void mappings_of_the_programs_own_stay_in_a_frozen_block(void **state)
+{
+    char *p = get(true);
+    (void)state;
+    assert_true(mmap(p + 4096, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED,
+                     -1, 0) != MAP_FAILED);
+    assert_true(
+        zc_overlay_note(extent, (uintptr_t)p + 4096, 4096, ZC_OVERLAY_OPEN | ZC_OVERLAY_FOREIGN));
+    char *again = mremap(p + 4096, 0, 4096, MREMAP_MAYMOVE);
+    assert_true(zc_memfile_freeze(extent));
+    p[4096] = 3;
+    assert_int_equal(again[0], 3);
+    munmap(again, 4096);
+    zc_hostheap_put(p);
+    drop_pool();
+}
+
+/* And a program gets the number again, for a file of its own. */
+static void a_program_that_closes_all_files_changes_nothing(void **state)
+{
+    char *p = get(true), *again = alias(p);
+    int own = open("/dev/null", O_RDONLY), fd = extent->fd;
+    (void)state;
+    memset(p, 1, SIZE);
+    assert_int_equal(dup2(own, fd), fd);
+    assert_true(zc_memfile_freeze(extent));
+    p[0] = 2;
+    assert_int_equal(again[0], 1);
+    assert_int_equal(p[SIZE - 1], 1);
+    free_both(p, again);
+    drop_pool();
+    assert_int_equal(close(fd), 0);
+    close(own);
+}
+
+static void private_under(int resource, rlim_t limit)
+{
+    struct rlimit before, now;
+    getrlimit(resource, &before);
+    now = before;
+    now.rlim_cur = limit;
+    assert_int_equal(setrlimit(resource, &now), 0);
+    char *p = get(true);
+    setrlimit(resource, &before);
+    assert_int_equal(extent->fd, 0);
+    assert_false(zc_memfile_shareable(extent));
+    memset(p, 1, SIZE);
+    zc_hostheap_put(p);
+    drop_pool();
+}
+
+static void a_limit_on_files_leaves_a_block_private(void **state)
+{
+    (void)state;
+    private_under(RLIMIT_FSIZE, SIZE - 1);
+    private_under(RLIMIT_NOFILE, 3);
+    char *p = get(true); /* The limits count files that there are. */
+    assert_true(zc_memfile_shareable(extent));
+    zc_hostheap_put(p);
+    drop_pool();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_shareable_block_shows_the_same_at_a_second_address),
+        cmocka_unit_test(only_a_shareable_block_gets_such_memory_again),
+        cmocka_unit_test(small_blocks_are_never_shareable),
+        cmocka_unit_test(a_frozen_block_keeps_its_content_and_shows_no_more_of_it),
+        cmocka_unit_test(mappings_of_the_programs_own_stay_in_a_frozen_block),
+        cmocka_unit_test(a_program_that_closes_all_files_changes_nothing),
+        cmocka_unit_test(a_limit_on_files_leaves_a_block_private),
+    };
+    host_policy("[rule all]\napi = malloc\nplace = shared\n"
+                "[rule device]\napi = cudaMalloc\nplace = shared\naccess = read\n");
+    zc_hostrule_open();
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
