@@ -28,8 +28,6 @@ QUOTES = (
           "shared: 1 % of the rows of a 1 GiB table, brought back", "whole program"),
     Quote("adds two vectors of 256 MiB, all of it",
           "one pass and reuse: vector add, 3 x 256 MiB", "whole program"),
-    Quote("gives two GPUs a table of 1 GiB to read, all of it",
-          "two GPUs: one table of 1 GiB read by both", "whole program"),
     Quote("copies 256 MiB to the GPU and back",
           "to the GPU and back, by size: 256 MiB", "one transfer"),
     Quote("sends 256 MiB through four streams in chunks",
