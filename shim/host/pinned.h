@@ -22,8 +22,8 @@ bool zc_pinned_use(struct zc_extent *extent, uint64_t bytes);
 
 /* Waits while `pin` is MAKING, and then moves it there.  Returns the old `pin`.  Nobody else
  * registers the extent, ends its registration or changes `program`, until zc_pinned_let_go() with
- * the new `pin`.  Who stands for a system call that signal handlers may make, as mmap(2), blocks all
- * signals in between. */
+ * the new `pin`.  Who stands for a system call that signal handlers may make, as mmap(2), blocks
+ * all signals in between. */
 enum zc_extent_pin zc_pinned_hold(struct zc_extent *extent);
 void zc_pinned_let_go(struct zc_extent *extent, enum zc_extent_pin pin);
 
