@@ -99,14 +99,18 @@ void zc_copy_resolve(struct zc_copy *c)
     resolve_operand(&c->src);
 }
 
-/* True if a range leaves its block.  The driver refuses that to the byte.  The pages behind a
- * converted block are rounded up, and stay for a while after a free in stream order, so libzc has
- * to check.  It also checks pinned memory, which it copies with the CPU. */
+/* True if a range leaves its block.  The driver refuses that to the byte. */
+static bool leaves_any_block(const struct zc_operand *b)
+{
+    return b->block && ((b->block->flags & ZC_BLOCK_QUARANTINED) ||
+                        b->span > b->block->base + b->block->size - b->address);
+}
+
+/* The same for what libzc has to check.  The pages behind a converted block are rounded up, and stay
+ * for a while after a free in stream order.  Pinned memory is copied with the CPU. */
 static bool leaves_block(const struct zc_operand *b)
 {
-    bool known = zc_operand_converted(b) || (b->block && b->asked == ZC_KIND_PINNED);
-    return known && ((b->block->flags & ZC_BLOCK_QUARANTINED) ||
-                     b->span > b->block->base + b->block->size - b->address);
+    return leaves_any_block(b) && (zc_operand_converted(b) || b->asked == ZC_KIND_PINNED);
 }
 
 bool zc_copy_leaves(CUdeviceptr address, size_t span)
@@ -328,9 +332,9 @@ static bool takes_nodes(const struct zc_behind *at)
 static bool fails_in_every_place(const struct zc_copy *c)
 {
     return capture_forbids(c) || is_no_range(&c->dst) || is_no_range(&c->src) ||
-           is_nobodys(&c->dst) || is_nobodys(&c->src) || c->shape == ZC_SHAPE_PREFETCH ||
-           !zc_copy_well_formed(c) || (c->word && c->dst.real != ZC_KIND_MANAGED) ||
-           (c->behind && !takes_nodes(c->behind));
+           leaves_any_block(&c->dst) || leaves_any_block(&c->src) || is_nobodys(&c->dst) ||
+           is_nobodys(&c->src) || c->shape == ZC_SHAPE_PREFETCH || !zc_copy_well_formed(c) ||
+           (c->word && c->dst.real != ZC_KIND_MANAGED) || (c->behind && !takes_nodes(c->behind));
 }
 
 /* Reports a refusal, unless `shared` has reported it already. */

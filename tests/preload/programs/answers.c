@@ -51,6 +51,16 @@ static void show_without_stream_or_context(CUdeviceptr at)
     CHECK(cuCtxSetCurrent(context));
 }
 
+/* Copies between the block and one of managed memory, which ends before they do. */
+static void show_bounds_of_another(CUdeviceptr at)
+{
+    CUdeviceptr other;
+    CHECK(cuMemAllocManaged(&other, 4 * KIB, CU_MEM_ATTACH_GLOBAL));
+    SHOW(cuMemcpyDtoD(at, other, 4 * KIB + 1));
+    SHOW(cuMemcpyDtoDAsync(other + 1, at, 4 * KIB, stream));
+    CHECK(cuMemFree(other));
+}
+
 /* Copies and sets that end at the block's end, and one byte behind it. */
 static void show_bounds(CUdeviceptr at, size_t bytes)
 {
@@ -183,6 +193,7 @@ static void show_block(const char *name, CUdeviceptr at, size_t bytes, bool asyn
     show_access_elsewhere(at);
     show_refusals(at, bytes);
     show_bounds(at, bytes);
+    show_bounds_of_another(at);
     show_batch(at);
     show_pinned_bounds(at, bytes);
     SHOW(cuMemFree(at + 1));
