@@ -106,8 +106,8 @@ static bool leaves_any_block(const struct zc_operand *b)
                         b->span > b->block->base + b->block->size - b->address);
 }
 
-/* The same for what libzc has to check.  The pages behind a converted block are rounded up, and stay
- * for a while after a free in stream order.  Pinned memory is copied with the CPU. */
+/* The same for what libzc has to check.  The pages behind a converted block are rounded up, and
+ * stay for a while after a free in stream order.  Pinned memory is copied with the CPU. */
 static bool leaves_block(const struct zc_operand *b)
 {
     return leaves_any_block(b) && (zc_operand_converted(b) || b->asked == ZC_KIND_PINNED);
