@@ -184,7 +184,7 @@ static bool join(struct zc_shared *p, struct zc_extent *e)
 
 static bool become_one(struct zc_shared *p, struct zc_extent *e)
 {
-    if (!empty(p) || !take_pin(e))
+    if (p->one || p->settled || !empty(p) || !take_pin(e))
         return false;
     bool shown = give_pages(p, e) && show_host_pages(p, e), one = shown && join(p, e);
     if (shown && !one && zc_shared_unregister(p) == CUDA_SUCCESS)
@@ -201,16 +201,23 @@ static bool become_one(struct zc_shared *p, struct zc_extent *e)
     return true;
 }
 
-bool zc_shared_to_one(struct zc_shared *p, struct zc_extent *e)
+/* In the block's context, where nothing keeps backings from changing. */
+static bool attempt(struct zc_shared *p, struct zc_extent *e,
+                    bool (*step)(struct zc_shared *p, struct zc_extent *e))
 {
     CUstreamCaptureMode mode;
     if (zc_capture_any() || zc_await_any() || zc_life_closing() || !zc_driver_lock())
         return false;
     bool entered = enter(p, &mode);
-    bool one = !p->one && !p->settled && become_one(p, e);
+    bool done = step(p, e);
     leave(entered, mode);
     zc_driver_unlock();
-    return one;
+    return done;
+}
+
+bool zc_shared_to_one(struct zc_shared *p, struct zc_extent *e)
+{
+    return attempt(p, e, become_one);
 }
 
 /* Memory of the heap's that no block of the program's has, with its pages. */
@@ -270,8 +277,9 @@ static bool deliver(struct zc_shared *p, struct zc_extent *e)
 {
     struct zc_shared_hold hold;
     struct zc_extent *spare = p->spare;
-    if (!spare || spare->units != e->units || !zc_memfile_shareable(spare) || !comes_to_rest() ||
-        zc_stream_wait_context(p->vmm->va.context) != CUDA_SUCCESS || !take_pin(e))
+    if (!p->one || !spare || spare->units != e->units || !zc_memfile_shareable(spare) ||
+        !comes_to_rest() || zc_stream_wait_context(p->vmm->va.context) != CUDA_SUCCESS ||
+        !take_pin(e))
         return false;
     zc_shared_lock(p, &hold);
     bool done = still_shareable(e) && exchange(p, e);
@@ -285,14 +293,7 @@ static bool deliver(struct zc_shared *p, struct zc_extent *e)
 
 bool zc_shared_deliver(struct zc_shared *p, struct zc_extent *e)
 {
-    CUstreamCaptureMode mode;
-    if (zc_capture_any() || zc_await_any() || zc_life_closing() || !zc_driver_lock())
-        return false;
-    bool entered = enter(p, &mode);
-    bool done = p->one && deliver(p, e);
-    leave(entered, mode);
-    zc_driver_unlock();
-    return done;
+    return attempt(p, e, deliver);
 }
 
 /* Copies what the GPU sees to the block's new memory, which is mapped elsewhere for that. */

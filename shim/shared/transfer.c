@@ -49,6 +49,15 @@ static bool available(const struct zc_extent *e)
            zc_memfile_shareable(e) && __atomic_load_n(&e->visits, __ATOMIC_ACQUIRE) == 1;
 }
 
+/* For the log.  NULL: the ledger had no memory for the host block. */
+static void name_host(struct zc_shared *p, const struct zc_block *host)
+{
+    if (!host)
+        return;
+    p->host_id = host->id;
+    p->host_site = zc_site_id(host->site);
+}
+
 /* Returns why not, or NULL. */
 static const char *become_one(struct zc_copy *c, struct zc_shared *p, struct zc_extent *e)
 {
@@ -63,10 +72,8 @@ static const char *become_one(struct zc_copy *c, struct zc_shared *p, struct zc_
         why = "its host block has private pages since a fork or another device block";
     else if (available(e))
         why = zc_shared_to_one(p, e) ? NULL : "its host block can't be mapped for the device now";
-    if (!why && c->src.block) {
-        p->host_id = c->src.block->id;
-        p->host_site = zc_site_id(c->src.block->site);
-    }
+    if (!why)
+        name_host(p, c->src.block);
     zc_hostheap_unclaim(e);
     return why;
 }
@@ -81,10 +88,8 @@ static bool delivers(struct zc_copy *c, struct zc_shared *p)
         return false;
     bool done =
         !host_side(&c->dst) && available(e) && !zc_overlay_any(e) && zc_shared_deliver(p, e);
-    if (done && c->dst.block) {
-        p->host_id = c->dst.block->id;
-        p->host_site = zc_site_id(c->dst.block->site);
-    }
+    if (done)
+        name_host(p, c->dst.block);
     zc_hostheap_unclaim(e);
     return done;
 }
