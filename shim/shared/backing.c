@@ -195,6 +195,7 @@ static bool become_one(struct zc_shared *p, struct zc_extent *e)
     if (!one)
         return false;
     __atomic_fetch_add(&zc_shared_ones, 1, __ATOMIC_ACQ_REL);
+    __atomic_fetch_add(&zc_shared_outputs, zc_shared_writable(p), __ATOMIC_ACQ_REL);
     zc_heat_watch();
     zc_lazy_suspend(p->vmm);
     set_real(p, ZC_KIND_PINNED);
@@ -446,6 +447,8 @@ static void written(struct zc_shared *p, void *unused)
 
 CUresult zc_shared_before_kernels(enum zc_fn fn)
 {
+    if (!__atomic_load_n(&zc_shared_outputs, __ATOMIC_ACQUIRE))
+        return CUDA_SUCCESS; /* Launches with tables alone look at no list. */
     zc_shared_each(written, NULL);
     return all_own(fn, true, "kernels may write it again");
 }
@@ -509,5 +512,6 @@ void zc_shared_part_ways(struct zc_shared *p)
     zc_view_reserve(p->vmm->va.base, span);
     take_pages(p);
     __atomic_fetch_sub(&zc_shared_ones, 1, __ATOMIC_ACQ_REL);
+    __atomic_fetch_sub(&zc_shared_outputs, zc_shared_writable(p), __ATOMIC_ACQ_REL);
     set_real(p, ZC_KIND_DEVICE);
 }

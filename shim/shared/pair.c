@@ -29,6 +29,7 @@ static struct zc_shared *resting;  /* Ended ones, for reuse; under the lock. */
 static struct zc_pair_counts past; /* Of ended ones; under the lock. */
 uint32_t zc_shared_ends;
 uint32_t zc_shared_ones;
+uint32_t zc_shared_outputs;
 
 /* Raw: libzc's own hooks of the signal functions serve the program. */
 static void set_mask(uint64_t mask, uint64_t *old)
@@ -262,7 +263,7 @@ static void in_child(void)
 {
     zc_lock_reset(&list);
     pairs = resting = NULL;
-    zc_shared_ones = 0;
+    zc_shared_ones = zc_shared_outputs = 0;
     memset(&past, 0, sizeof(past));
 }
 

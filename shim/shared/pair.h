@@ -61,6 +61,9 @@ extern uint32_t zc_shared_ends;
 /* Device blocks that are one with a host block.  Atomic. */
 extern uint32_t zc_shared_ones;
 
+/* Those of them that kernels may write.  Atomic. */
+extern uint32_t zc_shared_outputs;
+
 static inline bool zc_shared_is_one(const struct zc_shared *p)
 {
     return __atomic_load_n(&p->one, __ATOMIC_ACQUIRE);
