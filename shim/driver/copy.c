@@ -2,6 +2,9 @@
 /* Describes copies, sets and prefetches by their parameters. */
 #include "driver/copy.h"
 
+#include <stddef.h>
+#include <string.h>
+
 /* Sets what a call says of a side; zc_copy_init() has set the other fields. */
 static void set_operand(struct zc_operand *b, enum zc_side side, CUdeviceptr address, size_t span)
 {
@@ -16,14 +19,6 @@ void zc_describe_peer(struct zc_copy *c, CUdeviceptr dst, CUcontext dst_context,
     zc_describe_line(c, ZC_SIDE_DEVICE, dst, ZC_SIDE_DEVICE, src, n);
     c->dst.context = dst_context;
     c->src.context = src_context;
-}
-
-void zc_describe_peer_async(struct zc_copy *c, CUdeviceptr dst, CUcontext dst_context,
-                            CUdeviceptr src, CUcontext src_context, size_t n, CUstream stream)
-{
-    zc_describe_peer(c, dst, dst_context, src, src_context, n);
-    c->async = true;
-    c->stream = stream;
 }
 
 /* The side that a CUmemorytype means, and which of the two address fields it uses. */
@@ -67,97 +62,45 @@ static void remember_extent(struct zc_copy *c, const size_t extent[3])
     c->shape = ZC_SHAPE_STRIDED;
 }
 
-/* The versions of CUDA_MEMCPY2D, and those of CUDA_MEMCPY3D, have the same names for the fields
- * used here. */
-#define DESCRIBE_2D(c, p)                                                                          \
-    do {                                                                                           \
-        const size_t extent[3] = {(p)->WidthInBytes, (p)->Height, 1};                              \
-        set_region(&(c)->dst, (p)->dstMemoryType, (p)->dstHost, (p)->dstDevice, (p)->dstPitch, 0,  \
-                   (const size_t[3]){(p)->dstXInBytes, (p)->dstY, 0}, extent);                     \
-        set_region(&(c)->src, (p)->srcMemoryType, (p)->srcHost, (p)->srcDevice, (p)->srcPitch, 0,  \
-                   (const size_t[3]){(p)->srcXInBytes, (p)->srcY, 0}, extent);                     \
-        remember_extent(c, extent);                                                                \
-    } while (0)
-
-static void on_stream(struct zc_copy *c, CUstream stream)
-{
-    c->async = true;
-    c->stream = stream;
-}
-
 void zc_describe_2d(struct zc_copy *c, const CUDA_MEMCPY2D *p)
-{
-    if (p)
-        DESCRIBE_2D(c, p);
-}
-
-void zc_describe_2d_async(struct zc_copy *c, const CUDA_MEMCPY2D *p, CUstream stream)
-{
-    zc_describe_2d(c, p);
-    on_stream(c, stream);
-}
-
-void zc_describe_2d_v1(struct zc_copy *c, const CUDA_MEMCPY2D_v1 *p)
-{
-    if (p)
-        DESCRIBE_2D(c, p);
-}
-
-void zc_describe_2d_v1_async(struct zc_copy *c, const CUDA_MEMCPY2D_v1 *p, CUstream stream)
-{
-    zc_describe_2d_v1(c, p);
-    on_stream(c, stream);
-}
-
-#define DESCRIBE_3D(c, p)                                                                          \
-    do {                                                                                           \
-        const size_t extent[3] = {(p)->WidthInBytes, (p)->Height, (p)->Depth};                     \
-        set_region(&(c)->dst, (p)->dstMemoryType, (p)->dstHost, (p)->dstDevice, (p)->dstPitch,     \
-                   (p)->dstHeight, (const size_t[3]){(p)->dstXInBytes, (p)->dstY, (p)->dstZ},      \
-                   extent);                                                                        \
-        set_region(&(c)->src, (p)->srcMemoryType, (p)->srcHost, (p)->srcDevice, (p)->srcPitch,     \
-                   (p)->srcHeight, (const size_t[3]){(p)->srcXInBytes, (p)->srcY, (p)->srcZ},      \
-                   extent);                                                                        \
-        remember_extent(c, extent);                                                                \
-    } while (0)
-
-void zc_describe_3d(struct zc_copy *c, const CUDA_MEMCPY3D *p)
-{
-    if (p)
-        DESCRIBE_3D(c, p);
-}
-
-void zc_describe_3d_async(struct zc_copy *c, const CUDA_MEMCPY3D *p, CUstream stream)
-{
-    zc_describe_3d(c, p);
-    on_stream(c, stream);
-}
-
-void zc_describe_3d_v1(struct zc_copy *c, const CUDA_MEMCPY3D_v1 *p)
-{
-    if (p)
-        DESCRIBE_3D(c, p);
-}
-
-void zc_describe_3d_v1_async(struct zc_copy *c, const CUDA_MEMCPY3D_v1 *p, CUstream stream)
-{
-    zc_describe_3d_v1(c, p);
-    on_stream(c, stream);
-}
-
-void zc_describe_3d_peer(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p)
 {
     if (!p)
         return;
-    DESCRIBE_3D(c, p);
-    c->dst.context = p->dstContext;
-    c->src.context = p->srcContext;
+    const size_t extent[3] = {p->WidthInBytes, p->Height, 1};
+    const size_t dst_at[3] = {p->dstXInBytes, p->dstY, 0}, src_at[3] = {p->srcXInBytes, p->srcY, 0};
+    set_region(&c->dst, p->dstMemoryType, p->dstHost, p->dstDevice, p->dstPitch, 0, dst_at, extent);
+    set_region(&c->src, p->srcMemoryType, p->srcHost, p->srcDevice, p->srcPitch, 0, src_at, extent);
+    remember_extent(c, extent);
 }
 
-void zc_describe_3d_peer_async(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p, CUstream stream)
+void zc_describe_3d(struct zc_copy *c, const CUDA_MEMCPY3D *p)
 {
-    zc_describe_3d_peer(c, p);
-    on_stream(c, stream);
+    if (!p)
+        return;
+    const size_t extent[3] = {p->WidthInBytes, p->Height, p->Depth};
+    const size_t dst_at[3] = {p->dstXInBytes, p->dstY, p->dstZ};
+    const size_t src_at[3] = {p->srcXInBytes, p->srcY, p->srcZ};
+    set_region(&c->dst, p->dstMemoryType, p->dstHost, p->dstDevice, p->dstPitch, p->dstHeight,
+               dst_at, extent);
+    set_region(&c->src, p->srcMemoryType, p->srcHost, p->srcDevice, p->srcPitch, p->srcHeight,
+               src_at, extent);
+    remember_extent(c, extent);
+}
+
+/* Where the one has contexts, the other has reserved fields. */
+_Static_assert(sizeof(CUDA_MEMCPY3D_PEER) == sizeof(CUDA_MEMCPY3D) &&
+                   offsetof(CUDA_MEMCPY3D_PEER, Depth) == offsetof(CUDA_MEMCPY3D, Depth),
+               "both descriptions have the same layout");
+
+void zc_describe_3d_peer(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p)
+{
+    CUDA_MEMCPY3D same;
+    if (!p)
+        return;
+    memcpy(&same, p, sizeof(same));
+    zc_describe_3d(c, &same);
+    c->dst.context = p->dstContext;
+    c->src.context = p->srcContext;
 }
 
 void zc_describe_set_2d(struct zc_copy *c, CUdeviceptr dst, size_t pitch, unsigned value,
@@ -171,17 +114,11 @@ void zc_describe_set_2d(struct zc_copy *c, CUdeviceptr dst, size_t pitch, unsign
     c->extent[1] = height;
 }
 
-void zc_describe_set_2d_async(struct zc_copy *c, CUdeviceptr dst, size_t pitch, unsigned value,
-                              uint8_t unit, size_t width, size_t height, CUstream stream)
-{
-    zc_describe_set_2d(c, dst, pitch, value, unit, width, height);
-    on_stream(c, stream);
-}
-
 void zc_describe_value(struct zc_copy *c, CUdeviceptr address, uint8_t width, unsigned flags,
                        unsigned known, CUstream stream)
 {
-    zc_describe_set_async(c, address, 0, flags & ~known ? 0 : width, 1, stream);
+    zc_copy_on_stream(c, stream);
+    zc_describe_set(c, address, 0, flags & ~known ? 0 : width, 1);
     c->word = true;
 }
 
@@ -234,12 +171,11 @@ bool zc_copy_well_formed(const struct zc_copy *c)
     return c->shape != ZC_SHAPE_STRIDED || (rows_fit(&c->dst, e) && rows_fit(&c->src, e));
 }
 
-void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n, CUstream stream)
+void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n)
 {
     set_operand(&c->dst, ZC_SIDE_DEVICE, ptr, n);
     c->bytes = n;
     c->shape = ZC_SHAPE_PREFETCH;
-    on_stream(c, stream);
 }
 
 static bool on_device(enum zc_kind kind)

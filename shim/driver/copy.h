@@ -116,6 +116,13 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
     c->start = c->on ? zc_ticks() : 0;
 }
 
+/* The call has a stream and need not wait. */
+static inline void zc_copy_on_stream(struct zc_copy *c, CUstream stream)
+{
+    c->async = true;
+    c->stream = stream;
+}
+
 /* For sizes from the program: a result that overflows is larger than any block. */
 static inline size_t zc_product(size_t a, size_t b)
 {
@@ -143,29 +150,11 @@ static inline void zc_describe_line(struct zc_copy *c, enum zc_side ds, CUdevice
     c->shape = ZC_SHAPE_LINE;
 }
 
-static inline void zc_describe_line_async(struct zc_copy *c, enum zc_side ds, CUdeviceptr dst,
-                                          enum zc_side ss, CUdeviceptr src, size_t n,
-                                          CUstream stream)
-{
-    zc_describe_line(c, ds, dst, ss, src, n);
-    c->async = true;
-    c->stream = stream;
-}
-
 void zc_describe_peer(struct zc_copy *c, CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src,
                       CUcontext src_context, size_t n);
-void zc_describe_peer_async(struct zc_copy *c, CUdeviceptr dst, CUcontext dst_context,
-                            CUdeviceptr src, CUcontext src_context, size_t n, CUstream stream);
 void zc_describe_2d(struct zc_copy *c, const CUDA_MEMCPY2D *p);
-void zc_describe_2d_async(struct zc_copy *c, const CUDA_MEMCPY2D *p, CUstream stream);
-void zc_describe_2d_v1(struct zc_copy *c, const CUDA_MEMCPY2D_v1 *p);
-void zc_describe_2d_v1_async(struct zc_copy *c, const CUDA_MEMCPY2D_v1 *p, CUstream stream);
-void zc_describe_3d_v1(struct zc_copy *c, const CUDA_MEMCPY3D_v1 *p);
-void zc_describe_3d_v1_async(struct zc_copy *c, const CUDA_MEMCPY3D_v1 *p, CUstream stream);
 void zc_describe_3d(struct zc_copy *c, const CUDA_MEMCPY3D *p);
-void zc_describe_3d_async(struct zc_copy *c, const CUDA_MEMCPY3D *p, CUstream stream);
 void zc_describe_3d_peer(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p);
-void zc_describe_3d_peer_async(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p, CUstream stream);
 /* Sets: `count` elements of `unit` bytes, and rows of `width` elements. */
 static inline void zc_describe_set(struct zc_copy *c, CUdeviceptr dst, unsigned value, uint8_t unit,
                                    size_t count)
@@ -179,18 +168,8 @@ static inline void zc_describe_set(struct zc_copy *c, CUdeviceptr dst, unsigned 
     c->shape = ZC_SHAPE_SET;
 }
 
-static inline void zc_describe_set_async(struct zc_copy *c, CUdeviceptr dst, unsigned value,
-                                         uint8_t unit, size_t count, CUstream stream)
-{
-    zc_describe_set(c, dst, value, unit, count);
-    c->async = true;
-    c->stream = stream;
-}
-
 void zc_describe_set_2d(struct zc_copy *c, CUdeviceptr dst, size_t pitch, unsigned value,
                         uint8_t unit, size_t width, size_t height);
-void zc_describe_set_2d_async(struct zc_copy *c, CUdeviceptr dst, size_t pitch, unsigned value,
-                              uint8_t unit, size_t width, size_t height, CUstream stream);
 /*
  * Describe what graph nodes and stream operations will copy or set; nothing if `p` is NULL.  A
  * value is a set of one element, which must also be aligned; `known` are the flags that the driver
@@ -213,7 +192,7 @@ void zc_describe_node(struct zc_copy *c, const CUgraphNodeParams *p);
  * cuMemsetD2D32 ("must be four-byte aligned"). */
 bool zc_copy_well_formed(const struct zc_copy *c);
 
-void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n, CUstream stream);
+void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n);
 
 /* True for a side in a block whose memory libzc made. */
 static inline bool zc_operand_converted(const struct zc_operand *b)

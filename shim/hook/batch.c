@@ -21,8 +21,7 @@ static void begin_element(struct zc_copy *c, const struct zc_entry *entry, uint6
 {
     zc_copy_init(c, entry->fn, entry->flavour);
     c->start = start ? zc_ticks() - share : 0;
-    c->async = true;
-    c->stream = stream;
+    zc_copy_on_stream(c, stream);
 }
 
 /* A batch that names a block of the host heap is complete when the call returns. */
@@ -44,7 +43,7 @@ static CUresult record_lines(const struct zc_entry *entry, uint64_t start, const
     for (size_t i = 0; i < count; i++) {
         struct zc_copy c;
         begin_element(&c, entry, start, share, stream);
-        zc_describe_line_async(&c, ZC_SIDE_ANY, dsts[i], ZC_SIDE_ANY, srcs[i], sizes[i], stream);
+        zc_describe_line(&c, ZC_SIDE_ANY, dsts[i], ZC_SIDE_ANY, srcs[i], sizes[i]);
         zc_copy_resolve(&c);
         if (zc_copy_staged(&c))
             staged = c;
@@ -262,7 +261,7 @@ static void record_prefetches(const struct zc_entry *entry, uint64_t start, cons
     for (size_t i = 0; i < count; i++) {
         struct zc_copy c;
         begin_element(&c, entry, start, share, stream);
-        zc_describe_prefetch(&c, ptrs[i], sizes[i], stream);
+        zc_describe_prefetch(&c, ptrs[i], sizes[i]);
         zc_copy_resolve(&c);
         zc_copy_end(&c);
     }

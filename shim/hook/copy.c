@@ -364,8 +364,7 @@ bool zc_copy_reaches(struct zc_copy *c)
 void zc_describe_values(struct zc_copy *c, unsigned count, const CUstreamBatchMemOpParams *p,
                         CUstream stream)
 {
-    c->async = true;
-    c->stream = stream;
+    zc_copy_on_stream(c, stream);
     struct zc_copy one = *c, placed = *c;
     for (unsigned i = 0; p && i < count; i++) {
         /* Waits and writes have the same first fields: operation, then address. */
