@@ -89,12 +89,14 @@ def chosen(words):
 
 
 def main(words):
+    asked = [word[len("place="):] for word in words if word.startswith("place=")]
     unknown = [word for word in words if word not in ("quick", "referee", "together", *SECTIONS)
-               and not word.startswith("only=")]
+               and not word.startswith(("only=", "place="))]
+    unknown += [f"place={place}" for place in asked if place not in programs.PLACES]
     if unknown:
         sys.exit(f"tests/gpu/run.sh: unknown words: {' '.join(unknown)}")
     quick = "quick" in words
-    places = programs.QUICK_PLACES if quick else programs.PLACES
+    places = asked or (programs.QUICK_PLACES if quick else programs.PLACES)
     out = os.environ["OUT_DIR"]
     failed = os.path.join(out, "failed")
     os.makedirs(failed, exist_ok=True)
