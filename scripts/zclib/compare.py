@@ -3,162 +3,176 @@
 
 from __future__ import annotations
 
-import filecmp
+import math
 import os
 import shlex
 import statistics
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Sequence
 
-from . import launch, link, logs, names, refusals, screen, table, units
+from . import launch, names, race, screen, spread, table, trial, units
 from .progress import Progress
 from .refusals import Refusals
 from .report.totals import Totals
+from .sameness import Output
+from .trial import Arm, Plan
 
 LAST_LINES = 5  # Of the stderr of a run that failed.
+SIMULATED = "The GPU is simulated: bytes are exact, times mean nothing."
 
 
 @dataclass
-class Plan:
-    """One kind of run."""
+class Comparison:
+    """What came of all runs.  The first arm is the bare one."""
 
-    name: str
-    env: dict[str, str] | None  # As launch.environment() makes it; None for a bare run.
-
-
-@dataclass
-class Result:
-    """What came of the runs of one kind."""
-
-    name: str
-    status: int = 0             # Exit status of the first that failed.
-    times_ns: list[int] = field(default_factory=list)
-    totals: Totals | None = None  # Of the first run; of a bare one the links alone.
-    output: str = ""            # File of what the first run printed.
-    same: bool | None = None    # Whether its output equals the bare run's; None for that itself.
-    refused: Refusals = field(default_factory=Refusals)  # Calls that libzc refused, in all runs.
-
-    @property
-    def time_ns(self) -> int:
-        return int(statistics.median(self.times_ns)) if self.times_ns else 0
+    arms: list[Arm]
+    ratios: list[spread.Ratio]  # Of the others' times to its own.
+    simulated: bool
 
 
-def run_all(command: Sequence[str], plans: Sequence[Plan], folder: str,
-            repeat: int) -> list[Result]:
-    """Runs each plan `repeat` times, its files below folder/NAME.  Ends early, with the runs so
-    far, where a signal was passed on.  Raises OSError where the program can't be started."""
-    results = []
-    with Progress("", len(plans) * repeat) as bar:
-        for plan in plans:
-            result = Result(plan.name)
-            results.append(result)
-            for at in range(repeat):
-                bar.say(f"run {at + 1} of {repeat}: {plan.name}" if repeat > 1 else plan.name)
-                if not _run(command, plan, result, os.path.join(folder, plan.name), at):
-                    return results
-                bar.add(1)
-            if result.status:
+def run_all(command: Sequence[str], plans: Sequence[Plan], folder: str, limits: race.Limits,
+            output: Output) -> Comparison:
+    """Runs the plans by turns, after a bare run that does not count; their files are below
+    folder/NAME.  Ends early, with the runs so far, where a signal was passed on.  Raises OSError
+    where the program can't be started."""
+    trials = trial.Trials(command, folder)
+    contest = race.Race(trials, plans, limits)
+    with Progress("", len(plans) * (limits.rounds or race.TIGHT_ROUNDS)) as bar:
+        bar.say(f"warm-up: {plans[0].name}")
+        first = trials.run(plans[0], trial.WARM_UP)
+
+        def before(number: int, plan: Plan) -> None:
+            bar.say(f"round {number}: {plan.name}")
+
+        def after(arm: Arm) -> bool:
+            bar.add(1)
+            last = arm.runs[-1]
+            arm.same = arm.same is not False and output.same(first.output, last.output)
+            if last.status:
                 bar.clear()
-                _say_failure(result)
-            if result is not results[0]:
-                result.same = filecmp.cmp(results[0].output, result.output, shallow=False)
-    return results
+                _say_failure(arm)
+            return last.status == 0
+
+        if not first.ended.passed_on:
+            contest.go(before, after)
+    if first.ended.passed_on:
+        contest.arms[0].runs.append(first)
+    ran = [arm for arm in contest.arms if arm.runs]
+    return Comparison(ran, [contest.ratio(arm) for arm in ran[1:]], contest.simulated)
 
 
-def _run(command: Sequence[str], plan: Plan, result: Result, folder: str, at: int) -> bool:
-    """One run; false where a signal was passed on to it."""
-    os.makedirs(folder, exist_ok=True)
-    before = set(os.listdir(folder))
-    number = f".{at + 1}" if at else ""
-    output, errors = (os.path.join(folder, name + number) for name in ("stdout", "stderr"))
-    env = dict(os.environ) if plan.env is None else \
-        {**plan.env, "ZC_LOG": os.path.join(folder.replace("%", "%%"), launch.LOG_NAME)}
-    with link.Recording(folder, at + 1):
-        ended = launch.run(command, env, [(0, os.devnull), (1, output), (2, errors)])
-    refused = refusals.in_logs(_new_logs(folder, before))
-    result.refused = Refusals.of((result.refused, refused))
-    result.status = result.status or ended.status or (launch.FAILED if refused.calls else 0)
-    result.times_ns.append(ended.wall_ns)
-    if at == 0:
-        result.output = output
-        result.totals = _totals(folder, before)
-    return ended.passed_on == 0
-
-
-def _totals(folder: str, before: set[str]) -> Totals:
-    totals = Totals(1)
-    totals.read(_new_logs(folder, before), lambda problem: screen.message(str(problem)))
-    return totals
-
-
-def _new_logs(folder: str, before: set[str]) -> list[str]:
-    return [os.path.join(folder, name) for name in sorted(set(os.listdir(folder)) - before)
-            if logs.is_log_name(name)]
-
-
-def _say_failure(result: Result) -> None:
-    why = f"had refused calls ({result.refused.words()})" if result.refused.calls else \
-        f"ended with status {result.status}"
-    screen.message(f"run '{result.name}' {why}; its last messages:")
-    path = os.path.join(os.path.dirname(result.output), "stderr")
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+def _say_failure(arm: Arm) -> None:
+    run = arm.runs[-1]
+    why = f"had refused calls ({run.refused.words()})" if run.refused.calls else \
+        f"ended with status {run.status}"
+    screen.message(f"run '{arm.name}' {why}; its last messages:")
+    with open(run.errors, encoding="utf-8", errors="surrogateescape") as file:
         for line in file.readlines()[-LAST_LINES:]:
             print(f"  {names.shown(line.rstrip())}", file=sys.stderr)
 
 
-def lines(results: Sequence[Result], width: int | None, kept: bool) -> list[str]:
+def times_ns(arm: Arm) -> list[int]:
+    return [run.ended.wall_ns for run in arm.runs]
+
+
+def _range(ratio: spread.Ratio) -> str:
+    """The interval in per cent: `54..58 %`; `99.6..99.9 %` where it is narrow."""
+    if not math.isfinite(ratio.high):
+        return "-"
+    digits = 0 if ratio.high - ratio.low >= spread.TIGHT_WIDTH else 1
+    return f"{100 * ratio.low:.{digits}f}..{100 * ratio.high:.{digits}f} %"
+
+
+def lines(result: Comparison, width: int | None, kept: bool) -> list[str]:
     """The table of the runs, and what it comes to in words.  It tells of the links where they were
     measured.  `kept`: the files of the runs stay."""
-    measured = any(result.totals and result.totals.links.devices for result in results)
-    columns = [table.text("Run", least=8), table.Column("Exit", drop=1), table.Column("Time"),
-               table.Column("Of bare"), table.Column("Count", drop=2), table.Column("Asked"),
+    measured = any(arm.runs[0].totals.links.devices for arm in result.arms)
+    columns = [table.text("Run", least=8), table.Column("Exit", drop=1),
+               table.Column("Runs", drop=5), table.Column("Time"), table.Column("Least", drop=4),
+               table.Column("Most", drop=4), table.Column("Of bare"), table.Column("95 % sure"),
+               table.Column("Count", drop=2), table.Column("Asked"),
                table.Column("Moved"), table.Column("CPU copied"), table.Column("Elided"),
-               table.Column("Blocked", drop=3), table.Column("Device peak", drop=4)]
+               table.Column("Blocked", drop=3), table.Column("Device peak", drop=6)]
     if measured:
         columns += [table.Column("Link to"), table.Column("Link from")]
     columns.append(table.text("Output", least=0))
     rows = []
-    for result in results:
-        same = {None: "", True: "same", False: "differs"}[result.same]
-        if result.refused.calls:
-            same += f", {result.refused.calls} refused"
-        rows.append((result.name, result.status, units.duration(result.time_ns),
-                     units.percent(result.time_ns, results[0].time_ns), *_counted(result.totals),
-                     *(_links(result.totals) if measured else ()), same))
-    return table.render(columns, rows, width) + ["", _verdict(results, kept)]
+    bare = int(statistics.median(times_ns(result.arms[0])))
+    for at, arm in enumerate(result.arms):
+        times = times_ns(arm)
+        time = int(statistics.median(times))
+        same = "" if at == 0 and arm.same else "same" if arm.same else "differs"
+        refused = sum(run.refused.calls for run in arm.runs)
+        if refused:
+            same += f", {refused} refused"
+        rows.append((arm.name, arm.status, len(times), units.duration(time),
+                     units.duration(min(times)), units.duration(max(times)),
+                     units.percent(time, bare), _range(result.ratios[at - 1]) if at else "-",
+                     *_counted(arm), *(_links(arm.runs[0].totals) if measured else ()), same))
+    return table.render(columns, rows, width) + ["", *_verdict(result, kept)]
 
 
-def _counted(totals: Totals | None) -> tuple[str, ...]:
-    """What libzc counted; nothing in a bare run."""
-    if totals is None or not totals.processes:
+def _counted(arm: Arm) -> tuple[str, ...]:
+    """What libzc counted in the first run, and how long calls blocked in the median; nothing in a
+    bare run."""
+    totals = arm.runs[0].totals
+    if not totals.processes:
         return ("-",) * 7
     counts = totals.counts
+    blocked = int(statistics.median(run.totals.counts.blocked_ns for run in arm.runs))
     return (units.count(counts.asked_calls), units.size(counts.asked_bytes),
             units.size(counts.moved_bytes), units.size(counts.cpu_copied_bytes),
-            units.size(counts.elided_bytes), units.duration(counts.blocked_ns),
+            units.size(counts.elided_bytes), units.duration(blocked),
             units.size(totals.peak("device")))
 
 
-def _links(totals: Totals | None) -> tuple[str, str]:
+def _links(totals: Totals) -> tuple[str, str]:
     """What went over the links by hardware counter, to the devices and from them."""
-    if totals is None or not totals.links.devices:
+    if not totals.links.devices:
         return "-", "-"
     return units.size(totals.links.to_device), units.size(totals.links.from_device)
 
 
-def _verdict(results: Sequence[Result], kept: bool) -> str:
-    """Whether the policies kept the program's output, and the fastest run."""
-    refused = next((result for result in results if result.refused.calls), None)
-    if refused:
-        return f"Run '{refused.name}': {refused.refused.words()}."
-    if any(result.status for result in results):
+def _verdict(result: Comparison, kept: bool) -> list[str]:
+    """Whether the policies kept the program's output, and what they did to its time."""
+    said = [_outputs(result, kept)]
+    if any(arm.status for arm in result.arms):
+        return said
+    if result.simulated:
+        return [*said, SIMULATED]
+    return said + [_faster(arm.name, len(arm.runs), ratio)
+                   for arm, ratio in zip(result.arms[1:], result.ratios)]
+
+
+def _outputs(result: Comparison, kept: bool) -> str:
+    for arm in result.arms:
+        refused = Refusals.of(run.refused for run in arm.runs)
+        if refused.calls:
+            return f"Run '{arm.name}': {refused.words()}."
+    if any(arm.status for arm in result.arms):
         return "Not all runs ended with status 0."
-    differing = next((result for result in results if result.same is False), None)
-    if differing:
-        files = (f"diff {shlex.quote(results[0].output)} {shlex.quote(differing.output)}" if kept
-                 else "with -o DIR their outputs stay, to be compared")
-        return ("Not all runs printed the same; times and process ids in the output do that, too: "
-                f"{files}")
-    fastest = min(results, key=lambda result: result.time_ns)
-    return f"All runs printed the same. The fastest was '{fastest.name}'."
+    differing = next((arm for arm in result.arms if arm.same is False), None)
+    if differing is None:
+        return "All runs printed the same."
+    if differing is result.arms[0]:
+        return ("The bare runs already print different things, so this can't tell whether the "
+                "policies keep the output: name what may differ by --ignore REGEX")
+    files = (f"diff {shlex.quote(result.arms[0].runs[0].output)} "
+             f"{shlex.quote(differing.runs[0].output)}" if kept
+             else "with -o DIR their outputs stay, to be compared")
+    return f"Not all runs printed the same: {files}"
+
+
+def _faster(name: str, runs: int, ratio: spread.Ratio) -> str:
+    """What a policy did to the time, where that is more than noise."""
+    if not math.isfinite(ratio.high):
+        return (f"'{name}': {runs} {'run says' if runs == 1 else 'runs say'} nothing of the time; "
+                f"{spread.LEAST_RUNS} are the least.")
+    if not ratio.differs:
+        return (f"'{name}': no significant difference to bare "
+                f"({_range(ratio)} of its time, 95 % sure).")
+    change = abs(1 - ratio.value)
+    return (f"'{name}' takes {100 * change:.{0 if change >= 0.095 else 1}f} % "
+            f"{'less' if ratio.value < 1 else 'more'} time than bare "
+            f"({_range(ratio)} of its time, 95 % sure).")

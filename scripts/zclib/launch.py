@@ -33,6 +33,9 @@ class Ended:
     status: int     # Its exit status, 128 + n after signal n.
     wall_ns: int    # From its start to its end.
     passed_on: int  # The last signal that was sent on to it; 0 for none.
+    user_ns: int = 0    # Processor time, its children's that it waited for included.
+    system_ns: int = 0
+    late: bool = False  # Killed, because it ran past its limit.
 
 
 @contextlib.contextmanager
@@ -63,13 +66,15 @@ def environment(library: str, log_folder: str, policy: str | None,
     return env
 
 
-def run(command: Sequence[str], env: dict[str, str],
-        files: Sequence[tuple[int, str]] = ()) -> Ended:
+def run(command: Sequence[str], env: dict[str, str], files: Sequence[tuple[int, str]] = (),
+        limit_s: float | None = None) -> Ended:
     """Runs a program to its end.  `files`: descriptors that it gets as new files, by path; 0 is
-    opened for reading.  Raises FileNotFoundError and PermissionError as execvp(3) does."""
+    opened for reading.  With a limit it has a process group of its own, and all of that is killed
+    where it takes longer.  Raises FileNotFoundError and PermissionError as execvp(3) does."""
     actions = [(os.POSIX_SPAWN_OPEN, number, path,
                 os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
                for number, path in files]
+    group = {} if limit_s is None else {"setpgroup": 0}
     # Where SIGCHLD is ignored, children leave no status.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     watched = {*PASSED_ON, signal.SIGCHLD}
@@ -78,24 +83,36 @@ def run(command: Sequence[str], env: dict[str, str],
         start = time.monotonic_ns()
         # Python ignores SIGPIPE and SIGXFSZ; a program must not find them ignored.
         child = os.posix_spawnp(command[0], list(command), env, file_actions=actions,
-                                setsigmask=before, setsigdef=(signal.SIGPIPE, signal.SIGXFSZ))
-        status, passed_on = _wait(child, watched)
-        return Ended(status, time.monotonic_ns() - start, passed_on)
+                                setsigmask=before, setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
+                                **group)
+        ended = _wait(child, watched, limit_s)
+        ended.wall_ns = time.monotonic_ns() - start
+        return ended
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _wait(child: int, watched: set[signal.Signals]) -> tuple[int, int]:
-    """Waits for the child, and passes signals on to it; its status, and the last such signal."""
-    passed_on = 0
+def _wait(child: int, watched: set[signal.Signals], limit_s: float | None) -> Ended:
+    """Waits for the child, and passes signals on to it."""
+    passed_on, late = 0, False
+    end = None if limit_s is None else time.monotonic() + limit_s
     while True:
-        got = signal.sigwaitinfo(watched)
-        if got.si_signo == signal.SIGCHLD:
-            ended, status = os.waitpid(child, os.WNOHANG)
+        if end is None or late:
+            got = signal.sigwaitinfo(watched)
+        else:
+            got = signal.sigtimedwait(watched, max(end - time.monotonic(), 0))
+        if got is None:
+            late = True
+            os.killpg(child, signal.SIGKILL)
+        elif got.si_signo == signal.SIGCHLD:
+            ended, status, used = os.wait4(child, os.WNOHANG)
             if ended:
                 code = os.waitstatus_to_exitcode(status)
-                return (code if code >= 0 else 128 - code), passed_on
-            continue
-        passed_on = got.si_signo
-        if got.si_code != SI_KERNEL or os.getpgid(child) != os.getpgrp():
-            os.kill(child, got.si_signo)
+                return Ended(code if code >= 0 else 128 - code, 0, passed_on,
+                             int(used.ru_utime * 1e9), int(used.ru_stime * 1e9), late)
+        else:
+            passed_on = got.si_signo
+            if end is not None:
+                os.killpg(child, got.si_signo)
+            elif got.si_code != SI_KERNEL or os.getpgid(child) != os.getpgrp():
+                os.kill(child, got.si_signo)

@@ -6,11 +6,15 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import sys
 import tempfile
 from typing import Iterator
 
-from .. import compare, install, launch, link, logs, policies, refusals, screen
+from .. import (compare, export, install, launch, link, logs, output, policies, race, refusals,
+                screen, units)
+from ..sameness import Output
+from ..trial import Plan
 from . import report
 
 LEVELS = ("summary", "allocs", "events")
@@ -22,9 +26,11 @@ report goes to stderr. Without -o the logs are dropped after the report. With it
 each run: `zc report DIR` sums up all that is in it. The level of the logs is ZC_LOG_LEVEL, else
 what the policy says, else `allocs`.
 
---compare runs the program bare and once under each policy, with /dev/null as its input, keeps what
-it prints (with -o in DIR/NAME/), and prints the runs side by side on stdout, with what went over
-the link where that has counters. `off` among the policies is a run that is only watched.
+--compare runs the program bare and under each policy by turns, after one bare run that does not
+count, with /dev/null as its input, until the medians of the times are known to 2 % or a quarter of
+their difference, or the time is up; at least three times each. It keeps what the program prints
+(with -o in DIR/NAME/), and prints the runs side by side on stdout, with what went over the link
+where that has counters. `off` among the policies is a run that is only watched.
 
 exit status: the program's own, 128 + n if signal n ended it; 127 where it was not found, 126 where
 it can't be executed, 125 where zc itself failed, or where libzc refused calls of a program that all
@@ -45,8 +51,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-q", "--quiet", action="store_true", help="print no report")
     parser.add_argument("-c", "--compare", metavar="FILE,...",
                         help="run bare and under each of these policies, and compare")
-    parser.add_argument("-r", "--repeat", metavar="N", type=int, default=1,
-                        help="with --compare: runs of each kind; the median time counts (1)")
+    parser.add_argument("-r", "--runs", "--repeat", metavar="N", type=int,
+                        help="with --compare: just so many runs of each kind")
+    parser.add_argument("--time", metavar="SECONDS", type=units.seconds,
+                        help="with --compare: begin no more runs then (60)")
+    parser.add_argument("--ignore", metavar="REGEX", action="append", default=[],
+                        help="with --compare: what may differ in the output; may be repeated")
+    parser.add_argument("--export-json", metavar="FILE",
+                        help="with --compare: write all times and counts, in hyperfine's form")
+    parser.add_argument("--export-markdown", metavar="FILE",
+                        help="with --compare: write the times as a table of Markdown")
     parser.add_argument("command", metavar="COMMAND", nargs=argparse.REMAINDER,
                         help="the program and its arguments")
     parser.epilog = EPILOG
@@ -77,10 +91,12 @@ def _wrong_usage(args: argparse.Namespace, command: list[str]) -> str | None:
         return "--compare takes policies, with commas between them"
     if args.compare and (args.policy or args.set):
         return "--compare names the policies; it takes neither --policy nor --set"
-    if args.repeat < 1:
-        return "--repeat takes a number from 1 on"
-    if args.repeat > 1 and not args.compare:
-        return "--repeat goes with --compare"
+    if args.runs is not None and args.runs < 1:
+        return "--runs takes a number from 1 on"
+    if not args.compare:
+        for name in ("runs", "time", "ignore", "export_json", "export_markdown"):
+            if getattr(args, name):
+                return f"--{name.replace('_', '-')} goes with --compare"
     return None
 
 
@@ -199,17 +215,28 @@ def _report(folder: str, before: set[str]) -> None:
 
 def _compare(args: argparse.Namespace, command: list[str], library: str, folder: str) -> int:
     asked = [policy_file(name) for name in args.compare.split(",") if name]
+    try:
+        same = Output(args.ignore)
+    except re.error as error:
+        raise logs.LogError(f"--ignore: '{error.pattern.decode()}' is no pattern: {error}") \
+            from error
+    try:
+        output.try_out(args.export_json, args.export_markdown)
+    except OSError as error:
+        raise logs.LogError(f"{error.filename}: {error.strerror}") from error
     _tell_faults(asked)
-    plans = [compare.Plan("bare", None)]
+    plans = [Plan("bare", None)]
     for policy in asked:
         env = launch.environment(library, "", policy, level_of(policy, args.level))
-        plans.append(compare.Plan(_name_of(policy, plans), env))
+        plans.append(Plan(_name_of(policy, plans), env))
+    limits = race.Limits(args.runs, args.time or race.Limits.seconds)
     try:
-        results = compare.run_all(command, plans, folder, args.repeat)
+        result = compare.run_all(command, plans, folder, limits, same)
     except OSError as error:
         return not_started(command, error)
-    print("\n".join(compare.lines(results, screen.width(), args.output is not None)))
-    return next((result.status for result in results if result.status), 0)
+    print("\n".join(compare.lines(result, screen.width(), args.output is not None)))
+    export.write(result, command, args.export_json, args.export_markdown)
+    return next((arm.status for arm in result.arms if arm.status), 0)
 
 
 def _tell_faults(asked: list[str]) -> None:
@@ -220,7 +247,7 @@ def _tell_faults(asked: list[str]) -> None:
                 screen.message(line)
 
 
-def _name_of(policy: str, plans: list[compare.Plan]) -> str:
+def _name_of(policy: str, plans: list[Plan]) -> str:
     """What a run is called: its policy's file name, and a number where that is taken."""
     stem = "watched" if policy == "off" else os.path.splitext(os.path.basename(policy))[0]
     taken = {plan.name for plan in plans}

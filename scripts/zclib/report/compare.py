@@ -205,7 +205,7 @@ def _notes(a: Totals, b: Totals, pairing: Pairing) -> list[str]:
     if a.sites and b.sites and not a.sites.keys() & b.sites.keys():
         notes.append("no site is in both runs: the programs, or the libraries on their paths, are "
                      "different builds")
-    if any(process.gpu.startswith("Simulated") for process in [*a.processes, *b.processes]):
+    if a.simulated or b.simulated:
         notes.append("on a simulated GPU, whose times mean nothing")
     return notes
 

@@ -64,6 +64,11 @@ class Totals:
         """The sum of the processes' times."""
         return sum(process.wall_ns for process in self.processes)
 
+    @property
+    def simulated(self) -> bool:
+        """Whether a process ran on a simulated GPU, whose times mean nothing."""
+        return any(process.gpu.startswith("Simulated") for process in self.processes)
+
     def refusals(self) -> Refusals:
         """The calls that were refused in all processes."""
         return Refusals.of(process.refusals for process in self.processes)

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""Single runs of a program, bare or under a policy, with what each printed and what it moved."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass, field
+from typing import Sequence
+
+from . import launch, link, logs, refusals, screen
+from .refusals import Refusals
+from .report.totals import Totals
+
+WARM_UP = 0  # The number of a run that does not count.
+
+
+@dataclass
+class Plan:
+    """One kind of run."""
+
+    name: str
+    env: dict[str, str] | None  # As launch.environment() makes it; None for a bare run.
+
+
+@dataclass
+class Run:
+    """What came of one run."""
+
+    ended: launch.Ended
+    output: str        # File of what it printed.
+    errors: str        # And of what it said.
+    totals: Totals     # Of its logs; of a bare run the links alone.
+    refused: Refusals  # Calls that libzc refused.
+
+    @property
+    def status(self) -> int:
+        """Its exit status, or that for refused calls of a program that ended with 0."""
+        return self.ended.status or (launch.FAILED if self.refused.calls else 0)
+
+
+@dataclass
+class Arm:
+    """A plan with its runs."""
+
+    plan: Plan
+    runs: list[Run] = field(default_factory=list)
+    same: bool | None = None  # Whether all of them printed what was expected; None: not asked.
+
+    @property
+    def name(self) -> str:
+        return self.plan.name
+
+    @property
+    def status(self) -> int:
+        """That of the first run that failed."""
+        return next((run.status for run in self.runs if run.status), 0)
+
+
+class Trials:
+    """Runs of one command, their files below folder/NAME of their plan."""
+
+    def __init__(self, command: Sequence[str], folder: str) -> None:
+        self._command = command
+        self._folder = folder
+        self._has_link = True  # Until a run has shown that there are no counters.
+
+    def run(self, plan: Plan, number: int, limit_s: float | None = None) -> Run:
+        """The run of that number, from 1 on, or WARM_UP.  Raises OSError where the program can't be
+        started."""
+        folder = os.path.join(self._folder, plan.name)
+        os.makedirs(folder, exist_ok=True)
+        before = set(os.listdir(folder))
+        ending = {WARM_UP: ".warm-up", 1: ""}.get(number, f".{number}")
+        output, errors = (os.path.join(folder, name + ending) for name in ("stdout", "stderr"))
+        env = dict(os.environ) if plan.env is None else \
+            {**plan.env, "ZC_LOG": os.path.join(folder.replace("%", "%%"), launch.LOG_NAME)}
+        record = self._has_link and number != WARM_UP
+        with link.Recording(folder, number) if record else contextlib.nullcontext():
+            ended = launch.run(self._command, env, [(0, os.devnull), (1, output), (2, errors)],
+                               limit_s)
+        made = [os.path.join(folder, name) for name in sorted(set(os.listdir(folder)) - before)
+                if logs.is_log_name(name)]
+        if record:
+            self._has_link = any(map(link.is_recording, made))
+        totals = Totals(1)
+        totals.read(made, lambda problem: screen.message(str(problem)))
+        return Run(ended, output, errors, totals, refusals.in_logs(made))
