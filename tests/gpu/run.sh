@@ -4,7 +4,7 @@
 # each policy has the effect that it should have, and the log's counts equal CUPTI's.  Exit status
 # 77 where no driver answers, 1 if a row failed.
 #
-#   tests/gpu/run.sh [quick] [referee] [together] [kernels] [apps] [samples] [only=NAME] [place=NAME]
+#   tests/gpu/run.sh [quick] [referee] [together] [kernels] [apps] [samples] [only=NAME] [place=P]
 #
 # quick     fewer builds, programs and places, in less than two minutes
 # referee   compare with CUPTI also where it is not done by default (samples)
