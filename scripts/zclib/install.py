@@ -65,6 +65,15 @@ def _find(name: str, folders: list[str]) -> str:
     raise MissingPart(f"no {name} in {', '.join(folders)}: build it by `make`, or install it again")
 
 
+def presets() -> str:
+    """The folder of the policies that come with libzc."""
+    folder = os.path.join(ABOVE, "presets") if _installed() else \
+        os.path.join(ABOVE, "..", "policy", "presets")
+    if not os.path.isdir(folder):
+        raise MissingPart(f"no presets in {folder}: install libzc again")
+    return os.path.abspath(folder)
+
+
 def library() -> str:
     """libzc.so: $ZC_LIB, the build folder of a source tree, or the installation's lib folder."""
     asked = os.environ.get("ZC_LIB", "")

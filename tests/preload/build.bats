@@ -48,7 +48,7 @@ own_make() { make B="$OWN" CC="$OWN_CC" CFLAGS=-O1 WERROR=1 "$@"; }
     command -v python3 >/dev/null || skip "no python3"
     run -0 own_make install DESTDIR="$BATS_TEST_TMPDIR/root" PREFIX=/opt/zc
     mv "$BATS_TEST_TMPDIR/root/opt/zc" "$BATS_TEST_TMPDIR/moved to: here"
-    run -0 "$BATS_TEST_TMPDIR/moved to: here/bin/zc" check policy/presets/watch-only.conf
+    run -0 "$BATS_TEST_TMPDIR/moved to: here/bin/zc" check @watch-only
     [[ $output == *" 0 errors"* ]]
     # LD_PRELOAD takes blanks and colons for separators.
     run -0 "$BATS_TEST_TMPDIR/moved to: here/bin/zc" run -q -- \

@@ -81,3 +81,19 @@ setup() {
     run -0 script -qec "stty cols 70; TERM=dumb scripts/zc check --keys" /dev/null
     [ "$(tr -d '\r' <<<"$output" | grep -cE '^.{71,}')" -eq 0 ]
 }
+
+@test "presets have names, and each says when it pays" {
+    run -0 zc presets
+    names=$(grep '^@' <<<"$output")
+    [[ $names == $(cd policy/presets && printf '@%s\n' *.conf | sed 's/\.conf$//') ]]
+    [[ $(grep -c '^    Pays ' <<<"$output") == $(wc -l <<<"$names") ]]
+    for name in $names; do
+        run -0 zc check "$name"
+        [[ $output == */presets/${name#@}.conf:*" 0 errors"* ]]
+        diff <(zc presets "${name#@}") "policy/presets/${name#@}.conf"
+    done
+    run -0 zc explain @shared-tables --size 1G
+    [[ $output == *device-tables* ]]
+    run -1 zc check @shared-table
+    [[ $output == "zc: there is no preset 'shared-table': did you mean '@shared-tables'?" ]]
+}

@@ -31,7 +31,7 @@ masked() {
 }
 
 @test "with -o each run keeps its output and its logs" {
-    run -0 "$ZC" run -r 2 -o kept -c "$PRESETS/read-mostly-table.conf" -- ./program
+    run -0 "$ZC" run -r 2 -o kept -c @read-mostly-table -- ./program
     [[ $(ls kept) == bare$'\n'read-mostly-table ]]
     [[ $(echo $(ls kept/bare)) == \
         "stderr stderr.2 stderr.warm-up stdout stdout.2 stdout.warm-up" ]]

@@ -132,6 +132,7 @@ complete_words() {
     [[ $(complete_words zc doctor --timeout '') == '' ]]
     [[ $(complete_words zc diff --html READ) == README.md ]]
     [[ $(complete_words zc check policy/presets/w) == policy/presets/watch-only.conf ]]
+    [[ $(complete_words zc run -p @shared-t) == @shared-tables ]]
     complete_words zc run -p policy/policy.conf -- mk | grep -qx mkdir ||
         [[ -z $(complete_words zc run -p policy/policy.conf -- mk) ]]
 }

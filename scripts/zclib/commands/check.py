@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from .. import policies, screen, table
+from .. import policies, presets, screen, table
 
 EPILOG = """\
 Each fault is one line, FILE:LINE:COLUMN: text, followed by (nearest: word) where a known word is
@@ -18,7 +18,7 @@ exit status: 0 without errors, 1 with errors or where a file can't be read
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", nargs="*", help="policy file")
+    parser.add_argument("file", metavar="FILE", nargs="*", help="policy file, or @PRESET")
     parser.add_argument("--keys", action="store_true",
                         help="print all keys that a policy may have, with their values")
     parser.epilog = EPILOG
@@ -38,5 +38,6 @@ def run(args: argparse.Namespace) -> int:
     if args.keys:
         return _print_keys()
     # To the library `off` means no policy, and an empty name the usual places.
-    files = [f"./{name}" if name in ("off", "") else name for name in args.file] or [None]
+    files = [f"./{name}" if name in ("off", "") else presets.path(name)
+             for name in args.file] or [None]
     return max(policies.check(name) for name in files)

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Callable, Iterable, Iterator
 
-from .. import counters, logs, policies, screen, table, units
+from .. import counters, logs, policies, presets, screen, table, units
 
 EPILOG = """\
   zc explain POLICY --size 64M [--api cudaMalloc] [...]   one request against every rule
@@ -62,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    args.file = [presets.path(name) for name in args.file]
     facts = {name: getattr(args, name) for name in FACTS if getattr(args, name) is not None}
     is_log = [_is_log(path) for path in args.file]
     policy = None if is_log[0] else args.file[0]

@@ -11,8 +11,8 @@ import sys
 import tempfile
 from typing import Iterator
 
-from .. import (compare, export, install, launch, link, logs, output, policies, race, refusals,
-                screen, units)
+from .. import (compare, export, install, launch, link, logs, output, policies, presets, race,
+                refusals, screen, units)
 from ..sameness import Output
 from ..trial import Plan
 from . import report
@@ -30,7 +30,8 @@ what the policy says, else `allocs`.
 count, with /dev/null as its input, until the medians of the times are known to 2 % or a quarter of
 their difference, or the time is up; at least three times each. It keeps what the program prints
 (with -o in DIR/NAME/), and prints the runs side by side on stdout, with what went over the link
-where that has counters. `off` among the policies is a run that is only watched.
+where that has counters. `off` among the policies is a run that is only watched; `@NAME`
+is a preset (zc presets).
 
 exit status: the program's own, 128 + n if signal n ended it; 127 where it was not found, 126 where
 it can't be executed, 125 where zc itself failed, or where libzc refused calls of a program that all
@@ -41,8 +42,8 @@ failed.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "zc run [OPTION...] [--] COMMAND [ARGUMENT...]"
-    parser.add_argument("-p", "--policy", metavar="FILE", help="policy, or `off`; else $ZC_POLICY, "
-                        "./policy.conf, /etc/zc/policy.conf")
+    parser.add_argument("-p", "--policy", metavar="FILE", help="policy, @PRESET, or `off`; else "
+                        "$ZC_POLICY, ./policy.conf, /etc/zc/policy.conf")
     parser.add_argument("-o", "--output", metavar="DIR", help="keep the logs in this folder")
     parser.add_argument("-s", "--set", metavar="RULE.KEY=VALUE", action="append", default=[],
                         help="run under a copy of the policy with this value; may be repeated. "
@@ -119,7 +120,7 @@ def policy_file(asked: str) -> str:
     and policies.Failed where it is no file to read."""
     if asked == "off":
         return asked
-    path = os.path.abspath(asked)
+    path = os.path.abspath(presets.path(asked))
     if not os.path.exists(path):
         raise logs.LogError(f"{asked}: there is no such policy")
     if policies.path(path) is None:

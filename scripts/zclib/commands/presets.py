@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+"""zc presets: the policies that come with libzc, and when each of them pays."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from .. import names, presets, screen
+
+EPILOG = """\
+A preset is named by @NAME where zc takes a policy: `zc run -p @shared-tables ./app`,
+`zc check @everyday`. With NAME its text is printed: `zc presets everyday >policy.conf`.
+
+exit status: 0; 1 where there is no such preset
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", nargs="?", help="print the text of this preset")
+    parser.epilog = EPILOG
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.name is not None:
+        name = args.name if args.name.startswith(presets.MARK) else presets.MARK + args.name
+        with open(presets.path(name), encoding="utf-8") as file:
+            sys.stdout.write(file.read())
+        return 0
+    width = screen.width()
+    for at, preset in enumerate(presets.all_presets()):
+        print(*([""] if at else []), screen.styled(presets.MARK + preset.name, "bold"), sep="\n")
+        for text in filter(None, (preset.what, preset.pays, preset.does_not)):
+            print("\n".join(names.wrap("    ", text, width)))
+    return 0
