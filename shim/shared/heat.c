@@ -22,18 +22,19 @@
  * (tests/gpu/MEASURED.md: 256 MiB in 9.5 to 11.5 ms). */
 #define CHANGE_US 1000u
 #define CHANGE_RATE 25000u
-#define FIRST_MS 100u
+#define FIRST_MS 500u
 
 /*
  * The time of a kernel is taken by two events around it, for one launch after the other; those that
  * come meanwhile count as long as the last that was timed.  A program may launch all its kernels
  * before the first has ended: so the second launch with a block waits for the first, but not for
- * longer than FIRST_MS, as a kernel may wait for the program.  No lock: who changes the state from
- * IDLE or PENDING to BUSY has the rest.
+ * longer than FIRST_MS, as a kernel may wait for the program.  If one did, no launch waits any
+ * more.  No lock: who changes the state from IDLE or PENDING to BUSY has the rest.
  */
 enum timer_state { IDLE, BUSY, PENDING };
 static struct {
     uint32_t state; /* enum timer_state.  Atomic. */
+    bool waited;    /* A launch has waited in vain.  Atomic. */
     CUcontext context;
     CUevent first, last; /* Of that context; NULL: to be made. */
     struct zc_shared *named[NAMED];
@@ -199,9 +200,10 @@ static void wait_for_first(struct zc_shared *p)
 {
     const struct timespec moment = {.tv_nsec = 50000};
     uint64_t start = zc_ticks();
-    while (__atomic_load_n(&timer.state, __ATOMIC_RELAXED) == PENDING && never_timed(p)) {
+    while (__atomic_load_n(&timer.state, __ATOMIC_RELAXED) == PENDING && never_timed(p) &&
+           !__atomic_load_n(&timer.waited, __ATOMIC_RELAXED)) {
         if (zc_ticks_to_ns(zc_ticks() - start) > FIRST_MS * UINT64_C(1000000))
-            __atomic_store_n(&p->last, 1, __ATOMIC_RELAXED);
+            __atomic_store_n(&timer.waited, true, __ATOMIC_RELAXED);
         nanosleep(&moment, NULL);
         collect();
     }

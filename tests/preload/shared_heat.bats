@@ -52,7 +52,7 @@ access = read" "$PROGRAM" 16 16
 @test "the second launch waits for the first to know its time, so that queued launches gain" {
     PROGRAM=$PWD/$ZC_BUILD/kernels/pagerank-shared
     need_built "$PROGRAM" "$SIM/kernels/pagerank.so"
-    export SIM_KERNELS=$SIM/kernels/pagerank.so SIM_KERNEL_US=3000 SIM_DELAY_US=10000
+    export SIM_KERNELS=$SIM/kernels/pagerank.so SIM_KERNEL_US=150000 SIM_DELAY_US=60000
     run -0 --separate-stderr under_policy "$host_rule
 [rule device]
 api = cudaMalloc
