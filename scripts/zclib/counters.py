@@ -32,6 +32,8 @@ CELL_HEAD = struct.Struct("=IHBB")
 REFUSED_CALLS = struct.Struct("=Q")
 REFUSAL = struct.Struct("=QI52s")
 REFUSALS = 16
+SOURCE = struct.Struct("=5Q")
+SOURCES = ("heap", "anonymous", "file", "shm", "stack", "static")
 ALIGN = 64
 # A hostile header must not make a reader allocate without bound.
 MOST_BYTES = 64 << 20
@@ -263,6 +265,21 @@ class Counters:
             {"rule": _terminated(name), "line": line, "calls": number}
             for number, line, name in rules if line]}
 
+    def _pageable(self) -> list[Record]:
+        """As `pageable` of the summary line; files of earlier versions end before it."""
+        at = self._refusals_at + REFUSED_CALLS.size + REFUSALS * REFUSAL.size
+        rows = []
+        for i in range(2 * len(SOURCES)):
+            if len(self._data) < at + SOURCE.size:
+                break
+            calls, asked, moved, again, ticks = SOURCE.unpack_from(self._data, at)
+            at += SOURCE.size
+            if calls:
+                rows.append({"memory": SOURCES[i // 2], "side": ("src", "dst")[i % 2],
+                             "asked_calls": calls, "asked_bytes": asked, "moved_bytes": moved,
+                             "again_bytes": again, "blocked_ns": self._ns(ticks)})
+        return rows
+
     def summary(self) -> Record:
         """As the log's `summary` line, from what was counted so far."""
         flows, moved = self._flows()
@@ -277,4 +294,4 @@ class Counters:
                                and "Pageable" in (row["src_kind"], row["dst_kind"]))
         return {**record, "untracked": 0, "lost_lines": 0, **self._refused(),
                 "places": self.places(), "flows": flows, "moved_by_kind": moved,
-                "sites": self.sites()}
+                "pageable": self._pageable(), "sites": self.sites()}

@@ -14,6 +14,7 @@
 #include "hook/request.h"
 #include "host/hostblock.h"
 #include "host/pinned.h"
+#include "host/source.h"
 #include "host/visits.h"
 #include "ledger/rules.h"
 #include "log/log.h"
@@ -279,8 +280,10 @@ __attribute__((noinline)) static void log_transfer(const struct zc_copy *c,
     zc_log_transfer(t, &call);
 }
 
-static void record(const struct zc_copy *c, const struct zc_transfer *t)
+static void record(const struct zc_copy *c, struct zc_transfer *t)
 {
+    if (zc_flow_src(t->asked) == ZC_KIND_PAGEABLE || zc_flow_dst(t->asked) == ZC_KIND_PAGEABLE)
+        zc_source_tell(t, c->dst.address, c->src.address);
     zc_traffic_record(t);
     if (__builtin_expect(zc_log_level() == ZC_LOG_EVENTS, 0))
         log_transfer(c, t);

@@ -17,6 +17,7 @@
 #include "hook/copy.h"
 #include "hook/request.h"
 #include "host/hostheap.h"
+#include "host/source.h"
 #include "log/log.h"
 #include "shared/backing.h"
 
@@ -323,14 +324,15 @@ ZC_BODY(cuGraphAddMemAllocNode, (CUgraphNode * node, CUgraph graph, const CUgrap
 /* The blocks are looked up at each launch, because they may be freed before the graph is. */
 static void record_node(const struct node *n, uint64_t ticks, struct zc_log_call *call)
 {
-    const struct zc_transfer t = {.asked = n->asked,
-                                  .real = n->real,
-                                  .outcome = ZC_MOVED,
-                                  .bytes = n->bytes,
-                                  .copies = 1,
-                                  .ticks = ticks,
-                                  .dst = n->dst ? zc_block_find(n->dst) : NULL,
-                                  .src = n->src ? zc_block_find(n->src) : NULL};
+    struct zc_transfer t = {.asked = n->asked,
+                            .real = n->real,
+                            .outcome = ZC_MOVED,
+                            .bytes = n->bytes,
+                            .copies = 1,
+                            .ticks = ticks,
+                            .dst = n->dst ? zc_block_find(n->dst) : NULL,
+                            .src = n->src ? zc_block_find(n->src) : NULL};
+    zc_source_tell(&t, n->dst, n->src);
     zc_traffic_record(&t);
     if (zc_log_level() == ZC_LOG_EVENTS) {
         call->dst = n->dst;

@@ -21,6 +21,7 @@
     X(fault)                                                                                       \
     X(limits)                                                                                      \
     X(reclaim)                                                                                     \
+    X(mapping)                                                                                     \
     X(hostheap)                                                                                    \
     X(memfile)                                                                                     \
     X(pinned)                                                                                      \

@@ -51,6 +51,10 @@ struct zc_refusals {
     struct zc_refusal by_rule[ZC_COUNTERS_REFUSALS]; /* In order of first refusals. */
 };
 
+struct zc_source_counts {
+    struct zc_source_count from, to; /* Transfers from the memory, and to it. */
+};
+
 struct zc_counters {
     struct zc_counters_header header;
     uint32_t next_slot;                        /* Slots given to threads so far. */
@@ -60,6 +64,7 @@ struct zc_counters {
     struct zc_site site[ZC_COUNTERS_SITES] __attribute__((aligned(64)));
     struct zc_cell cell[ZC_COUNTERS_CELLS] __attribute__((aligned(64)));
     struct zc_refusals refusals;
+    struct zc_source_counts source[ZC_SOURCE_COUNT - 1]; /* By enum zc_source, without NONE. */
 };
 
 /* The counters in use, never NULL: before zc_counters_open() static memory, of which only the sites

@@ -41,6 +41,17 @@ const char *zc_dir_name(enum zc_dir dir)
     return (unsigned)dir < ZC_DIR_COUNT ? names[dir] : "?";
 }
 
+const char *zc_source_name(enum zc_source source)
+{
+    static const char *const names[ZC_SOURCE_COUNT] = {
+#define SOURCE_TEXT(name, text) [ZC_SOURCE_##name] = text,
+        ZC_SOURCES(SOURCE_TEXT)
+#undef SOURCE_TEXT
+    };
+
+    return (unsigned)source < ZC_SOURCE_COUNT ? names[source] : "?";
+}
+
 enum zc_dir zc_dir_of(enum zc_kind src, enum zc_kind dst)
 {
     /* Managed memory counts as the device's side, as in CUPTI's CUpti_ActivityMemcpyKind when the
@@ -111,10 +122,30 @@ static void count_blocks(const struct zc_transfer *t, uint32_t slot)
         zc_cell_count(t->src, dir, t, slot);
 }
 
+/* One side that is pageable to the program.  Such copies take microseconds, so all threads share
+ * the counts. */
+static void count_source(struct zc_source_count *count, const struct zc_transfer *t,
+                         enum zc_kind real, bool again)
+{
+    shared_add(&count->asked.calls, !t->continues);
+    shared_add(&count->asked.bytes, t->bytes);
+    shared_add(&count->ticks, t->ticks);
+    if (t->outcome == ZC_MOVED && real == ZC_KIND_PAGEABLE)
+        shared_add(&count->moved_bytes, t->bytes);
+    if (again)
+        shared_add(&count->again_bytes, t->bytes);
+}
+
 void zc_traffic_record(const struct zc_transfer *t)
 {
     struct zc_counters *counters = zc_counters();
 
+    if (t->src_source != ZC_SOURCE_NONE)
+        count_source(&counters->source[t->src_source - 1].from, t, zc_flow_src(t->real),
+                     t->src_again);
+    if (t->dst_source != ZC_SOURCE_NONE)
+        count_source(&counters->source[t->dst_source - 1].to, t, zc_flow_dst(t->real),
+                     t->dst_again);
     if (writing) {
         totals_add(&counters->slot[0], t, shared_add);
         count_blocks(t, 0);

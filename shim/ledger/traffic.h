@@ -37,7 +37,23 @@ enum zc_dir {
         ZC_DIR_COUNT
 };
 
+/* What host memory is that the program takes for pageable: of malloc, a mapping of no file, of a
+ * file, or of a file in memory, the calling thread's stack, or variables of a loaded object. */
+#define ZC_SOURCES(X)                                                                              \
+    X(HEAP, "heap")                                                                                \
+    X(ANONYMOUS, "anonymous")                                                                      \
+    X(FILE, "file") X(SHM, "shm") X(STACK, "stack") X(STATIC, "static")
+
+enum zc_source {
+    ZC_SOURCE_NONE, /* No such memory. */
+#define ZC_SOURCE_ENUM(name, text) ZC_SOURCE_##name,
+    ZC_SOURCES(ZC_SOURCE_ENUM)
+#undef ZC_SOURCE_ENUM
+        ZC_SOURCE_COUNT
+};
+
 const char *zc_kind_name(enum zc_kind kind);
+const char *zc_source_name(enum zc_source source); /* NULL for NONE. */
 const char *zc_dir_name(enum zc_dir dir);
 
 /* A flow is a direction with the memory kinds of both sides (both equal for Memset, Prefetch). */
@@ -45,6 +61,14 @@ const char *zc_dir_name(enum zc_dir dir);
 static inline unsigned zc_flow(enum zc_dir dir, enum zc_kind src, enum zc_kind dst)
 {
     return ((unsigned)dir * ZC_KIND_COUNT + (unsigned)src) * ZC_KIND_COUNT + (unsigned)dst;
+}
+static inline enum zc_kind zc_flow_src(unsigned flow)
+{
+    return (enum zc_kind)(flow / ZC_KIND_COUNT % ZC_KIND_COUNT);
+}
+static inline enum zc_kind zc_flow_dst(unsigned flow)
+{
+    return (enum zc_kind)(flow % ZC_KIND_COUNT);
 }
 /* The direction of a copy between two memory kinds on one device. */
 enum zc_dir zc_dir_of(enum zc_kind src, enum zc_kind dst);
@@ -81,6 +105,14 @@ struct zc_totals {
     uint64_t ticks[ZC_FLOWS]; /* Blocked time by requested flow, in ticks. */
 };
 
+/* Transfers of one source of pageable memory, all from it or all to it. */
+struct zc_source_count {
+    struct zc_count asked;
+    uint64_t moved_bytes; /* Bytes that the driver moved as pageable memory. */
+    uint64_t again_bytes; /* Bytes of copies of what earlier ones had copied from or to. */
+    uint64_t ticks;
+};
+
 struct zc_block;
 
 struct zc_transfer {
@@ -92,7 +124,11 @@ struct zc_transfer {
     uint64_t ticks;          /* Ticks that the call took. */
     struct zc_block *dst;    /* Destination's block, or NULL when it is not in the ledger. */
     struct zc_block *src;    /* Source's block, or NULL; NULL for sets. */
-    bool continues;          /* Another part of a counted transfer: bytes, but no call. */
+    uint8_t dst_source;      /* enum zc_source of pageable memory, */
+    uint8_t src_source;      /* else NONE; */
+    bool dst_again;          /* the copy is of a part of a mapping that was copied before. */
+    bool src_again;
+    bool continues; /* Another part of a counted transfer: bytes, but no call. */
 };
 
 /* Adds a transfer to the calling thread's totals and to both blocks' cells.  Takes no lock;

@@ -173,6 +173,8 @@ void zc_log_transfer(const struct zc_transfer *t, const struct zc_log_call *call
     zc_line_id(&line, "dst_block", t->dst != NULL ? t->dst->id : 0);
     address(&line, "src_address", call->src);
     address(&line, "dst_address", call->dst);
+    zc_line_str(&line, "src_memory", zc_source_name((enum zc_source)t->src_source));
+    zc_line_str(&line, "dst_memory", zc_source_name((enum zc_source)t->dst_source));
     if (call->stream == ZC_STREAM_CREATED)
         zc_line_address(&line, "stream", call->handle);
     else

@@ -97,6 +97,37 @@ static void collect(struct zc_summary *s)
     s->wall_ns = zc_wall_ns() - zc_counters()->header.start_wall_ns;
 }
 
+static void source_side(struct zc_line *line, unsigned source, const char *side,
+                        const struct zc_source_count *count)
+{
+    uint64_t calls = __atomic_load_n(&count->asked.calls, __ATOMIC_RELAXED);
+
+    if (calls == 0)
+        return;
+    zc_line_open(line, NULL, '{');
+    zc_line_str(line, "memory", zc_source_name((enum zc_source)source));
+    zc_line_str(line, "side", side);
+    zc_line_u64(line, "asked_calls", calls);
+    zc_line_u64(line, "asked_bytes", __atomic_load_n(&count->asked.bytes, __ATOMIC_RELAXED));
+    zc_line_u64(line, "moved_bytes", __atomic_load_n(&count->moved_bytes, __ATOMIC_RELAXED));
+    zc_line_u64(line, "again_bytes", __atomic_load_n(&count->again_bytes, __ATOMIC_RELAXED));
+    zc_line_u64(line, "blocked_ns",
+                zc_ticks_to_ns(__atomic_load_n(&count->ticks, __ATOMIC_RELAXED)));
+    zc_line_close(line, '}');
+}
+
+static void pageable(struct zc_line *line)
+{
+    zc_line_open(line, "pageable", '[');
+    for (unsigned i = 1; i < ZC_SOURCE_COUNT; i++) {
+        const struct zc_source_counts *counts = &zc_counters()->source[i - 1];
+
+        source_side(line, i, "src", &counts->from);
+        source_side(line, i, "dst", &counts->to);
+    }
+    zc_line_close(line, ']');
+}
+
 static void flows(struct zc_line *line, const struct zc_totals *totals)
 {
     zc_line_open(line, "flows", '[');
@@ -186,6 +217,7 @@ static void write_line(const struct zc_summary *s)
         zc_line_close(&line, '}');
     }
     flows(&line, &s->totals);
+    pageable(&line);
     sites(&line, s);
     zc_log_write_last(&line);
     zc_arena_put(large, LINE_BYTES);

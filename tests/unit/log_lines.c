@@ -153,6 +153,7 @@ static void a_transfer_tells_both_sides_as_asked_and_as_they_are(void **state)
         .bytes = 77,
         .copies = 1,
         .dst = &block,
+        .src_source = ZC_SOURCE_SHM,
     };
     struct zc_log_call call = {.src = 0x7f00, .stream = ZC_STREAM_NONE};
 
@@ -165,7 +166,8 @@ static void a_transfer_tells_both_sides_as_asked_and_as_they_are(void **state)
                               "\"real_dst_kind\":\"Pinned\",\"bytes\":77,"
                               "\"outcome\":\"cpu_copied\",\"driver_copies\":0,\"blocked_ns\":0,"
                               "\"src_block\":null,\"dst_block\":9,\"src_address\":\"0x7f00\","
-                              "\"dst_address\":null,\"stream\":\"none\",\"thread\":");
+                              "\"dst_address\":null,\"src_memory\":\"shm\","
+                              "\"dst_memory\":null,\"stream\":\"none\",\"thread\":");
     t.outcome = ZC_MOVED;
     t.copies = 32;
     zc_log_transfer(&t, &call);

@@ -33,8 +33,8 @@ SORTS = {
     "time": Sort("blocked_ns", "time blocked"),
 }
 
-TABLES = ("refused", "flows", "moved_by_kind", "places", "sites", "blocks", "repeated", "shared",
-          "processes")
+TABLES = ("refused", "flows", "moved_by_kind", "pageable", "places", "sites", "blocks", "repeated",
+          "shared", "processes")
 
 # What a cell begins with that a spreadsheet computes; the last four are the wide forms.
 FORMULA_SIGNS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -61,6 +61,8 @@ def build(totals: Totals, symbols: Symbols, top: int, key: str) -> Data:
                   if total.counts.asked_calls],
         "moved_by_kind": [_moved(flow, *moved) for flow, moved in sorted(
             totals.moved_by_kind.items(), key=lambda item: -item[1][1])],
+        "pageable": [{**side._asdict(), **one.as_dict()} for side, one in sorted(
+            totals.memory.items(), key=lambda item: (-item[1].counts.asked_bytes, item[0]))],
         "places": [{"place": place, "peak_bytes": totals.peak(place)}
                    for place in totals.places()],
         "sites": [_site(site, symbols) for site in shown],

@@ -8,6 +8,7 @@ from typing import Iterator, NamedTuple
 
 from .. import units
 from .counts import Counts
+from .memory import MemorySum
 from .parts import Flow, Site
 from .shared import Shared
 from .symbols import Symbols
@@ -20,6 +21,7 @@ MANY_COPIES = 4          # Copies a block, from which on they count as repeated.
 SMALL_BYTES = 64 << 10   # Up to here the time of a copy is mostly that of the call.
 MANY_SMALL = 1000
 SHARED_OVER = 1 << 20    # Blocks up to here can't be `shared`.
+PARALLEL_BYTES = 6 << 20  # Smaller copies are never made by threads.
 ONCE_BYTES = 1 << 20     # Smaller blocks that are copied in once are not worth a rule.
 
 # Requests that a rule can place (docs/policy.md, "Requests").
@@ -27,6 +29,10 @@ SHARED = {"cuMemAlloc", "cuMemAllocPitch"}
 PLACED = {*SHARED, "cuMemAllocAsync", "cuMemAllocFromPoolAsync"}
 HOST_APIS = ("malloc, calloc, realloc, reallocarray, aligned_alloc, posix_memalign, memalign, "
              "valloc, pvalloc")
+
+# Memory that malloc never saw, as the log names it and in words.
+MEMORIES = {"anonymous": "mapped memory", "file": "mapped files", "shm": "shared memory",
+            "stack": "stacks", "static": "variables"}
 
 
 class Finding(NamedTuple):
@@ -182,9 +188,7 @@ class Finder:
     def _flows(self) -> Iterator[Finding]:
         for flow, total in self._totals.flows.items():
             yield from self._small(flow, total.counts, total.sizes.median())
-        pageable = self._moved_pageable()
-        if pageable.moved_bytes and self._matters(pageable):
-            yield self._pageable(pageable)
+        yield from self._by_memory()
         waiting = self._totals.waiting
         if waiting.moved_calls and self._matters(waiting):
             yield Finding("async-pageable", waiting.blocked_ns,
@@ -192,6 +196,29 @@ class Finder:
                           f"({units.count(waiting.moved_calls)}) blocked for "
                           f"{units.duration(waiting.blocked_ns)}{self._share(waiting)}, as "
                           "synchronous ones do; pinned memory lets them overlap", "", "")
+
+    def _by_memory(self) -> Iterator[Finding]:
+        """What the driver moved from or to pageable memory; each kind has its own cure."""
+        heap, other, names = MemorySum(), MemorySum(), []
+        for side, one in self._totals.memory.items():
+            (heap if side.memory == "heap" else other).add(one)
+            if side.memory in MEMORIES and one.counts.moved_bytes and \
+                    MEMORIES[side.memory] not in names:
+                names.append(MEMORIES[side.memory])
+        if not names:
+            pageable = self._moved_pageable()
+            if pageable.moved_bytes and self._matters(pageable):
+                yield self._pageable(pageable)
+            return
+        if heap.counts.moved_bytes and self._matters(heap.counts):
+            yield self._pageable(heap.counts, " of malloc")
+        counts = other.counts
+        if self._matters(counts) and counts.asked_bytes >= PARALLEL_BYTES * counts.asked_calls:
+            yield Finding("pageable", counts.blocked_ns,
+                          f"{units.size(counts.moved_bytes)} copied from or to "
+                          f"{' and '.join(names)}{self._share(counts)}, which malloc never saw; "
+                          "`pageable_copy = parallel` has threads copy it beside the link",
+                          "[defaults]\npageable_copy = parallel\n", "")
 
     def _moved_pageable(self) -> Counts:
         """What the driver moved from or to pageable memory, with the time of just that: by the
@@ -209,13 +236,14 @@ class Finder:
             moved.blocked_ns = flows.blocked_ns
         return moved
 
-    def _pageable(self, counts: Counts) -> Finding:
-        size = self._totals.pageable.sizes.holding(90) or counts.moved_bytes // counts.moved_calls
+    def _pageable(self, counts: Counts, whose: str = "") -> Finding:
+        size = (0 if whose else self._totals.pageable.sizes.holding(90)) \
+            or counts.moved_bytes // counts.moved_calls
         rate = f" at {units.rate(counts.moved_bytes, counts.blocked_ns)}" if counts.blocked_ns \
             else ""
         return Finding("pageable", counts.blocked_ns,
-                       f"{units.size(counts.moved_bytes)} copied from or to pageable memory in "
-                       f"{_times(counts.moved_calls, 'copy', 'copies')}{rate}"
+                       f"{units.size(counts.moved_bytes)} copied from or to pageable memory{whose} "
+                       f"in {_times(counts.moved_calls, 'copy', 'copies')}{rate}"
                        f"{self._share(counts)}; rule `place = pinned` for the program's buffers "
                        "lets them run at the speed of the link",
                        f"[rule host-buffers]\napi = {HOST_APIS}\nsize = {_at_least(size)}\n"

@@ -11,6 +11,7 @@ from ..logs import Record, number, string, strings
 from ..refusals import Refusals
 from .counts import Counts
 from .links import LinkLog
+from .memory import MemorySum, Side
 from .shared import Shared
 from .sizes import Sizes
 from .timeline import Timeline
@@ -207,8 +208,8 @@ SERIES = {"cpu_copied": "CPU copied", "elided": "Elided"}
 class Sums:
     """What one log comes to.  Of blocks and repeated copies it holds the first `most`."""
 
-    __slots__ = ("process", "is_process", "flows", "pageable", "waiting", "moved_by_kind", "sites",
-                 "modules", "warns", "blocks", "repeated", "times", "links", "shared",
+    __slots__ = ("process", "is_process", "flows", "pageable", "waiting", "moved_by_kind", "memory",
+                 "sites", "modules", "warns", "blocks", "repeated", "times", "links", "shared",
                  "odd")
 
     def __init__(self, path: str, most: int) -> None:
@@ -218,6 +219,7 @@ class Sums:
         self.pageable = FlowSum()                      # Copies of pageable memory that were moved,
         self.waiting = Counts()                        # and the asynchronous ones of them.
         self.moved_by_kind: dict[Flow, list[int]] = {}  # Calls and bytes by the real kinds.
+        self.memory: dict[Side, MemorySum] = {}        # Of the summary: pageable memory.
         self.sites: dict[str, Site] = {}
         self.modules: dict[str, tuple[str, str]] = {}  # Name to path and build id.
         self.warns: dict[tuple[str, str], list] = {}   # Severity and code to count, first text.

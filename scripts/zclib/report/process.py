@@ -8,6 +8,7 @@ from typing import Protocol, Sequence
 
 from ..logs import Log, Record, is_running, number, rows, string, strings
 from .counts import Counts
+from .memory import MemorySum, side_of
 from .parts import (Block, Flow, FlowSum, Process, Site, Sums, add_counts, count_name,
                     flow_of)
 from .shared import Shared
@@ -175,6 +176,8 @@ class ProcessLog:
             moved = self.sums.moved_by_kind.setdefault(flow_of(row), [0, 0])
             moved[0] += number(row, "calls")
             moved[1] += number(row, "bytes")
+        for row in rows(record, "pageable"):
+            self.sums.memory.setdefault(side_of(row), MemorySum()).add_record(row)
         for row in rows(record, "sites"):
             site = self._site_of(string(row, "site"))
             site.requests = number(row, "requests")

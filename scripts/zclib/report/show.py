@@ -33,6 +33,7 @@ class Text:
     def lines(self) -> list[str]:
         self._head()
         self._flows()
+        self._pageable()
         self._findings()
         self._sites()
         self._blocks()
@@ -108,6 +109,16 @@ class Text:
                 table.Column("Total"), table.Column("Count"),
             ], [[*ends(row), units.size(row["bytes"]), units.count(row["calls"])]
                 for row in self._data["moved_by_kind"]])
+
+    def _pageable(self) -> None:
+        self._section("Pageable memory, by what it is", [
+            table.text("Memory"), table.text("Side"), table.Column("Total"),
+            table.Column("Count"), table.Column("Moved as such"), table.Column("Again", drop=1),
+            table.Column("Time"),
+        ], [[row["memory"], "source" if row["side"] == "src" else "destination",
+             units.size(row["asked_bytes"]), units.count(row["asked_calls"]),
+             units.size(row["moved_bytes"]), units.size(row["again_bytes"]),
+             units.duration(row["blocked_ns"])] for row in self._data["pageable"]])
 
     def _findings(self) -> None:
         findings = self._data["findings"]

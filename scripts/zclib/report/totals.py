@@ -11,6 +11,7 @@ from ..refusals import Refusals
 from . import parallel
 from .counts import Counts
 from .links import Links
+from .memory import MemorySum, Side, add_sums
 from .parts import Block, Flow, FlowSum, Pair, Process, Site, Sums
 from .process import ProcessLog, Watcher
 from .shared import Shared
@@ -34,6 +35,7 @@ class Totals:
         self.waiting = Counts()                    # and the asynchronous ones of them; by events.
         self.flows: dict[Flow, FlowSum] = {}
         self.moved_by_kind: dict[Flow, list[int]] = {}  # Calls and bytes by the real kinds.
+        self.memory: dict[Side, MemorySum] = {}    # Pageable memory by what it is.
         self.sites: dict[str, Site] = {}
         self.sites_left_out = 0                    # Beyond MOST_SITES: those of least traffic.
         self.blocks: Top[Block] = Top(most)
@@ -131,6 +133,7 @@ class Totals:
             both = self.moved_by_kind.setdefault(flow, [0, 0])
             both[0] += moved[0]
             both[1] += moved[1]
+        add_sums(self.memory, one.memory)
         for key, (times, text) in one.warns.items():
             self.warns.setdefault(key, [0, text])[0] += times
         for name, module in one.modules.items():

@@ -24,13 +24,15 @@ MOST_SHAPES = 20_000
 _NUMBER = rb"(?:0|[1-9][0-9]{0,18})"
 _WORD = rb'"[\w -]*"'
 _END = rb'(?:null|"0x[0-9a-f]+")'
+_MEMORY = rb'(?:null|"[a-z]+")'
 LINE = re.compile(
     rb'\{"type":"transfer","time_ns":(' + _NUMBER + rb'),("function":' + _WORD + rb',"dir":' + _WORD
     + rb',"src_kind":' + _WORD + rb',"dst_kind":' + _WORD + rb',"real_dir":' + _WORD
     + rb',"real_src_kind":' + _WORD + rb',"real_dst_kind":' + _WORD + rb',"bytes":' + _NUMBER
     + rb',"outcome":' + _WORD + rb')(?:,"driver_copies":' + _NUMBER + rb')?,"blocked_ns":('
     + _NUMBER + rb'),"src_block":(' + _NUMBER + rb'|null),"dst_block":(' + _NUMBER
-    + rb'|null),"src_address":(' + _END + rb'),"dst_address":(' + _END + rb'),"stream":' + _WORD
+    + rb'|null),"src_address":(' + _END + rb'),"dst_address":(' + _END
+    + rb')(?:,"src_memory":' + _MEMORY + rb',"dst_memory":' + _MEMORY + rb')?,"stream":' + _WORD
     + rb',"thread":' + _NUMBER + rb'\}').fullmatch
 
 

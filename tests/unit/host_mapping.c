@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of mappings, against a model that has a field for each page. */
+#include "host/mapping.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#define PAGE ((uintptr_t)4096)
+#define FIRST ((uintptr_t)0x100000000000)
+#define PAGES 200u
+
+static enum zc_source model[PAGES];
+
+static void *page(unsigned i)
+{
+    return (void *)(FIRST + i * PAGE);
+}
+
+static void set(unsigned from, unsigned n, enum zc_source source)
+{
+    for (unsigned i = from; i < from + n; i++)
+        model[i] = source;
+}
+
+static enum zc_source use(unsigned i, uint64_t bytes, bool *again)
+{
+    return zc_mapping_use((uintptr_t)page(i) + PAGE - 1, bytes, again);
+}
+
+static void change(unsigned from, unsigned n)
+{
+    unsigned to = (unsigned)rand() % (PAGES - 20);
+    struct zc_mapping_move move;
+    switch (rand() % 4) {
+    case 0:
+        zc_mapping_note(page(from), n * PAGE - 5, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        set(from, n, ZC_SOURCE_ANONYMOUS);
+        break;
+    case 1:
+        zc_mapping_note(page(from), n * PAGE, MAP_PRIVATE, -1);
+        set(from, n, ZC_SOURCE_FILE);
+        break;
+    case 2:
+        zc_mapping_forget(page(from), n * PAGE - 1);
+        set(from, n, ZC_SOURCE_NONE);
+        break;
+    default:
+        move = zc_mapping_moving(page(from), n * PAGE);
+        assert_int_equal(move.source, model[from]);
+        set(from, n, ZC_SOURCE_NONE);
+        zc_mapping_moved(&move, page(to), n * PAGE);
+        if (move.source != ZC_SOURCE_NONE)
+            set(to, n, move.source);
+    }
+}
+
+static void pages_are_what_was_mapped_there_last(void **state)
+{
+    bool again;
+    (void)state;
+    srand(1);
+    for (int round = 0; round < 20000; round++) {
+        change((unsigned)rand() % (PAGES - 20), (unsigned)rand() % 20 + 1);
+        for (unsigned i = round % 7; i < PAGES; i += 7)
+            assert_int_equal(use(i, 1, &again), model[i]);
+    }
+    zc_mapping_forget(page(0), PAGES * PAGE);
+}
+
+static void copies_one_after_the_other_use_nothing_again(void **state)
+{
+    bool again;
+    (void)state;
+    zc_mapping_note(page(0), 100 * PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    for (unsigned i = 50; i < 99; i++) {
+        assert_int_equal(use(i, PAGE, &again), ZC_SOURCE_ANONYMOUS);
+        assert_false(again);
+    }
+    for (unsigned i = 50; i-- > 0;) {
+        use(i, PAGE, &again);
+        assert_false(again);
+    }
+    use(49, PAGE + 1, &again);
+    assert_true(again);
+    /* What is left keeps its history, and what comes in its place has none. */
+    zc_mapping_note(page(30), 10 * PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    use(41, 1, &again);
+    assert_true(again);
+    use(31, 1, &again);
+    assert_false(again);
+    zc_mapping_forget(page(0), 100 * PAGE);
+    assert_int_equal(use(0, 1, &again), ZC_SOURCE_NONE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pages_are_what_was_mapped_there_last),
+        cmocka_unit_test(copies_one_after_the_other_use_nothing_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
