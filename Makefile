@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Builds libzc.so, its tests, the simulated GPU and the sample programs; `make help` lists the targets.
 # Settings, on the command line or in the environment: CC, CFLAGS, CUDA_HOME, DESTDIR, PREFIX (or one by
-# one LIBDIR, BINDIR, LIBEXECDIR, DATADIR, MANDIR, COMPLETIONDIR), V=1 (show commands), DEBUG=1,
+# one LIBDIR, BINDIR, LIBEXECDIR, DATADIR, MANDIR, BASHDIR, ZSHDIR, FISHDIR), V=1 (show commands), DEBUG=1,
 # SAN=address|thread|undefined, WERROR=1.
 
 CUDA_HOME ?= /usr/local/cuda
@@ -11,7 +11,9 @@ BINDIR    ?= $(PREFIX)/bin
 LIBEXECDIR ?= $(PREFIX)/libexec/libzc
 DATADIR   ?= $(PREFIX)/share/libzc
 MANDIR    ?= $(PREFIX)/share/man
-COMPLETIONDIR ?= $(PREFIX)/share/bash-completion/completions
+BASHDIR   ?= $(PREFIX)/share/bash-completion/completions
+ZSHDIR    ?= $(PREFIX)/share/zsh/site-functions
+FISHDIR   ?= $(PREFIX)/share/fish/vendor_completions.d
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -218,15 +220,17 @@ fuzz: $(FUZZERS)    ## fuzz the parsers, FUZZ_SECONDS each (clang)
 	done
 
 # One table for install and uninstall: folder, mode, files.
-ZCLIB := $(sort $(wildcard scripts/zclib/*.py $(addprefix scripts/zclib/*/*.,py html css js)))
+ZCLIB := $(shell find scripts/zclib -type f ! -path '*/__pycache__/*' | LC_ALL=C sort)
 MAN := $(wildcard docs/man/*.[1-8])
+# Made by the command itself, from its parsers and from the keys that zc-policy knows.
+COMPLETIONS := $(addprefix $(B)/install/,$(if $(shell command -v python3),zc.bash/zc zc.zsh/_zc zc.fish/zc.fish))
 INSTALLED := $(LIBDIR):755:$(B)/libzc.so \
              $(BINDIR):755:$(B)/install/zc \
              $(LIBEXECDIR):755:$(B)/zc-policy \
              $(DATADIR):644:$(B)/install/installed \
              $(foreach f,$(ZCLIB),$(DATADIR)/$(patsubst scripts/%/,%,$(dir $(f))):644:$(f)) \
              $(foreach f,$(MAN),$(MANDIR)/man$(subst .,,$(suffix $(f))):644:$(f)) \
-             $(COMPLETIONDIR):644:scripts/completion/zc \
+             $(join $(BASHDIR) $(ZSHDIR) $(FISHDIR),$(COMPLETIONS:%=:644:%)) \
              $(patsubst %,$(DATADIR):644:%,$(wildcard policy/policy.conf)) \
              $(patsubst %,$(DATADIR)/presets:644:%,$(wildcard policy/presets/*.conf))
 field = $(word $(1),$(subst :, ,$(2)))
@@ -235,11 +239,12 @@ field = $(word $(1),$(subst :, ,$(2)))
 unfit = $(filter-out 1,$(words $(1)))$(filter-out /%,$(1))$(strip \
     $(foreach c,: ' " | &,$(findstring $(c),$(1))))
 ifneq ($(filter install uninstall,$(MAKECMDGOALS)),)
-$(foreach f,LIBDIR BINDIR LIBEXECDIR DATADIR MANDIR COMPLETIONDIR,$(if $(call unfit,$($(f))),\
+$(foreach f,LIBDIR BINDIR LIBEXECDIR DATADIR MANDIR BASHDIR ZSHDIR FISHDIR,$(if $(call unfit,$($(f))),\
     $(error $(f)='$($(f))': give it, or PREFIX, an absolute path without blanks, colons and quotes)))
 endif
 
-# The command with the folder of its parts, and what it must know of the other folders.
+# The command with the folder of its parts, and where the other folders are, seen from that one:
+# an installation can be moved as a whole, and unpacked anywhere.
 $(B)/install/zc: scripts/zc FORCE
 	@mkdir -p $(@D)
 	@sed 's|^INSTALLED = .*|INSTALLED = "$(DATADIR)"|' $< > $@
@@ -247,9 +252,14 @@ $(B)/install/zc: scripts/zc FORCE
 $(B)/install/installed: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' 'version=$(VERSION)' \
-	    'lib=$(LIBDIR)' 'libexec=$(LIBEXECDIR)' > $@
+	    "lib=$$(realpath -ms --relative-to='$(DATADIR)' '$(LIBDIR)')" \
+	    "libexec=$$(realpath -ms --relative-to='$(DATADIR)' '$(LIBEXECDIR)')" > $@
 
-install: all $(B)/install/zc $(B)/install/installed    ## install below $(DESTDIR)$(PREFIX)
+$(COMPLETIONS): $(B)/zc-policy $(ZCLIB) $(wildcard policy/presets/*.conf)
+	@mkdir -p $(@D)
+	$(Q)ZC_BUILD='$(abspath $(B))' python3 -B scripts/zc --completion $(patsubst zc.%,%,$(notdir $(@D))) > $@
+
+install: all $(B)/install/zc $(B)/install/installed $(COMPLETIONS)    ## install below $(DESTDIR)$(PREFIX)
 	$(Q)$(foreach i,$(INSTALLED),install -D -m $(call field,2,$(i)) $(call field,3,$(i)) \
 	    '$(DESTDIR)$(call field,1,$(i))/$(notdir $(call field,3,$(i)))' &&) true
 

@@ -9,9 +9,9 @@ import importlib
 import importlib.util
 import signal
 import sys
-from typing import NoReturn
 
 from . import install, logs, output, screen
+from .parser import USAGE, Parser
 
 # Name and one line of help.  The module is zclib/commands/NAME.py, read when the command is used.
 COMMANDS = {
@@ -25,22 +25,11 @@ COMMANDS = {
     "doctor": "say what this machine can do, place by place",
 }
 
-# Exit statuses, beside those of a program that `run` ran.
-FAILED = 1   # A fault was found, or nothing could be read.
-USAGE = 2    # The command line makes no sense.
+# The exit status where a fault was found, or nothing could be read.
+FAILED = 1
 
 # Errors of writes; files that zc opens itself have their names in them.
 UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse with messages that begin as all others do."""
-
-    usage_status = USAGE
-
-    def error(self, message: str) -> NoReturn:
-        screen.message(f"{message} (see '{self.prog} --help')")
-        raise SystemExit(self.usage_status)
 
 
 def _module(name: str):
@@ -53,17 +42,31 @@ def available() -> dict[str, str]:
             if importlib.util.find_spec(f"{__package__}.commands.{name}")}
 
 
+class Completion(argparse.Action):
+    """Prints the completion of a shell, as --version prints the version."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        from . import completion
+
+        if values not in completion.SHELLS:
+            parser.error(f"--completion is for one of {', '.join(completion.SHELLS)}")
+        print(completion.script(values), end="")
+        raise SystemExit(0)
+
+
 def overview() -> Parser:
     """The parser of `zc` itself, which knows the subcommands by name alone."""
     parser = Parser(prog="zc", allow_abbrev=False, usage="zc COMMAND [ARGUMENT...]",
-                    formatter_class=argparse.RawDescriptionHelpFormatter,
-                    description="Runs programs under libzc, reads its logs, checks its policies.",
-                    epilog="commands:\n" + "\n".join(
-                        f"  {name:<9}{line}" for name, line in available().items())
-                    + "\n\n'zc COMMAND --help' describes a command. Manual: zc(1), libzc(7), "
-                    "policy.conf(5).")
-    parser.add_argument("--version", action="version", version=f"zc {install.version()}")
+                    description="Runs programs under libzc, reads its logs, checks its policies.")
+    parser.add_argument("-V", "--version", action="version", version=f"zc {install.version()}",
+                        help=argparse.SUPPRESS)
+    parser.add_argument("--completion", metavar="SHELL", action=Completion, help=argparse.SUPPRESS)
     parser.add_argument("command", metavar="COMMAND", help=argparse.SUPPRESS)
+    parser.epilog = ("commands:\n" + "\n".join(f"  {name:<9}{line}"
+                                               for name, line in available().items())
+                     + "\n\n'zc COMMAND --help' describes a command, 'zc --version' this one. "
+                     "Manual: zc(1),\nlibzc(7), policy.conf(5).")
+    parser.examples = ("zc run ./app", "zc run -p policy.conf ./app")
     return parser
 
 
@@ -71,8 +74,7 @@ def subparser(name: str) -> Parser:
     """The parser of one subcommand."""
     line = COMMANDS[name]
     parser = Parser(prog=f"zc {name}", allow_abbrev=False,
-                    description=line[0].upper() + line[1:] + ".",
-                    formatter_class=argparse.RawDescriptionHelpFormatter)
+                    description=line[0].upper() + line[1:] + ".")
     module = _module(name)
     parser.usage_status = getattr(module, "USAGE", USAGE)
     module.add_arguments(parser)
@@ -101,8 +103,8 @@ def _not_a_command(arguments: list[str]) -> None:
         parser.print_help()
         raise SystemExit(0)
     if arguments[0].startswith("-"):
-        parser.parse_args(arguments[:1])
-    near = difflib.get_close_matches(arguments[0], available(), n=1)
+        parser.parse_args(arguments[:2])
+    near = difflib.get_close_matches(arguments[0], [*available(), "--version"], n=1)
     hint = f": did you mean '{near[0]}'?" if near else ""
     parser.error(f"there is no command '{arguments[0]}'{hint}")
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Where the other parts of libzc are: the library, the policy reader, the version.
 
-They lie where `make install` put them and wrote down that it did, in share/libzc/installed; or in
-the build folder of a source tree.
+They lie where share/libzc/installed says, seen from its own folder, which `make install` and every
+package write; or in the build folder of a source tree.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Iterator
 
 HERE = os.path.dirname(os.path.abspath(__file__))   # .../zclib
 ABOVE = os.path.dirname(HERE)                       # scripts, or share/libzc
-PREFIX = os.path.dirname(os.path.dirname(ABOVE))    # of an installation
 
 
 class MissingPart(Exception):
@@ -24,7 +23,7 @@ def _installed() -> bool:
 
 
 def version() -> str:
-    """The version that `make install` wrote down, or that the source tree has."""
+    """The version that was installed, or that the source tree has."""
     for recorded in _recorded("version"):
         return recorded
     try:
@@ -46,7 +45,7 @@ def _build_folders() -> Iterator[str]:
 
 
 def _recorded(name: str) -> Iterator[str]:
-    """The folder that `make install` wrote down for a part."""
+    """What was written down of a part at the installation."""
     try:
         with open(os.path.join(ABOVE, "installed"), encoding="utf-8") as file:
             for line in file:
@@ -55,6 +54,11 @@ def _recorded(name: str) -> Iterator[str]:
                     yield value
     except OSError:
         pass
+
+
+def _folders(part: str) -> list[str]:
+    return [*_build_folders(),
+            *(os.path.normpath(os.path.join(ABOVE, folder)) for folder in _recorded(part))]
 
 
 def _find(name: str, folders: list[str]) -> str:
@@ -81,16 +85,9 @@ def library() -> str:
         raise MissingPart(f"ZC_LIB names '{asked}', which is no file")
     if asked:
         return os.path.abspath(asked)
-    folders = [*_build_folders(), *_recorded("lib")]
-    if _installed():
-        # Beside this package, wherever DESTDIR was unpacked.
-        folders += [os.path.join(PREFIX, name) for name in ("lib", "lib64")]
-    return _find("libzc.so", folders)
+    return _find("libzc.so", _folders("lib"))
 
 
 def policy_tool() -> str:
     """zc-policy, which reads policies by the library's own parser."""
-    folders = [*_build_folders(), *_recorded("libexec")]
-    if _installed():
-        folders.append(os.path.join(PREFIX, "libexec", "libzc"))
-    return _find("zc-policy", folders)
+    return _find("zc-policy", _folders("libexec"))

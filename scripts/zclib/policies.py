@@ -123,6 +123,13 @@ def keys() -> list[Key]:
     return [Key(*line.split(FIELD_END)) for line in done.stdout.splitlines()]
 
 
+def apis() -> list[str]:
+    """Every name that `api` knows."""
+    done = subprocess.run([install.policy_tool(), "apis"], check=True, stdout=subprocess.PIPE,
+                          encoding="utf-8")
+    return done.stdout.splitlines()
+
+
 def faults(policy: str) -> str:
     """What check() prints, as text."""
     return subprocess.run([install.policy_tool(), "check", policy], check=False,

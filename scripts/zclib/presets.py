@@ -44,6 +44,10 @@ def _files() -> dict[str, str]:
             for name in sorted(os.listdir(folder)) if name.endswith(ENDING)}
 
 
+def names() -> list[str]:
+    return list(_files())
+
+
 def all_presets() -> list[Preset]:
     return [_read(name, file) for name, file in _files().items()]
 

@@ -133,7 +133,7 @@ line_of_each() {
 
 scripts() {
     sources mk bats bash sh py awk
-    ls Makefile .ci/run scripts/zc scripts/completion/zc
+    ls Makefile .ci/run scripts/zc
 }
 
 @test "every source file opens with its licence" {

@@ -41,6 +41,10 @@ own_make() { make B="$OWN" CC="$OWN_CC" CFLAGS=-O1 WERROR=1 "$@"; }
     for page in man1/zc.1 man5/policy.conf.5 man7/libzc.7; do
         cmp "docs/man/${page#*/}" "$BATS_TEST_TMPDIR/root/opt/zc/share/man/$page"
     done
+    for file in bash-completion/completions/zc zsh/site-functions/_zc \
+        fish/vendor_completions.d/zc.fish; do
+        grep -q 'zc --completion' "$BATS_TEST_TMPDIR/root/opt/zc/share/$file"
+    done
     [ -z "$(find "$BATS_TEST_TMPDIR/root" -type f ! -path '*/opt/zc/*')" ]
 }
 
@@ -60,7 +64,7 @@ own_make() { make B="$OWN" CC="$OWN_CC" CFLAGS=-O1 WERROR=1 "$@"; }
     command -v python3 >/dev/null || skip "no python3"
     local root=$BATS_TEST_TMPDIR/own
     run -0 own_make install BINDIR="$root/b" LIBDIR="$root/l/x86" LIBEXECDIR="$root/e" \
-        DATADIR="$root/d" MANDIR="$root/m" COMPLETIONDIR="$root/c"
+        DATADIR="$root/d" MANDIR="$root/m" BASHDIR="$root/c" ZSHDIR="$root/zsh" FISHDIR="$root/fish"
     run -0 "$root/b/zc" --version
     [[ $output == "zc $(sed -n 's/^#define ZC_VERSION "\(.*\)"/\1/p' shim/base/version.h)" ]]
     run -0 "$root/b/zc" run -q -- sh -c 'echo "$LD_PRELOAD"'

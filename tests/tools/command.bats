@@ -22,15 +22,40 @@ python() {
 }
 
 @test "the version is the library's" {
+    run -0 zc -V
+    local short=$output
     run -0 zc --version
+    [[ $output == "$short" ]]
     [[ $output == "zc $(sed -n 's/^#define ZC_VERSION "\(.*\)"/\1/p' shim/base/version.h)" ]]
 }
 
-@test "a misspelt command gets the nearest one" {
+@test "a misspelt command or option gets the nearest one" {
     run -2 zc chekc x
     [[ $output == "zc: there is no command 'chekc': did you mean 'check'? (see 'zc --help')" ]]
-    run -2 zc report --tpo 3 x
-    [[ $output == "zc: "*"--tpo"*"(see 'zc report --help')" && ${#lines[@]} == 1 ]]
+    run -2 zc version
+    [[ $output == *"did you mean '--version'?"* ]]
+    run -2 zc report --tpo=3 x
+    [[ $output == "zc: there is no option '--tpo': did you mean '--top'? (see 'zc report "* ]]
+    run -2 zc report --htlm
+    [[ $output == *"there is no option '--htlm': did you mean '--html'?"* ]]
+    run -125 zc run --comapre off ./app --tpo
+    [[ $output == *"there is no option '--comapre': did you mean '--compare'?"* ]]
+    run -125 zc run -x ./app
+    [[ $output == "zc: there is no option '-x' (see 'zc run --help')" ]]
+}
+
+@test "every help fits 24 lines of 80 columns and has an example" {
+    local command
+    for command in '' $(zc --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+        # No command is no word.
+        # shellcheck disable=SC2086
+        run -0 env COLUMNS=80 scripts/zc $command --help
+        awk -v what="zc $command" 'length($0) > 80 { print what ": too wide: " $0; bad = 1 }
+            /^examples?:$/ { getline; shown = $0 ~ "^  " what }
+            END { if (NR > 24) print what ": " NR " lines"
+                  if (!shown) print what ": no example"
+                  exit bad || NR > 24 || !shown }' <<<"$output"
+    done
 }
 
 @test "a reader that has enough ends zc without a word" {

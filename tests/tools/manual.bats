@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The manual pages and the completion: right in form, and about everything there is.
+# The manual pages: right in form, and about everything there is.
 
 load common
 
@@ -102,55 +102,4 @@ PYTHON
     for command in $(grep -hoE '(^\.Dl \$|;) zc [a-z]+' docs/man/* | grep -oE '[a-z]+$'); do
         commands | grep -qx "$command"
     done
-}
-
-# Completes a command line as bash would: complete WORD...   The last word is the one at the cursor.
-complete_words() {
-    PATH=$PWD/scripts:$PATH bash -c '
-        source scripts/completion/zc
-        compopt() { :; }
-        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
-        _zc
-        printf "%s\n" "${COMPREPLY[@]}"' bash "$@"
-}
-
-@test "bash completes commands, options and their values" {
-    [[ $(complete_words zc ch) == check ]]
-    for command in $(commands); do
-        complete_words zc '' | grep -qx "$command"
-        for option in $(options "$command"); do
-            complete_words zc "$command" -- | grep -qx -- "$option" || {
-                echo "$command $option"
-                return 1
-            }
-        done
-    done
-    [[ $(complete_words zc run -l e) == events ]]
-    [[ $(complete_words zc report --sort mo) == moved ]]
-    [[ $(complete_words zc explain x.conf --stream per) == per-thread ]]
-    [[ $(complete_words zc explain x.conf --size '') == '' ]]
-    [[ $(complete_words zc doctor --timeout '') == '' ]]
-    [[ $(complete_words zc diff --html READ) == README.md ]]
-    [[ $(complete_words zc check policy/presets/w) == policy/presets/watch-only.conf ]]
-    [[ $(complete_words zc run -p @shared-t) == @shared-tables ]]
-    complete_words zc run -p policy/policy.conf -- mk | grep -qx mkdir ||
-        [[ -z $(complete_words zc run -p policy/policy.conf -- mk) ]]
-}
-
-@test "bash completes the rules of the policy and all keys for --set" {
-    conf=$BATS_TEST_TMPDIR/p.conf
-    printf '[rule big tables]\nplace = vmm\n [rule b]\nplace = vmm\n' >"$conf"
-    [[ $(complete_words zc run -p "$conf" --set b.grow) == b.grow= ]]
-    [[ $(complete_words zc run -p "$conf" -s 'big tables.chu') == 'big tables.chunk=' ]]
-    run -0 complete_words zc run -p "$conf" --set ''
-    for key in $(sed -nE 's/^ZC_KEY\([A-Z_]+, "([a-z_]+)", ZC_SCOPE_(MATCH|PLACE).*/\1/p' \
-        policy/keys.def); do
-        grep -qx "b\.$key=" <<<"$output" || { echo "$key"; return 1; }
-    done
-    grep -qx 'defaults.max_pinned=' <<<"$output"
-}
-
-@test "shellcheck finds nothing in the completion" {
-    command -v shellcheck >/dev/null || skip "no shellcheck"
-    shellcheck scripts/completion/zc
 }

@@ -3,6 +3,7 @@
  * zc-policy keys: the table of keys, a line each: name, where it stands (`match` and `place` are
  * both in a rule, `defaults`), the places that it has a meaning for (none: any, or no matter of
  * places), the accepted form, what it means.
+ * zc-policy apis: every name that the key `api` knows, a line each.
  */
 #include <stdio.h>
 
@@ -34,5 +35,18 @@ int tool_keys(int argc, char **argv)
         }
         printf("%c%s%c%s\n", FIELD_END, keys[i].values, FIELD_END, keys[i].help);
     }
+    return TOOL_OK;
+}
+
+int tool_apis(int argc, char **argv)
+{
+    (void)argv;
+    if (argc != 0) {
+        fputs("zc: apis takes no argument\n", stderr);
+        return TOOL_USAGE;
+    }
+    for (unsigned api = 0; api < ZC_API_COUNT; api++)
+        for (const char *const *name = zc_api_names((enum zc_api)api); *name; name++)
+            puts(*name);
     return TOOL_OK;
 }

@@ -15,6 +15,7 @@ static const struct {
     {"explain", tool_explain, "FILE    judge the requests on stdin, a line each; see explain.c"},
     {"path", tool_path, "[FILE]   print which file a program would get; status 1 for none"},
     {"keys", tool_keys, "        print the table of keys; see keys.c"},
+    {"apis", tool_apis, "        print the names that the key `api` knows"},
     {"get", tool_get, "FILE RULE.KEY  print the key's value; status 1 where it is not given"},
     {"set", tool_set, "FILE RULE.KEY=VALUE...  print the file with these values"},
 };

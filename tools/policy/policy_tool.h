@@ -38,6 +38,7 @@ int tool_check(int argc, char **argv);
 int tool_explain(int argc, char **argv);
 int tool_path(int argc, char **argv);
 int tool_keys(int argc, char **argv);
+int tool_apis(int argc, char **argv);
 int tool_get(int argc, char **argv);
 int tool_set(int argc, char **argv);
 

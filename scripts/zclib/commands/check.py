@@ -8,20 +8,17 @@ import argparse
 from .. import policies, presets, screen, table
 
 EPILOG = """\
-Each fault is one line, FILE:LINE:COLUMN: text, followed by (nearest: word) where a known word is
-near; warnings tell of rules that can't match, that an earlier rule hides, and of what this version
-does not carry out. Without FILE: the policy that a program started here would get ($ZC_POLICY,
-./policy.conf, /etc/zc/policy.conf).
-
-exit status: 0 without errors, 1 with errors or where a file can't be read
+Without POLICY: the one that a program started here would get.
+Exit status: 0 without errors, 1 with errors or where a file can't be read.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", nargs="*", help="policy file, or @PRESET")
+    parser.add_argument("file", metavar="POLICY", nargs="*", help="a policy file, or @PRESET")
     parser.add_argument("--keys", action="store_true",
                         help="print all keys that a policy may have, with their values")
     parser.epilog = EPILOG
+    parser.examples = ("zc check policy.conf",)
 
 
 def _print_keys() -> int:

@@ -22,10 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="show the N sites and processes that changed most (10)")
     parser.add_argument("--sort", choices=data.SORTS, default="moved",
                         help="what has changed most in the first ones (moved)")
-    parser.add_argument("--html", metavar="FILE", help="write the comparison as a page, with "
-                        "charts, that opens without a network")
+    parser.add_argument("--html", metavar="FILE",
+                        help="write a page with charts that opens offline")
     parser.add_argument("--json", action="store_true",
                         help="print the comparison as one JSON object")
+    parser.examples = ("zc diff before.jsonl after.jsonl", "zc diff --html diff.html logs-a logs-b")
 
 
 def _read(argument: str) -> Totals:

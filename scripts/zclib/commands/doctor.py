@@ -12,10 +12,9 @@ from .. import install, names, policies, screen, table, units
 from ..doctor import child, host, places
 
 EPILOG = """\
-The driver is asked in a process of its own, so that one that crashes or hangs is told as such.
 --measure copies up to 256 MiB over the link of device 0 for some seconds.
-
-exit status: 0 where a place beyond 'pageable' is possible; 1 where none is, or the driver failed
+Exit status: 0 where a place beyond 'pageable' is possible; 1 where none is, or
+where the driver failed.
 """
 
 ASK_SECONDS = 30
@@ -49,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="how long the driver may take to answer (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print the facts as one JSON object")
     parser.epilog = EPILOG
+    parser.examples = ("zc doctor", "zc doctor --measure --json")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -10,26 +10,21 @@ from typing import Callable, Iterable, Iterator
 
 from .. import counters, logs, policies, presets, screen, table, units
 
-EPILOG = """\
-  zc explain POLICY --size 64M [--api cudaMalloc] [...]   one request against every rule
-  zc explain LOG...                                       every site of logs: its rule and place
-  zc explain POLICY LOG...                                every site, and the rule that it would get
-
-Logs need the level `allocs` or `events` (ZC_LOG_LEVEL, or zc run).
-
-exit status: 0; 1 where nothing could be read
-"""
+EPILOG = "Logs need the level `allocs` or `events` (ZC_LOG_LEVEL, or zc run)."
+EXAMPLES = ("zc explain policy.conf --size 64M   one request against every rule",
+            "zc explain logs                     every site of logs: its rule and place",
+            "zc explain policy.conf logs         every site, and the rule it would get")
 
 # Options that describe a request, by their names in policies.Request.
 FACTS = {
-    "api": ("NAME", "the call that asks, by its name in runtime, driver or libc (cudaMalloc)"),
+    "api": ("API", "the call that asks, of runtime, driver or libc (cudaMalloc)"),
     "size": ("SIZE", "bytes asked for: 4096, 64K, 2M, 1G"),
     "module": ("NAME", "file name of the object whose code asks"),
     "site": ("ID", "call path, as the log prints it"),
     "exe": ("NAME", "file name of the program"),
     "thread": ("NAME", "name of the calling thread"),
     "device": ("N", "CUDA ordinal of the current device"),
-    "stream": ("KIND", "none, default, legacy, per-thread, created"),
+    "stream": ("KIND", "kind of the stream"),
     "nth": ("N", "which of the requests that fit the other keys (1)"),
 }
 
@@ -51,14 +46,17 @@ def _site(text: str) -> str:
 
 
 _number.__name__, _site.__name__ = "number", "site"  # As argparse names them in messages.
+STREAMS = ("none", "default", "legacy", "per-thread", "created")
 FORMS = {"device": _number, "nth": _number, "site": _site}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", nargs="+", help="a policy, logs, or both")
+    parser.add_argument("file", metavar="POLICY|LOG", nargs="+", help="a policy, logs, or both")
     for name, (metavar, line) in FACTS.items():
-        parser.add_argument(f"--{name}", metavar=metavar, help=line, type=FORMS.get(name, str))
+        parser.add_argument(f"--{name}", metavar=metavar, help=line, type=FORMS.get(name, str),
+                            choices=STREAMS if name == "stream" else None)
     parser.epilog = EPILOG
+    parser.examples = EXAMPLES
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,16 +9,16 @@ import sys
 from .. import names, presets, screen
 
 EPILOG = """\
-A preset is named by @NAME where zc takes a policy: `zc run -p @shared-tables ./app`,
-`zc check @everyday`. With NAME its text is printed: `zc presets everyday >policy.conf`.
-
-exit status: 0; 1 where there is no such preset
+A preset is named by @PRESET where zc takes a policy. With PRESET its text is printed.
+Exit status: 0; 1 where there is no such preset.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", nargs="?", help="print the text of this preset")
+    parser.add_argument("name", metavar="PRESET", nargs="?", help="print the text of this preset")
     parser.epilog = EPILOG
+    parser.examples = ("zc presets", "zc presets everyday >policy.conf",
+                       "zc run -p @shared-tables ./app")
 
 
 def run(args: argparse.Namespace) -> int:

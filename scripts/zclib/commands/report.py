@@ -25,13 +25,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="show N sites, blocks, repeated copies, findings, processes (5)")
     parser.add_argument("--sort", choices=data.SORTS, default="bytes",
                         help="what the first sites and blocks have most of (bytes)")
-    parser.add_argument("--html", metavar="FILE", help="write the report as a page, with charts, "
-                        "that opens without a network")
-    parser.add_argument("--trace", metavar="FILE", help="write the transfers of logs of the level "
-                        "events as a trace for Perfetto (ui.perfetto.dev) and chrome://tracing")
+    parser.add_argument("--html", metavar="FILE",
+                        help="write a page with charts that opens offline")
+    parser.add_argument("--trace", metavar="FILE",
+                        help="write a trace for Perfetto, of logs of the level events")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the report as one JSON object")
     form.add_argument("--csv", action="store_true", help="print the report's tables as CSV")
+    parser.examples = ("zc report zc.app.1234.jsonl", "zc report --html report.html logs/")
 
 
 def positive(text: str) -> int:

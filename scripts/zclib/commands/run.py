@@ -21,50 +21,37 @@ LEVELS = ("summary", "allocs", "events")
 USAGE = launch.FAILED  # 2 may be the program's own.
 
 EPILOG = """\
-The library is preloaded behind what LD_PRELOAD names already. The program's output is its own; the
-report goes to stderr. Without -o the logs are dropped after the report. With it, take a folder for
-each run: `zc report DIR` sums up all that is in it. The level of the logs is ZC_LOG_LEVEL, else
-what the policy says, else `allocs`.
-
---compare runs the program bare and under each policy by turns, after one bare run that does not
-count, with /dev/null as its input, until the medians of the times are known to 2 % or a quarter of
-their difference, or the time is up; at least three times each. It keeps what the program prints
-(with -o in DIR/NAME/), and prints the runs side by side on stdout, with what went over the link
-where that has counters. `off` among the policies is a run that is only watched; `@NAME`
-is a preset (zc presets).
-
-exit status: the program's own, 128 + n if signal n ended it; 127 where it was not found, 126 where
-it can't be executed, 125 where zc itself failed, or where libzc refused calls of a program that all
-the same ended with 0: its results are not to be trusted. With --compare: that of the first run that
-failed.
+Exit status: the program's own, 128 + n after signal n; 127 not found, 126 not
+executable; 125 where zc failed, or where libzc refused calls of the program.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "zc run [OPTION...] [--] COMMAND [ARGUMENT...]"
-    parser.add_argument("-p", "--policy", metavar="FILE", help="policy, @PRESET, or `off`; else "
-                        "$ZC_POLICY, ./policy.conf, /etc/zc/policy.conf")
+    parser.add_argument("-p", "--policy", metavar="POLICY",
+                        help="policy, @PRESET or `off`; else see policy.conf(5)")
     parser.add_argument("-o", "--output", metavar="DIR", help="keep the logs in this folder")
     parser.add_argument("-s", "--set", metavar="RULE.KEY=VALUE", action="append", default=[],
-                        help="run under a copy of the policy with this value; may be repeated. "
-                        "RULE `defaults` is the section [defaults]")
+                        help="set this in a copy of the policy (or defaults.KEY)")
     parser.add_argument("-l", "--level", choices=LEVELS, help="how much the logs hold")
     parser.add_argument("-q", "--quiet", action="store_true", help="print no report")
-    parser.add_argument("-c", "--compare", metavar="FILE,...",
-                        help="run bare and under each of these policies, and compare")
+    parser.add_argument("-c", "--compare", metavar="POLICY,...",
+                        help="run bare and under each policy, and compare")
     parser.add_argument("-r", "--runs", "--repeat", metavar="N", type=int,
                         help="with --compare: just so many runs of each kind")
     parser.add_argument("--time", metavar="SECONDS", type=units.seconds,
                         help="with --compare: begin no more runs then (60)")
     parser.add_argument("--ignore", metavar="REGEX", action="append", default=[],
-                        help="with --compare: what may differ in the output; may be repeated")
+                        help="with --compare: what may differ in the output")
     parser.add_argument("--export-json", metavar="FILE",
-                        help="with --compare: write all times and counts, in hyperfine's form")
+                        help="with --compare: write all times, as hyperfine does")
     parser.add_argument("--export-markdown", metavar="FILE",
-                        help="with --compare: write the times as a table of Markdown")
+                        help="with --compare: write the times as Markdown")
     parser.add_argument("command", metavar="COMMAND", nargs=argparse.REMAINDER,
                         help="the program and its arguments")
     parser.epilog = EPILOG
+    parser.examples = ("zc run ./app --its-option",
+                       "zc run --compare policy.conf,@everyday ./app")
 
 
 def run(args: argparse.Namespace) -> int:

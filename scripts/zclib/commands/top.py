@@ -13,11 +13,9 @@ from typing import Iterator
 from .. import counters, live, logs, names, screen, table, units
 
 EPILOG = """\
-Without PID or FILE: all processes that run under libzc with a log and that this user may look at. A
-counters file (NAME.counters, beside the log) can be read after its process was killed, too. Without
-a terminal one frame is printed. Rates are of the time since the frame before.
-
-exit status: 0; 1 where there is nothing to show
+Without PID or FILE: all processes under libzc with a log that are this user's.
+The counters file (beside the log) of a process that was killed can be read, too.
+Exit status: 0; 1 where there is nothing to show.
 """
 
 SITE_ROWS = 5
@@ -32,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-n", "--frames", metavar="N", type=int, default=None,
                         help="end after N frames; 1 where there is no terminal")
     parser.epilog = EPILOG
+    parser.examples = ("zc top", "zc top -i 0.5 1234")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: MIT
+"""argparse as zc uses it: a help of one screen, messages that begin as all others do, and the
+nearest known option for one that is misspelt."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from typing import Iterator, NoReturn, Sequence
+
+from . import screen
+
+USAGE = 2  # The exit status where a command line makes no sense.
+
+# What argparse says where an option is unknown, or was taken for one that is missing.
+UNKNOWN = ("unrecognized arguments", "the following arguments are required")
+
+# Columns of a help: of all, and of the options in front of what they do.
+MOST_WIDTH, MOST_HEAD = 80, 28
+
+
+class Parser(argparse.ArgumentParser):
+    """The parser of one command.  Its help has what fits a screen; the manual has the rest."""
+
+    usage_status = USAGE
+    examples: Sequence[str] = ()  # Command lines, under the options in the help.
+
+    def error(self, message: str) -> NoReturn:
+        if message.startswith(UNKNOWN):
+            message = self._unknown() or message
+        screen.message(f"{message} (see '{self.prog} --help')")
+        raise SystemExit(self.usage_status)
+
+    def parse_known_args(self, args=None, namespace=None):
+        self._given = list(args or ())
+        return super().parse_known_args(args, namespace)
+
+    def _unknown(self) -> str | None:
+        """What is wrong with the first option of the command line that there is not."""
+        import difflib
+
+        known = self._option_string_actions
+        for word in self._given:
+            name = word.partition("=")[0]
+            if word == "--":
+                break
+            if name.startswith("-") and name not in known and name[:2] not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                return f"there is no option '{name}'" + (
+                    f": did you mean '{near[0]}'?" if near else "")
+        return None
+
+    def format_help(self) -> str:
+        import shutil
+
+        width = max(min(shutil.get_terminal_size().columns, MOST_WIDTH), 40)
+        parts = [self._usage(width), textwrap.wrap(self.description or "", width),
+                 list(self._rows(width)),
+                 [line for text in (self.epilog or "").splitlines()
+                  for line in textwrap.wrap(text, width) or [""]]]
+        if self.examples:
+            head = "example" if len(self.examples) == 1 else "examples"
+            parts.append([f"{head}:", *(f"  {line}" for line in self.examples)])
+        return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
+
+    def format_usage(self) -> str:
+        return "\n".join(self._usage(MOST_WIDTH)) + "\n"
+
+    def _usage(self, width: int) -> list[str]:
+        words = [self.prog]
+        if any(action.option_strings for action in visible(self)):
+            words.append("[OPTION...]")
+        words += [_operand(action) for action in visible(self) if not action.option_strings]
+        return textwrap.wrap("usage: " + (self.usage or " ".join(words)), width,
+                             subsequent_indent="  ", break_on_hyphens=False)
+
+    def _rows(self, width: int) -> Iterator[str]:
+        """What the command takes: operands, then options, each with what it does."""
+        rows = [(_head(action), _text(action)) for action in visible(self)]
+        fit = [len(head) for head, _ in rows if len(head) <= MOST_HEAD]
+        indent = " " * (max(fit, default=0) + 4)
+        for head, text in rows:
+            start = f"  {head}".ljust(len(indent))
+            if len(start) > len(indent):
+                yield start
+                start = indent
+            yield from textwrap.wrap(text, width, initial_indent=start, subsequent_indent=indent,
+                                     break_on_hyphens=False) or [start.rstrip()]
+
+
+def visible(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """What a parser takes, operands first; without --help, which who reads this has found."""
+    actions = [action for action in parser._actions
+               if action.help is not argparse.SUPPRESS and "--help" not in action.option_strings]
+    return sorted(actions, key=lambda action: bool(action.option_strings))
+
+
+def name_of(action: argparse.Action) -> str:
+    """What an argument's value is called; "" for an option that takes none."""
+    if action.nargs == 0:
+        return ""
+    return str(action.metavar or action.dest.upper())
+
+
+def _operand(action: argparse.Action) -> str:
+    name = name_of(action)
+    return {"?": f"[{name}]", "*": f"[{name}...]", "+": f"{name}...",
+            argparse.REMAINDER: f"{name} [ARGUMENT...]"}.get(str(action.nargs), name)
+
+
+def _head(action: argparse.Action) -> str:
+    name = name_of(action)
+    if not action.option_strings:
+        return name
+    return ", ".join(action.option_strings) + (f" {name}" if name else "")
+
+
+def _text(action: argparse.Action) -> str:
+    text = (action.help or "") % {**vars(action)}
+    if action.choices:
+        text += ": " + ", ".join(map(str, action.choices))
+    return text

@@ -1,0 +1,152 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Completion by bash, zsh and fish, made from the parsers: no Tab starts a process of zc.
+
+load common
+
+setup_file() {
+    bats_require_minimum_version 1.5.0
+    command -v python3 >/dev/null || return 0
+    mkdir "$BATS_FILE_TMPDIR/zsh"
+    zc --completion bash >"$BATS_FILE_TMPDIR/zc.bash"
+    zc --completion zsh >"$BATS_FILE_TMPDIR/zsh/_zc"
+    zc --completion fish >"$BATS_FILE_TMPDIR/zc.fish"
+}
+
+setup() {
+    need_python
+    printf '[rule big tables]\nplace = vmm\n [rule b]\nplace = vmm\n' >"$BATS_TEST_TMPDIR/p.conf"
+}
+
+# Prints the long options of a command.
+options() {
+    zc "$1" --help | sed -nE 's/^  (-[^ ]+( [^ ]+)*).*/\1/p' | grep -oE -- '--[a-z_-]+'
+}
+
+commands() {
+    zc --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'
+}
+
+# Completes command lines as bash would, where it can start no program: a line each on standard
+# input, the last word the one at the cursor, with the words between tabs.  Prints what fits.
+bash_tab() {
+    bash -c '
+        source "$1"
+        PATH=/nonexistent
+        compopt() { :; }
+        while IFS=$'"'\t'"' read -r -a COMP_WORDS; do
+            [[ ${COMP_WORDS[-1]} != END ]] || COMP_WORDS[-1]=
+            COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) COMPREPLY=()
+            _zc
+            echo "${COMPREPLY[*]}"
+        done' bash "$BATS_FILE_TMPDIR/zc.bash"
+}
+
+# What bash makes of one command line; END for an empty word.
+tab() {
+    local IFS=$'\t'
+    bash_tab <<<"$*"
+}
+
+@test "bash completes every command and every option" {
+    local command line
+    commands >"$BATS_TEST_TMPDIR/commands"
+    [[ $(tab zc END) == "$(tr '\n' ' ' <"$BATS_TEST_TMPDIR/commands")--help --version" ]]
+    while read -r command; do
+        printf 'zc\t%s\t--\n' "$command"
+    done <"$BATS_TEST_TMPDIR/commands" | bash_tab >"$BATS_TEST_TMPDIR/completed"
+    while read -r command && read -r line <&4; do
+        tr ' ' '\n' <<<"$line" | grep '^--' | sort >"$BATS_TEST_TMPDIR/found"
+        { echo --help; options "$command"; } | sort | diff - "$BATS_TEST_TMPDIR/found"
+    done <"$BATS_TEST_TMPDIR/commands" 4<"$BATS_TEST_TMPDIR/completed"
+}
+
+@test "bash completes the values of options, and what a command is about" {
+    # What stands on the command line, and what comes.
+    cat >"$BATS_TEST_TMPDIR/cases" <<-'END'
+	zc ch|check
+	zc run -l e|events
+	zc report --sort mo|moved
+	zc report --sort = mo|moved
+	zc explain x.conf --stream per|per-thread
+	zc explain --api cudaMallocAs|cudaMallocAsync
+	zc explain x.conf --size END|
+	zc doctor --timeout END|
+	zc diff --html READ|README.md
+	zc check policy/presets/w|policy/presets/watch-only.conf
+	zc check tests/tools/logs/gather.js|
+	zc run -p of|off
+	zc run -p @shared-t|@shared-tables
+	zc run -c off,@everyd|off,@everyday
+	zc check of|
+	zc presets every|everyday
+	zc run --compare off,policy/pol|off,policy/policy.conf
+	zc report tests/tools/logs/gather-s|tests/tools/logs/gather-summary.jsonl
+	zc report policy/pol|
+	zc run -o tests/to|tests/tools
+	zc run -p policy/policy.conf ./app READ|README.md
+	zc nothing x|
+	END
+    cut -d '|' -f 1 "$BATS_TEST_TMPDIR/cases" | tr ' ' '\t' | bash_tab |
+        paste -d '|' <(cut -d '|' -f 1 "$BATS_TEST_TMPDIR/cases") - |
+        diff "$BATS_TEST_TMPDIR/cases" -
+    [[ " $(tab zc top "$$") " == *" $$ "* ]]
+}
+
+@test "bash completes the rules of the policy and all keys for --set" {
+    local conf=$BATS_TEST_TMPDIR/p.conf
+    [[ $(tab zc run -p "$conf" --set b.grow) == b.grow= ]]
+    [[ $(tab zc run -p "$conf" -s 'big tables.chu') == 'big tables.chunk=' ]]
+    run -0 tab zc run -p "$conf" --set END
+    for key in $(sed -nE 's/^ZC_KEY\([A-Z_]+, "([a-z_]+)", ZC_SCOPE_(MATCH|PLACE).*/\1/p' \
+        policy/keys.def); do
+        [[ " $output " == *" b.$key= "* ]] || { echo "$key"; return 1; }
+    done
+    [[ $output == *'defaults.max_pinned='* ]]
+}
+
+@test "zsh completes commands, options, values and the program's own line" {
+    command -v zsh >/dev/null || skip "no zsh"
+    run -0 python3 tests/tools/zsh_tab.py "$BATS_FILE_TMPDIR/zsh" \
+        'zc ch<TAB>' 'zc report --so<TAB>mo<TAB>' 'zc check policy/presets/wa<TAB>' \
+        'zc explain --api=cudaMallocAs<TAB> --stre<TAB>per<TAB>' \
+        'zc run -c off,policy/pol<TAB>' "zc run -p $BATS_TEST_TMPDIR/p.conf -s b.gro<TAB>" \
+        'zc run --le<TAB>ev<TAB>bats --ver<TAB>' 'zc run -q mkdi<TAB>policy/pr<TAB>' \
+        'zc run -p @every<TAB>'
+    [[ ${lines[0]} == "check" && ${lines[1]} == "report --sort=moved" ]]
+    [[ ${lines[2]} == "check policy/presets/watch-only.conf" ]]
+    [[ ${lines[3]} == "explain --api=cudaMallocAsync --stream=per-thread" ]]
+    [[ ${lines[4]} == "run -c off,policy/policy.conf" ]]
+    [[ ${lines[5]} == "run -p $BATS_TEST_TMPDIR/p.conf -s b.grow=" ]]
+    [[ ${lines[6]} == "run --level=events bats --ver" ]]
+    [[ ${lines[7]} == "run -q mkdir policy/presets"* ]]
+    [[ ${lines[8]} == "run -p @everyday" ]]
+}
+
+@test "fish completes commands, options, values and the program's own line" {
+    command -v fish >/dev/null || skip "no fish"
+    run -0 fish --no-config -c 'source $argv[1]
+        for line in $argv[2..-1]
+            echo $line: (complete -C $line | string replace -r "\t.*" "")
+        end' "$BATS_FILE_TMPDIR/zc.fish" 'zc ch' 'zc report --so' 'zc report --sort mo' \
+        'zc check policy/presets/wa' 'zc explain --api cudaMallocAs' 'zc run -c off,policy/pol' \
+        "zc run -p $BATS_TEST_TMPDIR/p.conf -s b.gro" 'zc run -q mkdi' 'zc run mkdir --le' \
+        'zc run -p off mkdir READ' 'zc report tests/tools/logs/gather-s' 'zc run -c off,@every'
+    [[ ${lines[0]} == *": check" && ${lines[1]} == *": --sort" && ${lines[2]} == *": moved" ]]
+    [[ ${lines[3]} == *": policy/presets/watch-only.conf" && ${lines[4]} == *": cudaMallocAsync" ]]
+    [[ ${lines[5]} == *": off,policy/policy.conf" && ${lines[6]} == *": b.grow=" ]]
+    [[ ${lines[7]} == *": mkdir" && ${lines[8]} == *"--le:"* && ${lines[8]} != *--level* ]]
+    [[ ${lines[9]} == *": README.md" ]]
+    [[ ${lines[10]} == *": tests/tools/logs/gather-summary.jsonl" ]]
+    [[ ${lines[11]} == *": off,@everyday" ]]
+}
+
+@test "a shell that is not known is named with those that are" {
+    run -2 zc --completion tcsh
+    [[ $output == "zc: --completion is for one of bash, zsh, fish (see 'zc --help')" ]]
+}
+
+@test "shellcheck finds nothing in the completion" {
+    command -v shellcheck >/dev/null || skip "no shellcheck"
+    shellcheck "$BATS_FILE_TMPDIR/zc.bash"
+}

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+"""Types command lines into a zsh on a terminal, <TAB> for the key, and prints what came of each.
+
+  python3 zsh_tab.py FOLDER LINE...     FOLDER holds the completion _zc; every line calls zc
+"""
+
+import os
+import pty
+import re
+import select
+import sys
+import time
+
+LIMIT_SECONDS = 60
+
+# What the shell prints is told from the echo of what is typed by quotes within the words.
+PREPARE = ("PS1= RPS1=; fpath=({} $fpath); autoload -Uz compinit; compinit -D -u; "
+           "zc() {{ print -r -- 'GO''T' $@ 'EN''D' }}; print 'REA''DY'\n")
+
+
+def main() -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ.update(TERM="dumb", COLUMNS="200")
+        os.execvp("zsh", ["zsh", "-f", "-i"])
+    os.write(terminal, PREPARE.format(sys.argv[1]).encode())
+    until(terminal, b"READY")
+    for line in sys.argv[2:]:
+        os.write(terminal, line.replace("<TAB>", "\t").encode() + b"\n")
+        shown = until(terminal, b"END").decode()
+        got = re.search(r"GOT (.*) END", shown)
+        print(got[1] if got else shown)
+    os.close(terminal)
+    os.waitpid(pid, 0)
+
+
+def until(terminal: int, mark: bytes) -> bytes:
+    """What comes from the terminal, up to a word."""
+    got = b""
+    end = time.monotonic() + LIMIT_SECONDS
+    while mark not in got and time.monotonic() < end:
+        if select.select([terminal], [], [], 1)[0]:
+            got += os.read(terminal, 1 << 16)
+    return got
+
+
+main()
