@@ -261,9 +261,8 @@ class Log:
 
 
 def is_log_name(name: str) -> bool:
-    """Whether a file of a folder looks like a log: NAME.jsonl, or NAME.jsonl.1 to .9."""
-    stem, _, number_of = name.rpartition(".")
-    return name.endswith(".jsonl") or (stem.endswith(".jsonl") and number_of in tuple("123456789"))
+    """Whether a file of a folder looks like a log."""
+    return name.endswith(".jsonl")
 
 
 def discover(arguments: Iterable[str]) -> list[str]:
@@ -280,7 +279,7 @@ def discover(arguments: Iterable[str]) -> list[str]:
             found[log_beside(argument)] = None
         else:
             raise LogError(f"{argument}: no such file or folder")
-    # The counters file of a log with an ending of its own (NAME.jsonl.1) has the log's whole name.
+    # The counters file of a log with another ending has the log's whole name.
     beside = {counters_path(path) for path in found if not path.endswith(counters.SUFFIX)}
     return [path for path in found if path not in beside]
 

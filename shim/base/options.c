@@ -2,6 +2,7 @@
 /* Reads the environment variables into the table of options. */
 #include "base/options.h"
 
+#include "base/job.h"
 #include "base/message.h"
 
 #include <stddef.h>
@@ -33,12 +34,6 @@ static struct zc_options options = {
 static bool ignored[TABLE_SIZE]; /* Set by zc_options_read() for values without meaning. */
 static char store[STORE];
 static size_t stored;
-
-/* Launchers store the rank of the process in one of these; the first one that is set counts. */
-static const char *const rank_variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
-                                             "MV2_COMM_WORLD_RANK", "SLURM_PROCID"};
-#define RANK_DIGITS 10
-static char rank[RANK_DIGITS + 1] = "0";
 
 static bool is_one_of(const char *const words[], const char *value)
 {
@@ -81,20 +76,6 @@ static const char *keep_value(const struct option *option, const char *value)
     return copy;
 }
 
-static void read_rank(void)
-{
-    strcpy(rank, "0");
-    for (size_t i = 0; i < sizeof(rank_variables) / sizeof(rank_variables[0]); i++) {
-        const char *value = options.secure ? NULL : secure_getenv(rank_variables[i]);
-        size_t n = value != NULL ? strspn(value, "0123456789") : 0;
-
-        if (n > 0 && n <= RANK_DIGITS && value[n] == 0) {
-            memcpy(rank, value, n + 1);
-            return;
-        }
-    }
-}
-
 const struct zc_options *zc_options_read(void)
 {
     stored = 0;
@@ -108,7 +89,7 @@ const struct zc_options *zc_options_read(void)
         *(const char **)((char *)&options + table[i].offset) =
             kept != NULL ? kept : table[i].fallback;
     }
-    read_rank();
+    zc_job_read();
     return &options;
 }
 
@@ -122,11 +103,6 @@ void zc_options_announce(void)
         else if (ignored[i])
             zc_message(ZC_WARN, "options", "%s is too long and was ignored", name);
     }
-}
-
-const char *zc_option_rank(void)
-{
-    return rank;
 }
 
 const struct zc_options *zc_options(void)

@@ -23,7 +23,8 @@ struct zc_options {
 
 /*
  * Reads the environment by secure_getenv(3), and getauxval(AT_SECURE).  Under AT_SECURE all options
- * have their defaults, and libzc only passes calls through.  Called once, at the first CUDA call.
+ * have their defaults, and libzc only passes calls through.  Reads the launcher's variables as well
+ * (base/job.h).  Called once, at the first CUDA call.
  * The strings are copied, because a program may change its environment later.  Prints nothing.
  */
 const struct zc_options *zc_options_read(void);
@@ -33,13 +34,6 @@ void zc_options_announce(void);
 
 /* The options as last read; defaults before zc_options_read(). */
 const struct zc_options *zc_options(void);
-
-/*
- * The rank of the process in its job, from the variables of Open MPI, PMIx, PMI, MVAPICH and Slurm.
- * "0" outside a job, before zc_options_read() and under AT_SECURE.  It has only digits, so it can
- * be part of a file name.
- */
-const char *zc_option_rank(void);
 
 /* True for "1", "yes", "on", "true". */
 bool zc_option_on(const char *value);

@@ -3,8 +3,8 @@
 #include "base/path.h"
 
 #include "base/clock.h"
+#include "base/job.h"
 #include "base/message.h"
-#include "base/options.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -97,6 +97,11 @@ void zc_log_utc(struct zc_text *t, uint64_t seconds)
     zc_text_raw(t, "Z", 1);
 }
 
+static void known_or_0(struct zc_text *path, int64_t number)
+{
+    zc_text_i64(path, number < 0 ? 0 : number);
+}
+
 /* The letter is 0 after a percent sign at the end of the pattern. */
 static void expand_letter(struct zc_text *path, char letter)
 {
@@ -113,7 +118,13 @@ static void expand_letter(struct zc_text *path, char letter)
         zc_text_str(path, zc_log_host());
         break;
     case 'r':
-        zc_text_str(path, zc_option_rank());
+        known_or_0(path, zc_job()->rank);
+        break;
+    case 'l':
+        known_or_0(path, zc_job()->local_rank);
+        break;
+    case 'j':
+        zc_text_str(path, zc_job()->id[0] ? zc_job()->id : "0");
         break;
     case 't':
         zc_log_utc(path, zc_wall_ns() / 1000000000u);
@@ -126,7 +137,8 @@ static void expand_letter(struct zc_text *path, char letter)
         if (zc_message_first("log pattern"))
             zc_message(ZC_WARN, "log pattern",
                        "the log's path has '%s', which means nothing "
-                       "(%%e program, %%p process, %%h host, %%r rank, %%t time, %%%% itself)",
+                       "(%%e program, %%p process, %%h host, %%r rank, %%l local rank, "
+                       "%%j job, %%t time, %%%% itself)",
                        code);
     }
 }

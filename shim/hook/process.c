@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -44,6 +45,18 @@ static void open_log(void)
     zc_log_open(pattern ? pattern : "zc.%e.%p.jsonl", levels[wanted]);
 }
 
+static void describe_gpu(int ordinal, struct zc_log_gpu *gpu)
+{
+    CUuuid uuid;
+    if (!zc_real.cuDeviceGetPCIBusId ||
+        zc_real.cuDeviceGetPCIBusId(gpu->pci, sizeof(gpu->pci), ordinal) != CUDA_SUCCESS)
+        gpu->pci[0] = '\0';
+    gpu->known =
+        zc_real.cuDeviceGetUuid_v2 && zc_real.cuDeviceGetUuid_v2(&uuid, ordinal) == CUDA_SUCCESS;
+    if (gpu->known)
+        memcpy(gpu->uuid, uuid.bytes, sizeof(gpu->uuid));
+}
+
 /* Asks the driver for its version and devices.  Before cuInit it says nothing, and the fields stay
  * unknown. */
 static void write_meta(void)
@@ -59,6 +72,8 @@ static void write_meta(void)
     if (meta.devices > 0 && zc_real.cuDeviceGetName &&
         zc_real.cuDeviceGetName(gpu, sizeof(gpu), 0) == CUDA_SUCCESS)
         meta.gpu = gpu;
+    for (int i = 0; i < meta.devices && i < ZC_LOG_GPUS; i++)
+        describe_gpu(i, &meta.gpus[i]);
     zc_log_meta(&meta);
 }
 

@@ -2,6 +2,7 @@
 /* Opens the log and writes whole lines to it. */
 #include "log/jsonl.h"
 
+#include "base/clock.h"
 #include "base/lock.h"
 #include "base/module.h"
 #include "base/path.h"
@@ -19,7 +20,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#define EXTRA_NAMES 9        /* NAME.1 to NAME.9. */
+#define ENDING ".jsonl"
 #define FIRST_DESCRIPTOR 200 /* Above the numbers that programs expect in order. */
 
 static struct zc_lock zc_log = ZC_LOCK(ZC_RANK_LOG);
@@ -132,23 +133,36 @@ static bool is_device(const char *name)
     return stat(name, &s) == 0 && (S_ISCHR(s.st_mode) || S_ISBLK(s.st_mode));
 }
 
-/* Creates the file under its name or a numbered one, and stores that in `path`. */
+/* Bytes of a path before its ending ".jsonl"; all, without one. */
+static size_t stem(const char *name)
+{
+    size_t n = strlen(name), m = strlen(ENDING);
+    return n > m && strcmp(name + n - m, ENDING) == 0 ? n - m : n;
+}
+
+/* Creates the file, under a name with the process id where there is one of its name, and under one
+ * with the time as well where another host had the same id.  The name that was free is in `path`.
+ */
 static int create_file(void)
 {
-    size_t n = strlen(path);
-    int created;
+    char asked[PATH_MAX];
+    size_t n = stem(path);
+    struct zc_text name = zc_text_on(path, sizeof(path));
+    int created = zc_log_create(path);
 
-    created = zc_log_create(path);
-    for (unsigned i = 1; created == -EEXIST && i <= EXTRA_NAMES; i++) {
-        struct zc_text name = zc_text_on(path, sizeof(path));
-
-        name.len = n;
-        zc_text_fmt(&name, ".%u", i);
+    strcpy(asked, path);
+    name.len = n;
+    for (unsigned i = 0; created == -EEXIST && i < 2; i++) {
+        zc_text_str(&name, ".");
+        zc_text_u64(&name, i == 0 ? (uint64_t)getpid() : zc_wall_ns());
+        size_t with_number = name.len;
+        zc_text_str(&name, asked + n);
         zc_text_cstr(&name);
         created = name.truncated ? -ENAMETOOLONG : zc_log_create(path);
+        name.len = with_number;
     }
     if (created == -EEXIST)
-        path[n] = 0;
+        strcpy(path, asked);
     return created;
 }
 
@@ -203,13 +217,10 @@ static bool open_file(const char *pattern)
  * apart. */
 static void open_counters(void)
 {
-    static const char ending[] = ".jsonl";
     char name[PATH_MAX];
     struct zc_text t = zc_text_on(name, sizeof(name));
 
-    zc_text_str(&t, path);
-    if (t.len > strlen(ending) && strcmp(path + t.len - strlen(ending), ending) == 0)
-        t.len -= strlen(ending);
+    zc_text_raw(&t, path, stem(path));
     zc_text_str(&t, ".counters");
     zc_counters_open(t.truncated ? NULL : zc_text_cstr(&t));
 }

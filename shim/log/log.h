@@ -16,25 +16,34 @@
 
 enum zc_log_level { ZC_LOG_OFF, ZC_LOG_SUMMARY, ZC_LOG_ALLOCS, ZC_LOG_EVENTS };
 
+#define ZC_LOG_GPUS 16 /* Most devices that `meta` lists. */
+
+struct zc_log_gpu {
+    char pci[16];           /* cuDeviceGetPCIBusId's text; "" if unknown. */
+    unsigned char uuid[16]; /* cuDeviceGetUuid_v2's bytes: of a MIG instance its own. */
+    bool known;             /* The UUID is. */
+};
+
 /* The contents of `meta`.  Strings may be NULL if unknown, which gives null.  They belong to the
  * caller, and are needed only during the call. */
 struct zc_log_meta {
-    const char *policy_file; /* Path of the policy; NULL for none. */
-    uint64_t policy_hash;    /* FNV-1a of its text. */
-    const char *gpu;         /* Name of device 0. */
-    int driver;              /* cuDriverGetVersion's number, 0 unknown. */
-    int devices;             /* Device count, -1 unknown. */
+    const char *policy_file;             /* Path of the policy; NULL for none. */
+    uint64_t policy_hash;                /* FNV-1a of its text. */
+    const char *gpu;                     /* Name of device 0. */
+    int driver;                          /* cuDriverGetVersion's number, 0 unknown. */
+    int devices;                         /* Device count, -1 unknown. */
+    struct zc_log_gpu gpus[ZC_LOG_GPUS]; /* Of the first `devices`. */
 };
 
 /*
- * Opens the log by a path pattern (%e program, %p pid, %h host, %r rank from the MPI and Slurm
- * variables or 0, %t start time, %% percent); "off" for none.  The file is created with
+ * Opens the log by a path pattern (%e program, %p pid, %h host, %r rank, %l local rank and %j job
+ * of base/job.h or 0, %t start time, %% percent); "off" for none.  The file is created with
  * O_CREAT|O_EXCL|O_NOFOLLOW|O_CLOEXEC|O_APPEND, 0600.  An existing name, a link, a directory or a
- * FIFO is never opened: it tries NAME.1 to NAME.9, then reports that once and goes on without a
- * log.  A device is refused at once, because names next to it would be in /dev.  Opens the counters
- * beside the log (log path with ".jsonl" replaced by ".counters", or that appended); without a log
- * they are private memory.  Refuses under AT_SECURE, see getauxval(3).  Called once, and once more
- * after zc_log_reset().
+ * FIFO is never opened: NAME.PID.jsonl takes the place of NAME.jsonl, and NAME.PID.TIME.jsonl of
+ * that; then it reports that once and goes on without a log.  A device is refused at once, because
+ * names next to it would be in /dev.  Opens the counters beside the log (log path with ".jsonl"
+ * replaced by ".counters", or that appended); without a log they are private memory.  Refuses under
+ * AT_SECURE, see getauxval(3).  Called once, and once more after zc_log_reset().
  */
 void zc_log_open(const char *pattern, enum zc_log_level level);
 

@@ -2,7 +2,7 @@
 /* The log's first line: program, machine and policy. */
 #include "log/jsonl.h"
 
-#include "base/options.h"
+#include "base/job.h"
 #include "base/path.h"
 #include "base/version.h"
 #include "log/log.h"
@@ -49,7 +49,7 @@ static void arguments(struct zc_line *line)
     line->cut |= more;
 }
 
-static void number_or_null(struct zc_line *line, const char *name, int v, bool known)
+static void number_or_null(struct zc_line *line, const char *name, int64_t v, bool known)
 {
     if (known)
         zc_line_i64(line, name, v);
@@ -57,13 +57,42 @@ static void number_or_null(struct zc_line *line, const char *name, int v, bool k
         zc_line_null(line, name);
 }
 
-static void rank(struct zc_line *line)
+static void job(struct zc_line *line)
 {
-    uint64_t v = 0;
+    const struct zc_job *j = zc_job();
 
-    for (const char *p = zc_option_rank(); *p != 0; p++)
-        v = v * 10 + (uint64_t)(*p - '0');
-    zc_line_u64(line, "rank", v);
+    zc_line_i64(line, "rank", j->rank < 0 ? 0 : j->rank);
+    zc_line_str(line, "rank_source", j->launcher);
+    number_or_null(line, "local_rank", j->local_rank, j->local_rank >= 0);
+    number_or_null(line, "world", j->world, j->world >= 0);
+    zc_line_str(line, "job", j->id[0] ? j->id : NULL);
+}
+
+/* As nvidia-smi prints it. */
+static void append_uuid(struct zc_text *t, const unsigned char uuid[16])
+{
+    zc_text_str(t, "GPU-");
+    for (int i = 0; i < 16; i++) {
+        if (i == 4 || i == 6 || i == 8 || i == 10)
+            zc_text_str(t, "-");
+        zc_text_hex(t, uuid[i], 2);
+    }
+}
+
+static void gpus(struct zc_line *line, const struct zc_log_meta *meta)
+{
+    zc_line_open(line, "gpus", '[');
+    for (int i = 0; i < meta->devices && i < ZC_LOG_GPUS; i++) {
+        char uuid[48];
+        struct zc_text t = zc_text_on(uuid, sizeof(uuid));
+
+        append_uuid(&t, meta->gpus[i].uuid);
+        zc_line_open(line, NULL, '{');
+        zc_line_str(line, "pci", meta->gpus[i].pci[0] ? meta->gpus[i].pci : NULL);
+        zc_line_str(line, "uuid", meta->gpus[i].known ? zc_text_cstr(&t) : NULL);
+        zc_line_close(line, '}');
+    }
+    zc_line_close(line, ']');
 }
 
 static void program_path(struct zc_line *line)
@@ -100,10 +129,11 @@ void zc_log_meta(const struct zc_log_meta *meta)
     zc_line_i64(&line, "ppid", getppid());
     zc_line_str(&line, "host", zc_log_host());
     zc_line_str(&line, "exe", zc_log_program());
-    rank(&line);
+    job(&line);
     number_or_null(&line, "driver", meta->driver, meta->driver != 0);
     zc_line_str(&line, "gpu", meta->gpu);
     number_or_null(&line, "devices", meta->devices, meta->devices >= 0);
+    gpus(&line, meta);
     policy(&line, meta);
     program_path(&line);
     arguments(&line); /* Last, because it may be cut. */

@@ -94,7 +94,7 @@ place = pinned' "$small"
     for name in file link folder fifo; do
         logged "$name.jsonl"
         [[ -z $stderr ]]
-        run -0 types "$name.jsonl.1"
+        run -0 types "$name".[0-9]*.jsonl
     done
     [[ $(<file.jsonl) == old && ! -e victim ]]
 }

@@ -85,11 +85,11 @@ PYTHON
 @test "no page and no trace is written over a log, counters or each other" {
     cp $LOGS/pipeline.jsonl "$BATS_TEST_TMPDIR/a.jsonl"
     cp $LOGS/pipeline.jsonl "$BATS_TEST_TMPDIR/b"
-    echo cut >"$BATS_TEST_TMPDIR/c.jsonl.1"
+    echo cut >"$BATS_TEST_TMPDIR/c.1.jsonl"
     echo cut >"$BATS_TEST_TMPDIR/c.counters"
     ln -s b "$BATS_TEST_TMPDIR/link"
     cp -r "$BATS_TEST_TMPDIR" "$BATS_FILE_TMPDIR/kept"
-    for name in a.jsonl b c.jsonl.1 c.counters link; do
+    for name in a.jsonl b c.1.jsonl c.counters link; do
         for command in 'report --html' 'report --trace' "diff $LOGS/gather.jsonl --html"; do
             echo "$command $name"
             run -1 zc $command "$BATS_TEST_TMPDIR/$name" $LOGS/pipeline.jsonl

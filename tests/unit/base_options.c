@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The environment variables: defaults, copies, what is too long, the rank. */
+/* The environment variables: defaults, copies, what is too long. */
 #include "base_test.h"
 
 #include <stdlib.h>
@@ -24,7 +24,6 @@ static void unset_variables_have_their_defaults(void **state)
     ZC_OPTIONS(ASSERT_DEFAULT)
 #undef ASSERT_DEFAULT
     assert_false(o->secure);
-    assert_string_equal(zc_option_rank(), "0");
 }
 
 static void every_variable_reaches_its_own_field(void **state)
@@ -102,30 +101,6 @@ static void switches_know_four_words(void **state)
     assert_false(zc_option_on("ON"));
 }
 
-static void the_rank_comes_from_the_launcher(void **state)
-{
-    (void)state;
-    setenv("SLURM_PROCID", "12", 1);
-    zc_options_read();
-    assert_string_equal(zc_option_rank(), "12");
-    setenv("OMPI_COMM_WORLD_RANK", "3", 1);
-    zc_options_read();
-    assert_string_equal(zc_option_rank(), "3");
-}
-
-/* The rank becomes part of a file's name. */
-static void a_rank_that_is_no_number_is_not_used(void **state)
-{
-    static const char *const values[] = {"", "../etc", "1 2", "-1", "12345678901"};
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
-        setenv("OMPI_COMM_WORLD_RANK", values[i], 1);
-        zc_options_read();
-        assert_string_equal(zc_option_rank(), "0");
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -136,8 +111,6 @@ int main(void)
         cmocka_unit_test_setup(a_value_that_no_path_can_have_is_ignored, clean_environment),
         cmocka_unit_test_setup(a_value_of_the_longest_path_is_kept, clean_environment),
         cmocka_unit_test_setup(switches_know_four_words, clean_environment),
-        cmocka_unit_test_setup(the_rank_comes_from_the_launcher, clean_environment),
-        cmocka_unit_test_setup(a_rank_that_is_no_number_is_not_used, clean_environment),
     };
 
     return RUN_TESTS(tests);

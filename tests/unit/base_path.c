@@ -6,6 +6,7 @@
 #include <sys/utsname.h>
 #include <time.h>
 
+#include "base/job.h"
 #include "base/options.h"
 #include "base/path.h"
 
@@ -27,11 +28,14 @@ static void every_letter_of_a_pattern_has_its_meaning(void **state)
 
     (void)state;
     uname(&host);
+    assert_expands("%r.%l.%j", "0.0.0");
     setenv("SLURM_PROCID", "7", 1);
+    setenv("SLURM_LOCALID", "1", 1);
+    setenv("SLURM_JOB_ID", "77", 1);
     zc_options_read();
-    snprintf(wanted, sizeof(wanted), "zc.%s.%d.%s.7.%%.jsonl", program_invocation_short_name,
+    snprintf(wanted, sizeof(wanted), "zc.%s.%d.%s.7.1.77.%%.jsonl", program_invocation_short_name,
              (int)getpid(), host.nodename);
-    assert_expands("zc.%e.%p.%h.%r.%%.jsonl", wanted);
+    assert_expands("zc.%e.%p.%h.%r.%l.%j.%%.jsonl", wanted);
     assert_expands("plain", "plain");
     assert_expands("%q%", "%q%");
 }
@@ -100,14 +104,17 @@ static void off_and_an_empty_pattern_open_nothing(void **state)
 static void assert_numbered(void (*plant)(void))
 {
     struct stat before, after;
+    char name[64], counters[64];
 
     plant();
     assert_int_equal(lstat("a.jsonl", &before), 0);
     zc_log_open("a.jsonl", ZC_LOG_SUMMARY);
     zc_log_meta(&meta);
-    assert_string_equal(zc_log_path(), "a.jsonl.1");
-    assert_int_equal(json_lines(text_of("a.jsonl.1")), 1);
-    assert_true(exists("a.jsonl.1.counters"));
+    snprintf(name, sizeof(name), "a.%d.jsonl", (int)getpid());
+    snprintf(counters, sizeof(counters), "a.%d.counters", (int)getpid());
+    assert_string_equal(zc_log_path(), name);
+    assert_int_equal(json_lines(text_of(name)), 1);
+    assert_true(exists(counters));
     assert_int_equal(lstat("a.jsonl", &after), 0);
     assert_int_equal(after.st_size, before.st_size);
     assert_int_equal(after.st_mode, before.st_mode);
@@ -179,31 +186,40 @@ static void a_fifo_without_reader_does_not_block(void **state)
     alarm(0);
 }
 
-static void after_nine_numbered_names_there_is_no_log(void **state)
+/* On other hosts processes may have had the same id: then the name has the time as well. */
+static void no_process_goes_without_a_log(void **state)
 {
-    char name[32];
+    char pattern[64];
 
     (void)state;
     plant_file();
-    for (int i = 1; i <= 9; i++) {
-        snprintf(name, sizeof(name), "a.jsonl.%d", i);
-        assert_int_equal(mkdir(name, 0700), 0);
+    snprintf(pattern, sizeof(pattern), "a.%d.%%*[0-9].jsonl%%n", (int)getpid());
+    for (int i = 0; i < 20; i++) {
+        int length = 0;
+
+        zc_log_open("a.jsonl", ZC_LOG_SUMMARY);
+        zc_log_meta(&meta);
+        assert_int_equal(json_lines(text_of(zc_log_path())), 1);
+        sscanf(zc_log_path(), pattern, &length);
+        assert_int_equal(length, i == 0 ? 0 : strlen(zc_log_path()));
+        zc_counters_reset();
+        zc_log_reset();
     }
-    zc_log_open("a.jsonl", ZC_LOG_SUMMARY);
-    assert_int_equal(zc_log_level(), ZC_LOG_OFF);
-    assert_null(zc_log_path());
 }
 
 /* Nothing is created beside a device, in /dev. */
 static void a_device_is_refused(void **state)
 {
+    char name[64];
+
     (void)state;
     zc_log_open("/dev/null", ZC_LOG_SUMMARY);
     assert_null(zc_log_path());
     assert_int_equal(symlink("/dev/full", "a.jsonl"), 0);
     zc_log_open("a.jsonl", ZC_LOG_SUMMARY);
     assert_null(zc_log_path());
-    assert_false(exists("a.jsonl.1"));
+    snprintf(name, sizeof(name), "a.%d.jsonl", (int)getpid());
+    assert_false(exists(name));
 }
 
 static void a_path_that_is_too_long_gives_no_log(void **state)
@@ -258,7 +274,7 @@ static int run_secure(void)
 
     if (getauxval(AT_SECURE) == 0)
         return 77;
-    if (!o->secure || o->log[0] != 0 || strcmp(zc_option_rank(), "0") != 0)
+    if (!o->secure || o->log[0] != 0 || zc_job()->launcher)
         return 1;
     zc_log_open("a.jsonl", ZC_LOG_EVENTS);
     return zc_log_path() != NULL || zc_log_level() != ZC_LOG_OFF || exists("a.jsonl") ||
@@ -306,7 +322,7 @@ int main(int argc, char **argv)
         FOLDER_TEST(a_dangling_link_creates_nothing),
         FOLDER_TEST(a_folder_at_the_logs_name_is_left_alone),
         FOLDER_TEST(a_fifo_without_reader_does_not_block),
-        FOLDER_TEST(after_nine_numbered_names_there_is_no_log),
+        FOLDER_TEST(no_process_goes_without_a_log),
         FOLDER_TEST(a_device_is_refused),
         FOLDER_TEST(a_path_that_is_too_long_gives_no_log),
         FOLDER_TEST(a_folder_that_may_not_be_written_gives_no_log),
