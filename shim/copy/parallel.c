@@ -7,7 +7,16 @@
 #include "copy/pipeline.h"
 #include "driver/stream.h"
 #include "host/passthrough.h"
+#include "host/pinned.h"
 #include "ledger/rules.h"
+#include "memory/workers.h"
+
+/* One H200: 1 GiB is registered in 19 to 28 ms and then copied in 19, in two threads as well,
+ * because both need the driver's lock; threads copy it in 20, and the ring is made in 10
+ * (tests/gpu/MEASURED.md).  So a block that is copied once gains from this size on, and one that is
+ * copied more often loses next to nothing. */
+#define FIRST_MIN ((uint64_t)512 << 20)
+#define FIRST_CPUS 8u
 
 /* Pageable memory: unknown to the driver.  Calls may name any address as host memory. */
 static bool pageable(const struct zc_operand *b)
@@ -19,13 +28,6 @@ static bool pageable(const struct zc_operand *b)
     return zc_real.cuPointerGetAttribute &&
            zc_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, b->address) !=
                CUDA_SUCCESS;
-}
-
-/* Device memory, with the whole range inside a block; otherwise the driver would refuse. */
-static bool on_device(const struct zc_operand *b, uint64_t bytes)
-{
-    return b->block && b->asked == ZC_KIND_DEVICE && b->real == ZC_KIND_DEVICE &&
-           bytes <= b->block->base + b->block->size - b->address;
 }
 
 /* Who copies it: as the block's rule says, else as [defaults] says. */
@@ -44,11 +46,34 @@ static bool by_threads(const struct zc_operand *host)
 /* A stream of another device can't record the pipeline's events. */
 uint32_t zc_parallel_facts(const struct zc_copy *c)
 {
-    bool in = pageable(&c->src) && on_device(&c->dst, c->bytes);
-    bool right = in || (pageable(&c->dst) && on_device(&c->src, c->bytes));
+    bool in = pageable(&c->src) && zc_operand_on_device(&c->dst, c->bytes);
+    bool right = in || (pageable(&c->dst) && zc_operand_on_device(&c->src, c->bytes));
     right = right && by_threads(in ? &c->src : &c->dst) &&
             (in || !c->async || zc_stream_here(c->stream, c->flavour));
     return ZC_FACT_IF(THREADS, right) | ZC_FACT_IF(INWARD, right && in);
+}
+
+/* The rule may leave copies of such blocks to the driver. */
+static bool may_use_threads(const struct zc_operand *host)
+{
+    const struct zc_rule *rule = &zc_rules()->rules[host->block->rule];
+    return !(rule->given & ZC_KEY_BIT(ZC_KEY_RULE_PAGEABLE_COPY)) || by_threads(host);
+}
+
+static bool at_once(const struct zc_copy *c)
+{
+    return !c->async ||
+           (zc_stream_here(c->stream, c->flavour) && zc_stream_idle(c->stream, c->flavour));
+}
+
+bool zc_parallel_first(const struct zc_copy *c)
+{
+    if (c->bytes < FIRST_MIN || c->shape != ZC_SHAPE_LINE || zc_copy_peers(c) || zc_life_closing())
+        return false;
+    const struct zc_operand *host = c->src.extent ? &c->src : &c->dst;
+    return host->extent && zc_operand_on_device(host == &c->src ? &c->dst : &c->src, c->bytes) &&
+           zc_pinned_first(host->extent, c->bytes) && may_use_threads(host) && at_once(c) &&
+           zc_workers_cpus() >= FIRST_CPUS;
 }
 
 bool zc_parallel_copy(struct zc_copy *c)
@@ -65,6 +90,8 @@ bool zc_parallel_copy(struct zc_copy *c)
     if (answer == ZC_MAPS_NO || !zc_pipeline_run(&p))
         return false;
     host->real = ZC_KIND_PINNED;
+    if (c->first)
+        zc_pinned_put_off(host->extent, c->bytes);
     return true;
 }
 

@@ -35,10 +35,8 @@ static CUresult send(const struct zc_copy *c, size_t at, size_t n)
 /* No part may be sent if the driver would refuse the whole copy. */
 static bool splittable(const struct zc_copy *c)
 {
-    const struct zc_block *b = c->dst.block;
-    return c->shape == ZC_SHAPE_LINE && c->bytes <= ZC_RING_BYTES && b &&
-           b->asked == ZC_KIND_DEVICE && b->real == ZC_KIND_DEVICE &&
-           c->bytes <= b->base + b->size - c->dst.address && zc_hostheap_block(c->src.address) &&
+    return c->shape == ZC_SHAPE_LINE && c->bytes <= ZC_RING_BYTES &&
+           zc_operand_on_device(&c->dst, c->bytes) && zc_hostheap_block(c->src.address) &&
            zc_real.cuMemcpyHtoDAsync_v2;
 }
 

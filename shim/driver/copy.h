@@ -80,6 +80,7 @@ struct zc_copy {
     /* The plan. */
     uint32_t facts;  /* Bits of enum zc_fact. */
     enum zc_way way; /* By the facts; FORWARD if the way ended with the driver. */
+    bool first;      /* THREADS: of a block that the next copy registers (copy/parallel.h). */
     /* The outcome. */
     bool answered;                   /* The failure of the call has been explained. */
     CUresult result;                 /* What the wrapper returns. */
@@ -96,7 +97,7 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
     c->flavour = flavour;
     c->on = zc_life_on();
     c->shape = ZC_SHAPE_NONE;
-    c->async = c->sync = c->word = c->answered = false;
+    c->async = c->sync = c->word = c->first = c->answered = false;
     c->behind = NULL;
     c->facts = 0;
     c->way = ZC_WAY_FORWARD;
@@ -198,6 +199,13 @@ void zc_describe_prefetch(struct zc_copy *c, CUdeviceptr ptr, size_t n);
 static inline bool zc_operand_converted(const struct zc_operand *b)
 {
     return b->block && (b->block->flags & ZC_BLOCK_CONVERTED);
+}
+
+/* True for device memory, with all `bytes` inside one block; otherwise the driver would refuse. */
+static inline bool zc_operand_on_device(const struct zc_operand *b, uint64_t bytes)
+{
+    return b->block && b->asked == ZC_KIND_DEVICE && b->real == ZC_KIND_DEVICE &&
+           bytes <= b->block->base + b->block->size - b->address;
 }
 
 /* The flow of a transfer by requested kinds and by actual kinds. */

@@ -180,17 +180,28 @@ static void visit(struct zc_operand *b)
     b->visited = b->extent;
 }
 
+/* What is known of a copy that threads make instead of registering its host block. */
+static uint32_t first_facts(const struct zc_copy *c)
+{
+    return ZC_FACT_LARGE | ZC_FACT_IDLE_KNOWN | ZC_FACT_IDLE | ZC_FACT_THREADS_KNOWN |
+           ZC_FACT_THREADS | ZC_FACT_IF(INWARD, c->src.extent);
+}
+
 /* Does what is needed whoever makes the copy, and returns the facts that this settles. */
 static uint32_t make_ready(struct zc_copy *c)
 {
-    use_host(&c->dst, c->bytes);
-    use_host(&c->src, c->bytes);
+    c->first = zc_parallel_first(c);
+    if (!c->first) {
+        use_host(&c->dst, c->bytes);
+        use_host(&c->src, c->bytes);
+    }
     c->result = zc_vmm_open(c);
     uint32_t ended = c->result == CUDA_SUCCESS ? zc_grow_facts(c) : ZC_FACT_FAILED;
     if (ended)
         return ended;
     zc_hint_copy(c);
-    return zc_cpu_facts(c) | zc_staged_facts(c) | ZC_FACT_IF(MALFORMED, !zc_copy_well_formed(c)) |
+    return zc_cpu_facts(c) | zc_staged_facts(c) | (c->first ? first_facts(c) : 0) |
+           ZC_FACT_IF(MALFORMED, !zc_copy_well_formed(c)) |
            ZC_FACT_IF(AWAITED, c->sync && zc_await_any()) |
            ZC_FACT_IF(CAPTURED, zc_capture_holds(c->stream, c->flavour));
 }
@@ -214,6 +225,19 @@ static uint32_t answer(struct zc_copy *c, enum zc_way question)
     }
 }
 
+/* Where threads can't, the driver makes the copy, of a block that is registered after all. */
+static bool by_threads(struct zc_copy *c)
+{
+    struct zc_operand *host = c->src.extent ? &c->src : &c->dst;
+    if (zc_parallel_copy(c))
+        return true;
+    if (c->first) {
+        use_host(host, c->bytes);
+        c->way = c->async && host->staged ? ZC_WAY_FORWARD_WAIT : ZC_WAY_FORWARD;
+    }
+    return false;
+}
+
 /* True when the call is answered. */
 static bool carry_out(struct zc_copy *c)
 {
@@ -231,7 +255,7 @@ static bool carry_out(struct zc_copy *c)
         zc_staged_send(c);
         return true;
     case ZC_WAY_THREADS:
-        return zc_parallel_copy(c);
+        return by_threads(c);
     case ZC_WAY_FORWARD:
     case ZC_WAY_FORWARD_WAIT:
         return false;

@@ -159,6 +159,24 @@ static bool as_malloc_gave_them(struct zc_extent *e)
     return !guarded;
 }
 
+static bool worth(const struct zc_extent *e, uint64_t copied)
+{
+    return copied >= zc_extent_span(e) / WORTH_PART;
+}
+
+bool zc_pinned_first(const struct zc_extent *e, uint64_t bytes)
+{
+    uint64_t before = __atomic_load_n(&e->copied, __ATOMIC_RELAXED);
+    return pin_of(e) == ZC_PIN_NONE && zc_hostheap_mine(e) && !worth(e, before) &&
+           worth(e, before + bytes) && !__atomic_load_n(&e->odd, __ATOMIC_ACQUIRE) &&
+           !zc_capture_any();
+}
+
+void zc_pinned_put_off(struct zc_extent *e, uint64_t bytes)
+{
+    __atomic_add_fetch(&e->copied, bytes, __ATOMIC_RELAXED);
+}
+
 bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
 {
     if (__atomic_load_n(&e->odd, __ATOMIC_ACQUIRE) && !as_malloc_gave_them(e))
@@ -168,7 +186,7 @@ bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
     if (pin != ZC_PIN_NONE || !zc_hostheap_mine(e))
         return pin == ZC_PIN_DONE && zc_hostheap_mine(e);
     uint64_t copied = __atomic_add_fetch(&e->copied, bytes, __ATOMIC_RELAXED);
-    if (copied < zc_extent_span(e) / WORTH_PART || zc_capture_any() || zc_life_closing())
+    if (!worth(e, copied) || zc_capture_any() || zc_life_closing())
         return false;
     if (__atomic_compare_exchange_n(&e->pin, &none, ZC_PIN_MAKING, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE))

@@ -4,12 +4,14 @@
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -498,6 +500,64 @@ static int scene_sparse(void)
     return 0;
 }
 
+static bool many_processors;
+
+/* libzc asks this for what the machine of the test may not have. */
+int sched_getaffinity(pid_t process, size_t size, cpu_set_t *set)
+{
+    if (!many_processors)
+        return (int)syscall(SYS_sched_getaffinity, process, size, set) < 0 ? -1 : 0;
+    CPU_ZERO(set);
+    for (int i = 0; i < 16; i++)
+        CPU_SET(i, set);
+    return 0;
+}
+
+static void tell_calls(const char *what)
+{
+    static unsigned long long registered, parts;
+    unsigned long long r = registrations();
+    unsigned long long p =
+        cu.sim_calls ? cu.sim_calls("cuMemcpyHtoDAsync_v2") + cu.sim_calls("cuMemcpyDtoHAsync_v2")
+                     : 0;
+    fprintf(stderr, "%s: %llu registered, %llu parts\n", what, r - registered, p - parts);
+    registered = r;
+    parts = p;
+}
+
+/* The first and the second copy of blocks, to the device and back, and of one for which threads
+ * can't be had.  Little of them is not zero. */
+static int scene_first(void)
+{
+    const size_t size = 512 * MIB;
+    void (*fail)(const char *, CUresult, unsigned);
+    CUdeviceptr memory;
+    many_processors = true;
+    start();
+    fail = (__typeof__(fail))dlsym(dlopen("libcuda.so.1", RTLD_NOW), "sim_fail");
+    CHECK(cuMemAlloc_v2, &memory, size);
+    unsigned char *in = malloc(size), *out = malloc(size);
+    for (size_t i = 0; i < size; i += MIB)
+        in[i + i / MIB] = (unsigned char)(i / MIB + 1);
+    CHECK(cuMemcpyHtoD_v2, memory, in, size);
+    tell_calls("in");
+    CHECK(cuMemcpyDtoH_v2, out, memory, size);
+    tell_calls("out");
+    printf("there and back %d\n", memcmp(in, out, size) == 0);
+    CHECK(cuMemcpyHtoD_v2, memory, in, size);
+    tell_calls("in again");
+    unsigned char *late = malloc(size);
+    late[size / 2] = 7;
+    if (fail)
+        fail("cuEventCreate", CUDA_ERROR_OUT_OF_MEMORY, 0);
+    CHECK(cuMemcpyHtoDAsync_v2, memory, late, size, NULL);
+    late[size / 2] = 8;
+    tell_calls("late");
+    CHECK(cuMemcpyDtoH_v2, in, memory, size);
+    printf("late %d\n", in[size / 2]);
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*run)(void);
@@ -520,6 +580,7 @@ static const struct {
     {"order", scene_order},
     {"staying", scene_staying},
     {"sparse", scene_sparse},
+    {"first", scene_first},
 };
 
 int main(int argc, char **argv)
