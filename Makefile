@@ -61,7 +61,8 @@ NVCC ?= $(firstword $(wildcard $(CUDA_HOME)/bin/nvcc) $(shell command -v nvcc 2>
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wvla \
             $(if $(filter 1,$(WERROR)),-Werror)
 # The internal API version makes cuda.h declare every ABI version under its own name.
-ZC_CPPFLAGS := -D_GNU_SOURCE -D__CUDA_API_VERSION_INTERNAL -Ishim -I. -isystem $(CUDA_HOME)/include
+ZC_CPPFLAGS := -D_GNU_SOURCE -D__CUDA_API_VERSION_INTERNAL -Ishim -I. -isystem third_party/uthash \
+               -isystem $(CUDA_HOME)/include
 ZC_CFLAGS := -std=gnu11 -fPIC -fvisibility=hidden -fno-semantic-interposition \
              -ftls-model=initial-exec -pthread
 ZC_LDFLAGS := -shared -static-libgcc -Wl,-soname,libzc.so -Wl,--version-script=shim/exports.map \
@@ -81,7 +82,7 @@ SUBMAKE = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS
 HEADER_VERSIONS ?= 12.0 12.4 12.8 13.0
 
 # `check` and `demo` get what is missing before they build; these goals build nothing themselves.
-NO_BUILD := clean dist deps deps-build deps-demo docs help uninstall check check-aarch64 check-headers demo
+NO_BUILD := clean dist deps deps-build deps-demo deps-check docs help uninstall check check-aarch64 check-headers demo
 ifneq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
 ifeq ($(shell command -v $(firstword $(CC))),)
 $(error no C compiler '$(CC)': install gcc or clang, or run 'make deps')
@@ -89,12 +90,8 @@ endif
 ifeq ($(wildcard $(CUDA_HOME)/include/cuda.h),)
 $(error no cuda.h in $(CUDA_ASKED)/include: set CUDA_HOME to a CUDA toolkit, or run 'make deps')
 endif
-preprocess = $(CC) $(CPPFLAGS) $(CFLAGS) -E -x c - >/dev/null 2>&1 && echo 1
-ifeq ($(shell echo '#include <uthash.h>' | $(preprocess)),)
-ifeq ($(shell echo | $(preprocess)),)
+ifeq ($(shell echo | $(CC) $(CPPFLAGS) $(CFLAGS) -E -x c - >/dev/null 2>&1 && echo 1),)
 $(error '$(strip $(CC) $(CPPFLAGS) $(CFLAGS))' compiles nothing: look at these settings)
-endif
-$(error no uthash.h: install the Debian package uthash-dev, or run 'make deps')
 endif
 endif
 
@@ -145,12 +142,14 @@ $(B)/zc-policy: $(ZC_POLICY_OBJ) $(B)/libzc.a
 
 -include $(OBJ:.o=.d) $(ZC_POLICY_OBJ:.o=.d)
 
-.PHONY: deps deps-build deps-demo check check-gpu check-aarch64 check-headers demo bench bench-overhead bench-host bench-shared \
-        bench-vmm bench-managed bench-apps soak fuzz install uninstall dist clean help FORCE
+.PHONY: deps deps-build deps-demo deps-check check check-gpu check-aarch64 check-headers demo bench \
+        bench-overhead bench-host bench-shared bench-vmm bench-managed bench-apps soak fuzz install \
+        uninstall dist clean help FORCE
 deps:           ## get the compilers, libraries and test tools that are missing
 deps-build:     ## get what building the library takes
 deps-demo:      ## get what the demo takes
-deps deps-build deps-demo:
+deps-check:     ## get what the tests take: the same as deps
+deps deps-build deps-demo deps-check:
 	@CC='$(CC)' CUDA_HOME='$(CUDA_ASKED)' DEPS='$(DEPS)' scripts/deps.sh $(patsubst -%,%,$(@:deps%=%))
 
 check: deps     ## build everything and run every test that needs no GPU

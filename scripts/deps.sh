@@ -4,10 +4,14 @@
 # wheels from PyPI where there is no CUDA toolkit.  What is there already is left alone.
 #
 #   scripts/deps.sh                    everything that is missing; `make deps` runs this
+#   scripts/deps.sh check              the same, what `make check` needs
 #   scripts/deps.sh build              what `make` needs, the compiler of CUDA left out
 #   scripts/deps.sh demo               what `make demo` needs
 #   scripts/deps.sh headers VERSION    the headers of one more CUDA version (12.4, 13.0, 12.8.90)
 #                                      in build/deps/cuda-VERSION, for make CUDA_HOME=...
+#
+# Packages are installed on Debian and its kin alone.  On Fedora, Arch and openSUSE their names are
+# printed, as far as these distributions have them.
 #
 # CC, CUDA_HOME  as for make
 # DEPS           where downloads are kept (build/deps)
@@ -23,7 +27,6 @@ wheels=(nvidia-cuda-runtime nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-
 
 has_command() { command -v "${1%% *}" >/dev/null 2>&1; }
 has_header() { echo "#include <$1>" | "${cc%% *}" -E -x c "${@:2}" - >/dev/null 2>&1; }
-has_uthash() { has_header uthash.h; }
 has_cmocka() { has_header cmocka.h -include stdarg.h -include stddef.h -include setjmp.h; }
 # For the tests that libzc works beside another allocator; ldconfig is not in everybody's PATH.
 has_library() { PATH=$PATH:/usr/sbin ldconfig -p 2>/dev/null | grep -qF "$1"; }
@@ -39,7 +42,6 @@ missing_for_build() {
     has_command "$cc" || echo "${cc%% *}"
     has_command make || echo make
     [[ -e /usr/include/stdio.h ]] || echo libc6-dev
-    has_uthash || echo uthash-dev
 }
 
 missing_for_demo() {
@@ -67,10 +69,63 @@ missing_for_check() {
     has_command shellcheck || echo shellcheck
     has_command mandoc || echo mandoc
     has_command script || echo bsdutils
+    has_pip || echo python3-pip
+    # For the completion of their command lines, and for the package that `make deb` builds.
+    has_command zsh || echo zsh
+    has_command fish || echo fish
+    has_command lintian || echo lintian
+}
+
+# What Debian's packages are called elsewhere, where that is another name; - for what is not there.
+#   Debian Fedora Arch openSUSE
+elsewhere='
+libc6-dev glibc-devel glibc glibc-devel
+g++ gcc-c++ gcc gcc-c++
+python3 python3 python python3
+python3-pip python3-pip python-pip python3-pip
+libcmocka-dev libcmocka-devel cmocka libcmocka-devel
+perl perl-Test-Harness perl perl
+libjemalloc2 jemalloc jemalloc libjemalloc2
+libtcmalloc-minimal4 gperftools-libs gperftools -
+libmimalloc2.0 mimalloc mimalloc -
+libjs-chart.js - - -
+chromium-driver chromedriver chromium chromedriver
+python3-selenium python3-selenium python-selenium python3-selenium
+clang-format-14 - - -
+shellcheck ShellCheck shellcheck ShellCheck
+bsdutils util-linux util-linux util-linux
+lintian - - -
+'
+
+# Says how another distribution's packages are installed; tests skip what one has no package for.
+# $1 column of the names, $2 the command, $3... Debian's names
+name_packages() {
+    local column=$1 command=$2 package name
+    local -a known=() unknown=()
+    shift 2
+    for package in "$@"; do
+        name=$package
+        while read -r -a names; do
+            [[ ${names[0]:-} != "$package" ]] || name=${names[$column]}
+        done <<<"$elsewhere"
+        if [[ $name == - ]]; then unknown+=("$package"); else known+=("$name"); fi
+    done
+    ((${#unknown[@]} == 0)) || echo "deps: not packaged here: ${unknown[*]} (Debian's names)" >&2
+    ((${#known[@]} > 0)) || return 0
+    echo "deps: missing: run  sudo $command ${known[*]}" >&2
+    return 2
 }
 
 install_packages() {
     if ! has_command apt-get; then
+        local column=0 way
+        for way in 'dnf install' 'pacman -S' 'zypper install'; do
+            column=$((column + 1))
+            if has_command "$way"; then
+                name_packages "$column" "$way" "$@"
+                return
+            fi
+        done
         echo "deps: missing: $*; install your distribution's packages of these Debian names" >&2
         return 2
     fi
@@ -159,7 +214,7 @@ mkdir -p "$deps"
 if [[ ${1:-} == headers && -n ${2:-} ]]; then
     get_headers "$2"
     exit
-elif (($# > 0)) && [[ $# -gt 1 || $1 != @(build|demo) ]]; then
+elif (($# > 0)) && [[ $# -gt 1 || $1 != @(build|demo|check) ]]; then
     sed -n '/^#   /s/^# //p' "$0" >&2
     exit 2
 fi

@@ -21,6 +21,7 @@
 #include "hook/loader.h"
 #include "hook/variables.h"
 #include "ledger/counters.h"
+#include "ledger/object.h"
 #include "ledger/rules.h"
 #include "ledger/site.h"
 #include "log/log.h"
@@ -143,13 +144,14 @@ void zc_process_watch_forks(void)
         pthread_atfork(zc_modules_before_fork, zc_modules_after_fork, child);
 }
 
-/* Loading costs two clock readings and one look at descriptor 2, and touches nothing of CUDA.
- * Several threads may place host blocks before the first CUDA call, so forks matter from here
- * on. */
+/* Loading costs two clock readings, a look at descriptor 2 and one for a symbol, and touches
+ * nothing of CUDA. Several threads may place host blocks before the first CUDA call, so forks
+ * matter from here on. */
 __attribute__((constructor)) static void load(void)
 {
     zc_clock_mark();
     zc_message_init();
+    zc_object_init();
     zc_process_watch_forks();
 }
 

@@ -6,24 +6,6 @@
 #include <errno.h>
 #include <link.h>
 
-#if __GLIBC_PREREQ(2, 35)
-
-bool zc_object_find(uint64_t address, struct zc_object *out)
-{
-    struct dl_find_object found;
-
-    if (_dl_find_object((void *)(uintptr_t)address, &found) != 0)
-        return false;
-    out->start = (uint64_t)(uintptr_t)found.dlfo_map_start;
-    out->end = (uint64_t)(uintptr_t)found.dlfo_map_end;
-    out->load = found.dlfo_link_map->l_addr;
-    out->name = found.dlfo_link_map->l_name;
-    out->hdr = found.dlfo_eh_frame;
-    return true;
-}
-
-#else
-
 struct search {
     uint64_t address;      /* Address to look for. */
     struct zc_object *out; /* Receives the object. */
@@ -55,7 +37,7 @@ static int match_object(struct dl_phdr_info *info, size_t bytes, void *arg)
     return 1;
 }
 
-bool zc_object_find(uint64_t address, struct zc_object *out)
+bool zc_object_walk(uint64_t address, struct zc_object *out)
 {
     struct search search = {address, out};
     int saved = errno;
@@ -63,6 +45,46 @@ bool zc_object_find(uint64_t address, struct zc_object *out)
 
     errno = saved;
     return found;
+}
+
+#if __GLIBC_PREREQ(2, 35)
+
+/* Looked up, not linked, so that a library that was built here also loads where glibc is older. */
+static int (*find)(void *address, struct dl_find_object *out);
+
+void zc_object_init(void)
+{
+    void *sym = dlvsym(RTLD_DEFAULT, "_dl_find_object", "GLIBC_2.35");
+
+    __atomic_store_n(&find, (int (*)(void *, struct dl_find_object *))sym, __ATOMIC_RELEASE);
+}
+
+bool zc_object_find(uint64_t address, struct zc_object *out)
+{
+    int (*by)(void *, struct dl_find_object *) = __atomic_load_n(&find, __ATOMIC_ACQUIRE);
+    struct dl_find_object found;
+
+    if (!by)
+        return zc_object_walk(address, out);
+    if (by((void *)(uintptr_t)address, &found) != 0)
+        return false;
+    out->start = (uint64_t)(uintptr_t)found.dlfo_map_start;
+    out->end = (uint64_t)(uintptr_t)found.dlfo_map_end;
+    out->load = found.dlfo_link_map->l_addr;
+    out->name = found.dlfo_link_map->l_name;
+    out->hdr = found.dlfo_eh_frame;
+    return true;
+}
+
+#else
+
+void zc_object_init(void)
+{
+}
+
+bool zc_object_find(uint64_t address, struct zc_object *out)
+{
+    return zc_object_walk(address, out);
 }
 
 #endif

@@ -15,10 +15,16 @@ struct zc_object {
 };
 
 /*
- * False if the address is in no object that the loader knows.  With glibc 2.35 or later this is
- * lock-free and signal-safe, by _dl_find_object (glibc manual, "Dynamic Linker Introspection").
- * Otherwise it uses dl_iterate_phdr(3), which takes the loader's lock.  Keeps errno.
+ * False if the address is in no object that the loader knows.  With glibc 2.35 or later, and after
+ * zc_object_init(), this is lock-free and signal-safe, by _dl_find_object (glibc manual, "Dynamic
+ * Linker Introspection").  Otherwise it is zc_object_walk().  Keeps errno.
  */
 bool zc_object_find(uint64_t address, struct zc_object *out);
+
+/* Looks for what zc_object_find() needs; once, when the library is loaded. */
+void zc_object_init(void);
+
+/* The same by dl_iterate_phdr(3), which takes the loader's lock. */
+bool zc_object_walk(uint64_t address, struct zc_object *out);
 
 #endif

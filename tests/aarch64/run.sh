@@ -19,9 +19,8 @@ for tool in "${cross}gcc" "${cross}g++" qemu-aarch64; do
 done
 built=build/aarch64 emulated=build/aarch64/emulated programs=tests/preload/programs
 
-# The other processor's headers come first; of this one's folder uthash.h alone is meant.
 make --no-print-directory -j"$(nproc)" B=$built CC="${cross}gcc" CXX="${cross}g++" \
-    CPPFLAGS="-idirafter ${UTHASH_INCLUDE:-/usr/include}" all sim preload-programs
+    all sim preload-programs
 mkdir -p "$emulated/$programs"
 gcc -O2 -static -D_GNU_SOURCE -Wall -Wextra -Werror -DSYSROOT="\"$sysroot\"" \
     -o "$emulated/emulated" tests/aarch64/emulated.c

@@ -119,10 +119,6 @@ one_line_about() {
     one_line_about "no cuda.h in /nonexistent/include" CUDA_HOME=/nonexistent DEPS=/nonexistent
 }
 
-@test "a missing uthash.h takes one line that says how to get it" {
-    one_line_about "uthash-dev" CPPFLAGS=-nostdinc
-}
-
 @test "a missing compiler takes one line that says how to get it" {
     one_line_about "no C compiler 'no-such-cc'" CC=no-such-cc
 }
@@ -131,7 +127,7 @@ one_line_about() {
     run -2 make -s all SAN=adress
     [[ ${#lines[@]} -eq 1 && $output == *"SAN='adress': address, thread or undefined"* ]]
     run -2 make -s all CFLAGS=--no-such-option
-    [[ ${#lines[@]} -eq 1 && $output == *"--no-such-option"* && $output != *uthash* ]]
+    [[ ${#lines[@]} -eq 1 && $output == *"--no-such-option"* ]]
     run -0 make -n all SAN=address,undefined
 }
 
@@ -193,7 +189,6 @@ bare_path() {
     run env PATH="$BATS_TEST_TMPDIR/bin" CC=gcc CUDA_HOME="$BATS_TEST_TMPDIR/cuda" \
         DEPS="$BATS_TEST_TMPDIR/deps" bash scripts/deps.sh
     [[ $output == *"apt-get install"*"g++"*"python3"*"bats"*"perl"* ]]
-    [[ $output != *uthash* ]]
     [[ $EUID -ne 0 ]] || grep -q 'install.* bats perl' "$BATS_TEST_TMPDIR/asked"
 }
 
@@ -209,6 +204,28 @@ bare_path() {
         [[ $output != *bats* && $output != *chromium* && $output != *valgrind* ]]
     done
     [[ $output == *"g++"*"python3"* ]]
+}
+
+@test "deps names the packages of other distributions, and what these do not have" {
+    bare_path
+    rm "$BATS_TEST_TMPDIR/bin/apt-get"
+    mkdir -p "$BATS_TEST_TMPDIR/cuda/include" "$BATS_TEST_TMPDIR/cuda/bin"
+    touch "$BATS_TEST_TMPDIR/cuda/include/cuda.h"
+    printf '#!/bin/sh\n' | tee "$BATS_TEST_TMPDIR/cuda/bin/nvcc" >"$BATS_TEST_TMPDIR/bin/pacman"
+    chmod +x "$BATS_TEST_TMPDIR/cuda/bin/nvcc" "$BATS_TEST_TMPDIR/bin/pacman"
+    deps() {
+        run "$@" env PATH="$BATS_TEST_TMPDIR/bin" CC=gcc CUDA_HOME="$BATS_TEST_TMPDIR/cuda" \
+            DEPS="$BATS_TEST_TMPDIR/deps" bash scripts/deps.sh "$part"
+    }
+    part=demo deps -2
+    [[ $output == "deps: missing: run  sudo pacman -S gcc python"* ]]
+    part=check deps -2
+    [[ ${lines[0]} == "deps: not packaged here: "*" lintian (Debian's names)" ]]
+    [[ ${lines[1]} == *" cmocka "*" valgrind "* ]]
+    rm "$BATS_TEST_TMPDIR/bin/pacman"
+    ln -s "$BATS_TEST_TMPDIR/cuda/bin/nvcc" "$BATS_TEST_TMPDIR/bin/dnf"
+    part=demo deps -2
+    [[ $output == "deps: missing: run  sudo dnf install gcc-c++ python3"* ]]
 }
 
 @test "deps says nothing and fetches nothing where everything is there" {

@@ -6,8 +6,9 @@ SIM_DRIVER_SRC := $(sort $(wildcard $(SIM_DRIVER_DIR)/*.c))
 SIM_DRIVER_OBJ := $(SIM_DRIVER_SRC:%.c=$(B)/%.o) $(B)/sim/driver-stubs.o
 
 # Every ABI version has to be itself, so call.h turns off cuda.h's renaming of the newest ones.
-SIM_DRIVER_COMPILE = $(CC) -isystem $(CUDA_HOME)/include -I$(SIM_DRIVER_DIR) $(CFLAGS) -std=gnu11 \
-                     -fPIC -fvisibility=hidden -pthread $(WARNINGS) -MMD -MP
+SIM_DRIVER_COMPILE = $(CC) -isystem third_party/uthash -isystem $(CUDA_HOME)/include \
+                     -I$(SIM_DRIVER_DIR) $(CFLAGS) -std=gnu11 -fPIC -fvisibility=hidden \
+                     -pthread $(WARNINGS) -MMD -MP
 
 .PHONY: sim-driver
 sim-driver: $(B)/sim/libcuda.so.1

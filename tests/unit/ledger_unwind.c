@@ -181,6 +181,35 @@ static void test_unreadable(void **state)
     assert_int_equal(value, 42);
 }
 
+static void assert_found_alike(const void *address)
+{
+    uint64_t at = (uint64_t)(uintptr_t)address;
+    struct zc_object found = {.start = 1}, walked = {.start = 2};
+    bool is_there = zc_object_find(at, &found);
+
+    assert_int_equal(zc_object_walk(at, &walked), is_there);
+    if (!is_there)
+        return;
+    assert_true(at >= walked.start && at < walked.end);
+    assert_int_equal(walked.load, found.load);
+    assert_string_equal(walked.name, found.name);
+    assert_ptr_equal(walked.hdr, found.hdr);
+}
+
+/* Where glibc is older than 2.35 there is only the second way. */
+static void test_objects(void **state)
+{
+    int local;
+
+    (void)state;
+    zc_object_init();
+    assert_found_alike((const void *)(uintptr_t)assert_found_alike);
+    assert_found_alike((const void *)(uintptr_t)qsort);
+    assert_found_alike((const void *)(uintptr_t)_Unwind_Backtrace);
+    assert_found_alike(&local);
+    assert_found_alike(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +217,7 @@ int main(void)
          NULL},
         {"the walk ends where call-frame information makes no sense", test_liars, NULL, NULL, NULL},
         {"random instructions and expressions do no harm", test_random_programs, NULL, NULL, NULL},
+        {"both ways to find an object find the same", test_objects, NULL, NULL, NULL},
         {"memory that is not there is not read", test_unreadable, NULL, NULL, NULL},
     };
 
