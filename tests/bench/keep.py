@@ -26,6 +26,18 @@ DATA = os.path.join(TOP, "kernels", "results.jsonl")
 PAGE = os.path.join(TOP, "kernels", "RESULTS.md")
 README = os.path.join(TOP, "README.md")
 PICTURE = os.path.join(TOP, "kernels", "pictures", "overview.svg")
+# How to read the tables of the link.
+LINK = """\
+*Link* is what the link's own counters say of the round that warms up, in the row's whole process: packets
+with their headers. *Copies* is what of that the driver's copies explain, by the log's account of the bytes
+moved: 1.078 bytes a byte to the GPU and 1.093 a byte from it, and the requests by which the GPU reads host
+memory, 0.0955 bytes from it for a byte to it (measured with copies of 256 MiB and 1 GiB; what a run has
+differs from it by up to 1 %). *Rest* is what is left when these and the start of a CUDA process that does
+nothing are taken away: what kernels read and write over the link themselves, which no call tells (a byte
+read costs about 1.16 on the link), and pages of managed memory that move. Of programs that run without
+libzc and have no unmodified twin in the row the log knows nothing; their rest is all of it. Of two GPUs the
+link is the first one's, the account that of both.
+"""
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 
 
@@ -82,13 +94,23 @@ def as_one(sessions: list[Session]) -> Session:
                    [what for session in sessions for what in session.skipped])
 
 
+def machines(sessions: list[Session]) -> list[str]:
+    """Where and when rows were measured: a line for all sessions that differ only in their time."""
+    times: dict[str, list[str]] = {}
+    rows: dict[str, int] = {}
+    for session in sessions:
+        when, mark, where = session.machine.rpartition(" UTC,")
+        times.setdefault(mark + where, []).append(when)
+        rows[mark + where] = rows.get(mark + where, 0) + len(session.results)
+    return [f"- {', '.join(sorted(times[where]))}{where} {rows[where]} rows." for where in times]
+
+
 def page(sessions: list[Session]) -> list[str]:
     """The part of RESULTS.md between its two marks."""
     whole = as_one(sessions)
-    lines = [f"- {session.machine} {len(session.results)} rows." for session in sessions]
-    lines.append("")
+    lines = [*machines(sessions), ""]
     for group, results in groups(whole).items():
-        lines += section(group, results, False, "##", link=False)
+        lines += section(group, results, False, "##", full=False)
     lines += [f"Skipped: {what}." for what in whole.skipped]
     return lines if lines[-1] else lines[:-1]
 
@@ -109,7 +131,7 @@ def write(sessions: list[Session]) -> None:
 def main() -> int:
     sessions = kept_sessions()
     if sys.argv[1:] == ["--print"]:
-        print("\n".join(document(as_one(sessions))))
+        print("\n".join([LINK, *document(as_one(sessions))]))
         return 0
     for part in sys.argv[1:]:
         try:

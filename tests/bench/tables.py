@@ -73,7 +73,13 @@ def ratio_text(metric: Metric, result: Result, label: str, against: str) -> str:
     return "-" if figure is None else number(figure)
 
 
-def times_table(results: list[Result], simulated: bool) -> list[str]:
+def chief(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
+    """The main part of a job, its process, and what has goals."""
+    return tuple(metric for metric in metrics
+                 if metric in (metrics[0], metrics[-1]) or metric.goals)
+
+
+def times_table(results: list[Result], simulated: bool, full: bool) -> list[str]:
     """One line a metric of each row; the ways are the columns."""
     labels = list(dict.fromkeys(label for result in results for label in result.labels()))
     ratios = [pair for pair in RATIOS if set(pair) <= set(labels)]
@@ -82,7 +88,8 @@ def times_table(results: list[Result], simulated: bool) -> list[str]:
     heads += ["goals"] if goals else []
     lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     for result in results:
-        for metric in result.row.measured():
+        metrics = result.row.measured()
+        for metric in metrics if full else chief(metrics):
             cells = [result.row.name, f"{metric.name}, {metric.unit}"]
             cells += [spread(values_of(metric, result, label)) for label in labels]
             cells += [ratio_text(metric, result, *pair) for pair in ratios]
@@ -153,13 +160,14 @@ def link_table(results: list[Result]) -> list[str]:
     return lines if len(lines) > 2 else []
 
 
-def kinds_table(results: list[Result]) -> list[str]:
-    """Of applications where the bytes went that they asked to copy; empty for others."""
+def kinds_table(results: list[Result], full: bool) -> list[str]:
+    """Of applications where the bytes went that they asked to copy; empty for others.  Not `full`:
+    under the preset for any program."""
     heads = ["asked", *(name.replace("moved_", "moved as ") for name in KINDS), "CPU", "elided"]
     lines = [f"| job | way | {' | '.join(heads)} | places |", "|" + "---|" * (len(heads) + 3)]
     for result in results:
         for label, log in result.log.items():
-            if KINDS[0] in log:
+            if KINDS[0] in log and (full or label == "everyday"):
                 cells = [mib(log[name]) for name in ("asked", *KINDS, "cpu_copied", "elided")]
                 lines.append(f"| {result.row.name} | {label} | {' | '.join(cells)} "
                              f"| {peaks(log)} |")
@@ -187,10 +195,11 @@ def earlier_lines(results: list[Result]) -> list[str]:
 
 
 def section(group: str, results: list[Result], simulated: bool, level: str,
-            link: bool = True) -> list[str]:
-    """Heading and tables of a group; `link`: with what crossed the link."""
-    lines = [f"{level} {group[0].upper()}{group[1:]}", "", *times_table(results, simulated), ""]
-    kinds, crossed = kinds_table(results), link_table(results) if link else []
+            full: bool = True) -> list[str]:
+    """Heading and tables of a group; not `full`: the chief figures of each job alone."""
+    lines = [f"{level} {group[0].upper()}{group[1:]}", "",
+             *times_table(results, simulated, full), ""]
+    kinds, crossed = kinds_table(results, full), link_table(results) if full else []
     notes = mean_line(results) + without_lines(results) + earlier_lines(results)
     if kinds:
         lines += ["MiB by the log:", "", *kinds, ""]
