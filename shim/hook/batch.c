@@ -10,7 +10,7 @@
 #include "hook/copy.h"
 #include "hook/request.h"
 #include "shared/backing.h"
-#include "vmm/copies.h"
+#include "vmm/access.h"
 
 #if CUDA_VERSION >= 12080
 

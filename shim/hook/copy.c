@@ -21,7 +21,7 @@
 #include "managed/hint.h"
 #include "shared/backing.h"
 #include "shared/transfer.h"
-#include "vmm/copies.h"
+#include "vmm/access.h"
 #include "vmm/grow.h"
 
 /* The kind of an address outside of blocks.  The driver is asked only if the call does not say. */

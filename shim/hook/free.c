@@ -33,7 +33,7 @@ static CUevent mark_deferred(const struct zc_block *block)
     const struct zc_vmm *v = zc_vmm_of(block);
     bool may = v && block->rule >= 0 && !(block->flags & ZC_BLOCK_STREAM) &&
                zc_rules()->rules[block->rule].free == ZC_FREE_DEFER &&
-               (!v->lazy || v->growth->copy_to) && !zc_capture_any();
+               (!v->lazy || zc_vmm_copy_to(v)) && !zc_capture_any();
     return may ? zc_stream_mark_context(v->va.context) : NULL;
 }
 

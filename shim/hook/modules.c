@@ -28,10 +28,8 @@
     X(va)                                                                                          \
     X(access)                                                                                      \
     X(lazy)                                                                                        \
-    X(reuse)                                                                                       \
-    X(headroom)                                                                                    \
+    X(lineage)                                                                                     \
     X(grow)                                                                                        \
-    X(quiesce)                                                                                     \
     X(vmm)                                                                                         \
     X(managed_pool)                                                                                \
     X(hint)                                                                                        \

@@ -21,7 +21,7 @@
 #include "shared/report.h"
 #include "shared/view.h"
 #include "vmm/lazy.h"
-#include "vmm/quiesce.h"
+#include "vmm/grow.h"
 #include "vmm/vmm.h"
 
 #define RESTS_MS 100u

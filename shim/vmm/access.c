@@ -8,6 +8,8 @@
 #include "base/module.h"
 #include "driver/capture.h"
 #include "driver/leaving.h"
+#include "driver/stream.h"
+#include "vmm/vmm.h"
 
 #define DEVICES_MAX 64 /* Bits of a range's `devices`. */
 
@@ -20,7 +22,9 @@ struct pair {
     bool ending; /* Access is being disabled, so the pair no longer counts. */
 };
 
-bool zc_access_many;
+/* True once this process may have to deal with more than one device.  Atomic. */
+static bool many;
+
 static struct zc_lock lock = ZC_LOCK(ZC_RANK_ACCESS);
 static struct zc_va *ranges; /* All reserved ranges. */
 static struct pair *pairs;
@@ -95,13 +99,13 @@ CUresult zc_access_enter(struct zc_va *va)
 {
     int devices = 0;
     /* If the number of devices is unknown, assume several. */
-    if (!zc_access_many && (zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS || devices > 1))
-        __atomic_store_n(&zc_access_many, true, __ATOMIC_RELAXED);
+    if (!many && (zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS || devices > 1))
+        __atomic_store_n(&many, true, __ATOMIC_RELAXED);
     if (!va->devices) {
         uint64_t mask = bit(va->device);
-        CUresult result = va->peers == ZC_PEERS_ALL    ? add_able(va->device, &mask)
-                          : va->pool && zc_access_many ? ask_pool(va->pool, &va->granted)
-                                                       : CUDA_SUCCESS;
+        CUresult result = va->peers == ZC_PEERS_ALL ? add_able(va->device, &mask)
+                          : va->pool && many        ? ask_pool(va->pool, &va->granted)
+                                                    : CUDA_SUCCESS;
         if (result != CUDA_SUCCESS)
             return result;
         va->devices = mask | (va->peers == ZC_PEERS_ALL ? 0 : wanted(va));
@@ -346,7 +350,9 @@ static bool can_reach(int device, int memory)
     return zc_real.cuDeviceCanAccessPeer(&can, device, memory) != CUDA_SUCCESS || can;
 }
 
-CUresult zc_access_let_copy(struct zc_va *va, int device)
+/* Opens a range to a device that makes a copy; copies need no peer access (CUDA Driver API,
+ * cuMemcpy).  If the devices can't reach each other, the driver is left to refuse. */
+static CUresult let_copy(struct zc_va *va, int device)
 {
     CUresult result = CUDA_SUCCESS;
     if (va->device == device || !zc_access_lock())
@@ -377,13 +383,48 @@ CUresult zc_access_end_copies(struct zc_va *va)
     return result;
 }
 
-bool zc_access_may_set(const struct zc_va *va, int device)
+/* True if a device may set memory of the range: only its own device and those with peer access
+ * may. */
+static bool may_set(const struct zc_va *va, int device)
 {
     if (va->device == device || !zc_access_lock())
         return true;
     bool may = let(va) & bit(device);
     zc_access_unlock();
     return may;
+}
+
+static CUresult open_side(const struct zc_block *side, int device)
+{
+    struct zc_vmm *v = zc_vmm_of(side);
+    return v ? let_copy(&v->va, device) : CUDA_SUCCESS;
+}
+
+CUresult zc_vmm_open(const struct zc_copy *c)
+{
+    bool set = c->shape == ZC_SHAPE_SET;
+    const struct zc_vmm *to = zc_vmm_of(c->dst.block);
+    if (!__atomic_load_n(&many, __ATOMIC_RELAXED) || zc_copy_peers(c) ||
+        (!to && !zc_vmm_of(c->src.block)))
+        return CUDA_SUCCESS;
+    int device;
+    CUresult result = zc_stream_device(c->stream, c->flavour, &device);
+    if (result == CUDA_SUCCESS && set && to && !to->va.pool)
+        result = may_set(&to->va, device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    else if (result == CUDA_SUCCESS)
+        result = open_side(c->dst.block, device);
+    return result == CUDA_SUCCESS && !set ? open_side(c->src.block, device) : result;
+}
+
+CUresult zc_vmm_named(CUdeviceptr address, CUstream stream, enum zc_flavour flavour)
+{
+    const struct zc_block *block =
+        __atomic_load_n(&many, __ATOMIC_RELAXED) && address ? zc_block_find(address) : NULL;
+    int device;
+    if (!zc_vmm_of(block))
+        return CUDA_SUCCESS;
+    CUresult result = zc_stream_device(stream, flavour, &device);
+    return result == CUDA_SUCCESS ? open_side(block, device) : result;
 }
 
 static void in_child(void)

@@ -3,6 +3,7 @@
 #ifndef ZC_VMM_ACCESS_H
 #define ZC_VMM_ACCESS_H
 
+#include "driver/copy.h"
 #include "vmm/va.h"
 
 /*
@@ -50,20 +51,20 @@ void zc_access_forget_pool(CUmemoryPool pool);
 /* Waits for work that may still use ranges of freed blocks.  Returns the driver's code. */
 CUresult zc_access_quiesce(void);
 
-/* True once this process may have to deal with more than one device.  Atomic. */
-extern bool zc_access_many;
-
-/* Opens a range to a device that makes a copy; copies need no peer access (CUDA Driver API,
- * cuMemcpy).  If the devices can't reach each other, the driver is left to refuse.  Returns the
- * driver's code. */
-CUresult zc_access_let_copy(struct zc_va *va, int device);
-
-/* True if a device may set memory of the range: only its own device and those with peer access
- * may. */
-bool zc_access_may_set(const struct zc_va *va, int device);
-
 /* The block of a range was freed: closes it to devices that were let in only for copies.  Returns
  * the driver's code; after a failure they still have access. */
 CUresult zc_access_end_copies(struct zc_va *va);
+
+/*
+ * Prepares a copy or set that touches a vmm block of another device than the one that makes it.
+ * CUDA allows such copies without peer access, so the block is opened to that device; if it can't
+ * be, the copy gets the driver's code.  CUDA refuses such sets, even after a copy has opened the
+ * block, except for stream-ordered blocks, whose sets are treated as copies.
+ */
+CUresult zc_vmm_open(const struct zc_copy *c);
+
+/* The same for one address among several that a call names: opens its block to the device of the
+ * stream.  Returns the driver's code. */
+CUresult zc_vmm_named(CUdeviceptr address, CUstream stream, enum zc_flavour flavour);
 
 #endif

@@ -14,26 +14,26 @@
 #include "driver/streams.h"
 #include "log/log.h"
 #include "memory/limits.h"
-#include "vmm/headroom.h"
+#include "memory/reclaim.h"
+#include "vmm/access.h"
 #include "vmm/lazy.h"
-#include "vmm/reuse.h"
+#include "vmm/lineage.h"
+
+static bool quiesced; /* No deferred work is left to wait for, and none comes.  Atomic. */
 
 static void record_copy(struct zc_vmm *to, enum zc_outcome outcome)
 {
-    struct zc_pending_copy *copy = to->growth->copy;
+    struct zc_pending_copy *copy = to->lineage->copy;
     copy->transfer.outcome = outcome;
     zc_traffic_record(&copy->transfer);
     if (zc_log_level() == ZC_LOG_EVENTS)
         zc_log_transfer(&copy->transfer, &copy->call);
 }
 
-static void unlink_pair(struct zc_vmm *to)
+static void end_copy(struct zc_vmm *to)
 {
-    struct zc_vmm *from = to->growth->copy_from;
-    to->growth->copy_from = NULL;
-    from->growth->copy_to = NULL;
-    zc_arena_put(to->growth->copy, sizeof(*to->growth->copy));
-    to->growth->copy = NULL;
+    struct zc_vmm *from = to->lineage->older;
+    zc_lineage_end_copy(to);
     zc_lazy_update(from);
     zc_lazy_update(to);
 }
@@ -43,12 +43,12 @@ static void unlink_pair(struct zc_vmm *to)
 static CUresult copy_now(struct zc_vmm *to, const char **why)
 {
     CUcontext current = NULL, popped;
-    struct zc_vmm *from = to->growth->copy_from;
+    struct zc_vmm *from = to->lineage->older;
     CUresult result = CUDA_SUCCESS;
     if (!zc_vmm_whole(to))
         result = zc_lazy_attach(to, 0, to->span, why);
-    if (result == CUDA_SUCCESS && !zc_va_holds(&from->va, 0, to->growth->copy->transfer.bytes))
-        result = zc_lazy_attach(from, 0, to->growth->copy->transfer.bytes, why);
+    if (result == CUDA_SUCCESS && !zc_va_holds(&from->va, 0, to->lineage->copy->transfer.bytes))
+        result = zc_lazy_attach(from, 0, to->lineage->copy->transfer.bytes, why);
     if (result != CUDA_SUCCESS)
         return result;
     *why = "the driver refuses the copy";
@@ -58,14 +58,14 @@ static CUresult copy_now(struct zc_vmm *to, const char **why)
     if (result != CUDA_SUCCESS)
         return result;
     result = zc_real.cuMemcpyDtoDAsync_v2(to->va.base, from->va.base,
-                                          to->growth->copy->transfer.bytes, CU_STREAM_LEGACY);
+                                          to->lineage->copy->transfer.bytes, CU_STREAM_LEGACY);
     if (result == CUDA_SUCCESS)
         result = zc_stream_drain(CU_STREAM_LEGACY, ZC_LEGACY);
     if (current != to->va.context)
         zc_real.cuCtxPopCurrent_v2(&popped);
     if (result == CUDA_SUCCESS) {
         record_copy(to, ZC_MOVED);
-        unlink_pair(to);
+        end_copy(to);
     }
     return result;
 }
@@ -89,8 +89,8 @@ static bool grows(const struct zc_copy *c, const struct zc_vmm *to, const struct
         return false;
     bool whole = c->dst.address == to->va.base && c->src.address == from->va.base &&
                  c->bytes >= c->src.block->size / 2;
-    bool empty = !to->held && !to->growth->copy_from && !to->growth->copy_to;
-    bool full = from->held == from->span && !from->growth->copy_from && !from->growth->copy_to;
+    bool empty = !to->held && !to->lineage->copy && !zc_vmm_copy_to(to);
+    bool full = from->held >= from->span && !from->lineage->copy && !zc_vmm_copy_to(from);
     if (zc_await_any())
         return false;
     bool room = to->span >= zc_vmm_own(from) && to->va.size >= from->held;
@@ -100,14 +100,14 @@ static bool grows(const struct zc_copy *c, const struct zc_vmm *to, const struct
            in_order(c, to->va.context);
 }
 
-CUresult zc_grow_copy_all(enum zc_fn fn)
+static CUresult copy_all(enum zc_fn fn)
 {
     CUresult result = CUDA_SUCCESS;
     const char *why = "";
     for (struct zc_vmm *v = zc_lazy_list, *next; v && result == CUDA_SUCCESS; v = next) {
-        next = v->next == v->growth->copy_from && v->growth->copy_from ? v->growth->copy_from->next
-                                                                       : v->next;
-        bool pending = v->growth->copy_from && !zc_leaving(v->va.context);
+        struct zc_vmm *from = zc_vmm_copy_from(v);
+        next = from && v->next == from ? from->next : v->next;
+        bool pending = from && !zc_leaving(v->va.context);
         result = pending ? copy_now(v, &why) : CUDA_SUCCESS;
         if (result != CUDA_SUCCESS)
             zc_lazy_diagnose(v, fn, result, why);
@@ -115,15 +115,34 @@ CUresult zc_grow_copy_all(enum zc_fn fn)
     return result;
 }
 
-/* False where there is no memory for it: then the copy is made. */
+/* Does nothing during a capture: nothing may be waited for then, and nothing runs before the graph
+ * is launched, by another call. */
+CUresult zc_quiesce(enum zc_fn fn)
+{
+    if (__atomic_load_n(&quiesced, __ATOMIC_ACQUIRE) || !zc_life_on() || zc_life_closing() ||
+        !zc_driver_lock())
+        return CUDA_SUCCESS;
+    zc_release_await();
+    CUresult result = CUDA_SUCCESS;
+    if (!zc_capture_any()) {
+        result = copy_all(fn);
+        if (result == CUDA_SUCCESS)
+            result = zc_access_quiesce();
+        __atomic_store_n(&quiesced, result == CUDA_SUCCESS, __ATOMIC_RELEASE);
+    }
+    zc_driver_unlock();
+    return result;
+}
+
+/* False where libzc has no memory for it, or the driver refuses: then the copy is made. */
 static bool leave_pending(struct zc_copy *c, struct zc_vmm *to, struct zc_vmm *from)
 {
     struct zc_pending_copy *copy = zc_arena_get(sizeof(*copy));
-    if (!copy)
+    if (!copy || !zc_lineage_join(to, from)) {
+        zc_arena_put(copy, sizeof(*copy));
         return false;
-    to->growth->copy_from = from;
-    from->growth->copy_to = to;
-    to->growth->copy = copy;
+    }
+    to->lineage->copy = copy;
     copy->transfer = (struct zc_transfer){.bytes = c->bytes,
                                           .copies = c->copies,
                                           .dst = c->dst.block,
@@ -144,8 +163,8 @@ static bool leave_pending(struct zc_copy *c, struct zc_vmm *to, struct zc_vmm *f
 
 CUresult zc_grow_ready(struct zc_vmm *v, size_t from, size_t to, const char **why)
 {
-    CUresult result = v->growth->copy_from ? copy_now(v, why) : CUDA_SUCCESS;
-    if (result == CUDA_SUCCESS && (v->growth->alias_of || !zc_va_holds(&v->va, from, to)))
+    CUresult result = v->lineage->copy ? copy_now(v, why) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS && (v->lineage->alias || !zc_va_holds(&v->va, from, to)))
         result = zc_lazy_attach(v, from, to, why);
     return result;
 }
@@ -157,13 +176,13 @@ static CUresult side_ready(const struct zc_operand *b, struct zc_vmm *v, bool wr
     const char *why = "";
     size_t from = b->address - b->block->base, to = from + b->span;
     CUresult result = CUDA_SUCCESS;
-    if (!v->growth->copy_from && v->growth->copy_to && written)
-        result = copy_now(v->growth->copy_to, &why);
+    if (!v->lineage->copy && zc_vmm_copy_to(v) && written)
+        result = copy_now(zc_vmm_copy_to(v), &why);
     if (result == CUDA_SUCCESS)
         result = zc_grow_ready(v, from, to, &why);
     /* Existing data stays reachable even if no more memory is to be had. */
-    if (result != CUDA_SUCCESS && !v->growth->copy_from && !v->growth->copy_to &&
-        !v->growth->alias_of && zc_va_holds(&v->va, from, to))
+    if (result != CUDA_SUCCESS && !v->lineage->copy && !zc_vmm_copy_to(v) && !v->lineage->alias &&
+        zc_va_holds(&v->va, from, to))
         return CUDA_SUCCESS;
     return result == CUDA_SUCCESS ? result : zc_lazy_diagnose(v, fn, result, why);
 }
@@ -178,14 +197,9 @@ uint32_t zc_grow_facts(struct zc_copy *c)
 {
     struct zc_vmm *to = lazy_block(&c->dst), *from = lazy_block(&c->src);
     CUresult result = CUDA_SUCCESS;
-    const char *why;
     if ((!zc_lazy_pending(to) && !zc_lazy_pending(from)) || !zc_driver_lock())
         return 0;
-    bool pending = grows(c, to, from);
-    if (pending && to->growth->alias_of != from)
-        pending = zc_reuse_unalias(to, &why) == CUDA_SUCCESS;
-    if (pending)
-        pending = leave_pending(c, to, from);
+    bool pending = grows(c, to, from) && leave_pending(c, to, from);
     if (!pending && zc_lazy_pending(to))
         result = side_ready(&c->dst, to, true, c->fn);
     if (!pending && result == CUDA_SUCCESS && zc_lazy_pending(from))
@@ -203,8 +217,8 @@ CUresult zc_grow_materialize(const struct zc_block *block, enum zc_fn fn)
     CUresult result = CUDA_SUCCESS;
     if (!zc_lazy_pending(v) || zc_life_closing() || !zc_driver_lock())
         return CUDA_SUCCESS;
-    if (v->growth->copy_to)
-        result = copy_now(v->growth->copy_to, &why);
+    if (zc_vmm_copy_to(v))
+        result = copy_now(zc_vmm_copy_to(v), &why);
     if (result == CUDA_SUCCESS)
         result = zc_grow_ready(v, 0, v->span, &why);
     if (result != CUDA_SUCCESS)
@@ -222,33 +236,21 @@ CUresult zc_grow_materialize(const struct zc_block *block, enum zc_fn fn)
  */
 static CUresult hand_over(struct zc_vmm *from, struct zc_block *block, bool *kept, const char **why)
 {
-    struct zc_vmm *to = from->growth->copy_to;
+    struct zc_vmm *to = from->lineage->newer;
     size_t due = zc_vmm_due(to);
     CUresult result = CUDA_SUCCESS;
     if (to->held)
         return copy_now(to, why);
     *why = "the driver does not wait for its context";
-    if (to->growth->copy->transfer.bytes < block->size || from->va.copying)
+    if (to->lineage->copy->transfer.bytes < block->size || from->va.copying)
         result = zc_va_wait(&from->va);
-    if (result == CUDA_SUCCESS && from->growth->alias && from->growth->alias != to)
-        result = zc_reuse_unalias(from->growth->alias, why);
     if (result != CUDA_SUCCESS)
         return result;
-    zc_reuse_drop(from);
-    to->chunks = from->chunks;
-    to->count = from->count;
-    to->room = from->room;
-    to->held = from->held;
-    to->growth->alias_of = from->growth->alias = NULL;
-    zc_headroom_move(to, from);
-    from->chunks = NULL;
-    from->count = from->room = 0;
-    from->held = 0;
-    zc_lazy_keep_promise(to, due - zc_vmm_due(to));
     record_copy(to, ZC_ELIDED);
-    unlink_pair(to);
-    zc_lazy_remove(from);
-    zc_reuse_keep(to, from, block);
+    zc_lineage_inherit(to, from, block);
+    end_copy(to);
+    zc_lazy_suspend(from);
+    zc_lazy_keep_promise(to, due - zc_vmm_due(to));
     *kept = true;
     return CUDA_SUCCESS;
 }
@@ -256,10 +258,10 @@ static CUresult hand_over(struct zc_vmm *from, struct zc_block *block, bool *kep
 /* Drops the copy into a block: nobody will read what it would bring. */
 static void elide(struct zc_vmm *v)
 {
-    if (!v->growth->copy_from)
+    if (!v->lineage->copy)
         return;
     record_copy(v, ZC_ELIDED);
-    unlink_pair(v);
+    end_copy(v);
 }
 
 CUresult zc_grow_freeing(struct zc_block *block, bool busy, void (*freed)(struct zc_block *block),
@@ -271,12 +273,12 @@ CUresult zc_grow_freeing(struct zc_block *block, bool busy, void (*freed)(struct
     *kept_out = false;
     if (!v || !v->lazy || !zc_driver_lock())
         return CUDA_SUCCESS;
-    if (!busy && v->growth->previous)
-        zc_va_quiesced(&v->growth->previous->va);
-    if (!busy && v->growth->alias)
-        zc_va_quiesced(&v->growth->alias->va);
+    if (!busy && v->lineage->previous)
+        zc_va_quiesced(&v->lineage->previous->va);
+    if (!busy && v->lineage->newer)
+        zc_va_quiesced(&v->lineage->newer->va);
     elide(v);
-    if (v->growth->copy_to) {
+    if (zc_vmm_copy_to(v)) {
         v->va.busy = v->va.busy || busy;
         result = hand_over(v, block, kept_out, &why);
     }
@@ -299,8 +301,8 @@ CUresult zc_grow_leaving(struct zc_block *block)
     if (!v || !v->lazy || !zc_driver_lock())
         return CUDA_SUCCESS;
     elide(v);
-    if (v->growth->copy_to)
-        result = copy_now(v->growth->copy_to, &why);
+    if (zc_vmm_copy_to(v))
+        result = copy_now(zc_vmm_copy_to(v), &why);
     if (result == CUDA_SUCCESS) {
         zc_lazy_forget(v);
         v->lazy = false;
@@ -315,29 +317,34 @@ CUresult zc_grow_leaving(struct zc_block *block)
  * sides. */
 static void record_left(struct zc_vmm *to)
 {
-    struct zc_transfer *t = &to->growth->copy->transfer;
+    struct zc_transfer *t = &to->lineage->copy->transfer;
     if (zc_block_find(to->va.base) != t->dst)
         t->dst = NULL;
-    if (zc_block_find(to->growth->copy_from->va.base) != t->src)
+    if (zc_block_find(to->lineage->older->va.base) != t->src)
         t->src = NULL;
     record_copy(to, ZC_ELIDED);
 }
 
 void zc_grow_unlink(struct zc_vmm *v)
 {
-    struct zc_vmm *to = v->growth->copy_from ? v : v->growth->copy_to;
+    struct zc_vmm *to = v->lineage->copy ? v : zc_vmm_copy_to(v);
     if (!to)
         return;
     record_left(to);
-    unlink_pair(to);
+    end_copy(to);
 }
 
 /* At the end of the process, records the pending copies: they turned out not to be needed. */
 static void grow_finish(void)
 {
     for (struct zc_vmm *v = zc_lazy_list; v; v = v->next)
-        if (v->growth->copy_from)
+        if (v->lineage->copy)
             record_left(v);
 }
 
-const struct zc_module zc_module_grow = {.finish = grow_finish};
+static void in_child(void)
+{
+    quiesced = false;
+}
+
+const struct zc_module zc_module_grow = {.child = in_child, .finish = grow_finish};

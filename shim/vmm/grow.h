@@ -45,8 +45,10 @@ CUresult zc_grow_leaving(struct zc_block *block);
  * driver lock. */
 CUresult zc_grow_ready(struct zc_vmm *v, size_t from, size_t to, const char **why);
 
-/* Makes all pending copies, before the program's call of `fn`.  With the driver lock. */
-CUresult zc_grow_copy_all(enum zc_fn fn);
+/* `fn` is about to give a stream work that may wait for the CPU (driver/await.h): waits first for
+ * everything that libzc has deferred.  A code other than CUDA_SUCCESS is returned to the
+ * program. */
+CUresult zc_quiesce(enum zc_fn fn);
 
 /* Drops the pending copy into or out of a block that goes with its context.  With the driver
  * lock. */

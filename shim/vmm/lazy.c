@@ -15,9 +15,8 @@
 #include "ledger/rules.h"
 #include "log/refusals.h"
 #include "memory/limits.h"
-#include "vmm/headroom.h"
 #include "vmm/grow.h"
-#include "vmm/reuse.h"
+#include "vmm/lineage.h"
 
 /* Only requests of at least this size are checked against free memory: asking the driver costs more
  * than a smaller block is worth. */
@@ -31,7 +30,6 @@
 #define DEVICES_MAX 64 /* As many as vmm serves. */
 
 struct zc_vmm *zc_lazy_list;
-static struct zc_vmm *growing;         /* Live blocks that grow, linked by `grows_next`. */
 static uint64_t promised[DEVICES_MAX]; /* Bytes that blocks still have to get.  Atomic. */
 
 /* The driver's last answer about free memory.  With the driver lock. */
@@ -66,7 +64,7 @@ static void set_open(struct zc_vmm *v, bool now)
 
 void zc_lazy_update(struct zc_vmm *v)
 {
-    set_open(v, !zc_vmm_whole(v) || v->growth->copy_from || v->growth->copy_to);
+    set_open(v, !zc_vmm_whole(v) || v->lineage->copy || zc_vmm_copy_to(v));
 }
 
 /* Bytes of device memory that the program holds.  When they grow, less is free. */
@@ -108,39 +106,33 @@ static bool has_room(int device, uint64_t wanted, uint64_t beside)
 
 /* Headroom must not take memory that was promised to other blocks, nor make other modules give
  * memory back. */
-static bool take_headroom(struct zc_vmm *v)
+static size_t headroom(const struct zc_vmm *v)
 {
     CUdevice device;
-    if (!zc_headroom_take(v))
-        return false;
-    uint64_t wanted = zc_lazy_promised(v->device) + v->headroom;
-    if (wanted - v->headroom == zc_vmm_due(v) ||
-        (zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device == v->device &&
-         has_room(device, wanted, 0)))
-        return true;
-    zc_headroom_give(v);
-    return false;
+    size_t more = zc_lineage_headroom(v);
+    uint64_t wanted = zc_lazy_promised(v->device);
+    bool fits = more && (wanted == zc_vmm_due(v) ||
+                         (zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS && device == v->device &&
+                          has_room(device, wanted + more, 0)));
+    return fits ? more : 0;
 }
 
 static CUresult attach(struct zc_vmm *v, size_t from, size_t to, const char **why)
 {
-    bool more = to > v->held && take_headroom(v);
-    v->no_reclaim = more;
+    bool more = (v->ahead = to > v->held ? headroom(v) : 0);
     CUresult result = zc_vmm_attach(v, from, to, why);
-    v->no_reclaim = false;
+    v->ahead = 0;
+    zc_lineage_count(v);
     if (more)
         answer.ticks = 0; /* Less is free now than taken() shows. */
-    if (!more || v->held == v->span)
-        return result;
-    zc_headroom_give(v);
-    return zc_vmm_attach(v, from, to, why);
+    return more && result != CUDA_SUCCESS ? zc_vmm_attach(v, from, to, why) : result;
 }
 
 CUresult zc_lazy_attach(struct zc_vmm *v, size_t from, size_t to, const char **why)
 {
     size_t due = zc_vmm_due(v);
     CUstreamCaptureMode before = zc_capture_relax();
-    CUresult result = zc_reuse_unalias(v, why);
+    CUresult result = zc_lineage_part(v, why);
     if (result == CUDA_SUCCESS)
         result = attach(v, from, to, why);
     zc_capture_restore(before);
@@ -184,7 +176,7 @@ static CUresult before_launch(const struct zc_launch *launch)
          v = v->open ? v->next : zc_lazy_list) {
         if (zc_leaving(v->va.context))
             continue;
-        v = v->growth->copy_to ? v->growth->copy_to : v;
+        v = zc_vmm_copy_to(v) ? zc_vmm_copy_to(v) : v;
         result = zc_grow_ready(v, 0, v->span, &why);
         if (result != CUDA_SUCCESS)
             zc_lazy_diagnose(v, launch->fn, result, why);
@@ -217,40 +209,19 @@ CUresult zc_lazy_empty(struct zc_vmm *v)
     return result;
 }
 
-void zc_lazy_remove(struct zc_vmm *v)
-{
-    set_open(v, false);
-    if (v->grows)
-        DL_DELETE2(growing, v, growth->grows_before, growth->grows_next);
-}
-
-/* The most memory that a new block of this size and context can take over from a block that it may
- * grow from.  With no context: any block of the device from any other. */
-static size_t largest(int device, CUcontext context, size_t span)
-{
-    size_t most = 0;
-    for (const struct zc_vmm *b = growing; b; b = b->growth->grows_next) {
-        size_t own = zc_vmm_own(b), most_of_it = context ? span : own;
-        size_t held = b->held < most_of_it ? b->held : most_of_it;
-        if (b->device == device && (!context || b->va.context == context) && own <= span &&
-            held > most)
-            most = held;
-    }
-    return most;
-}
-
 /* With the driver lock, because launches of other threads look at every entered block. */
 static CUresult enter(struct zc_vmm *v, const char **why)
 {
     CUresult result = CUDA_SUCCESS;
-    zc_reuse_adopt(v);
+    if (v->grows)
+        zc_lineage_enter(v);
     if (!v->va.base)
         result = zc_va_reserve(&v->va, v->span, v->granularity, v->grows, why);
-    if (result != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS) {
+        zc_lineage_leave(v);
         return result;
+    }
     __atomic_fetch_add(&promised[v->device], v->span, __ATOMIC_RELAXED);
-    if (v->grows)
-        DL_PREPEND2(growing, v, growth->grows_before, growth->grows_next);
     zc_lazy_update(v);
     return CUDA_SUCCESS;
 }
@@ -263,8 +234,8 @@ static bool fits(const struct zc_vmm *v)
         return true;
     uint64_t beside = zc_modules_idle_bytes(), wanted = zc_lazy_promised(v->device) + v->span;
     return has_room(v->device, wanted, beside) ||
-           (v->grows &&
-            has_room(v->device, wanted, beside + largest(v->device, v->va.context, v->span)));
+           (v->grows && has_room(v->device, wanted,
+                                 beside + zc_lineage_largest(v->device, v->va.context, v->span)));
 }
 
 void zc_lazy_before_request(int device, size_t bytes)
@@ -276,7 +247,7 @@ void zc_lazy_before_request(int device, size_t bytes)
     wanted += bytes < UINT64_MAX - wanted ? bytes : UINT64_MAX - wanted;
     uint64_t beside = zc_modules_idle_bytes();
     bool room = has_room(device, wanted, beside) ||
-                has_room(device, wanted, beside + largest(device, NULL, SIZE_MAX));
+                has_room(device, wanted, beside + zc_lineage_largest(device, NULL, SIZE_MAX));
     for (struct zc_vmm *v = room ? NULL : zc_lazy_list, *next; v; v = next) {
         next = v->next;
         if (v->device == device)
@@ -302,10 +273,9 @@ void zc_lazy_forget(struct zc_vmm *v)
 {
     bool mine = zc_driver_lock();
     zc_grow_unlink(v);
-    zc_reuse_forget(v);
-    zc_lazy_remove(v);
+    zc_lazy_suspend(v);
     zc_lazy_keep_promise(v, zc_vmm_due(v));
-    zc_headroom_give(v);
+    zc_lineage_leave(v);
     if (mine)
         zc_driver_unlock();
 }
@@ -313,7 +283,6 @@ void zc_lazy_forget(struct zc_vmm *v)
 static void in_child(void)
 {
     zc_lazy_list = NULL;
-    growing = NULL;
     memset(promised, 0, sizeof(promised));
     answer.ticks = 0;
 }

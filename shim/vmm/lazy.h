@@ -44,8 +44,8 @@ CUresult zc_lazy_attach(struct zc_vmm *v, size_t from, size_t to, const char **w
  * while the list is not empty. */
 void zc_lazy_update(struct zc_vmm *v);
 
-/* A block of `shared` has memory that is not its own: no call attaches any, and what it was
- * promised stays promised.  Until zc_lazy_update(). */
+/* No call attaches memory to a block until zc_lazy_update(): it goes, or is one of `shared` and has
+ * memory that is not its own.  What it was promised stays promised. */
 void zc_lazy_suspend(struct zc_vmm *v);
 
 /* Creates all memory of a block without mapping it; and takes it back, mapped or not.  The first
@@ -53,9 +53,6 @@ void zc_lazy_suspend(struct zc_vmm *v);
  * not unmap. */
 CUresult zc_lazy_create(struct zc_vmm *v);
 CUresult zc_lazy_empty(struct zc_vmm *v);
-
-/* Takes a block out of the lists that launches look at. */
-void zc_lazy_remove(struct zc_vmm *v);
 
 /* So many promised bytes of a block no longer need memory. */
 void zc_lazy_keep_promise(const struct zc_vmm *v, size_t bytes);

@@ -142,7 +142,7 @@ static CUresult create(const struct zc_vmm *v, size_t size, const CUmemAllocatio
 {
     struct zc_reclaim relief = {0};
     CUresult result = zc_real.cuMemCreate(out, size, prop, 0);
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && !v->no_reclaim && zc_reclaim(&relief))
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && !v->ahead && zc_reclaim(&relief))
         result = zc_real.cuMemCreate(out, size, prop, 0);
     return result;
 }
@@ -180,8 +180,9 @@ CUresult zc_vmm_create(struct zc_vmm *v)
     CUresult result = push_rim(v);
     if (v->rdma == ZC_RDMA_NO)
         prop.allocFlags.gpuDirectRDMACapable = 0;
-    while (result == CUDA_SUCCESS && v->held < v->span - zc_vmm_rim(v)) {
-        size_t missing = v->span - zc_vmm_rim(v) - v->held;
+    size_t most = v->span - zc_vmm_rim(v) + v->ahead;
+    while (result == CUDA_SUCCESS && v->held < most) {
+        size_t missing = most - v->held;
         size_t size = v->chunk_size && v->chunk_size < missing ? v->chunk_size : missing;
         result = create(v, size, &prop, &handle);
         if (result == CUDA_SUCCESS && !push(v, handle, size)) {
@@ -225,14 +226,14 @@ struct zc_vmm *zc_vmm_of(const struct zc_block *block)
 }
 
 /* For blocks that don't grow; never written to. */
-static const struct zc_growth none;
+static const struct zc_lineage none;
 
 void zc_vmm_drop(struct zc_vmm *v)
 {
     if (v->rim)
         drop_rim();
     if (v->grows)
-        zc_arena_put(v->growth, sizeof(*v->growth));
+        zc_arena_put(v->lineage, sizeof(*v->lineage));
     zc_arena_put(v->chunks, v->room * sizeof(*v->chunks));
     zc_arena_put(v, sizeof(*v));
 }
@@ -294,10 +295,11 @@ CUresult zc_vmm_make(const struct zc_want *want, struct zc_backing *out, const c
     if (result != CUDA_SUCCESS)
         return result;
     struct zc_vmm *v = zc_arena_get(sizeof(*v));
-    struct zc_growth *growth = grows ? zc_arena_get(sizeof(*growth)) : (struct zc_growth *)&none;
-    if (!v || !growth) {
+    struct zc_lineage *lineage =
+        grows ? zc_arena_get(sizeof(*lineage)) : (struct zc_lineage *)&none;
+    if (!v || !lineage) {
         zc_arena_put(v, sizeof(*v));
-        zc_arena_put(grows ? growth : NULL, sizeof(*growth));
+        zc_arena_put(grows ? lineage : NULL, sizeof(*lineage));
         *why = "libzc has no memory for its record";
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -311,7 +313,7 @@ CUresult zc_vmm_make(const struct zc_want *want, struct zc_backing *out, const c
     v->rdma = want->rule->rdma;
     v->bound = want->rule->budget.kind != ZC_LIMIT_NONE || zc_limits_device_bound();
     v->grows = grows;
-    v->growth = growth;
+    v->lineage = lineage;
     v->lazy = lazy;
     size_t before = lazy ? 0 : lay_out(v, want, f);
     result = fill(v, why);

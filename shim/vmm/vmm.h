@@ -14,19 +14,20 @@ struct zc_pending_copy {
     struct zc_log_call call; /* What the log says of its call. */
 };
 
-/* State that only growing blocks have.  All of it changes only with the driver lock. */
-struct zc_growth {
-    struct zc_vmm *grows_next, *grows_before; /* List of all live blocks that grow. */
-    struct zc_vmm *reuse_next, *reuse_before; /* List of the blocks with a `previous`. */
-    struct zc_vmm *previous;  /* The block that this one grew from: its addresses, in which some of
-                               * this one's chunks are still mapped. */
-    struct zc_vmm *alias_of;  /* A block that may grow into this one.  This one has its `previous`
-                               * addresses, with its chunks mapped in them, and no chunk of its own.
-                               * The block itself: those chunks could not be unmapped. */
-    struct zc_vmm *alias;     /* The block whose `alias_of` this is. */
-    struct zc_vmm *copy_from; /* The source of a pending copy into this block. */
-    struct zc_vmm *copy_to;   /* The target of a pending copy out of this block. */
-    struct zc_pending_copy *copy; /* With `copy_from`. */
+/* What only growing blocks have; see vmm/lineage.h.  All of it changes only with the driver lock.
+ */
+struct zc_lineage {
+    struct zc_vmm *next, *before; /* List of all live blocks that grow. */
+    struct zc_vmm *older;         /* The block that this one replaces, or may replace: it has a
+                                   * pending copy of that block, or addresses that it kept. */
+    struct zc_vmm *newer;         /* The block whose `older` this is. */
+    bool alias;                   /* Chunks of `older` are mapped in its addresses, and no chunk of
+                                   * its own.  Without `older`: they could not be unmapped. */
+    struct zc_pending_copy *copy; /* The pending copy of `older` into this block, or NULL. */
+    struct zc_vmm *previous;      /* The freed block that this one replaced: its addresses, in which
+                                   * some of this one's chunks are still mapped. */
+    struct zc_block *quarantined; /* The ledger entry of `previous`. */
+    size_t headroom;              /* Bytes that it holds beyond its span. */
 };
 
 /*
@@ -35,25 +36,23 @@ struct zc_growth {
  */
 struct zc_vmm {
     struct zc_va va;         /* Its addresses, and the context of the request. */
-    size_t span;             /* Bytes of memory: the request, rounded up, and the headroom. */
-    size_t headroom;         /* Bytes of `span` beyond the request; see vmm/headroom.h. */
+    size_t span;             /* Bytes of memory: the request, rounded up, and the rim. */
     size_t chunk_size;       /* Bytes of each new chunk; 0: one chunk for all that is missing. */
     struct zc_chunk *chunks; /* From the arena, in the order of their addresses. */
-    size_t held;             /* Sum of the chunks in bytes. */
+    size_t held;             /* Sum of the chunks in bytes; with headroom more than `span`. */
+    size_t ahead;            /* Headroom to create; other modules do not give memory back for it. */
     unsigned count, room;    /* Number of chunks, and capacity of `chunks`. */
     uint32_t granularity;    /* Sizes of chunks are multiples of it. */
     int8_t device;           /* Ordinal of the device that has the memory. */
     bool open;               /* Something is pending: memory or a copy.  Atomic. */
-    bool no_reclaim;         /* Other modules do not give memory back for it. */
     enum zc_rdma rdma : 4;   /* The rule's `rdma`, for the chunks. */
     bool rim : 1;   /* Each end has a granule of host memory, which all such blocks share. */
     bool bound : 1; /* The policy limits such blocks (budget, max_device). */
     bool lazy : 1;  /* Memory is attached when first needed (commit = lazy, grow). */
     bool grows : 1; /* The rule says `grow`: copies into it may become remaps. */
     struct zc_shared *pair;       /* Of `shared`: the place's record; constant. */
-    struct zc_growth *growth;     /* All zero, and read-only, if the block does not grow. */
+    struct zc_lineage *lineage;   /* All zero, and read-only, if the block does not grow. */
     struct zc_vmm *next, *before; /* List of blocks with something pending. */
-    struct zc_block *quarantined; /* The ledger entry of a `previous` block. */
 };
 
 /*
@@ -80,7 +79,7 @@ static inline bool zc_vmm_suits(const struct zc_vmm *v, const struct zc_want *wa
 /* True if the whole block has memory that its device reaches. */
 static inline bool zc_vmm_whole(const struct zc_vmm *v)
 {
-    return v->held == v->span && zc_va_holds(&v->va, 0, v->span);
+    return v->held >= v->span && zc_va_holds(&v->va, 0, v->span);
 }
 
 /* Creates the memory that a block lacks, without mapping it.  Returns the driver's code; after a
@@ -97,16 +96,29 @@ CUresult zc_vmm_make(const struct zc_want *want, struct zc_backing *out, const c
 /* Gives back what zc_vmm_make() made. */
 CUresult zc_vmm_unmake(struct zc_backing *backing, bool gone);
 
+/* The block that a block has a pending copy of, and the one that has a pending copy of it; or
+ * NULL. */
+static inline struct zc_vmm *zc_vmm_copy_from(const struct zc_vmm *v)
+{
+    return v->lineage->copy ? v->lineage->older : NULL;
+}
+
+static inline struct zc_vmm *zc_vmm_copy_to(const struct zc_vmm *v)
+{
+    struct zc_vmm *newer = v->lineage->newer;
+    return newer && newer->lineage->copy ? newer : NULL;
+}
+
 /* Bytes of host memory at each end. */
 static inline size_t zc_vmm_rim(const struct zc_vmm *v)
 {
     return v->rim ? v->granularity : 0;
 }
 
-/* Bytes of the rounded request, without headroom and rim. */
+/* Bytes of the rounded request, without the rim. */
 static inline size_t zc_vmm_own(const struct zc_vmm *v)
 {
-    return v->span - v->headroom - 2 * zc_vmm_rim(v);
+    return v->span - 2 * zc_vmm_rim(v);
 }
 
 /* Bytes of them that have no memory yet. */

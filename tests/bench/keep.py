@@ -28,15 +28,16 @@ README = os.path.join(TOP, "README.md")
 PICTURE = os.path.join(TOP, "kernels", "pictures", "overview.svg")
 # How to read the tables of the link.
 LINK = """\
-*Link* is what the link's own counters say of the round that warms up, in the row's whole process: packets
-with their headers. *Copies* is what of that the driver's copies explain, by the log's account of the bytes
-moved: 1.078 bytes a byte to the GPU and 1.093 a byte from it, and the requests by which the GPU reads host
-memory, 0.0955 bytes from it for a byte to it (measured with copies of 256 MiB and 1 GiB; what a run has
-differs from it by up to 1 %). *Rest* is what is left when these and the start of a CUDA process that does
-nothing are taken away: what kernels read and write over the link themselves, which no call tells (a byte
-read costs about 1.16 on the link), and pages of managed memory that move. Of programs that run without
-libzc and have no unmodified twin in the row the log knows nothing; their rest is all of it. Of two GPUs the
-link is the first one's, the account that of both.
+*Link* is what the link's own counters say of the round that warms up, in the row's whole process:
+packets with their headers. *Copies* is what of that the driver's copies explain, by the log's
+account of the bytes moved: 1.078 bytes a byte to the GPU and 1.093 a byte from it, and the
+requests by which the GPU reads host memory, 0.0955 bytes from it for a byte to it (measured with
+copies of 256 MiB and 1 GiB; what a run has differs from it by up to 1 %). *Rest* is what is left
+when these and the start of a CUDA process that does nothing are taken away: what kernels read and
+write over the link themselves, which no call tells (a byte read costs about 1.16 on the link),
+and pages of managed memory that move. Of programs that run without libzc and have no unmodified
+twin in the row the log knows nothing; their rest is all of it. Of two GPUs the link is the first
+one's, the account that of both.
 """
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 
