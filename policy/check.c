@@ -89,6 +89,9 @@ bool zc_rule_covers(const struct zc_rule *earlier, const struct zc_rule *later, 
            ranges_cover(&earlier->size, &later->size, 0, work) &&
            ranges_cover(&earlier->site, &later->site, 0, work) &&
            ranges_cover(&earlier->device, &later->device, 0, work) &&
+           ranges_cover(&earlier->rank, &later->rank, 0, work) &&
+           ranges_cover(&earlier->local_rank, &later->local_rank, 0, work) &&
+           globs_cover(&earlier->host, &later->host, work) &&
            ranges_cover(&earlier->nth, &every, 1, work) &&
            globs_cover(&earlier->module, &later->module, work) &&
            globs_cover(&earlier->exe, &later->exe, work) &&

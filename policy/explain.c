@@ -4,6 +4,14 @@
  */
 #include "internal.h"
 
+static const char *number_or_nothing(int64_t number, struct zc_note *buffer)
+{
+    if (number < 0)
+        return NULL;
+    zc_note_set(buffer, "%u", (uint64_t)number);
+    return buffer->text;
+}
+
 /* What the request has where the key looks. */
 static const char *got_text(const struct zc_rule *rule, const struct zc_request *request,
                             enum zc_key_id key, struct zc_note *buffer)
@@ -19,10 +27,13 @@ static const char *got_text(const struct zc_rule *rule, const struct zc_request 
         zc_note_set(buffer, "%x", request->site);
         return buffer->text;
     case ZC_KEY_DEVICE:
-        if (request->device < 0)
-            return NULL;
-        zc_note_set(buffer, "%u", (uint64_t)request->device);
-        return buffer->text;
+        return number_or_nothing(request->device, buffer);
+    case ZC_KEY_RANK:
+        return number_or_nothing(request->rank, buffer);
+    case ZC_KEY_LOCAL_RANK:
+        return number_or_nothing(request->local_rank, buffer);
+    case ZC_KEY_HOST:
+        return request->host;
     case ZC_KEY_NTH:
         zc_note_set(buffer, "%u",
                     atomic_load_explicit(&rule->counters->fits, memory_order_relaxed) + 1);

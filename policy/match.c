@@ -36,6 +36,13 @@ static bool key_fits(const struct zc_rule *rule, const struct zc_request *reques
         return zc_ranges_hold(&rule->site, request->site);
     case ZC_KEY_DEVICE:
         return request->device >= 0 && zc_ranges_hold(&rule->device, (uint64_t)request->device);
+    case ZC_KEY_RANK:
+        return request->rank >= 0 && zc_ranges_hold(&rule->rank, (uint64_t)request->rank);
+    case ZC_KEY_LOCAL_RANK:
+        return request->local_rank >= 0 &&
+               zc_ranges_hold(&rule->local_rank, (uint64_t)request->local_rank);
+    case ZC_KEY_HOST:
+        return globs_match(&rule->host, request->host);
     case ZC_KEY_STREAM:
         return (rule->streams >> request->stream & 1) != 0;
     case ZC_KEY_MODULE:

@@ -346,6 +346,8 @@ static void summarize(struct zc_policy *out)
         {ZC_KEY_THREAD, ZC_NEED_THREAD}, {ZC_KEY_EXE, ZC_NEED_EXE},
         {ZC_KEY_STREAM, ZC_NEED_STREAM}, {ZC_KEY_NTH, ZC_NEED_NTH},
         {ZC_KEY_DEVICE, ZC_NEED_DEVICE}, {ZC_KEY_RULE_PAGEABLE_COPY, ZC_NEED_PAGEABLE_COPY},
+        {ZC_KEY_RANK, ZC_NEED_JOB},      {ZC_KEY_LOCAL_RANK, ZC_NEED_JOB},
+        {ZC_KEY_HOST, ZC_NEED_JOB},
     };
     uint64_t given = 0;
 

@@ -95,6 +95,8 @@ struct zc_request {
     const char *exe;            /* file name of the program, without folders */
     const char *thread;         /* name of the calling thread */
     int device;                 /* CUDA ordinal; negative where there is none */
+    int64_t rank, local_rank;   /* of the process in its job; negative where not known */
+    const char *host;           /* name of the host */
     enum zc_stream_kind stream; /* of its stream argument */
 };
 
@@ -108,6 +110,7 @@ struct zc_request {
 #define ZC_NEED_NTH (1u << 5)
 #define ZC_NEED_DEVICE (1u << 6)
 #define ZC_NEED_PAGEABLE_COPY (1u << 7)
+#define ZC_NEED_JOB (1u << 8) /* ranks and host */
 
 /* In all enumerations below 0 is what holds where the key is not given. */
 
@@ -214,17 +217,19 @@ struct zc_rule {
     uint64_t given;                         /* ZC_KEY_BIT of every key in the section */
     const char *wanted[ZC_MATCH_KEY_COUNT]; /* text of each match key's value, or NULL */
 
-    uint64_t apis_named;     /* bit 1 << enum zc_api: requests that `api` names */
-    uint64_t apis;           /* those of them that a place of the rule fits;
-                              * without `api` see zc_rule.place */
-    struct zc_ranges size;   /* bytes asked for */
-    struct zc_globs module;  /* file names of the calling object */
-    struct zc_ranges site;   /* call-path ids */
-    struct zc_globs exe;     /* file names of the program */
-    struct zc_globs thread;  /* names of the calling thread */
-    struct zc_ranges device; /* CUDA ordinals */
-    unsigned streams;        /* bit 1 << enum zc_stream_kind */
-    struct zc_ranges nth;    /* ordinals of fitting requests, from 1 */
+    uint64_t apis_named;               /* bit 1 << enum zc_api: requests that `api` names */
+    uint64_t apis;                     /* those of them that a place of the rule fits;
+                                        * without `api` see zc_rule.place */
+    struct zc_ranges size;             /* bytes asked for */
+    struct zc_globs module;            /* file names of the calling object */
+    struct zc_ranges site;             /* call-path ids */
+    struct zc_globs exe;               /* file names of the program */
+    struct zc_globs thread;            /* names of the calling thread */
+    struct zc_ranges device;           /* CUDA ordinals */
+    struct zc_ranges rank, local_rank; /* of the process in its job */
+    struct zc_globs host;              /* names of the host */
+    unsigned streams;                  /* bit 1 << enum zc_stream_kind */
+    struct zc_ranges nth;              /* ordinals of fitting requests, from 1 */
 
     struct zc_place_list place;          /* without `api` a rule takes the plain device
                                           * requests if one of its places is a device

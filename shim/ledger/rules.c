@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/job.h"
 #include "base/lock.h"
 #include "base/memory.h"
 #include "base/message.h"
@@ -90,6 +91,8 @@ static void parse(void)
         memset(&policy, 0, sizeof(policy));
     if (!faults)
         drop_text();
+    if (policy.needs & ZC_NEED_JOB)
+        zc_log_host(); /* So that threads only read it. */
 }
 
 static void load(void)
@@ -197,6 +200,15 @@ static void in_child(void)
     }
 }
 
+/* Without a launcher the process is rank 0 of its own job, also in the log. */
+static void add_job(struct zc_request *request)
+{
+    const struct zc_job *job = zc_job();
+    request->rank = job->launcher ? job->rank : 0;
+    request->local_rank = job->launcher ? job->local_rank : 0;
+    request->host = zc_log_host();
+}
+
 const struct zc_rule *zc_rules_match(struct zc_request *request, uint32_t site)
 {
     char thread[16] = ""; /* prctl(2): at most 16 bytes with the 0. */
@@ -208,6 +220,8 @@ const struct zc_rule *zc_rules_match(struct zc_request *request, uint32_t site)
         request->exe = zc_log_program();
     if ((policy.needs & ZC_NEED_THREAD) && prctl(PR_GET_NAME, thread) == 0)
         request->thread = thread;
+    if (policy.needs & ZC_NEED_JOB)
+        add_job(request);
     const struct zc_rule *rule = zc_policy_match(&policy, request);
     request->thread = NULL;
     return rule;

@@ -68,6 +68,19 @@ place = mapped' timeout 30 "$BATS_TEST_TMPDIR/alias"
     [[ " $(taken place) " == *' pinned '* && " $(taken place) " == *' mapped '* ]]
 }
 
+@test "rank, local_rank and host take the process as its launcher tells it" {
+    all='1000 2000 3000 4000 5000 6000 7000 8000'
+    rule 'rank = 0
+local_rank = 0' "$all"
+    export SLURM_PROCID=0 SLURM_LOCALID=0 TORCHELASTIC_RUN_ID=none RANK=5 LOCAL_RANK=1
+    rule 'rank = 4..5
+local_rank = 1' "$all"
+    rule 'rank = 0' ''
+    rule "host = $(uname -n)" "$all"
+    rule 'host = no-such-host*' ''
+    grep -q '"rank":5,"rank_source":"torchrun","local_rank":1,"world":null,"job":null' "$ZC_LOG"
+}
+
 @test "thread takes the name of the calling thread" {
     rule 'thread = loader-*' '3000'
     [[ $(taken thread_name) == loader-7 ]]

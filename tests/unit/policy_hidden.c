@@ -40,6 +40,8 @@ static void a_rule_that_takes_more_hides_a_later_one(void **state)
     assert_true(hidden("device = 0..", "device = 3"));
     assert_true(hidden("nth = 1..", "nth = 2"));
     assert_true(hidden("exe = a?", "exe = a[bc]\nthread = x"));
+    assert_true(hidden("rank = 0..3\nhost = n*", "rank = 1\nhost = n1\nlocal_rank = 0"));
+    assert_false(hidden("local_rank = 0", "rank = 0"));
     assert_true(hidden("api = cudaMalloc*", "api = cudaMallocPitch"));
     assert_true(hidden("stream = created, default\napi = cudaMallocAsync",
                        "stream = created\napi = cudaMallocAsync"));

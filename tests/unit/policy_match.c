@@ -162,6 +162,9 @@ static void each_match_key_can_refuse(void **state)
         {"site = 3f9a1c23, 1", false}, {"device = 0", true},
         {"device = 1..", false},       {"stream = none", true},
         {"size = 1M", true},           {"size = ..1023K", false},
+        {"rank = 0, 2..3", true},      {"rank = 0", false},
+        {"local_rank = 1", true},      {"local_rank = 0", false},
+        {"host = node*", true},        {"host = login*", false},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -193,6 +196,8 @@ static void a_fact_that_is_not_known_fits_no_key(void **state)
 
     request.module = request.exe = request.thread = NULL;
     request.device = -1;
+    request.local_rank = -1;
+    assert_false(takes("place = vmm\nlocal_rank = 0..", request));
     assert_false(takes("place = vmm\nmodule = *", request));
     assert_false(takes("place = vmm\nexe = *", request));
     assert_false(takes("place = vmm\nthread = *", request));
@@ -316,6 +321,9 @@ static void a_policy_says_which_facts_it_needs(void **state)
         {"exe = a", ZC_NEED_EXE},
         {"thread = a", ZC_NEED_THREAD},
         {"device = 1", ZC_NEED_DEVICE},
+        {"rank = 1", ZC_NEED_JOB},
+        {"local_rank = 0..3", ZC_NEED_JOB},
+        {"host = node*", ZC_NEED_JOB},
         {"nth = 1", ZC_NEED_NTH},
         {"stream = created", ZC_NEED_STREAM},
     };

@@ -106,6 +106,9 @@ static inline struct zc_request some_request(void)
                                  .exe = "app",
                                  .thread = "worker",
                                  .device = 0,
+                                 .rank = 3,
+                                 .local_rank = 1,
+                                 .host = "node7",
                                  .stream = ZC_STREAM_NONE};
 
     return request;
