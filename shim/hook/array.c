@@ -3,7 +3,7 @@
 #include "base/life.h"
 #include "hook/request.h"
 #include "ledger/block.h"
-#include "ledger/site.h"
+#include "ledger/site_path.h"
 #include "memory/reclaim.h"
 
 /* Bytes of an element; 0 for compressed and planar formats, whose size follows no simple rule. */

@@ -17,7 +17,7 @@
 #include "host/source.h"
 #include "host/visits.h"
 #include "ledger/rules.h"
-#include "log/log.h"
+#include "log/lines.h"
 #include "managed/hint.h"
 #include "shared/backing.h"
 #include "shared/transfer.h"

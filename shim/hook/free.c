@@ -10,7 +10,7 @@
 #include "hook/request.h"
 #include "ledger/rules.h"
 #include "ledger/site.h"
-#include "log/log.h"
+#include "log/lines.h"
 #include "memory/budget.h"
 #include "place/fallback.h"
 #include "place/freed.h"

@@ -18,7 +18,7 @@
 #include "hook/request.h"
 #include "host/hostheap.h"
 #include "host/source.h"
-#include "log/log.h"
+#include "log/lines.h"
 #include "shared/backing.h"
 
 /* uthash uses libzc's arena; an add without memory leaves the table unchanged. */

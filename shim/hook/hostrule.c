@@ -14,7 +14,7 @@
 #include "host/passthrough.h"
 #include "ledger/object.h"
 #include "ledger/rules.h"
-#include "ledger/site.h"
+#include "ledger/site_path.h"
 #include "memory/device.h"
 #include "memory/limits.h"
 

@@ -4,7 +4,7 @@
 #include "base/message.h"
 #include "base/text.h"
 #include "driver/launch.h"
-#include "hook/diagnose.h"
+#include "hook/kernel.h"
 #include "ledger/block.h"
 #include "ledger/rules.h"
 #include "shared/report.h"

@@ -23,8 +23,9 @@
 #include "ledger/counters.h"
 #include "ledger/object.h"
 #include "ledger/rules.h"
-#include "ledger/site.h"
+#include "ledger/site_path.h"
 #include "log/log.h"
+#include "log/meta.h"
 #include "place/fallback.h"
 
 /* False in a child that no pthread_atfork(3) handler saw, such as one of _Fork(2): log, counters

@@ -6,7 +6,7 @@
 #include "host/hostheap.h"
 #include "ledger/rules.h"
 #include "ledger/site.h"
-#include "log/log.h"
+#include "log/lines.h"
 
 static bool on(void)
 {

@@ -31,23 +31,10 @@ struct zc_site {
     struct zc_cell total[ZC_DIR_COUNT]; /* From freed blocks; without live ones. */
 };
 
-/*
- * The index of the site of the current call.  Walks the caller's stack by call-frame information.
- * Leading frames of libzc, CUDA, libc and libstdc++ are left out.  The walk ends after
- * ZC_SITE_FRAMES frames, at a signal trampoline, at code of no object (module "?", offset 0) or at
- * anything strange.  A per-thread cache makes a repeated path cost some 10 ns; it is keyed by both
- * arguments and checked against the return addresses on the stack.
- *
- * Called directly in the exported wrapper: `frame` is __builtin_frame_address(0) there, and `pc`
- * its return address.  Returns 0 in a signal handler that interrupted the ledger.  No malloc; no
- * lock on the cached path; no loader call that takes the loader's lock if glibc has
- * _dl_find_object.  Keeps errno.
- */
-uint32_t zc_site_here(void *frame, void *pc);
-
-/* Walks the caller's stack without recording a site, so that the first requests find the data in
- * memory.  For cuInit. */
-void zc_site_rehearse(void);
+/* The index of the site with these frames, which is added if necessary.  When the table fills up:
+ * the site for the rest of the first frame's module. 0 for no frames, if the table is full, and in
+ * a signal handler that interrupted the table. */
+uint32_t zc_site_intern(const struct zc_frame *frames, unsigned n);
 
 /* A site by its index: public id, module (basename of the program's innermost frame), and
  * everything. */

@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "ledger/site.h"
-#include "log/jsonl.h"
 #include "log/log.h"
 #include "log/modules.h"
 #include "policy/policy.h"

@@ -1,11 +1,48 @@
 /* SPDX-License-Identifier: MIT */
-/* Parts that lines about blocks have in common. */
+/* The lines about blocks, transfers, sites and warnings. */
 #ifndef ZC_LOG_LINES_H
 #define ZC_LOG_LINES_H
 
+#include "base/message.h"
 #include "ledger/block.h"
 #include "ledger/traffic.h"
-#include "log/line.h"
+#include "log/log.h"
+#include "policy/policy.h"
+#include "log/meta.h"
+
+/* What the log says of a request, besides its block. */
+struct zc_log_request {
+    enum zc_stream_kind stream; /* For a stream-ordered request, else NONE. */
+    const char *thread;         /* Name of the requesting thread; NULL if unknown. */
+    const char *rule;           /* Name of its rule; NULL for none. */
+    int line;                   /* Line of the rule. */
+    const char *why;            /* Why places of the rule were passed over; NULL if none was. */
+};
+
+/* At ALLOCS and EVENTS. */
+void zc_log_alloc(const struct zc_block *block, const struct zc_log_request *request);
+
+/* At ALLOCS and EVENTS: the block's traffic by direction.  Call before zc_block_remove(). */
+void zc_log_free(const struct zc_block *block);
+
+/* What the log says of the call that made a transfer, besides the counts. */
+struct zc_log_call {
+    const char *function;       /* Driver function that the program called. */
+    uint64_t dst, src;          /* First addresses, 0 for arrays and the source of a set. */
+    enum zc_stream_kind stream; /* How the call names its stream. */
+    uint64_t handle;            /* Handle of a stream that the program created. */
+};
+
+/* At EVENTS. */
+void zc_log_transfer(const struct zc_transfer *t, const struct zc_log_call *call);
+
+/* At ALLOCS and EVENTS: the prefetches that libzc chose for a managed block whose rule has no hint,
+ * and why.  Writes nothing for NULL, a block that is gone. */
+void zc_log_hint(const struct zc_block *block, const char *prefetch, const char *why);
+
+/* The frames of a site, and the files of their modules.  Once for each site, see zc_site_is_new():
+ * at ALLOCS and EVENTS before its first alloc, else before the summary. */
+void zc_log_site(uint32_t site_index);
 
 /* What a flow's number means; the inverse of zc_flow(). */
 struct zc_sides {
@@ -39,11 +76,10 @@ void zc_line_traffic(struct zc_line *line, enum zc_dir dir,
 /* Reads a cell that other threads may be changing, field by field with relaxed loads. */
 void zc_cell_read(struct zc_cell *copy, const struct zc_cell *cell);
 
-/* Appends the counts of a pair, or of all. */
-struct zc_pair_counts;
-void zc_line_pair_counts(struct zc_line *line, const struct zc_pair_counts *counts);
-
 /* Writes a `block` line for a block that is still live: its traffic so far. */
 void zc_log_live_block(const struct zc_block *block);
+
+/* Appends a `warn` line.  From zc_log_meta() on it is the sink of base/message.h. */
+void zc_log_warn(enum zc_severity severity, const char *code, const char *text);
 
 #endif

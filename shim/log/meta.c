@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The log's first line: program, machine and policy. */
-#include "log/jsonl.h"
+#include "log/lines.h"
+#include "log/meta.h"
 
 #include "base/job.h"
 #include "base/path.h"
 #include "base/version.h"
-#include "log/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,6 @@
 
 #include "base/path.h"
 #include "ledger/reentry.h"
-#include "log/jsonl.h"
 #include "log/log.h"
 
 #include <limits.h>

@@ -2,9 +2,8 @@
 /* The lines about pairs. */
 #include "log/pairs.h"
 
-#include "log/jsonl.h"
-#include "log/lines.h"
 #include "log/log.h"
+#include "log/lines.h"
 
 static struct zc_pair_counts known;
 

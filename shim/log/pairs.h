@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "log/line.h"
+
 /* One device block of `shared`, or the sum of all. */
 struct zc_pair_counts {
     uint64_t pairs;         /* Device blocks in the place `shared`; 1 for one. */
@@ -28,6 +30,9 @@ struct zc_pair_names {
 
 /* Writes a `pair` line, at ALLOCS and EVENTS, when the device block is freed or at the end. */
 void zc_log_pair(const struct zc_pair_names *names, const struct zc_pair_counts *counts);
+
+/* Appends the counts of a pair, or of all. */
+void zc_line_pair_counts(struct zc_line *line, const struct zc_pair_counts *counts);
 
 /* Sets the sum of all pairs, for the summary. */
 void zc_log_pair_totals(const struct zc_pair_counts *totals);

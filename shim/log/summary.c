@@ -7,11 +7,11 @@
 #include "base/module.h"
 #include "base/options.h"
 #include "ledger/site.h"
-#include "log/jsonl.h"
-#include "log/lines.h"
 #include "log/log.h"
+#include "log/lines.h"
 #include "log/pairs.h"
 #include "log/refusals.h"
+#include "log/table.h"
 #include "policy/policy.h"
 
 #include <errno.h>

@@ -30,8 +30,12 @@ struct zc_summary {
     uint64_t pageable_moved; /* Bytes that the driver moved from or to it. */
 };
 
-/* Prints on stderr that calls were refused, if there were any, below the table for people if that
- * is wanted. */
-void zc_summary_print(const struct zc_summary *summary, bool table);
+/*
+ * Writes the last line, and the table on stderr (ZC_SUMMARY): totals of all copies, by flow, by
+ * site and by place, and untracked requests.  At ALLOCS and EVENTS a `block` line for each live
+ * block comes first.  A copy counts in the sites of both its blocks.  Takes the locks of the ledger
+ * and the log.
+ */
+void zc_log_summary(void);
 
 #endif

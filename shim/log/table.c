@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* The summary for people: about twenty lines of at most 80 columns on stderr. */
-#include "log/summary.h"
+#include "log/table.h"
 
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/path.h"
 #include "base/text.h"
 #include "ledger/site.h"
-#include "log/jsonl.h"
-#include "log/lines.h"
 #include "log/log.h"
+#include "log/lines.h"
 #include "log/pairs.h"
 #include "log/refusals.h"
 #include "policy/policy.h"

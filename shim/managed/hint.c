@@ -7,7 +7,7 @@
 #include "base/module.h"
 #include "driver/capture.h"
 #include "driver/launch.h"
-#include "log/log.h"
+#include "log/lines.h"
 
 #define BATCH 16 /* Most blocks prefetched for one launch; others follow with the next. */
 

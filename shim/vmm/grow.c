@@ -12,7 +12,7 @@
 #include "driver/lock.h"
 #include "driver/stream.h"
 #include "driver/streams.h"
-#include "log/log.h"
+#include "log/lines.h"
 #include "memory/limits.h"
 #include "memory/reclaim.h"
 #include "vmm/access.h"

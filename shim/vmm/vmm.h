@@ -4,7 +4,7 @@
 #define ZC_VMM_VMM_H
 
 #include "ledger/traffic.h"
-#include "log/log.h"
+#include "log/lines.h"
 #include "memory/place.h"
 #include "vmm/va.h"
 

@@ -18,6 +18,7 @@
 
 #include "ledger/block.h"
 #include "ledger/site.h"
+#include "ledger/site_path.h"
 #include "ledger/counters.h"
 
 #define THREADS 16

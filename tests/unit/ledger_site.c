@@ -13,8 +13,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "ledger/site_path.h"
-
 /* Keeps calls from being turned into jumps, which would leave no frame. */
 #define NO_TAIL_CALL() __asm__ volatile("" ::: "memory")
 #define NOINLINE __attribute__((noinline))

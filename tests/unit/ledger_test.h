@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "ledger/block.h"
 #include "ledger/site.h"
+#include "ledger/site_path.h"
 #include "ledger/counters.h"
 
 /* An empty ledger over private counters. */

@@ -10,7 +10,8 @@
 #include <sys/syscall.h>
 
 #include "forbid_test.h"
-#include "log/jsonl.h"
+#include "log/log.h"
+#include "log/meta.h"
 
 static struct zc_log_meta meta;
 

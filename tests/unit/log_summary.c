@@ -6,7 +6,10 @@
 #include "base/options.h"
 #include "ledger/block.h"
 #include "ledger/site.h"
+#include "ledger/site_path.h"
+#include "log/lines.h"
 #include "log/refusals.h"
+#include "log/summary.h"
 #include "policy/policy.h"
 
 static char table[65536];

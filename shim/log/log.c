@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Opens the log and writes whole lines to it. */
-#include "log/jsonl.h"
+#include "log/log.h"
 
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/message.h"
 #include "base/module.h"
 #include "base/path.h"
 #include "ledger/counters.h"
-#include "log/log.h"
 #include "log/modules.h"
 
 #include <errno.h>
