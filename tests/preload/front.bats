@@ -173,6 +173,28 @@ access = read"
     tail -n 1 "$log" | grep -qF "\"elided_calls\":3,\"elided_bytes\":$((3 * (BYTES - 1)))"
 }
 
+@test "the distribution's Python gets a result by an exchange of pages, and nothing moves" {
+    [[ -x /usr/bin/python3 ]] || skip 'no /usr/bin/python3'
+    write_policy "[rule host]
+api = $FAMILY
+place = shared
+[rule device]
+api = cudaMalloc
+place = shared
+access = write"
+    run_under "$LIBZC" /usr/bin/python3 -c '
+import ctypes, sys
+cu = ctypes.CDLL("libcuda.so.1")
+context, device, size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t(int(sys.argv[1]))
+cu.cuInit(0), cu.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), cu.cuCtxSetCurrent(context)
+cu.cuMemAlloc_v2(ctypes.byref(device), size)
+data = (ctypes.c_char * size.value).from_buffer_copy(b"x" * size.value)
+print(cu.cuMemcpyDtoH_v2(data, device, size), data.raw.count(0) == size.value)
+' $BYTES
+    [[ $output == '0 True' && -z $stderr ]]
+    tail -n 1 "$log" | grep -qF "\"elided_calls\":1,\"elided_bytes\":$BYTES"
+}
+
 @test "the distribution's Python copies from pinned memory under the preset for any program" {
     [[ -x /usr/bin/python3 ]] || skip 'no /usr/bin/python3'
     cp policy/presets/everyday.conf "$BATS_TEST_TMPDIR/policy.conf"
