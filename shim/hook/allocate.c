@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "driver/capture.h"
+#include "ledger/site.h"
 #include "memory/budget.h"
 #include "memory/limits.h"
 #include "memory/reclaim.h"
@@ -94,6 +95,21 @@ static CUresult place_request(struct zc_ask *ask, const struct zc_rule *rule,
     return CUDA_SUCCESS;
 }
 
+/* Libraries that send memory to other processes and hosts export what they request, which only the
+ * driver's own memory allows.  A rule that names them means it. */
+static bool exported(const struct zc_rule *rule, uint32_t site)
+{
+    static const char *const libraries[] = {"libnccl", "libnvshmem", "libucp",   "libuct",
+                                            "libucs",  "libmpi",     "libfabric"};
+    if (rule->given & ZC_KEY_BIT(ZC_KEY_MODULE))
+        return false;
+    const char *module = zc_site_module(site);
+    for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++)
+        if (module && strncmp(module, libraries[i], strlen(libraries[i])) == 0)
+            return true;
+    return false;
+}
+
 CUresult zc_allocate(struct zc_ask *ask, const struct zc_forward *f, const char *unfit)
 {
     if (!zc_ask_begin(ask))
@@ -107,6 +123,8 @@ CUresult zc_allocate(struct zc_ask *ask, const struct zc_forward *f, const char 
         why = "a stream is being captured";
     else if (rule && unfit)
         why = unfit;
+    else if (rule && exported(rule, ask->site))
+        why = "a library that exports memory requests it (rules with 'module' place it)";
     else if (rule)
         return place_request(ask, rule, f);
     CUresult result = forwarded(ask, f);

@@ -134,3 +134,34 @@ place = vmm
 place = mapped' timeout 30 "$program"
     [[ $(taken place) == 'mapped mapped mapped mapped mapped mapped vmm vmm' ]]
 }
+
+@test "what a library that exports memory requests stays the driver's, unless a rule names it" {
+    "${CC:-gcc}" -shared -fPIC -xc -o "$BATS_TEST_TMPDIR/libnccl.so.2" - <<-'END'
+	#include <stddef.h>
+	int cuMemAlloc_v2(unsigned long *, size_t);
+	int request(unsigned long *address) { return cuMemAlloc_v2(address, 1 << 20) + 0 * *address; }
+	END
+    "${CC:-gcc}" -xc -o "$BATS_TEST_TMPDIR/rank" - -xnone "$BATS_TEST_TMPDIR/libnccl.so.2" \
+        "$SIM/libcuda.so.1" -Wl,-rpath,"$BATS_TEST_TMPDIR" <<-'END'
+	#include <stdio.h>
+	int cuInit(unsigned), cuDevicePrimaryCtxRetain(void **, int), cuCtxSetCurrent(void *);
+	int request(unsigned long *), cuIpcGetMemHandle(void *, unsigned long);
+	int main(void)
+	{
+	    void *context;
+	    unsigned long address = 0;
+	    char handle[64];
+	    int error = cuInit(0) | cuDevicePrimaryCtxRetain(&context, 0) | cuCtxSetCurrent(context);
+	    printf("%d\n", error | request(&address) | cuIpcGetMemHandle(handle, address));
+	}
+	END
+    run -0 --separate-stderr under_policy '[rule all]
+place = vmm' "$BATS_TEST_TMPDIR/rank"
+    [[ $output == 0 && -z $stderr ]]
+    [[ $(taken place) == device && $(taken why) == *'a library that exports memory'* ]]
+    rm "$ZC_LOG"
+    run -0 under_policy '[rule all]
+module = libnccl*
+place = vmm' "$BATS_TEST_TMPDIR/rank"
+    [[ $(taken place) == vmm ]]
+}
