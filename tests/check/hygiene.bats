@@ -115,6 +115,26 @@ PYTHON
     all_text | xargs grep -nE '[[:blank:]]+$' | no_findings "trailing blanks:"
 }
 
+@test "scripts of pages are as short and narrow as other sources, and open with their licence" {
+    for file in scripts/zclib/report/page*.{js,css}; do
+        LC_ALL=C.UTF-8 grep -nHE '^.{101,}$' "$file" | cut -d : -f 1,2
+        (($(wc -l <"$file") <= 800)) || echo "$file: too long"
+        [[ $(head -n 1 "$file") == '/* SPDX-License-Identifier: MIT */' ]] || echo "$file: no SPDX"
+        head -n 2 "$file" | tail -n 1 | grep -q '^/\*' || echo "$file: no opening comment"
+    done | no_findings "scripts of pages:"
+}
+
+@test "libraries of others are as their authors released them, with their licence" {
+    cd scripts/zclib/vendor
+    sed -nE 's/^\| `([^`]+)` \|.* ([0-9a-f]{64}) \|$/\2  \1/p' README.md >"$BATS_TEST_TMPDIR/sums"
+    sha256sum --check --quiet "$BATS_TEST_TMPDIR/sums"
+    # Each file has its sum, or is the licence of one.
+    for file in *; do
+        [[ $file == README.md || $file == *-LICENSE.txt ]] ||
+            grep -qF "  $file" "$BATS_TEST_TMPDIR/sums" || echo "$file"
+    done | no_findings "not in README.md:"
+}
+
 @test "every text file ends in a newline" {
     all_text | while read -r file; do
         [[ -z $(tail -c 1 "$file") ]] || echo "$file"

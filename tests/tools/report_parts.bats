@@ -35,14 +35,16 @@ PYTHON
 @test "a timeline keeps every byte whatever the order and span of times" {
     python <<'PYTHON'
 import random
-from zclib.report.timeline import MOST_BUCKETS, Timeline
+from zclib.report.buckets import MOST_BUCKETS, MOST_VALUES
+from zclib.report.timeline import Timeline
 whole, expected = Timeline(), {"a": 0, "b": 0}
 for seed, span in enumerate((10, 10**6, 10**9, 10**14)):
     rng = random.Random(seed)
     timeline, sums = Timeline(), {"a": 0, "b": 0}
     for _ in range(5000):
         name, size = rng.choice("ab"), rng.randrange(1000)
-        timeline.add(10**18 + rng.randrange(span), name, size)
+        start = 10**18 + rng.randrange(span)
+        timeline.add(start, start + rng.choice((0, rng.randrange(span))), name, size)
         sums[name] += size
     whole.merge(timeline)
     for name in sums: expected[name] += sums[name]
@@ -52,6 +54,57 @@ for seed, span in enumerate((10, 10**6, 10**9, 10**14)):
     assert {n: sum(bucket.get(n, 0) for _, bucket in rows) for n in "ab"} == sums
     assert rows[0][0] <= 10**18 + span and all(
         b[0] - a[0] == timeline.width_ns for a, b in zip(rows, rows[1:]))
+many = Timeline()
+for at in range(200 * 1000): many.add(at, at, at % 500, 1)
+rows = many.rows()
+assert sum(len(row) for _, row in rows) <= MOST_VALUES + 500
+assert sum(sum(row.values()) for _, row in rows) == 200 * 1000
+PYTHON
+}
+
+@test "the bytes of a call are spread over its time, so that no bucket has more than its rate" {
+    python <<'PYTHON'
+from zclib.report.timeline import Timeline
+# 64 MiB in 127.7 ms: 0.5 GB/s, which is 0.5 bytes a nanosecond; before it ten short copies.
+timeline = Timeline()
+start = 10**18 + 12345
+for i in range(10): timeline.add(start + i * 10, start + i * 10, "short", 1)
+timeline.add(start + 1000, start + 1000 + 127_700_000, "long", 64 << 20)
+rates = [row.get("long", 0) / timeline.width_ns for _, row in timeline.rows()]
+assert 0.52 < max(rates) < 0.53, max(rates)
+assert sorted(rates)[len(rates) // 2] > 0.52
+assert sum(row.get("long", 0) for _, row in timeline.rows()) == 64 << 20
+PYTHON
+}
+
+@test "memory over time has the peak of each place, in order and after merging processes" {
+    python <<'PYTHON'
+import random
+from zclib.report.levels import Levels
+for seed, span in enumerate((10**4, 10**7, 10**12)):
+    rng = random.Random(seed)
+    levels, now, peak, live = Levels(), 0, 0, []
+    times = sorted(10**18 + rng.randrange(span) for _ in range(4000))
+    for at in times:
+        if live and rng.random() < 0.5:
+            size = -live.pop(rng.randrange(len(live)))
+        else:
+            size = rng.randrange(1, 10**6)
+            live.append(size)
+        now += size
+        peak = max(peak, now)
+        levels.add(at, "device", size)
+    levels.end(times[-1] + 1)
+    assert max(levels.peaks()["device"]) == peak
+    # With another process beside it, levels are those at the buckets' ends.
+    other, both = Levels(), Levels()
+    other.add(times[0], "device", 5)
+    other.add(times[-1] + span, "device", 1)
+    both.merge(levels)
+    assert both.peaks() == levels.peaks()
+    both.merge(other)
+    assert max(both.peaks()["device"]) <= peak + 5
+    assert both.peaks()["device"][-1] == 6
 PYTHON
 }
 
@@ -137,7 +190,7 @@ paths = [logs + name for name in sorted(os.listdir(logs)) if name.endswith(".jso
 parallel.PART_FILES = 4
 def report(jobs):
     parallel.jobs = lambda paths: jobs
-    totals, problems = Totals(50), []
+    totals, problems = Totals(50, over_time=True), []
     totals.read([*paths, "missing.jsonl"], problems.append)
     assert totals.unreadable == ["missing.jsonl: No such file or directory"]
     whole = data.build(totals, Symbols(totals.modules), 50, "asked_bytes")
@@ -156,7 +209,7 @@ from zclib.report.symbols import Symbols
 from zclib.report.totals import Totals
 
 def report(path):
-    totals = Totals(50)
+    totals = Totals(50, over_time=True)
     totals.read([path], lambda problem: None)
     whole = data.build(totals, Symbols(totals.modules), 50, "asked_bytes")
     whole["processes"][0]["log"] = ""

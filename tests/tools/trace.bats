@@ -13,7 +13,10 @@ setup() {
     run -0 zc report --trace "$trace" $LOGS/pipeline.jsonl
     run -0 python3 tests/tools/trace_rules.py "$trace"
     streams=$(grep -c . <<<"$(grep -o '"stream":"[^"]*"' $LOGS/pipeline.jsonl | sort -u)")
-    [[ $output == "32 transfers of 8388608 bytes on $streams tracks, a link" ]]
+    [[ $output == "32 transfers of 8388608 bytes on $streams tracks, 10 allocations, 10 frees, "* ]]
+    # From each block's allocation to each of its copies and to its free; a copy of two blocks has
+    # the one on the device.
+    [[ $output == *", $((32 + 10)) arrows, a link" ]]
 }
 
 @test "launches of a graph, whose copies share one call, do not overlap" {
@@ -48,15 +51,46 @@ PYTHON
     run -0 python3 - "$trace" <<'PYTHON'
 import json, sys
 events = json.load(open(sys.argv[1]))["traceEvents"]
-# A bucket is 1 ms wide at first; MB/s times a thousandth of a second.
-print(round(sum(sum(e["args"].values()) for e in events if e["ph"] == "C") * 1000))
+rates = [e for e in events if e["ph"] == "C" and "waited for" in e["name"]]
+# MB/s times microseconds are bytes.
+print(sum(sum(e["args"].values()) * (after["ts"] - e["ts"]) for e, after in zip(rates, rates[1:])))
 PYTHON
-    [[ $output == $((671744 + 2624)) ]]
+    python3 -c 'import sys; sys.exit(not 0.99 < float(sys.argv[1]) / (671744 + 2624) < 1.01)' \
+        "$output"
+}
+
+@test "a long copy's rate is that of its bytes over its time, and issued bytes have no rate" {
+    python3 - "$BATS_TEST_TMPDIR/long.jsonl" <<'PYTHON'
+import json, sys
+lines = [json.loads(line) for line in open("tests/tools/logs/gather.jsonl")]
+first = next(line for line in lines if line["type"] == "transfer")
+# 64 MiB in 127.7 ms, which is 0.5 GB/s; then as much from pinned memory, issued in 2 us.
+long = {**first, "bytes": 64 << 20, "blocked_ns": 127_700_000,
+        "time_ns": first["time_ns"] + 127_700_000}
+issued = {**long, "function": "cuMemcpyHtoDAsync_v2", "src_kind": "Pinned",
+          "real_src_kind": "Pinned", "blocked_ns": 2000, "time_ns": long["time_ns"] + 5000}
+with open(sys.argv[1], "w") as out:
+    for line in [lines[0], long, issued]:
+        out.write(json.dumps(line, separators=(",", ":")) + "\n")
+PYTHON
+    run -0 --separate-stderr zc report --trace "$trace" "$BATS_TEST_TMPDIR/long.jsonl"
+    run -0 python3 - "$trace" <<'PYTHON'
+import json, sys
+counters = [e for e in json.load(open(sys.argv[1]))["traceEvents"] if e["ph"] == "C"]
+print(max(e["args"]["HtoD"] for e in counters if "waited for" in e["name"]),
+      max(e["args"]["HtoD"] for e in counters if "issued" in e["name"]))
+PYTHON
+    [[ $output == "526.0 67108864" ]]
+    run -0 --separate-stderr json "[round(max(d['timeline']['series']['HtoD'][at] - issued
+        for at, issued in enumerate(d['timeline']['issued']['HtoD'])) /
+        d['timeline']['width_ns'], 2), sum(d['timeline']['issued']['HtoD'])]" \
+        report "$BATS_TEST_TMPDIR/long.jsonl"
+    [[ $output == "[0.53, 67108864]" ]]
 }
 
 @test "a log without transfers gives an empty trace and says what to do" {
     run -0 --separate-stderr zc report --trace "$trace" $LOGS/gather-summary.jsonl
     [[ $stderr == *"the trace is empty"*"ZC_LOG_LEVEL=events"* ]]
     run -0 python3 tests/tools/trace_rules.py "$trace"
-    [[ $output == "0 transfers of 0 bytes on 0 tracks, no link" ]]
+    [[ $output == "0 transfers of 0 bytes on 0 tracks, 0 allocations, 0 frees, 0 arrows, no link" ]]
 }

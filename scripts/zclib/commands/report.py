@@ -106,19 +106,17 @@ def _read_and_trace(paths: list[str], totals: Totals, name: str) -> None:
 
 
 def write_page(content: data.Data, title: str, name: str) -> None:
-    """Writes a page, and says so where it has to be without charts."""
-    library = page.chart_library()
-    if library is None:
-        screen.message(f"{name}: {page.HOW_TO_GET}")
+    """Writes a page."""
     with output.written(name) as out:
-        page.write(content, title, library, out)
+        page.write(content, title, out)
 
 
 def run(args: argparse.Namespace) -> int:
     key = data.SORTS[args.sort].key
     output.try_out(args.html, args.trace)
     paths = logs.discover(args.logs)
-    totals = Totals(max(args.top, page.ROWS) if args.html else args.top, key)
+    totals = Totals(max(args.top, page.ROWS) if args.html else args.top, key,
+                    over_time=bool(args.html or args.json))
     if args.trace:
         _read_and_trace(paths, totals, args.trace)
     else:

@@ -74,6 +74,7 @@ def build(a: Totals, b: Totals, symbols: tuple[Symbols, Symbols], top: int, key:
         row["caller"] = _caller(row["site"], a, b, symbols)
     return {
         "zc_diff": SCHEMA,
+        "simulated": a.simulated or b.simulated,
         "verdict": _verdict({row["name"]: row for row in rows}) + "".join(
             f"; {side}: {run.refusals().words()}" for side, run in (("A", a), ("B", b))
             if run.refusals().calls),

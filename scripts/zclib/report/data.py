@@ -9,8 +9,10 @@ from typing import Any, NamedTuple, TextIO
 from .. import names
 from .counts import Counts
 from .findings import Finder, Finding
+from .headline import headline
 from .parts import STATES, Block, Flow, FlowSum, Pair, Process, Site
 from .symbols import Symbols
+from .timeline import Timeline
 from .totals import Totals
 
 SCHEMA = 1  # Of the report's own JSON; fields are only ever added.
@@ -36,6 +38,9 @@ SORTS = {
 TABLES = ("refused", "flows", "moved_by_kind", "pageable", "places", "sites", "blocks", "repeated",
           "shared", "processes")
 
+MOST_COMMANDS = 8         # Command lines that the run's head names.
+MOST_SERIES = 20          # Of bytes over time.
+
 # What a cell begins with that a spreadsheet computes; the last four are the wide forms.
 FORMULA_SIGNS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
@@ -49,9 +54,11 @@ def build(totals: Totals, symbols: Symbols, top: int, key: str) -> Data:
     shown = sites[:top]
     symbols.look_up(frame for site in shown for frame in site.frames)
     findings = Finder(totals, symbols).all()
+    start_ns = totals.start_ns
     return {
         "zc_report": SCHEMA,
         "level": totals.level,
+        "headline": headline(totals, findings),
         "run": _run(totals),
         "refused": totals.refusals().as_rows(),
         "totals": {**totals.counts.as_dict(), **_pageable(totals)},
@@ -67,14 +74,18 @@ def build(totals: Totals, symbols: Symbols, top: int, key: str) -> Data:
                    for place in totals.places()],
         "sites": [_site(site, symbols) for site in shown],
         "sites_in_all": len(sites) + totals.sites_left_out,
-        "blocks": [_block(block, totals, symbols) for block in totals.blocks.items()[:top]],
+        "blocks": [_block(block, totals, symbols, start_ns)
+                   for block in totals.blocks.items()[:top]],
         "blocks_in_all": totals.blocks.offered,
         "repeated": [_pair(pair, totals, symbols) for pair in totals.repeated.items()[:top]],
         "repeated_in_all": totals.repeated.offered,
         "shared": [{**_of_site(name, totals, symbols), **shared.as_dict()}
                    for name, shared in sorted(totals.shared.items(), key=lambda item: (
                        -item[1].elided_bytes, -item[1].fault_ns, item[0]))[:top]],
-        "timeline": _timeline(totals),
+        "timeline": _timeline(totals, {site.id for site in shown}),
+        "memory_over_time": {"after_ns": _after(totals.levels.start_ns, start_ns),
+                             "width_ns": totals.levels.width_ns,
+                             "places": totals.levels.peaks()},
         "processes": [_process(process) for process in _longest(totals, top)],
         "notes": symbols.notes,
     }
@@ -87,7 +98,12 @@ def _run(totals: Totals) -> Data:
         "programs": _names(process.exe for process in processes),
         "hosts": _names(process.host for process in processes),
         "gpus": _names(process.gpu for process in processes),
+        "commands": _names(process.arguments for process in processes)[:MOST_COMMANDS],
+        "started_ns": totals.start_ns or None,
+        "drivers": _names(process.driver for process in processes),
+        "libzc": _names(process.libzc for process in processes),
         "policies": _names(process.policy for process in processes),
+        "policy_hashes": _names(process.policy_hash for process in processes),
         "states": {state: count for state in STATES
                    if (count := sum(process.state == state for process in processes))},
         "wall_ns": totals.wall_ns,
@@ -158,11 +174,18 @@ def _of_site(name: str, totals: Totals, symbols: Symbols) -> Data:
     return {"site": name or None, "caller": symbols.caller(site.frames) if site else ""}
 
 
-def _block(block: Block, totals: Totals, symbols: Symbols) -> Data:
+def _after(time_ns: int | None, start_ns: int) -> int | None:
+    """A time since the run's start: Unix nanoseconds are too many for JavaScript's numbers."""
+    return time_ns - start_ns if time_ns else None
+
+
+def _block(block: Block, totals: Totals, symbols: Symbols, start_ns: int) -> Data:
     return {
         "process": block.process.name,
         "block": block.id, **_of_site(block.site, totals, symbols), "api": block.api,
         "size_bytes": block.size, "place": block.place, "rule": block.rule or None,
+        "alloc_after_ns": _after(block.alloc_ns, start_ns),
+        "free_after_ns": _after(block.free_ns, start_ns),
         "live": block.live, **block.copies().as_dict(), "by_dir": _by_dir(block.by_dir),
     }
 
@@ -175,12 +198,29 @@ def _pair(pair: Pair, totals: Totals, symbols: Symbols) -> Data:
     }
 
 
-def _timeline(totals: Totals) -> Data:
-    timeline = totals.times
-    rows = timeline.rows()
-    series = timeline.series()
-    return {"start_ns": rows[0][0] if rows else None, "width_ns": timeline.width_ns,
-            "series": {name: [bucket.get(name, 0) for _, bucket in rows] for name in series}}
+def _timeline(totals: Totals, sites: set[str]) -> Data:
+    """Bytes in buckets of `width_ns`: by what became of them, and of sites that are shown."""
+    start_ns = totals.start_ns
+    return {
+        "start_ns": totals.times.start_ns,
+        **_over_time(totals.times, start_ns, {name for name, _ in totals.times.series()}),
+        "sites": _over_time(totals.site_times, start_ns, sites),
+    }
+
+
+def _over_time(times: Timeline, start_ns: int, wanted: set[str]) -> Data:
+    """The first series that are wanted: all their bytes, and those of them that calls issued
+    alone, so that nobody knows when they went."""
+    rows, found = times.rows(), times.series()
+    names = [name for name in dict.fromkeys(name for name, _ in found) if name in wanted]
+    names = names[:MOST_SERIES]
+    return {
+        "after_ns": _after(times.start_ns, start_ns), "width_ns": times.width_ns,
+        "series": {name: [row.get((name, False), 0) + row.get((name, True), 0)
+                          for _, row in rows] for name in names},
+        "issued": {name: [row.get((name, True), 0) for _, row in rows]
+                   for name in names if (name, True) in found},
+    }
 
 
 def _longest(totals: Totals, top: int) -> list[Process]:
@@ -191,6 +231,8 @@ def _process(process: Process) -> Data:
     return {
         "host": process.host, "rank": process.rank, "pid": process.pid, "exe": process.exe,
         "arguments": process.arguments, "policy": process.policy or None, "log": process.path,
+        "policy_hash": process.policy_hash or None,
+        "driver": process.driver or None, "libzc": process.libzc or None,
         "level": process.level, "state": process.state, "wall_ns": process.wall_ns,
         **process.counts.as_dict(), "peaks": process.peaks,
     }

@@ -10,6 +10,7 @@ from ..counters import NOT_COPIES
 from ..logs import Record, number, string, strings
 from ..refusals import Refusals
 from .counts import Counts
+from .levels import Levels
 from .links import LinkLog
 from .memory import MemorySum, Side
 from .shared import Shared
@@ -118,8 +119,8 @@ class Site:
 class Block:
     """A block with its traffic by direction."""
 
-    __slots__ = ("process", "id", "site", "api", "size", "place", "rule", "live",
-                 "by_dir", "uses")
+    __slots__ = ("process", "id", "site", "api", "size", "place", "rule", "live", "alloc_ns",
+                 "free_ns", "by_dir", "uses")
 
     def __init__(self, process: Process, record: Record) -> None:
         self.process = process
@@ -130,6 +131,7 @@ class Block:
         self.place = sys.intern(string(record, "place"))
         self.rule = sys.intern(string(record, "rule"))
         self.live = False                          # At the process's end.
+        self.alloc_ns = self.free_ns = 0           # When; 0 where that is not known.
         self.by_dir: dict[str, Counts] = {}
         # Calls, bytes and time of its transfers by flow and outcome, until it is gone.
         self.uses: dict[tuple[Flow, str], list[int]] = {}
@@ -167,13 +169,14 @@ class Pair:
 class Process:
     """What one log says of its process as a whole."""
 
-    __slots__ = ("path", "host", "rank", "pid", "exe", "arguments", "policy", "gpu",
-                 "start_ns", "wall_ns", "counts", "pageable_asked", "pageable_moved", "untracked",
-                 "lost_lines", "refusals", "peaks", "level", "state")
+    __slots__ = ("path", "host", "rank", "pid", "exe", "arguments", "policy", "policy_hash",
+                 "gpu", "driver", "libzc", "start_ns", "wall_ns", "counts", "pageable_asked",
+                 "pageable_moved", "untracked", "lost_lines", "refusals", "peaks", "level", "state")
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.host = self.exe = self.arguments = self.policy = self.gpu = ""
+        self.host = self.exe = self.arguments = self.policy = self.policy_hash = self.gpu = ""
+        self.driver = self.libzc = ""
         self.rank = self.pid = 0
         self.start_ns = self.wall_ns = 0
         self.counts = Counts()
@@ -190,7 +193,11 @@ class Process:
         self.exe = sys.intern(string(meta, "exe"))
         self.arguments = sys.intern(" ".join(strings(meta, "argv"))[:200])
         self.policy = sys.intern(string(policy, "file")) if isinstance(policy, dict) else ""
+        self.policy_hash = sys.intern(string(policy, "hash")) if self.policy else ""
         self.gpu = sys.intern(string(meta, "gpu"))
+        driver = number(meta, "driver")            # 13000 is CUDA 13.0.
+        self.driver = f"{driver // 1000}.{driver % 1000 // 10}" if driver > 0 else ""
+        self.libzc = sys.intern(string(meta, "libzc"))
         self.rank = number(meta, "rank")
         self.pid = number(meta, "pid")
         self.start_ns = number(meta, "time_ns")
@@ -209,8 +216,8 @@ class Sums:
     """What one log comes to.  Of blocks and repeated copies it holds the first `most`."""
 
     __slots__ = ("process", "is_process", "flows", "pageable", "waiting", "moved_by_kind", "memory",
-                 "sites", "modules", "warns", "blocks", "repeated", "times", "links", "shared",
-                 "odd")
+                 "sites", "modules", "warns", "blocks", "repeated", "times", "site_times",
+                 "levels", "links", "shared", "odd")
 
     def __init__(self, path: str, most: int) -> None:
         self.process = Process(path)
@@ -225,7 +232,9 @@ class Sums:
         self.warns: dict[tuple[str, str], list] = {}   # Severity and code to count, first text.
         self.blocks: Top[Block] = Top(most)            # Those that were copied.
         self.repeated: Top[Pair] = Top(most)           # By the bytes of the repeats.
-        self.times = Timeline()                        # Bytes of transfers, see SERIES.
+        self.times = Timeline()                        # Bytes of transfers, see SERIES; and
+        self.site_times = Timeline()                   # of copies, by site.
+        self.levels = Levels()                         # Memory by place.
         self.links = LinkLog()                         # Of a recording by zc run.
         self.shared: dict[str, Shared] = {}            # By the device block's site.
         self.odd = 0                                   # Records with fields of a wrong type.

@@ -20,10 +20,22 @@ MOST_BLOCKS = 200_000
 
 
 class Watcher(Protocol):
-    """Sees each transfer as it is read."""
+    """Sees what happened as it is read."""
+
+    def site(self, record: Record) -> None:
+        """A call path, before its first allocation."""
+
+    def alloc(self, process: Process, record: Record) -> None:
+        """A new block."""
+
+    def free(self, process: Process, record: Record) -> None:
+        """A block is gone."""
 
     def transfer(self, process: Process, record: Record, flow: Flow) -> None:
         """The record is the log's; flow is what the program asked for."""
+
+    def end(self, process: Process, time_ns: int) -> None:
+        """The process has ended; 0 where nothing tells when."""
 
     def link(self, host: str, record: Record, to_device: int, from_device: int) -> None:
         """Bytes that went over the link of a device since the record before."""
@@ -33,14 +45,17 @@ class ProcessLog:
     """Reads one log into its sums.  Blocks are ranked by the attribute of Counts that `key`
     names."""
 
-    def __init__(self, log: Log, watchers: Sequence[Watcher], most: int, key: str) -> None:
+    def __init__(self, log: Log, watchers: Sequence[Watcher], most: int, key: str,
+                 over_time: bool) -> None:
         self.sums = Sums(log.path, most)
         self._key = key
         self._log = log
         self._watchers = watchers
         self._live: dict[int, Block] = {}
-        self._transfers = Transfers(self.sums, self._live)
+        self._over_time = over_time
+        self._transfers = Transfers(self.sums, self._live, over_time)
         self._summary: Record | None = None
+        self._last_ns = 0  # When memory was last allocated or freed.
         self._handlers = {
             "meta": self._meta, "module": self._module, "site": self._site, "alloc": self._alloc,
             "free": self._gone, "block": self._gone, "transfer": self._transfer,
@@ -81,24 +96,44 @@ class ProcessLog:
     def _site(self, record: Record) -> None:
         frames = tuple(map(sys.intern, strings(record, "frames")))
         self._site_of(string(record, "site")).frames = frames
+        for watcher in self._watchers:
+            watcher.site(record)
 
     def _alloc(self, record: Record) -> None:
         if self.sums.process.level == "summary":
             self.sums.process.level = "allocs"
         block = Block(self.sums.process, record)
+        for watcher in self._watchers:
+            watcher.alloc(self.sums.process, record)
         self._site_of(block.site).add_alloc(record)
         if len(self._live) < MOST_BLOCKS:
             self._live[block.id] = block
+            block.alloc_ns = number(record, "time_ns")
+            self._level(block.alloc_ns, block, block.size)
 
     def _gone(self, record: Record) -> None:
         """A block's traffic, which is told when it is freed, or at the end."""
         block = self._live.pop(number(record, "block"), None) or Block(self.sums.process, record)
         self._transfers.leave(block)
         block.live = record["type"] == "block"
+        at = number(record, "time_ns")
+        if not block.live:
+            for watcher in self._watchers:
+                watcher.free(self.sums.process, record)
+            block.free_ns = at
+            if block.alloc_ns:  # Else its allocation was not counted.
+                self._level(at, block, -block.size)
         block.by_dir = {}
         for row in rows(record, "traffic"):
             block.by_dir.setdefault(string(row, "dir", "?"), Counts()).add_record(row)
         self._take_block(block)
+
+    def _level(self, time_ns: int, block: Block, change: int) -> None:
+        if time_ns > 0:
+            self._last_ns = max(self._last_ns, time_ns, self.sums.process.start_ns)
+            if self._over_time:
+                self.sums.levels.add(max(time_ns, self.sums.process.start_ns), block.place or "?",
+                                     change)
 
     def _take_block(self, block: Block) -> None:
         copies = block.copies()
@@ -137,6 +172,11 @@ class ProcessLog:
     def _finish(self) -> None:
         process = self.sums.process
         self._transfers.finish()
+        end_ns = number(self._summary, "time_ns") if self._summary else 0
+        end_ns = max(end_ns, self._last_ns)
+        self.sums.levels.end(end_ns)
+        for watcher in self._watchers:
+            watcher.end(process, end_ns)
         for block in self._live.values():
             self._transfers.leave(block)
         if self._summary is not None:

@@ -1,64 +1,68 @@
 # SPDX-License-Identifier: MIT
-"""Bytes over time, in bounded memory: buckets that widen as the time grows."""
+"""Bytes over time: those of a call spread over the time that it took."""
 
 from __future__ import annotations
 
-FIRST_WIDTH_NS = 1_000_000
-MOST_BUCKETS = 512
+from typing import Hashable
+
+from .buckets import Buckets
 
 
-class Timeline:
-    """Bytes of each series in buckets of equal width.  Times may come in any order."""
+class Timeline(Buckets[int]):
+    """Bytes of each series."""
 
-    def __init__(self, width_ns: int = FIRST_WIDTH_NS, most: int = MOST_BUCKETS) -> None:
-        self.width_ns = width_ns
-        self._most = most
-        self._buckets: dict[int, dict[str, int]] = {}
-        self._first = self._last = 0
+    @staticmethod
+    def _joined(left: int | None, right: int | None) -> int:
+        return (left or 0) + (right or 0)
 
-    def add(self, time_ns: int, series: str, size: int) -> None:
-        at = time_ns // self.width_ns
-        if not self._buckets:
-            self._first = self._last = at
-        elif at < self._first or at > self._last:
-            self._first, self._last = min(self._first, at), max(self._last, at)
-            while self._last - self._first >= self._most:
-                self._widen()
-            at = time_ns // self.width_ns
-        bucket = self._buckets.setdefault(at, {})
-        bucket[series] = bucket.get(series, 0) + size
+    def add(self, start_ns: int, end_ns: int, series: Hashable, size: int) -> None:
+        """Adds bytes, in equal parts over the time from start to end, which may be one."""
+        width = self.width_ns
+        at = end_ns // width
+        bucket = self._buckets.get(at)
+        if bucket is not None and series in bucket and start_ns // width == at:
+            bucket[series] += size  # Nearly always.
+            return
+        if not (self._buckets and self._first <= start_ns // width and at <= self._last):
+            self._reach(start_ns, end_ns)
+            width = self.width_ns
+            at = end_ns // width
+        if start_ns // width == at:
+            self._put(end_ns, series, size)
+            return
+        time, done, passed = end_ns - start_ns, 0, start_ns
+        # The buckets may become wider on the way.
+        while passed < end_ns:
+            next_ns = min((passed // self.width_ns + 1) * self.width_ns, end_ns)
+            upto = size * (next_ns - start_ns) // time
+            self._put(passed, series, upto - done)
+            done, passed = upto, next_ns
+
+    def _put(self, time_ns: int, series: Hashable, size: int) -> None:
+        bucket = self._bucket(time_ns)
+        if series in bucket:
+            bucket[series] += size
+        else:
+            bucket[series] = size
+            self._values += 1
 
     def merge(self, other: Timeline) -> None:
         """Adds another timeline, whose buckets are at least this one's or become so."""
-        while self.width_ns < other.width_ns:
-            self._widen()
+        self._align(other)
         for at, bucket in other._buckets.items():
             for series, size in bucket.items():
-                self.add(at * other.width_ns, series, size)
+                self._put(at * other.width_ns, series, size)
 
-    def _widen(self) -> None:
-        self.width_ns *= 2
-        self._first //= 2
-        self._last //= 2
-        wide: dict[int, dict[str, int]] = {}
-        for at, bucket in self._buckets.items():
-            into = wide.setdefault(at // 2, {})
-            for series, size in bucket.items():
-                into[series] = into.get(series, 0) + size
-        self._buckets = wide
-
-    def series(self) -> list[str]:
-        """The names of the series, that with the most bytes first."""
-        sums: dict[str, int] = {}
+    def series(self) -> list[Hashable]:
+        """The series, that with the most bytes first."""
+        sums: dict[Hashable, int] = {}
         for bucket in self._buckets.values():
             for name, size in bucket.items():
                 sums[name] = sums.get(name, 0) + size
-        return sorted(sums, key=lambda name: (-sums[name], name))
+        return sorted(sums, key=lambda name: (-sums[name], str(name)))
 
-    def rows(self) -> list[tuple[int, dict[str, int]]]:
+    def rows(self) -> list[tuple[int, dict[Hashable, int]]]:
         """The start of each bucket in Unix nanoseconds, and its bytes by series, empty ones
         included."""
-        if not self._buckets:
-            return []
-        return [(at * self.width_ns, self._buckets.get(at, {}))
-                for at in range(self._first, self._last + 1)]
+        first = self._first * self.width_ns
+        return [(first + i * self.width_ns, row) for i, row in enumerate(self._rows())]

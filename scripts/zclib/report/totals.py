@@ -10,6 +10,7 @@ from ..logs import Log, LogError, Problem
 from ..refusals import Refusals
 from . import parallel
 from .counts import Counts
+from .levels import Levels
 from .links import Links
 from .memory import MemorySum, Side, add_sums
 from .parts import Block, Flow, FlowSum, Pair, Process, Site, Sums
@@ -26,9 +27,10 @@ MOST_SITES = 20_000
 
 class Totals:
     """Everything that reports tell, over all processes.  `most` blocks and repeated copies are
-    kept, blocks by the attribute of Counts that `key` names."""
+    kept, blocks by the attribute of Counts that `key` names.  What is only known `over_time` takes
+    a third of the time to read, and texts do not show it."""
 
-    def __init__(self, most: int, key: str = "asked_bytes") -> None:
+    def __init__(self, most: int, key: str = "asked_bytes", over_time: bool = False) -> None:
         self.processes: list[Process] = []
         self.counts = Counts()                     # All copies.
         self.pageable = FlowSum()                  # Copies of pageable memory that were moved,
@@ -46,9 +48,12 @@ class Totals:
         self.shared: dict[str, Shared] = {}        # By the device block's site.
         self.unreadable: list[str] = []            # Messages on files that could not be read.
         self.odd = 0
-        self.times = Timeline()
+        self.times = Timeline()                    # Bytes of transfers, see parts.SERIES; and
+        self.site_times = Timeline()               # of copies, by site.
+        self.levels = Levels()                     # Memory by place.
         self._key = key
         self._most = most
+        self._over_time = over_time
         self._watchers: list[Watcher] = []
 
     def watch(self, watcher: Watcher) -> None:
@@ -71,6 +76,12 @@ class Totals:
         """Whether a process ran on a simulated GPU, whose times mean nothing."""
         return any(process.gpu.startswith("Simulated") for process in self.processes)
 
+    @property
+    def start_ns(self) -> int:
+        """When the first process began, in Unix nanoseconds; 0 where that is not known."""
+        return min((process.start_ns for process in self.processes if process.start_ns > 0),
+                   default=0)
+
     def refusals(self) -> Refusals:
         """The calls that were refused in all processes."""
         return Refusals.of(process.refusals for process in self.processes)
@@ -89,7 +100,7 @@ class Totals:
         can't be read at all is noted in `unreadable`."""
         jobs = 1 if self._watchers else parallel.jobs(paths)
         if jobs > 1:
-            read = functools.partial(_read_part, self._most, self._key)
+            read = functools.partial(_read_part, self._most, self._key, self._over_time)
             for part, problems, size in parallel.read_all(paths, read, jobs):
                 for problem in problems:
                     warn(problem)
@@ -99,7 +110,8 @@ class Totals:
             return
         for path in paths:
             try:
-                log = ProcessLog(Log(path, warn, progress), self._watchers, self._most, self._key)
+                log = ProcessLog(Log(path, warn, progress), self._watchers, self._most, self._key,
+                                 self._over_time)
                 self._take(log.read())
             except LogError as error:
                 self.unreadable.append(str(error))
@@ -142,6 +154,8 @@ class Totals:
         self.blocks.merge(one.blocks)
         self.repeated.merge(one.repeated)
         self.times.merge(one.times)
+        self.site_times.merge(one.site_times)
+        self.levels.merge(one.levels)
         for name, shared in one.shared.items():
             self.shared.setdefault(name, Shared()).add(shared)
         self._add_sites(one.sites)
@@ -156,13 +170,15 @@ class Totals:
         self.sites = {site.id: site for site in ranked[:MOST_SITES // 2]}
 
 
-def _read_part(most: int, key: str, paths: list[str]) -> tuple[Totals, list[Problem], int]:
+def _read_part(most: int, key: str, over_time: bool,
+               paths: list[str]) -> tuple[Totals, list[Problem], int]:
     """What some of the logs come to, what is wrong with them, and their bytes."""
     problems: list[Problem] = []
-    totals = Totals(most, key)
+    totals = Totals(most, key, over_time)
     for path in paths:
         try:
-            totals._take(ProcessLog(Log(path, problems.append), (), most, key).read())
+            log = ProcessLog(Log(path, problems.append), (), most, key, over_time)
+            totals._take(log.read())
         except LogError as error:
             totals.unreadable.append(str(error))
     return totals, problems, sum(map(parallel.size_of, paths))

@@ -21,6 +21,9 @@ from .parts import SERIES, Block, Flow, FlowSum, Pair, Sums, flow_of
 MOST_PAIRS = 20_000
 MOST_SHAPES = 20_000
 
+# Between the device and itself no call waits (CUDA's "API synchronization behavior").
+ISSUED = ("DtoD", "AtoD", "DtoA", "AtoA", "Memset", "Prefetch")
+
 _NUMBER = rb"(?:0|[1-9][0-9]{0,18})"
 _WORD = rb'"[\w -]*"'
 _END = rb'(?:null|"0x[0-9a-f]+")'
@@ -36,10 +39,21 @@ LINE = re.compile(
     + rb',"thread":' + _NUMBER + rb'\}').fullmatch
 
 
+def is_issued(record: Record) -> bool:
+    """Whether the call only issued the transfer, so that nobody knows when its bytes went: not
+    where the driver has to read or write pageable memory, which makes every call wait."""
+    if string(record, "outcome") != "moved" or string(record, "real_src_kind") == "Pageable" or \
+            string(record, "real_dst_kind") == "Pageable":
+        return False
+    function, way = string(record, "function"), string(record, "real_dir", "?")
+    return "Async" in function or "Graph" in function or way in ISSUED
+
+
 class Shape:
     """What a transfer's record says beside its time, its duration and its ends."""
 
-    __slots__ = ("flow", "size", "outcome", "kind", "waits", "series", "calls", "blocked_ns")
+    __slots__ = ("flow", "size", "outcome", "kind", "waits", "series", "key", "calls",
+                 "blocked_ns")
 
     def __init__(self, record: Record) -> None:
         self.flow = flow_of(record)
@@ -48,6 +62,7 @@ class Shape:
         self.kind = (self.flow, self.outcome)
         self.waits = "Async" in string(record, "function")
         self.series = SERIES.get(self.outcome) or string(record, "real_dir", self.flow.dir)
+        self.key = (self.series, is_issued(record))
         self.calls = 0
         self.blocked_ns = 0
 
@@ -55,8 +70,9 @@ class Shape:
 class Transfers:
     """Sums up transfers.  `live` are the blocks by number, which the reader of the log keeps."""
 
-    def __init__(self, sums: Sums, live: dict[int, Block]) -> None:
+    def __init__(self, sums: Sums, live: dict[int, Block], over_time: bool) -> None:
         self._sums = sums
+        self._over_time = over_time
         self._live = live
         self._shapes: dict[object, Shape] = {}
         # A pair's first copy is kept as its shape, its time and its blocks: most come but once.
@@ -115,13 +131,22 @@ class Transfers:
                 if type(pair) is tuple:
                     pair = self._pairs[key] = self._pair(*pair, src_end, dst_end)
                 pair.counts.add_transfer(shape.outcome, shape.size, blocked_ns)
-        if time_ns > 0:
-            self._sums.times.add(time_ns, shape.series, shape.size)
+        if self._over_time and time_ns > 0:
+            self._spread(shape, time_ns, blocked_ns, _near(shape, src, dst))
+
+    def _spread(self, shape: Shape, time_ns: int, blocked_ns: int, near: Block | None) -> None:
+        """Adds the bytes of a call to the timelines."""
+        # A damaged time must not make them years long.
+        begin_ns = self._sums.process.start_ns
+        start_ns, end_ns = max(time_ns - blocked_ns, begin_ns), max(time_ns, begin_ns)
+        self._sums.times.add(start_ns, end_ns, shape.key, shape.size)
+        if near is not None and shape.flow.is_copy:
+            self._sums.site_times.add(start_ns, end_ns, (near.site, shape.key[1]), shape.size)
 
     def _pair(self, shape: Shape, blocked_ns: int, src: Block | None, dst: Block | None,
               src_end: bytes, dst_end: bytes) -> Pair:
         """A pair that came once."""
-        near = dst if dst is not None and shape.flow.dst != "Pinned" else src or dst
+        near = _near(shape, src, dst)
         pair = Pair(self._sums.process, shape.flow, shape.size, _end_name(src, src_end),
                     _end_name(dst, dst_end), near.site if near is not None else "")
         pair.counts.add_transfer(shape.outcome, shape.size, blocked_ns)
@@ -180,6 +205,11 @@ class Transfers:
             if type(pair) is Pair:
                 self._repeated(pair)
         self._pairs.clear()
+
+
+def _near(shape: Shape, src: Block | None, dst: Block | None) -> Block | None:
+    """The block that a copy is about: on the device's side if there is one."""
+    return dst if dst is not None and shape.flow.dst != "Pinned" else src or dst
 
 
 def _end(address: object, block: object) -> bytes:

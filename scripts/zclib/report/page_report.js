@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/* The page of `zc report`. */
+"use strict";
+
+const OUTCOMES = [["Moved", "moved_bytes", "--moved"], ["CPU copied", "cpu_copied_bytes", "--cpu"],
+                  ["Elided", "elided_bytes", "--elided"]];
+
+function tiles(kind, pairs) {
+  main.append(make("div", {class: kind}, ...pairs.map(([value, ...name]) =>
+      make("div", {class: "tile"}, make("b", {}, value), make("span", {}, ...name)))));
+}
+
+/* Where the numbers come from: a page that was mailed on must tell. */
+function provenance() {
+  const {run} = data;
+  const some = list => list.slice(0, 3).join(", ") +
+                       (list.length > 3 ? ` and ${list.length - 3} more` : "");
+  const rows = [
+    ["Command", some(run.commands) + (run.processes > 1 ? ` (${run.processes} processes)` : "")],
+    ["Begun", run.started_ns ? new Date(run.started_ns / 1e6).toISOString()
+                                   .replace("T", " ").replace(/\..*/, " UTC") : ""],
+    ["Host", some(run.hosts)], ["GPU", some(run.gpus)],
+    ["Driver", run.drivers.length ? `CUDA ${some(run.drivers)}` : ""],
+    ["libzc", some(run.libzc)],
+    ["Policy", run.policies.length ? some(run.policies) +
+        (run.policy_hashes.length ? ` (hash ${some(run.policy_hashes)})` : "") : "none"],
+    ["Log level", data.level]];
+  const known = rows.filter(([, value]) => value);
+  main.append(make("dl", {class: "facts", id: "facts"}, ...known.flatMap(
+      ([name, value]) => [make("dt", {}, name), make("dd", {}, value)])));
+}
+
+function head() {
+  const {run, totals} = data;
+  if (run.refused_text) main.append(make("p", {class: "refused"}, run.refused_text));
+  main.append(make("p", {class: "verdict", id: "headline"}, data.headline));
+  tiles("tiles big", [
+      [duration(run.longest_wall_ns), run.processes > 1 ? "the longest process" : "the run"],
+      [duration(totals.blocked_ns), term("blocked", "Blocked"), " in copies"],
+      [size(totals.moved_bytes), term("moved", "Moved"), ` of ${size(totals.asked_bytes)} `,
+       term("asked", "Asked")]]);
+  const pairs = [[totals.cpu_copied_bytes, "CPU copied", "copied by the CPU"],
+                 [totals.elided_bytes, "Elided", "elided"],
+                 [totals.pageable_moved_bytes, "Pageable", "moved as pageable memory"],
+                 ...(data.link ? [
+                   [data.link.to_device_bytes, "Link", "over the link to the device"],
+                   [data.link.from_device_bytes, "Link", "over the link from it"]] : [])];
+  tiles("tiles", pairs.filter(([value]) => value).map(
+      ([value, key, words]) => [size(value), term(words, key)]));
+  provenance();
+}
+
+/* The policy of the findings whose boxes are ticked, each rule under its finding's words. */
+function policy(chosen) {
+  const lines = [`# Proposed by ${document.title}.`, "# Run with it, and compare by zc diff.", ""];
+  for (const finding of data.findings.filter((each, i) => each.rule && chosen(i)))
+    lines.push(...wrapped(finding.text), finding.rule.trimEnd(), "");
+  return lines.join("\n");
+}
+
+function wrapped(words) {
+  const lines = [];
+  let line = "#";
+  for (const word of words.split(/\s+/)) {
+    if (line.length + word.length > 98) { lines.push(line); line = "#"; }
+    line += " " + word;
+  }
+  return [...lines, line];
+}
+
+function findings() {
+  main.append(make("h2", {}, "Findings"));
+  if (!data.findings.length) {
+    main.append(make("p", {}, "Nothing stands out."));
+    return;
+  }
+  const ticks = [], said = make("span", {class: "soft", role: "status"});
+  const seen = new Set();
+  const copied = done => { said.textContent = done ? "Copied." : "Copying was refused."; };
+  main.append(make("ol", {class: "findings", id: "findings"}, ...data.findings.map((finding, i) => {
+    const item = make("li", {}, ...sentence(finding.text + "."));
+    if (finding.site && opensLater(finding.site))
+      item.append(" ", button("Show the site", () => opens.sites.get(finding.site)(),
+                              {class: "link"}));
+    if (!finding.rule) return item;
+    // Of several rules for one site the first is proposed; the others are other ways.
+    const tick = make("input", {type: "checkbox"});
+    tick.checked = !finding.site || !seen.has(finding.site);
+    seen.add(finding.site);
+    ticks[i] = tick;
+    item.append(make("div", {class: "rule"}, make("pre", {}, finding.rule),
+        make("div", {class: "tools"}, button("Copy", () => copyText(finding.rule, copied)),
+             make("label", {}, tick, " into policy.conf"))));
+    return item;
+  })));
+  if (!ticks.length) return;
+  const chosen = () => policy(i => ticks[i] && ticks[i].checked);
+  main.append(make("div", {class: "tools", id: "policy"},
+      button("Download policy.conf", () => download("policy.conf", chosen())),
+      button("Copy all that are ticked", () => copyText(chosen(), copied)), said));
+}
+
+const opensLater = site => data.sites.some(row => row.site === site);
+
+/* What an opened row of a site shows: its call path, its blocks, where to go from there. */
+function siteDetails(row) {
+  const blocks = data.blocks.filter(block => block.site === row.site);
+  const parts = [make("ol", {class: "path"}, ...row.frames.map(frame => make("li", {},
+      frame.function ? make("b", {}, frame.function) : "", frame.line ? ` ${frame.line} ` : " ",
+      make("code", {}, frame.frame))))];
+  const rules = Object.keys(row.rules), places = Object.keys(row.places);
+  parts.push(make("p", {class: "soft"}, [
+    row.apis.join(", "), places.length ? "in " + places.join(", ") : "",
+    rules.length ? `rule ${rules.join(", ")}` : "",
+    Object.entries(row.by_dir).map(([dir, sums]) => `${dir} ${size(sums.asked_bytes)}`).join(", ")]
+      .filter(Boolean).join(" · ")));
+  if (data.timeline.sites.series[row.site])
+    parts.push(make("p", {}, button("Show its bytes over time", () => pickSite(row.site))));
+  if (blocks.length)
+    parts.push(make("p", {}, "Blocks: ", ...blocks.slice(0, 20).flatMap(block => [
+      leadTo("blocks", blockKey(block), `${block.block} (${size(block.size_bytes)})`), " "]),
+      blocks.length > 20 ? `and ${blocks.length - 20} more` : ""));
+  return parts;
+}
+
+const blockKey = block => `${block.process} ${block.block}`;
+
+function blockDetails(row) {
+  const end = row.free_after_ns ?? overTime.end;
+  const life = row.alloc_after_ns === null ? "" :
+      `Allocated at ${duration(row.alloc_after_ns)}, ` + (row.free_after_ns === null
+          ? "live to the end" : `freed at ${duration(row.free_after_ns)}`) + `, by ${row.api}. `;
+  const around = (end - row.alloc_after_ns) * 0.05;
+  return [make("p", {}, life, Object.entries(row.by_dir).map(
+              ([dir, sums]) => `${dir} ${sums.asked_calls} times, ${size(sums.asked_bytes)}`)
+                  .join("; ")),
+          make("p", {}, leadTo("sites", row.site, `site ${row.site}`), " ",
+               life && overTime.plots.length ? button("Show its life over time", () => {
+                 pickSite(row.site);
+                 zoom(row.alloc_after_ns - around, end + around);
+               }) : "")];
+}
+
+function reportTables() {
+  table("flows", "Where the bytes went",
+        [...ends, bytes("Total", "asked_bytes"), number("Count", "asked_calls"),
+         {heading: "Avg", numeric: true, show: size,
+          value: row => row.asked_calls ? row.asked_bytes / row.asked_calls : null},
+         bytes("Med", "median_bytes"), bytes("Min", "min_bytes"), bytes("Max", "max_bytes"),
+         ...outcomes.slice(1), time], data.flows);
+  table("pageable", "Pageable memory, by what it is", [text("Memory", "memory"),
+        {heading: "Side", value: row => row.side === "src" ? "source" : "destination", show: String},
+        bytes("Total", "asked_bytes"), number("Count", "asked_calls"),
+        bytes("Moved as such", "moved_bytes"), bytes("Again", "again_bytes"), time],
+        data.pageable);
+  table("sites", "Sites", [text("Site", "site"), text("Caller", "caller"),
+        number("Blocks", "requests"), number("Copies", "asked_calls"), ...outcomes, time,
+        number("Repeated", "repeated_calls")], data.sites,
+        {inAll: data.sites_in_all, details: siteDetails, key: row => row.site});
+  table("blocks", "Blocks", [number("Block", "block"), text("Process", "process"),
+        bytes("Size", "size_bytes"), text("Place", "place"), text("Rule", "rule"),
+        text("Caller", "caller"), number("Copies", "asked_calls"), ...outcomes, time],
+        data.blocks, {inAll: data.blocks_in_all, details: blockDetails, key: blockKey});
+  table("repeated", "Repeated copies", [...ends, bytes("Size", "size_bytes"),
+        number("Times", "asked_calls"), text("Source", "src"), text("Destination", "dst"),
+        text("Caller", "caller"), bytes("Moved", "moved_bytes"), time], data.repeated,
+        {inAll: data.repeated_in_all});
+  table("shared", "Shared blocks", [text("Site", "site"), text("Caller", "caller"),
+        number("Blocks", "blocks"), number("One", "one"), bytes("Elided", "elided_bytes"),
+        number("Elided copies", "elided_copies"), number("Parted pages", "parted_pages"),
+        number("Faults", "faults"), number("Fault time", "fault_ns", duration)], data.shared);
+  table("places", "Most memory at one time", [text("Place", "place"), bytes("Peak", "peak_bytes")],
+        data.places);
+  table("processes", "Processes", [text("Host", "host"), number("Rank", "rank"),
+        number("Pid", "pid"), text("Program", "exe"), number("Wall", "wall_ns", duration),
+        ...outcomes, time, text("State", "state"), text("Log", "log")], data.processes,
+        {inAll: data.run.processes});
+}
+
+function report() {
+  head();
+  findings();
+  const grid = make("div", {class: "charts"});
+  main.append(make("h2", {}, "Charts"), grid);
+  reportTables();
+  // The charts lead to rows, so these come first.
+  timeCharts(grid);
+  grid.append(
+      bars("by-direction", "By direction",
+           data.flows.filter(row => !["Memset", "Prefetch"].includes(row.dir)),
+           row => `${row.dir} ${row.src_kind} to ${row.dst_kind}`, OUTCOMES),
+      bars("by-site", "By site, the first 10", data.sites.slice(0, 10),
+           row => row.caller || row.site, OUTCOMES, row => opens.sites.get(row.site)()));
+  flame(grid, data.sites);
+}
