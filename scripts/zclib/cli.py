@@ -16,6 +16,7 @@ from .parser import USAGE, Parser
 # Name and one line of help.  The module is zclib/commands/NAME.py, read when the command is used.
 COMMANDS = {
     "run": "run a program under libzc and report what it moved",
+    "tune": "find the best policy for a program, prove it and write it",
     "presets": "list the policies that come with libzc, and when they pay",
     "check": "find the faults of a policy file",
     "explain": "say which rule takes a request, or what became of each site of a log",

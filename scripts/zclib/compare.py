@@ -37,7 +37,7 @@ def run_all(command: Sequence[str], plans: Sequence[Plan], folder: str, limits: 
     folder/NAME.  Ends early, with the runs so far, where a signal was passed on.  Raises OSError
     where the program can't be started."""
     trials = trial.Trials(command, folder)
-    contest = race.Race(trials, plans, limits)
+    contest = race.Race(trials, plans, limits, once=lambda contest: contest.simulated)
     with Progress("", len(plans) * (limits.rounds or race.TIGHT_ROUNDS)) as bar:
         bar.say(f"warm-up: {plans[0].name}")
         first = trials.run(plans[0], trial.WARM_UP)

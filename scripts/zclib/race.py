@@ -39,11 +39,13 @@ class Race:
     """Several plans, the first of which is what the others are compared with."""
 
     def __init__(self, trials: Trials, plans: Sequence[Plan], limits: Limits,
-                 metric: Metric = wall) -> None:
+                 metric: Metric = wall, once: Callable[[Race], bool] | None = None) -> None:
+        """`once` says whether one round is enough, because more of them tell nothing more."""
         self.arms = [Arm(plan) for plan in plans]
         self._trials = trials
         self._limits = limits
         self._metric = metric
+        self._once = once or (lambda race: False)
 
     def go(self, before: Callable[[int, Plan], None], after: Callable[[Arm], bool]) -> bool:
         """Runs rounds until that is enough.  Each run is told before and after; where `after`
@@ -68,7 +70,7 @@ class Race:
             return True
         if self._limits.rounds is not None:
             return rounds < self._limits.rounds and bool(running)
-        if self.simulated or len(running) < 2 or running[0] is not self.arms[0]:
+        if self._once(self) or len(running) < 2 or running[0] is not self.arms[0]:
             return False
         if rounds < LEAST_ROUNDS:
             return True
@@ -78,7 +80,7 @@ class Race:
 
     @property
     def simulated(self) -> bool:
-        """Whether this is a simulated GPU, so that more runs tell nothing more."""
+        """Whether this is a simulated GPU, whose times mean nothing."""
         return any(run.totals.simulated for arm in self.arms for run in arm.runs[:1])
 
     def values(self, arm: Arm) -> list[float]:

@@ -32,6 +32,7 @@ class Run:
     errors: str        # And of what it said.
     totals: Totals     # Of its logs; of a bare run the links alone.
     refused: Refusals  # Calls that libzc refused.
+    logs: list[str]
 
     @property
     def status(self) -> int:
@@ -85,4 +86,4 @@ class Trials:
             self._has_link = any(map(link.is_recording, made))
         totals = Totals(1)
         totals.read(made, lambda problem: screen.message(str(problem)))
-        return Run(ended, output, errors, totals, refusals.in_logs(made))
+        return Run(ended, output, errors, totals, refusals.in_logs(made), made)

@@ -78,7 +78,8 @@ class Trials:
 
 def go(times, noise, rounds=None, simulated=False):
     trials = Trials(times, noise, simulated)
-    contest = race.Race(trials, [Plan(name, None) for name in times], race.Limits(rounds))
+    contest = race.Race(trials, [Plan(name, None) for name in times], race.Limits(rounds),
+                        once=lambda contest: contest.simulated)
     assert contest.go(lambda number, plan: None, lambda arm: True)
     return contest, trials.order
 

@@ -38,3 +38,9 @@ while True:
         break
 PYTHON
 }
+
+# Builds the program that copies from memory of several kinds: build_copies FILE
+build_copies() {
+    ${CC:-gcc} -o "$1" -isystem "${CUDA_HOME:-/usr/local/cuda}/include" tests/tools/copies.c \
+        "$SIM/libcuda.so.1"
+}

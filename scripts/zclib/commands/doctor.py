@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import platform
 import tempfile
 from typing import Any, Iterator
 
-from .. import install, names, policies, screen, table, units
+from .. import costs, install, names, policies, screen, table, units
 from ..doctor import child, host, places
 
 EPILOG = """\
---measure copies up to 256 MiB over the link of device 0 for some seconds.
+--measure copies up to 256 MiB over the link of device 0 for some seconds, and keeps
+what it finds for the predictions of `zc tune`, in $XDG_CACHE_HOME/libzc.
 Exit status: 0 where a place beyond 'pageable' is possible; 1 where none is, or
 where the driver failed.
 """
@@ -38,6 +40,7 @@ RATES = (
 COSTS = (
     ("cost.host_alloc", "cudaHostAlloc and its free"),
     ("cost.register", "The same by huge pages, one thread"),
+    ("cost.pin", "Registering memory that was touched"),
 )
 
 
@@ -54,7 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     facts = _ask("probe", args.timeout)
     if args.measure and facts.get("driver.devices") and "driver.error" not in facts:
-        facts.update(_ask("measure", args.timeout + MEASURE_SECONDS))
+        facts.update(measure(args.timeout))
+        keep(facts)
     this = host.look()
     machine = places.Machine(_device_facts(facts, 0), this, _is_built)
     if not facts.get("driver.devices"):
@@ -68,6 +72,22 @@ def run(args: argparse.Namespace) -> int:
         print("\n".join(_lines(facts, this, verdicts, args.measure)))
     return 0 if "driver.error" not in facts and any(
         verdict.possible for name, verdict in verdicts.items() if name != "pageable") else 1
+
+
+def measure(seconds: float = ASK_SECONDS) -> dict[str, Any]:
+    """The speed of the link and the memories of device 0."""
+    return _ask("measure", seconds + MEASURE_SECONDS)
+
+
+def keep(facts: dict[str, Any]) -> None:
+    """Keeps what was measured for predictions.  Times of a simulated GPU mean nothing."""
+    gpu = str(facts.get("gpu0.name"))
+    if "measure.error" in facts or SIMULATED in gpu:
+        return
+    try:
+        costs.keep(platform.node(), gpu, facts)
+    except OSError as error:
+        screen.message(f"not kept for predictions: {error.filename}: {error.strerror}")
 
 
 def _ask(module: str, seconds: float) -> dict[str, Any]:

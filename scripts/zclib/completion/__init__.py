@@ -161,12 +161,15 @@ def _fish(tables: Tables) -> Iterator[str]:
     yield f"set -g __zc_presets {' '.join(tables.presets)}"
     for name, text in tables.commands.items():
         yield f"complete -c zc -n __zc_needs_command -a {name} -d {_fish_quoted(text)}"
+    running = [name for name, arguments in tables.arguments.items()
+               if any(one.kind == "program" for one in arguments)]
+    valued = {word: None for name in running for one in tables.arguments[name] if one.name
+              for word in one.options}
+    yield f"set -g __zc_running {' '.join(running)}"
+    yield f"set -g __zc_valued {' '.join(valued)}"
     for name, arguments in tables.arguments.items():
         options, operands = _split(arguments)
         yield ""
-        valued = [word for one in options if one.name for word in one.options]
-        if operands and operands[0].kind == "program":
-            yield f"set -g __zc_valued {' '.join(valued)}"
         where = f"complete -c zc -n '__zc_in {name}'"
         for one in options:
             forms = " ".join(f"-l {word[2:]}" if word.startswith("--") else f"-s {word[1:]}"

@@ -10,7 +10,7 @@ end
 function __zc_in
     set -l words (commandline -opc)
     test (count $words) -gt 1; and test $words[2] = $argv[1]; or return 1
-    test $argv[1] != run; or not __zc_has_program
+    not contains -- $argv[1] $__zc_running; or not __zc_has_program
 end
 
 function __zc_has_program

@@ -145,7 +145,7 @@ class Finder:
                      "move 0 of what the host did not change")
             rule += ("place = shared, device\naccess = read\n\n"
                      f"[rule {self._rule_name(site)}-host]\napi = {HOST_APIS}\n"
-                     f"size = {_at_least(each)}\nplace = shared, pageable\n")
+                     f"size = {at_least(each)}\nplace = shared, pageable\n")
         else:
             text += ("; rule `place = mapped` would move 0 by copy, and pays if kernels read a "
                      "small part of it")
@@ -246,7 +246,7 @@ class Finder:
                        f"in {_times(counts.moved_calls, 'copy', 'copies')}{rate}"
                        f"{self._share(counts)}; rule `place = pinned` for the program's buffers "
                        "lets them run at the speed of the link",
-                       f"[rule host-buffers]\napi = {HOST_APIS}\nsize = {_at_least(size)}\n"
+                       f"[rule host-buffers]\napi = {HOST_APIS}\nsize = {at_least(size)}\n"
                        "place = pinned, pageable\n", "")
 
     def _small(self, flow: Flow, counts: Counts, median: int | None) -> Iterator[Finding]:
@@ -272,7 +272,7 @@ def _from(kind: str) -> str:
     return f" from {kind.lower()} memory" if kind else ""
 
 
-def _at_least(size: int) -> str:
+def at_least(size: int) -> str:
     """A size range of policy.conf that holds this size and all above: a power of two from 64 KiB
     on, below which libzc does not place host requests."""
     bits = max(size.bit_length() - 1, 16)

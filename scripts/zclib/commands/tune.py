@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: MIT
+"""zc tune: finds the policy that is best for a program, proves it, and writes it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import signal
+import sys
+import tempfile
+
+from .. import costs, install, launch, logs, race, screen, units
+from ..progress import Progress
+from ..sameness import Output
+from ..trial import Run, Trials
+from ..tune import candidates, metrics, search, words, write
+from ..tune.traffic import WATCH, Traffic
+from ..tune.verify import Verifier
+from . import doctor
+from .run import not_started
+
+EPILOG = """\
+Exit status: 0, also where nothing was gained; 1 where the program can't be
+tuned; 127 not found, 126 not executable; 128 + n after signal n.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "zc tune [OPTION...] [--] COMMAND [ARGUMENT...]"
+    parser.add_argument("-o", "--output", metavar="FILE", default="policy.conf",
+                        help="the policy to write (policy.conf)")
+    parser.add_argument("--force", action="store_true", help="overwrite it where it is there")
+    parser.add_argument("--goal", choices=("time", "device-memory"), default="time",
+                        help="what is to become less (time)")
+    parser.add_argument("--metric", metavar="METRIC",
+                        help="time is: wall, blocked, bytes, or a command's number (wall)")
+    parser.add_argument("--time", metavar="SECONDS", type=units.seconds,
+                        help="try no more rules then (20 bare runs, at least 60 s)")
+    parser.add_argument("-r", "--runs", metavar="N", type=int,
+                        help="runs of each kind in a race (3 to 7)")
+    parser.add_argument("--ignore", metavar="REGEX", action="append", default=[],
+                        help="what may differ in the output")
+    parser.add_argument("--check", metavar="SHELL-COMMAND",
+                        help="judges the output instead, by its exit status")
+    parser.add_argument("--same", metavar="FILE", action="append", default=[],
+                        help="a file that the program writes, the same each time")
+    parser.add_argument("command", metavar="COMMAND", nargs=argparse.REMAINDER,
+                        help="the program and its arguments")
+    parser.epilog = EPILOG
+    parser.examples = ("zc tune --ignore '[0-9.]+ ms' ./app --its-option",)
+
+
+def run(args: argparse.Namespace) -> int:
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    wrong = _wrong_usage(args, command)
+    if wrong:
+        screen.message(f"{wrong} (see 'zc tune --help')")
+        return 2
+    with tempfile.TemporaryDirectory(prefix="zc-tune-") as folder, \
+            launch.preloadable(install.library()) as library:
+        return Tuning(args, command, folder, library).run()
+
+
+def _wrong_usage(args: argparse.Namespace, command: list[str]) -> str | None:
+    if not command:
+        return "which program?"
+    if args.runs is not None and args.runs < race.LEAST_ROUNDS:
+        return f"--runs takes a number from {race.LEAST_ROUNDS} on"
+    if os.path.lexists(args.output) and not args.force:
+        return (f"{args.output} is there already: name another file by -o, or overwrite it by "
+                "--force")
+    if not os.path.isdir(os.path.dirname(os.path.abspath(args.output))):
+        return f"{args.output}: there is no such folder"
+    if args.goal == "device-memory" and args.metric:
+        return "--metric goes with --goal time"
+    try:
+        Output(args.ignore)
+    except re.error as error:
+        return f"--ignore: {error}"
+    return None
+
+
+class Tuning:
+    """One use of the command."""
+
+    def __init__(self, args: argparse.Namespace, command: list[str], folder: str,
+                 library: str) -> None:
+        self._args = args
+        self._command = command
+        self._costs = costs.Costs()
+        self._metric = self._first_metric()
+        self._bar = Progress("", 0)
+        self._watched: Run | None = None
+        options = search.Options(self._metric, args.time, args.runs, args.goal == "device-memory")
+        self._options = options
+        verifier = Verifier(Output(args.ignore), args.check, args.same)
+        self._search = search.Search(Trials(command, folder), folder, library, verifier, options,
+                                     self._say)
+
+    def _first_metric(self) -> metrics.Metric:
+        """The metric that was asked for, as far as it is known before the GPU is."""
+        asked = self._args.metric
+        if self._args.goal == "device-memory":
+            return metrics.memory()
+        if asked in (None, "wall"):
+            return metrics.wall()
+        if asked == "blocked":
+            return metrics.blocked()
+        return metrics.copied(self._costs) if asked == "bytes" else metrics.by_command(asked)
+
+    def _say(self, what: str) -> None:
+        self._bar.say(what)
+
+    def run(self) -> int:
+        status, remark = 0, ""
+        try:
+            with self._bar:
+                self._look()
+        except OSError as error:
+            return not_started(self._command, error) if error.filename is None or \
+                error.filename == self._command[0] else _failed(str(error))
+        except (search.CanNotTune, logs.LogError) as error:
+            screen.message(f"{self._command[0]} can't be tuned: {error}")
+            return 1
+        except search.Stopped as stop:
+            status, remark = 128 + stop.signal, "Stopped before all was tried."
+        except KeyboardInterrupt:
+            status, remark = 128 + signal.SIGINT, "Stopped before all was tried."
+        return self._end(remark) or status
+
+    def _look(self) -> None:
+        """All runs.  What is kept is known at any time."""
+        one = self._search
+        one.bare()
+        self._watched = one.watched()
+        self._know_machine(self._watched)
+        one.take_base(self._watched)
+        prices = candidates.Prices(self._costs, self._metric.exact)
+        watched, placed = Traffic(costs.PARALLEL_LEAST), Traffic(costs.PARALLEL_LEAST)
+        watched.read(self._watched.logs)
+        prices.learn(watched)
+        under = one.watched_under(WATCH)
+        placed.read((under or self._watched).logs)
+        if under is not None:
+            # What the model of copies does not explain is what huge pages gain.
+            prices.fill_ns = max(one.gained_ns(under) - max(
+                self._watched.totals.counts.blocked_ns - under.totals.counts.blocked_ns, 0), 0)
+        finder = candidates.Finder(placed, prices)
+        done: set[tuple[str, ...]] = set()
+        while candidate := self._next(finder, done):
+            done.add(candidate.key)
+            one.try_one(candidate)
+        one.confirm()
+
+    def _next(self, finder: candidates.Finder,
+              done: set[tuple[str, ...]]) -> candidates.Candidate | None:
+        """What to try next, beside what is kept."""
+        tried = self._search.outcome.tried
+        probes = sum(one.runs > 0 for one in tried if one.candidate.is_probe)
+        kept = [one.candidate for one in self._search.outcome.kept]
+        for one in finder.all(kept):
+            if one.key in done or one.is_probe and probes >= candidates.MOST_PROBES:
+                continue
+            if one.spares_device or not self._options.spares_memory:
+                return one
+        return None
+
+    def _know_machine(self, watched: Run) -> None:
+        """Takes the machine's figures, which are measured now where they never were; of a simulated
+        GPU they mean nothing, and bytes are what counts."""
+        process = watched.totals.processes[0]
+        if watched.totals.simulated:
+            if self._args.goal == "time" and self._args.metric is None:
+                self._metric = metrics.copied(self._costs)
+        else:
+            self._costs = costs.of(platform.node(), process.gpu)
+            if not self._costs.measured:
+                self._say("measuring the link, once for this machine")
+                doctor.keep({"gpu0.name": process.gpu, **doctor.measure()})
+                self._costs = costs.of(platform.node(), process.gpu)
+            if self._args.metric == "bytes":
+                self._metric = metrics.copied(self._costs)
+        self._options.metric = self._metric
+
+    def _end(self, remark: str) -> int:
+        """Tells what was found, and writes it."""
+        outcome = self._search.outcome
+        if outcome.tried:
+            print("\n".join(words.lines(outcome.tried, self._metric, screen.width())), end="\n\n")
+        if not outcome.kept or self._watched is None:
+            print(f"{remark} Nothing was gained, so nothing is written.".strip())
+            return 0
+        text = words.policy(outcome, self._metric, self._command, self._watched, remark)
+        try:
+            write.publish(self._args.output, text, self._args.force)
+        except OSError as error:
+            sys.stdout.write(text)
+            return _failed(f"{self._args.output}: {error.strerror}; the policy is above")
+        if outcome.final is not None:
+            said = words.result(outcome, self._metric)
+            print(f"{said[0].upper()}{said[1:]}.")
+        print(f"{remark} Written to {self._args.output}.".strip())
+        return 0
+
+
+def _failed(text: str) -> int:
+    screen.message(text)
+    return 1

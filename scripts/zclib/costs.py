@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT
+"""What moving bytes costs on a machine: the figures that predictions are made from.
+
+`zc doctor --measure` keeps them, by host and GPU, in $XDG_CACHE_HOME/libzc/costs.json.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, NamedTuple
+
+# What several threads reach of the rate of pinned memory, one H200 (tests/gpu/MEASURED.md).
+PARALLEL_SHARE = 0.93
+PARALLEL_LEAST = 6 << 20  # Smaller copies stay the driver's (docs/host.md).
+
+# The facts of `zc doctor --measure` that are kept.
+FACTS = ("rate.to_device_pinned", "rate.from_device_pinned", "rate.to_device_pageable",
+         "rate.from_device_pageable", "rate.kernel_mapped", "rate.kernel_device", "rate.cpu",
+         "cost.pin")
+
+
+class Costs(NamedTuple):
+    """Rates in bytes a nanosecond, which is GB/s.  The defaults are those of one H200."""
+
+    pinned_in: float = 55.4
+    pinned_out: float = 55.3
+    pageable_in: float = 9.8
+    pageable_out: float = 17.3
+    mapped: float = 51.3     # Kernels that read host memory.
+    device: float = 4300.0   # Kernels that read device memory.
+    cpu: float = 10.0        # A copy within host memory.
+    pin: float = 35.0        # Registering memory that was touched.
+    measured: bool = False
+
+    def copy_ns(self, direction: str, pageable: bool, size: int) -> float:
+        """The time of a copy that the driver makes."""
+        if direction == "HtoD":
+            return size / (self.pageable_in if pageable else self.pinned_in)
+        if direction == "DtoH":
+            return size / (self.pageable_out if pageable else self.pinned_out)
+        # A copy on the device reads and writes.
+        return size / (self.device / 2) if direction == "DtoD" else size / self.pinned_in
+
+    def parallel_ns(self, direction: str, size: int) -> float:
+        """The time of a copy of pageable memory by `pageable_copy = parallel`."""
+        return self.copy_ns(direction, False, size) / PARALLEL_SHARE
+
+    def cpu_ns(self, size: int) -> float:
+        return size / self.cpu
+
+    def pin_ns(self, size: int) -> float:
+        return size / self.pin
+
+
+def _file() -> str:
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(cache, "libzc", "costs.json")
+
+
+def _kept() -> dict[str, Any]:
+    try:
+        with open(_file(), encoding="utf-8") as file:
+            kept = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return kept if isinstance(kept, dict) else {}
+
+
+def _key(host: str, gpu: str) -> str:
+    return f"{host}: {gpu}"
+
+
+def keep(host: str, gpu: str, facts: dict[str, Any]) -> str:
+    """Keeps what was measured; the file's name.  Raises OSError."""
+    name = _file()
+    kept = _kept()
+    kept[_key(host, gpu)] = {fact: facts[fact] for fact in FACTS
+                             if isinstance(facts.get(fact), list)}
+    os.makedirs(os.path.dirname(name), exist_ok=True)
+    temporary = f"{name}.{os.getpid()}"
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(kept, file, indent=1)
+        file.write("\n")
+    os.replace(temporary, name)
+    return name
+
+
+def of(host: str, gpu: str) -> Costs:
+    """What was measured of a GPU on a host; the defaults where nothing was."""
+    facts = _kept().get(_key(host, gpu))
+    if not isinstance(facts, dict):
+        return Costs()
+    rates = {}
+    for name, fact in zip(Costs._fields, FACTS):
+        value = facts.get(fact)
+        if isinstance(value, list) and len(value) == 2 and all(
+                isinstance(part, int) and part > 0 for part in value):
+            rates[name] = value[0] / value[1]
+    return Costs(**rates, measured=len(rates) == len(FACTS))

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: MIT
+"""What is to become less: a number of each run."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+from typing import Callable, NamedTuple
+
+from .. import race, units
+from ..costs import Costs
+from ..trial import Run
+
+COMMAND_SECONDS = 60
+
+
+class MetricError(Exception):
+    """A metric has no value; the text says why."""
+
+
+class Metric(NamedTuple):
+    """A way to judge runs."""
+
+    words: str                      # `time`, for messages.
+    of: Callable[[Run], float]
+    show: Callable[[float], str]
+    is_time: bool = True            # In nanoseconds.
+    exact: bool = False             # Without noise, so that one run tells it.
+    needs_libzc: bool = True        # Known of runs under libzc alone.
+
+
+def _duration(value: float) -> str:
+    return units.duration(round(value))
+
+
+def wall() -> Metric:
+    return Metric("time", race.wall, _duration, needs_libzc=False)
+
+
+def blocked() -> Metric:
+    return Metric("time blocked in copies", lambda run: run.totals.counts.blocked_ns, _duration)
+
+
+def copied(costs: Costs) -> Metric:
+    """What the copies would take at the machine's rates, from the bytes alone."""
+    def value(run: Run) -> float:
+        moved = sum(costs.copy_ns(flow.dir, flow.pageable, size)
+                    for flow, (_, size) in run.totals.moved_by_kind.items())
+        return moved + costs.cpu_ns(run.totals.counts.cpu_copied_bytes)
+
+    return Metric("time of copies by their bytes", value, _duration, exact=True)
+
+
+def memory() -> Metric:
+    """The most device memory at one time."""
+    return Metric("device memory",
+                  lambda run: run.totals.peak("device") + run.totals.peak("vmm"),
+                  lambda value: units.size(round(value)), is_time=False, exact=True)
+
+
+def by_command(command: str) -> Metric:
+    """A number that a command prints, which reads what the program printed.  Less is better."""
+    def value(run: Run) -> float:
+        with open(run.output, "rb") as printed:
+            try:
+                done = subprocess.run(["sh", "-c", command], stdin=printed, check=False,
+                                      stdout=subprocess.PIPE, timeout=COMMAND_SECONDS)
+            except subprocess.TimeoutExpired:
+                raise MetricError(f"'{command}' took more than {COMMAND_SECONDS} s") from None
+        text = done.stdout.decode("utf-8", "replace").strip()
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if done.returncode != 0 or not math.isfinite(number):
+            raise MetricError(f"'{command}' ended with status {done.returncode} and printed "
+                              f"'{text[:40]}', which is no number")
+        return number
+
+    return Metric(f"`{command}`", value, lambda number: f"{number:.6g}", is_time=False,
+                  needs_libzc=False)

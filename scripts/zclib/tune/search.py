@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: MIT
+"""Which candidates gain: each is tried on top of what was kept before, and raced against it."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass, field
+from typing import Callable, Sequence
+
+from .. import launch, race, spread
+from ..trial import WARM_UP, Arm, Plan, Run, Trials
+from . import write
+from .candidates import Candidate
+from .metrics import Metric, MetricError
+from .verify import Verifier, failed_bare
+
+LEAST_GAIN = 0.01      # A rule that gains less is not worth a line of the policy.
+CLEARLY_WORSE = 1.03   # After one run; only noise could change that.
+SLOWEST = 1.5          # A probe is ended that takes longer than this times the best.
+HANGS = 10             # The same for runs that are not judged by their time.
+SLACK_S = 2.0          # For short programs: the library's own start.
+LEAST_SECONDS = 60.0
+MOST_RUNS = 20         # Of the time of a bare run, where no time is given.
+PAIRS = 7              # Of runs in a race, at most.
+CONFIRM_RUNS = 2 * race.LEAST_ROUNDS
+
+
+class CanNotTune(Exception):
+    """The program can't be tuned; the text says why."""
+
+
+class Stopped(Exception):
+    """A signal was passed on to a run, which ends the search."""
+
+    def __init__(self, signal: int) -> None:
+        super().__init__(f"signal {signal}")
+        self.signal = signal
+
+
+@dataclass
+class Tried:
+    """What came of a candidate."""
+
+    candidate: Candidate
+    kept: bool = False
+    why: str = ""                        # Why not.
+    ratio: spread.Ratio | None = None    # Of the metric, to what was kept before.
+    gain: float = 0.0                    # In the metric's unit.
+    runs: int = 0
+
+
+@dataclass
+class Options:
+    """What the caller wants."""
+
+    metric: Metric
+    seconds: float | None = None
+    rounds: int | None = None
+    spares_memory: bool = False          # Then the time must only not grow.
+
+
+@dataclass
+class Outcome:
+    """The end of a search."""
+
+    tried: list[Tried] = field(default_factory=list)
+    final: spread.Ratio | None = None    # Of all that was kept, to the base.
+    base: float = 0.0                    # The metric before, and after.
+    best: float = 0.0
+    runs: int = 0                        # Of the policy, all of them right.
+
+    @property
+    def kept(self) -> list[Tried]:
+        return [one for one in self.tried if one.kept]
+
+
+class Search:
+    """The runs of one program."""
+
+    def __init__(self, trials: Trials, folder: str, library: str, verifier: Verifier,
+                 options: Options, say: Callable[[str], None]) -> None:
+        self.outcome = Outcome()
+        self._trials = trials
+        self._folder = folder
+        self._library = library
+        self._verifier = verifier
+        self._options = options
+        self._say = say
+        self._numbers: dict[str, int] = {}
+        self._start = time.monotonic()
+        self._bare: Run | None = None
+        self._bare_s = 0.0
+        self._simulated = False
+        self._fault = ""                      # Of the last run of a race.
+        self._first: Tried | None = None      # Kept with nothing else.
+        self._base = Plan("bare", None)
+        self._plan = self._base               # Of what is kept.
+        self._known: list[float] = []         # The metric of its runs.
+
+    # Runs.
+
+    def bare(self) -> None:
+        """Two bare runs: one to warm up, and whether both print the same.  Raises CanNotTune."""
+        self._say("without libzc, to warm up")
+        first = self._run(self._base, None, WARM_UP)
+        if first.status:
+            raise CanNotTune(failed_bare(first))
+        self._verifier.learn(first)
+        self._say("without libzc")
+        second = self._run(self._base, None)
+        self._bare_s = second.ended.wall_ns / 1e9
+        self._must_be_stable(second)
+        self._bare = second
+
+    def watched(self) -> Run:
+        """A run under libzc, which only watches."""
+        self._say("watched")
+        run = self._run(self._watching("watched", "off"), self._hang_s())
+        if run.ended.late:
+            raise CanNotTune(f"under libzc, which only watched, it did not end in "
+                             f"{self._hang_s():.0f} s; without libzc it takes {self._bare_s:.1f}")
+        self._learn_watched(run)
+        return run
+
+    def watched_under(self, policy: str) -> Run | None:
+        """A run under a policy, whose log is read; None where the policy does the program no
+        good."""
+        self._say("watched, with malloc's blocks pinned")
+        path = write.private(self._folder, "watched-host", policy)
+        run = self._run(self._watching("watched-host", path), self._hang_s())
+        return None if self._verifier.fault(run) else run
+
+    def _watching(self, name: str, policy: str) -> Plan:
+        return Plan(name, launch.environment(self._library, "", policy, "events"))
+
+    def _learn_watched(self, run: Run) -> None:
+        if not run.totals.processes:
+            raise CanNotTune("no process of it used CUDA under libzc: is it static, set-user-ID, "
+                             "or does it clear LD_PRELOAD?")
+        self._verifier.learn_messages(run)
+        fault = self._verifier.fault(run)
+        if fault:
+            raise CanNotTune(f"under libzc, which only watched, it {fault}")
+        self._simulated = run.totals.simulated
+
+    def take_base(self, watched: Run) -> None:
+        """From here on the metric is known.  It is compared with the bare program's, or where only
+        libzc knows it with that under watch."""
+        if self._options.metric.needs_libzc:
+            self._base = self._plan = Plan("watched", launch.environment(
+                self._library, "", "off", "summary"))
+            self._known.append(self._value(watched))
+        elif self._bare is not None:
+            self._known.append(self._value(self._bare))
+
+    def _run(self, plan: Plan, limit_s: float | None, number: int | None = None) -> Run:
+        if number is None:
+            number = self._numbers[plan.name] = self._numbers.get(plan.name, 0) + 1
+        run = self._trials.run(plan, number, limit_s)
+        if run.ended.passed_on:
+            raise Stopped(run.ended.passed_on)
+        return run
+
+    def gained_ns(self, run: Run) -> float:
+        """How much less time a run took than the bare one, where the time is what counts."""
+        assert self._bare is not None
+        return self._bare.ended.wall_ns - run.ended.wall_ns \
+            if self._options.metric.of is race.wall else 0
+
+    def _must_be_stable(self, run: Run) -> None:
+        fault = self._verifier.fault(run)
+        if fault:
+            raise CanNotTune(f"without libzc it does not always do the same: one run {fault}. Name "
+                             "what may differ by --ignore REGEX, or say by --check COMMAND which "
+                             "output is right")
+
+    def _hang_s(self) -> float:
+        return HANGS * self._bare_s + SLACK_S
+
+    def _value(self, run: Run) -> float:
+        try:
+            return self._options.metric.of(run)
+        except MetricError as error:
+            raise CanNotTune(str(error)) from None
+
+    def seconds_left(self) -> float:
+        """Until the runs that confirm the result must begin."""
+        most = self._options.seconds or max(LEAST_SECONDS, MOST_RUNS * self._bare_s)
+        return self._start + most - time.monotonic() - CONFIRM_RUNS * self._bare_s
+
+    # Races.
+
+    def share(self, candidate: Candidate) -> float:
+        """What can be hoped of a candidate, of the metric."""
+        if not self._known or not self._options.metric.is_time:
+            return 1.0
+        return candidate.hope_ns / max(statistics.median(self._known), 1)
+
+    def try_one(self, candidate: Candidate) -> None:
+        """Races a candidate, together with what is kept, against what is kept alone."""
+        tried = Tried(candidate)
+        self.outcome.tried.append(tried)
+        if self.share(candidate) < LEAST_GAIN:
+            tried.why = "too little to gain"
+            return
+        if self.seconds_left() <= 0:
+            tried.why = "not tried: the time is up"
+            return
+        self._say(candidate.what)
+        kept = [one.candidate for one in self.outcome.kept]
+        plan = self._plan_of(kept + [candidate], f"candidate-{len(self.outcome.tried)}")
+        assert plan.env is not None
+        # This one tells which rules took requests.
+        probe = self._run(Plan(plan.name, {**plan.env, "ZC_LOG_LEVEL": "allocs"}), self._probe_s())
+        tried.runs = 1
+        tried.why = self._verifier.fault(probe)
+        if not tried.why:
+            self._judge(tried, plan, probe)
+        if tried.kept:
+            self._plan = plan
+            self._drop_idle(probe)
+
+    def _plan_of(self, kept: Sequence[Candidate], name: str) -> Plan:
+        path = write.private(self._folder, name, write.policy(kept))
+        return Plan(name, launch.environment(self._library, "", path, "summary"))
+
+    def _drop_idle(self, run: Run) -> None:
+        """Rules that take no request any more beside those that came later are not kept."""
+        used = {rule for site in run.totals.sites.values() for rule in site.rules}
+        idle = False
+        for one in self.outcome.kept:
+            idle |= one.candidate.drop_rules(used)
+            if not one.candidate.rules and not one.candidate.settings:
+                one.kept, one.why = False, "takes nothing beside what was kept later"
+        if idle:
+            self._plan = self._plan_of([one.candidate for one in self.outcome.kept],
+                                       self._plan.name + "-less")
+
+    def _probe_s(self) -> float:
+        if self._options.metric.of is not race.wall:
+            return self._hang_s()
+        return SLOWEST * statistics.median(self._known) / 1e9 + SLACK_S
+
+    def _judge(self, tried: Tried, plan: Plan, probe: Run) -> None:
+        value, before = self._value(probe), statistics.median(self._known)
+        if value > CLEARLY_WORSE * before:
+            worse = f" ({100 * (value / before - 1):.0f} %)" if before else ""
+            tried.why = f"more {self._options.metric.words}{worse}"
+            return
+        if self._options.metric.exact:
+            ratio = value / before if before else 1.0
+            self._decide(tried, spread.Ratio(ratio, ratio, ratio), before - value, [value])
+            return
+        contest = self._race(self._plan, plan, probe, self.seconds_left(), None, _decided)
+        arm = contest.arms[1]
+        tried.runs = len(arm.runs)
+        if arm.same is False:
+            tried.why = self._fault
+            return
+        if self._options.spares_memory and not self._simulated:
+            slower = spread.ratio([race.wall(run) for run in arm.runs],
+                                  [race.wall(run) for run in contest.arms[0].runs])
+            if slower.low > 1:
+                tried.why = f"{100 * (slower.value - 1):.0f} % more time"
+                return
+        values, others = contest.values(arm), contest.values(contest.arms[0])
+        self._decide(tried, contest.ratio(arm),
+                     statistics.median(others) - statistics.median(values), values)
+        if tried.kept and not [one for one in self.outcome.kept if one is not tried]:
+            self._first = tried
+            self._take_final(contest)
+
+    def _decide(self, tried: Tried, ratio: spread.Ratio, gain: float,
+                values: list[float]) -> None:
+        tried.ratio, tried.gain = ratio, gain
+        tried.kept = ratio.high < 1 and ratio.value <= 1 - LEAST_GAIN
+        if tried.kept:
+            self._known = values
+        else:
+            tried.why = "no significant difference" if ratio.low <= 1 <= ratio.high else \
+                "gains less than 1 %" if ratio.value < 1 else f"more {self._options.metric.words}"
+
+    def _race(self, base: Plan, plan: Plan, probe: Run | None, seconds: float,
+              rounds: int | None, decided: Callable[[race.Race], bool]) -> race.Race:
+        """A race of two plans; a run that was not right is told by `same` of its arm, and by
+        self._fault."""
+        limits = race.Limits(rounds or self._options.rounds, max(seconds, 0), self._hang_s())
+        contest = race.Race(_Numbered(self), [base, plan], limits, self._options.metric.of,
+                            decided)
+        if probe is not None:
+            contest.arms[1].runs.append(probe)
+        self._fault = ""
+
+        def after(arm: Arm) -> bool:
+            run = arm.runs[-1]
+            if run.ended.passed_on:
+                raise Stopped(run.ended.passed_on)
+            if arm.plan.env is None:
+                self._must_be_stable(run)
+                return True
+            self._fault = self._verifier.fault(run)
+            arm.same = not self._fault
+            return not self._fault
+
+        try:
+            contest.go(lambda number, plan: None, after)
+        except MetricError as error:
+            raise CanNotTune(str(error)) from None
+        return contest
+
+    def run_numbered(self, plan: Plan, limit_s: float | None) -> Run:
+        """A run of a plan under its next number."""
+        return self._run(plan, limit_s)
+
+    def confirm(self) -> None:
+        """Races all that was kept against the program as it was.  What does not gain in the end is
+        not kept."""
+        kept = self.outcome.kept
+        if not kept:
+            return
+        if len(kept) == 1 and kept[0].runs >= race.LEAST_ROUNDS and kept[0] is self._first:
+            return  # Its own race was that already.
+        self._say("all that was kept, against the program as it was")
+        rounds = race.LEAST_ROUNDS if self._options.metric.exact else None
+        contest = self._race(self._base, self._plan, None,
+                             self.seconds_left() + CONFIRM_RUNS * self._bare_s, rounds, _played)
+        final = self._take_final(contest)
+        why = self._fault or ("" if final.value <= 1 - LEAST_GAIN else
+                              "in the end nothing is gained over the program as it was")
+        if why:
+            for one in kept:
+                one.kept, one.why = False, why
+
+    def _take_final(self, contest: race.Race) -> spread.Ratio:
+        """Notes a race of all that is kept against the program as it was."""
+        base, arm = contest.arms
+        final = contest.ratio(arm)
+        self.outcome.base = statistics.median(contest.values(base))
+        self.outcome.best = statistics.median(contest.values(arm)) if arm.runs else 0.0
+        self.outcome.final, self.outcome.runs = final, len(arm.runs)
+        return final
+
+
+def _played(contest: race.Race) -> bool:
+    """Whether a race has had the rounds that it may have."""
+    return len(contest.arms[0].runs) >= PAIRS
+
+
+def _decided(contest: race.Race) -> bool:
+    """Whether it is known if the second plan gains."""
+    if len(contest.arms[0].runs) < race.LEAST_ROUNDS:
+        return False
+    ratio = contest.ratio(contest.arms[1])
+    return ratio.high < 1 or ratio.low > 1 - LEAST_GAIN or _played(contest)
+
+
+class _Numbered:
+    """Trials for a race, whose runs go on with the numbers of a plan."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+
+    def run(self, plan: Plan, number: int, limit_s: float | None = None) -> Run:
+        del number
+        return self._search.run_numbered(plan, limit_s)

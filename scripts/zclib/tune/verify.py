@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""Whether a run under a policy was right: it ended and printed as bare, and libzc said nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from typing import Sequence
+
+from ..sameness import Output
+from ..trial import Run
+
+CHECK_SECONDS = 600
+SERIOUS = ("warning", "error")
+
+
+def digest(path: str) -> str:
+    """Of a file's content; "" where there is none."""
+    whole = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            while part := file.read(1 << 20):
+                whole.update(part)
+    except OSError:
+        return ""
+    return whole.hexdigest()
+
+
+class Verifier:
+    """Knows a bare run, and what runs under libzc say that place nothing."""
+
+    def __init__(self, output: Output, check: str | None, files: Sequence[str]) -> None:
+        self._output = output
+        self._check = check
+        self._files = {path: "" for path in files}
+        self._bare: Run | None = None
+        self._said: set[tuple[str, str]] = set()
+
+    def learn(self, bare: Run) -> None:
+        """Takes a bare run as right."""
+        self._bare = bare
+        self._files = {path: digest(path) for path in self._files}
+
+    def learn_messages(self, watched: Run) -> None:
+        """Takes what libzc says without any rule as no rule's fault."""
+        self._said |= set(watched.totals.warns)
+
+    def fault(self, run: Run) -> str:
+        """What is wrong with a run that has just ended; "" where nothing is."""
+        assert self._bare is not None
+        if run.ended.late:
+            return "took too long, and was ended"
+        if run.refused.calls:
+            return run.refused.words()
+        if run.ended.status != self._bare.ended.status:
+            return (f"ended with status {run.ended.status} instead of "
+                    f"{self._bare.ended.status}{self._last_word(run)}")
+        for (severity, code), (_, text) in run.totals.warns.items():
+            if severity in SERIOUS and (severity, code) not in self._said:
+                return f"libzc said: {text}"
+        return self._wrong_result(run)
+
+    def _wrong_result(self, run: Run) -> str:
+        assert self._bare is not None
+        if self._check is not None:
+            return self._checked(self._check, run)
+        if not self._output.same(self._bare.output, run.output):
+            was, now = self._output.differing_lines(self._bare.output, run.output)
+            return f"printed '{now}' instead of '{was}'"
+        for path, before in self._files.items():
+            if digest(path) != before:
+                return f"wrote another {path}"
+        return ""
+
+    @staticmethod
+    def _checked(check: str, run: Run) -> str:
+        """Has the caller's own command judge, which reads what the program printed."""
+        with open(run.output, "rb") as printed:
+            try:
+                done = subprocess.run(
+                    ["sh", "-c", check], stdin=printed, check=False, timeout=CHECK_SECONDS,
+                    stdout=subprocess.DEVNULL,
+                    env={**os.environ, "ZC_STDOUT": run.output, "ZC_STDERR": run.errors})
+            except subprocess.TimeoutExpired:
+                return f"'{check}' took more than {CHECK_SECONDS} s"
+        return "" if done.returncode == 0 else f"'{check}' ended with status {done.returncode}"
+
+    @staticmethod
+    def _last_word(run: Run) -> str:
+        with open(run.errors, encoding="utf-8", errors="surrogateescape") as file:
+            lines = [line.strip() for line in file if line.strip()]
+        return f": {lines[-1][:200]}" if lines else ""
+
+
+def failed_bare(run: Run) -> str:
+    """Why a program can't be tuned that fails without libzc."""
+    return f"it ends with status {run.ended.status} without libzc" + Verifier._last_word(run)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT
+"""What a search came to, as the policy's comments and as a table."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import time
+from typing import Iterable, Sequence
+
+from .. import install, spread, table
+from ..logs import Log, Record, strings, string
+from ..trial import Run
+from . import write
+from .metrics import Metric
+from .search import Outcome, Tried
+
+
+def interval(ratio: spread.Ratio) -> str:
+    """`71..75 %`."""
+    low, high = (f"{100 * value:.1f}" for value in (ratio.low, ratio.high))
+    return f"{low} %" if low == high else f"{low}..{high} %"
+
+
+def result(outcome: Outcome, metric: Metric) -> str:
+    """All that was kept, in a sentence."""
+    final = outcome.final
+    assert final is not None
+    sure = "" if metric.exact else f" ({interval(final)}, 95 % sure)"
+    return (f"{metric.words}: {metric.show(outcome.best)} instead of {metric.show(outcome.base)}, "
+            f"{100 * final.value:.1f} % of it{sure}")
+
+
+def _predicted(tried: Tried, metric: Metric) -> str:
+    if not metric.is_time:
+        return "-"
+    return ("up to " if tried.candidate.is_probe else "") + metric.show(tried.candidate.gain_ns)
+
+
+def lines(tried: Sequence[Tried], metric: Metric, width: int | None) -> list[str]:
+    """A table of all that was tried."""
+    rows = [(one.candidate.what, _predicted(one, metric),
+             metric.show(one.gain) if one.ratio else "-",
+             interval(one.ratio) if one.ratio else "-", one.runs,
+             "kept" if one.kept else f"not kept: {one.why}") for one in tried]
+    return table.render([table.text("Change"), table.Column("Predicted", drop=2),
+                         table.Column("Gained"), table.Column("Of before", drop=1),
+                         table.Column("Runs", drop=3), table.text("Outcome")], rows, width)
+
+
+def policy(outcome: Outcome, metric: Metric, command: Sequence[str], watched: Run,
+           remark: str) -> str:
+    """The text of the policy."""
+    comments = {}
+    for at, one in enumerate(outcome.kept):
+        assert one.ratio is not None
+        before = interval(one.ratio)
+        predicted = f"; predicted: {_predicted(one, metric)}" if metric.is_time else ""
+        comments[at] = (f"{one.candidate.what[0].upper()}{one.candidate.what[1:]}: gained "
+                        f"{metric.show(one.gain)}, {metric.words} {before} of that before "
+                        f"({one.runs} {'run' if one.runs == 1 else 'runs'} when it was "
+                        f"added){predicted}.")
+        if one.candidate.kind == "shared" and "access = read" in str(one.candidate.rules):
+            comments[at] += (" `access = read` promises that no kernel writes these blocks; one "
+                             "that does fails with an error that names the rule.")
+    body = write.policy([one.candidate for one in outcome.kept], comments)
+    lost = [one for one in outcome.tried if not one.kept]
+    tail = "Tried, and not taken:\n" + "\n".join(
+        f"- {one.candidate.what}: {one.why}" for one in lost) if lost else ""
+    return "\n".join(filter(None, (
+        write.comment(_head(outcome, metric, command, watched, remark)), body,
+        write.comment(tail) if tail else "")))
+
+
+def _head(outcome: Outcome, metric: Metric, command: Sequence[str], watched: Run,
+          remark: str) -> str:
+    process = watched.totals.processes[0]
+    metas, builds = _facts(watched.logs, {site for one in outcome.kept
+                                          for site in one.candidate.sites})
+    driver = metas.get("driver")
+    day = time.strftime("%Y-%m-%d", time.localtime())
+    text = [f"Written by zc tune on {day}, for: {shlex.join(command)}",
+            f"libzc {install.version()}, {process.gpu or 'unknown GPU'}, CUDA driver "
+            f"{driver if isinstance(driver, int) else 'unknown'}, host {platform.node()}."]
+    if outcome.final is not None:
+        text.append(f"Measured {result(outcome, metric)}. {outcome.runs} runs under this policy; "
+                    "all ended and printed as without it.")
+    if builds:
+        text.append("Call paths (site) are those of these builds: " + ", ".join(builds)
+                    + ". Another build has others: tune it again.")
+    if remark:
+        text.append(remark)
+    return "\n".join(text)
+
+
+def _facts(paths: Iterable[str], sites: set[str]) -> tuple[Record, list[str]]:
+    """The head of the first log, and the builds of the modules on the call paths of sites."""
+    meta: Record = {}
+    named: dict[str, str] = {}
+    wanted: set[str] = set()
+    for path in paths:
+        log = Log(path, lambda problem: None)
+        for record in log.records(("site", "module")):
+            if record["type"] == "module":
+                named[string(record, "module")] = string(record, "build_id")
+            elif record["type"] == "site" and string(record, "site") in sites:
+                wanted |= {frame.rpartition("+")[0] for frame in strings(record, "frames")}
+        meta = meta or log.meta
+    return meta, [f"{name} {named[name]}" for name in sorted(wanted) if named.get(name)]

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""The policy that comes of a search."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from typing import Mapping, Sequence
+
+from ..names import shown
+from ..report.findings import HOST_APIS
+from .candidates import Candidate
+
+# Rules that name call paths come before those that take the rest.
+ORDER = ("parallel", "shared", "mapped", "grow", "pinned", "together")
+WIDTH = 100
+SHARED_HOSTS = "shared-hosts"
+
+
+def private(folder: str, name: str, text: str) -> str:
+    """A file with this policy in a folder of zc's own; its path."""
+    path = os.path.join(folder, name + ".conf")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def policy(candidates: Sequence[Candidate], comments: Mapping[int, str] | None = None) -> str:
+    """The sections of candidates, each behind its comment (by the candidate's place in the
+    sequence)."""
+    order = sorted(range(len(candidates)), key=lambda at: ORDER.index(candidates[at].kind))
+    parts = []
+    hosts = list(dict.fromkeys(host for at in order for host in candidates[at].hosts))
+    for at in order:
+        one = candidates[at]
+        head = comment(comments[at]) if comments else ""
+        if one.settings:
+            parts.append(f"{head}[defaults]\n{one.settings}")
+            head = ""
+        for number, (name, keys) in enumerate(one.rules.items()):
+            parts.append(f"{head if number == 0 else ''}[rule {name}]\n{keys}")
+        if hosts and one.kind == "shared":
+            parts.append(comment("The host's side of what is shared.") * bool(comments)
+                         + f"[rule {SHARED_HOSTS}]\napi = {HOST_APIS}\nsite = {', '.join(hosts)}\n"
+                         "place = shared, pageable\n")
+            hosts = []
+    return "\n".join(parts)
+
+
+def comment(text: str) -> str:
+    """Text as lines of a comment; no byte of it can end the comment."""
+    return "".join(f"# {line}\n" if line else "#\n" for paragraph in text.split("\n")
+                   for line in textwrap.wrap(shown(paragraph), WIDTH - 2, break_long_words=False,
+                                             break_on_hyphens=False) or [""])
+
+
+def publish(path: str, text: str, force: bool) -> None:
+    """Writes the policy, which nobody else may write to: libzc would not take it then.  Raises
+    FileExistsError where a file is there, unless it may be overwritten."""
+    name = f"{path}.{os.getpid()}" if force else path
+    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    try:
+        with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+            os.fchmod(file.fileno(), 0o644)
+        os.replace(name, path)
+    except OSError:
+        os.unlink(name)
+        raise

@@ -1,0 +1,130 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# zc tune: the best policy of programs for which it is known by construction. The simulated GPU has
+# no times, so what counts is what the copies would take by their bytes.
+
+load programs
+
+setup_file() {
+    [[ -e $ZC_BUILD/sim/libcuda.so.1 ]] || return 0
+    build_copies "$BATS_FILE_TMPDIR/copies"
+}
+
+setup() {
+    need_gpu_programs
+    export TREE=$PWD
+    cd "$BATS_TEST_TMPDIR"
+    # Prints what is the same each time. A table of 8 MiB, of which 1 % is read.
+    printf '#!/bin/sh\n"%s" 8192 1024 | grep -o "checksum[^,]*"\n' "$GATHER" >gather
+    chmod +x gather
+    ln -s "$BATS_FILE_TMPDIR/copies" .
+}
+
+# Runs zc tune; its table and verdict are in $output, what it says on stderr in $stderr.
+tune() {
+    local status=$1
+    shift
+    run "-$status" --separate-stderr "$ZC" tune "$@"
+}
+
+# Writes a program that does what gather does, but under policies of some names runs other commands
+# before: wrapped PATTERN COMMANDS
+wrapped() {
+    printf '#!/bin/sh\ncase $ZC_POLICY in %s) %s ;; esac\nexec ./gather\n' "$1" "$2" >program
+    chmod +x program
+}
+
+@test "a table that kernels read sparsely becomes one with the host's, and the policy proves it" {
+    tune 0 -- ./gather
+    [[ $output == *"are one with the host's "*" kept"* ]]
+    [[ $output == *"are pinned "*"not kept: takes nothing beside what was kept later"* ]]
+    [[ $output == *"Written to policy.conf."* && -z $stderr ]]
+    grep -qx 'place = shared, device' policy.conf
+    grep -qx 'access = read' policy.conf
+    grep -q '^# Written by zc tune on 20.*, for: ./gather$' policy.conf
+    [[ $(tr -d '\n#' <policy.conf) == *"gained "*" of that before "*"predicted: up to "* ]]
+    run -0 "$ZC" check policy.conf
+    [[ $output == *" 2 usable rules, 0 errors, 0 warnings" ]]
+    run -0 --separate-stderr "$ZC" run -p policy.conf -- ./gather
+    [[ $stderr == *"8.1 MiB asked in 3 copies: "*" KiB moved, 0 B copied by the CPU, 8 MiB "* ]]
+
+    # What is there already is kept, before anything runs.
+    cp policy.conf before
+    tune 2 -- ./gather
+    [[ $stderr == "zc: policy.conf is there already: name another file by -o, or "*"--force"* ]]
+    cmp before policy.conf
+}
+
+@test "memory that is not malloc's is copied by several threads" {
+    tune 0 -o out.conf -- ./copies map 2
+    [[ $output == *"several threads copy pageable memory "*" kept"* ]]
+    [[ $output != *"in host memory "* ]]  # CPU threads would copy it, which takes longer.
+    [[ $(grep -v '^#' out.conf | grep .) == "[defaults]"$'\n'"pageable_copy = parallel" ]]
+}
+
+@test "arrays that grow are remapped, and with nothing to gain nothing is written" {
+    sim_env grow
+    tune 0 -o out.conf --ignore '_ms":[0-9.]+' -- "$(dirname "$GATHER")/grow-shared"
+    [[ $output == *"grow by a remap "*" kept"* ]]
+    grep -qx 'grow = yes' out.conf
+    tune 0 -- "$KILLED" 1 _exit
+    [[ $output == "Nothing was gained, so nothing is written." && ! -e policy.conf ]]
+}
+
+@test "a rule under which the program prints something else, or hangs, is not kept" {
+    wrapped '*candidate-1*' 'echo other; exit ;; *candidate-3*) sleep 60 & echo $! >pid; wait'
+    tune 0 -- ./program
+    [[ $output == *"are pinned "*"not kept: printed 'other' instead of 'checksum"* ]]
+    [[ $output == *"one with the host's "*"not kept: took too long, and was ended"* ]]
+    [[ ! -e /proc/$(<pid) ]]
+    grep -qx 'pageable_copy = parallel' policy.conf
+    grep -q "^# - malloc's blocks of .* are pinned: printed 'other' instead of" policy.conf
+}
+
+@test "less device memory is a goal as well" {
+    tune 0 --goal device-memory -- ./gather
+    [[ $output == *"Device memory: "*" KiB instead of 8.1 MiB"*"Written to policy.conf." ]]
+    grep -qx 'place = shared, device' policy.conf
+}
+
+@test "programs that can't be tuned are told why" {
+    run -0 python3 -B - <<'PYTHON'
+import contextlib, io, os, sys
+sys.path.insert(0, os.environ["TREE"] + "/scripts")
+from zclib.cli import main
+
+def tune(status, *arguments):
+    """One command line; what it says."""
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        assert main(["tune", *arguments]) == status, (arguments, said.getvalue())
+    return said.getvalue().strip()
+
+fails = "zc: sh can't be tuned: "
+assert tune(1, "--", "sh", "-c", "echo broken >&2; exit 3") == \
+    fails + "it ends with status 3 without libzc: broken"
+differs = tune(1, "--", "sh", "-c", "echo $$")
+assert differs.startswith(fails + "without libzc it does not always do the same: one run printed '")
+assert "--ignore REGEX, or say by --check COMMAND" in differs
+assert "one run wrote another made." in tune(1, "--same", "made", "--", "sh", "-c", "echo $$ >made")
+assert "'grep -q right' ended with status 1" in tune(1, "--check", "grep -q right", "echo", "wrong")
+assert "no process of it used CUDA under libzc" in tune(1, "true")
+assert "No such file" in tune(127, "./missing")
+for wrong in (["--ignore", "("], ["-o", "nowhere/policy.conf"], ["--runs", "1"],
+              ["--metric", "wall", "--goal", "device-memory"]):
+    tune(2, *wrong, "touch", "ran")
+assert not os.path.exists("ran") and not os.path.exists("policy.conf")
+PYTHON
+}
+
+@test "a signal ends the search, and the best so far is written with that remark" {
+    wrapped '*candidate-2*' ': >ready; exec sleep 60'
+    "$ZC" tune -- ./program >out 3>&- &
+    until [[ -e ready ]]; do sleep 0.05; done
+    kill -INT $!
+    wait $! || status=$?
+    [[ $status == 130 ]]
+    [[ $(tail -n 1 out) == "Stopped before all was tried. Written to policy.conf." ]]
+    grep -q '^# Stopped before all was tried.$' policy.conf
+    run -0 "$ZC" check policy.conf
+}
