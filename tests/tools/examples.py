@@ -42,6 +42,10 @@ exec env -u MAKEFLAGS -u MAKELEVEL {shutil.which("make")} -C {TOP} -n "$@" >/dev
     shift 2
 done
 exec "$@" """,
+    "torchrun": """export TORCHELASTIC_RUN_ID=none WORLD_SIZE=$2
+for ((rank = 0; rank < WORLD_SIZE; rank++)); do
+    RANK=$rank LOCAL_RANK=$rank python3 "${@:3}" || exit
+done""",
     "srun": """export "${1#--export=ALL,}"; shift; exec "$@" """,
     "docker": f"""[[ "$1 $2 $4 $6" == "run -v -e IMAGE" && $3 == $PWD/build:/zc ]] || exit 1
 export "${{5//\\/zc\\//{BUILD}/}}"; shift 6; exec "$@" """,
