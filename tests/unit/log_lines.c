@@ -51,7 +51,8 @@ static void meta_tells_the_run(void **state)
     assert_holds(text, wanted);
     snprintf(wanted, sizeof(wanted), "\"exe\":\"%s\",\"rank\":0,", program_invocation_short_name);
     assert_holds(text, wanted);
-    assert_holds(text, "\"driver\":13000,\"gpu\":\"GPU 1\",\"devices\":2,"
+    assert_holds(text, "\"driver\":13000,\"gpu\":\"GPU 1\",\"devices\":2,\"gpus\":["
+                       "{\"pci\":null,\"uuid\":null},{\"pci\":null,\"uuid\":null}],"
                        "\"policy\":{\"file\":\"a \\\"b\\\".conf\",\"hash\":\"0000000000000abc\"},"
                        "\"exe_path\":\"/");
     assert_holds(text, "/log_lines\",\"argv\":[\"");
@@ -63,7 +64,8 @@ static void unknown_facts_are_null(void **state)
 
     (void)state;
     zc_log_meta(&unknown);
-    assert_holds(log_text(1), "\"driver\":null,\"gpu\":null,\"devices\":null,\"policy\":null,");
+    assert_holds(log_text(1),
+                 "\"driver\":null,\"gpu\":null,\"devices\":null,\"gpus\":[],\"policy\":null,");
 }
 
 static void messages_said_before_the_log_follow_its_first_line(void **state)
