@@ -69,6 +69,7 @@ missing_for_check() {
     has_command shellcheck || echo shellcheck
     has_command mandoc || echo mandoc
     has_command script || echo bsdutils
+    has_command tmux || echo tmux
     has_pip || echo python3-pip
     # For the completion of their command lines, and for the package that `make deb` builds.
     has_command zsh || echo zsh

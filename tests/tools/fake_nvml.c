@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* A stand-in for libnvidia-ml.so.1: one device whose link moves 1 GiB to it and 1 MiB from it
- * between two reads of its counters, which have 32 bits.  NVML_NO_COUNTERS=1 makes it a device
- * without them, NVML_HANGS=1 a driver that does not answer. */
+ * between two reads of its counters, which have 32 bits; it holds 34 of 139 GiB.
+ * NVML_NO_COUNTERS=1 makes it a device without them, NVML_HANGS=1 a driver that does not answer. */
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -18,6 +19,40 @@ int nvmlDeviceGetCount_v2(unsigned *count);
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device);
 int nvmlDeviceGetFieldValues(void *device, int count, struct value *values);
 const char *nvmlErrorString(int code);
+int nvmlDeviceGetName(void *device, char *name, unsigned length);
+int nvmlDeviceGetMemoryInfo(void *device, unsigned long long *memory);
+int nvmlDeviceGetUtilizationRates(void *device, unsigned *use);
+int nvmlDeviceGetPcieThroughput(void *device, unsigned counter, unsigned *kilobytes);
+
+int nvmlDeviceGetName(void *device, char *name, unsigned length)
+{
+    (void)device;
+    snprintf(name, length, "Stand-in GPU");
+    return 0;
+}
+
+int nvmlDeviceGetMemoryInfo(void *device, unsigned long long *memory)
+{
+    (void)device;
+    memory[0] = 139ull << 30; /* total, free, used */
+    memory[1] = 105ull << 30;
+    memory[2] = 34ull << 30;
+    return 0;
+}
+
+int nvmlDeviceGetUtilizationRates(void *device, unsigned *use)
+{
+    (void)device;
+    use[0] = 45;
+    return 0;
+}
+
+int nvmlDeviceGetPcieThroughput(void *device, unsigned counter, unsigned *kilobytes)
+{
+    (void)device;
+    *kilobytes = counter == 0 ? 400000 : 12300000; /* sent, received */
+    return 0;
+}
 
 int nvmlInit_v2(void)
 {

@@ -13,6 +13,7 @@ setup() {
 
 teardown() {
     [[ -z ${COPIER:-} ]] || kill "$COPIER" 2>/dev/null || true
+    tmux -L "zc$$" kill-server 2>/dev/null || true
 }
 
 # Leaves NAME.counters of a process that was killed.
@@ -70,6 +71,9 @@ wait_ready() {
 @test "frames after the first have rates, and the end of the process is seen" {
     start_copier a
     "$ZC" top -n 1000 -i 0.1 "$COPIER" >frames 5>&- &
+    until grep -qs running frames; do
+        sleep 0.1
+    done
     for round in 2 3 4; do
         sleep 0.2
         echo >&5
@@ -106,14 +110,88 @@ assert ends("a.counters", True) == ("ended", "", True)
 PYTHON
 }
 
-@test "a terminal is refreshed in place and never overrun" {
+# Runs zc top in a terminal of tmux's, of so many columns and lines.  $1, $2; $3... its arguments
+in_tmux() {
+    command -v tmux >/dev/null || skip "no tmux; make deps"
+    tmux -L "zc$$" -f /dev/null new-session -d -x "$1" -y "$2" \
+        "LC_ALL=C.UTF-8 $ZC top ${*:3}; echo ended with \$?; cat"
+}
+
+# Waits until the terminal shows a text: shows PATTERN; `screen` has what it shows then.
+shows() {
+    for _ in {1..200}; do
+        screen=$(tmux -L "zc$$" capture-pane -p)
+        [[ ! $screen =~ $1 ]] || return 0
+        sleep 0.05
+    done
+    printf '%s\n' "$screen"
+    return 1
+}
+
+press() {
+    tmux -L "zc$$" send-keys "$@"
+}
+
+@test "on a terminal keys sort, choose, open, pause and quit, and the last frame stays" {
     make_killed a
     start_copier b
-    run -0 script -qec "stty cols 60; TERM=xterm $ZC top -i 0.1 -n 2 $COPIER" /dev/null
-    [ "$(grep -c $'\e\\[H' <<<"$output")" -eq 2 ]
-    plain=$(sed -E 's/\x1b\[[0-9]*[A-Za-z]//g; s/\r//g' <<<"$output")
-    [ "$(grep -cE '^.{61,}' <<<"$plain")" -eq 0 ]
-    [[ $plain == *Asked* && $plain == *"10 MiB"* ]]
+    mkdir nvml
+    ${CC:-gcc} -shared -fPIC -o nvml/libnvidia-ml.so.1 "$OLDPWD/tests/tools/fake_nvml.c"
+    LD_LIBRARY_PATH=$PWD/nvml:$LD_LIBRARY_PATH in_tmux 120 30 -i 0.1 .
+    shows 'GPU 0  Stand-in GPU  \[███░+\] 34 GiB of 139 GiB  use 45 %  link to 12.3 from 0.4 GB/s'
+    [[ $screen == "zc top  "*"1 running, 1 killed"* && $screen == *"every 0.1 s"* ]]
+    [[ $screen == *"pinned 0 B"*"q quit  h help  s sort: asked  p pause  Enter detail  d hide"* ]]
+    [[ $screen == *$'\n'*"$COPIER"*running*killed* && $screen != *"Top sites"* ]]
+    # Its copies make a rate, and a bar that moves on.
+    echo >&5
+    wait_ready 2
+    shows '20 MiB .*█'
+    press s s s s s
+    shows 'sort: program'
+    [[ $screen == *killed*killed*python*running* ]]
+    # Enter opens the chosen process; the second one is the copier.
+    press Down Enter
+    shows 'Top sites'
+    [[ $screen == *"$COPIER"*"HtoD"*"Pageable"*"Device"* && $screen == *"Enter back"* ]]
+    press Escape
+    shows 'Enter detail'
+    press d
+    shows 'd show ended'
+    [[ $(grep -c ' killed ' <<<"$screen") == 0 ]]
+    press p
+    shows 'PAUSED'
+    echo >&5
+    wait_ready 3
+    sleep 0.3
+    shows '20 MiB'
+    press p
+    shows '30 MiB'
+    press h
+    shows 'any key: back'
+    # On 40 columns no line is broken, and the columns that matter are there.
+    press x
+    tmux -L "zc$$" resize-window -x 40 -y 12
+    shows 'q quit  h help  s sort: program$'
+    shows 'PID  Program .*Moved .*Moving'
+    [[ $screen == *"30 MiB"* ]]
+    press q
+    shows 'ended with 0'
+    [[ $screen == *"30 MiB"* ]]
+    tmux -L "zc$$" kill-server
+}
+
+@test "a terminal gets its other screen, colours unless NO_COLOR is set, and a number of frames" {
+    make_killed a
+    for colour in '' 1; do
+        run -0 script -qec "stty cols 60 rows 20; NO_COLOR=$colour TERM=xterm-256color $ZC top \
+            -i 0.1 -n 2 a.counters" /dev/null </dev/null
+        [[ $output == *$'\e[?1049h'*'zc top  '*$'\e[?1049l'*PID*killed* ]]
+        # Yellow, for a process that was killed.
+        [[ -n $colour || $output == *$'\e[33m'* ]]
+        [[ -z $colour || ! $output =~ $'\e[3'[0-7]m ]]
+        plain=$(sed -E '1,/\x1b\[\?1049l/d; s/\x1b\[[0-9;?]*[A-Za-z]//g; s/\r//g' <<<"$output")
+        [ "$(grep -cE '^.{61,}' <<<"$plain")" -eq 0 ]
+    done
 }
 
 @test "a terminal that can't write over its text gets frame after frame" {

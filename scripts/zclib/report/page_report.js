@@ -149,7 +149,8 @@ function reportTables() {
          bytes("Med", "median_bytes"), bytes("Min", "min_bytes"), bytes("Max", "max_bytes"),
          ...outcomes.slice(1), time], data.flows);
   table("pageable", "Pageable memory, by what it is", [text("Memory", "memory"),
-        {heading: "Side", value: row => row.side === "src" ? "source" : "destination", show: String},
+        {heading: "Side", show: String,
+         value: row => row.side === "src" ? "source" : "destination"},
         bytes("Total", "asked_bytes"), number("Count", "asked_calls"),
         bytes("Moved as such", "moved_bytes"), bytes("Again", "again_bytes"), time],
         data.pageable);
