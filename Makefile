@@ -144,7 +144,7 @@ $(B)/zc-policy: $(ZC_POLICY_OBJ) $(B)/libzc.a
 
 .PHONY: deps deps-build deps-demo deps-check check check-gpu check-aarch64 check-headers demo bench \
         bench-overhead bench-host bench-shared bench-vmm bench-managed bench-apps soak fuzz install \
-        uninstall dist clean help FORCE
+        uninstall wheel deb dist clean help FORCE
 deps:           ## get the compilers, libraries and test tools that are missing
 deps-build:     ## get what building the library takes
 deps-demo:      ## get what the demo takes
@@ -218,15 +218,16 @@ fuzz: $(FUZZERS)    ## fuzz the parsers, FUZZ_SECONDS each (clang)
 	        || exit 1; \
 	done
 
-# One table for install and uninstall: folder, mode, files.
+# One table for install and uninstall: folder, mode, files.  The packages are installations, too.
+STAGE := $(B)/install
 ZCLIB := $(shell find scripts/zclib -type f ! -path '*/__pycache__/*' | LC_ALL=C sort)
 MAN := $(wildcard docs/man/*.[1-8])
 # Made by the command itself, from its parsers and from the keys that zc-policy knows.
 COMPLETIONS := $(addprefix $(B)/install/,$(if $(shell command -v python3),zc.bash/zc zc.zsh/_zc zc.fish/zc.fish))
 INSTALLED := $(LIBDIR):755:$(B)/libzc.so \
-             $(BINDIR):755:$(B)/install/zc \
+             $(BINDIR):755:$(STAGE)/zc \
              $(LIBEXECDIR):755:$(B)/zc-policy \
-             $(DATADIR):644:$(B)/install/installed \
+             $(DATADIR):644:$(STAGE)/installed \
              $(foreach f,$(ZCLIB),$(DATADIR)/$(patsubst scripts/%/,%,$(dir $(f))):644:$(f)) \
              $(foreach f,$(MAN),$(MANDIR)/man$(subst .,,$(suffix $(f))):644:$(f)) \
              $(join $(BASHDIR) $(ZSHDIR) $(FISHDIR),$(COMPLETIONS:%=:644:%)) \
@@ -244,11 +245,11 @@ endif
 
 # The command with the folder of its parts, and where the other folders are, seen from that one:
 # an installation can be moved as a whole, and unpacked anywhere.
-$(B)/install/zc: scripts/zc FORCE
+$(STAGE)/zc: scripts/zc FORCE
 	@mkdir -p $(@D)
 	@sed 's|^INSTALLED = .*|INSTALLED = "$(DATADIR)"|' $< > $@
 
-$(B)/install/installed: FORCE
+$(STAGE)/installed: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' 'version=$(VERSION)' \
 	    "lib=$$(realpath -ms --relative-to='$(DATADIR)' '$(LIBDIR)')" \
@@ -258,7 +259,7 @@ $(COMPLETIONS): $(B)/zc-policy $(ZCLIB) $(wildcard policy/presets/*.conf)
 	@mkdir -p $(@D)
 	$(Q)ZC_BUILD='$(abspath $(B))' python3 -B scripts/zc --completion $(patsubst zc.%,%,$(notdir $(@D))) > $@
 
-install: all $(B)/install/zc $(B)/install/installed $(COMPLETIONS)    ## install below $(DESTDIR)$(PREFIX)
+install: all $(STAGE)/zc $(STAGE)/installed $(COMPLETIONS)    ## install below $(DESTDIR)$(PREFIX)
 	$(Q)$(foreach i,$(INSTALLED),install -D -m $(call field,2,$(i)) $(call field,3,$(i)) \
 	    '$(DESTDIR)$(call field,1,$(i))/$(notdir $(call field,3,$(i)))' &&) true
 
@@ -269,6 +270,26 @@ uninstall:      ## remove what install put there
 	$(Q)rm -rf '$(DESTDIR)$(DATADIR)/zclib'
 	$(Q)rmdir '$(DESTDIR)$(DATADIR)/presets' '$(DESTDIR)$(DATADIR)' '$(DESTDIR)$(LIBEXECDIR)' \
 	    2>/dev/null || true
+
+# Installs into an empty folder and makes a package of it.
+# $(1) kind, $(2) folders of the installation
+PACKAGE_OUT ?= $(B)
+define PACKAGE
+	$(Q)rm -rf $(B)/package/$(1)
+	@$(MAKE) --no-print-directory -s install DESTDIR='$(abspath $(B))/package/$(1)' \
+	    STAGE='$(B)/install-$(1)' $(2)
+	$(Q)PYTHONPATH=scripts python3 -B -m package.$(1) '$(B)/package/$(1)' $(VERSION) $(ARCH) '$(PACKAGE_OUT)'
+endef
+
+WHEEL_DATA = /libzc-$(VERSION).data/data/share
+wheel: all      ## a package for pip, build/libzc-VERSION-py3-none-manylinux_*.whl
+	$(call PACKAGE,wheel,DATADIR=/libzc BINDIR=/libzc LIBDIR=/libzc/lib LIBEXECDIR=/libzc/libexec \
+	    MANDIR=$(WHEEL_DATA)/man BASHDIR=$(WHEEL_DATA)/bash-completion/completions \
+	    ZSHDIR=$(WHEEL_DATA)/zsh/site-functions FISHDIR=$(WHEEL_DATA)/fish/vendor_completions.d)
+
+deb: all        ## a package for Debian and its kin, build/libzc_VERSION-1_*.deb
+	$(call PACKAGE,deb,PREFIX=/usr LIBDIR=/usr/lib/$(ARCH)-linux-gnu \
+	    ZSHDIR=/usr/share/zsh/vendor-completions)
 
 docs:           ## write the tables of keys in the pages, from policy/keys.def
 	$(Q)scripts/keytables.py

@@ -43,13 +43,14 @@ missing_for_build() {
     has_command "$cc" || echo "${cc%% *}"
     has_command make || echo make
     [[ -e /usr/include/stdio.h ]] || echo libc6-dev
+    has_toolkit || has_pip || echo python3-pip
 }
 
 missing_for_demo() {
     missing_for_build
     has_command g++ || echo g++
     has_command python3 || echo python3
-    { has_toolkit && has_nvcc; } || has_pip || echo python3-pip
+    has_nvcc || has_pip || echo python3-pip
 }
 
 missing_for_check() {

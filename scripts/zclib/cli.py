@@ -43,6 +43,14 @@ def available() -> dict[str, str]:
             if importlib.util.find_spec(f"{__package__}.commands.{name}")}
 
 
+class Library(argparse.Action):
+    """Prints the path of libzc.so, for LD_PRELOAD in scripts."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        print(install.library())
+        raise SystemExit(0)
+
+
 class Completion(argparse.Action):
     """Prints the completion of a shell, as --version prints the version."""
 
@@ -61,6 +69,7 @@ def overview() -> Parser:
                     description="Runs programs under libzc, reads its logs, checks its policies.")
     parser.add_argument("-V", "--version", action="version", version=f"zc {install.version()}",
                         help=argparse.SUPPRESS)
+    parser.add_argument("--library", nargs=0, action=Library, help=argparse.SUPPRESS)
     parser.add_argument("--completion", metavar="SHELL", action=Completion, help=argparse.SUPPRESS)
     parser.add_argument("command", metavar="COMMAND", help=argparse.SUPPRESS)
     parser.epilog = ("commands:\n" + "\n".join(f"  {name:<9}{line}"

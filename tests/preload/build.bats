@@ -204,6 +204,10 @@ bare_path() {
         [[ $output != *bats* && $output != *chromium* && $output != *valgrind* ]]
     done
     [[ $output == *"g++"*"python3"* ]]
+    # Without a toolkit its headers come by pip.
+    run env PATH="$BATS_TEST_TMPDIR/bin" CC=gcc CUDA_HOME=/nonexistent \
+        DEPS="$BATS_TEST_TMPDIR/deps" bash -c 'scripts/deps.sh build || exit 2'
+    [[ $output == *"apt-get install"*"python3-pip"* ]]
 }
 
 @test "deps names the packages of other distributions, and what these do not have" {

@@ -1,0 +1,132 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# The wheel, the Debian package and the image: built, installed where nothing else is, and used.
+
+load programs
+
+setup_file() {
+    bats_require_minimum_version 1.5.0
+    need_built "$PWD/$ZC_BUILD/libzc.so"
+    # The flags that the tree was built with; others would build it again.
+    local -a command
+    read -r -a command <"$ZC_BUILD/command"
+    [[ " ${command[*]} " == *" -Werror "* ]] && export WERROR=1
+    export CC=${command[0]}
+    unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
+    export PACKED=$BATS_FILE_TMPDIR
+    make -s B="$ZC_BUILD" PACKAGE_OUT="$PACKED" wheel
+    write_apt_get
+    build_stage
+}
+
+# Every RUN of the Containerfile in turn, a line each.
+steps() {
+    sed -e ':join' -e '/\\$/{N;s/\\\n *//;b join' -e '}' Containerfile | sed -n 's/^RUN //p'
+}
+
+# An apt-get that takes notes, and unpacks packages that are files into an empty root.
+write_apt_get() {
+    mkdir -p "$PACKED/bin" "$PACKED/root/tmp" "$PACKED/root/var/lib/apt/lists"
+    cat >"$PACKED/bin/apt-get" <<-END
+	#!/bin/bash
+	echo "\$*" >>"$PACKED/asked"
+	for file; do
+	    [[ \$file != *.deb ]] || dpkg-deb -x "\$file" "$PACKED/root"
+	done
+	END
+    chmod +x "$PACKED/bin/apt-get"
+}
+
+# There may be no engine for containers here, so the commands of the Containerfile run in this tree.
+# All but the last are those of the stage that builds.
+build_stage() {
+    local step
+    while IFS= read -r step; do
+        step=${step//make deb/make -s B=$ZC_BUILD PACKAGE_OUT=$PACKED deb}
+        step=${step//make deps-build/make -s B=$ZC_BUILD deps-build}
+        PATH=$PACKED/bin:$PATH bash -euc "$step"
+    done < <(steps | head -n -1)
+}
+
+setup() {
+    need_gpu_programs
+    VERSION=$(sed -n 's/^#define ZC_VERSION "\(.*\)"/\1/p' shim/base/version.h)
+}
+
+# Runs the sample program by an installed zc, without anything of this tree in its environment: the
+# result is that of the bare run, and a preset has left almost nothing to move.
+#   used_by ZC...
+used_by() {
+    local bare kept=$BATS_TEST_TMPDIR/kept
+    local -a clean=(env -u PYTHONPATH -u ZC_BUILD)
+    bare=$("$GATHER" | json_field checksum)
+    [[ -n $bare ]]
+    cd "$BATS_TEST_TMPDIR"
+    run -0 --separate-stderr "${clean[@]}" "$@" run -p @shared-tables -o "$kept" \
+        -s host-tables.size=64M.. -s device-tables.size=64M.. "$GATHER"
+    [[ $(json_field checksum <<<"$output") == "$bare" && $stderr == *" 64 MiB elided;"* ]]
+    run -0 "${clean[@]}" "$@" report --json "$kept"
+    [[ $(python3 -c 'import json, sys
+print(json.load(sys.stdin)["totals"]["elided_bytes"])' <<<"$output") == 67108864 ]]
+}
+
+@test "the wheel is installed by pip into an empty environment, and used there" {
+    python3 -m pip --version >/dev/null || skip "no pip"
+    local wheel venv=$BATS_TEST_TMPDIR/venv
+    wheel=$(echo "$PACKED/libzc-$VERSION"-py3-none-manylinux_2_*.whl)
+    python3 -m venv --without-pip "$venv"
+    python3 -m pip --python "$venv/bin/python" install -q --no-index --no-compile "$wheel"
+    [ -f "$venv/share/man/man1/zc.1" ]
+    [[ $("$venv/bin/zc" --library) == "$venv"/lib/*/site-packages/libzc/lib/libzc.so ]]
+    [[ $("$venv/bin/python" -m libzc -V) == "zc $VERSION" ]]
+    used_by "$venv/bin/zc"
+    python3 -m pip --python "$venv/bin/python" uninstall -q -y libzc
+    [[ -z $(find "$venv" -name '*zc*' ! -name '*.pyc' -type f) ]]
+}
+
+@test "the wheel's tag names the glibc that its files need" {
+    local wheel
+    wheel=$(echo "$PACKED/libzc-$VERSION"-*.whl)
+    [[ ${wheel##*/} =~ manylinux_2_([0-9]+)_$(uname -m).whl$ ]]
+    local most=${BASH_REMATCH[1]}
+    python3 -m zipfile -e "$wheel" "$BATS_TEST_TMPDIR/w"
+    run -0 objdump -T "$BATS_TEST_TMPDIR/w/libzc/lib/libzc.so" \
+        "$BATS_TEST_TMPDIR/w/libzc/libexec/zc-policy"
+    [[ $(grep -oE 'GLIBC_2\.[0-9]+' <<<"$output" | sort -V | tail -n 1) == "GLIBC_2.$most" ]]
+    ((most <= 34))
+}
+
+@test "the Debian package is unpacked into an empty root, and used there" {
+    command -v dpkg-deb >/dev/null || skip "no dpkg-deb"
+    local root=$BATS_TEST_TMPDIR/root
+    dpkg-deb -x "$PACKED"/libzc_"$VERSION"-1_*.deb "$root"
+    for file in share/man/man1/zc.1.gz share/bash-completion/completions/zc \
+        share/zsh/vendor-completions/_zc share/fish/vendor_completions.d/zc.fish \
+        share/libzc/presets/everyday.conf share/doc/libzc/copyright; do
+        [ -f "$root/usr/$file" ]
+    done
+    [[ $("$root/usr/bin/zc" --library) == "$root"/usr/lib/*/libzc.so ]]
+    used_by "$root/usr/bin/zc"
+}
+
+@test "lintian finds nothing in the Debian package" {
+    command -v lintian >/dev/null || skip "no lintian"
+    run -0 lintian --allow-root --fail-on error,warning "$PACKED"/libzc_*.deb
+    [[ -z $output ]]
+}
+
+@test "the commands of the Containerfile leave an image with zc" {
+    command -v dpkg-deb >/dev/null || skip "no dpkg-deb"
+    local root=$PACKED/root step
+    [[ $(steps | wc -l) -eq 4 ]]
+    cp "$PACKED"/libzc_*.deb "$root/tmp"
+    step=$(steps | tail -n 1)
+    step=${step//\/tmp\//$root/tmp/}
+    PATH=$PACKED/bin:$PATH bash -euc "${step//\/var\//$root/var/}"
+    grep -q 'install .* make python3$' "$PACKED/asked"
+    [[ -z $(ls "$root/tmp") ]]
+    # The image starts as its last lines say.
+    [[ $(sed -nE 's/^(ENTRYPOINT|CMD) //p' Containerfile) == '["zc"]'$'\n''["doctor"]' ]]
+    run -0 "$root/usr/bin/zc" doctor
+    [[ $output == *"Simulated GPU"* ]]
+}
