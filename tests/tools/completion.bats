@@ -85,6 +85,7 @@ tab() {
 	zc report policy/pol|
 	zc run -o tests/to|tests/tools
 	zc run -p policy/policy.conf ./app READ|README.md
+	zc tune --ignore x ./app READ|README.md
 	zc nothing x|
 	END
     cut -d '|' -f 1 "$BATS_TEST_TMPDIR/cases" | tr ' ' '\t' | bash_tab |
@@ -131,14 +132,16 @@ tab() {
         end' "$BATS_FILE_TMPDIR/zc.fish" 'zc ch' 'zc report --so' 'zc report --sort mo' \
         'zc check policy/presets/wa' 'zc explain --api cudaMallocAs' 'zc run -c off,policy/pol' \
         "zc run -p $BATS_TEST_TMPDIR/p.conf -s b.gro" 'zc run -q mkdi' 'zc run mkdir --le' \
-        'zc run -p off mkdir READ' 'zc report tests/tools/logs/gather-s' 'zc run -c off,@every'
+        'zc run -p off mkdir READ' 'zc report tests/tools/logs/gather-s' 'zc run -c off,@every' \
+        'zc tune -r 3 mkdi' 'zc tune -r 3 mkdir --forc'
     [[ ${lines[0]} == *": check" && ${lines[1]} == *": --sort" && ${lines[2]} == *": moved" ]]
     [[ ${lines[3]} == *": policy/presets/watch-only.conf" && ${lines[4]} == *": cudaMallocAsync" ]]
     [[ ${lines[5]} == *": off,policy/policy.conf" && ${lines[6]} == *": b.grow=" ]]
     [[ ${lines[7]} == *": mkdir" && ${lines[8]} == *"--le:"* && ${lines[8]} != *--level* ]]
     [[ ${lines[9]} == *": README.md" ]]
     [[ ${lines[10]} == *": tests/tools/logs/gather-summary.jsonl" ]]
-    [[ ${lines[11]} == *": off,@everyday" ]]
+    [[ ${lines[11]} == *": off,@everyday" && ${lines[12]} == *": mkdir" ]]
+    [[ ${lines[13]} == *"--forc:"* && ${lines[13]} != *--force* ]]
 }
 
 @test "a shell that is not known is named with those that are" {
