@@ -189,6 +189,69 @@ for finding in json.load(open(sys.argv[1]))["findings"]: print(finding["rule"] o
     done
 }
 
+@test "the rule of every finding changes what the finding named" {
+    load programs
+    need_gpu_programs
+    build_copies "$BATS_TEST_TMPDIR/copies"
+    TREE=$PWD run -0 python3 -B - "$LIBZC" "$BATS_TEST_TMPDIR" "$GATHER" <<'PYTHON'
+import os, subprocess, sys, tempfile
+sys.path.insert(0, os.environ["TREE"] + "/scripts")
+from zclib import costs, launch
+from zclib.report.findings import Finder
+from zclib.report.symbols import Symbols
+from zclib.report.totals import Totals
+library, folder, gather = sys.argv[1:]
+
+def run(command, policy):
+    """The sums of a run under the text of a policy, and its findings."""
+    logs = tempfile.mkdtemp(dir=folder)
+    path = "off"
+    if policy:
+        path = logs + "/p.conf"
+        with open(path, "w") as file:
+            file.write(policy)
+    env = launch.environment(library, logs, path, "events")
+    subprocess.run(command, env=env, check=True, stdout=subprocess.DEVNULL)
+    totals = Totals(5)
+    totals.read([logs + "/" + name for name in os.listdir(logs) if name.endswith("jsonl")], print)
+    return totals, Finder(totals, Symbols(totals.modules)).all()
+
+def named(finding, totals):
+    """The bytes that a finding is about, in a run."""
+    if finding.site:
+        return totals.sites[finding.site].copies().moved_bytes
+    return sum(process.pageable_moved for process in totals.processes)
+
+copies, seen = folder + "/copies", {}
+for command in ([copies, "heap", "8"], [copies, "map", "8"], [copies, "heap", "1"],
+                [copies, "pinned", "8"], [gather, "8192", "1024"], [gather, "128", "1024"],
+                [gather, "64", "1024"]):
+    before, findings = run(command, "")
+    for finding in findings:
+        if finding.rule:
+            after, left = run(command, finding.rule)
+            was, now = named(finding, before), named(finding, after)
+            assert now < was / 10, (command, finding, was, now)
+            # What is in force is not proposed once more.
+            assert not any(one.rule == finding.rule for one in left), (command, left)
+            seen.setdefault(finding.kind, set()).add(finding.rule.split("place = ")[-1].split()[0])
+assert seen == {"repeated": {"shared,", "mapped,"}, "once": {"shared,"},
+                "pageable": {"pinned,", "[defaults]"}}, seen
+
+# Where the machine's rates are kept, findings say what their rules save, and come in that order.
+totals, _ = run([copies, "heap", "8"], "")
+process = totals.processes[0]
+process.gpu, os.environ["XDG_CACHE_HOME"] = "NVIDIA H200", folder
+costs.keep(process.host, process.gpu, {fact: [10, 1] for fact in costs.FACTS})
+findings = Finder(totals, Symbols(totals.modules)).all()
+assert [one.kind for one in findings] == ["repeated", "pageable"], findings
+blocked = sum(one.counts.blocked_ns for side, one in totals.memory.items() if side.memory == "heap")
+assert findings[1].gain_ns == blocked - round((64 << 20) / 10), (findings, blocked)
+assert ", which saves up to " in findings[0].text
+assert "% of the run, by the rates" in findings[1].text
+PYTHON
+}
+
 @test "names of a log can't act on the terminal" {
     sed 's/"exe":"gather"/"exe":"ga\\u001b[31mther\\n"/' $LOGS/gather.jsonl \
         >"$BATS_TEST_TMPDIR/evil.jsonl"

@@ -240,7 +240,8 @@ def _process(process: Process) -> Data:
 
 def _finding(finding: Finding) -> Data:
     return {"kind": finding.kind, "text": finding.text, "rule": finding.rule or None,
-            "site": finding.site or None, "blocked_ns": finding.weight}
+            "site": finding.site or None, "blocked_ns": finding.weight,
+            "gain_ns": finding.gain_ns or None}
 
 
 def write_csv(data: Data, out: TextIO) -> None:

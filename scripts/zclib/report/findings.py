@@ -6,9 +6,10 @@ from __future__ import annotations
 import re
 from typing import Iterator, NamedTuple
 
-from .. import units
+from .. import costs, units
+from ..costs import PARALLEL_SHARE
 from .counts import Counts
-from .memory import MemorySum
+from .memory import MemorySum, Side
 from .parts import Flow, Site
 from .shared import Shared
 from .symbols import Symbols
@@ -21,7 +22,7 @@ MANY_COPIES = 4          # Copies a block, from which on they count as repeated.
 SMALL_BYTES = 64 << 10   # Up to here the time of a copy is mostly that of the call.
 MANY_SMALL = 1000
 SHARED_OVER = 1 << 20    # Blocks up to here can't be `shared`.
-PARALLEL_BYTES = 6 << 20  # Smaller copies are never made by threads.
+PINNED_BYTES = 128 << 10  # Of a unit of 2 MiB so much must be copied for it to be registered.
 ONCE_BYTES = 1 << 20     # Smaller blocks that are copied in once are not worth a rule.
 
 # Requests that a rule can place (docs/policy.md, "Requests").
@@ -31,6 +32,7 @@ HOST_APIS = ("malloc, calloc, realloc, reallocarray, aligned_alloc, posix_memali
              "valloc, pvalloc")
 
 # Memory that malloc never saw, as the log names it and in words.
+HEAP = "heap"
 MEMORIES = {"anonymous": "mapped memory", "file": "mapped files", "shm": "shared memory",
             "stack": "stacks", "static": "variables"}
 
@@ -43,6 +45,7 @@ class Finding(NamedTuple):
     text: str     # A sentence, without its full stop.
     rule: str     # Sections of policy.conf to try, or "".
     site: str     # Id of the site that it is about, or "".
+    gain_ns: int = 0  # What the rule saves, by the rates of the machine; 0 where that is not known.
 
 
 class Finder:
@@ -51,6 +54,10 @@ class Finder:
     def __init__(self, totals: Totals, symbols: Symbols) -> None:
         self._totals = totals
         self._symbols = symbols
+        first = next(iter(totals.processes), None)
+        found = costs.Costs() if first is None or totals.simulated else \
+            costs.of(first.host, first.gpu)
+        self._costs = found if found.measured else None
 
     def all(self) -> list[Finding]:
         """All findings: faults of the log first, the others by the time that they took."""
@@ -58,8 +65,8 @@ class Finder:
         found += [finding for name, shared in self._totals.shared.items()
                   for finding in self._shared(name, shared)]
         found += self._flows()
-        found.sort(key=lambda finding: -finding.weight)
-        return [*self._faults(), *found]
+        found.sort(key=lambda finding: -(finding.gain_ns or finding.weight))
+        return [*self._faults(), *_told_apart(found)]
 
     def _share(self, counts: Counts) -> str:
         wall = self._totals.wall_ns
@@ -138,28 +145,42 @@ class Finder:
                 "earlier one" if site.repeated_calls else "")
         if source == "Pinned":
             return Finding("repeated", counts.blocked_ns, text + same, "", site.id)
-        each = counts.asked_bytes // counts.asked_calls
-        rule = f"[rule {self._rule_name(site)}]\nsite = {site.id}\n"
-        if (one or each) > SHARED_OVER and set(site.apis) <= SHARED:
-            text += ("; if kernels only read it, rule `place = shared` with `access = read` would "
-                     "move 0 of what the host did not change")
-            rule += ("place = shared, device\naccess = read\n\n"
-                     f"[rule {self._rule_name(site)}-host]\napi = {HOST_APIS}\n"
-                     f"size = {at_least(each)}\nplace = shared, pageable\n")
-        else:
-            text += ("; rule `place = mapped` would move 0 by copy, and pays if kernels read a "
-                     "small part of it")
-            rule += "place = mapped, device\n"
-        return Finding("repeated", counts.blocked_ns, text + same, rule, site.id)
+        each = one or counts.asked_bytes // counts.asked_calls
+        does, rule = self._table_rule(site, each)
+        gain = counts.blocked_ns if self._costs is not None else 0
+        return Finding("repeated", counts.blocked_ns,
+                       f"{text}; {does}{self._gain(gain, 'up to ')}{same}", rule, site.id, gain)
+
+    def _table_rule(self, site: Site, each: int) -> tuple[str, str]:
+        """A rule for blocks that are copied to, and what it does in words.  `each`: bytes of a
+        copy."""
+        name = self._rule_name(site)
+        rule = f"[rule {name}]\nsite = {site.id}\n"
+        can_share = each > SHARED_OVER and site.apis and set(site.apis) <= SHARED
+        if can_share and self._heap_is_source():
+            return ("if kernels only read it, rule `place = shared` with `access = read` would "
+                    "move 0 of what the host did not change",
+                    f"{rule}place = shared, device\naccess = read\n\n[rule {name}-host]\n"
+                    f"api = {HOST_APIS}\nsize = {at_least(each)}\nplace = shared, pageable\n")
+        return ("rule `place = mapped` would move 0 by copy, and pays if kernels read a small part "
+                "of it", f"{rule}place = mapped, device\n")
+
+    def _heap_is_source(self) -> bool:
+        """Whether copies to the device are of malloc's blocks, as far as the log tells: only those
+        can be one with a device block."""
+        sources = {side.memory for side, one in self._totals.memory.items()
+                   if side.side == "src" and one.counts.asked_bytes}
+        return not sources or HEAP in sources
 
     def _once(self, site: Site, counts: Counts) -> Finding:
+        does, rule = self._table_rule(site, counts.asked_bytes // counts.asked_calls)
+        if "shared" in rule:
+            does += ", and pays if they read a small part of it"
+        gain = counts.blocked_ns if self._costs is not None else 0
         return Finding("once", counts.blocked_ns,
                        f"{self._name(site)}: {units.size(counts.moved_bytes)} copied in once"
-                       f"{_from(self._source(site))} and never back{self._share(counts)}; rule "
-                       "`place = mapped` would move 0 by copy, and pays if kernels read a small "
-                       "part of it",
-                       f"[rule {self._rule_name(site)}]\nsite = {site.id}\n"
-                       "place = mapped, device\n", site.id)
+                       f"{_from(self._source(site))} and never back{self._share(counts)}; {does}"
+                       f"{self._gain(gain, 'up to ')}", rule, site.id, gain)
 
     def _passed_over(self, site: Site) -> Finding:
         rules = ", ".join(site.rules) or "?"
@@ -199,26 +220,47 @@ class Finder:
 
     def _by_memory(self) -> Iterator[Finding]:
         """What the driver moved from or to pageable memory; each kind has its own cure."""
-        heap, other, names = MemorySum(), MemorySum(), []
+        heap, counts = Counts(), Counts()
+        large: dict[Side, MemorySum] = {}
         for side, one in self._totals.memory.items():
-            (heap if side.memory == "heap" else other).add(one)
-            if side.memory in MEMORIES and one.counts.moved_bytes and \
-                    MEMORIES[side.memory] not in names:
-                names.append(MEMORIES[side.memory])
-        if not names:
-            pageable = self._moved_pageable()
-            if pageable.moved_bytes and self._matters(pageable):
-                yield self._pageable(pageable)
-            return
-        if heap.counts.moved_bytes and self._matters(heap.counts):
-            yield self._pageable(heap.counts, " of malloc")
-        counts = other.counts
-        if self._matters(counts) and counts.asked_bytes >= PARALLEL_BYTES * counts.asked_calls:
+            if side.memory == HEAP:
+                heap.add(_moved_part(one.counts))
+            elif side.memory in MEMORIES and \
+                    one.counts.moved_bytes >= max(costs.PARALLEL_LEAST * one.counts.asked_calls, 1):
+                large[side] = one
+                counts.add(_moved_part(one.counts))
+        if not self._totals.memory:  # Of an older libzc, or a process that was killed.
+            heap = self._moved_pageable()
+        if heap.moved_bytes and self._matters(heap):
+            in_force = any(one.counts.cpu_copied_bytes for one in self._totals.memory.values())
+            yield self._pageable(heap, " of malloc" if large else "", bool(large) or in_force)
+        if counts.moved_bytes and self._matters(counts):
+            names = dict.fromkeys(MEMORIES[side.memory] for side in large)
+            gain = sum(self._saved(side.side, one.counts, PARALLEL_SHARE)
+                       for side, one in large.items())
             yield Finding("pageable", counts.blocked_ns,
                           f"{units.size(counts.moved_bytes)} copied from or to "
                           f"{' and '.join(names)}{self._share(counts)}, which malloc never saw; "
-                          "`pageable_copy = parallel` has threads copy it beside the link",
-                          "[defaults]\npageable_copy = parallel\n", "")
+                          "`pageable_copy = parallel` has threads copy it beside the link"
+                          f"{self._gain(gain)}",
+                          "[defaults]\npageable_copy = parallel\n", "", gain)
+
+    def _saved(self, side: str, counts: Counts, share: float = 1.0) -> int:
+        """The time that copies would save at this share of the rate of pinned memory; 0 where the
+        machine's rates were not measured."""
+        if self._costs is None or not counts.asked_bytes:
+            return 0
+        way = "HtoD" if side == "src" else "DtoH"
+        now = _moved_part(counts).blocked_ns
+        return max(round(now - self._costs.copy_ns(way, False, counts.moved_bytes) / share), 0)
+
+    def _gain(self, gain_ns: int, most: str = "") -> str:
+        """A gain in words, where one is known."""
+        if not gain_ns or not self._totals.wall_ns:
+            return ""
+        return (f", which saves {most}{units.duration(gain_ns)}, "
+                f"{units.percent(gain_ns, self._totals.wall_ns)} of the run, by the rates that "
+                "were measured here")
 
     def _moved_pageable(self) -> Counts:
         """What the driver moved from or to pageable memory, with the time of just that: by the
@@ -236,18 +278,25 @@ class Finder:
             moved.blocked_ns = flows.blocked_ns
         return moved
 
-    def _pageable(self, counts: Counts, whose: str = "") -> Finding:
-        size = (0 if whose else self._totals.pageable.sizes.holding(90)) \
+    def _pageable(self, counts: Counts, whose: str, some: bool) -> Finding:
+        """`some`: not all copies of pageable memory are meant, so only their average is known."""
+        size = (0 if some else self._totals.pageable.sizes.holding(90)) \
             or counts.moved_bytes // counts.moved_calls
         rate = f" at {units.rate(counts.moved_bytes, counts.blocked_ns)}" if counts.blocked_ns \
             else ""
+        text = (f"{units.size(counts.moved_bytes)} copied from or to pageable memory{whose} "
+                f"in {_times(counts.moved_calls, 'copy', 'copies')}{rate}{self._share(counts)}")
+        if size < PINNED_BYTES:
+            return Finding("pageable", counts.blocked_ns, f"{text}; memory is not pinned for "
+                           f"copies below {units.size(PINNED_BYTES)}, under no rule", "", "")
+        sides = {side.side: one.counts for side, one in self._totals.memory.items()
+                 if side.memory == HEAP}
+        gain = sum(self._saved(side, one) for side, one in sides.items())
         return Finding("pageable", counts.blocked_ns,
-                       f"{units.size(counts.moved_bytes)} copied from or to pageable memory{whose} "
-                       f"in {_times(counts.moved_calls, 'copy', 'copies')}{rate}"
-                       f"{self._share(counts)}; rule `place = pinned` for the program's buffers "
-                       "lets them run at the speed of the link",
+                       f"{text}; rule `place = pinned` for the program's buffers lets them run at "
+                       f"the speed of the link{self._gain(gain)}",
                        f"[rule host-buffers]\napi = {HOST_APIS}\nsize = {at_least(size)}\n"
-                       "place = pinned, pageable\n", "")
+                       "place = pinned, pageable\n", "", gain)
 
     def _small(self, flow: Flow, counts: Counts, median: int | None) -> Iterator[Finding]:
         if not flow.is_copy or counts.moved_calls < MANY_SMALL or not self._matters(counts):
@@ -262,6 +311,25 @@ class Finder:
                       f"{units.size(typical)} {word}, {units.duration(each)} each"
                       f"{self._share(counts)}: their time is that of the calls, which `place = "
                       "mapped` or fewer, larger copies avoid", "", "")
+
+
+def _told_apart(found: list[Finding]) -> list[Finding]:
+    """Findings that are about the same bytes say so: only one of their rules has its effect."""
+    sites = [one.site for one in found if one.site and one.rule]
+    if not sites:
+        return found
+    more = f" and {len(sites) - 3} more" if len(sites) > 3 else ""
+    other = (f"; the rule for site {', '.join(sites[:3])}{more} is about some of these bytes, too: "
+             "compare both")
+    return [one._replace(text=one.text + other) if one.kind == "pageable" and one.rule else one
+            for one in found]
+
+
+def _moved_part(counts: Counts) -> Counts:
+    """Copies of pageable memory with what the driver moved as such alone, and its share of their
+    time."""
+    moved, asked = counts.moved_bytes, max(counts.asked_bytes, 1)
+    return Counts(counts.asked_calls, moved, 0, 0, 0, 0, counts.blocked_ns * moved // asked)
 
 
 def _times(count: int, one: str = "time", many: str = "times") -> str:
