@@ -8,7 +8,7 @@ import shlex
 import time
 from typing import Iterable, Sequence
 
-from .. import install, spread, table
+from .. import install, link, spread, table
 from ..logs import Log, Record, strings, string
 from ..trial import Run
 from . import write
@@ -75,12 +75,12 @@ def policy(outcome: Outcome, metric: Metric, command: Sequence[str], watched: Ru
 def _head(outcome: Outcome, metric: Metric, command: Sequence[str], watched: Run,
           remark: str) -> str:
     process = watched.totals.processes[0]
-    metas, builds = _facts(watched.logs, {site for one in outcome.kept
+    meta, builds = _facts(watched.logs, {site for one in outcome.kept
                                           for site in one.candidate.sites})
-    driver = metas.get("driver")
+    driver, libzc = meta.get("driver"), string(meta, "libzc") or install.version()
     day = time.strftime("%Y-%m-%d", time.localtime())
     text = [f"Written by zc tune on {day}, for: {shlex.join(command)}",
-            f"libzc {install.version()}, {process.gpu or 'unknown GPU'}, CUDA driver "
+            f"libzc {libzc}, {process.gpu or 'unknown GPU'}, CUDA driver "
             f"{driver if isinstance(driver, int) else 'unknown'}, host {platform.node()}."]
     if outcome.final is not None:
         text.append(f"Measured {result(outcome, metric)}. {outcome.runs} runs under this policy; "
@@ -99,6 +99,8 @@ def _facts(paths: Iterable[str], sites: set[str]) -> tuple[Record, list[str]]:
     named: dict[str, str] = {}
     wanted: set[str] = set()
     for path in paths:
+        if link.is_recording(path):
+            continue
         log = Log(path, lambda problem: None)
         for record in log.records(("site", "module")):
             if record["type"] == "module":
