@@ -15,7 +15,8 @@ struct zc_entry {
 
 #define ZC_UNPAREN(...) __VA_ARGS__
 #define ZC_BODY(base, params)                                                                      \
-    CUresult zc_do_##base(__typeof__(base) *real, const struct zc_entry *entry, ZC_UNPAREN params)
+    CUresult zc_do_##base(__typeof__(base) *real,                                                  \
+                          const struct zc_entry *entry __attribute__((unused)), ZC_UNPAREN params)
 
 /* Both flavours share a body, so it may be declared twice. */
 #define ZC_CALL(name, base, flavour, params, args) ZC_BODY(base, params);

@@ -69,15 +69,3 @@ ZC_BODY(cuMipmappedArrayCreate,
         note(entry, desc->Format, desc->NumChannels, desc->Width, desc->Height, desc->Depth);
     return result;
 }
-
-ZC_BODY(cuArrayDestroy, (CUarray array))
-{
-    (void)entry;
-    return real(array);
-}
-
-ZC_BODY(cuMipmappedArrayDestroy, (CUmipmappedArray mipmap))
-{
-    (void)entry;
-    return real(mipmap);
-}

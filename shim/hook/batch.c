@@ -283,7 +283,6 @@ ZC_BODY(cuMemPrefetchBatchAsync,
 ZC_BODY(cuMemDiscardBatchAsync, (CUdeviceptr * ptrs, size_t *sizes, size_t count,
                                  unsigned long long flags, CUstream stream))
 {
-    (void)entry;
     return any_converted(ptrs, count) ? CUDA_ERROR_INVALID_VALUE
                                       : real(ptrs, sizes, count, flags, stream);
 }

@@ -77,7 +77,6 @@ ZC_BODY(cuCtxDestroy, (CUcontext context))
 {
     struct zc_leaving leaving = {0};
     bool on = zc_life_on();
-    (void)entry;
     if (on)
         zc_leaving_begin(&leaving, context);
     CUresult result = real(context);
@@ -85,11 +84,6 @@ ZC_BODY(cuCtxDestroy, (CUcontext context))
         forget_context(context, false);
     zc_leaving_end(&leaving);
     return result;
-}
-
-ZC_BODY(cuCtxDestroy_v2, (CUcontext context))
-{
-    return zc_do_cuCtxDestroy(real, entry, context);
 }
 
 /* NULL while the process exits: the kernel will free everything. */
@@ -101,7 +95,6 @@ static CUcontext primary_of(CUdevice device)
 ZC_BODY(cuDevicePrimaryCtxReset, (CUdevice device))
 {
     struct zc_leaving leaving = {0};
-    (void)entry;
     CUcontext context = primary_of(device);
     if (context)
         zc_leaving_begin(&leaving, context);
@@ -112,23 +105,12 @@ ZC_BODY(cuDevicePrimaryCtxReset, (CUdevice device))
     return result;
 }
 
-ZC_BODY(cuDevicePrimaryCtxReset_v2, (CUdevice device))
-{
-    return zc_do_cuDevicePrimaryCtxReset(real, entry, device);
-}
-
 /* Only the last release destroys the context. */
 ZC_BODY(cuDevicePrimaryCtxRelease, (CUdevice device))
 {
-    (void)entry;
     CUcontext context = primary_of(device);
     CUresult result = real(device);
     if (result == CUDA_SUCCESS && context && !zc_stream_primary(device))
         forget_context(context, false);
     return result;
-}
-
-ZC_BODY(cuDevicePrimaryCtxRelease_v2, (CUdevice device))
-{
-    return zc_do_cuDevicePrimaryCtxRelease(real, entry, device);
 }

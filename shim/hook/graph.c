@@ -145,26 +145,24 @@ static struct exec *take_exec(CUgraphExec handle)
     return x;
 }
 
-/* Records what a new or updated executable graph will copy. */
-static CUresult remember_exec(CUresult result, CUgraphExec handle, CUgraph graph)
+void zc_graph_note(CUgraphExec handle, CUgraph graph)
 {
-    if (result != CUDA_SUCCESS || !zc_life_on() || !zc_real.cuGraphGetNodes ||
-        !zc_real.cuGraphNodeGetType || !zc_real.cuGraphMemcpyNodeGetParams ||
-        !zc_real.cuGraphMemsetNodeGetParams || !zc_real.cuGraphChildGraphNodeGetGraph)
-        return result;
+    if (!zc_real.cuGraphGetNodes || !zc_real.cuGraphNodeGetType ||
+        !zc_real.cuGraphMemcpyNodeGetParams || !zc_real.cuGraphMemsetNodeGetParams ||
+        !zc_real.cuGraphChildGraphNodeGetGraph)
+        return;
     drop(take_exec(handle));
     struct exec *x = zc_arena_get(sizeof(*x));
     if (!x)
-        return result;
+        return;
     x->handle = handle;
     read_graph(x, graph, 0);
     if (!zc_lock_take(&lock)) {
         drop(x);
-        return result;
+        return;
     }
     HASH_ADD_PTR(execs, handle, x);
     zc_lock_drop(&lock);
-    return result;
 }
 
 /* Changes one recorded node if the driver did, by a call that `c` describes. */
@@ -186,48 +184,6 @@ static CUresult replace(CUgraphExec handle, CUgraphNode id, struct zc_copy *c, C
         }
     zc_lock_drop(&lock);
     return stranger ? result : zc_copy_after_node(c, result);
-}
-
-ZC_BODY(cuGraphInstantiate,
-        (CUgraphExec * exec, CUgraph graph, CUgraphNode *error_node, char *log, size_t log_bytes))
-{
-    (void)entry;
-    CUresult result = real(exec, graph, error_node, log, log_bytes);
-    return result == CUDA_SUCCESS ? remember_exec(result, *exec, graph) : result;
-}
-
-ZC_BODY(cuGraphInstantiate_v2,
-        (CUgraphExec * exec, CUgraph graph, CUgraphNode *error_node, char *log, size_t log_bytes))
-{
-    return zc_do_cuGraphInstantiate(real, entry, exec, graph, error_node, log, log_bytes);
-}
-
-ZC_BODY(cuGraphInstantiateWithFlags, (CUgraphExec * exec, CUgraph graph, unsigned long long flags))
-{
-    (void)entry;
-    CUresult result = real(exec, graph, flags);
-    return result == CUDA_SUCCESS ? remember_exec(result, *exec, graph) : result;
-}
-
-ZC_BODY(cuGraphInstantiateWithParams,
-        (CUgraphExec * exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params))
-{
-    (void)entry;
-    CUresult result = real(exec, graph, params);
-    return result == CUDA_SUCCESS ? remember_exec(result, *exec, graph) : result;
-}
-
-ZC_BODY(cuGraphExecUpdate,
-        (CUgraphExec exec, CUgraph graph, CUgraphNode *error_node, CUgraphExecUpdateResult *update))
-{
-    (void)entry;
-    return remember_exec(real(exec, graph, error_node, update), exec, graph);
-}
-
-ZC_BODY(cuGraphExecUpdate_v2, (CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info))
-{
-    (void)entry;
-    return remember_exec(real(exec, graph, info), exec, graph);
 }
 
 ZC_BODY(cuGraphExecMemcpyNodeSetParams,
@@ -304,21 +260,9 @@ ZC_BODY(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraphNo
 
 ZC_BODY(cuGraphExecDestroy, (CUgraphExec exec))
 {
-    (void)entry;
     if (zc_life_on() && __atomic_load_n(&execs, __ATOMIC_RELAXED))
         drop(take_exec(exec));
     return real(exec);
-}
-
-/* Nothing is converted inside a graph: the driver handles its memory nodes. */
-ZC_BODY(cuGraphAddMemAllocNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode *dependencies,
-                                 size_t count, CUDA_MEM_ALLOC_NODE_PARAMS *params))
-{
-    CUresult result = real(node, graph, dependencies, count, params);
-    if (result == CUDA_SUCCESS && params)
-        zc_track_foreign(entry, ZC_API_cuGraphAddMemAllocNode, params->dptr, params->bytesize,
-                         ZC_KIND_DEVICE);
-    return result;
 }
 
 /* The blocks are looked up at each launch, because they may be freed before the graph is. */

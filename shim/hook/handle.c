@@ -237,7 +237,6 @@ ZC_BODY(cuMemCreate, (CUmemGenericAllocationHandle * handle, size_t bytes,
 /* Removed from the table before the driver can reuse the number. */
 ZC_BODY(cuMemRelease, (CUmemGenericAllocationHandle handle))
 {
-    (void)entry;
     struct zc_handle *h = zc_handle_map(handle);
     if (!h || !zc_lock_take(&lock))
         return real(handle);
@@ -271,7 +270,6 @@ static void note_retained(struct zc_handle *h, CUmemGenericAllocationHandle hand
 
 ZC_BODY(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * handle, void *address))
 {
-    (void)entry;
     if (zc_life_on() && zc_converted_at((CUdeviceptr)address))
         return CUDA_ERROR_INVALID_VALUE;
     const struct zc_block *b = any() ? zc_block_find((CUdeviceptr)address) : NULL;
@@ -286,7 +284,6 @@ ZC_BODY(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * handle, voi
 ZC_BODY(cuMemGetAllocationPropertiesFromHandle,
         (CUmemAllocationProp * prop, CUmemGenericAllocationHandle handle))
 {
-    (void)entry;
     CUresult result = real(prop, handle);
     struct zc_handle *h = result == CUDA_SUCCESS ? zc_handle_map(handle) : NULL;
     if (h && h->backing) {

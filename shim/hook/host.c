@@ -194,14 +194,8 @@ ZC_BODY(cuMemHostRegister, (void *p, size_t bytes, unsigned int flags))
     return result;
 }
 
-ZC_BODY(cuMemHostRegister_v2, (void *p, size_t bytes, unsigned int flags))
-{
-    return zc_do_cuMemHostRegister(real, entry, p, bytes, flags);
-}
-
 ZC_BODY(cuMemHostUnregister, (void *p))
 {
-    (void)entry;
     if (is_drivers(p))
         return CUDA_ERROR_INVALID_VALUE;
     if (zc_pinned_hides((CUdeviceptr)p))
@@ -227,7 +221,6 @@ static void *disguised(void *p)
 
 ZC_BODY(cuMemHostGetDevicePointer_v2, (CUdeviceptr * dptr, void *p, unsigned int flags))
 {
-    (void)entry;
     if (is_converted(p))
         return CUDA_ERROR_INVALID_VALUE;
     if (!hosted(p))
@@ -245,7 +238,6 @@ ZC_BODY(cuMemHostGetDevicePointer_v2, (CUdeviceptr * dptr, void *p, unsigned int
  * (measured). */
 ZC_BODY(cuMemHostGetFlags, (unsigned int *flags, void *p))
 {
-    (void)entry;
     const struct zc_block *block = hosted(p);
     if (is_converted(p))
         return CUDA_ERROR_INVALID_VALUE;

@@ -47,7 +47,6 @@ ZC_BODY(cuMemMap, (CUdeviceptr ptr, size_t bytes, size_t offset,
 /* One call may unmap several consecutive mappings. */
 ZC_BODY(cuMemUnmap, (CUdeviceptr ptr, size_t bytes))
 {
-    (void)entry;
     if (zc_life_on() && zc_converted_at(ptr))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult result = real(ptr, bytes);
@@ -62,19 +61,4 @@ ZC_BODY(cuMemUnmap, (CUdeviceptr ptr, size_t bytes))
         at += step;
     }
     return result;
-}
-
-/* Rights and handles of a converted block belong to libzc: to the program it is no mapping. */
-ZC_BODY(cuMemSetAccess, (CUdeviceptr ptr, size_t bytes, const CUmemAccessDesc *desc, size_t count))
-{
-    (void)entry;
-    return zc_life_on() && zc_converted_at(ptr) ? CUDA_ERROR_INVALID_VALUE
-                                                : real(ptr, bytes, desc, count);
-}
-
-ZC_BODY(cuMemGetAccess, (unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr))
-{
-    (void)entry;
-    return zc_life_on() && zc_converted_at(ptr) ? CUDA_ERROR_INVALID_VALUE
-                                                : real(flags, location, ptr);
 }

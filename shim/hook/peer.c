@@ -8,7 +8,6 @@
  * happened. */
 ZC_BODY(cuCtxEnablePeerAccess, (CUcontext peer, unsigned int flags))
 {
-    (void)entry;
     CUresult result = real(peer, flags);
     if (result != CUDA_SUCCESS || !zc_life_on() || zc_life_closing())
         return result;
@@ -20,6 +19,5 @@ ZC_BODY(cuCtxEnablePeerAccess, (CUcontext peer, unsigned int flags))
 
 ZC_BODY(cuCtxDisablePeerAccess, (CUcontext peer))
 {
-    (void)entry;
     return zc_life_on() && !zc_life_closing() ? zc_access_disable(peer, real) : real(peer);
 }

@@ -271,7 +271,6 @@ static void forget_destroyed(CUmemoryPool handle)
 
 ZC_BODY(cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps *props))
 {
-    (void)entry;
     CUresult result = real(pool, props);
     if (result != CUDA_SUCCESS || !zc_life_on())
         return result;
@@ -285,42 +284,16 @@ ZC_BODY(cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps *props))
     return result;
 }
 
-#if CUDA_VERSION >= 13000
-/* Pools that the program did not create; more is known of its own. */
-static CUresult handed_out(CUresult result, const CUmemoryPool *pool, const CUmemLocation *location,
-                           CUmemAllocationType type)
+void zc_pool_note_handed_out(CUmemoryPool pool, const CUmemLocation *location,
+                             CUmemAllocationType type)
 {
-    if (result == CUDA_SUCCESS && zc_life_on()) {
-        enum zc_kind kind = kind_of(location, type);
-        remember_pool(*pool, kind, unfit_of(kind));
-    }
-    return result;
+    enum zc_kind kind = kind_of(location, type);
+    remember_pool(pool, kind, unfit_of(kind));
 }
 
-ZC_BODY(cuMemGetDefaultMemPool,
-        (CUmemoryPool * pool, CUmemLocation *location, CUmemAllocationType type))
+void zc_pool_note_imported(CUmemoryPool pool)
 {
-    (void)entry;
-    return handed_out(real(pool, location, type), pool, location, type);
-}
-
-ZC_BODY(cuMemGetMemPool, (CUmemoryPool * pool, CUmemLocation *location, CUmemAllocationType type))
-{
-    (void)entry;
-    return handed_out(real(pool, location, type), pool, location, type);
-}
-#endif
-
-ZC_BODY(cuMemPoolImportFromShareableHandle,
-        (CUmemoryPool * pool, void *handle, CUmemAllocationHandleType type,
-         unsigned long long flags))
-{
-    (void)entry;
-    CUresult result = real(pool, handle, type, flags);
-    if (result != CUDA_SUCCESS || !zc_life_on())
-        return result;
-    remember_pool(*pool, ZC_KIND_DEVICE, EXPORTABLE);
-    return result;
+    remember_pool(pool, ZC_KIND_DEVICE, EXPORTABLE);
 }
 
 /* Blocks outlive their pool until they are freed. */
@@ -333,7 +306,6 @@ static bool part(struct zc_block *block, void *pool)
 
 ZC_BODY(cuMemPoolDestroy, (CUmemoryPool pool))
 {
-    (void)entry;
     CUresult result = real(pool);
     if (result != CUDA_SUCCESS || !zc_life_on())
         return result;
@@ -347,7 +319,6 @@ ZC_BODY(cuMemPoolDestroy, (CUmemoryPool pool))
  * unchanged. */
 ZC_BODY(cuMemPoolSetAccess, (CUmemoryPool pool, const CUmemAccessDesc *map, size_t count))
 {
-    (void)entry;
     return zc_life_on() && !zc_life_closing() ? zc_access_grant(pool, map, count, real)
                                               : real(pool, map, count);
 }
@@ -355,7 +326,6 @@ ZC_BODY(cuMemPoolSetAccess, (CUmemoryPool pool, const CUmemAccessDesc *map, size
 /* A pool's figures as if its converted blocks were in it. */
 ZC_BODY(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
 {
-    (void)entry;
     CUresult result = real(pool, attribute, value);
     if (result != CUDA_SUCCESS || !zc_life_on() || !pools || !zc_lock_take(&lock))
         return result;
@@ -399,7 +369,6 @@ static void note_set(CUmemoryPool pool, CUmemPool_attribute attribute)
 
 ZC_BODY(cuMemPoolSetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
 {
-    (void)entry;
     CUresult result = real(pool, attribute, value);
     if (result != CUDA_SUCCESS || !zc_life_on() || !pools)
         return result;
@@ -461,19 +430,9 @@ void zc_pool_quiesce(void)
 
 ZC_BODY(cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep))
 {
-    (void)entry;
     CUresult result = real(pool, keep);
     if (result == CUDA_SUCCESS && zc_life_on() && !zc_capture_any())
         release(pool, keep);
-    return result;
-}
-
-ZC_BODY(cuMemPoolImportPointer,
-        (CUdeviceptr * ptr, CUmemoryPool pool, CUmemPoolPtrExportData *data))
-{
-    CUresult result = real(ptr, pool, data);
-    if (result == CUDA_SUCCESS)
-        zc_track_foreign(entry, ZC_API_cuMemAllocFromPoolAsync, *ptr, 0, ZC_KIND_DEVICE);
     return result;
 }
 

@@ -18,6 +18,11 @@ const char *zc_pool_unfit(CUmemoryPool pool, enum zc_kind *kind_out);
 void zc_pool_note_alloc(const struct zc_block *block);
 void zc_pool_note_free(const struct zc_block *block);
 
+/* The program got a pool that it did not create; more is known of its own.  Or it imported one. */
+void zc_pool_note_handed_out(CUmemoryPool pool, const CUmemLocation *location,
+                             CUmemAllocationType type);
+void zc_pool_note_imported(CUmemoryPool pool);
+
 /* A pool may have more reserved than its threshold.  Atomic. */
 extern bool zc_pool_over;
 

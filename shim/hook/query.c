@@ -156,7 +156,6 @@ static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_
 
 ZC_BODY(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute, CUdeviceptr ptr))
 {
-    (void)entry;
     const struct zc_block *b = asked_about(ptr);
     CUresult result;
     if (b)
@@ -225,7 +224,6 @@ ZC_BODY(cuPointerGetAttributes,
  * allows, and the driver refuses it for some kinds of memory. */
 ZC_BODY(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute, CUdeviceptr ptr))
 {
-    (void)entry;
     struct zc_block *b = asked_about(ptr);
     if (!b && zc_beside(ptr))
         return CUDA_ERROR_INVALID_VALUE;
@@ -249,7 +247,6 @@ ZC_BODY(cuPointerSetAttribute, (const void *value, CUpointer_attribute attribute
 
 ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr ptr))
 {
-    (void)entry;
     const struct zc_block *b = asked_about(ptr);
     bool beside = !b && zc_beside(ptr);
     if (!b && !beside) {
@@ -310,7 +307,6 @@ static uint64_t lacking(void)
  * they may be counted twice.  Then the answer is too small, never too large. */
 ZC_BODY(cuMemGetInfo_v2, (size_t * free, size_t *total))
 {
-    (void)entry;
     if (free && zc_life_on())
         zc_freed_reap(ZC_PLACE_COUNT);
     CUresult result = real(free, total);
@@ -320,44 +316,6 @@ ZC_BODY(cuMemGetInfo_v2, (size_t * free, size_t *total))
     *free += zc_modules_idle_bytes();
     *free = *free > missing ? *free - missing : 0;
     return result;
-}
-
-/* Advice, prefetches and attachment need managed memory; the program has requested none here. */
-ZC_BODY(cuMemRangeGetAttribute,
-        (void *data, size_t size, CUmem_range_attribute attribute, CUdeviceptr ptr, size_t bytes))
-{
-    (void)entry;
-    return asked_about(ptr) ? CUDA_ERROR_INVALID_VALUE : real(data, size, attribute, ptr, bytes);
-}
-
-ZC_BODY(cuMemRangeGetAttributes, (void **data, size_t *sizes, CUmem_range_attribute *attributes,
-                                  size_t count, CUdeviceptr ptr, size_t bytes))
-{
-    (void)entry;
-    return asked_about(ptr) ? CUDA_ERROR_INVALID_VALUE
-                            : real(data, sizes, attributes, count, ptr, bytes);
-}
-
-ZC_BODY(cuMemAdvise, (CUdeviceptr ptr, size_t bytes, CUmem_advise advice, CUdevice device))
-{
-    (void)entry;
-    return asked_about(ptr) ? CUDA_ERROR_INVALID_VALUE : real(ptr, bytes, advice, device);
-}
-
-#if CUDA_VERSION >= 12020
-ZC_BODY(cuMemAdvise_v2,
-        (CUdeviceptr ptr, size_t bytes, CUmem_advise advice, CUmemLocation location))
-{
-    (void)entry;
-    return asked_about(ptr) ? CUDA_ERROR_INVALID_VALUE : real(ptr, bytes, advice, location);
-}
-#endif
-
-ZC_BODY(cuStreamAttachMemAsync,
-        (CUstream stream, CUdeviceptr ptr, size_t bytes, unsigned int flags))
-{
-    (void)entry;
-    return asked_about(ptr) ? CUDA_ERROR_INVALID_VALUE : real(stream, ptr, bytes, flags);
 }
 
 /* A dma-buf of host memory is not what the program asked for. */

@@ -161,6 +161,14 @@ void zc_track_foreign(const struct zc_entry *entry, enum zc_api api, CUdeviceptr
         zc_ask_track(&ask, address, NULL, NULL, NULL);
 }
 
+void zc_track_found(const struct zc_entry *entry, const CUdeviceptr *ptr, const size_t *bytes,
+                    enum zc_kind kind)
+{
+    enum zc_api api = kind == ZC_KIND_MANAGED ? ZC_API_cuMemAllocManaged : ZC_API_cuMemAlloc;
+    if (ptr && *ptr)
+        zc_track_foreign(entry, api, *ptr, bytes ? *bytes : 0, kind);
+}
+
 void zc_untrack_foreign(CUdeviceptr address)
 {
     struct zc_untracked gone;

@@ -42,6 +42,11 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
 void zc_track_foreign(const struct zc_entry *entry, enum zc_api api, CUdeviceptr address,
                       size_t bytes, enum zc_kind kind);
 
+/* The same for memory that a call has looked up.  A caller may ask for the size alone, or for the
+ * address alone. */
+void zc_track_found(const struct zc_entry *entry, const CUdeviceptr *ptr, const size_t *bytes,
+                    enum zc_kind kind);
+
 /* Takes foreign memory out of the ledger. */
 void zc_untrack_foreign(CUdeviceptr address);
 

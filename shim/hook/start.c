@@ -8,7 +8,6 @@
  * affected. */
 ZC_BODY(cuInit, (unsigned int flags))
 {
-    (void)entry;
     CUresult result = real(flags);
     if (result == CUDA_SUCCESS)
         zc_life_init();
@@ -30,7 +29,6 @@ static void substitute(const char *symbol, void **pfn, int version)
 
 ZC_BODY(cuGetProcAddress, (const char *symbol, void **pfn, int version, cuuint64_t flags))
 {
-    (void)entry;
     CUresult result = real(symbol, pfn, version, flags);
     if (result == CUDA_SUCCESS)
         substitute(symbol, pfn, version);
@@ -40,7 +38,6 @@ ZC_BODY(cuGetProcAddress, (const char *symbol, void **pfn, int version, cuuint64
 ZC_BODY(cuGetProcAddress_v2, (const char *symbol, void **pfn, int version, cuuint64_t flags,
                               CUdriverProcAddressQueryResult *status))
 {
-    (void)entry;
     CUresult result = real(symbol, pfn, version, flags, status);
     if (result == CUDA_SUCCESS)
         substitute(symbol, pfn, version);

@@ -4,7 +4,9 @@
 #include "driver/launch.h"
 #include "hook/kernel.h"
 #include "hook/copy.h"
+#include "hook/graph.h"
 #include "hook/pool.h"
+#include "hook/request.h"
 
 static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
 {
@@ -51,6 +53,28 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
             return CUDA_ERROR_NOT_SUPPORTED;                                                       \
         const struct zc_entry entry = ZC_ENTRY(name, flavour);                                     \
         return zc_check_sticky(ZC_FN_##name, zc_do_##base(real, &entry, ZC_UNPAREN args));         \
+    }
+#define ZC_NOTE(name, base, flavour, params, args, note)                                           \
+    ZC_EXPORT CUresult name params                                                                 \
+    {                                                                                              \
+        __typeof__(base) *real = ZC_REAL(name);                                                    \
+        if (!real)                                                                                 \
+            return CUDA_ERROR_NOT_SUPPORTED;                                                       \
+        const struct zc_entry entry __attribute__((unused)) = ZC_ENTRY(name, flavour);             \
+        CUresult result = real args;                                                               \
+        if (result == CUDA_SUCCESS && zc_life_on())                                                \
+            note;                                                                                  \
+        return zc_check_sticky(ZC_FN_##name, result);                                              \
+    }
+#define ZC_REFUSE(name, base, flavour, params, args, placed)                                       \
+    ZC_EXPORT CUresult name params                                                                 \
+    {                                                                                              \
+        __typeof__(base) *real = ZC_REAL(name);                                                    \
+        if (!real)                                                                                 \
+            return CUDA_ERROR_NOT_SUPPORTED;                                                       \
+        if (zc_life_on() && placed)                                                                \
+            return CUDA_ERROR_INVALID_VALUE;                                                       \
+        return zc_check_sticky(ZC_FN_##name, real args);                                           \
     }
 #define ZC_WATCH(name, base, flavour, params, args, describe)                                      \
     ZC_EXPORT CUresult name params                                                                 \
