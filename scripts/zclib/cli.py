@@ -17,6 +17,7 @@ from .parser import USAGE, Parser
 COMMANDS = {
     "run": "run a program under libzc and report what it moved",
     "tune": "find the best policy for a program, prove it and write it",
+    "init": "write a commented policy for a program, from one run",
     "presets": "list the policies that come with libzc, and when they pay",
     "check": "find the faults of a policy file",
     "explain": "say which rule takes a request, or what became of each site of a log",

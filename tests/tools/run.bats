@@ -191,3 +191,23 @@ setup() {
     run -0 "$ZC" run -q sh -c 'echo "$@"' sh -p -o --compare
     [[ $output == "-p -o --compare" ]]
 }
+
+@test "zc init writes a policy of what the run showed, and leaves what is there alone" {
+    run -0 --separate-stderr "$ZC" init "$GATHER"
+    [[ $output == *'"checksum"'* && $stderr == "Written to policy.conf." ]]
+    grep -q "^# Written by zc init on 20.* from one watched run of:" policy.conf
+    grep -q '^#place = shared, device$' policy.conf
+    run -0 "$ZC" check policy.conf
+    [[ $output == *" 1 usable rule, 0 errors, 0 warnings" ]]
+    # With all rules in force the file is a policy, too.
+    sed -E 's/^#([[a-z])/\1/' policy.conf >whole.conf
+    run -0 "$ZC" check whole.conf
+    [[ $output == *" 3 usable rules, 0 errors, 0 warnings" ]]
+    run -2 "$ZC" init touch ran
+    [[ $output == "zc: policy.conf is there already: "* && ! -e ran ]]
+    rm policy.conf
+    run -3 "$ZC" init sh -c 'exit 3'
+    run -1 "$ZC" init true
+    run -0 "$ZC" init "$KILLED" 1 _exit
+    [[ $output == "Nothing stands out that a rule would change, "* && ! -e policy.conf ]]
+}

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import platform
 import re
 import signal
@@ -68,11 +67,8 @@ def _wrong_usage(args: argparse.Namespace, command: list[str]) -> str | None:
         return "which program?"
     if args.runs is not None and args.runs < race.LEAST_ROUNDS:
         return f"--runs takes a number from {race.LEAST_ROUNDS} on"
-    if os.path.lexists(args.output) and not args.force:
-        return (f"{args.output} is there already: name another file by -o, or overwrite it by "
-                "--force")
-    if not os.path.isdir(os.path.dirname(os.path.abspath(args.output))):
-        return f"{args.output}: there is no such folder"
+    if wrong := write.taken(args.output, args.force):
+        return wrong
     if args.goal == "device-memory" and args.metric:
         return "--metric goes with --goal time"
     try:

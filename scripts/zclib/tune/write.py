@@ -54,6 +54,15 @@ def comment(text: str) -> str:
                                              break_on_hyphens=False) or [""])
 
 
+def taken(path: str, force: bool) -> str:
+    """Why a policy can't be written there; "" where it can."""
+    if os.path.lexists(path) and not force:
+        return f"{path} is there already: name another file by -o, or overwrite it by --force"
+    if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+        return f"{path}: there is no such folder"
+    return ""
+
+
 def publish(path: str, text: str, force: bool) -> None:
     """Writes the policy, which nobody else may write to: libzc would not take it then.  Raises
     FileExistsError where a file is there, unless it may be overwritten."""
