@@ -202,12 +202,12 @@ setup() {
     # With all rules in force the file is a policy, too.
     sed -E 's/^#([[a-z])/\1/' policy.conf >whole.conf
     run -0 "$ZC" check whole.conf
-    [[ $output == *" 3 usable rules, 0 errors, 0 warnings" ]]
+    [[ $output == *" 3 usable rules, 0 errors, "* ]]
     run -2 "$ZC" init touch ran
     [[ $output == "zc: policy.conf is there already: "* && ! -e ran ]]
     rm policy.conf
     run -3 "$ZC" init sh -c 'exit 3'
     run -1 "$ZC" init true
-    run -0 "$ZC" init "$KILLED" 1 _exit
-    [[ $output == "Nothing stands out that a rule would change, "* && ! -e policy.conf ]]
+    run -0 --separate-stderr "$ZC" init "$GATHER" 64
+    [[ $stderr == "Nothing stands out that a rule would change, "* && ! -e policy.conf ]]
 }
