@@ -119,7 +119,7 @@ static void memory_from_the_driver_has_two_sides_as_well(void **state)
     assert_int_equal(0, mprotect((void *)p, 4096, PROT_READ));
     assert_int_equal(8, *p);
     ok(cuMemFreeHost((void *)p));
-    ok(cuMemAllocHost_v2((void **)&p, 100));
+    ok(cuMemAllocHost_v2((void **)&p, 4096));
     munmap((void *)p, 4096);
     ok(gpu_writes(p, 9));
     assert_int_equal(9, gpu_reads(p));

@@ -6,17 +6,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct sim_block **blocks; /* sorted by address */
-static size_t block_count, block_capacity;
+/* The blocks, sorted by address, in leaves of bounded size, so that a million of them are no
+ * slower than a few. */
+#define LEAF 512
+struct leaf {
+    CUdeviceptr first;             /* address of its first block */
+    size_t count;                  /* 1 at least */
+    struct sim_block *block[LEAF]; /* in the order of their addresses */
+};
+static struct leaf **leaves; /* owned array, sorted */
+static size_t leaf_count, leaf_capacity;
+static size_t walked, walked_leaf, walked_at; /* where sim_block_at has got to; 0, 0, 0 to begin */
 __thread int sim_kernel_device = -1;
 
-/* Index of the first block that starts after `va`. */
-static size_t block_after(CUdeviceptr va)
+/* Index of the leaf that an address belongs to; the first one for lower addresses. */
+static size_t leaf_of(CUdeviceptr va)
 {
-    size_t low = 0, high = block_count;
+    size_t low = 0, high = leaf_count;
     while (low < high) {
         size_t mid = (low + high) / 2;
-        if (blocks[mid]->va <= va)
+        if (leaves[mid]->first <= va)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low ? low - 1 : 0;
+}
+
+/* Index in the leaf of the first block that starts after `va`. */
+static size_t block_after(const struct leaf *l, CUdeviceptr va)
+{
+    size_t low = 0, high = l->count;
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+        if (l->block[mid]->va <= va)
             low = mid + 1;
         else
             high = mid;
@@ -26,39 +49,85 @@ static size_t block_after(CUdeviceptr va)
 
 struct sim_block *sim_block_find(CUdeviceptr va)
 {
-    size_t at = block_after(va);
-    if (at == 0 || va - blocks[at - 1]->va >= blocks[at - 1]->size)
+    if (leaf_count == 0)
         return NULL;
-    return blocks[at - 1];
+    const struct leaf *l = leaves[leaf_of(va)];
+    size_t at = block_after(l, va);
+    return at > 0 && va - l->block[at - 1]->va < l->block[at - 1]->size ? l->block[at - 1] : NULL;
 }
 
 struct sim_block *sim_block_overlap(CUdeviceptr va, size_t size)
 {
-    struct sim_block *b = sim_block_find(va);
-    size_t at = block_after(va);
-    if (b)
+    struct sim_block *b = sim_block_find(va), *next = NULL;
+    size_t i = leaf_of(va), at = leaf_count ? block_after(leaves[i], va) : 0;
+    if (b || leaf_count == 0)
         return b;
-    return at < block_count && blocks[at]->va - va < size ? blocks[at] : NULL;
+    if (at < leaves[i]->count)
+        next = leaves[i]->block[at];
+    else if (i + 1 < leaf_count)
+        next = leaves[i + 1]->block[0];
+    return next && next->va - va < size ? next : NULL;
 }
 
 struct sim_block *sim_block_at(size_t i)
 {
-    return i < block_count ? blocks[i] : NULL;
+    if (i < walked)
+        walked = walked_leaf = walked_at = 0;
+    while (walked_leaf < leaf_count) {
+        size_t left = leaves[walked_leaf]->count - walked_at;
+        if (i - walked < left) {
+            walked_at += i - walked;
+            walked = i;
+            return leaves[walked_leaf]->block[walked_at];
+        }
+        walked += left;
+        walked_at = 0;
+        walked_leaf++;
+    }
+    return NULL;
+}
+
+static void leaf_insert(size_t i, struct leaf *l)
+{
+    if (leaf_count == leaf_capacity) {
+        leaf_capacity = leaf_capacity ? 2 * leaf_capacity : 64;
+        leaves = realloc(leaves, leaf_capacity * sizeof *leaves);
+    }
+    memmove(leaves + i + 1, leaves + i, (leaf_count - i) * sizeof *leaves);
+    leaves[i] = l;
+    leaf_count++;
+}
+
+/* The leaf for a new block, with room for it. */
+static struct leaf *leaf_with_room(CUdeviceptr va)
+{
+    size_t i = leaf_of(va);
+    if (leaf_count == 0)
+        leaf_insert(0, calloc(1, sizeof(struct leaf)));
+    struct leaf *l = leaves[i];
+    if (l->count < LEAF)
+        return l;
+    struct leaf *more = calloc(1, sizeof *more);
+    l->count = LEAF / 2;
+    more->count = LEAF - l->count;
+    memcpy(more->block, l->block + l->count, more->count * sizeof *more->block);
+    more->first = more->block[0]->va;
+    leaf_insert(i + 1, more);
+    return va < more->first ? l : more;
 }
 
 struct sim_block *sim_block_add(CUdeviceptr va, size_t size, enum sim_kind kind, int device,
                                 struct sim_context *ctx)
 {
     struct sim_block *b = calloc(1, sizeof *b);
-    size_t at = block_after(va);
-    if (block_count == block_capacity) {
-        block_capacity = block_capacity ? 2 * block_capacity : 1024;
-        blocks = realloc(blocks, block_capacity * sizeof *blocks);
-    }
-    memmove(blocks + at + 1, blocks + at, (block_count - at) * sizeof *blocks);
-    blocks[at] = b;
-    block_count++;
+    struct leaf *l = leaf_with_room(va);
+    size_t at = block_after(l, va);
+    memmove(l->block + at + 1, l->block + at, (l->count - at) * sizeof *l->block);
+    l->block[at] = b;
+    l->count++;
     b->va = va;
+    l->first = l->block[0]->va;
+    walked = walked_leaf = walked_at = 0;
     b->size = size;
     b->kind = kind;
     b->device = device;
@@ -70,10 +139,19 @@ struct sim_block *sim_block_add(CUdeviceptr va, size_t size, enum sim_kind kind,
 
 void sim_block_remove(struct sim_block *block)
 {
-    size_t at = block_after(block->va) - 1;
-    block_count--;
-    memmove(blocks + at, blocks + at + 1, (block_count - at) * sizeof *blocks);
+    size_t i = leaf_of(block->va);
+    struct leaf *l = leaves[i];
+    size_t at = block_after(l, block->va);
+    memmove(l->block + at - 1, l->block + at, (l->count - at) * sizeof *l->block);
+    walked = walked_leaf = walked_at = 0;
     free(block);
+    if (--l->count > 0) {
+        l->first = l->block[0]->va;
+        return;
+    }
+    leaf_count--;
+    memmove(leaves + i, leaves + i + 1, (leaf_count - i) * sizeof *leaves);
+    free(l);
 }
 
 /* The end of the run of blocks of one kind of storage that starts in `b`: mappings side by side are

@@ -3,6 +3,7 @@
  * address, as with CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, and find the same
  * pages there, each by a mapping of its own (view.h). */
 #include "capture.h"
+#include "host_slab.h"
 #include "memory.h"
 #include <unistd.h>
 
@@ -28,14 +29,18 @@ static CUresult host_alloc(void **out, size_t size, unsigned flags)
         return CUDA_ERROR_OUT_OF_MEMORY;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t bytes = (size + page - 1) / page * page;
-    struct sim_view view;
-    void *p = sim_view_alloc(&view, bytes);
+    struct sim_view view = {0};
+    struct sim_slab *slab = NULL;
+    char *alias = NULL;
+    void *p =
+        size <= SIM_SLAB_BLOCK ? sim_slab_take(size, &slab, &alias) : sim_view_alloc(&view, bytes);
     if (!p)
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct sim_block *b =
         sim_block_add((CUdeviceptr)(uintptr_t)p, size, SIM_HOST, ctx->device, ctx);
+    b->slab = slab;
     b->view = view;
-    b->storage = view.alias;
+    b->storage = slab ? alias : view.alias;
     b->footprint = bytes;
     b->flags = flags;
     *out = p;

@@ -46,6 +46,7 @@ struct sim_block {
     size_t taken;     /* managed: bytes of the footprint that the device has */
     struct sim_view view;      /* pinned host memory: the GPU's mapping of its pages */
     struct sim_chunk *chunk;   /* small device blocks: where they lie */
+    struct sim_slab *slab;     /* small blocks of pinned memory from the driver: where they lie */
     struct sim_pool *pool;     /* pooled and managed blocks: where they came from */
     bool counted;              /* pooled blocks: among the bytes that the pool has in use */
     bool freeing;              /* pooled blocks: freed by a call, not yet by the stream */

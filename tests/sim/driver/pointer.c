@@ -2,6 +2,7 @@
 /* What a program asks about an address: cuPointerGetAttribute and friends (CUDA driver API,
  * "Unified Addressing"). */
 #include "memory.h"
+#include "host_slab.h"
 #include "pool.h"
 #include "vmm.h"
 #include <string.h>
@@ -83,6 +84,8 @@ static struct mapping {
     size_t size;      /* bytes */
 } mapping_of(const struct sim_block *b)
 {
+    if (b->slab)
+        return (struct mapping){sim_slab_base(b->slab), SIM_PAGE};
     size_t page = b->kind == SIM_REGISTERED ? (size_t)sysconf(_SC_PAGESIZE) : SIM_PAGE;
     bool shared = b->kind == SIM_REGISTERED || b->chunk;
     CUdeviceptr base = shared ? b->va / page * page : b->va;

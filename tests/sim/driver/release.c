@@ -2,6 +2,7 @@
 /* The end of blocks: one by one, or all of a context. */
 #define _GNU_SOURCE
 #include "array.h"
+#include "host_slab.h"
 #include "memory.h"
 #include "pool.h"
 #include "vmm.h"
@@ -12,7 +13,9 @@
 static void unpin(struct sim_block *b)
 {
     struct sim_view view = b->view;
-    if (b->kind == SIM_HOST)
+    if (b->slab)
+        sim_slab_give(b->slab, (void *)(uintptr_t)b->va, b->size);
+    else if (b->kind == SIM_HOST)
         munmap((void *)(uintptr_t)b->va, b->footprint);
     sim_block_remove(b);
     sim_view_close(&view);

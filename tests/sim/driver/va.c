@@ -139,8 +139,10 @@ bool sim_alias_back(CUdeviceptr va, size_t size, int device)
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     if (p == MAP_FAILED)
         return false;
-    memset(p, 0xA5,
-           size); /* fresh device memory holds garbage: a program that relies on zeros must fail */
+    /* Fresh device memory holds garbage: a program that relies on zeros must fail.  Huge pages make
+     * that quick. */
+    sim_madvise(p, size, MADV_HUGEPAGE);
+    memset(p, 0xA5, size);
     return true;
 }
 

@@ -67,14 +67,16 @@ static bool file_take(struct sim_handle *h)
     return sim_ranges_take(&file_free, h->size, SIM_PAGE, &h->offset);
 }
 
-/* Fresh memory holds garbage, as that of cuMemAlloc does. */
+/* Fresh memory holds garbage, as that of cuMemAlloc does.  To write it takes half the time of page
+ * faults. */
 static void file_fill(const struct sim_handle *h)
 {
-    void *p = mmap(NULL, h->size, PROT_READ | PROT_WRITE, MAP_SHARED, h->fd, (off_t)h->offset);
-    if (p == MAP_FAILED)
-        return;
-    memset(p, 0xA5, h->size);
-    munmap(p, h->size);
+    static char garbage[256 << 10];
+    if (!garbage[0])
+        memset(garbage, 0xA5, sizeof garbage);
+    for (size_t at = 0; at < h->size; at += sizeof garbage)
+        if (pwrite(h->fd, garbage, sizeof garbage, (off_t)(h->offset + at)) < 0)
+            return;
 }
 
 static void file_give(struct sim_handle *h)
