@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/memory.h"
+#include "driver/await.h"
 #include "driver/stream.h"
 #include "ledger/rules.h"
 #include "memory/place.h"
@@ -59,10 +60,12 @@ static bool pageable(const struct zc_operand *b)
 }
 
 /* Reading write-combined memory by the CPU is many times slower than by DMA (CUDA C++ Programming
- * Guide, "Write-Combining Memory"). */
+ * Guide, "Write-Combining Memory").  But the driver's copies within host memory wait for the
+ * stream, which may be waiting for the program. */
 static bool slow_to_read(const struct zc_operand *b)
 {
-    return mapped(b) && b->block->rule >= 0 && zc_rules()->rules[b->block->rule].write_combined;
+    return mapped(b) && !zc_await_any() && b->block->rule >= 0 &&
+           zc_rules()->rules[b->block->rule].write_combined;
 }
 
 static struct job job_of(const struct zc_copy *c)

@@ -80,6 +80,7 @@ prints_the_same() {
 
 @test "asynchronous calls do not wait for a stream that waits for the program" {
     in_every_place "$program" no_hang
+    run -0 under_policy $'place = mapped\nwrite_combined = yes' timeout 30 "$program" no_hang
 }
 
 # The synchronous calls that the program `unwaited` makes: sets it, and the array `calls`.
