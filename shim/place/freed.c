@@ -265,7 +265,7 @@ static struct freed *find_kept(const struct zc_want *want)
     for (unsigned i = 0; p && i < LOOKED_AT; p = p->next, i++)
         if (p->backing->size == want->size && p->backing->vmm->va.context == want->context &&
             zc_vmm_suits(p->backing->vmm, want))
-            return take_out_kept(p);
+            return zc_vmm_enter_small(p->backing->vmm, want->size) ? take_out_kept(p) : NULL;
     return NULL;
 }
 
@@ -350,6 +350,7 @@ static bool keep_entry(struct freed *p)
     if (!(p->quarantined->flags & ZC_BLOCK_QUARANTINED))
         zc_block_quarantine(p->quarantined);
     zc_limits_give(ZC_PLACE_VMM, b->device, b->size);
+    zc_vmm_leave_small(b->vmm);
     p->order = ++serial;
     DL_PREPEND2(*kept_list(p), p, before, next);
     bytes[b->device] += zc_vmm_own(b->vmm);

@@ -16,13 +16,19 @@
 
 #define DEVICES_MAX 64
 
+/* Small blocks may have a part of the device, or so many granules on devices with little memory. */
+#define SMALL_PART 256
+#define SMALL_MIN 64
+
 /* What the driver says about a device's memory; it never changes. */
 struct facts {
     bool known;               /* The other fields are set.  Atomic. */
     size_t granularity;       /* Sizes are multiples of it. */
     CUmemAllocationProp prop; /* Properties of the handles. */
+    size_t small_most;        /* Small blocks that it may have. */
 };
 static struct facts facts[DEVICES_MAX];
+static size_t small_blocks[DEVICES_MAX]; /* Atomic. */
 
 /* The host memory at both ends of every block that has a rim.  With the lock of vmm/access.h. */
 static struct {
@@ -50,7 +56,7 @@ static const struct facts *facts_of(int device)
 {
     struct facts *f = &facts[device < DEVICES_MAX ? device : DEVICES_MAX - 1];
     CUmemAllocationProp prop;
-    size_t granularity = 0;
+    size_t granularity = 0, total = 0;
     if (__atomic_load_n(&f->known, __ATOMIC_ACQUIRE))
         return f;
     if (device >= DEVICES_MAX ||
@@ -61,8 +67,12 @@ static const struct facts *facts_of(int device)
             &granularity, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) != CUDA_SUCCESS ||
         !granularity || granularity > UINT32_MAX)
         return NULL;
+    if (zc_real.cuDeviceTotalMem_v2(&total, device) != CUDA_SUCCESS)
+        total = 0;
     f->granularity = granularity;
     f->prop = prop;
+    f->small_most = total / SMALL_PART / granularity;
+    f->small_most = f->small_most > SMALL_MIN ? f->small_most : SMALL_MIN;
     __atomic_store_n(&f->known, true, __ATOMIC_RELEASE);
     return f;
 }
@@ -228,8 +238,26 @@ struct zc_vmm *zc_vmm_of(const struct zc_block *block)
 /* For blocks that don't grow; never written to. */
 static const struct zc_lineage none;
 
+bool zc_vmm_enter_small(struct zc_vmm *v, size_t size)
+{
+    size_t *count = &small_blocks[v->device];
+    if (size > v->granularity / 2)
+        return true;
+    v->small = __atomic_add_fetch(count, 1, __ATOMIC_RELAXED) <= facts[v->device].small_most;
+    if (!v->small)
+        __atomic_sub_fetch(count, 1, __ATOMIC_RELAXED);
+    return v->small;
+}
+
+void zc_vmm_leave_small(struct zc_vmm *v)
+{
+    __atomic_sub_fetch(&small_blocks[v->device], v->small, __ATOMIC_RELAXED);
+    v->small = false;
+}
+
 void zc_vmm_drop(struct zc_vmm *v)
 {
+    zc_vmm_leave_small(v);
     if (v->rim)
         drop_rim();
     if (v->grows)
@@ -315,6 +343,11 @@ CUresult zc_vmm_make(const struct zc_want *want, struct zc_backing *out, const c
     v->grows = grows;
     v->lineage = lineage;
     v->lazy = lazy;
+    *why = "small blocks, which take 2 MiB each here, have all that they may";
+    if (!zc_vmm_enter_small(v, want->size)) {
+        zc_vmm_drop(v);
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
     size_t before = lazy ? 0 : lay_out(v, want, f);
     result = fill(v, why);
     if (result != CUDA_SUCCESS) {
@@ -363,4 +396,9 @@ CUresult zc_vmm_unmake(struct zc_backing *backing, bool gone)
 const struct zc_place zc_place_vmm = {
     .id = ZC_PLACE_VMM, .real = ZC_KIND_DEVICE, .make = zc_vmm_make, .unmake = zc_vmm_unmake};
 
-const struct zc_module zc_module_vmm = {.start = start};
+static void in_child(void)
+{
+    memset(small_blocks, 0, sizeof(small_blocks));
+}
+
+const struct zc_module zc_module_vmm = {.start = start, .child = in_child};

@@ -50,6 +50,7 @@ struct zc_vmm {
     bool bound : 1; /* The policy limits such blocks (budget, max_device). */
     bool lazy : 1;  /* Memory is attached when first needed (commit = lazy, grow). */
     bool grows : 1; /* The rule says `grow`: copies into it may become remaps. */
+    bool small : 1; /* It counts among the small blocks of its device. */
     struct zc_shared *pair;       /* Of `shared`: the place's record; constant. */
     struct zc_lineage *lineage;   /* All zero, and read-only, if the block does not grow. */
     struct zc_vmm *next, *before; /* List of blocks with something pending. */
@@ -108,6 +109,14 @@ static inline struct zc_vmm *zc_vmm_copy_to(const struct zc_vmm *v)
     struct zc_vmm *newer = v->lineage->newer;
     return newer && newer->lineage->copy ? newer : NULL;
 }
+
+/*
+ * A request of up to half a granule gets a whole one, where the driver packs small blocks.  So that
+ * a program with many of them finds as much memory as without libzc, they are counted while it has
+ * them.  False if a device has as many as it may.
+ */
+bool zc_vmm_enter_small(struct zc_vmm *v, size_t size);
+void zc_vmm_leave_small(struct zc_vmm *v);
 
 /* Bytes of host memory at each end. */
 static inline size_t zc_vmm_rim(const struct zc_vmm *v)

@@ -56,6 +56,22 @@ setup() {
     [[ $codes == $'0\n2' ]]
 }
 
+@test "small requests take at most 64 granules of vmm, or a 256th of the device, at a time" {
+    local many policy full='small blocks, which take 2 MiB each here, have all that they may'
+    many=$(printf '0.5 %.0s' {1..70})
+    for policy in 'place = vmm' $'place = vmm\ncommit = lazy' $'place = vmm\ngrow = yes'; do
+        places_of "$policy" 3 $many 3
+        [[ $(grep -cx 'vmm: -' <<<"$places") == 66 ]]
+        [[ $(grep -cx "device: vmm: $full" <<<"$places") == 6 ]]
+    done
+    places_of 'place = vmm' -f $many
+    [[ $(grep -cx 'vmm: -' <<<"$places") == 70 ]]
+    SIM_MEMORY_MIB=65536 places_of $'place = vmm\ncommit = lazy' $many $many
+    [[ $(grep -cx 'vmm: -' <<<"$places") == 128 ]]
+    places_of $'place = vmm\nfree = defer' -f $many 1.5 $many # Those that are kept do not count.
+    [[ $(grep -cx 'vmm: -' <<<"$places") == 141 ]]
+}
+
 @test "max_pinned bounds mapped memory" {
     places_of $'[defaults]\nmax_pinned = 6M\n[rule all]\nplace = mapped, vmm' 4 4 0.5 4
     over='vmm: mapped: over max_pinned'

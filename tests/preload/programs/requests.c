@@ -9,7 +9,7 @@
 
 #include "program.h"
 
-#define BLOCKS_MAX 32
+#define BLOCKS_MAX 256
 
 static CUstream stream;
 static bool async, at_once;

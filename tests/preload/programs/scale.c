@@ -5,7 +5,7 @@
  * a kernel that failed before; with "kept" and "deferred" among blocks that were freed.  With
  * "memory" it prints the bytes that libzc takes for itself for each block, with "staged" those that
  * copies of many sizes leave, with "time" how long requests and frees take among more and fewer
- * blocks. */
+ * blocks.  MORE in the environment: bytes by which each block is larger. */
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -26,10 +26,16 @@ static void stop(void)
     raise(SIGSTOP);
 }
 
+static size_t more_bytes(void)
+{
+    const char *more = getenv("MORE");
+    return more ? strtoul(more, NULL, 10) : 0;
+}
+
 static size_t size_of_nth(size_t i)
 {
     static const size_t sizes[] = {256, 4096, 100, 70000, 512, 20000, 1000, 8};
-    return sizes[i % (sizeof(sizes) / sizeof(sizes[0]))];
+    return sizes[i % (sizeof(sizes) / sizeof(sizes[0]))] + more_bytes();
 }
 
 /* Requests and frees blocks of as many sizes. */
@@ -37,11 +43,12 @@ static void free_many(size_t count, bool stream_ordered)
 {
     static struct gate gate;
     CUdeviceptr *all = calloc(count, sizeof(*all));
+    size_t size = 8192 + more_bytes();
     CUstream stream;
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     for (size_t i = 0; i < count; i++)
-        CHECK(stream_ordered ? cuMemAllocAsync(&all[i], 8192 + 512 * i, stream)
-                             : cuMemAlloc(&all[i], 8192 + 512 * i));
+        CHECK(stream_ordered ? cuMemAllocAsync(&all[i], size + 512 * i, stream)
+                             : cuMemAlloc(&all[i], size + 512 * i));
     if (stream_ordered)
         gate_close(&gate, stream);
     for (size_t i = 0; i < count; i++)
@@ -65,14 +72,23 @@ static void after_frees(size_t count, bool stream_ordered)
             fill(more[i], 1, 8, NULL);
     }
     stop();
-    for (size_t i = 0; i <= FEW; i++)
+    for (size_t i = 0; i <= FEW; i++) {
+        if (i == 1)
+            stop();
         CHECK(cuMemcpyHtoD(more[i], byte, sizeof(byte)));
+    }
     stop();
-    for (size_t i = 0; i <= FEW; i++)
+    for (size_t i = 0; i <= FEW; i++) {
+        if (i == 1)
+            stop();
         fill(more[i], 1, 8, NULL);
+    }
     stop();
-    for (size_t i = 0; i <= FEW; i++)
+    for (size_t i = 0; i <= FEW; i++) {
+        if (i == 1)
+            stop();
         CHECK(stream_ordered ? cuMemFreeAsync(more[i], NULL) : cuMemFree(more[i]));
+    }
     stop();
     _exit(0);
 }
@@ -94,41 +110,51 @@ static void destroy_pools(size_t count)
     EXPECT(cuMemAllocFromPoolAsync(&block, 4096, pools[0], NULL) == CUDA_ERROR_INVALID_VALUE);
 }
 
+/* The calls that are counted come after one from the same place in the code, which alone finds its
+ * call path. */
 static void child(size_t count)
 {
     char byte[8] = {0};
     CUmemoryPool pool;
     cuuint64_t used;
-    CUdeviceptr more[FEW], *all = calloc(count, sizeof(*all));
+    CUdeviceptr more[FEW + 1], *all = calloc(count, sizeof(*all));
     ptrace(PTRACE_TRACEME, 0, NULL, NULL);
     start_gpu(0);
     for (size_t i = 0; i < count; i++)
         CHECK(cuMemAlloc(&all[i], size_of_nth(i)));
-    for (size_t i = 0; i < FEW; i++)
+    fill(all[0], 1, 8, NULL); /* What waits for the first launch is done. */
+    for (size_t i = 0; i <= FEW; i++) {
+        if (i == 1)
+            stop();
+        CHECK(cuMemAlloc(&more[i], 4096 + more_bytes()));
+    }
+    stop();
+    for (size_t i = 0; i <= FEW; i++) {
+        if (i == 1)
+            stop();
         CHECK(cuMemcpyHtoD(all[i], byte, sizeof(byte)));
-    fill(all[0], 1, 8, NULL);          /* What waits for the first launch is done. */
-    CHECK(cuMemAlloc(&more[0], 4096)); /* And what only the first request does. */
-    CHECK(cuMemFree(more[0]));
+    }
     stop();
-    for (size_t i = 0; i < FEW; i++)
-        CHECK(cuMemAlloc(&more[i], 4096));
-    stop();
-    for (size_t i = 0; i < FEW; i++)
-        CHECK(cuMemcpyHtoD(all[i], byte, sizeof(byte)));
-    stop();
-    for (size_t i = 0; i < FEW; i++)
+    for (size_t i = 0; i <= FEW; i++) {
+        if (i == 1)
+            stop();
         fill(more[i], 1, 8, NULL);
+    }
     stop();
-    for (size_t i = 0; i < FEW; i++) {
+    for (size_t i = 0; i <= FEW; i++) {
+        if (i == 1)
+            stop();
         CHECK(cuMemFree(all[i]));
         CHECK(cuMemFree(more[i]));
     }
     stop();
     destroy_pools(count);
     CHECK(cuDeviceGetDefaultMemPool(&pool, 0));
-    stop();
-    for (size_t i = 0; i < FEW; i++)
+    for (size_t i = 0; i <= FEW; i++) {
+        if (i == 1)
+            stop();
         CHECK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
+    }
     stop();
     sim_fail("cuCtxSynchronize", CUDA_ERROR_ILLEGAL_ADDRESS, 0);
     EXPECT(cuCtxSynchronize() == CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -322,7 +348,7 @@ static void say_time(const char *what, size_t blocks, size_t calls, struct times
     clock_gettime(CLOCK_MONOTONIC, then);
 }
 
-/* Asks for many small blocks and frees them in another order, and says how long a thousand took in
+/* Asks for many blocks and frees them in another order, and says how long a thousand took in
  * each quarter. */
 static int timed(size_t count)
 {
@@ -331,7 +357,7 @@ static int timed(size_t count)
     start_gpu(0);
     clock_gettime(CLOCK_MONOTONIC, &then);
     for (size_t i = 0; i < count; i++) {
-        CHECK(cuMemAlloc(&all[i], 8 + i % 500));
+        CHECK(cuMemAlloc(&all[i], 8 + i % 500 + more_bytes()));
         if ((i + 1) % (count / 4) == 0)
             say_time("request", i + 1, count / 4, &then);
     }
@@ -369,7 +395,7 @@ int main(int argc, char **argv)
     to_stop(pid);
     find_code(pid, &from, &to);
     for (size_t i = 0; i < (argc > 2 ? 4 : sizeof(phases) / sizeof(phases[0])); i++) {
-        if (i >= 4) /* What comes first is not counted. */
+        if (i > 0) /* What comes first is not counted. */
             go_on(pid);
         printf("%s %zu\n", phases[i], count_steps(pid, from, to));
     }
