@@ -86,10 +86,8 @@ static CUresult detach_claimed(struct zc_block *block, const struct parting *p)
 {
     if (p->kept) /* It may belong to another thread's block by now. */
         return CUDA_SUCCESS;
-    struct zc_vmm *v = zc_vmm_of(block);
-    if (!v || block->place == ZC_PLACE_SHARED)
-        return zc_place_detach(block->backing);
-    return p->mark || zc_freed_fits(block) ? CUDA_SUCCESS : zc_vmm_detach(v);
+    bool stays = block->place == ZC_PLACE_VMM && (p->mark || zc_freed_fits(block));
+    return stays ? CUDA_SUCCESS : zc_place_detach(block->backing);
 }
 
 static CUresult free_placed(struct zc_block *block, bool *diagnosed_out)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/message.h"
 #include "base/module.h"
 #include "driver/lock.h"
 #include "memory/device.h"
@@ -376,6 +377,12 @@ CUresult zc_vmm_detach(struct zc_vmm *v)
 CUresult zc_vmm_give_back(struct zc_vmm *v)
 {
     CUresult unmapped = zc_va_unmap(&v->va);
+    if (unmapped != CUDA_SUCCESS && unmapped != CUDA_ERROR_DEINITIALIZED &&
+        zc_message_first("release"))
+        zc_message(ZC_WARN, "refused",
+                   "the driver does not unmap %B of 'vmm' that the program has freed (code %u): it "
+                   "stays allocated",
+                   (uint64_t)v->span, (unsigned)unmapped);
     CUresult released = drop_chunks(v, 0);
     CUresult freed = zc_va_free(&v->va);
     zc_vmm_drop(v);
@@ -393,8 +400,16 @@ CUresult zc_vmm_unmake(struct zc_backing *backing, bool gone)
     return zc_vmm_give_back(v);
 }
 
-const struct zc_place zc_place_vmm = {
-    .id = ZC_PLACE_VMM, .real = ZC_KIND_DEVICE, .make = zc_vmm_make, .unmake = zc_vmm_unmake};
+static CUresult detach(struct zc_backing *backing)
+{
+    return zc_vmm_detach(backing->vmm);
+}
+
+const struct zc_place zc_place_vmm = {.id = ZC_PLACE_VMM,
+                                      .real = ZC_KIND_DEVICE,
+                                      .make = zc_vmm_make,
+                                      .detach = detach,
+                                      .unmake = zc_vmm_unmake};
 
 static void in_child(void)
 {

@@ -226,6 +226,19 @@ static void many(void)
     CHECK(cuEventDestroy(event));
 }
 
+/* A block that is freed, another one of another size, and what does not fit beside both. */
+static void limited(void)
+{
+    CUstream s = stream();
+    CUdeviceptr p = block(6 * MIB, s), q;
+    CHECK(cuMemFreeAsync(p, s));
+    CHECK(cuStreamSynchronize(s));
+    p = block(5 * MIB, s);
+    q = block(7 * MIB, s);
+    take(p, SIZE, s, 1);
+    take(q, SIZE, s, 2);
+}
+
 /* Leaves everything to the end of the context: live, deferred and waiting blocks. */
 static void left_behind(void)
 {
@@ -407,6 +420,7 @@ int main(int argc, char **argv)
                                           {"misuse", misuse},
                                           {"crossed", crossed},
                                           {"many", many},
+                                          {"limited", limited},
                                           {"outlives", outlives},
                                           {"outlives_alone", outlives_alone},
                                           {"released", released},
