@@ -355,12 +355,32 @@ static bool takes_nodes(const struct zc_behind *at)
     return result == CUDA_SUCCESS && zc_real.cuGraphDestroyNode(node) == CUDA_SUCCESS;
 }
 
+/* True if the driver refuses memory that libzc did not make, whatever is on the other side: a
+ * mapping of the program's that the current device may not use, or a range that leaves the part
+ * that the program has registered. */
+static bool refuses_theirs(const struct zc_operand *b, bool written)
+{
+    CUmemLocation here = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
+    unsigned long long rights;
+    CUdeviceptr base;
+    size_t size;
+    if (b->side == ZC_SIDE_NONE || b->side == ZC_SIDE_ARRAY || zc_operand_converted(b) ||
+        zc_real.cuCtxGetDevice(&here.id) != CUDA_SUCCESS)
+        return false;
+    if (zc_real.cuMemGetAccess(&rights, &here, b->address) == CUDA_SUCCESS)
+        return rights != CU_MEM_ACCESS_FLAGS_PROT_READWRITE &&
+               (written || rights != CU_MEM_ACCESS_FLAGS_PROT_READ);
+    return zc_real.cuMemGetAddressRange_v2(&base, &size, b->address) == CUDA_SUCCESS &&
+           b->span > base + size - b->address;
+}
+
 /* Single values are refused because of their place only in managed memory and in pairs. */
 static bool fails_in_every_place(const struct zc_copy *c)
 {
     return capture_forbids(c) || is_no_range(&c->dst) || is_no_range(&c->src) ||
            leaves_any_block(&c->dst) || leaves_any_block(&c->src) || is_nobodys(&c->dst) ||
-           is_nobodys(&c->src) || c->shape == ZC_SHAPE_PREFETCH || !zc_copy_well_formed(c) ||
+           is_nobodys(&c->src) || refuses_theirs(&c->dst, true) || refuses_theirs(&c->src, false) ||
+           c->shape == ZC_SHAPE_PREFETCH || !zc_copy_well_formed(c) ||
            (c->word && c->dst.real != ZC_KIND_MANAGED) || (c->behind && !takes_nodes(c->behind));
 }
 

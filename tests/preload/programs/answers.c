@@ -51,6 +51,32 @@ static void show_without_stream_or_context(CUdeviceptr at)
     CHECK(cuCtxSetCurrent(context));
 }
 
+/* Copies between the block and a mapping of the program's, first without access, then to read. */
+static void show_rights_of_another(CUdeviceptr at)
+{
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUmemAccessDesc reads = {.location = prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READ};
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr other;
+    CHECK(cuCtxGetDevice(&prop.location.id));
+    reads.location.id = prop.location.id;
+    CHECK(cuMemCreate(&handle, 2 * MIB, &prop, 0));
+    CHECK(cuMemAddressReserve(&other, 2 * MIB, 0, 0, 0));
+    CHECK(cuMemMap(other, 2 * MIB, 0, handle, 0));
+    for (int may_read = 0; may_read < 2; may_read++) {
+        SHOW(cuMemcpyDtoD(at, other, 16));
+        SHOW(cuMemcpyDtoDAsync(other, at, 16, stream));
+        SHOW(cuMemcpy(other, at, 16));
+        if (!may_read)
+            CHECK(cuMemSetAccess(other, 2 * MIB, &reads, 1));
+    }
+    CHECK(cuCtxSynchronize());
+    CHECK(cuMemUnmap(other, 2 * MIB));
+    CHECK(cuMemRelease(handle));
+    CHECK(cuMemAddressFree(other, 2 * MIB));
+}
+
 /* Copies between the block and one of managed memory, which ends before they do. */
 static void show_bounds_of_another(CUdeviceptr at)
 {
@@ -194,6 +220,7 @@ static void show_block(const char *name, CUdeviceptr at, size_t bytes, bool asyn
     show_refusals(at, bytes);
     show_bounds(at, bytes);
     show_bounds_of_another(at);
+    show_rights_of_another(at);
     show_batch(at);
     show_pinned_bounds(at, bytes);
     SHOW(cuMemFree(at + 1));
