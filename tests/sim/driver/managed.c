@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "capture.h"
 #include "memory.h"
+#include "pages.h"
 #include "stream.h"
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ CUresult sim_managed_alloc(size_t size, struct sim_context *ctx, int device, str
     size_t taken = untouched() ? 0 : bytes;
     if (bytes < size || !sim_device_take(device, taken))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *p = sim_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) {
         sim_device_give(device, taken);
         return CUDA_ERROR_OUT_OF_MEMORY;

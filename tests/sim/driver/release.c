@@ -4,9 +4,9 @@
 #include "array.h"
 #include "host_slab.h"
 #include "memory.h"
+#include "pages.h"
 #include "pool.h"
 #include "vmm.h"
-#include <sys/mman.h>
 
 /* The CPU's side of memory from the driver goes, whatever the program put there; that of registered
  * memory stays the program's. */
@@ -16,7 +16,7 @@ static void unpin(struct sim_block *b)
     if (b->slab)
         sim_slab_give(b->slab, (void *)(uintptr_t)b->va, b->size);
     else if (b->kind == SIM_HOST)
-        munmap((void *)(uintptr_t)b->va, b->footprint);
+        sim_munmap((void *)(uintptr_t)b->va, b->footprint);
     sim_block_remove(b);
     sim_view_close(&view);
 }
@@ -34,7 +34,7 @@ void sim_block_free(struct sim_block *b)
         if (b->pool)
             sim_pool_free(b);
         sim_device_give(b->device, b->taken);
-        munmap(b->storage, b->footprint);
+        sim_munmap(b->storage, b->footprint);
         break;
     case SIM_HOST:
     case SIM_REGISTERED:

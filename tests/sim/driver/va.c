@@ -135,8 +135,8 @@ void sim_va_give(CUdeviceptr va, size_t size)
 
 bool sim_alias_back(CUdeviceptr va, size_t size, int device)
 {
-    char *p = mmap(sim_alias(va, device), size, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    char *p = sim_mmap(sim_alias(va, device), size, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     if (p == MAP_FAILED)
         return false;
     /* Fresh device memory holds garbage: a program that relies on zeros must fail.  Huge pages make
@@ -148,6 +148,6 @@ bool sim_alias_back(CUdeviceptr va, size_t size, int device)
 
 void sim_alias_drop(CUdeviceptr va, size_t size, int device)
 {
-    mmap(sim_alias(va, device), size, PROT_NONE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    sim_mmap(sim_alias(va, device), size, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
