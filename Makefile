@@ -36,7 +36,8 @@ endif
 # Builds with other code generation keep to folders of their own, so that their objects never mix.
 B := build$(if $(SAN),/san-$(SAN))$(if $(filter 1,$(DEBUG)),/debug)
 
-CFLAGS ?= $(if $(filter 1,$(DEBUG)),-O0 -g3,-O2 -g)
+# Sanitizers take more than twice as long to compile at -O2.
+CFLAGS ?= $(if $(filter 1,$(DEBUG)),-O0 -g3,$(if $(SAN),-O1,-O2) -g)
 CXXFLAGS ?= $(CFLAGS)
 ifneq ($(SAN),)
 override CFLAGS += -fsanitize=$(SAN) -fno-omit-frame-pointer

@@ -87,17 +87,31 @@ static inline unsigned registrations(void)
     return cu.sim_calls ? (unsigned)cu.sim_calls("cuMemHostRegister_v2") : 0;
 }
 
+static unsigned char ramp[512]; /* 0 to 255, twice. */
+
+__attribute__((constructor)) static void make_ramp(void)
+{
+    for (unsigned i = 0; i < sizeof(ramp); i++)
+        ramp[i] = (unsigned char)i;
+}
+
+/* What filled() puts into 256 bytes of a block from i on, a multiple of 256. */
+static inline const unsigned char *pattern(size_t i, unsigned seed)
+{
+    return ramp + (((i >> 12) * 31 + i + seed) & 255);
+}
+
 static inline unsigned char *filled(unsigned char *p, size_t n, unsigned seed)
 {
-    for (size_t i = 0; i < n; i++)
-        p[i] = (unsigned char)((i >> 12) * 31 + i + seed);
+    for (size_t i = 0; i < n; i += 256)
+        memcpy(p + i, pattern(i, seed), n - i < 256 ? n - i : 256);
     return p;
 }
 
 static inline bool holds(const unsigned char *p, size_t n, unsigned seed)
 {
-    for (size_t i = 0; i < n; i++)
-        if (p[i] != (unsigned char)((i >> 12) * 31 + i + seed))
+    for (size_t i = 0; i < n; i += 256)
+        if (memcmp(p + i, pattern(i, seed), n - i < 256 ? n - i : 256) != 0)
             return false;
     return true;
 }

@@ -38,8 +38,12 @@ static struct pair copied_pair(size_t n, unsigned seed)
 static uint64_t sum_of(const unsigned char *p, size_t n)
 {
     uint64_t sum = 14695981039346656037u;
-    for (size_t i = 0; i < n; i++)
-        sum = (sum ^ p[i]) * 1099511628211u;
+    for (size_t i = 0; i < n; i += sizeof(sum)) {
+        uint64_t word = 0;
+        memcpy(&word, p + i, n - i < sizeof(word) ? n - i : sizeof(word));
+        sum = (sum ^ word) * 1099511628211u;
+        sum ^= sum >> 32;
+    }
     return sum;
 }
 

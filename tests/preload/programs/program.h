@@ -169,10 +169,7 @@ static inline void gate_close_by_kernel(struct gate *gate, CUstream stream)
 static inline int all_are(const void *memory, int value, size_t bytes)
 {
     const unsigned char *p = memory;
-    for (size_t i = 0; i < bytes; i++)
-        if (p[i] != (unsigned char)value)
-            return 0;
-    return 1;
+    return bytes == 0 || (p[0] == (unsigned char)value && !memcmp(p, p + 1, bytes - 1));
 }
 
 #endif

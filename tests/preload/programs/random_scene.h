@@ -188,9 +188,9 @@ static inline void scribble(void *memory, size_t bytes)
 {
     unsigned char *p = memory;
     uint64_t x = dice | 1;
-    for (size_t i = 0; i < bytes; i++) {
+    for (size_t i = 0; i < bytes; i += sizeof(x)) {
         x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-        p[i] = (unsigned char)x;
+        memcpy(p + i, &x, bytes - i < sizeof(x) ? bytes - i : sizeof(x));
     }
     below(2);
 }
@@ -232,8 +232,9 @@ static inline int mix_grid(void *const *args, const struct sim_launch *launch)
     if (!to || !from || !sim_gpu_pointer_write(to_at + bytes - 1) ||
         !sim_gpu_pointer(from_at + bytes - 1))
         return CUDA_ERROR_ILLEGAL_ADDRESS;
+    const int k = *(int *)args[3];
     for (size_t i = 0; i < bytes; i++)
-        to[i] = (unsigned char)(3 * to[i] + from[i] + *(int *)args[3]);
+        to[i] = (unsigned char)(3 * to[i] + from[i] + k);
     return 0;
 }
 
