@@ -18,9 +18,13 @@ setup() {
     printf '[rule big tables]\nplace = vmm\n [rule b]\nplace = vmm\n' >"$BATS_TEST_TMPDIR/p.conf"
 }
 
-# Prints the long options of a command.
+# Prints the commands, and the long options of each, as the helps have them: COMMAND OPTION...
 options() {
-    zc "$1" --help | sed -nE 's/^  (-[^ ]+( [^ ]+)*).*/\1/p' | grep -oE -- '--[a-z_-]+'
+    PYTHONPATH=scripts python3 -B -c 'import re
+from zclib import cli
+for name in cli.available():
+    heads = re.findall(r"^  (-\S+(?: \S+)*)", cli.subparser(name).format_help(), re.M)
+    print(name, *sorted(["--help", *re.findall(r"--[a-z_-]+", " ".join(heads))]))'
 }
 
 commands() {
@@ -49,16 +53,15 @@ tab() {
 }
 
 @test "bash completes every command and every option" {
-    local command line
-    commands >"$BATS_TEST_TMPDIR/commands"
-    [[ $(tab zc END) == "$(tr '\n' ' ' <"$BATS_TEST_TMPDIR/commands")--help --version" ]]
-    while read -r command; do
-        printf 'zc\t%s\t--\n' "$command"
-    done <"$BATS_TEST_TMPDIR/commands" | bash_tab >"$BATS_TEST_TMPDIR/completed"
-    while read -r command && read -r line <&4; do
-        tr ' ' '\n' <<<"$line" | grep '^--' | sort >"$BATS_TEST_TMPDIR/found"
-        { echo --help; options "$command"; } | sort | diff - "$BATS_TEST_TMPDIR/found"
-    done <"$BATS_TEST_TMPDIR/commands" 4<"$BATS_TEST_TMPDIR/completed"
+    local helps commands completed
+    helps=$(options)
+    commands=$(commands)
+    [[ $(cut -d ' ' -f 1 <<<"$helps") == "$commands" ]]
+    [[ $(tab zc END) == "${commands//$'\n'/ } --help --version" ]]
+    completed=$(sed 's/.*/zc\t&\t--/' <<<"$commands" | bash_tab)
+    diff <(cut -d ' ' -f 2- <<<"$helps") <(while read -r -a words; do
+        printf '%s\n' "${words[@]}" | grep '^--' | sort | paste -sd ' '
+    done <<<"$completed")
 }
 
 @test "bash completes the values of options, and what a command is about" {

@@ -65,7 +65,8 @@ used_by() {
     run -0 --separate-stderr "${clean[@]}" "$@" run -p @shared-tables -o "$kept" \
         -s host-tables.size=64M.. -s device-tables.size=64M.. "$GATHER"
     [[ $(json_field checksum <<<"$output") == "$bare" && $stderr == *" 64 MiB elided;"* ]]
-    run -0 "${clean[@]}" "$@" report --json "$kept"
+    run -0 "${clean[@]}" "$@" report --html page.html --json "$kept"
+    grep -q uPlot page.html
     [[ $(python3 -c 'import json, sys
 print(json.load(sys.stdin)["totals"]["elided_bytes"])' <<<"$output") == 67108864 ]]
 }
