@@ -85,6 +85,11 @@ wrapped() {
     tune 0 --goal device-memory -- ./gather
     [[ $output == *"Device memory: "*" KiB instead of 8.1 MiB"*"Written to policy.conf." ]]
     grep -qx 'place = shared, device' policy.conf
+    # The third run under the rule prints something else; then what it is raced against runs.
+    wrapped '*candidate-1*' 'echo >>runs; [ $(wc -l <runs) -ne 3 ] || { echo other; exit; }'
+    tune 0 --force --goal device-memory -- ./program
+    [[ $output == *"one with the host's "*"not kept: printed 'other' instead of 'checksum"* ]]
+    [[ $output == *"Nothing was gained"* ]]
 }
 
 @test "programs that can't be tuned are told why" {
@@ -127,4 +132,64 @@ PYTHON
     [[ $(tail -n 1 out) == "Stopped before all was tried. Written to policy.conf." ]]
     grep -q '^# Stopped before all was tried.$' policy.conf
     run -0 "$ZC" check policy.conf
+}
+
+@test "races decide by time: gains are kept, losses and noise are not" {
+    run -0 python3 -B - <<'PYTHON'
+import os, random, re, sys, tempfile
+sys.path.insert(0, os.environ["TREE"] + "/scripts")
+from types import SimpleNamespace as Some
+from zclib.tune import metrics, search
+from zclib.tune.candidates import Candidate
+
+# Share of the bare time and of device memory that a rule leaves.
+RULES = {"fast": (0.8, 1), "slow": (1.2, 0.1), "noise": (1, 1), "small": (0.95, 0.5)}
+
+class Trials:
+    """Stands in for programs."""
+    def __init__(self):
+        self.dice, self.runs = random.Random(4), 0
+    def run(self, plan, number, limit_s=None):
+        self.runs += 1
+        policy = "off" if plan.env is None else plan.env["ZC_POLICY"]
+        rules = re.findall(r"\[rule (\w+)\]", "" if policy == "off" else open(policy).read())
+        wall, peak = 1e9 * self.dice.uniform(0.99, 1.01), 100
+        for rule in rules:
+            wall, peak = wall * RULES[rule][0], peak * RULES[rule][1]
+        sites = {"s": Some(rules=dict.fromkeys(rules, 1))}
+        totals = Some(simulated=False, warns={}, processes=[1], sites=sites,
+                      peak=lambda place: peak if place == "device" else 0)
+        return Some(ended=Some(wall_ns=wall, passed_on=0, late=False), status=0, totals=totals)
+
+class Right:
+    def learn(self, run): pass
+    learn_messages = learn
+    def fault(self, run): return ""
+
+def tune(metric, gain_ns=5e8, **options):
+    with tempfile.TemporaryDirectory() as folder:
+        trials = Trials()
+        one = search.Search(trials, folder, "libzc.so", Right(),
+                            search.Options(metric, **options), lambda text: None)
+        one.bare()
+        one.take_base(one.watched())
+        for name in RULES:
+            one.try_one(Candidate("mapped", name, gain_ns, gain_ns, {name: "place = mapped\n"}))
+        one.confirm()
+        return one.outcome, {tried.candidate.what: tried for tried in one.outcome.tried}, trials
+
+outcome, tried, trials = tune(metrics.wall())
+assert [one.candidate.what for one in outcome.kept] == ["fast", "small"], outcome
+assert tried["slow"].runs == 1 and "more time (" in tried["slow"].why    # One run tells it.
+assert tried["noise"].why in ("no significant difference", "gains less than 1 %"), tried["noise"]
+assert 0.74 < outcome.final.low < outcome.final.high < 0.78, outcome.final
+assert 0.19e9 < tried["fast"].gain < 0.21e9 and trials.runs < 50, trials.runs
+outcome, tried, _ = tune(metrics.memory(), spares_memory=True)
+assert [one.candidate.what for one in outcome.kept] == ["small"], outcome
+assert tried["slow"].why == "20 % more time", tried["slow"]              # Whatever it spares.
+outcome, tried, trials = tune(metrics.wall(), gain_ns=9e6)               # 0.9 % can't be enough.
+assert not outcome.kept and trials.runs == 3
+outcome, tried, trials = tune(metrics.wall(), seconds=1e-9)
+assert {one.why for one in outcome.tried} == {"not tried: the time is up"} and trials.runs == 3
+PYTHON
 }

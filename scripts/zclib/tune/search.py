@@ -248,7 +248,8 @@ class Search:
             worse = f" ({100 * (value / before - 1):.0f} %)" if before else ""
             tried.why = f"more {self._options.metric.words}{worse}"
             return
-        if self._options.metric.exact:
+        minds_time = self._options.spares_memory and not self._simulated
+        if self._options.metric.exact and not minds_time:
             ratio = value / before if before else 1.0
             self._decide(tried, spread.Ratio(ratio, ratio, ratio), before - value, [value])
             return
@@ -258,7 +259,7 @@ class Search:
         if arm.same is False:
             tried.why = self._fault
             return
-        if self._options.spares_memory and not self._simulated:
+        if minds_time:
             slower = spread.ratio([race.wall(run) for run in arm.runs],
                                   [race.wall(run) for run in contest.arms[0].runs])
             if slower.low > 1:
@@ -299,9 +300,10 @@ class Search:
             if arm.plan.env is None:
                 self._must_be_stable(run)
                 return True
-            self._fault = self._verifier.fault(run)
-            arm.same = not self._fault
-            return not self._fault
+            fault = self._verifier.fault(run)
+            self._fault = self._fault or fault
+            arm.same = not fault
+            return not fault
 
         try:
             contest.go(lambda number, plan: None, after)
