@@ -10,6 +10,7 @@
 #include "ledger/rules.h"
 #include "memory/budget.h"
 #include "place/fallback.h"
+#include "shared/early.h"
 
 #define BATCH 64 /* Blocks collected in one walk of the ledger. */
 
@@ -79,9 +80,11 @@ ZC_BODY(cuCtxDestroy, (CUcontext context))
     bool on = zc_life_on();
     if (on)
         zc_leaving_begin(&leaving, context);
+    zc_early_pause();
     CUresult result = real(context);
     if (result == CUDA_SUCCESS && on)
         forget_context(context, false);
+    zc_early_resume();
     zc_leaving_end(&leaving);
     return result;
 }
@@ -98,9 +101,11 @@ ZC_BODY(cuDevicePrimaryCtxReset, (CUdevice device))
     CUcontext context = primary_of(device);
     if (context)
         zc_leaving_begin(&leaving, context);
+    zc_early_pause();
     CUresult result = real(device);
     if (result == CUDA_SUCCESS && context)
         forget_context(context, true);
+    zc_early_resume();
     zc_leaving_end(&leaving);
     return result;
 }
@@ -109,8 +114,10 @@ ZC_BODY(cuDevicePrimaryCtxReset, (CUdevice device))
 ZC_BODY(cuDevicePrimaryCtxRelease, (CUdevice device))
 {
     CUcontext context = primary_of(device);
+    zc_early_pause();
     CUresult result = real(device);
     if (result == CUDA_SUCCESS && context && !zc_stream_primary(device))
         forget_context(context, false);
+    zc_early_resume();
     return result;
 }

@@ -20,6 +20,7 @@
 #include "log/log.h"
 #include "memory/device.h"
 #include "memory/workers.h"
+#include "shared/early.h"
 #include "shared/pair.h"
 
 /* Records the owner of the memory at `p`. */
@@ -67,6 +68,8 @@ static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct
     slot->nth = nth;
     fill_slot(p, slot, ask, site, rule);
     __atomic_store_n(&slot->thread, zc_thread_id(), __ATOMIC_RELEASE);
+    if (want.shareable)
+        zc_early_want(zc_hostheap_extent((uintptr_t)p));
     return p;
 }
 

@@ -37,6 +37,7 @@
     X(pairs)                                                                                       \
     X(heat)                                                                                        \
     X(forks)                                                                                       \
+    X(early)                                                                                       \
     X(shared_report)                                                                               \
     X(freed)                                                                                       \
     X(request)                                                                                     \

@@ -27,6 +27,7 @@
 #include "log/log.h"
 #include "log/meta.h"
 #include "place/fallback.h"
+#include "shared/early.h"
 
 /* False in a child that no pthread_atfork(3) handler saw, such as one of _Fork(2): log, counters
  * and driver belong to its parent, and another thread may have held a lock. */
@@ -108,6 +109,12 @@ static void announce(void)
     zc_place_check_policy(zc_rules());
 }
 
+static void leave_driver(void)
+{
+    zc_life_close();
+    zc_early_pause();
+}
+
 bool zc_process_start(void)
 {
     static bool registered;
@@ -122,7 +129,7 @@ bool zc_process_start(void)
     /* Handlers run in reverse order of registration.  This one is registered at the first cuInit,
      * after the runtime's, so it runs before the runtime releases the driver. */
     if (!registered) {
-        atexit(zc_life_close);
+        atexit(leave_driver);
         registered = true;
     }
     open_log();

@@ -17,6 +17,7 @@
 #include "memory/budget.h"
 #include "place/fallback.h"
 #include "shared/pair.h"
+#include "shared/early.h"
 #include "vmm/vmm.h"
 
 static uint32_t generation = 1; /* Counts destroyed contexts, because handles are reused. */
@@ -191,7 +192,7 @@ struct zc_block *zc_placed_at(CUdeviceptr address)
 
 bool zc_beside(CUdeviceptr address)
 {
-    return address && zc_life_on() && zc_block_beside(address);
+    return address && zc_life_on() && (zc_block_beside(address) || zc_early_covers(address));
 }
 
 struct zc_block *zc_converted_at(CUdeviceptr address)

@@ -297,7 +297,8 @@ struct zc_extent *zc_extent_oldest(bool pinned, bool odd)
     if (odd && !pooled_odd)
         return NULL;
     for (struct zc_extent *e = pool; e; e = e->next) {
-        if (registered(e) == pinned && (e->odd || !odd))
+        if (registered(e) == pinned && (e->odd || !odd) &&
+            !__atomic_load_n(&e->early, __ATOMIC_ACQUIRE))
             found = e;
     }
     return found;

@@ -65,12 +65,14 @@ static void after_fork(void)
         zc_lock_drop(&zc_heap);
 }
 
-/* The records are in the arena, which starts empty in the child. */
+/* The records are in the arena, which starts empty in the child, and mappings for the GPU stay with
+ * the parent. */
 static void forget_rights(struct zc_extent *e, void *unused)
 {
     (void)unused;
     e->rights = NULL;
     e->guards = 0;
+    e->early = false;
 }
 
 static void in_child(void)

@@ -69,8 +69,8 @@ enum zc_extent_claim {
 };
 
 /* One extent, stored at the index of its first unit.  Changes under the heap's lock, except `pin`,
- * `copied`, `shared`, `claim`, `visits`, `program`, `rights`, `guards`, `stale` and `odd`, which
- * are atomics, and the slot of a live block, which belongs to the block's owner. */
+ * `copied`, `shared`, `claim`, `visits`, `program`, `early`, `rights`, `guards`, `stale` and `odd`,
+ * which are atomics, and the slot of a live block, which belongs to the block's owner. */
 struct zc_extent {
     struct zc_extent *next, *prev; /* List by use: holes, pool, slabs with room. */
     void *context;                 /* CUcontext that registered it; written before pin is DONE. */
@@ -93,6 +93,7 @@ struct zc_extent {
     bool stale;       /* The driver registered other pages than the CPU has there now. */
     bool odd;         /* The program changed its mappings: no other block may get it. */
     bool frozen;      /* Of a file that is mapped privately by now.  Atomic. */
+    bool early;       /* Its memory stays: shared/early.h has mapped it.  Atomic. */
     int16_t node;     /* NUMA node that its pages are bound to, or ZC_NODE_*. */
     uint16_t lead;    /* BLOCK: offset of the block in the extent. */
     uint8_t use;      /* enum zc_extent_use. */

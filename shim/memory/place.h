@@ -83,6 +83,8 @@ struct zc_want {
     unsigned flags;                  /* Flags of cuMemHostAlloc, CU_MEMHOSTALLOC_*; else 0. */
     bool host_heap;                  /* Host blocks may be placed, so there may be one to share. */
     bool lazy;                       /* The place attaches memory late, whatever the rule says. */
+    CUdeviceptr at;                  /* `lazy`: addresses that are reserved for it, or 0, */
+    size_t at_bytes;                 /* and their number. */
     const CUmemAllocationProp *prop; /* Properties given to cuMemCreate; else NULL. */
 };
 

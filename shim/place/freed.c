@@ -18,6 +18,7 @@
 #include "memory/limits.h"
 #include "memory/reclaim.h"
 #include "place/fallback.h"
+#include "shared/early.h"
 #include "vmm/access.h"
 #include "vmm/vmm.h"
 
@@ -473,6 +474,7 @@ static bool passed_anywhere(const struct freed *p, enum zc_place_id place)
 
 void zc_freed_reap_all(void)
 {
+    zc_early_trim();
     zc_pinned_trim();
     sweep(passed_anywhere, ZC_PLACE_COUNT);
 }

@@ -9,6 +9,7 @@
 #include "base/life.h"
 #include "driver/await.h"
 #include "driver/capture.h"
+#include "driver/leaving.h"
 #include "driver/lock.h"
 #include "driver/stream.h"
 #include "driver/streams.h"
@@ -17,6 +18,7 @@
 #include "host/pinned.h"
 #include "memory/device.h"
 #include "shared/access.h"
+#include "shared/early.h"
 #include "shared/heat.h"
 #include "shared/report.h"
 #include "shared/view.h"
@@ -186,7 +188,8 @@ static bool become_one(struct zc_shared *p, struct zc_extent *e)
 {
     if (p->one || p->settled || !empty(p) || !take_pin(e))
         return false;
-    bool shown = give_pages(p, e) && show_host_pages(p, e), one = shown && join(p, e);
+    bool shown = give_pages(p, e) && (zc_early_finish(p, e) || show_host_pages(p, e));
+    bool one = shown && join(p, e);
     if (shown && !one && zc_shared_unregister(p) == CUDA_SUCCESS)
         zc_view_reserve(p->vmm->va.base, zc_extent_span(e));
     if (!one)
@@ -282,6 +285,8 @@ static bool deliver(struct zc_shared *p, struct zc_extent *e)
         !comes_to_rest() || zc_stream_wait_context(p->vmm->va.context) != CUDA_SUCCESS ||
         !take_pin(e))
         return false;
+    zc_early_forget(e);
+    zc_early_forget(spare);
     zc_shared_lock(p, &hold);
     bool done = still_shareable(e) && exchange(p, e);
     zc_shared_unlock(p, &hold);
@@ -372,6 +377,7 @@ static CUresult change(struct zc_shared *p, const char *why, bool gently, const 
 CUresult zc_shared_to_own(struct zc_shared *p, enum zc_fn fn, const char *why)
 {
     const char *refused;
+    zc_shared_spread(p);
     bool settled = __atomic_exchange_n(&p->settled, true, __ATOMIC_ACQ_REL);
     if (!zc_shared_is_one(p))
         p->why = settled ? p->why : why;
@@ -432,9 +438,50 @@ static CUresult all_own(enum zc_fn fn, bool delivered, const char *why)
     return result;
 }
 
+static void find_early(struct zc_shared *p, void *arg)
+{
+    if (__atomic_load_n(&p->early, __ATOMIC_ACQUIRE) && !zc_leaving(p->vmm->va.context))
+        *(struct zc_shared **)arg = p;
+}
+
+/* With driver/lock.h. */
+static struct zc_shared *any_early(void)
+{
+    struct zc_shared *found = NULL;
+    zc_shared_each(find_early, &found);
+    return found;
+}
+
+void zc_shared_spread(struct zc_shared *p)
+{
+    if (!__atomic_load_n(&p->early, __ATOMIC_ACQUIRE) || !zc_driver_lock())
+        return;
+    zc_early_drop(p);
+    zc_driver_unlock();
+}
+
+/* With `attach` the blocks get their memory, as others did before in the same launch. */
+static CUresult spread_all(enum zc_fn fn, bool attach)
+{
+    CUresult result = CUDA_SUCCESS;
+    const char *why;
+    if (!__atomic_load_n(&zc_early_blocks, __ATOMIC_ACQUIRE) || !zc_driver_lock())
+        return CUDA_SUCCESS;
+    for (struct zc_shared *p; result == CUDA_SUCCESS && (p = any_early());) {
+        zc_early_drop(p);
+        if (attach)
+            result = zc_lazy_attach(p->vmm, 0, p->vmm->span, &why);
+        if (result != CUDA_SUCCESS)
+            zc_lazy_diagnose(p->vmm, fn, result, why);
+    }
+    zc_driver_unlock();
+    return result;
+}
+
 /* A stream that waits for the program would never let the device come to rest. */
 CUresult zc_shared_quiesce(enum zc_fn fn)
 {
+    spread_all(fn, false);
     CUresult result = all_own(fn, false, "a stream may wait for the CPU");
     return result == CUDA_SUCCESS ? zc_quiesce(fn) : result;
 }
@@ -447,6 +494,9 @@ static void written(struct zc_shared *p, void *unused)
 
 CUresult zc_shared_before_kernels(enum zc_fn fn)
 {
+    CUresult result = spread_all(fn, true);
+    if (result != CUDA_SUCCESS)
+        return result;
     if (!__atomic_load_n(&zc_shared_outputs, __ATOMIC_ACQUIRE))
         return CUDA_SUCCESS; /* Launches with tables alone look at no list. */
     zc_shared_each(written, NULL);

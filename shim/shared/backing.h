@@ -32,6 +32,10 @@ void zc_shared_begin(struct zc_shared *pair, size_t size, int node);
  */
 bool zc_shared_deliver(struct zc_shared *pair, struct zc_extent *extent);
 
+/* What was registered early at the addresses of a device block (shared/early.h) ends, as the
+ * program uses the block otherwise. */
+void zc_shared_spread(struct zc_shared *pair);
+
 /* Before `fn` launches work that may write blocks: those whose content a host block has got become
  * OWN. */
 CUresult zc_shared_before_kernels(enum zc_fn fn);

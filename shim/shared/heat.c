@@ -11,6 +11,7 @@
 #include "driver/capture.h"
 #include "driver/launch.h"
 #include "shared/backing.h"
+#include "shared/early.h"
 #include "vmm/vmm.h"
 
 #define NAMED 8             /* Most blocks of one launch that are looked after. */
@@ -247,6 +248,12 @@ static void use(const struct zc_launch *launch)
             count_untimed(found[i]);
 }
 
+static bool watching(void)
+{
+    return __atomic_load_n(&zc_shared_ones, __ATOMIC_ACQUIRE) ||
+           __atomic_load_n(&zc_early_blocks, __ATOMIC_ACQUIRE);
+}
+
 static CUresult before_launch(const struct zc_launch *launch)
 {
     CUresult result = zc_shared_before_kernels(launch->fn);
@@ -255,9 +262,9 @@ static CUresult before_launch(const struct zc_launch *launch)
     collect();
     if (launch->function && launch->arguments)
         use(launch);
-    if (!__atomic_load_n(&zc_shared_ones, __ATOMIC_ACQUIRE)) {
+    if (!watching()) {
         zc_launch_call(ZC_LAUNCH_SHARED, NULL);
-        if (__atomic_load_n(&zc_shared_ones, __ATOMIC_ACQUIRE))
+        if (watching())
             zc_heat_watch();
     }
     return CUDA_SUCCESS;

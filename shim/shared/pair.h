@@ -32,6 +32,8 @@ struct zc_shared {
     bool settled;               /* It stays OWN.  Atomic. */
     bool freed;                 /* The driver has let go of it for a free.  Under driver/lock.h. */
     uint32_t era;               /* zc_extent_era of the process that made it; constant. */
+    struct zc_early *early;     /* OWN: what is at its addresses (shared/early.h), or NULL.  Under
+                                 * driver/lock.h; atomic. */
     struct zc_vmm *vmm;         /* Addresses and own memory; constant. */
     struct zc_block *block;     /* In the ledger; set once. */
     const struct zc_rule *rule; /* Constant. */

@@ -4,6 +4,7 @@
 #include "memory/device.h"
 #include "memory/place.h"
 #include "shared/backing.h"
+#include "shared/early.h"
 #include "shared/report.h"
 #include "vmm/vmm.h"
 
@@ -12,11 +13,18 @@ static CUresult make(const struct zc_want *want, struct zc_backing *out, const c
     struct zc_want lazy = *want;
     if (!zc_shared_possible(want, why))
         return CUDA_ERROR_NOT_SUPPORTED;
+    struct zc_early *early = zc_early_take(want);
     lazy.lazy = true;
+    if (early)
+        zc_early_addresses(early, &lazy.at, &lazy.at_bytes);
     CUresult result = zc_vmm_make(&lazy, out, why);
-    if (result != CUDA_SUCCESS)
+    if (result != CUDA_SUCCESS) {
+        zc_early_spurn(early);
         return result;
+    }
     out->vmm->pair = zc_shared_new(out->vmm, want->rule);
+    if (early)
+        zc_early_keep(early, out->vmm);
     if (out->vmm->pair && want->rule->access == ZC_ACCESS_WRITE)
         zc_shared_begin(out->vmm->pair, want->size, zc_node_wanted(want->rule, want->device));
     if (out->vmm->pair)
@@ -32,6 +40,8 @@ static CUresult detach(struct zc_backing *backing)
 {
     struct zc_shared *p = backing->vmm->pair;
     bool mine = zc_driver_lock(), one = zc_shared_is_one(p);
+    if (mine)
+        zc_early_drop(p);
     CUresult result = one ? zc_shared_unregister(p) : zc_vmm_detach(backing->vmm);
     p->freed = result == CUDA_SUCCESS;
     if (mine)
@@ -44,6 +54,8 @@ static CUresult unmake(struct zc_backing *backing, bool gone)
     struct zc_shared *p = backing->vmm->pair;
     zc_shared_report(p);
     bool mine = zc_driver_lock();
+    if (mine)
+        zc_early_drop(p);
     if (zc_shared_is_one(p))
         zc_shared_part_ways(p);
     zc_shared_end(p);

@@ -234,6 +234,8 @@ uint32_t zc_shared_facts(struct zc_copy *c)
     if (c->shape == ZC_SHAPE_PREFETCH || !zc_copy_well_formed(c))
         return 0; /* The driver says how it refuses that. */
     bool captured = c->async && zc_capture_holds(c->stream, c->flavour);
+    if (from)
+        zc_shared_spread(from);
     if (from && captured && hand_over(c, from, "a graph copies it"))
         return ZC_FACT_FAILED;
     if (to)

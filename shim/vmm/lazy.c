@@ -213,16 +213,18 @@ CUresult zc_lazy_empty(struct zc_vmm *v)
 static CUresult enter(struct zc_vmm *v, const char **why)
 {
     CUresult result = CUDA_SUCCESS;
+    bool given = v->va.base;
     if (v->grows)
         zc_lineage_enter(v);
-    if (!v->va.base)
+    if (!v->va.base || given)
         result = zc_va_reserve(&v->va, v->span, v->granularity, v->grows, why);
     if (result != CUDA_SUCCESS) {
         zc_lineage_leave(v);
         return result;
     }
     __atomic_fetch_add(&promised[v->device], v->span, __ATOMIC_RELAXED);
-    zc_lazy_update(v);
+    if (!given)
+        zc_lazy_update(v);
     return CUDA_SUCCESS;
 }
 

@@ -60,6 +60,11 @@ static bool reserve_wide(struct zc_va *va, size_t size, size_t granularity)
 static CUresult va_reserve(struct zc_va *va, size_t span, size_t granularity, bool wide)
 {
     size_t total = 0;
+    va->given = va->base;
+    if (va->given) {
+        va->size = span;
+        return CUDA_SUCCESS;
+    }
     if (wide && __atomic_load_n(&wide_ranges, __ATOMIC_RELAXED) < WIDE_MAX &&
         zc_real.cuDeviceTotalMem_v2(&total, va->device) == CUDA_SUCCESS && total > span)
         va->wide = reserve_wide(va, total, granularity);
@@ -88,7 +93,7 @@ CUresult zc_va_reserve(struct zc_va *va, size_t span, size_t granularity, bool w
     if (result == CUDA_SUCCESS) {
         *why = "cuDeviceCanAccessPeer refuses";
         result = zc_access_enter(va);
-        if (result != CUDA_SUCCESS)
+        if (result != CUDA_SUCCESS && !va->given)
             give_back(va);
     }
     if (mine)

@@ -24,6 +24,7 @@ struct zc_va {
     int device;              /* Ordinal of the device that has the memory. */
     enum zc_peers peers : 8; /* Which other devices may use it. */
     bool wide;               /* Much larger than its block; counted by WIDE_MAX. */
+    bool given;              /* The caller of zc_va_reserve() had reserved it. */
     bool busy;               /* Work given before the block was freed may still use it. */
     CUcontext context;       /* Context of the request; peer access is enabled for its memory. */
     CUmemoryPool pool;       /* Pool of the request, whose rights count; else NULL. */
@@ -38,7 +39,8 @@ struct zc_va {
 };
 
 /*
- * Reserves a range whose `device`, `context` and `peers` are set, and which is zero otherwise.  It
+ * Reserves a range whose `device`, `context` and `peers` are set, and which is zero otherwise, but
+ * for `base` if so many addresses are reserved there already; after a failure these stay so.  It
  * is `span` bytes long; with `wide` it is large enough for all memory of the device, unless there
  * are too many such ranges, because addresses are limited.  On failure returns the driver's code,
  * with the refused call in *why, and nothing is reserved.

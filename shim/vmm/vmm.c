@@ -349,6 +349,7 @@ CUresult zc_vmm_make(const struct zc_want *want, struct zc_backing *out, const c
         zc_vmm_drop(v);
         return CUDA_ERROR_NOT_SUPPORTED;
     }
+    v->va.base = v->span == want->at_bytes ? want->at : 0;
     size_t before = lazy ? 0 : lay_out(v, want, f);
     result = fill(v, why);
     if (result != CUDA_SUCCESS) {
