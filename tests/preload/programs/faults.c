@@ -304,13 +304,14 @@ int main(int argc, char **argv)
     const bool every = mode == 'p' || mode == 'a'; /* Call of a function. */
     everything(); /* Without a fault; also for tracing which calls there are. */
     for (int i = mode ? 2 : 1; i < argc; i++)
-        for (size_t c = 0; c < (every ? 2 : sizeof(codes) / sizeof(codes[0])); c++) {
+        for (size_t c = 0; c < (every ? 1 : sizeof(codes) / sizeof(codes[0])); c++) {
             const unsigned most = every ? MOST_CALLS : 3;
             failing = argv[i];
-            code = codes[c];
             made = most;
-            for (nth = 1; nth <= most && nth <= made; nth++)
+            for (nth = 1; nth <= most && nth <= made; nth++) {
+                code = every ? codes[nth % 2] : codes[c]; /* Many calls take turns. */
                 everything();
+            }
         }
     return bad != 0;
 }
