@@ -189,6 +189,12 @@ scripts() {
         no_findings "headers that the preloaded library must not use:"
 }
 
+@test "the headers of uthash that sources include are those of the tree" {
+    code | xargs grep -hoE '#include <ut[a-z]+\.h>' | tr -d '<>' | while read -r _ header; do
+        [[ $header == utime.h || -e third_party/uthash/$header ]] || echo "$header"
+    done | no_findings "not in third_party/uthash:"
+}
+
 @test "policy/ knows nothing of CUDA" {
     find policy -name '*.[ch]' | xargs grep -nE '#include ([<"]cuda|"[a-z]+/)' |
         no_findings "includes in policy/:"
