@@ -63,6 +63,7 @@ struct zc_copy {
     /* The call, and what stands on both sides. */
     enum zc_fn fn;           /* Entry point. */
     enum zc_flavour flavour; /* What the NULL stream means. */
+    void *frame, *pc;        /* As in struct zc_entry; NULL where the call has no site. */
     enum zc_shape shape;
     bool on;         /* libzc records this call. */
     bool async;      /* The call has a stream and need not wait. */
@@ -95,6 +96,7 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
 {
     c->fn = fn;
     c->flavour = flavour;
+    c->frame = c->pc = NULL;
     c->on = zc_life_on();
     c->shape = ZC_SHAPE_NONE;
     c->async = c->sync = c->word = c->first = c->answered = false;

@@ -20,6 +20,8 @@ static void begin_element(struct zc_copy *c, const struct zc_entry *entry, uint6
                           uint64_t share, CUstream stream)
 {
     zc_copy_init(c, entry->fn, entry->flavour);
+    c->frame = entry->frame;
+    c->pc = entry->pc;
     c->start = start ? zc_ticks() - share : 0;
     zc_copy_on_stream(c, stream);
 }

@@ -17,6 +17,7 @@
 #include "host/source.h"
 #include "host/visits.h"
 #include "ledger/rules.h"
+#include "ledger/site_path.h"
 #include "log/lines.h"
 #include "managed/hint.h"
 #include "shared/backing.h"
@@ -300,6 +301,7 @@ __attribute__((noinline)) static void log_transfer(const struct zc_copy *c,
         .src = c->src.address,
         .stream = c->async ? zc_stream_kind_of(c->stream, c->flavour) : ZC_STREAM_NONE,
         .handle = (uintptr_t)c->stream,
+        .site = c->frame ? zc_site_here(c->frame, c->pc) : 0,
     };
     zc_log_transfer(t, &call);
 }

@@ -18,6 +18,7 @@
 #include "hook/request.h"
 #include "host/hostheap.h"
 #include "host/source.h"
+#include "ledger/site_path.h"
 #include "log/lines.h"
 #include "shared/backing.h"
 
@@ -335,9 +336,11 @@ ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
     if (result == CUDA_SUCCESS)
         result = real(exec, stream);
     uint64_t ticks = zc_ticks() - start;
-    struct zc_log_call call = {.function = zc_fn_name(ZC_FN_cuGraphLaunch),
-                               .stream = zc_stream_kind_of(stream, entry->flavour),
-                               .handle = (uintptr_t)stream};
+    struct zc_log_call call = {
+        .function = zc_fn_name(ZC_FN_cuGraphLaunch),
+        .stream = zc_stream_kind_of(stream, entry->flavour),
+        .handle = (uintptr_t)stream,
+        .site = zc_log_level() == ZC_LOG_EVENTS ? zc_site_here(entry->frame, entry->pc) : 0};
     for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
         record_node(&nodes[i], i ? 0 : ticks, &call);
     zc_arena_put(nodes, count * sizeof(*nodes));

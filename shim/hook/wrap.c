@@ -31,6 +31,8 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
             return CUDA_ERROR_NOT_SUPPORTED;                                                       \
         struct zc_copy c;                                                                          \
         zc_copy_init(&c, ZC_FN_##name, flavour);                                                   \
+        c.frame = __builtin_frame_address(0);                                                      \
+        c.pc = __builtin_return_address(0);                                                        \
         describe;                                                                                  \
         if (!zc_copy_begin(&c))                                                                    \
             c.result = forward;                                                                    \

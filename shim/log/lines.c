@@ -153,13 +153,13 @@ static void address(struct zc_line *line, const char *name, uint64_t v)
         zc_line_null(line, name);
 }
 
-void zc_log_transfer(const struct zc_transfer *t, const struct zc_log_call *call)
+/* Not inlined, so that its line is not on the stack together with those of the call's site. */
+__attribute__((noinline)) static void write_transfer(const struct zc_transfer *t,
+                                                     const struct zc_log_call *call)
 {
     char buf[ZC_LINE_MAX];
     struct zc_line line;
 
-    if (zc_log_level() < ZC_LOG_EVENTS)
-        return;
     zc_line_begin(&line, buf, sizeof(buf), "transfer");
     zc_line_str(&line, "function", call->function);
     zc_line_flow(&line, &zc_flow_asked, t->asked);
@@ -179,7 +179,20 @@ void zc_log_transfer(const struct zc_transfer *t, const struct zc_log_call *call
     else
         zc_line_str(&line, "stream", zc_stream_name(call->stream));
     zc_line_u64(&line, "thread", zc_thread_id());
+    if (call->site != 0)
+        zc_line_hex(&line, "call_site", zc_site_id(call->site), 8);
+    else
+        zc_line_null(&line, "call_site");
     zc_log_write(&line);
+}
+
+void zc_log_transfer(const struct zc_transfer *t, const struct zc_log_call *call)
+{
+    if (zc_log_level() < ZC_LOG_EVENTS)
+        return;
+    if (zc_site_is_new(call->site))
+        zc_log_site(call->site);
+    write_transfer(t, call);
 }
 
 static void frame(struct zc_line *line, const struct zc_frame *f)

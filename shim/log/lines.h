@@ -31,9 +31,10 @@ struct zc_log_call {
     uint64_t dst, src;          /* First addresses, 0 for arrays and the source of a set. */
     enum zc_stream_kind stream; /* How the call names its stream. */
     uint64_t handle;            /* Handle of a stream that the program created. */
+    uint32_t site;              /* Index of the call's own site; 0 if it is unknown. */
 };
 
-/* At EVENTS. */
+/* At EVENTS; before it the frames of the call's site, once. */
 void zc_log_transfer(const struct zc_transfer *t, const struct zc_log_call *call);
 
 /* At ALLOCS and EVENTS: the prefetches that libzc chose for a managed block whose rule has no hint,

@@ -12,6 +12,7 @@
 #include "driver/lock.h"
 #include "driver/stream.h"
 #include "driver/streams.h"
+#include "ledger/site_path.h"
 #include "log/lines.h"
 #include "memory/limits.h"
 #include "memory/reclaim.h"
@@ -155,6 +156,7 @@ static bool leave_pending(struct zc_copy *c, struct zc_vmm *to, struct zc_vmm *f
         .src = c->src.address,
         .stream = c->async ? zc_stream_kind_of(c->stream, c->flavour) : ZC_STREAM_NONE,
         .handle = (uintptr_t)c->stream,
+        .site = zc_log_level() == ZC_LOG_EVENTS && c->frame ? zc_site_here(c->frame, c->pc) : 0,
     };
     zc_lazy_update(from);
     zc_lazy_update(to);

@@ -42,7 +42,7 @@ def transfer(rng, at, block, address):
                       bytes=size, outcome="moved", blocked_ns=rng.randrange(1000, 100000),
                       src_block=None, dst_block=block, src_address=hex(host),
                       dst_address=hex(address), stream=hex(0x5000 + rng.randrange(16) * 64),
-                      thread=rng.randrange(8))
+                      thread=rng.randrange(8), call_site=f"{rng.randrange(SITES) + 1:08x}")
 
 
 def counts(calls, size):

@@ -41,6 +41,12 @@ run_it() {
     report_of -g -O1
     [[ $output == *"(load_table, source_lines.c:$line)"* ]]
     [[ $output == *"[rule load_table-"* ]]
+    # The call that copies, which is another line of the same function.
+    copy=$(grep -n 'cuMemcpyHtoD(' tests/tools/source_lines.c | cut -d : -f 1)
+    run -0 zc report --by copy "$log"
+    [[ $output =~ load_table,\ source_lines.c:$copy\ +HtoD\ +8\ +32\ MiB ]]
+    run -0 json "[(row['caller'], row['asked_calls']) for row in d['callers']]" report "$log"
+    [[ $output == "[('load_table, source_lines.c:$copy', 8)]" ]]
 }
 
 @test "a program that is linked to a fixed address has them as well" {

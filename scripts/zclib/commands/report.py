@@ -25,6 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="show N sites, blocks, repeated copies, findings, processes (5)")
     parser.add_argument("--sort", choices=data.SORTS, default="bytes",
                         help="what the first sites and blocks have most of (bytes)")
+    parser.add_argument("--by", choices=("allocation", "copy"), default="allocation",
+                        help="call paths that allocated what was copied, or that copied it")
     parser.add_argument("--html", metavar="FILE",
                         help="write a page with charts that opens offline")
     parser.add_argument("--trace", metavar="FILE",
@@ -87,8 +89,8 @@ def print_report(paths: Iterable[str], top: int = 5) -> None:
     _print_text(report, "bytes", top)
 
 
-def _print_text(report: data.Data, sort: str, top: int) -> None:
-    for line in show.lines(report, sort, top, screen.width(sys.stdout)):
+def _print_text(report: data.Data, sort: str, top: int, by: str = "allocation") -> None:
+    for line in show.lines(report, sort, top, screen.width(sys.stdout), by):
         print(line)
 
 
@@ -133,5 +135,5 @@ def run(args: argparse.Namespace) -> int:
     elif args.csv:
         data.write_csv(report, sys.stdout)
     else:
-        _print_text(report, args.sort, args.top)
+        _print_text(report, args.sort, args.top, args.by)
     return 0

@@ -10,7 +10,7 @@ from .. import names
 from .counts import Counts
 from .findings import Finder, Finding
 from .headline import headline
-from .parts import STATES, Block, Flow, FlowSum, Pair, Process, Site
+from .parts import STATES, Block, Flow, FlowSum, Pair, Process, Site, sum_of
 from .symbols import Symbols
 from .timeline import Timeline
 from .totals import Totals
@@ -35,8 +35,8 @@ SORTS = {
     "time": Sort("blocked_ns", "time blocked"),
 }
 
-TABLES = ("refused", "flows", "moved_by_kind", "pageable", "places", "sites", "blocks", "repeated",
-          "shared", "processes")
+TABLES = ("refused", "flows", "moved_by_kind", "pageable", "places", "sites", "callers", "blocks",
+          "repeated", "shared", "processes")
 
 MOST_COMMANDS = 8         # Command lines that the run's head names.
 MOST_SERIES = 20          # Of bytes over time.
@@ -74,6 +74,9 @@ def build(totals: Totals, symbols: Symbols, top: int, key: str) -> Data:
                    for place in totals.places()],
         "sites": [_site(site, symbols) for site in shown],
         "sites_in_all": len(sites) + totals.sites_left_out,
+        "callers": _callers(totals, symbols, top, key),
+        "callers_in_all": sum(1 for by_dir in totals.callers.values()
+                              if sum_of(by_dir).asked_calls),
         "blocks": [_block(block, totals, symbols, start_ns)
                    for block in totals.blocks.items()[:top]],
         "blocks_in_all": totals.blocks.offered,
@@ -155,8 +158,7 @@ def _by_dir(by_dir: dict[str, Counts]) -> dict[str, Data]:
 def _site(site: Site, symbols: Symbols) -> Data:
     return {
         "site": site.id, "caller": symbols.caller(site.frames),
-        "frames": [{"frame": frame, "function": symbols.place(frame).function or None,
-                    "line": symbols.place(frame).line or None} for frame in site.frames],
+        "frames": _frames(site, symbols),
         "processes": site.processes, "requests": site.requests,
         "requested_bytes": site.requested_bytes, "frees": site.frees,
         **site.copies().as_dict(), "by_dir": _by_dir(site.by_dir),
@@ -165,6 +167,20 @@ def _site(site: Site, symbols: Symbols) -> Data:
         "min_size_bytes": site.least or None, "max_size_bytes": site.greatest or None,
         "repeated_calls": site.repeated_calls, "repeated_bytes": site.repeated_bytes,
     }
+
+
+def _callers(totals: Totals, symbols: Symbols, top: int, key: str) -> list[Data]:
+    """The call paths that copied, which the level events tells."""
+    ranked = sorted(((name, by_dir, sum_of(by_dir)) for name, by_dir in totals.callers.items()),
+                    key=lambda item: (-getattr(item[2], key), item[0]))
+    return [{**_of_site(name, totals, symbols), "frames": _frames(totals.sites[name], symbols)
+             if name in totals.sites else [], **counts.as_dict(), "by_dir": _by_dir(by_dir)}
+            for name, by_dir, counts in ranked[:top] if counts.asked_calls]
+
+
+def _frames(site: Site, symbols: Symbols) -> list[Data]:
+    return [{"frame": frame, "function": symbols.place(frame).function or None,
+             "line": symbols.place(frame).line or None} for frame in site.frames]
 
 
 def _of_site(name: str, totals: Totals, symbols: Symbols) -> Data:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copied bytes by the call paths that allocated their blocks, as a flame graph that opens. */
+/* Copied bytes by call paths, as a flame graph that opens. */
 "use strict";
 
 const LEAST_SHARE = 0.003;  // Narrower boxes could not be hit.
@@ -51,10 +51,11 @@ function depth(node) {
   return 1 + Math.max(0, ...[...node.below.values()].map(depth));
 }
 
-function flame(parent, sites) {
+/* The graph of sites, whose rows are those of a table. */
+function flame(parent, id, title, sites, rows, note) {
   const root = pathTree(sites.filter(site => site.asked_bytes));
   if (!root.bytes) return;
-  const field = make("div", {class: "flame", id: "flame"});
+  const field = make("div", {class: "flame", id});
   const said = make("p", {class: "soft"});
   function open(node) {
     field.style.height = `${22 * (depth(node) + (node === root ? 0 : 1))}px`;
@@ -62,11 +63,10 @@ function flame(parent, sites) {
     if (above.length) above[0].addEventListener("click", () => open(root));
     field.replaceChildren(...above, ...boxes(node, above.length, 0, 100, root, open));
     said.replaceChildren(`${node.name}: ${size(node.bytes)}, ${percent(node.bytes, root.bytes)} `,
-        node.site ? leadTo("sites", node.site, `site ${node.site}`) : "");
+        node.site ? leadTo(rows, node.site, `site ${node.site}`) : "");
   }
   parent.append(make("div", {class: "chart wide"},
-      make("h3", {}, "Copied bytes by call path, from the program's start down to the allocation"),
-      field, said, make("p", {class: "soft hint"}, "A click opens a call path. A copy between " +
-                        "two blocks counts at both call paths.")));
+      make("h3", {}, title), field, said,
+      make("p", {class: "soft hint"}, `A click opens a call path. ${note}`)));
   open(root);
 }

@@ -102,12 +102,16 @@ function findings() {
 
 const opensLater = site => data.sites.some(row => row.site === site);
 
+function callPath(row) {
+  return make("ol", {class: "path"}, ...row.frames.map(frame => make("li", {},
+      frame.function ? make("b", {}, frame.function) : "", frame.line ? ` ${frame.line} ` : " ",
+      make("code", {}, frame.frame))));
+}
+
 /* What an opened row of a site shows: its call path, its blocks, where to go from there. */
 function siteDetails(row) {
   const blocks = data.blocks.filter(block => block.site === row.site);
-  const parts = [make("ol", {class: "path"}, ...row.frames.map(frame => make("li", {},
-      frame.function ? make("b", {}, frame.function) : "", frame.line ? ` ${frame.line} ` : " ",
-      make("code", {}, frame.frame))))];
+  const parts = [callPath(row)];
   const rules = Object.keys(row.rules), places = Object.keys(row.places);
   parts.push(make("p", {class: "soft"}, [
     row.apis.join(", "), places.length ? "in " + places.join(", ") : "",
@@ -158,6 +162,10 @@ function reportTables() {
         number("Blocks", "requests"), number("Copies", "asked_calls"), ...outcomes, time,
         number("Repeated", "repeated_calls")], data.sites,
         {inAll: data.sites_in_all, details: siteDetails, key: row => row.site});
+  table("callers", "Calls that copied", [text("Site", "site"), text("Caller", "caller"),
+        {heading: "Operation", value: row => Object.keys(row.by_dir).join(", "), show: String},
+        number("Copies", "asked_calls"), ...outcomes, time], data.callers,
+        {inAll: data.callers_in_all, details: row => [callPath(row)], key: row => row.site});
   table("blocks", "Blocks", [number("Block", "block"), text("Process", "process"),
         bytes("Size", "size_bytes"), text("Place", "place"), text("Rule", "rule"),
         text("Caller", "caller"), number("Copies", "asked_calls"), ...outcomes, time],
@@ -192,5 +200,8 @@ function report() {
            row => `${row.dir} ${row.src_kind} to ${row.dst_kind}`, OUTCOMES),
       bars("by-site", "By site, the first 10", data.sites.slice(0, 10),
            row => row.caller || row.site, OUTCOMES, row => opens.sites.get(row.site)()));
-  flame(grid, data.sites);
+  flame(grid, "flame", "Copied bytes by call path, from the program's start down to the allocation",
+        data.sites, "sites", "A copy between two blocks counts at both call paths.");
+  flame(grid, "flame-calls", "Copied bytes by call path, down to the call that copied",
+        data.callers, "callers", "");
 }

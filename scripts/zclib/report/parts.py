@@ -217,7 +217,7 @@ class Sums:
 
     __slots__ = ("process", "is_process", "flows", "pageable", "waiting", "moved_by_kind", "memory",
                  "sites", "modules", "warns", "blocks", "repeated", "times", "site_times",
-                 "levels", "links", "shared", "odd")
+                 "levels", "links", "shared", "callers", "odd")
 
     def __init__(self, path: str, most: int) -> None:
         self.process = Process(path)
@@ -237,6 +237,7 @@ class Sums:
         self.levels = Levels()                         # Memory by place.
         self.links = LinkLog()                         # Of a recording by zc run.
         self.shared: dict[str, Shared] = {}            # By the device block's site.
+        self.callers: dict[str, dict[str, Counts]] = {}  # Copies by call path and direction.
         self.odd = 0                                   # Records with fields of a wrong type.
 
 

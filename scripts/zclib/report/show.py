@@ -15,18 +15,20 @@ OUTCOME_COLUMNS = [table.Column("Asked"), table.Column("Moved"), table.Column("C
                    table.Column("Elided", drop=3)]
 
 
-def lines(data: Data, sort: str, top: int, width: int | None) -> list[str]:
-    """All lines; none wider than `width` if that is not None."""
-    return Text(data, sort, top, width).lines()
+def lines(data: Data, sort: str, top: int, width: int | None, by: str = "allocation") -> list[str]:
+    """All lines; none wider than `width` if that is not None.  `by` which call paths: those that
+    allocated what was copied, or those that copied."""
+    return Text(data, sort, top, width, by).lines()
 
 
 class Text:
     """Builds the text part by part."""
 
-    def __init__(self, data: Data, sort: str, top: int, width: int | None) -> None:
+    def __init__(self, data: Data, sort: str, top: int, width: int | None, by: str) -> None:
         self._data = data
         self._sort = sort
         self._top = top
+        self._by = by
         self._width = width
         self._out: list[str] = []
 
@@ -35,7 +37,10 @@ class Text:
         self._flows()
         self._pageable()
         self._findings()
-        self._sites()
+        if self._by == "copy":
+            self._callers()
+        else:
+            self._sites()
         self._blocks()
         self._repeated()
         self._shared()
@@ -147,6 +152,18 @@ class Text:
         ], [[row["site"], row["caller"], units.count(row["requests"]),
              units.count(row["asked_calls"]), *_outcomes(row), units.duration(row["blocked_ns"])]
             for row in sites])
+
+    def _callers(self) -> None:
+        rows = self._data["callers"]
+        if not rows:
+            self._out.append("")
+            self._say("Which calls copied is told by logs of the level events (ZC_LOG_LEVEL).")
+        self._section(self._title("calls that copied", len(rows), self._data["callers_in_all"]), [
+            table.text("Site", least=0), table.text("Caller"), table.text("Operation"),
+            table.Column("Copies"), *OUTCOME_COLUMNS, table.Column("Time", drop=1),
+        ], [[row["site"], row["caller"], ", ".join(row["by_dir"]),
+             units.count(row["asked_calls"]), *_outcomes(row), units.duration(row["blocked_ns"])]
+            for row in rows])
 
     def _blocks(self) -> None:
         blocks = self._data["blocks"]

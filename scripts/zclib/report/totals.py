@@ -13,7 +13,7 @@ from .counts import Counts
 from .levels import Levels
 from .links import Links
 from .memory import MemorySum, Side, add_sums
-from .parts import Block, Flow, FlowSum, Pair, Process, Site, Sums
+from .parts import Block, Flow, FlowSum, Pair, Process, Site, Sums, add_counts
 from .process import ProcessLog, Watcher
 from .shared import Shared
 from .timeline import Timeline
@@ -46,6 +46,7 @@ class Totals:
         self.warns: dict[tuple[str, str], list] = {}
         self.links = Links()
         self.shared: dict[str, Shared] = {}        # By the device block's site.
+        self.callers: dict[str, dict[str, Counts]] = {}  # Copies by call path and direction.
         self.unreadable: list[str] = []            # Messages on files that could not be read.
         self.odd = 0
         self.times = Timeline()                    # Bytes of transfers, see parts.SERIES; and
@@ -159,6 +160,10 @@ class Totals:
         for name, shared in one.shared.items():
             self.shared.setdefault(name, Shared()).add(shared)
         self._add_sites(one.sites)
+        for name, by_dir in one.callers.items():
+            # Of the frames of paths beyond nothing is kept either.
+            if name in self.callers or len(self.callers) < MOST_SITES:
+                add_counts(self.callers.setdefault(name, {}), by_dir)
 
     def _add_sites(self, sites: dict[str, Site]) -> None:
         for name, site in sites.items():

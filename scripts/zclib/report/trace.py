@@ -167,6 +167,8 @@ class Trace:
                 "function", "bytes", "outcome", "src_kind", "dst_kind", "real_dir", "src_block",
                 "dst_block")},
             **self._where(one.blocks[near][2] if near in one.blocks else ""),
+            **{f"call_{name}": value
+               for name, value in self._where(string(record, "call_site")).items()},
             "waits": not issued}, **self._arrow(one, near, True, True))
         real = string(record, "real_dir", flow.dir)
         if string(record, "outcome") == "moved" and real in (*TO_DEVICE, *FROM_DEVICE):

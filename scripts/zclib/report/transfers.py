@@ -20,6 +20,7 @@ from .parts import SERIES, Block, Flow, FlowSum, Pair, Sums, flow_of
 # Followed at a time: beyond, pairs may count fewer repeats, and shapes are parsed again.
 MOST_PAIRS = 20_000
 MOST_SHAPES = 20_000
+MOST_CALLS = 20_000  # Of a process; it has 479 call paths, each with few flows.
 
 # Between the device and itself no call waits (CUDA's "API synchronization behavior").
 ISSUED = ("DtoD", "AtoD", "DtoA", "AtoA", "Memset", "Prefetch")
@@ -36,7 +37,7 @@ LINE = re.compile(
     + _NUMBER + rb'),"src_block":(' + _NUMBER + rb'|null),"dst_block":(' + _NUMBER
     + rb'|null),"src_address":(' + _END + rb'),"dst_address":(' + _END
     + rb')(?:,"src_memory":' + _MEMORY + rb',"dst_memory":' + _MEMORY + rb')?,"stream":' + _WORD
-    + rb',"thread":' + _NUMBER + rb'\}').fullmatch
+    + rb',"thread":' + _NUMBER + rb'(?:,"call_site":(?:"([0-9a-f]{8})"|null))?\}').fullmatch
 
 
 def is_issued(record: Record) -> bool:
@@ -75,6 +76,8 @@ class Transfers:
         self._over_time = over_time
         self._live = live
         self._shapes: dict[object, Shape] = {}
+        # Calls, bytes and time by call path, flow and outcome.
+        self._calls: dict[tuple[str, tuple[Flow, str]], list[int]] = {}
         # A pair's first copy is kept as its shape, its time and its blocks: most come but once.
         self._pairs: dict[tuple, Pair | tuple[Shape, int, Block | None, Block | None]] = {}
 
@@ -83,20 +86,22 @@ class Transfers:
         match = LINE(line)
         if match is None:
             return False
-        time, text, blocked, src, dst, src_end, dst_end = match.groups()
+        time, text, blocked, src, dst, src_end, dst_end, call_site = match.groups()
         shape = self._shapes.get(text)
         if shape is None:
             shape = self._learn(text, json.loads(b"{" + text + b"}"))
         self._count(shape, int(time), int(blocked), self._live.get(int(src)) if src != b"null"
                     else None, self._live.get(int(dst)) if dst != b"null" else None,
                     src if src_end == b"null" else src_end, dst if dst_end == b"null" else dst_end)
+        if call_site is not None:
+            self._call(call_site.decode("ascii"), shape, int(blocked))
         return True
 
     def add(self, record: Record) -> Flow:
         """Takes the record of a transfer; returns its flow.  Raises TypeError or ValueError where
         fields are of a wrong type, and has counted nothing then."""
         text = (string(record, "function"), flow_of(record), string(record, "real_dir", "?"),
-                number(record, "bytes"), string(record, "outcome"))
+                number(record, "bytes"), string(record, "outcome"), is_issued(record))
         src, dst = record.get("src_block"), record.get("dst_block")
         blocks = self._live.get(src), self._live.get(dst)
         # Without addresses, as in logs of older versions, memory that is no block is one end.
@@ -104,7 +109,19 @@ class Transfers:
                 for address, block in (("src_address", src), ("dst_address", dst))]
         shape = self._shapes.get(text) or self._learn(text, record)
         self._count(shape, number(record, "time_ns"), number(record, "blocked_ns"), *blocks, *ends)
+        if string(record, "call_site"):
+            self._call(string(record, "call_site"), shape, number(record, "blocked_ns"))
         return shape.flow
+
+    def _call(self, site: str, shape: Shape, blocked_ns: int) -> None:
+        """Counts a transfer of the call path that made it."""
+        use = self._calls.get((site, shape.kind))
+        if use is not None:
+            use[0] += 1
+            use[1] += shape.size
+            use[2] += blocked_ns
+        elif len(self._calls) < MOST_CALLS:
+            self._calls[site, shape.kind] = [1, shape.size, blocked_ns]
 
     def _learn(self, text: object, record: Record) -> Shape:
         if len(self._shapes) >= MOST_SHAPES:
@@ -201,6 +218,10 @@ class Transfers:
         if self._shapes:
             self._sums.process.level = "events"
         self._empty()
+        for (site, (flow, outcome)), (calls, size, blocked_ns) in self._calls.items():
+            by_dir = self._sums.callers.setdefault(sys.intern(site), {})
+            by_dir.setdefault(flow.dir, Counts()).add_transfers(outcome, calls, size, blocked_ns)
+        self._calls.clear()
         for pair in self._pairs.values():
             if type(pair) is Pair:
                 self._repeated(pair)
