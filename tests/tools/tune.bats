@@ -76,7 +76,8 @@ wrapped() {
     tune 0 -- ./program
     [[ $output == *"are pinned "*"not kept: printed 'other' instead of 'checksum"* ]]
     [[ $output == *"one with the host's "*"not kept: took too long, and was ended"* ]]
-    [[ ! -e /proc/$(<pid) ]]
+    # Killed, though nobody may have waited for it yet.
+    run ! grep -s '^State:[[:blank:]]*[^Z]' "/proc/$(<pid)/status"
     grep -qx 'pageable_copy = parallel' policy.conf
     grep -q "^# - malloc's blocks of .* are pinned: printed 'other' instead of" policy.conf
 }
