@@ -77,7 +77,7 @@ wrapped() {
     [[ $output == *"are pinned "*"not kept: printed 'other' instead of 'checksum"* ]]
     [[ $output == *"one with the host's "*"not kept: took too long, and was ended"* ]]
     # Killed, though nobody may have waited for it yet.
-    run ! grep -s '^State:[[:blank:]]*[^Z]' "/proc/$(<pid)/status"
+    run ! grep -s '^State:[[:blank:]]*[^Z[:blank:]]' "/proc/$(<pid)/status"
     grep -qx 'pageable_copy = parallel' policy.conf
     grep -q "^# - malloc's blocks of .* are pinned: printed 'other' instead of" policy.conf
 }
