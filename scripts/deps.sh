@@ -90,7 +90,6 @@ perl perl-Test-Harness perl perl
 libjemalloc2 jemalloc jemalloc libjemalloc2
 libtcmalloc-minimal4 gperftools-libs gperftools -
 libmimalloc2.0 mimalloc mimalloc -
-libjs-chart.js - - -
 chromium-driver chromedriver chromium chromedriver
 python3-selenium python3-selenium python-selenium python3-selenium
 clang-format-14 - - -
