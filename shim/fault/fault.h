@@ -21,9 +21,10 @@ struct zc_fault_ops {
     bool (*fault)(uintptr_t address, bool write);
     /* True if the program itself allows an access to the region, whatever libzc has closed. */
     bool (*permits)(uintptr_t address, bool write);
-    /* A system call is about to write [low, high), or failed there with EFAULT: opens those of the
-     * pages that are in the region.  True if the call may succeed now. */
-    bool (*open)(uintptr_t low, uintptr_t high);
+    /* A system call is about to write [low, high): opens those of the pages that are in the region.
+     * `refused`: it has failed with EFAULT again after that; waits for other threads that have
+     * closed pages for a moment.  True if the call may succeed now. */
+    bool (*open)(uintptr_t low, uintptr_t high, bool refused);
 };
 
 /* NULL until zc_fault_start().  Atomic: hooks on system calls read it relaxed, once a call. */

@@ -117,21 +117,22 @@ static bool either(bool one, bool other)
 }
 
 #define BOTH(one, other) either(one, other)
-#define INTO(buf, n) zc_prefault(buf, n)
-#define INTO_ONE(one) zc_prefault(one, sizeof(*(one)))
-#define INTO_ARRAY(array, count) zc_prefault(array, product(sizeof(*(array)), count))
+#define INTO(buf, n) zc_prefault(buf, n, tries > 0)
+#define INTO_ONE(one) zc_prefault(one, sizeof(*(one)), tries > 0)
+#define INTO_ARRAY(array, count) zc_prefault(array, product(sizeof(*(array)), count), tries > 0)
 #define INTO_EVENTS(events, count) ((count) > 0 && INTO_ARRAY(events, (size_t)(count)))
-#define INTO_SETS(count, in, out, other) zc_prefault_sets(count, in, out, other)
-#define INTO_EACH(vec, count) zc_prefault_vector(vec, (size_t)count)
-#define INTO_NAME(name, length) zc_prefault_name(name.__sockaddr__, length)
-#define INTO_MESSAGE(message) zc_prefault_message(message)
-#define INTO_MESSAGES(messages, count) zc_prefault_messages(messages, count)
-#define WRITE_AT(fd, at, n) zc_prefault_at(fd, at, n)
-#define WRITE_EACH_AT(fd, at, vec, count) zc_prefault_each_at(fd, at, vec, (size_t)count)
+#define INTO_SETS(count, in, out, other) zc_prefault_sets(count, in, out, other, tries > 0)
+#define INTO_EACH(vec, count) zc_prefault_vector(vec, (size_t)count, tries > 0)
+#define INTO_NAME(name, length) zc_prefault_name(name.__sockaddr__, length, tries > 0)
+#define INTO_MESSAGE(message) zc_prefault_message(message, tries > 0)
+#define INTO_MESSAGES(messages, count) zc_prefault_messages(messages, count, tries > 0)
+#define WRITE_AT(fd, at, n) zc_prefault_at(fd, at, n, tries > 0)
+#define WRITE_EACH_AT(fd, at, vec, count) zc_prefault_each_at(fd, at, vec, (size_t)count, tries > 0)
 
 /*
  * EFAULT is possible even after opening: another thread may have copied the buffer to the device
- * and so protected it again.  A call that failed has transferred nothing, except that a datagram
+ * and so protected it again; from the second time on such a thread is waited for, which may sleep
+ * with a page closed.  A call that failed has transferred nothing, except that a datagram
  * may be lost (recv(2) into memory that another thread copies from is the program's own race).  One
  * that stopped short goes on where that can't block: files, streams.  After TRIES without any
  * progress the fault is the program's own.
@@ -141,9 +142,10 @@ static bool either(bool one, bool other)
 #define ZC_IO_CALL(name, result, params, args, touched)                                            \
     SLOW result opening_##name params                                                              \
     {                                                                                              \
-        (void)(touched);                                                                           \
+        unsigned tries = 0;                                                                        \
         int error = errno;                                                                         \
-        for (unsigned tries = 0;; tries++, errno = error) {                                        \
+        (void)(touched);                                                                           \
+        for (;; tries++, errno = error) {                                                          \
             result got = next.name args;                                                           \
             if (!FAILED(got) || !AGAIN(touched))                                                   \
                 return got;                                                                        \
@@ -158,9 +160,10 @@ static bool either(bool one, bool other)
     {                                                                                              \
         ssize_t done = 0;                                                                          \
         bool again = true;                                                                         \
+        unsigned tries = 0;                                                                        \
         int error = errno;                                                                         \
         (void)(touched);                                                                           \
-        for (unsigned tries = 0; again; tries++, errno = error) {                                  \
+        for (; again; tries++, errno = error) {                                                    \
             ssize_t got = next.name args;                                                          \
             if (got < 0 && !AGAIN(touched))                                                        \
                 return done ? done : got;                                                          \
@@ -183,12 +186,13 @@ static bool either(bool one, bool other)
     SLOW size_t opening_##name params                                                              \
     {                                                                                              \
         size_t all = product(size, count), item = size, done = 0;                                  \
+        unsigned tries = 0;                                                                        \
         (void)(touched);                                                                           \
         if (!all || ferror_unlocked(stream))                                                       \
             return next.name args;                                                                 \
         size = 1, count = all;                                                                     \
         int error = errno;                                                                         \
-        for (unsigned tries = 0;; tries++, errno = error) {                                        \
+        for (;; tries++, errno = error) {                                                          \
             size_t got = next.name args;                                                           \
             tries = got ? 0 : tries;                                                               \
             done += got;                                                                           \

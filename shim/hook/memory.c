@@ -447,7 +447,7 @@ SLOW int advise(void *at, size_t n, int advice)
     if (advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED)
         return on_each(at, n, (struct change){discard, advice}) ? 0 : -1;
     if (advice == MADV_POPULATE_WRITE && __atomic_load_n(&zc_fault_ops, __ATOMIC_ACQUIRE))
-        zc_prefault(at, n);
+        zc_prefault(at, n, false);
     bool frees =
         advice == MADV_FREE || advice == MADV_REMOVE; /* Private memory stays what it is. */
     if (!harmless(advice))

@@ -82,13 +82,26 @@ static bool fault(uintptr_t address, bool write)
     return true;
 }
 
-static bool open_range(uintptr_t low, uintptr_t high)
+/* Another thread may hold the lock, with a page closed that is open by its state. */
+static void wait_for_owner(struct zc_shared *p, uintptr_t address)
+{
+    struct zc_shared_hold hold;
+    if (__atomic_load_n(&p->owner, __ATOMIC_ACQUIRE) &&
+        zc_shared_lock_host(p, zc_hostheap_extent(address), &hold))
+        zc_shared_unlock(p, &hold);
+}
+
+static bool open_range(uintptr_t low, uintptr_t high, bool refused)
 {
     bool changed = false;
     for (uintptr_t at = low; at < high; at = (at | (ZC_HOST_UNIT - 1)) + 1) {
         struct zc_shared *p = zc_shared_at(at);
-        if (p) /* Another thread may have opened it since. */
-            changed |= permits(p, at, true) ? program_permits(at, true) : fault(at, true);
+        if (!p)
+            continue;
+        if (refused)
+            wait_for_owner(p, at);
+        /* Another thread may have opened it since. */
+        changed |= permits(p, at, true) ? program_permits(at, true) : fault(at, true);
     }
     return changed;
 }

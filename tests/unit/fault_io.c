@@ -289,15 +289,15 @@ static void names_in_protected_pages_are_filled(void **test)
     close(fd);
 }
 
-/* Protects again what open() has opened, as another thread's copy may, the given number of times.
- */
+/* Protects again what open() has opened, as another thread's copy may, the given number of times;
+ * at the last time that thread must be waited for. */
 static int races;
 
-static bool racing_open(uintptr_t low, uintptr_t high)
+static bool racing_open(uintptr_t low, uintptr_t high, bool refused)
 {
     if (!races)
-        return fake_open(low, high);
-    races--;
+        return fake_open(low, high, refused);
+    races -= races > 1 || refused;
     return true;
 }
 

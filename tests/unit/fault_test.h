@@ -58,8 +58,9 @@ static inline bool fake_fault(uintptr_t address, bool write)
     return true;
 }
 
-static inline bool fake_open(uintptr_t low, uintptr_t high)
+static inline bool fake_open(uintptr_t low, uintptr_t high, bool refused)
 {
+    (void)refused;
     bool changed = false;
     for (size_t page = 0; page < PAGES; page++) {
         uintptr_t at = (uintptr_t)region + page * PAGE;
