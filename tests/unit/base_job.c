@@ -20,8 +20,11 @@ static const struct zc_job *under(const char *variables)
 {
     static char words[1024];
     strcpy(words, variables);
-    for (char *word = strtok(words, " "); word; word = strtok(NULL, " "))
-        putenv(strdup(word));
+    for (char *word = strtok(words, " "); word; word = strtok(NULL, " ")) {
+        char *value = strchr(word, '=');
+        *value = '\0';
+        setenv(word, value + 1, 1);
+    }
     zc_job_read();
     return zc_job();
 }
