@@ -23,24 +23,21 @@
 #define MADV_COLLAPSE 25 /* Linux 6.1. */
 #endif
 
-enum job { COPY, PREFAULT, COLLAPSE, ZERO };
+/* Bytes that are worth a thread, which costs about as much to start as copying 128 KiB. */
+#define WORTH ((size_t)4 << 20)
 
-/* `from`: bytes that are worth a thread, which costs about as much to start as copying 128 KiB.
- * The shares of threads are multiples of `step`: two threads that touch one huge page would clear
- * it twice. */
-static const struct {
-    size_t worth, unit;
-} kinds[] = {[COPY] = {4 << 20, PAGE},
-             [PREFAULT] = {HUGE_PAGE, HUGE_PAGE},
-             [COLLAPSE] = {HUGE_PAGE, HUGE_PAGE},
-             [ZERO] = {4 << 20, PAGE}};
-
+/* A part of a task. */
 struct share {
-    enum job job;
-    char *dst;
-    const char *src; /* COPY only. */
-    size_t n;
+    zc_workers_fn *run;
+    void *task;
+    size_t at, n;
     pthread_t thread;
+};
+
+/* Memory to be written, and for copies that to be read. */
+struct ranges {
+    char *dst;
+    const char *src;
 };
 
 static void touch(char *memory, size_t n)
@@ -61,27 +58,10 @@ static void collapse(char *memory, size_t n)
     }
 }
 
-static void work(const struct share *share)
-{
-    switch (share->job) {
-    case COPY:
-        memcpy(share->dst, share->src, share->n);
-        break;
-    case ZERO:
-        memset(share->dst, 0, share->n);
-        break;
-    case PREFAULT:
-        touch(share->dst, share->n);
-        break;
-    case COLLAPSE:
-        collapse(share->dst, share->n);
-        break;
-    }
-}
-
 static void *thread_main(void *arg)
 {
-    work(arg);
+    const struct share *share = arg;
+    share->run(share->task, share->at, share->n);
     return NULL;
 }
 
@@ -92,15 +72,6 @@ size_t zc_workers_cpus(void)
     if (sched_getaffinity(0, sizeof(set), &set) != 0)
         return 1;
     return (size_t)CPU_COUNT(&set);
-}
-
-/* The part [at, at + n) of the whole. */
-static struct share piece(const struct share *whole, size_t at, size_t n)
-{
-    return (struct share){.job = whole->job,
-                          .dst = whole->dst + at,
-                          .src = whole->src ? whole->src + at : NULL,
-                          .n = n};
 }
 
 /* glibc keeps 40 MiB of stacks of ended threads.  Unmapping one of the usual 8 MiB interrupts all
@@ -131,49 +102,69 @@ void zc_workers_end(pthread_t thread)
 }
 
 /* The caller works too, and does the shares for which no thread could be started. */
-static void split(struct share whole)
+void zc_workers_split(zc_workers_fn *run, void *task, size_t n, size_t worth, size_t unit)
 {
-    struct share shares[WORKERS_MAX], own;
-    size_t count = whole.n / kinds[whole.job].worth, grain = kinds[whole.job].unit;
-    size_t most = zc_workers_cpus(), started = 0;
+    struct share shares[WORKERS_MAX];
+    size_t count = n / worth, most = zc_workers_cpus(), started = 0;
     if (count > most)
         count = most;
     if (count > WORKERS_MAX)
         count = WORKERS_MAX;
     if (count < 2) {
-        work(&whole);
+        run(task, 0, n);
         return;
     }
-    size_t step = (whole.n / count + grain - 1) / grain * grain;
-    for (size_t at = step; at < whole.n; at += step) {
+    size_t step = (n / count + unit - 1) / unit * unit;
+    for (size_t at = step; at < n; at += step) {
         struct share *s = &shares[started];
-        *s = piece(&whole, at, whole.n - at < step ? whole.n - at : step);
+        *s = (struct share){.run = run, .task = task, .at = at, .n = n - at < step ? n - at : step};
         if (!zc_workers_start(&s->thread, thread_main, s)) {
-            *s = piece(&whole, at, whole.n - at);
-            work(s);
+            run(task, at, n - at);
             break;
         }
         started++;
     }
-    own = piece(&whole, 0, step);
-    work(&own);
+    run(task, 0, step);
     for (size_t i = 0; i < started; i++)
         zc_workers_end(shares[i].thread);
 }
 
-void zc_workers_copy(void *dst, const void *src, size_t n)
+static void copy_part(void *task, size_t at, size_t n)
 {
-    split((struct share){.job = COPY, .dst = dst, .src = src, .n = n});
+    const struct ranges *r = task;
+    memcpy(r->dst + at, r->src + at, n);
 }
 
+static void zero_part(void *task, size_t at, size_t n)
+{
+    memset((char *)task + at, 0, n);
+}
+
+static void touch_part(void *task, size_t at, size_t n)
+{
+    touch((char *)task + at, n);
+}
+
+static void collapse_part(void *task, size_t at, size_t n)
+{
+    collapse((char *)task + at, n);
+}
+
+void zc_workers_copy(void *dst, const void *src, size_t n)
+{
+    struct ranges ranges = {dst, src};
+    zc_workers_split(copy_part, &ranges, n, WORTH, PAGE);
+}
+
+/* Two threads that touch one huge page would clear it twice. */
 void zc_workers_prefault(void *memory, size_t n, bool file)
 {
-    split((struct share){.job = file ? COLLAPSE : PREFAULT, .dst = memory, .n = n});
+    zc_workers_split(file ? collapse_part : touch_part, memory, n, HUGE_PAGE, HUGE_PAGE);
 }
 
 void zc_workers_zero(void *memory, size_t n)
 {
-    split((struct share){.job = ZERO, .dst = memory, .n = n});
+    zc_workers_split(zero_part, memory, n, WORTH, PAGE);
 }
 
 bool zc_workers_reach(void *memory, size_t n, bool write)

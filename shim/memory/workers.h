@@ -7,6 +7,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Does the part [at, at + n) of a task. */
+typedef void zc_workers_fn(void *task, size_t at, size_t n);
+
+/* Does a task of n bytes by the calling thread and others, each with a share of at least `worth`
+ * bytes that is a multiple of `unit`, but for the last one. */
+void zc_workers_split(zc_workers_fn *run, void *task, size_t n, size_t worth, size_t unit);
+
 /* memcpy(3), by several threads from 8 MiB on.  Ranges must not overlap. */
 void zc_workers_copy(void *dst, const void *src, size_t n);
 
