@@ -2,9 +2,14 @@
 /* Calls registered parties before each launch. */
 #include "driver/launch.h"
 
+#include <string.h>
+
 #include "base/life.h"
 #include "base/module.h"
 #include "base/wait.h"
+
+#define ARGUMENTS 64        /* Most arguments of a kernel that are looked at, */
+#define ARGUMENT_BYTES 4096 /* and bytes of them: CUDA C++ Programming Guide, "Parameters". */
 
 unsigned zc_launch_watch;
 static zc_launch_fn parties[ZC_LAUNCH_PARTIES];
@@ -40,6 +45,46 @@ CUresult zc_launch_ask(const struct zc_launch *launch)
             return result;
     }
     return CUDA_SUCCESS;
+}
+
+static bool argument(CUfunction f, size_t i, size_t *bytes_out)
+{
+#if CUDA_VERSION >= 12040
+    size_t offset;
+    return (zc_real.cuFuncGetParamInfo &&
+            zc_real.cuFuncGetParamInfo(f, i, &offset, bytes_out) == CUDA_SUCCESS) ||
+           (zc_real.cuKernelGetParamInfo &&
+            zc_real.cuKernelGetParamInfo((CUkernel)f, i, &offset, bytes_out) == CUDA_SUCCESS);
+#else
+    (void)f, (void)i, (void)bytes_out;
+    return false;
+#endif
+}
+
+static bool tells_arguments(void)
+{
+#if CUDA_VERSION >= 12040
+    return zc_real.cuFuncGetParamInfo != NULL;
+#else
+    return false;
+#endif
+}
+
+bool zc_launch_words(const struct zc_launch *launch, void (*word)(uint64_t, void *), void *arg)
+{
+    size_t bytes, left = ARGUMENT_BYTES;
+    if (!launch->function || !tells_arguments())
+        return false;
+    for (size_t i = 0; argument(launch->function, i, &bytes); i++, left -= bytes) {
+        if (i == ARGUMENTS || bytes > left || !launch->arguments)
+            return false;
+        for (size_t at = 0; at + sizeof(uint64_t) <= bytes; at += sizeof(uint64_t)) {
+            uint64_t value;
+            memcpy(&value, (const char *)launch->arguments[i] + at, sizeof(value));
+            word(value, arg);
+        }
+    }
+    return true;
 }
 
 void zc_launch_when_done(void (*then)(const struct zc_launch *launch))

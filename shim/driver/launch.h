@@ -10,6 +10,7 @@ enum zc_launch_party {
     ZC_LAUNCH_GROW,     /* vmm: attach memory, make pending copies. */
     ZC_LAUNCH_SHARED,   /* shared: time kernels, and keep what outputs delivered. */
     ZC_LAUNCH_PREFETCH, /* managed: prefetch pages to where they will be used. */
+    ZC_LAUNCH_DEEP,     /* The level `deep`: note which blocks kernels are given. */
     ZC_LAUNCH_DIAGNOSE, /* All places: check for the sticky error of a failed kernel. */
     ZC_LAUNCH_PARTIES
 };
@@ -43,6 +44,12 @@ CUresult zc_launch_ask(const struct zc_launch *launch);
 
 /* The same for a launch that zc_launch_end() follows, if this returns CUDA_SUCCESS. */
 CUresult zc_launch_begin(const struct zc_launch *launch);
+
+/* Calls `word` for every 8 aligned bytes of a kernel's arguments, also inside of structures: what
+ * addresses the launch passes is among them.  The driver reads the same bytes next.  False if the
+ * arguments are not known. */
+bool zc_launch_words(const struct zc_launch *launch, void (*word)(uint64_t word, void *arg),
+                     void *arg);
 
 /* Called by a party: the thread's launch calls the function once more after the driver. */
 void zc_launch_when_done(void (*done)(const struct zc_launch *launch));

@@ -14,10 +14,8 @@
 #include "shared/early.h"
 #include "vmm/vmm.h"
 
-#define NAMED 8             /* Most blocks of one launch that are looked after. */
-#define ARGUMENTS 64        /* Most arguments of a kernel that are looked at, */
-#define ARGUMENT_BYTES 4096 /* and bytes of them: CUDA C++ Programming Guide, "Parameters". */
-#define SITES 64            /* Most sites whose blocks are known to be hot. */
+#define NAMED 8  /* Most blocks of one launch that are looked after. */
+#define SITES 64 /* Most sites whose blocks are known to be hot. */
 
 /* What the change to OWN costs: microseconds for a small block, and bytes a microsecond
  * (tests/gpu/MEASURED.md: 256 MiB in 9.5 to 11.5 ms). */
@@ -76,44 +74,21 @@ void zc_heat_new(struct zc_shared *p)
     __atomic_store_n(&p->settled, true, __ATOMIC_RELEASE);
 }
 
-static bool argument(CUfunction f, size_t i, size_t *bytes_out)
-{
-#if CUDA_VERSION >= 12040
-    size_t offset;
-    return (zc_real.cuFuncGetParamInfo &&
-            zc_real.cuFuncGetParamInfo(f, i, &offset, bytes_out) == CUDA_SUCCESS) ||
-           (zc_real.cuKernelGetParamInfo &&
-            zc_real.cuKernelGetParamInfo((CUkernel)f, i, &offset, bytes_out) == CUDA_SUCCESS);
-#else
-    (void)f, (void)i, (void)bytes_out;
-    return false;
-#endif
-}
+/* The blocks that are ONE and whose addresses a kernel is given. */
+struct named {
+    struct zc_shared *of[NAMED];
+    unsigned count;
+};
 
-static void add_named(struct zc_shared *found[NAMED], unsigned *count, uint64_t word)
+static void add_named(uint64_t word, void *arg)
 {
+    struct named *found = arg;
     struct zc_shared *p = zc_shared_of(zc_block_find(word));
-    for (unsigned i = 0; p && i < *count; i++)
-        if (found[i] == p)
+    for (unsigned i = 0; p && i < found->count; i++)
+        if (found->of[i] == p)
             return;
-    if (p && zc_shared_is_one(p) && *count < NAMED)
-        found[(*count)++] = p;
-}
-
-/* The blocks that are ONE and whose addresses stand in a kernel's arguments, also inside of
- * structures.  The driver reads the same bytes next. */
-static unsigned named_by(const struct zc_launch *launch, struct zc_shared *found[NAMED])
-{
-    unsigned count = 0;
-    size_t bytes, left = ARGUMENT_BYTES;
-    for (size_t i = 0; i < ARGUMENTS && argument(launch->function, i, &bytes) && bytes <= left;
-         i++, left -= bytes)
-        for (size_t at = 0; at + sizeof(uint64_t) <= bytes; at += sizeof(uint64_t)) {
-            uint64_t word;
-            memcpy(&word, (const char *)launch->arguments[i] + at, sizeof(word));
-            add_named(found, &count, word);
-        }
-    return count;
+    if (p && zc_shared_is_one(p) && found->count < NAMED)
+        found->of[found->count++] = p;
 }
 
 /* Where the device has no memory for the block, it stays ONE until it was used as long again. */
@@ -218,8 +193,7 @@ static void count_untimed(struct zc_shared *p)
         judge(p, last - 1);
 }
 
-static bool begin_timing(const struct zc_launch *launch, struct zc_shared *const *found,
-                         unsigned count)
+static bool begin_timing(const struct zc_launch *launch, const struct named *found)
 {
     if (!take(IDLE))
         return false;
@@ -227,10 +201,10 @@ static bool begin_timing(const struct zc_launch *launch, struct zc_shared *const
         leave(IDLE);
         return false;
     }
-    timer.count = count;
-    for (unsigned i = 0; i < count; i++) {
-        timer.named[i] = found[i];
-        timer.id[i] = found[i]->device_id;
+    timer.count = found->count;
+    for (unsigned i = 0; i < found->count; i++) {
+        timer.named[i] = found->of[i];
+        timer.id[i] = found->of[i]->device_id;
     }
     zc_launch_when_done(after_launch);
     return true;
@@ -238,14 +212,14 @@ static bool begin_timing(const struct zc_launch *launch, struct zc_shared *const
 
 static void use(const struct zc_launch *launch)
 {
-    struct zc_shared *found[NAMED];
-    unsigned count = named_by(launch, found);
-    for (unsigned i = 0; i < count; i++)
-        if (never_timed(found[i]))
-            wait_for_first(found[i]);
-    if (count && !begin_timing(launch, found, count))
-        for (unsigned i = 0; i < count; i++)
-            count_untimed(found[i]);
+    struct named found = {.count = 0};
+    zc_launch_words(launch, add_named, &found);
+    for (unsigned i = 0; i < found.count; i++)
+        if (never_timed(found.of[i]))
+            wait_for_first(found.of[i]);
+    if (found.count && !begin_timing(launch, &found))
+        for (unsigned i = 0; i < found.count; i++)
+            count_untimed(found.of[i]);
 }
 
 static bool watching(void)
@@ -260,8 +234,7 @@ static CUresult before_launch(const struct zc_launch *launch)
     if (result != CUDA_SUCCESS || zc_life_closing() || zc_capture_any())
         return result;
     collect();
-    if (launch->function && launch->arguments)
-        use(launch);
+    use(launch);
     if (!watching()) {
         zc_launch_call(ZC_LAUNCH_SHARED, NULL);
         if (watching())
