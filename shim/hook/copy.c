@@ -20,6 +20,7 @@
 #include "ledger/site_path.h"
 #include "log/lines.h"
 #include "managed/hint.h"
+#include "memory/deep.h"
 #include "shared/backing.h"
 #include "shared/transfer.h"
 #include "vmm/access.h"
@@ -291,7 +292,7 @@ bool zc_copy_begin(struct zc_copy *c)
     return answered;
 }
 
-/* Not inlined: used only at the level `events`. */
+/* Not inlined: used only from the level `events` on. */
 __attribute__((noinline)) static void log_transfer(const struct zc_copy *c,
                                                    const struct zc_transfer *t)
 {
@@ -304,6 +305,8 @@ __attribute__((noinline)) static void log_transfer(const struct zc_copy *c,
         .site = c->frame ? zc_site_here(c->frame, c->pc) : 0,
     };
     zc_log_transfer(t, &call);
+    if (zc_deep() && !t->continues)
+        zc_deep_copy(c);
 }
 
 static void record(const struct zc_copy *c, struct zc_transfer *t)
@@ -311,7 +314,7 @@ static void record(const struct zc_copy *c, struct zc_transfer *t)
     if (zc_flow_src(t->asked) == ZC_KIND_PAGEABLE || zc_flow_dst(t->asked) == ZC_KIND_PAGEABLE)
         zc_source_tell(t, c->dst.address, c->src.address);
     zc_traffic_record(t);
-    if (__builtin_expect(zc_log_level() == ZC_LOG_EVENTS, 0))
+    if (__builtin_expect(zc_log_level() >= ZC_LOG_EVENTS, 0))
         log_transfer(c, t);
 }
 

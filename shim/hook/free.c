@@ -12,14 +12,17 @@
 #include "ledger/site.h"
 #include "log/lines.h"
 #include "memory/budget.h"
+#include "memory/deep.h"
 #include "place/fallback.h"
 #include "place/freed.h"
 #include "vmm/grow.h"
 
 static void note_free(struct zc_block *block)
 {
-    if (zc_log_level() >= ZC_LOG_ALLOCS)
+    if (zc_log_level() >= ZC_LOG_ALLOCS) {
         zc_log_free(block);
+        zc_deep_gone(block);
+    }
     zc_site_note_free(block->site);
     zc_pool_note_free(block);
     zc_budget_return(block);

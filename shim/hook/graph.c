@@ -20,6 +20,7 @@
 #include "host/source.h"
 #include "ledger/site_path.h"
 #include "log/lines.h"
+#include "memory/deep.h"
 #include "shared/backing.h"
 
 /* uthash uses libzc's arena; an add without memory leaves the table unchanged. */
@@ -279,10 +280,12 @@ static void record_node(const struct node *n, uint64_t ticks, struct zc_log_call
                             .src = n->src ? zc_block_find(n->src) : NULL};
     zc_source_tell(&t, n->dst, n->src);
     zc_traffic_record(&t);
-    if (zc_log_level() == ZC_LOG_EVENTS) {
+    if (zc_log_level() >= ZC_LOG_EVENTS) {
         call->dst = n->dst;
         call->src = n->src;
         zc_log_transfer(&t, call);
+        if (zc_deep())
+            zc_deep_hidden(t.dst, n->dst, t.src, n->src, n->bytes);
     }
 }
 
@@ -340,7 +343,7 @@ ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
         .function = zc_fn_name(ZC_FN_cuGraphLaunch),
         .stream = zc_stream_kind_of(stream, entry->flavour),
         .handle = (uintptr_t)stream,
-        .site = zc_log_level() == ZC_LOG_EVENTS ? zc_site_here(entry->frame, entry->pc) : 0};
+        .site = zc_log_level() >= ZC_LOG_EVENTS ? zc_site_here(entry->frame, entry->pc) : 0};
     for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
         record_node(&nodes[i], i ? 0 : ticks, &call);
     zc_arena_put(nodes, count * sizeof(*nodes));

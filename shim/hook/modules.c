@@ -21,6 +21,7 @@
     X(fault)                                                                                       \
     X(limits)                                                                                      \
     X(reclaim)                                                                                     \
+    X(deep)                                                                                        \
     X(mapping)                                                                                     \
     X(hostheap)                                                                                    \
     X(memfile)                                                                                     \

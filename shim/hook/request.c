@@ -15,6 +15,7 @@
 #include "ledger/site_path.h"
 #include "log/lines.h"
 #include "memory/budget.h"
+#include "memory/deep.h"
 #include "place/fallback.h"
 #include "shared/pair.h"
 #include "shared/early.h"
@@ -86,6 +87,7 @@ static void log_alloc(const struct zc_block *block, const struct zc_ask *ask,
     if (zc_site_is_new(block->site))
         zc_log_site(block->site);
     zc_log_alloc(block, &request);
+    zc_deep_born(block);
 }
 
 /* struct zc_block has only so many bits. */
@@ -219,8 +221,10 @@ void zc_untrack_block(struct zc_block *b, struct zc_untracked *out)
     if (!out->taken)
         return;
     out->copy = *b;
-    if (zc_log_level() >= ZC_LOG_ALLOCS)
+    if (zc_log_level() >= ZC_LOG_ALLOCS) {
         zc_log_free(b);
+        zc_deep_gone(b);
+    }
     zc_site_note_free(b->site);
     zc_pool_note_free(b);
     zc_budget_return(b);

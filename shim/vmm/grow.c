@@ -14,6 +14,7 @@
 #include "driver/streams.h"
 #include "ledger/site_path.h"
 #include "log/lines.h"
+#include "memory/deep.h"
 #include "memory/limits.h"
 #include "memory/reclaim.h"
 #include "vmm/access.h"
@@ -27,7 +28,7 @@ static void record_copy(struct zc_vmm *to, enum zc_outcome outcome)
     struct zc_pending_copy *copy = to->lineage->copy;
     copy->transfer.outcome = outcome;
     zc_traffic_record(&copy->transfer);
-    if (zc_log_level() == ZC_LOG_EVENTS)
+    if (zc_log_level() >= ZC_LOG_EVENTS)
         zc_log_transfer(&copy->transfer, &copy->call);
 }
 
@@ -156,8 +157,10 @@ static bool leave_pending(struct zc_copy *c, struct zc_vmm *to, struct zc_vmm *f
         .src = c->src.address,
         .stream = c->async ? zc_stream_kind_of(c->stream, c->flavour) : ZC_STREAM_NONE,
         .handle = (uintptr_t)c->stream,
-        .site = zc_log_level() == ZC_LOG_EVENTS && c->frame ? zc_site_here(c->frame, c->pc) : 0,
+        .site = zc_log_level() >= ZC_LOG_EVENTS && c->frame ? zc_site_here(c->frame, c->pc) : 0,
     };
+    if (zc_deep())
+        zc_deep_hidden(c->dst.block, c->dst.address, c->src.block, c->src.address, c->bytes);
     zc_lazy_update(from);
     zc_lazy_update(to);
     return true;

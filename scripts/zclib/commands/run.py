@@ -13,11 +13,11 @@ from typing import Iterator
 
 from .. import (compare, export, install, launch, link, logs, output, policies, presets, race,
                 refusals, screen, units)
+from ..report.totals import LEVELS
 from ..sameness import Output
 from ..trial import Plan
 from . import report
 
-LEVELS = ("summary", "allocs", "events")
 USAGE = launch.FAILED  # 2 may be the program's own.
 
 EPILOG = """\

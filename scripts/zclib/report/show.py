@@ -136,7 +136,7 @@ class Text:
                 self._out.append(f"       {line}".rstrip())
         if len(findings) > self._top:
             self._say(f"and {len(findings) - self._top} more (--top {len(findings)})")
-        if self._data["level"] != "events":
+        if self._data["level"] not in ("events", "deep"):
             self._say("The level events (ZC_LOG_LEVEL) also tells sizes, repeated copies and "
                       "traffic over time.")
 

@@ -19,7 +19,7 @@ from .shared import Shared
 from .timeline import Timeline
 from .top import Top
 
-LEVELS = ("summary", "allocs", "events")
+LEVELS = ("summary", "allocs", "events", "deep")
 
 # Call paths of all processes together; processes of one program share theirs.
 MOST_SITES = 20_000
