@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
-import sys
 from dataclasses import dataclass
 from typing import NamedTuple, Sequence
 
-from . import install
+from . import builds, install
 
 FIELD_END = "\x1f"  # Between the fields of a line; no policy can hold it.
 
@@ -101,9 +101,23 @@ class Judge:
 
 
 def check(policy: str | None) -> int:
-    """Prints the faults of a policy on stdout; returns 1 on errors."""
-    return subprocess.run([install.policy_tool(), "check", *([policy] if policy else [])],
-                          check=False, stdout=sys.stdout).returncode
+    """Prints the faults of a policy on stdout, and which modules of its call paths were rebuilt;
+    returns 1 on errors."""
+    done = subprocess.run([install.policy_tool(), "check", *([policy] if policy else [])],
+                          check=False, stdout=subprocess.PIPE, encoding="utf-8",
+                          errors="surrogateescape")
+    *lines, last = done.stdout.splitlines() or [""]
+    file = policy or (path(None) if last else None)
+    stale = list(builds.rebuilt(file)) if file else []
+    name = last.rpartition(": ")[0]
+    lines += [f"{name}:{number}:1: warning: {text}" for number, text in stale]
+    count = re.search(r"(\d+) warnings?$", last)
+    if stale and count:
+        warnings = int(count[1]) + len(stale)
+        last = f"{last[:count.start()]}{warnings} warning{'s' * (warnings != 1)}"
+    if last:
+        print("\n".join([*lines, last]))
+    return done.returncode
 
 
 class Key(NamedTuple):

@@ -45,6 +45,15 @@ wrapped() {
     [[ $(tr -d '\n#' <policy.conf) == *"gained "*" of that before "*"predicted: up to "* ]]
     run -0 "$ZC" check policy.conf
     [[ $output == *" 2 usable rules, 0 errors, 0 warnings" ]]
+    # Once a module of its call paths was built anew, zc check says so.
+    grep -Eq "^# build: gather-shared [0-9a-f]{40} $GATHER\$" policy.conf
+    sed -E 's/^(# build: gather-shared [0-9a-f]{38})../\1/' policy.conf >stale.conf
+    run -0 "$ZC" check stale.conf
+    [[ ${lines[0]} == "stale.conf:"*": warning: gather-shared was rebuilt since: "* ]]
+    [[ ${#lines[@]} == 2 && $output == *" 2 usable rules, 0 errors, 1 warning" ]]
+    sed -E 's,^(# build: .*/)gather,\1gone,' stale.conf >gone.conf
+    run -0 "$ZC" check gone.conf
+    [[ $output == *" 0 warnings" ]]
     run -0 --separate-stderr "$ZC" run -p policy.conf -- ./gather
     [[ $stderr == *"8.1 MiB asked in 3 copies: "*" KiB moved, 0 B copied by the CPU, 8 MiB "* ]]
 

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shlex
 import time
 from typing import Iterable, Sequence
 
-from .. import install, link, spread, table
+from .. import builds, install, link, spread, table
+from ..builds import Build
 from ..logs import Log, Record, strings, string
 from ..trial import Run
 from . import write
@@ -68,14 +70,14 @@ def policy(outcome: Outcome, metric: Metric, command: Sequence[str], watched: Ru
     tail = "Tried, and not taken:\n" + "\n".join(
         f"- {one.candidate.what}: {one.why}" for one in lost) if lost else ""
     return "\n".join(filter(None, (
-        write.comment(_head(outcome, metric, command, watched, remark)), body,
+        _head(outcome, metric, command, watched, remark), body,
         write.comment(tail) if tail else "")))
 
 
 def _head(outcome: Outcome, metric: Metric, command: Sequence[str], watched: Run,
           remark: str) -> str:
     process = watched.totals.processes[0]
-    meta, builds = _facts(watched.logs, {site for one in outcome.kept
+    meta, found = _facts(watched.logs, {site for one in outcome.kept
                                           for site in one.candidate.sites})
     driver, libzc = meta.get("driver"), string(meta, "libzc") or install.version()
     day = time.strftime("%Y-%m-%d", time.localtime())
@@ -85,18 +87,18 @@ def _head(outcome: Outcome, metric: Metric, command: Sequence[str], watched: Run
     if outcome.final is not None:
         text.append(f"Measured {result(outcome, metric)}. {outcome.runs} runs under this policy; "
                     "all ended and printed as without it.")
-    if builds:
-        text.append("Call paths (site) are those of these builds: " + ", ".join(builds)
-                    + ". Another build has others: tune it again.")
+    if found:
+        text.append("Call paths (site) are those of the builds below; another build has others: "
+                    "zc check says so, and then it is to be tuned again.")
     if remark:
         text.append(remark)
-    return "\n".join(text)
+    return write.comment("\n".join(text)) + builds.comment(found)
 
 
-def _facts(paths: Iterable[str], sites: set[str]) -> tuple[Record, list[str]]:
+def _facts(paths: Iterable[str], sites: set[str]) -> tuple[Record, list[Build]]:
     """The head of the first log, and the builds of the modules on the call paths of sites."""
     meta: Record = {}
-    named: dict[str, str] = {}
+    named: dict[str, Build] = {}
     wanted: set[str] = set()
     for path in paths:
         if link.is_recording(path):
@@ -104,8 +106,10 @@ def _facts(paths: Iterable[str], sites: set[str]) -> tuple[Record, list[str]]:
         log = Log(path, lambda problem: None)
         for record in log.records(("site", "module")):
             if record["type"] == "module":
-                named[string(record, "module")] = string(record, "build_id")
+                name, path = string(record, "module"), string(record, "path")
+                if path and string(record, "build_id"):
+                    named[name] = Build(name, string(record, "build_id"), os.path.abspath(path))
             elif record["type"] == "site" and string(record, "site") in sites:
                 wanted |= {frame.rpartition("+")[0] for frame in strings(record, "frames")}
         meta = meta or log.meta
-    return meta, [f"{name} {named[name]}" for name in sorted(wanted) if named.get(name)]
+    return meta, [named[name] for name in wanted if name in named]
