@@ -32,11 +32,11 @@ class Comparison:
 
 
 def run_all(command: Sequence[str], plans: Sequence[Plan], folder: str, limits: race.Limits,
-            output: Output) -> Comparison:
+            output: Output, kept: bool) -> Comparison:
     """Runs the plans by turns, after a bare run that does not count; their files are below
-    folder/NAME.  Ends early, with the runs so far, where a signal was passed on.  Raises OSError
-    where the program can't be started."""
-    trials = trial.Trials(command, folder)
+    folder/NAME, for others than zc if they are `kept`.  Ends early, with the runs so far, where a
+    signal was passed on.  Raises OSError where the program can't be started."""
+    trials = trial.Trials(command, folder, kept)
     contest = race.Race(trials, plans, limits, once=lambda contest: contest.simulated)
     with Progress("", len(plans) * (limits.rounds or race.TIGHT_ROUNDS)) as bar:
         bar.say(f"warm-up: {plans[0].name}")
@@ -67,9 +67,8 @@ def _say_failure(arm: Arm) -> None:
     why = f"had refused calls ({run.refused.words()})" if run.refused.calls else \
         f"ended with status {run.status}"
     screen.message(f"run '{arm.name}' {why}; its last messages:")
-    with open(run.errors, encoding="utf-8", errors="surrogateescape") as file:
-        for line in file.readlines()[-LAST_LINES:]:
-            print(f"  {names.shown(line.rstrip())}", file=sys.stderr)
+    for line in run.last_words(LAST_LINES):
+        print(f"  {names.shown(line.rstrip())}", file=sys.stderr)
 
 
 def times_ns(arm: Arm) -> list[int]:

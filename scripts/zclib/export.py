@@ -10,7 +10,7 @@ import shlex
 import statistics
 from typing import Any, Sequence
 
-from . import compare, output
+from . import compare, names, output
 from .trial import Arm
 
 SCHEMA = 1  # Of what stands beside hyperfine's fields.
@@ -64,7 +64,7 @@ def _ratio(ratio: Any) -> dict[str, float | None]:
 def _markdown(result: compare.Comparison, command: Sequence[str]) -> list[str]:
     longest = max(max(_seconds(arm)) for arm in result.arms)
     unit, factor = ("s", 1.0) if longest >= 1 else ("ms", 1e3)
-    out = [f"`{shlex.join(command)}`".replace("\n", " "), "",
+    out = [f"`{names.shown(shlex.join(command))}`", "",
            f"| Command | Mean [{unit}] | Min [{unit}] | Max [{unit}] | Relative |",
            "|:---|---:|---:|---:|---:|"]
     bare = _seconds(result.arms[0])
@@ -78,8 +78,8 @@ def _markdown(result: compare.Comparison, command: Sequence[str]) -> list[str]:
                 _deviation(times) / mean, _deviation(bare) / statistics.mean(bare)))
         numbers = [f"{value * factor:.{3 if factor == 1 else 1}f}"
                    for value in (mean, min(times), max(times))]
-        out.append(f"| `{arm.name}` | {numbers[0]}{spread} | {numbers[1]} | {numbers[2]} | "
-                   f"{relative:.2f}{error} |")
+        out.append(f"| `{names.shown(arm.name)}` | {numbers[0]}{spread} | {numbers[1]} | "
+                   f"{numbers[2]} | {relative:.2f}{error} |")
     if result.simulated:
         out += ["", compare.SIMULATED]
     return out

@@ -23,6 +23,7 @@ PASSED_ON = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signa
 SI_KERNEL = 0x80
 # Characters that ld.so(8) takes for separators in LD_PRELOAD.
 SEPARATORS = (" ", ":")
+LIBRARY = "libzc.so"
 LOG_NAME = "zc.%h.r%r.%e.%p.jsonl"
 
 
@@ -45,18 +46,28 @@ def preloadable(library: str) -> Iterator[str]:
         yield library
         return
     with tempfile.TemporaryDirectory(prefix="zc-lib-") as folder:
-        link = os.path.join(folder, "libzc.so")
+        link = os.path.join(folder, LIBRARY)
         os.symlink(library, link)
         yield link
+
+
+def bare_environment() -> dict[str, str]:
+    """The environment without libzc, under which zc itself may have been started."""
+    env = dict(os.environ)
+    named = env.pop("LD_PRELOAD", "")
+    for separator in SEPARATORS:
+        named = named.replace(separator, ":")
+    others = [one for one in named.split(":")
+              if one and not os.path.basename(one).startswith(LIBRARY)]
+    return {**env, "LD_PRELOAD": ":".join(others)} if others else env
 
 
 def environment(library: str, log_folder: str, policy: str | None,
                 level: str | None) -> dict[str, str]:
     """The program's environment.  `policy`: a path, `off`, or None for what it finds itself;
     `level`: of the log, or None for what the policy says."""
-    env = dict(os.environ)
-    preloads = [env["LD_PRELOAD"]] if env.get("LD_PRELOAD") else []
-    env["LD_PRELOAD"] = ":".join([*preloads, library])
+    env = bare_environment()
+    env["LD_PRELOAD"] = ":".join([*filter(None, [env.get("LD_PRELOAD")]), library])
     env["ZC_LOG"] = os.path.join(log_folder.replace("%", "%%"), LOG_NAME)
     env["ZC_SUMMARY"] = "0"
     if policy is not None:

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Iterator, TextIO
 
-from . import counters, logs
+from . import counters, logs, names
 
 LOG_HEADS = (b'{"type":"meta"', counters.MAGIC)
 
@@ -49,7 +49,7 @@ def written(name: str) -> Iterator[TextIO]:
     """The file, opened for writing.  Errors have its name: those of a write have none by
     themselves."""
     try:
-        with open(name, "w", encoding="utf-8") as out:
+        with open(name, "w", encoding="utf-8", errors=names.ERRORS) as out:
             yield out
     except OSError as error:
         if error.filename is None and not isinstance(error, BrokenPipeError):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import os
 from dataclasses import dataclass, field
 from typing import Sequence
@@ -12,6 +13,7 @@ from . import launch, link, logs, refusals, screen
 from .refusals import Refusals
 from .report.totals import Totals
 
+LAST_BYTES = 1 << 16  # Of what a run said, that are looked at.
 WARM_UP = 0  # The number of a run that does not count.
 
 
@@ -39,6 +41,14 @@ class Run:
         """Its exit status, or that for refused calls of a program that ended with 0."""
         return self.ended.status or (launch.FAILED if self.refused.calls else 0)
 
+    def last_words(self, count: int) -> list[str]:
+        """The last lines that it said, which may be a part of very many."""
+        with open(self.errors, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - LAST_BYTES, 0))
+            text = file.read().decode("utf-8", "surrogateescape")
+        return text.splitlines()[-count:]
+
 
 @dataclass
 class Arm:
@@ -61,9 +71,12 @@ class Arm:
 class Trials:
     """Runs of one command, their files below folder/NAME of their plan."""
 
-    def __init__(self, command: Sequence[str], folder: str) -> None:
+    def __init__(self, command: Sequence[str], folder: str, kept: bool = False) -> None:
+        """`kept`: the files are somebody else's in the end, so each stands by itself."""
         self._command = command
         self._folder = folder
+        self._kept = kept
+        self._first: tuple[str, ...] = ()  # What the first run printed and said.
         self._has_link = True  # Until a run has shown that there are no counters.
 
     def run(self, plan: Plan, number: int, limit_s: float | None = None) -> Run:
@@ -74,7 +87,7 @@ class Trials:
         before = set(os.listdir(folder))
         ending = {WARM_UP: ".warm-up", 1: ""}.get(number, f".{number}")
         output, errors = (os.path.join(folder, name + ending) for name in ("stdout", "stderr"))
-        env = dict(os.environ) if plan.env is None else \
+        env = launch.bare_environment() if plan.env is None else \
             {**plan.env, "ZC_LOG": os.path.join(folder.replace("%", "%%"), launch.LOG_NAME)}
         record = self._has_link and number != WARM_UP
         with link.Recording(folder, number) if record else contextlib.nullcontext():
@@ -82,8 +95,19 @@ class Trials:
                                limit_s)
         made = [os.path.join(folder, name) for name in sorted(set(os.listdir(folder)) - before)
                 if logs.is_log_name(name)]
+        if not self._kept:
+            self._share(output, errors)
         if record:
             self._has_link = any(map(link.is_recording, made))
         totals = Totals(1)
         totals.read(made, lambda problem: screen.message(str(problem)))
         return Run(ended, output, errors, totals, refusals.in_logs(made), made)
+
+    def _share(self, *files: str) -> None:
+        """What many runs print alike takes room once."""
+        self._first = self._first or files
+        for first, file in zip(self._first, files):
+            if first != file and filecmp.cmp(first, file, shallow=False):
+                with contextlib.suppress(OSError):  # A file system without links.
+                    os.link(first, file + ".same")
+                    os.replace(file + ".same", file)

@@ -102,6 +102,19 @@ assert spread.ratio([1, 2], [1, 2]).differs is False
 PYTHON
 }
 
+@test "bare is without libzc, though LD_PRELOAD names it already" {
+    LD_PRELOAD=$LIBZC run -0 "$ZC" run -r 1 -o kept -c off -- sh -c 'echo "$LD_PRELOAD"'
+    [[ -z $(<kept/bare/stdout) && $(<kept/watched/stdout) == "$LIBZC" ]]
+}
+
+@test "what many runs print alike takes room once" {
+    mkdir tmp
+    TMPDIR=$PWD/tmp run -0 "$ZC" run -r 3 -c off -- \
+        sh -c 'head -c 4194304 /dev/zero; sync tmp; du -sk tmp >>sizes'
+    [[ ${lines[-1]} != *"differ"* && $(sort -n sizes | tail -n 1 | cut -f 1) -lt 10000 ]]
+    [[ -z $(ls tmp) ]]
+}
+
 @test "times are exported in hyperfine's form" {
     run -0 "$ZC" run -r 3 -c off --export-json out.json --export-markdown out.md -- sh -c 'exit 0'
     run -0 python3 - <<'PYTHON'
@@ -120,6 +133,8 @@ number, spread = r"[\d.]+", r"[\d.]+ ± [\d.]+"
 row = rf"\| `watched` \| {spread} \| {number} \| {number} \| {spread} \|"
 assert re.fullmatch(row, lines[5]), lines
 PYTHON
+    run -0 "$ZC" run -r 1 -c off --export-json a.json --export-markdown a.md -- true $'a\xff'
+    [[ $(head -n 1 a.md) == "\`true 'a"$'\xff'"'\`" ]]
     run -125 "$ZC" run -c off --export-json nowhere/out.json -- touch ran
     [[ ! -e ran ]]
 }
@@ -134,6 +149,11 @@ PYTHON
     run -3 "$ZC" run -r 1 -c off -- sh -c 'echo broken >&2; exit 3'
     [[ $output == *"zc: run 'bare' ended with status 3"* && $output == *"  broken"* ]]
     [[ ${lines[-1]} == "Not all runs ended with status 0." ]]
+    # Only the end of what it said is read.
+    ulimit -v 4000000
+    run -3 "$ZC" run -r 1 -c off -- sh -c 'printf "1\n2\n3\n4\n5\nbroken\n" |
+        dd of=/dev/fd/2 oflag=seek_bytes seek=6G status=none; exit 3'
+    [[ $output == *$'messages:\n  2\n  3\n  4\n  5\n  broken\n'* ]]
 }
 
 @test "policies of one file name are told apart" {

@@ -219,7 +219,7 @@ def _compare(args: argparse.Namespace, command: list[str], library: str, folder:
         plans.append(Plan(_name_of(policy, plans), env))
     limits = race.Limits(args.runs, args.time or race.Limits.seconds)
     try:
-        result = compare.run_all(command, plans, folder, limits, same)
+        result = compare.run_all(command, plans, folder, limits, same, args.output is not None)
     except OSError as error:
         return not_started(command, error)
     print("\n".join(compare.lines(result, screen.width(), args.output is not None)))

@@ -12,6 +12,7 @@ from ..sameness import Output
 from ..trial import Run
 
 CHECK_SECONDS = 600
+LAST_LINES = 100
 SERIOUS = ("warning", "error")
 
 
@@ -88,8 +89,7 @@ class Verifier:
 
     @staticmethod
     def _last_word(run: Run) -> str:
-        with open(run.errors, encoding="utf-8", errors="surrogateescape") as file:
-            lines = [line.strip() for line in file if line.strip()]
+        lines = [line.strip() for line in run.last_words(LAST_LINES) if line.strip()]
         return f": {lines[-1][:200]}" if lines else ""
 
 
