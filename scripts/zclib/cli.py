@@ -10,7 +10,7 @@ import importlib.util
 import signal
 import sys
 
-from . import install, logs, output, screen
+from . import install, logs, output, screen, signals
 from .parser import USAGE, Parser
 
 # Name and one line of help.  The module is zclib/commands/NAME.py, read when the command is used.
@@ -124,6 +124,7 @@ def main(arguments: list[str]) -> int:
     """Runs one command line; returns the exit status."""
     screen.prepare()
     try:
+        signals.prepare()
         status = _dispatch(arguments)
         sys.stdout.flush()
         return status
@@ -134,8 +135,8 @@ def main(arguments: list[str]) -> int:
         # Whoever read our output has enough (`zc report | head`).
         output.drop_stdout()
         return 128 + signal.SIGPIPE
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
+    except KeyboardInterrupt as error:
+        return signals.status(error)
     except OSError as error:
         if error.errno in UNWRITTEN and error.filename is None:
             output.drop_stdout()

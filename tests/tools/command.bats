@@ -78,6 +78,15 @@ python() {
     done
 }
 
+@test "Ctrl-C ends zc without a word, also while it starts" {
+    mkdir "$BATS_TEST_TMPDIR/zclib"
+    cp scripts/zc "$BATS_TEST_TMPDIR"
+    echo 'import os, signal; os.kill(os.getpid(), signal.SIGINT)' \
+        | tee "$BATS_TEST_TMPDIR/zclib/__init__.py" >"$BATS_TEST_TMPDIR/zclib/cli.py"
+    run -130 "$BATS_TEST_TMPDIR/zc"
+    [[ -z $output ]]
+}
+
 @test "closed output streams are no error" {
     run -0 bash -c 'scripts/zc explain tests/tools/policies/rules.conf --size 1M >&-'
     run -0 bash -c 'scripts/zc check policy/policy.conf >&-'

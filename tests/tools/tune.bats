@@ -124,6 +124,8 @@ assert "--ignore REGEX, or say by --check COMMAND" in differs
 assert "one run wrote another made." in tune(1, "--same", "made", "--", "sh", "-c", "echo $$ >made")
 assert "'grep -q right' ended with status 1" in tune(1, "--check", "grep -q right", "echo", "wrong")
 assert "no process of it used CUDA under libzc" in tune(1, "true")
+assert "which only watched, it ended with status 3" in tune(
+    1, "--", "sh", "-c", 'test "$ZC_POLICY" || exit 0; exit 3')
 assert "No such file" in tune(127, "./missing")
 for wrong in (["--ignore", "("], ["-o", "nowhere/policy.conf"], ["--runs", "1"],
               ["--metric", "wall", "--goal", "device-memory"]):
@@ -142,6 +144,13 @@ PYTHON
     [[ $(tail -n 1 out) == "Stopped before all was tried. Written to policy.conf." ]]
     grep -q '^# Stopped before all was tried.$' policy.conf
     run -0 "$ZC" check policy.conf
+    # Also between two runs, and nothing is left behind.
+    mkdir tmp
+    for signal in INT TERM HUP; do
+        TMPDIR=$PWD/tmp run "$ZC" tune -o new --check "kill -$signal \$PPID; exec sleep 60" true
+        [[ $status -eq $((128 + $(kill -l $signal))) && -z $(ls tmp) ]]
+        [[ ${lines[-1]} == "Stopped before all was tried. Nothing was gained, "* ]]
+    done
 }
 
 @test "races decide by time: gains are kept, losses and noise are not" {

@@ -6,11 +6,10 @@ from __future__ import annotations
 import argparse
 import platform
 import re
-import signal
 import sys
 import tempfile
 
-from .. import costs, install, launch, logs, race, screen, units
+from .. import costs, install, launch, logs, race, screen, signals, units
 from ..progress import Progress
 from ..sameness import Output
 from ..trial import Run, Trials
@@ -122,8 +121,8 @@ class Tuning:
             return 1
         except search.Stopped as stop:
             status, remark = 128 + stop.signal, "Stopped before all was tried."
-        except KeyboardInterrupt:
-            status, remark = 128 + signal.SIGINT, "Stopped before all was tried."
+        except KeyboardInterrupt as error:
+            status, remark = signals.status(error), "Stopped before all was tried."
         return self._end(remark) or status
 
     def _look(self) -> None:

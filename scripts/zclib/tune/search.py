@@ -135,7 +135,7 @@ class Search:
         return Plan(name, launch.environment(self._library, "", policy, "events"))
 
     def _learn_watched(self, run: Run) -> None:
-        if not run.totals.processes:
+        if not run.totals.processes and not run.status:
             raise CanNotTune("no process of it used CUDA under libzc: is it static, set-user-ID, "
                              "or does it clear LD_PRELOAD?")
         self._verifier.learn_messages(run)
