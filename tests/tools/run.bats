@@ -205,6 +205,16 @@ setup() {
     [[ $output == *" 3 usable rules, 0 errors, "* ]]
     run -2 "$ZC" init touch ran
     [[ $output == "zc: policy.conf is there already: "* && ! -e ran ]]
+    mv policy.conf elsewhere.conf
+    ln -s elsewhere.conf policy.conf
+    echo >elsewhere.conf
+    run -0 "$ZC" init --force "$GATHER"
+    [[ -L policy.conf && $(wc -l <elsewhere.conf) -gt 10 ]]
+    mkfifo pipe
+    for wrong in pipe . ''; do
+        run -2 "$ZC" init --force -o "$wrong" touch ran
+        [[ -p pipe && ! -e ran ]]
+    done
     rm policy.conf
     run -3 "$ZC" init sh -c 'exit 3'
     run -1 "$ZC" init true

@@ -58,14 +58,21 @@ def taken(path: str, force: bool) -> str:
     """Why a policy can't be written there; "" where it can."""
     if os.path.lexists(path) and not force:
         return f"{path} is there already: name another file by -o, or overwrite it by --force"
-    if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+    whole = os.path.realpath(path)
+    folder = os.path.dirname(whole)
+    if not path or os.path.lexists(whole) and not os.path.isfile(whole):
+        return f"'{path}' is no file to write a policy to"
+    if not os.path.isdir(folder):
         return f"{path}: there is no such folder"
+    if not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
+        return f"{path}: no file can be made in this folder"
     return ""
 
 
 def publish(path: str, text: str, force: bool) -> None:
     """Writes the policy, which nobody else may write to: libzc would not take it then.  Raises
-    FileExistsError where a file is there, unless it may be overwritten."""
+    FileExistsError where a file is there, unless it may be overwritten.  A link stays one."""
+    path = os.path.realpath(path) if force else path
     name = f"{path}.{os.getpid()}" if force else path
     descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
     try:
@@ -73,6 +80,6 @@ def publish(path: str, text: str, force: bool) -> None:
             file.write(text)
             os.fchmod(file.fileno(), 0o644)
         os.replace(name, path)
-    except OSError:
+    except OSError as error:
         os.unlink(name)
-        raise
+        raise OSError(error.errno, error.strerror, path) from error
