@@ -17,6 +17,8 @@ LEAST_WIDTH = 30
 
 def prepare() -> None:
     """Makes stdout and stderr take every name; a stream that is closed (None) becomes /dev/null."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:

@@ -200,6 +200,13 @@ press() {
     done
 }
 
+@test "neither a locale that is not installed nor a closed standard input matters" {
+    make_killed a
+    run -0 script -qec "LC_ALL=xx_YY.UTF-8 TERM=xterm $ZC top -i 0.1 -n 2 a.counters <&-" \
+        /dev/null </dev/null
+    [[ $output == *$'\e[?1049l'*PID*killed* && $output != *Traceback* ]]
+}
+
 @test "a terminal that can't write over its text gets frame after frame" {
     start_copier b
     run -0 script -qec "TERM=dumb $ZC top -i 0.1 -n 3 $COPIER" /dev/null

@@ -42,7 +42,8 @@ def show(views: dict[str, live.View], more: Callable[[], dict[str, live.View]], 
          frames: int | None) -> list[live.View] | None:
     """Shows the processes until `q`, or for a number of frames.  Returns those that were shown
     last; None where the terminal is none that curses knows."""
-    locale.setlocale(locale.LC_ALL, "")
+    with contextlib.suppress(locale.Error):  # One that is not installed stays C.
+        locale.setlocale(locale.LC_ALL, "")
     try:
         curses.setupterm()
     except curses.error:
