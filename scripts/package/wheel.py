@@ -29,6 +29,12 @@ Classifier: License :: OSI Approved :: MIT License
 Classifier: Operating System :: POSIX :: Linux
 Classifier: Programming Language :: Python :: 3
 Requires-Python: >=3.9
+Provides-Extra: dask
+Requires-Dist: dask ; extra == "dask"
+Provides-Extra: mpi
+Requires-Dist: mpi4py ; extra == "mpi"
+Provides-Extra: ray
+Requires-Dist: ray ; extra == "ray"
 Description-Content-Type: text/markdown
 
 """

@@ -11,7 +11,8 @@ from typing import Sequence
 
 from . import launch, link, logs, refusals, screen
 from .refusals import Refusals
-from .report.totals import Totals
+from .report import engines
+from .report.totals import Options, Totals
 
 LAST_BYTES = 1 << 16  # Of what a run said, that are looked at.
 WARM_UP = 0  # The number of a run that does not count.
@@ -99,8 +100,9 @@ class Trials:
             self._share(output, errors)
         if record:
             self._has_link = any(map(link.is_recording, made))
-        totals = Totals(1)
-        totals.read(made, lambda problem: screen.message(str(problem)))
+        totals = engines.read(made, Options(1))
+        for message in totals.messages():
+            screen.message(message)
         return Run(ended, output, errors, totals, refusals.in_logs(made), made)
 
     def _share(self, *files: str) -> None:

@@ -199,7 +199,7 @@ sys.path.insert(0, os.environ["TREE"] + "/scripts")
 from zclib import costs, launch
 from zclib.report.findings import Finder
 from zclib.report.symbols import Symbols
-from zclib.report.totals import Totals
+from zclib.merge import map_logs
 library, folder, gather = sys.argv[1:]
 
 def run(command, policy):
@@ -212,8 +212,8 @@ def run(command, policy):
             file.write(policy)
     env = launch.environment(library, logs, path, "events")
     subprocess.run(command, env=env, check=True, stdout=subprocess.DEVNULL)
-    totals = Totals(5)
-    totals.read([logs + "/" + name for name in os.listdir(logs) if name.endswith("jsonl")], print)
+    totals = map_logs([logs + "/" + name for name in os.listdir(logs) if name.endswith("jsonl")])
+    assert not totals.messages()
     return totals, Finder(totals, Symbols(totals.modules)).all()
 
 def named(finding, totals):

@@ -116,12 +116,13 @@ rng = random.Random(3)
 ranks = [rng.randrange(50) for _ in range(1000)]
 for most in (0, 1, 7, 2000):
     top = Top(most)
-    for at, rank in enumerate(ranks): top.offer(rank, at)
+    for at, rank in enumerate(ranks): top.offer(rank, (at,), at)
     assert top.items() == sorted(range(1000), key=lambda at: (-ranks[at], at))[:most]
     assert top.offered == 1000
     parts = [Top(most) for _ in range(10)]
-    for at, rank in enumerate(ranks): parts[at // 100].offer(rank, at)
+    for at, rank in enumerate(ranks): parts[at // 100].offer(rank, (at,), at)
     whole = Top(most)
+    rng.shuffle(parts)
     for part in parts: whole.merge(part)
     assert whole.items() == top.items() and whole.offered == 1000
 PYTHON
@@ -151,6 +152,7 @@ PYTHON
 @test "sites, blocks and pairs beyond what is followed leave the sums whole" {
     python <<'PYTHON'
 import json, os, tempfile
+from zclib.merge import map_log
 from zclib.report import process, totals, transfers
 process.MOST_BLOCKS, totals.MOST_SITES = 10, 6
 transfers.MOST_PAIRS, transfers.MOST_SHAPES = 10, 10
@@ -166,8 +168,7 @@ with open(path, "w") as out:
              outcome="elided", blocked_ns=1, src_block=i, dst_address="0x1", src_address=hex(i))
         line("transfer", dir="DtoD", src_kind="Device", dst_kind="Device", bytes=i % 2,
              outcome="moved", blocked_ns=1, src_address="0x2", dst_address="0x3")
-read = totals.Totals(5)
-read.read([path], print)
+read = map_log(path)
 counts = read.counts
 assert (counts.moved_calls, counts.moved_bytes) == (200, 850)
 assert (counts.elided_calls, counts.elided_bytes) == (100, 5050)
@@ -175,28 +176,83 @@ assert [total.counts.asked_calls for total in read.flows.values()] == [100] * 3
 # Those pairs that repeat outlive the many that do not.
 pairs = read.repeated.items()
 assert [(pair.size, pair.counts.asked_calls) for pair in pairs] == [(1, 50), (0, 50)]
-assert len(read.sites) <= 6 and len(read.sites) + read.sites_left_out == 20
+assert sorted(read.sites) == [f"{i:08x}" for i in range(6)] + ["others"]
+assert [read.sites[name].requests for name in ("00000005", "others")] == [5, 70]
 PYTHON
 }
 
-@test "logs that several processes read come to the same report as read one by one" {
-    run -0 python <<'PYTHON'
-import json, os
-from zclib.report import data, parallel
+@test "ranks of a job come to one report, to the byte, by every engine and in every order" {
+    run -0 python "$BATS_TEST_TMPDIR/logs" <<'PYTHON'
+import json, os, pickle, random, sys
+sys.path.insert(0, "tests/bench")
+import rank_logs
+from zclib.merge import Options, VersionError, map_log, map_logs, merge
+from zclib.report import data, engines, parallel, totals
 from zclib.report.symbols import Symbols
-from zclib.report.totals import Totals
-logs = "tests/tools/logs/"
-paths = [logs + name for name in sorted(os.listdir(logs)) if name.endswith(".jsonl")] * 3
-parallel.PART_FILES = 4
-def report(jobs):
-    parallel.jobs = lambda paths: jobs
-    totals, problems = Totals(50, over_time=True), []
-    totals.read([*paths, "missing.jsonl"], problems.append)
-    assert totals.unreadable == ["missing.jsonl: No such file or directory"]
-    whole = data.build(totals, Symbols(totals.modules), 50, "asked_bytes")
-    return json.dumps(whole), list(map(str, problems))
-assert report(1) == report(3)
+
+folder, rng = sys.argv[1], random.Random(7)
+rank_logs.write(folder, 200, sites=4)
+paths = [os.path.join(folder, f"train.r{rank}.jsonl") for rank in (*range(90), *range(170, 200))
+         if rank != rank_logs.MISSING]
+options = Options(5, "asked_bytes", True)
+
+def report(whole):
+    report = data.build(whole, Symbols(whole.modules), 5, "asked_bytes")
+    return json.dumps([report, whole.messages(), [one.order for one in whole.processes]])
+
+# Each log by itself, merged as it comes or all at once, by way of pickle as engines do it.
+totals.MOST_SITES = 3   # Fewer than there are.
+parts = [map_log(path, options) for path in paths]
+assert max(len(pickle.dumps(part)) for part in parts) < 256 << 10
+def any_order():
+    layer = pickle.loads(pickle.dumps(rng.sample(parts, len(parts))))
+    while len(layer) > 1:
+        a, b = layer.pop(rng.randrange(len(layer))), layer.pop(rng.randrange(len(layer)))
+        layer.append(merge(a, b))
+    return layer[0]
+expected = report(any_order())
+assert '"others"' in expected and "totals are missing" in expected
+assert report(map_logs(paths, options)) == expected
+assert report(any_order()) == expected
+parallel.PART_FILES, parallel.jobs = 7, lambda paths: 3
+assert report(engines.read([*paths, "missing.jsonl"], options)) == \
+    report(merge(map_log("missing.jsonl", options), any_order()))
+two = report(merge(parts[0], parts[1]))
+merge(merge(parts[0], parts[1]), parts[2])
+assert report(merge(parts[1], parts[0])) == two   # Merging changes neither.
+try:
+    parts[0].version = 2
+    merge(parts[1], parts[0])
+    raise SystemExit("two versions were merged")
+except VersionError:
+    pass
 PYTHON
+    # The command itself, by each engine that is there: bytes on standard output and error.
+    export PYTHONPATH=build/deps/python OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    run -0 --separate-stderr zc report --json "$BATS_TEST_TMPDIR/logs"
+    [[ $stderr == *"totals are missing"* ]]
+    printf '%s\n' "$output" >"$BATS_TEST_TMPDIR/local.out"
+    printf '%s\n' "$stderr" >"$BATS_TEST_TMPDIR/local.err"
+    for engine in dask mpi; do
+        start=()
+        [[ $engine == dask ]] || start=(mpirun --oversubscribe -n 3)
+        if python3 -c "import ${engine/mpi/mpi4py.MPI}" 2>/dev/null; then
+            "${start[@]}" scripts/zc report --json --engine $engine "$BATS_TEST_TMPDIR/logs" \
+                >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err"
+            cmp "$BATS_TEST_TMPDIR/local.out" "$BATS_TEST_TMPDIR/out"
+            cmp "$BATS_TEST_TMPDIR/local.err" "$BATS_TEST_TMPDIR/err"
+        else
+            echo "# no $engine" >&3
+        fi
+    done
+}
+
+@test "an engine that is missing is told, with what to install" {
+    for engine in dask mpi ray; do
+        run -1 --separate-stderr env PYTHONPATH= python3 -S scripts/zc report --engine $engine \
+            $LOGS/gather.jsonl
+        [[ $stderr == "zc: --engine $engine needs the Python package "*": pip install "* ]]
+    done
 }
 
 @test "transfers in another spelling than libzc's own come to the same report" {
@@ -206,11 +262,10 @@ sys.path.insert(0, "tests/bench")
 import report_scale
 from zclib.report import data, transfers
 from zclib.report.symbols import Symbols
-from zclib.report.totals import Totals
+from zclib.merge import Options, map_log
 
 def report(path):
-    totals = Totals(50, over_time=True)
-    totals.read([path], lambda problem: None)
+    totals = map_log(path, Options(50, over_time=True))
     whole = data.build(totals, Symbols(totals.modules), 50, "asked_bytes")
     whole["processes"][0]["log"] = ""
     return whole

@@ -10,7 +10,7 @@ import sys
 from .. import logs, output, screen
 from ..report import compare, data, page, show_diff
 from ..report.symbols import Symbols
-from ..report.totals import Totals
+from ..report.totals import Options, Totals
 from . import report
 
 
@@ -30,9 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _read(argument: str) -> Totals:
-    totals = Totals(0)
-    report.read(logs.discover([argument]), totals)
-    return totals
+    return report.read(logs.discover([argument]), Options(0))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -10,10 +10,11 @@ import sys
 import tempfile
 import time
 
-from .. import install, launch, logs, screen, units
+from .. import install, launch, screen, units
+from ..report import engines
 from ..report.findings import Finder, Finding
 from ..report.symbols import Symbols
-from ..report.totals import Totals
+from ..report.totals import Options, Totals
 from ..tune import write
 from .run import new_logs, not_started
 
@@ -57,11 +58,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write(args: argparse.Namespace, command: list[str], folder: str) -> int:
-    totals = Totals(1)
-    try:
-        totals.read(new_logs(folder, set()), lambda problem: screen.message(str(problem)))
-    except logs.LogError:
-        pass  # There is none.
+    totals = engines.read(new_logs(folder, set()), Options(1))
+    for message in totals.messages():
+        screen.message(message)
     if not totals.processes:
         screen.message("no process used CUDA under libzc, so there is nothing to write")
         return 1

@@ -6,16 +6,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Iterable
+from typing import Iterable, Sequence
 
 from .. import logs, output, screen
 from ..progress import Progress
-from ..report import data, page, parallel, show, trace
+from ..report import data, engines, page, parallel, show, trace
+from ..report.process import Watcher
 from ..report.symbols import Symbols
-from ..report.totals import Totals
-
-# Faults of single files that are named; of thousands of files of one kind nobody reads more.
-MOST_PROBLEMS = 20
+from ..report.totals import Options, Totals
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="write a page with charts that opens offline")
     parser.add_argument("--trace", metavar="FILE",
                         help="write a trace for Perfetto, of logs of the level events")
+    parser.add_argument("--engine", choices=engines.ENGINES, default="local",
+                        help="who reads: processes of this machine, or an engine of yours")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the report as one JSON object")
     form.add_argument("--csv", action="store_true", help="print the report's tables as CSV")
@@ -45,46 +45,23 @@ def positive(text: str) -> int:
     return value
 
 
-class Problems:
-    """Says what is wrong with logs, the first of many."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def warn(self, problem: logs.Problem) -> None:
-        self._count += 1
-        if self._count <= MOST_PROBLEMS:
-            screen.message(str(problem))
-
-    def end(self) -> None:
-        if self._count > MOST_PROBLEMS:
-            screen.message(f"and {self._count - MOST_PROBLEMS} more faults of logs")
-
-
-def read(paths: list[str], totals: Totals) -> None:
-    """Reads logs into the totals, with a progress bar, and says what is wrong with them.  Raises
-    LogError where nothing could be read."""
-    problems = Problems()
+def read(paths: list[str], options: Options, watchers: Sequence[Watcher] = (),
+         engine: str = "local") -> Totals | None:
+    """The totals of logs, read behind a progress bar, after saying what is wrong with them; None
+    where another machine reports.  Raises LogError where nothing could be read."""
     with Progress("reading logs", sum(map(parallel.size_of, paths))) as bar:
-        def warn(problem: logs.Problem) -> None:
-            bar.clear()
-            problems.warn(problem)
-
-        totals.read(paths, warn, bar.add)
-    problems.end()
-    for message in totals.unreadable[:MOST_PROBLEMS]:
-        screen.message(message)
-    if totals.odd:
-        screen.message("left out for fields that docs/log.md does not allow: "
-                       f"{totals.odd} {'record' if totals.odd == 1 else 'records'}")
-    if not totals.processes:
-        raise logs.LogError("there is nothing to report: no log could be read")
+        totals = engines.read(paths, options, bar.add, watchers, engine)
+    if totals is not None:
+        for message in totals.messages():
+            screen.message(message)
+        if not totals.processes:
+            raise logs.LogError("there is nothing to report: no log could be read")
+    return totals
 
 
 def print_report(paths: Iterable[str], top: int = 5) -> None:
     """Prints the report of logs as text, for other commands."""
-    totals = Totals(top)
-    read(list(paths), totals)
+    totals = read(list(paths), Options(top))
     report = data.build(totals, Symbols(totals.modules), top, data.SORTS["bytes"].key)
     _print_text(report, "bytes", top)
 
@@ -94,17 +71,17 @@ def _print_text(report: data.Data, sort: str, top: int, by: str = "allocation") 
         print(line)
 
 
-def _read_and_trace(paths: list[str], totals: Totals, name: str) -> None:
+def _read_and_trace(paths: list[str], options: Options, name: str) -> Totals:
     with output.written(name) as out:
         writer = trace.Trace(out, trace.earliest(paths))
-        totals.watch(writer)
         try:
-            read(paths, totals)
+            totals = read(paths, options, (writer,))
         finally:
             writer.close()
     if writer.events == 0:
         screen.message(f"{name}: the trace is empty, because the logs have no transfers: run with "
                        "ZC_LOG_LEVEL=events")
+    return totals
 
 
 def write_page(content: data.Data, title: str, name: str) -> None:
@@ -117,12 +94,12 @@ def run(args: argparse.Namespace) -> int:
     key = data.SORTS[args.sort].key
     output.try_out(args.html, args.trace)
     paths = logs.discover(args.logs)
-    totals = Totals(max(args.top, page.ROWS) if args.html else args.top, key,
-                    over_time=bool(args.html or args.json))
-    if args.trace:
-        _read_and_trace(paths, totals, args.trace)
-    else:
-        read(paths, totals)
+    options = Options(max(args.top, page.ROWS) if args.html else args.top, key,
+                      over_time=bool(args.html or args.json))
+    totals = _read_and_trace(paths, options, args.trace) if args.trace else \
+        read(paths, options, engine=args.engine)
+    if totals is None:
+        return 0
     symbols = Symbols(totals.modules)
     if args.html:
         whole = data.build(totals, symbols, page.ROWS, key)

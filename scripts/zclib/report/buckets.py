@@ -55,13 +55,21 @@ class Buckets(Generic[Value]):
         self._buckets = wide
         self._values = sum(map(len, wide.values()))
 
-    def _align(self, other: Buckets[Value]) -> None:
-        """Gives both the same width, and this one room for the other's times."""
+    def merge(self, other: Buckets[Value]) -> None:
+        """Adds what another one holds.  The width is the least that both have room in, so it is the
+        same in whatever order many are merged."""
+        if not other._buckets:
+            return
         while self.width_ns < other.width_ns:
             self._widen()
-        if other._buckets:
-            self._reach(other._first * other.width_ns,
-                        (other._last + 1) * other.width_ns - 1)
+        self._reach(other._first * other.width_ns, (other._last + 1) * other.width_ns - 1)
+        for at, bucket in other._buckets.items():
+            into = self._buckets.setdefault(at * other.width_ns // self.width_ns, {})
+            for key, value in bucket.items():
+                into[key] = self._joined(into.get(key), value)
+        self._values = sum(map(len, self._buckets.values()))
+        while self._values > MOST_VALUES and self._last > self._first:
+            self._widen()
 
     @property
     def start_ns(self) -> int | None:

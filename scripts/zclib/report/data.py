@@ -7,11 +7,13 @@ import csv
 from typing import Any, NamedTuple, TextIO
 
 from .. import names
+from . import ranks
 from .counts import Counts
 from .findings import Finder, Finding
 from .headline import headline
 from .parts import STATES, Block, Flow, FlowSum, Pair, Process, Site, sum_of
 from .symbols import Symbols
+from .tally import OTHERS, by_count
 from .timeline import Timeline
 from .totals import Totals
 
@@ -36,7 +38,7 @@ SORTS = {
 }
 
 TABLES = ("refused", "flows", "moved_by_kind", "pageable", "places", "sites", "callers", "blocks",
-          "repeated", "shared", "processes")
+          "repeated", "shared", "jobs", "spread", "apart", "processes")
 
 MOST_COMMANDS = 8         # Command lines that the run's head names.
 MOST_SERIES = 20          # Of bytes over time.
@@ -67,13 +69,13 @@ def build(totals: Totals, symbols: Symbols, top: int, key: str) -> Data:
         "flows": [_flow(flow, total) for flow, total in _in_order(totals.flows, key)
                   if total.counts.asked_calls],
         "moved_by_kind": [_moved(flow, *moved) for flow, moved in sorted(
-            totals.moved_by_kind.items(), key=lambda item: -item[1][1])],
+            totals.moved_by_kind.items(), key=lambda item: (-item[1][1], item[0]))],
         "pageable": [{**side._asdict(), **one.as_dict()} for side, one in sorted(
             totals.memory.items(), key=lambda item: (-item[1].counts.asked_bytes, item[0]))],
         "places": [{"place": place, "peak_bytes": totals.peak(place)}
                    for place in totals.places()],
         "sites": [_site(site, symbols) for site in shown],
-        "sites_in_all": len(sites) + totals.sites_left_out,
+        "sites_in_all": len(sites),
         "callers": _callers(totals, symbols, top, key),
         "callers_in_all": sum(1 for by_dir in totals.callers.values()
                               if sum_of(by_dir).asked_calls),
@@ -85,13 +87,32 @@ def build(totals: Totals, symbols: Symbols, top: int, key: str) -> Data:
         "shared": [{**_of_site(name, totals, symbols), **shared.as_dict()}
                    for name, shared in sorted(totals.shared.items(), key=lambda item: (
                        -item[1].elided_bytes, -item[1].fault_ns, item[0]))[:top]],
+        "jobs": ranks.jobs(totals.processes),
+        **_ranks(totals, top),
         "timeline": _timeline(totals, {site.id for site in shown}),
         "memory_over_time": {"after_ns": _after(totals.levels.start_ns, start_ns),
                              "width_ns": totals.levels.width_ns,
                              "places": totals.levels.peaks()},
         "processes": [_process(process) for process in _longest(totals, top)],
-        "notes": symbols.notes,
+        "notes": [*symbols.notes, *_left_out(totals)],
     }
+
+
+def _ranks(totals: Totals, top: int) -> Data:
+    """Processes of a program and job beside each other, where there are several."""
+    groups = [group for group in ranks.groups(totals.processes) if len(group.processes) > 1]
+    apart = ranks.apart(groups)
+    return {"spread": [{"program": group.program, "job": group.job or None,
+                        "processes": len(group.processes), **row}
+                       for group in groups[:top] for row in ranks.spread(group)],
+            "apart": apart[:top], "apart_in_all": len(apart)}
+
+
+def _left_out(totals: Totals) -> list[str]:
+    many = [what for what, table in (("allocated", totals.sites), ("copied", totals.callers))
+            if OTHERS in table]
+    return [f"more than {len(totals.sites) - 1} call paths {what}: those that are not told apart "
+            f"are the site '{OTHERS}'" for what in many]
 
 
 def _run(totals: Totals) -> Data:
@@ -152,7 +173,8 @@ def _moved(flow: Flow, calls: int, size: int) -> Data:
 
 
 def _by_dir(by_dir: dict[str, Counts]) -> dict[str, Data]:
-    return {name: counts.as_dict() for name, counts in by_dir.items()}
+    return {name: counts.as_dict() for name, counts in sorted(
+        by_dir.items(), key=lambda item: (-item[1].asked_bytes, item[0]))}
 
 
 def _site(site: Site, symbols: Symbols) -> Data:
@@ -162,8 +184,8 @@ def _site(site: Site, symbols: Symbols) -> Data:
         "processes": site.processes, "requests": site.requests,
         "requested_bytes": site.requested_bytes, "frees": site.frees,
         **site.copies().as_dict(), "by_dir": _by_dir(site.by_dir),
-        "apis": list(site.apis), "places": site.places, "rules": site.rules, "whys": site.whys,
-        "hints": site.hints,
+        "apis": list(by_count(site.apis)), "places": by_count(site.places),
+        "rules": by_count(site.rules), "whys": by_count(site.whys), "hints": by_count(site.hints),
         "min_size_bytes": site.least or None, "max_size_bytes": site.greatest or None,
         "repeated_calls": site.repeated_calls, "repeated_bytes": site.repeated_bytes,
     }
@@ -246,6 +268,8 @@ def _longest(totals: Totals, top: int) -> list[Process]:
 def _process(process: Process) -> Data:
     return {
         "host": process.host, "rank": process.rank, "pid": process.pid, "exe": process.exe,
+        "job": process.job or None, "world": process.world or None,
+        "rank_source": process.launcher or None,
         "arguments": process.arguments, "policy": process.policy or None, "log": process.path,
         "policy_hash": process.policy_hash or None,
         "driver": process.driver or None, "libzc": process.libzc or None,

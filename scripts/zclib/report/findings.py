@@ -8,11 +8,13 @@ from typing import Iterator, NamedTuple
 
 from .. import costs, units
 from ..costs import PARALLEL_SHARE
+from . import ranks
 from .counts import Counts
 from .memory import MemorySum, Side
 from .parts import Flow, Site
 from .shared import Shared
 from .symbols import Symbols
+from .tally import OTHERS, by_count
 from .totals import Totals
 
 # A finding has at least this share of the run's time, or of the bytes asked for.
@@ -23,6 +25,7 @@ SMALL_BYTES = 64 << 10   # Up to here the time of a copy is mostly that of the c
 MANY_SMALL = 1000
 SHARED_OVER = 1 << 20    # Blocks up to here can't be `shared`.
 PINNED_BYTES = 128 << 10  # Of a unit of 2 MiB so much must be copied for it to be registered.
+MOST_WHYS = 3            # That a sentence names.
 ONCE_BYTES = 1 << 20     # Smaller blocks that are copied in once are not worth a rule.
 
 # Requests that a rule can place (docs/policy.md, "Requests").
@@ -53,6 +56,7 @@ class Finder:
 
     def __init__(self, totals: Totals, symbols: Symbols) -> None:
         self._totals = totals
+        self._wall_ns = totals.wall_ns
         self._symbols = symbols
         first = next(iter(totals.processes), None)
         found = costs.Costs() if first is None or totals.simulated else \
@@ -61,30 +65,34 @@ class Finder:
 
     def all(self) -> list[Finding]:
         """All findings: faults of the log first, the others by the time that they took."""
-        found = [finding for site in self._totals.sites.values() for finding in self._site(site)]
+        found = [finding for name, site in self._totals.sites.items() if name != OTHERS
+                 for finding in self._site(site)]
         found += [finding for name, shared in self._totals.shared.items()
                   for finding in self._shared(name, shared)]
         found += self._flows()
-        found.sort(key=lambda finding: -(finding.gain_ns or finding.weight))
+        found.sort(key=lambda finding: (-(finding.gain_ns or finding.weight), finding.site,
+                                        finding.text))
         return [*self._faults(), *_told_apart(found)]
 
     def _share(self, counts: Counts) -> str:
-        wall = self._totals.wall_ns
+        wall = self._wall_ns
         if not wall or not counts.blocked_ns:
             return ""
         return f", {units.percent(counts.blocked_ns, wall)} of the run"
 
     def _matters(self, counts: Counts) -> bool:
-        wall, asked = self._totals.wall_ns, self._totals.counts.asked_bytes
+        wall, asked = self._wall_ns, self._totals.counts.asked_bytes
         return (counts.blocked_ns > LEAST_SHARE * wall > 0
                 or counts.asked_bytes > LEAST_SHARE * asked > 0)
 
     def _faults(self) -> Iterator[Finding]:
+        for text in ranks.warnings(self._totals.processes):
+            yield Finding("ranks", 0, text, "", "")
         untracked = sum(process.untracked for process in self._totals.processes)
         if untracked:
             yield Finding("untracked", 0, f"{untracked} requests were not recorded: sums by site "
                           "and block are too low", "", "")
-        for (severity, code), (times, text) in self._totals.warns.items():
+        for (severity, code), (times, text) in sorted(self._totals.warns.items()):
             if severity in ("warning", "error"):
                 more = f" ({times} messages of this kind)" if times > 1 else ""
                 yield Finding("message", 0, f"libzc said: {text}{more}", "", "")
@@ -183,8 +191,10 @@ class Finder:
                        f"{self._gain(gain, 'up to ')}", rule, site.id, gain)
 
     def _passed_over(self, site: Site) -> Finding:
-        rules = ", ".join(site.rules) or "?"
-        whys = "; ".join(site.whys)
+        rules = ", ".join(by_count(site.rules)) or "?"
+        whys = "; ".join([*by_count(site.whys)][:MOST_WHYS])
+        if len(site.whys) > MOST_WHYS:
+            whys += f"; and {len(site.whys) - MOST_WHYS} more"
         return Finding("passed-over", site.copies().blocked_ns,
                        f"{self._name(site)}: {sum(site.whys.values())} of {site.requests} requests "
                        f"did not get the first place of rule {rules}: {whys}", "", site.id)
@@ -193,13 +203,13 @@ class Finder:
         """What kept blocks in `shared` from being one with a host block, or made that slow."""
         site = self._totals.sites.get(name)
         said = []
-        for why, times in shared.whys.items():
+        for why, times in by_count(shared.whys).items():
             said.append(f"{times} of {shared.blocks} shared blocks had device memory of their own: "
                         f"{why}")
-        if shared.fault_ns > LEAST_SHARE * self._totals.wall_ns > 0:
+        if shared.fault_ns > LEAST_SHARE * self._wall_ns > 0:
             said.append(f"{units.count(shared.faults)} accesses of the CPU to shared pages took "
                         f"{units.duration(shared.fault_ns)}, "
-                        f"{units.percent(shared.fault_ns, self._totals.wall_ns)} of the run")
+                        f"{units.percent(shared.fault_ns, self._wall_ns)} of the run")
         head = f"{self._name(site)}: " if site is not None else ""
         for text in said:
             yield Finding("shared", shared.fault_ns, head + text, "", name)
@@ -222,7 +232,7 @@ class Finder:
         """What the driver moved from or to pageable memory; each kind has its own cure."""
         heap, counts = Counts(), Counts()
         large: dict[Side, MemorySum] = {}
-        for side, one in self._totals.memory.items():
+        for side, one in sorted(self._totals.memory.items(), key=lambda item: item[0]):
             if side.memory == HEAP:
                 heap.add(_moved_part(one.counts))
             elif side.memory in MEMORIES and \
@@ -256,10 +266,10 @@ class Finder:
 
     def _gain(self, gain_ns: int, most: str = "") -> str:
         """A gain in words, where one is known."""
-        if not gain_ns or not self._totals.wall_ns:
+        if not gain_ns or not self._wall_ns:
             return ""
         return (f", which saves {most}{units.duration(gain_ns)}, "
-                f"{units.percent(gain_ns, self._totals.wall_ns)} of the run, by the rates that "
+                f"{units.percent(gain_ns, self._wall_ns)} of the run, by the rates that "
                 "were measured here")
 
     def _moved_pageable(self) -> Counts:

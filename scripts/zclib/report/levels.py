@@ -47,15 +47,18 @@ class Levels(Buckets[Step]):
         for place, level in list(self._now.items()):
             if level:
                 self.add(time_ns, str(place), -level)
+        self._now.clear()
 
     def merge(self, other: Levels) -> None:
         """Adds the levels of another process.  What rose and fell within one bucket is then no
         longer known, because the processes need not have been at their highest together."""
-        self._sums = self._sums or other._sums or bool(self._buckets and other._buckets)
-        self._align(other)
-        for at, bucket in other._buckets.items():
-            for place, step in bucket.items():
-                self._put(at * other.width_ns, place, step)
+        both = bool(self._buckets and other._buckets)
+        self._sums = self._sums or other._sums or both
+        super().merge(other)
+        if self._sums:
+            for bucket in self._buckets.values():
+                for place, step in bucket.items():
+                    bucket[place] = Step(step.net, 0)
 
     def peaks(self) -> dict[str, list[int]]:
         """The most bytes in each place in each bucket."""

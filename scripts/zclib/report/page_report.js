@@ -180,6 +180,21 @@ function reportTables() {
         number("Faults", "faults"), number("Fault time", "fault_ns", duration)], data.shared);
   table("places", "Most memory at one time", [text("Place", "place"), bytes("Peak", "peak_bytes")],
         data.places);
+  const shown = row => row.metric.endsWith("_ns") ? duration : row.metric.endsWith("_bytes")
+      ? size : String;
+  const metric = (heading, key) => ({heading, numeric: true, value: row => row[key],
+                                     show: (value, row) => shown(row)(value)});
+  if (data.jobs.length > 1 || data.jobs.some(job => job.missing))
+    table("jobs", "Jobs", [text("Job", "job"), number("Logs", "logs"), number("World", "world"),
+          number("Ranks", "ranks"), number("Hosts", "hosts"), number("Missing", "missing"),
+          text("Which", "missing_ranks")], data.jobs);
+  table("spread", "Ranks: the least and the most", [text("Program", "program"), text("Job", "job"),
+        number("Processes", "processes"), text("Of", "of"), metric("Least", "least"),
+        text("By", "least_process"), metric("Median", "median"), metric("Most", "most"),
+        text("By", "most_process")], data.spread);
+  table("apart", "What stands out beside the other processes", [text("Process", "process"),
+        text("Of", "of"), metric("Value", "value"), metric("Median", "median"), text("Log", "log")],
+        data.apart, {inAll: data.apart_in_all});
   table("processes", "Processes", [text("Host", "host"), number("Rank", "rank"),
         number("Pid", "pid"), text("Program", "exe"), number("Wall", "wall_ns", duration),
         ...outcomes, time, text("State", "state"), text("Log", "log")], data.processes,

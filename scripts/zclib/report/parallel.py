@@ -9,14 +9,16 @@ import ctypes
 import multiprocessing
 import os
 import signal
-from typing import Callable, Iterator, Sequence, TypeVar
+from typing import Callable, Iterable, Iterator, Sequence, TypeVar
 
+Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 # Each takes some 30 MiB, and a report stays below 500.
 MOST_JOBS = 8
-# Below this one process has read all before the others are started.
+# Below both, one process has read all before the others are started.
 LEAST_BYTES = 32 << 20
+LEAST_FILES = 500
 # Parts that are ready or under way, for each job; what they hold is bounded so.
 AHEAD = 4
 # A part's logs are summed up where they are read, which spares handing over the sums of each.
@@ -29,7 +31,8 @@ PR_SET_PDEATHSIG = 1  # prctl(2).
 def jobs(paths: Sequence[str]) -> int:
     """How many processes are worth while."""
     most = min(MOST_JOBS, len(paths), len(os.sched_getaffinity(0)))
-    return most if most > 1 and sum(map(size_of, paths)) >= LEAST_BYTES else 1
+    many = len(paths) >= LEAST_FILES or sum(map(size_of, paths)) >= LEAST_BYTES
+    return most if most > 1 and many else 1
 
 
 def size_of(path: str) -> int:
@@ -63,15 +66,15 @@ def _prepare(parent: int) -> None:
         os._exit(1)
 
 
-def read_all(paths: Sequence[str], read: Callable[[list[str]], Result],
+def read_all(work: Iterable[Part], read: Callable[[Part], Result],
              workers: int) -> Iterator[Result]:
-    """What `read`, a function of a module, makes of each part, in the order of the paths."""
+    """What `read`, a function of a module, makes of each part, in their order."""
     context = multiprocessing.get_context("fork")
     with concurrent.futures.ProcessPoolExecutor(workers, context, _prepare,
                                                 (os.getpid(),)) as pool:
         waiting: collections.deque[concurrent.futures.Future[Result]] = collections.deque()
         try:
-            for part in parts(paths):
+            for part in work:
                 waiting.append(pool.submit(read, part))
                 if len(waiting) >= AHEAD * workers:
                     yield waiting.popleft().result()

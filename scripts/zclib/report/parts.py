@@ -15,11 +15,9 @@ from .links import LinkLog
 from .memory import MemorySum, Side
 from .shared import Shared
 from .sizes import Sizes
+from .tally import count_name
 from .timeline import Timeline
 from .top import Top
-
-# Of names that a site or a flow may have many of, this many are kept.
-MOST_NAMES = 8
 
 
 class Flow(NamedTuple):
@@ -99,7 +97,8 @@ class Site:
 
     def add(self, other: Site) -> None:
         """Adds the same site of other processes."""
-        self.frames = self.frames or other.frames
+        # Equal, but for damage: the id is a hash of them.
+        self.frames = max(self.frames, other.frames)
         self.processes += other.processes
         self.requests += other.requests
         self.requested_bytes += other.requested_bytes
@@ -146,6 +145,11 @@ class Block:
             use[1] += size
             use[2] += blocked_ns
 
+    @property
+    def order(self) -> tuple:
+        """Which comes first of blocks of one rank."""
+        return (self.process.order, self.id)
+
     def copies(self) -> Counts:
         return sum_of(self.by_dir)
 
@@ -165,19 +169,27 @@ class Pair:
         self.site = site                           # Of the block on the device's side, else "".
         self.counts = Counts()
 
+    @property
+    def order(self) -> tuple:
+        """Which comes first of pairs of one rank."""
+        return (self.process.order, self.flow, self.size, self.src, self.dst)
+
 
 class Process:
     """What one log says of its process as a whole."""
 
     __slots__ = ("path", "host", "rank", "pid", "exe", "arguments", "policy", "policy_hash",
                  "gpu", "driver", "libzc", "start_ns", "wall_ns", "counts", "pageable_asked",
-                 "pageable_moved", "untracked", "lost_lines", "refusals", "peaks", "level", "state")
+                 "pageable_moved", "untracked", "lost_lines", "refusals", "peaks", "level", "state",
+                 "job", "world", "launcher")
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.host = self.exe = self.arguments = self.policy = self.policy_hash = self.gpu = ""
         self.driver = self.libzc = ""
+        self.job = self.launcher = ""              # The launcher is who told the rank.
         self.rank = self.pid = 0
+        self.world = 0                             # 0 where it is not known.
         self.start_ns = self.wall_ns = 0
         self.counts = Counts()
         self.pageable_asked = self.pageable_moved = 0
@@ -198,9 +210,17 @@ class Process:
         driver = number(meta, "driver")            # 13000 is CUDA 13.0.
         self.driver = f"{driver // 1000}.{driver % 1000 // 10}" if driver > 0 else ""
         self.libzc = sys.intern(string(meta, "libzc"))
+        self.job = sys.intern(string(meta, "job"))
+        self.launcher = sys.intern(string(meta, "rank_source"))
+        self.world = number(meta, "world")
         self.rank = number(meta, "rank")
         self.pid = number(meta, "pid")
         self.start_ns = number(meta, "time_ns")
+
+    @property
+    def order(self) -> tuple:
+        """In which order processes are named, whoever read their logs."""
+        return (self.path, self.host, self.rank, self.pid, self.start_ns)
 
     @property
     def name(self) -> str:
@@ -248,13 +268,6 @@ STATES = {
     "running": "still running; totals from the counters file",
     "cut": "no totals: the log ends before the summary",
 }
-
-
-def count_name(names: dict[str, int], name: str, times: int) -> None:
-    """Counts a name among MOST_NAMES at most; further ones are counted together."""
-    if name not in names and len(names) >= MOST_NAMES:
-        name = "others"
-    names[name] = names.get(name, 0) + times
 
 
 def add_counts(into: dict, other: dict) -> None:

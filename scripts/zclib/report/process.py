@@ -9,14 +9,17 @@ from typing import Protocol, Sequence
 from ..logs import Log, Record, is_running, number, rows, string, strings
 from .counts import Counts
 from .memory import MemorySum, side_of
-from .parts import (Block, Flow, FlowSum, Process, Site, Sums, add_counts, count_name,
-                    flow_of)
+from .parts import Block, Flow, FlowSum, Process, Site, Sums, add_counts, flow_of
 from .shared import Shared
+from .tally import OTHERS, count_name
 from .transfers import Transfers
 
 # Live blocks that are followed at a time; a process with more keeps its sums, and only lists of
 # single blocks may lack some.
 MOST_BLOCKS = 200_000
+# libzc tells 479 call paths apart; a log with more than these is damaged, or not libzc's.
+MOST_SITES = 20_000
+MOST_WARNS = 100
 
 
 class Watcher(Protocol):
@@ -88,6 +91,9 @@ class ProcessLog:
 
     def _site_of(self, name: str) -> Site:
         site = self.sums.sites.get(name)
+        if site is None and len(self.sums.sites) >= MOST_SITES:
+            site = self.sums.sites.get(OTHERS)
+            name = OTHERS
         if site is None:
             site = self.sums.sites[name] = Site(sys.intern(name))
             site.processes = 1
@@ -105,7 +111,9 @@ class ProcessLog:
         block = Block(self.sums.process, record)
         for watcher in self._watchers:
             watcher.alloc(self.sums.process, record)
-        self._site_of(block.site).add_alloc(record)
+        site = self._site_of(block.site)
+        block.site = site.id
+        site.add_alloc(record)
         if len(self._live) < MOST_BLOCKS:
             self._live[block.id] = block
             block.alloc_ns = number(record, "time_ns")
@@ -138,7 +146,7 @@ class ProcessLog:
     def _take_block(self, block: Block) -> None:
         copies = block.copies()
         if copies.asked_calls > 0:
-            self.sums.blocks.offer(getattr(copies, self._key), block)
+            self.sums.blocks.offer(getattr(copies, self._key), block.order, block)
 
     def _transfer(self, record: Record) -> None:
         flow = self._transfers.add(record)
@@ -156,7 +164,7 @@ class ProcessLog:
 
     def _warn(self, record: Record) -> None:
         key = (string(record, "severity"), string(record, "code"))
-        if key not in self.sums.warns and len(self.sums.warns) < 100:
+        if key not in self.sums.warns and len(self.sums.warns) < MOST_WARNS:
             self.sums.warns[key] = [0, string(record, "text")]
         if key in self.sums.warns:
             self.sums.warns[key][0] += 1

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..logs import Record, number, string
+from .tally import by_count, count_name
 
 COUNTS = ("elided_copies", "elided_bytes", "parted_pages", "merged_pages", "faults", "fault_ns")
-MOST_WHYS = 8  # Of the reasons why blocks had memory of their own, this many are kept.
 
 
 class Shared:
@@ -28,8 +28,8 @@ class Shared:
         self.blocks += 1
         self.one += string(record, "backing") == "one"
         why = string(record, "why")
-        if why and (why in self.whys or len(self.whys) < MOST_WHYS):
-            self.whys[why] = self.whys.get(why, 0) + 1
+        if why:
+            count_name(self.whys, why, 1)
         self._add_counts(record)
 
     def add_sums(self, record: Record) -> None:
@@ -45,9 +45,8 @@ class Shared:
         for name in ("blocks", "one", *COUNTS):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for why, times in other.whys.items():
-            if why in self.whys or len(self.whys) < MOST_WHYS:
-                self.whys[why] = self.whys.get(why, 0) + times
+            count_name(self.whys, why, times)
 
     def as_dict(self) -> dict[str, Any]:
-        return {"blocks": self.blocks, "one": self.one, "whys": self.whys,
+        return {"blocks": self.blocks, "one": self.one, "whys": by_count(self.whys),
                 **{name: getattr(self, name) for name in COUNTS}}

@@ -8,6 +8,7 @@ from typing import Any, Sequence
 
 from .. import names, screen, table, units
 from ..counters import NOT_COPIES
+from . import ranks
 from .data import SORTS, Data
 from .parts import STATES
 
@@ -46,6 +47,7 @@ class Text:
         self._shared()
         self._hints()
         self._places()
+        self._ranks()
         self._processes()
         self._notes()
         return self._out
@@ -130,12 +132,15 @@ class Text:
         self._out += ["", screen.styled("Findings", "bold")]
         if not findings:
             self._say("Nothing stands out.")
-        for number, finding in enumerate(findings[:self._top], 1):
+        # What makes all the rest less than it seems takes no other finding's place.
+        most = self._top + sum(finding["kind"] == "ranks" for finding in findings)
+        for number, finding in enumerate(findings[:most], 1):
             self._say(f"{number}. {finding['text']}.", "   ")
             for line in (finding["rule"] or "").splitlines():
                 self._out.append(f"       {line}".rstrip())
-        if len(findings) > self._top:
-            self._say(f"and {len(findings) - self._top} more (--top {len(findings)})")
+        if len(findings) > most:
+            left = len(findings) - most
+            self._say(f"and {left} more (--top {self._top + left})")
         if self._data["level"] not in ("events", "deep"):
             self._say("The level events (ZC_LOG_LEVEL) also tells sizes, repeated copies and "
                       "traffic over time.")
@@ -211,6 +216,26 @@ class Text:
             table.text("Place"), table.Column("Peak"),
         ], [[row["place"], units.size(row["peak_bytes"])] for row in self._data["places"]])
 
+    def _ranks(self) -> None:
+        """Processes of one program in one job, beside each other."""
+        by_group: dict[tuple[str, str], list[Data]] = {}
+        for row in self._data["spread"]:
+            by_group.setdefault((row["program"] or "?", row["job"]), []).append(row)
+        for (program, job), rows in by_group.items():
+            self._section(f"{rows[0]['processes']} processes of {program}"
+                          + (f", job {job}" if job else "") + ": the least and the most", [
+                table.text("Of"), table.Column("Least"), table.text("By"), table.Column("Median"),
+                table.Column("Most"), table.text("By"),
+            ], [[row["of"], _metric(row, "least"), row["least_process"], _metric(row, "median"),
+                 _metric(row, "most"), row["most_process"]] for row in rows])
+        rows, in_all = self._data["apart"], self._data["apart_in_all"]
+        self._section("What stands out beside the other processes"
+                      + (f", the first {len(rows)} of {in_all}" if len(rows) < in_all else ""), [
+            table.text("Process"), table.text("Of"), table.Column("Value"), table.Column("Median"),
+            table.text("Log", drop=1),
+        ], [[row["process"], row["of"], _metric(row, "value"), _metric(row, "median"), row["log"]]
+            for row in rows])
+
     def _processes(self) -> None:
         run, rows = self._data["run"], self._data["processes"]
         if run["processes"] > 1:
@@ -231,6 +256,10 @@ class Text:
     def _notes(self) -> None:
         for note in self._data["notes"][:5]:
             self._say(f"note: {note}", "      ")
+
+
+def _metric(row: Data, name: str) -> str:
+    return ranks.SHOWN[row["metric"]].shown(row[name])
 
 
 def few(items: list[str], otherwise: str) -> str:

@@ -46,13 +46,6 @@ class Timeline(Buckets[int]):
             bucket[series] = size
             self._values += 1
 
-    def merge(self, other: Timeline) -> None:
-        """Adds another timeline, whose buckets are at least this one's or become so."""
-        self._align(other)
-        for at, bucket in other._buckets.items():
-            for series, size in bucket.items():
-                self._put(at * other.width_ns, series, size)
-
     def series(self) -> list[Hashable]:
         """The series, that with the most bytes first."""
         sums: dict[Hashable, int] = {}

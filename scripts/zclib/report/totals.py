@@ -1,36 +1,59 @@
 # SPDX-License-Identifier: MIT
-"""The sums over all logs, read one after another in one pass."""
+"""The sums over logs: what one comes to, and what two come to together.
+
+merge() is associative and commutative: sums are sums, lists have an order of their own, and what is
+left out where there is too much does not depend on who was first.
+"""
 
 from __future__ import annotations
 
-import functools
-from typing import Callable, Sequence
+from typing import Callable, NamedTuple, Sequence
 
 from ..logs import Log, LogError, Problem
 from ..refusals import Refusals
-from . import parallel
 from .counts import Counts
 from .levels import Levels
 from .links import Links
 from .memory import MemorySum, Side, add_sums
 from .parts import Block, Flow, FlowSum, Pair, Process, Site, Sums, add_counts
-from .process import ProcessLog, Watcher
+from .process import MOST_WARNS, ProcessLog, Watcher
 from .shared import Shared
+from .tally import OTHERS, beyond
 from .timeline import Timeline
 from .top import Top
 
 LEVELS = ("summary", "allocs", "events", "deep")
 
-# Call paths of all processes together; processes of one program share theirs.
+# Call paths, and modules, of all processes together; processes of one program share theirs.
 MOST_SITES = 20_000
+
+# Faults of logs that are named; of thousands of one kind nobody reads more.
+MOST_PROBLEMS = 20
+
+# Of what totals are; those of different versions do not add up.
+VERSION = 1
+
+
+class Options(NamedTuple):
+    """What is kept of logs."""
+
+    most: int = 5                # Blocks and repeated copies,
+    key: str = "asked_bytes"     # blocks by this attribute of Counts.
+    # What is only known over time takes a third of the time to read, and texts do not show it.
+    over_time: bool = False
+
+
+class VersionError(Exception):
+    """Totals that do not add up, because another zc made them; the text is a whole message."""
 
 
 class Totals:
-    """Everything that reports tell, over all processes.  `most` blocks and repeated copies are
-    kept, blocks by the attribute of Counts that `key` names.  What is only known `over_time` takes
-    a third of the time to read, and texts do not show it."""
+    """Everything that reports tell, over all processes."""
 
-    def __init__(self, most: int, key: str = "asked_bytes", over_time: bool = False) -> None:
+    def __init__(self, options: Options) -> None:
+        self.version = VERSION
+        self.options = options
+        most = options.most
         self.processes: list[Process] = []
         self.counts = Counts()                     # All copies.
         self.pageable = FlowSum()                  # Copies of pageable memory that were moved,
@@ -39,7 +62,6 @@ class Totals:
         self.moved_by_kind: dict[Flow, list[int]] = {}  # Calls and bytes by the real kinds.
         self.memory: dict[Side, MemorySum] = {}    # Pageable memory by what it is.
         self.sites: dict[str, Site] = {}
-        self.sites_left_out = 0                    # Beyond MOST_SITES: those of least traffic.
         self.blocks: Top[Block] = Top(most)
         self.repeated: Top[Pair] = Top(most)       # Repeated copies, by the bytes of the repeats.
         self.modules: dict[str, tuple[str, str] | None] = {}
@@ -47,19 +69,12 @@ class Totals:
         self.links = Links()
         self.shared: dict[str, Shared] = {}        # By the device block's site.
         self.callers: dict[str, dict[str, Counts]] = {}  # Copies by call path and direction.
-        self.unreadable: list[str] = []            # Messages on files that could not be read.
+        self.problems: Top[Problem] = Top(MOST_PROBLEMS)  # What is wrong with logs,
+        self.unreadable: Top[str] = Top(MOST_PROBLEMS)    # and with those that can't be read.
         self.odd = 0
         self.times = Timeline()                    # Bytes of transfers, see parts.SERIES; and
         self.site_times = Timeline()               # of copies, by site.
         self.levels = Levels()                     # Memory by place.
-        self._key = key
-        self._most = most
-        self._over_time = over_time
-        self._watchers: list[Watcher] = []
-
-    def watch(self, watcher: Watcher) -> None:
-        """Shows it every transfer that is read from here on."""
-        self._watchers.append(watcher)
 
     @property
     def level(self) -> str:
@@ -95,27 +110,30 @@ class Totals:
         """All places that were used, in the order of first sight."""
         return list(dict.fromkeys(place for process in self.processes for place in process.peaks))
 
-    def read(self, paths: Sequence[str], warn: Callable[[Problem], None],
-             progress: Callable[[int], None] | None = None) -> None:
-        """Reads logs: many of them by several processes, unless somebody watches.  A file that
-        can't be read at all is noted in `unreadable`."""
-        jobs = 1 if self._watchers else parallel.jobs(paths)
-        if jobs > 1:
-            read = functools.partial(_read_part, self._most, self._key, self._over_time)
-            for part, problems, size in parallel.read_all(paths, read, jobs):
-                for problem in problems:
-                    warn(problem)
-                if progress:
-                    progress(size)
-                self._merge(part)
-            return
-        for path in paths:
-            try:
-                log = ProcessLog(Log(path, warn, progress), self._watchers, self._most, self._key,
-                                 self._over_time)
-                self._take(log.read())
-            except LogError as error:
-                self.unreadable.append(str(error))
+    def messages(self) -> list[str]:
+        """What is wrong with logs."""
+        found = list(map(str, self.problems.items()))
+        if self.problems.offered > len(found):
+            found.append(f"and {self.problems.offered - len(found)} more faults of logs")
+        found += self.unreadable.items()
+        if self.unreadable.offered > MOST_PROBLEMS:
+            found.append(f"and {self.unreadable.offered - MOST_PROBLEMS} more that can't be read")
+        if self.odd:
+            found.append("left out for fields that docs/log.md does not allow: "
+                         f"{self.odd} {'record' if self.odd == 1 else 'records'}")
+        return found
+
+    def read_log(self, path: str, progress: Callable[[int], None] | None = None,
+                 watchers: Sequence[Watcher] = ()) -> None:
+        """Adds what a log comes to.  One that can't be read at all is noted in `unreadable`."""
+        def warn(problem: Problem) -> None:
+            self.problems.offer(0, (path, self.problems.offered), problem)
+
+        most, key, over_time = self.options
+        try:
+            self._take(ProcessLog(Log(path, warn, progress), watchers, most, key, over_time).read())
+        except LogError as error:
+            self.unreadable.offer(0, (path,), str(error))
 
     def _take(self, sums: Sums) -> None:
         """Adds what one log comes to."""
@@ -126,14 +144,30 @@ class Totals:
         self.counts.add(sums.process.counts)
         self._add(sums)
 
-    def _merge(self, other: Totals) -> None:
-        """Adds what the logs that follow come to."""
+    def merge(self, other: Totals) -> None:
+        """Adds others, which stay as they are.  Raises VersionError."""
+        if (other.version, other.options) != (self.version, self.options):
+            raise VersionError(f"sums of version {other.version}, {other.options}, do not add up "
+                               f"with those of version {self.version}, {self.options}: use one zc "
+                               "and the same options for all logs")
         self.links.add(other.links)
         self.processes += other.processes
         self.counts.add(other.counts)
-        self.unreadable += other.unreadable
-        self.sites_left_out += other.sites_left_out
+        self.problems.merge(other.problems)
+        self.unreadable.merge(other.unreadable)
         self._add(other)
+        self.settle()
+
+    def settle(self) -> None:
+        """Brings what was read into its order and within its bounds, once after several logs."""
+        self.processes.sort(key=lambda process: process.order)
+        for name in beyond(self.sites, MOST_SITES):
+            self.sites.setdefault(OTHERS, Site(OTHERS)).add(self.sites.pop(name))
+        for name in beyond(self.callers, MOST_SITES):
+            add_counts(self.callers.setdefault(OTHERS, {}), self.callers.pop(name))
+        for table, most in ((self.modules, MOST_SITES), (self.warns, MOST_WARNS)):
+            for name in beyond(table, most):
+                del table[name]
 
     def _add(self, one: Sums | Totals) -> None:
         """Adds what the sums of one log and of several have in common."""
@@ -148,7 +182,9 @@ class Totals:
             both[1] += moved[1]
         add_sums(self.memory, one.memory)
         for key, (times, text) in one.warns.items():
-            self.warns.setdefault(key, [0, text])[0] += times
+            have = self.warns.setdefault(key, [0, text])
+            have[0] += times
+            have[1] = min(have[1], text)
         for name, module in one.modules.items():
             # Two builds of one name: a frame does not tell which is meant.
             self.modules[name] = module if self.modules.get(name, module) == module else None
@@ -159,31 +195,7 @@ class Totals:
         self.levels.merge(one.levels)
         for name, shared in one.shared.items():
             self.shared.setdefault(name, Shared()).add(shared)
-        self._add_sites(one.sites)
-        for name, by_dir in one.callers.items():
-            # Of the frames of paths beyond nothing is kept either.
-            if name in self.callers or len(self.callers) < MOST_SITES:
-                add_counts(self.callers.setdefault(name, {}), by_dir)
-
-    def _add_sites(self, sites: dict[str, Site]) -> None:
-        for name, site in sites.items():
+        for name, site in one.sites.items():
             self.sites.setdefault(name, Site(name)).add(site)
-        if len(self.sites) <= MOST_SITES:
-            return
-        ranked = sorted(self.sites.values(), key=lambda site: -site.copies().asked_bytes)
-        self.sites_left_out += len(ranked) - MOST_SITES // 2
-        self.sites = {site.id: site for site in ranked[:MOST_SITES // 2]}
-
-
-def _read_part(most: int, key: str, over_time: bool,
-               paths: list[str]) -> tuple[Totals, list[Problem], int]:
-    """What some of the logs come to, what is wrong with them, and their bytes."""
-    problems: list[Problem] = []
-    totals = Totals(most, key, over_time)
-    for path in paths:
-        try:
-            log = ProcessLog(Log(path, problems.append), (), most, key, over_time)
-            totals._take(log.read())
-        except LogError as error:
-            totals.unreadable.append(str(error))
-    return totals, problems, sum(map(parallel.size_of, paths))
+        for name, by_dir in one.callers.items():
+            add_counts(self.callers.setdefault(name, {}), by_dir)

@@ -208,7 +208,7 @@ class Transfers:
 
     def _repeated(self, pair: Pair) -> None:
         sums, again = self._sums, pair.counts.asked_calls - 1
-        sums.repeated.offer(again * pair.size, pair)
+        sums.repeated.offer(again * pair.size, pair.order, pair)
         if pair.site in sums.sites:
             sums.sites[pair.site].repeated_calls += again
             sums.sites[pair.site].repeated_bytes += again * pair.size
