@@ -228,7 +228,8 @@ get_perfetto() {
 # Python packages that options of zc need, for the tests alone.  Without them these are skipped.
 get_extras() {
     echo "deps: pip install ${extras[*]}"
-    python3 -m pip install --only-binary :all: -q --upgrade --target "$deps/python" "${extras[@]}" ||
+    python3 -m pip install --only-binary :all: -q --upgrade --target "$deps/python" \
+        "${extras[@]}" ||
         echo "deps: what needs these packages will not be tested" >&2
 }
 

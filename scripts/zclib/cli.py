@@ -22,6 +22,7 @@ COMMANDS = {
     "check": "find the faults of a policy file",
     "explain": "say which rule takes a request, or what became of each site of a log",
     "report": "sum up logs: where the bytes went, and what to do about it",
+    "pack": "write logs as tables in Parquet, for DuckDB, Polars, Spark and others",
     "diff": "compare the logs of two runs",
     "top": "watch the counters of running processes",
     "doctor": "say what this machine can do, place by place",

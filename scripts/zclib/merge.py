@@ -6,8 +6,9 @@
 
 merge() is associative and commutative: whatever is merged with what, in which order and on which
 machine, the report is the same to the byte.  So a Partial may be made where a log lies, sent by
-pickle, and merged in a tree, by a fold, or as it comes.  Beside the sums it holds some hundred bytes
-of each process.  `version` tells what a Partial is; merge() raises VersionError where two do not fit.
+pickle, and merged in a tree, by a fold, or as it comes.  Beside the sums it holds some hundred
+bytes of each process.  `version` tells what a Partial is; merge() raises VersionError where two do
+not fit.
 """
 
 from __future__ import annotations

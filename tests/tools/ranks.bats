@@ -8,15 +8,16 @@ setup() {
     need_python
 }
 
-@test "ranks that differ, are missing or have another clock are told first, and those that stand out" {
+@test "ranks that differ, are missing or stand out are told, and clocks that differ" {
     python3 -c 'import sys; sys.path.insert(0, "tests/bench"); import rank_logs
 rank_logs.write(sys.argv[1], 200, 4)' "$BATS_TEST_TMPDIR/logs"
     run -0 --separate-stderr zc report "$BATS_TEST_TMPDIR/logs"
     texts=$(sed -n '/^Findings/,/^Sites/p' <<<"$output")
     want='1. 2 of 178 processes (train, job 77) ran with another policy than policy.conf (hash '
-    [[ $texts == *"${want}a0a0a0a0a0a0a0a0): policy.conf (hash b0b0b0b0b0b0b0b0) for ranks 61, 161."* ]]
+    want+='a0a0a0a0a0a0a0a0): policy.conf (hash b0b0b0b0b0b0b0b0) for ranks 61, 161.'
+    [[ $texts == *"$want"* ]]
     [[ $texts == *"2 of 180 ranks of job 77 left no log: 47, 147."* ]]
-    [[ $texts == *"the logs are of 2 jobs, whose sums are those of all: 77 (178 logs), 78 (20 logs)."* ]]
+    [[ $texts == *"the logs are of 2 jobs, "*" of all: 77 (178 logs), 78 (20 logs)."* ]]
     [[ $texts == *"hosts whose clock differs, "*": node0003 (+"* ]]
     # Five of the others are there all the same.
     [[ $(grep -cE '^[0-9]+\. ' <<<"$texts") == 9 ]]
@@ -38,8 +39,8 @@ rank_logs.write(sys.argv[1], 200, 4)' "$BATS_TEST_TMPDIR/logs"
         '"rank":999999999999999999,"world":null' '"rank":"3","world":"9","job":7' \
         '"rank":1e300,"world":4' '"rank":2,"world":4,"job":"\u001b[31m=x<script>"'; do
         number=$((number + 1))
-        printf '{"type":"meta","schema":1,"pid":%d,"host":"h","exe":"e","rank_source":"slurm",%s}\n' \
-            $number "$fields" >"$BATS_TEST_TMPDIR/logs/$number.jsonl"
+        meta='{"type":"meta","schema":1,"pid":%d,"host":"h","exe":"e","rank_source":"slurm"'
+        printf "$meta,%s}\n" $number "$fields" >"$BATS_TEST_TMPDIR/logs/$number.jsonl"
         echo '{"type":"summary","wall_ns":5,"moved_calls":1,"moved_bytes":9}' \
             >>"$BATS_TEST_TMPDIR/logs/$number.jsonl"
     done

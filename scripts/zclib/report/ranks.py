@@ -132,7 +132,8 @@ def warnings(processes: Sequence[Process]) -> Iterator[str]:
         yield from _of_job(job)
     if len(found) > 1:
         yield (f"the logs are of {len(found)} jobs, whose sums are those of all: "
-               + _few(f"{job['job'] or 'one without a name'} ({job['logs']} logs)" for job in found))
+               + _few(f"{job['job'] or 'one without a name'} ({job['logs']} logs)"
+                      for job in found))
     for group in known:
         yield from _clocks(group)
 
@@ -163,8 +164,8 @@ def _of_job(job: dict[str, Any]) -> Iterator[str]:
     called = f"job {job['job']}" if job["job"] else "the job"
     if job["missing"]:
         which = f": {job['missing_ranks']}" if job["missing_ranks"] else ""
-        yield (f"{job['missing']} of {job['world']} ranks of {called} left no log{which}. They never "
-               "started, never used CUDA, or their logs are elsewhere")
+        yield (f"{job['missing']} of {job['world']} ranks of {called} left no log{which}. They "
+               "never started, never used CUDA, or their logs are elsewhere")
     if job["outside"]:
         yield (f"ranks of {called} are not below its {job['world']} processes, as its launcher's "
                f"variables told them: {job['outside']}")
@@ -185,8 +186,8 @@ def _clocks(group: Group) -> Iterator[str]:
     usual = statistics.median_low(begun.values())
     apart = {host: at - usual for host, at in begun.items() if abs(at - usual) > CLOCK_S * 10**9}
     if apart and 2 * len(apart) < len(begun):
-        yield ("hosts whose clock differs, or whose ranks began at another time than those of most: "
-               + _few(f"{host or '?'} ({'+' if by > 0 else ''}{units.duration(by)})"
+        yield ("hosts whose clock differs, or whose ranks began at another time than those of "
+               "most: " + _few(f"{host or '?'} ({'+' if by > 0 else ''}{units.duration(by)})"
                       for host, by in apart.items()))
 
 

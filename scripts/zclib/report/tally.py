@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Tables of bounded size whose sums are whole: of too many names the first by the alphabet are kept,
-and the others are counted together.  Which comes first does not depend on the traffic, so that the
-same is kept whatever is merged with what."""
+"""Tables of bounded size whose sums are whole: of too many names the first by the alphabet are
+kept, and the others are counted together.  Which comes first does not depend on the traffic, so
+that the same is kept whatever is merged with what."""
 
 from __future__ import annotations
 
