@@ -198,7 +198,8 @@ static size_t start_threads(struct job *job, pthread_t *threads)
     return started;
 }
 
-/* True if all of the program's memory was checked and is accessible. */
+/* True if all of the program's memory was checked and is accessible.  Until then no thread moves
+ * any of it: a fault in a thread with blocked signals ends the process. */
 static bool reached(struct job *job, size_t started)
 {
     if (job->p->reachable)
@@ -206,6 +207,8 @@ static bool reached(struct job *job, size_t started)
     job_look(job);
     while (__atomic_load_n(&job->ready, __ATOMIC_ACQUIRE) <= started)
         sched_yield();
+    if (job->p->in && !stopped(job))
+        __atomic_store_n(&job->open, job->ring, __ATOMIC_RELEASE);
     return !stopped(job);
 }
 
@@ -262,7 +265,7 @@ bool zc_pipeline_run(const struct zc_pipeline *p)
     unsigned slots[ZC_RING_SLOTS];
     size_t taken = take_slots(&job, slots);
     job.looked_at = p->reachable ? job.bytes : 0;
-    job.open = p->in ? job.ring : 0;
+    job.open = p->in && p->reachable ? job.ring : 0;
     bool done = taken && make_events(&job) && run_with_threads(&job);
     for (unsigned i = 0; i < job.events; i++)
         zc_real.cuEventDestroy_v2(job.event[i]);
