@@ -51,6 +51,10 @@ Files: third_party/uthash/*
 Copyright: 2003-2021 Troy D. Hanson
 License: BSD-1-Clause
 {bsd}
+
+Files: scripts/zclib/vendor/*
+Copyright: 2022 Leon Sorokin
+License: Expat
 """
 CHANGELOG = """\
 libzc ({version}) unstable; urgency=medium

@@ -52,7 +52,9 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     """Builds all by make, for pip; the wheel's name."""
     subprocess.run(["make", "-s", f"-j{os.cpu_count() or 1}", "-C", TOP, "wheel",
                     "PACKAGE_OUT=" + os.path.abspath(wheel_directory)], check=True)
-    return next(name for name in os.listdir(wheel_directory) if name.endswith(".whl"))
+    wheels = [entry for entry in os.scandir(wheel_directory)
+              if entry.name.startswith("libzc-") and entry.name.endswith(".whl")]
+    return max(wheels, key=lambda entry: entry.stat().st_mtime_ns).name
 
 
 def main(root: str, version: str, architecture: str, out: str) -> None:

@@ -97,6 +97,20 @@ print(json.load(sys.stdin)["totals"]["elided_bytes"])' <<<"$output") == 67108864
     ((most <= 34))
 }
 
+@test "a build by pip tells its wheel, whatever else is in the folder" {
+    mkdir "$BATS_TEST_TMPDIR/dist"
+    touch "$BATS_TEST_TMPDIR/dist/"{a-1,libzc-0.1,libzc-9,z-1}-py3-none-any.whl
+    PYTHONPATH=scripts run -0 python3 -c '
+import sys, time
+from package import wheel
+def make(*command, **settings):
+    time.sleep(0.01)
+    open(sys.argv[1] + "/libzc-2-py3-none-any.whl", "w").close()
+wheel.subprocess.run = make
+print(wheel.build_wheel(sys.argv[1]))' "$BATS_TEST_TMPDIR/dist"
+    [[ $output == libzc-2-py3-none-any.whl ]]
+}
+
 @test "the Debian package is unpacked into an empty root, and used there" {
     command -v dpkg-deb >/dev/null || skip "no dpkg-deb"
     local root=$BATS_TEST_TMPDIR/root
@@ -105,6 +119,9 @@ print(json.load(sys.stdin)["totals"]["elided_bytes"])' <<<"$output") == 67108864
         share/zsh/vendor-completions/_zc share/fish/vendor_completions.d/zc.fish \
         share/libzc/presets/everyday.conf share/doc/libzc/copyright; do
         [ -f "$root/usr/$file" ]
+    done
+    for owner in 'libzc authors' 'Troy D. Hanson' 'Leon Sorokin'; do
+        grep -q "^Copyright: .* $owner$" "$root/usr/share/doc/libzc/copyright"
     done
     [[ $("$root/usr/bin/zc" --library) == "$root"/usr/lib/*/libzc.so ]]
     used_by "$root/usr/bin/zc"
