@@ -70,6 +70,8 @@ static void every_launcher_is_read_by_its_own_variables(void **state)
          9, 1, 16, ""},
         {"MASTER_ADDR=n1 RANK=1 LOCAL_RANK=1 WORLD_SIZE=2", "torch.distributed", 1, 1, 2, ""},
         {"RAY_JOB_ID=01000000 RANK=1 LOCAL_RANK=0 WORLD_SIZE=2", "ray", 1, 0, 2, "01000000"},
+        {"PMI_RANK=0 MPI_LOCALRANKID=0 PMI_SIZE=1", "mpich", 0, 0, 1, ""},
+        {"PMIX_RANK=2147483647", "pmix", 2147483647, -1, -1, ""},
         {"TORCHELASTIC_RUN_ID=none RANK=3 LOCAL_RANK=3 WORLD_SIZE=4", "torchrun", 3, 3, 4, ""},
     };
     (void)state;
