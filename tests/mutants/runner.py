@@ -23,6 +23,14 @@ def own_source(unit):
     return '"../../' in (ROOT / f"tests/unit/{unit}.c").read_text()
 
 
+def unmeasured_cases(measured):
+    """By the names of their files, the cases of those .bats files that were not measured."""
+    files = {test.partition(" ")[0] for test in measured}
+    return {path.stem: {f"{file} {name}" for name in tests.names(file)}
+            for path in (ROOT / "tests/preload").glob("*.bats")
+            if (file := str(path.relative_to(ROOT))) not in files}
+
+
 class Table:
     """What measure.py kept: which tests to run, and what they cost; and what also.tsv adds."""
 
@@ -43,16 +51,20 @@ class Table:
             self.cost.setdefault(test, SHORT)
             self.also.setdefault((file, function), []).append(test)
         self.unmeasured = {t for t in unit_names() if t not in names.values() and not own_source(t)}
+        self.unmeasured_cases = unmeasured_cases(names.values())
+        for case in set().union(*self.unmeasured_cases.values()):
+            self.cost.setdefault(case, SHORT)
 
     def tests(self, mutant):
-        found = self.of.get((mutant.file, mutant.function))
-        if found is None:
-            near = self.file.get(mutant.file, list(self.cost))
-            found = sorted(set(near), key=lambda t: (-near.count(t), self.cost[t], t))[:FALLBACK]
         room, own = Path(mutant.file).with_suffix("").parts[-2:]  # shim/base/text.c: base_text
         near = {t for t in self.unmeasured if t.startswith(f"{room}_")}
         near |= {f"{room}_{own}"} & self.cost.keys()
+        near |= self.unmeasured_cases.get(f"{room}_{own}", set())
         near.update(self.also.get((mutant.file, mutant.function), []))
+        found = self.of.get((mutant.file, mutant.function), [])
+        if not found and (mutant.file in self.file or not near):
+            some = self.file.get(mutant.file, list(self.cost))
+            found = sorted(set(some), key=lambda t: (-some.count(t), self.cost[t], t))[:FALLBACK]
         return sorted({*found, *near}, key=lambda t: (self.cost[t], t))
 
 
