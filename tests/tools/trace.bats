@@ -20,7 +20,9 @@ setup() {
 }
 
 @test "launches of a graph, whose copies share one call, do not overlap" {
-    run -0 zc report --trace "$trace" $LOGS/graph.jsonl
+    (printf '[%.0s' {1..5000}; echo; cat $LOGS/graph.jsonl) >"$BATS_TEST_TMPDIR/graph.jsonl"
+    run -0 --separate-stderr zc report --trace "$trace" "$BATS_TEST_TMPDIR/graph.jsonl"
+    [[ $stderr == *"graph.jsonl:1: this line is no JSON"* ]]
     run -0 python3 tests/tools/trace_rules.py "$trace"
     [[ $output == "21 transfers "* ]]
 }

@@ -2,13 +2,17 @@
 /* The table of mappings, against a model that has a field for each page. */
 #include "host/mapping.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "base_test.h"
+
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#include <cmocka.h>
+#include "base/lock.h"
+#include "base/module.h"
 
 #define PAGE ((uintptr_t)4096)
 #define FIRST ((uintptr_t)0x100000000000)
@@ -97,11 +101,78 @@ static void copies_one_after_the_other_use_nothing_again(void **state)
     assert_int_equal(use(0, 1, &again), ZC_SOURCE_NONE);
 }
 
+static void a_page_that_is_mapped_in_part_is_known_in_whole_and_errno_is_kept(void **state)
+{
+    bool again;
+    (void)state;
+    errno = 77;
+    zc_mapping_note(page(0), PAGE + 1, MAP_PRIVATE, -1);
+    assert_int_equal(use(1, 1, &again), ZC_SOURCE_FILE);
+    zc_mapping_forget(page(0), PAGE + 1);
+    assert_int_equal(use(1, 1, &again), ZC_SOURCE_NONE);
+    assert_int_equal(errno, 77);
+}
+
+static unsigned long pages_of_process(void)
+{
+    unsigned long pages = 0;
+    FILE *statm = fopen("/proc/self/statm", "r");
+    assert_non_null(statm);
+    assert_int_equal(fscanf(statm, "%lu", &pages), 1);
+    fclose(statm);
+    return pages;
+}
+
+static void what_is_mapped_over_or_unmapped_takes_no_memory(void **state)
+{
+    (void)state;
+    unsigned long before = pages_of_process();
+    for (unsigned i = 0; i < 100000; i++) {
+        zc_mapping_note(page(i % 3), 3 * PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+        zc_mapping_forget(page(i % 5), PAGE);
+    }
+    assert_int_equal(pages_of_process(), before);
+    zc_mapping_forget(page(0), PAGES * PAGE);
+}
+
+extern const struct zc_module zc_module_mapping;
+
+static bool known_in_child(void)
+{
+    bool again;
+    zc_thread_id_reset();
+    zc_module_mapping.child();
+    zc_mapping_note(page(1), PAGE, MAP_PRIVATE, -1);
+    return use(0, 1, &again) == ZC_SOURCE_ANONYMOUS && use(1, 1, &again) == ZC_SOURCE_FILE;
+}
+
+static void parent_and_child_know_their_mappings_after_a_fork(void **state)
+{
+    bool again;
+    int status;
+    (void)state;
+    zc_mapping_note(page(0), PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    zc_module_mapping.before_fork();
+    pid_t child = _Fork(); /* The handlers of fork(2) are called here. */
+    assert_true(child >= 0);
+    if (child == 0)
+        _exit(known_in_child() ? 0 : 1);
+    zc_module_mapping.after_fork();
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(use(0, 1, &again), ZC_SOURCE_ANONYMOUS);
+    assert_int_equal(use(1, 1, &again), ZC_SOURCE_NONE);
+    zc_mapping_forget(page(0), PAGE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pages_are_what_was_mapped_there_last),
         cmocka_unit_test(copies_one_after_the_other_use_nothing_again),
+        cmocka_unit_test(a_page_that_is_mapped_in_part_is_known_in_whole_and_errno_is_kept),
+        cmocka_unit_test(what_is_mapped_over_or_unmapped_takes_no_memory),
+        cmocka_unit_test(parent_and_child_know_their_mappings_after_a_fork),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -245,7 +245,7 @@ def earliest(paths: Iterable[str]) -> int:
                 record = json.loads(file.readline(1 << 16))
             if isinstance(record, dict) and number(record, "time_ns") > 0:
                 times.append(number(record, "time_ns"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             continue
     return min(times, default=0)
 
