@@ -16,11 +16,7 @@ static const struct {
     const char *name;
     void *wrapper;
 } rows[] = {
-#define ZC_COPY(name, base, flavour, params, args, describe) {#name, (void *)name},
-#define ZC_CALL(name, base, flavour, params, args) {#name, (void *)name},
-#define ZC_WATCH(name, base, flavour, params, args, describe) {#name, (void *)name},
-#define ZC_LAUNCH(name, base, flavour, params, args, ...) {#name, (void *)name},
-#define ZC_CHECK(name, base, flavour, params, args) {#name, (void *)name},
+#define ZC_ROW(name, base) {#name, (void *)name},
 #include "driver.def"
 #define ZC_USE(name, base) {#name, NULL},
 #include "driver.def"

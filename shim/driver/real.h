@@ -12,20 +12,12 @@ enum zc_flavour { ZC_LEGACY, ZC_PER_THREAD };
 
 /* cuda.h declares only some of the twins that the driver exports; they have the type of their
  * base. */
-#define ZC_COPY(name, base, flavour, params, args, describe) extern __typeof__(base) name;
-#define ZC_CALL(name, base, flavour, params, args) extern __typeof__(base) name;
-#define ZC_WATCH(name, base, flavour, params, args, describe) extern __typeof__(base) name;
-#define ZC_LAUNCH(name, base, flavour, params, args, ...) extern __typeof__(base) name;
-#define ZC_CHECK(name, base, flavour, params, args) extern __typeof__(base) name;
+#define ZC_ROW(name, base) extern __typeof__(base) name;
 #define ZC_USE(name, base) extern __typeof__(base) name;
 #include "driver.def"
 
 enum zc_fn {
-#define ZC_COPY(name, base, flavour, params, args, describe) ZC_FN_##name,
-#define ZC_CALL(name, base, flavour, params, args) ZC_FN_##name,
-#define ZC_WATCH(name, base, flavour, params, args, describe) ZC_FN_##name,
-#define ZC_LAUNCH(name, base, flavour, params, args, ...) ZC_FN_##name,
-#define ZC_CHECK(name, base, flavour, params, args) ZC_FN_##name,
+#define ZC_ROW(name, base) ZC_FN_##name,
 #include "driver.def"
     ZC_FN_CAUGHT, /* Rows before this one have wrappers. */
     ZC_FN_BEFORE_USED = ZC_FN_CAUGHT - 1,
@@ -40,11 +32,7 @@ enum zc_fn {
  * lacks.  Written once by zc_real_find(), and read with plain loads: the pointers never change.
  */
 struct zc_real {
-#define ZC_COPY(name, base, flavour, params, args, describe) __typeof__(base) *name;
-#define ZC_CALL(name, base, flavour, params, args) __typeof__(base) *name;
-#define ZC_WATCH(name, base, flavour, params, args, describe) __typeof__(base) *name;
-#define ZC_LAUNCH(name, base, flavour, params, args, ...) __typeof__(base) *name;
-#define ZC_CHECK(name, base, flavour, params, args) __typeof__(base) *name;
+#define ZC_ROW(name, base) __typeof__(base) *name;
 #include "driver.def"
 #define ZC_USE(name, base) __typeof__(base) *name;
 #include "driver.def"

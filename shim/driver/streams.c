@@ -121,9 +121,4 @@ ZC_BODY(cuStreamDestroy_v2, (CUstream stream))
     return result;
 }
 
-ZC_BODY(cuStreamDestroy, (CUstream stream))
-{
-    return zc_do_cuStreamDestroy_v2(real, entry, stream);
-}
-
 const struct zc_module zc_module_streams = {.child = in_child, .context_gone = context_gone};

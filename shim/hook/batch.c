@@ -14,85 +14,31 @@
 
 #if CUDA_VERSION >= 12080
 
-/* Records the elements of a batch that the driver took as a whole.  They share the call's time
- * evenly. */
-static void begin_element(struct zc_copy *c, const struct zc_entry *entry, uint64_t start,
-                          uint64_t share, CUstream stream)
-{
-    zc_copy_init(c, entry->fn, entry->flavour);
-    c->frame = entry->frame;
-    c->pc = entry->pc;
-    c->start = start ? zc_ticks() - share : 0;
-    zc_copy_on_stream(c, stream);
-}
+/* A batch: lines or prefetches, or with `ops` 3D copies. */
+struct batch {
+    const CUdeviceptr *dsts, *srcs; /* `srcs` is NULL for prefetches. */
+    const size_t *sizes;
+    const CUDA_MEMCPY3D_BATCH_OP *ops;
+    size_t count; /* 0 if the program gives no elements. */
+    CUstream stream;
+    size_t *fail_index; /* Receives the index of the first element that fails; or NULL. */
+};
 
-/* A batch that names a block of the host heap is complete when the call returns. */
-static CUresult complete(const struct zc_copy *staged)
-{
-    return staged->async && !zc_capture_holds(staged->stream, staged->flavour)
-               ? zc_staged_wait(staged)
-               : CUDA_SUCCESS;
-}
-
-static CUresult record_lines(const struct zc_entry *entry, uint64_t start, const CUdeviceptr *dsts,
-                             const CUdeviceptr *srcs, const size_t *sizes, size_t count,
-                             CUstream stream)
-{
-    struct zc_copy staged = {.async = false};
-    if (!start)
-        return CUDA_SUCCESS;
-    uint64_t share = count ? (zc_ticks() - start) / count : 0;
-    for (size_t i = 0; i < count; i++) {
-        struct zc_copy c;
-        begin_element(&c, entry, start, share, stream);
-        zc_describe_line(&c, ZC_SIDE_ANY, dsts[i], ZC_SIDE_ANY, srcs[i], sizes[i]);
-        zc_copy_resolve(&c);
-        if (zc_copy_staged(&c))
-            staged = c;
-        zc_copy_end(&c);
+#define LINES(dsts, srcs, sizes, count, stream, fail_index)                                        \
+    {                                                                                              \
+        dsts, srcs, sizes, NULL, (dsts) && (srcs) && (sizes) ? (count) : 0, stream, fail_index     \
     }
-    return complete(&staged);
-}
-
-/* The address of an operand; arrays have none. */
-static void operand(const CUmemcpy3DOperand *o, const CUextent3D *extent, struct zc_operand *out)
-{
-    if (o->type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
-        *out = (struct zc_operand){.side = ZC_SIDE_ARRAY};
-        return;
+#define OPERANDS(ops, count, stream, fail_index)                                                   \
+    {                                                                                              \
+        NULL, NULL, NULL, ops, (ops) ? (count) : 0, stream, fail_index                             \
     }
-    *out =
-        (struct zc_operand){.side = ZC_SIDE_ANY, .address = o->op.ptr.ptr, .span = extent->width};
-}
 
-/* Prepares an operand for the driver; returns an error if the driver may not be given it. */
-static CUresult leave(const struct zc_entry *entry, CUdeviceptr address, size_t span, bool target,
-                      CUstream stream)
+/* Arrays have no address. */
+static struct zc_operand operand(const CUmemcpy3DOperand *o, size_t span)
 {
-    if (zc_life_on() && zc_copy_leaves(address, span))
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = target ? zc_shared_forward(entry->fn, address, span) : CUDA_SUCCESS;
-    if (result != CUDA_SUCCESS)
-        return result;
-    result = zc_vmm_named(address, stream, entry->flavour);
-    return result == CUDA_SUCCESS ? result : zc_diagnose(entry->fn, address, result);
-}
-
-/* The same for all operands of lines or of 3D copies.  The index of the first one that fails is
- * stored in *fail_index, if the call has that. */
-static CUresult leave_lines(const struct zc_entry *entry, const CUdeviceptr *dsts,
-                            const CUdeviceptr *srcs, const size_t *sizes, size_t count,
-                            CUstream stream, size_t *fail_index)
-{
-    CUresult result = CUDA_SUCCESS;
-    for (size_t i = 0; dsts && srcs && sizes && i < count && result == CUDA_SUCCESS; i++) {
-        result = leave(entry, dsts[i], sizes[i], true, stream);
-        if (result == CUDA_SUCCESS)
-            result = leave(entry, srcs[i], sizes[i], false, stream);
-        if (result != CUDA_SUCCESS && fail_index)
-            *fail_index = i;
-    }
-    return result;
+    if (o->type != CU_MEMCPY_OPERAND_TYPE_POINTER)
+        return (struct zc_operand){.side = ZC_SIDE_ARRAY};
+    return (struct zc_operand){.side = ZC_SIDE_ANY, .address = o->op.ptr.ptr, .span = span};
 }
 
 /* Bytes from the first to the last one of an operand that is not an array.  Next to an array
@@ -107,42 +53,70 @@ static size_t span_of(const CUmemcpy3DOperand *o, const CUextent3D *e)
     return zc_sum(zc_product(before, row), e->width);
 }
 
-static CUresult leave_operands(const struct zc_entry *entry, const CUDA_MEMCPY3D_BATCH_OP *ops,
-                               size_t count, CUstream stream, size_t *fail_index)
+/* One side of an element: its destination if `side` is 0, else its source. */
+static struct zc_operand operand_of(const struct batch *b, size_t i, int side)
 {
-    CUresult result = CUDA_SUCCESS;
-    for (size_t i = 0; ops && i < count && result == CUDA_SUCCESS; i++) {
-        const CUmemcpy3DOperand *side[2] = {&ops[i].dst, &ops[i].src};
-        for (int s = 0; s < 2 && result == CUDA_SUCCESS; s++)
-            if (side[s]->type == CU_MEMCPY_OPERAND_TYPE_POINTER)
-                result = leave(entry, side[s]->op.ptr.ptr, span_of(side[s], &ops[i].extent), s == 0,
-                               stream);
-        if (result != CUDA_SUCCESS && fail_index)
-            *fail_index = i;
-    }
-    return result;
+    if (!b->ops)
+        return (struct zc_operand){
+            .side = ZC_SIDE_ANY, .address = (side ? b->srcs : b->dsts)[i], .span = b->sizes[i]};
+    const CUmemcpy3DOperand *o = side ? &b->ops[i].src : &b->ops[i].dst;
+    return operand(o,
+                   o->type == CU_MEMCPY_OPERAND_TYPE_POINTER ? span_of(o, &b->ops[i].extent) : 0);
 }
 
-static CUresult record_operands(const struct zc_entry *entry, uint64_t start,
-                                const CUDA_MEMCPY3D_BATCH_OP *ops, size_t count, CUstream stream)
+static void describe(const struct batch *b, size_t i, struct zc_copy *c)
+{
+    if (b->ops) {
+        const CUextent3D *e = &b->ops[i].extent;
+        c->dst = operand(&b->ops[i].dst, e->width);
+        c->src = operand(&b->ops[i].src, e->width);
+        c->bytes = e->width * e->height * e->depth;
+    } else if (b->srcs) {
+        zc_describe_line(c, ZC_SIDE_ANY, b->dsts[i], ZC_SIDE_ANY, b->srcs[i], b->sizes[i]);
+    } else {
+        zc_describe_prefetch(c, b->dsts[i], b->sizes[i]);
+    }
+}
+
+/* Records the elements of a batch that the driver took as a whole.  They share the call's time
+ * evenly.  A batch that names a block of the host heap is complete when the call returns. */
+static CUresult record(const struct zc_entry *entry, const struct batch *b, uint64_t start)
 {
     struct zc_copy staged = {.async = false};
     if (!start)
         return CUDA_SUCCESS;
-    uint64_t share = count ? (zc_ticks() - start) / count : 0;
-    for (size_t i = 0; i < count; i++) {
-        const CUextent3D *e = &ops[i].extent;
+    uint64_t share = b->count ? (zc_ticks() - start) / b->count : 0;
+    for (size_t i = 0; i < b->count; i++) {
         struct zc_copy c;
-        begin_element(&c, entry, start, share, stream);
-        operand(&ops[i].dst, e, &c.dst);
-        operand(&ops[i].src, e, &c.src);
-        c.bytes = e->width * e->height * e->depth;
+        zc_copy_init(&c, entry->fn, entry->flavour);
+        c.frame = entry->frame;
+        c.pc = entry->pc;
+        c.start = zc_ticks() - share;
+        zc_copy_on_stream(&c, b->stream);
+        describe(b, i, &c);
         zc_copy_resolve(&c);
-        if (zc_copy_staged(&c))
+        if (c.shape != ZC_SHAPE_PREFETCH && zc_copy_staged(&c))
             staged = c;
         zc_copy_end(&c);
     }
-    return complete(&staged);
+    return staged.async && !zc_capture_holds(staged.stream, staged.flavour)
+               ? zc_staged_wait(&staged)
+               : CUDA_SUCCESS;
+}
+
+/* Prepares an operand for the driver; returns an error if the driver may not be given it. */
+static CUresult leave(const struct zc_entry *entry, const struct batch *b, size_t i, int side)
+{
+    const struct zc_operand o = operand_of(b, i, side);
+    if (o.side == ZC_SIDE_ARRAY)
+        return CUDA_SUCCESS;
+    if (zc_life_on() && zc_copy_leaves(o.address, o.span))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = side ? CUDA_SUCCESS : zc_shared_forward(entry->fn, o.address, o.span);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = zc_vmm_named(o.address, b->stream, entry->flavour);
+    return result == CUDA_SUCCESS ? result : zc_diagnose(entry->fn, o.address, result);
 }
 
 /* The start time of the call; 0 if libzc is off. */
@@ -151,30 +125,34 @@ static uint64_t started(void)
     return zc_life_on() ? zc_ticks() : 0;
 }
 
-/* A refused batch names its first converted block.  An invalid value is invalid in any memory. */
-static bool may_diagnose(CUresult result)
+/* Prepares all operands, and what a launch needs. */
+static CUresult begin(const struct zc_entry *entry, const struct batch *b, uint64_t *start_out)
 {
-    return result != CUDA_ERROR_INVALID_VALUE && zc_life_on();
-}
-
-static CUresult refused_lines(const struct zc_entry *entry, const CUdeviceptr *dsts,
-                              const CUdeviceptr *srcs, size_t count, CUresult result)
-{
-    for (size_t i = 0; may_diagnose(result) && dsts && srcs && i < 2 * count; i++) {
-        CUdeviceptr at = (i % 2 ? srcs : dsts)[i / 2];
-        if (zc_placed_at(at))
-            return zc_diagnose(entry->fn, at, result);
+    for (size_t i = 0; i < 2 * b->count; i++) {
+        CUresult result = leave(entry, b, i / 2, i % 2);
+        if (result == CUDA_SUCCESS)
+            continue;
+        if (b->fail_index)
+            *b->fail_index = i / 2;
+        return result;
     }
+    CUresult result = zc_launch_before(entry->fn, entry->flavour, b->stream, false);
+    *start_out = result == CUDA_SUCCESS ? started() : 0;
     return result;
 }
 
-static CUresult refused_operands(const struct zc_entry *entry, const CUDA_MEMCPY3D_BATCH_OP *ops,
-                                 size_t count, CUresult result)
+/* A refused batch names its first converted block.  An invalid value is invalid in any memory. */
+static CUresult end(const struct zc_entry *entry, const struct batch *b, uint64_t start,
+                    CUresult result)
 {
-    for (size_t i = 0; may_diagnose(result) && ops && i < 2 * count; i++) {
-        const CUmemcpy3DOperand *o = i % 2 ? &ops[i / 2].src : &ops[i / 2].dst;
-        if (o->type == CU_MEMCPY_OPERAND_TYPE_POINTER && zc_placed_at(o->op.ptr.ptr))
-            return zc_diagnose(entry->fn, o->op.ptr.ptr, result);
+    if (result == CUDA_SUCCESS)
+        return record(entry, b, start);
+    if (result == CUDA_ERROR_INVALID_VALUE || !zc_life_on())
+        return result;
+    for (size_t i = 0; i < 2 * b->count; i++) {
+        const struct zc_operand o = operand_of(b, i / 2, i % 2);
+        if (zc_placed_at(o.address))
+            return zc_diagnose(entry->fn, o.address, result);
     }
     return result;
 }
@@ -183,65 +161,49 @@ ZC_BODY(cuMemcpyBatchAsync, (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *size
                              CUmemcpyAttributes *attrs, size_t *attr_indices, size_t attr_count,
                              size_t *fail_index, CUstream stream))
 {
-    CUresult before = leave_lines(entry, dsts, srcs, sizes, count, stream, fail_index);
-    if (before == CUDA_SUCCESS)
-        before = zc_launch_before(entry->fn, entry->flavour, stream, false);
-    if (before != CUDA_SUCCESS)
-        return before;
-    uint64_t start = started();
-    CUresult result =
-        real(dsts, srcs, sizes, count, attrs, attr_indices, attr_count, fail_index, stream);
-    if (result != CUDA_SUCCESS)
-        return refused_lines(entry, dsts, srcs, count, result);
-    return record_lines(entry, start, dsts, srcs, sizes, count, stream);
+    const struct batch b = LINES(dsts, srcs, sizes, count, stream, fail_index);
+    uint64_t start;
+    CUresult result = begin(entry, &b, &start);
+    return result == CUDA_SUCCESS ? end(entry, &b, start,
+                                        real(dsts, srcs, sizes, count, attrs, attr_indices,
+                                             attr_count, fail_index, stream))
+                                  : result;
 }
 
 ZC_BODY(cuMemcpy3DBatchAsync, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail_index,
                                unsigned long long flags, CUstream stream))
 {
-    CUresult before = leave_operands(entry, ops, count, stream, fail_index);
-    if (before == CUDA_SUCCESS)
-        before = zc_launch_before(entry->fn, entry->flavour, stream, false);
-    if (before != CUDA_SUCCESS)
-        return before;
-    uint64_t start = started();
-    CUresult result = real(count, ops, fail_index, flags, stream);
-    return result == CUDA_SUCCESS ? record_operands(entry, start, ops, count, stream)
-                                  : refused_operands(entry, ops, count, result);
+    const struct batch b = OPERANDS(ops, count, stream, fail_index);
+    uint64_t start;
+    CUresult result = begin(entry, &b, &start);
+    return result == CUDA_SUCCESS
+               ? end(entry, &b, start, real(count, ops, fail_index, flags, stream))
+               : result;
 }
 
 #endif
-
 #if CUDA_VERSION >= 13000
 
 ZC_BODY(cuMemcpyBatchAsync_v2,
         (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
          CUmemcpyAttributes *attrs, size_t *attr_indices, size_t attr_count, CUstream stream))
 {
-    CUresult before = leave_lines(entry, dsts, srcs, sizes, count, stream, NULL);
-    if (before == CUDA_SUCCESS)
-        before = zc_launch_before(entry->fn, entry->flavour, stream, false);
-    if (before != CUDA_SUCCESS)
-        return before;
-    uint64_t start = started();
-    CUresult result = real(dsts, srcs, sizes, count, attrs, attr_indices, attr_count, stream);
-    if (result != CUDA_SUCCESS)
-        return refused_lines(entry, dsts, srcs, count, result);
-    return record_lines(entry, start, dsts, srcs, sizes, count, stream);
+    const struct batch b = LINES(dsts, srcs, sizes, count, stream, NULL);
+    uint64_t start;
+    CUresult result = begin(entry, &b, &start);
+    return result == CUDA_SUCCESS
+               ? end(entry, &b, start,
+                     real(dsts, srcs, sizes, count, attrs, attr_indices, attr_count, stream))
+               : result;
 }
 
 ZC_BODY(cuMemcpy3DBatchAsync_v2,
         (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags, CUstream stream))
 {
-    CUresult before = leave_operands(entry, ops, count, stream, NULL);
-    if (before == CUDA_SUCCESS)
-        before = zc_launch_before(entry->fn, entry->flavour, stream, false);
-    if (before != CUDA_SUCCESS)
-        return before;
-    uint64_t start = started();
-    CUresult result = real(count, ops, flags, stream);
-    return result == CUDA_SUCCESS ? record_operands(entry, start, ops, count, stream)
-                                  : refused_operands(entry, ops, count, result);
+    const struct batch b = OPERANDS(ops, count, stream, NULL);
+    uint64_t start;
+    CUresult result = begin(entry, &b, &start);
+    return result == CUDA_SUCCESS ? end(entry, &b, start, real(count, ops, flags, stream)) : result;
 }
 
 /* Prefetching and discarding need managed memory.  In blocks that the program requested as device
@@ -254,32 +216,16 @@ static bool any_converted(const CUdeviceptr *ptrs, size_t count)
     return false;
 }
 
-static void record_prefetches(const struct zc_entry *entry, uint64_t start, const CUdeviceptr *ptrs,
-                              const size_t *sizes, size_t count, CUstream stream)
-{
-    if (!start)
-        return;
-    uint64_t share = count ? (zc_ticks() - start) / count : 0;
-    for (size_t i = 0; i < count; i++) {
-        struct zc_copy c;
-        begin_element(&c, entry, start, share, stream);
-        zc_describe_prefetch(&c, ptrs[i], sizes[i]);
-        zc_copy_resolve(&c);
-        zc_copy_end(&c);
-    }
-}
-
 ZC_BODY(cuMemPrefetchBatchAsync,
         (CUdeviceptr * ptrs, size_t *sizes, size_t count, CUmemLocation *locations, size_t *indices,
          size_t location_count, unsigned long long flags, CUstream stream))
 {
     if (any_converted(ptrs, count))
         return CUDA_ERROR_INVALID_VALUE;
+    const struct batch b = {.dsts = ptrs, .sizes = sizes, .count = count, .stream = stream};
     uint64_t start = started();
     CUresult result = real(ptrs, sizes, count, locations, indices, location_count, flags, stream);
-    if (result == CUDA_SUCCESS)
-        record_prefetches(entry, start, ptrs, sizes, count, stream);
-    return result;
+    return result == CUDA_SUCCESS ? record(entry, &b, start) : result;
 }
 
 ZC_BODY(cuMemDiscardBatchAsync, (CUdeviceptr * ptrs, size_t *sizes, size_t count,
@@ -287,14 +233,6 @@ ZC_BODY(cuMemDiscardBatchAsync, (CUdeviceptr * ptrs, size_t *sizes, size_t count
 {
     return any_converted(ptrs, count) ? CUDA_ERROR_INVALID_VALUE
                                       : real(ptrs, sizes, count, flags, stream);
-}
-
-ZC_BODY(cuMemDiscardAndPrefetchBatchAsync,
-        (CUdeviceptr * ptrs, size_t *sizes, size_t count, CUmemLocation *locations, size_t *indices,
-         size_t location_count, unsigned long long flags, CUstream stream))
-{
-    return zc_do_cuMemPrefetchBatchAsync(real, entry, ptrs, sizes, count, locations, indices,
-                                         location_count, flags, stream);
 }
 
 #endif
