@@ -78,6 +78,14 @@ static CUresult begun(CUresult result, const struct origin *o)
     return result;
 }
 
+/* A body of the calls that begin a capture. */
+#define BEGIN(...)                                                                                 \
+    {                                                                                              \
+        CUresult refused = zc_launch_before(entry->fn, entry->flavour, stream, false);             \
+        const struct origin o = origin_of(stream, entry->flavour);                                 \
+        return refused == CUDA_SUCCESS ? begun(real(__VA_ARGS__), &o) : refused;                   \
+    }
+
 /* Removes the entries of the stream, or with `all` of its context, at most `most`.  Returns their
  * number. */
 static int take_out(const struct origin *o, bool all, int most)
@@ -102,30 +110,16 @@ void zc_capture_lost(CUstream stream, CUcontext context)
 }
 
 ZC_BODY(cuStreamBeginCapture, (CUstream stream))
-{
-    CUresult refused = zc_launch_before(entry->fn, entry->flavour, stream, false);
-    const struct origin o = origin_of(stream, entry->flavour);
-    return refused == CUDA_SUCCESS ? begun(real(stream), &o) : refused;
-}
+BEGIN(stream)
 
 ZC_BODY(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode))
-{
-    CUresult refused = zc_launch_before(entry->fn, entry->flavour, stream, false);
-    const struct origin o = origin_of(stream, entry->flavour);
-    return refused == CUDA_SUCCESS ? begun(real(stream, mode), &o) : refused;
-}
+BEGIN(stream, mode)
 
 #if CUDA_VERSION >= 12030
 ZC_BODY(cuStreamBeginCaptureToGraph,
         (CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
          const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode))
-{
-    CUresult refused = zc_launch_before(entry->fn, entry->flavour, stream, false);
-    const struct origin o = origin_of(stream, entry->flavour);
-    return refused == CUDA_SUCCESS
-               ? begun(real(stream, graph, dependencies, edges, count, mode), &o)
-               : refused;
-}
+BEGIN(stream, graph, dependencies, edges, count, mode)
 #endif
 
 /* A capture ends whatever the result is, unless this stream had none: an invalidated capture

@@ -24,6 +24,8 @@
 
 /* The functions behind libzc's.  X(name, result, parameters, arguments) */
 #define FAMILY(X)                                                                                  \
+    X(free, void, (void *p), (p))                                                                  \
+    X(__libc_free, void, (void *p), (p))                                                           \
     X(malloc, void *, (size_t n), (n))                                                             \
     X(calloc, void *, (size_t count, size_t n), (count, n))                                        \
     X(realloc, void *, (void *p, size_t n), (p, n))                                                \
@@ -44,19 +46,13 @@ void cfree(void *p);
 /* Until the first call each pointer leads to a function that looks up all of them. */
 #define FIRST(name, result, params, args) static result first_##name params;
 FAMILY(FIRST)
-static void first_free(void *p);
-static void first___libc_free(void *p);
 
 static struct __attribute__((aligned(64))) {
 #define NEXT(name, result, params, args) result(*name) params;
     FAMILY(NEXT)
-    void (*free)(void *p);
-    void (*__libc_free)(void *p);
 } next = {
 #define INITIAL(name, result, params, args) .name = first_##name,
-    FAMILY(INITIAL).free = first_free,
-    .__libc_free = first___libc_free,
-};
+    FAMILY(INITIAL)};
 
 /*
  * In some glibc versions dlsym(3) calls calloc.  During the look-up it gets memory from here, which
@@ -138,8 +134,6 @@ static void find_real_malloc(void)
 #define LOOK_UP(name, result, params, args)                                                        \
     result(*found_##name) params = (result(*) params)zc_real_dlsym(RTLD_NEXT, #name);
     FAMILY(LOOK_UP)
-    void (*found_free)(void *) = (void (*)(void *))zc_real_dlsym(RTLD_NEXT, "free");
-    void (*found___libc_free)(void *) = (void (*)(void *))zc_real_dlsym(RTLD_NEXT, "__libc_free");
     if (zc_front_is_taken())
         zc_hostrule_disable();
     finding = false;
@@ -153,8 +147,6 @@ static void find_real_malloc(void)
         found_reallocarray = boot_reallocarray;
         found_malloc_usable_size = boot_usable;
     }
-    __atomic_store_n(&next.free, found_free, __ATOMIC_RELEASE);
-    __atomic_store_n(&next.__libc_free, found___libc_free, __ATOMIC_RELEASE);
 #define KEEP(name, result, params, args)                                                           \
     __atomic_store_n(&next.name, found_##name, __ATOMIC_RELEASE);
     FAMILY(KEEP)
@@ -194,22 +186,8 @@ FIRST_OR(valloc, void *, (size_t n), (n), nothing())
 FIRST_OR(pvalloc, void *, (size_t n), (n), nothing())
 FIRST_OR(malloc_usable_size, size_t, (void *p), (p), is_boot(p) ? boot_size(p) : 0)
 FIRST_OR(__libc_realloc, void *, (void *p, size_t n), (p, n), boot_grow(p, n))
-
-static void first_free(void *p)
-{
-    if (finding)
-        return;
-    find_real_malloc();
-    next.free(p);
-}
-
-static void first___libc_free(void *p)
-{
-    if (finding)
-        return;
-    find_real_malloc();
-    next.__libc_free(p);
-}
+FIRST_OR(free, void, (void *p), (p), (void)0)
+FIRST_OR(__libc_free, void, (void *p), (p), (void)0)
 
 /* The slow paths are separate functions that the exported ones end in.  So the exported ones need
  * no frame, and the frame and return address seen here are the caller's. */
@@ -288,17 +266,25 @@ static size_t page(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-SLOW void *large_malloc(size_t n)
-{
-    const struct zc_hostmem_ask ask = ASK(malloc, n, 1, false);
-    void *p = zc_hostmem_get(&ask);
-    return p ? p : note_passthrough(&ask, next.malloc(n));
-}
-
-EXPORT void *malloc(size_t n)
-{
-    return small(n) ? next.malloc(n) : large_malloc(n);
-}
+/* A function of the family whose request of `bytes` the heap takes if it `fits`. */
+#define REQUEST(name, params, args, bytes, boundary, fits)                                         \
+    SLOW void *large_##name params                                                                 \
+    {                                                                                              \
+        const struct zc_hostmem_ask ask = ASK(name, bytes, boundary, false);                       \
+        void *p = (fits) ? zc_hostmem_get(&ask) : NULL;                                            \
+        return p ? p : note_passthrough(&ask, next.name args);                                     \
+    }                                                                                              \
+    EXPORT void *name params                                                                       \
+    {                                                                                              \
+        return small(n) ? next.name args : large_##name args;                                      \
+    }
+REQUEST(malloc, (size_t n), (n), n, 1, true)
+REQUEST(aligned_alloc, (size_t alignment, size_t n), (alignment, n), n, alignment,
+        power_of_two(alignment))
+REQUEST(memalign, (size_t alignment, size_t n), (alignment, n), n, alignment,
+        power_of_two(alignment))
+REQUEST(valloc, (size_t n), (n), n, page(), true)
+REQUEST(pvalloc, (size_t n), (n), (n + page() - 1) & ~(page() - 1), page(), ask.size >= n)
 
 SLOW void *large_calloc(size_t count, size_t n)
 {
@@ -359,27 +345,21 @@ static void *resize_ours(void *p, const struct zc_hostmem_ask *ask)
     return resized ? resized : move_out(p, ask);
 }
 
-SLOW void *large_realloc(void *p, size_t n)
-{
-    const struct zc_hostmem_ask ask = ASK(realloc, n, 1, false);
-    if (ours(p))
-        return resize_ours(p, &ask);
-    void *moved = move_in(p, &ask);
-    return moved ? moved : note_passthrough(&ask, next.realloc(p, n));
-}
+#define RESIZE(name, params, args, bytes)                                                          \
+    SLOW void *large_##name params                                                                 \
+    {                                                                                              \
+        const struct zc_hostmem_ask ask = ASK(name, bytes, 1, false);                              \
+        if (ours(p))                                                                               \
+            return resize_ours(p, &ask);                                                           \
+        void *moved = move_in(p, &ask);                                                            \
+        return moved ? moved : note_passthrough(&ask, next.name args);                             \
+    }
+RESIZE(realloc, (void *p, size_t n), (p, n), n)
+RESIZE(reallocarray, (void *p, size_t count, size_t n), (p, count, n), count *n)
 
 EXPORT void *realloc(void *p, size_t n)
 {
     return small(n) && LIKELY(!ours(p)) ? next.realloc(p, n) : large_realloc(p, n);
-}
-
-SLOW void *large_reallocarray(void *p, size_t count, size_t n)
-{
-    const struct zc_hostmem_ask ask = ASK(reallocarray, count * n, 1, false);
-    if (ours(p))
-        return resize_ours(p, &ask);
-    void *moved = move_in(p, &ask);
-    return moved ? moved : note_passthrough(&ask, next.reallocarray(p, count, n));
 }
 
 EXPORT void *reallocarray(void *p, size_t count, size_t n)
@@ -391,30 +371,6 @@ EXPORT void *reallocarray(void *p, size_t count, size_t n)
     }
     return small(bytes) && LIKELY(!ours(p)) ? next.reallocarray(p, count, n)
                                             : large_reallocarray(p, count, n);
-}
-
-SLOW void *large_aligned_alloc(size_t alignment, size_t n)
-{
-    const struct zc_hostmem_ask ask = ASK(aligned_alloc, n, alignment, false);
-    void *p = power_of_two(alignment) ? zc_hostmem_get(&ask) : NULL;
-    return p ? p : note_passthrough(&ask, next.aligned_alloc(alignment, n));
-}
-
-EXPORT void *aligned_alloc(size_t alignment, size_t n)
-{
-    return small(n) ? next.aligned_alloc(alignment, n) : large_aligned_alloc(alignment, n);
-}
-
-SLOW void *large_memalign(size_t alignment, size_t n)
-{
-    const struct zc_hostmem_ask ask = ASK(memalign, n, alignment, false);
-    void *p = power_of_two(alignment) ? zc_hostmem_get(&ask) : NULL;
-    return p ? p : note_passthrough(&ask, next.memalign(alignment, n));
-}
-
-EXPORT void *memalign(size_t alignment, size_t n)
-{
-    return small(n) ? next.memalign(alignment, n) : large_memalign(alignment, n);
 }
 
 SLOW int large_posix_memalign(void **out, size_t alignment, size_t n)
@@ -434,31 +390,6 @@ EXPORT int posix_memalign(void **out, size_t alignment, size_t n)
 {
     return small(n) ? next.posix_memalign(out, alignment, n)
                     : large_posix_memalign(out, alignment, n);
-}
-
-SLOW void *large_valloc(size_t n)
-{
-    const struct zc_hostmem_ask ask = ASK(valloc, n, page(), false);
-    void *p = zc_hostmem_get(&ask);
-    return p ? p : note_passthrough(&ask, next.valloc(n));
-}
-
-EXPORT void *valloc(size_t n)
-{
-    return small(n) ? next.valloc(n) : large_valloc(n);
-}
-
-SLOW void *large_pvalloc(size_t n)
-{
-    size_t whole = (n + page() - 1) & ~(page() - 1);
-    const struct zc_hostmem_ask ask = ASK(pvalloc, whole, page(), false);
-    void *p = whole >= n ? zc_hostmem_get(&ask) : NULL;
-    return p ? p : note_passthrough(&ask, next.pvalloc(n));
-}
-
-EXPORT void *pvalloc(size_t n)
-{
-    return small(n) ? next.pvalloc(n) : large_pvalloc(n);
 }
 
 EXPORT size_t malloc_usable_size(void *p)
