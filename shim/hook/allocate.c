@@ -20,16 +20,12 @@
  * available. */
 static CUresult forwarded(const struct zc_ask *ask, const struct zc_forward *f)
 {
-    struct zc_reclaim relief = {0};
     if (ask->asked == ZC_KIND_DEVICE && ask->device >= 0 && f->dptr && !zc_capture_any()) {
         if (!zc_limits_device_holds(ask->device, ask->size, ask->flags & ZC_BLOCK_STREAM))
             return CUDA_ERROR_OUT_OF_MEMORY;
         zc_lazy_before_request(ask->device, ask->size);
     }
-    CUresult result = f->call(f);
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_reclaim(&relief))
-        result = f->call(f);
-    return result;
+    return ZC_RECLAIMING(f->call(f));
 }
 
 /* Takes memory that was freed before, of the rule's first place. */

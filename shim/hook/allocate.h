@@ -19,6 +19,13 @@ struct zc_forward {
     unsigned flags; /* cuMemHostAlloc */
 };
 
+/* Defines such a `call`, of the driver's function `base` with these arguments. */
+#define ZC_FORWARD(call, base, ...)                                                                \
+    static CUresult call(const struct zc_forward *f)                                               \
+    {                                                                                              \
+        return ((__typeof__(base) *)f->real)(__VA_ARGS__);                                         \
+    }
+
 /*
  * Finds the rule of a request, tries its list, and enters the block into the ledger.  `unfit`: why
  * the places of a rule are impossible, else NULL.  Returns the driver's code; on success the

@@ -38,10 +38,7 @@ static void note(const struct zc_entry *entry, CUarray_format format, unsigned c
 
 ZC_BODY(cuArrayCreate_v2, (CUarray * array, const CUDA_ARRAY_DESCRIPTOR *desc))
 {
-    struct zc_reclaim relief = {0};
-    CUresult result = real(array, desc);
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_reclaim(&relief))
-        result = real(array, desc);
+    CUresult result = ZC_RECLAIMING(real(array, desc));
     if (result == CUDA_SUCCESS)
         note(entry, desc->Format, desc->NumChannels, desc->Width, desc->Height, 0);
     return result;
@@ -49,10 +46,7 @@ ZC_BODY(cuArrayCreate_v2, (CUarray * array, const CUDA_ARRAY_DESCRIPTOR *desc))
 
 ZC_BODY(cuArray3DCreate_v2, (CUarray * array, const CUDA_ARRAY3D_DESCRIPTOR *desc))
 {
-    struct zc_reclaim relief = {0};
-    CUresult result = real(array, desc);
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_reclaim(&relief))
-        result = real(array, desc);
+    CUresult result = ZC_RECLAIMING(real(array, desc));
     if (result == CUDA_SUCCESS)
         note(entry, desc->Format, desc->NumChannels, desc->Width, desc->Height, desc->Depth);
     return result;
@@ -61,10 +55,7 @@ ZC_BODY(cuArray3DCreate_v2, (CUarray * array, const CUDA_ARRAY3D_DESCRIPTOR *des
 ZC_BODY(cuMipmappedArrayCreate,
         (CUmipmappedArray * mipmap, const CUDA_ARRAY3D_DESCRIPTOR *desc, unsigned int levels))
 {
-    struct zc_reclaim relief = {0};
-    CUresult result = real(mipmap, desc, levels);
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_reclaim(&relief))
-        result = real(mipmap, desc, levels);
+    CUresult result = ZC_RECLAIMING(real(mipmap, desc, levels));
     if (result == CUDA_SUCCESS)
         note(entry, desc->Format, desc->NumChannels, desc->Width, desc->Height, desc->Depth);
     return result;

@@ -6,10 +6,7 @@
 #include "hook/pool.h"
 #include "memory/reclaim.h"
 
-static CUresult call_alloc(const struct zc_forward *f)
-{
-    return ((__typeof__(cuMemAlloc_v2) *)f->real)(f->dptr, f->bytes);
-}
+ZC_FORWARD(call_alloc, cuMemAlloc_v2, f->dptr, f->bytes)
 
 ZC_BODY(cuMemAlloc_v2, (CUdeviceptr * dptr, size_t bytes))
 {
@@ -39,11 +36,7 @@ static size_t pitch_of(size_t width)
     return pitch < width ? 0 : pitch;
 }
 
-static CUresult call_pitch(const struct zc_forward *f)
-{
-    return ((__typeof__(cuMemAllocPitch_v2) *)f->real)(f->dptr, f->pitch, f->width, f->height,
-                                                       f->element);
-}
+ZC_FORWARD(call_pitch, cuMemAllocPitch_v2, f->dptr, f->pitch, f->width, f->height, f->element)
 
 ZC_BODY(cuMemAllocPitch_v2,
         (CUdeviceptr * dptr, size_t *pitch, size_t width, size_t height, unsigned int element))
@@ -73,10 +66,7 @@ ZC_BODY(cuMemAllocPitch_v2,
     return result;
 }
 
-static CUresult call_async(const struct zc_forward *f)
-{
-    return ((__typeof__(cuMemAllocAsync) *)f->real)(f->dptr, f->bytes, f->stream);
-}
+ZC_FORWARD(call_async, cuMemAllocAsync, f->dptr, f->bytes, f->stream)
 
 ZC_BODY(cuMemAllocAsync, (CUdeviceptr * dptr, size_t bytes, CUstream stream))
 {
@@ -101,10 +91,7 @@ static enum zc_place_id home_of(enum zc_kind kind)
                                     : ZC_PLACE_DEVICE;
 }
 
-static CUresult call_from_pool(const struct zc_forward *f)
-{
-    return ((__typeof__(cuMemAllocFromPoolAsync) *)f->real)(f->dptr, f->bytes, f->pool, f->stream);
-}
+ZC_FORWARD(call_from_pool, cuMemAllocFromPoolAsync, f->dptr, f->bytes, f->pool, f->stream)
 
 ZC_BODY(cuMemAllocFromPoolAsync,
         (CUdeviceptr * dptr, size_t bytes, CUmemoryPool pool, CUstream stream))
@@ -130,15 +117,12 @@ ZC_BODY(cuMemAllocFromPoolAsync,
 /* The program asks for managed memory itself: counted, and left as it is. */
 ZC_BODY(cuMemAllocManaged, (CUdeviceptr * dptr, size_t bytes, unsigned int flags))
 {
-    struct zc_reclaim relief = {0};
     struct zc_ask ask = {.entry = entry,
                          .api = ZC_API_cuMemAllocManaged,
                          .size = bytes,
                          .asked = ZC_KIND_MANAGED,
                          .home = ZC_PLACE_MANAGED};
-    CUresult result = real(dptr, bytes, flags);
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_reclaim(&relief))
-        result = real(dptr, bytes, flags);
+    CUresult result = ZC_RECLAIMING(real(dptr, bytes, flags));
     if (result == CUDA_SUCCESS && zc_ask_begin(&ask))
         zc_ask_track(&ask, *dptr, NULL, NULL, NULL);
     return result;

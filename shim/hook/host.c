@@ -12,21 +12,8 @@
 #define FLAGS_KNOWN                                                                                \
     (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED)
 
-static CUresult call_alloc_host(const struct zc_forward *f)
-{
-    void *p = NULL;
-    CUresult result = ((__typeof__(cuMemAllocHost_v2) *)f->real)(&p, f->bytes);
-    *f->dptr = (CUdeviceptr)p;
-    return result;
-}
-
-static CUresult call_host_alloc(const struct zc_forward *f)
-{
-    void *p = NULL;
-    CUresult result = ((__typeof__(cuMemHostAlloc) *)f->real)(&p, f->bytes, f->flags);
-    *f->dptr = (CUdeviceptr)p;
-    return result;
-}
+ZC_FORWARD(call_alloc_host, cuMemAllocHost_v2, (void **)f->dptr, f->bytes)
+ZC_FORWARD(call_host_alloc, cuMemHostAlloc, (void **)f->dptr, f->bytes, f->flags)
 
 /* A request whose parameters are valid. */
 static CUresult request(const struct zc_entry *entry, const struct zc_forward *f, void **pp)

@@ -19,6 +19,16 @@ struct zc_reclaim {
  */
 bool zc_reclaim(struct zc_reclaim *request);
 
+/* The result of a driver call, made again as long as zc_reclaim() gives something back for it. */
+#define ZC_RECLAIMING(call)                                                                        \
+    ({                                                                                             \
+        struct zc_reclaim relief_ = {0};                                                           \
+        CUresult result_ = call;                                                                   \
+        while (result_ == CUDA_ERROR_OUT_OF_MEMORY && zc_reclaim(&relief_))                        \
+            result_ = call;                                                                        \
+        result_;                                                                                   \
+    })
+
 /*
  * Memory that libzc keeps is first taken out of its list and then given back to the driver, because
  * the driver is called without a lock.  In between, another thread that lacks memory would find it
