@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <unistd.h>
 
 #define LINE 64u                  /* Alignment of mappings' contents and of larger objects. */
@@ -51,18 +52,15 @@ static size_t mapped;        /* Atomic. */
 /* Steps of 16 bytes up to 256, then four steps from each power of two to the next. */
 static unsigned class_of(size_t bytes)
 {
-    unsigned bits;
-
     if (bytes <= 256)
         return bytes ? (unsigned)((bytes - 1) / 16) : 0;
-    bits = 63u - (unsigned)__builtin_clzl(bytes - 1);
+    unsigned bits = 63u - (unsigned)__builtin_clzl(bytes - 1);
     return 16 + 4 * (bits - 8) + (unsigned)(((bytes - 1) >> (bits - 2)) & 3);
 }
 
 static size_t class_bytes(unsigned size_class)
 {
     unsigned step = size_class - 16;
-
     if (size_class < 16)
         return 16 * ((size_t)size_class + 1);
     return ((size_t)256 << (step / 4)) / 4 * (5 + step % 4);
@@ -72,7 +70,6 @@ static size_t class_bytes(unsigned size_class)
 static void clear(void *memory, size_t bytes)
 {
     uint64_t *word = memory;
-
     for (size_t i = 0; i < bytes / sizeof(*word); i++)
         __atomic_store_n(&word[i], 0, __ATOMIC_RELAXED);
 }
@@ -82,7 +79,6 @@ static struct mapping *map(size_t bytes, unsigned size_class)
     int saved = errno;
     struct mapping *m =
         zc_memory_map(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
     errno = saved;
     if (m == MAP_FAILED)
         return NULL;
@@ -97,7 +93,6 @@ static struct mapping *map(size_t bytes, unsigned size_class)
 static void clear_pages(void *memory, size_t bytes)
 {
     int saved = errno;
-
     if (zc_memory_advise(memory, bytes, MADV_DONTNEED) != 0)
         clear(memory, bytes);
     errno = saved;
@@ -107,7 +102,6 @@ static struct mapping *new_chunk(void)
 {
     struct mapping *m = spares;
     size_t bytes = __atomic_load_n(&mapped, __ATOMIC_RELAXED) / 16 / CHUNK * CHUNK;
-
     if (m != NULL) {
         spares = m->spare;
         return m;
@@ -120,17 +114,14 @@ static struct mapping *new_chunk(void)
 /* Takes `bytes`, a multiple of LINE, from the current chunk or a new one. */
 static char *carve(size_t bytes)
 {
-    char *memory;
-
     if ((size_t)(chunk.end - chunk.at) < bytes) {
         struct mapping *m = new_chunk();
-
         if (m == NULL)
             return NULL;
         chunk.at = (char *)m + LINE;
         chunk.end = (char *)m + m->bytes;
     }
-    memory = chunk.at;
+    char *memory = chunk.at;
     chunk.at += bytes;
     return memory;
 }
@@ -138,17 +129,14 @@ static char *carve(size_t bytes)
 static void *from_run(unsigned size_class, size_t bytes)
 {
     struct run *run = &runs[size_class];
-    void *memory;
-
     if ((size_t)(run->end - run->at) < bytes) {
         char *start = carve(RUN);
-
         if (start == NULL)
             return NULL;
         run->at = start;
         run->end = start + RUN;
     }
-    memory = run->at;
+    void *memory = run->at;
     run->at += bytes;
     return memory;
 }
@@ -157,14 +145,12 @@ static void *from_mapping(unsigned size_class, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     struct mapping *m = map((bytes + LINE + page - 1) / page * page, size_class);
-
     return m != NULL ? (char *)m + LINE : NULL;
 }
 
 static void push(void *memory, unsigned size_class)
 {
     struct hole *hole = memory;
-
     __atomic_store_n(&hole->next, holes[size_class], __ATOMIC_RELAXED);
     holes[size_class] = hole;
 }
@@ -172,11 +158,9 @@ static void push(void *memory, unsigned size_class)
 static void adopt_orphans(void)
 {
     struct hole *orphan = __atomic_exchange_n(&orphans, NULL, __ATOMIC_ACQUIRE);
-
     while (orphan != NULL) {
         struct hole *next = orphan->next;
         unsigned size_class = class_of(orphan->bytes);
-
         clear(orphan, sizeof(*orphan));
         push(orphan, size_class);
         orphan = next;
@@ -185,18 +169,14 @@ static void adopt_orphans(void)
 
 void *zc_arena_get(size_t bytes)
 {
-    unsigned size_class;
-    struct hole *hole;
     void *memory;
-    size_t whole;
-
     if (bytes > (size_t)1 << BITS_MAX || !zc_lock_take(&zc_arena))
         return NULL;
-    size_class = class_of(bytes);
-    whole = class_bytes(size_class);
+    unsigned size_class = class_of(bytes);
+    size_t whole = class_bytes(size_class);
     if (__atomic_load_n(&orphans, __ATOMIC_RELAXED) != NULL)
         adopt_orphans();
-    hole = holes[size_class];
+    struct hole *hole = holes[size_class];
     if (hole != NULL) {
         holes[size_class] = hole->next;
         clear(hole, sizeof(*hole));
@@ -217,7 +197,6 @@ static void clear_large(char *memory, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t first = page - LINE;
-
     if (first > bytes)
         first = bytes;
     clear(memory, first);
@@ -229,7 +208,6 @@ static void clear_large(char *memory, size_t bytes)
 static void put_orphan(struct hole *hole, size_t bytes)
 {
     struct hole *head = __atomic_load_n(&orphans, __ATOMIC_RELAXED);
-
     __atomic_store_n(&hole->bytes, bytes, __ATOMIC_RELAXED);
     do
         __atomic_store_n(&hole->next, head, __ATOMIC_RELAXED);
@@ -241,7 +219,6 @@ void zc_arena_put(void *memory, size_t bytes)
 {
     unsigned size_class = class_of(bytes);
     size_t whole = class_bytes(size_class);
-
     if (memory == NULL)
         return;
     if (whole < LARGE)
@@ -256,10 +233,26 @@ void zc_arena_put(void *memory, size_t bytes)
     zc_lock_drop(&zc_arena);
 }
 
+bool zc_arena_extend(void *array, unsigned *room, unsigned count, size_t bytes, unsigned first)
+{
+    void **memory = array;
+    unsigned more = *room ? 2 * *room : first;
+    if (count < *room)
+        return true;
+    void *larger = zc_arena_get(more * bytes);
+    if (!larger)
+        return false;
+    if (*memory)
+        memcpy(larger, *memory, count * bytes);
+    zc_arena_put(*memory, *room * bytes);
+    *memory = larger;
+    *room = more;
+    return true;
+}
+
 char *zc_arena_ahead(char **end_out)
 {
     char *at;
-
     zc_arena_put(zc_arena_get(1), 1); /* Makes sure that there is a chunk. */
     if (!zc_lock_take(&zc_arena))
         return NULL;
@@ -286,7 +279,6 @@ void zc_arena_reset(void)
         holes[i] = NULL;
     for (struct mapping *m = mappings; m != NULL; m = m->next) {
         struct mapping kept = *m;
-
         clear_pages(m, kept.bytes);
         *m = kept;
         if (kept.size_class < CLASSES) {

@@ -4,6 +4,7 @@
 #ifndef ZC_BASE_ARENA_H
 #define ZC_BASE_ARENA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /*
@@ -19,6 +20,10 @@ void *zc_arena_get(size_t bytes);
 /* Gives memory back, for requests of the same size class.  `bytes` is the requested size.  NULL is
  * allowed.  Works even where zc_arena_get() returns NULL. */
 void zc_arena_put(void *memory, size_t bytes);
+
+/* Makes room for one more element in an array of `count` elements of `bytes` each.  *room is how
+ * many fit; the first time `first` of them.  False, and no change, if there is no memory. */
+bool zc_arena_extend(void *array, unsigned *room, unsigned count, size_t bytes, unsigned first);
 
 /* The memory that small objects will come from next: its first byte, and in *end_out its end, at
  * most 64 KiB further on.  NULL if there is none. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* uthash's doubly linked lists, from which a member is removed without a walk; and the choice of a
- * list by size. */
+/* uthash's tables, in libzc's arena, and its doubly linked lists, from which a member is removed
+ * without a walk; and the choice of a list by size. */
 #ifndef ZC_BASE_LIST_H
 #define ZC_BASE_LIST_H
 
@@ -9,6 +9,14 @@
 #endif
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/arena.h"
+
+/* Without memory for an entry the table is unchanged. */
+#define uthash_malloc(bytes) zc_arena_get(bytes)
+#define uthash_free(memory, bytes) zc_arena_put(memory, bytes)
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
 #include <utlist.h>
 
 #define ZC_LISTS 64u

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/life.h"
+#include "base/list.h"
 #include "base/lock.h"
 #include "base/module.h"
 #include "driver/await.h"
@@ -23,12 +24,6 @@
 #include "memory/deep.h"
 #include "shared/backing.h"
 
-/* uthash uses libzc's arena; an add without memory leaves the table unchanged. */
-#define uthash_malloc(n) zc_arena_get(n)
-#define uthash_free(p, n) zc_arena_put(p, n)
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
 #define DEPTH_MAX 8 /* Nesting depth of child graphs. */
 
 /* One copy or set of an executable graph. */
@@ -42,7 +37,7 @@ struct node {
 struct exec {
     CUgraphExec handle;
     struct node *nodes;
-    size_t count, cap;
+    unsigned count, cap;
     bool awaits; /* A node may wait for the CPU. */
     UT_hash_handle hh;
 };
@@ -58,19 +53,10 @@ static void in_child(void)
 
 static bool push(struct exec *x, struct node n)
 {
-    if (x->count == x->cap) {
-        size_t cap = x->cap ? 2 * x->cap : 8;
-        struct node *more = zc_arena_get(cap * sizeof(*more));
-        if (!more)
-            return false;
-        if (x->nodes)
-            memcpy(more, x->nodes, x->count * sizeof(*more));
-        zc_arena_put(x->nodes, x->cap * sizeof(*more));
-        x->nodes = more;
-        x->cap = cap;
-    }
-    x->nodes[x->count++] = n;
-    return true;
+    bool added = zc_arena_extend(&x->nodes, &x->cap, x->count, sizeof(n), 8);
+    if (added)
+        x->nodes[x->count++] = n;
+    return added;
 }
 
 static struct node node_of(CUgraphNode id, struct zc_copy *c)
@@ -149,10 +135,6 @@ static struct exec *take_exec(CUgraphExec handle)
 
 void zc_graph_note(CUgraphExec handle, CUgraph graph)
 {
-    if (!zc_real.cuGraphGetNodes || !zc_real.cuGraphNodeGetType ||
-        !zc_real.cuGraphMemcpyNodeGetParams || !zc_real.cuGraphMemsetNodeGetParams ||
-        !zc_real.cuGraphChildGraphNodeGetGraph)
-        return;
     drop(take_exec(handle));
     struct exec *x = zc_arena_get(sizeof(*x));
     if (!x)

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/life.h"
+#include "base/list.h"
 #include "base/lock.h"
 #include "base/module.h"
 #include "ledger/rules.h"
@@ -14,47 +14,25 @@
 #include "memory/reclaim.h"
 #include "place/fallback.h"
 
-#define BUCKETS 256
-
 static struct zc_lock lock = ZC_LOCK(ZC_RANK_HANDLE);
-static struct zc_handle *bucket[BUCKETS];
-static unsigned records; /* Atomic: programs without such rules need no lock. */
+static struct zc_handle *handles; /* By handle; under the lock. */
+static unsigned records;          /* Atomic: programs without such rules need no lock. */
 
-static struct zc_handle **bucket_of(CUmemGenericAllocationHandle handle)
+/* Under the lock. */
+static bool link_in(struct zc_handle *h)
 {
-    return &bucket[(handle * UINT64_C(0x9E3779B97F4A7C15)) >> 56];
-}
-
-/* Under the lock, like all functions up to remember_handle(). */
-static struct zc_handle *find_handle(CUmemGenericAllocationHandle handle)
-{
-    struct zc_handle *h = *bucket_of(handle);
-    while (h && h->handle != handle)
-        h = h->next;
-    return h;
-}
-
-static void link_in(struct zc_handle *h)
-{
-    struct zc_handle **at = bucket_of(h->handle);
-    h->next = *at;
-    *at = h;
-}
-
-static void link_out(struct zc_handle *h)
-{
-    struct zc_handle **at = bucket_of(h->handle);
-    while (*at != h)
-        at = &(*at)->next;
-    *at = h->next;
+    HASH_ADD(hh, handles, handle, sizeof(h->handle), h);
+    return h->hh.tbl;
 }
 
 static bool remember_handle(struct zc_handle *h)
 {
     if (!zc_lock_take(&lock))
         return false;
-    link_in(h);
+    bool added = link_in(h);
     zc_lock_drop(&lock);
+    if (!added)
+        return false;
     __atomic_fetch_add(&records, 1, __ATOMIC_RELEASE);
     return true;
 }
@@ -79,7 +57,8 @@ struct zc_handle *zc_handle_map(CUmemGenericAllocationHandle handle)
 {
     if (!any() || !zc_lock_take(&lock))
         return NULL;
-    struct zc_handle *h = find_handle(handle);
+    struct zc_handle *h;
+    HASH_FIND(hh, handles, &handle, sizeof(handle), h);
     if (h)
         h->mapped++;
     zc_lock_drop(&lock);
@@ -130,8 +109,7 @@ bool zc_handle_answer(CUdeviceptr ptr, void *data, CUpointer_attribute attribute
 static void in_child(void)
 {
     zc_lock_reset(&lock);
-    for (unsigned i = 0; i < BUCKETS; i++)
-        bucket[i] = NULL;
+    handles = NULL;
     records = 0;
 }
 
@@ -140,14 +118,10 @@ static void in_child(void)
 static CUresult forwarded(__typeof__(cuMemCreate) *real, CUmemGenericAllocationHandle *handle,
                           size_t bytes, const CUmemAllocationProp *prop, unsigned long long flags)
 {
-    struct zc_reclaim relief = {0};
     if (zc_life_on() && prop && prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
         !zc_limits_device_holds(prop->location.id, bytes, false))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result = real(handle, bytes, prop, flags);
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && zc_reclaim(&relief))
-        result = real(handle, bytes, prop, flags);
-    return result;
+    return ZC_RECLAIMING(real(handle, bytes, prop, flags));
 }
 
 /* True for device memory in ordinary mappings; tiles of sparse arrays can't be elsewhere. */
@@ -241,7 +215,7 @@ ZC_BODY(cuMemRelease, (CUmemGenericAllocationHandle handle))
     if (!h || !zc_lock_take(&lock))
         return real(handle);
     if (--h->held == 0)
-        link_out(h);
+        HASH_DEL(handles, h);
     zc_lock_drop(&lock);
     CUresult result = real(handle);
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_DEINITIALIZED && zc_lock_take(&lock)) {

@@ -3,6 +3,7 @@
 #ifndef ZC_HOOK_HANDLE_H
 #define ZC_HOOK_HANDLE_H
 
+#include "base/list.h"
 #include "hook/request.h"
 
 /*
@@ -11,7 +12,6 @@
  * and `handle` are constant.
  */
 struct zc_handle {
-    struct zc_handle *next;              /* List of its bucket; under the lock. */
     CUmemGenericAllocationHandle handle; /* Valid while `held` is not 0; under the lock. */
     unsigned held;                       /* References of the program; under the lock. */
     unsigned mapped;                     /* Mappings, and calls in progress; under the lock. */
@@ -21,6 +21,7 @@ struct zc_handle {
     size_t size;                         /* Bytes. */
     bool budget;                         /* It counts against the rule's budget. */
     char why[128];                       /* Why it is not in the rule's first place, or "". */
+    UT_hash_handle hh;                   /* While `held` is not 0; under the lock. */
 };
 
 /* The record of a handle that is about to be mapped; NULL if no rule applies.  It stays until

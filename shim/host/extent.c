@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/list.h"
 #include "base/memory.h"
 #include "ledger/block.h"
 #include "memory/device.h"
@@ -148,26 +149,6 @@ struct zc_extent *zc_hostheap_extent(uint64_t address)
     return &extents[__atomic_load_n(&heads[unit], __ATOMIC_RELAXED)];
 }
 
-void zc_extent_link(struct zc_extent **list, struct zc_extent *extent)
-{
-    extent->prev = NULL;
-    extent->next = *list;
-    if (*list)
-        (*list)->prev = extent;
-    *list = extent;
-}
-
-void zc_extent_unlink(struct zc_extent **list, struct zc_extent *extent)
-{
-    if (extent->prev)
-        extent->prev->next = extent->next;
-    else
-        *list = extent->next;
-    if (extent->next)
-        extent->next->prev = extent->prev;
-    extent->next = extent->prev = NULL;
-}
-
 /* Makes units [first, first + units) one extent.  `heads` of each unit leads to the first. */
 static struct zc_extent *set_extent(uint32_t first, uint32_t units, uint8_t use)
 {
@@ -179,6 +160,12 @@ static struct zc_extent *set_extent(uint32_t first, uint32_t units, uint8_t use)
     return e;
 }
 
+static void add_hole(uint32_t first, uint32_t units)
+{
+    struct zc_extent *hole = set_extent(first, units, ZC_EXTENT_HOLE);
+    DL_PREPEND2(holes, hole, prev, next);
+}
+
 struct zc_extent *zc_extent_carve(uint32_t units)
 {
     uint32_t top = carved; /* Changes under the lock only. */
@@ -186,9 +173,9 @@ struct zc_extent *zc_extent_carve(uint32_t units)
         uint32_t first = (uint32_t)(hole - extents), rest = hole->units - units;
         if (hole->units < units)
             continue;
-        zc_extent_unlink(&holes, hole);
+        DL_DELETE2(holes, hole, prev, next);
         if (rest)
-            zc_extent_link(&holes, set_extent(first + units, rest, ZC_EXTENT_HOLE));
+            add_hole(first + units, rest);
         return set_extent(first, units, ZC_EXTENT_NONE);
     }
     if (units > (zc_hostheap.bytes >> ZC_HOST_UNIT_SHIFT) - top || !make_records(top + units))
@@ -212,10 +199,10 @@ bool zc_extent_stretch(struct zc_extent *extent, uint32_t units)
     struct zc_extent *hole = &extents[end];
     if (hole->use != ZC_EXTENT_HOLE || hole->units < more)
         return false;
-    zc_extent_unlink(&holes, hole);
+    DL_DELETE2(holes, hole, prev, next);
     hole->use = ZC_EXTENT_NONE;
     if (hole->units > more)
-        zc_extent_link(&holes, set_extent(end + more, hole->units - more, ZC_EXTENT_HOLE));
+        add_hole(end + more, hole->units - more);
     set_extent(first, units, extent->use);
     return true;
 }
@@ -234,15 +221,15 @@ void zc_extent_bury(struct zc_extent *extent)
     struct zc_extent *before = first ? &extents[heads[first - 1]] : NULL;
     extent->use = ZC_EXTENT_NONE;
     if (after && after->use == ZC_EXTENT_HOLE) {
-        zc_extent_unlink(&holes, after);
+        DL_DELETE2(holes, after, prev, next);
         after->use = ZC_EXTENT_NONE;
         end += after->units;
     }
     if (before && before->use == ZC_EXTENT_HOLE) {
-        zc_extent_unlink(&holes, before);
+        DL_DELETE2(holes, before, prev, next);
         first = (uint32_t)(before - extents);
     }
-    zc_extent_link(&holes, set_extent(first, end - first, ZC_EXTENT_HOLE));
+    add_hole(first, end - first);
 }
 
 /* True if a block of `units` units may take the extent.  It takes the extent whole, so one that is
@@ -278,14 +265,14 @@ struct zc_extent *zc_extent_reuse(uint32_t units, const struct zc_host_want *wan
 void zc_extent_pool(struct zc_extent *extent)
 {
     extent->use = ZC_EXTENT_FREE;
-    zc_extent_link(&pool, extent);
+    DL_PREPEND2(pool, extent, prev, next);
     zc_extent_pooled_bytes += zc_extent_span(extent);
     pooled_odd += extent->odd;
 }
 
 void zc_extent_unpool(struct zc_extent *extent)
 {
-    zc_extent_unlink(&pool, extent);
+    DL_DELETE2(pool, extent, prev, next);
     zc_extent_pooled_bytes -= zc_extent_span(extent);
     pooled_odd -= extent->odd;
     extent->use = ZC_EXTENT_NONE;

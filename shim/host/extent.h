@@ -79,10 +79,6 @@ void zc_extent_fit(bool carved_only);
 /* Visits all extents with memory, in address order. */
 void zc_extent_each(void (*visit)(struct zc_extent *extent, void *arg), void *arg);
 
-/* Lists by use.  The heap also links slabs with room through these. */
-void zc_extent_link(struct zc_extent **list, struct zc_extent *extent);
-void zc_extent_unlink(struct zc_extent **list, struct zc_extent *extent);
-
 /* The generation of this process: a child of fork(2) has another than its parent.  Atomic. */
 extern uint32_t zc_extent_era;
 extern int zc_extent_local; /* Node of the device that last used a ZC_NODE_LOCAL extent.  Atomic. */

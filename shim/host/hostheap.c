@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/list.h"
 #include "base/lock.h"
 #include "base/module.h"
 #include "host/extent.h"
@@ -276,7 +277,7 @@ static void make_slab(struct zc_extent *e, unsigned slots)
     e->step = (uint32_t)(ZC_HOST_UNIT / slots / SLOT_STEP * SLOT_STEP);
     e->live = 0;
     e->room = slots < 32 ? (1u << slots) - 1 : UINT32_MAX;
-    zc_extent_link(&slabs[slots], e);
+    DL_PREPEND2(slabs[slots], e, prev, next);
 }
 
 /* Takes and fills the first free slot of a slab. */
@@ -286,7 +287,7 @@ static void *take_slot(struct zc_extent *e, size_t size, struct zc_slot **slot_o
     e->room &= e->room - 1;
     e->live++;
     if (!e->room)
-        zc_extent_unlink(&slabs[slots_of(e)], e);
+        DL_DELETE2(slabs[slots_of(e)], e, prev, next);
     *slot_out = &e->slot[i];
     e->slot[i].size = size;
     return (void *)(zc_extent_base(e) + (uintptr_t)i * e->step);
@@ -436,13 +437,13 @@ static bool put_locked(void *p)
     /* A slot whose mappings may be odd is never used again. */
     bool again = !__atomic_load_n(&e->odd, __ATOMIC_ACQUIRE);
     if (!e->room && again)
-        zc_extent_link(list, e);
+        DL_PREPEND2(*list, e, prev, next);
     if (again)
         e->room |= 1u << (slot - e->slot);
     if (--e->live)
         return false;
     if (e->room)
-        zc_extent_unlink(list, e);
+        DL_DELETE2(*list, e, prev, next);
     retire(e);
     return true;
 }

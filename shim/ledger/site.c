@@ -4,16 +4,11 @@
 
 #include <string.h>
 
-#include "base/arena.h"
+#include "base/list.h"
 #include "base/lock.h"
 #include "base/module.h"
 #include "ledger/counters.h"
 #include "ledger/site_path.h"
-
-#define uthash_malloc(bytes) zc_arena_get(bytes)
-#define uthash_free(memory, bytes) zc_arena_put(memory, bytes)
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
 
 /* The last sites of the table stand for one module each: calls that find no other site keep the
  * module, which rules may need. */

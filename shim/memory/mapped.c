@@ -2,7 +2,6 @@
 /* The place `mapped`: pinned host memory at one address for the CPU and every GPU. */
 #include "driver/stream.h"
 #include "memory/device.h"
-#include "memory/handle.h"
 #include "memory/pages.h"
 #include "memory/place.h"
 

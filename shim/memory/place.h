@@ -121,6 +121,13 @@ struct zc_place {
 CUcontext zc_place_home(const struct zc_want *want, enum zc_place_id place);
 bool zc_place_enter(const struct zc_want *want, struct zc_backing *out);
 
+/*
+ * Creates the handle of want->prop from host memory, on the rule's NUMA node or the one nearest to
+ * the device: the place `mapped` of cuMemCreate.  Size and export types are as the program asked.
+ * Fills out->handle.  On failure returns the driver's code and the reason.
+ */
+CUresult zc_handle_make(const struct zc_want *want, struct zc_backing *out, const char **why);
+
 extern const struct zc_place zc_place_mapped, zc_place_managed, zc_place_vmm, zc_place_pinned,
     zc_place_shared;
 

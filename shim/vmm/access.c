@@ -3,6 +3,7 @@
 #include "vmm/access.h"
 
 #include "base/arena.h"
+#include "base/list.h"
 #include "base/lock.h"
 #include "base/message.h"
 #include "base/module.h"
@@ -110,22 +111,13 @@ CUresult zc_access_enter(struct zc_va *va)
             return result;
         va->devices = mask | (va->peers == ZC_PEERS_ALL ? 0 : wanted(va));
     }
-    va->before = NULL;
-    va->next = ranges;
-    if (ranges)
-        ranges->before = va;
-    ranges = va;
+    DL_PREPEND2(ranges, va, before, next);
     return CUDA_SUCCESS;
 }
 
 void zc_access_leave(struct zc_va *va)
 {
-    if (va->next)
-        va->next->before = va->before;
-    if (va->before)
-        va->before->next = va->next;
-    else
-        ranges = va->next;
+    DL_DELETE2(ranges, va, before, next);
 }
 
 static size_t describe(uint64_t mask, CUmemAccess_flags flags, CUmemAccessDesc *desc, size_t count)

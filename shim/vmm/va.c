@@ -116,23 +116,6 @@ bool zc_va_holds(const struct zc_va *va, size_t from, size_t to)
     return from >= to || (i < va->count && va->run[i].from <= from && va->run[i].to >= to);
 }
 
-/* Makes room for one more run. */
-static bool make_room(struct zc_va *va)
-{
-    unsigned room = va->room ? 2 * va->room : 1;
-    if (va->count < va->room)
-        return true;
-    struct zc_run *more = zc_arena_get(room * sizeof(*more));
-    if (!more)
-        return false;
-    if (va->run)
-        memcpy(more, va->run, va->count * sizeof(*more));
-    zc_arena_put(va->run, va->room * sizeof(*more));
-    va->run = more;
-    va->room = room;
-    return true;
-}
-
 /* Records a new run, which overlaps no other but may touch some.  There must be room for it. */
 static void add_run(struct zc_va *va, size_t from, size_t to)
 {
@@ -162,7 +145,7 @@ static CUresult map_run(struct zc_va *va, const struct zc_chunk *chunk, unsigned
     size_t end = at;
     CUresult result = CUDA_SUCCESS;
     *why = "libzc has no memory for its record";
-    if (!make_room(va))
+    if (!zc_arena_extend(&va->run, &va->room, va->count, sizeof(*va->run), 1))
         return CUDA_ERROR_OUT_OF_MEMORY;
     for (unsigned i = 0; i < count && end < to && result == CUDA_SUCCESS; i++) {
         if (zc_va_holds(va, end, end + 1))

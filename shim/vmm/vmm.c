@@ -9,7 +9,6 @@
 #include "base/module.h"
 #include "driver/lock.h"
 #include "memory/device.h"
-#include "memory/handle.h"
 #include "memory/limits.h"
 #include "memory/reclaim.h"
 #include "vmm/access.h"
@@ -104,17 +103,8 @@ static void start(const struct zc_policy *policy)
 
 static bool push(struct zc_vmm *v, CUmemGenericAllocationHandle handle, size_t size)
 {
-    if (v->count == v->room) {
-        unsigned room = v->room ? 2 * v->room : v->rim ? 3 : 1;
-        struct zc_chunk *more = zc_arena_get(room * sizeof(*more));
-        if (!more)
-            return false;
-        if (v->chunks)
-            memcpy(more, v->chunks, v->count * sizeof(*more));
-        zc_arena_put(v->chunks, v->room * sizeof(*more));
-        v->chunks = more;
-        v->room = room;
-    }
+    if (!zc_arena_extend(&v->chunks, &v->room, v->count, sizeof(*v->chunks), v->rim ? 3 : 1))
+        return false;
     v->chunks[v->count++] = (struct zc_chunk){handle, size};
     v->held += size;
     return true;
@@ -145,17 +135,6 @@ static void drop_rim(void)
         zc_real.cuMemRelease(rim.handle);
     if (mine)
         zc_access_unlock();
-}
-
-/* If memory is short, memory that libzc keeps for later is given back first. */
-static CUresult create(const struct zc_vmm *v, size_t size, const CUmemAllocationProp *prop,
-                       CUmemGenericAllocationHandle *out)
-{
-    struct zc_reclaim relief = {0};
-    CUresult result = zc_real.cuMemCreate(out, size, prop, 0);
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && !v->ahead && zc_reclaim(&relief))
-        result = zc_real.cuMemCreate(out, size, prop, 0);
-    return result;
 }
 
 /* Releases the chunks from `count` on. */
@@ -195,7 +174,8 @@ CUresult zc_vmm_create(struct zc_vmm *v)
     while (result == CUDA_SUCCESS && v->held < most) {
         size_t missing = most - v->held;
         size_t size = v->chunk_size && v->chunk_size < missing ? v->chunk_size : missing;
-        result = create(v, size, &prop, &handle);
+        result = v->ahead ? zc_real.cuMemCreate(&handle, size, &prop, 0)
+                          : ZC_RECLAIMING(zc_real.cuMemCreate(&handle, size, &prop, 0));
         if (result == CUDA_SUCCESS && !push(v, handle, size)) {
             zc_real.cuMemRelease(handle);
             result = CUDA_ERROR_OUT_OF_MEMORY;
