@@ -86,13 +86,11 @@ static CUevent mark_in_context(CUstream stream, enum zc_flavour flavour)
 /* An event belongs to the context of its stream. */
 CUevent zc_stream_mark(CUstream stream, enum zc_flavour flavour)
 {
-    CUcontext popped, other = other_context(stream, flavour);
-    if (!other)
-        return mark_in_context(stream, flavour);
-    if (zc_real.cuCtxPushCurrent_v2(other) != CUDA_SUCCESS)
+    CUcontext other = other_context(stream, flavour);
+    if (other && zc_real.cuCtxPushCurrent_v2(other) != CUDA_SUCCESS)
         return NULL;
     CUevent event = mark_in_context(stream, flavour);
-    zc_real.cuCtxPopCurrent_v2(&popped);
+    zc_stream_lent(other);
     return event;
 }
 
@@ -122,8 +120,7 @@ CUresult zc_stream_drain(CUstream stream, enum zc_flavour flavour)
 static unsigned long long id_of(CUstream stream, enum zc_flavour flavour)
 {
     unsigned long long id = 0;
-    bool told =
-        zc_real.cuStreamGetId && ZC_FLAVOURED(flavour, cuStreamGetId)(stream, &id) == CUDA_SUCCESS;
+    bool told = ZC_FLAVOURED(flavour, cuStreamGetId)(stream, &id) == CUDA_SUCCESS;
     return told ? id : 0;
 }
 
@@ -164,29 +161,33 @@ bool zc_stream_same(const struct zc_stream_ident *a, const struct zc_stream_iden
 
 CUresult zc_stream_device(CUstream stream, enum zc_flavour flavour, CUdevice *device)
 {
-    CUcontext popped, other;
+    CUcontext other;
     CUresult result = find_other(stream, flavour, &other);
     if (result == CUDA_SUCCESS && other)
         result = zc_real.cuCtxPushCurrent_v2(other);
     if (result != CUDA_SUCCESS)
         return result;
     result = zc_real.cuCtxGetDevice(device);
-    if (other)
-        zc_real.cuCtxPopCurrent_v2(&popped);
+    zc_stream_lent(other);
+    return result;
+}
+
+CUresult zc_stream_enter(CUcontext context, bool *entered)
+{
+    CUcontext current = NULL;
+    zc_real.cuCtxGetCurrent(&current);
+    CUresult result = current == context ? CUDA_SUCCESS : zc_real.cuCtxPushCurrent_v2(context);
+    *entered = current != context && result == CUDA_SUCCESS;
     return result;
 }
 
 CUresult zc_stream_wait_context(CUcontext context)
 {
-    CUcontext current = NULL, popped;
-    zc_real.cuCtxGetCurrent(&current);
-    if (current == context)
-        return zc_real.cuCtxSynchronize();
-    CUresult result = zc_real.cuCtxPushCurrent_v2(context);
-    if (result != CUDA_SUCCESS)
-        return result;
-    result = zc_real.cuCtxSynchronize();
-    zc_real.cuCtxPopCurrent_v2(&popped);
+    bool entered;
+    CUresult result = zc_stream_enter(context, &entered);
+    if (result == CUDA_SUCCESS)
+        result = zc_real.cuCtxSynchronize();
+    zc_stream_lent(entered);
     return result;
 }
 
@@ -210,9 +211,7 @@ CUcontext zc_stream_primary(int device)
     CUcontext context = NULL;
     unsigned flags;
     int active = 0;
-    if (!zc_real.cuDevicePrimaryCtxGetState || !zc_real.cuDevicePrimaryCtxRetain ||
-        !zc_real.cuDevicePrimaryCtxRelease_v2 ||
-        zc_real.cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || !active ||
+    if (zc_real.cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || !active ||
         zc_real.cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS)
         return NULL;
     zc_real.cuDevicePrimaryCtxRelease_v2(device);
@@ -222,14 +221,11 @@ CUcontext zc_stream_primary(int device)
 /* The legacy stream covers all streams except those that are independent of it. */
 static CUevent mark_context(CUcontext context)
 {
-    CUcontext current = NULL, popped;
-    CUevent event = NULL;
-    zc_real.cuCtxGetCurrent(&current);
-    if (current != context && zc_real.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
+    bool entered;
+    if (zc_stream_enter(context, &entered) != CUDA_SUCCESS)
         return NULL;
-    event = mark_in_context(CU_STREAM_LEGACY, ZC_LEGACY);
-    if (current != context)
-        zc_real.cuCtxPopCurrent_v2(&popped);
+    CUevent event = mark_in_context(CU_STREAM_LEGACY, ZC_LEGACY);
+    zc_stream_lent(entered);
     return event;
 }
 

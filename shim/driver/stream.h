@@ -39,6 +39,10 @@ CUresult zc_stream_drain_context(CUcontext context);
 bool zc_stream_lend(CUcontext context);
 void zc_stream_lent(bool lent);
 
+/* Makes a context current for some calls; *entered says whether that is for zc_stream_lent() to
+ * undo.  Returns the driver's code. */
+CUresult zc_stream_enter(CUcontext context, bool *entered);
+
 /* A device's primary context; NULL unless it is active. */
 CUcontext zc_stream_primary(int device);
 

@@ -69,18 +69,15 @@ bool zc_shared_possible(const struct zc_want *want, const char **why)
 /* All that is not done in a moment of the driver's is asked of the block's own context. */
 static bool enter(const struct zc_shared *p, CUstreamCaptureMode *mode)
 {
-    CUcontext current = NULL;
+    bool entered;
     *mode = zc_capture_relax();
-    if (zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == p->vmm->va.context)
-        return false;
-    return zc_real.cuCtxPushCurrent_v2(p->vmm->va.context) == CUDA_SUCCESS;
+    zc_stream_enter(p->vmm->va.context, &entered);
+    return entered;
 }
 
 static void leave(bool entered, CUstreamCaptureMode mode)
 {
-    CUcontext popped;
-    if (entered)
-        zc_real.cuCtxPopCurrent_v2(&popped);
+    zc_stream_lent(entered);
     zc_capture_restore(mode);
 }
 

@@ -44,7 +44,7 @@ static void end_copy(struct zc_vmm *to)
  * not cover this one.  After a failure the copy is still pending. */
 static CUresult copy_now(struct zc_vmm *to, const char **why)
 {
-    CUcontext current = NULL, popped;
+    bool entered;
     struct zc_vmm *from = to->lineage->older;
     CUresult result = CUDA_SUCCESS;
     if (!zc_vmm_whole(to))
@@ -54,17 +54,14 @@ static CUresult copy_now(struct zc_vmm *to, const char **why)
     if (result != CUDA_SUCCESS)
         return result;
     *why = "the driver refuses the copy";
-    zc_real.cuCtxGetCurrent(&current);
-    if (current != to->va.context)
-        result = zc_real.cuCtxPushCurrent_v2(to->va.context);
+    result = zc_stream_enter(to->va.context, &entered);
     if (result != CUDA_SUCCESS)
         return result;
     result = zc_real.cuMemcpyDtoDAsync_v2(to->va.base, from->va.base,
                                           to->lineage->copy->transfer.bytes, CU_STREAM_LEGACY);
     if (result == CUDA_SUCCESS)
         result = zc_stream_drain(CU_STREAM_LEGACY, ZC_LEGACY);
-    if (current != to->va.context)
-        zc_real.cuCtxPopCurrent_v2(&popped);
+    zc_stream_lent(entered);
     if (result == CUDA_SUCCESS) {
         record_copy(to, ZC_MOVED);
         end_copy(to);
