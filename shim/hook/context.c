@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Destroyed contexts, which take their memory with them. */
+/* Contexts: peer access between them, and destroyed ones, which take their memory with them. */
 #include "base/life.h"
 #include "base/message.h"
 #include "base/module.h"
@@ -11,6 +11,7 @@
 #include "memory/budget.h"
 #include "place/fallback.h"
 #include "shared/early.h"
+#include "vmm/access.h"
 
 #define BATCH 64 /* Blocks collected in one walk of the ledger. */
 
@@ -74,19 +75,29 @@ static void forget_context(CUcontext context, bool primary)
     zc_modules_context_gone(context);
 }
 
+/* Before and after a call that may destroy a context; NULL if it is unknown. */
+static void begin(struct zc_leaving *leaving, CUcontext context)
+{
+    if (context)
+        zc_leaving_begin(leaving, context);
+    zc_early_pause();
+}
+
+static CUresult end(struct zc_leaving *leaving, CUresult result, CUcontext gone, bool primary)
+{
+    if (result == CUDA_SUCCESS && gone)
+        forget_context(gone, primary);
+    zc_early_resume();
+    zc_leaving_end(leaving);
+    return result;
+}
+
 ZC_BODY(cuCtxDestroy, (CUcontext context))
 {
     struct zc_leaving leaving = {0};
-    bool on = zc_life_on();
-    if (on)
-        zc_leaving_begin(&leaving, context);
-    zc_early_pause();
-    CUresult result = real(context);
-    if (result == CUDA_SUCCESS && on)
-        forget_context(context, false);
-    zc_early_resume();
-    zc_leaving_end(&leaving);
-    return result;
+    CUcontext known = zc_life_on() ? context : NULL;
+    begin(&leaving, known);
+    return end(&leaving, real(context), known, false);
 }
 
 /* NULL while the process exits: the kernel will free everything. */
@@ -99,25 +110,35 @@ ZC_BODY(cuDevicePrimaryCtxReset, (CUdevice device))
 {
     struct zc_leaving leaving = {0};
     CUcontext context = primary_of(device);
-    if (context)
-        zc_leaving_begin(&leaving, context);
-    zc_early_pause();
-    CUresult result = real(device);
-    if (result == CUDA_SUCCESS && context)
-        forget_context(context, true);
-    zc_early_resume();
-    zc_leaving_end(&leaving);
-    return result;
+    begin(&leaving, context);
+    return end(&leaving, real(device), context, true);
 }
 
 /* Only the last release destroys the context. */
 ZC_BODY(cuDevicePrimaryCtxRelease, (CUdevice device))
 {
+    struct zc_leaving leaving = {0};
     CUcontext context = primary_of(device);
-    zc_early_pause();
+    begin(&leaving, NULL);
     CUresult result = real(device);
-    if (result == CUDA_SUCCESS && context && !zc_stream_primary(device))
-        forget_context(context, false);
-    zc_early_resume();
+    bool gone = result == CUDA_SUCCESS && context && !zc_stream_primary(device);
+    return end(&leaving, result, gone ? context : NULL, false);
+}
+
+/* If the rights of a block can't be changed, the program gets that code, and its call has not
+ * happened. */
+ZC_BODY(cuCtxEnablePeerAccess, (CUcontext peer, unsigned int flags))
+{
+    CUresult result = real(peer, flags);
+    if (result != CUDA_SUCCESS || !zc_life_on() || zc_life_closing())
+        return result;
+    result = zc_access_enable(peer);
+    if (result != CUDA_SUCCESS)
+        zc_real.cuCtxDisablePeerAccess(peer);
     return result;
+}
+
+ZC_BODY(cuCtxDisablePeerAccess, (CUcontext peer))
+{
+    return zc_life_on() && !zc_life_closing() ? zc_access_disable(peer, real) : real(peer);
 }

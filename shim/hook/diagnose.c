@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Names the rule of a block when the driver refuses a call because of its place. */
+/* Names the rules that may be why the driver refused a call, or why a kernel failed. */
 #include "hook/diagnose.h"
+
 #include "base/life.h"
 #include "base/message.h"
+#include "base/text.h"
 #include "driver/call.h"
+#include "driver/launch.h"
 #include "hook/request.h"
 #include "ledger/rules.h"
 #include "log/refusals.h"
+#include "shared/report.h"
 
 CUresult zc_diagnose(enum zc_fn fn, CUdeviceptr address, CUresult code)
 {
@@ -27,4 +31,90 @@ CUresult zc_diagnose(enum zc_fn fn, CUdeviceptr address, CUresult code)
         zc_place_name((enum zc_place_id)b->place), rule->name, policy->file, rule->line,
         zc_place_name(zc_block_hosted(b) ? ZC_PLACE_PINNED : ZC_PLACE_DEVICE));
     return code;
+}
+
+#define NAMED 4 /* Most rules in one message. */
+
+/* Live blocks that rules placed elsewhere, by rule and place. */
+struct tally {
+    struct {
+        int rule;
+        enum zc_place_id place;
+        uint64_t blocks, bytes;
+    } of[NAMED];
+    unsigned count; /* Number of entries. */
+    uint64_t more;  /* Blocks that found no entry. */
+};
+
+/* Kernels get device blocks; requested pinned memory works as it would anyway. */
+static bool count_rule(struct zc_block *b, void *arg)
+{
+    struct tally *t = arg;
+    unsigned i = 0;
+    if (!(b->flags & ZC_BLOCK_CONVERTED) || (b->flags & ZC_BLOCK_QUARANTINED) ||
+        b->asked != ZC_KIND_DEVICE || b->rule < 0)
+        return true;
+    while (i < t->count && (t->of[i].rule != b->rule || t->of[i].place != b->place))
+        i++;
+    if (i == NAMED) {
+        t->more++;
+        return true;
+    }
+    if (i == t->count) {
+        t->of[i].rule = b->rule;
+        t->of[i].place = (enum zc_place_id)b->place;
+        t->count++;
+    }
+    t->of[i].blocks++;
+    t->of[i].bytes += b->size;
+    return true;
+}
+
+/* True once a block was placed. */
+static bool placed(void)
+{
+    return __atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED) & (1u << ZC_LAUNCH_DIAGNOSE);
+}
+
+void zc_diagnose_kernel(enum zc_fn fn)
+{
+    static bool told; /* Atomic. */
+    struct tally t = {.count = 0};
+    char list[600];
+    zc_shared_diagnose();
+    /* All later calls fail, too, so the blocks are searched only once. */
+    if (!zc_life_on() || !placed() || __atomic_load_n(&told, __ATOMIC_RELAXED))
+        return;
+    zc_block_each(count_rule, &t);
+    if (!t.count || __atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+        return;
+    const struct zc_policy *policy = zc_rules();
+    struct zc_text text = zc_text_on(list, sizeof(list));
+    for (unsigned i = 0; i < t.count; i++) {
+        const struct zc_rule *rule = &policy->rules[t.of[i].rule];
+        zc_text_fmt(&text, "%s%U (%B) in '%s' by rule %s (%s:%u)", i ? ", " : "", t.of[i].blocks,
+                    t.of[i].bytes, zc_place_name(t.of[i].place), rule->name, policy->file,
+                    rule->line);
+    }
+    if (t.more)
+        zc_text_fmt(&text, ", and %U more", t.more);
+    zc_message(
+        ZC_WARN, "kernel",
+        "a kernel failed with an illegal address (700, reported by %s), and rules have placed "
+        "device blocks: %s; if it does not fail without libzc, say 'place = device' there; "
+        "compute-sanitizer finds the access",
+        zc_fn_name(fn), zc_text_cstr(&text));
+}
+
+static CUresult nothing(const struct zc_launch *launch)
+{
+    (void)launch;
+    return CUDA_SUCCESS;
+}
+
+/* Launches that nobody watches pass straight through, with the driver's code. */
+void zc_diagnose_watch(void)
+{
+    if (!placed())
+        zc_launch_call(ZC_LAUNCH_DIAGNOSE, nothing);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Names the rule of a block when the driver refuses a call because of its place. */
+/* Names the rules that may be why the driver refused a call, or why a kernel failed. */
 #ifndef ZC_HOOK_DIAGNOSE_H
 #define ZC_HOOK_DIAGNOSE_H
 
@@ -10,5 +10,21 @@
  * names the rule, its line and the block.  Returns the driver's code unchanged.
  */
 CUresult zc_diagnose(enum zc_fn fn, CUdeviceptr address, CUresult code);
+
+/* A call of `fn` reports that a kernel failed with an illegal address: names, once a process, the
+ * rules that have placed blocks, and the blocks that kernels may only read. */
+void zc_diagnose_kernel(enum zc_fn fn);
+
+/* A block was placed: checks launches, too, from now on. */
+void zc_diagnose_watch(void);
+
+/* Every wrapper returns through this, because any call may be the first to report a failed kernel.
+ * Returns the code unchanged. */
+static inline CUresult zc_check_sticky(enum zc_fn fn, CUresult code)
+{
+    if (__builtin_expect(code == CUDA_ERROR_ILLEGAL_ADDRESS, 0))
+        zc_diagnose_kernel(fn);
+    return code;
+}
 
 #endif

@@ -37,25 +37,16 @@ static const uint64_t host_apis =
     UINT64_C(1) << ZC_API_posix_memalign | UINT64_C(1) << ZC_API_memalign |
     UINT64_C(1) << ZC_API_valloc | UINT64_C(1) << ZC_API_pvalloc;
 
-/* True if a rule for one of these requests names the place. */
-static bool asks_for(const struct zc_policy *policy, enum zc_place_id place, uint64_t apis)
+/* Whether device blocks of the rule may be one with host blocks. */
+static bool promises(const struct zc_rule *rule)
 {
-    for (size_t i = 0; i < policy->rule_count; i++)
-        if ((policy->rules[i].apis & apis) && zc_rule_has_place(&policy->rules[i], place))
-            return true;
-    return false;
+    return (rule->apis & ~host_apis) && zc_rule_has_place(rule, ZC_PLACE_SHARED) &&
+           (rule->access == ZC_ACCESS_READ || rule->access == ZC_ACCESS_WRITE);
 }
 
-/* Whether device blocks of some rule may be one with host blocks. */
-static bool promises(const struct zc_policy *policy)
+static bool manages(const struct zc_rule *rule)
 {
-    for (size_t i = 0; i < policy->rule_count; i++) {
-        const struct zc_rule *rule = &policy->rules[i];
-        if ((rule->apis & ~host_apis) && zc_rule_has_place(rule, ZC_PLACE_SHARED) &&
-            (rule->access == ZC_ACCESS_READ || rule->access == ZC_ACCESS_WRITE))
-            return true;
-    }
-    return false;
+    return (rule->apis & host_apis) && zc_rule_has_place(rule, ZC_PLACE_MANAGED);
 }
 
 static bool converts(const struct zc_rule *rule)
@@ -70,11 +61,12 @@ bool zc_hostrule_tells_copies(const struct zc_rule *rule)
            (rule->given & ZC_KEY_BIT(ZC_KEY_RULE_PAGEABLE_COPY));
 }
 
-/* The first rule that converts, or NULL. */
-static const struct zc_rule *first_rule(const struct zc_policy *policy)
+/* The first rule of a kind, or NULL. */
+static const struct zc_rule *first_rule(bool (*kind)(const struct zc_rule *rule))
 {
+    const struct zc_policy *policy = zc_rules();
     for (size_t i = 0; i < policy->rule_count; i++)
-        if (converts(&policy->rules[i]))
+        if (kind(&policy->rules[i]))
             return &policy->rules[i];
     return NULL;
 }
@@ -133,7 +125,7 @@ void zc_hostrule_disable(void)
 
 void zc_hostrule_ask_front(void)
 {
-    const struct zc_rule *rule = first_rule(zc_rules());
+    const struct zc_rule *rule = first_rule(converts);
     if (rule && zc_front_is_taken())
         zc_hostrule_note(in_front, rule);
 }
@@ -148,11 +140,11 @@ static void get_ready(void)
     const char *why = "";
     size_t threshold = smallest(zc_rules(), converts);
     size_t told = smallest(zc_rules(), zc_hostrule_tells_copies);
-    shares = promises(zc_rules());
+    shares = first_rule(promises);
     if (threshold != SIZE_MAX) {
         zc_limits_start(zc_rules());
         if (disabled || !zc_hostheap_open(&why)) {
-            zc_hostrule_note(disabled ? disabled : why, first_rule(zc_rules()));
+            zc_hostrule_note(disabled ? disabled : why, first_rule(converts));
             threshold = SIZE_MAX;
         }
     }
@@ -231,7 +223,7 @@ static bool reached(void)
 void zc_hostrule_ask_devices(void)
 {
     int devices = 0;
-    if (!asks_for(zc_rules(), ZC_PLACE_MANAGED, host_apis))
+    if (!first_rule(manages))
         return;
     bool all = zc_real.cuDeviceGetCount && zc_real.cuDeviceGetCount(&devices) == CUDA_SUCCESS;
     for (int d = 0; d < devices; d++)

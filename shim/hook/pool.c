@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/life.h"
+#include "base/list.h"
 #include "base/lock.h"
 #include "base/module.h"
 #include "driver/capture.h"
@@ -40,20 +41,27 @@ static cuuint64_t steps(cuuint64_t bytes)
     return bytes / RESERVE_STEP + (bytes % RESERVE_STEP != 0);
 }
 
-/* Under the lock.  `make` adds a record if the pool has none. */
-static struct pool *find_pool(CUmemoryPool handle, bool make)
+/* Takes the lock if the pool has a record, which `make` adds; else NULL, without the lock. */
+static struct pool *open_pool(CUmemoryPool handle, bool make)
 {
-    struct pool *p = pools;
-    while (p && p->handle != handle)
-        p = p->next;
+    struct pool *p;
+    if (!zc_lock_take(&lock))
+        return NULL;
+    LL_SEARCH_SCALAR(pools, p, handle, handle);
     if (!p && make && (p = zc_arena_get(sizeof(*p))) != NULL) {
         p->handle = handle;
         p->kind = ZC_KIND_DEVICE;
         p->device = -1;
-        p->next = pools;
-        pools = p;
+        LL_PREPEND(pools, p);
     }
+    if (!p)
+        zc_lock_drop(&lock);
     return p;
+}
+
+static void close_pool(void)
+{
+    zc_lock_drop(&lock);
 }
 
 bool zc_pool_current(CUstream stream, enum zc_flavour flavour, CUmemoryPool *pool)
@@ -71,12 +79,11 @@ bool zc_pool_current(CUstream stream, enum zc_flavour flavour, CUmemoryPool *poo
 
 static void remember_device(CUmemoryPool handle, int device)
 {
-    if (!zc_lock_take(&lock))
+    struct pool *p = open_pool(handle, true);
+    if (!p)
         return;
-    struct pool *p = find_pool(handle, true);
-    if (p)
-        p->device = device;
-    zc_lock_drop(&lock);
+    p->device = device;
+    close_pool();
 }
 
 /* The device whose default pool this is. */
@@ -112,11 +119,10 @@ static const char *elsewhere(CUmemoryPool handle, int device)
 const char *zc_pool_unfit(CUmemoryPool handle, enum zc_kind *kind_out)
 {
     struct pool known = {.kind = ZC_KIND_DEVICE, .device = -1};
-    if (handle && zc_life_on() && zc_lock_take(&lock)) {
-        const struct pool *p = find_pool(handle, false);
-        if (p)
-            known = *p;
-        zc_lock_drop(&lock);
+    const struct pool *p = handle && zc_life_on() ? open_pool(handle, false) : NULL;
+    if (p) {
+        known = *p;
+        close_pool();
     }
     *kind_out = known.kind;
     if (!handle || known.unfit || !zc_life_on())
@@ -139,21 +145,19 @@ static void set_over(struct pool *p)
 /* 0 for a pool without converted blocks and without anything left of them. */
 static cuuint64_t steps_of(CUmemoryPool handle)
 {
-    if (!__atomic_load_n(&pools, __ATOMIC_RELAXED) || !zc_lock_take(&lock))
+    const struct pool *p =
+        __atomic_load_n(&pools, __ATOMIC_RELAXED) ? open_pool(handle, false) : NULL;
+    if (!p)
         return 0;
-    const struct pool *p = find_pool(handle, false);
-    cuuint64_t count = p ? p->steps : 0;
-    zc_lock_drop(&lock);
+    cuuint64_t count = p->steps;
+    close_pool();
     return count;
 }
 
 static cuuint64_t figure_of(CUmemoryPool pool, CUmemPool_attribute attribute)
 {
     cuuint64_t value = 0;
-    return zc_real.cuMemPoolGetAttribute &&
-                   zc_real.cuMemPoolGetAttribute(pool, attribute, &value) == CUDA_SUCCESS
-               ? value
-               : 0;
+    return zc_real.cuMemPoolGetAttribute(pool, attribute, &value) == CUDA_SUCCESS ? value : 0;
 }
 
 /* Under the lock. */
@@ -169,14 +173,12 @@ static void note_most(CUmemoryPool handle)
     if (!steps_of(handle) || zc_capture_any())
         return;
     cuuint64_t own = figure_of(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
-    if (!zc_lock_take(&lock))
+    struct pool *p = open_pool(handle, false);
+    if (!p)
         return;
-    struct pool *p = find_pool(handle, false);
-    if (p) {
-        p->most = max(p->most, p->used + own);
-        pool_reserve(p, p->used + own);
-    }
-    zc_lock_drop(&lock);
+    p->most = max(p->most, p->used + own);
+    pool_reserve(p, p->used + own);
+    close_pool();
 }
 
 /* True for a block that counts for its pool. */
@@ -189,25 +191,23 @@ void zc_pool_note_alloc(const struct zc_block *block)
 {
     if (!is_pools(block))
         return;
-    if ((block->flags & ZC_BLOCK_CONVERTED) && zc_lock_take(&lock)) {
-        struct pool *p = find_pool(block->pool, true);
-        if (p)
-            pool_reserve(p, p->used += block->size);
-        zc_lock_drop(&lock);
+    struct pool *p = block->flags & ZC_BLOCK_CONVERTED ? open_pool(block->pool, true) : NULL;
+    if (p) {
+        pool_reserve(p, p->used += block->size);
+        close_pool();
     }
     note_most(block->pool);
 }
 
 void zc_pool_note_free(const struct zc_block *block)
 {
-    if (!is_pools(block) || !steps_of(block->pool) || !zc_lock_take(&lock))
+    struct pool *p =
+        is_pools(block) && steps_of(block->pool) ? open_pool(block->pool, false) : NULL;
+    if (!p)
         return;
-    struct pool *p = find_pool(block->pool, false);
-    if (p) {
-        p->used -= block->flags & ZC_BLOCK_CONVERTED ? block->size : 0;
-        set_over(p);
-    }
-    zc_lock_drop(&lock);
+    p->used -= block->flags & ZC_BLOCK_CONVERTED ? block->size : 0;
+    set_over(p);
+    close_pool();
 }
 
 static void in_child(void)
@@ -221,14 +221,12 @@ static void in_child(void)
 
 static void remember_pool(CUmemoryPool handle, enum zc_kind kind, const char *unfit)
 {
-    if (!unfit || !zc_lock_take(&lock))
+    struct pool *p = unfit ? open_pool(handle, true) : NULL;
+    if (!p)
         return;
-    struct pool *p = find_pool(handle, true);
-    if (p && !p->unfit) {
-        p->kind = kind;
-        p->unfit = unfit;
-    }
-    zc_lock_drop(&lock);
+    p->kind = p->unfit ? p->kind : kind;
+    p->unfit = p->unfit ? p->unfit : unfit;
+    close_pool();
 }
 
 /* The CPU can access memory that is not on a device, and the program relies on it. */
@@ -256,17 +254,12 @@ static bool limited(const CUmemPoolProps *props)
 
 static void forget_destroyed(CUmemoryPool handle)
 {
-    if (!zc_lock_take(&lock))
+    struct pool *p = open_pool(handle, false);
+    if (!p)
         return;
-    for (struct pool **at = &pools; *at; at = &(*at)->next) {
-        struct pool *p = *at;
-        if (p->handle != handle)
-            continue;
-        *at = p->next;
-        zc_arena_put(p, sizeof(*p));
-        break;
-    }
-    zc_lock_drop(&lock);
+    LL_DELETE(pools, p);
+    zc_arena_put(p, sizeof(*p));
+    close_pool();
 }
 
 ZC_BODY(cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps *props))
@@ -327,11 +320,12 @@ ZC_BODY(cuMemPoolSetAccess, (CUmemoryPool pool, const CUmemAccessDesc *map, size
 ZC_BODY(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
 {
     CUresult result = real(pool, attribute, value);
-    if (result != CUDA_SUCCESS || !zc_life_on() || !pools || !zc_lock_take(&lock))
+    const struct pool *p =
+        result == CUDA_SUCCESS && zc_life_on() && pools ? open_pool(pool, false) : NULL;
+    if (!p)
         return result;
-    const struct pool *p = find_pool(pool, false);
-    const struct pool known = p ? *p : (struct pool){.handle = pool};
-    zc_lock_drop(&lock);
+    const struct pool known = *p;
+    close_pool();
     cuuint64_t *figure = value;
     switch (attribute) {
     case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
@@ -355,16 +349,16 @@ ZC_BODY(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute
 /* Setting a high-water mark, to 0 only, starts it anew. */
 static void note_set(CUmemoryPool pool, CUmemPool_attribute attribute)
 {
-    if (!zc_lock_take(&lock))
+    struct pool *p = open_pool(pool, false);
+    if (!p)
         return;
-    struct pool *p = find_pool(pool, false);
-    if (p && attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+    if (attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
         p->most = 0;
-    else if (p && attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
+    else if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
         p->steps_high = p->steps;
-    else if (p && attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
+    else if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)
         set_over(p);
-    zc_lock_drop(&lock);
+    close_pool();
 }
 
 ZC_BODY(cuMemPoolSetAttribute, (CUmemoryPool pool, CUmemPool_attribute attribute, void *value))
@@ -386,16 +380,14 @@ static void release(CUmemoryPool handle, cuuint64_t keep)
         return;
     cuuint64_t own = figure_of(handle, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
     cuuint64_t waiting = zc_freed_waiting(handle);
-    if (!zc_lock_take(&lock))
+    struct pool *p = open_pool(handle, false);
+    if (!p)
         return;
-    struct pool *p = find_pool(handle, false);
-    if (p) {
-        cuuint64_t kept = max(steps(p->used + own + waiting), steps(keep));
-        p->steps = kept < p->steps ? kept : p->steps;
-        if (waiting)
-            set_over(p);
-    }
-    zc_lock_drop(&lock);
+    cuuint64_t kept = max(steps(p->used + own + waiting), steps(keep));
+    p->steps = kept < p->steps ? kept : p->steps;
+    if (waiting)
+        set_over(p);
+    close_pool();
 }
 
 /* The next pool that has to release memory.  `first` marks all of them. */

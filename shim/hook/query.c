@@ -329,3 +329,18 @@ ZC_BODY(cuMemGetHandleForAddressRange, (void *handle, CUdeviceptr ptr, size_t by
         return CUDA_ERROR_OUT_OF_MEMORY;
     return real(handle, ptr, bytes, type, flags);
 }
+
+/* Only memory of cuMemAlloc itself can be exported this way.  A converted block is refused with the
+ * driver's code for memory that can't be exported, and a message names the rule. */
+ZC_BODY(cuIpcGetMemHandle, (CUipcMemHandle * handle, CUdeviceptr ptr))
+{
+    if (zc_life_on() && zc_converted_at(ptr))
+        return zc_diagnose(entry->fn, ptr, CUDA_ERROR_INVALID_VALUE);
+    return real(handle, ptr);
+}
+
+ZC_BODY(cuIpcCloseMemHandle, (CUdeviceptr ptr))
+{
+    zc_untrack_foreign(ptr);
+    return real(ptr);
+}

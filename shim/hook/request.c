@@ -7,7 +7,7 @@
 
 #include "base/life.h"
 #include "base/module.h"
-#include "hook/kernel.h"
+#include "hook/diagnose.h"
 #include "hook/handle.h"
 #include "hook/pool.h"
 #include "ledger/rules.h"

@@ -2,7 +2,7 @@
 /* The exported wrappers, all generated from the table. */
 #include "driver/call.h"
 #include "driver/launch.h"
-#include "hook/kernel.h"
+#include "hook/diagnose.h"
 #include "hook/copy.h"
 #include "hook/graph.h"
 #include "hook/pool.h"

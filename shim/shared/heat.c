@@ -158,8 +158,7 @@ static bool has_events(void)
 
 static CUresult record_event(CUevent event, const struct zc_launch *launch)
 {
-    return launch->flavour == ZC_PER_THREAD ? zc_real.cuEventRecord_ptsz(event, launch->stream)
-                                            : zc_real.cuEventRecord(event, launch->stream);
+    return ZC_FLAVOURED(launch->flavour, cuEventRecord)(event, launch->stream);
 }
 
 static void after_launch(const struct zc_launch *launch)
