@@ -29,7 +29,6 @@ static uint64_t mult; /* Atomic. */
 static uint64_t clock_ns(clockid_t clock)
 {
     struct timespec t;
-
     clock_gettime(clock, &t);
     return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
 }
@@ -44,7 +43,6 @@ static inline uint64_t counter(void)
 static bool counter_is_constant(void)
 {
     unsigned a, b, c, d;
-
     return __get_cpuid(0x80000007u, &a, &b, &c, &d) != 0 && (d & (1u << 8)) != 0;
 }
 #elif defined(__aarch64__)
@@ -52,7 +50,6 @@ static bool counter_is_constant(void)
 static inline uint64_t counter(void)
 {
     uint64_t value;
-
     __asm__ volatile("mrs %0, cntvct_el0" : "=r"(value));
     return value;
 }
@@ -76,7 +73,6 @@ static bool counter_is_constant(void)
 static enum source find_source(void)
 {
     enum source found = counter_is_constant() ? COUNTER : MONOTONIC;
-
     __atomic_store_n(&source, found, __ATOMIC_RELAXED);
     __atomic_store_n(&zc_clock_counter, found == COUNTER, __ATOMIC_RELAXED);
     return found;
@@ -85,7 +81,6 @@ static enum source find_source(void)
 uint64_t zc_ticks_slow(void)
 {
     enum source s = __atomic_load_n(&source, __ATOMIC_RELAXED);
-
     if (__builtin_expect(s == UNKNOWN, 0))
         s = find_source();
     return __builtin_expect(s == COUNTER, 1) ? counter() : clock_ns(CLOCK_MONOTONIC);
@@ -97,12 +92,10 @@ static struct pair read_pair(void)
 {
     struct pair best = {0, 0};
     uint64_t best_gap = UINT64_MAX;
-
     for (int i = 0; i < TRIES; i++) {
         uint64_t before = zc_ticks();
         uint64_t ns = clock_ns(CLOCK_MONOTONIC);
         uint64_t gap = zc_ticks() - before;
-
         if (gap < best_gap) {
             best_gap = gap;
             best = (struct pair){before + gap / 2, ns};
@@ -123,13 +116,11 @@ static void set_mult(uint64_t value)
 
 static void measure(void)
 {
-    struct pair now;
-
     if (mark.ticks == 0)
         zc_clock_mark();
     while (clock_ns(CLOCK_MONOTONIC) - mark.ns < SPAN_NS) {
     }
-    now = read_pair();
+    struct pair now = read_pair();
     if (now.ticks > mark.ticks)
         set_mult(
             (uint64_t)(((unsigned __int128)(now.ns - mark.ns) << 32) / (now.ticks - mark.ticks)));

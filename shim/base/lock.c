@@ -42,7 +42,6 @@ static inline void pause_cpu(void)
 static bool grab(uint32_t *word, uint32_t wanted)
 {
     uint32_t free_word = 0;
-
     return __atomic_compare_exchange_n(word, &free_word, wanted, false, __ATOMIC_ACQUIRE,
                                        __ATOMIC_RELAXED);
 }
@@ -52,7 +51,6 @@ static void sleep_for(uint32_t *word, uint32_t me)
 {
     while (!grab(word, me | WAITERS)) {
         uint32_t seen = __atomic_load_n(word, __ATOMIC_RELAXED);
-
         if (seen == 0)
             continue;
         if (!(seen & WAITERS) && !__atomic_compare_exchange_n(word, &seen, seen | WAITERS, false,
@@ -65,7 +63,6 @@ static void sleep_for(uint32_t *word, uint32_t me)
 void zc_word_lock(uint32_t *word)
 {
     uint32_t me = zc_thread_id();
-
     if (grab(word, me))
         return;
     for (int i = 0; i < SPINS; i++) {

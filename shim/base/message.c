@@ -48,7 +48,6 @@ static struct code *code_entry(const char *name)
 {
     for (int i = 0; i < CODES - 1; i++) {
         const char *there = __atomic_load_n(&codes[i].name, __ATOMIC_ACQUIRE);
-
         if (there == NULL && __atomic_compare_exchange_n(&codes[i].name, &there, name, false,
                                                          __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             return &codes[i];
@@ -62,7 +61,6 @@ void zc_message_init(void)
 {
     struct stat s;
     int saved = errno;
-
     if (fstat(STDERR_FILENO, &s) == 0) {
         stderr_device = s.st_dev;
         stderr_inode = s.st_ino;
@@ -77,7 +75,6 @@ void zc_message_init(void)
 static bool stderr_is_ours(void)
 {
     struct stat s;
-
     if (state == UNKNOWN)
         zc_message_init();
     if (state == CLOSED || fstat(STDERR_FILENO, &s) != 0)
@@ -94,7 +91,6 @@ static void write_without_signals(const char *bytes, size_t n)
     sigset_t ours, old, pending;
     struct timespec now = {0, 0};
     long written;
-
     sigemptyset(&ours);
     sigpending(&pending);
     if (!sigismember(&pending, SIGPIPE))
@@ -118,7 +114,6 @@ static void write_without_signals(const char *bytes, size_t n)
 void zc_message_raw(const char *bytes, unsigned long n)
 {
     int saved = errno;
-
     if (n > 0 && stderr_is_ours())
         write_without_signals(bytes, n);
     errno = saved;
@@ -128,7 +123,6 @@ static void print(const char *text, bool last, bool logged)
 {
     char buf[LINE_MAX_BYTES + 80];
     struct zc_text line = zc_text_on(buf, sizeof(buf));
-
     zc_text_fmt(&line, "libzc: %s", text);
     if (last)
         zc_text_str(&line, logged ? " (more of this kind follow only in the log)"
@@ -140,12 +134,10 @@ static void print(const char *text, bool last, bool logged)
 static void keep_early(enum zc_severity severity, const char *code, const char *text)
 {
     uint32_t i = __atomic_fetch_add(&early_count, 1, __ATOMIC_RELAXED);
-    struct zc_text kept;
-
     if (i >= EARLY)
         return;
     early[i].severity = severity;
-    kept = zc_text_on(early[i].text, sizeof(early[i].text));
+    struct zc_text kept = zc_text_on(early[i].text, sizeof(early[i].text));
     zc_text_str(&kept, text);
     zc_text_cstr(&kept);
     __atomic_store_n(&early[i].code, code, __ATOMIC_RELEASE);
@@ -156,9 +148,7 @@ void zc_message(enum zc_severity severity, const char *code, const char *fmt, ..
     zc_message_sink log = __atomic_load_n(&sink, __ATOMIC_ACQUIRE);
     char buf[LINE_MAX_BYTES];
     struct zc_text text = zc_text_on(buf, sizeof(buf));
-    uint32_t count;
     va_list ap;
-
     if (severity == ZC_DEBUG && !zc_option_on(zc_options()->debug))
         return;
     va_start(ap, fmt);
@@ -166,7 +156,7 @@ void zc_message(enum zc_severity severity, const char *code, const char *fmt, ..
     va_end(ap);
     zc_text_disarm(&text, 0);
     zc_text_cstr(&text);
-    count = __atomic_add_fetch(&code_entry(code)->messages, 1, __ATOMIC_RELAXED);
+    uint32_t count = __atomic_add_fetch(&code_entry(code)->messages, 1, __ATOMIC_RELAXED);
     if (count <= PRINTED_MAX)
         print(buf, count == PRINTED_MAX, log != NULL);
     if (log != NULL)
@@ -185,7 +175,6 @@ void zc_message_set_sink(zc_message_sink new_sink)
     __atomic_store_n(&sink, new_sink, __ATOMIC_RELEASE);
     for (int i = 0; i < EARLY && new_sink != NULL; i++) {
         const char *code = __atomic_exchange_n(&early[i].code, NULL, __ATOMIC_ACQUIRE);
-
         if (code != NULL)
             new_sink(early[i].severity, code, early[i].text);
     }

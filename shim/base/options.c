@@ -46,7 +46,6 @@ static bool is_one_of(const char *const words[], const char *value)
 bool zc_option_on(const char *value)
 {
     static const char *const on[] = {"1", "yes", "on", "true", NULL};
-
     return is_one_of(on, value);
 }
 
@@ -59,7 +58,6 @@ static bool is_switch(const struct option *option)
 static bool is_meant(const struct option *option, const char *value)
 {
     static const char *const off[] = {"0", "no", "off", "false", NULL};
-
     return !is_switch(option) || zc_option_on(value) || is_one_of(off, value);
 }
 
@@ -68,7 +66,6 @@ static const char *keep_value(const struct option *option, const char *value)
 {
     size_t n = strlen(value) + 1;
     char *copy = store + stored;
-
     if (!is_meant(option, value) || n > STORE - stored)
         return NULL;
     memcpy(copy, value, n);
@@ -84,7 +81,6 @@ const struct zc_options *zc_options_read(void)
         const char *value = options.secure ? NULL : secure_getenv(table[i].variable);
         bool given = value != NULL && value[0] != 0;
         const char *kept = given ? keep_value(&table[i], value) : NULL;
-
         ignored[i] = given && kept == NULL;
         *(const char **)((char *)&options + table[i].offset) =
             kept != NULL ? kept : table[i].fallback;
@@ -97,7 +93,6 @@ void zc_options_announce(void)
 {
     for (size_t i = 0; i < TABLE_SIZE; i++) {
         const char *name = table[i].variable, *value = secure_getenv(name);
-
         if (ignored[i] && is_switch(&table[i]))
             zc_message(ZC_WARN, "options", "%s=%s is neither 1 nor 0", name, value ? value : "");
         else if (ignored[i])

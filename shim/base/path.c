@@ -22,7 +22,6 @@ bool zc_log_program_path(char path[PATH_MAX])
 {
     int saved = errno;
     ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
-
     errno = saved;
     path[n > 0 ? n : 0] = 0;
     return n > 0;
@@ -33,14 +32,11 @@ __attribute__((noinline)) static bool find_program(void)
 {
     static const char deleted[] = " (deleted)";
     char exe[PATH_MAX];
-    const char *name;
-    size_t length;
-
     if (!zc_log_program_path(exe))
         return false;
-    name = strrchr(exe, '/');
+    const char *name = strrchr(exe, '/');
     name = name != NULL ? name + 1 : exe;
-    length = strnlen(name, NAME_MAX);
+    size_t length = strnlen(name, NAME_MAX);
     /* The kernel's suffix for an executable that was replaced on disk. */
     if (length > sizeof(deleted) - 1 && strcmp(name + length - (sizeof(deleted) - 1), deleted) == 0)
         length -= sizeof(deleted) - 1;
@@ -106,7 +102,6 @@ static void known_or_0(struct zc_text *path, int64_t number)
 static void expand_letter(struct zc_text *path, char letter)
 {
     const char code[] = {'%', letter, 0};
-
     switch (letter) {
     case 'e':
         zc_text_str(path, zc_log_program());
@@ -159,12 +154,11 @@ bool zc_log_expand(struct zc_text *path, const char *pattern)
 int zc_log_create(const char *path)
 {
     int saved = errno;
-    int fd, error;
-
+    int fd;
     do
         fd = open(path, O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_APPEND | O_RDWR, 0600);
     while (fd < 0 && errno == EINTR);
-    error = errno;
+    int error = errno;
     errno = saved;
     return fd < 0 ? -error : fd;
 }
@@ -172,7 +166,6 @@ int zc_log_create(const char *path)
 bool zc_log_size_allowed(uint64_t bytes)
 {
     struct rlimit limit;
-
     return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
            bytes <= limit.rlim_cur;
 }

@@ -26,7 +26,6 @@ static size_t room(const struct zc_text *t)
 void zc_text_raw(struct zc_text *t, const char *s, size_t n)
 {
     size_t fits = room(t);
-
     if (n <= fits)
         fits = n;
     memcpy(t->buf + t->len, s, fits);
@@ -61,7 +60,6 @@ static const char two_digits[] = "0001020304050607080910111213141516171819202122
 static char *decimal(char digits[20], uint64_t v)
 {
     char *p = digits + 20;
-
     for (; v >= 100; v /= 100)
         memcpy(p -= 2, two_digits + v % 100 * 2, 2);
     if (v >= 10)
@@ -74,7 +72,6 @@ void zc_text_u64(struct zc_text *t, uint64_t v)
 {
     char digits[20];
     char *p = decimal(digits, v);
-
     whole(t, p, (size_t)(digits + 20 - p));
 }
 
@@ -82,7 +79,6 @@ void zc_text_i64(struct zc_text *t, int64_t v)
 {
     char signed_digits[21];
     char *p = decimal(signed_digits + 1, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
-
     if (v < 0)
         *--p = '-';
     whole(t, p, (size_t)(signed_digits + 21 - p));
@@ -92,7 +88,6 @@ void zc_text_hex(struct zc_text *t, uint64_t v, unsigned digits)
 {
     char out[16];
     unsigned n = 0;
-
     do {
         out[15 - n++] = "0123456789abcdef"[v & 15];
         v >>= 4;
@@ -104,7 +99,6 @@ void zc_text_hex(struct zc_text *t, uint64_t v, unsigned digits)
 static uint64_t in_units(uint64_t bytes, unsigned unit, unsigned scale)
 {
     unsigned shift = 10 * unit;
-
     return (uint64_t)(((unsigned __int128)bytes * scale + (((uint64_t)1 << shift) >> 1)) >> shift);
 }
 
@@ -114,11 +108,9 @@ void zc_text_bytes(struct zc_text *t, uint64_t bytes)
     char out[32];
     struct zc_text number = zc_text_on(out, sizeof(out));
     unsigned unit = 0;
-    uint64_t tenths;
-
     while (unit < 6 && in_units(bytes, unit, 1) >= 1024)
         unit++;
-    tenths = in_units(bytes, unit, 10);
+    uint64_t tenths = in_units(bytes, unit, 10);
     if (unit > 0 && tenths < 1000 && (bytes & (((uint64_t)1 << (10 * unit)) - 1)) != 0) {
         zc_text_u64(&number, tenths / 10);
         zc_text_raw(&number, ".", 1);
@@ -133,7 +125,6 @@ void zc_text_bytes(struct zc_text *t, uint64_t bytes)
 void zc_text_pad(struct zc_text *t, size_t start, size_t width)
 {
     size_t columns = 0;
-
     for (size_t i = start; i < t->len; i++)
         columns += ((unsigned char)t->buf[i] & 0xc0) != 0x80;
     for (; columns < width && !t->truncated; columns++)
@@ -150,7 +141,6 @@ void zc_text_disarm(struct zc_text *t, size_t start)
 static void error(struct zc_text *t, int value)
 {
     const char *words = zc_error_text(value);
-
     if (words != NULL) {
         zc_text_str(t, words);
     } else {
@@ -162,7 +152,6 @@ static void error(struct zc_text *t, int value)
 void zc_text_fmt(struct zc_text *t, const char *fmt, ...)
 {
     va_list ap;
-
     va_start(ap, fmt);
     zc_text_vfmt(t, fmt, ap);
     va_end(ap);
@@ -171,11 +160,9 @@ void zc_text_fmt(struct zc_text *t, const char *fmt, ...)
 void zc_text_vfmt(struct zc_text *t, const char *fmt, va_list args)
 {
     va_list ap;
-
     va_copy(ap, args);
     for (const char *p = fmt; *p != 0; p++) {
         size_t plain = strcspn(p, "%");
-
         zc_text_raw(t, p, plain);
         p += plain;
         if (*p == 0 || *++p == 0)
@@ -287,7 +274,6 @@ static const struct utf8_lead leads[] = {
 static int sequence(const unsigned char *s)
 {
     const struct utf8_lead *lead = NULL;
-
     for (size_t i = 0; i < sizeof(leads) / sizeof(leads[0]); i++)
         if (*s >= leads[i].first && *s <= leads[i].last)
             lead = &leads[i];
@@ -306,7 +292,6 @@ static size_t escape(unsigned char c, char out[6])
 {
     static const char named[] = "\"\"\\\\\bb\ff\nn\rr\tt";
     static const char hex[] = "0123456789abcdef";
-
     for (const char *p = named; *p != 0; p += 2) {
         if (c == (unsigned char)p[0]) {
             out[0] = '\\';
@@ -327,7 +312,6 @@ static size_t append_special(struct zc_text *t, const unsigned char *p)
     char escaped[6];
     size_t n = length == 1 ? escape(*p, escaped) : 0;
     size_t cost = length < 0 ? 3 : n > 0 ? n : (size_t)length;
-
     if (t->len + cost >= t->cap)
         t->truncated = true;
     else if (length < 0)
@@ -360,7 +344,6 @@ static const unsigned char *append_plain(struct zc_text *t, const unsigned char 
 void zc_text_json(struct zc_text *t, const char *s)
 {
     const unsigned char *p = (const unsigned char *)s;
-
     while (!t->truncated) {
         p = append_plain(t, p);
         if (*p == 0)

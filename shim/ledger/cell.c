@@ -24,7 +24,6 @@ static uint32_t fresh; /* Cells from here on were never used. */
 static void list_push(uint32_t index)
 {
     uint64_t head = __atomic_load_n(&free_head, __ATOMIC_RELAXED), wanted;
-
     do {
         __atomic_store_n(&next_free[index], (uint32_t)head, __ATOMIC_RELAXED);
         wanted = ((head >> 32) + 1) << 32 | (index + 1);
@@ -37,7 +36,6 @@ static uint32_t list_pop(void)
 {
     uint64_t head = __atomic_load_n(&free_head, __ATOMIC_ACQUIRE), wanted;
     uint32_t index;
-
     while ((uint32_t)head != 0) {
         index = (uint32_t)head - 1;
         wanted = ((head >> 32) + 1) << 32 | __atomic_load_n(&next_free[index], __ATOMIC_RELAXED);
@@ -58,7 +56,6 @@ static struct zc_cell *cell_get(const struct zc_block *block, enum zc_dir dir, u
     uint32_t index = list_pop();
     struct zc_cell *cell = index < ZC_COUNTERS_CELLS ? &zc_counters()->cell[index]
                                                      : zc_reentry_arena_get(sizeof(*cell));
-
     if (cell == NULL)
         return NULL;
     __atomic_store_n(&cell->site, (uint16_t)block->site, __ATOMIC_RELAXED);
@@ -73,7 +70,6 @@ static void cell_put(struct zc_cell *cell)
 {
     uintptr_t first = (uintptr_t)&zc_counters()->cell[0];
     uintptr_t index = ((uintptr_t)cell - first) / sizeof(*cell);
-
     if ((uintptr_t)cell < first || index >= ZC_COUNTERS_CELLS) {
         zc_reentry_arena_put(cell, sizeof(*cell));
         return;
@@ -90,7 +86,6 @@ static void cell_put(struct zc_cell *cell)
 void zc_cell_add(struct zc_cell *cell, const struct zc_transfer *t)
 {
     struct zc_count *count = &cell->by[t->outcome];
-
     if (!t->continues)
         __atomic_fetch_add(&count->calls, 1, __ATOMIC_RELAXED);
     if (t->bytes != 0)
@@ -103,7 +98,6 @@ void zc_cell_add(struct zc_cell *cell, const struct zc_transfer *t)
 static void cell_add_own(struct zc_cell *cell, const struct zc_transfer *t)
 {
     struct zc_count *count = &cell->by[t->outcome];
-
     __atomic_store_n(&count->calls, count->calls + !t->continues, __ATOMIC_RELAXED);
     __atomic_store_n(&count->bytes, count->bytes + t->bytes, __ATOMIC_RELAXED);
     __atomic_store_n(&cell->ticks, cell->ticks + t->ticks, __ATOMIC_RELAXED);
@@ -115,7 +109,6 @@ static struct zc_cell *cell_of(struct zc_block *block, enum zc_dir dir, uint32_t
 {
     struct zc_cell *taken = NULL, *cell = NULL;
     uint32_t writer = slot;
-
     for (size_t i = 0; i < BLOCK_CELLS; i++) {
         cell = __atomic_load_n(&block->cell[i], __ATOMIC_ACQUIRE);
         if (cell == NULL) {
@@ -128,7 +121,6 @@ static struct zc_cell *cell_of(struct zc_block *block, enum zc_dir dir, uint32_t
         }
         if (__atomic_load_n(&cell->dir, __ATOMIC_RELAXED) == (uint8_t)dir) {
             uint32_t theirs = __atomic_load_n(&cell->writer, __ATOMIC_RELAXED);
-
             if (theirs == slot || theirs == 0)
                 break;
             writer = 0; /* One thread has its own cell; the next one is shared by all others. */
@@ -144,7 +136,6 @@ void zc_cell_count(struct zc_block *block, enum zc_dir dir, const struct zc_tran
                    uint32_t slot)
 {
     struct zc_cell *cell = cell_of(block, dir, slot);
-
     if (cell == NULL)
         zc_cell_add(zc_site_total(block->site, dir), t);
     else if (cell->writer != 0)
@@ -157,7 +148,6 @@ void zc_cell_fold_all(struct zc_block *block)
 {
     for (size_t i = 0; i < BLOCK_CELLS; i++) {
         struct zc_cell *cell = __atomic_load_n(&block->cell[i], __ATOMIC_ACQUIRE);
-
         if (cell == NULL)
             break;
         __atomic_store_n(&block->cell[i], NULL, __ATOMIC_RELAXED);

@@ -23,7 +23,6 @@ static uint64_t fde_address(const struct zc_object *object, uint64_t pc)
     uint64_t base = (uint64_t)(uintptr_t)hdr;
     struct hdr_row row;
     uint32_t count, low = 0;
-
     if (hdr == NULL || !inside(object, base, 12) || hdr[0] != 1 ||
         hdr[1] != (ZC_PE_PCREL | ZC_PE_SDATA4) || hdr[2] != ZC_PE_UDATA4 ||
         hdr[3] != (ZC_PE_DATAREL | ZC_PE_SDATA4))
@@ -33,7 +32,6 @@ static uint64_t fde_address(const struct zc_object *object, uint64_t pc)
         return 0;
     while (count > 1) {
         uint32_t half = count / 2;
-
         memcpy(&row, hdr + 12 + (uint64_t)(low + half) * sizeof(row), sizeof(row));
         if (base + (uint64_t)(int64_t)row.start <= pc)
             low += half;
@@ -48,7 +46,6 @@ static bool entry_open(const struct zc_object *object, uint64_t address, struct 
 {
     const uint8_t *at = (const uint8_t *)(uintptr_t)address;
     uint32_t length;
-
     if (!inside(object, address, sizeof(length)))
         return false;
     memcpy(&length, at, sizeof(length));
@@ -65,7 +62,6 @@ static void augmentation(struct zc_cursor *c, const uint8_t *letters, struct zc_
     uint64_t bytes = zc_cursor_uleb(c);
     const uint8_t *data = zc_cursor_take(c, bytes);
     struct zc_cursor d = {data, data != NULL ? data + bytes : NULL, data == NULL};
-
     for (; *letters != 0 && !d.bad; letters++) {
         switch (*letters) {
         case 'R':
@@ -93,14 +89,11 @@ static void augmentation(struct zc_cursor *c, const uint8_t *letters, struct zc_
 static bool cie_read(const struct zc_object *object, uint64_t address, bool *augmented_out,
                      struct zc_cfi_program *out)
 {
-    const uint8_t *letters;
     struct zc_cursor c;
-    uint64_t version;
-
     if (!entry_open(object, address, &c) || zc_cursor_fixed(&c, 4) != 0)
         return false;
-    version = zc_cursor_fixed(&c, 1);
-    letters = c.at;
+    uint64_t version = zc_cursor_fixed(&c, 1);
+    const uint8_t *letters = c.at;
     while (zc_cursor_fixed(&c, 1) != 0)
         continue;
     if ((version != 1 && version != 3) || c.bad || (*letters != 0 && *letters != 'z'))
@@ -122,7 +115,6 @@ bool zc_cfi_find(const struct zc_object *object, uint64_t pc, struct zc_cfi_prog
     uint64_t address = fde_address(object, pc), place, back;
     bool augmented = false;
     struct zc_cursor c;
-
     memset(out, 0, sizeof(*out));
     if (address == 0 || !entry_open(object, address, &c))
         return false;
@@ -185,7 +177,6 @@ struct machine {
 static struct zc_cfi_expr expression(struct machine *m)
 {
     uint64_t bytes = zc_cursor_uleb(&m->c);
-
     return (struct zc_cfi_expr){zc_cursor_take(&m->c, bytes), bytes};
 }
 
@@ -201,7 +192,6 @@ static void rule_set(struct zc_cfi_row *row, uint64_t reg, struct zc_cfi_rule ru
 static int64_t unfactor(struct machine *m, int64_t factored)
 {
     int64_t offset;
-
     m->c.bad |= __builtin_mul_overflow(factored, m->program->data_align, &offset);
     return offset;
 }
@@ -220,7 +210,6 @@ static void rule_restore(struct machine *m, uint64_t reg)
 static void run_register(struct machine *m, uint8_t op)
 {
     uint64_t reg = zc_cursor_uleb(&m->c);
-
     switch (op) {
     case DW_CFA_offset_extended:
         rule_at(m, reg, (int64_t)zc_cursor_uleb(&m->c));
@@ -266,7 +255,6 @@ static void cfa_set(struct machine *m, uint64_t reg, int64_t offset)
 static bool run_cfa(struct machine *m, uint8_t op)
 {
     uint64_t reg = m->row.cfa_reg;
-
     switch (op) {
     case DW_CFA_def_cfa:
         reg = zc_cursor_uleb(&m->c);
@@ -331,7 +319,6 @@ static void run(struct machine *m, uint64_t pc)
 {
     while (m->c.at < m->c.end && !m->c.bad) {
         uint8_t op = (uint8_t)zc_cursor_fixed(&m->c, 1);
-
         if (run_advance(m, op)) {
             if (m->loc > pc)
                 return;
@@ -352,7 +339,6 @@ static void run(struct machine *m, uint64_t pc)
 bool zc_cfi_run(const struct zc_cfi_program *program, uint64_t pc, struct zc_cfi_row *out)
 {
     struct machine m = {.program = program, .loc = program->start};
-
     m.c = (struct zc_cursor){program->init, program->init_end, false};
     run(&m, UINT64_MAX);
     m.initial = m.row;

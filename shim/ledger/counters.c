@@ -41,11 +41,9 @@ struct zc_counters *zc_counters(void)
 static int write_zeroes(int fd, uint64_t bytes)
 {
     static const char zeroes[65536];
-
     while (bytes > 0) {
         size_t n = bytes < sizeof(zeroes) ? (size_t)bytes : sizeof(zeroes);
         ssize_t written = write(fd, zeroes, n);
-
         if (written < 0 && errno == EINTR)
             continue;
         if (written <= 0)
@@ -58,7 +56,6 @@ static int write_zeroes(int fd, uint64_t bytes)
 static int allocate(int fd, uint64_t bytes)
 {
     int result;
-
     if (!zc_log_size_allowed(bytes))
         return EFBIG;
     do
@@ -75,7 +72,6 @@ static struct zc_counters *map(int fd)
     int flags = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
     void *memory =
         zc_memory_map(NULL, sizeof(struct zc_counters), PROT_READ | PROT_WRITE, flags, fd, 0);
-
     return memory != MAP_FAILED ? memory : NULL;
 }
 
@@ -86,7 +82,6 @@ static struct zc_counters *map_file(const char *path)
     struct stat file;
     int fd = zc_log_create(path);
     int error = fd < 0 ? -fd : allocate(fd, sizeof(struct zc_counters));
-
     if (error == 0) {
         made = map(fd);
         error = made != NULL ? 0 : errno;
@@ -112,7 +107,6 @@ static void fill_header(struct zc_counters_header *h)
 {
     struct zc_text exe = zc_text_on(h->exe, sizeof(h->exe));
     word magic;
-
     h->schema = ZC_COUNTERS_SCHEMA;
     h->pid = (uint32_t)getpid();
     h->bytes = sizeof(struct zc_counters);
@@ -136,7 +130,6 @@ static void fill_header(struct zc_counters_header *h)
 static void copy_sites(struct zc_counters *made, const struct zc_counters *before)
 {
     uint32_t sites = __atomic_load_n(&before->next_site, __ATOMIC_ACQUIRE);
-
     if (made == before || sites == 0 || sites > ZC_COUNTERS_SITES)
         return;
     memcpy(made->site, before->site, sites * sizeof(before->site[0]));
@@ -148,7 +141,6 @@ static void copy_sites(struct zc_counters *made, const struct zc_counters *befor
 static void take_over(struct zc_counters *made)
 {
     bool held = zc_site_lock();
-
     copy_sites(made, zc_counters());
     __atomic_store_n(&current, made, __ATOMIC_RELEASE);
     if (held)
@@ -159,7 +151,6 @@ static bool open_counters(const char *path, bool anew)
 {
     int saved = errno;
     struct zc_counters *made = NULL;
-
     file_path[0] = 0;
     if (path != NULL && strlen(path) < sizeof(file_path))
         made = map_file(path);
@@ -186,7 +177,6 @@ void zc_counters_close(void)
     struct zc_counters *c = zc_counters();
     int saved = errno;
     struct stat file;
-
     c->header.tick_mult = zc_clock_mult();
     __atomic_store_n(&c->header.closed, 1, __ATOMIC_RELEASE);
     /* The program may have changed its folder, so the name may mean another file now. */

@@ -58,12 +58,10 @@ static void change_end(void)
 static inline size_t rank(const uint64_t *keys, size_t step, size_t n, uint64_t key)
 {
     size_t low = 0;
-
     if (n == 0)
         return 0;
     while (n > 1) {
         size_t half = n / 2;
-
         low += __atomic_load_n(&keys[(low + half - 1) * step], __ATOMIC_ACQUIRE) <= key ? half : 0;
         n -= half;
     }
@@ -75,33 +73,44 @@ static inline size_t top_rank(const struct slot *array, size_t n, uint64_t key)
     return rank(&array->first, sizeof(*array) / sizeof(uint64_t), n, key);
 }
 
+/* Where an address lies: behind the first `at` entries of a chunk, in slot s - 1 of n. */
+struct spot {
+    uint64_t sequence; /* As it was before; while it is the same, so is the rest. */
+    const struct slot *array;
+    const struct chunk *chunk;
+    size_t n, s, entries, at; /* All 0 if there is no block. */
+};
+
+/* False if a change interfered. */
+static inline bool locate(uint64_t address, struct spot *p)
+{
+    *p = (struct spot){.sequence = GET(sequence), .array = GET(top)};
+    p->n = GET(top_count);
+    if ((p->sequence & 1) != 0 || GET(sequence) != p->sequence)
+        return false;
+    if (p->n == 0)
+        return true;
+    p->s = top_rank(p->array, p->n, address);
+    if (p->s == 0)
+        return false; /* Slot 0's key is above 0 only in the middle of a change. */
+    p->chunk = GET(p->array[p->s - 1].chunk);
+    if (GET(sequence) != p->sequence)
+        return false;
+    p->entries = GET(p->chunk->count);
+    p->at = rank(p->chunk->base, 1, p->entries < FANOUT ? p->entries : FANOUT, address);
+    return true;
+}
+
 /* One attempt of a look-up; false if a change interfered. */
 static bool find_once(uint64_t address, struct zc_block **block_out)
 {
-    uint64_t before = GET(sequence), n, entries, end;
-    struct slot *array = GET(top);
-    struct chunk *chunk;
-    size_t s, at;
-
-    n = GET(top_count);
+    struct spot p;
     *block_out = NULL;
-    if ((before & 1) != 0 || GET(sequence) != before)
+    if (!locate(address, &p))
         return false;
-    if (n == 0)
-        return true;
-    s = top_rank(array, n, address);
-    if (s == 0)
-        return false; /* Slot 0's key is above 0 only in the middle of a change. */
-    chunk = GET(array[s - 1].chunk);
-    if (GET(sequence) != before)
-        return false;
-    entries = GET(chunk->count);
-    at = rank(chunk->base, 1, entries < FANOUT ? entries : FANOUT, address);
-    if (at > 0) {
-        end = GET(chunk->end[at - 1]);
-        *block_out = address < end ? GET(chunk->block[at - 1]) : NULL;
-    }
-    return GET(sequence) == before;
+    if (p.at > 0 && address < GET(p.chunk->end[p.at - 1]))
+        *block_out = GET(p.chunk->block[p.at - 1]);
+    return GET(sequence) == p.sequence;
 }
 
 bool zc_index_find(uint64_t address, struct zc_block **block_out)
@@ -116,36 +125,21 @@ bool zc_index_find(uint64_t address, struct zc_block **block_out)
 /* One attempt; false if a change interfered. */
 static bool around_once(uint64_t address, struct zc_block **below_out, struct zc_block **above_out)
 {
-    uint64_t before = GET(sequence), n, entries;
-    struct slot *array = GET(top);
-    struct chunk *chunk;
-    size_t s, at;
-
-    n = GET(top_count);
+    struct spot p;
     *below_out = *above_out = NULL;
-    if ((before & 1) != 0 || GET(sequence) != before)
+    if (!locate(address, &p))
         return false;
-    if (n == 0)
-        return true;
-    s = top_rank(array, n, address);
-    if (s == 0)
-        return false;
-    chunk = GET(array[s - 1].chunk);
-    if (GET(sequence) != before)
-        return false;
-    entries = GET(chunk->count);
-    at = rank(chunk->base, 1, entries < FANOUT ? entries : FANOUT, address);
-    if (at > 0)
-        *below_out = GET(chunk->block[at - 1]);
-    if (at < entries && at < FANOUT) {
-        *above_out = GET(chunk->block[at]);
-    } else if (s < n) {
-        chunk = GET(array[s].chunk);
-        if (GET(sequence) != before)
+    if (p.at > 0)
+        *below_out = GET(p.chunk->block[p.at - 1]);
+    if (p.at < p.entries && p.at < FANOUT) {
+        *above_out = GET(p.chunk->block[p.at]);
+    } else if (p.s < p.n) {
+        const struct chunk *next = GET(p.array[p.s].chunk);
+        if (GET(sequence) != p.sequence)
             return false;
-        *above_out = GET(chunk->block[0]);
+        *above_out = GET(next->block[0]);
     }
-    return GET(sequence) == before;
+    return GET(sequence) == p.sequence;
 }
 
 bool zc_index_around(uint64_t address, struct zc_block **below_out, struct zc_block **above_out)
@@ -160,7 +154,6 @@ bool zc_index_around(uint64_t address, struct zc_block **below_out, struct zc_bl
 static struct chunk *chunk_new(void)
 {
     struct chunk *chunk = spare;
-
     if (chunk != NULL) {
         spare = (struct chunk *)chunk->block[0];
         SET(chunk->count, 0);
@@ -222,7 +215,6 @@ static bool top_reserve(void)
 {
     uint64_t capacity = top_capacity == 0 ? FIRST_TOP : 2 * top_capacity;
     struct slot *array;
-
     if (top_count < top_capacity)
         return true;
     array = zc_arena_get(capacity * sizeof(*array));
@@ -270,7 +262,6 @@ static bool insert_split(size_t s, size_t at, uint64_t base, uint64_t end, struc
 {
     struct chunk *full = top[s].chunk, *fresh;
     size_t keep = at == FANOUT ? FANOUT : at == 0 ? 0 : FANOUT / 2;
-
     if (at == FANOUT && s + 1 < top_count && top[s + 1].chunk->count < FANOUT) {
         change_begin();
         entry_insert(top[s + 1].chunk, 0, base, end, block);
@@ -300,7 +291,6 @@ static bool insert_split(size_t s, size_t at, uint64_t base, uint64_t end, struc
 static struct zc_block *overlap(size_t s, size_t at, uint64_t base, uint64_t end)
 {
     const struct chunk *chunk = top[s].chunk;
-
     if (at > 0 && base < chunk->end[at - 1])
         return chunk->block[at - 1];
     if (at == chunk->count) {
@@ -316,8 +306,6 @@ bool zc_index_insert(uint64_t base, uint64_t end, struct zc_block *block,
                      struct zc_block **overlap_out)
 {
     struct chunk *chunk;
-    size_t s, at;
-
     *overlap_out = NULL;
     if (top_count == 0) {
         if (!top_reserve() || (chunk = chunk_new()) == NULL)
@@ -326,9 +314,9 @@ bool zc_index_insert(uint64_t base, uint64_t end, struct zc_block *block,
         top_insert(0, 0, chunk);
         change_end();
     }
-    s = top_rank(top, top_count, base) - 1;
+    size_t s = top_rank(top, top_count, base) - 1;
     chunk = top[s].chunk;
-    at = rank(chunk->base, 1, chunk->count, base);
+    size_t at = rank(chunk->base, 1, chunk->count, base);
     *overlap_out = overlap(s, at, base, end);
     if (*overlap_out != NULL)
         return false;
@@ -353,13 +341,11 @@ static bool merge(size_t s)
 bool zc_index_remove(uint64_t base, const struct zc_block *block)
 {
     struct chunk *chunk;
-    size_t s, at;
-
     if (top_count == 0)
         return false;
-    s = top_rank(top, top_count, base) - 1;
+    size_t s = top_rank(top, top_count, base) - 1;
     chunk = top[s].chunk;
-    at = rank(chunk->base, 1, chunk->count, base);
+    size_t at = rank(chunk->base, 1, chunk->count, base);
     if (at == 0 || chunk->base[at - 1] != base || chunk->block[at - 1] != block)
         return false;
     change_begin();
@@ -379,13 +365,11 @@ bool zc_index_remove(uint64_t base, const struct zc_block *block)
 struct zc_block *zc_index_next(uint64_t from)
 {
     struct chunk *chunk;
-    size_t s, at;
-
     if (top_count == 0)
         return NULL;
-    s = from == 0 ? 0 : top_rank(top, top_count, from - 1) - 1;
+    size_t s = from == 0 ? 0 : top_rank(top, top_count, from - 1) - 1;
     chunk = top[s].chunk;
-    at = from == 0 ? 0 : rank(chunk->base, 1, chunk->count, from - 1);
+    size_t at = from == 0 ? 0 : rank(chunk->base, 1, chunk->count, from - 1);
     if (at < chunk->count)
         return chunk->block[at];
     return s + 1 < top_count ? top[s + 1].chunk->block[0] : NULL;

@@ -16,7 +16,6 @@ static int match_object(struct dl_phdr_info *info, size_t bytes, void *arg)
     struct search *search = arg;
     struct zc_object object = {
         .start = UINT64_MAX, .load = info->dlpi_addr, .name = info->dlpi_name};
-
     (void)bytes;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
@@ -42,7 +41,6 @@ bool zc_object_walk(uint64_t address, struct zc_object *out)
     struct search search = {address, out};
     int saved = errno;
     bool found = dl_iterate_phdr(match_object, &search) == 1;
-
     errno = saved;
     return found;
 }
@@ -55,7 +53,6 @@ static int (*find)(void *address, struct dl_find_object *out);
 void zc_object_init(void)
 {
     void *sym = dlvsym(RTLD_DEFAULT, "_dl_find_object", "GLIBC_2.35");
-
     __atomic_store_n(&find, (int (*)(void *, struct dl_find_object *))sym, __ATOMIC_RELEASE);
 }
 

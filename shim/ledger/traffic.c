@@ -26,7 +26,6 @@ const char *zc_kind_name(enum zc_kind kind)
         ZC_KINDS(KIND_TEXT)
 #undef KIND_TEXT
     };
-
     return (unsigned)kind < ZC_KIND_COUNT ? names[kind] : "?";
 }
 
@@ -37,7 +36,6 @@ const char *zc_dir_name(enum zc_dir dir)
         ZC_DIRS(DIR_TEXT)
 #undef DIR_TEXT
     };
-
     return (unsigned)dir < ZC_DIR_COUNT ? names[dir] : "?";
 }
 
@@ -48,7 +46,6 @@ const char *zc_source_name(enum zc_source source)
         ZC_SOURCES(SOURCE_TEXT)
 #undef SOURCE_TEXT
     };
-
     return (unsigned)source < ZC_SOURCE_COUNT ? names[source] : "?";
 }
 
@@ -75,7 +72,6 @@ static uint32_t slot_take(void)
 {
     uint32_t *next = &zc_counters()->next_slot;
     uint32_t used = __atomic_load_n(next, __ATOMIC_RELAXED);
-
     while (used < ZC_COUNTERS_SLOTS - 1)
         if (__atomic_compare_exchange_n(next, &used, used + 1, true, __ATOMIC_RELAXED,
                                         __ATOMIC_RELAXED))
@@ -100,7 +96,6 @@ totals_add(struct zc_totals *totals, const struct zc_transfer *t,
            void (*add)(uint64_t *count, uint64_t n))
 {
     struct zc_count *asked = &totals->asked[t->asked][t->outcome];
-
     add(&asked->calls, !t->continues);
     add(&asked->bytes, t->bytes);
     add(&totals->ticks[t->asked], t->ticks);
@@ -115,7 +110,6 @@ totals_add(struct zc_totals *totals, const struct zc_transfer *t,
 static void count_blocks(const struct zc_transfer *t, uint32_t slot)
 {
     enum zc_dir dir = (enum zc_dir)(t->asked / (ZC_KIND_COUNT * ZC_KIND_COUNT));
-
     if (t->dst != NULL)
         zc_cell_count(t->dst, dir, t, slot);
     if (t->src != NULL && t->src != t->dst)
@@ -139,7 +133,6 @@ static void count_source(struct zc_source_count *count, const struct zc_transfer
 void zc_traffic_record(const struct zc_transfer *t)
 {
     struct zc_counters *counters = zc_counters();
-
     if (t->src_source != ZC_SOURCE_NONE)
         count_source(&counters->source[t->src_source - 1].from, t, zc_flow_src(t->real),
                      t->src_again);
@@ -177,13 +170,11 @@ void zc_traffic_totals(struct zc_totals *out)
     const struct zc_counters *counters = zc_counters();
     uint32_t last = __atomic_load_n(&counters->next_slot, __ATOMIC_RELAXED);
     uint64_t *sum = (uint64_t *)out;
-
     /* struct zc_totals holds only 64-bit counts, so it is summed as an array.  Unused slots are
      * skipped: reading them would allocate their pages. */
     memset(out, 0, sizeof(*out));
     for (uint32_t i = 0; i <= last; i++) {
         const uint64_t *count = (const uint64_t *)&counters->slot[i];
-
         for (size_t j = 0; j < sizeof(*out) / sizeof(*sum); j++)
             sum[j] += __atomic_load_n(&count[j], __ATOMIC_RELAXED);
     }

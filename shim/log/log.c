@@ -54,7 +54,6 @@ static int64_t log_size(void)
 {
     struct statx x;
     struct stat s;
-
     if (statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_SIZE, &x) == 0)
         return makedev(x.stx_dev_major, x.stx_dev_minor) == device && x.stx_ino == inode
                    ? (int64_t)x.stx_size
@@ -68,7 +67,6 @@ static int append(const char *bytes, size_t n)
 {
     int64_t size = log_size();
     long written;
-
     if (size < 0)
         return EBADF;
     if (!zc_log_size_allowed((uint64_t)size + n))
@@ -99,7 +97,6 @@ static void write_one(struct zc_line *line, bool last)
 {
     int saved = errno;
     int error = 0;
-
     zc_line_end(line);
     if (!zc_lock_take(&zc_log)) {
         __atomic_fetch_add(&lost, 1, __ATOMIC_RELAXED);
@@ -129,7 +126,6 @@ void zc_log_write_last(struct zc_line *line)
 static bool is_device(const char *name)
 {
     struct stat s;
-
     return stat(name, &s) == 0 && (S_ISCHR(s.st_mode) || S_ISBLK(s.st_mode));
 }
 
@@ -149,7 +145,6 @@ static int create_file(void)
     size_t n = stem(path);
     struct zc_text name = zc_text_on(path, sizeof(path));
     int created = zc_log_create(path);
-
     strcpy(asked, path);
     name.len = n;
     for (unsigned i = 0; created == -EEXIST && i < 2; i++) {
@@ -172,7 +167,6 @@ static int create_file(void)
 static int move_up(int low)
 {
     int high = fcntl(low, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
-
     if (high < 0)
         high = fcntl(low, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (high < 0)
@@ -185,8 +179,6 @@ static bool open_file(const char *pattern)
 {
     struct zc_text name = zc_text_on(path, sizeof(path));
     struct stat file;
-    int created;
-
     if (!zc_log_expand(&name, pattern)) {
         path[0] = 0;
         zc_message(ZC_WARN, "log", "the log's path is longer than %d bytes: no log", PATH_MAX - 1);
@@ -197,7 +189,7 @@ static bool open_file(const char *pattern)
         path[0] = 0;
         return false;
     }
-    created = create_file();
+    int created = create_file();
     if (created < 0) {
         zc_message(ZC_WARN, "log",
                    "the log '%s' could not be created: %e; ZC_LOG names another path", path,
@@ -219,7 +211,6 @@ static void open_counters(void)
 {
     char name[PATH_MAX];
     struct zc_text t = zc_text_on(name, sizeof(name));
-
     zc_text_raw(&t, path, stem(path));
     zc_text_str(&t, ".counters");
     zc_counters_open(t.truncated ? NULL : zc_text_cstr(&t));
@@ -228,7 +219,6 @@ static void open_counters(void)
 void zc_log_open(const char *pattern, enum zc_log_level wanted)
 {
     int saved = errno;
-
     if (getauxval(AT_SECURE) != 0)
         return;
     if (pattern == NULL || *pattern == 0 || strcmp(pattern, "off") == 0 || wanted == ZC_LOG_OFF) {
@@ -245,7 +235,6 @@ void zc_log_open(const char *pattern, enum zc_log_level wanted)
 void zc_log_reset(void)
 {
     int saved = errno;
-
     zc_lock_reset(&zc_log);
     if (fd >= 0 && log_size() >= 0)
         close(fd);

@@ -33,14 +33,12 @@ struct search {
 static bool first_time(const char *name)
 {
     uint32_t hash = 2166136261u;
-
     for (const char *p = name; *p != 0; p++)
         hash = (hash ^ (uint8_t)*p) * 16777619u;
     hash += hash == 0;
     for (uint32_t i = 0; i < MODULES; i++) {
         uint32_t *entry = &written[(hash + i) % MODULES];
         uint32_t was = 0;
-
         if (__atomic_compare_exchange_n(entry, &was, hash, false, __ATOMIC_RELAXED,
                                         __ATOMIC_RELAXED))
             return true;
@@ -79,7 +77,6 @@ static int match_module(struct dl_phdr_info *info, size_t bytes, void *arg)
     struct search *search = arg;
     const char *slash = strrchr(info->dlpi_name, '/');
     const char *name = slash != NULL ? slash + 1 : info->dlpi_name;
-
     (void)bytes;
     if (info->dlpi_name[0] == 0)
         name = search->program;
@@ -115,7 +112,6 @@ static void write_line(struct search *search)
     static const char digits[] = "0123456789abcdef";
     char id[2 * BUILD_ID + 1];
     struct zc_line line;
-
     if (search->found != 1)
         search->id_bytes = 0;
     for (unsigned i = 0; i < search->id_bytes; i++) {
@@ -134,7 +130,6 @@ static void write_line(struct search *search)
 static void write_module(const char *name)
 {
     struct search *search = zc_reentry_arena_get(sizeof(*search));
-
     if (search == NULL)
         return;
     search->name = name;
@@ -148,7 +143,6 @@ void zc_log_modules(const struct zc_site *site)
 {
     for (uint32_t i = 0; i < site->nframes && i < ZC_SITE_FRAMES; i++) {
         const char *name = site->frame[i].module;
-
         if (name[0] != '?' && name[0] != 0 && first_time(name))
             write_module(name);
     }

@@ -12,11 +12,9 @@ static struct zc_refusal *entry_of(struct zc_refusals *r, const struct zc_rule *
     for (unsigned i = 0; i < ZC_COUNTERS_REFUSALS; i++) {
         struct zc_refusal *e = &r->by_rule[i];
         uint32_t line = 0;
-
         if (__atomic_compare_exchange_n(&e->line, &line, rule->line, false, __ATOMIC_ACQ_REL,
                                         __ATOMIC_ACQUIRE)) {
             struct zc_text name = zc_text_on(e->rule, sizeof(e->rule));
-
             zc_text_str(&name, rule->name);
             zc_text_cstr(&name);
             return e;
@@ -31,7 +29,6 @@ void zc_refusal_count(const struct zc_policy *policy, const struct zc_rule *rule
 {
     struct zc_refusals *r = &zc_counters()->refusals;
     struct zc_refusal *e = entry_of(r, rule);
-
     __atomic_store_n(&policy_file, policy->file, __ATOMIC_RELAXED);
     if (e != NULL)
         __atomic_fetch_add(&e->calls, 1, __ATOMIC_RELAXED);
@@ -46,7 +43,6 @@ uint64_t zc_refusals(void)
 void zc_refusals_line(struct zc_line *line)
 {
     const struct zc_refusals *r = &zc_counters()->refusals;
-
     zc_line_u64(line, "refused_calls", zc_refusals());
     zc_line_open(line, "refused", '[');
     for (unsigned i = 0; i < ZC_COUNTERS_REFUSALS && r->by_rule[i].line != 0; i++) {
@@ -64,7 +60,6 @@ void zc_refusals_text(struct zc_text *text)
     const struct zc_refusal *first = &zc_counters()->refusals.by_rule[0];
     uint64_t calls = zc_refusals();
     size_t start = text->len;
-
     if (calls == 0)
         return;
     zc_text_fmt(text,

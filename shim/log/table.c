@@ -31,7 +31,6 @@
 static void left(struct zc_text *t, const char *s, size_t width)
 {
     size_t start = t->len;
-
     zc_text_str(t, s);
     zc_text_pad(t, start, width);
 }
@@ -39,7 +38,6 @@ static void left(struct zc_text *t, const char *s, size_t width)
 static void right(struct zc_text *t, struct zc_text *cell, size_t width)
 {
     size_t start = t->len;
-
     zc_text_pad(t, start, cell->len < width ? width - cell->len : 1);
     zc_text_raw(t, cell->buf, cell->len);
 }
@@ -48,7 +46,6 @@ static void heading(struct zc_text *t, const char *s, size_t width)
 {
     char buf[32];
     struct zc_text cell = zc_text_on(buf, sizeof(buf));
-
     zc_text_str(&cell, s);
     right(t, &cell, width);
 }
@@ -57,7 +54,6 @@ static void size(struct zc_text *t, uint64_t bytes)
 {
     char buf[32];
     struct zc_text cell = zc_text_on(buf, sizeof(buf));
-
     zc_text_bytes(&cell, bytes);
     right(t, &cell, SIZE);
 }
@@ -69,7 +65,6 @@ static void put_count(struct zc_text *t, uint64_t v)
     char buf[32];
     struct zc_text cell = zc_text_on(buf, sizeof(buf));
     unsigned i = 0;
-
     while (v >= (i == 0 ? 1000000u : 100000u) && i < 5) {
         v = (v + 500) / 1000;
         i++;
@@ -84,7 +79,6 @@ static void append_time(struct zc_text *t, uint64_t ns)
     static const char *const names[] = {"ns", "us", "ms", "s"};
     uint64_t unit = 1;
     unsigned i = 0;
-
     while (i < 3 && ns / unit >= 1000) {
         unit *= 1000;
         i++;
@@ -99,7 +93,6 @@ static void duration(struct zc_text *t, uint64_t ticks)
 {
     char buf[32];
     struct zc_text cell = zc_text_on(buf, sizeof(buf));
-
     append_time(&cell, zc_ticks_to_ns(ticks));
     right(t, &cell, SIZE);
 }
@@ -109,7 +102,6 @@ static void title(struct zc_text *t, const struct zc_summary *s)
     struct zc_count asked = zc_count_asked(s->copies);
     char name[33];
     struct zc_text program = zc_text_on(name, sizeof(name));
-
     zc_text_str(&program, zc_log_program());
     zc_text_disarm(&program, 0);
     zc_text_fmt(t, "libzc: %s (pid %d) %B asked in %U %s:\n", zc_text_cstr(&program), (int)getpid(),
@@ -139,7 +131,6 @@ static void flow_row(struct zc_text *t, unsigned flow, const struct zc_totals *t
 {
     struct zc_sides sides = zc_flow_sides(flow);
     bool copy = sides.dir < ZC_DIR_MEMSET;
-
     left(t, zc_dir_name(sides.dir), OPERATION);
     left(t, copy ? zc_kind_name(sides.src) : "", NAME);
     left(t, zc_kind_name(sides.dst), NAME);
@@ -153,7 +144,6 @@ static void flow_row(struct zc_text *t, unsigned flow, const struct zc_totals *t
 static void flow_table(struct zc_text *t, const struct zc_totals *totals)
 {
     unsigned rows = 0;
-
     for (unsigned flow = 0; flow < ZC_FLOWS; flow++) {
         if (zc_count_asked(totals->asked[flow]).calls == 0)
             continue;
@@ -176,7 +166,6 @@ static void flow_table(struct zc_text *t, const struct zc_totals *totals)
 static void place_table(struct zc_text *t, const struct zc_summary *s)
 {
     bool first = true;
-
     for (unsigned i = 0; i < ZC_PLACE_COUNT; i++) {
         if (s->place[i].peak_bytes == 0)
             continue;
@@ -216,12 +205,10 @@ static unsigned rank_sites(const struct zc_summary *s, uint32_t top[SITE_ROWS])
 {
     uint64_t bytes[SITE_ROWS] = {0};
     unsigned n = 0;
-
     for (uint32_t site = 0; site < s->sites; site++) {
         struct zc_count by[ZC_OUTCOME_COUNT];
         uint64_t asked = site_sum(s, site, by);
         unsigned at = n;
-
         while (at > 0 && bytes[at - 1] < asked)
             at--;
         if (asked == 0 || at == SITE_ROWS)
@@ -244,10 +231,8 @@ static void frame(struct zc_text *t, const struct zc_frame *f)
     char buf[32];
     struct zc_text offset = zc_text_on(buf, sizeof(buf));
     size_t module = strlen(f->module);
-    size_t fits;
-
     zc_text_fmt(&offset, "+0x%x", f->offset);
-    fits = FRAME - 1 - offset.len;
+    size_t fits = FRAME - 1 - offset.len;
     zc_text_raw(t, f->module, module < fits ? module : fits);
     zc_text_raw(t, offset.buf, offset.len);
     zc_text_disarm(t, start);
@@ -258,7 +243,6 @@ static void site_row(struct zc_text *t, const struct zc_summary *s, uint32_t ind
     const struct zc_site *site = zc_site_get(index);
     struct zc_count by[ZC_OUTCOME_COUNT];
     size_t start = t->len;
-
     zc_text_hex(t, zc_site_id(index), 8);
     zc_text_pad(t, start, OPERATION);
     start = t->len;
@@ -275,7 +259,6 @@ static void site_table(struct zc_text *t, const struct zc_summary *s)
 {
     uint32_t top[SITE_ROWS];
     unsigned n = rank_sites(s, top);
-
     if (n == 0)
         return;
     left(t, "Top sites", OPERATION);
@@ -297,8 +280,6 @@ static void pairs_line(struct zc_text *t, const struct zc_pair_counts *c)
 
 static void last_lines(struct zc_text *t, const struct zc_summary *s)
 {
-    size_t start;
-
     if (s->pageable_asked > 0)
         zc_text_fmt(t, "%B from or to pageable memory, of which %B moved as such\n",
                     s->pageable_asked, s->pageable_moved);
@@ -308,7 +289,7 @@ static void last_lines(struct zc_text *t, const struct zc_summary *s)
         zc_text_fmt(t, "%U requests were not recorded\n", s->untracked);
     if (zc_log_path() == NULL)
         return;
-    start = t->len;
+    size_t start = t->len;
     zc_text_fmt(t, "log: %s", zc_log_path());
     zc_text_disarm(t, start);
     if (zc_log_error() != 0)
@@ -320,7 +301,6 @@ void zc_summary_print(const struct zc_summary *summary, bool table)
 {
     char buf[BYTES];
     struct zc_text t = zc_text_on(buf, sizeof(buf));
-
     if (table) {
         title(&t, summary);
         flow_table(&t, &summary->totals);
