@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Callable, Collection, Iterable, Iterator
+from typing import Any, BinaryIO, Callable, Collection, Iterable, Iterator, Sequence
 
 from . import counters, screen
 
@@ -258,6 +259,26 @@ class Log:
         if wanted is None or "site" in wanted:
             yield from (site for site in page.frames() if site["site"] not in have)
         yield summary
+
+
+def call_path(record: Record) -> tuple[str, ...]:
+    """The frames of a `site` record, innermost first: module+0xOFFSET, or FILE:LINE in FUNCTION for
+    Python's, which stand for the interpreter's own."""
+    frames = strings(record, "frames")
+    python = rows(record, "python")
+    if python:
+        frames = frames[:number(record, "before_python")] + [
+            f"{string(row, 'file', '?')}:{number(row, 'line')} in {string(row, 'function', '?')}"
+            for row in python]
+    return tuple(frames)
+
+
+PYTHON_FRAME = re.compile(r"(.*):([0-9]+) in (.*)", re.DOTALL).fullmatch
+
+
+def innermost(frames: Sequence[str]) -> str:
+    """The innermost frame of Python, else of all; empty without frames."""
+    return next(filter(PYTHON_FRAME, frames), frames[0] if frames else "")
 
 
 def is_log_name(name: str) -> bool:

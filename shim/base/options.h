@@ -12,6 +12,7 @@
     X(log_level, "ZC_LOG_LEVEL", "", "summary, allocs, events or deep; empty: the policy's")       \
     X(summary, "ZC_SUMMARY", "1", "1 prints the summary on stderr at exit, 0 does not")            \
     X(strict, "ZC_STRICT", "0", "1 refuses a faulty policy file whole")                            \
+    X(python, "ZC_PYTHON", "0", "1 adds Python functions and lines to call paths")                 \
     X(debug, "ZC_DEBUG", "0", "1 prints debug messages and the coverage line at exit")
 
 struct zc_options {

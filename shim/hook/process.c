@@ -22,6 +22,7 @@
 #include "hook/variables.h"
 #include "ledger/counters.h"
 #include "ledger/object.h"
+#include "ledger/python.h"
 #include "ledger/rules.h"
 #include "ledger/site_path.h"
 #include "log/log.h"
@@ -96,6 +97,23 @@ static void child(void)
     zc_life_child();
 }
 
+static void find_python(bool asked)
+{
+    if (!asked)
+        return;
+    zc_libc_find();
+    zc_python_find(zc_real_dlsym);
+}
+
+static void say_python(void)
+{
+    if (zc_python() == ZC_PYTHON_NONE)
+        zc_message(ZC_NOTE, "python", "no Python here exports its functions: call paths have none");
+    else if (zc_python() == ZC_PYTHON_UNKNOWN)
+        zc_message(ZC_WARN, "python",
+                   "libzc can't read the functions that this Python is in; it knows 3.11 to 3.14");
+}
+
 /* Done once, even if a forked child starts anew.  The log is open first, because it gets every
  * message, while standard error gets only so many of each kind. */
 static void announce(void)
@@ -108,6 +126,7 @@ static void announce(void)
     zc_variables_check();
     zc_rules_announce();
     zc_place_check_policy(zc_rules());
+    say_python();
 }
 
 static void leave_driver(void)
@@ -126,6 +145,7 @@ bool zc_process_start(void)
         return false;
     zc_clock_calibrate();
     zc_populate();
+    find_python(zc_option_on(zc_options()->python));
     zc_site_rehearse();
     /* Handlers run in reverse order of registration.  This one is registered at the first cuInit,
      * after the runtime's, so it runs before the runtime releases the driver. */
@@ -153,15 +173,18 @@ void zc_process_watch_forks(void)
         pthread_atfork(zc_modules_before_fork, zc_modules_after_fork, child);
 }
 
-/* Loading costs two clock readings, a look at descriptor 2 and one for a symbol, and touches
- * nothing of CUDA. Several threads may place host blocks before the first CUDA call, so forks
- * matter from here on. */
+/* Loading costs two clock readings, a look at descriptor 2, at the environment and for a symbol,
+ * and touches nothing of CUDA. Several threads may place host blocks before the first CUDA call, so
+ * forks matter from here on. */
 __attribute__((constructor)) static void load(void)
 {
     zc_clock_mark();
     zc_message_init();
     zc_object_init();
     zc_process_watch_forks();
+    /* Sites of host blocks begin before the first CUDA call. */
+    const char *python = secure_getenv("ZC_PYTHON");
+    find_python(python && zc_option_on(python));
 }
 
 /* The driver may be gone: only memory and the log are touched.  Later calls still count in memory,

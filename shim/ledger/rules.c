@@ -213,7 +213,7 @@ const struct zc_rule *zc_rules_match(struct zc_request *request, uint32_t site)
 {
     char thread[16] = ""; /* prctl(2): at most 16 bytes with the 0. */
     if (policy.needs & ZC_NEED_SITE)
-        request->site = zc_site_id(site);
+        request->site = zc_site_native(site);
     if (policy.needs & ZC_NEED_MODULE)
         request->module = zc_site_module(site);
     if (policy.needs & ZC_NEED_EXE)

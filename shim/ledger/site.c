@@ -16,13 +16,14 @@
 
 /* An entry of the table of ids. */
 struct entry {
-    uint32_t id;       /* The key. */
+    uint32_t key;      /* FNV-1a of all frames and Python functions. */
     uint32_t index;    /* Index into the table. */
     UT_hash_handle hh; /* uthash's handle. */
 };
 
 static struct zc_lock zc_site = ZC_LOCK(ZC_RANK_SITE);
-static struct entry *entries;                             /* By id.  Under the lock. */
+static struct entry *entries;                             /* By key.  Under the lock. */
+static struct zc_python_path *python[ZC_COUNTERS_SITES];  /* By index; atomic. */
 static uint64_t asked_for[(ZC_COUNTERS_SITES + 63) / 64]; /* Bits for zc_site_is_new().  Atomic. */
 
 static uint32_t fnv(uint32_t hash, const void *bytes, size_t n)
@@ -54,8 +55,22 @@ uint32_t zc_site_count(void)
     return count > 0 ? count : 1;
 }
 
+/* The id of the frames, and of the lines, functions and files before them. */
+static uint32_t id_with(uint32_t id, const struct zc_python_path *path)
+{
+    for (uint32_t i = 0; i < path->n; i++) {
+        const struct zc_python_frame *f = &path->frame[i];
+
+        id = fnv(id, &f->line, sizeof(f->line));
+        id = fnv(id, f->function, strlen(f->function) + 1);
+        id = fnv(id, f->file, strlen(f->file) + 1);
+    }
+    return id != 0 ? id : 1;
+}
+
 /* Adds a site; 0 if there are `limit` already, or no memory for its entry. */
-static uint32_t site_new(uint32_t id, const struct zc_frame *frames, unsigned n, uint32_t limit)
+static uint32_t site_new(uint32_t key, uint32_t id, const struct zc_frame *frames, unsigned n,
+                         uint32_t limit)
 {
     uint32_t index = zc_site_count();
     struct zc_site *site;
@@ -66,9 +81,9 @@ static uint32_t site_new(uint32_t id, const struct zc_frame *frames, unsigned n,
     entry = zc_arena_get(sizeof(*entry));
     if (entry == NULL)
         return 0;
-    entry->id = id;
+    entry->key = key;
     entry->index = index;
-    HASH_ADD(hh, entries, id, sizeof(entry->id), entry);
+    HASH_ADD(hh, entries, key, sizeof(entry->key), entry);
     if (entry->hh.tbl == NULL) {
         zc_arena_put(entry, sizeof(*entry));
         return 0;
@@ -81,34 +96,64 @@ static uint32_t site_new(uint32_t id, const struct zc_frame *frames, unsigned n,
     return index;
 }
 
-static uint32_t find_or_make(const struct zc_frame *frames, unsigned n, uint32_t limit)
+/* Where it makes a site, that has `*path`, which becomes NULL. */
+static uint32_t find_or_make(const struct zc_frame *frames, unsigned n, uint32_t limit,
+                             struct zc_python_path **path)
 {
-    uint32_t id = id_of(frames, n);
+    uint32_t id = id_of(frames, n), key = id, index;
     struct entry *entry;
 
-    HASH_FIND(hh, entries, &id, sizeof(id), entry);
-    return entry != NULL ? entry->index : site_new(id, frames, n, limit);
+    if (*path != NULL) {
+        (*path)->native = id;
+        key = id_with(id, *path);
+        id = id_with(id_of(frames, (*path)->before), *path);
+    }
+
+    HASH_FIND(hh, entries, &key, sizeof(key), entry);
+    if (entry != NULL)
+        return entry->index;
+    index = site_new(key, id, frames, n, limit);
+    if (index != 0) {
+        __atomic_store_n(&python[index], *path, __ATOMIC_RELEASE);
+        *path = NULL;
+    }
+    return index;
 }
 
 static uint32_t rest_of_module(const struct zc_frame *first)
 {
     struct zc_frame rest = *first;
+    struct zc_python_path *none = NULL;
 
     rest.offset = 0;
-    return find_or_make(&rest, 1, ZC_COUNTERS_SITES);
+    return find_or_make(&rest, 1, ZC_COUNTERS_SITES, &none);
 }
 
-uint32_t zc_site_intern(const struct zc_frame *frames, unsigned n)
+uint32_t zc_site_intern(const struct zc_frame *frames, unsigned n, struct zc_python_path *path)
 {
-    uint32_t index;
+    uint32_t index = 0;
 
-    if (n == 0 || !zc_lock_take(&zc_site))
-        return 0;
-    index = find_or_make(frames, n, ZC_COUNTERS_SITES - MODULES);
-    if (index == 0)
-        index = rest_of_module(frames);
-    zc_lock_drop(&zc_site);
+    if (n > 0 && zc_lock_take(&zc_site)) {
+        index = find_or_make(frames, n, ZC_COUNTERS_SITES - MODULES, &path);
+        if (index == 0)
+            index = rest_of_module(frames);
+        zc_lock_drop(&zc_site);
+    }
+    if (path != NULL)
+        zc_python_drop(path);
     return index;
+}
+
+const struct zc_python_path *zc_site_python(uint32_t index)
+{
+    return __atomic_load_n(&python[index < ZC_COUNTERS_SITES ? index : 0], __ATOMIC_ACQUIRE);
+}
+
+uint32_t zc_site_native(uint32_t index)
+{
+    const struct zc_python_path *path = zc_site_python(index);
+
+    return path != NULL ? path->native : zc_site_id(index);
 }
 
 const struct zc_site *zc_site_get(uint32_t index)
@@ -195,6 +240,7 @@ void zc_site_reset(void)
     zc_lock_reset(&zc_site);
     entries = NULL;
     memset(asked_for, 0, sizeof(asked_for));
+    memset(python, 0, sizeof(python));
     zc_site_path_reset();
 }
 

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ledger/python.h"
 #include "ledger/traffic.h"
 
 #define ZC_SITE_FRAMES 8  /* Frames kept, innermost first. */
@@ -21,7 +22,7 @@ struct zc_frame {
  * paths share one site for each module, whose only frame has offset 0.  Index 0 means "all other
  * sites": the table is full, or the path could not be read. */
 struct zc_site {
-    uint32_t id;              /* FNV-1a of all frames, never 0; printed as eight hex digits. */
+    uint32_t id;              /* FNV-1a of its path, never 0; printed as eight hex digits. */
     uint32_t nframes;         /* Frames used. */
     uint64_t requests;        /* Requests made here. */
     uint64_t requested_bytes; /* Bytes of them. */
@@ -31,10 +32,16 @@ struct zc_site {
     struct zc_cell total[ZC_DIR_COUNT]; /* From freed blocks; without live ones. */
 };
 
-/* The index of the site with these frames, which is added if necessary.  When the table fills up:
- * the site for the rest of the first frame's module. 0 for no frames, if the table is full, and in
- * a signal handler that interrupted the table. */
-uint32_t zc_site_intern(const struct zc_frame *frames, unsigned n);
+/* The index of the site with these frames and Python functions, which is added if necessary.  When
+ * the table fills up: the site for the rest of the first frame's module. 0 for no frames, if the
+ * table is full, and in a signal handler that interrupted the table.  Takes over the path of the
+ * arena, which may be NULL.  Paths that differ in the interpreter's own frames alone have an index
+ * each, but one id: the interpreter calls a function from several places of its code. */
+uint32_t zc_site_intern(const struct zc_frame *frames, unsigned n, struct zc_python_path *python);
+
+/* The Python functions of a site, NULL without any; and its id without them, which rules match. */
+const struct zc_python_path *zc_site_python(uint32_t index);
+uint32_t zc_site_native(uint32_t index);
 
 /* A site by its index: public id, module (basename of the program's innermost frame), and
  * everything. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/path.h"
+#include "ledger/python.h"
 #include "ledger/reentry.h"
 #include "ledger/unwind.h"
 
@@ -20,6 +21,7 @@ struct path {
     uint64_t frame;             /* Frame address of the wrapper; 0 in an unused path. */
     uint64_t pc;                /* Its return address. */
     uint64_t sum;               /* weigh() over the values of the words. */
+    uint64_t python;            /* zc_python_key() */
     uint16_t site;              /* Index of the site. */
     uint16_t words;             /* Number of words. */
     uint16_t at[ZC_WALK_WORDS]; /* Their positions, in words above `frame`. */
@@ -36,6 +38,7 @@ static const char *const between[] = {"libzc.so",     "libcuda.so", "libcudart.s
 struct frames {
     struct zc_frame frame[ZC_SITE_FRAMES]; /* Frames of the path. */
     unsigned n;                            /* Their number. */
+    unsigned before;                       /* How many of them lie before the interpreter's. */
     uint64_t pc;                           /* The first visited frame: the wrapper's caller. */
 };
 
@@ -55,6 +58,13 @@ static bool is_between(const char *module)
         if (strncmp(module, between[i], strlen(between[i])) == 0)
             return true;
     return false;
+}
+
+static bool is_interpreter(const struct zc_object *object)
+{
+    uint64_t address = zc_python_address();
+
+    return object != NULL && address >= object->start && address < object->end;
 }
 
 static bool add_frame(uint64_t pc, const struct zc_object *object, void *arg)
@@ -77,6 +87,7 @@ static bool add_frame(uint64_t pc, const struct zc_object *object, void *arg)
         frame->offset = pc - object->load;
     if (frames->n == 0 && is_between(frame->module))
         return true;
+    frames->before += frames->before == frames->n && !is_interpreter(object);
     return ++frames->n < ZC_SITE_FRAMES;
 }
 
@@ -86,9 +97,9 @@ static inline uint64_t weigh(uint64_t value, unsigned i)
     return value * (0x9e3779b97f4a7c15ull * (2 * i + 1));
 }
 
-static inline struct path *path_slot(uint64_t frame, uint64_t pc)
+static inline struct path *path_slot(uint64_t frame, uint64_t pc, uint64_t python)
 {
-    return &paths[(((frame >> 4) ^ pc) * 0x9e3779b97f4a7c15ull) >> 32 & (PATHS - 1)];
+    return &paths[(((frame >> 4) ^ pc ^ python) * 0x9e3779b97f4a7c15ull) >> 32 & (PATHS - 1)];
 }
 
 #if defined(__clang__)
@@ -97,20 +108,21 @@ __attribute__((no_sanitize("address", "thread", "memory")))
 __attribute__((no_sanitize("address"), no_sanitize("thread")))
 #endif
 static bool
-path_holds(const struct path *path, uint64_t frame, uint64_t pc)
+path_holds(const struct path *path, uint64_t frame, uint64_t pc, uint64_t python)
 {
     const volatile uint64_t *stack = (const volatile uint64_t *)(uintptr_t)frame;
     uint64_t sum = 0;
 
-    if (path->frame != frame || path->pc != pc)
+    if (path->frame != frame || path->pc != pc || path->python != python)
         return false;
     for (unsigned i = 0; i < path->words; i++)
         sum += weigh(stack[path->at[i]], i);
     return sum == path->sum;
 }
 
-static void path_keep(struct path *path, const struct zc_walk *walk, uint64_t pc, uint32_t site)
+static void path_keep(const struct zc_walk *walk, uint64_t pc, uint64_t python, uint32_t site)
 {
+    struct path *path = path_slot(walk->from, pc, python);
     uint64_t sum = 0;
 
     if (walk->words > ZC_WALK_WORDS)
@@ -125,12 +137,14 @@ static void path_keep(struct path *path, const struct zc_walk *walk, uint64_t pc
     path->frame = walk->from;
     path->pc = pc;
     path->sum = sum;
+    path->python = python;
     path->words = (uint16_t)walk->words;
     path->site = (uint16_t)site;
 }
 
-__attribute__((noinline)) static uint32_t walk_path(uint64_t frame, uint64_t pc)
+__attribute__((noinline)) static uint32_t walk_path(uint64_t frame, uint64_t pc, uint64_t python)
 {
+    struct zc_python_path *path = NULL;
     struct frames frames = {.n = 0};
     struct zc_walk walk;
     uint32_t site;
@@ -138,20 +152,27 @@ __attribute__((noinline)) static uint32_t walk_path(uint64_t frame, uint64_t pc)
     zc_unwind(&walk, frame, add_frame, &frames);
     if (frames.pc != pc)
         return 0;
-    site = zc_site_intern(frames.frame, frames.n);
-    path_keep(path_slot(frame, pc), &walk, pc, site);
+    if (python != 0)
+        path = zc_python_read();
+    if (path != NULL)
+        path->before = frames.before;
+    site = zc_site_intern(frames.frame, frames.n, path);
+    path_keep(&walk, pc, python, site);
     return site;
 }
 
 uint32_t zc_site_here(void *frame, void *pc)
 {
     uint64_t at = (uint64_t)(uintptr_t)frame, from = (uint64_t)(uintptr_t)pc;
-    const struct path *path = path_slot(at, from);
+    const struct path *path;
+    uint64_t python;
     uint32_t site;
 
     if (!zc_reentry_enter())
         return 0;
-    site = path_holds(path, at, from) ? path->site : walk_path(at, from);
+    python = zc_python_key();
+    path = path_slot(at, from, python);
+    site = path_holds(path, at, from, python) ? path->site : walk_path(at, from, python);
     zc_reentry_leave();
     return site;
 }
@@ -164,6 +185,7 @@ void zc_site_rehearse(void)
     if (!zc_reentry_enter())
         return;
     zc_unwind(&walk, (uint64_t)(uintptr_t)__builtin_frame_address(0), add_frame, &frames);
+    zc_python_key();
     zc_reentry_leave();
 }
 

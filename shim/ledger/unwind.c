@@ -15,12 +15,10 @@
 
 enum { DW_OP_deref = 0x06, DW_OP_plus_uconst = 0x23, DW_OP_breg0 = 0x70 };
 
-/*
- * True if a word can be read. rt_sigprocmask(2) reads the new mask before it checks `how`, so an
- * invalid `how` makes it a test: EFAULT for an unreadable address, EINVAL otherwise.  No system
- * call filter can forbid it, because glibc needs it.
- */
-static bool readable(uint64_t address)
+/* rt_sigprocmask(2) reads the new mask before it checks `how`, so an invalid `how` makes it a test:
+ * EFAULT for an unreadable address, EINVAL otherwise.  No system call filter can forbid it, because
+ * glibc needs it. */
+bool zc_readable(uint64_t address)
 {
     int saved = errno;
     bool ok;
@@ -48,7 +46,7 @@ static bool read_word(struct zc_walk *walk, uint64_t address, uint64_t *value_ou
     if (address % sizeof(uint64_t) != 0 || address < PAGE)
         return false;
     if (address / PAGE != walk->page) {
-        if (!readable(address))
+        if (!zc_readable(address))
             return false;
         walk->page = address / PAGE;
     }

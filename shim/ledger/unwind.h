@@ -37,6 +37,9 @@ struct zc_walk {
 void zc_unwind(struct zc_walk *walk, uint64_t from,
                bool (*visit)(uint64_t pc, const struct zc_object *object, void *arg), void *arg);
 
+/* True if a word can be read at this address.  Keeps errno. */
+bool zc_readable(uint64_t address);
+
 /* Reads a word of the stack and stores it; false if it is not readable. */
 bool zc_walk_read(struct zc_walk *walk, uint64_t address, uint64_t *value_out);
 

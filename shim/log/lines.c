@@ -204,8 +204,27 @@ static void frame(struct zc_line *line, const struct zc_frame *f)
     zc_line_str(line, NULL, zc_text_cstr(&t));
 }
 
+/* The frames last, because they may be too many for the line. */
+static void python(struct zc_line *line, const struct zc_python_path *path)
+{
+    zc_line_hex(line, "native", path->native, 8);
+    zc_line_u64(line, "before_python", path->before);
+    zc_line_open(line, "python", '[');
+    for (uint32_t i = 0; i < path->n; i++) {
+        const struct zc_python_frame *f = &path->frame[i];
+
+        zc_line_open(line, NULL, '{');
+        zc_line_str(line, "function", f->function);
+        zc_line_str(line, "file", f->file);
+        zc_line_id(line, "line", f->line);
+        zc_line_close(line, '}');
+    }
+    zc_line_close(line, ']');
+}
+
 /* Not inlined, so that its line is not on the stack together with those of modules. */
-__attribute__((noinline)) static void write_site(const struct zc_site *site)
+__attribute__((noinline)) static void write_site(const struct zc_site *site,
+                                                 const struct zc_python_path *path)
 {
     char buf[ZC_LINE_MAX];
     struct zc_line line;
@@ -216,6 +235,8 @@ __attribute__((noinline)) static void write_site(const struct zc_site *site)
     for (uint32_t i = 0; i < site->nframes && i < ZC_SITE_FRAMES; i++)
         frame(&line, &site->frame[i]);
     zc_line_close(&line, ']');
+    if (path != NULL)
+        python(&line, path);
     zc_log_write(&line);
 }
 
@@ -226,7 +247,7 @@ void zc_log_site(uint32_t site_index)
     if (zc_log_level() == ZC_LOG_OFF || site == NULL)
         return;
     zc_log_modules(site);
-    write_site(site);
+    write_site(site, zc_site_python(site_index));
 }
 
 void zc_log_warn(enum zc_severity severity, const char *code, const char *text)

@@ -6,6 +6,7 @@
 #include "base/job.h"
 #include "base/path.h"
 #include "base/version.h"
+#include "ledger/python.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -102,6 +103,18 @@ static void program_path(struct zc_line *line)
     zc_line_str(line, "exe_path", zc_log_program_path(path) ? path : NULL);
 }
 
+/* What Python functions of sites come from; only where somebody has asked for them. */
+static void python(struct zc_line *line)
+{
+    uint64_t hex = zc_python_version();
+    char buf[16];
+    struct zc_text t = zc_text_on(buf, sizeof(buf));
+
+    zc_text_fmt(&t, "%U.%U.%U", hex >> 24, hex >> 16 & 0xff, hex >> 8 & 0xff);
+    if (zc_python() != ZC_PYTHON_OFF)
+        zc_line_str(line, "python", zc_python() >= ZC_PYTHON_FOUND ? zc_text_cstr(&t) : NULL);
+}
+
 static void policy(struct zc_line *line, const struct zc_log_meta *meta)
 {
     if (meta->policy_file == NULL) {
@@ -135,6 +148,7 @@ void zc_log_meta(const struct zc_log_meta *meta)
     number_or_null(&line, "devices", meta->devices, meta->devices >= 0);
     gpus(&line, meta);
     policy(&line, meta);
+    python(&line);
     program_path(&line);
     arguments(&line); /* Last, because it may be cut. */
     zc_log_write(&line);

@@ -325,20 +325,20 @@ static void test_full(void **state)
     (void)state;
     for (uint32_t i = 1; i < ZC_COUNTERS_SITES - MODULES; i++) {
         frame.offset = i;
-        assert_int_equal(zc_site_intern(&frame, 1), i);
+        assert_int_equal(zc_site_intern(&frame, 1, NULL), i);
     }
     for (uint32_t i = ZC_COUNTERS_SITES - MODULES; i < ZC_COUNTERS_SITES; i++) {
         frame.module[0] = (char)(i | 0x80);
         for (frame.offset = 1000; frame.offset < 1003; frame.offset++)
-            assert_int_equal(zc_site_intern(&frame, 1), i);
+            assert_int_equal(zc_site_intern(&frame, 1, NULL), i);
         assert_string_equal(zc_site_module(i), frame.module);
         assert_int_equal(zc_site_get(i)->frame[0].offset, 0);
     }
     strcpy(frame.module, "none");
-    assert_int_equal(zc_site_intern(&frame, 1), 0);
+    assert_int_equal(zc_site_intern(&frame, 1, NULL), 0);
     strcpy(frame.module, "m");
     frame.offset = 7;
-    assert_int_equal(zc_site_intern(&frame, 1), 7);
+    assert_int_equal(zc_site_intern(&frame, 1, NULL), 7);
     assert_int_equal(zc_site_count(), ZC_COUNTERS_SITES);
     assert_int_equal(here_a(), 0);
 }
@@ -350,7 +350,7 @@ static void *intern_all(void *index)
     struct zc_frame frame = {.module = "m"};
 
     for (frame.offset = 0; frame.offset < PATHS; frame.offset++)
-        ((uint32_t *)index)[frame.offset] = zc_site_intern(&frame, 1);
+        ((uint32_t *)index)[frame.offset] = zc_site_intern(&frame, 1, NULL);
     return NULL;
 }
 
@@ -372,7 +372,7 @@ static void test_counters_change(void **state)
         for (uint32_t i = 0; i < PATHS; i++) {
             frame.offset = i;
             assert_int_equal(zc_site_get(index[i])->frame[0].offset, i);
-            assert_int_equal(zc_site_intern(&frame, 1), index[i]);
+            assert_int_equal(zc_site_intern(&frame, 1, NULL), index[i]);
         }
         assert_int_equal(zc_site_count(), PATHS + 1);
     }

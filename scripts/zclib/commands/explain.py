@@ -140,12 +140,15 @@ class Sites:
     fared: dict[tuple[str, ...], Site] = field(default_factory=dict)
     caller: dict[str, str] = field(default_factory=dict)
     module: dict[str, str] = field(default_factory=dict)
+    native: dict[str, str] = field(default_factory=dict)  # The id that rules match.
 
     def frames(self, record: logs.Record) -> None:
         frames = logs.strings(record, "frames")
         if frames:
-            self.caller[logs.string(record, "site")] = frames[0]
-            self.module[logs.string(record, "site")] = frames[0].rpartition("+")[0]
+            site = logs.string(record, "site")
+            self.caller[site] = logs.innermost(logs.call_path(record))
+            self.module[site] = frames[0].rpartition("+")[0]
+            self.native[site] = logs.string(record, "native", site)
 
     def add(self, site: str, size: int, *how: str) -> None:
         entry = self.fared.setdefault((site, *how), Site())
@@ -171,7 +174,7 @@ def _request_of(record: logs.Record, exe: str, sites: Sites) -> policies.Request
     device = logs.number(record, "device")
     return policies.Request(
         api=logs.string(record, "api"), size=str(logs.number(record, "size_bytes")),
-        module=sites.module.get(site, ""), site=site, exe=exe,
+        module=sites.module.get(site, ""), site=sites.native.get(site, site), exe=exe,
         device=str(device) if device >= 0 else "",
         thread=logs.string(record, "thread_name"),
         stream=logs.string(record, "stream_kind", UNTOLD_STREAM if
@@ -229,7 +232,7 @@ def _judge(policy: str, paths: Iterable[str]) -> Sites:
                 taking = next((v for v in verdicts if v.outcome == "takes"), None)
                 for rule_of, line, key in _untold(record, verdicts):
                     untold[rule_of, line, key] = untold.get((rule_of, line, key), 0) + 1
-                sites.add(request.site, int(request.size), request.api,
+                sites.add(logs.string(record, "site"), int(request.size), request.api,
                           logs.string(record, "place", "?"),
                           f"{rule}:{taking.line}" if taking else "-",
                           taking.places if taking else "as asked")

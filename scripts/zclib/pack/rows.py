@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from ..logs import Log, Record, is_running, number, rows, string
+from ..logs import Log, Record, call_path, is_running, number, rows, string
 from .tables import ARRAYS, LINES, WHOSE
 
 Row = dict[str, Any]
@@ -33,7 +33,7 @@ class Rows:
             elif kind in LINES:
                 self._one(LINES[kind], record)
             elif kind == "site":
-                self._frames[string(record, "site")] = record.get("frames")
+                self._frames[string(record, "site")] = list(call_path(record)) or None
             elif kind == "alloc":
                 self._live[number(record, "block")] = {**record,
                                                        "alloc_ns": record.get("time_ns")}
@@ -60,16 +60,18 @@ class Rows:
     def _end(self) -> None:
         for born in self._live.values():  # The process was killed.
             self._one("blocks", {**born, "live": True})
-        summary, meta = self._summary, self._log.meta
+        summary, meta, named = self._summary, self._log.meta, set[str]()
         for name in ARRAYS:
             for row in rows(summary, name):
                 self._one(name, row)
         for site in rows(summary, "sites"):
             name = string(site, "site")
-            self._one("sites", {**site, "frames": self._frames.pop(name, None)})
+            named.add(name)
+            self._one("sites", {**site, "frames": self._frames.get(name)})
             self._traffic("site_traffic", {"site": name}, site)
         for name, frames in self._frames.items():  # Sites that copied, or of a log that was cut.
-            self._one("sites", {"site": name, "frames": frames})
+            if name not in named:
+                self._one("sites", {"site": name, "frames": frames})
         if meta and "recorder" not in meta:
             self._process(meta, summary)
 

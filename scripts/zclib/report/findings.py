@@ -163,7 +163,7 @@ class Finder:
         """A rule for blocks that are copied to, and what it does in words.  `each`: bytes of a
         copy."""
         name = self._rule_name(site)
-        rule = f"[rule {name}]\nsite = {site.id}\n"
+        rule = f"[rule {name}]\nsite = {', '.join(site.natives) or site.id}\n"
         can_share = each > SHARED_OVER and site.apis and set(site.apis) <= SHARED
         if can_share and self._heap_is_source():
             return ("if kernels only read it, rule `place = shared` with `access = read` would "

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from typing import NamedTuple
+from typing import Iterable, NamedTuple
 
 from ..counters import NOT_COPIES
 from ..logs import Record, number, string, strings
@@ -18,6 +18,8 @@ from .sizes import Sizes
 from .tally import count_name
 from .timeline import Timeline
 from .top import Top
+
+MOST_NATIVES = 16  # Of a site; a rule lists them.
 
 
 class Flow(NamedTuple):
@@ -59,13 +61,14 @@ class FlowSum:
 class Site:
     """A call path of requests and the traffic of its blocks, over all processes."""
 
-    __slots__ = ("id", "frames", "processes", "requests", "requested_bytes", "frees", "by_dir",
-                 "flows", "apis", "places", "rules", "whys", "hints", "least", "greatest",
+    __slots__ = ("id", "frames", "natives", "processes", "requests", "requested_bytes", "frees",
+                 "by_dir", "flows", "apis", "places", "rules", "whys", "hints", "least", "greatest",
                  "repeated_calls", "repeated_bytes")
 
     def __init__(self, name: str) -> None:
         self.id = name
-        self.frames: tuple[str, ...] = ()          # module+0xOFFSET, innermost first.
+        self.frames: tuple[str, ...] = ()          # As call_path() has them.
+        self.natives: tuple[str, ...] = ()         # Its ids without Python functions, for rules.
         self.processes = 0                         # How many had it.
         self.requests = 0
         self.requested_bytes = 0
@@ -85,6 +88,9 @@ class Site:
         """The sum of its copies, sets and prefetches left out."""
         return sum_of(self.by_dir)
 
+    def add_natives(self, names: Iterable[str]) -> None:
+        self.natives = tuple(sorted({*self.natives, *filter(None, names)})[:MOST_NATIVES])
+
     def add_alloc(self, record: Record) -> None:
         size = number(record, "size_bytes")
         self.least = min(self.least, size) if self.greatest else size
@@ -99,6 +105,7 @@ class Site:
         """Adds the same site of other processes."""
         # Equal, but for damage: the id is a hash of them.
         self.frames = max(self.frames, other.frames)
+        self.add_natives(other.natives)
         self.processes += other.processes
         self.requests += other.requests
         self.requested_bytes += other.requested_bytes

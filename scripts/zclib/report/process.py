@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from typing import Protocol, Sequence
 
-from ..logs import Log, Record, is_running, number, rows, string, strings
+from ..logs import Log, Record, call_path, is_running, number, rows, string
 from .counts import Counts
 from .memory import MemorySum, side_of
 from .parts import Block, Flow, FlowSum, Process, Site, Sums, add_counts, flow_of
@@ -100,8 +100,9 @@ class ProcessLog:
         return site
 
     def _site(self, record: Record) -> None:
-        frames = tuple(map(sys.intern, strings(record, "frames")))
-        self._site_of(string(record, "site")).frames = frames
+        site = self._site_of(string(record, "site"))
+        site.frames = tuple(map(sys.intern, call_path(record)))
+        site.add_natives([string(record, "native")])
         for watcher in self._watchers:
             watcher.site(record)
 
@@ -228,9 +229,9 @@ class ProcessLog:
             self.sums.memory.setdefault(side_of(row), MemorySum()).add_record(row)
         for row in rows(record, "sites"):
             site = self._site_of(string(row, "site"))
-            site.requests = number(row, "requests")
-            site.requested_bytes = number(row, "requested_bytes")
-            site.frees = number(row, "frees")
+            site.requests += number(row, "requests")
+            site.requested_bytes += number(row, "requested_bytes")
+            site.frees += number(row, "frees")
             for traffic in rows(row, "traffic"):
                 counts = site.by_dir.setdefault(string(traffic, "dir", "?"), Counts())
                 counts.add_record(traffic)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Functions and source lines of frames, by addr2line(1) on the files that the log names."""
+"""Functions and source lines of frames: Python's are told by the log, the others found by
+addr2line(1) in the files that the log names."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ import shutil
 import struct
 import subprocess
 from typing import Iterable, NamedTuple
+
+from ..logs import PYTHON_FRAME
 
 TIMEOUT_S = 60  # For one module; the debugging information of a framework may be gigabytes.
 # Functions of a statically linked runtime, which is a part of the program's own file, and the
@@ -55,6 +58,10 @@ class Symbols:
                 self._known.update(zip(wanted, self._run(path, wanted)))
 
     def place(self, frame: str) -> Place:
+        python = PYTHON_FRAME(frame)
+        if python:
+            path, line, function = python.groups()
+            return Place(function, f"{os.path.basename(path)}:{line}")
         return self._known.get(frame, UNKNOWN)
 
     def caller(self, frames: Iterable[str]) -> str:
@@ -67,10 +74,12 @@ class Symbols:
         return f"{place.function} ({frame})" if place.function else frame
 
     def innermost(self, frames: Iterable[str]) -> str:
-        """The innermost frame that is not CUDA's; empty without frames."""
+        """The innermost frame of Python, else the innermost that is not CUDA's; empty without
+        frames."""
         frames = list(frames)
-        mine = (frame for frame in frames if not RUNTIME.match(self.place(frame).function))
-        return next(mine, frames[0] if frames else "")
+        mine = [*filter(PYTHON_FRAME, frames),
+                *(frame for frame in frames if not RUNTIME.match(self.place(frame).function))]
+        return (mine or frames or [""])[0]
 
     def _usable(self, module: str) -> str | None:
         """The module's file, if it is the one that ran."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from typing import Any, Iterable, TextIO
 
-from ..logs import Record, number, string, strings
+from ..logs import Record, call_path, innermost, number, string
 from .links import FROM_DEVICE, TO_DEVICE
 from .parts import Flow, Process
 from .timeline import Timeline
@@ -109,9 +109,9 @@ class Trace:
                 **({"flow_out": True} if goes else {})}
 
     def site(self, record: Record) -> None:
-        frames = strings(record, "frames")
+        frames = call_path(record)
         if frames and len(self._callers) < MOST_SITES:
-            self._callers.setdefault(string(record, "site"), frames[0])
+            self._callers.setdefault(string(record, "site"), innermost(frames))
 
     def _where(self, site: str) -> dict[str, str]:
         return {"site": site, "caller": self._callers.get(site, "")} if site else {}

@@ -132,7 +132,9 @@ class Search:
         return None if self._verifier.fault(run) else run
 
     def _watching(self, name: str, policy: str) -> Plan:
-        return Plan(name, launch.environment(self._library, "", policy, "events"))
+        # Rules match sites without Python functions.
+        return Plan(name, {**launch.environment(self._library, "", policy, "events"),
+                           "ZC_PYTHON": "0"})
 
     def _learn_watched(self, run: Run) -> None:
         if not run.totals.processes and not run.status:

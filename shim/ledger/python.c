@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads the frames of CPython, from 3.11 to 3.14. */
+#include "ledger/python.h"
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "ledger/unwind.h"
+
+#define FRAMES_MAX 64  /* Of the interpreter, those that are no function's included. */
+#define OFFSET_MAX 512 /* Larger offsets are not believed. */
+
+/* Offsets in CPython's structures.  They are the same in all releases of a minor version. */
+struct layout {
+    uint16_t cframe;         /* Of the thread state: what has the current frame, 0 for itself. */
+    uint16_t current;        /* The current frame there. */
+    uint16_t code, previous; /* Of a frame: its code object, the caller's frame, */
+    uint16_t instruction, owner; /* the instruction, who has the frame's memory. */
+    uint16_t file, function;     /* Of a code object: co_filename, co_qualname, */
+    uint16_t bytecode;           /* its instructions. */
+    uint16_t type;               /* Of every object. */
+};
+
+static const struct layout python_3_11 = {56, 8, 32, 48, 56, 69, 112, 128, 184, 8};
+static const struct layout python_3_12 = {56, 0, 0, 8, 56, 70, 112, 128, 192, 8};
+
+/* From 3.13 on _PyRuntime begins with the offsets, made for profilers: struct _Py_DebugOffsets, of
+ * 64-bit words.  Each version has its own; these are the words that have the layout's fields.  They
+ * are right for builds without the GIL, too. */
+static const struct layout words_3_13 = {0, 23, 30, 29, 31, 33, 35, 37, 43, 45};
+static const struct layout words_3_14 = {0, 26, 33, 32, 34, 36, 40, 42, 48, 51};
+
+/* Frames of this owner or a greater one stand for calls from C: 3.12 to 3.14. */
+#define OWNED_BY_C 3
+
+uint32_t zc_python_state = ZC_PYTHON_OFF;
+static struct layout at;
+static uint64_t version;
+
+/* What the interpreter exports: functions that need no GIL and only read, and two types. */
+static struct {
+    char *(*thread)(void);                           /* PyGILState_GetThisThreadState */
+    int (*finalizing)(void);                         /* Py_IsFinalizing */
+    int (*line)(const char *frame);                  /* PyUnstable_InterpreterFrame_GetLine: 3.12 */
+    int (*code_line)(const char *code, int offset);  /* PyCode_Addr2Line */
+    ptrdiff_t (*length)(const char *text);           /* PyUnicode_GetLength */
+    uint32_t (*read)(const char *text, ptrdiff_t i); /* PyUnicode_ReadChar */
+    const char *code_type, *text_type;               /* PyCode_Type, PyUnicode_Type */
+} api;
+
+static bool find_functions(void *(*look_up)(void *handle, const char *name))
+{
+    const struct {
+        const char *name, *other;
+        void *to;
+        bool optional;
+    } wanted[] = {
+        {"PyGILState_GetThisThreadState", NULL, &api.thread, false},
+        {"Py_IsFinalizing", "_Py_IsFinalizing", &api.finalizing, false},
+        {"PyUnstable_InterpreterFrame_GetLine", NULL, &api.line, true},
+        {"PyCode_Addr2Line", NULL, &api.code_line, false},
+        {"PyUnicode_GetLength", NULL, &api.length, false},
+        {"PyUnicode_ReadChar", NULL, &api.read, false},
+        {"PyCode_Type", NULL, &api.code_type, false},
+        {"PyUnicode_Type", NULL, &api.text_type, false},
+    };
+
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+        void *found = look_up(RTLD_DEFAULT, wanted[i].name);
+
+        if (found == NULL && wanted[i].other != NULL)
+            found = look_up(RTLD_DEFAULT, wanted[i].other);
+        if (found == NULL && !wanted[i].optional)
+            return false;
+        memcpy(wanted[i].to, &found, sizeof(found));
+    }
+    return true;
+}
+
+/* Takes the offsets from those that the interpreter tells. */
+static bool told_layout(const uint64_t *runtime, const struct layout *words)
+{
+    const uint16_t *word = (const uint16_t *)words;
+    uint16_t *offset = (uint16_t *)&at;
+
+    if (runtime == NULL || memcmp(runtime, "xdebugpy", 8) != 0 || runtime[1] != version)
+        return false;
+    for (size_t i = 0; i < sizeof(at) / sizeof(*offset); i++) {
+        offset[i] = word[i] ? (uint16_t)runtime[word[i]] : 0;
+        if (word[i] && runtime[word[i]] > OFFSET_MAX)
+            return false;
+    }
+    return true;
+}
+
+static bool find_layout(const uint64_t *runtime)
+{
+    switch (version >> 16) {
+    case 0x30b:
+        at = python_3_11;
+        return true;
+    case 0x30c:
+        at = python_3_12;
+        return api.line != NULL;
+    case 0x30d:
+        return api.line != NULL && told_layout(runtime, &words_3_13);
+    case 0x30e:
+        return api.line != NULL && told_layout(runtime, &words_3_14);
+    default:
+        return false;
+    }
+}
+
+void zc_python_find(void *(*look_up)(void *handle, const char *name))
+{
+    const unsigned long *hex = look_up(RTLD_DEFAULT, "Py_Version"); /* From 3.11 on. */
+    enum zc_python state = ZC_PYTHON_NONE;
+
+    if (zc_python() >= ZC_PYTHON_FOUND)
+        return;
+    if (hex == NULL)
+        state = look_up(RTLD_DEFAULT, "Py_GetVersion") ? ZC_PYTHON_UNKNOWN : ZC_PYTHON_NONE;
+    else
+        version = *hex;
+    if (version != 0)
+        state = find_functions(look_up) && find_layout(look_up(RTLD_DEFAULT, "_PyRuntime"))
+                    ? ZC_PYTHON_FOUND
+                    : ZC_PYTHON_UNKNOWN;
+    __atomic_store_n(&zc_python_state, state, __ATOMIC_RELEASE);
+}
+
+uint64_t zc_python_version(void)
+{
+    return version;
+}
+
+uint64_t zc_python_address(void)
+{
+    return (uint64_t)(uintptr_t)api.thread;
+}
+
+/* The word at an address of the interpreter's.  Until the first frames have proved the layout, only
+ * where it can be read. */
+#if defined(__clang__)
+__attribute__((no_sanitize("address", "thread", "memory")))
+#else
+__attribute__((no_sanitize("address"), no_sanitize("thread")))
+#endif
+static uint64_t
+word(const char *address)
+{
+    if (zc_python() != ZC_PYTHON_READ &&
+        ((uintptr_t)address % sizeof(uint64_t) != 0 || !zc_readable((uintptr_t)address)))
+        return 0;
+    return *(const volatile uint64_t *)(const void *)address;
+}
+
+static const char *pointer(const char *address)
+{
+    /* From 3.14 on the lowest bits of some pointers are marks. */
+    return (const char *)(uintptr_t)(word(address) & ~(uint64_t)7); /* NOLINT */
+}
+
+static const char *current_frame(void)
+{
+    const char *state;
+
+    /* Once the interpreter ends it frees the states of threads that it has not joined. */
+    if (api.finalizing())
+        return NULL;
+    state = api.thread();
+    if (state != NULL && at.cframe != 0)
+        state = pointer(state + at.cframe);
+    return state != NULL ? pointer(state + at.current) : NULL;
+}
+
+/* The code object of a frame; NULL if it is no function's. */
+static const char *code_of(const char *frame)
+{
+    const char *code = pointer(frame + at.code);
+    uint64_t owner = word(frame + at.owner / 8 * 8) >> at.owner % 8 * 8 & 0xff;
+
+    if (code == NULL || owner >= OWNED_BY_C || pointer(code + at.type) != api.code_type)
+        return NULL;
+    return code;
+}
+
+static uint64_t mix(uint64_t key, uint64_t value)
+{
+    key = (key ^ value) * 0x9e3779b97f4a7c15ull;
+    return key ^ key >> 32;
+}
+
+/* A name is mixed in as well, because another function's code may come to lie where this one's
+ * was. */
+static uint64_t key_of_frames(void)
+{
+    const char *frame = current_frame();
+    uint64_t key = 0;
+    unsigned n = 0;
+
+    for (unsigned i = 0; frame != NULL && i < FRAMES_MAX && n < ZC_PYTHON_FRAMES; i++) {
+        const char *code = code_of(frame);
+
+        if (code != NULL) {
+            key = mix(mix(key, word(frame + at.instruction)), word(code + at.function));
+            key = mix(key, (uintptr_t)code);
+            n++;
+        }
+        frame = pointer(frame + at.previous);
+    }
+    return n > 0 ? key | 1 : 0;
+}
+
+static bool is_text(const char *object)
+{
+    return object != NULL && pointer(object + at.type) == api.text_type;
+}
+
+/* Appends a character in UTF-8; what stands for a byte that is none (PEP 383) as that byte.  False
+ * if it does not fit. */
+static bool append(char *out, size_t cap, size_t *n, uint32_t c)
+{
+    unsigned more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+    static const uint8_t lead[] = {0, 0xc0, 0xe0, 0xf0};
+
+    if (c >= 0xdc80 && c <= 0xdcff) {
+        more = 0;
+        c &= 0xff;
+    }
+    if (*n + more + 1 >= cap)
+        return false;
+    out[(*n)++] = (char)(lead[more] | c >> 6 * more);
+    while (more-- > 0)
+        out[(*n)++] = (char)(0x80 | (c >> 6 * more & 0x3f));
+    return true;
+}
+
+/* Copies the characters of a str from `from` on, as far as there is room; false if some are
+ * left. */
+static bool copy_from(char *out, size_t cap, const char *text, ptrdiff_t from)
+{
+    ptrdiff_t length = api.length(text);
+    size_t n = 0;
+    bool fits = true;
+
+    while (from < length && fits)
+        fits = append(out, cap, &n, api.read(text, from++));
+    out[n] = 0;
+    return fits;
+}
+
+static void copy_name(char *out, size_t cap, const char *text, bool end)
+{
+    ptrdiff_t from = is_text(text) && end ? api.length(text) - (ptrdiff_t)cap + 1 : 0;
+
+    if (!is_text(text)) {
+        strcpy(out, "?");
+        return;
+    }
+    while (!copy_from(out, cap, text, from > 0 ? from : 0) && end)
+        from = from > 0 ? from + 1 : 1;
+}
+
+static uint32_t line_of(const char *frame, const char *code)
+{
+    uint64_t offset = word(frame + at.instruction) - (uintptr_t)(code + at.bytecode);
+    int line = api.line != NULL ? api.line(frame) : api.code_line(code, (int)offset);
+
+    return line > 0 ? (uint32_t)line : 0;
+}
+
+struct zc_python_path *zc_python_read(void)
+{
+    struct zc_python_path *path = zc_arena_get(sizeof(*path));
+    const char *frame = path != NULL ? current_frame() : NULL;
+
+    for (unsigned i = 0; frame != NULL && i < FRAMES_MAX && path->n < ZC_PYTHON_FRAMES; i++) {
+        const char *code = code_of(frame);
+
+        if (code != NULL) {
+            struct zc_python_frame *f = &path->frame[path->n++];
+
+            f->line = line_of(frame, code);
+            copy_name(f->function, sizeof(f->function), pointer(code + at.function), false);
+            copy_name(f->file, sizeof(f->file), pointer(code + at.file), true);
+        }
+        frame = pointer(frame + at.previous);
+    }
+    if (path == NULL || path->n > 0)
+        return path;
+    zc_python_drop(path);
+    return NULL;
+}
+
+void zc_python_drop(struct zc_python_path *path)
+{
+    zc_arena_put(path, sizeof(*path));
+}
+
+/* The innermost function of the first thread that is in one proves the layout: its code is a code
+ * object, and the names there are texts. */
+static void prove(void)
+{
+    const char *frame = current_frame(), *code = NULL;
+    bool names;
+
+    if (frame == NULL)
+        return;
+    for (unsigned i = 0; frame != NULL && code == NULL && i < FRAMES_MAX; i++) {
+        code = code_of(frame);
+        frame = pointer(frame + at.previous);
+    }
+    names =
+        code != NULL && is_text(pointer(code + at.function)) && is_text(pointer(code + at.file));
+    __atomic_store_n(&zc_python_state, names ? ZC_PYTHON_READ : ZC_PYTHON_UNKNOWN,
+                     __ATOMIC_RELEASE);
+}
+
+uint64_t zc_python_walk(void)
+{
+    if (zc_python() == ZC_PYTHON_FOUND)
+        prove();
+    return zc_python() == ZC_PYTHON_READ ? key_of_frames() : 0;
+}
