@@ -95,6 +95,51 @@ run_it() {
     [[ $output == *"table: $program is not on this machine; its frames are offsets"* ]]
 }
 
+# Takes the debugging information out of the program: apart FILE
+apart() {
+    objcopy --only-keep-debug "$program" "$1"
+    strip "$program"
+}
+
+@test "a stripped program's debugging information is found beside it, by .gnu_debuglink" {
+    compile -g -O1
+    apart "$program.debug"
+    objcopy --add-gnu-debuglink="$program.debug" "$program"
+    run_it
+    run -0 zc report "$log"
+    [[ $output == *"(load_table, source_lines.c:$line)"* ]]
+}
+
+@test "debugging information is found by build id, on a debuginfod server and in its folder" {
+    compile -g -O1
+    apart "$BATS_TEST_TMPDIR/kept"
+    run_it
+    id=$(readelf -n "$program" | awk '/Build ID/ { print $3 }')
+    mkdir -p "$BATS_TEST_TMPDIR/bin" "$BATS_TEST_TMPDIR/ids/${id:0:2}"
+    printf '#!/bin/sh\n[ "$1 $2" = "debuginfo %s" ] && echo "%s"\n' "$id" "$BATS_TEST_TMPDIR/kept" \
+        >"$BATS_TEST_TMPDIR/bin/debuginfod-find"
+    chmod +x "$BATS_TEST_TMPDIR/bin/debuginfod-find"
+    PATH=$BATS_TEST_TMPDIR/bin:$PATH
+    run -0 env -u DEBUGINFOD_URLS scripts/zc report "$log"
+    [[ $output == *"(table+0x"* ]]
+    export DEBUGINFOD_URLS=http://localhost
+    run -0 zc report "$log"
+    [[ $output == *"(load_table, source_lines.c:$line)"* ]]
+    # The program itself need not be there.
+    rm "$program"
+    run -0 zc report "$log"
+    [[ $output == *"(load_table, source_lines.c:$line)"* && $output != *"not on this machine"* ]]
+    unset DEBUGINFOD_URLS
+    mv "$BATS_TEST_TMPDIR/kept" "$BATS_TEST_TMPDIR/ids/${id:0:2}/${id:2}.debug"
+    run -0 python3 -c 'import sys
+sys.path.insert(0, "scripts")
+from zclib import cli
+from zclib.report import symbols
+symbols.DEBUG_FOLDER = sys.argv.pop(1)
+cli.main(sys.argv[1:])' "$BATS_TEST_TMPDIR/ids" report "$log"
+    [[ $output == *"(load_table, source_lines.c:$line)"* ]]
+}
+
 @test "logs of two builds of one name are not mixed up" {
     report_of -g -O1
     mv "$log" "$BATS_TEST_TMPDIR/first.jsonl"

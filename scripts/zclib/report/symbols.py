@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Functions and source lines of frames: Python's are told by the log, the others found by
-addr2line(1) in the files that the log names."""
+addr2line(1) in the files that the log names, or in debugging information of their build ids."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ from typing import Iterable, NamedTuple
 from ..logs import PYTHON_FRAME
 
 TIMEOUT_S = 60  # For one module; the debugging information of a framework may be gigabytes.
+# Where packages put debugging information by build id.  addr2line looks here, too, for a file that
+# it is given, and follows its .gnu_debuglink.
+DEBUG_FOLDER = "/usr/lib/debug/.build-id"
 # Functions of a statically linked runtime, which is a part of the program's own file, and the
 # templates of its headers.
 RUNTIME = re.compile(r"(void |cudaError )?(libcudart_static_|_*cuda[A-Z])")
+BUILD_ID = re.compile(r"[0-9a-f]{4,64}")
 FRAME = re.compile(r"^(.*)\+0x([0-9a-f]+)$")
 
 
@@ -37,6 +41,7 @@ class Symbols:
         self._modules = modules
         self._known: dict[str, Place] = {}
         self._paths: dict[str, str | None] = {}  # Files that may be read, by module.
+        self._apart_by_id: dict[str, str | None] = {}
         self._tool = shutil.which("addr2line")
         self.notes: list[str] = []  # Why frames of a module could not be looked up.
         if self._tool is None:
@@ -54,8 +59,13 @@ class Symbols:
             if module not in self._paths:
                 self._paths[module] = self._usable(module)
             path = self._paths[module]
-            if path:
-                self._known.update(zip(wanted, self._run(path, wanted)))
+            found = self._run(path, wanted) if path else []
+            if path and not any(place.line for place in found):
+                apart = self._apart(self._modules[module][1])
+                if apart:
+                    self._paths[module] = apart
+                    found = self._run(apart, wanted)
+            self._known.update(zip(wanted, found))
 
     def place(self, frame: str) -> Place:
         python = PYTHON_FRAME(frame)
@@ -82,19 +92,27 @@ class Symbols:
         return (mine or frames or [""])[0]
 
     def _usable(self, module: str) -> str | None:
-        """The module's file, if it is the one that ran."""
+        """The module's file if it is the one that ran, else debugging information of that."""
         known = self._modules.get(module)
         if known is None:
             return None
         path, wanted = known
         if not os.path.isfile(path):
-            self.notes.append(f"{module}: {path} is not on this machine; its frames are offsets")
-            return None
-        if wanted and build_id(path) not in (None, wanted):
-            self.notes.append(f"{module}: {path} was rebuilt since the log was written; its frames "
-                              "are offsets")
-            return None
-        return path
+            why = f"{path} is not on this machine"
+        elif wanted and build_id(path) not in (None, wanted):
+            why = f"{path} was rebuilt since the log was written"
+        else:
+            return path
+        apart = self._apart(wanted)
+        if apart is None:
+            self.notes.append(f"{module}: {why}; its frames are offsets")
+        return apart
+
+    def _apart(self, wanted: str) -> str | None:
+        """Debugging information of a build, from packages or a debuginfod server."""
+        if wanted not in self._apart_by_id:
+            self._apart_by_id[wanted] = _find_apart(wanted) if BUILD_ID.fullmatch(wanted) else None
+        return self._apart_by_id[wanted]
 
     def _run(self, path: str, frames: list[str]) -> list[Place]:
         """A frame holds a return address; the byte before it belongs to the call."""
@@ -109,6 +127,22 @@ class Symbols:
             return []
         lines = done.stdout.splitlines()
         return [_place(*pair) for pair in zip(lines[0::2], lines[1::2])]
+
+
+def _find_apart(wanted: str) -> str | None:
+    path = f"{DEBUG_FOLDER}/{wanted[:2]}/{wanted[2:]}.debug"
+    if os.path.isfile(path):
+        return path
+    tool = shutil.which("debuginfod-find")
+    if not tool or not os.environ.get("DEBUGINFOD_URLS"):
+        return None
+    try:
+        done = subprocess.run([tool, "debuginfo", wanted], capture_output=True,
+                              encoding="utf-8", errors="surrogateescape", timeout=TIMEOUT_S,
+                              check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def _place(function: str, where: str) -> Place:
