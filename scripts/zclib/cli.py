@@ -24,6 +24,7 @@ COMMANDS = {
     "report": "sum up logs: where the bytes went, and what to do about it",
     "pack": "write logs as tables in Parquet, for DuckDB, Polars, Spark and others",
     "diff": "compare the logs of two runs",
+    "export": "give the counters of running processes to Prometheus",
     "top": "watch the counters of running processes",
     "doctor": "say what this machine can do, place by place",
 }

@@ -35,6 +35,10 @@ REFUSALS = 16
 SOURCE = struct.Struct("=5Q")
 SOURCES = ("heap", "anonymous", "file", "shm", "stack", "static")
 ALIGN = 64
+# Header, places, and the slots of a few threads; what comes behind the sites.
+FIRST_BYTES = 48 << 10
+ZEROES = bytes(256)  # Nearly all of a slot is.
+TAIL_BYTES = REFUSED_CALLS.size + REFUSALS * REFUSAL.size + 2 * len(SOURCES) * SOURCE.size
 # A hostile header must not make a reader allocate without bound.
 MOST_BYTES = 64 << 20
 
@@ -83,16 +87,23 @@ def _terminated(raw: bytes) -> str:
 
 
 class Counters:
-    """One reading of a counters file.  Raises CountersError, or OSError where it can't be read."""
+    """One reading of a counters file.  Raises CountersError, or OSError where it can't be read.
+    The sites are most of it, and are not read where they are not wanted."""
 
-    def __init__(self, path: str) -> None:
-        with open(path, "rb") as file:
+    def __init__(self, path: str, with_sites: bool = True) -> None:
+        self._with_sites = with_sites
+        with open(path, "rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
             if size > MOST_BYTES:
                 raise CountersError(f"{size} bytes are too many for a counters file")
-            self._data = file.read(MOST_BYTES)
-        self.header = self._header()
-        self._lay_out()
+            self._data = file.read(size if with_sites else FIRST_BYTES) or b""
+            self.header = self._header()
+            self._lay_out(size if not with_sites else len(self._data))
+            end = self._slots_at + self._slots_used() * self._slot_bytes
+            if not with_sites and end > len(self._data):
+                self._data += os.pread(file.fileno(), end - len(self._data), len(self._data))
+            self._tail = self._data[self._refusals_at:] if with_sites else \
+                os.pread(file.fileno(), TAIL_BYTES, self._refusals_at)
 
     def _header(self) -> Header:
         if not self._data:
@@ -109,8 +120,8 @@ class Counters:
         return Header(schema, pid, size, slots, sites, cells, places, kinds, dirs, outcomes, frames,
                       mult, start, closed != 0, _terminated(exe))
 
-    def _lay_out(self) -> None:
-        """Finds where the arrays begin."""
+    def _lay_out(self, size: int) -> None:
+        """Finds where the arrays begin in a file of this size."""
         h = self.header
         counts = 16 * h.outcomes
         self._places_at = HEADER.size + 8
@@ -125,8 +136,8 @@ class Counters:
         self._sites_at = _align(self._slots_at + h.slots * self._slot_bytes)
         self._cells_at = _align(self._sites_at + h.sites * self._site_bytes)
         needed = self._cells_at + h.cells * self._cell_bytes
-        if needed > len(self._data):
-            raise CountersError(f"the file ends after {len(self._data)} of {needed} bytes")
+        if needed > size or len(self._data) < self._slots_at:
+            raise CountersError(f"the file ends after {size} of {needed} bytes")
         self._refusals_at = needed
 
     def _ns(self, ticks: int) -> int:
@@ -146,20 +157,28 @@ class Counters:
                              "peak_bytes": peak})
         return rows
 
-    def _totals(self) -> tuple[list[int], list[int], list[int]]:
-        """Sums over all slots: asked (flow x outcome x calls, bytes), moved, ticks."""
-        h = self.header
-        words = self._slot_bytes // 8
-        sums = [0] * words
+    def _slots_used(self) -> int:
+        """Threads get slots from 1 on, and those that get none share the first."""
+        last, = struct.unpack_from("=I", self._data, HEADER.size)
+        return min(last + 1, self.header.slots)
+
+    def _totals(self) -> dict[int, int]:
+        """Sums over all slots, by the number of the word in a slot; nearly all are 0 and left
+        out."""
+        sums: dict[int, int] = {}
         empty = bytes(self._slot_bytes)
-        unpack = struct.Struct(f"={words}Q").unpack_from
-        for slot in range(h.slots):
-            at = self._slots_at + slot * self._slot_bytes
-            if self._data[at:at + self._slot_bytes] == empty:
+        for slot in range(self._slots_used()):
+            start = self._slots_at + slot * self._slot_bytes
+            if self._data[start:start + self._slot_bytes] == empty:
                 continue
-            sums = [a + b for a, b in zip(sums, unpack(self._data, at))]
-        moved, ticks = self._moved_at // 8, self._ticks_at // 8
-        return sums[:moved], sums[moved:ticks], sums[ticks:]
+            for at in range(0, self._slot_bytes, len(ZEROES)):
+                part = self._data[start + at:start + min(at + len(ZEROES), self._slot_bytes)]
+                if part == ZEROES:
+                    continue
+                for word, count in enumerate(struct.unpack(f"={len(part) // 8}Q", part), at // 8):
+                    if count:
+                        sums[word] = sums.get(word, 0) + count
+        return sums
 
     def _flow_name(self, flow: int) -> Record:
         direction, sides = divmod(flow, self.header.kinds ** 2)
@@ -176,16 +195,19 @@ class Counters:
         counts["blocked_ns"] = self._ns(ticks)
         return counts
 
-    def _flows(self) -> tuple[list[Record], list[Record]]:
+    def flows(self) -> tuple[list[Record], list[Record]]:
         """As `flows` and `moved_by_kind` of the summary line."""
-        asked, moved, ticks = self._totals()
+        sums = self._totals()
         step = 2 * self.header.outcomes
+        moved, ticks = self._moved_at // 8, self._ticks_at // 8
         flows, kinds = [], []
-        for flow in range(self.header.flows):
-            words = asked[flow * step:(flow + 1) * step]
+        for flow in sorted({word // step for word in sums if word < moved}):
+            words = [sums.get(flow * step + i, 0) for i in range(step)]
             if any(words[0::2]):
-                flows.append({**self._flow_name(flow), **self._counts(words, ticks[flow])})
-            calls, size = moved[2 * flow:2 * flow + 2]
+                flows.append({**self._flow_name(flow),
+                              **self._counts(words, sums.get(ticks + flow, 0))})
+        for flow in sorted({(word - moved) // 2 for word in sums if moved <= word < ticks}):
+            calls, size = (sums.get(moved + 2 * flow + i, 0) for i in range(2))
             if calls:
                 kinds.append({**self._flow_name(flow), "calls": calls, "bytes": size})
         return flows, kinds
@@ -254,25 +276,25 @@ class Counters:
                 path.append(f"{_terminated(module)}+0x{offset:x}")
             yield {"type": "site", "site": ident, "frames": path}
 
-    def _refused(self) -> Record:
+    def refused(self) -> Record:
         """The fields on refused calls; files of earlier versions end before them."""
-        at = self._refusals_at + REFUSED_CALLS.size
-        if len(self._data) < at + REFUSALS * REFUSAL.size:
+        at = REFUSED_CALLS.size
+        if len(self._tail) < at + REFUSALS * REFUSAL.size:
             return {"refused_calls": 0, "refused": []}
-        calls, = REFUSED_CALLS.unpack_from(self._data, self._refusals_at)
-        rules = REFUSAL.iter_unpack(self._data[at:at + REFUSALS * REFUSAL.size])
+        calls, = REFUSED_CALLS.unpack_from(self._tail)
+        rules = REFUSAL.iter_unpack(self._tail[at:at + REFUSALS * REFUSAL.size])
         return {"refused_calls": calls, "refused": [
             {"rule": _terminated(name), "line": line, "calls": number}
             for number, line, name in rules if line]}
 
     def _pageable(self) -> list[Record]:
         """As `pageable` of the summary line; files of earlier versions end before it."""
-        at = self._refusals_at + REFUSED_CALLS.size + REFUSALS * REFUSAL.size
+        at = REFUSED_CALLS.size + REFUSALS * REFUSAL.size
         rows = []
         for i in range(2 * len(SOURCES)):
-            if len(self._data) < at + SOURCE.size:
+            if len(self._tail) < at + SOURCE.size:
                 break
-            calls, asked, moved, again, ticks = SOURCE.unpack_from(self._data, at)
+            calls, asked, moved, again, ticks = SOURCE.unpack_from(self._tail, at)
             at += SOURCE.size
             if calls:
                 rows.append({"memory": SOURCES[i // 2], "side": ("src", "dst")[i % 2],
@@ -282,7 +304,7 @@ class Counters:
 
     def summary(self) -> Record:
         """As the log's `summary` line, from what was counted so far."""
-        flows, moved = self._flows()
+        flows, moved = self.flows()
         copies = [flow for flow in flows if flow["dir"] not in NOT_COPIES]
         record: Record = {"type": "summary", "wall_ns": None}
         for name in [outcome + unit for outcome in ("asked", *OUTCOMES)
@@ -292,6 +314,6 @@ class Counters:
                                   ("pageable_moved_bytes", moved, "bytes")):
             record[name] = sum(row[field] for row in rows if row["dir"] not in NOT_COPIES
                                and "Pageable" in (row["src_kind"], row["dst_kind"]))
-        return {**record, "untracked": 0, "lost_lines": 0, **self._refused(),
+        return {**record, "untracked": 0, "lost_lines": 0, **self.refused(),
                 "places": self.places(), "flows": flows, "moved_by_kind": moved,
-                "pageable": self._pageable(), "sites": self.sites()}
+                "pageable": self._pageable(), "sites": self.sites() if self._with_sites else []}

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     if args.frames is not None and args.frames < 1:
         screen.message("--frames takes numbers above 0")
         return 2
-    views = {path: live.View(path) for path in _files(args.what)}
+    views = {path: live.View(path) for path in files(args.what)}
     if not views:
         screen.message("no process runs under libzc with a log; to see one that was killed, name "
                        "its counters file")
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
 
 
-def _files(what: list[str]) -> list[str]:
+def files(what: list[str]) -> list[str]:
     """The counters files that arguments stand for.  Raises LogError."""
     if not what:
         return list(live.all_mapped().values())
