@@ -114,15 +114,14 @@ static void drop_all(struct mapping *t)
     }
 }
 
-/* What lies from `at` on in a mapping, as one of its own. */
-static struct mapping *cut_off(struct mapping *m, uintptr_t at)
+/* What lies from `at` on in a mapping, which the caller shortens, as one of its own. */
+static struct mapping *rest_of(const struct mapping *m, uintptr_t at)
 {
     struct mapping *rest = record(at, m->end, m->source);
     if (rest) {
         rest->low = m->low;
         rest->high = m->high;
     }
-    m->end = at;
     return rest;
 }
 
@@ -133,9 +132,9 @@ static void remove_range(uintptr_t low, uintptr_t high)
     split(inside, high, &inside, &above);
     struct mapping *before = last_of(below), *last = last_of(inside);
     if (last && last->end > high)
-        above = join(cut_off(last, high), above);
+        above = join(rest_of(last, high), above);
     if (before && before->end > high)
-        above = join(cut_off(before, high), above);
+        above = join(rest_of(before, high), above);
     if (before && before->end > low)
         before->end = low;
     drop_all(inside);

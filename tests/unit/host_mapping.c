@@ -65,7 +65,7 @@ static void change(unsigned from, unsigned n)
 
 static void pages_are_what_was_mapped_there_last(void **state)
 {
-    bool again;
+    bool again = false;
     (void)state;
     srand(1);
     for (int round = 0; round < 20000; round++) {
@@ -78,13 +78,15 @@ static void pages_are_what_was_mapped_there_last(void **state)
 
 static void copies_one_after_the_other_use_nothing_again(void **state)
 {
-    bool again;
+    bool again = false;
     (void)state;
     zc_mapping_note(page(0), 100 * PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
     for (unsigned i = 50; i < 99; i++) {
         assert_int_equal(use(i, PAGE, &again), ZC_SOURCE_ANONYMOUS);
         assert_false(again);
     }
+    use(98, PAGE, &again);
+    assert_true(again);
     for (unsigned i = 50; i-- > 0;) {
         use(i, PAGE, &again);
         assert_false(again);
@@ -103,7 +105,7 @@ static void copies_one_after_the_other_use_nothing_again(void **state)
 
 static void a_page_that_is_mapped_in_part_is_known_in_whole_and_errno_is_kept(void **state)
 {
-    bool again;
+    bool again = false;
     (void)state;
     errno = 77;
     zc_mapping_note(page(0), PAGE + 1, MAP_PRIVATE, -1);
@@ -139,7 +141,7 @@ extern const struct zc_module zc_module_mapping;
 
 static bool known_in_child(void)
 {
-    bool again;
+    bool again = false;
     zc_thread_id_reset();
     zc_module_mapping.child();
     zc_mapping_note(page(1), PAGE, MAP_PRIVATE, -1);
@@ -148,7 +150,7 @@ static bool known_in_child(void)
 
 static void parent_and_child_know_their_mappings_after_a_fork(void **state)
 {
-    bool again;
+    bool again = false;
     int status;
     (void)state;
     zc_mapping_note(page(0), PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
