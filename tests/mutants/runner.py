@@ -15,7 +15,7 @@ ALSO = ROOT / "tests/mutants/also.tsv"
 EXPLAINED = ROOT / "tests/mutants/SURVIVORS.md"
 FALLBACK = 6  # Tests of a function that no test was seen to call.
 SHORT = 5.0  # Seconds of CPU of a case that was not measured.
-LONG = 30.0  # Seconds of CPU of a unit test that was not measured.
+LONG = 5.0  # Seconds of CPU of a unit test that was not measured.
 
 
 def own_source(unit):
@@ -73,7 +73,7 @@ class Worker:
         self.folder = Folder(build, f"worker{number}")
         self.whole = Folder(build, f"whole{number}")  # Unit tests of the library as it is.
         self.build, self.table, self.patience = build, table, patience
-        self.passes = {}  # By test: whether it passes on the library as it is.
+        self.passes = {}  # By test: whether it passed on the library as it is, the last time.
 
     def result(self, mutant):
         """caught, survived, the same code, or no C; with the test that caught it."""
@@ -103,7 +103,7 @@ class Worker:
             slow = slow or result == "hung" or clock > 5 * (self.table.cost[test] + 1)
             if result == "passed":
                 return False
-        if slow or test not in self.passes:
+        if slow or not self.passes.get(test):
             self.passes[test] = self.passes_whole(test, file)
         return self.passes[test]
 
