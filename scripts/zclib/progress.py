@@ -48,13 +48,19 @@ class Progress:
         share = min(self._done / self._total, 1.0) if self._total > 0 else 0.0
         bar = "#" * round(20 * share)
         line = f"{names.shown(self._what)} [{bar:<20}] {100 * share:3.0f} %"
-        sys.stderr.write("\r" + names.shorten(line, width - 1) + "\033[K")
-        sys.stderr.flush()
+        self._write("\r" + names.shorten(line, width - 1) + "\033[K")
         self._drawn = True
 
     def clear(self) -> None:
         """Takes the line away, so that other output may follow."""
         if self._drawn:
-            sys.stderr.write("\r\033[K")
-            sys.stderr.flush()
+            self._write("\r\033[K")
             self._drawn = False
+
+    def _write(self, text: str) -> None:
+        """A terminal that has gone ends no work."""
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except OSError:
+            self._on = False

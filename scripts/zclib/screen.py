@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import TextIO
@@ -67,5 +68,6 @@ def styled(text: str, style: str, stream: TextIO | None = None) -> str:
 
 
 def message(text: str) -> None:
-    """One line on stderr, as every tool says what is wrong."""
-    print(f"zc: {names.shown(text)}", file=sys.stderr, flush=True)
+    """One line on stderr, as every tool says what is wrong, unless that has gone."""
+    with contextlib.suppress(OSError):
+        print(f"zc: {names.shown(text)}", file=sys.stderr, flush=True)

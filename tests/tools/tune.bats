@@ -144,6 +144,21 @@ PYTHON
     [[ $(tail -n 1 out) == "Stopped before all was tried. Written to policy.conf." ]]
     grep -q '^# Stopped before all was tried.$' policy.conf
     run -0 "$ZC" check policy.conf
+    # So does a terminal that goes.
+    rm ready policy.conf
+    TERM=xterm run -1 python3 - "$ZC" <<'PYTHON'
+import os, pty, subprocess, sys, time
+screen, terminal = pty.openpty()
+tune = subprocess.Popen([sys.argv[1], "tune", "--", "./program"], stdout=terminal, stderr=terminal,
+                        start_new_session=True)
+os.close(terminal)
+while not os.path.exists("ready"):
+    time.sleep(0.05)
+os.close(screen)
+tune.send_signal(1)
+sys.exit(tune.wait())
+PYTHON
+    grep -q '^# Stopped before all was tried.$' policy.conf
     # Also between two runs, and nothing is left behind.
     mkdir tmp
     for signal in INT TERM HUP; do

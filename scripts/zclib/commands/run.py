@@ -222,8 +222,10 @@ def _compare(args: argparse.Namespace, command: list[str], library: str, folder:
         result = compare.run_all(command, plans, folder, limits, same, args.output is not None)
     except OSError as error:
         return not_started(command, error)
-    print("\n".join(compare.lines(result, screen.width(), args.output is not None)))
-    export.write(result, command, args.export_json, args.export_markdown)
+    try:
+        export.write(result, command, args.export_json, args.export_markdown)
+    finally:
+        print("\n".join(compare.lines(result, screen.width(), args.output is not None)))
     return next((arm.status for arm in result.arms if arm.status), 0)
 
 

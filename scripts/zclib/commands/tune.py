@@ -180,17 +180,20 @@ class Tuning:
         self._options.metric = self._metric
 
     def _end(self, remark: str) -> int:
-        """Tells what was found, and writes it."""
-        outcome = self._search.outcome
+        """Writes what was found, and tells it, which a terminal that has gone does not take."""
+        outcome, text, error = self._search.outcome, "", None
+        if outcome.kept and self._watched is not None:
+            text = words.policy(outcome, self._metric, self._command, self._watched, remark)
+            try:
+                write.publish(self._args.output, text, self._args.force)
+            except OSError as reason:
+                error = reason
         if outcome.tried:
             print("\n".join(words.lines(outcome.tried, self._metric, screen.width())), end="\n\n")
-        if not outcome.kept or self._watched is None:
+        if not text:
             print(f"{remark} Nothing was gained, so nothing is written.".strip())
             return 0
-        text = words.policy(outcome, self._metric, self._command, self._watched, remark)
-        try:
-            write.publish(self._args.output, text, self._args.force)
-        except OSError as error:
+        if error is not None:
             sys.stdout.write(text)
             return _failed(f"{self._args.output}: {error.strerror}; the policy is above")
         if outcome.final is not None:
