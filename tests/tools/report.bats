@@ -202,7 +202,7 @@ from zclib.report.symbols import Symbols
 from zclib.merge import map_logs
 library, folder, gather = sys.argv[1:]
 
-def run(command, policy):
+def run(command, policy, level="events"):
     """The sums of a run under the text of a policy, and its findings."""
     logs = tempfile.mkdtemp(dir=folder)
     path = "off"
@@ -210,7 +210,7 @@ def run(command, policy):
         path = logs + "/p.conf"
         with open(path, "w") as file:
             file.write(policy)
-    env = launch.environment(library, logs, path, "events")
+    env = launch.environment(library, logs, path, level)
     subprocess.run(command, env=env, check=True, stdout=subprocess.DEVNULL)
     totals = map_logs([logs + "/" + name for name in os.listdir(logs) if name.endswith("jsonl")])
     assert not totals.messages()
@@ -218,25 +218,35 @@ def run(command, policy):
 
 def named(finding, totals):
     """The bytes that a finding is about, in a run."""
+    if finding.kind == "unused-part":
+        return totals.peak("device")
     if finding.site:
         return totals.sites[finding.site].copies().moved_bytes
     return sum(process.pageable_moved for process in totals.processes)
 
-copies, seen = folder + "/copies", {}
-for command in ([copies, "heap", "8"], [copies, "map", "8"], [copies, "heap", "1"],
-                [copies, "pinned", "8"], [gather, "8192", "1024"], [gather, "128", "1024"],
-                [gather, "64", "1024"]):
-    before, findings = run(command, "")
+copies, seen, advised = folder + "/copies", {}, set()
+for command, level in (
+        ([copies, "heap", "8"], "events"), ([copies, "map", "8"], "events"),
+        ([copies, "heap", "1"], "events"), ([copies, "pinned", "8"], "events"),
+        ([gather, "8192", "1024"], "events"), ([gather, "128", "1024"], "events"),
+        ([gather, "64", "1024"], "events"), ([copies, "heap", "4"], "deep"),
+        ([copies, "map", "1", "back"], "deep"), ([copies, "heap", "4", "other"], "deep"),
+        ([copies, "pinned", "4", "part"], "deep")):
+    before, findings = run(command, "", level)
+    advised |= {finding.kind for finding in findings if not finding.rule}
     for finding in findings:
         if finding.rule:
-            after, left = run(command, finding.rule)
+            after, left = run(command, finding.rule, level)
             was, now = named(finding, before), named(finding, after)
             assert now < was / 10, (command, finding, was, now)
             # What is in force is not proposed once more.
             assert not any(one.rule == finding.rule for one in left), (command, left)
             seen.setdefault(finding.kind, set()).add(finding.rule.split("place = ")[-1].split()[0])
 assert seen == {"repeated": {"shared,", "mapped,"}, "once": {"shared,"},
-                "pageable": {"pinned,", "[defaults]"}}, seen
+                "pageable": {"pinned,", "[defaults]"}, "duplicate": {"shared,"},
+                "round-trip": {"mapped,"}, "never-read": {"mapped,"},
+                "unused-part": {"managed,"}}, seen
+assert {"duplicate", "never-read"} <= advised, advised
 
 # Where the machine's rates are kept, findings say what their rules save, and come in that order.
 totals, _ = run([copies, "heap", "8"], "")

@@ -173,8 +173,10 @@ PYTHON
 import os, random, re, sys, tempfile
 sys.path.insert(0, os.environ["TREE"] + "/scripts")
 from types import SimpleNamespace as Some
+from zclib.costs import Costs
 from zclib.tune import metrics, search
-from zclib.tune.candidates import Candidate
+from zclib.tune.candidates import Candidate, Finder, Prices
+from zclib.tune.traffic import DeviceSite, Sum, Traffic
 
 # Share of the bare time and of device memory that a rule leaves.
 RULES = {"fast": (0.8, 1), "slow": (1.2, 0.1), "noise": (1, 1), "small": (0.95, 0.5)}
@@ -225,5 +227,13 @@ outcome, tried, trials = tune(metrics.wall(), gain_ns=9e6)               # 0.9 %
 assert not outcome.kept and trials.runs == 3
 outcome, tried, trials = tune(metrics.wall(), seconds=1e-9)
 assert {one.why for one in outcome.tried} == {"not tried: the time is up"} and trials.runs == 3
+
+# A table whose blocks kernels were seen to write is not probed as one that they only read.
+traffic = Traffic(1)
+traffic.sites["table"] = DeviceSite({"cuMemAlloc"}, 1, 8 << 20, 8 << 20, {"host": Sum(4, 32 << 20)})
+def probes(written):
+    found = Finder(traffic, Prices(Costs(), True), written).all([])
+    return [one.kind for one in found if one.is_probe]
+assert probes(set()) == ["shared"] and probes({"table"}) == ["mapped"]
 PYTHON
 }

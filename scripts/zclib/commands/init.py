@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="zc-init-") as folder, \
             launch.preloadable(install.library()) as library:
         try:
-            ended = launch.run(command, launch.environment(library, folder, "off", "events"))
+            ended = launch.run(command, launch.environment(library, folder, "off", "deep"))
         except OSError as error:
             return not_started(command, error)
         if ended.status:

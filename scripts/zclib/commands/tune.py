@@ -142,7 +142,7 @@ class Tuning:
             # What the model of copies does not explain is what huge pages gain.
             prices.fill_ns = max(one.gained_ns(under) - max(
                 self._watched.totals.counts.blocked_ns - under.totals.counts.blocked_ns, 0), 0)
-        finder = candidates.Finder(placed, prices)
+        finder = candidates.Finder(placed, prices, self._watched.totals.contents.changed_sites())
         done: set[tuple[str, ...]] = set()
         while candidate := self._next(finder, done):
             done.add(candidate.key)

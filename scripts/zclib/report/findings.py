@@ -9,6 +9,7 @@ from typing import Iterator, NamedTuple
 from .. import costs, units
 from ..costs import PARALLEL_SHARE
 from . import ranks
+from .contents import Content
 from .counts import Counts
 from .memory import MemorySum, Side
 from .parts import Flow, Site
@@ -27,6 +28,10 @@ SHARED_OVER = 1 << 20    # Blocks up to here can't be `shared`.
 PINNED_BYTES = 128 << 10  # Of a unit of 2 MiB so much must be copied for it to be registered.
 MOST_WHYS = 3            # That a sentence names.
 ONCE_BYTES = 1 << 20     # Smaller blocks that are copied in once are not worth a rule.
+UNTOUCHED_BYTES = 1 << 20  # Less memory that nothing touches is not worth one either.
+
+# The findings on what copies carried.
+CONTENT = ("duplicate", "round-trip", "never-read")
 
 # Requests that a rule can place (docs/policy.md, "Requests").
 SHARED = {"cuMemAlloc", "cuMemAllocPitch"}
@@ -56,6 +61,7 @@ class Finder:
 
     def __init__(self, totals: Totals, symbols: Symbols) -> None:
         self._totals = totals
+        self._contents = totals.contents.by_device()
         self._wall_ns = totals.wall_ns
         self._symbols = symbols
         first = next(iter(totals.processes), None)
@@ -65,8 +71,11 @@ class Finder:
 
     def all(self) -> list[Finding]:
         """All findings: faults of the log first, the others by the time that they took."""
-        found = [finding for name, site in self._totals.sites.items() if name != OTHERS
-                 for finding in self._site(site)]
+        sites = [site for name, site in self._totals.sites.items() if name != OTHERS]
+        found = [finding for site in sites
+                 for finding in [*self._content(site), *self._unused_part(site)]]
+        told = {finding.site for finding in found if finding.kind in CONTENT}
+        found += [finding for site in sites for finding in self._site(site, site.id in told)]
         found += [finding for name, shared in self._totals.shared.items()
                   for finding in self._shared(name, shared)]
         found += self._flows()
@@ -99,9 +108,12 @@ class Finder:
 
     # Findings about a site.
 
-    def _site(self, site: Site) -> Iterator[Finding]:
+    def _site(self, site: Site, told: bool) -> Iterator[Finding]:
+        """`told`: what its copies carried is told already, which says more."""
         if site.whys:
             yield self._passed_over(site)
+        if told:
+            return
         to_device = site.by_dir.get("HtoD", Counts())
         both = site.copies()
         moved = both.moved_bytes
@@ -170,8 +182,12 @@ class Finder:
                     "move 0 of what the host did not change",
                     f"{rule}place = shared, device\naccess = read\n\n[rule {name}-host]\n"
                     f"api = {HOST_APIS}\nsize = {at_least(each)}\nplace = shared, pageable\n")
+        return self._mapped_rule(site)
+
+    def _mapped_rule(self, site: Site) -> tuple[str, str]:
         return ("rule `place = mapped` would move 0 by copy, and pays if kernels read a small part "
-                "of it", f"{rule}place = mapped, device\n")
+                "of it", f"[rule {self._rule_name(site)}]\nsite = {site.id}\n"
+                "place = mapped, device\n")
 
     def _heap_is_source(self) -> bool:
         """Whether copies to the device are of malloc's blocks, as far as the log tells: only those
@@ -189,6 +205,81 @@ class Finder:
                        f"{self._name(site)}: {units.size(counts.moved_bytes)} copied in once"
                        f"{_from(self._source(site))} and never back{self._share(counts)}; {does}"
                        f"{self._gain(gain, 'up to ')}", rule, site.id, gain)
+
+    # Findings of the level `deep`.
+
+    def _content(self, site: Site) -> Iterator[Finding]:
+        """Copies that need not be, by what they carried."""
+        to, back = (self._contents.get((way, site.id)) or Content() for way in ("HtoD", "DtoH"))
+        sent, again = (self._part(site, way, content.duplicate_bytes)
+                       for way, content in (("HtoD", to), ("DtoH", back)))
+        after = f", {units.size(to.relaunched_bytes)} of them after launches that were given it" \
+            if to.relaunched_bytes else ""
+        there = f"{units.size(sent.moved_bytes)} of {units.size(to.bytes)} copied to it were " \
+            f"there already{after}"
+        twice = f"{units.size(again.moved_bytes)} of {units.size(back.bytes)} copied back from " \
+            "it had been copied to the same place before"
+        said = [words for words, part in ((there, sent), (twice, again)) if part.moved_bytes]
+        sent.add(again)
+        yield from self._needless("duplicate", site, to, back, sent, ", and ".join(said))
+        part = self._part(site, "DtoH", back.round_trip_bytes)
+        yield from self._needless(
+            "round-trip", site, to, back, part, f"{units.size(part.moved_bytes)} of "
+            f"{units.size(back.bytes)} copied back from it were as the host had sent them")
+        part = self._part(site, "HtoD", to.unused_bytes)
+        yield from self._needless(
+            "never-read", site, to, back, part, f"{units.size(part.moved_bytes)} of "
+            f"{units.size(to.bytes)} copied to it were overwritten or freed before anything could "
+            "use them")
+
+    @staticmethod
+    def _part(site: Site, way: str, size: int) -> Counts:
+        """So many bytes of what was copied in a direction, as far as the driver moved them, with
+        their share of the time."""
+        counts = site.by_dir.get(way, Counts())
+        moved = min(size, counts.moved_bytes)
+        return Counts(1, moved, 0, 0, 0, 0,
+                      counts.blocked_ns * moved // max(counts.asked_bytes, 1)) if moved else \
+            Counts()
+
+    def _needless(self, kind: str, site: Site, to: Content, back: Content, part: Counts,
+                  what: str) -> Iterator[Finding]:
+        """Copies that the program can leave out, with the rule that does, where there is one."""
+        if not part.moved_bytes or not self._matters(part):
+            return
+        text = f"{self._name(site)}: {what}{self._share(part)}; the program can leave them out"
+        if not self._can_be_placed(site) or self._source(site) == "Pinned" or not to.copies:
+            yield Finding(kind, part.blocked_ns, f"{text}, which no rule does for it", "", site.id)
+            return
+        if kind == "never-read":
+            does, rule = "rule `place = mapped` copies them within host memory", \
+                self._mapped_rule(site)[1]
+        elif back.changed_bytes:  # Kernels write.
+            does, rule = self._mapped_rule(site)
+        else:
+            does, rule = self._table_rule(site, to.bytes // to.copies)
+        gain = part.blocked_ns if self._costs is not None else 0
+        yield Finding(kind, part.blocked_ns, f"{text}; {does}{self._gain(gain, 'up to ')}", rule,
+                      site.id, gain)
+
+    def _unused_part(self, site: Site) -> Iterator[Finding]:
+        """Device memory that nothing touches."""
+        use = self._totals.contents.uses.get(site.id)
+        least = max(UNTOUCHED_BYTES, LEAST_SHARE * self._totals.peak("device"))
+        if not use or use.untouched_bytes < least or site.rules:
+            return
+        blocks = "block" if use.blocks == 1 else "blocks"
+        text = (f"{self._name(site)}: {units.size(use.untouched_bytes)} of "
+                f"{units.size(use.size_bytes)} in {units.count(use.blocks)} {blocks} were touched "
+                "by no copy, and no launch was given their addresses")
+        if site.apis and set(site.apis) <= SHARED:
+            yield Finding("unused-part", 0, f"{text}; the program can ask for less, and rule "
+                          "`place = managed` has memory only for pages that something touches",
+                          f"[rule {self._rule_name(site)}]\nsite = {site.id}\n"
+                          "place = managed, device\nprefetch = none\n", site.id)
+        else:
+            yield Finding("unused-part", 0, f"{text}; the program can ask for less, which no rule "
+                          "does for it", "", site.id)
 
     def _passed_over(self, site: Site) -> Finding:
         rules = ", ".join(by_count(site.rules)) or "?"
@@ -325,7 +416,17 @@ class Finder:
 
 def _told_apart(found: list[Finding]) -> list[Finding]:
     """Findings that are about the same bytes say so: only one of their rules has its effect."""
-    sites = [one.site for one in found if one.site and one.rule]
+    first: dict[str, Finding] = {}
+    for at, one in enumerate(found):
+        if not one.rule or not one.site:
+            continue
+        above = first.setdefault(one.site, one)
+        if above.rule == one.rule and above is not one:
+            found[at] = one._replace(rule="", text=f"{one.text}: the rule of `{above.kind}`, above")
+        elif above is not one:
+            found[at] = one._replace(text=f"{one.text}; instead of the rule of `{above.kind}`, "
+                                          "above")
+    sites = list(dict.fromkeys(one.site for one in found if one.site and one.rule))
     if not sites:
         return found
     more = f" and {len(sites) - 3} more" if len(sites) > 3 else ""

@@ -9,6 +9,7 @@ from typing import Iterable, NamedTuple
 from ..counters import NOT_COPIES
 from ..logs import Record, number, string, strings
 from ..refusals import Refusals
+from .contents import Contents
 from .counts import Counts
 from .levels import Levels
 from .links import LinkLog
@@ -244,7 +245,7 @@ class Sums:
 
     __slots__ = ("process", "is_process", "flows", "pageable", "waiting", "moved_by_kind", "memory",
                  "sites", "modules", "warns", "blocks", "repeated", "times", "site_times",
-                 "levels", "links", "shared", "callers", "odd")
+                 "levels", "links", "shared", "contents", "callers", "odd")
 
     def __init__(self, path: str, most: int) -> None:
         self.process = Process(path)
@@ -264,6 +265,7 @@ class Sums:
         self.levels = Levels()                         # Memory by place.
         self.links = LinkLog()                         # Of a recording by zc run.
         self.shared: dict[str, Shared] = {}            # By the device block's site.
+        self.contents = Contents()                     # Of the level `deep`.
         self.callers: dict[str, dict[str, Counts]] = {}  # Copies by call path and direction.
         self.odd = 0                                   # Records with fields of a wrong type.
 

@@ -63,6 +63,7 @@ class ProcessLog:
             "meta": self._meta, "module": self._module, "site": self._site, "alloc": self._alloc,
             "free": self._gone, "block": self._gone, "transfer": self._transfer,
             "pair": self._pair, "hint": self._hint, "warn": self._warn,
+            "content": self.sums.contents.add_content, "use": self.sums.contents.add_use,
             "link": self._link, "summary": self._take_summary,
         }
 
@@ -181,6 +182,8 @@ class ProcessLog:
     def _finish(self) -> None:
         process = self.sums.process
         self._transfers.finish()
+        if self.sums.contents:
+            process.level = "deep"
         end_ns = number(self._summary, "time_ns") if self._summary else 0
         end_ns = max(end_ns, self._last_ns)
         self.sums.levels.end(end_ns)

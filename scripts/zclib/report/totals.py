@@ -11,6 +11,7 @@ from typing import Callable, NamedTuple, Sequence
 
 from ..logs import Log, LogError, Problem
 from ..refusals import Refusals
+from .contents import Contents
 from .counts import Counts
 from .levels import Levels
 from .links import Links
@@ -68,6 +69,7 @@ class Totals:
         self.warns: dict[tuple[str, str], list] = {}
         self.links = Links()
         self.shared: dict[str, Shared] = {}        # By the device block's site.
+        self.contents = Contents()                 # Of the level `deep`.
         self.callers: dict[str, dict[str, Counts]] = {}  # Copies by call path and direction.
         self.problems: Top[Problem] = Top(MOST_PROBLEMS)  # What is wrong with logs,
         self.unreadable: Top[str] = Top(MOST_PROBLEMS)    # and with those that can't be read.
@@ -165,6 +167,7 @@ class Totals:
             self.sites.setdefault(OTHERS, Site(OTHERS)).add(self.sites.pop(name))
         for name in beyond(self.callers, MOST_SITES):
             add_counts(self.callers.setdefault(OTHERS, {}), self.callers.pop(name))
+        self.contents.settle()
         for table, most in ((self.modules, MOST_SITES), (self.warns, MOST_WARNS)):
             for name in beyond(table, most):
                 del table[name]
@@ -195,6 +198,7 @@ class Totals:
         self.levels.merge(one.levels)
         for name, shared in one.shared.items():
             self.shared.setdefault(name, Shared()).add(shared)
+        self.contents.add(one.contents)
         for name, site in one.sites.items():
             self.sites.setdefault(name, Site(name)).add(site)
         for name, by_dir in one.callers.items():

@@ -102,8 +102,10 @@ class Prices:
 class Finder:
     """Finds candidates in what a program copies."""
 
-    def __init__(self, traffic: Traffic, prices: Prices) -> None:
+    def __init__(self, traffic: Traffic, prices: Prices, written: Collection[str]) -> None:
+        """`written`: call paths of device blocks that kernels were seen to write."""
         self._traffic = traffic
+        self._written = written
         self._prices = prices
         self._covered: set[str] = set()  # Call paths whose copies are elided by what is kept.
 
@@ -192,7 +194,7 @@ class Finder:
                        for host, total in sums.items())
             back = sum(one.bytes for one in site.out.values())
             only_in = back <= HARDLY * sum(one.bytes for one in site.into.values())
-            if heap_in and only_in and can_share:
+            if heap_in and only_in and can_share and name not in self._written:
                 yield self._shared(name, "read", heap_in, time + fill)
             elif heap_out and not site.into and can_share and not site.written:
                 yield self._shared(name, "write", heap_out, time + fill)

@@ -114,9 +114,9 @@ class Search:
         self._bare = second
 
     def watched(self) -> Run:
-        """A run under libzc, which only watches."""
+        """A run under libzc, which only watches, also what copies carry."""
         self._say("watched")
-        run = self._run(self._watching("watched", "off"), self._hang_s())
+        run = self._run(self._watching("watched", "off", "deep"), self._hang_s())
         if run.ended.late:
             raise CanNotTune(f"under libzc, which only watched, it did not end in "
                              f"{self._hang_s():.0f} s; without libzc it takes {self._bare_s:.1f}")
@@ -128,12 +128,12 @@ class Search:
         good."""
         self._say("watched, with malloc's blocks pinned")
         path = write.private(self._folder, "watched-host", policy)
-        run = self._run(self._watching("watched-host", path), self._hang_s())
+        run = self._run(self._watching("watched-host", path, "events"), self._hang_s())
         return None if self._verifier.fault(run) else run
 
-    def _watching(self, name: str, policy: str) -> Plan:
+    def _watching(self, name: str, policy: str, level: str) -> Plan:
         # Rules match sites without Python functions.
-        return Plan(name, {**launch.environment(self._library, "", policy, "events"),
+        return Plan(name, {**launch.environment(self._library, "", policy, level),
                            "ZC_PYTHON": "0"})
 
     def _learn_watched(self, run: Run) -> None:
