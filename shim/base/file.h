@@ -4,7 +4,9 @@
 #define ZC_BASE_FILE_H
 
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -25,5 +27,12 @@ static inline void zc_file_close(int fd)
 {
     syscall(SYS_close, fd);
 }
+
+/* Reads what fits of a file, and terminates it.  False, and an empty text, if there is nothing. */
+bool zc_file_text(const char *path, char *out, size_t cap);
+
+/* The number behind the first `label` of a text, or of a small file.  False if there is none. */
+bool zc_number_behind(const char *text, const char *label, uint64_t *out);
+bool zc_file_number(const char *path, const char *label, uint64_t *out);
 
 #endif

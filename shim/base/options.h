@@ -11,6 +11,7 @@
     X(log, "ZC_LOG", "", "log path pattern, or off; empty: what the policy says")                  \
     X(log_level, "ZC_LOG_LEVEL", "", "summary, allocs, events or deep; empty: the policy's")       \
     X(summary, "ZC_SUMMARY", "1", "1 prints the summary on stderr at exit, 0 does not")            \
+    X(budgets, "ZC_BUDGETS", "", "file of the limits that processes share, or off")                \
     X(strict, "ZC_STRICT", "0", "1 refuses a faulty policy file whole")                            \
     X(python, "ZC_PYTHON", "0", "1 adds Python functions and lines to call paths")                 \
     X(debug, "ZC_DEBUG", "0", "1 prints debug messages and the coverage line at exit")

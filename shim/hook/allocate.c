@@ -112,6 +112,7 @@ CUresult zc_allocate(struct zc_ask *ask, const struct zc_forward *f, const char 
         return f->call(f);
     const struct zc_rule *rule = NULL;
     const char *why = NULL;
+    CUresult result;
     /* Zero sizes, null results and a missing context get the driver's own error codes. */
     if (f->dptr && ask->size && ask->device >= 0)
         rule = zc_ask_rule(ask);
@@ -121,9 +122,12 @@ CUresult zc_allocate(struct zc_ask *ask, const struct zc_forward *f, const char 
         why = unfit;
     else if (rule && exported(rule, ask->site))
         why = "a library that exports memory requests it (rules with 'module' place it)";
-    else if (rule)
-        return place_request(ask, rule, f);
-    CUresult result = forwarded(ask, f);
+    else if (rule) {
+        result = place_request(ask, rule, f);
+        zc_limits_end_room();
+        return result;
+    }
+    result = forwarded(ask, f);
     if (result == CUDA_SUCCESS && ask->size && f->dptr && *f->dptr)
         zc_ask_track(ask, *f->dptr, NULL, rule, why);
     return result;

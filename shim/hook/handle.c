@@ -191,6 +191,7 @@ ZC_BODY(cuMemCreate, (CUmemGenericAllocationHandle * handle, size_t bytes,
     h->size = bytes;
     h->held = 1;
     CUresult result = place_handle(real, handle, h);
+    zc_limits_end_room(); /* A mapping of it counts, not the handle. */
     if (result != CUDA_SUCCESS) {
         zc_arena_put(h, sizeof(*h));
         return result;

@@ -19,6 +19,7 @@
     X(await)                                                                                       \
     X(streams)                                                                                     \
     X(fault)                                                                                       \
+    X(node)                                                                                        \
     X(limits)                                                                                      \
     X(reclaim)                                                                                     \
     X(deep)                                                                                        \

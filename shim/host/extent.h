@@ -12,8 +12,12 @@ void zc_heap_unlock(void);
 
 /* Counts memory against max_pinned, without the lock.  If the pool's memory is in the way of a
  * request that would fit, the pool is emptied.  At the limit returns false, with the reason in
- * *why. */
-bool zc_heap_take_limit(size_t span, const char **why);
+ * *why.  *counted is as *shared of zc_limits_take_heap(). */
+bool zc_heap_take_limit(size_t span, bool *counted, const char **why);
+
+/* Before an extent is registered: false, with the reason in *why, if what other processes hold
+ * leaves no room for it.  Without the lock. */
+bool zc_extent_count(struct zc_extent *extent, const char **why);
 
 /* Units that hold this many bytes. */
 static inline uint64_t zc_extent_units(uint64_t bytes)

@@ -107,10 +107,12 @@ bool zc_hostheap_mine(const struct zc_extent *extent)
 /* Gives an extent from the pool to this process, even if it was inherited. */
 static bool adopt(struct zc_extent *e, const char **why)
 {
+    bool counted = true;
     if (zc_hostheap_mine(e))
         return true;
-    if (!zc_limits_take(ZC_PLACE_PINNED, -1, zc_extent_span(e), why))
+    if (!zc_limits_take_heap(zc_extent_span(e), &counted, why))
         return false;
+    __atomic_store_n(&e->counted, counted, __ATOMIC_RELEASE);
     e->era = __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
     __atomic_store_n(&e->pin, ZC_PIN_NONE, __ATOMIC_RELEASE);
     e->copied = 0;
@@ -151,12 +153,21 @@ void zc_hostheap_fit(bool all)
     drain(false);
 }
 
-bool zc_heap_take_limit(size_t span, const char **why)
+bool zc_heap_take_limit(size_t span, bool *counted, const char **why)
 {
-    if (zc_limits_take(ZC_PLACE_PINNED, -1, span, why))
+    if (zc_limits_take_heap(span, counted, why))
         return true;
     drain(true);
-    return zc_limits_take(ZC_PLACE_PINNED, -1, span, why);
+    return zc_limits_take_heap(span, counted, why);
+}
+
+bool zc_extent_count(struct zc_extent *extent, const char **why)
+{
+    if (__atomic_exchange_n(&extent->counted, true, __ATOMIC_ACQ_REL) ||
+        zc_limits_share_heap(zc_extent_span(extent), why))
+        return true;
+    __atomic_store_n(&extent->counted, false, __ATOMIC_RELEASE);
+    return false;
 }
 
 /* Keeps the driver from pages that the program has protected or replaced: as for pageable memory,
@@ -193,7 +204,8 @@ static struct zc_extent *carve(uint32_t units)
 static struct zc_extent *fresh(uint32_t units, const struct zc_host_want *want, const char **why)
 {
     size_t span = (size_t)units << ZC_HOST_UNIT_SHIFT;
-    if (!zc_heap_take_limit(span, why))
+    bool counted = true;
+    if (!zc_heap_take_limit(span, &counted, why))
         return NULL;
     struct zc_extent *e = carve(units);
     if (!e) { /* The pool may hold the memory in several smaller pieces. */
@@ -211,9 +223,10 @@ static struct zc_extent *fresh(uint32_t units, const struct zc_host_want *want, 
         e = NULL;
     }
     if (!e) {
-        zc_limits_give(ZC_PLACE_PINNED, -1, span);
+        zc_limits_give_heap(span, counted);
         return NULL;
     }
+    __atomic_store_n(&e->counted, counted, __ATOMIC_RELEASE);
     e->era = __atomic_load_n(&zc_extent_era, __ATOMIC_RELAXED);
     e->copied = 0;
     e->program = 0;
@@ -489,7 +502,7 @@ void zc_hostheap_drop(struct zc_extent *extent)
 {
     zc_extent_unback(extent);
     if (zc_hostheap_mine(extent))
-        zc_limits_give(ZC_PLACE_PINNED, -1, zc_extent_span(extent));
+        zc_limits_give_heap(zc_extent_span(extent), extent->counted);
     bury(extent);
 }
 

@@ -25,11 +25,13 @@ _Static_assert(sizeof(struct zc_block) <= 96, "memory for each live block is bou
 __thread uint8_t zc_reentry_inside __attribute__((tls_model("initial-exec")));
 
 static struct zc_lock zc_ledger = ZC_LOCK(ZC_RANK_LEDGER);
-static uint64_t serial;                         /* Id given last. */
-static struct zc_block *dead;                   /* Left by signal handlers.  Atomic. */
-static struct zc_block *rest_first, *rest_last; /* Removed, not reused yet; oldest first. */
-static uint32_t resting;                        /* Number of them. */
-static uint64_t untracked, overlapped;          /* Atomic. */
+static uint64_t serial;                            /* Id given last. */
+static struct zc_block *dead;                      /* Left by signal handlers.  Atomic. */
+static struct zc_block *rest_first, *rest_last;    /* Removed, not reused yet; oldest first. */
+static uint32_t resting;                           /* Number of them. */
+static uint64_t untracked, overlapped;             /* Atomic. */
+static void (*watcher)(int device, int64_t bytes); /* Under the lock, as the next one. */
+static unsigned watched;                           /* Place that it wants to know of. */
 static bool padded; /* Some block has memory of its place's around it.  Atomic. */
 
 static uint64_t end_of(const struct zc_block *block)
@@ -55,6 +57,8 @@ static void gauge_change(const struct zc_block *block, int sign)
     __atomic_store_n(&gauge->bytes, bytes, __ATOMIC_RELAXED);
     if (bytes > gauge->peak_bytes)
         __atomic_store_n(&gauge->peak_bytes, bytes, __ATOMIC_RELAXED);
+    if (watcher != NULL && block->place == watched)
+        watcher(block->device, sign * (int64_t)block->size);
 }
 
 static void rest(struct zc_block *block)
@@ -263,6 +267,22 @@ void zc_block_each(bool (*visit)(struct zc_block *block, void *arg), void *arg)
     change_leave();
 }
 
+void zc_block_watch(unsigned place, void (*changed)(int device, int64_t bytes))
+{
+    struct zc_block *block;
+    uint64_t from = 0;
+
+    if (!change_enter())
+        return;
+    for (; (block = zc_index_next(from)) != NULL && block->base < UINT64_MAX;
+         from = block->base + 1)
+        if (block->place == place && !(block->flags & ZC_BLOCK_QUARANTINED))
+            changed(block->device, (int64_t)block->size);
+    watched = place;
+    watcher = changed;
+    change_leave();
+}
+
 void zc_block_gauge(unsigned place, struct zc_block_gauge *out)
 {
     const struct zc_gauge *gauge;
@@ -298,6 +318,7 @@ void zc_block_reset(void)
     resting = 0;
     untracked = 0;
     overlapped = 0;
+    watcher = NULL;
     padded = false;
 }
 

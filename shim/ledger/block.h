@@ -114,6 +114,13 @@ struct zc_block_gauge {
 /* Live blocks by actual place (enum zc_place_id). */
 void zc_block_gauge(unsigned place, struct zc_block_gauge *out);
 
+/*
+ * From now on calls `changed` with the bytes of each block of a place that comes, or goes (less
+ * than 0), and its device; at once for those that are there.  Under the ledger's lock: it must do
+ * as visit() above.  The child of fork(2) does not inherit it.
+ */
+void zc_block_watch(unsigned place, void (*changed)(int device, int64_t bytes));
+
 /* Requests that could not be recorded, for want of memory or access to the ledger. */
 uint64_t zc_block_untracked(void);
 

@@ -7,6 +7,7 @@
 #include "base/module.h"
 #include "base/options.h"
 #include "ledger/site.h"
+#include "log/budgets.h"
 #include "log/log.h"
 #include "log/lines.h"
 #include "log/pairs.h"
@@ -210,6 +211,7 @@ static void write_line(const struct zc_summary *s)
     zc_line_u64(&line, "lost_lines", zc_log_lost());
     zc_refusals_line(&line);
     places(&line, s);
+    zc_line_budgets(&line);
     if (zc_log_pairs_known()->pairs > 0) {
         zc_line_open(&line, "shared", '{');
         zc_line_u64(&line, "pairs", zc_log_pairs_known()->pairs);

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/module.h"
+#include "memory/node.h"
 
 /* One registration of 512 GiB or more fails on driver 580. */
 #define REGISTRATION_MAX ((uint64_t)512 << 30)
@@ -22,61 +23,26 @@
 static uint64_t
     managed_for_host; /* Bytes in `managed` that were requested as host memory.  Atomic. */
 static struct zc_limit max_managed, max_device;
-static bool started;          /* The limits below have been resolved. */
-static uint64_t pinned_bytes; /* Resolved max_pinned. */
-static bool strict;           /* Strict overcommit: the kernel promises only memory that it has. */
+static bool started;               /* The limits below have been resolved. */
+static struct zc_node_terms terms; /* What max_pinned means. */
+static uint64_t pinned_bytes;      /* Of it, what this process may have. */
+static bool strict; /* Strict overcommit: the kernel promises only memory that it has. */
 static uint64_t used[ZC_PLACE_COUNT]; /* Bytes by place. */
 
 #define DEVICES_MAX 64                    /* All further devices share the last entry. */
 static uint64_t managed_for[DEVICES_MAX]; /* Managed bytes by the device of the request. */
 
-/* Reads the number behind `label` in a small kernel file.  False if that fails. */
-static bool read_number(const char *path, const char *label, uint64_t *out)
-{
-    char text[512];
-    int fd = zc_file_open(path, 0);
-    if (fd < 0)
-        return false;
-    ssize_t n = zc_file_read(fd, text, sizeof(text) - 1);
-    zc_file_close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    const char *p = strstr(text, label);
-    if (!p)
-        return false;
-    for (p += strlen(label); *p == ' '; p++)
-        ;
-    if (*p < '0' || *p > '9')
-        return false;
-    for (*out = 0; *p >= '0' && *p <= '9'; p++)
-        *out = *out * 10 + (uint64_t)(*p - '0');
-    return true;
-}
-
 /* True if the kernel counts every writable page, used or not: strict overcommit, proc_sys_vm(5). */
 static bool counts_all(void)
 {
     uint64_t mode;
-    return read_number("/proc/sys/vm/overcommit_memory", "", &mode) && mode == 2;
-}
-
-/* MemAvailable of proc_meminfo(5) in bytes, or what the control group of a container leaves of it
- * (the kernel's cgroup-v2 documentation, memory.max). 0 if neither can be read. */
-static uint64_t memory_available(void)
-{
-    uint64_t kib = 0, most, held;
-    if (!read_number("/proc/meminfo", "MemAvailable:", &kib))
-        kib = 0;
-    if (!read_number("/sys/fs/cgroup/memory.max", "", &most) ||
-        !read_number("/sys/fs/cgroup/memory.current", "", &held))
-        return kib << 10;
-    uint64_t left = most > held ? most - held : 0;
-    return left < kib << 10 ? left : kib << 10;
+    return zc_file_number("/proc/sys/vm/overcommit_memory", "", &mode) && mode == 2;
 }
 
 uint64_t zc_limits_maps(void)
 {
     uint64_t maps;
-    return read_number("/proc/sys/vm/max_map_count", "", &maps) ? maps : 65530;
+    return zc_file_number("/proc/sys/vm/max_map_count", "", &maps) ? maps : 65530;
 }
 
 /* Counts the lines of a kernel file. */
@@ -97,7 +63,7 @@ static uint64_t count_lines(const char *path)
 static bool exceeds(const struct rlimit *limit, const char *field, size_t bytes)
 {
     uint64_t pages = 0;
-    return limit->rlim_cur != RLIM_INFINITY && read_number("/proc/self/statm", field, &pages) &&
+    return limit->rlim_cur != RLIM_INFINITY && zc_file_number("/proc/self/statm", field, &pages) &&
            pages * (uint64_t)sysconf(_SC_PAGESIZE) + bytes > limit->rlim_cur;
 }
 
@@ -120,13 +86,14 @@ const char *zc_limits_reason(int error, size_t bytes)
 
 void zc_limits_start(const struct zc_policy *policy)
 {
-    struct zc_limit pinned = policy->max_pinned;
     int saved = errno;
     if (__atomic_exchange_n(&started, true, __ATOMIC_ACQ_REL))
         return;
-    if (pinned.kind == ZC_LIMIT_NONE)
-        pinned = (struct zc_limit){ZC_LIMIT_PERCENT, 50};
-    pinned_bytes = zc_limit_bytes(pinned, memory_available());
+    terms.pinned = policy->max_pinned;
+    if (terms.pinned.kind == ZC_LIMIT_NONE)
+        terms.pinned = (struct zc_limit){ZC_LIMIT_PERCENT, 50};
+    terms.available = zc_available;
+    pinned_bytes = zc_limit_bytes(terms.pinned, zc_available(&terms.at_start));
     strict = counts_all();
     max_managed = policy->max_managed;
     max_device = policy->max_device;
@@ -151,12 +118,13 @@ void zc_limits_reset(void)
     started = false;
 }
 
-/* The program could not use what the pool holds. */
+/* The program could not use what the pool holds.  Other processes could not either, so all pools
+ * share one part. */
 uint64_t zc_limits_pool(void)
 {
     struct rlimit data;
     bool limited = getrlimit(RLIMIT_DATA, &data) == 0 && data.rlim_cur != RLIM_INFINITY;
-    return limited || strict ? 0 : pinned_bytes / POOL_PART;
+    return limited || strict ? 0 : pinned_bytes / POOL_PART / zc_node_processes();
 }
 
 static uint64_t *managed_counter(int device)
@@ -217,11 +185,56 @@ uint64_t zc_limits_on_devices(void)
     return live_on_device() + placed_on_device() + zc_limits_used(ZC_PLACE_MANAGED);
 }
 
-bool zc_limits_device_room(int device, size_t bytes)
+/* What zc_limits_device_room() has reserved for the thread's next block. */
+static __thread struct {
+    uint64_t bytes;
+    int device;
+} reserved;
+
+void zc_limits_end_room(void)
+{
+    if (reserved.bytes)
+        zc_node_note(ZC_NODE_DEVICE, reserved.device, -(int64_t)reserved.bytes);
+    reserved.bytes = 0;
+}
+
+/* A block of the program's own on a device comes or goes. */
+static void note_device_block(int device, int64_t bytes)
+{
+    if (bytes > 0 && reserved.bytes == (uint64_t)bytes && reserved.device == device)
+        reserved.bytes = 0;
+    else
+        zc_node_note(ZC_NODE_DEVICE, device, bytes);
+}
+
+bool zc_limits_device_room(int device, size_t bytes, const char **why)
 {
     uint64_t limit = device_limit(device);
-    uint64_t held = limit == UINT64_MAX ? 0 : live_on_device() + placed_on_device();
-    return bytes <= limit && held <= limit - bytes;
+    *why = "over max_device";
+    if (limit == UINT64_MAX)
+        return true;
+    if (bytes > limit || live_on_device() + placed_on_device() > limit - bytes)
+        return false;
+    zc_limits_end_room();
+    enum zc_node_answer answer = zc_node_take(ZC_NODE_DEVICE, device, bytes, limit, why);
+    if (answer == ZC_NODE_COUNTED) {
+        reserved.device = device;
+        reserved.bytes = bytes;
+    }
+    return answer != ZC_NODE_REFUSED;
+}
+
+/* From libzc's start on, before there are blocks. */
+static void watch_devices(void)
+{
+    const char *why;
+    int devices = 0;
+    if (!zc_limits_device_bound() || !zc_real.cuDeviceGetCount ||
+        zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS)
+        return;
+    for (int d = 0; d < devices; d++)
+        zc_node_take(ZC_NODE_DEVICE, d, 0, UINT64_MAX, &why);
+    zc_block_watch(ZC_PLACE_DEVICE, note_device_block);
 }
 
 struct tally {
@@ -271,47 +284,110 @@ static bool add(uint64_t *counter, size_t bytes, uint64_t beside, uint64_t limit
     return true;
 }
 
-bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char **why)
+/* Bytes of managed memory that the node's processes may have on a device: `available` at most. */
+static uint64_t managed_most(uint64_t available)
 {
-    uint64_t limit = UINT64_MAX, beside = 0;
-    bool for_device = true;
-    switch (place) {
-    case ZC_PLACE_MAPPED:
-    case ZC_PLACE_PINNED:
-        limit = pinned_bytes;
-        beside = other_pinned(place);
-        *why = "over max_pinned";
-        if (bytes >= REGISTRATION_MAX) {
-            *why = "the driver pins less than 512 GiB in one piece";
-            return false;
-        }
-        break;
-    case ZC_PLACE_MANAGED:
-        limit = max_managed.kind == ZC_LIMIT_BYTES ? max_managed.value : UINT64_MAX;
-        *why = "over max_managed, or over what is free on the device";
-        for_device = add(managed_counter(device), bytes, 0, managed_limit());
-        break;
-    case ZC_PLACE_VMM:
-    case ZC_PLACE_SHARED:
-        limit = device_limit(device);
-        beside = live_on_device() + placed_on_device() - zc_limits_used(place);
-        *why = "over max_device";
-        break;
-    default:
-        break;
-    }
-    if (for_device && add(&used[place], bytes, beside, limit))
+    bool fixed = max_managed.kind == ZC_LIMIT_BYTES && max_managed.value < available;
+    return fixed ? max_managed.value : available;
+}
+
+static bool take_pinned(enum zc_place_id place, size_t bytes, const char **why)
+{
+    *why = "the driver pins less than 512 GiB in one piece";
+    if (bytes >= REGISTRATION_MAX)
+        return false;
+    *why = "over max_pinned";
+    return add(&used[place], bytes, other_pinned(place), pinned_bytes);
+}
+
+static bool take_managed(int device, size_t bytes, uint64_t available, const char **why)
+{
+    uint64_t limit = max_managed.kind == ZC_LIMIT_BYTES ? max_managed.value : UINT64_MAX;
+    *why = "over max_managed, or over what is free on the device";
+    if (!add(managed_counter(device), bytes, 0, available))
+        return false;
+    if (add(&used[ZC_PLACE_MANAGED], bytes, 0, limit))
         return true;
-    if (for_device && place == ZC_PLACE_MANAGED)
-        __atomic_fetch_sub(managed_counter(device), bytes, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(managed_counter(device), bytes, __ATOMIC_RELAXED);
     return false;
 }
 
-void zc_limits_give(enum zc_place_id place, int device, size_t bytes)
+/* Undoes what this process has counted by itself. */
+static void give_own(enum zc_place_id place, int device, size_t bytes)
 {
     __atomic_fetch_sub(&used[place], bytes, __ATOMIC_RELAXED);
     if (place == ZC_PLACE_MANAGED)
         __atomic_fetch_sub(managed_counter(device), bytes, __ATOMIC_RELAXED);
+}
+
+bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char **why)
+{
+    enum zc_node_answer answer = ZC_NODE_OWN;
+    uint64_t most;
+    switch (place) {
+    case ZC_PLACE_MAPPED:
+    case ZC_PLACE_PINNED:
+        if (!take_pinned(place, bytes, why))
+            return false;
+        answer = zc_node_take(ZC_NODE_PINNED, -1, bytes, 0, why);
+        break;
+    case ZC_PLACE_MANAGED:
+        most = managed_limit();
+        if (!take_managed(device, bytes, most, why))
+            return false;
+        answer = zc_node_take(ZC_NODE_MANAGED, device, bytes, managed_most(most), why);
+        break;
+    case ZC_PLACE_VMM:
+    case ZC_PLACE_SHARED:
+        most = device_limit(device);
+        *why = "over max_device";
+        if (!add(&used[place], bytes, live_on_device() + placed_on_device() - zc_limits_used(place),
+                 most))
+            return false;
+        if (most != UINT64_MAX)
+            answer = zc_node_take(ZC_NODE_DEVICE, device, bytes, most, why);
+        break;
+    default:
+        return add(&used[place], bytes, 0, UINT64_MAX);
+    }
+    if (answer == ZC_NODE_REFUSED)
+        give_own(place, device, bytes);
+    return answer != ZC_NODE_REFUSED;
+}
+
+void zc_limits_give(enum zc_place_id place, int device, size_t bytes)
+{
+    give_own(place, device, bytes);
+    if (place == ZC_PLACE_MAPPED || place == ZC_PLACE_PINNED)
+        zc_node_note(ZC_NODE_PINNED, -1, -(int64_t)bytes);
+    else if (place == ZC_PLACE_MANAGED)
+        zc_node_note(ZC_NODE_MANAGED, device, -(int64_t)bytes);
+    else if (zc_limits_device_bound())
+        zc_node_note(ZC_NODE_DEVICE, device, -(int64_t)bytes);
+}
+
+bool zc_limits_take_heap(size_t bytes, bool *shared, const char **why)
+{
+    if (!take_pinned(ZC_PLACE_PINNED, bytes, why))
+        return false;
+    enum zc_node_answer answer =
+        *shared ? zc_node_take(ZC_NODE_PINNED, -1, bytes, 0, why) : ZC_NODE_OWN;
+    *shared = answer == ZC_NODE_COUNTED;
+    if (answer == ZC_NODE_REFUSED)
+        give_own(ZC_PLACE_PINNED, -1, bytes);
+    return answer != ZC_NODE_REFUSED;
+}
+
+bool zc_limits_share_heap(size_t bytes, const char **why)
+{
+    return zc_node_take(ZC_NODE_PINNED, -1, bytes, 0, why) != ZC_NODE_REFUSED;
+}
+
+void zc_limits_give_heap(size_t bytes, bool shared)
+{
+    give_own(ZC_PLACE_PINNED, -1, bytes);
+    if (shared)
+        zc_node_note(ZC_NODE_PINNED, -1, -(int64_t)bytes);
 }
 
 uint64_t zc_limits_used(enum zc_place_id place)
@@ -319,4 +395,11 @@ uint64_t zc_limits_used(enum zc_place_id place)
     return __atomic_load_n(&used[place], __ATOMIC_RELAXED);
 }
 
-const struct zc_module zc_module_limits = {.start = zc_limits_start, .child = zc_limits_reset};
+static void start(const struct zc_policy *policy)
+{
+    zc_limits_start(policy);
+    zc_node_start(&terms);
+    watch_devices();
+}
+
+const struct zc_module zc_module_limits = {.start = start, .child = zc_limits_reset};

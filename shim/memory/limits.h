@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How much memory the places may take: max_pinned, max_managed, max_device. */
+/* How much memory the places may take: max_pinned, max_managed, max_device.  A process keeps to
+ * them by itself, and from the first CUDA call on together with others (memory/node.h). */
 #ifndef ZC_MEMORY_LIMITS_H
 #define ZC_MEMORY_LIMITS_H
 
@@ -10,8 +11,8 @@
 void zc_limits_start(const struct zc_policy *policy);
 void zc_limits_reset(void); /* For the child of fork(2). */
 
-/* Bytes of freed pinned memory that may be kept for later requests. 0 if the process's writable
- * memory is limited (RLIMIT_DATA, strict overcommit). */
+/* Bytes of freed pinned memory that this process may keep for later requests. 0 if the process's
+ * writable memory is limited (RLIMIT_DATA, strict overcommit). */
 uint64_t zc_limits_pool(void);
 
 /* Most mappings that a process may have (vm.max_map_count). */
@@ -26,14 +27,25 @@ const char *zc_limits_reason(int error, size_t bytes);
 bool zc_limits_take(enum zc_place_id place, int device, size_t bytes, const char **why);
 void zc_limits_give(enum zc_place_id place, int device, size_t bytes);
 
+/*
+ * The same for memory of the host heap, which a process may take before it uses CUDA, and may never
+ * have registered.  *shared: whether other processes are to count it, and then, whether they do. If
+ * not, zc_limits_share_heap() must say true before it is registered.
+ */
+bool zc_limits_take_heap(size_t bytes, bool *shared, const char **why);
+bool zc_limits_share_heap(size_t bytes, const char **why);
+void zc_limits_give_heap(size_t bytes, bool shared);
+
 /* Counts bytes of `managed` that were requested as host memory: they do not count for the
  * device. */
 void zc_limits_note_managed_host(int64_t bytes);
 uint64_t zc_limits_managed_host(void);
 
 /* True if a request of `bytes` may stay on the device under max_device: the bytes of all device
- * blocks, the program's and vmm's, together. */
-bool zc_limits_device_room(int device, size_t bytes);
+ * blocks, the program's and vmm's, together.  The bytes are reserved for the calling thread's next
+ * block there, until zc_limits_end_room(). */
+bool zc_limits_device_room(int device, size_t bytes, const char **why);
+void zc_limits_end_room(void);
 
 /*
  * False if a device cannot hold this many bytes besides everything that the program has requested

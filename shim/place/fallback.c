@@ -220,7 +220,7 @@ static const char *unfit(const struct zc_want *want, enum zc_place_id place)
 static bool on_device(const struct zc_want *want, const char **why)
 {
     *why = "over max_device";
-    return !zc_want_host(want) && zc_limits_device_room(want->device, want->size);
+    return !zc_want_host(want) && zc_limits_device_room(want->device, want->size, why);
 }
 
 struct zc_backing *zc_place_try(const struct zc_want *want, unsigned first, unsigned *index_out,

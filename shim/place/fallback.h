@@ -17,7 +17,8 @@ void zc_place_check_policy(const struct zc_policy *policy);
  * Returns NULL at `device` or at the end of the list: then the request goes where the program put
  * it, and *index_out is the index of `device` or the length of the list.  `why` collects why places
  * were passed over ("mapped: over max_pinned"); it is empty if the first one was taken.  If
- * *index_out is 0, even for `device`, the request counts against the rule's budget.
+ * *index_out is 0, even for `device`, the request counts against the rule's budget.  The caller
+ * ends with zc_limits_end_room().
  */
 struct zc_backing *zc_place_try(const struct zc_want *want, unsigned first, unsigned *index_out,
                                 char *why, size_t why_cap);

@@ -150,7 +150,8 @@ static bool show_host_pages(struct zc_shared *p, struct zc_extent *e)
 {
     CUdeviceptr base = p->vmm->va.base;
     size_t span = zc_extent_span(e);
-    if (!zc_view_alias(zc_extent_base(e), base, span))
+    const char *why;
+    if (!zc_extent_count(e, &why) || !zc_view_alias(zc_extent_base(e), base, span))
         return false;
     unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
                      (zc_shared_writable(p) ? 0 : CU_MEMHOSTREGISTER_READ_ONLY);

@@ -14,6 +14,7 @@
 #include "driver/capture.h"
 #include "driver/lock.h"
 #include "driver/stream.h"
+#include "host/extent.h"
 #include "host/memfile.h"
 #include "ledger/rules.h"
 #include "memory/device.h"
@@ -165,7 +166,9 @@ static bool make(struct zc_early *w)
 {
     CUcontext popped;
     bool made = false;
-    if (zc_real.cuCtxPushCurrent_v2(w->context) != CUDA_SUCCESS)
+    const char *why;
+    if (!zc_extent_count(w->extent, &why) ||
+        zc_real.cuCtxPushCurrent_v2(w->context) != CUDA_SUCCESS)
         return false;
     if (zc_view_alias(zc_extent_base(w->extent), w->base, w->span)) {
         made = zc_real.cuMemHostRegister_v2((void *)w->base, w->span,

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* What the summary tells of limits that processes share. */
+#include "log/budgets.h"
+
+static struct zc_log_budgets known;
+
+struct zc_log_budgets *zc_log_budgets(void)
+{
+    return &known;
+}
+
+static void row(struct zc_line *line, const struct zc_log_budget *b)
+{
+    zc_line_open(line, NULL, '{');
+    zc_line_str(line, "limit", b->limit);
+    zc_line_i64(line, "device", b->device);
+    zc_line_u64(line, "limit_bytes", b->limit_bytes);
+    zc_line_u64(line, "bytes", b->bytes);
+    zc_line_u64(line, "peak_bytes", b->peak_bytes);
+    zc_line_u64(line, "host_bytes", b->host_bytes);
+    zc_line_u64(line, "host_peak_bytes", b->host_peak_bytes);
+    zc_line_u64(line, "processes", b->processes);
+    zc_line_u64(line, "refused", b->refused);
+    zc_line_close(line, '}');
+}
+
+void zc_line_budgets(struct zc_line *line)
+{
+    if (known.rows == 0 && known.alone == NULL)
+        return;
+    zc_line_open(line, "budgets", '{');
+    zc_line_str(line, "own", known.alone);
+    zc_line_open(line, "limits", '[');
+    for (unsigned i = 0; i < known.rows; i++)
+        row(line, &known.row[i]);
+    zc_line_close(line, ']');
+    zc_line_close(line, '}');
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* The control groups that limit a process, in a mount namespace whose /sys/fs/cgroup is the test's.
+ */
+#include "child_test.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "memory/cgroup.h"
+
+static void put(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    if (!file || fputs(text, file) < 0 || fclose(file) != 0)
+        _exit(4);
+}
+
+/* A folder of /sys/fs/cgroup with the files of a version; an empty text for no file. */
+static void group(const char *folder, const char *most, const char *held, const char *stat)
+{
+    char path[256];
+    int second = strncmp(folder, "/sys/fs/cgroup/memory", 21) != 0;
+    mkdir(folder, 0700);
+    snprintf(path, sizeof(path), "%s/memory.%s", folder, second ? "max" : "limit_in_bytes");
+    put(path, most);
+    snprintf(path, sizeof(path), "%s/memory.%s", folder, second ? "current" : "usage_in_bytes");
+    put(path, held);
+    snprintf(path, sizeof(path), "%s/memory.stat", folder);
+    put(path, stat);
+}
+
+/* Gives the process an empty /sys/fs/cgroup and this /proc/self/cgroup. */
+static void begin(const char *lines)
+{
+    char own[] = "/tmp/zc-cgroup-XXXXXX";
+    int fd = mkstemp(own);
+    if (fd < 0 || write(fd, lines, strlen(lines)) != (ssize_t)strlen(lines))
+        _exit(4);
+    close(fd);
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("zc", "/sys/fs/cgroup", "tmpfs", 0, NULL) != 0 ||
+        mount(own, "/proc/self/cgroup", NULL, MS_BIND, NULL) != 0) {
+        unlink(own);
+        _exit(77);
+    }
+    unlink(own);
+}
+
+static uint64_t id_of(const char *folder)
+{
+    struct stat s;
+    return stat(folder, &s) == 0 ? s.st_ino : 0;
+}
+
+static void expect(int holds, int line)
+{
+    if (!holds) {
+        fprintf(stderr, "line %d: not so\n", line);
+        _exit(1);
+    }
+}
+#define EXPECT(condition) expect((condition), __LINE__)
+
+static void nested(void)
+{
+    struct zc_cgroup found[3];
+    begin("1:name=systemd:/x\n0::/job/step/task\n");
+    group("/sys/fs/cgroup/job", "32000\n", "12000\n", "anon 7\ninactive_file 2000\nslab 1\n");
+    group("/sys/fs/cgroup/job/step", "max\n", "11000\n", "");
+    group("/sys/fs/cgroup/job/step/task", "9000\n", "10000\n", "inactive_file 5\n");
+    EXPECT(zc_cgroup_limits(found, 3) == 2);
+    EXPECT(found[0].id == id_of("/sys/fs/cgroup/job/step/task") && found[0].left == 0);
+    EXPECT(found[1].id == id_of("/sys/fs/cgroup/job") && found[1].left == 22000);
+    group("/sys/fs/cgroup/job/step", "12000\n", "11000\n", "");
+    EXPECT(zc_cgroup_limits(found, 2) == 2);
+    EXPECT(found[0].left == 0 && found[1].left == 1000);
+    EXPECT(zc_cgroup_limits(found, 3) == 3 && found[2].left == 22000);
+}
+
+static void first_version(void)
+{
+    struct zc_cgroup found[3];
+    begin("5:cpuacct,memory:/a/b\n4:cpuset:/x\n0::/a\n");
+    mkdir("/sys/fs/cgroup/memory", 0700);
+    mkdir("/sys/fs/cgroup/memory/a", 0700);
+    group("/sys/fs/cgroup/memory", "9223372036854771712\n", "5\n", "");
+    group("/sys/fs/cgroup/memory/a/b", "1000\n", "100\n",
+          "inactive_file 1\nx 2\ntotal_inactive_file 50\n");
+    EXPECT(zc_cgroup_limits(found, 3) == 1);
+    EXPECT(found[0].left == 950);
+}
+
+/* The container's group is the top folder, whatever it is called on the host. */
+static void container(void)
+{
+    struct zc_cgroup found[3];
+    begin("0::/kubepods/pod7/c1\n");
+    group("/sys/fs/cgroup", "500\n", "100\n", "");
+    EXPECT(zc_cgroup_limits(found, 3) == 1 && found[0].left == 400);
+}
+
+static void outside(void)
+{
+    struct zc_cgroup found[3];
+    begin("0::/../../other\n");
+    group("/sys/fs/cgroup", "500\n", "100\n", "");
+    EXPECT(zc_cgroup_limits(found, 3) == 1 && found[0].left == 400);
+}
+
+static void none(void)
+{
+    struct zc_cgroup found[3];
+    begin("0::/a\nsomething else\n:\n7:cpu\n");
+    EXPECT(zc_cgroup_limits(found, 3) == 0);
+    group("/sys/fs/cgroup", "max\n", "100\n", "");
+    EXPECT(zc_cgroup_limits(found, 3) == 0);
+    group("/sys/fs/cgroup", "100\n", "", "");
+    EXPECT(zc_cgroup_limits(found, 3) == 0);
+}
+
+#define IN_A_NAMESPACE(test, scene)                                                                \
+    static void test(void **state)                                                                 \
+    {                                                                                              \
+        (void)state;                                                                               \
+        int status = in_child(scene);                                                              \
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 77)                                        \
+            skip();                                                                                \
+        assert_int_equal(status, 0);                                                               \
+    }
+IN_A_NAMESPACE(each_group_above_the_process_counts_with_what_it_leaves, nested)
+IN_A_NAMESPACE(the_first_version_of_control_groups_is_read, first_version)
+IN_A_NAMESPACE(a_containers_group_is_the_top_folder, container)
+IN_A_NAMESPACE(a_group_outside_of_the_mount_is_the_top_folder, outside)
+IN_A_NAMESPACE(without_limits_there_are_no_groups, none)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_group_above_the_process_counts_with_what_it_leaves),
+        cmocka_unit_test(the_first_version_of_control_groups_is_read),
+        cmocka_unit_test(a_containers_group_is_the_top_folder),
+        cmocka_unit_test(a_group_outside_of_the_mount_is_the_top_folder),
+        cmocka_unit_test(without_limits_there_are_no_groups),
+    };
+    return RUN_TESTS(tests);
+}
