@@ -22,7 +22,7 @@
 #define PAGE ZC_DEEP_PAGE
 #define BATCH 64                   /* Pages that are hashed at a time. */
 #define TABLE ((uint64_t)64 << 10) /* Copies up to here may be tables of addresses. */
-#define WORTH ((size_t)4 << 20)    /* Bytes to be hashed that are worth a thread. */
+#define WORTH ((size_t)2 << 20)    /* Bytes to be hashed that are worth a thread. */
 #define BUSY 16                    /* Ranges that the GPU may still be writing. */
 
 /* A device block. */

@@ -80,6 +80,13 @@ for _ in $(seq $((rounds * 10))); do
     rm -f zc.*
 done
 
+for _ in $(seq "$rounds"); do
+    took "${plain[@]}" "$bench" large 96 >>bare.large
+    took "${preloaded[@]}" "$bench" large 96 >>watched.large
+    took "${preloaded[@]}" ZC_LOG_LEVEL=deep "$bench" large 96 >>deep.large
+    rm -f zc.*
+done
+
 # Median of all rounds: column FILE CALL COLUMN
 column() { awk -F'\t' -v n="$2" -v c="$3" '$2 == n {print $c}' "$1" | median; }
 
@@ -112,6 +119,13 @@ for kind in true start; do
     [ "$kind" = true ] && what="start of a process without CUDA" goal="500 us more"
     [ "$kind" = start ] && what="start of a process that calls cuInit" goal="5000 us more"
     echo "| $what | $(us "$(median <"bare.$kind")") | $(us "$extra") more | $goal |"
+done
+bare=$(median <bare.large)
+for kind in watched deep; do
+    extra=$(($(median <"$kind.large") - bare)) level=summary
+    [ "$kind" = deep ] && level=deep
+    echo "| fills and copies 8 MiB 96 times, level $level" \
+         "| $(us "$bare") | $(us "$extra") more ($((100 * extra / bare)) %) | 25 % more |"
 done
 blocks=200000
 bare=$("$bench" memory $blocks | cut -f3) with=$(watched "$bench" memory $blocks | cut -f3)

@@ -220,6 +220,20 @@ static void measure_growth(long pairs)
     printf("growth\t%ld\t%ld\n", pairs, resident_kib() - before);
 }
 
+/* Fills and copies 8 MiB so many times, never the same bytes. */
+static void copy_large(long count)
+{
+    const size_t bytes = (size_t)8 << 20;
+    char *memory = malloc(bytes);
+    CUdeviceptr to;
+    require(cuMemAlloc(&to, bytes), "cuMemAlloc");
+    for (long i = 0; memory && i < count; i++) {
+        memset(memory, (int)i, bytes);
+        require(cuMemcpyHtoD(to, memory, bytes), "cuMemcpyHtoD");
+    }
+    free(memory);
+}
+
 int main(int argc, char **argv)
 {
     CUdevice first;
@@ -244,6 +258,8 @@ int main(int argc, char **argv)
         measure_memory((int)count);
     else if (!strcmp(mode, "growth"))
         measure_growth(count);
+    else if (!strcmp(mode, "large"))
+        copy_large(count);
     else
         time_calls();
     return 0;
