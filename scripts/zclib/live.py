@@ -54,6 +54,17 @@ def all_mapped() -> dict[int, str]:
     return found
 
 
+def meta(path: str) -> logs.Record:
+    """The first line of the log that a counters file belongs to; {} where it is not there."""
+    log = logs.Log(logs.log_beside(path), lambda problem: None)
+    if log.path != path:
+        try:
+            next(log.records(()), None)
+        except logs.LogError:
+            pass
+    return log.meta
+
+
 @dataclass
 class View:
     """One process, watched through its counters file."""

@@ -113,13 +113,7 @@ class Source:
 
     def _told(self, header: counters.Header) -> str:
         """The labels that all its samples have, by the first line of its log if that is there."""
-        meta: logs.Record = {}
-        log = logs.Log(logs.log_beside(self.path), lambda problem: None)
-        if log.path != self.path:
-            try:
-                meta = next(iter(log.records(())), {})
-            except logs.LogError:
-                pass
+        meta = live.meta(self.path)
         gpus = logs.rows(meta, "gpus")
         ranked = logs.string(meta, "rank_source")
         values = (logs.string(meta, "job"), logs.string(meta, "host") or os.uname().nodename,
@@ -127,7 +121,7 @@ class Source:
                   logs.string(gpus[0], "uuid") if len(gpus) == 1 else "",
                   str(logs.number(meta, "rank")) if ranked else "", str(header.pid), header.exe)
         labels = _labels(zip(WHOSE, values))
-        if meta or log.path == self.path:
+        if meta or logs.log_beside(self.path) == self.path:
             self._whose = labels
         return labels
 

@@ -68,6 +68,22 @@ wait_ready() {
     [[ $output == *"$COPIER"*running*"10 MiB"* ]]
 }
 
+@test "with --host each job is one row, with the sums of its processes" {
+    export SLURM_JOB_ID=77
+    make_killed b
+    start_copier a
+    unset SLURM_JOB_ID
+    make_killed c
+    run -0 "$ZC" top --host .
+    [[ ${#lines[@]} == 3 && ${lines[0]} == Running* ]]
+    [[ ${lines[1]} == *" 1  77: killed, python3"*running*" 810 "*"11.5 MiB"* ]]
+    [[ ${lines[2]} == *" 0  (no job): killed "*killed*" 800 "*"1.5 MiB"* ]]
+    # One job has details: of both processes what was copied, of the one that runs what is live.
+    run -0 "$ZC" top --host a.counters b.counters
+    [[ $output == *$'\n'"HtoD "*" Pageable "*" 410 "*"11.1 MiB"* ]]
+    [[ $output == *$'\n'"device "*" 1 "*" 1 MiB "*" 1 MiB"* ]]
+}
+
 @test "frames after the first have rates, and the end of the process is seen" {
     start_copier a
     "$ZC" top -n 1000 -i 0.1 "$COPIER" >frames 5>&- &

@@ -9,7 +9,7 @@ import sys
 import time
 
 from .. import counters, live, logs, screen, units
-from ..top import text
+from ..top import jobs, text
 
 EPILOG = """\
 Without PID or FILE: all processes under libzc with a log that are this user's.
@@ -21,12 +21,14 @@ Exit status: 0; 1 where there is nothing to show.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", metavar="PID|FILE", nargs="*",
                         help="process id, counters file, log, or folder of them")
+    parser.add_argument("--host", action="store_true",
+                        help="show the jobs of this host, each with the sums of its processes")
     parser.add_argument("-i", "--interval", metavar="SECONDS", type=units.seconds,
                         default=1.0, help="time between frames (1)")
     parser.add_argument("-n", "--frames", metavar="N", type=int, default=None,
                         help="end after N frames; 1 where there is no terminal")
     parser.epilog = EPILOG
-    parser.examples = ("zc top", "zc top -i 0.5 1234")
+    parser.examples = ("zc top", "zc top --host", "zc top -i 0.5 1234")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -34,13 +36,14 @@ def run(args: argparse.Namespace) -> int:
     if args.frames is not None and args.frames < 1:
         screen.message("--frames takes numbers above 0")
         return 2
-    views = {path: live.View(path) for path in files(args.what)}
+    of_host = jobs.Jobs(lambda: files(args.what)) if args.host else None
+    views = of_host.more() if of_host else {path: live.View(path) for path in files(args.what)}
     if not views:
         screen.message("no process runs under libzc with a log; to see one that was killed, name "
                        "its counters file")
         return 1
     try:
-        return _watch(args, views, frames)
+        return _watch(args, views, frames, of_host)
     except KeyboardInterrupt:
         return 0
 
@@ -81,11 +84,13 @@ def _of_process(pid: int) -> str:
     return path
 
 
-def _watch(args: argparse.Namespace, views: dict[str, live.View],
-           frames: int | None) -> int:
+def _watch(args: argparse.Namespace, views: dict[str, live.View], frames: int | None,
+           of_host: jobs.Jobs | None) -> int:
     """Prints frame after frame, or shows them on a terminal that knows how."""
     def more() -> dict[str, live.View]:
-        """Processes that have begun since."""
+        """Processes, or jobs, that have begun since."""
+        if of_host and not args.what:
+            return of_host.more()
         return {path: live.View(path) for path in live.all_mapped().values()
                 if path not in views} if not args.what else {}
 

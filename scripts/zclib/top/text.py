@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Iterable, Iterator, Sequence
 
 from .. import counters, live, logs, names, table, units
+from .jobs import Job
 
 SITE_ROWS = 5
 COUNTS = ("asked", "moved", "cpu_copied", "elided")
@@ -57,7 +58,8 @@ def _rate(rate: float | None) -> str:
 def processes(views: Sequence[live.View], width: int | None,
               sparks: Sequence[str] = ()) -> list[str]:
     """A heading, and a line for each process; with a sparkline for each if there are any."""
-    columns = [table.Column("PID"), table.text("Program", least=8),
+    first = "Running" if isinstance(views[0], Job) else "PID"
+    columns = [table.Column(first), table.text("Program", least=8),
                table.text("State", least=0, drop=1), table.Column("Count", drop=5),
                table.Column("Asked", drop=2),
                table.Column("Moved"), table.Column("CPU", drop=4), table.Column("Elided", drop=3),
