@@ -144,8 +144,8 @@ $(B)/zc-policy: $(ZC_POLICY_OBJ) $(B)/libzc.a
 -include $(OBJ:.o=.d) $(ZC_POLICY_OBJ:.o=.d)
 
 .PHONY: deps deps-build deps-demo deps-check check check-gpu check-aarch64 check-headers demo bench \
-        bench-overhead bench-host bench-shared bench-vmm bench-managed bench-apps soak fuzz install \
-        uninstall wheel deb dist clean help FORCE
+        bench-overhead bench-host bench-reports bench-shared bench-vmm bench-managed bench-apps \
+        soak fuzz install uninstall wheel deb dist clean help FORCE
 deps:           ## get the compilers, libraries and test tools that are missing
 deps-build:     ## get what building the library takes
 deps-demo:      ## get what the demo takes
@@ -204,6 +204,9 @@ bench: all kernels $(if $(SIM),sim)  ## the experiments of kernels/ on a GPU, si
 bench-apps: all              ## people's programs (PyTorch, JAX, CuPy ...) bare and under presets, on a GPU
 	@ZC_BUILD='$(B)' OUT_DIR='$(B)/bench' tests/bench/run.sh apps
 	@tests/bench/run.sh keep '$(B)/bench/apps.json'
+
+bench-reports: all sim $(PRELOAD_PROGRAMS)  ## zc report, pack and export of the logs of 10,000 ranks
+	@ZC_BUILD='$(B)' python3 -B tests/bench/many_ranks.py
 
 bench-shared: all kernels $(if $(SIM),sim)   ## programs under `shared` against their goals
 	@SIM='$(SIM)' ZC_BUILD='$(B)' tests/bench/run.sh shared

@@ -123,15 +123,25 @@ def resident_kib(pid):
     return total
 
 
-def measure(name, *command):
-    """Runs zc and prints the time it took and the most that was resident at a time."""
-    start = time.monotonic()
-    child = subprocess.Popen([sys.executable, ZC, *command], stdout=subprocess.DEVNULL)
+def cpu_seconds():
+    """Of the children that have ended, and theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def measure(name, *command, start=(), out=os.devnull, errors=None):
+    """Runs zc, behind the words of `start`, and prints the time it took, that of its CPUs, and the
+    most that was resident at a time."""
+    began, used = time.monotonic(), cpu_seconds()
+    with open(out, "wb") as stdout:
+        child = subprocess.Popen([*start, sys.executable, ZC, *command], stdout=stdout,
+                                 stderr=errors)
     most = 0
     while child.poll() is None:
         most = max(most, resident_kib(child.pid))
         time.sleep(0.05)
-    print(json.dumps({"command": name, "seconds": round(time.monotonic() - start, 1),
+    print(json.dumps({"command": name, "seconds": round(time.monotonic() - began, 1),
+                      "cpu_seconds": round(cpu_seconds() - used, 1),
                       "resident_mib": most >> 10, "status": child.returncode}), flush=True)
 
 
