@@ -39,7 +39,7 @@ struct seen {
 
 static struct zc_lock lock = ZC_LOCK(ZC_RANK_DEEP); /* For all below. */
 static struct seen *blocks;
-static uint64_t low = UINT64_MAX, high; /* All of these blocks lie between. */
+static uint64_t low = UINT64_MAX, high; /* All of these blocks lie between.  Atomic. */
 static uint64_t launches;               /* All launches, */
 static uint64_t blind;                  /* and those whose arguments are not known. */
 static bool textures;                   /* Kernels may read memory through textures. */
@@ -112,7 +112,8 @@ static void look_for_addresses(const char *memory, uint64_t bytes)
 {
     for (uint64_t at = 0, word; at + sizeof(word) <= bytes; at += sizeof(word)) {
         memcpy(&word, memory + at, sizeof(word));
-        if (word < low || word >= high)
+        if (word < __atomic_load_n(&low, __ATOMIC_RELAXED) ||
+            word >= __atomic_load_n(&high, __ATOMIC_RELAXED))
             continue;
         struct seen *s = enter(zc_block_find(word));
         if (!s)
@@ -276,8 +277,10 @@ void zc_deep_born(const struct zc_block *block)
         *s = (struct seen){.id = block->id, .pages.bytes = block->size, .site = block->site};
         s->born = age(s);
         HASH_ADD(hh, blocks, id, sizeof(s->id), s);
-        low = block->base < low ? block->base : low;
-        high = block->base + block->size > high ? block->base + block->size : high;
+        if (block->base < low)
+            __atomic_store_n(&low, block->base, __ATOMIC_RELAXED);
+        if (block->base + block->size > high)
+            __atomic_store_n(&high, block->base + block->size, __ATOMIC_RELAXED);
         zc_deep_site_of(s->site)->blocks++;
         zc_deep_site_of(s->site)->bytes += block->size;
     }
