@@ -80,6 +80,11 @@ missing_for_check() {
     has_command script || echo bsdutils
     has_command tmux || echo tmux
     has_pip || echo python3-pip
+    # For the recipes of docs/launch.md; Slurm's daemons are in /usr/sbin.
+    has_command srun || echo slurm-client
+    PATH=$PATH:/usr/sbin has_command slurmctld || echo slurmctld
+    PATH=$PATH:/usr/sbin has_command slurmd || echo slurmd
+    PATH=$PATH:/usr/sbin has_command munged || echo munge
     # For the completion of their command lines, and for the package that `make deb` builds.
     has_command zsh || echo zsh
     has_command fish || echo fish
@@ -107,6 +112,10 @@ shellcheck ShellCheck shellcheck ShellCheck
 bsdutils util-linux util-linux util-linux
 lintian - - -
 openmpi-bin openmpi openmpi openmpi4
+slurm-client slurm - slurm
+slurmctld slurm-slurmctld - slurm
+slurmd slurm-slurmd - slurm-node
+munge munge - munge
 '
 
 # Says how another distribution's packages are installed; tests skip what one has no package for.

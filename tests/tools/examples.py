@@ -2,13 +2,16 @@
 """Runs the code blocks of a page: each must do what whoever pastes it expects.
 
     examples.py PAGE SCRATCH     runs the blocks of a page, in their order, in the folder SCRATCH
+    examples.py PAGE SCRATCH LAUNCHER   of the blocks of sh those alone that need that launcher, by
+                                 the launcher itself
     examples.py --skipped PAGE...   prints the blocks that are marked `no-test`, with the reason
 
 What a block is stands behind its fence:
     sh          run by bash, one session a page; `sh status=N`: its last command ends with N
+    sh needs=LAUNCHER    run by the launcher's stand-in, if it has one
     sh no-test: REASON   not run
     conf        a policy without faults; `conf NAME`: kept under that name
-    python NAME kept under that name
+    python NAME, yaml NAME   kept under that name
     c           statements; compiled
     text        not for pasting; directly behind a block of sh: what that prints.  `...` stands for
                 anything; times, percentages, ids and process numbers may differ
@@ -39,6 +42,7 @@ exec env -u MAKEFLAGS -u MAKELEVEL {shutil.which("make")} -C {TOP} -n "$@" >/dev
     "sudo": 'exec "$@"',
     "mpirun": """while [[ $1 == -* ]]; do
     [[ $1 == -x ]] && export "${2?}"
+    [[ $1 == -genv ]] && export "$2=$3" && shift
     shift 2
 done
 exec "$@" """,
@@ -46,10 +50,16 @@ exec "$@" """,
 for ((rank = 0; rank < WORLD_SIZE; rank++)); do
     RANK=$rank LOCAL_RANK=$rank python3 "${@:3}" || exit
 done""",
-    "srun": """export "${1#--export=ALL,}"; shift; exec "$@" """,
+    "srun": """IFS=, read -ra variables <<<"${1#--export=ALL,}"
+export "${variables[@]}"; shift
+[[ $1 == -n ]] && shift 2
+exec "$@" """,
     "docker": f"""[[ "$1 $2 $4 $6" == "run -v -e IMAGE" && $3 == $PWD/build:/zc ]] || exit 1
 export "${{5//\\/zc\\//{BUILD}/}}"; shift 6; exec "$@" """,
 }
+# The launchers that recipes need: command, and what it is where several are called the same.
+LAUNCHERS = {"openmpi": ("mpirun", "mpirun.openmpi"), "mpich": ("mpirun", "mpirun.mpich"),
+             "slurm": ("srun", "srun"), "torchrun": ("torchrun", "torchrun")}
 TRAIN = """import ctypes
 block = ctypes.c_void_p()
 assert ctypes.CDLL("libcudart.so.13").cudaMalloc(ctypes.byref(block), ctypes.c_size_t(1 << 20)) == 0
@@ -103,7 +113,7 @@ def matches(expected: str, printed: str) -> bool:
     return re.fullmatch(pattern, masked(printed)) is not None
 
 
-def set_up(page: str, scratch: str) -> dict[str, str]:
+def set_up(page: str, scratch: str, launcher: str | None) -> dict[str, str]:
     """Fills the folder in which a page's blocks run; the variables that they get."""
     os.makedirs(os.path.join(scratch, "bin"))
     for name in ("scripts", "policy", "kernels", "tests", "docs"):
@@ -111,7 +121,11 @@ def set_up(page: str, scratch: str) -> dict[str, str]:
     os.symlink(BUILD, os.path.join(scratch, "build"))
     os.symlink(os.path.join(BUILD, "kernels/gather-shared"), os.path.join(scratch, "app"))
     os.symlink(os.path.join(TOP, "scripts/zc"), os.path.join(scratch, "bin/zc"))
-    for name, body in STAND_INS.items():
+    stand_ins = dict(STAND_INS)
+    if launcher:
+        command, real = LAUNCHERS.get(launcher, ("none", "false"))
+        stand_ins[command] = f'exec {shutil.which(real)} "$@"'
+    for name, body in stand_ins.items():
         path = os.path.join(scratch, "bin", name)
         with open(path, "w", encoding="utf-8") as file:
             file.write(f"#!/bin/bash\n{body}\n")
@@ -133,7 +147,7 @@ def set_up(page: str, scratch: str) -> dict[str, str]:
            if not name.startswith(("ZC_", "BATS", "SIM_")) and name != "LD_PRELOAD"}
     sim = os.path.join(BUILD, "sim")
     env.update(PATH=f"{scratch}/bin:{env['PATH']}", LD_LIBRARY_PATH=sim, COLUMNS="200",
-               SIM_KERNELS=os.path.join(sim, "kernels/gather.so"))
+               SIM_KERNELS=os.path.join(sim, "kernels/gather.so"), ZC_BUDGETS="off")
     if "ZC_BUILD" in os.environ:
         env["ZC_BUILD"] = os.environ["ZC_BUILD"]
     return env
@@ -149,16 +163,24 @@ def compiles(block: Block) -> str:
                           input=source, capture_output=True, text=True, check=False).stderr
 
 
-def session(blocks: list[Block]) -> str:
+def left_out(block: Block, launcher: str | None) -> bool:
+    """Whether a block of sh is not to be run."""
+    needs = block.rest.removeprefix("needs=") if block.rest.startswith("needs=") else None
+    if launcher:
+        return needs != launcher
+    return block.rest.startswith("no-test") or (needs is not None and needs not in LAUNCHERS)
+
+
+def session(blocks: list[Block], launcher: str | None) -> str:
     """The lines of bash that run the blocks; each block's output goes to a file out.LINE."""
     lines = ["set -e", "umask 022"]
     for block in blocks:
         lines.append(f"exec >out.{block.line} 2>&1")
         text = block.text.replace("/usr/local/lib/libzc.so", LIBRARY)
-        if block.kind == "sh" and not block.rest.startswith("no-test"):
+        if block.kind == "sh" and not left_out(block, launcher):
             status = re.fullmatch(r"status=(\d+)", block.rest)
             lines.append(f"set +e\n{text}s=$?; set -e; [ $s = {status[1]} ]" if status else text)
-        elif block.kind in ("conf", "python"):
+        elif block.kind in ("conf", "python", "yaml"):
             name = block.rest or f"block{block.line}.conf"
             lines.append(f"cat >{shlex.quote(name)} <<'END_OF_BLOCK'\n{text}END_OF_BLOCK")
             if block.kind == "conf":
@@ -167,15 +189,16 @@ def session(blocks: list[Block]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def faults(page: str, scratch: str) -> list[str]:
+def faults(page: str, scratch: str, launcher: str | None = None) -> list[str]:
     """What is wrong with the blocks of a page."""
     blocks = read_blocks(page)
     found = [f"{page}:{block.line}: what is a block of '{block.kind} {block.rest}'?"
              for block in blocks if not re.fullmatch(
-                 r"sh( status=\d+| no-test: .+)?|conf( [\w.]+)?|python [\w.]+|c|text",
+                 r"sh( status=\d+| needs=\w+| no-test: .+)?|conf( [\w.]+)?|(python|yaml) [\w.-]+"
+                 r"|c|text",
                  f"{block.kind} {block.rest}".strip())]
-    env = set_up(page, scratch)
-    subprocess.run(["bash", "-c", session(blocks)], cwd=scratch, env=env, check=False,
+    env = set_up(page, scratch, launcher)
+    subprocess.run(["bash", "-c", session(blocks, launcher)], cwd=scratch, env=env, check=False,
                    stdin=subprocess.DEVNULL)
     previous = ""
     for block in blocks:
@@ -206,9 +229,9 @@ def main() -> int:
                 if "no-test" in block.rest:
                     print(f"{page}:{block.line}: {block.rest}")
         return 0
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
-    found = faults(sys.argv[1], sys.argv[2])
+    found = faults(*sys.argv[1:])
     print("\n".join(found))
     return 1 if found else 0
 
