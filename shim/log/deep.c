@@ -4,15 +4,10 @@
 
 #include <string.h>
 
-#include "base/arena.h"
+#include "base/list.h"
 #include "ledger/counters.h"
 #include "ledger/site.h"
 #include "log/log.h"
-
-#define uthash_malloc(n) zc_arena_get(n)
-#define uthash_free(p, n) zc_arena_put(p, n)
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
 
 #define KERNELS 512    /* Most pairs of a kernel and a site that are told apart. */
 #define NAME_BYTES 104 /* Of a kernel's name. */

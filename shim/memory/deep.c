@@ -6,18 +6,13 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/hash.h"
+#include "base/list.h"
 #include "base/lock.h"
 #include "base/module.h"
 #include "driver/launch.h"
 #include "memory/deep_pages.h"
 #include "memory/workers.h"
-
-#define uthash_malloc(n) zc_arena_get(n)
-#define uthash_free(p, n) zc_arena_put(p, n)
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
 
 #define PAGE ZC_DEEP_PAGE
 #define BATCH 64                   /* Pages that are hashed at a time. */
@@ -128,7 +123,7 @@ static void look_for_addresses(const char *memory, uint64_t bytes)
 static void carry(const struct zc_operand *device, const struct zc_operand *host, uint64_t bytes,
                   struct zc_deep_carried *c)
 {
-    uint64_t begin = device->address - device->block->base, end = begin + bytes, hash[BATCH];
+    uint64_t begin = device->address - device->block->base, end = begin + bytes, hash[BATCH] = {0};
     for (uint64_t at = begin, n; at < end; at += n) {
         n = BATCH * PAGE - at % PAGE;
         n = end - at < n ? end - at : n;
@@ -376,11 +371,10 @@ static void start(const struct zc_policy *policy)
 
 static void finish(void)
 {
-    struct seen *s, *next;
     if (!zc_deep() || !zc_lock_take(&lock))
         return;
-    HASH_ITER(hh, blocks, s, next)
-    end(s);
+    while (blocks)
+        end(blocks);
     zc_deep_write();
     zc_lock_drop(&lock);
 }
