@@ -315,6 +315,8 @@ static const char *name_of(const void *kernel)
         (zc_real.cuKernelGetName &&
          zc_real.cuKernelGetName(&name, (CUkernel)kernel) == CUDA_SUCCESS))
         return name ? name : "";
+#else
+    (void)kernel, (void)name;
 #endif
     return "";
 }
