@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the frames of CPython, from 3.11 to 3.14. */
+/* Reads the frames of CPython, from 3.9 to 3.14. */
 #include "ledger/python.h"
 
 #include <dlfcn.h>
@@ -18,11 +18,14 @@ struct layout {
     uint16_t current;        /* The current frame there. */
     uint16_t code, previous; /* Of a frame: its code object, the caller's frame, */
     uint16_t instruction, owner; /* the instruction, who has the frame's memory. */
-    uint16_t file, function;     /* Of a code object: co_filename, co_qualname, */
+    uint16_t file, function;     /* Of a code object: co_filename, co_qualname (co_name), */
     uint16_t bytecode;           /* its instructions. */
     uint16_t type;               /* Of every object. */
 };
 
+/* Frames are objects here, without an owner: their byte in its place says that they run. */
+static const struct layout python_3_9 = {0, 24, 32, 24, 104, 116, 104, 112, 0, 8};
+static const struct layout python_3_10 = {0, 24, 32, 24, 96, 108, 104, 112, 0, 8};
 static const struct layout python_3_11 = {56, 8, 32, 48, 56, 69, 112, 128, 184, 8};
 static const struct layout python_3_12 = {56, 0, 0, 8, 56, 70, 112, 128, 192, 8};
 
@@ -43,7 +46,7 @@ static uint64_t version;
 static struct {
     char *(*thread)(void);                           /* PyGILState_GetThisThreadState */
     int (*finalizing)(void);                         /* Py_IsFinalizing */
-    int (*line)(const char *frame);                  /* PyUnstable_InterpreterFrame_GetLine: 3.12 */
+    int (*line)(const char *frame);                  /* See find_layout(). */
     int (*code_line)(const char *code, int offset);  /* PyCode_Addr2Line */
     ptrdiff_t (*length)(const char *text);           /* PyUnicode_GetLength */
     uint32_t (*read)(const char *text, ptrdiff_t i); /* PyUnicode_ReadChar */
@@ -55,16 +58,14 @@ static bool find_functions(void *(*look_up)(void *handle, const char *name))
     const struct {
         const char *name, *other;
         void *to;
-        bool optional;
     } wanted[] = {
-        {"PyGILState_GetThisThreadState", NULL, &api.thread, false},
-        {"Py_IsFinalizing", "_Py_IsFinalizing", &api.finalizing, false},
-        {"PyUnstable_InterpreterFrame_GetLine", NULL, &api.line, true},
-        {"PyCode_Addr2Line", NULL, &api.code_line, false},
-        {"PyUnicode_GetLength", NULL, &api.length, false},
-        {"PyUnicode_ReadChar", NULL, &api.read, false},
-        {"PyCode_Type", NULL, &api.code_type, false},
-        {"PyUnicode_Type", NULL, &api.text_type, false},
+        {"PyGILState_GetThisThreadState", NULL, &api.thread},
+        {"Py_IsFinalizing", "_Py_IsFinalizing", &api.finalizing},
+        {"PyCode_Addr2Line", NULL, &api.code_line},
+        {"PyUnicode_GetLength", NULL, &api.length},
+        {"PyUnicode_ReadChar", NULL, &api.read},
+        {"PyCode_Type", NULL, &api.code_type},
+        {"PyUnicode_Type", NULL, &api.text_type},
     };
 
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
@@ -72,7 +73,7 @@ static bool find_functions(void *(*look_up)(void *handle, const char *name))
 
         if (found == NULL && wanted[i].other != NULL)
             found = look_up(RTLD_DEFAULT, wanted[i].other);
-        if (found == NULL && !wanted[i].optional)
+        if (found == NULL)
             return false;
         memcpy(wanted[i].to, &found, sizeof(found));
     }
@@ -95,39 +96,72 @@ static bool told_layout(const uint64_t *runtime, const struct layout *words)
     return true;
 }
 
-static bool find_layout(const uint64_t *runtime)
+static bool find_layout(void *(*look_up)(void *handle, const char *name))
 {
+    const uint64_t *runtime = look_up(RTLD_DEFAULT, "_PyRuntime");
+    void *line =
+        look_up(RTLD_DEFAULT, version < 0x030b0000 ? "PyFrame_GetLineNumber"
+                                                   : "PyUnstable_InterpreterFrame_GetLine");
+
+    memcpy(&api.line, &line, sizeof(line));
     switch (version >> 16) {
-    case 0x30b:
+    case 0x309:
+        at = python_3_9;
+        return line != NULL;
+    case 0x30a:
+        at = python_3_10;
+        return line != NULL;
+    case 0x30b: /* Has no such function. */
         at = python_3_11;
         return true;
     case 0x30c:
         at = python_3_12;
-        return api.line != NULL;
+        return line != NULL;
     case 0x30d:
-        return api.line != NULL && told_layout(runtime, &words_3_13);
+        return line != NULL && told_layout(runtime, &words_3_13);
     case 0x30e:
-        return api.line != NULL && told_layout(runtime, &words_3_14);
+        return line != NULL && told_layout(runtime, &words_3_14);
     default:
         return false;
     }
 }
 
-void zc_python_find(void *(*look_up)(void *handle, const char *name))
+/* From Py_GetVersion(), which begins with "3.10.2": 0x030a02f0. */
+static uint64_t version_of(const char *text)
+{
+    uint64_t hex = 0;
+
+    for (int part = 0; part < 3; part++) {
+        uint64_t number = 0;
+
+        while (*text >= '0' && *text <= '9')
+            number = number * 10 + (uint64_t)(*text++ - '0');
+        hex = hex << 8 | (number & 0xff);
+        text += *text == '.';
+    }
+    return hex << 8 | 0xf0;
+}
+
+static void find_version(void *(*look_up)(void *handle, const char *name))
 {
     const unsigned long *hex = look_up(RTLD_DEFAULT, "Py_Version"); /* From 3.11 on. */
+    void *found = look_up(RTLD_DEFAULT, "Py_GetVersion");
+    const char *(*text)(void);
+
+    memcpy(&text, &found, sizeof(found));
+    version = hex != NULL ? *hex : text != NULL ? version_of(text()) : 0;
+}
+
+void zc_python_find(void *(*look_up)(void *handle, const char *name))
+{
     enum zc_python state = ZC_PYTHON_NONE;
 
     if (zc_python() >= ZC_PYTHON_FOUND)
         return;
-    if (hex == NULL)
-        state = look_up(RTLD_DEFAULT, "Py_GetVersion") ? ZC_PYTHON_UNKNOWN : ZC_PYTHON_NONE;
-    else
-        version = *hex;
+    find_version(look_up);
     if (version != 0)
-        state = find_functions(look_up) && find_layout(look_up(RTLD_DEFAULT, "_PyRuntime"))
-                    ? ZC_PYTHON_FOUND
-                    : ZC_PYTHON_UNKNOWN;
+        state =
+            find_functions(look_up) && find_layout(look_up) ? ZC_PYTHON_FOUND : ZC_PYTHON_UNKNOWN;
     __atomic_store_n(&zc_python_state, state, __ATOMIC_RELEASE);
 }
 

@@ -125,6 +125,10 @@ END
 @test "the report has callers, call paths and lines of Python, and a rule that libzc matches" {
     run -0 "$OLDPWD/scripts/zc" report --by copy on
     [[ $output =~ "copy, python_frames.py:"[0-9]+\ +HtoD\ +2\ +1001\ B ]]
+    hint="functions and lines of Python are in logs of runs with ZC_PYTHON=1"
+    [[ $output != *"$hint"* ]]
+    run -0 "$OLDPWD/scripts/zc" report off
+    [[ $output == *"$hint"* ]]
     run -0 "$OLDPWD/scripts/zc" report --json --top 30 on
     "$PYTHON" - "$SCENE" "$(at 'BLOCK, HOST' 1)" "$(at 'copy(HOLDS, size)')" 3<<<"$output" <<'END'
 import json, sys

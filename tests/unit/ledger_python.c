@@ -25,6 +25,8 @@ struct fake {
 };
 
 /* As CPython's headers have them. */
+static const struct fake python_3_9 = {0x030909f0, 0, 24, 32, 24, 104, 116, 104, 112, 0, 8};
+static const struct fake python_3_10 = {0x030a0df0, 0, 24, 32, 24, 96, 108, 104, 112, 0, 8};
 static const struct fake python_3_11 = {0x030b02f0, 56, 8, 32, 48, 56, 69, 112, 128, 184, 8};
 static const struct fake python_3_12 = {0x030c01f0, 56, 0, 0, 8, 56, 70, 112, 128, 192, 8};
 static const struct fake python_3_13 = {0x030d00f0, 0, 72, 0, 8, 56, 70, 112, 128, 200, 8};
@@ -63,6 +65,13 @@ static int is_finalizing(void)
     return finalizing;
 }
 
+static const char *version_text(void)
+{
+    return now.version == python_3_9.version    ? "3.9.9 (main, Jan  1 2026) [GCC 12.2.0]"
+           : now.version == python_3_10.version ? "3.10.13+ (main)"
+                                                : "2.7.18";
+}
+
 /* The line is the instruction's offset. */
 static int code_line(const char *of, int offset)
 {
@@ -93,13 +102,15 @@ static void *look_up(void *handle, const char *name)
         const char *name;
         void *found;
     } exported[] = {
-        {"Py_Version", &version},
-        {"Py_GetVersion", &version},
+        {now.version < 0x030b0000 ? "" : "Py_Version", &version},
+        {"Py_GetVersion", (void *)version_text},
         {"_PyRuntime", runtime},
         {"PyGILState_GetThisThreadState", (void *)this_thread},
         {now.version < 0x030d0000 ? "_Py_IsFinalizing" : "Py_IsFinalizing", (void *)is_finalizing},
-        {"PyUnstable_InterpreterFrame_GetLine",
-         now.version < 0x030c0000 ? NULL : (void *)frame_line},
+        {now.version < 0x030b0000   ? "PyFrame_GetLineNumber"
+         : now.version < 0x030c0000 ? ""
+                                    : "PyUnstable_InterpreterFrame_GetLine",
+         (void *)frame_line},
         {"PyCode_Addr2Line", (void *)code_line},
         {"PyUnicode_GetLength", (void *)length},
         {"PyUnicode_ReadChar", (void *)read_char},
@@ -204,10 +215,11 @@ static void expect_two(const char *name)
 
 static void test_versions(void **state)
 {
-    const struct fake *const known[] = {&python_3_11, &python_3_12, &python_3_13, &python_3_14};
+    const struct fake *const known[] = {&python_3_9,  &python_3_10, &python_3_11,
+                                        &python_3_12, &python_3_13, &python_3_14};
 
     (void)state;
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < 6; i++) {
         build(known[i]);
         assert_int_equal(zc_python_version(), known[i]->version);
         expect_two("Loader.load");
@@ -368,7 +380,7 @@ static void test_unknown(void **state)
     zc_python_find(look_up);
     expect_unknown();
     zc_python_state = ZC_PYTHON_OFF;
-    missing = "Py_Version"; /* Before 3.11. */
+    missing = "Py_Version"; /* Then Py_GetVersion() tells an old one. */
     zc_python_find(look_up);
     expect_unknown();
 

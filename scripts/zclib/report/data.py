@@ -95,7 +95,7 @@ def build(totals: Totals, symbols: Symbols, top: int, key: str) -> Data:
                              "width_ns": totals.levels.width_ns,
                              "places": totals.levels.peaks()},
         "processes": [_process(process) for process in _longest(totals, top)],
-        "notes": [*symbols.notes, *_left_out(totals)],
+        "notes": [*symbols.notes, *_left_out(totals), *_python(totals)],
     }
 
 
@@ -107,6 +107,12 @@ def _ranks(totals: Totals, top: int) -> Data:
                         "processes": len(group.processes), **row}
                        for group in groups[:top] for row in ranks.spread(group)],
             "apart": apart[:top], "apart_in_all": len(apart)}
+
+
+def _python(totals: Totals) -> list[str]:
+    if not any(process.hides_python for process in totals.processes):
+        return []
+    return ["functions and lines of Python are in logs of runs with ZC_PYTHON=1"]
 
 
 def _left_out(totals: Totals) -> list[str]:

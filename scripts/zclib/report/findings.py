@@ -175,7 +175,7 @@ class Finder:
         """A rule for blocks that are copied to, and what it does in words.  `each`: bytes of a
         copy."""
         name = self._rule_name(site)
-        rule = f"[rule {name}]\nsite = {', '.join(site.natives) or site.id}\n"
+        rule = self._rule_head(site)
         can_share = each > SHARED_OVER and site.apis and set(site.apis) <= SHARED
         if can_share and self._heap_is_source():
             return ("if kernels only read it, rule `place = shared` with `access = read` would "
@@ -184,10 +184,13 @@ class Finder:
                     f"api = {HOST_APIS}\nsize = {at_least(each)}\nplace = shared, pageable\n")
         return self._mapped_rule(site)
 
+    def _rule_head(self, site: Site) -> str:
+        """Rules match call paths without Python's functions."""
+        return f"[rule {self._rule_name(site)}]\nsite = {', '.join(site.natives) or site.id}\n"
+
     def _mapped_rule(self, site: Site) -> tuple[str, str]:
         return ("rule `place = mapped` would move 0 by copy, and pays if kernels read a small part "
-                "of it", f"[rule {self._rule_name(site)}]\nsite = {site.id}\n"
-                "place = mapped, device\n")
+                "of it", f"{self._rule_head(site)}place = mapped, device\n")
 
     def _heap_is_source(self) -> bool:
         """Whether copies to the device are of malloc's blocks, as far as the log tells: only those
@@ -275,7 +278,7 @@ class Finder:
         if site.apis and set(site.apis) <= SHARED:
             yield Finding("unused-part", 0, f"{text}; the program can ask for less, and rule "
                           "`place = managed` has memory only for pages that something touches",
-                          f"[rule {self._rule_name(site)}]\nsite = {site.id}\n"
+                          f"{self._rule_head(site)}"
                           "place = managed, device\nprefetch = none\n", site.id)
         else:
             yield Finding("unused-part", 0, f"{text}; the program can ask for less, which no rule "

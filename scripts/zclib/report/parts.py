@@ -186,15 +186,16 @@ class Pair:
 class Process:
     """What one log says of its process as a whole."""
 
-    __slots__ = ("path", "host", "rank", "pid", "exe", "arguments", "policy", "policy_hash",
-                 "gpu", "driver", "libzc", "start_ns", "wall_ns", "counts", "pageable_asked",
-                 "pageable_moved", "untracked", "lost_lines", "refusals", "peaks", "level", "state",
-                 "job", "world", "launcher")
+    __slots__ = ("path", "host", "rank", "pid", "exe", "hides_python", "arguments", "policy",
+                 "policy_hash", "gpu", "driver", "libzc", "start_ns", "wall_ns", "counts",
+                 "pageable_asked", "pageable_moved", "untracked", "lost_lines", "refusals", "peaks",
+                 "level", "state", "job", "world", "launcher")
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.host = self.exe = self.arguments = self.policy = self.policy_hash = self.gpu = ""
         self.driver = self.libzc = ""
+        self.hides_python = False
         self.job = self.launcher = ""              # The launcher is who told the rank.
         self.rank = self.pid = 0
         self.world = 0                             # 0 where it is not known.
@@ -211,6 +212,8 @@ class Process:
         policy = meta.get("policy")
         self.host = sys.intern(string(meta, "host"))
         self.exe = sys.intern(string(meta, "exe"))
+        # An interpreter, and nobody has asked for Python's functions.
+        self.hides_python = self.exe.startswith("python") and "python" not in meta
         self.arguments = sys.intern(" ".join(strings(meta, "argv"))[:200])
         self.policy = sys.intern(string(policy, "file")) if isinstance(policy, dict) else ""
         self.policy_hash = sys.intern(string(policy, "hash")) if self.policy else ""
