@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The counters of a node's processes in Prometheus' text format, version 0.0.4.
 
-The text is put together here: the client library for Python takes longer for what 64 processes
-have than all of a scrape does (tests/bench/REPORTS.md).  Tests have promtool and that library read
-it.
+The text is put together here: the client library for Python takes 16 ms for what 64 processes have
+(tests/bench/REPORTS.md), and a scrape is to take 20.  Tests have promtool and that library read it.
 """
 
 from __future__ import annotations
