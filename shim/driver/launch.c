@@ -100,36 +100,47 @@ static void call_done(const struct zc_launch *launch)
         then(launch);
 }
 
-static void leave(void)
+void zc_launch_leave(void)
 {
     mine--;
     __atomic_fetch_sub(&under_way, 1, __ATOMIC_SEQ_CST);
     zc_wake(&under_way);
 }
 
-/* A launch counts itself before it looks whether somebody settles, who looks at the count after
+/* Who enters counts itself before it looks whether somebody settles, who looks at the count after
  * that: one of both sees the other. */
-CUresult zc_launch_begin(const struct zc_launch *launch)
+CUresult zc_launch_enter(CUresult (*ready)(const void *arg), const void *arg)
 {
     for (;;) {
         uint32_t before = __atomic_load_n(&settled, __ATOMIC_SEQ_CST);
-        CUresult result = zc_launch_ask(launch);
-        if (result != CUDA_SUCCESS) {
-            call_done(launch);
+        CUresult result = ready(arg);
+        if (result != CUDA_SUCCESS)
             return result;
-        }
         mine++;
         __atomic_fetch_add(&under_way, 1, __ATOMIC_SEQ_CST);
         if (__atomic_load_n(&settled, __ATOMIC_SEQ_CST) == before)
             return CUDA_SUCCESS;
-        leave();
+        zc_launch_leave();
     }
+}
+
+static CUresult ask(const void *launch)
+{
+    return zc_launch_ask(launch);
+}
+
+CUresult zc_launch_begin(const struct zc_launch *launch)
+{
+    CUresult result = zc_launch_enter(ask, launch);
+    if (result != CUDA_SUCCESS)
+        call_done(launch);
+    return result;
 }
 
 void zc_launch_end(const struct zc_launch *launch)
 {
     call_done(launch);
-    leave();
+    zc_launch_leave();
 }
 
 void zc_launch_settle(void)

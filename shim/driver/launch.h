@@ -57,8 +57,17 @@ void zc_launch_when_done(void (*done)(const struct zc_launch *launch));
 /* After the driver has answered, whatever it said. */
 void zc_launch_end(const struct zc_launch *launch);
 
-/* Waits until the driver has what other threads' launches are giving it.  Launches that it has not
- * yet are shown to the parties again. */
+/*
+ * For a call that uses memory in its thread, or gives it to the driver: until zc_launch_leave(),
+ * others' zc_launch_settle() waits for it.  `ready` says whether the memory is as the call needs
+ * it, and is asked again where somebody settles meanwhile.  Returns its error, and then the call
+ * has not begun.  Nothing that takes driver/lock.h may come in between.
+ */
+CUresult zc_launch_enter(CUresult (*ready)(const void *arg), const void *arg);
+void zc_launch_leave(void);
+
+/* Waits until the driver has what other threads' launches are giving it, and until what they
+ * entered has been left.  Those that come later are asked again whether they are ready. */
 void zc_launch_settle(void);
 
 /* The same for calls that are no launch of one kernel, fast for the common case that no party is

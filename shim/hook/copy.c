@@ -267,6 +267,17 @@ static bool carry_out(struct zc_copy *c)
     }
 }
 
+static void plan(struct zc_copy *c, bool ours, bool large)
+{
+    c->facts = ZC_FACT_IF(OURS, ours) | ZC_FACT_IF(LARGE, large) | ZC_FACT_IF(ASYNC, c->async) |
+               ZC_FACT_IF(CAPTURE, zc_capture_any()) |
+               ZC_FACT_IF(SHARED, ours && (zc_shared_meets(&c->dst) || zc_shared_meets(&c->src))) |
+               ZC_FACT_IF(LEAVES, ours && (is_no_range(&c->dst) || is_no_range(&c->src))) |
+               ZC_FACT_IF(UNMANAGED, ours && c->shape == ZC_SHAPE_PREFETCH && !c->dst.extent);
+    while ((c->way = zc_plan(c->facts)) >= ZC_WAY_COUNT)
+        c->facts |= answer(c, c->way);
+}
+
 bool zc_copy_begin(struct zc_copy *c)
 {
     if (!c->on)
@@ -279,13 +290,9 @@ bool zc_copy_begin(struct zc_copy *c)
         visit(&c->dst);
         visit(&c->src);
     }
-    c->facts = ZC_FACT_IF(OURS, ours) | ZC_FACT_IF(LARGE, large) | ZC_FACT_IF(ASYNC, c->async) |
-               ZC_FACT_IF(CAPTURE, zc_capture_any()) |
-               ZC_FACT_IF(SHARED, ours && (zc_shared_meets(&c->dst) || zc_shared_meets(&c->src))) |
-               ZC_FACT_IF(LEAVES, ours && (is_no_range(&c->dst) || is_no_range(&c->src))) |
-               ZC_FACT_IF(UNMANAGED, ours && c->shape == ZC_SHAPE_PREFETCH && !c->dst.extent);
-    while ((c->way = zc_plan(c->facts)) >= ZC_WAY_COUNT)
-        c->facts |= answer(c, c->way);
+    do
+        plan(c, ours, large);
+    while ((c->facts & ZC_FACT_SHARED) && !zc_shared_keep(c));
     bool answered = carry_out(c);
     if (!answered && c->way != ZC_WAY_FORWARD_WAIT)
         c->way = ZC_WAY_FORWARD;
@@ -497,6 +504,8 @@ CUresult zc_copy_end(struct zc_copy *c)
 {
     if (!c->on)
         return c->result;
+    if (__builtin_expect(c->kept, 0))
+        zc_shared_let_go(c);
     CUresult result = finish(c);
     if (__builtin_expect(c->dst.visited != NULL, 0))
         zc_hostheap_part(c->dst.visited);

@@ -5,6 +5,8 @@
 #include "copy/cpu.h"
 #include "copy/staged.h"
 #include "driver/capture.h"
+#include "driver/launch.h"
+#include "driver/lock.h"
 #include "driver/stream.h"
 #include "host/memfile.h"
 #include "host/overlay.h"
@@ -12,6 +14,7 @@
 #include "ledger/site.h"
 #include "shared/backing.h"
 #include "shared/report.h"
+#include "vmm/lazy.h"
 #include "vmm/vmm.h"
 
 static struct zc_shared *device_side(const struct zc_operand *b)
@@ -244,6 +247,34 @@ uint32_t zc_shared_facts(struct zc_copy *c)
         ((host_side(&c->dst) == from && straight(c, from)) || delivers(c, from)))
         return ZC_FACT_PAIR;
     return host_side(&c->dst) ? into_host(c, captured) : 0;
+}
+
+/* Who gives a block memory of its own has made it pending, and holds driver/lock.h. */
+static CUresult stays_one(const void *pair)
+{
+    const struct zc_shared *p = pair;
+    if (zc_lazy_pending(p->vmm) && zc_driver_lock())
+        zc_driver_unlock();
+    return zc_shared_is_one(p) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+bool zc_shared_keep(struct zc_copy *c)
+{
+    struct zc_shared *from = device_side(&c->src);
+    bool reads =
+        c->way <= ZC_WAY_FORWARD_WAIT || (c->way >= ZC_WAY_CPU && c->way <= ZC_WAY_CPU_STAGED);
+    if (!from || !reads || c->src.real != ZC_KIND_PINNED)
+        return true;
+    c->kept = zc_launch_enter(stays_one, from) == CUDA_SUCCESS;
+    look_again(&c->src);
+    return c->kept;
+}
+
+void zc_shared_let_go(struct zc_copy *c)
+{
+    if (c->kept)
+        zc_launch_leave();
+    c->kept = false;
 }
 
 void zc_shared_copy(struct zc_copy *c)

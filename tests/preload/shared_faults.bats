@@ -62,6 +62,11 @@ setup() {
     [[ $(sum elided_copies) -ge 48 ]]
 }
 
+@test "results are copied elsewhere while launches of other threads move them" {
+    of shared_stress same results 'access = write'
+    [[ $(ended own 'kernels may write it again') -gt 0 ]]
+}
+
 @test "every function that fills memory succeeds in protected pages, unseen by the device" {
     of shared_io both reads
     [[ $(sum parted_pages) -ge 60 ]] # Two of each call's pair.

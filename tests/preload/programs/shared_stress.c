@@ -2,8 +2,9 @@
 /* Threads that allocate, copy, write and free host and device blocks of the same few sizes in any
  * order: each block must keep its bytes.  Each thread has both sides of its pairs (`rounds`), and
  * launches kernels too (`launches`), or some threads have host blocks only and others device blocks
- * only (`across`).  Or threads copy between the same two pairs, in both directions (`crossing`).
- * shared_stress SCENE [SEED [TIMES]], or shared_stress many, as rounds.h says. */
+ * only (`across`), or some copy results elsewhere and others launch (`results`).  Or threads copy
+ * between the same two pairs, in both directions (`crossing`). shared_stress SCENE [SEED [TIMES]],
+ * or shared_stress many, as rounds.h says. */
 #include <pthread.h>
 
 #include "shared_scene.h"
@@ -153,6 +154,35 @@ static void launch_round(unsigned *dice, unsigned char *seen)
     free(p.h);
 }
 
+/* A result that the host block has got is copied elsewhere, while launches of other threads give
+ * such blocks memory of their own. */
+static void result_round(unsigned *dice, unsigned char *seen)
+{
+    size_t n = 3 * UNIT;
+    struct pair p = some_pair(n, false);
+    unsigned seed = roll(dice);
+    gpu_paint(p.d, 0, n, seed);
+    CHECK(cuMemcpyDtoH(p.h, p.d, n));
+    for (unsigned i = 0; i < 4; i++) {
+        memset(seen, 0, n);
+        CHECK(cuMemcpyDtoH(seen, p.d, n));
+        EXPECT(shows(seen, n, seed));
+    }
+    CHECK(cuMemFree(p.d));
+    EXPECT(shows(p.h, n, seed));
+    free(p.h);
+}
+
+static void small_launch_round(unsigned *dice, unsigned char *seen)
+{
+    CUdeviceptr d;
+    (void)seen;
+    CHECK(cuMemAlloc(&d, SMALL));
+    for (unsigned i = 0; i < 20; i++)
+        gpu_paint(d, 0, 64, roll(dice));
+    CHECK(cuMemFree(d));
+}
+
 static struct pair crossed[2]; /* That threads copy to each other. */
 
 static void cross(int from)
@@ -184,6 +214,7 @@ static const struct scene {
 } scenes[] = {{"rounds", 60, round_of, round_of},
               {"across", 60, device_round, host_round},
               {"launches", 8, launch_round, launch_round},
+              {"results", 10, result_round, small_launch_round},
               {"crossing", 20, forth_round, back_round}};
 static const struct scene *chosen;
 static unsigned seed, times;
