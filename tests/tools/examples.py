@@ -11,7 +11,7 @@ What a block is stands behind its fence:
     sh needs=LAUNCHER    run by the launcher's stand-in, if it has one
     sh no-test: REASON   not run
     conf        a policy without faults; `conf NAME`: kept under that name
-    python NAME, yaml NAME   kept under that name
+    python NAME, sql NAME, yaml NAME   kept under that name
     c           statements; compiled
     text        not for pasting; directly behind a block of sh: what that prints.  `...` stands for
                 anything; times, percentages, ids and process numbers may differ
@@ -180,7 +180,7 @@ def session(blocks: list[Block], launcher: str | None) -> str:
         if block.kind == "sh" and not left_out(block, launcher):
             status = re.fullmatch(r"status=(\d+)", block.rest)
             lines.append(f"set +e\n{text}s=$?; set -e; [ $s = {status[1]} ]" if status else text)
-        elif block.kind in ("conf", "python", "yaml"):
+        elif block.kind in ("conf", "python", "sql", "yaml"):
             name = block.rest or f"block{block.line}.conf"
             lines.append(f"cat >{shlex.quote(name)} <<'END_OF_BLOCK'\n{text}END_OF_BLOCK")
             if block.kind == "conf":
@@ -194,8 +194,8 @@ def faults(page: str, scratch: str, launcher: str | None = None) -> list[str]:
     blocks = read_blocks(page)
     found = [f"{page}:{block.line}: what is a block of '{block.kind} {block.rest}'?"
              for block in blocks if not re.fullmatch(
-                 r"sh( status=\d+| needs=\w+| no-test: .+)?|conf( [\w.]+)?|(python|yaml) [\w.-]+"
-                 r"|c|text",
+                 r"sh( status=\d+| needs=\w+| no-test: .+)?|conf( [\w.]+)?"
+                 r"|(python|sql|yaml) [\w.-]+|c|text",
                  f"{block.kind} {block.rest}".strip())]
     env = set_up(page, scratch, launcher)
     subprocess.run(["bash", "-c", session(blocks, launcher)], cwd=scratch, env=env, check=False,

@@ -25,9 +25,9 @@ import glob, json, os, re, sys
 import duckdb
 folder = sys.argv[1]
 text = open("docs/report.md", encoding="utf-8").read()
-[sql] = re.findall(r"```sql\n(.*?)```", text, re.S)
+[sql] = re.findall(r"```sql \S+\n(.*?)```", text, re.S)
 [spark] = re.findall(r'spark\.sql\("""(.*?)"""\)', text, re.S)
-[code] = re.findall(r"```python\n(import polars.*?)```", text, re.S)
+[code] = re.findall(r"```python \S+\n(import polars.*?)```", text, re.S)
 os.chdir(os.path.dirname(folder))
 logs = glob.glob("logs/*.jsonl")
 lines = {log: [line for line in open(log, "rb")] for log in logs}

@@ -162,8 +162,9 @@ press() {
     mkdir nvml
     ${CC:-gcc} -shared -fPIC -o nvml/libnvidia-ml.so.1 "$OLDPWD/tests/tools/fake_nvml.c"
     LD_LIBRARY_PATH=$PWD/nvml:$LD_LIBRARY_PATH in_tmux 120 30 -i 0.1 .
-    shows 'GPU 0  Stand-in GPU  \[███(░)+\] 34 GiB of 139 GiB  use 45 %  link to 12.3 from 0.4 GB/s' \
-        '^zc top  .*1 running, 1 killed' 'every 0.1 s' $'\n'".*$COPIER.*running.*killed" \
+    shows 'GPU 0  Stand-in GPU  \[███(░)+\] 34 GiB of 139 GiB  ' \
+        'use 45 %  link to 12.3 from 0.4 GB/s' '^zc top  .*1 running, 1 killed' 'every 0.1 s' \
+        $'\n'".*$COPIER.*running.*killed" \
         'pinned 0 B.*q quit  h help  s sort: asked  p pause  Enter detail  d hide'
     [[ $screen != *"Top sites"* ]]
     # Its copies make a rate, and a bar that moves on.

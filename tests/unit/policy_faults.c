@@ -156,7 +156,7 @@ static const struct row rows[] = {
     {"an empty stream is a fault", GOOD RULE "stream = ,legacy\n", 5, 10,
      "stream: empty item in the list", 1, 1},
     {"an unknown word that is near to nothing lists all", "[defaults]\nlog_level = full\n" GOOD, 2,
-     13, "unknown value 'full' for 'log_level' (known: summary, allocs, events)", 1, 1},
+     13, "unknown value 'full' for 'log_level' (known: summary, allocs, events, deep)", 1, 1},
     {"an unknown word of a key names the nearest one", GOOD RULE "access = raed\n", 5, 10,
      "unknown value 'raed' for 'access' (nearest: read)", 1, 1},
     {"a prefetch of none stands alone", GOOD "[rule r]\nplace = managed\nprefetch = none, copy\n",
