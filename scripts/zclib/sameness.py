@@ -17,12 +17,13 @@ class Output:
         """Raises re.error with the pattern that is none."""
         self._ignored = [re.compile(pattern.encode("utf-8", "surrogateescape"), re.MULTILINE)
                          for pattern in ignored]
+        self.any_order = False  # Ranks print at once, so that their lines come in any order.
 
     def same(self, a: str, b: str) -> bool:
         """Whether two files hold the same."""
         if filecmp.cmp(a, b, shallow=False):
             return True
-        return bool(self._ignored) and self._read(a) == self._read(b)
+        return (bool(self._ignored) or self.any_order) and self._read(a) == self._read(b)
 
     def differing_lines(self, a: str, b: str) -> tuple[str, str]:
         """The first line of each that the other has not in its place."""
@@ -37,4 +38,4 @@ class Output:
             text = file.read()
         for pattern in self._ignored:
             text = pattern.sub(b"", text)
-        return text
+        return b"\n".join(sorted(text.split(b"\n"))) if self.any_order else text

@@ -5,16 +5,19 @@ from __future__ import annotations
 
 import contextlib
 import filecmp
+import functools
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Sequence
 
-from . import launch, link, logs, refusals, screen
+from . import launch, link, logs, merge, refusals, screen
 from .refusals import Refusals
 from .report import engines
+from .report.parts import Process
 from .report.totals import Options, Totals
 
 LAST_BYTES = 1 << 16  # Of what a run said, that are looked at.
+OPTIONS = Options(1)  # Of what is kept of logs.
 WARM_UP = 0  # The number of a run that does not count.
 
 
@@ -41,6 +44,29 @@ class Run:
     def status(self) -> int:
         """Its exit status, or that for refused calls of a program that ended with 0."""
         return self.ended.status or (launch.FAILED if self.refused.calls else 0)
+
+    @property
+    def processes(self) -> dict[int, list[Process]]:
+        """The processes of each rank, where a launcher told them one."""
+        found: dict[int, list[Process]] = {}
+        for process in self.totals.processes:
+            if process.launcher:
+                found.setdefault(process.rank, []).append(process)
+        return dict(sorted(found.items()))
+
+    @functools.cached_property
+    def ranks(self) -> dict[int, Run]:
+        """The run of each rank alone, as its logs have it; none where there is one rank."""
+        ranks = self.processes
+        return {rank: self._of(processes) for rank, processes in ranks.items()} \
+            if len(ranks) > 1 else {}
+
+    def _of(self, processes: Sequence[Process]) -> Run:
+        paths = [process.path for process in processes]
+        wall_ns = max(process.start_ns + process.wall_ns for process in processes) - min(
+            process.start_ns for process in processes)
+        return replace(self, ended=replace(self.ended, wall_ns=wall_ns), logs=paths,
+                       totals=merge.map_logs(paths, OPTIONS))
 
     def last_words(self, count: int) -> list[str]:
         """The last lines that it said, which may be a part of very many."""
@@ -100,7 +126,7 @@ class Trials:
             self._share(output, errors)
         if record:
             self._has_link = any(map(link.is_recording, made))
-        totals = engines.read(made, Options(1))
+        totals = engines.read(made, OPTIONS)
         for message in totals.messages():
             screen.message(message)
         return Run(ended, output, errors, totals, refusals.in_logs(made), made)

@@ -39,8 +39,8 @@ while True:
 PYTHON
 }
 
-# Builds the program that copies from memory of several kinds: build_copies FILE
-build_copies() {
-    ${CC:-gcc} -o "$1" -isystem "${CUDA_HOME:-/usr/local/cuda}/include" tests/tools/copies.c \
+# Builds a program of tests/tools that copies: build_program NAME FOLDER
+build_program() {
+    ${CC:-gcc} -o "$2/$1" -isystem "${CUDA_HOME:-/usr/local/cuda}/include" "tests/tools/$1.c" \
         "$SIM/libcuda.so.1"
 }

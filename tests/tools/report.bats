@@ -192,7 +192,7 @@ for finding in json.load(open(sys.argv[1]))["findings"]: print(finding["rule"] o
 @test "the rule of every finding changes what the finding named" {
     load programs
     need_gpu_programs
-    build_copies "$BATS_TEST_TMPDIR/copies"
+    build_program copies "$BATS_TEST_TMPDIR"
     TREE=$PWD run -0 python3 -B - "$LIBZC" "$BATS_TEST_TMPDIR" "$GATHER" <<'PYTHON'
 import os, subprocess, sys, tempfile
 sys.path.insert(0, os.environ["TREE"] + "/scripts")

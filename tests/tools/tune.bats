@@ -7,7 +7,8 @@ load programs
 
 setup_file() {
     [[ -e $ZC_BUILD/sim/libcuda.so.1 ]] || return 0
-    build_copies "$BATS_FILE_TMPDIR/copies"
+    build_program copies "$BATS_FILE_TMPDIR"
+    build_program tables "$BATS_FILE_TMPDIR"
 }
 
 setup() {
@@ -17,7 +18,7 @@ setup() {
     # Prints what is the same each time. A table of 8 MiB, of which 1 % is read.
     printf '#!/bin/sh\n"%s" 8192 1024 | grep -o "checksum[^,]*"\n' "$GATHER" >gather
     chmod +x gather
-    ln -s "$BATS_FILE_TMPDIR/copies" .
+    ln -s "$BATS_FILE_TMPDIR"/{copies,tables} .
 }
 
 # Runs zc tune; its table and verdict are in $output, what it says on stderr in $stderr.
@@ -100,6 +101,47 @@ wrapped() {
     tune 0 --force --goal device-memory -- ./program
     [[ $output == *"one with the host's "*"not kept: printed 'other' instead of 'checksum"* ]]
     [[ $output == *"Nothing was gained"* ]]
+}
+
+@test "one policy is found for all ranks of mpirun, whose ranks try several candidates at once" {
+    command -v mpirun.openmpi >/dev/null || skip "no Open MPI"
+    # A host has as many places for ranks as processors, and root is warned off.
+    export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1
+    export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    # Ranks print in any order.
+    printf '#!/bin/sh\necho $OMPI_COMM_WORLD_RANK\nexec ./tables 4\n' >program
+    chmod +x program
+    tune 0 -- mpirun.openmpi -n 3 ./program
+    # Of two tables one is the same each time, which one job tells.
+    [[ $output == *"are pinned "*" 17.7 % "*" kept"* ]]
+    [[ $output == *"not kept: 57 % more time of copies by their bytes, on some ranks"* ]]
+    [[ $output == *"are one with the host's "*" 50.0 % "*" 1  kept"* ]]
+    [[ $output == *"302 us instead of 3.4 ms, 8.8 % of it."* ]]  # Of one rank.
+    grep -q '^# .*, 3 ranks on 1 host\.$' policy.conf
+    [[ $(grep -c '^rank\|^place = shared, device' policy.conf) == 1 ]]
+}
+
+@test "ranks that do not do the same all have one candidate, and none may be lost" {
+    # The last of four ranks does not start, and the launcher does not mind one that dies.
+    cat >program <<'SH'
+#!/bin/sh
+for rank in 0 1 2; do
+    export OMPI_COMM_WORLD_RANK=$rank OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=$rank
+    case $ZC_POLICY,$rank in
+        *candidate-1*,1) echo 7 0 ;;
+        *) ./tables $((rank ? 1 : 2)) & ;;
+    esac
+done
+wait
+SH
+    chmod +x program
+    tune 0 -- ./program
+    [[ ${lines[0]} == "Ranks are not alike, so each change was tried on all of them ("*\
+"855 us of rank 1, 1.7 ms of rank 0)." ]]
+    [[ $output == *"are pinned "*"not kept: had no log of rank 1, which did not use CUDA"* ]]
+    [[ $output == *"with the host's  up to 855 us "*" kept"* ]]  # As predicted for rank 0.
+    grep -q '^# .*, 3 of 4 ranks on 1 host\.$' policy.conf
+    grep -q '^# Ranks are not alike' policy.conf
 }
 
 @test "programs that can't be tuned are told why" {
@@ -199,8 +241,9 @@ class Trials:
 
 class Right:
     def learn(self, run): pass
-    learn_messages = learn
+    learn_order = learn_watched = learn
     def fault(self, run): return ""
+    fault_of_bare = fault
 
 def tune(metric, gain_ns=5e8, **options):
     with tempfile.TemporaryDirectory() as folder:
@@ -227,6 +270,69 @@ outcome, tried, trials = tune(metrics.wall(), gain_ns=9e6)               # 0.9 %
 assert not outcome.kept and trials.runs == 3
 outcome, tried, trials = tune(metrics.wall(), seconds=1e-9)
 assert {one.why for one in outcome.tried} == {"not tried: the time is up"} and trials.runs == 3
+
+# In a job of six ranks on two or three hosts candidates take turns on ranks or hosts.
+from zclib.tune import ranks, verify, write
+from zclib.sameness import Output
+
+def job(hosts, wall=lambda rank: 1e9, rules=lambda rank: (), states="ended"):
+    processes = {rank: [Some(host=host, state=states, world=6)] for rank, host in enumerate(hosts)}
+    alone = {rank: Some(ended=Some(wall_ns=wall(rank)), totals=Some(sites={
+        "s": Some(rules=rules(rank))})) for rank in processes}
+    return Some(processes=processes, ranks=alone, totals=Some(warns={}))
+
+two, three = [Candidate("shared", name, 1, 1, {name: f"site = {name}\n"}, ["m"], sites=(name,))
+              for name in ("1a", "2b")], job("ababcc")
+assert [one.ranks for one in ranks.groups(three, 3)] == [(0, 2), (1, 3), (4, 5)]
+members = ranks.groups(job("ababab"), 3)
+assert [(one.key, one.name) for one in members] == [("rank", str(rank)) for rank in range(6)]
+text = write.policy(ranks.Arms(two, ranks.groups(three, 3), metrics.wall()).placed())
+assert "[rule 1a]\nhost = b\nsite = 1a" in text and "[rule 2b]\nhost = c\nsite = 2b" in text
+assert text.count("[rule shared-hosts-") == 2 and text.count("host = b\n") == 2, text
+assert not ranks.unlike(job("ababcc", lambda rank: 1e9 + rank * 1e7), members, metrics.wall())
+assert ranks.unlike(
+    job("ababcc", lambda rank: 1e9 + rank * 5e7), members, metrics.wall()) == \
+    "time: 1.0 s of rank 0, 1.2 s of rank 5"
+
+class Jobs:
+    """Stands in for a job of six ranks, whose policy names rules and the ranks they are for."""
+    def __init__(self, wall, takes):
+        self.wall, self.takes, self.dice = wall, takes, random.Random(4)
+    def run(self, plan, number, limit_s=None):
+        on = {int(rank): rule for rule, named in re.findall(
+            r"\[rule (\w\w)\]\nrank = (.*)", open(plan.env["ZC_POLICY"]).read())
+            for rank in named.split(", ")}
+        shares = [{"1a": 0.8, "2b": 1.1}.get(on.get(rank), 1) for rank in range(6)]
+        run = job("ababab", lambda rank: self.wall(shares, rank) * self.dice.uniform(0.98, 1.02),
+                  lambda rank: [on[rank]] if rank in on and self.takes(rank) else ())
+        run.ended = Some(passed_on=0)
+        return run
+
+def spread(wall=lambda shares, rank: 1e9 * shares[rank] * (1 + rank / 100),
+           takes=lambda rank: True, fault="", watched=job("ababab")):
+    right = Right()
+    right.fault = lambda run: fault
+    with tempfile.TemporaryDirectory() as folder:
+        one = search.Search(Jobs(wall, takes), folder, "libzc.so", right,
+                            search.Options(metrics.wall()), lambda text: None)
+        winners = one.spread(two, watched)
+    return [won.what for won in winners], [lost.candidate.what for lost in one.outcome.tried], \
+        "".join(one.outcome.notes)
+assert spread() == (["1a"], ["2b"], "")
+assert spread(takes=lambda rank: rank != 3) == ([], [], "")  # Rank 3 has no use for the rules.
+assert spread(lambda shares, rank: 1e9 * max(shares)) == ([], [], "")  # Ranks wait for each other.
+assert ", each on some ranks, lost rank 2. So" in spread(fault="lost rank 2")[2]
+assert spread(watched=job("ababab", lambda rank: 1e9 + rank * 1e8)) == (
+    [], [], "Ranks are not alike, so each change was tried on all of them (time: 1.0 s of rank 0, "
+    "1.5 s of rank 5).")
+
+judge = verify.Verifier(Output(), "true", [])
+judge.learn(Some())
+judge.learn_watched(job("ab"))
+for run, fault in ((job("ab"), ""), (job("ab", states="killed"), "lost rank 0, which did not end"),
+                   (job("a"), "had no log of rank 1")):
+    assert judge._lost_rank(run).startswith(fault) and bool(fault) == bool(judge._lost_rank(run))
+assert ranks.words(job("ab")) == "2 of 6 ranks on 2 hosts"
 
 # A table whose blocks kernels were seen to write is not probed as one that they only read.
 traffic = Traffic(1)

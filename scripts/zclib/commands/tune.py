@@ -133,34 +133,37 @@ class Tuning:
         self._know_machine(self._watched)
         one.take_base(self._watched)
         prices = candidates.Prices(self._costs, self._metric.exact)
-        watched, placed = Traffic(costs.PARALLEL_LEAST), Traffic(costs.PARALLEL_LEAST)
-        watched.read(self._watched.logs)
-        prices.learn(watched)
+        prices.learn(_traffic(self._watched))
         under = one.watched_under(WATCH)
-        placed.read((under or self._watched).logs)
         if under is not None:
             # What the model of copies does not explain is what huge pages gain.
+            blocked = metrics.blocked().of
             prices.fill_ns = max(one.gained_ns(under) - max(
-                self._watched.totals.counts.blocked_ns - under.totals.counts.blocked_ns, 0), 0)
-        finder = candidates.Finder(placed, prices, self._watched.totals.contents.changed_sites())
-        done: set[tuple[str, ...]] = set()
-        while candidate := self._next(finder, done):
-            done.add(candidate.key)
-            one.try_one(candidate)
+                blocked(self._watched) - blocked(under), 0), 0)
+        placed = under or self._watched
+        finder = candidates.Finder(
+            _traffic(placed), prices, self._watched.totals.contents.changed_sites(),
+            list(map(_traffic, placed.ranks.values())))
+        spread = False
+        while todo := self._left(finder):
+            first = todo[:1]
+            if first[0].is_probe and not spread:
+                spread = True
+                first = one.spread(todo, self._watched)
+            for candidate in first:
+                one.try_one(candidate)
         one.confirm()
 
-    def _next(self, finder: candidates.Finder,
-              done: set[tuple[str, ...]]) -> candidates.Candidate | None:
-        """What to try next, beside what is kept."""
-        tried = self._search.outcome.tried
-        probes = sum(one.runs > 0 for one in tried if one.candidate.is_probe)
-        kept = [one.candidate for one in self._search.outcome.kept]
-        for one in finder.all(kept):
-            if one.key in done or one.is_probe and probes >= candidates.MOST_PROBES:
-                continue
-            if one.spares_device or not self._options.spares_memory:
-                return one
-        return None
+    def _left(self, finder: candidates.Finder) -> list[candidates.Candidate]:
+        """What is to be tried yet, beside what is kept."""
+        outcome = self._search.outcome
+        done = {one.candidate.key for one in outcome.tried}
+        probes = sum(one.runs > 0 and not one.on_some for one in outcome.tried
+                     if one.candidate.is_probe)
+        return [one for one in finder.all([one.candidate for one in outcome.kept])
+                if one.key not in done
+                and (probes < candidates.MOST_PROBES or not one.is_probe)
+                and (one.spares_device or not self._options.spares_memory)]
 
     def _know_machine(self, watched: Run) -> None:
         """Takes the machine's figures, which are measured now where they never were; of a simulated
@@ -188,6 +191,8 @@ class Tuning:
                 write.publish(self._args.output, text, self._args.force)
             except OSError as reason:
                 error = reason
+        for note in outcome.notes:
+            print(note)
         if outcome.tried:
             print("\n".join(words.lines(outcome.tried, self._metric, screen.width())), end="\n\n")
         if not text:
@@ -201,6 +206,12 @@ class Tuning:
             print(f"{said[0].upper()}{said[1:]}.")
         print(f"{remark} Written to {self._args.output}.".strip())
         return 0
+
+
+def _traffic(run: Run) -> Traffic:
+    traffic = Traffic(costs.PARALLEL_LEAST)
+    traffic.read(run.logs)
+    return traffic
 
 
 def _failed(text: str) -> int:

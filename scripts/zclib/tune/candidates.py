@@ -29,6 +29,7 @@ class Candidate:
     rules: dict[str, str] = field(default_factory=dict)  # Sections by name.
     hosts: Sequence[str] = ()    # Call paths whose blocks become the other side of `shared`.
     settings: str = ""           # Lines of [defaults].
+    where: str = ""              # A line for all rules: which ranks they are for.
     sites: Sequence[str] = ()    # Call paths that it names.
     beside_pinned_ns: float | None = None  # What it gains where malloc's blocks are pinned.
     parts: Sequence[Candidate] = ()  # Those that it joins, where it joins some.
@@ -102,21 +103,31 @@ class Prices:
 class Finder:
     """Finds candidates in what a program copies."""
 
-    def __init__(self, traffic: Traffic, prices: Prices, written: Collection[str]) -> None:
-        """`written`: call paths of device blocks that kernels were seen to write."""
+    def __init__(self, traffic: Traffic, prices: Prices, written: Collection[str],
+                 ranks: Sequence[Traffic] = ()) -> None:
+        """`written`: call paths of device blocks that kernels were seen to write; `ranks`: the
+        same copies of each rank alone."""
         self._traffic = traffic
+        self._ranks = [Finder(one, prices, written) for one in ranks]
         self._written = written
         self._prices = prices
         self._covered: set[str] = set()  # Call paths whose copies are elided by what is kept.
 
     def all(self, kept: Sequence[Candidate]) -> list[Candidate]:
         """What may gain beside what is kept: what needs no promise first, then what only runs can
-        tell, each by what can be hoped of it."""
+        tell, each by what can be hoped of it.  A gain is that of the rank that gains most."""
         kinds = {kind for one in kept for kind in one.kinds}
         self._covered = {one.sites[0] for one in kept if one.is_probe}
         sure = sorted([*self._host(kinds), *self._grown(kinds)], key=lambda one: -one.gain_ns)
         found = [*_together(sure), *sure,
                  *sorted(self._probes(kinds), key=lambda one: -one.gain_ns)]
+        of_ranks: dict[tuple, list[Candidate]] = {}
+        for one in (one for rank in self._ranks for one in rank.all(kept)):
+            of_ranks.setdefault((one.kind, one.sites[:1]), []).append(one)
+        for one in found:
+            if same := of_ranks.get((one.kind, one.sites[:1])):
+                one.gain_ns = max(other.gain_ns for other in same)
+                one.hope_ns = max(other.hope_ns for other in same)
         return [one for one in found if one.hope_ns > 0]
 
     def _sums(self, of_heap: bool) -> Iterator[tuple[str, Sum]]:

@@ -27,6 +27,7 @@ class Metric(NamedTuple):
     is_time: bool = True            # In nanoseconds.
     exact: bool = False             # Without noise, so that one run tells it.
     needs_libzc: bool = True        # Known of runs under libzc alone.
+    by_rank: bool = True            # Known of each rank.
 
 
 def _duration(value: float) -> str:
@@ -37,8 +38,14 @@ def wall() -> Metric:
     return Metric("time", race.wall, _duration, needs_libzc=False)
 
 
+def _slowest(value: Callable[[Run], float]) -> Callable[[Run], float]:
+    """That of a run, or of its slowest rank, which the others of its job wait for."""
+    return lambda run: max(map(value, run.ranks.values())) if run.ranks else value(run)
+
+
 def blocked() -> Metric:
-    return Metric("time blocked in copies", lambda run: run.totals.counts.blocked_ns, _duration)
+    return Metric("time blocked in copies",
+                  _slowest(lambda run: run.totals.counts.blocked_ns), _duration)
 
 
 def copied(costs: Costs) -> Metric:
@@ -48,7 +55,7 @@ def copied(costs: Costs) -> Metric:
                     for flow, (_, size) in run.totals.moved_by_kind.items())
         return moved + costs.cpu_ns(run.totals.counts.cpu_copied_bytes)
 
-    return Metric("time of copies by their bytes", value, _duration, exact=True)
+    return Metric("time of copies by their bytes", _slowest(value), _duration, exact=True)
 
 
 def memory() -> Metric:
@@ -78,4 +85,4 @@ def by_command(command: str) -> Metric:
         return number
 
     return Metric(f"`{command}`", value, lambda number: f"{number:.6g}", is_time=False,
-                  needs_libzc=False)
+                  needs_libzc=False, by_rank=False)

@@ -10,7 +10,7 @@ from typing import Callable, Sequence
 
 from .. import launch, race, spread
 from ..trial import WARM_UP, Arm, Plan, Run, Trials
-from . import write
+from . import ranks, write
 from .candidates import Candidate
 from .metrics import Metric, MetricError
 from .verify import Verifier, failed_bare
@@ -48,6 +48,7 @@ class Tried:
     ratio: spread.Ratio | None = None    # Of the metric, to what was kept before.
     gain: float = 0.0                    # In the metric's unit.
     runs: int = 0
+    on_some: bool = False                # Those were on some ranks each.
 
 
 @dataclass
@@ -69,6 +70,7 @@ class Outcome:
     base: float = 0.0                    # The metric before, and after.
     best: float = 0.0
     runs: int = 0                        # Of the policy, all of them right.
+    notes: list[str] = field(default_factory=list)  # On how it was searched.
 
     @property
     def kept(self) -> list[Tried]:
@@ -110,6 +112,7 @@ class Search:
         self._say("without libzc")
         second = self._run(self._base, None)
         self._bare_s = second.ended.wall_ns / 1e9
+        self._verifier.learn_order(second)
         self._must_be_stable(second)
         self._bare = second
 
@@ -140,7 +143,7 @@ class Search:
         if not run.totals.processes and not run.status:
             raise CanNotTune("no process of it used CUDA under libzc: is it static, set-user-ID, "
                              "or does it clear LD_PRELOAD?")
-        self._verifier.learn_messages(run)
+        self._verifier.learn_watched(run)
         fault = self._verifier.fault(run)
         if fault:
             raise CanNotTune(f"under libzc, which only watched, it {fault}")
@@ -171,7 +174,7 @@ class Search:
             if self._options.metric.of is race.wall else 0
 
     def _must_be_stable(self, run: Run) -> None:
-        fault = self._verifier.fault(run)
+        fault = self._verifier.fault_of_bare(run)
         if fault:
             raise CanNotTune(f"without libzc it does not always do the same: one run {fault}. Name "
                              "what may differ by --ignore REGEX, or say by --check COMMAND which "
@@ -222,6 +225,49 @@ class Search:
         if tried.kept:
             self._plan = plan
             self._drop_idle(probe)
+
+    def spread(self, candidates: Sequence[Candidate], watched: Run) -> list[Candidate]:
+        """Tries candidates at once, each on some ranks of a job.  Those that lose are done with
+        then; those that gain there, best first, are still to be raced on all ranks."""
+        metric = self._options.metric
+        candidates = [one for one in candidates if self.share(one) >= LEAST_GAIN]
+        members = ranks.groups(watched, len(candidates) + 1)
+        if len(candidates) + 1 < ranks.LEAST_ARMS or len(members) < ranks.LEAST_ARMS or \
+                not metric.by_rank:
+            return []
+        if differ := ranks.unlike(watched, members, metric):
+            self.outcome.notes.append("Ranks are not alike, so each change was tried on all of "
+                                      f"them ({differ}).")
+            return []
+        arms = ranks.Arms(candidates, members, metric)
+        kept = [one.candidate for one in self.outcome.kept]
+        while not arms.enough and self.seconds_left() > 0:
+            self._say("several changes, each on some ranks")
+            plan = self._plan_of(kept + arms.placed(), f"spread-{arms.jobs}")
+            assert plan.env is not None
+            run = self._run(Plan(plan.name, {**plan.env, "ZC_LOG_LEVEL": "allocs"}),
+                            self._hang_s())
+            if fault := self._verifier.fault(run):
+                self.outcome.notes.append("A job with several changes, each on some ranks, "
+                                          f"{fault}. So each was tried on all ranks.")
+                return []
+            arms.learn(run)
+        return self._sort_out(arms)
+
+    def _sort_out(self, arms: ranks.Arms) -> list[Candidate]:
+        """Where no candidate makes a difference, ranks may wait for each other, and nothing is
+        known."""
+        results = [one for one in arms.results() if arms.enough]
+        if not any(ratio.differs for _, ratio, _ in results):
+            return []
+        for candidate, ratio, gain in results:
+            if ratio.high >= 1:
+                why = f"{100 * (ratio.value - 1):.0f} % more {self._options.metric.words}" \
+                    if ratio.low > 1 else "no significant difference"
+                self.outcome.tried.append(Tried(candidate, False, f"{why}, on some ranks", ratio,
+                                                gain, arms.jobs, True))
+        return [candidate for candidate, ratio, _ in sorted(results, key=lambda one: one[1].value)
+                if ratio.high < 1]
 
     def _plan_of(self, kept: Sequence[Candidate], name: str) -> Plan:
         path = write.private(self._folder, name, write.policy(kept))

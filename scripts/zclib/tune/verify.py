@@ -37,18 +37,33 @@ class Verifier:
         self._files = {path: "" for path in files}
         self._bare: Run | None = None
         self._said: set[tuple[str, str]] = set()
+        self._ended: dict[int, bool] = {}  # Whether a rank ended by exit, without any rule.
 
     def learn(self, bare: Run) -> None:
         """Takes a bare run as right."""
         self._bare = bare
         self._files = {path: digest(path) for path in self._files}
 
-    def learn_messages(self, watched: Run) -> None:
-        """Takes what libzc says without any rule as no rule's fault."""
+    def learn_order(self, bare: Run) -> None:
+        """Takes another bare run: lines may come in another order in each."""
+        assert self._bare is not None
+        files = self._bare.output, bare.output
+        if not self._output.same(*files):
+            self._output.any_order = True
+            self._output.any_order = self._output.same(*files)
+
+    def learn_watched(self, watched: Run) -> None:
+        """Takes what libzc says without any rule as no rule's fault, and ranks that use CUDA."""
         self._said |= set(watched.totals.warns)
+        self._ended = _ended(watched)
+        self._output.any_order |= len(self._ended) > 1
 
     def fault(self, run: Run) -> str:
-        """What is wrong with a run that has just ended; "" where nothing is."""
+        """What is wrong with a run under libzc that has just ended; "" where nothing is."""
+        return self.fault_of_bare(run) or self._lost_rank(run)
+
+    def fault_of_bare(self, run: Run) -> str:
+        """The same of any run."""
         assert self._bare is not None
         if run.ended.late:
             return "took too long, and was ended"
@@ -74,6 +89,16 @@ class Verifier:
                 return f"wrote another {path}"
         return ""
 
+    def _lost_rank(self, run: Run) -> str:
+        """A rank that is missing, or died though its launcher did not mind."""
+        ended = _ended(run)
+        for rank, by_exit in self._ended.items():
+            if rank not in ended:
+                return f"had no log of rank {rank}, which did not use CUDA"
+            if by_exit and not ended[rank]:
+                return f"lost rank {rank}, which did not end by exit"
+        return ""
+
     @staticmethod
     def _checked(check: str, run: Run) -> str:
         """Has the caller's own command judge, which reads what the program printed."""
@@ -91,6 +116,12 @@ class Verifier:
     def _last_word(run: Run) -> str:
         lines = [line.strip() for line in run.last_words(LAST_LINES) if line.strip()]
         return f": {lines[-1][:200]}" if lines else ""
+
+
+def _ended(run: Run) -> dict[int, bool]:
+    """The ranks of a run, and whether all processes of each ended by exit."""
+    return {rank: all(process.state == "ended" for process in processes)
+            for rank, processes in run.processes.items()}
 
 
 def failed_bare(run: Run) -> str:

@@ -13,7 +13,7 @@ from .. import builds, install, link, spread, table
 from ..builds import Build
 from ..logs import Log, Record, strings, string
 from ..trial import Run
-from . import write
+from . import ranks, write
 from .metrics import Metric
 from .search import Outcome, Tried
 
@@ -83,15 +83,15 @@ def _head(outcome: Outcome, metric: Metric, command: Sequence[str], watched: Run
     day = time.strftime("%Y-%m-%d", time.localtime())
     text = [f"Written by zc tune on {day}, for: {shlex.join(command)}",
             f"libzc {libzc}, {process.gpu or 'unknown GPU'}, CUDA driver "
-            f"{driver if isinstance(driver, int) else 'unknown'}, host {platform.node()}."]
+            f"{driver if isinstance(driver, int) else 'unknown'}, "
+            f"{ranks.words(watched) or f'host {platform.node()}'}."]
     if outcome.final is not None:
         text.append(f"Measured {result(outcome, metric)}. {outcome.runs} runs under this policy; "
                     "all ended and printed as without it.")
     if found:
         text.append("Call paths (site) are those of the builds below; another build has others: "
                     "zc check says so, and then it is to be tuned again.")
-    if remark:
-        text.append(remark)
+    text += [*outcome.notes, *filter(None, [remark])]
     return write.comment("\n".join(text)) + builds.comment(found)
 
 

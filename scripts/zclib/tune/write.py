@@ -30,7 +30,9 @@ def policy(candidates: Sequence[Candidate], comments: Mapping[int, str] | None =
     sequence)."""
     order = sorted(range(len(candidates)), key=lambda at: ORDER.index(candidates[at].kind))
     parts = []
-    hosts = list(dict.fromkeys(host for at in order for host in candidates[at].hosts))
+    hosts: dict[str, dict[str, None]] = {}  # By the ranks that they are for.
+    for at in order:
+        hosts.setdefault(candidates[at].where, {}).update(dict.fromkeys(candidates[at].hosts))
     for at in order:
         one = candidates[at]
         head = comment(comments[at]) if comments else ""
@@ -38,12 +40,12 @@ def policy(candidates: Sequence[Candidate], comments: Mapping[int, str] | None =
             parts.append(f"{head}[defaults]\n{one.settings}")
             head = ""
         for number, (name, keys) in enumerate(one.rules.items()):
-            parts.append(f"{head if number == 0 else ''}[rule {name}]\n{keys}")
-        if hosts and one.kind == "shared":
+            parts.append(f"{head if number == 0 else ''}[rule {name}]\n{one.where}{keys}")
+        if one.kind == "shared" and (named := hosts.pop(one.where, None)):
             parts.append(comment("The host's side of what is shared.") * bool(comments)
-                         + f"[rule {SHARED_HOSTS}]\napi = {HOST_APIS}\nsite = {', '.join(hosts)}\n"
+                         + f"[rule {SHARED_HOSTS}{f'-{at}' if one.where else ''}]\n{one.where}"
+                         f"api = {HOST_APIS}\nsite = {', '.join(named)}\n"
                          "place = shared, pageable\n")
-            hosts = []
     return "\n".join(parts)
 
 

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* tables TIMES: copies two tables of 4 MiB to the device so many times. One is the same each time;
+ * the other is written anew, so that there is nothing to share. Prints a byte of each. */
+#include <cuda.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BYTES ((size_t)4 << 20)
+
+int main(int argc, char **argv)
+{
+    int times = argc > 1 ? atoi(argv[1]) : 1;
+    CUdeviceptr same, other;
+    CUcontext context;
+    char last[2], *from_same = malloc(BYTES), *from_other = malloc(BYTES);
+
+    if (cuInit(0) != CUDA_SUCCESS || cuDevicePrimaryCtxRetain(&context, 0) != CUDA_SUCCESS ||
+        cuCtxSetCurrent(context) != CUDA_SUCCESS || cuMemAlloc(&same, BYTES) != CUDA_SUCCESS ||
+        cuMemAlloc(&other, BYTES) != CUDA_SUCCESS)
+        return 1;
+    memset(from_same, 7, BYTES);
+    for (int i = 0; i < times; i++) {
+        memset(from_other, i, BYTES);
+        if (cuMemcpyHtoD(same, from_same, BYTES) != CUDA_SUCCESS ||
+            cuMemcpyHtoD(other, from_other, BYTES) != CUDA_SUCCESS)
+            return 1;
+    }
+    if (cuMemcpyDtoH(&last[0], same, 1) != CUDA_SUCCESS ||
+        cuMemcpyDtoH(&last[1], other, 1) != CUDA_SUCCESS)
+        return 1;
+    printf("%d %d\n", last[0], last[1]);
+    return 0;
+}
