@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import struct
 from dataclasses import dataclass
-from typing import Any, Iterator
+from typing import Any, Iterable, Iterator
 
 SCHEMA = 1
 MAGIC = b"zc-count"
@@ -86,24 +86,80 @@ def _terminated(raw: bytes) -> str:
     return raw.split(b"\0", 1)[0].decode("utf-8", "replace")
 
 
+class Words:
+    """Which of the counters in slots are in use.  Nearly all are 0, and none falls back to 0, so a
+    further reading of a file takes those that are known and compares the rest with zeroes."""
+
+    def __init__(self) -> None:
+        self.first_bytes = FIRST_BYTES   # What was read of the file before, without its sites.
+        self._used: list[int] = []       # Numbers within a slot.
+        self._size = 0                   # Of a slot.
+        self._zeroes: list[tuple[bytes, int]] = []   # All between them, and where.
+        self._take = struct.Struct("=")
+
+    def sums(self, data: bytes, start: int, size: int, slots: int) -> dict[int, int]:
+        """Sums over slots, by the number of the word in a slot, without those that are 0."""
+        if size != self._size:
+            self._know([], size)
+        starts = [start + slot * size for slot in range(slots)]
+        for at in starts:
+            for zeroes, where in self._zeroes:
+                if not data.startswith(zeroes, at + where):
+                    self._know(self._nonzero(data[at:at + size]), size)
+                    break
+        totals = map(sum, zip(*(self._take.unpack_from(data, at) for at in starts)))
+        return {word: count for word, count in zip(self._used, totals) if count}
+
+    @staticmethod
+    def _nonzero(slot: bytes) -> Iterator[int]:
+        for at in range(0, len(slot), len(ZEROES)):
+            part = slot[at:at + len(ZEROES)]
+            if not ZEROES.startswith(part):
+                words = struct.unpack(f"={len(part) // 8}Q", part)
+                yield from (word for word, count in enumerate(words, at // 8) if count)
+
+    def _know(self, more: Iterable[int], size: int) -> None:
+        self._used = sorted({*self._used, *more}) if size == self._size else []
+        self._size, self._zeroes, form, end = size, [], "=", 0
+        for at in [8 * word for word in self._used] + [size]:
+            if at > end:
+                self._zeroes.append((bytes(at - end), end))
+                form += f"{at - end}x"
+            form += "Q" if at < size else ""
+            end = at + 8
+        self._take = struct.Struct(form)
+
+
 class Counters:
     """One reading of a counters file.  Raises CountersError, or OSError where it can't be read.
-    The sites are most of it, and are not read where they are not wanted."""
+    The sites are most of it.  With the Words of an earlier reading they are not read."""
 
-    def __init__(self, path: str, with_sites: bool = True) -> None:
-        self._with_sites = with_sites
-        with open(path, "rb", buffering=0) as file:
-            size = os.fstat(file.fileno()).st_size
-            if size > MOST_BYTES:
-                raise CountersError(f"{size} bytes are too many for a counters file")
-            self._data = file.read(size if with_sites else FIRST_BYTES) or b""
-            self.header = self._header()
-            self._lay_out(size if not with_sites else len(self._data))
-            end = self._slots_at + self._slots_used() * self._slot_bytes
-            if not with_sites and end > len(self._data):
-                self._data += os.pread(file.fileno(), end - len(self._data), len(self._data))
-            self._tail = self._data[self._refusals_at:] if with_sites else \
-                os.pread(file.fileno(), TAIL_BYTES, self._refusals_at)
+    def __init__(self, path: str, words: Words | None = None) -> None:
+        self._with_sites = words is None
+        self._words = words or Words()
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._read(file)
+        finally:
+            os.close(file)
+
+    def _read(self, file: int) -> None:
+        size = os.fstat(file).st_size
+        if size > MOST_BYTES:
+            raise CountersError(f"{size} bytes are too many for a counters file")
+        self._data = os.pread(file, size if self._with_sites else self._words.first_bytes, 0)
+        self.header = self._header()
+        self._lay_out(len(self._data) if self._with_sites else size)
+        if self._with_sites:
+            self._tail = self._data[self._refusals_at:]
+            return
+        end = self._slots_at + self._slots_used() * self._slot_bytes
+        if end > len(self._data):
+            self._data += os.pread(file, end - len(self._data), len(self._data))
+        if end > len(self._data):
+            raise CountersError(f"the file ends after {len(self._data)} of {end} bytes")
+        self._words.first_bytes = max(self._words.first_bytes, end)
+        self._tail = os.pread(file, TAIL_BYTES, self._refusals_at)
 
     def _header(self) -> Header:
         if not self._data:
@@ -162,24 +218,6 @@ class Counters:
         last, = struct.unpack_from("=I", self._data, HEADER.size)
         return min(last + 1, self.header.slots)
 
-    def _totals(self) -> dict[int, int]:
-        """Sums over all slots, by the number of the word in a slot; nearly all are 0 and left
-        out."""
-        sums: dict[int, int] = {}
-        empty = bytes(self._slot_bytes)
-        for slot in range(self._slots_used()):
-            start = self._slots_at + slot * self._slot_bytes
-            if self._data[start:start + self._slot_bytes] == empty:
-                continue
-            for at in range(0, self._slot_bytes, len(ZEROES)):
-                part = self._data[start + at:start + min(at + len(ZEROES), self._slot_bytes)]
-                if part == ZEROES:
-                    continue
-                for word, count in enumerate(struct.unpack(f"={len(part) // 8}Q", part), at // 8):
-                    if count:
-                        sums[word] = sums.get(word, 0) + count
-        return sums
-
     def _flow_name(self, flow: int) -> Record:
         direction, sides = divmod(flow, self.header.kinds ** 2)
         src, dst = divmod(sides, self.header.kinds)
@@ -197,7 +235,7 @@ class Counters:
 
     def flows(self) -> tuple[list[Record], list[Record]]:
         """As `flows` and `moved_by_kind` of the summary line."""
-        sums = self._totals()
+        sums = self._words.sums(self._data, self._slots_at, self._slot_bytes, self._slots_used())
         step = 2 * self.header.outcomes
         moved, ticks = self._moved_at // 8, self._ticks_at // 8
         flows, kinds = [], []

@@ -69,11 +69,12 @@ class Source:
     def __init__(self, path: str) -> None:
         self.path = path
         self._whose = ""   # Once its log has told.
+        self._words = counters.Words()
         self._flows: dict[tuple[str, str, str], str] = {}
 
     def read(self, into: dict[Metric, list[str]]) -> bool:
         """Adds its samples; False after a clean end.  Raises CountersError, OSError."""
-        page = counters.Counters(self.path, with_sites=False)
+        page = counters.Counters(self.path, self._words)
         if page.header.closed:
             return False
         whose = self._whose or self._told(page.header)

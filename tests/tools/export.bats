@@ -94,6 +94,73 @@ print(urllib.request.urlopen(sys.argv[1], timeout=60).read().decode(), end="")' 
     [[ $stderr == "zc: "*"203.0.113.1"* ]]
 }
 
+@test "a later scrape tells what a first one would, whatever began, grew, ended and broke since" {
+    ZC_LOG=a.jsonl LD_PRELOAD=$LIBZC run -137 "$KILLED" 4
+    PYTHONPATH=$TREE/scripts python3 - <<'PYTHON'
+import glob, os, shutil, struct
+from zclib import counters, prometheus
+
+def texts():
+    """What the exporter says that has read before, and one that has not."""
+    new = prometheus.Exporter(lambda: sorted(glob.glob("*.counters")))
+    new.look()
+    kept.look()
+    return ["".join(line for line in one.text().splitlines(True)
+                    if not line.startswith("zc_export_seconds ")) for one in (kept, new)]
+
+def same(*has):
+    old, new = texts()
+    assert old == new, (old, new)
+    for line in has:
+        assert line in old, (line, old)
+
+def word(file, at, add=0):
+    file.seek(at)
+    value, = struct.unpack("=Q", file.read(8))
+    file.seek(at)
+    file.write(struct.pack("=Q", value + add))
+    return value + add
+
+kept = prometheus.Exporter(lambda: sorted(glob.glob("*.counters")))
+same('flow="HtoD Pageable Device",outcome="moved"} 1200000', "zc_export_processes 1\n")
+page = counters.Counters("a.counters")
+h, slots, slot = page.header, page._slots_at, page._slot_bytes
+
+def flow(*key):
+    direction, source, to = key
+    kinds = [counters.KINDS.index(kind) for kind in (source, to)]
+    return (counters.DIRS.index(direction) * h.kinds + kinds[0]) * h.kinds + kinds[1]
+
+grows, begins = flow("HtoD", "Pageable", "Device"), flow("DtoH", "Device", "Managed")
+with open("a.counters", "r+b", 0) as file:
+    # A counter in use grows; one that was 0 begins, in a thread's slot that was there, in the last
+    # word of a slot, and in a slot of a thread that began.
+    word(file, slots + slot + 8 * (2 * h.outcomes * grows + 1), 5)
+    same('flow="HtoD Pageable Device",outcome="moved"} 1200005')
+    for outcome in (0, 2):
+        word(file, slots + 8 * (2 * h.outcomes * begins + 2 * outcome), 1)
+    word(file, slots + 8 * (2 * h.outcomes * begins + 1), 77)
+    same('flow="DtoH Device Managed",outcome="moved"} 77', 'outcome="elided"} 0')
+    word(file, slots + slot - 8, 1 << 40)
+    same()
+    file.seek(counters.HEADER.size)
+    used, = struct.unpack("=I", file.read(4))
+    for number in range(used + 1, h.slots):
+        word(file, slots + number * slot + 8 * (2 * h.outcomes * begins + 1), 1)
+    word(file, counters.HEADER.size, h.slots - 1 - used)
+    same(f'flow="DtoH Device Managed",outcome="moved"}} {76 + h.slots - used}')
+shutil.copy("a.counters", "b.counters")
+same("zc_export_processes 2\n")
+os.truncate("a.counters", slots + 3 * slot + 4)
+same("zc_export_processes 1\n", "zc_export_unreadable 1\n")
+os.remove("a.counters")
+with open("b.counters", "r+b", 0) as file:
+    word(file, counters.HEADER.size - 64 - 8, 1)   # Before the name: a clean end.
+old, new = texts()
+assert old == new and "zc_export_processes 0\n" in old and "zc_copies" not in old, old
+PYTHON
+}
+
 @test "the dashboard asks for what is exported, in queries that Prometheus understands" {
     ZC_LOG=a.jsonl LD_PRELOAD=$LIBZC run -137 "$KILLED" 4
     "$ZC" export --prometheus a.counters >text
