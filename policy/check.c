@@ -12,7 +12,7 @@
  * far less; a hostile one must not delay the program's start. */
 #define WORK_MAX 20000000
 
-static const struct zc_range all_numbers = {0, UINT64_MAX};
+static const struct zc_range all_numbers = {0, UINT64_MAX, false};
 
 static bool spend(uint64_t *work, uint64_t amount)
 {
@@ -29,7 +29,7 @@ static bool spend(uint64_t *work, uint64_t amount)
 static bool ranges_cover(const struct zc_ranges *earlier, const struct zc_ranges *later,
                          uint64_t least, uint64_t *work)
 {
-    const struct zc_range rest = {least, all_numbers.high};
+    const struct zc_range rest = {least, all_numbers.high, false};
     const struct zc_range *item = later->count > 0 ? later->item : &rest;
     size_t count = later->count > 0 ? later->count : 1;
 
@@ -41,7 +41,8 @@ static bool ranges_cover(const struct zc_ranges *earlier, const struct zc_ranges
         for (size_t j = 0; !covered && j < earlier->count; j++) {
             if (!spend(work, 1))
                 return false;
-            covered = earlier->item[j].low <= item[i].low && earlier->item[j].high >= item[i].high;
+            covered = earlier->item[j].low <= item[i].low &&
+                      earlier->item[j].high >= item[i].high && !earlier->item[j].alternates;
         }
         if (!covered)
             return false;

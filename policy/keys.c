@@ -85,6 +85,13 @@ const struct zc_word zc_pageable_copy_words[] = {
     {NULL, 0},
 };
 
+/* The least number of each. */
+const struct zc_word zc_parity_words[] = {
+    {"odd", 1},
+    {"even", 2},
+    {NULL, 0},
+};
+
 const struct zc_word zc_log_level_words[] = {
     {"summary", ZC_LOG_LEVEL_SUMMARY},
     {"allocs", ZC_LOG_LEVEL_ALLOCS},

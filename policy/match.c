@@ -8,7 +8,10 @@
 bool zc_ranges_hold(const struct zc_ranges *ranges, uint64_t number)
 {
     for (size_t i = 0; i < ranges->count; i++) {
-        if (number >= ranges->item[i].low && number <= ranges->item[i].high)
+        const struct zc_range *range = &ranges->item[i];
+
+        if (number >= range->low && number <= range->high &&
+            (!range->alternates || (number - range->low) % 2 == 0))
             return true;
     }
     return false;

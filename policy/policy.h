@@ -190,8 +190,9 @@ struct zc_limit {
 
 /* Numbers from low to high, both included. A single number has low == high. */
 struct zc_range {
-    uint64_t low;  /* least number */
-    uint64_t high; /* greatest number; UINT64_MAX where the range is open */
+    uint64_t low;    /* least number */
+    uint64_t high;   /* greatest number; UINT64_MAX where the range is open */
+    bool alternates; /* every other number alone, from low on */
 };
 
 /* A list of numbers; empty where the key is not given. */

@@ -34,8 +34,15 @@ static bool split_range(struct zc_slice text, struct zc_slice *low, struct zc_sl
 static bool read_range(struct zc_parser *parser, const struct zc_key *key, struct zc_slice text,
                        number_fn number, struct zc_range *out)
 {
+    const struct zc_word *word = key->words != NULL ? zc_word_find(key->words, text) : NULL;
     struct zc_slice low, high;
 
+    out->alternates = word != NULL;
+    if (word != NULL) {
+        out->low = word->value;
+        out->high = UINT64_MAX;
+        return true;
+    }
     if (!split_range(text, &low, &high)) {
         if (!read_number(parser, key, text, number, &out->low))
             return false;
@@ -86,26 +93,29 @@ static bool read_ranges(struct zc_parser *parser, const struct zc_key *key, stru
 bool zc_value_sizes(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
                     void *field)
 {
-    return read_ranges(parser, key, value, zc_number_size, (struct zc_range){1, UINT64_MAX}, field);
+    return read_ranges(parser, key, value, zc_number_size, (struct zc_range){1, UINT64_MAX, false},
+                       field);
 }
 
 bool zc_value_ordinals(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
                        void *field)
 {
-    return read_ranges(parser, key, value, zc_number_decimal, (struct zc_range){1, UINT64_MAX},
-                       field);
+    return read_ranges(parser, key, value, zc_number_decimal,
+                       (struct zc_range){1, UINT64_MAX, false}, field);
 }
 
 bool zc_value_numbers(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
                       void *field)
 {
-    return read_ranges(parser, key, value, zc_number_decimal, (struct zc_range){0, INT_MAX}, field);
+    return read_ranges(parser, key, value, zc_number_decimal, (struct zc_range){0, INT_MAX, false},
+                       field);
 }
 
 bool zc_value_sites(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,
                     void *field)
 {
-    return read_ranges(parser, key, value, zc_number_site, (struct zc_range){0, UINT32_MAX}, field);
+    return read_ranges(parser, key, value, zc_number_site, (struct zc_range){0, UINT32_MAX, false},
+                       field);
 }
 
 bool zc_value_word(struct zc_parser *parser, const struct zc_key *key, struct zc_slice value,

@@ -39,6 +39,7 @@ static void a_rule_that_takes_more_hides_a_later_one(void **state)
     assert_true(hidden("site = 1, 2", "site = 2"));
     assert_true(hidden("device = 0..", "device = 3"));
     assert_true(hidden("nth = 1..", "nth = 2"));
+    assert_true(hidden("nth = even, 1..", "nth = odd"));
     assert_true(hidden("exe = a?", "exe = a[bc]\nthread = x"));
     assert_true(hidden("rank = 0..3\nhost = n*", "rank = 1\nhost = n1\nlocal_rank = 0"));
     assert_false(hidden("local_rank = 0", "rank = 0"));
@@ -59,6 +60,7 @@ static void a_rule_that_leaves_something_hides_nothing(void **state)
     assert_false(hidden("site = 1", "site = 2"));
     assert_false(hidden("nth = 1", "size = 1M"));
     assert_false(hidden("nth = 2..", "nth = 2.."));
+    assert_false(hidden("nth = odd", "nth = 1"));
     assert_false(hidden("api = cudaMalloc", ""));
     assert_false(hidden("stream = created\napi = cudaMallocAsync", "api = cudaMallocAsync"));
     assert_false(hidden("thread = x", "exe = x"));

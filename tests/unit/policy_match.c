@@ -262,6 +262,25 @@ static void nth_counts_the_requests_that_fit_the_other_keys(void **state)
     parsed_free(parsed);
 }
 
+static void odd_and_even_share_the_requests(void **state)
+{
+    (void)state;
+    struct parsed *parsed = parse_good("[rule n]\nnth = even, 5\nplace = vmm\n"
+                                       "[rule rest]\nnth = odd\nplace = device\n");
+    struct zc_request request = some_request();
+    /* Those that the first rule leaves are 1, 3, 7, 9: every other of them is the second's. */
+    static const char *const rules[] = {"rest", "n", NULL, "n", "n", "n", "rest", "n", NULL};
+
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        const struct zc_rule *rule = zc_policy_match(&parsed->policy, &request);
+
+        assert_int_equal(rule != NULL, rules[i] != NULL);
+        if (rule != NULL)
+            assert_string_equal(rule->name, rules[i]);
+    }
+    parsed_free(parsed);
+}
+
 static void nth_does_not_count_what_an_earlier_rule_takes(void **state)
 {
     (void)state;
@@ -386,6 +405,7 @@ int main(void)
         cmocka_unit_test(streams_are_told_apart),
         cmocka_unit_test(the_first_rule_that_fits_wins),
         cmocka_unit_test(nth_counts_the_requests_that_fit_the_other_keys),
+        cmocka_unit_test(odd_and_even_share_the_requests),
         cmocka_unit_test(nth_does_not_count_what_an_earlier_rule_takes),
         cmocka_unit_test(nth_takes_exactly_its_requests_from_many_threads),
         cmocka_unit_test(a_policy_says_which_facts_it_needs),
