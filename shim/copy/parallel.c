@@ -25,9 +25,8 @@ static bool pageable(const struct zc_operand *b)
     bool named = b->side == ZC_SIDE_HOST || b->side == ZC_SIDE_ANY;
     if (!named || b->real != ZC_KIND_PAGEABLE || !b->address || (b->block && !b->extent))
         return false;
-    return zc_real.cuPointerGetAttribute &&
-           zc_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, b->address) !=
-               CUDA_SUCCESS;
+    return zc_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, b->address) !=
+           CUDA_SUCCESS;
 }
 
 /* Who copies it: as the block's rule says, else as [defaults] says. */

@@ -21,6 +21,7 @@
 #include "log/lines.h"
 #include "managed/hint.h"
 #include "memory/deep.h"
+#include "memory/device.h"
 #include "shared/backing.h"
 #include "shared/transfer.h"
 #include "vmm/access.h"
@@ -36,9 +37,8 @@ static enum zc_kind unknown_kind(const struct zc_operand *b)
     case ZC_SIDE_DEVICE:
         return ZC_KIND_DEVICE;
     case ZC_SIDE_ANY:
-        if (zc_real.cuPointerGetAttribute &&
-            zc_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, b->address) ==
-                CUDA_SUCCESS)
+        if (zc_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, b->address) ==
+            CUDA_SUCCESS)
             return type == CU_MEMORYTYPE_DEVICE ? ZC_KIND_DEVICE : ZC_KIND_PINNED;
         return ZC_KIND_PAGEABLE;
     default:
@@ -60,13 +60,9 @@ static void resolve_host(struct zc_operand *b)
 static bool reaches_pageable(void)
 {
     static int reaches = -1;
-    int value = 0;
     CUdevice device;
-    if (reaches < 0 && zc_real.cuCtxGetDevice && zc_real.cuDeviceGetAttribute &&
-        zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS &&
-        zc_real.cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, device) ==
-            CUDA_SUCCESS)
-        reaches = value != 0;
+    if (reaches < 0 && zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS)
+        reaches = zc_device_has(device, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
     return reaches > 0;
 }
 
@@ -428,25 +424,16 @@ void zc_describe_values(struct zc_copy *c, unsigned count, const CUstreamBatchMe
     for (unsigned i = 0; p && i < count; i++) {
         /* Waits and writes have the same first fields: operation, then address. */
         CUdeviceptr address = p[i].waitValue.address;
-        switch (p[i].operation) {
-        case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-            zc_describe_value(&one, address, 4, p[i].waitValue.flags, ZC_WAIT_FLAGS, stream);
-            break;
-        case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-            zc_describe_value(&one, address, 4, p[i].writeValue.flags, ZC_WRITE_FLAGS, stream);
-            break;
-        case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-            zc_describe_value(&one, address, 8, p[i].waitValue.flags, ZC_WAIT_FLAGS, stream);
-            break;
-        case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-            zc_describe_value(&one, address, 8, p[i].writeValue.flags, ZC_WRITE_FLAGS, stream);
-            break;
-        case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
-        case CU_STREAM_MEM_OP_BARRIER:
+        unsigned op = p[i].operation;
+        bool waits = op == CU_STREAM_MEM_OP_WAIT_VALUE_32 || op == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+        bool wide = op == CU_STREAM_MEM_OP_WAIT_VALUE_64 || op == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+        if (op == CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES || op == CU_STREAM_MEM_OP_BARRIER)
             continue;
-        default:
+        if (!waits && !wide && op != CU_STREAM_MEM_OP_WRITE_VALUE_32)
             return;
-        }
+        zc_describe_value(&one, address, wide ? 8 : 4,
+                          waits ? p[i].waitValue.flags : p[i].writeValue.flags,
+                          waits ? ZC_WAIT_FLAGS : ZC_WRITE_FLAGS, stream);
         bool bad = !zc_copy_reaches(&one) || !zc_copy_well_formed(&one);
         if (bad || (placed.shape != ZC_SHAPE_SET && zc_operand_converted(&one.dst)))
             placed = one;

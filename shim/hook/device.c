@@ -10,12 +10,7 @@ ZC_FORWARD(call_alloc, cuMemAlloc_v2, f->dptr, f->bytes)
 
 ZC_BODY(cuMemAlloc_v2, (CUdeviceptr * dptr, size_t bytes))
 {
-    struct zc_ask ask = {.entry = entry,
-                         .api = ZC_API_cuMemAlloc,
-                         .size = bytes,
-                         .asked = ZC_KIND_DEVICE,
-                         .flags = ZC_BLOCK_SYNC_MEMOPS,
-                         .home = ZC_PLACE_DEVICE};
+    struct zc_ask ask = ZC_ASK(cuMemAlloc, bytes, DEVICE, .flags = ZC_BLOCK_SYNC_MEMOPS);
     const struct zc_forward f = {
         .call = call_alloc, .real = (void *)real, .dptr = dptr, .bytes = bytes};
     return zc_allocate(&ask, &f, NULL);
@@ -54,12 +49,7 @@ ZC_BODY(cuMemAllocPitch_v2,
         rows = pitch_of(width);
     if (!rows || __builtin_mul_overflow(rows, height, &bytes))
         return call_pitch(&f);
-    struct zc_ask ask = {.entry = entry,
-                         .api = ZC_API_cuMemAllocPitch,
-                         .size = bytes,
-                         .asked = ZC_KIND_DEVICE,
-                         .flags = ZC_BLOCK_SYNC_MEMOPS,
-                         .home = ZC_PLACE_DEVICE};
+    struct zc_ask ask = ZC_ASK(cuMemAllocPitch, bytes, DEVICE, .flags = ZC_BLOCK_SYNC_MEMOPS);
     CUresult result = zc_allocate(&ask, &f, NULL);
     if (result == CUDA_SUCCESS && zc_converted_at(*dptr))
         *pitch = rows; /* Otherwise the driver has stored it. */
@@ -70,13 +60,9 @@ ZC_FORWARD(call_async, cuMemAllocAsync, f->dptr, f->bytes, f->stream)
 
 ZC_BODY(cuMemAllocAsync, (CUdeviceptr * dptr, size_t bytes, CUstream stream))
 {
-    struct zc_ask ask = {.entry = entry,
-                         .api = ZC_API_cuMemAllocAsync,
-                         .size = bytes,
-                         .asked = ZC_KIND_DEVICE,
-                         .flags = ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS,
-                         .home = ZC_PLACE_DEVICE,
-                         .stream = zc_stream_kind_of(stream, entry->flavour)};
+    struct zc_ask ask =
+        ZC_ASK(cuMemAllocAsync, bytes, DEVICE, .flags = ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS,
+               .stream = zc_stream_kind_of(stream, entry->flavour));
     const struct zc_forward f = {
         .call = call_async, .real = (void *)real, .dptr = dptr, .bytes = bytes, .stream = stream};
     bool known = !zc_life_on() || zc_pool_current(stream, entry->flavour, &ask.pool);
@@ -96,13 +82,9 @@ ZC_FORWARD(call_from_pool, cuMemAllocFromPoolAsync, f->dptr, f->bytes, f->pool, 
 ZC_BODY(cuMemAllocFromPoolAsync,
         (CUdeviceptr * dptr, size_t bytes, CUmemoryPool pool, CUstream stream))
 {
-    struct zc_ask ask = {.entry = entry,
-                         .api = ZC_API_cuMemAllocFromPoolAsync,
-                         .size = bytes,
-                         .asked = ZC_KIND_DEVICE,
-                         .flags = ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS,
-                         .pool = pool,
-                         .stream = zc_stream_kind_of(stream, entry->flavour)};
+    struct zc_ask ask = ZC_ASK(cuMemAllocFromPoolAsync, bytes, DEVICE,
+                               .flags = ZC_BLOCK_STREAM | ZC_BLOCK_SYNC_MEMOPS, .pool = pool,
+                               .stream = zc_stream_kind_of(stream, entry->flavour));
     const struct zc_forward f = {.call = call_from_pool,
                                  .real = (void *)real,
                                  .dptr = dptr,
@@ -117,11 +99,7 @@ ZC_BODY(cuMemAllocFromPoolAsync,
 /* The program asks for managed memory itself: counted, and left as it is. */
 ZC_BODY(cuMemAllocManaged, (CUdeviceptr * dptr, size_t bytes, unsigned int flags))
 {
-    struct zc_ask ask = {.entry = entry,
-                         .api = ZC_API_cuMemAllocManaged,
-                         .size = bytes,
-                         .asked = ZC_KIND_MANAGED,
-                         .home = ZC_PLACE_MANAGED};
+    struct zc_ask ask = ZC_ASK(cuMemAllocManaged, bytes, MANAGED);
     CUresult result = ZC_RECLAIMING(real(dptr, bytes, flags));
     if (result == CUDA_SUCCESS && zc_ask_begin(&ask))
         zc_ask_track(&ask, *dptr, NULL, NULL, NULL);

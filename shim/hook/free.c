@@ -6,27 +6,11 @@
 #include "driver/capture.h"
 #include "driver/stream.h"
 #include "hook/diagnose.h"
-#include "hook/pool.h"
 #include "hook/request.h"
 #include "ledger/rules.h"
-#include "ledger/site.h"
-#include "log/lines.h"
-#include "memory/budget.h"
-#include "memory/deep.h"
 #include "place/fallback.h"
 #include "place/freed.h"
 #include "vmm/grow.h"
-
-static void note_free(struct zc_block *block)
-{
-    if (zc_log_level() >= ZC_LOG_ALLOCS) {
-        zc_log_free(block);
-        zc_deep_gone(block);
-    }
-    zc_site_note_free(block->site);
-    zc_pool_note_free(block);
-    zc_budget_return(block);
-}
 
 /* Returns an event behind everything that may use a block whose rule defers frees, or NULL if the
  * free has to wait.  A lazy block from which another one grows is kept instead.  During a capture
@@ -60,7 +44,7 @@ static CUresult let_go(struct zc_block *block, struct parting *out)
     if (out->waited)
         result = zc_stream_wait_context(backing->context);
     if (result == CUDA_SUCCESS) {
-        result = zc_grow_freeing(block, out->mark != NULL, note_free, &out->kept);
+        result = zc_grow_freeing(block, out->mark != NULL, zc_note_free, &out->kept);
         out->diagnosed = result != CUDA_SUCCESS;
     }
     bool settled = result != CUDA_SUCCESS || out->kept || zc_vmm_lazy(block);
@@ -102,7 +86,7 @@ static CUresult free_placed(struct zc_block *block, bool *diagnosed_out)
         return CUDA_ERROR_INVALID_VALUE;
     bool apart = zc_block_hosted(block) && zc_capture_any();
     if (apart || ((block->flags & ZC_BLOCK_STREAM) && zc_place_of(backing->place)->waits)) {
-        note_free(block);
+        zc_note_free(block);
         zc_freed_defer(block, NULL, NULL, NULL, ZC_LEGACY);
         return CUDA_SUCCESS;
     }
@@ -116,7 +100,7 @@ static CUresult free_placed(struct zc_block *block, bool *diagnosed_out)
     }
     if (p.kept)
         return reap(&p, CUDA_SUCCESS);
-    note_free(block);
+    zc_note_free(block);
     if (p.mark)
         zc_freed_defer(block, p.mark, backing->context, CU_STREAM_LEGACY, ZC_LEGACY);
     if (p.mark || zc_freed_keep(block))
@@ -129,7 +113,7 @@ CUresult zc_free_at_exit(struct zc_block *block, CUresult answer)
 {
     if (!zc_block_claim(block))
         return CUDA_ERROR_INVALID_VALUE;
-    note_free(block);
+    zc_note_free(block);
     zc_block_remove(block);
     return answer;
 }
@@ -222,7 +206,7 @@ static CUresult free_in_order(struct zc_block *block, CUevent event, CUstream st
             zc_real.cuEventDestroy_v2(event);
         return result;
     }
-    note_free(block);
+    zc_note_free(block);
     zc_freed_tidy(ZC_PLACE_COUNT);
     zc_freed_defer(block, event, zc_stream_context(stream, flavour), stream, flavour);
     return CUDA_SUCCESS;

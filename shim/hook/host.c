@@ -18,11 +18,7 @@ ZC_FORWARD(call_host_alloc, cuMemHostAlloc, (void **)f->dptr, f->bytes, f->flags
 /* A request whose parameters are valid. */
 static CUresult request(const struct zc_entry *entry, const struct zc_forward *f, void **pp)
 {
-    struct zc_ask ask = {.entry = entry,
-                         .api = ZC_API_cuMemHostAlloc,
-                         .size = f->bytes,
-                         .asked = ZC_KIND_PINNED,
-                         .home = ZC_PLACE_PINNED};
+    struct zc_ask ask = ZC_ASK(cuMemHostAlloc, f->bytes, PINNED);
     CUresult result = zc_allocate(&ask, f, NULL);
     if (result == CUDA_SUCCESS)
         *pp = (void *)*f->dptr;
@@ -52,12 +48,7 @@ ZC_BODY(cuMemHostAlloc, (void **pp, size_t bytes, unsigned int flags))
 /* The program's own pages: a rule can only watch them. */
 static void track(const struct zc_entry *entry, void *memory, size_t bytes)
 {
-    struct zc_ask ask = {.entry = entry,
-                         .api = ZC_API_cuMemHostRegister,
-                         .size = bytes,
-                         .asked = ZC_KIND_PINNED,
-                         .flags = ZC_BLOCK_FOREIGN,
-                         .home = ZC_PLACE_PINNED};
+    struct zc_ask ask = ZC_ASK(cuMemHostRegister, bytes, PINNED, .flags = ZC_BLOCK_FOREIGN);
     if (!memory || !bytes || !zc_ask_begin(&ask))
         return;
     const struct zc_rule *rule = zc_ask_rule(&ask);

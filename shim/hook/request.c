@@ -209,6 +209,17 @@ struct zc_block *zc_hosted_at(CUdeviceptr address)
     return b && zc_block_hosted(b) ? b : NULL;
 }
 
+void zc_note_free(struct zc_block *b)
+{
+    if (zc_log_level() >= ZC_LOG_ALLOCS) {
+        zc_log_free(b);
+        zc_deep_gone(b);
+    }
+    zc_site_note_free(b->site);
+    zc_pool_note_free(b);
+    zc_budget_return(b);
+}
+
 void zc_untrack(CUdeviceptr address, struct zc_untracked *out)
 {
     zc_untrack_block(zc_life_on() ? zc_block_at(address) : NULL, out);
@@ -221,13 +232,7 @@ void zc_untrack_block(struct zc_block *b, struct zc_untracked *out)
     if (!out->taken)
         return;
     out->copy = *b;
-    if (zc_log_level() >= ZC_LOG_ALLOCS) {
-        zc_log_free(b);
-        zc_deep_gone(b);
-    }
-    zc_site_note_free(b->site);
-    zc_pool_note_free(b);
-    zc_budget_return(b);
+    zc_note_free(b);
     zc_block_remove(b);
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A request: its caller, its rule, and its entry in the ledger. */
-#ifndef ZC_HOOK_REQUEST_H
-#define ZC_HOOK_REQUEST_H
+#pragma once
 
 #include "driver/call.h"
 #include "ledger/block.h"
@@ -22,6 +21,13 @@ struct zc_ask {
     CUcontext context;          /* Current context, NULL if none; filled by zc_ask_begin(). */
     int device;                 /* Its device, -1 if none; filled by zc_ask_begin(). */
 };
+
+/* A request of a kind of memory, which lies in the place of that name without libzc. */
+#define ZC_ASK(which, bytes, kind, ...)                                                            \
+    {                                                                                              \
+        .entry = entry, .api = ZC_API_##which, .size = (bytes), .asked = ZC_KIND_##kind,           \
+        .home = ZC_PLACE_##kind, __VA_ARGS__                                                       \
+    }
 
 /* Fills site, context and device.  False if libzc is off: then the call is only forwarded. */
 bool zc_ask_begin(struct zc_ask *ask);
@@ -65,6 +71,9 @@ bool zc_beside(CUdeviceptr address);
 struct zc_block *zc_converted_at(CUdeviceptr address);
 struct zc_block *zc_hosted_at(CUdeviceptr address);
 
+/* A claimed block is freed: the log, its site, its pool and its budget have to know. */
+void zc_note_free(struct zc_block *block);
+
 /*
  * Takes a block that the driver frees out of the ledger around that call: before it, so that the
  * address can be reused at once; and back if the driver refused.
@@ -79,5 +88,3 @@ void zc_retrack(const struct zc_untracked *block);
 
 /* Drops the current device that threads have cached; for calls that destroy contexts. */
 void zc_ask_forget_contexts(void);
-
-#endif

@@ -22,21 +22,25 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
         ZC_FN_##name, flavour, __builtin_frame_address(0), __builtin_return_address(0)             \
     }
 
-/* `forward` is the driver's answer to a call that is left to it. */
-#define COPY(name, base, flavour, params, describe, forward)                                       \
+/* How every wrapper begins. */
+#define ENTER(name, base, params)                                                                  \
     ZC_EXPORT CUresult name params                                                                 \
     {                                                                                              \
         __typeof__(base) *real = ZC_REAL(name);                                                    \
         if (!real)                                                                                 \
-            return CUDA_ERROR_NOT_SUPPORTED;                                                       \
-        struct zc_copy c;                                                                          \
-        zc_copy_init(&c, ZC_FN_##name, flavour);                                                   \
-        c.frame = __builtin_frame_address(0);                                                      \
-        c.pc = __builtin_return_address(0);                                                        \
-        describe;                                                                                  \
-        if (!zc_copy_begin(&c))                                                                    \
-            c.result = forward;                                                                    \
-        return zc_check_sticky(ZC_FN_##name, zc_copy_end(&c));                                     \
+            return CUDA_ERROR_NOT_SUPPORTED;
+
+/* `forward` is the driver's answer to a call that is left to it. */
+#define COPY(name, base, flavour, params, describe, forward)                                       \
+    ENTER(name, base, params)                                                                      \
+    struct zc_copy c;                                                                              \
+    zc_copy_init(&c, ZC_FN_##name, flavour);                                                       \
+    c.frame = __builtin_frame_address(0);                                                          \
+    c.pc = __builtin_return_address(0);                                                            \
+    describe;                                                                                      \
+    if (!zc_copy_begin(&c))                                                                        \
+        c.result = forward;                                                                        \
+    return zc_check_sticky(ZC_FN_##name, zc_copy_end(&c));                                         \
     }
 #define ZC_COPY(name, base, flavour, params, args, describe)                                       \
     COPY(name, base, flavour, params, describe, real args)
@@ -48,74 +52,49 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
              ? real args                                                                           \
              : CUDA_SUCCESS)
 #define ZC_CALL(name, base, flavour, params, args)                                                 \
-    ZC_EXPORT CUresult name params                                                                 \
-    {                                                                                              \
-        __typeof__(base) *real = ZC_REAL(name);                                                    \
-        if (!real)                                                                                 \
-            return CUDA_ERROR_NOT_SUPPORTED;                                                       \
-        const struct zc_entry entry = ZC_ENTRY(name, flavour);                                     \
-        return zc_check_sticky(ZC_FN_##name, zc_do_##base(real, &entry, ZC_UNPAREN args));         \
+    ENTER(name, base, params)                                                                      \
+    const struct zc_entry entry = ZC_ENTRY(name, flavour);                                         \
+    return zc_check_sticky(ZC_FN_##name, zc_do_##base(real, &entry, ZC_UNPAREN args));             \
     }
 #define ZC_NOTE(name, base, flavour, params, args, note)                                           \
-    ZC_EXPORT CUresult name params                                                                 \
-    {                                                                                              \
-        __typeof__(base) *real = ZC_REAL(name);                                                    \
-        if (!real)                                                                                 \
-            return CUDA_ERROR_NOT_SUPPORTED;                                                       \
-        const struct zc_entry entry __attribute__((unused)) = ZC_ENTRY(name, flavour);             \
-        CUresult result = real args;                                                               \
-        if (result == CUDA_SUCCESS && zc_life_on())                                                \
-            note;                                                                                  \
-        return zc_check_sticky(ZC_FN_##name, result);                                              \
+    ENTER(name, base, params)                                                                      \
+    const struct zc_entry entry __attribute__((unused)) = ZC_ENTRY(name, flavour);                 \
+    CUresult result = real args;                                                                   \
+    if (result == CUDA_SUCCESS && zc_life_on())                                                    \
+        note;                                                                                      \
+    return zc_check_sticky(ZC_FN_##name, result);                                                  \
     }
 #define ZC_REFUSE(name, base, flavour, params, args, placed)                                       \
-    ZC_EXPORT CUresult name params                                                                 \
-    {                                                                                              \
-        __typeof__(base) *real = ZC_REAL(name);                                                    \
-        if (!real)                                                                                 \
-            return CUDA_ERROR_NOT_SUPPORTED;                                                       \
-        if (zc_life_on() && placed)                                                                \
-            return CUDA_ERROR_INVALID_VALUE;                                                       \
-        return zc_check_sticky(ZC_FN_##name, real args);                                           \
+    ENTER(name, base, params)                                                                      \
+    if (zc_life_on() && placed)                                                                    \
+        return CUDA_ERROR_INVALID_VALUE;                                                           \
+    return zc_check_sticky(ZC_FN_##name, real args);                                               \
     }
 #define ZC_WATCH(name, base, flavour, params, args, describe)                                      \
-    ZC_EXPORT CUresult name params                                                                 \
-    {                                                                                              \
-        __typeof__(base) *real = ZC_REAL(name);                                                    \
-        if (!real)                                                                                 \
-            return CUDA_ERROR_NOT_SUPPORTED;                                                       \
-        struct zc_copy c;                                                                          \
-        zc_copy_init(&c, ZC_FN_##name, flavour);                                                   \
-        describe;                                                                                  \
-        CUresult result = zc_copy_before_node(&c);                                                 \
-        if (result == CUDA_SUCCESS)                                                                \
-            result = zc_copy_after_node(&c, real args);                                            \
-        return zc_check_sticky(ZC_FN_##name, result);                                              \
+    ENTER(name, base, params)                                                                      \
+    struct zc_copy c;                                                                              \
+    zc_copy_init(&c, ZC_FN_##name, flavour);                                                       \
+    describe;                                                                                      \
+    CUresult result = zc_copy_before_node(&c);                                                     \
+    if (result == CUDA_SUCCESS)                                                                    \
+        result = zc_copy_after_node(&c, real args);                                                \
+    return zc_check_sticky(ZC_FN_##name, result);                                                  \
     }
 /* A tail call if no party watches launches: it costs a load and two branches. */
 #define ZC_LAUNCH(name, base, flavour, params, args, stream, function, arguments)                  \
-    ZC_EXPORT CUresult name params                                                                 \
-    {                                                                                              \
-        __typeof__(base) *real = ZC_REAL(name);                                                    \
-        if (!real)                                                                                 \
-            return CUDA_ERROR_NOT_SUPPORTED;                                                       \
-        if (__builtin_expect(!__atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED), 1))             \
-            return real args;                                                                      \
-        const struct zc_launch launch = {                                                          \
-            ZC_FN_##name, flavour, stream, function, arguments, true};                             \
-        CUresult result = zc_launch_begin(&launch);                                                \
-        if (result == CUDA_SUCCESS) {                                                              \
-            result = real args;                                                                    \
-            zc_launch_end(&launch);                                                                \
-        }                                                                                          \
-        return zc_check_sticky(ZC_FN_##name, result);                                              \
+    ENTER(name, base, params)                                                                      \
+    if (__builtin_expect(!__atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED), 1))                 \
+        return real args;                                                                          \
+    const struct zc_launch launch = {ZC_FN_##name, flavour, stream, function, arguments, true};    \
+    CUresult result = zc_launch_begin(&launch);                                                    \
+    if (result == CUDA_SUCCESS) {                                                                  \
+        result = real args;                                                                        \
+        zc_launch_end(&launch);                                                                    \
+    }                                                                                              \
+    return zc_check_sticky(ZC_FN_##name, result);                                                  \
     }
 #define ZC_CHECK(name, base, flavour, params, args)                                                \
-    ZC_EXPORT CUresult name params                                                                 \
-    {                                                                                              \
-        __typeof__(base) *real = ZC_REAL(name);                                                    \
-        if (!real)                                                                                 \
-            return CUDA_ERROR_NOT_SUPPORTED;                                                       \
-        return zc_check_sticky(ZC_FN_##name, after_waiting(ZC_FN_##name, real args));              \
+    ENTER(name, base, params)                                                                      \
+    return zc_check_sticky(ZC_FN_##name, after_waiting(ZC_FN_##name, real args));                  \
     }
 #include "driver.def"
