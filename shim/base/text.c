@@ -212,48 +212,28 @@ void zc_text_vfmt(struct zc_text *t, const char *fmt, va_list args)
 
 const char *zc_error_text(int error)
 {
-    switch (error) {
-    case EACCES:
-        return "permission denied";
-    case EBADF:
-        return "bad file descriptor";
-    case EDQUOT:
-        return "disk quota exceeded";
-    case EEXIST:
-        return "file exists";
-    case EFBIG:
-        return "file size limit reached";
-    case EINVAL:
-        return "invalid argument";
-    case EIO:
-        return "input/output error";
-    case EISDIR:
-        return "is a directory";
-    case ELOOP:
-        return "is a symbolic link";
-    case EMFILE:
-        return "too many open files in this process";
-    case ENAMETOOLONG:
-        return "file name too long";
-    case ENFILE:
-        return "too many open files in the system";
-    case ENODEV:
-        return "no such device";
-    case ENOENT:
-        return "no such file or directory";
-    case ENOMEM:
-        return "out of memory";
-    case ENOSPC:
-        return "no space left on device";
-    case ENOTDIR:
-        return "not a directory";
-    case EPERM:
-        return "operation not permitted";
-    case EROFS:
-        return "read-only file system";
-    default:
-        return NULL;
-    }
+    static const char *const texts[] = {
+        [EACCES] = "permission denied",
+        [EBADF] = "bad file descriptor",
+        [EDQUOT] = "disk quota exceeded",
+        [EEXIST] = "file exists",
+        [EFBIG] = "file size limit reached",
+        [EINVAL] = "invalid argument",
+        [EIO] = "input/output error",
+        [EISDIR] = "is a directory",
+        [ELOOP] = "is a symbolic link",
+        [EMFILE] = "too many open files in this process",
+        [ENAMETOOLONG] = "file name too long",
+        [ENFILE] = "too many open files in the system",
+        [ENODEV] = "no such device",
+        [ENOENT] = "no such file or directory",
+        [ENOMEM] = "out of memory",
+        [ENOSPC] = "no space left on device",
+        [ENOTDIR] = "not a directory",
+        [EPERM] = "operation not permitted",
+        [EROFS] = "read-only file system",
+    };
+    return error >= 0 && error < (int)(sizeof(texts) / sizeof(texts[0])) ? texts[error] : NULL;
 }
 
 /* Well-formed UTF-8 by lead byte (Unicode 15, table 3-7). */

@@ -19,34 +19,24 @@ static __thread uint32_t my_slot __attribute__((tls_model("initial-exec")));
  * count would be lost between the load and the store. */
 static __thread uint8_t writing __attribute__((tls_model("initial-exec")));
 
+#define TEXT(name, text) text,
+static const char *const kinds[] = {ZC_KINDS(TEXT)};
+static const char *const dirs[] = {ZC_DIRS(TEXT)};
+static const char *const sources[] = {NULL, ZC_SOURCES(TEXT)};
+
 const char *zc_kind_name(enum zc_kind kind)
 {
-    static const char *const names[] = {
-#define KIND_TEXT(name, text) text,
-        ZC_KINDS(KIND_TEXT)
-#undef KIND_TEXT
-    };
-    return (unsigned)kind < ZC_KIND_COUNT ? names[kind] : "?";
+    return (unsigned)kind < ZC_KIND_COUNT ? kinds[kind] : "?";
 }
 
 const char *zc_dir_name(enum zc_dir dir)
 {
-    static const char *const names[] = {
-#define DIR_TEXT(name, text) text,
-        ZC_DIRS(DIR_TEXT)
-#undef DIR_TEXT
-    };
-    return (unsigned)dir < ZC_DIR_COUNT ? names[dir] : "?";
+    return (unsigned)dir < ZC_DIR_COUNT ? dirs[dir] : "?";
 }
 
 const char *zc_source_name(enum zc_source source)
 {
-    static const char *const names[ZC_SOURCE_COUNT] = {
-#define SOURCE_TEXT(name, text) [ZC_SOURCE_##name] = text,
-        ZC_SOURCES(SOURCE_TEXT)
-#undef SOURCE_TEXT
-    };
-    return (unsigned)source < ZC_SOURCE_COUNT ? names[source] : "?";
+    return (unsigned)source < ZC_SOURCE_COUNT ? sources[source] : "?";
 }
 
 enum zc_dir zc_dir_of(enum zc_kind src, enum zc_kind dst)
@@ -58,13 +48,13 @@ enum zc_dir zc_dir_of(enum zc_kind src, enum zc_kind dst)
         [ZC_KIND_PAGEABLE] = HOST, [ZC_KIND_PINNED] = HOST,    [ZC_KIND_DEVICE] = DEVICE,
         [ZC_KIND_ARRAY] = ARRAY,   [ZC_KIND_MANAGED] = DEVICE,
     };
-    static const uint8_t dirs[3][3] = {
+    static const uint8_t by_sides[3][3] = {
         [HOST] = {ZC_DIR_HTOH, ZC_DIR_HTOD, ZC_DIR_HTOA},
         [DEVICE] = {ZC_DIR_DTOH, ZC_DIR_DTOD, ZC_DIR_DTOA},
         [ARRAY] = {ZC_DIR_ATOH, ZC_DIR_ATOD, ZC_DIR_ATOA},
     };
 
-    return (enum zc_dir)dirs[side_of[src]][side_of[dst]];
+    return (enum zc_dir)by_sides[side_of[src]][side_of[dst]];
 }
 
 /* Gives out slots 1 to the last; further threads share slot 0. */

@@ -14,6 +14,7 @@
 #include "policy/policy.h"
 
 #include <limits.h>
+#include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -35,42 +36,45 @@ static void left(struct zc_text *t, const char *s, size_t width)
     zc_text_pad(t, start, width);
 }
 
-static void right(struct zc_text *t, struct zc_text *cell, size_t width)
+static void right(struct zc_text *t, const struct zc_text *s, size_t width)
 {
     size_t start = t->len;
-    zc_text_pad(t, start, cell->len < width ? width - cell->len : 1);
-    zc_text_raw(t, cell->buf, cell->len);
+    zc_text_pad(t, start, s->len < width ? width - s->len : 1);
+    zc_text_raw(t, s->buf, s->len);
+}
+
+/* Text of at most 31 bytes, on the right. */
+static void cell(struct zc_text *t, size_t width, const char *fmt, ...)
+{
+    char buf[32];
+    struct zc_text text = zc_text_on(buf, sizeof(buf));
+    va_list ap;
+    va_start(ap, fmt);
+    zc_text_vfmt(&text, fmt, ap);
+    va_end(ap);
+    right(t, &text, width);
 }
 
 static void heading(struct zc_text *t, const char *s, size_t width)
 {
-    char buf[32];
-    struct zc_text cell = zc_text_on(buf, sizeof(buf));
-    zc_text_str(&cell, s);
-    right(t, &cell, width);
+    cell(t, width, "%s", s);
 }
 
 static void size(struct zc_text *t, uint64_t bytes)
 {
-    char buf[32];
-    struct zc_text cell = zc_text_on(buf, sizeof(buf));
-    zc_text_bytes(&cell, bytes);
-    right(t, &cell, SIZE);
+    cell(t, SIZE, "%B", bytes);
 }
 
 /* A number of at most six columns: above 999,999 in thousands, millions and so on. */
 static void put_count(struct zc_text *t, uint64_t v)
 {
     static const char *const suffixes[] = {"", "k", "M", "G", "T", "P"};
-    char buf[32];
-    struct zc_text cell = zc_text_on(buf, sizeof(buf));
     unsigned i = 0;
     while (v >= (i == 0 ? 1000000u : 100000u) && i < 5) {
         v = (v + 500) / 1000;
         i++;
     }
-    zc_text_fmt(&cell, "%U%s", v, suffixes[i]);
-    right(t, &cell, COUNT);
+    cell(t, COUNT, "%U%s", v, suffixes[i]);
 }
 
 /* A time of at most eight columns. */
@@ -92,9 +96,9 @@ static void append_time(struct zc_text *t, uint64_t ns)
 static void duration(struct zc_text *t, uint64_t ticks)
 {
     char buf[32];
-    struct zc_text cell = zc_text_on(buf, sizeof(buf));
-    append_time(&cell, zc_ticks_to_ns(ticks));
-    right(t, &cell, SIZE);
+    struct zc_text text = zc_text_on(buf, sizeof(buf));
+    append_time(&text, zc_ticks_to_ns(ticks));
+    right(t, &text, SIZE);
 }
 
 static void title(struct zc_text *t, const struct zc_summary *s)
