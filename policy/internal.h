@@ -3,8 +3,7 @@
  * What the files of the parser share: pieces of text, the parser's state, messages, globs. Nothing
  * outside policy/ includes it, but for the tests of its parts.
  */
-#ifndef ZC_POLICY_INTERNAL_H
-#define ZC_POLICY_INTERNAL_H
+#pragma once
 
 #include <stdarg.h>
 
@@ -149,5 +148,3 @@ bool zc_rule_covers(const struct zc_rule *earlier, const struct zc_rule *later, 
 enum zc_key_id zc_rule_misfit(const struct zc_rule *rule, const struct zc_request *request);
 /* match.c: whether a number is in a list */
 bool zc_ranges_hold(const struct zc_ranges *ranges, uint64_t number);
-
-#endif

@@ -8,8 +8,7 @@
  * is read-only; only the rules' counters change, atomically. Matching is safe in any thread and
  * in signal handlers.
  */
-#ifndef ZC_POLICY_H
-#define ZC_POLICY_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -427,5 +426,3 @@ bool zc_size_from_text(const char *text, size_t n, uint64_t *out);
 
 /* Bytes that a limit allows, `whole` being what a percentage is of; UINT64_MAX without limit. */
 uint64_t zc_limit_bytes(struct zc_limit limit, uint64_t whole);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* libzc's own memory.  It never comes from malloc, so it can be used inside malloc and in signal
  * handlers. */
-#ifndef ZC_BASE_ARENA_H
-#define ZC_BASE_ARENA_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ size_t zc_arena_mapped_bytes(void);
 
 /* For the child of fork(2): drops all objects, and reuses the mappings from the start. */
 void zc_arena_reset(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Time for measuring calls: the CPU's counter if its rate is constant, else CLOCK_MONOTONIC. */
-#ifndef ZC_BASE_CLOCK_H
-#define ZC_BASE_CLOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,5 +38,3 @@ uint64_t zc_wall_ns(void);
 
 /* The conversion: ns = ticks * mult >> 32.  The counters file has it for its readers. */
 uint64_t zc_clock_mult(void);
-
-#endif

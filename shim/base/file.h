@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Small kernel files, read by system calls alone. */
-#ifndef ZC_BASE_FILE_H
-#define ZC_BASE_FILE_H
+#pragma once
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -34,5 +33,3 @@ bool zc_file_text(const char *path, char *out, size_t cap);
 /* The number behind the first `label` of a text, or of a small file.  False if there is none. */
 bool zc_number_behind(const char *text, const char *label, uint64_t *out);
 bool zc_file_number(const char *path, const char *label, uint64_t *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A hash of memory, about as fast as memory is read. */
-#ifndef ZC_BASE_HASH_H
-#define ZC_BASE_HASH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -9,5 +8,3 @@
 /* Equal bytes give equal numbers; different ones give equal numbers about once in 2^64.  Not for
  * bytes that somebody chose to deceive it. */
 uint64_t zc_hash(const void *memory, size_t bytes);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which process of which job this one is, from the variables that its launcher has set. */
-#ifndef ZC_BASE_JOB_H
-#define ZC_BASE_JOB_H
+#pragma once
 
 #include <stdint.h>
 
@@ -21,5 +20,3 @@ void zc_job_read(void);
 
 /* As last read; never NULL. */
 const struct zc_job *zc_job(void);
-
-#endif

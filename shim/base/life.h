@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* libzc's state in a process: off until the first CUDA call, and off again in a forked child. */
-#ifndef ZC_BASE_LIFE_H
-#define ZC_BASE_LIFE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -42,5 +41,3 @@ void zc_life_child(void);
 /* The work of starting, done by one thread; returns whether libzc is on.  Defined in
  * hook/process.c, above all other rooms. */
 bool zc_process_start(void);
-
-#endif

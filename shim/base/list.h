@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* uthash's tables, in libzc's arena, and its doubly linked lists, from which a member is removed
  * without a walk; and the choice of a list by size. */
-#ifndef ZC_BASE_LIST_H
-#define ZC_BASE_LIST_H
+#pragma once
 
 #ifndef NDEBUG
 #define NDEBUG /* A failed assert would end the program. */
@@ -26,5 +25,3 @@ static inline unsigned zc_list_of(size_t size)
 {
     return (uint32_t)(size / 512) * 2654435769u / (UINT32_MAX / ZC_LISTS + 1);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A small lock that a signal handler may meet. */
-#ifndef ZC_BASE_LOCK_H
-#define ZC_BASE_LOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -63,5 +62,3 @@ void zc_word_unlock(uint32_t *word);
  * zc_thread_id_reset() ran there. */
 uint32_t zc_thread_id(void);
 void zc_thread_id_reset(void);
-
-#endif

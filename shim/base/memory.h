@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* System calls on pages. */
-#ifndef ZC_BASE_MEMORY_H
-#define ZC_BASE_MEMORY_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/mman.h>
@@ -14,5 +13,3 @@ int zc_memory_unmap(void *at, size_t n);
 void *zc_memory_move(void *at, size_t n, size_t now, int flags, void *to);
 int zc_memory_protect(void *at, size_t n, int protection);
 int zc_memory_advise(void *at, size_t n, int advice);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Messages for people: one line on stderr and a `warn` line in the log. */
-#ifndef ZC_BASE_MESSAGE_H
-#define ZC_BASE_MESSAGE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -36,5 +35,3 @@ void zc_message_set_sink(zc_message_sink sink);
 
 /* For the child of fork(2): the counts start anew. */
 void zc_message_reset(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The registry of modules: one static row of callbacks for each. */
-#ifndef ZC_BASE_MODULE_H
-#define ZC_BASE_MODULE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -53,5 +52,3 @@ unsigned zc_modules_reclaim(int place);
 unsigned zc_modules_reclaim_waiting(void);
 uint64_t zc_modules_idle_bytes(void);
 void zc_modules_finish(void);
-
-#endif

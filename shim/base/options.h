@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The environment variables: one table, read once. */
-#ifndef ZC_BASE_OPTIONS_H
-#define ZC_BASE_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -39,5 +38,3 @@ const struct zc_options *zc_options(void);
 
 /* True for "1", "yes", "on", "true". */
 bool zc_option_on(const char *value);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Names and creation of the files that libzc writes. */
-#ifndef ZC_BASE_PATH_H
-#define ZC_BASE_PATH_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -38,5 +37,3 @@ int zc_log_create(const char *path);
 /* True if a file of `bytes` is within RLIMIT_FSIZE, so that writing it raises no SIGXFSZ
  * (setrlimit(2)). */
 bool zc_log_size_allowed(uint64_t bytes);
-
-#endif

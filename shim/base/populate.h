@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Takes libzc's own page faults early, where they cost nothing. */
-#ifndef ZC_BASE_POPULATE_H
-#define ZC_BASE_POPULATE_H
+#pragma once
 
 /*
  * Maps libzc's code and tables, and the memory that its arena hands out next (madvise(2),
@@ -9,5 +8,3 @@
  * in cuInit, which takes a thousand times as long.  Does nothing before Linux 5.14.
  */
 void zc_populate(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Formatting into a fixed buffer: no malloc, no locale, no stdio. */
-#ifndef ZC_BASE_TEXT_H
-#define ZC_BASE_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ void zc_text_vfmt(struct zc_text *t, const char *fmt, __builtin_va_list ap);
 /* Text for an errno value, without strerror(3), which reads the locale and may allocate.  NULL for
  * values that libzc does not meet; %e then prints the number. */
 const char *zc_error_text(int error);
-
-#endif

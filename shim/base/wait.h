@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Waits until another thread changes a word of memory. */
-#ifndef ZC_BASE_WAIT_H
-#define ZC_BASE_WAIT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -22,5 +21,3 @@ static inline void zc_wait_step(uint32_t *counter)
     __atomic_fetch_add(counter, 1, __ATOMIC_SEQ_CST);
     zc_wake(counter);
 }
-
-#endif

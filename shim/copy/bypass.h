@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Copies past the caches. */
-#ifndef ZC_COPY_BYPASS_H
-#define ZC_COPY_BYPASS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -11,5 +10,3 @@
  * copies about as large as the whole cache.  Other threads see the written data as after memcpy.
  */
 void zc_bypass_copy(void *dst, const void *src, size_t n);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Copies by the CPU, of blocks that are host memory where the program believes in the device's. */
-#ifndef ZC_COPY_CPU_H
-#define ZC_COPY_CPU_H
+#pragma once
 
 #include "driver/copy.h"
 
@@ -25,5 +24,3 @@ bool zc_copy_cpu_side(const struct zc_operand *b);
  * the work of their devices (CUDA Runtime API, cudaMemcpyPeer).  Returns the driver's code.  Not
  * during captures. */
 CUresult zc_copy_drain(const struct zc_copy *c);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the kernel knows about a range of the program's addresses. */
-#ifndef ZC_COPY_MAPS_H
-#define ZC_COPY_MAPS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,5 +17,3 @@ enum zc_maps_answer {
  * ns a page.  UNKNOWN before that version and without /proc.  Keeps errno.
  */
 enum zc_maps_answer zc_maps_ask(const void *memory, size_t n, bool write);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* pageable_copy = parallel: several threads and the copy engine copy pageable memory together. */
-#ifndef ZC_COPY_PARALLEL_H
-#define ZC_COPY_PARALLEL_H
+#pragma once
 
 #include "driver/copy.h"
 
@@ -24,5 +23,3 @@ uint32_t zc_parallel_facts(const struct zc_copy *c);
  * the CPU may not touch the memory, or there is no pinned memory to be had.
  */
 bool zc_parallel_copy(struct zc_copy *c);
-
-#endif

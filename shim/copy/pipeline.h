@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One large copy between pageable memory and a device, through the ring. */
-#ifndef ZC_COPY_PIPELINE_H
-#define ZC_COPY_PIPELINE_H
+#pragma once
 
 #include "driver/copy.h"
 
@@ -20,5 +19,3 @@ struct zc_pipeline {
  * memory, event or thread, or the CPU may not access the memory: then nothing was copied.
  */
 bool zc_pipeline_run(const struct zc_pipeline *p);
-
-#endif

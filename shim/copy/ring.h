@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The ring: pinned memory for copies of pageable memory. */
-#ifndef ZC_COPY_RING_H
-#define ZC_COPY_RING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,5 +25,3 @@ char *zc_ring_memory(unsigned slot);
 /* Gives a slot back.  `event`, if not NULL, says when the copy from it has passed; it is of the
  * context `home`, and the ring owns it from now on. */
 void zc_ring_give(unsigned slot, CUevent event, CUcontext home);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Transfers with blocks of the host heap, which the program takes for pageable memory. */
-#ifndef ZC_COPY_STAGED_H
-#define ZC_COPY_STAGED_H
+#pragma once
 
 #include "driver/copy.h"
 
@@ -19,5 +18,3 @@ void zc_staged_send(struct zc_copy *c);
 
 /* Waits for what the calling thread just put into the stream, and for nothing after it. */
 CUresult zc_staged_wait(const struct zc_copy *c);
-
-#endif

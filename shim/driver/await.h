@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Streams that may wait for the CPU. */
-#ifndef ZC_DRIVER_AWAIT_H
-#define ZC_DRIVER_AWAIT_H
+#pragma once
 
 #include "driver/real.h"
 
@@ -54,5 +53,3 @@ void zc_await_note(void);
 
 /* True once some stream was given such work.  With the driver lock the answer stays valid. */
 bool zc_await_any(void);
-
-#endif

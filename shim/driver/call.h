@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Hand-written bodies: their first arguments, and their prototypes, made from the table. */
-#ifndef ZC_DRIVER_CALL_H
-#define ZC_DRIVER_CALL_H
+#pragma once
 
 #include "driver/real.h"
 
@@ -25,5 +24,3 @@ struct zc_entry {
 /* True for codes that do not depend on where blocks are: about the driver, the context, a handle,
  * or a kernel that has failed, whose error all later calls return. */
 bool zc_error_unrelated(CUresult code);
-
-#endif

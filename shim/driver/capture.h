@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Stream captures in progress, and what they forbid. */
-#ifndef ZC_DRIVER_CAPTURE_H
-#define ZC_DRIVER_CAPTURE_H
+#pragma once
 
 #include "driver/real.h"
 
@@ -24,5 +23,3 @@ void zc_capture_restore(CUstreamCaptureMode before);
 /* A stream of a context was destroyed, or with NULL all its streams, and with them the captures
  * that began there. */
 void zc_capture_lost(CUstream stream, CUcontext context);
-
-#endif

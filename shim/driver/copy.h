@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One description for all copies, sets and prefetches. */
-#ifndef ZC_DRIVER_COPY_H
-#define ZC_DRIVER_COPY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -219,5 +218,3 @@ static inline bool zc_copy_peers(const struct zc_copy *c)
 {
     return c->dst.context != c->src.context;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Launches, and other work given to the GPU whose memory accesses no call describes. */
-#ifndef ZC_DRIVER_LAUNCH_H
-#define ZC_DRIVER_LAUNCH_H
+#pragma once
 
 #include "driver/real.h"
 
@@ -83,5 +82,3 @@ static inline CUresult zc_launch_before(enum zc_fn fn, enum zc_flavour flavour, 
 }
 
 void zc_launch_reset(void); /* For the child of fork(2): no party is registered. */
-
-#endif

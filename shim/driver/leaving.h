@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Contexts that a thread of the program is destroying. */
-#ifndef ZC_DRIVER_LEAVING_H
-#define ZC_DRIVER_LEAVING_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -24,5 +23,3 @@ void zc_leaving_end(struct zc_leaving *l);
 
 /* With driver/lock.h. */
 bool zc_leaving(CUcontext context);
-
-#endif

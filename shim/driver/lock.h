@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Mutual exclusion that lasts while the driver is called. */
-#ifndef ZC_DRIVER_LOCK_H
-#define ZC_DRIVER_LOCK_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -13,5 +12,3 @@
  */
 bool zc_driver_lock(void);
 void zc_driver_unlock(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Who makes a copy, and how: the plan of a copy, from facts alone. */
-#ifndef ZC_DRIVER_PLAN_H
-#define ZC_DRIVER_PLAN_H
+#pragma once
 
 #include <stdint.h>
 
@@ -70,5 +69,3 @@ enum zc_fact {
 
 /* By the table in plan.def, which has the reasons.  Nothing but the facts counts. */
 enum zc_way zc_plan(uint32_t facts);
-
-#endif

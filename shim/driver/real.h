@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The driver's own functions, and the numbers of the entry points. */
-#ifndef ZC_DRIVER_REAL_H
-#define ZC_DRIVER_REAL_H
+#pragma once
 
 #include <cuda.h>
 #include <stdbool.h>
@@ -71,5 +70,3 @@ bool zc_driver_has(const void *wrapper);
 extern void *(*zc_real_dlsym)(void *handle, const char *name);
 extern void *(*zc_real_dlopen)(const char *file, int mode);
 void zc_libc_find(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Pending work of streams. */
-#ifndef ZC_DRIVER_STREAM_H
-#define ZC_DRIVER_STREAM_H
+#pragma once
 
 #include "driver/real.h"
 #include "policy/policy.h"
@@ -76,5 +75,3 @@ CUresult zc_stream_device(CUstream stream, enum zc_flavour flavour, CUdevice *de
 
 /* Runs `fn` in stream order (cuLaunchHostFunc); fn must not call CUDA. */
 CUresult zc_stream_call(CUstream stream, enum zc_flavour flavour, CUhostFn fn, void *data);
-
-#endif

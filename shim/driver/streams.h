@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Streams that are not implicitly ordered with the legacy stream. */
-#ifndef ZC_DRIVER_STREAMS_H
-#define ZC_DRIVER_STREAMS_H
+#pragma once
 
 #include "driver/real.h"
 
 /* True if no such stream has pending work.  In doubt false.  Only with the driver lock, which keeps
  * streams from being destroyed, and not during captures. */
 bool zc_streams_idle(void);
-
-#endif

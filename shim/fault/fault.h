@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Faults and system calls in pages that a place protects. */
-#ifndef ZC_FAULT_FAULT_H
-#define ZC_FAULT_FAULT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ void zc_fault_probe(uintptr_t address, bool write);
 
 /* For the child of fork(2): no other thread is inside any more. */
 void zc_fault_child(void);
-
-#endif

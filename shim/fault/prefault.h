@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Opens protected pages that a system call is about to write. */
-#ifndef ZC_FAULT_PREFAULT_H
-#define ZC_FAULT_PREFAULT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ bool zc_prefault_sets(int count, void *in, void *out, void *other, bool refused)
  * (/proc/self/mem), to which the kernel gives access regardless of protection. */
 bool zc_prefault_at(int fd, off64_t at, size_t n, bool refused);
 bool zc_prefault_each_at(int fd, off64_t at, const struct iovec *vec, size_t count, bool refused);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Unblocks SIGSEGV in threads and actions that blocked it before fault handling began. */
-#ifndef ZC_FAULT_SIGMASK_REPAIR_H
-#define ZC_FAULT_SIGMASK_REPAIR_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,5 +16,3 @@ void zc_repair_self(void);
 /* Unblocks SIGSEGV in every thread that blocks it.  Waits up to a second for them.  Returns NULL,
  * or why a thread could not be reached. */
 const char *zc_repair_threads(void);
-
-#endif

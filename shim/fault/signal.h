@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* libc's own functions behind the hooks on signals. */
-#ifndef ZC_FAULT_SIGNAL_H
-#define ZC_FAULT_SIGNAL_H
+#pragma once
 
 #include <pthread.h>
 #include <signal.h>
@@ -15,5 +14,3 @@ struct zc_libc_signal {
 #include "fault/signal.def"
 };
 extern struct zc_libc_signal zc_libc_signal;
-
-#endif

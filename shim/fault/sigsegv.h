@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The program's view of SIGSEGV: its action, and which threads block it. */
-#ifndef ZC_FAULT_SIGSEGV_H
-#define ZC_FAULT_SIGSEGV_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -90,5 +89,3 @@ void zc_sigsegv_release(void);
 
 /* For the child of fork(2). */
 void zc_sigsegv_child(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Allocates: by a place of the request's rule, or by the program's own call. */
-#ifndef ZC_HOOK_ALLOCATE_H
-#define ZC_HOOK_ALLOCATE_H
+#pragma once
 
 #include "hook/request.h"
 
@@ -32,5 +31,3 @@ struct zc_forward {
  * address is in *f->dptr.
  */
 CUresult zc_allocate(struct zc_ask *ask, const struct zc_forward *f, const char *unfit);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The life of a transfer: resolves both sides, decides who makes the copy, and records it. */
-#ifndef ZC_HOOK_COPY_H
-#define ZC_HOOK_COPY_H
+#pragma once
 
 #include "driver/copy.h"
 
@@ -37,5 +36,3 @@ void zc_describe_values(struct zc_copy *c, unsigned count, const CUstreamBatchMe
 /* Looks both sides up in the ledger, and asks the driver about addresses that the call leaves
  * open. */
 void zc_copy_resolve(struct zc_copy *c);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Records memory entry points that programs ask for and libzc does not hook. */
-#ifndef ZC_HOOK_COVERAGE_H
-#define ZC_HOOK_COVERAGE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -14,5 +13,3 @@ bool zc_coverage_is_memory(const char *symbol);
 
 /* Why libzc does not hook an entry point (passthrough.def), or NULL. */
 const char *zc_coverage_passthrough(const char *symbol);
-
-#endif

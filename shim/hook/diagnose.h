@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Names the rules that may be why the driver refused a call, or why a kernel failed. */
-#ifndef ZC_HOOK_DIAGNOSE_H
-#define ZC_HOOK_DIAGNOSE_H
+#pragma once
 
 #include "driver/real.h"
 
@@ -26,5 +25,3 @@ static inline CUresult zc_check_sticky(enum zc_fn fn, CUresult code)
         zc_diagnose_kernel(fn);
     return code;
 }
-
-#endif

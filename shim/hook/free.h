@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Frees blocks that libzc made. */
-#ifndef ZC_HOOK_FREE_H
-#define ZC_HOOK_FREE_H
+#pragma once
 
 #include "driver/call.h"
 #include "ledger/block.h"
@@ -16,5 +15,3 @@ CUresult zc_free_placed(enum zc_fn fn, struct zc_block *block);
 /* A free while the process exits.  The memory goes with the process; `answer`, the driver's code
  * for freeing NULL, shows whether it still exists. */
 CUresult zc_free_at_exit(struct zc_block *block, CUresult answer);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Handles of physical memory to which a rule applies, and their mappings. */
-#ifndef ZC_HOOK_HANDLE_H
-#define ZC_HOOK_HANDLE_H
+#pragma once
 
 #include "base/list.h"
 #include "hook/request.h"
@@ -39,5 +38,3 @@ struct zc_block *zc_handle_mapping_at(CUdeviceptr address);
  * attribute needs that, with the answer stored.
  */
 bool zc_handle_answer(CUdeviceptr ptr, void *data, CUpointer_attribute attribute, CUresult *result);
-
-#endif

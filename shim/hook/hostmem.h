@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests of libc's malloc family that a rule may place in pinned memory. */
-#ifndef ZC_HOOK_HOSTMEM_H
-#define ZC_HOOK_HOSTMEM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,5 +23,3 @@ size_t zc_hostmem_size(const void *p);
  * anew.  If the new size belongs to libc, returns NULL and leaves the block unchanged.  Keeps
  * errno. */
 void *zc_hostmem_resize(void *p, const struct zc_hostmem_ask *ask);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Decides which requests of libc's malloc family go to the host heap. */
-#ifndef ZC_HOOK_HOSTRULE_H
-#define ZC_HOOK_HOSTRULE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,5 +65,3 @@ void zc_hostrule_ask_front(void);
 
 /* Reports why requests stayed pageable before CUDA was up. */
 void zc_hostrule_announce(void);
-
-#endif

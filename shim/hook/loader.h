@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the assembly stubs and their C halves share. */
-#ifndef ZC_HOOK_LOADER_H
-#define ZC_HOOK_LOADER_H
+#pragma once
 
 /* Returned in two registers: where to continue, or the answer if `answered` is not NULL. */
 struct zc_choice {
@@ -16,5 +15,3 @@ void zc_loader_report(void);
 struct zc_choice zc_dlsym_choose(void *handle, const char *name);
 struct zc_choice zc_dlopen_choose(const char *file, int mode);
 struct zc_choice zc_dlmopen_choose(long namespace_id, const char *file, int mode);
-
-#endif

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* libc's functions behind the hooks on the program's pages. */
-#ifndef ZC_HOOK_MEMORY_H
-#define ZC_HOOK_MEMORY_H
+#pragma once
 
 /* Looks them up.  Not from inside an allocator. */
 void zc_memory_find(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory pools. */
-#ifndef ZC_HOOK_POOL_H
-#define ZC_HOOK_POOL_H
+#pragma once
 
 #include "driver/real.h"
 #include "ledger/block.h"
@@ -46,5 +45,3 @@ static inline bool zc_pool_call(enum zc_fn fn)
         return false;
     }
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Extents of the host heap: carved out of the reserved range, pooled, given back.  Used only by the
  * heap. */
-#ifndef ZC_HOST_EXTENT_H
-#define ZC_HOST_EXTENT_H
+#pragma once
 
 #include "host/hostheap.h"
 
@@ -87,5 +86,3 @@ void zc_extent_each(void (*visit)(struct zc_extent *extent, void *arg), void *ar
 extern uint32_t zc_extent_era;
 extern int zc_extent_local; /* Node of the device that last used a ZC_NODE_LOCAL extent.  Atomic. */
 extern size_t zc_extent_pooled_bytes; /* Bytes in the pool, with inherited memory. */
-
-#endif

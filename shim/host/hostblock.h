@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The ledger's blocks for memory of the host heap that libc was asked for, also while they are in a
  * pair. */
-#ifndef ZC_HOST_HOSTBLOCK_H
-#define ZC_HOST_HOSTBLOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ struct zc_block *zc_hostblock_find(uint64_t address);
 
 /* Takes the block at the address out; `say` writes the line of its free. */
 void zc_hostblock_unlist(uint64_t address, bool say);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The host heap: libc's large blocks in memory that can be pinned.  It makes no CUDA call. */
-#ifndef ZC_HOST_HOSTHEAP_H
-#define ZC_HOST_HOSTHEAP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -205,5 +204,3 @@ void zc_hostheap_each(void (*visit)(struct zc_extent *extent, void *arg), void *
 
 /* Bytes in the pool. */
 size_t zc_hostheap_pooled(void);
-
-#endif

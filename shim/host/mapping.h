@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The mappings that the program made by mmap(2), which malloc never saw. */
-#ifndef ZC_HOST_MAPPING_H
-#define ZC_HOST_MAPPING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ void zc_mapping_moved(const struct zc_mapping_move *move, const void *at, size_t
  * is set if it lies in part between the lowest and the highest byte that earlier ones of the
  * mapping copied: one after the other, in either order, do not. */
 enum zc_source zc_mapping_use(uint64_t address, uint64_t bytes, bool *again);
-
-#endif

@@ -3,8 +3,7 @@
  * Extents whose memory is a file without a name (memfd_create(2)), so that it can be mapped at a
  * second address, for a device block that is one with the extent's host block (shared/).
  */
-#ifndef ZC_HOST_MEMFILE_H
-#define ZC_HOST_MEMFILE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -38,5 +37,3 @@ bool zc_memfile_part(const struct zc_extent *extent, uintptr_t at, size_t n, boo
 
 /* The same for the whole extent: no other mapping shows it any more. */
 bool zc_memfile_freeze(struct zc_extent *extent);
-
-#endif

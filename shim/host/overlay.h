@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The rights that the program gave pages of its blocks by mprotect(2) and related calls. */
-#ifndef ZC_HOST_OVERLAY_H
-#define ZC_HOST_OVERLAY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,5 +41,3 @@ static inline bool zc_overlay_any(const struct zc_extent *extent)
 {
     return __builtin_expect(__atomic_load_n(&extent->guards, __ATOMIC_ACQUIRE) != 0, 0);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Blocks that stay with libc although a rule matched: what the rule says about copying them. */
-#ifndef ZC_HOST_PASSTHROUGH_H
-#define ZC_HOST_PASSTHROUGH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ void zc_passthrough_forget(const void *p);
 
 /* The rule of the block that holds the address, or NULL. */
 const struct zc_rule *zc_passthrough_rule(uint64_t address);
-
-#endif

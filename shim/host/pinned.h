@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The place `pinned`: registers the host heap with the driver. */
-#ifndef ZC_HOST_PINNED_H
-#define ZC_HOST_PINNED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -62,5 +61,3 @@ void zc_pinned_trim(void);
 
 /* Forgets all registrations in a context that is gone. */
 void zc_pinned_forget(CUcontext context);
-
-#endif

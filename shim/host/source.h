@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What host memory is that the program takes for pageable. */
-#ifndef ZC_HOST_SOURCE_H
-#define ZC_HOST_SOURCE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -10,5 +9,3 @@
 /* Fills in what the pageable sides of a transfer are, of which these are the first addresses.  Not
  * for transfers without such a side, which are most. */
 void zc_source_tell(struct zc_transfer *t, uint64_t dst, uint64_t src);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Who is at an extent of the host heap: copies, its owner, and device blocks that become one with
  * its block. */
-#ifndef ZC_HOST_VISITS_H
-#define ZC_HOST_VISITS_H
+#pragma once
 
 #include "host/hostheap.h"
 
@@ -19,5 +18,3 @@ void zc_hostheap_claim(struct zc_extent *extent);
 bool zc_hostheap_claim_for_device(struct zc_extent *extent);
 
 void zc_hostheap_unclaim(struct zc_extent *extent);
-
-#endif

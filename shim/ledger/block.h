@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Blocks: the live allocations, found by any address inside them. */
-#ifndef ZC_LEDGER_BLOCK_H
-#define ZC_LEDGER_BLOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -129,5 +128,3 @@ uint64_t zc_block_overlapped(void);
 
 /* For the child of fork(2): the ledger is empty. */
 void zc_block_reset(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Cells: the traffic of one live block in one direction. */
-#ifndef ZC_LEDGER_CELL_H
-#define ZC_LEDGER_CELL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -28,5 +27,3 @@ void zc_cell_fold_all(struct zc_block *block);
 
 /* For the child of fork(2): all cells of the (fresh) counters are free. */
 void zc_cell_reset(void);
-
-#endif

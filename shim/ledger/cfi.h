@@ -4,8 +4,7 @@
  * Base, "Exception Frames"; DWARF 5, section 6.4).  Only three registers are followed: stack
  * pointer, frame pointer and return address.  Nearly all functions need no others.
  */
-#ifndef ZC_LEDGER_CFI_H
-#define ZC_LEDGER_CFI_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,5 +71,3 @@ bool zc_cfi_find(const struct zc_object *object, uint64_t pc, struct zc_cfi_prog
 
 /* Runs the program up to `pc`.  False at an unknown or invalid instruction. */
 bool zc_cfi_run(const struct zc_cfi_program *program, uint64_t pc, struct zc_cfi_row *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads DWARF's numbers within bounds. */
-#ifndef ZC_LEDGER_CFI_READ_H
-#define ZC_LEDGER_CFI_READ_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -111,5 +110,3 @@ static inline uint64_t zc_cursor_address(struct zc_cursor *c, uint8_t encoding)
     c->bad |= (encoding & 0xf0) != 0;
     return value;
 }
-
-#endif

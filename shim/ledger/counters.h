@@ -4,8 +4,7 @@
  * and `zc top` can watch a running process.  Its layout is an interface: fields are only added at
  * the end, and the schema number identifies it.
  */
-#ifndef ZC_LEDGER_COUNTERS_H
-#define ZC_LEDGER_COUNTERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -86,5 +85,3 @@ void zc_counters_close(void);
 
 /* For the child of fork(2): fresh private counters; the parent's file is not touched. */
 bool zc_counters_reset(void);
-
-#endif

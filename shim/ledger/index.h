@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The ordered index of blocks: finds the block that contains an address. */
-#ifndef ZC_LEDGER_INDEX_H
-#define ZC_LEDGER_INDEX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,5 +37,3 @@ size_t zc_index_bytes(void);
 
 /* For the child of fork(2): an empty index; the arena reuses its memory. */
 void zc_index_reset(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds the loaded object that contains an address. */
-#ifndef ZC_LEDGER_OBJECT_H
-#define ZC_LEDGER_OBJECT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ void zc_object_init(void);
 
 /* The same by dl_iterate_phdr(3), which takes the loader's lock. */
 bool zc_object_walk(uint64_t address, struct zc_object *out);
-
-#endif

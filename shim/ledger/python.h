@@ -8,8 +8,7 @@
  * also where it has given up the GIL, as ctypes, NumPy and PyTorch do around their calls.  Nothing
  * is allocated, counted or locked in the interpreter.
  */
-#ifndef ZC_LEDGER_PYTHON_H
-#define ZC_LEDGER_PYTHON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -66,5 +65,3 @@ struct zc_python_path *zc_python_read(void);
 
 /* Gives back a path that nobody keeps. */
 void zc_python_drop(struct zc_python_path *path);
-
-#endif

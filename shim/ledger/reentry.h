@@ -4,8 +4,7 @@
  * that interrupted it passes through.  Locks alone are not enough: a handler that interrupted the
  * holder of one lock must not wait for another lock, whose holder may wait for the first.
  */
-#ifndef ZC_LEDGER_REENTRY_H
-#define ZC_LEDGER_REENTRY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,5 +51,3 @@ static inline void zc_reentry_arena_put(void *memory, size_t bytes)
     if (entered)
         zc_reentry_leave();
 }
-
-#endif

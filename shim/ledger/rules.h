@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The policy in force: read once, by libc's first large request or the first CUDA call. */
-#ifndef ZC_LEDGER_RULES_H
-#define ZC_LEDGER_RULES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -31,5 +30,3 @@ const struct zc_rule *zc_rules_match(struct zc_request *request, uint32_t site);
 /* True while a thread reads the policy, and once a policy with rules was read: requests may
  * match. */
 bool zc_rules_in_use(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Sites: the call paths of requests, as module+offset frames that are the same from run to run. */
-#ifndef ZC_LEDGER_SITE_H
-#define ZC_LEDGER_SITE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -73,5 +72,3 @@ bool zc_site_lock(void);
 void zc_site_unlock(void);
 
 void zc_site_reset(void); /* For the child of fork(2). */
-
-#endif

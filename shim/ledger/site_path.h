@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* From the stack to a site. */
-#ifndef ZC_LEDGER_SITE_PATH_H
-#define ZC_LEDGER_SITE_PATH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -27,5 +26,3 @@ void zc_site_rehearse(void);
 
 /* Clears the calling thread's cache of paths. */
 void zc_site_path_reset(void);
-
-#endif

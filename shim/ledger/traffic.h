@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The counters: bytes asked to move, bytes moved, and bytes that did not have to. */
-#ifndef ZC_LEDGER_TRAFFIC_H
-#define ZC_LEDGER_TRAFFIC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -145,5 +144,3 @@ void zc_traffic_totals(struct zc_totals *out);
 /* For the child of fork(2), after zc_counters_reset(): the calling thread takes a slot of the fresh
  * counters, and all cells of them are free. */
 void zc_traffic_reset(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Walks the calling thread's stack. */
-#ifndef ZC_LEDGER_UNWIND_H
-#define ZC_LEDGER_UNWIND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,5 +45,3 @@ bool zc_walk_read(struct zc_walk *walk, uint64_t address, uint64_t *value_out);
 /* Evaluates a DWARF expression (DWARF 5, section 2.5) of the only form that compilers use for
  * frames that realign the stack: register plus offset, the memory there, plus a constant. */
 bool zc_expr_value(const struct zc_cfi_expr *expr, struct zc_walk *walk, uint64_t *value_out);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the summary tells of limits that processes share. */
-#ifndef ZC_LOG_BUDGETS_H
-#define ZC_LOG_BUDGETS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -30,5 +29,3 @@ struct zc_log_budgets *zc_log_budgets(void);
 
 /* Appends them. */
 void zc_line_budgets(struct zc_line *line);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The sums of the level `deep`, and their lines.  The caller's lock protects them. */
-#ifndef ZC_LOG_DEEP_H
-#define ZC_LOG_DEEP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -51,5 +50,3 @@ void zc_deep_write(void);
 
 /* For the child of fork(2). */
 void zc_deep_reset(void);
-
-#endif

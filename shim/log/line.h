@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Builds one line of the log: a JSON object that stays valid if it does not fit. */
-#ifndef ZC_LOG_LINE_H
-#define ZC_LOG_LINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -53,5 +52,3 @@ struct zc_count zc_count_asked(const struct zc_count by[ZC_OUTCOME_COUNT]);
 
 /* "moved", "cpu_copied", "elided". */
 const char *zc_outcome_name(enum zc_outcome outcome);
-
-#endif

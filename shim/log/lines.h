@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The lines about blocks, transfers, sites and warnings. */
-#ifndef ZC_LOG_LINES_H
-#define ZC_LOG_LINES_H
+#pragma once
 
 #include "base/message.h"
 #include "ledger/block.h"
@@ -82,5 +81,3 @@ void zc_log_live_block(const struct zc_block *block);
 
 /* Appends a `warn` line.  From zc_log_meta() on it is the sink of base/message.h. */
 void zc_log_warn(enum zc_severity severity, const char *code, const char *text);
-
-#endif

@@ -4,8 +4,7 @@
  * newline is complete.  Only SIGKILL can cut one, and only the last, where it crosses a page of the
  * file: Linux checks for a fatal signal between the pages of a write.  Readers ignore such an end.
  */
-#ifndef ZC_LOG_LOG_H
-#define ZC_LOG_LOG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,5 +54,3 @@ const char *zc_log_path(void); /* Path of the log, even after it ended; NULL if 
 
 /* For the child of fork(2): closes the inherited descriptor. */
 void zc_log_reset(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The log's first line: program, machine and policy. */
-#ifndef ZC_LOG_META_H
-#define ZC_LOG_META_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ struct zc_log_meta {
 
 /* Writes the first line.  Earlier messages follow as `warn` lines. */
 void zc_log_meta(const struct zc_log_meta *meta);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The files of the modules in frames, for readers that turn offsets into functions. */
-#ifndef ZC_LOG_MODULES_H
-#define ZC_LOG_MODULES_H
+#pragma once
 
 #include "ledger/site.h"
 
@@ -15,5 +14,3 @@ void zc_log_modules(const struct zc_site *site);
 
 /* For the child of fork(2), whose log is a file of its own. */
 void zc_log_modules_reset(void);
-
-#endif

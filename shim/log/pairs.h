@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Log lines about pairs: host and device blocks that share their memory. */
-#ifndef ZC_LOG_PAIRS_H
-#define ZC_LOG_PAIRS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,5 +38,3 @@ void zc_log_pair_totals(const struct zc_pair_counts *totals);
 
 /* The sum last set; all 0 before. */
 const struct zc_pair_counts *zc_log_pairs_known(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls that returned an error because of a rule: many programs ignore that and go on with wrong
  * data. */
-#ifndef ZC_LOG_REFUSALS_H
-#define ZC_LOG_REFUSALS_H
+#pragma once
 
 #include "base/text.h"
 #include "log/line.h"
@@ -20,5 +19,3 @@ void zc_refusals_line(struct zc_line *line);
 
 /* Appends the last line of the exit summary; nothing if no call was refused. */
 void zc_refusals_text(struct zc_text *text);
-
-#endif

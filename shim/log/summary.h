@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the summary is made from: all counters, read once. */
-#ifndef ZC_LOG_SUMMARY_H
-#define ZC_LOG_SUMMARY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,5 +36,3 @@ struct zc_summary {
  * and the log.
  */
 void zc_log_summary(void);
-
-#endif

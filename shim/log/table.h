@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The summary for people: about twenty lines of at most 80 columns on stderr. */
-#ifndef ZC_LOG_TABLE_H
-#define ZC_LOG_TABLE_H
+#pragma once
 
 #include "log/summary.h"
 
 /* Prints on stderr that calls were refused, if there were any, below the table for people if that
  * is wanted. */
 void zc_summary_print(const struct zc_summary *summary, bool table);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Hints for managed blocks: advice, and prefetches to the place of use. */
-#ifndef ZC_MANAGED_HINT_H
-#define ZC_MANAGED_HINT_H
+#pragma once
 
 #include "driver/copy.h"
 #include "memory/place.h"
@@ -18,5 +17,3 @@ void zc_hint_unmake(struct zc_backing *b);
 /* A copy or set is about to go to the driver: with `prefetch = copy` the pages that it writes are
  * prefetched to the device first, on its stream. */
 void zc_hint_copy(const struct zc_copy *c);
-
-#endif

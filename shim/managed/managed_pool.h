@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The pool of managed memory for stream-ordered requests, if the driver has such pools (CUDA
  * 13). */
-#ifndef ZC_MANAGED_MANAGED_POOL_H
-#define ZC_MANAGED_MANAGED_POOL_H
+#pragma once
 
 #include "memory/place.h"
 
@@ -15,5 +14,3 @@ void zc_managed_pool_leave(void);
 
 /* Gives the pool's memory back to the device if the pool has no block; true if it did. */
 bool zc_managed_pool_trim(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Budgets: the most bytes of a rule that may be alive in its first place. */
-#ifndef ZC_MEMORY_BUDGET_H
-#define ZC_MEMORY_BUDGET_H
+#pragma once
 
 #include "ledger/block.h"
 #include "policy/policy.h"
@@ -17,5 +16,3 @@ void zc_budget_give(const struct zc_rule *rule, uint64_t bytes);
 /* A block enters or leaves the ledger; only those with ZC_BLOCK_BUDGET count. */
 void zc_budget_return(const struct zc_block *block);
 void zc_budget_restore(const struct zc_block *block);
-
-#endif

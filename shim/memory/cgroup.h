@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the host, and the control groups that limit this process, leave of memory. */
-#ifndef ZC_MEMORY_CGROUP_H
-#define ZC_MEMORY_CGROUP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -28,5 +27,3 @@ uint64_t zc_available(struct zc_available *out);
  * a time.
  */
 unsigned zc_cgroup_limits(struct zc_cgroup *out, unsigned cap);
-
-#endif

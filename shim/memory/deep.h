@@ -5,8 +5,7 @@
  * page.  The calls below do nothing at other levels; callers ask for the level first where they ask
  * for it anyway.
  */
-#ifndef ZC_MEMORY_DEEP_H
-#define ZC_MEMORY_DEEP_H
+#pragma once
 
 #include "driver/copy.h"
 #include "log/log.h"
@@ -26,5 +25,3 @@ void zc_deep_copy(const struct zc_copy *c);
 /* One whose bytes nobody sees: a node of a graph, or a copy that libzc makes later. */
 void zc_deep_hidden(const struct zc_block *dst, uint64_t to, const struct zc_block *src,
                     uint64_t from, uint64_t bytes);
-
-#endif

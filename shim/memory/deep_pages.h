@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The pages of a device block, and what copies have left there; see memory/deep.h.  Under the
  * caller's lock. */
-#ifndef ZC_MEMORY_DEEP_PAGES_H
-#define ZC_MEMORY_DEEP_PAGES_H
+#pragma once
 
 #include "log/deep.h"
 
@@ -40,5 +39,3 @@ void zc_deep_range(struct zc_deep_block *s, uint64_t at, uint64_t bytes, bool wr
 /* The block ends: forgets its pages.  Returns the bytes that no copy has touched; 0 if it was
  * `launched`, because kernels may have. */
 uint64_t zc_deep_end(struct zc_deep_block *s, bool launched);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a device can do: the properties that places depend on. */
-#ifndef ZC_MEMORY_DEVICE_H
-#define ZC_MEMORY_DEVICE_H
+#pragma once
 
 #include "driver/real.h"
 #include "policy/policy.h"
@@ -26,5 +25,3 @@ int zc_node_of_device(int device);
 
 /* The node that a rule names, or else the one nearest to the device. */
 int zc_node_wanted(const struct zc_rule *rule, int device);
-
-#endif

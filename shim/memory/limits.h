@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How much memory the places may take: max_pinned, max_managed, max_device.  A process keeps to
  * them by itself, and from the first CUDA call on together with others (memory/node.h). */
-#ifndef ZC_MEMORY_LIMITS_H
-#define ZC_MEMORY_LIMITS_H
+#pragma once
 
 #include "memory/place.h"
 
@@ -64,5 +63,3 @@ bool zc_limits_device_bound(void);
 
 /* Bytes that a place holds now. */
 uint64_t zc_limits_used(enum zc_place_id place);
-
-#endif

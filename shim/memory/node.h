@@ -3,8 +3,7 @@
  * Limits that the processes of a user on a host share.  Each process compares what all of them hold
  * with the limit of its own policy.
  */
-#ifndef ZC_MEMORY_NODE_H
-#define ZC_MEMORY_NODE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,5 +48,3 @@ void zc_node_note(enum zc_node_limit limit, int device, int64_t bytes);
 
 /* Processes that hold pinned memory, this one included, as last seen. */
 unsigned zc_node_processes(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Makes host pages faster than the driver does: huge, and touched by several threads. */
-#ifndef ZC_MEMORY_PAGES_H
-#define ZC_MEMORY_PAGES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ static inline size_t zc_pages_span(size_t bytes)
 {
     return (bytes + ZC_HUGE_PAGE - 1) & ~(ZC_HUGE_PAGE - 1);
 }
-
-#endif

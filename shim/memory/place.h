@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Places: where a block's pages are.  Each place has one row; place/fallback.c tries a rule's
  * list. */
-#ifndef ZC_MEMORY_PLACE_H
-#define ZC_MEMORY_PLACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -130,5 +129,3 @@ CUresult zc_handle_make(const struct zc_want *want, struct zc_backing *out, cons
 
 extern const struct zc_place zc_place_mapped, zc_place_managed, zc_place_vmm, zc_place_pinned,
     zc_place_shared;
-
-#endif

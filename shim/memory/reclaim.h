@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Gives memory back that libzc keeps after the program freed it, when the driver is out of
  * memory. */
-#ifndef ZC_MEMORY_RECLAIM_H
-#define ZC_MEMORY_RECLAIM_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -40,5 +39,3 @@ void zc_release_end(void);
 
 /* As zc_await_note(): threads that wait here look again, because streams may wait for them. */
 void zc_release_await(void);
-
-#endif

@@ -3,8 +3,7 @@
  * The roster: a file that the processes of a user on a host have mapped, with a slot for each that
  * says what it holds.  A slot belongs to its process until that is gone, however it ended.
  */
-#ifndef ZC_MEMORY_ROSTER_H
-#define ZC_MEMORY_ROSTER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,5 +71,3 @@ bool zc_roster_replaced(void);
 
 /* For the child of fork(2): it has no slot. */
 void zc_roster_forget(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Short-lived threads for work on large ranges of host memory. */
-#ifndef ZC_MEMORY_WORKERS_H
-#define ZC_MEMORY_WORKERS_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -43,5 +42,3 @@ void zc_workers_end(pthread_t thread);
 
 /* Processors that the calling thread may run on. */
 size_t zc_workers_cpus(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tries the places that a rule names, and gives their memory back. */
-#ifndef ZC_PLACE_FALLBACK_H
-#define ZC_PLACE_FALLBACK_H
+#pragma once
 
 #include "memory/place.h"
 
@@ -30,5 +29,3 @@ CUresult zc_place_detach(struct zc_backing *backing);
 /* Gives back the memory of a backing and what it counted against the limits, and frees the record.
  * What the driver refuses to take back stays for good. */
 CUresult zc_place_release(struct zc_backing *backing, bool gone);
-
-#endif

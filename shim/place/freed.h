@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory that the program has freed: deferred until its stream has passed, or kept for the next
  * request. */
-#ifndef ZC_PLACE_FREED_H
-#define ZC_PLACE_FREED_H
+#pragma once
 
 #include "memory/place.h"
 
@@ -57,5 +56,3 @@ void zc_freed_tidy(enum zc_place_id place);
 /* As zc_freed_reap() for all places, and for freed host blocks: for calls in which the program
  * itself waits for the device. */
 void zc_freed_reap_all(void);
-
-#endif

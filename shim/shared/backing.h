@@ -3,8 +3,7 @@
  * What lies behind a device block of the place `shared`: ONE, the pages of a host block, registered
  * for the GPU to read; or OWN, device memory.
  */
-#ifndef ZC_SHARED_BACKING_H
-#define ZC_SHARED_BACKING_H
+#pragma once
 
 #include "shared/pair.h"
 
@@ -71,5 +70,3 @@ CUresult zc_shared_unregister(struct zc_shared *pair);
 /* After that, or after the end of the context: nothing but reserved addresses lies behind it, and
  * the host block is the CPU's alone. */
 void zc_shared_part_ways(struct zc_shared *pair);
-
-#endif

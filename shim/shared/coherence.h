@@ -31,8 +31,7 @@
  * mappings of the file: `frozen`.  Where the kernel has no mappings to part a page alone, all of h
  * becomes APART in that way, and nothing merges either.
  */
-#ifndef ZC_SHARED_COHERENCE_H
-#define ZC_SHARED_COHERENCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -92,5 +91,3 @@ bool zc_coherent_end(struct zc_coherent *c, bool *private_out);
 
 /* True when pages part more often than sharing them is worth. */
 bool zc_coherent_cooling(const struct zc_coherent *c);
-
-#endif

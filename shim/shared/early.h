@@ -5,8 +5,7 @@
  * The next device block of the size gets that address, and the first copy between both finds it all
  * done.
  */
-#ifndef ZC_SHARED_EARLY_H
-#define ZC_SHARED_EARLY_H
+#pragma once
 
 #include "shared/pair.h"
 
@@ -47,5 +46,3 @@ void zc_early_trim(void);
 /* Keeps the thread out of the driver, also while the process exits. */
 void zc_early_pause(void);
 void zc_early_resume(void);
-
-#endif

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Holds pairs still during a fork, so that a child never inherits one in the middle of a change. */
-#ifndef ZC_SHARED_FORKS_H
-#define ZC_SHARED_FORKS_H
+#pragma once
 
 /* Mark the time in which a thread holds a pair's lock, once for each lock.  The first waits while
  * another thread forks. */
 void zc_shared_begin_work(void);
 void zc_shared_end_work(void);
-
-#endif

@@ -4,8 +4,7 @@
  * taken as long as a copy of it, the block becomes OWN.  So no choice costs more than about twice
  * the best one in hindsight.
  */
-#ifndef ZC_SHARED_HEAT_H
-#define ZC_SHARED_HEAT_H
+#pragma once
 
 #include "shared/pair.h"
 
@@ -14,5 +13,3 @@ void zc_heat_watch(void);
 
 /* The block is new: it stays OWN where an earlier one of its site became hot. */
 void zc_heat_new(struct zc_shared *pair);
-
-#endif

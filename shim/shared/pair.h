@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Device blocks of the place `shared`, and the host blocks that they are one with. */
-#ifndef ZC_SHARED_PAIR_H
-#define ZC_SHARED_PAIR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -122,5 +121,3 @@ void zc_shared_each(void (*visit)(struct zc_shared *pair, void *arg), void *arg)
 /* The counts of one; and of all that were, and are. */
 struct zc_pair_counts zc_shared_counts(const struct zc_shared *pair);
 void zc_shared_totals(struct zc_pair_counts *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What libzc says of device blocks of `shared`: refusals, and a line in the log for each. */
-#ifndef ZC_SHARED_REPORT_H
-#define ZC_SHARED_REPORT_H
+#pragma once
 
 #include "shared/pair.h"
 
@@ -24,5 +23,3 @@ void zc_shared_diagnose(void);
 
 /* The block's line in the log. */
 void zc_shared_report(const struct zc_shared *pair);
-
-#endif

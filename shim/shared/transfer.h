@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Copies and sets that meet a device block of `shared` or its host block. */
-#ifndef ZC_SHARED_TRANSFER_H
-#define ZC_SHARED_TRANSFER_H
+#pragma once
 
 #include "driver/copy.h"
 
@@ -26,5 +25,3 @@ void zc_shared_let_go(struct zc_copy *c);
 
 /* True for a side that zc_shared_copy() has to see. */
 bool zc_shared_meets(const struct zc_operand *box);
-
-#endif

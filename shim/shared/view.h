@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the CPU's page table shows at the addresses of a host block whose memory is a file
  * (host/memfile.h).  System calls only: safe in signal handlers. */
-#ifndef ZC_SHARED_VIEW_H
-#define ZC_SHARED_VIEW_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,5 +41,3 @@ size_t zc_view_merge(uintptr_t at, uintptr_t alias, size_t n);
 
 /* Why the kernel refused the last change that it refused.  For signal handlers, too. */
 const char *zc_view_reason(void);
-
-#endif

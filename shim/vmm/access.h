@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which devices can reach memory that libzc mapped by hand. */
-#ifndef ZC_VMM_ACCESS_H
-#define ZC_VMM_ACCESS_H
+#pragma once
 
 #include "driver/copy.h"
 #include "vmm/va.h"
@@ -66,5 +65,3 @@ CUresult zc_vmm_open(const struct zc_copy *c);
 /* The same for one address among several that a call names: opens its block to the device of the
  * stream.  Returns the driver's code. */
 CUresult zc_vmm_named(CUdeviceptr address, CUstream stream, enum zc_flavour flavour);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Turns the copies of growing arrays into remaps. */
-#ifndef ZC_VMM_GROW_H
-#define ZC_VMM_GROW_H
+#pragma once
 
 #include "driver/copy.h"
 #include "vmm/vmm.h"
@@ -53,5 +52,3 @@ CUresult zc_quiesce(enum zc_fn fn);
 /* Drops the pending copy into or out of a block that goes with its context.  With the driver
  * lock. */
 void zc_grow_unlink(struct zc_vmm *v);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* vmm blocks that get their memory from the first call that could touch them. */
-#ifndef ZC_VMM_LAZY_H
-#define ZC_VMM_LAZY_H
+#pragma once
 
 #include "driver/launch.h"
 #include "vmm/vmm.h"
@@ -66,5 +65,3 @@ static inline bool zc_lazy_pending(const struct zc_vmm *v)
 {
     return v && __atomic_load_n(&v->open, __ATOMIC_ACQUIRE);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The generations of an array that grows. */
-#ifndef ZC_VMM_LINEAGE_H
-#define ZC_VMM_LINEAGE_H
+#pragma once
 
 #include "vmm/vmm.h"
 
@@ -51,5 +50,3 @@ void zc_lineage_count(struct zc_vmm *v);
 /* The most memory that a new block of this size and context can take over from a block that it may
  * grow from.  With no context: any block of the device from any other. */
 size_t zc_lineage_largest(int device, CUcontext context, size_t span);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Reserved ranges of virtual addresses, and what is mapped in them. */
-#ifndef ZC_VMM_VA_H
-#define ZC_VMM_VA_H
+#pragma once
 
 #include "driver/real.h"
 #include "policy/policy.h"
@@ -87,5 +86,3 @@ void zc_va_move(struct zc_va *to, struct zc_va *from);
 
 /* Unmaps everything and gives the addresses back.  Returns the first refusal. */
 CUresult zc_va_free(struct zc_va *va);
-
-#endif

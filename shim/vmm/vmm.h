@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Blocks of the place `vmm`: reserved addresses and the physical memory behind them. */
-#ifndef ZC_VMM_VMM_H
-#define ZC_VMM_VMM_H
+#pragma once
 
 #include "ledger/traffic.h"
 #include "log/lines.h"
@@ -155,5 +154,3 @@ static inline bool zc_vmm_lazy(const struct zc_block *block)
     const struct zc_vmm *v = zc_vmm_of(block);
     return v && v->lazy;
 }
-
-#endif
