@@ -37,7 +37,6 @@ static bool padded; /* Some block has memory of its place's around it.  Atomic. 
 static uint64_t end_of(const struct zc_block *block)
 {
     uint64_t size = block->size != 0 ? block->size : 1;
-
     return size < UINT64_MAX - block->base ? block->base + size : UINT64_MAX;
 }
 
@@ -45,12 +44,10 @@ static uint64_t end_of(const struct zc_block *block)
  * any process may read them. */
 static void gauge_change(const struct zc_block *block, int sign)
 {
-    struct zc_gauge *gauge;
     uint64_t blocks, bytes;
-
     if (block->flags & ZC_BLOCK_QUARANTINED)
         return;
-    gauge = &zc_counters()->place[block->place];
+    struct zc_gauge *gauge = &zc_counters()->place[block->place];
     blocks = gauge->blocks + (uint64_t)(int64_t)sign;
     bytes = sign > 0 ? gauge->bytes + block->size : gauge->bytes - block->size;
     __atomic_store_n(&gauge->blocks, blocks, __ATOMIC_RELAXED);
@@ -83,14 +80,11 @@ static void remove_locked(struct zc_block *block)
 
 static void bury_dead(void)
 {
-    struct zc_block *block;
-
     if (__atomic_load_n(&dead, __ATOMIC_RELAXED) == NULL)
         return;
-    block = __atomic_exchange_n(&dead, NULL, __ATOMIC_ACQUIRE);
+    struct zc_block *block = __atomic_exchange_n(&dead, NULL, __ATOMIC_ACQUIRE);
     while (block != NULL) {
         struct zc_block *next = block->next_dead;
-
         remove_locked(block);
         block = next;
     }
@@ -119,7 +113,6 @@ static void change_leave(void)
 static struct zc_block *block_new(void)
 {
     struct zc_block *block = rest_first;
-
     if (resting <= RESTING)
         return zc_arena_get(sizeof(*block));
     rest_first = block->next_dead;
@@ -144,12 +137,10 @@ struct zc_block *zc_block_add(const struct zc_block *like)
 {
     uint64_t end = end_of(like);
     struct zc_block *block = NULL, *old;
-
     if (change_enter()) {
         block = block_new();
         if (block != NULL) {
             bool added;
-
             *block = *like;
             block->id = serial + 1;
             __atomic_store_n(&block->state, ZC_BLOCK_LIVE, __ATOMIC_RELAXED);
@@ -184,7 +175,6 @@ void zc_block_note_request(uint32_t site, uint64_t bytes)
 struct zc_block *zc_block_find(uint64_t address)
 {
     struct zc_block *block;
-
     if (zc_index_find(address, &block))
         return block;
     if (!change_enter())
@@ -197,7 +187,6 @@ struct zc_block *zc_block_find(uint64_t address)
 bool zc_block_beside(uint64_t address)
 {
     struct zc_block *below, *above;
-
     if (!__atomic_load_n(&padded, __ATOMIC_RELAXED))
         return false;
     if (!zc_index_around(address, &below, &above)) {
@@ -217,7 +206,6 @@ bool zc_block_beside(uint64_t address)
 bool zc_block_claim(struct zc_block *block)
 {
     uint8_t live = ZC_BLOCK_LIVE;
-
     return __atomic_compare_exchange_n(&block->state, &live, ZC_BLOCK_FREEING, false,
                                        __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
@@ -230,7 +218,6 @@ void zc_block_unclaim(struct zc_block *block)
 void zc_block_quarantine(struct zc_block *block)
 {
     bool entered = change_enter();
-
     if (entered)
         gauge_change(block, -1);
     __atomic_fetch_or(&block->flags, ZC_BLOCK_QUARANTINED, __ATOMIC_RELEASE);
@@ -240,15 +227,13 @@ void zc_block_quarantine(struct zc_block *block)
 
 void zc_block_remove(struct zc_block *block)
 {
-    struct zc_block *head;
-
     zc_cell_fold_all(block);
     if (change_enter()) {
         remove_locked(block);
         change_leave();
         return;
     }
-    head = __atomic_load_n(&dead, __ATOMIC_RELAXED);
+    struct zc_block *head = __atomic_load_n(&dead, __ATOMIC_RELAXED);
     do
         block->next_dead = head;
     while (!__atomic_compare_exchange_n(&dead, &head, block, true, __ATOMIC_RELEASE,
@@ -259,7 +244,6 @@ void zc_block_each(bool (*visit)(struct zc_block *block, void *arg), void *arg)
 {
     struct zc_block *block;
     uint64_t from = 0;
-
     if (!change_enter())
         return;
     while ((block = zc_index_next(from)) != NULL && visit(block, arg) && block->base < UINT64_MAX)
@@ -271,7 +255,6 @@ void zc_block_watch(unsigned place, void (*changed)(int device, int64_t bytes))
 {
     struct zc_block *block;
     uint64_t from = 0;
-
     if (!change_enter())
         return;
     for (; (block = zc_index_next(from)) != NULL && block->base < UINT64_MAX;
@@ -285,12 +268,10 @@ void zc_block_watch(unsigned place, void (*changed)(int device, int64_t bytes))
 
 void zc_block_gauge(unsigned place, struct zc_block_gauge *out)
 {
-    const struct zc_gauge *gauge;
-
     memset(out, 0, sizeof(*out));
     if (place >= ZC_COUNTERS_PLACES)
         return;
-    gauge = &zc_counters()->place[place];
+    const struct zc_gauge *gauge = &zc_counters()->place[place];
     out->blocks = __atomic_load_n(&gauge->blocks, __ATOMIC_RELAXED);
     out->bytes = __atomic_load_n(&gauge->bytes, __ATOMIC_RELAXED);
     out->peak_bytes = __atomic_load_n(&gauge->peak_bytes, __ATOMIC_RELAXED);

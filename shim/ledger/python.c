@@ -70,7 +70,6 @@ static bool find_functions(void *(*look_up)(void *handle, const char *name))
 
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
         void *found = look_up(RTLD_DEFAULT, wanted[i].name);
-
         if (found == NULL && wanted[i].other != NULL)
             found = look_up(RTLD_DEFAULT, wanted[i].other);
         if (found == NULL)
@@ -85,7 +84,6 @@ static bool told_layout(const uint64_t *runtime, const struct layout *words)
 {
     const uint16_t *word = (const uint16_t *)words;
     uint16_t *offset = (uint16_t *)&at;
-
     if (runtime == NULL || memcmp(runtime, "xdebugpy", 8) != 0 || runtime[1] != version)
         return false;
     for (size_t i = 0; i < sizeof(at) / sizeof(*offset); i++) {
@@ -102,7 +100,6 @@ static bool find_layout(void *(*look_up)(void *handle, const char *name))
     void *line =
         look_up(RTLD_DEFAULT, version < 0x030b0000 ? "PyFrame_GetLineNumber"
                                                    : "PyUnstable_InterpreterFrame_GetLine");
-
     memcpy(&api.line, &line, sizeof(line));
     switch (version >> 16) {
     case 0x309:
@@ -130,10 +127,8 @@ static bool find_layout(void *(*look_up)(void *handle, const char *name))
 static uint64_t version_of(const char *text)
 {
     uint64_t hex = 0;
-
     for (int part = 0; part < 3; part++) {
         uint64_t number = 0;
-
         while (*text >= '0' && *text <= '9')
             number = number * 10 + (uint64_t)(*text++ - '0');
         hex = hex << 8 | (number & 0xff);
@@ -147,7 +142,6 @@ static void find_version(void *(*look_up)(void *handle, const char *name))
     const unsigned long *hex = look_up(RTLD_DEFAULT, "Py_Version"); /* From 3.11 on. */
     void *found = look_up(RTLD_DEFAULT, "Py_GetVersion");
     const char *(*text)(void);
-
     memcpy(&text, &found, sizeof(found));
     version = hex != NULL ? *hex : text != NULL ? version_of(text()) : 0;
 }
@@ -155,7 +149,6 @@ static void find_version(void *(*look_up)(void *handle, const char *name))
 void zc_python_find(void *(*look_up)(void *handle, const char *name))
 {
     enum zc_python state = ZC_PYTHON_NONE;
-
     if (zc_python() >= ZC_PYTHON_FOUND)
         return;
     find_version(look_up);
@@ -199,12 +192,10 @@ static const char *pointer(const char *address)
 
 static const char *current_frame(void)
 {
-    const char *state;
-
     /* Once the interpreter ends it frees the states of threads that it has not joined. */
     if (api.finalizing())
         return NULL;
-    state = api.thread();
+    const char *state = api.thread();
     if (state != NULL && at.cframe != 0)
         state = pointer(state + at.cframe);
     return state != NULL ? pointer(state + at.current) : NULL;
@@ -215,7 +206,6 @@ static const char *code_of(const char *frame)
 {
     const char *code = pointer(frame + at.code);
     uint64_t owner = word(frame + at.owner / 8 * 8) >> at.owner % 8 * 8 & 0xff;
-
     if (code == NULL || owner >= OWNED_BY_C || pointer(code + at.type) != api.code_type)
         return NULL;
     return code;
@@ -234,10 +224,8 @@ static uint64_t key_of_frames(void)
     const char *frame = current_frame();
     uint64_t key = 0;
     unsigned n = 0;
-
     for (unsigned i = 0; frame != NULL && i < FRAMES_MAX && n < ZC_PYTHON_FRAMES; i++) {
         const char *code = code_of(frame);
-
         if (code != NULL) {
             key = mix(mix(key, word(frame + at.instruction)), word(code + at.function));
             key = mix(key, (uintptr_t)code);
@@ -259,7 +247,6 @@ static bool append(char *out, size_t cap, size_t *n, uint32_t c)
 {
     unsigned more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
     static const uint8_t lead[] = {0, 0xc0, 0xe0, 0xf0};
-
     if (c >= 0xdc80 && c <= 0xdcff) {
         more = 0;
         c &= 0xff;
@@ -279,7 +266,6 @@ static bool copy_from(char *out, size_t cap, const char *text, ptrdiff_t from)
     ptrdiff_t length = api.length(text);
     size_t n = 0;
     bool fits = true;
-
     while (from < length && fits)
         fits = append(out, cap, &n, api.read(text, from++));
     out[n] = 0;
@@ -289,7 +275,6 @@ static bool copy_from(char *out, size_t cap, const char *text, ptrdiff_t from)
 static void copy_name(char *out, size_t cap, const char *text, bool end)
 {
     ptrdiff_t from = is_text(text) && end ? api.length(text) - (ptrdiff_t)cap + 1 : 0;
-
     if (!is_text(text)) {
         strcpy(out, "?");
         return;
@@ -302,7 +287,6 @@ static uint32_t line_of(const char *frame, const char *code)
 {
     uint64_t offset = word(frame + at.instruction) - (uintptr_t)(code + at.bytecode);
     int line = api.line != NULL ? api.line(frame) : api.code_line(code, (int)offset);
-
     return line > 0 ? (uint32_t)line : 0;
 }
 
@@ -310,13 +294,10 @@ struct zc_python_path *zc_python_read(void)
 {
     struct zc_python_path *path = zc_arena_get(sizeof(*path));
     const char *frame = path != NULL ? current_frame() : NULL;
-
     for (unsigned i = 0; frame != NULL && i < FRAMES_MAX && path->n < ZC_PYTHON_FRAMES; i++) {
         const char *code = code_of(frame);
-
         if (code != NULL) {
             struct zc_python_frame *f = &path->frame[path->n++];
-
             f->line = line_of(frame, code);
             copy_name(f->function, sizeof(f->function), pointer(code + at.function), false);
             copy_name(f->file, sizeof(f->file), pointer(code + at.file), true);
@@ -340,7 +321,6 @@ static void prove(void)
 {
     const char *frame = current_frame(), *code = NULL;
     bool names;
-
     if (frame == NULL)
         return;
     for (unsigned i = 0; frame != NULL && code == NULL && i < FRAMES_MAX; i++) {

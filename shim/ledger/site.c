@@ -29,7 +29,6 @@ static uint64_t asked_for[(ZC_COUNTERS_SITES + 63) / 64]; /* Bits for zc_site_is
 static uint32_t fnv(uint32_t hash, const void *bytes, size_t n)
 {
     const uint8_t *byte = bytes;
-
     for (size_t i = 0; i < n; i++)
         hash = (hash ^ byte[i]) * 16777619u;
     return hash;
@@ -39,7 +38,6 @@ static uint32_t fnv(uint32_t hash, const void *bytes, size_t n)
 static uint32_t id_of(const struct zc_frame *frames, unsigned n)
 {
     uint32_t hash = 2166136261u;
-
     for (unsigned i = 0; i < n; i++) {
         hash = fnv(hash, frames[i].module, strlen(frames[i].module));
         hash = fnv(hash, "+", 1);
@@ -51,7 +49,6 @@ static uint32_t id_of(const struct zc_frame *frames, unsigned n)
 uint32_t zc_site_count(void)
 {
     uint32_t count = __atomic_load_n(&zc_counters()->next_site, __ATOMIC_ACQUIRE);
-
     return count > 0 ? count : 1;
 }
 
@@ -60,7 +57,6 @@ static uint32_t id_with(uint32_t id, const struct zc_python_path *path)
 {
     for (uint32_t i = 0; i < path->n; i++) {
         const struct zc_python_frame *f = &path->frame[i];
-
         id = fnv(id, &f->line, sizeof(f->line));
         id = fnv(id, f->function, strlen(f->function) + 1);
         id = fnv(id, f->file, strlen(f->file) + 1);
@@ -75,7 +71,6 @@ static uint32_t site_new(uint32_t key, uint32_t id, const struct zc_frame *frame
     uint32_t index = zc_site_count();
     struct zc_site *site;
     struct entry *entry;
-
     if (index >= limit)
         return 0;
     entry = zc_arena_get(sizeof(*entry));
@@ -102,7 +97,6 @@ static uint32_t find_or_make(const struct zc_frame *frames, unsigned n, uint32_t
 {
     uint32_t id = id_of(frames, n), key = id, index;
     struct entry *entry;
-
     if (*path != NULL) {
         (*path)->native = id;
         key = id_with(id, *path);
@@ -124,7 +118,6 @@ static uint32_t rest_of_module(const struct zc_frame *first)
 {
     struct zc_frame rest = *first;
     struct zc_python_path *none = NULL;
-
     rest.offset = 0;
     return find_or_make(&rest, 1, ZC_COUNTERS_SITES, &none);
 }
@@ -132,7 +125,6 @@ static uint32_t rest_of_module(const struct zc_frame *first)
 uint32_t zc_site_intern(const struct zc_frame *frames, unsigned n, struct zc_python_path *path)
 {
     uint32_t index = 0;
-
     if (n > 0 && zc_lock_take(&zc_site)) {
         index = find_or_make(frames, n, ZC_COUNTERS_SITES - MODULES, &path);
         if (index == 0)
@@ -152,7 +144,6 @@ const struct zc_python_path *zc_site_python(uint32_t index)
 uint32_t zc_site_native(uint32_t index)
 {
     const struct zc_python_path *path = zc_site_python(index);
-
     return path != NULL ? path->native : zc_site_id(index);
 }
 
@@ -169,7 +160,6 @@ uint32_t zc_site_id(uint32_t index)
 const char *zc_site_module(uint32_t index)
 {
     const struct zc_site *site = zc_site_get(index);
-
     return site->nframes > 0 ? site->frame[0].module : "?";
 }
 
@@ -181,7 +171,6 @@ static struct zc_site *site_at(uint32_t index)
 void zc_site_note_request(uint32_t index, uint64_t bytes)
 {
     struct zc_site *site = site_at(index);
-
     __atomic_store_n(&site->requests, site->requests + 1, __ATOMIC_RELAXED);
     __atomic_store_n(&site->requested_bytes, site->requested_bytes + bytes, __ATOMIC_RELAXED);
 }
@@ -199,10 +188,8 @@ struct zc_cell *zc_site_total(uint32_t index, enum zc_dir dir)
 void zc_site_fold(uint32_t index, const struct zc_cell *cell)
 {
     struct zc_cell *total = zc_site_total(index, (enum zc_dir)cell->dir);
-
     for (int i = 0; i < ZC_OUTCOME_COUNT; i++) {
         uint64_t calls = __atomic_load_n(&cell->by[i].calls, __ATOMIC_RELAXED);
-
         if (calls == 0)
             continue;
         __atomic_fetch_add(&total->by[i].calls, calls, __ATOMIC_RELAXED);
@@ -216,7 +203,6 @@ void zc_site_fold(uint32_t index, const struct zc_cell *cell)
 bool zc_site_is_new(uint32_t index)
 {
     uint64_t bit = 1ull << index % 64;
-
     if (index == 0 || index >= ZC_COUNTERS_SITES)
         return false;
     /* Read first, because this is asked at each request. */

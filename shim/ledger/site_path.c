@@ -47,7 +47,6 @@ static void basename_copy(char *out, const char *path)
     const char *slash = strrchr(path, '/');
     const char *name = slash != NULL ? slash + 1 : path;
     size_t n = strnlen(name, ZC_SITE_MODULE - 1);
-
     memcpy(out, name, n);
     out[n] = 0;
 }
@@ -63,7 +62,6 @@ static bool is_between(const char *module)
 static bool is_interpreter(const struct zc_object *object)
 {
     uint64_t address = zc_python_address();
-
     return object != NULL && address >= object->start && address < object->end;
 }
 
@@ -71,7 +69,6 @@ static bool add_frame(uint64_t pc, const struct zc_object *object, void *arg)
 {
     struct frames *frames = arg;
     struct zc_frame *frame = &frames->frame[frames->n];
-
     if (frames->pc == 0)
         frames->pc = pc;
     memset(frame, 0, sizeof(*frame));
@@ -112,7 +109,6 @@ path_holds(const struct path *path, uint64_t frame, uint64_t pc, uint64_t python
 {
     const volatile uint64_t *stack = (const volatile uint64_t *)(uintptr_t)frame;
     uint64_t sum = 0;
-
     if (path->frame != frame || path->pc != pc || path->python != python)
         return false;
     for (unsigned i = 0; i < path->words; i++)
@@ -124,7 +120,6 @@ static void path_keep(const struct zc_walk *walk, uint64_t pc, uint64_t python, 
 {
     struct path *path = path_slot(walk->from, pc, python);
     uint64_t sum = 0;
-
     if (walk->words > ZC_WALK_WORDS)
         return;
     for (unsigned i = 0; i < walk->words; i++)
@@ -147,8 +142,6 @@ __attribute__((noinline)) static uint32_t walk_path(uint64_t frame, uint64_t pc,
     struct zc_python_path *path = NULL;
     struct frames frames = {.n = 0};
     struct zc_walk walk;
-    uint32_t site;
-
     zc_unwind(&walk, frame, add_frame, &frames);
     if (frames.pc != pc)
         return 0;
@@ -156,7 +149,7 @@ __attribute__((noinline)) static uint32_t walk_path(uint64_t frame, uint64_t pc,
         path = zc_python_read();
     if (path != NULL)
         path->before = frames.before;
-    site = zc_site_intern(frames.frame, frames.n, path);
+    uint32_t site = zc_site_intern(frames.frame, frames.n, path);
     path_keep(&walk, pc, python, site);
     return site;
 }
@@ -164,14 +157,11 @@ __attribute__((noinline)) static uint32_t walk_path(uint64_t frame, uint64_t pc,
 uint32_t zc_site_here(void *frame, void *pc)
 {
     uint64_t at = (uint64_t)(uintptr_t)frame, from = (uint64_t)(uintptr_t)pc;
-    const struct path *path;
-    uint64_t python;
     uint32_t site;
-
     if (!zc_reentry_enter())
         return 0;
-    python = zc_python_key();
-    path = path_slot(at, from, python);
+    uint64_t python = zc_python_key();
+    const struct path *path = path_slot(at, from, python);
     site = path_holds(path, at, from, python) ? path->site : walk_path(at, from, python);
     zc_reentry_leave();
     return site;
@@ -181,7 +171,6 @@ void zc_site_rehearse(void)
 {
     struct frames frames = {.n = 0};
     struct zc_walk walk;
-
     if (!zc_reentry_enter())
         return;
     zc_unwind(&walk, (uint64_t)(uintptr_t)__builtin_frame_address(0), add_frame, &frames);

@@ -21,9 +21,7 @@ enum { DW_OP_deref = 0x06, DW_OP_plus_uconst = 0x23, DW_OP_breg0 = 0x70 };
 bool zc_readable(uint64_t address)
 {
     int saved = errno;
-    bool ok;
-
-    ok = syscall(SYS_rt_sigprocmask, -1, address, NULL, 8) != -1 || errno == EINVAL;
+    bool ok = syscall(SYS_rt_sigprocmask, -1, address, NULL, 8) != -1 || errno == EINVAL;
     errno = saved;
     return ok;
 }
@@ -87,7 +85,6 @@ bool zc_expr_value(const struct zc_cfi_expr *expr, struct zc_walk *walk, uint64_
 {
     struct zc_cursor c = {expr->code, expr->code + expr->bytes, false};
     uint64_t op = zc_cursor_fixed(&c, 1);
-
     if (op != DW_OP_breg0 + ZC_CFI_SP && op != DW_OP_breg0 + ZC_CFI_FP)
         return false;
     *value = op == DW_OP_breg0 + ZC_CFI_SP ? walk->sp : frame_pointer(walk);
@@ -104,7 +101,6 @@ static bool rule_value(struct zc_walk *walk, const struct zc_cfi_rule *rule, uin
                        uint64_t *value)
 {
     uint64_t address;
-
     switch (rule->how) {
     case ZC_CFI_SAME:
         return true;
@@ -171,7 +167,6 @@ static bool step(struct zc_walk *walk, const struct zc_object *object)
     struct zc_cfi_program program;
     struct zc_cfi_row row;
     uint64_t cfa = 0, pc = 0;
-
     /* A call may be a function's last instruction, so the address before is used. */
     if (!zc_cfi_find(object, walk->pc - 1, &program) || !zc_cfi_run(&program, walk->pc - 1, &row) ||
         row.signal)
@@ -195,7 +190,6 @@ zc_unwind(struct zc_walk *walk, uint64_t from,
           bool (*visit)(uint64_t pc, const struct zc_object *object, void *arg), void *arg)
 {
     struct zc_object object;
-
     walk->from = from;
     walk->fp_at = 0;
     walk->page = 0;
@@ -209,7 +203,6 @@ zc_unwind(struct zc_walk *walk, uint64_t from,
 #endif
     for (int i = 0; i < FRAMES_MAX; i++) {
         bool known = zc_object_find(walk->pc - 1, &object);
-
         if (walk->sp > from && !visit(walk->pc, known ? &object : NULL, arg))
             return;
         if (!known || !step(walk, &object))

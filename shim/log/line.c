@@ -29,7 +29,6 @@ static size_t begin_field(struct zc_line *line, const char *name)
     char before = start > 0 ? t->buf[start - 1] : '{';
     bool comma = before != '{' && before != '[';
     char *p = t->buf + start;
-
     if (start + comma + (name != NULL ? n + strlen("\"\":") : 0) >= t->cap) {
         t->truncated = true;
         return start;
@@ -49,7 +48,6 @@ static size_t begin_field(struct zc_line *line, const char *name)
 static void end_field(struct zc_line *line, size_t start)
 {
     struct zc_text *t = &line->text;
-
     if (!t->truncated)
         return;
     t->len = start;
@@ -126,7 +124,6 @@ void zc_line_address(struct zc_line *line, const char *name, uint64_t v)
 static void close_with(struct zc_line *line, const char *s)
 {
     size_t n = strlen(s);
-
     memcpy(line->text.buf + line->text.len, s, n);
     line->text.len += n;
 }
@@ -164,7 +161,6 @@ void zc_line_close(struct zc_line *line, char bracket)
 struct zc_count zc_count_asked(const struct zc_count by[ZC_OUTCOME_COUNT])
 {
     struct zc_count sum = {0, 0};
-
     for (int i = 0; i < ZC_OUTCOME_COUNT; i++) {
         sum.calls += by[i].calls;
         sum.bytes += by[i].bytes;
@@ -187,7 +183,6 @@ void zc_line_counts(struct zc_line *line, const struct zc_count by[ZC_OUTCOME_CO
         [ZC_CPU] = {"cpu_copied_calls", "cpu_copied_bytes"},
         [ZC_ELIDED] = {"elided_calls", "elided_bytes"},
     };
-
     count_fields(line, asked, zc_count_asked(by));
     for (int i = 0; i < ZC_OUTCOME_COUNT; i++)
         count_fields(line, names[i], by[i]);

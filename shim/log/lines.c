@@ -39,7 +39,6 @@ const struct zc_flow_names zc_flow_real = {"real_dir", "real_src_kind", "real_ds
 void zc_line_flow(struct zc_line *line, const struct zc_flow_names *names, unsigned flow)
 {
     struct zc_sides sides = zc_flow_sides(flow);
-
     zc_line_str(line, names->dir, zc_dir_name(sides.dir));
     zc_line_str(line, names->src, zc_kind_name(sides.src));
     zc_line_str(line, names->dst, zc_kind_name(sides.dst));
@@ -59,11 +58,9 @@ static void block_traffic(struct zc_line *line, const struct zc_block *block)
 {
     struct zc_cell sum[ZC_DIR_COUNT] = {0};
     bool seen[ZC_DIR_COUNT] = {false};
-
     for (size_t i = 0; i < sizeof(block->cell) / sizeof(block->cell[0]); i++) {
         const struct zc_cell *cell = __atomic_load_n(&block->cell[i], __ATOMIC_ACQUIRE);
         struct zc_cell copy;
-
         if (cell == NULL)
             continue;
         zc_cell_read(&copy, cell);
@@ -85,7 +82,6 @@ void zc_log_alloc(const struct zc_block *block, const struct zc_log_request *req
 {
     char buf[ZC_LINE_MAX];
     struct zc_line line;
-
     if (zc_log_level() < ZC_LOG_ALLOCS)
         return;
     zc_line_begin(&line, buf, sizeof(buf), "alloc");
@@ -110,7 +106,6 @@ void zc_log_hint(const struct zc_block *block, const char *prefetch, const char 
 {
     char buf[ZC_LINE_MAX];
     struct zc_line line;
-
     if (zc_log_level() < ZC_LOG_ALLOCS || block == NULL)
         return;
     zc_line_begin(&line, buf, sizeof(buf), "hint");
@@ -124,7 +119,6 @@ static void with_traffic(const char *type, const struct zc_block *block, bool li
 {
     char buf[ZC_LINE_MAX];
     struct zc_line line;
-
     if (zc_log_level() < ZC_LOG_ALLOCS)
         return;
     zc_line_begin(&line, buf, sizeof(buf), type);
@@ -159,7 +153,6 @@ __attribute__((noinline)) static void write_transfer(const struct zc_transfer *t
 {
     char buf[ZC_LINE_MAX];
     struct zc_line line;
-
     zc_line_begin(&line, buf, sizeof(buf), "transfer");
     zc_line_str(&line, "function", call->function);
     zc_line_flow(&line, &zc_flow_asked, t->asked);
@@ -199,7 +192,6 @@ static void frame(struct zc_line *line, const struct zc_frame *f)
 {
     char buf[ZC_SITE_MODULE + 20];
     struct zc_text t = zc_text_on(buf, sizeof(buf));
-
     zc_text_fmt(&t, "%s+0x%x", f->module, f->offset);
     zc_line_str(line, NULL, zc_text_cstr(&t));
 }
@@ -212,7 +204,6 @@ static void python(struct zc_line *line, const struct zc_python_path *path)
     zc_line_open(line, "python", '[');
     for (uint32_t i = 0; i < path->n; i++) {
         const struct zc_python_frame *f = &path->frame[i];
-
         zc_line_open(line, NULL, '{');
         zc_line_str(line, "function", f->function);
         zc_line_str(line, "file", f->file);
@@ -228,7 +219,6 @@ __attribute__((noinline)) static void write_site(const struct zc_site *site,
 {
     char buf[ZC_LINE_MAX];
     struct zc_line line;
-
     zc_line_begin(&line, buf, sizeof(buf), "site");
     zc_line_hex(&line, "site", site->id, 8);
     zc_line_open(&line, "frames", '[');
@@ -243,7 +233,6 @@ __attribute__((noinline)) static void write_site(const struct zc_site *site,
 void zc_log_site(uint32_t site_index)
 {
     const struct zc_site *site = zc_site_get(site_index);
-
     if (zc_log_level() == ZC_LOG_OFF || site == NULL)
         return;
     zc_log_modules(site);
@@ -255,7 +244,6 @@ void zc_log_warn(enum zc_severity severity, const char *code, const char *text)
     static const char *const names[] = {"debug", "note", "warning", "error"};
     char buf[ZC_LINE_MAX];
     struct zc_line line;
-
     if (zc_log_level() < ZC_LOG_SUMMARY)
         return;
     zc_line_begin(&line, buf, sizeof(buf), "warn");

@@ -22,7 +22,6 @@ static size_t read_arguments(char *buf, size_t cap, bool *more)
     int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     size_t have = 0;
     ssize_t n = 1;
-
     *more = false;
     if (fd < 0)
         return 0;
@@ -41,7 +40,6 @@ static void arguments(struct zc_line *line)
     char buf[ZC_LINE_MAX];
     bool more;
     size_t n = read_arguments(buf, sizeof(buf) - 1, &more);
-
     buf[n] = 0;
     zc_line_open(line, "argv", '[');
     for (size_t at = 0; at < n; at += strlen(buf + at) + 1)
@@ -61,7 +59,6 @@ static void number_or_null(struct zc_line *line, const char *name, int64_t v, bo
 static void job(struct zc_line *line)
 {
     const struct zc_job *j = zc_job();
-
     zc_line_i64(line, "rank", j->rank < 0 ? 0 : j->rank);
     zc_line_str(line, "rank_source", j->launcher);
     number_or_null(line, "local_rank", j->local_rank, j->local_rank >= 0);
@@ -86,7 +83,6 @@ static void gpus(struct zc_line *line, const struct zc_log_meta *meta)
     for (int i = 0; i < meta->devices && i < ZC_LOG_GPUS; i++) {
         char uuid[48];
         struct zc_text t = zc_text_on(uuid, sizeof(uuid));
-
         append_uuid(&t, meta->gpus[i].uuid);
         zc_line_open(line, NULL, '{');
         zc_line_str(line, "pci", meta->gpus[i].pci[0] ? meta->gpus[i].pci : NULL);
@@ -99,7 +95,6 @@ static void gpus(struct zc_line *line, const struct zc_log_meta *meta)
 static void program_path(struct zc_line *line)
 {
     char path[PATH_MAX];
-
     zc_line_str(line, "exe_path", zc_log_program_path(path) ? path : NULL);
 }
 
@@ -109,7 +104,6 @@ static void python(struct zc_line *line)
     uint64_t hex = zc_python_version();
     char buf[16];
     struct zc_text t = zc_text_on(buf, sizeof(buf));
-
     zc_text_fmt(&t, "%U.%U.%U", hex >> 24, hex >> 16 & 0xff, hex >> 8 & 0xff);
     if (zc_python() != ZC_PYTHON_OFF)
         zc_line_str(line, "python", zc_python() >= ZC_PYTHON_FOUND ? zc_text_cstr(&t) : NULL);
@@ -132,7 +126,6 @@ void zc_log_meta(const struct zc_log_meta *meta)
     int saved = errno;
     char buf[ZC_LINE_MAX];
     struct zc_line line;
-
     if (zc_log_level() == ZC_LOG_OFF)
         return;
     zc_line_begin(&line, buf, sizeof(buf), "meta");

@@ -22,13 +22,11 @@
 
 static void add_cell(struct zc_summary *s, uint32_t site, const struct zc_cell *cell)
 {
-    struct zc_site_traffic *t;
     struct zc_cell copy;
-
     zc_cell_read(&copy, cell);
     if (site >= ZC_COUNTERS_SITES || copy.dir >= ZC_DIR_COUNT)
         return;
-    t = &s->site[site][copy.dir];
+    struct zc_site_traffic *t = &s->site[site][copy.dir];
     for (int i = 0; i < ZC_OUTCOME_COUNT; i++) {
         t->by[i].calls += copy.by[i].calls;
         t->by[i].bytes += copy.by[i].bytes;
@@ -40,7 +38,6 @@ static bool add_live_block(struct zc_block *block, void *arg)
 {
     for (size_t i = 0; i < sizeof(block->cell) / sizeof(block->cell[0]); i++) {
         const struct zc_cell *cell = __atomic_load_n(&block->cell[i], __ATOMIC_ACQUIRE);
-
         if (cell != NULL)
             add_cell(arg, block->site, cell);
     }
@@ -53,10 +50,8 @@ static bool add_live_block(struct zc_block *block, void *arg)
 static void add_folded(struct zc_summary *s, uint32_t index)
 {
     const struct zc_site *site = zc_site_get(index);
-
     for (int dir = 0; site != NULL && dir < ZC_DIR_COUNT; dir++) {
         struct zc_cell copy;
-
         zc_cell_read(&copy, &site->total[dir]);
         copy.dir = (uint8_t)dir;
         add_cell(s, index, &copy);
@@ -67,7 +62,6 @@ static void add_copies(struct zc_summary *s)
 {
     for (unsigned flow = 0; flow < ZC_FLOWS; flow++) {
         struct zc_sides sides = zc_flow_sides(flow);
-
         if (sides.dir >= ZC_DIR_MEMSET)
             continue;
         if (sides.src == ZC_KIND_PAGEABLE || sides.dst == ZC_KIND_PAGEABLE) {
@@ -102,7 +96,6 @@ static void source_side(struct zc_line *line, unsigned source, const char *side,
                         const struct zc_source_count *count)
 {
     uint64_t calls = __atomic_load_n(&count->asked.calls, __ATOMIC_RELAXED);
-
     if (calls == 0)
         return;
     zc_line_open(line, NULL, '{');
@@ -122,7 +115,6 @@ static void pageable(struct zc_line *line)
     zc_line_open(line, "pageable", '[');
     for (unsigned i = 1; i < ZC_SOURCE_COUNT; i++) {
         const struct zc_source_counts *counts = &zc_counters()->source[i - 1];
-
         source_side(line, i, "src", &counts->from);
         source_side(line, i, "dst", &counts->to);
     }
@@ -159,7 +151,6 @@ static void sites(struct zc_line *line, const struct zc_summary *s)
     zc_line_open(line, "sites", '[');
     for (uint32_t i = 0; i < s->sites; i++) {
         const struct zc_site *site = zc_site_get(i);
-
         if (site == NULL || site->requests == 0)
             continue;
         zc_line_open(line, NULL, '{');
@@ -198,7 +189,6 @@ static void write_line(const struct zc_summary *s)
     char small[ZC_LINE_MAX];
     char *large = zc_arena_get(LINE_BYTES);
     struct zc_line line;
-
     if (large != NULL)
         zc_line_begin(&line, large, LINE_BYTES, "summary");
     else
@@ -229,7 +219,6 @@ static void write_line(const struct zc_summary *s)
 static bool has_content(const struct zc_summary *s)
 {
     uint64_t seen = s->untracked;
-
     for (int outcome = 0; outcome < ZC_OUTCOME_COUNT; outcome++)
         seen += s->copies[outcome].calls;
     for (unsigned place = 0; place < ZC_COUNTERS_PLACES; place++)
@@ -251,7 +240,6 @@ void zc_log_summary(void)
 {
     struct zc_summary *s = zc_arena_get(sizeof(*s));
     int saved = errno;
-
     if (s == NULL)
         return;
     collect(s);
