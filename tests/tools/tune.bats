@@ -144,6 +144,23 @@ SH
     grep -q '^# Ranks are not alike' policy.conf
 }
 
+@test "a program too long for races has every other block placed within one run" {
+    # The time has room for no race of whole runs. The last of two whole runs prints what is right.
+    printf '#!/bin/sh\nsleep 0.2\ncase $ZC_POLICY in *whole-2*) echo other; exit ;; esac\n%s\n' \
+        'exec ./tables 3 10' >program
+    chmod +x program
+    tune 0 --time 2 -- ./program
+    grep -q 'are pinned .* 21\.1 ms  *21\.1 ms  *17\.7 %  *1  kept$' <<<"$output"
+    grep -q "with the host's  *up to 2\.2 ms  *2\.2 ms  *0\.0 %  *1  not kept: printed 'other'" \
+        <<<"$output"
+    grep -q "one with the host's .*% .* 1  not kept: more time of copies by" <<<"$output"
+    [[ $output == *"4.5 ms instead of 25.6 ms, 17.7 % of it."* ]]
+    run -0 tr -d '\n#' <policy.conf
+    [[ $output == *"One run under this policy ended and printed as without it."*\
+"copies of every other block took 17.7 % of those of the others in one run; predicted: "* ]]
+    [[ $(grep -c '^nth' policy.conf) == 0 && $(grep -c '^\[rule' policy.conf) == 1 ]]
+}
+
 @test "programs that can't be tuned are told why" {
     run -0 python3 -B - <<'PYTHON'
 import contextlib, io, os, sys
@@ -309,22 +326,67 @@ class Jobs:
         return run
 
 def spread(wall=lambda shares, rank: 1e9 * shares[rank] * (1 + rank / 100),
-           takes=lambda rank: True, fault="", watched=job("ababab")):
+           takes=lambda rank: True, fault="", watched=job("ababab"), seconds=None):
     right = Right()
     right.fault = lambda run: fault
     with tempfile.TemporaryDirectory() as folder:
         one = search.Search(Jobs(wall, takes), folder, "libzc.so", right,
-                            search.Options(metrics.wall()), lambda text: None)
+                            search.Options(metrics.wall(), seconds), lambda text: None)
         winners = one.spread(two, watched)
     return [won.what for won in winners], [lost.candidate.what for lost in one.outcome.tried], \
         "".join(one.outcome.notes)
 assert spread() == (["1a"], ["2b"], "")
 assert spread(takes=lambda rank: rank != 3) == ([], [], "")  # Rank 3 has no use for the rules.
 assert spread(lambda shares, rank: 1e9 * max(shares)) == ([], [], "")  # Ranks wait for each other.
+assert spread(seconds=1e-9) == ([], [], "")
 assert ", each on some ranks, lost rank 2. So" in spread(fault="lost rank 2")[2]
 assert spread(watched=job("ababab", lambda rank: 1e9 + rank * 1e8)) == (
     [], [], "Ranks are not alike, so each change was tried on all of them (time: 1.0 s of rank 0, "
     "1.5 s of rank 5).")
+
+# Within one run, halves of the blocks are compared by the copies of each call.
+import json
+from zclib.tune import halves
+from zclib.tune.candidates import HOST_APIS
+from zclib.tune.traffic import Blocks
+
+def compared(blocks, buffers=1, copies=2, rules=("r",)):
+    '''`blocks`: site and rule of each; times depend on the rule, the first copy takes more.'''
+    dice, lines, last = random.Random(7), [{"type": "meta", "schema": 1}], []
+    for at, (size, rule) in enumerate(blocks, 1):
+        lines.append({"type": "alloc", "block": at, "site": "h", "rule": rule})
+        last = [*last, (at, size, rule)][-buffers:]
+        lines += [{"type": "transfer", "call_site": "c", "dir": "HtoD", "bytes": old,
+                   "src_block": block if used else None, "blocked_ns": dice.uniform(98, 102) * (
+                       (0.4 if n else 1) if used else 1)}
+                  for n in range(copies) for block, old, used in last]
+        lines.append({"type": "free", "block": at - buffers})
+    with open("log.jsonl", "w") as file:
+        file.write("".join(json.dumps(line) + "\n" for line in lines))
+    return halves.compare(["log.jsonl"], rules, lambda copy: copy["blocked_ns"])
+
+ratio, gain = compared([(8, at % 2 and "r") for at in range(20)])
+assert 0.67 < ratio.low < 0.7 < ratio.high < 0.73 and 1100 < gain < 1300, (ratio, gain)
+ratio, gain = compared([(8, at % 2 and "r") for at in range(20)], buffers=2)
+assert 0.67 < ratio.low < 0.7 < ratio.high < 0.73, ratio
+assert compared([(8, at % 2 and "r") for at in range(7)]) is None          # Too few.
+assert compared([(8 + at, at % 2 and "r") for at in range(20)]) is None    # Other sizes.
+assert compared([(8 + at % 2, at % 2 and "r") for at in range(20)]) is None  # Of the halves.
+assert not compared([(8, at % 2 and "other") for at in range(20)])
+pinned = Candidate("pinned", "pinned", 9, 9, {"host": f"api = {HOST_APIS}\nplace = pinned\n"})
+loop = Traffic(1)
+loop.hosts = {"1": Blocks(8, 4, 4), "2": Blocks(9, 4, 5), "3": Blocks(7, 4, 4)}
+loop.hosts["4"] = loop.hosts["1"]
+loop.pinned_bytes = dict.fromkeys("1234", 1)
+loop.sites = {"d": DeviceSite(8, 4, 4), "e": DeviceSite(1, 4, 4)}
+table = [Candidate("shared", f"{site} {hosts}", 9, 9, {site: ""}, hosts, sites=(site, *hosts))
+         for site, hosts in (("d", "1"), ("e", "1"), ("d", "2"), ("d", "14"), ("d", "4"))]
+both = halves.alternating([pinned, *table], loop)
+assert [(one.kind, half.sites) for one, half in both] == [("pinned", ["1", "4"])]
+assert write.policy([both[0][1]]).count("nth = odd\nsite = ") == 2
+both = halves.alternating(table, loop)
+assert [one.what for one, _ in both] == ["d 1"] and write.policy(
+    [half for _, half in both]).count("nth = odd\n") == 2                  # On both sides.
 
 judge = verify.Verifier(Output(), "true", [])
 judge.learn(Some())
@@ -336,7 +398,7 @@ assert ranks.words(job("ab")) == "2 of 6 ranks on 2 hosts"
 
 # A table whose blocks kernels were seen to write is not probed as one that they only read.
 traffic = Traffic(1)
-traffic.sites["table"] = DeviceSite({"cuMemAlloc"}, 1, 8 << 20, 8 << 20, {"host": Sum(4, 32 << 20)})
+traffic.sites["table"] = DeviceSite(1, 8 << 20, 8 << 20, {"cuMemAlloc"}, {"host": Sum(4, 32 << 20)})
 def probes(written):
     found = Finder(traffic, Prices(Costs(), True), written).all([])
     return [one.kind for one in found if one.is_probe]

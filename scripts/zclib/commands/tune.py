@@ -141,9 +141,15 @@ class Tuning:
             prices.fill_ns = max(one.gained_ns(under) - max(
                 blocked(self._watched) - blocked(under), 0), 0)
         placed = under or self._watched
+        traffic = _traffic(placed)
         finder = candidates.Finder(
-            _traffic(placed), prices, self._watched.totals.contents.changed_sites(),
+            traffic, prices, self._watched.totals.contents.changed_sites(),
             list(map(_traffic, placed.ranks.values())))
+        if one.is_long:
+            for probes in (False, True):
+                one.try_halves([candidate for candidate in self._left(finder)
+                                if candidate.is_probe == probes], traffic)
+            one.verify_halves()
         spread = False
         while todo := self._left(finder):
             first = todo[:1]

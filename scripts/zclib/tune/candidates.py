@@ -29,7 +29,7 @@ class Candidate:
     rules: dict[str, str] = field(default_factory=dict)  # Sections by name.
     hosts: Sequence[str] = ()    # Call paths whose blocks become the other side of `shared`.
     settings: str = ""           # Lines of [defaults].
-    where: str = ""              # A line for all rules: which ranks they are for.
+    where: str = ""              # A line for all rules: which ranks or blocks they are for.
     sites: Sequence[str] = ()    # Call paths that it names.
     beside_pinned_ns: float | None = None  # What it gains where malloc's blocks are pinned.
     parts: Sequence[Candidate] = ()  # Those that it joins, where it joins some.

@@ -9,6 +9,7 @@ from typing import Callable, NamedTuple
 
 from .. import race, units
 from ..costs import Costs
+from ..logs import Record, number, string
 from ..trial import Run
 
 COMMAND_SECONDS = 60
@@ -28,14 +29,19 @@ class Metric(NamedTuple):
     exact: bool = False             # Without noise, so that one run tells it.
     needs_libzc: bool = True        # Known of runs under libzc alone.
     by_rank: bool = True            # Known of each rank.
+    of_copy: Callable[[Record], float] | None = None  # Known of a transfer of the log.
 
 
 def _duration(value: float) -> str:
     return units.duration(round(value))
 
 
+def _blocked_ns(transfer: Record) -> float:
+    return number(transfer, "blocked_ns")
+
+
 def wall() -> Metric:
-    return Metric("time", race.wall, _duration, needs_libzc=False)
+    return Metric("time", race.wall, _duration, needs_libzc=False, of_copy=_blocked_ns)
 
 
 def _slowest(value: Callable[[Run], float]) -> Callable[[Run], float]:
@@ -45,7 +51,8 @@ def _slowest(value: Callable[[Run], float]) -> Callable[[Run], float]:
 
 def blocked() -> Metric:
     return Metric("time blocked in copies",
-                  _slowest(lambda run: run.totals.counts.blocked_ns), _duration)
+                  _slowest(lambda run: run.totals.counts.blocked_ns), _duration,
+                  of_copy=_blocked_ns)
 
 
 def copied(costs: Costs) -> Metric:
@@ -55,7 +62,15 @@ def copied(costs: Costs) -> Metric:
                     for flow, (_, size) in run.totals.moved_by_kind.items())
         return moved + costs.cpu_ns(run.totals.counts.cpu_copied_bytes)
 
-    return Metric("time of copies by their bytes", _slowest(value), _duration, exact=True)
+    def of_copy(transfer: Record) -> float:
+        outcome, size = string(transfer, "outcome"), number(transfer, "bytes")
+        if outcome != "moved":
+            return costs.cpu_ns(size) if outcome == "cpu_copied" else 0
+        kinds = string(transfer, "real_src_kind"), string(transfer, "real_dst_kind")
+        return costs.copy_ns(string(transfer, "real_dir"), "Pageable" in kinds, size)
+
+    return Metric("time of copies by their bytes", _slowest(value), _duration, exact=True,
+                  of_copy=of_copy)
 
 
 def memory() -> Metric:

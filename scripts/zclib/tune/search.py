@@ -10,9 +10,10 @@ from typing import Callable, Sequence
 
 from .. import launch, race, spread
 from ..trial import WARM_UP, Arm, Plan, Run, Trials
-from . import ranks, write
+from . import halves, ranks, write
 from .candidates import Candidate
 from .metrics import Metric, MetricError
+from .traffic import Traffic
 from .verify import Verifier, failed_bare
 
 LEAST_GAIN = 0.01      # A rule that gains less is not worth a line of the policy.
@@ -24,6 +25,8 @@ LEAST_SECONDS = 60.0
 MOST_RUNS = 20         # Of the time of a bare run, where no time is given.
 PAIRS = 7              # Of runs in a race, at most.
 CONFIRM_RUNS = 2 * race.LEAST_ROUNDS
+# What a search has at least: bare, watched, one race, and what confirms it.
+LEAST_SEARCH = 4 + 2 * race.LEAST_ROUNDS + CONFIRM_RUNS
 
 
 class CanNotTune(Exception):
@@ -48,7 +51,8 @@ class Tried:
     ratio: spread.Ratio | None = None    # Of the metric, to what was kept before.
     gain: float = 0.0                    # In the metric's unit.
     runs: int = 0
-    on_some: bool = False                # Those were on some ranks each.
+    on_some: bool = False                # Those were on some ranks each,
+    on_half: bool = False                # and this one on half of the blocks.
 
 
 @dataclass
@@ -99,6 +103,7 @@ class Search:
         self._base = Plan("bare", None)
         self._plan = self._base               # Of what is kept.
         self._known: list[float] = []         # The metric of its runs.
+        self._confirmed: Plan | None = None   # By a run, after those of its halves.
 
     # Runs.
 
@@ -194,6 +199,63 @@ class Search:
         most = self._options.seconds or max(LEAST_SECONDS, MOST_RUNS * self._bare_s)
         return self._start + most - time.monotonic() - CONFIRM_RUNS * self._bare_s
 
+    # Within one run.
+
+    @property
+    def is_long(self) -> bool:
+        """Whether races of whole runs take more than the time that was given."""
+        seconds = self._options.seconds
+        return seconds is not None and seconds < LEAST_SEARCH * self._bare_s and \
+            self._options.metric.of_copy is not None
+
+    def try_halves(self, candidates: Sequence[Candidate], traffic: Traffic) -> None:
+        """Tries candidates in one run, beside what is kept, each on every other block of its call
+        paths.  Of those whose blocks are not alike nothing is known then."""
+        cost = self._options.metric.of_copy
+        both = halves.alternating((one for one in candidates if self.share(one) >= LEAST_GAIN),
+                                  traffic)
+        if not both or cost is None:
+            return
+        self._say("changes on every other block")
+        kept = [one.candidate for one in self.outcome.kept]
+        name = f"halves-{len(self.outcome.tried)}"
+        path = write.private(self._folder, name, write.policy(kept + [half for _, half in both]))
+        run = self._run(self._watching(name, path, "events"), self._hang_s())
+        fault = self._verifier.fault(run)
+        for one, half in both:
+            tried = Tried(one, False, fault, runs=1, on_half=True)
+            found = None if fault else halves.compare(run.logs, half.rules, cost)
+            if found is not None and one.kind == "shared" and not found[0].differs:
+                found = None  # The halves of both sides may not have met.
+            if found is not None:
+                self._decide(tried, *found, self._known)
+            if fault or found is not None:
+                self.outcome.tried.append(tried)
+
+    def verify_halves(self) -> None:
+        """A whole run of what was kept that way.  If it is not right, the probes are not kept,
+        and then nothing."""
+        before = self._known[0] if self._known else 0.0
+        while kept := self.outcome.kept:
+            self._say("all that was kept, in a whole run")
+            plan = self._plan_of([one.candidate for one in kept], f"whole-{len(kept)}")
+            assert plan.env is not None
+            run = self._run(Plan(plan.name, {**plan.env, "ZC_LOG_LEVEL": "allocs"}),
+                            self._hang_s())
+            value = self._value(run)
+            why = self._verifier.fault(run) or self._worse(value)
+            if not why:
+                self._plan, self._known = plan, [value]
+                self._drop_idle(run)
+                self._confirmed = self._plan
+                outcome, exact = self.outcome, self._options.metric.exact
+                outcome.base, outcome.best, outcome.runs = before, value, 1
+                final = spread.ratio([value], [before])
+                outcome.final = spread.Ratio(*[final.value] * 3) if exact else final
+                return
+            for one in [one for one in kept if one.candidate.is_probe] or kept:
+                one.kept, one.why = False, why
+
     # Races.
 
     def share(self, candidate: Candidate) -> float:
@@ -257,7 +319,7 @@ class Search:
     def _sort_out(self, arms: ranks.Arms) -> list[Candidate]:
         """Where no candidate makes a difference, ranks may wait for each other, and nothing is
         known."""
-        results = [one for one in arms.results() if arms.enough]
+        results = arms.results() if arms.enough else []
         if not any(ratio.differs for _, ratio, _ in results):
             return []
         for candidate, ratio, gain in results:
@@ -290,11 +352,18 @@ class Search:
             return self._hang_s()
         return SLOWEST * statistics.median(self._known) / 1e9 + SLACK_S
 
+    def _worse(self, value: float) -> str:
+        """Whether one run tells that nothing is gained."""
+        before = statistics.median(self._known)
+        if value <= CLEARLY_WORSE * before:
+            return ""
+        worse = f" ({100 * (value / before - 1):.0f} %)" if before else ""
+        return f"more {self._options.metric.words}{worse}"
+
     def _judge(self, tried: Tried, plan: Plan, probe: Run) -> None:
         value, before = self._value(probe), statistics.median(self._known)
-        if value > CLEARLY_WORSE * before:
-            worse = f" ({100 * (value / before - 1):.0f} %)" if before else ""
-            tried.why = f"more {self._options.metric.words}{worse}"
+        tried.why = self._worse(value)
+        if tried.why:
             return
         minds_time = self._options.spares_memory and not self._simulated
         if self._options.metric.exact and not minds_time:
@@ -368,6 +437,8 @@ class Search:
         not kept."""
         kept = self.outcome.kept
         if not kept:
+            return
+        if self._plan is self._confirmed:
             return
         if len(kept) == 1 and kept[0].runs >= race.LEAST_ROUNDS and kept[0] is self._first:
             return  # Its own race was that already.

@@ -34,13 +34,24 @@ class Sum:
 
 
 @dataclass
-class DeviceSite:
-    """The blocks of a call path that lie on the device."""
+class Blocks:
+    """How many blocks a call path has, and their sizes."""
 
-    apis: set[str] = field(default_factory=set)
     blocks: int = 0
     least: int = 0
     greatest: int = 0
+
+    def add(self, size: int) -> None:
+        self.blocks += 1
+        self.least = min(self.least or size, size)
+        self.greatest = max(self.greatest, size)
+
+
+@dataclass
+class DeviceSite(Blocks):
+    """The blocks of a call path that lie on the device."""
+
+    apis: set[str] = field(default_factory=set)
     # By the host's side: a call path of malloc's, OTHER or PINNED.
     into: dict[str, Sum] = field(default_factory=dict)
     out: dict[str, Sum] = field(default_factory=dict)
@@ -63,6 +74,7 @@ class Traffic:
 
     def __init__(self, least_large: int) -> None:
         self.sites: dict[str, DeviceSite] = {}
+        self.hosts: dict[str, Blocks] = {}      # Of malloc, by call path.
         self.pinned_bytes: dict[str, int] = {}  # Sizes of malloc's blocks that were copied.
         self.grown = Sum()                      # Copies to larger blocks before the free,
         self.grown_sites: dict[str, None] = {}  # and the call paths of both.
@@ -88,9 +100,9 @@ class Traffic:
         if block.on_device:
             site = self.sites.setdefault(block.site, DeviceSite())
             site.apis.add(string(record, "api"))
-            site.blocks += 1
-            site.least = min(site.least or size, size)
-            site.greatest = max(site.greatest, size)
+            site.add(size)
+        elif block.on_host:
+            self.hosts.setdefault(block.site, Blocks()).add(size)
 
     def _transfer(self, record: Record) -> None:
         direction, size = string(record, "dir"), number(record, "bytes")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import shlex
@@ -28,7 +29,8 @@ def result(outcome: Outcome, metric: Metric) -> str:
     """All that was kept, in a sentence."""
     final = outcome.final
     assert final is not None
-    sure = "" if metric.exact else f" ({interval(final)}, 95 % sure)"
+    sure = "" if metric.exact else f" ({interval(final)}, 95 % sure)" if math.isfinite(
+        final.high) else " (one run of each)"
     return (f"{metric.words}: {metric.show(outcome.best)} instead of {metric.show(outcome.base)}, "
             f"{100 * final.value:.1f} % of it{sure}")
 
@@ -58,10 +60,11 @@ def policy(outcome: Outcome, metric: Metric, command: Sequence[str], watched: Ru
         assert one.ratio is not None
         before = interval(one.ratio)
         predicted = f"; predicted: {_predicted(one, metric)}" if metric.is_time else ""
+        how = (f"copies of every other block took {before} of those of the others in one run"
+               if one.on_half else f"{metric.words} {before} of that before ({one.runs} "
+               f"{'run' if one.runs == 1 else 'runs'} when it was added)")
         comments[at] = (f"{one.candidate.what[0].upper()}{one.candidate.what[1:]}: gained "
-                        f"{metric.show(one.gain)}, {metric.words} {before} of that before "
-                        f"({one.runs} {'run' if one.runs == 1 else 'runs'} when it was "
-                        f"added){predicted}.")
+                        f"{metric.show(one.gain)}, {how}{predicted}.")
         if one.candidate.kind == "shared" and "access = read" in str(one.candidate.rules):
             comments[at] += (" `access = read` promises that no kernel writes these blocks; one "
                              "that does fails with an error that names the rule.")
@@ -86,8 +89,9 @@ def _head(outcome: Outcome, metric: Metric, command: Sequence[str], watched: Run
             f"{driver if isinstance(driver, int) else 'unknown'}, "
             f"{ranks.words(watched) or f'host {platform.node()}'}."]
     if outcome.final is not None:
-        text.append(f"Measured {result(outcome, metric)}. {outcome.runs} runs under this policy; "
-                    "all ended and printed as without it.")
+        runs = "One run under this policy" if outcome.runs == 1 else \
+            f"{outcome.runs} runs under this policy; all"
+        text.append(f"Measured {result(outcome, metric)}. {runs} ended and printed as without it.")
     if found:
         text.append("Call paths (site) are those of the builds below; another build has others: "
                     "zc check says so, and then it is to be tuned again.")

@@ -30,9 +30,11 @@ def policy(candidates: Sequence[Candidate], comments: Mapping[int, str] | None =
     sequence)."""
     order = sorted(range(len(candidates)), key=lambda at: ORDER.index(candidates[at].kind))
     parts = []
-    hosts: dict[str, dict[str, None]] = {}  # By the ranks that they are for.
+    # Those of all candidates are one rule, but where rules are not for all blocks.
+    hosts: dict[int | None, dict[str, None]] = {}
     for at in order:
-        hosts.setdefault(candidates[at].where, {}).update(dict.fromkeys(candidates[at].hosts))
+        hosts.setdefault(at if candidates[at].where else None, {}).update(
+            dict.fromkeys(candidates[at].hosts))
     for at in order:
         one = candidates[at]
         head = comment(comments[at]) if comments else ""
@@ -41,7 +43,8 @@ def policy(candidates: Sequence[Candidate], comments: Mapping[int, str] | None =
             head = ""
         for number, (name, keys) in enumerate(one.rules.items()):
             parts.append(f"{head if number == 0 else ''}[rule {name}]\n{one.where}{keys}")
-        if one.kind == "shared" and (named := hosts.pop(one.where, None)):
+        named = hosts.pop(at if one.where else None, None) if one.kind == "shared" else None
+        if named:
             parts.append(comment("The host's side of what is shared.") * bool(comments)
                          + f"[rule {SHARED_HOSTS}{f'-{at}' if one.where else ''}]\n{one.where}"
                          f"api = {HOST_APIS}\nsite = {', '.join(named)}\n"
