@@ -24,6 +24,8 @@ SI_KERNEL = 0x80
 # Characters that ld.so(8) takes for separators in LD_PRELOAD.
 SEPARATORS = (" ", ":")
 LIBRARY = "libzc.so"
+# Between SIGTERM and SIGKILL: a launcher ends its ranks, which have process groups of their own.
+GRACE_S = 5.0
 LOG_NAME = "zc.%h.r%r.%e.%p.jsonl"
 
 
@@ -36,7 +38,7 @@ class Ended:
     passed_on: int  # The last signal that was sent on to it; 0 for none.
     user_ns: int = 0    # Processor time, its children's that it waited for included.
     system_ns: int = 0
-    late: bool = False  # Killed, because it ran past its limit.
+    late: bool = False  # Ended by a signal, because it ran past its limit.
 
 
 @contextlib.contextmanager
@@ -80,7 +82,7 @@ def environment(library: str, log_folder: str, policy: str | None,
 def run(command: Sequence[str], env: dict[str, str], files: Sequence[tuple[int, str]] = (),
         limit_s: float | None = None) -> Ended:
     """Runs a program to its end.  `files`: descriptors that it gets as new files, by path; 0 is
-    opened for reading.  With a limit it has a process group of its own, and all of that is killed
+    opened for reading.  With a limit it has a process group of its own, and all of that is ended
     where it takes longer.  Raises FileNotFoundError and PermissionError as execvp(3) does."""
     actions = [(os.POSIX_SPAWN_OPEN, number, path,
                 os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -108,14 +110,16 @@ def _wait(child: int, watched: set[signal.Signals], limit_s: float | None) -> En
     passed_on, late = 0, False
     end = None if limit_s is None else time.monotonic() + limit_s
     while True:
-        if end is None or late:
+        if end is None:
             got = signal.sigwaitinfo(watched)
         else:
             got = signal.sigtimedwait(watched, max(end - time.monotonic(), 0))
         if got is None:
-            late = True
-            os.killpg(child, signal.SIGKILL)
+            os.killpg(child, signal.SIGKILL if late else signal.SIGTERM)
+            end, late = None if late else time.monotonic() + GRACE_S, True
         elif got.si_signo == signal.SIGCHLD:
+            if late and os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                os.killpg(child, signal.SIGKILL)  # Who ignores SIGTERM.
             ended, status, used = os.wait4(child, os.WNOHANG)
             if ended:
                 code = os.waitstatus_to_exitcode(status)
@@ -123,7 +127,7 @@ def _wait(child: int, watched: set[signal.Signals], limit_s: float | None) -> En
                              int(used.ru_utime * 1e9), int(used.ru_stime * 1e9), late)
         else:
             passed_on = got.si_signo
-            if end is not None:
+            if limit_s is not None:
                 os.killpg(child, got.si_signo)
             elif got.si_code != SI_KERNEL or os.getpgid(child) != os.getpgrp():
                 os.kill(child, got.si_signo)
