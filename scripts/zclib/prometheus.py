@@ -59,8 +59,23 @@ def _value(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _labels(pairs: Iterable[tuple[str, str]]) -> str:
-    return ",".join(f'{name}="{_value(value)}"' for name, value in pairs)
+class Labels(str):
+    """Labels as the text has them, and their pairs."""
+
+    pairs: dict[str, str]
+
+
+def _labels(pairs: dict[str, str], before: str = "") -> Labels:
+    labels = Labels(before + ",".join(f'{name}="{_value(value)}"'
+                                      for name, value in pairs.items()))
+    labels.pairs = pairs
+    return labels
+
+
+NO_LABELS = _labels({})
+
+# Takes a sample: the metric, the labels of the process, those beside them, and the value.
+Put = Callable[[Metric, Labels, Labels, float], None]
 
 
 class Source:
@@ -68,51 +83,51 @@ class Source:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._whose = ""   # Once its log has told.
+        self._whose: Labels | None = None   # Once its log has told.
         self._words = counters.Words()
-        self._flows: dict[tuple[str, str, str], str] = {}
+        self._known: dict[tuple[str, ...], Labels] = {}
 
-    def read(self, into: dict[Metric, list[str]]) -> bool:
-        """Adds its samples; False after a clean end.  Raises CountersError, OSError."""
+    def read(self, put: Put) -> bool:
+        """Puts its samples; False after a clean end.  Raises CountersError, OSError."""
         page = counters.Counters(self.path, self._words)
         if page.header.closed:
             return False
         whose = self._whose or self._told(page.header)
         flows, moved = page.flows()
-
-        def put(metric: Metric, labels: str, value: object) -> None:
-            into[metric].append(f"{metric.name}{{{whose}{labels}}} {value}")
-
         for row in flows:
-            flow = self._flow(row)
             for outcome in counters.OUTCOMES:
                 calls = row.get(outcome + "_calls")
                 if calls:
-                    labels = f'{flow},outcome="{outcome}"'
-                    put(COPIES, labels, calls)
-                    put(BYTES, labels, row[outcome + "_bytes"])
-            put(BLOCKED, flow, row["blocked_ns"] / 1e9)
+                    labels = self._flow(row, outcome)
+                    put(COPIES, whose, labels, calls)
+                    put(BYTES, whose, labels, row[outcome + "_bytes"])
+            put(BLOCKED, whose, self._flow(row), row["blocked_ns"] / 1e9)
         for row in moved:
-            put(MOVED, self._flow(row), row["bytes"])
+            put(MOVED, whose, self._flow(row), row["bytes"])
         for row in page.places():
-            place = f',place="{row["place"]}"'
-            put(BLOCKS, place, row["blocks"])
-            put(MEMORY, place, row["bytes"])
-            put(PEAK, place, row["peak_bytes"])
-        put(REFUSED, "", page.refused()["refused_calls"])
-        put(START, "", page.header.start_ns / 1e9)
-        put(RUNNING, "", int(logs.is_running(page.header.pid)))
+            place = self._kept((row["place"],), lambda: {"place": row["place"]})
+            put(BLOCKS, whose, place, row["blocks"])
+            put(MEMORY, whose, place, row["bytes"])
+            put(PEAK, whose, place, row["peak_bytes"])
+        put(REFUSED, whose, NO_LABELS, page.refused()["refused_calls"])
+        put(START, whose, NO_LABELS, page.header.start_ns / 1e9)
+        put(RUNNING, whose, NO_LABELS, int(logs.is_running(page.header.pid)))
         return True
 
-    def _flow(self, row: logs.Record) -> str:
-        """The label of a flow, as `HtoD Pageable Device`; sets and prefetches have one side."""
-        key = row["dir"], row["src_kind"], row["dst_kind"]
-        if key not in self._flows:
-            words = " ".join(key if key[0] not in counters.NOT_COPIES else (key[0], key[2]))
-            self._flows[key] = f',flow="{words}"'
-        return self._flows[key]
+    def _kept(self, key: tuple[str, ...], pairs: Callable[[], dict[str, str]]) -> Labels:
+        """Labels that are put together once."""
+        if key not in self._known:
+            self._known[key] = _labels(pairs(), ",")
+        return self._known[key]
 
-    def _told(self, header: counters.Header) -> str:
+    def _flow(self, row: logs.Record, *outcome: str) -> Labels:
+        """The label of a flow, as `HtoD Pageable Device`; sets and prefetches have one side."""
+        key = row["dir"], row["src_kind"], row["dst_kind"], *outcome
+        return self._kept(key, lambda: {
+            "flow": " ".join(key[:3] if key[0] not in counters.NOT_COPIES else (key[0], key[2])),
+            **({"outcome": outcome[0]} if outcome else {})})
+
+    def _told(self, header: counters.Header) -> Labels:
         """The labels that all its samples have, by the first line of its log if that is there."""
         meta = live.meta(self.path)
         gpus = logs.rows(meta, "gpus")
@@ -121,7 +136,7 @@ class Source:
                   # Of several that a process sees nobody knows which it uses.
                   logs.string(gpus[0], "uuid") if len(gpus) == 1 else "",
                   str(logs.number(meta, "rank")) if ranked else "", str(header.pid), header.exe)
-        labels = _labels(zip(WHOSE, values))
+        labels = _labels(dict(zip(WHOSE, values)))
         if meta or logs.log_beside(self.path) == self.path:
             self._whose = labels
         return labels
@@ -152,24 +167,31 @@ class Exporter:
         self._sources.pop(path, None)
         self._found_s.pop(path, None)
 
-    def text(self) -> str:
-        """All samples, now."""
+    def each(self, put: Put) -> list[tuple[Metric, float]]:
+        """Puts all samples, now.  Returns those of the exporter itself."""
         with self._lock:
             began = time.perf_counter()
-            into: dict[Metric, list[str]] = {metric: [] for metric in FAMILIES}
             unread = 0
             for source in list(self._sources.values()):
                 try:
-                    if not source.read(into):
+                    if not source.read(put):
                         self._leave(source.path)
                 except FileNotFoundError:
                     self._leave(source.path)  # It has ended.
                 except (OSError, counters.CountersError):
                     unread += 1
-            took = time.perf_counter() - began
-            into[READ] = [f"{READ.name} {len(self._sources) - unread}"]
-            into[UNREAD] = [f"{UNREAD.name} {unread}"]
-            into[TOOK] = [f"{TOOK.name} {took:.6f}"]
+            return [(READ, len(self._sources) - unread), (UNREAD, unread),
+                    (TOOK, round(time.perf_counter() - began, 6))]
+
+    def text(self) -> str:
+        """All samples, now."""
+        into: dict[Metric, list[str]] = {metric: [] for metric in FAMILIES}
+
+        def put(metric: Metric, whose: Labels, labels: Labels, value: float) -> None:
+            into[metric].append(f"{metric.name}{{{whose}{labels}}} {value}")
+
+        for metric, value in self.each(put):
+            into[metric] = [f"{metric.name} {value}"]
         return "\n".join(_lines(into)) + "\n"
 
 

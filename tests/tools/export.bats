@@ -94,6 +94,70 @@ print(urllib.request.urlopen(sys.argv[1], timeout=60).read().decode(), end="")' 
     [[ $stderr == "zc: "*"203.0.113.1"* ]]
 }
 
+@test "OpenTelemetry's SDK sends what a scrape has, and a last time at the end" {
+    PYTHONPATH=$READER python3 -c 'import opentelemetry.exporter.otlp, prometheus_client' \
+        2>/dev/null || skip "no OpenTelemetry (make deps)"
+    export PYTHONPATH=$READER
+    ZC_LOG=a.jsonl LD_PRELOAD=$LIBZC run -137 "$KILLED" 4
+    cat >receive.py <<'PYTHON'
+import http.server
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        sent = metrics_service_pb2.ExportMetricsServiceRequest.FromString(
+            self.rfile.read(int(self.headers["Content-Length"])))
+        [of] = sent.resource_metrics
+        assert "libzc" in [one.value.string_value for one in of.resource.attributes]
+        found = []
+        for metric in (metric for scope in of.scope_metrics for metric in scope.metrics):
+            data = metric.sum if metric.HasField("sum") else metric.gauge
+            if metric.HasField("sum"):
+                assert data.is_monotonic and data.aggregation_temporality == 2  # Cumulative.
+            found += [(metric.name + "_total" * metric.HasField("sum"), *sorted(
+                (one.key, one.value.string_value) for one in point.attributes),
+                float(point.as_int or point.as_double)) for point in data.data_points]
+        with open("sent", "w") as file:
+            print(sorted(found, key=repr), file=file)
+        with open("requests", "a") as file:
+            print(self.path, file=file)
+        self.send_response(200)
+        self.end_headers()
+
+server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+with open("port", "w") as file:
+    print(server.server_address[1], file=file)
+server.serve_forever()
+PYTHON
+    python3 receive.py 2>received 5>&- &
+    SERVER=$!
+    until [[ -s port ]]; do kill -0 $SERVER; sleep 0.05; done
+    OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:$(cat port) \
+        "$ZC" export --opentelemetry -i 1 a.counters 5>&- &
+    COPIER=$!
+    until [[ -s requests ]]; do kill -0 $COPIER; sleep 0.05; done
+    kill -STOP $COPIER
+    before=$(wc -l <requests)
+    kill -TERM $COPIER
+    kill -CONT $COPIER
+    status=0
+    wait $COPIER || status=$?
+    [[ $status == 143 && $(wc -l <requests) -gt $before && $(sort -u requests) == /v1/metrics ]]
+    "$ZC" export --prometheus a.counters >text
+    python3 - <<'PYTHON'
+from prometheus_client.parser import text_string_to_metric_families as parsed
+scraped = [(one.name, *sorted(one.labels.items()), one.value)
+           for family in parsed(open("text").read()) for one in family.samples]
+sent = eval(open("sent").read())
+less = lambda samples: sorted((one for one in samples if one[0] != "zc_export_seconds"), key=repr)
+assert less(sent) == less(scraped) and len(sent) > 15, (less(sent), less(scraped))
+PYTHON
+    run -1 --separate-stderr env PYTHONPATH= "$ZC" export --opentelemetry a.counters
+    [[ $stderr == "zc: --opentelemetry needs "*"pip install 'libzc[opentelemetry]'"* ]]
+    run -2 --separate-stderr "$ZC" export --opentelemetry --listen :9945 a.counters
+    [[ $stderr == *"--listen and --output are for --prometheus" ]]
+}
+
 @test "a later scrape tells what a first one would, whatever began, grew, ended and broke since" {
     ZC_LOG=a.jsonl LD_PRELOAD=$LIBZC run -137 "$KILLED" 4
     PYTHONPATH=$TREE/scripts python3 - <<'PYTHON'

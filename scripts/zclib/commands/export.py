@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""zc export: the counters of this node's processes for Prometheus."""
+"""zc export: the counters of this node's processes for Prometheus and OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import socket
 import threading
 from typing import Any
 
-from .. import logs, output, screen, units
+from .. import logs, otlp, output, screen, units
 from ..prometheus import CONTENT_TYPE, Exporter, mapped
 from .top import files
 
 EPILOG = """\
 Without PID or FILE: all processes under libzc with a log that may be looked at,
-for root those of all users. With --listen, those that begin later, too.
+for root those of all users. With --listen and --opentelemetry, those that begin later, too.
+--opentelemetry sends until it is ended, as OTEL_EXPORTER_OTLP_ENDPOINT says.
 Exit status: 0; 1 where nothing can be read, written or listened to.
 """
 
@@ -28,17 +29,20 @@ STALE_S = 10  # A client that says nothing so long is left.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", metavar="PID|FILE", nargs="*",
                         help="process id, counters file, log, or folder of them")
-    parser.add_argument("--prometheus", action="store_true", required=True,
-                        help="Prometheus' text format, once")
+    form = parser.add_mutually_exclusive_group(required=True)
+    form.add_argument("--prometheus", action="store_true", help="Prometheus' text format, once")
+    form.add_argument("--opentelemetry", action="store_true",
+                      help="send by OpenTelemetry's protocol (OTLP over HTTP)")
     parser.add_argument("-o", "--output", metavar="FILE",
                         help="write to a file, as node_exporter's textfile collector reads it")
     parser.add_argument("--listen", metavar="[HOST]:PORT", type=address,
                         help="answer at http://HOST:PORT/metrics instead; HOST is localhost")
     parser.add_argument("-i", "--interval", metavar="SECONDS", type=units.seconds, default=5.0,
-                        help="with --listen: time between looks for new processes (5)")
+                        help="time between looks for new processes, and between sendings (5)")
     parser.epilog = EPILOG
     parser.examples = ("zc export --prometheus -o /var/lib/node_exporter/zc.prom",
-                       "zc export --prometheus --listen :9945")
+                       "zc export --prometheus --listen :9945",
+                       "zc export --opentelemetry -i 60")
 
 
 def address(text: str) -> tuple[str, int]:
@@ -54,9 +58,14 @@ def run(args: argparse.Namespace) -> int:
     if args.listen and args.output:
         screen.message("--listen and --output are two ways: choose one")
         return 2
+    if args.opentelemetry and (args.listen or args.output):
+        screen.message("--listen and --output are for --prometheus")
+        return 2
     what = args.what
     exporter = Exporter((lambda: files(what)) if what else mapped)
     exporter.look()
+    if args.opentelemetry:
+        return _send(exporter, args.interval)
     if args.listen:
         return _listen(exporter, args.listen, args.interval)
     if args.output:
@@ -113,6 +122,23 @@ class Server6(Server):
     address_family = socket.AF_INET6
 
 
+def _look_on(exporter: Exporter, interval: float, ended: threading.Event) -> None:
+    while not ended.wait(interval):
+        try:
+            exporter.look()
+        except (OSError, logs.LogError):
+            pass  # What was named is gone; its counters are no longer told.
+
+
+def _send(exporter: Exporter, interval: float) -> int:
+    sender = otlp.Sender(exporter, interval)
+    try:
+        _look_on(exporter, interval, threading.Event())
+    finally:
+        sender.stop()
+    return 0
+
+
 def _listen(exporter: Exporter, at: tuple[str, int], interval: float) -> int:
     handler = type("Bound", (Handler,), {"exporter": exporter})
     try:
@@ -120,15 +146,7 @@ def _listen(exporter: Exporter, at: tuple[str, int], interval: float) -> int:
     except OSError as error:
         raise logs.LogError(f"{at[0]}:{at[1]}: {error.strerror}") from error
     ended = threading.Event()
-
-    def look() -> None:
-        while not ended.wait(interval):
-            try:
-                exporter.look()
-            except (OSError, logs.LogError):
-                pass  # What was named is gone; its counters are no longer told.
-
-    threading.Thread(target=look, daemon=True).start()
+    threading.Thread(target=_look_on, args=(exporter, interval, ended), daemon=True).start()
     host, port = server.server_address[:2]
     print(f"http://{f'[{host}]' if ':' in str(host) else host}:{port}/metrics", flush=True)
     try:
