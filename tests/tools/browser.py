@@ -209,6 +209,17 @@ def rules_are_copied(browser):
     browser.find_element(By.CSS_SELECTOR, "#findings .rule input").click()
 
 
+def command_is_copied(browser):
+    """The first finding is the preset's command line, which has no box for policy.conf."""
+    browser.execute_script("window.kept = []; copyText = (words, said) => "
+                           "{ kept.push(words); said(true); };")
+    first = browser.find_element(By.CSS_SELECTOR, "#findings li")
+    assert first.find_element(By.TAG_NAME, "pre").text == "zc run -p @everyday ./gather"
+    assert not first.find_elements(By.TAG_NAME, "input")
+    first.find_element(By.TAG_NAME, "button").click()
+    assert browser.execute_script("return kept") == ["zc run -p @everyday ./gather"]
+
+
 def words_are_explained(browser):
     heading = next(cell for cell in browser.find_elements(By.CSS_SELECTOR, "#sites th")
                    if cell.text == "Elided")
@@ -305,7 +316,7 @@ def perfetto_reads(browser, folder, trace):
             perfetto.server.shutdown()
 
 
-def main(report, diff, trace, perfetto, folder=None):
+def main(report, other, diff, trace, perfetto, folder=None):
     browser = start()
     try:
         browser.get(f"file://{os.path.abspath(report)}")
@@ -321,6 +332,8 @@ def main(report, diff, trace, perfetto, folder=None):
         both_themes(browser, folder, "report")
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [
             {"name": "prefers-color-scheme", "value": "dark"}]})
+        browser.get(f"file://{os.path.abspath(other)}")
+        command_is_copied(browser)
         browser.get(f"file://{os.path.abspath(diff)}")
         assert background(browser) == "rgb(21, 23, 26)", "the page follows the system's theme"
         prints_light(browser)

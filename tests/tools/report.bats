@@ -193,14 +193,20 @@ for finding in json.load(open(sys.argv[1]))["findings"]: print(finding["rule"] o
     load programs
     need_gpu_programs
     build_program copies "$BATS_TEST_TMPDIR"
-    TREE=$PWD run -0 python3 -B - "$LIBZC" "$BATS_TEST_TMPDIR" "$GATHER" <<'PYTHON'
-import os, subprocess, sys, tempfile
+    TREE=$PWD PATH=$PWD/scripts:$PATH run -0 python3 -B - "$LIBZC" "$BATS_TEST_TMPDIR" "$GATHER" \
+        "$PWD/$ZC_BUILD/kernels/grow-shared" <<'PYTHON'
+import os, shlex, subprocess, sys, tempfile
 sys.path.insert(0, os.environ["TREE"] + "/scripts")
 from zclib import costs, launch
 from zclib.report.findings import Finder
 from zclib.report.symbols import Symbols
 from zclib.merge import map_logs
-library, folder, gather = sys.argv[1:]
+library, folder, gather, grow = sys.argv[1:]
+
+def sums(logs):
+    totals = map_logs([logs + "/" + name for name in os.listdir(logs) if name.endswith("jsonl")])
+    assert not totals.messages()
+    return totals
 
 def run(command, policy, level="events"):
     """The sums of a run under the text of a policy, and its findings."""
@@ -212,27 +218,54 @@ def run(command, policy, level="events"):
             file.write(policy)
     env = launch.environment(library, logs, path, level)
     subprocess.run(command, env=env, check=True, stdout=subprocess.DEVNULL)
-    totals = map_logs([logs + "/" + name for name in os.listdir(logs) if name.endswith("jsonl")])
-    assert not totals.messages()
+    totals = sums(logs)
     return totals, Finder(totals, Symbols(totals.modules)).all()
 
 def named(finding, totals):
     """The bytes that a finding is about, in a run."""
     if finding.kind == "unused-part":
         return totals.peak("device")
+    if finding.kind == "growing":
+        return sum(one.counts.moved_bytes for flow, one in totals.flows.items()
+                   if flow.dir == "DtoD")
     if finding.site:
         return totals.sites[finding.site].copies().moved_bytes
     return sum(process.pageable_moved for process in totals.processes)
 
-copies, seen, advised = folder + "/copies", {}, set()
+def tried(finding):
+    """The sums of a run of the command line that a finding proposes."""
+    logs = tempfile.mkdtemp(dir=folder)
+    words = shlex.split(finding.command)
+    subprocess.run([*words[:2], "-q", "-o", logs, *words[2:]], check=True,
+                   stdout=subprocess.DEVNULL)
+    return sums(logs)
+
+def kept(totals):
+    return {"pageable_bytes": sum(process.pageable_moved for process in totals.processes),
+            "elided_bytes": -totals.counts.elided_bytes}
+
+copies, seen, advised, first = folder + "/copies", {}, set(), {}
 for command, level in (
         ([copies, "heap", "8"], "events"), ([copies, "map", "8"], "events"),
         ([copies, "heap", "1"], "events"), ([copies, "pinned", "8"], "events"),
         ([gather, "8192", "1024"], "events"), ([gather, "128", "1024"], "events"),
-        ([gather, "64", "1024"], "events"), ([copies, "heap", "4"], "deep"),
+        ([gather, "64", "1024"], "events"), ([grow, "512"], "events"),
+        ([copies, "heap", "8"], "summary"), ([copies, "heap", "4"], "deep"),
         ([copies, "map", "1", "back"], "deep"), ([copies, "heap", "4", "other"], "deep"),
         ([copies, "pinned", "4", "part"], "deep")):
+    os.environ["SIM_KERNELS"] = os.path.dirname(os.environ["SIM_KERNELS"]) + \
+        ("/grow.so" if command[0] == grow else "/gather.so")
     before, findings = run(command, "", level)
+    for finding in findings:
+        if finding.command and level != "deep":
+            # What needs no promise comes first, and does what it said, to the byte.
+            assert finding is findings[0] and finding.kind == "everyday", findings
+            assert finding.command == "zc run -p @everyday " + shlex.join(command)
+            after, was, now = tried(finding), kept(before), 0
+            for name, size in was.items():
+                assert size - kept(after)[name] == getattr(finding, name), (command, finding, name)
+            first[" ".join([os.path.basename(command[0]), *command[1:], level])] = \
+                finding.pageable_bytes >> 20, finding.elided_bytes >> 20
     advised |= {finding.kind for finding in findings if not finding.rule}
     for finding in findings:
         if finding.rule:
@@ -245,7 +278,11 @@ for command, level in (
 assert seen == {"repeated": {"shared,", "mapped,"}, "once": {"shared,"},
                 "pageable": {"pinned,", "[defaults]"}, "duplicate": {"shared,"},
                 "round-trip": {"mapped,"}, "never-read": {"mapped,"},
-                "unused-part": {"managed,"}}, seen
+                "unused-part": {"managed,"}, "growing": {"vmm,"}}, seen
+# Not for pinned memory, and not for copies of some KiB.
+assert first == {"copies heap 8 events": (64, 0), "copies heap 8 summary": (64, 0),
+                 "copies map 8 events": (64, 0), "copies heap 1 events": (8, 0),
+                 "gather-shared 8192 1024 events": (8, 0), "grow-shared 512 events": (0, 30)}, first
 assert {"duplicate", "never-read"} <= advised, advised
 
 # Where the machine's rates are kept, findings say what their rules save, and come in that order.
@@ -254,11 +291,18 @@ process = totals.processes[0]
 process.gpu, os.environ["XDG_CACHE_HOME"] = "NVIDIA H200", folder
 costs.keep(process.host, process.gpu, {fact: [10, 1] for fact in costs.FACTS})
 findings = Finder(totals, Symbols(totals.modules)).all()
-assert [one.kind for one in findings] == ["repeated", "pageable"], findings
+assert [one.kind for one in findings] == ["everyday", "repeated", "pageable"], findings
 blocked = sum(one.counts.blocked_ns for side, one in totals.memory.items() if side.memory == "heap")
-assert findings[1].gain_ns == blocked - round((64 << 20) / 10), (findings, blocked)
-assert ", which saves up to " in findings[0].text
-assert "% of the run, by the rates" in findings[1].text
+assert findings[2].gain_ns == blocked - round((64 << 20) / 10), (findings, blocked)
+blocked = totals.covered.large["HtoD"].blocked_ns
+assert findings[0].gain_ns == round(blocked - (64 << 20) / 10 / costs.PARALLEL_SHARE), findings
+assert ", which saves up to " in findings[1].text
+assert all("% of the run, by the rates" in finding.text for finding in findings[::2])
+# It gains nothing where the link is no faster, and a policy that is in force is not replaced.
+costs.keep(process.host, process.gpu, {fact: [1, 10] for fact in costs.FACTS})
+assert "everyday" not in {one.kind for one in Finder(totals, Symbols(totals.modules)).all()}
+process.policy, process.gpu = "policy.conf", "Simulated GPU"
+assert "everyday" not in {one.kind for one in Finder(totals, Symbols(totals.modules)).all()}
 PYTHON
 }
 

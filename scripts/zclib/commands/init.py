@@ -10,9 +10,9 @@ import sys
 import tempfile
 import time
 
-from .. import install, launch, screen, units
+from .. import install, launch, presets, screen, units
 from ..report import engines
-from ..report.findings import Finder, Finding
+from ..report.findings import EVERYDAY, Finder, Finding
 from ..report.symbols import Symbols
 from ..report.totals import Options, Totals
 from ..tune import write
@@ -24,8 +24,8 @@ kernels decide if they pay. `zc tune` measures that.
 Exit status: the program's own; 1 where it used no CUDA, or can't be written to.
 """
 
-# The findings whose rules change no result and can hardly lose.
-SURE = ("pageable",)
+# The findings whose rules change no result and can hardly lose; the preset has them.
+SURE = ("pageable", "growing")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,8 +66,8 @@ def _write(args: argparse.Namespace, command: list[str], folder: str) -> int:
         return 1
     symbols = Symbols(totals.modules)
     symbols.look_up(frame for site in totals.sites.values() for frame in site.frames)
-    findings = Finder(totals, symbols).all()
-    if not any(one.rule for one in findings):
+    findings = Finder(totals, symbols, command).all()
+    if not any(one.rule or one.command for one in findings):
         print("Nothing stands out that a rule would change, so no policy is written.",
               file=sys.stderr)
         return 0
@@ -85,10 +85,18 @@ def _text(command: list[str], totals: Totals, findings: list[Finding]) -> str:
         f"{units.duration(counts.blocked_ns)} blocked of {units.duration(totals.wall_ns)}.\n"
         "Rules behind # are proposals: whether they pay, kernels decide. `zc run --compare` "
         "compares policies, `zc tune` finds the best by itself.")]
+    preset = any(one.command for one in findings)
     # Of two rules that take one request the first counts, so those that name sites come first.
     for one in sorted(findings, key=lambda one: not one.site):
         text = write.comment(f"{one.text[0].upper()}{one.text[1:]}.")
-        if one.rule and one.kind in SURE:
+        if one.command:
+            with open(presets.path(EVERYDAY), encoding="utf-8") as file:
+                lines = file.readlines()
+            parts.append(text + write.comment(f"Without this file: {one.command}") + "".join(
+                line for line in lines if not line.startswith("#")).lstrip())
+        elif preset and one.kind in SURE and one.rule:
+            continue
+        elif one.rule and one.kind in SURE:
             parts.append(text + one.rule)
         else:
             parts.append(text + "".join(f"#{line}\n" if line else "#\n"

@@ -59,10 +59,11 @@ def read(paths: list[str], options: Options, watchers: Sequence[Watcher] = (),
     return totals
 
 
-def print_report(paths: Iterable[str], top: int = 5) -> None:
-    """Prints the report of logs as text, for other commands."""
+def print_report(paths: Iterable[str], command: Sequence[str], top: int = 5) -> None:
+    """Prints the report of what was run as text, for other commands."""
     totals = read(list(paths), Options(top))
-    report = data.build(totals, Symbols(totals.modules), top, data.SORTS["bytes"].key)
+    report = data.build(totals, Symbols(totals.modules), top, data.SORTS["bytes"].key,
+                        command)
     _print_text(report, "bytes", top)
 
 

@@ -162,7 +162,7 @@ def _run_once(args: argparse.Namespace, command: list[str], library: str, folder
     except OSError as error:
         return not_started(command, error)
     if not args.quiet:
-        _report(folder, before)
+        _report(command, folder, before)
     return ended.status or _status_of_refusals(folder, before)
 
 
@@ -188,7 +188,7 @@ def new_logs(folder: str, before: set[str]) -> list[str]:
     return logs.discover(made)
 
 
-def _report(folder: str, before: set[str]) -> None:
+def _report(command: list[str], folder: str, before: set[str]) -> None:
     """Prints the report on stderr.  What goes wrong here does not change the program's status."""
     try:
         paths = new_logs(folder, before)
@@ -196,7 +196,7 @@ def _report(folder: str, before: set[str]) -> None:
             screen.message("no process used CUDA under libzc, so there is nothing to report")
             return
         with contextlib.redirect_stdout(sys.stderr):
-            report.print_report(paths)
+            report.print_report(paths, command)
     except (logs.LogError, OSError) as error:
         screen.message(f"no report: {error}")
 

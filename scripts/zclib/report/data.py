@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import csv
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple, Sequence, TextIO
 
 from .. import names
 from . import ranks
@@ -50,13 +50,15 @@ FORMULA_SIGNS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 Data = dict[str, Any]
 
 
-def build(totals: Totals, symbols: Symbols, top: int, key: str) -> Data:
-    """The whole report.  Sites and blocks are the first `top` by the attribute `key` of Counts."""
+def build(totals: Totals, symbols: Symbols, top: int, key: str,
+          command: Sequence[str] = ()) -> Data:
+    """The whole report.  Sites and blocks are the first `top` by the attribute `key` of Counts.
+    `command`: what was run, where that is known better than by the logs."""
     sites = sorted((site for site in totals.sites.values() if site.by_dir),
                    key=lambda site: (-getattr(site.copies(), key), site.id))
     shown = sites[:top]
     symbols.look_up(frame for site in shown for frame in site.frames)
-    findings = Finder(totals, symbols).all()
+    findings = Finder(totals, symbols, command).all()
     start_ns = totals.start_ns
     return {
         "zc_report": SCHEMA,
@@ -298,7 +300,9 @@ def _process(process: Process) -> Data:
 def _finding(finding: Finding) -> Data:
     return {"kind": finding.kind, "text": finding.text, "rule": finding.rule or None,
             "site": finding.site or None, "blocked_ns": finding.weight,
-            "gain_ns": finding.gain_ns or None}
+            "gain_ns": finding.gain_ns or None, "command": finding.command or None,
+            "predicted": {"pageable_bytes": finding.pageable_bytes,
+                          "elided_bytes": finding.elided_bytes} if finding.command else None}
 
 
 def write_csv(data: Data, out: TextIO) -> None:

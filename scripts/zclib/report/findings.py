@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import re
-from typing import Iterator, NamedTuple
+import shlex
+from typing import Iterable, Iterator, NamedTuple, Sequence
 
 from .. import costs, units
 from ..costs import PARALLEL_SHARE
 from . import ranks
 from .contents import Content
 from .counts import Counts
+from .covered import is_large
 from .memory import MemorySum, Side
 from .parts import Flow, Site
 from .shared import Shared
@@ -29,6 +31,8 @@ PINNED_BYTES = 128 << 10  # Of a unit of 2 MiB so much must be copied for it to 
 MOST_WHYS = 3            # That a sentence names.
 ONCE_BYTES = 1 << 20     # Smaller blocks that are copied in once are not worth a rule.
 UNTOUCHED_BYTES = 1 << 20  # Less memory that nothing touches is not worth one either.
+
+EVERYDAY = "@everyday"
 
 # The findings on what copies carried.
 CONTENT = ("duplicate", "round-trip", "never-read")
@@ -54,12 +58,18 @@ class Finding(NamedTuple):
     rule: str     # Sections of policy.conf to try, or "".
     site: str     # Id of the site that it is about, or "".
     gain_ns: int = 0  # What the rule saves, by the rates of the machine; 0 where that is not known.
+    command: str = ""  # The command line to try in the place of a rule, or "".
+    # What changes under it: bytes of pageable memory that the driver does not move any more, and
+    # bytes that nothing moves.
+    pageable_bytes: int = 0
+    elided_bytes: int = 0
 
 
 class Finder:
     """Looks through the sums of a report."""
 
-    def __init__(self, totals: Totals, symbols: Symbols) -> None:
+    def __init__(self, totals: Totals, symbols: Symbols, command: Sequence[str] = ()) -> None:
+        """`command`: what was run; where that is not given, as the logs tell it."""
         self._totals = totals
         self._contents = totals.contents.by_device()
         self._wall_ns = totals.wall_ns
@@ -68,6 +78,9 @@ class Finder:
         found = costs.Costs() if first is None or totals.simulated else \
             costs.of(first.host, first.gpu)
         self._costs = found if found.measured else None
+        # What launched several processes no log tells.
+        self._command = shlex.join(command) or \
+            (first.command if first and len(totals.processes) == 1 else "")
 
     def all(self) -> list[Finding]:
         """All findings: faults of the log first, the others by the time that they took."""
@@ -81,7 +94,7 @@ class Finder:
         found += self._flows()
         found.sort(key=lambda finding: (-(finding.gain_ns or finding.weight), finding.site,
                                         finding.text))
-        return [*self._faults(), *_told_apart(found)]
+        return [*self._faults(), *self._everyday(), *_told_apart(found)]
 
     def _share(self, counts: Counts) -> str:
         wall = self._wall_ns
@@ -308,12 +321,70 @@ class Finder:
         for text in said:
             yield Finding("shared", shared.fault_ns, head + text, "", name)
 
+    # What a preset does without a promise about the program.
+
+    def _everyday(self) -> Iterator[Finding]:
+        """The preset everyday, where no policy was in force and it changes something."""
+        if any(process.policy for process in self._totals.processes):
+            return
+        large, grown = self._large(), _added(self._totals.covered.grown.values())
+        both = _added([*large.values(), grown])
+        if not both.moved_bytes or not self._matters(both):
+            return
+        gain = sum(self._saved("src" if way == "HtoD" else "dst", counts, PARALLEL_SHARE)
+                   for way, counts in large.items()) + self._saved_by_growing(grown)
+        if self._costs is not None and not gain:
+            return
+        pageable = both.moved_bytes - grown.moved_bytes
+        does = [f"{units.size(pageable)} from or to pageable memory would be copied at about the "
+                "speed of the link"] if pageable else []
+        if grown.moved_bytes:
+            does.append(f"{_arrays(grown)} would be remapped instead")
+        now = self._share(both).replace(", ", "; these copies now take ")
+        yield Finding("everyday", both.blocked_ns,
+                      f"preset everyday needs no promise about the program: {', and '.join(does)}"
+                      f"{self._gain(gain)}{now}",
+                      "", "", gain,
+                      f"zc run -p {EVERYDAY} {self._command or 'COMMAND'}", pageable,
+                      grown.moved_bytes)
+
+    def _large(self) -> dict[str, Counts]:
+        """The copies that it takes off the driver's way for pageable memory, by direction.  Below
+        the level events nothing but their average size is known."""
+        if self._totals.level in ("events", "deep"):
+            return self._totals.covered.large
+        return {flow.dir: total.counts for flow, total in self._totals.flows.items()
+                if total.counts.moved_calls and is_large(
+                    flow, "", total.counts.moved_bytes // total.counts.moved_calls)}
+
+    def _saved_by_growing(self, grown: Counts) -> int:
+        return max(round(self._costs.copy_ns("DtoD", False, grown.moved_bytes)),
+                   grown.blocked_ns) if self._costs is not None else 0
+
+    def _growing(self) -> Iterator[Finding]:
+        """Arrays that are allocated anew, copied and freed."""
+        sums = self._totals.covered.grown
+        grown = _added(sums.values())
+        sites = sorted({name for pair in sums for name in pair})
+        if not grown.moved_bytes or not self._matters(grown) or OTHERS in sites or any(
+                self._totals.sites[name].rules for name in sites):
+            return
+        natives = sorted({native for name in sites
+                          for native in self._totals.sites[name].natives or (name,)})
+        gain = self._saved_by_growing(grown)
+        yield Finding("growing", grown.blocked_ns,
+                      f"{_arrays(grown)}, which then were freed{self._share(grown)}; rule `place = "
+                      f"vmm` with `grow = yes` hands their memory over instead{self._gain(gain)}",
+                      f"[rule arrays]\nsite = {', '.join(natives)}\nsize = 2M..\n"
+                      "place = vmm, device\ngrow = yes\n", "", gain)
+
     # Findings about flows.
 
     def _flows(self) -> Iterator[Finding]:
         for flow, total in self._totals.flows.items():
             yield from self._small(flow, total.counts, total.sizes.median())
         yield from self._by_memory()
+        yield from self._growing()
         waiting = self._totals.waiting
         if waiting.moved_calls and self._matters(waiting):
             yield Finding("async-pageable", waiting.blocked_ns,
@@ -415,6 +486,18 @@ class Finder:
                       f"{units.size(typical)} {word}, {units.duration(each)} each"
                       f"{self._share(counts)}: their time is that of the calls, which `place = "
                       "mapped` or fewer, larger copies avoid", "", "")
+
+
+def _arrays(grown: Counts) -> str:
+    return (f"{units.size(grown.moved_bytes)} copied from arrays to larger ones in "
+            f"{_times(grown.moved_calls, 'copy', 'copies')}")
+
+
+def _added(several: Iterable[Counts]) -> Counts:
+    total = Counts()
+    for counts in several:
+        total.add(counts)
+    return total
 
 
 def _told_apart(found: list[Finding]) -> list[Finding]:

@@ -36,6 +36,10 @@ def _share(totals: Totals) -> str:
 
 def _best(totals: Totals, findings: Sequence[Finding]) -> str:
     """No rule saves more than the copies that it is about took."""
+    for number, finding in enumerate(findings, 1):
+        if finding.command:
+            return (f"The first to try is the preset of finding {number}, `{finding.command}`: it "
+                    f"can save {_at_most(totals, finding.weight)}.")
     ranked = [(finding.weight, -number) for number, finding in enumerate(findings, 1)
               if finding.rule]
     if not ranked:
@@ -43,7 +47,10 @@ def _best(totals: Totals, findings: Sequence[Finding]) -> str:
     most, number = max(ranked)
     if not most:
         return f"The rule to try first is that of finding {-number}."
+    return f"The best rule to try, that of finding {-number}, can save {_at_most(totals, most)}."
+
+
+def _at_most(totals: Totals, most: int) -> str:
     of_run = f" ({units.percent(most, totals.wall_ns)} of the run)" \
-        if most <= totals.wall_ns else ""
-    return (f"The best rule to try, that of finding {-number}, can save {units.duration(most)} "
-            f"at most{of_run}.")
+        if 0 < most <= totals.wall_ns else ""
+    return f"{units.duration(most)} at most{of_run}"

@@ -82,6 +82,9 @@ function findings() {
     if (finding.site && opensLater(finding.site))
       item.append(" ", button("Show the site", () => opens.sites.get(finding.site)(),
                               {class: "link"}));
+    if (finding.command)
+      item.append(make("div", {class: "rule"}, make("pre", {}, finding.command),
+          make("div", {class: "tools"}, button("Copy", () => copyText(finding.command, copied)))));
     if (!finding.rule) return item;
     // Of several rules for one site the first is proposed; the others are other ways.
     const tick = make("input", {type: "checkbox"});
@@ -93,7 +96,10 @@ function findings() {
              make("label", {}, tick, " into policy.conf"))));
     return item;
   })));
-  if (!ticks.length) return;
+  if (!ticks.length) {
+    main.append(said);
+    return;
+  }
   const chosen = () => policy(i => ticks[i] && ticks[i].checked);
   main.append(make("div", {class: "tools", id: "policy"},
       button("Download policy.conf", () => download("policy.conf", chosen())),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import Iterable, NamedTuple
 
@@ -11,6 +12,7 @@ from ..logs import Record, number, string, strings
 from ..refusals import Refusals
 from .contents import Contents
 from .counts import Counts
+from .covered import Covered
 from .levels import Levels
 from .links import LinkLog
 from .memory import MemorySum, Side
@@ -20,6 +22,7 @@ from .tally import count_name
 from .timeline import Timeline
 from .top import Top
 
+MOST_ARGUMENTS = 200  # Characters of a command line.
 MOST_NATIVES = 16  # Of a site; a rule lists them.
 
 
@@ -127,7 +130,7 @@ class Block:
     """A block with its traffic by direction."""
 
     __slots__ = ("process", "id", "site", "api", "size", "place", "rule", "live", "alloc_ns",
-                 "free_ns", "by_dir", "uses")
+                 "free_ns", "by_dir", "uses", "grown")
 
     def __init__(self, process: Process, record: Record) -> None:
         self.process = process
@@ -142,6 +145,8 @@ class Block:
         self.by_dir: dict[str, Counts] = {}
         # Calls, bytes and time of its transfers by flow and outcome, until it is gone.
         self.uses: dict[tuple[Flow, str], list[int]] = {}
+        # Its last copy to a larger block: that, bytes and time.
+        self.grown: tuple[Block, int, int] | None = None
 
     def use(self, kind: tuple[Flow, str], size: int, blocked_ns: int) -> None:
         """Counts one transfer."""
@@ -186,15 +191,15 @@ class Pair:
 class Process:
     """What one log says of its process as a whole."""
 
-    __slots__ = ("path", "host", "rank", "pid", "exe", "hides_python", "arguments", "policy",
-                 "policy_hash", "gpu", "driver", "libzc", "start_ns", "wall_ns", "counts",
+    __slots__ = ("path", "host", "rank", "pid", "exe", "hides_python", "arguments", "command",
+                 "policy", "policy_hash", "gpu", "driver", "libzc", "start_ns", "wall_ns", "counts",
                  "pageable_asked", "pageable_moved", "untracked", "lost_lines", "refusals", "peaks",
                  "level", "state", "job", "world", "launcher")
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.host = self.exe = self.arguments = self.policy = self.policy_hash = self.gpu = ""
-        self.driver = self.libzc = ""
+        self.driver = self.libzc = self.command = ""
         self.hides_python = False
         self.job = self.launcher = ""              # The launcher is who told the rank.
         self.rank = self.pid = 0
@@ -214,7 +219,10 @@ class Process:
         self.exe = sys.intern(string(meta, "exe"))
         # An interpreter, and nobody has asked for Python's functions.
         self.hides_python = self.exe.startswith("python") and "python" not in meta
-        self.arguments = sys.intern(" ".join(strings(meta, "argv"))[:200])
+        self.arguments = sys.intern(" ".join(strings(meta, "argv"))[:MOST_ARGUMENTS])
+        # As a shell takes it; "" where it is too long to be shown.
+        command = shlex.join(strings(meta, "argv"))
+        self.command = sys.intern(command) if len(command) <= MOST_ARGUMENTS else ""
         self.policy = sys.intern(string(policy, "file")) if isinstance(policy, dict) else ""
         self.policy_hash = sys.intern(string(policy, "hash")) if self.policy else ""
         self.gpu = sys.intern(string(meta, "gpu"))
@@ -248,7 +256,7 @@ class Sums:
 
     __slots__ = ("process", "is_process", "flows", "pageable", "waiting", "moved_by_kind", "memory",
                  "sites", "modules", "warns", "blocks", "repeated", "times", "site_times",
-                 "levels", "links", "shared", "contents", "callers", "odd")
+                 "levels", "links", "shared", "contents", "covered", "callers", "odd")
 
     def __init__(self, path: str, most: int) -> None:
         self.process = Process(path)
@@ -269,6 +277,7 @@ class Sums:
         self.links = LinkLog()                         # Of a recording by zc run.
         self.shared: dict[str, Shared] = {}            # By the device block's site.
         self.contents = Contents()                     # Of the level `deep`.
+        self.covered = Covered()                       # By the preset everyday.
         self.callers: dict[str, dict[str, Counts]] = {}  # Copies by call path and direction.
         self.odd = 0                                   # Records with fields of a wrong type.
 

@@ -124,8 +124,10 @@ class ProcessLog:
     def _gone(self, record: Record) -> None:
         """A block's traffic, which is told when it is freed, or at the end."""
         block = self._live.pop(number(record, "block"), None) or Block(self.sums.process, record)
-        self._transfers.leave(block)
         block.live = record["type"] == "block"
+        if not block.live:
+            self._grown(block)
+        self._transfers.leave(block)
         at = number(record, "time_ns")
         if not block.live:
             for watcher in self._watchers:
@@ -137,6 +139,13 @@ class ProcessLog:
         for row in rows(record, "traffic"):
             block.by_dir.setdefault(string(row, "dir", "?"), Counts()).add_record(row)
         self._take_block(block)
+
+    def _grown(self, block: Block) -> None:
+        """Counts the copy of a block that is freed to a larger one, if that is still there."""
+        if block.grown is not None:
+            larger, size, blocked_ns = block.grown
+            if self._live.get(larger.id) is larger:
+                self.sums.covered.add_grown((block.site, larger.site), size, blocked_ns)
 
     def _level(self, time_ns: int, block: Block, change: int) -> None:
         if time_ns > 0:

@@ -50,6 +50,7 @@ class Text:
         self._ranks()
         self._processes()
         self._notes()
+        self._next()
         return self._out
 
     def _say(self, text: str, indent: str = "") -> None:
@@ -138,6 +139,8 @@ class Text:
             self._say(f"{number}. {finding['text']}.", "   ")
             for line in (finding["rule"] or "").splitlines():
                 self._out.append(f"       {line}".rstrip())
+            if finding["command"]:
+                self._out.append(f"       {names.shown(finding['command'])}")
         if len(findings) > most:
             left = len(findings) - most
             self._say(f"and {left} more (--top {self._top + left})")
@@ -256,6 +259,13 @@ class Text:
     def _notes(self) -> None:
         for note in self._data["notes"][:5]:
             self._say(f"note: {note}", "      ")
+
+
+    def _next(self) -> None:
+        """The last line, which a terminal shows: what to type next."""
+        command = next(filter(None, (one["command"] for one in self._data["findings"])), None)
+        if command is not None:
+            self._out += ["", f"Try first: {names.shown(command)}"]
 
 
 def _metric(row: Data, name: str) -> str:

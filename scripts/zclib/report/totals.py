@@ -13,6 +13,7 @@ from ..logs import Log, LogError, Problem
 from ..refusals import Refusals
 from .contents import Contents
 from .counts import Counts
+from .covered import Covered
 from .levels import Levels
 from .links import Links
 from .memory import MemorySum, Side, add_sums
@@ -70,6 +71,7 @@ class Totals:
         self.links = Links()
         self.shared: dict[str, Shared] = {}        # By the device block's site.
         self.contents = Contents()                 # Of the level `deep`.
+        self.covered = Covered()                   # By the preset everyday.
         self.callers: dict[str, dict[str, Counts]] = {}  # Copies by call path and direction.
         self.problems: Top[Problem] = Top(MOST_PROBLEMS)  # What is wrong with logs,
         self.unreadable: Top[str] = Top(MOST_PROBLEMS)    # and with those that can't be read.
@@ -168,6 +170,7 @@ class Totals:
         for name in beyond(self.callers, MOST_SITES):
             add_counts(self.callers.setdefault(OTHERS, {}), self.callers.pop(name))
         self.contents.settle()
+        self.covered.settle()
         for table, most in ((self.modules, MOST_SITES), (self.warns, MOST_WARNS)):
             for name in beyond(table, most):
                 del table[name]
@@ -199,6 +202,7 @@ class Totals:
         for name, shared in one.shared.items():
             self.shared.setdefault(name, Shared()).add(shared)
         self.contents.add(one.contents)
+        self.covered.add(one.covered)
         for name, site in one.sites.items():
             self.sites.setdefault(name, Site(name)).add(site)
         for name, by_dir in one.callers.items():

@@ -15,6 +15,7 @@ import sys
 
 from ..logs import Record, number, string
 from .counts import Counts
+from .covered import ARRAY_API, ARRAY_LEAST, GROWN_SHARE, is_large, may_grow
 from .parts import SERIES, Block, Flow, FlowSum, Pair, Sums, flow_of
 
 # Followed at a time: beyond, pairs may count fewer repeats, and shapes are parsed again.
@@ -53,15 +54,19 @@ def is_issued(record: Record) -> bool:
 class Shape:
     """What a transfer's record says beside its time, its duration and its ends."""
 
-    __slots__ = ("flow", "size", "outcome", "kind", "waits", "series", "key", "calls",
-                 "blocked_ns")
+    __slots__ = ("flow", "size", "outcome", "kind", "waits", "large", "grows", "series", "key",
+                 "calls", "blocked_ns")
 
     def __init__(self, record: Record) -> None:
         self.flow = flow_of(record)
         self.size = number(record, "bytes")
         self.outcome = sys.intern(string(record, "outcome"))
         self.kind = (self.flow, self.outcome)
-        self.waits = "Async" in string(record, "function")
+        function = string(record, "function")
+        self.waits = "Async" in function
+        moved = self.outcome == "moved"
+        self.large = moved and is_large(self.flow, function, self.size)
+        self.grows = moved and may_grow(self.flow, function, self.size)
         self.series = SERIES.get(self.outcome) or string(record, "real_dir", self.flow.dir)
         self.key = (self.series, is_issued(record))
         self.calls = 0
@@ -137,6 +142,8 @@ class Transfers:
             dst.use(shape.kind, shape.size, blocked_ns)
         if src is not None and src is not dst:
             src.use(shape.kind, shape.size, blocked_ns)
+        if shape.grows and src is not None and dst is not None and src is not dst:
+            self._grow(src, dst, shape.size, blocked_ns)
         if shape.flow.is_copy:
             key = (shape.flow, shape.size, src_end, dst_end)
             pair = self._pairs.get(key)
@@ -150,6 +157,13 @@ class Transfers:
                 pair.counts.add_transfer(shape.outcome, shape.size, blocked_ns)
         if self._over_time and time_ns > 0:
             self._spread(shape, time_ns, blocked_ns, _near(shape, src, dst))
+
+    @staticmethod
+    def _grow(src: Block, dst: Block, size: int, blocked_ns: int) -> None:
+        """Notes a copy to a larger array, which counts as such once the smaller one is freed."""
+        if ARRAY_LEAST <= src.size <= dst.size and size >= GROWN_SHARE * src.size and \
+                src.api == dst.api == ARRAY_API:
+            src.grown = dst, size, blocked_ns
 
     def _spread(self, shape: Shape, time_ns: int, blocked_ns: int, near: Block | None) -> None:
         """Adds the bytes of a call to the timelines."""
@@ -178,6 +192,7 @@ class Transfers:
                     sums[key] = Counts()
                 sums[key].add_transfers(outcome, calls, size, blocked_ns)
         block.uses = {}
+        block.grown = None  # Rows of the report keep blocks, and need no chain of them.
 
     def _empty(self) -> None:
         """Adds the shapes' counts to the flows."""
@@ -189,6 +204,9 @@ class Transfers:
             into = [total]
             if shape.flow.pageable and shape.outcome == "moved":
                 into.append(sums.pageable)
+            if shape.large:
+                sums.covered.add_large(shape.flow.dir, shape.calls, shape.calls * shape.size,
+                                       shape.blocked_ns)
             what = (shape.outcome, shape.calls, shape.calls * shape.size, shape.blocked_ns)
             for one in into:
                 one.counts.add_transfers(*what)

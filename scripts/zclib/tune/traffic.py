@@ -11,15 +11,13 @@ from dataclasses import dataclass, field
 from typing import Iterable
 
 from ..logs import Log, Record, number, string
+from ..report.covered import GROWN_SHARE
 from ..report.findings import HOST_APIS
 
 WATCH = f"[rule host]\napi = {HOST_APIS}\nsize = 64K..\nplace = pinned, pageable\n"
 
 # The host's side of a copy, where it is no block of malloc.
 OTHER, PINNED = "other", "pinned"
-
-# Of a block this share is copied on before it is freed, where an array grows.
-GROWN_SHARE = 0.5
 
 
 @dataclass
