@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tables TIMES [ROUNDS]: copies two tables of 4 MiB to the device so many times. One is the same
+/* tables TIMES [ROUNDS]: copies two tables of 2 MiB to the device so many times. One is the same
  * each time; the other is written anew, so that there is nothing to share. All of that in so many
  * rounds, with memory of their own. Prints a byte of each table. */
 #include <cuda.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BYTES ((size_t)4 << 20)
+#define BYTES ((size_t)2 << 20)
 
 static int copy_tables(int times, char last[2])
 {
