@@ -27,6 +27,8 @@ LIBRARY = "libzc.so"
 # Between SIGTERM and SIGKILL: a launcher ends its ranks, which have process groups of their own.
 GRACE_S = 5.0
 LOG_NAME = "zc.%h.r%r.%e.%p.jsonl"
+# Names the library that NVTX tells its ranges.
+NVTX = "NVTX_INJECTION64_PATH"
 
 
 @dataclass
@@ -56,6 +58,8 @@ def preloadable(library: str) -> Iterator[str]:
 def bare_environment() -> dict[str, str]:
     """The environment without libzc, under which zc itself may have been started."""
     env = dict(os.environ)
+    if env.get(NVTX) == LIBRARY:
+        del env[NVTX]
     named = env.pop("LD_PRELOAD", "")
     for separator in SEPARATORS:
         named = named.replace(separator, ":")

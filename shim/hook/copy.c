@@ -19,6 +19,7 @@
 #include "ledger/rules.h"
 #include "ledger/site_path.h"
 #include "log/lines.h"
+#include "log/ranges.h"
 #include "managed/hint.h"
 #include "memory/deep.h"
 #include "memory/device.h"
@@ -306,6 +307,7 @@ __attribute__((noinline)) static void log_transfer(const struct zc_copy *c,
         .stream = c->async ? zc_stream_kind_of(c->stream, c->flavour) : ZC_STREAM_NONE,
         .handle = (uintptr_t)c->stream,
         .site = c->frame ? zc_site_here(c->frame, c->pc) : 0,
+        .range = zc_ranges_here(),
     };
     zc_log_transfer(t, &call);
     if (zc_deep() && !t->continues)

@@ -21,6 +21,7 @@
 #include "host/source.h"
 #include "ledger/site_path.h"
 #include "log/lines.h"
+#include "log/ranges.h"
 #include "memory/deep.h"
 #include "shared/backing.h"
 
@@ -325,6 +326,7 @@ ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
         .function = zc_fn_name(ZC_FN_cuGraphLaunch),
         .stream = zc_stream_kind_of(stream, entry->flavour),
         .handle = (uintptr_t)stream,
+        .range = zc_ranges_here(),
         .site = zc_log_level() >= ZC_LOG_EVENTS ? zc_site_here(entry->frame, entry->pc) : 0};
     for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
         record_node(&nodes[i], i ? 0 : ticks, &call);

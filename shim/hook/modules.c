@@ -12,6 +12,7 @@
     X(traffic)                                                                                     \
     X(rules)                                                                                       \
     X(summary)                                                                                     \
+    X(ranges)                                                                                      \
     X(capture)                                                                                     \
     X(launch)                                                                                      \
     X(driver_lock)                                                                                 \

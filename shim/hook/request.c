@@ -14,6 +14,7 @@
 #include "ledger/site.h"
 #include "ledger/site_path.h"
 #include "log/lines.h"
+#include "log/ranges.h"
 #include "memory/budget.h"
 #include "memory/deep.h"
 #include "place/fallback.h"
@@ -83,6 +84,7 @@ static void log_alloc(const struct zc_block *block, const struct zc_ask *ask,
         .rule = rule ? rule->name : NULL,
         .line = rule ? (int)rule->line : 0,
         .why = why && *why ? why : NULL,
+        .range = zc_ranges_here(),
     };
     if (zc_site_is_new(block->site))
         zc_log_site(block->site);

@@ -99,6 +99,7 @@ void zc_log_alloc(const struct zc_block *block, const struct zc_log_request *req
     else
         zc_line_null(&line, "line");
     zc_line_str(&line, "why", request->why);
+    zc_line_str(&line, "range", request->range);
     zc_log_write(&line);
 }
 
@@ -176,6 +177,7 @@ __attribute__((noinline)) static void write_transfer(const struct zc_transfer *t
         zc_line_hex(&line, "call_site", zc_site_id(call->site), 8);
     else
         zc_line_null(&line, "call_site");
+    zc_line_str(&line, "range", call->range);
     zc_log_write(&line);
 }
 

@@ -16,6 +16,7 @@ struct zc_log_request {
     const char *rule;           /* Name of its rule; NULL for none. */
     int line;                   /* Line of the rule. */
     const char *why;            /* Why places of the rule were passed over; NULL if none was. */
+    const char *range;          /* Range that the thread is in; NULL if none. */
 };
 
 /* At ALLOCS and EVENTS. */
@@ -31,6 +32,7 @@ struct zc_log_call {
     enum zc_stream_kind stream; /* How the call names its stream. */
     uint64_t handle;            /* Handle of a stream that the program created. */
     uint32_t site;              /* Index of the call's own site; 0 if it is unknown. */
+    const char *range;          /* Range that the thread is in; NULL if none. */
 };
 
 /* At EVENTS; before it the frames of the call's site, once. */

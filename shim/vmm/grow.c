@@ -2,6 +2,8 @@
 /* Turns the copies of growing arrays into remaps. */
 #include "vmm/grow.h"
 
+#include <string.h>
+
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/life.h"
@@ -156,6 +158,9 @@ static bool leave_pending(struct zc_copy *c, struct zc_vmm *to, struct zc_vmm *f
         .handle = (uintptr_t)c->stream,
         .site = zc_log_level() >= ZC_LOG_EVENTS && c->frame ? zc_site_here(c->frame, c->pc) : 0,
     };
+    const char *range = zc_ranges_here();
+    if (range)
+        copy->call.range = strncpy(copy->range, range, sizeof(copy->range) - 1);
     if (zc_deep())
         zc_deep_hidden(c->dst.block, c->dst.address, c->src.block, c->src.address, c->bytes);
     zc_lazy_update(from);

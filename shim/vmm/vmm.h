@@ -4,13 +4,15 @@
 
 #include "ledger/traffic.h"
 #include "log/lines.h"
+#include "log/ranges.h"
 #include "memory/place.h"
 #include "vmm/va.h"
 
 /* A pending copy: recorded when its outcome is known. */
 struct zc_pending_copy {
     struct zc_transfer transfer;
-    struct zc_log_call call; /* What the log says of its call. */
+    struct zc_log_call call;   /* What the log says of its call. */
+    char range[ZC_RANGE_NAME]; /* The call's range, which may end before. */
 };
 
 /* What only growing blocks have; see vmm/lineage.h.  All of it changes only with the driver lock.

@@ -17,6 +17,9 @@ interposed() {
     sed -n '/global:/,/local:/p' shim/exports.map | grep -oE '^ *[a-z_][A-Za-z0-9_]*;' | tr -d ' ;'
 }
 
+# What NVTX calls.
+own() { echo InitializeInjectionNvtx2; }
+
 # The entry points of the driver's table that have wrappers, twins included, as the compiler sees
 # the table with the headers of this build.
 rows() {
@@ -28,7 +31,7 @@ rows() {
 }
 
 @test "it exports the table's entry points, the libc functions it stands for, and nothing else" {
-    diff <({ rows; interposed; } | sort) <(exported)
+    diff <({ rows; interposed; own; } | sort) <(exported)
 }
 
 @test "no entry point has two rows in the table" {

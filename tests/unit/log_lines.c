@@ -111,7 +111,8 @@ static void an_allocation_tells_request_place_and_rule(void **state)
                                                   .thread = "loader \"1\"",
                                                   .rule = "tables",
                                                   .line = 12,
-                                                  .why = "vmm: no room"});
+                                                  .why = "vmm: no room",
+                                                  .range = "load"});
     text = log_text(1);
     assert_holds(text, "{\"type\":\"alloc\",");
     assert_holds(text, "\"block\":9,\"site\":\"");
@@ -120,7 +121,7 @@ static void an_allocation_tells_request_place_and_rule(void **state)
                        "\"real_kind\":\"Pinned\",\"converted\":true,\"stream_ordered\":false,"
                        "\"foreign\":false,\"stream_kind\":\"per-thread\","
                        "\"thread_name\":\"loader \\\"1\\\"\",\"rule\":\"tables\",\"line\":12,"
-                       "\"why\":\"vmm: no room\"}\n");
+                       "\"why\":\"vmm: no room\",\"range\":\"load\"}\n");
 }
 
 static void an_allocation_without_rule_has_null_fields(void **state)
@@ -128,7 +129,7 @@ static void an_allocation_without_rule_has_null_fields(void **state)
     (void)state;
     zc_log_alloc(&block, &no_rule);
     assert_holds(log_text(1), "\"stream_kind\":\"none\",\"thread_name\":null,\"rule\":null,"
-                              "\"line\":null,\"why\":null}\n");
+                              "\"line\":null,\"why\":null,\"range\":null}\n");
 }
 
 #define TRAFFIC                                                                                    \
@@ -186,7 +187,8 @@ static void a_transfer_names_its_stream_as_policies_do_and_its_handle(void **sta
     (void)state;
     zc_log_transfer(&t, &call);
     snprintf(wanted, sizeof(wanted),
-             "\"stream\":\"per-thread\",\"thread\":%d,\"call_site\":null}\n", (int)gettid());
+             "\"stream\":\"per-thread\",\"thread\":%d,\"call_site\":null,\"range\":null}\n",
+             (int)gettid());
     assert_holds(log_text(1), wanted);
     call.stream = ZC_STREAM_CREATED;
     call.handle = 0x5678;
@@ -324,7 +326,7 @@ static void a_line_that_is_too_long_is_cut_and_says_so(void **state)
         memcpy(line, p, length);
         line[length] = 0;
         if (length < 3600 || strstr(line, "\"truncated\"") == NULL)
-            assert_holds(line, "\"why\":\"why\"}\n");
+            assert_holds(line, "\"why\":\"why\",\"range\":null}\n");
         else
             assert_holds(line, ",\"truncated\":true}\n");
     }

@@ -23,8 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="show N sites, blocks, repeated copies, findings, processes (5)")
     parser.add_argument("--sort", choices=data.SORTS, default="bytes",
                         help="what the first sites and blocks have most of (bytes)")
-    parser.add_argument("--by", choices=("allocation", "copy"), default="allocation",
-                        help="call paths that allocated what was copied, or that copied it")
+    parser.add_argument("--by", choices=("allocation", "copy", "range"),
+                        default="allocation",
+                        help="call paths that allocated what was copied, or copied it; or ranges")
     parser.add_argument("--html", metavar="FILE",
                         help="write a page with charts that opens offline")
     parser.add_argument("--trace", metavar="FILE",

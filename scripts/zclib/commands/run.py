@@ -155,6 +155,8 @@ def _run_once(args: argparse.Namespace, command: list[str], library: str, folder
     if args.set:
         policy = _edited(policy, args.set, folder)
     env = launch.environment(library, folder, policy, level_of(policy, args.level))
+    # The name is enough, because it is loaded.  A tool that has set this gets the ranges instead.
+    env.setdefault(launch.NVTX, launch.LIBRARY)
     before = set(os.listdir(folder))
     try:
         with link.Recording(folder):

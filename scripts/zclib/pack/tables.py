@@ -34,14 +34,14 @@ _TABLES = {
     "blocks": {
         "block": NUMBER, "site": WORD, "api": WORD, "size_bytes": NUMBER, "place": WORD,
         "address": TEXT, "device": NUMBER, "rule": WORD, "why": WORD, "thread_name": WORD,
-        "alloc_ns": NUMBER, "free_ns": NUMBER, "live": FLAG},
+        "range": WORD, "alloc_ns": NUMBER, "free_ns": NUMBER, "live": FLAG},
     "block_traffic": {"block": NUMBER, "dir": WORD, **COUNTS},
     "transfers": {
         "time_ns": NUMBER, "function": WORD, **FLOW, "real_dir": WORD, "real_src_kind": WORD,
         "real_dst_kind": WORD, "bytes": NUMBER, "outcome": WORD, "driver_copies": NUMBER,
         "blocked_ns": NUMBER, "src_block": NUMBER, "dst_block": NUMBER, "src_address": TEXT,
         "dst_address": TEXT, "src_memory": WORD, "dst_memory": WORD, "stream": WORD,
-        "thread": NUMBER, "call_site": WORD},
+        "thread": NUMBER, "call_site": WORD, "range": WORD},
     "pairs": {
         "time_ns": NUMBER, "device_block": NUMBER, "host_block": NUMBER, "device_site": WORD,
         "host_site": WORD, "backing": WORD, "why": WORD, "size_bytes": NUMBER,

@@ -38,8 +38,8 @@ SORTS = {
     "time": Sort("blocked_ns", "time blocked"),
 }
 
-TABLES = ("refused", "flows", "moved_by_kind", "pageable", "places", "sites", "callers", "blocks",
-          "repeated", "shared", "jobs", "spread", "apart", "processes")
+TABLES = ("refused", "flows", "moved_by_kind", "pageable", "places", "sites", "callers", "ranges",
+          "blocks", "repeated", "shared", "jobs", "spread", "apart", "processes")
 
 MOST_COMMANDS = 8         # Command lines that the run's head names.
 MOST_SERIES = 20          # Of bytes over time.
@@ -82,6 +82,8 @@ def build(totals: Totals, symbols: Symbols, top: int, key: str,
         "callers": _callers(totals, symbols, top, key),
         "callers_in_all": sum(1 for by_dir in totals.callers.values()
                               if sum_of(by_dir).asked_calls),
+        "ranges": totals.ranges.rows(key)[:top],
+        "ranges_in_all": len(totals.ranges.sums),
         "blocks": [_block(block, totals, symbols, start_ns)
                    for block in totals.blocks.items()[:top]],
         "blocks_in_all": totals.blocks.offered,

@@ -172,6 +172,11 @@ function reportTables() {
         {heading: "Operation", value: row => Object.keys(row.by_dir).join(", "), show: String},
         number("Copies", "asked_calls"), ...outcomes, time], data.callers,
         {inAll: data.callers_in_all, details: row => [callPath(row)], key: row => row.site});
+  table("ranges", "Ranges", [{heading: "Range", value: row => row.range ?? "(outside)",
+                              show: String},
+        number("Blocks", "requests"), bytes("Of", "requested_bytes"),
+        number("Copies", "asked_calls"), ...outcomes, time], data.ranges,
+        {inAll: data.ranges_in_all});
   table("blocks", "Blocks", [number("Block", "block"), text("Process", "process"),
         bytes("Size", "size_bytes"), text("Place", "place"), text("Rule", "rule"),
         text("Caller", "caller"), number("Copies", "asked_calls"), ...outcomes, time],

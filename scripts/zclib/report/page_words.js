@@ -78,6 +78,8 @@ const GLOSSARY = {
   "DtoD": "Within a device.",
   "Issued": "An asynchronous call returns before its bytes have gone. The log knows when they " +
             "were asked for, and not at what rate they went.",
+  "Range": "A part of the program that it names by NVTX or zc.h; the innermost one of the thread " +
+           "that asked.",
   "Repeated": "Copies of one size between the same two addresses as an earlier one.",
   "Link": "PCIe or NVLink, between host and GPU.",
   "Parted pages": "Pages of 2 MiB of which host and device got one each, as one side changed them.",

@@ -16,6 +16,7 @@ from .covered import Covered
 from .levels import Levels
 from .links import LinkLog
 from .memory import MemorySum, Side
+from .ranges import Ranges
 from .shared import Shared
 from .sizes import Sizes
 from .tally import count_name
@@ -256,7 +257,8 @@ class Sums:
 
     __slots__ = ("process", "is_process", "flows", "pageable", "waiting", "moved_by_kind", "memory",
                  "sites", "modules", "warns", "blocks", "repeated", "times", "site_times",
-                 "levels", "links", "shared", "contents", "covered", "callers", "odd")
+                 "levels", "links", "shared", "contents", "covered", "callers",
+                 "ranges", "odd")
 
     def __init__(self, path: str, most: int) -> None:
         self.process = Process(path)
@@ -279,6 +281,7 @@ class Sums:
         self.contents = Contents()                     # Of the level `deep`.
         self.covered = Covered()                       # By the preset everyday.
         self.callers: dict[str, dict[str, Counts]] = {}  # Copies by call path and direction.
+        self.ranges = Ranges()
         self.odd = 0                                   # Records with fields of a wrong type.
 
 

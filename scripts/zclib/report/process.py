@@ -116,6 +116,7 @@ class ProcessLog:
         site = self._site_of(block.site)
         block.site = site.id
         site.add_alloc(record)
+        self.sums.ranges.add_request(string(record, "range"), block.size)
         if len(self._live) < MOST_BLOCKS:
             self._live[block.id] = block
             block.alloc_ns = number(record, "time_ns")
@@ -191,6 +192,11 @@ class ProcessLog:
     def _finish(self) -> None:
         process = self.sums.process
         self._transfers.finish()
+        copies = Counts()
+        for flow, total in self.sums.flows.items():
+            if flow.is_copy:
+                copies.add(total.counts)
+        self.sums.ranges.finish(copies)
         if self.sums.contents:
             process.level = "deep"
         end_ns = number(self._summary, "time_ns") if self._summary else 0

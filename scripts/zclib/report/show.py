@@ -18,7 +18,7 @@ OUTCOME_COLUMNS = [table.Column("Asked"), table.Column("Moved"), table.Column("C
 
 def lines(data: Data, sort: str, top: int, width: int | None, by: str = "allocation") -> list[str]:
     """All lines; none wider than `width` if that is not None.  `by` which call paths: those that
-    allocated what was copied, or those that copied."""
+    allocated what was copied, or those that copied; or ranges alone."""
     return Text(data, sort, top, width, by).lines()
 
 
@@ -40,8 +40,9 @@ class Text:
         self._findings()
         if self._by == "copy":
             self._callers()
-        else:
+        elif self._by == "allocation":
             self._sites()
+        self._ranges()
         self._blocks()
         self._repeated()
         self._shared()
@@ -172,6 +173,19 @@ class Text:
         ], [[row["site"], row["caller"], ", ".join(row["by_dir"]),
              units.count(row["asked_calls"]), *_outcomes(row), units.duration(row["blocked_ns"])]
             for row in rows])
+
+    def _ranges(self) -> None:
+        rows = self._data["ranges"]
+        if not rows and self._by == "range":
+            self._out.append("")
+            self._say("No log has ranges: programs name them by NVTX or zc.h, under zc run, and "
+                      "the level events (ZC_LOG_LEVEL) tells their copies.")
+        self._section(self._title("ranges", len(rows), self._data["ranges_in_all"]), [
+            table.text("Range"), table.Column("Blocks"), table.Column("Of", drop=4),
+            table.Column("Copies"), *OUTCOME_COLUMNS, table.Column("Time", drop=1),
+        ], [[row["range"] or "(outside)", units.count(row["requests"]),
+             units.size(row["requested_bytes"]), units.count(row["asked_calls"]), *_outcomes(row),
+             units.duration(row["blocked_ns"])] for row in rows])
 
     def _blocks(self) -> None:
         blocks = self._data["blocks"]

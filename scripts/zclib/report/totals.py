@@ -19,6 +19,7 @@ from .links import Links
 from .memory import MemorySum, Side, add_sums
 from .parts import Block, Flow, FlowSum, Pair, Process, Site, Sums, add_counts
 from .process import MOST_WARNS, ProcessLog, Watcher
+from .ranges import Ranges
 from .shared import Shared
 from .tally import OTHERS, beyond
 from .timeline import Timeline
@@ -73,6 +74,7 @@ class Totals:
         self.contents = Contents()                 # Of the level `deep`.
         self.covered = Covered()                   # By the preset everyday.
         self.callers: dict[str, dict[str, Counts]] = {}  # Copies by call path and direction.
+        self.ranges = Ranges()                     # That the program names.
         self.problems: Top[Problem] = Top(MOST_PROBLEMS)  # What is wrong with logs,
         self.unreadable: Top[str] = Top(MOST_PROBLEMS)    # and with those that can't be read.
         self.odd = 0
@@ -171,6 +173,7 @@ class Totals:
             add_counts(self.callers.setdefault(OTHERS, {}), self.callers.pop(name))
         self.contents.settle()
         self.covered.settle()
+        self.ranges.settle()
         for table, most in ((self.modules, MOST_SITES), (self.warns, MOST_WARNS)):
             for name in beyond(table, most):
                 del table[name]
@@ -203,6 +206,7 @@ class Totals:
             self.shared.setdefault(name, Shared()).add(shared)
         self.contents.add(one.contents)
         self.covered.add(one.covered)
+        self.ranges.add(one.ranges)
         for name, site in one.sites.items():
             self.sites.setdefault(name, Site(name)).add(site)
         for name, by_dir in one.callers.items():

@@ -129,8 +129,8 @@ class Trace:
         at = number(record, "time_ns")
         self._slice(one, MEMORY_TRACK, at, at, name=f"allocate, {place}", cat="alloc",
                     args={"block": block, "size_bytes": size, "place": place,
-                          **self._where(site), "api": string(record, "api"),
-                          "rule": record.get("rule")},
+                          "range": record.get("range"), **self._where(site),
+                          "api": string(record, "api"), "rule": record.get("rule")},
                     **self._arrow(one, block, False, True))
         self._level(one, at, place, size)
 
@@ -165,7 +165,7 @@ class Trace:
         self._slice(one, tid, start, end, name=flow.dir, cat="transfer", args={
             **{name: record.get(name) for name in (
                 "function", "bytes", "outcome", "src_kind", "dst_kind", "real_dir", "src_block",
-                "dst_block")},
+                "dst_block", "range")},
             **self._where(one.blocks[near][2] if near in one.blocks else ""),
             **{f"call_{name}": value
                for name, value in self._where(string(record, "call_site")).items()},

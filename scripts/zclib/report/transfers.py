@@ -38,7 +38,8 @@ LINE = re.compile(
     + _NUMBER + rb'),"src_block":(' + _NUMBER + rb'|null),"dst_block":(' + _NUMBER
     + rb'|null),"src_address":(' + _END + rb'),"dst_address":(' + _END
     + rb')(?:,"src_memory":' + _MEMORY + rb',"dst_memory":' + _MEMORY + rb')?,"stream":' + _WORD
-    + rb',"thread":' + _NUMBER + rb'(?:,"call_site":(?:"([0-9a-f]{8})"|null))?\}').fullmatch
+    + rb',"thread":' + _NUMBER + rb'(?:,"call_site":(?:"([0-9a-f]{8})"|null))?'
+    + rb'(?:,"range":(?:("(?:[^"\\]|\\.)*")|null))?\}').fullmatch
 
 
 def is_issued(record: Record) -> bool:
@@ -83,6 +84,7 @@ class Transfers:
         self._shapes: dict[object, Shape] = {}
         # Calls, bytes and time by call path, flow and outcome.
         self._calls: dict[tuple[str, tuple[Flow, str]], list[int]] = {}
+        self._ranges: dict[bytes, Counts] = {}  # Those of the sums.
         # A pair's first copy is kept as its shape, its time and its blocks: most come but once.
         self._pairs: dict[tuple, Pair | tuple[Shape, int, Block | None, Block | None]] = {}
 
@@ -91,7 +93,7 @@ class Transfers:
         match = LINE(line)
         if match is None:
             return False
-        time, text, blocked, src, dst, src_end, dst_end, call_site = match.groups()
+        time, text, blocked, src, dst, src_end, dst_end, call_site, span = match.groups()
         shape = self._shapes.get(text)
         if shape is None:
             shape = self._learn(text, json.loads(b"{" + text + b"}"))
@@ -100,6 +102,8 @@ class Transfers:
                     src if src_end == b"null" else src_end, dst if dst_end == b"null" else dst_end)
         if call_site is not None:
             self._call(call_site.decode("ascii"), shape, int(blocked))
+        if span is not None:
+            self._in_range(span, shape, int(blocked))
         return True
 
     def add(self, record: Record) -> Flow:
@@ -116,7 +120,20 @@ class Transfers:
         self._count(shape, number(record, "time_ns"), number(record, "blocked_ns"), *blocks, *ends)
         if string(record, "call_site"):
             self._call(string(record, "call_site"), shape, number(record, "blocked_ns"))
+        if string(record, "range"):
+            self._in_range(json.dumps(record["range"]).encode(), shape,
+                           number(record, "blocked_ns"))
         return shape.flow
+
+    def _in_range(self, name: bytes, shape: Shape, blocked_ns: int) -> None:
+        """Counts a copy in the range of this name, which is as JSON has it."""
+        if shape.flow.is_copy:
+            counts = self._ranges.get(name)
+            if counts is None:
+                if len(self._ranges) >= MOST_CALLS:
+                    self._ranges.clear()
+                counts = self._ranges[name] = self._sums.ranges.of(json.loads(name)).counts
+            counts.add_transfer(shape.outcome, shape.size, blocked_ns)
 
     def _call(self, site: str, shape: Shape, blocked_ns: int) -> None:
         """Counts a transfer of the call path that made it."""

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The ranges that programs push by NVTX.  NVTX, version 3 in the program or libnvToolsExt, opens
+ * the library that NVTX_INJECTION64_PATH names at its first call, and gives the function below a
+ * table of its functions' addresses, in which libzc enters its own.  Ranges that are started and
+ * ended belong to no thread, so they tell nothing of a thread's copies and are left to NVTX, as
+ * marks and names are.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ledger/reentry.h"
+#include "log/ranges.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* As NVTX's headers have them. */
+enum message { ASCII = 1, WIDE = 2, REGISTERED = 3 };
+enum module { CORE = 1, CORE2 = 5 };
+enum { TABLE_OF_CALLBACKS = 1 };
+
+struct attributes {
+    uint16_t version, size;
+    uint32_t category;
+    int32_t color_type;
+    uint32_t color;
+    int32_t payload_type, reserved;
+    uint64_t payload;
+    int32_t message_type; /* enum message */
+    union {
+        const char *text; /* Also of a registered one: its handle is its text. */
+        const wchar_t *wide;
+    };
+};
+
+typedef void (*function)(void);
+
+struct callbacks {
+    size_t size;
+    /* Gives where the functions' addresses are kept, by number, and how many these are. */
+    int (*table)(enum module module, function ***places, unsigned *count);
+};
+
+/* UTF-32 as UTF-8. */
+static const char *narrow(const wchar_t *wide, char text[ZC_RANGE_NAME])
+{
+    size_t n = 0;
+    for (; wide && *wide && n + 4 < ZC_RANGE_NAME; wide++) {
+        uint32_t c = (uint32_t)*wide;
+        unsigned more = (c >= 0x80) + (c >= 0x800) + (c >= 0x10000);
+        static const uint8_t lead[] = {0, 0xc0, 0xe0, 0xf0};
+        text[n++] = (char)(lead[more] | c >> 6 * more);
+        while (more--)
+            text[n++] = (char)(0x80 | (c >> 6 * more & 0x3f));
+    }
+    text[n] = '\0';
+    return text;
+}
+
+/* A domain's handle, or a text's, is a copy of its name.  Programs keep them to their end. */
+static const char *kept(const char *name)
+{
+    size_t bytes = name ? __builtin_strlen(name) + 1 : 0;
+    char *copy = bytes ? zc_reentry_arena_get(bytes) : NULL;
+    return copy ? __builtin_memcpy(copy, name, bytes) : NULL;
+}
+
+static const char *domain_create(const char *name)
+{
+    return kept(name);
+}
+
+static const char *domain_create_wide(const wchar_t *name)
+{
+    char text[ZC_RANGE_NAME];
+    return kept(narrow(name, text));
+}
+
+static const char *register_text(const char *domain, const char *name)
+{
+    (void)domain;
+    return kept(name);
+}
+
+static const char *register_wide(const char *domain, const wchar_t *name)
+{
+    (void)domain;
+    return domain_create_wide(name);
+}
+
+static int push(const char *name)
+{
+    return zc_ranges_push(NULL, name);
+}
+
+static int push_wide(const wchar_t *name)
+{
+    char text[ZC_RANGE_NAME];
+    return push(narrow(name, text));
+}
+
+static int domain_push(const char *domain, const struct attributes *a)
+{
+    char text[ZC_RANGE_NAME];
+    const char *name = NULL;
+    if (a && (a->message_type == ASCII || a->message_type == REGISTERED))
+        name = a->text;
+    else if (a && a->message_type == WIDE)
+        name = narrow(a->wide, text);
+    return zc_ranges_push(domain, name);
+}
+
+static int push_attributes(const struct attributes *a)
+{
+    return domain_push(NULL, a);
+}
+
+static int pop(void)
+{
+    return zc_ranges_pop(NULL);
+}
+
+/* What libzc answers, by NVTX's tables and the numbers there. */
+static const struct {
+    enum module module;
+    unsigned number;
+    function function;
+} answers[] = {
+#define ANSWER(module, number, answer)                                                             \
+    {                                                                                              \
+        module, number, (function)(answer)                                                         \
+    }
+    ANSWER(CORE, 8, push_attributes),     /* nvtxRangePushEx */
+    ANSWER(CORE, 9, push),                /* nvtxRangePushA */
+    ANSWER(CORE, 10, push_wide),          /* nvtxRangePushW */
+    ANSWER(CORE, 11, pop),                /* nvtxRangePop */
+    ANSWER(CORE2, 4, domain_push),        /* nvtxDomainRangePushEx */
+    ANSWER(CORE2, 5, zc_ranges_pop),      /* nvtxDomainRangePop */
+    ANSWER(CORE2, 10, register_text),     /* nvtxDomainRegisterStringA */
+    ANSWER(CORE2, 11, register_wide),     /* nvtxDomainRegisterStringW */
+    ANSWER(CORE2, 12, domain_create),     /* nvtxDomainCreateA */
+    ANSWER(CORE2, 13, domain_create_wide) /* nvtxDomainCreateW */
+};
+
+/* Once for each copy of NVTX in the process; 0 where it is one that libzc does not know. */
+int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t number));
+EXPORT int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t number))
+{
+    const struct callbacks *callbacks = export_table(TABLE_OF_CALLBACKS);
+    if (!callbacks || callbacks->size < sizeof(*callbacks))
+        return 0;
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        function **places;
+        unsigned count;
+        if (callbacks->table(answers[i].module, &places, &count) && answers[i].number < count)
+            *places[answers[i].number] = answers[i].function;
+    }
+    return 1;
+}

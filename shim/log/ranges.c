@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/* The ranges that the program's threads are in: a list for each thread, innermost first. */
+#include "log/ranges.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/module.h"
+#include "base/text.h"
+#include "ledger/reentry.h"
+
+struct range {
+    struct range *outer;
+    const char *domain;
+    size_t bytes; /* Of all of it. */
+    char name[];  /* Terminated. */
+};
+
+static __thread struct range *innermost __attribute__((tls_model("initial-exec")));
+/* Ranges that began, inside of those of the list, while there was no memory. */
+static __thread uint32_t lost __attribute__((tls_model("initial-exec")));
+
+/* PyTorch's emit_nvtx() numbers its operations, so that no two would be one range. */
+static size_t without_number(const char *name)
+{
+    static const char *const numbers[] = {", seq = ", ", op_id = "};
+    size_t length = strlen(name);
+    for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        const char *at = strstr(name, numbers[i]);
+        if (at && (size_t)(at - name) < length)
+            length = (size_t)(at - name);
+    }
+    return length;
+}
+
+static int level(const char *domain)
+{
+    int count = 0;
+    for (const struct range *range = innermost; range; range = range->outer)
+        count += range->domain == domain;
+    return count;
+}
+
+int zc_ranges_push(const char *domain, const char *name)
+{
+    char whole[ZC_RANGE_NAME];
+    struct zc_text text = zc_text_on(whole, sizeof(whole));
+    if (domain)
+        zc_text_fmt(&text, "%s: ", domain);
+    zc_text_fmt(&text, "%s", name && *name ? name : "?");
+    size_t length = without_number(zc_text_cstr(&text)), bytes = sizeof(struct range) + length + 1;
+    struct range *range = lost ? NULL : zc_reentry_arena_get(bytes);
+    if (!range) {
+        lost++;
+        return -1;
+    }
+    range->bytes = bytes;
+    range->domain = domain;
+    memcpy(range->name, whole, length);
+    int now = level(domain);
+    range->outer = innermost;
+    innermost = range;
+    return now;
+}
+
+int zc_ranges_pop(const char *domain)
+{
+    if (lost) {
+        lost--;
+        return -1;
+    }
+    struct range **at = &innermost, *range;
+    while (*at && (*at)->domain != domain)
+        at = &(*at)->outer;
+    range = *at;
+    if (!range)
+        return -1;
+    *at = range->outer;
+    zc_reentry_arena_put(range, range->bytes);
+    return level(domain);
+}
+
+const char *zc_ranges_here(void)
+{
+    return innermost ? innermost->name : NULL;
+}
+
+/* The arena has forgotten them. */
+static void in_child(void)
+{
+    innermost = NULL;
+    lost = 0;
+}
+
+const struct zc_module zc_module_ranges = {.child = in_child};
