@@ -72,12 +72,12 @@ static void copy_reads_as(const char *fact, volatile int *p, cudaMemcpyKind kind
     show(fact, value);
 }
 
-static void copy_reads(const char *fact, volatile int *p)
+__attribute__((unused)) static void copy_reads(const char *fact, volatile int *p)
 {
     copy_reads_as(fact, p, cudaMemcpyHostToDevice);
 }
 
-static void copy_writes(const char *fact, volatile int *p, int value)
+__attribute__((unused)) static void copy_writes(const char *fact, volatile int *p, int value)
 {
     cudaMemcpy(out, &value, sizeof(value), cudaMemcpyHostToDevice);
     say(fact, cudaMemcpy((void *)p, out, copy_bytes, cudaMemcpyDeviceToHost));

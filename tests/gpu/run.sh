@@ -61,7 +61,7 @@ export ZC_CUDA_LIBRARIES
 
 # Some need nvcc and may be missing.
 for program in "$build"/tests/gpu/{driver,copy,graph}_facts \
-    "$build"/tests/gpu/{view,address}_facts-static; do
+    "$build"/tests/gpu/{view,address,border}_facts-static; do
     [[ -x $program ]] || continue
     facts=$(basename "${program%-static}")
     "$program" >"$OUT_DIR/$facts.txt" ||

@@ -75,7 +75,8 @@ differences() {
     diff "$BATS_FILE_TMPDIR/all" "$BATS_FILE_TMPDIR/watched"
 }
 
-# Runs view_facts or address_facts on the simulated GPU, with the environment of the arguments.
+# Runs view_facts, address_facts or border_facts on the simulated GPU, with the environment of the
+# arguments.
 views_simulated() {
     need_built "$ZC_BUILD/tests/gpu/$1-shared" "$SIM/kernels/view_facts.so"
     sim_env view_facts
@@ -105,9 +106,19 @@ compare_views() {
     compare_views address_facts </dev/null
 }
 
+# No driver has been asked yet.  What it does not refuse, libzc does not need to make in parts.
+@test "the simulated driver refuses calls across the border of device and host handles" {
+    views_simulated border_facts >"$BATS_TEST_TMPDIR/bare"
+    run -0 grep -c 'across the border: cudaErrorInvalidValue' "$BATS_TEST_TMPDIR/bare"
+    [[ $output == 10 ]]
+    run -0 grep -c 'behind the border: the last number: 1' "$BATS_TEST_TMPDIR/bare"
+    [[ $output == 9 ]]
+    run -1 grep -E '^4096 additions [a-z]+ the border: [^4]' "$BATS_TEST_TMPDIR/bare"
+}
+
 @test "without a policy libzc changes no view of pinned memory" {
     local program
-    for program in view_facts address_facts; do
+    for program in view_facts address_facts border_facts; do
         views_simulated $program >"$BATS_TEST_TMPDIR/bare"
         views_simulated $program ZC_POLICY=off ZC_LOG=off ZC_SUMMARY=0 LD_PRELOAD="$LIBZC" |
             diff "$BATS_TEST_TMPDIR/bare" -

@@ -167,8 +167,11 @@ static bool run_holds(const struct sim_block *b, CUdeviceptr va, size_t size, in
             return false;
         if (end <= b->va + b->size)
             return true;
+        bool on_host = b->device < 0;
         b = sim_block_find(b->va + b->size);
-        if (!b || b->kind != SIM_VMM) /* a border of backings (measured) */
+        /* A border of backings.  Between a mapping and registered pages a driver refuses it
+         * (measured); between device and host handles it may. */
+        if (!b || b->kind != SIM_VMM || (b->device < 0) != on_host)
             return false;
     }
     return end <= b->va + b->size;
