@@ -73,6 +73,12 @@ const struct zc_word zc_free_words[] = {
     {NULL, 0},
 };
 
+const struct zc_word zc_spill_words[] = {
+    {"none", ZC_SPILL_NONE},
+    {"host", ZC_SPILL_HOST},
+    {NULL, 0},
+};
+
 const struct zc_word zc_rdma_words[] = {
     {"yes", ZC_RDMA_YES},
     {"no", ZC_RDMA_NO},

@@ -127,6 +127,9 @@ enum zc_commit { ZC_COMMIT_EAGER, ZC_COMMIT_LAZY };
 enum zc_peers { ZC_PEERS_ENABLED, ZC_PEERS_ALL, ZC_PEERS_NONE };
 enum zc_free { ZC_FREE_WAIT, ZC_FREE_DEFER };
 
+/* Where what does not fit of a vmm block goes. */
+enum zc_spill { ZC_SPILL_NONE, ZC_SPILL_HOST };
+
 /* Whether other devices of the bus reach a vmm block where they reach cudaMalloc's memory. */
 enum zc_rdma { ZC_RDMA_YES, ZC_RDMA_NO };
 
@@ -244,6 +247,7 @@ struct zc_rule {
     struct zc_advice_list advise;        /* managed: hints; see zc_rule.given */
     unsigned prefetch;                   /* managed: ZC_PREFETCH_* */
     uint64_t chunk;                      /* vmm: bytes; 0: the place decides */
+    enum zc_spill spill;                 /* vmm: where what does not fit goes */
     enum zc_commit commit;               /* vmm: when memory is attached */
     unsigned grow;                       /* vmm, 1: growth copies become remaps */
     enum zc_peers peers;                 /* vmm: devices with access */

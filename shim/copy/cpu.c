@@ -36,7 +36,8 @@ static bool mapped(const struct zc_operand *b)
 {
     return zc_operand_converted(b) &&
            (b->block->place == ZC_PLACE_MAPPED ||
-            (b->block->place == ZC_PLACE_SHARED && b->real == ZC_KIND_PINNED));
+            ((b->block->place == ZC_PLACE_SHARED || b->block->place == ZC_PLACE_VMM) &&
+             b->real == ZC_KIND_PINNED));
 }
 
 /* True for memory that the CPU may copy.  An address outside the ledger that a call names as host

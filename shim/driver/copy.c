@@ -71,6 +71,8 @@ void zc_describe_2d(struct zc_copy *c, const CUDA_MEMCPY2D *p)
     set_region(&c->dst, p->dstMemoryType, p->dstHost, p->dstDevice, p->dstPitch, 0, dst_at, extent);
     set_region(&c->src, p->srcMemoryType, p->srcHost, p->srcDevice, p->srcPitch, 0, src_at, extent);
     remember_extent(c, extent);
+    c->given = p;
+    c->flat = true;
 }
 
 void zc_describe_3d(struct zc_copy *c, const CUDA_MEMCPY3D *p)
@@ -85,6 +87,8 @@ void zc_describe_3d(struct zc_copy *c, const CUDA_MEMCPY3D *p)
     set_region(&c->src, p->srcMemoryType, p->srcHost, p->srcDevice, p->srcPitch, p->srcHeight,
                src_at, extent);
     remember_extent(c, extent);
+    c->given = p;
+    c->flat = false;
 }
 
 /* Where the one has contexts, the other has reserved fields. */
@@ -99,6 +103,7 @@ void zc_describe_3d_peer(struct zc_copy *c, const CUDA_MEMCPY3D_PEER *p)
         return;
     memcpy(&same, p, sizeof(same));
     zc_describe_3d(c, &same);
+    c->given = p->dstContext && p->srcContext ? p : NULL; /* Else the driver refuses it. */
     c->dst.context = p->dstContext;
     c->src.context = p->srcContext;
 }

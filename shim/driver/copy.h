@@ -75,7 +75,11 @@ struct zc_copy {
     size_t extent[3]; /* Strided: bytes of a row, rows of a slice, slices.  Sets: rows, and if there
                        * are several the bytes of one. */
     uint64_t bytes;   /* Bytes that the call asks to move or set. */
-    uint64_t start;   /* zc_ticks() at entry. */
+    const void *given; /* Strided: the CUDA_MEMCPY2D if `flat`, else the CUDA_MEMCPY3D or its peer
+                        * form; NULL where the call has another description. */
+    bool flat;
+    bool continues;                 /* Part of a call of which another part has been counted. */
+    uint64_t start;                 /* zc_ticks() at entry. */
     const struct zc_behind *behind; /* Position of a node added to a graph, else NULL. */
     /* The plan. */
     uint32_t facts;  /* Bits of enum zc_fact. */
@@ -99,8 +103,9 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
     c->frame = c->pc = NULL;
     c->on = zc_life_on();
     c->shape = ZC_SHAPE_NONE;
-    c->async = c->sync = c->word = c->first = c->kept = c->answered = false;
+    c->async = c->sync = c->word = c->first = c->kept = c->answered = c->continues = false;
     c->behind = NULL;
+    c->given = NULL;
     c->facts = 0;
     c->way = ZC_WAY_FORWARD;
     c->stream = NULL;

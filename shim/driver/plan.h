@@ -8,6 +8,7 @@ enum zc_way {
     ZC_WAY_FORWARD,      /* The driver, as the program asked. */
     ZC_WAY_FORWARD_WAIT, /* The same, and the call waits until it is done. */
     ZC_WAY_REFUSE,       /* Nobody; the call has a code. */
+    ZC_WAY_SPLIT,        /* Each part by its own way (hook/parts.h). */
     ZC_WAY_REMAP,        /* Nobody yet: it is pending (vmm/grow.h). */
     ZC_WAY_PAIR,         /* As the pages' states say (shared/transfer.h). */
     ZC_WAY_CPU,          /* The CPU, at once (copy/cpu.h). */
@@ -63,6 +64,7 @@ enum zc_fact {
     ZC_FACT_PAIR_KNOWN = 1 << 29,
     ZC_FACT_PAIR = 1 << 30, /* It goes between a host block and the device block one with it. */
 };
+#define ZC_FACT_BORDER (UINT32_C(1) << 31) /* A range crosses the border in a split block. */
 
 /* The fact, where it holds. */
 #define ZC_FACT_IF(fact, holds) ((holds) ? (uint32_t)ZC_FACT_##fact : 0)

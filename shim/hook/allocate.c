@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/text.h"
 #include "driver/capture.h"
 #include "ledger/site.h"
 #include "memory/budget.h"
@@ -75,14 +76,17 @@ static CUresult place_request(struct zc_ask *ask, const struct zc_rule *rule,
         ask->flags &= ~ZC_BLOCK_BUDGET;
         if (result != CUDA_ERROR_OUT_OF_MEMORY || index >= rule->place.count)
             return result;
-        backing = zc_place_try(&want, index + 1, &index, why, sizeof(why));
+        char rest[192] = "";
+        struct zc_text text = zc_text_on(why, sizeof(why));
+        backing = zc_place_try(&want, index + 1, &index, rest, sizeof(rest));
         if (!backing)
             return result;
-        strncpy(why, "device: out of memory", sizeof(why) - 1);
+        zc_text_fmt(&text, "device: out of memory%s%s", *rest ? "; " : "", rest);
+        zc_text_cstr(&text);
     }
     if (!zc_ask_track(ask, backing->base, backing, rule, why)) {
         if (ask->flags & ZC_BLOCK_BUDGET)
-            zc_budget_give(rule, ask->size);
+            zc_budget_give(rule, ask->size - zc_spilled(backing));
         /* Memory that the ledger does not know could not be freed. */
         zc_place_release(backing, false);
         return forwarded(ask, f);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Batches of copies, sets and prefetches: each element is recorded as a transfer of its own. */
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/life.h"
 #include "copy/staged.h"
@@ -8,6 +9,7 @@
 #include "driver/launch.h"
 #include "hook/diagnose.h"
 #include "hook/copy.h"
+#include "hook/parts.h"
 #include "hook/request.h"
 #include "shared/backing.h"
 #include "vmm/access.h"
@@ -16,8 +18,8 @@
 
 /* A batch: lines or prefetches, or with `ops` 3D copies. */
 struct batch {
-    const CUdeviceptr *dsts, *srcs; /* `srcs` is NULL for prefetches. */
-    const size_t *sizes;
+    CUdeviceptr *dsts, *srcs; /* `srcs` is NULL for prefetches. */
+    size_t *sizes;
     const CUDA_MEMCPY3D_BATCH_OP *ops;
     size_t count; /* 0 if the program gives no elements. */
     CUstream stream;
@@ -141,19 +143,90 @@ static CUresult begin(const struct zc_entry *entry, const struct batch *b, uint6
     return result;
 }
 
-/* A refused batch names its first converted block.  An invalid value is invalid in any memory. */
+/* A refused batch names its first converted block.  An invalid value is invalid in any memory, but
+ * for a box that crosses the border in a split block. */
 static CUresult end(const struct zc_entry *entry, const struct batch *b, uint64_t start,
                     CUresult result)
 {
+    bool invalid = result == CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS)
         return record(entry, b, start);
-    if (result == CUDA_ERROR_INVALID_VALUE || !zc_life_on())
+    if ((invalid && !b->ops) || !zc_life_on())
         return result;
     for (size_t i = 0; i < 2 * b->count; i++) {
         const struct zc_operand o = operand_of(b, i / 2, i % 2);
-        if (zc_placed_at(o.address))
+        bool crosses = zc_parts_line(o.address, o.address, o.span) < o.span;
+        if (invalid ? crosses : zc_placed_at(o.address) != NULL)
             return zc_diagnose(entry->fn, o.address, result);
     }
+    return result;
+}
+
+/* A batch of lines in which each line that crosses the border of a split block is several. */
+struct cut {
+    struct batch b;
+    size_t *indices; /* The first line of each attribute. */
+    size_t words;    /* Of memory that it takes; 0: it is the program's own. */
+};
+
+/* Adds what becomes of a line to a batch, if that is not NULL; the number of lines. */
+static size_t cut_line(struct batch *to, const struct batch *from, size_t i)
+{
+    size_t lines = 0, at = 0;
+    do {
+        CUdeviceptr dst = from->dsts[i] + at, src = from->srcs[i] + at;
+        size_t n = zc_parts_line(dst, src, from->sizes[i] - at);
+        if (to) {
+            to->dsts[to->count] = dst;
+            to->srcs[to->count] = src;
+            to->sizes[to->count++] = n;
+        }
+        at += n;
+        lines++;
+    } while (at < from->sizes[i]);
+    return lines;
+}
+
+static struct cut cut_lines(const struct batch *b, size_t *indices, size_t attributes)
+{
+    struct cut cut = {*b, indices, 0};
+    size_t lines = 0, at = 0;
+    for (size_t i = 0; i < b->count && zc_life_on(); i++)
+        lines += cut_line(NULL, b, i);
+    bool right = lines > b->count && indices && attributes <= b->count;
+    size_t words = 3 * lines + attributes;
+    CUdeviceptr *memory = right ? zc_arena_get(words * sizeof(*memory)) : NULL;
+    if (!memory)
+        return cut;
+    cut.words = words;
+    cut.b.dsts = memory;
+    cut.b.srcs = memory + lines;
+    cut.b.sizes = (size_t *)(memory + 2 * lines);
+    cut.indices = (size_t *)(memory + 3 * lines);
+    cut.b.count = 0;
+    for (size_t i = 0; i < b->count; i++) { /* The driver takes sorted indices alone. */
+        while (at < attributes && indices[at] == i)
+            cut.indices[at++] = cut.b.count;
+        cut_line(&cut.b, b, i);
+    }
+    while (at < attributes)
+        cut.indices[at++] = SIZE_MAX;
+    return cut;
+}
+
+/* The failed line is counted as the program counts. */
+static CUresult end_lines(const struct zc_entry *entry, const struct cut *cut,
+                          const struct batch *b, uint64_t start, CUresult result)
+{
+    size_t lines = 0, i = 0;
+    if (result != CUDA_SUCCESS && b->fail_index && cut->words && *b->fail_index < cut->b.count) {
+        while ((lines += cut_line(NULL, b, i)) <= *b->fail_index)
+            i++;
+        *b->fail_index = i;
+    }
+    result = end(entry, &cut->b, start, result);
+    if (cut->words)
+        zc_arena_put(cut->b.dsts, cut->words * sizeof(*cut->b.dsts));
     return result;
 }
 
@@ -164,10 +237,12 @@ ZC_BODY(cuMemcpyBatchAsync, (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *size
     const struct batch b = LINES(dsts, srcs, sizes, count, stream, fail_index);
     uint64_t start;
     CUresult result = begin(entry, &b, &start);
-    return result == CUDA_SUCCESS ? end(entry, &b, start,
-                                        real(dsts, srcs, sizes, count, attrs, attr_indices,
-                                             attr_count, fail_index, stream))
-                                  : result;
+    if (result != CUDA_SUCCESS)
+        return result;
+    struct cut cut = cut_lines(&b, attr_indices, attr_count);
+    result = real(cut.b.dsts, cut.b.srcs, cut.b.sizes, cut.words ? cut.b.count : count, attrs,
+                  cut.indices, attr_count, fail_index, stream);
+    return end_lines(entry, &cut, &b, start, result);
 }
 
 ZC_BODY(cuMemcpy3DBatchAsync, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail_index,
@@ -191,10 +266,12 @@ ZC_BODY(cuMemcpyBatchAsync_v2,
     const struct batch b = LINES(dsts, srcs, sizes, count, stream, NULL);
     uint64_t start;
     CUresult result = begin(entry, &b, &start);
-    return result == CUDA_SUCCESS
-               ? end(entry, &b, start,
-                     real(dsts, srcs, sizes, count, attrs, attr_indices, attr_count, stream))
-               : result;
+    if (result != CUDA_SUCCESS)
+        return result;
+    struct cut cut = cut_lines(&b, attr_indices, attr_count);
+    result = real(cut.b.dsts, cut.b.srcs, cut.b.sizes, cut.words ? cut.b.count : count, attrs,
+                  cut.indices, attr_count, stream);
+    return end_lines(entry, &cut, &b, start, result);
 }
 
 ZC_BODY(cuMemcpy3DBatchAsync_v2,

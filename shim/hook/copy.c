@@ -11,6 +11,7 @@
 #include "driver/launch.h"
 #include "driver/stream.h"
 #include "hook/diagnose.h"
+#include "hook/parts.h"
 #include "hook/request.h"
 #include "host/hostblock.h"
 #include "host/pinned.h"
@@ -27,6 +28,7 @@
 #include "shared/transfer.h"
 #include "vmm/access.h"
 #include "vmm/grow.h"
+#include "vmm/vmm.h"
 
 /* The kind of an address outside of blocks.  The driver is asked only if the call does not say. */
 static enum zc_kind unknown_kind(const struct zc_operand *b)
@@ -91,6 +93,9 @@ static void resolve_operand(struct zc_operand *b)
     b->asked = b->block ? (enum zc_kind)b->block->asked : unknown_kind(b);
     b->real =
         b->block ? (enum zc_kind)__atomic_load_n(&b->block->real, __ATOMIC_RELAXED) : b->asked;
+    CUdeviceptr border = zc_vmm_spills_at(b->block);
+    if (border && b->address >= border)
+        b->real = ZC_KIND_PINNED;
 }
 
 void zc_copy_resolve(struct zc_copy *c)
@@ -237,6 +242,15 @@ static bool by_threads(struct zc_copy *c)
     return false;
 }
 
+static void part_visits(struct zc_copy *c)
+{
+    if (__builtin_expect(c->dst.visited != NULL, 0))
+        zc_hostheap_part(c->dst.visited);
+    if (__builtin_expect(c->src.visited != NULL, 0))
+        zc_hostheap_part(c->src.visited);
+    c->dst.visited = c->src.visited = NULL;
+}
+
 /* True when the call is answered. */
 static bool carry_out(struct zc_copy *c)
 {
@@ -244,6 +258,10 @@ static bool carry_out(struct zc_copy *c)
     case ZC_WAY_REFUSE:
         if (c->result == CUDA_SUCCESS)
             c->result = CUDA_ERROR_INVALID_VALUE;
+        return true;
+    case ZC_WAY_SPLIT:
+        part_visits(c);
+        zc_parts_copy(c);
         return true;
     case ZC_WAY_REMAP:
         return true;
@@ -270,6 +288,7 @@ static void plan(struct zc_copy *c, bool ours, bool large)
                ZC_FACT_IF(CAPTURE, zc_capture_any()) |
                ZC_FACT_IF(SHARED, ours && (zc_shared_meets(&c->dst) || zc_shared_meets(&c->src))) |
                ZC_FACT_IF(LEAVES, ours && (is_no_range(&c->dst) || is_no_range(&c->src))) |
+               ZC_FACT_IF(BORDER, ours && zc_parts_any(c)) |
                ZC_FACT_IF(UNMANAGED, ours && c->shape == ZC_SHAPE_PREFETCH && !c->dst.extent);
     while ((c->way = zc_plan(c->facts)) >= ZC_WAY_COUNT)
         c->facts |= answer(c, c->way);
@@ -310,7 +329,7 @@ __attribute__((noinline)) static void log_transfer(const struct zc_copy *c,
         .range = zc_ranges_here(),
     };
     zc_log_transfer(t, &call);
-    if (zc_deep() && !t->continues)
+    if (zc_deep() && (!t->continues || c->continues))
         zc_deep_copy(c);
 }
 
@@ -471,7 +490,7 @@ static CUresult finish(struct zc_copy *c)
     if (__builtin_expect(c->result != CUDA_SUCCESS, 0))
         return refused(c);
     /* A captured copy has not happened yet; it is counted at the launches of its graph. */
-    if (!c->bytes || c->way == ZC_WAY_REMAP ||
+    if (!c->bytes || c->way == ZC_WAY_REMAP || c->way == ZC_WAY_SPLIT ||
         (c->async && zc_capture_holds(c->stream, c->flavour)))
         return c->result;
     bool by_cpu = c->way >= ZC_WAY_CPU && c->way <= ZC_WAY_CPU_STAGED;
@@ -480,7 +499,8 @@ static CUresult finish(struct zc_copy *c)
                             .copies = c->copies,
                             .dst = c->dst.block,
                             .src = c->src.block,
-                            .ticks = zc_ticks() - c->start};
+                            .ticks = zc_ticks() - c->start,
+                            .continues = c->continues};
     zc_copy_flows(c, &t.asked, &t.real);
     if (__builtin_expect(c->way == ZC_WAY_PAIR, 0))
         record_parts(c, &t);
@@ -496,9 +516,6 @@ CUresult zc_copy_end(struct zc_copy *c)
     if (__builtin_expect(c->kept, 0))
         zc_shared_let_go(c);
     CUresult result = finish(c);
-    if (__builtin_expect(c->dst.visited != NULL, 0))
-        zc_hostheap_part(c->dst.visited);
-    if (__builtin_expect(c->src.visited != NULL, 0))
-        zc_hostheap_part(c->src.visited);
+    part_visits(c);
     return result;
 }

@@ -80,14 +80,14 @@ static int access_of(const struct zc_block *b)
                : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
 }
 
-/* A lazy block has no memory yet that another device could reach.  The driver says no for
- * stream-ordered memory. */
+/* A lazy block has no memory yet that another device could reach, and host memory is not reached.
+ * The driver says no for stream-ordered memory. */
 static int reached_by_bus(__typeof__(cuPointerGetAttribute) *real, const struct zc_block *b,
                           CUdeviceptr ptr)
 {
     const struct zc_vmm *v = zc_vmm_of(b);
     int reached = 0;
-    if (!v || (b->flags & ZC_BLOCK_STREAM) || !zc_vmm_whole(v) ||
+    if (!v || zc_vmm_spilled(v) || (b->flags & ZC_BLOCK_STREAM) || !zc_vmm_whole(v) ||
         real(&reached, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE, ptr) != CUDA_SUCCESS)
         return 0;
     return reached;
@@ -149,7 +149,7 @@ static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_
         return put_word(data, b->base & ~(HUGE_PAGE - 1));
     default:
         return zc_grow_materialize(b, ZC_FN_cuPointerGetAttribute) == CUDA_SUCCESS
-                   ? real(data, attribute, ptr)
+                   ? real(data, attribute, zc_block_spilled(b) ? b->base : ptr)
                    : CUDA_ERROR_OUT_OF_MEMORY;
     }
 }
@@ -278,10 +278,11 @@ struct others {
 static bool count_other(struct zc_block *b, void *arg)
 {
     struct others *o = arg;
-    bool elsewhere = b->place == ZC_PLACE_MAPPED || b->place == ZC_PLACE_MANAGED;
+    bool elsewhere =
+        b->place == ZC_PLACE_MAPPED || b->place == ZC_PLACE_MANAGED || zc_block_spilled(b);
     if (elsewhere && (b->flags & ZC_BLOCK_CONVERTED) && b->asked == ZC_KIND_DEVICE &&
         b->device != o->device)
-        o->bytes += b->size;
+        o->bytes += zc_block_spilled(b) ? zc_block_spilled(b) : b->size;
     return true;
 }
 
@@ -323,7 +324,7 @@ ZC_BODY(cuMemGetHandleForAddressRange, (void *handle, CUdeviceptr ptr, size_t by
                                         CUmemRangeHandleType type, unsigned long long flags))
 {
     const struct zc_block *b = zc_life_on() ? zc_converted_at(ptr) : NULL;
-    if (b && b->place != ZC_PLACE_VMM)
+    if (b && (b->place != ZC_PLACE_VMM || zc_block_spilled(b)))
         return zc_diagnose(entry->fn, ptr, CUDA_ERROR_NOT_SUPPORTED);
     if (b && zc_grow_materialize(b, entry->fn) != CUDA_SUCCESS)
         return CUDA_ERROR_OUT_OF_MEMORY;

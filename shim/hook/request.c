@@ -111,6 +111,7 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
     const struct zc_place *place = backing ? zc_place_of(backing->place) : NULL;
     struct zc_block
         like; /* Sets field by field: clearing it first takes longer than all the rest. */
+    uint32_t ask_flags = ask->flags;
     like.base = address;
     like.size = ask->size;
     like.before = backing ? backing->before & 0xfff : 0;
@@ -121,7 +122,12 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
     for (unsigned i = 0; i < sizeof(like.cell) / sizeof(like.cell[0]); i++)
         like.cell[i] = NULL;
     like.site = (uint16_t)ask->site;
-    like.flags = (uint16_t)(ask->flags | (backing ? ZC_BLOCK_CONVERTED : 0) |
+    if (backing && zc_spilled(backing)) {
+        ask_flags |= ZC_BLOCK_SPLIT;
+        like.behind |= (uint32_t)((ask->size - backing->spilled) / ZC_BLOCK_UNIT)
+                       << ZC_BLOCK_BEHIND_BITS;
+    }
+    like.flags = (uint16_t)(ask_flags | (backing ? ZC_BLOCK_CONVERTED : 0) |
                             (backing && backing->pooled ? ZC_BLOCK_POOLED : 0));
     like.device = (int8_t)ask->device;
     like.rule = rule ? (int16_t)(rule - zc_rules()->rules) : -1;
@@ -129,7 +135,7 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
     like.place = (backing ? backing->place : ask->home) & 7;
     like.asked = ask->asked & 15;
     like.real = (uint8_t)(place ? place->real : ask->asked);
-    if (ask->handle && ask->handle->backing)
+    if ((ask->handle && ask->handle->backing) || zc_block_spilled(&like) == like.size)
         like.real = ZC_KIND_PINNED;
     struct zc_block *b = zc_block_add(&like);
     if (!b)

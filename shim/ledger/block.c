@@ -12,6 +12,7 @@
 #include "ledger/reentry.h"
 #include "ledger/index.h"
 #include "ledger/site.h"
+#include "policy/policy.h"
 
 /*
  * Removed blocks are not reused until this many more were removed.  So if a program frees a block
@@ -40,20 +41,26 @@ static uint64_t end_of(const struct zc_block *block)
     return size < UINT64_MAX - block->base ? block->base + size : UINT64_MAX;
 }
 
+static void gauge_bytes(struct zc_gauge *gauge, int sign, uint64_t change)
+{
+    uint64_t bytes = sign > 0 ? gauge->bytes + change : gauge->bytes - change;
+    __atomic_store_n(&gauge->bytes, bytes, __ATOMIC_RELAXED);
+    if (bytes > gauge->peak_bytes)
+        __atomic_store_n(&gauge->peak_bytes, bytes, __ATOMIC_RELAXED);
+}
+
 /* Updates the gauges; quarantined blocks no longer count.  Only the lock's holder writes them, but
  * any process may read them. */
 static void gauge_change(const struct zc_block *block, int sign)
 {
-    uint64_t blocks, bytes;
+    uint64_t spilled = zc_block_spilled(block);
     if (block->flags & ZC_BLOCK_QUARANTINED)
         return;
     struct zc_gauge *gauge = &zc_counters()->place[block->place];
-    blocks = gauge->blocks + (uint64_t)(int64_t)sign;
-    bytes = sign > 0 ? gauge->bytes + block->size : gauge->bytes - block->size;
-    __atomic_store_n(&gauge->blocks, blocks, __ATOMIC_RELAXED);
-    __atomic_store_n(&gauge->bytes, bytes, __ATOMIC_RELAXED);
-    if (bytes > gauge->peak_bytes)
-        __atomic_store_n(&gauge->peak_bytes, bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&gauge->blocks, gauge->blocks + (uint64_t)(int64_t)sign, __ATOMIC_RELAXED);
+    gauge_bytes(gauge, sign, block->size - spilled);
+    if (spilled != 0)
+        gauge_bytes(&zc_counters()->place[ZC_PLACE_MAPPED], sign, spilled);
     if (watcher != NULL && block->place == watched)
         watcher(block->device, sign * (int64_t)block->size);
 }
@@ -198,7 +205,7 @@ bool zc_block_beside(uint64_t address)
     if (below != NULL && address < end_of(below))
         return false;
     if (below != NULL &&
-        address / ZC_BLOCK_PAGE - (end_of(below) - 1) / ZC_BLOCK_PAGE < below->behind)
+        address / ZC_BLOCK_PAGE - (end_of(below) - 1) / ZC_BLOCK_PAGE < zc_block_behind(below))
         return true;
     return above != NULL && above->base - address <= above->before * ZC_BLOCK_PAGE;
 }

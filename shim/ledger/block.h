@@ -27,7 +27,8 @@ struct zc_block {
     void *backing; /* The place's record (place/), or for a mapping that of its handle
                     * (hook/handle.h); NULL if not converted. */
     struct zc_cell *cell[4]; /* Traffic by direction, in order of first use; NULL: unused. */
-    uint32_t behind;         /* Pages mapped by its place from that of its last byte on; 0: none. */
+    uint32_t behind;         /* Pages mapped by its place from that of its last byte on; 0: none.
+                              * Of a split block see zc_block_behind(). */
     uint16_t before : 12;    /* Pages mapped by its place below it. */
     uint16_t asked : 4;      /* enum zc_kind that the program asked for. */
     uint16_t site;           /* Index into the site table. */
@@ -53,6 +54,25 @@ struct zc_block {
 #define ZC_BLOCK_POOLED 512u  /* Converted; the driver's pool has its memory and frees it. */
 #define ZC_BLOCK_POOL_GONE 1024u /* Its pool was destroyed; the handle may be reused. */
 #define ZC_BLOCK_SYNC_MEMOPS 8u  /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS was set by the program. */
+#define ZC_BLOCK_SPLIT 2048u     /* Its place has the first bytes; the others are in `mapped`. */
+
+/* The bytes that the place of a split block has are so many of these units, in the upper bits of
+ * `behind`. */
+#define ZC_BLOCK_UNIT ((uint64_t)2 << 20)
+#define ZC_BLOCK_BEHIND_BITS 11
+
+static inline uint32_t zc_block_behind(const struct zc_block *block)
+{
+    return block->flags & ZC_BLOCK_SPLIT ? block->behind & ((1u << ZC_BLOCK_BEHIND_BITS) - 1)
+                                         : block->behind;
+}
+
+/* Bytes of a split block that are in `mapped`; 0 for others. */
+static inline uint64_t zc_block_spilled(const struct zc_block *block)
+{
+    uint64_t placed = (block->behind >> ZC_BLOCK_BEHIND_BITS) * ZC_BLOCK_UNIT;
+    return block->flags & ZC_BLOCK_SPLIT ? block->size - placed : 0;
+}
 
 /* True for pinned host memory that the program requested and libzc made. */
 static inline bool zc_block_hosted(const struct zc_block *block)

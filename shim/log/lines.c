@@ -21,6 +21,8 @@ static void block_fields(struct zc_line *line, const struct zc_block *block)
     zc_line_str(line, "place", zc_place_name((enum zc_place_id)block->place));
     zc_line_address(line, "address", block->base);
     zc_line_i64(line, "device", block->device);
+    if (zc_block_spilled(block) != 0)
+        zc_line_u64(line, "spilled_bytes", zc_block_spilled(block));
 }
 
 void zc_cell_read(struct zc_cell *copy, const struct zc_cell *cell)

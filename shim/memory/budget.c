@@ -27,6 +27,13 @@ bool zc_budget_take(const struct zc_rule *rule, int device, uint64_t bytes)
     return true;
 }
 
+uint64_t zc_budget_left(const struct zc_rule *rule, int device)
+{
+    uint64_t most = budget_of(rule, device);
+    uint64_t alive = atomic_load_explicit(&rule->counters->alive, memory_order_relaxed);
+    return rule->budget.kind == ZC_LIMIT_NONE ? UINT64_MAX : alive < most ? most - alive : 0;
+}
+
 void zc_budget_give(const struct zc_rule *rule, uint64_t bytes)
 {
     if (rule->budget.kind != ZC_LIMIT_NONE)
@@ -43,12 +50,13 @@ void zc_budget_return(const struct zc_block *block)
 {
     const struct zc_rule *rule = counted(block);
     if (rule)
-        zc_budget_give(rule, block->size);
+        zc_budget_give(rule, block->size - zc_block_spilled(block));
 }
 
 void zc_budget_restore(const struct zc_block *block)
 {
     const struct zc_rule *rule = counted(block);
     if (rule)
-        atomic_fetch_add_explicit(&rule->counters->alive, block->size, memory_order_relaxed);
+        atomic_fetch_add_explicit(&rule->counters->alive, block->size - zc_block_spilled(block),
+                                  memory_order_relaxed);
 }

@@ -10,6 +10,9 @@
  * to the memory of `device`. */
 bool zc_budget_take(const struct zc_rule *rule, int device, uint64_t bytes);
 
+/* Bytes that a budget leaves. */
+uint64_t zc_budget_left(const struct zc_rule *rule, int device);
+
 /* Takes back a counted request that was not made. */
 void zc_budget_give(const struct zc_rule *rule, uint64_t bytes);
 

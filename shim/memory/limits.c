@@ -185,6 +185,12 @@ uint64_t zc_limits_on_devices(void)
     return live_on_device() + placed_on_device() + zc_limits_used(ZC_PLACE_MANAGED);
 }
 
+uint64_t zc_limits_device_left(int device)
+{
+    uint64_t limit = device_limit(device), used_now = live_on_device() + placed_on_device();
+    return limit == UINT64_MAX ? limit : used_now < limit ? limit - used_now : 0;
+}
+
 /* What zc_limits_device_room() has reserved for the thread's next block. */
 static __thread struct {
     uint64_t bytes;
@@ -253,7 +259,7 @@ static bool count_block(struct zc_block *b, void *arg)
     bool sure = t->alone || !(b->flags & ZC_BLOCK_STREAM);
     if (there && sure && b->asked == ZC_KIND_DEVICE && b->device == t->device &&
         !(b->flags & (ZC_BLOCK_QUARANTINED | ZC_BLOCK_FOREIGN)))
-        t->bytes += b->size;
+        t->bytes += b->size - zc_block_spilled(b);
     return true;
 }
 

@@ -58,6 +58,9 @@ bool zc_limits_device_holds(int device, size_t bytes, bool anywhere);
  * freed memory that libzc keeps does not. */
 uint64_t zc_limits_on_devices(void);
 
+/* Bytes of a device that max_device leaves to this process. */
+uint64_t zc_limits_device_left(int device);
+
 /* True if the policy limits device memory. */
 bool zc_limits_device_bound(void);
 

@@ -37,7 +37,10 @@ struct zc_backing {
     size_t room; /* Bytes from `base` on that the place has mapped; at least `size`. */
     CUcontext context; /* Context of the request, or that of zc_place_home(). */
     union {
-        struct zc_vmm *vmm;                  /* vmm, shared: reservation and physical memory. */
+        struct {
+            struct zc_vmm *vmm; /* vmm, shared: reservation and physical memory. */
+            size_t spilled;     /* vmm: bytes at the end that are in host memory. */
+        };
         struct zc_hinted hint;               /* managed, for device memory. */
         CUmemGenericAllocationHandle handle; /* mapped, for cuMemCreate; else 0. */
     };
@@ -66,6 +69,12 @@ static inline size_t zc_margin(size_t size)
 static inline size_t zc_before(const struct zc_backing *backing)
 {
     return backing->before * ZC_BLOCK_PAGE;
+}
+
+/* Bytes of a request that its place has put into host memory, and counts there. */
+static inline size_t zc_spilled(const struct zc_backing *backing)
+{
+    return backing->place == ZC_PLACE_VMM ? backing->spilled : 0;
 }
 
 /* A request to a place. */
@@ -98,7 +107,8 @@ struct zc_place {
     enum zc_kind real; /* Kind of its pages in CUPTI's terms. */
     bool waits;        /* Unmaking waits for the whole device (cuMemHostUnregister, cuMemFree). */
     bool counts;       /* The place counts its memory, with its pool, against the limits itself. */
-    /* Fills *out, whose address stays the same.  On failure returns the driver's code, with the
+    /* Fills *out, whose address stays the same; its `spilled` says how much is to be host memory.
+     * On failure returns the driver's code, with the
      * reason in *why, and leaves nothing behind. */
     CUresult (*make)(const struct zc_want *want, struct zc_backing *out, const char **why);
     /* Gives back what the driver may refuse to take; then the block stays as it is.  NULL if there

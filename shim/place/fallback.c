@@ -13,6 +13,7 @@
 #include "memory/budget.h"
 #include "memory/limits.h"
 #include "memory/place.h"
+#include "vmm/lazy.h"
 
 static const struct zc_place *const places[ZC_PLACE_COUNT] = {
     [ZC_PLACE_MAPPED] = &zc_place_mapped, [ZC_PLACE_MANAGED] = &zc_place_managed,
@@ -126,36 +127,121 @@ void zc_place_check_policy(const struct zc_policy *policy)
         check_rule(policy, &policy->rules[i]);
 }
 
-static bool make_at(const struct zc_place *place, const struct zc_want *want,
-                    struct zc_backing *out, const char **why)
+/* Makes `spilled` bytes of it host memory. */
+static CUresult make_at(const struct zc_place *place, const struct zc_want *want, size_t spilled,
+                        struct zc_backing *out, const char **why)
 {
-    if (place->make(want, out, why) != CUDA_SUCCESS)
-        return false;
-    out->room = out->room > out->size ? out->room : out->size;
-    return true;
-}
-
-/* Tries one place.  If a limit is reached, memory of deferred frees that nobody uses any more may
- * be the reason: gives that back and tries once more. */
-static bool try_place(const struct zc_place *place, const struct zc_want *want,
-                      struct zc_backing *out, const char **why)
-{
-    size_t span = want->size;
     *out = (struct zc_backing){.size = want->size,
                                .place = (uint8_t)place->id,
                                .device = (int8_t)want->device,
                                .context = zc_place_home(want, place->id),
                                .flags = (uint8_t)want->flags};
-    if (place->counts)
-        return make_at(place, want, out, why);
-    if (!zc_limits_take(place->id, want->device, span, why) &&
-        !(zc_modules_reclaim(place->id) && zc_limits_take(place->id, want->device, span, why)) &&
-        !(zc_modules_reclaim_waiting() > 0 && zc_limits_take(place->id, want->device, span, why)))
+    if (spilled)
+        out->spilled = spilled;
+    CUresult result = place->make(want, out, why);
+    out->room = out->room > out->size ? out->room : out->size;
+    return result;
+}
+
+/* Counts bytes against the limit of a place.  If that is reached, memory of deferred frees that
+ * nobody uses any more may be the reason: gives that back and tries once more. */
+static bool take_limit(enum zc_place_id place, int device, size_t bytes, const char **why)
+{
+    return !bytes || zc_limits_take(place, device, bytes, why) ||
+           (zc_modules_reclaim(place) && zc_limits_take(place, device, bytes, why)) ||
+           (zc_modules_reclaim_waiting() > 0 && zc_limits_take(place, device, bytes, why));
+}
+
+static void give_limit(enum zc_place_id place, int device, size_t bytes)
+{
+    if (bytes)
+        zc_limits_give(place, device, bytes);
+}
+
+static bool try_place(const struct zc_place *place, const struct zc_want *want,
+                      struct zc_backing *out, const char **why)
+{
+    if (!place->counts && !take_limit(place->id, want->device, want->size, why))
         return false;
-    if (make_at(place, want, out, why))
+    if (make_at(place, want, 0, out, why) == CUDA_SUCCESS)
         return true;
-    zc_limits_give(place->id, want->device, span);
+    if (!place->counts)
+        zc_limits_give(place->id, want->device, want->size);
     return false;
+}
+
+/* Bytes of a part without `chunk`. */
+#define PART ((size_t)32 << 20)
+
+/* A block that the device has no room for leaves it so much, for what kernels need themselves. */
+#define LEFT_PART 64
+
+/* Bytes of each part of a block that may be split; 0 if the request may not. */
+static size_t part_of(const struct zc_want *want, enum zc_place_id place)
+{
+    const struct zc_rule *rule = want->rule;
+    size_t part = rule->chunk < SIZE_MAX / 2 ? (size_t)rule->chunk : SIZE_MAX / 2;
+    part = part ? (part + ZC_BLOCK_UNIT - 1) / ZC_BLOCK_UNIT * ZC_BLOCK_UNIT : PART;
+    return place == ZC_PLACE_VMM && rule->spill == ZC_SPILL_HOST && want->size >= part ? part : 0;
+}
+
+/* Puts so many bytes of a block on the device, and the others into host memory.  NOT_PERMITTED: a
+ * limit on device memory is reached; OUT_OF_MEMORY: the device has not so much. */
+static CUresult try_split(const struct zc_want *want, size_t placed, bool counted,
+                          struct zc_backing *out, const char **why)
+{
+    const struct zc_rule *rule = want->rule;
+    size_t spilled = want->size - placed;
+    *why = "over its budget";
+    if (counted && placed && !zc_budget_take(rule, want->device, placed))
+        return CUDA_ERROR_NOT_PERMITTED;
+    CUresult result = CUDA_ERROR_NOT_PERMITTED;
+    if (take_limit(ZC_PLACE_VMM, want->device, placed, why)) {
+        result = CUDA_ERROR_NOT_SUPPORTED;
+        if (take_limit(ZC_PLACE_MAPPED, want->device, spilled, why)) {
+            result = make_at(&zc_place_vmm, want, spilled, out, why);
+            if (result == CUDA_SUCCESS)
+                return result;
+            give_limit(ZC_PLACE_MAPPED, want->device, spilled);
+        }
+        give_limit(ZC_PLACE_VMM, want->device, placed);
+    }
+    if (counted && placed)
+        zc_budget_give(rule, placed);
+    return result;
+}
+
+/* Bytes that the limits leave for a block on its device; or with `full`, those that the device
+ * does. */
+static uint64_t room_for(const struct zc_want *want, bool counted, bool full)
+{
+    size_t available = 0, total = 0;
+    uint64_t limit = zc_limits_device_left(want->device);
+    uint64_t budget = counted ? zc_budget_left(want->rule, want->device) : UINT64_MAX;
+    if (!full || zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
+        return budget < limit ? budget : limit;
+    uint64_t kept = zc_lazy_promised(want->device) + total / LEFT_PART;
+    available += zc_modules_idle_bytes();
+    return available > kept ? available - kept : 0;
+}
+
+/* Tries with less and less on the device, in whole parts.  If some of the block is host memory,
+ * *why is the first reason. */
+static bool try_parts(const struct zc_want *want, size_t part, bool counted, struct zc_backing *out,
+                      const char **why)
+{
+    const char *said, *first = NULL;
+    size_t placed = want->size;
+    for (;;) {
+        CUresult result = try_split(want, placed, counted, out, &said);
+        bool full = result == CUDA_ERROR_OUT_OF_MEMORY;
+        first = first ? first : full ? "more than the device has free" : said;
+        *why = result == CUDA_SUCCESS || full ? first : said;
+        if (result == CUDA_SUCCESS || !placed || (!full && result != CUDA_ERROR_NOT_PERMITTED))
+            return result == CUDA_SUCCESS;
+        uint64_t room = room_for(want, counted, full);
+        placed = (room < placed ? (size_t)room : placed / 2) / part * part;
+    }
 }
 
 CUresult zc_place_detach(struct zc_backing *backing)
@@ -198,7 +284,8 @@ static CUresult untry(struct zc_backing *backing, bool gone)
     result = place->unmake(backing, gone);
     zc_stream_lent(lent);
     if (!place->counts)
-        zc_limits_give(backing->place, backing->device, backing->size);
+        give_limit(backing->place, backing->device, backing->size - zc_spilled(backing));
+    give_limit(ZC_PLACE_MAPPED, backing->device, zc_spilled(backing));
     return result;
 }
 
@@ -232,22 +319,26 @@ struct zc_backing *zc_place_try(const struct zc_want *want, unsigned first, unsi
     const char *reason = "";
     for (unsigned i = first; i < list->count; i++) {
         enum zc_place_id place = list->item[i];
-        bool within = i > 0 || zc_budget_take(want->rule, want->device, want->size);
+        size_t part = part_of(want, place);
+        bool within = i > 0 || part || zc_budget_take(want->rule, want->device, want->size);
         *index_out = i;
         reason = within ? unfit(want, place) : "over its budget";
         if (!reason && place == ZC_PLACE_DEVICE && on_device(want, &reason))
             break;
         if (!reason && !made && !(made = zc_arena_get(sizeof(*made))))
             reason = "libzc has no memory for its record";
-        if (!reason && try_place(zc_place_of(place), want, made, &reason)) {
+        bool taken = !reason && (part ? try_parts(want, part, i == 0, made, &reason)
+                                      : try_place(zc_place_of(place), want, made, &reason));
+        if (!taken || zc_spilled(made))
+            zc_text_fmt(&text, "%s%s: %s", text.len ? "; " : "", zc_place_name(place), reason);
+        if (taken) {
             zc_text_cstr(&text);
             return made;
         }
-        zc_text_fmt(&text, "%s%s: %s", text.len ? "; " : "", zc_place_name(place), reason);
         /* What can't be shared is what the program asked for. */
         if (within && place == ZC_PLACE_SHARED && on_device(want, &reason))
             break;
-        if (within && i == 0)
+        if (within && i == 0 && !part)
             zc_budget_give(want->rule, want->size);
         *index_out = i + 1;
     }

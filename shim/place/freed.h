@@ -32,7 +32,8 @@ uint64_t zc_freed_waiting(CUmemoryPool pool);
  */
 bool zc_freed_keep(struct zc_block *block);
 
-/* True if a block may be kept: a vmm block, not too large, attached whole, and not lazy. */
+/* True if a block may be kept: a vmm block, not too large, attached whole, neither lazy nor
+ * split. */
 bool zc_freed_fits(const struct zc_block *block);
 
 /*

@@ -135,7 +135,16 @@ CUresult zc_access_open(const struct zc_va *va, size_t from, size_t to)
 {
     CUmemAccessDesc desc[DEVICES_MAX];
     size_t count = describe(va->devices, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, desc, 0);
-    return zc_real.cuMemSetAccess(va->base + from, to - from, desc, count);
+    CUresult result = zc_real.cuMemSetAccess(va->base + from, to - from, desc, count);
+#if CUDA_VERSION >= 12020
+    from = from > va->host * ZC_VA_UNIT ? from : va->host * ZC_VA_UNIT;
+    to = to < va->host_end * ZC_VA_UNIT ? to : va->host_end * ZC_VA_UNIT;
+    desc[0] = (CUmemAccessDesc){.location = {.type = CU_MEM_LOCATION_TYPE_HOST},
+                                .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    if (result == CUDA_SUCCESS && from < to)
+        result = zc_real.cuMemSetAccess(va->base + from, to - from, desc, 1);
+#endif
+    return result;
 }
 
 /* Sets which devices reach the first `runs` runs of a range. */

@@ -22,8 +22,8 @@ void zc_access_unlock(void);
 CUresult zc_access_enter(struct zc_va *va);
 void zc_access_leave(struct zc_va *va);
 
-/* Opens the just mapped bytes [from, to) to the range's devices.  With the lock.  Returns the
- * driver's code. */
+/* Opens the just mapped bytes [from, to) to the range's devices, and host memory to the CPU.  With
+ * the lock.  Returns the driver's code. */
 CUresult zc_access_open(const struct zc_va *va, size_t from, size_t to);
 
 /* Lets the current context use the memory of `peer` from now on.  On failure returns the driver's

@@ -222,7 +222,7 @@ static CUresult enter(struct zc_vmm *v, const char **why)
         zc_lineage_leave(v);
         return result;
     }
-    __atomic_fetch_add(&promised[v->device], v->span, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&promised[v->device], zc_vmm_due(v), __ATOMIC_RELAXED);
     if (!given)
         zc_lazy_update(v);
     return CUDA_SUCCESS;
@@ -232,9 +232,10 @@ static CUresult enter(struct zc_vmm *v, const char **why)
  * blocks only if they decide it. */
 static bool fits(const struct zc_vmm *v)
 {
-    if (v->span < ADMIT_FROM)
+    if (zc_vmm_due(v) < ADMIT_FROM)
         return true;
-    uint64_t beside = zc_modules_idle_bytes(), wanted = zc_lazy_promised(v->device) + v->span;
+    uint64_t beside = zc_modules_idle_bytes();
+    uint64_t wanted = zc_lazy_promised(v->device) + zc_vmm_due(v);
     return has_room(v->device, wanted, beside) ||
            (v->grows && has_room(v->device, wanted,
                                  beside + zc_lineage_largest(v->device, v->va.context, v->span)));

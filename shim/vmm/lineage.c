@@ -166,7 +166,7 @@ size_t zc_lineage_headroom(const struct zc_vmm *v)
 {
     size_t total = 0, room = v->va.size - v->span, taken = headroom[v->device];
     /* If the rule sets `chunk` or a limit, do not allocate more than was requested. */
-    if (!v->lineage->previous || v->chunk_size || v->bound ||
+    if (!v->lineage->previous || v->rule->chunk || v->bound ||
         zc_real.cuDeviceTotalMem_v2(&total, v->device) != CUDA_SUCCESS || total / PART <= taken)
         return 0;
     size_t more = v->span < AHEAD                   ? AHEAD - v->span

@@ -12,6 +12,9 @@ struct zc_chunk {
     size_t size; /* Bytes, a multiple of the granularity. */
 };
 
+/* All granularities are multiples of it. */
+#define ZC_VA_UNIT ((size_t)64 << 10)
+
 /* A mapped part of the range, as offsets in bytes. */
 struct zc_run {
     size_t from, to;
@@ -32,6 +35,7 @@ struct zc_va {
     size_t size;             /* Bytes reserved. */
     struct zc_run *run;      /* Mapped runs, from the arena: sorted, and no two touch. */
     unsigned count, room;    /* Number of runs, and capacity of `run`. */
+    uint32_t host, host_end; /* Host memory, which the CPU reaches: offsets in ZC_VA_UNITs. */
     uint64_t devices;        /* Devices that reach the runs, one bit each. */
     uint64_t copying;        /* Those of them that were let in only for copies. */
     struct zc_va *next, *before; /* List of all ranges. */

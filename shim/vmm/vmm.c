@@ -161,21 +161,39 @@ static CUresult push_rim(struct zc_vmm *v)
     return !v->rim || push(v, rim.handle, v->granularity) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+static CUresult create_host(struct zc_vmm *v, CUmemGenericAllocationHandle *handle, size_t size)
+{
+    const struct zc_want want = {
+        .size = size, .device = v->device, .rule = v->rule, .prop = &facts_of(v->device)->prop};
+    struct zc_backing made = {0};
+    const char *why;
+    CUresult result = zc_handle_make(&want, &made, &why);
+    v->stuck = result != CUDA_SUCCESS;
+    *handle = made.handle;
+    return result;
+}
+
+static CUresult create_device(const struct zc_vmm *v, CUmemGenericAllocationHandle *handle,
+                              size_t size)
+{
+    CUmemAllocationProp prop = facts_of(v->device)->prop;
+    if (v->rdma == ZC_RDMA_NO)
+        prop.allocFlags.gpuDirectRDMACapable = 0;
+    return v->ahead ? zc_real.cuMemCreate(handle, size, &prop, 0)
+                    : ZC_RECLAIMING(zc_real.cuMemCreate(handle, size, &prop, 0));
+}
+
 CUresult zc_vmm_create(struct zc_vmm *v)
 {
     CUmemGenericAllocationHandle handle;
-    const struct facts *f = facts_of(v->device);
-    CUmemAllocationProp prop = f->prop;
     unsigned before = v->count;
     CUresult result = push_rim(v);
-    if (v->rdma == ZC_RDMA_NO)
-        prop.allocFlags.gpuDirectRDMACapable = 0;
     size_t most = v->span - zc_vmm_rim(v) + v->ahead;
     while (result == CUDA_SUCCESS && v->held < most) {
-        size_t missing = most - v->held;
-        size_t size = v->chunk_size && v->chunk_size < missing ? v->chunk_size : missing;
-        result = v->ahead ? zc_real.cuMemCreate(&handle, size, &prop, 0)
-                          : ZC_RECLAIMING(zc_real.cuMemCreate(&handle, size, &prop, 0));
+        bool split = zc_vmm_spilled(v), host = split && v->held >= zc_vmm_border(v);
+        size_t missing = (split && !host ? zc_vmm_border(v) : most) - v->held;
+        size_t size = zc_vmm_chunk(v) && zc_vmm_chunk(v) < missing ? zc_vmm_chunk(v) : missing;
+        result = host ? create_host(v, &handle, size) : create_device(v, &handle, size);
         if (result == CUDA_SUCCESS && !push(v, handle, size)) {
             zc_real.cuMemRelease(handle);
             result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -214,6 +232,12 @@ struct zc_vmm *zc_vmm_of(const struct zc_block *block)
         !(block->flags & ZC_BLOCK_CONVERTED))
         return NULL;
     return ((const struct zc_backing *)block->backing)->vmm;
+}
+
+CUdeviceptr zc_vmm_spills_at(const struct zc_block *block)
+{
+    const struct zc_vmm *v = block && block->flags & ZC_BLOCK_SPLIT ? zc_vmm_of(block) : NULL;
+    return v ? v->va.base + zc_vmm_border(v) : 0;
 }
 
 /* For blocks that don't grow; never written to. */
@@ -262,7 +286,7 @@ static CUresult fill(struct zc_vmm *v, const char **why)
 }
 
 /* Why a request can't have vmm memory; CUDA_SUCCESS if it can. */
-static CUresult refuse(const struct zc_want *want, const struct facts *f, bool lazy,
+static CUresult refuse(const struct zc_want *want, const struct facts *f, size_t spilled, bool lazy,
                        const char **why)
 {
     *why = "the device has no virtual memory management";
@@ -274,8 +298,11 @@ static CUresult refuse(const struct zc_want *want, const struct facts *f, bool l
     *why = "more than the device has free"; /* The size can't even be rounded up. */
     if (want->size > SIZE_MAX - f->granularity)
         return CUDA_ERROR_OUT_OF_MEMORY;
+    *why = "its parts are no multiple of what the device maps";
+    if (spilled && ((want->size - spilled) % f->granularity || f->granularity % ZC_VA_UNIT))
+        return CUDA_ERROR_NOT_SUPPORTED;
     *why = "more than the device has beside managed memory";
-    if (!lazy && !zc_limits_device_holds(want->device, want->size, false))
+    if (!lazy && !zc_limits_device_holds(want->device, want->size - spilled, false))
         return CUDA_ERROR_OUT_OF_MEMORY;
     return CUDA_SUCCESS;
 }
@@ -300,7 +327,7 @@ CUresult zc_vmm_make(const struct zc_want *want, struct zc_backing *out, const c
     bool grows = want->rule->grow && !want->stream_ordered && !want->lazy;
     bool lazy =
         grows || want->lazy || (want->rule->commit == ZC_COMMIT_LAZY && !want->stream_ordered);
-    CUresult result = refuse(want, f, lazy, why);
+    CUresult result = refuse(want, f, out->spilled, lazy, why);
     if (result != CUDA_SUCCESS)
         return result;
     struct zc_vmm *v = zc_arena_get(sizeof(*v));
@@ -314,12 +341,12 @@ CUresult zc_vmm_make(const struct zc_want *want, struct zc_backing *out, const c
     }
     v->granularity = (uint32_t)f->granularity;
     v->span = zc_va_round_up(want->size, f->granularity);
-    v->chunk_size = zc_va_round_up(want->rule->chunk, f->granularity);
     v->device = v->va.device = want->device;
     v->va.context = want->context;
     v->va.peers = want->rule->peers;
     v->va.pool = want->pool;
     v->rdma = want->rule->rdma;
+    v->rule = want->rule;
     v->bound = want->rule->budget.kind != ZC_LIMIT_NONE || zc_limits_device_bound();
     v->grows = grows;
     v->lineage = lineage;
@@ -331,8 +358,16 @@ CUresult zc_vmm_make(const struct zc_want *want, struct zc_backing *out, const c
     }
     v->va.base = v->span == want->at_bytes ? want->at : 0;
     size_t before = lazy ? 0 : lay_out(v, want, f);
+    if (out->spilled) {
+        v->va.host_end = (uint32_t)((v->span - zc_vmm_rim(v)) / ZC_VA_UNIT);
+        v->va.host = (uint32_t)((zc_vmm_rim(v) + want->size - out->spilled) / ZC_VA_UNIT);
+    }
     result = fill(v, why);
     if (result != CUDA_SUCCESS) {
+        if (v->stuck) {
+            *why = "the driver refuses host memory for its last part";
+            result = CUDA_ERROR_NOT_SUPPORTED;
+        }
         zc_vmm_drop(v);
         return result;
     }

@@ -33,25 +33,26 @@ struct zc_lineage {
 
 /*
  * One block.  In a lazy block everything changes only with the driver lock, except `granularity`,
- * `chunk_size`, `device`, `rdma`, `bound`, `lazy` and the addresses of the range.
+ * `rule`, `device`, `rdma`, `bound`, `lazy` and the addresses of the range.
  */
 struct zc_vmm {
-    struct zc_va va;         /* Its addresses, and the context of the request. */
-    size_t span;             /* Bytes of memory: the request, rounded up, and the rim. */
-    size_t chunk_size;       /* Bytes of each new chunk; 0: one chunk for all that is missing. */
-    struct zc_chunk *chunks; /* From the arena, in the order of their addresses. */
-    size_t held;             /* Sum of the chunks in bytes; with headroom more than `span`. */
-    size_t ahead;            /* Headroom to create; other modules do not give memory back for it. */
-    unsigned count, room;    /* Number of chunks, and capacity of `chunks`. */
-    uint32_t granularity;    /* Sizes of chunks are multiples of it. */
-    int8_t device;           /* Ordinal of the device that has the memory. */
-    bool open;               /* Something is pending: memory or a copy.  Atomic. */
-    enum zc_rdma rdma : 4;   /* The rule's `rdma`, for the chunks. */
-    bool rim : 1;   /* Each end has a granule of host memory, which all such blocks share. */
-    bool bound : 1; /* The policy limits such blocks (budget, max_device). */
-    bool lazy : 1;  /* Memory is attached when first needed (commit = lazy, grow). */
-    bool grows : 1; /* The rule says `grow`: copies into it may become remaps. */
-    bool small : 1; /* It counts among the small blocks of its device. */
+    struct zc_va va;            /* Its addresses, and the context of the request. */
+    size_t span;                /* Bytes of memory: the request, rounded up, and the rim. */
+    const struct zc_rule *rule; /* The rule that decided. */
+    struct zc_chunk *chunks;    /* From the arena, in the order of their addresses. */
+    size_t held;                /* Sum of the chunks in bytes; with headroom more than `span`. */
+    size_t ahead;          /* Headroom to create; other modules do not give memory back for it. */
+    unsigned count, room;  /* Number of chunks, and capacity of `chunks`. */
+    uint32_t granularity;  /* Sizes of chunks are multiples of it. */
+    int8_t device;         /* Ordinal of the device that has the memory. */
+    bool open;             /* Something is pending: memory or a copy.  Atomic. */
+    enum zc_rdma rdma : 4; /* The rule's `rdma`, for the chunks. */
+    bool rim : 1;          /* Each end has a granule of host memory, which all such blocks share. */
+    bool bound : 1;        /* The policy limits such blocks (budget, max_device). */
+    bool lazy : 1;         /* Memory is attached when first needed (commit = lazy, grow). */
+    bool grows : 1;        /* The rule says `grow`: copies into it may become remaps. */
+    bool small : 1;        /* It counts among the small blocks of its device. */
+    bool stuck : 1;        /* The driver has refused it host memory. */
     struct zc_shared *pair;       /* Of `shared`: the place's record; constant. */
     struct zc_lineage *lineage;   /* All zero, and read-only, if the block does not grow. */
     struct zc_vmm *next, *before; /* List of blocks with something pending. */
@@ -71,10 +72,28 @@ static inline bool zc_vmm_names_devices(const struct zc_want *want)
     return want->pool || !want->stream_ordered;
 }
 
-/* True if a freed block fits a request in the devices that may reach it, also over the bus. */
+/* Where the host memory of a split block begins, from its first reserved address on; its bytes. */
+static inline size_t zc_vmm_border(const struct zc_vmm *v)
+{
+    return v->va.host * ZC_VA_UNIT;
+}
+
+static inline size_t zc_vmm_spilled(const struct zc_vmm *v)
+{
+    return (v->va.host_end - v->va.host) * ZC_VA_UNIT;
+}
+
+/* Bytes of each new chunk; 0: one chunk for all that is missing. */
+static inline size_t zc_vmm_chunk(const struct zc_vmm *v)
+{
+    return zc_va_round_up(v->rule->chunk, v->granularity);
+}
+
+/* True if a freed block fits a request in the devices that may reach it, also over the bus.  How
+ * much of a split block is on the device was decided for that one. */
 static inline bool zc_vmm_suits(const struct zc_vmm *v, const struct zc_want *want)
 {
-    return zc_vmm_names_devices(want) && v->rdma == want->rule->rdma &&
+    return !zc_vmm_spilled(v) && zc_vmm_names_devices(want) && v->rdma == want->rule->rdma &&
            v->va.peers == want->rule->peers && v->va.pool == want->pool;
 }
 
@@ -131,10 +150,11 @@ static inline size_t zc_vmm_own(const struct zc_vmm *v)
     return v->span - 2 * zc_vmm_rim(v);
 }
 
-/* Bytes of them that have no memory yet. */
+/* Bytes of the device that a lazy block still has to get. */
 static inline size_t zc_vmm_due(const struct zc_vmm *v)
 {
-    return v->held < zc_vmm_own(v) ? zc_vmm_own(v) - v->held : 0;
+    size_t most = zc_vmm_own(v) - zc_vmm_spilled(v);
+    return v->held < most ? most - v->held : 0;
 }
 
 /* Unmaps a block's memory.  If the driver refuses, all of it is mapped as before. */
@@ -149,6 +169,9 @@ void zc_vmm_drop(struct zc_vmm *v);
 
 /* The vmm record of a ledger block; NULL for other places. */
 struct zc_vmm *zc_vmm_of(const struct zc_block *block);
+
+/* The first address of a split block that is in host memory; 0 if there is none. */
+CUdeviceptr zc_vmm_spills_at(const struct zc_block *block);
 
 /* True for a lazy vmm block. */
 static inline bool zc_vmm_lazy(const struct zc_block *block)

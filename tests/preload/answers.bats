@@ -82,6 +82,13 @@ same_for_vmm() {
     refused_by_rule vmm 10
 }
 
+@test "blocks split over device and host memory answer as the device memory that was asked for" {
+    local keys=$'\nspill = host\nchunk = 2M\nbudget = 2M'
+    ZC_LOG=$BATS_TEST_TMPDIR/log ZC_LOG_LEVEL=allocs answers_in "vmm$keys"
+    grep -q '"size_bytes":3145728,.*"spilled_bytes":1048576,' "$BATS_TEST_TMPDIR/log"
+    refused_by_rule vmm 10
+}
+
 @test "vmm blocks without memory yet are not said to be reached by other bus devices" {
     run -0 under_policy $'place = vmm\ncommit = lazy' "$program"
     grep -q '^  attribute 15: code 0 00' <<<"$output"

@@ -47,13 +47,16 @@ fail_each_call() {
     fail_each_call 'place = managed, vmm' 'cuMemAllocManaged cuMemFree_v2 cuEventCreate'
 }
 
-@test "in vmm memory, then mapped" {
-    fail_each_call 'place = vmm, mapped' 'cuMemAddressReserve cuMemCreate cuMemMap cuMemSetAccess
+# Large blocks are split over device and host memory.
+SPLIT=$'place = vmm, mapped\nspill = host\nchunk = 2M\nbudget = 3M'
+
+@test "in vmm memory, of which a part is spilled, then mapped" {
+    fail_each_call "$SPLIT" 'cuMemAddressReserve cuMemCreate cuMemMap cuMemSetAccess
         cuMemUnmap cuMemRelease cuMemAddressFree cuMemGetAllocationGranularity'
 }
 
 @test "in vmm memory that is attached lazily" {
-    fail_each_call $'place = vmm\ncommit = lazy\nchunk = 2M' 'cuMemAddressReserve cuMemCreate
+    fail_each_call "$SPLIT"$'\ncommit = lazy' 'cuMemAddressReserve cuMemCreate
         cuMemMap cuMemSetAccess cuMemUnmap cuMemRelease cuMemAddressFree'
 }
 

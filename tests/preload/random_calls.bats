@@ -59,6 +59,13 @@ random() {
     done
 }
 
+@test "random calls give the same with blocks split over device and host memory" {
+    local keys
+    for keys in '' $'\ncommit = lazy'; do
+        random $'place = vmm\nspill = host\nchunk = 2M\nbudget = 3M'"$keys"
+    done
+}
+
 @test "random calls give the same with memory that is attached lazily, grown and freed later" {
     random $'place = vmm\ngrow = yes\nfree = defer\nchunk = 2M'
 }

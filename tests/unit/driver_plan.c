@@ -15,7 +15,7 @@
 
 /* Facts that go together: one of a group holds, in all its combinations with the other groups. */
 static const uint32_t ours[] = {0, F(OURS)}, large[] = {0, F(LARGE)};
-static const uint32_t wrong[] = {0, F(LEAVES), F(UNMANAGED), F(MALFORMED)};
+static const uint32_t wrong[] = {0, F(LEAVES), F(UNMANAGED), F(MALFORMED), F(BORDER)};
 static const uint32_t call[] = {0, F(ASYNC), F(AWAITED), F(AWAITED) | F(UNWAITED_KNOWN),
                                 F(AWAITED) | F(UNWAITED_KNOWN) | F(UNWAITED)};
 static const uint32_t capture[] = {0, F(CAPTURE), F(CAPTURE) | F(CAPTURED)};
@@ -136,8 +136,8 @@ static void in_a_capture(uint32_t facts)
     if (!(facts & F(CAPTURE)) || facts & (F(CPU) | F(THREADS)))
         return; /* These two are gathered outside captures. */
     assert_true(way == ZC_WAY_FORWARD || way == ZC_WAY_FORWARD_WAIT || way == ZC_WAY_REFUSE ||
-                way == ZC_WAY_PAIR || way == ZC_WAY_REMAP || way == ZC_WAY_ASK_PAIR ||
-                way == ZC_WAY_ASK_READY);
+                way == ZC_WAY_PAIR || way == ZC_WAY_REMAP || way == ZC_WAY_SPLIT ||
+                way == ZC_WAY_ASK_PAIR || way == ZC_WAY_ASK_READY);
     assert_false(way == ZC_WAY_FORWARD_WAIT && facts & F(CAPTURED));
 }
 
@@ -181,6 +181,11 @@ static void with_a_reason(uint32_t facts)
         assert_true(facts & (F(LEAVES) | F(UNMANAGED) | F(FAILED)));
     if (!(facts & (F(OURS) | F(LARGE))))
         assert_int_equal(way, ZC_WAY_FORWARD);
+    if (way == ZC_WAY_SPLIT || facts & F(BORDER)) { /* Its parts are copies of their own. */
+        assert_true(way == ZC_WAY_SPLIT || !(facts & (F(OURS) | F(LARGE))));
+        assert_true(facts & F(BORDER));
+        return;
+    }
     if (facts & F(OURS) && !(facts & F(READY_KNOWN)))
         assert_true(way == ZC_WAY_REFUSE || way == ZC_WAY_ASK_READY || way == ZC_WAY_ASK_PAIR ||
                     way == ZC_WAY_PAIR);

@@ -34,7 +34,8 @@ _TABLES = {
     "blocks": {
         "block": NUMBER, "site": WORD, "api": WORD, "size_bytes": NUMBER, "place": WORD,
         "address": TEXT, "device": NUMBER, "rule": WORD, "why": WORD, "thread_name": WORD,
-        "range": WORD, "alloc_ns": NUMBER, "free_ns": NUMBER, "live": FLAG},
+        "range": WORD, "alloc_ns": NUMBER, "free_ns": NUMBER, "live": FLAG,
+        "spilled_bytes": NUMBER},
     "block_traffic": {"block": NUMBER, "dir": WORD, **COUNTS},
     "transfers": {
         "time_ns": NUMBER, "function": WORD, **FLOW, "real_dir": WORD, "real_src_kind": WORD,

@@ -130,8 +130,8 @@ class Site:
 class Block:
     """A block with its traffic by direction."""
 
-    __slots__ = ("process", "id", "site", "api", "size", "place", "rule", "live", "alloc_ns",
-                 "free_ns", "by_dir", "uses", "grown")
+    __slots__ = ("process", "id", "site", "api", "size", "spilled", "place", "rule", "live",
+                 "alloc_ns", "free_ns", "by_dir", "uses", "grown")
 
     def __init__(self, process: Process, record: Record) -> None:
         self.process = process
@@ -139,6 +139,7 @@ class Block:
         self.site = sys.intern(string(record, "site"))
         self.api = sys.intern(string(record, "api"))
         self.size = number(record, "size_bytes")
+        self.spilled = number(record, "spilled_bytes")  # Of them in host memory, not in `place`.
         self.place = sys.intern(string(record, "place"))
         self.rule = sys.intern(string(record, "rule"))
         self.live = False                          # At the process's end.

@@ -120,7 +120,7 @@ class ProcessLog:
         if len(self._live) < MOST_BLOCKS:
             self._live[block.id] = block
             block.alloc_ns = number(record, "time_ns")
-            self._level(block.alloc_ns, block, block.size)
+            self._level(block.alloc_ns, block, 1)
 
     def _gone(self, record: Record) -> None:
         """A block's traffic, which is told when it is freed, or at the end."""
@@ -135,7 +135,7 @@ class ProcessLog:
                 watcher.free(self.sums.process, record)
             block.free_ns = at
             if block.alloc_ns:  # Else its allocation was not counted.
-                self._level(at, block, -block.size)
+                self._level(at, block, -1)
         block.by_dir = {}
         for row in rows(record, "traffic"):
             block.by_dir.setdefault(string(row, "dir", "?"), Counts()).add_record(row)
@@ -148,12 +148,15 @@ class ProcessLog:
             if self._live.get(larger.id) is larger:
                 self.sums.covered.add_grown((block.site, larger.site), size, blocked_ns)
 
-    def _level(self, time_ns: int, block: Block, change: int) -> None:
+    def _level(self, time_ns: int, block: Block, sign: int) -> None:
         if time_ns > 0:
             self._last_ns = max(self._last_ns, time_ns, self.sums.process.start_ns)
             if self._over_time:
-                self.sums.levels.add(max(time_ns, self.sums.process.start_ns), block.place or "?",
-                                     change)
+                time_ns = max(time_ns, self.sums.process.start_ns)
+                self.sums.levels.add(time_ns, block.place or "?",
+                                     sign * (block.size - block.spilled))
+                if block.spilled:
+                    self.sums.levels.add(time_ns, "mapped", sign * block.spilled)
 
     def _take_block(self, block: Block) -> None:
         copies = block.copies()

@@ -132,7 +132,7 @@ class Trace:
                           "range": record.get("range"), **self._where(site),
                           "api": string(record, "api"), "rule": record.get("rule")},
                     **self._arrow(one, block, False, True))
-        self._level(one, at, place, size)
+        self._levels(one, at, record, 1)
 
     def free(self, process: Process, record: Record) -> None:
         one, block = self._of(process), number(record, "block")
@@ -144,7 +144,14 @@ class Trace:
                     args={"block": block, "size_bytes": size, "place": place, **self._where(site)},
                     **self._arrow(one, block, True, False))
         del one.blocks[block]
-        self._level(one, at, place, -size)
+        self._levels(one, at, record, -1)
+
+    def _levels(self, one: OneProcess, time_ns: int, record: Record, sign: int) -> None:
+        """Counts a block that comes or goes, and its end in host memory apart."""
+        size, spilled = number(record, "size_bytes"), number(record, "spilled_bytes")
+        self._level(one, time_ns, string(record, "place", "?"), sign * (size - spilled))
+        if spilled:
+            self._level(one, time_ns, "mapped", sign * spilled)
 
     def _level(self, one: OneProcess, time_ns: int, place: str, change: int) -> None:
         one.places[place] = one.places.get(place, 0) + change

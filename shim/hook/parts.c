@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/* Copies and sets that cross the border between device and host memory in a split block. */
+#include "hook/parts.h"
+
+#include "hook/copy.h"
+#include "vmm/vmm.h"
+
+/* A part: `extent[0]` bytes of a row, rows of a slice, slices, from `at` on. */
+struct box {
+    size_t at[3], extent[3];
+};
+
+static size_t step_of(const struct zc_operand *b, int dimension)
+{
+    return dimension == 0 ? 1 : dimension == 1 ? b->pitch : b->slice;
+}
+
+/* Bytes from the first to the last one of a box, in its first `dimensions` dimensions. */
+static size_t span_of(const struct zc_operand *b, const struct box *box, int dimensions)
+{
+    size_t span = 1;
+    for (int d = 0; d < dimensions; d++)
+        span += (box->extent[d] - 1) * step_of(b, d);
+    return span;
+}
+
+static CUdeviceptr first_of(const struct zc_operand *b, const struct box *box)
+{
+    CUdeviceptr first = b->address;
+    for (int d = 0; d < 3; d++)
+        first += box->at[d] ? box->at[d] * step_of(b, d) : 0;
+    return first;
+}
+
+static struct box whole(const struct zc_copy *c)
+{
+    struct box box = {{0, 0, 0}, {c->bytes, 1, 1}};
+    bool rows = c->shape == ZC_SHAPE_STRIDED || (c->shape == ZC_SHAPE_SET && c->extent[1] > 1);
+    for (int d = 0; d < 3 && rows; d++)
+        box.extent[d] = c->shape == ZC_SHAPE_SET && d == 2 ? 1 : c->extent[d];
+    return box;
+}
+
+/* Cuts a box at the border of a side's block, or next to the row or slice that the border lies in.
+ * False if nothing crosses it.  Addresses grow with slices, rows and bytes in turn. */
+static bool cut(const struct zc_operand *b, const struct box *box, struct box *low,
+                struct box *high)
+{
+    CUdeviceptr border = zc_vmm_spills_at(b->block), first = first_of(b, box);
+    if (!border || border <= first || border - first >= span_of(b, box, 3))
+        return false;
+    int d = box->extent[2] > 1 ? 2 : box->extent[1] > 1 ? 1 : 0;
+    size_t unit = span_of(b, box, d), before = border - first;
+    size_t units = before < unit ? 1 : (before - unit) / step_of(b, d) + 1;
+    *low = *high = *box;
+    low->extent[d] = units;
+    high->at[d] += units;
+    high->extent[d] -= units;
+    return true;
+}
+
+static bool crosses(const struct zc_operand *b)
+{
+    CUdeviceptr border = zc_vmm_spills_at(b->block);
+    return border && b->address < border && border - b->address < b->span;
+}
+
+bool zc_parts_any(const struct zc_copy *c)
+{
+    bool arrays =
+        c->shape == ZC_SHAPE_LINE && (c->src.side == ZC_SIDE_ARRAY || c->dst.side == ZC_SIDE_ARRAY);
+    return (crosses(&c->dst) || crosses(&c->src)) && !arrays && !c->word &&
+           (c->shape != ZC_SHAPE_STRIDED || c->given) && zc_copy_well_formed(c);
+}
+
+static size_t before_border(CUdeviceptr address, size_t n)
+{
+    CUdeviceptr border = zc_vmm_spills_at(zc_block_find(address));
+    return border > address && border - address < n ? border - address : n;
+}
+
+size_t zc_parts_line(CUdeviceptr dst, CUdeviceptr src, size_t n)
+{
+    return before_border(src, before_border(dst, n));
+}
+
+/* The driver's call, in the same form as the program's. */
+#define CALL(c, sync_form, async_form, ...)                                                        \
+    ((c)->async || ((c)->facts & ZC_FACT_UNWAITED)                                                 \
+         ? ZC_FLAVOURED((c)->flavour, async_form)(__VA_ARGS__, (c)->stream)                        \
+     : (c)->flavour == ZC_PER_THREAD && zc_real.sync_form##_ptds                                   \
+         ? zc_real.sync_form##_ptds(__VA_ARGS__)                                                   \
+         : zc_real.sync_form(__VA_ARGS__))
+
+static CUresult line(const struct zc_copy *c)
+{
+    CUdeviceptr dst = c->dst.address, src = c->src.address;
+    if (c->dst.context || c->src.context)
+        return CALL(c, cuMemcpyPeer, cuMemcpyPeerAsync, dst, c->dst.context, src, c->src.context,
+                    c->bytes);
+    if (c->dst.side == ZC_SIDE_ANY)
+        return CALL(c, cuMemcpy, cuMemcpyAsync, dst, src, c->bytes);
+    if (c->src.side == ZC_SIDE_HOST)
+        return CALL(c, cuMemcpyHtoD_v2, cuMemcpyHtoDAsync_v2, dst, (const void *)src, c->bytes);
+    if (c->dst.side == ZC_SIDE_HOST)
+        return CALL(c, cuMemcpyDtoH_v2, cuMemcpyDtoHAsync_v2, (void *)dst, src, c->bytes);
+    return CALL(c, cuMemcpyDtoD_v2, cuMemcpyDtoDAsync_v2, dst, src, c->bytes);
+}
+
+#define SET(c, bits, type)                                                                         \
+    ((c)->extent[1] > 1                                                                            \
+         ? CALL(c, cuMemsetD2D##bits##_v2, cuMemsetD2D##bits##Async, (c)->dst.address,             \
+                (c)->dst.pitch, (type)(c)->value, (c)->extent[0] / sizeof(type), (c)->extent[1])   \
+         : CALL(c, cuMemsetD##bits##_v2, cuMemsetD##bits##Async, (c)->dst.address,                 \
+                (type)(c)->value, (c)->bytes / sizeof(type)))
+
+static CUresult set(const struct zc_copy *c)
+{
+    return c->unit == 4   ? SET(c, 32, unsigned)
+           : c->unit == 2 ? SET(c, 16, unsigned short)
+                          : SET(c, 8, unsigned char);
+}
+
+/* Moves a description of either form to a part. */
+#define MOVE(p, box)                                                                               \
+    ((p)->srcXInBytes += (box)->at[0], (p)->srcY += (box)->at[1],                                  \
+     (p)->dstXInBytes += (box)->at[0], (p)->dstY += (box)->at[1],                                  \
+     (p)->WidthInBytes = (box)->extent[0], (p)->Height = (box)->extent[1])
+
+/* Both forms in three dimensions have one layout (driver/copy.c). */
+static CUresult strided(const struct zc_copy *c, const struct box *box)
+{
+    if (c->flat) {
+        CUDA_MEMCPY2D p = *(const CUDA_MEMCPY2D *)c->given;
+        MOVE(&p, box);
+        return CALL(c, cuMemcpy2DUnaligned_v2, cuMemcpy2DAsync_v2, &p);
+    }
+    union {
+        CUDA_MEMCPY3D own;
+        CUDA_MEMCPY3D_PEER peer;
+    } p = {.own = *(const CUDA_MEMCPY3D *)c->given};
+    p.own.srcHeight = p.own.srcHeight ? p.own.srcHeight : p.own.Height;
+    p.own.dstHeight = p.own.dstHeight ? p.own.dstHeight : p.own.Height;
+    p.own.srcZ += box->at[2];
+    p.own.dstZ += box->at[2];
+    p.own.Depth = box->extent[2];
+    MOVE(&p.own, box);
+    return c->dst.context || c->src.context ? CALL(c, cuMemcpy3DPeer, cuMemcpy3DPeerAsync, &p.peer)
+                                            : CALL(c, cuMemcpy3D_v2, cuMemcpy3DAsync_v2, &p.own);
+}
+
+/* Describes one side of a part. */
+static struct zc_operand side_of(const struct zc_operand *b, const struct box *box)
+{
+    struct zc_operand side = *b;
+    side.block = NULL;
+    side.extent = NULL;
+    side.staged = false;
+    if (b->side == ZC_SIDE_NONE || b->side == ZC_SIDE_ARRAY)
+        return side;
+    side.address = first_of(b, box);
+    side.span = span_of(b, box, 3);
+    return side;
+}
+
+static void make_part(struct zc_copy *c, const struct box *box)
+{
+    struct zc_copy part = *c;
+    part.facts = 0;
+    part.start = zc_ticks();
+    part.dst = side_of(&c->dst, box);
+    part.src = side_of(&c->src, box);
+    for (int d = 0; d < 3; d++)
+        part.extent[d] = box->extent[d];
+    part.bytes = box->extent[0] * box->extent[1] * box->extent[2];
+    if (!zc_copy_begin(&part))
+        part.result = c->shape == ZC_SHAPE_LINE  ? line(&part)
+                      : c->shape == ZC_SHAPE_SET ? set(&part)
+                                                 : strided(&part, box);
+    c->result = zc_copy_end(&part);
+    c->answered = c->result != CUDA_SUCCESS;
+    c->continues = true;
+}
+
+static void make(struct zc_copy *c, const struct box *box)
+{
+    struct box low, high;
+    if (!cut(&c->dst, box, &low, &high) && !cut(&c->src, box, &low, &high)) {
+        make_part(c, box);
+        return;
+    }
+    make(c, &low);
+    if (c->result == CUDA_SUCCESS)
+        make(c, &high);
+}
+
+void zc_parts_copy(struct zc_copy *c)
+{
+    struct box box = whole(c);
+    make(c, &box);
+}

@@ -1,0 +1,98 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Blocks of which the first parts are device memory and the others host memory (spill = host): what
+# calls do across the border is what they do bare, and each part is counted where it is.
+
+load places.bash
+
+setup() {
+    placed_by split
+    spill=$'place = vmm\nspill = host\nchunk = 2M'
+}
+
+# Prints "size spilled why" of each block, in MiB.
+split_blocks() {
+    python3 -c 'import json, sys
+for line in open(sys.argv[1]):
+    line = json.loads(line)
+    if line["type"] == "alloc":
+        print(line["size_bytes"] >> 20, line.get("spilled_bytes", 0) >> 20, line["place"],
+              line["why"] or "-")' "$ZC_LOG"
+}
+
+# Prints "place bytes peak" of the summary, in MiB.
+peaks() {
+    python3 -c 'import json, sys
+for place in json.loads(list(open(sys.argv[1]))[-1])["places"]:
+    print(place["place"], place["bytes"] >> 20, place["peak_bytes"] >> 20)' "$ZC_LOG"
+}
+
+@test "calls of every shape across the border leave what they leave bare" {
+    run -0 timeout 60 "$program" shapes
+    local bare=$output keys
+    for keys in '' $'\ncommit = lazy' $'\nfree = defer\npeers = all'; do
+        places_of "$spill"$'\nbudget = 8M'"$keys" shapes
+        diff <(echo "$bare") <(echo "$codes")
+        [[ $stderr != *refused* && $stderr != *'by rule'* ]]
+        run -0 split_blocks
+        [[ $output == $'12 4 vmm vmm: over its budget\n12 12 vmm vmm: over its budget'* ]]
+    done
+    spill+=$'\nbudget = 4M'
+    places_of $'[rule p]\nnth = 1\n'"$spill"$'\n[rule q]\n'"$spill" shapes
+    diff <(echo "$bare") <(echo "$codes")
+    run -0 split_blocks
+    [[ $output == $'12 8 vmm vmm: over its budget\n12 8 vmm vmm: over its budget'* ]]
+    run -0 peaks
+    [[ $output == $'mapped 0 16\nvmm 0 8\npinned 0 12' ]]
+}
+
+@test "what the driver has to do alone across the border is refused in a message" {
+    spill+=$'\nbudget = 4M'
+    run -0 --separate-stderr under_policy "$spill" timeout 30 "$program" driver_alone
+    [[ ${lines[0]} == *'-> 1' && ${lines[1]} == *'-> 0' ]]
+    [[ $stderr == 'libzc: cuGraphAddMemcpyNode returned 1 for block 1 (12 MiB at '* ]]
+    [[ $stderr == *"'vmm' by rule "* ]]
+}
+
+@test "a block that is larger than the device has host memory behind its first parts" {
+    export SIM_MEMORY_MIB=10
+    run -0 timeout 30 "$program" larger
+    [[ $output == 'allocated 2' ]]
+    places_of "$spill" larger
+    run -0 split_blocks
+    [[ $output == '12 4 vmm vmm: more than the device has free' ]]
+    [[ $codes == $'allocated 0\nfilled '* ]]
+    places_of "${spill/vmm/device, vmm}" larger
+    run -0 split_blocks
+    [[ $output == '12 4 vmm device: out of memory; vmm: more than the device has free' ]]
+    scripts/zc report --json "$ZC_LOG" | python3 -c 'import json, sys
+over_time = json.load(sys.stdin)["memory_over_time"]["places"]
+assert {k: max(v) >> 20 for k, v in over_time.items()} == {"mapped": 4, "vmm": 8}, over_time'
+    scripts/zc report --trace "$BATS_TEST_TMPDIR/trace.json" "$ZC_LOG" >/dev/null
+    grep -q '"memory: mapped".*"bytes": *4194304' "$BATS_TEST_TMPDIR/trace.json"
+    SIM_MEMORY_MIB=32 places_of "$spill" larger
+    run -0 split_blocks
+    [[ $output == '12 0 vmm -' ]]
+}
+
+@test "parts are whole, and limits count each where it is" {
+    placed_by requests
+    places_of "$spill"$'\nbudget = 7M' 9 3 1
+    run -0 split_blocks
+    [[ $output == $'9 3 vmm vmm: over its budget\n3 3 vmm vmm: over its budget\n1 0 vmm -' ]]
+    places_of "${spill/vmm/vmm, mapped}"$'\nbudget = 7M' -f 9 9
+    run -0 split_blocks
+    [[ $output == $'9 3 vmm vmm: over its budget\n9 3 vmm vmm: over its budget' ]]
+    places_of $'[defaults]\nmax_device = 5M\nmax_pinned = 6M\n[rule all]\n'"$spill" 9 4
+    run -0 split_blocks
+    [[ ${lines[0]} == '9 5 vmm vmm: over max_device' ]]
+    [[ ${lines[1]} == '4 0 device vmm: over max_pinned' ]]
+    run -0 peaks
+    [[ ${lines[*]} == *'mapped 0 5 '*'vmm 0 4'* ]]
+    places_of $'place = vmm, mapped\nspill = host\nbudget = 33M' 40 -a 31
+    run -0 split_blocks
+    [[ $output == $'40 8 vmm vmm: over its budget\n31 0 mapped vmm: over its budget' ]]
+    SIM_FAIL=cuMemCreate:2:3 places_of "${spill/vmm/vmm, mapped}"$'\nbudget = 2M' 4
+    run -0 split_blocks
+    [[ $output == '4 0 mapped vmm: the driver refuses host memory for its last part' ]]
+}
