@@ -250,7 +250,7 @@ for command, level in (
         ([copies, "heap", "1"], "events"), ([copies, "pinned", "8"], "events"),
         ([gather, "8192", "1024"], "events"), ([gather, "128", "1024"], "events"),
         ([gather, "64", "1024"], "events"), ([grow, "512"], "events"),
-        ([copies, "heap", "8"], "summary"), ([copies, "heap", "4"], "deep"),
+        ([copies, "heap", "8"], "summary"), ([gather, "8192", "1024"], "allocs"), ([copies, "heap", "4"], "deep"),
         ([copies, "map", "1", "back"], "deep"), ([copies, "heap", "4", "other"], "deep"),
         ([copies, "pinned", "4", "part"], "deep")):
     os.environ["SIM_KERNELS"] = os.path.dirname(os.environ["SIM_KERNELS"]) + \
@@ -282,7 +282,8 @@ assert seen == {"repeated": {"shared,", "mapped,"}, "once": {"shared,"},
 # Not for pinned memory, and not for copies of some KiB.
 assert first == {"copies heap 8 events": (64, 0), "copies heap 8 summary": (64, 0),
                  "copies map 8 events": (64, 0), "copies heap 1 events": (8, 0),
-                 "gather-shared 8192 1024 events": (8, 0), "grow-shared 512 events": (0, 30)}, first
+                 "gather-shared 8192 1024 events": (8, 0),
+                 "gather-shared 8192 1024 allocs": (8, 0), "grow-shared 512 events": (0, 30)}, first
 assert {"duplicate", "never-read"} <= advised, advised
 
 # Where the machine's rates are kept, findings say what their rules save, and come in that order.

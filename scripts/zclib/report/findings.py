@@ -350,12 +350,22 @@ class Finder:
 
     def _large(self) -> dict[str, Counts]:
         """The copies that it takes off the driver's way for pageable memory, by direction.  Below
-        the level events nothing but their average size is known."""
+        the level events no more is known than averages: of call paths where all copies of a
+        direction are of such memory, else of all such copies."""
         if self._totals.level in ("events", "deep"):
             return self._totals.covered.large
-        return {flow.dir: total.counts for flow, total in self._totals.flows.items()
-                if total.counts.moved_calls and is_large(
-                    flow, "", total.counts.moved_bytes // total.counts.moved_calls)}
+        copied = [(flow, total.counts) for flow, total in self._totals.flows.items()
+                  if total.counts.asked_calls]
+        found = {}
+        for flow, counts in copied:
+            alone = sum(other.dir == flow.dir for other, _ in copied) == 1
+            parts = [site.by_dir[flow.dir] for site in self._totals.sites.values()
+                     if flow.dir in site.by_dir] if alone else [counts]
+            large = _added(part for part in parts if part.moved_calls and is_large(
+                flow, "", part.moved_bytes // part.moved_calls))
+            if large.moved_bytes:
+                found[flow.dir] = large
+        return found
 
     def _saved_by_growing(self, grown: Counts) -> int:
         return max(round(self._costs.copy_ns("DtoD", False, grown.moved_bytes)),
