@@ -144,7 +144,7 @@ $(B)/zc-policy: $(ZC_POLICY_OBJ) $(B)/libzc.a
 -include $(OBJ:.o=.d) $(ZC_POLICY_OBJ:.o=.d)
 
 .PHONY: deps deps-build deps-demo deps-check check check-gpu check-aarch64 check-headers demo bench \
-        bench-overhead bench-host bench-reports bench-shared bench-vmm bench-managed bench-apps \
+        bench-overhead bench-host bench-reports record-install bench-shared bench-vmm bench-managed bench-apps \
         soak fuzz install uninstall wheel deb dist clean help FORCE
 deps:           ## get the compilers, libraries and test tools that are missing
 deps-build:     ## get what building the library takes
@@ -207,6 +207,9 @@ bench-apps: all              ## people's programs (PyTorch, JAX, CuPy ...) bare 
 
 bench-reports: all sim $(PRELOAD_PROGRAMS)  ## zc report, pack and export of the logs of 10,000 ranks
 	@ZC_BUILD='$(B)' python3 -B tests/bench/many_ranks.py
+
+record-install: all kernels sim wheel deb    ## what a newcomer sees in bare systems, for docs/install.md
+	@ZC_BUILD='$(B)' ZC_SCREENSHOTS='$(CURDIR)/docs' tests/bench/first_value.sh '$(PACKAGE_OUT)'
 
 bench-shared: all kernels $(if $(SIM),sim)   ## programs under `shared` against their goals
 	@SIM='$(SIM)' ZC_BUILD='$(B)' tests/bench/run.sh shared

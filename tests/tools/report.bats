@@ -250,7 +250,8 @@ for command, level in (
         ([copies, "heap", "1"], "events"), ([copies, "pinned", "8"], "events"),
         ([gather, "8192", "1024"], "events"), ([gather, "128", "1024"], "events"),
         ([gather, "64", "1024"], "events"), ([grow, "512"], "events"),
-        ([copies, "heap", "8"], "summary"), ([gather, "8192", "1024"], "allocs"), ([copies, "heap", "4"], "deep"),
+        ([copies, "heap", "8"], "summary"), ([gather, "8192", "1024"], "allocs"),
+        ([copies, "heap", "4"], "deep"),
         ([copies, "map", "1", "back"], "deep"), ([copies, "heap", "4", "other"], "deep"),
         ([copies, "pinned", "4", "part"], "deep")):
     os.environ["SIM_KERNELS"] = os.path.dirname(os.environ["SIM_KERNELS"]) + \
