@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Builds libzc.so, its tests, the simulated GPU and the sample programs; `make help` lists the targets.
 # Settings, on the command line or in the environment: CC, CFLAGS, CUDA_HOME, DESTDIR, PREFIX (or one by
-# one LIBDIR, BINDIR, LIBEXECDIR, DATADIR, MANDIR, BASHDIR, ZSHDIR, FISHDIR), V=1 (show commands), DEBUG=1,
+# one LIBDIR, BINDIR, LIBEXECDIR, DATADIR, MANDIR, INCLUDEDIR, BASHDIR, ZSHDIR, FISHDIR), V=1 (show commands), DEBUG=1,
 # SAN=address|thread|undefined, WERROR=1.
 
 CUDA_HOME ?= /usr/local/cuda
@@ -11,6 +11,7 @@ BINDIR    ?= $(PREFIX)/bin
 LIBEXECDIR ?= $(PREFIX)/libexec/libzc
 DATADIR   ?= $(PREFIX)/share/libzc
 MANDIR    ?= $(PREFIX)/share/man
+INCLUDEDIR ?= $(PREFIX)/include
 BASHDIR   ?= $(PREFIX)/share/bash-completion/completions
 ZSHDIR    ?= $(PREFIX)/share/zsh/site-functions
 FISHDIR   ?= $(PREFIX)/share/fish/vendor_completions.d
@@ -234,6 +235,7 @@ COMPLETIONS := $(addprefix $(B)/install/,$(if $(shell command -v python3),zc.bas
 INSTALLED := $(LIBDIR):755:$(B)/libzc.so \
              $(BINDIR):755:$(STAGE)/zc \
              $(LIBEXECDIR):755:$(B)/zc-policy \
+             $(INCLUDEDIR):644:include/zc.h \
              $(DATADIR):644:$(STAGE)/installed \
              $(foreach f,$(ZCLIB),$(DATADIR)/$(patsubst scripts/%/,%,$(dir $(f))):644:$(f)) \
              $(foreach f,$(MAN),$(MANDIR)/man$(subst .,,$(suffix $(f))):644:$(f)) \
@@ -246,7 +248,7 @@ field = $(word $(1),$(subst :, ,$(2)))
 unfit = $(filter-out 1,$(words $(1)))$(filter-out /%,$(1))$(strip \
     $(foreach c,: ' " | &,$(findstring $(c),$(1))))
 ifneq ($(filter install uninstall,$(MAKECMDGOALS)),)
-$(foreach f,LIBDIR BINDIR LIBEXECDIR DATADIR MANDIR BASHDIR ZSHDIR FISHDIR,$(if $(call unfit,$($(f))),\
+$(foreach f,LIBDIR BINDIR LIBEXECDIR DATADIR MANDIR INCLUDEDIR BASHDIR ZSHDIR FISHDIR,$(if $(call unfit,$($(f))),\
     $(error $(f)='$($(f))': give it, or PREFIX, an absolute path without blanks, colons and quotes)))
 endif
 
@@ -290,7 +292,7 @@ endef
 
 WHEEL_DATA = /libzc-$(VERSION).data/data/share
 wheel: all      ## a package for pip, build/libzc-VERSION-py3-none-manylinux_*.whl
-	$(call PACKAGE,wheel,DATADIR=/libzc BINDIR=/libzc LIBDIR=/libzc/lib LIBEXECDIR=/libzc/libexec \
+	$(call PACKAGE,wheel,DATADIR=/libzc BINDIR=/libzc LIBDIR=/libzc/lib LIBEXECDIR=/libzc/libexec INCLUDEDIR=/libzc/include \
 	    MANDIR=$(WHEEL_DATA)/man BASHDIR=$(WHEEL_DATA)/bash-completion/completions \
 	    ZSHDIR=$(WHEEL_DATA)/zsh/site-functions FISHDIR=$(WHEEL_DATA)/fish/vendor_completions.d)
 

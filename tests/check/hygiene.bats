@@ -11,7 +11,7 @@ sources() {
     for extension in "$@"; do
         names+=(-o -name "*.$extension")
     done
-    find shim policy tools kernels tests scripts .ci -type f \( "${names[@]:1}" \) \
+    find include shim policy tools kernels tests scripts .ci -type f \( "${names[@]:1}" \) \
         ! -path '*/corpus/*' ! -name '.*' | sort
 }
 
@@ -169,7 +169,7 @@ scripts() {
 }
 
 @test "every header compiles by itself" {
-    find shim policy -name '*.h' | diagnose "${CC:-gcc}" -x c -Wno-unused-function |
+    find include shim policy -name '*.h' | diagnose "${CC:-gcc}" -x c -Wno-unused-function |
         no_findings "headers:"
 }
 

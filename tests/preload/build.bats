@@ -64,7 +64,8 @@ own_make() { make B="$OWN" CC="$OWN_CC" CFLAGS=-O1 WERROR=1 "$@"; }
     command -v python3 >/dev/null || skip "no python3"
     local root=$BATS_TEST_TMPDIR/own
     run -0 own_make install BINDIR="$root/b" LIBDIR="$root/l/x86" LIBEXECDIR="$root/e" \
-        DATADIR="$root/d" MANDIR="$root/m" BASHDIR="$root/c" ZSHDIR="$root/zsh" FISHDIR="$root/fish"
+        DATADIR="$root/d" MANDIR="$root/m" INCLUDEDIR="$root/i" BASHDIR="$root/c" \
+        ZSHDIR="$root/zsh" FISHDIR="$root/fish"
     run -0 "$root/b/zc" --version
     [[ $output == "zc $(sed -n 's/^#define ZC_VERSION "\(.*\)"/\1/p' shim/base/version.h)" ]]
     run -0 "$root/b/zc" run -q -- sh -c 'echo "$LD_PRELOAD"'

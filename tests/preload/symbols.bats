@@ -17,8 +17,8 @@ interposed() {
     sed -n '/global:/,/local:/p' shim/exports.map | grep -oE '^ *[a-z_][A-Za-z0-9_]*;' | tr -d ' ;'
 }
 
-# What NVTX calls.
-own() { echo InitializeInjectionNvtx2; }
+# What NVTX calls, and zc.h.
+own() { printf '%s\n' InitializeInjectionNvtx2 zc_lib_pop zc_lib_push zc_lib_query; }
 
 # The entry points of the driver's table that have wrappers, twins included, as the compiler sees
 # the table with the headers of this build.

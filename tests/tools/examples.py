@@ -157,7 +157,8 @@ def compiles(block: Block) -> str:
     """What the compiler says about statements that take host memory h of n bytes."""
     with open(os.path.join(BUILD, "command"), encoding="utf-8") as file:
         command = shlex.split(file.readline())
-    source = ("#include <cuda_runtime_api.h>\nvoid f(void *h, size_t n);\nvoid f(void *h, size_t n)"
+    source = ("#include <cuda_runtime_api.h>\n#include <stdio.h>\n#include \"include/zc.h\"\n"
+              "void f(void *h, size_t n);\nvoid f(void *h, size_t n)"
               f"\n{{\nvoid *d;\n{block.text}}}\n")
     return subprocess.run([*command, "-Werror", "-fsyntax-only", "-x", "c", "-"], cwd=TOP,
                           input=source, capture_output=True, text=True, check=False).stderr

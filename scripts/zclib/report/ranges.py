@@ -39,7 +39,7 @@ class Ranges:
 
     def of(self, name: str) -> RangeSum:
         """The sums of one, which are those of all others beyond the bound."""
-        if name not in self.sums and len(self.sums) >= MOST_RANGES:
+        if name not in self.sums and name != OUTSIDE and len(self.sums) >= MOST_RANGES:
             name = OTHERS
         return self.sums.setdefault(name, RangeSum())
 
@@ -56,8 +56,11 @@ class Ranges:
         inside = Counts()
         for one in self.sums.values():
             inside.add(one.counts)
-        self.of(OUTSIDE).counts = Counts(*(getattr(copies, name) - getattr(inside, name)
-                                           for name in Counts.__slots__))
+        outside = self.sums.setdefault(OUTSIDE, RangeSum())
+        outside.counts = Counts(*(getattr(copies, name) - getattr(inside, name)
+                                  for name in Counts.__slots__))
+        if not outside.requests and not outside.counts.asked_calls:
+            del self.sums[OUTSIDE]
 
     def add(self, other: Ranges) -> None:
         for name, one in other.sums.items():
