@@ -11,7 +11,7 @@ setup() {
 }
 
 bench() {
-    run --separate-stderr timeout 110 env SIM=1 ZC_BUILD="${BUILD:-$ZC_BUILD}" \
+    run --separate-stderr timeout 300 env SIM=1 ZC_BUILD="${BUILD:-$ZC_BUILD}" \
         OUT_DIR="$BATS_TEST_TMPDIR/out" tests/bench/run.sh "$@"
 }
 

@@ -341,3 +341,24 @@ report_scale.make_logs(sys.argv[1], 2000, 2000 << 20)' "$BATS_TEST_TMPDIR/logs"
     grep -q '"files": 2000' <<<"$output"
     [[ $(sed -nE 's/.*"resident_mib": ([0-9]+), "status": 0.*/\1/p' <<<"$output") -le 500 ]]
 }
+
+@test "a process of the pool that is killed ends the report, whatever others are at" {
+    PYTHONPATH=scripts run -0 timeout 60 python3 - <<'PYTHON'
+import concurrent.futures.process, os, signal, time
+from zclib import signals
+from zclib.report import parallel
+
+def read(part):
+    if part == 8:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.1)
+    return bytes(1 << 20)   # More than a pipe holds.
+
+signals.prepare()
+try:
+    list(parallel.read_all(range(1000), read, 3))
+except concurrent.futures.process.BrokenProcessPool:
+    raise SystemExit(0)
+raise SystemExit("nobody was killed")
+PYTHON
+}

@@ -59,8 +59,10 @@ def parts(paths: Sequence[str]) -> Iterator[list[str]]:
 
 def _prepare(parent: int) -> None:
     """In a new process: it ends with its parent, which a signal may end without a word, and leaves
-    the terminal's Ctrl-C to it."""
+    the terminal's Ctrl-C to it.  By SIGTERM a pool that is broken ends its processes; if they
+    took it as the end of a part, they would send the next to nobody, and wait for ever."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
