@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a program can tell libzc, and ask it.  Nothing is linked: where libzc is not preloaded,
- * these functions say so, and the program runs as it is.  With a compiler
- * other than GCC they find it only from position-independent code (-fPIE, -fPIC), which most
- * compilers make by themselves.
+ * these functions say so, and the program runs as it is.  With a compiler other than GCC they find
+ * it only from position-independent code (-fPIE, -fPIC), which most compilers make by themselves.
  */
 #ifndef ZC_H
 #define ZC_H
