@@ -75,10 +75,9 @@ def overview() -> Parser:
     parser.add_argument("--library", nargs=0, action=Library, help=argparse.SUPPRESS)
     parser.add_argument("--completion", metavar="SHELL", action=Completion, help=argparse.SUPPRESS)
     parser.add_argument("command", metavar="COMMAND", help=argparse.SUPPRESS)
-    parser.epilog = ("commands:\n" + "\n".join(f"  {name:<9}{line}"
-                                               for name, line in available().items())
-                     + "\n\n'zc COMMAND --help' describes a command, 'zc --version' this one. "
-                     "Manual: zc(1),\nlibzc(7), policy.conf(5).")
+    parser.commands = available()
+    parser.epilog = ("'zc COMMAND --help' describes a command, 'zc --version' this one. "
+                     "Manual: zc(1), libzc(7), policy.conf(5).")
     parser.examples = ("zc run ./app", "zc run -p policy.conf ./app")
     return parser
 

@@ -87,12 +87,9 @@ def lines(result: Comparison, width: int | None, kept: bool) -> list[str]:
     """The table of the runs, and what it comes to in words.  It tells of the links where they were
     measured.  `kept`: the files of the runs stay."""
     measured = any(arm.runs[0].totals.links.devices for arm in result.arms)
-    columns = [table.text("Run", least=8), table.Column("Exit", drop=1),
-               table.Column("Runs", drop=5), table.Column("Time"), table.Column("Least", drop=4),
-               table.Column("Most", drop=4), table.Column("Of bare"), table.Column("95 % sure"),
-               table.Column("Count", drop=2), table.Column("Asked"),
-               table.Column("Moved"), table.Column("CPU copied"), table.Column("Elided"),
-               table.Column("Blocked", drop=3), table.Column("Device peak", drop=6)]
+    columns = [table.text("Run", least=0), *map(table.Column, (
+        "Exit", "Runs", "Time", "Least", "Most", "Of bare", "95 % sure", "Count", "Asked", "Moved",
+        "CPU copied", "Elided", "Blocked", "Device peak"))]
     if measured:
         columns += [table.Column("Link to"), table.Column("Link from")]
     columns.append(table.text("Output", least=0))
@@ -109,7 +106,17 @@ def lines(result: Comparison, width: int | None, kept: bool) -> list[str]:
                      units.duration(min(times)), units.duration(max(times)),
                      units.percent(time, bare), _range(result.ratios[at - 1]) if at else "-",
                      *_counted(arm), *(_links(arm.runs[0].totals) if measured else ()), same))
-    return table.render(columns, rows, width) + ["", *_verdict(result, kept)]
+    return _table(columns, rows, width) + ["", *(
+        line for text in _verdict(result, kept) for line in names.wrap("", text, width))]
+
+
+def _table(columns: list[table.Column], rows: list[tuple], width: int | None) -> list[str]:
+    """A run a row, or where that is too wide a run a column."""
+    if table.fits(columns, rows, width):
+        return table.render(columns, rows, width)
+    turned = [[column.heading, *cells] for column, cells in zip(columns[1:], list(zip(*rows))[1:])]
+    return table.render([table.text(columns[0].heading, least=0),
+                         *(table.Column(str(row[0])) for row in rows)], turned, width)
 
 
 def _counted(arm: Arm) -> tuple[str, ...]:

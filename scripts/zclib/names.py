@@ -12,6 +12,7 @@ import textwrap
 import unicodedata
 
 ERRORS = "zc-names"
+LEAST_BESIDE = 26  # Columns of text beside something.
 
 
 def _encode_error(error: UnicodeError) -> tuple[bytes, int]:
@@ -80,9 +81,15 @@ def _take(text: str, room: int) -> str:
     return text
 
 
-def wrap(head: str, text: str, width: int | None) -> list[str]:
-    """`head` and the text, broken at blanks to the width, further lines below the text's start."""
-    if width is None or columns(head) + 20 > width:
+def wrap(head: str, text: str, width: int | None, indent: int | None = None) -> list[str]:
+    """`head` and the text, broken at blanks to the width, further lines below the text's start or
+    indented by so much.  Where there is little room beside the head, the text stands below it."""
+    if width is None or columns(head) + columns(text) <= width:
         return [(head + text).rstrip()]
-    return textwrap.wrap(text, width, initial_indent=head, subsequent_indent=" " * columns(head),
-                         break_long_words=False, break_on_hyphens=False) or [head.rstrip()]
+    lines = []
+    if width - columns(head) < LEAST_BESIDE:
+        lines, head = [head.rstrip()], "    "
+    below = " " * (columns(head) if indent is None else indent)
+    return lines + (textwrap.wrap(text, width, initial_indent=head, subsequent_indent=below,
+                                  break_long_words=False, break_on_hyphens=False)
+                    or [head.rstrip()])

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from typing import Iterator, NoReturn, Sequence
+from typing import Mapping, NoReturn, Sequence
 
 from . import screen
 
@@ -15,8 +15,9 @@ USAGE = 2  # The exit status where a command line makes no sense.
 # What argparse says where an option is unknown, or was taken for one that is missing.
 UNKNOWN = ("unrecognized arguments", "the following arguments are required")
 
-# Columns of a help: of all, and of the options in front of what they do.
-MOST_WIDTH, MOST_HEAD = 80, 28
+# Columns of a help: of all, of the options in front of what they do, and of that: where there are
+# fewer, it stands below the options.
+MOST_WIDTH, MOST_HEAD, LEAST_TEXT = 80, 28, 28
 
 
 class Parser(argparse.ArgumentParser):
@@ -24,6 +25,7 @@ class Parser(argparse.ArgumentParser):
 
     usage_status = USAGE
     examples: Sequence[str] = ()  # Command lines, under the options in the help.
+    commands: Mapping[str, str] = {}  # Of a parser that has some, each with its line of help.
 
     def error(self, message: str) -> NoReturn:
         if message.startswith(UNKNOWN):
@@ -54,13 +56,18 @@ class Parser(argparse.ArgumentParser):
         import shutil
 
         width = max(min(shutil.get_terminal_size().columns, MOST_WIDTH), 40)
-        parts = [self._usage(width), textwrap.wrap(self.description or "", width),
-                 list(self._rows(width)),
-                 [line for text in (self.epilog or "").splitlines()
-                  for line in textwrap.wrap(text, width) or [""]]]
+        rows = [(_head(action), _text(action)) for action in visible(self)]
+        parts = [self._usage(width), _wrapped(self.description or "", width),
+                 _columns(rows, width)]
+        if self.commands:
+            parts[-1] = ["commands:", *_columns(list(self.commands.items()), width)]
+        # A line is a paragraph.
+        parts.append([line for text in (self.epilog or "").splitlines()
+                      for line in _wrapped(text, width)])
         if self.examples:
             head = "example" if len(self.examples) == 1 else "examples"
-            parts.append([f"{head}:", *(f"  {line}" for line in self.examples)])
+            parts.append([f"{head}:", *(line for example in self.examples
+                                        for line in _example(example, width))])
         return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
 
     def format_usage(self) -> str:
@@ -74,18 +81,34 @@ class Parser(argparse.ArgumentParser):
         return textwrap.wrap("usage: " + (self.usage or " ".join(words)), width,
                              subsequent_indent="  ", break_on_hyphens=False)
 
-    def _rows(self, width: int) -> Iterator[str]:
-        """What the command takes: operands, then options, each with what it does."""
-        rows = [(_head(action), _text(action)) for action in visible(self)]
-        fit = [len(head) for head, _ in rows if len(head) <= MOST_HEAD]
-        indent = " " * (max(fit, default=0) + 4)
-        for head, text in rows:
-            start = f"  {head}".ljust(len(indent))
-            if len(start) > len(indent):
-                yield start
-                start = indent
-            yield from textwrap.wrap(text, width, initial_indent=start, subsequent_indent=indent,
-                                     break_on_hyphens=False) or [start.rstrip()]
+
+def _wrapped(text: str, width: int, start: str = "", indent: str = "") -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=start, subsequent_indent=indent,
+                         break_long_words=False, break_on_hyphens=False)
+
+
+def _columns(rows: Sequence[tuple[str, str]], width: int) -> list[str]:
+    """What a command takes, each with what it does beside or below it."""
+    widest = max((len(head) for head, _ in rows if len(head) <= MOST_HEAD), default=0)
+    if width - widest - 4 < LEAST_TEXT:
+        widest = 2
+    indent = " " * (widest + 4)
+    lines = []
+    for head, text in rows:
+        start = f"  {head}".ljust(len(indent))
+        if len(head) > widest:
+            lines.append(start.rstrip())
+            start = indent
+        lines += _wrapped(text, width, start, indent) or [start.rstrip()]
+    return lines
+
+
+def _example(line: str, width: int) -> list[str]:
+    """A command line, whole, so that it can be copied; what it does is behind it, or below it."""
+    command, _, what = line.partition("   ")
+    if len(line) + 2 <= width or not what:
+        return [f"  {line}"]
+    return [f"  {command}", *_wrapped(what.strip(), width, "      ", "      ")]
 
 
 def visible(parser: argparse.ArgumentParser) -> list[argparse.Action]:

@@ -67,6 +67,11 @@ def styled(text: str, style: str, stream: TextIO | None = None) -> str:
     return f"\033[{STYLES[style]}m{text}\033[0m" if colour(stream) else text
 
 
+def say(text: str) -> None:
+    """Prints a sentence, which a narrow terminal gets in several lines."""
+    print("\n".join(names.wrap("", text, width())))
+
+
 def message(text: str) -> None:
     """One line on stderr, as every tool says what is wrong, unless that has gone."""
     with contextlib.suppress(OSError):

@@ -50,12 +50,20 @@ python() {
         # No command is no word.
         # shellcheck disable=SC2086
         run -0 env COLUMNS=80 scripts/zc $command --help
-        awk -v what="zc $command" 'length($0) > 80 { print what ": too wide: " $0; bad = 1 }
+        awk -v what="zc $command" '
+            # A line that is broken before there is need is the second break of one.
+            broken && NF && length(last) + 1 + length($1) <= 80 { print what ": " last; bad = 1 }
+            { last = $0; broken = /^[^ ].*[^.:]$/ && NR > 1 }
+            length($0) > 80 { print what ": too wide: " $0; bad = 1 }
             /^examples?:$/ { getline; shown = $0 ~ "^  " what }
             END { if (NR > 24) print what ": " NR " lines"
                   if (!shown) print what ": no example"
                   exit bad || NR > 24 || !shown }' <<<"$output"
     done
+    # Where there is no room beside the options it is below them, and no word is broken.
+    run -0 env COLUMNS=40 scripts/zc export --help
+    [[ $output == *$'\n  --listen [HOST]:PORT\n      answer at http://HOST:PORT/metrics\n'* ]]
+    run -1 grep -nE '.{41}' <<<"${output%examples:*}"
 }
 
 @test "a reader that has enough ends zc without a word" {
@@ -129,16 +137,20 @@ print(names.shown("\xe9 \u65e5"), b"\xff".decode("utf-8", "surrogateescape"))'
     [[ $output == $'\\xe9 \\u65e5 \xff' ]]
 }
 
-@test "a table shrinks its names and then drops columns, and no line is too wide" {
+@test "a table shrinks its names, drops columns and then stacks its cells, and none is too wide" {
     run -0 python '
 from zclib import table
 columns = [table.text("Site", least=8), table.text("Caller", least=10),
            table.Column("Count", drop=1), table.Column("Asked"), table.text("Why", drop=2, least=5)]
 rows = [("821ff7fb", "a-program-with-a-name+0x1502", 12, "64.6 MiB", "over max_device")]
 for width in (None, 70, 50, 36, 30):
-    lines = table.render(columns, rows, width)
+    left_out = []
+    lines = table.render(columns, rows, width, left_out)
     assert width is None or max(map(len, lines)) <= width, (width, lines)
-    print(lines[1])'
+    print(*lines[1:], *left_out, sep="; ")
+rows = [("821ff7fb", "main+0x1502", 12, "64.6 MiB", "over max_device")]
+print(*table.render(columns, rows, 24), sep="\n")'
     [[ ${lines[0]} == "821ff7fb  a-program-with-a-name+0x1502     12  64.6 MiB  over max_device" ]]
-    [[ ${lines[-1]} == "821ff7fb  a-p...1502  64.6 MiB" ]]
+    [[ ${lines[4]} == "821ff7fb  a-p...1502  64.6 MiB; Count; Why" ]]
+    [[ ${lines[*]:5} == "821ff7fb     Caller: main+0x1502     Count: 12     Asked: 64.6 MiB    "* ]]
 }

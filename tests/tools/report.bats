@@ -323,13 +323,22 @@ PYTHON
     [[ $output == True ]]
 }
 
-@test "on a terminal no line is wider than it" {
+@test "on a terminal no line is wider than it, and what is left out is said" {
     command -v script >/dev/null || skip "no script(1)"
-    for width in 60 80 132; do
+    for width in 40 60 132; do
+        others=()
+        ((width > 40)) || others=("diff $LOGS/gather.jsonl $LOGS/gather-mapped.jsonl" "check --keys"
+            "explain tests/tools/policies/rules.conf $LOGS/gather.jsonl")
         COLUMNS='' script -qec "stty cols $width; exec 2>$BATS_TEST_TMPDIR/err
-            scripts/zc report $LOGS/pipeline.jsonl" /dev/null |
-            tr -d '\r' | sed -E 's/\x1b\[[0-9;]*[mK]//g; /^   /d' >"$BATS_TEST_TMPDIR/out"
-        [[ -s $BATS_TEST_TMPDIR/out ]]
-        run -1 grep -nE ".{$((width + 1))}" "$BATS_TEST_TMPDIR/out"
+            $(printf 'scripts/zc %s\n' "report $LOGS/gather-mapped.jsonl" "${others[@]}")" \
+            /dev/null | tr -d '\r' |
+            sed -E 's/\x1b\[[0-9;]*[mK]//g; /^ {7}api = /d' >"$BATS_TEST_TMPDIR/$width"
+        run -1 grep -nE ".{$((width + 1))}" "$BATS_TEST_TMPDIR/$width"
+        [[ ! -s $BATS_TEST_TMPDIR/err ]]
     done
+    cd "$BATS_TEST_TMPDIR"
+    grep -qxF '    Moved: 0 B  CPU: 64 MiB  Elided: 0 B' 40
+    grep -qF 'Meaning: bytes asked for, before' 40
+    grep -qF 'Left out, because the terminal is too narrow: Avg, Med, Min,' 60
+    run -1 grep -F 'Left out' 132
 }

@@ -194,13 +194,26 @@ press() {
     press p
     shows '30 MiB'
     press h
-    shows 'any key: back'
-    # On 40 columns no line is broken, and the columns that matter are there.
-    press x
+    shows 'any other key: back' $'\nAsked is what a process.*\n''did not have to be copied'
+    # On 40 columns no line is broken, the columns that matter are there, and the arrows show what
+    # has no room.
     tmux -L "zc$$" resize-window -x 40 -y 12
-    shows 'q quit  h help  s sort: program$' 'PID  Program .*Moved .*Moving' '30 MiB'
+    shows '^q        quit; what was seen' '1-11 of [0-9]+: up, down  q quit  h help'
+    press Down
+    shows '^ +on the terminal' '2-12 of '
+    press x
+    shows 'up, down  q quit  h help' 'PID  Program .*Moved .*Moving' '30 MiB'
+    [[ $screen != *'Top sites'* ]]
+    press Down Down Down Down Down Down Down Down Down Down Down Down Down Down Down Down Down Down
+    shows 'Top sites|Caller: ' 'PID  Program .*Moved .*Moving' '([0-9]+)-([0-9]+) of [0-9]+: up'
+    # The chosen process is among those that there is room for.
+    press d
+    tmux -L "zc$$" resize-window -x 40 -y 7
+    shows '2-2 of 2: up, down' ' running'
+    press Up
+    shows '1-1 of 2: up, down' ' killed'
     press q
-    shows 'ended with 0' '30 MiB'
+    shows 'ended with 0'
     tmux -L "zc$$" kill-server
 }
 

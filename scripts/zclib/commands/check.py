@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _print_keys() -> int:
-    columns = [table.text("Key", least=0), table.text("Section", least=0),
-               table.text("Goes with", drop=2), table.text("Values"), table.text("Meaning", drop=1)]
+    columns = [table.text(heading, least=0)
+               for heading in ("Key", "Section", "Goes with", "Values", "Meaning")]
     section = {"match": "rule, match", "place": "rule, place", "defaults": "defaults"}
     rows = [(key.name, section[key.scope], key.places, key.values, key.meaning)
             for key in policies.keys()]

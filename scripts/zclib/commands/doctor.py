@@ -13,9 +13,9 @@ from .. import costs, install, names, policies, screen, table, units
 from ..doctor import child, host, places
 
 EPILOG = """\
---measure copies up to 256 MiB over the link of device 0 for some seconds, and keeps
+--measure copies up to 256 MiB over the link of device 0 for some seconds, and keeps \
 what it finds for the predictions of `zc tune`, in $XDG_CACHE_HOME/libzc.
-Exit status: 0 where a place beyond 'pageable' is possible; 1 where none is, or
+Exit status: 0 where a place beyond 'pageable' is possible; 1 where none is, or \
 where the driver failed.
 """
 
@@ -126,7 +126,8 @@ def _lines(facts: dict[str, Any], this: host.Host, verdicts: dict[str, places.Ve
     for name, text in rows:
         yield from names.wrap(f"{name:<{head}}", names.shown(text), width)
     yield ""
-    yield screen.styled("Place     Possible  What to mind, or to change", "bold")
+    for line in names.wrap("Place     Possible  ", "What to mind, or to change", width):
+        yield screen.styled(line, "bold")
     for name, verdict in verdicts.items():
         start = f"{name:<10}{'yes' if verdict.possible else 'no':<10}"
         for line in names.wrap(start, names.shown(verdict.why), width):

@@ -100,16 +100,16 @@ def _explain_request(policy: str, facts: dict[str, str]) -> int:
     except policies.Failed as failed:
         return failed.status
     columns = [table.text("Rule"), table.Column("Line"), table.text("Verdict", least=0),
-               table.text("Because", least=20)]
+               table.text("Because", least=0)]
     if verdicts:
         lines = table.render(columns, [(v.rule, v.line, v.outcome, _because(v)) for v in verdicts],
                              screen.width())
         print("\n".join(lines) + "\n")
     place = next((v.places for v in verdicts if v.outcome == "takes"), "")
-    print(f"{request.api} of {request.size} bytes" if request.size.isdigit()
-          else f"{request.api} of {request.size}", end=" ")
-    print(f"goes to rule '{taker}': {place}" if taker else
-          "is taken by no rule: it stays where the program puts it")
+    said = (f"{request.api} of {request.size}{' bytes' if request.size.isdigit() else ''} "
+            + (f"goes to rule '{taker}': {place}" if taker else
+               "is taken by no rule: it stays where the program puts it"))
+    screen.say(said)
     return 0
 
 
@@ -196,17 +196,17 @@ def _read(paths: Iterable[str], each: Callable[[logs.Record, logs.Log, Sites], N
 def _explain_logs(policy: str | None, arguments: list[str]) -> int:
     paths = logs.discover(arguments)
     columns = [table.text("Site", least=8), table.text("Caller"), table.Column("Blocks"),
-               table.Column("Bytes"), table.text("Request", least=8, drop=2)]
+               table.Column("Bytes"), table.text("Request", least=0, drop=1)]
     if policy is None:
-        columns += [table.text("Rule", least=8), table.text("Place", least=0),
-                    table.text("Why", drop=1)]
+        columns += [table.text("Rule", least=0), table.text("Place", least=0),
+                    table.text("Why", least=0)]
         sites = _read(paths, lambda record, log, sites: sites.add(
             logs.string(record, "site"), logs.number(record, "size_bytes"),
             logs.string(record, "api"), _rule_of(record), logs.string(record, "place", "?"),
             logs.string(record, "why")))
     else:
-        columns += [table.text("Was", least=0), table.text("Rule", least=8),
-                    table.text("Place", least=8)]
+        columns += [table.text("Was", least=0), table.text("Rule", least=0),
+                    table.text("Place", least=0)]
         try:
             sites = _judge(policy, paths)
         except policies.Failed as failed:
@@ -215,7 +215,9 @@ def _explain_logs(policy: str | None, arguments: list[str]) -> int:
         screen.message("no request is logged there: logs have them at the levels 'allocs' and "
                        "'events' (ZC_LOG_LEVEL, or 'zc run')")
         return 1
-    print("\n".join(table.render(columns, sites.rows(), screen.width(sys.stdout))))
+    width, left_out = screen.width(), []
+    print("\n".join(table.render(columns, sites.rows(), width, left_out)
+                    + table.told(left_out, width)))
     return 0
 
 

@@ -16,7 +16,7 @@ from ..prometheus import CONTENT_TYPE, Exporter, mapped
 from .top import files
 
 EPILOG = """\
-Without PID or FILE: all processes under libzc with a log that may be looked at,
+Without PID or FILE: all processes under libzc with a log that may be looked at, \
 for root those of all users. With --listen and --opentelemetry, those that begin later, too.
 --opentelemetry sends until it is ended, as OTEL_EXPORTER_OTLP_ENDPOINT says.
 Exit status: 0; 1 where nothing can be read, written or listened to.

@@ -19,7 +19,7 @@ from ..tune import write
 from .run import new_logs, not_started
 
 EPILOG = """\
-Rules that need no promise are in force; the others stand behind #, because
+Rules that need no promise are in force; the others stand behind #, because \
 kernels decide if they pay. `zc tune` measures that.
 Exit status: the program's own; 1 where it used no CUDA, or can't be written to.
 """

@@ -21,7 +21,7 @@ from . import report
 USAGE = launch.FAILED  # 2 may be the program's own.
 
 EPILOG = """\
-Exit status: the program's own, 128 + n after signal n; 127 not found, 126 not
+Exit status: the program's own, 128 + n after signal n; 127 not found, 126 not \
 executable; 125 where zc failed, or where libzc refused calls of the program.
 """
 

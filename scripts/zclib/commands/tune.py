@@ -20,7 +20,7 @@ from . import doctor
 from .run import not_started
 
 EPILOG = """\
-Exit status: 0, also where nothing was gained; 1 where the program can't be
+Exit status: 0, also where nothing was gained; 1 where the program can't be \
 tuned; 127 not found, 126 not executable; 128 + n after signal n.
 """
 
@@ -198,19 +198,19 @@ class Tuning:
             except OSError as reason:
                 error = reason
         for note in outcome.notes:
-            print(note)
+            screen.say(note)
         if outcome.tried:
             print("\n".join(words.lines(outcome.tried, self._metric, screen.width())), end="\n\n")
         if not text:
-            print(f"{remark} Nothing was gained, so nothing is written.".strip())
+            screen.say(f"{remark} Nothing was gained, so nothing is written.".strip())
             return 0
         if error is not None:
             sys.stdout.write(text)
             return _failed(f"{self._args.output}: {error.strerror}; the policy is above")
         if outcome.final is not None:
             said = words.result(outcome, self._metric)
-            print(f"{said[0].upper()}{said[1:]}.")
-        print(f"{remark} Written to {self._args.output}.".strip())
+            screen.say(f"{said[0].upper()}{said[1:]}.")
+        screen.say(f"{remark} Written to {self._args.output}.".strip())
         return 0
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import Any, Sequence
 
 from .. import names, screen, table, units
@@ -32,6 +31,7 @@ class Text:
         self._by = by
         self._width = width
         self._out: list[str] = []
+        self._left_out: list[str] = []
 
     def lines(self) -> list[str]:
         self._head()
@@ -54,20 +54,16 @@ class Text:
         self._next()
         return self._out
 
-    def _say(self, text: str, indent: str = "") -> None:
-        text = names.shown(text)
-        if self._width is None:
-            self._out.append(text)
-            return
-        self._out += textwrap.wrap(text, self._width, subsequent_indent=indent,
-                                   break_long_words=False, break_on_hyphens=False)
+    def _say(self, text: str, indent: int = 0) -> None:
+        self._out += names.wrap("", names.shown(text), self._width, indent)
 
     def _section(self, title: str, columns: Sequence[table.Column],
                  rows: Sequence[Sequence[object]]) -> None:
         if not rows:
             return
-        self._out += ["", screen.styled(names.shown(title), "bold")]
-        self._out += table.render(columns, rows, self._width)
+        self._out += ["", *(screen.styled(line, "bold") for line in names.wrap(
+            "", names.shown(title), self._width))]
+        self._out += table.render(columns, rows, self._width, self._left_out)
 
     def _head(self) -> None:
         run, totals = self._data["run"], self._data["totals"]
@@ -137,7 +133,7 @@ class Text:
         # What makes all the rest less than it seems takes no other finding's place.
         most = self._top + sum(finding["kind"] == "ranks" for finding in findings)
         for number, finding in enumerate(findings[:most], 1):
-            self._say(f"{number}. {finding['text']}.", "   ")
+            self._say(f"{number}. {finding['text']}.", 3)
             for line in (finding["rule"] or "").splitlines():
                 self._out.append(f"       {line}".rstrip())
             if finding["command"]:
@@ -272,8 +268,8 @@ class Text:
 
     def _notes(self) -> None:
         for note in self._data["notes"][:5]:
-            self._say(f"note: {note}", "      ")
-
+            self._say(f"note: {note}", 6)
+        self._out += table.told(self._left_out, self._width)
 
     def _next(self) -> None:
         """The last line, which a terminal shows: what to type next."""

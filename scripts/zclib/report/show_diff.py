@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import Sequence
 
 from .. import names, screen, table, units
@@ -12,13 +11,15 @@ from .show import ends
 
 
 def lines(data: Data, width: int | None) -> list[str]:
-    """All lines; none wider than `width` if that is not None, but the verdict, which is one."""
-    out = [names.shown(f"{data['verdict']}.")]
+    """All lines; none wider than `width` if that is not None."""
+    out = names.wrap("", names.shown(f"{data['verdict']}."), width)
+    left_out: list[str] = []
 
     def section(title: str, columns: Sequence[table.Column],
                 rows: Sequence[Sequence[object]]) -> None:
         if rows:
-            out.extend(["", screen.styled(title, "bold"), *table.render(columns, rows, width)])
+            out.extend(["", *(screen.styled(line, "bold") for line in names.wrap("", title, width)),
+                        *table.render(columns, rows, width, left_out)])
 
     section("Totals", [table.text(""), table.Column("A"), table.Column("B"),
                        table.Column("Change")],
@@ -40,9 +41,8 @@ def lines(data: Data, width: int | None) -> list[str]:
                 [[row["name"], row["side"], *_cells(row, "wall_ns", "ns"), *_moved(row)]
                  for row in data["processes"]])
     for note in data["notes"]:
-        text = names.shown(f"note: {note}")
-        out += [text] if width is None else textwrap.wrap(text, width, subsequent_indent="      ")
-    return out
+        out += names.wrap("", names.shown(f"note: {note}"), width, 6)
+    return out + table.told(left_out, width)
 
 
 def _title(what: str, shown: int, in_all: int) -> str:

@@ -23,16 +23,17 @@ KEYS = {curses.KEY_UP: "up", ord("k"): "up", curses.KEY_DOWN: "down", ord("j"): 
         curses.KEY_ENTER: "enter", 10: "enter", 13: "enter", 27: "back",
         curses.KEY_BACKSPACE: "back", 127: "back"}
 HELP = (
-    "q        quit; what was seen last stays on the terminal",
-    "s        sort by the next of: " + ", ".join(SORTS),
-    "up down  choose a process (also k, j)",
-    "Enter    its flows, places and sites; again, or Esc: back",
-    "p        pause, and go on",
-    "d        leave out, or show, processes that have ended",
-    "h        this help; any key: back",
-    "",
-    "Asked is what a process asked to copy, Moved what the driver copied of it, CPU what libzc",
-    "copied by the CPU, Elided what did not have to be copied. Moving is bytes moved a second,",
+    ("q", "quit; what was seen last stays on the terminal"),
+    ("s", "sort by the next of: " + ", ".join(SORTS)),
+    ("up down", "choose a process, or see what has no room (also k, j)"),
+    ("Enter", "its flows, places and sites; again, or Esc: back"),
+    ("p", "pause, and go on"),
+    ("d", "leave out, or show, processes that have ended"),
+    ("h", "this help; any other key: back"),
+)
+WORDS = (
+    "Asked is what a process asked to copy, Moved what the driver copied of it, CPU what libzc "
+    "copied by the CPU, Elided what did not have to be copied. Moving is bytes moved a second, "
     "with its course over the last frames.",
     "Red: moves pageable memory, which is slow. Yellow: was killed.",
 )
@@ -140,14 +141,30 @@ class Terminal:
     def _draw(self) -> None:
         height, width = self._window.getmaxyx()
         self._window.erase()
-        lines = self._header(width)
-        lines += [("", "")] + (self._help(width) if self._watch.help else self._body(width))
-        for row, (line, style) in enumerate(lines[:max(height - 1, 1)]):
+        if self._watch.help:
+            head, rows, chosen = [], self._help(width), None
+        else:
+            head, rows, chosen = self._body(width)
+            head = [*self._header(width, height), ("", ""), *head]
+        # The last line is the footer's.
+        room = max(height - 1 - len(head), 1)
+        first = self._first(len(rows), room, chosen)
+        for row, (line, style) in enumerate([*head, *rows[first:first + room]][:height]):
             self._put(row, line, style, width)
         if height > 1:
+            more = "" if len(rows) <= room else \
+                f"{first + 1}-{first + room} of {len(rows)}: up, down"
             # The last column of the last line can't be written without scrolling.
-            self._put(height - 1, self._footer(width - 1), "dim", width - 1)
+            self._put(height - 1, self._footer(more, width - 1), "dim", width - 1)
         self._window.refresh()
+
+    def _first(self, rows: int, room: int, chosen: int | None) -> int:
+        """The first row that there is room for: the chosen one is among them."""
+        first = self._watch.scroll
+        if chosen is not None:
+            first = max(min(first, chosen), chosen - room + 1)
+        self._watch.scroll = max(min(first, rows - room), 0)
+        return self._watch.scroll
 
     def _put(self, row: int, line: str, style: str, width: int) -> None:
         try:
@@ -155,13 +172,17 @@ class Terminal:
         except curses.error:
             pass  # The terminal has become smaller since.
 
-    def _header(self, width: int) -> list[tuple[str, str]]:
+    def _header(self, width: int, height: int) -> list[tuple[str, str]]:
         watch = self._watch
         head = [f"zc top  {names.shown(platform.node())}", time.strftime("%H:%M:%S"),
                 "PAUSED" if watch.paused else f"every {self._interval:g} s", watch.counts()]
         lines = [(_fitting(head, width), "bold")]
         gpus = self._gpus.latest()
-        lines += [(self._gpu(gpu, width), "") for gpu in gpus]
+        # Half of the lines are the processes'.
+        room = max(height // 2 - 3, 1)
+        lines += [(self._gpu(gpu, width), "") for gpu in gpus[:room]]
+        if len(gpus) > room:
+            lines.append((f"and {len(gpus) - room} more", ""))
         return [*lines, (self._host(width), "")]
 
     def _meter(self, used: int, total: int, width: int) -> str:
@@ -196,23 +217,24 @@ class Terminal:
         return _fitting(["Host ", self._meter(total - free, total, width),
                          f"pinned {units.size(pinned)}"], width)
 
-    def _body(self, width: int) -> list[tuple[str, str]]:
+    def _body(self, width: int) -> tuple[list[tuple[str, str]], list[tuple[str, str]], int | None]:
+        """Lines that stay, lines that scroll under them, and which of these is the chosen one."""
         watch = self._watch
         lines = [(error, "yellow") for error in text.errors(watch.views.values())]
         shown, chosen = watch.shown(), watch.chosen()
         if chosen is None:
-            return [*lines, ("no process to show" + (
-                "" if watch.with_ended else "; d shows those that have ended"), "")]
+            return lines, [("no process to show" + (
+                "" if watch.with_ended else "; d shows those that have ended"), "")], None
         if watch.detail:
             shown = [chosen]
         rows = text.processes(shown, width, [text.sparkline(watch.rates(view), sparks=self._sparks)
                                              for view in shown])
         lines.append((rows[0], "bold"))
-        for view, row in zip(shown, rows[1:]):
-            lines.append((row, self._style(view, view is chosen and len(shown) > 1)))
-        if watch.detail or len(shown) == 1:
-            lines += [("", "")] + [(line, "") for line in text.details(chosen, width)]
-        return lines
+        body = [(row, self._style(view, view is chosen and len(shown) > 1))
+                for view, row in zip(shown, rows[1:])]
+        if watch.has_rows():
+            return lines, body, shown.index(chosen)
+        return lines, body + [("", "")] + [(line, "") for line in text.details(chosen, width)], None
 
     def _style(self, view: live.View, chosen: bool) -> str:
         if chosen:
@@ -223,14 +245,14 @@ class Terminal:
 
     @staticmethod
     def _help(width: int) -> list[tuple[str, str]]:
-        import textwrap
+        lines = [line for key, words in HELP for line in names.wrap(f"{key:<9}", words, width)]
+        for words in WORDS:
+            lines += ["", *names.wrap("", words, width)]
+        return [(line, "") for line in lines]
 
-        return [(line, "") for words in HELP for line in textwrap.wrap(
-            words, width, subsequent_indent=" " * 9, drop_whitespace=True) or [""]]
-
-    def _footer(self, width: int) -> str:
+    def _footer(self, more: str, width: int) -> str:
         watch = self._watch
-        return _fitting(["q quit", "h help", f"s sort: {watch.sort}",
+        return _fitting([*filter(None, [more]), "q quit", "h help", f"s sort: {watch.sort}",
                          f"p {'go on' if watch.paused else 'pause'}",
                          f"Enter {'back' if watch.detail else 'detail'}",
                          f"d {'hide' if watch.with_ended else 'show'} ended"], width)

@@ -74,7 +74,7 @@ def processes(views: Sequence[live.View], width: int | None,
                      _rate(view.rate(now["moved_bytes"], view.before.get("moved_bytes", 0))
                            if view.state == "running" else None),
                      *([sparks[at]] if sparks else [])))
-    return table.render(columns, rows, width)
+    return table.render(columns, rows, width, stack=False)
 
 
 def _flow_key(flow: logs.Record) -> tuple[str, str, str]:

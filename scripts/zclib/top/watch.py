@@ -32,6 +32,7 @@ class Watch:
         self.with_ended = True
         self.detail = False
         self.help = False
+        self.scroll = 0  # Lines that have gone off the top.
         self._chosen = ""  # Path of the process that is marked.
         self._rates: dict[str, Deque[float]] = {}
 
@@ -87,12 +88,25 @@ class Watch:
             at = min(max(shown.index(now) + by, 0), len(shown) - 1)
             self._chosen = shown[at].path
 
+    def has_rows(self) -> bool:
+        """Whether there are processes to choose from, not one alone or the help."""
+        return not self.help and not self.detail and len(self.shown()) > 1
+
     def press(self, key: str) -> bool:
         """Does what a key stands for; returns whether to go on."""
-        if self.help and key != "q":
-            self.help = False
-        elif key == "q":
+        if key == "q":
             return False
+        if key in ("up", "down"):
+            by = -1 if key == "up" else 1
+            if self.has_rows():
+                self.move(by)
+            else:
+                self.scroll = max(self.scroll + by, 0)
+            return True
+        if key in ("enter", "back", "h", "?") or self.help:
+            self.scroll = 0
+        if self.help:
+            self.help = False
         elif key in ("h", "?"):
             self.help = True
         elif key == "p":
@@ -108,6 +122,4 @@ class Watch:
             self.detail = not self.detail
         elif key == "back":
             self.detail = False
-        elif key in ("up", "down"):
-            self.move(-1 if key == "up" else 1)
         return True

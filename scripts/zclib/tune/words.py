@@ -47,9 +47,9 @@ def lines(tried: Sequence[Tried], metric: Metric, width: int | None) -> list[str
              metric.show(one.gain) if one.ratio else "-",
              interval(one.ratio) if one.ratio else "-", one.runs,
              "kept" if one.kept else f"not kept: {one.why}") for one in tried]
-    return table.render([table.text("Change"), table.Column("Predicted", drop=2),
-                         table.Column("Gained"), table.Column("Of before", drop=1),
-                         table.Column("Runs", drop=3), table.text("Outcome")], rows, width)
+    return table.render([table.text("Change", least=0), table.Column("Predicted"),
+                         table.Column("Gained"), table.Column("Of before"), table.Column("Runs"),
+                         table.text("Outcome", least=0)], rows, width)
 
 
 def policy(outcome: Outcome, metric: Metric, command: Sequence[str], watched: Run,
