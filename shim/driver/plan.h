@@ -64,7 +64,7 @@ enum zc_fact {
     ZC_FACT_PAIR_KNOWN = 1 << 29,
     ZC_FACT_PAIR = 1 << 30, /* It goes between a host block and the device block one with it. */
 };
-#define ZC_FACT_BORDER (UINT32_C(1) << 31) /* A range crosses the border in a split block. */
+#define ZC_FACT_BORDER (UINT32_C(1) << 31) /* A range crosses a border (hook/parts.h). */
 
 /* The fact, where it holds. */
 #define ZC_FACT_IF(fact, holds) ((holds) ? (uint32_t)ZC_FACT_##fact : 0)

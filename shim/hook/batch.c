@@ -43,6 +43,8 @@ static struct zc_operand operand(const CUmemcpy3DOperand *o, size_t span)
     return (struct zc_operand){.side = ZC_SIDE_ANY, .address = o->op.ptr.ptr, .span = span};
 }
 
+#define ELEMENT_MOST 16 /* Bytes of an array's largest elements. */
+
 /* Bytes from the first to the last one of an operand that is not an array.  Next to an array
  * lengths count its elements, of at least a byte. */
 static size_t span_of(const CUmemcpy3DOperand *o, const CUextent3D *e)
@@ -106,14 +108,27 @@ static CUresult record(const struct zc_entry *entry, const struct batch *b, uint
                : CUDA_SUCCESS;
 }
 
+/* True for an operand of a box that may cross a border. */
+static bool crosses(const struct batch *b, size_t i, struct zc_operand *o)
+{
+    const CUDA_MEMCPY3D_BATCH_OP *op = &b->ops[i];
+    bool array = op->src.type != CU_MEMCPY_OPERAND_TYPE_POINTER ||
+                 op->dst.type != CU_MEMCPY_OPERAND_TYPE_POINTER;
+    o->block = zc_block_find(o->address);
+    o->span = zc_product(o->span, array ? ELEMENT_MOST : 1);
+    return zc_parts_border(o);
+}
+
 /* Prepares an operand for the driver; returns an error if the driver may not be given it. */
 static CUresult leave(const struct zc_entry *entry, const struct batch *b, size_t i, int side)
 {
-    const struct zc_operand o = operand_of(b, i, side);
+    struct zc_operand o = operand_of(b, i, side);
     if (o.side == ZC_SIDE_ARRAY)
         return CUDA_SUCCESS;
     if (zc_life_on() && zc_copy_leaves(o.address, o.span))
         return CUDA_ERROR_INVALID_VALUE;
+    if (b->ops && zc_life_on() && crosses(b, i, &o))
+        return zc_diagnose(entry->fn, zc_parts_placed(&o), CUDA_ERROR_INVALID_VALUE);
     CUresult result = side ? CUDA_SUCCESS : zc_shared_forward(entry->fn, o.address, o.span);
     if (result != CUDA_SUCCESS)
         return result;
@@ -143,30 +158,28 @@ static CUresult begin(const struct zc_entry *entry, const struct batch *b, uint6
     return result;
 }
 
-/* A refused batch names its first converted block.  An invalid value is invalid in any memory, but
- * for a box that crosses the border in a split block. */
+/* A refused batch names its first converted block.  An invalid value is invalid in any memory. */
 static CUresult end(const struct zc_entry *entry, const struct batch *b, uint64_t start,
                     CUresult result)
 {
-    bool invalid = result == CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS)
         return record(entry, b, start);
-    if ((invalid && !b->ops) || !zc_life_on())
+    if (result == CUDA_ERROR_INVALID_VALUE || !zc_life_on())
         return result;
     for (size_t i = 0; i < 2 * b->count; i++) {
         const struct zc_operand o = operand_of(b, i / 2, i % 2);
-        bool crosses = zc_parts_line(o.address, o.address, o.span) < o.span;
-        if (invalid ? crosses : zc_placed_at(o.address) != NULL)
+        if (zc_placed_at(o.address))
             return zc_diagnose(entry->fn, o.address, result);
     }
     return result;
 }
 
-/* A batch of lines in which each line that crosses the border of a split block is several. */
+/* A batch of lines in which each line that crosses a border is several. */
 struct cut {
     struct batch b;
     size_t *indices; /* The first line of each attribute. */
     size_t words;    /* Of memory that it takes; 0: it is the program's own. */
+    CUresult result; /* Why it could not be cut. */
 };
 
 /* Adds what becomes of a line to a batch, if that is not NULL; the number of lines. */
@@ -189,15 +202,19 @@ static size_t cut_line(struct batch *to, const struct batch *from, size_t i)
 
 static struct cut cut_lines(const struct batch *b, size_t *indices, size_t attributes)
 {
-    struct cut cut = {*b, indices, 0};
+    struct cut cut = {*b, indices, 0, CUDA_SUCCESS};
     size_t lines = 0, at = 0;
     for (size_t i = 0; i < b->count && zc_life_on(); i++)
         lines += cut_line(NULL, b, i);
-    bool right = lines > b->count && indices && attributes <= b->count;
+    if (lines <= b->count)
+        return cut;
+    bool right = indices && attributes <= b->count; /* Else the driver refuses the batch. */
     size_t words = 3 * lines + attributes;
     CUdeviceptr *memory = right ? zc_arena_get(words * sizeof(*memory)) : NULL;
+    cut.result = right ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
     if (!memory)
         return cut;
+    cut.result = CUDA_SUCCESS;
     cut.words = words;
     cut.b.dsts = memory;
     cut.b.srcs = memory + lines;
@@ -240,6 +257,8 @@ ZC_BODY(cuMemcpyBatchAsync, (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *size
     if (result != CUDA_SUCCESS)
         return result;
     struct cut cut = cut_lines(&b, attr_indices, attr_count);
+    if (cut.result != CUDA_SUCCESS)
+        return cut.result;
     result = real(cut.b.dsts, cut.b.srcs, cut.b.sizes, cut.words ? cut.b.count : count, attrs,
                   cut.indices, attr_count, fail_index, stream);
     return end_lines(entry, &cut, &b, start, result);
@@ -269,6 +288,8 @@ ZC_BODY(cuMemcpyBatchAsync_v2,
     if (result != CUDA_SUCCESS)
         return result;
     struct cut cut = cut_lines(&b, attr_indices, attr_count);
+    if (cut.result != CUDA_SUCCESS)
+        return cut.result;
     result = real(cut.b.dsts, cut.b.srcs, cut.b.sizes, cut.words ? cut.b.count : count, attrs,
                   cut.indices, attr_count, stream);
     return end_lines(entry, &cut, &b, start, result);

@@ -104,11 +104,18 @@ void zc_copy_resolve(struct zc_copy *c)
     resolve_operand(&c->src);
 }
 
+/* True for a range over mappings of the program's own, of which rules made some host memory. */
+static bool spans_mappings(const struct zc_operand *b)
+{
+    return !zc_operand_converted(b) && zc_parts_border(b);
+}
+
 /* True if a range leaves its block.  The driver refuses that to the byte. */
 static bool leaves_any_block(const struct zc_operand *b)
 {
-    return b->block && ((b->block->flags & ZC_BLOCK_QUARANTINED) ||
-                        b->span > b->block->base + b->block->size - b->address);
+    return b->block &&
+           ((b->block->flags & ZC_BLOCK_QUARANTINED) ||
+            (b->span > b->block->base + b->block->size - b->address && !spans_mappings(b)));
 }
 
 /* The same for what libzc has to check.  The pages behind a converted block are rounded up, and
@@ -173,7 +180,7 @@ static void use_host(struct zc_operand *b, uint64_t bytes)
 
 static bool special(const struct zc_operand *b)
 {
-    return zc_operand_converted(b) || b->extent || b->beside;
+    return zc_operand_converted(b) || b->extent || b->beside || zc_parts_border(b);
 }
 
 /* While a host block is copied, no device block may become one with it by another copy. */
@@ -384,6 +391,12 @@ static bool takes_nodes(const struct zc_behind *at)
     return result == CUDA_SUCCESS && zc_real.cuGraphDestroyNode(node) == CUDA_SUCCESS;
 }
 
+/* True for a range of which libzc made some memory. */
+static bool placed(const struct zc_operand *b)
+{
+    return zc_operand_converted(b) || spans_mappings(b);
+}
+
 /* True if the driver refuses memory that libzc did not make, whatever is on the other side: a
  * mapping of the program's that the current device may not use, or a range that leaves the part
  * that the program has registered. */
@@ -393,7 +406,7 @@ static bool refuses_theirs(const struct zc_operand *b, bool written)
     unsigned long long rights;
     CUdeviceptr base;
     size_t size;
-    if (b->side == ZC_SIDE_NONE || b->side == ZC_SIDE_ARRAY || zc_operand_converted(b) ||
+    if (b->side == ZC_SIDE_NONE || b->side == ZC_SIDE_ARRAY || placed(b) ||
         zc_real.cuCtxGetDevice(&here.id) != CUDA_SUCCESS)
         return false;
     if (zc_real.cuMemGetAccess(&rights, &here, b->address) == CUDA_SUCCESS)
@@ -416,10 +429,10 @@ static bool fails_in_every_place(const struct zc_copy *c)
 /* Reports a refusal, unless `shared` has reported it already. */
 static CUresult refused(const struct zc_copy *c)
 {
-    const struct zc_operand *b = zc_operand_converted(&c->dst) ? &c->dst : &c->src;
-    if (!zc_operand_converted(b) || c->answered || fails_in_every_place(c))
+    const struct zc_operand *b = placed(&c->dst) ? &c->dst : &c->src;
+    if (!placed(b) || c->answered || fails_in_every_place(c))
         return c->result;
-    return zc_diagnose(c->fn, b->address, c->result);
+    return zc_diagnose(c->fn, zc_parts_placed(b), c->result);
 }
 
 /* The driver refuses single values in pool memory (measured on an H200,
@@ -464,9 +477,26 @@ void zc_describe_values(struct zc_copy *c, unsigned count, const CUstreamBatchMe
     *c = placed;
 }
 
+void zc_describe_texture(struct zc_copy *c, CUdeviceptr address, size_t span)
+{
+    if (c->on && zc_parts_line(address, address, span) < span)
+        zc_describe_line(c, ZC_SIDE_NONE, 0, ZC_SIDE_DEVICE, address, span);
+}
+
+void zc_describe_resource(struct zc_copy *c, const CUDA_RESOURCE_DESC *r)
+{
+    if (r && r->resType == CU_RESOURCE_TYPE_LINEAR)
+        zc_describe_texture(c, r->res.linear.devPtr, r->res.linear.sizeInBytes);
+    else if (r && r->resType == CU_RESOURCE_TYPE_PITCH2D)
+        zc_describe_texture(c, r->res.pitch2D.devPtr,
+                            zc_product(r->res.pitch2D.pitchInBytes, r->res.pitch2D.height));
+}
+
 CUresult zc_copy_before_node(struct zc_copy *c)
 {
     CUresult result = zc_copy_reaches(c) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS && c->on && c->bytes && zc_parts_any(c))
+        return zc_copy_after_node(c, CUDA_ERROR_INVALID_VALUE);
     if (result == CUDA_SUCCESS && c->on && zc_shared_meets(&c->dst))
         result = zc_shared_forward(c->fn, c->dst.address, c->dst.span);
     if (result == CUDA_SUCCESS && c->on)

@@ -48,14 +48,14 @@ static void forget_handle(struct zc_handle *h)
     zc_arena_put(h, sizeof(*h));
 }
 
-static bool any(void)
+bool zc_handle_any(void)
 {
     return __atomic_load_n(&records, __ATOMIC_ACQUIRE) && zc_life_on();
 }
 
 struct zc_handle *zc_handle_map(CUmemGenericAllocationHandle handle)
 {
-    if (!any() || !zc_lock_take(&lock))
+    if (!zc_handle_any() || !zc_lock_take(&lock))
         return NULL;
     struct zc_handle *h;
     HASH_FIND(hh, handles, &handle, sizeof(handle), h);
@@ -77,7 +77,7 @@ void zc_handle_unmap(struct zc_handle *h)
 
 struct zc_block *zc_handle_mapping_at(CUdeviceptr address)
 {
-    struct zc_block *b = any() && address ? zc_block_find(address) : NULL;
+    struct zc_block *b = zc_handle_any() && address ? zc_block_find(address) : NULL;
     bool hosted = b && (b->flags & ZC_BLOCK_MAPPING) && b->place == ZC_PLACE_MAPPED;
     return hosted ? b : NULL;
 }
@@ -247,7 +247,7 @@ ZC_BODY(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * handle, voi
 {
     if (zc_life_on() && zc_converted_at((CUdeviceptr)address))
         return CUDA_ERROR_INVALID_VALUE;
-    const struct zc_block *b = any() ? zc_block_find((CUdeviceptr)address) : NULL;
+    const struct zc_block *b = zc_handle_any() ? zc_block_find((CUdeviceptr)address) : NULL;
     CUresult result = real(handle, address);
     if (result == CUDA_SUCCESS && b && (b->flags & ZC_BLOCK_MAPPING))
         note_retained(b->backing, *handle);

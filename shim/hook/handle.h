@@ -23,6 +23,9 @@ struct zc_handle {
     UT_hash_handle hh;                   /* While `held` is not 0; under the lock. */
 };
 
+/* True while there are handles to which a rule applies. */
+bool zc_handle_any(void);
+
 /* The record of a handle that is about to be mapped; NULL if no rule applies.  It stays until
  * zc_handle_unmap(). */
 struct zc_handle *zc_handle_map(CUmemGenericAllocationHandle handle);

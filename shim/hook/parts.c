@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies and sets that cross the border between device and host memory in a split block. */
+/* Copies and sets that cross a border between device and host memory. */
 #include "hook/parts.h"
 
 #include "hook/copy.h"
+#include "hook/handle.h"
 #include "vmm/vmm.h"
 
 /* A part: `extent[0]` bytes of a row, rows of a slice, slices, from `at` on. */
@@ -41,13 +42,60 @@ static struct box whole(const struct zc_copy *c)
     return box;
 }
 
-/* Cuts a box at the border of a side's block, or next to the row or slice that the border lies in.
- * False if nothing crosses it.  Addresses grow with slices, rows and bytes in turn. */
+static bool is_mapping(const struct zc_block *b)
+{
+    return b && (b->flags & ZC_BLOCK_FOREIGN) && b->api == ZC_API_cuMemCreate;
+}
+
+static bool on_host(const struct zc_block *mapping)
+{
+    return (mapping->flags & ZC_BLOCK_MAPPING) && mapping->place == ZC_PLACE_MAPPED;
+}
+
+/* Mappings side by side are one range.  Where it ends the driver refuses it. */
+static CUdeviceptr between_mappings(const struct zc_block *b, CUdeviceptr first, size_t span)
+{
+    bool hosted = on_host(b);
+    if (!zc_handle_any())
+        return 0;
+    while (is_mapping(b) && on_host(b) == hosted) {
+        CUdeviceptr end = b->base + b->size;
+        if (span <= end - first)
+            return 0;
+        b = zc_block_find(end);
+    }
+    return is_mapping(b) ? b->base : 0;
+}
+
+/* The first border in a range that begins in `b`; 0 if nothing crosses one. */
+static CUdeviceptr border_in(const struct zc_block *b, CUdeviceptr first, size_t span)
+{
+    if (is_mapping(b))
+        return between_mappings(b, first, span);
+    CUdeviceptr border = zc_vmm_spills_at(b);
+    return border > first && border - first < span ? border : 0;
+}
+
+CUdeviceptr zc_parts_find(const struct zc_operand *b)
+{
+    return border_in(b->block, b->address, b->span);
+}
+
+CUdeviceptr zc_parts_placed(const struct zc_operand *b)
+{
+    return is_mapping(b->block) && !on_host(b->block) ? zc_parts_border(b) : b->address;
+}
+
+/* Cuts a box at a border in one of its sides, or next to the row or slice that the border lies in.
+ * False if nothing crosses one.  Addresses grow with slices, rows and bytes in turn. */
 static bool cut(const struct zc_operand *b, const struct box *box, struct box *low,
                 struct box *high)
 {
-    CUdeviceptr border = zc_vmm_spills_at(b->block), first = first_of(b, box);
-    if (!border || border <= first || border - first >= span_of(b, box, 3))
+    if (!zc_parts_border(b))
+        return false;
+    CUdeviceptr first = first_of(b, box);
+    CUdeviceptr border = border_in(zc_block_find(first), first, span_of(b, box, 3));
+    if (!border)
         return false;
     int d = box->extent[2] > 1 ? 2 : box->extent[1] > 1 ? 1 : 0;
     size_t unit = span_of(b, box, d), before = border - first;
@@ -59,24 +107,19 @@ static bool cut(const struct zc_operand *b, const struct box *box, struct box *l
     return true;
 }
 
-static bool crosses(const struct zc_operand *b)
-{
-    CUdeviceptr border = zc_vmm_spills_at(b->block);
-    return border && b->address < border && border - b->address < b->span;
-}
-
-bool zc_parts_any(const struct zc_copy *c)
+/* True for a copy or set that can be made in parts.  Linear copies of arrays don't say where in the
+ * array they are, and the driver refuses some shapes in any memory. */
+static bool divisible(const struct zc_copy *c)
 {
     bool arrays =
         c->shape == ZC_SHAPE_LINE && (c->src.side == ZC_SIDE_ARRAY || c->dst.side == ZC_SIDE_ARRAY);
-    return (crosses(&c->dst) || crosses(&c->src)) && !arrays && !c->word &&
-           (c->shape != ZC_SHAPE_STRIDED || c->given) && zc_copy_well_formed(c);
+    return !arrays && (c->shape != ZC_SHAPE_STRIDED || c->given) && zc_copy_well_formed(c);
 }
 
 static size_t before_border(CUdeviceptr address, size_t n)
 {
-    CUdeviceptr border = zc_vmm_spills_at(zc_block_find(address));
-    return border > address && border - address < n ? border - address : n;
+    CUdeviceptr border = border_in(zc_block_find(address), address, n);
+    return border ? border - address : n;
 }
 
 size_t zc_parts_line(CUdeviceptr dst, CUdeviceptr src, size_t n)
@@ -197,5 +240,8 @@ static void make(struct zc_copy *c, const struct box *box)
 void zc_parts_copy(struct zc_copy *c)
 {
     struct box box = whole(c);
-    make(c, &box);
+    if (divisible(c))
+        make(c, &box);
+    else
+        c->result = CUDA_ERROR_INVALID_VALUE;
 }

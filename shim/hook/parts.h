@@ -1,18 +1,32 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies and sets that cross the border between device and host memory in a split block. */
+/* Copies and sets that cross a border between device and host memory: in a split block, or between
+ * mappings of the program's own, of which rules made some host memory. */
 #pragma once
 
 #include "driver/copy.h"
 
-/*
- * True for a copy or set that has to be made in parts.  Linear copies of arrays are left to the
- * driver: they don't say where in the array they are.
- */
-bool zc_parts_any(const struct zc_copy *c);
+/* A driver crashes where it copies or sets a range across a border, so it never gets one. */
+CUdeviceptr zc_parts_find(const struct zc_operand *b);
+
+/* The first border in a side of a copy; 0 if nothing crosses one. */
+static inline CUdeviceptr zc_parts_border(const struct zc_operand *b)
+{
+    return b->block && (b->block->flags & (ZC_BLOCK_SPLIT | ZC_BLOCK_FOREIGN)) ? zc_parts_find(b)
+                                                                               : 0;
+}
+
+static inline bool zc_parts_any(const struct zc_copy *c)
+{
+    return zc_parts_border(&c->dst) || zc_parts_border(&c->src);
+}
+
+/* An address in the part of a side that a rule placed. */
+CUdeviceptr zc_parts_placed(const struct zc_operand *b);
 
 /* Bytes of a line, or of an operand with two equal addresses, up to the first border. */
 size_t zc_parts_line(CUdeviceptr dst, CUdeviceptr src, size_t n);
 
 /* Makes each part as if the program had asked for it: decides, makes and records it.  c->result is
- * the first code of a failure, which has been explained. */
+ * the first code of a failure, which has been explained.  What can't be divided is refused:
+ * c->result says so, and the caller explains it. */
 void zc_parts_copy(struct zc_copy *c);

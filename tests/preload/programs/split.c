@@ -10,11 +10,43 @@
 
 static unsigned char in[BLOCK], out[BLOCK];
 
+static bool by_hand; /* Blocks are mapped in parts of 2 MiB. */
+
+static CUdeviceptr mapping(void)
+{
+    CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUmemAccessDesc access = {.location = prop.location,
+                              .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr p;
+    CHECK(cuMemAddressReserve(&p, BLOCK, 0, 0, 0));
+    for (size_t at = 0; at < BLOCK; at += 2 * MIB) {
+        CHECK(cuMemCreate(&handle, 2 * MIB, &prop, 0));
+        CHECK(cuMemMap(p + at, 2 * MIB, 0, handle, 0));
+        CHECK(cuMemRelease(handle));
+    }
+    CHECK(cuMemSetAccess(p, BLOCK, &access, 1));
+    return p;
+}
+
 static CUdeviceptr block(void)
 {
     CUdeviceptr p;
+    if (by_hand)
+        return mapping();
     CHECK(cuMemAlloc(&p, BLOCK));
     return p;
+}
+
+static void free_block(CUdeviceptr p)
+{
+    if (!by_hand) {
+        CHECK(cuMemFree(p));
+        return;
+    }
+    CHECK(cuMemUnmap(p, BLOCK));
+    CHECK(cuMemAddressFree(p, BLOCK));
 }
 
 static void show(const char *what, CUdeviceptr p)
@@ -211,35 +243,152 @@ static void shapes(void)
     arrays(p);
     batch(p, q);
     graph(p, q, s);
-    in_order(p, q, s);
-    CHECK(cuMemFree(p));
-    CHECK(cuMemFree(q));
+    if (!by_hand)
+        in_order(p, q, s);
+    free_block(p);
+    free_block(q);
     CHECK(cuStreamDestroy(s));
     end_gpu(0);
 }
 
-/* What names a range across the border and is carried out by the driver alone: a node of a graph,
- * and a box of a batch.  It is refused, or does what it says. */
-static void driver_alone(void)
+static void segments(void)
 {
-    CUcontext c = start_gpu(0);
-    CUgraph graph;
-    CUgraphNode node;
-    CUdeviceptr p = block();
+    by_hand = true;
+    shapes();
+}
+
+/* Nodes that name a range, and executable graphs that shall name another one. */
+static void nodes(CUgraph graph, CUdeviceptr p, CUcontext c)
+{
     CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST,
                           .srcHost = in,
                           .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                          .dstDevice = p + BORDER - 10,
+                          .dstDevice = p + BORDER,
                           .WidthInBytes = 20,
                           .Height = 1,
                           .Depth = 1};
+    CUDA_MEMSET_NODE_PARAMS set = {
+        .dst = p + BORDER, .elementSize = 1, .value = 3, .width = 20, .height = 1};
+    CUgraphNode copies, sets, more;
+    CUgraphExec exec;
+    CHECK(cuGraphAddMemcpyNode(&copies, graph, NULL, 0, &copy, c));
+    CHECK(cuGraphAddMemsetNode(&sets, graph, NULL, 0, &set, c));
+    CHECK(cuGraphInstantiate(&exec, graph, 0));
+    copy.dstDevice -= 10;
+    set.dst -= 10;
+    SHOW(cuGraphAddMemcpyNode(&more, graph, NULL, 0, &copy, c));
+    SHOW(cuGraphAddMemsetNode(&more, graph, NULL, 0, &set, c));
+    SHOW(cuGraphMemcpyNodeSetParams(copies, &copy));
+    SHOW(cuGraphMemsetNodeSetParams(sets, &set));
+    SHOW(cuGraphExecMemcpyNodeSetParams(exec, copies, &copy, c));
+    SHOW(cuGraphExecMemsetNodeSetParams(exec, sets, &set, c));
+#if CUDA_VERSION >= 13000
+    CUgraphNodeParams any = {.type = CU_GRAPH_NODE_TYPE_MEMCPY,
+                             .memcpy = {.copyCtx = c, .copyParams = copy}};
+    SHOW(cuGraphAddNode(&more, graph, NULL, NULL, 0, &any));
+    SHOW(cuGraphNodeSetParams(copies, &any));
+    SHOW(cuGraphExecNodeSetParams(exec, copies, &any));
+#endif
+    CHECK(cuGraphLaunch(exec, NULL));
+    CHECK(cuGraphExecDestroy(exec));
+}
+
+#if CUDA_VERSION >= 13000
+static CUmemcpy3DOperand at_address(CUdeviceptr p)
+{
+    return (CUmemcpy3DOperand){.type = CU_MEMCPY_OPERAND_TYPE_POINTER, .op.ptr.ptr = p};
+}
+
+/* Boxes, of which one has an array's elements of 4 bytes, and lines that name no attributes. */
+static void batches(CUdeviceptr p, CUarray array)
+{
+    CUDA_MEMCPY3D_BATCH_OP box = {.src = at_address(p),
+                                  .dst = at_address(p + BORDER - 10),
+                                  .srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM,
+                                  .extent = {20, 1, 1}};
+    CUdeviceptr to = p + BORDER - 10, from = p;
+    size_t size = 20;
+    CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    CUstream s;
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    SHOW(cuMemcpy3DBatchAsync(1, &box, 0, s));
+    box.src = (CUmemcpy3DOperand){.type = CU_MEMCPY_OPERAND_TYPE_ARRAY, .op.array.array = array};
+    box.dst.op.ptr.ptr = p + BORDER - 40;
+    SHOW(cuMemcpy3DBatchAsync(1, &box, 0, s));
+    SHOW(cuMemcpyBatchAsync(&to, &from, &size, 1, &attributes, NULL, 1, s));
+    box.dst.op.ptr.ptr = p + BORDER;
+    CHECK(cuMemcpy3DBatchAsync(1, &box, 0, s));
+    CHECK(cuStreamDestroy(s));
+}
+#else
+static void batches(CUdeviceptr p, CUarray array)
+{
+    (void)p, (void)array;
+}
+#endif
+
+static void linear_copies(CUdeviceptr p, CUarray array)
+{
+    CUDA_MEMCPY2D wrong = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                           .srcHost = in,
+                           .srcPitch = 100,
+                           .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                           .dstDevice = p + BORDER - 150,
+                           .dstPitch = 50,
+                           .WidthInBytes = 100,
+                           .Height = 4};
+    SHOW(cuMemcpyDtoA(array, 0, p + BORDER - 8, 16));
+    SHOW(cuMemcpyAtoD(p + BORDER - 8, array, 0, 16));
+    SHOW(cuMemcpyHtoA(array, 0, (void *)(p + BORDER - 8), 16));
+    SHOW(cuMemcpy2D(&wrong));
+    CHECK(cuMemcpyDtoA(array, 0, p + BORDER - 16, 16));
+}
+
+static void textures(CUdeviceptr p)
+{
+    CUDA_RESOURCE_DESC line = {.resType = CU_RESOURCE_TYPE_LINEAR,
+                               .res.linear = {.devPtr = p + BORDER - 512,
+                                              .format = CU_AD_FORMAT_UNSIGNED_INT8,
+                                              .numChannels = 1,
+                                              .sizeInBytes = 1024}};
+    CUDA_RESOURCE_DESC rows = {.resType = CU_RESOURCE_TYPE_PITCH2D,
+                               .res.pitch2D = {.devPtr = p + BORDER - 512,
+                                               .format = CU_AD_FORMAT_UNSIGNED_INT8,
+                                               .numChannels = 1,
+                                               .width = 100,
+                                               .height = 4,
+                                               .pitchInBytes = 512}};
+    CUDA_TEXTURE_DESC how = {0};
+    CUtexObject texture;
+    SHOW(cuTexObjectCreate(&texture, &line, &how, NULL));
+    SHOW(cuTexObjectCreate(&texture, &rows, &how, NULL));
+}
+
+/* What names a range across the border and leaves nothing to divide. */
+static void undivided(void)
+{
+    CUcontext c = start_gpu(0);
+    CUDA_ARRAY_DESCRIPTOR shape = {
+        .Width = 64, .Format = CU_AD_FORMAT_UNSIGNED_INT32, .NumChannels = 1};
+    CUdeviceptr p = block();
+    CUgraph graph;
+    CUarray array;
     CHECK(cuGraphCreate(&graph, 0));
-    SHOW(cuGraphAddMemcpyNode(&node, graph, NULL, 0, &copy, c));
-    copy.dstDevice += 10;
-    SHOW(cuGraphAddMemcpyNode(&node, graph, NULL, 0, &copy, c));
+    CHECK(cuArrayCreate(&array, &shape));
+    nodes(graph, p, c);
+    batches(p, array);
+    linear_copies(p, array);
+    textures(p);
+    CHECK(cuArrayDestroy(array));
     CHECK(cuGraphDestroy(graph));
-    CHECK(cuMemFree(p));
+    free_block(p);
     end_gpu(0);
+}
+
+static void undivided_segments(void)
+{
+    by_hand = true;
+    undivided();
 }
 
 /* A block that is larger than the device. */
@@ -259,7 +408,10 @@ static void larger(void)
 
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {
-        {"shapes", shapes}, {"driver_alone", driver_alone}, {"larger", larger}};
+    static const struct scenario all[] = {{"shapes", shapes},
+                                          {"segments", segments},
+                                          {"undivided", undivided},
+                                          {"undivided_segments", undivided_segments},
+                                          {"larger", larger}};
     return RUN_SCENARIO(all, argc, argv);
 }
