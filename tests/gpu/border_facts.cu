@@ -123,59 +123,185 @@ static void attributes(void)
     say_attributes("behind the border", base + HALF);
 }
 
-/* Copies and sets of a range, by each call; then what they have left at its end. */
-static void transfers(CUdeviceptr at, CUdeviceptr other, const char *where)
+/* What copies and sets a range. */
+struct range_call {
+    CUdeviceptr at, other; /* The range, and as many bytes of device memory. */
+    char *pageable, *pinned;
+    CUstream stream;
+};
+
+static CUresult from_pageable(const struct range_call *c)
+{
+    return cuMemcpyHtoD(c->at, c->pageable, ACROSS);
+}
+
+static CUresult from_pinned(const struct range_call *c)
+{
+    return cuMemcpyHtoD(c->at, c->pinned, ACROSS);
+}
+
+static CUresult by_addresses(const struct range_call *c)
+{
+    return cuMemcpy(c->at, (CUdeviceptr)c->pageable, ACROSS);
+}
+
+static CUresult asynchronous(const struct range_call *c)
+{
+    return cuMemcpyHtoDAsync(c->at, c->pinned, ACROSS, c->stream);
+}
+
+static CUresult set(const struct range_call *c)
+{
+    return cuMemsetD8(c->at, 3, ACROSS);
+}
+
+static CUresult set_asynchronous(const struct range_call *c)
+{
+    return cuMemsetD32Async(c->at, 4, ACROSS / 4, c->stream);
+}
+
+static CUresult within_device(const struct range_call *c)
+{
+    cuMemsetD8(c->other, 5, ACROSS);
+    return cuMemcpyDtoD(c->at, c->other, ACROSS);
+}
+
+static CUresult to_pageable(const struct range_call *c)
+{
+    return cuMemcpyDtoH(c->pageable, c->at, ACROSS);
+}
+
+static CUresult to_pinned(const struct range_call *c)
+{
+    return cuMemcpyDtoHAsync(c->pinned, c->at, ACROSS, c->stream);
+}
+
+static const struct {
+    const char *what;
+    CUresult (*make)(const struct range_call *c);
+    int expected; /* The last number of the range behind it. */
+} calls[] = {
+    {"a copy of pageable memory", from_pageable, 0x01010101},
+    {"a copy of pinned memory", from_pinned, 0x02020202},
+    {"a copy by addresses", by_addresses, 0x01010101},
+    {"an asynchronous copy", asynchronous, 0x02020202},
+    {"a set", set, 0x03030303},
+    {"an asynchronous set", set_asynchronous, 4},
+    {"a copy within the device", within_device, 0x05050505},
+    {"a copy to pageable memory", to_pageable, 0x05050505},
+    {"a copy to pinned memory", to_pinned, 0x05050505},
+};
+#define CALLS (sizeof(calls) / sizeof(calls[0]))
+
+/* Makes the calls [first, end) with a range, and tells what each has left at its end. */
+static struct range_call transfers(CUdeviceptr at, CUdeviceptr other, const char *where,
+                                   size_t first, size_t end)
 {
     static char pageable[ACROSS];
+    struct range_call c = {at, other, pageable, NULL, NULL};
     char fact[120];
-    void *pinned = NULL;
-    CUstream stream;
 
-    cudaHostAlloc(&pinned, ACROSS, 0);
-    cuStreamCreate(&stream, CU_STREAM_DEFAULT);
-    memset(pageable, 1, ACROSS);
-    memset(pinned, 2, ACROSS);
-#define ASK(what, call, expected)                                                                  \
-    do {                                                                                           \
-        snprintf(fact, sizeof(fact), "%s %s", what, where);                                        \
-        say_driver(fact, call);                                                                    \
-        cuCtxSynchronize();                                                                        \
-        snprintf(fact, sizeof(fact), "%s %s: the last number", what, where);                       \
-        show(fact, read_back(at + ACROSS - 4) == (expected));                                      \
-    } while (0)
-    ASK("a copy of pageable memory", cuMemcpyHtoD(at, pageable, ACROSS), 0x01010101);
-    ASK("a copy of pinned memory", cuMemcpyHtoD(at, pinned, ACROSS), 0x02020202);
-    ASK("a copy by addresses", cuMemcpy(at, (CUdeviceptr)pageable, ACROSS), 0x01010101);
-    ASK("an asynchronous copy", cuMemcpyHtoDAsync(at, pinned, ACROSS, stream), 0x02020202);
-    ASK("a set", cuMemsetD8(at, 3, ACROSS), 0x03030303);
-    ASK("an asynchronous set", cuMemsetD32Async(at, 4, ACROSS / 4, stream), 4);
-    cuMemsetD8(other, 5, ACROSS);
-    ASK("a copy within the device", cuMemcpyDtoD(at, other, ACROSS), 0x05050505);
-    ASK("a copy to pageable memory", cuMemcpyDtoH(pageable, at, ACROSS), 0x05050505);
-    ASK("a copy to pinned memory", cuMemcpyDtoHAsync(pinned, at, ACROSS, stream), 0x05050505);
+    cudaHostAlloc((void **)&c.pinned, ACROSS, 0);
+    cuStreamCreate(&c.stream, CU_STREAM_DEFAULT);
+    memset(c.pageable, 1, ACROSS);
+    memset(c.pinned, 2, ACROSS);
+    for (size_t i = first; i < end; i++) {
+        snprintf(fact, sizeof(fact), "%s %s", calls[i].what, where);
+        say_driver(fact, calls[i].make(&c));
+        cuCtxSynchronize();
+        snprintf(fact, sizeof(fact), "%s %s: the last number", calls[i].what, where);
+        show(fact, read_back(at + ACROSS - 4) == calls[i].expected);
+    }
+    return c;
+}
+
+static void all_transfers(CUdeviceptr at, CUdeviceptr other, const char *where)
+{
+    struct range_call c = transfers(at, other, where, 0, CALLS);
+    char fact[120];
+
     snprintf(fact, sizeof(fact), "the copies to host memory %s are right", where);
-    show(fact, pageable[ACROSS - 1] == 5 && ((char *)pinned)[ACROSS - 1] == 5);
+    show(fact, c.pageable[ACROSS - 1] == 5 && c.pinned[ACROSS - 1] == 5);
 }
 
 static void before(void)
 {
     CUdeviceptr base = range();
 
-    transfers(base, base + 2 * ACROSS, "before the border");
+    all_transfers(base, base + 2 * ACROSS, "before the border");
 }
 
 static void behind(void)
 {
     CUdeviceptr base = range();
 
-    transfers(base + HALF, base, "behind the border");
+    all_transfers(base + HALF, base, "behind the border");
 }
 
+static void call_across(size_t i)
+{
+    CUdeviceptr base = range(), at = base + HALF - ACROSS / 2;
+
+    if (i > 6) /* What is to be copied to host memory. */
+        store_numbers<<<1, 256>>>((int *)at, ACROSS / sizeof(int), 0x05050505);
+    cudaDeviceSynchronize();
+    struct range_call c = transfers(at, base, "across the border", i, i + 1);
+    if (i > 6)
+        show("it is right", (i == 7 ? c.pageable : c.pinned)[ACROSS - 1] == 5);
+}
+
+/* Each call in a process of its own: the first one was the process's last. */
 static void across(void)
 {
-    CUdeviceptr base = range();
+    call_across(0);
+}
+#define CALL_ACROSS(i)                                                                             \
+    static void across_##i(void)                                                                   \
+    {                                                                                              \
+        call_across(i);                                                                            \
+    }
+CALL_ACROSS(1)
+CALL_ACROSS(2)
+CALL_ACROSS(3)
+CALL_ACROSS(4)
+CALL_ACROSS(5)
+CALL_ACROSS(6)
+CALL_ACROSS(7)
+CALL_ACROSS(8)
 
-    transfers(base + HALF - ACROSS / 2, base, "across the border");
+/* Rows of which one begins before the border and ends behind it. */
+static void rows_across(void)
+{
+    CUdeviceptr base = range();
+    static char pageable[ACROSS];
+    CUDA_MEMCPY2D copy = {};
+
+    copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+    copy.srcHost = pageable;
+    copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.dstDevice = base + HALF - 6000;
+    copy.srcPitch = copy.WidthInBytes = 4000;
+    copy.dstPitch = 5000;
+    copy.Height = 4;
+    memset(pageable, 1, ACROSS);
+    say_driver("rows across the border", cuMemcpy2D(&copy));
+    show("their last number", read_back(base + HALF - 6000 + 3 * 5000 + 3996) == 0x01010101);
+}
+
+static void array_across(void)
+{
+    CUdeviceptr base = range();
+    CUDA_ARRAY_DESCRIPTOR shape = {4096, 0, CU_AD_FORMAT_UNSIGNED_INT8, 4};
+    CUarray array = NULL;
+
+    cuMemsetD8(base + HALF - 8192, 6, 8192);
+    cuMemsetD8(base + HALF, 7, 8192);
+    say_driver("an array made", cuArrayCreate(&array, &shape));
+    say_driver("a copy to an array across the border",
+               cuMemcpyDtoA(array, 0, base + HALF - 8192, 16384));
+    say_driver("a copy from it", cuMemcpyAtoD(base, array, 0, 16384));
+    show("its first number", read_back(base) == 0x06060606);
+    show("its last number", read_back(base + 16380) == 0x07070707);
 }
 
 static void graphs(void)
@@ -202,6 +328,61 @@ static void graphs(void)
                cuGraphAddMemcpyNode(&node, graph, NULL, 0, &copy, context));
 }
 
+/* Launches a graph of one node. */
+static void launch(CUgraph graph, CUdeviceptr last, int expected)
+{
+    CUgraphExec exec = NULL;
+
+    say_driver("instantiated", cuGraphInstantiate(&exec, graph, 0));
+    say_driver("launched", cuGraphLaunch(exec, NULL));
+    say("it ran", cudaDeviceSynchronize());
+    show("the last number", read_back(last) == expected);
+}
+
+static void copy_node_launched(void)
+{
+    CUdeviceptr base = range(), at = base + HALF - ACROSS / 2;
+    void *pinned = NULL;
+    CUDA_MEMCPY3D copy = {};
+    CUgraph graph = NULL;
+    CUgraphNode node;
+    CUcontext context = NULL;
+
+    cudaHostAlloc(&pinned, ACROSS, 0);
+    memset(pinned, 2, ACROSS);
+    copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+    copy.srcHost = pinned;
+    copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.dstDevice = at;
+    copy.WidthInBytes = ACROSS;
+    copy.Height = copy.Depth = 1;
+    cuCtxGetCurrent(&context);
+    cuGraphCreate(&graph, 0);
+    say_driver("a node that copies pinned memory across the border",
+               cuGraphAddMemcpyNode(&node, graph, NULL, 0, &copy, context));
+    launch(graph, at + ACROSS - 4, 0x02020202);
+}
+
+static void set_node_launched(void)
+{
+    CUdeviceptr base = range(), at = base + HALF - ACROSS / 2;
+    CUDA_MEMSET_NODE_PARAMS set = {};
+    CUgraph graph = NULL;
+    CUgraphNode node;
+    CUcontext context = NULL;
+
+    set.dst = at;
+    set.value = 4;
+    set.elementSize = 4;
+    set.width = ACROSS / 4;
+    set.height = 1;
+    cuCtxGetCurrent(&context);
+    cuGraphCreate(&graph, 0);
+    say_driver("a node that sets across the border",
+               cuGraphAddMemsetNode(&node, graph, NULL, 0, &set, context));
+    launch(graph, at + ACROSS - 4, 4);
+}
+
 static void undone(void)
 {
     CUmemAccessDesc node = right_of(CU_MEM_LOCATION_TYPE_HOST_NUMA);
@@ -213,6 +394,36 @@ static void undone(void)
     say_driver("addresses freed", cuMemAddressFree(base, 2 * HALF));
 }
 
+static __global__ void fetch(cudaTextureObject_t texture, int i, int *result)
+{
+    *result = tex1Dfetch<int>(texture, i);
+}
+
+/* The last facts, because textures are not simulated. */
+static void texture_across(void)
+{
+    CUdeviceptr base = range(), at = base + HALF - ACROSS / 2;
+    CUDA_RESOURCE_DESC resource = {};
+    CUDA_TEXTURE_DESC texture = {};
+    CUtexObject object = 0;
+
+    store_numbers<<<1, 256>>>((int *)at, ACROSS / sizeof(int), 9);
+    cudaDeviceSynchronize();
+    resource.resType = CU_RESOURCE_TYPE_LINEAR;
+    resource.res.linear.devPtr = at;
+    resource.res.linear.format = CU_AD_FORMAT_SIGNED_INT32;
+    resource.res.linear.numChannels = 1;
+    resource.res.linear.sizeInBytes = ACROSS;
+    texture.flags = CU_TRSF_READ_AS_INTEGER;
+    say_driver("a texture across the border",
+               cuTexObjectCreate(&object, &resource, &texture, NULL));
+    for (int i = 0; object && i < 2; i++) {
+        fetch<<<1, 1>>>(object, i ? ACROSS / sizeof(int) - 1 : 0, out);
+        say(i ? "fetched behind the border" : "fetched before the border", cudaDeviceSynchronize());
+        show("the number there", read_back((CUdeviceptr)out));
+    }
+}
+
 static const struct group groups[] = {
     {"kernels", kernels, false},
     {"attributes", attributes, false},
@@ -221,6 +432,19 @@ static const struct group groups[] = {
     {"across the border", across, false},
     {"graphs", graphs, false},
     {"undone", undone, false},
+    {"a copy of pinned memory", across_1, false},
+    {"a copy by addresses", across_2, false},
+    {"an asynchronous copy", across_3, false},
+    {"a set", across_4, false},
+    {"an asynchronous set", across_5, false},
+    {"a copy within the device", across_6, false},
+    {"a copy to pageable memory", across_7, false},
+    {"a copy to pinned memory", across_8, false},
+    {"rows", rows_across, false},
+    {"an array", array_across, false},
+    {"a copy node launched", copy_node_launched, false},
+    {"a set node launched", set_node_launched, false},
+    {"a texture", texture_across, false},
 };
 
 int main(void)

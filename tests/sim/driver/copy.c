@@ -72,7 +72,7 @@ static CUresult array_side(const struct end *e, const CUDA_MEMCPY3D *c, struct s
     out->slice = a->row * a->rows;
     out->cpu = NULL;
     out->place = (struct sim_place){a->bytes + e->z * out->slice + e->y * out->pitch + e->x,
-                                    SIM_IN_ARRAY, a->device};
+                                    SIM_IN_ARRAY, a->device, false};
     return CUDA_SUCCESS;
 }
 
@@ -121,10 +121,23 @@ static bool is_empty(const CUDA_MEMCPY3D *c)
     return c->WidthInBytes == 0 || c->Height == 0 || c->Depth == 0;
 }
 
+static bool mixed(const struct side *src, const struct side *dst)
+{
+    return src->place.mixed || dst->place.mixed;
+}
+
 CUresult sim_copy_check(const CUDA_MEMCPY3D *c, int device)
 {
     struct side src, dst;
     return is_empty(c) ? CUDA_SUCCESS : find_sides(c, device, &src, &dst);
+}
+
+bool sim_copy_mixed(const struct sim_work *work)
+{
+    const CUDA_MEMCPY3D *c = &work->u.copy.shape;
+    struct side src, dst;
+    return !is_empty(c) && find_sides(c, work->u.copy.device, &src, &dst) == CUDA_SUCCESS &&
+           mixed(&src, &dst);
 }
 
 /* Rows to move. */
@@ -199,6 +212,8 @@ CUresult sim_copy_run(struct sim_work *work)
     sim_unlock();
     if (r != CUDA_SUCCESS)
         return CUDA_ERROR_ILLEGAL_ADDRESS; /* it was right when it was queued: freed since then */
+    if (mixed(&src, &dst))
+        sim_crash();
     if (work->u.copy.staging)
         src = packed(c, work->u.copy.staging);
     if (work->u.copy.landing)
@@ -323,6 +338,8 @@ CUresult sim_copy(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_copy_mod
         return r == CUDA_ERROR_INVALID_HANDLE ? r : CUDA_ERROR_INVALID_VALUE;
     if (stream->capture)
         return sim_submit(stream, &work);
+    if (mixed(&src, &dst))
+        sim_crash();
     sim_stream_ref(stream);
     if (caller_waits(mode, &src, &dst)) {
         r = run_and_wait(stream, &work, &src, &dst);

@@ -118,6 +118,13 @@ static const struct sim_work *only_copy(const struct sim_graph *g)
     return n && n->enabled && n->work.kind == SIM_WORK_COPY ? &n->work : NULL;
 }
 
+static bool crashes(const struct sim_node *n)
+{
+    return n->enabled && (n->work.kind == SIM_WORK_COPY  ? sim_copy_mixed(&n->work)
+                          : n->work.kind == SIM_WORK_SET ? sim_set_mixed(&n->work)
+                                                         : false);
+}
+
 SIM_API_PTSZ(cuGraphLaunch, (CUgraphExec exec, CUstream stream), (exec, stream))
 {
     struct sim_stream *s;
@@ -129,6 +136,9 @@ SIM_API_PTSZ(cuGraphLaunch, (CUgraphExec exec, CUstream stream), (exec, stream))
         r = sim_capture_implicit(s);
     if (r != CUDA_SUCCESS)
         return r;
+    for (size_t i = 0; !s->capture && i < e->graph->count; i++)
+        if (crashes(e->graph->nodes[i]))
+            sim_crash();
     struct sim_work work = {.kind = SIM_WORK_GRAPH, .u.exec = e};
     if (!s->capture && only_copy(e->graph)) {
         work = sim_work_clone(only_copy(e->graph));

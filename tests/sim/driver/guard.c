@@ -96,3 +96,9 @@ CUresult sim_guarded(CUresult (*fn)(void *), void *data)
     guard = outer;
     return r;
 }
+
+void sim_crash(void)
+{
+    volatile char *volatile nowhere = NULL;
+    *nowhere = 0;
+}

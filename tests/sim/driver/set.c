@@ -39,6 +39,14 @@ CUresult sim_set_check(const CUDA_MEMSET_NODE_PARAMS *s, int device)
     return is_empty(s) ? CUDA_SUCCESS : find_target(s, device, &place);
 }
 
+bool sim_set_mixed(const struct sim_work *work)
+{
+    struct sim_place place;
+    return !is_empty(&work->u.set.shape) &&
+           find_target(&work->u.set.shape, work->u.set.device, &place) == CUDA_SUCCESS &&
+           place.mixed;
+}
+
 /* What a guarded fill needs. */
 struct fill {
     const CUDA_MEMSET_NODE_PARAMS *shape; /* extent and value */
@@ -76,6 +84,8 @@ CUresult sim_set_run(struct sim_work *work)
     sim_unlock();
     if (r != CUDA_SUCCESS)
         return CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (place.mixed)
+        sim_crash();
     struct fill f = {s, place.pointer};
     return sim_guarded(fill_rows, &f);
 }
@@ -110,6 +120,8 @@ static CUresult set(CUdeviceptr dst, size_t pitch, unsigned value, unsigned elem
     r = find_target(&work.u.set.shape, work.u.set.device, &place);
     if (r != CUDA_SUCCESS)
         return r;
+    if (place.mixed && !stream->capture)
+        sim_crash();
     if (sync && place.kind != SIM_ON_DEVICE && !stream->capture)
         return sim_run(stream, &work);
     return sim_submit(stream, &work);

@@ -175,6 +175,9 @@ struct sim_work sim_work_clone(const struct sim_work *work);
 /* Calls fn(data) with SIGSEGV and SIGBUS turned into CUDA_ERROR_ILLEGAL_ADDRESS. */
 CUresult sim_guarded(CUresult (*fn)(void *), void *data);
 
+/* Ends the process by SIGSEGV, as the driver does with what it did not expect. */
+void sim_crash(void);
+
 /* Puts the fault handler in place; called by cuInit. */
 void sim_guard_start(void);
 
