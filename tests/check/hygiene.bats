@@ -136,9 +136,7 @@ PYTHON
 }
 
 @test "every text file ends in a newline" {
-    all_text | while read -r file; do
-        [[ -z $(tail -c 1 "$file") ]] || echo "$file"
-    done | no_findings "no newline at the end:"
+    all_text | xargs grep -LzP '\n\z' | no_findings "no newline at the end:"
 }
 
 @test "no file names a path of somebody's machine" {
@@ -228,27 +226,27 @@ scripts() {
     # Programs under tests/gpu/apps stand for users' own, with the frameworks that users have; a
     # browser is driven by Selenium.  What `zc` works without may be used if the user has it: its
     # import fails with a message.
-    for script in $(find scripts tests -name '*.py' -not -path 'tests/gpu/apps/*' \
-        -not -path tests/tools/browser.py); do
-        python3 - "$script" <<'PYTHON'
+    find scripts tests -name '*.py' -not -path 'tests/gpu/apps/*' -not -path tests/tools/browser.py |
+        python3 -c '
 import ast, pathlib, sys
-tree = ast.parse(open(sys.argv[1]).read(), sys.argv[1])
-names, told = set(), set()
-for node in ast.walk(tree):
-    if isinstance(node, ast.Try) and any("ImportError" in ast.dump(on) for on in node.handlers):
-        told.update(part for line in node.body for part in ast.walk(line))
-for node in ast.walk(tree):
-    if node in told:
-        continue
-    if isinstance(node, ast.Import):
-        names.update(alias.name.split(".")[0] for alias in node.names)
-    elif isinstance(node, ast.ImportFrom) and node.level == 0:
-        names.add(node.module.split(".")[0])
-beside = {path.stem for path in pathlib.Path(sys.argv[1]).parent.glob("*.py")}
-foreign = names - beside - set(sys.stdlib_module_names) - {"zclib", "gpu"}
-sys.exit(f"{sys.argv[1]}: {sorted(foreign)}" if foreign else 0)
-PYTHON
-    done
+for name in sys.stdin.read().split():
+    path = pathlib.Path(name)
+    tree = ast.parse(path.read_text(encoding="utf-8"), name)
+    names, told = set(), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Try) and any("ImportError" in ast.dump(on) for on in node.handlers):
+            told.update(part for line in node.body for part in ast.walk(line))
+    for node in ast.walk(tree):
+        if node in told:
+            continue
+        if isinstance(node, ast.Import):
+            names.update(alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names.add(node.module.split(".")[0])
+    beside = {other.stem for other in path.parent.glob("*.py")}
+    foreign = names - beside - set(sys.stdlib_module_names) - {"zclib", "gpu"}
+    if foreign:
+        print(name, *sorted(foreign))' | no_findings "modules that Python does not bring:"
 }
 
 @test "cppcheck finds nothing in the library" {
