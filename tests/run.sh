@@ -91,6 +91,10 @@ export LC_ALL=C
 export ZC_BUDGETS=off
 ulimit -c 0
 
+# A version manager's python3 is a script that takes several times as long to start as Python.
+python=$(python3 -c 'import os, sys; print(os.path.realpath(sys.executable))' 2>/dev/null)
+[[ -z $python || $python -ef $(command -v python3) ]] || PATH=${python%/*}:$PATH
+
 files=("$@")
 if ((${#files[@]} == 0)); then
     shopt -s nullglob

@@ -226,7 +226,8 @@ scripts() {
     # Programs under tests/gpu/apps stand for users' own, with the frameworks that users have; a
     # browser is driven by Selenium.  What `zc` works without may be used if the user has it: its
     # import fails with a message.
-    find scripts tests -name '*.py' -not -path 'tests/gpu/apps/*' -not -path tests/tools/browser.py |
+    find scripts tests -name '*.py' -not -path 'tests/gpu/apps/*' \
+        -not -path tests/tools/browser.py |
         python3 -c '
 import ast, pathlib, sys
 for name in sys.stdin.read().split():
