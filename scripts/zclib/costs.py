@@ -6,9 +6,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from typing import Any, NamedTuple
+
+from . import output
 
 # What several threads reach of the rate of pinned memory, one H200 (tests/gpu/MEASURED.md).
 PARALLEL_SHARE = 0.93
@@ -54,7 +57,9 @@ class Costs(NamedTuple):
 
 
 def _file() -> str:
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(cache):
+        cache = os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(cache, "libzc", "costs.json")
 
 
@@ -74,12 +79,14 @@ def _key(host: str, gpu: str) -> str:
 def keep(host: str, gpu: str, facts: dict[str, Any]) -> str:
     """Keeps what was measured; the file's name.  Raises OSError."""
     name = _file()
+    if not os.path.isabs(name):  # As in a container whose user has no entry and no HOME.
+        raise OSError(errno.ENOENT, "this user has no home folder", name)
     kept = _kept()
     kept[_key(host, gpu)] = {fact: facts[fact] for fact in FACTS
                              if isinstance(facts.get(fact), list)}
     os.makedirs(os.path.dirname(name), exist_ok=True)
     temporary = f"{name}.{os.getpid()}"
-    with open(temporary, "w", encoding="utf-8") as file:
+    with output.named(name), open(temporary, "w", encoding="utf-8") as file:
         json.dump(kept, file, indent=1)
         file.write("\n")
     os.replace(temporary, name)

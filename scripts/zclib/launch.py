@@ -6,10 +6,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import tempfile
 import time
 from dataclasses import dataclass
 from typing import Iterator, Sequence
+
+from . import output
 
 # Exit statuses of env(1), timeout(1) and shells, for what is not the program's own.
 FAILED = 125        # Of zc itself, or of the program's calls though it ended with 0.
@@ -49,7 +50,7 @@ def preloadable(library: str) -> Iterator[str]:
     if not any(char in library for char in SEPARATORS):
         yield library
         return
-    with tempfile.TemporaryDirectory(prefix="zc-lib-") as folder:
+    with output.scratch("zc-lib-") as folder:
         link = os.path.join(folder, LIBRARY)
         os.symlink(library, link)
         yield link

@@ -86,6 +86,36 @@ python() {
     done
 }
 
+@test "where nothing can be written temporary files are memory, or the way out is said" {
+    run -0 python '
+import os, pwd, tempfile
+from zclib import costs, logs, output
+tempfile._candidate_tempdir_list = lambda: ["/proc"]
+with output.scratch("zc-test-") as folder:
+    assert os.path.dirname(folder) == "/dev/shm", folder
+assert not os.path.exists(folder)
+output.MEMORY = "/proc"
+try:
+    with output.scratch("zc-test-"):
+        assert False
+except logs.LogError as error:
+    print(error)
+# A user without an entry and without HOME, as containers have them, whose "~" is no folder.
+os.environ.pop("HOME", None)
+os.environ["XDG_CACHE_HOME"] = "not-absolute"
+pwd.getpwuid = lambda user: {}[user]
+try:
+    costs.keep("host", "gpu", {})
+except OSError as error:
+    print(error)'
+    [[ ${lines[0]} == "no folder takes temporary files: set TMPDIR to one that can be written"* ]]
+    [[ ${lines[1]} == *"this user has no home folder: '~/.cache/libzc/costs.json'" ]]
+    # What is written has the name of the error.
+    run -1 bash -c "ulimit -f 0; scripts/zc export --prometheus -o '$BATS_TEST_TMPDIR/x.prom'"
+    [[ $output == "zc: $BATS_TEST_TMPDIR/x.prom: File too large" ]]
+    [[ -z $(ls "$BATS_TEST_TMPDIR"/x.prom*) ]]
+}
+
 @test "Ctrl-C ends zc without a word, also while it starts" {
     mkdir "$BATS_TEST_TMPDIR/zclib"
     cp scripts/zc "$BATS_TEST_TMPDIR"

@@ -63,6 +63,10 @@ PYTHON
     [[ $stderr == *"/packed: it is there already, and nothing is added to it" ]]
     run -1 --separate-stderr zc pack -o "$BATS_TEST_TMPDIR/none" $LOGS/empty.jsonl
     [[ $stderr == *"there is nothing to pack: no log could be read" ]]
+    # A limit stands for a full disk.
+    run -1 --separate-stderr bash -c \
+        "ulimit -f 1; scripts/zc pack -o '$BATS_TEST_TMPDIR/none' $LOGS/gather.jsonl"
+    [[ $stderr == "zc: $BATS_TEST_TMPDIR/none: "*"File too large" && ${#stderr_lines[@]} == 1 ]]
     [[ -z $(ls -d "$BATS_TEST_TMPDIR"/none* 2>/dev/null) ]]
 }
 

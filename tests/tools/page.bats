@@ -74,6 +74,10 @@ PYTHON
         run -0 zc report $option "$BATS_TEST_TMPDIR/pipe" $LOGS/pipeline.jsonl
         wait $!
         [[ -s $BATS_TEST_TMPDIR/copy ]]
+        # A limit stands for a full disk.
+        run -1 bash -c \
+            "ulimit -f 1; scripts/zc report $option '$BATS_TEST_TMPDIR/x' $LOGS/pipeline.jsonl"
+        [[ $output == "zc: $BATS_TEST_TMPDIR/x: File too large" && ! -e $BATS_TEST_TMPDIR/x ]]
         rm "$BATS_TEST_TMPDIR/pipe"
     done
 }

@@ -109,6 +109,13 @@ setup() {
     : >taken
     run -125 "$ZC" run -o taken -- "$GATHER"
     [[ $output == "zc: taken: no folder for the logs: "* ]]
+    # Nobody runs a program for hours to learn that its logs went nowhere.  Root can't write there
+    # either; a limit stands for a full disk.
+    run -125 "$ZC" run -o /proc -- touch ran
+    [[ $output == "zc: /proc: no log can be written there: "* && ! -e ran ]]
+    run -125 bash -c "ulimit -f 8; '$ZC' run -o kept -- touch ran"
+    [[ $output == "zc: kept: no log can be written there: File too large" && ! -e ran ]]
+    [[ -z $(ls -A kept) ]]
 }
 
 @test "a policy decides, and --set changes a copy of it" {
@@ -222,6 +229,11 @@ setup() {
     rm policy.conf
     run -3 "$ZC" init sh -c 'exit 3'
     run -1 "$ZC" init true
+    # A policy that can't be written is not lost.
+    mkdir gone
+    run -1 --separate-stderr "$ZC" init -o gone/p.conf sh -c "'$GATHER' && rmdir gone"
+    [[ $stderr == "zc: gone/p.conf: No such file or directory; the policy is above" ]]
+    [[ $output == *'[rule host-buffers]'* ]]
     run -0 --separate-stderr "$ZC" init "$GATHER" 64
     [[ $stderr == "Nothing stands out that a rule would change, "* && ! -e policy.conf ]]
 }

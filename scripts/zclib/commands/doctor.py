@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
-import tempfile
 from typing import Any, Iterator
 
-from .. import costs, install, names, policies, screen, table, units
+from .. import costs, install, names, output, policies, screen, table, units
 from ..doctor import child, host, places
 
 EPILOG = """\
@@ -87,7 +87,8 @@ def keep(facts: dict[str, Any]) -> None:
     try:
         costs.keep(platform.node(), gpu, facts)
     except OSError as error:
-        screen.message(f"not kept for predictions: {error.filename}: {error.strerror}")
+        screen.message(f"not kept for predictions: {error.filename}: {error.strerror}; "
+                       "XDG_CACHE_HOME names another folder")
 
 
 def _ask(module: str, seconds: float) -> dict[str, Any]:
@@ -108,10 +109,11 @@ def _device_facts(facts: dict[str, Any], device: int) -> dict[str, Any]:
 def _is_built(place: str) -> bool:
     """Whether the library carries a place out, by what its own check says of a rule with it."""
     api = "malloc" if place in ("pinned", "pageable") else "cudaMalloc"
-    with tempfile.NamedTemporaryFile("w", prefix="zc-", suffix=".conf") as file:
-        file.write(f"[rule r]\napi = {api}\nplace = {place}\n")
-        file.flush()
-        return f"place '{place}' is not built" not in policies.faults(file.name)
+    with output.scratch("zc-doctor-") as folder:
+        name = os.path.join(folder, "policy.conf")
+        with output.written(name) as file:
+            file.write(f"[rule r]\napi = {api}\nplace = {place}\n")
+        return f"place '{place}' is not built" not in policies.faults(name)
 
 
 def _lines(facts: dict[str, Any], this: host.Host, verdicts: dict[str, places.Verdict],

@@ -84,9 +84,11 @@ def _replace(name: str, text: str) -> None:
         with output.written(fresh) as out:
             out.write(text)
         os.replace(fresh, name)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(fresh)
+        if isinstance(error, OSError):
+            error.filename = name
         raise
 
 

@@ -7,10 +7,9 @@ import argparse
 import os
 import shlex
 import sys
-import tempfile
 import time
 
-from .. import install, launch, presets, screen, units
+from .. import install, launch, output, presets, screen, units
 from ..report import engines
 from ..report.findings import EVERYDAY, Finder, Finding
 from ..report.symbols import Symbols
@@ -45,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     if wrong:
         screen.message(f"{wrong} (see 'zc init --help')")
         return 2
-    with tempfile.TemporaryDirectory(prefix="zc-init-") as folder, \
+    with output.scratch("zc-init-") as folder, \
             launch.preloadable(install.library()) as library:
         try:
             ended = launch.run(command, launch.environment(library, folder, "off", "deep"))
@@ -71,7 +70,13 @@ def _write(args: argparse.Namespace, command: list[str], folder: str) -> int:
         print("Nothing stands out that a rule would change, so no policy is written.",
               file=sys.stderr)
         return 0
-    write.publish(args.output, _text(command, totals, findings), args.force)
+    text = _text(command, totals, findings)
+    try:
+        write.publish(args.output, text, args.force)
+    except OSError as error:
+        sys.stdout.write(text)
+        screen.message(f"{args.output}: {error.strerror}; the policy is above")
+        return 1
     print(f"Written to {args.output}.", file=sys.stderr)
     return 0
 

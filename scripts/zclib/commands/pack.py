@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 
-from .. import logs, screen, units
+from .. import logs, output, screen, units
 from ..pack import tables, write
 from ..progress import Progress
 from ..report import parallel
@@ -40,9 +40,13 @@ def run(args: argparse.Namespace) -> int:
         return 1
     # It gets its name when it is whole.
     unfinished = f"{out}.{os.getpid()}.part"
-    os.mkdir(unfinished)
     try:
-        rows = _pack(paths, unfinished)
+        os.mkdir(unfinished)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, out) from error
+    try:
+        with output.named(out):
+            rows = _pack(paths, unfinished)
         if not rows["processes"] and not rows["links"]:
             raise logs.LogError("there is nothing to pack: no log could be read")
         os.rename(unfinished, out)

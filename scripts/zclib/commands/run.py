@@ -8,7 +8,6 @@ import contextlib
 import os
 import re
 import sys
-import tempfile
 from typing import Iterator
 
 from .. import (compare, export, install, launch, link, logs, output, policies, presets, race,
@@ -70,6 +69,11 @@ def run(args: argparse.Namespace) -> int:
     except (install.MissingPart, logs.LogError) as error:
         screen.message(str(error))
         return launch.FAILED
+    except OSError as error:
+        if error.filename is None:  # Standard output's.
+            raise
+        screen.message(f"{error.filename}: {error.strerror}")
+        return launch.FAILED
 
 
 def _wrong_usage(args: argparse.Namespace, command: list[str]) -> str | None:
@@ -92,13 +96,17 @@ def _wrong_usage(args: argparse.Namespace, command: list[str]) -> str | None:
 def _folder(asked: str | None) -> Iterator[str]:
     """The folder of the logs: the one asked for, made where it is missing, or one for this run."""
     if asked is None:
-        with tempfile.TemporaryDirectory(prefix="zc-run-") as folder:
+        with output.scratch("zc-run-") as folder:
             yield folder
         return
     try:
         os.makedirs(asked, exist_ok=True)
     except OSError as error:
         raise logs.LogError(f"{asked}: no folder for the logs: {error.strerror}") from error
+    try:
+        output.try_folder(asked)
+    except OSError as error:
+        raise logs.LogError(f"{asked}: no log can be written there: {error.strerror}") from error
     yield os.path.abspath(asked)
 
 
@@ -130,7 +138,7 @@ def _kept(path: str, content: bytes) -> str:
     name, at = path, 1
     while True:
         try:
-            with open(name, "xb") as file:
+            with output.named(name), open(name, "xb") as file:
                 file.write(content)
             return name
         except FileExistsError:

@@ -7,9 +7,8 @@ import argparse
 import platform
 import re
 import sys
-import tempfile
 
-from .. import costs, install, launch, logs, race, screen, signals, units
+from .. import costs, install, launch, logs, output, race, screen, signals, units
 from ..progress import Progress
 from ..sameness import Output
 from ..trial import Run, Trials
@@ -56,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     if wrong:
         screen.message(f"{wrong} (see 'zc tune --help')")
         return 2
-    with tempfile.TemporaryDirectory(prefix="zc-tune-") as folder, \
+    with output.scratch("zc-tune-") as folder, \
             launch.preloadable(install.library()) as library:
         return Tuning(args, command, folder, library).run()
 

@@ -8,7 +8,6 @@ import os
 import select
 import subprocess
 import sys
-import tempfile
 import time
 from typing import Any, Callable
 
@@ -48,7 +47,7 @@ def ask(module: str, seconds: float, slow: Callable[[str], None]) -> tuple[dict[
             f"from zclib.doctor import {module}; {module}.main()")
     env = {**os.environ, "ZC_LOG": "off", "ZC_SUMMARY": "0", "ZC_POLICY": "off"}
     facts: dict[str, Any] = {}
-    with tempfile.TemporaryFile() as errors:
+    with os.fdopen(os.memfd_create("zc-doctor"), "w+b") as errors:
         child = subprocess.Popen([sys.executable, "-c", code], env=env, stdin=subprocess.DEVNULL,
                                  stdout=subprocess.PIPE, stderr=errors, start_new_session=True)
         assert child.stdout

@@ -89,6 +89,10 @@ class Table:
             self._flush()
         self._writer.close()
 
+    def leave(self) -> None:
+        """Leaves the file as it is: pyarrow would try to end it once more, and tell of that."""
+        self._writer.is_open = False
+
 
 def part(folder: str, numbered: tuple[int, Sequence[str]]) -> Part:
     """Packs some of the logs."""
@@ -101,11 +105,16 @@ def part(folder: str, numbered: tuple[int, Sequence[str]]) -> Part:
             tables[name] = Table(folder, name, number)
         tables[name].put(row)
 
-    for path in paths:
-        try:
-            Rows(Log(path, lambda problem: messages.append(str(problem))), put).read()
-        except LogError as error:
-            messages.append(str(error))
-    for table in tables.values():
-        table.close()
+    try:
+        for path in paths:
+            try:
+                Rows(Log(path, lambda problem: messages.append(str(problem))), put).read()
+            except LogError as error:
+                messages.append(str(error))
+        for table in tables.values():
+            table.close()
+    except OSError:
+        for table in tables.values():
+            table.leave()
+        raise
     return Part({name: table.rows for name, table in tables.items()}, messages)

@@ -7,6 +7,7 @@ import os
 import textwrap
 from typing import Mapping, Sequence
 
+from .. import output
 from ..names import shown
 from ..report.findings import HOST_APIS
 from .candidates import Candidate
@@ -20,7 +21,7 @@ SHARED_HOSTS = "shared-hosts"
 def private(folder: str, name: str, text: str) -> str:
     """A file with this policy in a folder of zc's own; its path."""
     path = os.path.join(folder, name + ".conf")
-    with open(path, "w", encoding="utf-8") as file:
+    with output.written(path) as file:
         file.write(text)
     return path
 
@@ -70,7 +71,7 @@ def taken(path: str, force: bool) -> str:
     if not os.path.isdir(folder):
         return f"{path}: there is no such folder"
     if not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
-        return f"{path}: no file can be made in this folder"
+        return f"{path}: no file can be made in this folder: name one in another by -o"
     return ""
 
 
