@@ -213,6 +213,10 @@ def command_is_copied(browser):
     """The first finding is the preset's command line, which has no box for policy.conf."""
     browser.execute_script("window.kept = []; copyText = (words, said) => "
                            "{ kept.push(words); said(true); };")
+    headline = browser.find_element(By.ID, "headline")
+    assert headline.find_element(By.TAG_NAME, "code").text == "zc run -p @everyday ./gather"
+    assert "`" not in headline.text
+    assert not browser.find_element(By.ID, "places-filter").is_displayed()
     first = browser.find_element(By.CSS_SELECTOR, "#findings li")
     assert first.find_element(By.TAG_NAME, "pre").text == "zc run -p @everyday ./gather"
     assert not first.find_elements(By.TAG_NAME, "input")
@@ -250,6 +254,16 @@ def fits_narrow_windows(browser):
                 .filter(node => node.getBoundingClientRect().right > innerWidth)
                 .map(node => node.className);""")
         assert not out, f"charts are too wide: {out}"
+    # A table that goes on outside of its box says so, until one has come to its end.
+    hints = browser.execute_async_script("""
+        const done = arguments[0], box = document.querySelector("#sites .scroll");
+        const seen = [box.classList.contains("more")];
+        box.addEventListener("scroll", () => {
+            seen.push(box.classList.contains("more"));
+            done(seen);
+        });
+        box.scrollLeft = box.scrollWidth;""")
+    assert hints == [True, False], hints
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     browser.refresh()
 
@@ -338,6 +352,9 @@ def main(report, other, diff, trace, perfetto, folder=None):
         assert background(browser) == "rgb(21, 23, 26)", "the page follows the system's theme"
         prints_light(browser)
         assert "less" in browser.find_element(By.ID, "verdict").text
+        runs = browser.find_element(By.ID, "runs").text
+        assert "A: tests/tools/logs/gather.jsonl" in runs and "2026-11-21 01:04:17 UTC" in runs
+        assert "read-mostly-table.conf (hash bbc8b0d9da9bb96f)" in runs, runs
         totals = Table(browser, "totals")
         assert totals.column("Change")[:3] == ["=", "-64 MiB (-99 %)", "+64 MiB"]
         has_bars(browser, ["by-direction", "by-site"])

@@ -8,7 +8,7 @@ import json
 import sys
 
 from .. import logs, output, screen
-from ..report import compare, data, page, show_diff
+from ..report import compare, data, page, show, show_diff
 from ..report.symbols import Symbols
 from ..report.totals import Options, Totals
 from . import report
@@ -39,8 +39,12 @@ def run(args: argparse.Namespace) -> int:
     key = data.SORTS[args.sort].key
     symbols = (Symbols(a.modules), Symbols(b.modules))
     if args.html:
-        report.write_page(compare.build(a, b, symbols, page.ROWS, key),
-                          f"zc diff: {args.a} and {args.b}", args.html)
+        whole = compare.build(a, b, symbols, page.ROWS, key)
+        for side, name in (("a", args.a), ("b", args.b)):
+            whole["runs"][side]["name"] = name
+        programs = dict.fromkeys([*whole["runs"]["a"]["programs"], *whole["runs"]["b"]["programs"]])
+        report.write_page(whole, f"zc diff: {show.few(list(programs), 'unknown program')}",
+                          args.html)
     comparison = compare.build(a, b, symbols, args.top, key)
     if args.json:
         json.dump(comparison, sys.stdout, indent=1)

@@ -7,7 +7,7 @@ from typing import Any, Callable, Hashable, Iterable, NamedTuple
 
 from .. import units
 from .counts import Counts
-from .data import Data
+from .data import Data, run_of
 from .parts import Flow, Process, Site
 from .symbols import Symbols
 from .totals import Totals
@@ -75,6 +75,7 @@ def build(a: Totals, b: Totals, symbols: tuple[Symbols, Symbols], top: int, key:
     return {
         "zc_diff": SCHEMA,
         "simulated": a.simulated or b.simulated,
+        "runs": {"a": run_of(a), "b": run_of(b)},
         "verdict": _verdict({row["name"]: row for row in rows}) + "".join(
             f"; {side}: {run.refusals().words()}" for side, run in (("A", a), ("B", b))
             if run.refusals().calls),

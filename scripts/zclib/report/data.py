@@ -64,7 +64,7 @@ def build(totals: Totals, symbols: Symbols, top: int, key: str,
         "zc_report": SCHEMA,
         "level": totals.level,
         "headline": headline(totals, findings),
-        "run": _run(totals),
+        "run": run_of(totals),
         "refused": totals.refusals().as_rows(),
         "totals": {**totals.counts.as_dict(), **_pageable(totals)},
         "link": totals.links.as_dict(totals.moved_by_kind),
@@ -126,7 +126,7 @@ def _left_out(totals: Totals) -> list[str]:
             f"are the site '{OTHERS}'" for what in many]
 
 
-def _run(totals: Totals) -> Data:
+def run_of(totals: Totals) -> Data:
     processes, refusals = totals.processes, totals.refusals()
     return {
         "processes": len(processes),

@@ -48,7 +48,10 @@ function diff() {
   const judged = ["Moved", "Moved as pageable", "Blocked", "Time", "Device memory peak"];
   const show = row => row.unit === "ns" ? duration : size;
   const cell = (value, row) => show(row)(value);
-  main.append(make("p", {class: "verdict", id: "verdict"}, data.verdict));
+  main.append(make("p", {class: "verdict", id: "verdict"}, data.verdict),
+              make("div", {class: "charts", id: "runs"}, ...Object.entries(data.runs).map(
+                  ([side, run]) => make("div", {class: "chart"},
+                      make("h3", {}, `${side.toUpperCase()}: ${run.name}`), provenance(run)))));
   notes();
   const grid = make("div", {class: "charts"});
   main.append(make("h2", {}, "Charts"), grid);

@@ -10,9 +10,8 @@ function tiles(kind, pairs) {
       make("div", {class: "tile"}, make("b", {}, value), make("span", {}, ...name)))));
 }
 
-/* Where the numbers come from: a page that was mailed on must tell. */
-function provenance() {
-  const {run} = data;
+/* Where the numbers of a run come from: a page that was mailed on must tell. */
+function provenance(run, level) {
   const some = list => list.slice(0, 3).join(", ") +
                        (list.length > 3 ? ` and ${list.length - 3} more` : "");
   const rows = [
@@ -24,16 +23,16 @@ function provenance() {
     ["libzc", some(run.libzc)],
     ["Policy", run.policies.length ? some(run.policies) +
         (run.policy_hashes.length ? ` (hash ${some(run.policy_hashes)})` : "") : "none"],
-    ["Log level", data.level]];
+    ["Log level", level]];
   const known = rows.filter(([, value]) => value);
-  main.append(make("dl", {class: "facts", id: "facts"}, ...known.flatMap(
-      ([name, value]) => [make("dt", {}, name), make("dd", {}, value)])));
+  return make("dl", {class: "facts"}, ...known.flatMap(
+      ([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
 }
 
 function head() {
   const {run, totals} = data;
   if (run.refused_text) main.append(make("p", {class: "refused"}, run.refused_text));
-  main.append(make("p", {class: "verdict", id: "headline"}, data.headline));
+  main.append(make("p", {class: "verdict", id: "headline"}, ...sentence(data.headline)));
   tiles("tiles big", [
       [duration(run.longest_wall_ns), run.processes > 1 ? "the longest process" : "the run"],
       [duration(totals.blocked_ns), term("blocked", "Blocked"), " in copies"],
@@ -47,12 +46,12 @@ function head() {
                    [data.link.from_device_bytes, "Link", "over the link from it"]] : [])];
   tiles("tiles", pairs.filter(([value]) => value).map(
       ([value, key, words]) => [size(value), term(words, key)]));
-  provenance();
+  main.append(provenance(run, data.level));
 }
 
 /* The policy of the findings whose boxes are ticked, each rule under its finding's words. */
 function policy(chosen) {
-  const lines = [`# Proposed by ${document.title}.`, "# Run with it, and compare by zc diff.", ""];
+  const lines = [`# Proposed by ${document.title}.`, "# Compare it: zc run --compare policy.conf COMMAND", ""];
   for (const finding of data.findings.filter((each, i) => each.rule && chosen(i)))
     lines.push(...wrapped(finding.text), finding.rule.trimEnd(), "");
   return lines.join("\n");

@@ -19,6 +19,9 @@ function compare(a, b) {
   return a < b ? -1 : 1;
 }
 
+/* Tables with fewer rows are seen as a whole. */
+const LEAST_FILTERED = 4;
+
 /* By table and key of a row, what shows that row with its details. */
 const opens = {};
 
@@ -100,9 +103,20 @@ function table(id, title, columns, rows, options = {}) {
     filter.value = "";
     line.show();
   }]));
+  filter.hidden = rows.length < LEAST_FILTERED;
   main.append(make("section", {id},
       make("div", {class: "bar"}, make("h2", {}, title), count, filter),
-      make("div", {class: "scroll"}, make("table", {}, make("thead", {}, head), body))));
+      scrolling(make("table", {}, make("thead", {}, head), body))));
+}
+
+/* A box that scrolls sideways, and fades out where there is more. */
+function scrolling(content) {
+  const box = make("div", {class: "scroll"}, content);
+  const mark = () => box.classList.toggle(
+      "more", box.scrollLeft + box.clientWidth < box.scrollWidth - 1);
+  box.addEventListener("scroll", mark);
+  new ResizeObserver(mark).observe(box);
+  return box;
 }
 
 /* A button that leads to a row of a table, or the words alone where there is none. */
