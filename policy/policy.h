@@ -97,6 +97,7 @@ struct zc_request {
     int64_t rank, local_rank;   /* of the process in its job; negative where not known */
     const char *host;           /* name of the host */
     enum zc_stream_kind stream; /* of its stream argument */
+    bool supposed;              /* it is not made: counted nowhere, and `nth` is that of the next */
 };
 
 /* Facts that some rule asks for; zc_policy.needs is a mask of them. The others need not be found
@@ -135,6 +136,9 @@ enum zc_rdma { ZC_RDMA_YES, ZC_RDMA_NO };
 
 /* Who copies pageable memory. */
 enum zc_pageable_copy { ZC_PAGEABLE_COPY_DRIVER, ZC_PAGEABLE_COPY_PARALLEL };
+
+/* What cuMemGetInfo says is free. */
+enum zc_report_free { ZC_REPORT_FREE_DEVICE, ZC_REPORT_FREE_POLICY };
 
 /* How much the log holds. */
 enum zc_policy_log_level {
@@ -281,6 +285,7 @@ struct zc_policy {
     struct zc_limit max_managed;         /* of the device's free memory; NONE where not given */
     struct zc_limit max_device;          /* of the device's total memory; NONE where not given */
     enum zc_pageable_copy pageable_copy; /* of memory that no rule placed */
+    enum zc_report_free report_free;     /* DEVICE where not given */
 
     struct zc_rule *rules; /* in the order of the file */
     size_t rule_count;     /* elements of rules */

@@ -9,8 +9,11 @@
 #include "hook/handle.h"
 #include "hook/request.h"
 #include "host/pinned.h"
+#include "ledger/rules.h"
+#include "memory/budget.h"
 #include "memory/limits.h"
 #include "place/freed.h"
+#include "place/room.h"
 #include "vmm/grow.h"
 #include "vmm/lazy.h"
 #include "vmm/vmm.h"
@@ -271,6 +274,7 @@ ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr
 
 struct others {
     int device;
+    bool mapped; /* Host memory counts. */
     uint64_t bytes;
 };
 
@@ -278,28 +282,60 @@ struct others {
 static bool count_other(struct zc_block *b, void *arg)
 {
     struct others *o = arg;
-    bool elsewhere =
-        b->place == ZC_PLACE_MAPPED || b->place == ZC_PLACE_MANAGED || zc_block_spilled(b);
-    if (elsewhere && (b->flags & ZC_BLOCK_CONVERTED) && b->asked == ZC_KIND_DEVICE &&
-        b->device != o->device)
+    bool hosted = o->mapped && (b->place == ZC_PLACE_MAPPED || zc_block_spilled(b));
+    if ((hosted || b->place == ZC_PLACE_MANAGED) && (b->flags & ZC_BLOCK_CONVERTED) &&
+        b->asked == ZC_KIND_DEVICE && b->device != o->device)
         o->bytes += zc_block_spilled(b) ? zc_block_spilled(b) : b->size;
     return true;
 }
 
-/* Bytes requested from the current device that lie elsewhere, or have no memory yet. */
-static uint64_t lacking(void)
+/* Bytes requested from a device that are managed or have no memory yet; and with `mapped` those in
+ * host memory. */
+static uint64_t lacking(int device, bool mapped)
 {
-    CUdevice device = 0;
     int devices = 1;
-    uint64_t elsewhere = zc_limits_used(ZC_PLACE_MAPPED) + zc_limits_used(ZC_PLACE_MANAGED) -
-                         zc_limits_managed_host();
-    zc_real.cuCtxGetDevice(&device);
+    uint64_t elsewhere = (mapped ? zc_limits_used(ZC_PLACE_MAPPED) : 0) +
+                         zc_limits_used(ZC_PLACE_MANAGED) - zc_limits_managed_host();
     zc_real.cuDeviceGetCount(&devices);
-    struct others others = {.device = device};
+    struct others others = {.device = device, .mapped = mapped};
     if (elsewhere && devices > 1)
         zc_block_each(count_other, &others);
     elsewhere -= others.bytes < elsewhere ? others.bytes : elsewhere;
     return elsewhere + zc_lazy_promised(device);
+}
+
+/* The largest block that the rules would place, where a device has so much free: the rule counts
+ * that takes a block of all memory that there is. */
+static uint64_t largest(const struct zc_entry *entry, int device, uint64_t free, uint64_t total)
+{
+    struct zc_room room = {.device = free / ZC_BLOCK_UNIT * ZC_BLOCK_UNIT,
+                           .spare = zc_room_spare(total),
+                           .limit = zc_limits_device_left(device),
+                           .managed = zc_limits_managed_left(device),
+                           .pinned = zc_limits_pinned_left()};
+    struct zc_ask ask = ZC_ASK(cuMemAlloc, free + room.pinned, DEVICE, .supposed = true);
+    const struct zc_rule *rule = zc_ask_begin(&ask) ? zc_ask_rule(&ask) : NULL;
+    room.budget = rule ? zc_budget_left(rule, device) : 0;
+    return zc_room_largest(rule, &room);
+}
+
+static uint64_t minus(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+/* `report_free = policy`: what is in use stays the difference of the two numbers. */
+static void report_policy(const struct zc_entry *entry, int device, size_t *free, size_t *total)
+{
+    size_t left, all;
+    if (zc_real.cuMemGetInfo_v2(&left, &all) != CUDA_SUCCESS)
+        return;
+    uint64_t idle = left + zc_modules_idle_bytes(), used = all - idle + lacking(device, true);
+    uint64_t room = largest(entry, device, minus(idle, lacking(device, false)), all);
+    if (free)
+        *free = room;
+    if (total)
+        *total = used + room;
 }
 
 /* Reports free memory as if converted blocks were on the device. vmm's memory is missing already;
@@ -308,14 +344,18 @@ static uint64_t lacking(void)
  * they may be counted twice.  Then the answer is too small, never too large. */
 ZC_BODY(cuMemGetInfo_v2, (size_t * free, size_t *total))
 {
-    if (free && zc_life_on())
+    CUdevice device = 0;
+    bool by_policy = zc_life_on() && zc_rules()->report_free == ZC_REPORT_FREE_POLICY;
+    if (by_policy || (free && zc_life_on()))
         zc_freed_reap(ZC_PLACE_COUNT);
     CUresult result = real(free, total);
-    if (result != CUDA_SUCCESS || !free || !zc_life_on())
+    if (result != CUDA_SUCCESS || !zc_life_on())
         return result;
-    uint64_t missing = lacking();
-    *free += zc_modules_idle_bytes();
-    *free = *free > missing ? *free - missing : 0;
+    zc_real.cuCtxGetDevice(&device);
+    if (by_policy)
+        report_policy(entry, device, free, total);
+    else if (free)
+        *free = minus(*free + zc_modules_idle_bytes(), lacking(device, true));
     return result;
 }
 

@@ -69,8 +69,11 @@ const struct zc_rule *zc_ask_rule(const struct zc_ask *ask)
     const struct zc_policy *policy = zc_rules();
     if (__builtin_expect(!(policy->apis & (UINT64_C(1) << ask->api)), 1))
         return NULL;
-    struct zc_request request = {
-        .api = ask->api, .size = ask->size, .device = ask->device, .stream = ask->stream};
+    struct zc_request request = {.api = ask->api,
+                                 .size = ask->size,
+                                 .device = ask->device,
+                                 .stream = ask->stream,
+                                 .supposed = ask->supposed};
     return zc_rules_match(&request, ask->site);
 }
 

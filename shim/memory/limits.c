@@ -185,10 +185,24 @@ uint64_t zc_limits_on_devices(void)
     return live_on_device() + placed_on_device() + zc_limits_used(ZC_PLACE_MANAGED);
 }
 
+static uint64_t left_of(uint64_t limit, uint64_t used_now, uint64_t beside_others)
+{
+    uint64_t own = used_now < limit ? limit - used_now : 0;
+    return own < beside_others ? own : beside_others;
+}
+
 uint64_t zc_limits_device_left(int device)
 {
-    uint64_t limit = device_limit(device), used_now = live_on_device() + placed_on_device();
-    return limit == UINT64_MAX ? limit : used_now < limit ? limit - used_now : 0;
+    uint64_t limit = device_limit(device);
+    return limit == UINT64_MAX ? limit
+                               : left_of(limit, live_on_device() + placed_on_device(),
+                                         zc_node_left(ZC_NODE_DEVICE, device, limit));
+}
+
+uint64_t zc_limits_pinned_left(void)
+{
+    return left_of(pinned_bytes, zc_limits_used(ZC_PLACE_MAPPED) + zc_limits_used(ZC_PLACE_PINNED),
+                   zc_node_left(ZC_NODE_PINNED, -1, 0));
 }
 
 /* What zc_limits_device_room() has reserved for the thread's next block. */
@@ -295,6 +309,16 @@ static uint64_t managed_most(uint64_t available)
 {
     bool fixed = max_managed.kind == ZC_LIMIT_BYTES && max_managed.value < available;
     return fixed ? max_managed.value : available;
+}
+
+uint64_t zc_limits_managed_left(int device)
+{
+    uint64_t available = managed_limit(), most = managed_most(available);
+    uint64_t own = left_of(available, __atomic_load_n(managed_counter(device), __ATOMIC_RELAXED),
+                           zc_node_left(ZC_NODE_MANAGED, device, most));
+    return max_managed.kind == ZC_LIMIT_BYTES
+               ? left_of(max_managed.value, zc_limits_used(ZC_PLACE_MANAGED), own)
+               : own;
 }
 
 static bool take_pinned(enum zc_place_id place, size_t bytes, const char **why)

@@ -58,8 +58,11 @@ bool zc_limits_device_holds(int device, size_t bytes, bool anywhere);
  * freed memory that libzc keeps does not. */
 uint64_t zc_limits_on_devices(void);
 
-/* Bytes of a device that max_device leaves to this process. */
+/* Bytes that the limits leave to this process, beside the others that share them: of a device, in
+ * managed memory of the current `device`, and in pinned memory. */
 uint64_t zc_limits_device_left(int device);
+uint64_t zc_limits_managed_left(int device);
+uint64_t zc_limits_pinned_left(void);
 
 /* True if the policy limits device memory. */
 bool zc_limits_device_bound(void);

@@ -301,6 +301,35 @@ enum zc_node_answer zc_node_take(enum zc_node_limit limit, int device, uint64_t 
     return answer;
 }
 
+/* Without what processes that have ended still seem to hold.  Under the lock. */
+static uint64_t left_of(enum zc_node_limit limit, int device, uint64_t most)
+{
+    uint64_t left = UINT64_MAX;
+    unsigned holders, groups = limit == ZC_NODE_PINNED ? available.groups : 0;
+    if (zc_roster_lock()) {
+        zc_roster_reclaim();
+        zc_roster_unlock();
+    }
+    for (unsigned i = 0; i <= groups; i++) {
+        uint64_t held = held_by_all(limit, limit == ZC_NODE_PINNED ? NULL : gpus[device].id,
+                                    i ? available.group[i - 1].id : 0, &holders);
+        uint64_t within = limit == ZC_NODE_PINNED ? bound[i] : most;
+        within = within > held ? within - held : 0;
+        left = within < left ? within : left;
+    }
+    return left;
+}
+
+uint64_t zc_node_left(enum zc_node_limit limit, int device, uint64_t most)
+{
+    if (!__atomic_load_n(&shares, __ATOMIC_ACQUIRE) ||
+        (limit != ZC_NODE_PINNED && !ask_id(device)) || !zc_lock_take(&lock))
+        return UINT64_MAX;
+    uint64_t left = ready() ? left_of(limit, device, most) : UINT64_MAX;
+    zc_lock_drop(&lock);
+    return left;
+}
+
 void zc_node_note(enum zc_node_limit limit, int device, int64_t bytes)
 {
     struct zc_roster_slot *slot = __atomic_load_n(&own, __ATOMIC_ACQUIRE);

@@ -42,6 +42,10 @@ void zc_node_start(const struct zc_node_terms *terms);
 enum zc_node_answer zc_node_take(enum zc_node_limit limit, int device, uint64_t bytes,
                                  uint64_t most, const char **why);
 
+/* Bytes that the processes that share a limit leave; UINT64_MAX where nothing is shared.  The
+ * arguments are those of zc_node_take(). */
+uint64_t zc_node_left(enum zc_node_limit limit, int device, uint64_t most);
+
 /* Counts or uncounts bytes, whatever the limit is.  Without locks; does nothing where nothing is
  * shared. */
 void zc_node_note(enum zc_node_limit limit, int device, int64_t bytes);

@@ -13,6 +13,7 @@
 #include "memory/budget.h"
 #include "memory/limits.h"
 #include "memory/place.h"
+#include "place/room.h"
 #include "vmm/lazy.h"
 
 static const struct zc_place *const places[ZC_PLACE_COUNT] = {
@@ -170,19 +171,12 @@ static bool try_place(const struct zc_place *place, const struct zc_want *want,
     return false;
 }
 
-/* Bytes of a part without `chunk`. */
-#define PART ((size_t)32 << 20)
-
-/* A block that the device has no room for leaves it so much, for what kernels need themselves. */
-#define LEFT_PART 64
-
 /* Bytes of each part of a block that may be split; 0 if the request may not. */
 static size_t part_of(const struct zc_want *want, enum zc_place_id place)
 {
-    const struct zc_rule *rule = want->rule;
-    size_t part = rule->chunk < SIZE_MAX / 2 ? (size_t)rule->chunk : SIZE_MAX / 2;
-    part = part ? (part + ZC_BLOCK_UNIT - 1) / ZC_BLOCK_UNIT * ZC_BLOCK_UNIT : PART;
-    return place == ZC_PLACE_VMM && rule->spill == ZC_SPILL_HOST && want->size >= part ? part : 0;
+    size_t part = zc_room_part(want->rule);
+    bool splits = place == ZC_PLACE_VMM && want->rule->spill == ZC_SPILL_HOST;
+    return splits && want->size >= part ? part : 0;
 }
 
 /* Puts so many bytes of a block on the device, and the others into host memory.  NOT_PERMITTED: a
@@ -220,7 +214,7 @@ static uint64_t room_for(const struct zc_want *want, bool counted, bool full)
     uint64_t budget = counted ? zc_budget_left(want->rule, want->device) : UINT64_MAX;
     if (!full || zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
         return budget < limit ? budget : limit;
-    uint64_t kept = zc_lazy_promised(want->device) + total / LEFT_PART;
+    uint64_t kept = zc_lazy_promised(want->device) + zc_room_spare(total);
     available += zc_modules_idle_bytes();
     return available > kept ? available - kept : 0;
 }

@@ -31,8 +31,8 @@ struct worker {
 };
 
 struct order {
-    char what; /* take, give, own (why it shares nothing), stop with the lock, fds, Fork, exec, quit
-                */
+    char what; /* take, give, left, own (why it shares nothing), stop with the lock, fds, Fork,
+                * exec, quit */
     enum zc_node_limit limit;
     int device;
     uint64_t bytes, most;
@@ -52,6 +52,10 @@ static void obey(const struct order *o, int answer, struct zc_node_terms *terms)
         break;
     case 'g':
         zc_node_note(o->limit, o->device, -(int64_t)o->bytes);
+        break;
+    case 'l':
+        snprintf(text, sizeof(text), "%llu",
+                 (unsigned long long)zc_node_left(o->limit, o->device, o->most));
         break;
     case 'o':
         zc_module_node.finish();
@@ -142,6 +146,12 @@ static char take_on(struct worker *w, enum zc_node_limit limit, int device, uint
     return tell(w, (struct order){'t', limit, device, bytes, most})[0];
 }
 
+/* Bytes that are left; -1 where nothing is shared. */
+static int left_on(struct worker *w, enum zc_node_limit limit, int device, uint64_t most)
+{
+    return (int)strtoull(tell(w, (struct order){'l', limit, device, 0, most}), NULL, 10);
+}
+
 static void give(struct worker *w, uint64_t bytes)
 {
     tell(w, (struct order){.what = 'g', .bytes = bytes});
@@ -161,13 +171,17 @@ static void what_processes_hold_together_stays_within_the_limit(void **state)
     struct worker a = start(100), b = start(100), c = start(70);
     (void)state;
     assert_int_equal(take(&a, 60), 'C');
+    assert_int_equal(left_on(&b, ZC_NODE_PINNED, -1, 0), 40);
     assert_int_equal(take(&b, 41), 'R');
     assert_int_equal(take(&b, 40), 'C');
     give(&a, 30);
+    assert_int_equal(left_on(&a, ZC_NODE_PINNED, -1, 0), 30);
+    assert_int_equal(left_on(&c, ZC_NODE_PINNED, -1, 0), 0);
     /* Each compares the sum with its own limit. */
     assert_int_equal(take(&c, 1), 'R');
     assert_int_equal(take(&b, 30), 'C');
     end(&b, 0);
+    assert_int_equal(left_on(&c, ZC_NODE_PINNED, -1, 0), 40);
     assert_int_equal(take(&c, 40), 'C');
     end(&a, 0);
     end(&c, 0);
@@ -232,6 +246,10 @@ static void each_gpu_has_its_own_limits(void **state)
     (void)state;
     assert_int_equal(take_on(&a, ZC_NODE_MANAGED, 0, 60, 100), 'C');
     assert_int_equal(take_on(&b, ZC_NODE_MANAGED, 0, 41, 100), 'R');
+    assert_int_equal(left_on(&b, ZC_NODE_MANAGED, 0, 90), 30);
+    assert_int_equal(left_on(&b, ZC_NODE_MANAGED, 1, 90), 90);
+    assert_int_equal(left_on(&b, ZC_NODE_DEVICE, 0, 90), 90);
+    assert_int_equal(left_on(&b, ZC_NODE_DEVICE, 64, 90), -1);
     assert_int_equal(take_on(&b, ZC_NODE_MANAGED, 1, 100, 100), 'C');
     assert_int_equal(take_on(&b, ZC_NODE_DEVICE, 0, 100, 100), 'C');
     assert_int_equal(take_on(&a, ZC_NODE_DEVICE, 0, 1, 100), 'R');
@@ -262,9 +280,11 @@ static void a_percentage_is_of_what_was_left_and_of_what_others_hold_of_it(void 
     assert_int_equal(take(&a, 40), 'C');
     left = (struct zc_available){160, 1, {{7, 40}}};
     struct worker b = start_with(half); /* Of the same group. */
+    assert_int_equal(left_on(&b, ZC_NODE_PINNED, -1, 0), 0);
     assert_int_equal(take(&b, 1), 'R');
     left.group[0] = (struct zc_cgroup){8, 100};
     struct worker c = start_with(half); /* Of another one, on the same host. */
+    assert_int_equal(left_on(&c, ZC_NODE_PINNED, -1, 0), 50);
     assert_int_equal(take(&c, 51), 'R');
     assert_int_equal(take(&c, 50), 'C');
     left.groups = 0;

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* The largest block that a rule would place. */
+#include "place/room.h"
+
+#include "ledger/block.h"
+
+/* Bytes of a part without `chunk`. */
+#define PART ((uint64_t)32 << 20)
+
+#define SPARE_PART 64
+
+uint64_t zc_room_spare(uint64_t total)
+{
+    return total / SPARE_PART;
+}
+
+uint64_t zc_room_part(const struct zc_rule *rule)
+{
+    uint64_t chunk = rule->chunk < SIZE_MAX / 2 ? rule->chunk : SIZE_MAX / 2;
+    return chunk ? (chunk + ZC_BLOCK_UNIT - 1) / ZC_BLOCK_UNIT * ZC_BLOCK_UNIT : PART;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Of a block whose first parts, as many as fit, are on the device (place/fallback.c). */
+static uint64_t split(const struct zc_rule *rule, const struct zc_room *r, uint64_t budget)
+{
+    uint64_t part = zc_room_part(rule), placed = least(r->limit, budget);
+    if (placed > r->device)
+        placed = r->device > r->spare ? r->device - r->spare : 0;
+    uint64_t bytes = placed / part * part + r->pinned;
+    return bytes >= part ? bytes : 0;
+}
+
+static uint64_t largest_in(enum zc_place_id place, const struct zc_rule *rule,
+                           const struct zc_room *r, uint64_t budget)
+{
+    uint64_t whole = least(least(r->device, r->limit), budget), parts = 0;
+    switch (place) {
+    case ZC_PLACE_VMM:
+        if (rule->spill == ZC_SPILL_HOST)
+            parts = split(rule, r, budget);
+        return parts > whole ? parts : whole;
+    case ZC_PLACE_DEVICE:
+    case ZC_PLACE_SHARED:
+        return whole;
+    case ZC_PLACE_MANAGED:
+        return least(least(r->device, r->managed), budget);
+    case ZC_PLACE_MAPPED:
+        return least(r->pinned, budget);
+    default:
+        return 0;
+    }
+}
+
+uint64_t zc_room_largest(const struct zc_rule *rule, const struct zc_room *r)
+{
+    uint64_t largest = 0;
+    if (!rule)
+        return least(r->device, r->limit);
+    for (unsigned i = 0; i < rule->place.count; i++) {
+        uint64_t budget = i == 0 ? r->budget : UINT64_MAX;
+        uint64_t bytes = largest_in(rule->place.item[i], rule, r, budget);
+        largest = bytes > largest ? bytes : largest;
+    }
+    return largest;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* The largest block that a rule would place, from what there is room for. */
+#pragma once
+
+#include "policy/policy.h"
+
+/* What is left. */
+struct zc_room {
+    uint64_t device;  /* Of the device's memory. */
+    uint64_t spare;   /* Of that, what a block leaves that is split because the device is full. */
+    uint64_t limit;   /* Of max_device. */
+    uint64_t budget;  /* Of the rule's budget. */
+    uint64_t managed; /* Of max_managed. */
+    uint64_t pinned;  /* Of max_pinned. */
+};
+
+/* What a block leaves that is split because the device is full, for what kernels need
+ * themselves. */
+uint64_t zc_room_spare(uint64_t total);
+
+/* Bytes of each part of a block that may be split. */
+uint64_t zc_room_part(const struct zc_rule *rule);
+
+/* Without a rule (NULL), the program's own call. */
+uint64_t zc_room_largest(const struct zc_rule *rule, const struct zc_room *room);
