@@ -145,7 +145,7 @@ $(B)/zc-policy: $(ZC_POLICY_OBJ) $(B)/libzc.a
 -include $(OBJ:.o=.d) $(ZC_POLICY_OBJ:.o=.d)
 
 .PHONY: deps deps-build deps-demo deps-check check check-gpu check-aarch64 check-headers demo bench \
-        bench-overhead bench-host bench-reports record-install bench-shared bench-vmm bench-managed bench-apps \
+        bench-overhead bench-host bench-reports record-install screenshots bench-shared bench-vmm bench-managed bench-apps \
         soak fuzz install uninstall wheel deb dist clean help FORCE
 deps:           ## get the compilers, libraries and test tools that are missing
 deps-build:     ## get what building the library takes
@@ -211,6 +211,14 @@ bench-reports: all sim $(PRELOAD_PROGRAMS)  ## zc report, pack and export of the
 
 record-install: all kernels sim wheel deb    ## what a newcomer sees in bare systems, for docs/install.md
 	@ZC_BUILD='$(B)' ZC_SCREENSHOTS='$(CURDIR)/docs' tests/bench/first_value.sh '$(PACKAGE_OUT)'
+
+screenshots: all sim         ## the pictures of a report and its page, docs/report*.png, by Chromium
+	$(Q)$(CC) -g -O1 -isystem $(CUDA_HOME)/include -o $(B)/train tests/tools/train.c $(B)/sim/libcuda.so.1
+	@export LD_LIBRARY_PATH='$(abspath $(B))/sim' ZC_BUDGETS=off ZC_BUILD='$(abspath $(B))'; \
+	for python in python3 /usr/bin/python3; do \
+	    $$python -B tests/tools/screenshots.py '$(B)/train' docs; status=$$?; \
+	    [ $$status -eq 77 ] || exit $$status; \
+	done; echo 'no Chromium with Selenium: make deps'; exit 1
 
 bench-shared: all kernels $(if $(SIM),sim)   ## programs under `shared` against their goals
 	@SIM='$(SIM)' ZC_BUILD='$(B)' tests/bench/run.sh shared

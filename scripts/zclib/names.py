@@ -8,11 +8,14 @@ system holds can be opened and printed back byte for byte.
 from __future__ import annotations
 
 import codecs
+import re
 import textwrap
 import unicodedata
 
 ERRORS = "zc-names"
 LEAST_BESIDE = 26  # Columns of text beside something.
+# The blank between a number and its unit, where no line is broken.
+UNIT = re.compile(r"(?<=\d) (?=(?:%|[KMGTPE]?i?B(?:/s)?|[num]?s)(?!\w))")
 
 
 def _encode_error(error: UnicodeError) -> tuple[bytes, int]:
@@ -86,10 +89,11 @@ def wrap(head: str, text: str, width: int | None, indent: int | None = None) -> 
     indented by so much.  Where there is little room beside the head, the text stands below it."""
     if width is None or columns(head) + columns(text) <= width:
         return [(head + text).rstrip()]
+    text = UNIT.sub("\u00a0", text)
     lines = []
     if width - columns(head) < LEAST_BESIDE:
         lines, head = [head.rstrip()], "    "
     below = " " * (columns(head) if indent is None else indent)
-    return lines + (textwrap.wrap(text, width, initial_indent=head, subsequent_indent=below,
-                                  break_long_words=False, break_on_hyphens=False)
-                    or [head.rstrip()])
+    lines += textwrap.wrap(text, width, initial_indent=head, subsequent_indent=below,
+                           break_long_words=False, break_on_hyphens=False) or [head.rstrip()]
+    return [line.replace("\u00a0", " ") for line in lines]

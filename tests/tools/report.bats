@@ -337,6 +337,8 @@ PYTHON
         [[ ! -s $BATS_TEST_TMPDIR/err ]]
     done
     cd "$BATS_TEST_TMPDIR"
+    # No number stands without its unit.
+    grep -qxF '659 KiB of it moved as such' 40
     grep -qxF '    Moved: 0 B  CPU: 64 MiB  Elided: 0 B' 40
     grep -qF 'Meaning: bytes asked for, before' 40
     grep -qF 'Left out, because the terminal is too narrow: Avg, Med, Min,' 60

@@ -51,7 +51,8 @@ function head() {
 
 /* The policy of the findings whose boxes are ticked, each rule under its finding's words. */
 function policy(chosen) {
-  const lines = [`# Proposed by ${document.title}.`, "# Compare it: zc run --compare policy.conf COMMAND", ""];
+  const lines = [`# Proposed by ${document.title}.`,
+                 "# Compare it: zc run --compare policy.conf COMMAND", ""];
   for (const finding of data.findings.filter((each, i) => each.rule && chosen(i)))
     lines.push(...wrapped(finding.text), finding.rule.trimEnd(), "");
   return lines.join("\n");
