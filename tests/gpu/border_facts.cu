@@ -394,6 +394,79 @@ static void undone(void)
     say_driver("addresses freed", cuMemAddressFree(base, 2 * HALF));
 }
 
+/* Host memory and then host memory of another handle. */
+static CUdeviceptr hosted(void)
+{
+    CUmemAccessDesc device = right_of(CU_MEM_LOCATION_TYPE_DEVICE);
+    CUmemAccessDesc host = right_of(CU_MEM_LOCATION_TYPE_HOST);
+    CUdeviceptr base = 0;
+
+    say_driver("addresses reserved", cuMemAddressReserve(&base, 2 * HALF, 0, 0, 0));
+    map_half("host memory mapped", base, CU_MEM_LOCATION_TYPE_HOST_NUMA);
+    map_half("host memory mapped behind it", base + HALF, CU_MEM_LOCATION_TYPE_HOST_NUMA);
+    say_driver("both opened to the device at once", cuMemSetAccess(base, 2 * HALF, &device, 1));
+    say_driver("both opened to the CPU at once", cuMemSetAccess(base, 2 * HALF, &host, 1));
+    return base;
+}
+
+static void call_hosted(size_t i)
+{
+    CUdeviceptr base = hosted();
+
+    if (i == 7) /* What is to be copied to host memory. */
+        memset((char *)base + HALF - ACROSS / 2, 5, ACROSS);
+    transfers(base + HALF - ACROSS / 2, base, "across two host handles", i, i + 1);
+}
+#define CALL_HOSTED(i)                                                                             \
+    static void hosted_##i(void)                                                                   \
+    {                                                                                              \
+        call_hosted(i);                                                                            \
+    }
+CALL_HOSTED(0)
+CALL_HOSTED(3)
+CALL_HOSTED(5)
+CALL_HOSTED(6)
+CALL_HOSTED(7)
+
+static volatile int opened, passed;
+
+static void CUDA_CB gate(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < 300 && !opened; i++)
+        usleep(1000);
+    passed = 1;
+}
+
+/* Whether a call that copies or sets host memory of a handle waits for what its stream does. */
+static void waits(size_t i, CUdeviceptr at, CUdeviceptr other, const char *where)
+{
+    static char pageable[ACROSS];
+    struct range_call c = {at, other, pageable, NULL, NULL};
+    char fact[120];
+
+    cudaHostAlloc((void **)&c.pinned, ACROSS, 0);
+    cuStreamCreate(&c.stream, CU_STREAM_NON_BLOCKING);
+    opened = passed = 0;
+    cuLaunchHostFunc(c.stream, gate, NULL);
+    snprintf(fact, sizeof(fact), "%s %s", calls[i].what, where);
+    say_driver(fact, i == 6 ? cuMemcpyDtoDAsync(at, other, ACROSS, c.stream) : calls[i].make(&c));
+    show("it returns before what is in front of it is done", !passed);
+    opened = 1;
+    cuCtxSynchronize();
+}
+
+static void behind_work(void)
+{
+    CUdeviceptr base = range(), host = base + HALF;
+
+    waits(3, host, base, "behind the border");
+    waits(5, host, base, "behind the border");
+    waits(8, host, base, "behind the border");
+    waits(6, host, base, "from before to behind the border");
+    waits(6, host, host + ACROSS, "behind the border");
+}
+
 static __global__ void fetch(cudaTextureObject_t texture, int i, int *result)
 {
     *result = tex1Dfetch<int>(texture, i);
@@ -444,6 +517,12 @@ static const struct group groups[] = {
     {"an array", array_across, false},
     {"a copy node launched", copy_node_launched, false},
     {"a set node launched", set_node_launched, false},
+    {"host handles, a copy of pageable memory", hosted_0, false},
+    {"host handles, an asynchronous copy", hosted_3, false},
+    {"host handles, an asynchronous set", hosted_5, false},
+    {"host handles, a copy within the device", hosted_6, false},
+    {"host handles, a copy to pageable memory", hosted_7, false},
+    {"behind other work", behind_work, false},
     {"a texture", texture_across, false},
 };
 
