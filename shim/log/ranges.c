@@ -10,15 +10,19 @@
 #include "base/text.h"
 #include "ledger/reentry.h"
 
+/* Most ranges of a thread.  Some programs never end theirs. */
+#define DEPTH_MAX 1024
+
 struct range {
     struct range *outer;
     const char *domain;
-    size_t bytes; /* Of all of it. */
-    char name[];  /* Terminated. */
+    uint32_t depth; /* From 1. */
+    uint32_t bytes; /* Of all of it. */
+    char name[];    /* Terminated. */
 };
 
 static __thread struct range *innermost __attribute__((tls_model("initial-exec")));
-/* Ranges that began, inside of those of the list, while there was no memory. */
+/* Ranges that began, inside of those of the list, while there was no memory or were too many. */
 static __thread uint32_t lost __attribute__((tls_model("initial-exec")));
 
 /* PyTorch's emit_nvtx() numbers its operations, so that no two would be one range. */
@@ -50,12 +54,14 @@ int zc_ranges_push(const char *domain, const char *name)
         zc_text_fmt(&text, "%s: ", domain);
     zc_text_fmt(&text, "%s", name && *name ? name : "?");
     size_t length = without_number(zc_text_cstr(&text)), bytes = sizeof(struct range) + length + 1;
-    struct range *range = lost ? NULL : zc_reentry_arena_get(bytes);
+    uint32_t depth = innermost ? innermost->depth + 1 : 1;
+    struct range *range = lost || depth > DEPTH_MAX ? NULL : zc_reentry_arena_get(bytes);
     if (!range) {
         lost++;
         return -1;
     }
-    range->bytes = bytes;
+    range->depth = depth;
+    range->bytes = (uint32_t)bytes;
     range->domain = domain;
     memcpy(range->name, whole, length);
     int now = level(domain);

@@ -91,6 +91,13 @@ PYTHON
     [[ $output == *"No log has ranges: "* ]]
 }
 
+@test "a forked child's ranges have the names that its parent registered" {
+    write_policy $'api = malloc\nsize = 1M\nplace = pinned'
+    run -0 scripts/zc run -q -o "$logs" -l events -p "$BATS_TEST_TMPDIR/policy.conf" -- \
+        "$program" stand-in forked
+    [[ $(for log in "$logs"/*.jsonl; do in_ranges "$log"; done) == *'transfer 2 app: inner'* ]]
+}
+
 @test "a tool that has set NVTX's variable keeps the ranges" {
     run -1 --separate-stderr env NVTX_INJECTION64_PATH=/no/such.so scripts/zc run -q -o "$logs" -- \
         "$program" stand-in

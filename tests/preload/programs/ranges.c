@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* ranges stand-in|nvtx: copies of different sizes inside ranges of NVTX.  `nvtx` is the real one,
- * of a CUDA toolkit; `stand-in` does what its headers say of a library that is injected. */
+/* ranges stand-in|nvtx [forked]: copies of different sizes inside ranges of NVTX.  `nvtx` is the
+ * real one, of a CUDA toolkit; `stand-in` does what its headers say of a library that is injected.
+ * `forked`: only in a child, by names that its parent registered. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -183,13 +184,51 @@ static void blocks(void)
     core.pop();
 }
 
+/* Of a parent that uses no CUDA, as a pool of processes has it. */
+static void forked(void)
+{
+    int status;
+    void *app = core2.create("app");
+    struct event inner = event(3, core2.text(app, "inner"));
+    void *volatile placed = malloc(sizeof(host)); /* libzc has read its policy. */
+    free(placed);
+    pid_t child = fork();
+    if (child == 0) {
+        void *other = core2.create("other");
+        CUcontext context = start_gpu(0);
+        CHECK(cuMemAlloc(&block, sizeof(host)));
+        EXPECT(core2.push(app, &inner) == 0 && core2.pop(other) < 0);
+        copy(2);
+        EXPECT(core2.pop(app) == 0);
+        CHECK(cuMemFree(block));
+        (void)context;
+        end_gpu(0);
+        exit(0);
+    }
+    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+}
+
+/* Ranges that never end take neither all memory nor ever more time. */
+static void endless(void)
+{
+    for (int i = 0; i < 1 << 18; i++)
+        core.push("endless");
+    for (int i = 0; i < 1 << 18; i++)
+        core.pop();
+    EXPECT(core.pop() < 0 && core.push("again") == 0 && core.pop() == 0);
+}
+
 int main(int argc, char **argv)
 {
     pthread_t thread;
     int status;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    EXPECT(argc == 2);
+    EXPECT(argc >= 2);
     strcmp(argv[1], "nvtx") == 0 ? real() : stand_in();
+    if (argc == 3) {
+        forked();
+        return 0;
+    }
     core.push("begun before CUDA");
     CUcontext context = start_gpu(0);
     CHECK(cuMemAlloc(&block, sizeof(host)));
@@ -202,6 +241,7 @@ int main(int argc, char **argv)
     }
     EXPECT(waitpid(child, &status, 0) == child && status == 0);
     EXPECT(core.pop() == 0);
+    endless();
     domains();
     names();
     blocks();
