@@ -24,6 +24,7 @@ enum zc_lock_rank {
     ZC_RANK_HEAP,    /* The host heap. */
     ZC_RANK_MAPPING, /* Mappings of the program. */
     ZC_RANK_DEEP,    /* What copies carried. */
+    ZC_RANK_LIMITS,  /* Finding out the limits. */
     ZC_RANK_NODE,    /* Limits that processes share. */
     ZC_RANK_LEDGER,  /* Blocks. */
     ZC_RANK_SITE,    /* Sites. */

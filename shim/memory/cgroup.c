@@ -13,14 +13,19 @@
 #define NO_LIMIT ((uint64_t)1 << 60)
 
 struct version {
-    const char *mount, *most, *held, *cache; /* The folder, its files, a word of its memory.stat. */
+    const char *mount, *most, *high, *held; /* The folder, its files, */
+    const char *cache;                      /* a word of its memory.stat. */
 };
-static const struct version second = {"/sys/fs/cgroup", "memory.max", "memory.current",
-                                      "\ninactive_file "};
+/* Above `high` the kernel slows its processes down, to a standstill where nothing can be taken
+ * back. */
+static const struct version second = {"/sys/fs/cgroup", "memory.max", "memory.high",
+                                      "memory.current", "\ninactive_file "};
 static const struct version first = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes",
-                                     "memory.usage_in_bytes", "\ntotal_inactive_file "};
+                                     "memory.limit_in_bytes", "memory.usage_in_bytes",
+                                     "\ntotal_inactive_file "};
 
-static char path[4096], text[4096]; /* Stacks of threads may be small. */
+/* Stacks of threads may be small.  The text has a path for each controller. */
+static char path[4096], text[32768];
 
 /* True if the comma-separated controllers of a line of /proc/self/cgroup have `memory`. */
 static bool names_memory(const char *list, const char *end)
@@ -73,12 +78,20 @@ static uint64_t cached(const struct version *version, const char *group)
     return bytes;
 }
 
+/* NO_LIMIT if there is none. */
+static uint64_t bytes_in(const char *file)
+{
+    uint64_t bytes;
+    return zc_file_number(file, "", &bytes) && bytes < NO_LIMIT ? bytes : NO_LIMIT;
+}
+
 static bool limit_of(const struct version *version, const char *group, struct zc_cgroup *out)
 {
-    uint64_t most, held;
+    uint64_t held, most = bytes_in(file_of(version, group, version->most));
+    uint64_t high = bytes_in(file_of(version, group, version->high));
     struct stat folder;
-    if (!zc_file_number(file_of(version, group, version->most), "", &most) || most >= NO_LIMIT ||
-        !zc_file_number(file_of(version, group, version->held), "", &held) ||
+    most = high < most ? high : most;
+    if (most == NO_LIMIT || !zc_file_number(file_of(version, group, version->held), "", &held) ||
         stat(file_of(version, group, ""), &folder) != 0)
         return false;
     uint64_t cache = cached(version, group);

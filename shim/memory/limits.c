@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/lock.h"
 #include "base/module.h"
 #include "memory/node.h"
 
@@ -23,7 +24,8 @@
 static uint64_t
     managed_for_host; /* Bytes in `managed` that were requested as host memory.  Atomic. */
 static struct zc_limit max_managed, max_device;
-static bool started;               /* The limits below have been resolved. */
+static struct zc_lock lock = ZC_LOCK(ZC_RANK_LIMITS);
+static bool started;               /* The limits below have been resolved.  Under the lock. */
 static struct zc_node_terms terms; /* What max_pinned means. */
 static uint64_t pinned_bytes;      /* Of it, what this process may have. */
 static bool strict; /* Strict overcommit: the kernel promises only memory that it has. */
@@ -84,11 +86,10 @@ const char *zc_limits_reason(int error, size_t bytes)
     return "the kernel gives no memory";
 }
 
-void zc_limits_start(const struct zc_policy *policy)
+static void resolve(const struct zc_policy *policy)
 {
     int saved = errno;
-    if (__atomic_exchange_n(&started, true, __ATOMIC_ACQ_REL))
-        return;
+    started = true;
     terms.pinned = policy->max_pinned;
     if (terms.pinned.kind == ZC_LIMIT_NONE)
         terms.pinned = (struct zc_limit){ZC_LIMIT_PERCENT, 50};
@@ -98,6 +99,15 @@ void zc_limits_start(const struct zc_policy *policy)
     max_managed = policy->max_managed;
     max_device = policy->max_device;
     errno = saved;
+}
+
+void zc_limits_start(const struct zc_policy *policy)
+{
+    if (!zc_lock_take(&lock))
+        return;
+    if (!started)
+        resolve(policy);
+    zc_lock_drop(&lock);
 }
 
 void zc_limits_note_managed_host(int64_t bytes)
@@ -112,6 +122,7 @@ uint64_t zc_limits_managed_host(void)
 
 void zc_limits_reset(void)
 {
+    zc_lock_reset(&lock);
     managed_for_host = 0;
     memset(used, 0, sizeof(used));
     memset(managed_for, 0, sizeof(managed_for));

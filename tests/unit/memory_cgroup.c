@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The control groups that limit a process, in a mount namespace whose /sys/fs/cgroup is the test's.
  */
+#define __CUDA_API_VERSION_INTERNAL /* As the library is built. */
 #include "child_test.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +15,7 @@
 #include <sys/stat.h>
 
 #include "memory/cgroup.h"
+#include "memory/limits.h"
 
 static void put(const char *path, const char *text)
 {
@@ -112,6 +116,68 @@ static void outside(void)
     EXPECT(zc_cgroup_limits(found, 3) == 1 && found[0].left == 400);
 }
 
+/* A process above memory.high is throttled ever more, and pinned memory can't be taken back. */
+static void throttled(void)
+{
+    struct zc_cgroup found[3];
+    begin("0::/a/b\n");
+    group("/sys/fs/cgroup/a", "max\n", "100\n", "");
+    put("/sys/fs/cgroup/a/memory.high", "300\n");
+    group("/sys/fs/cgroup/a/b", "500\n", "100\n", "");
+    put("/sys/fs/cgroup/a/b/memory.high", "max\n");
+    EXPECT(zc_cgroup_limits(found, 3) == 2);
+    EXPECT(found[0].left == 400 && found[1].left == 200);
+}
+
+/* Containers in containers have long paths, in a line for each controller. */
+static void long_paths(void)
+{
+    struct zc_cgroup found[3];
+    char lines[8192], path[600];
+    size_t n = 0;
+    memset(path, 'x', sizeof(path));
+    for (int i = 12; i > 1; i--)
+        n += (size_t)snprintf(lines + n, sizeof(lines) - n, "%d:cpu%d:/%.*s\n", i, i, 600, path);
+    snprintf(lines + n, sizeof(lines) - n, "1:memory:/%.*s\n", 600, path);
+    begin(lines);
+    mkdir("/sys/fs/cgroup/memory", 0700);
+    group("/sys/fs/cgroup/memory", "500\n", "100\n", "");
+    EXPECT(zc_cgroup_limits(found, 3) == 1 && found[0].left == 400);
+}
+
+static const struct zc_policy empty;
+
+static void *first_start(void *unused)
+{
+    zc_limits_start(&empty);
+    return unused;
+}
+
+static void *second_start(void *granted)
+{
+    const char *why;
+    zc_limits_start(&empty);
+    *(bool *)granted = zc_limits_take(ZC_PLACE_PINNED, -1, 4096, &why);
+    return granted;
+}
+
+/* The first thread reads how much memory is available, for as long as the test wants. */
+static void at_once(void)
+{
+    pthread_t first, second;
+    bool granted = false;
+    begin("0::/a\n");
+    EXPECT(mkfifo("/sys/fs/cgroup/meminfo", 0600) == 0 &&
+           mount("/sys/fs/cgroup/meminfo", "/proc/meminfo", NULL, MS_BIND, NULL) == 0);
+    EXPECT(pthread_create(&first, NULL, first_start, NULL) == 0);
+    FILE *meminfo = fopen("/proc/meminfo", "w"); /* When the thread has opened it, too. */
+    EXPECT(meminfo && pthread_create(&second, NULL, second_start, &granted) == 0);
+    usleep(50000);
+    EXPECT(fputs("MemAvailable: 1000000 kB\n", meminfo) >= 0 && fclose(meminfo) == 0);
+    EXPECT(pthread_join(first, NULL) == 0 && pthread_join(second, NULL) == 0);
+    EXPECT(granted);
+}
+
 static void none(void)
 {
     struct zc_cgroup found[3];
@@ -136,6 +202,9 @@ IN_A_NAMESPACE(each_group_above_the_process_counts_with_what_it_leaves, nested)
 IN_A_NAMESPACE(the_first_version_of_control_groups_is_read, first_version)
 IN_A_NAMESPACE(a_containers_group_is_the_top_folder, container)
 IN_A_NAMESPACE(a_group_outside_of_the_mount_is_the_top_folder, outside)
+IN_A_NAMESPACE(the_bound_above_which_a_group_is_throttled_counts_too, throttled)
+IN_A_NAMESPACE(groups_with_long_paths_are_found, long_paths)
+IN_A_NAMESPACE(no_thread_places_before_another_one_has_found_the_limits, at_once)
 IN_A_NAMESPACE(without_limits_there_are_no_groups, none)
 
 int main(void)
@@ -145,6 +214,9 @@ int main(void)
         cmocka_unit_test(the_first_version_of_control_groups_is_read),
         cmocka_unit_test(a_containers_group_is_the_top_folder),
         cmocka_unit_test(a_group_outside_of_the_mount_is_the_top_folder),
+        cmocka_unit_test(the_bound_above_which_a_group_is_throttled_counts_too),
+        cmocka_unit_test(groups_with_long_paths_are_found),
+        cmocka_unit_test(no_thread_places_before_another_one_has_found_the_limits),
         cmocka_unit_test(without_limits_there_are_no_groups),
     };
     return RUN_TESTS(tests);
