@@ -54,7 +54,9 @@ done""",
 export "${variables[@]}"; shift
 [[ $1 == -n ]] && shift 2
 exec "$@" """,
-    "docker": f"""[[ "$1 $2 $4 $6" == "run -v -e IMAGE" && $3 == $PWD/build:/zc ]] || exit 1
+    "docker": f"""[[ "$1 $2 $3" == "run --gpus all" ]] || exit 1
+shift 2
+[[ "$2 $4 $6" == "-v -e IMAGE" && $3 == $PWD/build:/zc ]] || exit 1
 export "${{5//\\/zc\\//{BUILD}/}}"; shift 6; exec "$@" """,
 }
 # The launchers that recipes need: command, and what it is where several are called the same.
