@@ -23,6 +23,8 @@ def try_out(*files: str | None) -> None:
     option's file was forgotten.  What is in them stays, and none is left behind."""
     paths = set()
     for name in files:
+        if name is not None and os.path.isdir(name):
+            raise logs.LogError(f"{name}: this is a folder; name a file in it to write")
         # The reader of a pipe would take this for the end.
         if name is None or os.path.exists(name) and not os.path.isfile(name):
             continue

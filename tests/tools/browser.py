@@ -241,14 +241,19 @@ def prints_light(browser):
     browser.execute_script("dispatchEvent(new Event('afterprint'))")
 
 
+def does_not_scroll_sideways(browser, width):
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+        "width": width, "height": 2000, "deviceScaleFactor": 1, "mobile": True})
+    browser.refresh()
+    wide = browser.execute_script(
+        f"return document.documentElement.scrollWidth - {width}")
+    assert wide <= 0, f"the page is {wide} pixels too wide"
+
+
 def fits_narrow_windows(browser):
     """On the width of a telephone and a tablet the page does not scroll sideways."""
     for width in (390, 768):
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
-            "width": width, "height": 2000, "deviceScaleFactor": 1, "mobile": True})
-        browser.refresh()
-        wide = browser.execute_script("return document.documentElement.scrollWidth - innerWidth")
-        assert wide <= 0, f"the page is {wide} pixels too wide"
+        does_not_scroll_sideways(browser, width)
         out = browser.execute_script("""
             return [...document.querySelectorAll(".uplot canvas, .bars-row, .flame")]
                 .filter(node => node.getBoundingClientRect().right > innerWidth)
@@ -266,6 +271,19 @@ def fits_narrow_windows(browser):
     assert hints == [True, False], hints
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     browser.refresh()
+
+
+def long_names_fit(browser):
+    """Names without a blank, as of templates, neither widen the page nor push numbers out of it."""
+    does_not_scroll_sideways(browser, 390)
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    browser.refresh()
+    over = browser.execute_script("""
+        const box = document.querySelector("#sites .scroll");
+        return box.scrollWidth - box.clientWidth;""")
+    assert over <= 0, f"the table of sites is {over} pixels too wide"
+    cell = browser.find_element(By.CSS_SELECTOR, "#sites td[title]")
+    assert cell.get_attribute("title") == cell.text and len(cell.text) > 100, cell.text
 
 
 def both_themes(browser, folder, name):
@@ -348,6 +366,7 @@ def main(report, other, diff, trace, perfetto, folder=None):
             {"name": "prefers-color-scheme", "value": "dark"}]})
         browser.get(f"file://{os.path.abspath(other)}")
         command_is_copied(browser)
+        long_names_fit(browser)
         browser.get(f"file://{os.path.abspath(diff)}")
         assert background(browser) == "rgb(21, 23, 26)", "the page follows the system's theme"
         prints_light(browser)

@@ -31,6 +31,7 @@ def write(data: Data, title: str, out: TextIO) -> None:
              "script": "\n".join(_text(HERE, name) for name in SCRIPTS),
              # Its first line is an address, and a page names none.
              "library": library.partition("*/")[2], "title": _escaped(title),
+             "said": _escaped(data["headline"] if "headline" in data else data["verdict"]),
              "licence": _text(VENDOR, "uplot-LICENSE.txt"), "data": _inside_script(data)}
     page = _text(HERE, "page.html")
     # One pass, so that a part which holds another's mark stays as it is.

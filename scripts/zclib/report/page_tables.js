@@ -22,6 +22,9 @@ function compare(a, b) {
 /* Tables with fewer rows are seen as a whole. */
 const LEAST_FILTERED = 4;
 
+/* Characters of a cell: of a longer one the end is left to the pointer, and to its details. */
+const LONGEST = 40;
+
 /* By table and key of a row, what shows that row with its details. */
 const opens = {};
 
@@ -30,8 +33,8 @@ function rowOf(id, columns, row, options, redraw) {
   const values = columns.map(column => column.value(row));
   const cells = columns.map((column, i) => values[i] === null ? "-" : column.show(values[i], row));
   const line = make("tr", {}, ...columns.map((column, i) => make(
-      "td", {class: (column.numeric ? "number " : "") + (column.mark ? column.mark(row) : "")},
-      cells[i])));
+      "td", {class: (column.numeric ? "number " : "") + (column.mark ? column.mark(row) : ""),
+             ...(cells[i].length > LONGEST ? {title: cells[i]} : {})}, cells[i])));
   const one = {values, lines: [line], text: cells.join(" ").toLowerCase()};
   if (!options.details) return one;
   const opener = button("\u25b8", () => toggle(), {class: "opener", "aria-expanded": "false",
