@@ -129,7 +129,8 @@ static void launch_beside_destroy(void)
     CHECK(cuCtxSetCurrent(mine));
     CUdeviceptr own = make(4 * MIB);
     EXPECT(!pthread_create(&destroyer, NULL, destroy, other));
-    usleep(50000); /* It waits for the kernel. */
+    while (!sim_calls("cuCtxDestroy_v2")) /* Then it waits for the kernel. */
+        usleep(200);
     fill_kernel = NULL;
     fill(own, 3, 4 * MIB, NULL);
     has(own, 3, 4 * MIB);
