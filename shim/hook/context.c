@@ -4,6 +4,7 @@
 #include "base/message.h"
 #include "base/module.h"
 #include "driver/leaving.h"
+#include "driver/lock.h"
 #include "driver/stream.h"
 #include "hook/request.h"
 #include "host/pinned.h"
@@ -59,8 +60,11 @@ static void forget_context(CUcontext context, bool primary)
     struct collect c = {.context = context, .primary = primary};
     zc_modules_context_lost(context);
     do {
+        bool mine = zc_driver_lock(); /* No thread pauses blocks while they are claimed. */
         c.count = 0;
         zc_block_each(collect, &c);
+        if (mine)
+            zc_driver_unlock();
         for (unsigned i = 0; i < c.count; i++) {
             struct zc_backing *backing = c.block[i]->backing;
             if (backing && (c.block[i]->flags & ZC_BLOCK_STREAM) && !primary)

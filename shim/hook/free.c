@@ -11,6 +11,7 @@
 #include "place/fallback.h"
 #include "place/freed.h"
 #include "vmm/grow.h"
+#include "vmm/pause.h"
 
 /* Returns an event behind everything that may use a block whose rule defers frees, or NULL if the
  * free has to wait.  A lazy block from which another one grows is kept instead.  During a capture
@@ -81,7 +82,7 @@ static CUresult free_placed(struct zc_block *block, bool *diagnosed_out)
 {
     struct zc_backing *backing = block->backing;
     struct parting p;
-    *diagnosed_out = !zc_block_claim(block);
+    *diagnosed_out = !zc_pause_claim(block);
     if (*diagnosed_out)
         return CUDA_ERROR_INVALID_VALUE;
     bool apart = zc_block_hosted(block) && zc_capture_any();
@@ -195,7 +196,7 @@ static CUresult wait_for_stream(CUstream stream, enum zc_flavour flavour)
 static CUresult free_in_order(struct zc_block *block, CUevent event, CUstream stream,
                               enum zc_flavour flavour)
 {
-    CUresult result = zc_block_claim(block) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    CUresult result = zc_pause_claim(block) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS) {
         result = zc_grow_leaving(block);
         if (result != CUDA_SUCCESS)

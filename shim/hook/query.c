@@ -16,6 +16,7 @@
 #include "place/room.h"
 #include "vmm/grow.h"
 #include "vmm/lazy.h"
+#include "vmm/pause.h"
 #include "vmm/vmm.h"
 
 /* The driver maps device memory in pages of this size. */
@@ -366,9 +367,14 @@ ZC_BODY(cuMemGetHandleForAddressRange, (void *handle, CUdeviceptr ptr, size_t by
     const struct zc_block *b = zc_life_on() ? zc_converted_at(ptr) : NULL;
     if (b && (b->place != ZC_PLACE_VMM || zc_block_spilled(b)))
         return zc_diagnose(entry->fn, ptr, CUDA_ERROR_NOT_SUPPORTED);
+    if (zc_block_paused(b))
+        return zc_diagnose(entry->fn, ptr, CUDA_ERROR_ILLEGAL_STATE);
     if (b && zc_grow_materialize(b, entry->fn) != CUDA_SUCCESS)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    return real(handle, ptr, bytes, type, flags);
+    CUresult result = real(handle, ptr, bytes, type, flags);
+    if (b && result == CUDA_SUCCESS)
+        zc_pause_never(b);
+    return result;
 }
 
 /* Only memory of cuMemAlloc itself can be exported this way.  A converted block is refused with the

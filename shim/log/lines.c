@@ -118,6 +118,22 @@ void zc_log_hint(const struct zc_block *block, const char *prefetch, const char 
     zc_log_write(&line);
 }
 
+void zc_log_pause(const char *type, const char *range, uint64_t blocks, uint64_t bytes,
+                  uint64_t kept, uint64_t ticks)
+{
+    char buf[ZC_LINE_MAX];
+    struct zc_line line;
+    if (zc_log_level() < ZC_LOG_SUMMARY)
+        return;
+    zc_line_begin(&line, buf, sizeof(buf), type);
+    zc_line_str(&line, "range", range);
+    zc_line_u64(&line, "blocks", blocks);
+    zc_line_u64(&line, "bytes", bytes);
+    zc_line_u64(&line, "kept_bytes", kept);
+    zc_line_u64(&line, "blocked_ns", zc_ticks_to_ns(ticks));
+    zc_log_write(&line);
+}
+
 static void with_traffic(const char *type, const struct zc_block *block, bool live)
 {
     char buf[ZC_LINE_MAX];

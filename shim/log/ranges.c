@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/module.h"
 #include "base/text.h"
 #include "ledger/reentry.h"
@@ -46,14 +47,20 @@ static int level(const char *domain)
     return count;
 }
 
-int zc_ranges_push(const char *domain, const char *name)
+/* Puts the whole name of a range into `whole`; its length. */
+static size_t put_name(char whole[ZC_RANGE_NAME], const char *domain, const char *name)
 {
-    char whole[ZC_RANGE_NAME];
-    struct zc_text text = zc_text_on(whole, sizeof(whole));
+    struct zc_text text = zc_text_on(whole, ZC_RANGE_NAME);
     if (domain)
         zc_text_fmt(&text, "%s: ", domain);
     zc_text_fmt(&text, "%s", name && *name ? name : "?");
-    size_t length = without_number(zc_text_cstr(&text)), bytes = sizeof(struct range) + length + 1;
+    return without_number(zc_text_cstr(&text));
+}
+
+int zc_ranges_push(const char *domain, const char *name)
+{
+    char whole[ZC_RANGE_NAME];
+    size_t length = put_name(whole, domain, name), bytes = sizeof(struct range) + length + 1;
     uint32_t depth = innermost ? innermost->depth + 1 : 1;
     struct range *range = lost || depth > DEPTH_MAX ? NULL : zc_reentry_arena_get(bytes);
     if (!range) {
@@ -90,6 +97,21 @@ int zc_ranges_pop(const char *domain)
 const char *zc_ranges_here(void)
 {
     return innermost ? innermost->name : NULL;
+}
+
+uint64_t zc_ranges_number(const char *name)
+{
+    char whole[ZC_RANGE_NAME];
+    return zc_hash(whole, put_name(whole, NULL, name));
+}
+
+unsigned zc_ranges_around(uint64_t *numbers, unsigned most)
+{
+    unsigned count = 0;
+    for (const struct range *range = innermost; range; range = range->outer, count++)
+        if (count < most)
+            numbers[count] = zc_hash(range->name, strlen(range->name));
+    return count;
 }
 
 /* The arena has forgotten them. */

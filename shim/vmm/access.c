@@ -405,6 +405,8 @@ CUresult zc_vmm_open(const struct zc_copy *c)
 {
     bool set = c->shape == ZC_SHAPE_SET;
     const struct zc_vmm *to = zc_vmm_of(c->dst.block);
+    if (zc_block_paused(c->dst.block) || zc_block_paused(c->src.block))
+        return CUDA_ERROR_ILLEGAL_STATE;
     if (!__atomic_load_n(&many, __ATOMIC_RELAXED) || zc_copy_peers(c) ||
         (!to && !zc_vmm_of(c->src.block)))
         return CUDA_SUCCESS;
@@ -419,10 +421,11 @@ CUresult zc_vmm_open(const struct zc_copy *c)
 
 CUresult zc_vmm_named(CUdeviceptr address, CUstream stream, enum zc_flavour flavour)
 {
-    const struct zc_block *block =
-        __atomic_load_n(&many, __ATOMIC_RELAXED) && address ? zc_block_find(address) : NULL;
+    const struct zc_block *block = address ? zc_block_find(address) : NULL;
     int device;
-    if (!zc_vmm_of(block))
+    if (zc_block_paused(block))
+        return CUDA_ERROR_ILLEGAL_STATE;
+    if (!__atomic_load_n(&many, __ATOMIC_RELAXED) || !zc_vmm_of(block))
         return CUDA_SUCCESS;
     CUresult result = zc_stream_device(stream, flavour, &device);
     return result == CUDA_SUCCESS ? open_side(block, device) : result;

@@ -176,6 +176,14 @@ CUresult zc_grow_ready(struct zc_vmm *v, size_t from, size_t to, const char **wh
     return result;
 }
 
+CUresult zc_grow_settle(struct zc_vmm *v, const char **why)
+{
+    CUresult result = zc_vmm_copy_to(v) ? copy_now(zc_vmm_copy_to(v), why) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS && v->lineage->copy)
+        result = copy_now(v, why);
+    return result == CUDA_SUCCESS ? zc_lineage_end(v, why) : result;
+}
+
 /* Makes one side of a transfer ready. */
 static CUresult side_ready(const struct zc_operand *b, struct zc_vmm *v, bool written,
                            enum zc_fn fn)

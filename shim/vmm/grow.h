@@ -44,6 +44,10 @@ CUresult zc_grow_leaving(struct zc_block *block);
  * driver lock. */
 CUresult zc_grow_ready(struct zc_vmm *v, size_t from, size_t to, const char **why);
 
+/* Makes what is pending of a block that is to be paused, and ends what it has in common with
+ * others. With the driver lock. */
+CUresult zc_grow_settle(struct zc_vmm *v, const char **why);
+
 /* `fn` is about to give a stream work that may wait for the CPU (driver/await.h): waits first for
  * everything that libzc has deferred.  A code other than CUDA_SUCCESS is returned to the
  * program. */

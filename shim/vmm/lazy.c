@@ -119,9 +119,12 @@ static size_t headroom(const struct zc_vmm *v)
 
 static CUresult attach(struct zc_vmm *v, size_t from, size_t to, const char **why)
 {
-    bool more = (v->ahead = to > v->held ? headroom(v) : 0);
+    size_t more = to > v->held ? headroom(v) : 0;
+    if (more)
+        v->lineage->ahead = more;
     CUresult result = zc_vmm_attach(v, from, to, why);
-    v->ahead = 0;
+    if (more)
+        v->lineage->ahead = 0;
     zc_lineage_count(v);
     if (more)
         answer.ticks = 0; /* Less is free now than taken() shows. */

@@ -126,6 +126,17 @@ static void drop_previous(struct zc_vmm *v)
         zc_vmm_give_back(take_previous(v));
 }
 
+CUresult zc_lineage_end(struct zc_vmm *v, const char **why)
+{
+    struct zc_vmm *newer = v->lineage->newer;
+    CUresult result = newer ? zc_lineage_part(newer, why) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS)
+        result = zc_lineage_part(v, why);
+    if (result == CUDA_SUCCESS)
+        drop_previous(v);
+    return result;
+}
+
 void zc_lineage_inherit(struct zc_vmm *newer, struct zc_vmm *older, struct zc_block *block)
 {
     drop_previous(older);
@@ -191,8 +202,8 @@ size_t zc_lineage_largest(int device, CUcontext context, size_t span)
     for (const struct zc_vmm *b = growing; b; b = b->lineage->next) {
         size_t own = zc_vmm_own(b), most_of_it = context ? span : own;
         size_t held = b->held < most_of_it ? b->held : most_of_it;
-        if (b->device == device && (!context || b->va.context == context) && own <= span &&
-            held > most)
+        if (b->device == device && !zc_vmm_paused(b) && (!context || b->va.context == context) &&
+            own <= span && held > most)
             most = held;
     }
     return most;

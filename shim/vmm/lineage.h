@@ -30,6 +30,10 @@ CUresult zc_lineage_part(struct zc_vmm *v, const char **why);
  * what one of them has in common with a third. */
 bool zc_lineage_join(struct zc_vmm *newer, struct zc_vmm *older);
 
+/* Ends what a block without pending copies has in common with others, so that its memory is mapped
+ * in its own addresses alone.  On failure returns the driver's code, with the reason in *why. */
+CUresult zc_lineage_end(struct zc_vmm *v, const char **why);
+
 /* The pending copy into `newer` ended: made, or not needed. */
 void zc_lineage_end_copy(struct zc_vmm *newer);
 

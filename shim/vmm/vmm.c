@@ -20,6 +20,8 @@
 #define SMALL_PART 256
 #define SMALL_MIN 64
 
+#define RANGES 32u /* Most ranges of a block that are noted, the innermost ones. */
+
 /* What the driver says about a device's memory; it never changes. */
 struct facts {
     bool known;               /* The other fields are set.  Atomic. */
@@ -144,7 +146,8 @@ static CUresult drop_chunks(struct zc_vmm *v, unsigned count)
     while (v->count > count) {
         const struct zc_chunk *p = &v->chunks[--v->count];
         bool shared = v->rim && p->handle == rim.handle;
-        CUresult released = shared ? CUDA_SUCCESS : zc_real.cuMemRelease(p->handle);
+        bool none = shared || !p->handle;
+        CUresult released = none ? CUDA_SUCCESS : zc_real.cuMemRelease(p->handle);
         v->held -= p->size;
         result = result == CUDA_SUCCESS ? released : result;
     }
@@ -179,8 +182,8 @@ static CUresult create_device(const struct zc_vmm *v, CUmemGenericAllocationHand
     CUmemAllocationProp prop = facts_of(v->device)->prop;
     if (v->rdma == ZC_RDMA_NO)
         prop.allocFlags.gpuDirectRDMACapable = 0;
-    return v->ahead ? zc_real.cuMemCreate(handle, size, &prop, 0)
-                    : ZC_RECLAIMING(zc_real.cuMemCreate(handle, size, &prop, 0));
+    return v->lineage->ahead ? zc_real.cuMemCreate(handle, size, &prop, 0)
+                             : ZC_RECLAIMING(zc_real.cuMemCreate(handle, size, &prop, 0));
 }
 
 CUresult zc_vmm_create(struct zc_vmm *v)
@@ -188,7 +191,7 @@ CUresult zc_vmm_create(struct zc_vmm *v)
     CUmemGenericAllocationHandle handle;
     unsigned before = v->count;
     CUresult result = push_rim(v);
-    size_t most = v->span - zc_vmm_rim(v) + v->ahead;
+    size_t most = v->span - zc_vmm_rim(v) + v->lineage->ahead;
     while (result == CUDA_SUCCESS && v->held < most) {
         bool split = zc_vmm_spilled(v), host = split && v->held >= zc_vmm_border(v);
         size_t missing = (split && !host ? zc_vmm_border(v) : most) - v->held;
@@ -226,6 +229,32 @@ CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, const char **wh
     return result;
 }
 
+size_t zc_vmm_empty(struct zc_vmm *v)
+{
+    size_t at = 0, first = zc_vmm_rim(v), end = first + zc_vmm_on_device(v), given = 0;
+    for (struct zc_chunk *p = v->chunks; at < end; at += p++->size) {
+        bool gone = at >= first && p->handle && zc_real.cuMemRelease(p->handle) == CUDA_SUCCESS;
+        p->handle = gone ? 0 : p->handle;
+        given += gone ? p->size : 0;
+    }
+    return given;
+}
+
+CUresult zc_vmm_refill(struct zc_vmm *v)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (unsigned i = 0; i < v->count && result == CUDA_SUCCESS; i++) {
+        CUmemGenericAllocationHandle handle;
+        if (v->chunks[i].handle)
+            continue;
+        result = create_device(v, &handle, v->chunks[i].size);
+        v->chunks[i].handle = result == CUDA_SUCCESS ? handle : 0;
+    }
+    if (result != CUDA_SUCCESS)
+        zc_vmm_empty(v);
+    return result;
+}
+
 struct zc_vmm *zc_vmm_of(const struct zc_block *block)
 {
     if (!block || (block->place != ZC_PLACE_VMM && block->place != ZC_PLACE_SHARED) ||
@@ -260,8 +289,47 @@ void zc_vmm_leave_small(struct zc_vmm *v)
     v->small = false;
 }
 
+static struct zc_named *make_named(struct zc_vmm *v, unsigned count)
+{
+    struct zc_named *named = zc_arena_get(sizeof(*named) + count * sizeof(named->range[0]));
+    if (named) {
+        named->count = count;
+        zc_ranges_around(named->range, count);
+    }
+    __atomic_store_n(&v->named, named, __ATOMIC_RELEASE);
+    return named;
+}
+
+static void drop_named(struct zc_vmm *v)
+{
+    struct zc_named *named = v->named;
+    if (!named)
+        return;
+    if (named->paused) {
+        zc_stash_unmake(&named->paused->stash);
+        zc_arena_put(named->paused, sizeof(*named->paused));
+    }
+    v->named = NULL;
+    zc_arena_put(named, sizeof(*named) + named->count * sizeof(named->range[0]));
+}
+
+struct zc_named *zc_vmm_named_of(struct zc_vmm *v)
+{
+    return v->named ? v->named : make_named(v, 0);
+}
+
+/* Where libzc has no memory for the record, the block can't be paused by a range. */
+void zc_vmm_note_ranges(struct zc_vmm *v)
+{
+    unsigned count = zc_ranges_around(NULL, 0);
+    drop_named(v);
+    if (count)
+        make_named(v, count < RANGES ? count : RANGES);
+}
+
 void zc_vmm_drop(struct zc_vmm *v)
 {
+    drop_named(v);
     zc_vmm_leave_small(v);
     if (v->rim)
         drop_rim();

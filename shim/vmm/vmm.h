@@ -6,6 +6,7 @@
 #include "log/lines.h"
 #include "log/ranges.h"
 #include "memory/place.h"
+#include "memory/stash.h"
 #include "vmm/va.h"
 
 /* A pending copy: recorded when its outcome is known. */
@@ -29,6 +30,22 @@ struct zc_lineage {
                                    * some of this one's chunks are still mapped. */
     struct zc_block *quarantined; /* The ledger entry of `previous`. */
     size_t headroom;              /* Bytes that it holds beyond its span. */
+    size_t ahead;                 /* Headroom to create; other modules do not give memory back for
+                                   * it. */
+};
+
+/* What there is of a block whose device memory is given back; see vmm/pause.h. */
+struct zc_paused {
+    struct zc_stash stash;     /* What it held. */
+    bool budget;               /* It counts against the budget of its rule. */
+    char range[ZC_RANGE_NAME]; /* By which it was paused; empty for all. */
+};
+
+/* What a block has that was requested in ranges (log/ranges.h), or was paused once. */
+struct zc_named {
+    struct zc_paused *paused; /* From the arena, changed with the driver lock; else NULL. */
+    unsigned count;
+    uint64_t range[]; /* Numbers of the ranges. */
 };
 
 /*
@@ -41,20 +58,21 @@ struct zc_vmm {
     const struct zc_rule *rule; /* The rule that decided. */
     struct zc_chunk *chunks;    /* From the arena, in the order of their addresses. */
     size_t held;                /* Sum of the chunks in bytes; with headroom more than `span`. */
-    size_t ahead;          /* Headroom to create; other modules do not give memory back for it. */
-    unsigned count, room;  /* Number of chunks, and capacity of `chunks`. */
-    uint32_t granularity;  /* Sizes of chunks are multiples of it. */
-    int8_t device;         /* Ordinal of the device that has the memory. */
-    bool open;             /* Something is pending: memory or a copy.  Atomic. */
-    enum zc_rdma rdma : 4; /* The rule's `rdma`, for the chunks. */
-    bool rim : 1;          /* Each end has a granule of host memory, which all such blocks share. */
-    bool bound : 1;        /* The policy limits such blocks (budget, max_device). */
-    bool lazy : 1;         /* Memory is attached when first needed (commit = lazy, grow). */
-    bool grows : 1;        /* The rule says `grow`: copies into it may become remaps. */
-    bool small : 1;        /* It counts among the small blocks of its device. */
-    bool stuck : 1;        /* The driver has refused it host memory. */
+    unsigned count, room;       /* Number of chunks, and capacity of `chunks`. */
+    uint32_t granularity;       /* Sizes of chunks are multiples of it. */
+    int8_t device;              /* Ordinal of the device that has the memory. */
+    bool open;                  /* Something is pending: memory or a copy.  Atomic. */
+    enum zc_rdma rdma : 4;      /* The rule's `rdma`, for the chunks. */
+    bool rim : 1;      /* Each end has a granule of host memory, which all such blocks share. */
+    bool bound : 1;    /* The policy limits such blocks (budget, max_device). */
+    bool lazy : 1;     /* Memory is attached when first needed (commit = lazy, grow). */
+    bool grows : 1;    /* The rule says `grow`: copies into it may become remaps. */
+    bool small : 1;    /* It counts among the small blocks of its device. */
+    bool stuck : 1;    /* The driver has refused it host memory. */
+    bool exported : 1; /* Others reach its memory by a handle that the program was given. */
     struct zc_shared *pair;       /* Of `shared`: the place's record; constant. */
     struct zc_lineage *lineage;   /* All zero, and read-only, if the block does not grow. */
+    struct zc_named *named;       /* From the arena, or NULL. */
     struct zc_vmm *next, *before; /* List of blocks with something pending. */
 };
 
@@ -110,6 +128,25 @@ CUresult zc_vmm_create(struct zc_vmm *v);
 /* Gives back all memory of a block, of which nothing is mapped. */
 void zc_vmm_destroy(struct zc_vmm *v);
 
+/* Gives back the device memory of a block, of which nothing is mapped.  Its chunks stay, without
+ * handles, but for those that the driver refuses to take.  Returns the bytes. */
+size_t zc_vmm_empty(struct zc_vmm *v);
+
+/* Creates what zc_vmm_empty() gave back.  On failure returns the driver's code, and nothing has
+ * changed. */
+CUresult zc_vmm_refill(struct zc_vmm *v);
+
+/* Notes the ranges that the calling thread requests a block in. */
+void zc_vmm_note_ranges(struct zc_vmm *v);
+
+/* The block's `named`, which is made if there is none.  NULL where libzc has no memory for it. */
+struct zc_named *zc_vmm_named_of(struct zc_vmm *v);
+
+static inline struct zc_paused *zc_vmm_paused(const struct zc_vmm *v)
+{
+    return v->named ? v->named->paused : NULL;
+}
+
 /* Makes a block of the place `vmm`, or with `want->lazy` for another place that attaches its memory
  * late. */
 CUresult zc_vmm_make(const struct zc_want *want, struct zc_backing *out, const char **why);
@@ -148,6 +185,14 @@ static inline size_t zc_vmm_rim(const struct zc_vmm *v)
 static inline size_t zc_vmm_own(const struct zc_vmm *v)
 {
     return v->span - 2 * zc_vmm_rim(v);
+}
+
+/* Bytes of device memory that a block holds, which begin behind the first rim. */
+static inline size_t zc_vmm_on_device(const struct zc_vmm *v)
+{
+    size_t end = zc_vmm_spilled(v) ? zc_vmm_border(v) : v->held - zc_vmm_rim(v);
+    end = end < v->held ? end : v->held;
+    return end > zc_vmm_rim(v) ? end - zc_vmm_rim(v) : 0;
 }
 
 /* Bytes of the device that a lazy block still has to get. */

@@ -64,6 +64,7 @@ PACKAGES = (
     ("embedding", "--mib 256"),
     ("resnet", "--images 64 --batch 32 --steps 1"),
     ("growing_cat", "--mib 256 --steps 1"),
+    ("asleep", "--layers 4 --hidden 4096 --steps 2"),
     ("cupy_pipeline", "--mib 64 --chunks 2"),
     ("jax_pipeline", "--mib 64 --steps 2"),
     ("numba_pipeline", "--mib 64 --steps 2"),

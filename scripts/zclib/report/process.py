@@ -10,6 +10,7 @@ from ..logs import Log, Record, call_path, is_running, number, rows, string
 from .counts import Counts
 from .memory import MemorySum, side_of
 from .parts import Block, Flow, FlowSum, Process, Site, Sums, add_counts, flow_of
+from .ranges import ALL
 from .shared import Shared
 from .tally import OTHERS, count_name
 from .transfers import Transfers
@@ -63,6 +64,7 @@ class ProcessLog:
             "meta": self._meta, "module": self._module, "site": self._site, "alloc": self._alloc,
             "free": self._gone, "block": self._gone, "transfer": self._transfer,
             "pair": self._pair, "hint": self._hint, "warn": self._warn,
+            "pause": self._pause,
             "content": self.sums.contents.add_content, "use": self.sums.contents.add_use,
             "link": self._link, "summary": self._take_summary,
         }
@@ -106,6 +108,9 @@ class ProcessLog:
         site.add_natives([string(record, "native")])
         for watcher in self._watchers:
             watcher.site(record)
+
+    def _pause(self, record: Record) -> None:
+        self.sums.ranges.add_pause(string(record, "range") or ALL, number(record, "bytes"))
 
     def _alloc(self, record: Record) -> None:
         if self.sums.process.level == "summary":
