@@ -231,7 +231,7 @@ setup() {
     run -1 "$ZC" init true
     # A policy that can't be written is not lost.
     mkdir gone
-    run -1 --separate-stderr "$ZC" init -o gone/p.conf sh -c "'$GATHER' && rmdir gone"
+    run -1 --separate-stderr "$ZC" init -o gone/p.conf sh -c "'$GATHER' 8192 && rmdir gone"
     [[ $stderr == "zc: gone/p.conf: No such file or directory; the policy is above" ]]
     [[ $output == *'[rule host-buffers]'* ]]
     run -0 --separate-stderr "$ZC" init "$GATHER" 64
