@@ -154,27 +154,29 @@ void sim_block_remove(struct sim_block *block)
     free(l);
 }
 
-/* Whether a run of mappings side by side, which are one range, holds the bytes with these rights.
- * *mixed_out: it has device handles and host handles.  Between a mapping and registered pages a
- * driver refuses a copy (measured). */
+/* Whether a run of mappings side by side, which are one range, holds the bytes with these rights,
+ * and of what handles it consists.  Between a mapping and registered pages a driver refuses a copy
+ * (measured). */
 static bool run_holds(const struct sim_block *b, CUdeviceptr va, size_t size, int user, bool write,
-                      bool *mixed_out)
+                      struct sim_place *out)
 {
     CUdeviceptr end = va + size;
     bool on_host = b->device < 0;
-    *mixed_out = false;
+    out->mixed = out->hosted = false;
     if (end < va)
         return false;
     while (b->kind == SIM_VMM) {
         if (b->access[user] <
             (write ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_READ))
             return false;
-        *mixed_out = *mixed_out || (b->device < 0) != on_host;
+        out->mixed = out->mixed || (b->device < 0) != on_host;
         if (end <= b->va + b->size)
             return true;
+        out->hosted = out->hosted || b->device < 0;
         b = sim_block_find(b->va + b->size);
         if (!b || b->kind != SIM_VMM)
             return false;
+        out->hosted = out->hosted || b->device < 0;
     }
     return end <= b->va + b->size;
 }
@@ -196,10 +198,9 @@ static enum sim_traffic_kind traffic_kind(const struct sim_block *b, bool on_hos
 static CUresult resolve_cpu_only(const struct sim_block *b, CUdeviceptr va, size_t size, bool write,
                                  struct sim_place *out)
 {
-    bool mixed;
-    if (b->kind != SIM_VMM || !run_holds(b, va, size, SIM_CPU, write, &mixed))
+    if (b->kind != SIM_VMM || !run_holds(b, va, size, SIM_CPU, write, out))
         return CUDA_ERROR_INVALID_VALUE;
-    *out = (struct sim_place){(char *)(uintptr_t)va, SIM_PAGEABLE, -1, false};
+    *out = (struct sim_place){(char *)(uintptr_t)va, SIM_PAGEABLE, -1, false, false};
     return CUDA_SUCCESS;
 }
 
@@ -212,14 +213,14 @@ CUresult sim_resolve(CUdeviceptr va, size_t size, int device, bool write, bool p
                     (sim_reservation_holds(va, size) && !sim_block_overlap(va, size));
         if (!pageable || va == 0 || !cpus)
             return CUDA_ERROR_INVALID_VALUE;
-        *out = (struct sim_place){(char *)(uintptr_t)va, SIM_PAGEABLE, -1, false};
+        *out = (struct sim_place){(char *)(uintptr_t)va, SIM_PAGEABLE, -1, false, false};
         return CUDA_SUCCESS;
     }
     if (b->dormant)
         return CUDA_ERROR_INVALID_VALUE;
     if (write && b->kind == SIM_REGISTERED && (b->flags & CU_MEMHOSTREGISTER_READ_ONLY))
         return CUDA_ERROR_INVALID_VALUE;
-    if (!run_holds(b, va, size, device, write, &out->mixed))
+    if (!run_holds(b, va, size, device, write, out))
         return pageable ? resolve_cpu_only(b, va, size, write, out) : CUDA_ERROR_INVALID_VALUE;
     bool on_host = b->kind == SIM_VMM && b->device < 0;
     out->kind = traffic_kind(b, on_host);

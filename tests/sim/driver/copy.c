@@ -72,7 +72,7 @@ static CUresult array_side(const struct end *e, const CUDA_MEMCPY3D *c, struct s
     out->slice = a->row * a->rows;
     out->cpu = NULL;
     out->place = (struct sim_place){a->bytes + e->z * out->slice + e->y * out->pitch + e->x,
-                                    SIM_IN_ARRAY, a->device, false};
+                                    SIM_IN_ARRAY, a->device, false, false};
     return CUDA_SUCCESS;
 }
 
@@ -121,9 +121,20 @@ static bool is_empty(const CUDA_MEMCPY3D *c)
     return c->WidthInBytes == 0 || c->Height == 0 || c->Depth == 0;
 }
 
-static bool mixed(const struct side *src, const struct side *dst)
+/* A side that a call names as device memory, and of which the copy engine alone reads or writes a
+ * line: the other one is device memory or an array. */
+static bool by_engine(const CUDA_MEMCPY3D *c, CUmemorytype type, const struct side *other)
 {
-    return src->place.mixed || dst->place.mixed;
+    return type == CU_MEMORYTYPE_DEVICE && c->Height == 1 && c->Depth == 1 && !other->place.mixed &&
+           (other->place.kind == SIM_ON_DEVICE || other->place.kind == SIM_IN_ARRAY);
+}
+
+/* Copies of device handles and host handles side by side end the process, but for those that were
+ * seen to work. */
+static bool crashes(const CUDA_MEMCPY3D *c, const struct side *src, const struct side *dst)
+{
+    return (src->place.mixed && !by_engine(c, c->srcMemoryType, dst)) ||
+           (dst->place.mixed && !by_engine(c, c->dstMemoryType, src));
 }
 
 CUresult sim_copy_check(const CUDA_MEMCPY3D *c, int device)
@@ -132,12 +143,12 @@ CUresult sim_copy_check(const CUDA_MEMCPY3D *c, int device)
     return is_empty(c) ? CUDA_SUCCESS : find_sides(c, device, &src, &dst);
 }
 
-bool sim_copy_mixed(const struct sim_work *work)
+bool sim_copy_crashes(const struct sim_work *work)
 {
     const CUDA_MEMCPY3D *c = &work->u.copy.shape;
     struct side src, dst;
     return !is_empty(c) && find_sides(c, work->u.copy.device, &src, &dst) == CUDA_SUCCESS &&
-           mixed(&src, &dst);
+           crashes(c, &src, &dst);
 }
 
 /* Rows to move. */
@@ -212,7 +223,7 @@ CUresult sim_copy_run(struct sim_work *work)
     sim_unlock();
     if (r != CUDA_SUCCESS)
         return CUDA_ERROR_ILLEGAL_ADDRESS; /* it was right when it was queued: freed since then */
-    if (mixed(&src, &dst))
+    if (crashes(c, &src, &dst))
         sim_crash();
     if (work->u.copy.staging)
         src = packed(c, work->u.copy.staging);
@@ -338,7 +349,7 @@ CUresult sim_copy(const CUDA_MEMCPY3D *shape, CUstream handle, enum sim_copy_mod
         return r == CUDA_ERROR_INVALID_HANDLE ? r : CUDA_ERROR_INVALID_VALUE;
     if (stream->capture)
         return sim_submit(stream, &work);
-    if (mixed(&src, &dst))
+    if (crashes(shape, &src, &dst))
         sim_crash();
     sim_stream_ref(stream);
     if (caller_waits(mode, &src, &dst)) {

@@ -31,16 +31,14 @@ CUresult sim_copy_launch(struct sim_stream *stream, struct sim_work *work);
 /* CUDA_ERROR_INVALID_VALUE where the copy could not run on `device`. */
 CUresult sim_copy_check(const CUDA_MEMCPY3D *shape, int device);
 
-/* Whether a copy meets device handles and host handles side by side. A driver takes it into a graph
- * and crashes when it is made (measured; what a launch does is not known yet). */
-bool sim_copy_mixed(const struct sim_work *work);
+/* Whether a driver crashes when it makes a copy, which it takes into a graph (measured). */
+bool sim_copy_crashes(const struct sim_work *work);
 
 /* Moves the bytes. Called without sim_lock. */
 CUresult sim_copy_run(struct sim_work *work);
 
 /* The same for sets. */
 CUresult sim_set_check(const CUDA_MEMSET_NODE_PARAMS *shape, int device);
-bool sim_set_mixed(const struct sim_work *work);
 CUresult sim_set_run(struct sim_work *work);
 
 /* Counts one executed copy or set (`set` ignores the source) for SIM_COPIES. Called with sim_lock.

@@ -120,9 +120,7 @@ static const struct sim_work *only_copy(const struct sim_graph *g)
 
 static bool crashes(const struct sim_node *n)
 {
-    return n->enabled && (n->work.kind == SIM_WORK_COPY  ? sim_copy_mixed(&n->work)
-                          : n->work.kind == SIM_WORK_SET ? sim_set_mixed(&n->work)
-                                                         : false);
+    return n->enabled && n->work.kind == SIM_WORK_COPY && sim_copy_crashes(&n->work);
 }
 
 SIM_API_PTSZ(cuGraphLaunch, (CUgraphExec exec, CUstream stream), (exec, stream))

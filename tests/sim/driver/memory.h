@@ -129,6 +129,7 @@ struct sim_place {
     enum sim_traffic_kind kind; /* as CUPTI would say */
     int device;                 /* owner of device or managed memory, else -1 */
     bool mixed;                 /* device handles and host handles side by side */
+    bool hosted;                /* handles side by side, one of them of host memory */
 };
 
 /* Finds the bytes [va, va+size) for a copy of `device`'s, or CUDA_ERROR_INVALID_VALUE: addresses

@@ -24,8 +24,9 @@ static CUresult find_target(const CUDA_MEMSET_NODE_PARAMS *s, int device, struct
     const struct sim_block *b = sim_block_find(s->dst);
     if (b && !sim_reaches(b, device))
         return CUDA_ERROR_INVALID_VALUE;
-    return span_of(s, &span) ? sim_resolve(s->dst, span, device, true, false, out)
-                             : CUDA_ERROR_INVALID_VALUE;
+    if (!span_of(s, &span) || sim_resolve(s->dst, span, device, true, false, out) != CUDA_SUCCESS)
+        return CUDA_ERROR_INVALID_VALUE;
+    return out->hosted ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS; /* measured */
 }
 
 static bool is_empty(const CUDA_MEMSET_NODE_PARAMS *s)
@@ -37,14 +38,6 @@ CUresult sim_set_check(const CUDA_MEMSET_NODE_PARAMS *s, int device)
 {
     struct sim_place place;
     return is_empty(s) ? CUDA_SUCCESS : find_target(s, device, &place);
-}
-
-bool sim_set_mixed(const struct sim_work *work)
-{
-    struct sim_place place;
-    return !is_empty(&work->u.set.shape) &&
-           find_target(&work->u.set.shape, work->u.set.device, &place) == CUDA_SUCCESS &&
-           place.mixed;
 }
 
 /* What a guarded fill needs. */
@@ -84,8 +77,6 @@ CUresult sim_set_run(struct sim_work *work)
     sim_unlock();
     if (r != CUDA_SUCCESS)
         return CUDA_ERROR_ILLEGAL_ADDRESS;
-    if (place.mixed)
-        sim_crash();
     struct fill f = {s, place.pointer};
     return sim_guarded(fill_rows, &f);
 }
@@ -120,8 +111,6 @@ static CUresult set(CUdeviceptr dst, size_t pitch, unsigned value, unsigned elem
     r = find_target(&work.u.set.shape, work.u.set.device, &place);
     if (r != CUDA_SUCCESS)
         return r;
-    if (place.mixed && !stream->capture)
-        sim_crash();
     if (sync && place.kind != SIM_ON_DEVICE && !stream->capture)
         return sim_run(stream, &work);
     return sim_submit(stream, &work);
