@@ -37,6 +37,7 @@ struct zc_operand {
     struct zc_extent *visited; /* `extent` during the copy; see zc_hostheap_visit(). */
     CUcontext context;         /* Context that the call names for it, or NULL. */
     bool beside;               /* Memory that libzc mapped around a block. */
+    bool set;                  /* It is not copied but set. */
 };
 
 /* Position of a node to be added to a graph. */
@@ -168,6 +169,7 @@ static inline void zc_describe_set(struct zc_copy *c, CUdeviceptr dst, unsigned 
                                    size_t count)
 {
     c->dst.side = ZC_SIDE_DEVICE;
+    c->dst.set = true;
     c->dst.address = dst;
     c->dst.span = c->bytes = zc_product(count, unit);
     c->extent[1] = 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies and sets that cross a border between device and host memory. */
+/* Copies and sets that cross a border of device or host memory. */
 #include "hook/parts.h"
 
 #include "hook/copy.h"
@@ -52,8 +52,10 @@ static bool on_host(const struct zc_block *mapping)
     return (mapping->flags & ZC_BLOCK_MAPPING) && mapping->place == ZC_PLACE_MAPPED;
 }
 
-/* Mappings side by side are one range.  Where it ends the driver refuses it. */
-static CUdeviceptr between_mappings(const struct zc_block *b, CUdeviceptr first, size_t span)
+/* Mappings side by side are one range, but each one of host memory is a range of its own to a set.
+ * Where a range ends the driver refuses it. */
+static CUdeviceptr between_mappings(const struct zc_block *b, CUdeviceptr first, size_t span,
+                                    bool set)
 {
     bool hosted = on_host(b);
     if (!zc_handle_any())
@@ -63,22 +65,24 @@ static CUdeviceptr between_mappings(const struct zc_block *b, CUdeviceptr first,
         if (span <= end - first)
             return 0;
         b = zc_block_find(end);
+        if (set && hosted)
+            break;
     }
     return is_mapping(b) ? b->base : 0;
 }
 
 /* The first border in a range that begins in `b`; 0 if nothing crosses one. */
-static CUdeviceptr border_in(const struct zc_block *b, CUdeviceptr first, size_t span)
+static CUdeviceptr border_in(const struct zc_block *b, CUdeviceptr first, size_t span, bool set)
 {
     if (is_mapping(b))
-        return between_mappings(b, first, span);
+        return between_mappings(b, first, span, set);
     CUdeviceptr border = zc_vmm_spills_at(b);
     return border > first && border - first < span ? border : 0;
 }
 
 CUdeviceptr zc_parts_find(const struct zc_operand *b)
 {
-    return border_in(b->block, b->address, b->span);
+    return border_in(b->block, b->address, b->span, b->set);
 }
 
 CUdeviceptr zc_parts_placed(const struct zc_operand *b)
@@ -94,7 +98,7 @@ static bool cut(const struct zc_operand *b, const struct box *box, struct box *l
     if (!zc_parts_border(b))
         return false;
     CUdeviceptr first = first_of(b, box);
-    CUdeviceptr border = border_in(zc_block_find(first), first, span_of(b, box, 3));
+    CUdeviceptr border = border_in(zc_block_find(first), first, span_of(b, box, 3), b->set);
     if (!border)
         return false;
     int d = box->extent[2] > 1 ? 2 : box->extent[1] > 1 ? 1 : 0;
@@ -118,7 +122,7 @@ static bool divisible(const struct zc_copy *c)
 
 static size_t before_border(CUdeviceptr address, size_t n)
 {
-    CUdeviceptr border = border_in(zc_block_find(address), address, n);
+    CUdeviceptr border = border_in(zc_block_find(address), address, n, false);
     return border ? border - address : n;
 }
 
@@ -227,14 +231,14 @@ static void make_part(struct zc_copy *c, const struct box *box)
 
 static void make(struct zc_copy *c, const struct box *box)
 {
-    struct box low, high;
-    if (!cut(&c->dst, box, &low, &high) && !cut(&c->src, box, &low, &high)) {
-        make_part(c, box);
-        return;
+    struct box rest = *box, low, high;
+    while (cut(&c->dst, &rest, &low, &high) || cut(&c->src, &rest, &low, &high)) {
+        make(c, &low);
+        if (c->result != CUDA_SUCCESS)
+            return;
+        rest = high;
     }
-    make(c, &low);
-    if (c->result == CUDA_SUCCESS)
-        make(c, &high);
+    make_part(c, &rest);
 }
 
 void zc_parts_copy(struct zc_copy *c)

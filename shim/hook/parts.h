@@ -5,7 +5,8 @@
 
 #include "driver/copy.h"
 
-/* A driver crashes where it copies or sets a range across a border, so it never gets one. */
+/* A driver crashes where it copies a range across a border, and refuses a set, so it never gets
+ * one. To sets there is also a border between two mappings of host memory. */
 CUdeviceptr zc_parts_find(const struct zc_operand *b);
 
 /* The first border in a side of a copy; 0 if nothing crosses one. */

@@ -195,7 +195,8 @@ CUresult zc_vmm_create(struct zc_vmm *v)
     while (result == CUDA_SUCCESS && v->held < most) {
         bool split = zc_vmm_spilled(v), host = split && v->held >= zc_vmm_border(v);
         size_t missing = (split && !host ? zc_vmm_border(v) : most) - v->held;
-        size_t size = zc_vmm_chunk(v) && zc_vmm_chunk(v) < missing ? zc_vmm_chunk(v) : missing;
+        size_t chunk = host ? 0 : zc_vmm_chunk(v); /* The driver sets no two handles of it. */
+        size_t size = chunk && chunk < missing ? chunk : missing;
         result = host ? create_host(v, &handle, size) : create_device(v, &handle, size);
         if (result == CUDA_SUCCESS && !push(v, handle, size)) {
             zc_real.cuMemRelease(handle);

@@ -183,12 +183,13 @@ static void batch(CUdeviceptr p, CUdeviceptr q)
 }
 #endif
 
-/* A captured copy and set, launched twice with other bytes. */
+/* A captured copy between sets, launched twice with other bytes. */
 static void graph(CUdeviceptr p, CUdeviceptr q, CUstream s)
 {
     CUgraph graph;
     CUgraphExec exec;
     CHECK(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CHECK(cuMemsetD8Async(q + BORDER - 10, 0x3c, 5 * MIB / 2, s));
     CHECK(cuMemcpyDtoDAsync(p + BORDER - MIB, q + BORDER - 3, 2 * MIB, s));
     CHECK(cuMemsetD8Async(p + BORDER - 10, 0x5a, 20, s));
     CHECK(cuStreamEndCapture(s, &graph));
