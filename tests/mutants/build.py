@@ -2,6 +2,7 @@
 """Builds the library again with one file changed, and the unit tests on it."""
 
 import os
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -22,6 +23,14 @@ def unit_names():
 
 def must(command, **more):
     return subprocess.run(command, cwd=ROOT, check=True, stdin=subprocess.DEVNULL, **more)
+
+
+def beside(source):
+    """Flags for what a source includes from its own folder.  Without such, none: the folder may
+    have a limits.h, which the compiler's own <limits.h> would find."""
+    parent = Path(source).parent
+    names = re.findall(r'^#include "([^/"]+)"', (ROOT / source).read_text(), re.M)
+    return ["-iquote", str(parent)] if any((ROOT / parent / n).exists() for n in names) else []
 
 
 class Folder:
@@ -51,7 +60,7 @@ class Folder:
         out = ROOT / self.path / "mutant.o"
         out.unlink(missing_ok=True)
         (ROOT / self.path / "mutant.c").write_text(text)
-        done = subprocess.run([*self.compile, *OBJECT, "-iquote", str(Path(source).parent), "-c",
+        done = subprocess.run([*self.compile, *OBJECT, *beside(source), "-c",
                                "-o", str(out), f"{self.path}/mutant.c"], cwd=ROOT,
                               stdin=subprocess.DEVNULL, capture_output=True)
         return out.read_bytes() if done.returncode == 0 else None
@@ -75,8 +84,8 @@ class Folder:
         if not test.exists() or test.stat().st_mtime < text.stat().st_mtime:
             test.parent.mkdir(parents=True, exist_ok=True)
             flags = [f for f in self.compile if f not in NOT_TESTS]
-            must([*flags, "-Itests", "-iquote", "tests/unit", "-iquote", str(Path(source).parent),
-                  "-w", "-c", "-o", str(test), str(text)])
+            must([*flags, "-Itests", "-iquote", "tests/unit", *beside(source), "-w", "-c",
+                  "-o", str(test), str(text)])
         out = ROOT / self.path / "unit" / name
         out.parent.mkdir(exist_ok=True)
         must(["gcc", "-pthread", "-o", str(out), str(test), *objects, f"{self.build}/libzc.a",

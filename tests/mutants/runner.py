@@ -78,6 +78,8 @@ class Worker:
     def result(self, mutant):
         """caught, survived, the same code, or no C; with the test that caught it."""
         original = self.folder.compiles(mutant.file, (ROOT / mutant.file).read_text())
+        if original is None:
+            raise RuntimeError(f"{mutant.file} as it is does not compile")
         changed = self.folder.compiles(mutant.file, operators.applied(mutant))
         if changed is None:
             return "no C", ""

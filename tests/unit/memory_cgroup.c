@@ -72,7 +72,7 @@ static void expect(int holds, int line)
 
 static void nested(void)
 {
-    struct zc_cgroup found[3];
+    struct zc_cgroup found[4] = {{0}};
     begin("1:name=systemd:/x\n0::/job/step/task\n");
     group("/sys/fs/cgroup/job", "32000\n", "12000\n", "anon 7\ninactive_file 2000\nslab 1\n");
     group("/sys/fs/cgroup/job/step", "max\n", "11000\n", "");
@@ -84,6 +84,9 @@ static void nested(void)
     EXPECT(zc_cgroup_limits(found, 2) == 2);
     EXPECT(found[0].left == 0 && found[1].left == 1000);
     EXPECT(zc_cgroup_limits(found, 3) == 3 && found[2].left == 22000);
+    group("/sys/fs/cgroup/job", "12500\n", "12000\n", "");
+    EXPECT(zc_cgroup_limits(found, 2) == 2);
+    EXPECT(found[0].left == 0 && found[1].left == 500 && found[2].left == 22000);
 }
 
 static void first_version(void)
@@ -119,6 +122,7 @@ static void outside(void)
 /* A process above memory.high is throttled ever more, and pinned memory can't be taken back. */
 static void throttled(void)
 {
+    struct zc_available all;
     struct zc_cgroup found[3];
     begin("0::/a/b\n");
     group("/sys/fs/cgroup/a", "max\n", "100\n", "");
@@ -127,6 +131,7 @@ static void throttled(void)
     put("/sys/fs/cgroup/a/b/memory.high", "max\n");
     EXPECT(zc_cgroup_limits(found, 3) == 2);
     EXPECT(found[0].left == 400 && found[1].left == 200);
+    EXPECT(zc_available(&all) == 200);
 }
 
 /* Containers in containers have long paths, in a line for each controller. */

@@ -31,8 +31,8 @@ struct worker {
 };
 
 struct order {
-    char what; /* take, give, left, own (why it shares nothing), stop with the lock, fds, Fork,
-                * exec, quit */
+    char what; /* take, give, left, own (why it shares nothing), hold the lock, stop with it, close
+                * fds, Fork, exec, quit */
     enum zc_node_limit limit;
     int device;
     uint64_t bytes, most;
@@ -49,6 +49,8 @@ static void obey(const struct order *o, int answer, struct zc_node_terms *terms)
         break;
     case 't':
         text[0] = "COR"[zc_node_take(o->limit, o->device, o->bytes, o->most, &why)];
+        if (fcntl(0, F_GETFD) >= 0)
+            text[0] = '0'; /* A descriptor is left open. */
         break;
     case 'g':
         zc_node_note(o->limit, o->device, -(int64_t)o->bytes);
@@ -60,6 +62,9 @@ static void obey(const struct order *o, int answer, struct zc_node_terms *terms)
     case 'o':
         zc_module_node.finish();
         strncpy(text, zc_log_budgets()->alone ? zc_log_budgets()->alone : "", sizeof(text) - 1);
+        break;
+    case 'h':
+        zc_roster_lock();
         break;
     case 's':
         zc_roster_lock();
@@ -106,6 +111,7 @@ static struct worker start_with(struct zc_node_terms terms)
         dup2(101, 4);
         for (int fd = 5; fd < 256; fd++)
             close(fd);
+        close(0);                      /* The next one that is opened. */
         fcntl(4, F_SETFD, FD_CLOEXEC); /* The next program says nothing. */
         zc_module_node.child();
         zc_options_read();
@@ -166,6 +172,24 @@ static void end(struct worker *w, int sig)
     waitpid(w->pid, NULL, 0);
 }
 
+static void assert_alone(const char *why)
+{
+    struct worker a = start(100);
+    assert_int_equal(take(&a, 1000), 'O');
+    const char *told = tell(&a, (struct order){.what = 'o'});
+    if (strcmp(told, why) != 0)
+        fail_msg("told '%s', not '%s'", told, why);
+    end(&a, 0);
+}
+
+static char take_alone(uint64_t bytes)
+{
+    struct worker a = start(100);
+    char answer = take(&a, bytes);
+    end(&a, 0);
+    return answer;
+}
+
 static void what_processes_hold_together_stays_within_the_limit(void **state)
 {
     struct worker a = start(100), b = start(100), c = start(70);
@@ -214,6 +238,44 @@ static void a_process_killed_with_the_lock_stops_nobody(void **state)
     end(&c, 0);
     assert_int_equal(take(&b, 90), 'C');
     end(&b, 0);
+}
+
+static void a_process_that_stops_with_the_lock_has_the_others_take_nothing(void **state)
+{
+    struct worker a = start(100), b = start(100);
+    (void)state;
+    assert_int_equal(take(&a, 10), 'C');
+    assert_int_equal(take(&b, 10), 'C');
+    tell(&a, (struct order){.what = 'h'});
+    assert_int_equal(take(&b, 10), 'R');
+    end(&a, SIGKILL);
+    assert_int_equal(take(&b, 90), 'C');
+    end(&b, 0);
+}
+
+static void enter(void)
+{
+    struct zc_roster at;
+    const char *why = "";
+    const struct zc_roster_slot *slot = zc_roster_join(table, &why);
+    int fd = open(table, O_RDONLY);
+    if (!slot || pread(fd, &at, sizeof(at), 0) != sizeof(at) || at.head.holder != 0 ||
+        at.head.high != 1 || at.slot[0].pid != (uint32_t)getpid() || at.slot[0].started == 0)
+        _exit(1);
+}
+
+static void who_has_a_slot_is_known_and_has_no_lock(void **state)
+{
+    (void)state;
+    unlink(table);
+    assert_int_equal(in_child(enter), 0);
+    /* Whoever opens the file is alone there. */
+    const struct flock opening = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+    int fd = open(table, O_RDWR | O_CLOEXEC);
+    assert_int_equal(fcntl(fd, F_OFD_SETLK, &opening), 0);
+    assert_alone("its file can't be locked");
+    close(fd);
+    assert_int_equal(take_alone(100), 'C');
 }
 
 static void a_slot_is_its_process_and_no_descriptor_child_or_next_program(void **state)
@@ -322,16 +384,6 @@ static void where_the_file_is_removed_the_next_one_gets_what_is_held(void **stat
     end(&b, 0);
 }
 
-static void assert_alone(const char *why)
-{
-    struct worker a = start(100);
-    assert_int_equal(take(&a, 1000), 'O');
-    const char *told = tell(&a, (struct order){.what = 'o'});
-    if (strcmp(told, why) != 0)
-        fail_msg("told '%s', not '%s'", told, why);
-    end(&a, 0);
-}
-
 static void spoil(const char *bytes, size_t n, off_t size)
 {
     int fd = open(table, O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -387,6 +439,10 @@ static void without_room_for_the_file_each_has_its_own(void **state)
     getrlimit(RLIMIT_FSIZE, &had);
     setrlimit(RLIMIT_FSIZE, &small);
     assert_alone("RLIMIT_FSIZE is too low for its file");
+    small.rlim_cur = sizeof(struct zc_roster);
+    setrlimit(RLIMIT_FSIZE, &small);
+    assert_int_equal(take_alone(100), 'C');
+    unlink(table);
     setrlimit(RLIMIT_FSIZE, &had);
     if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("zc", folder, "tmpfs", 0, "size=64k") != 0)
@@ -497,6 +553,8 @@ int main(void)
         cmocka_unit_test(what_processes_hold_together_stays_within_the_limit),
         cmocka_unit_test(a_killed_process_gives_back_what_it_held),
         cmocka_unit_test(a_process_killed_with_the_lock_stops_nobody),
+        cmocka_unit_test(a_process_that_stops_with_the_lock_has_the_others_take_nothing),
+        cmocka_unit_test(who_has_a_slot_is_known_and_has_no_lock),
         cmocka_unit_test(a_slot_is_its_process_and_no_descriptor_child_or_next_program),
         cmocka_unit_test(each_gpu_has_its_own_limits),
         cmocka_unit_test(a_percentage_is_of_what_was_left_and_of_what_others_hold_of_it),

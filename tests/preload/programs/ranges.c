@@ -208,16 +208,6 @@ static void forked(void)
     EXPECT(waitpid(child, &status, 0) == child && status == 0);
 }
 
-/* Ranges that never end take neither all memory nor ever more time. */
-static void endless(void)
-{
-    for (int i = 0; i < 1 << 18; i++)
-        core.push("endless");
-    for (int i = 0; i < 1 << 18; i++)
-        core.pop();
-    EXPECT(core.pop() < 0 && core.push("again") == 0 && core.pop() == 0);
-}
-
 int main(int argc, char **argv)
 {
     pthread_t thread;
@@ -241,7 +231,6 @@ int main(int argc, char **argv)
     }
     EXPECT(waitpid(child, &status, 0) == child && status == 0);
     EXPECT(core.pop() == 0);
-    endless();
     domains();
     names();
     blocks();
