@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Limits that processes share, by processes that take, give, end and are killed. */
+#define __CUDA_API_VERSION_INTERNAL /* As the library is built. */
 #include "child_test.h"
 
 #include <fcntl.h>
@@ -16,6 +17,7 @@
 
 #include "base/module.h"
 #include "base/options.h"
+#include "driver/real.h"
 #include "log/budgets.h"
 #include "memory/node.h"
 #include "memory/roster.h"
@@ -324,6 +326,69 @@ static void each_gpu_has_its_own_limits(void **state)
     end(&b, 0);
 }
 
+static char in_process(enum zc_node_limit limit, int device, uint64_t bytes, uint64_t most)
+{
+    const char *why;
+    return "COR"[zc_node_take(limit, device, bytes, most, &why)];
+}
+
+static bool has_row(const struct zc_log_budget *row, const struct zc_log_budget *wanted)
+{
+    return strcmp(row->limit, wanted->limit) == 0 && row->device == wanted->device &&
+           row->processes == wanted->processes && row->limit_bytes == wanted->limit_bytes &&
+           row->bytes == wanted->bytes && row->peak_bytes == wanted->peak_bytes &&
+           row->host_bytes == wanted->host_bytes && row->refused == wanted->refused &&
+           row->host_peak_bytes == wanted->host_peak_bytes;
+}
+
+/* Device 1 is another process's 0. */
+static CUresult uuid_of(CUuuid *uuid, CUdevice device)
+{
+    memset(uuid, 0, sizeof(*uuid));
+    return device == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+/* Beside a process that holds 20 pinned bytes, and 5 managed ones. */
+static void sum_up(void)
+{
+    const struct zc_node_terms terms = {{ZC_LIMIT_BYTES, 100}, {0}, zc_available};
+    const struct zc_log_budgets *out = zc_log_budgets();
+    static const struct zc_log_budget wanted[] = {
+        {"max_pinned", -1, 2, 100, 40, 60, 60, 80, 1},
+        {"max_managed", 1, 2, 40, 30, 30, 35, 35, 0},
+        {"max_device", 1, 1, 15, 10, 10, 10, 10, 1},
+        {"max_device", 63, 1, 9, 0, 0, 0, 0, 1},
+    };
+    zc_real.cuDeviceGetUuid_v2 = uuid_of;
+    zc_module_node.child();
+    zc_options_read();
+    zc_node_start(&terms);
+    if (in_process(ZC_NODE_PINNED, -1, 60, 0) != 'C' ||
+        in_process(ZC_NODE_PINNED, -1, 50, 0) != 'R' ||
+        in_process(ZC_NODE_MANAGED, 1, 30, 40) != 'C' ||
+        in_process(ZC_NODE_DEVICE, 1, 10, 15) != 'C' ||
+        in_process(ZC_NODE_DEVICE, 1, 10, 15) != 'R' ||
+        in_process(ZC_NODE_DEVICE, 63, 10, 9) != 'R' || in_process(ZC_NODE_DEVICE, 64, 1, 9) != 'O')
+        _exit(1);
+    zc_node_note(ZC_NODE_PINNED, -1, -20);
+    zc_module_node.finish();
+    if (out->alone || out->rows != 4 || zc_node_processes() != 2)
+        _exit(2);
+    for (int i = 0; i < 4; i++)
+        if (!has_row(&out->row[i], &wanted[i]))
+            _exit(10 + i);
+}
+
+static void the_summary_tells_what_was_held_and_what_was_refused(void **state)
+{
+    struct worker a = start(100);
+    (void)state;
+    assert_int_equal(take(&a, 20), 'C');
+    assert_int_equal(take_on(&a, ZC_NODE_MANAGED, 0, 5, 40), 'C');
+    assert_int_equal(in_child(sum_up), 0);
+    end(&a, 0);
+}
+
 static struct zc_available left; /* As a worker is told when it starts. */
 
 static uint64_t tell_left(struct zc_available *out)
@@ -557,6 +622,7 @@ int main(void)
         cmocka_unit_test(who_has_a_slot_is_known_and_has_no_lock),
         cmocka_unit_test(a_slot_is_its_process_and_no_descriptor_child_or_next_program),
         cmocka_unit_test(each_gpu_has_its_own_limits),
+        cmocka_unit_test(the_summary_tells_what_was_held_and_what_was_refused),
         cmocka_unit_test(a_percentage_is_of_what_was_left_and_of_what_others_hold_of_it),
         cmocka_unit_test(where_the_file_is_removed_the_next_one_gets_what_is_held),
         cmocka_unit_test(a_file_that_is_no_roster_of_ones_own_is_left_alone),
