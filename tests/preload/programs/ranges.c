@@ -139,7 +139,8 @@ static void domains(void)
 
 static void names(void)
 {
-    struct event text = event(1, "text"), wide = event(2, L"\u00e9t\u00e9"), none = event(0, NULL);
+    struct event text = event(1, "text"), wide = event(2, L"\u00e9t\u00e9\u0800\U00010000"),
+                 none = event(0, NULL);
     char brief[] = "brief", lengthy[300];
     EXPECT(core.push(brief) == 0);
     memset(brief, 'x', sizeof(brief) - 1); /* The name was copied. */
@@ -158,6 +159,11 @@ static void names(void)
     EXPECT(core.push(lengthy) == 1);
     copy(2048);
     core.pop();
+    core.pop();
+    wchar_t wide_name[300] = {0};
+    wmemset(wide_name, L'w', 299);
+    EXPECT(core.push_wide(wide_name) == 0);
+    copy(6);
     core.pop();
     for (int i = 0; i < 3; i++) {
         char name[64];
