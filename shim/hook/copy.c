@@ -482,21 +482,6 @@ void zc_describe_values(struct zc_copy *c, unsigned count, const CUstreamBatchMe
     *c = placed;
 }
 
-void zc_describe_texture(struct zc_copy *c, CUdeviceptr address, size_t span)
-{
-    if (c->on && zc_parts_line(address, address, span) < span)
-        zc_describe_line(c, ZC_SIDE_NONE, 0, ZC_SIDE_DEVICE, address, span);
-}
-
-void zc_describe_resource(struct zc_copy *c, const CUDA_RESOURCE_DESC *r)
-{
-    if (r && r->resType == CU_RESOURCE_TYPE_LINEAR)
-        zc_describe_texture(c, r->res.linear.devPtr, r->res.linear.sizeInBytes);
-    else if (r && r->resType == CU_RESOURCE_TYPE_PITCH2D)
-        zc_describe_texture(c, r->res.pitch2D.devPtr,
-                            zc_product(r->res.pitch2D.pitchInBytes, r->res.pitch2D.height));
-}
-
 CUresult zc_copy_before_node(struct zc_copy *c)
 {
     CUresult result = zc_copy_reaches(c) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

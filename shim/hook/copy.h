@@ -33,11 +33,6 @@ CUresult zc_copy_after_node(struct zc_copy *c, CUresult result);
 void zc_describe_values(struct zc_copy *c, unsigned count, const CUstreamBatchMemOpParams *p,
                         CUstream stream);
 
-/* Describe what a texture will read, if that crosses a border (hook/parts.h): it is refused.  What
- * leaves a block is the driver's to judge. */
-void zc_describe_texture(struct zc_copy *c, CUdeviceptr address, size_t span);
-void zc_describe_resource(struct zc_copy *c, const CUDA_RESOURCE_DESC *resource);
-
 /* Looks both sides up in the ledger, and asks the driver about addresses that the call leaves
  * open. */
 void zc_copy_resolve(struct zc_copy *c);

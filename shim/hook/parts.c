@@ -111,8 +111,9 @@ static bool cut(const struct zc_operand *b, const struct box *box, struct box *l
     return true;
 }
 
-/* True for a copy or set that can be made in parts.  Linear copies of arrays don't say where in the
- * array they are, and the driver refuses some shapes in any memory. */
+/* True for a copy or set that can be made in parts.  Linear copies of arrays to and from host
+ * addresses don't say where in the array they are, and the driver refuses some shapes in any
+ * memory. */
 static bool divisible(const struct zc_copy *c)
 {
     bool arrays =

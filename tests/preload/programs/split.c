@@ -158,6 +158,9 @@ static void arrays(CUdeviceptr p)
                           .Height = 50};
     CHECK(cuMemcpy2D(&back));
     show("rows of an array", p);
+    CHECK(cuMemcpyDtoA(array, 4096, p + BORDER - 999, 2000));
+    CHECK(cuMemcpyAtoD(p + BORDER - 3001, array, 4096, 4000));
+    show("lines of an array", p);
     CHECK(cuArrayDestroy(array));
 }
 
@@ -338,31 +341,10 @@ static void linear_copies(CUdeviceptr p, CUarray array)
                            .dstPitch = 50,
                            .WidthInBytes = 100,
                            .Height = 4};
-    SHOW(cuMemcpyDtoA(array, 0, p + BORDER - 8, 16));
-    SHOW(cuMemcpyAtoD(p + BORDER - 8, array, 0, 16));
+    SHOW(cuMemcpyAtoH((void *)(p + BORDER - 8), array, 0, 16));
     SHOW(cuMemcpyHtoA(array, 0, (void *)(p + BORDER - 8), 16));
     SHOW(cuMemcpy2D(&wrong));
     CHECK(cuMemcpyDtoA(array, 0, p + BORDER - 16, 16));
-}
-
-static void textures(CUdeviceptr p)
-{
-    CUDA_RESOURCE_DESC line = {.resType = CU_RESOURCE_TYPE_LINEAR,
-                               .res.linear = {.devPtr = p + BORDER - 512,
-                                              .format = CU_AD_FORMAT_UNSIGNED_INT8,
-                                              .numChannels = 1,
-                                              .sizeInBytes = 1024}};
-    CUDA_RESOURCE_DESC rows = {.resType = CU_RESOURCE_TYPE_PITCH2D,
-                               .res.pitch2D = {.devPtr = p + BORDER - 512,
-                                               .format = CU_AD_FORMAT_UNSIGNED_INT8,
-                                               .numChannels = 1,
-                                               .width = 100,
-                                               .height = 4,
-                                               .pitchInBytes = 512}};
-    CUDA_TEXTURE_DESC how = {0};
-    CUtexObject texture;
-    SHOW(cuTexObjectCreate(&texture, &line, &how, NULL));
-    SHOW(cuTexObjectCreate(&texture, &rows, &how, NULL));
 }
 
 /* What names a range across the border and leaves nothing to divide. */
@@ -379,7 +361,6 @@ static void undivided(void)
     nodes(graph, p, c);
     batches(p, array);
     linear_copies(p, array);
-    textures(p);
     CHECK(cuArrayDestroy(array));
     CHECK(cuGraphDestroy(graph));
     free_block(p);
