@@ -99,6 +99,14 @@ static CUresult wait_for_contexts(struct call *c)
     return result;
 }
 
+static void count_own(const struct zc_stash *stash, size_t bytes, bool out)
+{
+    enum zc_kind host = stash->pinned ? ZC_KIND_PINNED : ZC_KIND_PAGEABLE;
+    zc_traffic_own(out ? zc_flow(ZC_DIR_DTOH, ZC_KIND_DEVICE, host)
+                       : zc_flow(ZC_DIR_HTOD, host, ZC_KIND_DEVICE),
+                   bytes);
+}
+
 /* Copies what is on the device to the stash of a block, or back.  With `out` the stash is made
  * first. */
 static CUresult copy(const struct zc_block *block, struct zc_stash *stash, size_t bytes, bool out,
@@ -118,6 +126,8 @@ static CUresult copy(const struct zc_block *block, struct zc_stash *stash, size_
     }
     if (result == CUDA_SUCCESS)
         result = zc_stream_drain(CU_STREAM_LEGACY, ZC_LEGACY);
+    if (result == CUDA_SUCCESS)
+        count_own(stash, bytes, out);
     zc_stream_lent(entered);
     return result;
 }

@@ -28,6 +28,7 @@ KINDS = {"mapped": "Pinned", "managed": "Managed", "pinned": "Pinned", "shared":
 # A rule may pass a request over for what the request is; every other reason is libzc's to mend.
 OF_THE_REQUEST = ("a stream is being captured", "only the driver makes write-combined memory",
                   "its pool is", "its pool has", "it names no pool", "must stay exportable",
+                  "a library that exports memory requests it",
                   "below 64 KiB", "it is not larger than 1 MiB", "its rule does not say 'access",
                   "stream-ordered requests can't be")
 

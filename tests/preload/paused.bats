@@ -40,12 +40,18 @@ for line in map(json.loads, open(sys.argv[1])):
     if line["type"] in ("pause", "resume") and line["blocks"]:
         assert line["blocked_ns"] > 0
         print(line["type"], line["range"], line["blocks"], line["bytes"], line["kept_bytes"])
+    if line["type"] == "summary":
+        for row in line["moved_by_kind"]:
+            if "Pinned" in row.values():
+                print(row["dir"], row["calls"], row["bytes"])
 ' "$ZC_LOG"
     [[ $output == 'pause layer 1 2097152 1000
 pause weights 1 12582912 12582912
 resume weights 2 14680064 12583912
 pause None 3 27262976 0
-resume None 3 27262976 0' ]]
+resume None 3 27262976 0
+HtoD 2 12583912
+DtoH 2 12583912' ]]
 }
 
 @test "of a split block the part on the device is given back" {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A network whose weights give their memory back between two uses.  Under libzc with `place = vmm`
-the GPU meanwhile holds an array that does not fit beside them.
+the GPU meanwhile holds an array half as large; with --fill 1 it is one that does not fit beside
+them, for which the program has to be alone on the GPU.
 """
 
 import os
@@ -14,7 +15,7 @@ from zclib import program  # pylint: disable=wrong-import-position
 
 
 def main():
-    chosen = app.options(__doc__, layers=24, hidden=8192, batch=64, steps=3)
+    chosen = app.options(__doc__, layers=24, hidden=8192, batch=64, steps=3, fill=0)
     torch, device = app.torch_for(chosen)
     wait = app.waiter(torch, device)
     spent = {"pause": 0.0, "resume": 0.0}
@@ -36,10 +37,10 @@ def main():
         first = app.digest(layers(rows))
         if device.type == "cuda":
             torch.cuda.empty_cache()
-            free = torch.cuda.mem_get_info()[0]
+            beside = torch.cuda.mem_get_info()[0] if chosen.fill else 0
         given = clock("pause", program.pause, "weights")
         if given:
-            meanwhile = torch.full((free + given // 2,), 7, dtype=torch.uint8, device=device)
+            meanwhile = torch.full((beside + given // 2,), 7, dtype=torch.uint8, device=device)
             assert bool((meanwhile[::4099] == 7).all())
             del meanwhile
             torch.cuda.empty_cache()

@@ -130,13 +130,16 @@ static void sets(CUdeviceptr p, CUstream s)
     show("sets of rows", p);
 }
 
-/* The same rows from and to an array. */
+/* The same rows from and to an array, and lines from and to one of one dimension. */
 static void arrays(CUdeviceptr p)
 {
     CUDA_ARRAY_DESCRIPTOR shape = {
         .Width = 1024, .Height = 64, .Format = CU_AD_FORMAT_UNSIGNED_INT32, .NumChannels = 1};
-    CUarray array;
+    CUDA_ARRAY_DESCRIPTOR line = {
+        .Width = 2048, .Format = CU_AD_FORMAT_UNSIGNED_INT32, .NumChannels = 1};
+    CUarray array, row;
     CHECK(cuArrayCreate(&array, &shape));
+    CHECK(cuArrayCreate(&row, &line));
     CUDA_MEMCPY2D flat = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
                           .srcDevice = p + BORDER - 10 * 5000,
                           .srcPitch = 5000,
@@ -158,10 +161,11 @@ static void arrays(CUdeviceptr p)
                           .Height = 50};
     CHECK(cuMemcpy2D(&back));
     show("rows of an array", p);
-    CHECK(cuMemcpyDtoA(array, 4096, p + BORDER - 999, 2000));
-    CHECK(cuMemcpyAtoD(p + BORDER - 3001, array, 4096, 4000));
+    CHECK(cuMemcpyDtoA(row, 4096, p + BORDER - 1000, 2000));
+    CHECK(cuMemcpyAtoD(p + BORDER - 3004, row, 4096, 4000));
     show("lines of an array", p);
     CHECK(cuArrayDestroy(array));
+    CHECK(cuArrayDestroy(row));
 }
 
 #if CUDA_VERSION >= 13000

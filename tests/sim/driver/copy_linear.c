@@ -89,16 +89,14 @@ SIM_API_PTSZ(cuMemcpyPeerAsync,
     return peer(dst, dst_ctx, src, src_ctx, n, stream, SIM_COPY_ASYNC);
 }
 
-/* Linear copies of arrays have offsets in bytes into one-dimensional arrays, or into rows of
- * two-dimensional ones. */
-static CUresult array_end(CUarray array, size_t offset, size_t n, size_t *x, size_t *y)
+/* Linear copies of arrays have offsets in bytes into one-dimensional arrays.  An H200's driver
+ * refuses them in further rows. */
+static CUresult array_end(CUarray array, size_t offset, size_t n)
 {
     struct sim_array *a = sim_array_of(array);
     if (!a)
         return CUDA_ERROR_INVALID_HANDLE;
-    *x = offset % a->row;
-    *y = offset / a->row;
-    return *x + n > a->row || *y >= a->rows ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    return offset > a->row || n > a->row - offset ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 static CUresult with_arrays(CUarray dst_array, CUdeviceptr dst, CUarray src_array, CUdeviceptr src,
@@ -110,12 +108,14 @@ static CUresult with_arrays(CUarray dst_array, CUdeviceptr dst, CUarray src_arra
     if (dst_array) {
         c.dstMemoryType = CU_MEMORYTYPE_ARRAY;
         c.dstArray = dst_array;
-        r = array_end(dst_array, dst, n, &c.dstXInBytes, &c.dstY);
+        c.dstXInBytes = dst;
+        r = array_end(dst_array, dst, n);
     }
     if (src_array && r == CUDA_SUCCESS) {
         c.srcMemoryType = CU_MEMORYTYPE_ARRAY;
         c.srcArray = src_array;
-        r = array_end(src_array, src, n, &c.srcXInBytes, &c.srcY);
+        c.srcXInBytes = src;
+        r = array_end(src_array, src, n);
     }
     return r == CUDA_SUCCESS ? sim_copy(&c, stream, mode) : r;
 }
