@@ -3,6 +3,7 @@
 #include "base_test.h"
 
 #include <pthread.h>
+#include <stdio.h>
 
 #include "base/module.h"
 #include "ledger/reentry.h"
