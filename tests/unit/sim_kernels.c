@@ -103,8 +103,9 @@ static void arrays_take_copies_within_their_extent(void **state)
     c.WidthInBytes = 8;
     c.Height = 4;
     ok(cuMemcpy2D_v2(&c));
-    ok(cuMemcpyAtoH_v2(out, a, 8, 8)); /* the second row */
-    assert_memory_equal(in + 8, out, 8);
+    ok(cuMemcpyAtoH_v2(out, a, 2, 6));
+    assert_memory_equal(in + 2, out, 6);
+    refused(CUDA_ERROR_INVALID_VALUE, cuMemcpyAtoH_v2(out, a, 8, 8)); /* the second row */
     c.dstXInBytes = 1;
     refused(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D_v2(&c));
     ok(cuArrayDestroy(a));
