@@ -17,7 +17,7 @@ static inline CUdeviceptr zc_parts_border(const struct zc_operand *b)
 }
 
 /* True for what the driver may not copy or set across a border.  It takes linear copies between
- * device memory and arrays: those to arrays were seen (tests/gpu/border_facts.h200.txt). */
+ * device memory and arrays (tests/gpu/border_facts.h200.txt). */
 static inline bool zc_parts_any(const struct zc_copy *c)
 {
     enum zc_side to = c->dst.side, from = c->src.side;
