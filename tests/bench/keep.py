@@ -19,7 +19,7 @@ from . import suites
 from .pictures import overview
 from .quote import quoted
 from .result import Result, Session, load
-from .tables import document, groups, section
+from .tables import document, groups, measured_on, section
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DATA = os.path.join(TOP, "kernels", "results.jsonl")
@@ -100,7 +100,7 @@ def machines(sessions: list[Session]) -> list[str]:
     times: dict[str, list[str]] = {}
     rows: dict[str, int] = {}
     for session in sessions:
-        when, mark, where = session.machine.rpartition(" UTC,")
+        when, mark, where = measured_on(session).rpartition(" UTC,")
         times.setdefault(mark + where, []).append(when)
         rows[mark + where] = rows.get(mark + where, 0) + len(session.results)
     return [f"- {', '.join(sorted(times[where]))}{where} {rows[where]} rows." for where in times]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from statistics import geometric_mean, median
 
 from .result import ASKED_WAYS, COUNTS, KINDS, MOVED_WAYS, Result, Session, plain
@@ -216,9 +217,17 @@ def groups(session: Session) -> dict[str, list[Result]]:
     return found
 
 
+def measured_on(session: Session) -> str:
+    """What the session says of its machine, with the number of runs that each way really had."""
+    runs = {len(samples) for result in session.results for label, samples in result.samples.items()
+            if samples and label not in result.earlier} or {0}
+    number_of = str(max(runs)) if len(runs) == 1 else f"{min(runs)} to {max(runs)}"
+    return re.sub(r"medians of \d+ ", f"medians of {number_of} ", session.machine)
+
+
 def document(session: Session) -> list[str]:
     """All tables of a session."""
-    lines = [session.machine, ""]
+    lines = [measured_on(session), ""]
     for group, results in groups(session).items():
         lines += section(group, results, session.simulated, "###")
     lines += [f"Skipped: {what}." for what in session.skipped]
