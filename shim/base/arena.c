@@ -40,7 +40,7 @@ struct run {
     char *at, *end; /* The rest of the class's run. */
 };
 
-static struct zc_lock zc_arena = ZC_LOCK(ZC_RANK_ARENA);
+static ZC_LOCK(zc_arena, ZC_RANK_ARENA);
 static struct mapping *mappings;
 static struct mapping *spares;
 static struct run chunk;            /* The rest of the current chunk. */
@@ -269,7 +269,6 @@ size_t zc_arena_mapped_bytes(void)
 
 void zc_arena_reset(void)
 {
-    zc_lock_reset(&zc_arena);
     orphans = NULL;
     spares = NULL;
     chunk = (struct run){NULL, NULL};

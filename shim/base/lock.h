@@ -39,7 +39,8 @@ struct zc_lock {
     uint32_t rank;  /* enum zc_lock_rank; constant. */
 };
 
-#define ZC_LOCK(order) ((struct zc_lock){0, (order)})
+/* Defines a lock.  All are in one section, because the child of fork(2) finds them free. */
+#define ZC_LOCK(name, order) struct zc_lock name __attribute__((section("zc_locks"))) = {0, (order)}
 
 /*
  * Takes the lock, waiting for other threads.  Returns false, without taking it, when the calling
@@ -51,8 +52,9 @@ bool zc_lock_take(struct zc_lock *lock);
 /* Gives the lock back.  Only the holder may call it. */
 void zc_lock_drop(struct zc_lock *lock);
 
-/* Forgets any holder.  For the child of fork(2), whose other threads no longer exist. */
-void zc_lock_reset(struct zc_lock *lock);
+/* Forgets the holders of all locks.  For the child of fork(2), whose other threads no longer
+ * exist. */
+void zc_lock_reset_all(void);
 
 /* The same without a rank, on a word that is 0 while it is free.  Only where no handler can
  * interrupt the holder and wait for the lock. */

@@ -2,9 +2,9 @@
 /* Streams that wait for the CPU. */
 #include "driver/await.h"
 
-#include "base/module.h"
+#include "base/own.h"
 
-static bool any; /* Some stream may wait for the CPU.  Atomic. */
+static ZC_OWN bool any; /* Some stream may wait for the CPU.  Atomic. */
 
 bool zc_await_any(void)
 {
@@ -15,10 +15,3 @@ void zc_await_note(void)
 {
     __atomic_store_n(&any, true, __ATOMIC_RELAXED);
 }
-
-static void in_child(void)
-{
-    any = false;
-}
-
-const struct zc_module zc_module_await = {.child = in_child};

@@ -4,6 +4,7 @@
 
 #include "base/lock.h"
 #include "base/module.h"
+#include "base/own.h"
 #include "driver/call.h"
 #include "driver/launch.h"
 #include "driver/stream.h"
@@ -12,15 +13,15 @@
     64 /* Captures beyond these never end for libzc if their stream is destroyed.                  \
         */
 
-static int captures; /* Captures that have begun and not ended. */
+static ZC_OWN int captures; /* Captures that have begun and not ended. */
 
-static struct zc_lock lock = ZC_LOCK(ZC_RANK_CAPTURE);
+static ZC_LOCK(lock, ZC_RANK_CAPTURE);
 static struct origin {
-    CUstream stream;          /* While it captures no other stream has this handle, except the
-                               * default streams, which are never destroyed. */
-    CUcontext context;        /* Context of the stream. */
-} origins[ORIGINS_MAX];       /* Streams in which captures began, */
-static unsigned origin_count; /* and their number. */
+    CUstream stream;    /* While it captures no other stream has this handle, except the
+                         * default streams, which are never destroyed. */
+    CUcontext context;  /* Context of the stream. */
+} origins[ORIGINS_MAX]; /* Streams in which captures began, */
+static ZC_OWN unsigned origin_count; /* and their number. */
 
 bool zc_capture_any(void)
 {
@@ -49,13 +50,6 @@ void zc_capture_restore(CUstreamCaptureMode before)
 {
     if (before != CU_STREAM_CAPTURE_MODE_RELAXED)
         zc_real.cuThreadExchangeStreamCaptureMode(&before);
-}
-
-static void in_child(void)
-{
-    zc_lock_reset(&lock);
-    captures = 0;
-    origin_count = 0;
 }
 
 /* A capturing stream is identified by its handle, because asking for its id would end the
@@ -141,4 +135,4 @@ static void context_lost(CUcontext context)
     zc_capture_lost(NULL, context);
 }
 
-const struct zc_module zc_module_capture = {.child = in_child, .context_lost = context_lost};
+const struct zc_module zc_module_capture = {.context_lost = context_lost};

@@ -2,10 +2,10 @@
 /* Contexts that a thread of the program is destroying. */
 #include "driver/leaving.h"
 
-#include "base/module.h"
+#include "base/own.h"
 #include "driver/lock.h"
 
-static struct zc_leaving *all;
+static ZC_OWN struct zc_leaving *all;
 
 void zc_leaving_begin(struct zc_leaving *l, CUcontext context)
 {
@@ -36,10 +36,3 @@ bool zc_leaving(CUcontext context)
         l = l->next;
     return l;
 }
-
-static void in_child(void)
-{
-    all = NULL;
-}
-
-const struct zc_module zc_module_leaving = {.child = in_child};

@@ -3,9 +3,8 @@
 #include "driver/lock.h"
 
 #include "base/lock.h"
-#include "base/module.h"
 
-static struct zc_lock lock = ZC_LOCK(ZC_RANK_DRIVER);
+static ZC_LOCK(lock, ZC_RANK_DRIVER);
 
 bool zc_driver_lock(void)
 {
@@ -16,10 +15,3 @@ void zc_driver_unlock(void)
 {
     zc_lock_drop(&lock);
 }
-
-static void in_child(void)
-{
-    zc_lock_reset(&lock);
-}
-
-const struct zc_module zc_module_driver_lock = {.child = in_child};

@@ -5,6 +5,7 @@
 #include "base/life.h"
 #include "base/lock.h"
 #include "base/module.h"
+#include "base/own.h"
 #include "driver/call.h"
 #include "driver/capture.h"
 #include "driver/leaving.h"
@@ -13,13 +14,13 @@
 
 #define STREAMS_MAX 64 /* With more streams the answer is always "busy". */
 
-static struct zc_lock lock = ZC_LOCK(ZC_RANK_STREAMS);
+static ZC_LOCK(lock, ZC_RANK_STREAMS);
 static struct {
     CUstream stream;
     CUcontext context;
 } streams[STREAMS_MAX];
-static unsigned count; /* Number of streams. */
-static bool too_many;  /* There were more, so it is unknown which are left. */
+static ZC_OWN unsigned count; /* Number of streams. */
+static ZC_OWN bool too_many;  /* There were more, so it is unknown which are left. */
 
 static CUresult made(CUresult result, const CUstream *stream, unsigned flags)
 {
@@ -75,13 +76,6 @@ static void context_gone(CUcontext context)
     forget_streams(NULL, context);
 }
 
-static void in_child(void)
-{
-    zc_lock_reset(&lock);
-    count = 0;
-    too_many = false;
-}
-
 ZC_BODY(cuStreamCreate, (CUstream * stream, unsigned int flags))
 {
     (void)entry;
@@ -121,4 +115,4 @@ ZC_BODY(cuStreamDestroy_v2, (CUstream stream))
     return result;
 }
 
-const struct zc_module zc_module_streams = {.child = in_child, .context_gone = context_gone};
+const struct zc_module zc_module_streams = {.context_gone = context_gone};

@@ -10,7 +10,7 @@
 #include "base/life.h"
 #include "base/list.h"
 #include "base/lock.h"
-#include "base/module.h"
+#include "base/own.h"
 #include "driver/await.h"
 #include "driver/call.h"
 #include "driver/launch.h"
@@ -43,14 +43,8 @@ struct exec {
     UT_hash_handle hh;
 };
 
-static struct zc_lock lock = ZC_LOCK(ZC_RANK_GRAPH);
-static struct exec *execs;
-
-static void in_child(void)
-{
-    zc_lock_reset(&lock);
-    execs = NULL;
-}
+static ZC_LOCK(lock, ZC_RANK_GRAPH);
+static ZC_OWN struct exec *execs;
 
 static bool push(struct exec *x, struct node n)
 {
@@ -333,5 +327,3 @@ ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
     zc_arena_put(nodes, count * sizeof(*nodes));
     return result;
 }
-
-const struct zc_module zc_module_graph = {.child = in_child};

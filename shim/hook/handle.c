@@ -7,16 +7,16 @@
 #include "base/life.h"
 #include "base/list.h"
 #include "base/lock.h"
-#include "base/module.h"
+#include "base/own.h"
 #include "ledger/rules.h"
 #include "memory/budget.h"
 #include "memory/limits.h"
 #include "memory/reclaim.h"
 #include "place/fallback.h"
 
-static struct zc_lock lock = ZC_LOCK(ZC_RANK_HANDLE);
-static struct zc_handle *handles; /* By handle; under the lock. */
-static unsigned records;          /* Atomic: programs without such rules need no lock. */
+static ZC_LOCK(lock, ZC_RANK_HANDLE);
+static ZC_OWN struct zc_handle *handles; /* By handle; under the lock. */
+static ZC_OWN unsigned records;          /* Atomic: programs without such rules need no lock. */
 
 /* Under the lock. */
 static bool link_in(struct zc_handle *h)
@@ -104,13 +104,6 @@ bool zc_handle_answer(CUdeviceptr ptr, void *data, CUpointer_attribute attribute
     default:
         return false;
     }
-}
-
-static void in_child(void)
-{
-    zc_lock_reset(&lock);
-    handles = NULL;
-    records = 0;
 }
 
 /* If memory is short, what libzc keeps for later is given back first.  What is in managed memory is
@@ -269,5 +262,3 @@ ZC_BODY(cuMemGetAllocationPropertiesFromHandle,
     zc_handle_unmap(h);
     return result;
 }
-
-const struct zc_module zc_module_handle = {.child = in_child};

@@ -7,7 +7,6 @@
 #include "base/life.h"
 #include "base/lock.h"
 #include "base/message.h"
-#include "base/module.h"
 #include "driver/real.h"
 #include "hook/front.h"
 #include "host/hostheap.h"
@@ -22,7 +21,7 @@
 #define CAUSES 8
 
 static uint32_t ready; /* 1: the threshold is the policy's; atomic. */
-static struct zc_lock opening = ZC_LOCK(ZC_RANK_OPENING);
+static ZC_LOCK(opening, ZC_RANK_OPENING);
 static const char *causes[CAUSES];              /* Reasons met, each once; atomic. */
 static const struct zc_rule *caused_by[CAUSES]; /* Rule of the first request with that reason. */
 
@@ -173,11 +172,6 @@ bool zc_hostrule_ready(void)
     return true;
 }
 
-static void in_child(void)
-{
-    zc_lock_reset(&opening);
-}
-
 bool zc_hostrule_open(void)
 {
     return zc_hostrule_ready() && zc_hostheap.bytes;
@@ -255,5 +249,3 @@ bool zc_hostrule_shares(const struct zc_rule *rule)
 {
     return shares && zc_rule_has_place(rule, ZC_PLACE_SHARED);
 }
-
-const struct zc_module zc_module_hostrule = {.child = in_child};

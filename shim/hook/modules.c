@@ -7,22 +7,17 @@
 #define MODULES(X)                                                                                 \
     X(log)                                                                                         \
     X(counters)                                                                                    \
-    X(block)                                                                                       \
-    X(site)                                                                                        \
+    X(site_path)                                                                                   \
     X(traffic)                                                                                     \
     X(rules)                                                                                       \
     X(summary)                                                                                     \
     X(ranges)                                                                                      \
     X(capture)                                                                                     \
     X(launch)                                                                                      \
-    X(driver_lock)                                                                                 \
-    X(leaving)                                                                                     \
-    X(await)                                                                                       \
     X(streams)                                                                                     \
     X(fault)                                                                                       \
     X(node)                                                                                        \
     X(limits)                                                                                      \
-    X(reclaim)                                                                                     \
     X(deep)                                                                                        \
     X(mapping)                                                                                     \
     X(hostheap)                                                                                    \
@@ -30,12 +25,9 @@
     X(pinned)                                                                                      \
     X(va)                                                                                          \
     X(access)                                                                                      \
-    X(lazy)                                                                                        \
-    X(lineage)                                                                                     \
     X(grow)                                                                                        \
     X(vmm)                                                                                         \
     X(managed_pool)                                                                                \
-    X(hint)                                                                                        \
     X(ring)                                                                                        \
     X(pairs)                                                                                       \
     X(heat)                                                                                        \
@@ -44,10 +36,6 @@
     X(shared_report)                                                                               \
     X(freed)                                                                                       \
     X(request)                                                                                     \
-    X(pool)                                                                                        \
-    X(handle)                                                                                      \
-    X(graph)                                                                                       \
-    X(hostrule)                                                                                    \
     X(coverage)
 
 #define DECLARED(name) extern const struct zc_module zc_module_##name;

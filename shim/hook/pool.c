@@ -7,7 +7,7 @@
 #include "base/life.h"
 #include "base/list.h"
 #include "base/lock.h"
-#include "base/module.h"
+#include "base/own.h"
 #include "driver/capture.h"
 #include "driver/stream.h"
 #include "hook/request.h"
@@ -32,9 +32,9 @@ struct pool {
     bool due;              /* That call is in progress. */
 };
 
-static struct zc_lock lock = ZC_LOCK(ZC_RANK_POOL);
-static struct pool *pools;
-bool zc_pool_over;
+static ZC_LOCK(lock, ZC_RANK_POOL);
+static ZC_OWN struct pool *pools;
+ZC_OWN bool zc_pool_over;
 
 static cuuint64_t steps(cuuint64_t bytes)
 {
@@ -208,13 +208,6 @@ void zc_pool_note_free(const struct zc_block *block)
     p->used -= block->flags & ZC_BLOCK_CONVERTED ? block->size : 0;
     set_over(p);
     close_pool();
-}
-
-static void in_child(void)
-{
-    zc_lock_reset(&lock);
-    pools = NULL;
-    zc_pool_over = false;
 }
 
 #define EXPORTABLE "the memory must stay exportable"
@@ -427,5 +420,3 @@ ZC_BODY(cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep))
         release(pool, keep);
     return result;
 }
-
-const struct zc_module zc_module_pool = {.child = in_child};

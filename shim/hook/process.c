@@ -15,6 +15,7 @@
 #include "base/message.h"
 #include "base/module.h"
 #include "base/options.h"
+#include "base/own.h"
 #include "base/populate.h"
 #include "driver/real.h"
 #include "hook/hostrule.h"
@@ -90,9 +91,11 @@ static void child(void)
     zc_modules_after_fork();
     if (__atomic_load_n(&zc_life_state, __ATOMIC_RELAXED) == ZC_LIFE_OFF && !zc_rules_in_use())
         return; /* Before the first CUDA call only requests that rules match take locks. */
+    zc_lock_reset_all();
     zc_message_reset();
     zc_modules_inherit();
     zc_arena_reset();
+    zc_own_forget();
     zc_modules_child();
     zc_life_child();
 }

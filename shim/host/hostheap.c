@@ -25,7 +25,7 @@ struct orphan {
     struct orphan *next;
 };
 
-static struct zc_lock zc_heap = ZC_LOCK(ZC_RANK_HEAP);
+static ZC_LOCK(zc_heap, ZC_RANK_HEAP);
 static struct zc_extent
     *slabs[ZC_HOST_SLOTS + 1]; /* Slabs with free slots, by the number of slots they have. */
 static struct orphan
@@ -78,7 +78,6 @@ static void forget_rights(struct zc_extent *e, void *unused)
 
 static void in_child(void)
 {
-    zc_lock_reset(&zc_heap);
     owner = getpid();
     zc_hostheap_each(forget_rights, NULL);
     __atomic_fetch_add(&zc_extent_era, 1, __ATOMIC_RELAXED);

@@ -27,7 +27,7 @@ struct mapping {
     enum zc_source source;
 };
 
-static struct zc_lock lock = ZC_LOCK(ZC_RANK_MAPPING);
+static ZC_LOCK(lock, ZC_RANK_MAPPING);
 static struct mapping *root, *spare;
 static uint64_t orders;             /* Last random number. */
 static bool any;                    /* There may be mappings.  Atomic. */
@@ -276,10 +276,4 @@ static void after_fork(void)
         zc_lock_drop(&lock);
 }
 
-static void in_child(void)
-{
-    zc_lock_reset(&lock);
-}
-
-const struct zc_module zc_module_mapping = {
-    .before_fork = before_fork, .after_fork = after_fork, .child = in_child};
+const struct zc_module zc_module_mapping = {.before_fork = before_fork, .after_fork = after_fork};

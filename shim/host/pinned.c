@@ -5,6 +5,7 @@
 #include "base/life.h"
 #include "base/message.h"
 #include "base/module.h"
+#include "base/own.h"
 #include "base/wait.h"
 #include "driver/capture.h"
 #include "driver/stream.h"
@@ -31,8 +32,8 @@
 /* Means that other processes hold what max_pinned allows.  Nor this. */
 #define OTHERS CUDA_ERROR_MPS_MAX_CLIENTS_REACHED
 
-static uint64_t registrations; /* Atomic. */
-static uint64_t most;          /* MAPS_PERCENT of vm.max_map_count; 0 until asked. */
+static ZC_OWN uint64_t registrations; /* Atomic. */
+static uint64_t most;                 /* MAPS_PERCENT of vm.max_map_count; 0 until asked. */
 
 static bool room_for_one(void)
 {
@@ -313,11 +314,6 @@ void zc_pinned_forget(CUcontext context)
         zc_hostheap_each(forget_registration, context);
 }
 
-static void in_child(void)
-{
-    registrations = 0;
-}
-
 /* The driver's pinned memory is zero from 1 MiB on, even if the program just freed memory of that
  * size (measured).  So this memory is zero, too. */
 static CUresult make_block(const struct zc_want *want, struct zc_backing *out, const char **why)
@@ -364,4 +360,4 @@ const struct zc_place zc_place_pinned = {.id = ZC_PLACE_PINNED,
                                          .make = make_block,
                                          .unmake = unmake_block};
 
-const struct zc_module zc_module_pinned = {.child = in_child, .context_lost = zc_pinned_forget};
+const struct zc_module zc_module_pinned = {.context_lost = zc_pinned_forget};

@@ -6,7 +6,7 @@
 
 #include "base/arena.h"
 #include "base/lock.h"
-#include "base/module.h"
+#include "base/own.h"
 #include "ledger/cell.h"
 #include "ledger/counters.h"
 #include "ledger/reentry.h"
@@ -25,15 +25,15 @@ _Static_assert(sizeof(struct zc_block) <= 96, "memory for each live block is bou
 
 __thread uint8_t zc_reentry_inside __attribute__((tls_model("initial-exec")));
 
-static struct zc_lock zc_ledger = ZC_LOCK(ZC_RANK_LEDGER);
-static uint64_t serial;                            /* Id given last. */
-static struct zc_block *dead;                      /* Left by signal handlers.  Atomic. */
-static struct zc_block *rest_first, *rest_last;    /* Removed, not reused yet; oldest first. */
-static uint32_t resting;                           /* Number of them. */
-static uint64_t untracked, overlapped;             /* Atomic. */
-static void (*watcher)(int device, int64_t bytes); /* Under the lock, as the next one. */
-static unsigned watched;                           /* Place that it wants to know of. */
-static bool padded; /* Some block has memory of its place's around it.  Atomic. */
+static ZC_LOCK(zc_ledger, ZC_RANK_LEDGER);
+static ZC_OWN uint64_t serial;                         /* Id given last. */
+static ZC_OWN struct zc_block *dead;                   /* Left by signal handlers.  Atomic. */
+static ZC_OWN struct zc_block *rest_first, *rest_last; /* Removed, not reused yet; oldest first. */
+static ZC_OWN uint32_t resting;                        /* Number of them. */
+static ZC_OWN uint64_t untracked, overlapped;          /* Atomic. */
+static ZC_OWN void (*watcher)(int device, int64_t bytes); /* Under the lock, as the next one. */
+static unsigned watched;                                  /* Place that it wants to know of. */
+static ZC_OWN bool padded; /* Some block has memory of its place's around it.  Atomic. */
 
 static uint64_t end_of(const struct zc_block *block)
 {
@@ -293,21 +293,3 @@ uint64_t zc_block_overlapped(void)
 {
     return __atomic_load_n(&overlapped, __ATOMIC_RELAXED);
 }
-
-void zc_block_reset(void)
-{
-    zc_lock_reset(&zc_ledger);
-    zc_reentry_inside = 0;
-    zc_index_reset();
-    serial = 0;
-    dead = NULL;
-    rest_first = NULL;
-    rest_last = NULL;
-    resting = 0;
-    untracked = 0;
-    overlapped = 0;
-    watcher = NULL;
-    padded = false;
-}
-
-const struct zc_module zc_module_block = {.child = zc_block_reset};

@@ -151,6 +151,3 @@ uint64_t zc_block_untracked(void);
 
 /* Live blocks that newer ones replaced: libzc did not see their frees. */
 uint64_t zc_block_overlapped(void);
-
-/* For the child of fork(2): the ledger is empty. */
-void zc_block_reset(void);

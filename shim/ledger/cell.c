@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 
+#include "base/own.h"
 #include "ledger/block.h"
 #include "ledger/counters.h"
 #include "ledger/reentry.h"
@@ -18,8 +19,8 @@
  * see only counters.  The upper half of the head counts changes, so that a head that was taken and
  * returned in between does not look unchanged. */
 static uint32_t next_free[ZC_COUNTERS_CELLS];
-static uint64_t free_head;
-static uint32_t fresh; /* Cells from here on were never used. */
+static ZC_OWN uint64_t free_head;
+static ZC_OWN uint32_t fresh; /* Cells from here on were never used. */
 
 static void list_push(uint32_t index)
 {
@@ -154,10 +155,4 @@ void zc_cell_fold_all(struct zc_block *block)
         zc_site_fold(block->site, cell);
         cell_put(cell);
     }
-}
-
-void zc_cell_reset(void)
-{
-    free_head = 0;
-    fresh = 0;
 }

@@ -24,6 +24,3 @@ void zc_cell_count(struct zc_block *block, enum zc_dir dir, const struct zc_tran
 /* Adds the block's cells to its site's totals, and frees them.  The caller has claimed the
  * block. */
 void zc_cell_fold_all(struct zc_block *block);
-
-/* For the child of fork(2): all cells of the (fresh) counters are free. */
-void zc_cell_reset(void);

@@ -11,6 +11,7 @@
 #include "ledger/index.h"
 
 #include "base/arena.h"
+#include "base/own.h"
 
 #define FANOUT 63u      /* Entries of a chunk: just as many as fit the arena's class of 1536 B. */
 #define FIRST_TOP 64u   /* Chunks in the first top array; its size doubles when needed. */
@@ -33,12 +34,12 @@ struct slot {
     struct chunk *chunk; /* Never NULL in a used slot; empty only if it is the only chunk. */
 };
 
-static uint64_t sequence;  /* Odd during a change. */
-static struct slot *top;   /* The array of chunks, `top_capacity` slots. */
-static uint64_t top_count; /* Slots in use. */
-static uint64_t top_capacity;
-static struct chunk *spare; /* Chunks not in use. */
-static size_t taken;        /* Bytes from the arena. */
+static ZC_OWN uint64_t sequence;  /* Odd during a change. */
+static ZC_OWN struct slot *top;   /* The array of chunks, `top_capacity` slots. */
+static ZC_OWN uint64_t top_count; /* Slots in use. */
+static ZC_OWN uint64_t top_capacity;
+static ZC_OWN struct chunk *spare; /* Chunks not in use. */
+static ZC_OWN size_t taken;        /* Bytes from the arena. */
 
 #define GET(word) __atomic_load_n(&(word), __ATOMIC_ACQUIRE)
 #define SET(word, value) __atomic_store_n(&(word), (value), __ATOMIC_RELEASE)
@@ -378,14 +379,4 @@ struct zc_block *zc_index_next(uint64_t from)
 size_t zc_index_bytes(void)
 {
     return taken;
-}
-
-void zc_index_reset(void)
-{
-    SET(top_count, 0);
-    SET(top, NULL);
-    SET(sequence, 0);
-    top_capacity = 0;
-    spare = NULL;
-    taken = 0;
 }

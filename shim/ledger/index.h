@@ -34,6 +34,3 @@ struct zc_block *zc_index_next(uint64_t from);
 
 /* Bytes from the arena. */
 size_t zc_index_bytes(void);
-
-/* For the child of fork(2): an empty index; the arena reuses its memory. */
-void zc_index_reset(void);

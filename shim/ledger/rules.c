@@ -20,7 +20,7 @@
 enum load_state { UNREAD, READING, READ };
 
 static uint32_t load_state; /* enum load_state; atomic. */
-static struct zc_lock reading = ZC_LOCK(ZC_RANK_RULES);
+static ZC_LOCK(reading, ZC_RANK_RULES);
 static struct zc_policy policy;
 static char path[4096];
 static char refusal[256]; /* Why the file was refused, or "". */
@@ -190,7 +190,6 @@ static void forget_policy(void)
 
 static void in_child(void)
 {
-    zc_lock_reset(&reading);
     if (load_state == READING)
         forget_policy();
     for (size_t i = 0; i < policy.rule_count; i++) {

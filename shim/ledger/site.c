@@ -6,7 +6,7 @@
 
 #include "base/list.h"
 #include "base/lock.h"
-#include "base/module.h"
+#include "base/own.h"
 #include "ledger/counters.h"
 #include "ledger/site_path.h"
 
@@ -21,10 +21,11 @@ struct entry {
     UT_hash_handle hh; /* uthash's handle. */
 };
 
-static struct zc_lock zc_site = ZC_LOCK(ZC_RANK_SITE);
-static struct entry *entries;                             /* By key.  Under the lock. */
-static struct zc_python_path *python[ZC_COUNTERS_SITES];  /* By index; atomic. */
-static uint64_t asked_for[(ZC_COUNTERS_SITES + 63) / 64]; /* Bits for zc_site_is_new().  Atomic. */
+static ZC_LOCK(zc_site, ZC_RANK_SITE);
+static ZC_OWN struct entry *entries;                            /* By key.  Under the lock. */
+static ZC_OWN struct zc_python_path *python[ZC_COUNTERS_SITES]; /* By index; atomic. */
+static ZC_OWN uint64_t
+    asked_for[(ZC_COUNTERS_SITES + 63) / 64]; /* Bits for zc_site_is_new().  Atomic. */
 
 static uint32_t fnv(uint32_t hash, const void *bytes, size_t n)
 {
@@ -220,14 +221,3 @@ void zc_site_unlock(void)
 {
     zc_lock_drop(&zc_site);
 }
-
-void zc_site_reset(void)
-{
-    zc_lock_reset(&zc_site);
-    entries = NULL;
-    memset(asked_for, 0, sizeof(asked_for));
-    memset(python, 0, sizeof(python));
-    zc_site_path_reset();
-}
-
-const struct zc_module zc_module_site = {.child = zc_site_reset};

@@ -70,5 +70,3 @@ bool zc_site_is_new(uint32_t index);
  * interrupted the table. */
 bool zc_site_lock(void);
 void zc_site_unlock(void);
-
-void zc_site_reset(void); /* For the child of fork(2). */

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/module.h"
 #include "base/path.h"
 #include "ledger/python.h"
 #include "ledger/reentry.h"
@@ -183,3 +184,5 @@ void zc_site_path_reset(void)
     memset(paths, 0, sizeof(paths));
     zc_reentry_inside = 0;
 }
+
+const struct zc_module zc_module_site_path = {.child = zc_site_path_reset};

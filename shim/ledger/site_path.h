@@ -24,5 +24,5 @@ uint32_t zc_site_here(void *frame, void *pc);
  * memory.  For cuInit. */
 void zc_site_rehearse(void);
 
-/* Clears the calling thread's cache of paths. */
+/* Clears the calling thread's cache of paths, and says that it is not in the ledger. */
 void zc_site_path_reset(void);

@@ -174,7 +174,6 @@ void zc_traffic_reset(void)
 {
     my_slot = SLOT_UNKNOWN;
     writing = 0;
-    zc_cell_reset();
 }
 
 const struct zc_module zc_module_traffic = {.child = zc_traffic_reset};

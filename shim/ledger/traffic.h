@@ -142,5 +142,5 @@ void zc_traffic_own(unsigned real, uint64_t bytes);
 void zc_traffic_totals(struct zc_totals *out);
 
 /* For the child of fork(2), after zc_counters_reset(): the calling thread takes a slot of the fresh
- * counters, and all cells of them are free. */
+ * counters. */
 void zc_traffic_reset(void);

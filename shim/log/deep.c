@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/list.h"
+#include "base/own.h"
 #include "ledger/counters.h"
 #include "ledger/site.h"
 #include "log/log.h"
@@ -32,9 +33,9 @@ struct kernel {
     UT_hash_handle hh;
 };
 
-static struct pair *pairs;
-static struct kernel *kernels;
-static struct zc_deep_site sites[ZC_COUNTERS_SITES];
+static ZC_OWN struct pair *pairs;
+static ZC_OWN struct kernel *kernels;
+static ZC_OWN struct zc_deep_site sites[ZC_COUNTERS_SITES];
 
 struct zc_deep_pair *zc_deep_pair_of(enum zc_dir dir, int host, uint32_t device)
 {
@@ -126,11 +127,4 @@ void zc_deep_write(void)
     for (uint32_t i = 0; i < ZC_COUNTERS_SITES; i++)
         if (sites[i].blocks)
             write_site(i);
-}
-
-void zc_deep_reset(void)
-{
-    pairs = NULL;
-    kernels = NULL;
-    memset(sites, 0, sizeof(sites));
 }

@@ -47,6 +47,3 @@ bool zc_deep_note_kernel(uint32_t site, const void *kernel, const char *name);
 
 /* Writes the lines `content` and `use`. */
 void zc_deep_write(void);
-
-/* For the child of fork(2). */
-void zc_deep_reset(void);

@@ -8,7 +8,6 @@
 #include "base/module.h"
 #include "base/path.h"
 #include "ledger/counters.h"
-#include "log/modules.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +22,7 @@
 #define ENDING ".jsonl"
 #define FIRST_DESCRIPTOR 200 /* Above the numbers that programs expect in order. */
 
-static struct zc_lock zc_log = ZC_LOCK(ZC_RANK_LOG);
+static ZC_LOCK(zc_log, ZC_RANK_LOG);
 int zc_log_level_now = ZC_LOG_OFF; /* Not OFF only while `fd` is the log. */
 static int fd = -1;                /* Under zc_log, as are the next two. */
 static dev_t device;               /* The file; the program may reuse the descriptor. */
@@ -235,7 +234,6 @@ void zc_log_open(const char *pattern, enum zc_log_level wanted)
 void zc_log_reset(void)
 {
     int saved = errno;
-    zc_lock_reset(&zc_log);
     if (fd >= 0 && log_size() >= 0)
         close(fd);
     fd = -1;
@@ -243,7 +241,6 @@ void zc_log_reset(void)
     path[0] = 0;
     ended_by = 0;
     lost = 0;
-    zc_log_modules_reset();
     errno = saved;
 }
 

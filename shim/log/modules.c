@@ -2,6 +2,7 @@
 /* The files of the modules in frames, for readers that turn offsets into functions. */
 #include "log/modules.h"
 
+#include "base/own.h"
 #include "base/path.h"
 #include "ledger/reentry.h"
 #include "log/log.h"
@@ -15,7 +16,7 @@
 #define BUILD_ID 20 /* Bytes of the longest build id that linkers write, a SHA-1. */
 
 /* Hashes of the names that have a line; 0 in a free entry.  Atomic. */
-static uint32_t written[MODULES];
+static ZC_OWN uint32_t written[MODULES];
 
 /* The search for one module, and its result. */
 struct search {
@@ -146,9 +147,4 @@ void zc_log_modules(const struct zc_site *site)
         if (name[0] != '?' && name[0] != 0 && first_time(name))
             write_module(name);
     }
-}
-
-void zc_log_modules_reset(void)
-{
-    memset(written, 0, sizeof(written));
 }

@@ -11,6 +11,3 @@
  * loader, whose lock is not held while a line is written.  Call without a lock.
  */
 void zc_log_modules(const struct zc_site *site);
-
-/* For the child of fork(2), whose log is a file of its own. */
-void zc_log_modules_reset(void);

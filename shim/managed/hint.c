@@ -4,15 +4,15 @@
 
 #include "base/list.h"
 #include "base/lock.h"
-#include "base/module.h"
+#include "base/own.h"
 #include "driver/capture.h"
 #include "driver/launch.h"
 #include "log/lines.h"
 
 #define BATCH 16 /* Most blocks prefetched for one launch; others follow with the next. */
 
-static struct zc_lock lock = ZC_LOCK(ZC_RANK_HINT);
-static struct zc_backing *waiting; /* Blocks that a launch may want, newest first. */
+static ZC_LOCK(lock, ZC_RANK_HINT);
+static ZC_OWN struct zc_backing *waiting; /* Blocks that a launch may want, newest first. */
 
 /* Only advice about a NUMA node needs the newer call; other locations have a number in the older
  * one (CUDA Driver API, cuMemAdvise). */
@@ -205,11 +205,3 @@ void zc_hint_unmake(struct zc_backing *b)
     __atomic_store_n(&b->hinting.pages, ZC_HINT_NONE, __ATOMIC_RELAXED);
     zc_lock_drop(&lock);
 }
-
-static void in_child(void)
-{
-    zc_lock_reset(&lock);
-    waiting = NULL;
-}
-
-const struct zc_module zc_module_hint = {.child = in_child};

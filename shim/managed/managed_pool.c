@@ -4,12 +4,13 @@
 
 #include "base/life.h"
 #include "base/module.h"
+#include "base/own.h"
 #include "driver/capture.h"
 
 #if CUDA_VERSION >= 13000
-static CUmemoryPool pool; /* NULL: there is none.  Atomic. */
-static bool refused;      /* The driver has no such pools.  Atomic. */
-static uint64_t users;    /* Blocks, and calls that are about to make one.  Atomic. */
+static ZC_OWN CUmemoryPool pool; /* NULL: there is none.  Atomic. */
+static bool refused;             /* The driver has no such pools.  Atomic. */
+static ZC_OWN uint64_t users;    /* Blocks, and calls that are about to make one.  Atomic. */
 
 /* Near no device: pages are made where they are first touched, as those of cuMemAllocManaged
  * are. */
@@ -69,12 +70,6 @@ bool zc_managed_pool_trim(void)
         zc_real.cuMemPoolDestroy(old);
     return false;
 }
-
-static void in_child(void)
-{
-    pool = NULL;
-    users = 0;
-}
 #else
 bool zc_managed_pool_make(const struct zc_want *want, struct zc_backing *out)
 {
@@ -90,10 +85,6 @@ bool zc_managed_pool_trim(void)
 {
     return false;
 }
-
-static void in_child(void)
-{
-}
 #endif
 
 static void context_gone(CUcontext context)
@@ -107,5 +98,4 @@ static unsigned reclaim(int place)
     return (place == ZC_PLACE_COUNT || place == ZC_PLACE_MANAGED) && zc_managed_pool_trim();
 }
 
-const struct zc_module zc_module_managed_pool = {
-    .child = in_child, .context_gone = context_gone, .reclaim = reclaim};
+const struct zc_module zc_module_managed_pool = {.context_gone = context_gone, .reclaim = reclaim};

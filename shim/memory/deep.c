@@ -32,7 +32,7 @@ struct seen {
     UT_hash_handle hh;
 };
 
-static struct zc_lock lock = ZC_LOCK(ZC_RANK_DEEP); /* For all below. */
+static ZC_LOCK(lock, ZC_RANK_DEEP); /* For all below. */
 static struct seen *blocks;
 static uint64_t low = UINT64_MAX, high; /* All of these blocks lie between.  Atomic. */
 static uint64_t launches;               /* All launches, */
@@ -383,13 +383,11 @@ static void finish(void)
 
 static void in_child(void)
 {
-    zc_lock_reset(&lock);
     blocks = NULL;
     low = UINT64_MAX;
     high = launches = blind = next_busy = 0;
     textures = special = false;
     memset(busy, 0, sizeof(busy));
-    zc_deep_reset();
 }
 
 const struct zc_module zc_module_deep = {.start = start, .child = in_child, .finish = finish};

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/lock.h"
 #include "base/module.h"
+#include "base/own.h"
 #include "memory/node.h"
 
 /* One registration of 512 GiB or more fails on driver 580. */
@@ -21,18 +22,18 @@
 /* At most 1/POOL_PART of max_pinned is kept as freed memory for later requests. */
 #define POOL_PART 4
 
-static uint64_t
+static ZC_OWN uint64_t
     managed_for_host; /* Bytes in `managed` that were requested as host memory.  Atomic. */
 static struct zc_limit max_managed, max_device;
-static struct zc_lock lock = ZC_LOCK(ZC_RANK_LIMITS);
-static bool started;               /* The limits below have been resolved.  Under the lock. */
+static ZC_LOCK(lock, ZC_RANK_LIMITS);
+static ZC_OWN bool started;        /* The limits below have been resolved.  Under the lock. */
 static struct zc_node_terms terms; /* What max_pinned means. */
 static uint64_t pinned_bytes;      /* Of it, what this process may have. */
 static bool strict; /* Strict overcommit: the kernel promises only memory that it has. */
-static uint64_t used[ZC_PLACE_COUNT]; /* Bytes by place. */
+static ZC_OWN uint64_t used[ZC_PLACE_COUNT]; /* Bytes by place. */
 
-#define DEVICES_MAX 64                    /* All further devices share the last entry. */
-static uint64_t managed_for[DEVICES_MAX]; /* Managed bytes by the device of the request. */
+#define DEVICES_MAX 64                           /* All further devices share the last entry. */
+static ZC_OWN uint64_t managed_for[DEVICES_MAX]; /* Managed bytes by the device of the request. */
 
 /* True if the kernel counts every writable page, used or not: strict overcommit, proc_sys_vm(5). */
 static bool counts_all(void)
@@ -118,15 +119,6 @@ void zc_limits_note_managed_host(int64_t bytes)
 uint64_t zc_limits_managed_host(void)
 {
     return __atomic_load_n(&managed_for_host, __ATOMIC_RELAXED);
-}
-
-void zc_limits_reset(void)
-{
-    zc_lock_reset(&lock);
-    managed_for_host = 0;
-    memset(used, 0, sizeof(used));
-    memset(managed_for, 0, sizeof(managed_for));
-    started = false;
 }
 
 /* The program could not use what the pool holds.  Other processes could not either, so all pools
@@ -443,4 +435,4 @@ static void start(const struct zc_policy *policy)
     watch_devices();
 }
 
-const struct zc_module zc_module_limits = {.start = start, .child = zc_limits_reset};
+const struct zc_module zc_module_limits = {.start = start};

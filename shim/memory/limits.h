@@ -8,7 +8,6 @@
 /* Resolves the limits of a policy, at the first large request to libc or the first CUDA call.
  * Later calls do nothing.  Reads files of /proc and /sys; keeps errno. */
 void zc_limits_start(const struct zc_policy *policy);
-void zc_limits_reset(void); /* For the child of fork(2). */
 
 /* Bytes of freed pinned memory that this process may keep for later requests. 0 if the process's
  * writable memory is limited (RLIMIT_DATA, strict overcommit). */

@@ -10,6 +10,7 @@
 #include "base/message.h"
 #include "base/module.h"
 #include "base/options.h"
+#include "base/own.h"
 #include "driver/real.h"
 #include "log/budgets.h"
 #include "memory/roster.h"
@@ -29,20 +30,20 @@ struct tally {
     uint64_t bound; /* under this limit. */
 };
 
-static struct zc_lock lock = ZC_LOCK(ZC_RANK_NODE);
-static bool shares;       /* zc_node_start() was called, and nothing failed since.  Atomic. */
-static const char *alone; /* Why not, if something failed. */
-static bool asked;        /* Some limit was. */
+static ZC_LOCK(lock, ZC_RANK_NODE);
+static ZC_OWN bool shares; /* zc_node_start() was called, and nothing failed since.  Atomic. */
+static ZC_OWN const char *alone; /* Why not, if something failed. */
+static ZC_OWN bool asked;        /* Some limit was. */
 static struct zc_node_terms terms;
-static struct zc_available available; /* When this process took its slot. */
-static struct zc_roster_slot *own;    /* NULL until the first bytes are counted.  Atomic. */
-static pid_t owner;                   /* Process that `own` is of; no fork handler sees _Fork(2). */
-static time_t looked;                 /* Second in which the file was last looked for. */
+static struct zc_available available;     /* When this process took its slot. */
+static ZC_OWN struct zc_roster_slot *own; /* NULL until the first bytes are counted.  Atomic. */
+static pid_t owner;   /* Process that `own` is of; no fork handler sees _Fork(2). */
+static time_t looked; /* Second in which the file was last looked for. */
 static uint64_t bound[1 + ZC_CGROUPS]; /* max_pinned for the host, and for each group. */
-static unsigned processes;             /* Atomic. */
-static struct tally pinned_tally, gpu_tally[ZC_ROSTER_GPUS][2];
+static ZC_OWN unsigned processes;      /* Atomic. */
+static ZC_OWN struct tally pinned_tally, gpu_tally[ZC_ROSTER_GPUS][2];
 
-static struct {
+static ZC_OWN struct {
     uint64_t id[2];
     uint32_t known; /* Atomic. */
     uint32_t entry; /* Index + 1 into own->gpu; 0: none.  Atomic. */
@@ -365,18 +366,4 @@ static void finish(void)
         }
 }
 
-static void in_child(void)
-{
-    zc_lock_reset(&lock);
-    zc_roster_forget();
-    shares = false;
-    alone = NULL;
-    asked = false;
-    own = NULL;
-    processes = 0;
-    memset(&pinned_tally, 0, sizeof(pinned_tally));
-    memset(gpu_tally, 0, sizeof(gpu_tally));
-    memset(gpus, 0, sizeof(gpus));
-}
-
-const struct zc_module zc_module_node = {.child = in_child, .finish = finish};
+const struct zc_module zc_module_node = {.finish = finish};

@@ -4,6 +4,7 @@
 
 #include "base/life.h"
 #include "base/module.h"
+#include "base/own.h"
 #include "base/wait.h"
 #include "driver/await.h"
 #include "driver/capture.h"
@@ -13,10 +14,10 @@
 /* Other threads that allocate and free could go on giving back too little for ever. */
 #define TRIES_MAX 64
 
-static unsigned under_way;    /* Releases in flight, in all threads.  Atomic. */
-static uint32_t ended;        /* Releases that have ended.  Atomic. */
-static __thread unsigned own; /* Those of them that this thread made. */
-static uint32_t news;         /* Counts the changes that wait_for_releases() waits for.  Atomic. */
+static ZC_OWN unsigned under_way; /* Releases in flight, in all threads.  Atomic. */
+static uint32_t ended;            /* Releases that have ended.  Atomic. */
+static __thread unsigned own;     /* Those of them that this thread made. */
+static uint32_t news; /* Counts the changes that wait_for_releases() waits for.  Atomic. */
 
 void zc_release_begin(void)
 {
@@ -73,10 +74,3 @@ bool zc_reclaim(struct zc_reclaim *request)
         given = 1 + zc_modules_reclaim(ZC_PLACE_COUNT);
     return given > 0 || wait_for_releases(&request->seen);
 }
-
-static void in_child(void)
-{
-    under_way = 0;
-}
-
-const struct zc_module zc_module_reclaim = {.child = in_child};

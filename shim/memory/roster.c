@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/own.h"
 #include "base/text.h"
 
 #define SPINS 64
@@ -30,8 +31,8 @@
 #define BYTE_OPENING 0
 #define BYTE_OF_SLOT(n) ((off_t)(n) + 1)
 
-static struct zc_roster *roster;
-static struct zc_roster_slot *own;
+static ZC_OWN struct zc_roster *roster;
+static ZC_OWN struct zc_roster_slot *own;
 static dev_t device; /* The file. */
 static ino_t inode;
 static char path[PATH_MAX];
@@ -357,10 +358,4 @@ bool zc_roster_replaced(void)
 {
     struct stat s;
     return roster && (lstat(path, &s) != 0 || s.st_dev != device || s.st_ino != inode);
-}
-
-void zc_roster_forget(void)
-{
-    roster = NULL;
-    own = NULL;
 }

@@ -68,6 +68,3 @@ bool zc_roster_reclaim(void);
 
 /* True if the file's name leads to another file by now, or to none. */
 bool zc_roster_replaced(void);
-
-/* For the child of fork(2): it has no slot. */
-void zc_roster_forget(void);

@@ -11,6 +11,7 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/module.h"
+#include "base/own.h"
 #include "driver/capture.h"
 #include "driver/stream.h"
 #include "host/pinned.h"
@@ -40,15 +41,16 @@ struct freed {
     uint64_t order;                /* Serial number of a kept block: higher is newer. */
 };
 
-static struct zc_lock lock = ZC_LOCK(ZC_RANK_FREED);
-static struct freed
-    *lists[ZC_LISTS];    /* Deferred entries by size; those not looked at come first. */
-static unsigned entries; /* Deferred entries.  Atomic. */
-static unsigned turn;    /* The list that the next tidying begins with.  Atomic. */
-static struct freed *kept[DEVICES_MAX][ZC_LISTS]; /* Kept entries by size, the newest first. */
-static uint64_t serial;                           /* Counts the blocks kept so far. */
-static unsigned blocks;                           /* Blocks kept now.  Atomic. */
-static uint64_t bytes[DEVICES_MAX];               /* Their bytes by device.  Atomic. */
+static ZC_LOCK(lock, ZC_RANK_FREED);
+static ZC_OWN struct freed
+    *lists[ZC_LISTS];           /* Deferred entries by size; those not looked at come first. */
+static ZC_OWN unsigned entries; /* Deferred entries.  Atomic. */
+static unsigned turn;           /* The list that the next tidying begins with.  Atomic. */
+static ZC_OWN struct freed
+    *kept[DEVICES_MAX][ZC_LISTS];          /* Kept entries by size, the newest first. */
+static uint64_t serial;                    /* Counts the blocks kept so far. */
+static ZC_OWN unsigned blocks;             /* Blocks kept now.  Atomic. */
+static ZC_OWN uint64_t bytes[DEVICES_MAX]; /* Their bytes by device.  Atomic. */
 static uint64_t limits[DEVICES_MAX]; /* Most bytes to keep of a device; 0 until asked.  Atomic. */
 
 static bool enter(struct freed *p)
@@ -506,23 +508,13 @@ static void context_gone(CUcontext context)
     trim_kept();
 }
 
-static void in_child(void)
-{
-    zc_lock_reset(&lock);
-    memset(lists, 0, sizeof(lists));
-    memset(kept, 0, sizeof(kept));
-    memset(bytes, 0, sizeof(bytes));
-    entries = blocks = 0;
-}
-
 static unsigned reclaim(int place)
 {
     unsigned given = zc_freed_reap((enum zc_place_id)place);
     return given + (place == ZC_PLACE_COUNT ? trim_kept() : 0);
 }
 
-const struct zc_module zc_module_freed = {.child = in_child,
-                                          .context_gone = context_gone,
+const struct zc_module zc_module_freed = {.context_gone = context_gone,
                                           .reclaim = reclaim,
                                           .reclaim_waiting = reclaim_waiting,
                                           .idle_bytes = kept_bytes};

@@ -109,7 +109,7 @@ static bool open_range(uintptr_t low, uintptr_t high, bool refused)
 bool zc_shared_access_open(const char **why)
 {
     static const struct zc_fault_ops ops = {owns, fault, program_permits, open_range};
-    static struct zc_lock opening = ZC_LOCK(ZC_RANK_FAULTS);
+    static ZC_LOCK(opening, ZC_RANK_FAULTS);
     const char *reason = "called from a signal handler";
     if (zc_lock_take(&opening)) {
         reason = zc_fault_start(&ops);

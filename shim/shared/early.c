@@ -9,6 +9,7 @@
 
 #include "base/life.h"
 #include "base/module.h"
+#include "base/own.h"
 #include "base/wait.h"
 #include "driver/await.h"
 #include "driver/capture.h"
@@ -56,12 +57,12 @@ struct zc_early {
     bool failed;    /* RESERVED: it is not going to be registered.  Atomic. */
 };
 
-static struct zc_early table[EARLY_MAX];
-static uint32_t running; /* There is a thread.  Atomic. */
-static uint32_t busy;    /* It calls the driver.  Atomic. */
-static uint32_t paused;  /* How many keep it from that.  Atomic. */
-static uint32_t entries; /* That are not FREE.  Atomic. */
-uint32_t zc_early_blocks;
+static ZC_OWN struct zc_early table[EARLY_MAX];
+static ZC_OWN uint32_t running; /* There is a thread.  Atomic. */
+static ZC_OWN uint32_t busy;    /* It calls the driver.  Atomic. */
+static ZC_OWN uint32_t paused;  /* How many keep it from that.  Atomic. */
+static ZC_OWN uint32_t entries; /* That are not FREE.  Atomic. */
+ZC_OWN uint32_t zc_early_blocks;
 
 static uint32_t state_of(const struct zc_early *w)
 {
@@ -570,13 +571,5 @@ static void context_lost(CUcontext context)
     }
 }
 
-static void in_child(void)
-{
-    memset(table, 0, sizeof(table));
-    running = busy = paused = entries = zc_early_blocks = 0;
-}
-
-const struct zc_module zc_module_early = {.before_fork = zc_early_pause,
-                                          .after_fork = zc_early_resume,
-                                          .child = in_child,
-                                          .context_lost = context_lost};
+const struct zc_module zc_module_early = {
+    .before_fork = zc_early_pause, .after_fork = zc_early_resume, .context_lost = context_lost};

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/life.h"
 #include "base/module.h"
+#include "base/own.h"
 #include "driver/capture.h"
 #include "driver/launch.h"
 #include "shared/backing.h"
@@ -31,7 +32,7 @@
  * more.  No lock: who changes the state from IDLE or PENDING to BUSY has the rest.
  */
 enum timer_state { IDLE, BUSY, PENDING };
-static struct {
+static ZC_OWN struct {
     uint32_t state; /* enum timer_state.  Atomic. */
     bool waited;    /* A launch has waited in vain.  Atomic. */
     CUcontext context;
@@ -250,9 +251,4 @@ static void context_gone(CUcontext context)
     leave(IDLE);
 }
 
-static void in_child(void)
-{
-    memset(&timer, 0, sizeof(timer));
-}
-
-const struct zc_module zc_module_heat = {.child = in_child, .context_gone = context_gone};
+const struct zc_module zc_module_heat = {.context_gone = context_gone};

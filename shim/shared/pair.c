@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/module.h"
+#include "base/own.h"
 #include "fault/sigsegv.h"
 #include "host/extent.h"
 #include "host/memfile.h"
@@ -23,13 +24,13 @@
 #include "shared/view.h"
 #include "vmm/vmm.h"
 
-static struct zc_lock list = ZC_LOCK(ZC_RANK_PAIRS);
-static struct zc_shared *pairs;    /* Live ones; under the lock. */
-static struct zc_shared *resting;  /* Ended ones, for reuse; under the lock. */
-static struct zc_pair_counts past; /* Of ended ones; under the lock. */
+static ZC_LOCK(list, ZC_RANK_PAIRS);
+static ZC_OWN struct zc_shared *pairs;    /* Live ones; under the lock. */
+static ZC_OWN struct zc_shared *resting;  /* Ended ones, for reuse; under the lock. */
+static ZC_OWN struct zc_pair_counts past; /* Of ended ones; under the lock. */
 uint32_t zc_shared_ends;
-uint32_t zc_shared_ones;
-uint32_t zc_shared_outputs;
+ZC_OWN uint32_t zc_shared_ones;
+ZC_OWN uint32_t zc_shared_outputs;
 
 /* Raw: libzc's own hooks of the signal functions serve the program. */
 static void set_mask(uint64_t mask, uint64_t *old)
@@ -255,17 +256,7 @@ static void open_for_child(struct zc_shared *p, void *unused)
 
 static void inherit(void)
 {
-    zc_lock_reset(&list);
     zc_shared_each(open_for_child, NULL);
 }
 
-static void in_child(void)
-{
-    zc_lock_reset(&list);
-    pairs = resting = NULL;
-    zc_shared_ones = zc_shared_outputs = 0;
-    memset(&past, 0, sizeof(past));
-}
-
-const struct zc_module zc_module_pairs = {
-    .before_fork = before_fork, .inherit = inherit, .child = in_child};
+const struct zc_module zc_module_pairs = {.before_fork = before_fork, .inherit = inherit};

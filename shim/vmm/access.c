@@ -7,6 +7,7 @@
 #include "base/lock.h"
 #include "base/message.h"
 #include "base/module.h"
+#include "base/own.h"
 #include "driver/capture.h"
 #include "driver/leaving.h"
 #include "driver/stream.h"
@@ -26,9 +27,9 @@ struct pair {
 /* True once this process may have to deal with more than one device.  Atomic. */
 static bool many;
 
-static struct zc_lock lock = ZC_LOCK(ZC_RANK_ACCESS);
-static struct zc_va *ranges; /* All reserved ranges. */
-static struct pair *pairs;
+static ZC_LOCK(lock, ZC_RANK_ACCESS);
+static ZC_OWN struct zc_va *ranges; /* All reserved ranges. */
+static ZC_OWN struct pair *pairs;
 
 bool zc_access_lock(void)
 {
@@ -431,11 +432,4 @@ CUresult zc_vmm_named(CUdeviceptr address, CUstream stream, enum zc_flavour flav
     return result == CUDA_SUCCESS ? open_side(block, device) : result;
 }
 
-static void in_child(void)
-{
-    zc_lock_reset(&lock);
-    ranges = NULL;
-    pairs = NULL;
-}
-
-const struct zc_module zc_module_access = {.child = in_child, .context_gone = context_gone};
+const struct zc_module zc_module_access = {.context_gone = context_gone};

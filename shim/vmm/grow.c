@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/life.h"
 #include "base/module.h"
+#include "base/own.h"
 #include "driver/await.h"
 #include "driver/capture.h"
 #include "driver/leaving.h"
@@ -23,7 +24,7 @@
 #include "vmm/lazy.h"
 #include "vmm/lineage.h"
 
-static bool quiesced; /* No deferred work is left to wait for, and none comes.  Atomic. */
+static ZC_OWN bool quiesced; /* No deferred work is left to wait for, and none comes.  Atomic. */
 
 static void record_copy(struct zc_vmm *to, enum zc_outcome outcome)
 {
@@ -357,9 +358,4 @@ static void grow_finish(void)
             record_left(v);
 }
 
-static void in_child(void)
-{
-    quiesced = false;
-}
-
-const struct zc_module zc_module_grow = {.child = in_child, .finish = grow_finish};
+const struct zc_module zc_module_grow = {.finish = grow_finish};

@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "base/message.h"
 #include "base/module.h"
+#include "base/own.h"
 #include "driver/call.h"
 #include "driver/capture.h"
 #include "driver/leaving.h"
@@ -29,11 +30,11 @@
 
 #define DEVICES_MAX 64 /* As many as vmm serves. */
 
-struct zc_vmm *zc_lazy_list;
-static uint64_t promised[DEVICES_MAX]; /* Bytes that blocks still have to get.  Atomic. */
+ZC_OWN struct zc_vmm *zc_lazy_list;
+static ZC_OWN uint64_t promised[DEVICES_MAX]; /* Bytes that blocks still have to get.  Atomic. */
 
 /* The driver's last answer about free memory.  With the driver lock. */
-static struct {
+static ZC_OWN struct {
     int device;
     uint64_t ticks; /* When it came; 0: there is none. */
     uint64_t free;  /* Bytes. */
@@ -285,12 +286,3 @@ void zc_lazy_forget(struct zc_vmm *v)
     if (mine)
         zc_driver_unlock();
 }
-
-static void in_child(void)
-{
-    zc_lazy_list = NULL;
-    memset(promised, 0, sizeof(promised));
-    answer.ticks = 0;
-}
-
-const struct zc_module zc_module_lazy = {.child = in_child};

@@ -6,7 +6,7 @@
 
 #include "base/arena.h"
 #include "base/list.h"
-#include "base/module.h"
+#include "base/own.h"
 #include "vmm/access.h"
 
 #define AHEAD ((size_t)512 << 20)
@@ -17,8 +17,9 @@
  * mapped anew. */
 #define LOOKED_AT 64
 
-static struct zc_vmm *growing; /* All live blocks that grow; those that keep addresses first. */
-static size_t headroom[DEVICES_MAX]; /* Bytes in use, by device. */
+static ZC_OWN struct zc_vmm
+    *growing; /* All live blocks that grow; those that keep addresses first. */
+static ZC_OWN size_t headroom[DEVICES_MAX]; /* Bytes in use, by device. */
 
 static void move_to(struct zc_vmm *v, bool front)
 {
@@ -208,11 +209,3 @@ size_t zc_lineage_largest(int device, CUcontext context, size_t span)
     }
     return most;
 }
-
-static void in_child(void)
-{
-    growing = NULL;
-    memset(headroom, 0, sizeof(headroom));
-}
-
-const struct zc_module zc_module_lineage = {.child = in_child};

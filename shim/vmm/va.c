@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/module.h"
+#include "base/own.h"
 #include "driver/capture.h"
 #include "driver/stream.h"
 #include "vmm/access.h"
@@ -16,8 +17,8 @@ static unsigned wide_ranges; /* Atomic. */
 
 /* Addresses reserved in advance: for a growing array, and for the block that grows from it. 0 once
  * used. */
-static CUdeviceptr ready[2]; /* Atomic. */
-static size_t ready_size;    /* Bytes of each. */
+static ZC_OWN CUdeviceptr ready[2]; /* Atomic. */
+static size_t ready_size;           /* Bytes of each. */
 
 void zc_va_prepare(size_t size, size_t granularity)
 {
@@ -41,11 +42,6 @@ void zc_va_trim(void)
         if (base)
             zc_real.cuMemAddressFree(base, ready_size);
     }
-}
-
-static void in_child(void)
-{
-    ready[0] = ready[1] = 0;
 }
 
 static bool reserve_wide(struct zc_va *va, size_t size, size_t granularity)
@@ -258,4 +254,4 @@ static void context_gone(CUcontext context)
     zc_va_trim();
 }
 
-const struct zc_module zc_module_va = {.child = in_child, .context_gone = context_gone};
+const struct zc_module zc_module_va = {.context_gone = context_gone};

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/message.h"
 #include "base/module.h"
+#include "base/own.h"
 #include "driver/lock.h"
 #include "memory/device.h"
 #include "memory/limits.h"
@@ -30,10 +31,10 @@ struct facts {
     size_t small_most;        /* Small blocks that it may have. */
 };
 static struct facts facts[DEVICES_MAX];
-static size_t small_blocks[DEVICES_MAX]; /* Atomic. */
+static ZC_OWN size_t small_blocks[DEVICES_MAX]; /* Atomic. */
 
 /* The host memory at both ends of every block that has a rim.  With the lock of vmm/access.h. */
-static struct {
+static ZC_OWN struct {
     CUmemGenericAllocationHandle handle; /* 0 for none. */
     unsigned users;                      /* Number of blocks that map it. */
 } rim;
@@ -496,9 +497,4 @@ const struct zc_place zc_place_vmm = {.id = ZC_PLACE_VMM,
                                       .detach = detach,
                                       .unmake = zc_vmm_unmake};
 
-static void in_child(void)
-{
-    memset(small_blocks, 0, sizeof(small_blocks));
-}
-
-const struct zc_module zc_module_vmm = {.start = start, .child = in_child};
+const struct zc_module zc_module_vmm = {.start = start};

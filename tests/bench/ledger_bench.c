@@ -6,6 +6,7 @@
 #include <unwind.h>
 
 #include "base/arena.h"
+#include "base/own.h"
 #include "ledger/block.h"
 #include "ledger/index.h"
 #include "ledger/site_path.h"
@@ -100,7 +101,7 @@ static void bench_blocks(size_t n)
     free(live);
     if (sum == 0)
         exit(1);
-    zc_block_reset();
+    zc_own_forget();
     zc_arena_reset();
 }
 

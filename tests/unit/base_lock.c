@@ -78,8 +78,8 @@ static void a_holder_that_is_interrupted_is_refused(void **state)
 
 static void a_thread_takes_later_ranks_only(void **state)
 {
-    struct zc_lock early = ZC_LOCK(ZC_RANK_DRIVER), middle = ZC_LOCK(ZC_RANK_HEAP),
-                   late = ZC_LOCK(ZC_RANK_ARENA);
+    struct zc_lock early = {0, ZC_RANK_DRIVER}, middle = {0, ZC_RANK_HEAP},
+                   late = {0, ZC_RANK_ARENA};
     (void)state;
     assert_true(zc_lock_take(&middle));
     assert_false(zc_lock_take(&early));
@@ -178,7 +178,7 @@ static void a_refused_holder_still_wakes_those_who_wait(void **state)
 static int child_of_a_holder(void)
 {
     zc_thread_id_reset();
-    zc_lock_reset(&lock);
+    zc_lock_reset_all();
     if (zc_thread_id() != (uint32_t)syscall(SYS_gettid))
         return 1;
     return zc_lock_take(&lock) ? 0 : 2;

@@ -143,7 +143,7 @@ static bool known_in_child(void)
 {
     bool again = false;
     zc_thread_id_reset();
-    zc_module_mapping.child();
+    zc_lock_reset_all();
     zc_mapping_note(page(1), PAGE, MAP_PRIVATE, -1);
     return use(0, 1, &again) == ZC_SOURCE_ANONYMOUS && use(1, 1, &again) == ZC_SOURCE_FILE;
 }

@@ -169,7 +169,7 @@ static void test_reset(void **state)
 {
     (void)state;
     ledger_add(0x1000, 0x100);
-    zc_block_reset();
+    zc_own_forget();
     zc_counters_reset();
     zc_arena_reset();
     assert_null(zc_block_find(0x1000));

@@ -435,7 +435,7 @@ static void test_sites(void **state)
     assert_int_not_equal(zc_site_intern(frames, 2, path), second);
     assert_int_equal(zc_site_id(zc_site_count() - 1), zc_site_id(second));
     assert_int_not_equal(zc_site_native(zc_site_count() - 1), zc_site_id(native));
-    zc_site_reset();
+    zc_own_forget();
     assert_null(zc_site_python(first));
 }
 

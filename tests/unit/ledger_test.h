@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/arena.h"
+#include "base/own.h"
 #include "ledger/block.h"
 #include "ledger/site.h"
 #include "ledger/site_path.h"
@@ -20,8 +21,8 @@
 static inline int ledger_setup(void **state)
 {
     (void)state;
-    zc_block_reset();
-    zc_site_reset();
+    zc_own_forget();
+    zc_site_path_reset();
     zc_traffic_reset();
     return zc_counters_open(NULL) && zc_counters_reset() ? 0 : -1;
 }

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/options.h"
+#include "base/own.h"
 #include "ledger/block.h"
 #include "ledger/site.h"
 #include "ledger/site_path.h"
@@ -85,8 +86,8 @@ static int begin(void **state)
     unsetenv("ZC_SUMMARY");
     zc_options_read();
     zc_counters_reset();
-    zc_block_reset();
-    zc_site_reset();
+    zc_own_forget();
+    zc_site_path_reset();
     zc_traffic_reset();
     return result;
 }

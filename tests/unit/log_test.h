@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "base/message.h"
+#include "base/own.h"
 #include "ledger/counters.h"
 #include "log/log.h"
 
@@ -25,6 +26,7 @@ static inline int new_folder(void **state)
     (void)state;
     strcpy(folder, "/tmp/zc-log-XXXXXX");
     zc_log_reset();
+    zc_own_forget();
     zc_message_reset();
     return mkdtemp(folder) != NULL && chdir(folder) == 0 ? 0 : -1;
 }

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 
 #include "base/module.h"
+#include "base/own.h"
 #include "base/options.h"
 #include "driver/real.h"
 #include "log/budgets.h"
@@ -115,7 +116,7 @@ static struct worker start_with(struct zc_node_terms terms)
             close(fd);
         close(0);                      /* The next one that is opened. */
         fcntl(4, F_SETFD, FD_CLOEXEC); /* The next program says nothing. */
-        zc_module_node.child();
+        zc_own_forget();
         zc_options_read();
         zc_node_start(&terms);
         while (read(3, &order, sizeof(order)) == sizeof(order))
@@ -360,7 +361,7 @@ static void sum_up(void)
         {"max_device", 63, 1, 9, 0, 0, 0, 0, 1},
     };
     zc_real.cuDeviceGetUuid_v2 = uuid_of;
-    zc_module_node.child();
+    zc_own_forget();
     zc_options_read();
     zc_node_start(&terms);
     if (in_process(ZC_NODE_PINNED, -1, 60, 0) != 'C' ||
@@ -546,7 +547,7 @@ static void live(int me)
     const struct zc_node_terms terms = {{ZC_LIMIT_BYTES, LIMIT}, {0}, zc_available};
     unsigned seed = (unsigned)me + 1;
     const char *why;
-    zc_module_node.child();
+    zc_own_forget();
     zc_options_read();
     zc_node_start(&terms);
     for (int round = 0; round < 400; round++) {
