@@ -11,6 +11,7 @@
 #include "base/lock.h"
 #include "base/module.h"
 #include "driver/launch.h"
+#include "driver/stream.h"
 #include "memory/deep_pages.h"
 #include "memory/workers.h"
 
@@ -41,7 +42,6 @@ static bool textures;                   /* Kernels may read memory through textu
 static struct {
     uint64_t from, to;
 } busy[BUSY];
-static uint32_t next_busy;
 static bool special; /* The kernel does not tell of pinned memory if it is readable.  Atomic. */
 
 /* Device memory that the program requested.  Kernels use variables of modules without being given
@@ -56,17 +56,23 @@ static uint64_t age(const struct seen *s)
     return s->launches + blind + (s->always ? launches : 0);
 }
 
-/* Takes the lock if a block is known; NULL without the lock. */
-static struct seen *enter(const struct zc_block *block)
+/* Under the lock; NULL if the block has ended. */
+static struct seen *find(uint64_t id)
 {
-    struct seen *s = NULL;
-    if (!zc_deep() || !tracked(block) || !zc_lock_take(&lock))
-        return NULL;
-    uint64_t id = block->id;
+    struct seen *s;
     HASH_FIND(hh, blocks, &id, sizeof(id), s);
     if (s)
         s->pages.age = age(s);
-    else
+    return s;
+}
+
+/* Takes the lock if a block is known; NULL without the lock. */
+static struct seen *enter(const struct zc_block *block)
+{
+    if (!zc_deep() || !tracked(block) || !zc_lock_take(&lock))
+        return NULL;
+    struct seen *s = find(block->id);
+    if (!s)
         zc_lock_drop(&lock);
     return s;
 }
@@ -119,27 +125,83 @@ static void look_for_addresses(const char *memory, uint64_t bytes)
     }
 }
 
-/* Hashes a copy page by page, and compares. */
-static void carry(const struct zc_operand *device, const struct zc_operand *host, uint64_t bytes,
-                  struct zc_deep_carried *c)
+/* A copy between a device block and host memory that the CPU may read. */
+struct look {
+    uint64_t block;     /* The ledger's id, */
+    uint64_t at, bytes; /* and the range in it. */
+    const char *memory; /* The host's side. */
+    size_t record;      /* Allocated bytes of this struct. */
+    unsigned busy;      /* The place of the host range in `busy`; 0: none of its own. */
+    bool special;       /* The kernel does not tell if the host's side is readable. */
+    struct zc_deep_carried carried;
+    struct zc_deep_before before[]; /* Of each page; of none where the host sends. */
+};
+
+static uint64_t pages_of(uint64_t at, uint64_t bytes)
 {
-    uint64_t begin = device->address - device->block->base, end = begin + bytes, hash[BATCH] = {0};
-    for (uint64_t at = begin, n; at < end; at += n) {
+    return (at % PAGE + bytes + PAGE - 1) / PAGE;
+}
+
+/* NULL without memory.  The arena keeps what is freed for requests of the same size, so there are
+ * few sizes. */
+static struct look *look_at(const struct zc_operand *device, const struct zc_operand *host,
+                            uint64_t bytes, bool in)
+{
+    uint64_t at = device->address - device->block->base, room = in ? 0 : BATCH;
+    if (at > device->block->size || bytes > device->block->size - at)
+        return NULL;
+    while (room && room < pages_of(at, bytes))
+        room *= 4;
+    size_t record = sizeof(struct look) + room * sizeof(struct zc_deep_before);
+    struct look *l = zc_arena_get(record);
+    if (l)
+        *l = (struct look){device->block->id,
+                           at,
+                           bytes,
+                           (const char *)(uintptr_t)host->address,
+                           record,
+                           0,
+                           false,
+                           {0}};
+    return l;
+}
+
+/* Hashes a copy page by page, and compares. */
+static void carry(struct look *l, bool in)
+{
+    uint64_t end = l->at + l->bytes, hash[BATCH] = {0}, page = 0;
+    for (uint64_t at = l->at, n; at < end; at += n) {
         n = BATCH * PAGE - at % PAGE;
         n = end - at < n ? end - at : n;
-        uint64_t from = host->address + (at - begin);
-        struct range range = {(const char *)(uintptr_t)from, at, n, hash};
-        uint64_t pages = (at % PAGE + n + PAGE - 1) / PAGE;
+        const char *from = l->memory + (at - l->at);
+        struct range range = {from, at, n, hash};
+        uint64_t pages = pages_of(at, n);
         zc_workers_split(hash_pages, &range, pages * PAGE, WORTH, PAGE);
-        struct seen *s = enter(device->block);
-        if (!s)
+        if (!zc_lock_take(&lock))
             return;
+        struct seen *s = find(l->block);
         uint32_t part;
-        for (uint64_t i = 0, here = at; i < pages && end <= s->pages.bytes; i++, here += part) {
+        for (uint64_t i = 0, here = at; i < pages; i++, here += part) {
             part = zc_deep_in_page(here, at + n);
-            zc_deep_carried(&s->pages, here, part, hash[i], from + (here - at), c);
+            if (!in)
+                zc_deep_came(s ? &s->pages : NULL, here, part, hash[i],
+                             (uintptr_t)from + (here - at), &l->before[page++], &l->carried);
+            else if (s)
+                zc_deep_sent(&s->pages, here, part, hash[i], &l->carried);
         }
         zc_lock_drop(&lock);
+    }
+}
+
+/* What is known of the pages when a copy to the host is called.  Under the lock. */
+static void called(struct seen *s, struct look *l)
+{
+    uint64_t end = l->at + l->bytes, page = 0;
+    uint32_t part;
+    for (uint64_t at = l->at; at < end; at += part) {
+        part = zc_deep_in_page(at, end);
+        l->before[page++] =
+            zc_deep_called(&s->pages, at, part, (uintptr_t)l->memory + (at - l->at));
     }
 }
 
@@ -170,72 +232,125 @@ static bool readable(const struct zc_operand *b, uint64_t bytes)
     return b->block && own_pinned(b->block) && __atomic_load_n(&special, __ATOMIC_RELAXED);
 }
 
-/* Whether the GPU may still be writing a host range, or does from now on. */
-static bool is_busy(const struct zc_operand *b, bool from_now)
+/* Whether the GPU may still be writing a host range. */
+static bool is_busy(const struct zc_operand *b)
 {
     bool found = false;
     if (!zc_lock_take(&lock))
         return true;
     for (unsigned i = 0; i < BUSY; i++)
         found |= busy[i].from < b->address + b->span && b->address < busy[i].to;
-    if (from_now) {
-        /* The first one stands for all that have no place of their own. */
-        unsigned i = next_busy < BUSY ? next_busy++ : 0;
-        uint64_t to = b->address + b->span;
-        busy[i].to = to > busy[i].to ? to : busy[i].to;
-        if (!busy[i].from || b->address < busy[i].from)
-            busy[i].from = b->address;
-    }
     zc_lock_drop(&lock);
     return found;
 }
 
-/* Whether the host's side holds the bytes of a copy when its call returns. */
-static bool visible(const struct zc_copy *c, const struct zc_operand *host, bool in)
+/* The GPU may be writing the range from now on.  Returns its place, or 0, which stands for all that
+ * have none of their own and stays. */
+static unsigned make_busy(const struct zc_operand *b)
 {
-    bool batch = strncmp(zc_fn_name(c->fn), "cuMemcpyBatch", 13) == 0;
-    bool later = c->async && (batch || (host->real == ZC_KIND_PINNED && !host->staged));
-    if (later && is_busy(host, !in))
-        return false;
-    return c->shape == ZC_SHAPE_LINE && c->way != ZC_WAY_PAIR && !batch && !(later && !in) &&
-           readable(host, c->bytes);
+    uint64_t to = b->address + b->span;
+    unsigned i = BUSY - 1;
+    if (!zc_lock_take(&lock))
+        return 0;
+    while (i && busy[i].to)
+        i--;
+    busy[i].to = to > busy[i].to ? to : busy[i].to;
+    if (!busy[i].from || b->address < busy[i].from)
+        busy[i].from = b->address;
+    zc_lock_drop(&lock);
+    return i;
 }
 
-static void add_sums(const struct zc_deep_carried *c, uint64_t bytes)
+/* The CPU can read the bytes of a copy where they lie in the end. */
+static bool visible(const struct zc_copy *c, const struct zc_operand *host)
 {
-    c->pair->copies++;
-    c->pair->asked_bytes += bytes;
+    return c->shape == ZC_SHAPE_LINE && c->way != ZC_WAY_PAIR &&
+           strncmp(zc_fn_name(c->fn), "cuMemcpyBatch", 13) != 0 && readable(host, c->bytes);
+}
+
+/* Counts a copy, or with -1 no longer. */
+static void add_sums(const struct zc_deep_carried *c, uint64_t bytes, int sign)
+{
+    if (!zc_lock_take(&lock))
+        return;
+    c->pair->copies += (uint64_t)sign;
+    c->pair->asked_bytes += (uint64_t)sign * bytes;
     for (unsigned i = 0; i < ZC_DEEP_COUNT; i++) {
-        c->pair->bytes[i] += c->bytes[i];
-        c->pair->whole[i] += c->bytes[i] == bytes;
+        c->pair->bytes[i] += (uint64_t)sign * c->bytes[i];
+        c->pair->whole[i] += c->bytes[i] == bytes ? (uint64_t)sign : 0;
     }
+    zc_lock_drop(&lock);
+}
+
+/* Looks at what has come, or is sent. */
+static void look(struct look *l, bool in)
+{
+    carry(l, in);
+    add_sums(&l->carried, l->bytes, 1);
+    zc_arena_put(l, l->record);
+}
+
+/* In the order of the stream, behind a copy to the host that counts as unseen until then. */
+static void CUDA_CB look_behind(void *data)
+{
+    struct look *l = data;
+    struct zc_deep_carried unseen = {.pair = l->carried.pair, .bytes[ZC_DEEP_UNSEEN] = l->bytes};
+    if (l->busy && zc_lock_take(&lock)) {
+        busy[l->busy].from = busy[l->busy].to = 0;
+        zc_lock_drop(&lock);
+    }
+    if (l->special || zc_workers_reach((void *)l->memory, l->bytes, false)) {
+        add_sums(&unseen, l->bytes, -1);
+        look(l, false);
+    } else {
+        zc_arena_put(l, l->record);
+    }
+}
+
+/* Counts a copy nobody looks at. */
+static void add_unseen(struct zc_deep_pair *pair, uint64_t bytes)
+{
+    struct zc_deep_carried unseen = {.pair = pair, .bytes[ZC_DEEP_UNSEEN] = bytes};
+    add_sums(&unseen, bytes, 1);
 }
 
 /* A copy between a device block and host memory. */
 static void note_pair(const struct zc_copy *c, bool in)
 {
     const struct zc_operand *device = in ? &c->dst : &c->src, *host = in ? &c->src : &c->dst;
-    struct zc_deep_carried carried = {.in = in};
     struct seen *s = enter(device->block);
     if (!s)
         return;
-    carried.pair = zc_deep_pair_of(in ? ZC_DIR_HTOD : ZC_DIR_DTOH,
-                                   host->block ? (int)host->block->site : -1, s->site);
+    struct zc_deep_pair *pair = zc_deep_pair_of(in ? ZC_DIR_HTOD : ZC_DIR_DTOH,
+                                                host->block ? (int)host->block->site : -1, s->site);
     zc_lock_drop(&lock);
-    if (!carried.pair)
+    if (!pair)
         return;
-    if (visible(c, host, in)) {
-        carry(device, host, c->bytes, &carried);
+    bool later = c->async && host->real == ZC_KIND_PINNED && !host->staged;
+    bool seen = !(later && is_busy(host)) && visible(c, host);
+    unsigned place = later && !in ? make_busy(host) : 0;
+    struct look *l = seen ? look_at(device, host, c->bytes, in) : NULL;
+    if (l && (in || (s = enter(device->block)) != NULL)) {
+        l->carried.pair = pair;
+        l->busy = place;
+        if (!in) {
+            called(s, l);
+            zc_lock_drop(&lock);
+        }
+        if (in || !later) {
+            look(l, in);
+        } else {
+            l->special = !zc_workers_reach((void *)host->address, c->bytes, false);
+            add_unseen(pair, c->bytes);
+            if (zc_stream_call(c->stream, c->flavour, look_behind, l) != CUDA_SUCCESS)
+                zc_arena_put(l, l->record);
+        }
         if (in && c->bytes <= TABLE)
             look_for_addresses((const char *)(uintptr_t)host->address, c->bytes);
-    } else {
-        carried.bytes[ZC_DEEP_UNSEEN] = c->bytes;
-        note_unseen(device->block, device->address, device->span, in, device->span != c->bytes);
-    }
-    if (!zc_lock_take(&lock))
         return;
-    add_sums(&carried, c->bytes);
-    zc_lock_drop(&lock);
+    }
+    add_unseen(pair, c->bytes);
+    note_unseen(device->block, device->address, device->span, in, device->span != c->bytes);
 }
 
 void zc_deep_copy(const struct zc_copy *c)
@@ -385,7 +500,7 @@ static void in_child(void)
 {
     blocks = NULL;
     low = UINT64_MAX;
-    high = launches = blind = next_busy = 0;
+    high = launches = blind = 0;
     textures = special = false;
     memset(busy, 0, sizeof(busy));
 }

@@ -13,10 +13,12 @@ struct piece {
     struct piece *next;
     struct zc_deep_pair *sent; /* Of the copy that sent them, until something may have used them. */
     uint64_t hash;
-    uint64_t age;  /* The block's at the last copy of them. */
-    uint64_t back; /* Where that copy brought them to in host memory; 0: it sent them. */
+    uint64_t age;   /* The block's at the last copy of them. */
+    uint64_t back;  /* Where that copy brought them to in host memory; 0: it sent them. */
+    uint64_t stamp; /* The block's at that copy. */
     uint32_t from, bytes;
-    bool hosts; /* As the host sent them, as far as copies back have told. */
+    bool hosts;   /* As the host sent them, as far as copies back have told. */
+    bool unknown; /* A copy back that is the first to tell has not come yet. */
 };
 
 struct zc_deep_page {
@@ -133,31 +135,54 @@ static void note_sent(struct zc_deep_block *s, struct zc_deep_page *page, uint32
         p->sent = c->pair;
     }
     p->hosts = true;
+    p->unknown = false;
     p->back = 0;
     p->age = s->age;
+    p->stamp = ++s->stamp;
 }
 
-/* The host gets bytes, at an address of its own. */
-static void note_back(struct zc_deep_block *s, struct zc_deep_page *page, uint32_t from,
-                      uint32_t bytes, uint64_t hash, uint64_t host, struct zc_deep_carried *c)
+struct zc_deep_before zc_deep_called(struct zc_deep_block *s, uint64_t at, uint32_t bytes,
+                                     uint64_t host)
 {
+    struct zc_deep_page *page = touch(s, at, bytes);
+    uint32_t from = (uint32_t)(at % PAGE);
+    struct zc_deep_before before = {.age = s->age};
+    if (!page)
+        return before;
     struct piece *p = exactly(page, from, bytes);
     use(page, from, bytes);
-    if (p && p->hash == hash) {
-        bool again = p->back == host && p->age == s->age;
-        c->bytes[ZC_DEEP_DUPLICATE] += again ? bytes : 0;
-        c->bytes[ZC_DEEP_ROUND_TRIP] += !again && p->hosts ? bytes : 0;
-    } else {
-        c->bytes[ZC_DEEP_CHANGED] += p ? bytes : 0;
-        if (!p && !meets(page, from, bytes)) /* Of other bytes more is known. */
-            p = add(page, from, bytes);
-        if (!p)
-            return;
-        p->hash = hash;
-        p->hosts = false;
+    if (p && !p->unknown) {
+        before.hash = p->hash;
+        before.known = true;
+        before.again = p->back == host && p->age == s->age;
+        before.hosts = p->hosts;
     }
+    if (!p && !meets(page, from, bytes)) { /* Of other bytes more is known. */
+        p = add(page, from, bytes);
+        if (p)
+            p->unknown = true;
+    }
+    if (p)
+        p->stamp = before.stamp = ++s->stamp;
+    return before;
+}
+
+void zc_deep_came(struct zc_deep_block *s, uint64_t at, uint32_t bytes, uint64_t hash,
+                  uint64_t host, const struct zc_deep_before *before, struct zc_deep_carried *c)
+{
+    bool same = before->known && before->hash == hash;
+    c->bytes[ZC_DEEP_DUPLICATE] += same && before->again ? bytes : 0;
+    c->bytes[ZC_DEEP_ROUND_TRIP] += same && !before->again && before->hosts ? bytes : 0;
+    c->bytes[ZC_DEEP_CHANGED] += before->known && !same ? bytes : 0;
+    struct piece *p =
+        s && s->page ? exactly(&s->page[at / PAGE], (uint32_t)(at % PAGE), bytes) : NULL;
+    if (!p || p->stamp != before->stamp)
+        return; /* Another copy was called since. */
+    p->hosts &= same;
+    p->unknown = false;
+    p->hash = hash;
     p->back = host;
-    p->age = s->age;
+    p->age = before->age;
 }
 
 void zc_deep_range(struct zc_deep_block *s, uint64_t at, uint64_t bytes, bool written, bool holes)
@@ -174,15 +199,12 @@ void zc_deep_range(struct zc_deep_block *s, uint64_t at, uint64_t bytes, bool wr
     }
 }
 
-void zc_deep_carried(struct zc_deep_block *s, uint64_t at, uint32_t bytes, uint64_t hash,
-                     uint64_t host, struct zc_deep_carried *c)
+void zc_deep_sent(struct zc_deep_block *s, uint64_t at, uint32_t bytes, uint64_t hash,
+                  struct zc_deep_carried *c)
 {
     struct zc_deep_page *page = touch(s, at, bytes);
-    uint32_t from = (uint32_t)(at % PAGE);
-    if (page && c->in)
-        note_sent(s, page, from, bytes, hash, c);
-    else if (page)
-        note_back(s, page, from, bytes, hash, host, c);
+    if (page)
+        note_sent(s, page, (uint32_t)(at % PAGE), bytes, hash, c);
 }
 
 static uint64_t untouched(const struct zc_deep_block *s, uint64_t page)

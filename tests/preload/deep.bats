@@ -52,8 +52,8 @@ PYTHON
 10 HtoD
 11 HtoD
 11 use launches=1 structure=1
-12 HtoD duplicate=12 relaunched=12 unseen=12
-12 DtoH unseen=12
+12 HtoD duplicate=24 relaunched=12 unseen=12
+12 DtoH round_trip=24
 13 HtoD unseen=13
 13 DtoH unseen=13
 14 HtoD unused=2 unseen=0.5

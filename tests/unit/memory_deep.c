@@ -20,8 +20,13 @@ static struct zc_deep_pair sums;
 static struct zc_deep_carried copy(struct zc_deep_block *b, uint64_t at, uint32_t bytes,
                                    uint64_t hash, bool in)
 {
-    struct zc_deep_carried c = {.pair = &sums, .in = in};
-    zc_deep_carried(b, at, bytes, hash, HOST, &c);
+    struct zc_deep_carried c = {.pair = &sums};
+    if (in) {
+        zc_deep_sent(b, at, bytes, hash, &c);
+    } else {
+        struct zc_deep_before before = zc_deep_called(b, at, bytes, HOST);
+        zc_deep_came(b, at, bytes, hash, HOST, &before, &c);
+    }
     return c;
 }
 
@@ -90,6 +95,36 @@ static void a_launch_between_makes_bytes_used_and_duplicates_doubtful(void **sta
     assert_int_equal(unused(), 0);
 }
 
+/* Copies to the host may come when others have been called since: they are compared with what was
+ * known at their own call, and what the later ones tell stays. */
+static void copies_that_come_late_tell_of_the_time_of_their_call(void **state)
+{
+    struct zc_deep_block b = {.bytes = PAGE};
+    struct zc_deep_carried c = {.pair = &sums};
+    (void)state;
+    copy(&b, 0, 10, 1, true);
+    struct zc_deep_before first = zc_deep_called(&b, 0, 10, HOST);
+    struct zc_deep_before second = zc_deep_called(&b, 0, 10, HOST + 1);
+    copy(&b, 0, 10, 2, true);
+    zc_deep_came(&b, 0, 10, 1, HOST, &first, &c);
+    zc_deep_came(&b, 0, 10, 3, HOST + 1, &second, &c);
+    assert_int_equal(c.bytes[ZC_DEEP_ROUND_TRIP], 10);
+    assert_int_equal(c.bytes[ZC_DEEP_CHANGED], 10);
+    assert_int_equal(copy(&b, 0, 10, 2, true).bytes[ZC_DEEP_DUPLICATE], 10);
+    /* Of bytes that no copy brought nothing is known until the first of them has come. */
+    first = zc_deep_called(&b, 20, 10, HOST);
+    second = zc_deep_called(&b, 20, 10, HOST);
+    zc_deep_came(&b, 20, 10, 5, HOST, &first, &c);
+    zc_deep_came(&b, 20, 10, 5, HOST, &second, &c);
+    assert_int_equal(c.bytes[ZC_DEEP_CHANGED], 10);
+    assert_int_equal(copy(&b, 20, 10, 5, false).bytes[ZC_DEEP_DUPLICATE], 10);
+    /* Of a block that has ended they tell all the same. */
+    first = zc_deep_called(&b, 0, 10, HOST);
+    zc_deep_end(&b, true);
+    zc_deep_came(NULL, 0, 10, 2, HOST, &first, &c);
+    assert_int_equal(c.bytes[ZC_DEEP_ROUND_TRIP], 20);
+}
+
 /* Copies of whole units of 4 KiB: with few of them in a page all is remembered, so that what is a
  * duplicate, and what nothing used, follow from a table of the units. */
 static void random_copies_keep_the_sums(void **state)
@@ -135,6 +170,7 @@ int main(void)
         cmocka_unit_test_setup(bytes_that_are_overwritten_in_part_are_of_no_use_in_that_part,
                                fresh),
         cmocka_unit_test_setup(a_launch_between_makes_bytes_used_and_duplicates_doubtful, fresh),
+        cmocka_unit_test_setup(copies_that_come_late_tell_of_the_time_of_their_call, fresh),
         cmocka_unit_test_setup(random_copies_keep_the_sums, fresh),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

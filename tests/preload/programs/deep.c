@@ -154,11 +154,13 @@ SCENE in_structure(void)
     free(h);
 }
 
-/* Pinned memory: what is sent is seen; what the GPU may be writing when a call returns is not. */
+/* Pinned memory: what comes to it later than a call returns is seen when it comes.  Until then it
+ * is not known what the host sends from there. */
 SCENE pinned(void)
 {
     CUdeviceptr d = BLOCK(12);
     CUstream stream;
+    struct gate gate;
     void *h;
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CHECK(cuMemHostAlloc(&h, 12 * MIB, 0));
@@ -166,8 +168,13 @@ SCENE pinned(void)
     CHECK(cuMemcpyHtoDAsync(d, h, 12 * MIB, stream));
     launch(d);
     CHECK(cuMemcpyHtoDAsync(d, h, 12 * MIB, stream)); /* A duplicate. */
-    CHECK(cuMemcpyDtoHAsync(h, d, 12 * MIB, stream)); /* Not seen, */
-    CHECK(cuMemcpyHtoDAsync(d, h, 12 * MIB, stream)); /* nor this. */
+    CHECK(cuMemcpyDtoHAsync(h, d, 12 * MIB, stream)); /* A round trip. */
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuMemcpyHtoDAsync(d, h, 12 * MIB, stream)); /* A duplicate. */
+    gate_close(&gate, stream);
+    CHECK(cuMemcpyDtoHAsync(h, d, 12 * MIB, stream)); /* A round trip. */
+    CHECK(cuMemcpyHtoDAsync(d, h, 12 * MIB, stream)); /* Not seen. */
+    gate_open(&gate);
     CHECK(cuStreamSynchronize(stream));
     CHECK(cuMemFree(d));
     CHECK(cuMemFreeHost(h));
