@@ -68,15 +68,16 @@ class Race:
     def _goes_on(self, running: Sequence[Arm], rounds: int, seconds: float) -> bool:
         if rounds == 0:
             return True
+        had = min((len(arm.runs) for arm in running), default=0)  # Some may be from before.
         if self._limits.rounds is not None:
-            return rounds < self._limits.rounds and bool(running)
+            return had < self._limits.rounds and bool(running)
         if self._once(self) or len(running) < 2 or running[0] is not self.arms[0]:
             return False
-        if rounds < LEAST_ROUNDS:
+        if had < LEAST_ROUNDS:
             return True
         if rounds >= MOST_ROUNDS or seconds * (rounds + 1) / rounds > self._limits.seconds:
             return False
-        return rounds < TIGHT_ROUNDS or not all(self.ratio(arm).tight for arm in running[1:])
+        return had < TIGHT_ROUNDS or not all(self.ratio(arm).tight for arm in running[1:])
 
     @property
     def simulated(self) -> bool:

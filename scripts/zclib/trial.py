@@ -27,6 +27,7 @@ class Plan:
 
     name: str
     env: dict[str, str] | None  # As launch.environment() makes it; None for a bare run.
+    links: bool = True          # The links' counters are read beside its runs.
 
 
 @dataclass
@@ -116,7 +117,7 @@ class Trials:
         output, errors = (os.path.join(folder, name + ending) for name in ("stdout", "stderr"))
         env = launch.bare_environment() if plan.env is None else \
             {**plan.env, "ZC_LOG": os.path.join(folder.replace("%", "%%"), launch.LOG_NAME)}
-        record = self._has_link and number != WARM_UP
+        record = self._has_link and plan.links and number != WARM_UP
         with link.Recording(folder, number) if record else contextlib.nullcontext():
             ended = launch.run(self._command, env, [(0, os.devnull), (1, output), (2, errors)],
                                limit_s)

@@ -7,6 +7,7 @@ import argparse
 import platform
 import re
 import sys
+import time
 
 from .. import costs, install, launch, logs, output, race, screen, signals, units
 from ..progress import Progress
@@ -34,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metric", metavar="METRIC",
                         help="time is: wall, blocked, bytes, or a command's number (wall)")
     parser.add_argument("--time", metavar="SECONDS", type=units.seconds,
-                        help="try no more rules then (20 bare runs, at least 60 s)")
+                        help="try no more rules then (15 bare runs)")
     parser.add_argument("-r", "--runs", metavar="N", type=int,
                         help="runs of each kind in a race (3 to 7)")
     parser.add_argument("--ignore", metavar="REGEX", action="append", default=[],
@@ -86,12 +87,18 @@ class Tuning:
         self._costs = costs.Costs()
         self._metric = self._first_metric()
         self._bar = Progress("", 0)
-        self._watched: Run | None = None
+        self.watched: Run | None = None  # The run that places nothing,
+        self.placed: Run | None = None   # and the one that tells the copies of malloc's blocks.
         options = search.Options(self._metric, args.time, args.runs, args.goal == "device-memory")
         self._options = options
         verifier = Verifier(Output(args.ignore), args.check, args.same)
         self._search = search.Search(Trials(command, folder), folder, library, verifier, options,
                                      self._say)
+
+    @property
+    def outcome(self) -> search.Outcome:
+        """What came of it."""
+        return self._search.outcome
 
     def _first_metric(self) -> metrics.Metric:
         """The metric that was asked for, as far as it is known before the GPU is."""
@@ -119,30 +126,34 @@ class Tuning:
             screen.message(f"{self._command[0]} can't be tuned: {error}")
             return 1
         except search.Stopped as stop:
-            status, remark = 128 + stop.signal, "Stopped before all was tried."
+            status = 128 + stop.signal
         except KeyboardInterrupt as error:
-            status, remark = signals.status(error), "Stopped before all was tried."
+            status = signals.status(error)
+        if status:
+            self._search.stop()
+            remark = "Stopped before all was tried."
         return self._end(remark) or status
 
     def _look(self) -> None:
         """All runs.  What is kept is known at any time."""
         one = self._search
         one.bare()
-        self._watched = one.watched()
-        self._know_machine(self._watched)
-        one.take_base(self._watched)
+        self.watched = one.watched()
+        self._know_machine(self.watched)
+        one.take_base(self.watched)
         prices = candidates.Prices(self._costs, self._metric.exact)
-        prices.learn(_traffic(self._watched))
+        prices.learn(_traffic(self.watched))
         under = one.watched_under(WATCH)
         if under is not None:
-            # What the model of copies does not explain is what huge pages gain.
+            # What copies do not explain is what huge pages gain.
             blocked = metrics.blocked().of
-            prices.fill_ns = max(one.gained_ns(under) - max(
-                blocked(self._watched) - blocked(under), 0), 0)
-        placed = under or self._watched
+            copies = max(blocked(self.watched) - blocked(under), 0)
+            if (gained := one.gained_ns(under)) is not None:
+                prices.pinned_ns, prices.fill_ns = gained, max(gained - copies, 0)
+        self.placed = placed = under or self.watched
         traffic = _traffic(placed)
         finder = candidates.Finder(
-            traffic, prices, self._watched.totals.contents.changed_sites(),
+            traffic, prices, self.watched.totals.contents.changed_sites(),
             list(map(_traffic, placed.ranks.values())))
         if one.is_long:
             for probes in (False, True):
@@ -154,7 +165,7 @@ class Tuning:
             first = todo[:1]
             if first[0].is_probe and not spread:
                 spread = True
-                first = one.spread(todo, self._watched)
+                first = one.spread(todo, self.watched)
             for candidate in first:
                 one.try_one(candidate)
         one.confirm()
@@ -181,8 +192,10 @@ class Tuning:
             self._costs = costs.of(platform.node(), process.gpu)
             if not self._costs.measured:
                 self._say("measuring the link, once for this machine")
+                begun = time.monotonic()
                 doctor.keep({"gpu0.name": process.gpu, **doctor.measure()})
                 self._costs = costs.of(platform.node(), process.gpu)
+                self._search.not_counted(time.monotonic() - begun)
             if self._args.metric == "bytes":
                 self._metric = metrics.copied(self._costs)
         self._options.metric = self._metric
@@ -190,8 +203,8 @@ class Tuning:
     def _end(self, remark: str) -> int:
         """Writes what was found, and tells it, which a terminal that has gone does not take."""
         outcome, text, error = self._search.outcome, "", None
-        if outcome.kept and self._watched is not None:
-            text = words.policy(outcome, self._metric, self._command, self._watched, remark)
+        if outcome.kept and self.watched is not None:
+            text = words.policy(outcome, self._metric, self._command, self.watched, remark)
             try:
                 write.publish(self._args.output, text, self._args.force)
             except OSError as reason:

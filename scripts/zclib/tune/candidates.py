@@ -72,7 +72,10 @@ class Prices:
         self.costs = costs
         self._by_bytes = by_bytes
         self._blocked: dict[str, tuple[int, int]] = {}  # Bytes and time of pageable copies.
-        self.fill_ns = 0.0  # What a run gains by malloc's blocks in huge pages, beside copies.
+        # What a run gained by pinned blocks of malloc, and of that by their huge pages, beside
+        # copies.
+        self.pinned_ns: float | None = None
+        self.fill_ns = 0.0
 
     def learn(self, watched: Traffic) -> None:
         """Takes the rates of pageable copies from a run that places nothing."""
@@ -160,7 +163,10 @@ class Finder:
         pin = self._prices.pin(sum(self._traffic.pinned_bytes.values()))
         if heap and "pinned" not in kept:
             fill = self._prices.fill_ns
-            yield self._pinned(heap - time(True, {*kept, "pinned"}) - pin + fill, heap + fill)
+            gain = heap - time(True, {*kept, "pinned"}) - pin + fill
+            if self._prices.pinned_ns is not None:  # Without what copies wait for kernels.
+                gain = self._prices.pinned_ns - (time(True, ()) - heap)
+            yield self._pinned(gain, heap + fill)
         if "parallel" not in kept:
             more = {*kept, "parallel"}
             beside = others - time(False, more)  # Blocks that are pinned are not pageable.

@@ -17,16 +17,18 @@ from .traffic import Traffic
 from .verify import Verifier, failed_bare
 
 LEAST_GAIN = 0.01      # A rule that gains less is not worth a line of the policy.
-CLEARLY_WORSE = 1.03   # After one run; only noise could change that.
+CLEARLY_WORSE = 1.1    # After one run; only noise could change that.
+WORSE = 1.03           # The same of a long program.
 SLOWEST = 1.5          # A probe is ended that takes longer than this times the best.
 HANGS = 10             # The same for runs that are not judged by their time.
 SLACK_S = 2.0          # For short programs: the library's own start.
-LEAST_SECONDS = 60.0
-MOST_RUNS = 20         # Of the time of a bare run, where no time is given.
-PAIRS = 7              # Of runs in a race, at most.
-CONFIRM_RUNS = 2 * race.LEAST_ROUNDS
-# What a search has at least: bare, watched, one race, and what confirms it.
-LEAST_SEARCH = 4 + 2 * race.LEAST_ROUNDS + CONFIRM_RUNS
+LEAST_SECONDS = 5.0
+MANY_SECONDS = 60.0    # The same where a run is enough for a rule.
+MOST_RUNS = 15         # Of the time of a bare run, where no time is given.
+ROUNDS = 7             # Of a race, at most.
+MORE_ROUNDS = race.LEAST_ROUNDS - 1  # Of plans that have had a run each.
+# What a search has at least: bare, watched, a run of a rule, and its race.
+LEAST_SEARCH = 5 + 2 * MORE_ROUNDS
 
 
 class CanNotTune(Exception):
@@ -51,8 +53,23 @@ class Tried:
     ratio: spread.Ratio | None = None    # Of the metric, to what was kept before.
     gain: float = 0.0                    # In the metric's unit.
     runs: int = 0
-    on_some: bool = False                # Those were on some ranks each,
+    first: Run | None = None             # The first of them,
+    on_some: bool = False                # these were on some ranks each,
     on_half: bool = False                # and this one on half of the blocks.
+
+
+@dataclass
+class Rung:
+    """What was kept, with one candidate more: they are raced all together in the end."""
+
+    tried: Tried
+    plan: Plan
+    run: Run                             # The one that told that it may gain.
+
+    @property
+    def used(self) -> set[str]:
+        """The rules that took requests."""
+        return _used(self.run)
 
 
 @dataclass
@@ -98,9 +115,9 @@ class Search:
         self._bare: Run | None = None
         self._bare_s = 0.0
         self._simulated = False
-        self._fault = ""                      # Of the last run of a race.
-        self._first: Tried | None = None      # Kept with nothing else.
-        self._base = Plan("bare", None)
+        self._faults: dict[str, str] = {}     # Of the plans of a race.
+        self._rungs: list[Rung] = []
+        self._base = Plan("bare", None, False)
         self._plan = self._base               # Of what is kept.
         self._known: list[float] = []         # The metric of its runs.
         self._confirmed: Plan | None = None   # By a run, after those of its halves.
@@ -142,7 +159,7 @@ class Search:
     def _watching(self, name: str, policy: str, level: str) -> Plan:
         # Rules match sites without Python functions.
         return Plan(name, {**launch.environment(self._library, "", policy, level),
-                           "ZC_PYTHON": "0"})
+                           "ZC_PYTHON": "0"}, False)
 
     def _learn_watched(self, run: Run) -> None:
         if not run.totals.processes and not run.status:
@@ -159,7 +176,7 @@ class Search:
         libzc knows it with that under watch."""
         if self._options.metric.needs_libzc:
             self._base = self._plan = Plan("watched", launch.environment(
-                self._library, "", "off", "summary"))
+                self._library, "", "off", "summary"), False)
             self._known.append(self._value(watched))
         elif self._bare is not None:
             self._known.append(self._value(self._bare))
@@ -172,11 +189,11 @@ class Search:
             raise Stopped(run.ended.passed_on)
         return run
 
-    def gained_ns(self, run: Run) -> float:
+    def gained_ns(self, run: Run) -> float | None:
         """How much less time a run took than the bare one, where the time is what counts."""
         assert self._bare is not None
         return self._bare.ended.wall_ns - run.ended.wall_ns \
-            if self._options.metric.of is race.wall else 0
+            if self._options.metric.of is race.wall else None
 
     def _must_be_stable(self, run: Run) -> None:
         fault = self._verifier.fault_of_bare(run)
@@ -194,10 +211,29 @@ class Search:
         except MetricError as error:
             raise CanNotTune(str(error)) from None
 
+    @property
+    def _is_exact(self) -> bool:
+        """Whether a run tells a candidate's gain."""
+        options = self._options
+        return options.metric.exact and (not options.spares_memory or self._simulated)
+
+    def not_counted(self, seconds: float) -> None:
+        """What was spent on something else than the search."""
+        self._start += seconds
+
+    def _seconds(self) -> float:
+        """Until the end."""
+        least = MANY_SECONDS if self._is_exact else LEAST_SECONDS
+        most = self._options.seconds or max(least, MOST_RUNS * self._bare_s)
+        return self._start + most - time.monotonic()
+
     def seconds_left(self) -> float:
-        """Until the runs that confirm the result must begin."""
-        most = self._options.seconds or max(LEAST_SECONDS, MOST_RUNS * self._bare_s)
-        return self._start + most - time.monotonic() - CONFIRM_RUNS * self._bare_s
+        """Until the last race must begin, with one more candidate that was run once."""
+        if self._is_exact:
+            return self._seconds() - 2 * race.LEAST_ROUNDS * self._bare_s
+        known = [rung.run.ended.wall_ns / 1e9 for rung in self._rungs]
+        last = known[-1] if known else self._bare_s
+        return self._seconds() - last - MORE_ROUNDS * (self._bare_s + sum(known) + last)
 
     # Within one run.
 
@@ -239,14 +275,12 @@ class Search:
         while kept := self.outcome.kept:
             self._say("all that was kept, in a whole run")
             plan = self._plan_of([one.candidate for one in kept], f"whole-{len(kept)}")
-            assert plan.env is not None
-            run = self._run(Plan(plan.name, {**plan.env, "ZC_LOG_LEVEL": "allocs"}),
-                            self._hang_s())
+            run = self._run(_with_sites(plan), self._hang_s())
             value = self._value(run)
-            why = self._verifier.fault(run) or self._worse(value)
+            why = self._verifier.fault(run) or self._worse(value, WORSE)
             if not why:
                 self._plan, self._known = plan, [value]
-                self._drop_idle(run)
+                self._drop_idle(_used(run))
                 self._confirmed = self._plan
                 outcome, exact = self.outcome, self._options.metric.exact
                 outcome.base, outcome.best, outcome.runs = before, value, 1
@@ -277,16 +311,11 @@ class Search:
         self._say(candidate.what)
         kept = [one.candidate for one in self.outcome.kept]
         plan = self._plan_of(kept + [candidate], f"candidate-{len(self.outcome.tried)}")
-        assert plan.env is not None
-        # This one tells which rules took requests.
-        probe = self._run(Plan(plan.name, {**plan.env, "ZC_LOG_LEVEL": "allocs"}), self._probe_s())
-        tried.runs = 1
+        probe = self._run(_with_sites(plan, candidate.is_probe), self._probe_s())
+        tried.runs, tried.first = 1, probe
         tried.why = self._verifier.fault(probe)
         if not tried.why:
             self._judge(tried, plan, probe)
-        if tried.kept:
-            self._plan = plan
-            self._drop_idle(probe)
 
     def spread(self, candidates: Sequence[Candidate], watched: Run) -> list[Candidate]:
         """Tries candidates at once, each on some ranks of a job.  Those that lose are done with
@@ -306,9 +335,7 @@ class Search:
         while not arms.enough and self.seconds_left() > 0:
             self._say("several changes, each on some ranks")
             plan = self._plan_of(kept + arms.placed(), f"spread-{arms.jobs}")
-            assert plan.env is not None
-            run = self._run(Plan(plan.name, {**plan.env, "ZC_LOG_LEVEL": "allocs"}),
-                            self._hang_s())
+            run = self._run(_with_sites(plan), self._hang_s())
             if fault := self._verifier.fault(run):
                 self.outcome.notes.append("A job with several changes, each on some ranks, "
                                           f"{fault}. So each was tried on all ranks.")
@@ -333,11 +360,10 @@ class Search:
 
     def _plan_of(self, kept: Sequence[Candidate], name: str) -> Plan:
         path = write.private(self._folder, name, write.policy(kept))
-        return Plan(name, launch.environment(self._library, "", path, "summary"))
+        return Plan(name, launch.environment(self._library, "", path, "summary"), False)
 
-    def _drop_idle(self, run: Run) -> None:
+    def _drop_idle(self, used: set[str]) -> None:
         """Rules that take no request any more beside those that came later are not kept."""
-        used = {rule for site in run.totals.sites.values() for rule in site.rules}
         idle = False
         for one in self.outcome.kept:
             idle |= one.candidate.drop_rules(used)
@@ -352,42 +378,36 @@ class Search:
             return self._hang_s()
         return SLOWEST * statistics.median(self._known) / 1e9 + SLACK_S
 
-    def _worse(self, value: float) -> str:
+    def _worse(self, value: float, most: float = CLEARLY_WORSE) -> str:
         """Whether one run tells that nothing is gained."""
         before = statistics.median(self._known)
-        if value <= CLEARLY_WORSE * before:
+        if value <= most * before:
             return ""
         worse = f" ({100 * (value / before - 1):.0f} %)" if before else ""
         return f"more {self._options.metric.words}{worse}"
 
     def _judge(self, tried: Tried, plan: Plan, probe: Run) -> None:
+        """What a right run of a candidate tells: all, or that it may gain."""
         value, before = self._value(probe), statistics.median(self._known)
         tried.why = self._worse(value)
+        if self._options.spares_memory and not self._simulated and not tried.why:
+            last = self._rungs[-1].run if self._rungs else self._bare
+            slower = race.wall(probe) / race.wall(last) if last else 1.0
+            tried.why = f"{100 * (slower - 1):.0f} % more time" * (slower > CLEARLY_WORSE)
         if tried.why:
             return
-        minds_time = self._options.spares_memory and not self._simulated
-        if self._options.metric.exact and not minds_time:
-            ratio = value / before if before else 1.0
+        ratio = value / before if before else 1.0
+        if self._is_exact or self._options.metric.exact and ratio > 1 - LEAST_GAIN:
             self._decide(tried, spread.Ratio(ratio, ratio, ratio), before - value, [value])
-            return
-        contest = self._race(self._plan, plan, probe, self.seconds_left(), None, _decided)
-        arm = contest.arms[1]
-        tried.runs = len(arm.runs)
-        if arm.same is False:
-            tried.why = self._fault
-            return
-        if minds_time:
-            slower = spread.ratio([race.wall(run) for run in arm.runs],
-                                  [race.wall(run) for run in contest.arms[0].runs])
-            if slower.low > 1:
-                tried.why = f"{100 * (slower.value - 1):.0f} % more time"
-                return
-        values, others = contest.values(arm), contest.values(contest.arms[0])
-        self._decide(tried, contest.ratio(arm),
-                     statistics.median(others) - statistics.median(values), values)
-        if tried.kept and not [one for one in self.outcome.kept if one is not tried]:
-            self._first = tried
-            self._take_final(contest)
+        else:
+            tried.kept, tried.gain = True, before - value
+            tried.ratio = spread.ratio([value], [before])
+            self._known = [value]
+            self._rungs.append(Rung(tried, plan, probe))
+        if tried.kept:
+            self._plan = plan
+        if tried.kept and self._is_exact:
+            self._drop_idle(_used(probe))
 
     def _decide(self, tried: Tried, ratio: spread.Ratio, gain: float,
                 values: list[float]) -> None:
@@ -399,16 +419,16 @@ class Search:
             tried.why = "no significant difference" if ratio.low <= 1 <= ratio.high else \
                 "gains less than 1 %" if ratio.value < 1 else f"more {self._options.metric.words}"
 
-    def _race(self, base: Plan, plan: Plan, probe: Run | None, seconds: float,
+    def _race(self, arms: Sequence[tuple[Plan, Sequence[Run]]], seconds: float,
               rounds: int | None, decided: Callable[[race.Race], bool]) -> race.Race:
-        """A race of two plans; a run that was not right is told by `same` of its arm, and by
-        self._fault."""
+        """A race of plans, which may have had runs; a run that was not right is told by `same` of
+        its arm, and by self._faults."""
         limits = race.Limits(rounds or self._options.rounds, max(seconds, 0), self._hang_s())
-        contest = race.Race(_Numbered(self), [base, plan], limits, self._options.metric.of,
-                            decided)
-        if probe is not None:
-            contest.arms[1].runs.append(probe)
-        self._fault = ""
+        contest = race.Race(_Numbered(self), [plan for plan, _ in arms], limits,
+                            self._options.metric.of, decided)
+        for arm, (_, runs) in zip(contest.arms, arms):
+            arm.runs += runs
+        self._faults = {}
 
         def after(arm: Arm) -> bool:
             run = arm.runs[-1]
@@ -418,7 +438,8 @@ class Search:
                 self._must_be_stable(run)
                 return True
             fault = self._verifier.fault(run)
-            self._fault = self._fault or fault
+            if fault:
+                self._faults[arm.name] = fault
             arm.same = not fault
             return not fault
 
@@ -435,45 +456,123 @@ class Search:
     def confirm(self) -> None:
         """Races all that was kept against the program as it was.  What does not gain in the end is
         not kept."""
-        kept = self.outcome.kept
-        if not kept:
-            return
-        if self._plan is self._confirmed:
-            return
-        if len(kept) == 1 and kept[0].runs >= race.LEAST_ROUNDS and kept[0] is self._first:
-            return  # Its own race was that already.
+        if self.outcome.kept and self._rungs:
+            self._climb()
+        elif self.outcome.kept and self._plan is not self._confirmed:
+            self._confirm()
+
+    def stop(self) -> None:
+        """Ends a search before all was raced: of what had one run only clear gains are kept."""
+        for rung in self._rungs:
+            tried = rung.tried
+            if tried.kept and tried.ratio is not None and tried.ratio.value > 1 / CLEARLY_WORSE:
+                tried.kept, tried.why = False, "one run does not tell if it gains"
+
+    def _confirm(self) -> None:
+        """Races what is kept, all in one plan, against the program as it was."""
         self._say("all that was kept, against the program as it was")
-        rounds = race.LEAST_ROUNDS if self._options.metric.exact else None
-        contest = self._race(self._base, self._plan, None,
-                             self.seconds_left() + CONFIRM_RUNS * self._bare_s, rounds, _played)
-        final = self._take_final(contest)
-        why = self._fault or ("" if final.value <= 1 - LEAST_GAIN else
-                              "in the end nothing is gained over the program as it was")
+        contest = self._race([(self._base, []), (self._plan, [])], self._seconds(),
+                             race.LEAST_ROUNDS if self._options.metric.exact else None, _played)
+        self._take_final(contest, contest.arms[1])
+
+    def _climb(self) -> None:
+        """Races the program as it was, and what was kept after each candidate, all by turns.
+        Candidates whose rules take nothing in the end have no runs more."""
+        self._say("all that was kept, step by step, by turns with the program as it was")
+        last = self._rungs[-1]
+        raced = [rung for rung in self._rungs if rung is last or rung.tried.candidate.settings
+                 or last.used & set(rung.tried.candidate.rules)]
+        arms = [(self._base, [self._bare] if self._base.env is None and self._bare else [])]
+        if self._confirmed is not None:
+            arms.append((self._confirmed, []))
+        first = len(arms)
+        arms += [(rung.plan, [rung.run]) for rung in raced]
+        # Where a step is not kept, below one that is, all the others have runs of their own.
+        after = race.LEAST_ROUNDS * self._bare_s * (len(raced) > 1)
+        contest = self._race(arms, self._seconds() - after, None, _decided)
+        top, clean = self._walk(raced, contest, first)
+        if top is None:
+            self._plan = self._confirmed or self._base
+            return
+        for rung in self._rungs[self._rungs.index(top) + 1:]:
+            rung.tried.kept, rung.tried.why = False, rung.tried.why or "gains nothing more"
+        self._plan, arm = top.plan, contest.arms[first + raced.index(top)]
+        self._drop_idle(top.used)
+        if not clean:
+            self._plan = self._plan_of([one.candidate for one in self.outcome.kept], "chosen")
+            for _ in range(race.LEAST_ROUNDS):
+                arm.runs.append(self._run(self._plan, self._hang_s()))
+                fault = self._verifier.fault(arm.runs[-1])
+                self._faults[arm.name] = self._faults.get(arm.name, "") or fault
+            del arm.runs[:-race.LEAST_ROUNDS]
+        self._take_final(contest, arm)
+
+    def _walk(self, raced: Sequence[Rung], contest: race.Race,
+              first: int) -> tuple[Rung | None, bool]:
+        """Decides about each step, by the step before it.  The last one that gains, and whether all
+        do below it."""
+        below, top, whole, clean = contest.arms[first - 1], None, True, True
+        for rung, arm in zip(raced, contest.arms[first:]):
+            tried = rung.tried
+            tried.runs, tried.kept = len(arm.runs), False
+            tried.why = self._faults.get(arm.name, "") or self._slower(arm, below)
+            if not tried.why:
+                values, before = contest.values(arm), contest.values(below)
+                self._decide(tried, spread.ratio(values, before),
+                             statistics.median(before) - statistics.median(values), values)
+            if tried.kept:
+                top, clean = rung, whole
+            whole = whole and tried.kept
+            below = arm if arm.same is not False else below
+        if top is None:
+            for rung in self._rungs:
+                rung.tried.kept, rung.tried.why = False, rung.tried.why or "gains nothing more"
+        return top, clean
+
+    def _slower(self, arm: Arm, below: Arm) -> str:
+        """Whether what spares memory takes more time."""
+        if not self._options.spares_memory:
+            return ""
+        slower = spread.ratio(list(map(race.wall, arm.runs)), list(map(race.wall, below.runs)))
+        return f"{100 * (slower.value - 1):.0f} % more time" if slower.low > 1 else ""
+
+    def _take_final(self, contest: race.Race, arm: Arm) -> None:
+        """Notes a race of all that is kept against the program as it was."""
+        base, outcome = contest.arms[0], self.outcome
+        final = contest.ratio(arm)
+        outcome.base = statistics.median(contest.values(base))
+        outcome.best = statistics.median(contest.values(arm)) if arm.runs else 0.0
+        outcome.final, outcome.runs = final, len(arm.runs)
+        why = self._faults.get(arm.name, "") or (
+            "" if final.value <= 1 - LEAST_GAIN else
+            "in the end nothing is gained over the program as it was")
         if why:
-            for one in kept:
+            for one in outcome.kept:
                 one.kept, one.why = False, why
 
-    def _take_final(self, contest: race.Race) -> spread.Ratio:
-        """Notes a race of all that is kept against the program as it was."""
-        base, arm = contest.arms
-        final = contest.ratio(arm)
-        self.outcome.base = statistics.median(contest.values(base))
-        self.outcome.best = statistics.median(contest.values(arm)) if arm.runs else 0.0
-        self.outcome.final, self.outcome.runs = final, len(arm.runs)
-        return final
+
+def _with_sites(plan: Plan, links: bool = False) -> Plan:
+    """The plan with a log that tells which rules took requests."""
+    return Plan(plan.name, {**(plan.env or {}), "ZC_LOG_LEVEL": "allocs"}, links)
 
 
-def _played(contest: race.Race) -> bool:
-    """Whether a race has had the rounds that it may have."""
-    return len(contest.arms[0].runs) >= PAIRS
+def _used(run: Run) -> set[str]:
+    """The rules that took requests in a run."""
+    return {rule for site in run.totals.sites.values() for rule in site.rules}
+
+
+def _played(contest: race.Race, rounds: int = ROUNDS) -> bool:
+    """Whether all plans of a race have had the runs that they may have."""
+    return min(len(arm.runs) for arm in contest.arms if arm.same is not False) >= rounds
 
 
 def _decided(contest: race.Race) -> bool:
-    """Whether it is known if the second plan gains."""
-    if len(contest.arms[0].runs) < race.LEAST_ROUNDS:
+    """Whether it is known of each plan if it gains over the one before."""
+    if not _played(contest, race.LEAST_ROUNDS):
         return False
-    ratio = contest.ratio(contest.arms[1])
-    return ratio.high < 1 or ratio.low > 1 - LEAST_GAIN or _played(contest)
+    values = [contest.values(arm) for arm in contest.arms if arm.same is not False]
+    steps = [spread.ratio(*both) for both in zip(values[1:], values)]
+    return _played(contest) or all(one.high < 1 or one.low > 1 - LEAST_GAIN for one in steps)
 
 
 class _Numbered:

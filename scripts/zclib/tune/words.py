@@ -10,7 +10,7 @@ import shlex
 import time
 from typing import Iterable, Sequence
 
-from .. import builds, install, link, spread, table
+from .. import builds, install, link, spread, table, units
 from ..builds import Build
 from ..logs import Log, Record, strings, string
 from ..trial import Run
@@ -21,6 +21,8 @@ from .search import Outcome, Tried
 
 def interval(ratio: spread.Ratio) -> str:
     """`71..75 %`."""
+    if not math.isfinite(ratio.high):  # One run of each.
+        return f"{100 * ratio.value:.1f} %"
     low, high = (f"{100 * value:.1f}" for value in (ratio.low, ratio.high))
     return f"{low} %" if low == high else f"{low}..{high} %"
 
@@ -52,6 +54,16 @@ def lines(tried: Sequence[Tried], metric: Metric, width: int | None) -> list[str
                          table.text("Outcome", least=0)], rows, width)
 
 
+def _link(run: Run) -> str:
+    """What went over the link of a run, kernels' reads and writes included."""
+    sums = run.totals.links.as_dict(run.totals.moved_by_kind)
+    if sums is None:
+        return ""
+    into, out = (f"{units.size(sums[f'{way}_bytes'])}, {units.size(sums[f'copied_{way}_bytes'])} "
+                 "of it by copies" for way in ("to_device", "from_device"))
+    return f" The link's counters had {into}, to the GPU, and {out}, from it."
+
+
 def policy(outcome: Outcome, metric: Metric, command: Sequence[str], watched: Run,
            remark: str) -> str:
     """The text of the policy."""
@@ -65,6 +77,8 @@ def policy(outcome: Outcome, metric: Metric, command: Sequence[str], watched: Ru
                f"{'run' if one.runs == 1 else 'runs'} when it was added)")
         comments[at] = (f"{one.candidate.what[0].upper()}{one.candidate.what[1:]}: gained "
                         f"{metric.show(one.gain)}, {how}{predicted}.")
+        if one.candidate.is_probe and one.first is not None:
+            comments[at] += _link(one.first)
         if one.candidate.kind == "shared" and "access = read" in str(one.candidate.rules):
             comments[at] += (" `access = read` promises that no kernel writes these blocks; one "
                              "that does fails with an error that names the rule.")
