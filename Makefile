@@ -202,8 +202,8 @@ bench: all kernels $(if $(SIM),sim)  ## the experiments of kernels/ on a GPU, si
 	@SIM='$(SIM)' ZC_BUILD='$(B)' OUT_DIR='$(B)/bench' tests/bench/run.sh classic
 	$(if $(SIM),,@tests/bench/run.sh keep '$(B)/bench/classic.json')
 
-bench-apps: all              ## people's programs (PyTorch, JAX, CuPy ...) bare and under presets, on a GPU
-	@ZC_BUILD='$(B)' OUT_DIR='$(B)/bench' tests/bench/run.sh apps
+bench-apps: all              ## people's programs (PyTorch, JAX, CuPy ...) bare and under presets, on a GPU; QUICK=1: in 500 s
+	@ZC_BUILD='$(B)' OUT_DIR='$(B)/bench' tests/bench/run.sh apps $(if $(QUICK),--quick)
 	@tests/bench/run.sh keep '$(B)/bench/apps.json'
 
 bench-reports: all sim $(PRELOAD_PROGRAMS)  ## zc report, pack and export of the logs of 10,000 ranks
