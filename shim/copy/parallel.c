@@ -6,6 +6,7 @@
 #include "copy/maps.h"
 #include "copy/pipeline.h"
 #include "driver/stream.h"
+#include "fault/signal.h"
 #include "host/passthrough.h"
 #include "host/pinned.h"
 #include "ledger/rules.h"
@@ -75,6 +76,25 @@ bool zc_parallel_first(const struct zc_copy *c)
            zc_workers_cpus() >= FIRST_CPUS;
 }
 
+/* True if a fault ends the process, whichever thread has it. */
+static bool faults_end_process(void)
+{
+    static const int signals[] = {SIGBUS, SIGSEGV};
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        struct sigaction now;
+        if (zc_libc_signal.sigaction(signals[i], NULL, &now) != 0 || now.sa_handler != SIG_DFL)
+            return false;
+    }
+    return true;
+}
+
+/* Pages of a file are brought in by touching them, wherever a fault can do no more than what the
+ * driver's own would do: the kernel populates pages of shared memory one by one under a lock. */
+static bool reachable(enum zc_maps_answer answer, const struct zc_operand *host)
+{
+    return answer == ZC_MAPS_YES || (!host->extent && faults_end_process());
+}
+
 bool zc_parallel_copy(struct zc_copy *c)
 {
     bool in = c->facts & ZC_FACT_INWARD;
@@ -85,7 +105,7 @@ bool zc_parallel_copy(struct zc_copy *c)
                                   .host = (char *)host->address,
                                   .device = device->address,
                                   .in = in,
-                                  .reachable = answer == ZC_MAPS_YES};
+                                  .reachable = reachable(answer, host)};
     if (answer == ZC_MAPS_NO || !zc_pipeline_run(&p))
         return false;
     host->real = ZC_KIND_PINNED;

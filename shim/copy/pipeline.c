@@ -19,7 +19,6 @@
 #define PART ((size_t)8 << 20)    /* Bytes of a part. */
 #define SMALL ((size_t)1 << 20)   /* Of a part at the end where the other side waits. */
 #define PIECE ((size_t)256 << 10) /* Bytes that a thread moves at once. */
-#define LOOK ((size_t)4 << 20)    /* Bytes that a thread checks in one go. */
 #define A_THREAD_FOR ((size_t)1 << 20)
 #define BUFFERS_MAX (ZC_RING_BYTES / PART)
 #define PIECES_MAX (ZC_RING_BYTES / PIECE)
@@ -42,10 +41,8 @@ struct job {
     uint32_t moved[PIECES_MAX]; /* How often a thread moved each piece of the ring.  Atomic. */
     size_t next;                /* Where the next free thread begins.  Atomic. */
     size_t open;                /* Threads may move bytes up to here.  Atomic. */
-    size_t looked_at;           /* Bytes of the program's memory that were checked.  Atomic. */
-    size_t ready;               /* Threads that have nothing left to check, with the caller.
-                                 * Atomic. */
     bool stop;                  /* Something failed: threads end.  Atomic. */
+    bool unreachable;           /* The CPU may not access the program's memory.  Atomic. */
 };
 
 static size_t at_most(size_t n, size_t most)
@@ -81,15 +78,15 @@ static void stop(struct job *job)
     __atomic_store_n(&job->stop, true, __ATOMIC_RELEASE);
 }
 
-/* What the kernel does not say about the program's memory, threads find out by populating its
- * pages, before anything is copied. */
-static void job_look(struct job *job)
+/* Whether a thread may touch this piece of the program's memory: a fault in a thread with blocked
+ * signals would end the process.  What the kernel does not say is found out by populating. */
+static bool reach(struct job *job, char *host, size_t n)
 {
-    size_t at;
-    while ((at = __atomic_fetch_add(&job->looked_at, LOOK, __ATOMIC_RELAXED)) < job->bytes)
-        if (!zc_workers_reach(job->p->host + at, at_most(job->bytes - at, LOOK), !job->p->in))
-            stop(job);
-    __atomic_fetch_add(&job->ready, 1, __ATOMIC_RELEASE);
+    if (job->p->reachable || zc_workers_reach(host, n, !job->p->in))
+        return true;
+    __atomic_store_n(&job->unreachable, true, __ATOMIC_RELAXED);
+    stop(job);
+    return false;
 }
 
 /* A thread's work: takes one piece after the other. */
@@ -97,13 +94,13 @@ static void *move_pieces(void *arg)
 {
     struct job *job = arg;
     size_t at;
-    job_look(job);
     while ((at = __atomic_fetch_add(&job->next, PIECE, __ATOMIC_RELAXED)) < job->bytes) {
         size_t n = at_most(job->bytes - at, PIECE);
         char *host = job->p->host + at, *ring = ring_at(job, at);
+        bool reached = reach(job, host, n);
         while (__atomic_load_n(&job->open, __ATOMIC_ACQUIRE) < at + n && !stopped(job))
             sched_yield();
-        if (stopped(job))
+        if (!reached || stopped(job))
             break;
         /* The copy engine reads the ring from the caches; the program's memory would not fit into
          * them. */
@@ -176,7 +173,7 @@ static bool land_part(struct job *job)
 static void drive(struct job *job)
 {
     const struct zc_copy *c = job->p->c;
-    while (job->passed < job->bytes && c->result == CUDA_SUCCESS) {
+    while (job->passed < job->bytes && c->result == CUDA_SUCCESS && !stopped(job)) {
         bool sent = send_part(job);
         if (c->result == CUDA_SUCCESS && !land_part(job) && !sent)
             sched_yield();
@@ -192,44 +189,30 @@ static size_t start_threads(struct job *job, pthread_t *threads)
         wanted = cpus > 1 ? cpus - 1 : 1;
     while (started < wanted && zc_workers_start(&threads[started], move_pieces, job)) {
         started++;
-        while (job->p->reachable && send_part(job))
+        while (send_part(job))
             ;
     }
     return started;
 }
 
-/* True if all of the program's memory was checked and is accessible.  Until then no thread moves
- * any of it: a fault in a thread with blocked signals ends the process. */
-static bool reached(struct job *job, size_t started)
-{
-    if (job->p->reachable)
-        return true;
-    job_look(job);
-    while (__atomic_load_n(&job->ready, __ATOMIC_ACQUIRE) <= started)
-        sched_yield();
-    if (job->p->in && !stopped(job))
-        __atomic_store_n(&job->open, job->ring, __ATOMIC_RELEASE);
-    return !stopped(job);
-}
-
-/* A copy from the device is on the link before the threads have started. */
+/* A copy from the device is on the link before the threads have started.  False if the driver has
+ * to make the copy, all of it. */
 static bool run_with_threads(struct job *job)
 {
     struct zc_copy *c = job->p->c;
     pthread_t threads[THREADS_MAX];
-    while (!job->p->in && job->p->reachable && send_part(job))
+    while (!job->p->in && send_part(job))
         ;
     size_t started = start_threads(job, threads);
-    bool able = started && reached(job, started);
-    if (able)
+    if (started)
         drive(job);
-    if (!able || c->result != CUDA_SUCCESS) {
+    if (c->result != CUDA_SUCCESS)
         stop(job);
-        zc_stream_drain(c->stream, c->flavour);
-    }
     for (size_t i = 0; i < started; i++)
         zc_workers_end(threads[i]);
-    return able;
+    if (!started || stopped(job))
+        zc_stream_drain(c->stream, c->flavour);
+    return started && !job->unreachable;
 }
 
 static size_t take_slots(struct job *job, unsigned *slots)
@@ -264,8 +247,7 @@ bool zc_pipeline_run(const struct zc_pipeline *p)
     struct job job = {.p = p, .bytes = p->c->bytes};
     unsigned slots[ZC_RING_SLOTS];
     size_t taken = take_slots(&job, slots);
-    job.looked_at = p->reachable ? job.bytes : 0;
-    job.open = p->in && p->reachable ? job.ring : 0;
+    job.open = p->in ? job.ring : 0;
     bool done = taken && make_events(&job) && run_with_threads(&job);
     for (unsigned i = 0; i < job.events; i++)
         zc_real.cuEventDestroy_v2(job.event[i]);

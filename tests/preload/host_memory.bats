@@ -304,6 +304,13 @@ max_pinned = $limit" "$PROGRAMS/parallel_copies" 1
     scene unreachable "$PARALLEL"
 }
 
+@test "pageable_copy = parallel ends a program by the signal that ends it bare" {
+    run -135 --separate-stderr timeout 60 "$PROGRAMS/host_copies" shrunk
+    [[ $output == "whole 1" ]]
+    run -135 --separate-stderr under_policy "$PARALLEL" timeout 60 "$PROGRAMS/host_copies" shrunk
+    [[ $output == "whole 1" ]]
+}
+
 @test "pageable_copy = parallel keeps the order of the stream and the meaning of each copy" {
     for s in order roundtrip overwrite arrived many capture rectangle attributes; do
         scene "$s" "$PARALLEL"

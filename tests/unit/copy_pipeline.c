@@ -231,7 +231,7 @@ long syscall(long number, ...)
     return next(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-static void memory_out_of_reach_is_left_alone(void **state)
+static void memory_out_of_reach_is_left_to_the_driver(void **state)
 {
     (void)state;
     const size_t n = 32 * MIB;
@@ -243,13 +243,15 @@ static void memory_out_of_reach_is_left_alone(void **state)
         slow = times ? gap : NULL;
         mprotect(gap, 4096, PROT_NONE);
         assert_false(run(&c, n, true, false));
+        assert_int_equal(made, asked);
         mprotect(gap, 4096, PROT_READ);
         assert_false(run(&c, n, false, false));
+        assert_int_equal(made, asked);
     }
     slow = NULL;
     mprotect(gap, 4096, PROT_READ | PROT_WRITE);
-    assert_true(host[5] == 4 && !memcmp(host + 5, host + 6, n - 6));
-    assert_true(device[0] == 5 && !memcmp(device, device + 1, n - 1));
+    assert_true(run(&c, n, true, false));
+    assert_memory_equal(device, host + 5, n);
 }
 
 static void without_events_nothing_is_done(void **state)
@@ -267,7 +269,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(every_byte_of_every_size_arrives_both_ways, fresh),
         cmocka_unit_test_setup(a_copy_that_the_driver_refuses_ends_with_its_error, fresh),
-        cmocka_unit_test_setup(memory_out_of_reach_is_left_alone, fresh),
+        cmocka_unit_test_setup(memory_out_of_reach_is_left_to_the_driver, fresh),
         cmocka_unit_test_setup(without_events_nothing_is_done, fresh),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

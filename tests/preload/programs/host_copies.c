@@ -417,6 +417,25 @@ static int scene_unreachable(void)
     return 0;
 }
 
+/* The same behind the end of a file in a program that handles no signal. */
+static int scene_shrunk(void)
+{
+    char path[] = "/tmp/zc-host-file-XXXXXX";
+    int fd = mkstemp(path);
+    start();
+    unlink(path);
+    if (ftruncate(fd, 16 * MIB) != 0)
+        return 1;
+    unsigned char *file = mmap(NULL, 16 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(cuMemcpyHtoD_v2, device, filled(file, 16 * MIB, 1), 16 * MIB);
+    printf("whole %d\n", device_holds(16 * MIB, 1));
+    fflush(stdout);
+    if (ftruncate(fd, 10 * MIB) != 0)
+        return 1;
+    CHECK(cuMemcpyHtoD_v2, device, file, 16 * MIB);
+    return 1;
+}
+
 /* A large copy keeps its place in the stream. */
 static int scene_order(void)
 {
@@ -577,6 +596,7 @@ static const struct {
     {"rectangle", scene_rectangle},
     {"others", scene_others},
     {"unreachable", scene_unreachable},
+    {"shrunk", scene_shrunk},
     {"order", scene_order},
     {"staying", scene_staying},
     {"sparse", scene_sparse},
