@@ -9,7 +9,6 @@ The round that warms up has the bare ways alone, several at a time, because its 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import os
 import re
 import sys
