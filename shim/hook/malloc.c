@@ -48,6 +48,9 @@ void cfree(void *p);
 FAMILY(FIRST)
 
 static struct __attribute__((aligned(64))) {
+    /* A pointer may need a look before the next allocator gets it: to `boot`, or to a block whose
+     * rule says who copies it.  Atomic. */
+    bool careful;
 #define NEXT(name, result, params, args) result(*name) params;
     FAMILY(NEXT)
 } next = {
@@ -76,6 +79,7 @@ static void *boot_get(size_t n)
         errno = ENOMEM;
         return NULL;
     }
+    __atomic_store_n(&next.careful, true, __ATOMIC_RELAXED);
     memcpy(boot + at, &n, sizeof(n));
     return boot + at + 16;
 }
@@ -94,34 +98,9 @@ static void *boot_move(void *to, const void *p, size_t n)
     return to;
 }
 
-/* Used on the fast path if something came from `boot`. */
-static void (*behind_free)(void *p);
-static void *(*behind_realloc)(void *p, size_t n);
-static void *(*behind_reallocarray)(void *p, size_t count, size_t n);
-static size_t (*behind_usable)(void *p);
-
-static void boot_free(void *p)
+static void *boot_realloc(const void *p, size_t n)
 {
-    if (!is_boot(p))
-        behind_free(p);
-}
-
-static void *boot_realloc(void *p, size_t n)
-{
-    if (!is_boot(p))
-        return behind_realloc(p, n);
     return n ? boot_move(next.malloc(n), p, n) : NULL;
-}
-
-/* The caller has checked the product. */
-static void *boot_reallocarray(void *p, size_t count, size_t n)
-{
-    return is_boot(p) ? boot_realloc(p, count * n) : behind_reallocarray(p, count, n);
-}
-
-static size_t boot_usable(void *p)
-{
-    return is_boot(p) ? boot_size(p) : behind_usable(p);
 }
 
 /* Several threads may run this at once; all store the same values. */
@@ -131,22 +110,13 @@ static void find_real_malloc(void)
     zc_process_watch_forks();
     zc_libc_find();
     zc_memory_find();
+    /* All are kept at once: what comes from `boot` meanwhile must not get to only some of them. */
 #define LOOK_UP(name, result, params, args)                                                        \
     result(*found_##name) params = (result(*) params)zc_real_dlsym(RTLD_NEXT, #name);
     FAMILY(LOOK_UP)
     if (zc_front_is_taken())
         zc_hostrule_disable();
     finding = false;
-    if (__atomic_load_n(&boot_used, __ATOMIC_RELAXED)) {
-        behind_free = found_free;
-        behind_realloc = found_realloc;
-        behind_reallocarray = found_reallocarray;
-        behind_usable = found_malloc_usable_size;
-        found_free = boot_free;
-        found_realloc = boot_realloc;
-        found_reallocarray = boot_reallocarray;
-        found_malloc_usable_size = boot_usable;
-    }
 #define KEEP(name, result, params, args)                                                           \
     __atomic_store_n(&next.name, found_##name, __ATOMIC_RELEASE);
     FAMILY(KEEP)
@@ -199,50 +169,13 @@ FIRST_OR(__libc_free, void, (void *p), (p), (void)0)
     }
 #define SLOW __attribute__((noinline)) static
 
-/* Used on the fast path once blocks that stay with libc must be known. */
-static struct {
-    void (*free)(void *p);
-    void *(*realloc)(void *p, size_t n);
-    void *(*reallocarray)(void *p, size_t count, size_t n);
-} unwatched;
-
-static void watched_free(void *p)
-{
-    zc_passthrough_forget(p);
-    unwatched.free(p);
-}
-
-static void *watched_realloc(void *p, size_t n)
-{
-    zc_passthrough_forget(p);
-    return unwatched.realloc(p, n);
-}
-
-static void *watched_reallocarray(void *p, size_t count, size_t n)
-{
-    zc_passthrough_forget(p);
-    return unwatched.reallocarray(p, count, n);
-}
-
-static void watch(void)
-{
-    unwatched.free = next.free;
-    unwatched.realloc = next.realloc;
-    unwatched.reallocarray = next.reallocarray;
-    __atomic_store_n(&next.free, watched_free, __ATOMIC_RELEASE);
-    __atomic_store_n(&next.realloc, watched_realloc, __ATOMIC_RELEASE);
-    __atomic_store_n(&next.reallocarray, watched_reallocarray, __ATOMIC_RELEASE);
-}
-
 /* Records a block of libc's if its rule says who copies it. */
 static void *note_passthrough(const struct zc_hostmem_ask *ask, void *p)
 {
-    static uint32_t watching;
-    if (!*ask->stays || !p)
-        return p;
-    if (!__atomic_exchange_n(&watching, 1, __ATOMIC_ACQ_REL))
-        watch();
-    zc_passthrough_note(p, ask->size, *ask->stays);
+    if (*ask->stays && p) {
+        __atomic_store_n(&next.careful, true, __ATOMIC_RELAXED);
+        zc_passthrough_note(p, ask->size, *ask->stays);
+    }
     return p;
 }
 
@@ -254,6 +187,19 @@ static bool small(size_t n)
 static bool ours(const void *p)
 {
     return zc_hostheap_owns((uint64_t)(uintptr_t)p);
+}
+
+/* True for a pointer that the next allocator may have at once. */
+static bool plain(const void *p)
+{
+    return LIKELY(!ours(p) && !__atomic_load_n(&next.careful, __ATOMIC_RELAXED));
+}
+
+/* Another allocator's block is given up.  False for one of `boot`, which stays. */
+static bool leaves(const void *p)
+{
+    zc_passthrough_forget(p);
+    return !is_boot(p);
 }
 
 static bool power_of_two(size_t n)
@@ -302,12 +248,20 @@ EXPORT void *calloc(size_t count, size_t n)
     return large_calloc(count, n);
 }
 
+SLOW void free_with_care(void *p)
+{
+    if (ours(p))
+        zc_hostmem_put(p);
+    else if (leaves(p))
+        next.free(p);
+}
+
 EXPORT void free(void *p)
 {
-    if (LIKELY(!ours(p)))
+    if (plain(p))
         next.free(p);
     else
-        zc_hostmem_put(p);
+        free_with_care(p);
 }
 
 /* Moves a block from the heap to libc. */
@@ -351,7 +305,9 @@ static void *resize_ours(void *p, const struct zc_hostmem_ask *ask)
         const struct zc_hostmem_ask ask = ASK(name, bytes, 1, false);                              \
         if (ours(p))                                                                               \
             return resize_ours(p, &ask);                                                           \
-        void *moved = move_in(p, &ask);                                                            \
+        if (!leaves(p))                                                                            \
+            return boot_realloc(p, bytes);                                                         \
+        void *moved = small(bytes) ? NULL : move_in(p, &ask);                                      \
         return moved ? moved : note_passthrough(&ask, next.name args);                             \
     }
 RESIZE(realloc, (void *p, size_t n), (p, n), n)
@@ -359,7 +315,7 @@ RESIZE(reallocarray, (void *p, size_t count, size_t n), (p, count, n), count *n)
 
 EXPORT void *realloc(void *p, size_t n)
 {
-    return small(n) && LIKELY(!ours(p)) ? next.realloc(p, n) : large_realloc(p, n);
+    return small(n) && plain(p) ? next.realloc(p, n) : large_realloc(p, n);
 }
 
 EXPORT void *reallocarray(void *p, size_t count, size_t n)
@@ -369,8 +325,8 @@ EXPORT void *reallocarray(void *p, size_t count, size_t n)
         errno = ENOMEM; /* The block is unchanged. */
         return NULL;
     }
-    return small(bytes) && LIKELY(!ours(p)) ? next.reallocarray(p, count, n)
-                                            : large_reallocarray(p, count, n);
+    return small(bytes) && plain(p) ? next.reallocarray(p, count, n)
+                                    : large_reallocarray(p, count, n);
 }
 
 SLOW int large_posix_memalign(void **out, size_t alignment, size_t n)
@@ -394,7 +350,9 @@ EXPORT int posix_memalign(void **out, size_t alignment, size_t n)
 
 EXPORT size_t malloc_usable_size(void *p)
 {
-    return LIKELY(!ours(p)) ? next.malloc_usable_size(p) : zc_hostmem_size(p);
+    if (LIKELY(!ours(p)))
+        return is_boot(p) ? boot_size(p) : next.malloc_usable_size(p);
+    return zc_hostmem_size(p);
 }
 
 /* Requests under glibc's own names stay with glibc, but may be given any block. */
@@ -402,20 +360,15 @@ EXPORT void *__libc_realloc(void *p, size_t n)
 {
     if (ours(p))
         return large_realloc(p, n);
-    if (is_boot(p))
-        return boot_realloc(p, n);
-    zc_passthrough_forget(p);
-    return next.__libc_realloc(p, n);
+    return leaves(p) ? next.__libc_realloc(p, n) : boot_realloc(p, n);
 }
 
 EXPORT void __libc_free(void *p)
 {
-    if (ours(p)) {
+    if (ours(p))
         zc_hostmem_put(p);
-    } else if (!is_boot(p)) {
-        zc_passthrough_forget(p);
+    else if (leaves(p))
         next.__libc_free(p);
-    }
 }
 
 EXPORT void cfree(void *p)
