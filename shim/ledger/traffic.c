@@ -99,7 +99,7 @@ totals_add(struct zc_totals *totals, const struct zc_transfer *t,
 /* Counts for the blocks.  In a handler that interrupted the thread's own writing, slot is 0. */
 static void count_blocks(const struct zc_transfer *t, uint32_t slot)
 {
-    enum zc_dir dir = (enum zc_dir)(t->asked / (ZC_KIND_COUNT * ZC_KIND_COUNT));
+    enum zc_dir dir = zc_flow_dir(t->asked);
     if (t->dst != NULL)
         zc_cell_count(t->dst, dir, t, slot);
     if (t->src != NULL && t->src != t->dst)

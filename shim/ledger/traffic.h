@@ -61,6 +61,10 @@ static inline unsigned zc_flow(enum zc_dir dir, enum zc_kind src, enum zc_kind d
 {
     return ((unsigned)dir * ZC_KIND_COUNT + (unsigned)src) * ZC_KIND_COUNT + (unsigned)dst;
 }
+static inline enum zc_dir zc_flow_dir(unsigned flow)
+{
+    return (enum zc_dir)(flow / (ZC_KIND_COUNT * ZC_KIND_COUNT));
+}
 static inline enum zc_kind zc_flow_src(unsigned flow)
 {
     return (enum zc_kind)(flow / ZC_KIND_COUNT % ZC_KIND_COUNT);

@@ -115,9 +115,20 @@ void zc_line_hex(struct zc_line *line, const char *name, uint64_t v, unsigned di
     FIELD(line, name, quoted_hex(&line->text, "", v, digits));
 }
 
+void zc_line_site(struct zc_line *line, const char *name, uint32_t id)
+{
+    if (id == 0)
+        zc_line_null(line, name);
+    else
+        zc_line_hex(line, name, id, 8);
+}
+
 void zc_line_address(struct zc_line *line, const char *name, uint64_t v)
 {
-    FIELD(line, name, quoted_hex(&line->text, "0x", v, 0));
+    if (v == 0)
+        zc_line_null(line, name);
+    else
+        FIELD(line, name, quoted_hex(&line->text, "0x", v, 0));
 }
 
 /* Closing brackets and quotes always fit: room is reserved for them. */

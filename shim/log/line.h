@@ -33,7 +33,8 @@ void zc_line_bool(struct zc_line *line, const char *name, bool v);
 void zc_line_null(struct zc_line *line, const char *name);
 void zc_line_str(struct zc_line *line, const char *name, const char *s);
 void zc_line_hex(struct zc_line *line, const char *name, uint64_t v, unsigned digits);
-void zc_line_address(struct zc_line *line, const char *name, uint64_t v);
+void zc_line_site(struct zc_line *line, const char *name, uint32_t id);   /* Null for 0. */
+void zc_line_address(struct zc_line *line, const char *name, uint64_t v); /* Null for 0. */
 
 /* A nested object ('{') or array ('['); both are closed by their closing bracket. */
 void zc_line_open(struct zc_line *line, const char *name, char bracket);

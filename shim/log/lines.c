@@ -25,14 +25,23 @@ static void block_fields(struct zc_line *line, const struct zc_block *block)
         zc_line_u64(line, "spilled_bytes", zc_block_spilled(block));
 }
 
-void zc_cell_read(struct zc_cell *copy, const struct zc_cell *cell)
+void zc_cell_sum(struct zc_cell *sum, const struct zc_cell *cell)
 {
-    *copy = (struct zc_cell){.block = cell->block, .site = cell->site, .dir = cell->dir};
     for (int i = 0; i < ZC_OUTCOME_COUNT; i++) {
-        copy->by[i].calls = __atomic_load_n(&cell->by[i].calls, __ATOMIC_RELAXED);
-        copy->by[i].bytes = __atomic_load_n(&cell->by[i].bytes, __ATOMIC_RELAXED);
+        sum->by[i].calls += __atomic_load_n(&cell->by[i].calls, __ATOMIC_RELAXED);
+        sum->by[i].bytes += __atomic_load_n(&cell->by[i].bytes, __ATOMIC_RELAXED);
     }
-    copy->ticks = __atomic_load_n(&cell->ticks, __ATOMIC_RELAXED);
+    sum->ticks += __atomic_load_n(&cell->ticks, __ATOMIC_RELAXED);
+}
+
+/* A direction may have two cells, one of them with a single writer. */
+void zc_cell_sum_block(struct zc_cell sum[ZC_DIR_COUNT], const struct zc_block *block)
+{
+    for (size_t i = 0; i < sizeof(block->cell) / sizeof(block->cell[0]); i++) {
+        const struct zc_cell *cell = __atomic_load_n(&block->cell[i], __ATOMIC_ACQUIRE);
+        if (cell != NULL)
+            zc_cell_sum(&sum[cell->dir], cell);
+    }
 }
 
 const struct zc_flow_names zc_flow_asked = {"dir", "src_kind", "dst_kind"};
@@ -40,43 +49,22 @@ const struct zc_flow_names zc_flow_real = {"real_dir", "real_src_kind", "real_ds
 
 void zc_line_flow(struct zc_line *line, const struct zc_flow_names *names, unsigned flow)
 {
-    struct zc_sides sides = zc_flow_sides(flow);
-    zc_line_str(line, names->dir, zc_dir_name(sides.dir));
-    zc_line_str(line, names->src, zc_kind_name(sides.src));
-    zc_line_str(line, names->dst, zc_kind_name(sides.dst));
+    zc_line_str(line, names->dir, zc_dir_name(zc_flow_dir(flow)));
+    zc_line_str(line, names->src, zc_kind_name(zc_flow_src(flow)));
+    zc_line_str(line, names->dst, zc_kind_name(zc_flow_dst(flow)));
 }
 
-void zc_line_traffic(struct zc_line *line, enum zc_dir dir,
-                     const struct zc_count by[ZC_OUTCOME_COUNT], uint64_t ticks)
+void zc_line_traffic(struct zc_line *line, const struct zc_cell sum[ZC_DIR_COUNT])
 {
-    zc_line_open(line, NULL, '{');
-    zc_line_str(line, "dir", zc_dir_name(dir));
-    zc_line_counts(line, by, ticks);
-    zc_line_close(line, '}');
-}
-
-/* A direction may have two cells, one of them with a single writer. */
-static void block_traffic(struct zc_line *line, const struct zc_block *block)
-{
-    struct zc_cell sum[ZC_DIR_COUNT] = {0};
-    bool seen[ZC_DIR_COUNT] = {false};
-    for (size_t i = 0; i < sizeof(block->cell) / sizeof(block->cell[0]); i++) {
-        const struct zc_cell *cell = __atomic_load_n(&block->cell[i], __ATOMIC_ACQUIRE);
-        struct zc_cell copy;
-        if (cell == NULL)
-            continue;
-        zc_cell_read(&copy, cell);
-        seen[copy.dir] = true;
-        for (int o = 0; o < ZC_OUTCOME_COUNT; o++) {
-            sum[copy.dir].by[o].calls += copy.by[o].calls;
-            sum[copy.dir].by[o].bytes += copy.by[o].bytes;
-        }
-        sum[copy.dir].ticks += copy.ticks;
-    }
     zc_line_open(line, "traffic", '[');
-    for (int dir = 0; dir < ZC_DIR_COUNT; dir++)
-        if (seen[dir])
-            zc_line_traffic(line, (enum zc_dir)dir, sum[dir].by, sum[dir].ticks);
+    for (int dir = 0; dir < ZC_DIR_COUNT; dir++) {
+        if (zc_count_asked(sum[dir].by).calls == 0)
+            continue;
+        zc_line_open(line, NULL, '{');
+        zc_line_str(line, "dir", zc_dir_name((enum zc_dir)dir));
+        zc_line_counts(line, sum[dir].by, sum[dir].ticks);
+        zc_line_close(line, '}');
+    }
     zc_line_close(line, ']');
 }
 
@@ -138,13 +126,15 @@ static void with_traffic(const char *type, const struct zc_block *block, bool li
 {
     char buf[ZC_LINE_MAX];
     struct zc_line line;
+    struct zc_cell sum[ZC_DIR_COUNT] = {0};
     if (zc_log_level() < ZC_LOG_ALLOCS)
         return;
     zc_line_begin(&line, buf, sizeof(buf), type);
     block_fields(&line, block);
     if (live)
         zc_line_bool(&line, "live", true);
-    block_traffic(&line, block);
+    zc_cell_sum_block(sum, block);
+    zc_line_traffic(&line, sum);
     zc_log_write(&line);
 }
 
@@ -156,14 +146,6 @@ void zc_log_free(const struct zc_block *block)
 void zc_log_live_block(const struct zc_block *block)
 {
     with_traffic("block", block, true);
-}
-
-static void address(struct zc_line *line, const char *name, uint64_t v)
-{
-    if (v != 0)
-        zc_line_address(line, name, v);
-    else
-        zc_line_null(line, name);
 }
 
 /* Not inlined, so that its line is not on the stack together with those of the call's site. */
@@ -182,8 +164,8 @@ __attribute__((noinline)) static void write_transfer(const struct zc_transfer *t
     zc_line_u64(&line, "blocked_ns", zc_ticks_to_ns(t->ticks));
     zc_line_id(&line, "src_block", t->src != NULL ? t->src->id : 0);
     zc_line_id(&line, "dst_block", t->dst != NULL ? t->dst->id : 0);
-    address(&line, "src_address", call->src);
-    address(&line, "dst_address", call->dst);
+    zc_line_address(&line, "src_address", call->src);
+    zc_line_address(&line, "dst_address", call->dst);
     zc_line_str(&line, "src_memory", zc_source_name((enum zc_source)t->src_source));
     zc_line_str(&line, "dst_memory", zc_source_name((enum zc_source)t->dst_source));
     if (call->stream == ZC_STREAM_CREATED)
@@ -191,10 +173,7 @@ __attribute__((noinline)) static void write_transfer(const struct zc_transfer *t
     else
         zc_line_str(&line, "stream", zc_stream_name(call->stream));
     zc_line_u64(&line, "thread", zc_thread_id());
-    if (call->site != 0)
-        zc_line_hex(&line, "call_site", zc_site_id(call->site), 8);
-    else
-        zc_line_null(&line, "call_site");
+    zc_line_site(&line, "call_site", call->site != 0 ? zc_site_id(call->site) : 0);
     zc_line_str(&line, "range", call->range);
     zc_log_write(&line);
 }

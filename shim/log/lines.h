@@ -51,20 +51,6 @@ void zc_log_pause(const char *type, const char *range, uint64_t blocks, uint64_t
  * at ALLOCS and EVENTS before its first alloc, else before the summary. */
 void zc_log_site(uint32_t site_index);
 
-/* What a flow's number means; the inverse of zc_flow(). */
-struct zc_sides {
-    enum zc_dir dir;       /* Direction. */
-    enum zc_kind src, dst; /* Memory kinds of the source and the destination. */
-};
-static inline struct zc_sides zc_flow_sides(unsigned flow)
-{
-    return (struct zc_sides){
-        .dir = (enum zc_dir)(flow / (ZC_KIND_COUNT * ZC_KIND_COUNT)),
-        .src = (enum zc_kind)(flow / ZC_KIND_COUNT % ZC_KIND_COUNT),
-        .dst = (enum zc_kind)(flow % ZC_KIND_COUNT),
-    };
-}
-
 /* Names of the fields of a flow. */
 struct zc_flow_names {
     const char *dir;       /* Field of the direction. */
@@ -76,12 +62,15 @@ extern const struct zc_flow_names zc_flow_real;  /* real_dir, real_src_kind, rea
 /* Appends a flow's direction and the memory kinds of both sides. */
 void zc_line_flow(struct zc_line *line, const struct zc_flow_names *names, unsigned flow);
 
-/* Appends {"dir":…, counts} to an array. */
-void zc_line_traffic(struct zc_line *line, enum zc_dir dir,
-                     const struct zc_count by[ZC_OUTCOME_COUNT], uint64_t ticks);
+/* Appends an array of {"dir":…, counts}, one for each direction that has any; `sum` is indexed by
+ * directions. */
+void zc_line_traffic(struct zc_line *line, const struct zc_cell sum[ZC_DIR_COUNT]);
 
-/* Reads a cell that other threads may be changing, field by field with relaxed loads. */
-void zc_cell_read(struct zc_cell *copy, const struct zc_cell *cell);
+/* Adds the counts of a cell that other threads may be changing. */
+void zc_cell_sum(struct zc_cell *sum, const struct zc_cell *cell);
+
+/* Adds those of a block's cells, by direction. */
+void zc_cell_sum_block(struct zc_cell sum[ZC_DIR_COUNT], const struct zc_block *block);
 
 /* Writes a `block` line for a block that is still live: its traffic so far. */
 void zc_log_live_block(const struct zc_block *block);

@@ -27,14 +27,6 @@ void zc_line_pair_counts(struct zc_line *line, const struct zc_pair_counts *c)
     zc_line_u64(line, "fault_ns", c->fault_ns);
 }
 
-static void optional_site(struct zc_line *line, const char *name, uint32_t id)
-{
-    if (id)
-        zc_line_hex(line, name, id, 8);
-    else
-        zc_line_null(line, name);
-}
-
 void zc_log_pair(const struct zc_pair_names *names, const struct zc_pair_counts *counts)
 {
     char buf[ZC_LINE_MAX];
@@ -44,8 +36,8 @@ void zc_log_pair(const struct zc_pair_names *names, const struct zc_pair_counts 
     zc_line_begin(&line, buf, sizeof(buf), "pair");
     zc_line_id(&line, "device_block", names->device_block);
     zc_line_id(&line, "host_block", names->host_block);
-    optional_site(&line, "device_site", names->device_site);
-    optional_site(&line, "host_site", names->host_site);
+    zc_line_site(&line, "device_site", names->device_site);
+    zc_line_site(&line, "host_site", names->host_site);
     zc_line_str(&line, "why", names->why);
     zc_line_u64(&line, "size_bytes", names->bytes);
     zc_line_str(&line, "backing", names->one ? "one" : "own");

@@ -20,51 +20,21 @@
 /* Room for every site in every direction; unused pages cost nothing. */
 #define LINE_BYTES ((size_t)4 << 20)
 
-static void add_cell(struct zc_summary *s, uint32_t site, const struct zc_cell *cell)
-{
-    struct zc_cell copy;
-    zc_cell_read(&copy, cell);
-    if (site >= ZC_COUNTERS_SITES || copy.dir >= ZC_DIR_COUNT)
-        return;
-    struct zc_site_traffic *t = &s->site[site][copy.dir];
-    for (int i = 0; i < ZC_OUTCOME_COUNT; i++) {
-        t->by[i].calls += copy.by[i].calls;
-        t->by[i].bytes += copy.by[i].bytes;
-    }
-    t->ticks += copy.ticks;
-}
-
 static bool add_live_block(struct zc_block *block, void *arg)
 {
-    for (size_t i = 0; i < sizeof(block->cell) / sizeof(block->cell[0]); i++) {
-        const struct zc_cell *cell = __atomic_load_n(&block->cell[i], __ATOMIC_ACQUIRE);
-        if (cell != NULL)
-            add_cell(arg, block->site, cell);
-    }
+    struct zc_summary *s = arg;
+    zc_cell_sum_block(s->site[block->site], block);
     if (!(block->flags & ZC_BLOCK_QUARANTINED))
         zc_log_live_block(block);
     return true;
 }
 
-/* A folded total is indexed by direction, so its `dir` is not set. */
-static void add_folded(struct zc_summary *s, uint32_t index)
-{
-    const struct zc_site *site = zc_site_get(index);
-    for (int dir = 0; site != NULL && dir < ZC_DIR_COUNT; dir++) {
-        struct zc_cell copy;
-        zc_cell_read(&copy, &site->total[dir]);
-        copy.dir = (uint8_t)dir;
-        add_cell(s, index, &copy);
-    }
-}
-
 static void add_copies(struct zc_summary *s)
 {
     for (unsigned flow = 0; flow < ZC_FLOWS; flow++) {
-        struct zc_sides sides = zc_flow_sides(flow);
-        if (sides.dir >= ZC_DIR_MEMSET)
+        if (zc_flow_dir(flow) >= ZC_DIR_MEMSET)
             continue;
-        if (sides.src == ZC_KIND_PAGEABLE || sides.dst == ZC_KIND_PAGEABLE) {
+        if (zc_flow_src(flow) == ZC_KIND_PAGEABLE || zc_flow_dst(flow) == ZC_KIND_PAGEABLE) {
             s->pageable_asked += zc_count_asked(s->totals.asked[flow]).bytes;
             s->pageable_moved += s->totals.moved[flow].bytes;
         }
@@ -82,7 +52,8 @@ static void collect(struct zc_summary *s)
     if (s->sites > ZC_COUNTERS_SITES)
         s->sites = ZC_COUNTERS_SITES;
     for (uint32_t i = 0; i < s->sites; i++)
-        add_folded(s, i);
+        for (int dir = 0; dir < ZC_DIR_COUNT; dir++)
+            zc_cell_sum(&s->site[i][dir], &zc_site_get(i)->total[dir]);
     zc_block_each(add_live_block, s);
     zc_traffic_totals(&s->totals);
     add_copies(s);
@@ -158,11 +129,7 @@ static void sites(struct zc_line *line, const struct zc_summary *s)
         zc_line_u64(line, "requests", site->requests);
         zc_line_u64(line, "requested_bytes", site->requested_bytes);
         zc_line_u64(line, "frees", site->frees);
-        zc_line_open(line, "traffic", '[');
-        for (unsigned dir = 0; dir < ZC_DIR_COUNT; dir++)
-            if (zc_count_asked(s->site[i][dir].by).calls > 0)
-                zc_line_traffic(line, (enum zc_dir)dir, s->site[i][dir].by, s->site[i][dir].ticks);
-        zc_line_close(line, ']');
+        zc_line_traffic(line, s->site[i]);
         zc_line_close(line, '}');
     }
     zc_line_close(line, ']');

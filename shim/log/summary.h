@@ -9,19 +9,13 @@
 #include "ledger/counters.h"
 #include "ledger/traffic.h"
 
-/* The traffic of one site's blocks in one direction. */
-struct zc_site_traffic {
-    struct zc_count by[ZC_OUTCOME_COUNT]; /* Requested = moved + CPU-copied + elided. */
-    uint64_t ticks;                       /* Blocked time. */
-};
-
 struct zc_summary {
-    struct zc_totals totals;                                      /* By flow. */
-    struct zc_site_traffic site[ZC_COUNTERS_SITES][ZC_DIR_COUNT]; /* Freed and live blocks. */
-    uint32_t sites;                                               /* Sites in use. */
-    struct zc_block_gauge place[ZC_COUNTERS_PLACES];              /* By enum zc_place_id. */
-    uint64_t untracked; /* Requests that could not be recorded. */
-    uint64_t wall_ns;   /* Since the counters were made. */
+    struct zc_totals totals;                              /* By flow. */
+    struct zc_cell site[ZC_COUNTERS_SITES][ZC_DIR_COUNT]; /* Counts of freed and live blocks. */
+    uint32_t sites;                                       /* Sites in use. */
+    struct zc_block_gauge place[ZC_COUNTERS_PLACES];      /* By enum zc_place_id. */
+    uint64_t untracked;                                   /* Requests that could not be recorded. */
+    uint64_t wall_ns;                                     /* Since the counters were made. */
     /* Sums over all copies; sets and prefetches move nothing between two blocks. */
     struct zc_count copies[ZC_OUTCOME_COUNT];
     uint64_t copy_ticks;     /* Blocked time of the copies. */

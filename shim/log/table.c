@@ -133,11 +133,10 @@ static void traffic_headings(struct zc_text *t)
 
 static void flow_row(struct zc_text *t, unsigned flow, const struct zc_totals *totals)
 {
-    struct zc_sides sides = zc_flow_sides(flow);
-    bool copy = sides.dir < ZC_DIR_MEMSET;
-    left(t, zc_dir_name(sides.dir), OPERATION);
-    left(t, copy ? zc_kind_name(sides.src) : "", NAME);
-    left(t, zc_kind_name(sides.dst), NAME);
+    bool copy = zc_flow_dir(flow) < ZC_DIR_MEMSET;
+    left(t, zc_dir_name(zc_flow_dir(flow)), OPERATION);
+    left(t, copy ? zc_kind_name(zc_flow_src(flow)) : "", NAME);
+    left(t, zc_kind_name(zc_flow_dst(flow)), NAME);
     put_count(t, zc_count_asked(totals->asked[flow]).calls);
     traffic_columns(t, totals->asked[flow]);
     duration(t, totals->ticks[flow]);
@@ -189,19 +188,13 @@ static void place_table(struct zc_text *t, const struct zc_summary *s)
     }
 }
 
-/* Sums a site's directions into by[]; returns the bytes asked, by which sites are ranked. */
-static uint64_t site_sum(const struct zc_summary *s, uint32_t site,
-                         struct zc_count by[ZC_OUTCOME_COUNT])
+/* The copies of a site's blocks, in all directions. */
+static struct zc_cell site_sum(const struct zc_summary *s, uint32_t site)
 {
-    for (int i = 0; i < ZC_OUTCOME_COUNT; i++)
-        by[i] = (struct zc_count){0, 0};
-    for (int dir = 0; dir < ZC_DIR_MEMSET; dir++) {
-        for (int i = 0; i < ZC_OUTCOME_COUNT; i++) {
-            by[i].calls += s->site[site][dir].by[i].calls;
-            by[i].bytes += s->site[site][dir].by[i].bytes;
-        }
-    }
-    return zc_count_asked(by).bytes;
+    struct zc_cell sum = {0};
+    for (int dir = 0; dir < ZC_DIR_MEMSET; dir++)
+        zc_cell_sum(&sum, &s->site[site][dir]);
+    return sum;
 }
 
 /* The best ranked sites first; returns how many have traffic, at most SITE_ROWS. */
@@ -210,8 +203,7 @@ static unsigned rank_sites(const struct zc_summary *s, uint32_t top[SITE_ROWS])
     uint64_t bytes[SITE_ROWS] = {0};
     unsigned n = 0;
     for (uint32_t site = 0; site < s->sites; site++) {
-        struct zc_count by[ZC_OUTCOME_COUNT];
-        uint64_t asked = site_sum(s, site, by);
+        uint64_t asked = zc_count_asked(site_sum(s, site).by).bytes;
         unsigned at = n;
         while (at > 0 && bytes[at - 1] < asked)
             at--;
@@ -245,7 +237,6 @@ static void frame(struct zc_text *t, const struct zc_frame *f)
 static void site_row(struct zc_text *t, const struct zc_summary *s, uint32_t index)
 {
     const struct zc_site *site = zc_site_get(index);
-    struct zc_count by[ZC_OUTCOME_COUNT];
     size_t start = t->len;
     zc_text_hex(t, zc_site_id(index), 8);
     zc_text_pad(t, start, OPERATION);
@@ -254,8 +245,7 @@ static void site_row(struct zc_text *t, const struct zc_summary *s, uint32_t ind
         frame(t, &site->frame[0]);
     zc_text_pad(t, start, FRAME);
     put_count(t, site != NULL ? site->requests : 0);
-    site_sum(s, index, by);
-    traffic_columns(t, by);
+    traffic_columns(t, site_sum(s, index).by);
     zc_text_str(t, "\n");
 }
 
