@@ -22,7 +22,7 @@ static size_t pitch_of(size_t width)
 {
     CUdevice device = 0;
     int alignment = 0;
-    if (!zc_real.cuCtxGetDevice || zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
+    if (zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
         zc_real.cuDeviceGetAttribute(&alignment, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, device) !=
             CUDA_SUCCESS ||
         alignment <= 0)

@@ -82,13 +82,6 @@ static bool is_drivers(const void *p)
     return is_converted(p) || hosted(p);
 }
 
-/* What the driver reports before it looks at the address: a sticky error, or a capture.  Freeing
- * NULL gets that code. */
-static CUresult state_of_driver(void)
-{
-    return zc_real.cuMemFree_v2 ? zc_real.cuMemFree_v2(0) : CUDA_SUCCESS;
-}
-
 /* The memory goes to the pool in its original state.  Other blocks in a slab may still want the
  * attribute. */
 static void forget_sync_memops(const struct zc_block *block)
@@ -96,13 +89,14 @@ static void forget_sync_memops(const struct zc_block *block)
     int none = 0;
     const struct zc_extent *extent = zc_hostheap_extent(block->base);
     bool set = __atomic_load_n(&block->flags, __ATOMIC_RELAXED) & ZC_BLOCK_SYNC_MEMOPS;
-    if (set && extent && extent->use == ZC_EXTENT_BLOCK && zc_real.cuPointerSetAttribute)
+    if (set && extent && extent->use == ZC_EXTENT_BLOCK)
         zc_real.cuPointerSetAttribute(&none, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block->base);
 }
 
 static CUresult free_hosted(enum zc_fn fn, struct zc_block *block, const void *p)
 {
-    CUresult state = state_of_driver();
+    /* What the driver reports before it looks at the address: a sticky error, or a capture. */
+    CUresult state = zc_real.cuMemFree_v2(0);
     if (state != CUDA_SUCCESS && !zc_life_closing())
         return state;
     if (block->base != (CUdeviceptr)p)
@@ -140,7 +134,7 @@ ZC_BODY(cuMemFreeHost, (void *p))
 static CUresult state_of_context(void)
 {
     CUdevice device;
-    return zc_real.cuCtxGetDevice ? zc_real.cuCtxGetDevice(&device) : CUDA_SUCCESS;
+    return zc_real.cuCtxGetDevice(&device);
 }
 
 static bool in_heap(const void *p)

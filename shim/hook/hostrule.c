@@ -219,7 +219,7 @@ void zc_hostrule_ask_devices(void)
     int devices = 0;
     if (!first_rule(manages))
         return;
-    bool all = zc_real.cuDeviceGetCount && zc_real.cuDeviceGetCount(&devices) == CUDA_SUCCESS;
+    bool all = zc_real.cuDeviceGetCount(&devices) == CUDA_SUCCESS;
     for (int d = 0; d < devices; d++)
         all = all && zc_device_has(d, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
     __atomic_store_n(&reachable, all && devices > 0, __ATOMIC_RELAXED);

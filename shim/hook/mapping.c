@@ -8,8 +8,7 @@
 static enum zc_kind kind_of(CUdeviceptr ptr)
 {
     unsigned type = CU_MEMORYTYPE_DEVICE;
-    if (zc_real.cuPointerGetAttribute)
-        zc_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, ptr);
+    zc_real.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, ptr);
     return type == CU_MEMORYTYPE_HOST ? ZC_KIND_PINNED : ZC_KIND_DEVICE;
 }
 

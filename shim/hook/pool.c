@@ -68,7 +68,7 @@ bool zc_pool_current(CUstream stream, enum zc_flavour flavour, CUmemoryPool *poo
 {
     CUdevice device;
     *pool = NULL;
-    if (!zc_rules()->rule_count || !zc_real.cuDeviceGetMemPool)
+    if (!zc_rules()->rule_count)
         return true;
     if (zc_stream_device(stream, flavour, &device) != CUDA_SUCCESS)
         return false;
@@ -91,7 +91,7 @@ static int device_of_default(CUmemoryPool handle)
 {
     int count = 0;
     CUmemoryPool pool;
-    if (!zc_real.cuDeviceGetDefaultMemPool || zc_real.cuDeviceGetCount(&count) != CUDA_SUCCESS)
+    if (zc_real.cuDeviceGetCount(&count) != CUDA_SUCCESS)
         return -1;
     for (int d = 0; d < count; d++)
         if (zc_real.cuDeviceGetDefaultMemPool(&pool, d) == CUDA_SUCCESS && pool == handle) {
@@ -106,8 +106,7 @@ static int device_of_default(CUmemoryPool handle)
 static const char *elsewhere(CUmemoryPool handle, int device)
 {
     CUdevice current;
-    if (!zc_rules()->rule_count || !zc_real.cuCtxGetDevice ||
-        zc_real.cuCtxGetDevice(&current) != CUDA_SUCCESS)
+    if (!zc_rules()->rule_count || zc_real.cuCtxGetDevice(&current) != CUDA_SUCCESS)
         return NULL;
     if (device < 0)
         device = device_of_default(handle);

@@ -54,11 +54,9 @@ static void open_log(void)
 static void describe_gpu(int ordinal, struct zc_log_gpu *gpu)
 {
     CUuuid uuid;
-    if (!zc_real.cuDeviceGetPCIBusId ||
-        zc_real.cuDeviceGetPCIBusId(gpu->pci, sizeof(gpu->pci), ordinal) != CUDA_SUCCESS)
+    if (zc_real.cuDeviceGetPCIBusId(gpu->pci, sizeof(gpu->pci), ordinal) != CUDA_SUCCESS)
         gpu->pci[0] = '\0';
-    gpu->known =
-        zc_real.cuDeviceGetUuid_v2 && zc_real.cuDeviceGetUuid_v2(&uuid, ordinal) == CUDA_SUCCESS;
+    gpu->known = zc_real.cuDeviceGetUuid_v2(&uuid, ordinal) == CUDA_SUCCESS;
     if (gpu->known)
         memcpy(gpu->uuid, uuid.bytes, sizeof(gpu->uuid));
 }
@@ -71,12 +69,11 @@ static void write_meta(void)
     struct zc_log_meta meta = {
         .policy_file = zc_rules_path(), .policy_hash = zc_rules()->hash, .devices = -1};
     int count;
-    if (zc_real.cuDriverGetVersion && zc_real.cuDriverGetVersion(&meta.driver) != CUDA_SUCCESS)
+    if (zc_real.cuDriverGetVersion(&meta.driver) != CUDA_SUCCESS)
         meta.driver = 0;
-    if (zc_real.cuDeviceGetCount && zc_real.cuDeviceGetCount(&count) == CUDA_SUCCESS)
+    if (zc_real.cuDeviceGetCount(&count) == CUDA_SUCCESS)
         meta.devices = count;
-    if (meta.devices > 0 && zc_real.cuDeviceGetName &&
-        zc_real.cuDeviceGetName(gpu, sizeof(gpu), 0) == CUDA_SUCCESS)
+    if (meta.devices > 0 && zc_real.cuDeviceGetName(gpu, sizeof(gpu), 0) == CUDA_SUCCESS)
         meta.gpu = gpu;
     for (int i = 0; i < meta.devices && i < ZC_LOG_GPUS; i++)
         describe_gpu(i, &meta.gpus[i]);
@@ -146,6 +143,7 @@ bool zc_process_start(void)
     /* Once more: a program may set variables for libzc after its first large request. */
     if (zc_options_read()->secure)
         return false;
+    zc_real_find(NULL); /* Another thread may not have found all functions yet. */
     zc_clock_calibrate();
     zc_populate();
     find_python(zc_option_on(zc_options()->python));

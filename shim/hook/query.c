@@ -75,8 +75,7 @@ static int access_of(const struct zc_block *b)
     CUmemLocation where = {.type = CU_MEM_LOCATION_TYPE_DEVICE};
     CUdevice device;
     if ((b->flags & (ZC_BLOCK_STREAM | ZC_BLOCK_POOL_GONE)) != ZC_BLOCK_STREAM ||
-        !zc_real.cuMemPoolGetAccess || zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
-        device == b->device)
+        zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS || device == b->device)
         return CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE;
     where.id = device;
     return zc_real.cuMemPoolGetAccess(&flags, b->pool, &where) == CUDA_SUCCESS
@@ -215,7 +214,7 @@ ZC_BODY(cuPointerGetAttributes,
     if (zc_grow_materialize(b, entry->fn) != CUDA_SUCCESS)
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = real(count, attributes, data, ptr);
-    if (result != CUDA_SUCCESS || !zc_real.cuPointerGetAttribute)
+    if (result != CUDA_SUCCESS)
         return result;
     for (unsigned i = 0; i < count; i++)
         if (answer(zc_real.cuPointerGetAttribute, b, data[i], attributes[i], ptr) != CUDA_SUCCESS &&
@@ -261,7 +260,7 @@ ZC_BODY(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr
         return result;
     }
     CUdevice device;
-    CUresult state = zc_real.cuCtxGetDevice ? zc_real.cuCtxGetDevice(&device) : CUDA_SUCCESS;
+    CUresult state = zc_real.cuCtxGetDevice(&device);
     if (state != CUDA_SUCCESS)
         return state;
     if (beside || (b->flags & ZC_BLOCK_QUARANTINED))

@@ -42,11 +42,10 @@ static void find_context(struct zc_ask *ask)
     uint32_t now = __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
     ask->context = NULL;
     ask->device = -1;
-    if (!zc_real.cuCtxGetCurrent || zc_real.cuCtxGetCurrent(&ask->context) != CUDA_SUCCESS ||
-        !ask->context)
+    if (zc_real.cuCtxGetCurrent(&ask->context) != CUDA_SUCCESS || !ask->context)
         return;
     if (last.context != ask->context || last.generation != now) {
-        if (!zc_real.cuCtxGetDevice || zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS)
+        if (zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS)
             return;
         last.context = ask->context;
         last.device = device;
@@ -170,8 +169,7 @@ void zc_track_foreign(const struct zc_entry *entry, enum zc_api api, CUdeviceptr
     const struct zc_block *known = zc_block_at(address);
     if (known && known->size == bytes)
         return; /* Asking for a module's global again gives the same block. */
-    if (!bytes && (!zc_real.cuMemGetAddressRange_v2 ||
-                   zc_real.cuMemGetAddressRange_v2(&base, &ask.size, address) != CUDA_SUCCESS))
+    if (!bytes && zc_real.cuMemGetAddressRange_v2(&base, &ask.size, address) != CUDA_SUCCESS)
         return;
     if (ask.size)
         zc_ask_track(&ask, address, NULL, NULL, NULL);

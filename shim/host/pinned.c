@@ -78,8 +78,7 @@ static enum zc_extent_pin pin_of(const struct zc_extent *e)
 static void bring_near(const struct zc_extent *e)
 {
     CUdevice device;
-    if (e->node != ZC_NODE_LOCAL || !zc_real.cuCtxGetDevice ||
-        zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS)
+    if (e->node != ZC_NODE_LOCAL || zc_real.cuCtxGetDevice(&device) != CUDA_SUCCESS)
         return;
     int node = zc_node_of_device(device);
     if (zc_pages_move((void *)zc_extent_base(e), zc_extent_span(e), node))

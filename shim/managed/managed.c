@@ -12,10 +12,8 @@
  * cuMemAdvise). */
 static CUresult make_for_host(CUdeviceptr base, size_t size, int device)
 {
-    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
-    if (zc_real.cuMemAdvise)
-        result =
-            zc_real.cuMemAdvise(base, size, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, CU_DEVICE_CPU);
+    CUresult result =
+        zc_real.cuMemAdvise(base, size, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, CU_DEVICE_CPU);
     if (result == CUDA_SUCCESS)
         result = zc_real.cuMemAdvise(base, size, CU_MEM_ADVISE_SET_ACCESSED_BY, device);
     if (result == CUDA_SUCCESS)

@@ -8,7 +8,7 @@
 static uint64_t budget_of(const struct zc_rule *rule, int device)
 {
     size_t total = 0;
-    if (rule->budget.kind == ZC_LIMIT_PERCENT && zc_real.cuDeviceTotalMem_v2)
+    if (rule->budget.kind == ZC_LIMIT_PERCENT)
         zc_real.cuDeviceTotalMem_v2(&total, device);
     return zc_limit_bytes(rule->budget, total);
 }

@@ -6,8 +6,7 @@
 bool zc_device_has(int device, CUdevice_attribute attribute)
 {
     int value = 0;
-    return zc_real.cuDeviceGetAttribute &&
-           zc_real.cuDeviceGetAttribute(&value, attribute, device) == CUDA_SUCCESS && value;
+    return zc_real.cuDeviceGetAttribute(&value, attribute, device) == CUDA_SUCCESS && value;
 }
 
 bool zc_device_one_address(int device)
@@ -26,9 +25,8 @@ int zc_node_of_device(int device)
 {
     int node = ZC_NODE_ANY;
 #if CUDA_VERSION >= 12020
-    if (zc_real.cuDeviceGetAttribute &&
-        zc_real.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device) !=
-            CUDA_SUCCESS)
+    if (zc_real.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device) !=
+        CUDA_SUCCESS)
         return ZC_NODE_ANY;
 #else
     (void)device;

@@ -142,7 +142,7 @@ static uint64_t *managed_counter(int device)
 static uint64_t managed_limit(void)
 {
     size_t available = 0, total = 0;
-    if (!zc_real.cuMemGetInfo_v2 || zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
+    if (zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
         return 0;
     uint64_t limit = zc_limit_bytes(max_managed, available);
     return max_managed.kind == ZC_LIMIT_PERCENT && limit < available ? limit : available;
@@ -158,8 +158,7 @@ static uint64_t device_limit(int device)
     size_t total = 0;
     if (!zc_limits_device_bound())
         return UINT64_MAX;
-    if (zc_real.cuDeviceTotalMem_v2)
-        zc_real.cuDeviceTotalMem_v2(&total, device);
+    zc_real.cuDeviceTotalMem_v2(&total, device);
     return zc_limit_bytes(max_device, total);
 }
 
@@ -252,8 +251,7 @@ static void watch_devices(void)
 {
     const char *why;
     int devices = 0;
-    if (!zc_limits_device_bound() || !zc_real.cuDeviceGetCount ||
-        zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS)
+    if (!zc_limits_device_bound() || zc_real.cuDeviceGetCount(&devices) != CUDA_SUCCESS)
         return;
     for (int d = 0; d < devices; d++)
         zc_node_take(ZC_NODE_DEVICE, d, 0, UINT64_MAX, &why);

@@ -67,7 +67,7 @@ static bool ask_id(int device)
     if (__atomic_load_n(&gpus[device].known, __ATOMIC_ACQUIRE))
         return true;
     uint64_t id[2] = {0, (uint64_t)device};
-    if (zc_real.cuDeviceGetUuid_v2 && zc_real.cuDeviceGetUuid_v2(&uuid, device) == CUDA_SUCCESS)
+    if (zc_real.cuDeviceGetUuid_v2(&uuid, device) == CUDA_SUCCESS)
         memcpy(id, uuid.bytes, sizeof(id));
     memcpy(gpus[device].id, id, sizeof(id));
     __atomic_store_n(&gpus[device].known, 1, __ATOMIC_RELEASE);

@@ -311,8 +311,7 @@ static void *run(void *unused)
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     long nap = LOOK_NS;
     pthread_detach(pthread_self());
-    if (zc_real.cuThreadExchangeStreamCaptureMode)
-        zc_real.cuThreadExchangeStreamCaptureMode(&mode);
+    zc_real.cuThreadExchangeStreamCaptureMode(&mode);
     do {
         for (bool left = true, done = false; left && !zc_life_closing(); done = false) {
             if (enter()) {

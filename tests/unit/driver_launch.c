@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "driver/launch.h"
+#include "real_test.h"
 
 #define STREAM ((CUstream)0x5000)
 
@@ -132,6 +133,7 @@ static CUresult CUDAAPI driver_memop(CUstream stream, CUdeviceptr ptr, cuuint32_
 static int setup(void **state)
 {
     (void)state;
+    real_without_driver();
     setenv("ZC_LOG", "off", 1);
     zc_real.cuLaunchKernel = zc_real.cuLaunchKernel_ptsz = driver_kernel;
     zc_real.cuLaunchCooperativeKernel = zc_real.cuLaunchCooperativeKernel_ptsz = driver_cooperative;

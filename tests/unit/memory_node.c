@@ -2,6 +2,7 @@
 /* Limits that processes share, by processes that take, give, end and are killed. */
 #define __CUDA_API_VERSION_INTERNAL /* As the library is built. */
 #include "child_test.h"
+#include "real_test.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -600,6 +601,7 @@ static void random_processes_never_hold_more_together_and_all_comes_back(void **
 static int make_folder(void **state)
 {
     (void)state;
+    real_without_driver();
     if (!mkdtemp(folder))
         return -1;
     snprintf(table, sizeof(table), "%s/budgets", folder);
