@@ -180,12 +180,12 @@ static struct zc_cfi_expr expression(struct machine *m)
     return (struct zc_cfi_expr){zc_cursor_take(&m->c, bytes), bytes};
 }
 
-static void rule_set(struct zc_cfi_row *row, uint64_t reg, struct zc_cfi_rule rule)
+static void rule_set(struct machine *m, uint64_t reg, struct zc_cfi_rule rule)
 {
     if (reg == ZC_CFI_RA)
-        row->ra = rule;
+        m->row.ra = rule;
     else if (reg == ZC_CFI_FP)
-        row->fp = rule;
+        m->row.fp = rule;
 }
 
 /* An offset in bytes from one in units of data_align. */
@@ -198,50 +198,49 @@ static int64_t unfactor(struct machine *m, int64_t factored)
 
 static void rule_at(struct machine *m, uint64_t reg, int64_t factored)
 {
-    rule_set(&m->row, reg, (struct zc_cfi_rule){.how = ZC_CFI_AT, .offset = unfactor(m, factored)});
+    rule_set(m, reg, (struct zc_cfi_rule){.how = ZC_CFI_AT, .offset = unfactor(m, factored)});
 }
 
 static void rule_restore(struct machine *m, uint64_t reg)
 {
-    rule_set(&m->row, reg, reg == ZC_CFI_RA ? m->initial.ra : m->initial.fp);
+    rule_set(m, reg, reg == ZC_CFI_RA ? m->initial.ra : m->initial.fp);
 }
 
 /* Instructions that set the rule of one register, their first operand. */
 static void run_register(struct machine *m, uint8_t op)
 {
     uint64_t reg = zc_cursor_uleb(&m->c);
+    struct zc_cfi_rule rule = {.how = ZC_CFI_UNSUPPORTED};
     switch (op) {
     case DW_CFA_offset_extended:
         rule_at(m, reg, (int64_t)zc_cursor_uleb(&m->c));
-        break;
+        return;
     case DW_CFA_offset_extended_sf:
         rule_at(m, reg, zc_cursor_sleb(&m->c));
-        break;
-    case DW_CFA_expression:
-        rule_set(&m->row, reg, (struct zc_cfi_rule){.how = ZC_CFI_AT_EXPR, .expr = expression(m)});
-        break;
+        return;
     case DW_CFA_restore_extended:
         rule_restore(m, reg);
+        return;
+    case DW_CFA_expression:
+    case DW_CFA_val_expression:
+        rule.expr = expression(m);
+        rule.how = op == DW_CFA_expression ? ZC_CFI_AT_EXPR : ZC_CFI_UNSUPPORTED;
         break;
     case DW_CFA_undefined:
-        rule_set(&m->row, reg, (struct zc_cfi_rule){.how = ZC_CFI_UNDEFINED});
+        rule.how = ZC_CFI_UNDEFINED;
         break;
     case DW_CFA_same_value:
-        rule_set(&m->row, reg, (struct zc_cfi_rule){.how = ZC_CFI_SAME});
-        break;
-    case DW_CFA_val_expression:
-        expression(m);
-        rule_set(&m->row, reg, (struct zc_cfi_rule){.how = ZC_CFI_UNSUPPORTED});
+        rule.how = ZC_CFI_SAME;
         break;
     case DW_CFA_register:
     case DW_CFA_val_offset:
     case DW_CFA_val_offset_sf:
         zc_cursor_uleb(&m->c);
-        rule_set(&m->row, reg, (struct zc_cfi_rule){.how = ZC_CFI_UNSUPPORTED});
         break;
     default:
         m->c.bad = true;
     }
+    rule_set(m, reg, rule);
 }
 
 static void cfa_set(struct machine *m, uint64_t reg, int64_t offset)
@@ -251,40 +250,39 @@ static void cfa_set(struct machine *m, uint64_t reg, int64_t offset)
     m->row.cfa_expr = (struct zc_cfi_expr){NULL, 0};
 }
 
+/* An offset as it stands, or in units of data_align. */
+static int64_t cfa_offset(struct machine *m, bool factored)
+{
+    return factored ? unfactor(m, zc_cursor_sleb(&m->c)) : (int64_t)zc_cursor_uleb(&m->c);
+}
+
 /* Instructions that set the CFA, and the stack of rows. */
 static bool run_cfa(struct machine *m, uint8_t op)
 {
     uint64_t reg = m->row.cfa_reg;
     switch (op) {
     case DW_CFA_def_cfa:
-        reg = zc_cursor_uleb(&m->c);
-        cfa_set(m, reg, (int64_t)zc_cursor_uleb(&m->c));
-        return true;
     case DW_CFA_def_cfa_sf:
         reg = zc_cursor_uleb(&m->c);
-        cfa_set(m, reg, unfactor(m, zc_cursor_sleb(&m->c)));
+        cfa_set(m, reg, cfa_offset(m, op == DW_CFA_def_cfa_sf));
         return true;
     case DW_CFA_def_cfa_register:
         cfa_set(m, zc_cursor_uleb(&m->c), m->row.cfa_offset);
         return true;
     case DW_CFA_def_cfa_offset:
-        cfa_set(m, reg, (int64_t)zc_cursor_uleb(&m->c));
-        return true;
     case DW_CFA_def_cfa_offset_sf:
-        cfa_set(m, reg, unfactor(m, zc_cursor_sleb(&m->c)));
+        cfa_set(m, reg, cfa_offset(m, op == DW_CFA_def_cfa_offset_sf));
         return true;
     case DW_CFA_def_cfa_expression:
         m->row.cfa_expr = expression(m);
         return true;
     case DW_CFA_remember_state:
-        if (m->depth == REMEMBERED)
-            m->c.bad = true;
-        else
-            m->stack[m->depth++] = m->row;
-        return true;
     case DW_CFA_restore_state:
-        if (m->depth == 0)
-            m->c.bad = true;
+        m->c.bad |= m->depth == (op == DW_CFA_remember_state ? REMEMBERED : 0);
+        if (m->c.bad)
+            return true;
+        if (op == DW_CFA_remember_state)
+            m->stack[m->depth++] = m->row;
         else
             m->row = m->stack[--m->depth];
         return true;
@@ -296,22 +294,15 @@ static bool run_cfa(struct machine *m, uint8_t op)
 /* Instructions that advance the address; false for others. */
 static bool run_advance(struct machine *m, uint8_t op)
 {
-    switch (op) {
-    case DW_CFA_advance_loc1:
-        m->loc += zc_cursor_fixed(&m->c, 1) * m->program->code_align;
-        return true;
-    case DW_CFA_advance_loc2:
-        m->loc += zc_cursor_fixed(&m->c, 2) * m->program->code_align;
-        return true;
-    case DW_CFA_advance_loc4:
-        m->loc += zc_cursor_fixed(&m->c, 4) * m->program->code_align;
-        return true;
-    default:
-        if ((op & 0xc0) != DW_CFA_advance_loc)
-            return false;
-        m->loc += (op & 0x3f) * m->program->code_align;
-        return true;
-    }
+    uint64_t units;
+    if ((op & 0xc0) == DW_CFA_advance_loc)
+        units = op & 0x3f;
+    else if (op >= DW_CFA_advance_loc1 && op <= DW_CFA_advance_loc4)
+        units = zc_cursor_fixed(&m->c, (size_t)1 << (op - DW_CFA_advance_loc1));
+    else
+        return false;
+    m->loc += units * m->program->code_align;
+    return true;
 }
 
 /* Runs instructions up to those that are valid only after `pc`. */
