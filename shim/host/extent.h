@@ -18,6 +18,10 @@ bool zc_heap_take_limit(size_t span, bool *counted, const char **why);
  * leaves no room for it.  Without the lock. */
 bool zc_extent_count(struct zc_extent *extent, const char **why);
 
+/* zc_extent_bury() under the lock; a signal handler that interrupted the heap loses the addresses.
+ */
+void zc_heap_bury(struct zc_extent *extent);
+
 /* Units that hold this many bytes. */
 static inline uint64_t zc_extent_units(uint64_t bytes)
 {

@@ -169,9 +169,7 @@ bool zc_extent_count(struct zc_extent *extent, const char **why)
     return false;
 }
 
-/* Keeps the driver from pages that the program has protected or replaced: as for pageable memory,
- * these are a matter of program, CPU and kernel alone.  Ends a stale registration.  False if the
- * pages can't be registered now. */
+/* Empties the pool where the kernel refuses. */
 static bool back(const struct zc_extent *e, int node)
 {
     if (zc_extent_back(e, 0, node))
@@ -180,7 +178,7 @@ static bool back(const struct zc_extent *e, int node)
     return zc_extent_back(e, 0, node);
 }
 
-static void bury(struct zc_extent *e)
+void zc_heap_bury(struct zc_extent *e)
 {
     if (!zc_heap_lock())
         return; /* Only the addresses are lost. */
@@ -218,7 +216,7 @@ static struct zc_extent *fresh(uint32_t units, const struct zc_host_want *want, 
     if (e && !back(e, want->node)) {
         *why = zc_limits_reason(errno, span);
         zc_extent_unback(e);
-        bury(e);
+        zc_heap_bury(e);
         e = NULL;
     }
     if (!e) {
@@ -502,7 +500,7 @@ void zc_hostheap_drop(struct zc_extent *extent)
     zc_extent_unback(extent);
     if (zc_hostheap_mine(extent))
         zc_limits_give_heap(zc_extent_span(extent), extent->counted);
-    bury(extent);
+    zc_heap_bury(extent);
 }
 
 void zc_hostheap_keep(struct zc_extent *extent)

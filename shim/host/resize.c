@@ -18,20 +18,6 @@ static bool claim(struct zc_extent *e)
     return true;
 }
 
-static void bury(struct zc_extent *e)
-{
-    if (!zc_heap_lock())
-        return; /* Only the addresses are lost. */
-    zc_extent_bury(e);
-    zc_heap_unlock();
-}
-
-static void give_back(struct zc_extent *e)
-{
-    zc_extent_unback(e);
-    bury(e);
-}
-
 static struct zc_extent *cut(struct zc_extent *e, uint32_t units)
 {
     struct zc_extent *rest = NULL;
@@ -48,7 +34,8 @@ static struct zc_extent *shrink(struct zc_extent *e, uint32_t units)
     if (!rest)
         return NULL;
     zc_limits_give_heap(zc_extent_span(rest), e->counted);
-    give_back(rest);
+    zc_extent_unback(rest);
+    zc_heap_bury(rest);
     return e;
 }
 
@@ -63,7 +50,7 @@ static bool grow_in_place(struct zc_extent *e, uint32_t units)
         return longer;
     struct zc_extent *rest = cut(e, had);
     if (rest)
-        bury(rest);
+        zc_heap_bury(rest);
     return false;
 }
 
@@ -95,8 +82,10 @@ static struct zc_extent *grow_elsewhere(struct zc_extent *e, uint32_t units)
     if (!to)
         return NULL;
     if (!zc_extent_back(to, e->units, e->node) || !zc_extent_move(e, to, &intact)) {
-        if (intact)
-            give_back(to);
+        if (intact) {
+            zc_extent_unback(to);
+            zc_heap_bury(to);
+        }
         return NULL;
     }
     if (zc_heap_lock()) {
