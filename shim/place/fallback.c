@@ -54,22 +54,6 @@ static bool names_api(const struct zc_rule *rule, enum zc_api api)
     return false;
 }
 
-/* True if some request of the rule's `api` can have the place. */
-static bool built(const struct zc_rule *rule, enum zc_place_id place)
-{
-    if (place == ZC_PLACE_DEVICE || place == ZC_PLACE_PAGEABLE)
-        return true;
-    if (place == ZC_PLACE_PINNED)
-        return rule->apis & (HOST_REQUESTS | API_BIT(cuMemHostRegister));
-    if (place == ZC_PLACE_MANAGED)
-        return rule->apis & (DEVICE_REQUESTS | HOST_REQUESTS);
-    if (place == ZC_PLACE_SHARED)
-        return rule->apis & (DEVICE_REQUESTS | LIBC_REQUESTS);
-    if (place == ZC_PLACE_MAPPED)
-        return rule->apis & (DEVICE_REQUESTS | API_BIT(cuMemCreate));
-    return zc_place_of(place) && (rule->apis & DEVICE_REQUESTS);
-}
-
 /* malloc may be called from inside the driver, so libzc makes no CUDA call in it. */
 static void check_libc(const struct zc_policy *policy, const struct zc_rule *rule)
 {
@@ -103,13 +87,6 @@ static void check_rule(const struct zc_policy *policy, const struct zc_rule *rul
                        "%s:%u: rule %s: requests by %s are not placed by this version; they stay "
                        "where the program put them",
                        policy->file, rule->line, rule->name, zc_api_name((enum zc_api)a));
-    for (unsigned i = 0; i < rule->place.count; i++)
-        if ((rule->apis & APIS_BUILT) && !built(rule, rule->place.item[i]))
-            zc_message(
-                ZC_WARN, "policy",
-                "%s:%u: rule %s: place '%s' is not built into this version; its requests take "
-                "the next place of the list",
-                policy->file, rule->line, rule->name, zc_place_name(rule->place.item[i]));
     check_sizes(policy, rule);
     check_libc(policy, rule);
     if ((rule->given & ZC_KEY_BIT(ZC_KEY_BUDGET)) && (rule->apis & LIBC_REQUESTS))
@@ -291,10 +268,7 @@ static const char *unfit(const struct zc_want *want, enum zc_place_id place)
     /* Only the driver can make write-combining pages. */
     if (zc_want_host(want) && (want->flags & CU_MEMHOSTALLOC_WRITECOMBINED))
         return "only the driver makes write-combined memory";
-    if (place == ZC_PLACE_DEVICE)
-        return NULL;
-    bool pair_of_host = place == ZC_PLACE_SHARED && zc_want_host(want);
-    return zc_place_of(place) && !pair_of_host ? NULL : "not built into this version";
+    return place == ZC_PLACE_SHARED && zc_want_host(want) ? "not built into this version" : NULL;
 }
 
 /* Whether a request for device memory may have that, by the program's own call. */
