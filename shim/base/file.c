@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-bool zc_file_text(const char *path, char *out, size_t cap)
+size_t zc_file_text(const char *path, char *out, size_t cap)
 {
     int fd = zc_file_open(path, 0);
     size_t have = 0;
@@ -14,7 +14,15 @@ bool zc_file_text(const char *path, char *out, size_t cap)
     out[have] = '\0';
     if (fd >= 0)
         zc_file_close(fd);
-    return have > 0;
+    return have;
+}
+
+const char *zc_stat_field(const char *text, unsigned field)
+{
+    const char *p = strrchr(text, ')');
+    for (unsigned at = 2; p && at < field; at++)
+        p = strchr(p + 1, ' ');
+    return p ? p + 1 : NULL;
 }
 
 bool zc_number_behind(const char *text, const char *label, uint64_t *out)

@@ -27,8 +27,13 @@ static inline void zc_file_close(int fd)
     syscall(SYS_close, fd);
 }
 
-/* Reads what fits of a file, and terminates it.  False, and an empty text, if there is nothing. */
-bool zc_file_text(const char *path, char *out, size_t cap);
+/* Reads what fits of a file, and terminates it.  Returns the bytes; 0, and an empty text, if there
+ * is nothing. */
+size_t zc_file_text(const char *path, char *out, size_t cap);
+
+/* Where a field of proc_pid_stat(5) begins, from 3 on: the second is a name that may hold anything.
+ * NULL if there is none. */
+const char *zc_stat_field(const char *text, unsigned field);
 
 /* The number behind the first `label` of a text, or of a small file.  False if there is none. */
 bool zc_number_behind(const char *text, const char *label, uint64_t *out);

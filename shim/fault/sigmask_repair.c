@@ -139,37 +139,19 @@ static pid_t number(const char *digits)
     return *digits ? 0 : n;
 }
 
-/* Opens the stat file of a thread in /proc, or returns -1. */
-static int open_stat(pid_t thread)
-{
-    char path[64];
-    struct zc_text text = zc_text_on(path, sizeof(path));
-    zc_text_fmt(&text, "/proc/self/task/%d/stat", (int)thread);
-    return zc_file_open(zc_text_cstr(&text), 0);
-}
-
-/* proc_pid_stat(5): the name in parentheses may contain anything; field 3 is the state, field 32
- * the blocked signals up to 31.  A thread that has ended, or is a zombie, blocks nothing. */
+/* Field 3 of its stat file is the state, field 32 the blocked signals up to 31.  A thread that has
+ * ended, or is a zombie, blocks nothing. */
 static bool blocks(pid_t thread)
 {
-    char line[1024];
-    int fd = open_stat(thread);
-    ssize_t n = fd < 0 ? -1 : zc_file_read(fd, line, sizeof(line) - 1);
-    if (fd >= 0)
-        zc_file_close(fd);
-    if (n <= 0)
-        return false;
-    line[n] = 0;
-    const char *at = strrchr(line, ')');
-    if (!at || !at[1] || at[2] == 'Z' || at[2] == 'X')
-        return false;
-    at++;
-    for (int field = 3; at && field < 32; field++)
-        at = strchr(at + 1, ' ');
+    char path[64], text[1024];
+    struct zc_text name = zc_text_on(path, sizeof(path));
     uint64_t mask = 0;
-    for (at = at ? at + 1 : ""; *at >= '0' && *at <= '9'; at++)
-        mask = mask * 10 + (uint64_t)(*at - '0');
-    return mask & SEGV;
+    zc_text_fmt(&name, "/proc/self/task/%d/stat", (int)thread);
+    if (!zc_file_text(zc_text_cstr(&name), text, sizeof(text)))
+        return false;
+    const char *state = zc_stat_field(text, 3), *blocked = zc_stat_field(text, 32);
+    return state && *state != 'Z' && *state != 'X' && blocked &&
+           zc_number_behind(blocked, "", &mask) && (mask & SEGV);
 }
 
 static bool among(const pid_t *threads, int count, pid_t thread)

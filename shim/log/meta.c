@@ -3,49 +3,28 @@
 #include "log/lines.h"
 #include "log/meta.h"
 
+#include "base/file.h"
 #include "base/job.h"
 #include "base/path.h"
 #include "base/version.h"
 #include "ledger/python.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
 #define SCHEMA 1
 
-/* Reads /proc/self/cmdline (proc(5)), a list of terminated arguments.  Returns the bytes read, and
- * whether there are more. */
-static size_t read_arguments(char *buf, size_t cap, bool *more)
-{
-    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-    size_t have = 0;
-    ssize_t n = 1;
-    *more = false;
-    if (fd < 0)
-        return 0;
-    while (have < cap && (n > 0 || (n < 0 && errno == EINTR))) {
-        n = read(fd, buf + have, cap - have);
-        if (n > 0)
-            have += (size_t)n;
-    }
-    *more = have == cap;
-    close(fd);
-    return have;
-}
-
+/* A list of terminated arguments, proc(5). */
 static void arguments(struct zc_line *line)
 {
     char buf[ZC_LINE_MAX];
-    bool more;
-    size_t n = read_arguments(buf, sizeof(buf) - 1, &more);
-    buf[n] = 0;
+    size_t n = zc_file_text("/proc/self/cmdline", buf, sizeof(buf));
     zc_line_open(line, "argv", '[');
     for (size_t at = 0; at < n; at += strlen(buf + at) + 1)
         zc_line_str(line, NULL, buf + at);
     zc_line_close(line, ']');
-    line->cut |= more;
+    line->cut |= n == sizeof(buf) - 1;
 }
 
 static void number_or_null(struct zc_line *line, const char *name, int64_t v, bool known)

@@ -2,6 +2,7 @@
 /* The files of the modules in frames, for readers that turn offsets into functions. */
 #include "log/modules.h"
 
+#include "base/hash.h"
 #include "base/own.h"
 #include "base/path.h"
 #include "ledger/reentry.h"
@@ -33,10 +34,7 @@ struct search {
  * hides the path of one module. */
 static bool first_time(const char *name)
 {
-    uint32_t hash = 2166136261u;
-    for (const char *p = name; *p != 0; p++)
-        hash = (hash ^ (uint8_t)*p) * 16777619u;
-    hash += hash == 0;
+    uint32_t hash = (uint32_t)zc_hash(name, strlen(name)) | 1;
     for (uint32_t i = 0; i < MODULES; i++) {
         uint32_t *entry = &written[(hash + i) % MODULES];
         uint32_t was = 0;

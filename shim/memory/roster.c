@@ -65,16 +65,13 @@ struct process {
 static bool look_at(const char *file, struct process *out)
 {
     char text[1024];
-    if (!zc_file_text(file, text, sizeof(text)))
+    const char *state, *started;
+    if (!zc_file_text(file, text, sizeof(text)) || !(state = zc_stat_field(text, 3)) ||
+        !(started = zc_stat_field(text, 22)))
         return false;
-    const char *p = strrchr(text, ')'); /* The program's name may hold anything. */
-    if (!p || strlen(p) < 3)
-        return false;
-    out->state = p[2];
-    for (int field = 2; p && field < 22; field++)
-        p = strchr(p + 1, ' ');
-    return p && zc_number_behind(p, " ", &out->started) && (p = strchr(p + 1, ' ')) &&
-           zc_number_behind(p, " ", &out->bytes);
+    out->state = *state;
+    return zc_number_behind(started, "", &out->started) &&
+           zc_number_behind(zc_stat_field(text, 23), "", &out->bytes);
 }
 
 static uint64_t pid_space(void)
