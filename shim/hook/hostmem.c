@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/life.h"
-#include "base/lock.h"
 #include "base/message.h"
 #include "hook/request.h"
 #include "host/hostblock.h"
@@ -15,7 +14,6 @@
 #include "host/overlay.h"
 #include "host/passthrough.h"
 #include "host/visits.h"
-#include "ledger/counters.h"
 #include "ledger/rules.h"
 #include "log/log.h"
 #include "memory/device.h"
@@ -42,13 +40,6 @@ static int node_of(const struct zc_rule *rule)
     return rule->numa.local ? ZC_NODE_LOCAL : (int)rule->numa.node;
 }
 
-/* The number of a request at its site, from 1. */
-static uint32_t ordinal(uint32_t site)
-{
-    static uint32_t asked[ZC_COUNTERS_SITES];
-    return __atomic_add_fetch(&asked[site < ZC_COUNTERS_SITES ? site : 0], 1, __ATOMIC_RELAXED);
-}
-
 static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct zc_rule *rule)
 {
     const struct zc_host_want want = {.size = ask->size,
@@ -59,15 +50,12 @@ static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct
                                       .spread = !zc_hostrule_shares(rule)};
     struct zc_slot *slot = NULL;
     const char *why = "";
-    uint32_t nth = ordinal(site);
     void *p = zc_hostheap_get(&want, &slot, &why);
     if (!p) {
         zc_hostrule_note(why, rule);
         return NULL;
     }
-    slot->nth = nth;
     fill_slot(p, slot, ask, site, rule);
-    __atomic_store_n(&slot->thread, zc_thread_id(), __ATOMIC_RELEASE);
     if (want.shareable)
         zc_early_want(zc_hostheap_extent((uintptr_t)p));
     return p;

@@ -333,7 +333,6 @@ static void occupy(struct zc_extent *e, size_t size)
     e->use = ZC_EXTENT_BLOCK;
     e->live = 1;
     e->slot[0].size = size;
-    __atomic_store_n(&e->slot[0].thread, 0, __ATOMIC_RELEASE);
     zc_hostheap_unclaim(e);
 }
 

@@ -51,13 +51,11 @@ enum zc_extent_pin {
 
 /* One block: all that freeing, moving and describing it needs. */
 struct zc_slot {
-    uint64_t size;   /* Bytes that the program asked for; 0 in a free slot. */
-    uint32_t site;   /* Index into the site table. */
-    int16_t rule;    /* Index of the rule that placed it. */
-    uint8_t api;     /* enum zc_api. */
-    bool dirty;      /* The memory was used before, and is not zero. */
-    uint32_t nth;    /* Which block of its site it is, from 1. */
-    uint32_t thread; /* Thread that asked for it; 0 until the slot is filled.  Atomic. */
+    uint64_t size; /* Bytes that the program asked for; 0 in a free slot. */
+    uint32_t site; /* Index into the site table. */
+    int16_t rule;  /* Index of the rule that placed it. */
+    uint8_t api;   /* enum zc_api. */
+    bool dirty;    /* The memory was used before, and is not zero. */
 };
 
 /* Who decides whether a device block may use the extent. */
