@@ -12,73 +12,36 @@ static size_t module_count(void)
     return n;
 }
 
-#define EACH_UPWARDS(callback, call)                                                               \
-    for (size_t i = 0; zc_modules[i]; i++)                                                         \
-        if (zc_modules[i]->callback)                                                               \
-    call
+#define EACH(name, params, args, next)                                                             \
+    void zc_modules_##name params                                                                  \
+    {                                                                                              \
+        for (size_t i = 0, n = module_count(); i < n; i++)                                         \
+            if (zc_modules[next]->name)                                                            \
+                zc_modules[next]->name args;                                                       \
+    }
+#define UPWARDS(name, params, args) EACH(name, params, args, i)
+#define DOWNWARDS(name, params, args) EACH(name, params, args, n - 1 - i)
 
-#define EACH_DOWNWARDS(callback, call)                                                             \
-    for (size_t i = module_count(); i-- > 0;)                                                      \
-        if (zc_modules[i]->callback)                                                               \
-    call
+UPWARDS(start, (const struct zc_policy *policy), (policy))
+DOWNWARDS(before_fork, (void), ())
+UPWARDS(after_fork, (void), ())
+UPWARDS(inherit, (void), ())
+UPWARDS(child, (void), ())
+DOWNWARDS(context_lost, (struct CUctx_st * context), (context))
+DOWNWARDS(context_gone, (struct CUctx_st * context), (context))
+DOWNWARDS(finish, (void), ())
 
-void zc_modules_start(const struct zc_policy *policy)
-{
-    EACH_UPWARDS(start, zc_modules[i]->start(policy));
-}
+/* The sum of what they return. */
+#define SUM(name, type, params, args)                                                              \
+    type zc_modules_##name params                                                                  \
+    {                                                                                              \
+        type sum = 0;                                                                              \
+        for (size_t i = module_count(); i-- > 0;)                                                  \
+            if (zc_modules[i]->name)                                                               \
+                sum += zc_modules[i]->name args;                                                   \
+        return sum;                                                                                \
+    }
 
-void zc_modules_before_fork(void)
-{
-    EACH_DOWNWARDS(before_fork, zc_modules[i]->before_fork());
-}
-
-void zc_modules_after_fork(void)
-{
-    EACH_UPWARDS(after_fork, zc_modules[i]->after_fork());
-}
-
-void zc_modules_inherit(void)
-{
-    EACH_UPWARDS(inherit, zc_modules[i]->inherit());
-}
-
-void zc_modules_child(void)
-{
-    EACH_UPWARDS(child, zc_modules[i]->child());
-}
-
-void zc_modules_context_lost(struct CUctx_st *context)
-{
-    EACH_DOWNWARDS(context_lost, zc_modules[i]->context_lost(context));
-}
-
-void zc_modules_context_gone(struct CUctx_st *context)
-{
-    EACH_DOWNWARDS(context_gone, zc_modules[i]->context_gone(context));
-}
-
-unsigned zc_modules_reclaim(int place)
-{
-    unsigned given = 0;
-    EACH_DOWNWARDS(reclaim, given += zc_modules[i]->reclaim(place));
-    return given;
-}
-
-unsigned zc_modules_reclaim_waiting(void)
-{
-    unsigned given = 0;
-    EACH_DOWNWARDS(reclaim_waiting, given += zc_modules[i]->reclaim_waiting());
-    return given;
-}
-
-uint64_t zc_modules_idle_bytes(void)
-{
-    uint64_t bytes = 0;
-    EACH_DOWNWARDS(idle_bytes, bytes += zc_modules[i]->idle_bytes());
-    return bytes;
-}
-
-void zc_modules_finish(void)
-{
-    EACH_DOWNWARDS(finish, zc_modules[i]->finish());
-}
+SUM(reclaim, unsigned, (int place), (place))
+SUM(reclaim_waiting, unsigned, (void), ())
+SUM(idle_bytes, uint64_t, (void), ())

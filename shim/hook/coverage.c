@@ -64,9 +64,8 @@ bool zc_coverage_is_memory(const char *symbol)
     return false;
 }
 
-void zc_coverage_note(const char *symbol, int version, bool caught)
+void zc_coverage_note(const char *symbol, bool caught)
 {
-    (void)version;
     if (caught) {
         __atomic_fetch_add(&caught_count, 1, __ATOMIC_RELAXED);
     } else if (!zc_coverage_is_memory(symbol)) {

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 /* Records a successful request for a driver entry point.  `caught`: it got a wrapper. */
-void zc_coverage_note(const char *symbol, int version, bool caught);
+void zc_coverage_note(const char *symbol, bool caught);
 
 /* True if the name is that of an entry point that allocates, frees, copies, sets, prefetches,
  * advises, registers, maps, exports or queries memory. */

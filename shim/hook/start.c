@@ -18,20 +18,20 @@ ZC_BODY(cuInit, (unsigned int flags))
  * to its wrapper.  The name alone would be ambiguous, because it stands for several functions by
  * version and flags. cuGetProcAddress is a row, too, so a program that asks for it gets the
  * wrapper. */
-static void substitute(const char *symbol, void **pfn, int version)
+static void substitute(const char *symbol, void **pfn)
 {
     if (!symbol || !*symbol || !pfn || !*pfn)
         return;
     void *real = *pfn;
     *pfn = zc_wrapper_of(real);
-    zc_coverage_note(symbol, version, *pfn != real);
+    zc_coverage_note(symbol, *pfn != real);
 }
 
 ZC_BODY(cuGetProcAddress, (const char *symbol, void **pfn, int version, cuuint64_t flags))
 {
     CUresult result = real(symbol, pfn, version, flags);
     if (result == CUDA_SUCCESS)
-        substitute(symbol, pfn, version);
+        substitute(symbol, pfn);
     return result;
 }
 
@@ -40,6 +40,6 @@ ZC_BODY(cuGetProcAddress_v2, (const char *symbol, void **pfn, int version, cuuin
 {
     CUresult result = real(symbol, pfn, version, flags, status);
     if (result == CUDA_SUCCESS)
-        substitute(symbol, pfn, version);
+        substitute(symbol, pfn);
     return result;
 }
