@@ -16,7 +16,6 @@
 #include "memory/workers.h"
 
 #define PAGE ZC_DEEP_PAGE
-#define BATCH 64                   /* Pages that are hashed at a time. */
 #define TABLE ((uint64_t)64 << 10) /* Copies up to here may be tables of addresses. */
 #define WORTH ((size_t)2 << 20)    /* Bytes to be hashed that are worth a thread. */
 #define BUSY 16                    /* Ranges that the GPU may still be writing. */
@@ -88,26 +87,6 @@ static void note_unseen(const struct zc_block *block, uint64_t address, uint64_t
     zc_lock_drop(&lock);
 }
 
-/* Bytes to be hashed. */
-struct range {
-    const char *memory;
-    uint64_t at; /* Of its first byte in the block. */
-    uint64_t bytes;
-    uint64_t *hash; /* One for each page of the block. */
-};
-
-static void hash_pages(void *task, size_t first, size_t n)
-{
-    const struct range *r = task;
-    uint64_t at = r->at, end = r->at + r->bytes;
-    for (size_t i = 0; at < end; i++) {
-        uint32_t bytes = zc_deep_in_page(at, end);
-        if (i >= first / PAGE && i < (first + n + PAGE - 1) / PAGE)
-            r->hash[i] = zc_hash(r->memory + (at - r->at), bytes);
-        at += bytes;
-    }
-}
-
 /* The words of a copy may be addresses, by which kernels reach blocks that they are not given. */
 static void look_for_addresses(const char *memory, uint64_t bytes)
 {
@@ -134,7 +113,10 @@ struct look {
     unsigned busy;      /* The place of the host range in `busy`; 0: none of its own. */
     bool special;       /* The kernel does not tell if the host's side is readable. */
     struct zc_deep_carried carried;
-    struct zc_deep_before before[]; /* Of each page; of none where the host sends. */
+    struct {
+        uint64_t hash;
+        struct zc_deep_before before; /* Where the host gets it. */
+    } page[];
 };
 
 static uint64_t pages_of(uint64_t at, uint64_t bytes)
@@ -145,14 +127,14 @@ static uint64_t pages_of(uint64_t at, uint64_t bytes)
 /* NULL without memory.  The arena keeps what is freed for requests of the same size, so there are
  * few sizes. */
 static struct look *look_at(const struct zc_operand *device, const struct zc_operand *host,
-                            uint64_t bytes, bool in)
+                            uint64_t bytes)
 {
-    uint64_t at = device->address - device->block->base, room = in ? 0 : BATCH;
+    uint64_t at = device->address - device->block->base, room = 1;
     if (at > device->block->size || bytes > device->block->size - at)
         return NULL;
-    while (room && room < pages_of(at, bytes))
+    while (room < pages_of(at, bytes))
         room *= 4;
-    size_t record = sizeof(struct look) + room * sizeof(struct zc_deep_before);
+    size_t record = sizeof(struct look) + room * sizeof(((struct look *)NULL)->page[0]);
     struct look *l = zc_arena_get(record);
     if (l)
         *l = (struct look){device->block->id,
@@ -166,41 +148,47 @@ static struct look *look_at(const struct zc_operand *device, const struct zc_ope
     return l;
 }
 
+static void hash_pages(void *task, size_t first, size_t n)
+{
+    struct look *l = task;
+    uint64_t at = l->at, end = l->at + l->bytes;
+    for (size_t i = 0; at < end; i++) {
+        uint32_t bytes = zc_deep_in_page(at, end);
+        if (i >= first / PAGE && i < (first + n + PAGE - 1) / PAGE)
+            l->page[i].hash = zc_hash(l->memory + (at - l->at), bytes);
+        at += bytes;
+    }
+}
+
 /* Hashes a copy page by page, and compares. */
 static void carry(struct look *l, bool in)
 {
-    uint64_t end = l->at + l->bytes, hash[BATCH] = {0}, page = 0;
-    for (uint64_t at = l->at, n; at < end; at += n) {
-        n = BATCH * PAGE - at % PAGE;
-        n = end - at < n ? end - at : n;
-        const char *from = l->memory + (at - l->at);
-        struct range range = {from, at, n, hash};
-        uint64_t pages = pages_of(at, n);
-        zc_workers_split(hash_pages, &range, pages * PAGE, WORTH, PAGE);
-        if (!zc_lock_take(&lock))
-            return;
-        struct seen *s = find(l->block);
-        uint32_t part;
-        for (uint64_t i = 0, here = at; i < pages; i++, here += part) {
-            part = zc_deep_in_page(here, at + n);
-            if (!in)
-                zc_deep_came(s ? &s->pages : NULL, here, part, hash[i],
-                             (uintptr_t)from + (here - at), &l->before[page++], &l->carried);
-            else if (s)
-                zc_deep_sent(&s->pages, here, part, hash[i], &l->carried);
-        }
-        zc_lock_drop(&lock);
+    uint64_t at = l->at, end = l->at + l->bytes;
+    zc_workers_split(hash_pages, l, pages_of(at, l->bytes) * PAGE, WORTH, PAGE);
+    if (!zc_lock_take(&lock))
+        return;
+    struct seen *s = find(l->block);
+    struct zc_deep_block *block = s ? &s->pages : NULL;
+    uint32_t part;
+    for (uint64_t i = 0; at < end; i++, at += part) {
+        part = zc_deep_in_page(at, end);
+        if (!in)
+            zc_deep_came(block, at, part, l->page[i].hash, (uintptr_t)l->memory + (at - l->at),
+                         &l->page[i].before, &l->carried);
+        else if (block)
+            zc_deep_sent(block, at, part, l->page[i].hash, &l->carried);
     }
+    zc_lock_drop(&lock);
 }
 
 /* What is known of the pages when a copy to the host is called.  Under the lock. */
 static void called(struct seen *s, struct look *l)
 {
-    uint64_t end = l->at + l->bytes, page = 0;
+    uint64_t at = l->at, end = l->at + l->bytes;
     uint32_t part;
-    for (uint64_t at = l->at; at < end; at += part) {
+    for (uint64_t i = 0; at < end; i++, at += part) {
         part = zc_deep_in_page(at, end);
-        l->before[page++] =
+        l->page[i].before =
             zc_deep_called(&s->pages, at, part, (uintptr_t)l->memory + (at - l->at));
     }
 }
@@ -329,7 +317,7 @@ static void note_pair(const struct zc_copy *c, bool in)
     bool later = c->async && host->real == ZC_KIND_PINNED && !host->staged;
     bool seen = !(later && is_busy(host)) && visible(c, host);
     unsigned place = later && !in ? make_busy(host) : 0;
-    struct look *l = seen ? look_at(device, host, c->bytes, in) : NULL;
+    struct look *l = seen ? look_at(device, host, c->bytes) : NULL;
     if (l && (in || (s = enter(device->block)) != NULL)) {
         l->carried.pair = pair;
         l->busy = place;
