@@ -101,6 +101,14 @@ wrapped() {
     grep -q "^# - malloc's blocks of .* are pinned: printed 'other' instead of" policy.conf
 }
 
+@test "a rule under which the program crashes is not kept; neither forks nor their ends matter" {
+    wrapped '*candidate-1*' 'kill -SEGV $$ ;; *) sh -c "kill -9 \$\$"; true'
+    tune 0 -- ./program
+    [[ $output == *"are pinned "*"not kept: ended with status 139 instead of 0"* ]]
+    [[ $output == *"one with the host's "*" kept"* ]]
+    run -0 "$ZC" check policy.conf
+}
+
 @test "less device memory is a goal as well" {
     tune 0 --goal device-memory -- ./gather
     [[ $output == *"Device memory: "*" KiB instead of 8.1 MiB"*"Written to policy.conf." ]]
@@ -186,6 +194,9 @@ def tune(status, *arguments):
 fails = "zc: sh can't be tuned: "
 assert tune(1, "--", "sh", "-c", "echo broken >&2; exit 3") == \
     fails + "it ends with status 3 without libzc: broken"
+assert tune(1, "--", "sh", "-c", "kill -9 $$") == fails + "it ends with status 137 without libzc"
+assert tune(1, "--", "sh", "-c", "test -t 0 || { echo no terminal >&2; exit 1; }") == \
+    fails + "it ends with status 1 without libzc: no terminal"
 differs = tune(1, "--", "sh", "-c", "echo $$")
 assert differs.startswith(fails + "without libzc it does not always do the same: one run printed '")
 assert "--ignore REGEX, or say by --check COMMAND" in differs

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Collection, Iterator, Sequence
 
 from .. import units
-from ..costs import Costs
+from ..costs import PARALLEL_START_NS, Costs
 from ..report.findings import HOST_APIS, PLACED, SHARED, SHARED_OVER, at_least
 from .traffic import OTHER, PINNED, Sum, Traffic
 
@@ -98,6 +98,11 @@ class Prices:
         return self.costs.copy_ns("DtoD", False, copies.bytes) if self._by_bytes \
             else copies.blocked_ns
 
+    @property
+    def parallel_start(self) -> float:
+        """What the first copy by several threads takes more, which is no copy."""
+        return 0 if self._by_bytes else PARALLEL_START_NS
+
     def pin(self, size: int) -> float:
         """What registering takes, which is no copy."""
         return 0 if self._by_bytes else self.costs.pin_ns(size)
@@ -169,7 +174,8 @@ class Finder:
             yield self._pinned(gain, heap + fill)
         if "parallel" not in kept:
             more = {*kept, "parallel"}
-            beside = others - time(False, more)  # Blocks that are pinned are not pageable.
+            # Blocks that are pinned are not pageable.
+            beside = others - time(False, more) - self._prices.parallel_start
             gain = heap - time(True, more) + beside
             yield Candidate("parallel", "several threads copy pageable memory", gain, gain,
                             settings="pageable_copy = parallel\n", beside_pinned_ns=beside)
