@@ -145,7 +145,7 @@ $(B)/zc-policy: $(ZC_POLICY_OBJ) $(B)/libzc.a
 -include $(OBJ:.o=.d) $(ZC_POLICY_OBJ:.o=.d)
 
 .PHONY: deps deps-build deps-demo deps-check check check-gpu check-aarch64 check-headers demo bench \
-        bench-overhead bench-host bench-reports record-install screenshots bench-shared bench-vmm bench-managed bench-apps \
+        bench-overhead bench-host bench-reports record-install screenshots bench-shared bench-tune bench-vmm bench-managed bench-apps \
         soak fuzz install uninstall wheel deb dist clean help FORCE
 deps:           ## get the compilers, libraries and test tools that are missing
 deps-build:     ## get what building the library takes
@@ -205,6 +205,10 @@ bench: all kernels $(if $(SIM),sim)  ## the experiments of kernels/ on a GPU, si
 bench-apps: all              ## people's programs (PyTorch, JAX, CuPy ...) bare and under presets, on a GPU; QUICK=1: in 500 s
 	@ZC_BUILD='$(B)' OUT_DIR='$(B)/bench' tests/bench/run.sh apps $(if $(QUICK),--quick)
 	@tests/bench/run.sh keep '$(B)/bench/apps.json'
+
+bench-tune: all kernels $(if $(SIM),sim)  ## zc tune against an exhaustive search, on a GPU; SIM=1: simulated
+	@SIM='$(SIM)' ZC_BUILD='$(B)' OUT_DIR='$(B)/bench' tests/bench/run.sh tune
+	$(if $(SIM),,@tests/bench/run.sh keep-tune '$(B)/bench/tune.jsonl')
 
 bench-reports: all sim $(PRELOAD_PROGRAMS)  ## zc report, pack and export of the logs of 10,000 ranks
 	@ZC_BUILD='$(B)' python3 -B tests/bench/many_ranks.py

@@ -6,7 +6,9 @@
 #
 #   tests/bench/run.sh SUITE [OPTION...]    SUITE: classic, shared; --help lists the options
 #   tests/bench/run.sh apps [OPTION...]     people's programs of tests/gpu/apps, with their presets
+#   tests/bench/run.sh tune [OPTION...]     zc tune against an exhaustive search
 #   tests/bench/run.sh keep [PART.json...]  files of OUT_DIR go into kernels/RESULTS.md, README.md
+#   tests/bench/run.sh keep-tune [FILE...]  tune.jsonl of OUT_DIR goes into kernels/RESULTS.md
 #   tests/bench/run.sh keep --print         all tables of the kept results
 #
 # SIM        1: on the simulated GPU and with small sizes, to show that it all runs
@@ -15,13 +17,15 @@
 # OUT_DIR    folder for the tables and the figures of all runs
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
-if [[ ${1:-} == keep ]]; then
+if [[ ${1:-} == keep || ${1:-} == keep-tune ]]; then
     parts=()
     for part in "${@:2}"; do
         [[ $part == --* ]] || part=$(realpath -m -- "$part")
         parts+=("$part")
     done
-    cd tests && exec python3 -B -m bench.keep "${parts[@]}"
+    module=bench.keep
+    [[ $1 == keep ]] || module=bench.tuned_page
+    cd tests && exec python3 -B -m "$module" "${parts[@]}"
 fi
 build=$(realpath "${ZC_BUILD:-build}")
 settings=(--build "$build")
@@ -46,6 +50,9 @@ fi
 module=bench
 if [[ ${1:-} == apps ]]; then
     module=bench.apps
+    shift
+elif [[ ${1:-} == tune ]]; then
+    module=bench.tuned
     shift
 fi
 cd tests && exec python3 -B -m "$module" "$@" "${settings[@]}"

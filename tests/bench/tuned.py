@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: MIT
+"""Holds `zc tune` against an exhaustive search; see run.sh, which starts it.
+
+Of each program: zc tune, as a user starts it; then a run of every combination of the places that
+the call paths of its copied blocks can have; then by turns the program bare, under the policy that
+was found, and under the best combinations.  A place of a call path that alone takes clearly longer
+is in no combination, and call paths that are copied alike have one place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import io
+import itertools
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from typing import Iterable, Iterator, Sequence
+
+from .machine import describe
+from .tuned_rows import PROGRAMS, Program
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(TOP, "scripts"))
+
+from zclib import costs, install, launch, race, spread, trial  # noqa: E402
+from zclib.commands import doctor, tune  # noqa: E402
+from zclib.report.findings import HOST_APIS, PLACED, SHARED, SHARED_OVER  # noqa: E402
+from zclib.sameness import Output  # noqa: E402
+from zclib.tune import search, write  # noqa: E402
+from zclib.tune.traffic import OTHER, PINNED, DeviceSite, Traffic  # noqa: E402
+
+LEAST_SHARE = 0.01     # Of the copied bytes, that a call path has to be looked at.
+WORSE = 1.1            # A place that alone takes so much of the bare time is in no combination.
+MOST = 30              # Combinations; of more the places that lose most alone go first.
+SLOWEST_S = 5.0        # What a run may take beyond three bare ones.
+IGNORE = r'_ms":[0-9.]+|_s: .*'
+PARALLEL = "[defaults]\npageable_copy = parallel\n"
+
+
+@dataclass
+class Part:
+    """Call paths of device blocks that are copied alike, with those of the host's side."""
+
+    sites: list[str]
+    hosts: list[str]                                   # Of malloc.
+    places: list[str] = field(default_factory=list)
+
+    def rules(self, place: str) -> Iterator[str]:
+        """The sections that give its blocks a place."""
+        name, sites = f"{place.replace(' ', '-')}-{self.sites[0]}", ", ".join(self.sites)
+        kind, _, access = place.partition(" ")
+        if kind == "pinned":
+            yield (f"[rule {name}]\napi = {HOST_APIS}\nsite = {', '.join(self.hosts)}\n"
+                   "place = pinned, pageable\n")
+        elif place != "device":
+            more = {"shared": f"access = {access}\n", "vmm": "grow = yes\n"}.get(kind, "")
+            yield f"[rule {name}]\nsite = {sites}\nplace = {kind}, device\n{more}"
+        if kind == "shared":
+            yield (f"[rule {name}-host]\napi = {HOST_APIS}\nsite = {', '.join(self.hosts)}\n"
+                   "place = shared, pageable\n")
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A place for each part, and how what stays pageable is copied."""
+
+    places: tuple[str, ...]
+    parallel: bool
+
+    def policy(self, parts: Sequence[Part]) -> str:
+        """Rules of `shared` come first: a host block may have several device blocks."""
+        rules = [rule for part, place in zip(parts, self.places) for rule in part.rules(place)]
+        return "\n".join([PARALLEL] * self.parallel + sorted(
+            rules, key=lambda rule: not rule.startswith("[rule shared")))
+
+    def words(self) -> str:
+        """`pinned, shared read`."""
+        return ", ".join("parallel" if place == "device" and self.parallel else place
+                         for place in self.places) or ("parallel" if self.parallel else "nothing")
+
+
+def parts_of(traffic: Traffic) -> list[Part]:
+    """What can have another place, with the places that it can have."""
+    def size(site: DeviceSite) -> int:
+        return sum(one.bytes for one in (*site.into.values(), *site.out.values()))
+
+    whole = sum(map(size, traffic.sites.values()))
+    alike: dict[tuple, Part] = {}
+    for name, site in traffic.sites.items():
+        if size(site) < LEAST_SHARE * whole and name not in traffic.grown_sites:
+            continue
+        places = _places(site, name in traffic.grown_sites)
+        hosts = [host for host in {**site.into, **site.out} if host not in (OTHER, PINNED)]
+        key = (*places, site.blocks, site.greatest, *(
+            tuple((one.calls, one.bytes) for one in sums.values())
+            for sums in (site.into, site.out)))
+        part = alike.setdefault(key, Part([], [], places))
+        part.sites.append(name)
+        part.hosts += [host for host in hosts if host not in part.hosts]
+    return list(alike.values())
+
+
+def _places(site: DeviceSite, grown: bool) -> list[str]:
+    heap_in, heap_out = ([host for host in sums if host not in (OTHER, PINNED)]
+                         for sums in (site.into, site.out))
+    can_share = site.apis <= SHARED and site.greatest > SHARED_OVER
+    places = ["device"] + ["pinned"] * bool(heap_in or heap_out)
+    places += ["shared read"] * bool(can_share and heap_in)
+    places += ["shared write"] * bool(can_share and heap_out)
+    if site.apis <= PLACED and site.greatest > SHARED_OVER:
+        places += ["mapped", "managed"]
+    return places + ["vmm"] * bool(grown and site.apis <= SHARED)
+
+
+class Case:
+    """One program."""
+
+    def __init__(self, program: Program, build: str, folder: str, simulated: bool) -> None:
+        self.program, self.folder = program, folder
+        self.command = program.command(TOP, build, simulated)
+        if simulated:
+            os.environ["LD_LIBRARY_PATH"] = os.path.join(build, "sim")
+            os.environ["SIM_KERNELS"] = os.path.join(
+                build, "sim", "kernels", program.simulated_kernels + ".so")
+        self.trials = trial.Trials(self.command, folder)
+        self.output = Output([IGNORE])
+        self.runs: dict[Combination, float] = {}
+        self.wrong: dict[Combination, str] = {}
+        self.tuning: tune.Tuning | None = None
+        self.bare_ns = 0.0
+
+    def tune(self, library: str) -> tuple[float, str]:
+        """Has zc tune find a policy.  The seconds that it takes, and what it prints."""
+        parser = argparse.ArgumentParser()
+        tune.add_arguments(parser)
+        args = parser.parse_args(["--force", "-o", self.policy, "--ignore", IGNORE, "--",
+                                  *self.command])
+        begun, said = time.monotonic(), io.StringIO()
+        with contextlib.redirect_stdout(said):
+            self.tuning = tune.Tuning(args, self.command, self.folder, library)
+            status = self.tuning.run()
+        if status:
+            raise RuntimeError(f"zc tune ended with status {status}")
+        return time.monotonic() - begun, said.getvalue()
+
+    @property
+    def policy(self) -> str:
+        """The file that zc tune writes, where something gains."""
+        return os.path.join(self.folder, "tuned.conf")
+
+    def plan(self, library: str, one: Combination, parts: Sequence[Part]) -> trial.Plan:
+        name = "combination-" + "-".join(
+            (*(place.replace(" ", "-") for place in one.places), "parallel" * one.parallel))
+        path = write.private(self.folder, name, one.policy(parts))
+        return trial.Plan(name, launch.environment(library, "", path, "summary"), False)
+
+    def screen(self, library: str, one: Combination, parts: Sequence[Part],
+               bare: trial.Run) -> None:
+        """A run of a combination, whose time counts if it is right."""
+        if one in self.runs or one in self.wrong:
+            return
+        run = self.trials.run(self.plan(library, one, parts), 1, 3e-9 * self.bare_ns + SLOWEST_S)
+        if run.ended.late or run.status or not self.output.same(bare.output, run.output):
+            self.wrong[one] = "late" if run.ended.late else f"status {run.status}"
+        else:
+            self.runs[one] = run.ended.wall_ns
+
+    def search(self, library: str, parts: Sequence[Part]) -> None:
+        """A run of every combination."""
+        plan = trial.Plan("bare", None, False)
+        bare = [self.trials.run(plan, number) for number in (1, 2, 3)]
+        self.bare_ns = statistics.median(run.ended.wall_ns for run in bare)
+        nothing = ("device",) * len(parts)
+        singles = [Combination(nothing, True)] + [
+            Combination((*nothing[:at], place, *nothing[at + 1:]), False)
+            for at, part in enumerate(parts) for place in part.places[1:]]
+        for one in singles:
+            self.screen(library, one, parts, bare[0])
+        self.runs[Combination(nothing, False)] = self.bare_ns
+        for one in _product(parts, self.runs, self.bare_ns):
+            self.screen(library, one, parts, bare[0])
+
+    def chosen(self, parts: Sequence[Part]) -> Combination:
+        """What zc tune chose, as a combination."""
+        assert self.tuning is not None
+        kept = [one.candidate for one in self.tuning.outcome.kept]
+        rules = "\n".join(keys for one in kept for keys in one.rules.values())
+        kinds = {kind for one in kept for kind in one.kinds}
+        places = []
+        for part in parts:
+            mine = [one for one in kept if one.is_probe and part.sites[0] in one.sites[:1]]
+            place = "pinned" if "pinned" in kinds and "pinned" in part.places else "device"
+            if mine:
+                access = "read" if "access = read" in str(mine[0].rules) else "write"
+                place = f"shared {access}" if mine[0].kind == "shared" else mine[0].kind
+            elif "grow" in kinds and "vmm" in part.places and part.sites[0] in rules:
+                place = "vmm"
+            places.append(place)
+        return Combination(tuple(places), "parallel" in kinds)
+
+
+def _product(parts: Sequence[Part], runs: dict[Combination, float],
+             bare_ns: float) -> Iterable[Combination]:
+    """All combinations of what does not take clearly longer alone."""
+    alone: dict[tuple[int, str], float] = {}
+    for one, time_ns in runs.items():
+        for at, place in enumerate(one.places):
+            if place != "device":
+                alone[at, place] = time_ns
+    good = {key for key, time_ns in alone.items() if time_ns <= WORSE * bare_ns}
+    while True:
+        places = [["device", *(place for place in part.places if (at, place) in good)]
+                  for at, part in enumerate(parts)]
+        count = 2
+        for some in places:
+            count *= len(some)
+        if count <= MOST or not good:
+            break
+        good.remove(max(good, key=lambda key: alone[key]))
+    for chosen in itertools.product(*places):
+        for parallel in (False, True):
+            yield Combination(chosen, parallel)
+
+
+def measure(program: Program, options: argparse.Namespace, library: str) -> dict:
+    """All of one program, as it is kept."""
+    with tempfile.TemporaryDirectory() as folder:
+        case = Case(program, options.build, folder, options.simulated)
+        seconds, said = case.tune(library)
+        print(said, file=sys.stderr)
+        traffic = Traffic(costs.PARALLEL_LEAST)
+        logs = case.tuning.placed.logs if case.tuning and case.tuning.placed else []
+        traffic.read(logs)
+        parts = parts_of(traffic)
+        case.search(library, parts)
+        tuned = case.chosen(parts)
+        best = min((one for one in case.runs if one != tuned), key=lambda one: case.runs[one])
+        found = _final(case, library, parts, tuned, best, options.rounds)
+        return {"name": program.name, "machine": describe(options.simulated, 1, options.rounds),
+                "combinations": len(case.runs) + len(case.wrong), "wrong": len(case.wrong),
+                "tune_s": round(seconds, 2), "screen_ms": {
+                    one.words(): round(time_ns / 1e6, 1) for one, time_ns in case.runs.items()},
+                **_of_tune(case), **found}
+
+
+def _of_tune(case: Case) -> dict:
+    """What zc tune said of its rules, and what the deep watch took."""
+    assert case.tuning is not None
+    rules = [{"what": one.candidate.what, "kind": one.candidate.kind, "kept": one.kept,
+              "why": one.why, "predicted_ms": one.candidate.gain_ns / 1e6,
+              "gained_ms": one.gain / 1e6, "runs": one.runs,
+              "ratio": list(one.ratio) if one.ratio else None}
+             for one in case.tuning.outcome.tried]
+    watched = case.tuning.watched
+    return {"rules": rules, "deep_ms": watched.ended.wall_ns / 1e6 if watched else 0}
+
+
+def _final(case: Case, library: str, parts: Sequence[Part], tuned: Combination,
+           best: Combination, rounds: int) -> dict:
+    """The program bare, tuned and under the best of the other combinations, by turns."""
+    plans = {"bare": trial.Plan("bare", None, False)}
+    if os.path.exists(case.policy):
+        plans["tuned"] = trial.Plan("tuned", launch.environment(library, "", case.policy,
+                                                                "summary"), False)
+    nothing = Combination(("device",) * len(parts), False)
+    if best != nothing:
+        plans["best"] = case.plan(library, best, parts)
+    times: dict[str, list[float]] = {name: [] for name in plans}
+    for number in range(1, rounds + 1):
+        for name in list(plans)[::1 if number % 2 else -1]:
+            run = case.trials.run(plans[name], 100 + number)
+            times[name].append(run.ended.wall_ns / 1e6)
+    return {"times_ms": {name: [round(value, 1) for value in values]
+                         for name, values in times.items()},
+            "tuned": tuned.words() if "tuned" in plans else "nothing",
+            "best": best.words() if "best" in plans else "nothing",
+            "places": [[part.places, one, other]
+                       for part, one, other in zip(parts, tuned.places, best.places)],
+            "parallel": [tuned.parallel, best.parallel]}
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tests/bench/run.sh tune", description=__doc__)
+    parser.add_argument("--only", action="append", help="programs whose name contains this")
+    parser.add_argument("--rounds", type=int, default=5, help="runs of each way in the end")
+    parser.add_argument("--seconds", type=float, default=0, help="begin no program after this")
+    parser.add_argument("--from", dest="first", help="leave out the programs before this one")
+    parser.add_argument("--simulated", action="store_true", help="on the simulated GPU, small")
+    parser.add_argument("--build", required=True, help="the build folder")
+    parser.add_argument("--out", required=True, help="folder for tune.jsonl")
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = arguments()
+    begun, failed = time.monotonic(), 0
+    names = [program.name for program in PROGRAMS]
+    os.makedirs(options.out, exist_ok=True)
+    with launch.preloadable(install.library()) as library:
+        for program in PROGRAMS[names.index(options.first) if options.first else 0:]:
+            if options.only and not any(text in program.name for text in options.only):
+                continue
+            if 0 < options.seconds < time.monotonic() - begun:
+                print(f"{program.name}: left out, the time is up", file=sys.stderr)
+                continue
+            started = time.monotonic()
+            try:
+                kept = measure(program, options, library)
+            except (OSError, RuntimeError) as error:
+                print(f"{program.name}: {error}", file=sys.stderr)
+                failed = 1
+                continue
+            with open(os.path.join(options.out, "tune.jsonl"), "a", encoding="utf-8") as file:
+                file.write(json.dumps(kept) + "\n")
+            print(f"{program.name}: {time.monotonic() - started:.1f} s", file=sys.stderr,
+                  flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
