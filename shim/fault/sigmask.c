@@ -17,15 +17,9 @@
 #include "fault/sigmask_repair.h"
 
 #define EXPORT __attribute__((visibility("default")))
-#define SEGV ZC_SIGBIT(SIGSEGV)
 
 #define ZC_SIGNAL(name, result, params, args) EXPORT result name params;
 #include "fault/signal.def"
-
-static bool on(void)
-{
-    return __builtin_expect(__atomic_load_n(&zc_sigsegv_on, __ATOMIC_ACQUIRE), 0);
-}
 
 typedef int (*mask_function)(int how, const sigset_t *set, sigset_t *old);
 
@@ -38,13 +32,13 @@ typedef int (*mask_function)(int how, const sigset_t *set, sigset_t *old);
  * `before` is the rest of the old mask. */
 static void change_view(int how, uint64_t wanted, bool was, uint64_t before)
 {
-    bool named = wanted & SEGV, opens = how == SIG_UNBLOCK;
+    bool named = wanted & ZC_SIGSEGV, opens = how == SIG_UNBLOCK;
     if (how == SIG_SETMASK ? !named : opens ? named : !was && !named)
         zc_sigsegv_unblock();
     else if (was)
         zc_sigsegv_keep(how == SIG_SETMASK ? wanted : opens ? before & ~wanted : ~(uint64_t)0);
     else if (!opens)
-        zc_sigsegv_block(wanted & ~(SEGV | NEVER | before));
+        zc_sigsegv_block(wanted & ~(ZC_SIGSEGV | NEVER | before));
 }
 
 /* Reads and writes the sets where libc would, so that a bad pointer has the usual effect. */
@@ -54,7 +48,7 @@ static int change(mask_function real, int how, const sigset_t *set, sigset_t *ol
     uint64_t wanted = set ? zc_sigword(set) : 0;
     if (set) {
         open = *set;
-        zc_sigword_put(&open, wanted & ~SEGV);
+        zc_sigword_put(&open, wanted & ~ZC_SIGSEGV);
     }
     int result = real(how, set ? &open : NULL, &before);
     if (result != 0)
@@ -64,7 +58,7 @@ static int change(mask_function real, int how, const sigset_t *set, sigset_t *ol
     if (set)
         change_view(how, wanted, was, mask);
     if (old)
-        zc_sigword_put(old, (mask & ~ZC_SIGBIT(ZC_SIGSEGV_HANDLER_BIT)) | (was ? SEGV : 0));
+        zc_sigword_put(old, (mask & ~ZC_SIGBIT(ZC_SIGSEGV_HANDLER_BIT)) | (was ? ZC_SIGSEGV : 0));
     return result;
 }
 
@@ -73,9 +67,9 @@ static int change(mask_function real, int how, const sigset_t *set, sigset_t *ol
 static int change_before(mask_function real, int how, const sigset_t *set, sigset_t *old)
 {
     int result = real(how, set, old);
-    if (!on() || result != 0 || !set)
+    if (!zc_sigsegv_is_on() || result != 0 || !set)
         return result;
-    bool named = zc_sigword(set) & SEGV;
+    bool named = zc_sigword(set) & ZC_SIGSEGV;
     if (how == SIG_SETMASK ? !named : how == SIG_UNBLOCK && named)
         zc_sigsegv_unblock();
     else
@@ -85,12 +79,13 @@ static int change_before(mask_function real, int how, const sigset_t *set, sigse
 
 EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old)
 {
-    return (on() ? change : change_before)(zc_libc_signal.sigprocmask, how, set, old);
+    return (zc_sigsegv_is_on() ? change : change_before)(zc_libc_signal.sigprocmask, how, set, old);
 }
 
 EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
-    return (on() ? change : change_before)(zc_libc_signal.pthread_sigmask, how, set, old);
+    return (zc_sigsegv_is_on() ? change : change_before)(zc_libc_signal.pthread_sigmask, how, set,
+                                                         old);
 }
 
 static int change_one(int how, int sig)
@@ -102,12 +97,12 @@ static int change_one(int how, int sig)
 
 EXPORT int sighold(int sig)
 {
-    return on() ? change_one(SIG_BLOCK, sig) : zc_libc_signal.sighold(sig);
+    return zc_sigsegv_is_on() ? change_one(SIG_BLOCK, sig) : zc_libc_signal.sighold(sig);
 }
 
 EXPORT int sigrelse(int sig)
 {
-    return on() ? change_one(SIG_UNBLOCK, sig) : zc_libc_signal.sigrelse(sig);
+    return zc_sigsegv_is_on() ? change_one(SIG_UNBLOCK, sig) : zc_libc_signal.sigrelse(sig);
 }
 
 /* BSD masks are the first 32 signals. */
@@ -122,35 +117,35 @@ static int change_bsd(int how, const int *mask)
 
 EXPORT int sigblock(int mask)
 {
-    return on() ? change_bsd(SIG_BLOCK, &mask) : zc_libc_signal.sigblock(mask);
+    return zc_sigsegv_is_on() ? change_bsd(SIG_BLOCK, &mask) : zc_libc_signal.sigblock(mask);
 }
 
 EXPORT int sigsetmask(int mask)
 {
-    return on() ? change_bsd(SIG_SETMASK, &mask) : zc_libc_signal.sigsetmask(mask);
+    return zc_sigsegv_is_on() ? change_bsd(SIG_SETMASK, &mask) : zc_libc_signal.sigsetmask(mask);
 }
 
 EXPORT int siggetmask(void)
 {
-    return on() ? change_bsd(SIG_BLOCK, NULL) : zc_libc_signal.siggetmask();
+    return zc_sigsegv_is_on() ? change_bsd(SIG_BLOCK, NULL) : zc_libc_signal.siggetmask();
 }
 
 /* This is a cancellation point, so nothing may need undoing after it.  Handlers that run meanwhile
  * may touch protected pages, and find SIGSEGV open. */
 EXPORT int sigsuspend(const sigset_t *set)
 {
-    if (!on() || !(zc_sigword(set) & SEGV))
+    if (!zc_sigsegv_is_on() || !(zc_sigword(set) & ZC_SIGSEGV))
         return zc_libc_signal.sigsuspend(set);
     sigset_t open = *set;
-    zc_sigword_put(&open, zc_sigword(set) & ~SEGV);
+    zc_sigword_put(&open, zc_sigword(set) & ~ZC_SIGSEGV);
     return zc_libc_signal.sigsuspend(&open);
 }
 
 EXPORT int sigpending(sigset_t *set)
 {
     int result = zc_libc_signal.sigpending(set);
-    if (on() && result == 0 && zc_sigsegv_pending())
-        zc_sigword_put(set, zc_sigword(set) | SEGV);
+    if (zc_sigsegv_is_on() && result == 0 && zc_sigsegv_pending())
+        zc_sigword_put(set, zc_sigword(set) | ZC_SIGSEGV);
     return result;
 }
 
@@ -165,7 +160,7 @@ static void *begin(void *memory)
 {
     struct beginning b = *(struct beginning *)memory;
     zc_arena_put(memory, sizeof(b));
-    if (on())
+    if (zc_sigsegv_is_on())
         zc_repair_self();
     return b.run(b.arg);
 }
@@ -182,7 +177,7 @@ static bool blocks_segv(const pthread_attr_t *attr)
                              RTLD_NEXT, "pthread_attr_getsigmask_np"),
                          __ATOMIC_RELEASE);
     }
-    return get && get(attr, &set) == 0 && (zc_sigword(&set) & SEGV);
+    return get && get(attr, &set) == 0 && (zc_sigword(&set) & ZC_SIGSEGV);
 }
 
 /* Needed before pages are protected, too: that may begin while libc is in the call. */

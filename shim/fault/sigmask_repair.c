@@ -21,7 +21,6 @@
 #include "fault/sigsegv.h"
 #include "fault/signal.h"
 
-#define SEGV ZC_SIGBIT(SIGSEGV)
 #define ASKING 33  /* SIGSETXID. */
 #define TRIES 1000 /* Each takes a millisecond. */
 #define MOST 256   /* Most threads to look at and ask at once. */
@@ -41,9 +40,9 @@ static void open_action(int sig, struct sigaction act)
     do {
         expected = open;
         open = act;
-        if (zc_sigword(&act.sa_mask) & SEGV)
+        if (zc_sigword(&act.sa_mask) & ZC_SIGSEGV)
             __atomic_fetch_or(&zc_repair_masks, ZC_SIGBIT(sig), __ATOMIC_RELAXED);
-        zc_sigword_put(&open.sa_mask, zc_sigword(&act.sa_mask) & ~SEGV);
+        zc_sigword_put(&open.sa_mask, zc_sigword(&act.sa_mask) & ~ZC_SIGSEGV);
         if (zc_libc_signal.sigaction(sig, &open, &was) != 0)
             return;
         act = was;
@@ -56,7 +55,7 @@ void zc_repair_actions(void)
     for (int sig = 1; sig <= 64; sig++) {
         struct sigaction act;
         if (sig != SIGSEGV && zc_libc_signal.sigaction(sig, NULL, &act) == 0 &&
-            (zc_sigword(&act.sa_mask) & SEGV))
+            (zc_sigword(&act.sa_mask) & ZC_SIGSEGV))
             open_action(sig, act);
     }
 }
@@ -93,11 +92,11 @@ static void asked(int sig, siginfo_t *info, void *context)
     uint64_t mask = zc_sigword(&interrupted->uc_sigmask);
     if (zc_sigsegv_serving(mask)) {
         __atomic_store_n((uint32_t *)info->si_value.sival_ptr, zc_thread_id(), __ATOMIC_RELEASE);
-    } else if (mask & SEGV) {
-        zc_sigword_put(&interrupted->uc_sigmask, mask & ~SEGV);
+    } else if (mask & ZC_SIGSEGV) {
+        zc_sigword_put(&interrupted->uc_sigmask, mask & ~ZC_SIGSEGV);
         bool timers = mask & ZC_SIGBIT(ZC_SIGSEGV_SERVING_BIT);
         if (!timers && !zc_sigsegv_blocked(mask))
-            zc_sigsegv_block(mask & ~SEGV);
+            zc_sigsegv_block(mask & ~ZC_SIGSEGV);
     }
     errno = error;
 }
@@ -151,7 +150,7 @@ static bool blocks(pid_t thread)
         return false;
     const char *state = zc_stat_field(text, 3), *blocked = zc_stat_field(text, 32);
     return state && *state != 'Z' && *state != 'X' && blocked &&
-           zc_number_behind(blocked, "", &mask) && (mask & SEGV);
+           zc_number_behind(blocked, "", &mask) && (mask & ZC_SIGSEGV);
 }
 
 static bool among(const pid_t *threads, int count, pid_t thread)
@@ -227,8 +226,8 @@ void zc_repair_self(void)
     sigemptyset(&set);
     sigaddset(&set, SIGSEGV);
     zc_libc_signal.pthread_sigmask(SIG_UNBLOCK, &set, &old);
-    if (zc_sigword(&old) & SEGV)
-        zc_sigsegv_block(zc_sigword(&old) & ~SEGV);
+    if (zc_sigword(&old) & ZC_SIGSEGV)
+        zc_sigsegv_block(zc_sigword(&old) & ~ZC_SIGSEGV);
 }
 
 const char *zc_repair_threads(void)

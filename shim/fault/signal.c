@@ -15,7 +15,6 @@
 #include "fault/sigmask_repair.h"
 
 #define EXPORT __attribute__((visibility("default")))
-#define SEGV ZC_SIGBIT(SIGSEGV)
 
 /* Declared here because old libc headers lack some of them. */
 #define ZC_SIGNAL(name, result, params, args) EXPORT result name params;
@@ -45,11 +44,6 @@ static void find_real_signal(void)
 #include "fault/signal.def"
 }
 
-static bool on(void)
-{
-    return __builtin_expect(__atomic_load_n(&zc_sigsegv_on, __ATOMIC_ACQUIRE), 0);
-}
-
 static uint64_t bit_of(int sig)
 {
     return sig >= 1 && sig <= 64 ? ZC_SIGBIT(sig) : 0;
@@ -58,7 +52,7 @@ static uint64_t bit_of(int sig)
 /* Records whether the sa_mask that the program gave an action contains SIGSEGV. */
 static void note_mask(int sig, bool has)
 {
-    if (!on() || zc_sigsegv_vfork_child())
+    if (!zc_sigsegv_is_on() || zc_sigsegv_vfork_child())
         return;
     if (has)
         __atomic_fetch_or(&zc_repair_masks, bit_of(sig), __ATOMIC_RELAXED);
@@ -70,11 +64,11 @@ static void note_mask(int sig, bool has)
 static int other_action(int sig, const struct sigaction *act, struct sigaction *old)
 {
     bool had = __atomic_load_n(&zc_repair_masks, __ATOMIC_RELAXED) & bit_of(sig);
-    bool has = act && (zc_sigword(&act->sa_mask) & SEGV);
+    bool has = act && (zc_sigword(&act->sa_mask) & ZC_SIGSEGV);
     struct sigaction open;
     if (has) {
         open = *act;
-        zc_sigword_put(&open.sa_mask, zc_sigword(&act->sa_mask) & ~SEGV);
+        zc_sigword_put(&open.sa_mask, zc_sigword(&act->sa_mask) & ~ZC_SIGSEGV);
     }
     int result = zc_libc_signal.sigaction(sig, has ? &open : act, old);
     if (result != 0)
@@ -82,7 +76,7 @@ static int other_action(int sig, const struct sigaction *act, struct sigaction *
     if (act)
         note_mask(sig, has);
     if (old && had)
-        zc_sigword_put(&old->sa_mask, zc_sigword(&old->sa_mask) | SEGV);
+        zc_sigword_put(&old->sa_mask, zc_sigword(&old->sa_mask) | ZC_SIGSEGV);
     return result;
 }
 
@@ -91,7 +85,7 @@ static int other_action(int sig, const struct sigaction *act, struct sigaction *
 static int action_before(int sig, const struct sigaction *act, struct sigaction *old)
 {
     int result = zc_libc_signal.sigaction(sig, act, old);
-    if (!on() || result != 0)
+    if (!zc_sigsegv_is_on() || result != 0)
         return result;
     if (sig != SIGSEGV)
         return act ? other_action(sig, act, NULL) : result;
@@ -101,7 +95,7 @@ static int action_before(int sig, const struct sigaction *act, struct sigaction 
 
 EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 {
-    if (!on())
+    if (!zc_sigsegv_is_on())
         return action_before(sig, act, old);
     return sig == SIGSEGV ? zc_sigsegv_action(act, old) : other_action(sig, act, old);
 }
@@ -166,7 +160,7 @@ EXPORT zc_sighandler sigset(int sig, zc_sighandler handler)
     if (handler != SIG_HOLD && set_handler(handler, 0, false) == SIG_ERR)
         return SIG_ERR;
     sigprocmask(handler == SIG_HOLD ? SIG_BLOCK : SIG_UNBLOCK, &set, &before);
-    return zc_sigword(&before) & SEGV ? SIG_HOLD : was;
+    return zc_sigword(&before) & ZC_SIGSEGV ? SIG_HOLD : was;
 }
 
 EXPORT int sigignore(int sig)

@@ -12,7 +12,6 @@
 #include "fault/signal.h"
 
 #define WORD 8 /* Bytes of a signal mask in the kernel. */
-#define SEGV ZC_SIGBIT(SIGSEGV)
 
 /* The kernel's struct, with fields in a convenient order; glibc's sigset_t is 120 bytes larger. */
 struct action {
@@ -184,7 +183,7 @@ void zc_sigsegv_enter(void)
     if (entered)
         return;
     entered = true;
-    set_mask(SIG_BLOCK, SEGV, NULL);
+    set_mask(SIG_BLOCK, ZC_SIGSEGV, NULL);
 }
 
 bool zc_sigsegv_serving(uint64_t mask)
@@ -252,7 +251,7 @@ void zc_sigsegv_release(void)
         return;
     siginfo_t info = view.info;
     view.pending = false;
-    set_mask(SIG_BLOCK, SEGV, NULL);
+    set_mask(SIG_BLOCK, ZC_SIGSEGV, NULL);
     send_again(&info);
 }
 
@@ -294,11 +293,11 @@ static struct action take_action(void)
  */
 static void run(const struct action *a, siginfo_t *info, ucontext_t *context)
 {
-    uint64_t mask = zc_sigword(&context->uc_sigmask) | (a->mask & ~SEGV);
+    uint64_t mask = zc_sigword(&context->uc_sigmask) | (a->mask & ~ZC_SIGSEGV);
     bool was_blocked = view.blocked;
     uint64_t old_witness = view.witness;
     int error = errno;
-    if (!(a->flags & SA_NODEFER) || (a->mask & SEGV)) {
+    if (!(a->flags & SA_NODEFER) || (a->mask & ZC_SIGSEGV)) {
         mask |= ZC_SIGBIT(ZC_SIGSEGV_HANDLER_BIT);
         zc_sigsegv_block(ZC_SIGBIT(ZC_SIGSEGV_HANDLER_BIT));
     }
@@ -313,8 +312,8 @@ static void run(const struct action *a, siginfo_t *info, ucontext_t *context)
     view.blocked = was_blocked;
     view.witness = old_witness;
     uint64_t back = zc_sigword(&context->uc_sigmask);
-    if (back & SEGV) {
-        zc_sigword_put(&context->uc_sigmask, back & ~SEGV);
+    if (back & ZC_SIGSEGV) {
+        zc_sigword_put(&context->uc_sigmask, back & ~ZC_SIGSEGV);
         zc_sigsegv_block(0);
     } else if (view.pending && !zc_sigsegv_blocked(back)) {
         /* Blocked until the interrupted code continues, where it arrives. */

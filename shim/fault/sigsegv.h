@@ -14,6 +14,7 @@
 
 /* The first word of a sigset_t; the kernel uses only this one. */
 #define ZC_SIGBIT(sig) ((uint64_t)1 << ((sig)-1))
+#define ZC_SIGSEGV ZC_SIGBIT(SIGSEGV)
 static inline uint64_t zc_sigword(const sigset_t *set)
 {
     return *(const uint64_t *)(const void *)set;
@@ -25,6 +26,10 @@ static inline void zc_sigword_put(sigset_t *set, uint64_t word)
 
 /* True once the program's action is stored here.  Read without a lock. */
 extern bool zc_sigsegv_on;
+static inline bool zc_sigsegv_is_on(void)
+{
+    return __builtin_expect(__atomic_load_n(&zc_sigsegv_on, __ATOMIC_ACQUIRE), 0);
+}
 
 /* Makes `handler` the kernel's action, and stores the program's.  Once. */
 void zc_sigsegv_start(void (*handler)(int sig, siginfo_t *info, void *context));
