@@ -143,8 +143,7 @@ static void *from_run(unsigned size_class, size_t bytes)
 
 static void *from_mapping(unsigned size_class, size_t bytes)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    struct mapping *m = map((bytes + LINE + page - 1) / page * page, size_class);
+    struct mapping *m = map(zc_page_end(bytes + LINE), size_class);
     return m != NULL ? (char *)m + LINE : NULL;
 }
 
@@ -195,13 +194,12 @@ void *zc_arena_get(size_t bytes)
 /* Clears the pages of a large object except the first, which also holds the mapping's header. */
 static void clear_large(char *memory, size_t bytes)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t first = page - LINE;
+    size_t first = (size_t)sysconf(_SC_PAGESIZE) - LINE;
     if (first > bytes)
         first = bytes;
     clear(memory, first);
     if (bytes > first)
-        clear_pages(memory + first, (bytes - first + page - 1) / page * page);
+        clear_pages(memory + first, zc_page_end(bytes - first));
 }
 
 /* For a thread that was interrupted inside the arena: the next zc_arena_get() takes the object. */

@@ -3,8 +3,40 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/types.h>
+#include <unistd.h>
+
+/* Of <linux/mman.h>, for older headers of libc: Linux 4.17, 5.7, 5.14, 5.18 and 6.1. */
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+/* The first address of a page, and of the next one unless the address is such itself. */
+static inline uintptr_t zc_page_start(uintptr_t address)
+{
+    return address & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
+}
+
+static inline uintptr_t zc_page_end(uintptr_t address)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    return (address + page - 1) & ~(page - 1);
+}
 
 /* For libzc's own use, because libc's functions are hooked for changes that the program makes
  * (hook/memory.c).  Results and errno are as in libc. */

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "driver/real.h"
 #include "hook/front.h"
 #include "hook/hostmem.h"
@@ -207,11 +208,6 @@ static bool power_of_two(size_t n)
     return n && !(n & (n - 1));
 }
 
-static size_t page(void)
-{
-    return (size_t)sysconf(_SC_PAGESIZE);
-}
-
 /* A function of the family whose request of `bytes` the heap takes if it `fits`. */
 #define REQUEST(name, params, args, bytes, boundary, fits)                                         \
     SLOW void *large_##name params                                                                 \
@@ -229,8 +225,8 @@ REQUEST(aligned_alloc, (size_t alignment, size_t n), (alignment, n), n, alignmen
         power_of_two(alignment))
 REQUEST(memalign, (size_t alignment, size_t n), (alignment, n), n, alignment,
         power_of_two(alignment))
-REQUEST(valloc, (size_t n), (n), n, page(), true)
-REQUEST(pvalloc, (size_t n), (n), (n + page() - 1) & ~(page() - 1), page(), ask.size >= n)
+REQUEST(valloc, (size_t n), (n), n, zc_page_end(1), true)
+REQUEST(pvalloc, (size_t n), (n), zc_page_end(n), zc_page_end(1), ask.size >= n)
 
 SLOW void *large_calloc(size_t count, size_t n)
 {

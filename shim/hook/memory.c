@@ -30,19 +30,6 @@
 #define SLOW __attribute__((noinline)) static
 
 #define GUARD (PROT_READ | PROT_WRITE | PROT_EXEC)
-#ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0x100000 /* Linux 4.17. */
-#endif
-#ifndef MREMAP_DONTUNMAP
-#define MREMAP_DONTUNMAP 4 /* Linux 5.7. */
-#endif
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22 /* Linux 5.14. */
-#define MADV_POPULATE_WRITE 23
-#endif
-#ifndef MADV_DONTNEED_LOCKED
-#define MADV_DONTNEED_LOCKED 24 /* Linux 5.18. */
-#endif
 
 /* The header declares it with an ellipsis, which uses the same registers. */
 EXPORT void *zc_hook_mremap(void *at, size_t n, size_t now, int flags, void *to) __asm__("mremap");
@@ -112,22 +99,12 @@ static void unblock_signals(uint64_t before)
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
 }
 
-static size_t page_size(void)
-{
-    return (size_t)sysconf(_SC_PAGESIZE);
-}
-
-static uintptr_t page_end(uintptr_t address)
-{
-    return (address + page_size() - 1) & ~(uintptr_t)(page_size() - 1);
-}
-
 /* True for calls that the kernel refuses before it looks at the pages, or that reach beyond the
  * heap. */
 static bool plain(const void *at, size_t n)
 {
-    uintptr_t low = (uintptr_t)at, high = page_end(low + n);
-    return low % page_size() || high <= low || !zc_hostheap_owns(low) ||
+    uintptr_t low = (uintptr_t)at, high = zc_page_end(low + n);
+    return low != zc_page_start(low) || high <= low || !zc_hostheap_owns(low) ||
            !zc_hostheap_owns(high - 1);
 }
 
@@ -145,7 +122,7 @@ static bool next_piece(struct piece *piece, uintptr_t end)
 /* To the program, addresses without a block look unmapped. */
 static bool on_each(const void *at, size_t n, struct change change)
 {
-    uintptr_t end = page_end((uintptr_t)at + n);
+    uintptr_t end = zc_page_end((uintptr_t)at + n);
     struct piece piece = {.high = (uintptr_t)at};
     uint64_t mask = block_signals();
     bool done = true;
@@ -384,8 +361,8 @@ static void *move_away(void *at, size_t n, size_t now, int flags, void *to)
 /* Moves pages from a block to where the kernel chooses. */
 static void *move_from(void *at, size_t n, size_t now, int flags, void *to)
 {
-    now = page_end(now);
-    n = page_end(n);
+    now = zc_page_end(now);
+    n = zc_page_end(n);
     if (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) || (now > n && (flags & MREMAP_MAYMOVE)))
         return move_away(at, n, now, flags, to);
     if (now > n) {

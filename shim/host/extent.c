@@ -114,7 +114,7 @@ void zc_extent_reserve(const char **why)
 /* Unmaps whole pages of [at + from, at + to). */
 static void cut_off(void *at, size_t from, size_t to)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), first = (from + page - 1) & ~(page - 1);
+    size_t first = zc_page_end(from);
     if (first < to)
         zc_memory_unmap((char *)at + first, to - first);
 }

@@ -6,7 +6,6 @@
 #include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/statfs.h>
-#include <unistd.h>
 
 #include "base/lock.h"
 #include "base/memory.h"
@@ -185,19 +184,13 @@ static enum zc_source source_of(int flags, int fd)
                : ZC_SOURCE_FILE;
 }
 
-static uintptr_t page_end(uintptr_t address)
-{
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    return (address + page - 1) & ~(page - 1);
-}
-
 static void enter_mapping(uintptr_t base, size_t n, enum zc_source source)
 {
     if (!enter()) {
         __atomic_store_n(&missed, true, __ATOMIC_RELAXED);
         return;
     }
-    struct mapping *m = record(base, page_end(base + n), source);
+    struct mapping *m = record(base, zc_page_end(base + n), source);
     if (m) {
         insert(m);
         __atomic_store_n(&any, true, __ATOMIC_RELAXED);
@@ -214,7 +207,7 @@ void zc_mapping_note(const void *at, size_t n, int flags, int fd)
 
 void zc_mapping_forget(const void *at, size_t n)
 {
-    uintptr_t low = (uintptr_t)at, high = page_end(low + n);
+    uintptr_t low = (uintptr_t)at, high = zc_page_end(low + n);
     if (high <= low || !__atomic_load_n(&any, __ATOMIC_RELAXED))
         return;
     if (!enter()) {

@@ -16,13 +16,6 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 #define STACK ((size_t)256 << 10)
 
-/* <linux/mman.h> of Linux 5.14. */
-#define POPULATE_READ 22
-#define POPULATE_WRITE 23
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25 /* Linux 6.1. */
-#endif
-
 /* Bytes that are worth a thread, which costs about as much to start as copying 128 KiB. */
 #define WORTH ((size_t)4 << 20)
 
@@ -169,9 +162,7 @@ void zc_workers_zero(void *memory, size_t n)
 
 bool zc_workers_reach(void *memory, size_t n, bool write)
 {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t first = (uintptr_t)memory & ~(page - 1);
-    uintptr_t end = ((uintptr_t)memory + n + page - 1) & ~(page - 1);
-    return zc_memory_advise((void *)first, end - first, write ? POPULATE_WRITE : POPULATE_READ) ==
-           0;
+    uintptr_t first = zc_page_start((uintptr_t)memory), end = zc_page_end((uintptr_t)memory + n);
+    return zc_memory_advise((void *)first, end - first,
+                            write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0;
 }
