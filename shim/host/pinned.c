@@ -204,15 +204,10 @@ bool zc_pinned_use(struct zc_extent *e, uint64_t bytes)
 
 CUresult zc_pinned_now(struct zc_extent *e, const char **why)
 {
-    uint32_t pin = settled(e);
+    enum zc_extent_pin pin = zc_pinned_hold(e);
     /* What could not be registered before may be possible now. */
-    while (pin != ZC_PIN_DONE && !__atomic_compare_exchange_n(&e->pin, &pin, ZC_PIN_MAKING, false,
-                                                              __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-        pin = settled(e);
-    if (pin == ZC_PIN_DONE)
-        return CUDA_SUCCESS;
-    CUresult result = enrol(e);
-    zc_pinned_let_go(e, result == CUDA_SUCCESS ? ZC_PIN_DONE : (enum zc_extent_pin)pin);
+    CUresult result = pin == ZC_PIN_DONE ? CUDA_SUCCESS : enrol(e);
+    zc_pinned_let_go(e, result == CUDA_SUCCESS ? ZC_PIN_DONE : pin);
     if (result == CUDA_SUCCESS)
         return result;
     *why = result == FULL     ? "registrations are 75 % of vm.max_map_count"
