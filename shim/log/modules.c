@@ -108,19 +108,14 @@ static const char *known_path(struct search *search)
 
 static void write_line(struct search *search)
 {
-    static const char digits[] = "0123456789abcdef";
     char id[2 * BUILD_ID + 1];
+    struct zc_text text = zc_text_on(id, sizeof(id));
     struct zc_line line;
-    if (search->found != 1)
-        search->id_bytes = 0;
-    for (unsigned i = 0; i < search->id_bytes; i++) {
-        id[2 * i] = digits[search->id[i] >> 4];
-        id[2 * i + 1] = digits[search->id[i] & 15];
-    }
-    id[2 * search->id_bytes] = 0;
+    for (unsigned i = 0; search->found == 1 && i < search->id_bytes; i++)
+        zc_text_hex(&text, search->id[i], 2);
     zc_line_begin(&line, search->line, sizeof(search->line), "module");
     zc_line_str(&line, "module", search->name);
-    zc_line_str(&line, "build_id", search->id_bytes > 0 ? id : NULL);
+    zc_line_str(&line, "build_id", text.len > 0 ? zc_text_cstr(&text) : NULL);
     zc_line_str(&line, "path", known_path(search));
     zc_log_write(&line);
 }
