@@ -38,7 +38,7 @@ from zclib.tune.traffic import OTHER, PINNED, DeviceSite, Traffic  # noqa: E402
 
 LEAST_SHARE = 0.01     # Of the copied bytes, that a call path has to be looked at.
 WORSE = 1.1            # A place that alone takes so much of the bare time is in no combination.
-MOST = 30              # Combinations; of more the places that lose most alone go first.
+MOST = 16              # Combinations; of more the places that lose most alone go first.
 SLOWEST_S = 5.0        # What a run may take beyond three bare ones.
 IGNORE = r'_ms":[0-9.]+|_s: .*'
 PARALLEL = "[defaults]\npageable_copy = parallel\n"

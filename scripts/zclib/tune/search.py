@@ -476,27 +476,21 @@ class Search:
         self._take_final(contest, contest.arms[1])
 
     def _climb(self) -> None:
-        """Races the program as it was, and what was kept after each candidate, all by turns.
-        Candidates whose rules take nothing in the end have no runs more."""
+        """Races the program as it was, and what was kept after each candidate, all by turns."""
         self._say("all that was kept, step by step, by turns with the program as it was")
-        last = self._rungs[-1]
-        raced = [rung for rung in self._rungs if rung is last or rung.tried.candidate.settings
-                 or last.used & set(rung.tried.candidate.rules)]
         arms = [(self._base, [self._bare] if self._base.env is None and self._bare else [])]
         if self._confirmed is not None:
             arms.append((self._confirmed, []))
         first = len(arms)
-        arms += [(rung.plan, [rung.run]) for rung in raced]
+        arms += [(rung.plan, [rung.run]) for rung in self._rungs]
         # Where a step is not kept, below one that is, all the others have runs of their own.
-        after = race.LEAST_ROUNDS * self._bare_s * (len(raced) > 1)
+        after = race.LEAST_ROUNDS * self._bare_s * (len(self._rungs) > 1)
         contest = self._race(arms, self._seconds() - after, None, _decided)
-        top, clean = self._walk(raced, contest, first)
+        top, clean = self._walk(contest, first)
         if top is None:
             self._plan = self._confirmed or self._base
             return
-        for rung in self._rungs[self._rungs.index(top) + 1:]:
-            rung.tried.kept, rung.tried.why = False, rung.tried.why or "gains nothing more"
-        self._plan, arm = top.plan, contest.arms[first + raced.index(top)]
+        self._plan, arm = top.plan, contest.arms[first + self._rungs.index(top)]
         self._drop_idle(top.used)
         if not clean:
             self._plan = self._plan_of([one.candidate for one in self.outcome.kept], "chosen")
@@ -507,12 +501,11 @@ class Search:
             del arm.runs[:-race.LEAST_ROUNDS]
         self._take_final(contest, arm)
 
-    def _walk(self, raced: Sequence[Rung], contest: race.Race,
-              first: int) -> tuple[Rung | None, bool]:
+    def _walk(self, contest: race.Race, first: int) -> tuple[Rung | None, bool]:
         """Decides about each step, by the step before it.  The last one that gains, and whether all
         do below it."""
         below, top, whole, clean = contest.arms[first - 1], None, True, True
-        for rung, arm in zip(raced, contest.arms[first:]):
+        for rung, arm in zip(self._rungs, contest.arms[first:]):
             tried = rung.tried
             tried.runs, tried.kept = len(arm.runs), False
             tried.why = self._faults.get(arm.name, "") or self._slower(arm, below)
@@ -524,9 +517,6 @@ class Search:
                 top, clean = rung, whole
             whole = whole and tried.kept
             below = arm if arm.same is not False else below
-        if top is None:
-            for rung in self._rungs:
-                rung.tried.kept, rung.tried.why = False, rung.tried.why or "gains nothing more"
         return top, clean
 
     def _slower(self, arm: Arm, below: Arm) -> str:
