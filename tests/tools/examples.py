@@ -34,6 +34,19 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.join(TOP, os.environ.get("ZC_BUILD", "build"))
 LIBRARY = os.path.join(BUILD, "libzc.so")
 
+# What a container finds where a folder is mounted, the program finds where that folder is.
+CONTAINER = """gpus=$2$3 variables=(); declare -A mounted; shift
+[[ $gpus == @(--gpusall|--devicenvidia.com/gpu=all) ]] || exit 1
+while [[ $1 != IMAGE ]]; do
+    [[ $1 == -v ]] && mounted[${2#*:}]=${2%%:*}
+    [[ $1 == -e ]] && variables+=("$2")
+    shift 2
+done
+for variable in "${variables[@]}"; do
+    for folder in "${!mounted[@]}"; do variable=${variable//=$folder\\//=${mounted[$folder]}/}; done
+    export "$variable"
+done
+shift; exec "$@" """
 # They stand in for commands that are not to run in a test.
 STAND_INS = {
     # Nothing is built or installed: make says what it would do, or that it knows no such target.
@@ -47,21 +60,22 @@ exec env -u MAKEFLAGS -u MAKELEVEL {shutil.which("make")} -C {TOP} -n "$@" >/dev
 done
 exec "$@" """,
     "torchrun": """export TORCHELASTIC_RUN_ID=none WORLD_SIZE=$2
+command=(python3 "${@:3}")
+[[ $3 == --no-python ]] && command=("${@:4}")
 for ((rank = 0; rank < WORLD_SIZE; rank++)); do
-    RANK=$rank LOCAL_RANK=$rank python3 "${@:3}" || exit
+    RANK=$rank LOCAL_RANK=$rank "${command[@]}" || exit
 done""",
     "srun": """IFS=, read -ra variables <<<"${1#--export=ALL,}"
 export "${variables[@]}"; shift
 [[ $1 == -n ]] && shift 2
 exec "$@" """,
-    "docker": f"""[[ "$1 $2 $3" == "run --gpus all" ]] || exit 1
-shift 2
-[[ "$2 $4 $6" == "-v -e IMAGE" && $3 == $PWD/build:/zc ]] || exit 1
-export "${{5//\\/zc\\//{BUILD}/}}"; shift 6; exec "$@" """,
+    "docker": CONTAINER,
+    "podman": CONTAINER,
 }
 # The launchers that recipes need: command, and what it is where several are called the same.
 LAUNCHERS = {"openmpi": ("mpirun", "mpirun.openmpi"), "mpich": ("mpirun", "mpirun.mpich"),
-             "slurm": ("srun", "srun"), "torchrun": ("torchrun", "torchrun")}
+             "slurm": ("srun", "srun"), "torchrun": ("torchrun", "torchrun"),
+             "podman": ("podman", "podman.here")}
 TRAIN = """import ctypes
 block = ctypes.c_void_p()
 assert ctypes.CDLL("libcudart.so.13").cudaMalloc(ctypes.byref(block), ctypes.c_size_t(1 << 20)) == 0

@@ -121,7 +121,69 @@ wait_for() {
     recipe slurm srun slurm
 }
 
+@test "Ray, by the variables of its runtime environment" {
+    export PYTHONPATH=$PWD/build/deps/python RAY_USAGE_STATS_ENABLED=0 RAY_AUTH_MODE=disabled
+    python3 -c 'import ray' 2>/dev/null || skip "no ray"
+    run -0 python3 tests/tools/examples.py docs/launch.md "$BATS_TEST_TMPDIR/run" none
+    cd "$BATS_TEST_TMPDIR/run"
+    echo 'ray.get([work.remote(folder) for folder in ("one", "two")])' >>ray_app.py
+    mkdir one two
+    cp train.py one
+    cp train.py two
+    # The names of its sockets would be too long in the test's own folder.
+    RAY_TMPDIR=$(mktemp -d)
+    export RAY_TMPDIR
+    PATH=$PWD/bin:$PATH timeout 100 python3 ray_app.py >out 2>&1 3>&- || { cat out; false; }
+    rm -rf "$RAY_TMPDIR"
+    for folder in one two; do
+        run -0 sed -n '1p;$p' $folder/zc.*.jsonl
+        echo "$output"
+        [[ ${#lines[@]} == 2 && ${lines[0]} == *'"job":"'*'"argv":["python3","train.py"]'* ]]
+        [[ ${lines[1]} == *'"place":"device","blocks":1,'* ]]
+    done
+}
+
+# Runs a command in a container with this machine's files, by podman, which here may raise no limit
+# and finds control groups of both versions.
+podman_here() {
+    cat >"$BATS_TEST_TMPDIR/containers.conf" <<'EOF'
+[containers]
+default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
+netns = "none"
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+EOF
+    cat >"$BATS_TEST_TMPDIR/podman.here" <<EOF
+#!/bin/bash
+export CONTAINERS_CONF=$BATS_TEST_TMPDIR/containers.conf
+arguments=()
+for argument in "\${@:4}"; do
+    [[ \$argument != IMAGE ]] || argument="--rootfs /:O"
+    arguments+=(\$argument)
+done
+at=$BATS_TEST_TMPDIR/podman
+exec $(command -v podman) --root "\$at" --runroot "\$at.run" run --rm -w "\$PWD" \\
+    -e LD_LIBRARY_PATH -e SIM_KERNELS "\${arguments[@]}"
+EOF
+    chmod +x "$BATS_TEST_TMPDIR/podman.here"
+}
+
+@test "a container of podman" {
+    command -v podman >/dev/null || skip "no podman"
+    podman_here
+    PATH=$BATS_TEST_TMPDIR:$PATH
+    run -0 timeout 100 python3 tests/tools/examples.py docs/launch.md "$BATS_TEST_TMPDIR/run" \
+        podman
+    cat "$BATS_TEST_TMPDIR"/run/logs/zc.*.1.jsonl
+    run -0 sed -n '1p;$p' "$BATS_TEST_TMPDIR"/run/logs/zc.*.1.jsonl
+    [[ ${lines[0]} == *'"pid":1,'*'"exe":"gather-shared"'* ]]
+    [[ ${lines[1]} == '{"type":"summary",'*'"asked_calls":3,'* ]]
+}
+
 @test "the Kubernetes manifest has the form that the API wants" {
+    export PYTHONPATH=build/deps/python
     python3 -c 'import kubernetes_validate' 2>/dev/null || skip "no kubernetes-validate"
     run -0 python3 tests/tools/examples.py docs/launch.md "$BATS_TEST_TMPDIR/run" none
     run -0 python3 - "$BATS_TEST_TMPDIR/run/zc-job.yaml" <<'EOF'

@@ -228,14 +228,18 @@ except VersionError:
     pass
 PYTHON
     # The command itself, by each engine that is there: bytes on standard output and error.
-    export PYTHONPATH=build/deps/python OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    export PYTHONPATH=$PWD/build/deps/python
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    # The names of Ray's sockets would be too long in the test's own folder.
+    RAY_TMPDIR=$(mktemp -d)
+    export RAY_TMPDIR RAY_USAGE_STATS_ENABLED=0 RAY_AUTH_MODE=disabled
     run -0 --separate-stderr zc report --json "$BATS_TEST_TMPDIR/logs"
     [[ $stderr == *"totals are missing"* ]]
     printf '%s\n' "$output" >"$BATS_TEST_TMPDIR/local.out"
     printf '%s\n' "$stderr" >"$BATS_TEST_TMPDIR/local.err"
-    for engine in dask mpi; do
+    for engine in dask mpi ray; do
         start=()
-        [[ $engine == dask ]] || start=(mpirun --oversubscribe -n 3)
+        [[ $engine != mpi ]] || start=(mpirun --oversubscribe -n 3)
         if python3 -c "import ${engine/mpi/mpi4py.MPI}" 2>/dev/null; then
             "${start[@]}" scripts/zc report --json --engine $engine "$BATS_TEST_TMPDIR/logs" \
                 >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err"
@@ -245,6 +249,7 @@ PYTHON
             echo "# no $engine" >&3
         fi
     done
+    rm -rf "$RAY_TMPDIR"
 }
 
 @test "an engine that is missing is told, with what to install" {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import logging
 import os
 import site
 import sys
@@ -108,8 +109,9 @@ def _dask(paths: Sequence[str], options: Options, progress: Progress | None) -> 
 
 def _ray(paths: Sequence[str], options: Options, progress: Progress | None) -> Totals:
     ray = _need("ray", "ray", "ray")
-    ray.init(ignore_reinit_error=True, log_to_driver=False,
-             runtime_env={"env_vars": {"PYTHONPATH": _package_folder()}})
+    python_path = filter(None, (_package_folder(), os.environ.get("PYTHONPATH")))
+    ray.init(ignore_reinit_error=True, log_to_driver=False, logging_level=logging.ERROR,
+             runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(python_path)}})
     map_part, merged = ray.remote(merge.map_logs), ray.remote(_merged)
     parts = [map_part.remote(part, options) for part in parallel.parts(_absolute(paths))]
     return ray.get(_tree(parts, merged.remote))
