@@ -21,6 +21,7 @@ declare -gA checksum=(
     [scale]=0e6aad5d0afc5502
     [transfer]=a0107df96e964e0c
     [overlap]=3d4f3309f28bcbec
+    [sweep]=b91ab4d2aab8370b
     [storm]=562d98eac47c5fdc
     [cosine]=58659d486e4369f2
     [grow]=e3a7b6fb12b1f3d1
@@ -34,7 +35,7 @@ declare -gA checksum=(
 # What an expert writes by hand gives the same bytes.
 by_hand=(gather_zerocopy rowsum_zerocopy vecadd_zerocopy bfs_zerocopy bfs_managed scale_pinned
     scale_zerocopy transfer_managed overlap_pinned cosine_managed grow_managed grow_vmm
-    pagerank_managed pagerank_zerocopy both_zerocopy)
+    pagerank_managed pagerank_zerocopy both_zerocopy sweep_pinned sweep_managed)
 for program in "${by_hand[@]}"; do
     checksum[$program]=${checksum[${program%_*}]}
 done
@@ -113,6 +114,11 @@ under_every_place() {
     bare storm
 }
 @test "overlap mixes every chunk on the simulated GPU" { bare overlap; }
+@test "sweep changes every block on the simulated GPU, by hand, too" {
+    bare sweep
+    bare sweep_pinned
+    bare sweep_managed
+}
 @test "cosine finds the best targets on the simulated GPU" { bare cosine; }
 @test "grow keeps what was appended on the simulated GPU" { bare grow; }
 @test "pagerank, matmul and stencil give the CPU's numbers on the simulated GPU" {
@@ -173,6 +179,7 @@ under_every_place() {
 @test "overlap and cosine give the same bytes in every place" {
     under_every_place overlap
     under_every_place cosine
+    under_every_place sweep
 }
 @test "grow gives the same bytes in every place" { under_every_place grow; }
 @test "pagerank, matmul, stencil and saxpy give the same bytes in every place" {
