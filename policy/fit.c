@@ -199,7 +199,7 @@ static bool globs_match_nothing(const struct zc_globs *globs, size_t longest, bo
 /* A budget without its unit or percent sign is the usual reason. */
 static bool budget_is_vain(const struct zc_rule *rule)
 {
-    if (rule->budget.kind != ZC_LIMIT_BYTES || rule->spill == ZC_SPILL_HOST)
+    if (rule->budget.kind != ZC_LIMIT_BYTES || rule->spill != ZC_SPILL_NONE)
         return false;
     for (size_t i = 0; i < rule->size.count; i++) {
         if (rule->size.item[i].low <= rule->budget.value)
@@ -229,9 +229,8 @@ static void check_contradictions(struct zc_parser *parser, const struct zc_rule 
     if (rule->grow && has(rule, ZC_KEY_COMMIT) && rule->commit == ZC_COMMIT_EAGER)
         complain(parser, ZC_SEVERITY_WARNING, ZC_KEY_COMMIT,
                  "'eager' has no effect beside 'grow = yes', which implies 'lazy'", "");
-    if (rule->grow && rule->spill == ZC_SPILL_HOST)
-        complain(parser, ZC_SEVERITY_ERROR, ZC_KEY_SPILL,
-                 "'host' is not possible beside 'grow = yes': ",
+    if (rule->grow && rule->spill != ZC_SPILL_NONE)
+        complain(parser, ZC_SEVERITY_ERROR, ZC_KEY_SPILL, "not possible beside 'grow = yes': ",
                  "an array that grows hands on the device's memory");
     if (budget_is_vain(rule))
         complain(parser, ZC_SEVERITY_WARNING, ZC_KEY_BUDGET,

@@ -76,6 +76,7 @@ const struct zc_word zc_free_words[] = {
 const struct zc_word zc_spill_words[] = {
     {"none", ZC_SPILL_NONE},
     {"host", ZC_SPILL_HOST},
+    {"move", ZC_SPILL_MOVE},
     {NULL, 0},
 };
 

@@ -129,7 +129,7 @@ enum zc_peers { ZC_PEERS_ENABLED, ZC_PEERS_ALL, ZC_PEERS_NONE };
 enum zc_free { ZC_FREE_WAIT, ZC_FREE_DEFER };
 
 /* Where what does not fit of a vmm block goes. */
-enum zc_spill { ZC_SPILL_NONE, ZC_SPILL_HOST };
+enum zc_spill { ZC_SPILL_NONE, ZC_SPILL_HOST, ZC_SPILL_MOVE };
 
 /* Whether other devices of the bus reach a vmm block where they reach cudaMalloc's memory. */
 enum zc_rdma { ZC_RDMA_YES, ZC_RDMA_NO };

@@ -87,6 +87,7 @@ struct zc_copy {
     enum zc_way way; /* By the facts; FORWARD if the way ended with the driver. */
     bool first;      /* THREADS: of a block that the next copy registers (copy/parallel.h). */
     bool kept;       /* The source stays ONE meanwhile (shared/transfer.h). */
+    bool held;       /* Blocks stay where they are meanwhile (vmm/move.h). */
     /* The outcome. */
     bool answered;                   /* The failure of the call has been explained. */
     CUresult result;                 /* What the wrapper returns. */
@@ -104,7 +105,8 @@ static inline void zc_copy_init(struct zc_copy *c, enum zc_fn fn, enum zc_flavou
     c->frame = c->pc = NULL;
     c->on = zc_life_on();
     c->shape = ZC_SHAPE_NONE;
-    c->async = c->sync = c->word = c->first = c->kept = c->answered = c->continues = false;
+    c->async = c->sync = c->word = c->first = c->kept = c->held = c->answered = c->continues =
+        false;
     c->behind = NULL;
     c->given = NULL;
     c->facts = 0;

@@ -3,6 +3,7 @@
 #include "driver/launch.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "base/life.h"
 #include "base/module.h"
@@ -10,6 +11,7 @@
 
 #define ARGUMENTS 64        /* Most arguments of a kernel that are looked at, */
 #define ARGUMENT_BYTES 4096 /* and bytes of them: CUDA C++ Programming Guide, "Parameters". */
+#define SOON 200            /* Looks, 50 us apart. */
 
 unsigned zc_launch_watch;
 static zc_launch_fn parties[ZC_LAUNCH_PARTIES];
@@ -70,19 +72,44 @@ static bool tells_arguments(void)
 #endif
 }
 
+static void words_in(const char *memory, size_t bytes, void (*word)(uint64_t, void *), void *arg)
+{
+    for (size_t at = 0; at + sizeof(uint64_t) <= bytes; at += sizeof(uint64_t)) {
+        uint64_t value;
+        memcpy(&value, memory + at, sizeof(value));
+        word(value, arg);
+    }
+}
+
+/* Pairs of a name and its value, in any order (CUDA Driver API, cuLaunchKernel). */
+static bool words_of_extra(void *const *extra, void (*word)(uint64_t, void *), void *arg)
+{
+    const char *memory = NULL;
+    size_t bytes = 0;
+    for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+        if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            memory = extra[1];
+        else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[1])
+            bytes = *(const size_t *)extra[1];
+        else
+            return false;
+    }
+    if (memory && bytes <= ARGUMENT_BYTES)
+        words_in(memory, bytes, word, arg);
+    return memory && bytes <= ARGUMENT_BYTES;
+}
+
 bool zc_launch_words(const struct zc_launch *launch, void (*word)(uint64_t, void *), void *arg)
 {
     size_t bytes, left = ARGUMENT_BYTES;
+    if (launch->function && !launch->arguments && launch->extra)
+        return words_of_extra(launch->extra, word, arg);
     if (!launch->function || !tells_arguments())
         return false;
     for (size_t i = 0; argument(launch->function, i, &bytes); i++, left -= bytes) {
         if (i == ARGUMENTS || bytes > left || !launch->arguments)
             return false;
-        for (size_t at = 0; at + sizeof(uint64_t) <= bytes; at += sizeof(uint64_t)) {
-            uint64_t value;
-            memcpy(&value, (const char *)launch->arguments[i] + at, sizeof(value));
-            word(value, arg);
-        }
+        words_in(launch->arguments[i], bytes, word, arg);
     }
     return true;
 }
@@ -149,6 +176,18 @@ void zc_launch_settle(void)
     __atomic_fetch_add(&settled, 1, __ATOMIC_SEQ_CST);
     while ((now = __atomic_load_n(&under_way, __ATOMIC_SEQ_CST)) != mine)
         zc_wait(&under_way, now);
+}
+
+bool zc_launch_settles(void)
+{
+    const struct timespec moment = {.tv_nsec = 50000};
+    __atomic_fetch_add(&settled, 1, __ATOMIC_SEQ_CST);
+    for (unsigned i = 0; i < SOON; i++) {
+        if (__atomic_load_n(&under_way, __ATOMIC_SEQ_CST) == mine)
+            return true;
+        nanosleep(&moment, NULL);
+    }
+    return false;
 }
 
 void zc_launch_reset(void)

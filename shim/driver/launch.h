@@ -8,6 +8,7 @@
 enum zc_launch_party {
     ZC_LAUNCH_GROW,     /* vmm: attach memory, make pending copies. */
     ZC_LAUNCH_SHARED,   /* shared: time kernels, and keep what outputs delivered. */
+    ZC_LAUNCH_MOVE,     /* vmm: move blocks to where kernels use them. */
     ZC_LAUNCH_PREFETCH, /* managed: prefetch pages to where they will be used. */
     ZC_LAUNCH_DEEP,     /* The level `deep`: note which blocks kernels are given. */
     ZC_LAUNCH_DIAGNOSE, /* All places: check for the sticky error of a failed kernel. */
@@ -20,7 +21,8 @@ struct zc_launch {
     enum zc_flavour flavour; /* What the NULL stream means. */
     CUstream stream;         /* As the program gave it; NULL for calls without one. */
     CUfunction function;     /* cuLaunchKernel and its kin: the kernel, or a CUkernel; else NULL. */
-    void **arguments;        /* Its kernelParams, or NULL. */
+    void **arguments;        /* Its kernelParams, or NULL; */
+    void **extra;            /* then these may have all arguments in one piece. */
     bool kernels;            /* Kernels or a graph.  False for calls that name addresses without
                               * being described as copies: stream memory operations, batches, nodes
                               * of graphs, imports. */
@@ -68,6 +70,9 @@ void zc_launch_leave(void);
 /* Waits until the driver has what other threads' launches are giving it, and until what they
  * entered has been left.  Those that come later are asked again whether they are ready. */
 void zc_launch_settle(void);
+
+/* The same, but gives up soon where the driver does not answer them.  True if it has. */
+bool zc_launch_settles(void);
 
 /* The same for calls that are no launch of one kernel, fast for the common case that no party is
  * registered. */

@@ -42,6 +42,10 @@ void zc_stream_lent(bool lent);
  * undo.  Returns the driver's code. */
 CUresult zc_stream_enter(CUcontext context, bool *entered);
 
+/* True once the current context has nothing to do, nor any stream that is independent of its legacy
+ * stream; false if that takes longer than `most_ms`.  With driver/lock.h, outside of captures. */
+bool zc_stream_rests(unsigned most_ms);
+
 /* A device's primary context; NULL unless it is active. */
 CUcontext zc_stream_primary(int device);
 

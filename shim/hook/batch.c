@@ -13,6 +13,7 @@
 #include "hook/request.h"
 #include "shared/backing.h"
 #include "vmm/access.h"
+#include "vmm/move.h"
 
 #if CUDA_VERSION >= 12080
 
@@ -259,8 +260,9 @@ ZC_BODY(cuMemcpyBatchAsync, (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *size
     struct cut cut = cut_lines(&b, attr_indices, attr_count);
     if (cut.result != CUDA_SUCCESS)
         return cut.result;
-    result = real(cut.b.dsts, cut.b.srcs, cut.b.sizes, cut.words ? cut.b.count : count, attrs,
-                  cut.indices, attr_count, fail_index, stream);
+    result =
+        ZC_HOLDING_STILL(real(cut.b.dsts, cut.b.srcs, cut.b.sizes, cut.words ? cut.b.count : count,
+                              attrs, cut.indices, attr_count, fail_index, stream));
     return end_lines(entry, &cut, &b, start, result);
 }
 
@@ -271,7 +273,8 @@ ZC_BODY(cuMemcpy3DBatchAsync, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t
     uint64_t start;
     CUresult result = begin(entry, &b, &start);
     return result == CUDA_SUCCESS
-               ? end(entry, &b, start, real(count, ops, fail_index, flags, stream))
+               ? end(entry, &b, start,
+                     ZC_HOLDING_STILL(real(count, ops, fail_index, flags, stream)))
                : result;
 }
 
@@ -290,8 +293,9 @@ ZC_BODY(cuMemcpyBatchAsync_v2,
     struct cut cut = cut_lines(&b, attr_indices, attr_count);
     if (cut.result != CUDA_SUCCESS)
         return cut.result;
-    result = real(cut.b.dsts, cut.b.srcs, cut.b.sizes, cut.words ? cut.b.count : count, attrs,
-                  cut.indices, attr_count, stream);
+    result =
+        ZC_HOLDING_STILL(real(cut.b.dsts, cut.b.srcs, cut.b.sizes, cut.words ? cut.b.count : count,
+                              attrs, cut.indices, attr_count, stream));
     return end_lines(entry, &cut, &b, start, result);
 }
 
@@ -301,7 +305,9 @@ ZC_BODY(cuMemcpy3DBatchAsync_v2,
     const struct batch b = OPERANDS(ops, count, stream, NULL);
     uint64_t start;
     CUresult result = begin(entry, &b, &start);
-    return result == CUDA_SUCCESS ? end(entry, &b, start, real(count, ops, flags, stream)) : result;
+    return result == CUDA_SUCCESS
+               ? end(entry, &b, start, ZC_HOLDING_STILL(real(count, ops, flags, stream)))
+               : result;
 }
 
 /* Prefetching and discarding need managed memory.  In blocks that the program requested as device

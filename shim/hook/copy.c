@@ -24,10 +24,12 @@
 #include "managed/hint.h"
 #include "memory/deep.h"
 #include "memory/device.h"
+#include "place/migrate.h"
 #include "shared/backing.h"
 #include "shared/transfer.h"
 #include "vmm/access.h"
 #include "vmm/grow.h"
+#include "vmm/move.h"
 #include "vmm/vmm.h"
 
 /* The kind of an address outside of blocks.  The driver is asked only if the call does not say. */
@@ -301,11 +303,30 @@ static void plan(struct zc_copy *c, bool ours, bool large)
         c->facts |= answer(c, c->way);
 }
 
+static CUresult stay(const struct zc_copy *c)
+{
+    CUresult result = zc_move_never(c->dst.block);
+    return result == CUDA_SUCCESS ? zc_move_never(c->src.block) : result;
+}
+
+/* Blocks do not move meanwhile. */
+static void hold_still(struct zc_copy *c)
+{
+    if (!zc_move_of(c->dst.block) && !zc_move_of(c->src.block))
+        return;
+    c->held = zc_move_enter();
+    zc_migrate_meets(c->stream, c->flavour);
+    zc_copy_resolve(c);
+    if (zc_capture_holds(c->stream, c->flavour))
+        stay(c);
+}
+
 bool zc_copy_begin(struct zc_copy *c)
 {
     if (!c->on)
         return false;
     zc_copy_resolve(c);
+    hold_still(c);
     bool ours = (special(&c->dst) || special(&c->src)) && c->bytes, large = zc_parallel_large(c);
     if (__builtin_expect(!ours && !large, 1))
         return false;
@@ -495,6 +516,8 @@ CUresult zc_copy_before_node(struct zc_copy *c)
         result = zc_shared_forward(c->fn, c->dst.address, c->dst.span);
     if (result == CUDA_SUCCESS && c->on)
         result = zc_shared_source(c->fn, c->src.address);
+    if (result == CUDA_SUCCESS && c->on)
+        result = ZC_HOLDING_STILL(stay(c));
     if (result == CUDA_SUCCESS && zc_await_call(c->fn))
         result = zc_shared_quiesce(c->fn);
     return result == CUDA_SUCCESS ? zc_launch_before(c->fn, c->flavour, c->stream, false) : result;
@@ -540,6 +563,7 @@ CUresult zc_copy_end(struct zc_copy *c)
     if (__builtin_expect(c->kept, 0))
         zc_shared_let_go(c);
     CUresult result = finish(c);
+    zc_move_leave(c->held);
     part_visits(c);
     return result;
 }

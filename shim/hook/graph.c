@@ -24,6 +24,7 @@
 #include "log/ranges.h"
 #include "memory/deep.h"
 #include "shared/backing.h"
+#include "vmm/move.h"
 
 #define DEPTH_MAX 8 /* Nesting depth of child graphs. */
 
@@ -304,7 +305,7 @@ ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
     if (result != CUDA_SUCCESS)
         return result;
     if (!zc_life_on() || !__atomic_load_n(&execs, __ATOMIC_RELAXED))
-        return real(exec, stream);
+        return ZC_HOLDING_STILL(real(exec, stream));
     size_t count;
     bool awaits;
     struct node *nodes = snapshot(exec, &count, &awaits);
@@ -314,7 +315,7 @@ ZC_BODY(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
     if (result == CUDA_SUCCESS && awaits)
         result = zc_shared_quiesce(entry->fn);
     if (result == CUDA_SUCCESS)
-        result = real(exec, stream);
+        result = ZC_HOLDING_STILL(real(exec, stream));
     uint64_t ticks = zc_ticks() - start;
     struct zc_log_call call = {
         .function = zc_fn_name(ZC_FN_cuGraphLaunch),

@@ -14,6 +14,7 @@
     X(ranges)                                                                                      \
     X(capture)                                                                                     \
     X(launch)                                                                                      \
+    X(timing)                                                                                      \
     X(streams)                                                                                     \
     X(fault)                                                                                       \
     X(node)                                                                                        \
@@ -27,14 +28,15 @@
     X(access)                                                                                      \
     X(grow)                                                                                        \
     X(vmm)                                                                                         \
+    X(move)                                                                                        \
     X(managed_pool)                                                                                \
     X(ring)                                                                                        \
     X(pairs)                                                                                       \
-    X(heat)                                                                                        \
     X(forks)                                                                                       \
     X(early)                                                                                       \
     X(shared_report)                                                                               \
     X(freed)                                                                                       \
+    X(migrate)                                                                                     \
     X(request)                                                                                     \
     X(coverage)
 

@@ -18,9 +18,10 @@
 #include "memory/budget.h"
 #include "memory/deep.h"
 #include "place/fallback.h"
+#include "place/migrate.h"
 #include "shared/pair.h"
 #include "shared/early.h"
-#include "vmm/vmm.h"
+#include "vmm/move.h"
 
 static uint32_t generation = 1; /* Counts destroyed contexts, because handles are reused. */
 
@@ -149,6 +150,8 @@ bool zc_ask_track(const struct zc_ask *ask, CUdeviceptr address, struct zc_backi
         zc_diagnose_watch();
     if (backing && backing->place == ZC_PLACE_SHARED)
         zc_shared_note(backing->vmm->pair, b);
+    if (zc_move_of(b))
+        zc_migrate_watch();
     if (__builtin_expect(zc_log_level() >= ZC_LOG_ALLOCS, 0))
         log_alloc(b, ask, rule, why);
     return true;

@@ -7,6 +7,7 @@
 #include "hook/graph.h"
 #include "hook/pool.h"
 #include "hook/request.h"
+#include "vmm/move.h"
 
 static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
 {
@@ -77,15 +78,16 @@ static inline CUresult after_waiting(enum zc_fn fn, CUresult result)
     describe;                                                                                      \
     CUresult result = zc_copy_before_node(&c);                                                     \
     if (result == CUDA_SUCCESS)                                                                    \
-        result = zc_copy_after_node(&c, real args);                                                \
+        result = zc_copy_after_node(&c, ZC_HOLDING_STILL(real args));                              \
     return zc_check_sticky(ZC_FN_##name, result);                                                  \
     }
 /* A tail call if no party watches launches: it costs a load and two branches. */
-#define ZC_LAUNCH(name, base, flavour, params, args, stream, function, arguments)                  \
+#define ZC_LAUNCH(name, base, flavour, params, args, stream, function, arguments, extra)           \
     ENTER(name, base, params)                                                                      \
     if (__builtin_expect(!__atomic_load_n(&zc_launch_watch, __ATOMIC_RELAXED), 1))                 \
         return real args;                                                                          \
-    const struct zc_launch launch = {ZC_FN_##name, flavour, stream, function, arguments, true};    \
+    const struct zc_launch launch = {ZC_FN_##name, flavour, stream, function,                      \
+                                     arguments,    extra,   true};                                 \
     CUresult result = zc_launch_begin(&launch);                                                    \
     if (result == CUDA_SUCCESS) {                                                                  \
         result = real args;                                                                        \

@@ -171,6 +171,24 @@ struct zc_block *zc_block_add(const struct zc_block *like)
     return block;
 }
 
+/* The other bits of a split block say that none of it is with its place. */
+void zc_block_spill(struct zc_block *block, bool spilled)
+{
+    bool entered = change_enter();
+    if (entered)
+        gauge_change(block, -1);
+    if (spilled)
+        __atomic_fetch_or(&block->flags, ZC_BLOCK_SPLIT, __ATOMIC_RELEASE);
+    else
+        __atomic_fetch_and(&block->flags, (uint16_t)~ZC_BLOCK_SPLIT, __ATOMIC_RELEASE);
+    __atomic_store_n(&block->real, (uint8_t)(spilled ? ZC_KIND_PINNED : ZC_KIND_DEVICE),
+                     __ATOMIC_RELAXED);
+    if (entered) {
+        gauge_change(block, 1);
+        change_leave();
+    }
+}
+
 void zc_block_note_request(uint32_t site, uint64_t bytes)
 {
     if (!change_enter())

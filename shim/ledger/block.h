@@ -146,6 +146,10 @@ void zc_block_gauge(unsigned place, struct zc_block_gauge *out);
  */
 void zc_block_watch(unsigned place, void (*changed)(int device, int64_t bytes));
 
+/* All of a block is in `mapped` from now on, or with its place again: one that was made as either,
+ * and is not split otherwise. */
+void zc_block_spill(struct zc_block *block, bool spilled);
+
 /* Requests that could not be recorded, for want of memory or access to the ledger. */
 uint64_t zc_block_untracked(void);
 

@@ -106,6 +106,21 @@ void zc_log_hint(const struct zc_block *block, const char *prefetch, const char 
     zc_log_write(&line);
 }
 
+void zc_log_move(const struct zc_block *block, bool to_host, const char *why, uint64_t ticks)
+{
+    char buf[ZC_LINE_MAX];
+    struct zc_line line;
+    if (zc_log_level() < ZC_LOG_ALLOCS)
+        return;
+    zc_line_begin(&line, buf, sizeof(buf), "move");
+    zc_line_u64(&line, "block", block->id);
+    zc_line_str(&line, "to", to_host ? "host" : "device");
+    zc_line_u64(&line, "bytes", block->size);
+    zc_line_u64(&line, "blocked_ns", zc_ticks_to_ns(ticks));
+    zc_line_str(&line, "why", why);
+    zc_log_write(&line);
+}
+
 void zc_log_pause(const char *type, const char *range, uint64_t blocks, uint64_t bytes,
                   uint64_t kept, uint64_t ticks)
 {

@@ -5,9 +5,11 @@
 #include "driver/real.h"
 #include "ledger/rules.h"
 
-static uint64_t budget_of(const struct zc_rule *rule, int device)
+uint64_t zc_budget_of(const struct zc_rule *rule, int device)
 {
     size_t total = 0;
+    if (rule->budget.kind == ZC_LIMIT_NONE)
+        return UINT64_MAX;
     if (rule->budget.kind == ZC_LIMIT_PERCENT)
         zc_real.cuDeviceTotalMem_v2(&total, device);
     return zc_limit_bytes(rule->budget, total);
@@ -17,7 +19,7 @@ bool zc_budget_take(const struct zc_rule *rule, int device, uint64_t bytes)
 {
     if (rule->budget.kind == ZC_LIMIT_NONE)
         return true;
-    uint64_t most = budget_of(rule, device);
+    uint64_t most = zc_budget_of(rule, device);
     uint64_t alive = atomic_load_explicit(&rule->counters->alive, memory_order_relaxed);
     do {
         if (bytes > most || alive > most - bytes)
@@ -29,7 +31,7 @@ bool zc_budget_take(const struct zc_rule *rule, int device, uint64_t bytes)
 
 uint64_t zc_budget_left(const struct zc_rule *rule, int device)
 {
-    uint64_t most = budget_of(rule, device);
+    uint64_t most = zc_budget_of(rule, device);
     uint64_t alive = atomic_load_explicit(&rule->counters->alive, memory_order_relaxed);
     return rule->budget.kind == ZC_LIMIT_NONE ? UINT64_MAX : alive < most ? most - alive : 0;
 }

@@ -43,6 +43,8 @@ static uint64_t largest_in(enum zc_place_id place, const struct zc_rule *rule,
     case ZC_PLACE_VMM:
         if (rule->spill == ZC_SPILL_HOST)
             parts = split(rule, r, budget);
+        if (rule->spill == ZC_SPILL_MOVE)
+            parts = r->pinned;
         return parts > whole ? parts : whole;
     case ZC_PLACE_DEVICE:
     case ZC_PLACE_SHARED:

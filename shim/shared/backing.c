@@ -3,7 +3,6 @@
 #include "shared/backing.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "base/arena.h"
 #include "base/life.h"
@@ -26,7 +25,7 @@
 #include "vmm/grow.h"
 #include "vmm/vmm.h"
 
-#define RESTS_MS 100u
+#define RESTS_MS 200u
 
 /* Kernels of such a device may be given the host block itself, whose pages are closed to writes. */
 static bool reaches_pageable(void)
@@ -87,23 +86,10 @@ static void set_real(struct zc_shared *p, enum zc_kind kind)
         __atomic_store_n(&p->block->real, (uint8_t)kind, __ATOMIC_RELAXED);
 }
 
-/* A kernel may wait for what the program does after its copy, which nobody can know: so the context
- * has RESTS_MS to come to rest. */
+/* A kernel may wait for what the program does after its copy, which nobody can know. */
 static bool comes_to_rest(void)
 {
-    const struct timespec moment = {.tv_nsec = 100000};
-    CUevent mark = NULL;
-    bool rests = false;
-    if (zc_real.cuEventCreate(&mark, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
-        return false;
-    bool marked = zc_real.cuEventRecord(mark, CU_STREAM_LEGACY) == CUDA_SUCCESS;
-    for (unsigned i = 0; marked && !rests && i < 10 * RESTS_MS; i++) {
-        rests = zc_real.cuEventQuery(mark) == CUDA_SUCCESS && zc_streams_idle();
-        if (!rests)
-            nanosleep(&moment, NULL);
-    }
-    zc_real.cuEventDestroy_v2(mark);
-    return rests;
+    return zc_stream_rests(RESTS_MS);
 }
 
 /* Memory that the block has got already, because something was launched, is given back.  Kernels
@@ -300,35 +286,6 @@ bool zc_shared_deliver(struct zc_shared *p, struct zc_extent *e)
     return attempt(p, e, deliver);
 }
 
-/* Copies what the GPU sees to the block's new memory, which is mapped elsewhere for that. */
-static CUresult copy_out(struct zc_shared *p, const char **why)
-{
-    struct zc_vmm *v = p->vmm;
-    struct zc_va elsewhere = {
-        .device = v->va.device, .context = v->va.context, .peers = v->va.peers};
-    CUstream stream = NULL;
-    size_t bytes = (size_t)p->pages.pages << ZC_HOST_UNIT_SHIFT;
-    *why = "the device has no memory for it";
-    CUresult result = zc_va_reserve(&elsewhere, v->span, v->granularity, false, why);
-    if (result != CUDA_SUCCESS)
-        return result;
-    result = zc_va_map(&elsewhere, v->chunks, v->count, 0, v->span, why);
-    if (result == CUDA_SUCCESS) {
-        *why = "the driver refuses the copy";
-        result = zc_real.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
-    }
-    if (result == CUDA_SUCCESS) {
-        result = zc_real.cuMemcpyHtoDAsync_v2(elsewhere.base, (void *)v->va.base, bytes, stream);
-        CUresult waited = zc_stream_drain(stream, ZC_LEGACY);
-        result = result == CUDA_SUCCESS ? waited : result;
-        zc_real.cuStreamDestroy_v2(stream);
-    }
-    if (result == CUDA_SUCCESS)
-        zc_traffic_own(zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE), bytes);
-    CUresult freed = zc_va_free(&elsewhere);
-    return result == CUDA_SUCCESS ? freed : result;
-}
-
 /* Launches find the block open, and wait for driver/lock.h, while nothing lies behind it.  Those
  * that found it closed reach the driver first. */
 static CUresult become_own(struct zc_shared *p, const char **why)
@@ -344,7 +301,8 @@ static CUresult become_own(struct zc_shared *p, const char **why)
     if (result == CUDA_SUCCESS)
         result = zc_lazy_create(v);
     if (result == CUDA_SUCCESS && !__atomic_load_n(&p->fresh, __ATOMIC_ACQUIRE))
-        result = copy_out(p, why);
+        result = zc_vmm_carry_in(v, v->chunks, v->count,
+                                 (size_t)p->pages.pages << ZC_HOST_UNIT_SHIFT, why);
     if (result == CUDA_SUCCESS) {
         *why = "the driver keeps the host block";
         result = zc_shared_unregister(p);

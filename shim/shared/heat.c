@@ -2,15 +2,9 @@
 /* How much kernels use device blocks that are ONE. */
 #include "shared/heat.h"
 
-#include <string.h>
-#include <time.h>
-
-#include "base/clock.h"
 #include "base/life.h"
-#include "base/module.h"
-#include "base/own.h"
 #include "driver/capture.h"
-#include "driver/launch.h"
+#include "driver/timing.h"
 #include "shared/backing.h"
 #include "shared/early.h"
 #include "vmm/vmm.h"
@@ -25,22 +19,15 @@
 #define FIRST_MS 500u
 
 /*
- * The time of a kernel is taken by two events around it, for one launch after the other; those that
- * come meanwhile count as long as the last that was timed.  A program may launch all its kernels
- * before the first has ended: so the second launch with a block waits for the first, but not for
- * longer than FIRST_MS, as a kernel may wait for the program.  If one did, no launch waits any
- * more.  No lock: who changes the state from IDLE or PENDING to BUSY has the rest.
+ * Launches that come while another one is timed count as long as the last that was.  A program may
+ * launch all its kernels before the first has ended: so the second launch with a block waits for
+ * the first, but not for longer than FIRST_MS.
  */
-enum timer_state { IDLE, BUSY, PENDING };
-static ZC_OWN struct {
-    uint32_t state; /* enum timer_state.  Atomic. */
-    bool waited;    /* A launch has waited in vain.  Atomic. */
-    CUcontext context;
-    CUevent first, last; /* Of that context; NULL: to be made. */
+struct timed {
     struct zc_shared *named[NAMED];
     uint64_t id[NAMED]; /* zc_shared.device_id then: an object may be another block's by now. */
     unsigned count;
-} timer;
+};
 
 static uint32_t hot[SITES]; /* Public ids of sites, as they came; 0: free.  Atomic. */
 
@@ -112,77 +99,16 @@ static void judge_timed(struct zc_shared *p, uint64_t id, uint64_t microseconds)
     judge(p, microseconds);
 }
 
-static bool take(enum timer_state from)
+static void judge_all(const void *noted, uint64_t microseconds)
 {
-    uint32_t expected = from;
-    return __atomic_load_n(&timer.state, __ATOMIC_RELAXED) == from &&
-           __atomic_compare_exchange_n(&timer.state, &expected, BUSY, false, __ATOMIC_ACQUIRE,
-                                       __ATOMIC_RELAXED);
+    const struct timed *t = noted;
+    for (unsigned i = 0; i < t->count; i++)
+        judge_timed(t->named[i], t->id[i], microseconds);
 }
 
-static void leave(enum timer_state to)
+static bool never_timed(const void *pair)
 {
-    __atomic_store_n(&timer.state, to, __ATOMIC_RELEASE);
-}
-
-/* The last launch that was timed may have ended. */
-static void collect(void)
-{
-    float ms = 0;
-    if (!take(PENDING))
-        return;
-    CUresult result = zc_real.cuEventElapsedTime(&ms, timer.first, timer.last);
-    if (result == CUDA_SUCCESS)
-        for (unsigned i = 0; i < timer.count; i++)
-            judge_timed(timer.named[i], timer.id[i], (uint64_t)(ms * 1000));
-    else if (result != CUDA_ERROR_NOT_READY)
-        timer.first = timer.last = NULL; /* Their context has gone. */
-    leave(result == CUDA_ERROR_NOT_READY ? PENDING : IDLE);
-}
-
-static bool has_events(void)
-{
-    CUcontext current = NULL;
-    if (zc_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS || !current)
-        return false;
-    if (timer.first)
-        return current == timer.context;
-    timer.context = current;
-    if (zc_real.cuEventCreate(&timer.first, CU_EVENT_DEFAULT) != CUDA_SUCCESS)
-        return false;
-    if (zc_real.cuEventCreate(&timer.last, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
-        return true;
-    zc_real.cuEventDestroy_v2(timer.first);
-    timer.first = NULL;
-    return false;
-}
-
-static CUresult record_event(CUevent event, const struct zc_launch *launch)
-{
-    return ZC_FLAVOURED(launch->flavour, cuEventRecord)(event, launch->stream);
-}
-
-static void after_launch(const struct zc_launch *launch)
-{
-    leave(record_event(timer.last, launch) == CUDA_SUCCESS ? PENDING : IDLE);
-}
-
-static bool never_timed(const struct zc_shared *p)
-{
-    return !__atomic_load_n(&p->last, __ATOMIC_RELAXED);
-}
-
-static void wait_for_first(struct zc_shared *p)
-{
-    const struct timespec moment = {.tv_nsec = 50000};
-    uint64_t start = zc_ticks();
-    while (__atomic_load_n(&timer.state, __ATOMIC_RELAXED) == PENDING && never_timed(p) &&
-           !__atomic_load_n(&timer.waited, __ATOMIC_RELAXED)) {
-        if (zc_ticks_to_ns(zc_ticks() - start) > FIRST_MS * UINT64_C(1000000))
-            __atomic_store_n(&timer.waited, true, __ATOMIC_RELAXED);
-        nanosleep(&moment, NULL);
-        collect();
-    }
+    return !__atomic_load_n(&((const struct zc_shared *)pair)->last, __ATOMIC_RELAXED);
 }
 
 /* While another launch is timed. */
@@ -195,19 +121,12 @@ static void count_untimed(struct zc_shared *p)
 
 static bool begin_timing(const struct zc_launch *launch, const struct named *found)
 {
-    if (!take(IDLE))
-        return false;
-    if (!has_events() || record_event(timer.first, launch) != CUDA_SUCCESS) {
-        leave(IDLE);
-        return false;
-    }
-    timer.count = found->count;
+    struct timed timed = {.count = found->count};
     for (unsigned i = 0; i < found->count; i++) {
-        timer.named[i] = found->of[i];
-        timer.id[i] = found->of[i]->device_id;
+        timed.named[i] = found->of[i];
+        timed.id[i] = found->of[i]->device_id;
     }
-    zc_launch_when_done(after_launch);
-    return true;
+    return zc_timing_begin(launch, judge_all, &timed, sizeof(timed));
 }
 
 static void use(const struct zc_launch *launch)
@@ -216,7 +135,7 @@ static void use(const struct zc_launch *launch)
     zc_launch_words(launch, add_named, &found);
     for (unsigned i = 0; i < found.count; i++)
         if (never_timed(found.of[i]))
-            wait_for_first(found.of[i]);
+            zc_timing_wait(never_timed, found.of[i], FIRST_MS);
     if (found.count && !begin_timing(launch, &found))
         for (unsigned i = 0; i < found.count; i++)
             count_untimed(found.of[i]);
@@ -233,7 +152,7 @@ static CUresult before_launch(const struct zc_launch *launch)
     CUresult result = zc_shared_before_kernels(launch->fn);
     if (result != CUDA_SUCCESS || zc_life_closing() || zc_capture_any())
         return result;
-    collect();
+    zc_timing_collect();
     use(launch);
     if (!watching()) {
         zc_launch_call(ZC_LAUNCH_SHARED, NULL);
@@ -242,13 +161,3 @@ static CUresult before_launch(const struct zc_launch *launch)
     }
     return CUDA_SUCCESS;
 }
-
-static void context_gone(CUcontext context)
-{
-    if (timer.context != context || !(take(IDLE) || take(PENDING)))
-        return;
-    timer.first = timer.last = NULL;
-    leave(IDLE);
-}
-
-const struct zc_module zc_module_heat = {.context_gone = context_gone};

@@ -132,19 +132,35 @@ static size_t describe(uint64_t mask, CUmemAccess_flags flags, CUmemAccessDesc *
     return count;
 }
 
+/* What of the bytes [from, to) is host memory. */
+static CUresult open_host(const struct zc_va *va, size_t from, size_t to)
+{
+#if CUDA_VERSION >= 12020
+    const CUmemAccessDesc cpu = {.location = {.type = CU_MEM_LOCATION_TYPE_HOST},
+                                 .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    from = from > va->host * ZC_VA_UNIT ? from : va->host * ZC_VA_UNIT;
+    to = to < va->host_end * ZC_VA_UNIT ? to : va->host_end * ZC_VA_UNIT;
+    if (from < to)
+        return zc_real.cuMemSetAccess(va->base + from, to - from, &cpu, 1);
+#endif
+    return CUDA_SUCCESS;
+}
+
 CUresult zc_access_open(const struct zc_va *va, size_t from, size_t to)
 {
     CUmemAccessDesc desc[DEVICES_MAX];
     size_t count = describe(va->devices, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, desc, 0);
     CUresult result = zc_real.cuMemSetAccess(va->base + from, to - from, desc, count);
-#if CUDA_VERSION >= 12020
-    from = from > va->host * ZC_VA_UNIT ? from : va->host * ZC_VA_UNIT;
-    to = to < va->host_end * ZC_VA_UNIT ? to : va->host_end * ZC_VA_UNIT;
-    desc[0] = (CUmemAccessDesc){.location = {.type = CU_MEM_LOCATION_TYPE_HOST},
-                                .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    if (result == CUDA_SUCCESS && from < to)
-        result = zc_real.cuMemSetAccess(va->base + from, to - from, desc, 1);
-#endif
+    return result == CUDA_SUCCESS && !va->closed ? open_host(va, from, to) : result;
+}
+
+CUresult zc_access_open_host(struct zc_va *va)
+{
+    bool mine = zc_access_lock();
+    CUresult result = va->closed ? open_host(va, 0, va->size) : CUDA_SUCCESS;
+    va->closed = result != CUDA_SUCCESS;
+    if (mine)
+        zc_access_unlock();
     return result;
 }
 
@@ -402,12 +418,22 @@ static CUresult open_side(const struct zc_block *side, int device)
     return v ? let_copy(&v->va, device) : CUDA_SUCCESS;
 }
 
+static CUresult open_to_cpu(const struct zc_block *block)
+{
+    struct zc_vmm *v = zc_vmm_of(block);
+    return v && v->va.closed ? zc_access_open_host(&v->va) : CUDA_SUCCESS;
+}
+
 CUresult zc_vmm_open(const struct zc_copy *c)
 {
     bool set = c->shape == ZC_SHAPE_SET;
     const struct zc_vmm *to = zc_vmm_of(c->dst.block);
     if (zc_block_paused(c->dst.block) || zc_block_paused(c->src.block))
         return CUDA_ERROR_ILLEGAL_STATE;
+    CUresult reached = open_to_cpu(c->dst.block);
+    reached = reached == CUDA_SUCCESS ? open_to_cpu(c->src.block) : reached;
+    if (reached != CUDA_SUCCESS)
+        return reached;
     if (!__atomic_load_n(&many, __ATOMIC_RELAXED) || zc_copy_peers(c) ||
         (!to && !zc_vmm_of(c->src.block)))
         return CUDA_SUCCESS;
@@ -426,9 +452,10 @@ CUresult zc_vmm_named(CUdeviceptr address, CUstream stream, enum zc_flavour flav
     int device;
     if (zc_block_paused(block))
         return CUDA_ERROR_ILLEGAL_STATE;
-    if (!__atomic_load_n(&many, __ATOMIC_RELAXED) || !zc_vmm_of(block))
-        return CUDA_SUCCESS;
-    CUresult result = zc_stream_device(stream, flavour, &device);
+    CUresult result = open_to_cpu(block);
+    if (result != CUDA_SUCCESS || !__atomic_load_n(&many, __ATOMIC_RELAXED) || !zc_vmm_of(block))
+        return result;
+    result = zc_stream_device(stream, flavour, &device);
     return result == CUDA_SUCCESS ? open_side(block, device) : result;
 }
 

@@ -26,6 +26,9 @@ void zc_access_leave(struct zc_va *va);
  * the lock.  Returns the driver's code. */
 CUresult zc_access_open(const struct zc_va *va, size_t from, size_t to);
 
+/* Opens the host memory of a range that is closed to the CPU.  Returns the driver's code. */
+CUresult zc_access_open_host(struct zc_va *va);
+
 /* Lets the current context use the memory of `peer` from now on.  On failure returns the driver's
  * code, and nothing has changed. */
 CUresult zc_access_enable(CUcontext peer);

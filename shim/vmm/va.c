@@ -248,6 +248,13 @@ CUresult zc_va_free(struct zc_va *va)
     return unmapped != CUDA_SUCCESS ? unmapped : freed;
 }
 
+void zc_va_drop(struct zc_va *va)
+{
+    if (va)
+        zc_va_free(va);
+    zc_arena_put(va, sizeof(*va));
+}
+
 static void context_gone(CUcontext context)
 {
     (void)context;

@@ -27,6 +27,7 @@ struct zc_va {
     enum zc_peers peers : 8; /* Which other devices may use it. */
     bool wide;               /* Much larger than its block; counted by WIDE_MAX. */
     bool given;              /* The caller of zc_va_reserve() had reserved it. */
+    bool closed;             /* The CPU does not reach its host memory yet. */
     bool busy;               /* Work given before the block was freed may still use it. */
     CUcontext context;       /* Context of the request; peer access is enabled for its memory. */
     CUmemoryPool pool;       /* Pool of the request, whose rights count; else NULL. */
@@ -90,3 +91,6 @@ void zc_va_move(struct zc_va *to, struct zc_va *from);
 
 /* Unmaps everything and gives the addresses back.  Returns the first refusal. */
 CUresult zc_va_free(struct zc_va *va);
+
+/* The same with a record from the arena, which goes, too; nothing for NULL. */
+void zc_va_drop(struct zc_va *va);

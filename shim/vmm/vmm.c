@@ -9,6 +9,7 @@
 #include "base/module.h"
 #include "base/own.h"
 #include "driver/lock.h"
+#include "driver/stream.h"
 #include "memory/device.h"
 #include "memory/limits.h"
 #include "memory/reclaim.h"
@@ -32,6 +33,7 @@ struct facts {
 };
 static struct facts facts[DEVICES_MAX];
 static ZC_OWN size_t small_blocks[DEVICES_MAX]; /* Atomic. */
+ZC_OWN uint32_t zc_vmm_movable, zc_vmm_hosted;
 
 /* The host memory at both ends of every block that has a rim.  With the lock of vmm/access.h. */
 static ZC_OWN struct {
@@ -187,6 +189,12 @@ static CUresult create_device(const struct zc_vmm *v, CUmemGenericAllocationHand
                              : ZC_RECLAIMING(zc_real.cuMemCreate(handle, size, &prop, 0));
 }
 
+CUresult zc_vmm_handle(struct zc_vmm *v, bool host, size_t size,
+                       CUmemGenericAllocationHandle *handle)
+{
+    return host ? create_host(v, handle, size) : create_device(v, handle, size);
+}
+
 CUresult zc_vmm_create(struct zc_vmm *v)
 {
     CUmemGenericAllocationHandle handle;
@@ -198,7 +206,7 @@ CUresult zc_vmm_create(struct zc_vmm *v)
         size_t missing = (split && !host ? zc_vmm_border(v) : most) - v->held;
         size_t chunk = host ? 0 : zc_vmm_chunk(v); /* The driver sets no two handles of it. */
         size_t size = chunk && chunk < missing ? chunk : missing;
-        result = host ? create_host(v, &handle, size) : create_device(v, &handle, size);
+        result = zc_vmm_handle(v, host, size, &handle);
         if (result == CUDA_SUCCESS && !push(v, handle, size)) {
             zc_real.cuMemRelease(handle);
             result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -229,6 +237,54 @@ CUresult zc_vmm_attach(struct zc_vmm *v, size_t from, size_t to, const char **wh
     if (result != CUDA_SUCCESS)
         drop_chunks(v, before);
     return result;
+}
+
+/* In a stream of its own, whose copies the program's work does not hold up.  The copy may use its
+ * memory until it has been waited for.  `pages`: from pages that the driver has registered. */
+static CUresult carry(CUdeviceptr there, CUdeviceptr here, size_t bytes, bool to_host, bool pages)
+{
+    CUstream stream;
+    CUcontext context = NULL;
+    CUresult result = zc_real.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = pages ? zc_real.cuMemcpyHtoDAsync_v2(there, (void *)here, bytes, stream)
+                   : zc_real.cuMemcpyDtoDAsync_v2(there, here, bytes, stream);
+    CUresult waited = zc_stream_drain(stream, ZC_LEGACY);
+    if (waited != CUDA_SUCCESS && zc_real.cuCtxGetCurrent(&context) == CUDA_SUCCESS)
+        zc_stream_wait_context(context);
+    zc_real.cuStreamDestroy_v2(stream);
+    result = result == CUDA_SUCCESS ? waited : result;
+    if (result == CUDA_SUCCESS)
+        zc_traffic_own(to_host ? zc_flow(ZC_DIR_DTOH, ZC_KIND_DEVICE, ZC_KIND_PINNED)
+                               : zc_flow(ZC_DIR_HTOD, ZC_KIND_PINNED, ZC_KIND_DEVICE),
+                       bytes);
+    return result;
+}
+
+CUresult zc_vmm_carry_out(CUdeviceptr there, CUdeviceptr here, size_t bytes)
+{
+    return carry(there, here, bytes, true, false);
+}
+
+CUresult zc_vmm_carry_in(const struct zc_vmm *v, const struct zc_chunk *to, unsigned count,
+                         size_t bytes, const char **why)
+{
+    struct zc_va elsewhere = {
+        .device = v->va.device, .context = v->va.context, .peers = v->va.peers};
+    size_t span = 0;
+    for (unsigned i = 0; i < count; i++)
+        span += to[i].size;
+    CUresult result = zc_va_reserve(&elsewhere, span, v->granularity, false, why);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = zc_va_map(&elsewhere, to, count, 0, span, why);
+    if (result == CUDA_SUCCESS) {
+        *why = "the driver refuses the copy";
+        result = carry(elsewhere.base, v->va.base + zc_vmm_rim(v), bytes, false, v->pair != NULL);
+    }
+    CUresult freed = zc_va_free(&elsewhere);
+    return result == CUDA_SUCCESS ? freed : result;
 }
 
 size_t zc_vmm_empty(struct zc_vmm *v)
@@ -329,9 +385,25 @@ void zc_vmm_note_ranges(struct zc_vmm *v)
         make_named(v, count < RANGES ? count : RANGES);
 }
 
+static void enter_movable(struct zc_vmm *v)
+{
+    v->moves = true;
+    __atomic_fetch_add(&zc_vmm_hosted, zc_vmm_spilled(v) != 0, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&zc_vmm_movable, 1, __ATOMIC_RELEASE);
+}
+
+static void leave_movable(struct zc_vmm *v)
+{
+    zc_va_drop(v->beside);
+    __atomic_fetch_sub(&zc_vmm_hosted, zc_vmm_spilled(v) != 0, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&zc_vmm_movable, 1, __ATOMIC_RELEASE);
+}
+
 void zc_vmm_drop(struct zc_vmm *v)
 {
     drop_named(v);
+    if (v->moves)
+        leave_movable(v);
     zc_vmm_leave_small(v);
     if (v->rim)
         drop_rim();
@@ -415,7 +487,9 @@ CUresult zc_vmm_make(const struct zc_want *want, struct zc_backing *out, const c
     v->va.context = want->context;
     v->va.peers = want->rule->peers;
     v->va.pool = want->pool;
-    v->rdma = want->rule->rdma;
+    bool moves = want->rule->spill == ZC_SPILL_MOVE && !lazy && !want->stream_ordered &&
+                 (!out->spilled || out->spilled == want->size);
+    v->rdma = moves ? ZC_RDMA_NO : want->rule->rdma; /* A network card would not see it move. */
     v->rule = want->rule;
     v->bound = want->rule->budget.kind != ZC_LIMIT_NONE || zc_limits_device_bound();
     v->grows = grows;
@@ -441,6 +515,8 @@ CUresult zc_vmm_make(const struct zc_want *want, struct zc_backing *out, const c
         zc_vmm_drop(v);
         return result;
     }
+    if (moves)
+        enter_movable(v);
     out->vmm = v;
     out->base = v->va.base + before;
     out->before = (uint16_t)(before / ZC_BLOCK_PAGE);

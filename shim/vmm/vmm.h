@@ -48,6 +48,13 @@ struct zc_named {
     uint64_t range[]; /* Numbers of the ranges. */
 };
 
+/* How launches use a block that moves (place/migrate.c).  Launches are counted from 1. */
+struct zc_used {
+    uint64_t last;  /* The last one that named the block; 0: none has.  Atomic. */
+    uint64_t apart; /* Launches between that and the one before; 0: there was none.  Atomic. */
+    uint64_t owed;  /* Microseconds that kernels lost since it is in host memory.  Atomic. */
+};
+
 /*
  * One block.  In a lazy block everything changes only with the driver lock, except `granularity`,
  * `rule`, `device`, `rdma`, `bound`, `lazy` and the addresses of the range.
@@ -70,11 +77,18 @@ struct zc_vmm {
     bool small : 1;    /* It counts among the small blocks of its device. */
     bool stuck : 1;    /* The driver has refused it host memory. */
     bool exported : 1; /* Others reach its memory by a handle that the program was given. */
+    bool moves : 1;    /* It is whole on the device or in host memory, and changes (vmm/move.h). */
     struct zc_shared *pair;       /* Of `shared`: the place's record; constant. */
     struct zc_lineage *lineage;   /* All zero, and read-only, if the block does not grow. */
     struct zc_named *named;       /* From the arena, or NULL. */
     struct zc_vmm *next, *before; /* List of blocks with something pending. */
+    struct zc_used used;          /* Of a block that moves, */
+    struct zc_va *beside;         /* and other addresses of its host memory; or NULL. */
+    bool stays;                   /* A graph copies it: it moves no more.  Atomic. */
 };
+
+extern uint32_t zc_vmm_movable; /* Blocks that move.  Atomic. */
+extern uint32_t zc_vmm_hosted;  /* Those of them in host memory.  Atomic. */
 
 /*
  * Makes the bytes [from, to) of a block usable: if some of them have no memory, creates all that
@@ -127,6 +141,21 @@ CUresult zc_vmm_create(struct zc_vmm *v);
 
 /* Gives back all memory of a block, of which nothing is mapped. */
 void zc_vmm_destroy(struct zc_vmm *v);
+
+/* Creates a handle for a block, of host memory or with the properties of its device memory.
+ * Returns the driver's code. */
+CUresult zc_vmm_handle(struct zc_vmm *v, bool host, size_t size,
+                       CUmemGenericAllocationHandle *handle);
+
+/* Copies device memory to mapped host memory, and waits for the copy, not for other work.  In a
+ * context.  Returns the driver's code. */
+CUresult zc_vmm_carry_out(CUdeviceptr there, CUdeviceptr here, size_t bytes);
+
+/* Copies the first bytes of a block in host memory, behind its rim, to device memory of so many
+ * chunks, which are mapped elsewhere for that.  In the block's context.  On failure returns the
+ * driver's code, and the reason in *why. */
+CUresult zc_vmm_carry_in(const struct zc_vmm *v, const struct zc_chunk *to, unsigned count,
+                         size_t bytes, const char **why);
 
 /* Gives back the device memory of a block, of which nothing is mapped.  Its chunks stay, without
  * handles, but for those that the driver refuses to take.  Returns the bytes. */

@@ -35,6 +35,7 @@ static const struct zc_rule vmm = RULE(NONE, 2 * M, ZC_PLACE_VMM);
 static const struct zc_rule split = RULE(HOST, 2 * M, ZC_PLACE_VMM);
 static const struct zc_rule wide = RULE(HOST, 0, ZC_PLACE_VMM);
 static const struct zc_rule huge = RULE(HOST, UINT64_MAX, ZC_PLACE_VMM);
+static const struct zc_rule moved = RULE(MOVE, 2 * M, ZC_PLACE_VMM);
 static const struct zc_rule second = RULE(HOST, 2 * M, ZC_PLACE_DEVICE, ZC_PLACE_VMM);
 
 static const struct {
@@ -73,6 +74,10 @@ static const struct {
     {&wide, &budget_9, 40},
     {&wide, &no_host, 64},
     {&huge, &device_64, 64},
+    /* One that moves is whole. */
+    {&moved, &device_64, 64},
+    {&moved, &budget_9, 40},
+    {&moved, &no_host, 64},
     /* The budget is that of the first place. */
     {&second, &budget_9, 62 + 40},
 };

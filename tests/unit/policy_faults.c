@@ -247,9 +247,8 @@ static const struct row rows[] = {
      "warning: commit: 'eager' has no effect beside 'grow = yes', which implies 'lazy'", 0, 1},
     {"a growing block that spills is an error", "[rule r]\nplace = vmm\ngrow = yes\nspill = host\n",
      4, 9,
-     "spill: 'host' is not possible beside 'grow = yes': an array that grows hands on the "
-     "device's memory",
-     1, 0},
+     "spill: not possible beside 'grow = yes': an array that grows hands on the device's memory", 1,
+     0},
     {"a budget below all sizes of its rule is a warning", RULE "size = 2M, 64M..\nbudget = 50\n", 4,
      10, "warning: budget: no request of the rule is so small: none goes to its first place", 0, 1},
     {"a stream for requests without stream is a warning",

@@ -211,6 +211,7 @@ static void single_words_reach_their_fields(void **state)
         {"vmm", "free = defer", offsetof(struct zc_rule, free), ZC_FREE_DEFER},
         {"vmm", "spill = none", offsetof(struct zc_rule, spill), ZC_SPILL_NONE},
         {"vmm", "spill = host", offsetof(struct zc_rule, spill), ZC_SPILL_HOST},
+        {"vmm", "spill = move", offsetof(struct zc_rule, spill), ZC_SPILL_MOVE},
         {"vmm", "rdma = yes", offsetof(struct zc_rule, rdma), ZC_RDMA_YES},
         {"vmm", "rdma = no", offsetof(struct zc_rule, rdma), ZC_RDMA_NO},
         {"mapped", "write_combined = yes", offsetof(struct zc_rule, write_combined), 1},

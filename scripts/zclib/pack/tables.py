@@ -57,6 +57,8 @@ _TABLES = {
     "uses": {"site": WORD, "blocks": NUMBER, "size_bytes": NUMBER, "untouched_bytes": NUMBER,
              "launches": NUMBER},
     "hints": {"time_ns": NUMBER, "block": NUMBER, "prefetch": WORD, "why": WORD},
+    "moves": {"time_ns": NUMBER, "block": NUMBER, "to": WORD, "bytes": NUMBER,
+              "blocked_ns": NUMBER, "why": WORD},
     "messages": {"time_ns": NUMBER, "severity": WORD, "code": WORD, "text": TEXT},
     "modules": {"module": WORD, "path": WORD, "build_id": WORD},
     "links": {"time_ns": NUMBER, "device": NUMBER, "to_device_bytes": NUMBER,
@@ -67,6 +69,7 @@ TABLES: dict[str, dict[str, str]] = {name: {**WHOSE, **columns}
 
 # Lines of the log that are rows as they are.
 LINES = {"transfer": "transfers", "pair": "pairs", "content": "content", "use": "uses",
-         "hint": "hints", "warn": "messages", "module": "modules", "link": "links"}
+         "hint": "hints", "move": "moves", "warn": "messages", "module": "modules",
+         "link": "links"}
 # Arrays of the summary whose objects are rows as they are.
 ARRAYS = ("places", "flows", "moved_by_kind", "pageable")

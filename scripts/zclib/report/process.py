@@ -35,6 +35,9 @@ class Watcher(Protocol):
     def free(self, process: Process, record: Record) -> None:
         """A block is gone."""
 
+    def move(self, process: Process, record: Record) -> None:
+        """A block went to host memory or to the device."""
+
     def transfer(self, process: Process, record: Record, flow: Flow) -> None:
         """The record is the log's; flow is what the program asked for."""
 
@@ -63,7 +66,7 @@ class ProcessLog:
         self._handlers = {
             "meta": self._meta, "module": self._module, "site": self._site, "alloc": self._alloc,
             "free": self._gone, "block": self._gone, "transfer": self._transfer,
-            "pair": self._pair, "hint": self._hint, "warn": self._warn,
+            "pair": self._pair, "hint": self._hint, "move": self._move, "warn": self._warn,
             "pause": self._pause,
             "content": self.sums.contents.add_content, "use": self.sums.contents.add_use,
             "link": self._link, "summary": self._take_summary,
@@ -181,6 +184,22 @@ class ProcessLog:
         if block is not None:
             count_name(self._site_of(block.site).hints,
                        f"{string(record, 'prefetch', '?')}: {string(record, 'why', '?')}", 1)
+
+    def _move(self, record: Record) -> None:
+        block = self._live.get(number(record, "block"))
+        if block is None:
+            return
+        to, at = string(record, "to", "?"), number(record, "time_ns")
+        for watcher in self._watchers:
+            watcher.move(self.sums.process, record)
+        if block.alloc_ns:
+            self._level(at, block, -1)
+        block.spilled = block.size if to == "host" else 0
+        if block.alloc_ns:
+            self._level(at, block, 1)
+        count_name(self._site_of(block.site).hints,
+                   f"moved to {'host memory' if to == 'host' else 'the device'}: "
+                   f"{string(record, 'why', '?')}", 1)
 
     def _warn(self, record: Record) -> None:
         key = (string(record, "severity"), string(record, "code"))

@@ -221,9 +221,9 @@ class Text:
              units.duration(row["fault_ns"])] for row in self._data["shared"]])
 
     def _hints(self) -> None:
-        self._section("Prefetches that libzc chose for managed blocks", [
-            table.text("Site", least=0), table.text("Caller"), table.Column("Blocks"),
-            table.text("Prefetch, and why", least=20),
+        self._section("What libzc chose as blocks were used: prefetches, and moves", [
+            table.text("Site", least=0), table.text("Caller"), table.Column("Times"),
+            table.text("What, and why", least=20),
         ], [[row["site"], row["caller"], units.count(times), hint]
             for row in self._data["sites"] for hint, times in row["hints"].items()])
 

@@ -146,6 +146,15 @@ class Trace:
         del one.blocks[block]
         self._levels(one, at, record, -1)
 
+    def move(self, process: Process, record: Record) -> None:
+        one, at = self._of(process), number(record, "time_ns")
+        block, out = number(record, "block"), string(record, "to") == "host"
+        if block not in one.blocks:
+            return
+        size, place, _ = one.blocks[block]
+        self._level(one, at, place, -size if out else size)
+        self._level(one, at, "mapped", size if out else -size)
+
     def _levels(self, one: OneProcess, time_ns: int, record: Record, sign: int) -> None:
         """Counts a block that comes or goes, and its end in host memory apart."""
         size, spilled = number(record, "size_bytes"), number(record, "spilled_bytes")

@@ -94,11 +94,18 @@ static uint64_t kernel_us(void)
     return (uint64_t)value;
 }
 
-static uint64_t kernels_run; /* atomic */
+static uint64_t kernels_run, more_us; /* atomic */
 
 uint64_t sim_kernel_time_ns(void)
 {
-    return __atomic_load_n(&kernels_run, __ATOMIC_ACQUIRE) * kernel_us() * 1000;
+    return (__atomic_load_n(&kernels_run, __ATOMIC_ACQUIRE) * kernel_us() +
+            __atomic_load_n(&more_us, __ATOMIC_ACQUIRE)) *
+           1000;
+}
+
+SIM_EXPORT void sim_kernel_takes(unsigned microseconds)
+{
+    __atomic_fetch_add(&more_us, microseconds, __ATOMIC_ACQ_REL);
 }
 
 CUresult sim_kernel_run(struct sim_work *work, int device)

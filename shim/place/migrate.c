@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+/* Which blocks that move are on the device. */
+#include "place/migrate.h"
+
+#include "base/clock.h"
+#include "base/life.h"
+#include "base/lock.h"
+#include "base/message.h"
+#include "base/module.h"
+#include "base/own.h"
+#include "driver/await.h"
+#include "driver/capture.h"
+#include "driver/leaving.h"
+#include "driver/lock.h"
+#include "driver/stream.h"
+#include "driver/timing.h"
+#include "ledger/rules.h"
+#include "log/lines.h"
+#include "memory/budget.h"
+#include "memory/limits.h"
+#include "place/room.h"
+#include "vmm/move.h"
+
+#define NAMED 8  /* Most blocks of one launch that are looked after. */
+#define RATES 64 /* Kernels whose times are known. */
+
+/* What moving a block in and another one out costs: microseconds, and bytes a microsecond. */
+#define MOVE_US 1000u
+#define MOVE_RATE 40000u
+
+/* Most time that a launch waits: for the first times of its kernel, and for the GPU to rest. */
+#define WAIT_MS 2000u
+
+/* While no block is in host memory, only every so many launches are looked at. */
+#define SAMPLE 16u
+
+/* Times of a kernel in microseconds, by the bytes of the blocks that move among those it is
+ * given. */
+struct rate {
+    CUfunction function;
+    uint64_t bytes, time;               /* With all of them on the device; 0: unknown, */
+    uint64_t all, hosted, time_of_them; /* and with `hosted` of `all` bytes in host memory. */
+};
+static ZC_OWN struct rate rates[RATES]; /* With the lock. */
+static ZC_LOCK(lock, ZC_RANK_RATES);
+
+static ZC_OWN uint64_t launches; /* Those that were looked at.  Atomic. */
+static ZC_OWN uint32_t seen;     /* Launches while no block was in host memory.  Atomic. */
+static ZC_OWN bool given_up;     /* The GPU does not come to rest.  Atomic. */
+static ZC_OWN CUcontext home; /* The context whose blocks move, that of the first one.  Atomic. */
+static ZC_OWN CUdevice home_device; /* Atomic. */
+static ZC_OWN bool elsewhere;       /* Another one uses the GPU.  Atomic. */
+
+static CUcontext home_of(void)
+{
+    return __atomic_load_n(&home, __ATOMIC_ACQUIRE);
+}
+
+/* Blocks that a launch names. */
+struct named {
+    CUfunction function;
+    uint64_t bytes, hosted; /* Of all, and of those in host memory. */
+    unsigned count;
+    struct zc_block *of[NAMED];
+};
+_Static_assert(sizeof(struct named) <= ZC_TIMED_BYTES, "a launch can be noted");
+
+static struct rate *place_of(CUfunction f)
+{
+    return &rates[((uintptr_t)f >> 4) % RATES];
+}
+
+static struct rate rate_of(CUfunction f)
+{
+    struct rate r = {.function = f};
+    if (!zc_lock_take(&lock))
+        return r;
+    if (place_of(f)->function == f)
+        r = *place_of(f);
+    zc_lock_drop(&lock);
+    return r;
+}
+
+static uint64_t scaled(uint64_t value, uint64_t bytes, uint64_t by)
+{
+    return by ? (uint64_t)((double)value * (double)bytes / (double)by) : 0;
+}
+
+/* Microseconds that a kernel loses with so many bytes in host memory. */
+static uint64_t loss(const struct rate *r, uint64_t bytes)
+{
+    uint64_t there = scaled(r->time, r->all, r->bytes);
+    return r->time_of_them > there ? scaled(r->time_of_them - there, bytes, r->hosted) : 0;
+}
+
+static void timed(const void *noted, uint64_t microseconds)
+{
+    const struct named *n = noted;
+    struct rate r = rate_of(n->function);
+    uint64_t time = microseconds ? microseconds : 1;
+    if (!n->hosted) {
+        r.bytes = n->bytes;
+        r.time = time;
+    } else {
+        r.all = n->bytes;
+        r.hosted = n->hosted;
+        r.time_of_them = time;
+    }
+    if (!zc_lock_take(&lock))
+        return;
+    *place_of(n->function) = r;
+    zc_lock_drop(&lock);
+}
+
+static void add_named(uint64_t word, void *arg)
+{
+    struct named *n = arg;
+    struct zc_block *block = zc_block_find(word);
+    const struct zc_vmm *v = zc_move_of(block);
+    for (unsigned i = 0; v && i < n->count; i++)
+        if (n->of[i] == block)
+            return;
+    if (!v || n->count == NAMED)
+        return;
+    n->of[n->count++] = block;
+    n->bytes += block->size;
+    n->hosted += zc_block_spilled(block);
+}
+
+static void note_use(struct zc_vmm *v, uint64_t now)
+{
+    uint64_t last = __atomic_exchange_n(&v->used.last, now, __ATOMIC_RELAXED);
+    if (last && last < now)
+        __atomic_store_n(&v->used.apart, now - last, __ATOMIC_RELAXED);
+}
+
+/* Launches until a block will be used again, if all goes on as before.  One that is late by its own
+ * measure, which may have been two launches of one use, keeps the period of the block that wants
+ * its place; one that is late by that, too, is as far off as its last use. */
+static uint64_t due_in(const struct zc_vmm *v, uint64_t now, uint64_t period)
+{
+    uint64_t apart = __atomic_load_n(&v->used.apart, __ATOMIC_RELAXED);
+    uint64_t last = __atomic_load_n(&v->used.last, __ATOMIC_RELAXED);
+    uint64_t since = now > last ? now - last : 0;
+    return apart > since ? apart - since : period > since ? period - since : since;
+}
+
+/* A search for blocks that may leave the device for another one. */
+struct search {
+    const struct zc_block *for_block;
+    uint64_t now, from; /* This launch; launches in which they are not due. */
+    uint64_t period;    /* Launches between two uses of that block; 0: unknown. */
+    uint64_t bytes;     /* Of all that were found. */
+    struct zc_block *farthest;
+    uint64_t farthest_due;
+};
+
+/* Nobody but libzc has part in the memory of a block, and no other device. */
+static bool may_move(const struct zc_block *block, const struct zc_vmm *v)
+{
+    return !(block->flags & (ZC_BLOCK_QUARANTINED | ZC_BLOCK_PAUSED)) && !v->lazy && !v->exported &&
+           !__atomic_load_n(&v->stays, __ATOMIC_ACQUIRE) &&
+           __atomic_load_n(&block->state, __ATOMIC_ACQUIRE) == ZC_BLOCK_LIVE &&
+           v->va.context == home_of() && v->va.devices == UINT64_C(1) << v->device;
+}
+
+static bool look(struct zc_block *block, void *arg)
+{
+    struct search *s = arg;
+    const struct zc_vmm *v = block->place == ZC_PLACE_VMM ? zc_move_of(block) : NULL;
+    if (!v || block->rule != s->for_block->rule || zc_block_spilled(block) ||
+        !__atomic_load_n(&v->used.last, __ATOMIC_RELAXED) || !may_move(block, v))
+        return true;
+    uint64_t due = due_in(v, s->now, s->period);
+    if (v->used.last == s->now || due < s->from)
+        return true;
+    s->bytes += block->size;
+    if (due > s->farthest_due) {
+        s->farthest = block;
+        s->farthest_due = due;
+    }
+    return true;
+}
+
+static struct search find(const struct zc_block *block, uint64_t now, uint64_t from)
+{
+    struct search s = {.for_block = block, .now = now, .from = from};
+    s.period = __atomic_load_n(&zc_vmm_of(block)->used.apart, __ATOMIC_RELAXED);
+    zc_block_each(look, &s);
+    return s;
+}
+
+/* Bytes that there is room for on the device. */
+static uint64_t room(const struct zc_block *block)
+{
+    size_t available = 0, total = 0;
+    uint64_t limit = zc_limits_device_left(block->device);
+    uint64_t budget = block->flags & ZC_BLOCK_BUDGET
+                          ? zc_budget_left(&zc_rules()->rules[block->rule], block->device)
+                          : UINT64_MAX;
+    if (zc_real.cuMemGetInfo_v2(&available, &total) != CUDA_SUCCESS)
+        return 0;
+    uint64_t spare = zc_room_spare(total);
+    available = available > spare ? available - spare : 0;
+    limit = limit < budget ? limit : budget;
+    return limit < available ? limit : available;
+}
+
+static bool move(struct zc_block *block, bool to_host, const char *reason)
+{
+    const char *why;
+    uint64_t start = zc_ticks();
+    __atomic_store_n(&zc_vmm_of(block)->used.owed, 0, __ATOMIC_RELAXED);
+    bool moved = zc_move_block(block, to_host, &why);
+    if (moved)
+        zc_log_move(block, to_host, reason, zc_ticks() - start);
+    else if (zc_message_first("move"))
+        zc_message(ZC_NOTE, "move", "block %U (%B) stays %s: %s", block->id, block->size,
+                   to_host ? "on the device" : "in host memory", why);
+    return moved;
+}
+
+/* With the driver lock, while nothing runs. */
+static void bring_in(struct zc_block *block, uint64_t now, uint64_t from, const char *reason)
+{
+    while (room(block) < block->size) {
+        struct search s = find(block, now, from);
+        if (!s.farthest || !move(s.farthest, true, "others are used before it"))
+            return;
+    }
+    move(block, false, reason);
+}
+
+static bool has_place(const struct zc_block *block, uint64_t now, uint64_t from)
+{
+    uint64_t free_bytes = room(block);
+    return free_bytes >= block->size || find(block, now, from).bytes >= block->size - free_bytes;
+}
+
+static void try_to(struct zc_block *block, uint64_t now, uint64_t from, const char *reason)
+{
+    if (zc_await_any() || __atomic_load_n(&elsewhere, __ATOMIC_RELAXED) || !zc_driver_lock())
+        return;
+    CUstreamCaptureMode before = zc_capture_relax();
+    bool may =
+        !zc_leaving(home_of()) && may_move(block, zc_vmm_of(block)) && has_place(block, now, from);
+    uint64_t start = zc_ticks();
+    if (may && zc_move_begin(WAIT_MS)) {
+        bring_in(block, now, from, reason);
+        zc_move_end();
+    } else if (may && zc_ticks_to_ns(zc_ticks() - start) > WAIT_MS * UINT64_C(1000000)) {
+        __atomic_store_n(&given_up, true, __ATOMIC_RELAXED);
+        zc_message(ZC_NOTE, "move",
+                   "the GPU does not come to rest before launches: blocks stay where they are");
+    }
+    zc_capture_restore(before);
+    zc_driver_unlock();
+}
+
+/* What pays for one launch may take the place of all that the next ones do not use; what pays after
+ * some launches that of blocks which are used half as often, so that no two change places again and
+ * again. */
+static void consider(struct zc_block *block, const struct rate *r, uint64_t now)
+{
+    struct zc_used *used = &zc_vmm_of(block)->used;
+    uint64_t lost = loss(r, block->size);
+    uint64_t cost = MOVE_US + 2 * block->size / MOVE_RATE;
+    uint64_t owed = __atomic_add_fetch(&used->owed, lost, __ATOMIC_RELAXED);
+    uint64_t apart = __atomic_load_n(&used->apart, __ATOMIC_RELAXED);
+    if (lost > cost + cost / 4)
+        try_to(block, now, 2, "a kernel reads it more than once");
+    else if (owed > cost && apart)
+        try_to(block, now, 2 * apart, "kernels used it for long");
+    if (owed > cost)
+        __atomic_store_n(&used->owed, 0, __ATOMIC_RELAXED);
+}
+
+static bool untimed(const void *function)
+{
+    return !rate_of(*(const CUfunction *)function).time_of_them;
+}
+
+static void use(const struct zc_launch *launch)
+{
+    struct named n = {.function = launch->function};
+    zc_launch_words(launch, add_named, &n);
+    if (!n.count)
+        return;
+    uint64_t now = __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < n.count; i++)
+        note_use(zc_vmm_of(n.of[i]), now);
+    if (n.hosted)
+        zc_timing_wait(untimed, &n.function, WAIT_MS);
+    const struct rate r = rate_of(n.function);
+    bool known = n.hosted && r.time_of_them;
+    for (unsigned i = 0; i < n.count && known; i++)
+        if (zc_block_spilled(n.of[i]) && !__atomic_load_n(&given_up, __ATOMIC_RELAXED))
+            consider(n.of[i], &r, now);
+    n.hosted = 0;
+    for (unsigned i = 0; i < n.count; i++)
+        n.hosted += zc_block_spilled(n.of[i]);
+    zc_timing_begin(launch, timed, &n, sizeof(n));
+}
+
+/* Whether a call is made in the context whose blocks move.  Another one of its device might use
+ * them unseen; other devices don't reach what moves. */
+static bool from_home(CUstream stream, enum zc_flavour flavour)
+{
+    CUdevice device;
+    if (zc_stream_context(stream, flavour) == home_of())
+        return true;
+    if (zc_stream_device(stream, flavour, &device) != CUDA_SUCCESS ||
+        device == __atomic_load_n(&home_device, __ATOMIC_RELAXED))
+        __atomic_store_n(&elsewhere, true, __ATOMIC_RELAXED);
+    return false;
+}
+
+static CUresult before_launch(const struct zc_launch *launch)
+{
+    zc_move_leave(zc_move_enter()); /* Waits for blocks that are being moved. */
+    if (!launch->kernels || zc_life_closing() || zc_capture_any())
+        return CUDA_SUCCESS;
+    if (!__atomic_load_n(&zc_vmm_movable, __ATOMIC_RELAXED)) {
+        zc_launch_call(ZC_LAUNCH_MOVE, NULL);
+        if (__atomic_load_n(&zc_vmm_movable, __ATOMIC_RELAXED))
+            zc_migrate_watch();
+        return CUDA_SUCCESS;
+    }
+    if (!from_home(launch->stream, launch->flavour))
+        return CUDA_SUCCESS;
+    if (!__atomic_load_n(&zc_vmm_hosted, __ATOMIC_RELAXED) &&
+        __atomic_add_fetch(&seen, 1, __ATOMIC_RELAXED) % SAMPLE)
+        return CUDA_SUCCESS;
+    zc_timing_collect();
+    use(launch);
+    return CUDA_SUCCESS;
+}
+
+void zc_migrate_watch(void)
+{
+    CUcontext current = NULL;
+    CUdevice device;
+    if (!home_of() && zc_real.cuCtxGetCurrent(&current) == CUDA_SUCCESS &&
+        zc_real.cuCtxGetDevice(&device) == CUDA_SUCCESS) {
+        __atomic_store_n(&home_device, device, __ATOMIC_RELAXED);
+        __atomic_store_n(&home, current, __ATOMIC_RELEASE);
+    }
+    zc_launch_call(ZC_LAUNCH_MOVE, before_launch);
+}
+
+void zc_migrate_meets(CUstream stream, enum zc_flavour flavour)
+{
+    from_home(stream, flavour);
+}
+
+static void context_gone(CUcontext context)
+{
+    if (home_of() == context) {
+        __atomic_store_n(&home, NULL, __ATOMIC_RELAXED);
+        __atomic_store_n(&elsewhere, false, __ATOMIC_RELAXED);
+    }
+}
+
+const struct zc_module zc_module_migrate = {.context_gone = context_gone};

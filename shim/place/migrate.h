@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which blocks of `vmm` with `spill = move` are on the device: those that kernels use, as far as
+ * launches name them.  A block in host memory comes in once kernels have lost more time with it
+ * there than moving takes, in this launch or in those before, and blocks that will be used later
+ * leave for it.
+ */
+#pragma once
+
+#include "driver/real.h"
+
+/* A block that moves was made: launches are watched from now on. */
+void zc_migrate_watch(void);
+
+/* A copy of such a block is about to be made in a stream.  One of another context would go
+ * unnoticed where blocks move, so that they stay from then on. */
+void zc_migrate_meets(CUstream stream, enum zc_flavour flavour);

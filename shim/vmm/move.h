@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Blocks of `vmm` that are whole on the device or in host memory, behind the same addresses, and
+ * move between both (spill = move).  A block moves while nothing runs on the GPU, no launch is on
+ * its way to the driver, and no call that zc_move_enter() announced uses one.
+ */
+#pragma once
+
+#include "ledger/block.h"
+#include "vmm/vmm.h"
+
+/* The record of a block that moves; NULL for others. */
+static inline struct zc_vmm *zc_move_of(const struct zc_block *block)
+{
+    struct zc_vmm *v = __atomic_load_n(&zc_vmm_movable, __ATOMIC_RELAXED) ? zc_vmm_of(block) : NULL;
+    return v && v->moves ? v : NULL;
+}
+
+/* Announces a call that may use such a block in this thread or give it to the driver: waits for
+ * blocks that are being moved.  True if zc_move_leave() must follow. */
+bool zc_move_announce(void);
+static inline bool zc_move_enter(void)
+{
+    return __atomic_load_n(&zc_vmm_movable, __ATOMIC_ACQUIRE) && zc_move_announce();
+}
+void zc_move_leave(bool entered);
+
+/* The result of a call of the driver's, which is announced. */
+#define ZC_HOLDING_STILL(call)                                                                     \
+    ({                                                                                             \
+        bool entered_ = zc_move_enter();                                                           \
+        CUresult result_ = call;                                                                   \
+        zc_move_leave(entered_);                                                                   \
+        result_;                                                                                   \
+    })
+
+/* A graph will copy the block, whose launches tell nothing: it stays where it is, open to the CPU
+ * as the driver's copies want it.  Between zc_move_enter() and zc_move_leave().  Returns the
+ * driver's code; nothing happens for NULL and other blocks. */
+CUresult zc_move_never(const struct zc_block *block);
+
+/* The functions below are called with driver/lock.h, in the blocks' context. */
+
+/* Comes to rest: after true blocks may be moved until zc_move_end().  False where the GPU is not
+ * idle within `most_ms`, or another thread uses a block. */
+bool zc_move_begin(unsigned most_ms);
+void zc_move_end(void);
+
+/*
+ * Moves a live block to host memory or to the device, and counts it there.  On failure it is where
+ * it was, with the reason in *why.  If the driver takes it from there, too, it keeps its content,
+ * and calls that touch it try to map it again, or fail.
+ */
+bool zc_move_block(struct zc_block *block, bool to_host, const char **why);

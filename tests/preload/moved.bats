@@ -1,0 +1,124 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Blocks that move between the device and host memory as kernels use them (spill = move): every
+# byte is what it is bare, each is counted where it is, and nothing moves that may be in use.
+
+load places.bash
+
+setup() {
+    placed_by moved
+    MOVE=$'place = vmm\nspill = move\nchunk = 2M\nbudget = '
+}
+
+# Prints "block to" of each move.
+moves() {
+    python3 -c 'import json, sys
+for line in map(json.loads, open(sys.argv[1])):
+    if line["type"] == "move":
+        assert line["bytes"] == 4 << 20 and line["blocked_ns"] > 0 and line["why"]
+        print(line["block"], line["to"])' "$ZC_LOG"
+}
+
+# scene BUDGET NAME: runs a scene, whose results are those without libzc.
+scene() {
+    rm -f "$ZC_LOG"
+    run -0 --separate-stderr under_policy "$MOVE$1" timeout 60 "$program" "$2"
+    echo "$output"
+    echo "$stderr"
+    [[ $output == *'leaks 0' && $stderr != *'by rule'* ]]
+}
+
+@test "blocks come to the device when kernels need them, and others leave" {
+    scene 8M phases
+    [[ $output == $'made: DDHH\nfirst: DDHH\nsecond: HHDD\nfirst again: DDHH\nleaks 0' ]]
+    run -0 moves
+    # Two for each phase; the first block also takes the place of the third for a moment.
+    [[ ${#lines[@]} == 10 ]]
+    run -0 moved_by_kind "$ZC_LOG"
+    [[ $output == *"DtoH Device Pinned 5 $((20 << 20))"* ]]
+    [[ $output == *"HtoD Pinned Device 5 $((20 << 20))"* ]]
+    run -0 scripts/zc report "$ZC_LOG"
+    [[ $output =~ ' 5  moved to the device: a kernel reads it more than once' ]]
+    [[ $output =~ ' 5  moved to host memory: others are used before it' ]]
+    python3 -c 'import json, sys
+places = {p["place"]: p for p in json.loads(list(open(sys.argv[1]))[-1])["places"]}
+assert places["vmm"]["peak_bytes"] <= 8 << 20, places
+assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LOG"
+}
+
+@test "kernels that gain nothing, or too little, move nothing" {
+    scene 8M light
+    [[ $output == $'swept: DDH\nbusy: DDH\nleaks 0' ]]
+}
+
+@test "a block that is used more often than others takes the place of one" {
+    scene 8M often
+    [[ $output == 'swept: '@(DHD|HDD)$'\nleaks 0' ]]
+    run -0 moves
+    [[ ${#lines[@]} == 2 ]]
+}
+
+@test "a cycle over more than there is room for moves one block for each that is missing" {
+    scene 16M cycle
+    run -0 moves
+    # Two blocks are missing.  One of them is used just before the sweep begins again.
+    (( ${#lines[@]} > 8 * 2 && ${#lines[@]} <= 2 * 8 * 3 ))
+}
+
+@test "a block comes to the device without another one leaving, where there is room again" {
+    scene 8M room
+    [[ $output == $'after a free: DD\nleaks 0' ]]
+    run -0 moves
+    [[ $output == '3 device' ]]
+}
+
+@test "copies and sets find the bytes of blocks that moved" {
+    scene 8M copies
+    [[ $(moves | wc -l) -gt 4 ]]
+}
+
+@test "whatever call of the driver fails, a block is whole and keeps its bytes" {
+    scene 8M fails
+}
+
+@test "threads copy and launch while blocks move" {
+    scene 12M threads
+    [[ $(moves | wc -l) -gt 4 ]]
+}
+
+@test "nothing moves during a capture, and graphs find blocks that moved since" {
+    scene 8M graphs
+    [[ $output == $'captured: DDHH\nlaunched: HHDD\nleaks 0' ]]
+}
+
+@test "a launch waits for no kernel that waits for the program" {
+    scene 8M for_ever
+    [[ $output == $'waited: DDHH\nleaks 0' && $stderr == *'does not come to rest'* ]]
+}
+
+@test "blocks that a graph copies stay" {
+    scene 8M graph_copies
+    [[ $output == $'before: HHDD\nafter: HHDD\nleaks 0' ]]
+}
+
+@test "a block that the driver maps nowhere keeps its bytes, and calls that touch it fail so long" {
+    rm -f "$ZC_LOG"
+    run -0 --separate-stderr under_policy "${MOVE}8M" timeout 60 "$program" unmapped
+    [[ $output == *'args, NULL) -> 999'*'BLOCK) -> 999'*'leaks 0' ]]
+    [[ $stderr == *'stays on the device: cuMemMap refuses'* ]]
+}
+
+@test "blocks that another device reaches stay" {
+    SIM_DEVICES=2 scene 8M shared
+    [[ $output == *'swept: DDHH'* ]]
+}
+
+@test "blocks that moved go with their context" {
+    scene 8M gone
+    [[ $(moves | wc -l) -gt 8 ]]
+}
+
+@test "paused blocks stay, and give others room" {
+    scene 8M paused
+    [[ $output == $'paused 8\nwithout the first: HHDD\nleaks 0' ]]
+}
