@@ -107,9 +107,12 @@ def page(rows: Sequence[dict]) -> str:
     lines = [Line(row) for row in rows]
     machines = dict.fromkeys(row["machine"].partition("UTC, ")[2] for row in rows)
     tried = sum(row["combinations"] for row in rows)
+    names = {row["name"] for row in rows}
+    missing = [program.name for program in PROGRAMS if program.name not in names]
     return "\n".join([
         *(f"- {machine}" for machine in machines),
-        f"- {len(rows)} programs, {units.count(tried)} combinations of places.", "",
+        f"- {len(rows)} programs, {units.count(tried)} combinations of places.",
+        *(["", f"Not measured: {'; '.join(missing)}."] if missing else []), "",
         *GOALS.splitlines(), *goals(lines), "",
         *HEAD.splitlines(), *("| " + " | ".join(line.cells()) + " |" for line in lines)])
 
