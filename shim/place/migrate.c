@@ -129,9 +129,9 @@ static void add_named(uint64_t word, void *arg)
 
 static void note_use(struct zc_vmm *v, uint64_t now)
 {
-    uint64_t last = __atomic_exchange_n(&v->used.last, now, __ATOMIC_RELAXED);
+    uint64_t last = __atomic_exchange_n(&zc_movable(v)->last, now, __ATOMIC_RELAXED);
     if (last && last < now)
-        __atomic_store_n(&v->used.apart, now - last, __ATOMIC_RELAXED);
+        __atomic_store_n(&zc_movable(v)->apart, now - last, __ATOMIC_RELAXED);
 }
 
 /* Launches until a block will be used again, if all goes on as before.  One that is late by its own
@@ -139,8 +139,8 @@ static void note_use(struct zc_vmm *v, uint64_t now)
  * its place; one that is late by that, too, is as far off as its last use. */
 static uint64_t due_in(const struct zc_vmm *v, uint64_t now, uint64_t period)
 {
-    uint64_t apart = __atomic_load_n(&v->used.apart, __ATOMIC_RELAXED);
-    uint64_t last = __atomic_load_n(&v->used.last, __ATOMIC_RELAXED);
+    uint64_t apart = __atomic_load_n(&zc_movable(v)->apart, __ATOMIC_RELAXED);
+    uint64_t last = __atomic_load_n(&zc_movable(v)->last, __ATOMIC_RELAXED);
     uint64_t since = now > last ? now - last : 0;
     return apart > since ? apart - since : period > since ? period - since : since;
 }
@@ -159,7 +159,7 @@ struct search {
 static bool may_move(const struct zc_block *block, const struct zc_vmm *v)
 {
     return !(block->flags & (ZC_BLOCK_QUARANTINED | ZC_BLOCK_PAUSED)) && !v->lazy && !v->exported &&
-           !__atomic_load_n(&v->stays, __ATOMIC_ACQUIRE) &&
+           !__atomic_load_n(&zc_movable(v)->stays, __ATOMIC_ACQUIRE) &&
            __atomic_load_n(&block->state, __ATOMIC_ACQUIRE) == ZC_BLOCK_LIVE &&
            v->va.context == home_of() && v->va.devices == UINT64_C(1) << v->device;
 }
@@ -169,10 +169,10 @@ static bool look(struct zc_block *block, void *arg)
     struct search *s = arg;
     const struct zc_vmm *v = block->place == ZC_PLACE_VMM ? zc_move_of(block) : NULL;
     if (!v || block->rule != s->for_block->rule || zc_block_spilled(block) ||
-        !__atomic_load_n(&v->used.last, __ATOMIC_RELAXED) || !may_move(block, v))
+        !__atomic_load_n(&zc_movable(v)->last, __ATOMIC_RELAXED) || !may_move(block, v))
         return true;
     uint64_t due = due_in(v, s->now, s->period);
-    if (v->used.last == s->now || due < s->from)
+    if (zc_movable(v)->last == s->now || due < s->from)
         return true;
     s->bytes += block->size;
     if (due > s->farthest_due) {
@@ -185,7 +185,7 @@ static bool look(struct zc_block *block, void *arg)
 static struct search find(const struct zc_block *block, uint64_t now, uint64_t from)
 {
     struct search s = {.for_block = block, .now = now, .from = from};
-    s.period = __atomic_load_n(&zc_vmm_of(block)->used.apart, __ATOMIC_RELAXED);
+    s.period = __atomic_load_n(&zc_movable(zc_vmm_of(block))->apart, __ATOMIC_RELAXED);
     zc_block_each(look, &s);
     return s;
 }
@@ -210,7 +210,7 @@ static bool move(struct zc_block *block, bool to_host, const char *reason)
 {
     const char *why;
     uint64_t start = zc_ticks();
-    __atomic_store_n(&zc_vmm_of(block)->used.owed, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&zc_movable(zc_vmm_of(block))->owed, 0, __ATOMIC_RELAXED);
     bool moved = zc_move_block(block, to_host, &why);
     if (moved)
         zc_log_move(block, to_host, reason, zc_ticks() - start);
@@ -262,7 +262,7 @@ static void try_to(struct zc_block *block, uint64_t now, uint64_t from, const ch
  * again. */
 static void consider(struct zc_block *block, const struct rate *r, uint64_t now)
 {
-    struct zc_used *used = &zc_vmm_of(block)->used;
+    struct zc_movable *used = zc_movable(zc_vmm_of(block));
     uint64_t lost = loss(r, block->size);
     uint64_t cost = MOVE_US + 2 * block->size / MOVE_RATE;
     uint64_t owed = __atomic_add_fetch(&used->owed, lost, __ATOMIC_RELAXED);

@@ -68,7 +68,7 @@ CUresult zc_move_never(const struct zc_block *block)
     struct zc_vmm *v = zc_move_of(block);
     if (!v)
         return CUDA_SUCCESS;
-    __atomic_store_n(&v->stays, true, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&zc_movable(v)->stays, true, __ATOMIC_SEQ_CST);
     return zc_access_open_host(&v->va);
 }
 
@@ -171,8 +171,13 @@ struct behind {
 
 static struct behind behind(const struct zc_vmm *v)
 {
-    return (struct behind){v->chunks,      v->count,     v->room,  v->va.host,
-                           v->va.host_end, v->va.closed, v->beside};
+    return (struct behind){v->chunks,
+                           v->count,
+                           v->room,
+                           v->va.host,
+                           v->va.host_end,
+                           v->va.closed,
+                           zc_movable(v)->beside};
 }
 
 static void put_behind(struct zc_vmm *v, const struct behind *b)
@@ -183,7 +188,7 @@ static void put_behind(struct zc_vmm *v, const struct behind *b)
     v->va.host = b->host;
     v->va.host_end = b->host_end;
     v->va.closed = b->closed;
-    v->beside = b->beside;
+    zc_movable(v)->beside = b->beside;
 }
 
 /* On success *b is what was behind the block before; else it is unchanged. */

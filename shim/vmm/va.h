@@ -25,8 +25,8 @@ struct zc_run {
 struct zc_va {
     int device;              /* Ordinal of the device that has the memory. */
     enum zc_peers peers : 8; /* Which other devices may use it. */
-    bool wide;               /* Much larger than its block; counted by WIDE_MAX. */
-    bool given;              /* The caller of zc_va_reserve() had reserved it. */
+    bool wide : 1;           /* Much larger than its block; counted by WIDE_MAX. */
+    bool given : 1;          /* The caller of zc_va_reserve() had reserved it. */
     bool closed;             /* The CPU does not reach its host memory yet. */
     bool busy;               /* Work given before the block was freed may still use it. */
     CUcontext context;       /* Context of the request; peer access is enabled for its memory. */

@@ -394,9 +394,15 @@ static void enter_movable(struct zc_vmm *v)
 
 static void leave_movable(struct zc_vmm *v)
 {
-    zc_va_drop(v->beside);
+    zc_va_drop(zc_movable(v)->beside);
     __atomic_fetch_sub(&zc_vmm_hosted, zc_vmm_spilled(v) != 0, __ATOMIC_RELAXED);
     __atomic_fetch_sub(&zc_vmm_movable, 1, __ATOMIC_RELEASE);
+}
+
+/* Bytes of a block's record. */
+static size_t record_of(const struct zc_rule *rule)
+{
+    return rule->spill == ZC_SPILL_MOVE ? sizeof(struct zc_movable) : sizeof(struct zc_vmm);
 }
 
 void zc_vmm_drop(struct zc_vmm *v)
@@ -410,7 +416,7 @@ void zc_vmm_drop(struct zc_vmm *v)
     if (v->grows)
         zc_arena_put(v->lineage, sizeof(*v->lineage));
     zc_arena_put(v->chunks, v->room * sizeof(*v->chunks));
-    zc_arena_put(v, sizeof(*v));
+    zc_arena_put(v, record_of(v->rule));
 }
 
 /* Reserves the addresses, and attaches the memory unless the block is lazy. */
@@ -472,11 +478,11 @@ CUresult zc_vmm_make(const struct zc_want *want, struct zc_backing *out, const c
     CUresult result = refuse(want, f, out->spilled, lazy, why);
     if (result != CUDA_SUCCESS)
         return result;
-    struct zc_vmm *v = zc_arena_get(sizeof(*v));
+    struct zc_vmm *v = zc_arena_get(record_of(want->rule));
     struct zc_lineage *lineage =
         grows ? zc_arena_get(sizeof(*lineage)) : (struct zc_lineage *)&none;
     if (!v || !lineage) {
-        zc_arena_put(v, sizeof(*v));
+        zc_arena_put(v, record_of(want->rule));
         zc_arena_put(grows ? lineage : NULL, sizeof(*lineage));
         *why = "libzc has no memory for its record";
         return CUDA_ERROR_OUT_OF_MEMORY;

@@ -48,13 +48,6 @@ struct zc_named {
     uint64_t range[]; /* Numbers of the ranges. */
 };
 
-/* How launches use a block that moves (place/migrate.c).  Launches are counted from 1. */
-struct zc_used {
-    uint64_t last;  /* The last one that named the block; 0: none has.  Atomic. */
-    uint64_t apart; /* Launches between that and the one before; 0: there was none.  Atomic. */
-    uint64_t owed;  /* Microseconds that kernels lost since it is in host memory.  Atomic. */
-};
-
 /*
  * One block.  In a lazy block everything changes only with the driver lock, except `granularity`,
  * `rule`, `device`, `rdma`, `bound`, `lazy` and the addresses of the range.
@@ -82,10 +75,24 @@ struct zc_vmm {
     struct zc_lineage *lineage;   /* All zero, and read-only, if the block does not grow. */
     struct zc_named *named;       /* From the arena, or NULL. */
     struct zc_vmm *next, *before; /* List of blocks with something pending. */
-    struct zc_used used;          /* Of a block that moves, */
-    struct zc_va *beside;         /* and other addresses of its host memory; or NULL. */
-    bool stays;                   /* A graph copies it: it moves no more.  Atomic. */
 };
+
+/* A block that may move has more. */
+struct zc_movable {
+    struct zc_vmm vmm;    /* Its first member. */
+    struct zc_va *beside; /* Other addresses of its host memory; or NULL. */
+    bool stays;           /* A graph copies it: it moves no more.  Atomic. */
+    /* How launches use it (place/migrate.c).  They are counted from 1. */
+    uint64_t last;  /* The last one that named the block; 0: none has.  Atomic. */
+    uint64_t apart; /* Launches between that and the one before; 0: there was none.  Atomic. */
+    uint64_t owed;  /* Microseconds that kernels lost since it is in host memory.  Atomic. */
+};
+
+/* Of a block with `moves`. */
+static inline struct zc_movable *zc_movable(const struct zc_vmm *v)
+{
+    return (struct zc_movable *)v;
+}
 
 extern uint32_t zc_vmm_movable; /* Blocks that move.  Atomic. */
 extern uint32_t zc_vmm_hosted;  /* Those of them in host memory.  Atomic. */
