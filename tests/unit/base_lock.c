@@ -17,7 +17,7 @@
 
 enum { THREADS = 8, ROUNDS = 100000 };
 
-static struct zc_lock lock;
+static ZC_LOCK(lock, ZC_RANK_DRIVER);
 static long shared_count, not_owned;
 
 static void pass_time(int steps)
