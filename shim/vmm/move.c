@@ -17,9 +17,9 @@
 #include "vmm/access.h"
 #include "vmm/lazy.h"
 
-#define SPARES                                                                                     \
-    4            /* Most handles of host memory that are kept: creating one takes longest of all.  \
-                  */
+/* Most handles of host memory that are kept: creating one takes longest of all. */
+#define SPARES 4
+
 #define SOON 200 /* Looks, 50 us apart. */
 
 static ZC_OWN uint32_t moving; /* Blocks are being moved.  Atomic. */
