@@ -34,6 +34,9 @@
 /* While no block is in host memory, only every so many launches are looked at. */
 #define SAMPLE 16u
 
+/* Launches that leave a block where it is after one could not move it: each try holds them up. */
+#define AGAIN 64u
+
 /* Times of a kernel in microseconds, by the bytes of the blocks that move among those it is
  * given. */
 struct rate {
@@ -253,6 +256,8 @@ static void try_to(struct zc_block *block, uint64_t now, uint64_t from, const ch
         zc_message(ZC_NOTE, "move",
                    "the GPU does not come to rest before launches: blocks stay where they are");
     }
+    if (may && zc_block_spilled(block))
+        __atomic_store_n(&zc_movable(zc_vmm_of(block))->again, now + AGAIN, __ATOMIC_RELAXED);
     zc_capture_restore(before);
     zc_driver_unlock();
 }
@@ -263,6 +268,8 @@ static void try_to(struct zc_block *block, uint64_t now, uint64_t from, const ch
 static void consider(struct zc_block *block, const struct rate *r, uint64_t now)
 {
     struct zc_movable *used = zc_movable(zc_vmm_of(block));
+    if (now < __atomic_load_n(&used->again, __ATOMIC_RELAXED))
+        return;
     uint64_t lost = loss(r, block->size);
     uint64_t cost = MOVE_US + 2 * block->size / MOVE_RATE;
     uint64_t owed = __atomic_add_fetch(&used->owed, lost, __ATOMIC_RELAXED);

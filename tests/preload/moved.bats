@@ -81,6 +81,14 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
     scene 8M fails
 }
 
+@test "where each move fails, launches go on, and blocks stay" {
+    scene 8M refused
+    [[ $output == $'refused: DDHH\nleaks 0' ]]
+    MOVE=$'[defaults]\nmax_pinned = 8M\n[rule all]\n'$MOVE
+    scene 8M phases
+    [[ $output == $'made: DDHH\nfirst: DDHH\nsecond: DDHH\nfirst again: DDHH\nleaks 0' ]]
+}
+
 @test "threads copy and launch while blocks move" {
     scene 12M threads
     [[ $(moves | wc -l) -gt 4 ]]

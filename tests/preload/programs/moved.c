@@ -417,6 +417,19 @@ static void paused(void)
     end();
 }
 
+/* The driver refuses what a move needs, each time. */
+static void refused(void)
+{
+    start_gpu(0);
+    make(4);
+    sweep(0, 2, 2, 100, 20000);
+    sim_fail("cuMemCreate", CUDA_ERROR_OUT_OF_MEMORY, 0);
+    sweep(2, 4, 4, 100, 20000);
+    sim_fail(NULL, 0, 0);
+    show("refused");
+    end();
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
@@ -424,6 +437,7 @@ int main(int argc, char **argv)
         {"cycle", cycle},       {"room", room_again}, {"copies", copies},
         {"fails", fails},       {"threads", threads}, {"graphs", graphs},
         {"for_ever", for_ever}, {"shared", shared},   {"paused", paused},
-        {"unmapped", unmapped}, {"gone", gone},       {"graph_copies", graph_copies}};
+        {"unmapped", unmapped}, {"gone", gone},       {"graph_copies", graph_copies},
+        {"refused", refused}};
     return RUN_SCENARIO(all, argc, argv);
 }
