@@ -46,7 +46,8 @@ wrapped() {
     grep -qx 'access = read' policy.conf
     grep -q '^# Written by zc tune on 20.*, for: ./gather$' policy.conf
     [[ $(tr -d '\n#' <policy.conf) == *"gained "*" of that before "*"predicted: up to "*\
-"The link's counters had "*" of it by copies, to the GPU, and "* ]]
+"The link's counters had "*" of it by copies, to the GPU, and "*\
+" GB/s and "*" GB/s over the run."* ]]
     run -0 "$ZC" check policy.conf
     [[ $output == *" 2 usable rules, 0 errors, 0 warnings" ]]
     # Once a module of its call paths was built anew, zc check says so.

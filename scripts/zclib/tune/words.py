@@ -61,7 +61,10 @@ def _link(run: Run) -> str:
         return ""
     into, out = (f"{units.size(sums[f'{way}_bytes'])}, {units.size(sums[f'copied_{way}_bytes'])} "
                  "of it by copies" for way in ("to_device", "from_device"))
-    return f" The link's counters had {into}, to the GPU, and {out}, from it."
+    rates = (units.rate(sums[f"{way}_bytes"], run.ended.wall_ns)
+             for way in ("to_device", "from_device"))
+    return (f" The link's counters had {into}, to the GPU, and {out}, from it: "
+            f"{' and '.join(rates)} over the run.")
 
 
 def policy(outcome: Outcome, metric: Metric, command: Sequence[str], watched: Run,
