@@ -174,6 +174,8 @@ EOF
     command -v podman >/dev/null || skip "no podman"
     podman_here
     PATH=$BATS_TEST_TMPDIR:$PATH
+    # As within a container that may start none.
+    podman.here run --device nvidia.com/gpu=all IMAGE true || skip "podman starts nothing here"
     run -0 timeout 100 python3 tests/tools/examples.py docs/launch.md "$BATS_TEST_TMPDIR/run" \
         podman
     cat "$BATS_TEST_TMPDIR"/run/logs/zc.*.1.jsonl
