@@ -11,6 +11,7 @@
 #include "hook/copy.h"
 #include "hook/parts.h"
 #include "hook/request.h"
+#include "place/migrate.h"
 #include "shared/backing.h"
 #include "vmm/access.h"
 #include "vmm/move.h"
@@ -25,15 +26,17 @@ struct batch {
     size_t count; /* 0 if the program gives no elements. */
     CUstream stream;
     size_t *fail_index; /* Receives the index of the first element that fails; or NULL. */
+    bool held;          /* Blocks stay where they are from begin() to end() (vmm/move.h). */
 };
 
 #define LINES(dsts, srcs, sizes, count, stream, fail_index)                                        \
     {                                                                                              \
-        dsts, srcs, sizes, NULL, (dsts) && (srcs) && (sizes) ? (count) : 0, stream, fail_index     \
+        dsts, srcs, sizes, NULL, (dsts) && (srcs) && (sizes) ? (count) : 0, stream, fail_index,    \
+            false                                                                                  \
     }
 #define OPERANDS(ops, count, stream, fail_index)                                                   \
     {                                                                                              \
-        NULL, NULL, NULL, ops, (ops) ? (count) : 0, stream, fail_index                             \
+        NULL, NULL, NULL, ops, (ops) ? (count) : 0, stream, fail_index, false                      \
     }
 
 /* Arrays have no address. */
@@ -133,6 +136,8 @@ static CUresult leave(const struct zc_entry *entry, const struct batch *b, size_
     CUresult result = side ? CUDA_SUCCESS : zc_shared_forward(entry->fn, o.address, o.span);
     if (result != CUDA_SUCCESS)
         return result;
+    if (zc_move_of(zc_block_find(o.address)))
+        zc_migrate_meets(b->stream, entry->flavour);
     result = zc_vmm_named(o.address, b->stream, entry->flavour);
     return result == CUDA_SUCCESS ? result : zc_diagnose(entry->fn, o.address, result);
 }
@@ -144,17 +149,21 @@ static uint64_t started(void)
 }
 
 /* Prepares all operands, and what a launch needs. */
-static CUresult begin(const struct zc_entry *entry, const struct batch *b, uint64_t *start_out)
+static CUresult begin(const struct zc_entry *entry, struct batch *b, uint64_t *start_out)
 {
+    b->held = zc_move_enter();
     for (size_t i = 0; i < 2 * b->count; i++) {
         CUresult result = leave(entry, b, i / 2, i % 2);
         if (result == CUDA_SUCCESS)
             continue;
         if (b->fail_index)
             *b->fail_index = i / 2;
+        zc_move_leave(b->held);
         return result;
     }
     CUresult result = zc_launch_before(entry->fn, entry->flavour, b->stream, false);
+    if (result != CUDA_SUCCESS)
+        zc_move_leave(b->held);
     *start_out = result == CUDA_SUCCESS ? started() : 0;
     return result;
 }
@@ -163,6 +172,7 @@ static CUresult begin(const struct zc_entry *entry, const struct batch *b, uint6
 static CUresult end(const struct zc_entry *entry, const struct batch *b, uint64_t start,
                     CUresult result)
 {
+    zc_move_leave(b->held);
     if (result == CUDA_SUCCESS)
         return record(entry, b, start);
     if (result == CUDA_ERROR_INVALID_VALUE || !zc_life_on())
@@ -252,29 +262,29 @@ ZC_BODY(cuMemcpyBatchAsync, (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *size
                              CUmemcpyAttributes *attrs, size_t *attr_indices, size_t attr_count,
                              size_t *fail_index, CUstream stream))
 {
-    const struct batch b = LINES(dsts, srcs, sizes, count, stream, fail_index);
+    struct batch b = LINES(dsts, srcs, sizes, count, stream, fail_index);
     uint64_t start;
     CUresult result = begin(entry, &b, &start);
     if (result != CUDA_SUCCESS)
         return result;
     struct cut cut = cut_lines(&b, attr_indices, attr_count);
-    if (cut.result != CUDA_SUCCESS)
+    if (cut.result != CUDA_SUCCESS) {
+        zc_move_leave(b.held);
         return cut.result;
-    result =
-        ZC_HOLDING_STILL(real(cut.b.dsts, cut.b.srcs, cut.b.sizes, cut.words ? cut.b.count : count,
-                              attrs, cut.indices, attr_count, fail_index, stream));
+    }
+    result = real(cut.b.dsts, cut.b.srcs, cut.b.sizes, cut.words ? cut.b.count : count, attrs,
+                  cut.indices, attr_count, fail_index, stream);
     return end_lines(entry, &cut, &b, start, result);
 }
 
 ZC_BODY(cuMemcpy3DBatchAsync, (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, size_t *fail_index,
                                unsigned long long flags, CUstream stream))
 {
-    const struct batch b = OPERANDS(ops, count, stream, fail_index);
+    struct batch b = OPERANDS(ops, count, stream, fail_index);
     uint64_t start;
     CUresult result = begin(entry, &b, &start);
     return result == CUDA_SUCCESS
-               ? end(entry, &b, start,
-                     ZC_HOLDING_STILL(real(count, ops, fail_index, flags, stream)))
+               ? end(entry, &b, start, real(count, ops, fail_index, flags, stream))
                : result;
 }
 
@@ -285,29 +295,28 @@ ZC_BODY(cuMemcpyBatchAsync_v2,
         (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,
          CUmemcpyAttributes *attrs, size_t *attr_indices, size_t attr_count, CUstream stream))
 {
-    const struct batch b = LINES(dsts, srcs, sizes, count, stream, NULL);
+    struct batch b = LINES(dsts, srcs, sizes, count, stream, NULL);
     uint64_t start;
     CUresult result = begin(entry, &b, &start);
     if (result != CUDA_SUCCESS)
         return result;
     struct cut cut = cut_lines(&b, attr_indices, attr_count);
-    if (cut.result != CUDA_SUCCESS)
+    if (cut.result != CUDA_SUCCESS) {
+        zc_move_leave(b.held);
         return cut.result;
-    result =
-        ZC_HOLDING_STILL(real(cut.b.dsts, cut.b.srcs, cut.b.sizes, cut.words ? cut.b.count : count,
-                              attrs, cut.indices, attr_count, stream));
+    }
+    result = real(cut.b.dsts, cut.b.srcs, cut.b.sizes, cut.words ? cut.b.count : count, attrs,
+                  cut.indices, attr_count, stream);
     return end_lines(entry, &cut, &b, start, result);
 }
 
 ZC_BODY(cuMemcpy3DBatchAsync_v2,
         (size_t count, CUDA_MEMCPY3D_BATCH_OP *ops, unsigned long long flags, CUstream stream))
 {
-    const struct batch b = OPERANDS(ops, count, stream, NULL);
+    struct batch b = OPERANDS(ops, count, stream, NULL);
     uint64_t start;
     CUresult result = begin(entry, &b, &start);
-    return result == CUDA_SUCCESS
-               ? end(entry, &b, start, ZC_HOLDING_STILL(real(count, ops, flags, stream)))
-               : result;
+    return result == CUDA_SUCCESS ? end(entry, &b, start, real(count, ops, flags, stream)) : result;
 }
 
 /* Prefetching and discarding need managed memory.  In blocks that the program requested as device

@@ -325,7 +325,7 @@ static bool from_home(CUstream stream, enum zc_flavour flavour)
 static CUresult before_launch(const struct zc_launch *launch)
 {
     zc_move_leave(zc_move_enter()); /* Waits for blocks that are being moved. */
-    if (!launch->kernels || zc_life_closing() || zc_capture_any())
+    if (!launch->kernels || zc_life_closing())
         return CUDA_SUCCESS;
     if (!__atomic_load_n(&zc_vmm_movable, __ATOMIC_RELAXED)) {
         zc_launch_call(ZC_LAUNCH_MOVE, NULL);
@@ -333,7 +333,8 @@ static CUresult before_launch(const struct zc_launch *launch)
             zc_migrate_watch();
         return CUDA_SUCCESS;
     }
-    if (!from_home(launch->stream, launch->flavour))
+    if (zc_capture_holds(launch->stream, launch->flavour) ||
+        !from_home(launch->stream, launch->flavour) || zc_capture_any())
         return CUDA_SUCCESS;
     if (!__atomic_load_n(&zc_vmm_hosted, __ATOMIC_RELAXED) &&
         __atomic_add_fetch(&seen, 1, __ATOMIC_RELAXED) % SAMPLE)

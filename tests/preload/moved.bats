@@ -121,6 +121,13 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
     [[ $output == *'swept: DDHH'* ]]
 }
 
+@test "blocks stay once another context of their device uses one" {
+    for way in batch capture; do
+        scene 8M beside_$way
+        [[ $output == $'used beside: DDHH\nleaks 0' ]]
+    done
+}
+
 @test "blocks that moved go with their context" {
     scene 8M gone
     [[ $(moves | wc -l) -gt 8 ]]

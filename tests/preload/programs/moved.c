@@ -430,14 +430,84 @@ static void refused(void)
     end();
 }
 
+static void batch_there(CUstream stream)
+{
+#if CUDA_VERSION >= 13000
+    CUdeviceptr to = (CUdeviceptr)out;
+    CUmemcpyAttributes how = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    size_t bytes = BLOCK, first = 0;
+    CHECK(cuMemcpyBatchAsync(&to, &blocks[0], &bytes, 1, &how, &first, 1, stream));
+#else
+    CHECK(cuMemcpyDtoHAsync(out, blocks[0], BLOCK, stream));
+#endif
+}
+
+/* Another context uses a block, by a batch or while the first context captures. */
+static void beside(bool captures)
+{
+    struct gate gate;
+    CUstream there, here;
+    CUgraph graph;
+    CUcontext home = start_gpu(0), other;
+    make(4);
+    sweep(0, 2, 2, 100, 20000);
+    CHECK(cuCtxSynchronize());
+    CHECK(cuStreamCreate(&here, CU_STREAM_NON_BLOCKING));
+    if (captures)
+        CHECK(cuStreamBeginCapture(here, CU_STREAM_CAPTURE_MODE_RELAXED));
+    other = another_context();
+    CHECK(cuStreamCreate(&there, CU_STREAM_DEFAULT));
+    if (captures)
+        gate_close_by_kernel(&gate, there);
+    else
+        batch_there(there);
+    CHECK(cuCtxSetCurrent(home));
+    if (captures) {
+        CHECK(cuStreamEndCapture(here, &graph));
+        CHECK(cuGraphDestroy(graph));
+    }
+    sweep(2, 4, 4, 100, 20000);
+    show("used beside");
+    if (captures)
+        gate_open(&gate);
+    CHECK(cuCtxSetCurrent(other));
+    CHECK(cuStreamSynchronize(there));
+    CHECK(cuStreamDestroy(there));
+    CHECK(cuCtxDestroy(other));
+    CHECK(cuCtxSetCurrent(home));
+    CHECK(cuStreamDestroy(here));
+    end();
+}
+
+static void beside_batch(void)
+{
+    beside(false);
+}
+
+static void beside_capture(void)
+{
+    beside(true);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct scenario all[] = {
-        {"phases", phases},     {"light", light},     {"often", often},
-        {"cycle", cycle},       {"room", room_again}, {"copies", copies},
-        {"fails", fails},       {"threads", threads}, {"graphs", graphs},
-        {"for_ever", for_ever}, {"shared", shared},   {"paused", paused},
-        {"unmapped", unmapped}, {"gone", gone},       {"graph_copies", graph_copies},
-        {"refused", refused}};
+    static const struct scenario all[] = {{"phases", phases},
+                                          {"light", light},
+                                          {"often", often},
+                                          {"cycle", cycle},
+                                          {"room", room_again},
+                                          {"copies", copies},
+                                          {"fails", fails},
+                                          {"threads", threads},
+                                          {"graphs", graphs},
+                                          {"for_ever", for_ever},
+                                          {"shared", shared},
+                                          {"paused", paused},
+                                          {"unmapped", unmapped},
+                                          {"gone", gone},
+                                          {"graph_copies", graph_copies},
+                                          {"refused", refused},
+                                          {"beside_batch", beside_batch},
+                                          {"beside_capture", beside_capture}};
     return RUN_SCENARIO(all, argc, argv);
 }
