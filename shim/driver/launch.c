@@ -49,26 +49,20 @@ CUresult zc_launch_ask(const struct zc_launch *launch)
     return CUDA_SUCCESS;
 }
 
-static bool argument(CUfunction f, size_t i, size_t *bytes_out)
+/* CUDA_ERROR_INVALID_VALUE behind the last argument, NOT_SUPPORTED where the driver tells nothing.
+ */
+static CUresult argument(CUfunction f, size_t i, size_t *bytes_out)
 {
 #if CUDA_VERSION >= 12040
     size_t offset;
-    return (zc_real.cuFuncGetParamInfo &&
-            zc_real.cuFuncGetParamInfo(f, i, &offset, bytes_out) == CUDA_SUCCESS) ||
-           (zc_real.cuKernelGetParamInfo &&
-            zc_real.cuKernelGetParamInfo((CUkernel)f, i, &offset, bytes_out) == CUDA_SUCCESS);
+    CUresult result = zc_real.cuFuncGetParamInfo(f, i, &offset, bytes_out);
+    if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_SUPPORTED)
+        return result;
+    result = zc_real.cuKernelGetParamInfo((CUkernel)f, i, &offset, bytes_out);
+    return result == CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
 #else
     (void)f, (void)i, (void)bytes_out;
-    return false;
-#endif
-}
-
-static bool tells_arguments(void)
-{
-#if CUDA_VERSION >= 12040
-    return zc_real.cuFuncGetParamInfo != NULL;
-#else
-    return false;
+    return CUDA_ERROR_NOT_SUPPORTED;
 #endif
 }
 
@@ -102,16 +96,18 @@ static bool words_of_extra(void *const *extra, void (*word)(uint64_t, void *), v
 bool zc_launch_words(const struct zc_launch *launch, void (*word)(uint64_t, void *), void *arg)
 {
     size_t bytes, left = ARGUMENT_BYTES;
-    if (launch->function && !launch->arguments && launch->extra)
-        return words_of_extra(launch->extra, word, arg);
-    if (!launch->function || !tells_arguments())
+    CUresult result;
+    if (!launch->function)
         return false;
-    for (size_t i = 0; argument(launch->function, i, &bytes); i++, left -= bytes) {
+    if (!launch->arguments && launch->extra)
+        return words_of_extra(launch->extra, word, arg);
+    for (size_t i = 0; (result = argument(launch->function, i, &bytes)) == CUDA_SUCCESS; i++) {
         if (i == ARGUMENTS || bytes > left || !launch->arguments)
             return false;
         words_in(launch->arguments[i], bytes, word, arg);
+        left -= bytes;
     }
-    return true;
+    return result != CUDA_ERROR_NOT_SUPPORTED;
 }
 
 void zc_launch_when_done(void (*then)(const struct zc_launch *launch))

@@ -308,6 +308,48 @@ static void a_launch_that_the_driver_has_not_yet_is_shown_again(void **state)
     assert_int_equal(forwarded, 1);
 }
 
+#if CUDA_VERSION >= 12040
+static CUresult arguments_end; /* What the driver says behind the last one. */
+
+static CUresult CUDAAPI one_word(CUfunction f, size_t index, size_t *offset, size_t *bytes)
+{
+    (void)f;
+    if (index > 0 || arguments_end == CUDA_ERROR_NOT_SUPPORTED)
+        return arguments_end;
+    *offset = 0;
+    *bytes = sizeof(uint64_t);
+    return CUDA_SUCCESS;
+}
+
+static CUresult CUDAAPI no_kernel(CUkernel kernel, size_t index, size_t *offset, size_t *bytes)
+{
+    (void)kernel, (void)index, (void)offset, (void)bytes;
+    return CUDA_ERROR_INVALID_HANDLE;
+}
+
+static void add_up(uint64_t word, void *arg)
+{
+    *(uint64_t *)arg += word;
+}
+
+static void words_of_a_launch_are_unknown_where_the_driver_does_not_tell_them(void **state)
+{
+    uint64_t word = 7, sum = 0;
+    void *arguments[] = {&word};
+    const struct zc_launch launch = {.function = (CUfunction)1, .arguments = arguments};
+
+    (void)state;
+    zc_real.cuFuncGetParamInfo = one_word;
+    zc_real.cuKernelGetParamInfo = no_kernel;
+    arguments_end = CUDA_ERROR_INVALID_VALUE;
+    assert_true(zc_launch_words(&launch, add_up, &sum));
+    assert_int_equal(sum, 7);
+    arguments_end = CUDA_ERROR_NOT_SUPPORTED;
+    assert_false(zc_launch_words(&launch, add_up, &sum));
+    assert_int_equal(sum, 7);
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -319,6 +361,9 @@ int main(void)
         cmocka_unit_test_setup(who_settles_waits_for_launches_that_the_driver_is_being_given,
                                fresh),
         cmocka_unit_test_setup(a_launch_that_the_driver_has_not_yet_is_shown_again, fresh),
+#if CUDA_VERSION >= 12040
+        cmocka_unit_test(words_of_a_launch_are_unknown_where_the_driver_does_not_tell_them),
+#endif
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, setup, NULL);
