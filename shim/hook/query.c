@@ -16,6 +16,7 @@
 #include "place/room.h"
 #include "vmm/grow.h"
 #include "vmm/lazy.h"
+#include "vmm/move.h"
 #include "vmm/pause.h"
 #include "vmm/vmm.h"
 
@@ -41,6 +42,12 @@ static CUresult put_word(void *data, uint64_t value)
 
 /* The driver's ids, which only have to be unique, stay below. */
 #define OWN_IDS ((uint64_t)1 << 62)
+
+static bool is_id(CUpointer_attribute attribute)
+{
+    return attribute == CU_POINTER_ATTRIBUTE_BUFFER_ID ||
+           attribute == CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID;
+}
 
 /* Attributes for which pinned host memory has other answers than device memory.  The memory may
  * have been another block's before, so its id is libzc's. */
@@ -111,6 +118,8 @@ static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_
         return CUDA_ERROR_INVALID_VALUE;
     if (zc_block_hosted(b) && answer_hosted(b, data, attribute, ptr, &result))
         return result;
+    if (is_id(attribute) && zc_move_of(b)) /* The memory changes, the block does not. */
+        return put_word(data, OWN_IDS | b->id);
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
         return put_word(data, pool ? 0 : (uint64_t)b->context);
@@ -152,7 +161,7 @@ static CUresult answer(__typeof__(cuPointerGetAttribute) *real, const struct zc_
         return put_word(data, b->base & ~(HUGE_PAGE - 1));
     default:
         return zc_grow_materialize(b, ZC_FN_cuPointerGetAttribute) == CUDA_SUCCESS
-                   ? real(data, attribute, zc_block_spilled(b) ? b->base : ptr)
+                   ? ZC_HOLDING_STILL(real(data, attribute, zc_block_spilled(b) ? b->base : ptr))
                    : CUDA_ERROR_OUT_OF_MEMORY;
     }
 }
@@ -213,7 +222,7 @@ ZC_BODY(cuPointerGetAttributes,
         return ask_instead(real, count, attributes, data, zc_pinned_disguise(ptr), ptr);
     if (zc_grow_materialize(b, entry->fn) != CUDA_SUCCESS)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result = real(count, attributes, data, ptr);
+    CUresult result = ZC_HOLDING_STILL(real(count, attributes, data, ptr));
     if (result != CUDA_SUCCESS)
         return result;
     for (unsigned i = 0; i < count; i++)

@@ -128,6 +128,11 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
     done
 }
 
+@test "what the driver says of a block does not change while it moves" {
+    scene 8M questions
+    [[ $(moves | wc -l) -gt 4 ]]
+}
+
 @test "blocks that moved go with their context" {
     scene 8M gone
     [[ $(moves | wc -l) -gt 8 ]]

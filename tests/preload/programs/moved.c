@@ -489,6 +489,43 @@ static void beside_capture(void)
     beside(true);
 }
 
+/* Asks about a block again and again. */
+static void *asker(void *arg)
+{
+    CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_BUFFER_ID,
+                                   CU_POINTER_ATTRIBUTE_CONTEXT};
+    unsigned type = 0;
+    unsigned long long first = 0, id = 0;
+    CUcontext of = NULL;
+    void *answers[] = {&type, &id, &of};
+    CHECK(cuCtxSetCurrent(shared_context));
+    CHECK(cuPointerGetAttribute(&first, CU_POINTER_ATTRIBUTE_BUFFER_ID, blocks[0]));
+    (void)arg;
+    while (!atomic_load(&stop)) {
+        CHECK(cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, blocks[0]));
+        EXPECT(id == first);
+        CHECK(cuPointerGetAttributes(3, asked, answers, blocks[0]));
+        EXPECT(type == CU_MEMORYTYPE_DEVICE && id == first && of == shared_context);
+    }
+    return NULL;
+}
+
+/* Another thread asks about a block while it moves. */
+static void questions(void)
+{
+    pthread_t thread;
+    shared_context = start_gpu(0);
+    make(4);
+    EXPECT(!pthread_create(&thread, NULL, asker, NULL));
+    for (unsigned t = 0; t < 20; t++) {
+        sweep(0, 2, 2, 100, 4000);
+        sweep(2, 4, 2, 100, 4000);
+    }
+    atomic_store(&stop, 1);
+    pthread_join(thread, NULL);
+    end();
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"phases", phases},
@@ -508,6 +545,7 @@ int main(int argc, char **argv)
                                           {"graph_copies", graph_copies},
                                           {"refused", refused},
                                           {"beside_batch", beside_batch},
-                                          {"beside_capture", beside_capture}};
+                                          {"beside_capture", beside_capture},
+                                          {"questions", questions}};
     return RUN_SCENARIO(all, argc, argv);
 }
