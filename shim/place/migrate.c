@@ -240,9 +240,10 @@ static bool has_place(const struct zc_block *block, uint64_t now, uint64_t from)
     return free_bytes >= block->size || find(block, now, from).bytes >= block->size - free_bytes;
 }
 
+/* With the driver lock. */
 static void try_to(struct zc_block *block, uint64_t now, uint64_t from, const char *reason)
 {
-    if (zc_await_any() || __atomic_load_n(&elsewhere, __ATOMIC_RELAXED) || !zc_driver_lock())
+    if (zc_await_any() || __atomic_load_n(&elsewhere, __ATOMIC_RELAXED))
         return;
     CUstreamCaptureMode before = zc_capture_relax();
     bool may =
@@ -259,7 +260,6 @@ static void try_to(struct zc_block *block, uint64_t now, uint64_t from, const ch
     if (may && zc_block_spilled(block))
         __atomic_store_n(&zc_movable(zc_vmm_of(block))->again, now + AGAIN, __ATOMIC_RELAXED);
     zc_capture_restore(before);
-    zc_driver_unlock();
 }
 
 /* What pays for one launch may take the place of all that the next ones do not use; what pays after
@@ -287,26 +287,37 @@ static bool untimed(const void *function)
     return !rate_of(*(const CUfunction *)function).time_of_them;
 }
 
-static void use(const struct zc_launch *launch)
+/* Blocks stay while the driver lock is held: who frees one claims it with that lock. */
+static void use_named(const struct zc_launch *launch, struct named *n)
 {
-    struct named n = {.function = launch->function};
-    zc_launch_words(launch, add_named, &n);
-    if (!n.count)
+    zc_launch_words(launch, add_named, n);
+    if (!n->count)
         return;
     uint64_t now = __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED);
-    for (unsigned i = 0; i < n.count; i++)
-        note_use(zc_vmm_of(n.of[i]), now);
-    if (n.hosted)
+    for (unsigned i = 0; i < n->count; i++)
+        note_use(zc_vmm_of(n->of[i]), now);
+    const struct rate r = rate_of(n->function);
+    bool known = n->hosted && r.time_of_them;
+    for (unsigned i = 0; i < n->count && known; i++)
+        if (zc_block_spilled(n->of[i]) && !__atomic_load_n(&given_up, __ATOMIC_RELAXED))
+            consider(n->of[i], &r, now);
+    n->hosted = 0;
+    for (unsigned i = 0; i < n->count; i++)
+        n->hosted += zc_block_spilled(n->of[i]);
+}
+
+static void use(const struct zc_launch *launch)
+{
+    struct named n = {.function = launch->function}, first = n;
+    zc_launch_words(launch, add_named, &first);
+    if (first.hosted)
         zc_timing_wait(untimed, &n.function, WAIT_MS);
-    const struct rate r = rate_of(n.function);
-    bool known = n.hosted && r.time_of_them;
-    for (unsigned i = 0; i < n.count && known; i++)
-        if (zc_block_spilled(n.of[i]) && !__atomic_load_n(&given_up, __ATOMIC_RELAXED))
-            consider(n.of[i], &r, now);
-    n.hosted = 0;
-    for (unsigned i = 0; i < n.count; i++)
-        n.hosted += zc_block_spilled(n.of[i]);
-    zc_timing_begin(launch, timed, &n, sizeof(n));
+    if (!first.count || !zc_driver_lock())
+        return;
+    use_named(launch, &n);
+    zc_driver_unlock();
+    if (n.count)
+        zc_timing_begin(launch, timed, &n, sizeof(n));
 }
 
 /* Whether a call is made in the context whose blocks move.  Another one of its device might use
