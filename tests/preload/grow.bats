@@ -42,6 +42,11 @@ copied() {
     copied doubling 0
 }
 
+@test "an array that doubles beside the streams of a framework is not copied either" {
+    everywhere many_streams
+    copied many_streams 0
+}
+
 @test "arrays that grow in turn, and other blocks between them, keep their bytes apart" {
     everywhere in_turn
 }

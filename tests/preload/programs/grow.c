@@ -9,10 +9,9 @@ static unsigned long long copies(void)
            sim_calls("cuMemcpyAsync") + sim_calls("cuMemcpyDtoDAsync_v2_ptsz");
 }
 
-static void doubling(void)
+static void double_it(void)
 {
     size_t bytes = 2 * MIB, last = 64 * MIB;
-    start_gpu(0);
     CUdeviceptr array = make(bytes);
     fill(array, 1, bytes, NULL);
     for (int step = 2; bytes < last; bytes *= 2, step++) {
@@ -28,6 +27,22 @@ static void doubling(void)
         has(array + at * MIB, step, at * MIB);
     CHECK(cuMemFree(array));
     end_gpu(0);
+}
+
+static void doubling(void)
+{
+    start_gpu(0);
+    double_it();
+}
+
+/* A framework makes its streams all at once: PyTorch 32 for each of four priorities. */
+static void many_streams(void)
+{
+    CUstream stream;
+    start_gpu(0);
+    for (unsigned i = 0; i < 256; i++)
+        CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    double_it();
 }
 
 /* A large array that grows by little each time. */
@@ -482,6 +497,7 @@ int main(int argc, char **argv)
         {"freed_untouched", freed_untouched},
         {"exiting", exiting},
         {"grow_twice", grow_twice},
+        {"many_streams", many_streams},
         {"two_copies", two_copies},
         {"never_freed", never_freed},
         {"kernel_in_flight", kernel_in_flight},
