@@ -337,6 +337,8 @@ static void note_pair(const struct zc_copy *c, bool in)
             look_for_addresses((const char *)(uintptr_t)host->address, c->bytes);
         return;
     }
+    if (l)
+        zc_arena_put(l, l->record); /* The block has ended meanwhile. */
     add_unseen(pair, c->bytes);
     note_unseen(device->block, device->address, device->span, in, device->span != c->bytes);
 }
