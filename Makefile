@@ -110,10 +110,11 @@ define COMMAND
 $(strip $(COMPILE))
 $(strip $(CC) $(CFLAGS) $(ZC_LDFLAGS) $(LDFLAGS))
 endef
-ifeq ($(filter-out $(NO_BUILD),$(or $(MAKECMDGOALS),all)),)
-else ifneq ($(COMMAND),$(file <$(B)/command))
-$(shell mkdir -p $(B))
-$(file >$(B)/command,$(COMMAND))
+ifneq ($(COMMAND),$(file <$(B)/command))
+$(B)/command: export TEXT = $(COMMAND)
+$(B)/command: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' "$$TEXT" >$@
 endif
 
 $(B)/%.o: %.c $(B)/command

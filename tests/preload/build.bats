@@ -138,6 +138,9 @@ one_line_about() {
     [[ $output == *"up to date"* || $output == *"Nothing to be done"* ]]
     run -0 make -n B="$BATS_TEST_TMPDIR/b" WERROR=1 "$BATS_TEST_TMPDIR/b/shim/base/text.o"
     [[ $output == *"-Werror"* ]]
+    # Asking what a build with them would do changes nothing.
+    run -0 make -n B="$BATS_TEST_TMPDIR/b" "$BATS_TEST_TMPDIR/b/shim/base/text.o"
+    [[ $output == *"up to date"* || $output == *"Nothing to be done"* ]]
 }
 
 @test "help lists the settings, and every target that users call" {
