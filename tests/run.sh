@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Runs test files through prove, and ends with the line `N passed, N failed, N skipped`, in which
 # every test case counts once.  Exit status 0 only if none failed.  A file that the run leaves in
-# the tree, outside of build folders, is a failure.
+# the tree, outside of build folders, is a failure, and so is a library that a test built again,
+# because the tests beside it had none meanwhile.
 #
 #   tests/run.sh [FILE...]     FILE: a built test program or a .bats file; all of them by default
 #
@@ -25,7 +26,7 @@ run_one() {
     local file=$1 out status
     out=$tap/${file//\//_}.tap
     local -a command=("$file")
-    [[ $file == *.bats ]] && command=(bats --tap "$file")
+    [[ $file == *.bats ]] && command=(bats --tap --print-output-on-failure "$file")
     [[ $file != */* ]] && command=("./$file")
     timeout -k 5 "${ZC_TIMEOUT:-600}" "${command[@]}" </dev/null >"$out.raw" 2>&1
     status=$?
@@ -111,6 +112,7 @@ fi
 rm -rf "$tap"
 mkdir -p "$tap"
 tree >"$tap/before"
+library=$(stat -c '%i %y' "$ZC_BUILD/libzc.so" 2>&1)
 prove -j "${ZC_JOBS:-2}" --exec 'tests/run.sh --one' "${files[@]}"
 proved=$?
 
@@ -131,6 +133,10 @@ done
 left=$(tree | comm -13 "$tap/before" -)
 if [[ -n $left ]]; then
     printf '\n--- the tests left these files:\n%s\n' "$left"
+    failed=$((failed + 1))
+fi
+if [[ $library != "$(stat -c '%i %y' "$ZC_BUILD/libzc.so" 2>&1)" ]]; then
+    printf '\n--- a test built %s again\n' "$ZC_BUILD/libzc.so"
     failed=$((failed + 1))
 fi
 printf '\n%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"

@@ -95,7 +95,6 @@ assert report["refused"] == [{"policy": "p.conf", "rule": "table", "line": 4, "c
 
 @test "runs side by side mark it" {
     run -125 --separate-stderr "$ZC" run -c p.conf,off -- python3 ignores.py pass
-    echo "$output"
     grep -q '^bare  *0 ' <<<"$output"
     grep -q '^p  *125 .* same, 3 refused$' <<<"$output"
     grep -q '^watched  *0 .* same$' <<<"$output"
