@@ -57,6 +57,10 @@ class Failed(Exception):
         self.status = status
 
 
+class Refused(Exception):
+    """What was asked about is no request; the text says why."""
+
+
 class Judge:
     """The rules of one policy, for a series of requests: ordinals (`nth`) count on from one to the
     next, as in a process."""
@@ -73,7 +77,8 @@ class Judge:
         self._ended()
 
     def ask(self, request: Request) -> tuple[str, list[Verdict]]:
-        """The name of the rule that takes the request ("" for none), and every rule's verdict."""
+        """The name of the rule that takes the request ("" for none), and every rule's verdict.
+        Raises Refused."""
         assert self._tool.stdin and self._tool.stdout
         try:
             self._tool.stdin.write(request.line())
@@ -86,6 +91,8 @@ class Judge:
             fields = line.rstrip("\n").split(FIELD_END)
             if fields[0] == "end" and len(fields) == 2:
                 return fields[1], verdicts
+            if fields[0] == "refused" and len(fields) == 2:
+                raise Refused(fields[1])
             rule, at, outcome, key, wanted, got, places = fields
             verdicts.append(Verdict(rule, int(at), outcome, key, wanted, got, places))
         raise Failed(self._ended())

@@ -79,6 +79,17 @@ setup() {
     golden explain-corrupt.txt explain $LOGS/corrupt.jsonl
 }
 
+@test "a request that this version can't judge is named and left out" {
+    log=$BATS_TEST_TMPDIR/a.jsonl
+    sed -E '/"block":2,/s/"api":"[a-zA-Z]+"/"api":"cuMemAllok"/; /"block":3,/s/"size_bytes":/&-/' \
+        $LOGS/gather.jsonl >"$log"
+    run -0 zc explain $RULES "$log"
+    [[ ${lines[0]} == "zc: $log: 1 request left out: 'cuMemAllok' is no request that a policy can \
+name (nearest: cuMemAlloc)" ]]
+    [[ ${lines[1]} == "zc: $log: 1 request left out: '-671744' is no size "* ]]
+    [[ ${lines[3]} == "821ff7fb "*" 64 MiB "* && ${#lines[@]} == 4 ]]
+}
+
 @test "a log without requests says at which level they are logged" {
     run -1 zc explain $LOGS/gather-summary.jsonl
     [[ $output == *"levels 'allocs' and 'events'"* ]]

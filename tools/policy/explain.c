@@ -7,7 +7,7 @@
  * rules, as in a process). An empty field is a fact that is not known. Each request is answered
  * by a line for each rule: name, line, `takes`, `fails` or `behind`, key, what the file wants,
  * what the request has, the rule's places; and a last line: `end` and the name of the rule that
- * takes it.
+ * takes it. What is no request is answered by one line: `refused` and why.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,13 +76,13 @@ static void tell_unknown_api(const char *name)
 {
     const char *near = zc_api_nearest(zc_slice_of(name));
 
-    fprintf(stderr, "zc: '%s' is no request that a policy can name", name);
+    printf("refused%c'%s' is no request that a policy can name", FIELD_END, name);
     if (near != NULL)
-        fprintf(stderr, " (nearest: %s)", near);
-    fputc('\n', stderr);
+        printf(" (nearest: %s)", near);
+    putchar('\n');
 }
 
-/* The request of a line; false after a message. */
+/* The request of a line; false after the answer why it is none. */
 static bool read_request(char *field[FIELDS], struct zc_request *request)
 {
     uint64_t size = 0;
@@ -93,14 +93,13 @@ static bool read_request(char *field[FIELDS], struct zc_request *request)
         return false;
     }
     if (!zc_size_from_text(field[SIZE], strlen(field[SIZE]), &size)) {
-        fprintf(stderr, "zc: '%s' is no size (4096, 64K, 2M, 1G)\n", field[SIZE]);
+        printf("refused%c'%s' is no size (4096, 64K, 2M, 1G)\n", FIELD_END, field[SIZE]);
         return false;
     }
     if (!stream_from_name(field[STREAM][0] != '\0' ? field[STREAM] : "none", &request->stream)) {
-        fprintf(stderr,
-                "zc: '%s' is no kind of stream (none, default, legacy, per-thread, "
-                "created)\n",
-                field[STREAM]);
+        printf("refused%c'%s' is no kind of stream (none, default, legacy, per-thread, "
+               "created)\n",
+               FIELD_END, field[STREAM]);
         return false;
     }
     request->size = (size_t)size;
@@ -121,6 +120,7 @@ static void set_ordinal(const struct zc_policy *policy, const char *nth)
         atomic_store(&policy->rules[i].counters->fits, before - 1);
 }
 
+/* False where the line is not even a question. */
 static bool answer(const struct zc_policy *policy, char *line)
 {
     char *field[FIELDS];
@@ -131,12 +131,12 @@ static bool answer(const struct zc_policy *policy, char *line)
         fputs("zc: a request has nine fields\n", stderr);
         return false;
     }
-    if (!read_request(field, &request))
-        return false;
-    set_ordinal(policy, field[NTH]);
-    zc_policy_explain(policy, &request, print_verdict, NULL);
-    rule = zc_policy_match(policy, &request);
-    printf("end%c%s\n", FIELD_END, rule != NULL ? rule->name : "");
+    if (read_request(field, &request)) {
+        set_ordinal(policy, field[NTH]);
+        zc_policy_explain(policy, &request, print_verdict, NULL);
+        rule = zc_policy_match(policy, &request);
+        printf("end%c%s\n", FIELD_END, rule != NULL ? rule->name : "");
+    }
     fflush(stdout); /* Whoever asks waits for the answer before the next question. */
     return true;
 }

@@ -97,6 +97,9 @@ def _explain_request(policy: str, facts: dict[str, str]) -> int:
     try:
         with policies.Judge(policy) as judge:
             taker, verdicts = judge.ask(request)
+    except policies.Refused as refused:
+        screen.message(str(refused))
+        return 2
     except policies.Failed as failed:
         return failed.status
     columns = [table.text("Rule"), table.Column("Line"), table.text("Verdict", least=0),
@@ -226,11 +229,17 @@ def _judge(policy: str, paths: Iterable[str]) -> Sites:
     Says which rules ask for what the log does not tell."""
     sites = Sites()
     untold: dict[tuple[str, int, str], int] = {}
+    refused: dict[tuple[str, str], int] = {}
     for path in paths:
         with policies.Judge(policy) as judge:
             def each(record: logs.Record, log: logs.Log, seen: Sites) -> None:
                 request = _request_of(record, logs.string(log.meta, "exe"), seen)
-                rule, verdicts = judge.ask(request)
+                try:
+                    rule, verdicts = judge.ask(request)
+                except policies.Refused as why:
+                    key = log.path, str(why)
+                    refused[key] = refused.get(key, 0) + 1
+                    return
                 taking = next((v for v in verdicts if v.outcome == "takes"), None)
                 for rule_of, line, key in _untold(record, verdicts):
                     untold[rule_of, line, key] = untold.get((rule_of, line, key), 0) + 1
@@ -241,6 +250,9 @@ def _judge(policy: str, paths: Iterable[str]) -> Sites:
 
             seen = _read([path], each)
         sites.caller.update(seen.caller)
+    for (path, why), count in refused.items():
+        screen.message(f"{path}: {units.count(count)} {'request' if count == 1 else 'requests'} "
+                       f"left out: {why}")
     for (name, line, key), count in untold.items():
         screen.message(f"rule '{name}' in line {line} asks for the {key}, which the log does not "
                        f"tell of {units.count(count)} {'request' if count == 1 else 'requests'}: "
