@@ -62,6 +62,20 @@ setup() {
     golden report-corrupt.txt report $LOGS/corrupt.jsonl
 }
 
+@test "numbers that JSON or 64 bits can't hold are damage, and reach nothing that is written" {
+    log=$BATS_TEST_TMPDIR/a.jsonl page=$BATS_TEST_TMPDIR/page.html trace=$BATS_TEST_TMPDIR/trace
+    for number in NaN Infinity 1e999 -1e300 "1$(printf '0%.0s' {1..400})"; do
+        sed -E '/"transfer"/s/"(time_ns|bytes)":[0-9]+/"\1":'"$number"/g $LOGS/gather.jsonl >"$log"
+        run -0 zc report --html "$page" --trace "$trace" "$log"
+        run ! grep -q 'NaN\|Infinity' "$trace"
+        sed -E '/"summary"/s/"([a-z_]+_(ns|calls))":[0-9]+/"\1":'"$number"/g $LOGS/gather.jsonl \
+            >"$log"
+        run -0 zc report "$log"
+        run -0 zc diff "$log" $LOGS/gather.jsonl
+        run -0 zc diff $LOGS/gather.jsonl "$log"
+    done
+}
+
 @test "damaged lines change none of the totals" {
     for key in totals flows sites; do
         [[ $(json "d['$key']" report $LOGS/corrupt.jsonl) == \

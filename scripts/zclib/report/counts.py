@@ -34,6 +34,11 @@ class Counts:
     def asked_bytes(self) -> int:
         return self.moved_bytes + self.cpu_copied_bytes + self.elided_bytes
 
+    @property
+    def each_bytes(self) -> int:
+        """Bytes asked for in a call on average; damaged logs may have bytes without calls."""
+        return self.asked_bytes // max(self.asked_calls, 1)
+
     def add(self, other: Counts) -> None:
         self.moved_calls += other.moved_calls
         self.moved_bytes += other.moved_bytes

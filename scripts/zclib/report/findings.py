@@ -178,7 +178,7 @@ class Finder:
                 "earlier one" if site.repeated_calls else "")
         if source == "Pinned":
             return Finding("repeated", counts.blocked_ns, text + same, "", site.id)
-        each = one or counts.asked_bytes // counts.asked_calls
+        each = one or counts.each_bytes
         does, rule = self._table_rule(site, each)
         gain = counts.blocked_ns if self._costs is not None else 0
         return Finding("repeated", counts.blocked_ns,
@@ -213,7 +213,7 @@ class Finder:
         return not sources or HEAP in sources
 
     def _once(self, site: Site, counts: Counts) -> Finding:
-        does, rule = self._table_rule(site, counts.asked_bytes // counts.asked_calls)
+        does, rule = self._table_rule(site, counts.each_bytes)
         if "shared" in rule:
             does += ", and pays if they read a small part of it"
         gain = counts.blocked_ns if self._costs is not None else 0
@@ -466,7 +466,7 @@ class Finder:
     def _pageable(self, counts: Counts, whose: str, some: bool) -> Finding:
         """`some`: not all copies of pageable memory are meant, so only their average is known."""
         size = (0 if some else self._totals.pageable.sizes.holding(90)) \
-            or counts.moved_bytes // counts.moved_calls
+            or counts.moved_bytes // max(counts.moved_calls, 1)
         rate = f" at {units.rate(counts.moved_bytes, counts.blocked_ns)}" if counts.blocked_ns \
             else ""
         text = (f"{units.size(counts.moved_bytes)} copied from or to pageable memory{whose} "
@@ -486,11 +486,11 @@ class Finder:
     def _small(self, flow: Flow, counts: Counts, median: int | None) -> Iterator[Finding]:
         if not flow.is_copy or counts.moved_calls < MANY_SMALL or not self._matters(counts):
             return
-        typical = counts.asked_bytes // counts.asked_calls if median is None else median
+        typical = counts.each_bytes if median is None else median
         if typical > SMALL_BYTES:
             return
         word = "on average" if median is None else "in the median"
-        each = counts.blocked_ns // counts.asked_calls
+        each = counts.blocked_ns // max(counts.asked_calls, 1)
         yield Finding("small", counts.blocked_ns,
                       f"{counts.moved_calls} copies {flow.dir} ({flow.src} to {flow.dst}) of "
                       f"{units.size(typical)} {word}, {units.duration(each)} each"
