@@ -56,6 +56,14 @@ def percent(part: int, whole: int) -> str:
     return f"{share:.1f} %" if 0 < share < 0.95 else f"{share:.0f} %"
 
 
+def of_run(ns: int, wall_ns: int) -> str:
+    """A time that threads took, as a part of the run: `54 % of the run`.  Side by side they may
+    take more than the run."""
+    if ns > wall_ns > 0:
+        return f"{ns / wall_ns:.1f} times the time of the run, summed over threads"
+    return f"{percent(ns, wall_ns)} of the run"
+
+
 def rate(count: int, ns: int) -> str:
     """Bytes a second in GB/s (powers of 1000), as links are rated; `-` where no time passed."""
     return f"{count / ns:.1f} GB/s" if ns > 0 else "-"

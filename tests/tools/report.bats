@@ -76,6 +76,16 @@ setup() {
     done
 }
 
+@test "threads that copy side by side are blocked for longer than the run, which is no percentage" {
+    log=$BATS_TEST_TMPDIR/a.jsonl
+    sed -E '/"summary"/s/"wall_ns":[0-9]+/"wall_ns":1000000/' $LOGS/pipeline.jsonl >"$log"
+    run -0 zc report "$log"
+    [[ ${lines[1]} == *"; 15.4 ms blocked, 15.4 times the time of the run, summed over threads" ]]
+    run ! grep -E '[0-9]{3} % of the run' <<<"$output"
+    run -0 json "d['headline']" report "$log"
+    [[ $output == *"can save "*" times the time of the run, summed over threads)." ]]
+}
+
 @test "damaged lines change none of the totals" {
     for key in totals flows sites; do
         [[ $(json "d['$key']" report $LOGS/corrupt.jsonl) == \

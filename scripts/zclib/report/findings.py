@@ -100,7 +100,7 @@ class Finder:
         wall = self._wall_ns
         if not wall or not counts.blocked_ns:
             return ""
-        return f", {units.percent(counts.blocked_ns, wall)} of the run"
+        return f", {units.of_run(counts.blocked_ns, wall)}"
 
     def _matters(self, counts: Counts) -> bool:
         wall, asked = self._wall_ns, self._totals.counts.asked_bytes
@@ -316,7 +316,7 @@ class Finder:
         if shared.fault_ns > LEAST_SHARE * self._wall_ns > 0:
             said.append(f"{units.count(shared.faults)} accesses of the CPU to shared pages took "
                         f"{units.duration(shared.fault_ns)}, "
-                        f"{units.percent(shared.fault_ns, self._wall_ns)} of the run")
+                        f"{units.of_run(shared.fault_ns, self._wall_ns)}")
         head = f"{self._name(site)}: " if site is not None else ""
         for text in said:
             yield Finding("shared", shared.fault_ns, head + text, "", name)
@@ -340,7 +340,7 @@ class Finder:
                 "speed of the link"] if pageable else []
         if grown.moved_bytes:
             does.append(f"{_arrays(grown)} would be remapped instead")
-        now = self._share(both).replace(", ", "; these copies now take ")
+        now = self._share(both).replace(", ", "; these copies now take ", 1)
         yield Finding("everyday", both.blocked_ns,
                       f"preset everyday needs no promise about the program: {', and '.join(does)}"
                       f"{self._gain(gain)}{now}",
@@ -444,7 +444,7 @@ class Finder:
         if not gain_ns or not self._wall_ns:
             return ""
         return (f", which saves {most}{units.duration(gain_ns)}, "
-                f"{units.percent(gain_ns, self._wall_ns)} of the run, by the rates that "
+                f"{units.of_run(gain_ns, self._wall_ns)}, by the rates that "
                 "were measured here")
 
     def _moved_pageable(self) -> Counts:

@@ -51,6 +51,5 @@ def _best(totals: Totals, findings: Sequence[Finding]) -> str:
 
 
 def _at_most(totals: Totals, most: int) -> str:
-    of_run = f" ({units.percent(most, totals.wall_ns)} of the run)" \
-        if 0 < most <= totals.wall_ns else ""
+    of_run = f" ({units.of_run(most, totals.wall_ns)})" if most and totals.wall_ns else ""
     return f"{units.duration(most)} at most{of_run}"

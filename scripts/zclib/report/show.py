@@ -80,14 +80,14 @@ class Text:
         wall = f", {units.duration(run['longest_wall_ns'])}" if run["longest_wall_ns"] else ""
         self._say(f"{where}{wall}; log level {self._data['level']}, "
                   + (f"policy {few(run['policies'], '')}" if run["policies"] else "no policy"))
-        share = units.percent(totals["blocked_ns"], run["wall_ns"])
+        share = units.of_run(totals["blocked_ns"], run["wall_ns"])
         self._say(f"{units.size(totals['asked_bytes'])} asked in {totals['asked_calls']} "
                   f"{'copy' if totals['asked_calls'] == 1 else 'copies'}: "
                   f"{units.size(totals['moved_bytes'])} moved, "
                   f"{units.size(totals['cpu_copied_bytes'])} copied by the CPU, "
                   f"{units.size(totals['elided_bytes'])} elided; "
                   f"{units.duration(totals['blocked_ns'])} blocked"
-                  + (f", {share} of the run" if run["wall_ns"] else ""))
+                  + (f", {share}" if run["wall_ns"] else ""))
         if totals["pageable_asked_bytes"]:
             self._say(f"{units.size(totals['pageable_asked_bytes'])} from or to pageable memory, "
                       f"{units.size(totals['pageable_moved_bytes'])} of it moved as such")
