@@ -5,6 +5,7 @@
 
 #include "base/life.h"
 #include "base/module.h"
+#include "driver/lock.h"
 #include "hook/diagnose.h"
 #include "hook/handle.h"
 #include "hook/request.h"
@@ -17,7 +18,6 @@
 #include "vmm/grow.h"
 #include "vmm/lazy.h"
 #include "vmm/move.h"
-#include "vmm/pause.h"
 #include "vmm/vmm.h"
 
 /* The driver maps device memory in pages of this size. */
@@ -373,16 +373,21 @@ ZC_BODY(cuMemGetHandleForAddressRange, (void *handle, CUdeviceptr ptr, size_t by
                                         CUmemRangeHandleType type, unsigned long long flags))
 {
     const struct zc_block *b = zc_life_on() ? zc_converted_at(ptr) : NULL;
-    if (b && (b->place != ZC_PLACE_VMM || zc_block_spilled(b)))
-        return zc_diagnose(entry->fn, ptr, CUDA_ERROR_NOT_SUPPORTED);
-    if (zc_block_paused(b))
-        return zc_diagnose(entry->fn, ptr, CUDA_ERROR_ILLEGAL_STATE);
-    if (b && zc_grow_materialize(b, entry->fn) != CUDA_SUCCESS)
+    CUresult refused = CUDA_SUCCESS, result = CUDA_SUCCESS;
+    if (b && b->place == ZC_PLACE_VMM && zc_grow_materialize(b, entry->fn) != CUDA_SUCCESS)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result = real(handle, ptr, bytes, type, flags);
-    if (b && result == CUDA_SUCCESS)
-        zc_pause_never(b);
-    return result;
+    bool mine = b && zc_driver_lock(); /* It is neither moved nor paused meanwhile. */
+    if (b && (b->place != ZC_PLACE_VMM || zc_block_spilled(b)))
+        refused = CUDA_ERROR_NOT_SUPPORTED;
+    else if (zc_block_paused(b))
+        refused = CUDA_ERROR_ILLEGAL_STATE;
+    else
+        result = real(handle, ptr, bytes, type, flags);
+    if (b && !refused && result == CUDA_SUCCESS)
+        zc_vmm_of(b)->exported = true;
+    if (mine)
+        zc_driver_unlock();
+    return refused ? zc_diagnose(entry->fn, ptr, refused) : result;
 }
 
 /* Only memory of cuMemAlloc itself can be exported this way.  A converted block is refused with the

@@ -331,14 +331,6 @@ bool zc_pause_claim(struct zc_block *block)
     return claimed;
 }
 
-void zc_pause_never(const struct zc_block *block)
-{
-    bool mine = zc_driver_lock();
-    zc_vmm_of(block)->exported = true;
-    if (mine)
-        zc_driver_unlock();
-}
-
 void zc_pause_range(const struct zc_block *block, char range[ZC_RANGE_NAME])
 {
     bool mine = zc_driver_lock();

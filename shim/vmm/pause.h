@@ -25,8 +25,5 @@ CUresult zc_pause_end(const char *range);
 /* zc_block_claim(), not while a thread pauses or resumes blocks. */
 bool zc_pause_claim(struct zc_block *block);
 
-/* The program was given a handle by which others may reach this block's memory: it stays. */
-void zc_pause_never(const struct zc_block *block);
-
 /* The range by which a block was paused; empty for none. */
 void zc_pause_range(const struct zc_block *block, char range[ZC_RANGE_NAME]);

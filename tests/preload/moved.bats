@@ -142,3 +142,8 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
     scene 8M paused
     [[ $output == $'paused 8\nwithout the first: HHDD\nleaks 0' ]]
 }
+
+@test "a block stays while its memory is exported, and afterwards" {
+    scene 8M exported
+    [[ $output == $'exported: DHHD\nleaks 0' ]]
+}

@@ -139,3 +139,9 @@ zc_resume(\"weights\") -> 0" ]]
     SIM_DEVICES=2 scene 'place = vmm' peers
     [[ $output == $'mib_paused("weights", ZC_KEEP) -> 12\nzc_resume("weights") -> 0' ]]
 }
+
+@test "a block stays while its memory is exported, and afterwards" {
+    scene 'place = vmm' exported
+    [[ $output == 'exported: paused 0, 12582912 on the device' ]]
+    [[ $stderr == *'leaves 1 of its blocks as they are: the program has exported its memory'* ]]
+}

@@ -92,6 +92,10 @@ void sim_reset_counts(void);
  * takes all orders back. */
 void sim_fail(const char *name, CUresult result, unsigned nth);
 
+/* Calls `fn` once, in the thread that makes the next call of `name`, before that does anything. It
+ * may call the driver. NULL takes the order back. One order at a time. */
+void sim_before(const char *name, void (*fn)(void));
+
 /* Classes of what a program can leak. */
 enum sim_leak_class {
     SIM_LEAK_DEVICE,      /* cuMemAlloc blocks */

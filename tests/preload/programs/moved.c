@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernels use blocks that move between the device and host memory; prints where these are. */
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include "include/zc.h"
 #include "program.h"
@@ -430,6 +431,53 @@ static void refused(void)
     end();
 }
 
+static void in_a_thread(void *(*run)(void *))
+{
+    pthread_t thread;
+    EXPECT(!pthread_create(&thread, NULL, run, NULL));
+    EXPECT(!pthread_detach(thread));
+}
+
+static void *use_others(void *arg)
+{
+    (void)arg;
+    CHECK(cuCtxSetCurrent(shared_context));
+    sweep(2, 4, 4, 100, 20000);
+    atomic_store(&stop, 1);
+    return NULL;
+}
+
+/* Launches that would take the place of the first blocks, within a call of another thread. */
+static void meanwhile(void)
+{
+    in_a_thread(use_others);
+    for (int i = 0; i < 50 && !hosted(blocks[0]); i++)
+        usleep(10000);
+}
+
+/* The memory of a block is exported while launches would move it. */
+static void exported(void)
+{
+    int fd = -1;
+    shared_context = start_gpu(0);
+    make(4);
+    sweep(0, 2, 2, 100, 20000);
+    CHECK(cuCtxSynchronize());
+    sim_before("cuMemGetHandleForAddressRange", meanwhile);
+    CHECK(cuMemGetHandleForAddressRange(&fd, blocks[0], 2 * MIB,
+                                        CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
+    while (!atomic_load(&stop))
+        usleep(1000);
+    CHECK(cuCtxSynchronize());
+    show("exported");
+    add(0, 100, 20000, NULL);
+    CHECK(cuCtxSynchronize());
+    const unsigned char *there = mmap(NULL, 2 * MIB, PROT_READ, MAP_SHARED, fd, 0);
+    EXPECT(there != MAP_FAILED && all_are(there, value[0], 2 * MIB));
+    EXPECT(!munmap((void *)there, 2 * MIB) && !close(fd));
+    end();
+}
+
 static void batch_there(CUstream stream)
 {
 #if CUDA_VERSION >= 13000
@@ -546,6 +594,7 @@ int main(int argc, char **argv)
                                           {"refused", refused},
                                           {"beside_batch", beside_batch},
                                           {"beside_capture", beside_capture},
-                                          {"questions", questions}};
+                                          {"questions", questions},
+                                          {"exported", exported}};
     return RUN_SCENARIO(all, argc, argv);
 }

@@ -386,11 +386,46 @@ static void peers(void)
     EXPECT(all_are(out, 2, BLOCK));
 }
 
+static atomic_int pause_called;
+
+static void *pause_all(void *arg)
+{
+    (void)arg;
+    zc_pause(NULL, ZC_KEEP);
+    atomic_store(&pause_called, 1);
+    return NULL;
+}
+
+static void pause_meanwhile(void)
+{
+    pthread_t thread;
+    EXPECT(!pthread_create(&thread, NULL, pause_all, NULL) && !pthread_detach(thread));
+    for (int i = 0; i < 30 && !atomic_load(&pause_called); i++)
+        usleep(10000);
+}
+
+/* Another thread pauses a block while its memory is exported. */
+static void exported(void)
+{
+    int fd = -1;
+    start_gpu(0);
+    CUdeviceptr p = block(BLOCK);
+    seed(p, BLOCK, 1);
+    sim_before("cuMemGetHandleForAddressRange", pause_meanwhile);
+    CHECK(cuMemGetHandleForAddressRange(&fd, p, BLOCK, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
+    while (!atomic_load(&pause_called))
+        usleep(1000);
+    ask("exported", p);
+    EXPECT(holds(p, BLOCK, 1) && !close(fd));
+    CHECK(cuMemFree(p));
+    end_gpu(0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct scenario all[] = {
-        {"keeps", keeps},       {"grows", grows}, {"refused", refused}, {"by_kernel", by_kernel},
-        {"freed", freed},       {"full", full},   {"fails", fails},     {"threads", threads},
-        {"captured", captured}, {"peers", peers}};
+        {"keeps", keeps},       {"grows", grows}, {"refused", refused},  {"by_kernel", by_kernel},
+        {"freed", freed},       {"full", full},   {"fails", fails},      {"threads", threads},
+        {"captured", captured}, {"peers", peers}, {"exported", exported}};
     return RUN_SCENARIO(all, argc, argv);
 }

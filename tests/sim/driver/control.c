@@ -6,6 +6,7 @@
 #include "stream.h"
 #include "../sim.h"
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,25 @@ struct failure {
     unsigned seen;        /* calls since the order */
     char name[];          /* entry point */
 };
+
+/* What is to happen before a call. */
+static const char *_Atomic awaited;
+static void (*then)(void);
+
+SIM_EXPORT void sim_before(const char *name, void (*fn)(void))
+{
+    then = fn;
+    awaited = name;
+}
+
+/* Only one thread meets the call. */
+static void meet(const char *name)
+{
+    const char *wanted = awaited;
+    if (wanted && strcmp(wanted, name) == 0 &&
+        atomic_compare_exchange_strong(&awaited, &wanted, NULL))
+        then();
+}
 
 /* Of its own lock, because a failing call must not wait for the driver. */
 static pthread_mutex_t failure_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -132,6 +152,8 @@ __attribute__((constructor)) static void control_start(void)
 bool sim_enter(struct sim_call *call, CUresult *result)
 {
     call->count++;
+    if (awaited)
+        meet(call->name);
     if (failing && (*result = failure_of(call->name)) != CUDA_SUCCESS)
         return false;
     if ((*result = sim_life_check(call->when)) != CUDA_SUCCESS)

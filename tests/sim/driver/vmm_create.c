@@ -112,6 +112,25 @@ SIM_API(cuMemExportToShareableHandle,
     return CUDA_SUCCESS;
 }
 
+#if CUDA_VERSION >= 11070
+/* Only of a mapping of device memory that may be shared: the file with its bytes stands for the
+ * dma-buf. */
+SIM_API(cuMemGetHandleForAddressRange,
+        (void *out, CUdeviceptr va, size_t size, CUmemRangeHandleType type,
+         unsigned long long flags),
+        (out, va, size, type, flags))
+{
+    struct sim_block *b = sim_block_find(va);
+    if (!out || !b || !size || size > b->size - (va - b->va) || flags ||
+        type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (b->kind != SIM_VMM || b->device < 0 || !b->handle->own_fd)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    *(int *)out = fcntl(b->handle->fd, F_DUPFD_CLOEXEC, 0);
+    return *(int *)out < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
+}
+#endif
+
 /* A file of this process is its handle again; one of another process becomes a handle of device 0.
  */
 SIM_API(cuMemImportFromShareableHandle,
