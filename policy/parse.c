@@ -211,16 +211,22 @@ static const struct zc_key *find_key(struct zc_parser *parser, struct zc_slice n
 static bool is_gone(struct zc_parser *parser, struct zc_slice name)
 {
     static const struct {
+        enum zc_section section; /* That had it. */
         const char *name, *why;
     } gone[] = {
-        {"conflict", "host block and device block have their own content wherever they differ"},
-        {"pair", "a device block becomes one with the host block that is copied into it"},
-        {"um_counters", "migrations of managed memory are counted by 'nsys profile "
-                        "--cuda-um-cpu-page-faults=true --cuda-um-gpu-page-faults=true'"},
+        {ZC_SECTION_RULE, "conflict",
+         "host block and device block have their own content wherever they differ"},
+        {ZC_SECTION_RULE, "pageable_copy",
+         "pageable_copy in [defaults] is for all pageable memory"},
+        {ZC_SECTION_RULE, "pair",
+         "a device block becomes one with the host block that is copied into it"},
+        {ZC_SECTION_DEFAULTS, "um_counters",
+         "migrations of managed memory are counted by 'nsys profile "
+         "--cuda-um-cpu-page-faults=true --cuda-um-gpu-page-faults=true'"},
     };
 
     for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++)
-        if (zc_slice_is(name, gone[i].name)) {
+        if (parser->section == gone[i].section && zc_slice_is(name, gone[i].name)) {
             zc_fault_at(parser, ZC_SEVERITY_WARNING, parser->line,
                         (unsigned)(name.at - parser->text.at) + 1,
                         "key %w is not needed any more and has no effect: %s", &name, gone[i].why);
@@ -342,12 +348,11 @@ static void summarize(struct zc_policy *out)
         enum zc_key_id key;
         unsigned need;
     } needs[] = {
-        {ZC_KEY_SITE, ZC_NEED_SITE},     {ZC_KEY_MODULE, ZC_NEED_MODULE},
-        {ZC_KEY_THREAD, ZC_NEED_THREAD}, {ZC_KEY_EXE, ZC_NEED_EXE},
-        {ZC_KEY_STREAM, ZC_NEED_STREAM}, {ZC_KEY_NTH, ZC_NEED_NTH},
-        {ZC_KEY_DEVICE, ZC_NEED_DEVICE}, {ZC_KEY_RULE_PAGEABLE_COPY, ZC_NEED_PAGEABLE_COPY},
-        {ZC_KEY_RANK, ZC_NEED_JOB},      {ZC_KEY_LOCAL_RANK, ZC_NEED_JOB},
-        {ZC_KEY_HOST, ZC_NEED_JOB},
+        {ZC_KEY_SITE, ZC_NEED_SITE},      {ZC_KEY_MODULE, ZC_NEED_MODULE},
+        {ZC_KEY_THREAD, ZC_NEED_THREAD},  {ZC_KEY_EXE, ZC_NEED_EXE},
+        {ZC_KEY_STREAM, ZC_NEED_STREAM},  {ZC_KEY_NTH, ZC_NEED_NTH},
+        {ZC_KEY_DEVICE, ZC_NEED_DEVICE},  {ZC_KEY_RANK, ZC_NEED_JOB},
+        {ZC_KEY_LOCAL_RANK, ZC_NEED_JOB}, {ZC_KEY_HOST, ZC_NEED_JOB},
     };
     uint64_t given = 0;
 

@@ -109,8 +109,7 @@ struct zc_request {
 #define ZC_NEED_STREAM (1u << 4)
 #define ZC_NEED_NTH (1u << 5)
 #define ZC_NEED_DEVICE (1u << 6)
-#define ZC_NEED_PAGEABLE_COPY (1u << 7)
-#define ZC_NEED_JOB (1u << 8) /* ranks and host */
+#define ZC_NEED_JOB (1u << 7) /* ranks and host */
 
 /* In all enumerations below 0 is what holds where the key is not given. */
 
@@ -243,25 +242,24 @@ struct zc_rule {
     unsigned streams;                  /* bit 1 << enum zc_stream_kind */
     struct zc_ranges nth;              /* ordinals of fitting requests, from 1 */
 
-    struct zc_place_list place;          /* without `api` a rule takes the plain device
-                                          * requests if one of its places is a device
-                                          * place, else the host requests */
-    enum zc_access access;               /* what kernels do to the block */
-    enum zc_async async;                 /* pinned, shared: asynchronous copies */
-    struct zc_advice_list advise;        /* managed: hints; see zc_rule.given */
-    unsigned prefetch;                   /* managed: ZC_PREFETCH_* */
-    uint64_t chunk;                      /* vmm: bytes; 0: the place decides */
-    enum zc_spill spill;                 /* vmm: where what does not fit goes */
-    enum zc_commit commit;               /* vmm: when memory is attached */
-    unsigned grow;                       /* vmm, 1: growth copies become remaps */
-    enum zc_peers peers;                 /* vmm: devices with access */
-    enum zc_free free;                   /* vmm: what a free waits for */
-    enum zc_rdma rdma;                   /* vmm: whether GPUDirect RDMA reaches the block */
-    unsigned write_combined;             /* mapped, 1: write-combining pages */
-    struct zc_numa numa;                 /* node of host pages, if the key is given */
-    struct zc_limit budget;              /* bytes alive in place.item[0]; a percentage is
-                                          * of the device's total memory */
-    enum zc_pageable_copy pageable_copy; /* pageable; without the key the policy's */
+    struct zc_place_list place;   /* without `api` a rule takes the plain device
+                                   * requests if one of its places is a device
+                                   * place, else the host requests */
+    enum zc_access access;        /* what kernels do to the block */
+    enum zc_async async;          /* pinned, shared: asynchronous copies */
+    struct zc_advice_list advise; /* managed: hints; see zc_rule.given */
+    unsigned prefetch;            /* managed: ZC_PREFETCH_* */
+    uint64_t chunk;               /* vmm: bytes; 0: the place decides */
+    enum zc_spill spill;          /* vmm: where what does not fit goes */
+    enum zc_commit commit;        /* vmm: when memory is attached */
+    unsigned grow;                /* vmm, 1: growth copies become remaps */
+    enum zc_peers peers;          /* vmm: devices with access */
+    enum zc_free free;            /* vmm: what a free waits for */
+    enum zc_rdma rdma;            /* vmm: whether GPUDirect RDMA reaches the block */
+    unsigned write_combined;      /* mapped, 1: write-combining pages */
+    struct zc_numa numa;          /* node of host pages, if the key is given */
+    struct zc_limit budget;       /* bytes alive in place.item[0]; a percentage is
+                                   * of the device's total memory */
 
     struct zc_rule_counters *counters; /* never NULL in a parsed policy */
 };

@@ -7,10 +7,11 @@
 #include "copy/pipeline.h"
 #include "driver/stream.h"
 #include "fault/signal.h"
-#include "host/passthrough.h"
 #include "host/pinned.h"
 #include "ledger/rules.h"
 #include "memory/workers.h"
+
+#define LARGE ((uint64_t)6 << 20) /* Smaller copies end before threads have started. */
 
 /* One H200: 1 GiB is registered in 19 to 28 ms and then copied in 19, in two threads as well,
  * because both need the driver's lock; threads copy it in 20, and the ring is made in 10
@@ -30,34 +31,14 @@ static bool pageable(const struct zc_operand *b)
            CUDA_SUCCESS;
 }
 
-/* Who copies it: as the block's rule says, else as [defaults] says. */
-static bool by_threads(const struct zc_operand *host)
-{
-    const struct zc_policy *policy = zc_rules();
-    const struct zc_rule *rule = host->extent ? &policy->rules[host->block->rule]
-                                 : policy->needs & ZC_NEED_PAGEABLE_COPY
-                                     ? zc_passthrough_rule(host->address)
-                                     : NULL;
-    return (rule && rule->given & ZC_KEY_BIT(ZC_KEY_RULE_PAGEABLE_COPY)
-                ? rule->pageable_copy
-                : policy->pageable_copy) == ZC_PAGEABLE_COPY_PARALLEL;
-}
-
 /* A stream of another device can't record the pipeline's events. */
 uint32_t zc_parallel_facts(const struct zc_copy *c)
 {
     bool in = pageable(&c->src) && zc_operand_on_device(&c->dst, c->bytes);
     bool right = in || (pageable(&c->dst) && zc_operand_on_device(&c->src, c->bytes));
-    right = right && by_threads(in ? &c->src : &c->dst) &&
+    right = right && zc_rules()->pageable_copy == ZC_PAGEABLE_COPY_PARALLEL &&
             (in || !c->async || zc_stream_here(c->stream, c->flavour));
     return ZC_FACT_IF(THREADS, right) | ZC_FACT_IF(INWARD, right && in);
-}
-
-/* The rule may leave copies of such blocks to the driver. */
-static bool may_use_threads(const struct zc_operand *host)
-{
-    const struct zc_rule *rule = &zc_rules()->rules[host->block->rule];
-    return !(rule->given & ZC_KEY_BIT(ZC_KEY_RULE_PAGEABLE_COPY)) || by_threads(host);
 }
 
 static bool at_once(const struct zc_copy *c)
@@ -72,8 +53,7 @@ bool zc_parallel_first(const struct zc_copy *c)
         return false;
     const struct zc_operand *host = c->src.extent ? &c->src : &c->dst;
     return host->extent && zc_operand_on_device(host == &c->src ? &c->dst : &c->src, c->bytes) &&
-           zc_pinned_first(host->extent, c->bytes) && may_use_threads(host) && at_once(c) &&
-           zc_workers_cpus() >= FIRST_CPUS;
+           zc_pinned_first(host->extent, c->bytes) && at_once(c) && zc_workers_cpus() >= FIRST_CPUS;
 }
 
 /* True if a fault ends the process, whichever thread has it. */
@@ -117,9 +97,6 @@ bool zc_parallel_copy(struct zc_copy *c)
 /* Every copy of the program passes here, so the most common exclusions are tested first. */
 bool zc_parallel_large(const struct zc_copy *c)
 {
-    const struct zc_policy *policy = zc_rules();
-    return c->bytes >= ZC_PASSTHROUGH_MIN &&
-           (policy->pageable_copy == ZC_PAGEABLE_COPY_PARALLEL ||
-            policy->needs & ZC_NEED_PAGEABLE_COPY) &&
+    return c->bytes >= LARGE && zc_rules()->pageable_copy == ZC_PAGEABLE_COPY_PARALLEL &&
            c->shape == ZC_SHAPE_LINE && !zc_copy_peers(c) && !zc_life_closing();
 }

@@ -12,7 +12,6 @@
 #include "host/hostblock.h"
 #include "host/hostheap.h"
 #include "host/overlay.h"
-#include "host/passthrough.h"
 #include "host/visits.h"
 #include "ledger/rules.h"
 #include "log/log.h"
@@ -61,13 +60,6 @@ static void *place(const struct zc_hostmem_ask *ask, uint32_t site, const struct
     return p;
 }
 
-static void *stay(const struct zc_hostmem_ask *ask, const struct zc_rule *rule)
-{
-    if (ask->stays && ask->size >= ZC_PASSTHROUGH_MIN && zc_hostrule_tells_copies(rule))
-        *ask->stays = rule;
-    return NULL;
-}
-
 void *zc_hostmem_get(const struct zc_hostmem_ask *ask)
 {
     uint32_t site = 0;
@@ -78,8 +70,6 @@ void *zc_hostmem_get(const struct zc_hostmem_ask *ask)
         const struct zc_rule *rule = zc_hostrule_of(ask, &site);
         if (rule && zc_hostrule_to_heap(rule))
             p = place(ask, site, rule);
-        if (rule && !p)
-            stay(ask, rule);
     }
     errno = saved;
     return p;
@@ -125,10 +115,8 @@ static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *
 {
     uint32_t site = 0;
     const struct zc_rule *rule = zc_hostrule_of(ask, &site);
-    if (!rule)
+    if (!rule || !zc_hostrule_to_heap(rule))
         return NULL;
-    if (!zc_hostrule_to_heap(rule))
-        return stay(ask, rule);
     struct zc_extent *extent = zc_hostheap_extent((uintptr_t)p);
     bool stays = extent->node == node_of(rule), alone = extent->use == ZC_EXTENT_BLOCK;
     if (alone)
@@ -150,7 +138,7 @@ static void *resize(void *p, struct zc_slot *slot, const struct zc_hostmem_ask *
         zc_workers_copy(moved, p, slot->size < ask->size ? slot->size : ask->size);
         zc_hostmem_put(p);
     }
-    return moved ? moved : stay(ask, rule);
+    return moved;
 }
 
 void *zc_hostmem_resize(void *p, const struct zc_hostmem_ask *ask)

@@ -10,7 +10,6 @@
 #include "driver/real.h"
 #include "hook/front.h"
 #include "host/hostheap.h"
-#include "host/passthrough.h"
 #include "ledger/object.h"
 #include "ledger/rules.h"
 #include "ledger/site_path.h"
@@ -52,12 +51,6 @@ static bool converts(const struct zc_rule *rule)
 {
     return (rule->apis & host_apis) &&
            (zc_rule_has_place(rule, ZC_PLACE_PINNED) || zc_rule_has_place(rule, ZC_PLACE_SHARED));
-}
-
-bool zc_hostrule_tells_copies(const struct zc_rule *rule)
-{
-    return (rule->apis & host_apis) && zc_rule_has_place(rule, ZC_PLACE_PAGEABLE) &&
-           (rule->given & ZC_KEY_BIT(ZC_KEY_RULE_PAGEABLE_COPY));
 }
 
 /* The first rule of a kind, or NULL. */
@@ -138,7 +131,6 @@ static void get_ready(void)
 {
     const char *why = "";
     size_t threshold = smallest(zc_rules(), converts);
-    size_t told = smallest(zc_rules(), zc_hostrule_tells_copies);
     shares = first_rule(promises);
     if (threshold != SIZE_MAX) {
         zc_limits_start(zc_rules());
@@ -147,10 +139,6 @@ static void get_ready(void)
             threshold = SIZE_MAX;
         }
     }
-    if (told < ZC_PASSTHROUGH_MIN)
-        told = ZC_PASSTHROUGH_MIN;
-    if (!disabled && told < threshold)
-        threshold = told;
     __atomic_store_n(&zc_hostheap.threshold, threshold, __ATOMIC_RELAXED);
     __atomic_store_n(&ready, 1, __ATOMIC_RELEASE);
 }

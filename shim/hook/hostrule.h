@@ -10,14 +10,11 @@
 
 /* A request. */
 struct zc_hostmem_ask {
-    enum zc_api api;              /* The called function. */
-    size_t size;                  /* Bytes, at least zc_hostheap.threshold. */
-    size_t alignment;             /* Power of two; 1 if the function has none. */
-    bool zero;                    /* calloc(3). */
-    const struct zc_rule **stays; /* Set to the rule if the block stays with libc and the rule's key
-                                   * pageable_copy applies; unchanged otherwise.  NULL: not
-                                   * needed. */
-    void *frame;                  /* Frame address and return address of the exported function. */
+    enum zc_api api;  /* The called function. */
+    size_t size;      /* Bytes, at least zc_hostheap.threshold. */
+    size_t alignment; /* Power of two; 1 if the function has none. */
+    bool zero;        /* calloc(3). */
+    void *frame;      /* Frame address and return address of the exported function. */
     void *pc;
 };
 
@@ -44,10 +41,6 @@ const struct zc_rule *zc_hostrule_of(const struct zc_hostmem_ask *ask, uint32_t 
 /* True if the rule's requests go to the host heap, by the first place of its list that is
  * possible. */
 bool zc_hostrule_to_heap(const struct zc_rule *rule);
-
-/* True if libzc must know the rule's blocks that stay with libc, because the rule says who copies
- * them. */
-bool zc_hostrule_tells_copies(const struct zc_rule *rule);
 
 /* True if device blocks may be one with the rule's host blocks.  Only once ready. */
 bool zc_hostrule_shares(const struct zc_rule *rule);

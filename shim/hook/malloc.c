@@ -18,7 +18,6 @@
 #include "hook/memory.h"
 #include "hook/process.h"
 #include "host/hostheap.h"
-#include "host/passthrough.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
@@ -49,9 +48,7 @@ void cfree(void *p);
 FAMILY(FIRST)
 
 static struct __attribute__((aligned(64))) {
-    /* A pointer may need a look before the next allocator gets it: to `boot`, or to a block whose
-     * rule says who copies it.  Atomic. */
-    bool careful;
+    bool careful; /* A pointer may be to `boot`, which no other allocator gets.  Atomic. */
 #define NEXT(name, result, params, args) result(*name) params;
     FAMILY(NEXT)
 } next = {
@@ -165,20 +162,9 @@ FIRST_OR(__libc_free, void, (void *p), (p), (void)0)
 #define ASK(which, bytes, boundary, zeroed)                                                        \
     {                                                                                              \
         .api = ZC_API_##which, .size = (bytes), .alignment = (boundary), .zero = (zeroed),         \
-        .stays = &(const struct zc_rule *){NULL}, .frame = __builtin_frame_address(0),             \
-        .pc = __builtin_return_address(0)                                                          \
+        .frame = __builtin_frame_address(0), .pc = __builtin_return_address(0)                     \
     }
 #define SLOW __attribute__((noinline)) static
-
-/* Records a block of libc's if its rule says who copies it. */
-static void *note_passthrough(const struct zc_hostmem_ask *ask, void *p)
-{
-    if (*ask->stays && p) {
-        __atomic_store_n(&next.careful, true, __ATOMIC_RELAXED);
-        zc_passthrough_note(p, ask->size, *ask->stays);
-    }
-    return p;
-}
 
 static bool small(size_t n)
 {
@@ -196,13 +182,6 @@ static bool plain(const void *p)
     return LIKELY(!ours(p) && !__atomic_load_n(&next.careful, __ATOMIC_RELAXED));
 }
 
-/* Another allocator's block is given up.  False for one of `boot`, which stays. */
-static bool leaves(const void *p)
-{
-    zc_passthrough_forget(p);
-    return !is_boot(p);
-}
-
 static bool power_of_two(size_t n)
 {
     return n && !(n & (n - 1));
@@ -214,7 +193,7 @@ static bool power_of_two(size_t n)
     {                                                                                              \
         const struct zc_hostmem_ask ask = ASK(name, bytes, boundary, false);                       \
         void *p = (fits) ? zc_hostmem_get(&ask) : NULL;                                            \
-        return p ? p : note_passthrough(&ask, next.name args);                                     \
+        return p ? p : next.name args;                                                             \
     }                                                                                              \
     EXPORT void *name params                                                                       \
     {                                                                                              \
@@ -232,7 +211,7 @@ SLOW void *large_calloc(size_t count, size_t n)
 {
     const struct zc_hostmem_ask ask = ASK(calloc, count * n, 1, true);
     void *p = zc_hostmem_get(&ask);
-    return p ? p : note_passthrough(&ask, next.calloc(count, n));
+    return p ? p : next.calloc(count, n);
 }
 
 /* libc refuses an overflow. */
@@ -248,7 +227,7 @@ SLOW void free_with_care(void *p)
 {
     if (ours(p))
         zc_hostmem_put(p);
-    else if (leaves(p))
+    else if (!is_boot(p))
         next.free(p);
 }
 
@@ -269,7 +248,7 @@ static void *move_out(void *p, const struct zc_hostmem_ask *ask)
         memcpy(moved, p, size < ask->size ? size : ask->size);
         zc_hostmem_put(p);
     }
-    return note_passthrough(ask, moved);
+    return moved;
 }
 
 /* Moves a block from libc to the heap; NULL if no rule wants it there. */
@@ -301,10 +280,10 @@ static void *resize_ours(void *p, const struct zc_hostmem_ask *ask)
         const struct zc_hostmem_ask ask = ASK(name, bytes, 1, false);                              \
         if (ours(p))                                                                               \
             return resize_ours(p, &ask);                                                           \
-        if (!leaves(p))                                                                            \
+        if (is_boot(p))                                                                            \
             return boot_realloc(p, bytes);                                                         \
         void *moved = small(bytes) ? NULL : move_in(p, &ask);                                      \
-        return moved ? moved : note_passthrough(&ask, next.name args);                             \
+        return moved ? moved : next.name args;                                                     \
     }
 RESIZE(realloc, (void *p, size_t n), (p, n), n)
 RESIZE(reallocarray, (void *p, size_t count, size_t n), (p, count, n), count *n)
@@ -333,8 +312,6 @@ SLOW int large_posix_memalign(void **out, size_t alignment, size_t n)
     int result = p ? 0 : next.posix_memalign(out, alignment, n);
     if (p)
         *out = p;
-    else if (result == 0)
-        note_passthrough(&ask, *out);
     return result;
 }
 
@@ -356,14 +333,14 @@ EXPORT void *__libc_realloc(void *p, size_t n)
 {
     if (ours(p))
         return large_realloc(p, n);
-    return leaves(p) ? next.__libc_realloc(p, n) : boot_realloc(p, n);
+    return is_boot(p) ? boot_realloc(p, n) : next.__libc_realloc(p, n);
 }
 
 EXPORT void __libc_free(void *p)
 {
     if (ours(p))
         zc_hostmem_put(p);
-    else if (leaves(p))
+    else if (!is_boot(p))
         next.__libc_free(p);
 }
 

@@ -389,33 +389,24 @@ place = $place, device" "$file"
 # What scene staying says of its copies that were sent in parts.
 parts_of() {
     scene staying "$1"
-    echo "$stderr" | grep -oE '(malloc|inside|realloc|calloc|aligned_alloc) [1-9][0-9]*' |
-        cut -d ' ' -f 1 | xargs
+    echo "$stderr" | grep -oE '(malloc|inside|realloc) [1-9][0-9]*' | cut -d ' ' -f 1 | xargs
 }
 
-@test "a rule says who copies its blocks, wherever they lie" {
-    rule="[rule some]
+@test "threads copy what a rule leaves to libc, and what it could not register" {
+    local rule="[rule some]
 api = malloc, realloc
-size = 4M.."
-    [[ $(parts_of "$rule
-place = pageable
-pageable_copy = parallel") == "malloc inside realloc" ]]
+size = 4M..
+place ="
     [[ $(parts_of "$PARALLEL
-$rule
-place = pageable
-pageable_copy = driver") == "calloc aligned_alloc" ]]
-    [[ $(parts_of "$rule
-place = pageable") == "" ]]
+$rule pageable") == "malloc inside realloc" ]]
+    [[ $(parts_of "$rule pageable") == "" ]]
     # Over the limit they stay with libc, and the driver has to copy them: the ring has no memory.
-    [[ $(parts_of "[defaults]
+    [[ $(parts_of "$PARALLEL
 max_pinned = 4M
-$rule
-place = pinned, pageable
-pageable_copy = parallel") == "" ]]
+$rule pinned, pageable") == "" ]]
     # Where registering fails they stay in the heap.
-    SIM_FAIL=cuMemHostRegister_v2:2:1 scene staying "$rule
-place = pinned, pageable
-pageable_copy = parallel"
+    SIM_FAIL=cuMemHostRegister_v2:2:1 scene staying "$PARALLEL
+$rule pinned, pageable"
     [[ $stderr == *"malloc "[1-9]* && $stderr != *"not built"* ]]
 }
 

@@ -236,6 +236,11 @@ static const struct row rows[] = {
      "warning: key 'conflict' is not needed any more and has no effect: host block and device "
      "block have their own content wherever they differ",
      0, 1},
+    {"a rule's key that is for all memory is a warning",
+     "[rule r]\nplace = pageable\npageable_copy = driver\n", 3, 1,
+     "warning: key 'pageable_copy' is not needed any more and has no effect: pageable_copy in "
+     "[defaults] is for all pageable memory",
+     0, 1},
     {"a key of another place is a warning", RULE "advise = read_mostly\n", 3, 10,
      "warning: advise: has no effect, it goes with place managed", 0, 1},
     {"a word about kernels is a warning where nothing is shared", RULE "access = read\n", 3, 10,

@@ -215,10 +215,6 @@ static void single_words_reach_their_fields(void **state)
         {"vmm", "rdma = yes", offsetof(struct zc_rule, rdma), ZC_RDMA_YES},
         {"vmm", "rdma = no", offsetof(struct zc_rule, rdma), ZC_RDMA_NO},
         {"mapped", "write_combined = yes", offsetof(struct zc_rule, write_combined), 1},
-        {"pageable", "pageable_copy = parallel", offsetof(struct zc_rule, pageable_copy),
-         ZC_PAGEABLE_COPY_PARALLEL},
-        {"pageable", "pageable_copy = driver", offsetof(struct zc_rule, pageable_copy),
-         ZC_PAGEABLE_COPY_DRIVER},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

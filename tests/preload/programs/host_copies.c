@@ -464,7 +464,7 @@ static void copy_in_parts(const char *what, unsigned char *p, size_t n)
     printf("%s %d\n", what, device_holds(n, p[0]));
 }
 
-/* Blocks that stay with libc, by several requests, at addresses that come again. */
+/* Large blocks of malloc and realloc, at addresses that come again. */
 static int scene_staying(void)
 {
     mallopt(M_MMAP_THRESHOLD, 128 << 10);
@@ -474,12 +474,6 @@ static int scene_staying(void)
     copy_in_parts("inside", p + MIB, 7 * MIB);
     p = realloc(p, 12 * MIB);
     copy_in_parts("realloc", filled(p, 12 * MIB, 2), 12 * MIB);
-    free(p);
-    p = filled(calloc(7, MIB), 7 * MIB, 3);
-    copy_in_parts("calloc", p, 7 * MIB);
-    free(p);
-    p = filled(aligned_alloc(4096, 8 * MIB), 8 * MIB, 4);
-    copy_in_parts("aligned_alloc", p, 8 * MIB);
     free(p);
     return 0;
 }
