@@ -277,7 +277,8 @@ places = [part[:2] for part in row["places"]]
 host = ["device", "pinned"], ["mapped", "managed"]
 assert places == [[[*host[0], f"shared {access}", *host[1]], f"shared {access}"]
                   for access in ("read", "write")], places
-assert row["combinations"] > 10 and not row["wrong"] and len(row["times_ms"]["tuned"]) == 3, row
+# Each place alone, and together those that are not slow alone: none, on a busy machine.
+assert row["combinations"] >= 10 and not row["wrong"] and len(row["times_ms"]["tuned"]) == 3, row
 assert row["tuned"] == "shared read, shared write", row["tuned"]
 assert sum(rule["kept"] for rule in row["rules"]) == 3, row["rules"]
 PYTHON
