@@ -14,9 +14,12 @@
 
 #define STREAMS_MAX 512 /* With more streams the answer is always "busy". */
 
+/* Added to an event that stands for a stream which the program destroyed while it had work. */
+#define ENDED ((uintptr_t)1)
+
 static ZC_LOCK(lock, ZC_RANK_STREAMS);
 static struct {
-    CUstream stream;
+    CUstream stream; /* Or such an event. */
     CUcontext context;
 } streams[STREAMS_MAX];
 static ZC_OWN unsigned count; /* Number of streams. */
@@ -42,6 +45,33 @@ static CUresult made(CUresult result, const CUstream *stream, unsigned flags)
     return result;
 }
 
+/* Removes the stream, or with NULL all streams of a context; or puts an event in its place. */
+static void forget_streams(CUstream stream, CUcontext context, CUstream instead)
+{
+    if (!zc_lock_take(&lock))
+        return;
+    for (unsigned i = count; i-- > 0;)
+        if (stream ? streams[i].stream == stream : streams[i].context == context) {
+            if (instead)
+                streams[i].stream = instead;
+            else
+                streams[i] = streams[--count];
+        }
+    zc_lock_drop(&lock);
+}
+
+static bool is_busy(CUstream stream)
+{
+    if (!((uintptr_t)stream & ENDED))
+        return zc_real.cuStreamQuery(stream) != CUDA_SUCCESS;
+    CUevent event = (CUevent)((uintptr_t)stream - ENDED);
+    if (zc_real.cuEventQuery(event) == CUDA_ERROR_NOT_READY)
+        return true;
+    forget_streams(stream, NULL, NULL);
+    zc_real.cuEventDestroy_v2(event);
+    return false;
+}
+
 bool zc_streams_idle(void)
 {
     CUstream copy[STREAMS_MAX];
@@ -56,24 +86,13 @@ bool zc_streams_idle(void)
     }
     zc_lock_drop(&lock);
     for (unsigned i = 0; i < n && !busy; i++)
-        busy = zc_real.cuStreamQuery(copy[i]) != CUDA_SUCCESS;
+        busy = is_busy(copy[i]);
     return !busy;
-}
-
-/* Removes the stream, or with NULL all streams of a context. */
-static void forget_streams(CUstream stream, CUcontext context)
-{
-    if (!zc_lock_take(&lock))
-        return;
-    for (unsigned i = count; i-- > 0;)
-        if (stream ? streams[i].stream == stream : streams[i].context == context)
-            streams[i] = streams[--count];
-    zc_lock_drop(&lock);
 }
 
 static void context_gone(CUcontext context)
 {
-    forget_streams(NULL, context);
+    forget_streams(NULL, context, NULL);
 }
 
 ZC_BODY(cuStreamCreate, (CUstream * stream, unsigned int flags))
@@ -97,6 +116,30 @@ ZC_BODY(cuGreenCtxStreamCreate,
 }
 #endif
 
+static bool is_known(CUstream stream)
+{
+    bool known = false;
+    if (!zc_lock_take(&lock))
+        return false;
+    for (unsigned i = 0; i < count && !known; i++)
+        known = streams[i].stream == stream;
+    zc_lock_drop(&lock);
+    return known;
+}
+
+/* What a stream that is being destroyed still has to do is done all the same. */
+static CUstream left_behind(CUstream stream, enum zc_flavour flavour)
+{
+    CUstreamCaptureMode before = zc_capture_relax();
+    CUevent event = NULL;
+    bool busy =
+        zc_capture_holds(stream, flavour) || zc_real.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY;
+    if (busy && !(event = zc_stream_mark(stream, flavour)))
+        too_many = true;
+    zc_capture_restore(before);
+    return event ? (CUstream)((uintptr_t)event + ENDED) : NULL;
+}
+
 /* Removed before the driver destroys it, and never while it is being queried. */
 ZC_BODY(cuStreamDestroy_v2, (CUstream stream))
 {
@@ -105,7 +148,8 @@ ZC_BODY(cuStreamDestroy_v2, (CUstream stream))
         stream && zc_capture_any() ? zc_stream_context(stream, entry->flavour) : NULL;
     if (stream && zc_life_on() && __atomic_load_n(&count, __ATOMIC_RELAXED)) {
         locked = zc_driver_lock();
-        forget_streams(stream, NULL);
+        if (is_known(stream))
+            forget_streams(stream, NULL, left_behind(stream, entry->flavour));
     }
     if (locked)
         zc_driver_unlock();

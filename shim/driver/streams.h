@@ -4,6 +4,6 @@
 
 #include "driver/real.h"
 
-/* True if no such stream has pending work.  In doubt false.  Only with the driver lock, which keeps
- * streams from being destroyed, and not during captures. */
+/* True if no such stream has pending work, nor one that was destroyed.  In doubt false.  Only with
+ * the driver lock, which keeps streams from being destroyed, and not during captures. */
 bool zc_streams_idle(void);

@@ -86,8 +86,10 @@ waits_under() {
 }
 
 @test "a free waits where no event stands for all work, or none can be made" {
-    freed_under $'\nfree = defer' independent
-    [[ $output == 'free waited' ]]
+    for scenario in independent destroyed; do
+        freed_under $'\nfree = defer' "$scenario"
+        [[ $output == 'free waited' ]]
+    done
     for call in cuEventCreate cuEventRecord; do
         SIM_FAIL=$call:2:0 freed_under $'\nfree = defer' reset
         [[ $output == 'free waited' ]]

@@ -76,17 +76,30 @@ static void one(void)
 }
 
 /* Independent streams have no event that stands for them: the free waits. */
-static void independent(void)
+static void free_beside(bool destroyed)
 {
     CUstream stream;
     start_gpu(0);
     CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CUdeviceptr p = make(4 * MIB);
     pthread_t thread = busy(p, 4 * MIB, stream);
+    if (destroyed)
+        CHECK(cuStreamDestroy(stream));
     free_and_tell(p);
     CHECK(pthread_join(thread, NULL));
-    CHECK(cuStreamDestroy(stream));
+    if (!destroyed)
+        CHECK(cuStreamDestroy(stream));
     end_gpu(0);
+}
+
+static void independent(void)
+{
+    free_beside(false);
+}
+
+static void destroyed(void)
+{
+    free_beside(true);
 }
 
 /* Work that waits for the CPU: what the CPU does meanwhile must not come to wait for it. */
@@ -425,6 +438,7 @@ int main(int argc, char **argv)
 {
     static const struct scenario all[] = {{"one", one},
                                           {"independent", independent},
+                                          {"destroyed", destroyed},
                                           {"last_memory", last_memory},
                                           {"held_memory", held_memory},
                                           {"figures", figures},
