@@ -136,8 +136,9 @@ static CUresult leave(const struct zc_entry *entry, const struct batch *b, size_
     CUresult result = side ? CUDA_SUCCESS : zc_shared_forward(entry->fn, o.address, o.span);
     if (result != CUDA_SUCCESS)
         return result;
-    if (zc_move_of(zc_block_find(o.address)))
-        zc_migrate_meets(b->stream, entry->flavour);
+    const struct zc_block *block = zc_block_find(o.address);
+    if (zc_move_of(block) && !zc_migrate_meets(b->stream, entry->flavour))
+        zc_move_never(block);
     result = zc_vmm_named(o.address, b->stream, entry->flavour);
     return result == CUDA_SUCCESS ? result : zc_diagnose(entry->fn, o.address, result);
 }

@@ -315,9 +315,8 @@ static void hold_still(struct zc_copy *c)
     if (!zc_move_of(c->dst.block) && !zc_move_of(c->src.block))
         return;
     c->held = zc_move_enter();
-    zc_migrate_meets(c->stream, c->flavour);
     zc_copy_resolve(c);
-    if (zc_capture_holds(c->stream, c->flavour))
+    if (!zc_migrate_meets(c->stream, c->flavour) || zc_capture_holds(c->stream, c->flavour))
         stay(c);
 }
 

@@ -158,10 +158,11 @@ struct search {
     uint64_t farthest_due;
 };
 
-/* Nobody but libzc has part in the memory of a block, and no other device. */
+/* Nobody but libzc has part in the memory of a block, and no other device or context. */
 static bool may_move(const struct zc_block *block, const struct zc_vmm *v)
 {
-    return !(block->flags & (ZC_BLOCK_QUARANTINED | ZC_BLOCK_PAUSED)) && !v->lazy && !v->exported &&
+    return !__atomic_load_n(&elsewhere, __ATOMIC_ACQUIRE) &&
+           !(block->flags & (ZC_BLOCK_QUARANTINED | ZC_BLOCK_PAUSED)) && !v->lazy && !v->exported &&
            !__atomic_load_n(&zc_movable(v)->stays, __ATOMIC_ACQUIRE) &&
            __atomic_load_n(&block->state, __ATOMIC_ACQUIRE) == ZC_BLOCK_LIVE &&
            v->va.context == home_of() && v->va.devices == UINT64_C(1) << v->device;
@@ -240,17 +241,20 @@ static bool has_place(const struct zc_block *block, uint64_t now, uint64_t from)
     return free_bytes >= block->size || find(block, now, from).bytes >= block->size - free_bytes;
 }
 
-/* With the driver lock. */
+/* With the driver lock, in the blocks' context.  Others may have begun to use a block until
+ * zc_move_begin() has returned. */
 static void try_to(struct zc_block *block, uint64_t now, uint64_t from, const char *reason)
 {
-    if (zc_await_any() || __atomic_load_n(&elsewhere, __ATOMIC_RELAXED))
+    CUcontext current = NULL;
+    const struct zc_vmm *v = zc_vmm_of(block);
+    if (zc_await_any() || zc_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != home_of())
         return;
     CUstreamCaptureMode before = zc_capture_relax();
-    bool may =
-        !zc_leaving(home_of()) && may_move(block, zc_vmm_of(block)) && has_place(block, now, from);
+    bool may = !zc_leaving(current) && may_move(block, v) && has_place(block, now, from);
     uint64_t start = zc_ticks();
     if (may && zc_move_begin(WAIT_MS)) {
-        bring_in(block, now, from, reason);
+        if (may_move(block, v))
+            bring_in(block, now, from, reason);
         zc_move_end();
     } else if (may && zc_ticks_to_ns(zc_ticks() - start) > WAIT_MS * UINT64_C(1000000)) {
         __atomic_store_n(&given_up, true, __ATOMIC_RELAXED);
@@ -321,7 +325,7 @@ static void use(const struct zc_launch *launch)
 }
 
 /* Whether a call is made in the context whose blocks move.  Another one of its device might use
- * them unseen; other devices don't reach what moves. */
+ * them unseen; kernels of other devices don't reach what moves. */
 static bool from_home(CUstream stream, enum zc_flavour flavour)
 {
     CUdevice device;
@@ -367,17 +371,15 @@ void zc_migrate_watch(void)
     zc_launch_call(ZC_LAUNCH_MOVE, before_launch);
 }
 
-void zc_migrate_meets(CUstream stream, enum zc_flavour flavour)
+bool zc_migrate_meets(CUstream stream, enum zc_flavour flavour)
 {
-    from_home(stream, flavour);
+    return from_home(stream, flavour);
 }
 
 static void context_gone(CUcontext context)
 {
-    if (home_of() == context) {
+    if (home_of() == context)
         __atomic_store_n(&home, NULL, __ATOMIC_RELAXED);
-        __atomic_store_n(&elsewhere, false, __ATOMIC_RELAXED);
-    }
 }
 
 const struct zc_module zc_module_migrate = {.context_gone = context_gone};

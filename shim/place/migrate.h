@@ -12,6 +12,7 @@
 /* A block that moves was made: launches are watched from now on. */
 void zc_migrate_watch(void);
 
-/* A copy of such a block is about to be made in a stream.  One of another context would go
- * unnoticed where blocks move, so that they stay from then on. */
-void zc_migrate_meets(CUstream stream, enum zc_flavour flavour);
+/* A copy of such a block is about to be made in a stream.  False if that is one of another context,
+ * whose work goes unnoticed where blocks move: the block must stay (zc_move_never()), and if the
+ * context is of the same device, all of them do. */
+bool zc_migrate_meets(CUstream stream, enum zc_flavour flavour);

@@ -122,10 +122,27 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
 }
 
 @test "blocks stay once another context of their device uses one" {
-    for way in batch capture; do
+    for way in batch capture late; do
         scene 8M beside_$way
         [[ $output == $'used beside: DDHH\nleaks 0' ]]
     done
+    scene 10M beside_ended
+    [[ $output == $'used beside: DDHH\nleaks 0' ]]
+}
+
+@test "nothing moves at a launch in a stream of another context than the current one" {
+    scene 8M from_beside
+    [[ $output == $'busy: DDHH\nleaks 0' ]]
+}
+
+@test "a block stays once another device copies it" {
+    SIM_DEVICES=2 scene 10M peer_copy
+    [[ $output == $'copied: DHDH\nleaks 0' ]]
+}
+
+@test "a kernel whose stream is destroyed ends before blocks move" {
+    scene 8M ended_stream
+    [[ $output == $'at rest: HHDD\nleaks 0' ]]
 }
 
 @test "what the driver says of a block does not change while it moves" {

@@ -527,6 +527,172 @@ static void beside(bool captures)
     end();
 }
 
+/* Another context begins to use a block when it has been decided that one moves. */
+static CUcontext other_context;
+static CUstream other_stream;
+static struct gate late_gate;
+
+static void *launch_beside(void *arg)
+{
+    (void)arg;
+    CHECK(cuCtxSetCurrent(other_context));
+    gate_close_by_kernel(&late_gate, other_stream);
+    return NULL;
+}
+
+static void launch_now(void)
+{
+    pthread_t thread;
+    EXPECT(!pthread_create(&thread, NULL, launch_beside, NULL));
+    EXPECT(!pthread_join(thread, NULL));
+}
+
+static void beside_late(void)
+{
+    CUcontext home = start_gpu(0);
+    make(4);
+    sweep(0, 2, 2, 100, 20000);
+    CHECK(cuCtxSynchronize());
+    other_context = another_context();
+    CHECK(cuStreamCreate(&other_stream, CU_STREAM_DEFAULT));
+    CHECK(cuCtxSetCurrent(home));
+    add(2, 100, 20000, NULL);
+    CHECK(cuCtxSynchronize());
+    sim_before("cuMemGetInfo_v2", launch_now);
+    sweep(2, 4, 4, 100, 20000);
+    show("used beside");
+    gate_open(&late_gate);
+    CHECK(cuCtxSetCurrent(other_context));
+    CHECK(cuStreamSynchronize(other_stream));
+    CHECK(cuStreamDestroy(other_stream));
+    CHECK(cuCtxDestroy(other_context));
+    CHECK(cuCtxSetCurrent(home));
+    end();
+}
+
+/* The first context goes while a second one uses the blocks of a third one, which is the first
+ * afterwards. */
+static void beside_ended(void)
+{
+    struct gate gate;
+    CUdeviceptr p;
+    CUcontext primary = start_gpu(0), third = another_context();
+    CHECK(cuCtxSetCurrent(primary));
+    CHECK(cuMemAlloc(&p, MIB));
+    CHECK(cuMemFree(p));
+    CHECK(cuCtxSetCurrent(third));
+    make(4);
+    other_context = another_context();
+    CHECK(cuStreamCreate(&other_stream, CU_STREAM_DEFAULT));
+    gate_close_by_kernel(&gate, other_stream);
+    CHECK(cuDevicePrimaryCtxReset(0));
+    CHECK(cuCtxSetCurrent(third));
+    CHECK(cuMemAlloc(&p, MIB));
+    sweep(0, 4, 4, 100, 20000);
+    show("used beside");
+    gate_open(&gate);
+    CHECK(cuCtxDestroy(other_context));
+    CHECK(cuCtxSynchronize());
+    check_all();
+    CHECK(cuCtxDestroy(third));
+    printf("leaks %zu\n", sim_leaks(SIM_LEAK_CLASSES));
+}
+
+/* A launch in a stream of another context than the current one, while that stream's context is
+ * busy. */
+static void from_beside(void)
+{
+    struct gate gate;
+    CUstream busy, s;
+    CUcontext home = start_gpu(0), other;
+    make(4);
+    CHECK(cuStreamCreate(&busy, CU_STREAM_DEFAULT));
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    sweep(0, 2, 2, 100, 20000);
+    add(2, 100, 20000, s);
+    CHECK(cuCtxSynchronize());
+    other = another_context();
+    CHECK(cuCtxSetCurrent(home));
+    gate_close_by_kernel(&gate, busy);
+    CHECK(cuCtxSetCurrent(other));
+    add(2, 100, 20000, s);
+    add(3, 100, 20000, s);
+    add(2, 100, 20000, s);
+    show("busy");
+    gate_open(&gate);
+    CHECK(cuCtxDestroy(other));
+    CHECK(cuCtxSetCurrent(home));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuStreamDestroy(busy));
+    CHECK(cuStreamDestroy(s));
+    end();
+}
+
+static void *open_soon(void *gate)
+{
+    usleep(100000);
+    gate_open(gate);
+    return NULL;
+}
+
+/* A stream is destroyed while its kernel runs. */
+static void ended_stream(void)
+{
+    static struct gate gate;
+    pthread_t thread;
+    CUstream s;
+    start_gpu(0);
+    make(4);
+    CHECK(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    sweep(0, 2, 2, 100, 20000);
+    add(2, 100, 20000, NULL);
+    CHECK(cuCtxSynchronize());
+    gate_close_by_kernel(&gate, s);
+    CHECK(cuStreamDestroy(s));
+    EXPECT(!pthread_create(&thread, NULL, open_soon, &gate));
+    sweep(2, 4, 4, 100, 20000);
+    EXPECT(atomic_load(&gate.open));
+    show("at rest");
+    pthread_join(thread, NULL);
+    end();
+}
+
+/* Another device writes a block by a copy between contexts, which needs no access to it. */
+static void peer_copy(void)
+{
+    struct gate gate;
+    CUstream s;
+    CUdeviceptr theirs;
+    CUcontext home = start_gpu(0), other = start_gpu(1);
+    CHECK(cuStreamCreate(&s, CU_STREAM_DEFAULT));
+    CHECK(cuCtxSetCurrent(home));
+    make(4);
+    sweep(0, 2, 2, 100, 20000);
+    add(2, 100, 20000, NULL);
+    CHECK(cuCtxSynchronize());
+    CHECK(cuCtxSetCurrent(other));
+    CHECK(cuMemAlloc(&theirs, MIB));
+    CHECK(cuMemsetD8(theirs, 99, MIB));
+    gate_close_by_kernel(&gate, s);
+    CHECK(cuMemcpyPeerAsync(blocks[0], home, theirs, other, MIB, s));
+    CHECK(cuCtxSetCurrent(home));
+    sweep(2, 4, 4, 100, 20000);
+    CHECK(cuCtxSynchronize());
+    show("copied");
+    gate_open(&gate);
+    CHECK(cuCtxSetCurrent(other));
+    CHECK(cuStreamSynchronize(s));
+    CHECK(cuStreamDestroy(s));
+    CHECK(cuMemFree(theirs));
+    CHECK(cuCtxSetCurrent(home));
+    CHECK(cuMemcpyDtoH(out, blocks[0], BLOCK));
+    EXPECT(all_are(out, 99, MIB));
+    CHECK(cuMemsetD8(blocks[0], value[0], MIB));
+    end();
+    CHECK(cuCtxSetCurrent(other));
+    CHECK(cuDevicePrimaryCtxReset(1));
+}
+
 static void beside_batch(void)
 {
     beside(false);
@@ -595,6 +761,11 @@ int main(int argc, char **argv)
                                           {"beside_batch", beside_batch},
                                           {"beside_capture", beside_capture},
                                           {"questions", questions},
-                                          {"exported", exported}};
+                                          {"exported", exported},
+                                          {"beside_late", beside_late},
+                                          {"beside_ended", beside_ended},
+                                          {"from_beside", from_beside},
+                                          {"ended_stream", ended_stream},
+                                          {"peer_copy", peer_copy}};
     return RUN_SCENARIO(all, argc, argv);
 }
