@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shlex
 import statistics
 from typing import Any, Sequence
@@ -61,10 +62,18 @@ def _ratio(ratio: Any) -> dict[str, float | None]:
             "high": ratio.high if known else None}
 
 
+def _code(text: str) -> str:
+    """A name as Markdown's code."""
+    text = names.shown(text)
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    blank = " " if "`" in text else ""
+    return f"{fence}{blank}{text}{blank}{fence}"
+
+
 def _markdown(result: compare.Comparison, command: Sequence[str]) -> list[str]:
     longest = max(max(_seconds(arm)) for arm in result.arms)
     unit, factor = ("s", 1.0) if longest >= 1 else ("ms", 1e3)
-    out = [f"`{names.shown(shlex.join(command))}`", "",
+    out = [_code(shlex.join(command)), "",
            f"| Command | Mean [{unit}] | Min [{unit}] | Max [{unit}] | Relative |",
            "|:---|---:|---:|---:|---:|"]
     bare = _seconds(result.arms[0])
@@ -78,8 +87,9 @@ def _markdown(result: compare.Comparison, command: Sequence[str]) -> list[str]:
                 _deviation(times) / mean, _deviation(bare) / statistics.mean(bare)))
         numbers = [f"{value * factor:.{3 if factor == 1 else 1}f}"
                    for value in (mean, min(times), max(times))]
-        out.append(f"| `{names.shown(arm.name)}` | {numbers[0]}{spread} | {numbers[1]} | "
-                   f"{numbers[2]} | {relative:.2f}{error} |")
+        name = _code(arm.name).replace("|", "\\|")  # Else it would end the cell.
+        out.append(f"| {name} | {numbers[0]}{spread} | {numbers[1]} | {numbers[2]} | "
+                   f"{relative:.2f}{error} |")
     if result.simulated:
         out += ["", compare.SIMULATED]
     return out

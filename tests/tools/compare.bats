@@ -136,6 +136,11 @@ assert re.fullmatch(row, lines[5]), lines
 PYTHON
     run -0 "$ZC" run -r 1 -c off --export-json a.json --export-markdown a.md -- true $'a\xff'
     [[ $(head -n 1 a.md) == "\`true 'a"$'\xff'"'\`" ]]
+    # No name ends a cell of the table, or its own code.
+    cp "$PRESETS/watch-only.conf" 'a|`b.conf'
+    run -0 "$ZC" run -r 1 -c 'a|`b.conf' --export-markdown a.md -- printf '`|`'
+    [[ $(head -n 1 a.md) == "\`\` printf '\`|\`' \`\`" ]]
+    [[ $(tail -n 1 a.md) == "| \`\` a\\|\`b \`\` | "* ]]
     run -125 "$ZC" run -c off --export-json nowhere/out.json -- touch ran
     [[ ! -e ran ]]
 }
