@@ -202,7 +202,12 @@ differs = tune(1, "--", "sh", "-c", "echo $$")
 assert differs.startswith(fails + "without libzc it does not always do the same: one run printed '")
 assert "--ignore REGEX, or say by --check COMMAND" in differs
 assert "one run wrote another made." in tune(1, "--same", "made", "--", "sh", "-c", "echo $$ >made")
-assert "'grep -q right' ended with status 1" in tune(1, "--check", "grep -q right", "echo", "wrong")
+assert tune(1, "--check", "grep -q right", "echo", "wrong") == "zc: echo can't be tuned: without " \
+    "libzc it did not pass --check: 'grep -q right' ended with status 1"
+assert tune(1, "--same", "mde", "--", "sh", "-c", "echo >made") == \
+    fails + "--same mde: there is no such file after a run without libzc"
+assert tune(1, "--metric", "echo -5", "./gather") == "zc: ./gather can't be tuned: 'echo -5' " \
+    "printed -5: less is better, from 0 on, so of what is to grow it has to print the inverse"
 assert "no process of it used CUDA under libzc" in tune(1, "true")
 assert "which only watched, it ended with status 3" in tune(
     1, "--", "sh", "-c", 'test "$ZC_POLICY" || exit 0; exit 3')
@@ -420,7 +425,7 @@ assert [one.what for one, _ in both] == ["d 1"] and write.policy(
     [half for _, half in both]).count("nth = odd\n") == 2                  # On both sides.
 
 judge = verify.Verifier(Output(), "true", [])
-judge.learn(Some())
+judge.learn(Some(output=os.devnull, errors=os.devnull))
 judge.learn_watched(job("ab"))
 for run, fault in ((job("ab"), ""), (job("ab", states="killed"), "lost rank 0, which did not end"),
                    (job("a"), "had no log of rank 1")):

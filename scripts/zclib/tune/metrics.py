@@ -97,6 +97,9 @@ def by_command(command: str) -> Metric:
         if done.returncode != 0 or not math.isfinite(number):
             raise MetricError(f"'{command}' ended with status {done.returncode} and printed "
                               f"'{text[:40]}', which is no number")
+        if number < 0:
+            raise MetricError(f"'{command}' printed {text[:40]}: less is better, from 0 on, so of "
+                              "what is to grow it has to print the inverse")
         return number
 
     return Metric(f"`{command}`", value, lambda number: f"{number:.6g}", is_time=False,

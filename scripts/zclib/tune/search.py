@@ -14,7 +14,7 @@ from . import halves, ranks, write
 from .candidates import Candidate
 from .metrics import Metric, MetricError
 from .traffic import Traffic
-from .verify import Verifier, failed_bare
+from .verify import CanNotTune, Verifier, failed_bare
 
 LEAST_GAIN = 0.01      # A rule that gains less is not worth a line of the policy.
 CLEARLY_WORSE = 1.1    # After one run; only noise could change that.
@@ -29,10 +29,6 @@ ROUNDS = 7             # Of a race, at most.
 MORE_ROUNDS = race.LEAST_ROUNDS - 1  # Of plans that have had a run each.
 # What a search has at least: bare, watched, a run of a rule, and its race.
 LEAST_SEARCH = 5 + 2 * MORE_ROUNDS
-
-
-class CanNotTune(Exception):
-    """The program can't be tuned; the text says why."""
 
 
 class Stopped(Exception):

@@ -16,6 +16,10 @@ LAST_LINES = 100
 SERIOUS = ("warning", "error")
 
 
+class CanNotTune(Exception):
+    """The program can't be tuned; the text says why."""
+
+
 def digest(path: str) -> str:
     """Of a file's content; "" where there is none."""
     whole = hashlib.sha256()
@@ -40,9 +44,15 @@ class Verifier:
         self._ended: dict[int, bool] = {}  # Whether a rank ended by exit, without any rule.
 
     def learn(self, bare: Run) -> None:
-        """Takes a bare run as right."""
+        """Takes a bare run as right.  Raises CanNotTune where that can't be told of it."""
         self._bare = bare
         self._files = {path: digest(path) for path in self._files}
+        for path, content in self._files.items():
+            if not content:
+                raise CanNotTune(f"--same {path}: there is no such file after a run without libzc")
+        fault = self._checked(self._check, bare) if self._check is not None else ""
+        if fault:
+            raise CanNotTune(f"without libzc it {fault}")
 
     def learn_order(self, bare: Run) -> None:
         """Takes another bare run: lines may come in another order in each."""
@@ -109,8 +119,9 @@ class Verifier:
                     stdout=subprocess.DEVNULL,
                     env={**os.environ, "ZC_STDOUT": run.output, "ZC_STDERR": run.errors})
             except subprocess.TimeoutExpired:
-                return f"'{check}' took more than {CHECK_SECONDS} s"
-        return "" if done.returncode == 0 else f"'{check}' ended with status {done.returncode}"
+                return f"did not pass --check: '{check}' took more than {CHECK_SECONDS} s"
+        return "" if done.returncode == 0 else \
+            f"did not pass --check: '{check}' ended with status {done.returncode}"
 
     @staticmethod
     def _last_word(run: Run) -> str:
