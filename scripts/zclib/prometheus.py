@@ -15,6 +15,7 @@ from typing import Callable, Iterable, Iterator, NamedTuple
 from . import counters, live, logs
 
 LEFT_S = 300
+MOST_LABEL = 256  # Characters of a label's value.
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -55,7 +56,6 @@ def _value(text: str) -> str:
     """A label's value, between its quotes."""
     if text.isalnum():
         return text
-    text = text.encode("utf-8", "replace").decode("utf-8")
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
@@ -66,6 +66,9 @@ class Labels(str):
 
 
 def _labels(pairs: dict[str, str], before: str = "") -> Labels:
+    """Of a log, which may be anybody's, values may be of any length and no Unicode."""
+    pairs = {name: value[:MOST_LABEL].encode("utf-8", "replace").decode("utf-8")
+             for name, value in pairs.items()}
     labels = Labels(before + ",".join(f'{name}="{_value(value)}"'
                                       for name, value in pairs.items()))
     labels.pairs = pairs
