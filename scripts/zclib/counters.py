@@ -74,6 +74,11 @@ class Header:
         return self.dirs * self.kinds * self.kinds
 
 
+def opened(path: str) -> int:
+    """A descriptor of a file that may be anybody's: a pipe of that name holds nobody up."""
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+
+
 def _align(offset: int) -> int:
     return (offset + ALIGN - 1) // ALIGN * ALIGN
 
@@ -137,7 +142,7 @@ class Counters:
     def __init__(self, path: str, words: Words | None = None) -> None:
         self._with_sites = words is None
         self._words = words or Words()
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = opened(path)
         try:
             self._read(file)
         finally:

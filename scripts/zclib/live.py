@@ -38,7 +38,7 @@ def _seen_by(pid: int, path: str) -> str:
 
 def _is_counters(path: str) -> bool:
     try:
-        with open(path, "rb") as file:
+        with open(counters.opened(path), "rb") as file:
             return file.read(len(counters.MAGIC)) == counters.MAGIC
     except OSError:
         return False
@@ -56,13 +56,15 @@ def all_mapped() -> dict[int, str]:
 
 def meta(path: str) -> logs.Record:
     """The first line of the log that a counters file belongs to; {} where it is not there."""
-    log = logs.Log(logs.log_beside(path), lambda problem: None)
-    if log.path != path:
-        try:
-            next(log.records(()), None)
-        except logs.LogError:
-            pass
-    return log.meta
+    log = logs.log_beside(path)
+    if log == path:
+        return {}
+    try:
+        with open(counters.opened(log), "rb") as file:
+            record = logs.PARSE(file.readline(logs.MOST_LINE_BYTES).decode("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return record if isinstance(record, dict) and record.get("type") == "meta" else {}
 
 
 @dataclass

@@ -94,6 +94,22 @@ print(urllib.request.urlopen(sys.argv[1], timeout=60).read().decode(), end="")' 
     [[ $stderr == "zc: "*"203.0.113.1"* ]]
 }
 
+@test "whatever lies where a log or counters file is looked for, nothing waits for it" {
+    ZC_LOG=a.jsonl LD_PRELOAD=$LIBZC run -137 "$KILLED" 4
+    mkfifo pipe.counters
+    # Only the first line of a log tells labels, however long it is behind.
+    for log in 'mkfifo a.jsonl' 'ln -s /dev/zero a.jsonl' 'ln -s /dev/tty a.jsonl' \
+            'echo >a.jsonl; truncate -s 40G a.jsonl'; do
+        rm -f a.jsonl
+        eval "$log"
+        run -0 timeout 10 "$ZC" export --prometheus a.counters pipe.counters
+        [[ $output == *"zc_export_processes 1"*"zc_export_unreadable 1"* ]]
+        run -0 timeout 10 "$ZC" top -n 1 --host a.counters
+    done
+    run -1 timeout 10 "$ZC" top -n 1 pipe.counters
+    [[ $output == *"pipe.counters: "* ]]
+}
+
 @test "OpenTelemetry's SDK sends what a scrape has, and a last time at the end" {
     PYTHONPATH=$READER python3 -c 'import opentelemetry.exporter.otlp, prometheus_client' \
         2>/dev/null || skip "no OpenTelemetry (make deps)"
