@@ -68,7 +68,7 @@ def _kept() -> dict[str, Any]:
     try:
         with open(_file(), encoding="utf-8") as file:
             kept = json.load(file)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return kept if isinstance(kept, dict) else {}
 
@@ -87,9 +87,12 @@ def keep(host: str, gpu: str, facts: dict[str, Any]) -> str:
                              if isinstance(facts.get(fact), list)}
     os.makedirs(os.path.dirname(name), exist_ok=True)
     temporary = f"{name}.{os.getpid()}"
-    with output.named(name), open(temporary, "w", encoding="utf-8") as file:
-        json.dump(kept, file, indent=1)
-        file.write("\n")
+    try:
+        with output.written(temporary) as file:
+            json.dump(kept, file, indent=1)
+            file.write("\n")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, name) from error
     os.replace(temporary, name)
     return name
 

@@ -114,6 +114,16 @@ except OSError as error:
     run -1 bash -c "ulimit -f 0; scripts/zc export --prometheus -o '$BATS_TEST_TMPDIR/x.prom'"
     [[ $output == "zc: $BATS_TEST_TMPDIR/x.prom: File too large" ]]
     [[ -z $(ls "$BATS_TEST_TMPDIR"/x.prom*) ]]
+    XDG_CACHE_HOME=$BATS_TEST_TMPDIR run -0 python '
+import resource
+from zclib import costs
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+try:
+    costs.keep("host", "gpu", {})
+except OSError as error:
+    print(error)'
+    [[ $output == *"File too large: '$BATS_TEST_TMPDIR/libzc/costs.json'" ]]
+    [[ -z $(ls "$BATS_TEST_TMPDIR/libzc") ]]
 }
 
 @test "Ctrl-C ends zc without a word, also while it starts" {
