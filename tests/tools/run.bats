@@ -97,6 +97,9 @@ setup() {
     [[ $output == "zc: ./nothing: No such file or directory" ]]
     : >file
     run -126 "$ZC" run -- ./file
+    chmod +x file
+    run -126 "$ZC" run -- ./file
+    [[ $output == "zc: ./file: Exec format error (a script needs a first line such as #!/bin/sh)" ]]
     run -125 "$ZC" run
     [[ $output == "zc: which program?"* ]]
     run -125 "$ZC" run -p missing.conf -- "$GATHER"

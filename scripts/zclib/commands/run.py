@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import os
 import re
 import sys
@@ -187,7 +188,8 @@ def _status_of_refusals(folder: str, before: set[str]) -> int:
 
 def not_started(command: list[str], error: OSError) -> int:
     """Says why a program could not be started; the exit status for that."""
-    screen.message(f"{command[0]}: {error.strerror}")
+    hint = " (a script needs a first line such as #!/bin/sh)" * (error.errno == errno.ENOEXEC)
+    screen.message(f"{command[0]}: {error.strerror}{hint}")
     return launch.NOT_FOUND if isinstance(error, FileNotFoundError) else launch.NOT_EXECUTABLE
 
 
