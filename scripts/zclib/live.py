@@ -7,6 +7,7 @@ import os
 import re
 import time
 from dataclasses import dataclass, field
+from typing import Iterator
 
 from . import counters, logs
 
@@ -72,7 +73,7 @@ class View:
     """One process, watched through its counters file."""
 
     path: str
-    pid: int = 0
+    pid: int = 0             # Here; in a container it may have another.
     exe: str = ""
     state: str = "running"   # running, ended (a clean exit), killed
     summary: logs.Record = field(default_factory=dict)
@@ -98,11 +99,12 @@ class View:
         self.error = ""
         self.before, self.before_ns = self.summary, self.read_ns
         self.summary, self.read_ns = page.summary(), time.monotonic_ns()
-        self.pid, self.exe = page.header.pid, page.header.exe
+        here = writer(page.header.pid, self.path)
+        self.pid, self.exe = here or self.pid or page.header.pid, page.header.exe
         self.frames = {site["site"]: site["frames"][0] for site in page.frames() if site["frames"]}
         if page.header.closed:
             self.state = "ended"
-        elif not _lives(self.pid, self.path):
+        elif not here:
             self.state = "ended" if _closed(self.path) else "killed"
 
     def rate(self, now: int, before: int) -> float | None:
@@ -121,8 +123,8 @@ def _closed(path: str) -> bool:
         return False
 
 
-def _lives(pid: int, path: str) -> bool:
-    """Whether the process that writes a file lives; another one may have its id since.  Of a
+def writes(pid: int, path: str) -> bool:
+    """Whether the process of that id writes a file; another one may have its id since.  Of a
     process of another user, only its id tells."""
     if not logs.is_running(pid):
         return False
@@ -133,3 +135,28 @@ def _lives(pid: int, path: str) -> bool:
         except OSError:
             return False
     return True
+
+
+def goes_on(log: logs.Log) -> bool:
+    """Whether the process runs whose counters file stood for the summary of a log that was read."""
+    file = log.path if log.path.endswith(counters.SUFFIX) else logs.counters_path(log.path)
+    return log.from_counters and writes(log.process[-1], file)
+
+
+def writer(pid: int, path: str) -> int:
+    """The id here of the process that writes a file, which has the id `pid` for itself, perhaps in
+    a container; 0 where it has ended."""
+    return pid if writes(pid, path) else next(
+        (here for here in _inside(pid) if writes(here, path)), 0)
+
+
+def _inside(pid: int) -> Iterator[int]:
+    """The processes that have this id in a PID namespace of their own (proc_pid_status(5))."""
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/status", "rb") as status:
+                ids = re.search(rb"^NSpid:(.*)", status.read(), re.MULTILINE)
+        except OSError:
+            continue
+        if ids and int((ids.group(1).split() or [0])[-1]) == pid:
+            yield int(name)

@@ -87,6 +87,7 @@ class Source:
     def __init__(self, path: str) -> None:
         self.path = path
         self._whose: Labels | None = None   # Once its log has told.
+        self._pid: int | None = None        # Here; 0 where it ran no more when it was first read.
         self._words = counters.Words()
         self._known: dict[tuple[str, ...], Labels] = {}
 
@@ -95,6 +96,8 @@ class Source:
         page = counters.Counters(self.path, self._words)
         if page.header.closed:
             return False
+        if self._pid is None:
+            self._pid = live.writer(page.header.pid, self.path)
         whose = self._whose or self._told(page.header)
         flows, moved = page.flows()
         for row in flows:
@@ -114,7 +117,7 @@ class Source:
             put(PEAK, whose, place, row["peak_bytes"])
         put(REFUSED, whose, NO_LABELS, page.refused()["refused_calls"])
         put(START, whose, NO_LABELS, page.header.start_ns / 1e9)
-        put(RUNNING, whose, NO_LABELS, int(logs.is_running(page.header.pid)))
+        put(RUNNING, whose, NO_LABELS, int(logs.is_running(self._pid)))
         return True
 
     def _kept(self, key: tuple[str, ...], pairs: Callable[[], dict[str, str]]) -> Labels:
@@ -138,7 +141,8 @@ class Source:
         values = (logs.string(meta, "job"), logs.string(meta, "host") or os.uname().nodename,
                   # Of several that a process sees nobody knows which it uses.
                   logs.string(gpus[0], "uuid") if len(gpus) == 1 else "",
-                  str(logs.number(meta, "rank")) if ranked else "", str(header.pid), header.exe)
+                  str(logs.number(meta, "rank")) if ranked else "",
+                  str(self._pid or header.pid), header.exe)
         labels = _labels(dict(zip(WHOSE, values)))
         if meta or logs.log_beside(self.path) == self.path:
             self._whose = labels

@@ -113,11 +113,11 @@ sys.path.insert(0, sys.argv[1])
 from zclib import live
 
 def ends(path, remove):
-    def lives(pid, path):
+    def writer(pid, path):
         if remove:
             os.unlink(path)
-        return False
-    live._lives = lives
+        return 0
+    live.writer = writer
     view = live.View(path)
     view.read()
     return view.state, view.error, bool(view.summary)
@@ -125,6 +125,31 @@ def ends(path, remove):
 assert ends("a.counters", False) == ("killed", "", True)
 assert ends("a.counters", True) == ("ended", "", True)
 PYTHON
+}
+
+@test "a process in a container runs until it ends, whoever has its id outside" {
+    unshare --pid --fork --mount-proc true || skip "no PID namespaces"
+    mkfifo lines
+    write_copier
+    ZC_LOG=a.jsonl LD_PRELOAD=$LIBZC unshare --pid --fork --mount-proc --kill-child \
+        python3 copier.py <lines >out 2>&1 5>&- &
+    exec 4>lines
+    until [[ -s out ]]; do kill -0 $!; sleep 0.05; done
+    pid=$(pgrep -P $!)
+    run -0 "$ZC" top -n 1 a.counters
+    [[ ${lines[1]} =~ ^\ *$pid\ +python3[.0-9]*\ +running\  ]]
+    run -0 "$ZC" export --prometheus a.counters
+    [[ $output == *"zc_running{"*"pid=\"$pid\""*"} 1"* ]]
+    kill -9 "$pid"
+    wait $! || true
+    exec 4>&-
+    # Inside it was process 1, which always runs outside.
+    run -0 "$ZC" top -n 1 a.counters
+    [[ ${lines[1]} =~ ^\ *1\ +python3[.0-9]*\ +killed\  ]]
+    run -0 "$ZC" export --prometheus a.counters
+    [[ $output == *"zc_running{"*"pid=\"1\""*"} 0"* ]]
+    run -0 "$ZC" report --json a.jsonl
+    [[ $output == *'"state": "killed"'* ]]
 }
 
 # Runs zc top in a terminal of tmux's, of so many columns and lines.  $1, $2; $3... its arguments

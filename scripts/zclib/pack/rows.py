@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from ..logs import Log, Record, call_path, is_running, number, rows, string
+from .. import live
+from ..logs import Log, Record, call_path, number, rows, string
 from .tables import ARRAYS, LINES, WHOSE
 
 Row = dict[str, Any]
@@ -78,8 +79,7 @@ class Rows:
     def _process(self, meta: Record, summary: Record) -> None:
         policy = meta.get("policy")
         policy = policy if isinstance(policy, dict) else {}
-        alive = self._log.from_counters and is_running(number(meta, "pid"))
-        state = "ended" if self._log.ended else "running" if alive else \
+        state = "ended" if self._log.ended else "running" if live.goes_on(self._log) else \
             "killed" if self._log.from_counters else "cut"
         gpus = rows(meta, "gpus")
         self._one("processes", {

@@ -6,7 +6,8 @@ from __future__ import annotations
 import sys
 from typing import Protocol, Sequence
 
-from ..logs import Log, Record, call_path, is_running, number, rows, string
+from .. import live
+from ..logs import Log, Record, call_path, number, rows, string
 from .counts import Counts
 from .memory import MemorySum, side_of
 from .parts import Block, Flow, FlowSum, Process, Site, Sums, add_counts, flow_of
@@ -235,9 +236,8 @@ class ProcessLog:
             self._transfers.leave(block)
         if self._summary is not None:
             self._use_summary(self._summary)
-            local = not self._log.from_counters
-            alive = not local and is_running(process.pid)
-            process.state = "ended" if local else "running" if alive else "killed"
+            process.state = "ended" if not self._log.from_counters else \
+                "running" if live.goes_on(self._log) else "killed"
         else:
             self._use_lines()
         if self._summary is None or self._log.from_counters:
