@@ -7,6 +7,7 @@
 #include "base/own.h"
 #include "driver/call.h"
 #include "driver/launch.h"
+#include "driver/lock.h"
 #include "driver/stream.h"
 
 #define ORIGINS_MAX                                                                                \
@@ -72,12 +73,18 @@ static CUresult begun(CUresult result, const struct origin *o)
     return result;
 }
 
-/* A body of the calls that begin a capture. */
+/* A body of the calls that begin a capture.  None begins while another thread asks streams whether
+ * they rest, which would end it. */
 #define BEGIN(...)                                                                                 \
     {                                                                                              \
-        CUresult refused = zc_launch_before(entry->fn, entry->flavour, stream, false);             \
+        CUresult result = zc_launch_before(entry->fn, entry->flavour, stream, false);              \
         const struct origin o = origin_of(stream, entry->flavour);                                 \
-        return refused == CUDA_SUCCESS ? begun(real(__VA_ARGS__), &o) : refused;                   \
+        bool mine = result == CUDA_SUCCESS && zc_driver_lock();                                    \
+        if (result == CUDA_SUCCESS)                                                                \
+            result = begun(real(__VA_ARGS__), &o);                                                 \
+        if (mine)                                                                                  \
+            zc_driver_unlock();                                                                    \
+        return result;                                                                             \
     }
 
 /* Removes the entries of the stream, or with `all` of its context, at most `most`.  Returns their

@@ -248,7 +248,7 @@ CUevent zc_stream_mark_context(CUcontext context)
     CUevent event = NULL;
     if (!zc_driver_lock())
         return NULL;
-    if (!zc_await_any() && zc_streams_idle())
+    if (!zc_capture_any() && !zc_await_any() && zc_streams_idle())
         event = mark_context(context);
     zc_driver_unlock();
     return event;

@@ -49,8 +49,8 @@ bool zc_stream_rests(unsigned most_ms);
 /* A device's primary context; NULL unless it is active. */
 CUcontext zc_stream_primary(int device);
 
-/* Returns an event behind all work of a context; NULL if no event can cover it, or the driver
- * refuses.  Not during captures. */
+/* Returns an event behind all work of a context; NULL if no event can cover it, as during captures,
+ * or the driver refuses. */
 CUevent zc_stream_mark_context(CUcontext context);
 
 /* Returns an event recorded on the stream now, which the caller destroys; NULL if the driver

@@ -14,14 +14,13 @@
 #include "vmm/pause.h"
 
 /* Returns an event behind everything that may use a block whose rule defers frees, or NULL if the
- * free has to wait.  A lazy block from which another one grows is kept instead.  During a capture
- * no event can be recorded. */
+ * free has to wait.  A lazy block from which another one grows is kept instead. */
 static CUevent mark_deferred(const struct zc_block *block)
 {
     const struct zc_vmm *v = zc_vmm_of(block);
     bool may = v && block->rule >= 0 && !(block->flags & ZC_BLOCK_STREAM) &&
                zc_rules()->rules[block->rule].free == ZC_FREE_DEFER &&
-               (!v->lazy || zc_vmm_copy_to(v)) && !zc_capture_any();
+               (!v->lazy || zc_vmm_copy_to(v));
     return may ? zc_stream_mark_context(v->va.context) : NULL;
 }
 

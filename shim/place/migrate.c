@@ -247,9 +247,9 @@ static void try_to(struct zc_block *block, uint64_t now, uint64_t from, const ch
 {
     CUcontext current = NULL;
     const struct zc_vmm *v = zc_vmm_of(block);
-    if (zc_await_any() || zc_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != home_of())
+    if (zc_await_any() || zc_capture_any() || zc_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS ||
+        current != home_of())
         return;
-    CUstreamCaptureMode before = zc_capture_relax();
     bool may = !zc_leaving(current) && may_move(block, v) && has_place(block, now, from);
     uint64_t start = zc_ticks();
     if (may && zc_move_begin(WAIT_MS)) {
@@ -263,7 +263,6 @@ static void try_to(struct zc_block *block, uint64_t now, uint64_t from, const ch
     }
     if (may && zc_block_spilled(block))
         __atomic_store_n(&zc_movable(zc_vmm_of(block))->again, now + AGAIN, __ATOMIC_RELAXED);
-    zc_capture_restore(before);
 }
 
 /* What pays for one launch may take the place of all that the next ones do not use; what pays after

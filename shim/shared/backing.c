@@ -197,7 +197,7 @@ static bool attempt(struct zc_shared *p, struct zc_extent *e,
     if (zc_capture_any() || zc_await_any() || zc_life_closing() || !zc_driver_lock())
         return false;
     bool entered = enter(p, &mode);
-    bool done = step(p, e);
+    bool done = !zc_capture_any() && step(p, e); /* None begins meanwhile. */
     leave(entered, mode);
     zc_driver_unlock();
     return done;

@@ -28,6 +28,11 @@ scene() {
     [[ $output == *'leaks 0' && $stderr != *'by rule'* ]]
 }
 
+# The same of the program in which others begin to use the blocks.
+beside() {
+    program=${program}_beside scene "$@"
+}
+
 @test "blocks come to the device when kernels need them, and others leave" {
     scene 8M phases
     [[ $output == $'made: DDHH\nfirst: DDHH\nsecond: HHDD\nfirst again: DDHH\nleaks 0' ]]
@@ -99,6 +104,10 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
     [[ $output == $'captured: DDHH\nlaunched: HHDD\nleaks 0' ]]
 }
 
+@test "a capture that another thread begins while blocks move is not disturbed" {
+    beside 8M capture_late
+}
+
 @test "a launch waits for no kernel that waits for the program" {
     scene 8M for_ever
     [[ $output == $'waited: DDHH\nleaks 0' && $stderr == *'does not come to rest'* ]]
@@ -123,25 +132,25 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
 
 @test "blocks stay once another context of their device uses one" {
     for way in batch capture late; do
-        scene 8M beside_$way
+        beside 8M $way
         [[ $output == $'used beside: DDHH\nleaks 0' ]]
     done
-    scene 10M beside_ended
+    beside 10M ended
     [[ $output == $'used beside: DDHH\nleaks 0' ]]
 }
 
 @test "nothing moves at a launch in a stream of another context than the current one" {
-    scene 8M from_beside
+    beside 8M from
     [[ $output == $'busy: DDHH\nleaks 0' ]]
 }
 
 @test "a block stays once another device copies it" {
-    SIM_DEVICES=2 scene 10M peer_copy
+    SIM_DEVICES=2 beside 10M peer_copy
     [[ $output == $'copied: DHDH\nleaks 0' ]]
 }
 
 @test "a kernel whose stream is destroyed ends before blocks move" {
-    scene 8M ended_stream
+    beside 8M ended_stream
     [[ $output == $'at rest: HHDD\nleaks 0' ]]
 }
 
@@ -161,6 +170,6 @@ assert places["vmm"]["bytes"] == places["mapped"]["bytes"] == 0, places' "$ZC_LO
 }
 
 @test "a block stays while its memory is exported, and afterwards" {
-    scene 8M exported
+    beside 8M exported
     [[ $output == $'exported: DHHD\nleaks 0' ]]
 }
