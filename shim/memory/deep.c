@@ -40,6 +40,7 @@ static uint64_t blind;                  /* and those whose arguments are not kno
 static bool textures;                   /* Kernels may read memory through textures. */
 static struct {
     uint64_t from, to;
+    unsigned copies; /* On their way; all that find no free place share the first one. */
 } busy[BUSY];
 static bool special; /* The kernel does not tell of pinned memory if it is readable.  Atomic. */
 
@@ -110,7 +111,7 @@ struct look {
     uint64_t at, bytes; /* and the range in it. */
     const char *memory; /* The host's side. */
     size_t record;      /* Allocated bytes of this struct. */
-    unsigned busy;      /* The place of the host range in `busy`; 0: none of its own. */
+    unsigned busy;      /* The place of the host range in `busy`; BUSY: none. */
     bool special;       /* The kernel does not tell if the host's side is readable. */
     struct zc_deep_carried carried;
     struct {
@@ -142,7 +143,7 @@ static struct look *look_at(const struct zc_operand *device, const struct zc_ope
                            bytes,
                            (const char *)(uintptr_t)host->address,
                            record,
-                           0,
+                           BUSY,
                            false,
                            {0}};
     return l;
@@ -232,21 +233,33 @@ static bool is_busy(const struct zc_operand *b)
     return found;
 }
 
-/* The GPU may be writing the range from now on.  Returns its place, or 0, which stands for all that
- * have none of their own and stays. */
+/* The GPU may be writing the range from now on, until arrived().  Returns its place; BUSY without
+ * the lock. */
 static unsigned make_busy(const struct zc_operand *b)
 {
     uint64_t to = b->address + b->span;
     unsigned i = BUSY - 1;
     if (!zc_lock_take(&lock))
-        return 0;
-    while (i && busy[i].to)
+        return BUSY;
+    while (i && busy[i].copies)
         i--;
+    busy[i].copies++;
     busy[i].to = to > busy[i].to ? to : busy[i].to;
     if (!busy[i].from || b->address < busy[i].from)
         busy[i].from = b->address;
     zc_lock_drop(&lock);
     return i;
+}
+
+/* In the order of the stream, behind a copy to the host. */
+static void CUDA_CB arrived(void *place)
+{
+    uintptr_t i = (uintptr_t)place;
+    if (i == BUSY || !zc_lock_take(&lock))
+        return;
+    if (--busy[i].copies == 0)
+        busy[i].from = busy[i].to = 0;
+    zc_lock_drop(&lock);
 }
 
 /* The CPU can read the bytes of a copy where they lie in the end. */
@@ -283,10 +296,7 @@ static void CUDA_CB look_behind(void *data)
 {
     struct look *l = data;
     struct zc_deep_carried unseen = {.pair = l->carried.pair, .bytes[ZC_DEEP_UNSEEN] = l->bytes};
-    if (l->busy && zc_lock_take(&lock)) {
-        busy[l->busy].from = busy[l->busy].to = 0;
-        zc_lock_drop(&lock);
-    }
+    arrived((void *)(uintptr_t)l->busy);
     if (l->special || zc_workers_reach((void *)l->memory, l->bytes, false)) {
         add_sums(&unseen, l->bytes, -1);
         look(l, false);
@@ -316,7 +326,7 @@ static void note_pair(const struct zc_copy *c, bool in)
         return;
     bool later = c->async && host->real == ZC_KIND_PINNED && !host->staged;
     bool seen = !(later && is_busy(host)) && visible(c, host);
-    unsigned place = later && !in ? make_busy(host) : 0;
+    unsigned place = later && !in ? make_busy(host) : BUSY;
     struct look *l = seen ? look_at(device, host, c->bytes) : NULL;
     if (l && (in || (s = enter(device->block)) != NULL)) {
         l->carried.pair = pair;
@@ -339,6 +349,8 @@ static void note_pair(const struct zc_copy *c, bool in)
     }
     if (l)
         zc_arena_put(l, l->record); /* The block has ended meanwhile. */
+    if (place != BUSY)
+        zc_stream_call(c->stream, c->flavour, arrived, (void *)(uintptr_t)place);
     add_unseen(pair, c->bytes);
     note_unseen(device->block, device->address, device->span, in, device->span != c->bytes);
 }

@@ -58,7 +58,9 @@ PYTHON
 13 DtoH unseen=13
 14 HtoD unused=2 unseen=0.5
 15 HtoD unused=13
-16 HtoD duplicate=0.00006103515625'
+16 HtoD duplicate=0.00006103515625
+17 HtoD duplicate=34 relaunched=17
+17 DtoH unseen=17'
     # Sites of host blocks are known where libzc knows the blocks.
     [[ $(grep -c '"content".*"dir":"HtoD","host_site":"[0-9a-f]\{8\}"' "$ZC_LOG") == 3 ]]
 }

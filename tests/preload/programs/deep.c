@@ -180,6 +180,30 @@ SCENE pinned(void)
     CHECK(cuMemFreeHost(h));
 }
 
+/* More copies at once than have a place of their own, and one over others: all come in the end. */
+SCENE in_flight(void)
+{
+    CUdeviceptr d = BLOCK(17);
+    CUstream stream;
+    struct gate gate;
+    void *h;
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemHostAlloc(&h, 17 * MIB, 0));
+    memset(h, 9, 17 * MIB);
+    CHECK(cuMemcpyHtoDAsync(d, h, 17 * MIB, stream));
+    gate_close(&gate, stream);
+    for (size_t at = 0; at < 17 * MIB; at += MIB / 2)
+        CHECK(cuMemcpyDtoHAsync((char *)h + at, d + at, MIB / 2, stream));
+    CHECK(cuMemcpyDtoHAsync(h, d, 17 * MIB, stream)); /* Not seen. */
+    gate_open(&gate);
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuMemcpyHtoDAsync(d, h, 17 * MIB, stream));
+    CHECK(cuMemcpyHtoDAsync(d, h, 17 * MIB, stream)); /* A duplicate. */
+    CHECK(cuStreamSynchronize(stream));
+    CHECK(cuMemFree(d));
+    CHECK(cuMemFreeHost(h));
+}
+
 /* Memory that the CPU can't read well, or at all. */
 SCENE unreadable(void)
 {
@@ -271,6 +295,7 @@ int main(int argc, char **argv)
     by_address();
     in_structure();
     pinned();
+    in_flight();
     if (!allowed)
         unreadable();
     rows_and_graphs();
