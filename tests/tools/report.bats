@@ -213,6 +213,44 @@ for finding in json.load(open(sys.argv[1]))["findings"]: print(finding["rule"] o
     done
 }
 
+@test "many small copies hide no large ones, and small ones alone get no rule" {
+    need_python
+    for level in events allocs; do
+        python3 - "$BATS_TEST_TMPDIR" "$level" <<'PYTHON'
+import json, sys
+folder, level = sys.argv[1:]
+
+def log(name, sizes):
+    ends = {"dir": "HtoD", "src_kind": "Pageable", "dst_kind": "Device"}
+    moved = {"moved_calls": len(sizes), "moved_bytes": sum(sizes), "blocked_ns": 5 * 10**8}
+    lines = [{"type": "meta", "schema": 1, "pid": 1, "exe": "e", "log_level": level}]
+    if level == "events":
+        lines += [{"type": "transfer", "time_ns": 5, "function": "cuMemcpyHtoD_v2", **ends,
+                   "real_dir": "HtoD", "real_src_kind": "Pageable", "real_dst_kind": "Device",
+                   "bytes": size, "outcome": "moved", "blocked_ns": 10} for size in sizes]
+    by_size = [{"site": f"{size:08x}", "requests": 1, "requested_bytes": size, "traffic": [
+        {"dir": "HtoD", "moved_calls": sizes.count(size), "moved_bytes": sizes.count(size) * size,
+         "blocked_ns": 10}]} for size in set(sizes)]
+    lines.append({"type": "summary", "wall_ns": 10**9, **moved, "flows": [{**ends, **moved}],
+                  "moved_by_kind": [{**ends, "calls": len(sizes), "bytes": sum(sizes)}],
+                  "sites": by_size, "pageable": [
+                      {"memory": "heap", "side": "src", "asked_calls": len(sizes),
+                       "asked_bytes": sum(sizes), **moved}]})
+    with open(f"{folder}/{name}.jsonl", "w") as file:
+        file.write("".join(json.dumps(line) + "\n" for line in lines))
+
+log("both", [1 << 20] * 8 + [4096] * 512)
+log("small", [4096] * 512)
+PYTHON
+        run -0 zc report "$BATS_TEST_TMPDIR/both.jsonl"
+        grep -qx ' *place = pinned, pageable' <<<"$output"
+        grep -qx ' *size = 1M\.\.' <<<"$output"
+        run -0 zc report "$BATS_TEST_TMPDIR/small.jsonl"
+        [[ $output == *"most of it in copies below 128 KiB, for which no rule pins memory."* ]]
+        [[ $output != *"place = pinned"* ]]
+    done
+}
+
 @test "the rule of every finding changes what the finding named" {
     load programs
     need_gpu_programs

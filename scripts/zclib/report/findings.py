@@ -463,17 +463,33 @@ class Finder:
             moved.blocked_ns = flows.blocked_ns
         return moved
 
+    def _site_sizes(self, counts: Counts) -> list[int]:
+        """The average size of copies, and where call paths tell of just these, that of those with
+        half of the bytes: a few copies may have nearly all."""
+        ways = {flow.dir for flow in self._totals.flows if flow.pageable}
+        parts = [part for site in self._totals.sites.values() for way, part in site.by_dir.items()
+                 if way in ways and part.moved_calls]
+        sizes, held = [counts.moved_bytes // max(counts.moved_calls, 1)], 0
+        if sum(part.moved_bytes for part in parts) != counts.moved_bytes:
+            return sizes
+        for part in sorted(parts, key=lambda part: -part.moved_bytes // part.moved_calls):
+            held += part.moved_bytes
+            if 2 * held >= counts.moved_bytes:
+                return [*sizes, part.moved_bytes // part.moved_calls]
+        return sizes
+
     def _pageable(self, counts: Counts, whose: str, some: bool) -> Finding:
         """`some`: not all copies of pageable memory are meant, so only their average is known."""
-        size = (0 if some else self._totals.pageable.sizes.holding(90)) \
-            or counts.moved_bytes // max(counts.moved_calls, 1)
+        known = self._site_sizes(counts) if some or not self._totals.pageable.counts.moved_calls \
+            else [self._totals.pageable.sizes.holding(percent) for percent in (90, 50)]
+        size = next((size for size in known if size >= PINNED_BYTES), 0)
         rate = f" at {units.rate(counts.moved_bytes, counts.blocked_ns)}" if counts.blocked_ns \
             else ""
         text = (f"{units.size(counts.moved_bytes)} copied from or to pageable memory{whose} "
                 f"in {_times(counts.moved_calls, 'copy', 'copies')}{rate}{self._share(counts)}")
-        if size < PINNED_BYTES:
-            return Finding("pageable", counts.blocked_ns, f"{text}; memory is not pinned for "
-                           f"copies below {units.size(PINNED_BYTES)}, under no rule", "", "")
+        if not size:
+            return Finding("pageable", counts.blocked_ns, f"{text}; most of it in copies below "
+                           f"{units.size(PINNED_BYTES)}, for which no rule pins memory", "", "")
         sides = {side.side: one.counts for side, one in self._totals.memory.items()
                  if side.memory == HEAP}
         gain = sum(self._saved(side, one) for side, one in sides.items())
