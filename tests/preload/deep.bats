@@ -62,7 +62,7 @@ PYTHON
 17 HtoD duplicate=34 relaunched=17
 17 DtoH unseen=17'
     # Sites of host blocks are known where libzc knows the blocks.
-    [[ $(grep -c '"content".*"dir":"HtoD","host_site":"[0-9a-f]\{8\}"' "$ZC_LOG") == 3 ]]
+    [[ $(grep -c '"content".*"dir":"HtoD","host_site":"[0-9a-f]\{8\}"' "$ZC_LOG") == 4 ]]
 }
 
 @test "rules change nothing of what copies carry, and the watch changes nothing of the rules" {
