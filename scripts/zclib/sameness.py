@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import filecmp
+import os
 import re
 from typing import Sequence
 
-LONGEST_LINE = 100  # Of a line that is shown, this many columns.
+LONGEST_LINE = 100  # Of a line that is shown, this many bytes,
+LEAST_BEFORE = 50   # and of a longer one so many before what differs.
 
 
 class Output:
@@ -26,11 +28,10 @@ class Output:
         return (bool(self._ignored) or self.any_order) and self._read(a) == self._read(b)
 
     def differing_lines(self, a: str, b: str) -> tuple[str, str]:
-        """The first line of each that the other has not in its place."""
+        """The first line of each that the other has not in its place, about the difference."""
         for pair in zip(self._read(a).split(b"\n") + [b""], self._read(b).split(b"\n") + [b""]):
             if pair[0] != pair[1]:
-                return tuple(line.decode("utf-8", "surrogateescape")[:LONGEST_LINE]
-                             for line in pair)
+                return tuple(map(_part, pair, [len(os.path.commonprefix(pair))] * 2))
         return "", ""
 
     def _read(self, path: str) -> bytes:
@@ -39,3 +40,9 @@ class Output:
         for pattern in self._ignored:
             text = pattern.sub(b"", text)
         return b"\n".join(sorted(text.split(b"\n"))) if self.any_order else text
+
+
+def _part(line: bytes, at: int) -> str:
+    """What is shown of a line that differs from there on."""
+    start = max(at - LEAST_BEFORE, 0) if len(line) > LONGEST_LINE else 0
+    return "..." * (start > 0) + line[start:start + LONGEST_LINE].decode("utf-8", "surrogateescape")

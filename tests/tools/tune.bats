@@ -181,7 +181,7 @@ SH
 
 @test "programs that can't be tuned are told why" {
     run -0 python3 -B - <<'PYTHON'
-import contextlib, io, os, sys
+import contextlib, io, os, re, sys
 sys.path.insert(0, os.environ["TREE"] + "/scripts")
 from zclib.cli import main
 
@@ -201,6 +201,9 @@ assert tune(1, "--", "sh", "-c", "test -t 0 || { echo no terminal >&2; exit 1; }
 differs = tune(1, "--", "sh", "-c", "echo $$")
 assert differs.startswith(fails + "without libzc it does not always do the same: one run printed '")
 assert "--ignore REGEX, or say by --check COMMAND" in differs
+# Of a long line that what differs is shown.
+assert re.search(r"one run printed '\.\.\.0+ \d+' instead of '\.\.\.0+ \d+'\. Name", tune(
+    1, "--", "sh", "-c", 'printf "%0200d %d\\n" 0 $$'))
 assert "one run wrote another made." in tune(1, "--same", "made", "--", "sh", "-c", "echo $$ >made")
 assert tune(1, "--check", "grep -q right", "echo", "wrong") == "zc: echo can't be tuned: without " \
     "libzc it did not pass --check: 'grep -q right' ended with status 1"
